@@ -1,0 +1,197 @@
+#include "autograd/backward.h"
+#include <cmath>
+#include "core/copy.h"
+#include "core/foreach.h"
+#include "core/parallel.h"
+#include "core/trace.h"
+
+namespace bellows {
+
+namespace {
+
+struct Pass {
+  uint64_t id;
+  // Tensors with all their shares whose node may run, as a heap with the latest node first: the
+  // pass is the forward in reverse, and sums shares in that order on every run.
+  std::vector<Edge> ready;
+};
+
+bool earlier(const Edge& a, const Edge& b) { return a->node->order < b->node->order; }
+
+}  // namespace
+
+// Counts who will send a share to whom. Counted per pass, because a leaf has consumers in other
+// graphs too, and its gradient is final when those of this one are done.
+static Pass plan_pass(GradMeta* root) {
+  static std::atomic<uint64_t> passes{0};
+  Pass pass{++passes, {}};
+  std::vector<GradMeta*> reached;
+  const auto expect = [&](GradMeta* meta) {
+    if (meta->pass != pass.id) {
+      meta->pass = pass.id;
+      meta->shares = 0;
+      meta->dy = {};
+      reached.push_back(meta);
+    }
+    ++meta->shares;
+  };
+  expect(root);
+  while (!reached.empty()) {
+    const Node* const node = reached.back()->node;
+    reached.pop_back();
+    if (!node) continue;
+    CHECK(!node->released(), "backward(): an earlier pass has released ", node->op,
+          "; give that one {.retain_graph = true}");
+    for (const Edge& edge : node->edges)
+      if (edge) expect(edge.get());
+  }
+  return pass;
+}
+
+static bool only_holder(const Tensor& t) {
+  return t.storage()->references() == 1 && t.is_contiguous();
+}
+
+// A leaf's gradient owns its storage. `a + b` hands the same dy to both of its inputs; if both kept
+// it, clipping in place would scale it twice. So it is taken over only from nobody else.
+static void finish_leaf(GradMeta& leaf) {
+  Tensor dy = std::move(leaf.dy);
+  if (!dy.defined()) return;
+  if (leaf.grad.defined()) {
+    add_into(leaf.grad, dy);
+  } else if (leaf.grad_place.defined()) {
+    if (dy.storage() != leaf.grad_place.storage() || dy.offset() != leaf.grad_place.offset())
+      copy_into(leaf.grad_place, dy);
+    leaf.grad = leaf.grad_place;
+  } else {
+    leaf.grad = only_holder(dy) ? std::move(dy) : clone(dy);
+  }
+  if (leaf.hook) leaf.hook(leaf.grad);
+}
+
+static Tensor sum(const Tensor& a, const Tensor& b) {
+  const Tensor y = clone(a);
+  add_into(y, b);
+  return y;
+}
+
+// An undefined g counts as a share too: others may be waiting for this one to be the last.
+static void send(Pass& pass, const Edge& to, Tensor&& g, const char* op) {
+  if (!to) return;
+  if (g.defined()) {
+    CHECK(g.shape() == to->shape, op, ": gradient has shape ", g.shape(), ", its input ",
+          to->shape);
+    to->dy = to->dy.defined() ? sum(to->dy, g) : std::move(g);
+  }
+  if (--to->shares > 0) return;
+  if (to->node) {
+    pass.ready.push_back(to);
+    std::push_heap(pass.ready.begin(), pass.ready.end(), earlier);
+  } else {
+    finish_leaf(*to);
+  }
+}
+
+static void refuse_anomaly(const Node& node, const Grads& grads) {
+  for (size_t i = 0; i < grads.size(); ++i)
+    if (node.edges[i] && grads[i].defined() && !all_finite(grads[i]))
+      fail(Exit::numeric, "anomaly: ", node.op, " in module '", node.site->path, "' gave input ", i,
+           " a gradient that is not finite, at step ", anomaly().step);
+}
+
+static void run(Pass& pass, Node& node, const Tensor& dy) {
+  const Kernels use(node.kernels);
+  const AtSite at(*node.site);
+  const trace::Range range(node.op);
+  Grads grads = dy.defined() ? node.run(dy) : Grads(node.edges.size());
+  INVARIANT(grads.size() == node.edges.size(), node.op, ": backward gave ", grads.size(),
+            " gradients for ", node.edges.size(), " inputs");
+  if (anomaly().on) refuse_anomaly(node, grads);
+  for (size_t i = 0; i < grads.size(); ++i) {
+    Tensor g = std::move(grads[i]);
+    send(pass, node.edges[i], std::move(g), node.op);
+  }
+}
+
+void backward(const Tensor& loss, const BackwardOptions& options) {
+  CHECK(loss.numel() == 1, "backward() starts from a scalar, got ", loss.shape());
+  CHECK(needs_grad(loss), "backward(): nothing upstream of this tensor requires grad");
+  const NoGrad guard;
+  Pass pass = plan_pass(grad_meta(loss));
+  send(pass, Edge(grad_meta(loss)), full(loss.shape(), options.seed, loss), "backward");
+  while (!pass.ready.empty()) {
+    std::pop_heap(pass.ready.begin(), pass.ready.end(), earlier);
+    const Edge next = std::move(pass.ready.back());
+    pass.ready.pop_back();
+    {
+      const Tensor dy = std::move(next->dy);
+      run(pass, *next->node, dy);
+    }
+    if (options.retain_graph) continue;
+    next->node->release();
+    next->node->edges.clear();
+  }
+}
+
+const Tensor& grad(const Tensor& leaf) {
+  CHECK(is_leaf(leaf), "grad(): not a leaf");
+  return grad_meta(leaf)->grad;
+}
+
+void zero_grad(std::span<const Tensor> leaves, bool set_to_none) {
+  static trace::Counter& dropped = trace::counter("grad.dropped");
+  static trace::Counter& memsets = trace::counter("grad.memsets");
+  for (const Tensor& leaf : leaves) {
+    Tensor& g = grad_meta(leaf)->grad;
+    if (!g.defined()) continue;
+    (set_to_none ? dropped : memsets).add();
+    if (set_to_none) {
+      g = {};
+    } else {
+      fill(g, 0);
+    }
+  }
+}
+
+void on_grad_ready(const Tensor& leaf, GradHook hook) {
+  CHECK(is_leaf(leaf), "on_grad_ready(): not a leaf");
+  grad_meta(leaf)->hook = std::move(hook);
+}
+
+void place_grad(const Tensor& leaf, const Tensor& place) {
+  CHECK(!place.defined() || (place.shape() == leaf.shape() && place.is_contiguous()),
+        "place_grad(): a place of shape ", place.shape(), " for a leaf of ", leaf.shape());
+  grad_meta(leaf)->grad_place = place;
+}
+
+Tensor grad_out(const Tensor& input) {
+  if (is_leaf(input)) {
+    const GradMeta& leaf = *grad_meta(input);
+    if (leaf.grad_place.defined() && !leaf.grad.defined() && !leaf.dy.defined())
+      return leaf.grad_place.detach();
+  }
+  return empty(input.shape(), input);
+}
+
+Anomaly& anomaly() {
+  static Anomaly state;
+  return state;
+}
+
+bool all_finite(const Tensor& t) { return kernels::all_finite(t); }
+
+// ---- CPU
+
+static bool all_finite_cpu(const Tensor& t) {
+  const Tensor dense = contiguous(t);
+  return visit_float(t.dtype(), [&]<class T>(T) {
+    return parallel_sum(t.numel(), 16384, [&](int64_t b, int64_t e) {
+             int64_t bad = 0;
+             for (int64_t i = b; i < e; ++i) bad += !std::isfinite(dense.ptr<T>()[i]);
+             return double(bad);
+           }) == 0;
+  });
+}
+static const bool cpu = kernels::all_finite.on(Device::cpu, all_finite_cpu);
+
+}  // namespace bellows

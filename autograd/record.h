@@ -1,0 +1,135 @@
+// record() is the one way an op enters the graph. The engine knows nodes, never ops.
+//
+// A node keeps edges and no tensors: what stays alive for backward is exactly what its closure
+// captured as Saved. An op reads top to bottom:
+//
+//   return record("mul", kernels::mul(a, b), {a, b}, [a = Saved(a), b = Saved(b)](const Tensor& dy)
+//   {
+//     return Grads{kernels::mul(dy, b()), kernels::mul(dy, a())};
+//   });
+#pragma once
+#include <functional>
+#include <optional>
+#include <utility>
+#include "core/kernel_options.h"
+#include "core/module_path.h"
+#include "core/tensor.h"
+
+namespace bellows {
+
+using Grads = Tensors;  // one per input, in order; undefined = no gradient
+using GradHook = std::function<void(const Tensor& grad)>;
+
+struct GradMeta;
+using Edge = Ref<GradMeta>;  // to an input; null if that one needs no gradient
+using Edges = std::vector<Edge, PoolAllocator<Edge>>;
+
+// One recorded op. Derived nodes hold the closure; both live in one pooled block.
+class Node {
+ public:
+  Node(const char* op, Edges edges);
+  virtual ~Node() = default;
+  Node(const Node&) = delete;
+  static void* operator new(size_t bytes) { return pool_allocate(bytes); }
+  static void operator delete(void* block, size_t bytes) { pool_release(block, bytes); }
+
+  virtual Grads run(const Tensor& dy) = 0;
+  virtual void release() = 0;  // drops the closure, and with it what was saved
+  virtual bool released() const = 0;
+
+  const char* op;
+  Edges edges;
+  uint64_t order;         // of creation: backward runs in the reverse
+  const Site* site;       // where in the model it was recorded
+  KernelOptions kernels;  // that its forward ran under
+};
+
+// What a tracked tensor carries: a leaf collects `grad`, every other one owns its node.
+struct GradMeta : Meta {
+  GradMeta(const Shape& shape, Node* node) : shape(shape), node(node) {}
+  ~GradMeta() override;
+  static void* operator new(size_t bytes) { return pool_allocate(bytes); }
+  static void operator delete(void* block, size_t bytes) { pool_release(block, bytes); }
+
+  Shape shape;
+  Node* node;  // owned; null for a leaf
+  Tensor grad, grad_place;
+  GradHook hook;
+  // Of the pass in progress:
+  uint64_t pass = 0;
+  int shares = 0;  // that consumers have still to send
+  Tensor dy;       // the sum of those that have come
+};
+
+inline GradMeta* grad_meta(const Tensor& t) { return static_cast<GradMeta*>(t.meta().get()); }
+
+bool& grad_mode();
+
+// No history is recorded on this thread while one of these lives.
+class NoGrad {
+ public:
+  NoGrad() : previous_(std::exchange(grad_mode(), false)) {}
+  ~NoGrad() { grad_mode() = previous_; }
+  NoGrad(const NoGrad&) = delete;
+
+ private:
+  bool previous_;
+};
+
+inline bool needs_grad(const Tensor& t) { return bool(t.meta()); }
+// True if record() would record an op with these inputs; an op may skip work that only backward
+// needs.
+template <class... Inputs> bool will_record(const Inputs&... inputs) {
+  return grad_mode() && (needs_grad(inputs) || ...);
+}
+Tensor require_grad(const Tensor& t);  // t as a leaf
+bool is_leaf(const Tensor& t);         // has a gradient of its own to collect
+
+// A tensor kept for backward. Counts its bytes in mem.saved_bytes, once a storage; parameters
+// (leaves) live anyway and are not counted. Reading it after an in-place write is an error.
+class Saved {
+ public:
+  explicit Saved(const Tensor& t);
+  Saved(Saved&& other) noexcept = default;
+  Saved(const Saved& other) : Saved(other.tensor_) {}
+  ~Saved();
+  const Tensor& operator()() const;
+
+ private:
+  Tensor tensor_;  // without history, unless it is a leaf: grad_out() wants that one
+  uint32_t version_ = 0;
+};
+
+template <class Closure> class NodeOf final : public Node {
+ public:
+  NodeOf(const char* op, Edges edges, Closure&& closure)
+      : Node(op, std::move(edges)), closure_(std::move(closure)) {}
+  Grads run(const Tensor& dy) override { return (*closure_)(dy); }
+  void release() override { closure_.reset(); }
+  bool released() const override { return !closure_; }
+
+ private:
+  std::optional<Closure> closure_;
+};
+
+namespace detail {
+Edges edges_to(std::span<const Tensor> inputs);  // empty: nothing to record
+Tensor attach(const Tensor& y, Node* node);
+}  // namespace detail
+
+// y with history: closure(dy) must return one gradient per input, in order. It runs under NoGrad
+// and under the kernel options of its forward. dy may have any strides.
+template <class Closure>
+Tensor record(const char* op, const Tensor& y, std::span<const Tensor> inputs, Closure&& closure) {
+  Edges edges = detail::edges_to(inputs);
+  if (edges.empty()) return y;
+  using Kept = std::remove_cvref_t<Closure>;
+  return detail::attach(y, new NodeOf<Kept>(op, std::move(edges), Kept(std::move(closure))));
+}
+template <class Closure>
+Tensor record(const char* op, const Tensor& y, std::initializer_list<Tensor> inputs,
+              Closure&& closure) {
+  return record(op, y, std::span(inputs.begin(), inputs.size()), std::move(closure));
+}
+
+}  // namespace bellows

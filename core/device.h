@@ -1,0 +1,82 @@
+// Devices, streams and events. One device of a kind per process.
+//
+// core/device.cpp has the CPU, where everything is in order and done at once; core/device.cu adds
+// the GPU. A DeviceApi is all that the rest of core knows of either.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <ostream>
+#include "core/registry.h"
+
+namespace bellows {
+
+enum class Device : uint8_t { cpu, cuda };
+inline constexpr int kDevices = 2;
+inline std::ostream& operator<<(std::ostream& out, Device device) {
+  return out << (device == Device::cpu ? "cpu" : "cuda");
+}
+
+// A queue of work. `native` is the runtime's handle, null on the CPU.
+struct Stream {
+  Device device = Device::cpu;
+  void* native = nullptr;
+  bool operator==(const Stream&) const = default;
+};
+
+struct DeviceApi {
+  int (*count)() = nullptr;  // devices on this machine; 0, never an error, without a driver
+  void* (*allocate)(size_t bytes) = nullptr;
+  void (*release)(void* memory, size_t bytes) = nullptr;
+  // In order on the stream; returns before it is done where the device allows it.
+  void (*copy)(void* to, const void* from, size_t bytes, Stream stream) = nullptr;
+  Stream (*make_stream)() = nullptr;
+  void (*synchronize)(Stream stream) = nullptr;
+  void* (*make_event)() = nullptr;
+  void (*free_event)(void* event) = nullptr;
+  void (*record)(void* event, Stream stream) = nullptr;
+  void (*wait)(Stream stream, void* event) = nullptr;  // later work of the stream waits
+  bool (*ready)(void* event) = nullptr;
+};
+inline constinit DeviceApi device_apis[kDevices] = {};
+struct AddDevice {
+  AddDevice(Device device, const DeviceApi& api, const char* file = __builtin_FILE()) {
+    registered_files().insert(file);
+    device_apis[static_cast<int>(device)] = api;
+  }
+};
+
+const DeviceApi& api_of(Device device);  // refuses a device that this build has no code for
+int device_count(Device device);         // 0 also where the build has no code for it
+
+// The streams of a device: where ops run, where batches are copied, where gradients travel.
+enum class StreamUse : uint8_t { compute, copy, communicate };
+Stream stream_of(Device device, StreamUse use = StreamUse::compute);
+Stream current_stream(Device device);  // of this thread; compute unless a StreamGuard lives
+void synchronize(Stream stream);       // the host waits; counted as sync.count
+
+class StreamGuard {
+ public:
+  explicit StreamGuard(Stream stream);
+  ~StreamGuard();
+  StreamGuard(const StreamGuard&) = delete;
+
+ private:
+  Stream previous_;
+};
+
+// A point in a stream that other streams can wait for.
+class Event {
+ public:
+  explicit Event(Device device);
+  ~Event();
+  Event(const Event&) = delete;
+  void record(Stream stream);
+  void hold(Stream stream) const;  // work queued there from now on waits for this event
+  bool ready() const;
+
+ private:
+  Device device_;
+  void* native_;
+};
+
+}  // namespace bellows

@@ -1,0 +1,87 @@
+#include "core/foreach.h"
+#include <cmath>
+#include "core/copy.h"
+#include "core/parallel.h"
+
+namespace bellows {
+
+static constexpr int64_t kChunk = 16384;
+
+void fill(const Tensor& t, double value) {
+  t.raise_version();
+  kernels::fill(t, value);
+}
+void fill_each(TensorSpan list, double value) {
+  for (const Tensor& t : list) fill(t, value);
+}
+void add_into(const Tensor& sum, const Tensor& t, double factor) {
+  CHECK(sum.shape() == t.shape() && sum.dtype() == t.dtype(), "add_into: ", t.dtype(), " ",
+        t.shape(), " into ", sum.dtype(), " ", sum.shape());
+  sum.raise_version();
+  kernels::add_into(sum, t, factor);
+}
+void scale_each(TensorSpan list, double factor) {
+  if (list.empty()) return;
+  for (const Tensor& t : list) t.raise_version();
+  kernels::scale_each(list, factor);
+}
+Tensor norm_of(TensorSpan list) {
+  CHECK(!list.empty(), "norm_of: no tensors");
+  const Tensor norm({}, DType::f32, list.front().device());
+  kernels::norm_of(list, norm);
+  return norm;
+}
+
+// ---- CPU
+
+static void fill_cpu(const Tensor& t, double value) {
+  CHECK(t.is_dense(), "fill: strides ", t.strides(), " have gaps");
+  visit_dtype(t.dtype(), [&]<class T>(T) {
+    T* const t_ = t.ptr<T>();
+    parallel_for(t.numel(), kChunk,
+                 [&](int64_t b, int64_t e) { std::fill(t_ + b, t_ + e, T(value)); });
+  });
+}
+
+static void add_into_cpu(const Tensor& sum, const Tensor& t, double factor) {
+  const bool same = sum.strides() == t.strides() && sum.is_dense();
+  const Tensor other = same ? t : contiguous(t);
+  CHECK(same || sum.is_contiguous(), "add_into: the sum has strides ", sum.strides());
+  visit_float(t.dtype(), [&]<class T>(T) {
+    T* const sum_ = sum.ptr<T>();
+    const T* const t_ = other.ptr<T>();
+    parallel_for(t.numel(), kChunk, [&](int64_t b, int64_t e) {
+      for (int64_t i = b; i < e; ++i) sum_[i] += T(factor) * t_[i];
+    });
+  });
+}
+
+static void scale_each_cpu(TensorSpan list, double factor) {
+  for (const Tensor& t : list)
+    visit_float(t.dtype(), [&]<class T>(T) {
+      for (T& value : t.data<T>()) value *= T(factor);
+    });
+}
+
+static void norm_of_cpu(TensorSpan list, const Tensor& norm) {
+  double squares = 0;
+  for (const Tensor& t : list) {
+    CHECK(t.is_dense(), "norm_of: strides ", t.strides(), " have gaps");
+    squares += visit_float(t.dtype(), [&]<class T>(T) {
+      const T* const t_ = t.ptr<T>();
+      return parallel_sum(t.numel(), kChunk, [&](int64_t b, int64_t e) {
+        double sum = 0;
+        for (int64_t i = b; i < e; ++i) sum += double(t_[i]) * t_[i];
+        return sum;
+      });
+    });
+  }
+  *norm.ptr<float>() = static_cast<float>(std::sqrt(squares));
+}
+
+static const bool cpu = kernels::fill.on(Device::cpu, fill_cpu) &&
+                        kernels::add_into.on(Device::cpu, add_into_cpu) &&
+                        kernels::scale_each.on(Device::cpu, scale_each_cpu) &&
+                        kernels::norm_of.on(Device::cpu, norm_of_cpu);
+
+}  // namespace bellows

@@ -1,0 +1,26 @@
+// In-place loops over lists of tensors: what optimizers, gradients and buffers need.
+// Each raises the version of what it writes.
+#pragma once
+#include "core/kernel.h"
+
+namespace bellows {
+
+using TensorSpan = std::span<const Tensor>;
+
+void fill(const Tensor& t, double value);
+void fill_each(TensorSpan list, double value);
+void add_into(const Tensor& sum, const Tensor& t, double factor = 1);  // sum += factor * t
+void scale_each(TensorSpan list, double factor);
+
+// sqrt of the sum of all squares, as an f32 scalar on the tensors' device; sums in double over
+// fixed chunks in list order.
+Tensor norm_of(TensorSpan list);
+
+namespace kernels {
+inline constinit Kernel<void(const Tensor& t, double value)> fill{"fill"};
+inline constinit Kernel<void(const Tensor& sum, const Tensor& t, double factor)> add_into{
+    "add_into"};
+inline constinit Kernel<void(TensorSpan list, double factor)> scale_each{"scale_each"};
+inline constinit Kernel<void(TensorSpan list, const Tensor& norm)> norm_of{"norm_of"};
+}  // namespace kernels
+}  // namespace bellows

@@ -1,0 +1,21 @@
+#include "core/kernel_options.h"
+
+namespace bellows {
+
+void visit(Visitor& v, KernelOptions& o) {
+  v("vendor", o.vendor, "kernels of oneDNN, cuDNN and cuBLAS instead of the plain ones");
+  v("tf32", o.tf32, "f32 matmul and conv with a 10-bit mantissa, where the device can");
+  v("autotune", o.autotune, {"heuristic", "benchmark"}, "how a kernel is chosen among candidates");
+}
+
+static KernelOptions& in_force() {
+  static thread_local KernelOptions options;
+  return options;
+}
+
+const KernelOptions& kernel_options() { return in_force(); }
+
+Kernels::Kernels(const KernelOptions& options) : previous_(in_force()) { in_force() = options; }
+Kernels::~Kernels() { in_force() = previous_; }
+
+}  // namespace bellows

@@ -1,0 +1,28 @@
+#include "core/step_state.h"
+#include <cstring>
+#include "core/copy.h"
+
+namespace bellows {
+
+static constexpr int64_t kBytes = sizeof(StepState);
+
+DeviceStepState::DeviceStepState(Device device) : bytes_(Shape{kBytes}, DType::u8, device) {
+  write({});
+}
+
+StepState DeviceStepState::read() const {
+  const Tensor host = to(Device::cpu, bytes_);
+  if (device() != Device::cpu) synchronize(current_stream(device()));
+  StepState state;
+  std::memcpy(&state, host.bytes(), kBytes);
+  return state;
+}
+
+void DeviceStepState::write(const StepState& state) {
+  const Tensor host(Shape{kBytes}, DType::u8);
+  std::memcpy(host.bytes(), &state, kBytes);
+  copy_into(bytes_, host);
+  if (device() != Device::cpu) synchronize(current_stream(device()));
+}
+
+}  // namespace bellows

@@ -1,0 +1,87 @@
+#include "core/tensor.h"
+#include "core/copy.h"
+#include "core/foreach.h"
+
+namespace bellows {
+
+static bool same_strides(const Shape& shape, const Strides& a, const Strides& b) {
+  for (int i = 0; i < shape.rank(); ++i)
+    if (shape[i] != 1 && a[i] != b[i]) return false;
+  return true;
+}
+
+bool Tensor::is_contiguous(const MemoryFormat& format) const {
+  return numel() == 0 || same_strides(shape_, strides_, strides_of(shape_, format));
+}
+
+bool Tensor::is_dense() const {
+  if (is_contiguous()) return true;
+  // Taking the axes from the innermost outwards, each has to start where the last one ended.
+  std::array<int, kMaxRank> order{};
+  for (int i = 0; i < rank(); ++i) order[i] = i;
+  sort_axes(order, rank(), [&](int a, int b) { return strides_[a] < strides_[b]; });
+  int64_t step = 1;
+  for (int i = 0; i < rank(); ++i) {
+    if (shape_[order[i]] == 1) continue;
+    if (strides_[order[i]] != step) return false;
+    step *= shape_[order[i]];
+  }
+  return true;
+}
+
+double Tensor::item() const {
+  CHECK(numel() == 1, "item() of a tensor of shape ", shape_);
+  const Tensor host = to(Device::cpu, detach());
+  if (device() != Device::cpu) synchronize(current_stream(device()));
+  return visit_dtype(dtype_, [&]<class T>(T) { return double(*host.ptr<T>()); });
+}
+
+Tensor Tensor::view(const Shape& shape, const Strides& strides, int64_t offset) const {
+  Tensor t = detach();
+  t.shape_ = shape;
+  t.strides_ = strides;
+  t.offset_ = offset;
+  return t;
+}
+
+Tensor Tensor::view_as(const Shape& shape) const {
+  CHECK(is_contiguous() && shape.numel() == numel(), "a tensor of shape ", shape_, ", strides ",
+        strides_, " cannot be seen as ", shape);
+  return view(shape, strides_of(shape), offset_);
+}
+
+Tensor empty(const Shape& shape, const Tensor& like) {
+  return Tensor(shape, like.dtype(), like.device());
+}
+
+Tensor empty_like(const Tensor& t) {
+  const Tensor y(t.shape(), t.dtype(), t.device());
+  return t.is_contiguous() || !t.is_dense() ? y : y.view(t.shape(), t.strides(), 0);
+}
+
+Tensor full(const Shape& shape, double value, DType dtype, Device device) {
+  const Tensor t(shape, dtype, device);
+  fill(t, value);
+  return t;
+}
+Tensor full(const Shape& shape, double value, const Tensor& like) {
+  return full(shape, value, like.dtype(), like.device());
+}
+Tensor zeros(const Shape& shape, DType dtype, Device device) {
+  return full(shape, 0, dtype, device);
+}
+
+template <class T>
+Tensor tensor_of(const std::vector<T>& values, const Shape& shape, Device device) {
+  CHECK(shape.numel() == int64_t(values.size()), values.size(), " values for shape ", shape);
+  const Tensor t(shape, dtype_of<T>);
+  std::ranges::copy(values, t.ptr<T>());
+  return to(device, t);
+}
+template Tensor tensor_of(const std::vector<float>&, const Shape&, Device);
+template Tensor tensor_of(const std::vector<double>&, const Shape&, Device);
+template Tensor tensor_of(const std::vector<int64_t>&, const Shape&, Device);
+template Tensor tensor_of(const std::vector<int32_t>&, const Shape&, Device);
+template Tensor tensor_of(const std::vector<uint8_t>&, const Shape&, Device);
+
+}  // namespace bellows
