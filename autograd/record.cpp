@@ -63,8 +63,13 @@ const Tensor& Saved::operator()() const {
 }
 
 Edges detail::edges_to(std::span<const Tensor> inputs) {
+  static trace::Counter& untracked = trace::counter("grad.untracked_ops");
   Edges edges;
-  if (!grad_mode() || std::ranges::none_of(inputs, needs_grad)) return edges;
+  if (std::ranges::none_of(inputs, needs_grad)) return edges;
+  if (!grad_mode()) {
+    untracked.add();
+    return edges;
+  }
   edges.reserve(inputs.size());
   for (const Tensor& input : inputs) edges.push_back(Edge(grad_meta(input)));
   return edges;

@@ -58,23 +58,25 @@ class Module {
   bool training_ = true;
 };
 
+// A layer is built for the shape that reaches it, and leaves behind the shape of what it gives.
+struct LayerContext {
+  Shape shape;  // without the batch axis
+  uint64_t seed;
+  std::shared_ptr<const DeviceStepState> state;  // keys the random numbers of dropout
+  bool vectorized;  // lesson layers run on whole tensors, not in a loop
+};
+using MakeLayer = ModulePtr(LayerContext& context);
+
 // What a model is built for. A model is a file that registers itself:
 //   static const AddEntry<MakeModel> entry("lenet", "LeNet-5", lenet);
 struct ModelContext {
   Shape sample;  // of one sample, without the batch axis: (C, H, W)
   int64_t classes;
   uint64_t seed;
-  std::shared_ptr<const DeviceStepState> state;  // keys the random numbers of dropout
+  std::shared_ptr<const DeviceStepState> state;
+  bool vectorized = false;
+  LayerContext layers() const { return {sample, seed, state, vectorized}; }
 };
 using MakeModel = ModulePtr(const ModelContext& context);
-
-// A layer is built for the shape that reaches it, and leaves behind the shape of what it gives.
-struct LayerContext {
-  Shape shape;  // without the batch axis
-  uint64_t seed;
-  std::shared_ptr<const DeviceStepState> state;
-  bool vectorized = false;  // lesson layers run on whole tensors, not in a loop
-};
-using MakeLayer = ModulePtr(LayerContext& context);
 
 }  // namespace bellows

@@ -1,0 +1,10 @@
+#pragma once
+#include "models/module.h"
+
+namespace bellows {
+
+struct DropoutLayerOptions {
+  double p = 0.5;
+};
+
+}  // namespace bellows
