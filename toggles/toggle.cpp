@@ -1,7 +1,15 @@
 #include "toggles/toggle.h"
+#include <fmt/format.h>
 #include <algorithm>
+#include "toggles/hint.h"
 
 namespace bellows {
+
+static Names toggle_names() {
+  Names all;
+  for (const Toggle& toggle : toggles()) all.push_back(toggle.name);
+  return all;
+}
 
 const Toggle* find_toggle(const std::string& name) {
   for (const Toggle& toggle : toggles())
@@ -14,12 +22,12 @@ Plan switched(Plan plan, const Toggle& toggle, const std::string& value) {
   return plan;
 }
 
-std::map<std::string, const Toggle*> option_owners() {
-  std::map<std::string, const Toggle*> owners;
-  const auto plain = texts(dump(Plan{}));
+static Owners find_owners() {
+  Owners owners;
+  const Values plain = dump(Plan{});
   for (const Toggle& toggle : toggles()) {
     for (const std::string& value : toggle.values) {
-      for (const auto& [key, text] : texts(dump(switched(Plan{}, toggle, value)))) {
+      for (const auto& [key, text] : dump(switched(Plan{}, toggle, value))) {
         if (plain.contains(key) && plain.at(key) == text) continue;
         const Toggle* const owner = owners.emplace(key, &toggle).first->second;
         INVARIANT(owner == &toggle, toggle.name, " and ", owner->name, " both set ", key);
@@ -29,14 +37,20 @@ std::map<std::string, const Toggle*> option_owners() {
   return owners;
 }
 
+// Found again only when a toggle has come or gone: tests plant some.
+const Owners& option_owners() {
+  static Owners owners;
+  static size_t known = 0;
+  if (known != toggles().size()) {
+    owners = find_owners();
+    known = toggles().size();
+  }
+  return owners;
+}
+
 // ---- what a config may say of toggles
 
 namespace {
-
-struct ToggleValues {
-  std::string& preset;
-  std::map<std::string, Value>& of;
-};
 
 std::string preset_value(const Toggle& toggle, const std::string& preset) {
   if (preset == "none") return toggle.off();
@@ -85,7 +99,7 @@ class ReadToggles {
   void read_one(const std::string& name, const Value& value) {
     const Toggle* const toggle = find_toggle(name);
     CHECK(toggle, value.origin, ": unknown toggle '", name, "', the nearest one is '",
-          nearest(name, names()), "'");
+          nearest(name, toggle_names()), "'");
     CHECK(toggle->name == name, value.origin, ": unknown toggle '", name, "', it is called '",
           toggle->name, "' here");
     std::string text = toggle->off();
@@ -93,12 +107,6 @@ class ReadToggles {
     CHECK(option.read(value.text), value.origin, ": toggles.", name, ": '", value.text, "' is not ",
           option.accepts);
     config_.toggles[name] = {text, value.origin};
-  }
-
-  static Names names() {
-    Names all;
-    for (const Toggle& toggle : toggles()) all.push_back(toggle.name);
-    return all;
   }
 
   Config& config_;
@@ -175,7 +183,11 @@ Config make_config(const std::vector<Values>& sources) {
   Config config;
   for (const Values& source : sources) {
     refuse_owned(source);
-    config.options = load(config.options, without_toggles(source));
+    const Values options = without_toggles(source);
+    config.options = load(config.options, options);
+    Values now = dump(config.options);
+    note_origins(now, config.origins, options);
+    config.origins = std::move(now);
     ReadToggles(config, source).read();
   }
   settle_needs(config);
@@ -183,6 +195,33 @@ Config make_config(const std::vector<Values>& sources) {
   for (const Toggle& toggle : toggles())
     config.plan = switched(config.plan, toggle, config.toggles.at(toggle.name).text);
   return config;
+}
+
+namespace {
+// Prints the options that a user may set; those of toggles are printed as toggles.
+class PrintUnowned : public Print {
+ public:
+  using Print::Print;
+
+ protected:
+  void option(const std::string& key, const Option& option, const char* help) override {
+    if (!option_owners().contains(key)) Print::option(key, option, help);
+  }
+};
+}  // namespace
+
+std::string print_config(const Config& config) {
+  PrintUnowned options(config.origins);
+  Plan plan = config.options;
+  visit(options, plan);
+  std::string text = options.text() + "toggles:\n";
+  for (const auto& [name, value] : config.toggles)
+    text += fmt::format("{:<38}  # {}\n", "  " + name + ": " + value.text, value.origin);
+  const Values effective = dump(config.plan);
+  for (const auto& [key, toggle] : option_owners())
+    if (effective.contains(key))
+      text += fmt::format("# {} = {}  (toggle {})\n", key, effective.at(key).text, toggle->name);
+  return text;
 }
 
 Plan with_toggles(Plan plan, const std::map<std::string, std::string>& values) {

@@ -55,7 +55,8 @@ Plan switched(Plan plan, const Toggle& toggle, const std::string& value);
 
 // Each option that a toggle sets, and which one: found by trying, so nobody keeps a list. Throws if
 // there are two for one option.
-std::map<std::string, const Toggle*> option_owners();
+using Owners = std::map<std::string, const Toggle*>;
+const Owners& option_owners();
 
 // What the sources ask for, one after the other: Plan{}, its options, then its toggles. In a
 // source, `toggles: all | none | default` sets all of them, and `toggles: {name: value}` one.
@@ -63,8 +64,9 @@ struct Config {
   Config();
   Plan options;  // without toggles
   std::string preset = "default";
-  std::map<std::string, Value> toggles;  // by name
-  Plan plan;                             // options with the toggles switched: what runs
+  Values toggles;  // by name
+  Values origins;  // of the options
+  Plan plan;       // options with the toggles switched: what runs
 };
 // Throws Error (exit 2) with what to type instead.
 Config make_config(const std::vector<Values>& sources);
