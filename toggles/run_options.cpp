@@ -41,6 +41,7 @@ void visit(Visitor& v, TargetOptions& o) {
   v("metric", o.metric, {"none", "accuracy", "accuracy_top5", "loss"},
     "evaluation metric that ends the training");
   v("value", o.value, "what it has to reach: at least this accuracy (0 to 1), at most this loss");
+  v("stop", o.stop, "end the training there; false: only say when it got there");
 }
 
 void visit(Visitor& v, DebugOptions& o) {

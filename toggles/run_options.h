@@ -46,10 +46,11 @@ struct CkptOptions {
 };
 void visit(Visitor& v, CkptOptions& o);
 
-// Training stops when the evaluation metric gets there, and says how long it took.
+// How long it took until the evaluation metric got there; training stops at it unless told not to.
 struct TargetOptions {
   std::string metric = "none";
   double value = 0;
+  bool stop = true;
 };
 void visit(Visitor& v, TargetOptions& o);
 
