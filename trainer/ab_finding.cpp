@@ -9,8 +9,7 @@ namespace bellows {
 
 std::vector<double> step_costs(const AbArm& arm, AbClock clock) {
   std::vector<double> costs;
-  for (size_t i = 1; i < arm.blocks.size(); ++i) {
-    const AbBlock& block = arm.blocks[i];
+  for (const AbBlock& block : arm.blocks) {
     const double spent = clock == AbClock::wall ? block.wall_s : block.cpu_s;
     // The mean of the block, not the median of its steps: W workers deliver in bursts, so that most
     // steps find their batch ready and one of W waits for all.
@@ -40,13 +39,6 @@ struct LossGap {
 constexpr int64_t kEarlySteps = 50;
 constexpr double kLooseEnd = 0.1;
 
-static std::vector<double> all_losses(const AbArm& arm) {
-  std::vector<double> all;
-  for (const AbBlock& block : arm.blocks)
-    all.insert(all.end(), block.losses.begin(), block.losses.end());
-  return all;
-}
-
 static double mean_of_last_quarter(const std::vector<double>& losses) {
   const auto begin = losses.end() - static_cast<int64_t>((losses.size() + 3) / 4);
   return std::accumulate(begin, losses.end(), 0.0) / static_cast<double>(losses.end() - begin);
@@ -67,7 +59,7 @@ static LossGap loss_gap(const std::vector<double>& off, const std::vector<double
 }
 
 Finding compare_losses(const Toggle& toggle, const AbPair& pair) {
-  const auto off = all_losses(pair.off), on = all_losses(pair.on);
+  const std::vector<double>&off = pair.off.end.losses, &on = pair.on.end.losses;
   if (off.empty() || on.empty()) return {false, "no loss was reported"};
   const LossGap gap = loss_gap(off, on);
   const std::string ends = fmt::format(
@@ -93,14 +85,16 @@ Finding compare_losses(const Toggle& toggle, const AbPair& pair) {
 
 // ---- counters
 
-static int64_t counted(const AbBlock& block, const std::string& name) {
-  const auto found = block.counters.find(name);
-  return found == block.counters.end() ? 0 : found->second;
+using Counters = std::map<std::string, int64_t>;
+
+static int64_t count_of(const Counters& counters, const std::string& name) {
+  const auto found = counters.find(name);
+  return found == counters.end() ? 0 : found->second;
 }
 
 Finding compare_footprints(const Toggle& toggle, const AbPair& pair) {
-  const int64_t off = counted(pair.off.blocks.back(), toggle.footprint);
-  const int64_t on = counted(pair.on.blocks.back(), toggle.footprint);
+  const int64_t off = count_of(pair.off.end.counters, toggle.footprint);
+  const int64_t on = count_of(pair.on.end.counters, toggle.footprint);
   const std::string counts =
       fmt::format("`{}` counted {} with it off and {} with it on", toggle.footprint, off, on);
   if (on == 0) return {false, "did not run: " + counts};
@@ -108,18 +102,21 @@ Finding compare_footprints(const Toggle& toggle, const AbPair& pair) {
   return {true, counts};
 }
 
+static double per_step(const AbArm& arm, const std::string& name) {
+  int64_t steps = 0;
+  for (const AbBlock& block : arm.blocks) steps += block.steps;
+  const int64_t begin = count_of(arm.warmup.counters, name);
+  return static_cast<double>(count_of(arm.blocks.back().counters, name) - begin) /
+         static_cast<double>(steps);
+}
+
 std::vector<CounterRates> differing_counters(const AbPair& pair) {
-  const auto per_step = [](const AbArm& arm, const std::string& name) {
-    int64_t steps = 0;
-    for (size_t i = 1; i < arm.blocks.size(); ++i) steps += arm.blocks[i].steps;
-    return double(counted(arm.blocks.back(), name) - counted(arm.blocks.front(), name)) / steps;
-  };
-  std::map<std::string, int64_t> names = pair.off.blocks.back().counters;
+  Counters names = pair.off.blocks.back().counters;
   names.insert(pair.on.blocks.back().counters.begin(), pair.on.blocks.back().counters.end());
   std::vector<CounterRates> rates;
-  for (const auto& [name, ignored] : names) {
+  for (const auto& [name, count] : names) {
     const double off = per_step(pair.off, name), on = per_step(pair.on, name);
-    // What workers have done ahead when a block ends is not the same each time.
+    // What workers have made ahead when a block ends is not the same each time.
     if (std::abs(off - on) > 0.01 * std::max(std::abs(off), std::abs(on)))
       rates.push_back({name, off, on});
   }

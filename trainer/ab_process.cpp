@@ -14,13 +14,6 @@
 
 namespace bellows {
 
-std::vector<int> turn_order(int64_t blocks) {
-  std::vector<int> order;
-  for (int64_t pair = 0; pair < blocks; ++pair)
-    for (const int place : {0, 1}) order.push_back(place ^ static_cast<int>(pair % 2));
-  return order;
-}
-
 ArmProcess::ArmProcess(std::string name, const std::vector<std::string>& command, double timeout_s)
     : name_(std::move(name)), timeout_s_(timeout_s) {
   int ends[2];
@@ -73,11 +66,13 @@ void ArmProcess::resume() {
   kill(pid_, SIGCONT);
 }
 
-void ArmProcess::finish() {
+std::string ArmProcess::finish() {
   resume();
+  std::string line = read_line();
   const int status = wait_for_change(0);
   if (status != 0) explain_end(status);
   pid_ = -1;
+  return line;
 }
 
 // Asleep until there is something to read: the arm that has the turn shares the machine with us.

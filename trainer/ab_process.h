@@ -22,8 +22,8 @@ class ArmProcess {
   // Its line, once it has stopped. The first turn began with the process. Throws Error if it ends
   // (exit code: its own, or 9), or has not stopped with a line within the time-out (9).
   std::string turn();
-  // After its last turn: lets it end, and throws as above unless it ends well.
-  void finish();
+  // After its last turn: its last line, once it has ended well. Throws as above.
+  std::string finish();
 
   const std::string& name() const { return name_; }
   bool stopped() const;  // state T in /proc
@@ -48,9 +48,5 @@ class ArmProcess {
   int64_t turns_ = 0;
   double cpu_at_stop_ = 0, cpu_waiting_ = 0;
 };
-
-// Which arm, 0 or 1, has each of the 2 x blocks turns: A B B A A B B A ..., so that neither is
-// always the first of a pair, and a steady drift falls on both alike.
-std::vector<int> turn_order(int64_t blocks);
 
 }  // namespace bellows

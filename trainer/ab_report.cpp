@@ -57,14 +57,12 @@ static std::string arm_table(const AbPair& pair) {
   row("blocks that were outliers", [](const AbArm& arm) {
     return std::to_string(count_outliers(step_costs(arm, AbClock::wall)));
   });
-  row("peak of tensors, MB",
-      [](const AbArm& arm) { return megabytes(arm.blocks.back().peak_tensor_bytes); });
+  row("peak of tensors, MB", [](const AbArm& arm) { return megabytes(arm.end.peak_tensor_bytes); });
   row("peak of the process, MB",
-      [](const AbArm& arm) { return megabytes(arm.blocks.back().peak_resident_bytes); });
-  row("threads of the pool",
-      [](const AbArm& arm) { return std::to_string(arm.blocks.back().threads); });
+      [](const AbArm& arm) { return megabytes(arm.end.peak_resident_bytes); });
+  row("threads of the pool", [](const AbArm& arm) { return std::to_string(arm.end.threads); });
   row("CPU time while it was stopped, ms",
-      [](const AbArm& arm) { return fmt::format("{:.3f}", 1e3 * arm.cpu_seconds_waiting); });
+      [](const AbArm& arm) { return fmt::format("{:.3f}", 1e3 * arm.cpu_s_waiting); });
   return text;
 }
 
@@ -121,9 +119,9 @@ static Json arm_json(const AbArm& arm) {
   return {{"name", arm.name},
           {"wall_s_per_step", wall},
           {"cpu_s_per_step", cpu},
-          {"cpu_s_waiting", arm.cpu_seconds_waiting},
-          {"peak_tensor_bytes", arm.blocks.back().peak_tensor_bytes},
-          {"peak_resident_bytes", arm.blocks.back().peak_resident_bytes}};
+          {"cpu_s_waiting", arm.cpu_s_waiting},
+          {"peak_tensor_bytes", arm.end.peak_tensor_bytes},
+          {"peak_resident_bytes", arm.end.peak_resident_bytes}};
 }
 
 static Json pair_json(const AbPair& pair, AbClock clock) {
