@@ -14,7 +14,7 @@ static std::string quoted(const std::string& text) { return nlohmann::json(text)
 std::string format_header(const TensorsHeader& header) {
   std::string text = "{\"__metadata__\":{";
   for (const char* comma = ""; const auto& [key, value] : header.metadata) {
-    text += comma + quoted(key) + ":" + quoted(value);
+    text += fmt::format("{}{}:{}", comma, quoted(key), quoted(value));
     comma = ",";
   }
   text += "}";

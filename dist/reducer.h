@@ -9,7 +9,7 @@ namespace bellows {
 // hooks, no copies and nothing to wait for.
 class Reducer {
  public:
-  // Parameters are leaves; those of rank 0 become everyone's. Both must outlive the reducer.
+  // Parameters are leaves; the values of rank 0 become everyone's. The group must outlive this.
   Reducer(ProcessGroup& group, const NamedTensors& parameters);
   ~Reducer();
   Reducer(const Reducer&) = delete;

@@ -45,6 +45,13 @@ std::string hint(const std::string& key, const std::vector<std::string>& known) 
   return "the nearest known key is '" + nearest(key, known) + "'";
 }
 
+std::string on_one_line(const std::string& text) {
+  std::string line = text.size() > 60 ? text.substr(0, 60) + "..." : text;
+  std::ranges::replace_if(
+      line, [](unsigned char c) { return c < ' '; }, ' ');
+  return "'" + line + "'";
+}
+
 const std::vector<OtherName>& other_names() {
   static const std::vector<OtherName> names = {
       {"accum_iter", "toggles.gradient_accumulation"},

@@ -18,14 +18,6 @@ static std::string at(const Value& value) {
   return value.origin == "default" ? "" : value.origin + ": ";
 }
 
-// What the user gave, on one line.
-static std::string shown(const std::string& text) {
-  std::string line = text.size() > 60 ? text.substr(0, 60) + "..." : text;
-  std::ranges::replace_if(
-      line, [](unsigned char c) { return c < ' '; }, ' ');
-  return "'" + line + "'";
-}
-
 // `010`, `+5`, `.5`, `0x10`, `1_000`, and `1e3` as a whole number: a number to some readers.
 static bool disguised_number(const std::string& text, bool whole) {
   if (text.find_first_not_of("0123456789abcdefxABCDEFX_+-.") != std::string::npos) return false;
@@ -59,7 +51,7 @@ void Load::option(const std::string& key, const Option& option, const char*) {
   used_.insert(given->first);
   const Value& value = given->second;
   CHECK(value.text != "[]", at(value), key, ": an empty list is not ", option.accepts);
-  CHECK(option.read(value.text), at(value), key, ": ", shown(value.text), " is not ",
+  CHECK(option.read(value.text), at(value), key, ": ", on_one_line(value.text), " is not ",
         option.accepts, remedy(value.text, option.accepts));
 }
 
@@ -81,8 +73,8 @@ std::optional<size_t> Load::list_size(const std::string& key, size_t, const char
   known_[key] = "a list";
   if (const auto given = source_.find(key); given != source_.end()) {
     const Value& value = given->second;
-    CHECK(value.text == "[]", at(value), key, ": ", shown(value.text), " is not a list; write  ",
-          key, ": [", value.text, "]");
+    CHECK(value.text == "[]", at(value), key, ": ", on_one_line(value.text),
+          " is not a list; write  ", key, ": [", value.text, "]");
     used_.insert(key);
     return 0;
   }
@@ -99,7 +91,7 @@ std::string Load::problem(const std::string& key) const {
     return first != known_.end() && first->first.starts_with(outer + ".") ? first : known_.end();
   };
   if (const auto first = inside(key); first != known_.end())
-    return cat(key, ": ", shown(source_.at(key).text), " is not a map; write  ", key, ": {",
+    return cat(key, ": ", on_one_line(source_.at(key).text), " is not a map; write  ", key, ": {",
                first->first.substr(key.size() + 1), ": ...}");
   for (size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', dot + 1)) {
     const std::string outer = key.substr(0, dot);

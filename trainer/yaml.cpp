@@ -1,4 +1,5 @@
 #include "trainer/yaml.h"
+#include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
@@ -9,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 #include <utility>
+#include "toggles/hint.h"
 #include "trainer/utf8.h"
 
 namespace bellows {
@@ -54,8 +56,11 @@ class Flatten : public YAML::EventHandler {
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     count(mark, "", anchor);
     refuse_if(expects_key(), mark, "a key without a name");
-    refuse_if(is_file_root(), mark, "an empty file; write  key: value");
-    refuse(mark, cat("'", next_path(), "' has no value; give it one or leave it out"));
+    refuse_if(is_file_root(), YAML::Mark(), "an empty file; write  key: value");
+    const std::string path = next_path();
+    const auto key = keys_.find(path);
+    refuse(key == keys_.end() ? mark : key->second,
+           cat("'", path, "' has no value; give it one or leave it out"));
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& text) override {
@@ -153,35 +158,79 @@ class Flatten : public YAML::EventHandler {
   size_t nodes_ = 0, documents_ = 0;
 };
 
+struct Ignore : YAML::EventHandler {
+  using Mark = YAML::Mark;
+  using Style = YAML::EmitterStyle::value;
+  void OnDocumentStart(const Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const Mark&, YAML::anchor_t) override {}
+  void OnAlias(const Mark&, YAML::anchor_t) override {}
+  void OnScalar(const Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const Mark&, const std::string&, YAML::anchor_t, Style) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const Mark&, const std::string&, YAML::anchor_t, Style) override {}
+  void OnMapEnd() override {}
+};
+
 }  // namespace
 
-static Values flatten(const std::string& text, const std::string& name, const std::string& root) {
-  Flatten handler(name, root);
+static void parse(const std::string& text, YAML::EventHandler& handler) {
   std::istringstream in(text);
   YAML::Parser parser(in);
   while (parser.HandleNextDocument(handler)) {
   }
+}
+
+// The end marker makes yaml-cpp see quotes that are still open, which the end of a file closes
+// without a word. An open bracket makes it report keys that nobody wrote, so where something is
+// refused an error of syntax goes first.
+static Values flatten(std::string text, const std::string& name, const std::string& root) {
+  text += text.ends_with('\n') ? "...\n" : "\n...\n";
+  Flatten handler(name, root);
+  try {
+    parse(text, handler);
+  } catch (const Error&) {
+    try {
+      Ignore ignore;
+      parse(text, ignore);
+    } catch (const YAML::DeepRecursion&) {  // refused by our own bound before
+    }
+    throw;
+  }
   return handler.values;
 }
 
+static std::string reason(const YAML::Exception& error) {
+  const bool open_quotes = error.msg == "illegal document indicator in scalar";
+  return open_quotes ? "quotes that are not closed before this line" : error.msg;
+}
+
+static std::string place(const std::string& name, const std::string& text, size_t at) {
+  const auto line = std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(at), '\n') + 1;
+  const size_t start = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;  // npos + 1 is 0
+  return cat(name, ":", line, ":", at - start + 1);
+}
+
+// yaml-cpp takes binary bytes as text, and overlooks tabs in front of a key.
 static void check_text(const std::string& text, const std::string& name) {
-  const size_t bad = find_non_text(text);
-  if (bad == std::string::npos) return;
-  const size_t line_start = text.rfind('\n', bad) + 1;  // npos + 1 is the first line's
-  const auto line = std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(bad), '\n');
-  fail(Exit::usage, name, ":", line + 1, ":", bad - line_start + 1,
-       ": this byte is no text; save the file as UTF-8");
+  const size_t binary = find_non_text(text);
+  CHECK(binary == std::string::npos, place(name, text, binary),
+        ": this byte is no text; save the file as UTF-8");
+  for (size_t line = 0; line != std::string::npos;) {
+    const size_t first = text.find_first_not_of(" \n", line);
+    CHECK(first == std::string::npos || text[first] != '\t', place(name, text, first),
+          ": a tab; indent with spaces");
+    line = text.find('\n', first);
+  }
 }
 
 Values parse_yaml(const std::string& text, const std::string& name) {
   CHECK(text.size() <= kYamlBytes, name, ":1:1: larger than ", kYamlBytes / 1024, " KiB");
   check_text(text, name);
   try {
-    const Values values = flatten(text, name, "");
-    CHECK(!values.empty(), name, ":1:1: an empty file; write  key: value");
-    return values;
+    return flatten(text, name, "");
   } catch (const YAML::Exception& error) {
-    fail(Exit::usage, place(name, error.mark), ": ", error.msg);
+    fail(Exit::usage, place(name, error.mark), ": ", reason(error));
   }
 }
 
@@ -200,7 +249,7 @@ Values read_yaml(const std::string& path) {
 }
 
 Values parse_override(const std::string& assignment) {
-  const std::string where = "command line: '" + assignment + "'";
+  const std::string where = "command line: " + on_one_line(assignment);
   const size_t equals = assignment.find('=');
   CHECK(equals != std::string::npos, where, " is no key=value; write  optimizer.lr=0.1");
   const std::string key = assignment.substr(0, equals), text = assignment.substr(equals + 1);
@@ -209,11 +258,9 @@ Values parse_override(const std::string& assignment) {
   CHECK(fault.empty(), where, ": ", fault);
   CHECK(find_non_text(text) == std::string::npos, where, ": no text; ", forms);
   try {
-    const Values values = flatten(text, where, key);
-    CHECK(!values.empty(), where, " has no value; ", forms);
-    return values;
+    return flatten(text, where, key);
   } catch (const YAML::Exception& error) {
-    fail(Exit::usage, where, ": ", error.msg, "; ", forms);
+    fail(Exit::usage, where, ": ", reason(error), "; ", forms);
   }
 }
 

@@ -1,0 +1,36 @@
+// All that a run is between two updates, so that another process can go on with it bit for bit.
+#pragma once
+#include "core/safetensors.h"
+#include "trainer/session.h"
+
+namespace bellows {
+
+// Where a run is. Nothing else counts: the learning rate, the order of the samples and every random
+// number are functions of these, of the StepState and of the plan.
+struct Position {
+  int64_t epoch = 0, batch = 0;  // counted from 0; updates already made in this epoch
+  int64_t step = 0;              // updates already made
+  double elapsed_s = 0;          // of training, for time-to-target
+  bool target_reached = false;
+};
+
+// Parameters and buffers under PyTorch's names, the optimizer's state as "optimizer/<its name>".
+NamedTensors state_tensors(const Session& session);
+// StepState, position, plan, data fingerprint, thread count, format version.
+Metadata state_metadata(const Session& session, const Position& position);
+
+// Puts a checkpoint's numbers in place. Throws Error: exit 4 with all names that are missing,
+// unexpected or of another shape, before anything is changed. Lines worth saying (another thread
+// count, values that are not finite) go to `notes`.
+Position restore(Session& session, const SafeTensors& saved, std::vector<std::string>& notes);
+// The model alone, for eval, predict and export.
+void restore_model(Session& session, const SafeTensors& saved);
+
+// The plan that a checkpoint was written under. Exit 4 if it is of another format.
+Plan plan_of(const SafeTensors& saved);
+// Of the data's size, shape and a sample of its content.
+std::string fingerprint(const Dataset& data);
+// Of all parameters and buffers, bit for bit, in their order: 8 hexadecimal digits.
+std::string model_hash(const Session& session);
+
+}  // namespace bellows
