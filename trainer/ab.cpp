@@ -1,10 +1,14 @@
 // The verb `ab`: two arms that differ in one toggle, first a placebo, then the comparison.
 #include "trainer/ab.h"
+#include <fmt/format.h>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
-#include "core/threads.h"
+#include "core/file.h"
+#include "toggles/hint.h"
 #include "trainer/config.h"
 #include "trainer/output.h"
 #include "trainer/system.h"
@@ -67,19 +71,41 @@ static void check_arms(const AbOptions& options, const Toggle& toggle) {
         "; set these to the same value for both, as in toggles.NAME=off");
 }
 
-static ArmCommand arm_command(const AbOptions& options, const std::string& value) {
-  std::vector<std::string> argv = {
-      "/proc/self/exe", "ab",
-      "--arm",          value,
-      "--config",       options.config,
-      "--toggle",       options.toggle,
-      "--measure",      options.measure == AbMeasure::step ? "step" : "epoch",
-      "--steps",        std::to_string(options.steps),
-      "--blocks",       std::to_string(options.blocks),
-      "--warmup",       std::to_string(options.warmup)};
+static ArmCommand arm_command(const AbOptions& options, const std::string& value,
+                              const std::string& folder) {
+  std::vector<std::string> argv = {"/proc/self/exe", "ab", "--arm", value, "--folder", folder};
+  const auto add = [&](const char* option, const std::string& text) {
+    argv.insert(argv.end(), {option, text});
+  };
+  add("--config", options.config);
+  add("--toggle", options.toggle);
+  add("--measure", options.measure == AbMeasure::step ? "step" : "epoch");
+  add("--steps", std::to_string(options.steps));
+  add("--blocks", std::to_string(options.blocks));
+  add("--warmup", std::to_string(options.warmup));
   argv.insert(argv.end(), options.overrides.begin(), options.overrides.end());
   return {options.toggle + "=" + value, argv};
 }
+
+namespace {
+// Where the arms write what a run writes; gone when they are.
+class Scratch {
+ public:
+  Scratch() {
+    std::filesystem::create_directories("runs");
+    if (!mkdtemp(path_)) fail(Exit::storage, "ab: ", path_, ": ", std::strerror(errno));
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  std::string operator/(const char* name) const { return cat(path_, "/", name); }
+
+ private:
+  char path_[20] = "runs/ab-XXXXXX";
+};
+}  // namespace
 
 // ---- the machine
 
@@ -117,53 +143,82 @@ static Json machine_now() {
 // ---- the verb
 
 static AbResult measure(const AbOptions& options, const Toggle& toggle) {
+  const Scratch scratch;
+  const ArmCommand off = arm_command(options, toggle.off(), scratch / "off");
+  const ArmCommand twin = arm_command(options, toggle.off(), scratch / "twin");
+  const ArmCommand on = arm_command(options, options.value, scratch / "on");
   AbResult result = {options, &toggle, {}, {}, machine_now()};
-  const ArmCommand off = arm_command(options, toggle.off()),
-                   on = arm_command(options, options.value);
-  complain(cat("ab: placebo, ", off.name, " against itself ..."));
-  result.placebo = take_turns(off, off, options.blocks, options.timeout_s);
-  complain(cat("ab: ", off.name, " against ", on.name, " ..."));
+  say(cat("ab: placebo, ", off.name, " against itself"));
+  result.placebo = take_turns(off, twin, options.blocks, options.timeout_s);
+  say(cat("ab: ", off.name, " against ", on.name, "\n"));
   result.measured = take_turns(off, on, options.blocks, options.timeout_s);
   result.machine["load average after"] = load_average();
   return result;
 }
 
-static void write_report(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream out(path);
-  out << text << std::flush;
-  if (!out) fail(Exit::storage, path.string(), ": cannot be written");
+static void check_report(const std::filesystem::path& report) {
+  if (report.empty()) return;
+  CHECK(report.extension() == ".md", "ab: --report ", report.string(), ": write  --report ",
+        report.stem().string(), ".md");
+  const auto folder = std::filesystem::absolute(report).parent_path();
+  CHECK(std::filesystem::is_directory(folder), "ab: --report: no folder ", folder.string());
+}
+
+static void write_report(std::filesystem::path path, const AbResult& result) {
+  write_file(path, to_markdown(result));
+  write_file(path.replace_extension(".json"), to_json(result).dump(1) + "\n");
+}
+
+namespace {
+struct AbLine {
+  AbOptions options;
+  std::string arm, folder;  // for this program when it is one of the arms
+};
+}  // namespace
+
+static void declare(CommandLine& line, AbLine& given) {
+  AbOptions& o = given.options;
+  line.add_option("overrides", o.overrides, "key=value: options, the same for both arms");
+  line.add_option("--config,-c", o.config, "YAML file")->required();
+  line.add_option("--toggle", o.toggle, "in which the arms differ")->required();
+  line.add_option("--value", o.value, "of the arm that has it on (default: its fast one)");
+  const std::map<std::string, AbMeasure> measures = {{"step", AbMeasure::step},
+                                                     {"epoch", AbMeasure::epoch}};
+  line.add_option("--measure", o.measure, "step, or epoch: with its evaluation and checkpoint")
+      ->transform(CLI::CheckedTransformer(measures));
+  const std::map<std::string, AbClock> clocks = {{"wall", AbClock::wall}, {"cpu", AbClock::cpu}};
+  line.add_option("--clock", o.clock, "wall, or cpu: of the process, for one thread")
+      ->transform(CLI::CheckedTransformer(clocks));
+  line.add_option("--steps", o.steps, "in a block")->check(CLI::PositiveNumber);
+  line.add_option("--blocks", o.blocks, "a side")->check(CLI::PositiveNumber);
+  line.add_option("--warmup", o.warmup, "steps before the first block")->check(CLI::PositiveNumber);
+  line.add_option("--timeout", o.timeout_s, "seconds for one block")->check(CLI::PositiveNumber);
+  line.add_option("--report", o.report, "FILE.md; FILE.json goes beside it");
+  line.add_option("--arm", given.arm)->group("");
+  line.add_option("--folder", given.folder)->group("");
 }
 
 static int run(const Arguments& args) {
   CommandLine line("ab");
-  AbOptions options;
-  std::string arm;
-  line.add_option("--config", options.config, "as for train")->required();
-  line.add_option("--toggle", options.toggle, "the one difference")->required();
-  line.add_option("--value", options.value, "of the arm that has it on; the toggle's fast one");
-  line.add_option("--measure", options.measure, "step, or epoch with evaluation and checkpoint")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, AbMeasure>{
-          {"step", AbMeasure::step}, {"epoch", AbMeasure::epoch}}));
-  line.add_option("--clock", options.clock, "wall, or cpu: of the process, for one thread")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, AbClock>{{"wall", AbClock::wall}, {"cpu", AbClock::cpu}}));
-  line.add_option("--steps", options.steps, "in a block")->check(CLI::PositiveNumber);
-  line.add_option("--blocks", options.blocks, "a side")->check(CLI::PositiveNumber);
-  line.add_option("--warmup", options.warmup, "steps before the first block")
-      ->check(CLI::PositiveNumber);
-  line.add_option("--timeout", options.timeout_s, "seconds for one block")
-      ->check(CLI::PositiveNumber);
-  line.add_option("--report", options.report, "FILE.md; FILE.json goes beside it");
-  line.add_option("--arm", arm)->group("");  // not for people: this process is that arm
-  line.add_option("overrides", options.overrides, "key=value, for both arms");
+  AbLine given;
+  declare(line, given);
   if (!line.read(args)) return 0;
-
+  AbOptions& options = given.options;
   const Toggle& toggle = toggle_of(options);
-  if (!arm.empty()) {
-    run_ab_arm(arm_config(options, toggle, arm).plan, options);
-    return 0;
-  }
+  if (!given.arm.empty())
+    return run_arm(arm_config(options, toggle, given.arm).plan, options, given.folder);
+  options.toggle = toggle.name;
   if (options.value.empty()) options.value = default_value(toggle);
   check_arms(options, toggle);
-  ...
+  check_report(options.report);
+  const AbResult result = measure(options, toggle);
+  say_part(to_markdown(result));
+  if (!options.report.empty()) write_report(options.report, result);
+  return 0;
 }
+
+static const AddVerb verb({"ab", "does a toggle help? two runs in turns, told apart from noise",
+                           "trainer ab --config configs/lenet.yaml --toggle num_workers --value 2",
+                           run});
+
+}  // namespace bellows

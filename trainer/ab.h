@@ -66,12 +66,13 @@ struct ArmCommand {
   std::vector<std::string> argv;
 };
 // Starts one after the other, lets each do its first turn, the warm-up, and then gives `blocks`
-// turns to each. Throws Error if an arm fails, or works when the turn is not its own.
+// turns to each. Throws Error if an arm fails, or works when the turn is not its own, and between
+// turns (exit 130, 143) after SIGINT or SIGTERM.
 AbPair take_turns(const ArmCommand& off, const ArmCommand& on, int64_t blocks, double timeout_s);
 
 // The arm's side: trains as the plan says, one turn after the other, until all blocks are done.
-// What it saves goes to `folder`.
-void run_arm(Plan plan, const AbOptions& options, const std::string& folder);
+// What it writes goes to `folder`. Returns the exit code.
+int run_arm(const Plan& plan, const AbOptions& options, const std::string& folder);
 
 // In what the plans of two arms differ beyond what the toggle itself sets, a line each; empty where
 // they are fit to be compared.

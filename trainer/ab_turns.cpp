@@ -2,6 +2,7 @@
 #include <cmath>
 #include "trainer/ab.h"
 #include "trainer/ab_process.h"
+#include "trainer/signals.h"
 
 namespace bellows {
 
@@ -13,12 +14,15 @@ std::vector<int> turn_order(int64_t blocks) {
 }
 
 AbPair take_turns(const ArmCommand& off, const ArmCommand& on, int64_t blocks, double timeout_s) {
+  const Signals signals;  // so that this function is left in good order
   ArmProcess off_process(off.name, off.argv, timeout_s);
   AbPair pair;
   pair.off = {off.name, parse_block(off_process.turn()), {}, {}, 0};
   ArmProcess on_process(on.name, on.argv, timeout_s);
   pair.on = {on.name, parse_block(on_process.turn()), {}, {}, 0};
   for (const int turn : turn_order(blocks)) {
+    if (const int signal = signals.stop())
+      fail(static_cast<Exit>(128 + signal), "ab: ended by signal ", signal, ", without a result");
     const ArmProcess& waits = turn == 0 ? on_process : off_process;
     if (!waits.stopped())
       fail(Exit::internal, "ab: ", waits.name(), " works although the turn is not its own");
