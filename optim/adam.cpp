@@ -17,7 +17,7 @@ UpdateRule adam_rule(const AdamOptions& o, Decay decay) {
   UpdateRule rule{.lr = o.lr,
                   .buffers = {"exp_avg", "exp_avg_sq"},  // PyTorch's names
                   .passes = {Passes::copy},
-                  .run = [o](const Update& u) { kernels::adam(u.weights, u, o); }};
+                  .run = [o](const Launch& u) { kernels::adam(u.weights, u, o); }};
   if (o.weight_decay > 0 && decay == Decay::l2) rule.passes = {Passes::scale, Passes::sum};
   if (o.weight_decay > 0 && decay == Decay::decoupled) rule.passes.push_back(Passes::decay);
   for (const unsigned pass : {Passes::mean, Passes::square, Passes::step})

@@ -62,7 +62,7 @@ template <class T> struct Adam {
 };
 
 namespace kernels {
-inline constinit Kernel<void(TensorSpan weights, const Update& u, const AdamOptions& o)> adam{
+inline constinit Kernel<void(TensorSpan weights, const Launch& u, const AdamOptions& o)> adam{
     "adam"};
 }
 }  // namespace bellows

@@ -72,29 +72,29 @@ void Optimizer::measure(const Tensors& grads, DeviceStepState& state) const {
   count_launch(fused_);
 }
 
-void Optimizer::launch(const Update& update) const {
-  rule_.run(update);
+void Optimizer::launch(const Launch& launch) const {
+  rule_.run(launch);
   count_launch(fused_);
 }
 
 // The plain form: each pass over each tensor, with the direction in memory in between.
-void Optimizer::step_each(Update update) const {
-  const Update all = update;
+void Optimizer::step_each(Launch next) const {
+  const Launch all = next;
   const size_t kept = rule_.buffers.size();
   size_t left = std::ranges::count_if(all.grads, &Tensor::defined);
   for (size_t i = 0; i < weights_.size(); ++i) {
     if (!all.grads[i].defined()) continue;
     --left;
     const Tensor direction = empty_like(weights_[i]);
-    update.weights = all.weights.subspan(i, 1);
-    update.grads = all.grads.subspan(i, 1);
-    update.buffers = all.buffers.subspan(i * kept, kept);
-    update.directions = {&direction, 1};
-    update.starts = all.starts.subspan(i, 2);
+    next.weights = all.weights.subspan(i, 1);
+    next.grads = all.grads.subspan(i, 1);
+    next.buffers = all.buffers.subspan(i * kept, kept);
+    next.directions = {&direction, 1};
+    next.starts = all.starts.subspan(i, 2);
     for (const unsigned pass : rule_.passes) {
-      update.passes = pass;
-      update.last = left == 0 && pass == rule_.passes.back();
-      launch(update);
+      next.passes = pass;
+      next.last = left == 0 && pass == rule_.passes.back();
+      launch(next);
     }
   }
 }
@@ -105,7 +105,7 @@ void Optimizer::step(DeviceStepState& state) {
   CHECK(std::ranges::any_of(grads, &Tensor::defined),
         "optimizer: no parameter has a gradient; call backward() before step()");
   if (clip_norm_ > 0 || skip_nonfinite_) measure(grads, state);
-  const Update update{.weights = weights_,
+  const Launch whole{.weights = weights_,
                       .grads = grads,
                       .buffers = buffers_,
                       .starts = starts_,
@@ -115,7 +115,7 @@ void Optimizer::step(DeviceStepState& state) {
                       .lr_table = lr_table_.ptr<double>(),
                       .lr_updates = lr_table_.numel(),
                       .clip_norm = clip_norm_};
-  fused_ ? launch(update) : step_each(update);
+  fused_ ? launch(whole) : step_each(whole);
   for (const Tensor& w : weights_) w.raise_version();
 }
 

@@ -38,8 +38,8 @@ class Optimizer {
  private:
   Tensors gradients() const;
   void measure(const Tensors& grads, DeviceStepState& state) const;
-  void launch(const Update& update) const;
-  void step_each(Update update) const;
+  void launch(const Launch& launch) const;
+  void step_each(Launch update) const;
 
   UpdateRule rule_;
   bool fused_, set_to_none_, skip_nonfinite_;

@@ -13,7 +13,7 @@
 namespace bellows {
 
 // One launch: some passes of a rule over some weights. All lists run parallel to the weights.
-struct Update {
+struct Launch {
   TensorSpan weights;
   TensorSpan grads;                 // undefined: the weight is left alone
   TensorSpan buffers;               // of the rule, those of one weight side by side
@@ -56,7 +56,7 @@ struct UpdateRule {
   double lr;                         // the peak: schedules multiply it
   std::vector<std::string> buffers;  // kept for each weight, zeros at first
   std::vector<unsigned> passes;      // one bit each, in their order
-  std::function<void(const Update&)> run;
+  std::function<void(const Launch&)> run;
 };
 
 }  // namespace bellows

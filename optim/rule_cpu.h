@@ -25,7 +25,7 @@ template <unsigned passes, class Rule, class T> void run_row(Rule rule, Row<T> r
   }
 }
 
-template <class T> Row<T> row_of(const Update& u, size_t weight, int64_t from) {
+template <class T> Row<T> row_of(const Launch& u, size_t weight, int64_t from) {
   Row<T> row{u.weights[weight].ptr<T>() + from, u.grads[weight].ptr<T>() + from, nullptr, {}};
   if (!u.directions.empty()) row.d = u.directions[weight].ptr<T>() + from;
   const size_t buffers = u.buffers.size() / u.weights.size();
@@ -35,7 +35,7 @@ template <class T> Row<T> row_of(const Update& u, size_t weight, int64_t from) {
 }
 
 // Chunks of the flattened list, so that a few large and many small weights share the threads alike.
-template <unsigned passes, class Rule, class T> void run_all(const Rule& rule, const Update& u, T) {
+template <unsigned passes, class Rule, class T> void run_all(const Rule& rule, const Launch& u, T) {
   constexpr int64_t kChunk = 8192;
   const int64_t first = u.starts.front();
   parallel_for(u.starts.back() - first, kChunk, [&](int64_t begin, int64_t end) {
@@ -57,7 +57,7 @@ void with_passes(unsigned passes, std::integer_sequence<unsigned, sets...>, cons
 }
 
 template <template <class> class Rule, class Options>
-void update_cpu(TensorSpan weights, const Update& u, const Options& options) {
+void update_cpu(TensorSpan weights, const Launch& u, const Options& options) {
   visit_float(weights.front().dtype(), [&]<class T>(T zero) {
     if (u.state->found_inf) return;
     const Rule<T> rule(options, now_of(*u.state, u.lr_table, u.lr_updates, u.clip_norm));

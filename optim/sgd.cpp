@@ -13,7 +13,7 @@ void visit(Visitor& v, SgdOptions& o) {
 static UpdateRule sgd(const SgdOptions& o) {
   CHECK(!o.nesterov || o.momentum > 0, "optimizer: nesterov needs momentum > 0, e.g. 0.9");
   using Passes = Sgd<float>;
-  UpdateRule rule{.lr = o.lr, .buffers = {}, .passes = {}, .run = [o](const Update& u) {
+  UpdateRule rule{.lr = o.lr, .buffers = {}, .passes = {}, .run = [o](const Launch& u) {
                     kernels::sgd(u.weights, u, o);
                   }};
   rule.passes = {Passes::copy};

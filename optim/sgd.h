@@ -47,6 +47,6 @@ template <class T> struct Sgd {
 };
 
 namespace kernels {
-inline constinit Kernel<void(TensorSpan weights, const Update& u, const SgdOptions& o)> sgd{"sgd"};
+inline constinit Kernel<void(TensorSpan weights, const Launch& u, const SgdOptions& o)> sgd{"sgd"};
 }
 }  // namespace bellows

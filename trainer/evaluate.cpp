@@ -88,8 +88,8 @@ Metrics evaluate(Session& session) {
     tally.add(contiguous(to(Device::cpu, logits.detach())), to(Device::cpu, batch.y), loss);
   }
   const auto n = static_cast<double>(tally.samples);
-  Metrics metrics{tally.samples, tally.loss / n, tally.first / n, {},
-                  (trace::now_ns() - begin) * 1e-9};
+  Metrics metrics{
+      tally.samples, tally.loss / n, tally.first / n, {}, (trace::now_ns() - begin) * 1e-9};
   if (session.test_set->info().classes >= kTop5From) metrics.accuracy_top5 = tally.top5 / n;
   return metrics;
 }

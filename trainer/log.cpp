@@ -28,7 +28,8 @@ void Log::record(const char* split, const Position& at, const Scalars& values) {
   if (metrics_) metrics_->write(to_line(json));
   if (!tensorboard_) return;
   Scalars tagged;
-  for (const auto& [name, value] : values) tagged.emplace_back(std::string(split) + "/" + name, value);
+  for (const auto& [name, value] : values)
+    tagged.emplace_back(std::string(split) + "/" + name, value);
   tensorboard_->write(at.step, tagged);
 }
 

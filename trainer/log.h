@@ -1,5 +1,5 @@
-// What a run tells while it runs: lines or a progress bar on stdout, metrics.jsonl in full precision
-// (the source of truth), TensorBoard's events.
+// What a run tells while it runs: lines or a progress bar on stdout, metrics.jsonl in full
+// precision (the source of truth), TensorBoard's events.
 #pragma once
 #include "core/file.h"
 #include "trainer/evaluate.h"

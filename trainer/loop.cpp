@@ -26,8 +26,8 @@ void Loop::run_epoch() {
     for (const Batch& batch : update) {
       const auto hold = s.reducer.hold(!batch.last);  // no_sync: only the last one sends buckets
       const Tensor loss = s.loss_of(batch);
-      backward(loss, {.seed = batch.share});     // buckets leave while this runs
-      losses_.add(loss.detach(), batch.share);   // stays on the device until it is read
+      backward(loss, {.seed = batch.share});    // buckets leave while this runs
+      losses_.add(loss.detach(), batch.share);  // stays on the device until it is read
     }
     s.reducer.wait();            // every rank has the same gradients
     s.optimizer.step(*s.state);  // one that is not finite changes nothing, where that is asked for

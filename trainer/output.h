@@ -1,5 +1,5 @@
-// What the program says. Lines go to stdout at once, so `| tee` follows a run; a write that fails is
-// remembered and reported at the end, because training is worth more than its log.
+// What the program says. Lines go to stdout at once, so `| tee` follows a run; a write that fails
+// is remembered and reported at the end, because training is worth more than its log.
 #pragma once
 #include <string>
 #include <string_view>

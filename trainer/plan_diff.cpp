@@ -6,13 +6,13 @@ namespace bellows {
 
 // Options that only say how, how long or where: a resumed run may change them.
 static bool may_change(const std::string& key) {
-  for (const char* open : {"name", "device", "train.epochs", "train.max_iters", "data.root",
-                           "data.num_workers", "data.prefetch_factor", "data.persistent_workers",
-                           "data.queue", "data.background", "data.sim_latency_us", "data.timeout_s",
-                           "data.from"})
+  for (const char* open :
+       {"name", "device", "train.epochs", "train.max_iters", "data.root", "data.num_workers",
+        "data.prefetch_factor", "data.persistent_workers", "data.queue", "data.background",
+        "data.sim_latency_us", "data.timeout_s", "data.from"})
     if (key == open) return true;
-  for (const char* open : {"schedule.", "eval.", "log.", "ckpt.", "target.", "kernels.", "allocator.",
-                           "threads.", "debug.", "model.fuse.", "train."})
+  for (const char* open : {"schedule.", "eval.", "log.", "ckpt.", "target.", "kernels.",
+                           "allocator.", "threads.", "debug.", "model.fuse.", "train."})
     if (key.starts_with(open)) return true;
   return false;
 }

@@ -33,9 +33,9 @@ std::string bar_line(const LogPoint& p, int64_t epochs, double elapsed_s, int wi
   const double rate = p.batch_cost > 0 ? 1 / p.batch_cost : 0;
   const double left = (p.iters - p.iter) * p.batch_cost;
   const std::string head = fmt::format("Train ep {}/{}: {:3.0f}%|", p.epoch, epochs, share * 100);
-  const std::string tail = fmt::format("| {}/{} [{}<{}, {:.1f}it/s, loss={:.3g}, ips={}]", p.iter,
-                                       p.iters, minutes(elapsed_s), minutes(left), rate, p.loss,
-                                       short_number(p.ips));
+  const std::string tail =
+      fmt::format("| {}/{} [{}<{}, {:.1f}it/s, loss={:.3g}, ips={}]", p.iter, p.iters,
+                  minutes(elapsed_s), minutes(left), rate, p.loss, short_number(p.ips));
   const int room = width - static_cast<int>(head.size() + tail.size()) - 1;
   return head + cells(share, std::clamp(room, 1, 40)) + tail;
 }

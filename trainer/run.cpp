@@ -22,8 +22,8 @@ struct Start {
 }  // namespace
 
 static Start start_of(const RunRequest& request) {
-  const Path asked = request.folder.empty() ? Path("runs") / request.config.plan.name
-                                            : Path(request.folder);
+  const Path asked =
+      request.folder.empty() ? Path("runs") / request.config.plan.name : Path(request.folder);
   Start start{asked, request.overwrite ? Existing::overwrite : Existing::another, {}, {}};
   if (request.resume.empty()) return start;
   if (fs::is_regular_file(request.resume)) {  // a branch: later checkpoints of that run stay

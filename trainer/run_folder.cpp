@@ -1,6 +1,7 @@
 #include "trainer/run_folder.h"
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <cerrno>
 #include <cstring>

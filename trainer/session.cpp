@@ -28,15 +28,16 @@ static Device prepare_process(const Plan& plan, std::vector<std::string>& notes)
   configure_allocator(device, plan.allocator);
   anomaly().on = plan.debug.anomaly;
   Mutex::collect_stats(plan.debug.lock_stats);
-  notes.push_back(cat("threads: ", omp_get_max_threads(), " of ", allowed_cores(), " cores, ",
-                      cpu_model()));
+  notes.push_back(
+      cat("threads: ", omp_get_max_threads(), " of ", allowed_cores(), " cores, ", cpu_model()));
   return device;
 }
 
 static OptimizerOptions optimizer_options(const Plan& plan) {
   OptimizerOptions options = plan.optimizer;
-  const bool tolerant = plan.train.on_nonfinite == OnNonfinite::skip ||
-                        (plan.train.on_nonfinite == OnNonfinite::stop && plan.train.max_nonfinite > 1);
+  const bool tolerant =
+      plan.train.on_nonfinite == OnNonfinite::skip ||
+      (plan.train.on_nonfinite == OnNonfinite::stop && plan.train.max_nonfinite > 1);
   options.skip_nonfinite |= tolerant;
   return options;
 }

@@ -1,6 +1,6 @@
 // Session: what a Plan asks for, built and connected, ready to train or to evaluate. Many may live
-// in a process, one after the other; allocator, thread pool and debug switches belong to the process
-// and follow the newest.
+// in a process, one after the other; allocator, thread pool and debug switches belong to the
+// process and follow the newest.
 #pragma once
 #include "core/step_state.h"
 #include "data/loader.h"

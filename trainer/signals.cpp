@@ -17,7 +17,8 @@ static void ask_to_stop(int signal) {
 static void ask_to_save(int) { save_requested = 1; }
 
 Signals::Signals() {
-  stop_signal = save_requested = 0;
+  stop_signal = 0;
+  save_requested = 0;
   void (*const handlers[])(int) = {ask_to_stop, ask_to_stop, ask_to_save, SIG_IGN};
   for (int i = 0; i < 4; ++i) {
     struct sigaction action = {};

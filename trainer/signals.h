@@ -11,7 +11,7 @@ class Signals {
   ~Signals();
   Signals(const Signals&) = delete;
 
-  int stop() const;         // SIGINT, SIGTERM, or 0
+  int stop() const;          // SIGINT, SIGTERM, or 0
   bool take_save_request();  // true once for each SIGUSR1
 };
 

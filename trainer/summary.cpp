@@ -50,18 +50,19 @@ static std::string saving_warning(const Session& session, const Meter& meter) {
   const double share = meter.seconds(Phase::save) / std::max(meter.total_seconds(), 1e-9);
   const double limit = session.plan.ckpt.max_overhead;
   if (share <= limit) return "";
-  return fmt::format("warning: saving took {:.1f} % of the time, more than {:.1f} % "
-                     "(ckpt.max_overhead); save less often (ckpt.every), or  toggles: "
-                     "{{async_checkpoint: on}}",
-                     100 * share, 100 * limit);
+  return fmt::format(
+      "warning: saving took {:.1f} % of the time, more than {:.1f} % "
+      "(ckpt.max_overhead); save less often (ckpt.every), or  toggles: "
+      "{{async_checkpoint: on}}",
+      100 * share, 100 * limit);
 }
 
 Lines summary(const Session& session, const Outcome& outcome) {
   const Meter& meter = outcome.meter;
   Lines lines;
-  lines.push_back(fmt::format("done: {} steps, {} epochs, {:.2f} s, {:.1f} {}/sec",
-                              outcome.at.step, outcome.at.epoch,
-                              meter.total_seconds(), meter.ips(), session.train_set->info().unit));
+  lines.push_back(fmt::format("done: {} steps, {} epochs, {:.2f} s, {:.1f} {}/sec", outcome.at.step,
+                              outcome.at.epoch, meter.total_seconds(), meter.ips(),
+                              session.train_set->info().unit));
   if (outcome.metrics) lines.push_back("test: " + text_of(*outcome.metrics));
   if (session.plan.target.metric != "none") lines.push_back(target_line(session, outcome));
   lines.push_back(time_line(meter));

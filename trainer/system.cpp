@@ -13,6 +13,7 @@
 #include <fstream>
 #include <set>
 #include <sstream>
+#include "core/device.h"
 #include "core/threads.h"
 
 namespace bellows {

@@ -19,8 +19,8 @@ using Scalars = std::vector<std::pair<std::string, double>>;  // tag and value
 std::string version_record(double wall_time);
 std::string scalars_record(double wall_time, int64_t step, const Scalars& scalars);
 
-// Appends to a new events.out.tfevents.<time>.<host>.<pid>.<n> in the folder. Each write is flushed,
-// so a killed run loses nothing that it has logged. Throws Error, exit 8.
+// Appends to a new events.out.tfevents.<time>.<host>.<pid>.<n> in the folder. Each write is
+// flushed, so a killed run loses nothing that it has logged. Throws Error, exit 8.
 class TensorBoard {
  public:
   explicit TensorBoard(const std::filesystem::path& folder);

@@ -5,6 +5,7 @@
 #include "autograd/backward.h"
 #include "core/copy.h"
 #include "core/crc32c.h"
+#include "toggles/values.h"
 #include "trainer/json.h"
 
 namespace bellows {
@@ -35,9 +36,9 @@ static Json plan_json(const Plan& plan) {
 }
 
 static Json step_state_json(const StepState& s) {
-  return {{"forwards", s.forwards},     {"applied", s.applied},
-          {"skipped", s.skipped},       {"loss_scale", s.loss_scale},
-          {"grad_norm", s.grad_norm},   {"inverse_scale", s.inverse_scale},
+  return {{"forwards", s.forwards},   {"applied", s.applied},
+          {"skipped", s.skipped},     {"loss_scale", s.loss_scale},
+          {"grad_norm", s.grad_norm}, {"inverse_scale", s.inverse_scale},
           {"found_inf", s.found_inf}};
 }
 

@@ -2,7 +2,8 @@
 #include <csignal>
 #include <cstring>
 #include <new>
-#include "toggles/toggle.h"
+#include "toggles/hint.h"
+#include "toggles/values.h"
 #include "trainer/output.h"
 
 namespace bellows {

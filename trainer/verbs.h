@@ -7,7 +7,8 @@
 //     if (!line.read(args)) return 0;  // --help
 //     ...
 //   }
-//   static const AddVerb verb({"eval", "metrics of a trained model", "trainer eval runs/lenet", run});
+//   static const AddVerb verb({"eval", "metrics of a trained model", "trainer eval runs/lenet",
+//   run});
 #pragma once
 #include <CLI/CLI.hpp>
 #include <map>
@@ -20,8 +21,8 @@ using Arguments = std::vector<std::string>;
 
 struct Verb {
   const char* name;
-  const char* help;     // one line
-  const char* example;  // a command that works
+  const char* help;                   // one line
+  const char* example;                // a command that works
   int (*run)(const Arguments& args);  // the exit code, or throws Error
 };
 inline std::map<std::string, Verb>& verbs() {
