@@ -89,17 +89,17 @@ static ArmCommand arm_command(const AbOptions& options, const std::string& value
 
 namespace {
 // Where the arms write what a run writes; gone when they are.
-class Scratch {
+class ScratchFolder {
  public:
-  Scratch() {
+  ScratchFolder() {
     std::filesystem::create_directories("runs");
     if (!mkdtemp(path_)) fail(Exit::storage, "ab: ", path_, ": ", std::strerror(errno));
   }
-  ~Scratch() {
+  ~ScratchFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
-  Scratch(const Scratch&) = delete;
+  ScratchFolder(const ScratchFolder&) = delete;
   std::string operator/(const char* name) const { return cat(path_, "/", name); }
 
  private:
@@ -143,7 +143,7 @@ static Json machine_now() {
 // ---- the verb
 
 static AbResult measure(const AbOptions& options, const Toggle& toggle) {
-  const Scratch scratch;
+  const ScratchFolder scratch;
   const ArmCommand off = arm_command(options, toggle.off(), scratch / "off");
   const ArmCommand twin = arm_command(options, toggle.off(), scratch / "twin");
   const ArmCommand on = arm_command(options, options.value, scratch / "on");
@@ -165,8 +165,8 @@ static void check_report(const std::filesystem::path& report) {
 }
 
 static void write_report(std::filesystem::path path, const AbResult& result) {
-  write_file(path, to_markdown(result));
-  write_file(path.replace_extension(".json"), to_json(result).dump(1) + "\n");
+  write_file(path, bytes_of(to_markdown(result)));
+  write_file(path.replace_extension(".json"), bytes_of(to_json(result).dump(1) + "\n"));
 }
 
 namespace {
