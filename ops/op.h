@@ -14,12 +14,15 @@ using OpFn = std::function<Tensor(const Inputs&)>;
 enum class Impl { composed, fused };
 
 struct OpSpec {
-  const char* name;
+  const char* name;           // as its error messages say it
   const char* math;           // one line, shown by `trainer list ops`
-  std::vector<Shapes> cases;  // shapes to test and to time
+  std::vector<Shapes> cases;  // small shapes to test
   OpFn run;
   std::vector<Shapes> rejects = {};  // shapes it must refuse, with a message that names the op
-  OpFn composed = nullptr;           // a fused op carries its twin, made of simpler ops
+  const char* variant = "";          // tells specs of one op apart: "stride 2"
+  // Shapes that are split over threads: their bits must not depend on how many; the ones to time.
+  std::vector<Shapes> large = {};
+  OpFn composed = nullptr;  // a fused op carries its twin, made of simpler ops
   // Inputs are normal; positive ones are their absolute value plus 0.5.
   bool positive = false;
   double keep_from_zero = 0;   // inputs nearer 0 than this sit on a kink; tests avoid them

@@ -1,0 +1,119 @@
+#include "ops/elementwise.h"
+#include "ops/map.h"
+#include "ops/op.h"
+
+namespace bellows {
+
+Tensor affine(const Tensor& x, double scale, double shift) {
+  return record("affine", kernels::affine(x, scale, shift), {x}, [scale](const Tensor& dy) {
+    return Grads{scale == 1 ? dy : kernels::affine(dy, scale, 0)};
+  });
+}
+
+static const AddOp affine_spec({.name = "affine",
+                                .math = "x * scale + shift",
+                                .cases = {{{1}}, {{7}}, {{2, 3, 4, 5}}},
+                                .run = [](const Inputs& in) { return affine(in[0], -1.5, 2); }});
+
+// ---- CPU
+
+template <class F> static Tensor unary_cpu(const Tensor& x) {
+  const Tensor y = empty_like(x);
+  visit_float(x.dtype(), [&]<class T>(T) {
+    map_into<T>(
+        y, [](T a) { return F::value(a); }, x);
+  });
+  return y;
+}
+
+template <class F> static Tensor unary_backward_cpu(const Tensor& dy, const Tensor& v) {
+  const Tensor dx = empty_like(v);
+  visit_float(v.dtype(), [&]<class T>(T) {
+    map_into<T>(
+        dx, [](T g, T a) { return g * F::slope(a); }, dy, v);
+  });
+  return dx;
+}
+
+static Tensor affine_cpu(const Tensor& x, double scale, double shift) {
+  const Tensor y = empty_like(x);
+  visit_float(x.dtype(), [&]<class T>(T) {
+    map_into<T>(
+        y, [s = T(scale), t = T(shift)](T a) { return a * s + t; }, x);
+  });
+  return y;
+}
+
+// The result has the memory order of the operand that was not stretched.
+template <class F> static Tensor binary_cpu(const Tensor& a, const Tensor& b) {
+  const Shape shape =
+      a.shape() == b.shape() ? a.shape() : broadcast_shape(a.shape(), b.shape(), F::name);
+  const Tensor a_ = broadcast_to(a, shape), b_ = broadcast_to(b, shape);
+  const Tensor y = empty_like(a.shape() == shape ? a : b.shape() == shape ? b : a_);
+  visit_float(a.dtype(), [&]<class T>(T) {
+    map_into<T>(
+        y, [](T p, T q) { return F::value(p, q); }, a_, b_);
+  });
+  return y;
+}
+
+template <class F> static Tensor binary_da_cpu(const Tensor& dy, const Tensor& a, const Tensor& b) {
+  const Tensor da = empty_like(a);
+  visit_float(a.dtype(), [&]<class T>(T) {
+    map_into<T>(
+        da, [](T g, T p, T q) { return F::da(g, p, q); }, dy, a, b);
+  });
+  return da;
+}
+
+template <class F> static Tensor binary_db_cpu(const Tensor& dy, const Tensor& a, const Tensor& b) {
+  const Tensor db = empty_like(b);
+  visit_float(b.dtype(), [&]<class T>(T) {
+    map_into<T>(
+        db, [](T g, T p, T q) { return F::db(g, p, q); }, dy, a, b);
+  });
+  return db;
+}
+
+// ---- every functor becomes an op
+
+template <class F> static bool define_unary() {
+  const AddOp spec({.name = F::name,
+                    .math = F::math,
+                    .cases = {{{1}}, {{7}}, {{2, 3, 4, 5}}},
+                    .run = [](const Inputs& in) { return unary<F>(in[0]); },
+                    .large = {{{3, 20000}}},
+                    .positive = F::positive,
+                    .keep_from_zero = F::keep_from_zero});
+  return kernels::unary<F>.on(Device::cpu, unary_cpu<F>) &&
+         kernels::unary_backward<F>.on(Device::cpu, unary_backward_cpu<F>);
+}
+
+template <class F> static bool define_binary() {
+  const AddOp spec({.name = F::name,
+                    .math = F::math,
+                    .cases = {{{7}, {7}},
+                              {{2, 3, 4, 5}, {2, 3, 4, 5}},
+                              {{2, 3, 4, 5}, {3, 1, 1}},
+                              {{4}, {3, 1}},
+                              {{2, 1, 3}, {}}},
+                    .run = [](const Inputs& in) { return binary<F>(in[0], in[1]); },
+                    .rejects = {{{2, 3}, {2}}, {{4, 1, 3}, {2, 5, 3}}},
+                    .large = {{{3, 20000}, {20000}}},
+                    .positive = F::positive,
+                    .distinct = F::distinct});
+  if constexpr (!F::linear)
+    kernels::binary_da<F>.on(Device::cpu, binary_da_cpu<F>) &&
+        kernels::binary_db<F>.on(Device::cpu, binary_db_cpu<F>);
+  return kernels::binary<F>.on(Device::cpu, binary_cpu<F>);
+}
+
+template <class... Fs> static bool define_all(TypeList<Fs...>, const auto& define) {
+  return (define.template operator()<Fs>() && ...);
+}
+static const bool cpu =
+    define_all(functors::UnaryOps{}, []<class F> { return define_unary<F>(); }) &&
+    define_all(functors::BinaryOps{}, []<class F> { return define_binary<F>(); }) &&
+    kernels::affine.on(Device::cpu, affine_cpu);
+
+}  // namespace bellows
