@@ -96,10 +96,11 @@ Result run(const OpSpec& op, const OpFn& fn, const Inputs& inputs, bool vendor =
   return result_of(op, fn, inputs);
 }
 
-// Largest difference, of the largest magnitude; NaN if there is one on either side.
+// Largest difference, relative to the largest magnitude where that is not nearly 0; NaN if there is
+// one on either side.
 double difference(const Tensor& a, const Tensor& b) {
   const Tensor a_ = cast(a, DType::f64), b_ = cast(b, DType::f64);
-  double worst = 0, largest = 1e-30;
+  double worst = 0, largest = 1e-3;
   for (int64_t i = 0; i < a.numel(); ++i) {
     const double x = a_.data<double>()[i], y = b_.data<double>()[i];
     if (std::isnan(x) || std::isnan(y)) return NAN;

@@ -1,0 +1,32 @@
+// Cross-entropy of a batch of class scores, averaged over it.
+#pragma once
+#include "ops/op.h"
+
+namespace bellows {
+
+struct CrossEntropyOptions {
+  double label_smoothing = 0;  // share of the target that is spread over all classes
+};
+
+// -mean over n of sum over c of q(n, c) * log_softmax(logits)(n, c), where q is
+// (1 - smoothing) * [c = target(n)] + smoothing / C. logits (N, C), target i64 (N); a scalar.
+//
+// composed: log_softmax, gather, means. fused: one kernel, and one for backward; counted as
+// fuse.loss. A label outside [0, C) is an error of the data, exit 3.
+Tensor cross_entropy(const Tensor& logits, const Tensor& target,
+                     const CrossEntropyOptions& options = {}, Impl impl = Impl::fused);
+
+namespace kernels {
+struct CrossEntropy {
+  Tensor loss;  // scalar
+  Tensor lse;   // (N): log(sum(exp(logits))), all that backward needs besides its inputs
+};
+inline constinit Kernel<CrossEntropy(const Tensor& logits, const Tensor& target, double smoothing)>
+    cross_entropy{"cross_entropy"};
+inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& logits, const Tensor& target,
+                               const Tensor& lse, double smoothing)>
+    cross_entropy_backward{"cross_entropy_backward"};
+// Refuses a label outside [0, C).
+inline constinit Kernel<void(const Tensor& target, int64_t classes)> check_labels{"check_labels"};
+}  // namespace kernels
+}  // namespace bellows

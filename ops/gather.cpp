@@ -1,0 +1,170 @@
+#include "ops/gather.h"
+#include "core/copy.h"
+#include "core/foreach.h"
+#include "ops/map.h"
+#include "ops/op.h"
+#include "ops/shape.h"
+
+namespace bellows {
+
+static Tensor record_gather(const char* op, const Tensor& x, int axis, const Tensor& index) {
+  return record(op, kernels::gather(x, axis, index), {x},
+                [axis, index = Saved(index), shape = x.shape()](const Tensor& dy) {
+                  return Grads{kernels::gather_backward(dy, axis, index(), shape)};
+                });
+}
+
+static int checked_axis(const char* op, const Tensor& x, int axis, const Tensor& index) {
+  CHECK(axis >= -x.rank() && axis < x.rank(), op, ": no axis ", axis, " in x ", x.shape());
+  CHECK(index.dtype() == DType::i64, op, ": the index is ", index.dtype(), ", not i64");
+  return axis_of(axis, x.rank(), op);
+}
+
+Tensor gather(const Tensor& x, int axis_, const Tensor& index) {
+  const int axis = checked_axis("gather", x, axis_, index);
+  bool fits = index.rank() == x.rank();
+  for (int i = 0; fits && i < x.rank(); ++i) fits = i == axis || index.dim(i) <= x.dim(i);
+  CHECK(fits, "gather: index ", index.shape(), " does not fit into x ", x.shape(),
+        " outside of axis ", axis);
+  return record_gather("gather", x, axis, index);
+}
+
+Tensor index_select(const Tensor& x, int axis_, const Tensor& index) {
+  const int axis = checked_axis("index_select", x, axis_, index);
+  CHECK(index.rank() == 1, "index_select: index ", index.shape(), " is not a list");
+  // The same index for every line: a view with stride 0.
+  Shape shape = x.shape();
+  Strides strides(x.shape());
+  for (int64_t& stride : std::span(&strides[0], x.rank())) stride = 0;
+  shape[axis] = index.dim(0);
+  strides[axis] = index.strides()[0];
+  return record_gather("index_select", x, axis, index.view(shape, strides, index.offset()));
+}
+
+std::vector<Tensor> meshgrid(std::span<const Tensor> axes) {
+  Shape shape;
+  for (const Tensor& axis : axes) {
+    CHECK(axis.rank() == 1, "meshgrid: ", axis.shape(), " is not a list of coordinates");
+    shape.push_back(axis.dim(0));
+  }
+  std::vector<Tensor> grids;
+  for (int k = 0; k < shape.rank(); ++k) {
+    Shape along;
+    for (int i = 0; i < shape.rank(); ++i) along.push_back(i == k ? shape[k] : 1);
+    grids.push_back(expand(reshape(axes[k], along), shape));
+  }
+  return grids;
+}
+
+// ---- specs
+
+// Any index will do: 0, 3, 6, ... modulo the axis, so that some elements come twice.
+static Tensor some_index(const Shape& shape, int64_t axis_size, Device device) {
+  std::vector<int64_t> index(shape.numel());
+  for (size_t i = 0; i < index.size(); ++i) index[i] = static_cast<int64_t>(i) * 3 % axis_size;
+  return tensor_of(index, shape, device);
+}
+static Tensor run_gather(const Inputs& in) {
+  Shape shape = in[0].shape();
+  shape[-1] = 5;
+  return gather(in[0], 1, some_index(shape, in[0].dim(-1), in[0].device()));
+}
+static Tensor run_index_select(const Inputs& in) {
+  return index_select(in[0], 1, some_index({5}, in[0].dim(-1), in[0].device()));
+}
+
+static const AddOp gather_spec({.name = "gather",
+                                .math = "elements of x picked along an axis, by line",
+                                .cases = {{{2, 3}}, {{4, 7}}},
+                                .run = run_gather,
+                                .rejects = {{{4}}, {{2, 2, 3}}},
+                                .large = {{{20000, 3}}}});
+static const AddOp select_spec({.name = "index_select",
+                                .math = "slices of x picked along an axis",
+                                .cases = {{{2, 3}}, {{4, 7, 7}}, {{2, 3, 4, 3}}},
+                                .run = run_index_select,
+                                .rejects = {{{4}}},
+                                .large = {{{20000, 3}}}});
+static const AddOp meshgrid_spec({.name = "meshgrid",
+                                  .math = "coordinates of the points of a grid",
+                                  .cases = {{{2}, {3}}},
+                                  .run = [](const Inputs& in) { return concat(meshgrid(in), 0); },
+                                  .rejects = {{{2}, {2, 3}}}});
+
+// ---- CPU
+
+// Before any thread starts: an exception must not leave a parallel region.
+static void check_index(const char* op, const Tensor& index, int64_t size) {
+  const Walk<1> walk(index.shape(), {&index.strides()});
+  walk.for_rows(0, walk.rows, [&](const auto& at) {
+    for (int64_t i = 0; i < walk.length; ++i) {
+      const int64_t k = index.ptr<int64_t>()[at[0] + i * walk.steps[0]];
+      CHECK(k >= 0 && k < size, op, ": index ", k, " is not in [0, ", size, ")");
+    }
+  });
+}
+
+// Elements of `dense`, which has the index's shape, paired with those picked from `whole`.
+struct Picks {
+  Picks(const Tensor& dense, const Tensor& index, const Tensor& whole, int axis)
+      : step(whole.strides()[axis]),
+        index_(index.ptr<int64_t>()),
+        across_(across(whole.strides(), axis)),
+        walk(index.shape(), {&dense.strides(), &index.strides(), &across_}) {}
+
+  // fn(offset in dense, offset in whole) for the rows [begin, end), in row-major order.
+  template <class Fn> void for_rows(int64_t begin, int64_t end, const Fn& fn) const {
+    walk.for_rows(begin, end, [&](const auto& at) {
+      const auto [dense_step, index_step, whole_step] = walk.steps;
+      for (int64_t i = 0; i < walk.length; ++i)
+        fn(at[0] + i * dense_step, at[2] + i * whole_step + index_[at[1] + i * index_step] * step);
+    });
+  }
+  int64_t rows() const { return walk.rows; }
+  int64_t length() const { return walk.length; }
+
+ private:
+  static Strides across(Strides strides, int axis) {
+    strides[axis] = 0;
+    return strides;
+  }
+  int64_t step;
+  const int64_t* index_;
+  Strides across_;
+  Walk<3> walk;
+};
+
+static Tensor gather_cpu(const Tensor& x, int axis, const Tensor& index) {
+  const Tensor y(index.shape(), x.dtype());
+  if (y.numel() == 0) return y;
+  check_index("gather", index, x.dim(axis));
+  const Picks picks(y, index, x, axis);
+  visit_dtype(x.dtype(), [&]<class T>(T) {
+    T* const y_ = y.ptr<T>();
+    const T* const x_ = x.ptr<T>();
+    const int64_t chunk = std::max<int64_t>(kMapChunk / picks.length(), 1);
+    parallel_for(picks.rows(), chunk, [&](int64_t b, int64_t e) {
+      picks.for_rows(b, e, [&](int64_t to, int64_t from) { y_[to] = x_[from]; });
+    });
+  });
+  return y;
+}
+
+// In one thread: two elements of the index may name the same place.
+static Tensor gather_backward_cpu(const Tensor& dy, int axis, const Tensor& index,
+                                  const Shape& shape) {
+  const Tensor dense = contiguous(dy), dx = full(shape, 0, dy);
+  if (dy.numel() == 0) return dx;
+  const Picks picks(dense, index, dx, axis);
+  visit_float(dy.dtype(), [&]<class T>(T) {
+    T* const dx_ = dx.ptr<T>();
+    const T* const dy_ = dense.ptr<T>();
+    picks.for_rows(0, picks.rows(), [&](int64_t from, int64_t to) { dx_[to] += dy_[from]; });
+  });
+  return dx;
+}
+
+static const bool cpu = kernels::gather.on(Device::cpu, gather_cpu) &&
+                        kernels::gather_backward.on(Device::cpu, gather_backward_cpu);
+
+}  // namespace bellows

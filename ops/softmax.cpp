@@ -1,0 +1,121 @@
+#include "ops/softmax.h"
+#include <Eigen/Core>
+#include "core/copy.h"
+#include "core/parallel.h"
+#include "ops/op.h"
+
+namespace bellows {
+
+static int checked_axis(const char* op, const Tensor& x, int axis) {
+  CHECK(axis >= -x.rank() && axis < x.rank(), op, ": no axis ", axis, " in x ", x.shape());
+  return axis_of(axis, x.rank(), op);
+}
+
+Tensor softmax(const Tensor& x, int axis_) {
+  const int axis = checked_axis("softmax", x, axis_);
+  const Tensor y = kernels::softmax(x, axis);
+  return record("softmax", y, {x}, [y = Saved(y), axis](const Tensor& dy) {
+    return Grads{kernels::softmax_backward(dy, y(), axis)};
+  });
+}
+
+Tensor log_softmax(const Tensor& x, int axis_) {
+  const int axis = checked_axis("log_softmax", x, axis_);
+  const Tensor y = kernels::log_softmax(x, axis);
+  return record("log_softmax", y, {x}, [y = Saved(y), axis](const Tensor& dy) {
+    return Grads{kernels::log_softmax_backward(dy, y(), axis)};
+  });
+}
+
+static const AddOp softmax_spec({.name = "softmax",
+                                 .math = "exp(x) / sum(exp(x)) along an axis",
+                                 .cases = {{{1, 1}}, {{5, 10}}, {{2, 9, 3, 4}}},
+                                 .run = [](const Inputs& in) { return softmax(in[0], 1); },
+                                 .rejects = {{{4}}},
+                                 .large = {{{300, 100}}}});
+static const AddOp log_softmax_spec({.name = "log_softmax",
+                                     .math = "x - log(sum(exp(x))) along an axis",
+                                     .cases = {{{1, 1}}, {{5, 10}}, {{2, 9, 3, 4}}},
+                                     .run = [](const Inputs& in) { return log_softmax(in[0], 1); },
+                                     .rejects = {{{4}}},
+                                     .large = {{{300, 100}}}});
+
+// ---- CPU
+
+namespace {
+
+template <class T> using Line = Eigen::Array<T, Eigen::Dynamic, 1>;
+
+// fn(y, {x...}) for each line along the axis of row-major tensors. Lines are copied to arrays of
+// Eigen's own: vector code for any stride, and the same bits wherever the tensor lies in memory.
+template <class T, size_t N, class Fn>
+void for_lines(int axis, const Tensor& y, const std::array<const Tensor*, N>& x, const Fn& fn) {
+  const int64_t n = y.dim(axis), step = y.strides()[axis];
+  if (y.numel() == 0) return;
+  parallel_for(y.numel() / n, std::max<int64_t>(16384 / n, 1), [&](int64_t b, int64_t e) {
+    std::array<Line<T>, N> in;
+    Line<T> out(n);
+    for (int64_t line = b; line < e; ++line) {
+      const int64_t first = line / step * step * n + line % step;
+      const auto at = [&](const Tensor& t) {
+        return Eigen::Map<Line<T>, 0, Eigen::InnerStride<>>(t.ptr<T>() + first, n,
+                                                            Eigen::InnerStride<>(step));
+      };
+      for (size_t k = 0; k < N; ++k) in[k] = at(*x[k]);
+      fn(out, in);
+      at(y) = out;
+    }
+  });
+}
+
+}  // namespace
+
+static Tensor softmax_cpu(const Tensor& x, int axis) {
+  const Tensor dense = contiguous(x), y = empty(x.shape(), x);
+  visit_float(x.dtype(), [&]<class T>(T) {
+    for_lines<T, 1>(axis, y, {&dense}, [](Line<T>& out, const auto& in) {
+      out = (in[0] - in[0].maxCoeff()).exp();
+      out /= out.sum();
+    });
+  });
+  return y;
+}
+
+static Tensor log_softmax_cpu(const Tensor& x, int axis) {
+  const Tensor dense = contiguous(x), y = empty(x.shape(), x);
+  visit_float(x.dtype(), [&]<class T>(T) {
+    for_lines<T, 1>(axis, y, {&dense}, [](Line<T>& out, const auto& in) {
+      out = in[0] - in[0].maxCoeff();
+      out -= std::log(out.exp().sum());
+    });
+  });
+  return y;
+}
+
+// dx = y * (dy - sum(dy * y))
+static Tensor softmax_backward_cpu(const Tensor& dy, const Tensor& y, int axis) {
+  const Tensor dense = contiguous(dy), dx = empty(y.shape(), y);
+  visit_float(y.dtype(), [&]<class T>(T) {
+    for_lines<T, 2>(axis, dx, {&dense, &y}, [](Line<T>& out, const auto& in) {
+      out = in[1] * (in[0] - (in[0] * in[1]).sum());
+    });
+  });
+  return dx;
+}
+
+// dx = dy - exp(y) * sum(dy)
+static Tensor log_softmax_backward_cpu(const Tensor& dy, const Tensor& y, int axis) {
+  const Tensor dense = contiguous(dy), dx = empty(y.shape(), y);
+  visit_float(y.dtype(), [&]<class T>(T) {
+    for_lines<T, 2>(axis, dx, {&dense, &y},
+                    [](Line<T>& out, const auto& in) { out = in[0] - in[1].exp() * in[0].sum(); });
+  });
+  return dx;
+}
+
+static const bool cpu = kernels::softmax.on(Device::cpu, softmax_cpu) &&
+                        kernels::softmax_backward.on(Device::cpu, softmax_backward_cpu) &&
+                        kernels::log_softmax.on(Device::cpu, log_softmax_cpu) &&
+                        kernels::log_softmax_backward.on(Device::cpu, log_softmax_backward_cpu);
+
+}  // namespace bellows
