@@ -36,7 +36,8 @@ void Loop::run_epoch() {
   }
 }
 
-Outcome Loop::run() {
+Outcome Loop::run(const std::function<void()>& pause) {
+  pause_ = pause;
   const Kernels use(plan_.kernels);
   if (plan_.train.dry_run) dry_run(session_);
   session_.model->train(true);
@@ -74,6 +75,9 @@ void Loop::end_update(const Update& update) {
   if (checkpoints_) checkpoints_->poll();
   const int64_t every = plan_.ckpt.every_iters;
   if ((every && at_.step % every == 0) || signals_.take_save_request()) save();
+  if (!pause_) return;
+  pause_();
+  meter_.lap(Phase::other);
 }
 
 void Loop::end_epoch() {

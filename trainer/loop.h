@@ -1,5 +1,6 @@
 // The training loop.
 #pragma once
+#include <functional>
 #include "trainer/checkpoints.h"
 #include "trainer/log.h"
 #include "trainer/losses.h"
@@ -22,7 +23,8 @@ class Loop {
   Loop(Session& session, Log& log, Checkpoints* checkpoints, const Position& from = {});
   // Trains to the end of the plan, the target, or a signal. Throws Error: exit 5 for a loss that is
   // not finite, 8 for a checkpoint that cannot be written, and what data and ops throw.
-  Outcome run();
+  // `pause` is called after each update; the time it takes is the run's, but of no phase's cost.
+  Outcome run(const std::function<void()>& pause = {});
 
  private:
   bool done() const;
@@ -44,6 +46,7 @@ class Loop {
   Meter meter_;
   Losses losses_;
   Signals signals_;
+  std::function<void()> pause_;
   size_t checked_ = 0, logged_ = 0;  // of the losses known
   int64_t nonfinite_ = 0;            // losses in a row
   LogPoint last_;                    // line
