@@ -64,7 +64,7 @@ const Tensor& Saved::operator()() const {
 
 Edges detail::edges_to(std::span<const Tensor> inputs) {
   Edges edges;
-  if (!grad_mode() || std::ranges::none_of(inputs, needs_grad)) return edges;
+  if (!will_record(inputs)) return edges;
   edges.reserve(inputs.size());
   for (const Tensor& input : inputs) edges.push_back(Edge(grad_meta(input)));
   return edges;
