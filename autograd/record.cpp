@@ -48,7 +48,8 @@ static trace::Counter& saved_bytes() {
 Saved::Saved(const Tensor& t) : tensor_(is_leaf(t) ? t : t.detach()) {
   if (!t.defined()) return;
   version_ = t.storage()->version;
-  if (!is_leaf(t) && t.storage()->saved++ == 0) saved_bytes().add(t.storage()->size());
+  if (!is_leaf(t) && t.storage()->saved++ == 0 && grad_mode())
+    saved_bytes().add(t.storage()->size());
 }
 
 Saved::~Saved() {

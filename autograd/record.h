@@ -57,8 +57,9 @@ struct GradMeta : Meta {
   GradHook hook;
   // Of the pass in progress:
   uint64_t pass = 0;
-  int shares = 0;  // that consumers have still to send
-  Tensor dy;       // the sum of those that have come
+  int shares = 0;            // that consumers have still to send
+  bool place_given = false;  // grad_out() has handed it to somebody
+  Tensor dy;                 // the sum of those that have come
 };
 
 inline GradMeta* grad_meta(const Tensor& t) { return static_cast<GradMeta*>(t.meta().get()); }
@@ -91,7 +92,7 @@ class Saved {
  public:
   explicit Saved(const Tensor& t);
   Saved(Saved&& other) noexcept = default;
-  Saved(const Saved& other) : Saved(other.tensor_) {}
+  Saved(const Saved& other) : Saved(other.tensor_) { version_ = other.version_; }
   ~Saved();
   const Tensor& operator()() const;
 

@@ -1,5 +1,6 @@
 // Linear layers with an activation between them; none at all makes a linear classifier.
 #include "models/build.h"
+#include "models/layers/dropout.h"
 #include "models/layers/linear.h"
 
 namespace bellows {

@@ -16,11 +16,10 @@ class LinearLayer : public Module {
   const char* kind() const override { return "linear"; }
 
  protected:
-  Tensor forward(const Tensor& x) override { return linear(x, weight_, bias_, &slot_); }
+  Tensor forward(const Tensor& x) override { return linear(x, weight_, bias_); }
 
  private:
   Tensor weight_, bias_;
-  Slot slot_;
 };
 
 }  // namespace bellows

@@ -11,7 +11,7 @@ namespace {
 
 enum class Order { sequential, shuffled };
 struct LoaderOptions {
-  int batch = 128;
+  int batch_size = 128;
   Order order = Order::shuffled;
   bool pin_memory = false;
   uint64_t seed = 1;
@@ -19,7 +19,7 @@ struct LoaderOptions {
   std::vector<int> sizes = {28, 28};
 };
 void visit(Visitor& v, LoaderOptions& o) {
-  v("batch", o.batch, "samples per step and rank", {.min = 1});
+  v("batch_size", o.batch_size, "samples per step and rank", {.min = 1});
   v("order", o.order, {"sequential", "shuffled"}, "of the samples in an epoch");
   v("pin_memory", o.pin_memory, "page-locked buffers");
   v("seed", o.seed, "of the shuffle");
@@ -94,7 +94,7 @@ std::string answer(const std::vector<std::pair<std::string, std::string>>& keys)
 }  // namespace
 
 TEST(Values, AreReadAndDumpedForEveryKind) {
-  const Values source = given({{"loader.batch", "3"},
+  const Values source = given({{"loader.batch_size", "3"},
                                {"loader.order", "sequential"},
                                {"loader.pin_memory", "true"},
                                {"loader.seed", "9223372036854775809"},
@@ -107,7 +107,7 @@ TEST(Values, AreReadAndDumpedForEveryKind) {
                                {"phases.1.name", "sgd"},
                                {"phases.1.momentum", "0.5"}});
   const Options options = load(Options{}, source);
-  EXPECT_EQ(options.loader.batch, 3);
+  EXPECT_EQ(options.loader.batch_size, 3);
   EXPECT_EQ(options.loader.order, Order::sequential);
   EXPECT_TRUE(options.loader.pin_memory);
   EXPECT_EQ(options.loader.seed, 9223372036854775809u);
@@ -123,18 +123,19 @@ TEST(Values, AreReadAndDumpedForEveryKind) {
 
 TEST(Values, OfAWrongTypeAreRefusedWithWhatIsAccepted) {
   const std::vector<std::array<std::string, 3>> table = {
-      {"loader.batch", "12x", "'12x' is not a whole number >= 1"},
-      {"loader.batch", "0", "'0' is not a whole number >= 1"},
-      {"loader.batch", "-3", "'-3' is not a whole number >= 1"},
-      {"loader.batch", "99999999999", "'99999999999' is not a whole number >= 1"},
-      {"loader.batch", " 5", "' 5' is not a whole number >= 1"},
-      {"loader.batch", "1.5", "'1.5' is not a whole number >= 1"},
-      {"loader.batch", "auto", "'auto' is not a whole number >= 1"},
-      {"loader.batch", "010", "'010' is not a whole number >= 1; write it in plain decimal digits"},
-      {"loader.batch", "0x10", "'0x10' is not a whole number >= 1; write it in plain"},
-      {"loader.batch", "+5", "'+5' is not a whole number >= 1; write it in plain"},
-      {"loader.batch", "1_000", "'1_000' is not a whole number >= 1; write it in plain"},
-      {"loader.batch", "1e3", "'1e3' is not a whole number >= 1; write it in plain"},
+      {"loader.batch_size", "12x", "'12x' is not a whole number >= 1"},
+      {"loader.batch_size", "0", "'0' is not a whole number >= 1"},
+      {"loader.batch_size", "-3", "'-3' is not a whole number >= 1"},
+      {"loader.batch_size", "99999999999", "'99999999999' is not a whole number >= 1"},
+      {"loader.batch_size", " 5", "' 5' is not a whole number >= 1"},
+      {"loader.batch_size", "1.5", "'1.5' is not a whole number >= 1"},
+      {"loader.batch_size", "auto", "'auto' is not a whole number >= 1"},
+      {"loader.batch_size", "010",
+       "'010' is not a whole number >= 1; write it in plain decimal digits"},
+      {"loader.batch_size", "0x10", "'0x10' is not a whole number >= 1; write it in plain"},
+      {"loader.batch_size", "+5", "'+5' is not a whole number >= 1; write it in plain"},
+      {"loader.batch_size", "1_000", "'1_000' is not a whole number >= 1; write it in plain"},
+      {"loader.batch_size", "1e3", "'1e3' is not a whole number >= 1; write it in plain"},
       {"loader.seed", "-1", "'-1' is not a whole number >= 0"},
       {"optimizer.lr", ".5", "'.5' is not a number; write it in plain decimal digits"},
       {"optimizer.lr", "nan", "'nan' is not a number"},
@@ -160,9 +161,9 @@ TEST(Values, OfAWrongTypeAreRefusedWithWhatIsAccepted) {
 
 TEST(Values, OfAWrongShapeAreRefused) {
   EXPECT_EQ(answer({{"loader", "5"}}),
-            "a.yaml:1:1: loader: '5' is not a map; write  loader: {batch: ...}");
-  EXPECT_EQ(answer({{"loader.batch.big", "5"}}),
-            "a.yaml:1:1: loader.batch: a map or a list is not a whole number >= 1");
+            "a.yaml:1:1: loader: '5' is not a map; write  loader: {batch_size: ...}");
+  EXPECT_EQ(answer({{"loader.batch_size.big", "5"}}),
+            "a.yaml:1:1: loader.batch_size: a map or a list is not a whole number >= 1");
   EXPECT_EQ(answer({{"loader.root.0", "a"}}),
             "a.yaml:1:1: loader.root: a map or a list is not text");
   EXPECT_EQ(answer({{"loader.sizes.0.x", "5"}}),
@@ -175,11 +176,11 @@ TEST(Values, OfAWrongShapeAreRefused) {
 
 TEST(Values, UnderAnUnknownKeyNameTheOneToType) {
   const std::vector<std::pair<std::string, std::string>> table = {
-      {"loader.batc", "the nearest known key is 'loader.batch'"},
+      {"loader.batch_siz", "the nearest known key is 'loader.batch_size'"},
       {"optimiser.lr", "the nearest known key is 'optimizer.lr'"},
       {"lr", "the nearest known key is 'optimizer.lr'"},
       {"model.momentum", "the nearest known key is 'optimizer.momentum'"},
-      {"batch_size", "it is called 'loader.batch' here"},
+      {"train.bs", "it is called 'loader.batch_size' here"},
       {"train.learning_rate", "it is called 'optimizer.lr' here"},
       {"use_amp", "the nearest known key is "},          // its toggle is not among these options
       {"optimizer.beta2", "the nearest known key is "},  // adam's
@@ -221,11 +222,12 @@ TEST(Values, OfALaterSourceReplaceThoseBefore) {
 
 TEST(Values, KnowWhereTheyComeFrom) {
   Options options;
-  const Values base = given({{"loader.batch", "7"}, {"optimizer.lr", "1e-1"}, {"phases.0", "sgd"}});
+  const Values base =
+      given({{"loader.batch_size", "7"}, {"optimizer.lr", "1e-1"}, {"phases.0", "sgd"}});
   const Values over = {{"optimizer.name", {"adam", "command line"}},
                        {"loader.seed", {"3", "command line"}}};
   const Values all = load_all(options, {base, over});
-  EXPECT_EQ(all.at("loader.batch"), (Value{"7", "a.yaml:1:1"}));
+  EXPECT_EQ(all.at("loader.batch_size"), (Value{"7", "a.yaml:1:1"}));
   EXPECT_EQ(all.at("phases.0.name"), (Value{"sgd", "a.yaml:3:1"}));
   EXPECT_EQ(all.at("optimizer.name"), (Value{"adam", "command line"}));
   EXPECT_EQ(all.at("optimizer.lr"), (Value{"0.001", "default"}))
@@ -246,7 +248,7 @@ TEST(Values, ArePrintedAsNestedYamlWithTheirOrigins) {
       text += c;
   EXPECT_EQ(text,
             "loader:\n"
-            "  batch: 128 # default\n"
+            "  batch_size: 128 # default\n"
             "  order: shuffled # default\n"
             "  pin_memory: false # default\n"
             "  seed: 1 # default\n"
@@ -271,7 +273,7 @@ TEST(Values, ArePrintedAsNestedYamlWithTheirOrigins) {
 
 TEST(Values, AreDescribedForHelp) {
   const std::string help = describe(Options{});
-  EXPECT_THAT(help, HasSubstr("loader.batch = 128 (a whole number >= 1): samples per step"));
+  EXPECT_THAT(help, HasSubstr("loader.batch_size = 128 (a whole number >= 1): samples per step"));
   EXPECT_THAT(help, HasSubstr("optimizer.name = sgd (adam or sgd): update rule\n"));
   EXPECT_THAT(help, HasSubstr("phases = [] (a list): rules that follow one another\n"));
   EXPECT_THAT(help, HasSubstr("phases.0.name =  (adam or sgd): "));

@@ -1,0 +1,77 @@
+// What the generic suite cannot see: known values, and labels that are wrong.
+#include "ops/cross_entropy.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <cmath>
+#include "autograd/backward.h"
+#include "core/trace.h"
+
+using namespace bellows;
+
+static const Impl kBoth[] = {Impl::composed, Impl::fused};
+
+// softmax of (0, log 2, log 5) is (1, 2, 5) / 8.
+static Tensor logits() { return tensor_of<double>({0, std::log(2), std::log(5), 0, 0, 0}, {2, 3}); }
+
+TEST(CrossEntropy, IsTheMeanSurpriseAtTheLabels) {
+  const Tensor labels = tensor_of<int64_t>({2, 0}, {2});
+  for (const Impl impl : kBoth)
+    EXPECT_NEAR(cross_entropy(logits(), labels, {}, impl).item(),
+                (std::log(8.0 / 5) + std::log(3)) / 2, 1e-14);
+}
+
+TEST(CrossEntropy, SmoothingSpreadsTheTargetOverAllClasses) {
+  const Tensor labels = tensor_of<int64_t>({2, 0}, {2});
+  // Row 0: target (0.1, 0.1, 0.8); row 1: every class has probability 1/3.
+  const double row = 0.1 * std::log(8) + 0.1 * std::log(4) + 0.8 * std::log(8.0 / 5);
+  for (const Impl impl : kBoth)
+    EXPECT_NEAR(cross_entropy(logits(), labels, {.label_smoothing = 0.3}, impl).item(),
+                (row + std::log(3)) / 2, 1e-14);
+}
+
+TEST(CrossEntropy, GradientIsProbabilityMinusTarget) {
+  const Tensor labels = tensor_of<int64_t>({2, 0}, {2});
+  for (const Impl impl : kBoth) {
+    const Tensor x = require_grad(logits());
+    backward(cross_entropy(x, labels, {}, impl));
+    const double want[] = {1.0 / 16, 2.0 / 16, -3.0 / 16, -1.0 / 3, 1.0 / 6, 1.0 / 6};
+    for (int i = 0; i < 6; ++i) EXPECT_NEAR(grad(x).data<double>()[i], want[i], 1e-14);
+  }
+}
+
+TEST(CrossEntropy, LogitsBeyondTheRangeOfExpAreFine) {
+  const Tensor x = tensor_of<float>({1000, 0, -1000, -1000, 0, 1000}, {2, 3});
+  const Tensor labels = tensor_of<int64_t>({0, 0}, {2});
+  for (const Impl impl : kBoth) EXPECT_FLOAT_EQ(cross_entropy(x, labels, {}, impl).item(), 1000);
+}
+
+TEST(CrossEntropy, ALabelOutOfRangeIsADataErrorThatNamesTheSample) {
+  for (const int64_t label : {-1, 3})
+    for (const Impl impl : kBoth) try {
+        cross_entropy(logits(), tensor_of<int64_t>({2, label}, {2}), {}, impl);
+        ADD_FAILURE() << "was taken";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.exit, Exit::data);
+        EXPECT_STREQ(error.what(), cat("cross_entropy: label ", label,
+                                       " of sample 1 of the batch is not in [0, 3)")
+                                       .c_str());
+      }
+}
+
+TEST(CrossEntropy, RefusesATargetOfAnotherLength) {
+  EXPECT_THAT(
+      [] {
+        cross_entropy(logits(), tensor_of<int64_t>({1, 1, 1}, {3}));
+      },
+      testing::ThrowsMessage<Error>(testing::HasSubstr("[2,3] and target [3]")));
+}
+
+TEST(CrossEntropy, OnlyTheFusedOneCountsAsFused) {
+  const trace::Counter& fused = trace::counter("fuse.loss");
+  const Tensor labels = tensor_of<int64_t>({2, 0}, {2});
+  const int64_t before = fused.value();
+  cross_entropy(logits(), labels, {}, Impl::composed);
+  EXPECT_EQ(fused.value(), before);
+  cross_entropy(logits(), labels, {}, Impl::fused);
+  EXPECT_EQ(fused.value(), before + 1);
+}

@@ -1,0 +1,57 @@
+// What the generic suite cannot see: order, precision, ties and NaN.
+#include "ops/reduce.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include "autograd/backward.h"
+#include "core/foreach.h"
+
+using namespace bellows;
+using testing::ElementsAre;
+
+TEST(Reduce, SumsOverAnyAxes) {
+  const Tensor x = tensor_of<float>({1, 2, 3, 4, 5, 6}, {2, 3});
+  EXPECT_THAT(sum(x, {.axes = {0}}).data<float>(), ElementsAre(5, 7, 9));
+  EXPECT_THAT(sum(x, {.axes = {-1}}).data<float>(), ElementsAre(6, 15));
+  EXPECT_EQ(sum(x).item(), 21);
+  EXPECT_EQ(sum(x).rank(), 0);
+  EXPECT_EQ(sum(x, {.keepdim = true}).shape(), (Shape{1, 1}));
+  EXPECT_EQ(mean(x).item(), 3.5);
+}
+
+TEST(Reduce, AMillionSmallNumbersKeepTheirDigits) {
+  const int64_t n = 1 << 20;
+  EXPECT_FLOAT_EQ(sum(full({n}, 0.1)).item(), n * double(0.1f));
+  EXPECT_FLOAT_EQ(sum(full({n, 2}, 0.1), {.axes = {0}}).data<float>()[1], n * double(0.1f));
+}
+
+TEST(Reduce, MaxGivesTheGradientToTheFirstOfEquals) {
+  const Tensor x = require_grad(tensor_of<float>({1, 7, 7, 0}, {4}));
+  const Tensor y = max(x);
+  EXPECT_EQ(y.item(), 7);
+  backward(y);
+  EXPECT_THAT(grad(x).data<float>(), ElementsAre(0, 1, 0, 0));
+  EXPECT_EQ(argmax(x.detach(), 0).item(), 1);
+}
+
+TEST(Reduce, MaxHandsOnNaN) {
+  const Tensor x = tensor_of<float>({1, NAN, 7, NAN}, {4});
+  EXPECT_TRUE(std::isnan(max(x).item()));
+  EXPECT_EQ(argmax(x, 0).item(), 1);
+}
+
+TEST(Reduce, ArgmaxCountsAlongItsAxisInAnyMemoryOrder) {
+  const Tensor x = tensor_of<float>({1, 5, 9, 2, 3, 4}, {2, 3});
+  EXPECT_THAT(argmax(x, 1).data<int64_t>(), ElementsAre(2, 2));
+  EXPECT_THAT(argmax(x, 0).data<int64_t>(), ElementsAre(1, 0, 0));
+  const Tensor flipped = x.view({3, 2}, {1, 3}, 0);
+  EXPECT_THAT(argmax(flipped, 0).data<int64_t>(), ElementsAre(2, 2));
+}
+
+TEST(Reduce, NothingSumsToZeroAndHasNoLargest) {
+  EXPECT_EQ(sum(Tensor({0, 3}, DType::f32)).item(), 0);
+  EXPECT_THAT(
+      [] {
+        max(Tensor({0, 3}, DType::f32));
+      },
+      testing::ThrowsMessage<Error>("max: x [0,3] is empty"));
+}
