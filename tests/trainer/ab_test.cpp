@@ -52,7 +52,9 @@ AbArm arm(const std::string& name, double block_ms, int64_t footprint, uint64_t 
 }
 
 AbResult result_of(double on_ms, int64_t footprint = 210) {
-  AbOptions options = {.config = "configs/lenet.yaml", .overrides = {"seed=2"}};
+  AbOptions options;
+  options.config = "configs/lenet.yaml";
+  options.overrides = {"seed=2"};
   options.toggle = kToggle.name;
   options.value = "on";
   AbResult result = {options, &kToggle, {}, {}, {{"cpu", "an abacus"}}};
