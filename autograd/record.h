@@ -83,6 +83,9 @@ inline bool needs_grad(const Tensor& t) { return bool(t.meta()); }
 template <class... Inputs> bool will_record(const Inputs&... inputs) {
   return grad_mode() && (needs_grad(inputs) || ...);
 }
+inline bool will_record(std::span<const Tensor> inputs) {
+  return grad_mode() && std::ranges::any_of(inputs, needs_grad);
+}
 Tensor require_grad(const Tensor& t);  // t as a leaf
 bool is_leaf(const Tensor& t);         // has a gradient of its own to collect
 
@@ -125,12 +128,13 @@ Tensor record(const char* op, const Tensor& y, std::span<const Tensor> inputs, C
   Edges edges = detail::edges_to(inputs);
   if (edges.empty()) return y;
   using Kept = std::remove_cvref_t<Closure>;
-  return detail::attach(y, new NodeOf<Kept>(op, std::move(edges), Kept(std::move(closure))));
+  return detail::attach(
+      y, new NodeOf<Kept>(op, std::move(edges), Kept(std::forward<Closure>(closure))));
 }
 template <class Closure>
 Tensor record(const char* op, const Tensor& y, std::initializer_list<Tensor> inputs,
               Closure&& closure) {
-  return record(op, y, std::span(inputs.begin(), inputs.size()), std::move(closure));
+  return record(op, y, std::span(inputs.begin(), inputs.size()), std::forward<Closure>(closure));
 }
 
 }  // namespace bellows

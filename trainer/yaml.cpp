@@ -95,7 +95,7 @@ class Flatten : public YAML::EventHandler {
     YAML::Mark mark;
     bool list;
     size_t size = 0;
-    std::string key = "";  // of a map, while its value is still to come
+    std::string key{};  // of a map, while its value is still to come
   };
 
   [[noreturn]] void refuse(const YAML::Mark& mark, const std::string& why) const {
@@ -111,7 +111,7 @@ class Flatten : public YAML::EventHandler {
     refuse_if(!plain_or_quoted, mark, "tags (!) are not allowed; write the value alone");
   }
   bool expects_key() const {
-    return !open_.empty() && !open_.back().list && open_.back().key == "";
+    return !open_.empty() && !open_.back().list && open_.back().key.empty();
   }
   bool is_file_root() const { return open_.empty() && root_.empty(); }
 

@@ -1,7 +1,6 @@
 // Options of every kind from text and back to it; mistakes are answered with what would be right.
 #include "toggles/values.h"
 #include <gmock/gmock.h>
-#include "toggles/hint.h"
 
 using namespace bellows;
 using testing::HasSubstr;
@@ -277,9 +276,4 @@ TEST(Values, AreDescribedForHelp) {
   EXPECT_THAT(help, HasSubstr("optimizer.name = sgd (adam or sgd): update rule\n"));
   EXPECT_THAT(help, HasSubstr("phases = [] (a list): rules that follow one another\n"));
   EXPECT_THAT(help, HasSubstr("phases.0.name =  (adam or sgd): "));
-}
-
-TEST(Hint, TableIsSortedAndWithoutDoubles) {
-  for (size_t i = 1; i < other_names().size(); ++i)
-    EXPECT_LT(std::string(other_names()[i - 1].theirs), other_names()[i].theirs);
 }
