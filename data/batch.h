@@ -1,5 +1,6 @@
 // What one step trains on: a batch, or the micro-batches that it is split into.
 #pragma once
+#include <exception>
 #include "core/tensor.h"
 
 namespace bellows {
@@ -11,6 +12,12 @@ struct Batch {
   bool last = true;  // of its update
   double share = 1;  // of the update's samples: what its mean loss counts in the update's
   int64_t size() const { return x.dim(0); }
+};
+
+// What a worker hands over.
+struct Made {
+  Batch batch;
+  std::exception_ptr error;  // why there is none
 };
 
 // The samples of one update in `parts` micro-batches of equal size, give or take one sample; fewer

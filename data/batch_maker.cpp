@@ -39,9 +39,7 @@ void BatchMaker::fill(int64_t sample, int64_t epoch, float* x, int64_t* y) {
   }
 }
 
-Batch BatchMaker::make(std::span<const int64_t> samples, int64_t epoch) {
-  if (source_->sim_latency_us)
-    std::this_thread::sleep_for(std::chrono::microseconds(source_->sim_latency_us));
+Batch BatchMaker::fill_all(std::span<const int64_t> samples, int64_t epoch) {
   const Batch& buffer = free_buffer();
   buffer.x.raise_version();
   buffer.y.raise_version();
@@ -49,6 +47,16 @@ Batch BatchMaker::make(std::span<const int64_t> samples, int64_t epoch) {
   for (size_t i = 0; i < samples.size(); ++i)
     fill(samples[i], epoch, buffer.x.ptr<float>() + i * stride, buffer.y.ptr<int64_t>() + i);
   return slice(buffer, 0, static_cast<int64_t>(samples.size()));
+}
+
+Made BatchMaker::make(std::span<const int64_t> samples, int64_t epoch) {
+  if (source_->sim_latency_us)
+    std::this_thread::sleep_for(std::chrono::microseconds(source_->sim_latency_us));
+  try {
+    return {fill_all(samples, epoch), nullptr};
+  } catch (...) {
+    return {{}, std::current_exception()};
+  }
 }
 
 }  // namespace bellows

@@ -18,12 +18,13 @@ struct BatchSource {
 class BatchMaker {
  public:
   explicit BatchMaker(std::shared_ptr<const BatchSource> source) : source_(std::move(source)) {}
-  // The batch of these samples. An error names the sample and where it comes from.
-  Batch make(std::span<const int64_t> samples, int64_t epoch);
+  // The batch of these samples, or an error that names the sample and where it comes from.
+  Made make(std::span<const int64_t> samples, int64_t epoch);
   // What make() is at, from any thread: "sample 7 (path)".
   std::string at_work_on() const;
 
  private:
+  Batch fill_all(std::span<const int64_t> samples, int64_t epoch);
   Batch& free_buffer();
   void fill(int64_t sample, int64_t epoch, float* x, int64_t* y);
 

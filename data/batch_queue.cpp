@@ -11,7 +11,7 @@ namespace {
 // One queue for all, one lock, and everybody is woken by everything.
 class LockedQueue : public BatchQueue {
  public:
-  explicit LockedQueue(int64_t window) : window_(window), slots_(window + 1) {}
+  LockedQueue(int64_t window, Depth& depth) : window_(window), slots_(window + 1), depth_(depth) {}
 
   bool push(int64_t turn, Made&& made) override {
     std::unique_lock lock(mutex_);
@@ -45,7 +45,7 @@ class LockedQueue : public BatchQueue {
   int64_t asked_ = 0;     // turns that somebody came for
   bool closed_ = false;
   std::vector<std::optional<Made>> slots_;
-  Depth depth_;
+  Depth& depth_;
   Mutex mutex_{"loader_queue"};
   std::condition_variable_any changed_;
 };
@@ -53,8 +53,8 @@ class LockedQueue : public BatchQueue {
 // A ring for each worker. Turns go round the workers, so taking them in that order is the merge.
 class RingQueue : public BatchQueue {
  public:
-  RingQueue(int64_t workers, int64_t prefetch) {
-    for (int64_t w = 0; w < workers; ++w) rings_.emplace_back(prefetch, depth_);
+  RingQueue(int64_t workers, int64_t prefetch, Depth& depth) {
+    for (int64_t w = 0; w < workers; ++w) rings_.emplace_back(prefetch, depth);
   }
   bool push(int64_t turn, Made&& made) override { return ring(turn).push(std::move(made)); }
   bool pop(Made& made, Seconds timeout) override {
@@ -69,16 +69,17 @@ class RingQueue : public BatchQueue {
  private:
   Ring<Made>& ring(int64_t turn) { return rings_[turn % rings_.size()]; }
 
-  Depth depth_;
   std::deque<Ring<Made>> rings_;
   int64_t turn_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<BatchQueue> make_queue(QueueKind kind, int64_t workers, int64_t prefetch) {
-  if (kind == QueueKind::rings) return std::make_unique<RingQueue>(workers, prefetch);
-  return std::make_unique<LockedQueue>(workers * prefetch);
+std::unique_ptr<BatchQueue> make_queue(QueueKind kind, int64_t workers, int64_t prefetch,
+                                       Depth& depth) {
+  depth.clear();
+  if (kind == QueueKind::rings) return std::make_unique<RingQueue>(workers, prefetch, depth);
+  return std::make_unique<LockedQueue>(workers * prefetch, depth);
 }
 
 }  // namespace bellows

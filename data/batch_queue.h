@@ -1,16 +1,10 @@
 // Between the workers and whoever trains: finished batches, handed out in the order of the epoch.
 #pragma once
-#include <exception>
 #include <memory>
 #include "data/batch.h"
 #include "data/ring.h"
 
 namespace bellows {
-
-struct Made {
-  Batch batch;
-  std::exception_ptr error;  // why there is none
-};
 
 enum class QueueKind { locked, rings };
 
@@ -24,7 +18,9 @@ class BatchQueue {
   virtual void close() = 0;  // whoever waits in push() returns
 };
 
-// `prefetch` batches of each worker may wait in it. Counted: data.queue_max; data.ring_pops.
-std::unique_ptr<BatchQueue> make_queue(QueueKind kind, int64_t workers, int64_t prefetch);
+// `prefetch` batches of each worker may wait in it; `depth` counts them and outlives it. Each pop
+// of a ring counts in data.ring_pops.
+std::unique_ptr<BatchQueue> make_queue(QueueKind kind, int64_t workers, int64_t prefetch,
+                                       Depth& depth);
 
 }  // namespace bellows

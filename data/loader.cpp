@@ -42,7 +42,8 @@ void Loader::start(int64_t epoch, int64_t first_batch) {
                          nullptr});
   next_ = first_batch;
   if (options_.num_workers == 0) return;
-  epoch_->queue = make_queue(options_.queue, options_.num_workers, options_.prefetch_factor);
+  epoch_->queue =
+      make_queue(options_.queue, options_.num_workers, options_.prefetch_factor, depth_);
   hire();
   for (const auto& worker : workers_) worker->run(epoch_);
 }
@@ -70,26 +71,27 @@ void Loader::end_epoch(Seconds patience) {
   epoch_.reset();
 }
 
-Batch Loader::take() {
+Made Loader::take() {
   Made made;
+  if (epoch_->queue->pop(made, timeout())) return made;
   const Worker& worker = *workers_[(next_ - epoch_->first) % workers_.size()];
-  if (!epoch_->queue->pop(made, timeout())) {
-    const std::string where = worker.at_work_on();
-    end_epoch(Seconds(0));
-    fail(Exit::data, "no batch for ", options_.timeout_s, " s: ", where,
-         "; data.timeout_s is how long to wait");
-  }
-  if (!made.error) return std::move(made.batch);
-  end_epoch(timeout());
-  std::rethrow_exception(made.error);
+  const std::string where = worker.at_work_on();
+  end_epoch(Seconds(0));
+  fail(Exit::data, "no batch for ", options_.timeout_s, " s: ", where,
+       "; data.timeout_s is how long to wait");
 }
 
 bool Loader::next(Batch& batch) {
   CHECK(epoch_, "start() an epoch before next()");
   batch = {};
   if (next_ == epoch_->last) return false;
-  batch = workers_.empty() ? maker_.make(epoch_->samples_of(next_), epoch_->number) : take();
+  Made made = workers_.empty() ? maker_.make(epoch_->samples_of(next_), epoch_->number) : take();
+  if (made.error) {
+    end_epoch(timeout());
+    std::rethrow_exception(made.error);
+  }
   ++next_;
+  batch = std::move(made.batch);
   return true;
 }
 

@@ -48,13 +48,14 @@ class Loader {
  private:
   void hire();
   void end_epoch(Seconds patience);
-  Batch take();
+  Made take();
   Seconds timeout() const { return Seconds(options_.timeout_s); }
 
   LoaderOptions options_;
   std::shared_ptr<const BatchSource> source_;
   Sampler sampler_;
   BatchMaker maker_;  // when there are no workers
+  Depth depth_;       // of the queue
   std::shared_ptr<Epoch> epoch_;
   int64_t next_ = 0;  // batch
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -1,5 +1,5 @@
 // Ring: what passes from one thread to one other, in order. No lock: each end owns its index, and
-// the two semaphores sleep only when there is nothing to do.
+// its semaphore puts it to sleep only when there is nothing to do.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -13,19 +13,25 @@ namespace bellows {
 
 using Seconds = std::chrono::duration<double>;
 
-// How many items wait in a queue, and the most that ever did: data.queue_max.
+// How many items wait in a queue. The most that ever did is added to data.queue_max: each loader
+// has a Depth, so the counter is the sum over the loaders of what each of them kept at most.
 class Depth {
  public:
   // After room was got for the item, before it can be taken.
   void add() {
     static trace::Counter& most = trace::counter("data.queue_max");
-    most.raise_to(now_.fetch_add(1, std::memory_order_acq_rel) + 1);
+    const int64_t now = now_.fetch_add(1, std::memory_order_acq_rel) + 1;
+    int64_t before = most_.load(std::memory_order_relaxed);
+    while (before < now && !most_.compare_exchange_weak(before, now, std::memory_order_relaxed)) {
+    }
+    if (before < now) most.add(now - before);
   }
   // When somebody comes for an item, before that makes room for another one.
   void remove() { now_.fetch_sub(1, std::memory_order_acq_rel); }
+  void clear() { now_.store(0, std::memory_order_relaxed); }  // the queue was dropped
 
  private:
-  std::atomic<int64_t> now_{0};
+  std::atomic<int64_t> now_{0}, most_{0};
 };
 
 template <class T> class Ring {

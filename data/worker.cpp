@@ -14,7 +14,6 @@ struct Worker::State {
       : index(index), workers(workers), maker(std::move(source)) {}
   void work(bool background);
   void make_all();
-  Made make(int64_t batch);
 
   const int index, workers;
   BatchMaker maker;
@@ -37,18 +36,10 @@ void Worker::State::work(bool background) {
 void Worker::State::make_all() {
   static trace::Counter& made_by_workers = trace::counter("data.worker_batches");
   for (int64_t b = epoch->first + index; b < epoch->last; b += workers) {
-    Made made = make(b);
+    Made made = maker.make(epoch->samples_of(b), epoch->number);
     const bool failed = bool(made.error);
     made_by_workers.add();
     if (!epoch->queue->push(b - epoch->first, std::move(made)) || failed) return;
-  }
-}
-
-Made Worker::State::make(int64_t batch) {
-  try {
-    return {maker.make(epoch->samples_of(batch), epoch->number), nullptr};
-  } catch (...) {
-    return {{}, std::current_exception()};
   }
 }
 
