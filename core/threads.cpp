@@ -65,7 +65,7 @@ static std::pair<std::filesystem::path, std::filesystem::path> cpu_group(
   for (std::string line; std::getline(lines, line);) {
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const std::string controllers = cat(",", line.substr(first + 1, second - first - 1), ",");
     if (controllers.find(",cpu,") != std::string::npos)
       return {cgroups / "cpu", line.substr(second + 1)};
     if (controllers == ",,") path = line.substr(second + 1);

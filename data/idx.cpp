@@ -95,7 +95,7 @@ Shape read_header(const std::string& path, Source& source, int rank) {
     // Dividing, because the product may not fit 64 bits.
     if (size > source.most() / claimed)
       fail(Exit::data, path, ": the header claims ", shape, rank > shape.rank() ? " ..." : "",
-           ", more bytes than this file can hold");
+           ", more than this file can hold: truncated, or not an IDX file");
     claimed *= size;
   }
   return shape;
@@ -104,7 +104,10 @@ Shape read_header(const std::string& path, Source& source, int rank) {
 }  // namespace
 
 IdxArray read_idx(const std::string& path, int rank) {
-  Bytes file = read_file(path);
+  return parse_idx(read_file(path), path, rank);
+}
+
+IdxArray parse_idx(Bytes file, const std::string& path, int rank) {
   const std::unique_ptr<Source> source = open_source(path, file);
   IdxArray array{read_header(path, *source, rank), {}};
   const size_t size = array.shape.numel();

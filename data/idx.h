@@ -16,5 +16,7 @@ struct IdxArray {
 // is compared with the size of the file before anything of the size that it claims is allocated.
 // Throws Error(Exit::data) with path and reason.
 IdxArray read_idx(const std::string& path, int rank);
+// The same of a file's content; `path` is for messages.
+IdxArray parse_idx(std::vector<uint8_t> file, const std::string& path, int rank);
 
 }  // namespace bellows

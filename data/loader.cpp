@@ -61,13 +61,17 @@ void Loader::hire() {
 }
 
 // Leaves no worker at work. Those that live only for an epoch end, and so do all if one is stuck.
-void Loader::end_epoch(Seconds patience) {
+void Loader::dismiss(Seconds patience) {
   if (epoch_ && epoch_->queue) epoch_->queue->close();
   bool stuck = false;
   // They wait together: after one has used up the time, the others get no more of it.
   for (const auto& worker : workers_)
     if (!worker->wait(stuck ? Seconds(0) : patience)) stuck = true;
   if (stuck || !options_.persistent_workers) workers_.clear();
+}
+
+void Loader::end_epoch(Seconds patience) {
+  dismiss(patience);
   epoch_.reset();
 }
 
@@ -84,7 +88,7 @@ Made Loader::take() {
 bool Loader::next(Batch& batch) {
   CHECK(epoch_, "start() an epoch before next()");
   batch = {};
-  if (next_ == epoch_->last) return false;
+  if (next_ == epoch_->last) return dismiss(timeout()), false;
   Made made = workers_.empty() ? maker_.make(epoch_->samples_of(next_), epoch_->number) : take();
   if (made.error) {
     end_epoch(timeout());

@@ -47,6 +47,7 @@ class Loader {
 
  private:
   void hire();
+  void dismiss(Seconds patience);
   void end_epoch(Seconds patience);
   Made take();
   Seconds timeout() const { return Seconds(options_.timeout_s); }
