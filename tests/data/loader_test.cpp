@@ -277,7 +277,7 @@ TEST(Loader, CanBeLeftAtAnyPoint) {
   uint64_t drawn = 0;
   const auto below = [&](uint64_t n) { return int64_t(random.below(n, drawn++)); };
   const auto numbers = std::make_shared<Numbers>(60);
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < 1000; ++round) {
     Loader loader(numbers, {},
                   {.batch_size = 1 + below(9),
                    .num_workers = below(4),
