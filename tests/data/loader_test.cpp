@@ -2,6 +2,7 @@
 #include "data/loader.h"
 #include <gmock/gmock.h>
 #include <sched.h>
+#include <map>
 #include <semaphore>
 #include "core/trace.h"
 #include "tests/data/files.h"
@@ -125,10 +126,13 @@ TEST(Loader, FillsTheSameBuffersAgainOnceTheTrainerLetsGo) {
                           .num_workers = workers,
                           .prefetch_factor = 2,
                           .persistent_workers = true});
-    std::set<const std::byte*> buffers;
+    std::map<const std::byte*, uint32_t> buffers;  // and the version of each when last seen
     for (int64_t epoch = 0; epoch < 5; ++epoch) {
       loader.start(epoch);
-      for (Batch batch; loader.next(batch);) buffers.insert(batch.x.bytes());
+      for (Batch batch; loader.next(batch);) {
+        EXPECT_GT(batch.x.storage()->version, buffers[batch.x.bytes()]);
+        buffers[batch.x.bytes()] = batch.x.storage()->version;
+      }
     }
     // Of each worker: two in the queue, one in its hands, one at the trainer.
     EXPECT_LE(buffers.size(), workers ? workers * 4u : 1u);
