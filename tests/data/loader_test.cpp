@@ -152,10 +152,10 @@ TEST(Loader, LeavesABufferAloneWhileAnyoneHoldsAViewOfIt) {
   EXPECT_EQ(kept.x.storage()->version, version);
 }
 
-static void wait_until(const std::function<bool()>& done) {
-  for (int i = 0; i < 20000 && !done(); ++i)
+static bool comes_true(const std::function<bool()>& condition) {
+  for (int i = 0; i < 20000 && !condition(); ++i)
     std::this_thread::sleep_for(std::chrono::microseconds(500));
-  EXPECT_TRUE(done());
+  return condition();
 }
 
 TEST(Loader, QueuesExactlyTheBatchesThatItMay) {
@@ -165,7 +165,7 @@ TEST(Loader, QueuesExactlyTheBatchesThatItMay) {
     Loader loader = make(options, 400);
     const int64_t may = options.num_workers * options.prefetch_factor;
     loader.start(0);
-    wait_until([&] { return most == may; });
+    ASSERT_TRUE(comes_true([&] { return most == may; }));
     EXPECT_EQ(rest_of(loader).size(), 400u);
     epoch_of(loader, 1);
     EXPECT_EQ(most, may);
@@ -272,7 +272,7 @@ TEST(Loader, NamesTheStuckWorkerAndItsSampleAndGoesOnWithoutIt) {
                         HasSubstr("no batch for 0.3 s"), HasSubstr("data.timeout_s")));
     }
     unstuck.release();
-    wait_until([&] { return numbers.use_count() == 1; });
+    ASSERT_TRUE(comes_true([&] { return numbers.use_count() == 1; }));
   }
 }
 
