@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <algorithm>
 #include <map>
-#include "house/tree.h"
+#include "tests/house/tree.h"
 
 using namespace bellows;
 

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <cstdlib>
 #include <functional>
-#include "house/tree.h"
 #include "ops/op.h"
+#include "tests/house/tree.h"
 #include "toggles/toggle.h"
 #include "trainer/verbs.h"
 
