@@ -45,9 +45,12 @@ template <class T> struct Job {
     const int64_t row = z.KW * z.C, lanes = lane_count<T>();
     half = lanes == 16 && row <= 8;
     patch_row = round_up(row, half ? 8 : lanes);
-    for (int64_t i = 0; i < winners; ++i)
-      corner.push_back(i < z.windows() ? int32_t((2 * (i / z.PW) * z.WP + 2 * (i % z.PW)) * z.C)
-                                       : 0);
+    corner.resize(z.K * winners);
+    for (int64_t ph = 0; ph < z.PH; ++ph)
+      for (int64_t pw = 0; pw < z.PW; ++pw)
+        corner[ph * z.PW + pw] = int32_t(2 * (ph * z.WP + pw) * z.C);
+    for (int64_t k = 1; k < z.K; ++k)
+      std::copy_n(corner.data(), z.windows(), corner.data() + k * winners);
   }
   int64_t patch() const { return z.KH * patch_row; }
 
@@ -59,40 +62,51 @@ template <class T> struct Job {
   int64_t winners;              // windows of one channel, padded to whole vectors
   bool half;                    // patches are so narrow that half a vector holds a row
   int64_t patch_row;            // KW * C, padded to whole vectors
-  std::vector<int32_t> corner;  // of each window in the padded image
+  std::vector<int32_t> corner;  // of each window in the padded image, for each channel
 };
 
 // What one thread works on: up to kSamples samples.
 template <class T> struct Scratch {
   T *x, *dx;        // (sample, HP, WP, C)
   T* dy;            // (sample, K, winners)
-  int32_t* at;      // like dy: first the winner's number, then the offset of its patch
-  uint32_t* masks;  // (K / 32, 4, winners): bit k: channel k won at this pixel of the window
+  uint8_t* winner;  // like dy
+  int32_t* at;      // (K, winners), of one sample: offsets of the patches
+  int32_t* masks;   // (K / 32, 4, winners): bit k: channel k won at this pixel of the window
 };
 
 // ---- one sample
 
-// Winner numbers become offsets of patches; gradients that relu stopped become 0.
+// Bit k of mask (k / 32, q, window): channel k has its winner at pixel q of that window.
 template <class T, int L>
-[[gnu::always_inline]] inline void place_winners(const Job<T>& job, T* dy, int32_t* at,
-                                                 uint32_t* masks, T* db) {
-  const Sizes& z = job.z;
-  const int32_t right = int32_t(z.C), down = int32_t(job.pixel_row);
-  const int32_t* const corner = job.corner.data();
-  std::fill_n(masks, round_up(z.K, kMaskBits) / kMaskBits * 4 * job.winners, 0u);
-  for (int64_t k = 0; k < z.K; ++k, dy += job.winners, at += job.winners) {
-    uint32_t* const mask = masks + k / kMaskBits * 4 * job.winners;
-    const uint32_t bit = 1u << (k % kMaskBits);
-    std::fill(at + z.windows(), at + job.winners, int32_t(kernels::kNoWinner));
-    for (uint32_t q = 0; q < 4; ++q)
-      for (int64_t p = 0; p < job.winners; ++p)
-        mask[q * job.winners + p] |= uint32_t(at[p]) == q ? bit : 0;
-    for (int64_t p = 0; p < job.winners; ++p) {
-      dy[p] = at[p] == kernels::kNoWinner ? T(0) : dy[p];
-      at[p] = corner[p] + (at[p] >> 1 & 1) * down + (at[p] & 1) * right;
+[[gnu::always_inline]] inline void mark_winners(const Job<T>& job, const int32_t* winner,
+                                                int32_t* masks) {
+  const int64_t windows = job.winners;
+  for (int64_t first = 0; first < job.z.K; first += kMaskBits, masks += 4 * windows)
+    for (int64_t p = 0; p < windows; p += L) {
+      Lanes<int32_t, L> mask[4] = {};
+      for (int64_t k = first; k < std::min(first + kMaskBits, job.z.K); ++k) {
+        const auto which = lanes<L>(winner + k * windows + p);
+        const auto bit = Lanes<int32_t, L>{} + int32_t(1u << (k - first));
+#pragma GCC unroll 4
+        for (int q = 0; q < 4; ++q) mask[q] = which == q ? mask[q] | bit : mask[q];
+      }
+#pragma GCC unroll 4
+      for (int q = 0; q < 4; ++q) lanes<L>(masks + q * windows + p) = mask[q];
     }
+}
+
+// Winner numbers become offsets of patches, and gradients that relu stopped become 0. Adds up db.
+template <class T, int L>
+[[gnu::always_inline]] inline void place_winners(const Job<T>& job, T* dy, int32_t* at, T* db) {
+  const int32_t right = int32_t(job.z.C), down = int32_t(job.pixel_row);
+  const int32_t* const corner = job.corner.data();
+  for (int64_t i = 0; i < job.z.K * job.winners; ++i) {
+    dy[i] = at[i] == kernels::kNoWinner ? T(0) : dy[i];
+    at[i] = corner[i] + (at[i] >> 1 & 1) * down + (at[i] & 1) * right;
+  }
+  for (int64_t k = 0; k < job.z.K; ++k) {
     Lanes<T, L> sum{};
-    for (int64_t p = 0; p < job.winners; p += L) sum += lanes<L>(dy + p);
+    for (int64_t p = 0; p < job.winners; p += L) sum += lanes<L>(dy + k * job.winners + p);
     for (int l = 0; l < L; ++l) db[k] += sum[l];
   }
 }
@@ -121,12 +135,12 @@ template <class T, int L, int R, int V>
 
 // dx[r][j] += dy * w over the channels that won at a pixel, for R rows and V vectors of the patch.
 template <class T, int L, int R, int V>
-[[gnu::always_inline]] inline void add_dx(const Job<T>& job, const uint32_t* masks, const T* dy,
+[[gnu::always_inline]] inline void add_dx(const Job<T>& job, const int32_t* masks, const T* dy,
                                           const T* w, T* dx) {
   const int64_t row = job.pixel_row, patch = job.patch();
   for (int64_t p = 0; p < job.z.windows(); ++p)
     for (int q = 0; q < 4; ++q) {
-      uint32_t mask = masks[q * job.winners + p];
+      uint32_t mask = uint32_t(masks[q * job.winners + p]);
       if (mask == 0) continue;
       Lanes<T, L> sum[R][V] = {};
       for (; mask; mask &= mask - 1) {
@@ -167,7 +181,7 @@ template <class T, int L, int S, class Fn>
 
 template <class T, int L, int S>
 [[gnu::always_inline]] inline void backward_sample(const Job<T>& job, const T* x, const T* dy,
-                                                   const int32_t* at, const uint32_t* masks,
+                                                   const int32_t* at, const int32_t* masks,
                                                    const T* w, T* dw, T* dx) {
   const Sizes& z = job.z;
   const int64_t row = job.pixel_row;
@@ -190,6 +204,7 @@ template <class T, int L>
                                                 const Scratch<T>& s) {
   const Sizes& z = job.z;
   std::fill_n(s.x, samples * job.sample, T(0));
+  std::fill_n(s.winner, samples * z.K * job.winners, kernels::kNoWinner);
   const int64_t rows = std::min(z.HP - z.padding, z.H);
   for (int64_t i = 0; i < samples; i += L) {
     const int64_t count = std::min<int64_t>(L, samples - i);
@@ -203,7 +218,7 @@ template <class T, int L>
       gather<L>(job.dy.template ptr<T>() + (n + i) * dy[0] + k * dy[1], dy[0], job.dy_at.data(),
                 z.windows(), count, s.dy + to, next);
       gather<L>(job.winner.template ptr<uint8_t>() + (n + i) * winner[0] + k * winner[1], winner[0],
-                job.winner_at.data(), z.windows(), count, s.at + to, next);
+                job.winner_at.data(), z.windows(), count, s.winner + to, next);
     }
   }
 }
@@ -224,29 +239,29 @@ template <class T, int L>
 template <class T> Tensor pack(const Job<T>& job, const Tensor& w) {
   const Sizes& z = job.z;
   const Tensor packed = full({z.K * job.patch()}, 0, w);
-  for (int64_t i = 0; i < w.numel(); ++i) {
-    const int64_t s = i % z.KW, r = i / z.KW % z.KH, c = i / (z.KW * z.KH) % z.C, k = i / z.taps();
-    packed.ptr<T>()[k * job.patch() + r * job.patch_row + s * z.C + c] = w.ptr<T>()[i];
-  }
+  const T* from = w.ptr<T>();
+  for (int64_t k = 0; k < z.K; ++k)
+    for (int64_t c = 0; c < z.C; ++c)
+      for (int64_t r = 0; r < z.KH; ++r)
+        for (int64_t s = 0; s < z.KW; ++s)
+          packed.ptr<T>()[k * job.patch() + r * job.patch_row + s * z.C + c] = *from++;
   return packed;
 }
 
 // Adds the chunks' sums in their order, and brings dw back to (K, C, KH, KW).
 template <class T>
-void store_dw(const Job<T>& job, const T* parts, int64_t chunks, const Tensor& dw,
-              const Tensor& db) {
+void store_dw(const Job<T>& job, T* parts, int64_t chunks, const Tensor& dw, const Tensor& db) {
   const Sizes& z = job.z;
   const int64_t part = z.K * (job.patch() + 1);
-  std::vector<T> sum(parts, parts + part);
   for (int64_t chunk = 1; chunk < chunks; ++chunk)
-    for (int64_t i = 0; i < part; ++i) sum[i] += parts[chunk * part + i];
+    for (int64_t i = 0; i < part; ++i) parts[i] += parts[chunk * part + i];
   T* to = dw.ptr<T>();
   for (int64_t k = 0; k < z.K; ++k)
     for (int64_t c = 0; c < z.C; ++c)
       for (int64_t r = 0; r < z.KH; ++r)
         for (int64_t s = 0; s < z.KW; ++s)
-          *to++ = sum[k * job.patch() + r * job.patch_row + s * z.C + c];
-  std::copy_n(sum.data() + z.K * job.patch(), z.K, db.ptr<T>());
+          *to++ = parts[k * job.patch() + r * job.patch_row + s * z.C + c];
+  std::copy_n(parts + z.K * job.patch(), z.K, db.ptr<T>());
 }
 
 template <class T, int L>
@@ -257,17 +272,18 @@ template <class T, int L>
   if (w) std::fill_n(s.dx, samples * job.sample, T(0));
   for (int64_t i = 0; i < samples; ++i) {
     T* const dy = s.dy + i * winners;
-    int32_t* const at = s.at + i * winners;
-    place_winners<T, L>(job, dy, at, s.masks, sums + job.z.K * job.patch());
+    for (int64_t k = 0; k < winners; ++k) s.at[k] = s.winner[i * winners + k];
+    if (w) mark_winners<T, L>(job, s.at, s.masks);
+    place_winners<T, L>(job, dy, s.at, sums + job.z.K * job.patch());
     with_kernel(
         job.z, [&]<int S>() __attribute__((always_inline)) {
           const T* const x = s.x + i * job.sample;
           T* const dx = w ? s.dx + i * job.sample : nullptr;
           if constexpr (L == 16) {
-        if (job.half) return backward_sample<T, 8, S>(job, x, dy, at, s.masks, w, sums, dx);
-      }
-      backward_sample<T, L, S>(job, x, dy, at, s.masks, w, sums, dx);
-    });
+            if (job.half) return backward_sample<T, 8, S>(job, x, dy, s.at, s.masks, w, sums, dx);
+          }
+          backward_sample<T, L, S>(job, x, dy, s.at, s.masks, w, sums, dx);
+        });
   }
 }
 
@@ -279,7 +295,8 @@ Tensor run(const Job<T>& job, const Tensor& w, const Tensor& dw, const Tensor& d
   const Tensor parts = full({chunks * part}, 0, w), packed = needs_dx ? pack(job, w) : Tensor();
   const PerThread<T> x(samples * job.sample), dy(winners);
   const PerThread<T> images(needs_dx ? samples * job.sample : 0);
-  const PerThread<int32_t> at(winners);
+  const PerThread<uint8_t> which(winners);
+  const PerThread<int32_t> at(z.K * job.winners);
   const PerThread<int32_t> masks(round_up(z.K, kMaskBits) / kMaskBits * 4 * job.winners);
   Tensor dx;
   Offsets dx_at;
@@ -289,8 +306,7 @@ Tensor run(const Job<T>& job, const Tensor& w, const Tensor& dw, const Tensor& d
     dx_at = offsets(z.columns(), dx.strides()[3], z.C, dx.strides()[1]);
   }
   parallel_for(chunks, 1, [&](int64_t begin, int64_t end) {
-    const Scratch<T> s{x.mine(), images.mine(), dy.mine(), at.mine(),
-                       reinterpret_cast<uint32_t*>(masks.mine())};
+    const Scratch<T> s{x.mine(), images.mine(), dy.mine(), which.mine(), at.mine(), masks.mine()};
     in_lanes<T>([&]<int L>() __attribute__((always_inline)) {
       for (int64_t chunk = begin; chunk < end; ++chunk) {
         const int64_t first = chunk * kSamples, count = std::min(kSamples, z.N - first);

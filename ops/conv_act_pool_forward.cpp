@@ -28,20 +28,20 @@ template <class T> struct Job {
   uint8_t* winner;
 };
 
-// The convolution at the four pixels of one window, through max and relu. As max_pool2d has it: the
-// first of equals wins, and NaN beats numbers.
+// The convolution at the four pixels of one window, through max and relu; the first of equals wins.
+// Each comparison is used at once: one that is kept as a vector is done lane by lane (g++ 12).
 template <class T, int L>
 [[gnu::always_inline]] inline void pool_window(const Lanes<T, L>* a, T* y, uint8_t* winner) {
+  using Vector = Lanes<T, L>;
   using Int = decltype(a[0] < a[0]);
-  const Int first = (a[1] <= a[0]) | (a[0] != a[0]), third = (a[3] <= a[2]) | (a[2] != a[2]);
-  const Lanes<T, L> upper = first ? a[0] : a[1], lower = third ? a[2] : a[3];
-  const Int up = (lower <= upper) | (upper != upper);
-  const Lanes<T, L> largest = up ? upper : lower;
-  const Int which = up ? (first ? Int{} : Int{} + 1) : (third ? Int{} + 2 : Int{} + 3);
-  const Int cut = largest <= 0;
-  lanes<L>(y) = cut ? Lanes<T, L>{} : largest;
+  const Vector upper = a[1] > a[0] ? a[1] : a[0], lower = a[3] > a[2] ? a[3] : a[2];
+  const Vector largest = lower > upper ? lower : upper;
+  const Int above = a[1] > a[0] ? Int{} + 1 : Int{}, below = a[3] > a[2] ? Int{} + 3 : Int{} + 2;
+  const Int which = lower > upper ? below : above;
+  const Vector sum = (a[0] + a[1]) + (a[2] + a[3]), zero{};
+  lanes<L>(y) = sum == sum ? (largest > 0 ? largest : zero) : sum;  // NaN stays NaN
   lanes<L>(winner) =
-      __builtin_convertvector(cut ? Int{} + kernels::kNoWinner : which, Lanes<uint8_t, L>);
+      __builtin_convertvector(largest > 0 ? which : Int{} + kernels::kNoWinner, Lanes<uint8_t, L>);
 }
 
 // ---- samples in the lanes
@@ -55,7 +55,9 @@ template <class T, int L, int B, int S>
                                                  int64_t next) {
   const int64_t KH = S ? S : z.KH, KW = S ? S : z.KW, row = z.WP * L;
   Lanes<T, L> a[B][4];
+#pragma GCC unroll 6
   for (int j = 0; j < B; ++j)
+#pragma GCC unroll 4
     for (int q = 0; q < 4; ++q) a[j][q] = Lanes<T, L>{} + b[j];
   for (int64_t c = 0; c < z.C; ++c)
     for (int64_t r = 0; r < KH; ++r) {
@@ -69,6 +71,7 @@ template <class T, int L, int B, int S>
           for (int j = 0; j < B; ++j) a[j][q] += pixel * w[j];
         }
     }
+#pragma GCC unroll 6
   for (int j = 0; j < B; ++j) pool_window<T, L>(a[j], y + j * next, winner + j * next);
 }
 
@@ -141,7 +144,9 @@ template <class T, int L, int B, int S>
                                                    const T* b, T* y, uint8_t* winner) {
   const int64_t KH = S ? S : z.KH;
   Lanes<T, L> a[B][4];
+#pragma GCC unroll 6
   for (int j = 0; j < B; ++j)
+#pragma GCC unroll 4
     for (int q = 0; q < 4; ++q) a[j][q] = lanes<L>(b);
   for (int64_t c = 0; c < z.C; ++c)
     for (int64_t r = 0; r < KH; ++r) {
@@ -149,6 +154,7 @@ template <class T, int L, int B, int S>
       if constexpr (S > 0) {
         // Each pixel is loaded once, and meets every tap of the row that reaches it.
         Lanes<T, L> taps[S];
+#pragma GCC unroll 5
         for (int s = 0; s < S; ++s, w += L) taps[s] = lanes<L>(w);
 #pragma GCC unroll 2
         for (int d = 0; d < 2; ++d)
@@ -167,6 +173,7 @@ template <class T, int L, int B, int S>
               a[j][q] += lanes<L>(w) * at[(q >> 1) * z.WP + 2 * j + s + (q & 1)];
       }
     }
+#pragma GCC unroll 6
   for (int j = 0; j < B; ++j) pool_window<T, L>(a[j], y + j * L, winner + j * L);
 }
 

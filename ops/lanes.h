@@ -64,18 +64,16 @@ template <class T, int L, int half = L / 2>
 }
 
 // to[n * to_sample + i] = from[n * from_sample + at[i]] for n < samples, i < size.
-template <int L, class From, class To>
-[[gnu::always_inline]] inline void gather(const From* from, int64_t from_sample, const int64_t* at,
-                                          int64_t size, int64_t samples, To* to,
-                                          int64_t to_sample) {
+template <int L, class T>
+[[gnu::always_inline]] inline void gather(const T* from, int64_t from_sample, const int64_t* at,
+                                          int64_t size, int64_t samples, T* to, int64_t to_sample) {
   if (from_sample == 1 && samples == L && size >= L) {
     for (int64_t first = 0; first < size; first += L) {
       const int64_t i = std::min(first, size - L);  // the last block overlaps the one before
-      Lanes<To, L> rows[L];
+      Lanes<T, L> rows[L];
 #pragma GCC unroll 16
-      for (int k = 0; k < L; ++k)
-        rows[k] = __builtin_convertvector(lanes<L>(from + at[i + k]), Lanes<To, L>);
-      transpose<To, L>(rows);
+      for (int k = 0; k < L; ++k) rows[k] = lanes<L>(from + at[i + k]);
+      transpose<T, L>(rows);
 #pragma GCC unroll 16
       for (int n = 0; n < L; ++n) lanes<L>(to + n * to_sample + i) = rows[n];
     }
@@ -84,7 +82,7 @@ template <int L, class From, class To>
       std::copy_n(from + n * from_sample + at[0], size, to + n * to_sample);
   } else {
     for (int64_t n = 0; n < samples; ++n)
-      for (int64_t i = 0; i < size; ++i) to[n * to_sample + i] = To(from[n * from_sample + at[i]]);
+      for (int64_t i = 0; i < size; ++i) to[n * to_sample + i] = from[n * from_sample + at[i]];
   }
 }
 
