@@ -10,12 +10,19 @@
 
 using namespace bellows;
 
+// A bar would end the cell.
+static std::string cell(std::string text) {
+  for (size_t at = text.find('|'); at != text.npos; at = text.find('|', at + 2))
+    text.insert(at, "\\");
+  return text;
+}
+
 static std::string toggle_table() {
   std::map<std::string, std::string> rows;
   for (const Toggle& toggle : toggles())
     rows[toggle.name] =
         cat("| [`", toggle.name, "`](toggles/", toggle.name, ".cpp) | ", toggle.by_default, " | ",
-            name_of(toggle.same), " | ", toggle.idea, " |\n");
+            name_of(toggle.same), " | ", cell(toggle.idea), " |\n");
   std::string table = "| toggle | default | the loss stays | what it does |\n|---|---|---|---|\n";
   for (const auto& [name, row] : rows) table += row;
   return table;
@@ -24,14 +31,14 @@ static std::string toggle_table() {
 template <class Signature> static std::string entry_rows(const std::string& kind) {
   std::string rows;
   for (const auto& [name, entry] : entries<Signature>())
-    rows += cat("| ", kind, " | `", name, "` | ", entry.help, " |\n");
+    rows += cat("| ", kind, " | `", name, "` | ", cell(entry.help), " |\n");
   return rows;
 }
 
 static std::string entry_table() {
   std::string table = "| | name | |\n|---|---|---|\n";
   for (const auto& [name, verb] : verbs())
-    table += cat("| verb | `trainer ", name, "` | ", verb.help, " |\n");
+    table += cat("| verb | `trainer ", name, "` | ", cell(verb.help), " |\n");
   return table + entry_rows<MakeModel>("model") + entry_rows<MakeLayer>("layer") +
          entry_rows<MakeDataset>("data set") + entry_rows<MakeTransform>("transform") +
          entry_rows<UpdateRule()>("optimizer") + entry_rows<Curve(const Horizon&)>("schedule");
@@ -41,7 +48,7 @@ static std::string op_table() {
   std::map<std::string, std::string> rows;
   for (const OpSpec& spec : op_specs()) rows.emplace(spec.name, spec.math);
   std::string table = "| op | |\n|---|---|\n";
-  for (const auto& [name, math] : rows) table += cat("| `", name, "` | ", math, " |\n");
+  for (const auto& [name, math] : rows) table += cat("| `", name, "` | ", cell(math), " |\n");
   return table;
 }
 
