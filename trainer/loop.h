@@ -25,6 +25,7 @@ class Loop {
   // not finite, 8 for a checkpoint that cannot be written, and what data and ops throw.
   // `pause` is called after each update; the time it takes is the run's, but of no phase's cost.
   Outcome run(const std::function<void()>& pause = {});
+  const Position& position() const { return at_; }
 
  private:
   bool done() const;

@@ -27,7 +27,7 @@ static Start start_of(const RunRequest& request) {
   Start start{asked, request.overwrite ? Existing::overwrite : Existing::another, {}, {}};
   if (request.resume.empty()) return start;
   if (fs::is_regular_file(request.resume)) {  // a branch: later checkpoints of that run stay
-    start.saved = Loaded{request.resume, read_safetensors(request.resume)};
+    start.saved = load_checkpoint(request.resume, start.notes);
     return start;
   }
   const bool latest = request.resume == "latest";

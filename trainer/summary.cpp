@@ -83,13 +83,20 @@ Lines idle_toggles(const Config& config, const Counts& before, const Counts& aft
     });
   };
   Lines warnings;
+  std::string unasked;
   for (const Toggle* toggle : on) {
     if (ran(*toggle) || superseded(*toggle)) continue;
-    const bool wants_gpu = std::ranges::count(toggle->needs, "cuda");
-    warnings.push_back(cat("warning: ", toggle->name, ": ",
-                           wants_gpu ? "no effect without a GPU"
-                                     : cat("on, but it never ran (", toggle->footprint, " is 0)")));
+    const std::string& origin = config.toggles.at(toggle->name).origin;
+    const std::string why = std::ranges::count(toggle->needs, "cuda")
+                                ? "no effect without a GPU"
+                                : cat(toggle->footprint, " stood still");
+    if (origin == "default" || origin.starts_with("toggles: "))
+      unasked += cat(unasked.empty() ? "" : ", ", toggle->name, " (", why, ")");
+    else
+      warnings.push_back(cat("warning: ", toggle->name, " was on and never ran: ", why));
   }
+  if (!unasked.empty())
+    warnings.push_back("warning: on, as nobody said otherwise, but never ran: " + unasked);
   return warnings;
 }
 
