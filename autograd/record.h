@@ -83,6 +83,9 @@ inline bool needs_grad(const Tensor& t) { return bool(t.meta()); }
 template <class... Inputs> bool will_record(const Inputs&... inputs) {
   return grad_mode() && (needs_grad(inputs) || ...);
 }
+inline bool will_record(std::span<const Tensor> inputs) {
+  return grad_mode() && std::ranges::any_of(inputs, needs_grad);
+}
 Tensor require_grad(const Tensor& t);  // t as a leaf
 bool is_leaf(const Tensor& t);         // has a gradient of its own to collect
 

@@ -5,6 +5,7 @@
 // CUDA body, and ops/vendor/ the library's. Leaving one of those files out of the build is all it
 // takes to build without it: no stubs, no #ifdef.
 #pragma once
+#include <atomic>
 #include <optional>
 #include "core/kernel_options.h"
 #include "core/registry.h"
@@ -39,7 +40,8 @@ struct Vendor {
 struct KernelRecord {
   const char* name;
   bool registered[kDevices] = {};
-  bool ran[kDevices] = {};
+  // Launches. Counted without locking the bus: exact for what only the compute thread runs.
+  std::atomic<int64_t> runs[kDevices] = {};
 };
 inline std::vector<KernelRecord*>& kernel_records() {
   static std::vector<KernelRecord*> all;
@@ -95,7 +97,8 @@ template <class R, class... Args> class Kernel<R(Args...)> {
   }
   R run_plain(int device, Args... args) const {
     CHECK(plain_[device], name(), ": no ", static_cast<Device>(device), " kernel in this build");
-    record_.ran[device] = true;
+    auto& runs = record_.runs[device];
+    runs.store(runs.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return plain_[device](args...);
   }
 

@@ -8,10 +8,11 @@
 namespace bellows {
 
 static Tensor record_gather(const char* op, const Tensor& x, int axis, const Tensor& index) {
-  return record(op, kernels::gather(x, axis, index), {x},
-                [axis, index = Saved(index), shape = x.shape()](const Tensor& dy) {
-                  return Grads{kernels::gather_backward(dy, axis, index(), shape)};
-                });
+  const Tensor y = kernels::gather(x, axis, index);
+  if (!will_record(x)) return y;
+  return record(op, y, {x}, [axis, index = Saved(index), shape = x.shape()](const Tensor& dy) {
+    return Grads{kernels::gather_backward(dy, axis, index(), shape)};
+  });
 }
 
 static int checked_axis(const char* op, const Tensor& x, int axis, const Tensor& index) {

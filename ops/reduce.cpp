@@ -64,6 +64,7 @@ Tensor max(const Tensor& x, const ReduceOptions& options) {
   const Reduced r = reduced_shapes("max", x, options);
   CHECK(x.numel() > 0, "max: x ", x.shape(), " is empty");
   const auto [y, index] = kernels::max(x, r.kept);
+  if (!will_record(x)) return y.view_as(r.y);
   return record("max", y.view_as(r.y), {x},
                 [index = Saved(index), shape = x.shape()](const Tensor& dy) {
                   return Grads{kernels::max_backward(dy, index(), shape)};

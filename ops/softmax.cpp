@@ -14,6 +14,7 @@ static int checked_axis(const char* op, const Tensor& x, int axis) {
 Tensor softmax(const Tensor& x, int axis_) {
   const int axis = checked_axis("softmax", x, axis_);
   const Tensor y = kernels::softmax(x, axis);
+  if (!will_record(x)) return y;
   return record("softmax", y, {x}, [y = Saved(y), axis](const Tensor& dy) {
     return Grads{kernels::softmax_backward(dy, y(), axis)};
   });
@@ -22,6 +23,7 @@ Tensor softmax(const Tensor& x, int axis_) {
 Tensor log_softmax(const Tensor& x, int axis_) {
   const int axis = checked_axis("log_softmax", x, axis_);
   const Tensor y = kernels::log_softmax(x, axis);
+  if (!will_record(x)) return y;
   return record("log_softmax", y, {x}, [y = Saved(y), axis](const Tensor& dy) {
     return Grads{kernels::log_softmax_backward(dy, y(), axis)};
   });

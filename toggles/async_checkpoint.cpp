@@ -2,7 +2,7 @@
 
 static const bellows::AddToggle toggle({
     .name = "async_checkpoint",
-    .aka = {"save_interval", "async_save"},
+    .aka = {"async_save"},
     .key_point = "scheduling",
     .idea = "The state is copied in memory; a thread writes the copy while training goes on.",
     .claim = "a save costs the time of a copy; bounded by ckpt.max_overhead",

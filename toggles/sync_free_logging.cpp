@@ -2,7 +2,7 @@
 
 static const bellows::AddToggle toggle({
     .name = "sync_free_logging",
-    .aka = {"loss.item", "log_interval"},
+    .aka = {"loss.item"},
     .key_point = "scheduling",
     .idea = "Losses stay on the device and are added up there; the host reads them at log steps.",
     .claim = "no wait for the device between two log lines; no figure in the seeds",

@@ -140,6 +140,20 @@ static void refuse_owned(const Values& source) {
   }
 }
 
+// `num_workers: 4` or `cudnn.benchmark: true` outside of `toggles:`, as it is written elsewhere.
+static void refuse_misplaced(const Values& source, const Values& options) {
+  for (const auto& [key, value] : source) {
+    if (options.contains(key) || key == "toggles" || key.starts_with("toggles.")) continue;
+    const Toggle* toggle = find_toggle(key);
+    if (!toggle) toggle = find_toggle(key.substr(key.rfind('.') + 1));
+    if (!toggle) continue;
+    std::string text = value.text == "false" ? toggle->off() : toggle->values.back();
+    value_option(*toggle, text).read(value.text);
+    fail(Exit::usage, value.origin, ": unknown key '", key, "', it is a toggle; write  toggles: {",
+         toggle->name, ": ", text, "}");
+  }
+}
+
 static bool is_on(const Config& config, const std::string& name) {
   const Toggle* const toggle = find_toggle(name);
   return toggle && config.toggles.at(name).text != toggle->off();
@@ -183,6 +197,7 @@ Config make_config(const std::vector<Values>& sources) {
   Config config;
   for (const Values& source : sources) {
     refuse_owned(source);
+    refuse_misplaced(source, dump(config.options));
     const Values options = without_toggles(source);
     config.options = load(config.options, options);
     Values now = dump(config.options);

@@ -95,6 +95,7 @@ struct Finding {
   bool good;
   std::string text;
 };
+int64_t footprint(const Toggle& toggle, const AbArm& arm);             // from start to end
 Finding compare_losses(const Toggle& toggle, const AbPair& pair);      // good: as it declares
 Finding compare_footprints(const Toggle& toggle, const AbPair& pair);  // good: it moved on, not off
 

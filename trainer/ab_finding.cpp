@@ -92,9 +92,13 @@ static int64_t count_of(const Counters& counters, const std::string& name) {
   return found == counters.end() ? 0 : found->second;
 }
 
+int64_t footprint(const Toggle& toggle, const AbArm& arm) {
+  return count_of(arm.end.counters, toggle.footprint);
+}
+
 Finding compare_footprints(const Toggle& toggle, const AbPair& pair) {
-  const int64_t off = count_of(pair.off.end.counters, toggle.footprint);
-  const int64_t on = count_of(pair.on.end.counters, toggle.footprint);
+  const int64_t off = footprint(toggle, pair.off);
+  const int64_t on = footprint(toggle, pair.on);
   const std::string counts =
       fmt::format("`{}` counted {} with it off and {} with it on", toggle.footprint, off, on);
   if (on == 0) return {false, "did not run: " + counts};

@@ -14,25 +14,28 @@ static std::string ratio_text(const Speedup& s) {
                      s.interval.high);
 }
 
+static std::string verdict_text(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::faster:
+      return "faster";
+    case Verdict::slower:
+      return "slower";
+    case Verdict::no_difference:
+      return "no difference shown";
+    case Verdict::too_few_blocks:
+      break;
+  }
+  return fmt::format("no conclusion from fewer than {} blocks a side", kFewestBlocks);
+}
+
 std::string headline(const AbResult& result) {
   const Speedup measured = speedup(result.measured, result.options.clock);
   const Speedup placebo = speedup(result.placebo, result.options.clock);
   const Interval noise = noise_band(placebo);
-  const std::string numbers =
-      fmt::format("{}; noise {:.3f} to {:.3f}, {} blocks a side", ratio_text(measured), noise.low,
-                  noise.high, measured.blocks);
-  switch (judge(measured, placebo)) {
-    case Verdict::faster:
-      return "faster: " + numbers;
-    case Verdict::slower:
-      return "slower: " + numbers;
-    case Verdict::too_few_blocks:
-      return fmt::format("no conclusion from fewer than {} blocks a side: {}", kFewestBlocks,
-                         numbers);
-    case Verdict::no_difference:
-      break;
-  }
-  return "no difference shown: " + numbers;
+  const bool ran = footprint(*result.toggle, result.measured.on) != 0;
+  return fmt::format("{}{}: {}; noise {:.3f} to {:.3f}, {} blocks a side",
+                     ran ? "" : "did not run; ", verdict_text(judge(measured, placebo)),
+                     ratio_text(measured), noise.low, noise.high, measured.blocks);
 }
 
 // ---- Markdown
@@ -76,13 +79,19 @@ static std::string counter_table(const AbPair& pair) {
   return text;
 }
 
+// As a shell takes it, where it needs that.
+static std::string quoted(const std::string& word) {
+  const bool plain = word.find_first_of(" *?#$&;'\"[]{}<>()|") == std::string::npos;
+  return plain ? word : "'" + word + "'";
+}
+
 static std::string command_line(const AbOptions& o) {
   std::string text = fmt::format("trainer ab --config {} --toggle {} --value {} --blocks {}",
                                  o.config, o.toggle, o.value, o.blocks);
   text += o.measure == AbMeasure::epoch ? " --measure epoch"
                                         : fmt::format(" --steps {} --warmup {}", o.steps, o.warmup);
   if (o.clock == AbClock::cpu) text += " --clock cpu";
-  for (const std::string& assignment : o.overrides) text += " '" + assignment + "'";
+  for (const std::string& assignment : o.overrides) text += " " + quoted(assignment);
   return text;
 }
 

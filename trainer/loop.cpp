@@ -54,9 +54,11 @@ Outcome Loop::run(const std::function<void()>& pause) {
   return {at_, losses_.known(), metrics_, meter_, signals_.stop()};
 }
 
-bool Loop::done() const {
-  return at_.step >= session_.total_steps() || at_.target_reached || signals_.stop();
+bool finished(const Session& session, const Position& at) {
+  return at.step >= session.total_steps() || (session.plan.target.stop && at.target_s >= 0);
 }
+
+bool Loop::done() const { return finished(session_, at_) || signals_.stop(); }
 
 void Loop::end_update(const Update& update) {
   static trace::Counter& accumulated = trace::counter("update.accumulated");
@@ -124,6 +126,11 @@ void Loop::end_window() {
   meter_.lap(Phase::other);
 }
 
+static int64_t samples_at(const Session& session, const Position& at) {
+  const int64_t all = session.loader.samples();
+  return at.epoch * all + std::min(at.batch * session.plan.data.loader.batch_size, all);
+}
+
 static bool reached(const TargetOptions& target, const Metrics& metrics) {
   if (target.metric == "none") return false;
   const double value = metrics.value(target.metric);
@@ -134,7 +141,11 @@ void Loop::evaluate_now() {
   meter_.lap(Phase::other);
   metrics_ = evaluate(session_);
   meter_.lap(Phase::eval);
-  at_.target_reached = reached(plan_.target, *metrics_);
+  if (at_.target_s < 0 && reached(plan_.target, *metrics_)) {
+    at_.target_s = from_.elapsed_s + meter_.total_seconds();
+    at_.target_epochs = at_.epoch;
+    at_.target_samples = samples_at(session_, at_);
+  }
   log_.evaluation(at_, *metrics_);
 }
 
@@ -143,7 +154,7 @@ void Loop::save() {
   check_losses();
   at_.elapsed_s = from_.elapsed_s + meter_.total_seconds();
   const bool again = saved_ && saved_->step == at_.step && saved_->epoch == at_.epoch &&
-                     saved_->target_reached == at_.target_reached;
+                     saved_->target_s == at_.target_s;
   if (!checkpoints_ || again) return;
   meter_.lap(Phase::other);
   checkpoints_->save(at_.step, state_tensors(session_), state_metadata(session_, at_));

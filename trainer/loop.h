@@ -54,6 +54,9 @@ class Loop {
   std::optional<Metrics> metrics_;
 };
 
+// Nothing is left to do: all updates are made, or the target is reached and ends the run.
+bool finished(const Session& session, const Position& at);
+
 // One forward and backward over a batch of the largest size, without an update: afterwards the
 // allocator holds all blocks that training will ask for. Nothing else changes. Counted:
 // alloc.dry_runs.

@@ -47,7 +47,7 @@ static Position resume(Session& session, const Loaded& saved, Lines& notes) {
   Position at = restore(session, saved.content, notes);
   for (const std::string& change : changes) {
     notes.push_back("resume: changed " + change);
-    if (change.starts_with("target.")) at.target_reached = false;
+    if (change.starts_with("target.")) at.target_s = -1;
   }
   notes.push_back(cat("resume: ", saved.path.string(), ", step ", at.step, ", epoch ", at.epoch));
   return at;
@@ -74,7 +74,7 @@ int run_training(const RunRequest& request) {
   say_all(session.notes);
   say(toggle_line(request.config));
   say_all(start.notes);
-  if (start.saved && (at.step >= session.total_steps() || at.target_reached)) {
+  if (start.saved && finished(session, at)) {
     say("nothing to do: the run is finished");
     say("params hash: " + model_hash(session));
     return 0;

@@ -21,21 +21,16 @@ std::string toggle_line(const Config& config) {
   return line == "toggles:" ? "toggles: none" : line;
 }
 
-static int64_t samples_at(const Session& session, const Position& at) {
-  const int64_t batch = session.plan.data.loader.batch_size;
-  return at.epoch * session.loader.samples() + std::min(at.batch * batch, session.loader.samples());
-}
-
 static std::string target_line(const Session& session, const Outcome& outcome) {
   const TargetOptions& target = session.plan.target;
   const Position& at = outcome.at;
-  if (!at.target_reached)
+  if (at.target_s < 0)
     return fmt::format("target: {} {} not reached{}", target.metric, target.value,
                        outcome.metrics
                            ? fmt::format(", it is {:.4f}", outcome.metrics->value(target.metric))
                            : "");
   return fmt::format("target: {} {} reached; time-to-target: {:.2f} s, {} samples, {} epochs",
-                     target.metric, target.value, at.elapsed_s, samples_at(session, at), at.epoch);
+                     target.metric, target.value, at.target_s, at.target_samples, at.target_epochs);
 }
 
 static std::string time_line(const Meter& meter) {

@@ -47,7 +47,9 @@ static Json position_json(const Position& p) {
           {"batch", p.batch},
           {"step", p.step},
           {"elapsed_s", p.elapsed_s},
-          {"target_reached", p.target_reached}};
+          {"target_s", p.target_s},
+          {"target_samples", p.target_samples},
+          {"target_epochs", p.target_epochs}};
 }
 
 Metadata state_metadata(const Session& session, const Position& position) {
@@ -112,7 +114,9 @@ static Position position_of(const Json& j) {
           .batch = j.at("batch"),
           .step = j.at("step"),
           .elapsed_s = j.at("elapsed_s"),
-          .target_reached = j.at("target_reached")};
+          .target_s = j.at("target_s"),
+          .target_samples = j.at("target_samples"),
+          .target_epochs = j.at("target_epochs")};
 }
 
 namespace {

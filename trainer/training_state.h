@@ -10,8 +10,10 @@ namespace bellows {
 struct Position {
   int64_t epoch = 0, batch = 0;  // counted from 0; updates already made in this epoch
   int64_t step = 0;              // updates already made
-  double elapsed_s = 0;          // of training, for time-to-target
-  bool target_reached = false;
+  double elapsed_s = 0;          // of the run, its evaluations and checkpoints included
+  // When the evaluation metric reached plan.target; negative: not yet.
+  double target_s = -1;
+  int64_t target_samples = 0, target_epochs = 0;
 };
 
 // Parameters and buffers under PyTorch's names, the optimizer's state as "optimizer/<its name>".

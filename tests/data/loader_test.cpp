@@ -2,6 +2,7 @@
 #include "data/loader.h"
 #include <gmock/gmock.h>
 #include <sched.h>
+#include <map>
 #include <semaphore>
 #include "core/trace.h"
 #include "tests/data/files.h"
@@ -125,10 +126,13 @@ TEST(Loader, FillsTheSameBuffersAgainOnceTheTrainerLetsGo) {
                           .num_workers = workers,
                           .prefetch_factor = 2,
                           .persistent_workers = true});
-    std::set<const std::byte*> buffers;
+    std::map<const std::byte*, uint32_t> buffers;  // and the version of each when last seen
     for (int64_t epoch = 0; epoch < 5; ++epoch) {
       loader.start(epoch);
-      for (Batch batch; loader.next(batch);) buffers.insert(batch.x.bytes());
+      for (Batch batch; loader.next(batch);) {
+        EXPECT_GT(batch.x.storage()->version, buffers[batch.x.bytes()]);
+        buffers[batch.x.bytes()] = batch.x.storage()->version;
+      }
     }
     // Of each worker: two in the queue, one in its hands, one at the trainer.
     EXPECT_LE(buffers.size(), workers ? workers * 4u : 1u);
@@ -148,10 +152,10 @@ TEST(Loader, LeavesABufferAloneWhileAnyoneHoldsAViewOfIt) {
   EXPECT_EQ(kept.x.storage()->version, version);
 }
 
-static void wait_until(const std::function<bool()>& done) {
-  for (int i = 0; i < 20000 && !done(); ++i)
+static bool comes_true(const std::function<bool()>& condition) {
+  for (int i = 0; i < 20000 && !condition(); ++i)
     std::this_thread::sleep_for(std::chrono::microseconds(500));
-  EXPECT_TRUE(done());
+  return condition();
 }
 
 TEST(Loader, QueuesExactlyTheBatchesThatItMay) {
@@ -161,7 +165,7 @@ TEST(Loader, QueuesExactlyTheBatchesThatItMay) {
     Loader loader = make(options, 400);
     const int64_t may = options.num_workers * options.prefetch_factor;
     loader.start(0);
-    wait_until([&] { return most == may; });
+    ASSERT_TRUE(comes_true([&] { return most == may; }));
     EXPECT_EQ(rest_of(loader).size(), 400u);
     epoch_of(loader, 1);
     EXPECT_EQ(most, may);
@@ -268,7 +272,7 @@ TEST(Loader, NamesTheStuckWorkerAndItsSampleAndGoesOnWithoutIt) {
                         HasSubstr("no batch for 0.3 s"), HasSubstr("data.timeout_s")));
     }
     unstuck.release();
-    wait_until([&] { return numbers.use_count() == 1; });
+    ASSERT_TRUE(comes_true([&] { return numbers.use_count() == 1; }));
   }
 }
 
@@ -277,7 +281,7 @@ TEST(Loader, CanBeLeftAtAnyPoint) {
   uint64_t drawn = 0;
   const auto below = [&](uint64_t n) { return int64_t(random.below(n, drawn++)); };
   const auto numbers = std::make_shared<Numbers>(60);
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < 1000; ++round) {
     Loader loader(numbers, {},
                   {.batch_size = 1 + below(9),
                    .num_workers = below(4),

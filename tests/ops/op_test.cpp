@@ -10,6 +10,7 @@
 #include "core/copy.h"
 #include "core/parallel.h"
 #include "core/rng.h"
+#include "core/trace.h"
 
 using namespace bellows;
 
@@ -209,6 +210,21 @@ TEST_P(Op, InputsWithGapsGiveTheSame) {
       const auto got = run(op, op.run, each(inputs, with_gaps), vendor);
       expect_close(want, got, vendor ? f32_tolerance(op) : kF64);
     }
+}
+
+TEST_P(Op, WithoutAGradientSavesAndRecordsNothing) {
+  const trace::Counter &bytes = trace::counter("mem.saved_bytes"),
+                       &nodes = trace::counter("graph.nodes");
+  const Inputs inputs = make_inputs(op, op.cases[0], DType::f32);
+  const auto detached = each(inputs, [](const Tensor& t) { return t.detach(); });
+  const int64_t bytes_before = bytes.value(), nodes_before = nodes.value();
+  EXPECT_FALSE(needs_grad(op.run(detached)));
+  {
+    const NoGrad guard;
+    EXPECT_FALSE(needs_grad(op.run(inputs)));
+  }
+  EXPECT_EQ(bytes.value(), bytes_before);
+  EXPECT_EQ(nodes.value(), nodes_before);
 }
 
 // The gradient that arrives has other strides than y: gaps, or the axes in another order.

@@ -4,6 +4,7 @@
 #include <omp.h>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include "autograd/backward.h"
 #include "core/copy.h"
 #include "core/rng.h"
@@ -39,6 +40,15 @@ Tensor normal(const Shape& shape, DType dtype, uint64_t seed) {
   return t;
 }
 
+// The same few for every run, since drawing them takes longer than the updates.
+Tensor gradient(size_t parameter, int step, const Shape& shape, DType dtype) {
+  static std::map<std::pair<uint64_t, DType>, Tensor> drawn;
+  const uint64_t seed = 100 + 3 * parameter + step % 3;
+  Tensor& g = drawn[{seed, dtype}];
+  if (!g.defined()) g = normal(shape, dtype, seed);
+  return clone(g);
+}
+
 void set_grad(const Tensor& leaf, const Tensor& g) { grad_meta(leaf)->grad = g; }
 
 // Sizes of vectors, of less than one, of several chunks.
@@ -65,7 +75,7 @@ Trained train(OptimizerOptions options, bool fused, int steps, DType dtype = DTy
     for (size_t i = 0; i < parameters.size(); ++i) {
       const bool frozen = i == 1 && step % 3 == 1;
       const Tensor& w = parameters[i].tensor;
-      set_grad(w, frozen ? Tensor() : normal(w.shape(), dtype, 100 * step + i));
+      set_grad(w, frozen ? Tensor() : gradient(i, step, w.shape(), dtype));
     }
     optimizer.step(state);
     optimizer.zero_grad();

@@ -1,0 +1,16 @@
+// Which bucket a value falls into, by search over sorted boundaries.
+#pragma once
+#include "core/kernel.h"
+
+namespace bellows {
+
+// y = number of boundaries below x, so bucket k holds boundaries[k - 1] < x <= boundaries[k]: a
+// value on a boundary belongs to the lower bucket. NaN belongs to the last one, len(boundaries).
+// boundaries (B), ascending, f32 or f64; y is i64 with the shape of x, row-major; no gradient.
+Tensor bucketize(const Tensor& x, const Tensor& boundaries);
+
+namespace kernels {
+inline constinit Kernel<Tensor(const Tensor& x, const Tensor& boundaries, DType dtype)> bucketize{
+    "bucketize"};
+}  // namespace kernels
+}  // namespace bellows

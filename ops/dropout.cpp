@@ -1,0 +1,66 @@
+#include "ops/dropout.h"
+#include "core/copy.h"
+#include "core/parallel.h"
+#include "ops/op.h"
+
+namespace bellows {
+
+Tensor dropout(const Tensor& x, double p, uint64_t seed, const DeviceStepState& state) {
+  CHECK(p >= 0 && p < 1, "dropout: p = ", p, " is not in [0, 1)");
+  CHECK(x.device() == state.device(), "dropout: x is on ", x.device(), ", the step state on ",
+        state.device());
+  const RngKey key{.seed = seed, .purpose = Purpose::dropout, .site = current_site()->hash};
+  const auto [y, step] = kernels::dropout(x, p, key, state.get());
+  if (!will_record(x)) return y;
+  return record("dropout", y, {x}, [p, key, step = Saved(step)](const Tensor& dy) {
+    return Grads{kernels::dropout_backward(dy, p, key, step())};
+  });
+}
+
+static Tensor run_dropout(const Inputs& in) {
+  static const DeviceStepState state(Device::cpu);
+  return dropout(in[0], 0.3, 1, state);
+}
+static const AddOp spec({.name = "dropout",
+                         .math = "0 with probability p, else x / (1 - p)",
+                         .cases = {{{1}}, {{7}}, {{2, 3, 4, 5}}},
+                         .run = run_dropout,
+                         .large = {{{3, 20000}}}});
+
+// ---- CPU
+
+static Tensor masked(const Tensor& x, double p, const Philox& rng) {
+  const Tensor dense = contiguous(x), y = empty(x.shape(), x);
+  visit_float(x.dtype(), [&]<class T>(T) {
+    const T* const x_ = dense.ptr<T>();
+    T* const y_ = y.ptr<T>();
+    const T kept = T(1 / (1 - p));
+    parallel_for(x.numel(), 8192, [&](int64_t b, int64_t e) {  // a multiple of Philox's four
+      for (int64_t i = b; i < e; i += 4) {
+        const Philox::Four four = rng(i / 4);
+        for (int64_t k = i; k < std::min(i + 4, e); ++k)
+          y_[k] = Philox::to_uniform(four.v[k - i]) < p ? T(0) : x_[k] * kept;
+      }
+    });
+  });
+  return y;
+}
+
+static kernels::Dropout dropout_cpu(const Tensor& x, double p, const RngKey& key,
+                                    const StepState* state) {
+  const Tensor step({1}, DType::i64);
+  *step.ptr<int64_t>() = state->forwards;
+  return {kernels::dropout_backward(x, p, key, step), step};
+}
+
+static Tensor dropout_backward_cpu(const Tensor& dy, double p, const RngKey& key,
+                                   const Tensor& step) {
+  RngKey at_step = key;
+  at_step.step = *step.ptr<int64_t>();
+  return masked(dy, p, Philox(at_step));
+}
+
+static const bool cpu = kernels::dropout.on(Device::cpu, dropout_cpu) &&
+                        kernels::dropout_backward.on(Device::cpu, dropout_backward_cpu);
+
+}  // namespace bellows

@@ -1,0 +1,237 @@
+#include "ops/einsum.h"
+#include <map>
+#include "core/parallel.h"
+#include "ops/op.h"
+
+namespace bellows {
+
+namespace {
+
+struct Expression {
+  std::vector<std::string> terms;  // one for each input
+  std::string out;
+  std::string summed;  // letters of the inputs that the output drops, as they appear
+};
+
+bool has(const std::string& letters, char letter) {
+  return letters.find(letter) != std::string::npos;
+}
+
+Expression parse(const std::string& text) {
+  const auto refuse = [&](const auto&... why) {
+    fail(Exit::usage, "einsum '", text, "': ", why...);
+  };
+  std::string letters;
+  std::ranges::copy_if(text, std::back_inserter(letters), [](char c) { return c != ' '; });
+  const size_t arrow = letters.find("->");
+  if (arrow == std::string::npos) refuse("no '->' before the letters of the output");
+  Expression e{{""}, letters.substr(arrow + 2), ""};
+  std::string all;
+  for (const char letter : letters.substr(0, arrow)) {
+    if (letter == ',') {
+      e.terms.emplace_back();
+    } else {
+      e.terms.back() += letter;
+      if (!has(all, letter)) all += letter;
+    }
+  }
+  for (const char letter : all + e.out)
+    if (!std::isalpha(static_cast<unsigned char>(letter))) refuse("'", letter, "' is no letter");
+  for (const char letter : e.out) {
+    if (!has(all, letter)) refuse("the output's letter ", letter, " is in no input");
+    if (std::ranges::count(e.out, letter) > 1)
+      refuse("the output has the letter ", letter, " twice");
+  }
+  for (const char letter : all)
+    if (!has(e.out, letter)) e.summed += letter;
+  return e;
+}
+
+using Sizes = std::map<char, int64_t>;
+
+Sizes sizes_of(const std::string& text, const Expression& e, TensorSpan inputs) {
+  CHECK(e.terms.size() == inputs.size(), "einsum '", text, "': ", e.terms.size(), " terms for ",
+        inputs.size(), " tensors");
+  Sizes sizes;
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    const std::string& term = e.terms[k];
+    const Shape& shape = inputs[k].shape();
+    CHECK(int(term.size()) == shape.rank(), "einsum '", text, "': term ", term,
+          " for a tensor of shape ", shape);
+    for (int i = 0; i < shape.rank(); ++i) {
+      const int64_t size = sizes.try_emplace(term[i], shape[i]).first->second;
+      CHECK(size == shape[i], "einsum '", text, "': letter ", term[i], " is ", size,
+            " in one tensor and ", shape[i], " in ", shape);
+    }
+  }
+  return sizes;
+}
+
+}  // namespace
+
+// The gradient of an input is an einsum too: of dy and the other inputs, to that input's letters.
+static Tensor gradient(const Expression& e, const std::vector<Saved>& inputs, const Tensor& dy,
+                       size_t of) {
+  std::vector<Tensor> factors{dy};
+  std::vector<std::string> terms{e.out};
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    if (k == of) continue;
+    factors.push_back(inputs[k]());
+    terms.push_back(e.terms[k]);
+  }
+  return kernels::einsum(factors, terms, e.terms[of], inputs[of]().shape());
+}
+
+Tensor einsum(const std::string& expression, TensorSpan inputs) {
+  const Expression e = parse(expression);
+  const Sizes sizes = sizes_of(expression, e, inputs);
+  Shape shape;
+  for (const char letter : e.out) shape.push_back(sizes.at(letter));
+  const Tensor y = kernels::einsum(inputs, e.terms, e.out, shape);
+  if (!will_record(inputs)) return y;
+  std::vector<Saved> saved;
+  std::vector<bool> wanted;
+  for (const Tensor& input : inputs) {
+    saved.emplace_back(input);
+    wanted.push_back(needs_grad(input));
+  }
+  return record("einsum", y, inputs, [e, saved = std::move(saved), wanted](const Tensor& dy) {
+    Grads grads(saved.size());
+    for (size_t k = 0; k < saved.size(); ++k)
+      if (wanted[k]) grads[k] = gradient(e, saved, dy, k);
+    return grads;
+  });
+}
+
+std::string explain_einsum(const std::string& expression) {
+  const Expression e = parse(expression);
+  const auto at = [](const std::string& name, const std::string& letters) {
+    std::string text = name;
+    for (const char letter : letters) text += cat("[", letter, "]");
+    return text;
+  };
+  std::string text, indent, product;
+  const auto loop = [&](char letter) {
+    text += cat(indent, "for ", letter, ":\n");
+    indent += "  ";
+  };
+  for (size_t k = 0; k < e.terms.size(); ++k)
+    product += (k ? " * " : "") + at(std::string(1, char('a' + k)), e.terms[k]);
+  for (const char letter : e.out) loop(letter);
+  if (e.summed.empty()) return text + indent + at("y", e.out) + " = " + product + "\n";
+  text += indent + at("y", e.out) + " = 0\n";
+  for (const char letter : e.summed) loop(letter);
+  return text + indent + at("y", e.out) + " += " + product + "\n";
+}
+
+// ---- specs
+
+static void add_spec(const char* expression, const std::vector<Shapes>& cases,
+                     const std::vector<Shapes>& rejects = {}) {
+  AddOp({.name = "einsum",
+         .math = "product of shared letters, sum over dropped ones",
+         .cases = cases,
+         .run = [expression](const Inputs& in) { return einsum(expression, in); },
+         .rejects = rejects,
+         .variant = expression});
+}
+static const bool specs = [] {
+  add_spec("ij,jk->ki", {{{2, 3}, {3, 4}}}, {{{2, 3}, {4, 2}}, {{2}, {2, 3}}});
+  add_spec("ij,jk->ijk", {{{2, 3}, {3, 4}}});
+  add_spec("i,i->", {{{5}, {5}}});
+  add_spec("ii->i", {{{3, 3}}}, {{{3, 4}}});
+  add_spec("ijk,lj->k", {{{2, 3, 4}, {2, 3}}});
+  add_spec("nchw,oc->nohw", {{{2, 3, 4, 5}, {2, 3}}});
+  add_spec("a,b,c->cab", {{{2}, {3}, {4}}});
+  return true;
+}();
+
+// ---- CPU: the loop nest; output letters outside, in parallel, and sums in double
+
+namespace {
+
+struct Loop {
+  int64_t size = 1;
+  std::vector<int64_t> steps;  // of y, then of each input, when the letter moves by one
+};
+
+Loop loop_over(char letter, std::span<const std::string> terms, std::span<const Tensor> tensors) {
+  Loop loop{1, std::vector<int64_t>(tensors.size())};
+  for (size_t t = 0; t < tensors.size(); ++t)
+    for (int i = 0; i < tensors[t].rank(); ++i)
+      if (terms[t][i] == letter) {
+        loop.size = tensors[t].dim(i);
+        loop.steps[t] += tensors[t].strides()[i];
+      }
+  return loop;
+}
+
+struct Nest {
+  std::vector<Loop> out, summed;
+};
+
+Nest plan_nest(std::span<const std::string> terms, std::span<const Tensor> tensors) {
+  Nest nest;
+  std::string seen;
+  for (const std::string& term : terms)
+    for (const char letter : term)
+      if (!has(seen, letter)) {
+        seen += letter;
+        auto& loops = has(terms[0], letter) ? nest.out : nest.summed;
+        loops.push_back(loop_over(letter, terms, tensors));
+      }
+  return nest;
+}
+
+// The sum of products over the loops from `depth` on; `at` is where each tensor stands.
+template <class T>
+double sum_over(std::span<const Loop> loops, std::span<const T* const> data,
+                std::vector<int64_t>& at) {
+  if (loops.empty()) {
+    double product = 1;
+    for (size_t t = 1; t < data.size(); ++t) product *= data[t][at[t]];
+    return product;
+  }
+  const Loop& loop = loops.front();
+  double sum = 0;
+  for (int64_t i = 0; i < loop.size; ++i) {
+    sum += sum_over(loops.subspan(1), data, at);
+    for (size_t t = 0; t < at.size(); ++t) at[t] += loop.steps[t];
+  }
+  for (size_t t = 0; t < at.size(); ++t) at[t] -= loop.size * loop.steps[t];
+  return sum;
+}
+
+}  // namespace
+
+static Tensor einsum_cpu(TensorSpan inputs, const std::vector<std::string>& terms,
+                         const std::string& out, const Shape& shape) {
+  const Tensor y = full(shape, 0, inputs.front());
+  Tensors tensors{y};
+  std::vector<std::string> letters{out};
+  tensors.insert(tensors.end(), inputs.begin(), inputs.end());
+  letters.insert(letters.end(), terms.begin(), terms.end());
+  const Nest nest = plan_nest(letters, tensors);
+  int64_t elements = 1;
+  for (const Loop& loop : nest.out) elements *= loop.size;
+  visit_float(y.dtype(), [&]<class T>(T) {
+    std::vector<const T*> data;
+    for (const Tensor& t : tensors) data.push_back(t.ptr<T>());
+    parallel_for(elements, 256, [&](int64_t b, int64_t e) {
+      std::vector<int64_t> at(data.size());
+      for (int64_t i = b; i < e; ++i) {
+        std::ranges::fill(at, 0);
+        for (int64_t left = i; const Loop& loop : nest.out) {
+          for (size_t t = 0; t < at.size(); ++t) at[t] += left % loop.size * loop.steps[t];
+          left /= loop.size;
+        }
+        const int64_t to = at[0];
+        y.ptr<T>()[to] = T(sum_over<T>(nest.summed, data, at));
+      }
+    });
+  });
+  return y;
+}
+static const bool cpu = kernels::einsum.on(Device::cpu, einsum_cpu);
+
+}  // namespace bellows

@@ -1,0 +1,59 @@
+// What the generic suite cannot see: how often, what the mask depends on, what is kept.
+#include "ops/dropout.h"
+#include <gtest/gtest.h>
+#include "autograd/backward.h"
+#include "core/copy.h"
+#include "core/foreach.h"
+#include "core/trace.h"
+
+using namespace bellows;
+
+static constexpr int64_t kN = 100000;
+
+static Tensor mask(uint64_t seed, const DeviceStepState& state, const char* path = "") {
+  const AtSite at(site_of(path));
+  return dropout(full({kN}, 1), 0.3, seed, state);
+}
+static double share_equal(const Tensor& a, const Tensor& b) {
+  int64_t equal = 0;
+  for (int64_t i = 0; i < kN; ++i) equal += a.data<float>()[i] == b.data<float>()[i];
+  return double(equal) / kN;
+}
+
+TEST(Dropout, DropsItsShareAndKeepsTheMean) {
+  const DeviceStepState state(Device::cpu);
+  const Tensor drawn = mask(1, state);
+  double sum = 0, zeros = 0;
+  for (const float y : drawn.data<float>()) sum += y, zeros += y == 0;
+  EXPECT_NEAR(zeros / kN, 0.3, 0.005);  // 3.4 standard deviations
+  EXPECT_NEAR(sum / kN, 1, 0.01);
+}
+
+// Independent masks agree in 0.7^2 + 0.3^2 = 58 % of the elements.
+TEST(Dropout, SeedStepAndPlaceEachDrawAnotherMask) {
+  const DeviceStepState first(Device::cpu), second(Device::cpu);
+  second.get()->forwards = 1;
+  const Tensor y = mask(1, first, "a");
+  EXPECT_EQ(share_equal(y, mask(1, first, "a")), 1);
+  EXPECT_NEAR(share_equal(y, mask(2, first, "a")), 0.58, 0.01);
+  EXPECT_NEAR(share_equal(y, mask(1, second, "a")), 0.58, 0.01);
+  EXPECT_NEAR(share_equal(y, mask(1, first, "b")), 0.58, 0.01);
+}
+
+TEST(Dropout, BackwardDrawsTheMaskOfItsForwardAlsoAfterTheStepHasMovedOn) {
+  const DeviceStepState state(Device::cpu);
+  trace::Counter& saved = trace::counter("mem.saved_bytes");
+  const int64_t before = saved.value();
+  const Tensor x = require_grad(full({kN}, 1)), y = dropout(x, 0.3, 1, state);
+  EXPECT_EQ(saved.value() - before, 8) << "the step, and no mask";
+  state.get()->forwards = 7;
+  backward(record("sum", full({}, 0), {y}, [](const Tensor&) { return Grads{full({kN}, 1)}; }));
+  EXPECT_EQ(share_equal(grad(x), y), 1);
+}
+
+TEST(Dropout, TheMaskBelongsToTheElementNotToItsPlaceInMemory) {
+  const DeviceStepState state(Device::cpu);
+  const Tensor x = full({2, 3, 4, 5}, 1), y = dropout(x, 0.5, 1, state);
+  const Tensor z = dropout(contiguous(x, kNHWC), 0.5, 1, state);
+  EXPECT_TRUE(std::ranges::equal(contiguous(z).data<float>(), y.data<float>()));
+}

@@ -1,0 +1,127 @@
+// What the generic suite cannot see: the text of the loop nest, refusals, and equality with a
+// naive evaluation of random expressions.
+#include "ops/einsum.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <map>
+#include "core/rng.h"
+
+using namespace bellows;
+using testing::ElementsAre;
+
+static const Philox rng({.seed = 5, .purpose = Purpose::test});
+
+static std::string refusal(const std::string& expression, std::initializer_list<Shape> shapes) {
+  std::vector<Tensor> inputs;
+  for (const Shape& shape : shapes) inputs.emplace_back(shape, DType::f32);
+  try {
+    einsum(expression, inputs);
+    return "was taken";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+TEST(Einsum, TheLessonsExpressionsComputeWhatTheySay) {
+  const Tensor a = tensor_of<float>({1, 2, 3, 4}, {2, 2}),
+               b = tensor_of<float>({5, 6, 7, 8}, {2, 2});
+  EXPECT_THAT(einsum("ij,jk->ki", {a, b}).data<float>(), ElementsAre(19, 43, 22, 50));
+  EXPECT_THAT(einsum("ij,jk->ijk", {a, b}).data<float>(),
+              ElementsAre(5, 6, 14, 16, 15, 18, 28, 32));
+  const Tensor v = tensor_of<float>({1, 2, 3}, {3});
+  EXPECT_EQ(einsum("i,i->", {v, v}).item(), 14);
+  EXPECT_THAT(einsum("ii->i", {a}).data<float>(), ElementsAre(1, 4));
+}
+
+TEST(Einsum, AnOutputLetterThatNoInputHasIsNamed) {
+  EXPECT_EQ(refusal("ij,ji->ik", {{2, 3}, {3, 2}}),
+            "einsum 'ij,ji->ik': the output's letter k is in no input");
+  EXPECT_EQ(refusal("abcde,fgbij->abcdefhi", {{1, 1, 1, 1, 1}, {1, 1, 1, 1, 1}}),
+            "einsum 'abcde,fgbij->abcdefhi': the output's letter h is in no input");
+}
+
+TEST(Einsum, RefusesWhatDoesNotFitByName) {
+  EXPECT_EQ(refusal("ij,jk", {{2, 3}}), "einsum 'ij,jk': no '->' before the letters of the output");
+  EXPECT_EQ(refusal("i1->i", {{2, 3}}), "einsum 'i1->i': '1' is no letter");
+  EXPECT_EQ(refusal("i->ii", {{2}}), "einsum 'i->ii': the output has the letter i twice");
+  EXPECT_EQ(refusal("ij,jk->ik", {{2, 3}}), "einsum 'ij,jk->ik': 2 terms for 1 tensors");
+  EXPECT_EQ(refusal("ij->i", {{2}}), "einsum 'ij->i': term ij for a tensor of shape [2]");
+  EXPECT_EQ(refusal("ij,jk->ik", {{2, 3}, {4, 2}}),
+            "einsum 'ij,jk->ik': letter j is 3 in one tensor and 4 in [4,2]");
+}
+
+TEST(Einsum, ExplainsItselfAsALoopNest) {
+  EXPECT_EQ(explain_einsum("ij,jk->ki"),
+            "for k:\n"
+            "  for i:\n"
+            "    y[k][i] = 0\n"
+            "    for j:\n"
+            "      y[k][i] += a[i][j] * b[j][k]\n");
+  EXPECT_EQ(explain_einsum("i,j->ij"),
+            "for i:\n"
+            "  for j:\n"
+            "    y[i][j] = a[i] * b[j]\n");
+  EXPECT_EQ(explain_einsum("i,i->"),
+            "y = 0\n"
+            "for i:\n"
+            "  y += a[i] * b[i]\n");
+  EXPECT_THROW(explain_einsum("ij,ji->ik"), Error);
+}
+
+// Walks all letters at once and looks every element up by its letters.
+static std::map<std::string, double> naive(const std::vector<std::string>& terms,
+                                           const std::string& out, const std::vector<Tensor>& in,
+                                           const std::string& letters) {
+  const auto size = [](char letter) { return int64_t(letter - 'a') % 3 + 1; };
+  std::map<std::string, double> y;
+  std::map<char, int64_t> at;
+  int64_t points = 1;
+  for (const char letter : letters) points *= size(letter);
+  for (int64_t point = 0; point < points; ++point) {
+    for (int64_t left = point; const char letter : letters) {
+      at[letter] = left % size(letter);
+      left /= size(letter);
+    }
+    double product = 1;
+    for (size_t k = 0; k < in.size(); ++k) {
+      int64_t offset = 0;
+      for (size_t i = 0; i < terms[k].size(); ++i)
+        offset += at[terms[k][i]] * in[k].strides()[int(i)];
+      product *= in[k].ptr<double>()[offset];
+    }
+    std::string place;
+    for (const char letter : out) place += cat(at[letter], ",");
+    y[place] += product;
+  }
+  return y;
+}
+
+TEST(Einsum, RandomExpressionsEqualNaiveLoops) {
+  uint64_t drawn = 0;
+  const auto letters_of = [&](const std::string& from, int most) {
+    std::string term;
+    for (const char letter : from)
+      if (int(term.size()) < most && rng.below(2, drawn++)) term += letter;
+    return term;
+  };
+  for (int trial = 0; trial < 200; ++trial) {
+    const std::vector<std::string> terms{letters_of("badcef", 4), letters_of("fabdec", 4)};
+    std::string all = terms[0];
+    for (const char letter : terms[1])
+      if (all.find(letter) == std::string::npos) all += letter;
+    const std::string out = letters_of(all, 6);
+    std::vector<Tensor> in;
+    for (const std::string& term : terms) {
+      Shape shape;
+      for (const char letter : term) shape.push_back((letter - 'a') % 3 + 1);
+      in.emplace_back(shape, DType::f64);
+      fill_normal(in.back(), 0, 1, {.seed = drawn++});
+    }
+    const std::string expression = terms[0] + "," + terms[1] + "->" + out;
+    const Tensor y = einsum(expression, in);
+    int64_t i = 0;
+    for (const auto& [place, value] : naive(terms, out, in, all))
+      ASSERT_NEAR(y.data<double>()[i++], value, 1e-12) << expression << " at " << place;
+    ASSERT_EQ(i, y.numel()) << expression;
+  }
+}

@@ -1,0 +1,87 @@
+// The seeds' lesson ops: bucketize and levels at ties and NaN, passes counted; gather and meshgrid
+// against loops.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include "core/copy.h"
+#include "core/foreach.h"
+#include "core/rng.h"
+#include "core/trace.h"
+#include "ops/bucketize.h"
+#include "ops/gather.h"
+#include "ops/quantile_levels.h"
+
+using namespace bellows;
+using testing::ElementsAre;
+
+TEST(Bucketize, TiesGoDownAndNaNToTheLastBucket) {
+  const Tensor edges = tensor_of<float>({0, 1, 1, 2}, {4});
+  const Tensor x = tensor_of<float>({-1, 0, 0.5, 1, 1.5, 2, 3, NAN, INFINITY, -INFINITY}, {10});
+  EXPECT_THAT(bucketize(x, edges).data<int64_t>(), ElementsAre(0, 0, 1, 1, 3, 3, 4, 4, 4, 0));
+}
+
+TEST(Bucketize, RefusesBoundariesOutOfOrder) {
+  EXPECT_THAT(
+      [] {
+        bucketize(full({2}, 1), tensor_of<float>({1, 0}, {2}));
+      },
+      testing::ThrowsMessage<Error>("bucketize: the 2 boundaries are not in ascending order"));
+}
+
+TEST(QuantileLevels, LoopAndOpAgreeOnRandomValuesTiesAndNaN) {
+  const Tensor edges = tensor_of<float>({-1, -0.25, 0, 0.5, 1.5}, {5});
+  Tensor x({1000}, DType::f32);
+  fill_normal(x, 0, 1, {.seed = 3});
+  for (int i = 0; i < 5; ++i) x.data<float>()[i * 7] = edges.data<float>()[i];
+  x.data<float>()[1] = NAN;
+  const Tensor loop = quantile_levels(x, edges, Impl::composed);
+  const Tensor op = quantile_levels(x, edges, Impl::fused);
+  EXPECT_TRUE(std::ranges::equal(loop.data<float>(), op.data<float>()));
+  EXPECT_EQ(op.data<float>()[1], 5);
+  EXPECT_EQ(op.data<float>()[0], 0);
+}
+
+static int64_t launches() {
+  int64_t sum = 0;
+  for (const KernelRecord* record : kernel_records())
+    if (std::string(record->name) != "fill") sum += record->runs[0];
+  return sum;
+}
+
+TEST(QuantileLevels, TheLoopTakesTwoKernelsALevelAndTheOpOne) {
+  trace::Counter& vectorized = trace::counter("ops.vectorized_calls");
+  const Tensor edges = tensor_of<double>({-1, 0, 1}, {3}), x = full({10}, 0.5, DType::f64);
+  int64_t launched = launches(), called = vectorized.value();
+  quantile_levels(x, edges, Impl::composed);
+  EXPECT_EQ(launches() - launched, 2 * 4);
+  EXPECT_EQ(vectorized.value(), called);
+  launched = launches();
+  quantile_levels(x, edges, Impl::fused);
+  EXPECT_EQ(launches() - launched, 1);
+  EXPECT_EQ(vectorized.value(), called + 1);
+}
+
+TEST(Gather, PicksByLineAndIndexSelectBySlice) {
+  const Tensor x = tensor_of<float>({1, 2, 3, 4, 5, 6}, {2, 3});
+  const Tensor index = tensor_of<int64_t>({2, 0, 1, 1}, {2, 2});
+  EXPECT_THAT(gather(x, 1, index).data<float>(), ElementsAre(3, 1, 5, 5));
+  EXPECT_THAT(gather(x, 0, tensor_of<int64_t>({1, 0, 1}, {1, 3})).data<float>(),
+              ElementsAre(4, 2, 6));
+  const Tensor columns = index_select(x, 1, tensor_of<int64_t>({2, 2, 0, 1}, {4}));
+  EXPECT_THAT(columns.data<float>(), ElementsAre(3, 3, 1, 2, 6, 6, 4, 5));
+}
+
+TEST(Gather, RefusesAnIndexOutsideOfItsAxis) {
+  for (const int64_t index : {-1, 3})
+    EXPECT_THAT(
+        [&] {
+          gather(full({3}, 1), 0, tensor_of<int64_t>({0, index}, {2}));
+        },
+        testing::ThrowsMessage<Error>(cat("gather: index ", index, " is not in [0, 3)")));
+}
+
+TEST(Meshgrid, EveryGridVariesAlongItsOwnAxis) {
+  const std::vector<Tensor> axes{tensor_of<float>({1, 2}, {2}), tensor_of<float>({5, 6, 7}, {3})};
+  const auto grids = meshgrid(axes);
+  EXPECT_THAT(contiguous(grids[0]).data<float>(), ElementsAre(1, 1, 1, 2, 2, 2));
+  EXPECT_THAT(contiguous(grids[1]).data<float>(), ElementsAre(5, 6, 7, 5, 6, 7));
+}
