@@ -37,7 +37,12 @@ class Shape {
     CHECK(rank_ < kMaxRank, "a tensor has at most ", kMaxRank, " axes");
     dims_[rank_++] = dim;
   }
-  bool operator==(const Shape& other) const { return std::ranges::equal(*this, other); }
+  bool operator==(const Shape& other) const {
+    if (rank_ != other.rank_) return false;
+    for (int i = 0; i < rank_; ++i)  // a call of memcmp would cost more than the few numbers
+      if (dims_[i] != other.dims_[i]) return false;
+    return true;
+  }
 
  private:
   std::array<int64_t, kMaxRank> dims_{};
