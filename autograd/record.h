@@ -133,8 +133,8 @@ Tensor record(const char* op, Tensor&& y, const Inputs& inputs, Closure&& closur
   Edges edges = edges_to(inputs);
   if (edges.empty()) return std::move(y);
   using Kept = std::remove_cvref_t<Closure>;
-  return attach(std::move(y), new NodeOf<Kept>(op, std::move(edges),
-                                               Kept(std::forward<Closure>(closure))));
+  return attach(std::move(y),
+                new NodeOf<Kept>(op, std::move(edges), Kept(std::forward<Closure>(closure))));
 }
 }  // namespace detail
 
