@@ -85,7 +85,7 @@ struct Permutation {
     for (int round = 0; round < 6; ++round) {
       uint64_t mixed = (right + 1) * 0x9e3779b97f4a7c15 ^ (uint64_t(rng.key1) << 32 | rng.key0);
       mixed =
-          (mixed ^ (mixed >> 29) ^ (rng.step0 * 0x2545f4914f6cdd1d) ^ round) * 0xbf58476d1ce4e5b9;
+          (mixed ^ (mixed >> 29) ^ (rng.step0 * 0x2545f4914f6cdd1du) ^ round) * 0xbf58476d1ce4e5b9;
       mixed ^= mixed >> 32;
       const uint64_t next = left ^ (mixed & mask);
       left = right;
