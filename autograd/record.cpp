@@ -17,17 +17,17 @@ Node::Node(const char* op, Edges edges)
 // Frees what only this node kept alive, one node after the other: the destructors of a long chain
 // would call each other until the stack is full.
 GradMeta::~GradMeta() {
-  std::vector<Node*> doomed;
-  if (node) doomed.push_back(node);
-  while (!doomed.empty()) {
-    Node* const last = doomed.back();
-    doomed.pop_back();
+  Node* doomed = node;
+  while (doomed) {
+    Node* const last = doomed;
+    doomed = last->next_doomed;
     last->release();  // first: the inputs that it captured live on through the edges
     while (!last->edges.empty()) {
       const Edge input = std::move(last->edges.back());
       last->edges.pop_back();
-      if (input && input->references() == 1 && input->node)
-        doomed.push_back(std::exchange(input->node, nullptr));
+      if (!input || input->references() > 1 || !input->node) continue;
+      input->node->next_doomed = doomed;
+      doomed = std::exchange(input->node, nullptr);
     }
     delete last;
   }
@@ -63,24 +63,32 @@ const Tensor& Saved::operator()() const {
   return tensor_;
 }
 
-Edges detail::edges_to(std::span<const Tensor> inputs) {
+template <class Range> static Edges edges_of(const Range& inputs, const auto& tensor_in) {
   static trace::Counter& untracked = trace::counter("grad.untracked_ops");
   Edges edges;
-  if (std::ranges::none_of(inputs, needs_grad)) return edges;
+  const auto tracked = [&](const auto& input) { return needs_grad(tensor_in(input)); };
+  if (std::ranges::none_of(inputs, tracked)) return edges;
   if (!grad_mode()) {
     untracked.add();
     return edges;
   }
   edges.reserve(inputs.size());
-  for (const Tensor& input : inputs) edges.push_back(Edge(grad_meta(input)));
+  for (const auto& input : inputs) edges.emplace_back(grad_meta(tensor_in(input)));
   return edges;
 }
+Edges detail::edges_to(std::span<const Input> inputs) {
+  return edges_of(inputs, [](const Input& input) -> const Tensor& { return *input.tensor; });
+}
+Edges detail::edges_to(std::span<const Tensor> inputs) {
+  return edges_of(inputs, [](const Tensor& input) -> const Tensor& { return input; });
+}
 
-// A new handle, so a closure that saved y does not own the node it belongs to.
-Tensor detail::attach(const Tensor& y, Node* node) {
+// The handle with history is another one than a closure saved of y, which must not own its node.
+Tensor detail::attach(Tensor y, Node* node) {
   static trace::Counter& nodes = trace::counter("graph.nodes");
   nodes.add();
-  return y.with_meta(Ref<Meta>(new GradMeta(y.shape(), node)));
+  Ref<Meta> meta(new GradMeta(y.shape(), node));
+  return std::move(y).with_meta(std::move(meta));
 }
 
 }  // namespace bellows

@@ -39,9 +39,10 @@ class Node {
 
   const char* op;
   Edges edges;
-  uint64_t order;         // of creation: backward runs in the reverse
-  const Site* site;       // where in the model it was recorded
-  KernelOptions kernels;  // that its forward ran under
+  uint64_t order;               // of creation: backward runs in the reverse
+  const Site* site;             // where in the model it was recorded
+  KernelOptions kernels;        // that its forward ran under
+  Node* next_doomed = nullptr;  // in a list of nodes to be freed
 };
 
 // What a tracked tensor carries: a leaf collects `grad`, every other one owns its node.
@@ -117,24 +118,37 @@ template <class Closure> class NodeOf final : public Node {
 };
 
 namespace detail {
-Edges edges_to(std::span<const Tensor> inputs);  // empty: nothing to record
-Tensor attach(const Tensor& y, Node* node);
+// An input, by reference: a list of tensors would copy each of them.
+struct Input {
+  const Tensor* tensor;
+  Input(const Tensor& t) : tensor(&t) {}
+};
+// Empty: nothing to record.
+Edges edges_to(std::span<const Input> inputs);
+Edges edges_to(std::span<const Tensor> inputs);
+Tensor attach(Tensor y, Node* node);
+
+template <class Closure, class Inputs>
+Tensor record(const char* op, Tensor&& y, const Inputs& inputs, Closure&& closure) {
+  Edges edges = edges_to(inputs);
+  if (edges.empty()) return std::move(y);
+  using Kept = std::remove_cvref_t<Closure>;
+  return attach(std::move(y),
+                new NodeOf<Kept>(op, std::move(edges), Kept(std::forward<Closure>(closure))));
+}
 }  // namespace detail
 
 // y with history: closure(dy) must return one gradient per input, in order. It runs under NoGrad
 // and under the kernel options of its forward. dy may have any strides.
 template <class Closure>
-Tensor record(const char* op, const Tensor& y, std::span<const Tensor> inputs, Closure&& closure) {
-  Edges edges = detail::edges_to(inputs);
-  if (edges.empty()) return y;
-  using Kept = std::remove_cvref_t<Closure>;
-  return detail::attach(
-      y, new NodeOf<Kept>(op, std::move(edges), Kept(std::forward<Closure>(closure))));
+Tensor record(const char* op, Tensor y, std::span<const Tensor> inputs, Closure&& closure) {
+  return detail::record(op, std::move(y), inputs, std::forward<Closure>(closure));
 }
 template <class Closure>
-Tensor record(const char* op, const Tensor& y, std::initializer_list<Tensor> inputs,
+Tensor record(const char* op, Tensor y, std::initializer_list<detail::Input> inputs,
               Closure&& closure) {
-  return record(op, y, std::span(inputs.begin(), inputs.size()), std::forward<Closure>(closure));
+  return detail::record(op, std::move(y), std::span(inputs.begin(), inputs.size()),
+                        std::forward<Closure>(closure));
 }
 
 }  // namespace bellows

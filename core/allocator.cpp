@@ -22,12 +22,28 @@ namespace {
 constexpr size_t kGuard = 64;
 constexpr unsigned char kPattern = 0xa5;
 
-// Four classes for each doubling: at most a quarter of a block is unused.
-size_t rounded(size_t bytes) {
-  if (bytes <= 256) return std::max<size_t>((bytes + 63) / 64 * 64, 64);
-  const size_t step = std::bit_floor(bytes - 1) / 4;
-  return (bytes + step - 1) / step * step;
+// Four classes for each doubling: at most a fifth of a block is unused beyond the first 256 bytes.
+struct SizeClass {
+  size_t size;   // of its blocks
+  size_t index;  // among all classes
+};
+constexpr size_t kClasses = 4 + 4 * 56;
+
+SizeClass class_of(size_t bytes) {
+  if (bytes <= 256) {
+    const size_t lines = std::max<size_t>((bytes + 63) / 64, 1);
+    return {lines * 64, lines - 1};
+  }
+  const int below = std::bit_width(bytes - 1) - 1;  // 2^below < bytes <= 2^(below + 1)
+  const int quarter = below - 2;
+  const size_t quarters = ((bytes - 1) >> quarter) + 1;  // 5 to 8
+  return {quarters << quarter, (below - 8) * 4 + quarters - 1};
 }
+
+struct FreeBlocks {
+  size_t size = 0;
+  std::vector<void*> blocks;
+};
 
 struct Arena {
   std::byte* memory;
@@ -46,20 +62,21 @@ class Pool {
   }
 
   void* allocate(size_t bytes) {
-    const size_t size = rounded(bytes);
+    const auto [size, index] = class_of(bytes);
     const std::lock_guard lock(mutex_);
-    void* const block = caching_ ? from_cache(size) : from_system(size);
+    void* const block = caching_ ? from_cache(size, index) : from_system(size);
     stats_.allocated += size;
     stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
     return block;
   }
 
   void release(void* block, size_t bytes) {
-    const size_t size = rounded(bytes);
+    const auto [size, index] = class_of(bytes);
     const std::lock_guard lock(mutex_);
     stats_.allocated -= size;
     if (caching_ || in_arena(block)) {
-      free_[size].push_back(block);
+      free_[index].size = size;
+      free_[index].blocks.push_back(block);
     } else {
       to_system(block, size);
     }
@@ -73,11 +90,10 @@ class Pool {
 
   void empty() {
     const std::lock_guard lock(mutex_);
-    for (auto& [size, blocks] : free_) {
-      std::erase_if(blocks, [&, size = size](void* block) {
-        return !in_arena(block) && (to_system(block, size), true);
+    for (FreeBlocks& free : free_)
+      std::erase_if(free.blocks, [&](void* block) {
+        return !in_arena(block) && (to_system(block, free.size), true);
       });
-    }
   }
 
   AllocatorStats stats() {
@@ -92,8 +108,8 @@ class Pool {
   Device device = Device::cpu;
 
  private:
-  void* from_cache(size_t size) {
-    if (std::vector<void*>& blocks = free_[size]; !blocks.empty()) {
+  void* from_cache(size_t size, size_t index) {
+    if (std::vector<void*>& blocks = free_[index].blocks; !blocks.empty()) {
       ++stats_.cache_hits;
       hits_.add();
       void* const block = blocks.back();
@@ -128,7 +144,7 @@ class Pool {
 
   std::mutex mutex_;
   bool caching_ = false;
-  std::map<size_t, std::vector<void*>> free_;
+  std::array<FreeBlocks, kClasses> free_;
   std::vector<Arena> arenas_;
   AllocatorStats stats_;
   trace::Counter& hits_ = trace::counter("alloc.cache_hits");

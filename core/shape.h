@@ -37,7 +37,12 @@ class Shape {
     CHECK(rank_ < kMaxRank, "a tensor has at most ", kMaxRank, " axes");
     dims_[rank_++] = dim;
   }
-  bool operator==(const Shape& other) const { return std::ranges::equal(*this, other); }
+  bool operator==(const Shape& other) const {
+    if (rank_ != other.rank_) return false;
+    for (int i = 0; i < rank_; ++i)  // a call of memcmp would cost more than the few numbers
+      if (dims_[i] != other.dims_[i]) return false;
+    return true;
+  }
 
  private:
   std::array<int64_t, kMaxRank> dims_{};
@@ -69,9 +74,10 @@ template <class Less> void sort_axes(std::array<int, kMaxRank>& order, int n, co
     for (int j = i; j > 0 && less(order[j], order[j - 1]); --j) std::swap(order[j], order[j - 1]);
 }
 
-// An axis given from the front or the back; refuses one that the rank does not have.
-inline int axis_of(int axis, int rank, const char* op) {
-  CHECK(axis >= -rank && axis < rank, op, ": axis ", axis, " of a tensor with ", rank, " axes");
+// An axis given from the front or the back; refuses one that the shape does not have.
+inline int axis_of(int axis, const Shape& shape, const char* op) {
+  const int rank = shape.rank();
+  CHECK(axis >= -rank && axis < rank, op, ": no axis ", axis, " in shape ", shape);
   return axis < 0 ? axis + rank : axis;
 }
 

@@ -4,14 +4,22 @@
 
 namespace bellows {
 
-static bool same_strides(const Shape& shape, const Strides& a, const Strides& b) {
-  for (int i = 0; i < shape.rank(); ++i)
-    if (shape[i] != 1 && a[i] != b[i]) return false;
+static bool is_row_major(const Shape& shape, const Strides& strides) {
+  int64_t step = 1;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    if (shape[i] == 1) continue;
+    if (strides[i] != step) return shape.numel() == 0;
+    step *= shape[i];
+  }
   return true;
 }
 
 bool Tensor::is_contiguous(const MemoryFormat& format) const {
-  return numel() == 0 || same_strides(shape_, strides_, strides_of(shape_, format));
+  if (format == kNCHW || numel() == 0) return is_row_major(shape_, strides_);
+  const Strides want = strides_of(shape_, format);
+  for (int i = 0; i < rank(); ++i)
+    if (shape_[i] != 1 && strides_[i] != want[i]) return false;
+  return true;
 }
 
 bool Tensor::is_dense() const {
@@ -55,8 +63,8 @@ Tensor empty(const Shape& shape, const Tensor& like) {
 }
 
 Tensor empty_like(const Tensor& t) {
-  const Tensor y(t.shape(), t.dtype(), t.device());
-  return t.is_contiguous() || !t.is_dense() ? y : y.view(t.shape(), t.strides(), 0);
+  if (t.is_dense()) return Tensor(t.shape(), t.strides(), t.dtype(), t.device());
+  return Tensor(t.shape(), t.dtype(), t.device());
 }
 
 Tensor full(const Shape& shape, double value, DType dtype, Device device) {

@@ -49,6 +49,13 @@ class Tensor {
         strides_(strides_of(shape, format)),
         dtype_(dtype) {}
 
+  // With the strides of a dense tensor of that shape.
+  Tensor(const Shape& shape, const Strides& strides, DType dtype, Device device)
+      : storage_(new Storage(shape.numel() * size_of(dtype), device)),
+        shape_(shape),
+        strides_(strides),
+        dtype_(dtype) {}
+
   bool defined() const { return bool(storage_); }
   const Shape& shape() const { return shape_; }
   const Strides& strides() const { return strides_; }
@@ -88,10 +95,10 @@ class Tensor {
 
   void raise_version() const { ++storage_->version; }
   const Ref<Meta>& meta() const { return meta_; }
-  Tensor with_meta(Ref<Meta> meta) const {
-    Tensor t = *this;
-    t.meta_ = std::move(meta);
-    return t;
+  Tensor with_meta(Ref<Meta> meta) const& { return Tensor(*this).with_meta(std::move(meta)); }
+  Tensor with_meta(Ref<Meta> meta) && {
+    meta_ = std::move(meta);
+    return std::move(*this);
   }
 
  private:

@@ -44,17 +44,20 @@ static Tensor affine_cpu(const Tensor& x, double scale, double shift) {
   return y;
 }
 
-// The result has the memory order of the operand that was not stretched.
-template <class F> static Tensor binary_cpu(const Tensor& a, const Tensor& b) {
-  const Shape shape =
-      a.shape() == b.shape() ? a.shape() : broadcast_shape(a.shape(), b.shape(), F::name);
-  const Tensor a_ = broadcast_to(a, shape), b_ = broadcast_to(b, shape);
-  const Tensor y = empty_like(a.shape() == shape ? a : b.shape() == shape ? b : a_);
+template <class F> static Tensor binary_into(const Tensor& y, const Tensor& a, const Tensor& b) {
   visit_float(a.dtype(), [&]<class T>(T) {
     map_into<T>(
-        y, [](T p, T q) { return F::value(p, q); }, a_, b_);
+        y, [](T p, T q) { return F::value(p, q); }, a, b);
   });
   return y;
+}
+
+// The result has the memory order of the operand that was not stretched.
+template <class F> static Tensor binary_cpu(const Tensor& a, const Tensor& b) {
+  if (a.shape() == b.shape()) return binary_into<F>(empty_like(a), a, b);
+  const Shape shape = broadcast_shape(a.shape(), b.shape(), F::name);
+  const Tensor a_ = broadcast_to(a, shape), b_ = broadcast_to(b, shape);
+  return binary_into<F>(empty_like(b.shape() == shape ? b : a_), a_, b_);
 }
 
 template <class F> static Tensor binary_da_cpu(const Tensor& dy, const Tensor& a, const Tensor& b) {

@@ -38,9 +38,10 @@ need_packages() {
 need_onednn() {
   [[ -e .deps/lib/libdnnl.so.3 && -e .deps/lib/cmake/dnnl/dnnl-config.cmake ]] && return
   local wheels=("onednn-cpu-gomp==$onednn" "onednn-devel-cpu-gomp==$onednn")
+  local pip=(.deps/bin/pip install --no-deps --retries 1 --timeout 20 "${wheels[@]}")
   echo "== installing ${wheels[*]} into .deps"
-  python3 -m venv .deps && .deps/bin/pip install -q --no-deps --retries 1 --timeout 20 "${wheels[@]}" ||
-    refuse "cannot fetch ${wheels[*]} from PyPI; with a network:  pip install --no-deps ..."
+  python3 -m venv .deps && "${pip[@]}" -q ||
+    refuse "missing oneDNN 3, and PyPI did not give it; with a network:  ${pip[*]}"
 }
 
 # build <preset> [cmake arguments] [-- targets]

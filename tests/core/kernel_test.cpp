@@ -104,7 +104,7 @@ TEST_F(Vendors, EveryKernelSaysOnWhichDevicesItIsAndRan) {
   EXPECT_TRUE((*record)->registered[0]);
   EXPECT_FALSE((*record)->registered[1]);
   invariant.plain(Device::cpu);
-  EXPECT_TRUE((*record)->ran[0]);
+  EXPECT_EQ((*record)->runs[0], 1);
   EXPECT_TRUE(invariant.has_vendor(Device::cpu));
   EXPECT_FALSE(invariant.has_vendor(Device::cuda));
 }

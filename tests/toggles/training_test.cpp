@@ -34,7 +34,9 @@ TEST_P(TogglesInTraining, ChangesTheLossesNoMoreThanItPromises) {
 
 TEST_P(TogglesInTraining, KeepsItsPromiseBesideEveryOther) {
   for (const Toggle& other : toggles())
-    if (&other != &toggle && can_run(other)) EXPECT_EQ(pair_findings(toggle, other), "");
+    if (&other != &toggle && can_run(other)) {
+      EXPECT_EQ(pair_findings(toggle, other), "");
+    }
 }
 
 // ---- the tests themselves: toggles that are planted to be wrong have to be found
