@@ -7,6 +7,8 @@
 #include "autograd/backward.h"
 #include "core/trace.h"
 #include "tests/refusal.h"
+#include "toggles/values.h"
+#include "trainer/json.h"
 #include "trainer/loop.h"
 #include "trainer/plan_diff.h"
 
