@@ -40,7 +40,6 @@ TEST(Flatten, OfBatchInnermostImagesIsATransposedView) {
   EXPECT_EQ(y.strides(), (Strides{1, 2}));
   const Tensor dense = contiguous(y), want = counted({2, 60});
   EXPECT_TRUE(std::ranges::equal(dense.data<float>(), want.data<float>()));
-}).data<float>()));
 }
 
 TEST(Flatten, OfChannelsLastImagesCopiesToRowMajorOrder) {
