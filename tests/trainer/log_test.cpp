@@ -108,7 +108,7 @@ TEST(ProgressBar, HasTqdmsForm) {
                        .loss = 2.314,
                        .batch_cost = 1 / 16.9,
                        .ips = 4300};
-  EXPECT_EQ(bar_line(point, 90, 12.3, 90),
+  EXPECT_EQ(bar_line(point, 90, 12.3, 97),
             "Train ep 3/90:  42%|#########2            | 210/500 [00:12<00:17, 16.9it/s, "
             "loss=2.31, ips=4.3k]");
   EXPECT_LT(bar_line(point, 90, 12.3, 40).size(), 90u);  // too narrow for a bar: one cell is left

@@ -248,7 +248,8 @@ TEST_F(Program, EveryVerbHasHelpWithAnExample) {
 }
 
 TEST_F(Program, WarnsOfATogglesThatNeverRan) {
-  const std::string out = run(tiny({"toggles={batch_lanes: on, fused_loss: on}"})).out;
+  const std::string out =
+      run(tiny({"toggles={batch_lanes: on, fused_loss: on, background_loader: off}"})).out;
   EXPECT_THAT(out, HasSubstr("warning: batch_lanes was on and never ran"));
   EXPECT_THAT(out, Not(HasSubstr("fused_loss was on")));
 }

@@ -84,7 +84,8 @@ TEST_F(BadInput, ConfigsAreRefusedWithTheirPlace) {
 }
 
 TEST_F(BadInput, ALossThatIsNotFiniteNamesItsStep) {
-  expect_refusal(tiny({"optimizer={lr: 1e30}"}), 5, "the loss is ");
+  expect_refusal(tiny({"model={name: mlp, hidden: [8]}", "optimizer={lr: 1e30}"}), 5,
+                 "the loss is ");
 }
 
 TEST_F(BadInput, ADeviceThatIsNotThere) {
