@@ -30,6 +30,7 @@ static Pass plan_pass(GradMeta* root) {
     if (meta->pass != pass.id) {
       meta->pass = pass.id;
       meta->shares = 0;
+      meta->place_given = false;
       meta->dy = {};
       reached.push_back(meta);
     }
@@ -166,9 +167,12 @@ void place_grad(const Tensor& leaf, const Tensor& place) {
 
 Tensor grad_out(const Tensor& input) {
   if (is_leaf(input)) {
-    const GradMeta& leaf = *grad_meta(input);
-    if (leaf.grad_place.defined() && !leaf.grad.defined() && !leaf.dy.defined())
+    GradMeta& leaf = *grad_meta(input);
+    const bool first = !leaf.grad.defined() && !leaf.dy.defined() && !leaf.place_given;
+    if (leaf.grad_place.defined() && first) {
+      leaf.place_given = true;
       return leaf.grad_place.detach();
+    }
   }
   return empty(input.shape(), input);
 }

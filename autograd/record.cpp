@@ -48,7 +48,8 @@ static trace::Counter& saved_bytes() {
 Saved::Saved(const Tensor& t) : tensor_(is_leaf(t) ? t : t.detach()) {
   if (!t.defined()) return;
   version_ = t.storage()->version;
-  if (!is_leaf(t) && t.storage()->saved++ == 0) saved_bytes().add(t.storage()->size());
+  if (!is_leaf(t) && t.storage()->saved++ == 0 && grad_mode())
+    saved_bytes().add(t.storage()->size());
 }
 
 Saved::~Saved() {
@@ -62,10 +63,16 @@ const Tensor& Saved::operator()() const {
   return tensor_;
 }
 
+bool detail::tracking() {
+  static trace::Counter& untracked = trace::counter("grad.untracked_ops");
+  if (!grad_mode()) untracked.add();
+  return grad_mode();
+}
+
 template <class Range> static Edges edges_of(const Range& inputs, const auto& tensor_in) {
   Edges edges;
   const auto tracked = [&](const auto& input) { return needs_grad(tensor_in(input)); };
-  if (!grad_mode() || std::ranges::none_of(inputs, tracked)) return edges;
+  if (std::ranges::none_of(inputs, tracked) || !detail::tracking()) return edges;
   edges.reserve(inputs.size());
   for (const auto& input : inputs) edges.emplace_back(grad_meta(tensor_in(input)));
   return edges;

@@ -58,8 +58,9 @@ struct GradMeta : Meta {
   GradHook hook;
   // Of the pass in progress:
   uint64_t pass = 0;
-  int shares = 0;  // that consumers have still to send
-  Tensor dy;       // the sum of those that have come
+  int shares = 0;            // that consumers have still to send
+  bool place_given = false;  // grad_out() has handed it to somebody
+  Tensor dy;                 // the sum of those that have come
 };
 
 inline GradMeta* grad_meta(const Tensor& t) { return static_cast<GradMeta*>(t.meta().get()); }
@@ -78,13 +79,16 @@ class NoGrad {
 };
 
 inline bool needs_grad(const Tensor& t) { return bool(t.meta()); }
-// True if record() would record an op with these inputs; an op may skip work that only backward
-// needs.
+namespace detail {
+bool tracking();  // grad mode; where it is off, an op that could have been recorded is counted
+}
+// True if record() would record an op with these inputs. Where it is false an op returns at once,
+// and saves nothing.
 template <class... Inputs> bool will_record(const Inputs&... inputs) {
-  return grad_mode() && (needs_grad(inputs) || ...);
+  return (needs_grad(inputs) || ...) && detail::tracking();
 }
 inline bool will_record(std::span<const Tensor> inputs) {
-  return grad_mode() && std::ranges::any_of(inputs, needs_grad);
+  return std::ranges::any_of(inputs, needs_grad) && detail::tracking();
 }
 Tensor require_grad(const Tensor& t);  // t as a leaf
 bool is_leaf(const Tensor& t);         // has a gradient of its own to collect
@@ -95,7 +99,7 @@ class Saved {
  public:
   explicit Saved(const Tensor& t);
   Saved(Saved&& other) noexcept = default;
-  Saved(const Saved& other) : Saved(other.tensor_) {}
+  Saved(const Saved& other) : Saved(other.tensor_) { version_ = other.version_; }
   ~Saved();
   const Tensor& operator()() const;
 
@@ -132,7 +136,8 @@ Tensor record(const char* op, Tensor&& y, const Inputs& inputs, Closure&& closur
   Edges edges = edges_to(inputs);
   if (edges.empty()) return std::move(y);
   using Kept = std::remove_cvref_t<Closure>;
-  return attach(std::move(y), new NodeOf<Kept>(op, std::move(edges), std::move(closure)));
+  return attach(std::move(y),
+                new NodeOf<Kept>(op, std::move(edges), Kept(std::forward<Closure>(closure))));
 }
 }  // namespace detail
 
@@ -140,13 +145,13 @@ Tensor record(const char* op, Tensor&& y, const Inputs& inputs, Closure&& closur
 // and under the kernel options of its forward. dy may have any strides.
 template <class Closure>
 Tensor record(const char* op, Tensor y, std::span<const Tensor> inputs, Closure&& closure) {
-  return detail::record(op, std::move(y), inputs, std::move(closure));
+  return detail::record(op, std::move(y), inputs, std::forward<Closure>(closure));
 }
 template <class Closure>
 Tensor record(const char* op, Tensor y, std::initializer_list<detail::Input> inputs,
               Closure&& closure) {
   return detail::record(op, std::move(y), std::span(inputs.begin(), inputs.size()),
-                        std::move(closure));
+                        std::forward<Closure>(closure));
 }
 
 }  // namespace bellows

@@ -64,21 +64,10 @@ class Pool {
   void* allocate(size_t bytes) {
     const auto [size, index] = class_of(bytes);
     const std::lock_guard lock(mutex_);
+    void* const block = caching_ ? from_cache(size, index) : from_system(size);
     stats_.allocated += size;
     stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
-    if (caching_) {
-      if (std::vector<void*>& blocks = free_[index].blocks; !blocks.empty()) {
-        ++stats_.cache_hits;
-        hits_.add();
-        void* const block = blocks.back();
-        blocks.pop_back();
-        return block;
-      }
-      for (Arena& arena : arenas_)
-        if (arena.bytes - arena.used >= size)
-          return arena.memory + std::exchange(arena.used, arena.used + size);
-    }
-    return from_system(size);
+    return block;
   }
 
   void release(void* block, size_t bytes) {
@@ -119,6 +108,19 @@ class Pool {
   Device device = Device::cpu;
 
  private:
+  void* from_cache(size_t size, size_t index) {
+    if (std::vector<void*>& blocks = free_[index].blocks; !blocks.empty()) {
+      ++stats_.cache_hits;
+      hits_.add();
+      void* const block = blocks.back();
+      blocks.pop_back();
+      return block;
+    }
+    for (Arena& arena : arenas_)
+      if (arena.bytes - arena.used >= size)
+        return arena.memory + std::exchange(arena.used, arena.used + size);
+    return from_system(size);
+  }
   void* from_system(size_t size) {
     ++stats_.system_calls;
     calls_.add();

@@ -1,5 +1,6 @@
 #include "core/foreach.h"
 #include <cmath>
+#include <numeric>
 #include "core/copy.h"
 #include "core/parallel.h"
 
@@ -63,17 +64,24 @@ static void scale_each_cpu(TensorSpan list, double factor) {
     });
 }
 
+// In eight lanes: one running sum would wait four cycles for each addition.
+template <class T> static double sum_of_squares(const T* t, int64_t n) {
+  double lanes[8] = {};
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    for (int k = 0; k < 8; ++k) lanes[k] += double(t[i + k]) * t[i + k];
+  for (; i < n; ++i) lanes[i % 8] += double(t[i]) * t[i];
+  return std::accumulate(lanes, lanes + 8, 0.0);
+}
+
 static void norm_of_cpu(TensorSpan list, const Tensor& norm) {
   double squares = 0;
   for (const Tensor& t : list) {
     CHECK(t.is_dense(), "norm_of: strides ", t.strides(), " have gaps");
     squares += visit_float(t.dtype(), [&]<class T>(T) {
       const T* const t_ = t.ptr<T>();
-      return parallel_sum(t.numel(), kChunk, [&](int64_t b, int64_t e) {
-        double sum = 0;
-        for (int64_t i = b; i < e; ++i) sum += double(t_[i]) * t_[i];
-        return sum;
-      });
+      return parallel_sum(t.numel(), kChunk,
+                          [&](int64_t b, int64_t e) { return sum_of_squares(t_ + b, e - b); });
     });
   }
   *norm.ptr<float>() = static_cast<float>(std::sqrt(squares));

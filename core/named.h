@@ -1,4 +1,4 @@
-// Tensors with the names they have in PyTorch's state_dict: "conv1.weight".
+// A tensor and what it is called: what models, optimizers and files hand each other.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,7 +7,7 @@
 namespace bellows {
 
 struct NamedTensor {
-  std::string name;
+  std::string name;  // "conv1.weight"
   Tensor tensor;
 };
 using NamedTensors = std::vector<NamedTensor>;

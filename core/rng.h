@@ -35,10 +35,9 @@ struct Philox {
   struct Four {
     uint32_t v[4];
   };
-  // The index-th block of four 32-bit numbers.
-  HD Four operator()(uint64_t index) const {
-    uint32_t c0 = uint32_t(index), c1 = uint32_t(index >> 32), c2 = step0, c3 = step1;
-    uint32_t k0 = key0, k1 = key1;
+  // Ten rounds over a counter of four words, as published.
+  HD static Four rounds(Four counter, uint32_t k0, uint32_t k1) {
+    auto [c0, c1, c2, c3] = counter.v;
     for (int round = 0; round < 10; ++round) {
       const uint64_t a = uint64_t(0xd2511f53) * c0, b = uint64_t(0xcd9e8d57) * c2;
       c0 = uint32_t(b >> 32) ^ c1 ^ k0;
@@ -48,6 +47,10 @@ struct Philox {
       k0 += 0x9e3779b9, k1 += 0xbb67ae85;
     }
     return {{c0, c1, c2, c3}};
+  }
+  // The index-th block of four 32-bit numbers.
+  HD Four operator()(uint64_t index) const {
+    return rounds({{uint32_t(index), uint32_t(index >> 32), step0, step1}}, key0, key1);
   }
   HD uint32_t bits(uint64_t index) const { return (*this)(index / 4).v[index % 4]; }
   HD float uniform(uint64_t index) const { return to_uniform(bits(index)); }  // [0, 1)
@@ -64,13 +67,17 @@ struct Philox {
 
 // The i-th element of a random permutation of [0, n), computed alone: a Feistel network over the
 // next even power of two, walked until it lands inside. Equal on every device and thread count.
+// At least six bits wide: over fewer, some orders of a short list come up too often.
 struct Permutation {
+  static constexpr int kRounds = 6;
   uint64_t n;
-  int half_bits;
-  Philox rng;
+  int half_bits = 3;
+  uint32_t keys[kRounds];
 
-  HD Permutation(uint64_t n, const RngKey& key) : n(n), half_bits(1), rng(key) {
-    while (half_bits < 31 && (uint64_t(1) << (2 * half_bits)) < n) ++half_bits;
+  HD Permutation(uint64_t n, const RngKey& key) : n(n) {
+    while (half_bits < 16 && (uint64_t(1) << (2 * half_bits)) < n) ++half_bits;
+    const Philox rng(key);
+    for (int round = 0; round < kRounds; ++round) keys[round] = rng.bits(round);
   }
   HD uint64_t operator()(uint64_t i) const {
     do i = shuffle_once(i);
@@ -80,18 +87,16 @@ struct Permutation {
 
  private:
   HD uint64_t shuffle_once(uint64_t i) const {
-    const uint64_t mask = (uint64_t(1) << half_bits) - 1;
-    uint64_t left = i >> half_bits, right = i & mask;
-    for (int round = 0; round < 6; ++round) {
-      uint64_t mixed = (right + 1) * 0x9e3779b97f4a7c15 ^ (uint64_t(rng.key1) << 32 | rng.key0);
-      mixed =
-          (mixed ^ (mixed >> 29) ^ (rng.step0 * 0x2545f4914f6cdd1d) ^ round) * 0xbf58476d1ce4e5b9;
-      mixed ^= mixed >> 32;
-      const uint64_t next = left ^ (mixed & mask);
+    const uint32_t mask = (uint32_t(1) << half_bits) - 1;
+    uint32_t left = uint32_t(i >> half_bits), right = uint32_t(i) & mask;
+    for (const uint32_t key : keys) {
+      uint32_t mixed = (right ^ key) * 0x85ebca6b;
+      mixed = (mixed ^ (mixed >> 15) ^ (key >> 16)) * 0xc2b2ae35;
+      const uint32_t next = left ^ ((mixed ^ (mixed >> 16)) & mask);
       left = right;
       right = next;
     }
-    return left << half_bits | right;
+    return uint64_t(left) << half_bits | right;
   }
 };
 

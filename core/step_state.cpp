@@ -25,4 +25,11 @@ void DeviceStepState::write(const StepState& state) {
   if (device() != Device::cpu) synchronize(current_stream(device()));
 }
 
+void DeviceStepState::begin_forward() const { kernels::begin_forward(bytes_); }
+
+static void begin_forward_cpu(const Tensor& state) {
+  ++reinterpret_cast<StepState*>(state.bytes())->forwards;
+}
+static const bool cpu = kernels::begin_forward.on(Device::cpu, begin_forward_cpu);
+
 }  // namespace bellows

@@ -1,7 +1,7 @@
 // What varies from step to step, in memory of the device: kernels read it by pointer, on the CPU
 // too, so one captured graph serves every step and a skipped update needs no host.
 #pragma once
-#include "core/tensor.h"
+#include "core/kernel.h"
 
 namespace bellows {
 
@@ -21,10 +21,15 @@ class DeviceStepState {
   StepState* get() const { return reinterpret_cast<StepState*>(bytes_.bytes()); }
   StepState read() const;
   void write(const StepState& state);
+  void begin_forward() const;  // one more forward pass
   Device device() const { return bytes_.device(); }
 
  private:
   Tensor bytes_;
 };
+
+namespace kernels {
+inline constinit Kernel<void(const Tensor& state)> begin_forward{"begin_forward"};
+}
 
 }  // namespace bellows

@@ -4,6 +4,7 @@
 #pragma once
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 #include "core/choice.h"
@@ -55,7 +56,7 @@ class Visitor {
   // A list of bools, numbers or strings.
   template <class T>
   void list(const char* key, std::vector<T>& values, const char* help, Bounds bounds = {}) {
-    values.resize(list_size(prefix_ + key, values.size(), help));
+    replace(values, list_size(prefix_ + key, values.size(), help));
     for (size_t i = 0; i < values.size(); ++i)
       option(item(key, i), option_of(values[i], bounds), help);
   }
@@ -75,7 +76,7 @@ class Visitor {
   // A list of registered entries: each item is a name, or a map with `name` and its options.
   template <class Signature>
   void choices(const char* key, std::vector<Choice<Signature>>& list, const char* help) {
-    list.resize(list_size(prefix_ + key, list.size(), help));
+    replace(list, list_size(prefix_ + key, list.size(), help));
     for (size_t i = 0; i < list.size(); ++i) {
       const Inside inside(*this, item(key, i).substr(prefix_.size()) + ".");
       choice("name", list[i], help);
@@ -84,8 +85,8 @@ class Visitor {
 
  protected:
   virtual void option(const std::string& key, const Option& option, const char* help) = 0;
-  // How many items the list is to have; `now` unless the visitor brings others.
-  virtual size_t list_size(const std::string& key, size_t now, const char* help) = 0;
+  // How many items the visitor brings in place of those that are there `now`; none: keep them.
+  virtual std::optional<size_t> list_size(const std::string& key, size_t now, const char* help) = 0;
 
  private:
   struct Inside {
@@ -96,6 +97,12 @@ class Visitor {
     Visitor& visitor;
     std::string outer;
   };
+  // A new list starts from fresh items, or an old item's options would leak into its successor.
+  template <class List> static void replace(List& list, std::optional<size_t> size) {
+    if (!size) return;
+    list.clear();
+    list.resize(*size);
+  }
   std::string item(const char* key, size_t i) const {
     return prefix_ + key + "." + std::to_string(i);
   }

@@ -1,26 +1,123 @@
-// Shapes, strides, memory formats, copies between dtypes.
+// Shapes, strides, views and memory formats.
 #include "core/tensor.h"
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <numeric>
 #include "core/copy.h"
+#include "core/foreach.h"
+#include "tests/refusal.h"
 
 using namespace bellows;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+static Tensor counting(const Shape& shape) {
+  const Tensor t(shape, DType::f32);
+  std::iota(t.data<float>().begin(), t.data<float>().end(), 0.0f);
+  return t;
+}
+
+TEST(Shape, HoldsAtMostSixAxes) {
+  Shape shape{1, 2, 3, 4, 5, 6};
+  EXPECT_EQ(shape.numel(), 720);
+  EXPECT_EQ(shape[-1], 6);
+  EXPECT_THAT(refusal([&] { shape.push_back(7); }), HasSubstr("at most 6 axes"));
+  EXPECT_THAT(refusal([] { Shape({1, 2, 3, 4, 5, 6, 7}); }), HasSubstr("got 7"));
+  EXPECT_EQ(cat(Shape{2, 3}), "[2,3]");
+}
+
+TEST(Shape, AxesCountFromTheFrontOrTheBack) {
+  EXPECT_EQ(axis_of(-1, Shape{2, 3, 4}, "op"), 2);
+  EXPECT_EQ(axis_of(2, Shape{2, 3, 4}, "op"), 2);
+  for (const int axis : {-4, 3})
+    EXPECT_EQ(refusal([&] { axis_of(axis, Shape{2, 3, 4}, "op"); }),
+              cat("op: no axis ", axis, " in shape [2,3,4]"));
+}
 
 TEST(Tensor, MemoryFormatsAreStrideOrders) {
   const Shape shape{2, 3, 4, 5};
   EXPECT_EQ(strides_of(shape, kNCHW), (Strides{60, 20, 5, 1}));
   EXPECT_EQ(strides_of(shape, kNHWC), (Strides{60, 1, 15, 3}));
   EXPECT_EQ(strides_of(shape, kCHWN), (Strides{1, 40, 10, 2}));
+  EXPECT_EQ(strides_of({7, 3}, kCHWN), (Strides{1, 7}));
+  EXPECT_EQ(strides_of({7}, kNHWC), (Strides{1}));
 }
 
-TEST(Tensor, CopyVisitsEveryElementInEveryFormat) {
-  const Shape shape{2, 3, 4, 5};
-  Tensor x(shape, DType::f32);
-  for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = float(i);
-  for (const MemoryFormat& a : {kNCHW, kNHWC, kCHWN})
-    for (const MemoryFormat& b : {kNCHW, kNHWC, kCHWN}) {
-      const Tensor back = contiguous(contiguous(contiguous(x, a), b));
-      EXPECT_TRUE(std::ranges::equal(back.data<float>(), x.data<float>())) << a.name << b.name;
-    }
+TEST(Tensor, AxesOfOneDoNotMatterForContiguity) {
+  const Tensor t = counting({2, 1, 3});
+  EXPECT_TRUE(t.view({2, 1, 3}, {3, 99, 1}, 0).is_contiguous());
+  EXPECT_TRUE(t.view({1, 2, 3}, {0, 3, 1}, 0).is_dense());
+}
+
+TEST(Tensor, DenseMeansOneBlockInSomeOrder) {
+  const Tensor t = counting({4, 6});
+  EXPECT_TRUE(t.view({6, 4}, {1, 6}, 0).is_dense());
+  EXPECT_FALSE(t.view({6, 4}, {1, 6}, 0).is_contiguous());
+  EXPECT_TRUE(t.view({2, 6}, {6, 1}, 12).is_dense());  // rows 2 and 3
+  EXPECT_FALSE(t.view({4, 3}, {6, 1}, 0).is_dense());  // half of each row
+  EXPECT_FALSE(t.view({4, 3}, {6, 2}, 0).is_dense());  // every second column
+  EXPECT_FALSE(t.view({4, 6}, {0, 1}, 0).is_dense());  // one row four times
+  EXPECT_FALSE(t.view({4, 4}, {1, 1}, 0).is_dense());  // overlapping
+  EXPECT_TRUE(t.view({4, 0}, {77, 5}, 0).is_dense());  // nothing
+  EXPECT_TRUE(Tensor({2, 3, 4, 5}, DType::f32, Device::cpu, kNHWC).is_dense());
+  EXPECT_TRUE(Tensor({2, 3, 4, 5}, DType::f32, Device::cpu, kNHWC).is_contiguous(kNHWC));
+}
+
+TEST(Tensor, ViewsShareStorageAndVersion) {
+  const Tensor t = counting({4, 6});
+  const Tensor row = t.view({6}, {1}, 12);
+  EXPECT_EQ(row.storage(), t.storage());
+  EXPECT_THAT(row.data<float>(), ElementsAre(12, 13, 14, 15, 16, 17));
+  const uint32_t before = t.storage()->version;
+  fill(row, 7);
+  EXPECT_EQ(t.data<float>()[12], 7);
+  EXPECT_EQ(t.data<float>()[11], 11);
+  EXPECT_GT(t.storage()->version, before);
+}
+
+TEST(Tensor, ViewAsRefusesWhatItCannotShow) {
+  const Tensor t = counting({4, 6});
+  EXPECT_EQ(t.view_as({2, 12}).data<float>()[12], 12);
+  EXPECT_THAT(refusal([&] { t.view_as({5, 5}); }), HasSubstr("cannot be seen as [5,5]"));
+  EXPECT_THAT(refusal([&] {
+                t.view({6, 4}, {1, 6}, 0).view_as({24});
+              }),
+              StartsWith("a tensor of shape [6,4], strides [1,6]"));
+}
+
+TEST(Tensor, ReadingInTheWrongTypeOrOrderIsRefused) {
+  const Tensor t = counting({4, 6});
+  EXPECT_EQ(refusal([&] { t.ptr<double>(); }), "a tensor of f32 was read as f64");
+  EXPECT_THAT(refusal([&] { t.view({6, 4}, {1, 6}, 0).data<float>(); }), HasSubstr("[1,6]"));
+  EXPECT_EQ(refusal([&] { t.item(); }), "item() of a tensor of shape [4,6]");
+}
+
+TEST(Tensor, ItemReadsEveryType) {
+  for (const DType dtype :
+       {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i64, DType::i32, DType::u8})
+    EXPECT_EQ(full({}, 5, dtype).item(), 5) << dtype;
+}
+
+TEST(Tensor, EmptyLikeKeepsTheFormatOfDenseTensors) {
+  const Tensor nhwc({2, 3, 4, 5}, DType::f64, Device::cpu, kNHWC);
+  EXPECT_TRUE(empty_like(nhwc).is_contiguous(kNHWC));
+  EXPECT_EQ(empty_like(nhwc).dtype(), DType::f64);
+  const Tensor gaps = counting({4, 6}).view({4, 3}, {6, 2}, 1);
+  EXPECT_TRUE(empty_like(gaps).is_contiguous());
+}
+
+TEST(Tensor, FactoriesCheckTheirValues) {
+  EXPECT_THAT(tensor_of<int64_t>({1, 2, 3}, {3}).data<int64_t>(), ElementsAre(1, 2, 3));
+  EXPECT_EQ(refusal([] { tensor_of<float>({1, 2}, {3}); }), "2 values for shape [3]");
+}
+
+TEST(Tensor, LivesWithoutElements) {
+  const Tensor none({0, 5}, DType::f32);
+  EXPECT_EQ(none.numel(), 0);
+  EXPECT_TRUE(none.data<float>().empty());
+  EXPECT_EQ(clone(none).shape(), (Shape{0, 5}));
+  EXPECT_EQ(strides_of({0, 5}), (Strides{5, 1}));
 }
 
 TEST(DType, SixteenBitFloatsSurviveTheWayThereAndBack) {
@@ -38,4 +135,32 @@ TEST(DType, SixteenBitFloatsSurviveTheWayThereAndBack) {
       EXPECT_EQ(Bf16(wide).bits, brain.bits) << bits;
     }
   }
+}
+
+// Between each two neighbours: below, at and above the middle; at it the even one wins.
+template <class T> static void expect_nearest_even(uint16_t last) {
+  for (uint16_t bits = 0; bits < last; ++bits) {
+    T low, high;
+    low.bits = bits, high.bits = uint16_t(bits + 1);
+    const float middle = float((double(float(low)) + float(high)) / 2);
+    const T even = bits % 2 ? high : low;
+    ASSERT_EQ(T(middle).bits, even.bits) << bits;
+    ASSERT_EQ(T(std::nextafter(middle, -1.0f)).bits, low.bits) << bits;
+    ASSERT_EQ(T(std::nextafter(middle, 1e30f)).bits, high.bits) << bits;
+    ASSERT_EQ(T(-middle).bits, even.bits | 0x8000) << bits;
+  }
+}
+
+TEST(DType, SixteenBitFloatsRoundToNearestEven) {
+  expect_nearest_even<F16>(0x7bff);   // up to 65504, the largest finite one
+  expect_nearest_even<Bf16>(0x7100);  // 6.3e29: the neighbour of the middle stays a finite float
+}
+
+TEST(DType, NaNAndInfinityStayWhatTheyAre) {
+  const float nan = std::nanf(""), inf = INFINITY;
+  EXPECT_TRUE(std::isnan(float(F16(nan))) && std::isnan(float(Bf16(nan))));
+  EXPECT_EQ(float(F16(inf)), inf);
+  EXPECT_EQ(float(Bf16(-inf)), -inf);
+  EXPECT_EQ(float(F16(65519.0f)), 65504.0f);
+  EXPECT_EQ(float(F16(65520.0f)), inf);
 }

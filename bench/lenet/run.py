@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""LeNet's training step, ours beside PyTorch's: same batch, precision and threads, in turns.
+
+    bench/lenet/run.py --python PYTHON_WITH_TORCH [--python ANOTHER]
+
+PyTorch runs in both memory layouts, and each interpreter brings its own version: compared is what
+was fastest. Times are wall times of whole steps; with one thread the process CPU time is beside
+them, because a busy machine falsifies that less.
+"""
+import argparse
+import os
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+import measure  # noqa: E402
+
+PEER = HERE.parent / "peers" / "torch_step.py"
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--ours", default=measure.ROOT / "build" / "bench" / "bench_lenet")
+    p.add_argument("--python", action="append", default=[], help="with torch; may be repeated")
+    p.add_argument("--batch", type=int, nargs="+", default=[1, 64])
+    p.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--seconds", type=float, default=3, help="of steps, for each turn")
+    p.add_argument("--out", default=measure.ROOT / "docs" / "measurements" / "lenet-cpu")
+    return p.parse_args()
+
+
+def contestants(a, pythons, batch, threads):
+    size = ["--batch", batch, "--threads", threads, "--seconds", a.seconds]
+    runs = {"bellows": [a.ours, *size]}
+    for python, version in pythons.items():
+        for layout in ("nchw", "nhwc"):
+            runs[f"torch {version} {layout}"] = [python, PEER, "--model", "lenet", *size,
+                                                 "--layout", layout]
+    return runs
+
+
+def time_text(results):
+    return "{:.4g} ({:.4g} to {:.4g})".format(
+        *(measure.middle(results, key) for key in ("ms_median", "ms_q1", "ms_q3")))
+
+
+def ratio_text(ours, peer, key):
+    return "{:.2f} ({:.2f} to {:.2f})".format(*measure.ratio(ours, peer, key))
+
+
+def row(name, results, ours):
+    one_thread = results[0]["threads"] == 1 and "ms_cpu_min" in results[0]
+    cpu = f"{measure.middle(results, 'ms_cpu_min'):.4g}" if one_thread else ""
+    both = one_thread and "ms_cpu_min" in ours[0]
+    against = [ratio_text(ours, results, "ms_median"), ratio_text(ours, results, "ms_q1"),
+               ratio_text(ours, results, "ms_cpu_min") if both else ""]
+    ips = f"{measure.middle(results, 'ips'):.0f}"
+    return [name, time_text(results), cpu, ips] + (against if results is not ours else [""] * 3)
+
+
+def section(batch, threads, results):
+    """A table, fastest peer first, and the sentence that it amounts to."""
+    ours = results["bellows"]
+    peers = sorted((name for name in results if name != "bellows"),
+                   key=lambda name: measure.middle(results[name], "ms_median"))
+    header = ["", "ms a step (q1 to q3)", "CPU ms, minimum", "images/s", "times ours: median",
+              "lower quartile", "CPU time"]
+    rows = [row(name, results[name], ours) for name in ["bellows", *peers]]
+    text = f"## Batch {batch}, threads: {threads}\n\n{measure.table(header, rows)}\n"
+    if peers:
+        times = ratio_text(ours, results[peers[0]], "ms_median")
+        text += f"The fastest peer, {peers[0]}, takes {times} times as long as Bellows.\n\n"
+    return text
+
+
+INTRODUCTION = """# LeNet on the CPU, beside PyTorch
+
+One step is zero_grad, forward, cross-entropy, backward and SGD with momentum and weight decay, on
+one batch in memory, f32. {rounds} rounds of {seconds:g} s each, in turns; a time is the median over
+the rounds, a ratio is taken within each round: median (smallest to largest).
+
+"""
+
+
+def main():
+    a = arguments()
+    cores = len(os.sched_getaffinity(0))
+    if max(a.threads) > cores:
+        raise SystemExit(f"--threads {max(a.threads)}: this machine has {cores} cores")
+    if not pathlib.Path(a.ours).exists():
+        raise SystemExit(f"{a.ours} is missing; build it with  ninja -C build bench_lenet")
+    pythons = measure.with_torch(a.python)
+    facts, text, every = measure.machine(), INTRODUCTION.format(**vars(a)), []
+    for batch in a.batch:
+        for threads in a.threads:
+            results = measure.take_turns(contestants(a, pythons, batch, threads), a.rounds, threads)
+            if "bellows" not in results:
+                raise SystemExit("no result of ours, so there is nothing to compare")
+            text += section(batch, threads, results)
+            every.append({"batch": batch, "threads": threads, "results": results})
+    facts["load average after"] = measure.load_average()
+    facts["command"] = f"bench/lenet/run.py --rounds {a.rounds} --seconds {a.seconds:g}"
+    measure.write(a.out, text + measure.bullets(facts), {"machine": facts, "runs": every})
+
+
+if __name__ == "__main__":
+    main()

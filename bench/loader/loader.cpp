@@ -1,0 +1,141 @@
+// What the loader costs and hides, without any model.
+//
+//   bench_loader --dataset mnist --root ../shared/data/mnist --workers 2
+//     samples per second of normalised batches, a JSON line like that of the peer's loader
+//   bench_loader --law
+//     the planted-latency law: L per batch to load, C to compute; L + C without workers,
+//     max(C, L / W) with W of them
+#include "data/loader.h"
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include "core/trace.h"
+#include "core/visitor.h"
+
+using namespace bellows;
+
+namespace {
+
+struct Arguments {
+  std::string dataset = "digits", root;
+  LoaderOptions loader;
+  int epochs = 5;
+  bool rings = false, law = false;
+  int64_t latency_us = 20000, compute_us = 8000;
+};
+
+// Gives the chosen data set its root, if it has one.
+class Root : public Visitor {
+ public:
+  explicit Root(const std::string& root) : root_(root) {}
+
+ protected:
+  void option(const std::string& key, const Option& option, const char*) override {
+    if (key == "root" && !root_.empty()) option.read(root_);
+  }
+  std::optional<size_t> list_size(const std::string&, size_t, const char*) override { return {}; }
+
+ private:
+  std::string root_;
+};
+
+std::shared_ptr<const Dataset> open(const Arguments& a) {
+  DatasetChoice choice(a.dataset);
+  Root root(a.root);
+  choice.visit_options(root);
+  return choice.make({Split::train});
+}
+
+double seconds_since(int64_t begin) { return double(trace::now_ns() - begin) * 1e-9; }
+
+double median(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + values.size() / 2);
+  return values[values.size() / 2];
+}
+
+double epoch_seconds(Loader& loader, int64_t epoch) {
+  const int64_t begin = trace::now_ns();
+  loader.start(epoch);
+  for (Batch batch; loader.next(batch);) {
+  }
+  return seconds_since(begin);
+}
+
+void measure_throughput(const Arguments& a) {
+  Loader loader(open(a), {}, a.loader, 1);
+  epoch_seconds(loader, 0);
+  std::vector<double> rates;
+  for (int epoch = 1; epoch <= a.epochs; ++epoch)
+    rates.push_back(double(loader.samples()) / epoch_seconds(loader, epoch));
+  fmt::print(
+      "{{\"bench\": \"loader\", \"dataset\": \"{}\", \"workers\": {}, \"prefetch\": {}, "
+      "\"queue\": \"{}\", \"batch\": {}, \"epochs\": {}, \"samples_per_s\": {:.0f}, "
+      "\"fastest\": {:.0f}}}\n",
+      a.dataset, a.loader.num_workers, a.loader.prefetch_factor, a.rings ? "rings" : "locked",
+      a.loader.batch_size, a.epochs, median(rates), *std::ranges::max_element(rates));
+}
+
+void compute_for(int64_t us) {
+  const int64_t end = trace::now_ns() + us * 1000;
+  while (trace::now_ns() < end) {
+  }
+}
+
+// Milliseconds per batch, the median of the windows after the first: as a trainer logs them, and
+// of a length that every number of workers divides, because their batches come in bursts.
+double batch_cost(Loader& loader, const Arguments& a) {
+  constexpr int kWindow = 12;
+  std::vector<double> costs;
+  int64_t begin = trace::now_ns(), batches = 0;
+  loader.start(0);
+  for (Batch batch; loader.next(batch);) {
+    compute_for(a.compute_us);
+    if (++batches % kWindow) continue;
+    costs.push_back(seconds_since(begin) * 1e3 / kWindow);
+    begin = trace::now_ns();
+  }
+  costs.erase(costs.begin());
+  return median(costs);
+}
+
+void measure_law(Arguments a) {
+  const auto dataset = open(a);
+  a.loader.batch_size = std::max<int64_t>(1, dataset->size() / 120);
+  a.loader.sim_latency_us = a.latency_us;
+  const double load = double(a.latency_us) * 1e-3, compute = double(a.compute_us) * 1e-3;
+  fmt::print("| workers | law, ms | batch_cost, ms | ratio |\n|---|---|---|---|\n");
+  for (const int64_t workers : {0, 1, 2, 3, 4}) {
+    a.loader.num_workers = workers;
+    Loader loader(dataset, {}, a.loader, 1);
+    const double law = workers ? std::max(compute, load / double(workers)) : load + compute;
+    const double cost = batch_cost(loader, a);
+    fmt::print("| {} | {:.2f} | {:.2f} | {:.3f} |\n", workers, law, cost, cost / law);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Throughput of the loader, and the planted-latency law");
+  Arguments a;
+  app.add_option("--dataset", a.dataset, "a registered data set");
+  app.add_option("--root", a.root, "its folder");
+  app.add_option("--workers", a.loader.num_workers, "loader threads");
+  app.add_option("--prefetch", a.loader.prefetch_factor, "batches that each keeps ready");
+  app.add_option("--batch", a.loader.batch_size, "samples");
+  app.add_option("--epochs", a.epochs, "measured ones; the median counts");
+  app.add_flag("--rings", a.rings, "a ring for each worker, not one locked queue");
+  app.add_flag("--background", a.loader.background, "workers in the idle class");
+  app.add_flag("--law", a.law, "the table of the planted-latency law");
+  app.add_option("--latency-us", a.latency_us, "L of the law");
+  app.add_option("--compute-us", a.compute_us, "C of the law");
+  CLI11_PARSE(app, argc, argv);
+  a.loader.queue = a.rings ? QueueKind::rings : QueueKind::locked;
+  a.loader.persistent_workers = true;
+  try {
+    a.law ? measure_law(a) : measure_throughput(a);
+  } catch (const Error& error) {
+    fmt::print(stderr, "bench_loader: {}\n", error.what());
+    return static_cast<int>(error.exit);
+  }
+}

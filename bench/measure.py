@@ -1,0 +1,134 @@
+"""What the comparisons with peers share: turns, medians over rounds, the state of the machine."""
+import datetime
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def first_line(path, default="unknown"):
+    try:
+        return pathlib.Path(path).read_text().splitlines()[0]
+    except (OSError, IndexError):
+        return default
+
+
+def cpu_model():
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def commit():
+    said = capture(["git", "-C", ROOT, "describe", "--always", "--dirty", "--abbrev=12"])
+    return said.stdout.strip() or "unknown"
+
+
+def load_average():
+    return " ".join(f"{load:.2f}" for load in os.getloadavg())
+
+
+def machine():
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "cpu": cpu_model(),
+        "cores": len(os.sched_getaffinity(0)),
+        "governor": first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "kernel": platform.release(),
+        "commit": commit(),
+        "load average before": load_average(),
+    }
+
+
+def complain(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def capture(argv, **environment):
+    argv = list(map(str, argv))
+    try:
+        return subprocess.run(argv, capture_output=True, text=True,
+                              env=dict(os.environ, **environment))
+    except OSError as error:
+        return subprocess.CompletedProcess(argv, 127, "", str(error))
+
+
+def torch_version(python):
+    """Of the interpreter's torch; None, and a line that says so, where it has none."""
+    said = capture([python, "-c", "import torch; print(torch.__version__)"])
+    if said.returncode == 0 and said.stdout.strip():
+        return said.stdout.strip()
+    complain(f"skipped: {python} cannot import torch: {last_line(said.stderr)}")
+    return None
+
+
+def with_torch(pythons):
+    """Those of the interpreters that have torch, each with its version."""
+    versions = {python: torch_version(python) for python in pythons}
+    able = {python: version for python, version in versions.items() if version}
+    if not able:
+        complain("no peer: name a Python that has torch with --python; ours runs alone")
+    return able
+
+
+def last_line(text):
+    return text.strip().splitlines()[-1] if text.strip() else "it said nothing"
+
+
+def run(argv, threads):
+    """The JSON line that a contestant ends with; None, and a line that says why, if it fails."""
+    said = capture(argv, OMP_NUM_THREADS=str(threads))
+    if said.returncode == 0 and last_line(said.stdout).startswith("{"):
+        return json.loads(last_line(said.stdout))
+    complain(f"failed with {said.returncode}: {' '.join(map(str, argv))}: {last_line(said.stderr)}")
+    return None
+
+
+def take_turns(contestants, rounds, threads):
+    """Runs each contestant once a round, in the order A B C, C B A, A B C ..., so that what drifts
+    falls on all alike. Returns their results by name; one that fails is left out from there on."""
+    results = {name: [] for name in contestants}
+    for turn in range(rounds):
+        for name in list(results) if turn % 2 == 0 else list(results)[::-1]:
+            complain(f"round {turn + 1} of {rounds}: {name}")
+            result = run(contestants[name], threads)
+            if result is None:
+                del results[name]
+            else:
+                results[name].append(result)
+    return results
+
+
+def middle(results, key):
+    return statistics.median(result[key] for result in results)
+
+
+def ratio(ours, peer, key):
+    """Of the peer's figure over ours, round by round: median, smallest, largest."""
+    ratios = [p[key] / o[key] for o, p in zip(ours, peer)]
+    return statistics.median(ratios), min(ratios), max(ratios)
+
+
+def bullets(facts):
+    return "".join(f"- {key}: {value}\n" for key, value in facts.items())
+
+
+def table(header, rows):
+    lines = [header, ["---"] * len(header)] + rows
+    return "".join("| " + " | ".join(map(str, line)) + " |\n" for line in lines)
+
+
+def write(stem, markdown, data):
+    """STEM.md for people and STEM.json, with every single run, for programs."""
+    stem = pathlib.Path(stem)
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    stem.with_suffix(".md").write_text(markdown)
+    stem.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n")
+    print(markdown)
+    complain(f"written: {stem}.md, {stem}.json")

@@ -1,0 +1,109 @@
+#include "core/threads.h"
+#include <immintrin.h>
+#include <omp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+#include "core/trace.h"
+
+namespace bellows {
+
+void visit(Visitor& v, ThreadOptions& o) {
+  v("threads", o.threads, "of the pool; 0: OMP_NUM_THREADS, or one for each allowed core",
+    {.min = 0, .max = 1024});
+  v("budget", o.budget, "at most allowed cores / ranks on this machine");
+}
+
+// As the runtime has read it, before anyone sets another number. Without the variable the runtime
+// would go by the affinity mask and know no quota.
+static const int from_environment = std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads() : 0;
+
+// An operation on a denormal takes a hundred cycles, and the momentum of a unit that gets no
+// gradient decays into them for good. All threads of the pool, or bits would depend on their
+// number.
+static void flush_denormals() {
+#pragma omp parallel
+  _mm_setcsr(_mm_getcsr() | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON);
+}
+
+void apply(const ThreadOptions& options, int local_ranks) {
+  CHECK(local_ranks >= 1, "threads: ", local_ranks, " ranks on this machine");
+  int threads = options.threads ? options.threads : from_environment;
+  if (threads == 0) threads = allowed_cores();
+  if (options.budget) {
+    threads = std::min(threads, std::max(1, allowed_cores() / local_ranks));
+    trace::counter("cpu.budget_set").add();
+  }
+  omp_set_num_threads(threads);
+  flush_denormals();
+  trace::counter("cpu.peak_threads").raise_to(threads);
+}
+
+int allowed_cores() {
+  cpu_set_t mask;
+  const bool known = sched_getaffinity(0, sizeof mask, &mask) == 0;
+  const int cores = known ? CPU_COUNT(&mask) : int(std::thread::hardware_concurrency());
+  const int quota = quota_cores();
+  return std::max(1, quota ? std::min(cores, quota) : cores);
+}
+
+// ---- cgroups: version 2 has "cpu.max", version 1 two files below a folder for its controller
+
+// Floor, because a thread more than the quota pays for is stopped at every period's end; at
+// least 1.
+static int cores_in(double quota, double period) {
+  return quota > 0 && period > 0 ? int(std::clamp(quota / period, 1.0, 1e6)) : 0;
+}
+
+static int quota_of(const std::filesystem::path& group) {
+  double quota = 0, period = 0;
+  if (std::ifstream(group / "cpu.max") >> quota >> period) return cores_in(quota, period);
+  std::ifstream(group / "cpu.cfs_quota_us") >> quota;  // -1: none
+  std::ifstream(group / "cpu.cfs_period_us") >> period;
+  return cores_in(quota, period);
+}
+
+// Where the "n:controllers:path" lines of the membership put the process's CPU time.
+static std::pair<std::filesystem::path, std::filesystem::path> cpu_group(
+    const std::filesystem::path& cgroups, const std::filesystem::path& membership) {
+  std::ifstream lines(membership);
+  std::filesystem::path path = "/";
+  for (std::string line; std::getline(lines, line);) {
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = cat(",", line.substr(first + 1, second - first - 1), ",");
+    if (controllers.find(",cpu,") != std::string::npos)
+      return {cgroups / "cpu", line.substr(second + 1)};
+    if (controllers == ",,") path = line.substr(second + 1);
+  }
+  return {cgroups, path};
+}
+
+int quota_cores(const std::filesystem::path& cgroups, const std::filesystem::path& membership) {
+  auto [root, group] = cpu_group(cgroups, membership);
+  int fewest = 0;
+  // In a container the path may be the host's, and the files at the root are then ours.
+  for (;; group = group.parent_path()) {
+    const int cores = quota_of(root / group.relative_path());
+    if (cores) fewest = fewest ? std::min(fewest, cores) : cores;
+    if (!group.has_relative_path()) return fewest;
+  }
+}
+
+// ---- this thread
+
+void name_thread(const std::string& name) {
+  pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+}
+
+bool enter_background() {
+  const sched_param none{};
+  // On Linux both calls concern the calling thread alone.
+  return sched_setscheduler(0, SCHED_IDLE, &none) == 0 || setpriority(PRIO_PROCESS, 0, 19) == 0;
+}
+
+}  // namespace bellows

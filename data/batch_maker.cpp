@@ -1,0 +1,62 @@
+#include "data/batch_maker.h"
+#include <chrono>
+#include <thread>
+
+namespace bellows {
+
+// Only this maker still holds it: the trainer and its graph have let go.
+static bool is_free(const Batch& buffer) {
+  return buffer.x.storage()->references() == 1 && buffer.y.storage()->references() == 1;
+}
+
+Batch& BatchMaker::free_buffer() {
+  for (Batch& buffer : buffers_)
+    if (is_free(buffer)) return buffer;
+  const Shape& sample = source_->transforms.shape();
+  const int64_t n = source_->batch_size;
+  buffers_.push_back(
+      {Tensor({n, sample[0], sample[1], sample[2]}, DType::f32), Tensor({n}, DType::i64)});
+  return buffers_.back();
+}
+
+std::string BatchMaker::at_work_on() const {
+  const int64_t sample = sample_.load(std::memory_order_relaxed);
+  return cat("sample ", sample, " (", source_->dataset->origin(sample), ")");
+}
+
+void BatchMaker::fill(int64_t sample, int64_t epoch, float* x, int64_t* y) {
+  sample_.store(sample, std::memory_order_relaxed);
+  try {
+    const Sample read = source_->dataset->at(sample, scratch_);
+    source_->transforms.write(read, source_->seed, epoch, sample, x);
+    *y = read.label;
+  } catch (const Error& error) {
+    fail(error.exit == Exit::usage ? Exit::data : error.exit, at_work_on(), ": ", error.what());
+  } catch (const std::bad_alloc&) {
+    fail(Exit::memory, at_work_on(), ": out of host memory");
+  } catch (const std::exception& error) {
+    fail(Exit::data, at_work_on(), ": ", error.what());
+  }
+}
+
+Batch BatchMaker::fill_all(std::span<const int64_t> samples, int64_t epoch) {
+  const Batch& buffer = free_buffer();
+  buffer.x.raise_version();
+  buffer.y.raise_version();
+  const int64_t stride = source_->transforms.shape().numel();
+  for (size_t i = 0; i < samples.size(); ++i)
+    fill(samples[i], epoch, buffer.x.ptr<float>() + i * stride, buffer.y.ptr<int64_t>() + i);
+  return slice(buffer, 0, static_cast<int64_t>(samples.size()));
+}
+
+Made BatchMaker::make(std::span<const int64_t> samples, int64_t epoch) {
+  if (source_->sim_latency_us)
+    std::this_thread::sleep_for(std::chrono::microseconds(source_->sim_latency_us));
+  try {
+    return {fill_all(samples, epoch), nullptr};
+  } catch (...) {
+    return {{}, std::current_exception()};
+  }
+}
+
+}  // namespace bellows

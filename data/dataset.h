@@ -1,0 +1,67 @@
+// A data set: samples by index, each a planar image of bytes and its label. A data set is a file
+// that registers itself:  static const AddEntry<DatasetEntry> entry("mnist", "help", &make_mnist);
+#pragma once
+#include <memory>
+#include <span>
+#include "core/choice.h"
+#include "core/shape.h"
+
+namespace bellows {
+
+enum class Split { train, test };
+
+struct DatasetInfo {
+  Shape sample;                  // (C, H, W)
+  int64_t classes = 0;           // labels are in [0, classes)
+  const char* unit = "images";   // what `ips` counts
+  std::vector<float> mean, std;  // of its pixels as numbers in [0, 1], per channel
+};
+
+// Points into the data set, or into the scratch of whoever asked: valid until either changes.
+struct Sample {
+  const uint8_t* pixels = nullptr;  // (C, H, W)
+  Shape shape;
+  int64_t label = 0;
+};
+
+// What a decoder may use while it makes one sample. Each thread brings its own.
+using Scratch = std::vector<uint8_t>;
+
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual int64_t size() const = 0;
+  virtual const DatasetInfo& info() const = 0;
+  // Thread-safe. Throws Error(Exit::data) for a sample that cannot be read.
+  virtual Sample at(int64_t index, Scratch& scratch) const = 0;
+  // Where that sample comes from, for messages: a path, or the name of what made it.
+  virtual std::string origin(int64_t index) const = 0;
+};
+
+struct DatasetContext {
+  Split split = Split::train;
+};
+using MakeDataset = std::shared_ptr<const Dataset>(const DatasetContext&);
+using DatasetChoice = Choice<MakeDataset>;
+
+// Samples of one shape that are held in memory: `pixels` one after the other, a label for each.
+class MemoryDataset : public Dataset {
+ public:
+  // Refuses a label that is not below info.classes.
+  MemoryDataset(DatasetInfo info, std::vector<uint8_t> pixels, std::vector<uint8_t> labels,
+                std::string origin);
+  int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
+  const DatasetInfo& info() const override { return info_; }
+  Sample at(int64_t index, Scratch&) const override {
+    return {pixels_.data() + index * bytes_, info_.sample, labels_[index]};
+  }
+  std::string origin(int64_t) const override { return origin_; }
+
+ private:
+  DatasetInfo info_;
+  int64_t bytes_;  // of a sample
+  std::vector<uint8_t> pixels_, labels_;
+  std::string origin_;
+};
+
+}  // namespace bellows

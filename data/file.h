@@ -1,0 +1,13 @@
+// Whole files into memory, from paths that nobody can vouch for.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace bellows {
+
+// Only regular files of up to 4 GiB: a folder, a pipe or a device is Error(Exit::data), as is a
+// missing file. A disk that fails to read is Error(Exit::storage).
+std::vector<uint8_t> read_file(const std::string& path);
+
+}  // namespace bellows

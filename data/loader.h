@@ -1,0 +1,65 @@
+// Loader: batches of a data set in the order of its sampler, made here or by worker threads ahead
+// of their use. Order and content do not depend on the number of workers.
+//
+//   loader.start(epoch);
+//   for (Batch batch; loader.next(batch);) step(batch);
+#pragma once
+#include "data/sampler.h"
+#include "data/worker.h"
+
+namespace bellows {
+
+struct LoaderOptions {
+  int64_t batch_size = 64;
+  bool shuffle = true;
+  bool drop_last = false;
+  int64_t num_workers = 0;      // threads; 0: next() makes the batch
+  int64_t prefetch_factor = 0;  // finished batches of each worker that wait for their turn
+  bool persistent_workers = false;
+  QueueKind queue = QueueKind::locked;
+  bool background = false;
+  bool device_randperm = false;
+  int64_t sim_latency_us = 0;
+  double timeout_s = 60;
+};
+void visit(Visitor& v, LoaderOptions& o);
+
+// Used by one thread, the compute thread: start() may call parallel_for.
+class Loader {
+ public:
+  // An empty list of transforms stands for the data set's own normalisation.
+  Loader(std::shared_ptr<const Dataset> dataset, const std::vector<TransformChoice>& transforms,
+         const LoaderOptions& options, uint64_t seed, RankShare share = {});
+  // At any time. Waits for workers that are at a batch, but no longer than the timeout.
+  ~Loader();
+  Loader(const Loader&) = delete;
+
+  int64_t batches() const { return sampler_.batches(); }  // of an epoch
+  int64_t samples() const { return sampler_.size(); }     // of an epoch, of this rank
+  const Dataset& dataset() const { return *source_->dataset; }
+
+  // Begins an epoch, at some batch of it; one that is under way is dropped.
+  void start(int64_t epoch, int64_t first_batch = 0);
+  // The next batch, into a handle that is emptied first so that its buffer can be used again. False
+  // at the end of the epoch. What went wrong in a worker is thrown when its batch is due; then, and
+  // when a batch is not there after timeout_s, the epoch is over.
+  bool next(Batch& batch);
+
+ private:
+  void hire();
+  void dismiss(Seconds patience);
+  void end_epoch(Seconds patience);
+  Made take();
+  Seconds timeout() const { return Seconds(options_.timeout_s); }
+
+  LoaderOptions options_;
+  std::shared_ptr<const BatchSource> source_;
+  Sampler sampler_;
+  BatchMaker maker_;  // when there are no workers
+  Depth depth_;       // of the queue
+  std::shared_ptr<Epoch> epoch_;
+  int64_t next_ = 0;  // batch
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+}  // namespace bellows

@@ -1,0 +1,48 @@
+// MNIST and what is packed like it (Fashion-MNIST, KMNIST): four IDX files, gzipped or not.
+#include <filesystem>
+#include "core/visitor.h"
+#include "data/dataset.h"
+#include "data/idx.h"
+
+namespace bellows {
+
+namespace {
+struct MnistOptions {
+  std::string root = "data/sets/mnist";
+};
+void visit(Visitor& v, MnistOptions& o) {
+  v("root", o.root, "folder of the IDX files, or the one that torchvision made");
+}
+}  // namespace
+
+static std::string find(const std::string& root, const std::string& stem) {
+  for (const std::string folder : {"", "/MNIST/raw"})
+    for (const std::string suffix : {"", ".gz"}) {
+      const std::string path = root + folder + "/" + stem + suffix;
+      std::error_code unreadable;
+      if (std::filesystem::exists(path, unreadable)) return path;
+    }
+  fail(Exit::data, "data.root ", root, ": no file ", stem, " or ", stem,
+       ".gz there or in MNIST/raw; `tools/fetch_data.sh mnist` fetches it to data/sets/mnist");
+}
+
+static std::shared_ptr<const Dataset> make_mnist(const MnistOptions& o, const DatasetContext& c) {
+  const std::string stem = c.split == Split::train ? "train" : "t10k";
+  const std::string images_path = find(o.root, stem + "-images-idx3-ubyte");
+  const std::string labels_path = find(o.root, stem + "-labels-idx1-ubyte");
+  IdxArray images = read_idx(images_path, 3), labels = read_idx(labels_path, 1);
+  if (images.shape[0] != labels.shape[0])
+    fail(Exit::data, images_path, " has ", images.shape[0], " images, ", labels_path, " ",
+         labels.shape[0], " labels");
+  const DatasetInfo info{.sample = {1, images.shape[1], images.shape[2]},
+                         .classes = 10,
+                         .mean = {0.1307f},
+                         .std = {0.3081f}};
+  return std::make_shared<MemoryDataset>(info, std::move(images.bytes), std::move(labels.bytes),
+                                         images_path);
+}
+
+static const AddEntry<MakeDataset> entry("mnist", "handwritten digits, 28x28, in IDX files",
+                                         &make_mnist);
+
+}  // namespace bellows

@@ -1,0 +1,51 @@
+// normalize: (x - mean) / std per channel, of pixels as numbers in [0, 1].
+#include "core/visitor.h"
+#include "data/transform.h"
+
+namespace bellows {
+
+namespace {
+
+struct NormalizeOptions {
+  std::vector<double> mean, std;
+};
+void visit(Visitor& v, NormalizeOptions& o) {
+  v.list("mean", o.mean, "per channel; empty: the data set's own");
+  v.list("std", o.std, "per channel; empty: the data set's own", {.min = 1e-6});
+}
+
+class Normalize : public Transform {
+ public:
+  Normalize(std::vector<float> mean, std::vector<float> std)
+      : mean_(std::move(mean)), std_(std::move(std)) {}
+  void apply(Picture& p, const RngKey&) const override {
+    for (size_t c = 0; c < mean_.size(); ++c) {
+      p.scale[c] /= std_[c];
+      p.shift[c] = (p.shift[c] - mean_[c]) / std_[c];
+    }
+  }
+
+ private:
+  std::vector<float> mean_, std_;
+};
+
+std::vector<float> or_else(const std::vector<double>& given, const std::vector<float>& own) {
+  return given.empty() ? own : std::vector<float>(given.begin(), given.end());
+}
+
+}  // namespace
+
+static std::shared_ptr<const Transform> make_normalize(const NormalizeOptions& o,
+                                                       const DatasetInfo& info) {
+  const std::vector<float> mean = or_else(o.mean, info.mean), std = or_else(o.std, info.std);
+  const size_t channels = info.sample[0];
+  CHECK(mean.size() == channels && std.size() == channels, "normalize: ", mean.size(),
+        " means and ", std.size(), " deviations for ", channels,
+        " channels; give one of each for each channel");
+  return std::make_shared<Normalize>(mean, std);
+}
+
+static const AddEntry<MakeTransform> entry("normalize", "(x - mean) / std, per channel",
+                                           &make_normalize);
+
+}  // namespace bellows

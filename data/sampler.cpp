@@ -1,0 +1,38 @@
+#include "data/sampler.h"
+#include <numeric>
+#include "core/rng.h"
+
+namespace bellows {
+
+Sampler::Sampler(int64_t samples, const SamplerOptions& options, uint64_t seed, RankShare share)
+    : samples_(samples), options_(options), seed_(seed), share_(share) {
+  CHECK(share.world >= 1 && share.rank >= 0 && share.rank < share.world, "rank ", share.rank,
+        " of ", share.world);
+  const int64_t batch = options.batch_size;
+  CHECK(batch >= 1, "data.batch_size ", batch, " is not positive");
+  size_ = (samples + share.world - 1) / share.world;
+  if (options.drop_last) size_ = samples / (batch * share.world) * batch;
+  batches_ = (size_ + batch - 1) / batch;
+  if (samples == 0) fail(Exit::data, "the data set is empty");
+  if (size_ == 0)
+    fail(Exit::data, "drop_last leaves nothing: ", samples, " samples do not fill a batch of ",
+         batch, " on ", share.world, " ranks; make data.batch_size smaller");
+}
+
+Tensor Sampler::order(int64_t epoch) const {
+  Tensor all;
+  if (options_.shuffle) {
+    const RngKey key{.seed = seed_, .purpose = Purpose::shuffle, .step = uint64_t(epoch)};
+    all = randperm(samples_, key, Device::cpu, !options_.device_randperm);
+  } else {
+    all = Tensor({samples_}, DType::i64);
+    std::iota(all.ptr<int64_t>(), all.ptr<int64_t>() + samples_, 0);
+  }
+  if (size_ == samples_) return all;
+  const Tensor mine({size_}, DType::i64);
+  for (int64_t i = 0; i < size_; ++i)
+    mine.ptr<int64_t>()[i] = all.ptr<int64_t>()[(i * share_.world + share_.rank) % samples_];
+  return mine;
+}
+
+}  // namespace bellows

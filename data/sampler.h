@@ -1,0 +1,37 @@
+// Which samples a rank sees in an epoch, and in which order: a pure function of (seed, epoch), so a
+// run may be resumed at any batch, with any number of workers.
+#pragma once
+#include "core/tensor.h"
+
+namespace bellows {
+
+struct RankShare {
+  int rank = 0, world = 1;
+};
+
+struct SamplerOptions {
+  int64_t batch_size = 64;  // of each rank
+  bool shuffle = true;
+  bool drop_last = false;
+  bool device_randperm = false;  // the keyed permutation, in parallel, instead of a serial shuffle
+};
+
+// Step s of the whole run takes the samples s * world * batch_size and on of the epoch's order,
+// dealt out to the ranks in turn. Every rank gets the same number of batches: samples that are
+// missing from the last deal are taken again from the order's start; drop_last instead leaves out
+// whatever does not fill a batch on every rank.
+class Sampler {
+ public:
+  Sampler(int64_t samples, const SamplerOptions& options, uint64_t seed, RankShare share);
+  int64_t size() const { return size_; }        // samples of an epoch, of this rank
+  int64_t batches() const { return batches_; }  // the last may be smaller
+  Tensor order(int64_t epoch) const;            // (size()) i64, on the host
+
+ private:
+  int64_t samples_, size_, batches_;
+  SamplerOptions options_;
+  uint64_t seed_;
+  RankShare share_;
+};
+
+}  // namespace bellows

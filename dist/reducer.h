@@ -1,0 +1,41 @@
+// The reducer gives every rank the same gradients: their mean over the ranks.
+#pragma once
+#include "core/named.h"
+#include "dist/process_group.h"
+
+namespace bellows {
+
+// A gradient leaves as soon as it is final, while backward goes on. In a world of one there are no
+// hooks, no copies and nothing to wait for.
+class Reducer {
+ public:
+  // Parameters are leaves; the values of rank 0 become everyone's. The group must outlive this.
+  Reducer(ProcessGroup& group, const NamedTensors& parameters);
+  ~Reducer();
+  Reducer(const Reducer&) = delete;
+
+  // While a hold is on, backward only adds up (no_sync): all but the last of the micro-batches.
+  class Hold {
+   public:
+    ~Hold() { held_ = previous_; }
+    Hold(const Hold&) = delete;
+
+   private:
+    friend class Reducer;
+    Hold(bool& held, bool on) : held_(held), previous_(std::exchange(held, on)) {}
+    bool& held_;
+    bool previous_;
+  };
+  [[nodiscard]] Hold hold(bool on) { return {held_, on}; }
+
+  // After the last backward of an update: the gradients are the means.
+  void wait();
+
+ private:
+  ProcessGroup& group_;
+  std::vector<Tensor> leaves_;
+  Tensors sent_;  // since the last wait()
+  bool held_ = false;
+};
+
+}  // namespace bellows

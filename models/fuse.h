@@ -1,0 +1,37 @@
+// The fuse pass: neighbours in a Sequential that one op can do become one module that does it.
+//
+// A pattern is a file that registers itself. A fused module keeps the modules it replaces as its
+// children, under their own names, so parameters, checkpoints and initial values stay the same.
+#pragma once
+#include <map>
+#include <span>
+#include "models/module.h"
+
+namespace bellows {
+
+struct FusePattern {
+  const char* name;  // also its option, model.fuse.<name>, and its counter, fuse.<name>
+  const char* help;
+  size_t length;  // modules it replaces
+  bool (*matches)(std::span<Child> window);
+  ModulePtr (*fuse)(std::span<Child> window);  // takes the modules over
+};
+std::vector<FusePattern>& fuse_patterns();
+struct AddPattern {
+  explicit AddPattern(const FusePattern& pattern, const char* file = __builtin_FILE()) {
+    registered_files().insert(file);
+    fuse_patterns().push_back(pattern);
+  }
+};
+
+// Which patterns are wanted, by name; silent: not wanted.
+struct FuseOptions {
+  std::map<std::string, bool> wanted;
+};
+void visit(Visitor& v, FuseOptions& o);
+
+// Rewrites every Sequential of the tree, the longest wanted pattern first at each place. One line
+// for each match: "conv_act_pool: conv1 + relu1 + pool1". Call before name_all().
+std::vector<std::string> fuse(Module& root, const FuseOptions& options);
+
+}  // namespace bellows

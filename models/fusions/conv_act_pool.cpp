@@ -1,0 +1,49 @@
+// conv2d + relu + max_pool2d(2) as one op with the batch in the vector lanes (ops/conv_act_pool.h).
+#include "ops/conv_act_pool.h"
+#include "models/fuse.h"
+#include "models/layers/activation.h"
+#include "models/layers/conv2d.h"
+#include "models/layers/pool.h"
+
+namespace bellows {
+
+namespace {
+class ConvActPool : public Module {
+ public:
+  explicit ConvActPool(std::span<Child> window)
+      : conv_(dynamic_cast<Conv2dLayer&>(*window.front().module)) {
+    for (Child& child : window) add_child(child.name, std::move(child.module));
+  }
+  const char* kind() const override { return "conv_act_pool"; }
+
+ protected:
+  Tensor forward(const Tensor& x) override {
+    return conv_act_pool(x, conv_.weight(), conv_.bias(), {.padding = conv_.options().padding},
+                         Impl::fused);
+  }
+
+ private:
+  Conv2dLayer& conv_;
+};
+}  // namespace
+
+static bool matches(std::span<Child> window) {
+  const auto* const conv = dynamic_cast<Conv2dLayer*>(window[0].module.get());
+  const auto* const pool = dynamic_cast<PoolLayer*>(window[2].module.get());
+  if (!conv || !pool || window[1].module->kind() != std::string("relu")) return false;
+  return conv->options().stride == 1 && conv->options().bias &&
+         pool->kind() == std::string("max_pool2d") && pool->options().kernel == 2 &&
+         pool->options().stride == 2 && pool->options().padding == 0;
+}
+
+static const AddPattern pattern({
+    .name = "conv_act_pool",
+    .help = "conv2d + relu + max_pool2d in one kernel, the batch in the vector lanes",
+    .length = 3,
+    .matches = matches,
+    .fuse = [](std::span<Child> window) -> ModulePtr {
+      return std::make_unique<ConvActPool>(window);
+    },
+});
+
+}  // namespace bellows

@@ -1,0 +1,27 @@
+// A model described in YAML, a layer an item, named by its position as torch.nn.Sequential does:
+//   model: {name: layers, layers: [{name: conv2d, out: 8, kernel: 5}, relu, max_pool2d, ...]}
+#include "models/build.h"
+
+namespace bellows {
+
+namespace {
+struct LayerListOptions {
+  std::vector<Choice<MakeLayer>> layers;
+};
+void visit(Visitor& v, LayerListOptions& o) {
+  v.choices("layers", o.layers, "one after the other");
+}
+}  // namespace
+
+static ModulePtr layer_list(const LayerListOptions& options, const ModelContext& context) {
+  CHECK(!options.layers.empty(), "model.layers is empty; write  layers: [flatten, {name: linear, ",
+        "out: ", context.classes, "}]");
+  Layers layers(context);
+  for (size_t i = 0; i < options.layers.size(); ++i)
+    layers.add(std::to_string(i), options.layers[i]);
+  return layers.take(context.classes);
+}
+
+static const AddEntry<MakeModel> entry("layers", "a list of layers, described in YAML", layer_list);
+
+}  // namespace bellows

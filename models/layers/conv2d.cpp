@@ -1,0 +1,39 @@
+#include "models/layers/conv2d.h"
+#include <cmath>
+
+namespace bellows {
+
+static void visit(Visitor& v, Conv2dLayerOptions& o) {
+  v("out", o.out, "output channels", {.min = 1});
+  v("kernel", o.kernel, "height and width of the kernel", {.min = 1});
+  v("stride", o.stride, "step between outputs", {.min = 1});
+  v("padding", o.padding, "zeros on each side", {.min = 0});
+  v("bias", o.bias, "add one number a channel");
+}
+
+Conv2dLayer::Conv2dLayer(const Conv2dLayerOptions& o, LayerContext& context) : options_(o) {
+  Shape& shape = context.shape;
+  CHECK(shape.rank() == 3, "conv2d: needs samples of (C, H, W), got ", shape);
+  const int64_t in = shape[0];
+  const double bound = 1 / std::sqrt(double(in * o.kernel * o.kernel));
+  weight_ = add_parameter("weight", {o.out, in, o.kernel, o.kernel}, bound);
+  if (o.bias) bias_ = add_parameter("bias", {o.out}, bound);
+  const auto outputs = [&](int64_t size) {
+    return (size + 2 * o.padding - o.kernel) / o.stride + 1;
+  };
+  CHECK(shape[1] + 2 * o.padding >= o.kernel && shape[2] + 2 * o.padding >= o.kernel,
+        "conv2d: a kernel of ", o.kernel, " does not fit samples of ", shape);
+  shape = {o.out, outputs(shape[1]), outputs(shape[2])};
+}
+
+Tensor Conv2dLayer::forward(const Tensor& x) {
+  return conv2d(x, weight_, bias_, {.stride = options_.stride, .padding = options_.padding},
+                &slot_);
+}
+
+static ModulePtr make(const Conv2dLayerOptions& options, LayerContext& context) {
+  return std::make_unique<Conv2dLayer>(options, context);
+}
+static const AddEntry<MakeLayer> entry("conv2d", "convolution", make);
+
+}  // namespace bellows

@@ -1,0 +1,32 @@
+// conv2d as a layer: weight (out, in, k, k), bias (out), as torch.nn.Conv2d.
+#pragma once
+#include "models/module.h"
+#include "ops/conv2d.h"
+
+namespace bellows {
+
+struct Conv2dLayerOptions {
+  int64_t out = 1, kernel = 3, stride = 1, padding = 0;
+  bool bias = true;
+};
+
+class Conv2dLayer : public Module {
+ public:
+  // Reads context.shape (C, H, W) and leaves the output's there.
+  Conv2dLayer(const Conv2dLayerOptions& options, LayerContext& context);
+
+  const char* kind() const override { return "conv2d"; }
+  const Conv2dLayerOptions& options() const { return options_; }
+  const Tensor& weight() const { return weight_; }
+  const Tensor& bias() const { return bias_; }  // undefined without one
+
+ protected:
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  Conv2dLayerOptions options_;
+  Tensor weight_, bias_;
+  Slot slot_;
+};
+
+}  // namespace bellows

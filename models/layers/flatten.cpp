@@ -1,0 +1,22 @@
+#include "models/module.h"
+#include "ops/shape.h"
+
+namespace bellows {
+
+namespace {
+class FlattenLayer : public Module {
+ public:
+  const char* kind() const override { return "flatten"; }
+
+ protected:
+  Tensor forward(const Tensor& x) override { return flatten(x, 1); }
+};
+}  // namespace
+
+static ModulePtr make(const NoOptions&, LayerContext& context) {
+  context.shape = {context.shape.numel()};
+  return std::make_unique<FlattenLayer>();
+}
+static const AddEntry<MakeLayer> entry("flatten", "(N, C, H, W) to (N, C * H * W)", make);
+
+}  // namespace bellows

@@ -1,0 +1,26 @@
+#include "models/layers/linear.h"
+#include <cmath>
+
+namespace bellows {
+
+static void visit(Visitor& v, LinearLayerOptions& o) {
+  v("out", o.out, "output features", {.min = 1});
+  v("bias", o.bias, "add one number a feature");
+}
+
+LinearLayer::LinearLayer(const LinearLayerOptions& o, LayerContext& context) {
+  CHECK(context.shape.rank() == 1, "linear: needs flat samples, got ", context.shape,
+        "; put a flatten layer before it");
+  const int64_t in = context.shape[0];
+  const double bound = 1 / std::sqrt(double(in));
+  weight_ = add_parameter("weight", {o.out, in}, bound);
+  if (o.bias) bias_ = add_parameter("bias", {o.out}, bound);
+  context.shape = {o.out};
+}
+
+static ModulePtr make(const LinearLayerOptions& options, LayerContext& context) {
+  return std::make_unique<LinearLayer>(options, context);
+}
+static const AddEntry<MakeLayer> entry("linear", "fully connected", make);
+
+}  // namespace bellows

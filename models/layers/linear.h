@@ -1,0 +1,25 @@
+// y = x w^T + b as a layer: weight (out, in), bias (out), as torch.nn.Linear.
+#pragma once
+#include "models/module.h"
+#include "ops/linear.h"
+
+namespace bellows {
+
+struct LinearLayerOptions {
+  int64_t out = 1;
+  bool bias = true;
+};
+
+class LinearLayer : public Module {
+ public:
+  LinearLayer(const LinearLayerOptions& options, LayerContext& context);
+  const char* kind() const override { return "linear"; }
+
+ protected:
+  Tensor forward(const Tensor& x) override { return linear(x, weight_, bias_); }
+
+ private:
+  Tensor weight_, bias_;
+};
+
+}  // namespace bellows

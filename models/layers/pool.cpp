@@ -1,0 +1,66 @@
+#include "models/layers/pool.h"
+
+namespace bellows {
+
+static void visit(Visitor& v, PoolLayerOptions& o) {
+  v("kernel", o.kernel, "height and width of the window", {.min = 1});
+  v("stride", o.stride, "step between windows; 0: the kernel", {.min = 0});
+  v("padding", o.padding, "on each side", {.min = 0});
+}
+
+PoolLayer::PoolLayer(const char* kind, Function function, const PoolLayerOptions& o,
+                     LayerContext& context)
+    : kind_(kind),
+      function_(function),
+      options_{.kernel = o.kernel, .stride = o.stride ? o.stride : o.kernel, .padding = o.padding} {
+  Shape& shape = context.shape;
+  CHECK(shape.rank() == 3, kind, ": needs samples of (C, H, W), got ", shape);
+  for (const int axis : {1, 2}) {
+    const int64_t padded = shape[axis] + 2 * o.padding;
+    CHECK(padded >= o.kernel, kind, ": a window of ", o.kernel, " does not fit samples of ", shape);
+    shape[axis] = (padded - o.kernel) / options_.stride + 1;
+  }
+}
+
+template <Tensor (*kFunction)(const Tensor&, const Pool2dOptions&)>
+static ModulePtr make(const PoolLayerOptions& options, LayerContext& context) {
+  const char* const kind = kFunction == max_pool2d ? "max_pool2d" : "avg_pool2d";
+  return std::make_unique<PoolLayer>(kind, kFunction, options, context);
+}
+static const AddEntry<MakeLayer> max_entry("max_pool2d", "largest of each window",
+                                           make<max_pool2d>);
+static const AddEntry<MakeLayer> avg_entry("avg_pool2d", "mean of each window", make<avg_pool2d>);
+
+// ---- the whole image cut into size x size windows
+
+namespace {
+struct AdaptiveOptions {
+  int64_t size = 1;
+};
+void visit(Visitor& v, AdaptiveOptions& o) {
+  v("size", o.size, "height and width of the output", {.min = 1});
+}
+
+class AdaptiveLayer : public Module {
+ public:
+  explicit AdaptiveLayer(int64_t size) : size_(size) {}
+  const char* kind() const override { return "adaptive_avg_pool2d"; }
+
+ protected:
+  Tensor forward(const Tensor& x) override { return adaptive_avg_pool2d(x, size_, size_); }
+
+ private:
+  int64_t size_;
+};
+}  // namespace
+
+static ModulePtr make_adaptive(const AdaptiveOptions& options, LayerContext& context) {
+  CHECK(context.shape.rank() == 3, "adaptive_avg_pool2d: needs samples of (C, H, W), got ",
+        context.shape);
+  context.shape = {context.shape[0], options.size, options.size};
+  return std::make_unique<AdaptiveLayer>(options.size);
+}
+static const AddEntry<MakeLayer> adaptive_entry("adaptive_avg_pool2d", "means over an even grid",
+                                                make_adaptive);
+
+}  // namespace bellows

@@ -1,0 +1,31 @@
+// Pooling over windows, and over the whole image.
+#pragma once
+#include "models/module.h"
+#include "ops/pool.h"
+
+namespace bellows {
+
+struct PoolLayerOptions {
+  int64_t kernel = 2;
+  int64_t stride = 0;  // 0: as the kernel
+  int64_t padding = 0;
+};
+
+class PoolLayer : public Module {
+ public:
+  using Function = Tensor (*)(const Tensor& x, const Pool2dOptions& options);
+  PoolLayer(const char* kind, Function function, const PoolLayerOptions& options,
+            LayerContext& context);
+  const char* kind() const override { return kind_; }
+  const Pool2dOptions& options() const { return options_; }
+
+ protected:
+  Tensor forward(const Tensor& x) override { return function_(x, options_); }
+
+ private:
+  const char* kind_;
+  Function function_;
+  Pool2dOptions options_;
+};
+
+}  // namespace bellows

@@ -1,0 +1,45 @@
+#include "ops/quantile_levels.h"
+#include "models/module.h"
+
+namespace bellows {
+
+// A lesson: values to levels, by a loop over the levels or by one op over the whole tensor.
+namespace {
+struct LevelsOptions {
+  int64_t levels = 8;
+  double low = -1, high = 3;  // outer boundaries; the others are evenly spaced between them
+};
+void visit(Visitor& v, LevelsOptions& o) {
+  v("levels", o.levels, "how many", {.min = 2, .max = 256});
+  v("low", o.low, "first boundary");
+  v("high", o.high, "last boundary");
+}
+
+class LevelsLayer : public Module {
+ public:
+  LevelsLayer(const LevelsOptions& o, bool vectorized)
+      : impl_(vectorized ? Impl::fused : Impl::composed) {
+    std::vector<float> boundaries(o.levels - 1);
+    const double step = o.levels > 2 ? (o.high - o.low) / double(o.levels - 2) : 0;
+    for (size_t i = 0; i < boundaries.size(); ++i) boundaries[i] = float(o.low + step * double(i));
+    boundaries_ = tensor_of(boundaries, {o.levels - 1});
+  }
+  const char* kind() const override { return "quantile_levels"; }
+
+ protected:
+  Tensor forward(const Tensor& x) override { return quantile_levels(x, boundaries_, impl_); }
+
+ private:
+  Impl impl_;
+  Tensor boundaries_;
+};
+}  // namespace
+
+static ModulePtr make(const LevelsOptions& options, LayerContext& context) {
+  CHECK(options.low < options.high, "quantile_levels: low ", options.low, " is not below high ",
+        options.high);
+  return std::make_unique<LevelsLayer>(options, context.vectorized);
+}
+static const AddEntry<MakeLayer> entry("quantile_levels", "values to levels (a lesson)", make);
+
+}  // namespace bellows

@@ -1,0 +1,21 @@
+// The lesson of seed S3: pixels are put into levels before the net, by a loop over the levels or
+// by one op (toggle vectorized_ops).
+#include "models/build.h"
+#include "models/layers/linear.h"
+
+namespace bellows {
+
+static ModulePtr levels_mlp(const NoOptions&, const ModelContext& context) {
+  return Layers(context)
+      .add("levels", "quantile_levels")
+      .add("flatten", "flatten")
+      .add<LinearLayer>("fc1", LinearLayerOptions{.out = 64})
+      .add("relu1", "relu")
+      .add<LinearLayer>("fc2", LinearLayerOptions{.out = context.classes})
+      .take(context.classes);
+}
+
+static const AddEntry<MakeModel> entry("levels_mlp", "an MLP on quantised pixels (a lesson)",
+                                       levels_mlp);
+
+}  // namespace bellows

@@ -1,0 +1,76 @@
+#include "models/module.h"
+#include "core/foreach.h"
+#include "core/trace.h"
+
+namespace bellows {
+
+Tensor Module::operator()(const Tensor& x) {
+  const AtSite at(*site_);
+  const trace::Range range(kind());
+  return forward(x);
+}
+
+static std::string join(const std::string& path, const std::string& name) {
+  return path.empty() || name.empty() ? path + name : path + "." + name;
+}
+
+template <class Fn> void Module::each(const std::string& path, const Fn& fn) const {
+  fn(path, *this);
+  for (const Child& child : children_) child.module->each(join(path, child.name), fn);
+}
+
+NamedTensors Module::parameters() const {
+  NamedTensors all;
+  each("", [&](const std::string& path, const Module& module) {
+    for (const Parameter& p : module.parameters_) all.push_back({join(path, p.name), p.tensor});
+  });
+  return all;
+}
+
+NamedTensors Module::buffers() const {
+  NamedTensors all;
+  each("", [&](const std::string& path, const Module& module) {
+    for (const NamedTensor& b : module.buffers_) all.push_back({join(path, b.name), b.tensor});
+  });
+  return all;
+}
+
+void Module::train(bool on) {
+  training_ = on;
+  for (const Child& child : children_) child.module->train(on);
+}
+
+void Module::name_all(const std::string& path) {
+  site_ = &site_of(path);
+  for (const Child& child : children_) {
+    child.module->name_all(join(path, child.name));
+    // A fused module has no name of its own; messages call it by the first one it replaces.
+    if (child.name.empty()) child.module->site_ = child.module->children_.front().module->site_;
+  }
+}
+
+void Module::initialise(uint64_t seed) {
+  each("", [&](const std::string& path, const Module& module) {
+    for (const Parameter& p : module.parameters_)
+      fill_uniform(
+          p.tensor, -p.bound, p.bound,
+          {.seed = seed, .purpose = Purpose::init, .site = site_of(join(path, p.name)).hash});
+  });
+}
+
+Tensor Module::add_parameter(const char* name, const Shape& shape, double bound) {
+  parameters_.push_back({name, require_grad(Tensor(shape, DType::f32)), bound});
+  return parameters_.back().tensor;
+}
+
+Tensor Module::add_buffer(const char* name, const Tensor& value) {
+  buffers_.push_back({name, value});
+  return value;
+}
+
+Module& Module::add_child(const std::string& name, ModulePtr module) {
+  children_.push_back({name, std::move(module)});
+  return *children_.back().module;
+}
+
+}  // namespace bellows

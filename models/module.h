@@ -1,0 +1,82 @@
+// Module: a node of the model's tree. It owns its parameters and children, names them as PyTorch
+// does, and tells whoever runs below it where in the model that is (core/module_path.h).
+#pragma once
+#include <memory>
+#include "autograd/record.h"
+#include "core/named.h"
+#include "core/rng.h"
+#include "core/step_state.h"
+#include "core/visitor.h"
+
+namespace bellows {
+
+class Module;
+using ModulePtr = std::unique_ptr<Module>;
+
+struct Child {
+  std::string name;  // "" for a fused module: the names below it stay what they were
+  ModulePtr module;
+};
+
+class Module {
+ public:
+  virtual ~Module() = default;
+  Tensor operator()(const Tensor& x);
+
+  virtual const char* kind() const = 0;  // "conv2d"; shown beside the name
+  std::vector<Child>& children() { return children_; }
+  // Leaves to train, and other state (running statistics), each by its full name.
+  NamedTensors parameters() const;
+  NamedTensors buffers() const;
+  bool training() const { return training_; }
+  void train(bool on);  // false: evaluation
+
+  // Names every module below `path` and, unless loaded later, draws the parameters from `seed`:
+  // each from its own name, so fusing or reordering modules changes no number.
+  void name_all(const std::string& path);
+  void initialise(uint64_t seed);
+
+ protected:
+  virtual Tensor forward(const Tensor& x) = 0;
+  // A trained leaf, uniform in [-bound, bound] at the start (PyTorch: 1 / sqrt(fan_in)).
+  Tensor add_parameter(const char* name, const Shape& shape, double bound);
+  Tensor add_buffer(const char* name, const Tensor& value);
+  Module& add_child(const std::string& name, ModulePtr module);
+
+ private:
+  struct Parameter {
+    std::string name;
+    Tensor tensor;
+    double bound;
+  };
+  template <class Fn> void each(const std::string& path, const Fn& fn) const;
+
+  std::vector<Child> children_;
+  std::vector<Parameter> parameters_;
+  NamedTensors buffers_;
+  const Site* site_ = &site_of("");
+  bool training_ = true;
+};
+
+// A layer is built for the shape that reaches it, and leaves behind the shape of what it gives.
+struct LayerContext {
+  Shape shape;  // without the batch axis
+  uint64_t seed;
+  std::shared_ptr<const DeviceStepState> state;  // keys the random numbers of dropout
+  bool vectorized;  // lesson layers run on whole tensors, not in a loop
+};
+using MakeLayer = ModulePtr(LayerContext& context);
+
+// What a model is built for. A model is a file that registers itself:
+//   static const AddEntry<MakeModel> entry("lenet", "LeNet-5", lenet);
+struct ModelContext {
+  Shape sample;  // of one sample, without the batch axis: (C, H, W)
+  int64_t classes;
+  uint64_t seed;
+  std::shared_ptr<const DeviceStepState> state;
+  bool vectorized = false;
+  LayerContext layers() const { return {sample, seed, state, vectorized}; }
+};
+using MakeModel = ModulePtr(const ModelContext& context);
+
+}  // namespace bellows

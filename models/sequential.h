@@ -1,0 +1,22 @@
+// Sequential: children run one after the other. What the fuse pass works on.
+#pragma once
+#include "models/module.h"
+
+namespace bellows {
+
+class Sequential : public Module {
+ public:
+  const char* kind() const override { return "sequential"; }
+  Module& add(const std::string& name, ModulePtr module) {
+    return add_child(name, std::move(module));
+  }
+
+ protected:
+  Tensor forward(const Tensor& x) override {
+    Tensor y = x;
+    for (const Child& child : children()) y = (*child.module)(y);
+    return y;
+  }
+};
+
+}  // namespace bellows

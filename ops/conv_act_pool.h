@@ -1,0 +1,34 @@
+// y = max_pool2d(relu(conv2d(x, w, b)), 2): the first layers of small nets as one op.
+#pragma once
+#include "core/kernel.h"
+#include "ops/op.h"
+
+namespace bellows {
+
+struct ConvActPoolOptions {
+  int64_t padding = 0;  // zeros on each side of x
+};
+
+// x (N, C, H, W), w (K, C, KH, KW), b (K), stride 1: y (N, K, OH / 2, OW / 2). f32 or f64.
+// Fused, it is one pass forward and one backward, and y is CHWN from N = 16 or so on.
+Tensor conv_act_pool(const Tensor& x, const Tensor& w, const Tensor& b,
+                     const ConvActPoolOptions& options, Impl impl);
+
+namespace kernels {
+struct ConvActPool {
+  Tensor y;
+  // u8, like y: which of the four pixels of its window was taken, in row-major order; kNoWinner
+  // where relu let nothing through.
+  Tensor winner;
+};
+inline constexpr uint8_t kNoWinner = 4;
+inline constinit Kernel<ConvActPool(const Tensor& x, const Tensor& w, const Tensor& b,
+                                    int64_t padding)>
+    conv_act_pool{"conv_act_pool"};
+// Writes dw and db; returns dx, which is undefined if nobody asks for it.
+inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& winner, const Tensor& x,
+                               const Tensor& w, const Tensor& dw, const Tensor& db, int64_t padding,
+                               bool needs_dx)>
+    conv_act_pool_backward{"conv_act_pool_backward"};
+}  // namespace kernels
+}  // namespace bellows

@@ -1,0 +1,110 @@
+// Vectors of a width chosen at run time: a kernel is written once as templates over the number of
+// lanes, all [[gnu::always_inline]], and in_lanes() compiles them for AVX-512 and for the baseline.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+namespace bellows {
+
+// L numbers side by side; may lie at any address of a T.
+template <class T, int L> struct LanesOf {
+  typedef T type __attribute__((vector_size(L * sizeof(T)), aligned(alignof(T)), may_alias));
+};
+template <class T, int L> using Lanes = typename LanesOf<T, L>::type;
+
+template <int L, class T> [[gnu::always_inline]] inline Lanes<T, L>& lanes(T* address) {
+  return *reinterpret_cast<Lanes<T, L>*>(address);
+}
+template <int L, class T> [[gnu::always_inline]] inline const Lanes<T, L>& lanes(const T* address) {
+  return *reinterpret_cast<const Lanes<T, L>*>(address);
+}
+
+template <class Body>
+[[gnu::target("avx512f,avx512vl,avx512bw,avx512dq")]] void in_avx512_lanes(const Body& body) {
+  body.template operator()<16>();
+}
+
+// How many lanes of T this CPU has. Doubles, which are for tests and gradient checks, stay with the
+// baseline.
+template <class T> int lane_count() {
+  static const bool wide = __builtin_cpu_supports("avx512f") &&
+                           __builtin_cpu_supports("avx512vl") &&
+                           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+  return sizeof(T) == 4 && wide ? 16 : 32 / sizeof(T);
+}
+
+// Calls body.operator()<lane_count<T>()>(), compiled for that many.
+template <class T, class Body> void in_lanes(const Body& body) {
+  if constexpr (sizeof(T) == 4) {
+    if (lane_count<T>() == 16) return in_avx512_lanes(body);
+  }
+  body.template operator()<32 / sizeof(T)>();
+}
+
+// ---- transposes: samples whose elements are neighbours <-> lanes whose samples are neighbours
+
+// Exchanges the upper blocks of `half` lanes in a with the lower ones in b.
+template <int half, class T, int L, int... lane>
+[[gnu::always_inline]] inline void exchange(Lanes<T, L>& a, Lanes<T, L>& b,
+                                            std::integer_sequence<int, lane...>) {
+  const Lanes<T, L> low = __builtin_shufflevector(a, b, (lane & half ? lane - half + L : lane)...);
+  b = __builtin_shufflevector(a, b, (lane & half ? lane + L : lane + half)...);
+  a = low;
+}
+
+// Transposes L rows of L lanes in log2(L) stages.
+template <class T, int L, int half = L / 2>
+[[gnu::always_inline]] inline void transpose(Lanes<T, L>* rows) {
+#pragma GCC unroll 16
+  for (int i = 0; i < L; ++i)
+    if (!(i & half))
+      exchange<half, T, L>(rows[i], rows[i + half], std::make_integer_sequence<int, L>());
+  if constexpr (half > 1) transpose<T, L, half / 2>(rows);
+}
+
+// to[n * to_sample + i] = from[n * from_sample + at[i]] for n < samples, i < size.
+template <int L, class T>
+[[gnu::always_inline]] inline void gather(const T* from, int64_t from_sample, const int64_t* at,
+                                          int64_t size, int64_t samples, T* to, int64_t to_sample) {
+  if (from_sample == 1 && samples == L && size >= L) {
+    for (int64_t first = 0; first < size; first += L) {
+      const int64_t i = std::min(first, size - L);  // the last block overlaps the one before
+      Lanes<T, L> rows[L];
+#pragma GCC unroll 16
+      for (int k = 0; k < L; ++k) rows[k] = lanes<L>(from + at[i + k]);
+      transpose<T, L>(rows);
+#pragma GCC unroll 16
+      for (int n = 0; n < L; ++n) lanes<L>(to + n * to_sample + i) = rows[n];
+    }
+  } else if (at[size - 1] - at[0] == size - 1) {  // offsets ascend: they are neighbours
+    for (int64_t n = 0; n < samples; ++n)
+      std::copy_n(from + n * from_sample + at[0], size, to + n * to_sample);
+  } else {
+    for (int64_t n = 0; n < samples; ++n)
+      for (int64_t i = 0; i < size; ++i) to[n * to_sample + i] = from[n * from_sample + at[i]];
+  }
+}
+
+// The way back: to[n * to_sample + at[i]] = from[n * from_sample + i].
+template <int L, class T>
+[[gnu::always_inline]] inline void scatter(const T* from, int64_t from_sample, int64_t size,
+                                           int64_t samples, T* to, int64_t to_sample,
+                                           const int64_t* at) {
+  if (to_sample == 1 && samples == L && size >= L) {
+    for (int64_t first = 0; first < size; first += L) {
+      const int64_t i = std::min(first, size - L);
+      Lanes<T, L> rows[L];
+#pragma GCC unroll 16
+      for (int n = 0; n < L; ++n) rows[n] = lanes<L>(from + n * from_sample + i);
+      transpose<T, L>(rows);
+#pragma GCC unroll 16
+      for (int k = 0; k < L; ++k) lanes<L>(to + at[i + k]) = rows[k];
+    }
+  } else {
+    for (int64_t n = 0; n < samples; ++n)
+      for (int64_t i = 0; i < size; ++i) to[n * to_sample + at[i]] = from[n * from_sample + i];
+  }
+}
+
+}  // namespace bellows

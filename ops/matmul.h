@@ -1,0 +1,26 @@
+// y = a b for matrices, and for batches of them.
+#pragma once
+#include "core/kernel.h"
+
+namespace bellows {
+
+// a (.., M, K) and b (.., K, N) with the same leading axes, or b (K, N) for all of them:
+// y (.., M, N). f32 or f64.
+Tensor matmul(const Tensor& a, const Tensor& b);
+
+// t with its last two axes swapped: a view, without history.
+Tensor transposed(const Tensor& t);
+
+enum class Into { overwrite, add };
+
+namespace kernels {
+// y (B, M, N) = a (B, M, K) b (B, K, N), or the same added to y. Each matrix is dense along its
+// rows or along its columns; y along its rows.
+inline constinit Kernel<void(const Tensor& y, const Tensor& a, const Tensor& b, Into into)> matmul{
+    "matmul"};
+
+// Any strides and two or more axes; y.shape() as above. Copies a and b where the kernel needs it.
+void multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into = Into::overwrite);
+Tensor product(const Tensor& a, const Tensor& b);  // the same into fresh memory
+}  // namespace kernels
+}  // namespace bellows

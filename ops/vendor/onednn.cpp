@@ -1,0 +1,57 @@
+#include "ops/vendor/onednn.h"
+#include "core/trace.h"
+
+namespace bellows::onednn {
+
+const dnnl::engine& engine() {
+  static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
+  return cpu;
+}
+
+dnnl::stream& stream() {
+  static dnnl::stream in_order(engine());
+  return in_order;
+}
+
+Bound::Bound(dnnl::primitive primitive,
+             std::initializer_list<std::pair<int, dnnl::memory::desc>> args)
+    : primitive_(std::move(primitive)) {
+  for (const auto& [which, desc] : args)
+    args_.emplace(which, dnnl::memory(desc, engine(), DNNL_MEMORY_NONE));
+}
+
+void Bound::set(int which, const void* address) {
+  args_.at(which).set_data_handle(const_cast<void*>(address));
+}
+
+void Bound::run() {
+  static trace::Counter& calls = trace::counter("kernel.vendor_calls");
+  calls.add();
+  primitive_.execute(stream(), args_);
+}
+
+dnnl::memory::desc desc(const Shape& shape, dnnl::memory::format_tag tag) {
+  return {dnnl::memory::dims(shape.begin(), shape.end()), dnnl::memory::data_type::f32, tag};
+}
+
+Reordered::Reordered(const dnnl::memory::desc& from, const dnnl::memory::desc& to) {
+  if (from == to) return;
+  reorder_ = Bound(dnnl::reorder({engine(), from, engine(), to}),
+                   {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+  copy_ = Tensor({int64_t(to.get_size())}, DType::u8);
+  reorder_->set(DNNL_ARG_TO, copy_.bytes());
+}
+
+const void* Reordered::of(const Tensor& t) {
+  if (!reorder_) return t.bytes();
+  const bool same = source_.defined() && source_.bytes() == t.bytes();
+  if (!same || version_ != t.storage()->version) {
+    reorder_->set(DNNL_ARG_FROM, t.bytes());
+    reorder_->run();
+    source_ = t.detach();
+    version_ = t.storage()->version;
+  }
+  return copy_.bytes();
+}
+
+}  // namespace bellows::onednn

@@ -1,0 +1,41 @@
+// oneDNN, wrapped once: its engine and stream, tensors as its memory, errors as ours.
+#pragma once
+#include <dnnl.hpp>
+#include <optional>
+#include <unordered_map>
+#include "core/tensor.h"
+
+namespace bellows::onednn {
+
+const dnnl::engine& engine();
+dnnl::stream& stream();
+
+// A primitive with its arguments. It is made once and run with other addresses each time.
+class Bound {
+ public:
+  Bound(dnnl::primitive primitive, std::initializer_list<std::pair<int, dnnl::memory::desc>> args);
+  // Where argument `which` is from now on.
+  void set(int which, const void* address);
+  void run();  // counted as kernel.vendor_calls
+
+ private:
+  dnnl::primitive primitive_;
+  std::unordered_map<int, dnnl::memory> args_;
+};
+
+dnnl::memory::desc desc(const Shape& shape, dnnl::memory::format_tag tag);
+
+// A tensor in the order that a primitive wants it, kept while the tensor is not written.
+class Reordered {
+ public:
+  Reordered(const dnnl::memory::desc& from, const dnnl::memory::desc& to);
+  // The reordered copy of t; t itself if that is its order.
+  const void* of(const Tensor& t);
+
+ private:
+  std::optional<Bound> reorder_;  // none: nothing to do
+  Tensor copy_, source_;
+  uint32_t version_ = 0;
+};
+
+}  // namespace bellows::onednn

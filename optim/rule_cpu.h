@@ -1,0 +1,70 @@
+// The CPU half of every rule. A rule's functor is
+//   template <class T> struct Rule {
+//     Rule(const Options&, const Now&);
+//     using Sets = std::integer_sequence<unsigned, ...>;  // the sets of passes that are ever run
+//     template <unsigned passes> void run(const Row<T>& row, int64_t i, T& d) const;
+//   };
+#pragma once
+#include <bit>
+#include <utility>
+#include "core/parallel.h"
+#include "optim/rule.h"
+
+namespace bellows {
+
+// By value: the stores to w must not make the compiler read the rule or the row again.
+template <unsigned passes, class Rule, class T> void run_row(Rule rule, Row<T> row, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    if constexpr (std::has_single_bit(passes)) {
+      rule.template run<passes>(row, i, row.d[i]);
+    } else {
+      T d = 0;
+      rule.template run<passes>(row, i, d);
+    }
+  }
+}
+
+template <class T> Row<T> row_of(const Launch& u, size_t weight, int64_t from) {
+  Row<T> row{u.weights[weight].ptr<T>() + from, u.grads[weight].ptr<T>() + from, nullptr, {}};
+  if (!u.directions.empty()) row.d = u.directions[weight].ptr<T>() + from;
+  const size_t buffers = u.buffers.size() / u.weights.size();
+  for (size_t k = 0; k < buffers; ++k)
+    row.buffer[k] = u.buffers[weight * buffers + k].ptr<T>() + from;
+  return row;
+}
+
+// Chunks of the flattened list, so that a few large and many small weights share the threads alike.
+template <unsigned passes, class Rule, class T> void run_all(const Rule& rule, const Launch& u, T) {
+  constexpr int64_t kChunk = 8192;
+  const int64_t first = u.starts.front();
+  parallel_for(u.starts.back() - first, kChunk, [&](int64_t begin, int64_t end) {
+    const auto after = std::ranges::upper_bound(u.starts, begin += first);
+    end += first;
+    for (size_t k = after - u.starts.begin() - 1; begin < end; begin = u.starts[++k]) {
+      const int64_t stop = std::min(end, u.starts[k + 1]);
+      if (!u.grads[k].defined()) continue;
+      run_row<passes>(rule, row_of<T>(u, k, begin - u.starts[k]), stop - begin);
+    }
+  });
+}
+
+template <class Fn, unsigned... sets>
+void with_passes(unsigned passes, std::integer_sequence<unsigned, sets...>, const Fn& fn) {
+  const bool known =
+      ((passes == sets && (fn(std::integral_constant<unsigned, sets>()), true)) || ...);
+  INVARIANT(known, "the passes ", passes, " are not among the rule's sets");
+}
+
+template <template <class> class Rule, class Options>
+void update_cpu(TensorSpan weights, const Launch& u, const Options& options) {
+  visit_float(weights.front().dtype(), [&]<class T>(T zero) {
+    if (u.state->found_inf) return;
+    const Rule<T> rule(options, now_of(*u.state, u.lr_table, u.lr_updates, u.clip_norm));
+    with_passes(u.passes, typename Rule<T>::Sets(),
+                [&](auto passes) { run_all<decltype(passes)::value>(rule, u, zero); });
+  });
+  if (u.last) move_on(*u.state);
+}
+
+}  // namespace bellows

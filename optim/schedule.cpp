@@ -1,0 +1,37 @@
+#include "optim/schedule.h"
+#include <algorithm>
+#include <cmath>
+
+namespace bellows {
+
+void visit(Visitor& v, ScheduleOptions& o) {
+  v.choice("name", o.curve, "learning rate over the run");
+  v("warmup_updates", o.warmup_updates, "updates of linear warm-up", {.min = 0});
+  v("warmup_epochs", o.warmup_epochs, "epochs of linear warm-up", {.min = 0});
+  v("warmup_from", o.warmup_from, "share of the peak at which warm-up begins",
+    {.min = 0, .max = 1});
+}
+
+Tensor lr_table(const ScheduleOptions& options, double peak_lr, int64_t total_updates,
+                int64_t updates_per_epoch) {
+  CHECK(total_updates > 0 && updates_per_epoch > 0, "schedule: ", total_updates, " updates, ",
+        updates_per_epoch, " per epoch; a run needs at least one");
+  const int64_t warmup =
+      options.warmup_updates + std::llround(options.warmup_epochs * double(updates_per_epoch));
+  CHECK(warmup < total_updates, "schedule: ", warmup, " updates of warm-up in a run of ",
+        total_updates, "; lower warmup_updates or warmup_epochs");
+  const Curve curve = options.curve.make(Horizon{total_updates, updates_per_epoch, warmup});
+  const Tensor table({total_updates}, DType::f64);
+  for (int64_t u = 0; u < total_updates; ++u) {
+    const double from = options.warmup_from;
+    const double rising = u < warmup ? from + (1 - from) * double(u) / double(warmup) : 1.0;
+    table.ptr<double>()[u] = peak_lr * rising * curve(u);
+  }
+  return table;
+}
+
+double lr_at(const Tensor& lr_table, int64_t applied) {
+  return lr_table.data<double>()[std::min(applied, lr_table.numel() - 1)];
+}
+
+}  // namespace bellows

@@ -1,0 +1,34 @@
+// Learning-rate schedules: tables over applied updates, so that a skipped update needs no host.
+#pragma once
+#include <functional>
+#include "core/tensor.h"
+#include "core/visitor.h"
+
+namespace bellows {
+
+// What a curve is stretched over, in applied updates.
+struct Horizon {
+  int64_t updates = 1;  // of the whole run
+  int64_t per_epoch = 1;
+  int64_t warmup = 0;  // of them, at the start; curves that anneal begin after it
+};
+
+// A share of the peak rate for each update, from 0 on.
+using Curve = std::function<double(int64_t update)>;
+
+struct ScheduleOptions {
+  Choice<Curve(const Horizon&)> curve{"constant"};
+  int64_t warmup_updates = 0;
+  double warmup_epochs = 0;  // added to warmup_updates
+  double warmup_from = 0.01;
+};
+void visit(Visitor& v, ScheduleOptions& o);
+
+// f64, on the host. Linear warm-up, lr(u) = peak (from + (1 - from) u / warmup) curve(u), is what
+// PyTorch's SequentialLR of LinearLR and the curve gives.
+Tensor lr_table(const ScheduleOptions& options, double peak_lr, int64_t total_updates,
+                int64_t updates_per_epoch);
+// The table's entry, for the log; the last one stays in force.
+double lr_at(const Tensor& lr_table, int64_t applied);
+
+}  // namespace bellows

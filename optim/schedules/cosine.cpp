@@ -1,0 +1,29 @@
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include "optim/schedule.h"
+
+namespace bellows {
+
+namespace {
+struct CosineOptions {
+  double final_factor = 0;
+};
+void visit(Visitor& v, CosineOptions& o) {
+  v("final_factor", o.final_factor, "share of the peak that the curve falls to",
+    {.min = 0, .max = 1});
+}
+}  // namespace
+
+// As PyTorch's CosineAnnealingLR with T_max = updates after warm-up, stepped once an update.
+static Curve cosine(const CosineOptions& o, const Horizon& h) {
+  return [o, h](int64_t update) {
+    const double done =
+        double(std::max<int64_t>(update - h.warmup, 0)) / double(h.updates - h.warmup);
+    return o.final_factor + (1 - o.final_factor) * (1 + std::cos(std::numbers::pi * done)) / 2;
+  };
+}
+static const AddEntry<Curve(const Horizon&)> entry("cosine", "half a cosine, from the peak down",
+                                                   cosine);
+
+}  // namespace bellows

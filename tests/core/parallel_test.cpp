@@ -1,0 +1,76 @@
+// Chunks do not depend on the number of threads; sums have the same bits for any of them.
+#include "core/parallel.h"
+#include <gtest/gtest.h>
+#include <cmath>
+#include <mutex>
+#include <set>
+#include "core/foreach.h"
+#include "core/rng.h"
+
+using namespace bellows;
+
+class Threads : public testing::TestWithParam<int> {
+ protected:
+  Threads() { omp_set_num_threads(GetParam()); }
+  ~Threads() override { omp_set_num_threads(before_); }
+
+ private:
+  const int before_ = omp_get_max_threads();
+};
+INSTANTIATE_TEST_SUITE_P(OneToEight, Threads, testing::Range(1, 9));
+
+TEST_P(Threads, EachChunkRunsOnceWithTheSameBorders) {
+  std::mutex mutex;
+  for (const int64_t n : {0, 1, 99, 100, 101, 1234}) {
+    std::multiset<std::pair<int64_t, int64_t>> chunks, expected;
+    parallel_for(n, 100, [&](int64_t b, int64_t e) {
+      const std::lock_guard lock(mutex);
+      chunks.insert({b, e});
+    });
+    for (int64_t b = 0; b < n; b += 100) expected.insert({b, std::min(n, b + 100)});
+    EXPECT_EQ(chunks, expected) << n;
+  }
+}
+
+TEST_P(Threads, RunsInOneThreadInsideAnotherRegion) {
+  std::atomic<int> ran{0}, elsewhere{0};
+  parallel_for(4, 1, [&](int64_t, int64_t) {
+    const int outer = omp_get_thread_num();
+    parallel_for(8, 1, [&](int64_t, int64_t) {
+      ++ran;
+      elsewhere += omp_get_thread_num() != outer;
+    });
+  });
+  EXPECT_EQ(ran, 32);
+  EXPECT_EQ(elsewhere, 0);
+}
+
+// Terms of very different sizes: another order of addition would give other bits.
+static double sum_of_terms() {
+  const Philox rng({.seed = 9});
+  return parallel_sum(100'003, 1000, [&](int64_t b, int64_t e) {
+    double sum = 0;
+    for (int64_t i = b; i < e; ++i) sum += std::exp(20 * double(rng.normal(i)));
+    return sum;
+  });
+}
+
+TEST_P(Threads, SumsHaveTheBitsOfOneThread) {
+  const double sum = sum_of_terms();
+  omp_set_num_threads(1);
+  EXPECT_EQ(sum, sum_of_terms());
+}
+
+TEST_P(Threads, ForeachHasTheBitsOfOneThread) {
+  const Tensor a({100'003}, DType::f32), b({100'003}, DType::f32);
+  fill_normal(a, 0, 1, {.seed = 1});
+  fill_normal(b, 0, 1000, {.seed = 2});
+  const double norm = norm_of({&b, 1}).item();
+  add_into(a, b, 0.1);
+  omp_set_num_threads(1);
+  const Tensor c({100'003}, DType::f32);
+  fill_normal(c, 0, 1, {.seed = 1});
+  add_into(c, b, 0.1);
+  EXPECT_EQ(norm, norm_of({&b, 1}).item());
+  EXPECT_TRUE(std::ranges::equal(a.data<float>(), c.data<float>()));
+}

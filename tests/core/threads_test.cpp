@@ -1,0 +1,104 @@
+// The thread budget, quotas of cgroups, and the counting mutex.
+#include "core/threads.h"
+#include <gtest/gtest.h>
+#include <omp.h>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+#include "core/mutex.h"
+
+using namespace bellows;
+
+class Quota : public testing::Test {
+ protected:
+  Quota() {
+    std::string name = (std::filesystem::temp_directory_path() / "bellows_XXXXXX").string();
+    root_ = mkdtemp(name.data());
+  }
+  ~Quota() override { std::filesystem::remove_all(root_); }
+  void write(const std::string& name, const std::string& text) {
+    std::filesystem::create_directories((root_ / name).parent_path());
+    std::ofstream(root_ / name) << text;
+  }
+  int cores() { return quota_cores(root_, root_ / "membership"); }
+
+  std::filesystem::path root_;
+};
+
+TEST_F(Quota, IsTheSmallestOfTheGroupAndThoseAboveIt) {
+  write("membership", "0::/jobs/mine\n");
+  EXPECT_EQ(cores(), 0);
+  write("jobs/mine/cpu.max", "max 100000\n");
+  EXPECT_EQ(cores(), 0);
+  write("jobs/mine/cpu.max", "650000 100000\n");
+  EXPECT_EQ(cores(), 6);
+  write("jobs/cpu.max", "350000 100000\n");
+  EXPECT_EQ(cores(), 3);
+  write("jobs/mine/cpu.max", "50000 100000\n");
+  EXPECT_EQ(cores(), 1);
+}
+
+TEST_F(Quota, IsReadInContainersWhosePathIsTheHosts) {
+  write("membership", "0::/somewhere/else\n");
+  write("cpu.max", "200000 100000\n");
+  EXPECT_EQ(cores(), 2);
+}
+
+TEST_F(Quota, KnowsTheFirstVersionToo) {
+  write("membership", "4:memory:/m\n2:cpu,cpuacct:/jobs\n0::/\n");
+  write("cpu/jobs/cpu.cfs_quota_us", "-1\n");
+  write("cpu/jobs/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(cores(), 0);
+  write("cpu/jobs/cpu.cfs_quota_us", "400000\n");
+  EXPECT_EQ(cores(), 4);
+}
+
+TEST(Threads, BudgetDividesTheAllowedCoresByTheRanks) {
+  const int before = omp_get_max_threads(), cores = allowed_cores();
+  trace::Counter& set = trace::counter("cpu.budget_set");
+  const int64_t counted = set.value();
+  apply({.threads = cores + 3});
+  EXPECT_EQ(omp_get_max_threads(), cores + 3);
+  EXPECT_GE(trace::counter("cpu.peak_threads").value(), cores + 3);
+  EXPECT_EQ(set.value(), counted);
+  apply({.threads = cores + 3, .budget = true});
+  EXPECT_EQ(omp_get_max_threads(), cores);
+  apply({.threads = cores + 3, .budget = true}, 2 * cores);
+  EXPECT_EQ(omp_get_max_threads(), 1);
+  apply({.threads = 1, .budget = true});
+  EXPECT_EQ(omp_get_max_threads(), 1);
+  EXPECT_EQ(set.value(), counted + 3);
+  omp_set_num_threads(before);
+}
+
+TEST(Threads, AreNamed) {
+  std::string name;
+  std::thread([&] {
+    name_thread("a name that is too long");
+    std::getline(std::ifstream("/proc/thread-self/comm"), name);
+  }).join();
+  EXPECT_EQ(name, "a name that is ");
+}
+
+TEST(Mutex, CountsTheAcquisitionsThatHadToWait) {
+  Mutex mutex("test");
+  trace::Counter &all = trace::counter("lock.contended"),
+                 &mine = trace::counter("lock.test.contended"),
+                 &wait = trace::counter("lock.test.wait_ns");
+  const int64_t before = all.value();
+  { const std::lock_guard lock(mutex); }
+  EXPECT_EQ(all.value(), before);
+  for (const bool stats : {false, true}) {
+    Mutex::collect_stats(stats);
+    const int64_t waits = all.value();
+    mutex.lock();
+    std::thread other([&] { const std::lock_guard lock(mutex); });
+    while (all.value() == waits) std::this_thread::yield();
+    mutex.unlock();
+    other.join();
+    EXPECT_EQ(all.value(), waits + 1);
+    EXPECT_EQ(mine.value(), stats ? 1 : 0);
+    EXPECT_EQ(wait.value() > 0, stats);
+  }
+  Mutex::collect_stats(false);
+}

@@ -1,0 +1,141 @@
+// MNIST's files and the generated digits.
+#include "data/dataset.h"
+#include <gmock/gmock.h>
+#include <omp.h>
+#include <cstdlib>
+#include "core/visitor.h"
+#include "tests/data/files.h"
+
+using namespace bellows;
+using testing::HasSubstr;
+
+// Sets the options of a data set as a config would.
+class Set : public Visitor {
+ public:
+  explicit Set(std::map<std::string, std::string> values) : values_(std::move(values)) {}
+
+ protected:
+  void option(const std::string& key, const Option& option, const char*) override {
+    if (values_.contains(key)) {
+      EXPECT_TRUE(option.read(values_[key]));
+    }
+  }
+  std::optional<size_t> list_size(const std::string&, size_t, const char*) override { return {}; }
+
+ private:
+  std::map<std::string, std::string> values_;
+};
+
+static std::shared_ptr<const Dataset> make(const std::string& name, Split split,
+                                           const std::map<std::string, std::string>& options) {
+  DatasetChoice choice(name);
+  Set set(options);
+  choice.visit_options(set);
+  return choice.make({split});
+}
+
+static std::vector<uint8_t> bytes_of(const Dataset& dataset) {
+  std::vector<uint8_t> bytes;
+  Scratch scratch;
+  for (int64_t i = 0; i < dataset.size(); ++i) {
+    const Sample sample = dataset.at(i, scratch);
+    bytes.insert(bytes.end(), sample.pixels, sample.pixels + sample.shape.numel());
+    bytes.push_back(static_cast<uint8_t>(sample.label));
+  }
+  return bytes;
+}
+
+static std::string write_mnist(const TempFolder& folder, const std::string& images,
+                               const std::string& labels, const std::string& suffix = "") {
+  folder.write("train-images-idx3-ubyte" + suffix, images);
+  folder.write("train-labels-idx1-ubyte" + suffix, labels);
+  return folder.path;
+}
+
+TEST(Mnist, FindsItsFilesWhereverTheyAreUsuallyPut) {
+  for (const std::string where : {"", "MNIST/raw/"})
+    for (const std::string suffix : {"", ".gz"}) {
+      const TempFolder folder;
+      const auto pack = [&](const std::string& s) { return suffix.empty() ? s : gzip(s); };
+      folder.write(where + "t10k-images-idx3-ubyte" + suffix, pack(idx({6, 4, 5})));
+      folder.write(where + "t10k-labels-idx1-ubyte" + suffix, pack(idx({6})));
+      const auto dataset = make("mnist", Split::test, {{"root", folder.path}});
+      EXPECT_EQ(dataset->size(), 6);
+      EXPECT_EQ(dataset->info().sample, (Shape{1, 4, 5}));
+      Scratch scratch;
+      EXPECT_EQ(dataset->at(5, scratch).label, 5);
+      EXPECT_EQ(dataset->at(1, scratch).pixels[3], 23 % 10);
+    }
+}
+
+TEST(Mnist, SaysWhatIsWrongWithItsFiles) {
+  const TempFolder folder;
+  const auto load = [&] {
+    return complaint(Exit::data, [&] { make("mnist", Split::train, {{"root", folder.path}}); });
+  };
+  EXPECT_THAT(load(), HasSubstr("tools/fetch_data.sh mnist"));
+  write_mnist(folder, idx({6, 4, 5}), idx({7}));
+  EXPECT_THAT(load(), testing::AllOf(HasSubstr("has 6 images"), HasSubstr("7 labels")));
+  std::string labels = idx({6});
+  labels[8 + 4] = 10;
+  write_mnist(folder, idx({6, 4, 5}), labels);
+  EXPECT_THAT(load(), HasSubstr("sample 4 has label 10, not one of 0 to 9"));
+}
+
+TEST(Mnist, ReadsTheRealOne) {
+  const char* const given = std::getenv("BELLOWS_DATA");
+  const std::string root =
+      (given ? std::string(given) : BELLOWS_SOURCE_DIR "/../shared/data") + "/mnist";
+  if (!std::filesystem::exists(root)) GTEST_SKIP() << "no MNIST in " << root;
+  const auto train = make("mnist", Split::train, {{"root", root}});
+  const auto test = make("mnist", Split::test, {{"root", root}});
+  EXPECT_EQ(train->size(), 60000);
+  EXPECT_EQ(test->size(), 10000);
+  double sum = 0;
+  for (const uint8_t byte : bytes_of(*test)) sum += byte;
+  EXPECT_NEAR(sum / 255 / 784 / 10000, 0.1325, 1e-3);
+  Scratch scratch;
+  EXPECT_EQ(train->at(0, scratch).label, 5);
+  EXPECT_EQ(test->at(0, scratch).label, 7);
+}
+
+TEST(Digits, AreTheSameInEveryProcessAndForAnyNumberOfThreads) {
+  const int threads = omp_get_max_threads();
+  omp_set_num_threads(1);
+  const auto one = bytes_of(*make("digits", Split::train, {{"train_size", "700"}}));
+  omp_set_num_threads(3);
+  const auto three = bytes_of(*make("digits", Split::train, {{"train_size", "700"}}));
+  omp_set_num_threads(threads);
+  EXPECT_EQ(one, three);
+  // A larger set begins with the smaller one, and the test set is another one.
+  const auto more = bytes_of(*make("digits", Split::train, {{"train_size", "701"}}));
+  EXPECT_TRUE(std::equal(one.begin(), one.end(), more.begin()));
+  EXPECT_NE(one, bytes_of(*make("digits", Split::test, {{"test_size", "700"}})));
+}
+
+// The nearest of the ten mean pictures finds many of them and far from all: there is something to
+// learn, and no linear classifier learns it.
+TEST(Digits, CanBeLearntButNotByComparingPixels) {
+  const auto train = make("digits", Split::train, {{"train_size", "3000"}});
+  const auto test = make("digits", Split::test, {{"test_size", "1000"}});
+  const int64_t pixels = 784;
+  std::vector<double> mean(10 * pixels), count(10);
+  Scratch scratch;
+  for (int64_t i = 0; i < train->size(); ++i) {
+    const Sample s = train->at(i, scratch);
+    ++count[s.label];
+    for (int64_t p = 0; p < pixels; ++p) mean[s.label * pixels + p] += s.pixels[p];
+  }
+  for (int64_t i = 0; i < 10 * pixels; ++i) mean[i] /= count[i / pixels];
+  int64_t right = 0;
+  for (int64_t i = 0; i < test->size(); ++i) {
+    const Sample s = test->at(i, scratch);
+    std::vector<double> distance(10);
+    for (int64_t j = 0; j < 10 * pixels; ++j)
+      distance[j / pixels] += (mean[j] - s.pixels[j % pixels]) * (mean[j] - s.pixels[j % pixels]);
+    right += std::ranges::min_element(distance) - distance.begin() == s.label;
+  }
+  EXPECT_GT(right, 400);
+  EXPECT_LT(right, 930);
+  for (const double n : count) EXPECT_NEAR(n, 300, 75);
+}

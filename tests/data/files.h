@@ -1,0 +1,67 @@
+// Temporary files, gzip streams, IDX bytes: what the tests of the readers share.
+#pragma once
+#include <gtest/gtest.h>
+#include <zlib.h>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include "core/check.h"
+
+namespace bellows {
+
+// A folder that goes away with the test.
+struct TempFolder {
+  std::filesystem::path path;
+  TempFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "bellows_XXXXXX").string();
+    path = mkdtemp(name.data());
+  }
+  ~TempFolder() { std::filesystem::remove_all(path); }
+  std::string write(const std::string& name, const std::string& bytes) const {
+    std::filesystem::create_directories((path / name).parent_path());
+    std::ofstream(path / name, std::ios::binary) << bytes;
+    return (path / name).string();
+  }
+};
+
+inline std::string gzip(const std::string& bytes) {
+  std::string out(compressBound(bytes.size()) + 32, '\0');
+  z_stream z{};
+  deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
+  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  z.avail_in = static_cast<uInt>(bytes.size());
+  z.next_out = reinterpret_cast<Bytef*>(out.data());
+  z.avail_out = static_cast<uInt>(out.size());
+  EXPECT_EQ(deflate(&z, Z_FINISH), Z_STREAM_END);
+  out.resize(z.total_out);
+  deflateEnd(&z);
+  return out;
+}
+
+inline std::string idx_header(std::initializer_list<uint32_t> dims) {
+  std::string bytes{0, 0, 8, static_cast<char>(dims.size())};
+  for (const uint32_t dim : dims)
+    for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(dim >> shift);
+  return bytes;
+}
+inline std::string idx(std::initializer_list<uint32_t> dims) {
+  size_t size = 1;
+  for (const uint32_t dim : dims) size *= dim;
+  std::string bytes = idx_header(dims);
+  for (size_t i = 0; i < size; ++i) bytes += static_cast<char>(i % 10);
+  return bytes;
+}
+
+// What it throws, as an Error with that exit code; "" and a failed test if it does not.
+template <class Fn> std::string complaint(Exit exit, const Fn& fn) {
+  try {
+    fn();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit, exit) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+}  // namespace bellows

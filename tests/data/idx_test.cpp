@@ -1,0 +1,103 @@
+// Every way in which an IDX file can be wrong ends in one clear Error(Exit::data).
+#include "data/idx.h"
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include "data/file.h"
+#include "tests/data/files.h"
+
+using namespace bellows;
+using testing::HasSubstr;
+
+static const std::string kGood = idx({3, 4, 5});
+
+static IdxArray parse(const std::string& bytes, int rank = 3) {
+  return parse_idx({bytes.begin(), bytes.end()}, "folder/file", rank);
+}
+static std::string refusal(const std::string& bytes, int rank = 3) {
+  const std::string what = complaint(Exit::data, [&] { parse(bytes, rank); });
+  EXPECT_THAT(what, HasSubstr("folder/file: "));
+  return what;
+}
+
+TEST(Idx, ReadsRawAndGzippedFilesAlike) {
+  const TempFolder folder;
+  for (const std::string& bytes : {kGood, gzip(kGood)}) {
+    const IdxArray array = read_idx(folder.write("a", bytes), 3);
+    EXPECT_EQ(array.shape, (Shape{3, 4, 5}));
+    EXPECT_TRUE(std::equal(array.bytes.begin(), array.bytes.end(), kGood.begin() + 16));
+    EXPECT_EQ(array.bytes.size(), 60u);
+  }
+}
+
+TEST(Idx, ReadsWhatIsLargerThanOneStepOfInflation) {
+  const std::string large = idx({40, 300, 301});
+  const IdxArray array = parse(gzip(large));
+  EXPECT_TRUE(std::equal(array.bytes.begin(), array.bytes.end(), large.begin() + 16));
+}
+
+TEST(Idx, RefusesEveryChangeOfAHeaderByte) {
+  for (size_t at = 0; at < 16; ++at)
+    for (int value = 0; value < 256; ++value) {
+      std::string bytes = kGood;
+      if (bytes[at] == char(value)) continue;
+      bytes[at] = char(value);
+      refusal(bytes);
+    }
+}
+
+TEST(Idx, RefusesEveryTruncationAndEveryAddition) {
+  for (const std::string& whole : {kGood, gzip(kGood)}) {
+    for (size_t size = 0; size < whole.size(); ++size) refusal(whole.substr(0, size));
+    EXPECT_THAT(refusal(whole + "x"), HasSubstr(" after "));
+  }
+  EXPECT_THAT(refusal(gzip(kGood + "x")), HasSubstr("goes on after its 60 bytes"));
+  EXPECT_THAT(refusal(kGood.substr(0, 40)), HasSubstr("truncated"));
+}
+
+// Bits of gzip's own header say nothing about the content: name, time, system.
+TEST(Idx, NeverAcceptsOtherContentFromADamagedGzip) {
+  const std::string good = gzip(kGood);
+  int refused = 0;
+  for (size_t bit = 0; bit < 8 * good.size(); ++bit) {
+    std::string bytes = good;
+    bytes[bit / 8] = char(bytes[bit / 8] ^ (1 << bit % 8));
+    try {
+      const IdxArray array = parse(bytes);
+      EXPECT_TRUE(std::equal(array.bytes.begin(), array.bytes.end(), kGood.begin() + 16)) << bit;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit, Exit::data);
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, int(8 * good.size()) * 8 / 10);
+}
+
+// 2^31 images are 1.6 TB: whoever tried to allocate them would throw something else.
+TEST(Idx, ComparesTheClaimedSizeWithTheFileBeforeItAllocates) {
+  for (const std::string& header :
+       {idx_header({1u << 31, 28, 28}), idx_header({~0u, ~0u, ~0u}), idx_header({100, 1000, 1000})})
+    for (const std::string& bytes : {header + kGood, gzip(header + kGood)})
+      EXPECT_THAT(refusal(bytes), HasSubstr("more than this file can hold"));
+}
+
+TEST(Idx, RefusesEmptyAxesAndAnotherRank) {
+  EXPECT_THAT(refusal(idx({0, 28, 28})), HasSubstr("axis 0 has size 0"));
+  EXPECT_THAT(refusal(kGood, 1), HasSubstr("not 0 0 8 1"));
+  EXPECT_THAT(refusal(""), HasSubstr("shorter than an IDX header"));
+}
+
+TEST(ReadFile, RefusesWhatIsNoRegularFile) {
+  const TempFolder folder;
+  const std::string pipe = folder.path / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(complaint(Exit::data, [&] { read_file(pipe); }), HasSubstr("not a regular file"));
+  EXPECT_THAT(complaint(Exit::data, [&] { read_file(folder.path); }),
+              HasSubstr("not a regular file"));
+  EXPECT_THAT(complaint(Exit::data, [&] { read_file("/dev/zero"); }),
+              HasSubstr("not a regular file"));
+  EXPECT_THAT(complaint(Exit::data, [&] { read_file(folder.path / "none"); }),
+              HasSubstr("No such file"));
+  const std::string sparse = folder.write("sparse", "");
+  std::filesystem::resize_file(sparse, uint64_t(1) << 40);
+  EXPECT_THAT(complaint(Exit::data, [&] { read_file(sparse); }), HasSubstr("larger than 4 GiB"));
+}

@@ -1,0 +1,339 @@
+// Order, content, counters and errors of the loader, for any number of workers.
+#include "data/loader.h"
+#include <gmock/gmock.h>
+#include <sched.h>
+#include <map>
+#include <semaphore>
+#include "core/trace.h"
+#include "tests/data/files.h"
+
+using namespace bellows;
+using testing::AllOf;
+using testing::HasSubstr;
+
+// Pictures of 1 x 2 x 2 whose pixels spell their index.
+class Numbers : public Dataset {
+ public:
+  explicit Numbers(int64_t size) : size_(size) {}
+  int64_t size() const override { return size_; }
+  const DatasetInfo& info() const override { return info_; }
+  Sample at(int64_t index, Scratch& scratch) const override {
+    on_read(index);
+    scratch = {uint8_t(index), uint8_t(index >> 8), 0, 255};
+    return {scratch.data(), info_.sample, index % 10};
+  }
+  std::string origin(int64_t index) const override { return cat("numbers/", index, ".png"); }
+
+  std::function<void(int64_t)> on_read = [](int64_t) {};
+
+ private:
+  int64_t size_;
+  DatasetInfo info_{.sample = {1, 2, 2}, .classes = 10, .mean = {0}, .std = {1.f / 255}};
+};
+
+static int64_t index_of(const Batch& batch, int64_t i) {
+  const auto x = batch.x.data<float>();
+  return std::lround(x[4 * i]) + 256 * std::lround(x[4 * i + 1]);
+}
+
+static std::vector<int64_t> rest_of(Loader& loader) {
+  std::vector<int64_t> seen;
+  for (Batch batch; loader.next(batch);)
+    for (int64_t i = 0; i < batch.size(); ++i) {
+      EXPECT_EQ(batch.y.data<int64_t>()[i], index_of(batch, i) % 10);
+      seen.push_back(index_of(batch, i));
+    }
+  return seen;
+}
+static std::vector<int64_t> epoch_of(Loader& loader, int64_t epoch, int64_t first = 0) {
+  loader.start(epoch, first);
+  return rest_of(loader);
+}
+
+static Loader make(const LoaderOptions& options, int64_t samples = 103) {
+  return Loader(std::make_shared<Numbers>(samples), {}, options, 5);
+}
+
+// How far a counter has moved since.
+class Moved {
+ public:
+  explicit Moved(const char* name) : counter_(trace::counter(name)), start_(counter_.value()) {}
+  operator int64_t() const { return counter_.value() - start_; }
+
+ private:
+  trace::Counter& counter_;
+  int64_t start_;
+};
+
+static std::vector<LoaderOptions> grid() {
+  std::vector<LoaderOptions> all;
+  for (const int64_t workers : {0, 1, 2, 4})
+    for (const int64_t prefetch : {0, 1, 3})
+      for (const QueueKind queue : {QueueKind::locked, QueueKind::rings})
+        for (const bool persistent : {false, true})
+          all.push_back({.batch_size = 8,
+                         .num_workers = workers,
+                         .prefetch_factor = prefetch,
+                         .persistent_workers = persistent,
+                         .queue = queue});
+  return all;
+}
+
+TEST(Loader, DeliversTheSameForAnyNumberOfWorkersPrefetchAndQueue) {
+  Loader alone = make({.batch_size = 8});
+  const auto first = epoch_of(alone, 0), second = epoch_of(alone, 1);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(std::set(first.begin(), first.end()).size(), 103u);
+  for (const LoaderOptions& options : grid()) {
+    Loader loader = make(options);
+    EXPECT_EQ(epoch_of(loader, 0), first);
+    EXPECT_EQ(epoch_of(loader, 1), second);
+  }
+}
+
+TEST(Loader, ResumesAtAnyBatch) {
+  Loader alone = make({.batch_size = 8});
+  const auto whole = epoch_of(alone, 2);
+  for (const int64_t workers : {0, 3})
+    for (int64_t first = 0; first <= alone.batches(); ++first) {
+      Loader loader = make({.batch_size = 8, .num_workers = workers});
+      const auto rest = epoch_of(loader, 2, first);
+      EXPECT_TRUE(std::ranges::equal(
+          rest, std::span(whole).subspan(std::min<size_t>(8 * first, whole.size()))));
+    }
+  EXPECT_THAT(complaint(Exit::usage, [&] { alone.start(0, 14); }),
+              HasSubstr("batch 14 of an epoch that has 13"));
+}
+
+TEST(Loader, LetsTheLastBatchBeSmallerOrDropsIt) {
+  for (const int64_t workers : {0, 2}) {
+    Loader loader = make({.batch_size = 8, .num_workers = workers});
+    loader.start(0);
+    Batch batch;
+    for (int64_t b = 0; b < loader.batches(); ++b) ASSERT_TRUE(loader.next(batch));
+    EXPECT_EQ(batch.size(), 103 % 8);
+    EXPECT_FALSE(loader.next(batch));
+    EXPECT_FALSE(batch.x.defined());
+    Loader dropping = make({.batch_size = 8, .drop_last = true, .num_workers = workers});
+    EXPECT_EQ(epoch_of(dropping, 0).size(), 96u);
+  }
+}
+
+TEST(Loader, FillsTheSameBuffersAgainOnceTheTrainerLetsGo) {
+  for (const int64_t workers : {0, 2}) {
+    Loader loader = make({.batch_size = 4,
+                          .num_workers = workers,
+                          .prefetch_factor = 2,
+                          .persistent_workers = true});
+    std::map<const std::byte*, uint32_t> buffers;  // and the version of each when last seen
+    for (int64_t epoch = 0; epoch < 5; ++epoch) {
+      loader.start(epoch);
+      for (Batch batch; loader.next(batch);) {
+        EXPECT_GT(batch.x.storage()->version, buffers[batch.x.bytes()]);
+        buffers[batch.x.bytes()] = batch.x.storage()->version;
+      }
+    }
+    // Of each worker: two in the queue, one in its hands, one at the trainer.
+    EXPECT_LE(buffers.size(), workers ? workers * 4u : 1u);
+  }
+}
+
+TEST(Loader, LeavesABufferAloneWhileAnyoneHoldsAViewOfIt) {
+  Loader loader = make({.batch_size = 4, .num_workers = 1, .prefetch_factor = 1});
+  loader.start(0);
+  Batch batch;
+  ASSERT_TRUE(loader.next(batch));
+  const Batch kept = slice(batch, 1, 3);
+  const int64_t index = index_of(kept, 0);
+  const uint32_t version = kept.x.storage()->version;
+  for (int64_t epoch = 1; epoch < 4; ++epoch) epoch_of(loader, epoch);
+  EXPECT_EQ(index_of(kept, 0), index);
+  EXPECT_EQ(kept.x.storage()->version, version);
+}
+
+static bool comes_true(const std::function<bool()>& condition) {
+  for (int i = 0; i < 20000 && !condition(); ++i)
+    std::this_thread::sleep_for(std::chrono::microseconds(500));
+  return condition();
+}
+
+TEST(Loader, QueuesExactlyTheBatchesThatItMay) {
+  for (LoaderOptions options : grid()) {
+    if (options.num_workers == 0) continue;
+    const Moved most("data.queue_max");
+    Loader loader = make(options, 400);
+    const int64_t may = options.num_workers * options.prefetch_factor;
+    loader.start(0);
+    ASSERT_TRUE(comes_true([&] { return most == may; }));
+    EXPECT_EQ(rest_of(loader).size(), 400u);
+    epoch_of(loader, 1);
+    EXPECT_EQ(most, may);
+  }
+}
+
+TEST(Loader, StartsItsWorkersOnceIfTheyPersistAndForEachEpochIfNot) {
+  for (const bool persistent : {false, true}) {
+    const Moved starts("data.worker_starts"), reuses("data.worker_reuses"),
+        batches("data.worker_batches");
+    Loader loader = make({.batch_size = 8, .num_workers = 3, .persistent_workers = persistent});
+    for (int64_t epoch = 0; epoch < 4; ++epoch) epoch_of(loader, epoch);
+    EXPECT_EQ(starts, persistent ? 3 : 12);
+    EXPECT_EQ(reuses, persistent ? 9 : 0);
+    EXPECT_EQ(batches, 4 * 13);
+  }
+}
+
+TEST(Loader, CountsNothingOfWorkersWithoutThem) {
+  const Moved starts("data.worker_starts"), batches("data.worker_batches"), most("data.queue_max"),
+      pops("data.ring_pops"), background("data.background_threads");
+  Loader loader = make({.batch_size = 8,
+                        .prefetch_factor = 2,
+                        .persistent_workers = true,
+                        .queue = QueueKind::rings,
+                        .background = true});
+  epoch_of(loader, 0);
+  EXPECT_EQ(starts + batches + most + pops + background, 0);
+}
+
+TEST(Loader, PopsRingsWithoutAnyLock) {
+  for (const QueueKind queue : {QueueKind::locked, QueueKind::rings}) {
+    const Moved pops("data.ring_pops"), contended("lock.contended");
+    Loader loader = make({.batch_size = 8, .num_workers = 4, .prefetch_factor = 2, .queue = queue});
+    epoch_of(loader, 0);
+    EXPECT_EQ(pops, queue == QueueKind::rings ? 13 : 0);
+    if (queue == QueueKind::rings) {
+      EXPECT_EQ(contended, 0);
+    }
+  }
+}
+
+TEST(Loader, RunsBackgroundWorkersInTheIdleClass) {
+  for (const bool background : {false, true}) {
+    const auto numbers = std::make_shared<Numbers>(40);
+    std::atomic<int> idle{0};
+    numbers->on_read = [&](int64_t) { idle += sched_getscheduler(0) == SCHED_IDLE; };
+    const Moved threads("data.background_threads");
+    Loader loader(numbers, {}, {.num_workers = 2, .background = background}, 5);
+    epoch_of(loader, 0);
+    EXPECT_EQ(threads, background ? 2 : 0);
+    EXPECT_EQ(idle, background ? 40 : 0);
+  }
+  EXPECT_NE(sched_getscheduler(0), SCHED_IDLE);
+}
+
+TEST(Loader, RethrowsAWorkersErrorWithIndexAndPathWhenItsBatchIsDue) {
+  for (const LoaderOptions& base : grid()) {
+    LoaderOptions options = base;
+    options.shuffle = false;
+    const auto numbers = std::make_shared<Numbers>(103);
+    numbers->on_read = [](int64_t index) {
+      if (index == 42) fail(Exit::data, "the picture is torn");
+    };
+    Loader loader(numbers, {}, options, 5);
+    for (int64_t epoch = 0; epoch < 2; ++epoch) {
+      loader.start(epoch);
+      Batch batch;
+      for (int64_t b = 0; b < 42 / 8; ++b) ASSERT_TRUE(loader.next(batch));
+      EXPECT_EQ(complaint(Exit::data, [&] { loader.next(batch); }),
+                "sample 42 (numbers/42.png): the picture is torn");
+      EXPECT_THAT(complaint(Exit::usage, [&] { loader.next(batch); }), HasSubstr("start()"));
+    }
+  }
+}
+
+TEST(Loader, GivesForeignErrorsTheirExitCode) {
+  const auto numbers = std::make_shared<Numbers>(10);
+  Loader loader(numbers, {}, {.num_workers = 1}, 5);
+  numbers->on_read = [](int64_t) { throw std::bad_alloc(); };
+  EXPECT_THAT(complaint(Exit::memory, [&] { epoch_of(loader, 0); }), HasSubstr("numbers/"));
+  numbers->on_read = [](int64_t) { throw std::runtime_error("odd"); };
+  EXPECT_THAT(complaint(Exit::data, [&] { epoch_of(loader, 0); }), HasSubstr(".png): odd"));
+}
+
+// The stuck thread owns what it touches, so it may outlive the loader.
+TEST(Loader, NamesTheStuckWorkerAndItsSampleAndGoesOnWithoutIt) {
+  for (const QueueKind queue : {QueueKind::locked, QueueKind::rings}) {
+    const auto numbers = std::make_shared<Numbers>(40);
+    std::counting_semaphore<> unstuck(0);
+    numbers->on_read = [&](int64_t index) {
+      if (index == 13) unstuck.acquire();
+    };
+    {
+      Loader loader(
+          numbers, {},
+          {.batch_size = 4, .shuffle = false, .num_workers = 2, .queue = queue, .timeout_s = .3},
+          5);
+      loader.start(0);
+      Batch batch;
+      for (int b = 0; b < 3; ++b) ASSERT_TRUE(loader.next(batch));
+      EXPECT_THAT(complaint(Exit::data, [&] { loader.next(batch); }),
+                  AllOf(HasSubstr("worker 1 is at sample 13 (numbers/13.png)"),
+                        HasSubstr("no batch for 0.3 s"), HasSubstr("data.timeout_s")));
+    }
+    unstuck.release();
+    ASSERT_TRUE(comes_true([&] { return numbers.use_count() == 1; }));
+  }
+}
+
+TEST(Loader, CanBeLeftAtAnyPoint) {
+  const Philox random({.seed = 11});
+  uint64_t drawn = 0;
+  const auto below = [&](uint64_t n) { return int64_t(random.below(n, drawn++)); };
+  const auto numbers = std::make_shared<Numbers>(60);
+  for (int round = 0; round < 1000; ++round) {
+    Loader loader(numbers, {},
+                  {.batch_size = 1 + below(9),
+                   .num_workers = below(4),
+                   .prefetch_factor = below(4),
+                   .persistent_workers = below(2) == 1,
+                   .queue = QueueKind(below(2))},
+                  5);
+    for (int64_t epoch = below(4); epoch > 0; --epoch) {
+      const int64_t first = below(loader.batches() + 1);
+      loader.start(epoch, first);
+      Batch batch;
+      for (int64_t b = below(loader.batches() - first + 2); b > 0; --b) loader.next(batch);
+    }
+  }
+  EXPECT_EQ(numbers.use_count(), 1);
+}
+
+TEST(Loader, SleepsThePlantedLatencyInWhoeverLoads) {
+  const std::thread::id trainer = std::this_thread::get_id();
+  for (const int64_t workers : {0, 2}) {
+    const auto numbers = std::make_shared<Numbers>(12);
+    std::atomic<int> here{0};
+    numbers->on_read = [&](int64_t) { here += std::this_thread::get_id() == trainer; };
+    Loader loader(numbers, {}, {.batch_size = 4, .num_workers = workers, .sim_latency_us = 3000},
+                  5);
+    const int64_t begin = trace::now_ns();
+    epoch_of(loader, 0);
+    // A sleep is never shorter than asked for, so this cannot fail on a slow machine.
+    EXPECT_GE(trace::now_ns() - begin, (workers ? 2 : 3) * 3'000'000);
+    EXPECT_EQ(here, workers ? 0 : 12);
+  }
+}
+
+TEST(Update, SplitsABatchIntoViewsThatTogetherAreTheBatch) {
+  Loader loader = make({.batch_size = 10, .shuffle = false});
+  loader.start(0);
+  Batch whole;
+  ASSERT_TRUE(loader.next(whole));
+  for (const int64_t parts : {1, 2, 3, 10, 40}) {
+    const Update update(whole, parts);
+    EXPECT_EQ(update.size(), std::min<int64_t>(parts, 10));
+    EXPECT_EQ(update.samples(), 10);
+    int64_t seen = 0, ends = 0;
+    double share = 0;
+    for (const Batch& batch : update) {
+      EXPECT_EQ(batch.x.storage(), whole.x.storage());
+      for (int64_t i = 0; i < batch.size(); ++i) EXPECT_EQ(index_of(batch, i), seen++);
+      share += batch.share;
+      ends += batch.last;
+      EXPECT_EQ(batch.last, seen == 10);
+    }
+    EXPECT_EQ(seen, 10);
+    EXPECT_EQ(ends, 1);
+    EXPECT_DOUBLE_EQ(share, 1);
+  }
+}

@@ -1,0 +1,99 @@
+// The reducer in a world of one and beside a twin whose tensors are equal to ours.
+#include "dist/reducer.h"
+#include <gtest/gtest.h>
+#include "autograd/backward.h"
+#include "core/foreach.h"
+#include "core/trace.h"
+
+using namespace bellows;
+
+namespace {
+
+// Rank 0 of two that hold the same: a sum over ranks is twice what this one has.
+class Twins : public ProcessGroup {
+ public:
+  int rank() const override { return 0; }
+  int world() const override { return 2; }
+  void all_reduce(const Tensor& t) override {
+    begun.push_back(t);
+    ++reduces;
+  }
+  void broadcast(const Tensor& t, int root) override {
+    EXPECT_EQ(root, 0);
+    broadcasts.push_back(t);
+  }
+  void wait() override {
+    for (const Tensor& t : begun) scale_each({&t, 1}, 2);
+    begun.clear();
+  }
+  void barrier() override {}
+
+  Tensors begun, broadcasts;
+  int reduces = 0;
+};
+
+// loss = sum of 3 w
+Tensor loss_of(const Tensor& w) {
+  const double value = 3 * (w.data<float>()[0] + w.data<float>()[1]);
+  return record("triple", full({}, value), {w},
+                [](const Tensor& dy) { return Grads{full({2}, 3 * dy.item())}; });
+}
+Tensor leaf() { return require_grad(full({2}, 1)); }
+
+}  // namespace
+
+TEST(Reducer, CostsNothingInAWorldOfOne) {
+  const auto group = DistOptions().backend.make();
+  EXPECT_EQ(group->world(), 1);
+  EXPECT_EQ(group->rank(), 0);
+  const Tensor w = leaf();
+  const int64_t before = trace::counter("dist.all_reduces").value();
+  Reducer reducer(*group, {{"w", w}});
+  EXPECT_FALSE(grad_meta(w)->hook);
+  {
+    const auto hold = reducer.hold(false);
+    backward(loss_of(w));
+  }
+  reducer.wait();
+  EXPECT_EQ(grad(w).data<float>()[1], 3);
+  EXPECT_EQ(trace::counter("dist.all_reduces").value(), before);
+}
+
+TEST(Reducer, BeginsWithTheParametersOfRankZero) {
+  Twins group;
+  const Tensor w = leaf();
+  const Reducer reducer(group, {{"w", w}});
+  ASSERT_EQ(group.broadcasts.size(), 1u);
+  EXPECT_EQ(group.broadcasts[0].storage(), w.storage());
+}
+
+TEST(Reducer, GivesTheMeanOverRanks) {
+  Twins group;
+  const Tensor w = leaf();
+  Reducer reducer(group, {{"w", w}});
+  backward(loss_of(w));
+  EXPECT_EQ(group.reduces, 1);  // it left during backward
+  reducer.wait();
+  EXPECT_EQ(grad(w).data<float>()[0], 3);
+}
+
+TEST(Reducer, SendsNothingWhileHeldAndTheSumAfterwards) {
+  Twins group;
+  const Tensor w = leaf();
+  Reducer reducer(group, {{"w", w}});
+  for (const bool last : {false, false, true}) {
+    const auto hold = reducer.hold(!last);
+    backward(loss_of(w));
+    EXPECT_EQ(group.reduces, last ? 1 : 0);
+  }
+  reducer.wait();
+  EXPECT_EQ(grad(w).data<float>()[0], 9);
+}
+
+TEST(Reducer, LeavesNoHookBehind) {
+  Twins group;
+  const Tensor w = leaf();
+  { const Reducer reducer(group, {{"w", w}}); }
+  backward(loss_of(w));
+  EXPECT_EQ(group.reduces, 0);
+}

@@ -1,0 +1,162 @@
+// The rules of the house that a machine can see: who may include whom, and words that belong in one
+// place only. An exception is a named line here, with its reason.
+#include <gtest/gtest.h>
+#include <algorithm>
+#include <map>
+#include "tests/house/tree.h"
+
+using namespace bellows;
+
+// Past the end for a folder that is not listed, so nothing may include it.
+static size_t rank_of(const std::string& folder) {
+  size_t rank = 0;
+  while (rank < kRanks.size() && !std::ranges::count(kRanks[rank], folder)) ++rank;
+  return rank;
+}
+
+// The folder that `line`, found in `folder`, includes against the order; "" if none.
+static std::string offence(const std::string& folder, const std::string& line) {
+  const std::string include = "#include \"";
+  if (!line.starts_with(include)) return "";
+  const std::string other = line.substr(include.size(), line.find('/') - include.size());
+  return other == folder || rank_of(other) < rank_of(folder) ? "" : other;
+}
+
+TEST(Layering, FindsWhatIsPlanted) {
+  EXPECT_EQ(offence("core", "#include \"ops/op.h\""), "ops");
+  EXPECT_EQ(offence("optim", "#include \"ops/op.h\""), "ops");
+  EXPECT_EQ(offence("trainer", "#include \"tests/tree.h\""), "tests");
+  EXPECT_EQ(offence("ops", "#include \"core/check.h\""), "");
+  EXPECT_EQ(offence("ops", "#include \"ops/op.h\""), "");
+}
+
+TEST(Layering, IncludesGoDownOnly) {
+  const auto files = files_in(product_folders(), {".h", ".cpp", ".cu", ".cuh"});
+  EXPECT_FALSE(files.empty());
+  for (const auto& file : files)
+    for (const std::string& line : lines_of(file))
+      EXPECT_EQ(offence(*file.begin(), line), "") << file << " may not: " << line;
+}
+
+namespace {
+
+struct Rule {
+  std::vector<std::string> words;
+  std::string why;
+  std::map<std::string, std::string> except = {};  // file to reason
+};
+
+}  // namespace
+
+static const std::vector<Rule> kRules = {
+    {{"system(", "popen("}, "nothing that a config says may reach a shell"},
+    {{"#if", "#ifdef", "#ifndef"},
+     "the backend is the file extension",
+     {{"core/dtype.h", "HD, what kernels share with the host"},
+      {"core/pool.cpp", "under sanitizers every block is its own"}}},
+    {{"<regex>", "<format>", "<ranges>", "std::views"}, "GCC 12 and clang 14 do not both have it"},
+    {{"<yaml-cpp/"},
+     "one strict reader stands in front of it",
+     {{"trainer/yaml.cpp", "that reader"}}},
+    {{"::write(", "::pwrite(", "fsync(", "fdatasync(", "fopen(", "ofstream", "fstream ", "rename("},
+     "what has to last goes through one writer, which the fault tests cover",
+     {{"core/file.cpp", "that writer"},
+      {"trainer/run_folder.cpp", "the lock names its owner; nothing is lost with it"},
+      {"trainer/tensorboard.h", "a view of metrics.jsonl, which does last"}}},
+    {{"thread_local"},
+     "hidden state: grad mode, autocast, kernels, current stream and module path, no more",
+     {{"autograd/record.cpp", "grad mode"},
+      {"core/device.cpp", "current stream"},
+      {"core/kernel_options.cpp", "kernels"},
+      {"core/module_path.cpp", "module path"},
+      {"core/pool.cpp", "free lists, without meaning to anybody else"}}},
+    {{"using namespace bellows"}, "in tests only"},
+    {{"rand(", "srand(", "random_device", "mt19937"}, "random numbers are functions: core/rng.h"},
+};
+
+static bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+// Not as the end of a longer word. Comments are free.
+static bool contains(const std::string& line, const std::string& word) {
+  const std::string code = line.substr(0, line.find("//"));
+  for (size_t at = code.find(word); at != std::string::npos; at = code.find(word, at + 1))
+    if (at == 0 || !is_word(code[at - 1])) return true;
+  return false;
+}
+
+static bool breaks(const Rule& rule, const std::string& line) {
+  return std::ranges::any_of(rule.words, [&](const auto& word) { return contains(line, word); });
+}
+
+TEST(Rules, FindWhatIsPlanted) {
+  EXPECT_TRUE(contains("  std::system(command);", "system("));
+  EXPECT_TRUE(contains("  ::write(fd, p, n);", "::write("));
+  EXPECT_FALSE(contains("  file_system(command);", "system("));
+  EXPECT_FALSE(contains("void Log::write(const Line& line) {", "::write("));
+  EXPECT_FALSE(contains("x();  // as system( would", "system("));
+}
+
+TEST(Rules, HoldInEveryFile) {
+  for (const auto& file : files_in(product_folders(), {".h", ".cpp", ".cu", ".cuh"})) {
+    const auto lines = lines_of(file);
+    for (const Rule& rule : kRules)
+      for (size_t n = 0; n < lines.size() && !rule.except.contains(file); ++n)
+        EXPECT_FALSE(breaks(rule, lines[n]))
+            << file.string() << ":" << n + 1 << ": " << lines[n] << "\n  " << rule.why;
+  }
+}
+
+TEST(Rules, HaveNoIdleExceptions) {
+  for (const Rule& rule : kRules)
+    for (const auto& [file, reason] : rule.except) {
+      const auto lines = lines_of(file);
+      EXPECT_TRUE(std::ranges::any_of(lines, [&](const auto& l) { return breaks(rule, l); }))
+          << file << " needs no exception any more: " << reason;
+    }
+}
+
+TEST(Style, NothingIsLeftForLater) {
+  for (const auto& file : files_in(product_folders(), {".h", ".cpp", ".cu", ".cuh"}))
+    for (const std::string& line : lines_of(file))
+      for (const char* word : {"TODO", "FIXME"})
+        EXPECT_EQ(line.find(word), std::string::npos) << file << ": " << line;
+}
+
+// In code points: a byte of the form 10xxxxxx continues one.
+static size_t columns(const std::string& line) {
+  return std::ranges::count_if(line, [](char c) { return (c & 0xc0) != 0x80; });
+}
+
+TEST(Style, LinesFitIntoAHundredColumns) {
+  auto folders = product_folders();
+  folders.insert({"tests", "bench", "tools"});
+  for (const auto& file : files_in(folders, {".h", ".cpp", ".cu", ".cuh", ".sh"})) {
+    const auto lines = lines_of(file);
+    for (size_t n = 0; n < lines.size(); ++n)
+      EXPECT_LE(columns(lines[n]), 100u) << file.string() << ":" << n + 1;
+  }
+}
+
+TEST(Style, AHeaderBeginsWithWhyItExists) {
+  for (const auto& file : files_in(product_folders(), {".h", ".cuh"})) {
+    const auto lines = lines_of(file);
+    ASSERT_FALSE(lines.empty()) << file;
+    EXPECT_TRUE(lines.front().starts_with("// ")) << file;
+    EXPECT_TRUE(std::ranges::count(lines, "#pragma once")) << file;
+  }
+}
+
+// A path that only somebody's own machine has.
+TEST(Style, NoFileKnowsAMachine) {
+  auto folders = product_folders();
+  folders.insert({"tests", "bench", "tools", "docs", "configs", ".ci"});
+  for (const auto& file :
+       files_in(folders, {".h", ".cpp", ".cu", ".md", ".sh", ".py", ".yaml", ""}))
+    for (const std::string& line : lines_of(file))
+      for (const std::string folder : {"home", "work", "root", "Users"}) {
+        const size_t at = line.find("/" + folder + "/");
+        const bool absolute = at != std::string::npos && (at == 0 || !is_word(line[at - 1]));
+        const bool relative = at != std::string::npos && at > 0 && line[at - 1] == '.';
+        EXPECT_FALSE(absolute && !relative) << file << ": " << line;
+      }
+}

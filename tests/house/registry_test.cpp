@@ -1,0 +1,84 @@
+// Every source file that registers something has arrived in this executable: its registration ran.
+// A linker may drop such files without a word, and then an op or a toggle is simply not there.
+#include "core/registry.h"
+#include <gmock/gmock.h>
+#include <map>
+#include "tests/house/tree.h"
+
+using namespace bellows;
+using testing::IsSupersetOf;
+namespace fs = std::filesystem;
+using Files = std::set<std::string>;
+
+// A static object of a type Add..., or an entry in a kernel's table.
+static bool registers(const std::string& line) {
+  const size_t add = line.find("Add");
+  const bool object = line.starts_with("static const ") && add != std::string::npos &&
+                      add + 3 < line.size() &&
+                      std::isupper(static_cast<unsigned char>(line[add + 3]));
+  return object || line.find("on(Device::") != std::string::npos;
+}
+
+// Those of a library that this build leaves out are not compiled, and say so in no other way.
+static bool is_compiled(const fs::path& file) {
+  static const std::string commands = [] {
+    std::ifstream in(fs::path(BELLOWS_BINARY_DIR) / "compile_commands.json");
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  }();
+  return commands.find("/" + file.string() + "\"") != std::string::npos;
+}
+
+static Files files_that_register() {
+  Files files;
+  for (const fs::path& file : files_in(product_folders(), {".cpp"})) {
+    if (file.string().starts_with("ops/vendor/") && !is_compiled(file)) continue;
+    for (const std::string& line : lines_of(file))
+      if (registers(line)) files.insert(file);
+  }
+  return files;
+}
+
+// As the sources call it: a compiler may have seen an absolute path, or one from its build folder.
+static std::string from_the_root(const fs::path& file) {
+  for (auto start = file.begin(); start != file.end(); ++start) {
+    fs::path rest;
+    for (auto part = start; part != file.end(); ++part) rest /= *part;
+    if (product_folders().contains(*start) && fs::exists(fs::path(BELLOWS_SOURCE_DIR) / rest))
+      return rest;
+  }
+  return file;
+}
+
+static Files files_that_registered() {
+  Files files;
+  for (const std::string& file : registered_files()) files.insert(from_the_root(file));
+  return files;
+}
+
+TEST(Registry, SeesWhatRegisters) {
+  EXPECT_TRUE(registers("static const AddOp spec({"));
+  EXPECT_TRUE(registers("static const bellows::AddToggle toggle({"));
+  EXPECT_TRUE(registers("static const bool cpu = kernels::sum.on(Device::cpu, sum_cpu);"));
+  EXPECT_TRUE(registers("    kernels::conv.vendor_on(Device::cpu, conv_onednn);"));
+  EXPECT_FALSE(registers("static const int kAdditional = 3;"));
+  EXPECT_EQ(from_the_root("../core/rng.cpp"), "core/rng.cpp");
+  EXPECT_EQ(from_the_root("/some/where/core/rng.cpp"), "core/rng.cpp");
+}
+
+TEST(Registry, HoldsEveryFileThatRegisters) {
+  EXPECT_THAT(files_that_registered(), IsSupersetOf(files_that_register()))
+      << "a file registers itself and did not arrive: has a linker dropped it?";
+}
+
+TEST(Registry, HoldsNothingThatThisTestCannotSee) {
+  EXPECT_THAT(files_that_register(), IsSupersetOf(files_that_registered()))
+      << "a file registers itself in words that this test does not search for";
+}
+
+TEST(Registry, CountsEveryFolderThatIsACollection) {
+  std::map<std::string, int> count;
+  for (const fs::path file : files_that_registered()) ++count[*file.begin()];
+  for (const auto& [folder, files] : count) RecordProperty(folder, files);
+  for (const char* folder : {"ops", "optim", "data", "models", "toggles", "trainer"})
+    EXPECT_GT(count[folder], 0) << folder;
+}

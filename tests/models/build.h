@@ -1,0 +1,38 @@
+// A model as a config describes it, built as a session builds it.
+#pragma once
+#include "models/fuse.h"
+#include "models/module.h"
+#include "toggles/plan.h"
+#include "toggles/values.h"
+
+namespace bellows {
+
+struct BuildContext {
+  Shape sample = {1, 28, 28};
+  int64_t classes = 10;
+  uint64_t seed = 1;
+  std::vector<std::string>* fused = nullptr;  // gets the report of the fuse pass
+};
+
+inline ModulePtr build(const std::map<std::string, std::string>& texts,
+                       const BuildContext& context = {}) {
+  Values values;
+  for (const auto& [key, text] : texts) values[key] = {text, "test"};
+  const ModelOptions options = load(ModelOptions{}, values);
+  ModulePtr model =
+      options.model.make({context.sample, context.classes, context.seed,
+                          std::make_shared<DeviceStepState>(Device::cpu), options.vectorized});
+  const std::vector<std::string> report = fuse(*model, options.fuse);
+  if (context.fused) *context.fused = report;
+  model->name_all("");
+  model->initialise(context.seed);
+  return model;
+}
+
+inline Tensor find(const NamedTensors& tensors, const std::string& name) {
+  for (const NamedTensor& t : tensors)
+    if (t.name == name) return t.tensor;
+  fail(Exit::internal, "no tensor is called ", name);
+}
+
+}  // namespace bellows

@@ -1,0 +1,187 @@
+// Names, shapes and first values as PyTorch has them; models out of YAML; errors that name a layer.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <cmath>
+#include "core/foreach.h"
+#include "tests/models/build.h"
+#include "tests/refusal.h"
+
+using namespace bellows;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+
+static std::vector<std::pair<std::string, std::string>> shapes(const Module& model) {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const NamedTensor& p : model.parameters()) all.emplace_back(p.name, cat(p.tensor.shape()));
+  return all;
+}
+
+TEST(LeNet, HasTheParametersOfItsStateDict) {
+  const ModulePtr lenet = build({{"name", "lenet"}});
+  EXPECT_THAT(shapes(*lenet),
+              ElementsAre(Pair("conv1.weight", "[6,1,5,5]"), Pair("conv1.bias", "[6]"),
+                          Pair("conv2.weight", "[16,6,5,5]"), Pair("conv2.bias", "[16]"),
+                          Pair("fc1.weight", "[120,400]"), Pair("fc1.bias", "[120]"),
+                          Pair("fc2.weight", "[84,120]"), Pair("fc2.bias", "[84]"),
+                          Pair("fc3.weight", "[10,84]"), Pair("fc3.bias", "[10]")));
+  int64_t count = 0;
+  for (const NamedTensor& p : lenet->parameters()) count += p.tensor.numel();
+  EXPECT_EQ(count, 61'706);
+  EXPECT_TRUE(lenet->buffers().empty());
+  EXPECT_EQ((*lenet)(zeros({3, 1, 28, 28})).shape(), (Shape{3, 10}));
+}
+
+TEST(Mlp, HasTheHiddenLayersThatItsOptionsName) {
+  const ModulePtr mlp = build({{"name", "mlp"}, {"hidden.0", "32"}});
+  EXPECT_THAT(shapes(*mlp), ElementsAre(Pair("fc1.weight", "[32,784]"), Pair("fc1.bias", "[32]"),
+                                        Pair("fc2.weight", "[10,32]"), Pair("fc2.bias", "[10]")));
+  EXPECT_THAT(shapes(*build({{"name", "mlp"}, {"hidden", "[]"}})),
+              ElementsAre(Pair("fc1.weight", "[10,784]"), Pair("fc1.bias", "[10]")));
+}
+
+// ---- first values: uniform in +-1 / sqrt(fan_in), as torch.nn.Linear and Conv2d
+
+TEST(Init, StaysInItsBoundsAndFillsThem) {
+  const ModulePtr lenet = build({{"name", "lenet"}});
+  const std::map<std::string, double> fan_in{
+      {"conv1", 25}, {"conv2", 150}, {"fc1", 400}, {"fc2", 120}, {"fc3", 84}};
+  for (const NamedTensor& p : lenet->parameters()) {
+    const double bound = 1 / std::sqrt(fan_in.at(p.name.substr(0, p.name.find('.'))));
+    const auto values = p.tensor.data<float>();
+    const auto n = double(values.size());
+    double mean = 0, variance = 0;
+    for (const float value : values) {
+      EXPECT_LE(std::abs(value), bound * 1.000001) << p.name;
+      mean += value / n;
+      variance += double(value) * value / n;
+    }
+    // Five standard errors of a uniform distribution's mean and second moment.
+    EXPECT_NEAR(mean, 0, 5 * bound / std::sqrt(3 * n)) << p.name;
+    EXPECT_NEAR(variance, bound * bound / 3, 5 * bound * bound * std::sqrt(4 / 45.0 / n)) << p.name;
+    EXPECT_GT(*std::ranges::max_element(values), bound * (1 - 6 / n)) << p.name;
+  }
+}
+
+static std::vector<float> values(const ModulePtr& model, const std::string& name) {
+  const auto data = find(model->parameters(), name).data<float>();
+  return {data.begin(), data.end()};
+}
+
+TEST(Init, IsAFunctionOfSeedAndName) {
+  const ModulePtr a = build({{"name", "lenet"}}), b = build({{"name", "lenet"}});
+  const ModulePtr other = build({{"name", "lenet"}}, {.seed = 2});
+  EXPECT_EQ(values(a, "fc2.weight"), values(b, "fc2.weight"));
+  EXPECT_NE(values(a, "fc2.weight"), values(other, "fc2.weight"));
+  std::set<float> firsts;
+  for (const NamedTensor& p : a->parameters()) firsts.insert(p.tensor.data<float>()[0]);
+  EXPECT_EQ(firsts.size(), 10u) << "two parameters begin with the same numbers";
+  // A layer in front of another one changes nothing for a layer that keeps its name and shape.
+  const ModulePtr deeper =
+      build({{"name", "mlp"}, {"hidden.0", "32"}, {"hidden.1", "16"}});
+  const ModulePtr flatter = build({{"name", "mlp"}, {"hidden.0", "32"}});
+  EXPECT_EQ(values(deeper, "fc1.weight"), values(flatter, "fc1.weight"));
+}
+
+// ---- layers out of YAML
+
+static const std::map<std::string, std::string> kLayers{{"name", "layers"},
+                                                        {"layers.0.name", "conv2d"},
+                                                        {"layers.0.out", "4"},
+                                                        {"layers.0.kernel", "3"},
+                                                        {"layers.1.name", "relu"},
+                                                        {"layers.2.name", "max_pool2d"},
+                                                        {"layers.3.name", "dropout"},
+                                                        {"layers.3.p", "0.25"},
+                                                        {"layers.4.name", "flatten"},
+                                                        {"layers.5.name", "linear"},
+                                                        {"layers.5.out", "10"}};
+
+static std::map<std::string, std::string> with(std::map<std::string, std::string> texts,
+                                               const std::string& key, const std::string& text) {
+  texts[key] = text;
+  return texts;
+}
+
+TEST(LayerList, IsBuiltInOrderAndNamedByPosition) {
+  const ModulePtr model = build(kLayers);
+  std::vector<std::string> kinds;
+  for (const Child& child : model->children())
+    kinds.push_back(child.name + " " + child.module->kind());
+  EXPECT_THAT(kinds, ElementsAre("0 conv2d", "1 relu", "2 max_pool2d", "3 dropout", "4 flatten",
+                                 "5 linear"));
+  EXPECT_THAT(shapes(*model), ElementsAre(Pair("0.weight", "[4,1,3,3]"), Pair("0.bias", "[4]"),
+                                          Pair("5.weight", "[10,676]"), Pair("5.bias", "[10]")));
+  EXPECT_EQ((*model)(zeros({2, 1, 28, 28})).shape(), (Shape{2, 10}));
+}
+
+TEST(LayerList, MistakesNameTheLayer) {
+  EXPECT_THAT(refusal([] { build(with(kLayers, "layers.4.name", "relu")); }),
+              testing::StartsWith("layer '5': linear: needs flat samples, got [4,13,13]"));
+  EXPECT_EQ(refusal([] { build(with(kLayers, "layers.0.kernel", "30")); }),
+            "layer '0': conv2d: a kernel of 30 does not fit samples of [1,28,28]");
+  EXPECT_EQ(refusal([] { build(with(kLayers, "layers.5.out", "7")); }),
+            "the model ends in samples of [7], the data set has 10 classes");
+  EXPECT_THAT(refusal([] {
+                build({{"name", "layers"}});
+              }),
+              testing::StartsWith("model.layers is empty; write  layers: [flatten"));
+  EXPECT_THAT(refusal([] { build(with(kLayers, "layers.1.name", "rleu")); }), HasSubstr("relu"));
+}
+
+TEST(Dropout, RunsInTrainingOnly) {
+  const ModulePtr model = build(kLayers);
+  const Tensor x = full({2, 1, 28, 28}, 1);
+  const auto run = [&] {
+    const Tensor y = (*model)(x);
+    return std::vector<float>(y.data<float>().begin(), y.data<float>().end());
+  };
+  const std::vector<float> training = run();
+  model->train(false);
+  EXPECT_FALSE(model->children()[3].module->training());
+  EXPECT_NE(run(), training);
+  model->train(true);
+  EXPECT_EQ(run(), training) << "the mask is a function of seed, place and step";
+}
+
+// ---- the fuse pass
+
+static std::map<std::string, std::string> fused(std::map<std::string, std::string> texts) {
+  texts["fuse.conv_act_pool"] = "true";
+  return texts;
+}
+
+TEST(Fuse, FindsBothBlocksOfLeNetAndKeepsNamesAndValues) {
+  std::vector<std::string> report;
+  const ModulePtr model = build(fused({{"name", "lenet"}}), {.fused = &report});
+  const ModulePtr plain = build({{"name", "lenet"}});
+  EXPECT_THAT(report, ElementsAre("conv_act_pool: conv1 + relu1 + pool1",
+                                  "conv_act_pool: conv2 + relu2 + pool2"));
+  EXPECT_EQ(shapes(*model), shapes(*plain));
+  for (const NamedTensor& p : plain->parameters())
+    EXPECT_EQ(values(model, p.name), values(plain, p.name)) << p.name;
+}
+
+TEST(Fuse, DoesNothingUnlessAsked) {
+  std::vector<std::string> report{"stale"};
+  build({{"name", "lenet"}}, {.fused = &report});
+  EXPECT_TRUE(report.empty());
+}
+
+// Each of these differs in one thing from what the kernel can do.
+TEST(Fuse, LeavesAloneWhatItsKernelCannotDo) {
+  std::map<std::string, std::string> layers = kLayers;
+  std::vector<std::string> report;
+  build(fused(layers), {.fused = &report});
+  EXPECT_THAT(report, ElementsAre("conv_act_pool: 0 + 1 + 2"));
+  for (const auto& [key, text] : {std::pair{"layers.0.stride", "2"},
+                                  {"layers.0.bias", "false"},
+                                  {"layers.1.name", "gelu"},
+                                  {"layers.2.name", "avg_pool2d"},
+                                  {"layers.2.kernel", "3"},
+                                  {"layers.2.stride", "1"},
+                                  {"layers.2.padding", "1"}}) {
+    build(fused(with(layers, key, text)), {.fused = &report});
+    EXPECT_THAT(report, ElementsAre()) << key << ": " << text;
+  }
+}

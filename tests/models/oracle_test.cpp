@@ -1,0 +1,71 @@
+// PyTorch agrees: loss and every gradient of LeNet on one batch, in every way that we compute them.
+// tests/oracle/make_fixture.py made the file; nothing of PyTorch is needed here.
+#include <gtest/gtest.h>
+#include <cmath>
+#include "autograd/backward.h"
+#include "core/copy.h"
+#include "core/safetensors.h"
+#include "models/criterion.h"
+#include "tests/models/build.h"
+
+using namespace bellows;
+
+static const NamedTensors& fixture() {
+  static const NamedTensors tensors =
+      read_safetensors(BELLOWS_SOURCE_DIR "/tests/oracle/lenet.safetensors").tensors;
+  return tensors;
+}
+
+// The largest difference, in parts of the largest magnitude of `expected`.
+static double distance(const Tensor& got, const Tensor& expected) {
+  double largest = 0, worst = 0;
+  for (int64_t i = 0; i < expected.numel(); ++i) {
+    const double want = expected.ptr<float>()[i], is = got.ptr<float>()[i];
+    largest = std::max(largest, std::abs(want));
+    if (!(std::abs(is - want) <= worst)) worst = std::abs(is - want);  // NaN, too
+  }
+  return worst / largest;
+}
+
+struct Way {
+  const char* name;
+  bool fused_layers = false;
+  LossOptions loss = {};
+  KernelOptions kernels = {};
+};
+static std::ostream& operator<<(std::ostream& out, const Way& way) { return out << way.name; }
+
+class Oracle : public testing::TestWithParam<Way> {};
+INSTANTIATE_TEST_SUITE_P(
+    Of, Oracle,
+    testing::Values(Way{"plain"}, Way{"fused_loss", false, {.fused = true}},
+                    Way{"vendor_kernels", false, {}, {.vendor = true}},
+                    Way{"deterministic", false, {}, {.vendor = true, .deterministic = true}},
+                    Way{"batch_lanes", true}, Way{"all", true, {.fused = true}, {.vendor = true}}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(Oracle, GivesTheLossAndEveryGradient) {
+  const Way& way = GetParam();
+  const Kernels use(way.kernels);
+  const ModulePtr model =
+      build({{"name", "lenet"}, {"fuse.conv_act_pool", way.fused_layers ? "true" : "false"}});
+  for (const NamedTensor& p : model->parameters()) copy_into(p.tensor, find(fixture(), p.name));
+  const Tensor loss =
+      criterion((*model)(find(fixture(), "images")), find(fixture(), "labels"), way.loss);
+  backward(loss);
+  EXPECT_LT(distance(loss, find(fixture(), "loss")), 1e-5);
+  for (const NamedTensor& p : model->parameters())
+    EXPECT_LT(distance(grad(p.tensor), find(fixture(), "grad." + p.name)), 1e-5) << p.name;
+}
+
+// A test that everything passes would show nothing: one weight moved by a thousandth is noticed.
+TEST(OracleTest, NoticesASmallChange) {
+  const ModulePtr model = build({{"name", "lenet"}});
+  for (const NamedTensor& p : model->parameters()) copy_into(p.tensor, find(fixture(), p.name));
+  find(model->parameters(), "conv2.weight").data<float>()[0] += 1e-3f;
+  const Tensor loss = criterion((*model)(find(fixture(), "images")), find(fixture(), "labels"), {});
+  backward(loss);
+  EXPECT_GT(
+      distance(grad(find(model->parameters(), "fc1.weight")), find(fixture(), "grad.fc1.weight")),
+      1e-5);
+}

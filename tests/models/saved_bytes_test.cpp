@@ -1,0 +1,66 @@
+// What a training step of LeNet keeps for backward: counted, and equal to the sum computed here.
+#include <gtest/gtest.h>
+#include "autograd/backward.h"
+#include "core/foreach.h"
+#include "core/trace.h"
+#include "models/criterion.h"
+#include "tests/models/build.h"
+
+using namespace bellows;
+
+static constexpr int64_t N = 32, kFloat = 4, kLong = 8, kInt = 4, kByte = 1;
+
+struct Bytes {
+  int64_t counted;  // mem.saved_bytes of one forward
+  int64_t held;     // more memory in use after the forward than before it
+};
+
+static Bytes saved_by_a_step(bool fused_layers, const LossOptions& loss_options) {
+  const ModulePtr model =
+      build({{"name", "lenet"}, {"fuse.conv_act_pool", fused_layers ? "true" : "false"}});
+  const Tensor x({N, 1, 28, 28}, DType::f32), labels({N}, DType::i64);
+  fill_normal(x, 0, 1, {.seed = 1});
+  fill(labels, 3);
+  const trace::Counter& counter = trace::counter("mem.saved_bytes");
+  backward(criterion((*model)(x), labels, loss_options));  // layers make their workspaces
+  const int64_t before = counter.value(), held = allocator_stats(Device::cpu).allocated;
+  const Tensor loss = criterion((*model)(x), labels, loss_options);
+  const Bytes bytes{counter.value() - before, allocator_stats(Device::cpu).allocated - held};
+  backward(loss);
+  return bytes;
+}
+
+// Layers behind the convolutions: fc1 keeps the flattened (N, 400); relu3 and relu4 keep their
+// results, which are the inputs that fc2 and fc3 keep, so each is kept once.
+static constexpr int64_t kLinear = N * (400 + 120 + 84) * kFloat;
+
+// x for conv1; relu's result and the winners of pool; pool's result for conv2; and again.
+static constexpr int64_t kPlain = N * (1 * 28 * 28) * kFloat + N * (6 * 28 * 28) * kFloat +
+                                  N * (6 * 14 * 14) * kInt + N * (6 * 14 * 14) * kFloat +
+                                  N * (16 * 10 * 10) * kFloat + N * (16 * 5 * 5) * kInt;
+
+// x, and a byte for each window: no result of a convolution or of relu is ever kept.
+static constexpr int64_t kFusedLayers = N * (1 * 28 * 28) * kFloat + N * (6 * 14 * 14) * kByte +
+                                        N * (6 * 14 * 14) * kFloat + N * (16 * 5 * 5) * kByte;
+
+// log_softmax keeps its result, gather the labels; both are (N, ...).
+static constexpr int64_t kComposedLoss = N * 10 * kFloat + N * kLong;
+// logits, labels, and one number for each sample.
+static constexpr int64_t kFusedLoss = N * 10 * kFloat + N * kLong + N * kFloat;
+
+TEST(SavedBytes, OfLeNetAreTheComputedOnes) {
+  EXPECT_EQ(saved_by_a_step(false, {}).counted, kPlain + kLinear + kComposedLoss);
+  EXPECT_EQ(saved_by_a_step(false, {.fused = true}).counted, kPlain + kLinear + kFusedLoss);
+  EXPECT_EQ(saved_by_a_step(true, {.fused = true}).counted, kFusedLayers + kLinear + kFusedLoss);
+}
+
+// The counter could be wrong in a way that the sum repeats; the allocator knows what is there. x
+// and the labels are there before, the loss itself only after; blocks are rounded up.
+TEST(SavedBytes, AreTheMemoryThatAForwardLeavesInUse) {
+  for (const bool fused : {false, true}) {
+    const Bytes bytes = saved_by_a_step(fused, {.fused = fused});
+    const int64_t there_before = N * 28 * 28 * kFloat + N * kLong;
+    EXPECT_GE(bytes.held, bytes.counted - there_before) << fused;
+    EXPECT_LE(bytes.held, (bytes.counted - there_before) * 5 / 4 + 64) << fused;
+  }
+}

@@ -1,0 +1,397 @@
+// Optimizers: numbers against PyTorch's formulas in f64, fused against plain, clipping, skipping.
+#include "optim/optimizer.h"
+#include <gtest/gtest.h>
+#include <omp.h>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include "autograd/backward.h"
+#include "core/copy.h"
+#include "core/rng.h"
+#include "core/trace.h"
+#include "optim/adam.h"
+#include "optim/sgd.h"
+
+using namespace bellows;
+
+namespace {
+
+class Threads {
+ public:
+  explicit Threads(int n) : before_(omp_get_max_threads()) { omp_set_num_threads(n); }
+  ~Threads() { omp_set_num_threads(before_); }
+
+ private:
+  int before_;
+};
+
+constexpr const char* kRules[] = {"sgd", "adam", "adamw"};
+
+OptimizerOptions sgd_options(const SgdOptions& sgd) {
+  OptimizerOptions options;
+  options.rule.as<SgdOptions>() = sgd;
+  return options;
+}
+template <class Options> OptimizerOptions adam_options(const char* name, const Options& adam) {
+  OptimizerOptions options;
+  options.rule.choose(name);
+  options.rule.as<Options>() = adam;
+  return options;
+}
+
+Tensor rates(const std::vector<double>& values) {
+  return tensor_of(values, {int64_t(values.size())});
+}
+
+Tensor normal(const Shape& shape, DType dtype, uint64_t seed) {
+  Tensor t(shape, dtype);
+  fill_normal(t, 0, 1, {.seed = seed});
+  return t;
+}
+
+// The same few for every run, since drawing them takes longer than the updates.
+Tensor gradient(size_t parameter, int step, const Shape& shape, DType dtype) {
+  static std::map<std::pair<uint64_t, DType>, Tensor> drawn;
+  const uint64_t seed = 100 + 3 * parameter + step % 3;
+  Tensor& g = drawn[{seed, dtype}];
+  if (!g.defined()) g = normal(shape, dtype, seed);
+  return clone(g);
+}
+
+void set_grad(const Tensor& leaf, const Tensor& g) { grad_meta(leaf)->grad = g; }
+
+// Sizes of vectors, of less than one, of several chunks.
+NamedTensors odd_parameters(DType dtype) {
+  NamedTensors parameters;
+  const std::vector<Shape> shapes = {{3}, {17, 5}, {1}, {9001}, {0}, {129, 131}, {8192}};
+  for (size_t i = 0; i < shapes.size(); ++i)
+    parameters.push_back({"p" + std::to_string(i), require_grad(normal(shapes[i], dtype, i))});
+  return parameters;
+}
+
+struct Trained {
+  std::vector<Tensor> weights;
+  NamedTensors state;
+  StepState step;
+};
+
+Trained train(OptimizerOptions options, bool fused, int steps, DType dtype = DType::f32) {
+  options.fused = fused;
+  const NamedTensors parameters = odd_parameters(dtype);
+  Optimizer optimizer(options, parameters, rates({0.1, 0.05, 0.2, 0.01}));
+  DeviceStepState state(Device::cpu);
+  for (int step = 0; step < steps; ++step) {
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const bool frozen = i == 1 && step % 3 == 1;
+      const Tensor& w = parameters[i].tensor;
+      set_grad(w, frozen ? Tensor() : gradient(i, step, w.shape(), dtype));
+    }
+    optimizer.step(state);
+    optimizer.zero_grad();
+  }
+  Trained result{{}, optimizer.state(), state.read()};
+  for (const NamedTensor& p : parameters) result.weights.push_back(p.tensor);
+  return result;
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
+         std::memcmp(a.bytes(), b.bytes(), a.nbytes()) == 0;
+}
+void expect_same_bits(const Trained& a, const Trained& b, const std::string& what) {
+  for (size_t i = 0; i < a.weights.size(); ++i)
+    EXPECT_TRUE(same_bits(a.weights[i], b.weights[i])) << what << ", weight " << i;
+  for (size_t i = 0; i < a.state.size(); ++i)
+    EXPECT_TRUE(same_bits(a.state[i].tensor, b.state[i].tensor)) << what << a.state[i].name;
+}
+
+std::vector<OptimizerOptions> every_variant() {
+  std::vector<OptimizerOptions> all;
+  for (const double decay : {0.0, 0.01}) {
+    for (const double momentum : {0.0, 0.9})
+      all.push_back(sgd_options({.momentum = momentum, .weight_decay = decay}));
+    all.push_back(sgd_options({.momentum = 0.9, .weight_decay = decay, .nesterov = true}));
+    AdamWOptions adam;
+    adam.weight_decay = decay;
+    all.push_back(adam_options<AdamOptions>("adam", adam));
+    all.push_back(adam_options("adamw", adam));
+  }
+  for (size_t i = 0, n = all.size(); i < n; ++i) {
+    all.push_back(all[i]);
+    all.back().clip_norm = 3;
+  }
+  return all;
+}
+
+// One weight through the same gradients: w, then its buffers, in PyTorch's notation.
+double torch_sgd(double w, const std::vector<double>& grads, double lr, const SgdOptions& o) {
+  double buf = 0;
+  for (size_t step = 0; step < grads.size(); ++step) {
+    double grad = grads[step] + o.weight_decay * w;
+    if (o.momentum != 0) {
+      buf = step == 0 ? grad : o.momentum * buf + grad;
+      grad = o.nesterov ? grad + o.momentum * buf : buf;
+    }
+    w -= lr * grad;
+  }
+  return w;
+}
+double torch_adam(double w, const std::vector<double>& grads, double lr, const AdamOptions& o,
+                  bool decoupled) {
+  double exp_avg = 0, exp_avg_sq = 0;
+  for (size_t step = 1; step <= grads.size(); ++step) {
+    double grad = grads[step - 1];
+    if (decoupled) {
+      w *= 1 - lr * o.weight_decay;
+    } else {
+      grad += o.weight_decay * w;
+    }
+    exp_avg = o.beta1 * exp_avg + (1 - o.beta1) * grad;
+    exp_avg_sq = o.beta2 * exp_avg_sq + (1 - o.beta2) * grad * grad;
+    const double correction1 = 1 - std::pow(o.beta1, step);
+    const double correction2 = 1 - std::pow(o.beta2, step);
+    w -= lr / correction1 * exp_avg / (std::sqrt(exp_avg_sq) / std::sqrt(correction2) + o.eps);
+  }
+  return w;
+}
+
+double ours(const OptimizerOptions& options, double w, const std::vector<double>& grads,
+            double lr) {
+  const Tensor leaf = require_grad(tensor_of<double>({w}, {1}));
+  Optimizer optimizer(options, {{"w", leaf}}, rates({lr}));
+  DeviceStepState state(Device::cpu);
+  for (const double g : grads) {
+    set_grad(leaf, tensor_of<double>({g}, {1}));
+    optimizer.step(state);
+  }
+  return leaf.item();
+}
+
+const std::vector<double> kGrads = {0.5, -1.25, 2, 0.125, -0.75};
+
+}  // namespace
+
+TEST(Sgd, FollowsPyTorchsFormula) {
+  for (const double decay : {0.0, 0.05})
+    for (const double momentum : {0.0, 0.9})
+      for (const bool nesterov : {false, true}) {
+        if (nesterov && momentum == 0) continue;
+        const SgdOptions o{.momentum = momentum, .weight_decay = decay, .nesterov = nesterov};
+        EXPECT_NEAR(ours(sgd_options(o), 1.5, kGrads, 0.1), torch_sgd(1.5, kGrads, 0.1, o), 1e-14);
+      }
+}
+
+TEST(Adam, FollowsPyTorchsFormula) {
+  for (const double decay : {0.0, 0.05}) {
+    AdamWOptions o;
+    o.weight_decay = decay;
+    EXPECT_NEAR(ours(adam_options<AdamOptions>("adam", o), 1.5, kGrads, 0.1),
+                torch_adam(1.5, kGrads, 0.1, o, false), 1e-14);
+    EXPECT_NEAR(ours(adam_options("adamw", o), 1.5, kGrads, 0.1),
+                torch_adam(1.5, kGrads, 0.1, o, true), 1e-14);
+  }
+}
+
+// Produced by torch.optim 2.15.0 in f64: w = 1.5, lr 0.1, weight_decay 0.05, the five gradients.
+TEST(Optimizer, AgreesWithNumbersFromPyTorch) {
+  const SgdOptions momentum{.momentum = 0.9, .weight_decay = 0.05};
+  SgdOptions nesterov = momentum;
+  nesterov.nesterov = true;
+  AdamWOptions adam;
+  adam.weight_decay = 0.05;
+  EXPECT_NEAR(ours(sgd_options(momentum), 1.5, kGrads, 0.1), 1.1394490661515624, 1e-12);
+  EXPECT_NEAR(ours(sgd_options(nesterov), 1.5, kGrads, 0.1), 1.0810332523580206, 1e-12);
+  EXPECT_NEAR(ours(adam_options<AdamOptions>("adam", adam), 1.5, kGrads, 0.1), 1.3483907332487028,
+              1e-12);
+  EXPECT_NEAR(ours(adam_options("adamw", adam), 1.5, kGrads, 0.1), 1.3356041925652555, 1e-12);
+}
+
+TEST(Optimizer, FusedEqualsPlainBitForBit) {
+  const Threads one(1);  // their number is another test's; busy machines are slow at many regions
+  int variant = 0;
+  for (const OptimizerOptions& options : every_variant()) {
+    const std::string what = options.rule.name() + " variant " + std::to_string(variant++);
+    expect_same_bits(train(options, false, 7), train(options, true, 7), what);
+  }
+}
+
+TEST(Optimizer, ThreadsDoNotChangeTheBits) {
+  OptimizerOptions options = sgd_options({.momentum = 0.9, .weight_decay = 0.01});
+  options.clip_norm = 3;
+  const auto with = [&](int threads, bool fused) {
+    const Threads use(threads);
+    return train(options, fused, 3);
+  };
+  const Trained one = with(1, true);
+  for (const int threads : {2, 4}) {
+    expect_same_bits(one, with(threads, true), cat(threads, " threads"));
+    expect_same_bits(one, with(threads, false), cat(threads, " threads, plain"));
+  }
+}
+
+TEST(Optimizer, LaunchesOncePerStepWhenFusedAndOncePerOperationOtherwise) {
+  trace::Counter &all = trace::counter("optim.launches"),
+                 &fused = trace::counter("optim.fused_launches");
+  const auto launches = [&](OptimizerOptions options, bool fuse) {
+    const int64_t before = all.value(), before_fused = fused.value();
+    train(options, fuse, 1);
+    EXPECT_EQ(fused.value() - before_fused, fuse ? all.value() - before : 0);
+    return all.value() - before;
+  };
+  OptimizerOptions options = sgd_options({.momentum = 0.9, .weight_decay = 0.01});
+  const int64_t parameters = std::ssize(odd_parameters(DType::f32));
+  EXPECT_EQ(launches(options, false), 4 * parameters);
+  EXPECT_EQ(launches(options, true), 1);
+  options.clip_norm = 1;
+  EXPECT_EQ(launches(options, true), 2);
+}
+
+TEST(Optimizer, ReadsTheRateByAppliedUpdatesAndKeepsTheLast) {
+  const Tensor w = require_grad(tensor_of<double>({0}, {1}));
+  Optimizer optimizer(sgd_options({}), {{"w", w}}, rates({1, 10}));
+  DeviceStepState state(Device::cpu);
+  std::vector<double> moved;
+  for (int step = 0; step < 4; ++step) {
+    set_grad(w, tensor_of<double>({-1}, {1}));
+    StepState now = state.read();
+    now.found_inf = step == 1;
+    state.write(now);
+    const double before = w.item();
+    optimizer.step(state);
+    moved.push_back(w.item() - before);
+  }
+  EXPECT_EQ(moved, (std::vector<double>{1, 0, 10, 10}));
+  EXPECT_EQ(state.read().applied, 3);
+  EXPECT_EQ(state.read().skipped, 1);
+}
+
+TEST(Optimizer, ClipsTheGlobalNormAsPyTorchDoes) {
+  for (const bool fused : {false, true}) {
+    const Tensor a = require_grad(tensor_of<float>({0, 0}, {2}));
+    const Tensor b = require_grad(tensor_of<float>({0}, {1}));
+    OptimizerOptions options = sgd_options({});
+    options.clip_norm = 6.5;
+    options.fused = fused;
+    Optimizer optimizer(options, {{"a", a}, {"b", b}}, rates({1}));
+    DeviceStepState state(Device::cpu);
+    StepState scaled = state.read();
+    scaled.inverse_scale = 0.5;  // so the gradients are (3, 4, 12), of norm 13
+    state.write(scaled);
+    set_grad(a, tensor_of<float>({6, 8}, {2}));
+    set_grad(b, tensor_of<float>({24}, {1}));
+    optimizer.step(state);
+    EXPECT_FLOAT_EQ(state.read().grad_norm, 13);
+    EXPECT_NEAR(a.data<float>()[0], -1.5, 1e-6);
+    EXPECT_NEAR(a.data<float>()[1], -2, 1e-6);
+    EXPECT_NEAR(b.data<float>()[0], -6, 1e-6);
+  }
+}
+
+TEST(Optimizer, ClipLeavesASmallGradientAlone) {
+  OptimizerOptions options = sgd_options({});
+  options.clip_norm = 100;
+  EXPECT_EQ(ours(options, 1, {0.25}, 1), 0.75);
+}
+
+TEST(Optimizer, NonFiniteGradientChangesNothingButSkipped) {
+  for (const float bad : {INFINITY, -INFINITY, NAN})
+    for (const char* rule : kRules)
+      for (const bool fused : {false, true}) {
+        OptimizerOptions options;
+        options.rule.choose(rule);
+        options.fused = fused;
+        options.skip_nonfinite = true;
+        const Tensor w = require_grad(normal({33}, DType::f32, 1));
+        Optimizer optimizer(options, {{"w", w}}, rates({0.1}));
+        DeviceStepState state(Device::cpu);
+        set_grad(w, normal({33}, DType::f32, 2));
+        optimizer.step(state);
+        const Tensor before = clone(w.detach());
+        std::vector<Tensor> buffers;
+        for (const NamedTensor& t : optimizer.state()) buffers.push_back(clone(t.tensor));
+        grad(w).data<float>()[20] = bad;
+        optimizer.step(state);
+        EXPECT_TRUE(same_bits(before, w)) << rule;
+        for (size_t i = 0; i < buffers.size(); ++i)
+          EXPECT_TRUE(same_bits(buffers[i], optimizer.state()[i].tensor)) << rule;
+        EXPECT_EQ(state.read().applied, 1);
+        EXPECT_EQ(state.read().skipped, 1);
+        grad(w).data<float>()[20] = 1;  // the next finite one counts again
+        optimizer.step(state);
+        EXPECT_EQ(state.read().applied, 2);
+        EXPECT_FALSE(same_bits(before, w)) << rule;
+      }
+}
+
+TEST(Optimizer, AcceptsWeightsAndGradientsInAnyMemoryOrder) {
+  const Shape shape{2, 3, 4, 5};
+  const Tensor values = normal(shape, DType::f32, 1), g = normal(shape, DType::f32, 2);
+  const auto moved = [&](const MemoryFormat& of_w, const MemoryFormat& of_g) {
+    const Tensor w = require_grad(contiguous(clone(values), of_w));
+    Optimizer optimizer(sgd_options({.momentum = 0.9}), {{"w", w}}, rates({0.1}));
+    DeviceStepState state(Device::cpu);
+    set_grad(w, contiguous(g, of_g));
+    optimizer.step(state);
+    return contiguous(w.detach());
+  };
+  const Tensor expected = moved(kNCHW, kNCHW);
+  EXPECT_TRUE(same_bits(expected, moved(kNHWC, kNCHW)));
+  EXPECT_TRUE(same_bits(expected, moved(kCHWN, kNHWC)));
+}
+
+TEST(Optimizer, RaisesTheVersionOfWhatItWrites) {
+  const Tensor w = require_grad(normal({4}, DType::f32, 1));
+  Optimizer optimizer(sgd_options({}), {{"w", w}}, rates({0.1}));
+  DeviceStepState state(Device::cpu);
+  set_grad(w, normal({4}, DType::f32, 2));
+  const uint32_t before = w.storage()->version;
+  optimizer.step(state);
+  EXPECT_GT(w.storage()->version, before);
+}
+
+TEST(Optimizer, StateIsNamedAfterItsParametersAndResumesExactly) {
+  const OptimizerOptions options = sgd_options({.momentum = 0.9});
+  const auto begin = [] { return require_grad(tensor_of<double>({1}, {1})); };
+  const auto advance = [](const Tensor& w, Optimizer& optimizer, DeviceStepState& state) {
+    set_grad(w, tensor_of<double>({0.5}, {1}));
+    optimizer.step(state);
+  };
+  const Tensor w = begin(), resumed = begin();
+  Optimizer first(options, {{"fc.weight", w}}, rates({0.1}));
+  Optimizer second(options, {{"fc.weight", resumed}}, rates({0.1}));
+  DeviceStepState state(Device::cpu), other(Device::cpu);
+  advance(w, first, state);
+  ASSERT_EQ(first.state().size(), 1u);
+  EXPECT_EQ(first.state()[0].name, "momentum.fc.weight");
+  copy_into(resumed.detach(), w.detach());
+  copy_into(second.state()[0].tensor, first.state()[0].tensor);
+  other.write(state.read());
+  advance(w, first, state);
+  advance(resumed, second, other);
+  EXPECT_EQ(w.item(), resumed.item());
+}
+
+TEST(Optimizer, ZeroGradDropsOrWritesZeros) {
+  for (const bool to_none : {false, true}) {
+    OptimizerOptions options = sgd_options({});
+    options.set_to_none = to_none;
+    const Tensor w = require_grad(normal({4}, DType::f32, 1));
+    Optimizer optimizer(options, {{"w", w}}, rates({0.1}));
+    set_grad(w, normal({4}, DType::f32, 2));
+    optimizer.zero_grad();
+    EXPECT_EQ(grad(w).defined(), !to_none);
+    if (!to_none) {
+      EXPECT_EQ(grad(w).data<float>()[3], 0);
+    }
+  }
+}
+
+TEST(Optimizer, RefusesWhatCannotWork) {
+  const Tensor w = require_grad(normal({4}, DType::f32, 1));
+  EXPECT_THROW(Optimizer(sgd_options({}), {}, rates({1})), Error);
+  EXPECT_THROW(Optimizer(sgd_options({}), {{"w", w.detach()}}, rates({1})), Error);
+  EXPECT_THROW(Optimizer(sgd_options({.nesterov = true}), {{"w", w}}, rates({1})), Error);
+  Optimizer optimizer(sgd_options({}), {{"w", w}}, rates({1}));
+  DeviceStepState state(Device::cpu);
+  EXPECT_THROW(optimizer.step(state), Error) << "no gradient anywhere";
+}

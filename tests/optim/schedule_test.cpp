@@ -1,0 +1,76 @@
+// Schedules at their key points and against numbers from PyTorch 2.15.0.
+#include "optim/schedule.h"
+#include <gtest/gtest.h>
+#include "core/check.h"
+
+using namespace bellows;
+
+static std::vector<double> rates(const ScheduleOptions& options, int64_t updates,
+                                 int64_t per_epoch = 1, double peak = 1) {
+  const Tensor table = lr_table(options, peak, updates, per_epoch);
+  const auto values = table.data<double>();
+  return {values.begin(), values.end()};
+}
+
+static ScheduleOptions named(const char* name) {
+  ScheduleOptions options;
+  options.curve.choose(name);
+  return options;
+}
+
+static void expect_near(const std::vector<double>& actual, const std::vector<double>& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 1e-12) << i;
+}
+
+TEST(Schedule, ConstantIsThePeak) { expect_near(rates({}, 3, 1, 0.25), {0.25, 0.25, 0.25}); }
+
+TEST(Schedule, StepDropsAfterWholeEpochs) {
+  ScheduleOptions options = named("step");
+  std::vector<double> factors = rates(options, 2 * 61, 2);
+  EXPECT_EQ(factors[59], 1);  // the last update of epoch 30
+  EXPECT_NEAR(factors[60], 0.1, 1e-15);
+  EXPECT_NEAR(factors[120], 0.01, 1e-15);
+}
+
+TEST(Schedule, CosineFollowsPyTorch) {
+  expect_near(rates(named("cosine"), 6),
+              {1, 0.9330127018922194, 0.75, 0.5, 0.2500000000000001, 0.06698729810778065});
+}
+
+TEST(Schedule, WarmUpThenCosineFollowsPyTorchsSequence) {
+  ScheduleOptions options = named("cosine");
+  options.warmup_updates = 2;
+  options.warmup_epochs = 1;
+  options.warmup_from = 0.2;
+  expect_near(rates(options, 10, 2),
+              {0.2, 0.4, 0.6, 0.8, 1, 0.9330127018922194, 0.75, 0.5, 0.25, 0.06698729810778065});
+}
+
+TEST(Schedule, OneCycleFollowsPyTorch) {
+  expect_near(rates(named("one_cycle"), 10),
+              {0.04, 0.52, 1, 0.9504846320134737, 0.8117456539497631, 0.6112620219362893,
+               0.38874197806371075, 0.18825834605023697, 0.049519367986526286, 4e-06});
+}
+
+TEST(Schedule, EveryCurveIsFiniteOnTheShortestRuns) {
+  for (const std::string& name : Choice<Curve(const Horizon&)>::names())
+    for (int64_t updates = 1; updates < 8; ++updates)
+      for (const double lr : rates(named(name.c_str()), updates)) {
+        EXPECT_GE(lr, 0) << name << updates;
+        EXPECT_LE(lr, 1) << name << updates;
+      }
+}
+
+TEST(Schedule, TheLastRateStaysInForce) {
+  const Tensor table = lr_table(named("cosine"), 1, 4, 1);
+  EXPECT_EQ(lr_at(table, 3), lr_at(table, 400));
+  EXPECT_EQ(lr_at(table, 0), 1);
+}
+
+TEST(Schedule, RefusesAWarmUpAsLongAsTheRun) {
+  ScheduleOptions options;
+  options.warmup_updates = 5;
+  EXPECT_THROW(lr_table(options, 1, 5, 1), Error);
+  EXPECT_THROW(lr_table({}, 1, 0, 1), Error);
+}

@@ -1,0 +1,59 @@
+"""LeNet as PyTorch has it, and the safetensors format in a few lines, so nothing else is needed."""
+import json
+import struct
+
+import numpy as np
+import torch
+from torch import nn
+
+DTYPES = {"F64": np.float64, "F32": np.float32, "I64": np.int64, "I32": np.int32, "U8": np.uint8}
+
+
+class LeNet(nn.Module):
+    """The layers of models/lenet.cpp under the same names."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, 6, 5, padding=2), nn.Conv2d(6, 16, 5)
+        self.fc1, self.fc2, self.fc3 = nn.Linear(400, 120), nn.Linear(120, 84), nn.Linear(84, 10)
+
+    def forward(self, x):
+        x = torch.max_pool2d(torch.relu(self.conv1(x)), 2)
+        x = torch.max_pool2d(torch.relu(self.conv2(x)), 2).flatten(1)
+        return self.fc3(torch.relu(self.fc2(torch.relu(self.fc1(x)))))
+
+
+def write_safetensors(path, arrays):
+    """`arrays`: name to numpy array, the widest element type first, so that all are aligned."""
+    arrays = dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize))
+    tags = {np.dtype(kind): tag for tag, kind in DTYPES.items()}
+    header, end = {}, 0
+    for name, array in arrays.items():
+        begin, end = end, end + array.nbytes
+        header[name] = {
+            "dtype": tags[array.dtype], "shape": list(array.shape), "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for array in arrays.values():
+            file.write(np.ascontiguousarray(array).tobytes())
+
+
+def read_safetensors(path):
+    with open(path, "rb") as file:
+        (size,) = struct.unpack("<Q", file.read(8))
+        header, data = json.loads(file.read(size)), file.read()
+    header.pop("__metadata__", None)
+    arrays = {}
+    for name, entry in header.items():
+        part = data[slice(*entry["data_offsets"])]
+        arrays[name] = np.frombuffer(part, DTYPES[entry["dtype"]]).reshape(entry["shape"])
+    return arrays
+
+
+def load_model(path):
+    """Strict: every parameter is there, with its shape, and nothing else."""
+    model = LeNet()
+    model.load_state_dict({name: torch.tensor(a) for name, a in read_safetensors(path).items()})
+    return model

@@ -1,0 +1,22 @@
+// What a call throws, as text and as the exit code it would end the program with.
+#pragma once
+#include <string>
+#include "core/check.h"
+
+namespace bellows {
+
+struct Refusal {
+  std::string message = "no error";
+  Exit exit = Exit::done;
+};
+template <class Body> Refusal refused(const Body& body) {
+  try {
+    body();
+    return {};
+  } catch (const Error& error) {
+    return {error.what(), error.exit};
+  }
+}
+template <class Body> std::string refusal(const Body& body) { return refused(body).message; }
+
+}  // namespace bellows

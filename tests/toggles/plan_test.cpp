@@ -1,0 +1,94 @@
+// A Plan is plain data: it survives the way to text and back, and every option explains itself.
+#include "toggles/plan.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include "tests/refusal.h"
+#include "toggles/values.h"
+
+using namespace bellows;
+using testing::StartsWith;
+
+static Values given(const std::map<std::string, std::string>& texts) {
+  Values values;
+  for (const auto& [key, text] : texts) values[key] = {text, "test"};
+  return values;
+}
+static std::map<std::string, std::string> texts(const Plan& plan) {
+  std::map<std::string, std::string> all;
+  for (const auto& [key, value] : dump(plan)) all[key] = value.text;
+  return all;
+}
+
+TEST(Plan, SurvivesTheWayToTextAndBack) {
+  const Plan plan = load(Plan{}, given({{"name", "a run: #1"},
+                                        {"seed", "18446744073709551615"},
+                                        {"device", "cpu"},
+                                        {"deterministic", "on"},
+                                        {"model.name", "layers"},
+                                        {"model.layers.0", "flatten"},
+                                        {"model.layers.1.name", "linear"},
+                                        {"model.layers.1.out", "10"},
+                                        {"data.name", "digits"},
+                                        {"data.train_size", "64"},
+                                        {"data.batch_size", "16"},
+                                        {"optimizer.name", "adamw"},
+                                        {"optimizer.lr", "0.30000000000000004"},
+                                        {"log.format", "json"}}));
+  EXPECT_EQ(texts(load(Plan{}, dump(plan))), texts(plan));
+  EXPECT_EQ(plan.seed, UINT64_MAX);
+  EXPECT_TRUE(plan.kernels.deterministic);
+  EXPECT_EQ(texts(plan).at("model.layers.1.out"), "10");
+  EXPECT_EQ(texts(plan).at("optimizer.lr"), "0.30000000000000004");
+}
+
+TEST(Plan, ACopySharesNothing) {
+  const Plan plan;
+  const auto before = texts(plan);
+  Plan copy = plan;
+  copy = load(copy, given({{"data.train_size", "5"}, {"optimizer.lr", "9"}}));
+  EXPECT_EQ(texts(plan), before);
+}
+
+TEST(Plan, MistakesAreRefusedWhereTheyAre) {
+  const auto refused_with = [](const std::string& key, const std::string& text) {
+    return refusal([&] { load(Plan{}, given({{key, text}})); });
+  };
+  EXPECT_THAT(refused_with("data.batch_sise", "8"), StartsWith("test: unknown key"));
+  EXPECT_EQ(refused_with("data.batch_size", "0"),
+            "test: data.batch_size: '0' is not a whole number from 1 to 16777216");
+  EXPECT_THAT(refused_with("data.batch_size", "010"), StartsWith("test: data.batch_size: '010'"));
+  EXPECT_THAT(refused_with("optimizer.lr", "nan"), StartsWith("test: optimizer.lr: 'nan' is not"));
+  EXPECT_THAT(refused_with("model.name", "lenett"),
+              StartsWith("test: model.name: 'lenett' is not"));
+  EXPECT_THAT(refused_with("train", "5"), StartsWith("test: train: '5' is not a map"));
+}
+
+namespace {
+class Explanations : public Visitor {
+ public:
+  int count = 0;
+
+ protected:
+  void option(const std::string& key, const Option& option, const char* help) override {
+    ++count;
+    EXPECT_TRUE(help && *help) << key << " has no help";
+    EXPECT_FALSE(option.accepts.empty()) << key;
+    EXPECT_EQ(key.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_."), std::string::npos)
+        << key;
+  }
+  std::optional<size_t> list_size(const std::string& key, size_t, const char* help) override {
+    EXPECT_TRUE(help && *help) << key << " has no help";
+    return 1;
+  }
+};
+}  // namespace
+
+TEST(Plan, EveryOptionExplainsItselfForEveryEntry) {
+  for (const std::string& model : Choice<MakeModel>::names()) {
+    Plan plan;
+    plan.model.model.choose(model);
+    Explanations visitor;
+    visit(visitor, plan);
+    EXPECT_GT(visitor.count, 50);
+  }
+}

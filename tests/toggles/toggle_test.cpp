@@ -1,0 +1,227 @@
+// Every toggle says all there is to say, owns what it sets, and is the only way to set it.
+#include "toggles/toggle.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <fstream>
+#include <sstream>
+#include "tests/refusal.h"
+
+using namespace bellows;
+using testing::StartsWith;
+
+// By name, because a planted toggle moves the others in memory.
+class EachToggle : public testing::TestWithParam<std::string> {
+ protected:
+  const Toggle& toggle = *find_toggle(GetParam());
+};
+
+static Names toggle_names() {
+  Names names;
+  for (const Toggle& toggle : toggles()) names.push_back(toggle.name);
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Toggles, EachToggle, testing::ValuesIn(toggle_names()),
+                         [](const auto& info) { return info.param; });
+
+static Values values(const std::map<std::string, std::string>& texts) {
+  Values values;
+  for (const auto& [key, text] : texts) values[key] = {text, "test"};
+  return values;
+}
+static Config configured(const std::map<std::string, std::string>& texts) {
+  return make_config({values(texts)});
+}
+static std::string config_refusal(const std::map<std::string, std::string>& texts) {
+  return refusal([&] { configured(texts); });
+}
+
+static bool accepts(const Toggle& toggle, const std::string& text) {
+  int64_t number = 0;
+  return std::ranges::count(toggle.values, text) ||
+         (toggle.numbers && option_of(number, *toggle.numbers).read(text));
+}
+
+// "S0:12,13 S1:27" as "S0:12", "S0:13", "S1:27".
+static Names statements(const std::string& sources) {
+  Names all;
+  std::istringstream words(sources);
+  for (std::string word; words >> word;) {
+    std::istringstream numbers(word.substr(3));
+    for (std::string number; std::getline(numbers, number, ',');)
+      all.push_back(word.substr(0, 3) + number);
+  }
+  return all;
+}
+
+static const std::set<std::string>& known_statements() {
+  static const std::set<std::string> known = [] {
+    std::set<std::string> all;
+    std::ifstream seeds(BELLOWS_SOURCE_DIR "/docs/seeds.md");
+    for (std::string line; std::getline(seeds, line);)
+      if (line.starts_with("- S")) all.insert(line.substr(2, line.find(' ', 2) - 2));
+    return all;
+  }();
+  return known;
+}
+
+// ---- what it says
+
+TEST_P(EachToggle, SaysAllThereIsToSay) {
+  for (const char* text : {toggle.key_point, toggle.idea, toggle.claim, toggle.hurts,
+                           toggle.sources, toggle.footprint})
+    EXPECT_TRUE(text && *text) << "a field is empty";
+  EXPECT_GT(toggle.values.size(), 1u);
+  EXPECT_TRUE(accepts(toggle, toggle.by_default)) << toggle.by_default;
+  EXPECT_TRUE(!*toggle.fast || accepts(toggle, toggle.fast)) << toggle.fast;
+  EXPECT_EQ(toggle.tolerance > 0, toggle.same == Same::close) << "close says how close, no other";
+}
+
+TEST_P(EachToggle, HasNamesOfItsOwn) {
+  Names mine = toggle.aka;
+  mine.push_back(toggle.name);
+  for (const std::string& name : mine)
+    for (const Toggle& other : toggles())
+      EXPECT_TRUE(&other == &toggle || (name != other.name && !std::ranges::count(other.aka, name)))
+          << name << " is a name of " << other.name << ", too";
+}
+
+TEST_P(EachToggle, RefersToWhatExists) {
+  for (const std::string& need : toggle.needs)
+    EXPECT_TRUE(need == "cuda" || find_toggle(need)) << "needs " << need;
+  for (const std::string& other : toggle.supersedes)
+    EXPECT_TRUE(find_toggle(other)) << "supersedes " << other;
+  for (const std::string& statement : statements(toggle.sources))
+    EXPECT_TRUE(known_statements().contains(statement)) << statement << " is not in docs/seeds.md";
+}
+
+// ---- what it sets
+
+TEST_P(EachToggle, ChangesAnOptionThatNobodyElseChanges) {
+  int64_t owned = 0;
+  for (const auto& [key, owner] : option_owners()) owned += owner == &toggle;  // throws for two
+  EXPECT_GT(owned, 0);
+  EXPECT_EQ(dump(switched(Plan{}, toggle, toggle.off())), dump(Plan{})) << "off is the plain plan";
+}
+
+TEST_P(EachToggle, IsTheOnlyWayToSetItsOptions) {
+  for (const auto& [key, owner] : option_owners()) {
+    if (owner != &toggle) continue;
+    for (const std::string& value : toggle.values)
+      EXPECT_EQ(config_refusal({{key, dump(switched(Plan{}, toggle, value)).at(key).text}}),
+                cat("test: ", key, " is set by a toggle; write  toggles: {", toggle.name, ": ",
+                    value, "}"));
+    EXPECT_THAT(config_refusal({{key, "nonsense"}}),
+                StartsWith(cat("test: ", key, " is set by a toggle; write  toggles: {")));
+  }
+}
+
+TEST_P(EachToggle, TakesEachOfItsValuesAndNoOther) {
+  const std::string key = cat("toggles.", toggle.name);
+  std::map<std::string, std::string> given{{"toggles", "none"}}, expected;
+  for (const std::string& need : toggle.needs) {
+    if (!find_toggle(need)) continue;
+    expected[need] = find_toggle(need)->values.back();
+    given["toggles." + need] = expected[need];
+  }
+  for (const std::string& value : toggle.values) {
+    given[key] = expected[toggle.name] = value;
+    EXPECT_EQ(dump(configured(given).plan), dump(with_toggles(Plan{}, expected))) << value;
+  }
+  EXPECT_THAT(config_refusal({{key, "maybe"}}),
+              StartsWith(cat("test: ", key, ": 'maybe' is not ", toggle.off(), " or ")));
+}
+
+// ---- presets and order
+
+TEST(Presets, NoneIsThePlainPlanAndSilenceTheDefault) {
+  EXPECT_EQ(dump(configured({{"toggles", "none"}}).plan), dump(Plan{}));
+  const Config silent = configured({});
+  EXPECT_EQ(dump(silent.plan), dump(configured({{"toggles", "default"}}).plan));
+  for (const Toggle& toggle : toggles())
+    EXPECT_EQ(silent.toggles.at(toggle.name).text, toggle.by_default) << toggle.name;
+}
+
+TEST(Presets, AllTakesWhatIsFastAndLeavesTheRest) {
+  const Config all = configured({{"toggles", "all"}});
+  for (const Toggle& toggle : toggles())
+    EXPECT_EQ(all.toggles.at(toggle.name).text, *toggle.fast ? toggle.fast : toggle.by_default)
+        << toggle.name;
+}
+
+TEST(Presets, ATogglesOwnLineWinsOverThePresetOfItsSource) {
+  const Config config = configured({{"toggles", "none"}, {"toggles.fused_optimizer", "on"}});
+  EXPECT_TRUE(config.plan.optimizer.fused);
+  EXPECT_EQ(config.toggles.at("fused_optimizer").origin, "test");
+  EXPECT_EQ(config.toggles.at("set_to_none").origin, "toggles: none");
+  EXPECT_EQ(config_refusal({{"toggles", "some"}}),
+            "test: toggles: 'some' is not default, all or none, nor a map of toggles");
+}
+
+TEST(Presets, ALaterSourceWins) {
+  const Config config = make_config({values({{"toggles.fused_optimizer", "off"}, {"seed", "5"}}),
+                                     values({{"toggles.fused_optimizer", "on"}}),
+                                     values({{"toggles.set_to_none", "off"}})});
+  EXPECT_TRUE(config.plan.optimizer.fused);
+  EXPECT_FALSE(config.plan.optimizer.set_to_none);
+  EXPECT_EQ(config.plan.seed, 5u);
+}
+
+// ---- planted toggles that break a rule, each for as long as it lives
+
+namespace {
+struct Planted {
+  explicit Planted(const Toggle& toggle) { toggles().push_back(toggle); }
+  ~Planted() {
+    toggles().pop_back();
+    option_owners();
+  }
+};
+Toggle like_fused_optimizer(void (*enable)(Plan&, const std::string&)) {
+  Toggle toggle = *find_toggle("fused_optimizer");
+  toggle.name = "planted";
+  toggle.aka = {"elsewhere"};
+  toggle.by_default = "off";
+  toggle.enable = enable;
+  return toggle;
+}
+}  // namespace
+
+TEST(PlantedToggle, ThatTakesAnothersOptionIsFound) {
+  const Planted thief(like_fused_optimizer(
+      [](Plan& plan, const std::string&) { plan.optimizer.set_to_none = true; }));
+  const Refusal refusal = refused([] { option_owners(); });
+  EXPECT_EQ(refusal.exit, Exit::internal);
+  EXPECT_THAT(refusal.message,
+              testing::HasSubstr("planted and set_to_none both set optimizer.set_to_none"));
+}
+
+TEST(PlantedToggle, ThatLacksWhatItNeedsSaysWhatToType) {
+  Toggle toggle =
+      like_fused_optimizer([](Plan& plan, const std::string&) { plan.train.max_nonfinite = 7; });
+  toggle.needs = {"caching_allocator"};
+  const Planted needy(toggle);
+  EXPECT_EQ(config_refusal({{"toggles", "none"}, {"toggles.planted", "on"}}),
+            "test: planted needs caching_allocator; write  toggles: {caching_allocator: on}");
+  EXPECT_EQ(configured({{"toggles.planted", "on"}}).plan.train.max_nonfinite, 7);
+}
+
+// One that a preset asked for stays off, and says why; so does what needs it in turn.
+TEST(PlantedToggle, OfAPresetStaysOffWithoutWhatItNeeds) {
+  Toggle toggle =
+      like_fused_optimizer([](Plan& plan, const std::string&) { plan.train.max_nonfinite = 7; });
+  toggle.needs = {"preallocate"};
+  const Planted needy(toggle);
+  const Config config = configured({{"toggles", "all"}, {"toggles.caching_allocator", "off"}});
+  EXPECT_EQ(config.toggles.at("preallocate").text, "off");
+  EXPECT_EQ(config.toggles.at("planted").text, "off");
+  EXPECT_EQ(config.toggles.at("planted").origin, "off, it needs preallocate");
+}
+
+TEST(PlantedToggle, IsKnownByItsOtherNamesAndMissedByNone) {
+  const Planted planted(
+      like_fused_optimizer([](Plan& plan, const std::string&) { plan.train.max_nonfinite = 7; }));
+  EXPECT_EQ(config_refusal({{"toggles.elsewhere", "on"}}),
+            "test: unknown toggle 'elsewhere', it is called 'planted' here");
+  EXPECT_EQ(config_refusal({{"toggles.plantd", "on"}}),
+            "test: unknown toggle 'plantd', the nearest one is 'planted'");
+}

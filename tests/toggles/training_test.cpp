@@ -1,0 +1,90 @@
+// Every toggle, while a small model trains: on it leaves its footprint, off it does not, the losses
+// differ by no more than it promises, and all that holds beside every other toggle.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include "tests/toggles/trial.h"
+
+using namespace bellows;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class TogglesInTraining : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (!can_run(toggle)) GTEST_SKIP() << "needs a CUDA device";
+  }
+  const Toggle& toggle = *find_toggle(GetParam());
+};
+
+static Names toggle_names() {
+  Names names;
+  for (const Toggle& toggle : toggles()) names.push_back(toggle.name);
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Of, TogglesInTraining, testing::ValuesIn(toggle_names()),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(TogglesInTraining, LeavesItsFootprintWhenAndOnlyWhenItIsOn) {
+  EXPECT_EQ(footprint_findings(toggle), "");
+}
+
+TEST_P(TogglesInTraining, ChangesTheLossesNoMoreThanItPromises) {
+  EXPECT_EQ(loss_findings(toggle), "");
+}
+
+TEST_P(TogglesInTraining, KeepsItsPromiseBesideEveryOther) {
+  for (const Toggle& other : toggles())
+    if (&other != &toggle && can_run(other)) {
+      EXPECT_EQ(pair_findings(toggle, other), "");
+    }
+}
+
+// ---- the tests themselves: toggles that are planted to be wrong have to be found
+
+static Toggle planted(void (*enable)(Plan&, const std::string&)) {
+  Toggle toggle = *find_toggle("fused_optimizer");
+  toggle.name = "planted";
+  toggle.enable = enable;
+  return toggle;
+}
+
+// Sets an option, compiles, trains, and fuses nothing.
+static const auto forgetful = [](Plan& plan, const std::string&) { plan.train.max_nonfinite = 7; };
+
+TEST(PlantedInTraining, AnOptionThatItsComponentIgnoresIsFound) {
+  EXPECT_EQ(footprint_findings(planted(forgetful)),
+            "planted: on, but optim.fused_launches stood still\n");
+}
+
+TEST(PlantedInTraining, AMechanismThatRunsWhenItIsOffIsFound) {
+  Toggle toggle = planted(forgetful);
+  toggle.proof = [](Plan& plan) { plan.optimizer.fused = true; };
+  EXPECT_THAT(footprint_findings(toggle),
+              StartsWith("planted: off, but optim.fused_launches moved by 6"));
+}
+
+TEST(PlantedInTraining, LossesThatDifferAreFound) {
+  const auto shuffles = [](Plan& plan, const std::string&) {
+    plan.data.loader.device_randperm = true;
+  };
+  EXPECT_THAT(loss_findings(planted(shuffles)), HasSubstr("planted: on: update 1: the loss is "));
+  Toggle close = planted(shuffles);
+  close.same = Same::close;
+  close.tolerance = 1e-6;
+  EXPECT_THAT(loss_findings(close), HasSubstr("close is what it promises"));
+  const auto trains_less = [](Plan& plan, const std::string&) { plan.train.max_iters = 5; };
+  EXPECT_EQ(loss_findings(planted(trains_less)), "planted: on: 5 updates in place of 6\n");
+}
+
+TEST(PlantedInTraining, AModelThatDoesNotLearnIsFound) {
+  const Closeness statistical{Same::statistical};
+  EXPECT_EQ(compare({{3, 2, 1}, {}}, {{4, 3, 2}, {}}, statistical), "");
+  EXPECT_EQ(compare({{3, 2, 1}, {}}, {{1, 2, 3}, {}}, statistical), "the losses go from 1 to 3");
+  EXPECT_EQ(compare({{3, 2, 1}, {}}, {{3, NAN, 1}, {}}, statistical), "a loss of nan");
+}
+
+TEST(PlantedInTraining, APairThatSpoilsEachOtherIsFound) {
+  const Toggle spoiler = planted([](Plan& plan, const std::string&) { plan.seed = 99; });
+  EXPECT_THAT(pair_findings(*find_toggle("set_to_none"), spoiler),
+              StartsWith("set_to_none and planted: update 1: the loss is "));
+}

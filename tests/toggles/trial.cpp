@@ -1,0 +1,120 @@
+#include "tests/toggles/trial.h"
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+#include "core/trace.h"
+#include "trainer/loop.h"
+
+namespace bellows {
+
+Plan tiny_plan() {
+  const Values tiny = {{"data.train_size", {"96"}},   {"data.test_size", {"32"}},
+                       {"data.batch_size", {"16"}},   {"log.every", {"3"}},
+                       {"eval.every", {"0"}},         {"ckpt.every", {"0"}},
+                       {"log.tensorboard", {"false"}}};
+  return load(Plan{}, tiny);
+}
+
+// Checkpoints only where the plan asks for some on the way.
+static std::vector<double> train(const Plan& plan) {
+  const Path folder = std::filesystem::temp_directory_path() / cat("bellows_trial_", getpid());
+  const bool saves = plan.ckpt.every || plan.ckpt.every_iters;
+  if (saves) std::filesystem::create_directories(folder);
+  Session session(plan);
+  Log log(session.plan, {}, Voice::silent);
+  Checkpoints checkpoints(folder, plan.ckpt);
+  Loop loop(session, log, saves ? &checkpoints : nullptr);
+  std::vector<double> losses = loop.run().losses;
+  if (saves) std::filesystem::remove_all(folder);
+  return losses;
+}
+
+const Trial& tried(const Plan& plan) {
+  static std::map<Values, Trial> done;
+  const Values key = dump(plan);
+  if (const auto found = done.find(key); found != done.end()) return found->second;
+  const auto before = trace::counters();
+  Trial trial{train(plan), trace::counters()};
+  for (const auto& [name, value] : before) trial.counters[name] -= value;
+  return done.emplace(key, std::move(trial)).first->second;
+}
+
+Closeness closeness(const Toggle& toggle) { return {toggle.same, toggle.tolerance}; }
+Closeness weaker(const Closeness& a, const Closeness& b) {
+  return {std::max(a.same, b.same), a.tolerance + b.tolerance};
+}
+
+// Finite, and lower at the end than at the start.
+static std::string statistical_complaint(const std::vector<double>& losses) {
+  for (const double loss : losses)
+    if (!std::isfinite(loss)) return cat("a loss of ", loss);
+  const size_t third = losses.size() / 3;
+  const double first = std::reduce(losses.begin(), losses.begin() + third);
+  const double last = std::reduce(losses.end() - third, losses.end());
+  return last < first ? "" : cat("the losses go from ", losses.front(), " to ", losses.back());
+}
+
+std::string compare(const Trial& plain, const Trial& changed, const Closeness& allowed) {
+  if (plain.losses.size() != changed.losses.size())
+    return cat(changed.losses.size(), " updates in place of ", plain.losses.size());
+  if (allowed.same == Same::statistical) return statistical_complaint(changed.losses);
+  for (size_t i = 0; i < plain.losses.size(); ++i) {
+    const double a = plain.losses[i], b = changed.losses[i];
+    const bool fine = allowed.same == Same::bitwise
+                          ? a == b
+                          : std::abs(a - b) <= allowed.tolerance * std::max(1.0, std::abs(a));
+    if (!fine)
+      return cat("update ", i + 1, ": the loss is ", b, " and not ", a, ", ", name_of(allowed.same),
+                 " is what it promises");
+  }
+  return "";
+}
+
+static Plan proof_plan(const Toggle& toggle) {
+  Plan plan = tiny_plan();
+  toggle.proof(plan);
+  return plan;
+}
+
+static int64_t footprint(const Toggle& toggle, const Trial& trial) {
+  const auto moved = trial.counters.find(toggle.footprint);
+  return moved == trial.counters.end() ? 0 : moved->second;
+}
+
+std::string footprint_findings(const Toggle& toggle) {
+  std::string findings;
+  for (const std::string& value : toggle.values) {
+    const bool on = value != toggle.off();
+    const int64_t moved = footprint(toggle, tried(switched(proof_plan(toggle), toggle, value)));
+    if (on != (moved > 0))
+      findings += cat(toggle.name, ": ", value, ", but ", toggle.footprint,
+                      on ? " stood still\n" : cat(" moved by ", moved, "\n"));
+  }
+  return findings;
+}
+
+std::string loss_findings(const Toggle& toggle) {
+  const Plan plan = proof_plan(toggle);
+  std::string findings;
+  for (const std::string& value : toggle.values) {
+    const std::string complaint =
+        compare(tried(plan), tried(switched(plan, toggle, value)), closeness(toggle));
+    if (!complaint.empty()) findings += cat(toggle.name, ": ", value, ": ", complaint, "\n");
+  }
+  return findings;
+}
+
+std::string pair_findings(const Toggle& toggle, const Toggle& other) {
+  const Plan plan = proof_plan(toggle);
+  const Plan both =
+      switched(switched(plan, toggle, toggle.values.back()), other, other.values.back());
+  const std::string complaint =
+      compare(tried(plan), tried(both), weaker(closeness(toggle), closeness(other)));
+  return complaint.empty() ? "" : cat(toggle.name, " and ", other.name, ": ", complaint, "\n");
+}
+
+bool can_run(const Toggle& toggle) {
+  return !std::ranges::count(toggle.needs, "cuda") || device_count(Device::cuda) > 0;
+}
+
+}  // namespace bellows

@@ -1,0 +1,279 @@
+// Options of every kind from text and back to it; mistakes are answered with what would be right.
+#include "toggles/values.h"
+#include <gmock/gmock.h>
+
+using namespace bellows;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+namespace {
+
+enum class Order { sequential, shuffled };
+struct LoaderOptions {
+  int batch_size = 128;
+  Order order = Order::shuffled;
+  bool pin_memory = false;
+  uint64_t seed = 1;
+  std::string root = "data";
+  std::vector<int> sizes = {28, 28};
+};
+void visit(Visitor& v, LoaderOptions& o) {
+  v("batch_size", o.batch_size, "samples per step and rank", {.min = 1});
+  v("order", o.order, {"sequential", "shuffled"}, "of the samples in an epoch");
+  v("pin_memory", o.pin_memory, "page-locked buffers");
+  v("seed", o.seed, "of the shuffle");
+  v("root", o.root, "folder of the data");
+  v.list("sizes", o.sizes, "height and width", {.min = 1});
+}
+
+struct Rule {
+  double first, second;
+};
+struct SgdOptions {
+  double lr = 0.1, momentum = 0;
+};
+void visit(Visitor& v, SgdOptions& o) {
+  v("lr", o.lr, "learning rate");
+  v("momentum", o.momentum, "share of the last step", {.min = 0, .max = 1});
+}
+struct AdamOptions {
+  double lr = 0.001, beta2 = 0.999;
+};
+void visit(Visitor& v, AdamOptions& o) {
+  v("lr", o.lr, "learning rate");
+  v("beta2", o.beta2, "decay of the squares");
+}
+const AddEntry<Rule()> kSgd(
+    "sgd", "", +[](const SgdOptions& o) {
+      return Rule{o.lr, o.momentum};
+    });
+const AddEntry<Rule()> kAdam(
+    "adam", "", +[](const AdamOptions& o) {
+      return Rule{o.lr, o.beta2};
+    });
+
+struct OptimizerOptions {
+  Choice<Rule()> rule{"sgd"};
+  double clip_norm = 0;
+};
+void visit(Visitor& v, OptimizerOptions& o) {
+  v.choice("name", o.rule, "update rule");
+  v("clip_norm", o.clip_norm, "largest norm of the gradient; 0: any", {.min = 0});
+}
+
+struct Options {
+  LoaderOptions loader;
+  OptimizerOptions optimizer;
+  std::vector<Choice<Rule()>> phases;
+};
+void visit(Visitor& v, Options& o) {
+  v.group("loader", o.loader);
+  v.group("optimizer", o.optimizer);
+  v.choices("phases", o.phases, "rules that follow one another");
+}
+
+// As a file would give them: line n holds the nth key.
+Values given(const std::vector<std::pair<std::string, std::string>>& keys) {
+  Values values;
+  for (const auto& [key, text] : keys)
+    values[key] = {text, cat("a.yaml:", values.size() + 1, ":1")};
+  return values;
+}
+
+std::string answer(const std::vector<std::pair<std::string, std::string>>& keys) {
+  try {
+    load(Options{}, given(keys));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit, Exit::usage);
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST(Values, AreReadAndDumpedForEveryKind) {
+  const Values source = given({{"loader.batch_size", "3"},
+                               {"loader.order", "sequential"},
+                               {"loader.pin_memory", "true"},
+                               {"loader.seed", "9223372036854775809"},
+                               {"loader.root", "some where"},
+                               {"loader.sizes.0", "1"},
+                               {"loader.sizes.1", "2"},
+                               {"loader.sizes.2", "3"},
+                               {"optimizer.lr", "0.30000000000000004"},
+                               {"phases.0", "adam"},
+                               {"phases.1.name", "sgd"},
+                               {"phases.1.momentum", "0.5"}});
+  const Options options = load(Options{}, source);
+  EXPECT_EQ(options.loader.batch_size, 3);
+  EXPECT_EQ(options.loader.order, Order::sequential);
+  EXPECT_TRUE(options.loader.pin_memory);
+  EXPECT_EQ(options.loader.seed, 9223372036854775809u);
+  EXPECT_EQ(options.loader.sizes, (std::vector{1, 2, 3}));
+  EXPECT_EQ(options.optimizer.rule.make().first, 0.1 + 0.2);
+  EXPECT_EQ(options.phases.at(1).make().second, 0.5);
+  const Values dumped = dump(options);
+  for (const auto& [key, value] : source)
+    EXPECT_EQ(dumped.at(key == "phases.0" ? "phases.0.name" : key).text, value.text) << key;
+  EXPECT_EQ(dump(load(Options{}, dumped)), dumped);
+  EXPECT_EQ(dump(Options{}).at("phases").text, "[]");
+}
+
+TEST(Values, OfAWrongTypeAreRefusedWithWhatIsAccepted) {
+  const std::vector<std::array<std::string, 3>> table = {
+      {"loader.batch_size", "12x", "'12x' is not a whole number >= 1"},
+      {"loader.batch_size", "0", "'0' is not a whole number >= 1"},
+      {"loader.batch_size", "-3", "'-3' is not a whole number >= 1"},
+      {"loader.batch_size", "99999999999", "'99999999999' is not a whole number >= 1"},
+      {"loader.batch_size", " 5", "' 5' is not a whole number >= 1"},
+      {"loader.batch_size", "1.5", "'1.5' is not a whole number >= 1"},
+      {"loader.batch_size", "auto", "'auto' is not a whole number >= 1"},
+      {"loader.batch_size", "010",
+       "'010' is not a whole number >= 1; write it in plain decimal digits"},
+      {"loader.batch_size", "0x10", "'0x10' is not a whole number >= 1; write it in plain"},
+      {"loader.batch_size", "+5", "'+5' is not a whole number >= 1; write it in plain"},
+      {"loader.batch_size", "1_000", "'1_000' is not a whole number >= 1; write it in plain"},
+      {"loader.batch_size", "1e3", "'1e3' is not a whole number >= 1; write it in plain"},
+      {"loader.seed", "-1", "'-1' is not a whole number >= 0"},
+      {"optimizer.lr", ".5", "'.5' is not a number; write it in plain decimal digits"},
+      {"optimizer.lr", "nan", "'nan' is not a number"},
+      {"optimizer.lr", ".inf", "'.inf' is not a number"},
+      {"optimizer.lr", "1e400", "'1e400' is not a number"},
+      {"optimizer.momentum", "1.5", "'1.5' is not a number from 0 to 1"},
+      {"loader.pin_memory", "yes", "'yes' is not false or true; write true"},
+      {"loader.pin_memory", "True", "'True' is not false or true; write true"},
+      {"loader.pin_memory", "Off", "'Off' is not false or true; write false"},
+      {"loader.pin_memory", "0", "'0' is not false or true; write false"},
+      {"loader.pin_memory", "maybe", "'maybe' is not false or true"},
+      {"loader.order", "random", "'random' is not sequential or shuffled"},
+      {"loader.order", "a\nb", "'a b' is not sequential or shuffled"},
+      {"optimizer.name", "adagrad", "'adagrad' is not adam or sgd"},
+      {"loader.root", "[]", "an empty list is not text"},
+      {"phases.0", "adagrad", ""},
+  };
+  for (const auto& [key, text, expected] : table) {
+    const std::string at = key == "phases.0" ? "phases.0.name" : key;
+    EXPECT_THAT(answer({{key, text}}), StartsWith("a.yaml:1:1: " + at + ": " + expected)) << text;
+  }
+}
+
+TEST(Values, OfAWrongShapeAreRefused) {
+  EXPECT_EQ(answer({{"loader", "5"}}),
+            "a.yaml:1:1: loader: '5' is not a map; write  loader: {batch_size: ...}");
+  EXPECT_EQ(answer({{"loader.batch_size.big", "5"}}),
+            "a.yaml:1:1: loader.batch_size: a map or a list is not a whole number >= 1");
+  EXPECT_EQ(answer({{"loader.root.0", "a"}}),
+            "a.yaml:1:1: loader.root: a map or a list is not text");
+  EXPECT_EQ(answer({{"loader.sizes.0.x", "5"}}),
+            "a.yaml:1:1: loader.sizes.0: a map or a list is not a whole number >= 1");
+  EXPECT_EQ(answer({{"loader.sizes", "5"}}),
+            "a.yaml:1:1: loader.sizes: '5' is not a list; write  loader.sizes: [5]");
+  EXPECT_EQ(answer({{"phases.0.lr", "5"}}),
+            "a.yaml:1:1: phases.0.name is missing; write  name: adam or sgd");
+}
+
+TEST(Values, UnderAnUnknownKeyNameTheOneToType) {
+  const std::vector<std::pair<std::string, std::string>> table = {
+      {"loader.batch_siz", "the nearest known key is 'loader.batch_size'"},
+      {"optimiser.lr", "the nearest known key is 'optimizer.lr'"},
+      {"lr", "the nearest known key is 'optimizer.lr'"},
+      {"model.momentum", "the nearest known key is 'optimizer.momentum'"},
+      {"train.bs", "it is called 'loader.batch_size' here"},
+      {"train.learning_rate", "it is called 'optimizer.lr' here"},
+      {"use_amp", "the nearest known key is "},          // its toggle is not among these options
+      {"optimizer.beta2", "the nearest known key is "},  // adam's
+  };
+  for (const auto& [key, hint] : table)
+    EXPECT_THAT(answer({{key, "1"}}), StartsWith("a.yaml:1:1: unknown key '" + key + "', " + hint));
+  EXPECT_THAT(answer({{"phases.0", "sgd"}, {"phases.0.beta", "1"}}),
+              StartsWith("a.yaml:2:1: unknown key 'phases.0.beta', the nearest known key is "));
+}
+
+// Row 33 of the fault matrix: each known key with one letter changed, and any type of value.
+TEST(Values, UnderAnyMisspeltKeyAreRefused) {
+  for (const auto& [key, value] : dump(Options{})) {
+    for (size_t i = 0; i < key.size(); ++i) {
+      std::string wrong = key;
+      wrong[i] = key[i] == 'q' ? 'z' : 'q';
+      for (const char* text : {"1", "0.5", "true", "text", "[]", ""})
+        EXPECT_NE(answer({{wrong, text}}), "accepted") << wrong << " = " << text;
+    }
+  }
+}
+
+TEST(Values, OfALaterSourceReplaceThoseBefore) {
+  const Values base = given({{"optimizer", "adam"},
+                             {"optimizer.beta2", "0.9"},
+                             {"phases.0.name", "sgd"},
+                             {"phases.0.momentum", "0.5"},
+                             {"phases.1", "adam"}});
+  Options options;
+  load_all(options, {base, given({{"optimizer.name", "adam"}, {"optimizer.lr", "0.5"}})});
+  EXPECT_EQ(options.optimizer.rule.make().second, 0.9) << "an override lost what the base said";
+  load_all(options, {given({{"phases.0", "sgd"}, {"optimizer", "sgd"}})});
+  ASSERT_EQ(options.phases.size(), 1u) << "a list was merged with the one before";
+  EXPECT_EQ(options.phases[0].make().second, 0) << "an old item's options are in a new one";
+  EXPECT_FALSE(dump(options).contains("optimizer.beta2")) << "an option outlived its entry";
+  load_all(options, {given({{"phases", "[]"}})});
+  EXPECT_TRUE(options.phases.empty());
+}
+
+TEST(Values, KnowWhereTheyComeFrom) {
+  Options options;
+  const Values base =
+      given({{"loader.batch_size", "7"}, {"optimizer.lr", "1e-1"}, {"phases.0", "sgd"}});
+  const Values over = {{"optimizer.name", {"adam", "command line"}},
+                       {"loader.seed", {"3", "command line"}}};
+  const Values all = load_all(options, {base, over});
+  EXPECT_EQ(all.at("loader.batch_size"), (Value{"7", "a.yaml:1:1"}));
+  EXPECT_EQ(all.at("phases.0.name"), (Value{"sgd", "a.yaml:3:1"}));
+  EXPECT_EQ(all.at("optimizer.name"), (Value{"adam", "command line"}));
+  EXPECT_EQ(all.at("optimizer.lr"), (Value{"0.001", "default"}))
+      << "the base set sgd's, not adam's";
+  EXPECT_EQ(all.at("loader.root"), (Value{"data", "default"}));
+}
+
+TEST(Values, ArePrintedAsNestedYamlWithTheirOrigins) {
+  Options options;
+  const Values all = load_all(options, {given({{"loader.root", "a: b"},
+                                               {"phases.0.name", "sgd"},
+                                               {"phases.0.momentum", "0.5"},
+                                               {"phases.1", "adam"}})});
+  std::string text;  // without the spaces before the comments
+  for (const char c : print(options, all))
+    if (c != ' ' || text.empty() || text.back() != ' ' || text.find_last_not_of(' ') == text.npos ||
+        text[text.find_last_not_of(' ')] == '\n')
+      text += c;
+  EXPECT_EQ(text,
+            "loader:\n"
+            "  batch_size: 128 # default\n"
+            "  order: shuffled # default\n"
+            "  pin_memory: false # default\n"
+            "  seed: 1 # default\n"
+            "  root: \"a: b\" # a.yaml:1:1\n"
+            "  sizes:\n"
+            "    - 28 # default\n"
+            "    - 28 # default\n"
+            "optimizer:\n"
+            "  name: sgd # default\n"
+            "  lr: 0.1 # default\n"
+            "  momentum: 0 # default\n"
+            "  clip_norm: 0 # default\n"
+            "phases:\n"
+            "  - name: sgd # a.yaml:2:1\n"
+            "    lr: 0.1 # default\n"
+            "    momentum: 0.5 # a.yaml:3:1\n"
+            "  - name: adam # a.yaml:4:1\n"
+            "    lr: 0.001 # default\n"
+            "    beta2: 0.999 # default\n");
+  EXPECT_THAT(print(Options{}, {}), HasSubstr("\nphases: []"));
+}
+
+TEST(Values, AreDescribedForHelp) {
+  const std::string help = describe(Options{});
+  EXPECT_THAT(help, HasSubstr("loader.batch_size = 128 (a whole number >= 1): samples per step"));
+  EXPECT_THAT(help, HasSubstr("optimizer.name = sgd (adam or sgd): update rule\n"));
+  EXPECT_THAT(help, HasSubstr("phases = [] (a list): rules that follow one another\n"));
+  EXPECT_THAT(help, HasSubstr("phases.0.name =  (adam or sgd): "));
+}

@@ -1,0 +1,158 @@
+// Arms as processes: their turns, that they stand still in between, and every way in which one can
+// fail. The arms are real programs: a shell, or this test program itself.
+#include "trainer/ab_process.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <thread>
+#include "tests/refusal.h"
+
+using namespace bellows;
+using testing::HasSubstr;
+
+namespace {
+
+constexpr double kPatience = 60;  // s
+
+std::vector<std::string> shell(const std::string& script) { return {"sh", "-c", script}; }
+
+// An arm with a thread of its own that spins all the time, as a pool does. Never returns.
+void spin_in_two_threads() {
+  std::atomic<int64_t> spins = 0;
+  const std::thread spinning([&] {
+    while (true) ++spins;
+  });
+  while (true) {
+    const int64_t begun = spins;
+    while (spins < begun + 1'000'000) std::this_thread::yield();
+    if (write(kReportTo, "{}\n", 3) != 3) _exit(1);
+    raise(SIGSTOP);
+  }
+}
+// This program is that arm if it is told so, before any test begins.
+[[maybe_unused]] const bool kIsTest = [] {
+  if (std::getenv("BELLOWS_TEST_ARM")) spin_in_two_threads();
+  return true;
+}();
+
+// Counts its turns for ever.
+const char* const kCounting = "n=0; while :; do n=$((n+1)); echo $n >&3; kill -STOP $$; done";
+
+}  // namespace
+
+TEST(ArmProcess, IsStoppedAfterEachTurn) {
+  ArmProcess arm("arm", shell(kCounting), kPatience);
+  for (const char* turn : {"1", "2", "3"}) {
+    EXPECT_EQ(arm.turn(), turn);
+    EXPECT_TRUE(arm.stopped());
+  }
+}
+
+TEST(ArmProcess, UsesNoProcessorWhileItWaitsNotEvenInOtherThreads) {
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+  ArmProcess arm("arm", {"env", "BELLOWS_TEST_ARM=1", self}, kPatience);
+  for (int turn = 0; turn < 3; ++turn) {
+    arm.turn();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  arm.turn();
+  EXPECT_LT(arm.cpu_seconds_waiting(), 0.003);  // of 0.3 s that a spinning thread would have used
+}
+
+TEST(ArmProcess, MayReportMoreThanAPipeHolds) {
+  ArmProcess arm("arm", shell("head -c 300000 /dev/zero | tr '\\0' x >&3; echo >&3; kill -STOP $$"),
+                 kPatience);
+  EXPECT_EQ(arm.turn(), std::string(300'000, 'x'));
+}
+
+TEST(ArmProcess, EndsWhenItIsAskedTo) {
+  ArmProcess arm("arm", shell("echo 1 >&3; kill -STOP $$; echo end >&3"), kPatience);
+  arm.turn();
+  EXPECT_EQ(arm.finish(), "end");
+}
+
+TEST(ArmProcess, PassesOnTheExitCodeOfAnArmThatFails) {
+  ArmProcess at_start("num_workers=4", shell("exit 3"), kPatience);
+  const Refusal error = refused([&] { at_start.turn(); });
+  EXPECT_EQ(error.exit, Exit::data);
+  EXPECT_THAT(error.message, HasSubstr("num_workers=4 ended with exit code 3 after 0 turns"));
+
+  ArmProcess later("arm", shell("echo 1 >&3; kill -STOP $$; exit 6"), kPatience);
+  later.turn();
+  EXPECT_EQ(refused([&] { later.turn(); }).exit, Exit::memory);
+
+  ArmProcess at_end("arm", shell("echo 1 >&3; kill -STOP $$; echo end >&3; exit 8"), kPatience);
+  at_end.turn();
+  EXPECT_EQ(refused([&] { at_end.finish(); }).exit, Exit::storage);
+}
+
+TEST(ArmProcess, SaysHowAnArmWasKilled) {
+  ArmProcess arm("arm", shell("echo 1 >&3; kill -STOP $$; kill -SEGV $$"), kPatience);
+  arm.turn();
+  const Refusal error = refused([&] { arm.turn(); });
+  EXPECT_EQ(error.exit, Exit::internal);
+  EXPECT_THAT(error.message, HasSubstr("killed by signal 11 after 1 turns"));
+}
+
+TEST(ArmProcess, DoesNotTakeAnEarlyEndForSuccess) {
+  ArmProcess arm("arm", shell("exit 0"), kPatience);
+  EXPECT_THAT(refused([&] { arm.turn(); }).message, HasSubstr("ended too early"));
+  ArmProcess unstopped("arm", shell("echo 1 >&3; exit 0"), kPatience);
+  EXPECT_THAT(refused([&] { unstopped.turn(); }).message, HasSubstr("ended too early"));
+  ArmProcess wordless("arm", shell("echo 1 >&3; kill -STOP $$; exit 0"), kPatience);
+  wordless.turn();
+  EXPECT_THAT(refused([&] { wordless.finish(); }).message, HasSubstr("ended too early"));
+  ArmProcess unknown("arm", {"/no/such/program"}, kPatience);
+  EXPECT_THAT(refused([&] { unknown.turn(); }).message, HasSubstr("exit code 127"));
+}
+
+TEST(ArmProcess, GivesUpOnOneThatHangsBeforeItsLineOrAfterIt) {
+  for (const char* script : {"exec sleep 1000", "echo 1 >&3; exec sleep 1000"}) {
+    ArmProcess arm("arm", shell(script), 0.1);
+    const Refusal error = refused([&] { arm.turn(); });
+    EXPECT_EQ(error.exit, Exit::internal);
+    EXPECT_THAT(error.message, HasSubstr("no answer for 0.1 s"));
+  }
+}
+
+// What the process died of; 0, after a while, if it lives, and then it does no longer.
+static int signal_that_ended(pid_t pid) {
+  int status = 0;
+  for (int i = 0; i < 2000 && waitpid(pid, &status, WNOHANG) == 0; ++i) usleep(5000);
+  if (WIFSIGNALED(status)) return WTERMSIG(status);
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+  return 0;
+}
+
+// Orphans come to this process, so that it can see that they have ended.
+TEST(ArmProcess, DiesWithItsParentEvenWhenThatIsKilled) {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  const pid_t parent = fork();
+  if (parent == 0) {
+    ArmProcess stopped("arm", shell("echo $$ >&3; kill -STOP $$"), kPatience);
+    ArmProcess running("arm", shell("echo $$ >&3; kill -STOP $$; while :; do :; done"), kPatience);
+    const std::string pids = stopped.turn() + " " + running.turn() + "\n";
+    if (write(pipe_ends[1], pids.data(), pids.size()) < 0) _exit(1);
+    running.turn();
+    _exit(1);
+  }
+  FILE* const pids = fdopen(pipe_ends[0], "r");
+  int arms[2] = {};
+  ASSERT_EQ(fscanf(pids, "%d %d", &arms[0], &arms[1]), 2);
+  kill(parent, SIGKILL);
+  EXPECT_EQ(waitpid(parent, nullptr, 0), parent);
+  for (const int arm : arms) EXPECT_EQ(signal_that_ended(arm), SIGKILL);
+  fclose(pids);
+  close(pipe_ends[1]);
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
+}

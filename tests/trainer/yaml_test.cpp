@@ -1,0 +1,282 @@
+// Row 34 to 37 of the fault matrix: what a config file or an override may not say, and how it is
+// told, with line and column.
+#include "trainer/yaml.h"
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include "trainer/config.h"
+
+using namespace bellows;
+using testing::HasSubstr;
+using testing::StartsWith;
+namespace fs = std::filesystem;
+
+static std::string answer_of(const std::function<void()>& read) {
+  try {
+    read();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit, Exit::usage);
+    return error.what();
+  }
+  return "accepted";
+}
+static std::string answer(const std::string& text) {
+  return answer_of([&] { parse_yaml(text, "a.yaml"); });
+}
+
+static std::map<std::string, std::string> texts(const Values& values) {
+  std::map<std::string, std::string> texts;
+  for (const auto& [key, value] : values) texts[key] = value.text;
+  return texts;
+}
+using Texts = std::map<std::string, std::string>;
+
+// A map in a map and so on, or a list in a list.
+static std::string nested(size_t depth, const std::string& open, const std::string& close) {
+  std::string text;
+  for (size_t i = 0; i < depth; ++i) text += open;
+  text += "x";
+  for (size_t i = 0; i < depth; ++i) text += close;
+  return "a: " + text;
+}
+
+TEST(Yaml, BecomesFlatValuesWithTheirPlaces) {
+  const Values values = parse_yaml(
+      "loader:\n"
+      "  batch: 64   # a comment\n"
+      "  root: \"~\"\n"
+      "model:\n"
+      "  layers: [flatten, {name: linear, out: 10}]\n"
+      "  none: []\n"
+      "toggles.amp: bf16\n",
+      "a.yaml");
+  EXPECT_EQ(texts(values), (Texts{{"loader.batch", "64"},
+                                  {"loader.root", "~"},
+                                  {"model.layers.0", "flatten"},
+                                  {"model.layers.1.name", "linear"},
+                                  {"model.layers.1.out", "10"},
+                                  {"model.none", "[]"},
+                                  {"toggles.amp", "bf16"}}));
+  EXPECT_EQ(values.at("loader.batch").origin, "a.yaml:2:3");
+  EXPECT_EQ(values.at("model.layers.0").origin, "a.yaml:5:12");
+  EXPECT_EQ(values.at("model.layers.1.out").origin, "a.yaml:5:36");
+}
+
+TEST(Yaml, ThatReadersReadDifferentlyIsRefused) {
+  const std::vector<std::pair<std::string, std::string>> table = {
+      {"a: 1\nb: 2\na: 3\n", "3:1: duplicate key 'a', first given in line 1"},
+      {"a:\n  b: 1\n  c: 2\n  b: 3\n", "4:3: duplicate key 'a.b', first given in line 2"},
+      {"a: {b: 1, b: 2}", "1:11: duplicate key 'a.b', first given in line 1"},
+      {"a: {b: 1}\na: {c: 2}\n", "2:1: duplicate key 'a', first given in line 1"},
+      {"a: {b: 1}\na.b: 2\n", "2:1: duplicate key 'a.b', first given in line 1"},
+      {"a: &x 1\n", "1:4: anchors (&) are not allowed"},
+      {"a: &x {b: 1}\n", "1:4: anchors (&) are not allowed"},
+      {"a: &x [1, *x]\n", "1:4: anchors (&) are not allowed"},
+      {"a: *x\n", "1:4: the referenced anchor is not defined"},
+      {"<<: {a: 1}\n", "1:1: merge keys (<<) are not allowed; write  base: other.yaml"},
+      {"a: !!int 1\n", "1:4: tags (!) are not allowed"},
+      {"a: !!python/object:os.system b\n", "1:4: tags (!) are not allowed"},
+      {"a: !mine {b: 1}\n", "1:4: tags (!) are not allowed"},
+      {"a: 1\n--- \nb: 2\n", "2:1: a second document, or text behind the end of the first"},
+      {"a: 1\n--- \n", "2:1: a second document"},
+      {"a: [1]]\n", "1:7: "},
+      {"a:\n", "1:1: 'a' has no value; give it one or leave it out"},
+      {"a: ~\n", "1:1: 'a' has no value"},
+      {"a: null\n", "1:1: 'a' has no value"},
+      {"a: {b: 1, c}\n", "1:11: 'a.c' has no value"},
+      {"a: [1, ~]\n", "1:8: 'a.1' has no value"},
+      {"a: {}\n", "1:4: 'a' is an empty map; leave it out"},
+      {"? [a, b]\n: 1\n", "1:3: a list or a map is no key"},
+      {"? {a: 1}\n: 1\n", "1:3: a list or a map is no key"},
+      {"~: 1\n", "1:1: a key without a name"},
+      {"\"\": 1\n", "1:1: a key is made of letters, digits, _ and -"},
+      {"a b: 1\n", "1:1: a key is made of letters, digits, _ and -"},
+      {"a..b: 1\n", "1:1: a key is made of letters, digits, _ and -"},
+      {".a: 1\n", "1:1: a key is made of letters, digits, _ and -"},
+      {"a.: 1\n", "1:1: a key is made of letters, digits, _ and -"},
+      {"layers.0: 1\n", "1:1: 'layers.0': items are not set one by one; write the whole list"},
+      {std::string(200, 'k') + ": 1\n", "1:1: a key of more than 100 letters"},
+      {"a: 1\n b: 2\n", "2:3: illegal map value"},
+      {"a: b: c\n", "1:5: illegal map value"},
+      {"a: [1, 2\n", "2:1: end of sequence flow not found"},
+      {"a: \"x\nb: 1\n", "3:1: quotes that are not closed before this line"},
+      {"\ta: 1\n", "1:1: a tab; indent with spaces"},
+      {"a:\n  \tb: 1\n", "2:3: a tab; indent with spaces"},
+      {"a: 'x\n", "2:1: quotes that are not closed before this line"},
+      {"[1, 2]\n", "1:1: a config is a map; write  key: value"},
+      {"just text\n", "1:1: a config is a map; write  key: value"},
+      {"", "1:1: an empty file; write  key: value"},
+      {"# only a comment\n", "1:1: an empty file; write  key: value"},
+      {"---\n", "1:1: an empty file; write  key: value"},
+      {"{}\n", "1:1: "},
+  };
+  for (const auto& [text, expected] : table)
+    EXPECT_THAT(answer(text), AllOf(StartsWith("a.yaml:" + expected), Not(HasSubstr("\n"))))
+        << text;
+}
+
+TEST(Yaml, ThatIsNoTextIsRefusedAtTheByte) {
+  const std::string utf16(
+      "\xff\xfe"
+      "a\0:\0 \0"
+      "1\0",
+      10);
+  EXPECT_EQ(answer(utf16), "a.yaml:1:1: this byte is no text; save the file as UTF-8");
+  EXPECT_THAT(answer(std::string("a\0:\0", 4)), StartsWith("a.yaml:1:2: this byte is no text"));
+  EXPECT_THAT(answer("a: 1\nb: \x80\n"), StartsWith("a.yaml:2:4: this byte is no text"));
+  EXPECT_THAT(answer("a: \xc0\xaf"), StartsWith("a.yaml:1:4: this byte"));      // overlong
+  EXPECT_THAT(answer("a: \xed\xa0\x80"), StartsWith("a.yaml:1:4: this byte"));  // surrogate
+  EXPECT_EQ(answer("\xef\xbb\xbf"
+                   "a: 1\n"),
+            "accepted")
+      << "a byte order mark of UTF-8";
+  EXPECT_THAT(answer("a: \xe2\x82"), StartsWith("a.yaml:1:4: this byte"));  // cut off
+  EXPECT_THAT(answer("a: \x1b[31m"), StartsWith("a.yaml:1:4: this byte"));
+  EXPECT_EQ(texts(parse_yaml("a: \xe2\x82\xac \xf0\x9f\x94\xa5\n", "a.yaml")),
+            (Texts{{"a", "\xe2\x82\xac \xf0\x9f\x94\xa5"}}));
+}
+
+TEST(Yaml, StaysWithinItsBounds) {
+  EXPECT_EQ(answer(nested(31, "[", "]")), "accepted");
+  EXPECT_THAT(answer(nested(32, "[", "]")), StartsWith("a.yaml:1:35: nested deeper than 32"));
+  EXPECT_THAT(answer(nested(32, "{a: ", "}")), HasSubstr("nested deeper than 32"));
+  EXPECT_THAT(answer(nested(5000, "[", "]")), HasSubstr("nested deeper than 32"));
+  std::string many = "a: [";
+  for (int i = 0; i < 10'000; ++i) many += "1,";
+  EXPECT_THAT(answer(many + "1]"), HasSubstr("more than 10000 keys and values"));
+  EXPECT_THAT(answer("a: " + std::string(kYamlBytes, 'x')), StartsWith("a.yaml:1:1: larger than"));
+
+  std::string bomb = "a: &a [x, x, x, x, x, x, x, x, x]\n";
+  for (char c = 'b'; c < 'j'; ++c) {
+    const std::string previous = std::string(" *") + static_cast<char>(c - 1);
+    bomb += std::string(1, c) + ": &" + c + " [";
+    for (int i = 0; i < 9; ++i) bomb += (i ? "," : "") + previous;
+    bomb += "]\n";
+  }
+  EXPECT_THAT(answer(bomb), StartsWith("a.yaml:1:4: anchors (&) are not allowed"));
+}
+
+TEST(Overrides, AreYamlValuesUnderAKey) {
+  const Values values =
+      parse_overrides({"optimizer.lr=0.1", "model.layers=[flatten, {name: linear}]",
+                       "toggles={amp: bf16}", "run.name=\"\"", "data.root=../x=y"});
+  EXPECT_EQ(texts(values), (Texts{{"optimizer.lr", "0.1"},
+                                  {"model.layers.0", "flatten"},
+                                  {"model.layers.1.name", "linear"},
+                                  {"toggles.amp", "bf16"},
+                                  {"run.name", ""},
+                                  {"data.root", "../x=y"}}));
+  EXPECT_EQ(values.at("toggles.amp").origin, "command line");
+}
+
+TEST(Overrides, ThatAreMalformedSayWhatToType) {
+  const std::string forms = "; write  a=VALUE, a=[A, B] or a={KEY: VALUE}";
+  const std::vector<std::pair<std::string, std::string>> table = {
+      {"a", "'a' is no key=value; write  optimizer.lr=0.1"},
+      {"--resume", "'--resume' is no key=value"},
+      {"=1", "'=1': a key is made of letters, digits, _ and -"},
+      {"a b=1", "'a b=1': a key is made of letters, digits, _ and -"},
+      {"layers.0=1", "'layers.0=1': 'layers.0': items are not set one by one; write the whole"},
+      {"a=", "'a=': 'a' has no value"},
+      {"a= # x", "'a= # x': 'a' has no value"},
+      {"a=[1,2", "'a=[1,2': end of sequence flow not found" + forms},
+      {"a={b: 1", "'a={b: 1': end of map flow not found" + forms},
+      {"a={b: 1, b: 2}", "'a={b: 1, b: 2}': duplicate key 'a.b', first given in line 1"},
+      {"a=~", "'a=~': 'a' has no value"},
+      {"a=&x 1", "'a=&x 1': anchors (&) are not allowed"},
+      {"a=!!int 1", "'a=!!int 1': tags (!) are not allowed"},
+      {"a={}", "'a={}': 'a' is an empty map"},
+      {"a=1\n---\n2", "'a=1 --- 2': a second document"},
+      {"a=\xff", "'a=\xff': no text" + forms},
+  };
+  for (const auto& [text, expected] : table)
+    EXPECT_THAT(answer_of([t = text] { parse_overrides({t}); }),
+                StartsWith("command line: " + expected));
+  EXPECT_EQ(answer_of([] { parse_overrides({"a=1", "a=2"}); }), "command line: 'a' is given twice");
+}
+
+class ConfigFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / cat("bellows_yaml_test_", getpid());
+    fs::create_directories(folder_ / "sub");
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+    return folder_ / name;
+  }
+  fs::path folder_;
+};
+
+TEST_F(ConfigFile, ComesBehindItsBases) {
+  write("sub/deep.yaml", "a: 1\n");
+  write("first.yaml", "base: sub/deep.yaml\nb: 2\n");
+  write("second.yaml", "c: 3\n");
+  const auto sources = read_config(write("run.yaml", "d: 4\nbase: [first.yaml, second.yaml]\n"));
+  ASSERT_EQ(sources.size(), 4u);
+  EXPECT_EQ(texts(sources[0]), (Texts{{"a", "1"}}));
+  EXPECT_EQ(texts(sources[1]), (Texts{{"b", "2"}}));
+  EXPECT_EQ(texts(sources[2]), (Texts{{"c", "3"}}));
+  EXPECT_EQ(texts(sources[3]), (Texts{{"d", "4"}}));
+  EXPECT_EQ(sources[0].at("a").origin, (folder_ / "sub/deep.yaml").string() + ":1:1");
+}
+
+TEST_F(ConfigFile, WithAWrongBaseIsRefused) {
+  const auto said = [](const std::string& path) { return answer_of([&] { read_config(path); }); };
+  const std::string lost = write("lost.yaml", "a: 1\nbase: none.yaml\n");
+  EXPECT_EQ(said(lost),
+            cat(lost, ":2:1: base ", (folder_ / "none.yaml").string(), " does not exist"));
+  const std::string self = write("self.yaml", "base: self.yaml\n");
+  EXPECT_THAT(said(self), StartsWith(self + ":1:1: base " + self + " is, in the end, based on"));
+  const std::string one = write("one.yaml", "base: sub/two.yaml\n");
+  const std::string two = write("sub/two.yaml", "base: ../one.yaml\n");
+  EXPECT_THAT(said(one), StartsWith(two + ":1:1: base " + one + " is, in the end, based on"));
+  std::string last = write("0.yaml", "a: 1\n");  // 2^20 files, were they not counted
+  for (int i = 1; i < 20; ++i)
+    last = write(cat(i, ".yaml"), cat("base: [", i - 1, ".yaml, ", i - 1, ".yaml]\n"));
+  EXPECT_THAT(said(last), HasSubstr("more than 32 files"));
+}
+
+TEST_F(ConfigFile, IsARegularFile) {
+  const auto said = [](const std::string& path) { return answer_of([&] { read_yaml(path); }); };
+  EXPECT_EQ(said(folder_ / "none.yaml"),
+            (folder_ / "none.yaml").string() + ": there is no such config file");
+  EXPECT_THAT(said(folder_), HasSubstr("a config is a regular file"));
+  ASSERT_EQ(mkfifo((folder_ / "fifo").c_str(), 0600), 0);
+  EXPECT_THAT(said(folder_ / "fifo"), HasSubstr("a config is a regular file"));
+  const std::string huge = write("huge.yaml", "");
+  fs::resize_file(huge, uintmax_t{1} << 40);
+  EXPECT_THAT(said(huge), HasSubstr("larger than 256 KiB"));
+}
+
+namespace {
+
+struct Texts3 {
+  std::vector<std::string> words = {"a"};
+  std::string text;
+  double number = 0.1;
+};
+void visit(Visitor& v, Texts3& o) {
+  v.list("words", o.words, "any");
+  v("text", o.text, "any");
+  v("number", o.number, "any");
+}
+
+}  // namespace
+
+TEST(Yaml, ReadsBackWhatIsPrinted) {
+  Texts3 options;
+  options.words = {"",     "null", "~",   "true", "010",      "- a",   "a: b", "#x",
+                   "a #b", "[]x",  "{a}", "*a",   "&a",       "!t",    "<<",   "---",
+                   "...",  "'",    "\"",  "\\",   " a ",      "%x",    "@x",   "`x",
+                   "|",    ">",    "?",   "-",    "a\nb\tc",  "a,b",   "-5",   "../x",
+                   "x/y",  "1e-3", "=",   "\r",   "\xc3\xa4", "a\\nb", "key:", "$HOME"};
+  options.text = "x";
+  options.number = 1.0 / 3;
+  const Values before = dump(options);
+  EXPECT_EQ(texts(dump(load(Texts3{}, parse_yaml(print(options, {}), "printed")))), texts(before));
+}

@@ -1,0 +1,112 @@
+#include "toggles/hint.h"
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+namespace bellows {
+
+// Letters to insert, delete or replace to get from a to b, row by row of the usual table.
+static size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, diagonal + 1, row[j] + 1});
+    }
+  }
+  return row.back();
+}
+
+static std::string last_word(const std::string& key) { return key.substr(key.rfind('.') + 1); }
+
+// A key in the wrong section counts as one mistake, so `lr` finds `optimizer.lr`.
+std::string nearest(const std::string& word, const std::vector<std::string>& known) {
+  return *std::ranges::min_element(known, {}, [&](const std::string& key) {
+    const size_t whole = edit_distance(word, key);
+    return std::pair(std::min(whole, 1 + edit_distance(last_word(word), last_word(key))), whole);
+  });
+}
+
+static bool ends_in(const std::string& key, const std::string& end) {
+  return key == end || key.ends_with("." + end);
+}
+
+std::string hint(const std::string& key, const std::vector<std::string>& known) {
+  for (const auto& [theirs, ours] : other_names()) {
+    if (last_word(key) != theirs) continue;
+    const auto found =
+        std::ranges::find_if(known, [end = ours](const auto& k) { return ends_in(k, end); });
+    if (found != known.end()) return "it is called '" + *found + "' here";
+  }
+  return "the nearest known key is '" + nearest(key, known) + "'";
+}
+
+std::string on_one_line(const std::string& text) {
+  std::string line = text.size() > 60 ? text.substr(0, 60) + "..." : text;
+  std::ranges::replace_if(
+      line, [](unsigned char c) { return c < ' '; }, ' ');
+  return "'" + line + "'";
+}
+
+const std::vector<OtherName>& other_names() {
+  static const std::vector<OtherName> names = {
+      {"arch", "model.name"},
+      {"architecture", "model.name"},
+      {"base_lr", "lr"},
+      {"batch", "batch_size"},
+      {"bs", "batch_size"},
+      {"checkpoint_interval", "ckpt.every"},
+      {"data_dir", "data.root"},
+      {"data_path", "data.root"},
+      {"data_root", "data.root"},
+      {"dataset", "data.name"},
+      {"dataset_root", "data.root"},
+      {"detect_anomaly", "debug.anomaly"},
+      {"epoch", "epochs"},
+      {"eval_batch_size", "eval.batch_size"},
+      {"eval_interval", "eval.every"},
+      {"exp_name", "name"},
+      {"gradient_clip_val", "clip_norm"},
+      {"iters", "max_iters"},
+      {"keep_checkpoint_max", "ckpt.keep"},
+      {"l2_decay", "weight_decay"},
+      {"learning_rate", "lr"},
+      {"log_every_n_steps", "log.every"},
+      {"log_interval", "log.every"},
+      {"log_iter", "log.every"},
+      {"log_iters", "log.every"},
+      {"logging_steps", "log.every"},
+      {"lr_scheduler", "schedule.name"},
+      {"manual_seed", "seed"},
+      {"max_epochs", "epochs"},
+      {"max_grad_norm", "clip_norm"},
+      {"max_steps", "max_iters"},
+      {"network", "model.name"},
+      {"num_epochs", "epochs"},
+      {"num_iters", "max_iters"},
+      {"num_train_epochs", "epochs"},
+      {"optim", "optimizer.name"},
+      {"per_device_train_batch_size", "data.batch_size"},
+      {"print_freq", "log.every"},
+      {"random_seed", "seed"},
+      {"run_name", "name"},
+      {"samples_per_gpu", "data.batch_size"},
+      {"save_interval", "ckpt.every"},
+      {"save_steps", "ckpt.every_iters"},
+      {"save_total_limit", "ckpt.keep"},
+      {"scheduler", "schedule.name"},
+      {"snapshot_epoch", "ckpt.every"},
+      {"total_iters", "max_iters"},
+      {"train_batch_size", "data.batch_size"},
+      {"val_interval", "eval.every"},
+      {"warmup_steps", "warmup_updates"},
+      {"wd", "weight_decay"},
+  };
+  return names;
+}
+
+}  // namespace bellows

@@ -1,0 +1,39 @@
+#include "toggles/plan.h"
+
+namespace bellows {
+
+void visit(Visitor& v, DataOptions& o) {
+  v.choice("name", o.dataset, "data set");
+  v.choices("transforms", o.transforms, "from pixels to numbers, in order");
+  visit(v, o.loader);
+}
+
+void visit(Visitor& v, ModelOptions& o) {
+  v.choice("name", o.model, "model");
+  v.group("fuse", o.fuse);
+  v("vectorized", o.vectorized, "lesson layers run on whole tensors instead of in a loop");
+}
+
+void visit(Visitor& v, Plan& plan) {
+  v("name", plan.name, "of the run: its folder is runs/<name>");
+  v("seed", plan.seed, "every random number is a function of it");
+  v("device", plan.device, {"auto", "cpu", "cuda"}, "auto: the GPU if there is one");
+  v("deterministic", plan.kernels.deterministic, {"off", "on"},
+    "only kernels with the same bits for any number of threads");
+  v.group("model", plan.model);
+  v.group("data", plan.data);
+  v.group("loss", plan.loss);
+  v.group("optimizer", plan.optimizer);
+  v.group("schedule", plan.schedule);
+  v.group("train", plan.train);
+  v.group("eval", plan.eval);
+  v.group("log", plan.log);
+  v.group("ckpt", plan.ckpt);
+  v.group("target", plan.target);
+  v.group("kernels", plan.kernels);
+  v.group("allocator", plan.allocator);
+  v.group("threads", plan.threads);
+  v.group("debug", plan.debug);
+}
+
+}  // namespace bellows

@@ -1,0 +1,56 @@
+// Plan: everything a run will do, as plain data; Plan{} is the plain, unoptimised run. It only
+// gathers the options that the components own; each component is handed its own part.
+#pragma once
+#include "core/allocator.h"
+#include "core/kernel_options.h"
+#include "core/threads.h"
+#include "data/dataset.h"
+#include "data/loader.h"
+#include "data/transform.h"
+#include "models/criterion.h"
+#include "models/fuse.h"
+#include "models/module.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+#include "toggles/run_options.h"
+
+namespace bellows {
+
+enum class DeviceChoice { automatic, cpu, cuda };
+
+struct DataOptions {
+  DatasetChoice dataset{"digits"};
+  std::vector<TransformChoice> transforms;  // empty: normalised as the data set says
+  LoaderOptions loader;
+};
+void visit(Visitor& v, DataOptions& o);
+
+struct ModelOptions {
+  Choice<MakeModel> model{"lenet"};
+  FuseOptions fuse;
+  bool vectorized = false;
+};
+void visit(Visitor& v, ModelOptions& o);
+
+struct Plan {
+  std::string name = "run";
+  uint64_t seed = 1;
+  DeviceChoice device = DeviceChoice::automatic;
+  ModelOptions model;
+  DataOptions data;
+  LossOptions loss;
+  OptimizerOptions optimizer;
+  ScheduleOptions schedule;
+  TrainOptions train;
+  EvalOptions eval;
+  LogOptions log;
+  CkptOptions ckpt;
+  TargetOptions target;
+  KernelOptions kernels;
+  AllocatorOptions allocator;
+  ThreadOptions threads;
+  DebugOptions debug;
+};
+void visit(Visitor& v, Plan& plan);
+
+}  // namespace bellows

@@ -1,0 +1,52 @@
+#include "toggles/run_options.h"
+
+namespace bellows {
+
+void visit(Visitor& v, TrainOptions& o) {
+  v("epochs", o.epochs, "passes over the training set", {.min = 0});
+  v("max_iters", o.max_iters, "stop after so many updates; 0: when the epochs end", {.min = 0});
+  v("accumulate", o.accumulate, "micro-batches that make one update", {.min = 1});
+  v("dry_run", o.dry_run, "a pass over the largest batch before the first step");
+  v("on_nonfinite", o.on_nonfinite, {"stop", "skip", "continue"}, "what a NaN or Inf loss does");
+  v("max_nonfinite", o.max_nonfinite, "non-finite losses in a row before it stops", {.min = 1});
+}
+
+void visit(Visitor& v, EvalOptions& o) {
+  v("every", o.every, "epochs between evaluations; 0: never", {.min = 0});
+  v("batch_size", o.batch_size, "samples a batch; 0: as in training", {.min = 0});
+  v("no_grad", o.no_grad, "evaluation builds no graph and saves nothing");
+}
+
+void visit(Visitor& v, LogOptions& o) {
+  v("every", o.every, "iterations between log lines", {.min = 1});
+  v("format", o.format, {"paddle", "json", "plain"}, "of the log lines");
+  v("deferred", o.deferred, "losses stay on the device and are read at log steps only");
+  v("tensorboard", o.tensorboard, "write an event file beside metrics.jsonl");
+  v("progress", o.progress, "a progress bar on a terminal");
+}
+
+void visit(Visitor& v, CkptOptions& o) {
+  v("every", o.every, "epochs between checkpoints; 0: only at the end", {.min = 0});
+  v("every_iters", o.every_iters, "iterations between checkpoints, besides; 0: none", {.min = 0});
+  v("keep", o.keep, "newest checkpoints to keep", {.min = 1});
+  v("async", o.async, "take a snapshot, write it in the background");
+  v("max_overhead", o.max_overhead, "warn if saving takes a larger share of the time",
+    {.min = 0, .max = 1});
+  v("retries", o.retries, "more tries after a failed save", {.min = 0});
+  v("on_error", o.on_error, {"stop", "warn"}, "what a failed save does");
+  v("require_finite", o.require_finite, "refuse checkpoints with NaN or Inf");
+}
+
+void visit(Visitor& v, TargetOptions& o) {
+  v("metric", o.metric, {"none", "accuracy", "accuracy_top5", "loss"},
+    "evaluation metric that ends the training");
+  v("value", o.value, "what it has to reach: at least this accuracy (0 to 1), at most this loss");
+  v("stop", o.stop, "end the training there; false: only say when it got there");
+}
+
+void visit(Visitor& v, DebugOptions& o) {
+  v("anomaly", o.anomaly, "stop at the first gradient that is not finite, naming op and module");
+  v("lock_stats", o.lock_stats, "how long threads waited for each lock");
+}
+
+}  // namespace bellows

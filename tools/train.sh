@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# The first command: installs what is missing, builds the trainer, and trains LeNet on digits that
+# it draws itself. Arguments go to the trainer:
+#   tools/train.sh train.epochs=2 optimizer.lr=0.02
+#   tools/train.sh --config configs/mlp_mnist.yaml data.root=data/sets/mnist
+source "$(dirname "$0")/setup.sh"
+need_packages "${build_packages[@]}"
+need_onednn
+build release -- trainer
+
+config=(--config configs/lenet.yaml)
+[[ " $* " == *" --config"[\ =]* ]] && config=()
+exec build/trainer "${config[@]}" "$@"

@@ -1,0 +1,227 @@
+// The verb `ab`: two arms that differ in one toggle, first a placebo, then the comparison.
+#include "trainer/ab.h"
+#include <fmt/format.h>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include "core/file.h"
+#include "toggles/hint.h"
+#include "trainer/config.h"
+#include "trainer/output.h"
+#include "trainer/system.h"
+#include "trainer/verbs.h"
+
+namespace bellows {
+
+Names extra_differences(const Config& off, const Config& on, const Toggle& toggle) {
+  Names extra;
+  for (const auto& [name, value] : off.toggles) {
+    const Value& other = on.toggles.at(name);
+    if (name == toggle.name || value.text == other.text) continue;
+    extra.push_back(cat("toggles.", name, " is ", value.text, " (", value.origin, ") and ",
+                        other.text, " (", other.origin, ")"));
+  }
+  const Values on_options = dump(on.options);
+  for (const auto& [key, value] : dump(off.options)) {
+    const auto other = on_options.find(key);
+    const std::string text = other == on_options.end() ? "absent" : other->second.text;
+    if (value.text != text) extra.push_back(cat(key, " is ", value.text, " and ", text));
+  }
+  return extra;
+}
+
+// ---- the arms
+
+static std::string default_value(const Toggle& toggle) {
+  return *toggle.fast ? toggle.fast : toggle.values.at(1);
+}
+
+static const Toggle& toggle_of(const AbOptions& options) {
+  const Toggle* const toggle = find_toggle(options.toggle);
+  Names names;
+  for (const Toggle& known : toggles()) names.push_back(known.name);
+  CHECK(toggle, "ab: unknown toggle '", options.toggle, "', the nearest one is '",
+        nearest(options.toggle, names), "'");
+  return *toggle;
+}
+
+static Config arm_config(const AbOptions& options, const Toggle& toggle, const std::string& value) {
+  std::vector<Values> sources = read_config(options.config);
+  sources.push_back(parse_overrides(options.overrides));
+  make_config(sources);  // so that what is wrong without the toggle is not blamed on it
+  sources.push_back({{cat("toggles.", toggle.name), {value, "ab"}}});
+  try {
+    return make_config(sources);
+  } catch (const Error& error) {
+    fail(error.exit, "ab: no arm with ", toggle.name, "=", value, ": ", error.what());
+  }
+}
+
+static void check_arms(const AbOptions& options, const Toggle& toggle) {
+  CHECK(options.value != toggle.off(), "ab: ", toggle.name, "=", options.value,
+        " is off, so both arms would be equal; --value takes another");
+  const Config off = arm_config(options, toggle, toggle.off());
+  const Config on = arm_config(options, toggle, options.value);
+  std::string list, cure;
+  for (const std::string& line : extra_differences(off, on, toggle)) list += "; " + line;
+  for (const auto& [name, value] : off.toggles)
+    if (name != toggle.name && value.text != on.toggles.at(name).text)
+      cure += cat(" toggles.", name, "=", find_toggle(name)->off());
+  CHECK(list.empty(), "ab: the arms differ in more than ", toggle.name, list, "; add ", cure);
+}
+
+static ArmCommand arm_command(const AbOptions& options, const std::string& value,
+                              const std::string& folder) {
+  std::vector<std::string> argv = {"/proc/self/exe", "ab", "--arm", value, "--folder", folder};
+  const auto add = [&](const char* option, const std::string& text) {
+    argv.insert(argv.end(), {option, text});
+  };
+  add("--config", options.config);
+  add("--toggle", options.toggle);
+  add("--measure", options.measure == AbMeasure::step ? "step" : "epoch");
+  add("--steps", std::to_string(options.steps));
+  add("--blocks", std::to_string(options.blocks));
+  add("--warmup", std::to_string(options.warmup));
+  argv.insert(argv.end(), options.overrides.begin(), options.overrides.end());
+  return {options.toggle + "=" + value, argv};
+}
+
+namespace {
+// Where the arms write what a run writes; gone when they are.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::filesystem::create_directories("runs");
+    if (!mkdtemp(path_)) fail(Exit::storage, "ab: ", path_, ": ", std::strerror(errno));
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  std::string operator/(const char* name) const { return cat(path_, "/", name); }
+
+ private:
+  char path_[20] = "runs/ab-XXXXXX";
+};
+}  // namespace
+
+// ---- the machine
+
+static std::string load_average() {
+  double load[3] = {};
+  getloadavg(load, 3);
+  return fmt::format("{:.2f} {:.2f} {:.2f}", load[0], load[1], load[2]);
+}
+
+static std::string governor() {
+  std::string name;
+  std::getline(std::ifstream("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"), name);
+  return name.empty() ? "unknown" : name;
+}
+
+static std::string today() {
+  const std::time_t now = std::time(nullptr);
+  char text[32] = {};
+  std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M UTC", std::gmtime(&now));
+  return text;
+}
+
+// Not all of environment(): a report is for others to read, so it names no host and no folder.
+static Json machine_now() {
+  const Json all = environment();
+  Json machine = {{"date", today()},
+                  {"cpu", all["cpu"]},
+                  {"cores", all["cores"]},
+                  {"governor", governor()},
+                  {"load average before", load_average()}};
+  for (const char* key : {"kernel", "commit", "versions", "variables"})
+    if (!all[key].empty() && all[key] != "") machine[key] = all[key];
+  return machine;
+}
+
+// ---- the verb
+
+static AbResult measure(const AbOptions& options, const Toggle& toggle) {
+  const ScratchFolder scratch;
+  const ArmCommand off = arm_command(options, toggle.off(), scratch / "off");
+  const ArmCommand twin = arm_command(options, toggle.off(), scratch / "twin");
+  const ArmCommand on = arm_command(options, options.value, scratch / "on");
+  AbResult result = {options, &toggle, {}, {}, machine_now()};
+  say(cat("ab: placebo, ", off.name, " against itself"));
+  result.placebo = take_turns(off, twin, options.blocks, options.timeout_s);
+  say(cat("ab: ", off.name, " against ", on.name, "\n"));
+  result.measured = take_turns(off, on, options.blocks, options.timeout_s);
+  result.machine["load average after"] = load_average();
+  return result;
+}
+
+static void check_report(const std::filesystem::path& report) {
+  if (report.empty()) return;
+  CHECK(report.extension() == ".md", "ab: --report ", report.string(), ": write  --report ",
+        report.stem().string(), ".md");
+  const auto folder = std::filesystem::absolute(report).parent_path();
+  CHECK(std::filesystem::is_directory(folder), "ab: --report: no folder ", folder.string());
+}
+
+static void write_report(std::filesystem::path path, const AbResult& result) {
+  write_file(path, bytes_of(to_markdown(result)));
+  write_file(path.replace_extension(".json"), bytes_of(to_json(result).dump(1) + "\n"));
+}
+
+namespace {
+struct AbLine {
+  AbOptions options;
+  std::string measure = "step", clock = "wall";
+  std::string arm, folder;  // for this program when it is one of the arms
+};
+}  // namespace
+
+static void declare(CommandLine& line, AbLine& given) {
+  AbOptions& o = given.options;
+  line.add_option("overrides", o.overrides, "key=value: options, the same for both arms");
+  line.add_option("--config,-c", o.config, "YAML file")->required();
+  line.add_option("--toggle", o.toggle, "in which the arms differ")->required();
+  line.add_option("--value", o.value, "of the arm that has it on (default: its fast one)");
+  line.add_option("--measure", given.measure, "step, or epoch: with its evaluation and checkpoint")
+      ->check(CLI::IsMember({"step", "epoch"}));
+  line.add_option("--clock", given.clock, "wall, or cpu: of the process, for one thread")
+      ->check(CLI::IsMember({"wall", "cpu"}));
+  line.add_option("--steps", o.steps, "in a block")->check(CLI::PositiveNumber);
+  line.add_option("--blocks", o.blocks, "a side")->check(CLI::PositiveNumber);
+  line.add_option("--warmup", o.warmup, "steps before the first block")->check(CLI::PositiveNumber);
+  line.add_option("--timeout", o.timeout_s, "seconds for one block")->check(CLI::PositiveNumber);
+  line.add_option("--report", o.report, "FILE.md; FILE.json goes beside it");
+  line.add_option("--arm", given.arm)->group("");
+  line.add_option("--folder", given.folder)->group("");
+}
+
+static int run(const Arguments& args) {
+  CommandLine line("ab");
+  AbLine given;
+  declare(line, given);
+  if (!line.read(args)) return 0;
+  AbOptions& options = given.options;
+  options.measure = given.measure == "step" ? AbMeasure::step : AbMeasure::epoch;
+  options.clock = given.clock == "wall" ? AbClock::wall : AbClock::cpu;
+  const Toggle& toggle = toggle_of(options);
+  if (!given.arm.empty())
+    return run_arm(arm_config(options, toggle, given.arm).plan, options, given.folder);
+  options.toggle = toggle.name;
+  if (options.value.empty()) options.value = default_value(toggle);
+  check_arms(options, toggle);
+  check_report(options.report);
+  const AbResult result = measure(options, toggle);
+  say_part(to_markdown(result));
+  if (!options.report.empty()) write_report(options.report, result);
+  return 0;
+}
+
+static const AddVerb verb({"ab", "does a toggle help? two runs in turns, told apart from noise",
+                           "trainer ab --config configs/lenet.yaml --toggle num_workers --value 2",
+                           run});
+
+}  // namespace bellows

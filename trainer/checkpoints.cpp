@@ -1,0 +1,108 @@
+#include "trainer/checkpoints.h"
+#include <fmt/format.h>
+#include <algorithm>
+
+namespace bellows {
+
+namespace fs = std::filesystem;
+
+static constexpr std::string_view kPrefix = "step_", kSuffix = ".safetensors";
+static constexpr size_t kDigits = 8;  // at least
+
+Path checkpoint_path(const Path& folder, int64_t step) {
+  return folder / fmt::format("{}{:08}{}", kPrefix, step, kSuffix);
+}
+
+// The step in the name; -1 for a file that no run has named: a copy, a rename, somebody else's.
+static int64_t step_in(const Path& path) {
+  const std::string name = path.filename();
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return -1;
+  const std::string digits =
+      name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
+  const bool plain = digits.find_first_not_of("0123456789") == std::string::npos;
+  return plain && digits.size() >= kDigits && digits.size() < 19 ? std::stoll(digits) : -1;
+}
+
+std::vector<Path> list_checkpoints(const Path& folder) {
+  std::vector<Path> all;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none))
+    if (step_in(entry.path()) >= 0) all.push_back(entry.path());
+  std::ranges::sort(all, std::greater<>(), step_in);
+  return all;
+}
+
+Loaded load_newest(const Path& folder, std::vector<std::string>& messages) {
+  const std::vector<Path> all = list_checkpoints(folder);
+  if (all.empty()) fail(Exit::checkpoint, folder.string(), ": no checkpoint to resume from");
+  for (const Path& path : all) {
+    try {
+      return {path, read_safetensors(path)};
+    } catch (const Error& error) {
+      messages.push_back(cat("warning: ", error.what(), "; falling back to the one before"));
+    }
+  }
+  fail(Exit::checkpoint, folder.string(), ": none of ", all.size(), " checkpoints is whole; ",
+       messages.front());
+}
+
+Loaded load_checkpoint(const Path& file_or_run, std::vector<std::string>& messages) {
+  if (fs::is_directory(file_or_run)) return load_newest(file_or_run / "checkpoints", messages);
+  return {file_or_run, read_safetensors(file_or_run)};
+}
+
+// ---- writing
+
+Checkpoints::Checkpoints(const Path& folder, const CkptOptions& options, const Path& keep_this)
+    : folder_(folder), options_(options), keep_this_(fs::weakly_canonical(keep_this)) {}
+
+void Checkpoints::save(int64_t step, const NamedTensors& tensors, const Metadata& metadata) {
+  wait();
+  writing_ = checkpoint_path(folder_, step);
+  std::error_code ignored;  // somebody may have removed the folder; writing tells if it cannot be
+  fs::create_directories(folder_, ignored);
+  if (options_.async) {
+    background_ = write_safetensors_async(writing_, snapshot(tensors), metadata);
+  } else {
+    guarded([&] { write(snapshot(tensors), metadata); });
+  }
+}
+
+void Checkpoints::write(const NamedTensors& tensors, const Metadata& metadata) {
+  for (int64_t left = options_.retries;; --left) {
+    try {
+      return write_safetensors(writing_, tensors, metadata);
+    } catch (const Error&) {
+      if (left <= 0) throw;
+    }
+  }
+}
+
+template <class Attempt> void Checkpoints::guarded(const Attempt& attempt) {
+  try {
+    attempt();
+    finished();
+  } catch (const Error& error) {
+    if (options_.on_error == OnSaveError::stop) throw;
+    messages_.push_back(cat("WARNING: this run goes on without its checkpoint: ", error.what()));
+  }
+}
+
+void Checkpoints::poll() {
+  using namespace std::chrono_literals;
+  if (background_.valid() && background_.wait_for(0s) == std::future_status::ready) wait();
+}
+
+void Checkpoints::wait() {
+  if (background_.valid()) guarded([this] { background_.get(); });
+}
+
+// Only now, when the new one has been read back, may an older one go.
+void Checkpoints::finished() {
+  messages_.push_back("saved " + writing_.string());
+  const std::vector<Path> all = list_checkpoints(folder_);
+  for (size_t i = options_.keep; i < all.size(); ++i)
+    if (fs::weakly_canonical(all[i]) != keep_this_) fs::remove(all[i]);
+}
+
+}  // namespace bellows

@@ -1,0 +1,17 @@
+// What a run is told: a config file, the files it is based on, and `key=value` on the command line.
+#pragma once
+#include "toggles/values.h"
+
+namespace bellows {
+
+constexpr size_t kConfigFiles = 32;  // a config and all its bases
+
+// The file behind its bases, in the order in which they are to be loaded (toggles/values.h,
+// load_all). `base: other.yaml`, or a list of them, is relative to the file that says so; a ring is
+// refused. Throws Error as the YAML reader does.
+std::vector<Values> read_config(const std::string& path);
+
+// One source, so that its order does not matter; a key given twice is refused.
+Values parse_overrides(const std::vector<std::string>& assignments);
+
+}  // namespace bellows

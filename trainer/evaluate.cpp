@@ -1,0 +1,97 @@
+#include "trainer/evaluate.h"
+#include <fmt/format.h>
+#include <cmath>
+#include "core/copy.h"
+
+namespace bellows {
+
+static constexpr int64_t kTop = 5, kTop5From = 10;  // classes
+
+double Metrics::value(const std::string& metric) const {
+  if (metric == "loss") return loss;
+  if (metric == "accuracy") return accuracy;
+  CHECK(accuracy_top5, "accuracy_top5 is there from ", kTop5From, " classes on");
+  return *accuracy_top5;
+}
+
+std::vector<std::pair<std::string, double>> values_of(const Metrics& m) {
+  std::vector<std::pair<std::string, double>> values = {{"accuracy", m.accuracy}};
+  if (m.accuracy_top5) values.emplace_back("accuracy_top5", *m.accuracy_top5);
+  values.emplace_back("loss", m.loss);
+  return values;
+}
+
+std::string text_of(const Metrics& metrics) {
+  std::string text;
+  for (const auto& [name, value] : values_of(metrics))
+    text += fmt::format("{}{}: {:.4f}", text.empty() ? "" : ", ", name, value);
+  return text;
+}
+
+namespace {
+
+struct Tally {
+  int64_t samples = 0, first = 0, top5 = 0;
+  double loss = 0;
+
+  void add(const Tensor& logits, const Tensor& labels, double mean_loss) {
+    const int64_t n = logits.dim(0), classes = logits.dim(1);
+    const auto scores = logits.data<float>();
+    for (int64_t i = 0; i < n; ++i)
+      add_row(scores.subspan(i * classes, classes), labels.data<int64_t>()[i]);
+    samples += n;
+    loss += mean_loss * static_cast<double>(n);
+  }
+  // A tie counts against the model, and so does a row of NaN: a broken model must not look good.
+  void add_row(std::span<const float> scores, int64_t label) {
+    int64_t ahead = 0;
+    for (int64_t c = 0; c < std::ssize(scores); ++c)
+      ahead += c != label && !(scores[c] < scores[label]);
+    first += ahead == 0;
+    top5 += ahead < kTop;
+  }
+};
+
+// Whatever happens, the model trains on as it did.
+struct InEvaluation {
+  explicit InEvaluation(Module& model) : model(model), before(model.training()) {
+    model.train(false);
+  }
+  ~InEvaluation() { model.train(before); }
+  Module& model;
+  bool before;
+};
+
+}  // namespace
+
+// In order and complete, whatever training does.
+static LoaderOptions eval_options(const Plan& plan) {
+  LoaderOptions options = plan.data.loader;
+  options.shuffle = options.drop_last = false;
+  if (plan.eval.batch_size) options.batch_size = plan.eval.batch_size;
+  return options;
+}
+
+Metrics evaluate(Session& session) {
+  const Plan& plan = session.plan;
+  const Kernels use(plan.kernels);
+  const InEvaluation mode(*session.model);
+  std::optional<NoGrad> untracked;
+  if (plan.eval.no_grad) untracked.emplace();
+  const int64_t begin = trace::now_ns();
+  Loader loader(session.test_set, plan.data.transforms, eval_options(plan), plan.seed);
+  loader.start(0);
+  Tally tally;
+  for (Batch batch; loader.next(batch);) {
+    const Tensor logits = (*session.model)(batch.x);
+    const double loss = criterion(logits, batch.y, plan.loss).item();
+    tally.add(contiguous(to(Device::cpu, logits.detach())), to(Device::cpu, batch.y), loss);
+  }
+  const auto n = static_cast<double>(tally.samples);
+  Metrics metrics{
+      tally.samples, tally.loss / n, tally.first / n, {}, (trace::now_ns() - begin) * 1e-9};
+  if (session.test_set->info().classes >= kTop5From) metrics.accuracy_top5 = tally.top5 / n;
+  return metrics;
+}
+
+}  // namespace bellows

@@ -1,0 +1,23 @@
+// How good a model is on the test set.
+#pragma once
+#include "trainer/session.h"
+
+namespace bellows {
+
+struct Metrics {
+  int64_t samples = 0;
+  double loss = 0, accuracy = 0;
+  std::optional<double> accuracy_top5;  // from ten classes on
+  double seconds = 0;
+
+  double value(const std::string& metric) const;  // "accuracy", "accuracy_top5", "loss"
+};
+// "accuracy: 0.9871, accuracy_top5: 0.9998, loss: 0.0403"
+std::string text_of(const Metrics& metrics);
+// The metrics by name, for metrics.jsonl and TensorBoard.
+std::vector<std::pair<std::string, double>> values_of(const Metrics& metrics);
+
+// Reads the parameters and changes nothing but the module's training() and back.
+Metrics evaluate(Session& session);
+
+}  // namespace bellows

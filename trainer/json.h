@@ -1,0 +1,15 @@
+// JSON as the run folder stores it: one object a line, keys in the order they were given.
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace bellows {
+
+using Json = nlohmann::ordered_json;
+
+// NaN and Inf, which JSON has not, become null; a byte that is no UTF-8 becomes U+FFFD.
+inline std::string to_line(const Json& object) {
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace bellows

@@ -1,0 +1,189 @@
+#include "trainer/loop.h"
+#include <cmath>
+#include <numeric>
+#include "autograd/backward.h"
+#include "core/copy.h"
+#include "core/trace.h"
+
+namespace bellows {
+
+Loop::Loop(Session& session, Log& log, Checkpoints* checkpoints, const Position& from)
+    : session_(session),
+      plan_(session.plan),
+      log_(log),
+      checkpoints_(checkpoints),
+      from_(from),
+      at_(from),
+      meter_(trace::now_ns),
+      losses_(plan_.log.deferred, session.device) {}
+
+void Loop::run_epoch() {
+  Session& s = session_;
+  s.loader.start(at_.epoch, at_.batch);
+  for (Batch data; !done() && s.loader.next(data);) {  // already on the device
+    meter_.lap(Phase::load);
+    const Update update(data, plan_.train.accumulate);  // 1 micro-batch, or N
+    for (const Batch& batch : update) {
+      const auto hold = s.reducer.hold(!batch.last);  // no_sync: only the last one sends buckets
+      const Tensor loss = s.loss_of(batch);
+      backward(loss, {.seed = batch.share});    // buckets leave while this runs
+      losses_.add(loss.detach(), batch.share);  // stays on the device until it is read
+    }
+    s.reducer.wait();            // every rank has the same gradients
+    s.optimizer.step(*s.state);  // one that is not finite changes nothing, where that is asked for
+    s.optimizer.zero_grad();
+    end_update(update);
+  }
+}
+
+Outcome Loop::run(const std::function<void()>& pause) {
+  pause_ = pause;
+  const Kernels use(plan_.kernels);
+  if (plan_.train.dry_run) dry_run(session_);
+  session_.model->train(true);
+  meter_.lap(Phase::other);
+  while (!done()) {
+    run_epoch();
+    if (at_.batch == session_.steps_per_epoch()) end_epoch();
+  }
+  end_window();
+  if (!metrics_ && plan_.eval.every && !signals_.stop()) evaluate_now();
+  save();
+  if (checkpoints_) checkpoints_->wait();
+  meter_.lap(Phase::save);
+  return {at_, losses_.known(), metrics_, meter_, signals_.stop()};
+}
+
+bool finished(const Session& session, const Position& at) {
+  return at.step >= session.total_steps() || (session.plan.target.stop && at.target_s >= 0);
+}
+
+bool Loop::done() const { return finished(session_, at_) || signals_.stop(); }
+
+void Loop::end_update(const Update& update) {
+  static trace::Counter& accumulated = trace::counter("update.accumulated");
+  if (update.size() > 1) accumulated.add();
+  losses_.end_update();
+  ++at_.batch, ++at_.step;
+  anomaly().step = at_.step + 1;
+  meter_.lap(Phase::step);
+  meter_.count(update.samples());
+  check_losses();
+  const bool last = at_.batch == session_.steps_per_epoch();
+  if (at_.batch % plan_.log.every == 0 || last) end_window();
+  log_.progress(point());
+  if (checkpoints_) checkpoints_->poll();
+  const int64_t every = plan_.ckpt.every_iters;
+  if ((every && at_.step % every == 0) || signals_.take_save_request()) save();
+  if (!pause_) return;
+  pause_();
+  meter_.lap(Phase::other);
+}
+
+void Loop::end_epoch() {
+  ++at_.epoch, at_.batch = 0;
+  if (plan_.eval.every && at_.epoch % plan_.eval.every == 0) evaluate_now();
+  if (plan_.ckpt.every && at_.epoch % plan_.ckpt.every == 0) save();
+}
+
+// Before anything is saved or evaluated: numbers that are not finite never go unnoticed.
+void Loop::check_losses() {
+  const std::vector<double>& known = losses_.known();
+  for (; checked_ < known.size(); ++checked_) {
+    nonfinite_ = std::isfinite(known[checked_]) ? 0 : nonfinite_ + 1;
+    if (plan_.train.on_nonfinite != OnNonfinite::stop || nonfinite_ < plan_.train.max_nonfinite)
+      continue;
+    const int64_t step = from_.step + static_cast<int64_t>(checked_) + 1;
+    fail(Exit::numeric, "step ", step, ": the loss is ", known[checked_],
+         "; lower the learning rate, or see which op with  debug.anomaly=true");
+  }
+}
+
+LogPoint Loop::point() const {
+  LogPoint now = last_;
+  now.epoch = at_.epoch + 1;
+  now.iter = at_.batch;
+  now.iters = session_.steps_per_epoch();
+  now.step = at_.step;
+  now.unit = session_.train_set->info().unit;
+  now.eta_s = static_cast<double>(session_.total_steps() - at_.step) * now.batch_cost;
+  return now;
+}
+
+void Loop::end_window() {
+  losses_.read();
+  check_losses();
+  const std::span fresh = std::span(losses_.known()).subspan(logged_);
+  if (fresh.empty()) return;
+  const Meter::Window window = meter_.take();
+  last_.loss = std::reduce(fresh.begin(), fresh.end()) / static_cast<double>(fresh.size());
+  last_.lr = session_.last_rate();
+  last_.batch_cost = window.batch_cost;
+  last_.reader_cost = window.reader_cost;
+  last_.ips = window.ips;
+  logged_ += fresh.size();
+  log_.window(point(), allocator_stats(session_.device).peak_allocated);
+  meter_.lap(Phase::other);
+}
+
+static int64_t samples_at(const Session& session, const Position& at) {
+  const int64_t all = session.loader.samples();
+  return at.epoch * all + std::min(at.batch * session.plan.data.loader.batch_size, all);
+}
+
+static bool reached(const TargetOptions& target, const Metrics& metrics) {
+  if (target.metric == "none") return false;
+  const double value = metrics.value(target.metric);
+  return target.metric == "loss" ? value <= target.value : value >= target.value;
+}
+
+void Loop::evaluate_now() {
+  meter_.lap(Phase::other);
+  metrics_ = evaluate(session_);
+  meter_.lap(Phase::eval);
+  if (at_.target_s < 0 && reached(plan_.target, *metrics_)) {
+    at_.target_s = from_.elapsed_s + meter_.total_seconds();
+    at_.target_epochs = at_.epoch;
+    at_.target_samples = samples_at(session_, at_);
+  }
+  log_.evaluation(at_, *metrics_);
+}
+
+void Loop::save() {
+  losses_.read();
+  check_losses();
+  at_.elapsed_s = from_.elapsed_s + meter_.total_seconds();
+  const bool again = saved_ && saved_->step == at_.step && saved_->epoch == at_.epoch &&
+                     saved_->target_s == at_.target_s;
+  if (!checkpoints_ || again) return;
+  meter_.lap(Phase::other);
+  checkpoints_->save(at_.step, state_tensors(session_), state_metadata(session_, at_));
+  saved_ = at_;
+  meter_.lap(Phase::save);
+  for (const std::string& message : checkpoints_->take_messages()) log_.line(message);
+}
+
+// An update of zeros, split as training splits it.
+static Update largest_update(const Session& session) {
+  const int64_t n = std::min(session.plan.data.loader.batch_size, session.loader.samples());
+  Shape shape{n};
+  for (const int64_t dim : session.input) shape.push_back(dim);
+  const Batch batch{zeros(shape, DType::f32, session.device),
+                    zeros(Shape{n}, DType::i64, session.device)};
+  return {batch, session.plan.train.accumulate};
+}
+
+void dry_run(Session& session) {
+  trace::counter("alloc.dry_runs").add();
+  const StepState before = session.state->read();
+  const NamedTensors buffers = session.model->buffers(), kept = snapshot(buffers);
+  for (const Batch& batch : largest_update(session)) {
+    const auto hold = session.reducer.hold(true);
+    backward(session.loss_of(batch), {.seed = batch.share});
+  }
+  for (const NamedTensor& p : session.parameters) zero_grad({&p.tensor, 1}, true);
+  for (size_t i = 0; i < buffers.size(); ++i) copy_into(buffers[i].tensor, kept[i].tensor);
+  session.state->write(before);
+}
+
+}  // namespace bellows

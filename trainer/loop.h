@@ -1,0 +1,66 @@
+// The training loop.
+#pragma once
+#include <functional>
+#include "trainer/checkpoints.h"
+#include "trainer/log.h"
+#include "trainer/losses.h"
+#include "trainer/meter.h"
+#include "trainer/signals.h"
+
+namespace bellows {
+
+struct Outcome {
+  Position at;                     // where it ended
+  std::vector<double> losses;      // of each update
+  std::optional<Metrics> metrics;  // of the last evaluation
+  Meter meter;
+  int signal = 0;  // SIGINT or SIGTERM, if that ended it
+};
+
+class Loop {
+ public:
+  // checkpoints: null where nothing is saved.
+  Loop(Session& session, Log& log, Checkpoints* checkpoints, const Position& from = {});
+  // Trains to the end of the plan, the target, or a signal. Throws Error: exit 5 for a loss that is
+  // not finite, 8 for a checkpoint that cannot be written, and what data and ops throw.
+  // `pause` is called after each update; the time it takes is the run's, but of no phase's cost.
+  Outcome run(const std::function<void()>& pause = {});
+  const Position& position() const { return at_; }
+
+ private:
+  bool done() const;
+  void run_epoch();
+  void end_update(const Update& update);
+  void end_epoch();
+  void check_losses();
+  void end_window();
+  void evaluate_now();
+  void save();
+  LogPoint point() const;
+
+  Session& session_;
+  const Plan& plan_;
+  Log& log_;
+  Checkpoints* checkpoints_;
+  const Position from_;
+  Position at_;
+  Meter meter_;
+  Losses losses_;
+  Signals signals_;
+  std::function<void()> pause_;
+  size_t checked_ = 0, logged_ = 0;  // of the losses known
+  int64_t nonfinite_ = 0;            // losses in a row
+  LogPoint last_;                    // line
+  std::optional<Position> saved_;
+  std::optional<Metrics> metrics_;
+};
+
+// Nothing is left to do: all updates are made, or the target is reached and ends the run.
+bool finished(const Session& session, const Position& at);
+
+// One forward and backward over a batch of the largest size, without an update: afterwards the
+// allocator holds all blocks that training will ask for. Nothing else changes. Counted:
+// alloc.dry_runs.
+void dry_run(Session& session);
+
+}  // namespace bellows

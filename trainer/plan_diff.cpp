@@ -1,0 +1,40 @@
+#include "trainer/plan_diff.h"
+#include <set>
+#include "toggles/values.h"
+
+namespace bellows {
+
+// Options that only say how, how long or where: a resumed run may change them.
+static bool may_change(const std::string& key) {
+  for (const char* open :
+       {"name", "device", "train.epochs", "train.max_iters", "data.root", "data.num_workers",
+        "data.prefetch_factor", "data.persistent_workers", "data.queue", "data.background",
+        "data.sim_latency_us", "data.timeout_s", "data.from"})
+    if (key == open) return true;
+  for (const char* open : {"schedule.", "eval.", "log.", "ckpt.", "target.", "kernels.",
+                           "allocator.", "threads.", "debug.", "model.fuse.", "train."})
+    if (key.starts_with(open)) return true;
+  return false;
+}
+
+std::vector<std::string> compare_plans(const Plan& saved, const Plan& now) {
+  const Values before = dump(saved), after = dump(now);
+  std::vector<std::string> changes;
+  const auto text = [](const Values& values, const std::string& key) {
+    const auto at = values.find(key);
+    return at == values.end() ? std::string("(none)") : at->second.text;
+  };
+  std::set<std::string> keys;
+  for (const Values* values : {&before, &after})
+    for (const auto& [key, value] : *values) keys.insert(key);
+  for (const std::string& key : keys) {
+    if (text(before, key) == text(after, key)) continue;
+    const std::string change = cat(key, ": ", text(before, key), " -> ", text(after, key));
+    CHECK(may_change(key), "a resumed run cannot change ", change,
+          "; take it back, or start a new run");
+    changes.push_back(change);
+  }
+  return changes;
+}
+
+}  // namespace bellows

@@ -1,0 +1,97 @@
+#include "trainer/session.h"
+#include <fmt/format.h>
+#include <omp.h>
+#include "autograd/backward.h"
+#include "core/mutex.h"
+#include "data/transform.h"
+#include "optim/schedule.h"
+#include "trainer/system.h"
+
+namespace bellows {
+
+static Device choose_device(const Plan& plan, std::vector<std::string>& notes) {
+  const bool gpu = device_count(Device::cuda) > 0;
+  CHECK(plan.device != DeviceChoice::cuda || gpu,
+        "device: cuda, but this machine or this build has none; write  device: auto");
+  const bool use_gpu = gpu && plan.device != DeviceChoice::cpu;
+  if (!gpu && plan.device == DeviceChoice::automatic)
+    notes.push_back("device: cpu (auto: no CUDA device)");
+  else
+    notes.push_back(cat("device: ", use_gpu ? Device::cuda : Device::cpu));
+  return use_gpu ? Device::cuda : Device::cpu;
+}
+
+// What belongs to the process, before anything allocates or opens a parallel region.
+static Device prepare_process(const Plan& plan, std::vector<std::string>& notes) {
+  apply(plan.threads);
+  const Device device = choose_device(plan, notes);
+  configure_allocator(device, plan.allocator);
+  anomaly().on = plan.debug.anomaly;
+  Mutex::collect_stats(plan.debug.lock_stats);
+  notes.push_back(
+      cat("threads: ", omp_get_max_threads(), " of ", allowed_cores(), " cores, ", cpu_model()));
+  return device;
+}
+
+static OptimizerOptions optimizer_options(const Plan& plan) {
+  OptimizerOptions options = plan.optimizer;
+  const bool tolerant =
+      plan.train.on_nonfinite == OnNonfinite::skip ||
+      (plan.train.on_nonfinite == OnNonfinite::stop && plan.train.max_nonfinite > 1);
+  options.skip_nonfinite |= tolerant;
+  return options;
+}
+
+static int64_t steps_of(const TrainOptions& train, int64_t per_epoch) {
+  const int64_t all = train.epochs * per_epoch;
+  return train.max_iters ? std::min(all, train.max_iters) : all;
+}
+
+static Tensor rates_of(const Plan& plan, int64_t per_epoch) {
+  const int64_t updates = std::max<int64_t>(1, steps_of(plan.train, per_epoch));
+  return lr_table(plan.schedule, plan.optimizer.rule.make().lr, updates, per_epoch);
+}
+
+Session::Session(const Plan& plan)
+    : plan(plan),
+      device(prepare_process(plan, notes)),
+      train_set(plan.data.dataset.make({Split::train})),
+      test_set(plan.data.dataset.make({Split::test})),
+      loader(train_set, plan.data.transforms, plan.data.loader, plan.seed),
+      state(std::make_shared<DeviceStepState>(device)),
+      input(Transforms(plan.data.transforms, train_set->info()).shape()),
+      model(make_model()),
+      parameters(model->parameters()),
+      rates(rates_of(plan, loader.batches())),
+      optimizer(optimizer_options(plan), parameters, rates),
+      group(DistOptions().backend.make()),
+      reducer(*group, parameters) {
+  notes.push_back(fmt::format("data: {}, {} to train on, {} to test", plan.data.dataset.name(),
+                              train_set->size(), test_set->size()));
+}
+
+ModulePtr Session::make_model() {
+  ModulePtr made = plan.model.model.make(
+      {input, train_set->info().classes, plan.seed, state, plan.model.vectorized});
+  const std::vector<std::string> fused = fuse(*made, plan.model.fuse);
+  made->name_all("");
+  made->initialise(plan.seed);
+  int64_t weights = 0;
+  for (const NamedTensor& p : made->parameters()) weights += p.tensor.numel();
+  notes.push_back(fmt::format("model: {}, {} parameters", plan.model.model.name(), weights));
+  for (const std::string& line : fused) notes.push_back("fused: " + line);
+  return made;
+}
+
+int64_t Session::total_steps() const { return steps_of(plan.train, steps_per_epoch()); }
+
+double Session::last_rate() const {
+  return lr_at(rates, std::max<int64_t>(0, state->read().applied - 1));
+}
+
+Tensor Session::loss_of(const Batch& batch) {
+  state->begin_forward();
+  return criterion((*model)(batch.x), batch.y, plan.loss);
+}
+
+}  // namespace bellows

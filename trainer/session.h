@@ -1,0 +1,43 @@
+// Session: what a Plan asks for, built and connected, ready to train or to evaluate. Many may live
+// in a process, one after the other; allocator, thread pool and debug switches belong to the
+// process and follow the newest.
+#pragma once
+#include "core/step_state.h"
+#include "data/loader.h"
+#include "dist/reducer.h"
+#include "optim/optimizer.h"
+#include "toggles/plan.h"
+
+namespace bellows {
+
+class Session {
+ public:
+  // Throws Error: exit 2 for a plan that cannot be, 3 for data that cannot be read.
+  explicit Session(const Plan& plan);
+  Session(const Session&) = delete;
+
+  // The mean loss of a batch that is on the device. The caller has plan.kernels in force.
+  Tensor loss_of(const Batch& batch);
+  int64_t steps_per_epoch() const { return loader.batches(); }
+  int64_t total_steps() const;  // that the plan asks for
+  double last_rate() const;     // of the last update that was applied; waits for the device
+
+  const Plan plan;
+  std::vector<std::string> notes;  // for whoever starts: device, data, model, fused layers
+  const Device device;
+  const std::shared_ptr<const Dataset> train_set, test_set;
+  Loader loader;  // of the training set
+  const std::shared_ptr<DeviceStepState> state;
+  const Shape input;  // of a sample as the model gets it: (C, H, W)
+  const ModulePtr model;
+  const NamedTensors parameters;
+  const Tensor rates;  // learning rate by applied updates, on the host
+  Optimizer optimizer;
+  const std::unique_ptr<ProcessGroup> group;
+  Reducer reducer;
+
+ private:
+  ModulePtr make_model();
+};
+
+}  // namespace bellows

@@ -1,0 +1,103 @@
+#include "trainer/summary.h"
+#include <fmt/format.h>
+#include <algorithm>
+
+namespace bellows {
+
+static std::vector<const Toggle*> toggles_on(const Config& config) {
+  std::vector<const Toggle*> on;
+  for (const Toggle& toggle : toggles())
+    if (config.toggles.at(toggle.name).text != toggle.off()) on.push_back(&toggle);
+  std::ranges::sort(on, {}, [](const Toggle* toggle) { return std::string_view(toggle->name); });
+  return on;
+}
+
+std::string toggle_line(const Config& config) {
+  std::string line = "toggles:";
+  for (const Toggle* toggle : toggles_on(config)) {
+    const std::string& value = config.toggles.at(toggle->name).text;
+    line += cat(" ", toggle->name, value == "on" ? "" : "=" + value);
+  }
+  return line == "toggles:" ? "toggles: none" : line;
+}
+
+static std::string target_line(const Session& session, const Outcome& outcome) {
+  const TargetOptions& target = session.plan.target;
+  const Position& at = outcome.at;
+  if (at.target_s < 0)
+    return fmt::format("target: {} {} not reached{}", target.metric, target.value,
+                       outcome.metrics
+                           ? fmt::format(", it is {:.4f}", outcome.metrics->value(target.metric))
+                           : "");
+  return fmt::format("target: {} {} reached; time-to-target: {:.2f} s, {} samples, {} epochs",
+                     target.metric, target.value, at.target_s, at.target_samples, at.target_epochs);
+}
+
+static std::string time_line(const Meter& meter) {
+  const double all = std::max(meter.total_seconds(), 1e-9);
+  const auto share = [&](Phase phase) { return 100 * meter.seconds(phase) / all; };
+  return fmt::format("time: {:.1f} % step, {:.1f} % loading, {:.1f} % evaluation, {:.1f} % saving",
+                     share(Phase::step), share(Phase::load), share(Phase::eval),
+                     share(Phase::save));
+}
+
+static std::string saving_warning(const Session& session, const Meter& meter) {
+  const double share = meter.seconds(Phase::save) / std::max(meter.total_seconds(), 1e-9);
+  const double limit = session.plan.ckpt.max_overhead;
+  if (share <= limit) return "";
+  return fmt::format(
+      "warning: saving took {:.1f} % of the time, more than {:.1f} % "
+      "(ckpt.max_overhead); save less often (ckpt.every), or  toggles: "
+      "{{async_checkpoint: on}}",
+      100 * share, 100 * limit);
+}
+
+Lines summary(const Session& session, const Outcome& outcome) {
+  const Meter& meter = outcome.meter;
+  Lines lines;
+  lines.push_back(fmt::format("done: {} steps, {} epochs, {:.2f} s, {:.1f} {}/sec", outcome.at.step,
+                              outcome.at.epoch, meter.total_seconds(), meter.ips(),
+                              session.train_set->info().unit));
+  if (outcome.metrics) lines.push_back("test: " + text_of(*outcome.metrics));
+  if (session.plan.target.metric != "none") lines.push_back(target_line(session, outcome));
+  lines.push_back(time_line(meter));
+  lines.push_back(fmt::format("memory: {:.1f} MiB in tensors at the peak",
+                              allocator_stats(session.device).peak_allocated / 1048576.0));
+  if (const std::string line = saving_warning(session, meter); !line.empty()) lines.push_back(line);
+  lines.push_back("params hash: " + model_hash(session));
+  return lines;
+}
+
+Lines idle_toggles(const Config& config, const Counts& before, const Counts& after) {
+  const auto ran = [&](const Toggle& toggle) {
+    const auto value = [&](const Counts& counts) {
+      const auto at = counts.find(toggle.footprint);
+      return at == counts.end() ? 0 : at->second;
+    };
+    return value(after) != value(before);
+  };
+  const std::vector<const Toggle*> on = toggles_on(config);
+  const auto superseded = [&](const Toggle& toggle) {
+    return std::ranges::any_of(on, [&](const Toggle* other) {
+      return ran(*other) && std::ranges::count(other->supersedes, toggle.name);
+    });
+  };
+  Lines warnings;
+  std::string unasked;
+  for (const Toggle* toggle : on) {
+    if (ran(*toggle) || superseded(*toggle)) continue;
+    const std::string& origin = config.toggles.at(toggle->name).origin;
+    const std::string why = std::ranges::count(toggle->needs, "cuda")
+                                ? "no effect without a GPU"
+                                : cat(toggle->footprint, " stood still");
+    if (origin == "default" || origin.starts_with("toggles: "))
+      unasked += cat(unasked.empty() ? "" : ", ", toggle->name, " (", why, ")");
+    else
+      warnings.push_back(cat("warning: ", toggle->name, " was on and never ran: ", why));
+  }
+  if (!unasked.empty())
+    warnings.push_back("warning: on, as nobody said otherwise, but never ran: " + unasked);
+  return warnings;
+}
+
+}  // namespace bellows

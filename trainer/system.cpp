@@ -1,0 +1,128 @@
+#include "trainer/system.h"
+#include <dlfcn.h>
+#include <omp.h>
+#include <png.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <CLI/Version.hpp>
+#include <Eigen/Core>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include "core/device.h"
+#include "core/threads.h"
+
+namespace bellows {
+
+double wall_seconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<double>(now.tv_sec) + now.tv_nsec * 1e-9;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 && *name ? name : "localhost";
+}
+
+// The value of "key : value" in one of the lists that /proc gives.
+static std::string value_in(const char* path, const std::string& key) {
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with(key)) continue;
+    const size_t at = line.find(':');
+    if (at != std::string::npos) return line.substr(line.find_first_not_of(" \t", at + 1));
+  }
+  return "";
+}
+
+std::string cpu_model() { return value_in("/proc/cpuinfo", "model name"); }
+
+// Those that decide which kernels run.
+static Json vector_units() {
+  Json units = Json::array();
+  std::istringstream flags(value_in("/proc/cpuinfo", "flags"));
+  for (std::string flag; flags >> flag;)
+    if (flag.starts_with("avx") || flag.starts_with("amx") || flag == "fma") units.push_back(flag);
+  return units;
+}
+
+static Json loaded_libraries() {
+  std::set<std::string> paths;
+  std::ifstream in("/proc/self/maps");
+  for (std::string line; std::getline(in, line);) {
+    const size_t at = line.find('/');
+    if (at != std::string::npos && line.find(".so", at) != std::string::npos)
+      paths.insert(line.substr(at));
+  }
+  return paths;
+}
+
+// Asked of the library in the process, not of the headers that were there when it was built.
+static std::string onednn_version() {
+  struct Version {
+    int major, minor, patch;
+    const char* hash;
+  };
+  const auto ask = reinterpret_cast<const Version* (*)()>(dlsym(RTLD_DEFAULT, "dnnl_version"));
+  if (!ask) return "not in this build";
+  const Version& v = *ask();
+  return cat(v.major, ".", v.minor, ".", v.patch);
+}
+
+static Json versions() {
+  return {{"bellows", BELLOWS_VERSION},
+          {"compiler", __VERSION__},
+          {"openmp", _OPENMP},
+          {"onednn", onednn_version()},
+          {"eigen", cat(EIGEN_WORLD_VERSION, ".", EIGEN_MAJOR_VERSION, ".", EIGEN_MINOR_VERSION)},
+          {"yaml-cpp", BELLOWS_YAML_CPP_VERSION},
+          {"json", cat(NLOHMANN_JSON_VERSION_MAJOR, ".", NLOHMANN_JSON_VERSION_MINOR, ".",
+                       NLOHMANN_JSON_VERSION_PATCH)},
+          {"cli11", CLI11_VERSION},
+          {"zlib", zlibVersion()},
+          {"png", png_get_libpng_ver(nullptr)}};
+}
+
+static std::string first_line(const std::filesystem::path& path) {
+  std::string line;
+  std::getline(std::ifstream(path) >> std::ws, line);
+  return line;
+}
+
+// Of the folder that the run was started in, if that is a repository with such a branch unpacked.
+static std::string git_commit() {
+  const std::string head = first_line(".git/HEAD");
+  return head.starts_with("ref: ") ? first_line(".git/" + head.substr(5)) : head;
+}
+
+static Json variables() {
+  Json set = Json::object();
+  for (const char* name : {"OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT",
+                           "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "LD_PRELOAD"})
+    if (const char* value = std::getenv(name)) set[name] = value;
+  return set;
+}
+
+Json environment() {
+  utsname system = {};
+  uname(&system);
+  return {{"host", host_name()},
+          {"pid", getpid()},
+          {"kernel", cat(system.sysname, " ", system.release)},
+          {"cpu", cpu_model()},
+          {"vector_units", vector_units()},
+          {"cores", allowed_cores()},
+          {"threads", omp_get_max_threads()},
+          {"memory_bytes", int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE)},
+          {"cuda_devices", device_count(Device::cuda)},
+          {"commit", git_commit()},
+          {"versions", versions()},
+          {"variables", variables()},
+          {"libraries", loaded_libraries()}};
+}
+
+}  // namespace bellows

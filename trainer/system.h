@@ -1,0 +1,16 @@
+// What the process runs on and is made of: for env.json and the start-up lines.
+#pragma once
+#include <string>
+#include "trainer/json.h"
+
+namespace bellows {
+
+double wall_seconds();  // since 1970
+std::string host_name();
+std::string cpu_model();  // "Intel(R) Xeon(R) ..."
+
+// Versions, compiler, CPU and its vector units, memory, commit, environment, and every shared
+// library that this process has really loaded.
+Json environment();
+
+}  // namespace bellows

@@ -1,0 +1,35 @@
+// TensorBoard's event file, written by hand: TFRecord framing around protobuf messages.
+//
+//   record = u64 length, u32 masked crc of the length, message, u32 masked crc of the message
+//   Event {1: double wall_time, 2: int64 step, 3: string file_version, 5: Summary {1: Value}}
+//   Value {1: string tag, 2: float simple_value}
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace bellows {
+
+using Scalars = std::vector<std::pair<std::string, double>>;  // tag and value
+
+// The bytes of one record; for the writer below, and for tests.
+std::string version_record(double wall_time);
+std::string scalars_record(double wall_time, int64_t step, const Scalars& scalars);
+
+// Appends to a new events.out.tfevents.<time>.<host>.<pid>.<n> in the folder. Each write is
+// flushed, so a killed run loses nothing that it has logged. Throws Error, exit 8.
+class TensorBoard {
+ public:
+  explicit TensorBoard(const std::filesystem::path& folder);
+  void write(int64_t step, const Scalars& scalars);
+
+ private:
+  void append(const std::string& record);
+  std::filesystem::path path_;
+  std::ofstream out_;
+};
+
+}  // namespace bellows

@@ -1,0 +1,230 @@
+#include "trainer/training_state.h"
+#include <fmt/format.h>
+#include <omp.h>
+#include <set>
+#include "autograd/backward.h"
+#include "core/copy.h"
+#include "core/crc32c.h"
+#include "toggles/values.h"
+#include "trainer/json.h"
+
+namespace bellows {
+
+static constexpr const char* kFormat = "bellows-checkpoint";
+static constexpr int kVersion = 1;
+static const std::string kOptimizer = "optimizer/";  // no module path has a slash
+
+// ---- writing
+
+static NamedTensors model_tensors(const Session& session) {
+  NamedTensors all = session.parameters;
+  for (const NamedTensor& buffer : session.model->buffers()) all.push_back(buffer);
+  return all;
+}
+
+NamedTensors state_tensors(const Session& session) {
+  NamedTensors all = model_tensors(session);
+  for (const auto& [name, tensor] : session.optimizer.state())
+    all.push_back({kOptimizer + name, tensor});
+  return all;
+}
+
+static bool is_model(const std::string& name) { return !name.starts_with(kOptimizer); }
+
+NamedTensors model_part(const NamedTensors& saved) {
+  NamedTensors model;
+  for (const NamedTensor& t : saved)
+    if (is_model(t.name)) model.push_back(t);
+  return model;
+}
+
+static Json plan_json(const Plan& plan) {
+  Json values = Json::object();
+  for (const auto& [key, value] : dump(plan)) values[key] = value.text;
+  return values;
+}
+
+static Json step_state_json(const StepState& s) {
+  return {{"forwards", s.forwards},   {"applied", s.applied},
+          {"skipped", s.skipped},     {"loss_scale", s.loss_scale},
+          {"grad_norm", s.grad_norm}, {"inverse_scale", s.inverse_scale},
+          {"found_inf", s.found_inf}};
+}
+
+static Json position_json(const Position& p) {
+  return {{"epoch", p.epoch},
+          {"batch", p.batch},
+          {"step", p.step},
+          {"elapsed_s", p.elapsed_s},
+          {"target_s", p.target_s},
+          {"target_samples", p.target_samples},
+          {"target_epochs", p.target_epochs}};
+}
+
+Metadata state_metadata(const Session& session, const Position& position) {
+  return {{"format", kFormat},
+          {"version", std::to_string(kVersion)},
+          {"position", to_line(position_json(position))},
+          {"step_state", to_line(step_state_json(session.state->read()))},
+          {"plan", to_line(plan_json(session.plan))},
+          {"data", fingerprint(*session.train_set)},
+          {"threads", std::to_string(omp_get_max_threads())}};
+}
+
+// ---- reading
+
+static const std::string& entry(const SafeTensors& saved, const std::string& key) {
+  const auto found = saved.metadata.find(key);
+  if (found == saved.metadata.end())
+    fail(Exit::checkpoint, "not a checkpoint of a run: '", key, "' is missing in its metadata");
+  return found->second;
+}
+
+// A file that passed its checksums was written by this program or by somebody who means harm; in
+// both cases an exception of the JSON library must not end the program as an internal error.
+template <class Read> static auto read_entry(const SafeTensors& saved, const char* key, Read read) {
+  const std::string& text = entry(saved, key);
+  try {
+    return read(Json::parse(text));
+  } catch (const nlohmann::json::exception& error) {
+    fail(Exit::checkpoint, "the checkpoint's '", key, "' cannot be read: ", error.what());
+  }
+}
+
+static void check_format(const SafeTensors& saved) {
+  const std::string &format = entry(saved, "format"), &version = entry(saved, "version");
+  if (format != kFormat || version != std::to_string(kVersion))
+    fail(Exit::checkpoint, "written by version ", version, " of ", format, ", this program reads ",
+         kVersion, " of ", kFormat);
+}
+
+Plan plan_of(const SafeTensors& saved) {
+  check_format(saved);
+  return read_entry(saved, "plan", [](const Json& json) {
+    Values values;
+    for (const auto& [key, text] : json.items())
+      values[key] = {text.get<std::string>(), "the checkpoint's plan"};
+    return load(Plan{}, values);
+  });
+}
+
+static StepState step_state_of(const Json& j) {
+  return {.forwards = j.at("forwards"),
+          .applied = j.at("applied"),
+          .skipped = j.at("skipped"),
+          .loss_scale = j.at("loss_scale"),
+          .inverse_scale = j.at("inverse_scale"),
+          .grad_norm = j.at("grad_norm"),
+          .found_inf = j.at("found_inf")};
+}
+
+static Position position_of(const Json& j) {
+  return {.epoch = j.at("epoch"),
+          .batch = j.at("batch"),
+          .step = j.at("step"),
+          .elapsed_s = j.at("elapsed_s"),
+          .target_s = j.at("target_s"),
+          .target_samples = j.at("target_samples"),
+          .target_epochs = j.at("target_epochs")};
+}
+
+namespace {
+// What is wrong with the names and shapes of a file, gathered so that one message shows all of it.
+struct Mismatch {
+  std::vector<std::string> missing, unexpected, shapes;
+
+  static std::string list(const char* title, const std::vector<std::string>& names) {
+    std::string text;
+    for (size_t i = 0; i < names.size() && i < 8; ++i) text += (i ? ", " : "") + names[i];
+    if (names.size() > 8) text += cat(" and ", names.size() - 8, " more");
+    return names.empty() ? "" : cat(" ", title, ": ", text, ";");
+  }
+  void refuse() const {
+    std::string text = list("missing", missing) + list("unexpected", unexpected) +
+                       list("of another shape or type", shapes);
+    if (text.empty()) return;
+    text.pop_back();
+    fail(Exit::checkpoint, "the checkpoint does not fit the model:", text);
+  }
+};
+}  // namespace
+
+// Copies each of `wanted` from a file that must hold these and no others.
+static void copy_saved(const NamedTensors& wanted, const NamedTensors& saved) {
+  std::map<std::string, Tensor> found;
+  for (const auto& [name, tensor] : saved) found[name] = tensor;
+  Mismatch mismatch;
+  for (const auto& [name, tensor] : wanted) {
+    const auto at = found.find(name);
+    if (at == found.end()) {
+      mismatch.missing.push_back(name);
+    } else if (at->second.shape() != tensor.shape() || at->second.dtype() != tensor.dtype()) {
+      mismatch.shapes.push_back(cat(name, " ", at->second.dtype(), at->second.shape(), ", not ",
+                                    tensor.dtype(), tensor.shape()));
+    }
+  }
+  std::set<std::string> known;
+  for (const NamedTensor& w : wanted) known.insert(w.name);
+  for (const auto& [name, tensor] : found)
+    if (!known.contains(name)) mismatch.unexpected.push_back(name);
+  mismatch.refuse();
+  for (const auto& [name, tensor] : wanted) copy_into(tensor.detach(), found.at(name));
+}
+
+void restore_model(Session& session, const SafeTensors& saved) {
+  copy_saved(model_tensors(session), model_part(saved.tensors));
+}
+
+static void look_for_nonfinite(const Session& session, const SafeTensors& saved,
+                               std::vector<std::string>& notes) {
+  for (const auto& [name, tensor] : saved.tensors) {
+    if (!is_float(tensor.dtype()) || all_finite(cast(tensor, DType::f32))) continue;
+    const std::string text = cat("the checkpoint's ", name, " holds values that are not finite");
+    if (session.plan.ckpt.require_finite) fail(Exit::numeric, text);
+    notes.push_back("warning: " + text);
+  }
+}
+
+Position restore(Session& session, const SafeTensors& saved, std::vector<std::string>& notes) {
+  check_format(saved);
+  const auto position = read_entry(saved, "position", position_of);
+  const auto state = read_entry(saved, "step_state", step_state_of);
+  const std::string now = fingerprint(*session.train_set);
+  if (entry(saved, "data") != now)
+    fail(Exit::data, "the training set is not the one of the checkpoint: ", now, " now, ",
+         entry(saved, "data"), " then");
+  look_for_nonfinite(session, saved, notes);
+  copy_saved(state_tensors(session), saved.tensors);
+  session.state->write(state);
+  const std::string threads = std::to_string(omp_get_max_threads());
+  if (entry(saved, "threads") != threads && !session.plan.kernels.deterministic)
+    notes.push_back(cat("threads: ", entry(saved, "threads"), " before, ", threads,
+                        " now; the result may differ in its last bits without  deterministic: on"));
+  return position;
+}
+
+// ---- checksums
+
+std::string fingerprint(const Dataset& data) {
+  constexpr int64_t kSamples = 256;
+  uint32_t crc = 0;
+  Scratch scratch;
+  const int64_t n = data.size(), taken = std::min(n, kSamples);
+  for (int64_t i = 0; i < taken; ++i) {
+    const Sample sample = data.at(i * n / taken, scratch);
+    crc = crc32c(std::as_bytes(std::span(sample.pixels, sample.shape.numel())), crc);
+    crc = crc32c(std::as_bytes(std::span(&sample.label, 1)), crc);
+  }
+  return fmt::format("{} samples, crc {:08x}", n, crc);
+}
+
+std::string model_hash(const Session& session) {
+  uint32_t crc = 0;
+  for (const auto& [name, tensor] : model_tensors(session)) {
+    const Tensor host = contiguous(to(Device::cpu, tensor.detach()));
+    crc = crc32c(std::span(host.bytes(), host.nbytes()), crc);
+  }
+  return fmt::format("{:08x}", crc);
+}
+
+}  // namespace bellows

@@ -1,0 +1,36 @@
+#include "trainer/utf8.h"
+
+namespace bellows {
+
+// Of the character that starts with this byte; 0 if none does.
+static size_t length_after(unsigned char first) {
+  if (first < 0x80) return 1;
+  if (first < 0xc2 || first > 0xf4) return 0;
+  return first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+}
+
+// The length of the character that `bytes` starts with; 0 if there is none.
+static size_t character(std::string_view bytes) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(bytes[i]); };
+  const size_t length = length_after(byte(0));
+  if (length > bytes.size()) return 0;
+  for (size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  const bool overlong = (byte(0) == 0xe0 && byte(1) < 0xa0) || (byte(0) == 0xf0 && byte(1) < 0x90);
+  const bool outside = (byte(0) == 0xed && byte(1) > 0x9f) || (byte(0) == 0xf4 && byte(1) > 0x8f);
+  return overlong || outside ? 0 : length;
+}
+
+size_t find_non_text(std::string_view bytes) {
+  for (size_t at = 0; at < bytes.size();) {
+    const unsigned char first = bytes[at];
+    const bool control =
+        first == 0x7f || (first < ' ' && first != '\t' && first != '\r' && first != '\n');
+    const size_t length = control ? 0 : character(bytes.substr(at));
+    if (length == 0) return at;
+    at += length;
+  }
+  return std::string_view::npos;
+}
+
+}  // namespace bellows

@@ -1,0 +1,52 @@
+// The verbs of the program, `trainer <verb> ...`. A verb is a file that registers itself:
+//
+//   static int run(const Arguments& args) {
+//     CommandLine line("eval");
+//     std::string from;
+//     line.add_option("run", from, "run folder or checkpoint")->required();
+//     if (!line.read(args)) return 0;  // --help
+//     ...
+//   }
+//   static const AddVerb verb({"eval", "metrics of a trained model", "trainer eval runs/lenet",
+//   run});
+#pragma once
+#include <CLI/CLI.hpp>
+#include <map>
+#include "core/check.h"
+#include "core/registry.h"
+
+namespace bellows {
+
+using Arguments = std::vector<std::string>;
+
+struct Verb {
+  const char* name;
+  const char* help;                   // one line
+  const char* example;                // a command that works
+  int (*run)(const Arguments& args);  // the exit code, or throws Error
+};
+inline std::map<std::string, Verb>& verbs() {
+  static std::map<std::string, Verb> all;
+  return all;
+}
+struct AddVerb {
+  explicit AddVerb(const Verb& verb, const char* file = __builtin_FILE()) {
+    registered_files().insert(file);
+    verbs()[verb.name] = verb;
+  }
+};
+
+// The command line of a verb: its help text and example come from the registry.
+class CommandLine : public CLI::App {
+ public:
+  explicit CommandLine(const std::string& verb);
+  // False: --help was asked for and has been printed. Throws Error (exit 2) for what it does not
+  // know.
+  bool read(Arguments args);
+};
+
+// Runs the verb that the first argument names (`train` if that is an option or key=value). Every
+// failure becomes one line on stderr and its exit code.
+int run_program(const Arguments& args);
+
+}  // namespace bellows
