@@ -22,6 +22,15 @@ TEST(Reshape, IsAViewWhereStridesCanExpressIt) {
   EXPECT_NE(reshape(transpose(x, 0, 2), {24}).storage(), x.storage());
 }
 
+TEST(Reshape, AViewWithGapsShowsTheSameElements) {
+  const Tensor x = slice(counted({4, 3, 8}), 2, 2, 6);  // runs of 12 rows and of 4 elements
+  for (const Shape& shape : {Shape{2, 6, 2, 2}, Shape{12, 4}, Shape{3, 1, 4, 4}}) {
+    const Tensor y = reshape(x, shape), got = contiguous(y), want = contiguous(x);
+    EXPECT_EQ(y.storage(), x.storage()) << shape;
+    EXPECT_TRUE(std::ranges::equal(got.data<float>(), want.data<float>())) << shape;
+  }
+}
+
 TEST(Reshape, InfersOneSizeAndRefusesWhatDoesNotFill) {
   EXPECT_EQ(reshape(counted({2, 3, 4}), {3, -1, 2}).shape(), (Shape{3, 4, 2}));
   for (const Shape& shape : {Shape{5, -1}, Shape{-1, -1}, Shape{25}})
