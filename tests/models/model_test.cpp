@@ -33,7 +33,7 @@ TEST(LeNet, HasTheParametersOfItsStateDict) {
 }
 
 TEST(Mlp, HasTheHiddenLayersThatItsOptionsName) {
-  const ModulePtr mlp = build({{"name", "mlp"}, {"hidden", "1"}, {"hidden.0", "32"}});
+  const ModulePtr mlp = build({{"name", "mlp"}, {"hidden.0", "32"}});
   EXPECT_THAT(shapes(*mlp), ElementsAre(Pair("fc1.weight", "[32,784]"), Pair("fc1.bias", "[32]"),
                                         Pair("fc2.weight", "[10,32]"), Pair("fc2.bias", "[10]")));
   EXPECT_THAT(shapes(*build({{"name", "mlp"}, {"hidden", "[]"}})),
@@ -78,15 +78,14 @@ TEST(Init, IsAFunctionOfSeedAndName) {
   EXPECT_EQ(firsts.size(), 10u) << "two parameters begin with the same numbers";
   // A layer in front of another one changes nothing for a layer that keeps its name and shape.
   const ModulePtr deeper =
-      build({{"name", "mlp"}, {"hidden", "2"}, {"hidden.0", "32"}, {"hidden.1", "16"}});
-  const ModulePtr flatter = build({{"name", "mlp"}, {"hidden", "1"}, {"hidden.0", "32"}});
+      build({{"name", "mlp"}, {"hidden.0", "32"}, {"hidden.1", "16"}});
+  const ModulePtr flatter = build({{"name", "mlp"}, {"hidden.0", "32"}});
   EXPECT_EQ(values(deeper, "fc1.weight"), values(flatter, "fc1.weight"));
 }
 
 // ---- layers out of YAML
 
 static const std::map<std::string, std::string> kLayers{{"name", "layers"},
-                                                        {"layers", "6"},
                                                         {"layers.0.name", "conv2d"},
                                                         {"layers.0.out", "4"},
                                                         {"layers.0.kernel", "3"},
