@@ -88,7 +88,7 @@ int run_training(const RunRequest& request) {
                           start.saved ? start.saved->path : Path());
   Loop loop(session, log, &checkpoints, at);
   const Outcome outcome = loop.run();
-  say_all(checkpoints.take_messages());
+  log.totals(outcome.at, totals(session, outcome));
   const int code = end_run(session, outcome);
   say_all(idle_toggles(request.config, before, trace::counters()));
   return code;

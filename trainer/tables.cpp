@@ -34,7 +34,7 @@ static std::vector<TableRow> op_rows() {
   for (const OpSpec& op : op_specs())
     rows.push_back({cat(op.name, *op.variant ? ", " : "", op.variant), op.math});
   rows = sorted(rows);
-  rows.erase(std::ranges::unique(rows).begin(), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   return rows;
 }
 

@@ -47,6 +47,7 @@ TEST_F(Program, MetricsHoldTheNumbersOfTheLinesInFullPrecision) {
   }
   EXPECT_EQ(splits["train"], 4);
   EXPECT_EQ(splits["test"], 2);
+  EXPECT_EQ(splits["run"], 1);
 }
 
 TEST_F(Program, ASecondRunNeverOverwritesTheFirst) {
