@@ -2,9 +2,9 @@
 
 namespace bellows {
 
-Layers& Layers::add(const std::string& name, const Choice<MakeLayer>& layer) {
+Layers& Layers::add_made(const std::string& name, const std::function<ModulePtr()>& make) {
   try {
-    model_->add(name, layer.make(context_));
+    model_->add(name, make());
   } catch (const Error& error) {
     throw Error(cat("layer '", name, "': ", error.what()), error.exit);
   }

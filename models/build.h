@@ -10,11 +10,12 @@ class Layers {
 
   template <class Layer, class Options>
   Layers& add(const std::string& name, const Options& options) {
-    model_->add(name, std::make_unique<Layer>(options, context_));
-    return *this;
+    return add_made(name, [&] { return std::make_unique<Layer>(options, context_); });
   }
   // An entry of the open collection of layers; by name alone, with its defaults.
-  Layers& add(const std::string& name, const Choice<MakeLayer>& layer);
+  Layers& add(const std::string& name, const Choice<MakeLayer>& layer) {
+    return add_made(name, [&] { return layer.make(context_); });
+  }
   Layers& add(const std::string& name, const char* layer) {
     return add(name, Choice<MakeLayer>(layer));
   }
@@ -22,6 +23,9 @@ class Layers {
   ModulePtr take(int64_t classes);
 
  private:
+  // An error in there names the layer.
+  Layers& add_made(const std::string& name, const std::function<ModulePtr()>& make);
+
   LayerContext context_;
   std::unique_ptr<Sequential> model_ = std::make_unique<Sequential>();
 };

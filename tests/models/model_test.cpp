@@ -77,25 +77,18 @@ TEST(Init, IsAFunctionOfSeedAndName) {
   for (const NamedTensor& p : a->parameters()) firsts.insert(p.tensor.data<float>()[0]);
   EXPECT_EQ(firsts.size(), 10u) << "two parameters begin with the same numbers";
   // A layer in front of another one changes nothing for a layer that keeps its name and shape.
-  const ModulePtr deeper =
-      build({{"name", "mlp"}, {"hidden.0", "32"}, {"hidden.1", "16"}});
+  const ModulePtr deeper = build({{"name", "mlp"}, {"hidden.0", "32"}, {"hidden.1", "16"}});
   const ModulePtr flatter = build({{"name", "mlp"}, {"hidden.0", "32"}});
   EXPECT_EQ(values(deeper, "fc1.weight"), values(flatter, "fc1.weight"));
 }
 
 // ---- layers out of YAML
 
-static const std::map<std::string, std::string> kLayers{{"name", "layers"},
-                                                        {"layers.0.name", "conv2d"},
-                                                        {"layers.0.out", "4"},
-                                                        {"layers.0.kernel", "3"},
-                                                        {"layers.1.name", "relu"},
-                                                        {"layers.2.name", "max_pool2d"},
-                                                        {"layers.3.name", "dropout"},
-                                                        {"layers.3.p", "0.25"},
-                                                        {"layers.4.name", "flatten"},
-                                                        {"layers.5.name", "linear"},
-                                                        {"layers.5.out", "10"}};
+static const std::map<std::string, std::string> kLayers{
+    {"name", "layers"},           {"layers.0.name", "conv2d"}, {"layers.0.out", "4"},
+    {"layers.0.kernel", "3"},     {"layers.1.name", "relu"},   {"layers.2.name", "max_pool2d"},
+    {"layers.3.name", "dropout"}, {"layers.3.p", "0.25"},      {"layers.4.name", "flatten"},
+    {"layers.5.name", "linear"},  {"layers.5.out", "10"}};
 
 static std::map<std::string, std::string> with(std::map<std::string, std::string> texts,
                                                const std::string& key, const std::string& text) {
@@ -127,6 +120,10 @@ TEST(LayerList, MistakesNameTheLayer) {
               }),
               testing::StartsWith("model.layers is empty; write  layers: [flatten"));
   EXPECT_THAT(refusal([] { build(with(kLayers, "layers.1.name", "rleu")); }), HasSubstr("relu"));
+  EXPECT_EQ(refusal([] {
+              build({{"name", "lenet"}}, {.sample = {1, 8, 8}});
+            }),
+            "layer 'conv2': conv2d: a kernel of 5 does not fit samples of [6,4,4]");
 }
 
 TEST(Dropout, RunsInTrainingOnly) {

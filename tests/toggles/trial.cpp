@@ -7,11 +7,12 @@
 
 namespace bellows {
 
+// One thread: other tests run beside this one, and a parallel region waits for a core at each end.
 Plan tiny_plan() {
-  const Values tiny = {{"data.train_size", {"96"}},   {"data.test_size", {"32"}},
-                       {"data.batch_size", {"16"}},   {"log.every", {"3"}},
-                       {"eval.every", {"0"}},         {"ckpt.every", {"0"}},
-                       {"log.tensorboard", {"false"}}};
+  const Values tiny = {{"data.train_size", {"96"}},    {"data.test_size", {"32"}},
+                       {"data.batch_size", {"16"}},    {"log.every", {"3"}},
+                       {"eval.every", {"0"}},          {"ckpt.every", {"0"}},
+                       {"log.tensorboard", {"false"}}, {"threads.threads", {"1"}}};
   return load(Plan{}, tiny);
 }
 
