@@ -4,7 +4,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 build_packages=(g++ cmake ninja-build ccache python3-venv libeigen3-dev libyaml-cpp-dev
-  nlohmann-json3-dev libfmt-dev libcli11-dev zlib1g-dev libpng-dev libjpeg62-turbo-dev libgtest-dev libgmock-dev)
+  nlohmann-json3-dev libfmt-dev libcli11-dev zlib1g-dev libpng-dev libjpeg62-turbo-dev
+  libgtest-dev libgmock-dev)
 tsan_packages=(clang-14 libclang-rt-14-dev libomp-14-dev)
 onednn=2023.2.0 # of the wheels: oneDNN 3.2 for CPUs, on GCC's OpenMP; Debian's own is 2.6
 

@@ -208,6 +208,7 @@ static int run(const Arguments& args) {
   options.measure = given.measure == "step" ? AbMeasure::step : AbMeasure::epoch;
   options.clock = given.clock == "wall" ? AbClock::wall : AbClock::cpu;
   const Toggle& toggle = toggle_of(options);
+  CHECK(given.arm.empty() == given.folder.empty(), "ab: --arm is what ab says to its own arms");
   if (!given.arm.empty())
     return run_arm(arm_config(options, toggle, given.arm).plan, options, given.folder);
   options.toggle = toggle.name;
