@@ -1,5 +1,5 @@
 // Our LeNet training step, timed as the peer's is (peers/torch_step.py): forward, cross-entropy,
-// backward, SGD with momentum 0.9, on one batch that is already in memory. One JSON line.
+// backward, SGD (momentum 0.9, decay 1e-4), on one batch that is already in memory. One JSON line.
 //
 //   bench_lenet --batch 64 --threads 1
 //   bench_lenet --batch 64 --threads 1 --ops             median us of each op, on stderr
@@ -84,7 +84,7 @@ class Step {
   }
   static OptimizerOptions sgd(const Arguments& a) {
     OptimizerOptions o{.fused = a.fused_optimizer, .set_to_none = true};
-    o.rule.as<SgdOptions>().momentum = 0.9;
+    o.rule.as<SgdOptions>() = {.lr = 0.01, .momentum = 0.9, .weight_decay = 1e-4};  // as the peer
     return o;
   }
 
