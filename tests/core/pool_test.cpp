@@ -54,7 +54,7 @@ TEST(Ref, FreesWithTheLastHandle) {
     EXPECT_FALSE(a);
     EXPECT_EQ(c->references(), 2);
     a = c;
-    a = a;  // to itself
+    a = std::as_const(a);  // itself
     EXPECT_EQ(c->references(), 3);
   }
   EXPECT_EQ(a->references(), 1);
