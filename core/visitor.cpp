@@ -22,7 +22,7 @@ template <class T> static bool parse(const std::string& text, T& value, Bounds b
   const auto [stop, error] = std::from_chars(text.data(), end, parsed);
   if (error != std::errc() || stop != end || !plain_number(text)) return false;
   const double number = static_cast<double>(parsed);
-  if (!std::isfinite(number) || number < bounds.min || number > bounds.max) return false;
+  if (number < bounds.min || number > bounds.max) return false;
   value = parsed;
   return true;
 }
