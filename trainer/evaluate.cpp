@@ -64,14 +64,6 @@ struct InEvaluation {
 
 }  // namespace
 
-// In order and complete, whatever training does.
-static LoaderOptions eval_options(const Plan& plan) {
-  LoaderOptions options = plan.data.loader;
-  options.shuffle = options.drop_last = false;
-  if (plan.eval.batch_size) options.batch_size = plan.eval.batch_size;
-  return options;
-}
-
 Metrics evaluate(Session& session) {
   const Plan& plan = session.plan;
   const Kernels use(plan.kernels);
@@ -79,10 +71,9 @@ Metrics evaluate(Session& session) {
   std::optional<NoGrad> untracked;
   if (plan.eval.no_grad) untracked.emplace();
   const int64_t begin = trace::now_ns();
-  Loader loader(session.test_set, plan.data.transforms, eval_options(plan), plan.seed);
-  loader.start(0);
+  session.test_loader.start(0);
   Tally tally;
-  for (Batch batch; loader.next(batch);) {
+  for (Batch batch; session.test_loader.next(batch);) {
     const Tensor logits = (*session.model)(batch.x);
     const double loss = criterion(logits, batch.y, plan.loss).item();
     tally.add(contiguous(to(Device::cpu, logits.detach())), to(Device::cpu, batch.y), loss);

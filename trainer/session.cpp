@@ -52,12 +52,20 @@ static Tensor rates_of(const Plan& plan, int64_t per_epoch) {
   return lr_table(plan.schedule, plan.optimizer.rule.make().lr, updates, per_epoch);
 }
 
+static LoaderOptions test_options(const Plan& plan) {
+  LoaderOptions options = plan.data.loader;
+  options.shuffle = options.drop_last = false;
+  if (plan.eval.batch_size) options.batch_size = plan.eval.batch_size;
+  return options;
+}
+
 Session::Session(const Plan& plan)
     : plan(plan),
       device(prepare_process(plan, notes)),
       train_set(plan.data.dataset.make({Split::train})),
       test_set(plan.data.dataset.make({Split::test})),
       loader(train_set, plan.data.transforms, plan.data.loader, plan.seed),
+      test_loader(test_set, plan.data.transforms, test_options(plan), plan.seed),
       state(std::make_shared<DeviceStepState>(device)),
       input(Transforms(plan.data.transforms, train_set->info()).shape()),
       model(make_model()),

@@ -26,7 +26,8 @@ class Session {
   std::vector<std::string> notes;  // for whoever starts: device, data, model, fused layers
   const Device device;
   const std::shared_ptr<const Dataset> train_set, test_set;
-  Loader loader;  // of the training set
+  Loader loader;       // of the training set
+  Loader test_loader;  // of the test set: in order and complete, whatever training does
   const std::shared_ptr<DeviceStepState> state;
   const Shape input;  // of a sample as the model gets it: (C, H, W)
   const ModulePtr model;
