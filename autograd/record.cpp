@@ -63,15 +63,16 @@ const Tensor& Saved::operator()() const {
   return tensor_;
 }
 
-template <class Range> static Edges edges_of(const Range& inputs, const auto& tensor_in) {
+bool detail::tracking() {
   static trace::Counter& untracked = trace::counter("grad.untracked_ops");
+  if (!grad_mode()) untracked.add();
+  return grad_mode();
+}
+
+template <class Range> static Edges edges_of(const Range& inputs, const auto& tensor_in) {
   Edges edges;
   const auto tracked = [&](const auto& input) { return needs_grad(tensor_in(input)); };
-  if (std::ranges::none_of(inputs, tracked)) return edges;
-  if (!grad_mode()) {
-    untracked.add();
-    return edges;
-  }
+  if (std::ranges::none_of(inputs, tracked) || !detail::tracking()) return edges;
   edges.reserve(inputs.size());
   for (const auto& input : inputs) edges.emplace_back(grad_meta(tensor_in(input)));
   return edges;

@@ -79,13 +79,16 @@ class NoGrad {
 };
 
 inline bool needs_grad(const Tensor& t) { return bool(t.meta()); }
-// True if record() would record an op with these inputs; an op may skip work that only backward
-// needs.
+namespace detail {
+bool tracking();  // grad mode; where it is off, an op that could have been recorded is counted
+}
+// True if record() would record an op with these inputs. Where it is false an op returns at once,
+// and saves nothing.
 template <class... Inputs> bool will_record(const Inputs&... inputs) {
-  return grad_mode() && (needs_grad(inputs) || ...);
+  return (needs_grad(inputs) || ...) && detail::tracking();
 }
 inline bool will_record(std::span<const Tensor> inputs) {
-  return grad_mode() && std::ranges::any_of(inputs, needs_grad);
+  return std::ranges::any_of(inputs, needs_grad) && detail::tracking();
 }
 Tensor require_grad(const Tensor& t);  // t as a leaf
 bool is_leaf(const Tensor& t);         // has a gradient of its own to collect

@@ -74,9 +74,10 @@ template <class Less> void sort_axes(std::array<int, kMaxRank>& order, int n, co
     for (int j = i; j > 0 && less(order[j], order[j - 1]); --j) std::swap(order[j], order[j - 1]);
 }
 
-// An axis given from the front or the back; refuses one that the rank does not have.
-inline int axis_of(int axis, int rank, const char* op) {
-  CHECK(axis >= -rank && axis < rank, op, ": axis ", axis, " of a tensor with ", rank, " axes");
+// An axis given from the front or the back; refuses one that the shape does not have.
+inline int axis_of(int axis, const Shape& shape, const char* op) {
+  const int rank = shape.rank();
+  CHECK(axis >= -rank && axis < rank, op, ": no axis ", axis, " in shape ", shape);
   return axis < 0 ? axis + rank : axis;
 }
 

@@ -13,7 +13,6 @@ class Slot {
  public:
   // The T made for this key; make() if there is none yet. Valid until the next call of get().
   template <class T, class Key, class Make> T& get(const Key& key, const Make& make) {
-    if (!state_) state_ = Ref(new State);
     auto& entries = state_->entries;
     for (const auto& entry : entries)
       if (entry->kind == &kind_of<T, Key> && static_cast<EntryOf<T, Key>&>(*entry).key == key)
@@ -44,7 +43,7 @@ class Slot {
   struct State : RefCounted {
     std::vector<std::unique_ptr<Entry>> entries;
   };
-  Ref<State> state_;
+  Ref<State> state_{new State};  // from the start: a copy made before the first get() shares it
 };
 
 }  // namespace bellows

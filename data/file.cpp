@@ -9,6 +9,8 @@
 namespace bellows {
 
 namespace {
+constexpr off_t kMost = UINT32_MAX;
+
 struct Descriptor {
   int fd;
   ~Descriptor() {
@@ -24,6 +26,7 @@ std::vector<uint8_t> read_file(const std::string& path) {
   struct stat status;
   if (fstat(file.fd, &status) != 0) fail(Exit::storage, path, ": ", std::strerror(errno));
   if (!S_ISREG(status.st_mode)) fail(Exit::data, path, ": not a regular file");
+  if (status.st_size > kMost) fail(Exit::data, path, ": larger than 4 GiB");
   std::vector<uint8_t> bytes(status.st_size);
   for (size_t have = 0; have < bytes.size();) {
     const ssize_t n = read(file.fd, bytes.data() + have, bytes.size() - have);

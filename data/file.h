@@ -6,8 +6,8 @@
 
 namespace bellows {
 
-// Only regular files: a folder, a pipe or a device is Error(Exit::data), as is a missing file. A
-// device that fails to read is Error(Exit::storage).
+// Only regular files of up to 4 GiB: a folder, a pipe or a device is Error(Exit::data), as is a
+// missing file. A disk that fails to read is Error(Exit::storage).
 std::vector<uint8_t> read_file(const std::string& path);
 
 }  // namespace bellows

@@ -71,7 +71,6 @@ class Gzip : public Source {
 };
 
 std::unique_ptr<Source> open_source(const std::string& path, Bytes& file) {
-  if (file.size() >= UINT32_MAX) fail(Exit::data, path, ": larger than 4 GiB");
   const bool zipped = file.size() >= 2 && file[0] == 0x1f && file[1] == 0x8b;
   if (zipped) return std::make_unique<Gzip>(path, file);
   return std::make_unique<Raw>(file);

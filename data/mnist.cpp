@@ -19,7 +19,8 @@ static std::string find(const std::string& root, const std::string& stem) {
   for (const std::string folder : {"", "/MNIST/raw"})
     for (const std::string suffix : {"", ".gz"}) {
       const std::string path = root + folder + "/" + stem + suffix;
-      if (std::filesystem::exists(path)) return path;
+      std::error_code unreadable;
+      if (std::filesystem::exists(path, unreadable)) return path;
     }
   fail(Exit::data, "data.root ", root, ": no file ", stem, " or ", stem,
        ".gz there or in MNIST/raw; `tools/fetch_data.sh mnist` fetches it to data/sets/mnist");

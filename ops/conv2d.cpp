@@ -28,6 +28,7 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOpt
         Shape{w.dim(0)}, ", got ", b.shape());
   Slot cache = slot ? *slot : Slot();
   const Tensor y = kernels::conv2d(x, w, b, options, cache);
+  if (!will_record(x, w, b)) return y;
   return record("conv2d", y, {x, w, b},
                 [x = Saved(x), w = Saved(w), b = Saved(b), options, cache, needs_dx = needs_grad(x),
                  needs_dw = needs_grad(w), needs_db = needs_grad(b)](const Tensor& dy) mutable {

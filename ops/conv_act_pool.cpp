@@ -22,6 +22,7 @@ Tensor conv_act_pool(const Tensor& x, const Tensor& w, const Tensor& b,
   static trace::Counter& fused = trace::counter("fuse.conv_act_pool");
   fused.add();
   const auto [y, winner] = kernels::conv_act_pool(x, w, b, options.padding);
+  if (!will_record(x, w, b)) return y;
   return record("conv_act_pool", y, {x, w, b},
                 [x = Saved(x), w = Saved(w), b = Saved(b), winner = Saved(winner), options,
                  needs_dx = needs_grad(x)](const Tensor& dy) {

@@ -3,7 +3,7 @@
 // One pixel in four of a pooled convolution has a gradient, another one in each sample and channel.
 // So samples are taken one by one, and the vector lanes hold the patch of x under a winner: rows of
 // KW * C neighbours in NHWC. That is a quarter of the multiplications of a dense backward, which
-// lanes full of samples cannot skip (measured on LeNet: half the time, at any batch size).
+// lanes full of samples cannot skip.
 #include "core/copy.h"
 #include "core/foreach.h"
 #include "ops/conv_act_pool.h"
@@ -45,6 +45,9 @@ template <class T> struct Job {
     const int64_t row = z.KW * z.C, lanes = lane_count<T>();
     half = lanes == 16 && row <= 8;
     patch_row = round_up(row, half ? 8 : lanes);
+    for (int64_t c = 0; c < z.C; ++c)
+      for (int64_t r = 0; r < z.KH; ++r)
+        for (int64_t s = 0; s < z.KW; ++s) patch_at.push_back(r * patch_row + s * z.C + c);
     corner.resize(z.K * winners);
     for (int64_t ph = 0; ph < z.PH; ++ph)
       for (int64_t pw = 0; pw < z.PW; ++pw)
@@ -57,6 +60,7 @@ template <class T> struct Job {
   Sizes z;
   Tensor dy, winner, x;
   Offsets dy_at, winner_at, x_at;
+  Offsets patch_at;  // of w (C, KH, KW) in a patch
   // Of a padded image in NHWC: floats in a row of it, and in all of it with room to read past.
   int64_t pixel_row, sample;
   int64_t winners;              // windows of one channel, padded to whole vectors
@@ -237,14 +241,10 @@ template <class T, int L>
 
 // w (K, C, KH, KW) as (K, KH, patch_row), whose rows are (KW, C) and zeros.
 template <class T> Tensor pack(const Job<T>& job, const Tensor& w) {
-  const Sizes& z = job.z;
-  const Tensor packed = full({z.K * job.patch()}, 0, w);
+  const Tensor packed = full({job.z.K * job.patch()}, 0, w);
   const T* from = w.ptr<T>();
-  for (int64_t k = 0; k < z.K; ++k)
-    for (int64_t c = 0; c < z.C; ++c)
-      for (int64_t r = 0; r < z.KH; ++r)
-        for (int64_t s = 0; s < z.KW; ++s)
-          packed.ptr<T>()[k * job.patch() + r * job.patch_row + s * z.C + c] = *from++;
+  for (int64_t k = 0; k < job.z.K; ++k)
+    for (const int64_t at : job.patch_at) packed.ptr<T>()[k * job.patch() + at] = *from++;
   return packed;
 }
 
@@ -257,10 +257,7 @@ void store_dw(const Job<T>& job, T* parts, int64_t chunks, const Tensor& dw, con
     for (int64_t i = 0; i < part; ++i) parts[i] += parts[chunk * part + i];
   T* to = dw.ptr<T>();
   for (int64_t k = 0; k < z.K; ++k)
-    for (int64_t c = 0; c < z.C; ++c)
-      for (int64_t r = 0; r < z.KH; ++r)
-        for (int64_t s = 0; s < z.KW; ++s)
-          *to++ = parts[k * job.patch() + r * job.patch_row + s * z.C + c];
+    for (const int64_t at : job.patch_at) *to++ = parts[k * job.patch() + at];
   std::copy_n(parts + z.K * job.patch(), z.K, db.ptr<T>());
 }
 
@@ -293,11 +290,10 @@ Tensor run(const Job<T>& job, const Tensor& w, const Tensor& dw, const Tensor& d
   const int64_t chunks = (z.N + kSamples - 1) / kSamples, samples = std::min(z.N, kSamples);
   const int64_t part = z.K * (job.patch() + 1), winners = samples * z.K * job.winners;
   const Tensor parts = full({chunks * part}, 0, w), packed = needs_dx ? pack(job, w) : Tensor();
-  const PerThread<T> x(samples * job.sample), dy(winners);
-  const PerThread<T> images(needs_dx ? samples * job.sample : 0);
+  const int64_t images = samples * job.sample, row = z.K * job.winners;
+  const PerThread<T> numbers(2 * images + winners);
   const PerThread<uint8_t> which(winners);
-  const PerThread<int32_t> at(z.K * job.winners);
-  const PerThread<int32_t> masks(round_up(z.K, kMaskBits) / kMaskBits * 4 * job.winners);
+  const PerThread<int32_t> marks(row + round_up(z.K, kMaskBits) / kMaskBits * 4 * job.winners);
   Tensor dx;
   Offsets dx_at;
   if (needs_dx) {
@@ -306,7 +302,9 @@ Tensor run(const Job<T>& job, const Tensor& w, const Tensor& dw, const Tensor& d
     dx_at = offsets(z.columns(), dx.strides()[3], z.C, dx.strides()[1]);
   }
   parallel_for(chunks, 1, [&](int64_t begin, int64_t end) {
-    const Scratch<T> s{x.mine(), images.mine(), dy.mine(), which.mine(), at.mine(), masks.mine()};
+    T* const x = numbers.mine();
+    const Scratch<T> s{
+        x, x + images, x + 2 * images, which.mine(), marks.mine(), marks.mine() + row};
     in_lanes<T>([&]<int L>() __attribute__((always_inline)) {
       for (int64_t chunk = begin; chunk < end; ++chunk) {
         const int64_t first = chunk * kSamples, count = std::min(kSamples, z.N - first);

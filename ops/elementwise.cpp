@@ -19,18 +19,15 @@ static const AddOp affine_spec({.name = "affine",
 
 template <class F> static Tensor unary_cpu(const Tensor& x) {
   const Tensor y = empty_like(x);
-  visit_float(x.dtype(), [&]<class T>(T) {
-    map_into<T>(
-        y, [](T a) { return F::value(a); }, x);
-  });
+  visit_float(x.dtype(),
+              [&]<class T>(T) { map_into<T>(y, {&x}, [](T a) { return F::value(a); }); });
   return y;
 }
 
 template <class F> static Tensor unary_backward_cpu(const Tensor& dy, const Tensor& v) {
   const Tensor dx = empty_like(v);
   visit_float(v.dtype(), [&]<class T>(T) {
-    map_into<T>(
-        dx, [](T g, T a) { return g * F::slope(a); }, dy, v);
+    map_into<T>(dx, {&dy, &v}, [](T g, T a) { return g * F::slope(a); });
   });
   return dx;
 }
@@ -38,16 +35,14 @@ template <class F> static Tensor unary_backward_cpu(const Tensor& dy, const Tens
 static Tensor affine_cpu(const Tensor& x, double scale, double shift) {
   const Tensor y = empty_like(x);
   visit_float(x.dtype(), [&]<class T>(T) {
-    map_into<T>(
-        y, [s = T(scale), t = T(shift)](T a) { return a * s + t; }, x);
+    map_into<T>(y, {&x}, [s = T(scale), t = T(shift)](T a) { return a * s + t; });
   });
   return y;
 }
 
 template <class F> static Tensor binary_into(const Tensor& y, const Tensor& a, const Tensor& b) {
   visit_float(a.dtype(), [&]<class T>(T) {
-    map_into<T>(
-        y, [](T p, T q) { return F::value(p, q); }, a, b);
+    map_into<T>(y, {&a, &b}, [](T p, T q) { return F::value(p, q); });
   });
   return y;
 }
@@ -63,8 +58,7 @@ template <class F> static Tensor binary_cpu(const Tensor& a, const Tensor& b) {
 template <class F> static Tensor binary_da_cpu(const Tensor& dy, const Tensor& a, const Tensor& b) {
   const Tensor da = empty_like(a);
   visit_float(a.dtype(), [&]<class T>(T) {
-    map_into<T>(
-        da, [](T g, T p, T q) { return F::da(g, p, q); }, dy, a, b);
+    map_into<T>(da, {&dy, &a, &b}, [](T g, T p, T q) { return F::da(g, p, q); });
   });
   return da;
 }
@@ -72,8 +66,7 @@ template <class F> static Tensor binary_da_cpu(const Tensor& dy, const Tensor& a
 template <class F> static Tensor binary_db_cpu(const Tensor& dy, const Tensor& a, const Tensor& b) {
   const Tensor db = empty_like(b);
   visit_float(b.dtype(), [&]<class T>(T) {
-    map_into<T>(
-        db, [](T g, T p, T q) { return F::db(g, p, q); }, dy, a, b);
+    map_into<T>(db, {&dy, &a, &b}, [](T g, T p, T q) { return F::db(g, p, q); });
   });
   return db;
 }

@@ -15,14 +15,13 @@ static Tensor record_gather(const char* op, const Tensor& x, int axis, const Ten
   });
 }
 
-static int checked_axis(const char* op, const Tensor& x, int axis, const Tensor& index) {
-  CHECK(axis >= -x.rank() && axis < x.rank(), op, ": no axis ", axis, " in x ", x.shape());
+static void check_dtype(const char* op, const Tensor& index) {
   CHECK(index.dtype() == DType::i64, op, ": the index is ", index.dtype(), ", not i64");
-  return axis_of(axis, x.rank(), op);
 }
 
 Tensor gather(const Tensor& x, int axis_, const Tensor& index) {
-  const int axis = checked_axis("gather", x, axis_, index);
+  const int axis = axis_of(axis_, x.shape(), "gather");
+  check_dtype("gather", index);
   bool fits = index.rank() == x.rank();
   for (int i = 0; fits && i < x.rank(); ++i) fits = i == axis || index.dim(i) <= x.dim(i);
   CHECK(fits, "gather: index ", index.shape(), " does not fit into x ", x.shape(),
@@ -31,7 +30,8 @@ Tensor gather(const Tensor& x, int axis_, const Tensor& index) {
 }
 
 Tensor index_select(const Tensor& x, int axis_, const Tensor& index) {
-  const int axis = checked_axis("index_select", x, axis_, index);
+  const int axis = axis_of(axis_, x.shape(), "index_select");
+  check_dtype("index_select", index);
   CHECK(index.rank() == 1, "index_select: index ", index.shape(), " is not a list");
   // The same index for every line: a view with stride 0.
   Shape shape = x.shape();

@@ -23,6 +23,7 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b) {
   Shape shape = x.shape();
   shape[-1] = w.dim(0);
   const Tensor y = kernels::linear(as_rows(x), w, b).view_as(shape);
+  if (!will_record(x, w, b)) return y;
   return record("linear", y, {x, w, b},
                 [x = Saved(x), w = Saved(w), b = Saved(b), needs_dx = needs_grad(x),
                  needs_dw = needs_grad(w), needs_db = needs_grad(b)](const Tensor& dy_) {

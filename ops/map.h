@@ -85,28 +85,25 @@ void map_row(T* y, const std::array<const T*, N>& x, const std::array<int64_t, N
 }
 
 // y = fn(x...), all of one shape and dtype T.
-template <class T, class Fn, class... Operands>
-void map_into(const Tensor& y, const Fn& fn, const Operands&... operands) {
-  constexpr size_t N = sizeof...(Operands);
+template <class T, size_t N, class Fn>
+void map_into(const Tensor& y, const Tensor* const (&x)[N], const Fn& fn) {
   if (y.numel() == 0) return;
   T* const y_ = y.ptr<T>();
-  const std::array<const T*, N> x{operands.template ptr<T>()...};
-  constexpr auto each = std::make_index_sequence<N>();
-  if (((operands.strides() == y.strides()) && ...) && y.is_dense())
-    return [&]<size_t... k>(std::index_sequence<k...>) {
-      parallel_for(y.numel(), kMapChunk,
-                   [&](int64_t b, int64_t e) { map_dense(y_ + b, e - b, fn, (x[k] + b)...); });
-    }
-  (each);
-  const Walk<N + 1> walk(y.shape(), {&y.strides(), &operands.strides()...});
-  const int64_t chunk = std::max<int64_t>(kMapChunk / walk.length, 1);
-  parallel_for(walk.rows, chunk, [&](int64_t b, int64_t e) {
-    walk.for_rows(b, e, [&](const auto& at) {
-      std::array<const T*, N> row = x;
-      for (size_t k = 0; k < N; ++k) row[k] += at[k + 1];
-      map_row(y_ + at[0], row, walk.steps, walk.length, fn, each);
+  const auto each = [&]<size_t... k>(std::index_sequence<k...> all) {
+    const std::array<const T*, N> x_{x[k]->template ptr<T>()...};
+    if (((x[k]->strides() == y.strides()) && ...) && y.is_dense())
+      return parallel_for(y.numel(), kMapChunk, [&](int64_t b, int64_t e) {
+        map_dense(y_ + b, e - b, fn, (x_[k] + b)...);
+      });
+    const Walk<N + 1> walk(y.shape(), {&y.strides(), &x[k]->strides()...});
+    const int64_t chunk = std::max<int64_t>(kMapChunk / walk.length, 1);
+    parallel_for(walk.rows, chunk, [&](int64_t b, int64_t e) {
+      walk.for_rows(b, e, [&](const auto& at) {
+        map_row<T, N>(y_ + at[0], {(x_[k] + at[k + 1])...}, walk.steps, walk.length, fn, all);
+      });
     });
-  });
+  };
+  each(std::make_index_sequence<N>());
 }
 
 }  // namespace bellows

@@ -35,7 +35,9 @@ static Tensor flat_rows(const Tensor& t) {
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
   product_shape(a.shape(), b.shape());
-  return record("matmul", kernels::product(a, b), {a, b},
+  const Tensor y = kernels::product(a, b);
+  if (!will_record(a, b)) return y;
+  return record("matmul", y, {a, b},
                 [a = Saved(a), b = Saved(b), needs_da = needs_grad(a),
                  needs_db = needs_grad(b)](const Tensor& dy) {
                   Grads grads(2);

@@ -34,6 +34,7 @@ static Windows even_windows(const Shape& x, int axis, int64_t count) {
 Tensor max_pool2d(const Tensor& x, const Pool2dOptions& options) {
   const auto [y, winner] = kernels::max_pool2d(x, windows("max_pool2d", x.shape(), 2, options),
                                                windows("max_pool2d", x.shape(), 3, options));
+  if (!will_record(x)) return y;
   return record("max_pool2d", y, {x},
                 [winner = Saved(winner), shape = x.shape()](const Tensor& dy) {
                   return Grads{kernels::max_pool2d_backward(dy, winner(), shape)};

@@ -43,13 +43,10 @@ static Tensor in_level_cpu(const Tensor& x, const Tensor& boundaries, int64_t le
   const bool first = level == 0, last = level == boundaries.dim(0);
   const double low = first ? 0 : edges_[level - 1], high = last ? 0 : edges_[level];
   visit_float(x.dtype(), [&]<class T>(T) {
-    map_into<T>(
-        y,
-        [=](T value) {
-          const bool inside = (first || !(value <= low)) && (last || value <= high);
-          return inside ? T(level) : T(0);
-        },
-        x);
+    map_into<T>(y, {&x}, [=](T value) {
+      const bool inside = (first || !(value <= low)) && (last || value <= high);
+      return inside ? T(level) : T(0);
+    });
   });
   return y;
 }

@@ -18,10 +18,7 @@ struct Reduced {
 Reduced reduced_shapes(const char* op, const Tensor& x, const ReduceOptions& options) {
   std::array<bool, kMaxRank> goes{};
   goes.fill(options.axes.empty());
-  for (const int64_t axis : options.axes) {
-    CHECK(axis >= -x.rank() && axis < x.rank(), op, ": no axis ", axis, " in x ", x.shape());
-    goes[axis < 0 ? axis + x.rank() : axis] = true;
-  }
+  for (const int64_t axis : options.axes) goes[axis_of(int(axis), x.shape(), op)] = true;
   Reduced r{x.shape(), {}};
   for (int i = 0; i < x.rank(); ++i) {
     if (goes[i]) r.kept[i] = 1;
@@ -74,7 +71,7 @@ Tensor max(const Tensor& x, const ReduceOptions& options) {
 Tensor argmax(const Tensor& x, int axis) {
   const Reduced r = reduced_shapes("argmax", x, {.axes = {axis}});
   CHECK(x.numel() > 0, "argmax: x ", x.shape(), " is empty");
-  return kernels::argmax(x, axis_of(axis, x.rank(), "argmax")).view_as(r.y);
+  return kernels::argmax(x, axis_of(axis, x.shape(), "argmax")).view_as(r.y);
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {

@@ -59,7 +59,7 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
 }
 
 Tensor flatten(const Tensor& x, int start) {
-  CHECK(start >= 0 && start < x.rank(), "flatten: no axis ", start, " in x ", x.shape());
+  start = axis_of(start, x.shape(), "flatten");
   Shape shape;
   for (int i = 0; i < start; ++i) shape.push_back(x.dim(i));
   shape.push_back(1);
@@ -94,9 +94,7 @@ Tensor permute(const Tensor& x, const Shape& order) {
 Tensor transpose(const Tensor& x, int a, int b) {
   Shape order = x.shape();
   for (int i = 0; i < x.rank(); ++i) order[i] = i;
-  CHECK(std::max(a, b) < x.rank() && std::min(a, b) >= -x.rank(), "transpose: axes ", a, " and ", b,
-        " of x ", x.shape());
-  std::swap(order[a], order[b]);
+  std::swap(order[axis_of(a, x.shape(), "transpose")], order[axis_of(b, x.shape(), "transpose")]);
   return permute(x, order);
 }
 
@@ -114,8 +112,7 @@ static Tensor sliced(const Tensor& x, int axis, int64_t begin, int64_t end) {
 }
 
 Tensor slice(const Tensor& x, int axis_, int64_t begin, int64_t end) {
-  CHECK(axis_ >= -x.rank() && axis_ < x.rank(), "slice: no axis ", axis_, " in x ", x.shape());
-  const int axis = axis_of(axis_, x.rank(), "slice");
+  const int axis = axis_of(axis_, x.shape(), "slice");
   CHECK(begin >= 0 && begin <= end && end <= x.dim(axis), "slice: [", begin, ", ", end,
         ") of axis ", axis, " of x ", x.shape());
   return record("slice", sliced(x, axis, begin, end), {x},
@@ -129,10 +126,8 @@ Tensor slice(const Tensor& x, int axis_, int64_t begin, int64_t end) {
 Tensor concat(std::span<const Tensor> parts, int axis_) {
   CHECK(!parts.empty(), "concat: no tensors");
   const Tensor& first = parts.front();
-  CHECK(axis_ >= -first.rank() && axis_ < first.rank(), "concat: no axis ", axis_, " in ",
-        first.shape());
-  const int axis = axis_of(axis_, first.rank(), "concat");
-  Shape shape = first.shape(), sizes;
+  const int axis = axis_of(axis_, first.shape(), "concat");
+  Shape shape = first.shape();
   shape[axis] = 0;
   for (const Tensor& part : parts) {
     Shape rest = part.shape();

@@ -6,13 +6,8 @@
 
 namespace bellows {
 
-static int checked_axis(const char* op, const Tensor& x, int axis) {
-  CHECK(axis >= -x.rank() && axis < x.rank(), op, ": no axis ", axis, " in x ", x.shape());
-  return axis_of(axis, x.rank(), op);
-}
-
 Tensor softmax(const Tensor& x, int axis_) {
-  const int axis = checked_axis("softmax", x, axis_);
+  const int axis = axis_of(axis_, x.shape(), "softmax");
   const Tensor y = kernels::softmax(x, axis);
   if (!will_record(x)) return y;
   return record("softmax", y, {x}, [y = Saved(y), axis](const Tensor& dy) {
@@ -21,7 +16,7 @@ Tensor softmax(const Tensor& x, int axis_) {
 }
 
 Tensor log_softmax(const Tensor& x, int axis_) {
-  const int axis = checked_axis("log_softmax", x, axis_);
+  const int axis = axis_of(axis_, x.shape(), "log_softmax");
   const Tensor y = kernels::log_softmax(x, axis);
   if (!will_record(x)) return y;
   return record("log_softmax", y, {x}, [y = Saved(y), axis](const Tensor& dy) {

@@ -10,6 +10,7 @@ static const bellows::AddToggle toggle({
     .sources = "S3:102,103,104",
     .footprint = "ops.vectorized_calls",
     .same = bellows::Same::bitwise,
+    .by_default = "off",
     .proof = [](bellows::Plan& plan) { plan.model.model.choose("levels_mlp"); },
     .enable = [](bellows::Plan& plan, const std::string&) { plan.model.vectorized = true; },
 });

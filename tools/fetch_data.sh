@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches a data set in its published format, checks it byte for byte, and leaves what is there alone:
+# Fetches a data set in its published format and checks it; what is there already stays as it is:
 #   tools/fetch_data.sh mnist|cifar10 [--from URL-or-folder] [--to folder]
 # A folder is where the files lie, a URL is what their names are appended to. Default of --to:
 # data/sets/<name>, which is what to give as data.root.

@@ -3,8 +3,9 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-build_packages=(g++ cmake ninja-build python3-venv libeigen3-dev libyaml-cpp-dev nlohmann-json3-dev
-  libfmt-dev libcli11-dev zlib1g-dev libpng-dev libjpeg62-turbo-dev libgtest-dev libgmock-dev)
+build_packages=(g++ cmake ninja-build ccache python3-venv libeigen3-dev libyaml-cpp-dev
+  nlohmann-json3-dev libfmt-dev libcli11-dev zlib1g-dev libpng-dev libjpeg62-turbo-dev
+  libgtest-dev libgmock-dev)
 tsan_packages=(clang-14 libclang-rt-14-dev libomp-14-dev)
 onednn=2023.2.0 # of the wheels: oneDNN 3.2 for CPUs, on GCC's OpenMP; Debian's own is 2.6
 
@@ -38,9 +39,10 @@ need_packages() {
 need_onednn() {
   [[ -e .deps/lib/libdnnl.so.3 && -e .deps/lib/cmake/dnnl/dnnl-config.cmake ]] && return
   local wheels=("onednn-cpu-gomp==$onednn" "onednn-devel-cpu-gomp==$onednn")
+  local pip=(.deps/bin/pip install --no-deps --retries 1 --timeout 20 "${wheels[@]}")
   echo "== installing ${wheels[*]} into .deps"
-  python3 -m venv .deps && .deps/bin/pip install -q --no-deps --retries 1 --timeout 20 "${wheels[@]}" ||
-    refuse "cannot fetch ${wheels[*]} from PyPI; with a network:  pip install --no-deps ..."
+  python3 -m venv .deps && "${pip[@]}" -q ||
+    refuse "missing oneDNN 3, and PyPI did not give it; with a network:  ${pip[*]}"
 }
 
 # build <preset> [cmake arguments] [-- targets]

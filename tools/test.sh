@@ -19,7 +19,8 @@ build release
 run_tests build
 [[ ${1-} == --all ]] || exit 0
 
-export UBSAN_OPTIONS=print_stacktrace=1
+# Out of memory is an answer that tests ask for, not a reason to abort.
+export UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=allocator_may_return_null=1
 build debug -- all_tests
 run_tests build-debug
 
@@ -27,5 +28,5 @@ need_packages "${tsan_packages[@]}"
 build tsan -- core_test data_test dist_test
 # TSan's shadow memory does not fit every address that a hardened kernel may pick.
 setarch -R true 2>/dev/null && under=(setarch -R)
-export TSAN_OPTIONS=ignore_noninstrumented_modules=1
+export TSAN_OPTIONS=ignore_noninstrumented_modules=1:allocator_may_return_null=1
 run_tests build-tsan -L '^(core|data|dist)$'

@@ -65,10 +65,12 @@ static void check_arms(const AbOptions& options, const Toggle& toggle) {
         " is off, so both arms would be equal; --value takes another");
   const Config off = arm_config(options, toggle, toggle.off());
   const Config on = arm_config(options, toggle, options.value);
-  std::string list;
+  std::string list, cure;
   for (const std::string& line : extra_differences(off, on, toggle)) list += "; " + line;
-  CHECK(list.empty(), "ab: the arms differ in more than ", toggle.name, list,
-        "; set these to the same value for both, as in toggles.NAME=off");
+  for (const auto& [name, value] : off.toggles)
+    if (name != toggle.name && value.text != on.toggles.at(name).text)
+      cure += cat(" toggles.", name, "=", find_toggle(name)->off());
+  CHECK(list.empty(), "ab: the arms differ in more than ", toggle.name, list, "; add ", cure);
 }
 
 static ArmCommand arm_command(const AbOptions& options, const std::string& value,
@@ -136,7 +138,8 @@ static Json machine_now() {
                   {"cores", all["cores"]},
                   {"governor", governor()},
                   {"load average before", load_average()}};
-  for (const char* key : {"kernel", "commit", "versions", "variables"}) machine[key] = all[key];
+  for (const char* key : {"kernel", "commit", "versions", "variables"})
+    if (!all[key].empty() && all[key] != "") machine[key] = all[key];
   return machine;
 }
 
@@ -172,6 +175,7 @@ static void write_report(std::filesystem::path path, const AbResult& result) {
 namespace {
 struct AbLine {
   AbOptions options;
+  std::string measure = "step", clock = "wall";
   std::string arm, folder;  // for this program when it is one of the arms
 };
 }  // namespace
@@ -182,13 +186,10 @@ static void declare(CommandLine& line, AbLine& given) {
   line.add_option("--config,-c", o.config, "YAML file")->required();
   line.add_option("--toggle", o.toggle, "in which the arms differ")->required();
   line.add_option("--value", o.value, "of the arm that has it on (default: its fast one)");
-  const std::map<std::string, AbMeasure> measures = {{"step", AbMeasure::step},
-                                                     {"epoch", AbMeasure::epoch}};
-  line.add_option("--measure", o.measure, "step, or epoch: with its evaluation and checkpoint")
-      ->transform(CLI::CheckedTransformer(measures));
-  const std::map<std::string, AbClock> clocks = {{"wall", AbClock::wall}, {"cpu", AbClock::cpu}};
-  line.add_option("--clock", o.clock, "wall, or cpu: of the process, for one thread")
-      ->transform(CLI::CheckedTransformer(clocks));
+  line.add_option("--measure", given.measure, "step, or epoch: with its evaluation and checkpoint")
+      ->check(CLI::IsMember({"step", "epoch"}));
+  line.add_option("--clock", given.clock, "wall, or cpu: of the process, for one thread")
+      ->check(CLI::IsMember({"wall", "cpu"}));
   line.add_option("--steps", o.steps, "in a block")->check(CLI::PositiveNumber);
   line.add_option("--blocks", o.blocks, "a side")->check(CLI::PositiveNumber);
   line.add_option("--warmup", o.warmup, "steps before the first block")->check(CLI::PositiveNumber);
@@ -204,7 +205,10 @@ static int run(const Arguments& args) {
   declare(line, given);
   if (!line.read(args)) return 0;
   AbOptions& options = given.options;
+  options.measure = given.measure == "step" ? AbMeasure::step : AbMeasure::epoch;
+  options.clock = given.clock == "wall" ? AbClock::wall : AbClock::cpu;
   const Toggle& toggle = toggle_of(options);
+  CHECK(given.arm.empty() == given.folder.empty(), "ab: --arm is what ab says to its own arms");
   if (!given.arm.empty())
     return run_arm(arm_config(options, toggle, given.arm).plan, options, given.folder);
   options.toggle = toggle.name;

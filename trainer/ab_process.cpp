@@ -119,8 +119,7 @@ void ArmProcess::explain_end(int status) {
     fail(Exit::internal, "ab: ", name_, " was killed by signal ", WTERMSIG(status), when);
   const int code = WEXITSTATUS(status);
   if (code == 0) fail(Exit::internal, "ab: ", name_, " ended too early,", when);
-  fail(static_cast<Exit>(code), "ab: ", name_, " ended with exit code ", code, when,
-       "; what it said is above");
+  fail(static_cast<Exit>(code), "ab: ", name_, " ended with exit code ", code, when);
 }
 
 void ArmProcess::give_up() const {

@@ -46,6 +46,11 @@ Loaded load_newest(const Path& folder, std::vector<std::string>& messages) {
        messages.front());
 }
 
+Loaded load_checkpoint(const Path& file_or_run, std::vector<std::string>& messages) {
+  if (fs::is_directory(file_or_run)) return load_newest(file_or_run / "checkpoints", messages);
+  return {file_or_run, read_safetensors(file_or_run)};
+}
+
 // ---- writing
 
 Checkpoints::Checkpoints(const Path& folder, const CkptOptions& options, const Path& keep_this)

@@ -45,5 +45,7 @@ struct Loaded {
 // The newest that is whole; a line to `messages` for each newer one that is not. Throws Error, exit
 // 4, if there is none.
 Loaded load_newest(const Path& folder, std::vector<std::string>& messages);
+// That file, or the newest of that run folder.
+Loaded load_checkpoint(const Path& file_or_run, std::vector<std::string>& messages);
 
 }  // namespace bellows

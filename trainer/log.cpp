@@ -45,13 +45,14 @@ void Log::window(const LogPoint& p, int64_t max_mem_allocated) {
 }
 
 void Log::progress(const LogPoint& point) {
-  if (!bar_.on()) return;
   if (point.epoch != epoch_) {
     epoch_ = point.epoch;
     epoch_begin_ns_ = trace::now_ns();
   }
-  if (bar_.due()) bar_.draw(point, epochs_, (trace::now_ns() - epoch_begin_ns_) * 1e-9);
+  bar_.draw(point, epochs_, (trace::now_ns() - epoch_begin_ns_) * 1e-9);
 }
+
+void Log::totals(const Position& at, const Scalars& values) { record("run", at, values); }
 
 void Log::evaluation(const Position& at, const Metrics& metrics) {
   record("test", at, values_of(metrics));

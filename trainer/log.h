@@ -18,9 +18,11 @@ class Log {
   Log(const Plan& plan, const Path& folder, Voice voice);
 
   void window(const LogPoint& point, int64_t max_mem_allocated);
-  void progress(const LogPoint& point);  // after each update; draws at most ten times a second
+  bool progress_due() const { return bar_.due(); }  // at most ten times a second
+  void progress(const LogPoint& point);
   void evaluation(const Position& at, const Metrics& metrics);
-  void line(const std::string& text);  // anything else
+  void totals(const Position& at, const Scalars& values);  // of the run, at its end
+  void line(const std::string& text);                      // anything else
 
  private:
   void record(const char* split, const Position& at, const Scalars& values);

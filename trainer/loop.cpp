@@ -47,9 +47,13 @@ Outcome Loop::run(const std::function<void()>& pause) {
     if (at_.batch == session_.steps_per_epoch()) end_epoch();
   }
   end_window();
-  if (!metrics_ && plan_.eval.every && !signals_.stop()) evaluate_now();
+  const bool due = plan_.eval.every && evaluated_ != at_.step && !signals_.stop();
+  if (due) evaluate_now();
   save();
-  if (checkpoints_) checkpoints_->wait();
+  if (checkpoints_) {
+    checkpoints_->wait();
+    tell();
+  }
   meter_.lap(Phase::save);
   return {at_, losses_.known(), metrics_, meter_, signals_.stop()};
 }
@@ -71,13 +75,23 @@ void Loop::end_update(const Update& update) {
   check_losses();
   const bool last = at_.batch == session_.steps_per_epoch();
   if (at_.batch % plan_.log.every == 0 || last) end_window();
-  log_.progress(point());
-  if (checkpoints_) checkpoints_->poll();
-  const int64_t every = plan_.ckpt.every_iters;
-  if ((every && at_.step % every == 0) || signals_.take_save_request()) save();
+  if (log_.progress_due()) log_.progress(point());
+  look_after_checkpoints();
   if (!pause_) return;
   pause_();
   meter_.lap(Phase::other);
+}
+
+void Loop::look_after_checkpoints() {
+  if (!checkpoints_) return;
+  checkpoints_->poll();  // a background save may have ended, or failed
+  const int64_t every = plan_.ckpt.every_iters;
+  if ((every && at_.step % every == 0) || signals_.take_save_request()) save();
+  tell();
+}
+
+void Loop::tell() {
+  for (const std::string& message : checkpoints_->take_messages()) log_.line(message);
 }
 
 void Loop::end_epoch() {
@@ -140,6 +154,7 @@ static bool reached(const TargetOptions& target, const Metrics& metrics) {
 void Loop::evaluate_now() {
   meter_.lap(Phase::other);
   metrics_ = evaluate(session_);
+  evaluated_ = at_.step;
   meter_.lap(Phase::eval);
   if (at_.target_s < 0 && reached(plan_.target, *metrics_)) {
     at_.target_s = from_.elapsed_s + meter_.total_seconds();
@@ -160,7 +175,7 @@ void Loop::save() {
   checkpoints_->save(at_.step, state_tensors(session_), state_metadata(session_, at_));
   saved_ = at_;
   meter_.lap(Phase::save);
-  for (const std::string& message : checkpoints_->take_messages()) log_.line(message);
+  tell();
 }
 
 // An update of zeros, split as training splits it.

@@ -25,11 +25,14 @@ class Loop {
   // not finite, 8 for a checkpoint that cannot be written, and what data and ops throw.
   // `pause` is called after each update; the time it takes is the run's, but of no phase's cost.
   Outcome run(const std::function<void()>& pause = {});
+  const Position& position() const { return at_; }
 
  private:
   bool done() const;
   void run_epoch();
   void end_update(const Update& update);
+  void look_after_checkpoints();
+  void tell();  // what the checkpoints have to say
   void end_epoch();
   void check_losses();
   void end_window();
@@ -52,6 +55,7 @@ class Loop {
   LogPoint last_;                    // line
   std::optional<Position> saved_;
   std::optional<Metrics> metrics_;
+  int64_t evaluated_ = -1;  // step of metrics_
 };
 
 // Nothing is left to do: all updates are made, or the target is reached and ends the run.

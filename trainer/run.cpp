@@ -27,7 +27,7 @@ static Start start_of(const RunRequest& request) {
   Start start{asked, request.overwrite ? Existing::overwrite : Existing::another, {}, {}};
   if (request.resume.empty()) return start;
   if (fs::is_regular_file(request.resume)) {  // a branch: later checkpoints of that run stay
-    start.saved = Loaded{request.resume, read_safetensors(request.resume)};
+    start.saved = load_checkpoint(request.resume, start.notes);
     return start;
   }
   const bool latest = request.resume == "latest";
@@ -88,7 +88,7 @@ int run_training(const RunRequest& request) {
                           start.saved ? start.saved->path : Path());
   Loop loop(session, log, &checkpoints, at);
   const Outcome outcome = loop.run();
-  say_all(checkpoints.take_messages());
+  log.totals(outcome.at, totals(session, outcome));
   const int code = end_run(session, outcome);
   say_all(idle_toggles(request.config, before, trace::counters()));
   return code;

@@ -1,6 +1,8 @@
 #include "trainer/summary.h"
 #include <fmt/format.h>
 #include <algorithm>
+#include <iterator>
+#include "core/trace.h"
 
 namespace bellows {
 
@@ -52,6 +54,20 @@ static std::string saving_warning(const Session& session, const Meter& meter) {
       100 * share, 100 * limit);
 }
 
+// debug.lock_stats: who waited for which lock.
+static Lines lock_lines() {
+  Lines lines;
+  const Counts counts = trace::counters();
+  for (const auto& [name, count] : counts) {
+    if (!name.starts_with("lock.") || !name.ends_with(".contended") || count == 0) continue;
+    const std::string lock = name.substr(0, name.rfind('.'));
+    const auto waited = counts.find(lock + ".wait_ns");
+    lines.push_back(fmt::format("{}: waited for {} times, {:.3f} ms", lock, count,
+                                waited == counts.end() ? 0 : waited->second * 1e-6));
+  }
+  return lines.empty() ? Lines{"locks: nobody waited"} : lines;
+}
+
 Lines summary(const Session& session, const Outcome& outcome) {
   const Meter& meter = outcome.meter;
   Lines lines;
@@ -64,8 +80,23 @@ Lines summary(const Session& session, const Outcome& outcome) {
   lines.push_back(fmt::format("memory: {:.1f} MiB in tensors at the peak",
                               allocator_stats(session.device).peak_allocated / 1048576.0));
   if (const std::string line = saving_warning(session, meter); !line.empty()) lines.push_back(line);
+  if (session.plan.debug.lock_stats) std::ranges::move(lock_lines(), std::back_inserter(lines));
   lines.push_back("params hash: " + model_hash(session));
   return lines;
+}
+
+Scalars totals(const Session& session, const Outcome& outcome) {
+  const Meter& meter = outcome.meter;
+  const auto peak = static_cast<double>(allocator_stats(session.device).peak_allocated);
+  Scalars values = {{"elapsed_s", outcome.at.elapsed_s},
+                    {"ips", meter.ips()},
+                    {"load_s", meter.seconds(Phase::load)},
+                    {"step_s", meter.seconds(Phase::step)},
+                    {"eval_s", meter.seconds(Phase::eval)},
+                    {"save_s", meter.seconds(Phase::save)},
+                    {"max_mem_allocated", peak}};
+  if (outcome.at.target_s >= 0) values.emplace_back("target_s", outcome.at.target_s);
+  return values;
 }
 
 Lines idle_toggles(const Config& config, const Counts& before, const Counts& after) {
@@ -83,13 +114,20 @@ Lines idle_toggles(const Config& config, const Counts& before, const Counts& aft
     });
   };
   Lines warnings;
+  std::string unasked;
   for (const Toggle* toggle : on) {
     if (ran(*toggle) || superseded(*toggle)) continue;
-    const bool wants_gpu = std::ranges::count(toggle->needs, "cuda");
-    warnings.push_back(cat("warning: ", toggle->name, ": ",
-                           wants_gpu ? "no effect without a GPU"
-                                     : cat("on, but it never ran (", toggle->footprint, " is 0)")));
+    const std::string& origin = config.toggles.at(toggle->name).origin;
+    const std::string why = std::ranges::count(toggle->needs, "cuda")
+                                ? "no effect without a GPU"
+                                : cat(toggle->footprint, " stood still");
+    if (origin == "default" || origin.starts_with("toggles: "))
+      unasked += cat(unasked.empty() ? "" : ", ", toggle->name, " (", why, ")");
+    else
+      warnings.push_back(cat("warning: ", toggle->name, " was on and never ran: ", why));
   }
+  if (!unasked.empty())
+    warnings.push_back("warning: on, as nobody said otherwise, but never ran: " + unasked);
   return warnings;
 }
 

@@ -10,9 +10,11 @@ using Counts = std::map<std::string, int64_t>;
 
 std::string toggle_line(const Config& config);  // those that are on
 Lines summary(const Session& session, const Outcome& outcome);
+Scalars totals(const Session& session, const Outcome& outcome);  // the same, for metrics.jsonl
 
-// A warning for each toggle that was on while its footprint stood still between two snapshots of
-// trace::counters(); none for one that another toggle, which did run, makes idle.
+// Warnings for toggles that were on while their footprint stood still between two snapshots of
+// trace::counters(): a line each, and one line for all that a default or a preset switched on. None
+// for one that another toggle, which did run, makes idle.
 Lines idle_toggles(const Config& config, const Counts& before, const Counts& after);
 
 }  // namespace bellows

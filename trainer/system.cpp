@@ -4,7 +4,6 @@
 #include <png.h>
 #include <sys/utsname.h>
 #include <unistd.h>
-#include <yaml-cpp/yaml.h>
 #include <zlib.h>
 #include <CLI/Version.hpp>
 #include <Eigen/Core>

@@ -29,6 +29,15 @@ NamedTensors state_tensors(const Session& session) {
   return all;
 }
 
+static bool is_model(const std::string& name) { return !name.starts_with(kOptimizer); }
+
+NamedTensors model_part(const NamedTensors& saved) {
+  NamedTensors model;
+  for (const NamedTensor& t : saved)
+    if (is_model(t.name)) model.push_back(t);
+  return model;
+}
+
 static Json plan_json(const Plan& plan) {
   Json values = Json::object();
   for (const auto& [key, value] : dump(plan)) values[key] = value.text;
@@ -140,13 +149,10 @@ struct Mismatch {
 };
 }  // namespace
 
-// Copies each of `wanted` from the file; of the file's other tensors, those that `ours` claims are
-// unexpected.
-template <class Ours>
-static void copy_saved(const NamedTensors& wanted, const SafeTensors& saved, const Ours& ours) {
+// Copies each of `wanted` from a file that must hold these and no others.
+static void copy_saved(const NamedTensors& wanted, const NamedTensors& saved) {
   std::map<std::string, Tensor> found;
-  for (const auto& [name, tensor] : saved.tensors)
-    if (ours(name)) found[name] = tensor;
+  for (const auto& [name, tensor] : saved) found[name] = tensor;
   Mismatch mismatch;
   for (const auto& [name, tensor] : wanted) {
     const auto at = found.find(name);
@@ -166,8 +172,7 @@ static void copy_saved(const NamedTensors& wanted, const SafeTensors& saved, con
 }
 
 void restore_model(Session& session, const SafeTensors& saved) {
-  copy_saved(model_tensors(session), saved,
-             [](const std::string& name) { return !name.starts_with(kOptimizer); });
+  copy_saved(model_tensors(session), model_part(saved.tensors));
 }
 
 static void look_for_nonfinite(const Session& session, const SafeTensors& saved,
@@ -189,7 +194,7 @@ Position restore(Session& session, const SafeTensors& saved, std::vector<std::st
     fail(Exit::data, "the training set is not the one of the checkpoint: ", now, " now, ",
          entry(saved, "data"), " then");
   look_for_nonfinite(session, saved, notes);
-  copy_saved(state_tensors(session), saved, [](const std::string&) { return true; });
+  copy_saved(state_tensors(session), saved.tensors);
   session.state->write(state);
   const std::string threads = std::to_string(omp_get_max_threads());
   if (entry(saved, "threads") != threads && !session.plan.kernels.deterministic)

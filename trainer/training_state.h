@@ -18,6 +18,8 @@ struct Position {
 
 // Parameters and buffers under PyTorch's names, the optimizer's state as "optimizer/<its name>".
 NamedTensors state_tensors(const Session& session);
+// Of a checkpoint's tensors, those of the model.
+NamedTensors model_part(const NamedTensors& saved);
 // StepState, position, plan, data fingerprint, thread count, format version.
 Metadata state_metadata(const Session& session, const Position& position);
 

@@ -22,7 +22,7 @@ PEER = HERE.parent / "peers" / "torch_step.py"
 def arguments():
     p = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--ours", default=measure.ROOT / "build" / "bench_lenet")
+    p.add_argument("--ours", default=measure.ROOT / "build" / "bench" / "bench_lenet")
     p.add_argument("--python", action="append", default=[], help="with torch; may be repeated")
     p.add_argument("--batch", type=int, nargs="+", default=[1, 64])
     p.add_argument("--threads", type=int, nargs="+", default=[1, 2])

@@ -33,7 +33,7 @@ class Root : public Visitor {
   void option(const std::string& key, const Option& option, const char*) override {
     if (key == "root" && !root_.empty()) option.read(root_);
   }
-  size_t list_size(const std::string&, size_t now, const char*) override { return now; }
+  std::optional<size_t> list_size(const std::string&, size_t, const char*) override { return {}; }
 
  private:
   std::string root_;

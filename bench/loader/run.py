@@ -20,7 +20,7 @@ RATE = "samples_per_s"
 def arguments():
     p = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--ours", default=measure.ROOT / "build" / "bench_loader")
+    p.add_argument("--ours", default=measure.ROOT / "build" / "bench" / "bench_loader")
     p.add_argument("--data", required=True, help="folder of MNIST's files")
     p.add_argument("--python", action="append", default=[], help="with torch; may be repeated")
     p.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2])

@@ -1,3 +1,4 @@
+// Dropout as a layer: zeros at random while training, nothing in evaluation.
 #pragma once
 #include "models/module.h"
 

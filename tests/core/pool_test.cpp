@@ -54,7 +54,8 @@ TEST(Ref, FreesWithTheLastHandle) {
     EXPECT_FALSE(a);
     EXPECT_EQ(c->references(), 2);
     a = c;
-    a = std::as_const(a);  // itself
+    const Ref<Counted>& same = a;
+    a = same;  // to itself
     EXPECT_EQ(c->references(), 3);
   }
   EXPECT_EQ(a->references(), 1);

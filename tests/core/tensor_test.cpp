@@ -28,11 +28,11 @@ TEST(Shape, HoldsAtMostSixAxes) {
 }
 
 TEST(Shape, AxesCountFromTheFrontOrTheBack) {
-  EXPECT_EQ(axis_of(-1, 3, "op"), 2);
-  EXPECT_EQ(axis_of(2, 3, "op"), 2);
+  EXPECT_EQ(axis_of(-1, Shape{2, 3, 4}, "op"), 2);
+  EXPECT_EQ(axis_of(2, Shape{2, 3, 4}, "op"), 2);
   for (const int axis : {-4, 3})
-    EXPECT_EQ(refusal([&] { axis_of(axis, 3, "op"); }),
-              cat("op: axis ", axis, " of a tensor with 3 axes"));
+    EXPECT_EQ(refusal([&] { axis_of(axis, Shape{2, 3, 4}, "op"); }),
+              cat("op: no axis ", axis, " in shape [2,3,4]"));
 }
 
 TEST(Tensor, MemoryFormatsAreStrideOrders) {

@@ -20,7 +20,7 @@ class Set : public Visitor {
       EXPECT_TRUE(option.read(values_[key]));
     }
   }
-  size_t list_size(const std::string&, size_t now, const char*) override { return now; }
+  std::optional<size_t> list_size(const std::string&, size_t, const char*) override { return {}; }
 
  private:
   std::map<std::string, std::string> values_;

@@ -97,4 +97,7 @@ TEST(ReadFile, RefusesWhatIsNoRegularFile) {
               HasSubstr("not a regular file"));
   EXPECT_THAT(complaint(Exit::data, [&] { read_file(folder.path / "none"); }),
               HasSubstr("No such file"));
+  const std::string sparse = folder.write("sparse", "");
+  std::filesystem::resize_file(sparse, uint64_t(1) << 40);
+  EXPECT_THAT(complaint(Exit::data, [&] { read_file(sparse); }), HasSubstr("larger than 4 GiB"));
 }

@@ -75,8 +75,7 @@ static std::vector<LoaderOptions> grid() {
                          .num_workers = workers,
                          .prefetch_factor = prefetch,
                          .persistent_workers = persistent,
-                         .queue = queue,
-                         .background = prefetch == 3});
+                         .queue = queue});
   return all;
 }
 

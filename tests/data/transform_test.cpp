@@ -15,7 +15,9 @@ class Lists : public Visitor {
   void option(const std::string&, const Option& option, const char*) override {
     EXPECT_TRUE(option.read(values.at(read_++)));
   }
-  size_t list_size(const std::string&, size_t, const char*) override { return values.size() / 2; }
+  std::optional<size_t> list_size(const std::string&, size_t, const char*) override {
+    return values.size() / 2;
+  }
 
  private:
   size_t read_ = 0;

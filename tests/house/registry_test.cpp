@@ -3,7 +3,7 @@
 #include "core/registry.h"
 #include <gmock/gmock.h>
 #include <map>
-#include "house/tree.h"
+#include "tests/house/tree.h"
 
 using namespace bellows;
 using testing::IsSupersetOf;

@@ -1,5 +1,5 @@
 // Every registered op, checked the same way. Adding an op adds its tests; this file never changes.
-#include "ops/op.h"
+#include "ops/op_inputs.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cmath>
@@ -9,7 +9,6 @@
 #include "autograd/gradcheck.h"
 #include "core/copy.h"
 #include "core/parallel.h"
-#include "core/rng.h"
 #include "core/trace.h"
 
 using namespace bellows;
@@ -20,30 +19,7 @@ static void PrintTo(const OpSpec& op, std::ostream* out) { *out << op.name << ' 
 
 namespace {
 
-// ---- inputs: the same numbers on every run and for every dtype, so that any failure replays
-
-double draw(const OpSpec& op, const Philox& rng, const Permutation& order, int64_t i) {
-  // Evenly spaced in a random order, so that no difference quotient crosses a tie.
-  if (op.distinct) return 4.0 * (order(i) + 0.5) / order.n - 2 + (op.positive ? 2.5 : 0);
-  const double x = rng.normal(i);
-  if (op.positive) return std::abs(x) + 0.5;
-  return x + std::copysign(op.keep_from_zero, x);
-}
-
-Inputs make_inputs(const OpSpec& op, const Shapes& shapes, DType dtype) {
-  int64_t total = 1, first = 0;
-  for (const Shape& shape : shapes) total += shape.numel();
-  const RngKey key{.seed = 1, .purpose = Purpose::test};
-  const Philox rng(key);
-  const Permutation order(total, key);
-  Inputs inputs;
-  for (const Shape& shape : shapes) {
-    const Tensor t(shape, DType::f64);
-    for (double& x : t.data<double>()) x = draw(op, rng, order, first++);
-    inputs.push_back(require_grad(cast(t, dtype)));
-  }
-  return inputs;
-}
+// ---- inputs
 
 Tensor with_strides(const Tensor& t, const Strides& strides, int64_t offset, int64_t room) {
   const Tensor y = full({room}, NAN, t).view(t.shape(), strides, offset);

@@ -37,6 +37,37 @@ TEST(Hint, FindsAKeyInAnotherSection) {
             "the nearest known key is 'optimizer.weight_decay'");
 }
 
+static std::string answer(const Values& source) {
+  try {
+    make_config({source});
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit, Exit::usage);
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Hint, SendsATogglesNameToTheToggles) {
+  const auto told = [](const std::string& key, const std::string& write) {
+    return "a.yaml:1:1: unknown key '" + key + "', it is a toggle; write  toggles: {" + write + "}";
+  };
+  const auto said = [](const std::string& key, const std::string& text) {
+    return answer({{key, {text, "a.yaml:1:1"}}});
+  };
+  EXPECT_EQ(said("num_workers", "4"), told("num_workers", "num_workers: 4"));
+  EXPECT_EQ(said("train.accum_iter", "2"), told("train.accum_iter", "gradient_accumulation: 2"));
+  EXPECT_EQ(said("use_mkldnn", "true"), told("use_mkldnn", "vendor_kernels: on"));
+  EXPECT_EQ(said("use_mkldnn", "false"), told("use_mkldnn", "vendor_kernels: off"));
+  EXPECT_EQ(said("data.num_workers", "4"),
+            "a.yaml:1:1: data.num_workers is set by a toggle; write  toggles: {num_workers: 4}");
+}
+
+// One name, one meaning: a hint must not depend on where it is looked up.
+TEST(Hint, OtherNamesOfKeysAreNoNamesOfToggles) {
+  for (const auto& [theirs, ours] : other_names())
+    EXPECT_EQ(find_toggle(theirs), nullptr) << theirs << " is " << ours;
+}
+
 TEST(Hint, TableIsSortedAndWithoutDoubles) {
   for (size_t i = 1; i < other_names().size(); ++i)
     EXPECT_LT(std::string(other_names()[i - 1].theirs), other_names()[i].theirs);

@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <functional>
 #include <thread>
-#include "core/check.h"
+#include "tests/refusal.h"
 
 using namespace bellows;
 using testing::HasSubstr;
@@ -44,15 +44,6 @@ void spin_in_two_threads() {
 
 // Counts its turns for ever.
 const char* const kCounting = "n=0; while :; do n=$((n+1)); echo $n >&3; kill -STOP $$; done";
-
-Error error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error;
-  }
-  return Error("nothing was thrown", Exit::done);
-}
 
 }  // namespace
 
@@ -89,46 +80,56 @@ TEST(ArmProcess, EndsWhenItIsAskedTo) {
 
 TEST(ArmProcess, PassesOnTheExitCodeOfAnArmThatFails) {
   ArmProcess at_start("num_workers=4", shell("exit 3"), kPatience);
-  const Error error = error_of([&] { at_start.turn(); });
+  const Refusal error = refused([&] { at_start.turn(); });
   EXPECT_EQ(error.exit, Exit::data);
-  EXPECT_THAT(error.what(), HasSubstr("num_workers=4 ended with exit code 3 after 0 turns"));
+  EXPECT_THAT(error.message, HasSubstr("num_workers=4 ended with exit code 3 after 0 turns"));
 
   ArmProcess later("arm", shell("echo 1 >&3; kill -STOP $$; exit 6"), kPatience);
   later.turn();
-  EXPECT_EQ(error_of([&] { later.turn(); }).exit, Exit::memory);
+  EXPECT_EQ(refused([&] { later.turn(); }).exit, Exit::memory);
 
   ArmProcess at_end("arm", shell("echo 1 >&3; kill -STOP $$; echo end >&3; exit 8"), kPatience);
   at_end.turn();
-  EXPECT_EQ(error_of([&] { at_end.finish(); }).exit, Exit::storage);
+  EXPECT_EQ(refused([&] { at_end.finish(); }).exit, Exit::storage);
 }
 
 TEST(ArmProcess, SaysHowAnArmWasKilled) {
   ArmProcess arm("arm", shell("echo 1 >&3; kill -STOP $$; kill -SEGV $$"), kPatience);
   arm.turn();
-  const Error error = error_of([&] { arm.turn(); });
+  const Refusal error = refused([&] { arm.turn(); });
   EXPECT_EQ(error.exit, Exit::internal);
-  EXPECT_THAT(error.what(), HasSubstr("killed by signal 11 after 1 turns"));
+  EXPECT_THAT(error.message, HasSubstr("killed by signal 11 after 1 turns"));
 }
 
 TEST(ArmProcess, DoesNotTakeAnEarlyEndForSuccess) {
   ArmProcess arm("arm", shell("exit 0"), kPatience);
-  EXPECT_THAT(error_of([&] { arm.turn(); }).what(), HasSubstr("ended too early"));
+  EXPECT_THAT(refused([&] { arm.turn(); }).message, HasSubstr("ended too early"));
   ArmProcess unstopped("arm", shell("echo 1 >&3; exit 0"), kPatience);
-  EXPECT_THAT(error_of([&] { unstopped.turn(); }).what(), HasSubstr("ended too early"));
+  EXPECT_THAT(refused([&] { unstopped.turn(); }).message, HasSubstr("ended too early"));
   ArmProcess wordless("arm", shell("echo 1 >&3; kill -STOP $$; exit 0"), kPatience);
   wordless.turn();
-  EXPECT_THAT(error_of([&] { wordless.finish(); }).what(), HasSubstr("ended too early"));
+  EXPECT_THAT(refused([&] { wordless.finish(); }).message, HasSubstr("ended too early"));
   ArmProcess unknown("arm", {"/no/such/program"}, kPatience);
-  EXPECT_THAT(error_of([&] { unknown.turn(); }).what(), HasSubstr("exit code 127"));
+  EXPECT_THAT(refused([&] { unknown.turn(); }).message, HasSubstr("exit code 127"));
 }
 
 TEST(ArmProcess, GivesUpOnOneThatHangsBeforeItsLineOrAfterIt) {
   for (const char* script : {"exec sleep 1000", "echo 1 >&3; exec sleep 1000"}) {
     ArmProcess arm("arm", shell(script), 0.1);
-    const Error error = error_of([&] { arm.turn(); });
+    const Refusal error = refused([&] { arm.turn(); });
     EXPECT_EQ(error.exit, Exit::internal);
-    EXPECT_THAT(error.what(), HasSubstr("no answer for 0.1 s"));
+    EXPECT_THAT(error.message, HasSubstr("no answer for 0.1 s"));
   }
+}
+
+// What the process died of; 0, after a while, if it lives, and then it does no longer.
+static int signal_that_ended(pid_t pid) {
+  int status = 0;
+  for (int i = 0; i < 2000 && waitpid(pid, &status, WNOHANG) == 0; ++i) usleep(5000);
+  if (WIFSIGNALED(status)) return WTERMSIG(status);
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+  return 0;
 }
 
 // Orphans come to this process, so that it can see that they have ended.
@@ -150,11 +151,7 @@ TEST(ArmProcess, DiesWithItsParentEvenWhenThatIsKilled) {
   ASSERT_EQ(fscanf(pids, "%d %d", &arms[0], &arms[1]), 2);
   kill(parent, SIGKILL);
   EXPECT_EQ(waitpid(parent, nullptr, 0), parent);
-  for (const int arm : arms) {
-    int status = 0;
-    EXPECT_EQ(waitpid(arm, &status, 0), arm);
-    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-  }
+  for (const int arm : arms) EXPECT_EQ(signal_that_ended(arm), SIGKILL);
   fclose(pids);
   close(pipe_ends[1]);
   prctl(PR_SET_CHILD_SUBREAPER, 0);

@@ -1,0 +1,73 @@
+// What the generic suite cannot see: which shape ops copy, and what they refuse.
+#include "ops/shape.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include "core/copy.h"
+#include "core/foreach.h"
+
+using namespace bellows;
+using testing::ElementsAre;
+
+static Tensor counted(const Shape& shape) {
+  const Tensor t(shape, DType::f32);
+  for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>(i);
+  return t;
+}
+
+TEST(Reshape, IsAViewWhereStridesCanExpressIt) {
+  const Tensor x = counted({2, 3, 4});
+  EXPECT_EQ(reshape(x, {4, -1}).storage(), x.storage());
+  EXPECT_EQ(reshape(slice(x, 2, 0, 2), {6, 2}).storage(), x.storage());
+  EXPECT_NE(reshape(slice(x, 2, 0, 2), {12}).storage(), x.storage());
+  EXPECT_NE(reshape(transpose(x, 0, 2), {24}).storage(), x.storage());
+}
+
+TEST(Reshape, AViewWithGapsShowsTheSameElements) {
+  const Tensor x = slice(counted({4, 3, 8}), 2, 2, 6);  // runs of 12 rows and of 4 elements
+  for (const Shape& shape : {Shape{2, 6, 2, 2}, Shape{12, 4}, Shape{3, 1, 4, 4}}) {
+    const Tensor y = reshape(x, shape), got = contiguous(y), want = contiguous(x);
+    EXPECT_EQ(y.storage(), x.storage()) << shape;
+    EXPECT_TRUE(std::ranges::equal(got.data<float>(), want.data<float>())) << shape;
+  }
+}
+
+TEST(Reshape, InfersOneSizeAndRefusesWhatDoesNotFill) {
+  EXPECT_EQ(reshape(counted({2, 3, 4}), {3, -1, 2}).shape(), (Shape{3, 4, 2}));
+  for (const Shape& shape : {Shape{5, -1}, Shape{-1, -1}, Shape{25}})
+    EXPECT_THAT(
+        [&] {
+          reshape(counted({2, 3, 4}), shape);
+        },
+        testing::ThrowsMessage<Error>(
+            cat("reshape: x [2,3,4] has 24 elements, which do not fill ", shape)));
+}
+
+// The batch is innermost in CHWN, so (C, H, W) is one run: linear layers read it as it lies.
+TEST(Flatten, OfBatchInnermostImagesIsATransposedView) {
+  const Tensor x = contiguous(counted({2, 3, 4, 5}), kCHWN), y = flatten(x);
+  EXPECT_EQ(y.storage(), x.storage());
+  EXPECT_EQ(y.strides(), (Strides{1, 2}));
+  const Tensor dense = contiguous(y), want = counted({2, 60});
+  EXPECT_TRUE(std::ranges::equal(dense.data<float>(), want.data<float>()));
+}
+
+TEST(Flatten, OfChannelsLastImagesCopiesToRowMajorOrder) {
+  const Tensor x = contiguous(counted({2, 3, 4, 5}), kNHWC), y = flatten(x);
+  EXPECT_NE(y.storage(), x.storage());
+  EXPECT_TRUE(y.is_contiguous());
+  EXPECT_EQ(y.data<float>()[61], 61);
+}
+
+TEST(Concat, JoinsAlongAnyAxis) {
+  const std::vector<Tensor> parts{counted({2, 1}), counted({2, 2})};
+  const Tensor y = concat(parts, -1);
+  EXPECT_THAT(y.data<float>(), ElementsAre(0, 0, 1, 1, 2, 3));
+}
+
+TEST(Slice, RefusesARangeOutsideOfTheAxis) {
+  EXPECT_THAT(
+      [] {
+        slice(counted({2, 3}), 1, 2, 4);
+      },
+      testing::ThrowsMessage<Error>("slice: [2, 4) of axis 1 of x [2,3]"));
+}

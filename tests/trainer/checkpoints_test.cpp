@@ -1,0 +1,128 @@
+// Checkpoints of a folder: whole or not used, the newest by step, the others left alone.
+#include "trainer/checkpoints.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+#include <fstream>
+#include "tests/refusal.h"
+
+using namespace bellows;
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class CheckpointsTest : public testing::Test {
+ protected:
+  CheckpointsTest() { fs::create_directories(folder_); }
+  ~CheckpointsTest() override { fs::remove_all(folder_); }
+
+  void save(Checkpoints& checkpoints, int64_t step) {
+    checkpoints.save(step, {{"w", full({4}, double(step))}}, {{"step", std::to_string(step)}});
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const auto& entry : fs::directory_iterator(folder_))
+      all.push_back(entry.path().filename());
+    std::ranges::sort(all);
+    return all;
+  }
+  // Changes one byte in the middle.
+  static void damage(const fs::path& path) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(0, std::ios::end);
+    const auto middle = file.tellg() / 2;
+    file.seekg(middle);
+    const char flipped = static_cast<char>(file.get() ^ 0x40);
+    file.seekp(middle);
+    file.put(flipped);
+  }
+
+  const fs::path folder_ = fs::temp_directory_path() / cat("bellows_checkpoints_", getpid());
+  std::vector<std::string> messages_;
+};
+
+TEST_F(CheckpointsTest, KeepsTheNewestAndLeavesForeignFilesAlone) {
+  for (const char* name : {"step_1.safetensors", "step_00000001 (copy).safetensors", "notes"})
+    std::ofstream(folder_ / name) << "x";
+  Checkpoints checkpoints(folder_, {.keep = 2});
+  for (int64_t step = 1; step <= 4; ++step) save(checkpoints, step);
+  EXPECT_THAT(names(),
+              ElementsAre("notes", "step_00000001 (copy).safetensors", "step_00000003.safetensors",
+                          "step_00000004.safetensors", "step_1.safetensors"));
+}
+
+TEST_F(CheckpointsTest, NeverDeletesTheOneThatTheRunBeganWith) {
+  Checkpoints first(folder_, {.keep = 1});
+  save(first, 1);
+  Checkpoints resumed(folder_, {.keep = 1}, checkpoint_path(folder_, 1));
+  save(resumed, 2);
+  save(resumed, 3);
+  EXPECT_THAT(names(), ElementsAre("step_00000001.safetensors", "step_00000003.safetensors"));
+}
+
+TEST_F(CheckpointsTest, NewestIsByStepWhateverTheClockSaid) {
+  Checkpoints checkpoints(folder_, {});
+  save(checkpoints, 5);
+  save(checkpoints, 12);
+  fs::last_write_time(checkpoint_path(folder_, 12), fs::file_time_type::min());
+  EXPECT_EQ(load_newest(folder_, messages_).path, checkpoint_path(folder_, 12));
+  EXPECT_THAT(messages_, ElementsAre());
+}
+
+TEST_F(CheckpointsTest, ADamagedOneFallsBackToTheOneBeforeAndSaysSo) {
+  Checkpoints checkpoints(folder_, {});
+  for (int64_t step = 1; step <= 3; ++step) save(checkpoints, step);
+  damage(checkpoint_path(folder_, 3));
+  fs::resize_file(checkpoint_path(folder_, 2), fs::file_size(checkpoint_path(folder_, 2)) - 1);
+  const Loaded loaded = load_newest(folder_, messages_);
+  EXPECT_EQ(loaded.path, checkpoint_path(folder_, 1));
+  EXPECT_EQ(loaded.content.tensors.front().tensor.data<float>()[0], 1);
+  ASSERT_EQ(messages_.size(), 2u);
+  EXPECT_THAT(messages_[0], HasSubstr("step_00000003.safetensors"));
+  EXPECT_THAT(messages_[0], HasSubstr("falling back to the one before"));
+  EXPECT_THAT(messages_[1], HasSubstr("step_00000002.safetensors"));
+}
+
+TEST_F(CheckpointsTest, NoneThatIsWholeIsACheckpointError) {
+  Checkpoints checkpoints(folder_, {});
+  save(checkpoints, 1);
+  damage(checkpoint_path(folder_, 1));
+  EXPECT_EQ(refused([&] { load_newest(folder_, messages_); }).exit, Exit::checkpoint);
+}
+
+TEST_F(CheckpointsTest, AFailedSaveIsNeverReportedAsDone) {
+  std::ofstream(folder_ / "file") << "x";
+  for (const bool async : {false, true}) {
+    Checkpoints checkpoints(folder_ / "file", {.async = async});
+    const Refusal failed = refused([&] {
+      save(checkpoints, 1);
+      checkpoints.wait();
+    });
+    EXPECT_EQ(failed.exit, Exit::storage) << async;
+    EXPECT_THAT(checkpoints.take_messages(), ElementsAre());
+  }
+}
+
+TEST_F(CheckpointsTest, AFailedSaveMayBeAWarning) {
+  std::ofstream(folder_ / "file") << "x";
+  Checkpoints checkpoints(folder_ / "file", {.on_error = OnSaveError::warn});
+  save(checkpoints, 1);
+  EXPECT_THAT(checkpoints.take_messages(), ElementsAre(HasSubstr("WARNING")));
+}
+
+TEST_F(CheckpointsTest, ABackgroundSaveHoldsTheStateOfItsStep) {
+  Checkpoints checkpoints(folder_, {.async = true});
+  const Tensor w = full({4}, 1);
+  checkpoints.save(1, {{"w", w}}, {});
+  w.data<float>()[0] = 99;  // training goes on at once
+  checkpoints.wait();
+  EXPECT_EQ(load_newest(folder_, messages_).content.tensors[0].tensor.data<float>()[0], 1);
+}
+
+TEST_F(CheckpointsTest, AFolderThatWasDeletedIsMadeAgain) {
+  Checkpoints checkpoints(folder_ / "deep", {});
+  save(checkpoints, 1);
+  fs::remove_all(folder_ / "deep");
+  save(checkpoints, 2);
+  EXPECT_EQ(load_newest(folder_ / "deep", messages_).path, checkpoint_path(folder_ / "deep", 2));
+}

@@ -1,0 +1,148 @@
+// Lines, meters and event files, against what Paddle's, tqdm's and TensorBoard's users know.
+#include <gtest/gtest.h>
+#include "core/crc32c.h"
+#include "trainer/json.h"
+#include "trainer/log_line.h"
+#include "trainer/meter.h"
+#include "trainer/progress_bar.h"
+#include "trainer/tensorboard.h"
+
+using namespace bellows;
+
+namespace {
+int64_t now_ns = 0;
+int64_t test_clock() { return now_ns; }
+void pass(double seconds) { now_ns += static_cast<int64_t>(seconds * 1e9); }
+}  // namespace
+
+TEST(LogLine, IsTheOneOfPaddle) {
+  // The line that the project was asked for: batch 4, 0.484174 s an iteration, 480 more of them.
+  now_ns = 0;
+  Meter meter(test_clock);
+  for (int i = 0; i < 20; ++i) {
+    pass(0.23764);
+    meter.lap(Phase::load);
+    pass(0.484174 - 0.23764);
+    meter.lap(Phase::step);
+    meter.count(4);
+  }
+  const Meter::Window window = meter.take();
+  const LogPoint point{.epoch = 1,
+                       .iter = 20,
+                       .iters = 500,
+                       .step = 20,
+                       .loss = 1.7898,
+                       .lr = 0.009657,
+                       .batch_cost = window.batch_cost,
+                       .reader_cost = window.reader_cost,
+                       .ips = window.ips,
+                       .eta_s = 480 * window.batch_cost};
+  EXPECT_EQ(log_line(point, LogFormat::paddle),
+            "epoch: 1, iter: 20/500, loss: 1.7898, lr: 0.009657, batch_cost: 0.4842, reader_cost: "
+            "0.23764, ips: 8.2615 samples/sec | ETA 00:03:52");
+}
+
+TEST(LogLine, NamesTheUnitOfTheDataSet) {
+  LogPoint point;
+  point.unit = "images";
+  EXPECT_NE(log_line(point, LogFormat::paddle).find(" images/sec | ETA 00:00:00"),
+            std::string::npos);
+}
+
+TEST(LogLine, InJsonKeepsFullPrecisionAndHasNoNan) {
+  LogPoint point;
+  point.loss = 0.1;
+  point.lr = std::nan("");
+  const Json json = Json::parse(log_line(point, LogFormat::json));
+  EXPECT_EQ(json["loss"].get<double>(), 0.1);
+  EXPECT_TRUE(json["lr"].is_null());
+}
+
+TEST(LogLine, WritesLongTimesInHours) {
+  EXPECT_EQ(clock_text(100 * 3600 + 61), "100:01:01");
+  EXPECT_EQ(clock_text(-5), "00:00:00");
+}
+
+TEST(Meter, CountsTheSamplesOfAPartialLastBatch) {
+  now_ns = 0;
+  Meter meter(test_clock);
+  for (const int64_t samples : {64, 64, 32}) {
+    pass(1);
+    meter.lap(Phase::step);
+    meter.count(samples);
+  }
+  const Meter::Window window = meter.take();
+  EXPECT_DOUBLE_EQ(window.ips, 160 / 3.0);  // never batch size / average
+  EXPECT_DOUBLE_EQ(window.batch_cost, 1);
+}
+
+TEST(Meter, LeavesEvaluationAndSavingOutOfTheCostOfAnIteration) {
+  now_ns = 0;
+  Meter meter(test_clock);
+  pass(1);
+  meter.lap(Phase::step);
+  meter.count(10);
+  pass(5);
+  meter.lap(Phase::eval);
+  pass(3);
+  meter.lap(Phase::save);
+  const Meter::Window window = meter.take();
+  EXPECT_DOUBLE_EQ(window.batch_cost, 1);
+  EXPECT_DOUBLE_EQ(window.ips, 10);
+  EXPECT_DOUBLE_EQ(meter.seconds(Phase::eval), 5);
+  EXPECT_DOUBLE_EQ(meter.total_seconds(), 9);
+}
+
+TEST(Meter, AnEmptyWindowHasZerosAndNoInf) {
+  Meter meter(test_clock);
+  const Meter::Window window = meter.take();
+  EXPECT_EQ(window.ips, 0);
+  EXPECT_EQ(window.batch_cost, 0);
+}
+
+TEST(ProgressBar, HasTqdmsForm) {
+  const LogPoint point{.epoch = 3,
+                       .iter = 210,
+                       .iters = 500,
+                       .step = 1210,
+                       .loss = 2.314,
+                       .batch_cost = 1 / 16.9,
+                       .ips = 4300};
+  EXPECT_EQ(bar_line(point, 90, 12.3, 97),
+            "Train ep 3/90:  42%|#########2            | 210/500 [00:12<00:17, 16.9it/s, "
+            "loss=2.31, ips=4.3k]");
+  EXPECT_LT(bar_line(point, 90, 12.3, 40).size(), 90u);  // too narrow for a bar: one cell is left
+}
+
+// ---- TensorBoard, read back by hand
+
+static uint32_t masked(std::string_view bytes) {
+  const uint32_t crc = crc32c(std::as_bytes(std::span(bytes)));
+  return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+template <class T> static T number(const std::string& bytes, size_t at) {
+  T value;
+  std::memcpy(&value, bytes.data() + at, sizeof(T));
+  return value;
+}
+
+TEST(TensorBoard, FramesRecordsAsTfRecordDoes) {
+  const std::string record = version_record(1.5);
+  const auto length = number<uint64_t>(record, 0);
+  ASSERT_EQ(record.size(), length + 16);
+  EXPECT_EQ(number<uint32_t>(record, 8), masked(record.substr(0, 8)));
+  EXPECT_EQ(number<uint32_t>(record, 12 + length), masked(record.substr(12, length)));
+  // 1: double wall_time, 3: string file_version
+  EXPECT_EQ(record.substr(12, 1) + record.substr(21, length - 9),
+            "\x09\x1a\x0d"
+            "brain.Event:2");
+  EXPECT_EQ(number<double>(record, 13), 1.5);
+}
+
+TEST(TensorBoard, WritesStepTagAndValue) {
+  const std::string record = scalars_record(2, 300, {{"train/loss", 0.5}});
+  const std::string message = record.substr(12, number<uint64_t>(record, 0));
+  // 2: varint step 300, 5: Summary {1: Value {1: tag, 2: float}}
+  const std::string value = std::string("\x0a\x0atrain/loss\x15") + std::string("\0\0\0\x3f", 4);
+  EXPECT_EQ(message.substr(9), std::string("\x10\xac\x02\x2a\x13\x0a\x11", 7) + value);
+}

@@ -1,0 +1,144 @@
+#include "tests/trainer/program.h"
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <sstream>
+#include <thread>
+#include "core/check.h"
+
+namespace bellows {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+static std::string content(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+// ---- a run
+
+Running::~Running() {
+  if (ended(false)) return;
+  kill(process_, SIGKILL);
+  ended(true);
+}
+
+void Running::send(int signal) const { kill(process_, signal); }
+
+bool Running::ended(bool wait) {
+  int status = 0;
+  if (status_) return true;
+  if (waitpid(process_, &status, wait ? 0 : WNOHANG) != process_) return false;
+  status_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return true;
+}
+
+std::string Running::output(const char* name) const { return content(folder_ / name); }
+
+bool Running::says(const std::string& text) {
+  for (int i = 0; i < 2000; ++i) {
+    const bool over = ended(false);
+    if (output("out").find(text) != std::string::npos) return true;
+    if (over) return false;
+    std::this_thread::sleep_for(5ms);
+  }
+  return false;
+}
+
+Ended Running::end() {
+  ended(true);
+  return {*status_, output("out"), output("err")};
+}
+
+// ---- the fixture
+
+Program::Program() {
+  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+  folder_ = fs::temp_directory_path() /
+            cat("bellows_", test->test_suite_name(), "_", test->name(), "_", getpid());
+  fs::create_directories(folder_);
+}
+
+Program::~Program() {
+  if (!HasFailure()) fs::remove_all(folder_);
+}
+
+Program::Args Program::tiny(const Args& more) {
+  // Workers of the background class get no time at all while other tests use every core.
+  Args args = {"toggles={background_loader: off}",
+               "model={name: layers, layers: [flatten, {name: linear, out: 10}]}",
+               "data={name: digits, train_size: 64, test_size: 20, batch_size: 16}",
+               "log={every: 2, tensorboard: false}", "train.epochs=2"};
+  // What is given again replaces it; the program refuses a key that it is told twice.
+  for (const std::string& arg : more) {
+    const std::string key = arg.substr(0, arg.find('=') + 1);
+    std::erase_if(
+        args, [&](const std::string& known) { return key.size() > 1 && known.starts_with(key); });
+  }
+  args.insert(args.begin(), "train");
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
+std::unique_ptr<Running> Program::start(const Args& args, const std::function<void()>& in_child) {
+  const fs::path output = folder_ / cat(".run", runs_++);
+  fs::create_directories(output);
+  const pid_t process = fork();
+  if (process == 0) {
+    if (chdir(folder_.c_str()) != 0) _exit(99);
+    const int out = open((output / "out").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+    const int err = open((output / "err").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+    if (dup2(out, 1) < 0 || dup2(err, 2) < 0) _exit(99);
+    if (in_child) in_child();
+    std::vector<char*> argv = {const_cast<char*>("trainer")};
+    for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
+    argv.push_back(nullptr);
+    execv(BELLOWS_BINARY_DIR "/trainer", argv.data());
+    _exit(99);
+  }
+  return std::make_unique<Running>(process, output);
+}
+
+Ended Program::run(const Args& args, const std::function<void()>& in_child) {
+  return start(args, in_child)->end();
+}
+
+void Program::expect_refusal(const Args& args, int code, const std::string& text,
+                             const std::function<void()>& in_child) {
+  const Ended ended = run(args, in_child);
+  SCOPED_TRACE(testing::PrintToString(args));
+  EXPECT_EQ(ended.code, code) << ended.err;
+  EXPECT_THAT(ended.err, testing::StartsWith("trainer: "));
+  EXPECT_EQ(std::ranges::count(ended.err, '\n'), 1) << ended.err;
+  EXPECT_THAT(ended.err, testing::HasSubstr(text));
+}
+
+fs::path Program::write(const std::string& name, const std::string& text) const {
+  fs::create_directories((folder_ / name).parent_path());
+  std::ofstream(folder_ / name, std::ios::binary) << text;
+  return folder_ / name;
+}
+
+std::string Program::read(const fs::path& path) const { return content(folder_ / path); }
+
+std::vector<std::string> Program::checkpoints(const std::string& run) const {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder_ / run / "checkpoints"))
+    names.push_back(entry.path().filename());
+  std::ranges::sort(names);
+  return names;
+}
+
+std::string Program::hash_in(const std::string& out) {
+  const size_t at = out.find("params hash: ");
+  return at == std::string::npos ? "no hash in: " + out : out.substr(at + 13, 8);
+}
+
+}  // namespace bellows

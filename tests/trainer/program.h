@@ -1,0 +1,61 @@
+// The real program, as a user runs it: each test in an empty folder of its own.
+#pragma once
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace bellows {
+
+struct Ended {
+  int code = 0;  // exit code; 128 + signal if one ended it
+  std::string out, err;
+};
+
+// A run that has been started.
+class Running {
+ public:
+  Running(pid_t process, std::filesystem::path folder) : process_(process), folder_(folder) {}
+  Running(const Running&) = delete;
+  ~Running();
+  void send(int signal) const;
+  // Until the output so far holds the text, or it has ended. False after ten seconds.
+  bool says(const std::string& text);
+  Ended end();
+
+ private:
+  bool ended(bool wait);
+  std::string output(const char* name) const;
+
+  pid_t process_;
+  std::filesystem::path folder_;
+  std::optional<int> status_;
+};
+
+class Program : public testing::Test {
+ protected:
+  using Args = std::vector<std::string>;
+  Program();
+  ~Program() override;
+
+  // A tiny run: 4 updates an epoch of a small model on 64 digits.
+  static Args tiny(const Args& more);
+  std::unique_ptr<Running> start(const Args& args, const std::function<void()>& in_child = {});
+  Ended run(const Args& args, const std::function<void()>& in_child = {});
+  // Exit code, and exactly one line on stderr, "trainer: ..." with that text in it.
+  void expect_refusal(const Args& args, int code, const std::string& text,
+                      const std::function<void()>& in_child = {});
+
+  std::filesystem::path write(const std::string& name, const std::string& text) const;
+  std::string read(const std::filesystem::path& path) const;
+  std::vector<std::string> checkpoints(const std::string& run = "runs/run") const;
+  static std::string hash_in(const std::string& out);  // "params hash: ..."
+
+  std::filesystem::path folder_;
+  int runs_ = 0;
+};
+
+}  // namespace bellows

@@ -1,0 +1,256 @@
+// What a user sees of the real program: verbs, run folders, resume after kill -9, signals.
+#include "tests/trainer/program.h"
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <csignal>
+#include "core/safetensors.h"
+#include "trainer/json.h"
+
+using namespace bellows;
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+// Slow enough for a signal to find it at work: 50 ms a batch.
+static const std::string kSlow =
+    "data={name: digits, train_size: 64, test_size: 20, batch_size: 16, sim_latency_us: 50000}";
+
+TEST_F(Program, TrainsAndLeavesARunFolder) {
+  const Ended ended = run(tiny({"log={every: 2}"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("epoch: 1, iter: 2/4, loss: "),
+                               HasSubstr("eval: epoch: 2, step: 8, accuracy: "),
+                               HasSubstr("accuracy_top5: "), HasSubstr("params hash: ")));
+  for (const char* name : {"plan.yaml", "env.json", "metrics.jsonl", "checkpoints"})
+    EXPECT_TRUE(fs::exists(folder_ / "runs/run" / name)) << name;
+  const Json env = Json::parse(read("runs/run/env.json"));
+  EXPECT_THAT(env["libraries"].dump(), HasSubstr("libgomp"));
+  bool events = false;
+  for (const auto& entry : fs::directory_iterator(folder_ / "runs/run"))
+    events |= entry.path().filename().string().starts_with("events.out.tfevents.");
+  EXPECT_TRUE(events);
+}
+
+TEST_F(Program, MetricsHoldTheNumbersOfTheLinesInFullPrecision) {
+  const Ended ended = run(tiny({}));
+  std::istringstream lines(read("runs/run/metrics.jsonl"));
+  std::map<std::string, int> splits;
+  for (std::string line; std::getline(lines, line);) {
+    const Json json = Json::parse(line);
+    ++splits[json["split"]];
+    if (json["split"] == "train") {
+      EXPECT_THAT(ended.out, HasSubstr(cat("loss: ", json["loss"].get<double>()).substr(0, 8)));
+      EXPECT_GT(json["max_mem_allocated"].get<double>(), 0);
+    }
+  }
+  EXPECT_EQ(splits["train"], 4);
+  EXPECT_EQ(splits["test"], 2);
+  EXPECT_EQ(splits["run"], 1);
+}
+
+TEST_F(Program, ASecondRunNeverOverwritesTheFirst) {
+  run(tiny({}));
+  const std::string first = read("runs/run/metrics.jsonl");
+  EXPECT_THAT(run(tiny({"seed=2"})).out, HasSubstr("run folder: runs/run-2"));
+  EXPECT_EQ(read("runs/run/metrics.jsonl"), first);
+  EXPECT_THAT(run(tiny({"--overwrite"})).out, HasSubstr("run folder: runs/run\n"));
+}
+
+TEST_F(Program, ItsPrintedConfigLoadsToTheSame) {
+  const Ended printed = run(tiny({"--print-config"}));
+  EXPECT_EQ(printed.code, 0);
+  write("printed.yaml", printed.out);
+  const auto without_origins = [](std::string text) {
+    std::string kept;
+    for (std::istringstream in(text); std::getline(in, text);)
+      kept += text.substr(0, text.find_last_not_of(' ', text.find("  #") - 1) + 1) + "\n";
+    return kept;
+  };
+  EXPECT_EQ(without_origins(run({"--config", "printed.yaml", "--print-config"}).out),
+            without_origins(printed.out));
+  EXPECT_FALSE(fs::exists(folder_ / "runs"));
+}
+
+TEST_F(Program, ADryRunWritesNothing) {
+  const Ended ended = run(tiny({"--dry-run"}));
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_THAT(ended.out, HasSubstr("8 steps of 16 samples"));
+  EXPECT_FALSE(fs::exists(folder_ / "runs"));
+}
+
+TEST_F(Program, StopsAtTheTargetWithTheTimeItTook) {
+  const Ended ended = run(tiny({"target={metric: loss, value: 100}"}));
+  EXPECT_THAT(ended.out, HasSubstr("target: loss 100 reached; time-to-target: "));
+  EXPECT_THAT(ended.out, HasSubstr("64 samples, 1 epochs"));
+}
+
+// ---- resume
+
+TEST_F(Program, KilledAndResumedEndsWithTheSameBits) {
+  const Args args = tiny({kSlow, "ckpt={every_iters: 1}", "optimizer={momentum: 0.9}"});
+  const std::string whole = hash_in(run(args).out);
+  fs::remove_all(folder_ / "runs");
+  const auto killed = start(args);
+  ASSERT_TRUE(killed->says("step_00000003"));
+  killed->send(SIGKILL);
+  EXPECT_EQ(killed->end().code, 137);
+  Args resumed = args;
+  resumed.push_back("--resume");
+  const Ended ended = run(resumed);
+  EXPECT_THAT(ended.out, HasSubstr("resume: runs/run/checkpoints/step_0000000"));
+  EXPECT_EQ(hash_in(ended.out), whole);
+  EXPECT_FALSE(fs::exists(folder_ / "runs/run-2"));
+}
+
+TEST_F(Program, ADamagedCheckpointFallsBackAndEndsWithTheSameBits) {
+  const Args args = tiny({"ckpt={every_iters: 1}"});
+  const std::string whole = hash_in(run(args).out);
+  const fs::path last = folder_ / "runs/run/checkpoints/step_00000008.safetensors";
+  fs::resize_file(last, fs::file_size(last) / 2);
+  Args resumed = args;
+  resumed.push_back("--resume");
+  const Ended ended = run(resumed);
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("step_00000008.safetensors"),
+                               HasSubstr("falling back to the one before"),
+                               HasSubstr("step_00000007.safetensors, step 7")));
+  EXPECT_EQ(hash_in(ended.out), whole);
+}
+
+TEST_F(Program, ResumingAFinishedRunChangesNoFile) {
+  const Args args = tiny({});
+  run(args);
+  std::map<fs::path, fs::file_time_type> times;
+  for (const auto& entry : fs::recursive_directory_iterator(folder_ / "runs"))
+    times[entry.path()] = entry.last_write_time();
+  Args resumed = args;
+  resumed.push_back("--resume");
+  const Ended ended = run(resumed);
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_THAT(ended.out, HasSubstr("nothing to do"));
+  for (const auto& [path, time] : times) EXPECT_EQ(fs::last_write_time(path), time) << path;
+}
+
+TEST_F(Program, ARunFolderAloneIsEnoughToGoOn) {
+  run(tiny({}));
+  const Ended longer = run({"train", "--resume", "runs/run", "train.epochs=3"});
+  EXPECT_EQ(longer.code, 0) << longer.err;
+  EXPECT_THAT(longer.out, AllOf(HasSubstr("resume: changed train.epochs: 2 -> 3"),
+                                HasSubstr("done: 12 steps, 3 epochs")));
+}
+
+TEST_F(Program, ACheckpointFileBranchesIntoANewFolder) {
+  run(tiny({"ckpt={every_iters: 1}"}));
+  const Ended branch = run(tiny({"--resume", "runs/run/checkpoints/step_00000006.safetensors"}));
+  EXPECT_THAT(branch.out, HasSubstr("run folder: runs/run-2"));
+  EXPECT_THAT(checkpoints("runs/run-2"), ElementsAre("step_00000008.safetensors"));
+}
+
+TEST_F(Program, ResumeRefusesToBecomeAnotherRun) {
+  run(tiny({}));
+  expect_refusal(tiny({"--resume", "seed=2"}), 2, "cannot change seed: 1 -> 2");
+  expect_refusal(tiny({"--resume", "--overwrite"}), 2, "exclude each other");
+  expect_refusal(tiny({"--resume", "nowhere"}), 4, "no checkpoint");
+}
+
+// ---- signals
+
+TEST_F(Program, ASignalEndsItAfterTheStepAndACheckpoint) {
+  for (const auto& [signal, code] : std::map<int, int>{{SIGINT, 130}, {SIGTERM, 143}}) {
+    fs::remove_all(folder_ / "runs");
+    const auto running = start(tiny({kSlow, "ckpt={every: 0}", "train.epochs=100"}));
+    ASSERT_TRUE(running->says("iter: 2/4"));
+    running->send(signal);
+    const Ended ended = running->end();
+    EXPECT_EQ(ended.code, code) << ended.err;
+    EXPECT_THAT(ended.out, HasSubstr("go on with --resume"));
+    EXPECT_EQ(checkpoints().size(), 1u);
+  }
+}
+
+TEST_F(Program, ASecondSignalEndsItAtOnceWithWholeFiles) {
+  const auto running =
+      start(tiny({"data={name: digits, train_size: 64, test_size: 20, batch_size: 16, "
+                  "sim_latency_us: 3000000}",
+                  "toggles={num_workers: 0}", "train.epochs=100"}));
+  ASSERT_TRUE(running->says("run folder"));
+  running->send(SIGINT);
+  usleep(50000);
+  running->send(SIGINT);
+  EXPECT_EQ(running->end().code, 130);
+  for (const std::string& name : checkpoints())
+    EXPECT_NO_THROW(read_safetensors(folder_ / "runs/run/checkpoints" / name)) << name;
+}
+
+TEST_F(Program, SavesNowAndBearsAClosedTerminal) {
+  const auto running = start(tiny({kSlow, "ckpt={every: 0}", "train.epochs=100"}));
+  ASSERT_TRUE(running->says("iter: 2/4"));
+  running->send(SIGHUP);
+  running->send(SIGUSR1);
+  EXPECT_TRUE(running->says("saved runs/run/checkpoints/step_"));
+  running->send(SIGTERM);
+  EXPECT_EQ(running->end().code, 143);
+}
+
+// ---- the other verbs
+
+TEST_F(Program, EvaluatesPredictsAndExportsWhatItTrained) {
+  const Ended trained = run(tiny({}));
+  const size_t at = trained.out.rfind("test: accuracy");
+  const std::string metrics = trained.out.substr(at + 6, trained.out.find('\n', at) - at - 6);
+  EXPECT_THAT(run({"eval", "runs/run"}).out, HasSubstr("20 samples, " + metrics));
+
+  write("digit.pgm", "P5 28 28 255\n" + std::string(784, '\x80'));
+  const Ended predicted = run({"predict", "runs/run", "digit.pgm", "--top", "3"});
+  EXPECT_EQ(predicted.code, 0) << predicted.err;
+  EXPECT_EQ(std::ranges::count(predicted.out, '\n'), 3);
+  EXPECT_THAT(predicted.out, testing::StartsWith("class "));
+
+  EXPECT_EQ(run({"export", "runs/run", "model.safetensors"}).code, 0);
+  const SafeTensors model = read_safetensors(folder_ / "model.safetensors");
+  EXPECT_EQ(model.metadata.at("format"), "pt");
+  ASSERT_EQ(model.tensors.size(), 2u);
+  EXPECT_EQ(model.tensors[0].name, "1.weight");
+}
+
+TEST_F(Program, ListsEveryCollection) {
+  const std::string all = run({"list"}).out;
+  for (const char* entry : {"num_workers", "lenet", "digits", "mnist", "conv2d", "sgd", "cosine",
+                            "normalize", "predict", "conv_act_pool"})
+    EXPECT_THAT(all, HasSubstr(entry));
+  EXPECT_THAT(run({"list", "toggles", "--markdown"}).out,
+              HasSubstr("| num_workers | data reading |"));
+  expect_refusal({"list", "togles"}, 2, "the nearest one is 'toggles'");
+}
+
+TEST_F(Program, ExplainsTogglesByAnyNameOpsOptionsAndEinsum) {
+  EXPECT_THAT(run({"explain", "torch.no_grad"}).out,
+              AllOf(HasSubstr("toggle eval_no_grad"), HasSubstr("claim:"), HasSubstr("hurts:")));
+  EXPECT_THAT(run({"explain", "matmul"}).out, HasSubstr("op matmul"));
+  EXPECT_THAT(run({"explain", "data.num_workers"}).out, HasSubstr("toggles: {num_workers"));
+  EXPECT_THAT(run({"explain", "einsum", "ij,jk->ki"}).out, HasSubstr("for "));
+  expect_refusal({"explain", "einsum", "ij,jk->kz"}, 2, "z");
+  expect_refusal({"explain", "num_worker"}, 2, "the nearest name is 'num_workers'");
+}
+
+TEST_F(Program, EveryVerbHasHelpWithAnExample) {
+  std::istringstream verbs(run({"--help"}).out);
+  int seen = 0;
+  for (std::string line; std::getline(verbs, line);) {
+    if (!line.starts_with("  ") || line.starts_with("  trainer")) continue;
+    const std::string verb = line.substr(2, line.find(' ', 2) - 2);
+    const Ended help = run({verb, "--help"});
+    EXPECT_EQ(help.code, 0) << verb;
+    EXPECT_THAT(help.out, HasSubstr("Example:\n  trainer ")) << verb;
+    ++seen;
+  }
+  EXPECT_GE(seen, 8);
+}
+
+TEST_F(Program, WarnsOfATogglesThatNeverRan) {
+  const std::string out =
+      run(tiny({"toggles={batch_lanes: on, fused_loss: on, background_loader: off}"})).out;
+  EXPECT_THAT(out, HasSubstr("warning: batch_lanes was on and never ran"));
+  EXPECT_THAT(out, Not(HasSubstr("fused_loss was on")));
+}

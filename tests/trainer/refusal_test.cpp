@@ -1,0 +1,177 @@
+// Bad input, full disks and folders in use, through the real program: one clear line, the
+// documented exit code, and nothing lost.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/mount.h>
+#include <unistd.h>
+#include <csignal>
+#include "tests/trainer/program.h"
+
+using namespace bellows;
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+// A big-endian number, as IDX has it.
+static std::string big(uint32_t n) { return {char(n >> 24), char(n >> 16), char(n >> 8), char(n)}; }
+static std::string idx(uint32_t magic, const std::vector<uint32_t>& dims, const std::string& data) {
+  std::string bytes = big(magic);
+  for (const uint32_t dim : dims) bytes += big(dim);
+  return bytes + data;
+}
+
+class BadInput : public Program {
+ protected:
+  // Two good files of each split, then the one that the test is about.
+  void write_mnist(const std::string& bad_name, const std::string& bad) {
+    for (const std::string split : {"train", "t10k"}) {
+      write("mnist/" + split + "-images-idx3-ubyte",
+            idx(2051, {4, 28, 28}, std::string(3136, 'x')));
+      write("mnist/" + split + "-labels-idx1-ubyte", idx(2049, {4}, {0, 1, 2, 3}));
+    }
+    write("mnist/" + bad_name, bad);
+  }
+  void expect_bad_data(const std::string& text) {
+    expect_refusal(tiny({"data={name: mnist, root: mnist, batch_size: 2}"}), 3, text);
+    EXPECT_FALSE(fs::exists(folder_ / "runs"));
+  }
+};
+
+TEST_F(BadInput, DataFilesAreRefusedBeforeTrainingWithFileAndReason) {
+  const std::string images = "train-images-idx3-ubyte";
+  write_mnist(images, idx(2051, {4, 28, 28}, std::string(3000, 'x')));  // truncated
+  expect_bad_data(images);
+  write_mnist(images, idx(2051, {1u << 31, 28, 28}, std::string(3136, 'x')));  // oversized header
+  expect_bad_data(images);
+  write_mnist(images, idx(1234, {4, 28, 28}, std::string(3136, 'x')));  // wrong magic
+  expect_bad_data(images);
+  write_mnist(images, std::string("\x1f\x8b\x08") + std::string(100, 'x'));  // corrupt gz
+  expect_bad_data(images);
+  write_mnist("train-labels-idx1-ubyte", idx(2049, {4}, {0, 1, 2, 77}));  // label out of range
+  expect_bad_data("77");
+  write_mnist("train-labels-idx1-ubyte", idx(2049, {3}, {0, 1, 2}));
+  expect_bad_data("4 images");
+  fs::remove_all(folder_ / "mnist");
+  expect_bad_data("tools/fetch_data.sh mnist");
+}
+
+TEST_F(BadInput, ConfigsAreRefusedWithTheirPlace) {
+  const struct {
+    const char *text, *complaint;
+  } cases[] = {
+      {"train: {epoch: 3}\n", "bad.yaml:1:9: "},
+      {"train: {epoch: 3}\n", "train.epochs"},
+      {"learning_rate: 0.1\n", "optimizer.lr"},
+      {"DataLoader: 3\n", "bad.yaml:1:1: "},
+      {"seed: 1\nseed: 2\n", "bad.yaml:2:1: "},
+      {"train: {epochs: many}\n", "'many' is not a whole number"},
+      {"seed: 010\n", "010"},
+      {"data: {num_workers: 2}\n", "toggles: {num_workers: 2}"},
+      {"toggles: {num_worker: 2}\n", "num_workers"},
+      {"a: &a [x, x]\nb: [*a, *a]\n", "anchor"},
+      {"seed: 1\n---\nseed: 2\n", "document"},
+      {"base: nowhere.yaml\n", "does not exist"},
+  };
+  for (const auto& [text, complaint] : cases) {
+    write("bad.yaml", text);
+    expect_refusal({"--config", "bad.yaml"}, 2, complaint);
+  }
+  expect_refusal({"--config", "missing.yaml"}, 2, "missing.yaml");
+  expect_refusal({"seed=1", "seed=2"}, 2, "seed");
+  expect_refusal({"train", "--nonsense"}, 2, "--nonsense");
+  expect_refusal({"trian"}, 2, "the nearest one is 'train'");
+  expect_refusal({"configs/lenet.yaml"}, 2, "trainer --config configs/lenet.yaml");
+  EXPECT_FALSE(fs::exists(folder_ / "runs"));
+}
+
+TEST_F(BadInput, ALossThatIsNotFiniteNamesItsStep) {
+  expect_refusal(tiny({"model={name: mlp, hidden: [8]}", "optimizer={lr: 1e30}"}), 5,
+                 "the loss is ");
+}
+
+TEST_F(BadInput, ADeviceThatIsNotThere) {
+  expect_refusal(tiny({"device=cuda"}), 2, "device: auto");
+}
+
+TEST_F(BadInput, PicturesThatAreNone) {
+  run(tiny({}));
+  write("empty.png", "");
+  write("cut.png", "\x89PNG\r\n\x1a\n");
+  write("cut.jpg", "\xff\xd8\xff\xe0");
+  write("huge.pgm", "P5 1000000 1000000 255\n");
+  write("short.pgm", "P5 28 28 255\nxx");
+  for (const char* name : {"empty.png", "cut.png", "cut.jpg", "huge.pgm", "short.pgm", "none.png"})
+    expect_refusal({"predict", "runs/run", name}, 3, name);
+}
+
+// ---- storage
+
+TEST_F(BadInput, ARunFolderInUseNamesItsOwner) {
+  const auto running =
+      start(tiny({"train.epochs=100000", "log={every: 1000, tensorboard: false}"}));
+  ASSERT_TRUE(running->says("run folder"));
+  expect_refusal(tiny({"--overwrite"}), 2, "in use by process ");
+  running->send(SIGKILL);
+  running->end();
+  EXPECT_EQ(run(tiny({"--overwrite"})).code, 0);  // the lock died with its process
+}
+
+TEST_F(BadInput, AFileInPlaceOfTheFolder) {
+  write("runs", "x");
+  expect_refusal(tiny({}), 8, "--run-dir");
+}
+
+TEST_F(BadInput, AFileLimitWhileSavingKeepsWhatWasSaved) {
+  run(tiny({}));
+  const std::string before = read("runs/run/checkpoints/step_00000008.safetensors");
+  const auto limit = [] {
+    const rlimit bytes = {16384, 16384};
+    setrlimit(RLIMIT_FSIZE, &bytes);
+  };
+  expect_refusal(tiny({"--resume", "train.epochs=3"}), 8, "File too large", limit);
+  EXPECT_EQ(checkpoints(),
+            (std::vector<std::string>{"step_00000004.safetensors", "step_00000008.safetensors"}));
+  EXPECT_EQ(read("runs/run/checkpoints/step_00000008.safetensors"), before);
+}
+
+// As root, in a name space of its own; elsewhere there is nothing to mount.
+static void in_own_mounts(const fs::path& where, const char* type, unsigned long flags,
+                          const char* data) {
+  if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      mount(where.c_str(), where.c_str(), type, flags, data) != 0)
+    _exit(77);
+}
+
+TEST_F(BadInput, AFullDiskWhileSaving) {
+  fs::create_directories(folder_ / "runs");
+  const auto small_disk = [this] {
+    in_own_mounts(folder_ / "runs", "tmpfs", 0, "size=64k");
+    if (chdir(folder_.c_str()) != 0) _exit(99);
+  };
+  if (run({"list", "verbs"}, small_disk).code == 77) GTEST_SKIP() << "needs the right to mount";
+  expect_refusal(tiny({"model={name: mlp, hidden: [64]}"}), 8, "No space left", small_disk);
+}
+
+TEST_F(BadInput, AReadOnlyRunFolder) {
+  fs::create_directories(folder_ / "runs");
+  const auto read_only = [this] {
+    in_own_mounts(folder_ / "runs", "tmpfs", MS_RDONLY, nullptr);
+    if (chdir(folder_.c_str()) != 0) _exit(99);
+  };
+  if (run({"list", "verbs"}, read_only).code == 77) GTEST_SKIP() << "needs the right to mount";
+  expect_refusal(tiny({}), 8, "Read-only file system", read_only);
+}
+
+TEST_F(BadInput, OutputThatCannotBeWrittenIsToldAtTheEnd) {
+  const auto full = [] { dup2(open("/dev/full", O_WRONLY), 1); };
+  expect_refusal(tiny({}), 8, "stdout: No space left", full);
+  EXPECT_EQ(checkpoints().size(), 2u);  // but the training was worth more than its log
+}
+
+TEST_F(BadInput, AReaderThatHasSeenEnoughIsNoError) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  close(ends[0]);
+  const Ended ended = run(tiny({}), [&] { dup2(ends[1], 1); });
+  close(ends[1]);
+  EXPECT_EQ(ended.code, 0) << ended.err;
+}

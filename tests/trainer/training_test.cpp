@@ -1,0 +1,266 @@
+// Training in this process: resume, seeds, workers and threads by the hash of the final parameters;
+// the dry run; losses that are not finite.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <omp.h>
+#include <unistd.h>
+#include "autograd/backward.h"
+#include "core/trace.h"
+#include "tests/refusal.h"
+#include "toggles/values.h"
+#include "trainer/json.h"
+#include "trainer/loop.h"
+#include "trainer/plan_diff.h"
+
+using namespace bellows;
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+namespace {
+
+// Six updates an epoch, with everything that a checkpoint has to carry: momentum, a schedule,
+// dropout, an epoch's order.
+Plan small_plan(const Values& more = {}) {
+  Values values = {{"data.train_size", {"48"}},
+                   {"data.test_size", {"20"}},
+                   {"data.batch_size", {"8"}},
+                   {"model", {"mlp"}},
+                   {"model.hidden.0", {"16"}},
+                   {"model.dropout", {"0.3"}},
+                   {"optimizer.momentum", {"0.9"}},
+                   {"schedule", {"cosine"}},
+                   {"train.epochs", {"3"}},
+                   {"log.every", {"2"}},
+                   {"eval.every", {"0"}}};
+  for (const auto& [key, value] : more) values[key] = value;
+  return load(Plan{}, values);
+}
+
+struct Ran {
+  std::string hash;
+  Outcome outcome;
+};
+Ran run(Session& session, const Position& from = {}) {
+  Log log(session.plan, {}, Voice::silent);
+  Outcome outcome = Loop(session, log, nullptr, from).run();
+  return {model_hash(session), std::move(outcome)};
+}
+Ran run(const Plan& plan) {
+  Session session(plan);
+  return run(session);
+}
+
+// What a checkpoint of that step holds, without the way over a file.
+SafeTensors saved_at(int64_t step, const Plan& plan) {
+  Session session(plan);
+  Log log(session.plan, {}, Voice::silent);
+  SafeTensors saved;
+  Loop loop(session, log, nullptr);
+  loop.run([&] {
+    if (loop.position().step == step)
+      saved = {snapshot(state_tensors(session)), state_metadata(session, loop.position())};
+  });
+  return saved;
+}
+
+std::string resumed_hash(const SafeTensors& saved, const Plan& plan) {
+  Session session(plan);
+  std::vector<std::string> notes;
+  const Position at = restore(session, saved, notes);
+  return run(session, at).hash;
+}
+
+}  // namespace
+
+// ---- resume
+
+TEST(Resume, AtAnyStepEndsWithTheSameBits) {
+  for (const char* optimizer : {"sgd", "adamw"}) {
+    Plan plan = small_plan();
+    plan.optimizer.rule.choose(optimizer);
+    const std::string whole = run(plan).hash;
+    for (const int64_t step : {1, 5, 6, 7, 17, 18})
+      EXPECT_EQ(resumed_hash(saved_at(step, plan), plan), whole) << optimizer << " step " << step;
+  }
+}
+
+// The negative twin: each part of the state is needed.
+TEST(Resume, WithoutAnyPartOfTheStateEndsElsewhere) {
+  const Plan plan = small_plan();
+  const std::string whole = run(plan).hash;
+  const SafeTensors saved = saved_at(7, plan);
+  ASSERT_EQ(resumed_hash(saved, plan), whole);
+  for (const std::string part : {"step", "momentum", "forwards", "applied"}) {
+    SafeTensors changed = saved;
+    Json position = Json::parse(changed.metadata["position"]);
+    Json state = Json::parse(changed.metadata["step_state"]);
+    if (part == "step") position["batch"] = position["batch"].get<int64_t>() + 1;
+    if (part == "forwards" || part == "applied") state[part] = 0;
+    for (NamedTensor& t : changed.tensors)
+      if (part == "momentum" && t.name.starts_with("optimizer/"))
+        t.tensor = zeros(t.tensor.shape());
+    changed.metadata["position"] = position.dump();
+    changed.metadata["step_state"] = state.dump();
+    EXPECT_NE(resumed_hash(changed, plan), whole) << part;
+  }
+}
+
+TEST(Resume, RefusesTensorsThatDoNotFitWithAllNames) {
+  const SafeTensors saved = saved_at(1, small_plan());
+  Session wider(small_plan({{"model.hidden.0", {"17"}}}));
+  std::vector<std::string> notes;
+  const std::string before = model_hash(wider);
+  const Refusal wrong = refused([&] { restore(wider, saved, notes); });
+  EXPECT_EQ(wrong.exit, Exit::checkpoint);
+  EXPECT_THAT(wrong.message, HasSubstr("of another shape or type: fc1.weight f32[16,784], not"));
+  EXPECT_EQ(model_hash(wider), before);
+  Session deeper(small_plan({{"model.hidden.1", {"8"}}}));
+  EXPECT_THAT(refusal([&] { restore(deeper, saved, notes); }), HasSubstr("missing: fc3.weight"));
+}
+
+TEST(Resume, RefusesOtherDataAndANewerFormat) {
+  const SafeTensors saved = saved_at(1, small_plan());
+  std::vector<std::string> notes;
+  Session other(small_plan({{"data.train_size", {"47"}}}));
+  EXPECT_EQ(refused([&] { restore(other, saved, notes); }).exit, Exit::data);
+  SafeTensors newer = saved;
+  newer.metadata["version"] = "2";
+  const Refusal refusal = refused([&] { plan_of(newer); });
+  EXPECT_EQ(refusal.exit, Exit::checkpoint);
+  EXPECT_THAT(refusal.message, HasSubstr("written by version 2"));
+  newer.metadata["version"] = "1";
+  newer.metadata["position"] = "{}";
+  EXPECT_EQ(refused([&] { restore(other, newer, notes); }).exit, Exit::checkpoint);
+}
+
+TEST(Resume, NotesValuesThatAreNotFiniteOrRefusesThem) {
+  SafeTensors saved = saved_at(1, small_plan());
+  saved.tensors.front().tensor.data<float>()[0] = NAN;
+  std::vector<std::string> notes;
+  Session session(small_plan());
+  restore(session, saved, notes);
+  EXPECT_THAT(notes, testing::Contains(HasSubstr("not finite")));
+  Session strict(small_plan({{"ckpt.require_finite", {"true"}}}));
+  EXPECT_EQ(refused([&] { restore(strict, saved, notes); }).exit, Exit::numeric);
+}
+
+TEST(Resume, ShowsWhatAPlanChangedAndRefusesAnotherRun) {
+  const Plan plan = small_plan();
+  EXPECT_THAT(compare_plans(plan, small_plan({{"train.epochs", {"5"}}})),
+              testing::ElementsAre("train.epochs: 3 -> 5"));
+  const Values forbidden = {{"seed", {"2"}},
+                            {"data.batch_size", {"4"}},
+                            {"model.dropout", {"0.1"}},
+                            {"optimizer.lr", {"1"}}};
+  for (const auto& change : forbidden)
+    EXPECT_THAT(refusal([&] { compare_plans(plan, small_plan({change})); }),
+                HasSubstr("cannot change " + change.first));
+}
+
+// ---- the same numbers
+
+TEST(Training, HasTheSameBitsForAnyNumberOfWorkers) {
+  const std::string alone = run(small_plan()).hash;
+  for (const char* workers : {"1", "4"})
+    for (const char* queue : {"locked", "rings"})
+      EXPECT_EQ(run(small_plan({{"data.num_workers", {workers}},
+                                {"data.prefetch_factor", {"2"}},
+                                {"data.queue", {queue}}}))
+                    .hash,
+                alone)
+          << workers << queue;
+}
+
+TEST(Training, DeterministicHasTheSameBitsForAnyNumberOfThreads) {
+  Plan plan = small_plan();
+  plan.model.model.choose("lenet");
+  plan.model.fuse.wanted["conv_act_pool"] = true;
+  plan.kernels.deterministic = plan.kernels.vendor = true;
+  plan.train.max_iters = 4;
+  const int before = omp_get_max_threads();
+  std::set<std::string> hashes;
+  for (plan.threads.threads = 1; plan.threads.threads <= 3; ++plan.threads.threads)
+    hashes.insert(run(plan).hash);
+  EXPECT_EQ(hashes.size(), 1u);
+  omp_set_num_threads(before);
+}
+
+TEST(Training, AnotherSeedIsAnotherRun) {
+  EXPECT_NE(run(small_plan()).hash, run(small_plan({{"seed", {"2"}}})).hash);
+}
+
+TEST(Training, LossesReadAtLogStepsAreTheSameAsThoseReadAtOnce) {
+  auto& syncs = trace::counter("sync.count");
+  const int64_t begin = syncs.value();
+  const Ran now = run(small_plan());
+  const int64_t middle = syncs.value();
+  const Ran later = run(small_plan({{"log.deferred", {"true"}}}));
+  EXPECT_EQ(now.outcome.losses, later.outcome.losses);
+  EXPECT_EQ(now.outcome.losses.size(), 18u);
+  EXPECT_EQ(middle - begin, 18);
+  EXPECT_EQ(syncs.value() - middle, 9);  // one a log line
+}
+
+TEST(Training, StopsAtTheTargetAndSaysWhenItGotThere) {
+  const Ran ran = run(
+      small_plan({{"eval.every", {"1"}}, {"target.metric", {"loss"}}, {"target.value", {"100"}}}));
+  EXPECT_EQ(ran.outcome.at.step, 6);
+  EXPECT_EQ(ran.outcome.at.target_samples, 48);
+  EXPECT_EQ(ran.outcome.at.target_epochs, 1);
+  EXPECT_GT(ran.outcome.at.target_s, 0);
+}
+
+// ---- the dry run
+
+TEST(DryRun, ChangesNothingAndMakesLaterStepsFreeOfTheSystem) {
+  Session session(small_plan({{"allocator.caching", {"true"}}}));
+  const std::string before = model_hash(session);
+  dry_run(session);
+  EXPECT_EQ(model_hash(session), before);
+  EXPECT_EQ(session.state->read().forwards, 0);
+  for (const NamedTensor& p : session.parameters) EXPECT_FALSE(grad(p.tensor).defined()) << p.name;
+  EXPECT_EQ(run(session).hash, run(small_plan()).hash);
+}
+
+// ---- losses that are not finite
+
+TEST(Nonfinite, StopsWithTheStepInTheMessage) {
+  for (const char* deferred : {"false", "true"}) {
+    const Refusal stopped = refused([&] {
+      run(small_plan({{"optimizer.lr", {"1e30"}}, {"log.deferred", {deferred}}}));
+    });
+    EXPECT_EQ(stopped.exit, Exit::numeric);
+    EXPECT_THAT(stopped.message, testing::ContainsRegex("^step [2-6]: the loss is -?(nan|inf)"));
+  }
+}
+
+TEST(Nonfinite, AnomalyNamesTheOpAndTheModule) {
+  const Refusal stopped = refused([&] {
+    run(small_plan({{"optimizer.lr", {"1e30"}}, {"debug.anomaly", {"true"}}}));
+  });
+  anomaly().on = false;
+  EXPECT_EQ(stopped.exit, Exit::numeric);
+  EXPECT_THAT(stopped.message, testing::ContainsRegex("anomaly: [a-z_0-9]+ in module"));
+}
+
+TEST(Nonfinite, SkippingLeavesTheParametersAndTheScheduleAlone) {
+  Session session(small_plan({{"train.on_nonfinite", {"skip"}}}));
+  session.parameters.front().tensor.detach().data<float>()[0] = NAN;
+  const std::string before = model_hash(session);
+  EXPECT_EQ(run(session).hash, before);
+  EXPECT_EQ(session.state->read().applied, 0);
+  EXPECT_EQ(session.state->read().skipped, 18);
+}
+
+TEST(Nonfinite, ContinuingGoesOn) {
+  EXPECT_EQ(run(small_plan({{"optimizer.lr", {"1e30"}}, {"train.on_nonfinite", {"continue"}}}))
+                .outcome.at.step,
+            18);
+}
+
+// ---- what the data may do
+
+TEST(Training, LabelOutOfRangeIsADataError) {
+  const Tensor logits = zeros({2, 10}), labels = tensor_of<int64_t>({3, 10}, {2});
+  EXPECT_EQ(refused([&] { criterion(logits, labels, {}); }).exit, Exit::data);
+}

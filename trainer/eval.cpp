@@ -1,0 +1,30 @@
+// trainer eval RUN: the metrics of a trained model on the test set.
+#include "trainer/evaluate.h"
+#include "trainer/json.h"
+#include "trainer/output.h"
+#include "trainer/trained.h"
+#include "trainer/verbs.h"
+
+namespace bellows {
+
+static int run(const Arguments& args) {
+  CommandLine line("eval");
+  std::string from;
+  Names overrides;
+  bool json = false;
+  line.add_option("run,--checkpoint", from, "run folder or checkpoint file")->required();
+  line.add_option("overrides", overrides, "key=value: data.root=FOLDER, eval.batch_size=500");
+  line.add_flag("--json", json, "in full precision");
+  if (!line.read(args)) return 0;
+  const auto session = load_trained(from, overrides);
+  const Metrics metrics = evaluate(*session);
+  Json all = {{"samples", metrics.samples}, {"seconds", metrics.seconds}};
+  for (const auto& [name, value] : values_of(metrics)) all[name] = value;
+  say(json ? to_line(all) : cat("eval: ", metrics.samples, " samples, ", text_of(metrics)));
+  return 0;
+}
+
+static const AddVerb verb({"eval", "metrics of a trained model on the test set",
+                           "trainer eval runs/lenet", run});
+
+}  // namespace bellows

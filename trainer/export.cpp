@@ -1,0 +1,29 @@
+// trainer export RUN FILE: the model alone, under PyTorch's names, for safetensors.torch.load_file.
+#include "trainer/checkpoints.h"
+#include "trainer/output.h"
+#include "trainer/training_state.h"
+#include "trainer/verbs.h"
+
+namespace bellows {
+
+static int run(const Arguments& args) {
+  CommandLine line("export");
+  std::string from, to;
+  line.add_option("run,--checkpoint", from, "run folder or checkpoint file")->required();
+  line.add_option("to,--to", to, "the .safetensors file to write")->required();
+  if (!line.read(args)) return 0;
+  std::vector<std::string> messages;
+  const Loaded saved = load_checkpoint(from, messages);
+  for (const std::string& message : messages) say(message);
+  const NamedTensors model = model_part(saved.content.tensors);
+  write_safetensors(to, model, {{"format", "pt"}});
+  int64_t numbers = 0;
+  for (const NamedTensor& t : model) numbers += t.tensor.numel();
+  say(cat("exported ", model.size(), " tensors, ", numbers, " numbers, to ", to));
+  return 0;
+}
+
+static const AddVerb verb({"export", "writes a trained model's weights for PyTorch",
+                           "trainer export runs/lenet lenet.safetensors", run});
+
+}  // namespace bellows

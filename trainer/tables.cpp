@@ -1,0 +1,108 @@
+#include "trainer/tables.h"
+#include <algorithm>
+#include "dist/process_group.h"
+#include "ops/op.h"
+#include "optim/schedule.h"
+#include "toggles/toggle.h"
+#include "trainer/verbs.h"
+
+namespace bellows {
+
+template <class Signature> static std::vector<TableRow> rows_of() {
+  std::vector<TableRow> rows;
+  for (const auto& [name, entry] : entries<Signature>()) rows.push_back({name, entry.help});
+  return rows;
+}
+
+static std::vector<TableRow> sorted(std::vector<TableRow> rows) {
+  std::ranges::sort(rows);
+  return rows;
+}
+
+static std::vector<TableRow> toggle_rows() {
+  std::vector<TableRow> rows;
+  for (const Toggle& t : toggles()) {
+    const std::string same =
+        t.same == Same::close ? cat(name_of(t.same), " ", t.tolerance) : name_of(t.same);
+    rows.push_back({t.name, t.key_point, t.sources, same, t.footprint, t.by_default, t.fast});
+  }
+  return sorted(rows);
+}
+
+static std::vector<TableRow> op_rows() {
+  std::vector<TableRow> rows;
+  for (const OpSpec& op : op_specs())
+    rows.push_back({cat(op.name, *op.variant ? ", " : "", op.variant), op.math});
+  rows = sorted(rows);
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  return rows;
+}
+
+static std::vector<TableRow> verb_rows() {
+  std::vector<TableRow> rows;
+  for (const auto& [name, verb] : verbs()) rows.push_back({name, verb.help, verb.example});
+  return rows;
+}
+
+static std::vector<TableRow> fusion_rows() {
+  std::vector<TableRow> rows;
+  for (const FusePattern& pattern : fuse_patterns()) rows.push_back({pattern.name, pattern.help});
+  return sorted(rows);
+}
+
+const std::vector<Table>& tables() {
+  static const TableRow named = {"name", "what"};
+  static const std::vector<Table> all = {
+      {"toggles",
+       {"toggle", "key point", "sources", "same loss", "footprint", "default", "fast"},
+       toggle_rows},
+      {"verbs", {"verb", "what", "example"}, verb_rows},
+      {"models", named, rows_of<MakeModel>},
+      {"layers", named, rows_of<MakeLayer>},
+      {"fusions", named, fusion_rows},
+      {"datasets", named, rows_of<MakeDataset>},
+      {"transforms", named, rows_of<MakeTransform>},
+      {"optimizers", named, rows_of<UpdateRule()>},
+      {"schedules", named, rows_of<Curve(const Horizon&)>},
+      {"backends", named, rows_of<std::unique_ptr<ProcessGroup>()>},
+      {"ops", {"op", "maths"}, op_rows},
+  };
+  return all;
+}
+
+std::string as_text(const Table& table) {
+  std::vector<TableRow> rows = table.rows();
+  rows.insert(rows.begin(), table.columns);
+  std::vector<size_t> widths(table.columns.size());
+  for (const TableRow& row : rows)
+    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+  std::string text;
+  for (const TableRow& row : rows) {
+    std::string line;
+    for (size_t c = 0; c < row.size(); ++c) {
+      line += row[c];
+      if (c + 1 < row.size()) line.append(widths[c] + 2 - row[c].size(), ' ');
+    }
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
+static std::string markdown_row(const TableRow& row) {
+  std::string line = "|";
+  for (std::string cell : row) {
+    for (size_t at = 0; (at = cell.find('|', at)) != std::string::npos; at += 2)
+      cell.insert(at, "\\");
+    line += " " + cell + " |";
+  }
+  return line + "\n";
+}
+
+std::string as_markdown(const Table& table) {
+  std::string text = markdown_row(table.columns);
+  text += markdown_row(TableRow(table.columns.size(), "---"));
+  for (const TableRow& row : table.rows()) text += markdown_row(row);
+  return text;
+}
+
+}  // namespace bellows

@@ -1,0 +1,21 @@
+// The open collections as tables: for `trainer list`, the README and whoever asks what there is.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace bellows {
+
+using TableRow = std::vector<std::string>;
+
+struct Table {
+  const char* name;  // "toggles"
+  TableRow columns;
+  std::function<std::vector<TableRow>()> rows;  // ordered by their first column
+};
+const std::vector<Table>& tables();
+
+std::string as_text(const Table& table);      // aligned columns
+std::string as_markdown(const Table& table);  // a heading for each column
+
+}  // namespace bellows
