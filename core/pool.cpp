@@ -4,7 +4,7 @@
 
 namespace bellows {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(BELLOWS_SANITIZED)
 void* pool_allocate(size_t bytes) { return ::operator new(bytes); }
 void pool_release(void* block, size_t) noexcept { ::operator delete(block); }
 #else

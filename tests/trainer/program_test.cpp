@@ -178,7 +178,9 @@ TEST_F(Program, ASecondSignalEndsItAtOnceWithWholeFiles) {
   running->send(SIGINT);
   usleep(50000);
   running->send(SIGINT);
-  EXPECT_EQ(running->end().code, 130);
+  const Ended ended = running->end();
+  EXPECT_EQ(ended.code, 130);
+  EXPECT_THAT(ended.out, Not(HasSubstr("go on with --resume")));  // not even the step was finished
   for (const std::string& name : checkpoints())
     EXPECT_NO_THROW(read_safetensors(folder_ / "runs/run/checkpoints" / name)) << name;
 }
