@@ -31,7 +31,9 @@ TEST(Shape, AxesCountFromTheFrontOrTheBack) {
   EXPECT_EQ(axis_of(-1, Shape{2, 3, 4}, "op"), 2);
   EXPECT_EQ(axis_of(2, Shape{2, 3, 4}, "op"), 2);
   for (const int axis : {-4, 3})
-    EXPECT_EQ(refusal([&] { axis_of(axis, Shape{2, 3, 4}, "op"); }),
+    EXPECT_EQ(refusal([&] {
+                axis_of(axis, Shape{2, 3, 4}, "op");
+              }),
               cat("op: no axis ", axis, " in shape [2,3,4]"));
 }
 

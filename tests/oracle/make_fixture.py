@@ -3,8 +3,9 @@
 
     make_fixture.py [--weights EXPORTED.safetensors]
 
-With --weights, those of a model that `trainer export` wrote; otherwise fresh ones. Needs PyTorch;
-made with 2.15.0. tests/models/oracle_test.cpp reads the result and needs nothing.
+With --weights, those of a model that `trainer export` wrote; otherwise fresh ones. The committed
+file has the weights of one epoch on MNIST, exported, and was made with PyTorch 2.15.0.
+tests/models/oracle_test.cpp reads it and needs nothing.
 """
 import argparse
 import pathlib

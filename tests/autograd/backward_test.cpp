@@ -1,0 +1,219 @@
+// Passes over the graph: hooks, order, options in force, modes, refusals.
+#include "autograd/backward.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <thread>
+#include "core/trace.h"
+#include "ops/elementwise.h"
+#include "tests/autograd/leaf.h"
+#include "tests/refusal.h"
+
+using namespace bellows;
+using testing::StartsWith;
+
+// ---- hooks
+
+TEST(Hooks, FireOnceOnTheFinalGradientAndAsEarlyAsTheyCan) {
+  const Tensor w1 = leaf(1), w2 = leaf(2), w3 = leaf(3);
+  std::string fired;
+  for (const auto& [name, w] : {std::pair{"w1", w1}, {"w2", w2}, {"w3", w3}})
+    on_grad_ready(
+        w, [&fired, name = name](const Tensor& g) { fired += cat(name, "=", g.item(), " "); });
+  // w1 is used first and third, so it is not final before w2.
+  backward(add(relu(add(add(relu(w1), w2), w1)), w3));
+  EXPECT_EQ(fired, "w3=1 w2=1 w1=2 ");
+}
+
+// The consumers in this pass count: not those of one that ran before, nor of one that never runs.
+TEST(Hooks, CountTheConsumersOfTheirOwnPass) {
+  const Tensor w = leaf(1);
+  int fired = 0;
+  on_grad_ready(w, [&](const Tensor&) { ++fired; });
+  const Tensor early = relu(w), never = relu(w);
+  backward(relu(w));
+  const Tensor late = relu(w);
+  backward(add(late, early));
+  EXPECT_EQ(fired, 2);
+  EXPECT_EQ(grad(w).item(), 3);
+}
+
+// An op may have no gradient for an input; whoever waits for it must not wait for ever.
+TEST(Hooks, AnUndefinedGradientIsAShare) {
+  const Tensor w = leaf(2);
+  int fired = 0;
+  on_grad_ready(w, [&](const Tensor&) { ++fired; });
+  const Tensor stopped =
+      record("stop", relu(w), {relu(w)}, [](const Tensor&) { return Grads{Tensor()}; });
+  backward(add(stopped, w));
+  EXPECT_EQ(fired, 1);
+  EXPECT_EQ(grad(w).item(), 1);
+}
+
+TEST(Hooks, DoNotFireForALeafWithoutAGradient) {
+  const Tensor w = leaf(2), v = leaf(1);
+  int fired = 0;
+  on_grad_ready(w, [&](const Tensor&) { ++fired; });
+  const Tensor stopped =
+      record("stop", relu(w), {w}, [](const Tensor&) { return Grads{Tensor()}; });
+  backward(add(stopped, v));
+  EXPECT_EQ(fired, 0);
+  EXPECT_FALSE(grad(w).defined());
+}
+
+// ---- passes
+
+TEST(Backward, AGraphServesOnePassUnlessRetained) {
+  const Tensor w = leaf(1), shared = relu(w), loss = add(shared, shared);
+  backward(loss, {.retain_graph = true});
+  backward(loss);
+  EXPECT_EQ(grad(w).item(), 4);
+  const std::string expected = "backward(): an earlier pass has released ";
+  EXPECT_EQ(refusal([&] { backward(loss); }),
+            expected + "add; give that one {.retain_graph = true}");
+  // Found in front of the pass: the half of the graph that is new leaves no gradient behind.
+  EXPECT_THAT(refusal([&] { backward(add(relu(w), shared)); }), StartsWith(expected + "relu"));
+  EXPECT_EQ(grad(w).item(), 4);
+}
+
+TEST(Backward, APlainPassReleasesWhatARetainedOneKeeps) {
+  const Tensor w = leaf(1);
+  const int64_t before = alive();
+  const Tensor loss = exp(exp(exp(w)));
+  backward(loss, {.retain_graph = true});
+  EXPECT_EQ(alive() - before, 4) << "three results, all saved, and the gradient";
+  backward(loss);
+  EXPECT_EQ(alive() - before, 2) << "the loss, which is held here, and the gradient";
+}
+
+TEST(Backward, StartsFromAScalarWithHistory) {
+  EXPECT_EQ(refusal([] { backward(require_grad(full({2}, 1))); }),
+            "backward() starts from a scalar, got [2]");
+  EXPECT_EQ(refusal([] { backward(scalar(1)); }),
+            "backward(): nothing upstream of this tensor requires grad");
+  const Tensor w = leaf(3);
+  backward(w);
+  EXPECT_EQ(grad(w).item(), 1) << "a leaf is its own loss";
+}
+
+TEST(Backward, ScalesByItsSeed) {
+  const Tensor w = leaf(3);
+  backward(mul(w, w), {.seed = 0.25});
+  EXPECT_EQ(grad(w).item(), 1.5);
+}
+
+// Shares come in the reverse order of the forward pass and are summed as they come.
+TEST(Backward, SumsSharesInAFixedOrder) {
+  const Tensor w = leaf(1);
+  const auto times = [&](double factor) { return mul(w, scalar(factor)); };
+  const Tensor a = times(1), b = times(1e16), c = times(-1e16);
+  backward(add(add(a, b), c));
+  EXPECT_EQ(grad(w).item(), 1) << "(-1e16 + 1e16) + 1; in the order of the forward it is 0";
+}
+
+TEST(Backward, NamesTheOpWhoseGradientHasTheWrongShape) {
+  const Tensor w = leaf(3);
+  const Tensor y = record("twist", relu(w), {w}, [](const Tensor&) { return Grads{full({2}, 1)}; });
+  EXPECT_EQ(refusal([&] { backward(y); }), "twist: gradient has shape [2], its input [1]");
+}
+
+TEST(Backward, RunsUnderTheKernelsAndAtTheModuleOfItsForward) {
+  const Tensor w = leaf(1);
+  KernelOptions seen;
+  std::string path;
+  bool recording = true;
+  Tensor y;
+  {
+    const Kernels use({.vendor = true, .deterministic = true});
+    const AtSite at(site_of("layer1.conv2"));
+    y = record("look", relu(w), {w}, [&](const Tensor& dy) {
+      seen = kernel_options();
+      path = current_site()->path;
+      recording = will_record(w);
+      return Grads{dy};
+    });
+  }
+  const Kernels other({.tf32 = true});
+  backward(y);
+  EXPECT_EQ(seen, (KernelOptions{.vendor = true, .deterministic = true}));
+  EXPECT_EQ(path, "layer1.conv2");
+  EXPECT_FALSE(recording);
+  EXPECT_EQ(kernel_options(), KernelOptions{.tf32 = true}) << "restored after the pass";
+  EXPECT_EQ(current_site()->path, "");
+}
+
+// ---- modes
+
+TEST(NoGrad, RecordsNothingOnItsThreadOnly) {
+  const trace::Counter& nodes = trace::counter("graph.nodes");
+  const Tensor w = leaf(1);
+  const int64_t before = nodes.value();
+  {
+    const NoGrad outer;
+    { const NoGrad inner; }
+    EXPECT_FALSE(needs_grad(relu(w))) << "the inner guard restores what it found";
+    EXPECT_FALSE(will_record(w));
+    std::thread([&] { EXPECT_TRUE(will_record(w)); }).join();
+    EXPECT_EQ(nodes.value(), before);
+  }
+  EXPECT_TRUE(needs_grad(relu(w)));
+  EXPECT_EQ(nodes.value(), before + 1);
+}
+
+TEST(NoGrad, EndsWithAnException) {
+  refusal([] {
+    const NoGrad guard;
+    fail(Exit::data, "planted");
+  });
+  EXPECT_TRUE(grad_mode());
+}
+
+TEST(Leaf, OnlyFloatsHaveGradientsAndOnlyLeavesCollectThem) {
+  EXPECT_EQ(refusal([] { require_grad(full({1}, 1, DType::i64)); }),
+            "require_grad: a i64 tensor has no gradient");
+  const Tensor y = relu(leaf(1));
+  EXPECT_EQ(refusal([&] { grad(y); }), "grad(): not a leaf");
+  EXPECT_EQ(refusal([&] { on_grad_ready(y, {}); }), "on_grad_ready(): not a leaf");
+  EXPECT_FALSE(needs_grad(y.detach()));
+}
+
+TEST(AllFinite, FindsOneBadElementOfAnyKind) {
+  for (const double bad : {double(NAN), double(INFINITY), -double(INFINITY)}) {
+    const Tensor t = full({100'000}, 1);
+    EXPECT_TRUE(all_finite(t));
+    t.data<float>()[77'777] = float(bad);
+    EXPECT_FALSE(all_finite(t)) << bad;
+    EXPECT_TRUE(all_finite(t.view({100}, {1}, 0)));
+  }
+}
+
+class AnomalyMode : public testing::Test {
+ protected:
+  AnomalyMode() { anomaly() = {.on = true, .step = 42}; }
+  ~AnomalyMode() override { anomaly() = {}; }
+};
+
+TEST_F(AnomalyMode, NamesOpModuleInputAndStep) {
+  const Tensor w = leaf(0);
+  Tensor y;
+  {
+    const AtSite at(site_of("head.log"));
+    y = mul(scalar(0), log(w));  // 0 * dlog(0) = 0 * inf
+  }
+  const Refusal refusal = refused([&] { backward(y); });
+  EXPECT_EQ(refusal.exit, Exit::numeric);
+  EXPECT_EQ(refusal.message,
+            "anomaly: log in module 'head.log' gave input 0 a gradient that is not finite, at step "
+            "42");
+}
+
+TEST_F(AnomalyMode, LetsAFinitePassThrough) {
+  const Tensor w = leaf(1);
+  backward(log(w));
+  EXPECT_EQ(grad(w).item(), 1);
+}
+
+TEST(Anomaly, OffLooksAtNothing) {
+  const Tensor w = leaf(0);
+  backward(mul(scalar(0), log(w)));
+  EXPECT_TRUE(std::isnan(grad(w).item()));
+}

@@ -1,0 +1,143 @@
+// Where gradients land: memory of their own, or a place in a bucket.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include "autograd/backward.h"
+#include "core/copy.h"
+#include "core/trace.h"
+#include "ops/elementwise.h"
+#include "tests/autograd/leaf.h"
+#include "tests/refusal.h"
+
+using namespace bellows;
+
+TEST(Gradient, TwoLeavesNeverShareOne) {
+  const Tensor a = leaf(1), b = leaf(2);
+  backward(add(a, b));  // hands the same dy to both
+  scale_each({&grad(a), 1}, 10);
+  EXPECT_EQ(grad(a).item(), 10);
+  EXPECT_EQ(grad(b).item(), 1);
+}
+
+TEST(Gradient, ThatSomebodyElseHoldsIsCopied) {
+  const Tensor w = leaf(1);
+  Tensor kept;
+  const Tensor y = record("keep", relu(w), {w}, [&](const Tensor& dy) {
+    kept = clone(dy);
+    return Grads{kept};
+  });
+  backward(y);
+  fill(grad(w), 7);
+  EXPECT_EQ(kept.item(), 1);
+}
+
+TEST(Gradient, OfNobodyElseIsTakenOver) {
+  const Tensor w = leaf(1);
+  const std::byte* made = nullptr;
+  const Tensor y = record("make", relu(w), {w}, [&](const Tensor& dy) {
+    const Tensor dx = clone(dy);
+    made = dx.bytes();
+    return Grads{dx};
+  });
+  backward(y);
+  EXPECT_EQ(grad(w).bytes(), made);
+}
+
+TEST(Gradient, IsContiguousWhateverTheShareWas) {
+  const Tensor w = require_grad(full({2, 3}, 1));
+  const Tensor y = record("turn", full({1}, 1), {w}, [](const Tensor&) {
+    return Grads{tensor_of<float>({0, 1, 2, 3, 4, 5}, {3, 2}).view({2, 3}, {1, 2}, 0)};
+  });
+  backward(y);
+  EXPECT_THAT(grad(w).data<float>(), testing::ElementsAre(0, 2, 4, 1, 3, 5));
+}
+
+// An op that writes the gradients of both inputs where they are wanted: y = a + 2 b.
+static Tensor placing(const Tensor& a, const Tensor& b) {
+  const NoGrad guard;
+  const Tensor y = add(a, mul(b, scalar(2)));
+  const auto closure = [a = Saved(a), b = Saved(b)](const Tensor& dy) {
+    const Tensor da = grad_out(a()), db = grad_out(b());
+    copy_into(da, dy);
+    fill(db, 2 * dy.item());
+    return Grads{da, db};
+  };
+  grad_mode() = true;
+  const Tensor recorded = record("placing", y, {a, b}, closure);
+  grad_mode() = false;
+  return recorded;
+}
+
+class Placed : public testing::Test {
+ protected:
+  Placed() {
+    for (int i = 0; i < 2; ++i) place_grad(leaves[i], bucket.view({1}, {1}, i));
+  }
+  // The gradients, if they are in the bucket and nowhere else.
+  std::pair<double, double> grads() const {
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(grad(leaves[i]).storage(), bucket.storage());
+      EXPECT_EQ(grad(leaves[i]).offset(), i);
+    }
+    return {bucket.data<double>()[0], bucket.data<double>()[1]};
+  }
+
+  const Tensor bucket = full({2}, -1, DType::f64);
+  const std::array<Tensor, 2> leaves{leaf(1), leaf(2)};
+};
+
+TEST_F(Placed, TheFirstShareIsWrittenThereWithoutACopy) {
+  const Tensor y = placing(leaves[0], leaves[1]);
+  reset_peak(Device::cpu);
+  const int64_t now = allocator_stats(Device::cpu).allocated;
+  backward(y);
+  EXPECT_EQ(allocator_stats(Device::cpu).peak_allocated - now, 64) << "dy alone";
+  EXPECT_EQ(grads(), std::pair(1.0, 2.0));
+}
+
+TEST_F(Placed, AnOpThatKnowsNothingOfItIsCopied) {
+  backward(add(leaves[0], exp(leaves[1])));
+  EXPECT_EQ(grads(), std::pair(1.0, std::exp(2.0)));
+}
+
+TEST_F(Placed, LaterSharesAreAdded) {
+  backward(add(placing(leaves[0], leaves[1]), placing(leaves[0], leaves[1])));
+  EXPECT_EQ(grads(), std::pair(2.0, 4.0));
+}
+
+// Both gradients of one leaf, out of one backward: the place must not be handed out twice.
+TEST_F(Placed, OneOpMayUseALeafTwice) {
+  backward(placing(leaves[1], leaves[1]));
+  EXPECT_EQ(grad(leaves[1]).item(), 3);
+  EXPECT_EQ(grad(leaves[1]).storage(), bucket.storage());
+}
+
+TEST_F(Placed, PassesAddUpUntilZeroGrad) {
+  for (const bool set_to_none : {true, false}) {
+    backward(placing(leaves[0], leaves[1]));
+    backward(placing(leaves[0], leaves[1]));
+    EXPECT_EQ(grads(), std::pair(2.0, 4.0));
+    zero_grad(leaves, set_to_none);
+    EXPECT_EQ(grad(leaves[0]).defined(), !set_to_none);
+  }
+  backward(placing(leaves[0], leaves[1]));
+  EXPECT_EQ(grads(), std::pair(1.0, 2.0));
+}
+
+TEST_F(Placed, HasToFit) {
+  EXPECT_EQ(refusal([&] { place_grad(leaves[0], bucket); }),
+            "place_grad(): a place of shape [2] for a leaf of [1]");
+}
+
+TEST(ZeroGrad, DropsOrWritesZerosAndCountsWhich) {
+  const trace::Counter& dropped = trace::counter("grad.dropped");
+  const trace::Counter& memsets = trace::counter("grad.memsets");
+  const std::vector<Tensor> leaves{leaf(1), leaf(2), leaf(3)};
+  backward(add(leaves[0], leaves[1]));  // the third has no gradient
+  const int64_t dropped_before = dropped.value(), memsets_before = memsets.value();
+  zero_grad(leaves, false);
+  EXPECT_EQ(memsets.value() - memsets_before, 2);
+  EXPECT_EQ(grad(leaves[0]).item(), 0);
+  zero_grad(leaves, true);
+  EXPECT_EQ(dropped.value() - dropped_before, 2);
+  EXPECT_FALSE(grad(leaves[0]).defined());
+}

@@ -1,0 +1,109 @@
+// What the graph keeps alive, what it saves, and when it lets go.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include "autograd/backward.h"
+#include "core/trace.h"
+#include "ops/elementwise.h"
+#include "tests/autograd/leaf.h"
+#include "tests/refusal.h"
+
+using namespace bellows;
+using testing::HasSubstr;
+
+TEST(Graph, NodesKeepEdgesAndNoTensors) {
+  const int64_t before = alive();
+  const Tensor x = leaf(1);
+  Tensor y = add(relu(x), relu(x));  // add saves nothing: both of its inputs are gone
+  EXPECT_EQ(alive() - before, 4) << "x, y, and what each relu saved";
+  const Tensor z = exp(y);  // saves z
+  y = {};
+  EXPECT_EQ(alive() - before, 4) << "x, z, and what each relu saved";
+  backward(z);
+  EXPECT_EQ(alive() - before, 3) << "x, its gradient and z";
+  EXPECT_DOUBLE_EQ(grad(x).item(), 2 * std::exp(2));
+}
+
+using Link = Tensor (*)(const Tensor& h, const Tensor& w);
+class LongChain : public testing::TestWithParam<Link> {};
+INSTANTIATE_TEST_SUITE_P(Of, LongChain,
+                         testing::Values([](const Tensor& h, const Tensor& w) { return add(h, w); },
+                                         [](const Tensor& h, const Tensor& w) { return mul(w, h); },
+                                         [](const Tensor& h, const Tensor&) { return relu(h); },
+                                         [](const Tensor& h, const Tensor&) { return mul(h, h); }));
+
+// Every release that recurses along the chain ends in a stack overflow here.
+TEST_P(LongChain, IsFreedLinkByLink) {
+  for (const bool with_backward : {false, true}) {
+    const int64_t before = alive();
+    {
+      const Tensor w = leaf(1);
+      Tensor h = w;
+      for (int i = 0; i < 100'000; ++i) h = GetParam()(h, w);
+      if (with_backward) backward(h);
+    }
+    EXPECT_EQ(alive(), before) << (with_backward ? "after backward" : "without backward");
+  }
+}
+
+TEST(Graph, AnErrorInTheMiddleOfAPassLosesNothing) {
+  const int64_t before = alive();
+  {
+    const Tensor w = leaf(1);
+    const Tensor bad = record("bad", relu(w), {w},
+                              [](const Tensor&) -> Grads { fail(Exit::internal, "planted"); });
+    EXPECT_EQ(refusal([&] { backward(add(exp(w), bad)); }), "planted");
+    backward(relu(w));
+    EXPECT_EQ(grad(w).item(), 1) << "the shares of the broken pass are forgotten";
+  }
+  EXPECT_EQ(alive(), before);
+}
+
+// ---- what is saved
+
+static int64_t saved_bytes() { return trace::counter("mem.saved_bytes").value(); }
+
+TEST(Saved, CountsEachStorageOnceAndNoParameter) {
+  const Tensor w = require_grad(full({100}, 2)), x = full({100}, 3);
+  const int64_t before = saved_bytes();
+  const Tensor y = mul(x, w);  // keeps x; w lives anyway
+  EXPECT_EQ(saved_bytes() - before, 400);
+  const Tensor z = mul(x, y);  // keeps x again, and y
+  EXPECT_EQ(saved_bytes() - before, 800);
+}
+
+TEST(Saved, IsCountedAgainInTheNextStep) {
+  const Tensor w = require_grad(full({100}, 2)), x = full({100}, 3);
+  const int64_t before = saved_bytes();
+  for (int step = 1; step <= 3; ++step) {
+    mul(x, w);
+    EXPECT_EQ(saved_bytes() - before, 400 * step);
+  }
+}
+
+TEST(Saved, IsNothingUnderNoGrad) {
+  const Tensor w = require_grad(full({100}, 2)), x = full({100}, 3);
+  const int64_t before = saved_bytes();
+  const NoGrad guard;
+  exp(mul(x, w));
+  const Saved left_over(x);
+  EXPECT_EQ(saved_bytes(), before);
+}
+
+TEST(Saved, NoticesThatItWasWrittenInPlace) {
+  const Tensor w = leaf(2), x = scalar(3), y = mul(x, w);
+  fill(x, 4);
+  EXPECT_EQ(
+      refusal([&] { backward(y); }),
+      "backward: a tensor of shape [1] that was saved for it has been written in place since");
+  const Tensor z = mul(leaf(5), w);
+  add_into(w, scalar(1));
+  EXPECT_THAT(refusal([&] { backward(z); }), HasSubstr("written in place")) << "a parameter, too";
+}
+
+TEST(Saved, ACopyKnowsWhatTheFirstOneKnew) {
+  const Tensor x = scalar(3);
+  const Saved first(x);
+  fill(x, 4);
+  const Saved second = first;
+  EXPECT_THAT(refusal([&] { second(); }), HasSubstr("written in place"));
+}
