@@ -121,6 +121,9 @@ class Tensor {
   Ref<Meta> meta_;
 };
 
+// Of an image tensor: the format in which it is contiguous; row-major if that is none of ours.
+const MemoryFormat& format_of(const Tensor& t);
+
 using Tensors = std::vector<Tensor, PoolAllocator<Tensor>>;
 
 // ---- factories: made on their device, never made elsewhere and moved

@@ -1,0 +1,79 @@
+// What tests of single kernels share: random inputs in any dtype, and a kernel's result on the
+// device beside that of the CPU, which computes the same numbers in f64.
+#pragma once
+#include <gtest/gtest.h>
+#include <cmath>
+#include "core/copy.h"
+#include "core/foreach.h"
+#include "core/rng.h"
+#include "tests/cuda_host/cuda_host.h"
+
+namespace cuda_host {
+
+using namespace bellows;
+
+constexpr DType kFloats[] = {DType::f32, DType::f64, DType::bf16, DType::f16};
+
+// Relative to the largest magnitude: of rounding the result and, in sums, the order of adding.
+inline double tolerance_of(DType dtype) {
+  return dtype == DType::f64    ? 1e-13
+         : dtype == DType::f32  ? 2e-6
+         : dtype == DType::bf16 ? 8e-3
+                                : 1e-3;
+}
+
+// Standard normal numbers that the dtype can hold, on the CPU in f64.
+inline Tensor normal(const Shape& shape, uint64_t seed, DType dtype = DType::f32) {
+  const Tensor t(shape, DType::f64);
+  const Philox rng({.seed = seed});
+  for (int64_t i = 0; i < t.numel(); ++i) t.data<double>()[i] = rng.normal(i);
+  return cast(cast(t, dtype), DType::f64);
+}
+
+inline Tensor on_device(const Tensor& t, DType dtype) {
+  return t.defined() ? to(Device::cuda, cast(t, dtype)) : t;
+}
+
+// The same elements, `gap` apart: axes in the order of `memory`, outermost first.
+inline Tensor with_order(const Tensor& t, const std::vector<int>& memory, int64_t gap = 1) {
+  Strides strides = t.shape();
+  int64_t step = gap;
+  for (size_t i = memory.size(); i-- > 0;) {
+    strides[memory[i]] = step;
+    step *= t.dim(memory[i]);
+  }
+  const Tensor room({step + 3}, t.dtype(), t.device());
+  fill(room, NAN);
+  const Tensor y = room.view(t.shape(), strides, 3);
+  kernels::copy(y, t);
+  return y;
+}
+
+// Largest difference, of the largest magnitude; NaN unless both are NaN in the same places.
+inline double difference(const Tensor& want, const Tensor& got) {
+  const Tensor a = contiguous(cast(want, DType::f64));
+  const Tensor b = contiguous(cast(to(Device::cpu, contiguous(got)), DType::f64));
+  if (a.shape() != b.shape()) return INFINITY;
+  double worst = 0, largest = 1e-3;
+  for (int64_t i = 0; i < a.numel(); ++i) {
+    const double x = a.data<double>()[i], y = b.data<double>()[i];
+    if (std::isnan(x) && std::isnan(y)) continue;
+    if (std::isnan(x) || std::isnan(y)) return NAN;
+    worst = std::max(worst, std::abs(x - y));
+    largest = std::max(largest, std::abs(x));
+  }
+  return worst / largest;
+}
+
+// Each test on a fresh device, once in each order, with nothing to complain about in the end.
+struct InAnyOrder : testing::TestWithParam<Schedule> {
+  void SetUp() override { reset(GetParam()); }
+  void TearDown() override {
+    empty_cache(Device::cuda);
+    EXPECT_EQ(complaint(), "");
+  }
+};
+#define IN_ANY_ORDER(suite) \
+  INSTANTIATE_TEST_SUITE_P(InAnyOrder, suite, testing::ValuesIn(cuda_host::schedules(1)))
+
+}  // namespace cuda_host

@@ -1,0 +1,103 @@
+// Pooling on the device: windows that overlap, leave gaps, lie in the padding, or are even.
+#include "ops/pool.h"
+#include "tests/cuda_host/beside_cpu.h"
+
+using namespace cuda_host;
+
+namespace {
+
+const std::vector<int> kInNCHW = {0, 1, 2, 3}, kInNHWC = {0, 2, 3, 1}, kInCHWN = {1, 2, 3, 0};
+
+struct Windows2d {
+  Shape x;
+  Windows rows, columns;
+};
+Windows2d sliding(const Shape& x, const Pool2dOptions& o) {
+  return {x, Windows::sliding(x[2], o), Windows::sliding(x[3], o)};
+}
+Windows2d even(const Shape& x, int64_t height, int64_t width) {
+  return {x, Windows::even(x[2], height), Windows::even(x[3], width)};
+}
+
+std::vector<Windows2d> all_windows() {
+  return {sliding({2, 3, 6, 5}, {}),
+          sliding({2, 3, 7, 6}, {.kernel = 3, .stride = 2, .padding = 1}),
+          sliding({1, 2, 9, 8}, {.kernel = 2, .stride = 3}),
+          sliding({3, 1, 5, 5}, {.kernel = 5, .stride = 1, .padding = 2}),
+          sliding({1, 1, 1, 1}, {.kernel = 1, .stride = 1}),
+          even({2, 3, 7, 5}, 3, 2),
+          even({1, 4, 5, 6}, 1, 1),
+          even({2, 1, 2, 3}, 4, 5)};
+}
+
+void expect_pooling(const Windows2d& p, DType dtype, const std::vector<int>& memory, int64_t gap) {
+  const auto& [shape, rows, columns] = p;
+  SCOPED_TRACE(cat(shape, " to ", rows.size(), " x ", columns.size(), " ", dtype));
+  const Tensor x = normal(shape, 1, dtype),
+               dy = normal({shape[0], shape[1], rows.size(), columns.size()}, 2, dtype);
+  const auto moved = [&](const Tensor& t) { return with_order(on_device(t, dtype), memory, gap); };
+  const Tensor x_ = moved(x), dy_ = moved(dy);
+  const auto [y, winner] = kernels::max_pool2d(x, rows, columns);
+  const auto [y_, winner_] = kernels::max_pool2d(x_, rows, columns);
+  EXPECT_EQ(difference(y, y_), 0);
+  EXPECT_EQ(difference(winner, winner_), 0);
+  EXPECT_EQ(y_.strides(), winner_.strides());
+  const double tolerance = tolerance_of(dtype);
+  EXPECT_LE(difference(kernels::max_pool2d_backward(dy, winner, shape, rows, columns),
+                       kernels::max_pool2d_backward(dy_, winner_, shape, rows, columns)),
+            tolerance);
+  EXPECT_LE(
+      difference(kernels::avg_pool2d(x, rows, columns), kernels::avg_pool2d(x_, rows, columns)),
+      tolerance);
+  EXPECT_LE(difference(kernels::avg_pool2d_backward(dy, shape, rows, columns),
+                       kernels::avg_pool2d_backward(dy_, shape, rows, columns)),
+            tolerance);
+}
+
+struct Pooling : InAnyOrder {};
+
+}  // namespace
+
+TEST_P(Pooling, EveryWindow) {
+  for (const Windows2d& p : all_windows())
+    for (const auto& memory : {kInNCHW, kInNHWC, kInCHWN})
+      for (const int64_t gap : {1, 2}) expect_pooling(p, DType::f32, memory, gap);
+}
+
+TEST_P(Pooling, EveryDtype) {
+  for (const DType dtype : kFloats)
+    expect_pooling(sliding({2, 3, 7, 6}, {.kernel = 3, .stride = 2, .padding = 1}), dtype, kInNCHW,
+                   1);
+}
+
+TEST_P(Pooling, FirstOfEqualsAndNaNWin) {
+  const Tensor x = tensor_of<double>({1, 1, 1, 1, NAN, 2, 3, NAN}, {1, 2, 2, 2});
+  const Windows whole = Windows::sliding(2, {});
+  const auto [y, winner] = kernels::max_pool2d(x, whole, whole);
+  const auto [y_, winner_] = kernels::max_pool2d(on_device(x, DType::f32), whole, whole);
+  EXPECT_EQ(difference(y, y_), 0);
+  EXPECT_EQ(difference(winner, winner_), 0);
+}
+
+// The two halves of the formula agree: i is among the windows that hold h just if h is in window i.
+TEST(WindowsByFormula, HoldWhatTheyCover) {
+  std::vector<std::pair<int64_t, Windows>> all;
+  for (int64_t image = 1; image <= 12; ++image) {
+    for (int64_t count = 1; count <= 14; ++count)
+      all.push_back({image, Windows::even(image, count)});
+    for (int64_t kernel = 1; kernel <= image; ++kernel)
+      for (int64_t stride = 1; stride <= 4; ++stride)
+        for (int64_t padding = 0; 2 * padding <= kernel; ++padding)
+          all.push_back({image, Windows::sliding(image, {kernel, stride, padding})});
+  }
+  for (const auto& [image, windows] : all)
+    for (int64_t h = 0; h < image; ++h) {
+      const auto holding = windows.holding(int(h));
+      for (int64_t i = 0; i < windows.size(); ++i)
+        ASSERT_EQ(i >= holding.begin && i < holding.end,
+                  windows[i].begin <= h && h < windows[i].end)
+            << "window " << i << " of " << windows.size() << ", position " << h << " of " << image;
+    }
+}
+
+IN_ANY_ORDER(Pooling);
