@@ -5,6 +5,7 @@
 #include "core/mutex.h"
 #include "data/transform.h"
 #include "optim/schedule.h"
+#include "trainer/profile_window.h"
 #include "trainer/system.h"
 
 namespace bellows {
@@ -12,12 +13,12 @@ namespace bellows {
 static Device choose_device(const Plan& plan, std::vector<std::string>& notes) {
   const bool gpu = device_count(Device::cuda) > 0;
   CHECK(plan.device != DeviceChoice::cuda || gpu,
-        "device: cuda, but this machine or this build has none; write  device: auto");
+        "device: cuda, but ", why_no_device(Device::cuda), "; write  device: auto");
   const bool use_gpu = gpu && plan.device != DeviceChoice::cpu;
-  if (!gpu && plan.device == DeviceChoice::automatic)
-    notes.push_back("device: cpu (auto: no CUDA device)");
-  else
-    notes.push_back(cat("device: ", use_gpu ? Device::cuda : Device::cpu));
+  const char* const asked = plan.device == DeviceChoice::automatic ? "auto -> " : "";
+  const std::string reason = gpu ? "" : cat(" (", why_no_device(Device::cuda), ")");
+  notes.push_back(cat("device: ", asked, use_gpu ? Device::cuda : Device::cpu,
+                      plan.device == DeviceChoice::automatic ? reason : ""));
   return use_gpu ? Device::cuda : Device::cpu;
 }
 
@@ -76,6 +77,7 @@ Session::Session(const Plan& plan)
       reducer(*group, parameters) {
   notes.push_back(fmt::format("data: {}, {} to train on, {} to test", plan.data.dataset.name(),
                               train_set->size(), test_set->size()));
+  if (!plan.profile.window.empty()) notes.push_back(profiler_command(plan.profile, plan.name));
 }
 
 ModulePtr Session::make_model() {
@@ -98,6 +100,7 @@ double Session::last_rate() const {
 }
 
 Tensor Session::loss_of(const Batch& batch) {
+  const trace::Range range("forward");
   state->begin_forward();
   return criterion((*model)(batch.x), batch.y, plan.loss);
 }
