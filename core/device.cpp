@@ -18,6 +18,11 @@ int device_count(Device device) {
   return api.count ? api.count() : 0;
 }
 
+std::string why_no_device(Device device) {
+  const DeviceApi& api = device_apis[static_cast<int>(device)];
+  return api.why_none ? api.why_none() : cat("this build has no ", device, " code");
+}
+
 // Made on first use and never destroyed: a runtime may be gone before static destructors run.
 Stream stream_of(Device device, StreamUse use) {
   if (device == Device::cpu) return {};
@@ -70,8 +75,11 @@ static void copy_cpu(void* to, const void* from, size_t bytes, Stream) {
 }
 
 static const AddDevice cpu(Device::cpu, {.count = [] { return 1; },
+                                         .why_none = [] { return std::string(); },
                                          .allocate = allocate_cpu,
                                          .release = release_cpu,
+                                         .allocate_pinned = allocate_cpu,
+                                         .release_pinned = release_cpu,
                                          .copy = copy_cpu,
                                          .make_stream = [] { return Stream{}; },
                                          .synchronize = [](Stream) {},

@@ -15,9 +15,15 @@ namespace bellows {
 
 class Storage : public RefCounted {
  public:
-  Storage(size_t bytes, Device device)
-      : bytes_(static_cast<std::byte*>(allocate(device, bytes))), size_(bytes), device_(device) {}
-  ~Storage() { release(device_, bytes_, size_); }
+  using Release = void (*)(Device device, void* memory, size_t bytes) noexcept;
+
+  Storage(size_t bytes, Device device) : Storage(allocate(device, bytes), bytes, device, release) {}
+  // Memory from elsewhere, and who takes it back; null: its owner outlives this.
+  Storage(void* memory, size_t bytes, Device device, Release release)
+      : bytes_(static_cast<std::byte*>(memory)), size_(bytes), device_(device), release_(release) {}
+  ~Storage() {
+    if (release_) release_(device_, bytes_, size_);
+  }
   static void* operator new(size_t bytes) { return pool_allocate(bytes); }
   static void operator delete(void* block) { pool_release(block, sizeof(Storage)); }
 
@@ -32,6 +38,7 @@ class Storage : public RefCounted {
   std::byte* bytes_;
   size_t size_;
   Device device_;
+  Release release_;
 };
 
 // What autograd hangs on a tensor; core never differentiates.
@@ -55,6 +62,10 @@ class Tensor {
         shape_(shape),
         strides_(strides),
         dtype_(dtype) {}
+
+  // Dense, row-major, at the start of that storage.
+  Tensor(Ref<Storage> storage, const Shape& shape, DType dtype)
+      : storage_(std::move(storage)), shape_(shape), strides_(strides_of(shape)), dtype_(dtype) {}
 
   bool defined() const { return bool(storage_); }
   const Shape& shape() const { return shape_; }
