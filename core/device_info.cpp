@@ -8,7 +8,7 @@
 
 namespace bellows {
 
-// ---- architectures: "90", "90-real", "90a-virtual", separated by ";"
+// ---- architectures: "90", "90-real", "90a-virtual", a space between
 
 namespace {
 struct Architecture {
@@ -21,7 +21,7 @@ struct Architecture {
 static std::vector<Architecture> parse_architectures(const std::string& list) {
   std::vector<Architecture> all;
   std::istringstream items(list);
-  for (std::string item; std::getline(items, item, ';');) {
+  for (std::string item; items >> item;) {
     Architecture a;
     char* end = nullptr;
     a.number = int(std::strtol(item.c_str(), &end, 10));

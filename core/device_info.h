@@ -21,7 +21,7 @@ struct Gpu {
 // core/device_info.cu fills it; a build without CUDA leaves it as it is.
 struct CudaCode {
   int runtime = 0;                 // 13000: CUDA 13.0; 0: this binary has no CUDA code
-  const char* architectures = "";  // as CMake lists them: "80-real;90" (both kinds), "90-virtual"
+  const char* architectures = "";  // in CMake's words: "80-real 90-virtual", "90" for both kinds
 };
 inline constinit CudaCode cuda_code = {};
 struct AddCudaCode {

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include "core/copy.h"
 #include "core/file.h"
 #include "core/parallel.h"
 #include "core/rng.h"
@@ -103,6 +104,49 @@ std::vector<CopyRate> disk_rates(const std::filesystem::path& folder, int64_t by
   const double read_s = seconds_since(begin), all = double(blocks * kBlock);
   return {{"disk write", all / write_s, "written and synced"},
           {"disk read", all / read_s, "read, not from the page cache"}};
+}
+
+// ---- a GPU
+
+namespace {
+// Host memory that the GPU copies from and to by itself.
+class Pinned {
+ public:
+  explicit Pinned(size_t bytes)
+      : bytes_(bytes), memory_(api_of(Device::cuda).allocate_pinned(bytes)) {
+    if (!memory_) fail(Exit::memory, "bench: no ", bytes, " bytes of pinned memory");
+  }
+  ~Pinned() { api_of(Device::cuda).release_pinned(memory_, bytes_); }
+  Pinned(const Pinned&) = delete;
+  void* get() const { return memory_; }
+
+ private:
+  size_t bytes_;
+  void* memory_;
+};
+}  // namespace
+
+std::vector<CopyRate> device_rates(int64_t bytes) {
+  if (device_count(Device::cuda) == 0) return {};
+  const Stream stream = current_stream(Device::cuda);
+  const Pinned pinned{size_t(bytes)};
+  const Tensor pageable = full({bytes}, 1, DType::u8), source = to(Device::cuda, pageable),
+               target = empty_like(source);
+  std::memcpy(pinned.get(), pageable.bytes(), size_t(bytes));
+  const auto copy = [&](void* to, const void* from) -> Call {
+    return [=] { api_of(Device::cuda).copy(to, from, size_t(bytes), stream); };
+  };
+  const std::vector<Timing> times = time_in_turns(
+      {copy(target.bytes(), pinned.get()), copy(target.bytes(), pageable.bytes()),
+       copy(pinned.get(), source.bytes()), copy(pageable.bytes(), source.bytes()),
+       copy(target.bytes(), source.bytes())},
+      Device::cuda);
+  const auto rate = [&](size_t i) { return double(bytes) / times[i].median(); };
+  return {{"h2d pinned", rate(0), "read"},
+          {"h2d pageable", rate(1), "read"},
+          {"d2h pinned", rate(2), "written"},
+          {"d2h pageable", rate(3), "written"},
+          {"d2d", 2 * rate(4), "read + written"}};
 }
 
 }  // namespace bellows

@@ -20,4 +20,8 @@ std::vector<CopyRate> memory_rates();
 // name, so nothing is left behind. Throws Error (exit 8) where it cannot be written.
 std::vector<CopyRate> disk_rates(const std::filesystem::path& folder, int64_t bytes);
 
+// Copies of that many bytes between the host and a GPU, pinned and pageable, and on the GPU; none
+// where there is no GPU.
+std::vector<CopyRate> device_rates(int64_t bytes);
+
 }  // namespace bellows

@@ -1,12 +1,17 @@
 // trainer doctor: what this machine and this binary are, whether they are well, and what to type if
 // they are not.
 #include <fmt/format.h>
+#include <charconv>
+#include "toggles/hint.h"
 #include "trainer/bench/bench.h"
 #include "trainer/bench/copies.h"
 #include "trainer/bench/timing.h"
+#include "trainer/config.h"
 #include "trainer/doctor/machine.h"
+#include "trainer/doctor/shapes.h"
 #include "trainer/doctor/stress.h"
 #include "trainer/output.h"
+#include "trainer/session.h"
 #include "trainer/tables.h"
 
 namespace bellows {
@@ -44,9 +49,9 @@ static void print_stress(Device device, int64_t n) {
          ": memory, an overclocked chip or a library is broken");
 }
 
-static void print_rates(Device device, const std::string& folder) {
+static void print_rates(const std::string& folder) {
   std::vector<CopyRate> rates = memory_rates();
-  for (const auto& more : {disk_rates(folder, 256 << 20), device_rates(device)})
+  for (const auto& more : {disk_rates(folder, 256 << 20), device_rates(256 << 20)})
     rates.insert(rates.end(), more.begin(), more.end());
   say("\nbandwidths: the ceilings of copies and of kernels that only move data");
   std::vector<TableRow> rows;
@@ -61,41 +66,65 @@ static void print_findings(const std::vector<std::string>& found) {
   for (const std::string& line : found) say("  - " + line);
 }
 
+static int print_shapes(const std::string& config, const std::vector<std::string>& overrides) {
+  std::vector<Values> sources;
+  if (!config.empty()) sources = read_config(config);
+  sources.push_back(parse_overrides(overrides));
+  say_part(odd_shapes(Session(make_config(sources).plan).parameters));
+  return 0;
+}
+
 // ---- the verb
 
 namespace {
 struct Wanted {
-  std::string device = "auto", stress = "0", folder = ".";
-  bool bandwidths = false;
+  std::string device = "auto", size, folder = ".", config;
+  std::vector<std::string> overrides;
+  bool stress = false, bandwidths = false, shapes = false;
 };
 }  // namespace
 
+// 0: as fits.
 static int64_t size_of(const std::string& text) {
   int64_t n = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-  CHECK(error == std::errc() && end == text.data() + text.size() && n >= 0 && n <= 65536,
-        "doctor: --stress ", on_one_line(text), ": write a size from 1 to 65536, or none");
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, n);
+  CHECK(text.empty() || (error == std::errc() && stopped == end && n >= 1 && n <= 65536),
+        "doctor: --stress ", on_one_line(text), ": a size is a number from 1 to 65536");
   return n;
+}
+
+static void declare(CommandLine& line, Wanted& wanted) {
+  line.add_option("overrides", wanted.overrides, "key=value, for --shapes");
+  line.add_option("--stress", wanted.size,
+                  "[n]: 100 products n x n x n in each precision, verified; 8192 on a GPU, what "
+                  "takes seconds on a CPU")
+      ->expected(0, 1)
+      ->each([&](const std::string&) { wanted.stress = true; });
+  line.add_flag("--bandwidths", wanted.bandwidths, "copy rates of RAM, disk and GPU");
+  line.add_option("--folder", wanted.folder, "of the disk to measure")
+      ->check(CLI::ExistingDirectory);
+  line.add_flag("--shapes", wanted.shapes, "weights whose sizes are no multiples of 8, only");
+  line.add_option("--config,-c", wanted.config, "of the model, for --shapes");
+  add_device_option(line, wanted.device);
 }
 
 static int run(const Arguments& args) {
   CommandLine line("doctor");
   Wanted wanted;
-  const auto* stress = line.add_option("--stress", wanted.stress,
-                                       "[n] 100 products n x n x n in each precision, verified; "
-                                       "n: 8192 on a GPU, as fits on a CPU")
-                           ->expected(0, 1);
-  line.add_flag("--bandwidths", wanted.bandwidths, "copy rates of RAM, disk and GPU");
-  line.add_option("--folder", wanted.folder, "whose disk is measured")->check(CLI::ExistingDirectory);
-  add_device_option(line, wanted.device);
+  declare(line, wanted);
   if (!line.read(args)) return 0;
-  const int64_t n = size_of(wanted.stress);
+  CHECK(wanted.shapes || (wanted.overrides.empty() && wanted.config.empty()),
+        "doctor: only --shapes takes a config");
+  if (wanted.shapes) return print_shapes(wanted.config, wanted.overrides);
+  const int64_t n = size_of(wanted.size);
   const Machine machine = this_machine();
   say_part(describe(machine));
-  const bool measures = *stress || wanted.bandwidths;
-  const Device device = measures ? start_bench(wanted.device) : Device::cpu;
-  if (*stress) print_stress(device, n);
-  if (wanted.bandwidths) print_rates(device, wanted.folder);
+  if (wanted.stress) print_stress(start_bench(wanted.device), n);
+  if (wanted.bandwidths) {
+    start_bench(wanted.device);
+    print_rates(wanted.folder);
+  }
   print_findings(findings(machine));
   return 0;
 }
