@@ -26,6 +26,9 @@ target_compile_options(bellows_cuda PRIVATE
   $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 --expt-relaxed-constexpr -Werror=all-warnings
   -Xcompiler=-Wall,-Wextra,-Werror>)
 target_include_directories(bellows_cuda PUBLIC ${PROJECT_SOURCE_DIR})
+string(REPLACE ";" " " architectures "${CMAKE_CUDA_ARCHITECTURES}")
+set_source_files_properties(core/device_info.cu PROPERTIES COMPILE_DEFINITIONS
+  "BELLOWS_CUDA_ARCHITECTURES=\"${architectures}\"")
 # The runtime is linked into the program, so it starts where there is no CUDA.
 target_link_libraries(bellows_cuda PUBLIC CUDA::cudart_static)
 list(APPEND BELLOWS_LIBRARIES bellows_cuda)

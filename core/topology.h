@@ -1,0 +1,33 @@
+// Where the machine's CPUs and memory are, as /sys tells it: sockets, cores, NUMA nodes.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace bellows {
+
+struct NumaNode {
+  int id = 0;
+  std::vector<int> cpus;     // ascending
+  int64_t memory_bytes = 0;  // 0: unknown
+};
+
+struct Topology {
+  std::vector<NumaNode> nodes;  // ascending; where the system names none, one with every CPU
+  int cpus = 0;                 // online, as the scheduler counts: hardware threads
+  int cores = 0;                // with one or more of them each
+  int sockets = 0;
+};
+
+// The argument is for tests: a folder that looks like /sys.
+Topology read_topology(const std::filesystem::path& sys = "/sys");
+
+// The node that a PCI device ("0000:3b:00.0") hangs on; -1: unknown, or there is only one.
+int node_of_pci(const std::string& device, const std::filesystem::path& sys = "/sys");
+
+// "0-3,8" and {0, 1, 2, 3, 8}. Text that is no such list gives an empty one.
+std::vector<int> parse_cpu_list(const std::string& text);
+std::string cpu_list(const std::vector<int>& cpus);
+
+}  // namespace bellows
