@@ -19,11 +19,6 @@ int device_count(Device device) {
   return api.count ? api.count() : 0;
 }
 
-std::string why_no_device(Device device) {
-  const DeviceApi& api = device_apis[static_cast<int>(device)];
-  return api.why_none ? api.why_none() : cat("this build has no ", device, " code");
-}
-
 // Made on first use and never destroyed: a runtime may be gone before static destructors run.
 Stream stream_of(Device device, StreamUse use) {
   if (device == Device::cpu) return {};
@@ -77,7 +72,6 @@ static void copy_cpu(void* to, const void* from, size_t bytes, Stream) {
 }
 
 static const AddDevice cpu(Device::cpu, {.count = [] { return 1; },
-                                         .why_none = [] { return std::string(); },
                                          .allocate = allocate_cpu,
                                          .release = release_cpu,
                                          .allocate_pinned = allocate_cpu,

@@ -58,22 +58,6 @@ static int count() {
   return cudaGetDeviceCount(&devices) == cudaSuccess ? devices : 0;
 }
 
-// Why count() is 0, or "".
-static std::string why_none() {
-  int devices = 0, driver = 0, runtime = 0;
-  const cudaError_t status = cudaGetDeviceCount(&devices);
-  if (status == cudaSuccess) return devices ? "" : "no CUDA device";
-  cudaGetLastError();
-  cudaDriverGetVersion(&driver);
-  cudaRuntimeGetVersion(&runtime);
-  const auto version = [](int v) { return cat(v / 1000, ".", v % 1000 / 10); };
-  if (driver == 0) return "no CUDA driver";
-  if (status == cudaErrorInsufficientDriver)
-    return cat("the driver is too old: it speaks CUDA ", version(driver), ", this build needs ",
-               version(runtime));
-  return status == cudaErrorNoDevice ? "no CUDA device" : cudaGetErrorString(status);
-}
-
 static void* allocate(size_t bytes) {
   void* memory = nullptr;
   const cudaError_t status = cudaMalloc(&memory, bytes);
@@ -144,7 +128,6 @@ static void launch_graph(void* graph, Stream stream) {
 static const AddDevice gpu(
     Device::cuda,
     {.count = count,
-     .why_none = why_none,
      .allocate = allocate,
      .release = release,
      .allocate_pinned = allocate_pinned,

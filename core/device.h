@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <ostream>
 #include <source_location>
-#include <string>
 #include "core/registry.h"
 
 namespace bellows {
@@ -27,7 +26,6 @@ struct Stream {
 
 struct DeviceApi {
   int (*count)() = nullptr;  // devices on this machine; 0, never an error, without a driver
-  std::string (*why_none)() = nullptr;  // where that is 0
   void* (*allocate)(size_t bytes) = nullptr;
   void (*release)(void* memory, size_t bytes) = nullptr;
   // Host memory that the device copies from and to by itself. Null: out of memory.
@@ -59,7 +57,6 @@ struct AddDevice {
 
 const DeviceApi& api_of(Device device);  // refuses a device that this build has no code for
 int device_count(Device device);         // 0 also where the build has no code for it
-std::string why_no_device(Device device);  // "no CUDA driver"; "" if there is one
 
 // The streams of a device: where ops run, where batches are copied, where gradients travel.
 enum class StreamUse : uint8_t { compute, copy, communicate };

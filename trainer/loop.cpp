@@ -3,6 +3,7 @@
 #include <numeric>
 #include "autograd/backward.h"
 #include "core/copy.h"
+#include "core/device_info.h"
 #include "core/trace.h"
 
 namespace bellows {
@@ -18,6 +19,9 @@ Loop::Loop(Session& session, Log& log, Checkpoints* checkpoints, const Position&
       losses_(plan_.log.deferred, session.device),
       profile_(plan_.profile) {
   if (plan_.train.cuda_graph) captured_ = std::make_unique<CapturedUpdate>(session);
+  if (session.device != Device::cuda) return;
+  if (const CudaReport report = cuda_report(); !report.gpus.empty())
+    nvml_.emplace(report.gpus[0].pci);
 }
 
 // The losses of the micro-batches stay on the device until they are read.
@@ -156,7 +160,8 @@ void Loop::end_window() {
   last_.reader_cost = window.reader_cost;
   last_.ips = window.ips;
   logged_ += fresh.size();
-  log_.window(point(), allocator_stats(session_.device).peak_allocated);
+  log_.window(point(), allocator_stats(session_.device).peak_allocated,
+              nvml_ ? nvml_->read() : std::nullopt);
   meter_.lap(Phase::other);
 }
 

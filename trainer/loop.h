@@ -52,6 +52,7 @@ class Loop {
   Meter meter_;
   Losses losses_;
   std::unique_ptr<CapturedUpdate> captured_;  // under cuda_graph
+  std::optional<Nvml> nvml_;                  // of the GPU, where training is on one
   ProfileWindow profile_;
   Signals signals_;
   std::function<void()> pause_;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <omp.h>
 #include "autograd/backward.h"
+#include "core/device_info.h"
 #include "core/mutex.h"
 #include "data/transform.h"
 #include "optim/schedule.h"
@@ -10,16 +11,22 @@
 
 namespace bellows {
 
+// Why there is no GPU to train on, or "".
+static std::string gpu_trouble() {
+  const CudaReport report = cuda_report();
+  const bool known = device_count(Device::cuda) == 0 || !report.gpus.empty();
+  return known ? cuda_trouble(report) : "";
+}
+
 static Device choose_device(const Plan& plan, std::vector<std::string>& notes) {
-  const bool gpu = device_count(Device::cuda) > 0;
-  CHECK(plan.device != DeviceChoice::cuda || gpu,
-        "device: cuda, but ", why_no_device(Device::cuda), "; write  device: auto");
-  const bool use_gpu = gpu && plan.device != DeviceChoice::cpu;
-  const char* const asked = plan.device == DeviceChoice::automatic ? "auto -> " : "";
-  const std::string reason = gpu ? "" : cat(" (", why_no_device(Device::cuda), ")");
-  notes.push_back(cat("device: ", asked, use_gpu ? Device::cuda : Device::cpu,
-                      plan.device == DeviceChoice::automatic ? reason : ""));
-  return use_gpu ? Device::cuda : Device::cpu;
+  if (plan.device == DeviceChoice::cpu) return notes.push_back("device: cpu"), Device::cpu;
+  const std::string trouble = gpu_trouble();
+  if (plan.device == DeviceChoice::cuda) {
+    CHECK(trouble.empty(), "device: cuda, but ", trouble, "; or write  device: auto");
+    return notes.push_back("device: cuda"), Device::cuda;
+  }
+  notes.push_back(trouble.empty() ? "device: auto -> cuda" : cat("device: auto -> cpu (", trouble, ")"));
+  return trouble.empty() ? Device::cuda : Device::cpu;
 }
 
 // What belongs to the process, before anything allocates or opens a parallel region.
