@@ -52,7 +52,8 @@ struct Vendor {
 // For tests: every kernel of this build, and on which devices it has run.
 struct KernelRecord {
   const char* name;
-  bool registered[kDevices] = {};
+  const char* file[kDevices] = {};  // of the plain implementation; null: there is none
+  bool vendor[kDevices] = {};       // a library has one
   // Launches. Counted without locking the bus: exact for what only the compute thread runs.
   std::atomic<int64_t> runs[kDevices] = {};
 };
@@ -75,7 +76,7 @@ template <class R, class... Args> class Kernel<R(Args...)> {
   bool on(Device device, Fn fn, const char* file = __builtin_FILE()) {
     registered_files().insert(file);
     kernel_records().push_back(&record_);
-    record_.registered[static_cast<int>(device)] = true;
+    record_.file[static_cast<int>(device)] = file;
     plain_[static_cast<int>(device)] = fn;
     return true;
   }
@@ -83,6 +84,7 @@ template <class R, class... Args> class Kernel<R(Args...)> {
   // it does not support to plain().
   bool vendor_on(Device device, Fn fn, Vendor traits = {}, const char* file = __builtin_FILE()) {
     registered_files().insert(file);
+    record_.vendor[static_cast<int>(device)] = true;
     vendor_[static_cast<int>(device)] = fn;
     traits_[static_cast<int>(device)] = traits;
     return true;
