@@ -1,6 +1,7 @@
 #include "core/foreach.h"
 #include "core/copy.h"
 #include "core/map.cuh"
+#include "core/norm.cuh"
 
 namespace bellows {
 
@@ -27,7 +28,16 @@ static void add_into_cuda(const Tensor& sum, const Tensor& t, double factor) {
   });
 }
 
+struct WriteRoot {
+  float* norm;
+  __device__ void operator()(double squares) const { *norm = float(sqrt(squares)); }
+};
+static void norm_of_cuda(TensorSpan list, const Tensor& norm) {
+  sum_of_squares(list, WriteRoot{norm.ptr<float>()});
+}
+
 static const bool gpu = kernels::fill.on(Device::cuda, fill_cuda) &&
-                        kernels::add_into.on(Device::cuda, add_into_cuda);
+                        kernels::add_into.on(Device::cuda, add_into_cuda) &&
+                        kernels::norm_of.on(Device::cuda, norm_of_cuda);
 
 }  // namespace bellows

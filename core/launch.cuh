@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <type_traits>
 #include "core/cuda.h"
+#include "core/dtype.h"
 #include "core/trace.h"
 
 namespace bellows {
@@ -48,5 +49,20 @@ __device__ inline int64_t thread_count() { return int64_t(gridDim.x) * blockDim.
 template <class T> struct AccOf { using type = float; };
 template <> struct AccOf<double> { using type = double; };
 template <class T> using Acc = typename AccOf<T>::type;
+
+// Calls fn with the C++ type of `dtype`: what own CUDA kernels are made for.
+template <class Fn> decltype(auto) visit_stored(DType dtype, Fn&& fn) {
+  CHECK(is_float(dtype), "needs f64, f32, bf16 or f16, got ", dtype);
+  switch (dtype) {
+    case DType::f64:
+      return fn(double{});
+    case DType::bf16:
+      return fn(Bf16{});
+    case DType::f16:
+      return fn(F16{});
+    default:
+      return fn(float{});
+  }
+}
 
 }  // namespace bellows

@@ -74,19 +74,4 @@ void map_into(const Tensor& y, const Tensor* const (&x)[N], const Fn& fn) {
   each(std::make_index_sequence<N>());
 }
 
-// Calls fn with the C++ type of `dtype`: what own CUDA kernels are made for.
-template <class Fn> decltype(auto) visit_stored(DType dtype, Fn&& fn) {
-  CHECK(is_float(dtype), "needs f64, f32, bf16 or f16, got ", dtype);
-  switch (dtype) {
-    case DType::f64:
-      return fn(double{});
-    case DType::bf16:
-      return fn(Bf16{});
-    case DType::f16:
-      return fn(F16{});
-    default:
-      return fn(float{});
-  }
-}
-
 }  // namespace bellows
