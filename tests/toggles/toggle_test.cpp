@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <fstream>
 #include <sstream>
+#include "tests/place.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
@@ -56,7 +57,7 @@ static Names statements(const std::string& sources) {
 static const std::set<std::string>& known_statements() {
   static const std::set<std::string> known = [] {
     std::set<std::string> all;
-    std::ifstream seeds(BELLOWS_SOURCE_DIR "/docs/seeds.md");
+    std::ifstream seeds(source_dir() + "/docs/seeds.md");
     for (std::string line; std::getline(seeds, line);)
       if (line.starts_with("- S")) all.insert(line.substr(2, line.find(' ', 2) - 2));
     return all;
