@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include "core/check.h"
+#include "core/sync_guard.h"
 #include "core/trace.h"
 
 namespace bellows {
@@ -16,6 +17,11 @@ const DeviceApi& api_of(Device device) {
 int device_count(Device device) {
   const DeviceApi& api = device_apis[static_cast<int>(device)];
   return api.count ? api.count() : 0;
+}
+
+std::string why_no_device(Device device) {
+  const DeviceApi& api = device_apis[static_cast<int>(device)];
+  return api.why_none ? api.why_none() : cat("this build has no ", device, " code");
 }
 
 // Made on first use and never destroyed: a runtime may be gone before static destructors run.
@@ -40,9 +46,10 @@ Stream current_stream(Device device) {
   return stream.native ? stream : stream_of(device);
 }
 
-void synchronize(Stream stream) {
+void synchronize(Stream stream, const std::source_location& at) {
   static trace::Counter& syncs = trace::counter("sync.count");
   syncs.add();
+  if (stream.device != Device::cpu) detail::note_sync(at);
   api_of(stream.device).synchronize(stream);
 }
 
@@ -70,8 +77,11 @@ static void copy_cpu(void* to, const void* from, size_t bytes, Stream) {
 }
 
 static const AddDevice cpu(Device::cpu, {.count = [] { return 1; },
+                                         .why_none = [] { return std::string(); },
                                          .allocate = allocate_cpu,
                                          .release = release_cpu,
+                                         .allocate_pinned = allocate_cpu,
+                                         .release_pinned = release_cpu,
                                          .copy = copy_cpu,
                                          .make_stream = [] { return Stream{}; },
                                          .synchronize = [](Stream) {},

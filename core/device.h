@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <ostream>
+#include <source_location>
+#include <string>
 #include "core/registry.h"
 
 namespace bellows {
@@ -25,8 +27,12 @@ struct Stream {
 
 struct DeviceApi {
   int (*count)() = nullptr;  // devices on this machine; 0, never an error, without a driver
+  std::string (*why_none)() = nullptr;  // where that is 0
   void* (*allocate)(size_t bytes) = nullptr;
   void (*release)(void* memory, size_t bytes) = nullptr;
+  // Host memory that the device copies from and to by itself. Null: out of memory.
+  void* (*allocate_pinned)(size_t bytes) = nullptr;
+  void (*release_pinned)(void* memory, size_t bytes) = nullptr;
   // In order on the stream; returns before it is done where the device allows it.
   void (*copy)(void* to, const void* from, size_t bytes, Stream stream) = nullptr;
   Stream (*make_stream)() = nullptr;
@@ -36,6 +42,12 @@ struct DeviceApi {
   void (*record)(void* event, Stream stream) = nullptr;
   void (*wait)(Stream stream, void* event) = nullptr;  // later work of the stream waits
   bool (*ready)(void* event) = nullptr;
+  // Graphs; null where a device has none.
+  void (*begin_capture)(Stream stream) = nullptr;
+  void* (*end_capture)(Stream stream, int64_t& operations) = nullptr;
+  void (*drop_capture)(Stream stream) = nullptr;
+  void (*launch_graph)(void* graph, Stream stream) = nullptr;
+  void (*free_graph)(void* graph) = nullptr;
 };
 inline constinit DeviceApi device_apis[kDevices] = {};
 struct AddDevice {
@@ -47,12 +59,15 @@ struct AddDevice {
 
 const DeviceApi& api_of(Device device);  // refuses a device that this build has no code for
 int device_count(Device device);         // 0 also where the build has no code for it
+std::string why_no_device(Device device);  // "no CUDA driver"; "" if there is one
 
 // The streams of a device: where ops run, where batches are copied, where gradients travel.
 enum class StreamUse : uint8_t { compute, copy, communicate };
 Stream stream_of(Device device, StreamUse use = StreamUse::compute);
 Stream current_stream(Device device);  // of this thread; compute unless a StreamGuard lives
-void synchronize(Stream stream);       // the host waits; counted as sync.count
+// The host waits; counted as sync.count, and told to a SyncGuard (core/sync_guard.h).
+void synchronize(Stream stream,
+                 const std::source_location& at = std::source_location::current());
 
 class StreamGuard {
  public:

@@ -7,6 +7,7 @@
 #pragma once
 #include <atomic>
 #include <optional>
+#include <utility>
 #include "core/kernel_options.h"
 #include "core/registry.h"
 #include "core/tensor.h"
@@ -31,6 +32,18 @@ template <class Arg> std::optional<Device> device_in(const Arg& arg) {
     return std::nullopt;
   }
 }
+
+// The kernel that this thread is in, for messages of errors; null outside of any.
+inline const char*& running_kernel() {
+  static constinit thread_local const char* name = nullptr;
+  return name;
+}
+struct Running {
+  explicit Running(const char* name) : outer(std::exchange(running_kernel(), name)) {}
+  ~Running() { running_kernel() = outer; }
+  Running(const Running&) = delete;
+  const char* const outer;
+};
 
 struct Vendor {
   bool thread_invariant = false;  // the same bits for any number of threads
@@ -79,6 +92,7 @@ template <class R, class... Args> class Kernel<R(Args...)> {
   R operator()(Args... args) const {
     const int device = device_of(args...);
     const KernelOptions& options = kernel_options();
+    const Running running(record_.name);
     if (options.vendor && vendor_[device] &&
         (!options.deterministic || traits_[device].thread_invariant))
       return vendor_[device](args...);

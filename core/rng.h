@@ -57,7 +57,7 @@ struct Philox {
   // In [0, n) without a modulo's bias worth naming: n is far below 2^32.
   HD uint64_t below(uint64_t n, uint64_t index) const { return uint64_t(bits(index)) * n >> 32; }
   // Standard normal, by Box and Muller.
-  float normal(uint64_t index) const {
+  HD float normal(uint64_t index) const {
     const Four f = (*this)(index / 2);
     const double u = (f.v[index % 2 * 2] + 1.0) * 0x1p-32, angle = f.v[index % 2 * 2 + 1] * 0x1p-32;
     return static_cast<float>(std::sqrt(-2 * std::log(u)) * std::cos(2 * M_PI * angle));

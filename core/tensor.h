@@ -3,6 +3,7 @@
 // Handles share storage. A tracked tensor is never written in place; what writes in place anyway
 // (optimizers, loaders) raises the storage's version, so that a closure that saved it notices.
 #pragma once
+#include <source_location>
 #include <span>
 #include <vector>
 #include "core/allocator.h"
@@ -15,9 +16,15 @@ namespace bellows {
 
 class Storage : public RefCounted {
  public:
-  Storage(size_t bytes, Device device)
-      : bytes_(static_cast<std::byte*>(allocate(device, bytes))), size_(bytes), device_(device) {}
-  ~Storage() { release(device_, bytes_, size_); }
+  using Release = void (*)(Device device, void* memory, size_t bytes) noexcept;
+
+  Storage(size_t bytes, Device device) : Storage(allocate(device, bytes), bytes, device, release) {}
+  // Memory from elsewhere, and who takes it back; null: its owner outlives this.
+  Storage(void* memory, size_t bytes, Device device, Release release)
+      : bytes_(static_cast<std::byte*>(memory)), size_(bytes), device_(device), release_(release) {}
+  ~Storage() {
+    if (release_) release_(device_, bytes_, size_);
+  }
   static void* operator new(size_t bytes) { return pool_allocate(bytes); }
   static void operator delete(void* block) { pool_release(block, sizeof(Storage)); }
 
@@ -32,6 +39,7 @@ class Storage : public RefCounted {
   std::byte* bytes_;
   size_t size_;
   Device device_;
+  Release release_;
 };
 
 // What autograd hangs on a tensor; core never differentiates.
@@ -55,6 +63,10 @@ class Tensor {
         shape_(shape),
         strides_(strides),
         dtype_(dtype) {}
+
+  // Dense, row-major, at the start of that storage.
+  Tensor(Ref<Storage> storage, const Shape& shape, DType dtype)
+      : storage_(std::move(storage)), shape_(shape), strides_(strides_of(shape)), dtype_(dtype) {}
 
   bool defined() const { return bool(storage_); }
   const Shape& shape() const { return shape_; }
@@ -86,7 +98,7 @@ class Tensor {
     return {ptr<T>(), static_cast<size_t>(numel())};
   }
   // The one element of a tensor of any dtype. On a device this waits for it: counted as sync.count.
-  double item() const;
+  double item(const std::source_location& at = std::source_location::current()) const;
 
   // Views: they share storage and carry no history. The ops of the same names record it.
   Tensor view(const Shape& shape, const Strides& strides, int64_t offset) const;

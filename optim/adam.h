@@ -31,7 +31,7 @@ template <class T> struct Adam {
   using Sets = std::integer_sequence<unsigned, copy, scale, sum, decay, mean, square, step,  //
                                      copy | moments, scale | sum | moments, copy | decay | moments>;
 
-  Adam(const AdamOptions& o, const Now& now)
+  HD Adam(const AdamOptions& o, const Now& now)
       : grad_scale_(T(now.scale)),
         decay_(T(o.weight_decay)),
         shrink_(T(now.lr * o.weight_decay)),

@@ -7,6 +7,7 @@
 // on every device.
 #pragma once
 #include <algorithm>
+#include <utility>
 #include "core/foreach.h"
 #include "core/step_state.h"
 
@@ -50,6 +51,24 @@ template <class T> struct Row {
   T* d;
   T* buffer[kMaxBuffers];
 };
+
+// Of one weight of a launch, from that element on.
+template <class T> Row<T> row_of(const Launch& u, size_t weight, int64_t from) {
+  Row<T> row{u.weights[weight].ptr<T>() + from, u.grads[weight].ptr<T>() + from, nullptr, {}};
+  if (!u.directions.empty()) row.d = u.directions[weight].ptr<T>() + from;
+  const size_t buffers = u.buffers.size() / u.weights.size();
+  for (size_t k = 0; k < buffers; ++k)
+    row.buffer[k] = u.buffers[weight * buffers + k].ptr<T>() + from;
+  return row;
+}
+
+// Calls fn(std::integral_constant<unsigned, passes>()), where these are among the rule's sets.
+template <class Fn, unsigned... sets>
+void with_passes(unsigned passes, std::integer_sequence<unsigned, sets...>, const Fn& fn) {
+  const bool known =
+      ((passes == sets && (fn(std::integral_constant<unsigned, sets>()), true)) || ...);
+  INVARIANT(known, "the passes ", passes, " are not among the rule's sets");
+}
 
 // What an entry of the collection makes of its options.
 struct UpdateRule {

@@ -1,12 +1,11 @@
 // The CPU half of every rule. A rule's functor is
 //   template <class T> struct Rule {
-//     Rule(const Options&, const Now&);
+//     HD Rule(const Options&, const Now&);
 //     using Sets = std::integer_sequence<unsigned, ...>;  // the sets of passes that are ever run
-//     template <unsigned passes> void run(const Row<T>& row, int64_t i, T& d) const;
+//     template <unsigned passes> HD void run(const Row<T>& row, int64_t i, T& d) const;
 //   };
 #pragma once
 #include <bit>
-#include <utility>
 #include "core/parallel.h"
 #include "optim/rule.h"
 
@@ -25,15 +24,6 @@ template <unsigned passes, class Rule, class T> void run_row(Rule rule, Row<T> r
   }
 }
 
-template <class T> Row<T> row_of(const Launch& u, size_t weight, int64_t from) {
-  Row<T> row{u.weights[weight].ptr<T>() + from, u.grads[weight].ptr<T>() + from, nullptr, {}};
-  if (!u.directions.empty()) row.d = u.directions[weight].ptr<T>() + from;
-  const size_t buffers = u.buffers.size() / u.weights.size();
-  for (size_t k = 0; k < buffers; ++k)
-    row.buffer[k] = u.buffers[weight * buffers + k].ptr<T>() + from;
-  return row;
-}
-
 // Chunks of the flattened list, so that a few large and many small weights share the threads alike.
 template <unsigned passes, class Rule, class T> void run_all(const Rule& rule, const Launch& u, T) {
   constexpr int64_t kChunk = 8192;
@@ -47,13 +37,6 @@ template <unsigned passes, class Rule, class T> void run_all(const Rule& rule, c
       run_row<passes>(rule, row_of<T>(u, k, begin - u.starts[k]), stop - begin);
     }
   });
-}
-
-template <class Fn, unsigned... sets>
-void with_passes(unsigned passes, std::integer_sequence<unsigned, sets...>, const Fn& fn) {
-  const bool known =
-      ((passes == sets && (fn(std::integral_constant<unsigned, sets>()), true)) || ...);
-  INVARIANT(known, "the passes ", passes, " are not among the rule's sets");
 }
 
 template <template <class> class Rule, class Options>

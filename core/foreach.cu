@@ -1,0 +1,43 @@
+#include "core/foreach.h"
+#include "core/copy.h"
+#include "core/map.cuh"
+#include "core/norm.cuh"
+
+namespace bellows {
+
+template <class T> static __global__ void fill_with(T* t, int64_t n, T value) {
+  for (int64_t i = thread_index(); i < n; i += thread_count()) t[i] = value;
+}
+
+static void fill_cuda(const Tensor& t, double value) {
+  CHECK(t.is_dense(), "fill: strides ", t.strides(), " have gaps");
+  if (t.numel() == 0) return;
+  visit_dtype(t.dtype(), [&]<class T>(T) {
+    launch(fill_with<T>, grid_of(t.numel()), t.ptr<T>(), t.numel(), T(value));
+  });
+}
+
+template <class A> struct AddScaled {
+  A factor;
+  __device__ A operator()(A sum, A t) const { return sum + factor * t; }
+};
+
+static void add_into_cuda(const Tensor& sum, const Tensor& t, double factor) {
+  visit_stored(sum.dtype(), [&]<class T>(T) {
+    map_into<T>(sum, {&sum, &t}, AddScaled<Acc<T>>{Acc<T>(factor)});
+  });
+}
+
+struct WriteRoot {
+  float* norm;
+  __device__ void operator()(double squares) const { *norm = float(sqrt(squares)); }
+};
+static void norm_of_cuda(TensorSpan list, const Tensor& norm) {
+  sum_of_squares(list, WriteRoot{norm.ptr<float>()});
+}
+
+static const bool gpu = kernels::fill.on(Device::cuda, fill_cuda) &&
+                        kernels::add_into.on(Device::cuda, add_into_cuda) &&
+                        kernels::norm_of.on(Device::cuda, norm_of_cuda);
+
+}  // namespace bellows

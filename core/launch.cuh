@@ -1,0 +1,68 @@
+// launch(): the one way to start a kernel. Arguments convert as in a call of the kernel, and a
+// refused launch throws where it was made. <<<>>> would do neither, and only nvcc can read it.
+#pragma once
+#include <cuda_runtime.h>
+#include <algorithm>
+#include <type_traits>
+#include "core/cuda.h"
+#include "core/dtype.h"
+#include "core/trace.h"
+
+namespace bellows {
+
+struct Grid {
+  dim3 blocks, threads;
+  size_t shared_bytes = 0;
+  cudaStream_t stream = cuda::stream();
+};
+
+template <class... Params>
+void launch(void (*kernel)(Params...), const Grid& grid, std::type_identity_t<Params>... args) {
+  static trace::Counter& launches = trace::counter("cuda.launches");
+  launches.add();
+  cuda::note_launch();
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid.blocks;
+  config.blockDim = grid.threads;
+  config.dynamicSmemBytes = grid.shared_bytes;
+  config.stream = grid.stream;
+  CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, args...));
+}
+
+// ---- grids over n elements, for kernels that stride:
+//   for (int64_t i = thread_index(); i < n; i += thread_count()) ...
+
+inline constexpr int kThreads = 256;
+
+// As many blocks as fill a large GPU several times over, and no more.
+inline Grid grid_of(int64_t n, int threads = kThreads) {
+  constexpr int64_t kMostBlocks = 132 * 16;
+  const int64_t blocks = std::clamp<int64_t>((n + threads - 1) / threads, 1, kMostBlocks);
+  return {dim3(unsigned(blocks)), dim3(unsigned(threads))};
+}
+__device__ inline int64_t thread_index() {
+  return int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+__device__ inline int64_t thread_count() { return int64_t(gridDim.x) * blockDim.x; }
+
+// The type that kernels compute in, for each type that they store.
+template <class T> struct AccOf { using type = float; };
+template <> struct AccOf<double> { using type = double; };
+template <class T> using Acc = typename AccOf<T>::type;
+
+// Calls fn with the C++ type of `dtype`: what own CUDA kernels are made for.
+template <class Fn> decltype(auto) visit_stored(DType dtype, Fn&& fn) {
+  CHECK(is_float(dtype), "needs f64, f32, bf16 or f16, got ", dtype);
+  switch (dtype) {
+    case DType::f64:
+      return fn(double{});
+    case DType::bf16:
+      return fn(Bf16{});
+    case DType::f16:
+      return fn(F16{});
+    default:
+      return fn(float{});
+  }
+}
+
+}  // namespace bellows

@@ -1,0 +1,31 @@
+# The CUDA halves, the .cu files of every folder, built by nvcc. tests/cuda_host builds the same
+# files with g++ for its stand-in of a GPU, which needs no more than CUDA's headers.
+find_path(CUDA_INCLUDE cuda_runtime.h PATHS $ENV{CUDA_HOME}/include /usr/local/cuda/include)
+find_program(NVCC nvcc PATHS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin)
+if(BELLOWS_CUDA STREQUAL AUTO)
+  set(with_cuda ${NVCC})
+else()
+  set(with_cuda ${BELLOWS_CUDA})
+endif()
+if(BELLOWS_SANITIZE OR NOT with_cuda)
+  return()
+endif()
+
+set(CMAKE_CUDA_COMPILER ${NVCC})
+if(CCACHE)
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
+endif()
+enable_language(CUDA)
+get_filename_component(CUDAToolkit_ROOT ${NVCC}/../.. REALPATH)
+find_package(CUDAToolkit REQUIRED)
+
+set(CMAKE_CUDA_STANDARD_REQUIRED OFF)
+add_library(bellows_cuda OBJECT ${kernels})
+# -std by hand: CMake 3.25 drops CMAKE_CUDA_STANDARD 20 for this nvcc without a word.
+target_compile_options(bellows_cuda PRIVATE
+  $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 --expt-relaxed-constexpr -Werror=all-warnings
+  -Xcompiler=-Wall,-Wextra,-Werror>)
+target_include_directories(bellows_cuda PUBLIC ${PROJECT_SOURCE_DIR})
+# The runtime is linked into the program, so it starts where there is no CUDA.
+target_link_libraries(bellows_cuda PUBLIC CUDA::cudart_static)
+list(APPEND BELLOWS_LIBRARIES bellows_cuda)

@@ -1,0 +1,20 @@
+#include "optim/optimizer.h"
+#include <cmath>
+#include "core/norm.cuh"
+
+namespace bellows {
+
+struct WriteNorm {
+  StepState* state;
+  __device__ void operator()(double squares) const {
+    const double norm = std::sqrt(squares) * state->inverse_scale;
+    state->grad_norm = float(norm);
+    state->found_inf = !std::isfinite(norm);
+  }
+};
+static void grad_norm_cuda(TensorSpan grads, StepState* state) {
+  sum_of_squares(grads, WriteNorm{state});
+}
+static const bool gpu = kernels::grad_norm.on(Device::cuda, grad_norm_cuda);
+
+}  // namespace bellows

@@ -1,0 +1,103 @@
+// The CUDA half of every rule: chunks of the flattened list of weights, a block each. The table of
+// addresses travels as the kernel's argument, so a launch copies nothing and a graph can hold it.
+#pragma once
+#include <bit>
+#include "core/launch.cuh"
+#include "core/reduce.cuh"
+#include "core/shared.cuh"
+#include "optim/rule.h"
+
+namespace bellows {
+
+// Up to kMost weights. 48 bytes each, of the 32 KB that a kernel's arguments may have.
+template <class T, int kMost> struct Rows {
+  int count = 0;
+  int64_t starts[kMost + 1] = {};  // of each in the flattened list
+  Row<T> rows[kMost];
+};
+inline constexpr int kFewWeights = 24, kManyWeights = 600;
+
+// The weight that holds element i.
+template <class T, int kMost> __device__ int weight_at(const Rows<T, kMost>& table, int64_t i) {
+  int first = 0, last = table.count - 1;
+  while (first < last) {
+    const int middle = (first + last + 1) / 2;
+    if (table.starts[middle] <= i)
+      first = middle;
+    else
+      last = middle - 1;
+  }
+  return first;
+}
+
+inline constexpr int64_t kUpdateChunk = 4 * kThreads;
+static __device__ unsigned update_ticket;
+
+template <unsigned passes, template <class> class Rule, class Options, class T, int kMost>
+__global__ void update_chunks(const __grid_constant__ Rows<T, kMost> table, Options options,
+                              StepState* state, const double* lr_table, int64_t lr_updates,
+                              double clip_norm, bool last) {
+  auto* const rule = dynamic_shared<Rule<T>>();
+  const bool skip = state->found_inf;
+  if (threadIdx.x == 0) *rule = Rule<T>(options, now_of(*state, lr_table, lr_updates, clip_norm));
+  __syncthreads();
+  const int64_t begin = blockIdx.x * kUpdateChunk, all = table.starts[table.count];
+  const int64_t end = begin + kUpdateChunk < all ? begin + kUpdateChunk : all;
+  int weight = skip ? 0 : weight_at(table, begin);
+  for (int64_t i = begin + threadIdx.x; i < end && !skip; i += blockDim.x) {
+    while (weight + 1 < table.count && i >= table.starts[weight + 1]) ++weight;
+    const Row<T>& row = table.rows[weight];
+    const int64_t at = i - table.starts[weight];
+    if constexpr (std::has_single_bit(passes)) {
+      rule->template run<passes>(row, at, row.d[at]);
+    } else {
+      T d = 0;
+      rule->template run<passes>(row, at, d);
+    }
+  }
+  if (last && is_last_block(&update_ticket) && threadIdx.x == 0) move_on(*state);
+}
+
+template <unsigned passes, template <class> class Rule, class T, int kMost, class Options>
+void launch_update(const Launch& u, const Options& options, const Rows<T, kMost>& table,
+                   bool last) {
+  const int64_t blocks = (table.starts[table.count] + kUpdateChunk - 1) / kUpdateChunk;
+  launch(update_chunks<passes, Rule, Options, T, kMost>,
+         {unsigned(std::max<int64_t>(blocks, 1)), kThreads, sizeof(Rule<T>)}, table, options,
+         u.state, u.lr_table, u.lr_updates, u.clip_norm, last);
+}
+
+// The weights that have a gradient, kMost in a launch.
+template <unsigned passes, template <class> class Rule, class T, int kMost, class Options>
+void update_in(const Launch& u, const Options& options, T) {
+  Rows<T, kMost> table;
+  for (size_t i = 0; i < u.weights.size(); ++i) {
+    if (!u.grads[i].defined()) continue;
+    if (table.count == kMost) {
+      launch_update<passes, Rule>(u, options, table, false);
+      table.count = 0;
+    }
+    table.rows[table.count] = row_of<T>(u, i, 0);
+    table.starts[table.count + 1] = table.starts[table.count] + u.weights[i].numel();
+    ++table.count;
+  }
+  launch_update<passes, Rule>(u, options, table, u.last);
+}
+
+template <template <class> class Rule, class Options>
+void update_cuda(TensorSpan weights, const Launch& u, const Options& options) {
+  visit_float(weights.front().dtype(), [&]<class T>(T zero) {
+    with_passes(u.passes, typename Rule<T>::Sets(), [&](auto all) {
+      constexpr unsigned passes = decltype(all)::value;
+      if constexpr (std::has_single_bit(passes)) {
+        update_in<passes, Rule, T, 1>(u, options, zero);
+      } else if (weights.size() <= kFewWeights) {
+        update_in<passes, Rule, T, kFewWeights>(u, options, zero);
+      } else {
+        update_in<passes, Rule, T, kManyWeights>(u, options, zero);
+      }
+    });
+  });
+}
+
+}  // namespace bellows

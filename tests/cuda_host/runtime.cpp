@@ -1,0 +1,223 @@
+// The CUDA runtime, by its own names. A function that is not here is a link error: add it.
+#include "tests/cuda_host/runtime.h"
+#include <dlfcn.h>
+#include <cstring>
+#include <map>
+#include <utility>
+#include "tests/cuda_host/block.h"
+#include "tests/cuda_host/memory.h"
+
+namespace cuda_host {
+
+namespace {
+
+constexpr size_t kDeviceBytes = size_t{1} << 30;
+constexpr size_t kShared = 48 << 10, kSharedOptIn = 227 << 10;  // of an H200
+
+std::map<const void*, size_t> shared_limit;
+
+Fault take_error() { return std::exchange(runtime.last, {cudaSuccess, "no error"}); }
+
+// "void forward<float>(float const*, int) at ops/layer_norm.cu:16"
+std::string name_of(const void* kernel) {
+  Dl_info module{};
+  dladdr(kernel, &module);
+  const size_t offset = static_cast<const char*>(kernel) - static_cast<char*>(module.dli_fbase);
+  std::FILE* pipe = popen(
+      bellows::cat("addr2line -Cfpe ", module.dli_fname, " 0x", std::hex, offset).c_str(), "r");
+  char line[512] = "?";
+  if (pipe && std::fgets(line, sizeof(line), pipe)) line[std::strcspn(line, "\n")] = 0;
+  if (pipe) pclose(pipe);
+  return line;
+}
+
+void require_launchable(const cudaLaunchConfig_t& config, const void* kernel) {
+  const auto [x, y, z] = config.blockDim;
+  const dim3 grid = config.gridDim;
+  REQUIRE(x * y * z >= 1 && x * y * z <= 1024 && z <= 64 && grid.x >= 1 && grid.y >= 1 &&
+              grid.z >= 1 && grid.x <= 0x7fffffff && grid.y <= 65535 && grid.z <= 65535,
+          cudaErrorInvalidConfiguration, "launch of a grid of ", grid.x, "x", grid.y, "x", grid.z,
+          " blocks of ", x, "x", y, "x", z, " threads");
+  const size_t limit = shared_limit.contains(kernel) ? shared_limit[kernel] : kShared;
+  REQUIRE(config.dynamicSmemBytes <= limit, cudaErrorInvalidValue, "launch with ",
+          config.dynamicSmemBytes, " bytes of shared memory, the limit is ", limit,
+          " (cudaFuncSetAttribute raises it)");
+}
+
+// Host memory that is not pinned behaves as CUDA says: read before the call returns, and written
+// before it returns, which makes the copy a synchronization.
+void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  require_stream(stream);
+  const Place target = place_of(to), source = place_of(from);
+  const int actual = (target == Place::device ? 1 : 0) + (source == Place::device ? 2 : 0);
+  REQUIRE(kind == cudaMemcpyDefault || kind == actual, cudaErrorInvalidMemcpyDirection,
+          "cudaMemcpyKind ", kind, ", but the addresses say ", actual);
+  require_range(to, bytes, "the target of a copy");
+  require_range(from, bytes, "the source of a copy");
+  (actual == cudaMemcpyHostToDevice   ? runtime.count.bytes_to_device
+   : actual == cudaMemcpyDeviceToHost ? runtime.count.bytes_to_host
+                                      : runtime.count.bytes_on_device) += bytes;
+  const auto name = [bytes] { return bellows::cat("a copy of ", bytes, " bytes"); };
+  const auto first = static_cast<const std::byte*>(from);
+  if (source == Place::pageable) {
+    enqueue(stream, name, [=, staged = std::vector(first, first + bytes)] {
+      run_watched([&] { std::memcpy(to, staged.data(), bytes); });
+    });
+  } else {
+    enqueue(stream, name, [=] { run_watched([=] { std::memcpy(to, from, bytes); }); });
+  }
+  if (target == Place::pageable) synchronize(stream->next_after);
+}
+
+}  // namespace
+
+cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel,
+                   std::function<void()> thread) {
+  return api([&] {
+    require_stream(config.stream);
+    require_launchable(config, kernel);
+    ++runtime.count.launches;
+    const Grid grid{config.gridDim, config.blockDim, config.dynamicSmemBytes, std::move(thread)};
+    const auto name = [kernel] { return "kernel " + name_of(kernel); };
+    enqueue(config.stream, name, [grid] {
+      ++runtime.count.kernels;
+      run(grid);
+    });
+  });
+}
+
+void reset(const Schedule& wanted) {
+  const std::lock_guard lock(runtime.mutex);
+  const Unwatched harness;
+  schedule = wanted;
+  dice.seed(wanted.seed);
+  forget_pending();
+  forget_memory();
+  runtime.count = {};
+  runtime.last = {cudaSuccess, "no error"};
+}
+
+const Counters& counters() { return runtime.count; }
+
+std::string complaint() {
+  api([] {
+    run_all();
+    check_memory(true);
+  });
+  const std::lock_guard lock(runtime.mutex);
+  return runtime.last.code == cudaSuccess ? leaks() : take_error().text;
+}
+
+std::string order_dependence(const std::function<std::vector<float>()>& run) {
+  std::vector<float> expected;
+  for (const Schedule& each : schedules(8)) {
+    reset(each);
+    const std::vector<float> answer = run();
+    if (const std::string text = complaint(); !text.empty()) return bellows::cat(each, ": ", text);
+    if (expected.empty()) expected = answer;
+    for (size_t i = 0; i < answer.size(); ++i)
+      if (std::memcmp(&answer[i], &expected[i], sizeof(float)) != 0)
+        return bellows::cat(each, ": element ", i, " is ", answer[i], ", in order it is ",
+                            expected[i]);
+  }
+  return "";
+}
+
+}  // namespace cuda_host
+
+using namespace cuda_host;
+
+extern "C" {
+
+// ---- device and errors
+
+cudaError_t cudaGetDeviceCount(int* number) { return *number = 1, cudaSuccess; }
+cudaError_t cudaDriverGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
+cudaError_t cudaRuntimeGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
+cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
+cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  *properties = {};
+  std::strcpy(properties->name, "cuda_host");
+  properties->major = 9;
+  properties->warpSize = 32;
+  properties->maxThreadsPerBlock = 1024;
+  properties->multiProcessorCount = 132;
+  properties->totalGlobalMem = kDeviceBytes;
+  properties->sharedMemPerBlock = kShared;
+  properties->sharedMemPerBlockOptin = kSharedOptIn;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize() {
+  return api([] {
+    synchronize({});
+    run_all();
+    check_memory(true);
+  });
+}
+cudaError_t cudaGetLastError() {
+  const std::lock_guard lock(runtime.mutex);
+  return runtime.last.sticky ? runtime.last.code : take_error().code;
+}
+const char* cudaGetErrorString(cudaError_t error) {
+  static thread_local std::string text;
+  const std::lock_guard lock(runtime.mutex);
+  text = error == runtime.last.code ? runtime.last.text : bellows::cat("CUDA error ", int(error));
+  return text.c_str();
+}
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
+  return api([=] {
+    REQUIRE(attribute == cudaFuncAttributeMaxDynamicSharedMemorySize && value >= 0 &&
+                size_t(value) <= kSharedOptIn,
+            cudaErrorInvalidValue, "cudaFuncSetAttribute ", attribute, " to ", value);
+    shared_limit[kernel] = value;
+  });
+}
+
+// ---- memory
+
+cudaError_t cudaMalloc(void** memory, size_t bytes) {
+  return api([=] {
+    require_no_capture("an allocation");
+    REQUIRE(bytes_in_use() + bytes <= kDeviceBytes, cudaErrorMemoryAllocation,
+            "out of memory: ", bytes, " bytes wanted, ", kDeviceBytes - bytes_in_use(), " free");
+    ++runtime.count.allocations;
+    *memory = allocate(bytes, Place::device);
+  });
+}
+cudaError_t cudaMallocHost(void** memory, size_t bytes) {
+  return api([=] {
+    require_no_capture("an allocation");
+    ++runtime.count.allocations;
+    *memory = allocate(bytes, Place::pinned);
+  });
+}
+// Freeing waits for the whole device, on a GPU as here.
+static cudaError_t free_after_everything(void* memory, Place place) {
+  return api([=] {
+    if (!memory) return;
+    synchronize({});
+    run_all();
+    release(memory, place);
+  });
+}
+cudaError_t cudaFree(void* memory) { return free_after_everything(memory, Place::device); }
+cudaError_t cudaFreeHost(void* memory) { return free_after_everything(memory, Place::pinned); }
+cudaError_t cudaMemGetInfo(size_t* available, size_t* total) {
+  return api([=] { *available = (*total = kDeviceBytes) - bytes_in_use(); });
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  return api([=] { copy(to, from, bytes, kind, stream); });
+}
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+  return api([=] {
+    require_stream(stream);
+    require_range(to, bytes, "the target of a memset");
+    enqueue(
+        stream, [=] { return bellows::cat("a memset of ", bytes, " bytes"); },
+        [=] { run_watched([=] { std::memset(to, value, bytes); }); });
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,91 @@
+// The same updates on a GPU: as on the CPU, and fused as one by one.
+#include <cmath>
+#include "core/trace.h"
+#include "tests/optim/trained.h"
+
+using namespace bellows;
+
+namespace {
+
+double difference(const Tensor& a, const Tensor& b) {
+  double worst = 0;
+  for (int64_t i = 0; i < a.numel(); ++i) {
+    const double x = a.data<float>()[i], y = b.data<float>()[i];
+    const double error = std::abs(x - y) / (1e-3 + std::abs(x));
+    if (!(error <= worst)) worst = error;
+  }
+  return worst;
+}
+
+class OptimizerOnDevice : public testing::Test {
+  void SetUp() override {
+    if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
+  }
+};
+
+}  // namespace
+
+// Powers and the norm's last bits may round otherwise; everything else is the same arithmetic.
+TEST_F(OptimizerOnDevice, EqualsTheCpu) {
+  int variant = 0;
+  for (const OptimizerOptions& options : every_variant()) {
+    SCOPED_TRACE(cat(options.rule.name(), " variant ", variant++));
+    const Trained cpu = train(options, true, 2);
+    const Trained gpu = train(options, true, 2, DType::f32, Device::cuda);
+    for (size_t i = 0; i < cpu.weights.size(); ++i)
+      EXPECT_LE(difference(cpu.weights[i], gpu.weights[i]), 1e-5) << "weight " << i;
+    for (size_t i = 0; i < cpu.state.size(); ++i)
+      EXPECT_LE(difference(cpu.state[i].tensor, gpu.state[i].tensor), 1e-5) << cpu.state[i].name;
+    EXPECT_EQ(cpu.step.applied, gpu.step.applied);
+    EXPECT_NEAR(cpu.step.grad_norm, gpu.step.grad_norm, 1e-5 * cpu.step.grad_norm);
+  }
+}
+
+TEST_F(OptimizerOnDevice, FusedEqualsPlainBitForBit) {
+  int variant = 0;
+  for (const OptimizerOptions& options : every_variant())
+    expect_same_bits(train(options, false, 2, DType::f32, Device::cuda),
+                     train(options, true, 2, DType::f32, Device::cuda),
+                     cat(options.rule.name(), " variant ", variant++));
+}
+
+TEST_F(OptimizerOnDevice, IsTwoLaunchesAndNoWait) {
+  OptimizerOptions options = sgd_options({.momentum = 0.9, .weight_decay = 0.01});
+  options.clip_norm = 1;
+  options.fused = true;
+  const NamedTensors parameters = odd_parameters(DType::f32, Device::cuda);
+  Optimizer optimizer(options, parameters, rates({0.1}));
+  DeviceStepState state(Device::cuda);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Tensor& w = parameters[i].tensor;
+    set_grad(w, to(Device::cuda, gradient(i, 0, w.shape(), DType::f32)));
+  }
+  const trace::Counter &launches = trace::counter("cuda.launches"),
+                       &syncs = trace::counter("sync.count");
+  const int64_t launches_before = launches.value(), syncs_before = syncs.value();
+  optimizer.step(state);
+  EXPECT_EQ(launches.value() - launches_before, 2);
+  EXPECT_EQ(syncs.value(), syncs_before);
+  EXPECT_EQ(state.read().applied, 1);
+}
+
+TEST_F(OptimizerOnDevice, NonFiniteGradientChangesNothingButSkipped) {
+  for (const bool fused : {false, true}) {
+    OptimizerOptions options = sgd_options({.momentum = 0.9});
+    options.fused = fused;
+    options.skip_nonfinite = true;
+    const Tensor w = require_grad(to(Device::cuda, normal({3000}, DType::f32, 1)));
+    Optimizer optimizer(options, {{"w", w}}, rates({0.1}));
+    DeviceStepState state(Device::cuda);
+    const Tensor g = normal({3000}, DType::f32, 2);
+    set_grad(w, to(Device::cuda, g));
+    optimizer.step(state);
+    const Tensor before = to(Device::cpu, w);
+    g.data<float>()[2999] = NAN;
+    set_grad(w, to(Device::cuda, g));
+    optimizer.step(state);
+    EXPECT_TRUE(same_bits(before, to(Device::cpu, w)));
+    EXPECT_EQ(state.read().applied, 1);
+    EXPECT_EQ(state.read().skipped, 1);
+  }
+}
