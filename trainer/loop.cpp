@@ -19,8 +19,8 @@ Loop::Loop(Session& session, Log& log, Checkpoints* checkpoints, const Position&
 
 void Loop::run_epoch() {
   Session& s = session_;
-  s.loader.start(at_.epoch, at_.batch);
-  for (Batch data; !done() && s.loader.next(data);) {  // already on the device
+  s.feed.start(at_.epoch, at_.batch);
+  for (Batch data; !done() && s.feed.next(data);) {  // already on the device
     meter_.lap(Phase::load);
     const Update update(data, plan_.train.accumulate);  // 1 micro-batch, or N
     for (const Batch& batch : update) {
