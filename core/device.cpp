@@ -4,6 +4,7 @@
 #include <cstring>
 #include <shared_mutex>
 #include "core/check.h"
+#include "core/sync_guard.h"
 #include "core/trace.h"
 
 namespace bellows {
@@ -46,9 +47,10 @@ Stream current_stream(Device device) {
   return stream.native ? stream : stream_of(device);
 }
 
-void synchronize(Stream stream) {
+void synchronize(Stream stream, const std::source_location& at) {
   static trace::Counter& syncs = trace::counter("sync.count");
   syncs.add();
+  if (stream.device != Device::cpu) detail::note_sync(at);
   api_of(stream.device).synchronize(stream);
 }
 
