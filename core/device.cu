@@ -68,6 +68,12 @@ static void* allocate(size_t bytes) {
 // Runs in destructors, so an error waits: CUDA hands it to the next call that is checked.
 static void release(void* memory, size_t) { cudaFree(memory); }
 
+static size_t available() {
+  size_t free = 0, all = 0;
+  CUDA_CHECK(cudaMemGetInfo(&free, &all));
+  return free;
+}
+
 static void* allocate_pinned(size_t bytes) {
   void* memory = nullptr;
   return cudaMallocHost(&memory, bytes) == cudaSuccess ? memory : nullptr;
@@ -76,6 +82,10 @@ static void release_pinned(void* memory, size_t) { cudaFreeHost(memory); }
 
 static void copy(void* to, const void* from, size_t bytes, Stream stream) {
   if (bytes) CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, native(stream)));
+}
+
+static void set(void* memory, int byte, size_t bytes, Stream stream) {
+  if (bytes) CUDA_CHECK(cudaMemsetAsync(memory, byte, bytes, native(stream)));
 }
 
 static Stream make_stream() {
@@ -130,9 +140,11 @@ static const AddDevice gpu(
     {.count = count,
      .allocate = allocate,
      .release = release,
+     .available = available,
      .allocate_pinned = allocate_pinned,
      .release_pinned = release_pinned,
      .copy = copy,
+     .set = set,
      .make_stream = make_stream,
      .synchronize = synchronize_stream,
      .make_event = make_event,

@@ -1,8 +1,10 @@
 #include "core/topology.h"
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
+#include <tuple>
 #include "core/check.h"
 
 namespace bellows {
@@ -37,6 +39,12 @@ std::vector<int> parse_cpu_list(const std::string& text) {
   std::istringstream ranges(text);
   for (std::string range; std::getline(ranges, range, ',');)
     if (!append_range(range, cpus)) return {};
+  return cpus;
+}
+
+std::vector<int> checked_cpu_list(const std::string& text) {
+  const std::vector<int> cpus = parse_cpu_list(text);
+  CHECK(text.empty() || !cpus.empty(), "'", text, "' is no list of cores; write it as 0-3,8");
   return cpus;
 }
 
@@ -94,6 +102,47 @@ int node_of_pci(const std::string& device, const fs::path& sys) {
   int node = -1;
   std::ifstream(sys / "bus/pci/devices" / device / "numa_node") >> node;
   return node;
+}
+
+// ---- where threads go
+
+static int number_in(const fs::path& file) {
+  int number = 0;
+  std::ifstream(file) >> number;
+  return std::max(number, 0);
+}
+
+std::vector<Core> cores_of(std::vector<int> cpus, const fs::path& sys) {
+  std::map<int, int> node_of;
+  for (const NumaNode& node : read_nodes(sys / "devices/system/node"))
+    for (const int cpu : node.cpus) node_of[cpu] = node.id;
+  std::ranges::sort(cpus);
+  std::map<std::pair<int, int>, int> siblings;
+  std::vector<Core> cores;
+  for (const int cpu : cpus) {
+    const fs::path of_cpu = sys / "devices/system/cpu" / cat("cpu", cpu) / "topology";
+    const int package = number_in(of_cpu / "physical_package_id");
+    // A core that the system does not describe is one of its own.
+    const bool known = fs::exists(of_cpu / "core_id");
+    const int core = known ? number_in(of_cpu / "core_id") : cpu;
+    cores.push_back({cpu, node_of[cpu], package, core, siblings[{package, core}]++});
+  }
+  return cores;
+}
+
+std::vector<int> placement(std::vector<Core> cores, Pinning pinning) {
+  std::ranges::sort(cores, {}, [](const Core& c) {
+    return std::tuple(c.sibling, c.package, c.node, c.core, c.cpu);
+  });
+  if (pinning == Pinning::spread) {
+    std::map<int, int> on_node;
+    std::map<int, int> turn;  // by cpu: how many of its node come before it
+    for (const Core& c : cores) turn[c.cpu] = on_node[c.node]++;
+    std::ranges::stable_sort(cores, {}, [&](const Core& c) { return turn[c.cpu]; });
+  }
+  std::vector<int> order;
+  for (const Core& c : cores) order.push_back(c.cpu);
+  return order;
 }
 
 }  // namespace bellows

@@ -26,8 +26,25 @@ Topology read_topology(const std::filesystem::path& sys = "/sys");
 // The node that a PCI device ("0000:3b:00.0") hangs on; -1: unknown, or there is only one.
 int node_of_pci(const std::string& device, const std::filesystem::path& sys = "/sys");
 
+// A hardware thread, and where it is; what the system does not tell is 0.
+struct Core {
+  int cpu;  // as the system numbers it
+  int node = 0, package = 0;
+  int core = 0;     // within the package
+  int sibling = 0;  // 0 for the first thread of a core, 1 for its second
+  bool operator==(const Core&) const = default;
+};
+// Of these processors, in ascending order.
+std::vector<Core> cores_of(std::vector<int> cpus, const std::filesystem::path& sys = "/sys");
+
+// An order in which to give cores to threads; either way a thread has a whole core while there are
+// enough. compact: near each other, one socket after the other; spread: in turn over the sockets.
+enum class Pinning { off, compact, spread, list };
+std::vector<int> placement(std::vector<Core> cores, Pinning pinning);
+
 // "0-3,8" and {0, 1, 2, 3, 8}. Text that is no such list gives an empty one.
 std::vector<int> parse_cpu_list(const std::string& text);
+std::vector<int> checked_cpu_list(const std::string& text);  // refuses such text, exit 2
 std::string cpu_list(const std::vector<int>& cpus);
 
 }  // namespace bellows

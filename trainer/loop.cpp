@@ -44,8 +44,8 @@ void Loop::run_epoch() {
   Session& s = session_;
   const SyncGuard guard(plan_.debug.sync_guard);
   const auto train = [this](const Update& update) { return train_on(update); };
-  s.loader.start(at_.epoch, at_.batch);
-  for (Batch data; !done() && s.loader.next(data);) {  // already on the device
+  s.feed.start(at_.epoch, at_.batch);
+  for (Batch data; !done() && s.feed.next(data);) {  // already on the device
     meter_.lap(Phase::load);
     profile_.begin(at_.step);
     const Update update(data, plan_.train.accumulate);  // 1 micro-batch, or N

@@ -29,11 +29,18 @@ static Device choose_device(const Plan& plan, std::vector<std::string>& notes) {
   return trouble.empty() ? Device::cuda : Device::cpu;
 }
 
+// Beside a GPU: what is reserved is reserved there.
+static AllocatorOptions host_options(AllocatorOptions options) {
+  options.reserve_mb = 0;
+  return options;
+}
+
 // What belongs to the process, before anything allocates or opens a parallel region.
 static Device prepare_process(const Plan& plan, std::vector<std::string>& notes) {
   apply(plan.threads);
   const Device device = choose_device(plan, notes);
   configure_allocator(device, plan.allocator);
+  if (device != Device::cpu) configure_allocator(Device::cpu, host_options(plan.allocator));
   anomaly().on = plan.debug.anomaly;
   Mutex::collect_stats(plan.debug.lock_stats);
   notes.push_back(
@@ -60,8 +67,15 @@ static Tensor rates_of(const Plan& plan, int64_t per_epoch) {
   return lr_table(plan.schedule, plan.optimizer.rule.make().lr, updates, per_epoch);
 }
 
-static LoaderOptions test_options(const Plan& plan) {
+// Memory is locked for a GPU to fetch it from.
+static LoaderOptions loader_options(const Plan& plan, Device device) {
   LoaderOptions options = plan.data.loader;
+  options.pin_memory &= device != Device::cpu;
+  return options;
+}
+
+static LoaderOptions test_options(const Plan& plan, Device device) {
+  LoaderOptions options = loader_options(plan, device);
   options.shuffle = options.drop_last = false;
   if (plan.eval.batch_size) options.batch_size = plan.eval.batch_size;
   return options;
@@ -72,8 +86,12 @@ Session::Session(const Plan& plan)
       device(prepare_process(plan, notes)),
       train_set(plan.data.dataset.make({Split::train})),
       test_set(plan.data.dataset.make({Split::test})),
-      loader(train_set, plan.data.transforms, plan.data.loader, plan.seed),
-      test_loader(test_set, plan.data.transforms, test_options(plan), plan.seed),
+      loader(train_set, plan.data.transforms, loader_options(plan, device), plan.seed),
+      test_loader(test_set, plan.data.transforms, test_options(plan, device), plan.seed),
+      device_feed(make_feed(device, loader, notes)),
+      test_device_feed(make_feed(device, test_loader, notes)),
+      feed(device_feed ? *device_feed : loader),
+      test_feed(test_device_feed ? *test_device_feed : test_loader),
       state(std::make_shared<DeviceStepState>(device)),
       input(Transforms(plan.data.transforms, train_set->info()).shape()),
       model(make_model()),
