@@ -4,6 +4,7 @@
 #include <cstring>
 #include <shared_mutex>
 #include "core/check.h"
+#include "core/device_info.h"
 #include "core/sync_guard.h"
 #include "core/trace.h"
 
@@ -18,6 +19,13 @@ const DeviceApi& api_of(Device device) {
 int device_count(Device device) {
   const DeviceApi& api = device_apis[static_cast<int>(device)];
   return api.count ? api.count() : 0;
+}
+
+// A stand-in for a GPU has no driver that could tell what is wrong with it.
+std::string why_no_device(Device device) {
+  if (device == Device::cpu) return "";
+  const CudaReport report = cuda_report();
+  return device_count(device) > 0 && report.gpus.empty() ? "" : cuda_trouble(report);
 }
 
 // Made on first use and never destroyed: a runtime may be gone before static destructors run.

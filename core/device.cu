@@ -93,9 +93,7 @@ static Stream make_stream() {
   CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   return {Device::cuda, stream};
 }
-static void synchronize_stream(Stream stream) {
-  CUDA_CHECK(cudaStreamSynchronize(native(stream)));
-}
+static void synchronize_stream(Stream stream) { CUDA_CHECK(cudaStreamSynchronize(native(stream))); }
 
 static void* make_event() {
   cudaEvent_t event = nullptr;
@@ -149,7 +147,8 @@ static const AddDevice gpu(
      .synchronize = synchronize_stream,
      .make_event = make_event,
      .free_event = [](void* event) { cudaEventDestroy(event_of(event)); },
-     .record = [](void* event, Stream s) { CUDA_CHECK(cudaEventRecord(event_of(event), native(s))); },
+     .record = [](void* event,
+                  Stream s) { CUDA_CHECK(cudaEventRecord(event_of(event), native(s))); },
      .wait = [](Stream s, void* e) { CUDA_CHECK(cudaStreamWaitEvent(native(s), event_of(e), 0)); },
      .ready = ready,
      .begin_capture = begin_capture,

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <ostream>
 #include <source_location>
+#include <string>
 #include "core/registry.h"
 
 namespace bellows {
@@ -57,16 +58,16 @@ struct AddDevice {
   }
 };
 
-const DeviceApi& api_of(Device device);  // refuses a device that this build has no code for
-int device_count(Device device);         // 0 also where the build has no code for it
+const DeviceApi& api_of(Device device);    // refuses a device that this build has no code for
+int device_count(Device device);           // 0 also where the build has no code for it
+std::string why_no_device(Device device);  // "no CUDA driver"; "" if there is one
 
 // The streams of a device: where ops run, where batches are copied, where gradients travel.
 enum class StreamUse : uint8_t { compute, copy, communicate };
 Stream stream_of(Device device, StreamUse use = StreamUse::compute);
 Stream current_stream(Device device);  // of this thread; compute unless a StreamGuard lives
 // The host waits; counted as sync.count, and told to a SyncGuard (core/sync_guard.h).
-void synchronize(Stream stream,
-                 const std::source_location& at = std::source_location::current());
+void synchronize(Stream stream, const std::source_location& at = std::source_location::current());
 
 class StreamGuard {
  public:

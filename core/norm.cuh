@@ -1,6 +1,6 @@
-// The sum of the squares of all elements of a list of tensors: a block for each chunk, and the block
-// that ends last adds up the blocks. In double, as on the CPU, in an order that depends on the sizes
-// only: the same bits on each run.
+// The sum of the squares of all elements of a list of tensors: a block for each chunk, and the
+// block that ends last adds up the blocks. In double, as on the CPU, in an order that depends on
+// the sizes only: the same bits on each run.
 #pragma once
 #include "core/foreach.cuh"
 #include "core/shared.cuh"

@@ -8,7 +8,8 @@ static constexpr int64_t kWarmUps = 2;
 
 CapturedUpdate::CapturedUpdate(Session& session)
     : session_(session), pool_(std::make_shared<MemoryPool>(session.device)) {
-  CHECK(!session.plan.debug.anomaly, "cuda_graph: debug.anomaly looks at every gradient on the "
+  CHECK(!session.plan.debug.anomaly,
+        "cuda_graph: debug.anomaly looks at every gradient on the "
         "host, which a captured update cannot; write  debug.anomaly=false");
 }
 
@@ -32,9 +33,8 @@ Tensors CapturedUpdate::warm_up(const Body& body) {
 
 void CapturedUpdate::capture(const Body& body) {
   const PoolScope scope(pool_);
-  graph_ = std::make_unique<Graph>(session_.device, [&] {
-    losses_ = body(Update(input_, session_.plan.train.accumulate));
-  });
+  graph_ = std::make_unique<Graph>(
+      session_.device, [&] { losses_ = body(Update(input_, session_.plan.train.accumulate)); });
 }
 
 // What the host noted while it captured, a replay does not repeat: that weights have changed.

@@ -8,7 +8,8 @@ namespace bellows {
 
 class CapturedUpdate {
  public:
-  // The loss of each micro-batch of an update: a function of its batch and of what is on the device.
+  // The loss of each micro-batch of an update: a function of its batch and of what is on the
+  // device.
   using Body = std::function<Tensors(const Update&)>;
 
   // Refuses a plan in which the host has a say in every update.
@@ -23,7 +24,8 @@ class CapturedUpdate {
   void replay();
 
   Session& session_;
-  const std::shared_ptr<const MemoryPool> pool_;  // all that the graph writes, for as long as it lives
+  const std::shared_ptr<const MemoryPool>
+      pool_;  // all that the graph writes, for as long as it lives
   Batch input_;
   Tensors losses_;
   int64_t warm_ups_ = 0;

@@ -21,8 +21,7 @@ struct Nvml::Library {
   }
   // The function's answer, or failure where the library lacks it.
   template <class Signature, class... Args> int call(const char* name, Args... args) const {
-    auto* const function =
-        handle ? reinterpret_cast<Signature*>(dlsym(handle, name)) : nullptr;
+    auto* const function = handle ? reinterpret_cast<Signature*>(dlsym(handle, name)) : nullptr;
     return function ? function(args...) : -1;
   }
 
@@ -59,8 +58,9 @@ std::optional<GpuLoad> Nvml::read() const {
   nvml.call<int(Device, int, unsigned*)>("nvmlDeviceGetClockInfo", device, Library::memory, &clock);
   nvml.call<int(Device, unsigned long long*)>("nvmlDeviceGetCurrentClocksEventReasons", device,
                                               &reasons);
-  return GpuLoad{use.gpu / 100.0, double(memory.used), milliwatts / 1000.0, double(celsius),
-                 double(sm),      double(clock),       reasons};
+  return GpuLoad{use.gpu / 100.0, double(memory.used), milliwatts / 1000.0,
+                 double(celsius), double(sm),          double(clock),
+                 reasons};
 }
 
 }  // namespace bellows

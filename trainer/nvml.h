@@ -7,7 +7,7 @@
 namespace bellows {
 
 struct GpuLoad {
-  double utilisation = 0;  // share of the last sample period in which some kernel ran
+  double utilisation = 0;   // share of the last sample period in which some kernel ran
   double memory_bytes = 0;  // in use, of all processes
   double power_w = 0, temperature_c = 0, sm_clock_mhz = 0, memory_clock_mhz = 0;
   uint64_t throttle = 0;  // nvmlClocksEventReason bits; 0: nothing holds the clocks back

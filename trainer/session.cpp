@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <omp.h>
 #include "autograd/backward.h"
-#include "core/device_info.h"
 #include "core/mutex.h"
 #include "data/transform.h"
 #include "optim/schedule.h"
@@ -11,21 +10,15 @@
 
 namespace bellows {
 
-// Why there is no GPU to train on, or "".
-static std::string gpu_trouble() {
-  const CudaReport report = cuda_report();
-  const bool known = device_count(Device::cuda) == 0 || !report.gpus.empty();
-  return known ? cuda_trouble(report) : "";
-}
-
 static Device choose_device(const Plan& plan, std::vector<std::string>& notes) {
   if (plan.device == DeviceChoice::cpu) return notes.push_back("device: cpu"), Device::cpu;
-  const std::string trouble = gpu_trouble();
+  const std::string trouble = why_no_device(Device::cuda);
   if (plan.device == DeviceChoice::cuda) {
     CHECK(trouble.empty(), "device: cuda, but ", trouble, "; or write  device: auto");
     return notes.push_back("device: cuda"), Device::cuda;
   }
-  notes.push_back(trouble.empty() ? "device: auto -> cuda" : cat("device: auto -> cpu (", trouble, ")"));
+  notes.push_back(trouble.empty() ? "device: auto -> cuda"
+                                  : cat("device: auto -> cpu (", trouble, ")"));
   return trouble.empty() ? Device::cuda : Device::cpu;
 }
 

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include "core/check.h"
 #include "trainer/doctor/machine.h"
 #include "trainer/tables.h"
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <charconv>
 #include "toggles/hint.h"
+#include "toggles/toggle.h"
 #include "trainer/bench/bench.h"
 #include "trainer/bench/copies.h"
 #include "trainer/bench/timing.h"
