@@ -38,10 +38,10 @@ inline const char*& running_kernel() {
   static constinit thread_local const char* name = nullptr;
   return name;
 }
-struct Running {
-  explicit Running(const char* name) : outer(std::exchange(running_kernel(), name)) {}
-  ~Running() { running_kernel() = outer; }
-  Running(const Running&) = delete;
+struct RunningKernel {
+  explicit RunningKernel(const char* name) : outer(std::exchange(running_kernel(), name)) {}
+  ~RunningKernel() { running_kernel() = outer; }
+  RunningKernel(const RunningKernel&) = delete;
   const char* const outer;
 };
 
@@ -94,7 +94,7 @@ template <class R, class... Args> class Kernel<R(Args...)> {
   R operator()(Args... args) const {
     const int device = device_of(args...);
     const KernelOptions& options = kernel_options();
-    const Running running(record_.name);
+    const RunningKernel running(record_.name);
     if (options.vendor && vendor_[device] &&
         (!options.deterministic || traits_[device].thread_invariant))
       return vendor_[device](args...);

@@ -66,6 +66,12 @@ Tensor empty_like(const Tensor& t) {
   return Tensor(t.shape(), t.dtype(), t.device());
 }
 
+const MemoryFormat& format_of(const Tensor& t) {
+  for (const MemoryFormat* format : {&kNCHW, &kNHWC, &kCHWN})
+    if (t.is_contiguous(*format)) return *format;
+  return kNCHW;
+}
+
 Tensor full(const Shape& shape, double value, DType dtype, Device device) {
   const Tensor t(shape, dtype, device);
   fill(t, value);

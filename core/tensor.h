@@ -123,6 +123,9 @@ class Tensor {
   Ref<Meta> meta_;
 };
 
+// Of an image tensor: the format in which it is contiguous; row-major if that is none of ours.
+const MemoryFormat& format_of(const Tensor& t);
+
 using Tensors = std::vector<Tensor, PoolAllocator<Tensor>>;
 
 // Work on that stream uses the tensor, though it was made for another one: see core/allocator.h.

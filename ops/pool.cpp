@@ -14,40 +14,32 @@ static Windows windows(const char* op, const Shape& x, int axis, const Pool2dOpt
             x[axis] + 2 * o.padding >= o.kernel,
         op, ": kernel ", o.kernel, ", stride ", o.stride, ", padding ", o.padding, " do not fit x ",
         x, "; padding is at most half the kernel");
-  Windows all;
-  for (int64_t begin = -o.padding; begin + o.kernel <= x[axis] + o.padding; begin += o.stride)
-    all.push_back({std::max<int64_t>(begin, 0), std::min(begin + o.kernel, x[axis]), o.kernel});
-  return all;
+  return Windows::sliding(x[axis], o);
 }
 
 static Windows even_windows(const Shape& x, int axis, int64_t count) {
   CHECK(x.rank() == 4 && count >= 1, "adaptive_avg_pool2d: cannot cut x ", x, " into ", count,
         " windows");
-  Windows all;
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t begin = i * x[axis] / count, end = ((i + 1) * x[axis] + count - 1) / count;
-    all.push_back({begin, end, end - begin});
-  }
-  return all;
+  return Windows::even(x[axis], count);
 }
 
 Tensor max_pool2d(const Tensor& x, const Pool2dOptions& options) {
-  const auto [y, winner] = kernels::max_pool2d(x, windows("max_pool2d", x.shape(), 2, options),
-                                               windows("max_pool2d", x.shape(), 3, options));
+  const Windows rows = windows("max_pool2d", x.shape(), 2, options),
+                columns = windows("max_pool2d", x.shape(), 3, options);
+  const auto [y, winner] = kernels::max_pool2d(x, rows, columns);
   if (!will_record(x)) return y;
   return record("max_pool2d", y, {x},
-                [winner = Saved(winner), shape = x.shape()](const Tensor& dy) {
-                  return Grads{kernels::max_pool2d_backward(dy, winner(), shape)};
+                [winner = Saved(winner), shape = x.shape(), rows, columns](const Tensor& dy) {
+                  return Grads{kernels::max_pool2d_backward(dy, winner(), shape, rows, columns)};
                 });
 }
 
-static Tensor average(const char* op, const Tensor& x, Windows rows, Windows columns) {
+static Tensor average(const char* op, const Tensor& x, const Windows& rows,
+                      const Windows& columns) {
   const Tensor y = kernels::avg_pool2d(x, rows, columns);
-  return record(
-      op, y, {x},
-      [shape = x.shape(), rows = std::move(rows), columns = std::move(columns)](const Tensor& dy) {
-        return Grads{kernels::avg_pool2d_backward(dy, shape, rows, columns)};
-      });
+  return record(op, y, {x}, [shape = x.shape(), rows, columns](const Tensor& dy) {
+    return Grads{kernels::avg_pool2d_backward(dy, shape, rows, columns)};
+  });
 }
 
 Tensor avg_pool2d(const Tensor& x, const Pool2dOptions& options) {
@@ -98,12 +90,6 @@ static const AddOp adaptive_spec(
 
 namespace {
 
-// The format of t; row-major if it is none of ours, and then t has to be copied.
-const MemoryFormat& format_of(const Tensor& t) {
-  if (t.is_contiguous(kNCHW)) return kNCHW;
-  return t.is_contiguous(kNHWC) ? kNHWC : t.is_contiguous(kCHWN) ? kCHWN : kNCHW;
-}
-
 // Rows of `count` elements, one apart in memory: the batch in CHWN, the channels in NHWC, single
 // elements in NCHW. `rows` of them, numbered from the outermost axis, cover all images.
 struct RowsOf {
@@ -140,7 +126,7 @@ template <class Fn> void for_each_pixel(const RowsOf& rows, int64_t OH, int64_t 
 static kernels::MaxPool max_forward(const Tensor& x_, const Windows& rows, const Windows& columns) {
   const MemoryFormat& format = format_of(x_);
   const Tensor x = contiguous(x_, format);
-  const Shape shape{x.dim(0), x.dim(1), int64_t(rows.size()), int64_t(columns.size())};
+  const Shape shape{x.dim(0), x.dim(1), rows.size(), columns.size()};
   const kernels::MaxPool out{Tensor(shape, x.dtype(), x.device(), format),
                              Tensor(shape, DType::i32, x.device(), format)};
   const RowsOf from(x, format), to(out.y, format);
@@ -149,7 +135,7 @@ static kernels::MaxPool max_forward(const Tensor& x_, const Windows& rows, const
     for_each_pixel(to, shape[2], shape[3], [&](int64_t r, int64_t i, int64_t j) {
       T* const y = out.y.ptr<T>() + to.at(r, i, j);
       int32_t* const winner = out.winner.ptr<int32_t>() + to.at(r, i, j);
-      const Window &h = rows[i], &w = columns[j];
+      const Window h = rows[i], w = columns[j];
       std::copy_n(x.ptr<T>() + from.at(r, h.begin, w.begin), to.count, y);
       std::fill_n(winner, to.count, int32_t(h.begin * W + w.begin));
       for (int64_t a = h.begin; a < h.end; ++a)
@@ -167,7 +153,8 @@ static kernels::MaxPool max_forward(const Tensor& x_, const Windows& rows, const
   return out;
 }
 
-static Tensor max_backward(const Tensor& dy_, const Tensor& winner, const Shape& x) {
+static Tensor max_backward(const Tensor& dy_, const Tensor& winner, const Shape& x, const Windows&,
+                           const Windows&) {
   const MemoryFormat& format = format_of(winner);
   const Tensor dy = contiguous(dy_, format), dx(x, dy.dtype(), dy.device(), format);
   fill(dx, 0);
@@ -188,13 +175,13 @@ static Tensor max_backward(const Tensor& dy_, const Tensor& winner, const Shape&
 static Tensor avg_forward(const Tensor& x_, const Windows& rows, const Windows& columns) {
   const MemoryFormat& format = format_of(x_);
   const Tensor x = contiguous(x_, format);
-  const Shape shape{x.dim(0), x.dim(1), int64_t(rows.size()), int64_t(columns.size())};
+  const Shape shape{x.dim(0), x.dim(1), rows.size(), columns.size()};
   const Tensor out(shape, x.dtype(), x.device(), format);
   const RowsOf from(x, format), to(out, format);
   visit_float(x.dtype(), [&]<class T>(T) {
     for_each_pixel(to, shape[2], shape[3], [&](int64_t r, int64_t i, int64_t j) {
       T* const y = out.ptr<T>() + to.at(r, i, j);
-      const Window &h = rows[i], &w = columns[j];
+      const Window h = rows[i], w = columns[j];
       std::fill_n(y, to.count, T(0));
       for (int64_t a = h.begin; a < h.end; ++a)
         for (int64_t b = w.begin; b < w.end; ++b) {
@@ -216,7 +203,7 @@ static Tensor avg_backward(const Tensor& dy_, const Shape& x, const Windows& row
   visit_float(dy.dtype(), [&]<class T>(T) {
     for_each_pixel(from, dy.dim(2), dy.dim(3), [&](int64_t r, int64_t i, int64_t j) {
       const T* const g = dy.ptr<T>() + from.at(r, i, j);
-      const Window &h = rows[i], &w = columns[j];
+      const Window h = rows[i], w = columns[j];
       const T share = 1 / T(h.size * w.size);
       for (int64_t a = h.begin; a < h.end; ++a)
         for (int64_t b = w.begin; b < w.end; ++b) {

@@ -1,5 +1,6 @@
 // Pooling: the largest or the mean of each window. f32 or f64; y keeps the memory format of x.
 #pragma once
+#include "core/divisor.h"
 #include "core/kernel.h"
 
 namespace bellows {
@@ -16,11 +17,56 @@ Tensor avg_pool2d(const Tensor& x, const Pool2dOptions& options = {});
 // Window i of n covers [floor(i H / n), ceil((i + 1) H / n)).
 Tensor adaptive_avg_pool2d(const Tensor& x, int64_t height, int64_t width);
 
-// The windows along one axis: [begin, end) inside the image, `size` with the padding.
+// [begin, end) inside the image; `size` counts the padding, too.
 struct Window {
   int64_t begin, end, size;
 };
-using Windows = std::vector<Window>;
+// The windows along one axis, by formula: a GPU needs no table of them.
+class Windows {
+ public:
+  static Windows sliding(int64_t image, const Pool2dOptions& o) {
+    return Windows(image, (image + 2 * o.padding - o.kernel) / o.stride + 1, o);
+  }
+  static Windows even(int64_t image, int64_t count) { return Windows(image, count, {0, 1, 0}); }
+
+  HD int64_t size() const { return count_; }
+  HD Window operator[](int64_t i) const {
+    if (kernel_ == 0) {
+      const int64_t begin = i * image_ / count_, end = ((i + 1) * image_ + count_ - 1) / count_;
+      return {begin, end, end - begin};
+    }
+    const int64_t begin = i * stride_.size - padding_;
+    return {begin < 0 ? 0 : begin, begin + kernel_ < image_ ? begin + kernel_ : image_, kernel_};
+  }
+
+  // The windows that hold position h: [begin, end).
+  struct Holding {
+    int begin, end;
+  };
+  HD Holding holding(int h) const {
+    const int at = h + padding_;
+    int begin, end;
+    if (kernel_ == 0) {
+      begin = int(int64_t(h) * count_ / image_);
+      end = int((int64_t(h + 1) * count_ - 1) / image_) + 1;
+    } else {
+      begin = at < kernel_ ? 0 : (at - kernel_) / stride_ + 1;
+      end = at / stride_ + 1;
+    }
+    return {begin, end < count_ ? end : count_};
+  }
+
+ private:
+  Windows(int64_t image, int64_t count, const Pool2dOptions& o)
+      : image_(int(image)),
+        count_(int(count)),
+        kernel_(int(o.kernel)),
+        padding_(int(o.padding)),
+        stride_(o.stride) {}
+
+  int image_, count_, kernel_, padding_;  // kernel 0: even windows
+  Divisor stride_;
+};
 
 namespace kernels {
 struct MaxPool {
@@ -29,7 +75,8 @@ struct MaxPool {
 };
 inline constinit Kernel<MaxPool(const Tensor& x, const Windows& rows, const Windows& columns)>
     max_pool2d{"max_pool2d"};
-inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& winner, const Shape& x)>
+inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& winner, const Shape& x,
+                               const Windows& rows, const Windows& columns)>
     max_pool2d_backward{"max_pool2d_backward"};
 inline constinit Kernel<Tensor(const Tensor& x, const Windows& rows, const Windows& columns)>
     avg_pool2d{"avg_pool2d"};

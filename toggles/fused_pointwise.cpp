@@ -29,6 +29,7 @@ static const bellows::AddToggle toggle({
     .sources = "S1:38 S4:121",
     .footprint = "fuse.pointwise",
     .same = bellows::Same::bitwise,
+    .by_default = "off",
     .proof = prove,
     .enable = [](bellows::Plan& plan,
                  const std::string&) { plan.model.fuse.wanted["pointwise"] = true; },

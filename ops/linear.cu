@@ -1,0 +1,29 @@
+#include "core/map.cuh"
+#include "ops/linear.h"
+#include "ops/matmul.cuh"
+#include "ops/sum_rows.cuh"
+
+namespace bellows {
+
+// One product in a batch of one.
+static Tensor batch_of(const Tensor& t) {
+  return t.view({1, t.dim(0), t.dim(1)}, {0, t.strides()[0], t.strides()[1]}, t.offset());
+}
+
+static Tensor linear_cuda(const Tensor& x, const Tensor& w, const Tensor& b) {
+  const Tensor y = empty({x.dim(0), w.dim(0)}, x);
+  matmul_cuda(batch_of(y), batch_of(x), batch_of(transposed(w)), b, Into::overwrite);
+  return y;
+}
+
+static void sum_rows_cuda(const Tensor& dy, const Tensor& db) {
+  visit_stored(dy.dtype(), [&]<class T>(T) {
+    sum_rows_into(RowSums<T>{db.ptr<T>(), dy.dim(1)}, dy.ptr<T>(), dy.dim(0), dy.dim(1));
+  });
+  db.raise_version();
+}
+
+static const bool gpu = kernels::linear.on(Device::cuda, linear_cuda) &&
+                        kernels::sum_rows.on(Device::cuda, sum_rows_cuda);
+
+}  // namespace bellows

@@ -1,0 +1,64 @@
+// Sums over the rows of a matrix, in an order that depends on its size alone.
+#pragma once
+#include "core/launch.cuh"
+#include "core/reduce.cuh"
+#include "core/shared.cuh"
+#include "core/tensor.h"
+
+namespace bellows {
+
+// Where the sums go: those of the first `split` columns to `first`, the others to `rest`.
+template <class T> struct RowSums {
+  T* first;
+  int64_t split;
+  T* rest = nullptr;
+};
+
+namespace detail {
+
+constexpr int kRowsAtOnce = 8;
+
+// A block sums 32 columns of `rows_each` rows, and blockIdx.y counts such groups of rows, for each
+// of which there is a row of sums.
+template <class To, class From>
+__global__ void sum_rows(const From* from, int64_t rows, int64_t columns, int64_t rows_each,
+                         RowSums<To> to) {
+  using Sum = Acc<To>;
+  Sum* const part = dynamic_shared<Sum>();  // (kRowsAtOnce, kWarp)
+  const int64_t c = int64_t(blockIdx.x) * kWarp + threadIdx.x, first = blockIdx.y * rows_each;
+  const int64_t last = std::min(first + rows_each, rows);
+  Sum sum = 0;
+#pragma unroll 4
+  for (int64_t r = first + threadIdx.y; c < columns && r < last; r += kRowsAtOnce)
+    sum += Sum(from[r * columns + c]);
+  part[threadIdx.y * kWarp + threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || c >= columns) return;
+  for (int r = 1; r < kRowsAtOnce; ++r) sum += part[r * kWarp + threadIdx.x];
+  (c < to.split ? to.first[blockIdx.y * columns + c] : to.rest[c - to.split]) = To(sum);
+}
+
+}  // namespace detail
+
+// from (rows, columns), dense. Many rows are cut into at most 1024 groups, and their sums added.
+template <class To, class From>
+void sum_rows_into(const RowSums<To>& to, const From* from, int64_t rows, int64_t columns) {
+  constexpr int64_t kRows = 512, kGroups = 1024;
+  if (columns == 0) return;
+  const unsigned wide = unsigned((columns + kWarp - 1) / kWarp);
+  const dim3 threads(kWarp, detail::kRowsAtOnce);
+  const size_t bytes = detail::kRowsAtOnce * kWarp * sizeof(Acc<To>);
+  if (rows <= 2 * kRows) {
+    launch(detail::sum_rows<To, From>, Grid{wide, threads, bytes}, from, rows, columns, rows, to);
+    return;
+  }
+  const int64_t each = std::max(kRows, (rows + kGroups - 1) / kGroups);
+  const int64_t groups = (rows + each - 1) / each;
+  const Tensor parts({groups, columns}, dtype_of<Acc<To>>, Device::cuda);
+  Acc<To>* const sums = parts.ptr<Acc<To>>();
+  launch(detail::sum_rows<Acc<To>, From>, Grid{dim3(wide, unsigned(groups)), threads, bytes}, from,
+         rows, columns, each, RowSums<Acc<To>>{sums, columns});
+  sum_rows_into(to, sums, groups, columns);
+}
+
+}  // namespace bellows
