@@ -4,7 +4,7 @@
 
 namespace bellows {
 
-void copy_into(const Tensor& to, const Tensor& from) {
+void copy_into(const Tensor& to, const Tensor& from, const Place& at) {
   CHECK(to.shape() == from.shape(), "copy of ", from.shape(), " into ", to.shape());
   to.raise_version();
   if (to.device() == from.device()) return kernels::copy(to, from);
@@ -16,12 +16,13 @@ void copy_into(const Tensor& to, const Tensor& from) {
   (to_host ? out : in).add(to.nbytes());
   const Device device = to_host ? from.device() : to.device();
   api_of(device).copy(to.bytes(), from.bytes(), to.nbytes(), current_stream(device));
+  if (to_host) synchronize(current_stream(device), at);
 }
 
-Tensor to(Device device, const Tensor& t) {
+Tensor to(Device device, const Tensor& t, const Place& at) {
   if (t.device() == device) return t;
   const Tensor dense = contiguous(t), y(t.shape(), t.dtype(), device);
-  copy_into(y, dense);
+  copy_into(y, dense, at);
   return y;
 }
 

@@ -5,10 +5,13 @@
 namespace bellows {
 
 // to = from, element by element, over any strides and dtypes, on one device or between two dense
-// tensors of two. On the current stream; raises the version of `to`.
-void copy_into(const Tensor& to, const Tensor& from);
+// tensors of two. On the current stream; raises the version of `to`. To the host: it is there when
+// this returns, which is a wait for the device.
+using Place = std::source_location;  // of the caller, for reports of such waits
+void copy_into(const Tensor& to, const Tensor& from, const Place& at = Place::current());
 
-Tensor to(Device device, const Tensor& t);                               // t itself if it is there
+// t itself if it is there.
+Tensor to(Device device, const Tensor& t, const Place& at = Place::current());
 Tensor cast(const Tensor& t, DType dtype);                               // t itself if it has it
 Tensor contiguous(const Tensor& t, const MemoryFormat& format = kNCHW);  // t itself if it is
 Tensor clone(const Tensor& t);                                           // always fresh, contiguous

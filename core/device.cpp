@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include "core/check.h"
+#include "core/sync_guard.h"
 #include "core/trace.h"
 
 namespace bellows {
@@ -45,9 +46,10 @@ Stream current_stream(Device device) {
   return stream.native ? stream : stream_of(device);
 }
 
-void synchronize(Stream stream) {
+void synchronize(Stream stream, const std::source_location& at) {
   static trace::Counter& syncs = trace::counter("sync.count");
   syncs.add();
+  if (stream.device != Device::cpu) detail::note_sync(at);
   api_of(stream.device).synchronize(stream);
 }
 

@@ -116,6 +116,31 @@ static bool ready(void* event) {
   return true;
 }
 
+// Thread-local: what loader threads do meanwhile is none of its business.
+static void begin_capture(Stream stream) {
+  CUDA_CHECK(cudaStreamBeginCapture(native(stream), cudaStreamCaptureModeThreadLocal));
+}
+static void* end_capture(Stream stream, int64_t& operations) {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  size_t nodes = 0;
+  CUDA_CHECK(cudaStreamEndCapture(native(stream), &graph));
+  CUDA_CHECK(cudaGraphGetNodes(graph, nullptr, &nodes));
+  CUDA_CHECK(cudaGraphInstantiate(&executable, graph, 0));
+  CUDA_CHECK(cudaGraphDestroy(graph));
+  operations = int64_t(nodes);
+  return executable;
+}
+// After an error, which is reported elsewhere.
+static void drop_capture(Stream stream) {
+  cudaGraph_t graph = nullptr;
+  if (cudaStreamEndCapture(native(stream), &graph) == cudaSuccess) cudaGraphDestroy(graph);
+  cudaGetLastError();
+}
+static void launch_graph(void* graph, Stream stream) {
+  CUDA_CHECK(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), native(stream)));
+}
+
 static const AddDevice gpu(
     Device::cuda,
     {.count = count,
@@ -131,6 +156,11 @@ static const AddDevice gpu(
      .free_event = [](void* event) { cudaEventDestroy(event_of(event)); },
      .record = [](void* event, Stream s) { CUDA_CHECK(cudaEventRecord(event_of(event), native(s))); },
      .wait = [](Stream s, void* e) { CUDA_CHECK(cudaStreamWaitEvent(native(s), event_of(e), 0)); },
-     .ready = ready});
+     .ready = ready,
+     .begin_capture = begin_capture,
+     .end_capture = end_capture,
+     .drop_capture = drop_capture,
+     .launch_graph = launch_graph,
+     .free_graph = [](void* g) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(g)); }});
 
 }  // namespace bellows

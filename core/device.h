@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <ostream>
+#include <source_location>
 #include <string>
 #include "core/registry.h"
 
@@ -41,6 +42,12 @@ struct DeviceApi {
   void (*record)(void* event, Stream stream) = nullptr;
   void (*wait)(Stream stream, void* event) = nullptr;  // later work of the stream waits
   bool (*ready)(void* event) = nullptr;
+  // Graphs; null where a device has none.
+  void (*begin_capture)(Stream stream) = nullptr;
+  void* (*end_capture)(Stream stream, int64_t& operations) = nullptr;
+  void (*drop_capture)(Stream stream) = nullptr;
+  void (*launch_graph)(void* graph, Stream stream) = nullptr;
+  void (*free_graph)(void* graph) = nullptr;
 };
 inline constinit DeviceApi device_apis[kDevices] = {};
 struct AddDevice {
@@ -58,7 +65,9 @@ std::string why_no_device(Device device);  // "no CUDA driver"; "" if there is o
 enum class StreamUse : uint8_t { compute, copy, communicate };
 Stream stream_of(Device device, StreamUse use = StreamUse::compute);
 Stream current_stream(Device device);  // of this thread; compute unless a StreamGuard lives
-void synchronize(Stream stream);       // the host waits; counted as sync.count
+// The host waits; counted as sync.count, and told to a SyncGuard (core/sync_guard.h).
+void synchronize(Stream stream,
+                 const std::source_location& at = std::source_location::current());
 
 class StreamGuard {
  public:

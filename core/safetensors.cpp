@@ -36,8 +36,6 @@ NamedTensors snapshot(const NamedTensors& tensors) {
   NamedTensors copies;
   for (const auto& [name, t] : tensors)
     copies.push_back({name, t.device() == Device::cpu ? clone(t) : to(Device::cpu, t.detach())});
-  for (const NamedTensor& t : tensors)
-    if (t.tensor.device() != Device::cpu) synchronize(current_stream(t.tensor.device()));
   return copies;
 }
 

@@ -12,7 +12,6 @@ DeviceStepState::DeviceStepState(Device device) : bytes_(Shape{kBytes}, DType::u
 
 StepState DeviceStepState::read() const {
   const Tensor host = to(Device::cpu, bytes_);
-  if (device() != Device::cpu) synchronize(current_stream(device()));
   StepState state;
   std::memcpy(&state, host.bytes(), kBytes);
   return state;
@@ -22,7 +21,6 @@ void DeviceStepState::write(const StepState& state) {
   const Tensor host(Shape{kBytes}, DType::u8);
   std::memcpy(host.bytes(), &state, kBytes);
   copy_into(bytes_, host);
-  if (device() != Device::cpu) synchronize(current_stream(device()));
 }
 
 void DeviceStepState::begin_forward() const { kernels::begin_forward(bytes_); }

@@ -37,10 +37,9 @@ bool Tensor::is_dense() const {
   return true;
 }
 
-double Tensor::item() const {
+double Tensor::item(const std::source_location& at) const {
   CHECK(numel() == 1, "item() of a tensor of shape ", shape_);
-  const Tensor host = to(Device::cpu, detach());
-  if (device() != Device::cpu) synchronize(current_stream(device()));
+  const Tensor host = to(Device::cpu, detach(), at);
   return visit_dtype(dtype_, [&]<class T>(T) { return double(*host.ptr<T>()); });
 }
 

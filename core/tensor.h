@@ -3,6 +3,7 @@
 // Handles share storage. A tracked tensor is never written in place; what writes in place anyway
 // (optimizers, loaders) raises the storage's version, so that a closure that saved it notices.
 #pragma once
+#include <source_location>
 #include <span>
 #include <vector>
 #include "core/allocator.h"
@@ -97,7 +98,7 @@ class Tensor {
     return {ptr<T>(), static_cast<size_t>(numel())};
   }
   // The one element of a tensor of any dtype. On a device this waits for it: counted as sync.count.
-  double item() const;
+  double item(const std::source_location& at = std::source_location::current()) const;
 
   // Views: they share storage and carry no history. The ops of the same names record it.
   Tensor view(const Shape& shape, const Strides& strides, int64_t offset) const;

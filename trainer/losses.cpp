@@ -28,7 +28,6 @@ void Losses::read() {
   (deferred_ ? deferred_reads : reads).add();
   const Shape filled{std::ssize(parts_)};
   const Tensor host = to(Device::cpu, slots_.view(filled, strides_of(filled), 0));
-  synchronize(current_stream(slots_.device()));
   for (size_t i = 0; i < parts_.size(); ++i) {
     sum_ += parts_[i].share * host.data<float>()[i];
     if (parts_[i].last) known_.push_back(std::exchange(sum_, 0));

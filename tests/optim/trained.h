@@ -55,12 +55,6 @@ inline NamedTensors odd_parameters(DType dtype, Device device = Device::cpu) {
   return parameters;
 }
 
-inline Tensor to_host(const Tensor& t) {
-  const Tensor host = to(Device::cpu, t.detach());
-  if (t.device() != Device::cpu) synchronize(current_stream(t.device()));
-  return host;
-}
-
 struct Trained {
   std::vector<Tensor> weights;
   NamedTensors state;
@@ -83,8 +77,8 @@ inline Trained train(OptimizerOptions options, bool fused, int steps, DType dtyp
     optimizer.zero_grad();
   }
   Trained result{{}, {}, state.read()};  // which waits for the device
-  for (const NamedTensor& p : parameters) result.weights.push_back(to_host(p.tensor));
-  for (const auto& [name, t] : optimizer.state()) result.state.push_back({name, to_host(t)});
+  for (const NamedTensor& p : parameters) result.weights.push_back(to(Device::cpu, p.tensor.detach()));
+  for (const auto& [name, t] : optimizer.state()) result.state.push_back({name, to(Device::cpu, t)});
   return result;
 }
 
