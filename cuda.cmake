@@ -19,6 +19,26 @@ enable_language(CUDA)
 get_filename_component(CUDAToolkit_ROOT ${NVCC}/../.. REALPATH)
 find_package(CUDAToolkit REQUIRED)
 
+# cuDNN's graphs. Its frontend's headers (PyPI's nvidia-cudnn-frontend, see tools/setup.sh) are seen
+# by one file only, a target of its own, which the host's compiler builds.
+file(GLOB site_packages ${PROJECT_SOURCE_DIR}/.deps/lib/python3*/site-packages/include)
+find_path(CUDNN_FRONTEND cudnn_frontend.h PATHS ${site_packages})
+find_path(CUDNN_INCLUDE cudnn.h PATHS ${CUDAToolkit_INCLUDE_DIRS})
+if(CUDNN_FRONTEND AND CUDNN_INCLUDE)
+  list(FILTER kernels EXCLUDE REGEX "ops/vendor/cudnn.cu$")
+  add_library(bellows_cudnn OBJECT ops/vendor/cudnn.cu)
+  set_source_files_properties(ops/vendor/cudnn.cu PROPERTIES LANGUAGE CXX)
+  target_compile_definitions(bellows_cudnn PRIVATE NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING)
+  target_include_directories(bellows_cudnn PRIVATE ${PROJECT_SOURCE_DIR})
+  target_include_directories(bellows_cudnn SYSTEM PRIVATE ${CUDNN_FRONTEND} ${CUDNN_INCLUDE})
+  list(APPEND BELLOWS_LIBRARIES bellows_cudnn)
+else()
+  message(STATUS "No cuDNN frontend: convolutions on a GPU run on our own kernels")
+  list(FILTER kernels EXCLUDE REGEX "ops/vendor/cudnn")
+endif()
+# The vendors' libraries are opened when they are needed, from here if the system has none.
+set(CMAKE_BUILD_RPATH ${CUDAToolkit_LIBRARY_DIR})
+
 set(CMAKE_CUDA_STANDARD_REQUIRED OFF)
 add_library(bellows_cuda OBJECT ${kernels})
 # -std by hand: CMake 3.25 drops CMAKE_CUDA_STANDARD 20 for this nvcc without a word.
@@ -26,6 +46,9 @@ target_compile_options(bellows_cuda PRIVATE
   $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 --expt-relaxed-constexpr -Werror=all-warnings
   -Xcompiler=-Wall,-Wextra,-Werror>)
 target_include_directories(bellows_cuda PUBLIC ${PROJECT_SOURCE_DIR})
+string(REPLACE ";" " " architectures "${CMAKE_CUDA_ARCHITECTURES}")
+set_source_files_properties(core/device_info.cu PROPERTIES COMPILE_DEFINITIONS
+  "BELLOWS_CUDA_ARCHITECTURES=\"${architectures}\"")
 # The runtime is linked into the program, so it starts where there is no CUDA.
 target_link_libraries(bellows_cuda PUBLIC CUDA::cudart_static)
 list(APPEND BELLOWS_LIBRARIES bellows_cuda)

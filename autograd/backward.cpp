@@ -117,6 +117,7 @@ static void run(Pass& pass, Node& node, const Tensor& dy) {
 void backward(const Tensor& loss, const BackwardOptions& options) {
   CHECK(loss.numel() == 1, "backward() starts from a scalar, got ", loss.shape());
   CHECK(needs_grad(loss), "backward(): nothing upstream of this tensor requires grad");
+  const trace::Range range("backward");
   const NoGrad guard;
   Pass pass = plan_pass(grad_meta(loss));
   send(pass, Edge(grad_meta(loss)), full(loss.shape(), options.seed, loss), "backward");

@@ -90,14 +90,15 @@ def run(argv, threads):
     return None
 
 
-def take_turns(contestants, rounds, threads):
-    """Runs each contestant once a round, in the order A B C, C B A, A B C ..., so that what drifts
-    falls on all alike. Returns their results by name; one that fails is left out from there on."""
-    results = {name: [] for name in contestants}
-    for turn in range(rounds):
-        for name in list(results) if turn % 2 == 0 else list(results)[::-1]:
-            complain(f"round {turn + 1} of {rounds}: {name}")
-            result = run(contestants[name], threads)
+def take_turns(names, rounds, turn):
+    """Gives each contestant a turn a round, in the order A B C, C B A, A B C ..., so that what
+    drifts falls on all alike. turn(name) is its result, or None. Returns the results by name; one
+    that fails is left out from there on."""
+    results = {name: [] for name in names}
+    for index in range(rounds):
+        for name in list(results) if index % 2 == 0 else list(results)[::-1]:
+            complain(f"round {index + 1} of {rounds}: {name}")
+            result = turn(name)
             if result is None:
                 del results[name]
             else:

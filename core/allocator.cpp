@@ -2,12 +2,13 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
-#include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
 #include "core/check.h"
+#include "core/device_pool.h"
+#include "core/guards.h"
+#include "core/huge_pages.h"
 #include "core/trace.h"
 
 namespace bellows {
@@ -15,12 +16,10 @@ namespace bellows {
 void visit(Visitor& v, AllocatorOptions& o) {
   v("caching", o.caching, "keep freed blocks and reuse them");
   v("reserve_mb", o.reserve_mb, "MiB taken from the system at the start", {.min = 0});
+  v("huge_pages", o.huge_pages, "large host tensors ask for pages of 2 MiB");
 }
 
 namespace {
-
-constexpr size_t kGuard = 64;
-constexpr unsigned char kPattern = 0xa5;
 
 // Four classes for each doubling: at most a fifth of a block is unused beyond the first 256 bytes.
 struct SizeClass {
@@ -50,12 +49,13 @@ struct Arena {
   size_t bytes, used = 0;
 };
 
-class Pool {
+class HostPool {
  public:
   void configure(const AllocatorOptions& options) {
     {
       const std::lock_guard lock(mutex_);
       caching_ = options.caching;
+      huge_pages_ = options.huge_pages;
     }
     if (!options.caching) empty();
     if (options.reserve_mb) reserve(options.reserve_mb << 20);
@@ -103,9 +103,8 @@ class Pool {
   void reset_peak() {
     const std::lock_guard lock(mutex_);
     stats_.peak_allocated = stats_.allocated;
+    stats_.peak_reserved = stats_.reserved;
   }
-
-  Device device = Device::cpu;
 
  private:
   void* from_cache(size_t size, size_t index) {
@@ -124,17 +123,18 @@ class Pool {
   void* from_system(size_t size) {
     ++stats_.system_calls;
     calls_.add();
-    void* const block = api_of(device).allocate(size);
+    void* const block =
+        huge_pages_ && size >= kHugePage ? allocate_huge(size) : api_of(Device::cpu).allocate(size);
     if (!block)
-      fail(Exit::memory, "out of ", device, " memory: asked for ", size, " bytes with ",
-           stats_.allocated, " held by tensors and ", stats_.reserved,
-           " reserved; try a smaller data.batch_size");
+      fail(Exit::memory, "out of cpu memory: asked for ", size, " bytes with ", stats_.allocated,
+           " held by tensors and ", stats_.reserved, " reserved; try a smaller data.batch_size");
     stats_.reserved += size;
+    stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
     return block;
   }
   void to_system(void* block, size_t size) {
     stats_.reserved -= size;
-    api_of(device).release(block, size);
+    api_of(Device::cpu).release(block, size);
   }
   bool in_arena(const void* block) const {
     return std::ranges::any_of(arenas_, [&](const Arena& arena) {
@@ -143,7 +143,7 @@ class Pool {
   }
 
   std::mutex mutex_;
-  bool caching_ = false;
+  bool caching_ = false, huge_pages_ = false;
   std::array<FreeBlocks, kClasses> free_;
   std::vector<Arena> arenas_;
   AllocatorStats stats_;
@@ -151,80 +151,81 @@ class Pool {
   trace::Counter& calls_ = trace::counter("alloc.system_calls");
 };
 
-struct Guards {
-  std::atomic<bool> on{false};
-  std::mutex mutex;
-  std::map<void*, size_t> guarded;  // user address to size: blocks made while guards were on
-  std::string complaint;
-};
-
 }  // namespace
 
 // Never destroyed: tensors in static objects are freed after main.
-static Pool& pool_of(Device device) {
-  static std::array<Pool, kDevices>& pools = [&]() -> std::array<Pool, kDevices>& {
-    auto& made = *new std::array<Pool, kDevices>;
-    made[1].device = Device::cuda;
-    return made;
-  }();
-  return pools[static_cast<int>(device)];
+static HostPool& host_pool() {
+  static HostPool& pool = *new HostPool;
+  return pool;
 }
-static Guards& guards() {
-  static Guards& all = *new Guards;
-  return all;
+static DevicePool& device_pool() {
+  static DevicePool& pool = *new DevicePool(Device::cuda);
+  return pool;
+}
+
+// Calls fn with the pool of that device.
+template <class Fn> static decltype(auto) with_pool(Device device, const Fn& fn) {
+  return device == Device::cpu ? fn(host_pool()) : fn(device_pool());
 }
 
 void configure_allocator(Device device, const AllocatorOptions& options) {
-  pool_of(device).configure(options);
+  with_pool(device, [&](auto& pool) { pool.configure(options); });
 }
-AllocatorStats allocator_stats(Device device) { return pool_of(device).stats(); }
-void reset_peak(Device device) { pool_of(device).reset_peak(); }
-void reserve(Device device, int64_t bytes) { pool_of(device).reserve(bytes); }
-void empty_cache(Device device) { pool_of(device).empty(); }
-
-static void* allocate_guarded(Device device, size_t bytes) {
-  auto* const block = static_cast<std::byte*>(pool_of(device).allocate(bytes + 2 * kGuard));
-  std::memset(block, kPattern, kGuard);
-  std::memset(block + kGuard, 0xff, bytes);
-  std::memset(block + kGuard + bytes, kPattern, kGuard);
-  const std::lock_guard lock(guards().mutex);
-  guards().guarded[block + kGuard] = bytes;
-  return block + kGuard;
+AllocatorStats allocator_stats(Device device) {
+  return with_pool(device, [](auto& pool) { return pool.stats(); });
+}
+void reset_peak(Device device) {
+  with_pool(device, [](auto& pool) { pool.reset_peak(); });
+}
+void reserve(Device device, int64_t bytes) {
+  with_pool(device, [&](auto& pool) { pool.reserve(bytes); });
+}
+void empty_cache(Device device) {
+  with_pool(device, [](auto& pool) { pool.empty(); });
 }
 
-static bool release_guarded(Device device, void* memory, size_t bytes) {
-  {
-    const std::lock_guard lock(guards().mutex);
-    if (!guards().guarded.erase(memory)) return false;
-    const auto* const after = static_cast<unsigned char*>(memory) + bytes;
-    const auto* const before = static_cast<unsigned char*>(memory) - kGuard;
-    const auto intact = [](const unsigned char* zone) {
-      return std::all_of(zone, zone + kGuard, [](unsigned char c) { return c == kPattern; });
-    };
-    if (!intact(before) || !intact(after))
-      guards().complaint =
-          cat("a write ", intact(after) ? "before" : "after", " a block of ", bytes, " bytes");
-  }
-  pool_of(device).release(static_cast<std::byte*>(memory) - kGuard, bytes + 2 * kGuard);
-  return true;
+static void* from_pool(Device device, size_t bytes) {
+  return device == Device::cpu ? host_pool().allocate(bytes) : device_pool().allocate(bytes);
+}
+static void to_pool(Device device, void* memory, size_t bytes) {
+  device == Device::cpu ? host_pool().release(memory, bytes) : device_pool().release(memory);
 }
 
 void* allocate(Device device, size_t bytes) {
-  if (guards().on.load(std::memory_order_relaxed) && device == Device::cpu) [[unlikely]]
-    return allocate_guarded(device, bytes);
-  return pool_of(device).allocate(bytes);
+  if (!guards::on()) [[likely]]
+    return from_pool(device, bytes);
+  const size_t zone = guards::zone(device);
+  return guards::set_up(device, from_pool(device, bytes + 2 * zone), bytes);
 }
 
 void release(Device device, void* memory, size_t bytes) noexcept {
-  if (device == Device::cpu && !guards().guarded.empty() && release_guarded(device, memory, bytes))
-    return;
-  pool_of(device).release(memory, bytes);
+  if (guards::any() && guards::take_down(device, memory)) [[unlikely]] {
+    const size_t zone = guards::zone(device);
+    return to_pool(device, static_cast<std::byte*>(memory) - zone, bytes + 2 * zone);
+  }
+  to_pool(device, memory, bytes);
 }
 
-void guard_allocations(bool on) { guards().on = on; }
-std::string guard_complaint() {
-  const std::lock_guard lock(guards().mutex);
-  return std::exchange(guards().complaint, {});
+void record_use(Device device, const void* memory, Stream stream) {
+  if (device != Device::cpu) device_pool().record_use(memory, stream);
 }
+
+// ---- pools of captured graphs
+
+static int64_t next_pool() {
+  static std::atomic<int64_t> last{0};
+  return ++last;
+}
+MemoryPool::MemoryPool(Device device) : device_(device), id_(next_pool()) {}
+MemoryPool::~MemoryPool() {
+  if (device_ != Device::cpu) device_pool().join_common(id_);
+}
+int64_t MemoryPool::reserved() const {
+  return device_ == Device::cpu ? 0 : device_pool().bytes_of(id_);
+}
+
+PoolScope::PoolScope(std::shared_ptr<const MemoryPool> pool)
+    : pool_(std::move(pool)), previous_(DevicePool::enter(pool_->id_)) {}
+PoolScope::~PoolScope() { DevicePool::enter(previous_); }
 
 }  // namespace bellows

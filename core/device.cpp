@@ -2,7 +2,9 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <shared_mutex>
 #include "core/check.h"
+#include "core/device_info.h"
 #include "core/sync_guard.h"
 #include "core/trace.h"
 
@@ -19,9 +21,11 @@ int device_count(Device device) {
   return api.count ? api.count() : 0;
 }
 
+// A stand-in for a GPU has no driver that could tell what is wrong with it.
 std::string why_no_device(Device device) {
-  const DeviceApi& api = device_apis[static_cast<int>(device)];
-  return api.why_none ? api.why_none() : cat("this build has no ", device, " code");
+  if (device == Device::cpu) return "";
+  const CudaReport report = cuda_report();
+  return device_count(device) > 0 && report.gpus.empty() ? "" : cuda_trouble(report);
 }
 
 // Made on first use and never destroyed: a runtime may be gone before static destructors run.
@@ -62,7 +66,34 @@ Event::Event(Device device) : device_(device), native_(api_of(device).make_event
 Event::~Event() { api_of(device_).free_event(native_); }
 void Event::record(Stream stream) { api_of(device_).record(native_, stream); }
 void Event::hold(Stream stream) const { api_of(device_).wait(stream, native_); }
-bool Event::ready() const { return api_of(device_).ready(native_); }
+bool Event::ready() const {
+  const OutsideCapture question;
+  return api_of(device_).ready(native_);
+}
+
+// ---- captures: one at a time holds the lock alone, what would spoil it shares the lock
+
+static std::shared_mutex& capture_mutex() {
+  static std::shared_mutex& mutex = *new std::shared_mutex;
+  return mutex;
+}
+static thread_local bool captures = false;
+
+bool capturing() { return captures; }
+CaptureGuard::CaptureGuard() {
+  INVARIANT(!captures, "a capture inside of a capture");
+  capture_mutex().lock();
+  captures = true;
+}
+CaptureGuard::~CaptureGuard() {
+  captures = false;
+  capture_mutex().unlock();
+}
+OutsideCapture::OutsideCapture() {
+  INVARIANT(!captures, "a capture would be spoilt: memory from the system, or a look at an event");
+  capture_mutex().lock_shared();
+}
+OutsideCapture::~OutsideCapture() { capture_mutex().unlock_shared(); }
 
 // ---- the CPU: whatever was asked for has been done when the call returns
 
@@ -75,14 +106,18 @@ static void release_cpu(void* memory, size_t) { std::free(memory); }
 static void copy_cpu(void* to, const void* from, size_t bytes, Stream) {
   if (bytes) std::memcpy(to, from, bytes);
 }
+static void set_cpu(void* memory, int byte, size_t bytes, Stream) {
+  if (bytes) std::memset(memory, byte, bytes);
+}
 
 static const AddDevice cpu(Device::cpu, {.count = [] { return 1; },
-                                         .why_none = [] { return std::string(); },
                                          .allocate = allocate_cpu,
                                          .release = release_cpu,
+                                         .available = [] { return SIZE_MAX; },
                                          .allocate_pinned = allocate_cpu,
                                          .release_pinned = release_cpu,
                                          .copy = copy_cpu,
+                                         .set = set_cpu,
                                          .make_stream = [] { return Stream{}; },
                                          .synchronize = [](Stream) {},
                                          .make_event = []() -> void* { return nullptr; },

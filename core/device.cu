@@ -58,22 +58,6 @@ static int count() {
   return cudaGetDeviceCount(&devices) == cudaSuccess ? devices : 0;
 }
 
-// Why count() is 0, or "".
-static std::string why_none() {
-  int devices = 0, driver = 0, runtime = 0;
-  const cudaError_t status = cudaGetDeviceCount(&devices);
-  if (status == cudaSuccess) return devices ? "" : "no CUDA device";
-  cudaGetLastError();
-  cudaDriverGetVersion(&driver);
-  cudaRuntimeGetVersion(&runtime);
-  const auto version = [](int v) { return cat(v / 1000, ".", v % 1000 / 10); };
-  if (driver == 0) return "no CUDA driver";
-  if (status == cudaErrorInsufficientDriver)
-    return cat("the driver is too old: it speaks CUDA ", version(driver), ", this build needs ",
-               version(runtime));
-  return status == cudaErrorNoDevice ? "no CUDA device" : cudaGetErrorString(status);
-}
-
 static void* allocate(size_t bytes) {
   void* memory = nullptr;
   const cudaError_t status = cudaMalloc(&memory, bytes);
@@ -83,6 +67,12 @@ static void* allocate(size_t bytes) {
 }
 // Runs in destructors, so an error waits: CUDA hands it to the next call that is checked.
 static void release(void* memory, size_t) { cudaFree(memory); }
+
+static size_t available() {
+  size_t free = 0, all = 0;
+  CUDA_CHECK(cudaMemGetInfo(&free, &all));
+  return free;
+}
 
 static void* allocate_pinned(size_t bytes) {
   void* memory = nullptr;
@@ -94,14 +84,16 @@ static void copy(void* to, const void* from, size_t bytes, Stream stream) {
   if (bytes) CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, native(stream)));
 }
 
+static void set(void* memory, int byte, size_t bytes, Stream stream) {
+  if (bytes) CUDA_CHECK(cudaMemsetAsync(memory, byte, bytes, native(stream)));
+}
+
 static Stream make_stream() {
   cudaStream_t stream = nullptr;
   CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   return {Device::cuda, stream};
 }
-static void synchronize_stream(Stream stream) {
-  CUDA_CHECK(cudaStreamSynchronize(native(stream)));
-}
+static void synchronize_stream(Stream stream) { CUDA_CHECK(cudaStreamSynchronize(native(stream))); }
 
 static void* make_event() {
   cudaEvent_t event = nullptr;
@@ -144,17 +136,19 @@ static void launch_graph(void* graph, Stream stream) {
 static const AddDevice gpu(
     Device::cuda,
     {.count = count,
-     .why_none = why_none,
      .allocate = allocate,
      .release = release,
+     .available = available,
      .allocate_pinned = allocate_pinned,
      .release_pinned = release_pinned,
      .copy = copy,
+     .set = set,
      .make_stream = make_stream,
      .synchronize = synchronize_stream,
      .make_event = make_event,
      .free_event = [](void* event) { cudaEventDestroy(event_of(event)); },
-     .record = [](void* event, Stream s) { CUDA_CHECK(cudaEventRecord(event_of(event), native(s))); },
+     .record = [](void* event,
+                  Stream s) { CUDA_CHECK(cudaEventRecord(event_of(event), native(s))); },
      .wait = [](Stream s, void* e) { CUDA_CHECK(cudaStreamWaitEvent(native(s), event_of(e), 0)); },
      .ready = ready,
      .begin_capture = begin_capture,

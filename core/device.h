@@ -27,14 +27,15 @@ struct Stream {
 
 struct DeviceApi {
   int (*count)() = nullptr;  // devices on this machine; 0, never an error, without a driver
-  std::string (*why_none)() = nullptr;  // where that is 0
   void* (*allocate)(size_t bytes) = nullptr;
   void (*release)(void* memory, size_t bytes) = nullptr;
+  size_t (*available)() = nullptr;  // bytes that nobody holds, of any process
   // Host memory that the device copies from and to by itself. Null: out of memory.
   void* (*allocate_pinned)(size_t bytes) = nullptr;
   void (*release_pinned)(void* memory, size_t bytes) = nullptr;
   // In order on the stream; returns before it is done where the device allows it.
   void (*copy)(void* to, const void* from, size_t bytes, Stream stream) = nullptr;
+  void (*set)(void* memory, int byte, size_t bytes, Stream stream) = nullptr;
   Stream (*make_stream)() = nullptr;
   void (*synchronize)(Stream stream) = nullptr;
   void* (*make_event)() = nullptr;
@@ -57,8 +58,8 @@ struct AddDevice {
   }
 };
 
-const DeviceApi& api_of(Device device);  // refuses a device that this build has no code for
-int device_count(Device device);         // 0 also where the build has no code for it
+const DeviceApi& api_of(Device device);    // refuses a device that this build has no code for
+int device_count(Device device);           // 0 also where the build has no code for it
 std::string why_no_device(Device device);  // "no CUDA driver"; "" if there is one
 
 // The streams of a device: where ops run, where batches are copied, where gradients travel.
@@ -66,8 +67,7 @@ enum class StreamUse : uint8_t { compute, copy, communicate };
 Stream stream_of(Device device, StreamUse use = StreamUse::compute);
 Stream current_stream(Device device);  // of this thread; compute unless a StreamGuard lives
 // The host waits; counted as sync.count, and told to a SyncGuard (core/sync_guard.h).
-void synchronize(Stream stream,
-                 const std::source_location& at = std::source_location::current());
+void synchronize(Stream stream, const std::source_location& at = std::source_location::current());
 
 class StreamGuard {
  public:
@@ -87,11 +87,28 @@ class Event {
   Event(const Event&) = delete;
   void record(Stream stream);
   void hold(Stream stream) const;  // work queued there from now on waits for this event
-  bool ready() const;
+  bool ready() const;              // also if it was never recorded
 
  private:
   Device device_;
   void* native_;
+};
+
+// While one lives, this thread captures a stream into a graph. What would spoil the capture, in
+// whichever thread (memory from the system or back to it, the question whether an event is ready),
+// is done under OutsideCapture: other threads wait for the end there, this one has to do without.
+class CaptureGuard {
+ public:
+  CaptureGuard();
+  ~CaptureGuard();
+  CaptureGuard(const CaptureGuard&) = delete;
+};
+bool capturing();  // this thread is
+class OutsideCapture {
+ public:
+  OutsideCapture();
+  ~OutsideCapture();
+  OutsideCapture(const OutsideCapture&) = delete;
 };
 
 }  // namespace bellows

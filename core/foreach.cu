@@ -1,6 +1,4 @@
-#include "core/foreach.h"
-#include "core/copy.h"
-#include "core/map.cuh"
+#include <cmath>
 #include "core/norm.cuh"
 
 namespace bellows {
@@ -28,9 +26,22 @@ static void add_into_cuda(const Tensor& sum, const Tensor& t, double factor) {
   });
 }
 
+static __global__ void scale_chunks(Chunks chunks, double factor) {
+  chunks.visit(blockIdx.x, [&]<class T>(T* t, int64_t n) {
+    const auto scaled = [f = Acc<T>(factor)](int64_t, Acc<T> value) { return value * f; };
+    map_line(t, n, 1, Team{int(blockDim.x)}, scaled, t);
+  });
+}
+
+static void scale_each_cuda(TensorSpan list, double factor) {
+  for_chunks("scale_each", list, [&](const Chunks& chunks) {
+    launch(scale_chunks, {unsigned(chunks.count()), kThreads}, chunks, factor);
+  });
+}
+
 struct WriteRoot {
   float* norm;
-  __device__ void operator()(double squares) const { *norm = float(sqrt(squares)); }
+  __device__ void operator()(double squares) const { *norm = float(std::sqrt(squares)); }
 };
 static void norm_of_cuda(TensorSpan list, const Tensor& norm) {
   sum_of_squares(list, WriteRoot{norm.ptr<float>()});
@@ -38,6 +49,7 @@ static void norm_of_cuda(TensorSpan list, const Tensor& norm) {
 
 static const bool gpu = kernels::fill.on(Device::cuda, fill_cuda) &&
                         kernels::add_into.on(Device::cuda, add_into_cuda) &&
+                        kernels::scale_each.on(Device::cuda, scale_each_cuda) &&
                         kernels::norm_of.on(Device::cuda, norm_of_cuda);
 
 }  // namespace bellows

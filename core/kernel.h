@@ -38,10 +38,10 @@ inline const char*& running_kernel() {
   static constinit thread_local const char* name = nullptr;
   return name;
 }
-struct Running {
-  explicit Running(const char* name) : outer(std::exchange(running_kernel(), name)) {}
-  ~Running() { running_kernel() = outer; }
-  Running(const Running&) = delete;
+struct RunningKernel {
+  explicit RunningKernel(const char* name) : outer(std::exchange(running_kernel(), name)) {}
+  ~RunningKernel() { running_kernel() = outer; }
+  RunningKernel(const RunningKernel&) = delete;
   const char* const outer;
 };
 
@@ -52,7 +52,8 @@ struct Vendor {
 // For tests: every kernel of this build, and on which devices it has run.
 struct KernelRecord {
   const char* name;
-  bool registered[kDevices] = {};
+  const char* file[kDevices] = {};  // of the plain implementation; null: there is none
+  bool vendor[kDevices] = {};       // a library has one
   // Launches. Counted without locking the bus: exact for what only the compute thread runs.
   std::atomic<int64_t> runs[kDevices] = {};
 };
@@ -75,7 +76,7 @@ template <class R, class... Args> class Kernel<R(Args...)> {
   bool on(Device device, Fn fn, const char* file = __builtin_FILE()) {
     registered_files().insert(file);
     kernel_records().push_back(&record_);
-    record_.registered[static_cast<int>(device)] = true;
+    record_.file[static_cast<int>(device)] = file;
     plain_[static_cast<int>(device)] = fn;
     return true;
   }
@@ -83,6 +84,7 @@ template <class R, class... Args> class Kernel<R(Args...)> {
   // it does not support to plain().
   bool vendor_on(Device device, Fn fn, Vendor traits = {}, const char* file = __builtin_FILE()) {
     registered_files().insert(file);
+    record_.vendor[static_cast<int>(device)] = true;
     vendor_[static_cast<int>(device)] = fn;
     traits_[static_cast<int>(device)] = traits;
     return true;
@@ -92,7 +94,7 @@ template <class R, class... Args> class Kernel<R(Args...)> {
   R operator()(Args... args) const {
     const int device = device_of(args...);
     const KernelOptions& options = kernel_options();
-    const Running running(record_.name);
+    const RunningKernel running(record_.name);
     if (options.vendor && vendor_[device] &&
         (!options.deterministic || traits_[device].thread_invariant))
       return vendor_[device](args...);

@@ -6,6 +6,8 @@ void visit(Visitor& v, KernelOptions& o) {
   v("vendor", o.vendor, "kernels of oneDNN, cuDNN and cuBLAS instead of the plain ones");
   v("tf32", o.tf32, "f32 matmul and conv with a 10-bit mantissa, where the device can");
   v("autotune", o.autotune, {"heuristic", "benchmark"}, "how a kernel is chosen among candidates");
+  v("workspace_mb", o.workspace_mb, "MiB of scratch memory that one vendor's kernel may take",
+    {.min = 0});
 }
 
 static KernelOptions& in_force() {

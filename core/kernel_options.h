@@ -12,7 +12,8 @@ struct KernelOptions {
   bool vendor = false;  // oneDNN, cuDNN, cuBLAS where there is such a kernel; else the plain one
   bool tf32 = false;    // f32 matmul and conv with a 10-bit mantissa, on devices that have it
   Autotune autotune = Autotune::heuristic;
-  bool deterministic = false;  // only kernels with the same bits for any number of threads
+  int64_t workspace_mb = 1024;  // most scratch memory of one call of a vendor's kernel
+  bool deterministic = false;   // only kernels with the same bits for any number of threads
   bool operator==(const KernelOptions&) const = default;
 };
 void visit(Visitor& v, KernelOptions& o);

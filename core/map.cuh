@@ -11,7 +11,7 @@ template <class T> struct alignas(16) Pack {
   static constexpr int kSize = 16 / sizeof(T);
   T at[kSize];
 };
-template <class... P> bool fit_packs(const P*... p) {
+template <class... P> HD bool fit_packs(const P*... p) {
   return ((reinterpret_cast<uintptr_t>(p) % 16 == 0) && ...);
 }
 
@@ -22,7 +22,7 @@ __global__ void map_packs(Pack<T>* y, int64_t packs, int64_t n, Fn fn, const X*.
   constexpr int kSize = Pack<T>::kSize;
   for (int64_t i = thread_index(); i < packs; i += thread_count()) {
     Pack<T> out;
-    const auto apply = [&](const auto&... in) {
+    const auto apply = [&](const auto... in) {  // by value: one load each
       for (int k = 0; k < kSize; ++k) out.at[k] = T(fn(Acc<T>(in.at[k])...));
     };
     apply(x[i]...);

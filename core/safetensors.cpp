@@ -5,6 +5,7 @@
 #include "core/copy.h"
 #include "core/crc32c.h"
 #include "core/safetensors_header.h"
+#include "core/threads.h"
 #include "core/trace.h"
 
 namespace bellows {
@@ -72,6 +73,7 @@ std::future<void> write_safetensors_async(const Path& path, NamedTensors snapsho
   saves.add();
   return std::async(std::launch::async,
                     [path, tensors = std::move(snapshot), metadata = std::move(metadata)] {
+                      name_thread("checkpoint");
                       write_safetensors(path, tensors, metadata);
                     });
 }

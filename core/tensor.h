@@ -31,6 +31,7 @@ class Storage : public RefCounted {
   std::byte* bytes() const { return bytes_; }
   size_t size() const { return size_; }
   Device device() const { return device_; }
+  bool is_from(Release release) const { return release_ == release; }
 
   uint32_t version = 0;  // raised by every in-place writer
   int32_t saved = 0;     // closures that keep it for backward
@@ -126,6 +127,11 @@ class Tensor {
 const MemoryFormat& format_of(const Tensor& t);
 
 using Tensors = std::vector<Tensor, PoolAllocator<Tensor>>;
+
+// Work on that stream uses the tensor, though it was made for another one: see core/allocator.h.
+inline void record_use(const Tensor& t, Stream stream) {
+  record_use(t.device(), t.bytes(), stream);
+}
 
 // ---- factories: made on their device, never made elsewhere and moved
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
-#include <thread>
+#include "core/affinity.h"
 #include "core/trace.h"
 
 namespace bellows {
@@ -16,6 +16,10 @@ void visit(Visitor& v, ThreadOptions& o) {
   v("threads", o.threads, "of the pool; 0: OMP_NUM_THREADS, or one for each allowed core",
     {.min = 0, .max = 1024});
   v("budget", o.budget, "at most allowed cores / ranks on this machine");
+  v("pinning", o.pinning, {"off", "compact", "spread", "list"},
+    "a core for each thread, and which");
+  v("cores", o.cores, "of pinning: list, as 0-3,8; empty: all allowed ones");
+  v("numa_local", o.numa_local, "threads and memory on one NUMA node");
 }
 
 // As the runtime has read it, before anyone sets another number. Without the variable the runtime
@@ -30,8 +34,10 @@ static void flush_denormals() {
   _mm_setcsr(_mm_getcsr() | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON);
 }
 
-void apply(const ThreadOptions& options, int local_ranks) {
+void apply(const ThreadOptions& options, int local_ranks, int local_rank) {
   CHECK(local_ranks >= 1, "threads: ", local_ranks, " ranks on this machine");
+  free_threads();
+  if (options.numa_local) bind_to_node(local_rank);
   int threads = options.threads ? options.threads : from_environment;
   if (threads == 0) threads = allowed_cores();
   if (options.budget) {
@@ -41,12 +47,11 @@ void apply(const ThreadOptions& options, int local_ranks) {
   omp_set_num_threads(threads);
   flush_denormals();
   trace::counter("cpu.peak_threads").raise_to(threads);
+  if (options.pinning != Pinning::off) pin_threads(options.pinning, checked_cpu_list(options.cores));
 }
 
 int allowed_cores() {
-  cpu_set_t mask;
-  const bool known = sched_getaffinity(0, sizeof mask, &mask) == 0;
-  const int cores = known ? CPU_COUNT(&mask) : int(std::thread::hardware_concurrency());
+  const int cores = static_cast<int>(process_cores().size());
   const int quota = quota_cores();
   return std::max(1, quota ? std::min(cores, quota) : cores);
 }
@@ -98,6 +103,7 @@ int quota_cores(const std::filesystem::path& cgroups, const std::filesystem::pat
 
 void name_thread(const std::string& name) {
   pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+  free_thread();
 }
 
 bool enter_background() {

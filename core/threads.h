@@ -3,6 +3,7 @@
 #pragma once
 #include <filesystem>
 #include <string>
+#include "core/topology.h"
 #include "core/visitor.h"
 
 namespace bellows {
@@ -10,14 +11,18 @@ namespace bellows {
 struct ThreadOptions {
   int threads = 0;      // of the pool; 0: OMP_NUM_THREADS, or one for each allowed core
   bool budget = false;  // at most allowed cores / local ranks
+  Pinning pinning = Pinning::off;
+  std::string cores = {};   // of Pinning::list: "0-3,8"; empty: all allowed ones
+  bool numa_local = false;  // threads and memory on one node
 };
 void visit(Visitor& v, ThreadOptions& o);
 
-// Sizes the pool; from the compute thread, before its first parallel region. `local_ranks` are the
-// processes of this run on this machine. Counted: cpu.budget_set, cpu.peak_threads.
-void apply(const ThreadOptions& options, int local_ranks = 1);
+// Sizes and places the pool; from the compute thread, before its first parallel region.
+// `local_ranks` are the processes of this run on this machine, and `local_rank` is which of them
+// this is. Counted: cpu.budget_set, cpu.peak_threads, and what core/affinity.h says.
+void apply(const ThreadOptions& options, int local_ranks = 1, int local_rank = 0);
 
-// Cores that this process may use: those in its affinity mask, or fewer under a CPU quota.
+// Cores that this process may use: those of process_cores(), or fewer under a CPU quota.
 int allowed_cores();
 
 // Whole cores in the CPU quota of the process's cgroup (version 1 or 2) or of one above it; 0 if
@@ -25,7 +30,9 @@ int allowed_cores();
 int quota_cores(const std::filesystem::path& cgroups = "/sys/fs/cgroup",
                 const std::filesystem::path& membership = "/proc/self/cgroup");
 
-void name_thread(const std::string& name);  // this thread, for top and debuggers; 15 characters
+// For a thread beside the pool, first of all: a name for top and debuggers (15 characters), and
+// the process's cores in place of the one that its maker may be pinned to.
+void name_thread(const std::string& name);
 
 // From now on this thread gets only time that no other wants (SCHED_IDLE, or the lowest priority).
 // False if the system permits neither.

@@ -4,6 +4,7 @@
 #include <thread>
 #include <utility>
 #include "core/module_path.h"
+#include "core/registry.h"
 
 namespace bellows::trace {
 
@@ -45,15 +46,38 @@ int64_t now_ns() {
       .count();
 }
 
-void Range::begin() { begin_ns_ = now_ns(); }
+static constexpr int kCollect = 1, kMark = 2;
 
-void Range::end() const {
-  const uint64_t thread = std::hash<std::thread::id>()(std::this_thread::get_id());
-  const std::lock_guard lock(collected().mutex);
-  collected().events.push_back({name_, current_site()->path, thread, begin_ns_, now_ns()});
+void Range::begin() {
+  marked_ = (wants & kMark) && marker.push;
+  if (marked_) marker.push(name_, current_site()->path);
+  begin_ns_ = now_ns();
 }
 
-void collect(bool on) { Range::on = on; }
+void Range::end() const {
+  const int64_t end_ns = now_ns();
+  if (marked_) marker.pop();
+  if (!(wants & kCollect)) return;
+  const uint64_t thread = std::hash<std::thread::id>()(std::this_thread::get_id());
+  const std::lock_guard lock(collected().mutex);
+  collected().events.push_back({name_, current_site()->path, thread, begin_ns_, end_ns});
+}
+
+static void set(std::atomic<int>& wants, int bit, bool on) {
+  on ? wants.fetch_or(bit) : wants.fetch_and(~bit);
+}
+void collect(bool on) { set(Range::wants, kCollect, on); }
+void mark(bool on) {
+  if (on && marker.profile) marker.profile(true);
+  set(Range::wants, kMark, on);
+  if (!on && marker.profile) marker.profile(false);
+}
+
+bool add_marker(const Marker& tool, const char* file) {
+  registered_files().insert(file);
+  marker = tool;
+  return true;
+}
 
 std::vector<Event> take_events() {
   const std::lock_guard lock(collected().mutex);

@@ -24,7 +24,7 @@ Counter& counter(const std::string& name);
 std::map<std::string, int64_t> counters();  // a snapshot of all that were ever asked for
 
 // A range of this thread's time, from construction to destruction, also on an exception. Costs one
-// load unless somebody collects; core/trace.cu hands the same ranges to NVTX.
+// load unless somebody collects or marks.
 struct Event {
   const char* name;
   std::string path;  // of the module it ran in
@@ -33,7 +33,7 @@ struct Event {
 };
 class Range {
  public:
-  explicit Range(const char* name) : name_(collecting() ? name : nullptr) {
+  explicit Range(const char* name) : name_(wanted() ? name : nullptr) {
     if (name_) begin();
   }
   ~Range() {
@@ -42,16 +42,29 @@ class Range {
   Range(const Range&) = delete;
 
  private:
-  static bool collecting() { return on.load(std::memory_order_relaxed); }
+  static bool wanted() { return wants.load(std::memory_order_relaxed) != 0; }
   void begin();
   void end() const;
   friend void collect(bool);
-  static inline std::atomic<bool> on{false};
+  friend void mark(bool);
+  static inline std::atomic<int> wants{0};  // bits
   const char* name_;
+  bool marked_ = false;
   int64_t begin_ns_ = 0;
 };
 void collect(bool on);
 std::vector<Event> take_events();  // those that have ended since the last call
+
+// A tool outside of the process that sees ranges: NVTX, which core/trace.cu registers.
+struct Marker {
+  void (*push)(const char* name, const std::string& path) = nullptr;
+  void (*pop)() = nullptr;
+  void (*profile)(bool on) = nullptr;  // tells the tool where the interesting part is
+};
+inline constinit Marker marker{};
+bool add_marker(const Marker& tool, const char* file = __builtin_FILE());
+// Hands ranges to the tool, if there is one, and tells it to start or to stop.
+void mark(bool on);
 
 int64_t now_ns();  // monotonic
 

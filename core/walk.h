@@ -43,11 +43,12 @@ template <int N> class Walk {
   // Where element i of the walk is in each tensor.
   HD Offsets at(int64_t i) const {
     Offsets at{};
-    for (int k = rank_ - 1; k >= 0; --k) {
+    for (int k = rank_ - 1; k > 0; --k) {
       const int64_t here = i % size_[k];
       for (int t = 0; t < N; ++t) at[t] += here * step_[k][t];
       i /= size_[k];
     }
+    for (int t = 0; t < N; ++t) at[t] += i * step_[0][t];
     return at;
   }
 

@@ -1,23 +1,20 @@
 #include "data/batch_maker.h"
 #include <chrono>
 #include <thread>
+#include "core/pinned.h"
 
 namespace bellows {
 
-// Only this maker still holds it: the trainer and its graph have let go.
-static bool is_free(const Batch& buffer) {
-  return buffer.x.storage()->references() == 1 && buffer.y.storage()->references() == 1;
+Shape BatchSource::batch_shape() const {
+  const Shape& sample = transforms.shape();
+  return {batch_size, sample[0], sample[1], sample[2]};
 }
 
-Batch& BatchMaker::free_buffer() {
-  for (Batch& buffer : buffers_)
-    if (is_free(buffer)) return buffer;
-  const Shape& sample = source_->transforms.shape();
-  const int64_t n = source_->batch_size;
-  buffers_.push_back(
-      {Tensor({n, sample[0], sample[1], sample[2]}, DType::f32), Tensor({n}, DType::i64)});
-  return buffers_.back();
-}
+static Tensor pageable(const Shape& shape, DType dtype) { return Tensor(shape, dtype); }
+
+BatchMaker::BatchMaker(std::shared_ptr<const BatchSource> source)
+    : source_(std::move(source)),
+      buffers_(source_->batch_shape(), source_->pin_memory ? pinned : pageable) {}
 
 std::string BatchMaker::at_work_on() const {
   const int64_t sample = sample_.load(std::memory_order_relaxed);
@@ -40,7 +37,7 @@ void BatchMaker::fill(int64_t sample, int64_t epoch, float* x, int64_t* y) {
 }
 
 Batch BatchMaker::fill_all(std::span<const int64_t> samples, int64_t epoch) {
-  const Batch& buffer = free_buffer();
+  const Batch& buffer = buffers_.free();
   buffer.x.raise_version();
   buffer.y.raise_version();
   const int64_t stride = source_->transforms.shape().numel();

@@ -1,7 +1,7 @@
 // Makes batches, each straight in the buffer that the trainer will read. One maker per thread.
 #pragma once
 #include <atomic>
-#include "data/batch.h"
+#include "data/batch_buffers.h"
 #include "data/transform.h"
 
 namespace bellows {
@@ -12,12 +12,15 @@ struct BatchSource {
   Transforms transforms;
   uint64_t seed;
   int64_t batch_size;
+  bool pin_memory;
   int64_t sim_latency_us;  // slept once per batch: a planted slow disk
+
+  Shape batch_shape() const;  // of a whole one: (B, C, H, W)
 };
 
 class BatchMaker {
  public:
-  explicit BatchMaker(std::shared_ptr<const BatchSource> source) : source_(std::move(source)) {}
+  explicit BatchMaker(std::shared_ptr<const BatchSource> source);
   // The batch of these samples, or an error that names the sample and where it comes from.
   Made make(std::span<const int64_t> samples, int64_t epoch);
   // What make() is at, from any thread: "sample 7 (path)".
@@ -25,11 +28,10 @@ class BatchMaker {
 
  private:
   Batch fill_all(std::span<const int64_t> samples, int64_t epoch);
-  Batch& free_buffer();
   void fill(int64_t sample, int64_t epoch, float* x, int64_t* y);
 
   std::shared_ptr<const BatchSource> source_;
-  std::vector<Batch> buffers_;
+  BatchBuffers buffers_;
   Scratch scratch_;
   std::atomic<int64_t> sample_{0};
 };

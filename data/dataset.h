@@ -36,6 +36,9 @@ class Dataset {
   virtual Sample at(int64_t index, Scratch& scratch) const = 0;
   // Where that sample comes from, for messages: a path, or the name of what made it.
   virtual std::string origin(int64_t index) const = 0;
+  // All samples are in memory already, and at() gives the same bytes each time: a device may hold
+  // them, too.
+  virtual bool in_memory() const { return false; }
 };
 
 struct DatasetContext {
@@ -56,6 +59,7 @@ class MemoryDataset : public Dataset {
     return {pixels_.data() + index * bytes_, info_.sample, labels_[index]};
   }
   std::string origin(int64_t) const override { return origin_; }
+  bool in_memory() const override { return true; }
 
  private:
   DatasetInfo info_;

@@ -15,6 +15,9 @@ void visit(Visitor& v, LoaderOptions& o) {
   v("queue", o.queue, {"locked", "rings"}, "one queue under a lock, or a ring for each worker");
   v("background", o.background, "workers take only time that nothing else wants");
   v("device_randperm", o.device_randperm, "a keyed parallel permutation, not a serial shuffle");
+  v("pin_memory", o.pin_memory, "batches are made in page-locked memory, for a GPU to fetch");
+  v("non_blocking", o.non_blocking, "the next batch is copied to the GPU during a step");
+  v("device_tensors", o.device_tensors, "the samples lie on the GPU, batches are gathered there");
   v("sim_latency_us", o.sim_latency_us, "sleep this long for each batch: a planted slow disk",
     {.min = 0, .max = 1e9});
   v("timeout_s", o.timeout_s, "how long to wait for a batch before giving up",
@@ -26,7 +29,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset,
                uint64_t seed, RankShare share)
     : options_(options),
       source_(new BatchSource{dataset, Transforms(transforms, dataset->info()), seed,
-                              options.batch_size, options.sim_latency_us}),
+                              options.batch_size, options.pin_memory, options.sim_latency_us}),
       sampler_(dataset->size(),
                {options.batch_size, options.shuffle, options.drop_last, options.device_randperm},
                seed, share),

@@ -1,9 +1,7 @@
 // Loader: batches of a data set in the order of its sampler, made here or by worker threads ahead
-// of their use. Order and content do not depend on the number of workers.
-//
-//   loader.start(epoch);
-//   for (Batch batch; loader.next(batch);) step(batch);
+// of their use, in host memory. Order and content do not depend on the number of workers.
 #pragma once
+#include "data/feed.h"
 #include "data/sampler.h"
 #include "data/worker.h"
 
@@ -19,31 +17,35 @@ struct LoaderOptions {
   QueueKind queue = QueueKind::locked;
   bool background = false;
   bool device_randperm = false;
+  bool pin_memory = false;      // batches are made in page-locked memory
+  bool non_blocking = false;    // and copied to the device ahead of their use
+  bool device_tensors = false;  // or gathered there, from samples that stay there
   int64_t sim_latency_us = 0;
   double timeout_s = 60;
 };
 void visit(Visitor& v, LoaderOptions& o);
 
 // Used by one thread, the compute thread: start() may call parallel_for.
-class Loader {
+class Loader : public Feed {
  public:
   // An empty list of transforms stands for the data set's own normalisation.
   Loader(std::shared_ptr<const Dataset> dataset, const std::vector<TransformChoice>& transforms,
          const LoaderOptions& options, uint64_t seed, RankShare share = {});
   // At any time. Waits for workers that are at a batch, but no longer than the timeout.
-  ~Loader();
+  ~Loader() override;
   Loader(const Loader&) = delete;
 
   int64_t batches() const { return sampler_.batches(); }  // of an epoch
   int64_t samples() const { return sampler_.size(); }     // of an epoch, of this rank
   const Dataset& dataset() const { return *source_->dataset; }
+  const Transforms& transforms() const { return source_->transforms; }
+  const Sampler& sampler() const { return sampler_; }
+  const LoaderOptions& options() const { return options_; }
+  Shape batch_shape() const { return source_->batch_shape(); }  // of a whole one: (B, C, H, W)
 
-  // Begins an epoch, at some batch of it; one that is under way is dropped.
-  void start(int64_t epoch, int64_t first_batch = 0);
-  // The next batch, into a handle that is emptied first so that its buffer can be used again. False
-  // at the end of the epoch. What went wrong in a worker is thrown when its batch is due; then, and
-  // when a batch is not there after timeout_s, the epoch is over.
-  bool next(Batch& batch);
+  void start(int64_t epoch, int64_t first_batch = 0) override;
+  // After an error, and when a batch is not there after timeout_s, the epoch is over.
+  bool next(Batch& batch) override;
 
  private:
   void hire();

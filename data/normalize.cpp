@@ -20,10 +20,11 @@ class Normalize : public Transform {
       : mean_(std::move(mean)), std_(std::move(std)) {}
   void apply(Picture& p, const RngKey&) const override {
     for (size_t c = 0; c < mean_.size(); ++c) {
-      p.scale[c] /= std_[c];
-      p.shift[c] = (p.shift[c] - mean_[c]) / std_[c];
+      p.levels.scale[c] /= std_[c];
+      p.levels.shift[c] = (p.levels.shift[c] - mean_[c]) / std_[c];
     }
   }
+  bool levels_only() const override { return true; }
 
  private:
   std::vector<float> mean_, std_;

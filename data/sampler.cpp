@@ -1,5 +1,6 @@
 #include "data/sampler.h"
 #include <numeric>
+#include "core/copy.h"
 #include "core/rng.h"
 
 namespace bellows {
@@ -19,19 +20,22 @@ Sampler::Sampler(int64_t samples, const SamplerOptions& options, uint64_t seed, 
          batch, " on ", share.world, " ranks; make data.batch_size smaller");
 }
 
-Tensor Sampler::order(int64_t epoch) const {
-  Tensor all;
+Tensor Sampler::whole_order(int64_t epoch, Device device) const {
   if (options_.shuffle) {
     const RngKey key{.seed = seed_, .purpose = Purpose::shuffle, .step = uint64_t(epoch)};
-    all = randperm(samples_, key, Device::cpu, !options_.device_randperm);
-  } else {
-    all = Tensor({samples_}, DType::i64);
-    std::iota(all.ptr<int64_t>(), all.ptr<int64_t>() + samples_, 0);
+    return randperm(samples_, key, device, !options_.device_randperm);
   }
+  const Tensor all({samples_}, DType::i64);
+  std::iota(all.ptr<int64_t>(), all.ptr<int64_t>() + samples_, 0);
+  return to(device, all);
+}
+
+Tensor Sampler::order(int64_t epoch) const {
+  const Tensor all = whole_order(epoch, Device::cpu);
   if (size_ == samples_) return all;
   const Tensor mine({size_}, DType::i64);
   for (int64_t i = 0; i < size_; ++i)
-    mine.ptr<int64_t>()[i] = all.ptr<int64_t>()[(i * share_.world + share_.rank) % samples_];
+    mine.ptr<int64_t>()[i] = all.ptr<int64_t>()[share_.at(i, samples_)];
   return mine;
 }
 

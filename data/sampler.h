@@ -7,6 +7,8 @@ namespace bellows {
 
 struct RankShare {
   int rank = 0, world = 1;
+  // Where its i-th sample is in the order of all; the deal goes round until all have equally many.
+  HD int64_t at(int64_t i, int64_t samples) const { return (i * world + rank) % samples; }
 };
 
 struct SamplerOptions {
@@ -26,6 +28,9 @@ class Sampler {
   int64_t size() const { return size_; }        // samples of an epoch, of this rank
   int64_t batches() const { return batches_; }  // the last may be smaller
   Tensor order(int64_t epoch) const;            // (size()) i64, on the host
+  // Of the samples of all ranks, (samples) i64; position i of a rank is that at share().at(i).
+  Tensor whole_order(int64_t epoch, Device device) const;
+  const RankShare& share() const { return share_; }
 
  private:
   int64_t samples_, size_, batches_;

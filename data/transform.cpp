@@ -31,17 +31,23 @@ void Transforms::write(const Sample& sample, uint64_t seed, int64_t epoch, int64
                        float* out) const {
   if (!(sample.shape == in_))
     fail(Exit::data, "its shape is ", sample.shape, ", the data set's is ", in_);
-  Picture picture{sample.pixels, sample.shape, {}, {}};
-  picture.scale.fill(1.f / 255);
+  Picture picture{sample.pixels, sample.shape, {}};
   apply_all(picture, seed, epoch, index);
   INVARIANT(picture.shape == out_, "a transform left ", picture.shape, ", not ", out_);
   const int64_t pixels = out_[1] * out_[2];
   for (int64_t c = 0; c < out_[0]; ++c) {
     const uint8_t* const in = picture.pixels + c * pixels;
-    const float scale = picture.scale[c], shift = picture.shift[c];
     float* const channel = out + c * pixels;
-    for (int64_t i = 0; i < pixels; ++i) channel[i] = in[i] * scale + shift;
+    for (int64_t i = 0; i < pixels; ++i) channel[i] = picture.levels.at(int(c), in[i]);
   }
+}
+
+std::optional<Levels> Transforms::levels() const {
+  for (const Step& step : steps_)
+    if (!step.transform->levels_only()) return {};
+  Picture picture{nullptr, in_, {}};
+  apply_all(picture, 0, 0, 0);
+  return picture.levels;
 }
 
 }  // namespace bellows

@@ -1,19 +1,17 @@
 // From a data set's bytes to the model's numbers. A transform edits the description of a picture;
 // its pixels are touched once, by Transforms::write, straight into the batch.
 #pragma once
-#include <array>
 #include "core/rng.h"
 #include "data/dataset.h"
+#include "data/levels.h"
 
 namespace bellows {
-
-inline constexpr int kMaxChannels = 4;
 
 // What will be written: pixel * scale + shift, per channel. Starts as numbers in [0, 1].
 struct Picture {
   const uint8_t* pixels;  // (C, H, W)
   Shape shape;
-  std::array<float, kMaxChannels> scale, shift;
+  Levels levels;
 };
 
 class Transform {
@@ -23,6 +21,8 @@ class Transform {
   // place in the list), so they do not depend on workers, ranks or batch size.
   virtual void apply(Picture& picture, const RngKey& key) const = 0;
   virtual Shape shape_of(const Shape& in) const { return in; }  // of what apply() leaves
+  // apply() edits the levels only, alike for every picture.
+  virtual bool levels_only() const { return false; }
 };
 
 using MakeTransform = std::shared_ptr<const Transform>(const DatasetInfo&);
@@ -35,6 +35,8 @@ class Transforms {
   const Shape& shape() const { return out_; }  // (C, H, W) of what is written
   // Thread-safe. `out` has room for shape(). Refuses a sample of another shape than the data set's.
   void write(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index, float* out) const;
+  // All that is done to any picture; none if there is more to it than levels.
+  std::optional<Levels> levels() const;
 
  private:
   struct Step {

@@ -6,7 +6,8 @@ namespace bellows {
 
 // y = number of boundaries below x, so bucket k holds boundaries[k - 1] < x <= boundaries[k]: a
 // value on a boundary belongs to the lower bucket. NaN belongs to the last one, len(boundaries).
-// boundaries (B), ascending, f32 or f64; y is i64 with the shape of x, row-major; no gradient.
+// boundaries (B), f32 or f64, ascending (a device takes that on trust); y is i64 with the shape of
+// x, row-major; no gradient.
 Tensor bucketize(const Tensor& x, const Tensor& boundaries);
 
 namespace kernels {

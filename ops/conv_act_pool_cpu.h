@@ -1,8 +1,8 @@
 // What the two halves of conv_act_pool share on the CPU.
 #pragma once
-#include "core/parallel.h"
 #include "core/tensor.h"
 #include "ops/lanes.h"
+#include "ops/per_thread.h"
 
 namespace bellows {
 
@@ -29,18 +29,6 @@ struct ConvActPoolSizes {
   int64_t columns() const { return std::min(WP - padding, W); }
 
   int64_t N, C, H, W, K, KH, KW, PH, PW, HP, WP, padding;
-};
-
-// Scratch memory, `size` elements of T for each thread.
-template <class T> class PerThread {
- public:
-  explicit PerThread(int64_t size)
-      : size_((size + 63) / 64 * 64), memory_({omp_get_max_threads() * size_}, dtype_of<T>) {}
-  T* mine() const { return memory_.ptr<T>() + omp_get_thread_num() * size_; }
-
- private:
-  int64_t size_;
-  Tensor memory_;
 };
 
 // Calls fn.operator()<count>() for a count from 1 to `most`.

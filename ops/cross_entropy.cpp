@@ -54,7 +54,7 @@ static bool add_spec(const char* variant, double smoothing) {
          .run = [=](const Inputs& in) { return run_with(in, smoothing, Impl::fused); },
          .rejects = {{{4}}, {{2, 3, 4}}},
          .variant = variant,
-         .large = {{{2000, 20}}},
+         .large = {{{2000, 20}}, {{40, 3000}}},
          .composed = [=](const Inputs& in) { return run_with(in, smoothing, Impl::composed); }});
   return true;
 }

@@ -12,21 +12,23 @@ struct CrossEntropyOptions {
 // (1 - smoothing) * [c = target(n)] + smoothing / C. logits (N, C), target i64 (N); a scalar.
 //
 // composed: log_softmax, gather, means. fused: one kernel, and one for backward; counted as
-// fuse.loss. A label outside [0, C) is an error of the data, exit 3.
+// fuse.loss. A label outside [0, C) is an error of the data, exit 3; on a device, which nobody
+// waits for, it makes the loss and the gradient of its row NaN.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                      const CrossEntropyOptions& options = {}, Impl impl = Impl::fused);
 
 namespace kernels {
 struct CrossEntropy {
   Tensor loss;  // scalar
-  Tensor lse;   // (N): log(sum(exp(logits))), all that backward needs besides its inputs
+  // (N): log(sum(exp(logits))), all that backward needs besides its inputs; at least f32.
+  Tensor lse;
 };
 inline constinit Kernel<CrossEntropy(const Tensor& logits, const Tensor& target, double smoothing)>
     cross_entropy{"cross_entropy"};
 inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& logits, const Tensor& target,
                                const Tensor& lse, double smoothing)>
     cross_entropy_backward{"cross_entropy_backward"};
-// Refuses a label outside [0, C).
+// Refuses a label outside [0, C). On a device it does nothing.
 inline constinit Kernel<void(const Tensor& target, int64_t classes)> check_labels{"check_labels"};
 }  // namespace kernels
 }  // namespace bellows

@@ -17,9 +17,15 @@ Tensor dropout(const Tensor& x, double p, uint64_t seed, const DeviceStepState& 
   });
 }
 
+// One for each device, never destroyed: a device may be gone before static objects are.
+static const DeviceStepState& state_on(Device device) {
+  static std::array<const DeviceStepState*, kDevices> states{};
+  const DeviceStepState*& state = states[static_cast<int>(device)];
+  if (!state) state = new DeviceStepState(device);
+  return *state;
+}
 static Tensor run_dropout(const Inputs& in) {
-  static const DeviceStepState state(Device::cpu);
-  return dropout(in[0], 0.3, 1, state);
+  return dropout(in[0], 0.3, 1, state_on(in[0].device()));
 }
 static const AddOp spec({.name = "dropout",
                          .math = "0 with probability p, else x / (1 - p)",

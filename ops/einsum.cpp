@@ -1,6 +1,7 @@
 #include "ops/einsum.h"
 #include <map>
 #include "core/parallel.h"
+#include "ops/einsum_nest.h"
 #include "ops/op.h"
 
 namespace bellows {
@@ -12,10 +13,6 @@ struct Expression {
   std::string out;
   std::string summed;  // letters of the inputs that the output drops, as they appear
 };
-
-bool has(const std::string& letters, char letter) {
-  return letters.find(letter) != std::string::npos;
-}
 
 Expression parse(const std::string& text) {
   const auto refuse = [&](const auto&... why) {
@@ -32,18 +29,18 @@ Expression parse(const std::string& text) {
       e.terms.emplace_back();
     } else {
       e.terms.back() += letter;
-      if (!has(all, letter)) all += letter;
+      if (!has_letter(all, letter)) all += letter;
     }
   }
   for (const char letter : all + e.out)
     if (!std::isalpha(static_cast<unsigned char>(letter))) refuse("'", letter, "' is no letter");
   for (const char letter : e.out) {
-    if (!has(all, letter)) refuse("the output's letter ", letter, " is in no input");
+    if (!has_letter(all, letter)) refuse("the output's letter ", letter, " is in no input");
     if (std::ranges::count(e.out, letter) > 1)
       refuse("the output has the letter ", letter, " twice");
   }
   for (const char letter : all)
-    if (!has(e.out, letter)) e.summed += letter;
+    if (!has_letter(e.out, letter)) e.summed += letter;
   return e;
 }
 
@@ -150,49 +147,16 @@ static const bool specs = [] {
 
 namespace {
 
-struct Loop {
-  int64_t size = 1;
-  std::vector<int64_t> steps;  // of y, then of each input, when the letter moves by one
-};
-
-Loop loop_over(char letter, std::span<const std::string> terms, std::span<const Tensor> tensors) {
-  Loop loop{1, std::vector<int64_t>(tensors.size())};
-  for (size_t t = 0; t < tensors.size(); ++t)
-    for (int i = 0; i < tensors[t].rank(); ++i)
-      if (terms[t][i] == letter) {
-        loop.size = tensors[t].dim(i);
-        loop.steps[t] += tensors[t].strides()[i];
-      }
-  return loop;
-}
-
-struct Nest {
-  std::vector<Loop> out, summed;
-};
-
-Nest plan_nest(std::span<const std::string> terms, std::span<const Tensor> tensors) {
-  Nest nest;
-  std::string seen;
-  for (const std::string& term : terms)
-    for (const char letter : term)
-      if (!has(seen, letter)) {
-        seen += letter;
-        auto& loops = has(terms[0], letter) ? nest.out : nest.summed;
-        loops.push_back(loop_over(letter, terms, tensors));
-      }
-  return nest;
-}
-
 // The sum of products over the loops from `depth` on; `at` is where each tensor stands.
 template <class T>
-double sum_over(std::span<const Loop> loops, std::span<const T* const> data,
+double sum_over(std::span<const EinsumLoop> loops, std::span<const T* const> data,
                 std::vector<int64_t>& at) {
   if (loops.empty()) {
     double product = 1;
     for (size_t t = 1; t < data.size(); ++t) product *= data[t][at[t]];
     return product;
   }
-  const Loop& loop = loops.front();
+  const EinsumLoop& loop = loops.front();
   double sum = 0;
   for (int64_t i = 0; i < loop.size; ++i) {
     sum += sum_over(loops.subspan(1), data, at);
@@ -208,12 +172,9 @@ static Tensor einsum_cpu(TensorSpan inputs, const std::vector<std::string>& term
                          const std::string& out, const Shape& shape) {
   const Tensor y = full(shape, 0, inputs.front());
   Tensors tensors{y};
-  std::vector<std::string> letters{out};
   tensors.insert(tensors.end(), inputs.begin(), inputs.end());
-  letters.insert(letters.end(), terms.begin(), terms.end());
-  const Nest nest = plan_nest(letters, tensors);
-  int64_t elements = 1;
-  for (const Loop& loop : nest.out) elements *= loop.size;
+  const EinsumNest nest = plan_nest(out, terms, tensors);
+  const int64_t elements = nest.elements();
   visit_float(y.dtype(), [&]<class T>(T) {
     std::vector<const T*> data;
     for (const Tensor& t : tensors) data.push_back(t.ptr<T>());
@@ -221,7 +182,7 @@ static Tensor einsum_cpu(TensorSpan inputs, const std::vector<std::string>& term
       std::vector<int64_t> at(data.size());
       for (int64_t i = b; i < e; ++i) {
         std::ranges::fill(at, 0);
-        for (int64_t left = i; const Loop& loop : nest.out) {
+        for (int64_t left = i; const EinsumLoop& loop : nest.out) {
           for (size_t t = 0; t < at.size(); ++t) at[t] += left % loop.size * loop.steps[t];
           left /= loop.size;
         }

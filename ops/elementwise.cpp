@@ -10,8 +10,8 @@ Tensor affine(const Tensor& x, double scale, double shift) {
   });
 }
 
-static const AddOp affine_spec({.name = "affine",
-                                .math = "x * scale + shift",
+static const AddOp affine_spec({.name = functors::Affine::name,
+                                .math = functors::Affine::math,
                                 .cases = {{{1}}, {{7}}, {{2, 3, 4, 5}}},
                                 .run = [](const Inputs& in) { return affine(in[0], -1.5, 2); }});
 
@@ -27,7 +27,7 @@ template <class F> static Tensor unary_cpu(const Tensor& x) {
 template <class F> static Tensor unary_backward_cpu(const Tensor& dy, const Tensor& v) {
   const Tensor dx = empty_like(v);
   visit_float(v.dtype(), [&]<class T>(T) {
-    map_into<T>(dx, {&dy, &v}, [](T g, T a) { return g * F::slope(a); });
+    map_into<T>(dx, {&dy, &v}, [](T g, T a) { return functors::Slope<F>::value(g, a); });
   });
   return dx;
 }
@@ -35,7 +35,8 @@ template <class F> static Tensor unary_backward_cpu(const Tensor& dy, const Tens
 static Tensor affine_cpu(const Tensor& x, double scale, double shift) {
   const Tensor y = empty_like(x);
   visit_float(x.dtype(), [&]<class T>(T) {
-    map_into<T>(y, {&x}, [s = T(scale), t = T(shift)](T a) { return a * s + t; });
+    map_into<T>(y, {&x},
+                [s = T(scale), t = T(shift)](T a) { return functors::Affine::value(a, s, t); });
   });
   return y;
 }

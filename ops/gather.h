@@ -1,5 +1,6 @@
-// Elements of x picked by index. An index outside of its axis is refused; gradients of elements
-// that were picked more than once add up, in the order of the index.
+// Elements of x picked by index. An index outside of its axis is refused; on a device, which nobody
+// waits for, it picks NaN, or the lowest number of an integer type. Gradients of elements that were
+// picked more than once add up, in the order of the index.
 #pragma once
 #include "core/kernel.h"
 

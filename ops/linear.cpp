@@ -2,8 +2,9 @@
 #include "autograd/backward.h"
 #include "core/copy.h"
 #include "core/parallel.h"
+#include "core/trace.h"
+#include "ops/elementwise.h"
 #include "ops/matmul.h"
-#include "ops/op.h"
 
 namespace bellows {
 
@@ -15,33 +16,57 @@ static Tensor as_rows(const Tensor& t) {
   return contiguous(t.detach()).view_as({t.numel() / std::max<int64_t>(t.dim(-1), 1), t.dim(-1)});
 }
 
-Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b) {
-  CHECK(x.rank() >= 1 && w.rank() == 2 && x.dim(-1) == w.dim(1), "linear: x ", x.shape(),
-        " needs w of shape [out,", x.rank() ? x.dim(-1) : 0, "], got ", w.shape());
-  CHECK(!b.defined() || b.shape() == Shape{w.dim(0)}, "linear: w ", w.shape(), " needs b of shape ",
-        Shape{w.dim(0)}, ", got ", b.shape());
-  Shape shape = x.shape();
-  shape[-1] = w.dim(0);
-  const Tensor y = kernels::linear(as_rows(x), w, b).view_as(shape);
+static Shape linear_shape(const char* op, const Shape& x, const Shape& w, const Tensor& b) {
+  CHECK(x.rank() >= 1 && w.rank() == 2 && x[-1] == w[1], op, ": x ", x, " needs w of shape [out,",
+        x.rank() ? x[-1] : 0, "], got ", w);
+  CHECK(!b.defined() || b.shape() == Shape{w[0]}, op, ": w ", w, " needs b of shape ", Shape{w[0]},
+        ", got ", b.shape());
+  Shape y = x;
+  y[-1] = w[0];
+  return y;
+}
+
+namespace {
+// From the gradient of x w^T + b to those of x, w and b.
+struct Backward {
+  Backward(const Tensor& x, const Tensor& w, const Tensor& b, const Slot& slot)
+      : x(x), w(w), b(b), slot(slot), dx(needs_grad(x)), dw(needs_grad(w)), db(needs_grad(b)) {}
+
+  Grads operator()(const Tensor& dy_) {
+    const Tensor dy = contiguous(as_rows(dy_));
+    Grads grads(3);
+    if (dx) grads[0] = kernels::product(dy, w(), &slot).view_as(x().shape());
+    if (dw) grads[1] = grad_out(w());
+    if (db) grads[2] = grad_out(b());
+    if (dw || db) kernels::linear_backward_w(dy, as_rows(x()), grads[1], grads[2], slot);
+    return grads;
+  }
+
+  Saved x, w, b;
+  Slot slot;
+  bool dx, dw, db;
+};
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, Slot* slot) {
+  const Shape shape = linear_shape("linear", x.shape(), w.shape(), b);
+  Slot cache = slot ? *slot : Slot();
+  const Tensor y = kernels::linear(as_rows(x), w, b, Activation::none, cache).view_as(shape);
   if (!will_record(x, w, b)) return y;
-  return record("linear", y, {x, w, b},
-                [x = Saved(x), w = Saved(w), b = Saved(b), needs_dx = needs_grad(x),
-                 needs_dw = needs_grad(w), needs_db = needs_grad(b)](const Tensor& dy_) {
-                  const Tensor dy = contiguous(as_rows(dy_));
-                  Grads grads(3);
-                  if (needs_dx) {
-                    grads[0] = kernels::product(dy, w());
-                    if (x().rank() != 2) grads[0] = grads[0].view_as(x().shape());
-                  }
-                  if (needs_dw) {
-                    grads[1] = grad_out(w());
-                    kernels::multiply(grads[1], transposed(dy), as_rows(x()));
-                  }
-                  if (needs_db) {
-                    grads[2] = grad_out(b());
-                    kernels::sum_rows(dy, grads[2]);
-                  }
-                  return grads;
+  return record("linear", y, {x, w, b}, Backward(x, w, b, cache));
+}
+
+Tensor linear_relu(const Tensor& x, const Tensor& w, const Tensor& b, Impl impl, Slot* slot) {
+  if (impl == Impl::composed) return relu(linear(x, w, b, slot));
+  const Shape shape = linear_shape("linear_relu", x.shape(), w.shape(), b);
+  static trace::Counter& fused = trace::counter("fuse.bias_act");
+  fused.add();
+  Slot cache = slot ? *slot : Slot();
+  const Tensor y = kernels::linear(as_rows(x), w, b, Activation::relu, cache).view_as(shape);
+  if (!will_record(x, w, b)) return y;
+  return record("linear_relu", y, {x, w, b},
+                [y = Saved(y), back = Backward(x, w, b, cache)](const Tensor& dy) mutable {
+                  return back(kernels::unary_backward<functors::Relu>(dy, y()));
                 });
 }
 
@@ -59,12 +84,24 @@ static const AddOp spec_without_bias(
      .run = [](const Inputs& in) { return linear(in[0], in[1], Tensor()); },
      .variant = "without bias"});
 
+template <Impl impl> static Tensor run_relu(const Inputs& in) {
+  return linear_relu(in[0], in[1], in[2], impl);
+}
+static const AddOp relu_spec({.name = "linear_relu",
+                              .math = "y = max(x w^T + b, 0)",
+                              .cases = {{{3, 5}, {4, 5}, {4}}, {{2, 3, 4}, {5, 4}, {5}}},
+                              .run = run_relu<Impl::fused>,
+                              .rejects = {{{3, 5}, {5, 4}, {4}}, {{3, 5}, {4, 5}, {5}}},
+                              .large = {{{64, 400}, {120, 400}, {120}}},
+                              .composed = run_relu<Impl::composed>,
+                              .close_f32 = false});
+
 // ---- CPU
 
-static Tensor linear_cpu(const Tensor& x, const Tensor& w, const Tensor& b) {
+static Tensor product_cpu(const Tensor& x, const Tensor& w, const Tensor& b, Slot& slot) {
   const Tensor y = empty({x.dim(0), w.dim(0)}, x);
   if (!b.defined()) {
-    kernels::multiply(y, x, transposed(w));
+    kernels::multiply(y, x, transposed(w), Into::overwrite, &slot);
     return y;
   }
   const Tensor bias = contiguous(b);
@@ -73,8 +110,20 @@ static Tensor linear_cpu(const Tensor& x, const Tensor& w, const Tensor& b) {
     for (int64_t n = 0; n < y.dim(0); ++n)
       std::ranges::copy(b_, y.ptr<T>() + n * int64_t(b_.size()));
   });
-  kernels::multiply(y, x, transposed(w), Into::add);
+  kernels::multiply(y, x, transposed(w), Into::add, &slot);
   return y;
+}
+
+static Tensor linear_cpu(const Tensor& x, const Tensor& w, const Tensor& b, Activation activation,
+                         Slot& slot) {
+  const Tensor y = product_cpu(x, w, b, slot);
+  return activation == Activation::relu ? kernels::unary<functors::Relu>(y) : y;
+}
+
+void kernels::multiply_and_sum_rows(const Tensor& dy, const Tensor& x, const Tensor& dw,
+                                    const Tensor& db, Slot& slot) {
+  if (dw.defined()) multiply(dw, transposed(dy), x, Into::overwrite, &slot);
+  if (db.defined()) sum_rows(dy, db);
 }
 
 static void sum_rows_cpu(const Tensor& dy, const Tensor& db) {
@@ -92,6 +141,8 @@ static void sum_rows_cpu(const Tensor& dy, const Tensor& db) {
 }
 
 static const bool cpu =
-    kernels::linear.on(Device::cpu, linear_cpu) && kernels::sum_rows.on(Device::cpu, sum_rows_cpu);
+    kernels::linear.on(Device::cpu, linear_cpu) &&
+    kernels::linear_backward_w.on(Device::cpu, kernels::multiply_and_sum_rows) &&
+    kernels::sum_rows.on(Device::cpu, sum_rows_cpu);
 
 }  // namespace bellows

@@ -13,8 +13,8 @@ void map_dense(T* y, int64_t n, const Fn& fn, const X*... x) {
   for (int64_t i = 0; i < n; ++i) y[i] = fn(x[i]...);
 }
 
-// One row. Loops of unit stride, and those in which one of two operands stands still, are vector
-// code.
+// One row. Loops of unit stride, and those in which one of the operands but dy stands still, are
+// vector code.
 template <class T, size_t N, class Fn, size_t... k>
 void map_row(T* y, const std::array<const T*, N>& x, const std::array<int64_t, N + 1>& steps,
              int64_t n, const Fn& fn, std::index_sequence<k...>) {
@@ -27,6 +27,14 @@ void map_row(T* y, const std::array<const T*, N>& x, const std::array<int64_t, N
     if (steps == Steps{1, 0, 1})
       return map_dense(
           y, n, [&fn, a = *x[0]](T b) { return fn(a, b); }, x[1]);
+  }
+  if constexpr (N == 3) {
+    if (steps == Steps{1, 1, 1, 0})
+      return map_dense(
+          y, n, [&fn, b = *x[2]](T dy, T a) { return fn(dy, a, b); }, x[0], x[1]);
+    if (steps == Steps{1, 1, 0, 1})
+      return map_dense(
+          y, n, [&fn, a = *x[1]](T dy, T b) { return fn(dy, a, b); }, x[0], x[2]);
   }
   for (int64_t i = 0; i < n; ++i) y[i * steps[0]] = fn(x[k][i * steps[k + 1]]...);
 }

@@ -33,19 +33,21 @@ static Tensor flat_rows(const Tensor& t) {
   return contiguous(t).view_as({t.numel() / std::max<int64_t>(t.dim(-1), 1), t.dim(-1)});
 }
 
-Tensor matmul(const Tensor& a, const Tensor& b) {
+Tensor matmul(const Tensor& a, const Tensor& b, Slot* slot) {
   product_shape(a.shape(), b.shape());
-  const Tensor y = kernels::product(a, b);
+  Slot cache = slot ? *slot : Slot();
+  const Tensor y = kernels::product(a, b, &cache);
   if (!will_record(a, b)) return y;
   return record("matmul", y, {a, b},
-                [a = Saved(a), b = Saved(b), needs_da = needs_grad(a),
-                 needs_db = needs_grad(b)](const Tensor& dy) {
+                [a = Saved(a), b = Saved(b), cache, needs_da = needs_grad(a),
+                 needs_db = needs_grad(b)](const Tensor& dy) mutable {
                   Grads grads(2);
-                  if (needs_da) grads[0] = kernels::product(dy, transposed(b()));
+                  if (needs_da) grads[0] = kernels::product(dy, transposed(b()), &cache);
                   if (needs_db) {
                     const bool shared = b().rank() == 2 && a().rank() > 2;
-                    grads[1] = shared ? kernels::product(transposed(flat_rows(a())), flat_rows(dy))
-                                      : kernels::product(transposed(a()), dy);
+                    grads[1] =
+                        shared ? kernels::product(transposed(flat_rows(a())), flat_rows(dy), &cache)
+                               : kernels::product(transposed(a()), dy, &cache);
                   }
                   return grads;
                 });
@@ -70,8 +72,8 @@ static bool fits_kernel(const Tensor& t) {
          (row == 1 && (columns == 1 || column >= rows));
 }
 
-// (B, rows, columns); batch 1 for a matrix, stride 0 for one matrix against a batch of others.
-static Tensor batched(const Tensor& t, int64_t batch) {
+// Stride 0 for one matrix against a batch of others.
+Tensor kernels::batched(const Tensor& t, int64_t batch) {
   const Tensor fit = fits_kernel(t) ? t : contiguous(t);
   const int64_t rows = t.dim(-2), columns = t.dim(-1);
   if (t.rank() == 2)
@@ -80,19 +82,20 @@ static Tensor batched(const Tensor& t, int64_t batch) {
   return contiguous(t).view_as({batch, rows, columns});
 }
 
-void kernels::multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into) {
+void kernels::multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Slot* slot) {
   if (y.numel() == 0) return;
   const bool one_matrix = b.rank() == 2 && a.rank() > 2;
   const Tensor a_ = one_matrix ? flat_rows(a) : a;
   const int64_t matrix = std::max<int64_t>(a_.dim(-2) * b.dim(-1), 1), batch = y.numel() / matrix;
+  Slot cache = slot ? *slot : Slot();
   y.raise_version();
   kernels::matmul(y.view_as({batch, a_.dim(-2), b.dim(-1)}), batched(a_, batch), batched(b, batch),
-                  into);
+                  into, cache);
 }
 
-Tensor kernels::product(const Tensor& a, const Tensor& b) {
+Tensor kernels::product(const Tensor& a, const Tensor& b, Slot* slot) {
   const Tensor y = empty(product_shape(a.shape(), b.shape()), a);
-  multiply(y, a, b);
+  multiply(y, a, b, Into::overwrite, slot);
   return y;
 }
 
@@ -129,7 +132,7 @@ static void multiply_block(const Rows<T>& y, const T* a, const Strides& a_stride
   });
 }
 
-static void matmul_cpu(const Tensor& y, const Tensor& a, const Tensor& b, Into into) {
+static void matmul_cpu(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Slot&) {
   constexpr int64_t kRows = 128, kColumns = 32;
   const int64_t M = y.dim(1), N = y.dim(2), depth = a.dim(2);
   const int64_t tall = (M + kRows - 1) / kRows, wide = (N + kColumns - 1) / kColumns;

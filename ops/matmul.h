@@ -1,12 +1,13 @@
 // y = a b for matrices, and for batches of them.
 #pragma once
 #include "core/kernel.h"
+#include "core/slot.h"
 
 namespace bellows {
 
 // a (.., M, K) and b (.., K, N) with the same leading axes, or b (K, N) for all of them:
 // y (.., M, N). f32 or f64.
-Tensor matmul(const Tensor& a, const Tensor& b);
+Tensor matmul(const Tensor& a, const Tensor& b, Slot* slot = nullptr);
 
 // t with its last two axes swapped: a view, without history.
 Tensor transposed(const Tensor& t);
@@ -16,11 +17,15 @@ enum class Into { overwrite, add };
 namespace kernels {
 // y (B, M, N) = a (B, M, K) b (B, K, N), or the same added to y. Each matrix is dense along its
 // rows or along its columns; y along its rows.
-inline constinit Kernel<void(const Tensor& y, const Tensor& a, const Tensor& b, Into into)> matmul{
-    "matmul"};
+inline constinit Kernel<void(const Tensor& y, const Tensor& a, const Tensor& b, Into into,
+                             Slot& slot)>
+    matmul{"matmul"};
 
 // Any strides and two or more axes; y.shape() as above. Copies a and b where the kernel needs it.
-void multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into = Into::overwrite);
-Tensor product(const Tensor& a, const Tensor& b);  // the same into fresh memory
+void multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into = Into::overwrite,
+              Slot* slot = nullptr);
+Tensor product(const Tensor& a, const Tensor& b, Slot* slot = nullptr);  // into fresh memory
+// t as (batch, rows, columns) with strides that the kernel takes; copied where its own do not fit.
+Tensor batched(const Tensor& t, int64_t batch);
 }  // namespace kernels
 }  // namespace bellows

@@ -29,13 +29,13 @@ static const AddOp softmax_spec({.name = "softmax",
                                  .cases = {{{1, 1}}, {{5, 10}}, {{2, 9, 3, 4}}},
                                  .run = [](const Inputs& in) { return softmax(in[0], 1); },
                                  .rejects = {{{4}}},
-                                 .large = {{{300, 100}}}});
+                                 .large = {{{300, 100}}, {{7, 5000}}, {{3, 700, 33}}}});
 static const AddOp log_softmax_spec({.name = "log_softmax",
                                      .math = "x - log(sum(exp(x))) along an axis",
                                      .cases = {{{1, 1}}, {{5, 10}}, {{2, 9, 3, 4}}},
                                      .run = [](const Inputs& in) { return log_softmax(in[0], 1); },
                                      .rejects = {{{4}}},
-                                     .large = {{{300, 100}}}});
+                                     .large = {{{300, 100}}, {{7, 5000}}, {{3, 700, 33}}}});
 
 // ---- CPU
 

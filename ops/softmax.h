@@ -1,4 +1,5 @@
-// softmax and log_softmax along one axis, f32 or f64. y is row-major.
+// softmax and log_softmax along one axis; f32 or f64, on a device also bf16 and f16. y is
+// row-major.
 #pragma once
 #include "core/kernel.h"
 

@@ -119,7 +119,10 @@ void Optimizer::step(DeviceStepState& state) {
   for (const Tensor& w : weights_) w.raise_version();
 }
 
-void Optimizer::zero_grad() { bellows::zero_grad(weights_, set_to_none_); }
+void Optimizer::zero_grad() {
+  const trace::Range range("zero_grad");
+  bellows::zero_grad(weights_, set_to_none_);
+}
 
 NamedTensors Optimizer::state() const {
   NamedTensors all;

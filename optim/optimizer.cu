@@ -1,6 +1,6 @@
-#include "optim/optimizer.h"
 #include <cmath>
 #include "core/norm.cuh"
+#include "optim/optimizer.h"
 
 namespace bellows {
 

@@ -1,5 +1,5 @@
-#include "optim/sgd.h"
 #include "optim/rule.cuh"
+#include "optim/sgd.h"
 
 namespace bellows {
 

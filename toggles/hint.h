@@ -3,14 +3,12 @@
 #pragma once
 #include <string>
 #include <vector>
+#include "core/nearest.h"
 
 namespace bellows {
 
 // "it is called 'optimizer.lr' here" or "the nearest known key is 'optimizer.lr'".
 std::string hint(const std::string& key, const std::vector<std::string>& known);
-
-// The member of `known`, which is not empty, that takes the fewest letters to change.
-std::string nearest(const std::string& word, const std::vector<std::string>& known);
 
 // What the user gave, in quotes and without line ends, for a message.
 std::string on_one_line(const std::string& text);

@@ -49,6 +49,7 @@ struct Plan {
   KernelOptions kernels;
   AllocatorOptions allocator;
   ThreadOptions threads;
+  ProfileOptions profile;
   DebugOptions debug;
 };
 void visit(Visitor& v, Plan& plan);

@@ -6,6 +6,7 @@ void visit(Visitor& v, TrainOptions& o) {
   v("epochs", o.epochs, "passes over the training set", {.min = 0});
   v("max_iters", o.max_iters, "stop after so many updates; 0: when the epochs end", {.min = 0});
   v("accumulate", o.accumulate, "micro-batches that make one update", {.min = 1});
+  v("cuda_graph", o.cuda_graph, "capture an update once, replay it for each batch");
   v("dry_run", o.dry_run, "a pass over the largest batch before the first step");
   v("on_nonfinite", o.on_nonfinite, {"stop", "skip", "continue"}, "what a NaN or Inf loss does");
   v("max_nonfinite", o.max_nonfinite, "non-finite losses in a row before it stops", {.min = 1});
@@ -44,8 +45,15 @@ void visit(Visitor& v, TargetOptions& o) {
   v("stop", o.stop, "end the training there; false: only say when it got there");
 }
 
+void visit(Visitor& v, ProfileOptions& o) {
+  v.list("window", o.window, "updates that a profiler is to see, as in [20, 30]", {.min = 0});
+  v("exit_after", o.exit_after, "end the run after them");
+}
+
 void visit(Visitor& v, DebugOptions& o) {
   v("anomaly", o.anomaly, "stop at the first gradient that is not finite, naming op and module");
+  v("sync_guard", o.sync_guard, {"off", "warn", "error"},
+    "name the lines that make the host wait for the device between two log steps");
   v("lock_stats", o.lock_stats, "how long threads waited for each lock");
 }
 

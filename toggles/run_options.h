@@ -1,6 +1,7 @@
 // Options of the loop and of what hangs on it: log, evaluation, checkpoints, target, debug
 // switches. Here, because Plan gathers them and trainer/ ranks above.
 #pragma once
+#include "core/sync_guard.h"
 #include "core/visitor.h"
 
 namespace bellows {
@@ -10,6 +11,7 @@ struct TrainOptions {
   int64_t epochs = 1;
   int64_t max_iters = 0;   // 0: as many as the epochs have
   int64_t accumulate = 1;  // micro-batches an update
+  bool cuda_graph = false;  // an update is captured once and replayed
   bool dry_run = false;    // one forward and backward on the largest batch before the first step
   OnNonfinite on_nonfinite = OnNonfinite::stop;
   int64_t max_nonfinite = 1;  // in a row, then exit 5
@@ -54,8 +56,15 @@ struct TargetOptions {
 };
 void visit(Visitor& v, TargetOptions& o);
 
+struct ProfileOptions {
+  std::vector<int64_t> window;  // the first update and the one after the last; empty: none
+  bool exit_after = false;
+};
+void visit(Visitor& v, ProfileOptions& o);
+
 struct DebugOptions {
   bool anomaly = false;
+  OnSync sync_guard = OnSync::ignore;
   bool lock_stats = false;
 };
 void visit(Visitor& v, DebugOptions& o);

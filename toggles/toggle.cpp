@@ -17,6 +17,37 @@ const Toggle* find_toggle(const std::string& name) {
   return nullptr;
 }
 
+// ---- what a toggle may need of the machine
+
+namespace {
+struct Resource {
+  const char* name;
+  bool (*is_there)(DeviceChoice device);
+  const char* lack;
+};
+}  // namespace
+static constexpr Resource kResources[] = {
+    {"cuda",
+     [](DeviceChoice d) { return d != DeviceChoice::cpu && device_count(Device::cuda) > 0; },
+     "no effect without a GPU"},
+    {"numa", [](DeviceChoice) { return read_topology().nodes.size() > 1; },
+     "no effect with a single NUMA node"},
+};
+
+static const Resource* find_resource(const std::string& name) {
+  for (const Resource& resource : kResources)
+    if (resource.name == name) return &resource;
+  return nullptr;
+}
+bool is_of_the_machine(const std::string& need) { return find_resource(need) != nullptr; }
+
+std::string no_effect(const Toggle& toggle, DeviceChoice device) {
+  for (const std::string& need : toggle.needs)
+    if (const Resource* resource = find_resource(need); resource && !resource->is_there(device))
+      return resource->lack;
+  return "";
+}
+
 Plan switched(Plan plan, const Toggle& toggle, const std::string& value) {
   if (value != toggle.off()) toggle.enable(plan, value);
   return plan;
@@ -159,6 +190,28 @@ static bool is_on(const Config& config, const std::string& name) {
   return toggle && config.toggles.at(name).text != toggle->off();
 }
 
+static bool is_asked_for(const Value& value) {
+  return value.origin != "default" && !value.origin.starts_with("toggles: ");
+}
+
+// What cannot help on this machine stays off, so that one file serves all of them.
+static void settle_machine(Config& config) {
+  for (const Toggle& toggle : toggles()) {
+    Value& value = config.toggles.at(toggle.name);
+    const std::string why = no_effect(toggle, config.options.device);
+    if (value.text == toggle.off() || why.empty()) continue;
+    if (is_asked_for(value)) config.notes.push_back(cat(toggle.name, ": ", why));
+    value = {toggle.off(), "off, " + why};
+  }
+}
+
+// The toggle that this one cannot do without, and which is off. Null: there is none.
+static const Toggle* missing(const Config& config, const Toggle& toggle) {
+  for (const std::string& need : toggle.needs)
+    if (const Toggle* other = find_toggle(need); other && !is_on(config, need)) return other;
+  return nullptr;
+}
+
 // A toggle that somebody asked for by name says what it lacks; one that a preset set stays off.
 static void settle_needs(Config& config) {
   for (bool again = true; again;) {
@@ -166,17 +219,12 @@ static void settle_needs(Config& config) {
     for (const Toggle& toggle : toggles()) {
       Value& value = config.toggles.at(toggle.name);
       if (value.text == toggle.off()) continue;
-      for (const std::string& need : toggle.needs) {
-        const Toggle* const other = find_toggle(need);
-        if (other ? is_on(config, need) : device_count(Device::cuda) > 0) continue;
-        const bool preset = value.origin == "default" || value.origin.starts_with("toggles: ");
-        CHECK(preset, value.origin, ": ", toggle.name, " needs ", need,
-              other ? cat("; write  toggles: {", need, ": ", other->values.back(), "}")
-                    : std::string(", and there is no such device here"));
-        value = {toggle.off(), cat("off, it needs ", need)};
-        again = true;
-        break;
-      }
+      const Toggle* const other = missing(config, toggle);
+      if (!other) continue;
+      CHECK(!is_asked_for(value), value.origin, ": ", toggle.name, " needs ", other->name,
+            "; write  toggles: {", other->name, ": ", other->values.back(), "}");
+      value = {toggle.off(), cat("off, it needs ", other->name)};
+      again = true;
     }
   }
 }
@@ -205,6 +253,7 @@ Config make_config(const std::vector<Values>& sources) {
     config.origins = std::move(now);
     ReadToggles(config, source).read();
   }
+  settle_machine(config);
   settle_needs(config);
   config.plan = config.options;
   for (const Toggle& toggle : toggles())

@@ -28,7 +28,7 @@ struct Toggle {
   std::optional<Bounds> numbers = {};  // whole numbers that are values too
   const char* by_default = "on";       // in a config that is silent (`default` is a keyword)
   const char* fast = "on";  // under `toggles: all`; "" if it trades speed for something else
-  Names needs = {};         // "cuda", or toggles that have to be on too
+  Names needs = {};         // of the machine: "cuda", "numa"; or toggles that have to be on too
   Names supersedes = {};    // toggles that are idle where this one matches
   void (*proof)(Plan&) = [](Plan&) {};  // edits a test's plan so that the mechanism can run at all
   bool slow_proof = false;              // its tests start processes
@@ -50,6 +50,10 @@ struct AddToggle {
 // By its name or one of its other names; null if nobody knows it.
 const Toggle* find_toggle(const std::string& name);
 
+// Why it cannot help on this machine, with that device: "no effect without a GPU". "": it can.
+std::string no_effect(const Toggle& toggle, DeviceChoice device = DeviceChoice::automatic);
+bool is_of_the_machine(const std::string& need);  // no toggle
+
 // The plan with the toggle at that value.
 Plan switched(Plan plan, const Toggle& toggle, const std::string& value);
 
@@ -66,6 +70,7 @@ struct Config {
   std::string preset = "default";
   Values toggles;  // by name
   Values origins;  // of the options
+  Names notes;     // toggles that were asked for and cannot help here, and why
   Plan plan;       // options with the toggles switched: what runs
 };
 // Throws Error (exit 2) with what to type instead.

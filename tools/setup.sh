@@ -7,7 +7,8 @@ build_packages=(g++ cmake ninja-build ccache python3-venv libeigen3-dev libyaml-
   nlohmann-json3-dev libfmt-dev libcli11-dev zlib1g-dev libpng-dev libjpeg62-turbo-dev
   libgtest-dev libgmock-dev)
 tsan_packages=(clang-14 libclang-rt-14-dev libomp-14-dev)
-onednn=2023.2.0 # of the wheels: oneDNN 3.2 for CPUs, on GCC's OpenMP; Debian's own is 2.6
+onednn=2023.2.0       # of the wheels: oneDNN 3.2 for CPUs, on GCC's OpenMP; Debian's own is 2.6
+cudnn_frontend=1.18.0 # headers only; 1.19 and later want NVRTC linked
 
 refuse() {
   echo "${0##*/}: $*" >&2
@@ -35,14 +36,24 @@ need_packages() {
     refuse "$lack"
 }
 
-# oneDNN 3 into .deps, unless somebody has put it there.
-need_onednn() {
-  [[ -e .deps/lib/libdnnl.so.3 && -e .deps/lib/cmake/dnnl/dnnl-config.cmake ]] && return
+pip=(.deps/bin/pip install --no-deps --retries 1 --timeout 20)
+
+install_wheels() {
+  echo "== installing $* into .deps"
+  [[ -e .deps/bin/pip ]] || python3 -m venv .deps && "${pip[@]}" -q "$@"
+}
+
+# Into .deps, unless it is there: oneDNN 3, and where CUDA is built cuDNN's frontend.
+need_wheels() {
   local wheels=("onednn-cpu-gomp==$onednn" "onednn-devel-cpu-gomp==$onednn")
-  local pip=(.deps/bin/pip install --no-deps --retries 1 --timeout 20 "${wheels[@]}")
-  echo "== installing ${wheels[*]} into .deps"
-  python3 -m venv .deps && "${pip[@]}" -q ||
-    refuse "missing oneDNN 3, and PyPI did not give it; with a network:  ${pip[*]}"
+  [[ -e .deps/lib/libdnnl.so.3 && -e .deps/lib/cmake/dnnl/dnnl-config.cmake ]] ||
+    install_wheels "${wheels[@]}" ||
+    refuse "missing oneDNN 3, and PyPI did not give it; with a network:  ${pip[*]} ${wheels[*]}"
+  local toolkit=${CUDA_HOME:-/usr/local/cuda}
+  [[ -e $toolkit/bin/nvcc && -e $toolkit/include/cudnn.h ]] || return 0
+  compgen -G '.deps/lib/python3*/site-packages/include/cudnn_frontend.h' >/dev/null ||
+    install_wheels "nvidia-cudnn-frontend==$cudnn_frontend" ||
+    echo "${0##*/}: no cuDNN frontend from PyPI: convolutions on a GPU run on plain kernels"
 }
 
 # build <preset> [cmake arguments] [-- targets]

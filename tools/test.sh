@@ -14,7 +14,7 @@ run_tests() { # <build folder> [ctest arguments]
 }
 
 need_packages "${build_packages[@]}"
-need_onednn
+need_wheels
 build release
 run_tests build
 [[ ${1-} == --all ]] || exit 0

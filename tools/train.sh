@@ -5,7 +5,7 @@
 #   tools/train.sh --config configs/mlp_mnist.yaml data.root=data/sets/mnist
 source "$(dirname "$0")/setup.sh"
 need_packages "${build_packages[@]}"
-need_onednn
+need_wheels
 build release -- trainer
 
 config=(--config configs/lenet.yaml)

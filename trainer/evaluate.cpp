@@ -71,9 +71,9 @@ Metrics evaluate(Session& session) {
   std::optional<NoGrad> untracked;
   if (plan.eval.no_grad) untracked.emplace();
   const int64_t begin = trace::now_ns();
-  session.test_loader.start(0);
+  session.test_feed.start(0);
   Tally tally;
-  for (Batch batch; session.test_loader.next(batch);) {
+  for (Batch batch; session.test_feed.next(batch);) {
     const Tensor logits = (*session.model)(batch.x);
     const double loss = criterion(logits, batch.y, plan.loss).item();
     tally.add(contiguous(to(Device::cpu, logits.detach())), to(Device::cpu, batch.y), loss);

@@ -29,6 +29,7 @@ static void explain_toggle(const Toggle& t) {
   say(cat("  values:    ", joined(t.values), t.numbers ? " or a whole number" : "", "; default ",
           t.by_default, ", under `toggles: all` ", *t.fast ? t.fast : t.by_default));
   if (!t.needs.empty()) say("  needs:     " + joined(t.needs));
+  if (const std::string why = no_effect(t); !why.empty()) say("  here:      " + why);
   for (const auto& [option, owner] : option_owners())
     if (owner->name == std::string_view(t.name)) say("  sets:      " + option);
   say(cat("  measure:   trainer ab ", t.name, " --config configs/lenet.yaml"));

@@ -3,6 +3,7 @@
 #include <numeric>
 #include "autograd/backward.h"
 #include "core/copy.h"
+#include "core/device_info.h"
 #include "core/trace.h"
 
 namespace bellows {
@@ -15,23 +16,42 @@ Loop::Loop(Session& session, Log& log, Checkpoints* checkpoints, const Position&
       from_(from),
       at_(from),
       meter_(trace::now_ns),
-      losses_(plan_.log.deferred, session.device) {}
+      losses_(plan_.log.deferred, session.device),
+      profile_(plan_.profile) {
+  if (plan_.train.cuda_graph) captured_ = std::make_unique<CapturedUpdate>(session);
+  if (session.device != Device::cuda) return;
+  if (const CudaReport report = cuda_report(); !report.gpus.empty())
+    nvml_.emplace(report.gpus[0].pci);
+}
+
+// The losses of the micro-batches stay on the device until they are read.
+Tensors Loop::train_on(const Update& update) {
+  Session& s = session_;
+  Tensors losses;
+  for (const Batch& batch : update) {
+    const auto hold = s.reducer.hold(!batch.last);  // no_sync: only the last one sends buckets
+    const Tensor loss = s.loss_of(batch);
+    backward(loss, {.seed = batch.share});  // buckets leave while this runs
+    losses.push_back(loss.detach());
+  }
+  s.reducer.wait();            // every rank has the same gradients
+  s.optimizer.step(*s.state);  // one that is not finite changes nothing, where that is asked for
+  s.optimizer.zero_grad();
+  return losses;
+}
 
 void Loop::run_epoch() {
   Session& s = session_;
-  s.loader.start(at_.epoch, at_.batch);
-  for (Batch data; !done() && s.loader.next(data);) {  // already on the device
+  const SyncGuard guard(plan_.debug.sync_guard);
+  const auto train = [this](const Update& update) { return train_on(update); };
+  s.feed.start(at_.epoch, at_.batch);
+  for (Batch data; !done() && s.feed.next(data);) {  // already on the device
     meter_.lap(Phase::load);
+    profile_.begin(at_.step);
     const Update update(data, plan_.train.accumulate);  // 1 micro-batch, or N
-    for (const Batch& batch : update) {
-      const auto hold = s.reducer.hold(!batch.last);  // no_sync: only the last one sends buckets
-      const Tensor loss = s.loss_of(batch);
-      backward(loss, {.seed = batch.share});    // buckets leave while this runs
-      losses_.add(loss.detach(), batch.share);  // stays on the device until it is read
-    }
-    s.reducer.wait();            // every rank has the same gradients
-    s.optimizer.step(*s.state);  // one that is not finite changes nothing, where that is asked for
-    s.optimizer.zero_grad();
+    const Tensors losses = captured_ ? captured_->run(data, train) : train(update);
+    losses_.add(losses, update);
+    profile_.end(at_.step);
     end_update(update);
   }
 }
@@ -62,7 +82,9 @@ bool finished(const Session& session, const Position& at) {
   return at.step >= session.total_steps() || (session.plan.target.stop && at.target_s >= 0);
 }
 
-bool Loop::done() const { return finished(session_, at_) || signals_.stop(); }
+bool Loop::done() const {
+  return finished(session_, at_) || signals_.stop() || profile_.ends_the_run(at_.step);
+}
 
 void Loop::end_update(const Update& update) {
   static trace::Counter& accumulated = trace::counter("update.accumulated");
@@ -76,6 +98,7 @@ void Loop::end_update(const Update& update) {
   const bool last = at_.batch == session_.steps_per_epoch();
   if (at_.batch % plan_.log.every == 0 || last) end_window();
   if (log_.progress_due()) log_.progress(point());
+  for (const std::string& report : take_sync_reports()) log_.line(report);
   look_after_checkpoints();
   if (!pause_) return;
   pause_();
@@ -125,6 +148,7 @@ LogPoint Loop::point() const {
 }
 
 void Loop::end_window() {
+  const SyncGuard expected(OnSync::ignore);
   losses_.read();
   check_losses();
   const std::span fresh = std::span(losses_.known()).subspan(logged_);
@@ -136,7 +160,8 @@ void Loop::end_window() {
   last_.reader_cost = window.reader_cost;
   last_.ips = window.ips;
   logged_ += fresh.size();
-  log_.window(point(), allocator_stats(session_.device).peak_allocated);
+  log_.window(point(), allocator_stats(session_.device).peak_allocated,
+              nvml_ ? nvml_->read() : std::nullopt);
   meter_.lap(Phase::other);
 }
 
@@ -165,6 +190,7 @@ void Loop::evaluate_now() {
 }
 
 void Loop::save() {
+  const SyncGuard expected(OnSync::ignore);
   losses_.read();
   check_losses();
   at_.elapsed_s = from_.elapsed_s + meter_.total_seconds();

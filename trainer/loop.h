@@ -1,10 +1,12 @@
 // The training loop.
 #pragma once
 #include <functional>
+#include "trainer/captured_update.h"
 #include "trainer/checkpoints.h"
 #include "trainer/log.h"
 #include "trainer/losses.h"
 #include "trainer/meter.h"
+#include "trainer/profile_window.h"
 #include "trainer/signals.h"
 
 namespace bellows {
@@ -30,6 +32,7 @@ class Loop {
  private:
   bool done() const;
   void run_epoch();
+  Tensors train_on(const Update& update);
   void end_update(const Update& update);
   void look_after_checkpoints();
   void tell();  // what the checkpoints have to say
@@ -48,6 +51,9 @@ class Loop {
   Position at_;
   Meter meter_;
   Losses losses_;
+  std::unique_ptr<CapturedUpdate> captured_;  // under cuda_graph
+  std::optional<Nvml> nvml_;                  // of the GPU, where training is on one
+  ProfileWindow profile_;
   Signals signals_;
   std::function<void()> pause_;
   size_t checked_ = 0, logged_ = 0;  // of the losses known

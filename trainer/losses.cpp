@@ -10,10 +10,12 @@ static constexpr int64_t kSlots = 16384, kUpdate = 4096;
 Losses::Losses(bool deferred, Device device)
     : deferred_(deferred), slots_(Shape{kSlots}, DType::f32, device) {}
 
-void Losses::add(const Tensor& loss, double share) {
-  const Tensor slot = slots_.view(loss.shape(), strides_of(loss.shape()), std::ssize(parts_));
-  copy_into(slot, loss);
-  parts_.push_back({share});
+void Losses::add(const Tensors& losses, const Update& update) {
+  auto batch = update.begin();
+  for (const Tensor& loss : losses) {
+    copy_into(slots_.view(loss.shape(), strides_of(loss.shape()), std::ssize(parts_)), loss);
+    parts_.push_back({(batch++)->share});
+  }
 }
 
 void Losses::end_update() {

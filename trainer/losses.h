@@ -2,7 +2,7 @@
 // sync_free_logging): the same numbers either way.
 #pragma once
 #include <vector>
-#include "core/tensor.h"
+#include "data/batch.h"
 
 namespace bellows {
 
@@ -10,8 +10,8 @@ class Losses {
  public:
   Losses(bool deferred, Device device);
 
-  // Of a micro-batch that counts for this share of its update.
-  void add(const Tensor& loss, double share);
+  // Of the micro-batches of an update.
+  void add(const Tensors& losses, const Update& update);
   void end_update();
   void read();  // what the host has not seen yet
 

@@ -73,6 +73,7 @@ int run_training(const RunRequest& request) {
   if (start.saved) at = resume(session, *start.saved, start.notes);
   say_all(session.notes);
   say(toggle_line(request.config));
+  say_all(request.config.notes);
   say_all(start.notes);
   if (start.saved && finished(session, at)) {
     say("nothing to do: the run is finished");
@@ -98,6 +99,7 @@ int rehearse(const Config& config) {
   Session session(config.plan);
   say_all(session.notes);
   say(toggle_line(config));
+  say_all(config.notes);
   const Kernels use(session.plan.kernels);
   dry_run(session);
   say(cat("dry run: ", session.total_steps(), " steps of ", session.plan.data.loader.batch_size,

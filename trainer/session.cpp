@@ -5,20 +5,27 @@
 #include "core/mutex.h"
 #include "data/transform.h"
 #include "optim/schedule.h"
+#include "trainer/profile_window.h"
 #include "trainer/system.h"
 
 namespace bellows {
 
 static Device choose_device(const Plan& plan, std::vector<std::string>& notes) {
-  const bool gpu = device_count(Device::cuda) > 0;
-  CHECK(plan.device != DeviceChoice::cuda || gpu,
-        "device: cuda, but this machine or this build has none; write  device: auto");
-  const bool use_gpu = gpu && plan.device != DeviceChoice::cpu;
-  if (!gpu && plan.device == DeviceChoice::automatic)
-    notes.push_back("device: cpu (auto: no CUDA device)");
-  else
-    notes.push_back(cat("device: ", use_gpu ? Device::cuda : Device::cpu));
-  return use_gpu ? Device::cuda : Device::cpu;
+  if (plan.device == DeviceChoice::cpu) return notes.push_back("device: cpu"), Device::cpu;
+  const std::string trouble = why_no_device(Device::cuda);
+  if (plan.device == DeviceChoice::cuda) {
+    CHECK(trouble.empty(), "device: cuda, but ", trouble, "; or write  device: auto");
+    return notes.push_back("device: cuda"), Device::cuda;
+  }
+  notes.push_back(trouble.empty() ? "device: auto -> cuda"
+                                  : cat("device: auto -> cpu (", trouble, ")"));
+  return trouble.empty() ? Device::cuda : Device::cpu;
+}
+
+// Beside a GPU: what is reserved is reserved there.
+static AllocatorOptions host_options(AllocatorOptions options) {
+  options.reserve_mb = 0;
+  return options;
 }
 
 // What belongs to the process, before anything allocates or opens a parallel region.
@@ -26,6 +33,7 @@ static Device prepare_process(const Plan& plan, std::vector<std::string>& notes)
   apply(plan.threads);
   const Device device = choose_device(plan, notes);
   configure_allocator(device, plan.allocator);
+  if (device != Device::cpu) configure_allocator(Device::cpu, host_options(plan.allocator));
   anomaly().on = plan.debug.anomaly;
   Mutex::collect_stats(plan.debug.lock_stats);
   notes.push_back(
@@ -52,8 +60,15 @@ static Tensor rates_of(const Plan& plan, int64_t per_epoch) {
   return lr_table(plan.schedule, plan.optimizer.rule.make().lr, updates, per_epoch);
 }
 
-static LoaderOptions test_options(const Plan& plan) {
+// Memory is locked for a GPU to fetch it from.
+static LoaderOptions loader_options(const Plan& plan, Device device) {
   LoaderOptions options = plan.data.loader;
+  options.pin_memory &= device != Device::cpu;
+  return options;
+}
+
+static LoaderOptions test_options(const Plan& plan, Device device) {
+  LoaderOptions options = loader_options(plan, device);
   options.shuffle = options.drop_last = false;
   if (plan.eval.batch_size) options.batch_size = plan.eval.batch_size;
   return options;
@@ -64,8 +79,12 @@ Session::Session(const Plan& plan)
       device(prepare_process(plan, notes)),
       train_set(plan.data.dataset.make({Split::train})),
       test_set(plan.data.dataset.make({Split::test})),
-      loader(train_set, plan.data.transforms, plan.data.loader, plan.seed),
-      test_loader(test_set, plan.data.transforms, test_options(plan), plan.seed),
+      loader(train_set, plan.data.transforms, loader_options(plan, device), plan.seed),
+      test_loader(test_set, plan.data.transforms, test_options(plan, device), plan.seed),
+      device_feed(make_feed(device, loader, notes)),
+      test_device_feed(make_feed(device, test_loader, notes)),
+      feed(device_feed ? *device_feed : loader),
+      test_feed(test_device_feed ? *test_device_feed : test_loader),
       state(std::make_shared<DeviceStepState>(device)),
       input(Transforms(plan.data.transforms, train_set->info()).shape()),
       model(make_model()),
@@ -76,6 +95,7 @@ Session::Session(const Plan& plan)
       reducer(*group, parameters) {
   notes.push_back(fmt::format("data: {}, {} to train on, {} to test", plan.data.dataset.name(),
                               train_set->size(), test_set->size()));
+  if (!plan.profile.window.empty()) notes.push_back(profiler_command(plan.profile, plan.name));
 }
 
 ModulePtr Session::make_model() {
@@ -98,6 +118,7 @@ double Session::last_rate() const {
 }
 
 Tensor Session::loss_of(const Batch& batch) {
+  const trace::Range range("forward");
   state->begin_forward();
   return criterion((*model)(batch.x), batch.y, plan.loss);
 }

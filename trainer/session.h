@@ -3,7 +3,7 @@
 // process and follow the newest.
 #pragma once
 #include "core/step_state.h"
-#include "data/loader.h"
+#include "data/device_feed.h"
 #include "dist/reducer.h"
 #include "optim/optimizer.h"
 #include "toggles/plan.h"
@@ -28,6 +28,8 @@ class Session {
   const std::shared_ptr<const Dataset> train_set, test_set;
   Loader loader;       // of the training set
   Loader test_loader;  // of the test set: in order and complete, whatever training does
+  const std::unique_ptr<Feed> device_feed, test_device_feed;  // null on the CPU
+  Feed &feed, &test_feed;                                     // their batches, on the device
   const std::shared_ptr<DeviceStepState> state;
   const Shape input;  // of a sample as the model gets it: (C, H, W)
   const ModulePtr model;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <iterator>
+#include "core/affinity.h"
 #include "core/trace.h"
 
 namespace bellows {
@@ -96,6 +97,8 @@ Scalars totals(const Session& session, const Outcome& outcome) {
                     {"save_s", meter.seconds(Phase::save)},
                     {"max_mem_allocated", peak}};
   if (outcome.at.target_s >= 0) values.emplace_back("target_s", outcome.at.target_s);
+  if (const int64_t moved = migrations(); moved >= 0)
+    values.emplace_back("cpu_migrations", static_cast<double>(moved));
   return values;
 }
 
@@ -118,9 +121,7 @@ Lines idle_toggles(const Config& config, const Counts& before, const Counts& aft
   for (const Toggle* toggle : on) {
     if (ran(*toggle) || superseded(*toggle)) continue;
     const std::string& origin = config.toggles.at(toggle->name).origin;
-    const std::string why = std::ranges::count(toggle->needs, "cuda")
-                                ? "no effect without a GPU"
-                                : cat(toggle->footprint, " stood still");
+    const std::string why = cat(toggle->footprint, " stood still");
     if (origin == "default" || origin.starts_with("toggles: "))
       unasked += cat(unasked.empty() ? "" : ", ", toggle->name, " (", why, ")");
     else

@@ -10,10 +10,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <set>
 #include <sstream>
 #include "core/device.h"
 #include "core/threads.h"
+#include "trainer/libraries.h"
 
 namespace bellows {
 
@@ -48,17 +48,6 @@ static Json vector_units() {
   for (std::string flag; flags >> flag;)
     if (flag.starts_with("avx") || flag.starts_with("amx") || flag == "fma") units.push_back(flag);
   return units;
-}
-
-static Json loaded_libraries() {
-  std::set<std::string> paths;
-  std::ifstream in("/proc/self/maps");
-  for (std::string line; std::getline(in, line);) {
-    const size_t at = line.find('/');
-    if (at != std::string::npos && line.find(".so", at) != std::string::npos)
-      paths.insert(line.substr(at));
-  }
-  return paths;
 }
 
 // Asked of the library in the process, not of the headers that were there when it was built.
@@ -101,8 +90,9 @@ static std::string git_commit() {
 
 static Json variables() {
   Json set = Json::object();
-  for (const char* name : {"OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT",
-                           "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "LD_PRELOAD"})
+  for (const char* name : {"OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "OMP_WAIT_POLICY",
+                           "GOMP_SPINCOUNT", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA",
+                           "LD_PRELOAD", "CUDA_VISIBLE_DEVICES"})
     if (const char* value = std::getenv(name)) set[name] = value;
   return set;
 }

@@ -70,22 +70,29 @@ const std::vector<Table>& tables() {
   return all;
 }
 
-std::string as_text(const Table& table) {
-  std::vector<TableRow> rows = table.rows();
-  rows.insert(rows.begin(), table.columns);
-  std::vector<size_t> widths(table.columns.size());
-  for (const TableRow& row : rows)
+std::string aligned(const std::vector<TableRow>& rows, std::string_view sides) {
+  std::vector<size_t> widths;
+  for (const TableRow& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
     for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+  }
   std::string text;
   for (const TableRow& row : rows) {
     std::string line;
     for (size_t c = 0; c < row.size(); ++c) {
-      line += row[c];
-      if (c + 1 < row.size()) line.append(widths[c] + 2 - row[c].size(), ' ');
+      const std::string space(widths[c] - row[c].size(), ' ');
+      const bool right = c < sides.size() && sides[c] == 'r';
+      line += cat(c ? "  " : "", right ? space + row[c] : row[c] + space);
     }
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   return text;
+}
+
+std::string as_text(const Table& table) {
+  std::vector<TableRow> rows = table.rows();
+  rows.insert(rows.begin(), table.columns);
+  return aligned(rows);
 }
 
 static std::string markdown_row(const TableRow& row) {

@@ -8,10 +8,11 @@
 
 namespace bellows {
 
-CommandLine::CommandLine(const std::string& verb) : CLI::App("", "trainer " + verb) {
-  const Verb& known = verbs().at(verb);
-  description(known.help);
-  footer(std::string("Example:\n  ") + known.example);
+CommandLine::CommandLine(const std::string& verb) : CommandLine("trainer", verbs().at(verb)) {}
+
+CommandLine::CommandLine(const std::string& program, const Verb& verb)
+    : CLI::App(verb.help, program + " " + verb.name) {
+  footer(std::string("Example:\n  ") + verb.example);
 }
 
 bool CommandLine::read(Arguments args) {

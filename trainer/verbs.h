@@ -40,6 +40,7 @@ struct AddVerb {
 class CommandLine : public CLI::App {
  public:
   explicit CommandLine(const std::string& verb);
+  CommandLine(const std::string& program, const Verb& verb);  // "trainer bench", one of its own
   // False: --help was asked for and has been printed. Throws Error (exit 2) for what it does not
   // know.
   bool read(Arguments args);

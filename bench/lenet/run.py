@@ -22,7 +22,7 @@ PEER = HERE.parent / "peers" / "torch_step.py"
 def arguments():
     p = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--ours", default=measure.ROOT / "build" / "bench" / "bench_lenet")
+    p.add_argument("--ours", default=measure.ROOT / "build" / "bench" / "bench_step")
     p.add_argument("--python", action="append", default=[], help="with torch; may be repeated")
     p.add_argument("--batch", type=int, nargs="+", default=[1, 64])
     p.add_argument("--threads", type=int, nargs="+", default=[1, 2])
@@ -91,12 +91,14 @@ def main():
     if max(a.threads) > cores:
         raise SystemExit(f"--threads {max(a.threads)}: this machine has {cores} cores")
     if not pathlib.Path(a.ours).exists():
-        raise SystemExit(f"{a.ours} is missing; build it with  ninja -C build bench_lenet")
+        raise SystemExit(f"{a.ours} is missing; build it with  ninja -C build bench_step")
     pythons = measure.with_torch(a.python)
     facts, text, every = measure.machine(), INTRODUCTION.format(**vars(a)), []
     for batch in a.batch:
         for threads in a.threads:
-            results = measure.take_turns(contestants(a, pythons, batch, threads), a.rounds, threads)
+            runs = contestants(a, pythons, batch, threads)
+            results = measure.take_turns(runs, a.rounds,
+                                         lambda name: measure.run(runs[name], threads))
             if "bellows" not in results:
                 raise SystemExit("no result of ours, so there is nothing to compare")
             text += section(batch, threads, results)

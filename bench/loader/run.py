@@ -64,7 +64,8 @@ turns; samples a second of whole epochs, median (smallest to largest) over the r
 def main():
     a = arguments()
     facts = measure.machine()
-    results = measure.take_turns(contestants(a, measure.with_torch(a.python)), a.rounds, 1)
+    runs = contestants(a, measure.with_torch(a.python))
+    results = measure.take_turns(runs, a.rounds, lambda name: measure.run(runs[name], 1))
     rows = [[name, rate_text(results[name])] for name in results]
     text = INTRODUCTION.format(**vars(a)) + measure.table(["", "samples/s"], rows) + "\n"
     ours, peer = best(results, "bellows"), best(results, "torch")

@@ -16,10 +16,11 @@ class LinearLayer : public Module {
   const char* kind() const override { return "linear"; }
 
  protected:
-  Tensor forward(const Tensor& x) override { return linear(x, weight_, bias_); }
+  Tensor forward(const Tensor& x) override { return linear(x, weight_, bias_, &slot_); }
 
  private:
   Tensor weight_, bias_;
+  Slot slot_;
 };
 
 }  // namespace bellows

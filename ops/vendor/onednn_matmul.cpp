@@ -19,8 +19,8 @@ struct Operand {
 };
 }  // namespace
 
-static void sgemm(const Tensor& y, const Tensor& a, const Tensor& b, Into into) {
-  if (y.dtype() != DType::f32) return kernels::matmul.plain(y, a, b, into);
+static void sgemm(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Slot& slot) {
+  if (y.dtype() != DType::f32) return kernels::matmul.plain(y, a, b, into, slot);
   static trace::Counter& calls = trace::counter("kernel.vendor_calls");
   const Operand a_(a), b_(b);
   for (int64_t i = 0; i < y.dim(0); ++i) {

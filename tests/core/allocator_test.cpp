@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 #include "core/tensor.h"
+#include "core/trace.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
@@ -132,6 +133,22 @@ TEST_F(Allocator, ThreadsShareItWithoutLosingABlock) {
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(stats().allocated, before);
+}
+
+// ---- huge pages
+
+TEST_F(Allocator, LargeTensorsAskForHugePagesWhenTold) {
+  const trace::Counter& huge = trace::counter("alloc.huge_bytes");
+  for (const bool on : {false, true}) {
+    configure_allocator(Device::cpu, {.caching = false, .huge_pages = on});
+    const int64_t before = huge.value();
+    {
+      const Tensor small({1000}, DType::f32), t({3 << 20}, DType::u8);
+      EXPECT_EQ(huge.value() - before, on ? 2 << 20 : 0) << "whole pages only";
+      EXPECT_TRUE(!on || reinterpret_cast<uintptr_t>(t.bytes()) % (2 << 20) == 0);
+      std::memset(t.bytes(), 1, t.nbytes());
+    }
+  }
 }
 
 // ---- failure

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include "core/visitor.h"
 #include "tests/data/files.h"
+#include "tests/place.h"
 
 using namespace bellows;
 using testing::HasSubstr;
@@ -85,7 +86,7 @@ TEST(Mnist, SaysWhatIsWrongWithItsFiles) {
 TEST(Mnist, ReadsTheRealOne) {
   const char* const given = std::getenv("BELLOWS_DATA");
   const std::string root =
-      (given ? std::string(given) : BELLOWS_SOURCE_DIR "/../shared/data") + "/mnist";
+      (given ? std::string(given) : source_dir() + "/../shared/data") + "/mnist";
   if (!std::filesystem::exists(root)) GTEST_SKIP() << "no MNIST in " << root;
   const auto train = make("mnist", Split::train, {{"root", root}});
   const auto test = make("mnist", Split::test, {{"root", root}});

@@ -6,35 +6,11 @@
 #include <semaphore>
 #include "core/trace.h"
 #include "tests/data/files.h"
+#include "tests/data/numbers.h"
 
 using namespace bellows;
 using testing::AllOf;
 using testing::HasSubstr;
-
-// Pictures of 1 x 2 x 2 whose pixels spell their index.
-class Numbers : public Dataset {
- public:
-  explicit Numbers(int64_t size) : size_(size) {}
-  int64_t size() const override { return size_; }
-  const DatasetInfo& info() const override { return info_; }
-  Sample at(int64_t index, Scratch& scratch) const override {
-    on_read(index);
-    scratch = {uint8_t(index), uint8_t(index >> 8), 0, 255};
-    return {scratch.data(), info_.sample, index % 10};
-  }
-  std::string origin(int64_t index) const override { return cat("numbers/", index, ".png"); }
-
-  std::function<void(int64_t)> on_read = [](int64_t) {};
-
- private:
-  int64_t size_;
-  DatasetInfo info_{.sample = {1, 2, 2}, .classes = 10, .mean = {0}, .std = {1.f / 255}};
-};
-
-static int64_t index_of(const Batch& batch, int64_t i) {
-  const auto x = batch.x.data<float>();
-  return std::lround(x[4 * i]) + 256 * std::lround(x[4 * i + 1]);
-}
 
 static std::vector<int64_t> rest_of(Loader& loader) {
   std::vector<int64_t> seen;

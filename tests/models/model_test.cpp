@@ -141,6 +141,45 @@ TEST(Dropout, RunsInTrainingOnly) {
   EXPECT_EQ(run(), training) << "the mask is a function of seed, place and step";
 }
 
+// ---- a chain as a layer
+
+static const std::map<std::string, std::string> kChain{
+    {"name", "layers"},
+    {"layers.0.name", "pointwise"},
+    {"layers.0.expression", "relu(x) * (1 + scale) + shift"},
+    {"layers.0.parameters.0", "scale"},
+    {"layers.0.parameters.1", "shift"},
+    {"layers.1.name", "flatten"},
+    {"layers.2.name", "linear"},
+    {"layers.2.out", "10"}};
+
+TEST(PointwiseLayer, TrainsANumberAChannelForEachOfItsParameters) {
+  const ModulePtr model = build(kChain, {.sample = {3, 4, 5}});
+  EXPECT_THAT(shapes(*model), ElementsAre(Pair("0.scale", "[3,1,1]"), Pair("0.shift", "[3,1,1]"),
+                                          Pair("2.weight", "[10,60]"), Pair("2.bias", "[10]")));
+  EXPECT_THAT(values(model, "0.scale"), ElementsAre(0, 0, 0));
+  Module& chain = *model->children()[0].module;
+  const Tensor x = tensor_of<float>({-1, 2, 3}, {1, 3, 1, 1});
+  fill(find(model->parameters(), "0.shift"), 5);
+  EXPECT_THAT(chain(x).data<float>(), ElementsAre(5, 7, 8));
+}
+
+TEST(PointwiseLayer, MistakesNameTheLayerAndTheNearestName) {
+  EXPECT_EQ(refusal([] { build(with(kChain, "layers.0.parameters.1", "shfit")); }),
+            "layer '0': pointwise: there is no input 'shift', the nearest one is 'shfit', at "
+            "column 25 of  relu(x) * (1 + scale) + shift");
+  EXPECT_THAT(refusal([] { build(with(kChain, "layers.0.expression", "relu(x)")); }),
+              testing::StartsWith("layer '0': pointwise: the input 'scale' is not used"));
+}
+
+TEST(PointwiseLayer, IsFusedWhenAskedAndKeepsItsNames) {
+  std::vector<std::string> report;
+  const ModulePtr model =
+      build(with(kChain, "fuse.pointwise", "true"), {.sample = {3, 4, 5}, .fused = &report});
+  EXPECT_THAT(report, ElementsAre("pointwise: 0"));
+  EXPECT_EQ(shapes(*model), shapes(*build(kChain, {.sample = {3, 4, 5}})));
+}
+
 // ---- the fuse pass
 
 static std::map<std::string, std::string> fused(std::map<std::string, std::string> texts) {

@@ -7,12 +7,13 @@
 #include "core/safetensors.h"
 #include "models/criterion.h"
 #include "tests/models/build.h"
+#include "tests/place.h"
 
 using namespace bellows;
 
 static const NamedTensors& fixture() {
   static const NamedTensors tensors =
-      read_safetensors(BELLOWS_SOURCE_DIR "/tests/oracle/lenet.safetensors").tensors;
+      read_safetensors(source_dir() + "/tests/oracle/lenet.safetensors").tensors;
   return tensors;
 }
 

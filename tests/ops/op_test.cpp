@@ -1,137 +1,12 @@
 // Every registered op, checked the same way. Adding an op adds its tests; this file never changes.
-#include "ops/op_inputs.h"
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <cmath>
-#include <cstring>
 #include <set>
-#include "autograd/backward.h"
 #include "autograd/gradcheck.h"
-#include "core/copy.h"
 #include "core/parallel.h"
 #include "core/trace.h"
+#include "tests/ops/op_results.h"
 
 using namespace bellows;
 
-namespace bellows {
-static void PrintTo(const OpSpec& op, std::ostream* out) { *out << op.name << ' ' << op.variant; }
-}  // namespace bellows
-
-namespace {
-
-// ---- inputs
-
-Tensor with_strides(const Tensor& t, const Strides& strides, int64_t offset, int64_t room) {
-  const Tensor y = full({room}, NAN, t).view(t.shape(), strides, offset);
-  kernels::copy(y, t);
-  return require_grad(y);
-}
-
-Tensor in_format(const Tensor& t, const MemoryFormat& format) {
-  if (t.rank() != 4) return require_grad(t.detach());
-  return with_strides(t, strides_of(t.shape(), format), 0, t.numel());
-}
-
-// A view of every second element, axes in reverse order in memory, NaN between them and in front.
-Tensor with_gaps(const Tensor& t) {
-  Strides strides = t.shape();
-  int64_t step = 2;
-  for (int i = 0; i < t.rank(); ++i) {
-    strides[i] = step;
-    step *= t.dim(i);
-  }
-  return with_strides(t, strides, 3, step + 3);
-}
-
-Inputs each(const Inputs& inputs, const auto& change) {
-  Inputs changed;
-  for (const Tensor& t : inputs) changed.push_back(change(t));
-  return changed;
-}
-
-// ---- results
-
-// y and the gradient of every input, row-major, so that their bytes can be compared.
-struct Result {
-  std::vector<Tensor> tensors;
-};
-
-Result result_of(const OpSpec& op, const OpFn& fn, const Inputs& inputs) {
-  const Tensor y = fn(inputs);
-  Result result{{contiguous(y.detach())}};
-  if (!op.differentiable) {
-    EXPECT_FALSE(needs_grad(y));
-    return result;
-  }
-  backward(probe_loss(y));
-  for (const Tensor& t : inputs) result.tensors.push_back(contiguous(grad(t)));
-  return result;
-}
-
-Result run(const OpSpec& op, const OpFn& fn, const Inputs& inputs, bool vendor = false) {
-  const Kernels use({.vendor = vendor});
-  return result_of(op, fn, inputs);
-}
-
-// Largest difference, relative to the largest magnitude where that is not nearly 0; NaN if there is
-// one on either side.
-double difference(const Tensor& a, const Tensor& b) {
-  const Tensor a_ = cast(a, DType::f64), b_ = cast(b, DType::f64);
-  double worst = 0, largest = 1e-3;
-  for (int64_t i = 0; i < a.numel(); ++i) {
-    const double x = a_.data<double>()[i], y = b_.data<double>()[i];
-    if (std::isnan(x) || std::isnan(y)) return NAN;
-    worst = std::max(worst, std::abs(x - y));
-    largest = std::max(largest, std::abs(x));
-  }
-  return worst / largest;
-}
-
-std::string name_of_result(size_t k) { return k ? cat("gradient of input ", k - 1) : "y"; }
-
-void expect_close(const Result& want, const Result& got, double tolerance) {
-  ASSERT_EQ(want.tensors.size(), got.tensors.size());
-  for (size_t k = 0; k < want.tensors.size(); ++k) {
-    const Tensor &a = want.tensors[k], &b = got.tensors[k];
-    ASSERT_EQ(a.shape(), b.shape()) << name_of_result(k);
-    EXPECT_LE(difference(a, b), tolerance) << name_of_result(k);
-  }
-}
-
-void expect_same_bits(const Result& want, const Result& got) {
-  for (size_t k = 0; k < want.tensors.size(); ++k) {
-    const Tensor &a = want.tensors[k], &b = got.tensors[k];
-    EXPECT_EQ(std::memcmp(a.bytes(), b.bytes(), a.nbytes()), 0) << name_of_result(k);
-  }
-}
-
-double f32_tolerance(const OpSpec& op) { return op.close_f32 ? 1e-5 : 1e-4; }
-constexpr double kF64 = 1e-11;
-
-std::vector<Shapes> all_shapes(const OpSpec& op) {
-  std::vector<Shapes> all = op.cases;
-  all.insert(all.end(), op.large.begin(), op.large.end());
-  return all;
-}
-
-std::string describe(const OpSpec& op, const Shapes& shapes) {
-  std::string text = cat(op.name, " ", op.variant);
-  for (const Shape& shape : shapes) text += cat(" ", shape);
-  return text;
-}
-
-}  // namespace
-
-static std::vector<OpSpec> specs_where(bool (*holds)(const OpSpec&)) {
-  std::vector<OpSpec> specs;
-  std::ranges::copy_if(op_specs(), std::back_inserter(specs), holds);
-  return specs;
-}
-
-class Op : public testing::TestWithParam<OpSpec> {
- protected:
-  const OpSpec& op = GetParam();
-};
 class DifferentiableOp : public Op {};
 class FusedOp : public Op {};
 
@@ -267,12 +142,6 @@ TEST_P(Op, RefusesBadShapesByNameAndValue) {
   }
 }
 
-static std::string test_name(const testing::TestParamInfo<OpSpec>& info) {
-  std::string name = cat(info.param.name, *info.param.variant ? "_" : "", info.param.variant);
-  for (char& letter : name)
-    if (!std::isalnum(static_cast<unsigned char>(letter))) letter = '_';
-  return name;
-}
 INSTANTIATE_TEST_SUITE_P(All, Op, testing::ValuesIn(op_specs()), test_name);
 INSTANTIATE_TEST_SUITE_P(All, DifferentiableOp, testing::ValuesIn(specs_where([](const OpSpec& op) {
                            return op.differentiable;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <fstream>
 #include <sstream>
+#include "tests/place.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
@@ -41,10 +42,10 @@ static bool accepts(const Toggle& toggle, const std::string& text) {
          (toggle.numbers && option_of(number, *toggle.numbers).read(text));
 }
 
-// "S0:12,13 S1:27" as "S0:12", "S0:13", "S1:27".
+// "S0:12,13 S1:27" as "S0:12", "S0:13", "S1:27"; what no seed knows has none.
 static Names statements(const std::string& sources) {
   Names all;
-  std::istringstream words(sources);
+  std::istringstream words(sources == "no seed" ? "" : sources);
   for (std::string word; words >> word;) {
     std::istringstream numbers(word.substr(3));
     for (std::string number; std::getline(numbers, number, ',');)
@@ -56,7 +57,7 @@ static Names statements(const std::string& sources) {
 static const std::set<std::string>& known_statements() {
   static const std::set<std::string> known = [] {
     std::set<std::string> all;
-    std::ifstream seeds(BELLOWS_SOURCE_DIR "/docs/seeds.md");
+    std::ifstream seeds(source_dir() + "/docs/seeds.md");
     for (std::string line; std::getline(seeds, line);)
       if (line.starts_with("- S")) all.insert(line.substr(2, line.find(' ', 2) - 2));
     return all;
@@ -87,7 +88,7 @@ TEST_P(EachToggle, HasNamesOfItsOwn) {
 
 TEST_P(EachToggle, RefersToWhatExists) {
   for (const std::string& need : toggle.needs)
-    EXPECT_TRUE(need == "cuda" || find_toggle(need)) << "needs " << need;
+    EXPECT_TRUE(is_of_the_machine(need) || find_toggle(need)) << "needs " << need;
   for (const std::string& other : toggle.supersedes)
     EXPECT_TRUE(find_toggle(other)) << "supersedes " << other;
   for (const std::string& statement : statements(toggle.sources))
@@ -125,6 +126,7 @@ TEST_P(EachToggle, TakesEachOfItsValuesAndNoOther) {
   }
   for (const std::string& value : toggle.values) {
     given[key] = expected[toggle.name] = value;
+    if (!no_effect(toggle).empty()) expected[toggle.name] = toggle.off();
     EXPECT_EQ(dump(configured(given).plan), dump(with_toggles(Plan{}, expected))) << value;
   }
   EXPECT_THAT(config_refusal({{key, "maybe"}}),
@@ -133,18 +135,24 @@ TEST_P(EachToggle, TakesEachOfItsValuesAndNoOther) {
 
 // ---- presets and order
 
+// Where it cannot help on this machine it stays off.
+static std::string here(const Toggle& toggle, const std::string& value) {
+  return no_effect(toggle).empty() ? value : toggle.off();
+}
+
 TEST(Presets, NoneIsThePlainPlanAndSilenceTheDefault) {
   EXPECT_EQ(dump(configured({{"toggles", "none"}}).plan), dump(Plan{}));
   const Config silent = configured({});
   EXPECT_EQ(dump(silent.plan), dump(configured({{"toggles", "default"}}).plan));
   for (const Toggle& toggle : toggles())
-    EXPECT_EQ(silent.toggles.at(toggle.name).text, toggle.by_default) << toggle.name;
+    EXPECT_EQ(silent.toggles.at(toggle.name).text, here(toggle, toggle.by_default)) << toggle.name;
 }
 
 TEST(Presets, AllTakesWhatIsFastAndLeavesTheRest) {
   const Config all = configured({{"toggles", "all"}});
   for (const Toggle& toggle : toggles())
-    EXPECT_EQ(all.toggles.at(toggle.name).text, *toggle.fast ? toggle.fast : toggle.by_default)
+    EXPECT_EQ(all.toggles.at(toggle.name).text,
+              here(toggle, *toggle.fast ? toggle.fast : toggle.by_default))
         << toggle.name;
 }
 
@@ -164,6 +172,23 @@ TEST(Presets, ALaterSourceWins) {
   EXPECT_TRUE(config.plan.optimizer.fused);
   EXPECT_FALSE(config.plan.optimizer.set_to_none);
   EXPECT_EQ(config.plan.seed, 5u);
+}
+
+// ---- what this machine lacks
+
+TEST(Machine, WithoutAGpuAToggleStaysOffAndSaysSo) {
+  const auto on_the_cpu = [](const std::string& key, const std::string& value) {
+    return configured({{"device", "cpu"}, {key, value}});
+  };
+  const Config asked = on_the_cpu("toggles.pin_memory", "on");
+  EXPECT_EQ(asked.notes, Names{"pin_memory: no effect without a GPU"});
+  EXPECT_EQ(asked.toggles.at("pin_memory").text, "off");
+  EXPECT_EQ(asked.toggles.at("pin_memory").origin, "off, no effect without a GPU");
+  EXPECT_FALSE(asked.plan.data.loader.pin_memory);
+  const Config preset = on_the_cpu("toggles", "all");
+  EXPECT_EQ(preset.notes, Names{}) << "nobody asked for it by name";
+  EXPECT_FALSE(preset.plan.data.loader.pin_memory);
+  EXPECT_EQ(on_the_cpu("toggles.pin_memory", "off").notes, Names{});
 }
 
 // ---- planted toggles that break a rule, each for as long as it lives

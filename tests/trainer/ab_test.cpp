@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include "core/rng.h"
+#include "tests/place.h"
 #include "tests/refusal.h"
 #include "trainer/verbs.h"
 
@@ -298,10 +299,7 @@ class AbVerb : public testing::Test {
 
   Said ab(const std::string& words) const {
     return shell("cd '" + folder_.string() +
-                 "' && '" BELLOWS_BINARY_DIR
-                 "/trainer' ab "
-                 "--config tiny.yaml " +
-                 words);
+                 "' && '" + program_dir() + "/trainer' ab --config tiny.yaml " + words);
   }
 
   const std::filesystem::path folder_ =

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <thread>
 #include "core/check.h"
+#include "tests/place.h"
 
 namespace bellows {
 
@@ -100,7 +101,7 @@ std::unique_ptr<Running> Program::start(const Args& args, const std::function<vo
     std::vector<char*> argv = {const_cast<char*>("trainer")};
     for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
     argv.push_back(nullptr);
-    execv(BELLOWS_BINARY_DIR "/trainer", argv.data());
+    execv((program_dir() + "/trainer").c_str(), argv.data());
     _exit(99);
   }
   return std::make_unique<Running>(process, output);

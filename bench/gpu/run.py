@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""A training step on the GPU, ours beside PyTorch's, in turns.
+
+    bench/gpu/run.py --model lenet --ours build/bench/bench_step --with "" --with toggles=all
+    bench/gpu/run.py --model resnet50 --precision bf16                      the peer alone
+    bench/gpu/run.py --model lenet --device cpu --batch 4 --seconds 0.1     tries itself out
+
+Peers are PyTorch at its best: channels_last, cudnn.benchmark, the fused optimizer, set_to_none;
+eager, with torch.compile(mode="max-autotune"), and with the whole step as one CUDA graph. Ours runs
+once for each --with, under its key=value words. Each arm is one process for all rounds.
+"""
+import argparse
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+import arms  # noqa: E402
+import measure  # noqa: E402
+import state  # noqa: E402
+
+PEER = HERE.parent / "peers" / "torch_step.py"
+BATCH = {"lenet": 64, "resnet18": 256, "resnet50": 256}
+PEERS = {"eager": [], "compile": ["--compile"], "graph": ["--graph"]}
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--ours", help="bench_step; without it the peers run alone")
+    p.add_argument("--with", dest="variants", action="append", metavar="WORDS",
+                   help="key=value words for an arm of ours; may be repeated")
+    p.add_argument("--python", default=sys.executable, help="with torch")
+    p.add_argument("--peers", nargs="*", choices=list(PEERS), default=list(PEERS))
+    p.add_argument("--model", choices=list(BATCH), default="lenet")
+    p.add_argument("--batch", type=int, help="64 for lenet, else 256")
+    p.add_argument("--image", type=int, default=224, help="side of a ResNet's images")
+    p.add_argument("--precision", choices=["f32", "bf16", "f16"], default="f32")
+    p.add_argument("--tf32", action="store_true")
+    p.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    p.add_argument("--threads", type=int, default=1, help="of the host")
+    p.add_argument("--rounds", type=int, default=7)
+    p.add_argument("--seconds", type=float, default=2, help="of steps, for each turn")
+    p.add_argument("--warmup", type=int, default=20, help="steps")
+    p.add_argument("--timeout", type=float, default=300, help="s, for an arm to get warm")
+    p.add_argument("--out", help="stem of a .md and a .json; else the table is printed only")
+    a = p.parse_args()
+    a.batch = a.batch or BATCH[a.model]
+    return a
+
+
+def common(a):
+    return ["--model", a.model, "--batch", a.batch, "--device", a.device, "--threads", a.threads,
+            "--seconds", a.seconds, "--warmup", a.warmup, "--resident"]
+
+
+def ours(a, words):
+    """Precision and image size are options of ours like any other."""
+    own = [f"toggles.amp={a.precision}"] * (a.precision != "f32")
+    own += ["toggles.tf32=on"] * a.tf32
+    return [a.ours, *common(a), *([] if a.model == "lenet" else ["--image", a.image]), *own,
+            *words.split()]
+
+
+def peer(a, options):
+    return [a.python, PEER, *common(a), "--image", a.image, "--precision", a.precision,
+            *["--tf32"] * a.tf32, "--layout", "nhwc", "--fused", *options]
+
+
+def contestants(a):
+    runs = {}
+    for words in (a.variants or [""]) if a.ours else []:
+        runs[f"bellows {words}".strip()] = ours(a, words)
+    version = measure.torch_version(a.python) if a.peers else None
+    for name in a.peers if version else []:
+        if name == "graph" and a.device == "cpu":
+            measure.complain("left out: graph: CUDA graphs need a GPU")
+        else:
+            runs[f"torch {version} {name}"] = peer(a, PEERS[name])
+    return runs
+
+
+def turn_of(running, watched):
+    """A turn, and the state of the GPU while it is still warm."""
+    def turn(name):
+        result = running.turn(name)
+        return result and (result | {"gpu": state.state()} if watched else result)
+    return turn
+
+
+def quartiles(results):
+    return "{:.4g} ({:.4g} to {:.4g})".format(
+        *(measure.middle(results, key) for key in ("ms_median", "ms_q1", "ms_q3")))
+
+
+def clocks(results):
+    """The lowest SM clock after a turn, and why, if the GPU held it down."""
+    states = [result["gpu"] for result in results if result.get("gpu")]
+    if not states:
+        return ""
+    lowest = min(states, key=lambda s: float(s["SM MHz"]))
+    held = {s["throttle reasons"] for s in states} - {"none", "idle"}
+    return "; ".join([lowest["SM MHz"], *sorted(held)])
+
+
+def row(name, about, results, first):
+    against = "" if results is first else "{:.2f} ({:.2f} to {:.2f})".format(
+        *measure.ratio(first, results, "ms_median"))
+    return [name, quartiles(results), f"{measure.middle(results, 'ms_wall'):.4g}",
+            f"{measure.middle(results, 'ips'):.0f}", against,
+            f"{max(result['peak_bytes'] for result in results) / 2**20:.0f}",
+            f"{about['warmup_s']:.1f}", clocks(results)]
+
+
+COUNTED = ["cuda.launches", "cuda.graph_launches", "alloc.system_calls", "sync.count",
+           "copy.to_host"]
+INTRODUCTION = """# {model}: a training step beside PyTorch, {where}
+
+One step is zero_grad, forward, cross-entropy, backward and SGD with momentum and weight decay, on
+one batch of {batch} random samples in memory, {precision}{tf32}. {rounds} rounds of {seconds:g} s
+each, in turns (A B C, C B A, ...), every arm one process that is stopped while it waits. {clock}
+Medians over the rounds of each turn's median, with its quartiles; the ratio is taken within each
+round: median (smallest to largest).
+
+"""
+CLOCKS = {"cuda": "A step is what lies between two device events, one after each step; the wall "
+                  "time is a turn's, from an idle device to an idle device, over its steps.",
+          "cpu": "A step is wall time."}
+
+
+def counter_table(results):
+    """What our steps cost besides time; nothing where no arm of ours ran."""
+    counted = {name: blocks[-1]["per_step"] for name, blocks in results.items()
+               if "per_step" in blocks[-1]}
+    if not counted:
+        return ""
+    rows = [[name, *(f"{rates.get(key, 0):g}" for key in COUNTED)]
+            for name, rates in counted.items()]
+    return "Counted in the last turn, a step:\n\n" + measure.table(["", *COUNTED], rows) + "\n"
+
+
+def report(a, about, results):
+    first = next(iter(results))
+    header = ["", "ms a step (q1 to q3)", "wall ms", "images/s", f"times {first}", "peak MiB",
+              "warm after s", "SM MHz, lowest"]
+    rows = [row(name, about[name], results[name], results[first]) for name in results]
+    text = INTRODUCTION.format(**vars(a) | {"tf32": ", tf32" * a.tf32, "clock": CLOCKS[a.device],
+                                            "where": "on a GPU" if a.device == "cuda" else
+                                            "on the CPU"})
+    return text + measure.table(header, rows) + "\n" + counter_table(results)
+
+
+def versions(about):
+    """Of the peer's libraries, as it has said when it was warm."""
+    said = next((facts for facts in about.values() if "peer" in facts), {})
+    return {key: said[key] for key in ("peer", "cuda", "cudnn") if key in said}
+
+
+def main():
+    a = arguments()
+    facts, watched = measure.machine(), a.device == "cuda"
+    if watched:
+        facts["gpu before"] = state.text(state.state())
+    with arms.Arms(contestants(a), a.timeout, OMP_NUM_THREADS=str(a.threads)) as running:
+        about = {name: arm.about for name, arm in running.alive.items()}
+        results = measure.take_turns(about, a.rounds, turn_of(running, watched))
+    if not results:
+        raise SystemExit("no arm ran to its end, so there is nothing to compare")
+    if watched:
+        facts["gpu after"] = state.text(state.state())
+    facts |= versions(about) | {"load average after": measure.load_average()}
+    facts["command"] = "bench/gpu/run.py " + " ".join(sys.argv[1:])
+    text = report(a, about, results) + measure.bullets(facts)
+    if a.out:
+        measure.write(a.out, text, {"machine": facts, "arms": about, "results": results})
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+// Our training step, timed as the peer's is (peers/torch_step.py): forward, cross-entropy,
+// backward, SGD (momentum 0.9, decay 1e-4), on one batch that is already in memory. One JSON line.
+//
+//   bench_step --model lenet --batch 64 --threads 1
+//   bench_step --batch 64 --threads 1 toggles.batch_lanes=off   key=value, as the trainer has them
+//   bench_step --batch 64 --threads 1 --ops                     median us of each op, on stderr
+//   bench_step --device cuda --resident                         one line when warm, then one for
+//                                                               each line on stdin
+#include "bench/step/step.h"
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include "core/threads.h"
+#include "core/trace.h"
+#include "trainer/config.h"
+#include "trainer/json.h"
+
+using namespace bellows;
+
+namespace {
+
+struct Arguments {
+  std::string model = "lenet", device = "cpu";
+  int64_t batch = 64, image = 224, min_steps = 5, warmup = 20;
+  int threads = 1;
+  double seconds = 5;
+  bool ops = false, resident = false;
+  std::vector<std::string> words;
+};
+
+Arguments parse(int argc, char** argv) {
+  Arguments a;
+  CLI::App app("a training step");
+  app.add_option("--model", a.model);
+  app.add_option("--batch", a.batch)->check(CLI::PositiveNumber);
+  app.add_option("--image", a.image, "side of the images, where the model is not for digits");
+  app.add_option("--device", a.device);
+  app.add_option("--threads", a.threads);
+  app.add_option("--warmup", a.warmup, "steps");
+  app.add_option("--seconds", a.seconds, "of steps, for a block");
+  app.add_option("--min-steps", a.min_steps);
+  app.add_flag("--ops", a.ops);
+  app.add_flag("--resident", a.resident);
+  app.add_option("words", a.words, "key=value");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    std::exit(app.exit(error));
+  }
+  return a;
+}
+
+// The peer's optimizer, then what the command line says.
+Plan plan_of(const Arguments& a) {
+  const Values base =
+      parse_overrides({"model=" + a.model, "device=" + a.device, cat("threads.threads=", a.threads),
+                       "optimizer=sgd", "optimizer.lr=0.01", "optimizer.momentum=0.9",
+                       "optimizer.weight_decay=1e-4"});
+  return make_config({base, parse_overrides(a.words)}).plan;
+}
+
+// Digits for the small nets, pictures of a thousand classes for the others.
+Sample sample_of(const Arguments& a) {
+  if (a.model == "lenet" || a.model.starts_with("mlp")) return {{1, 28, 28}, 10};
+  return {{3, a.image, a.image}, 1000};
+}
+
+// Forward ranges carry the layer's kind, backward ranges the op's name; outer ranges hold inner
+// ones.
+void print_ops(Step& step) {
+  std::map<std::string, std::vector<double>> us;
+  trace::collect(true);
+  for (int i = 0; i < 200; ++i) {
+    step();
+    for (const trace::Event& e : trace::take_events())
+      us[fmt::format("{:<12} {}", e.path, e.name)].push_back(double(e.end_ns - e.begin_ns) * 1e-3);
+  }
+  trace::collect(false);
+  for (auto& [name, times] : us)
+    fmt::print(stderr, "{:<40} {:8.2f} us x {}\n", name, quantile(times, 0.5), times.size() / 200);
+}
+
+Json counted(const std::map<std::string, int64_t>& before, int64_t steps) {
+  Json rates = Json::object();
+  for (const auto& [name, value] : trace::counters()) {
+    const auto found = before.find(name);
+    const int64_t moved = value - (found == before.end() ? 0 : found->second);
+    if (moved) rates[name] = double(moved) / double(steps);
+  }
+  return rates;
+}
+
+Json block(const Arguments& a, Step& step, int64_t steps) {
+  const auto before = trace::counters();
+  Times t = time_steps(step, steps, step.device() == Device::cpu ? a.seconds : 0);
+  const auto done = int64_t(t.ms.size());
+  const Json per_step = counted(before, done);
+  const double median = quantile(t.ms, 0.5);
+  return {{"steps", done},
+          {"ms_median", median},
+          {"ms_q1", quantile(t.ms, 0.25)},
+          {"ms_q3", quantile(t.ms, 0.75)},
+          {"ms_wall", t.wall_ms / double(done)},
+          {"ms_cpu_min", *std::ranges::min_element(t.cpu_ms)},
+          {"ips", double(a.batch) / median * 1e3},
+          {"loss", step.loss()},
+          {"peak_bytes", allocator_stats(step.device()).peak_allocated},
+          {"per_step", per_step}};
+}
+
+void say(const Json& line) {
+  fmt::print("{}\n", line.dump());
+  std::fflush(stdout);
+}
+
+int run(const Arguments& a) {
+  const int64_t begin = trace::now_ns();
+  const Plan plan = plan_of(a);
+  apply(plan.threads);
+  const Kernels use(plan.kernels);
+  Step step(plan, sample_of(a), a.batch);
+  for (int i = 0; i < a.warmup; ++i) step();
+  if (a.ops) print_ops(step);
+  const double step_s = time_steps(step, 3, 0).wall_ms * 1e-3 / 3;
+  Json line = {{"name", "bellows"},
+               {"model", a.model},
+               {"batch", a.batch},
+               {"words", a.words},
+               {"device", a.device},
+               {"threads", a.threads},
+               {"warmup_s", double(trace::now_ns() - begin) * 1e-9}};
+  const int64_t steps = step.device() == Device::cpu
+                            ? a.min_steps
+                            : std::max(a.min_steps, int64_t(std::ceil(a.seconds / step_s)));
+  if (!a.resident) {
+    line.update(block(a, step, steps));
+    say(line);
+    return 0;
+  }
+  say(line);
+  for (std::string turn; std::getline(std::cin, turn);) say(block(a, step, steps));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(parse(argc, argv));
+  } catch (const Error& error) {
+    fmt::print(stderr, "bench_step: {}\n", error.what());
+    return static_cast<int>(error.exit);
+  }
+}

@@ -1,0 +1,40 @@
+// A training step of a plan on one batch of random values, and how long it takes.
+#pragma once
+#include "autograd/backward.h"
+#include "core/device.h"
+#include "toggles/plan.h"
+
+namespace bellows {
+
+struct Sample {
+  Shape shape;  // (C, H, W)
+  int64_t classes;
+};
+
+// What trainer/loop.cpp does with a batch, without a loader and a log.
+class Step {
+ public:
+  Step(const Plan& plan, const Sample& sample, int64_t batch);
+  void operator()();
+  double loss() const { return loss_.item(); }  // of the last step; waits for the device
+  Device device() const { return state_->device(); }
+
+ private:
+  const Plan plan_;
+  std::shared_ptr<DeviceStepState> state_;
+  ModulePtr model_;
+  Optimizer optimizer_;
+  Tensor x_, labels_, loss_;
+};
+
+struct Times {
+  std::vector<double> ms;      // of each step: between two events, on the CPU wall time
+  std::vector<double> cpu_ms;  // of the process
+  double wall_ms = 0;          // of all of them, from an idle device to an idle device
+};
+// At least `steps` steps, and as many as fill `seconds`. The host does not wait between them.
+Times time_steps(Step& step, int64_t steps, double seconds);
+
+double quantile(std::vector<double>& values, double q);
+
+}  // namespace bellows

@@ -1,0 +1,27 @@
+# `cmake --install` makes a folder that runs wherever it is put: bin/, lib/ with the shared libraries
+# that a machine with a driver, CUDA and cuDNN need not have, and the files that programs and tests
+# read. CMake writes the way from bin/ to lib/ into the programs. tools/bundle.sh calls it.
+get_property(targets DIRECTORY tests PROPERTY BUILDSYSTEM_TARGETS)
+get_property(benches DIRECTORY bench PROPERTY BUILDSYSTEM_TARGETS)
+list(FILTER targets INCLUDE REGEX "_test$")
+list(FILTER targets EXCLUDE REGEX "^(house|fault)_test$")  # which are about the tree and the disk
+list(APPEND targets trainer ${benches})
+add_custom_target(bundled DEPENDS ${targets})
+
+set_target_properties(${targets} PROPERTIES INSTALL_RPATH "\$ORIGIN/../lib")
+install(TARGETS ${targets} RUNTIME DESTINATION bin)
+if(BELLOWS_ONEDNN)
+  install(FILES $<TARGET_SONAME_FILE:DNNL::dnnl> TYPE LIB)
+endif()
+# oneDNN's pool and ours are one, so it comes along, too.
+execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libgomp.so.1 OUTPUT_VARIABLE gomp
+                OUTPUT_STRIP_TRAILING_WHITESPACE)
+file(REAL_PATH ${gomp} gomp_file)
+install(FILES ${gomp_file} TYPE LIB RENAME libgomp.so.1)
+
+install(DIRECTORY configs DESTINATION .)
+install(DIRECTORY bench DESTINATION . FILES_MATCHING PATTERN "*.py")
+install(FILES tests/oracle/lenet.safetensors DESTINATION tests/oracle)
+install(FILES docs/seeds.md DESTINATION docs)
+install(PROGRAMS tools/run_bundled.sh DESTINATION . RENAME run)
+install(PROGRAMS tools/gpu_check.sh tools/gpu_check.py DESTINATION tools)

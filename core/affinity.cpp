@@ -1,0 +1,125 @@
+#include "core/affinity.h"
+#include <linux/mempolicy.h>
+#include <omp.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include "core/check.h"
+#include "core/trace.h"
+
+namespace bellows {
+
+namespace fs = std::filesystem;
+
+// ---- sets of cores, as the system wants them
+
+static std::vector<int> cores_of_thread() {
+  cpu_set_t set;
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return {0};
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &set)) cores.push_back(cpu);
+  return cores;
+}
+
+// This thread. A core that has gone meanwhile leaves it where it was.
+static void run_on(const std::vector<int>& cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int cpu : cores) CPU_SET(cpu, &set);
+  sched_setaffinity(0, sizeof set, &set);
+}
+
+template <class Fn> static void on_each_thread(const Fn& fn) {
+#pragma omp parallel
+  fn(static_cast<size_t>(omp_get_thread_num()));
+}
+
+namespace {
+struct Process {
+  const std::vector<int> started = cores_of_thread();
+  std::vector<int> cores = started;
+  bool placed = false;
+};
+}  // namespace
+static Process& process() {
+  static Process all;
+  return all;
+}
+
+std::vector<int> process_cores() { return process().cores; }
+
+// ---- memory nodes
+
+// Preferred, not bound: a process whose node is full would be killed while others have room. Of
+// this thread and of those that it makes; a node that is not there is refused, and nothing changes.
+static void prefer_memory_of(int node) {
+  unsigned long mask[16] = {};
+  constexpr int kBits = 8 * sizeof(unsigned long);
+  if (node >= 0) mask[node / kBits % 16] |= 1ul << (node % kBits);
+  syscall(SYS_set_mempolicy, node < 0 ? MPOL_DEFAULT : MPOL_PREFERRED, node < 0 ? nullptr : mask,
+          16 * kBits);
+}
+
+int bind_to_node(int local_rank, const fs::path& sys) {
+  std::map<int, std::vector<int>> by_node;
+  for (const Core& core : cores_of(process().started, sys)) by_node[core.node].push_back(core.cpu);
+  if (by_node.size() < 2) return -1;
+  const auto& [node, cores] = *std::next(by_node.begin(), local_rank % int(by_node.size()));
+  process().cores = cores;
+  process().placed = true;
+  on_each_thread([node = node](size_t) {
+    run_on(process().cores);
+    prefer_memory_of(node);
+  });
+  trace::counter("cpu.node_bound").add();
+  return node;
+}
+
+// ---- cores
+
+void pin_threads(Pinning pinning, const std::vector<int>& cores) {
+  const std::vector<int>& allowed = process().cores;
+  std::vector<int> order = pinning == Pinning::list ? cores : placement(cores_of(allowed), pinning);
+  if (order.empty()) order = allowed;
+  for (const int cpu : order)
+    CHECK(std::ranges::count(allowed, cpu), "threads.cores: core ", cpu,
+          " is not allowed to this process");
+  process().placed = true;
+  on_each_thread([&](size_t thread) { run_on({order[thread % order.size()]}); });
+  trace::counter("cpu.core_pinning").add(omp_get_max_threads());
+}
+
+void free_thread() {
+  if (process().placed) run_on(process().cores);
+}
+
+void free_threads() {
+  if (!process().placed) return;
+  process().cores = process().started;
+  on_each_thread([](size_t) {
+    free_thread();
+    prefer_memory_of(-1);
+  });
+  process().placed = false;
+}
+
+int64_t migrations() {
+  int64_t all = 0;
+  bool known = false;
+  std::error_code none;
+  for (const auto& task : fs::directory_iterator("/proc/self/task", none)) {
+    std::ifstream lines(task.path() / "sched");
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.starts_with("se.nr_migrations")) continue;
+      known = true;
+      all += std::stoll(line.substr(line.find(':') + 1));
+    }
+  }
+  return known ? all : -1;
+}
+
+}  // namespace bellows

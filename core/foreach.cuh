@@ -1,0 +1,63 @@
+// Kernels over lists of tensors: the list is an argument of the kernel, a block takes a chunk.
+#pragma once
+#include "core/foreach.h"
+#include "core/line.cuh"
+
+namespace bellows {
+
+// Up to kMost tensors, cut into chunks of kLength elements (the last of each is shorter). A kernel
+// takes 32 kB of arguments.
+class Chunks {
+ public:
+  static constexpr int kMost = 512;
+  static constexpr int64_t kLength = 16384;
+
+  static int chunks_of(const Tensor& t) { return int((t.numel() + kLength - 1) / kLength); }
+
+  int add(const Tensor& t) {
+    at_[size_] = t.bytes();
+    n_[size_] = t.numel();
+    dtype_[size_] = t.dtype();
+    first_[size_ + 1] = first_[size_] + chunks_of(t);
+    return ++size_;
+  }
+  int count() const { return first_[size_]; }
+
+  // fn(chunk, n): a pointer of the tensor's type, and the number of elements.
+  template <class Fn> __device__ void visit(int chunk, const Fn& fn) const {
+    int low = 0, high = size_;  // the last tensor that begins at or before the chunk
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      (first_[middle] <= chunk ? low : high) = middle;
+    }
+    const int64_t begin = (chunk - first_[low]) * kLength, n = std::min(n_[low] - begin, kLength);
+    const auto call = [&]<class T>(T) { fn(reinterpret_cast<T*>(at_[low]) + begin, n); };
+    if (dtype_[low] == DType::f32) call(float());
+    if (dtype_[low] == DType::f64) call(double());
+    if (dtype_[low] == DType::bf16) call(Bf16());
+    if (dtype_[low] == DType::f16) call(F16());
+  }
+
+ private:
+  std::byte* at_[kMost] = {};
+  int64_t n_[kMost] = {};
+  DType dtype_[kMost] = {};
+  int first_[kMost + 1] = {};
+  int size_ = 0;
+};
+
+// fn(chunks) for the list of dense tensors, as few times as they fit.
+template <class Fn> void for_chunks(const char* op, TensorSpan list, const Fn& fn) {
+  Chunks chunks;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const Tensor& t = list[i];
+    CHECK(t.is_dense() && is_float(t.dtype()), op, ": ", t.dtype(), " with strides ", t.strides(),
+          " is not dense and floating-point");
+    const bool full = chunks.add(t) == Chunks::kMost;
+    if (!full && i + 1 < list.size()) continue;
+    if (chunks.count() > 0) fn(chunks);
+    chunks = {};
+  }
+}
+
+}  // namespace bellows

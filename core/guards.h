@@ -1,0 +1,20 @@
+// Guard zones for tests: a pattern before and after each block shows who writes past its ends, and
+// fresh memory reads as NaN. On a device all of it is work of the block's stream: a copy of the
+// zones, taken when the block is released, is looked at when somebody asks.
+#pragma once
+#include <cstddef>
+#include "core/device.h"
+
+namespace bellows::guards {
+
+bool on();   // blocks are made with zones
+bool any();  // some have zones
+inline size_t zone(Device device) { return device == Device::cpu ? 64 : 256; }  // bytes, each side
+
+// `block` has room for both zones. Returns the memory between them.
+void* set_up(Device device, void* block, size_t bytes);
+// Checks the zones around a block that is being released; false if it was made without them. In a
+// capture nothing is checked: the zones would be copied again at each replay.
+bool take_down(Device device, void* memory);
+
+}  // namespace bellows::guards

@@ -1,0 +1,16 @@
+// Ranges as NVTX, and the profile window as cudaProfilerStart and Stop: what Nsight Systems shows.
+#include "core/trace.h"
+#include <cuda_profiler_api.h>
+#include <nvtx3/nvToolsExt.h>
+#include "core/cuda.h"
+
+namespace bellows {
+
+static void push(const char* name, const std::string& path) {
+  nvtxRangePushA(path.empty() ? name : (name + (" " + path)).c_str());
+}
+static void profile(bool on) { CUDA_CHECK(on ? cudaProfilerStart() : cudaProfilerStop()); }
+
+static const bool gpu = trace::add_marker({push, [] { nvtxRangePop(); }, profile});
+
+}  // namespace bellows

@@ -1,0 +1,34 @@
+#include "data/device_feed.h"
+#include "core/copy.h"
+#include "core/pinned.h"
+#include "core/trace.h"
+
+namespace bellows {
+
+std::unique_ptr<Feed> make_feed(Device device, Loader& loader, std::vector<std::string>& notes) {
+  if (device == Device::cpu) return nullptr;
+  const LoaderOptions& options = loader.options();
+  if (options.device_tensors) {
+    const std::string why_not = why_not_resident(device, loader);
+    if (why_not.empty()) return resident_feed(device, loader);
+    notes.push_back("device_tensors: not here, " + why_not);
+  }
+  return options.non_blocking ? async_feed(device, loader) : blocking_feed(device, loader);
+}
+
+void copy_batch(const Batch& to, const Batch& from) {
+  static trace::Counter& moved = trace::counter("tensor.created_then_moved");
+  static trace::Counter& pinned = trace::counter("data.pinned_copy");
+  static trace::Counter& staged = trace::counter("data.staging_copies");
+  copy_into(to.x, from.x);
+  copy_into(to.y, from.y);
+  moved.add(2);
+  (is_pinned(from.x) ? pinned : staged).add();
+}
+
+BatchBuffers buffers_on(Device device, const Loader& loader) {
+  return {loader.batch_shape(),
+          [device](const Shape& shape, DType dtype) { return Tensor(shape, dtype, device); }};
+}
+
+}  // namespace bellows

@@ -1,0 +1,31 @@
+// The ways of a loader's batches to a device, one a file. Their buffers there are used again and
+// again; where nobody holds a batch for longer than its step, two are enough.
+#pragma once
+#include <string>
+#include "data/loader.h"
+
+namespace bellows {
+
+// One that the loader's options ask for; null on the CPU, where the loader itself is the feed. What
+// stands in the way of an option is told in the notes. The loader outlives it.
+std::unique_ptr<Feed> make_feed(Device device, Loader& loader, std::vector<std::string>& notes);
+
+// Each batch is copied on the compute stream when it is asked for, and the host waits.
+std::unique_ptr<Feed> blocking_feed(Device device, Loader& loader);
+// The next batch is copied on the copy stream while this one is computed with; the streams wait for
+// each other, the host for neither. Counted, where the memory is pinned: copy.async, and
+// copy.overlapped for those that were on their way before they were asked for.
+std::unique_ptr<Feed> async_feed(Device device, Loader& loader);
+// The samples lie on the device from the start, and a batch is gathered there: no copies. Counted:
+// tensor.device_created.
+std::unique_ptr<Feed> resident_feed(Device device, Loader& loader);
+std::string why_not_resident(Device device, const Loader& loader);  // "" if it can be
+
+// On the current stream. Counted: tensor.created_then_moved, and data.pinned_copy or, where the
+// driver has to copy it to memory of its own first, data.staging_copies.
+void copy_batch(const Batch& to, const Batch& from);
+
+// Whole batches of that loader on the device.
+BatchBuffers buffers_on(Device device, const Loader& loader);
+
+}  // namespace bellows

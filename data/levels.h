@@ -1,0 +1,21 @@
+// How the bytes of a picture become numbers: pixel * scale + shift, for each channel.
+#pragma once
+#include <cmath>
+#include "core/dtype.h"
+
+namespace bellows {
+
+inline constexpr int kMaxChannels = 4;
+
+struct Levels {
+  static constexpr float kByte = 1.f / 255;
+  float scale[kMaxChannels] = {kByte, kByte, kByte, kByte};  // numbers in [0, 1]
+  float shift[kMaxChannels] = {};
+
+  // Rounded once, said out loud: the same bits on every device, whatever a compiler contracts.
+  HD float at(int channel, uint8_t pixel) const {
+    return std::fma(float(pixel), scale[channel], shift[channel]);
+  }
+};
+
+}  // namespace bellows

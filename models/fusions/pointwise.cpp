@@ -1,0 +1,38 @@
+// A pointwise layer in one pass over memory instead of one for each function in it.
+#include "models/layers/pointwise.h"
+#include "models/fuse.h"
+
+namespace bellows {
+
+namespace {
+class FusedPointwise : public Module {
+ public:
+  explicit FusedPointwise(std::span<Child> window)
+      : layer_(dynamic_cast<PointwiseLayer&>(*window.front().module)) {
+    add_child(window.front().name, std::move(window.front().module));
+  }
+  const char* kind() const override { return "fused_pointwise"; }
+
+ protected:
+  Tensor forward(const Tensor& x) override { return layer_.run(x, Impl::fused); }
+
+ private:
+  PointwiseLayer& layer_;
+};
+}  // namespace
+
+static bool matches(std::span<Child> window) {
+  return dynamic_cast<PointwiseLayer*>(window[0].module.get());
+}
+
+static const AddPattern pattern({
+    .name = "pointwise",
+    .help = "each pointwise layer in one kernel, which is compiled for it on a GPU",
+    .length = 1,
+    .matches = matches,
+    .fuse = [](std::span<Child> window) -> ModulePtr {
+      return std::make_unique<FusedPointwise>(window);
+    },
+});
+
+}  // namespace bellows

@@ -1,0 +1,27 @@
+// A chain of elementwise functions as a layer: "maximum(x, 0.1 * x) * (1 + scale) + shift".
+#pragma once
+#include "models/module.h"
+#include "ops/pointwise.h"
+
+namespace bellows {
+
+struct PointwiseLayerOptions {
+  std::string expression = "relu(x)";   // of x, what reaches the layer
+  std::vector<std::string> parameters;  // its other names: trained, a number a channel, 0 at first
+};
+
+class PointwiseLayer : public Module {
+ public:
+  PointwiseLayer(const PointwiseLayerOptions& options, LayerContext& context);
+  const char* kind() const override { return "pointwise"; }
+  Tensor run(const Tensor& x, Impl impl) const;
+
+ protected:
+  Tensor forward(const Tensor& x) override { return run(x, Impl::composed); }
+
+ private:
+  Chain chain_;
+  std::vector<Tensor> parameters_;
+};
+
+}  // namespace bellows

@@ -1,0 +1,139 @@
+// A warp or a block for each row of logits (N, C). The losses of a block's rows are summed in it,
+// those of the blocks by a second launch, all in a fixed order; a small batch is one block's work.
+#include "core/copy.h"
+#include "core/line.cuh"
+#include "core/shared.cuh"
+#include "ops/cross_entropy.h"
+#include "ops/exps.cuh"
+
+namespace bellows {
+
+namespace {
+
+struct Targets {
+  const int64_t* labels;
+  int64_t step, classes;
+  double smoothing;
+  __device__ int64_t label(int64_t n) const { return labels[n * step]; }
+  __device__ bool valid(int64_t label) const { return label >= 0 && label < classes; }
+};
+
+// lse - (1 - s) * x[label] - s * mean(x)
+template <class T>
+__device__ double loss_of(const T* x, double lse, double sum, int64_t label, const Targets& t) {
+  if (!t.valid(label)) return NAN;
+  const double loss = lse - (1 - t.smoothing) * Acc<T>(x[label]);
+  return t.smoothing > 0 ? loss - t.smoothing * sum / t.classes : loss;
+}
+
+// What each thread has of it, summed over the block, goes into the loss or waits for the others.
+template <class T>
+__device__ void hand_over(double mine, double* parts, T* loss, int64_t N, double* scratch) {
+  const double sum = block_sum(mine, scratch);
+  if (threadIdx.x != 0) return;
+  if (gridDim.x == 1)
+    *loss = T(Acc<T>(sum / N));
+  else
+    parts[blockIdx.x] = sum;
+}
+
+template <class T>
+__global__ void forward(const T* x, Targets targets, int64_t N, Acc<T>* lse, double* parts, T* loss,
+                        Team team) {
+  using A = Acc<T>;
+  auto* const scratch = dynamic_shared<Exps<double>>();  // large enough for all that is folded
+  double mine = 0;
+  for (int64_t n = team.line(); n < N; n += gridDim.x * team.lines()) {
+    const T* const row = x + n * targets.classes;
+    Exps<A> exps = Exps<A>::nothing();
+    A sum = 0;
+    const auto take = [&](int64_t, A value) {
+      exps.take(value);
+      sum += value;
+    };
+    for_line<T>(targets.classes, 1, team, take, row);
+    exps = team.fold(exps, Exps<A>::nothing(), JoinExps(), reinterpret_cast<Exps<A>*>(scratch));
+    sum = team.fold(sum, A(0), Plus(), reinterpret_cast<A*>(scratch));
+    if (team.rank() != 0) continue;
+    const A log_sum = lse[n] = exps.log_sum();
+    mine += loss_of(row, log_sum, sum, targets.label(n), targets);
+  }
+  hand_over(mine, parts, loss, N, reinterpret_cast<double*>(scratch));
+}
+
+template <class T> __global__ void mean_of(const double* parts, int n_parts, int64_t N, T* loss) {
+  double mine = 0;
+  for (int part = threadIdx.x; part < n_parts; part += blockDim.x) mine += parts[part];
+  hand_over<T>(mine, nullptr, loss, N, dynamic_shared<double>());
+}
+
+// dx = (softmax(x) - q) * dy / N
+template <class T>
+__global__ void backward(const T* dy, const T* x, Targets targets, int64_t N, const Acc<T>* lse,
+                         T* dx, Team team) {
+  using A = Acc<T>;
+  const int64_t n = team.line(), label = n < N ? targets.label(n) : 0;
+  if (n >= N) return;
+  const A scale = targets.valid(label) ? A(*dy) / A(N) : A(NAN), own = 1 - targets.smoothing;
+  const A even = targets.smoothing / targets.classes, log_sum = lse[n];
+  const auto slope = [&](int64_t c, A value) {
+    return (std::exp(value - log_sum) - even - (c == label ? own : A(0))) * scale;
+  };
+  map_line(dx + n * targets.classes, targets.classes, 1, team, slope, x + n * targets.classes);
+}
+
+Targets targets_of(const Tensor& target, const Tensor& logits, double smoothing) {
+  return {target.ptr<int64_t>(), target.strides()[0], logits.dim(1), smoothing};
+}
+
+Grid grid_of_rows(int64_t N, int64_t C, Team team) {
+  constexpr int64_t kWorthASecondLaunch = 32768, kMostBlocks = 4 * 132;
+  Grid grid = grid_of_lines(N, team);
+  grid.blocks.x = std::min<int64_t>(grid.blocks.x, kMostBlocks);
+  if (team.size == kWarp && N * C <= kWorthASecondLaunch) {
+    grid.blocks.x = 1;
+    grid.threads.x = std::min<int64_t>(N, kWarp) * kWarp;
+  }
+  grid.shared_bytes = kWarp * sizeof(Exps<double>);
+  return grid;
+}
+
+kernels::CrossEntropy forward_cuda(const Tensor& logits, const Tensor& target, double smoothing) {
+  const Tensor x = contiguous(logits);
+  const int64_t N = x.dim(0), C = x.dim(1);
+  const Team team = team_for(C, 1);
+  const Grid grid = grid_of_rows(N, C, team);
+  const int blocks = int(grid.blocks.x);
+  const Tensor parts({blocks}, DType::f64, x.device());
+  return visit_stored(x.dtype(), [&]<class T>(T) {
+    const Tensor loss = empty({}, x), lse({N}, dtype_of<Acc<T>>, x.device());
+    launch(forward<T>, grid, x.ptr<T>(), targets_of(target, x, smoothing), N, lse.ptr<Acc<T>>(),
+           parts.ptr<double>(), loss.ptr<T>(), team);
+    if (blocks > 1)
+      launch(mean_of<T>, {1, kThreads, kWarp * sizeof(double)}, parts.ptr<double>(), blocks, N,
+             loss.ptr<T>());
+    return kernels::CrossEntropy{loss, lse};
+  });
+}
+
+Tensor backward_cuda(const Tensor& dy, const Tensor& logits, const Tensor& target,
+                     const Tensor& lse, double smoothing) {
+  const Tensor x = contiguous(logits), dx = empty(x.shape(), x);
+  const int64_t N = x.dim(0);
+  const Team team = team_for(x.dim(1), 1);
+  visit_stored(x.dtype(), [&]<class T>(T) {
+    launch(backward<T>, grid_of_lines(N, team), dy.ptr<T>(), x.ptr<T>(),
+           targets_of(target, x, smoothing), N, lse.ptr<Acc<T>>(), dx.ptr<T>(), team);
+  });
+  return dx;
+}
+
+// A device cannot refuse without being waited for: a wrong label makes the loss NaN instead.
+void leave_labels(const Tensor&, int64_t) {}
+
+const bool gpu = kernels::cross_entropy.on(Device::cuda, forward_cuda) &&
+                 kernels::cross_entropy_backward.on(Device::cuda, backward_cuda) &&
+                 kernels::check_labels.on(Device::cuda, leave_labels);
+
+}  // namespace
+}  // namespace bellows

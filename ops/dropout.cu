@@ -1,0 +1,66 @@
+#include "core/copy.h"
+#include "core/map.cuh"
+#include "ops/dropout.h"
+
+namespace bellows {
+
+namespace {
+
+template <class T> struct alignas(4 * sizeof(T)) Four { T at[4]; };
+
+// One draw of Philox decides over four neighbours. Forward reads the step where the step state has
+// it, and keeps it for backward.
+template <class T>
+__global__ void mask(const T* x, T* y, int64_t n, double p, RngKey key, const int64_t* step,
+                     int64_t* kept_step) {
+  key.step = *step;
+  const Philox rng(key);
+  const Acc<T> kept = 1 / (1 - p);
+  const bool fours =
+      (reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(y)) % sizeof(Four<T>) == 0;
+  for (int64_t draw = thread_index(); draw * 4 < n; draw += thread_count()) {
+    const Philox::Four drawn = rng(draw);
+    const int64_t first = draw * 4, count = std::min(n - first, int64_t(4));
+    const bool whole = fours && count == 4;
+    Four<T> block{};
+    if (whole)
+      block = *reinterpret_cast<const Four<T>*>(x + first);
+    else
+      for (int k = 0; k < count; ++k) block.at[k] = x[first + k];
+    for (int k = 0; k < 4; ++k) {
+      const bool drops = Philox::to_uniform(drawn.v[k]) < p;
+      block.at[k] = T(drops ? Acc<T>(0) : Acc<T>(block.at[k]) * kept);
+    }
+    if (whole)
+      *reinterpret_cast<Four<T>*>(y + first) = block;
+    else
+      for (int k = 0; k < count; ++k) y[first + k] = block.at[k];
+  }
+  if (kept_step && thread_index() == 0) *kept_step = key.step;
+}
+
+Tensor masked(const Tensor& x, double p, const RngKey& key, const int64_t* step,
+              int64_t* kept_step) {
+  const Tensor dense = contiguous(x), y = empty(x.shape(), x);
+  visit_stored(x.dtype(), [&]<class T>(T) {
+    launch(mask<T>, grid_of((x.numel() + 3) / 4), dense.ptr<T>(), y.ptr<T>(), x.numel(), p, key,
+           step, kept_step);
+  });
+  return y;
+}
+
+kernels::Dropout dropout_cuda(const Tensor& x, double p, const RngKey& key,
+                              const StepState* state) {
+  const Tensor step({1}, DType::i64, x.device());
+  return {masked(x, p, key, &state->forwards, step.ptr<int64_t>()), step};
+}
+
+Tensor dropout_backward_cuda(const Tensor& dy, double p, const RngKey& key, const Tensor& step) {
+  return masked(dy, p, key, step.ptr<int64_t>(), nullptr);
+}
+
+const bool gpu = kernels::dropout.on(Device::cuda, dropout_cuda) &&
+                 kernels::dropout_backward.on(Device::cuda, dropout_backward_cuda);
+
+}  // namespace
+}  // namespace bellows

@@ -1,0 +1,89 @@
+// One thread for each element of y, which sums in double over the letters that y drops.
+#include "core/map.cuh"
+#include "ops/einsum.h"
+#include "ops/einsum_nest.h"
+
+namespace bellows {
+
+namespace {
+
+constexpr int kTensors = 8, kSummed = 26;  // y and its inputs; letters that y drops
+
+// The nest as a kernel's argument.
+struct Loops {
+  struct One {
+    int64_t size, steps[kTensors];
+  };
+  One out[kMaxRank], summed[kSummed];
+  int n_out, n_summed, n_tensors;
+  int64_t elements, terms;  // of y; of each sum
+
+  // Adds the steps to iteration i of these loops, the first one innermost.
+  __device__ void advance(const One* loops, int n, int64_t i, int64_t* at) const {
+    for (int k = 0; k < n; ++k) {
+      for (int t = 0; t < kTensors; ++t) at[t] += i % loops[k].size * loops[k].steps[t];
+      i /= loops[k].size;
+    }
+  }
+};
+
+template <class T> struct Operands { T* at[kTensors]; };
+
+template <class T> __global__ void sum_products(Operands<T> data, Loops loops) {
+  for (int64_t i = thread_index(); i < loops.elements; i += thread_count()) {
+    int64_t first[kTensors] = {};
+    loops.advance(loops.out, loops.n_out, i, first);
+    double sum = 0;
+    for (int64_t term = 0; term < loops.terms; ++term) {
+      int64_t at[kTensors];
+      for (int t = 0; t < kTensors; ++t) at[t] = first[t];
+      loops.advance(loops.summed, loops.n_summed, term, at);
+      double product = 1;
+      for (int t = 1; t < kTensors; ++t)  // all of them, so that `at` stays in registers
+        if (t < loops.n_tensors) product *= double(Acc<T>(data.at[t][at[t]]));
+      sum += product;
+    }
+    data.at[0][first[0]] = T(Acc<T>(sum));
+  }
+}
+
+void put(const std::vector<EinsumLoop>& from, Loops::One* to) {
+  for (const EinsumLoop& loop : from) {
+    to->size = loop.size;
+    std::ranges::copy(loop.steps, to++->steps);
+  }
+}
+
+Loops loops_of(const EinsumNest& nest, size_t tensors) {
+  CHECK(tensors <= kTensors && nest.summed.size() <= kSummed, "einsum: ", tensors - 1,
+        " inputs and ", nest.summed.size(), " summed letters; on a device at most ", kTensors - 1,
+        " and ", kSummed);
+  Loops loops{};
+  put(nest.out, loops.out);
+  put(nest.summed, loops.summed);
+  loops.n_out = int(nest.out.size());
+  loops.n_summed = int(nest.summed.size());
+  loops.n_tensors = int(tensors);
+  loops.elements = nest.elements();
+  loops.terms = EinsumNest{nest.summed, {}}.elements();
+  return loops;
+}
+
+Tensor einsum_cuda(TensorSpan inputs, const std::vector<std::string>& terms, const std::string& out,
+                   const Shape& shape) {
+  const Tensor y = full(shape, 0, inputs.front());
+  Tensors tensors{y};
+  tensors.insert(tensors.end(), inputs.begin(), inputs.end());
+  const Loops loops = loops_of(plan_nest(out, terms, tensors), tensors.size());
+  if (loops.elements == 0) return y;
+  visit_stored(y.dtype(), [&]<class T>(T) {
+    Operands<T> data{};
+    for (size_t t = 0; t < tensors.size(); ++t) data.at[t] = tensors[t].ptr<T>();
+    launch(sum_products<T>, grid_of(loops.elements), data, loops);
+  });
+  return y;
+}
+const bool gpu = kernels::einsum.on(Device::cuda, einsum_cuda);
+
+}  // namespace
+}  // namespace bellows

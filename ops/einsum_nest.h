@@ -1,0 +1,57 @@
+// The loop nest of an einsum over tensors as they lie in memory: what its kernels go through.
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+#include "core/tensor.h"
+
+namespace bellows {
+
+inline bool has_letter(const std::string& letters, char letter) {
+  return letters.find(letter) != std::string::npos;
+}
+
+struct EinsumLoop {
+  int64_t size = 1;
+  std::vector<int64_t> steps;  // of y, then of each input, when the letter moves by one
+};
+
+struct EinsumNest {
+  std::vector<EinsumLoop> out, summed;
+  int64_t elements() const {  // of y that are sums; the rest is 0
+    int64_t n = 1;
+    for (const EinsumLoop& loop : out) n *= loop.size;
+    return n;
+  }
+};
+
+inline EinsumLoop loop_over(char letter, std::span<const std::string> terms,
+                            std::span<const Tensor> tensors) {
+  EinsumLoop loop{1, std::vector<int64_t>(tensors.size())};
+  for (size_t t = 0; t < tensors.size(); ++t)
+    for (int i = 0; i < tensors[t].rank(); ++i)
+      if (terms[t][i] == letter) {
+        loop.size = tensors[t].dim(i);
+        loop.steps[t] += tensors[t].strides()[i];
+      }
+  return loop;
+}
+
+// A loop for each letter. tensors: y, then the inputs, of which `terms` are the letters.
+inline EinsumNest plan_nest(const std::string& out, std::span<const std::string> terms,
+                            std::span<const Tensor> tensors) {
+  std::vector<std::string> all{out};
+  all.insert(all.end(), terms.begin(), terms.end());
+  EinsumNest nest;
+  std::string seen;
+  for (const std::string& term : all)
+    for (const char letter : term)
+      if (!has_letter(seen, letter)) {
+        seen += letter;
+        (has_letter(out, letter) ? nest.out : nest.summed)
+            .push_back(loop_over(letter, all, tensors));
+      }
+  return nest;
+}
+
+}  // namespace bellows

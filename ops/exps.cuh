@@ -1,0 +1,33 @@
+// What softmax and cross-entropy fold a row into: its maximum and sum(exp(x - maximum)), in one
+// pass over it.
+#pragma once
+#include <cmath>
+#include <limits>
+
+namespace bellows {
+
+template <class A> struct Exps {
+  A max, sum;
+
+  // The lowest number and not -inf: the difference of two infinities would be NaN.
+  __host__ __device__ static Exps nothing() { return {std::numeric_limits<A>::lowest(), 0}; }
+  __device__ void take(A x) {
+    if (x > max) {
+      sum = sum * std::exp(max - x) + 1;
+      max = x;
+    } else {
+      sum += std::exp(x - max);
+    }
+  }
+  __device__ A log_sum() const { return max + std::log(sum); }
+};
+
+struct JoinExps {
+  // The smaller one is scaled, whichever comes first: (a, b) and (b, a) have the same bits.
+  template <class A> __device__ Exps<A> operator()(Exps<A> a, Exps<A> b) const {
+    const Exps<A>&high = a.max < b.max ? b : a, &low = a.max < b.max ? a : b;
+    return {high.max, high.sum + low.sum * std::exp(low.max - high.max)};
+  }
+};
+
+}  // namespace bellows

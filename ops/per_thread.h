@@ -1,0 +1,20 @@
+// Scratch memory for kernels that run on several threads.
+#pragma once
+#include "core/parallel.h"
+#include "core/tensor.h"
+
+namespace bellows {
+
+// `size` elements of T for each thread; made by the compute thread, outside of parallel regions.
+template <class T> class PerThread {
+ public:
+  explicit PerThread(int64_t size)
+      : size_((size + 63) / 64 * 64), memory_({omp_get_max_threads() * size_}, dtype_of<T>) {}
+  T* mine() const { return memory_.ptr<T>() + omp_get_thread_num() * size_; }
+
+ private:
+  int64_t size_;
+  Tensor memory_;
+};
+
+}  // namespace bellows

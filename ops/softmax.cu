@@ -1,0 +1,96 @@
+// A team of threads for each line along the axis: two reads of x, the second one out of a cache.
+#include "core/copy.h"
+#include "core/line.cuh"
+#include "core/shared.cuh"
+#include "ops/exps.cuh"
+#include "ops/softmax.h"
+
+namespace bellows {
+
+namespace {
+
+// The lines along an axis of row-major tensors.
+struct Lines {
+  Lines(const Shape& shape, int axis)
+      : n(shape[axis]), step(strides_of(shape)[axis]), count(n ? shape.numel() / n : 0) {}
+  __device__ int64_t first(int64_t line) const { return line / step * step * n + line % step; }
+  int64_t n, step, count;
+};
+
+struct Softmax {
+  template <class A> __device__ static A norm(Exps<A> line) { return 1 / line.sum; }
+  template <class A> __device__ static A value(A shifted, A norm) {
+    return std::exp(shifted) * norm;
+  }
+  // What backward sums over a line, and what it makes of that.
+  template <class A> __device__ static A share(A dy, A y) { return dy * y; }
+  template <class A> __device__ static A slope(A dy, A y, A sum) { return y * (dy - sum); }
+};
+struct LogSoftmax {
+  template <class A> __device__ static A norm(Exps<A> line) { return std::log(line.sum); }
+  template <class A> __device__ static A value(A shifted, A norm) { return shifted - norm; }
+  template <class A> __device__ static A share(A dy, A) { return dy; }
+  template <class A> __device__ static A slope(A dy, A y, A sum) { return dy - std::exp(y) * sum; }
+};
+
+template <class F, class T> __global__ void forward(const T* x, T* y, Lines lines, Team team) {
+  using A = Acc<T>;
+  const int64_t line = team.line();
+  if (line >= lines.count) return;
+  const int64_t first = lines.first(line);
+  Exps<A> exps = Exps<A>::nothing();
+  for_line<T>(
+      lines.n, lines.step, team, [&](int64_t, A value) { exps.take(value); }, x + first);
+  exps = team.fold(exps, Exps<A>::nothing(), JoinExps(), dynamic_shared<Exps<A>>());
+  const A norm = F::norm(exps);
+  const auto value = [&](int64_t, A value) { return F::value(value - exps.max, norm); };
+  map_line(y + first, lines.n, lines.step, team, value, x + first);
+}
+
+template <class F, class T>
+__global__ void backward(const T* dy, const T* y, T* dx, Lines lines, Team team) {
+  using A = Acc<T>;
+  const int64_t line = team.line();
+  if (line >= lines.count) return;
+  const int64_t first = lines.first(line);
+  A sum = 0;
+  const auto add = [&](int64_t, A g, A value) { sum += F::share(g, value); };
+  for_line<T>(lines.n, lines.step, team, add, dy + first, y + first);
+  sum = team.fold(sum, A(0), Plus(), dynamic_shared<A>());
+  const auto slope = [&](int64_t, A g, A value) { return F::slope(g, value, sum); };
+  map_line(dx + first, lines.n, lines.step, team, slope, dy + first, y + first);
+}
+
+template <class F> Tensor forward_cuda(const Tensor& x, int axis) {
+  const Tensor dense = contiguous(x), y = empty(x.shape(), x);
+  const Lines lines(x.shape(), axis);
+  if (x.numel() == 0) return y;
+  visit_stored(x.dtype(), [&]<class T>(T) {
+    const Team team = team_for(lines.n, lines.step);
+    Grid grid = grid_of_lines(lines.count, team);
+    grid.shared_bytes = kWarp * sizeof(Exps<Acc<T>>);
+    launch(forward<F, T>, grid, dense.ptr<T>(), y.ptr<T>(), lines, team);
+  });
+  return y;
+}
+
+template <class F> Tensor backward_cuda(const Tensor& dy, const Tensor& y, int axis) {
+  const Tensor dense = contiguous(dy), dx = empty(y.shape(), y);
+  const Lines lines(y.shape(), axis);
+  if (y.numel() == 0) return dx;
+  visit_stored(y.dtype(), [&]<class T>(T) {
+    const Team team = team_for(lines.n, lines.step);
+    Grid grid = grid_of_lines(lines.count, team);
+    grid.shared_bytes = kWarp * sizeof(Acc<T>);
+    launch(backward<F, T>, grid, dense.ptr<T>(), y.ptr<T>(), dx.ptr<T>(), lines, team);
+  });
+  return dx;
+}
+
+const bool gpu = kernels::softmax.on(Device::cuda, forward_cuda<Softmax>) &&
+                 kernels::softmax_backward.on(Device::cuda, backward_cuda<Softmax>) &&
+                 kernels::log_softmax.on(Device::cuda, forward_cuda<LogSoftmax>) &&
+                 kernels::log_softmax_backward.on(Device::cuda, backward_cuda<LogSoftmax>);
+
+}  // namespace
+}  // namespace bellows

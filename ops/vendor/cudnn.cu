@@ -1,0 +1,249 @@
+// The one file that sees cuDNN's headers, for they take half a minute. Built by the host's
+// compiler.
+#include <cudnn_frontend.h>
+#include "core/cuda.h"
+#include "core/library.h"
+#include "core/trace.h"
+#include "ops/vendor/cudnn.h"
+#include "ops/vendor/scratch.h"
+
+// The frontend looks cuDNN's functions up in here.
+void* cudnn_frontend::cudnn_dlhandle = nullptr;
+
+namespace bellows::cudnn {
+
+namespace fe = cudnn_frontend;
+using TensorRef = std::shared_ptr<fe::graph::Tensor_attributes>;
+
+// ---- the library
+
+bool available() {
+  static const Library library("libcudnn.so.9", "convolutions run on plain kernels");
+  fe::cudnn_dlhandle = library.handle();
+  return bool(library);
+}
+
+std::string version() { return available() ? fe::detail::get_backend_version_string() : ""; }
+
+static const char* caller() { return running_kernel() ? running_kernel() : "cudnn"; }
+static void check(cudnnStatus_t status, const char* what) {
+  if (status != CUDNN_STATUS_SUCCESS) [[unlikely]]
+    fail(Exit::internal, caller(), ": ", what, ": ", fe::detail::get_error_string(status), ", ",
+         fe::detail::get_last_error_string_());
+}
+static void check(fe::error_t error, const char* what) {
+  if (error.is_bad()) [[unlikely]]
+    fail(Exit::internal, caller(), ": ", what, ": ", error.get_message());
+}
+
+// One for the process; it lives as long.
+static cudnnHandle_t handle() {
+  static const cudnnHandle_t made = [] {
+    cudnnHandle_t fresh = nullptr;
+    check(fe::detail::create_handle(&fresh), "cudnnCreate");
+    return fresh;
+  }();
+  return made;
+}
+
+Filter filter() {
+  const KernelOptions& options = kernel_options();
+  return {options.tf32, options.deterministic, options.workspace_mb << 20};
+}
+
+// ---- descriptions
+
+static fe::DataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return fe::DataType_t::DOUBLE;
+    case DType::bf16:
+      return fe::DataType_t::BFLOAT16;
+    case DType::f16:
+      return fe::DataType_t::HALF;
+    default:
+      return fe::DataType_t::FLOAT;
+  }
+}
+
+static std::vector<int64_t> numbers(const Shape& shape) { return {shape.begin(), shape.end()}; }
+
+namespace {
+// The frontend's graph, and its list of engines, which that keeps to itself.
+struct Engines : fe::graph::Graph {
+  // Bars all that the filter does not let through.
+  fe::error_t propose(DType dtype, const Filter& filter, Search search);
+  std::string name(int64_t engine) const;
+  fe::graph::Execution_plan_list& list() { return plans; }
+};
+}  // namespace
+
+struct Graph::Description {
+  DType dtype;
+  bool multiplies = false;
+  std::shared_ptr<Engines> engines = std::make_shared<Engines>();
+  std::vector<TensorRef> tensors = {};  // by Id - 1
+
+  Id keep(TensorRef tensor) {
+    tensor->set_uid(Id(tensors.size()) + 1);
+    tensors.push_back(std::move(tensor));
+    return tensors.back()->get_uid();
+  }
+  const TensorRef& at(Id id) const { return tensors.at(id - 1); }
+
+  template <class Attributes> Attributes window(const Conv2dOptions& o) {
+    multiplies = true;
+    return Attributes()
+        .set_padding({o.padding, o.padding})
+        .set_stride({o.stride, o.stride})
+        .set_dilation({1, 1});
+  }
+  // `name` empty: whatever it is called.
+  std::vector<Plan> build(const Filter& filter, Search search, size_t most,
+                          const std::string& name);
+};
+
+Graph::Graph(DType dtype) : description_(new Description{dtype}) {
+  const fe::DataType_t inner = type_of(dtype == DType::f64 ? DType::f64 : DType::f32);
+  description_->engines->set_io_data_type(type_of(dtype))
+      .set_intermediate_data_type(inner)
+      .set_compute_data_type(inner);
+}
+Graph::Graph(Graph&&) noexcept = default;
+Graph::~Graph() = default;
+
+Id Graph::input(const Layout& layout) {
+  return description_->keep(
+      description_->engines->tensor(fe::graph::Tensor_attributes()
+                                        .set_dim(numbers(layout.shape))
+                                        .set_stride(numbers(layout.strides))
+                                        .set_data_type(type_of(layout.dtype))));
+}
+
+void Graph::output(Id tensor, const Layout& layout) {
+  description_->at(tensor)
+      ->set_output(true)
+      .set_dim(numbers(layout.shape))
+      .set_stride(numbers(layout.strides))
+      .set_data_type(type_of(layout.dtype));
+}
+
+Id Graph::conv2d(Id x, Id w, const Conv2dOptions& options) {
+  Description& d = *description_;
+  return d.keep(
+      d.engines->conv_fprop(d.at(x), d.at(w), d.window<fe::graph::Conv_fprop_attributes>(options)));
+}
+Id Graph::conv2d_backward_x(Id dy, Id w, const Conv2dOptions& options) {
+  Description& d = *description_;
+  return d.keep(d.engines->conv_dgrad(d.at(dy), d.at(w),
+                                      d.window<fe::graph::Conv_dgrad_attributes>(options)));
+}
+Id Graph::conv2d_backward_w(Id dy, Id x, const Conv2dOptions& options) {
+  Description& d = *description_;
+  return d.keep(d.engines->conv_wgrad(d.at(dy), d.at(x),
+                                      d.window<fe::graph::Conv_wgrad_attributes>(options)));
+}
+
+Id Graph::add(Id a, Id b) {
+  Description& d = *description_;
+  return d.keep(d.engines->pointwise(
+      d.at(a), d.at(b), fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD)));
+}
+Id Graph::relu(Id x) {
+  Description& d = *description_;
+  return d.keep(d.engines->pointwise(
+      d.at(x), fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::RELU_FWD)));
+}
+
+// ---- engines
+
+fe::error_t Engines::propose(DType dtype, const Filter& filter, Search search) {
+  using Mode = fe::HeurMode_t;
+  using Note = fe::NumericalNote_t;
+  const fe::error_t status = create_execution_plans(
+      search == Search::quick ? std::vector{Mode::A, Mode::FALLBACK}
+                              : std::vector{Mode::A, Mode::B, Mode::FALLBACK});
+  if (status.is_bad()) return status;
+  std::vector<Note> without = {Note::REDUCED_PRECISION_REDUCTION, Note::DOWN_CONVERT_INPUTS};
+  if (filter.deterministic) without.push_back(Note::NONDETERMINISTIC);
+  if (dtype == DType::f32 && !filter.tf32) without.push_back(Note::TENSOR_CORE);
+  deselect_numeric_notes(without);
+  deselect_workspace_greater_than(filter.workspace_bytes);
+  return {};
+}
+
+std::string Engines::name(int64_t engine) const {
+  std::string name;
+  check(plans.get_name_at_index(engine, name), "cuDNN does not name an engine");
+  return name;
+}
+
+struct Plan::Built {
+  std::shared_ptr<Engines> engines;
+  int64_t engine;
+  bool tf32;
+  std::string name = engines->name(engine);
+  int64_t workspace_bytes = engines->get_workspace_size_plan_at_index(engine);
+  std::unordered_map<Id, void*> addresses = {};
+};
+
+const std::string& Plan::name() const { return built_->name; }
+int64_t Plan::workspace_bytes() const { return built_->workspace_bytes; }
+
+void Plan::run(std::initializer_list<Binding> bindings) const {
+  static trace::Counter &calls = trace::counter("kernel.vendor_calls"),
+                        &tf32_calls = trace::counter("matmul.tf32_calls");
+  calls.add();
+  if (built_->tf32) tf32_calls.add();
+  for (const auto& [tensor, address] : bindings)
+    built_->addresses[tensor] = const_cast<void*>(address);
+  const Scratch workspace(built_->workspace_bytes);
+  check(fe::detail::set_stream(handle(), cuda::stream()), "cudnnSetStream");
+  cuda::note_launch();
+  check(built_->engines->execute_plan_at_index(handle(), built_->addresses, workspace.get(),
+                                               built_->engine),
+        built_->name.c_str());
+}
+
+std::vector<Plan> Graph::Description::build(const Filter& filter, Search search, size_t most,
+                                            const std::string& name) {
+  check(engines->validate(), "cuDNN does not take the graph");
+  std::vector<Plan> plans;
+  if (engines->build_operation_graph(handle()).is_bad() ||
+      engines->propose(dtype, filter, search).is_bad())
+    return plans;
+  const bool tf32 = multiplies && dtype == DType::f32 && filter.tf32;
+  for (int64_t i = 0; i < engines->get_execution_plan_count() && plans.size() < most; ++i)
+    if ((name.empty() || name == engines->name(i)) &&
+        engines->build_plan_at_index(handle(), i).is_good())
+      plans.emplace_back(std::make_shared<Plan::Built>(Plan::Built{engines, i, tf32}));
+  return plans;
+}
+
+std::vector<Plan> Graph::plans(const Filter& filter, Search search, size_t most) && {
+  return description_->build(filter, search, most, "");
+}
+std::vector<Plan> Graph::plan(const Filter& filter, const std::string& name) && {
+  return description_->build(filter, Search::thorough, 1, name);
+}
+
+// An error on the way is an answer here.
+Support Graph::support(const Filter& filter, Search search, const std::string& properties) && {
+  Engines& engines = *description_->engines;
+  const auto device = std::make_shared<fe::DeviceProperties>();
+  check(device->deserialize({properties.begin(), properties.end()}), "device properties");
+  engines.set_device_properties(device);
+  fe::error_t status = engines.validate();
+  if (status.is_good()) status = engines.build_operation_graph();
+  if (status.is_good()) status = engines.propose(description_->dtype, filter, search);
+  if (status.is_bad()) return {.why_not = status.get_message()};
+  for (int64_t i = 0; i < engines.get_execution_plan_count(); ++i)
+    status = engines.list().check_support_at_index(i);
+  auto able = engines.list().get_barred_engine_configs();  // those that are not barred, in spite of
+  if (able.empty()) return {.why_not = status.get_message()};  // the function's name
+  Support support{.engines = int64_t(able.size()), .first = fe::detail::get_engine_tag(able[0])};
+  check(fe::detail::get_workspace_size(able[0], support.workspace_bytes), "workspace size");
+  return support;
+}
+
+}  // namespace bellows::cudnn

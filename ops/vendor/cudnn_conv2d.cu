@@ -1,0 +1,113 @@
+// Convolutions on cuDNN: f32 (with TF32 if asked), bf16 and f16, and what else it has engines for.
+// Weights go in the format of the images; kept in another one, they are copied at each use.
+#include "core/copy.h"
+#include "ops/reduce.h"
+#include "ops/vendor/cudnn_conv2d.h"
+
+namespace bellows {
+
+namespace cudnn {
+
+ConvolutionGraph describe(const Convolution& c) {
+  const auto layout = [&](const Shape& shape) { return Layout(shape, c.format, c.dtype); };
+  const Layout x = layout(c.x), w = layout(c.w);
+  const Layout y = layout(conv2d_shape("conv2d", c.x, c.w, c.options));
+  ConvolutionGraph d{Graph(c.dtype)};
+  const bool forward = c.half == Half::forward, for_w = c.half == Half::backward_w;
+  d.first = d.graph.input(forward ? x : y);
+  d.second = d.graph.input(for_w ? x : w);
+  d.result = forward ? d.graph.conv2d(d.first, d.second, c.options)
+             : for_w ? d.graph.conv2d_backward_w(d.first, d.second, c.options)
+                     : d.graph.conv2d_backward_x(d.first, d.second, c.options);
+  if (c.bias) {
+    d.bias = d.graph.input(layout({1, c.w[0], 1, 1}));
+    d.result = d.graph.add(d.result, d.bias);
+  }
+  d.graph.output(d.result, forward ? y : for_w ? w : x);
+  return d;
+}
+
+}  // namespace cudnn
+
+namespace {
+
+using cudnn::Half;
+
+// A convolution that is ready to run, kept in the layer's slot.
+struct Ready {
+  explicit Ready(const cudnn::Convolution& c) : Ready(c, cudnn::describe(c)) {}
+  Ready(const cudnn::Convolution& c, cudnn::ConvolutionGraph d)
+      : first(d.first), second(d.second), bias(d.bias), result(d.result) {
+    plans = std::move(d.graph).plans(c.filter, cudnn::Search::quick, 1);
+  }
+  explicit operator bool() const { return !plans.empty(); }
+
+  // The tensors are in the order and the format of the graph; b may be undefined.
+  void run(const Tensor& a, const Tensor& c, const Tensor& b, const Tensor& y) const {
+    if (b.defined())
+      plans[0].run(
+          {{first, a.bytes()}, {second, c.bytes()}, {bias, b.bytes()}, {result, y.bytes()}});
+    else
+      plans[0].run({{first, a.bytes()}, {second, c.bytes()}, {result, y.bytes()}});
+  }
+
+  cudnn::Id first, second, bias, result;
+  std::vector<cudnn::Plan> plans;  // one, or none where cuDNN has no engine
+};
+
+// Null where there is no cuDNN, or it has no engine: then the plain kernel does it.
+const Ready* find(Half half, const Tensor& image, const Shape& x, const Shape& w, bool bias,
+                  const Conv2dOptions& options, Slot& slot) {
+  if (!cudnn::available()) return nullptr;
+  const cudnn::Convolution key{half,          x,    w,       cudnn::image_format(image),
+                               image.dtype(), bias, options, cudnn::filter()};
+  const Ready& ready = slot.get<Ready>(key, [&] { return Ready(key); });
+  return ready ? &ready : nullptr;
+}
+
+}  // namespace
+
+static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& b,
+                      const Conv2dOptions& options, Slot& slot) {
+  const Ready* ready = find(Half::forward, x, x.shape(), w.shape(), b.defined(), options, slot);
+  if (!ready) return kernels::conv2d.plain(x, w, b, options, slot);
+  const MemoryFormat& format = cudnn::image_format(x);
+  const Shape shape = conv2d_shape("conv2d", x.shape(), w.shape(), options);
+  const Tensor y(shape, x.dtype(), Device::cuda, format);
+  ready->run(contiguous(x, format), contiguous(w, format), b.defined() ? contiguous(b) : b, y);
+  return y;
+}
+
+static Tensor backward_x(const Tensor& dy, const Tensor& w, const Shape& x,
+                         const Conv2dOptions& options, Slot& slot) {
+  const Ready* ready = find(Half::backward_x, dy, x, w.shape(), false, options, slot);
+  if (!ready) return kernels::conv2d_backward_x.plain(dy, w, x, options, slot);
+  const MemoryFormat& format = cudnn::image_format(dy);
+  const Tensor dx(x, dy.dtype(), Device::cuda, format);
+  ready->run(contiguous(dy, format), contiguous(w, format), Tensor(), dx);
+  return dx;
+}
+
+static void backward_w(const Tensor& dy_, const Tensor& x, const Tensor& dw, const Tensor& db,
+                       const Conv2dOptions& options, Slot& slot) {
+  const Ready* ready = find(Half::backward_w, x, x.shape(), dw.shape(), false, options, slot);
+  if (!ready) return kernels::conv2d_backward_w.plain(dy_, x, dw, db, options, slot);
+  const MemoryFormat& format = cudnn::image_format(x);
+  const Tensor dy = contiguous(dy_, format);
+  const bool in_place = dw.is_contiguous(format);
+  const Tensor result = in_place ? dw : Tensor(dw.shape(), dw.dtype(), Device::cuda, format);
+  ready->run(dy, contiguous(x, format), Tensor(), result);
+  if (in_place)
+    dw.raise_version();
+  else
+    copy_into(dw, result);
+  if (db.defined()) copy_into(db, kernels::sum(dy, {1, dw.dim(0), 1, 1}, 1).view_as(db.shape()));
+}
+
+// With `deterministic` on, only engines that give the same bits every time take part.
+static const bool gpu =
+    kernels::conv2d.vendor_on(Device::cuda, forward, {.thread_invariant = true}) &&
+    kernels::conv2d_backward_x.vendor_on(Device::cuda, backward_x, {.thread_invariant = true}) &&
+    kernels::conv2d_backward_w.vendor_on(Device::cuda, backward_w, {.thread_invariant = true});
+
+}  // namespace bellows

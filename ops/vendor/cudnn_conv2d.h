@@ -1,0 +1,28 @@
+// The three halves of a convolution as graphs of cuDNN.
+#pragma once
+#include "ops/vendor/cudnn.h"
+
+namespace bellows::cudnn {
+
+enum class Half { forward, backward_x, backward_w };
+
+// All that a plan depends on. Images and weights are in one format.
+struct Convolution {
+  Half half;
+  Shape x, w;
+  MemoryFormat format;
+  DType dtype;
+  bool bias;  // added in the same graph; forward only
+  Conv2dOptions options;
+  Filter filter;
+  bool operator==(const Convolution&) const = default;
+};
+
+struct ConvolutionGraph {
+  Graph graph;
+  Id first = 0, second = 0;  // x and w, dy and w, or dy and x
+  Id bias = 0, result = 0;
+};
+ConvolutionGraph describe(const Convolution& convolution);
+
+}  // namespace bellows::cudnn

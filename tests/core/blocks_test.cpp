@@ -1,0 +1,182 @@
+// The book-keeping of a device's memory, without a device: fit, split, merge, and what it counts.
+#include "core/blocks.h"
+#include <gtest/gtest.h>
+#include <random>
+
+using namespace bellows;
+
+static constexpr size_t kMiB = 1 << 20;
+
+// Addresses that nobody touches.
+static std::byte* address(size_t n) { return reinterpret_cast<std::byte*>(n * 64 * kMiB); }
+static void* stream(size_t n) { return reinterpret_cast<void*>(n); }
+
+static const Home kSmallHome{.stream = stream(1), .small = true};
+static const Home kLargeHome{.stream = stream(1)};
+
+static AllocatorStats stats_of(const Blocks& blocks) {
+  AllocatorStats stats;
+  blocks.fill_in(stats);
+  return stats;
+}
+
+TEST(Blocks, RoundAsPyTorchDoes) {
+  EXPECT_EQ(Blocks::rounded(0), 512u);
+  EXPECT_EQ(Blocks::rounded(512), 512u);
+  EXPECT_EQ(Blocks::rounded(513), 1024u);
+  EXPECT_EQ(Blocks::segment_size(512), 2 * kMiB);
+  EXPECT_EQ(Blocks::segment_size(kMiB), 2 * kMiB);
+  EXPECT_EQ(Blocks::segment_size(kMiB + 512), 20 * kMiB);
+  EXPECT_EQ(Blocks::segment_size(10 * kMiB), 10 * kMiB);
+  EXPECT_EQ(Blocks::segment_size(11 * kMiB), 12 * kMiB);
+}
+
+TEST(Blocks, TakeTheSmallestThatFits) {
+  Blocks blocks;
+  blocks.add(address(1), 20 * kMiB, kLargeHome);
+  blocks.add(address(2), 12 * kMiB, kLargeHome);
+  blocks.add(address(3), 16 * kMiB, kLargeHome);
+  EXPECT_EQ(blocks.take(kLargeHome, 11 * kMiB)->at, address(2));
+  EXPECT_EQ(blocks.take(kLargeHome, 16 * kMiB)->at, address(3));
+  EXPECT_EQ(blocks.take(kLargeHome, 20 * kMiB)->at, address(1));
+  EXPECT_EQ(blocks.take(kLargeHome, 2 * kMiB), nullptr);
+}
+
+// A large block is split only where a large one is left over, a small one at any 512 bytes.
+TEST(Blocks, SplitWhereTheRestIsWorthIt) {
+  Blocks blocks;
+  blocks.add(address(1), 12 * kMiB, kLargeHome);
+  blocks.add(address(2), 2 * kMiB, kSmallHome);
+  EXPECT_EQ(blocks.take(kLargeHome, 11 * kMiB)->size, 12 * kMiB);
+  EXPECT_EQ(stats_of(blocks).splits, 0);
+  EXPECT_EQ(blocks.take(kSmallHome, 512)->size, 512u);
+  EXPECT_EQ(blocks.take(kSmallHome, 1024)->at, address(2) + 512);
+  EXPECT_EQ(stats_of(blocks).splits, 2);
+}
+
+TEST(Blocks, MergeWithFreeNeighboursOnEitherSide) {
+  for (const std::vector<int>& order : {std::vector{0, 1, 2}, {2, 1, 0}, {0, 2, 1}, {1, 0, 2}}) {
+    Blocks blocks;
+    blocks.add(address(1), 2 * kMiB, kSmallHome);
+    std::vector<Block*> held;
+    for (int i = 0; i < 3; ++i) held.push_back(blocks.take(kSmallHome, 512));
+    for (const int i : order) blocks.give(*held[i]);
+    EXPECT_EQ(stats_of(blocks).merges, 3);
+    EXPECT_EQ(stats_of(blocks).largest_free, int64_t(2 * kMiB));
+    EXPECT_EQ(blocks.take(kSmallHome, 2 * kMiB)->at, address(1)) << "not whole again";
+  }
+}
+
+TEST(Blocks, OfNeighbouringSegmentsStayApart) {
+  Blocks blocks;
+  blocks.add(address(1), 64 * kMiB, kLargeHome);
+  blocks.add(address(2), 64 * kMiB, kLargeHome);  // right behind it
+  Block* const first = blocks.take(kLargeHome, 64 * kMiB);
+  Block* const second = blocks.take(kLargeHome, 64 * kMiB);
+  blocks.give(*first);
+  blocks.give(*second);
+  EXPECT_EQ(stats_of(blocks).merges, 0);
+  EXPECT_EQ(blocks.take(kLargeHome, 65 * kMiB), nullptr);
+}
+
+TEST(Blocks, BelongToAStreamAPoolAndASize) {
+  Blocks blocks;
+  blocks.add(address(1), 2 * kMiB, kSmallHome);
+  EXPECT_EQ(blocks.take({.stream = stream(2), .small = true}, 512), nullptr);
+  EXPECT_EQ(blocks.take({.pool = 1, .stream = stream(1), .small = true}, 512), nullptr);
+  EXPECT_EQ(blocks.take(kLargeHome, 512), nullptr);
+  EXPECT_NE(blocks.take(kSmallHome, 512), nullptr);
+}
+
+TEST(Blocks, AreFoundByAnyAddressInThem) {
+  Blocks blocks;
+  blocks.add(address(1), 2 * kMiB, kSmallHome);
+  Block* const first = blocks.take(kSmallHome, 512);
+  Block* const second = blocks.take(kSmallHome, 1024);
+  EXPECT_EQ(blocks.find(first->at), first);
+  EXPECT_EQ(blocks.find(first->at + 511), first);
+  EXPECT_EQ(blocks.find(second->at + 700), second);
+  EXPECT_EQ(blocks.find(address(1) - 1), nullptr);
+  EXPECT_EQ(blocks.find(address(1) + 2 * kMiB), nullptr);
+}
+
+TEST(Blocks, CountWhatIsFreeInPieces) {
+  Blocks blocks;
+  blocks.add(address(1), 2 * kMiB, kSmallHome);
+  blocks.add(address(2), 6 * kMiB, kLargeHome);
+  EXPECT_EQ(stats_of(blocks).inactive_split, 0);
+  EXPECT_DOUBLE_EQ(stats_of(blocks).fragmentation(), 0.25);
+  Block* const held = blocks.take(kSmallHome, kMiB);
+  EXPECT_EQ(stats_of(blocks).free, int64_t(7 * kMiB));
+  EXPECT_EQ(stats_of(blocks).inactive_split, int64_t(kMiB));
+  blocks.give(*held);
+  EXPECT_EQ(stats_of(blocks).inactive_split, 0);
+  EXPECT_DOUBLE_EQ(stats_of(Blocks()).fragmentation(), 0);
+}
+
+TEST(Blocks, GiveBackSegmentsThatAreFreeAsAWholeAndNoPools) {
+  Blocks blocks;
+  blocks.add(address(1), 2 * kMiB, kSmallHome);
+  blocks.add(address(2), 2 * kMiB, kSmallHome);
+  blocks.add(address(3), 2 * kMiB, {.pool = 7, .stream = stream(1), .small = true});
+  Block* const held = blocks.take(kSmallHome, 512);
+  const std::vector<Segment> idle = blocks.take_idle();
+  ASSERT_EQ(idle.size(), 1u);
+  EXPECT_EQ(idle[0].begin, address(2));
+  EXPECT_EQ(blocks.bytes_of(7), int64_t(2 * kMiB));
+  blocks.join_common(7);
+  EXPECT_EQ(blocks.bytes_of(7), 0);
+  EXPECT_EQ(blocks.take(kSmallHome, 2 * kMiB)->at, address(3)) << "everybody's now";
+  EXPECT_EQ(blocks.give(*held).size, 2 * kMiB);
+  EXPECT_EQ(blocks.take_idle().size(), 1u);
+}
+
+// A pool that ends while some of its blocks are held: they merge with what is everybody's already.
+TEST(Blocks, OfAPoolThatEndedComeBackLater) {
+  Blocks blocks;
+  const Home pool{.pool = 3, .stream = stream(1), .small = true};
+  blocks.add(address(1), 2 * kMiB, pool);
+  Block* const held = blocks.take(pool, 512);
+  blocks.join_common(3);
+  EXPECT_EQ(blocks.give(*held).size, 2 * kMiB);
+  EXPECT_EQ(blocks.take(pool, 512), nullptr);
+  EXPECT_NE(blocks.take(kSmallHome, 512), nullptr);
+}
+
+// Random requests against what must hold for any of them: nothing overlaps, nothing is lost.
+TEST(Blocks, NeverOverlapNorLoseAByte) {
+  std::mt19937 dice(20240);
+  Blocks blocks;
+  std::map<std::byte*, Block*> held;
+  size_t reserved = 0, in_use = 0, segments = 0;
+  for (int turn = 0; turn < 20000; ++turn) {
+    if (dice() % 2 && !held.empty()) {
+      const auto at = std::next(held.begin(), dice() % held.size());
+      in_use -= at->second->size;
+      blocks.give(*at->second);
+      held.erase(at);
+    } else {
+      const size_t size = Blocks::rounded(dice() % (dice() % 8 ? kMiB : 24 * kMiB));
+      const Home home{.stream = stream(1 + dice() % 2), .small = size <= Blocks::kSmall};
+      Block* block = blocks.take(home, size);
+      if (!block) {
+        blocks.add(address(++segments), Blocks::segment_size(size), home);
+        reserved += Blocks::segment_size(size);
+        block = blocks.take(home, size);
+      }
+      ASSERT_GE(block->size, size);
+      const auto after = held.lower_bound(block->at);
+      ASSERT_TRUE(after == held.end() || block->at + block->size <= after->first);
+      ASSERT_TRUE(after == held.begin() ||
+                  std::prev(after)->first + std::prev(after)->second->size <= block->at);
+      held[block->at] = block;
+      in_use += block->size;
+    }
+    ASSERT_EQ(stats_of(blocks).free + in_use, reserved);
+  }
+  for (const auto& [at, block] : held) blocks.give(*block);
+  size_t idle = 0;
+  for (const Segment& segment : blocks.take_idle()) idle += segment.size;
+  EXPECT_EQ(idle, reserved) << "a segment did not become whole again";
+  EXPECT_EQ(stats_of(blocks).splits, stats_of(blocks).merges);
+}

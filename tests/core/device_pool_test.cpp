@@ -1,0 +1,314 @@
+// The allocator on a GPU: streams, pools of graphs, memory that runs out, guard zones.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <thread>
+#include "core/copy.h"
+#include "core/foreach.h"
+#include "core/module_path.h"
+#include "core/trace.h"
+#include "tests/refusal.h"
+
+using namespace bellows;
+using testing::AllOf;
+using testing::HasSubstr;
+
+static AllocatorStats stats() { return allocator_stats(Device::cuda); }
+static Tensor on_gpu(int64_t floats) { return Tensor({floats}, DType::f32, Device::cuda); }
+static Stream copies() { return stream_of(Device::cuda, StreamUse::copy); }
+
+// Every test starts from an empty cache and ends with the allocator as it found it.
+class AllocatorOnDevice : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
+    caching(true);
+  }
+  void TearDown() override {
+    if (device_count(Device::cuda)) caching(false);
+  }
+  static void caching(bool on) {
+    synchronize(stream_of(Device::cuda));
+    configure_allocator(Device::cuda, {.caching = false});
+    configure_allocator(Device::cuda, {.caching = on});
+  }
+};
+
+// Shapes of a step, in one order or another.
+static void steps(int count) {
+  for (int step = 0; step < count; ++step) {
+    const Tensor a = on_gpu(640), b = on_gpu(64 * 784);
+    { const Tensor c = on_gpu(840); }
+    const Tensor d = on_gpu(840), e = on_gpu(1 << 20);
+  }
+}
+
+TEST_F(AllocatorOnDevice, ASteadyLoopAsksTheSystemForNothing) {
+  steps(1);
+  const AllocatorStats warm = stats();
+  steps(10);
+  EXPECT_EQ(stats().system_calls, warm.system_calls);
+  EXPECT_EQ(stats().cache_hits, warm.cache_hits + 50);
+  EXPECT_EQ(stats().reserved, warm.reserved);
+  EXPECT_EQ(stats().allocated, warm.allocated);
+  EXPECT_GT(stats().splits, warm.splits);
+  EXPECT_GT(stats().merges, warm.merges);
+}
+
+TEST_F(AllocatorOnDevice, WithoutCachingEachTensorIsACallOfTheSystem) {
+  caching(false);
+  const AllocatorStats before = stats();
+  steps(10);
+  EXPECT_EQ(stats().system_calls, before.system_calls + 50);
+  EXPECT_EQ(stats().reserved, before.reserved);
+  EXPECT_EQ(stats().cache_hits, before.cache_hits);
+}
+
+TEST_F(AllocatorOnDevice, CountsBytesAndTheirPeaks) {
+  reset_peak(Device::cuda);
+  const AllocatorStats before = stats();
+  {
+    const Tensor a = on_gpu(100), b = on_gpu(1000);
+    EXPECT_EQ(stats().allocated, before.allocated + 512 + 4096);
+  }
+  EXPECT_EQ(stats().allocated, before.allocated);
+  EXPECT_EQ(stats().peak_allocated, before.allocated + 512 + 4096);
+  EXPECT_EQ(stats().reserved, before.reserved + (2 << 20));
+  empty_cache(Device::cuda);
+  EXPECT_EQ(stats().reserved, before.reserved);
+  EXPECT_EQ(stats().peak_reserved, before.reserved + (2 << 20));
+}
+
+TEST_F(AllocatorOnDevice, WhatIsReservedServesLaterTensors) {
+  reserve(Device::cuda, 64 << 20);
+  const int64_t calls = stats().system_calls;
+  {
+    const Tensor a = on_gpu(4 << 20), b = on_gpu(8 << 20);
+    EXPECT_EQ(stats().system_calls, calls);
+  }
+  EXPECT_EQ(stats().largest_free, 64 << 20);
+}
+
+// ---- streams
+
+TEST_F(AllocatorOnDevice, ABlockStaysWithTheStreamItWasMadeFor) {
+  const auto address = [](Stream stream) {
+    const StreamGuard on(stream);
+    return on_gpu(1000).bytes();
+  };
+  const std::byte *mine = address(stream_of(Device::cuda)), *others = address(copies());
+  EXPECT_NE(mine, others);
+  EXPECT_EQ(address(stream_of(Device::cuda)), mine);
+  EXPECT_EQ(address(copies()), others);
+}
+
+TEST_F(AllocatorOnDevice, WhatAnotherStreamUsesIsFreeOnceThatIsDone) {
+  Tensor block = on_gpu(1000);
+  const std::byte* const address = block.bytes();
+  const Tensor target = on_gpu(1000);
+  {
+    const StreamGuard on(copies());
+    copy_into(target, block);
+  }
+  record_use(block.view({10}, {1}, 500), copies());
+  block = {};
+  synchronize(copies());
+  EXPECT_EQ(on_gpu(1000).bytes(), address) << "its event is ready: it is free";
+}
+
+// As long as the event is not ready the block is nobody's.
+TEST_F(AllocatorOnDevice, AsksTheEventsAndNeverWaitsForThem) {
+  DeviceApi& api = device_apis[static_cast<int>(Device::cuda)];
+  static bool done;
+  done = false;
+  const auto before = std::exchange(api.ready, [](void*) { return done; });
+  Tensor block = on_gpu(1000);
+  const std::byte* const address = block.bytes();
+  record_use(block, copies());
+  const int64_t syncs = trace::counter("sync.count").value();
+  block = {};
+  EXPECT_NE(on_gpu(1000).bytes(), address);
+  EXPECT_NE(on_gpu(1000).bytes(), address);
+  done = true;
+  EXPECT_EQ(on_gpu(1000).bytes(), address);
+  EXPECT_EQ(trace::counter("sync.count").value(), syncs);
+  api.ready = before;
+}
+
+TEST_F(AllocatorOnDevice, ThreadsShareItWithoutLosingABlock) {
+  const int64_t before = stats().allocated;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([] {
+      for (int i = 0; i < 500; ++i) {
+        const Tensor a = on_gpu(1 + i % 50 * 1000), b = on_gpu(300'000);
+        record_use(a, copies());
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(stats().allocated, before);
+}
+
+// ---- pools of captured graphs
+
+TEST_F(AllocatorOnDevice, APoolKeepsItsBlocksToItself) {
+  auto pool = std::make_shared<MemoryPool>(Device::cuda);
+  const std::byte* inside = nullptr;
+  {
+    const PoolScope scope(pool);
+    inside = on_gpu(1000).bytes();
+    EXPECT_EQ(on_gpu(1000).bytes(), inside);
+  }
+  EXPECT_EQ(pool->reserved(), 2 << 20);
+  const Tensor outside = on_gpu(1000);
+  EXPECT_NE(outside.bytes(), inside);
+  empty_cache(Device::cuda);
+  EXPECT_EQ(pool->reserved(), 2 << 20) << "what a graph will write went back to the system";
+  {
+    const PoolScope scope(pool);
+    EXPECT_EQ(on_gpu(1000).bytes(), inside);
+  }
+  pool.reset();
+  empty_cache(Device::cuda);
+  EXPECT_EQ(stats().reserved, 2 << 20) << "what nobody's graph will write is everybody's";
+}
+
+TEST_F(AllocatorOnDevice, ABlockOfAPoolGoesBackThereWhereverItIsReleased) {
+  const auto pool = std::make_shared<MemoryPool>(Device::cuda);
+  Tensor t;
+  {
+    const PoolScope scope(pool);
+    t = on_gpu(1000);
+  }
+  const std::byte* const inside = t.bytes();
+  t = {};
+  EXPECT_NE(on_gpu(1000).bytes(), inside);
+  const PoolScope scope(pool);
+  EXPECT_EQ(on_gpu(1000).bytes(), inside);
+}
+
+TEST_F(AllocatorOnDevice, PoolScopesNest) {
+  const auto outer = std::make_shared<MemoryPool>(Device::cuda);
+  const auto inner = std::make_shared<MemoryPool>(Device::cuda);
+  const PoolScope first(outer);
+  {
+    const PoolScope second(inner);
+    on_gpu(10);
+  }
+  EXPECT_EQ(outer->reserved(), 0);
+  EXPECT_EQ(inner->reserved(), 2 << 20);
+  on_gpu(10);
+  EXPECT_EQ(outer->reserved(), 2 << 20);
+}
+
+// The update before it has left all blocks that it needs in the pool.
+TEST_F(AllocatorOnDevice, ACaptureFindsItsBlocksAndAsksTheSystemForNothing) {
+  const auto pool = std::make_shared<MemoryPool>(Device::cuda);
+  const PoolScope scope(pool);
+  steps(1);
+  const int64_t calls = stats().system_calls;
+  {
+    const CaptureGuard capture;
+    steps(1);
+    EXPECT_EQ(refused([] { on_gpu(8 << 20); }).exit, Exit::internal);
+    const Tensor used = on_gpu(100);
+    record_use(used, copies());  // asked only after the capture
+  }
+  EXPECT_EQ(stats().system_calls, calls);
+  steps(1);
+}
+
+TEST_F(AllocatorOnDevice, OtherThreadsWaitForTheEndOfACapture) {
+  std::atomic<bool> ended{false};
+  std::thread other;
+  {
+    const CaptureGuard capture;
+    other = std::thread([&] {
+      on_gpu(1000);
+      EXPECT_TRUE(ended);
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ended = true;
+  }
+  other.join();
+}
+
+// ---- memory that runs out
+
+TEST_F(AllocatorOnDevice, SaysWhoHoldsWhatAndWhatToDo) {
+  const AtSite at(site_of("layer1.conv"));
+  const Tensor large = on_gpu(3 << 20), a = on_gpu(1 << 20), b = on_gpu(1 << 20);
+  const Refusal refusal = refused([] { on_gpu(int64_t{1} << 44); });
+  EXPECT_EQ(refusal.exit, Exit::memory);
+  EXPECT_THAT(refusal.message,
+              AllOf(HasSubstr("out of cuda memory: asked for 67108864 MiB with "),
+                    HasSubstr(" reserved (fragmentation "), HasSubstr(" free on the device; "),
+                    HasSubstr("the largest tensors: 12 MiB in layer1.conv, 2 x 4 MiB in layer1"),
+                    HasSubstr("try a smaller data.batch_size")));
+  on_gpu(1000);  // and it goes on
+}
+
+// What is kept goes back first; blocks whose users are not done are waited for.
+TEST_F(AllocatorOnDevice, GivesUpWhatItKeepsBeforeItRefuses) {
+  static size_t limit;
+  static void* (*system)(size_t);
+  DeviceApi& api = device_apis[static_cast<int>(Device::cuda)];
+  limit = size_t{32} << 20;
+  system = std::exchange(
+      api.allocate, [](size_t bytes) -> void* { return bytes <= limit ? system(bytes) : nullptr; });
+  {
+    Tensor kept = on_gpu(6 << 20);
+    record_use(kept, copies());
+  }
+  EXPECT_EQ(stats().reserved, 24 << 20);
+  limit = 0;
+  EXPECT_EQ(refused([] { on_gpu(7 << 20); }).exit, Exit::memory);
+  EXPECT_EQ(stats().reserved, 0) << "it refused while it kept memory that nobody uses";
+  api.allocate = system;
+}
+
+// ---- guard zones
+
+class GuardsOnDevice : public AllocatorOnDevice {
+ protected:
+  void SetUp() override {
+    AllocatorOnDevice::SetUp();
+    guard_allocations(true);
+  }
+  void TearDown() override {
+    guard_allocations(false);
+    if (device_count(Device::cuda)) guard_complaint();
+    AllocatorOnDevice::TearDown();
+  }
+};
+
+TEST_F(GuardsOnDevice, CatchWritesBetweenTwoBlocksOfASegment) {
+  for (const int64_t at : {int64_t{-1}, int64_t{40}, int64_t{-64}, int64_t{103}}) {
+    {
+      const Tensor neighbour = on_gpu(1000), t = on_gpu(40), other = on_gpu(1000);
+      fill(Tensor(t).view({1}, {1}, at), 1);
+    }
+    EXPECT_EQ(guard_complaint(),
+              cat("a write ", at < 0 ? "before" : "after", " a block of 160 bytes on the device"));
+  }
+  const Tensor held = on_gpu(40);
+  fill(held.view({1}, {1}, 40), 1);
+  EXPECT_EQ(guard_complaint(), "a write after a block of 160 bytes on the device");
+  fill(held.view({1}, {1}, 40), std::bit_cast<float>(0xa5a5a5a5));
+  EXPECT_EQ(guard_complaint(), "");
+}
+
+TEST_F(GuardsOnDevice, FreshMemoryReadsAsNaNAlsoTheSecondTime) {
+  for (int turn = 0; turn < 2; ++turn) {
+    const Tensor t = on_gpu(100), host = to(Device::cpu, t);
+    for (const float value : host.data<float>()) EXPECT_TRUE(std::isnan(value));
+    fill(t, 1);
+  }
+}
+
+TEST_F(GuardsOnDevice, ARightLoopIsNoComplaint) {
+  steps(3);
+  EXPECT_EQ(guard_complaint(), "");
+}

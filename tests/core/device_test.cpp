@@ -1,0 +1,149 @@
+// Every kernel of core/ on a device, held to its CPU twin.
+#include <gtest/gtest.h>
+#include <cmath>
+#include "core/copy.h"
+#include "core/foreach.h"
+#include "core/rng.h"
+#include "core/step_state.h"
+#include "core/trace.h"
+#include "tests/twins.h"
+
+using namespace bellows;
+
+namespace {
+
+constexpr DType kFloats[] = {DType::f64, DType::f32, DType::bf16, DType::f16};
+constexpr DType kAll[] = {DType::f64, DType::f32, DType::bf16, DType::f16,
+                          DType::i64, DType::i32, DType::u8};
+
+// Around a pack, a warp, a block, and a chunk of a list.
+const std::vector<int64_t> kSizes = {0, 1, 7, 33, 255, 257, 16384, 16387, 40001};
+
+Tensor drawn(const Shape& shape, DType dtype, uint64_t seed = 1) {
+  const Tensor t(shape, DType::f64);
+  fill_normal(t, 0, 10, {.seed = seed});
+  return cast(t, dtype);
+}
+Tensor on_host(const Tensor& t) {
+  const Tensor host = to(Device::cpu, contiguous(t));
+  synchronize(current_stream(t.device()));
+  return host;
+}
+// Of all elements; relative to the largest, or 0 where all bits are equal.
+double difference(const Tensor& want, const Tensor& on_device) {
+  const Tensor a = cast(contiguous(want), DType::f64), b = cast(on_host(on_device), DType::f64);
+  double worst = 0, largest = 1e-3;
+  for (int64_t i = 0; i < a.numel(); ++i) {
+    const double x = a.data<double>()[i], error = std::abs(x - b.data<double>()[i]);
+    if (!(error <= worst)) worst = error;
+    largest = std::max(largest, std::abs(x));
+  }
+  return worst / largest;
+}
+// A device may round a product and a sum in one.
+double rounding(DType dtype) { return dtype == DType::f64 ? 1e-15 : 1e-7; }
+
+}  // namespace
+
+class CoreOnDevice : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
+  }
+};
+
+static void check_fill_and_copy() {
+  for (const DType dtype : kAll)
+    for (const int64_t n : kSizes) {
+      SCOPED_TRACE(cat(dtype, " ", n));
+      EXPECT_EQ(difference(full({n}, 3, dtype), full({n}, 3, dtype, Device::cuda)), 0);
+      const Tensor x({n}, DType::f32);
+      fill_uniform(x, 0, 200, {.seed = 2});  // numbers that every type can hold
+      const Tensor x_ = to(Device::cuda, x);
+      EXPECT_EQ(difference(cast(x, dtype), cast(x_, dtype)), 0);
+    }
+  const Tensor image = drawn({3, 5, 7, 9}, DType::f32), image_ = to(Device::cuda, image);
+  for (const MemoryFormat& format : {kNHWC, kCHWN})
+    EXPECT_EQ(difference(image, contiguous(image_, format)), 0) << format.name;
+}
+TEST_F(CoreOnDevice, FillsAndCopies) { check_fill_and_copy(); }
+
+// A list of every precision, with empty tensors in it.
+static std::vector<Tensor> list_on(Device device, const std::vector<DType>& dtypes) {
+  std::vector<Tensor> list;
+  for (const int64_t n : kSizes)
+    for (const DType dtype : dtypes) list.push_back(to(device, drawn({n}, dtype, n + 1)));
+  return list;
+}
+
+static void check_lists() {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const auto list = list_on(Device::cpu, {dtype}), list_ = list_on(Device::cuda, {dtype});
+    EXPECT_LE(difference(norm_of(list), norm_of(list_)), 1e-7);
+    scale_each(list, 0.3);
+    scale_each(list_, 0.3);
+    for (size_t i = 0; i < list.size(); ++i) EXPECT_EQ(difference(list[i], list_[i]), 0) << i;
+    for (size_t i = 0; i < list.size(); ++i) {
+      add_into(list[i], list[i], -0.7);
+      add_into(list_[i], list_[i], -0.7);
+      EXPECT_LE(difference(list[i], list_[i]), rounding(dtype)) << i;
+    }
+  }
+}
+TEST_F(CoreOnDevice, ScalesAddsAndMeasuresLists) { check_lists(); }
+
+TEST_F(CoreOnDevice, AListOfManyShortTensorsTakesFewLaunches) {
+  std::vector<Tensor> list;
+  for (int i = 0; i < 1100; ++i) list.push_back(full({i % 5}, 2, DType::f32, Device::cuda));
+  const trace::Counter& launches = trace::counter("cuda.launches");
+  const int64_t before = launches.value();
+  const Tensor norm = norm_of(list);
+  EXPECT_EQ(launches.value() - before, 3 + 1);  // 512 tensors each, and the root
+  EXPECT_FLOAT_EQ(norm.item(), std::sqrt(2200 * 4.0));
+}
+
+TEST_F(CoreOnDevice, AListMayMixPrecisions) {
+  const auto list = list_on(Device::cuda, {std::begin(kFloats), std::end(kFloats)});
+  std::vector<Tensor> wide;
+  for (const Tensor& t : list) wide.push_back(cast(on_host(t), DType::f64));
+  EXPECT_LE(difference(norm_of(wide), norm_of(list)), 1e-7);
+  scale_each(list, 0.5);
+  scale_each(wide, 0.5);
+  for (size_t i = 0; i < list.size(); ++i) EXPECT_EQ(difference(wide[i], list[i]), 0) << i;
+}
+
+static void check_random_numbers() {
+  const RngKey key{.seed = 5, .purpose = Purpose::test, .site = 77, .step = 3};
+  for (const int64_t n : kSizes) {
+    EXPECT_EQ(difference(randperm(n, key, Device::cpu), randperm(n, key, Device::cuda)), 0) << n;
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      const Tensor t({n}, dtype), t_({n}, dtype, Device::cuda);
+      fill_uniform(t, -1, 2, key);
+      fill_uniform(t_, -1, 2, key);
+      EXPECT_LE(difference(t, t_), rounding(dtype)) << n;
+      fill_normal(t, -1, 2, key);
+      fill_normal(t_, -1, 2, key);
+      EXPECT_LE(difference(t, t_), 1e-6) << n;
+    }
+  }
+}
+TEST_F(CoreOnDevice, DrawsTheSameNumbers) { check_random_numbers(); }
+
+static void check_step_state() {
+  for (const Device device : {Device::cpu, Device::cuda}) {
+    const DeviceStepState state(device);
+    state.begin_forward();
+    state.begin_forward();
+    EXPECT_EQ(state.read().forwards, 2) << device;
+  }
+}
+TEST_F(CoreOnDevice, CountsForwardPasses) { check_step_state(); }
+
+TEST_F(CoreOnDevice, EveryKernelRanAgainstItsCpuTwin) {
+  const RunCount runs;
+  check_fill_and_copy();
+  check_lists();
+  check_random_numbers();
+  check_step_state();
+  EXPECT_EQ(without_twin(runs, "core"), "");
+}

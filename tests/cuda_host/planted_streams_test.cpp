@@ -1,0 +1,146 @@
+// Faults between streams, planted in the product's own allocator and feed: an event that nobody
+// waits for, a block that is handed out while another stream still uses it.
+#include <gtest/gtest.h>
+#include "core/copy.h"
+#include "core/foreach.h"
+#include "data/device_feed.h"
+#include "tests/cuda_host/cuda_host.h"
+#include "tests/data/numbers.h"
+
+using namespace bellows;
+
+namespace {
+
+DeviceApi& gpu() { return device_apis[static_cast<int>(Device::cuda)]; }
+Stream computes() { return stream_of(Device::cuda, StreamUse::compute); }
+Stream copies() { return stream_of(Device::cuda, StreamUse::copy); }
+
+// The product is right, but for what is planted: the device says that every event is ready, or
+// forgets what a stream was to wait for.
+enum class Fault { none, every_event_is_ready, compute_waits_for_nobody, copies_wait_for_nobody };
+Stream deaf;  // waits for nobody
+void (*real_wait)(Stream, void*);
+
+class Plant {
+ public:
+  explicit Plant(Fault fault) : right_(gpu()) {
+    real_wait = right_.wait;
+    deaf = fault == Fault::compute_waits_for_nobody ? computes()
+           : fault == Fault::copies_wait_for_nobody ? copies()
+                                                    : Stream{};
+    if (fault == Fault::every_event_is_ready) gpu().ready = [](void*) { return true; };
+    gpu().wait = [](Stream stream, void* event) {
+      if (!(stream == deaf)) real_wait(stream, event);
+    };
+  }
+  ~Plant() { gpu() = right_; }
+
+ private:
+  const DeviceApi right_;
+};
+
+// Leaves nothing behind, so that the device can be made anew.
+class OwnCache {
+ public:
+  OwnCache() { configure_allocator(Device::cuda, {.caching = true}); }
+  ~OwnCache() {
+    for (const Stream stream : {computes(), copies()}) gpu().synchronize(stream);
+    configure_allocator(Device::cuda, {.caching = false});
+  }
+};
+
+std::vector<float> read(const Tensor& t) {
+  for (const Stream stream : {computes(), copies()}) gpu().synchronize(stream);
+  const Tensor host = to(Device::cpu, t);
+  return {host.ptr<float>(), host.ptr<float>() + host.numel()};
+}
+
+// The copy stream reads a block that is released meanwhile, and the next tensor is written.
+std::vector<float> reuse(bool record, Fault fault) {
+  const OwnCache cache;
+  const Plant plant(fault);
+  const Tensor y({64}, DType::f32, Device::cuda);
+  Tensor block = full({64}, 1, DType::f32, Device::cuda);
+  Event filled(Device::cuda);
+  filled.record(computes());
+  filled.hold(copies());
+  {
+    const StreamGuard on(copies());
+    copy_into(y, block);
+  }
+  if (record) record_use(block, copies());
+  block = {};
+  const Tensor next = full({64}, 100, DType::f32, Device::cuda);
+  return read(y);
+}
+
+// Six steps: each adds its batch to a sum and keeps what it is by then.
+std::vector<float> train(Fault fault) {
+  const OwnCache cache;
+  const Plant plant(fault);
+  Loader loader(std::make_shared<Numbers>(24), {},
+                {.batch_size = 4, .pin_memory = true, .non_blocking = true}, 3);
+  std::vector<std::string> notes;
+  const auto feed = make_feed(Device::cuda, loader, notes);
+  const Tensor sum = zeros({4, 1, 2, 2}, DType::f32, Device::cuda);
+  const Tensor seen({6, 16}, DType::f32, Device::cuda);
+  feed->start(0);
+  int64_t step = 0;
+  for (Batch batch; feed->next(batch);) {
+    add_into(sum, batch.x);
+    add_into(sum, batch.x, 2);
+    copy_into(seen.view(sum.shape(), sum.strides(), 16 * step++), sum);
+  }
+  return read(seen);
+}
+
+struct StreamsOfTheProduct : testing::Test {
+  void SetUp() override { cuda_host::reset(); }
+};
+struct PlantedRaceInAllocator : StreamsOfTheProduct {};  // under TSan the process ends at each,
+struct PlantedRaceInFeed : StreamsOfTheProduct {};       // see CMakeLists.txt
+
+void expect_found(const std::string& complaint) {
+  EXPECT_NE(complaint.find("in order it is"), std::string::npos) << "'" << complaint << "'";
+}
+
+TEST_F(StreamsOfTheProduct, AreRightInEveryOrder) {
+  EXPECT_EQ(cuda_host::order_dependence([] { return reuse(true, Fault::none); }), "");
+  EXPECT_EQ(cuda_host::order_dependence([] { return train(Fault::none); }), "");
+}
+
+TEST_F(StreamsOfTheProduct, TheFeedNeverMakesTheHostWaitForTheDevice) {
+  train(Fault::none);  // makes what it needs
+  cuda_host::reset();
+  const OwnCache cache;
+  Loader loader(std::make_shared<Numbers>(24), {},
+                {.batch_size = 4, .pin_memory = true, .non_blocking = true}, 3);
+  std::vector<std::string> notes;
+  const auto feed = make_feed(Device::cuda, loader, notes);
+  feed->start(0);
+  Batch batch;
+  for (int step = 0; step < 2; ++step) feed->next(batch);
+  const cuda_host::Counters before = cuda_host::counters();
+  while (feed->next(batch)) add_into(batch.x, batch.x);
+  EXPECT_EQ(cuda_host::counters().synchronizations, before.synchronizations);
+  EXPECT_EQ(cuda_host::counters().bytes_to_host, before.bytes_to_host);
+}
+
+TEST_F(PlantedRaceInAllocator, AUseThatNobodyRecorded) {
+  expect_found(cuda_host::order_dependence([] { return reuse(false, Fault::none); }));
+}
+TEST_F(PlantedRaceInAllocator, ABlockThatIsFreeBeforeItsEvent) {
+  expect_found(
+      cuda_host::order_dependence([] { return reuse(true, Fault::every_event_is_ready); }));
+}
+TEST_F(PlantedRaceInFeed, AStepThatDoesNotWaitForItsBatch) {
+  expect_found(cuda_host::order_dependence([] { return train(Fault::compute_waits_for_nobody); }));
+}
+TEST_F(PlantedRaceInFeed, ACopyThatDoesNotWaitForTheStepBefore) {
+  expect_found(cuda_host::order_dependence([] { return train(Fault::copies_wait_for_nobody); }));
+}
+TEST_F(PlantedRaceInFeed, AHostBufferThatIsFilledBeforeItsCopy) {
+  expect_found(cuda_host::order_dependence([] { return train(Fault::every_event_is_ready); }));
+}
+
+}  // namespace

@@ -1,0 +1,34 @@
+// What a suite of the product needs to run here: CUDA_HOST_SCHEDULE names the order of what CUDA
+// leaves unordered (schedule.h), and after each test the device is asked what was wrong.
+#include <gtest/gtest.h>
+#include <cstdlib>
+#include "tests/cuda_host/cuda_host.h"
+
+namespace {
+
+cuda_host::Schedule schedule_from_environment() {
+  const char* const name = std::getenv("CUDA_HOST_SCHEDULE");
+  if (!name) return {};
+  for (const cuda_host::Schedule& schedule : cuda_host::schedules(8))
+    if (schedule.name == name) return schedule;
+  std::fprintf(stderr, "CUDA_HOST_SCHEDULE='%s' is none of these:\n", name);
+  for (const cuda_host::Schedule& schedule : cuda_host::schedules(8))
+    std::fprintf(stderr, "  %s\n", schedule.name.c_str());
+  std::exit(2);
+}
+
+class AskAfterEachTest : public testing::EmptyTestEventListener {
+  // A test replays alone as it ran among others.
+  void OnTestStart(const testing::TestInfo&) override { cuda_host::use(schedule_); }
+  void OnTestEnd(const testing::TestInfo&) override { EXPECT_EQ(cuda_host::settle(), ""); }
+  const cuda_host::Schedule schedule_ = schedule_from_environment();
+};
+
+class Device : public testing::Environment {
+  void SetUp() override {
+    testing::UnitTest::GetInstance()->listeners().Append(new AskAfterEachTest);
+  }
+};
+testing::Environment* const device = testing::AddGlobalTestEnvironment(new Device);
+
+}  // namespace

@@ -1,0 +1,194 @@
+// The products of vendors' libraries, where plain kernels stand in for them: they are calls of a
+// stream like any other, give what the CPU gives, and do what the KernelOptions ask for.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <cmath>
+#include "core/copy.h"
+#include "core/cuda.h"
+#include "core/rng.h"
+#include "core/trace.h"
+#include "ops/conv2d.h"
+#include "ops/linear.h"
+#include "ops/matmul.h"
+#include "tests/cuda_host/cuda_host.h"
+
+using namespace bellows;
+
+namespace {
+
+constexpr DType kAll[] = {DType::f64, DType::f32, DType::bf16, DType::f16};
+
+Tensor normal(const Shape& shape, uint64_t seed, DType dtype, Device device,
+              const MemoryFormat& format = kNCHW) {
+  const Tensor t(shape, DType::f32);
+  const Philox rng({.seed = seed});
+  for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = float(rng.normal(i));
+  return contiguous(to(device, cast(t, dtype)), format);
+}
+
+std::vector<double> values(const Tensor& t) {
+  const Tensor host = cast(to(Device::cpu, contiguous(t)), DType::f64);
+  const auto all = host.data<double>();
+  return {all.begin(), all.end()};
+}
+
+// What a device gives for inputs of that type, rounded to it; the CPU computes it in f32.
+struct Where {
+  Device device;
+  DType dtype;
+  Tensor make(const Shape& shape, uint64_t seed, const MemoryFormat& format = kNCHW) const {
+    if (device == Device::cuda) return normal(shape, seed, dtype, device, format);
+    return cast(normal(shape, seed, dtype, device, format), computed());
+  }
+  Tensor fresh(const Shape& shape) const {
+    return Tensor(shape, device == Device::cuda ? dtype : computed(), device);
+  }
+  std::vector<double> rounded(const Tensor& t) const { return values(cast(t, dtype)); }
+  DType computed() const { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+};
+using Results = std::vector<std::vector<double>>;
+
+Results products(const Where& where) {
+  Slot slot;
+  const Tensor a = where.make({3, 7, 5}, 1), b = where.make({3, 5, 4}, 2);
+  const Tensor y = kernels::product(a, b, &slot);
+  const Tensor c = where.make({3, 4, 7}, 3);
+  const Tensor transposed_ = kernels::product(transposed(b), transposed(a), &slot);
+  kernels::multiply(transposed_, c, transposed(where.make({3, 7, 7}, 4)), Into::add, &slot);
+  return {where.rounded(y), where.rounded(transposed_)};
+}
+
+Results linears(const Where& where) {
+  Slot slot;
+  const Tensor x = where.make({6, 5}, 1), w = where.make({4, 5}, 2), b = where.make({4}, 3);
+  const Tensor dy = where.make({6, 4}, 4), dw = where.fresh({4, 5}), db = where.fresh({4});
+  kernels::linear_backward_w(dy, x, dw, db, slot);
+  return {where.rounded(kernels::linear(x, w, b, Activation::none, slot)),
+          where.rounded(kernels::linear(x, w, b, Activation::relu, slot)),
+          where.rounded(kernels::linear(x, w, Tensor(), Activation::none, slot)), where.rounded(dw),
+          where.rounded(db)};
+}
+
+Results convolutions(const Where& where, const MemoryFormat& format) {
+  Slot slot;
+  const Conv2dOptions options{.stride = 2, .padding = 1};
+  const Tensor x = where.make({2, 3, 7, 6}, 1, format), w = where.make({4, 3, 3, 3}, 2);
+  const Tensor b = where.make({4}, 3), y = kernels::conv2d(x, w, b, options, slot);
+  const Tensor dy = where.make(y.shape(), 4, format), dw = where.fresh(w.shape());
+  const Tensor db = where.fresh({4});
+  kernels::conv2d_backward_w(dy, x, dw, db, options, slot);
+  return {where.rounded(y),
+          where.rounded(kernels::conv2d_backward_x(dy, w, x.shape(), options, slot)),
+          where.rounded(dw), where.rounded(db)};
+}
+
+class VendorCalls : public testing::Test {
+ protected:
+  void SetUp() override { cuda_host::reset(); }
+  const Kernels use{{.vendor = true}};
+};
+
+// The same on both devices, and that many vendor calls on this one.
+template <class Run> void expect_same(int64_t calls, const Run& run) {
+  const trace::Counter& counted = trace::counter("kernel.vendor_calls");
+  for (const DType dtype : kAll) {
+    SCOPED_TRACE(cat(dtype));
+    Results want;
+    {
+      const Kernels plain({});
+      want = run(Where{Device::cpu, dtype});
+    }
+    const int64_t before = counted.value();
+    EXPECT_EQ(run(Where{Device::cuda, dtype}), want);
+    EXPECT_EQ(counted.value() - before, calls);
+  }
+  EXPECT_EQ(cuda_host::complaint(), "");
+}
+
+}  // namespace
+
+TEST_F(VendorCalls, MultiplyAsTheCpuDoes) { expect_same(3, products); }
+TEST_F(VendorCalls, DoLinearLayersAsTheCpuDoes) { expect_same(4, linears); }
+TEST_F(VendorCalls, ConvolveAsTheCpuDoes) {
+  for (const MemoryFormat& format : {kNCHW, kNHWC})
+    expect_same(4, [&](const Where& where) { return convolutions(where, format); });
+}
+
+// 16-bit images come back in NHWC, which Tensor Cores want; f32 stays as it came.
+TEST_F(VendorCalls, ChooseTheFormatOfImages) {
+  const auto format_of = [](DType dtype, const MemoryFormat& given) {
+    const Where where{Device::cuda, dtype};
+    Slot slot;
+    const Tensor y = kernels::conv2d(where.make({2, 3, 7, 6}, 1, given),
+                                     where.make({4, 3, 3, 3}, 2), Tensor(), {}, slot);
+    return y.is_contiguous(kNCHW) ? kNCHW.name : y.is_contiguous(kNHWC) ? kNHWC.name : "neither";
+  };
+  EXPECT_STREQ(format_of(DType::f32, kNCHW), "nchw");
+  EXPECT_STREQ(format_of(DType::f32, kNHWC), "nhwc");
+  EXPECT_STREQ(format_of(DType::f32, kCHWN), "nhwc");
+  EXPECT_STREQ(format_of(DType::bf16, kNCHW), "nhwc");
+}
+
+TEST_F(VendorCalls, AreOrderedLikeKernels) {
+  EXPECT_EQ(cuda_host::order_dependence([] {
+              const Results all = products({Device::cuda, DType::f32});
+              return std::vector<float>(all[1].begin(), all[1].end());
+            }),
+            "");
+}
+
+// A captured product reads what is in its operands when it is launched.
+TEST_F(VendorCalls, CanBeCaptured) {
+  const Tensor a = normal({1, 4, 4}, 1, DType::f32, Device::cuda), other = full({1, 4, 4}, 2, a);
+  const Tensor b = normal({1, 4, 4}, 2, DType::f32, Device::cuda), y = empty({1, 4, 4}, a);
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  CUDA_CHECK(cudaStreamBeginCapture(cuda::stream(), cudaStreamCaptureModeThreadLocal));
+  kernels::multiply(y, a, b);
+  CUDA_CHECK(cudaStreamEndCapture(cuda::stream(), &graph));
+  CUDA_CHECK(cudaGraphInstantiate(&executable, graph, 0));
+  copy_into(a, other);
+  CUDA_CHECK(cudaGraphLaunch(executable, cuda::stream()));
+  EXPECT_EQ(values(y), values(kernels::product(other, b)));
+  CUDA_CHECK(cudaGraphExecDestroy(executable));
+  CUDA_CHECK(cudaGraphDestroy(graph));
+}
+
+// ---- tf32
+
+TEST_F(VendorCalls, CountTf32WhereItIsAskedForAndOnlyInF32) {
+  const trace::Counter& counted = trace::counter("matmul.tf32_calls");
+  for (const DType dtype : kAll)
+    for (const bool tf32 : {false, true}) {
+      const Kernels asked({.vendor = true, .tf32 = tf32});
+      const int64_t before = counted.value();
+      products({Device::cuda, dtype});
+      linears({Device::cuda, dtype});
+      convolutions({Device::cuda, dtype}, kNCHW);
+      EXPECT_EQ(counted.value() - before, dtype == DType::f32 && tf32 ? 11 : 0) << dtype;
+    }
+}
+
+// 1 + 2^-11 lies in the middle between two numbers of 10 bits; the next smaller f32 goes down.
+TEST_F(VendorCalls, ReadTenBitsOfMantissaUnderTf32) {
+  const float half = 1 + 0x1p-11f, below = std::nextafter(half, 0.0f);
+  const Tensor a = to(Device::cuda, tensor_of<float>({half, below, -half, INFINITY}, {4, 1}));
+  const Tensor one = full({1, 1}, 1, DType::f32, Device::cuda);
+  const std::vector<double> exact = {half, below, -half, INFINITY};
+  EXPECT_EQ(values(kernels::product(a, one)), exact);
+  const Kernels asked({.vendor = true, .tf32 = true});
+  const std::vector<double> rounded = {1 + 0x1p-10, 1, -1 - 0x1p-10, INFINITY};
+  EXPECT_EQ(values(kernels::product(a, one)), rounded);
+}
+
+// Sums stay in f32: the error is that of the inputs.
+TEST_F(VendorCalls, LoseThreeDigitsUnderTf32AndNoMore) {
+  const Results exact = products({Device::cuda, DType::f32});
+  const Kernels asked({.vendor = true, .tf32 = true});
+  const Results rounded = products({Device::cuda, DType::f32});
+  double worst = 0;
+  for (size_t i = 0; i < exact[0].size(); ++i)
+    worst = std::max(worst, std::abs(exact[0][i] - rounded[0][i]));
+  EXPECT_GT(worst, 1e-5);
+  EXPECT_LT(worst, 5e-3);
+}

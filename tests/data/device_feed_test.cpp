@@ -1,0 +1,271 @@
+// The ways of a batch to a GPU: the same batches as on the host, whichever way, and what each way
+// costs by counter.
+#include "data/device_feed.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include "core/copy.h"
+#include "core/pinned.h"
+#include "core/trace.h"
+#include "tests/data/files.h"
+#include "tests/data/numbers.h"
+
+using namespace bellows;
+using testing::HasSubstr;
+
+namespace {
+
+// Another picture each time: nothing to keep on a device.
+struct Jitter : Transform {
+  void apply(Picture& p, const RngKey& key) const override {
+    p.levels.shift[0] += Philox(key).uniform(0);
+  }
+};
+struct JitterOptions {};
+void visit(Visitor&, JitterOptions&) {}
+const AddEntry<MakeTransform> jitter(
+    "test_jitter", "of tests",
+    +[](const JitterOptions&, const DatasetInfo&) -> std::shared_ptr<const Transform> {
+      return std::make_shared<Jitter>();
+    });
+
+struct Way {
+  const char* name;
+  bool pin_memory, non_blocking, device_tensors;
+};
+std::ostream& operator<<(std::ostream& out, const Way& way) { return out << way.name; }
+constexpr Way kWays[] = {{"Plain", false, false, false},
+                         {"Pinned", true, false, false},
+                         {"AsyncPageable", false, true, false},
+                         {"Async", true, true, false},
+                         {"Resident", false, false, true}};
+
+LoaderOptions with(const Way& way, LoaderOptions options) {
+  options.pin_memory = way.pin_memory;
+  options.non_blocking = way.non_blocking;
+  options.device_tensors = way.device_tensors;
+  return options;
+}
+
+// One batch after the other, as numbers: x and then y. Each is let go before the next one is
+// asked for, as the loop does.
+using Numbered = std::vector<std::vector<float>>;
+Numbered rest_of(Feed& feed) {
+  Numbered batches;
+  for (Batch batch; feed.next(batch);) {
+    const Tensor x = contiguous(to(Device::cpu, batch.x)), y = to(Device::cpu, batch.y);
+    batches.emplace_back(x.data<float>().begin(), x.data<float>().end());
+    batches.back().insert(batches.back().end(), y.ptr<int64_t>(), y.ptr<int64_t>() + y.numel());
+  }
+  return batches;
+}
+
+// A loader and its feed on the device.
+struct Fed {
+  Fed(const LoaderOptions& options, std::shared_ptr<const Dataset> dataset, RankShare share = {},
+      const std::vector<TransformChoice>& transforms = {})
+      : loader(std::move(dataset), transforms, options, 5, share),
+        feed(make_feed(Device::cuda, loader, notes)) {}
+  Numbered epoch(int64_t number, int64_t first = 0) const {
+    feed->start(number, first);
+    return rest_of(*feed);
+  }
+  std::vector<std::string> notes;
+  Loader loader;
+  const std::unique_ptr<Feed> feed;
+};
+
+Numbered on_the_host(const LoaderOptions& options, int64_t samples, int64_t epoch,
+                     int64_t first = 0, RankShare share = {}) {
+  Loader loader(std::make_shared<Numbers>(samples), {}, options, 5, share);
+  loader.start(epoch, first);
+  return rest_of(loader);
+}
+
+class Moved {
+ public:
+  explicit Moved(const char* name) : counter_(trace::counter(name)), start_(counter_.value()) {}
+  operator int64_t() const { return counter_.value() - start_; }
+
+ private:
+  trace::Counter& counter_;
+  int64_t start_;
+};
+
+class FeedCostsOnDevice : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
+  }
+};
+class FeedOnDevice : public FeedCostsOnDevice, public testing::WithParamInterface<Way> {};
+INSTANTIATE_TEST_SUITE_P(By, FeedOnDevice, testing::ValuesIn(kWays),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(FeedOnDevice, DeliversWhatTheLoaderDoesBitForBit) {
+  for (const int64_t workers : {0, 2})
+    for (const bool randperm : {false, true}) {
+      const LoaderOptions options = with(GetParam(), {.batch_size = 8,
+                                                      .num_workers = workers,
+                                                      .prefetch_factor = 2,
+                                                      .persistent_workers = true,
+                                                      .device_randperm = randperm});
+      const LoaderOptions plain{.batch_size = 8, .device_randperm = randperm};
+      const Fed fed(options, std::make_shared<Numbers>(103));
+      EXPECT_EQ(fed.notes, std::vector<std::string>{});
+      for (int64_t epoch = 0; epoch < 3; ++epoch)
+        EXPECT_EQ(fed.epoch(epoch), on_the_host(plain, 103, epoch));
+      EXPECT_EQ(fed.epoch(1, 5), on_the_host(plain, 103, 1, 5)) << "resumed";
+      EXPECT_EQ(fed.epoch(1, 13), Numbered{});
+    }
+}
+
+TEST_P(FeedOnDevice, GivesEachRankItsShare) {
+  for (const bool drop_last : {false, true})
+    for (const bool shuffle : {false, true})
+      for (int rank = 0; rank < 3; ++rank) {
+        const LoaderOptions options{.batch_size = 4, .shuffle = shuffle, .drop_last = drop_last};
+        const Fed fed(with(GetParam(), options), std::make_shared<Numbers>(31), {rank, 3});
+        EXPECT_EQ(fed.epoch(1), on_the_host(options, 31, 1, 0, {rank, 3}));
+      }
+}
+
+TEST_P(FeedOnDevice, UsesItsBuffersAgainAndNoneThatSomebodyHolds) {
+  const LoaderOptions options = with(GetParam(), {.batch_size = 8});
+  const Fed fed(options, std::make_shared<Numbers>(96));
+  std::set<const std::byte*> buffers;
+  std::vector<float> kept_values;
+  Batch kept;
+  for (int64_t epoch = 0; epoch < 3; ++epoch) {
+    fed.feed->start(epoch);
+    for (Batch batch; fed.feed->next(batch);) {
+      buffers.insert(batch.x.bytes());
+      if (kept.x.defined()) continue;
+      kept = slice(batch, 2, 5);
+      const Tensor host = to(Device::cpu, kept.x);
+      kept_values.assign(host.ptr<float>(), host.ptr<float>() + host.numel());
+    }
+  }
+  EXPECT_LE(buffers.size(), options.non_blocking ? 3u : 2u) << "one of them is held";
+  const Tensor host = to(Device::cpu, kept.x);
+  EXPECT_TRUE(std::ranges::equal(host.data<float>(), kept_values));
+}
+
+TEST_P(FeedOnDevice, AsksForNoMemoryInTheSteadyState) {
+  configure_allocator(Device::cuda, {.caching = true});
+  {
+    const Fed fed(with(GetParam(), {.batch_size = 8, .device_randperm = true}),
+                  std::make_shared<Numbers>(96));
+    fed.epoch(0);
+    const int64_t calls = allocator_stats(Device::cuda).system_calls;
+    const Moved pinned("alloc.pinned_bytes");
+    for (int64_t epoch = 1; epoch < 4; ++epoch) fed.epoch(epoch);
+    EXPECT_EQ(allocator_stats(Device::cuda).system_calls, calls);
+    EXPECT_EQ(pinned, 0);
+  }
+  synchronize(stream_of(Device::cuda));
+  configure_allocator(Device::cuda, {.caching = false});
+}
+
+// What goes wrong with a batch is thrown when it is due, and not while it is fetched ahead.
+TEST_P(FeedOnDevice, ThrowsWhatWentWrongWhenItIsDue) {
+  if (GetParam().device_tensors) GTEST_SKIP() << "reads all samples at once";
+  auto dataset = std::make_shared<Numbers>(40);
+  dataset->on_read = [](int64_t index) {
+    if (index == 20) fail(Exit::data, "it is torn");
+  };
+  for (const int64_t workers : {0, 2}) {
+    const Fed fed(with(GetParam(), {.batch_size = 8, .shuffle = false, .num_workers = workers}),
+                  dataset);
+    fed.feed->start(0);
+    Batch batch;
+    EXPECT_TRUE(fed.feed->next(batch));
+    EXPECT_TRUE(fed.feed->next(batch));
+    EXPECT_THAT(complaint(Exit::data, [&] { fed.feed->next(batch); }),
+                HasSubstr("sample 20 (numbers/20.png): it is torn"));
+    EXPECT_EQ(fed.epoch(0, 3).size(), 2u) << "another epoch works";
+  }
+}
+
+TEST_P(FeedOnDevice, MayBeLeftInTheMiddle) {
+  for (int64_t steps = 0; steps < 4; ++steps) {
+    const Fed fed(with(GetParam(), {.batch_size = 8, .num_workers = 1, .prefetch_factor = 1}),
+                  std::make_shared<Numbers>(103));
+    fed.feed->start(0);
+    Batch batch;
+    for (int64_t i = 0; i < steps; ++i) fed.feed->next(batch);
+    fed.feed->start(1);
+    EXPECT_TRUE(fed.feed->next(batch));
+  }
+}
+
+// ---- what each way costs
+
+struct Costs {
+  int64_t pinned, staged, async, overlapped, moved, created, syncs, copied;
+  bool operator==(const Costs&) const = default;
+};
+std::ostream& operator<<(std::ostream& out, const Costs& c) {
+  return out << "pinned " << c.pinned << " staged " << c.staged << " async " << c.async
+             << " overlapped " << c.overlapped << " moved " << c.moved << " created " << c.created
+             << " syncs " << c.syncs << " copied " << c.copied;
+}
+
+// Of an epoch after the first, 12 batches of 8 samples of 16 bytes and a label.
+Costs costs(const Way& way, bool randperm) {
+  const Fed fed(with(way, {.batch_size = 8, .device_randperm = randperm}),
+                std::make_shared<Numbers>(96));
+  for (int64_t epoch = 0;; ++epoch) {
+    const Moved pinned("data.pinned_copy"), staged("data.staging_copies"), async("copy.async"),
+        overlapped("copy.overlapped"), moved("tensor.created_then_moved"),
+        created("tensor.device_created"), syncs("sync.count"), copied("copy.h2d_bytes");
+    fed.feed->start(epoch);
+    for (Batch batch; fed.feed->next(batch);) {
+    }
+    if (epoch == 1) return {pinned, staged, async, overlapped, moved, created, syncs, copied};
+  }
+}
+
+TEST_F(FeedCostsOnDevice, AreTheseByCounter) {
+  constexpr int64_t kBytes = 96 * (16 + 8), kOrder = 96 * 8;
+  for (const bool randperm : {false, true}) {
+    EXPECT_EQ(costs(kWays[0], randperm), (Costs{0, 12, 0, 0, 24, 0, 12, kBytes})) << "plain";
+    EXPECT_EQ(costs(kWays[1], randperm), (Costs{12, 0, 0, 0, 24, 0, 12, kBytes})) << "pinned";
+    EXPECT_EQ(costs(kWays[2], randperm), (Costs{0, 12, 0, 0, 24, 0, 0, kBytes})) << "pageable";
+    EXPECT_EQ(costs(kWays[3], randperm), (Costs{12, 0, 12, 11, 24, 0, 0, kBytes})) << "async";
+    EXPECT_EQ(costs(kWays[4], randperm), (Costs{0, 0, 0, 0, 0, 24, 0, randperm ? 0 : kOrder}))
+        << "resident";
+  }
+}
+
+// However far the host is ahead, it holds a few batches and no more.
+TEST_F(FeedCostsOnDevice, PinnedMemoryHasABound) {
+  const Moved bytes("alloc.pinned_bytes");
+  const Fed fed(with(kWays[3], {.batch_size = 8, .num_workers = 1, .prefetch_factor = 2}),
+                std::make_shared<Numbers>(800));
+  fed.epoch(0);
+  // Two in the queue, one in the worker's hands, four that copies read.
+  EXPECT_LE(bytes, 7 * 8 * (16 + 8));
+  EXPECT_GT(bytes, 0);
+}
+
+TEST_F(FeedCostsOnDevice, ADataSetThatCannotStayIsFetchedAndSaysWhy) {
+  const LoaderOptions options = with(kWays[4], {.batch_size = 8});
+  const Fed on_disk(options, std::make_shared<Numbers>(20, false));
+  EXPECT_EQ(on_disk.notes, std::vector<std::string>{
+                               "device_tensors: not here, the data set is not held in memory"});
+  EXPECT_EQ(on_disk.epoch(0), on_the_host({.batch_size = 8}, 20, 0));
+  std::vector<TransformChoice> transforms;
+  transforms.emplace_back("test_jitter");
+  const Fed augmented(options, std::make_shared<Numbers>(20), {}, transforms);
+  EXPECT_EQ(augmented.notes, std::vector<std::string>{
+                                 "device_tensors: not here, its transforms differ from sample to "
+                                 "sample"});
+}
+
+TEST_F(FeedCostsOnDevice, OnTheCpuTheLoaderIsTheFeed) {
+  Loader loader(std::make_shared<Numbers>(20), {}, {}, 5);
+  std::vector<std::string> notes;
+  EXPECT_EQ(make_feed(Device::cpu, loader, notes), nullptr);
+}
+
+}  // namespace

@@ -1,0 +1,168 @@
+// Every registered op on a device, held to the plain CPU kernels. Adding an op adds its tests; this
+// file never changes.
+#include "core/trace.h"
+#include "tests/ops/op_results.h"
+#include "tests/twins.h"
+
+using namespace bellows;
+
+namespace {
+
+constexpr DType kFloats[] = {DType::f64, DType::f32, DType::bf16, DType::f16};
+
+// Relative to the largest magnitude. The CPU computes with the same inputs in f32 or f64; each
+// result that a device keeps in 16 bits is rounded, by up to 2^-9 (bf16) or 2^-12 (f16), and a
+// gradient is made of several.
+double tolerance(const OpSpec& op, DType dtype) {
+  if (dtype == DType::bf16) return 0x1p-6;
+  if (dtype == DType::f16) return 0x1p-9;
+  return dtype == DType::f64 ? kF64 : f32_tolerance(op);
+}
+
+DType twin_of(DType dtype) { return size_of(dtype) == 2 ? DType::f32 : dtype; }
+
+using Layout = Tensor (*)(const Tensor& t);
+Tensor row_major(const Tensor& t) { return require_grad(t.detach()); }
+Tensor nhwc(const Tensor& t) { return in_format(t, kNHWC); }
+Tensor chwn(const Tensor& t) { return in_format(t, kCHWN); }
+
+Tensor on_device(const Tensor& t) { return require_grad(to(Device::cuda, t.detach())); }
+
+// The plain CPU kernels' answer for inputs of that precision.
+Result expected(const OpSpec& op, const OpFn& fn, const Shapes& shapes, DType dtype) {
+  const auto widen = [&](const Tensor& t) {
+    return require_grad(cast(t.detach(), twin_of(dtype)));
+  };
+  return result_of(op, fn, each(make_inputs(op, shapes, dtype), widen), dtype);
+}
+
+Result on_device(const OpSpec& op, const OpFn& fn, const Shapes& shapes, DType dtype,
+                 Layout layout = row_major) {
+  const auto place = [&](const Tensor& t) { return layout(on_device(t)); };
+  return result_of(op, fn, each(make_inputs(op, shapes, dtype), place), dtype);
+}
+
+// Did any of these runs have a library's kernel to choose?
+bool vendor_had_a_say(const RunCount& runs) {
+  return std::ranges::any_of(kernel_records(), [&](const KernelRecord* kernel) {
+    return kernel->vendor[kCuda] && runs.on(kCuda, kernel) > 0;
+  });
+}
+
+void compare(const OpSpec& op, const OpFn& fn, const Shapes& shapes, DType dtype,
+             Layout layout = row_major) {
+  SCOPED_TRACE(cat(describe(op, shapes), " ", dtype));
+  const Result want = expected(op, fn, shapes, dtype);
+  const RunCount runs;
+  expect_close(want, on_device(op, fn, shapes, dtype, layout), tolerance(op, dtype));
+  if (!vendor_had_a_say(runs)) return;
+  SCOPED_TRACE("vendor");
+  const Kernels use({.vendor = true});
+  expect_close(want, on_device(op, fn, shapes, dtype, layout), tolerance(op, dtype));
+}
+
+// The same shapes with large sizes one smaller: no multiple of a warp, a block or a pack.
+Shapes odd(const Shapes& shapes) {
+  Shapes smaller;
+  for (Shape shape : shapes) {
+    for (int i = 0; i < shape.rank(); ++i) shape[i] -= shape[i] > 16 && shape[i] % 2 == 0;
+    smaller.push_back(shape);
+  }
+  return smaller;
+}
+
+}  // namespace
+
+class OpOnDevice : public Op {
+ protected:
+  void SetUp() override {
+    if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
+  }
+};
+class FusedOpOnDevice : public OpOnDevice {};
+
+TEST_P(OpOnDevice, EqualsTheCpuInEveryPrecision) {
+  for (const Shapes& shapes : op.cases)
+    for (const DType dtype : kFloats) compare(op, op.run, shapes, dtype);
+}
+
+TEST_P(OpOnDevice, EqualsTheCpuAtLargeSizes) {
+  for (const Shapes& shapes : op.large) {
+    compare(op, op.run, shapes, DType::f32);
+    compare(op, op.run, shapes, DType::f16);
+    compare(op, op.run, odd(shapes), DType::f64);
+    compare(op, op.run, odd(shapes), DType::bf16);
+  }
+}
+
+TEST_P(OpOnDevice, EqualsTheCpuInAnyMemoryFormat) {
+  for (const Shapes& shapes : op.cases)
+    for (const Layout layout : {nhwc, chwn, with_gaps})
+      for (const DType dtype : {DType::f32, DType::bf16})
+        compare(op, op.run, shapes, dtype, layout);
+}
+
+TEST_P(FusedOpOnDevice, ComposedEqualsTheCpuToo) {
+  for (const Shapes& shapes : all_shapes(op)) compare(op, op.composed, shapes, DType::f32);
+}
+
+// The gradient that arrives has other strides than y: gaps, and the axes in another order.
+TEST_P(OpOnDevice, EqualsTheCpuForAGradientWithGaps) {
+  const OpFn strided = [&](const Inputs& in) {
+    const Tensor y = op.run(in);
+    return record("gaps", y, {y}, [](const Tensor& dy) { return Grads{with_gaps(dy).detach()}; });
+  };
+  if (!op.differentiable) return;
+  for (const Shapes& shapes : op.cases) compare(op, strided, shapes, DType::f32);
+}
+
+TEST_P(OpOnDevice, GivesTheSameBitsOnEachRun) {
+  for (const Shapes& shapes : all_shapes(op)) {
+    SCOPED_TRACE(describe(op, shapes));
+    expect_same_bits(on_device(op, op.run, shapes, DType::f32),
+                     on_device(op, op.run, shapes, DType::f32));
+  }
+}
+
+TEST_P(OpOnDevice, WritesAllOfItsOutputsAndNothingElse) {
+  guard_complaint();
+  guard_allocations(true);
+  for (const Shapes& shapes : all_shapes(op)) {
+    SCOPED_TRACE(describe(op, shapes));
+    for (const Tensor& t : on_device(op, op.run, shapes, DType::f32).tensors)
+      EXPECT_TRUE(!is_float(t.dtype()) || all_finite(t));
+  }
+  guard_allocations(false);
+  EXPECT_EQ(guard_complaint(), "");
+}
+
+TEST_P(OpOnDevice, WaitsForNothing) {
+  const trace::Counter &waits = trace::counter("sync.count"),
+                       &copied = trace::counter("copy.d2h_bytes");
+  const Inputs inputs =
+      each(make_inputs(op, op.cases[0], DType::f32), [](const Tensor& t) { return on_device(t); });
+  const Tensor y = op.run(inputs);
+  const int64_t waits_before = waits.value(), copied_before = copied.value();
+  op.run(inputs);
+  if (op.differentiable) backward(probe(y, DType::f32));
+  EXPECT_EQ(waits.value(), waits_before);
+  EXPECT_EQ(copied.value(), copied_before);
+}
+
+TEST(KernelsOnDevice, OfOpsAllRunAgainstTheirCpuTwins) {
+  if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
+  const RunCount runs;
+  for (const OpSpec& op : op_specs())
+    for (const Shapes& shapes : op.cases) {
+      compare(op, op.run, shapes, DType::f32);
+      if (op.composed) compare(op, op.composed, shapes, DType::f32);
+    }
+  EXPECT_EQ(without_twin(runs, "ops"), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OpOnDevice, testing::ValuesIn(op_specs()), test_name);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FusedOpOnDevice);
+INSTANTIATE_TEST_SUITE_P(All, FusedOpOnDevice, testing::ValuesIn(specs_where([](const OpSpec& op) {
+                           return bool(op.composed);
+                         })),
+                         test_name);

@@ -1,0 +1,100 @@
+// What the generic suite cannot see on a device: wrong labels and indices, ties, NaN, the step.
+#include <gtest/gtest.h>
+#include <cmath>
+#include "autograd/backward.h"
+#include "core/copy.h"
+#include "core/foreach.h"
+#include "core/trace.h"
+#include "ops/cross_entropy.h"
+#include "ops/dropout.h"
+#include "ops/gather.h"
+#include "ops/reduce.h"
+
+using namespace bellows;
+
+class ValuesOnDevice : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
+  }
+};
+
+template <class T> static std::vector<T> values(const Tensor& t) {
+  const Tensor host = to(Device::cpu, contiguous(t));
+  synchronize(current_stream(t.device()));
+  return {host.data<T>().begin(), host.data<T>().end()};
+}
+
+// Nobody waits for a device, so nobody can throw.
+TEST_F(ValuesOnDevice, AWrongLabelMakesTheLossAndTheGradientOfItsRowNaN) {
+  for (const int64_t wrong : {int64_t(-1), int64_t(3), INT64_MIN, INT64_MAX}) {
+    const Tensor x = require_grad(full({4, 3}, 1, DType::f32, Device::cuda));
+    const Tensor labels = tensor_of<int64_t>({1, wrong, 2, 0}, {4}, Device::cuda);
+    EXPECT_TRUE(std::isnan(cross_entropy(x, labels, {}, Impl::composed).item()));
+    const Tensor loss = cross_entropy(x, labels);
+    EXPECT_TRUE(std::isnan(loss.item()));
+    backward(loss);
+    const auto dx = values<float>(grad(x));
+    for (int i = 0; i < 12; ++i) EXPECT_EQ(std::isnan(dx[i]), i / 3 == 1) << wrong << ' ' << i;
+  }
+}
+
+TEST_F(ValuesOnDevice, AnIndexOutsideOfItsAxisPicksNaNOrTheLowestAndHasNoGradient) {
+  const Tensor index = tensor_of<int64_t>({0, -1, 3, 2}, {4}, Device::cuda);
+  const Tensor x = require_grad(tensor_of<float>({5, 6, 7}, {3}, Device::cuda));
+  const Tensor y = gather(x, 0, index);
+  const auto picked = values<float>(y);
+  EXPECT_EQ(picked[0], 5);
+  EXPECT_TRUE(std::isnan(picked[1]) && std::isnan(picked[2]));
+  EXPECT_EQ(picked[3], 7);
+  backward(sum(y));
+  EXPECT_EQ(values<float>(grad(x)), (std::vector<float>{1, 0, 1}));
+  const Tensor whole = tensor_of<int64_t>({5, 6, 7}, {3}, Device::cuda);
+  EXPECT_EQ(values<int64_t>(gather(whole, 0, index)),
+            (std::vector<int64_t>{5, INT64_MIN, INT64_MIN, 7}));
+}
+
+TEST_F(ValuesOnDevice, MaxHandsOnNaNAndGivesTheGradientToTheFirstOfEquals) {
+  const Tensor x = require_grad(full({50000}, 3, DType::f32, Device::cuda));
+  backward(max(x));
+  const auto dx = values<float>(grad(x));
+  EXPECT_EQ(dx[0], 1);
+  EXPECT_EQ(std::count(dx.begin(), dx.end(), 0.f), 49999);
+  std::vector<float> some(50000);
+  some[300] = some[40000] = NAN;
+  const Tensor y = tensor_of(some, {50000}, Device::cuda);
+  EXPECT_TRUE(std::isnan(max(y).item()));
+  EXPECT_EQ(argmax(y, 0).item(), 300);
+}
+
+TEST_F(ValuesOnDevice, SumsKeepTheirDigitsAndNothingSumsToZero) {
+  const int64_t n = 1 << 16;
+  const Tensor x = full({n, 2}, 0.1, DType::f32, Device::cuda);
+  EXPECT_FLOAT_EQ(sum(x).item(), 2 * n * double(0.1f));
+  EXPECT_FLOAT_EQ(values<float>(sum(x, {.axes = {0}}))[1], n * double(0.1f));
+  EXPECT_EQ(sum(zeros({0, 3}, DType::f32, Device::cuda)).item(), 0);
+}
+
+TEST_F(ValuesOnDevice, DropoutDrawsTheMaskOfItsForwardAlsoAfterTheStepHasMovedOn) {
+  const DeviceStepState state(Device::cuda), on_cpu(Device::cpu);
+  state.begin_forward();
+  on_cpu.begin_forward();
+  const Tensor x = require_grad(full({1001}, 1, DType::f32, Device::cuda));
+  const Tensor y = dropout(x, 0.3, 1, state);
+  EXPECT_EQ(values<float>(y), values<float>(dropout(full({1001}, 1), 0.3, 1, on_cpu)));
+  state.begin_forward();
+  backward(sum(y));
+  EXPECT_EQ(values<float>(grad(x)), values<float>(y));
+}
+
+// The loss of a small batch is one launch, and so is its gradient.
+TEST_F(ValuesOnDevice, CrossEntropyOfASmallBatchIsOneLaunchEachWay) {
+  const Tensor x = require_grad(full({64, 10}, 1, DType::f32, Device::cuda));
+  const Tensor labels = zeros({64}, DType::i64, Device::cuda);
+  const trace::Counter& launches = trace::counter("cuda.launches");
+  const int64_t before = launches.value();
+  const Tensor loss = cross_entropy(x, labels);
+  EXPECT_EQ(launches.value() - before, 1);
+  backward(loss);
+  EXPECT_EQ(launches.value() - before, 3);  // the gradient of the loss is a fill
+}

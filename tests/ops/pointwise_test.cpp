@@ -1,0 +1,266 @@
+// Chains: that fused means the same bits as op by op, in one pass; what is kept; what is planned.
+// tests/ops/expression_test.cpp has the text.
+#include "ops/pointwise.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <cmath>
+#include <cstring>
+#include "autograd/backward.h"
+#include "autograd/gradcheck.h"
+#include "core/copy.h"
+#include "core/trace.h"
+#include "ops/elementwise.h"
+#include "ops/op_inputs.h"
+#include "tests/refusal.h"
+
+using namespace bellows;
+using testing::ElementsAre;
+
+static const Chain& scaled() {
+  static const Chain chain("relu(x * scale + shift)", {"x", "scale", "shift"});
+  return chain;
+}
+
+static Inputs leaves(std::initializer_list<Shape> shapes) {
+  return make_inputs({.name = "", .math = "", .cases = {}, .run = nullptr}, shapes, DType::f32);
+}
+
+static void expect_same_bits(const Tensor& a, const Tensor& b, const std::string& what) {
+  const Tensor a_ = contiguous(a), b_ = contiguous(b);
+  ASSERT_EQ(a.shape(), b.shape()) << what;
+  EXPECT_EQ(std::memcmp(a_.bytes(), b_.bytes(), a_.nbytes()), 0) << what;
+}
+
+// ---- the same bits as op by op
+
+TEST(Pointwise, FusedHasTheBitsOfComposed) {
+  int specs = 0;
+  for (const OpSpec& op : op_specs()) {
+    if (std::string(op.name) != "pointwise") continue;
+    ++specs;
+    std::vector<Shapes> all = op.cases;
+    all.insert(all.end(), op.large.begin(), op.large.end());
+    for (const Shapes& shapes : all)
+      for (const DType dtype : {DType::f32, DType::f64}) {
+        const Inputs a = make_inputs(op, shapes, dtype), b = make_inputs(op, shapes, dtype);
+        const Tensor fused = op.run(a), composed = op.composed(b);
+        expect_same_bits(fused, composed, op.variant);
+        backward(probe_loss(fused));
+        backward(probe_loss(composed));
+        for (size_t k = 0; k < a.size(); ++k)
+          expect_same_bits(grad(a[k]), grad(b[k]), cat(op.variant, ", input ", k));
+      }
+  }
+  EXPECT_GT(specs, 5);
+}
+
+// x goes into the chain twice and past it: the three shares are added in one order.
+TEST(Pointwise, FusedHasTheBitsOfComposedInALargerGraph) {
+  const Chain swish("x * sigmoid(1.5 * x)", {"x"});
+  std::vector<Tensor> grads;
+  for (const Impl impl : {Impl::fused, Impl::composed}) {
+    const Inputs in = leaves({{1000}});
+    const Tensor x = exp(in[0]);
+    backward(probe_loss(add(pointwise(swish, {&x, 1}, impl), x)));
+    grads.push_back(grad(in[0]));
+  }
+  expect_same_bits(grads[0], grads[1], "gradient");
+}
+
+TEST(Pointwise, NotANumberStaysOneAndInfinityToo) {
+  const Tensor x = tensor_of<float>({NAN, INFINITY, -INFINITY, -1}, {4}), one = full({}, 1);
+  const Inputs in{x, one, one};
+  const Tensor y = pointwise(scaled(), in, Impl::fused);
+  EXPECT_TRUE(std::isnan(y.data<float>()[0]));
+  EXPECT_THAT(y.data<float>().last(3), ElementsAre(INFINITY, 0, 0));
+}
+
+TEST(Pointwise, OfNothingIsNothing) {
+  const Inputs in{full({0, 3}, 1), full({3}, 1), full({}, 1)};
+  EXPECT_EQ(pointwise(scaled(), in, Impl::fused).shape(), (Shape{0, 3}));
+}
+
+TEST(Pointwise, KeepsTheMemoryFormatOfWhatIsNotStretched) {
+  for (const MemoryFormat& format : {kNCHW, kNHWC, kCHWN}) {
+    const Tensor x(Shape{2, 3, 4, 5}, DType::f32, Device::cpu, format);
+    kernels::copy(x, full({}, 1).view(x.shape(), {0, 0, 0, 0}, 0));
+    const Chain chain("scale * x", {"scale", "x"});
+    const Inputs in{full({3, 1, 1}, 2), x};
+    EXPECT_TRUE(pointwise(chain, in, Impl::fused).is_contiguous(format)) << format.name;
+  }
+}
+
+// ---- one pass
+
+// But those that make the 1 from which backward() starts.
+static int64_t launches() {
+  int64_t sum = 0;
+  for (const KernelRecord* record : kernel_records())
+    if (std::string(record->name) != "fill") sum += record->runs[0];
+  return sum;
+}
+
+struct Cost {
+  int64_t forward, backward;  // kernels
+};
+static Cost cost_of(const Chain& chain, const Inputs& in, Impl impl) {
+  const int64_t before = launches();
+  const Tensor y = pointwise(chain, in, impl);  // a scalar
+  const int64_t between = launches();
+  backward(y);
+  return {between - before, launches() - between};
+}
+
+TEST(Pointwise, IsOneKernelForwardAndOneBackward) {
+  const Chain chain("relu(x * scale + shift) / 3", {"x", "scale", "shift"});
+  const Cost fused = cost_of(chain, leaves({{}, {}, {}}), Impl::fused);
+  EXPECT_EQ(fused.forward, 1);
+  EXPECT_EQ(fused.backward, 1);
+  const Cost composed = cost_of(chain, leaves({{}, {}, {}}), Impl::composed);
+  EXPECT_EQ(composed.forward, 4);
+  EXPECT_GE(composed.backward, 4);  // of div, relu, and two of mul
+}
+
+TEST(Pointwise, ReadsItsInputsOnceAndWritesItsResultOnce) {
+  const trace::Counter &bytes = trace::counter("pointwise.bytes"),
+                       &runs = trace::counter("fuse.pointwise");
+  const int64_t N = 6 * 50 * 4, C = 6 * 4;  // bytes of x, and of scale
+  const Inputs in = leaves({{6, 50}, {6, 1}, {6, 1}});
+  int64_t before = bytes.value();
+  const int64_t runs_before = runs.value();
+  const Tensor y = pointwise(scaled(), in, Impl::fused);
+  EXPECT_EQ(bytes.value() - before, N + 2 * C + N);
+  before = bytes.value();
+  backward(probe_loss(y));
+  // Reads them again, and dy; writes the gradients of x, scale and shift, all of them whole.
+  EXPECT_EQ(bytes.value() - before, N + 2 * C + N + 3 * N);
+  EXPECT_EQ(runs.value() - runs_before, 1);
+  before = bytes.value();
+  backward(probe_loss(pointwise(scaled(), in, Impl::composed)));
+  EXPECT_EQ(bytes.value(), before);
+  EXPECT_EQ(runs.value() - runs_before, 1);
+}
+
+TEST(Pointwise, KeepsTheInputsThatBackwardReadsAndNothingElse) {
+  const trace::Counter& saved = trace::counter("mem.saved_bytes");
+  const auto saved_by = [&](const char* text, Impl impl) {
+    const Chain chain(text, {"x", "y"});
+    const Inputs in = leaves({{100}, {100}});
+    const Inputs inner{mul(in[0], 1), mul(in[1], 1)};  // parameters would not be counted
+    const int64_t before = saved.value();
+    const Tensor y = pointwise(chain, inner, impl);
+    return saved.value() - before;
+  };
+  EXPECT_EQ(saved_by("silu(gelu(x) * tanh(y))", Impl::fused), 2 * 400);
+  EXPECT_EQ(saved_by("silu(gelu(x) * tanh(y))", Impl::composed), 4 * 400);
+  EXPECT_EQ(saved_by("exp(x) - 2 * y", Impl::fused), 400);
+  EXPECT_EQ(saved_by("3 * x - y / 2", Impl::fused), 400);  // a division asks for its operands
+  EXPECT_EQ(saved_by("3 * x - y", Impl::fused), 0);
+}
+
+TEST(Pointwise, ComputesTheGradientsThatSomebodyWants) {
+  const trace::Counter& bytes = trace::counter("pointwise.bytes");
+  const Inputs all = leaves({{100}, {100}, {100}});
+  const Inputs in{all[0].detach(), all[1], all[2].detach()};
+  const Tensor y = pointwise(scaled(), in, Impl::fused);
+  const int64_t before = bytes.value();
+  backward(probe_loss(y));
+  EXPECT_EQ(bytes.value() - before, 5 * 400);  // x, scale, shift, dy; the gradient of scale
+  EXPECT_TRUE(grad(all[1]).defined());
+}
+
+TEST(Pointwise, RefusesTwoDTypesAndTheWrongNumberOfTensors) {
+  const Inputs two{full({2}, 1), full({2}, 1, DType::f64), full({}, 1)}, few{full({2}, 1)};
+  EXPECT_EQ(refusal([&] { pointwise(scaled(), two, Impl::fused); }),
+            "pointwise: x is f32 and scale is f64");
+  EXPECT_EQ(refusal([&] { pointwise(scaled(), few, Impl::composed); }),
+            "pointwise: 1 tensors for the 3 inputs of  relu(x * scale + shift)");
+}
+
+// ---- the plan: programs as text
+
+TEST(Derivative, SendsSharesFromTheLastStepToTheFirst) {
+  EXPECT_EQ(listing(scaled().program()),
+            "v0 = input 0\n"
+            "v1 = input 1\n"
+            "v2 = mul(v0, v1)\n"
+            "v3 = input 2\n"
+            "v4 = add(v2, v3)\n"
+            "v5 = relu(v4)\n"
+            "out v5\n");
+  const Derivative d = derivative(scaled().program(), {true, true, true});
+  EXPECT_EQ(listing(d.program),
+            "v0 = input 0\n"
+            "v1 = input 1\n"
+            "v2 = mul(v0, v1)\n"
+            "v3 = input 2\n"
+            "v4 = add(v2, v3)\n"
+            "v5 = relu(v4)\n"
+            "v6 = input 3\n"
+            "v7 = relu'(v6, v5)\n"
+            "v8 = mul'a(v7, v0, v1)\n"
+            "v9 = mul'b(v7, v0, v1)\n"
+            "out v8\n"
+            "out v9\n"
+            "out v7\n");
+  EXPECT_THAT(d.gradient, ElementsAre(0, 1, 2));
+}
+
+TEST(Derivative, LeavesOutWhatNobodyWants) {
+  const Derivative d =
+      derivative(Chain("exp(x) - 2 * y + z", {"x", "y", "z"}).program(), {false, true, true});
+  EXPECT_EQ(listing(d.program),
+            "v0 = input 3\n"
+            "v1 = affine(v0, -1, 0)\n"
+            "v2 = affine(v1, 2, 0)\n"
+            "out v2\n");
+  EXPECT_THAT(d.gradient, ElementsAre(Derivative::kNone, 0, Derivative::kDy));
+}
+
+// ---- places
+
+// "" or the first step whose operand has lost its place to another one, or that writes its own.
+static std::string place_findings(const Program& p) {
+  std::vector<size_t> holder(p.place_count, p.steps.size());
+  for (size_t s = 0; s < p.steps.size(); ++s) {
+    const Step& step = p.steps[s];
+    const int arity = step.function < 0 ? 0 : step_functions()[step.function].arity;
+    for (int k = 0; k < arity; ++k) {
+      const int place = p.places[step.from[k]];
+      if (holder[place] != size_t(step.from[k])) return cat("step ", s, " lost operand ", k);
+      if (place == p.places[s]) return cat("step ", s, " writes what it reads");
+    }
+    holder[p.places[s]] = s;
+  }
+  for (const int s : p.outputs)
+    if (holder[p.places[s]] != size_t(s)) return cat("output ", s, " is lost");
+  return "";
+}
+
+TEST(Places, AreFreeAfterTheLastReader) {
+  const Program p = Chain("exp(exp(exp(exp(x)))) + 1", {"x"}).program();
+  EXPECT_THAT(p.places, ElementsAre(0, 1, 0, 1, 0, 1));
+  EXPECT_EQ(p.place_count, 2);
+}
+
+TEST(Places, AreNeverSharedByTwoThatAreNeeded) {
+  for (const char* text : {"relu(x * y + z)", "x * y * z + silu(x / (y + z)) - tanh(x) * y",
+                           "maximum(x * sigmoid(x), y) / sqrt(square(z) + 1) + gelu(x - y) * z"}) {
+    const Program forward = Chain(text, {"x", "y", "z"}).program();
+    EXPECT_EQ(place_findings(forward), "") << text;
+    for (int wanted = 1; wanted < 8; ++wanted) {
+      const Derivative d =
+          derivative(forward, {bool(wanted & 1), bool(wanted & 2), bool(wanted & 4)});
+      EXPECT_EQ(place_findings(d.program), "") << text << wanted;
+    }
+  }
+}
+
+TEST(Places, PlantedToClashAreFound) {
+  Program p = Chain("exp(x) + x", {"x"}).program();
+  p.places[1] = p.places[0];
+  EXPECT_EQ(place_findings(p), "step 1 writes what it reads");
+  p = Chain("exp(exp(x)) + x", {"x"}).program();
+  p.places[2] = p.places[0];
+  EXPECT_EQ(place_findings(p), "step 3 lost operand 1");
+}

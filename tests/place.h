@@ -1,0 +1,15 @@
+// Where the tree and the programs are: as they were built or, in a bundle, below BELLOWS_BUNDLE.
+#pragma once
+#include <cstdlib>
+#include <string>
+
+namespace bellows {
+
+inline std::string place(const char* built, const char* in_bundle) {
+  const char* const bundle = std::getenv("BELLOWS_BUNDLE");
+  return bundle ? std::string(bundle) + in_bundle : built;
+}
+inline std::string source_dir() { return place(BELLOWS_SOURCE_DIR, ""); }
+inline std::string program_dir() { return place(BELLOWS_BINARY_DIR, "/bin"); }
+
+}  // namespace bellows

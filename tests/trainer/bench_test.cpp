@@ -1,0 +1,161 @@
+// trainer bench: its tables, and the real program on sizes that take no time.
+#include <gmock/gmock.h>
+#include "core/device.h"
+#include "tests/refusal.h"
+#include "tests/trainer/program.h"
+#include "trainer/bench/alignment.h"
+#include "trainer/bench/bench.h"
+#include "trainer/bench/seed_table.h"
+#include "trainer/bench/timing.h"
+
+using namespace bellows;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+// ---- the seed's figures
+
+TEST(SeedTable, HasItsFourRowsAndSpeedUps) {
+  std::vector<std::string> rows;
+  for (const SeedRow& row : kSeedTable) {
+    char text[80];
+    std::snprintf(text, sizeof text, "[16, %ld, %ld] [%ld, %ld] %.3f %.3f %.2fx %s", long(row.m),
+                  long(row.k), long(row.k), long(row.n), row.fp32_ms, row.fp16_ms, row.speed_up(),
+                  row.tensor_cores ? "yes" : "no");
+    rows.push_back(text);
+  }
+  EXPECT_THAT(rows, ElementsAre("[16, 36, 1504] [1504, 10000] 1.340 0.267 5.02x yes",
+                                "[16, 35, 1504] [1504, 10000] 1.330 0.264 5.04x yes",
+                                "[16, 36, 1500] [1500, 10000] 1.433 1.367 1.05x no",
+                                "[16, 36, 1504] [1504, 9999] 1.406 1.388 1.01x no"));
+}
+
+TEST(SeedTable, FollowsTheRuleOfItsTime) {
+  const Alignment& fp16 = alignment_of("FP16");
+  for (const SeedRow& row : kSeedTable) {
+    const int64_t multiple = row.k % 8 == 0 && row.n % 8 == 0 ? 8 : 1;
+    EXPECT_EQ(on_tensor_cores(fp16, 100100, multiple), row.tensor_cores) << row.remark;
+    EXPECT_TRUE(on_tensor_cores(fp16, 110000, multiple)) << row.remark;
+  }
+}
+
+TEST(AlignmentTable, HasEveryCell) {
+  std::vector<std::string> cells;
+  for (const Alignment& row : alignments())
+    for (const int cublas : {100000, 110000})
+      cells.push_back(cat(row.type, ": ", alignment_rule(row, cublas)));
+  EXPECT_THAT(cells, ElementsAre("INT8: multiples of 16",
+                                 "INT8: always; best with multiples of 16, on A100 of 128",
+                                 "FP16: multiples of 8",
+                                 "FP16: always; best with multiples of 8, on A100 of 64",
+                                 "TF32: not available",
+                                 "TF32: always; best with multiples of 4, on A100 of 32",
+                                 "FP64: not available",
+                                 "FP64: always; best with multiples of 2, on A100 of 16"));
+  EXPECT_THAT(refusal([] { alignment_of("FP8"); }), HasSubstr("no alignment is known of FP8"));
+}
+
+TEST(AlignmentTable, TurnsAtCublas11) {
+  EXPECT_FALSE(on_tensor_cores(alignment_of("TF32"), 109999, 128));
+  EXPECT_TRUE(on_tensor_cores(alignment_of("TF32"), 110000, 1));
+  EXPECT_TRUE(on_tensor_cores(alignment_of("INT8"), 100000, 32));
+  EXPECT_FALSE(on_tensor_cores(alignment_of("INT8"), 100000, 8));
+}
+
+// ---- timing
+
+TEST(Timing, CallsTakeTurnsInAlternatingOrder) {
+  std::string order;
+  const auto note = [&](char name) {
+    return [&order, name] {
+      if (order.empty() || order.back() != name) order += name;
+    };
+  };
+  const std::vector<Timing> times =
+      time_in_turns({note('A'), note('B'), note('C')}, Device::cpu, {.rounds = 3, .turn_s = 1e-5});
+  EXPECT_EQ(order, "ABC" "ABCBABC");
+  for (const Timing& timing : times) {
+    EXPECT_EQ(timing.rounds.size(), 3U);
+    EXPECT_LE(timing.fastest(), timing.median());
+    EXPECT_LE(timing.median(), timing.slowest());
+  }
+}
+
+TEST(Timing, TextHasThreeDigitsAndAUnit) {
+  EXPECT_EQ(time_text(1.2345e-7), "123 ns");
+  EXPECT_EQ(time_text(9.996e-6), "10.0 us");
+  EXPECT_EQ(time_text(0.00134), "1.34 ms");
+  EXPECT_EQ(time_text(2), "2.00 s");
+  EXPECT_EQ(rate_text(2.94e11, "FLOP/s"), "294 GFLOP/s");
+  EXPECT_EQ(rate_text(7.88e14, "FLOP/s"), "788 TFLOP/s");
+}
+
+// ---- the program
+
+TEST_F(Program, BenchListsItsBenchmarksAndEachHasAnExample) {
+  const Ended help = run({"bench", "--help"});
+  EXPECT_EQ(help.code, 0);
+  for (const auto& [name, bench] : benches()) {
+    EXPECT_THAT(help.out, HasSubstr("\n  " + name + " "));
+    const Ended ended = run({"bench", name, "--help"});
+    EXPECT_EQ(ended.code, 0) << name;
+    EXPECT_THAT(ended.out, AllOf(HasSubstr("Usage: trainer bench " + name),
+                                 HasSubstr(cat("Example:\n  ", bench.example))));
+  }
+  EXPECT_EQ(run({"bench"}).code, 2);
+}
+
+TEST_F(Program, BenchMatmulTimesAProductInEachPrecision) {
+  const Ended ended =
+      run({"bench", "matmul", "--batch", "2", "--m", "8", "--k", "16", "--n", "24", "--device", "cpu"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("(2, 8, 16) x (16, 24) on cpu: "), HasSubstr("FP32"),
+                               HasSubstr("FP64"), HasSubstr("GFLOP/s"),
+                               HasSubstr("FP16 and BF16 are not on this CPU")));
+}
+
+TEST_F(Program, BenchMatmulPutsTheSeedsTableBesideThisMachine) {
+  const Ended ended = run({"bench", "matmul", "--seed-table", "--device", "cpu"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out,
+              AllOf(HasSubstr("CUDA 10.1"), HasSubstr("1.340"), HasSubstr("0.267"),
+                    HasSubstr("5.02x"), HasSubstr("5.04x"), HasSubstr("1.05x"), HasSubstr("1.01x"),
+                    HasSubstr("N is no multiple of 8"), HasSubstr("need a GPU")));
+}
+
+TEST_F(Program, BenchMatmulAlignPrintsTheTable) {
+  const Ended ended = run({"bench", "matmul", "--align", "--device", "cpu"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("TF32          not available                 always; best "
+                                         "with multiples of 4, on A100 of 32"),
+                               HasSubstr("no Tensor Cores")));
+}
+
+TEST_F(Program, BenchOpComparesTheKernelsOfAnOp) {
+  const Ended fused = run({"bench", "op", "cross_entropy", "--device", "cpu"});
+  EXPECT_EQ(fused.code, 0) << fused.err;
+  EXPECT_THAT(fused.out,
+              AllOf(HasSubstr("fused"), HasSubstr("composed"), Not(HasSubstr("plain"))));
+  const Ended plain = run({"bench", "op", "matmul", "--device", "cpu"});
+  EXPECT_THAT(plain.out,
+              AllOf(HasSubstr("(130, 150) (150, 70)  plain"), HasSubstr("vendor"), HasSubstr("us")));
+}
+
+TEST_F(Program, BenchDispatchTimesACallThatDoesNothing) {
+  const Ended ended = run({"bench", "dispatch", "--device", "cpu"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("no-op kernel"), HasSubstr("add, grad"),
+                               HasSubstr("cross_entropy (1, 10) composed, and backward")));
+}
+
+TEST_F(Program, BenchRefusesWhatItCannotDo) {
+  expect_refusal({"bench", "matmull"}, 2, "the nearest one is 'matmul'");
+  expect_refusal({"bench", "op", "matmull"}, 2, "the nearest is 'matmul'");
+  expect_refusal({"bench", "matmul", "--m", "0"}, 2, "--m");
+  expect_refusal({"bench", "matmul", "--align", "--seed-table"}, 2, "--align");
+  expect_refusal({"bench", "matmul", "--device", "tpu"}, 2, "--device");
+  if (device_count(Device::cuda) > 0) GTEST_SKIP() << "here is a GPU";
+  expect_refusal({"bench", "h2d"}, 2, "nowhere to copy to");
+  expect_refusal({"bench", "matmul", "--device", "cuda"}, 2, "--device cuda: ");
+}

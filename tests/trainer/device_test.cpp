@@ -1,0 +1,137 @@
+// Training on a GPU: as on the CPU; captured as uncaptured; in the steady state without a wait, an
+// allocation or a copy to or from the host.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include "core/copy.h"
+#include "core/trace.h"
+#include "toggles/toggle.h"
+#include "toggles/values.h"
+#include "trainer/loop.h"
+
+using namespace bellows;
+using testing::HasSubstr;
+
+namespace {
+
+// Small enough for a GPU that a CPU stands in for.
+Plan small_lenet(const Values& more = {}) {
+  Values values = {{"device", {"cuda"}},          {"data.train_size", {"32"}},
+                   {"data.test_size", {"8"}},     {"data.batch_size", {"4"}},
+                   {"optimizer.momentum", {"0.9"}}, {"schedule", {"cosine"}},
+                   {"log.every", {"100"}},        {"eval.every", {"0"}},
+                   {"ckpt.every", {"0"}},         {"threads.threads", {"1"}}};
+  for (const auto& [key, value] : more) values[key] = value;
+  return load(Plan{}, values);
+}
+// Everything that makes a step fast on a GPU.
+Plan fast(const Plan& plan) {
+  return with_toggles(plan, {{"caching_allocator", "on"},
+                             {"set_to_none", "on"},
+                             {"fused_loss", "on"},
+                             {"fused_optimizer", "on"},
+                             {"sync_free_logging", "on"},
+                             {"device_randperm", "on"},
+                             {"device_tensors", "on"}});
+}
+Plan with(const Plan& plan, const char* toggle) {
+  return switched(plan, *find_toggle(toggle), "on");
+}
+
+struct Ran {
+  std::vector<double> losses;
+  std::string hash;
+};
+Ran run(const Plan& plan, const std::function<void(const Position&)>& after_update = {}) {
+  Session session(plan);
+  Log log(session.plan, {}, Voice::silent);
+  Loop loop(session, log, nullptr);
+  const Outcome outcome = loop.run([&] {
+    if (after_update) after_update(loop.position());
+  });
+  return {outcome.losses, model_hash(session)};
+}
+
+class TrainingOnDevice : public testing::Test {
+  void SetUp() override {
+    if (device_count(Device::cuda) == 0) GTEST_SKIP() << "no GPU";
+  }
+};
+
+}  // namespace
+
+TEST_F(TrainingOnDevice, FollowsTheCpu) {
+  const Ran cpu = run(small_lenet({{"device", {"cpu"}}})), gpu = run(small_lenet());
+  ASSERT_EQ(cpu.losses.size(), gpu.losses.size());
+  for (size_t i = 0; i < cpu.losses.size(); ++i)
+    EXPECT_NEAR(cpu.losses[i], gpu.losses[i], 1e-3) << "update " << i + 1;
+}
+
+TEST_F(TrainingOnDevice, CapturedUpdateEqualsEagerBitForBit) {
+  const trace::Counter& replays = trace::counter("graph.replays");
+  const std::vector<std::pair<const char*, Values>> plans = {
+      {"plain", {}},
+      {"clipping", {{"optimizer.clip_norm", {"0.5"}}}},
+      {"skipping", {{"train.on_nonfinite", {"skip"}}}},
+      {"dropout", {{"model", {"mlp"}}, {"model.hidden.0", {"8"}}, {"model.dropout", {"0.5"}}}},
+      {"a part of a batch at the end", {{"data.train_size", {"30"}}, {"train.epochs", {"2"}}}},
+  };
+  for (const auto& [name, values] : plans) {
+    SCOPED_TRACE(name);
+    const Plan eager = fast(small_lenet(values));
+    const Ran want = run(eager);
+    const int64_t before = replays.value();
+    const Ran got = run(with(eager, "cuda_graph"));
+    EXPECT_EQ(want.losses, got.losses);
+    EXPECT_EQ(want.hash, got.hash);
+    EXPECT_GE(replays.value() - before, 5);
+  }
+}
+
+TEST_F(TrainingOnDevice, CapturedUpdateOfMicroBatchesEqualsEagerBitForBit) {
+  Plan eager = fast(small_lenet({{"optimizer.clip_norm", {"0.5"}}}));
+  eager.train.accumulate = 2;
+  for (const bool to_none : {false, true}) {
+    eager.optimizer.set_to_none = to_none;
+    const Ran want = run(eager), got = run(with(eager, "cuda_graph"));
+    EXPECT_EQ(want.losses, got.losses);
+    EXPECT_EQ(want.hash, got.hash);
+  }
+}
+
+TEST_F(TrainingOnDevice, SteadyStepNeitherWaitsNorAllocatesNorCopies) {
+  const char* const still[] = {"alloc.system_calls", "sync.count", "copy.h2d_bytes",
+                               "copy.d2h_bytes"};
+  for (const bool graph : {false, true}) {
+    Plan plan = fast(small_lenet({{"debug.sync_guard", {"error"}}}));
+    if (graph) plan = with(plan, "cuda_graph");
+    std::map<std::string, int64_t> warm, steady;
+    run(plan, [&](const Position& at) {
+      if (at.step == 4) warm = trace::counters();
+      if (at.step == 7) steady = trace::counters();  // of 8: the last one ends a window
+    });
+    for (const char* name : still)
+      EXPECT_EQ(steady[name], warm[name]) << name << (graph ? ", captured" : "");
+    EXPECT_EQ(steady["graph.replays"] - warm["graph.replays"], graph ? 3 : 0);
+    if (graph) {
+      EXPECT_LE(steady["cuda.launches"] - warm["cuda.launches"], 3 * 8)
+          << "besides the graph: the batch, and its loss";
+    }
+  }
+}
+
+TEST_F(TrainingOnDevice, SyncGuardNamesTheLineThatWaits) {
+  Plan plan = fast(small_lenet({{"debug.sync_guard", {"error"}}}));
+  plan.log.deferred = false;  // each loss is read as it comes
+  try {
+    run(plan);
+    ADD_FAILURE() << "was not noticed";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("the host waits for the device at trainer/losses.cpp:"));
+  }
+}
+
+TEST_F(TrainingOnDevice, CapturedUpdateRefusesAnomalyDetection) {
+  Plan plan = with(fast(small_lenet()), "cuda_graph");
+  plan.debug.anomaly = true;
+  EXPECT_THROW(run(plan), Error);
+}

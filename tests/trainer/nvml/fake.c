@@ -1,0 +1,20 @@
+/* A driver's monitor for tests: one GPU, at 0000:3b:00.0, with known values. */
+#include <string.h>
+
+static int device;
+
+int nvmlInit_v2(void) { return 0; }
+int nvmlShutdown(void) { return 0; }
+int nvmlDeviceGetHandleByPciBusId_v2(const char* pci, void** handle) {
+  *handle = &device;
+  return strcmp(pci, "0000:3b:00.0") == 0 ? 0 : 6;
+}
+int nvmlDeviceGetUtilizationRates(void* gpu, unsigned* use) { return use[0] = 97, use[1] = 40, 0; }
+int nvmlDeviceGetMemoryInfo(void* gpu, unsigned long long* memory) {
+  return memory[0] = 10, memory[1] = 3, memory[2] = 7, 0;
+}
+int nvmlDeviceGetPowerUsage(void* gpu, unsigned* milliwatts) { return *milliwatts = 612500, 0; }
+int nvmlDeviceGetTemperature(void* gpu, int sensor, unsigned* celsius) { return *celsius = 54, 0; }
+int nvmlDeviceGetClockInfo(void* gpu, int clock, unsigned* mhz) {
+  return *mhz = clock == 1 ? 1980 : 3201, 0;
+}

@@ -1,0 +1,21 @@
+#include "trainer/nvml.h"
+#include <gtest/gtest.h>
+
+using namespace bellows;
+
+TEST(Nvml, ReadsTheGpuAtThatAddress) {
+  const std::optional<GpuLoad> load = Nvml("0000:3b:00.0", FAKE_NVML).read();
+  ASSERT_TRUE(load);
+  EXPECT_DOUBLE_EQ(load->utilisation, 0.97);
+  EXPECT_EQ(load->memory_bytes, 7);
+  EXPECT_DOUBLE_EQ(load->power_w, 612.5);
+  EXPECT_EQ(load->temperature_c, 54);
+  EXPECT_EQ(load->sm_clock_mhz, 1980);
+  EXPECT_EQ(load->memory_clock_mhz, 3201);
+  EXPECT_EQ(load->throttle, 0u) << "of a library that lacks the function";
+}
+
+TEST(Nvml, SaysNothingOfAGpuThatIsNotThere) {
+  EXPECT_FALSE(Nvml("0000:00:00.0", FAKE_NVML).read());
+  EXPECT_FALSE(Nvml("0000:3b:00.0", "no-such-library.so").read());
+}

@@ -1,0 +1,83 @@
+// What a profiler is handed: the updates of the window, their phases, ops and modules.
+#include "trainer/profile_window.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include "trainer/loop.h"
+
+using namespace bellows;
+using testing::HasSubstr;
+
+namespace {
+
+// In place of NVTX.
+struct Seen {
+  std::map<std::string, int64_t> ranges;  // how often, by name and path
+  int64_t open = 0, started = 0, stopped = 0;
+};
+Seen seen;
+
+class Window : public testing::Test {
+ protected:
+  Window() : before_(trace::marker) {
+    seen = {};
+    trace::marker = {[](const char* name, const std::string& path) {
+                       ++seen.ranges[path.empty() ? name : cat(name, " ", path)], ++seen.open;
+                     },
+                     [] { --seen.open; },
+                     [](bool on) { ++(on ? seen.started : seen.stopped); }};
+  }
+  ~Window() override { trace::marker = before_; }
+
+  static Outcome train(const ProfileOptions& profile) {
+    Plan plan;
+    plan.data.loader.batch_size = 8;
+    plan.train.max_iters = 6;
+    plan.eval.every = plan.ckpt.every = 0;
+    plan.threads.threads = 1;
+    plan.profile = profile;
+    Session session(plan);
+    Log log(session.plan, {}, Voice::silent);
+    return Loop(session, log, nullptr).run();
+  }
+
+ private:
+  const trace::Marker before_;
+};
+
+}  // namespace
+
+TEST_F(Window, HoldsItsUpdatesAndTheirPhases) {
+  EXPECT_EQ(train({.window = {2, 4}}).at.step, 6);
+  EXPECT_EQ(seen.ranges["ProfilerStep#2"], 1);
+  EXPECT_EQ(seen.ranges["ProfilerStep#3"], 1);
+  EXPECT_EQ(seen.ranges.count("ProfilerStep#1") + seen.ranges.count("ProfilerStep#4"), 0u);
+  for (const char* phase : {"forward", "backward", "optimizer", "zero_grad"})
+    EXPECT_EQ(seen.ranges[phase], 2) << phase;
+  EXPECT_EQ(seen.ranges["conv2d conv1"], 4) << "module forward, and op of the backward, 2 updates";
+  EXPECT_EQ(seen.open, 0);
+  EXPECT_EQ(seen.started, 1);
+  EXPECT_EQ(seen.stopped, 1);
+}
+
+TEST_F(Window, MayEndTheRun) {
+  EXPECT_EQ(train({.window = {1, 3}, .exit_after = true}).at.step, 3);
+  EXPECT_EQ(seen.stopped, 1);
+}
+
+TEST_F(Window, WithoutOneNothingIsMarked) {
+  train({});
+  EXPECT_TRUE(seen.ranges.empty());
+  EXPECT_EQ(seen.started, 0);
+}
+
+TEST(ProfilerCommand, RecordsTheWindowOnly) {
+  EXPECT_THAT(profiler_command({.window = {20, 30}}, "lenet"),
+              testing::AllOf(HasSubstr("20 to 30"), HasSubstr("-c cudaProfilerApi"),
+                             HasSubstr("-o lenet ")));
+  EXPECT_EQ(profiler_command({}, "lenet"), "");
+}
+
+TEST(ProfileWindow, RefusesAWindowThatIsNone) {
+  EXPECT_THROW(ProfileWindow({.window = {3}}), Error);
+  EXPECT_THROW(ProfileWindow({.window = {4, 4}}), Error);
+}

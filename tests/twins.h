@@ -1,0 +1,44 @@
+// For tests of kernels on a device: was each of them run against its CPU twin?
+#pragma once
+#include <map>
+#include <string>
+#include "core/kernel.h"
+
+namespace bellows {
+
+inline constexpr int kCpu = int(Device::cpu), kCuda = int(Device::cuda);
+
+// How often each kernel ran since this was made.
+class RunCount {
+ public:
+  RunCount() {
+    for (const KernelRecord* kernel : kernel_records()) {
+      before_[0][kernel] = kernel->runs[0];
+      before_[1][kernel] = kernel->runs[1];
+    }
+  }
+  int64_t on(int device, const KernelRecord* kernel) const {
+    return kernel->runs[device] - before_[device].at(kernel);
+  }
+
+ private:
+  std::map<const KernelRecord*, int64_t> before_[kDevices];
+};
+
+// Those of a folder that are registered for the device and have not run on both since then, one
+// per line.
+inline std::string without_twin(const RunCount& runs, const std::string& folder) {
+  std::map<std::string, int> missing;
+  for (const KernelRecord* kernel : kernel_records()) {
+    const char* const file = kernel->file[kCuda];
+    if (!file || std::string(file).find("/" + folder + "/") == std::string::npos) continue;
+    for (const int device : {kCpu, kCuda})
+      if (runs.on(device, kernel) == 0)
+        missing[cat(kernel->name, " of ", file, " did not run on ", Device(device), "\n")] = 1;
+  }
+  std::string text;
+  for (const auto& [line, once] : missing) text += line;
+  return text;
+}
+
+}  // namespace bellows

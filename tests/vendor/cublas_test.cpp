@@ -1,0 +1,55 @@
+// cuBLASLt's descriptions of products can be made without a GPU, its choice of an algorithm cannot.
+#include "ops/vendor/cublas.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include "tests/refusal.h"
+
+using namespace bellows;
+using cublas::Epilogue;
+
+// Tensors of a device at an address that nobody reads.
+static Tensor matrix(int64_t rows, int64_t columns, DType dtype) {
+  const Shape shape{1, rows, columns};
+  void* const address = reinterpret_cast<void*>(uintptr_t{1} << 20);
+  return Tensor(Ref(new Storage(address, shape.numel() * size_of(dtype), Device::cuda, nullptr)),
+                shape, dtype);
+}
+static Tensor turned(const Tensor& t) {
+  return t.view({1, t.dim(2), t.dim(1)}, {t.numel(), 1, t.dim(2)}, 0);
+}
+
+TEST(Cublas, TakesTheDescriptionOfEveryProduct) {
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16})
+    for (const Epilogue epilogue : {Epilogue::none, Epilogue::relu, Epilogue::add_row,
+                                    Epilogue::add_row_relu, Epilogue::sum_a})
+      for (const bool tf32 : {false, true}) {
+        SCOPED_TRACE(cat(dtype, " epilogue ", int(epilogue), tf32 ? " tf32" : ""));
+        const Kernels use({.vendor = true, .tf32 = tf32});
+        const Tensor y = matrix(64, 10, dtype), a = matrix(64, 84, dtype);
+        const Tensor b = turned(matrix(10, 84, dtype));
+        const std::string refused = refusal([&] {
+          const cublas::Product product({y, a, b, Into::overwrite, epilogue, y.bytes()});
+          EXPECT_TRUE(product || dtype == DType::f64) << "no algorithm";
+        });
+        if (device_count(Device::cuda) == 0)
+          EXPECT_THAT(refused, testing::HasSubstr("cublasLtCreate"));
+        else
+          EXPECT_EQ(refused, "no error");
+      }
+}
+
+// The row-major y = a b is cuBLAS's y^T = b^T a^T: what is dense along its rows is not turned.
+TEST(Cublas, SeesHowAnOperandLies) {
+  const Tensor t = matrix(5, 7, DType::f32);
+  const cublas::Operand rows(t), columns(turned(t)), row(matrix(1, 7, DType::f32));
+  EXPECT_FALSE(rows.column_major);
+  EXPECT_EQ(rows.stride, 7);
+  EXPECT_TRUE(columns.column_major);
+  EXPECT_EQ(columns.stride, 7);
+  EXPECT_FALSE(row.column_major);
+  EXPECT_GE(row.stride, 7);
+  EXPECT_EQ(rows.alignment, 256u);
+  const Tensor shifted = t.view({1, 5, 6}, {35, 7, 1}, 1);
+  EXPECT_EQ(cublas::Operand(shifted).alignment, 4u);
+  EXPECT_EQ(cublas::Operand(shifted).stride, 7);
+}

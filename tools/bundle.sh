@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# A folder with programs, tests and benchmarks that runs on a machine which has a driver, the
+# libraries of CUDA and cuDNN (pip's will do) and python3; and the same, packed.
+#   tools/bundle.sh FOLDER [--data FOLDER]... [--unpacked]
+# --data: a folder with a data set, to come along as data/<its name>. There,  FOLDER/run  starts a
+# program, and  FOLDER/tools/gpu_check.sh  tests and measures everything.
+source "$(dirname "$0")/setup.sh"
+most_mb=45 # packed, without data
+
+folder= data=() pack=yes
+while (($#)); do
+  case $1 in
+  --data) [[ -d ${2-} ]] && data+=("$2") && shift || refuse "--data: ${2-} is no folder" ;;
+  --unpacked) pack= ;;
+  -*) refuse "unknown argument $1; it takes --data and --unpacked" ;;
+  *) [[ ! $folder ]] && folder=$1 || refuse "one folder, not $folder and $1" ;;
+  esac
+  shift
+done
+[[ $folder ]] || refuse "name the folder to make:  tools/bundle.sh build/bundle"
+[[ ! -e $folder || -x $folder/run ]] || refuse "$folder is there, and is no bundle"
+
+need_packages "${build_packages[@]}" binutils xz-utils
+need_onednn
+build release -- bundled
+rm -rf -- "$folder"
+cmake --install build --prefix "$folder" --strip >/dev/null
+tools/check_bundle.sh "$folder"
+[[ $pack ]] || exit 0
+
+packed() { # <megabytes: 0 is no limit>
+  tar -C "$(dirname "$folder")" -c "$(basename "$folder")" | xz -T0 -6 >"$folder.tar.xz"
+  local size
+  size=$(stat -c %s "$folder.tar.xz")
+  echo "== $folder.tar.xz: $((size / 1000000)) MB"
+  (($1 == 0 || size <= $1 * 1000000)) || refuse "that is more than $1 MB"
+}
+packed $most_mb
+((${#data[@]})) || exit 0
+mkdir -p "$folder/data"
+cp -r -- "${data[@]}" "$folder/data/"
+packed 0

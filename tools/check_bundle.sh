@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Does a bundle bring all that it needs?  tools/check_bundle.sh FOLDER
+# Reads what its programs and libraries ask for, moves it, and lets it train for two steps.
+set -euo pipefail
+folder=$(cd "$1" && pwd)
+
+# Every machine with a C++ compiler's libraries, and every one with CUDA and cuDNN, has these.
+system='^(ld-linux-x86-64\.so\.2|lib(c|m|dl|rt|pthread|resolv)\.so\.[0-9]|libstdc\+\+\.so\.6|libgcc_s\.so\.1)$'
+cuda='^lib(cudart|cublas|cublasLt|cudnn[a-z_]*|nvrtc|nvJitLink|cuda)\.so\.[0-9]+$'
+
+faults=0
+fault() {
+  echo "check_bundle: $*" >&2
+  faults=$((faults + 1))
+}
+
+moved=$(mktemp -d)
+trap 'rm -rf -- "$moved"' EXIT
+cp -r -- "$folder" "$moved/elsewhere"
+here=$moved/elsewhere
+
+for file in "$here"/bin/* "$here"/lib/*; do
+  name=${file#"$here"/}
+  asks=$(readelf -d "$file")
+  for library in $(sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' <<<"$asks"); do
+    [[ -e $here/lib/$library || $library =~ $system || $library =~ $cuda ]] ||
+      fault "$name needs $library, which is not in lib/"
+  done
+  [[ $name == lib/* ]] && continue
+  path=$(sed -n 's/.*(RU\?N\?PATH).*\[\(.*\)\]/\1/p' <<<"$asks")
+  [[ $path == '$ORIGIN/../lib' ]] || fault "$name looks for libraries in '$path'"
+  while read -r library _ found _; do
+    [[ -e $here/lib/$library && $found != "$here/lib/"* && $found != "$here/bin/../lib/"* ]] &&
+      fault "$name takes $library from $found"
+    [[ $found == not && ! $library =~ $cuda ]] && fault "$name does not find $library"
+  done < <(env -u LD_LIBRARY_PATH ldd "$file")
+done
+((faults == 0)) || exit 1
+
+(cd "$moved" && ./elsewhere/run trainer --config elsewhere/configs/lenet.yaml device=cpu \
+  data.train_size=64 data.test_size=16 data.batch_size=32 train.epochs=1 >"$moved/out" 2>&1) ||
+  { cat "$moved/out" >&2; fault "the moved trainer does not train"; exit 1; }
+echo "check_bundle: $1 brings all that it needs"

@@ -1,0 +1,235 @@
+"""Runs the steps of gpu_steps.py one after the other, each under its time limit, and reports."""
+import argparse
+import contextlib
+import datetime
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from gpu_steps import BUNDLE, Failed, Skipped, all_steps
+
+TAIL = 40  # lines of a step's output that the report keeps, where it did not pass
+
+
+def arguments():
+    p = argparse.ArgumentParser(prog="gpu_check.sh", description=__doc__)
+    p.add_argument("out", nargs="?", type=pathlib.Path, help="folder of the report")
+    p.add_argument("steps", nargs="*", help="by name; none: all that have not passed yet")
+    p.add_argument("--list", action="store_true", help="the steps and their time limits")
+    p.add_argument("--allow-cpu", action="store_true",
+                   help="without a GPU, what can run without one, at small sizes")
+    p.add_argument("--merge", action="store_true",
+                   help="the names are other reports, to be added to OUT's")
+    p.add_argument("--limit", type=float, default=float("inf"), help="s, for all steps together")
+    a = p.parse_intermixed_args()
+    if not a.out and not a.list:
+        p.error("name a folder for the report")
+    return a
+
+
+def now():
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def ask(*argv):
+    """What a program says; "" where it is not there or fails."""
+    try:
+        said = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return said.stdout.strip() if said.returncode == 0 else ""
+
+
+def gpu():
+    return ask("nvidia-smi", "--query-gpu=name,driver_version,memory.total,pstate,clocks.sm,"
+               "clocks.mem,power.draw,temperature.gpu", "--format=csv,noheader", "--id=0")
+
+
+def library_versions():
+    code = ("import importlib.metadata as m\n"
+            "print(*sorted(f'{d.name} {d.version}' for d in m.distributions()"
+            " if d.name.startswith(('nvidia-', 'torch', 'triton'))), sep=', ')")
+    return ask("python3", "-c", code)
+
+
+# ---- a step
+
+
+def words(step, out, on_gpu):
+    """The command. Raises Skipped where it cannot run here."""
+    if not on_gpu and step.on_cpu is None:
+        raise Skipped("needs a GPU")
+    if step.data and not (BUNDLE / "data" / step.data).is_dir():
+        raise Skipped(f"needs data/{step.data}: tools/bundle.sh --data FOLDER")
+    command = step.command() if callable(step.command) else step.command
+    return [str(word).replace("{out}", str(out)) for word in [*command, *([] if on_gpu
+                                                                         else step.on_cpu)]]
+
+
+def run(argv, limit_s, log):
+    """Exit code; None if it ran out of time. Ends what it has started, too."""
+    try:
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log,
+                                   stderr=subprocess.STDOUT, cwd=BUNDLE, start_new_session=True)
+    except OSError as error:
+        raise Failed(f"cannot start {argv[0]}: {error.strerror}") from error
+    try:
+        return process.wait(limit_s)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def judge(step, code, limit_s, out):
+    """A line and data. Raises Failed."""
+    line, data = "done", {}
+    if step.read and code is not None and (code == 0 or any(out.iterdir())):
+        line, data = step.read(out)
+    if code is None:
+        raise Failed(f"not done after {limit_s:.0f} s")
+    if code:
+        raise Failed(f"ended with exit code {code}", data)
+    return line, data
+
+
+def attempt(step, limit_s, on_gpu, log):
+    out = pathlib.Path(tempfile.mkdtemp(prefix=f"{step.name}."))
+    begin, result = time.monotonic(), {"what": step.what, "date": now()}
+    start = log.tell()
+    try:
+        argv = words(step, out, on_gpu)
+        result["command"] = " ".join(argv).replace(str(out), "OUT").replace(f"{BUNDLE}/", "")
+        code = run(argv, limit_s, log)
+        line, data = judge(step, code, limit_s, out)
+        result |= {"status": "passed", "summary": line, "data": data}
+    except Skipped as reason:
+        result |= {"status": "skipped", "summary": str(reason)}
+    except (Failed, OSError, ValueError, KeyError) as reason:
+        result |= {"status": "failed", "summary": str(reason.args[0] if reason.args else reason),
+                   "data": reason.args[1] if len(reason.args) > 1 else {},
+                   "tail": tail_of(log, start)}
+    finally:
+        shutil.rmtree(out, ignore_errors=True)
+    return result | {"seconds": round(time.monotonic() - begin, 1)}
+
+
+def tail_of(log, start):
+    log.flush()
+    log.seek(start)
+    lines = log.read().decode(errors="replace").splitlines()[-TAIL:]
+    log.seek(0, os.SEEK_END)
+    return lines
+
+
+# ---- the report
+
+
+def load(path):
+    return json.loads(path.read_text()) if path.exists() else {"machine": {}, "steps": {}}
+
+
+def machine():
+    return {"date": now(), "gpu": gpu() or "none", "cores": len(os.sched_getaffinity(0)),
+            "python": sys.version.split()[0], "packages": library_versions()}
+
+
+def markdown(report):
+    order = [step.name for step in all_steps()]
+    steps = sorted(report["steps"].items(), key=lambda item: order.index(item[0])
+                   if item[0] in order else len(order))
+    text = "# Checks of a bundle\n\n"
+    text += "".join(f"- {key}: {value}\n" for key, value in report["machine"].items())
+    text += "\n| step | what | | | s |\n| --- | --- | --- | --- | --- |\n"
+    for name, step in steps:
+        text += (f"| {name} | {step['what']} | {step['status']} | {step['summary']} | "
+                 f"{step['seconds']:g} |\n")
+    for name, step in steps:
+        if "markdown" in step.get("data", {}):
+            text += f"\n#{step['data']['markdown']}"
+        if step.get("tail"):
+            text += f"\n## {name}, the end of its output\n\n```\n" + "\n".join(step["tail"])
+            text += "\n```\n"
+    return text
+
+
+def write(out, report):
+    out.mkdir(parents=True, exist_ok=True)
+    for name, text in (("report.json", json.dumps(report, indent=1) + "\n"),
+                       ("report.md", markdown(report))):
+        partial = out / f".{name}"
+        partial.write_text(text)
+        partial.rename(out / name)
+
+
+def merge(out, others):
+    report = load(out / "report.json")
+    for other in others:
+        more = load(pathlib.Path(other))
+        report["machine"] |= more["machine"]
+        report["steps"] |= more["steps"]
+    write(out, report)
+
+
+# ---- all of it
+
+
+def chosen(names, report):
+    steps = {step.name: step for step in all_steps()}
+    unknown = [name for name in names if name not in steps]
+    if unknown:
+        sys.exit(f"gpu_check: no step {unknown[0]}; there are: {' '.join(steps)}")
+    if names:
+        return [steps[name] for name in names]
+    return [step for step in steps.values()
+            if report["steps"].get(step.name, {}).get("status") != "passed"]
+
+
+def check(a, on_gpu):
+    report, deadline = load(a.out / "report.json"), time.monotonic() + a.limit
+    report["machine"] |= machine()
+    steps = chosen(a.steps, report)
+    a.out.mkdir(parents=True, exist_ok=True)
+    with open(a.out / "log.txt", "a+b") as log:
+        for step in steps:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                print(f"gpu_check: out of time before {step.name}", flush=True)
+                break
+            log.write(f"\n==== {step.name}, {now()}\n".encode())
+            log.flush()
+            result = attempt(step, min(step.limit_s, left), on_gpu, log)
+            report["steps"][step.name] = result
+            write(a.out, report)
+            print(f"{result['status']:8}{step.name:16}{result['seconds']:7.1f} s  "
+                  f"{result['summary']}", flush=True)
+    return any(step["status"] == "failed" for step in report["steps"].values())
+
+
+def main():
+    a = arguments()
+    if a.list:
+        for step in all_steps():
+            print(f"{step.name:16}{step.limit_s:4} s  {step.what}")
+        return 0
+    if a.merge:
+        return merge(a.out, a.steps)
+    on_gpu = bool(gpu())
+    if not on_gpu:
+        print("gpu_check: no GPU here (nvidia-smi does not answer)"
+              + ("" if a.allow_cpu else "; --allow-cpu runs what can run without one"), flush=True)
+        if not a.allow_cpu:
+            return 2
+    return int(check(a, on_gpu))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

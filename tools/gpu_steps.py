@@ -1,0 +1,117 @@
+"""The steps of tools/gpu_check.sh: what each runs, with and without a GPU, and what it has to show.
+
+A step passes if its program ends with 0 and `read`, if it has one, finds what it looks for. `read`
+gets the step's own folder, which is also {out} in the words of the command, and gives back
+(a line that sums up, data for the report), or raises Failed.
+"""
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+
+BUNDLE = pathlib.Path(__file__).resolve().parent.parent
+BIN = BUNDLE / "bin"
+# Suites that find a GPU by themselves and then run on it, too.
+SUITES = ["core", "autograd", "ops", "optim", "data", "dist", "models", "toggles", "trainer"]
+ON_DEVICE = "*OnDevice*"
+
+
+class Failed(Exception):
+    pass
+
+
+class Skipped(Exception):
+    pass
+
+
+@dataclasses.dataclass
+class Step:
+    name: str
+    what: str
+    limit_s: int
+    command: list
+    on_cpu: list = None  # words in their place without a GPU; none: the step needs one
+    read: object = None
+    data: str = None     # a data set that has to be in data/
+
+
+def tests(out):
+    """Of a suite: how many, which failed, and why some were skipped."""
+    report = json.loads((out / "tests.json").read_text())
+    cases = [case for suite in report["testsuites"] for case in suite["testsuite"]]
+    skipped = [case["name"] for case in cases if case.get("result") == "SKIPPED"]
+    ran = report["tests"] - report["disabled"] - len(skipped)
+    failed = [f"{case['classname']}.{case['name']}" for case in cases if case.get("failures")]
+    data = {"ran": ran, "failed": failed, "skipped": len(skipped)}
+    if failed:
+        raise Failed(f"{len(failed)} of {ran} failed: {' '.join(failed[:5])}", data)
+    if not ran:
+        raise Failed("no test ran", data)
+    return f"{ran} tests, {len(skipped)} skipped", data
+
+
+def tables(out):
+    """The Markdown and the figures that a benchmark has written."""
+    data = json.loads((out / "result.json").read_text())
+    return "measured", data | {"markdown": (out / "result.md").read_text()}
+
+
+def accuracy(least):
+    def read(out):
+        lines = (out / "run" / "metrics.jsonl").read_text().splitlines()
+        found = [line["accuracy"] for line in map(json.loads, lines) if "accuracy" in line]
+        if not found or found[-1] < least:
+            raise Failed(f"accuracy {found[-1:]}, {least} is due", {"accuracy": found})
+        return f"accuracy {found[-1]:.4f}", {"accuracy": found}
+    return read
+
+
+def sanitizer(tool):
+    found = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    if not os.access(found, os.X_OK):
+        raise Skipped("no compute-sanitizer on this machine")
+    return [found, "--tool", tool, "--error-exitcode", "1", "--print-limit", "20",
+            *suite("ops", ON_DEVICE)]
+
+
+def suite(name, only="*"):
+    return [BIN / f"{name}_test", f"--gtest_filter={only}", "--gtest_brief=1",
+            "--gtest_output=json:{out}/tests.json"]
+
+
+def peers(model, *words):
+    """Ours as it is and with every toggle; what ours cannot do yet is left out, and says so."""
+    return ["python3", BUNDLE / "bench/gpu/run.py", "--model", model, "--ours", BIN / "bench_step",
+            "--with", "", "--with", "toggles=all", "--out", "{out}/result", *words]
+
+
+TINY = ["--device", "cpu", "--batch", "2", "--image", "32", "--rounds", "2", "--seconds", "0.05",
+        "--warmup", "1", "--peers", "eager"]
+
+
+def all_steps():
+    yield Step("doctor", "versions, libraries, driver", 120, [BIN / "trainer", "doctor"], [])
+    for name in SUITES:
+        yield Step(f"{name}_test", f"the suite {name}, device included", 400, suite(name), [],
+                   tests)
+    yield Step("memcheck", "the ops' kernels under compute-sanitizer: memory", 580,
+               lambda: sanitizer("memcheck"), read=tests)
+    yield Step("racecheck", "the ops' kernels under compute-sanitizer: races", 580,
+               lambda: sanitizer("racecheck"), read=tests)
+    yield Step("bandwidth", "own kernels against the copy rate", 300,
+               [BIN / "bench_gpu", "--out", "{out}/result"], ["--device", "cpu", "--mib", "4"],
+               tables)
+    yield Step("lenet", "LeNet beside PyTorch, f32, batch 64", 400, peers("lenet"), TINY, tables)
+    for model in ("resnet18", "resnet50"):
+        for precision in ("bf16", "f16"):
+            yield Step(f"{model}_{precision}", f"{model} beside PyTorch, {precision}, batch 256",
+                       580, peers(model, "--precision", precision),
+                       [*TINY, "--precision", "bf16"], tables)
+    yield Step("mnist", "LeNet learns MNIST, every toggle on", 200,
+               [BIN / "trainer", "--config", BUNDLE / "configs/lenet_mnist.yaml", "toggles=all",
+                f"data.root={BUNDLE / 'data/mnist'}", "--run-dir", "{out}/run"],
+               ["threads.threads=1"], accuracy(0.99), "mnist")
+    yield Step("stress", "8192^3 products, verified", 200, [BIN / "trainer", "doctor", "--stress"])
+    yield Step("seed_table", "the seeds' alignment table", 200,
+               [BIN / "trainer", "bench", "matmul", "--seed-table", "--align"])

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Runs a program of this bundle, with the CUDA libraries that pip has installed for python3, if any:
+#   ./run trainer --config configs/lenet.yaml device=cuda
+# Any other command runs with the same libraries:  ./run python3 bench/gpu/run.py --help
+export BELLOWS_BUNDLE
+BELLOWS_BUNDLE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+libraries=$(python3 - <<'END'
+import glob
+import importlib.util
+
+spec = importlib.util.find_spec("nvidia")
+places = spec.submodule_search_locations if spec else []
+print(":".join(folder for place in places for folder in sorted(glob.glob(f"{place}/*/lib"))))
+END
+)
+export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} PATH=$BELLOWS_BUNDLE/bin:$PATH
+exec "$@"

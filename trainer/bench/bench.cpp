@@ -1,0 +1,58 @@
+// trainer bench: how fast is one thing, alone?
+#include "trainer/bench/bench.h"
+#include <omp.h>
+#include "core/allocator.h"
+#include "core/device_info.h"
+#include "core/threads.h"
+#include "toggles/hint.h"
+#include "trainer/output.h"
+#include "trainer/system.h"
+#include "trainer/tables.h"
+
+namespace bellows {
+
+void add_device_option(CommandLine& line, std::string& device) {
+  line.add_option("--device", device, "auto: a GPU if there is one")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+}
+
+Device start_bench(const std::string& device) {
+  const bool gpu = device_count(Device::cuda) > 0;
+  if (device == "cuda" && !gpu) fail(Exit::usage, "--device cuda: ", cuda_trouble(cuda_report()));
+  apply({.budget = true});
+  const Device chosen = gpu && device != "cpu" ? Device::cuda : Device::cpu;
+  configure_allocator(chosen, {.caching = true});
+  return chosen;
+}
+
+std::string device_text(Device device) {
+  if (device == Device::cuda) return "cuda: " + cuda_report().gpus.at(0).name;
+  const int threads = omp_get_max_threads();
+  return cat("cpu: ", cpu_model(), ", ", threads, threads == 1 ? " thread" : " threads");
+}
+
+static void print_benches() {
+  say("trainer bench NAME [options]   measures one thing, alone\n");
+  std::vector<TableRow> rows;
+  for (const auto& [name, bench] : benches()) rows.push_back({"  " + name, bench.help, bench.example});
+  say_part(aligned(rows));
+  say("\ntrainer bench NAME --help   shows what it takes");
+}
+
+static int run(const Arguments& args) {
+  if (args.empty() || args[0] == "--help" || args[0] == "-h") {
+    print_benches();
+    return args.empty() ? static_cast<int>(Exit::usage) : 0;
+  }
+  std::vector<std::string> names;
+  for (const auto& [name, bench] : benches()) names.push_back(name);
+  const auto found = benches().find(args[0]);
+  CHECK(found != benches().end(), "bench: there is no ", on_one_line(args[0]),
+        ", the nearest one is '", nearest(args[0], names), "'; trainer bench --help  lists them all");
+  return found->second.run({args.begin() + 1, args.end()});
+}
+
+static const AddVerb verb({"bench", "how fast is one thing alone: a product, an op, a copy, a call",
+                           "trainer bench matmul --seed-table", run});
+
+}  // namespace bellows

@@ -1,0 +1,152 @@
+#include "trainer/bench/copies.h"
+#include <fcntl.h>
+#include <immintrin.h>
+#include <unistd.h>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include "core/copy.h"
+#include "core/file.h"
+#include "core/parallel.h"
+#include "core/rng.h"
+#include "core/tensor.h"
+#include "core/trace.h"
+#include "trainer/bench/timing.h"
+
+namespace bellows {
+
+// ---- RAM
+
+static constexpr int64_t kPage = 1 << 19;  // floats a thread takes at a time: 2 MiB
+
+// Stores that pass the caches by, or each line would be read before it is written.
+static void stream_triad(float* y, const float* a, const float* b, int64_t n) {
+  const __m256 half = _mm256_set1_ps(0.5F);
+  for (int64_t i = 0; i + 8 <= n; i += 8)
+    _mm256_stream_ps(y + i, _mm256_fmadd_ps(half, _mm256_load_ps(b + i), _mm256_load_ps(a + i)));
+  _mm_sfence();
+}
+
+static double read_all(const float* a, int64_t n) {
+  return parallel_sum(n, kPage, [&](int64_t begin, int64_t end) {
+    __m256 sums[4] = {};
+    for (int64_t i = begin; i < end; i += 32)
+      for (int s = 0; s < 4; ++s) sums[s] = _mm256_add_ps(sums[s], _mm256_load_ps(a + i + 8 * s));
+    return double(_mm256_cvtss_f32(sums[0] + sums[1] + sums[2] + sums[3]));
+  });
+}
+
+// As large as memory allows, up to 256 MiB each of three arrays.
+static int64_t floats_in_an_array() {
+  const int64_t free = int64_t(sysconf(_SC_AVPHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  return std::clamp<int64_t>(free / 8 / int64_t(sizeof(float)), kPage, int64_t(64) << 20) / kPage *
+         kPage;
+}
+
+std::vector<CopyRate> memory_rates() {
+  const int64_t n = floats_in_an_array();
+  const Tensor a({n}, DType::f32), b({n}, DType::f32), y({n}, DType::f32);
+  fill_uniform(a, 0, 1, {.seed = 1});
+  fill_uniform(b, 0, 1, {.seed = 2});
+  volatile double kept = 0;
+  const std::vector<Timing> times = time_in_turns(
+      {[&] { kept = kept + read_all(a.ptr<float>(), n); },
+       [&] {
+         parallel_for(n, kPage, [&](int64_t begin, int64_t end) {
+           std::memcpy(y.ptr<float>() + begin, a.ptr<float>() + begin,
+                       size_t(end - begin) * sizeof(float));
+         });
+       },
+       [&] {
+         parallel_for(n, kPage, [&](int64_t begin, int64_t end) {
+           stream_triad(y.ptr<float>() + begin, a.ptr<float>() + begin, b.ptr<float>() + begin,
+                        end - begin);
+         });
+       }},
+      Device::cpu);
+  const double bytes = double(n) * sizeof(float);
+  return {{"RAM read", bytes / times[0].median(), "read"},
+          {"RAM copy", 2 * bytes / times[1].median(), "read + written"},
+          {"RAM triad", 3 * bytes / times[2].median(), "read + written, y = a + s b"}};
+}
+
+// ---- disk
+
+static void check_io(bool done, const std::filesystem::path& folder, const char* call) {
+  if (!done)
+    fail(Exit::storage, printable(folder.string()), ": ", call, ": ", std::strerror(errno));
+}
+
+static double seconds_since(int64_t begin) { return 1e-9 * double(trace::now_ns() - begin); }
+
+std::vector<CopyRate> disk_rates(const std::filesystem::path& folder, int64_t bytes) {
+  constexpr int64_t kBlock = 4 << 20;
+  std::string name = (folder / "bellows-disk-XXXXXX").string();
+  const Descriptor file(mkstemp(name.data()));
+  check_io(file.get() >= 0, folder, "mkstemp");
+  unlink(name.c_str());
+  std::vector<std::byte> block(kBlock);
+  const Philox rng({.seed = 1});  // a disk may compress zeros
+  for (int64_t i = 0; i < kBlock; i += 4) {
+    const uint32_t bits = rng.bits(uint64_t(i / 4));
+    std::memcpy(&block[size_t(i)], &bits, 4);
+  }
+  const int64_t blocks = std::max<int64_t>(1, bytes / kBlock);
+  int64_t begin = trace::now_ns();
+  for (int64_t i = 0; i < blocks; ++i)
+    check_io(pwrite(file.get(), block.data(), kBlock, i * kBlock) == kBlock, folder, "write");
+  check_io(fsync(file.get()) == 0, folder, "fsync");
+  const double write_s = seconds_since(begin);
+  posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
+  begin = trace::now_ns();
+  for (int64_t i = 0; i < blocks; ++i)
+    check_io(pread(file.get(), block.data(), kBlock, i * kBlock) == kBlock, folder, "read");
+  const double read_s = seconds_since(begin), all = double(blocks * kBlock);
+  return {{"disk write", all / write_s, "written and synced"},
+          {"disk read", all / read_s, "read, not from the page cache"}};
+}
+
+// ---- a GPU
+
+namespace {
+// Host memory that the GPU copies from and to by itself.
+class Pinned {
+ public:
+  explicit Pinned(size_t bytes)
+      : bytes_(bytes), memory_(api_of(Device::cuda).allocate_pinned(bytes)) {
+    if (!memory_) fail(Exit::memory, "bench: no ", bytes, " bytes of pinned memory");
+  }
+  ~Pinned() { api_of(Device::cuda).release_pinned(memory_, bytes_); }
+  Pinned(const Pinned&) = delete;
+  void* get() const { return memory_; }
+
+ private:
+  size_t bytes_;
+  void* memory_;
+};
+}  // namespace
+
+std::vector<CopyRate> device_rates(int64_t bytes) {
+  if (device_count(Device::cuda) == 0) return {};
+  const Stream stream = current_stream(Device::cuda);
+  const Pinned pinned{size_t(bytes)};
+  const Tensor pageable = full({bytes}, 1, DType::u8), source = to(Device::cuda, pageable),
+               target = empty_like(source);
+  std::memcpy(pinned.get(), pageable.bytes(), size_t(bytes));
+  const auto copy = [&](void* to, const void* from) -> Call {
+    return [=] { api_of(Device::cuda).copy(to, from, size_t(bytes), stream); };
+  };
+  const std::vector<Timing> times = time_in_turns(
+      {copy(target.bytes(), pinned.get()), copy(target.bytes(), pageable.bytes()),
+       copy(pinned.get(), source.bytes()), copy(pageable.bytes(), source.bytes()),
+       copy(target.bytes(), source.bytes())},
+      Device::cuda);
+  const auto rate = [&](size_t i) { return double(bytes) / times[i].median(); };
+  return {{"h2d pinned", rate(0), "read"},
+          {"h2d pageable", rate(1), "read"},
+          {"d2h pinned", rate(2), "written"},
+          {"d2h pageable", rate(3), "written"},
+          {"d2d", 2 * rate(4), "read + written"}};
+}
+
+}  // namespace bellows

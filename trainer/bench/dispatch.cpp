@@ -1,0 +1,102 @@
+// trainer bench dispatch: what an op costs beyond its arithmetic, on tensors of eight floats.
+#include <fmt/format.h>
+#include <omp.h>
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include "autograd/backward.h"
+#include "core/foreach.h"
+#include "ops/cross_entropy.h"
+#include "ops/elementwise.h"
+#include "trainer/bench/bench.h"
+#include "trainer/output.h"
+#include "trainer/tables.h"
+
+namespace bellows {
+
+// The dispatch itself, and nothing behind it.
+static constinit Kernel<void(const Tensor& t)> nothing{"nothing"};
+static const bool cpu = nothing.on(Device::cpu, [](const Tensor&) {});
+
+static double cpu_ns() {
+  timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return 1e9 * double(t.tv_sec) + double(t.tv_nsec);
+}
+
+namespace {
+// CPU time of this process, the fastest and the median of 31 rounds: other load on the machine can
+// only add to it. On a GPU that is the host's share, work that is queued and not waited for.
+class Rounds {
+ public:
+  explicit Rounds(Device device) : device_(device) {}
+  void measure(const std::string& what, int calls, const auto& call) {
+    std::array<double, 31> rounds;
+    for (double& round : rounds) {
+      synchronize(current_stream(device_));
+      const double begin = cpu_ns();
+      for (int i = 0; i < calls; ++i) call();
+      round = (cpu_ns() - begin) / calls;
+    }
+    std::ranges::sort(rounds);
+    rows.push_back({what, fmt::format("{:.1f}", rounds.front()),
+                    fmt::format("{:.1f}", rounds[rounds.size() / 2])});
+  }
+  std::vector<TableRow> rows = {{"ns a call", "fastest", "median"}};
+
+ private:
+  Device device_;
+};
+}  // namespace
+
+// On a GPU few enough for its queue, so that no launch waits for room in it.
+static int calls_on(Device device) { return device == Device::cpu ? 20000 : 500; }
+
+static void measure_ops(Rounds& rounds, Device device) {
+  const Tensor a = full({8}, 1, DType::f32, device), b = full({8}, 2, a);
+  const Tensor leaf = require_grad(full({8}, 1, a)), scalar = require_grad(full({}, 1, a));
+  const int calls = calls_on(device);
+  if (device == Device::cpu) rounds.measure("no-op kernel", calls, [&] { nothing(a); });
+  rounds.measure("empty({8})", calls, [&] { empty({8}, a); });
+  rounds.measure("add, no grad", calls, [&] { add(a, b); });
+  rounds.measure("add, grad", calls, [&] { add(leaf, b); });
+  rounds.measure("mul, grad (saves both inputs)", calls, [&] { mul(leaf, b); });
+  rounds.measure("relu, grad", calls, [&] { relu(leaf); });
+  const auto under_no_grad = [&] {
+    const NoGrad guard;
+    relu(leaf);
+  };
+  rounds.measure("relu, under NoGrad", calls, under_no_grad);
+  rounds.measure("backward of one affine", calls, [&] { backward(mul(scalar, 2)); });
+}
+
+static void measure_losses(Rounds& rounds, Device device) {
+  for (const int64_t batch : {64, 1}) {
+    const Tensor logits = require_grad(full({batch, 10}, 0.1, DType::f32, device));
+    const Tensor labels = full({batch}, 3, DType::i64, device);
+    for (const Impl impl : {Impl::fused, Impl::composed})
+      rounds.measure(fmt::format("cross_entropy ({}, 10) {}, and backward", batch,
+                                 impl == Impl::fused ? "fused" : "composed"),
+                     100, [&] { backward(cross_entropy(logits, labels, {}, impl)); });
+  }
+}
+
+static int run(const Arguments& args) {
+  CommandLine line = bench_line("dispatch");
+  std::string wanted = "auto";
+  add_device_option(line, wanted);
+  if (!line.read(args)) return 0;
+  const Device device = start_bench(wanted);
+  omp_set_num_threads(1);
+  Rounds rounds(device);
+  measure_ops(rounds, device);
+  measure_losses(rounds, device);
+  say(cat("dispatch on ", device_text(device), ": CPU time of the host"));
+  say_part(aligned(rounds.rows, "lrr"));
+  return 0;
+}
+
+static const AddBench bench({"dispatch", "ns of a call beyond its arithmetic",
+                             "taskset -c 0 trainer bench dispatch", run});
+
+}  // namespace bellows

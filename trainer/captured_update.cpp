@@ -1,0 +1,47 @@
+#include "trainer/captured_update.h"
+#include "core/copy.h"
+
+namespace bellows {
+
+// The first fills slots and chooses kernels; the second asks for the memory that all later ones do.
+static constexpr int64_t kWarmUps = 2;
+
+CapturedUpdate::CapturedUpdate(Session& session)
+    : session_(session), pool_(std::make_shared<MemoryPool>(session.device)) {
+  CHECK(!session.plan.debug.anomaly,
+        "cuda_graph: debug.anomaly looks at every gradient on the "
+        "host, which a captured update cannot; write  debug.anomaly=false");
+}
+
+Tensors CapturedUpdate::run(const Batch& batch, const Body& body) {
+  if (batch.size() != session_.plan.data.loader.batch_size)
+    return body(Update(batch, session_.plan.train.accumulate));
+  if (!input_.x.defined()) input_ = {empty_like(batch.x), empty_like(batch.y)};
+  copy_into(input_.x, batch.x);
+  copy_into(input_.y, batch.y);
+  if (warm_ups_ < kWarmUps) return warm_up(body);
+  if (!graph_) capture(body);
+  replay();
+  return losses_;
+}
+
+Tensors CapturedUpdate::warm_up(const Body& body) {
+  const PoolScope scope(pool_);
+  ++warm_ups_;
+  return body(Update(input_, session_.plan.train.accumulate));
+}
+
+void CapturedUpdate::capture(const Body& body) {
+  const PoolScope scope(pool_);
+  graph_ = std::make_unique<Graph>(
+      session_.device, [&] { losses_ = body(Update(input_, session_.plan.train.accumulate)); });
+}
+
+// What the host noted while it captured, a replay does not repeat: that weights have changed.
+void CapturedUpdate::replay() {
+  graph_->launch();
+  for (const NamedTensor& p : session_.parameters) p.tensor.raise_version();
+  for (const NamedTensor& b : session_.model->buffers()) b.tensor.raise_version();
+}
+
+}  // namespace bellows

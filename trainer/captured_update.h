@@ -1,0 +1,35 @@
+// The toggle cuda_graph: one update, captured after a few that ran as they are, and from then on
+// launched as a whole for each batch of that size.
+#pragma once
+#include "core/graph.h"
+#include "trainer/session.h"
+
+namespace bellows {
+
+class CapturedUpdate {
+ public:
+  // The loss of each micro-batch of an update: a function of its batch and of what is on the
+  // device.
+  using Body = std::function<Tensors(const Update&)>;
+
+  // Refuses a plan in which the host has a say in every update.
+  explicit CapturedUpdate(Session& session);
+
+  // As body(Update(batch)), with the same bits. An update of another size runs as it is.
+  Tensors run(const Batch& batch, const Body& body);
+
+ private:
+  Tensors warm_up(const Body& body);
+  void capture(const Body& body);
+  void replay();
+
+  Session& session_;
+  const std::shared_ptr<const MemoryPool>
+      pool_;  // all that the graph writes, for as long as it lives
+  Batch input_;
+  Tensors losses_;
+  int64_t warm_ups_ = 0;
+  std::unique_ptr<Graph> graph_;
+};
+
+}  // namespace bellows

@@ -1,0 +1,136 @@
+// trainer doctor: what this machine and this binary are, whether they are well, and what to type if
+// they are not.
+#include <fmt/format.h>
+#include <charconv>
+#include "toggles/hint.h"
+#include "toggles/toggle.h"
+#include "trainer/bench/bench.h"
+#include "trainer/bench/copies.h"
+#include "trainer/bench/timing.h"
+#include "trainer/config.h"
+#include "trainer/doctor/machine.h"
+#include "trainer/doctor/shapes.h"
+#include "trainer/doctor/stress.h"
+#include "trainer/output.h"
+#include "trainer/session.h"
+#include "trainer/tables.h"
+
+namespace bellows {
+
+// ---- sections
+
+static std::string percent(double part, double whole) {
+  return whole > 0 ? fmt::format("{:.0f} %", 100 * part / whole) : "-";
+}
+
+static TableRow row_of(const Stress& s) {
+  return {s.precision,
+          rate_text(s.flop_per_s, "FLOP/s"),
+          cat(rate_text(s.slowest_part, "FLOP/s"), " to ", rate_text(s.fastest_part, "FLOP/s")),
+          percent(s.flop_per_s, s.peak),
+          fmt::format("{:.2f}", s.worst_error),
+          s.worst_error <= 1 ? "verified" : "WRONG"};
+}
+
+// Exit 5 if a result is wrong: nothing that such a machine computes can be believed.
+static void print_stress(Device device, int64_t n) {
+  if (n == 0) n = stress_size(device);
+  say(fmt::format("\nstress: 100 products {} x {} x {} on {}, random data, then one synchronisation",
+                  n, n, n, cat(device)));
+  std::vector<TableRow> rows = {
+      {"", "rate", "slowest to fastest tenth", "of FMA peak", "error / bound", "8 rows"}};
+  std::string wrong;
+  for (const Stress& result : stress(device, n)) {
+    rows.push_back(row_of(result));
+    if (!(result.worst_error <= 1)) wrong += cat(wrong.empty() ? "" : ", ", result.precision);
+  }
+  say_part(aligned(rows, "lrrrrl"));
+  if (!wrong.empty())
+    fail(Exit::numeric, "doctor: products in ", wrong, " are wrong on ", device,
+         ": memory, an overclocked chip or a library is broken");
+}
+
+static void print_rates(const std::string& folder) {
+  std::vector<CopyRate> rates = memory_rates();
+  for (const auto& more : {disk_rates(folder, 256 << 20), device_rates(256 << 20)})
+    rates.insert(rates.end(), more.begin(), more.end());
+  say("\nbandwidths: the ceilings of copies and of kernels that only move data");
+  std::vector<TableRow> rows;
+  for (const CopyRate& rate : rates)
+    rows.push_back({rate.what, rate_text(rate.bytes_per_s, "B/s"), rate.counted});
+  say_part(aligned(rows, "lrl"));
+}
+
+static void print_findings(const std::vector<std::string>& found) {
+  if (found.empty()) return say("\nfindings: none");
+  say("\nfindings:");
+  for (const std::string& line : found) say("  - " + line);
+}
+
+static int print_shapes(const std::string& config, const std::vector<std::string>& overrides) {
+  std::vector<Values> sources;
+  if (!config.empty()) sources = read_config(config);
+  sources.push_back(parse_overrides(overrides));
+  say_part(odd_shapes(Session(make_config(sources).plan).parameters));
+  return 0;
+}
+
+// ---- the verb
+
+namespace {
+struct Wanted {
+  std::string device = "auto", size, folder = ".", config;
+  std::vector<std::string> overrides;
+  bool stress = false, bandwidths = false, shapes = false;
+};
+}  // namespace
+
+// 0: as fits.
+static int64_t size_of(const std::string& text) {
+  int64_t n = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, n);
+  CHECK(text.empty() || (error == std::errc() && stopped == end && n >= 1 && n <= 65536),
+        "doctor: --stress ", on_one_line(text), ": a size is a number from 1 to 65536");
+  return n;
+}
+
+static void declare(CommandLine& line, Wanted& wanted) {
+  line.add_option("overrides", wanted.overrides, "key=value, for --shapes");
+  line.add_option("--stress", wanted.size,
+                  "[n]: 100 products n x n x n in each precision, verified; 8192 on a GPU, what "
+                  "takes seconds on a CPU")
+      ->expected(0, 1)
+      ->each([&](const std::string&) { wanted.stress = true; });
+  line.add_flag("--bandwidths", wanted.bandwidths, "copy rates of RAM, disk and GPU");
+  line.add_option("--folder", wanted.folder, "of the disk to measure")
+      ->check(CLI::ExistingDirectory);
+  line.add_flag("--shapes", wanted.shapes, "weights whose sizes are no multiples of 8, only");
+  line.add_option("--config,-c", wanted.config, "of the model, for --shapes");
+  add_device_option(line, wanted.device);
+}
+
+static int run(const Arguments& args) {
+  CommandLine line("doctor");
+  Wanted wanted;
+  declare(line, wanted);
+  if (!line.read(args)) return 0;
+  CHECK(wanted.shapes || (wanted.overrides.empty() && wanted.config.empty()),
+        "doctor: only --shapes takes a config");
+  if (wanted.shapes) return print_shapes(wanted.config, wanted.overrides);
+  const int64_t n = size_of(wanted.size);
+  const Machine machine = this_machine();
+  say_part(describe(machine));
+  if (wanted.stress) print_stress(start_bench(wanted.device), n);
+  if (wanted.bandwidths) {
+    start_bench(wanted.device);
+    print_rates(wanted.folder);
+  }
+  print_findings(findings(machine));
+  return 0;
+}
+
+static const AddVerb verb({"doctor", "what this machine and this binary are, and what is wrong",
+                           "trainer doctor --stress --bandwidths", run});
+
+}  // namespace bellows

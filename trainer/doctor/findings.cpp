@@ -1,0 +1,112 @@
+#include <fmt/format.h>
+#include "toggles/toggle.h"
+#include "trainer/doctor/machine.h"
+
+namespace bellows {
+
+static std::string variable(const Machine& m, const std::string& name) {
+  const auto found = m.variables.find(name);
+  return found == m.variables.end() ? "" : found->second;
+}
+
+static std::string joined(const std::vector<std::string>& names, const char* between) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : between) + name;
+  return text;
+}
+
+static std::string too_many_threads(const Machine& m) {
+  if (m.threads <= m.cores) return "";
+  return fmt::format(
+      "{} OpenMP threads on {} cores: each parallel loop waits for threads that wait for a core "
+      "(toggle thread_budget holds training to {}); type  export OMP_NUM_THREADS={}",
+      m.threads, m.cores, m.cores, m.cores);
+}
+
+static std::string too_few_threads(const Machine& m) {
+  const std::string asked = variable(m, "OMP_NUM_THREADS");
+  if (asked.empty() || m.threads >= m.cores) return "";
+  return fmt::format("OMP_NUM_THREADS={} leaves {} of {} cores idle; type  unset OMP_NUM_THREADS",
+                     asked, m.cores - m.threads, m.cores);
+}
+
+static std::string two_openmp_runtimes(const Machine& m) {
+  const std::vector<std::string> runtimes = libraries_for(Job::openmp, m.libraries);
+  if (runtimes.size() < 2) return "";
+  const std::string preload = variable(m, "LD_PRELOAD");
+  return cat(runtimes.size(), " OpenMP runtimes in one process (", joined(runtimes, ", "),
+             "): each has threads of its own; ",
+             preload.empty() ? "build everything with one compiler" : "type  unset LD_PRELOAD");
+}
+
+static std::string preload_not_loaded(const Machine& m) {
+  std::string wanted = variable(m, "LD_PRELOAD");
+  for (char& c : wanted) c = c == ':' ? ' ' : c;
+  std::istringstream items(wanted);
+  for (std::string item; items >> item;) {
+    const std::string file = item.substr(item.rfind('/') + 1);
+    const bool loaded = std::ranges::any_of(
+        m.libraries, [&](const std::string& path) { return path.ends_with("/" + file); });
+    // A link is loaded under the name of the file behind it: the same up to ".so".
+    const std::string stem = "/" + file.substr(0, file.find(".so")) + ".";
+    const bool linked = std::ranges::any_of(m.libraries, [&](const std::string& path) {
+      return path.find(stem) != std::string::npos;
+    });
+    if (!loaded && !linked)
+      return cat("LD_PRELOAD names ", item, ", which is not loaded; type  unset LD_PRELOAD");
+  }
+  return "";
+}
+
+static std::string no_onednn(const Machine& m) {
+  if (m.environment["versions"]["onednn"] != "not in this build") return "";
+  return "this build has no oneDNN, so convolutions are plain loops; configure with  "
+         "-DBELLOWS_ONEDNN=ON";
+}
+
+static std::string lowered_isa(const Machine& m) {
+  for (const char* name : {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"})
+    if (const std::string isa = variable(m, name); !isa.empty())
+      return cat(name, "=", isa, " keeps oneDNN from newer vector units; type  unset ", name);
+  return "";
+}
+
+static std::string busy(const Machine& m) {
+  if (m.load <= m.topology.cpus) return "";
+  return fmt::format(
+      "load {:.1f} on {} CPUs: others work here, and what is timed now is too slow; look with  "
+      "top -o %CPU",
+      m.load, m.topology.cpus);
+}
+
+static std::string not_optimised(const Machine& m) {
+  return m.optimised ? ""
+                     : "this binary is made for finding faults, not for speed; type  "
+                       "cmake --preset release && ninja -C build";
+}
+
+static std::string several_nodes(const Machine& m) {
+  if (m.topology.nodes.size() < 2 || !find_toggle("numa_local")) return "";
+  return fmt::format("{} NUMA nodes: memory of another node is slower; type  toggles.numa_local=on",
+                     m.topology.nodes.size());
+}
+
+// A machine without any of it is no finding; a binary and a machine that do not fit are.
+static std::string cuda_unused(const Machine& m) {
+  const bool wanted = m.cuda.driver || !m.cuda.gpus.empty();
+  const std::string trouble = wanted ? cuda_trouble(m.cuda) : "";
+  return trouble.empty() || (m.cuda.code.runtime == 0 && m.cuda.gpus.empty())
+             ? ""
+             : "the GPU stays at 0 %: " + trouble;
+}
+
+std::vector<std::string> findings(const Machine& machine) {
+  std::vector<std::string> found;
+  for (const auto judge :
+       {cuda_unused, too_many_threads, too_few_threads, two_openmp_runtimes, preload_not_loaded,
+        no_onednn, lowered_isa, several_nodes, not_optimised, busy})
+    if (const std::string line = judge(machine); !line.empty()) found.push_back(line);
+  return found;
+}
+
+}  // namespace bellows

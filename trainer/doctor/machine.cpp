@@ -1,0 +1,68 @@
+#include "trainer/doctor/machine.h"
+#include <omp.h>
+#include <sched.h>
+#include <cstdlib>
+#include <fstream>
+#include "core/threads.h"
+#include "trainer/system.h"
+
+namespace bellows {
+
+static std::vector<int> affinity() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  sched_getaffinity(0, sizeof mask, &mask);
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &mask)) cpus.push_back(cpu);
+  return cpus;
+}
+
+// Without the variable the pool gets a thread for each allowed core (core/threads.h).
+static int threads_asked_for() {
+  return std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads() : allowed_cores();
+}
+
+static double load_average() {
+  double minute = 0;
+  getloadavg(&minute, 1);
+  return minute;
+}
+
+static int64_t available_bytes() {
+  std::ifstream in("/proc/meminfo");
+  for (std::string key, unit; in >> key;) {
+    int64_t kilobytes = 0;
+    in >> kilobytes;
+    if (key == "MemAvailable:") return kilobytes * 1024;
+    std::getline(in, unit);
+  }
+  return 0;
+}
+
+static constexpr bool kOptimised =
+#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    true;
+#else
+    false;
+#endif
+
+Machine this_machine() {
+  Machine m;
+  m.libraries = loaded_libraries();  // before the question for CUDA's versions loads more
+  m.environment = environment();
+  m.topology = read_topology();
+  m.affinity = affinity();
+  m.quota = quota_cores();
+  m.cores = allowed_cores();
+  m.threads = threads_asked_for();
+  m.load = load_average();
+  m.available_bytes = available_bytes();
+  for (const auto& [name, value] : m.environment["variables"].items()) m.variables[name] = value;
+  m.cuda = cuda_report();
+  for (const Gpu& gpu : m.cuda.gpus) m.gpu_nodes.emplace_back(gpu.pci, node_of_pci(gpu.pci));
+  m.optimised = kOptimised;
+  return m;
+}
+
+}  // namespace bellows

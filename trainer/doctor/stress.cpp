@@ -1,0 +1,89 @@
+#include "trainer/doctor/stress.h"
+#include <algorithm>
+#include <deque>
+#include "core/rng.h"
+#include "core/trace.h"
+#include "trainer/bench/timing.h"
+
+namespace bellows {
+
+namespace {
+// When parts of a loop were done. A device lets the host run ahead, so events tell.
+class Marks {
+ public:
+  explicit Marks(Stream stream) : stream_(stream), times_{trace::now_ns()} {}
+  void put() {
+    events_.emplace_back(stream_.device).record(stream_);
+    look();
+  }
+  // Seconds of each part, after all of them are done.
+  std::vector<double> wait() {
+    while (times_.size() <= events_.size()) look();
+    synchronize(stream_);
+    std::vector<double> parts;
+    for (size_t i = 1; i < times_.size(); ++i)
+      parts.push_back(1e-9 * double(times_[i] - times_[i - 1]));
+    return parts;
+  }
+
+ private:
+  void look() {
+    while (times_.size() <= events_.size() && events_[times_.size() - 1].ready())
+      times_.push_back(trace::now_ns());
+  }
+  Stream stream_;
+  std::deque<Event> events_;
+  std::vector<int64_t> times_;
+};
+}  // namespace
+
+// The first, the last, and some in between.
+static std::vector<int64_t> sampled_rows(int64_t n) {
+  const Philox rng({.seed = 7});
+  std::vector<int64_t> rows = {0, n - 1};
+  for (int i = 0; i < 6; ++i) rows.push_back(int64_t(rng.below(uint64_t(n), uint64_t(i))));
+  return rows;
+}
+
+static Stress stress_one(const Precision& precision, Device device, int64_t n, int products) {
+  const Product product(precision, {n, n}, {n, n}, device);
+  product.run();  // the library makes up its mind
+  synchronize(current_stream(device));
+  constexpr int kParts = 10;
+  Marks marks(current_stream(device));
+  for (int part = 0; part < kParts; ++part) {
+    for (int i = 0; i < products / kParts; ++i) product.run();
+    marks.put();
+  }
+  const std::vector<double> seconds = marks.wait();
+  double all = 0;
+  for (const double part : seconds) all += part;
+  const double work = product.flop() * (products / kParts);
+  return {.precision = precision.name,
+          .flop_per_s = work * kParts / all,
+          .slowest_part = work / *std::ranges::max_element(seconds),
+          .fastest_part = work / *std::ranges::min_element(seconds),
+          .peak = device == Device::cpu ? fma_rate(precision.dtype) : 0,
+          .worst_error = worst_error(product, sampled_rows(n))};
+}
+
+std::vector<Stress> stress(Device device, int64_t n, int products) {
+  CHECK(n >= 1 && n <= 65536, "stress: n is ", n, ", from 1 to 65536 it can be");
+  std::vector<Stress> results;
+  for (const Precision& precision : precisions(device))
+    results.push_back(stress_one(precision, device, n, products));
+  return results;
+}
+
+int64_t stress_size(Device device) {
+  if (device != Device::cpu) return 8192;
+  const Product probe(precisions(device)[0], {384, 384}, {384, 384}, device);
+  const Timing timing = time_in_turns({[&] { probe.run(); }}, device, {.rounds = 3})[0];
+  const double affordable = 2.0 / 100 * probe.flop() / timing.fastest();  // flop of one product
+  int64_t n = 256;
+  for (const int64_t larger : {512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192})
+    if (2.0 * double(larger * larger) * double(larger) <= affordable) n = larger;
+  return n;
+}
+
+}  // namespace bellows
