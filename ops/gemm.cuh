@@ -13,6 +13,7 @@
 //
 // and of the output: enter(z), store(m, n, value).
 #pragma once
+#include "core/kernel.h"
 #include "core/launch.cuh"
 #include "core/shared.cuh"
 

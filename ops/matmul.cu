@@ -11,19 +11,20 @@ template <class T> struct Rows {
   int64_t batch, row;
   const T* bias;  // or null
   int64_t bias_step;
-  bool add;
+  bool add, relu;
 
   __device__ void enter(int z) { y += z * batch; }
   __device__ void store(int m, int n, Acc<T> value) const {
     T* const at = y + m * row + n;
     if (bias) value += Acc<T>(bias[n * bias_step]);
-    *at = T(add ? Acc<T>(*at) + value : value);
+    if (add) value += Acc<T>(*at);
+    *at = T(relu && value < 0 ? Acc<T>(0) : value);
   }
 };
 
 }  // namespace
 
-void matmul_cuda(const Tensor& y, const Tensor& a, const Tensor& b, const Tensor& bias, Into into) {
+void matmul_cuda(const Tensor& y, const Tensor& a, const Tensor& b, const Tensor& bias, Into into, bool relu) {
   const Strides &ys = y.strides(), &as = a.strides(), &bs = b.strides();
   const gemm::Extent extent{y.dim(0), y.dim(1), y.dim(2), a.dim(2)};
   const int M = int(extent.M), N = int(extent.N), K = int(extent.depth);
@@ -31,14 +32,14 @@ void matmul_cuda(const Tensor& y, const Tensor& a, const Tensor& b, const Tensor
     gemm::run(gemm::Matrix<T>{a.ptr<T>(), as[0], as[1], as[2], M, K},
               gemm::Matrix<T>{b.ptr<T>(), bs[0], bs[2], bs[1], N, K},
               Rows<T>{y.ptr<T>(), ys[0], ys[1], bias.defined() ? bias.ptr<T>() : nullptr,
-                      bias.defined() ? bias.strides()[0] : 0, into == Into::add},
+                      bias.defined() ? bias.strides()[0] : 0, into == Into::add, relu},
               extent);
   });
 }
 
-static void matmul(const Tensor& y, const Tensor& a, const Tensor& b, Into into) {
+static void product(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Slot&) {
   matmul_cuda(y, a, b, Tensor(), into);
 }
-static const bool gpu = kernels::matmul.on(Device::cuda, matmul);
+static const bool gpu = kernels::matmul.on(Device::cuda, product);
 
 }  // namespace bellows

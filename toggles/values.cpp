@@ -179,7 +179,7 @@ std::string Print::text() const {
       const bool item = is_item(words[i]);
       const bool last = i + 1 == words.size();
       line += item ? "- " : words[i] + ":";
-      if (!item && !last) line += "\n" + std::string(2 * (i + 1), ' ');
+      if (!item && !last) line.append("\n").append(2 * (i + 1), ' ');
     }
     const auto from = origins_.find(key);
     line += (line.ends_with(' ') ? "" : " ") + value;

@@ -91,7 +91,7 @@ static std::string command_line(const AbOptions& o) {
   text += o.measure == AbMeasure::epoch ? " --measure epoch"
                                         : fmt::format(" --steps {} --warmup {}", o.steps, o.warmup);
   if (o.clock == AbClock::cpu) text += " --clock cpu";
-  for (const std::string& assignment : o.overrides) text += " " + quoted(assignment);
+  for (const std::string& assignment : o.overrides) text.append(" ").append(quoted(assignment));
   return text;
 }
 

@@ -100,7 +100,7 @@ static std::string markdown_row(const TableRow& row) {
   for (std::string cell : row) {
     for (size_t at = 0; (at = cell.find('|', at)) != std::string::npos; at += 2)
       cell.insert(at, "\\");
-    line += " " + cell + " |";
+    line.append(" ").append(cell).append(" |");
   }
   return line + "\n";
 }

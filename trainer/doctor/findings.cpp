@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include "core/check.h"
 #include "toggles/toggle.h"
 #include "trainer/doctor/machine.h"
 
@@ -46,9 +47,9 @@ static std::string preload_not_loaded(const Machine& m) {
   for (std::string item; items >> item;) {
     const std::string file = item.substr(item.rfind('/') + 1);
     const bool loaded = std::ranges::any_of(
-        m.libraries, [&](const std::string& path) { return path.ends_with("/" + file); });
+        m.libraries, [&](const std::string& path) { return path.ends_with(cat("/", file)); });
     // A link is loaded under the name of the file behind it: the same up to ".so".
-    const std::string stem = "/" + file.substr(0, file.find(".so")) + ".";
+    const std::string stem = cat("/", file.substr(0, file.find(".so")), ".");
     const bool linked = std::ranges::any_of(m.libraries, [&](const std::string& path) {
       return path.find(stem) != std::string::npos;
     });
