@@ -27,7 +27,7 @@ __device__ void for_line(int64_t n, int64_t step, Team team, const Fn& fn, const
     for (int k = 0; k < kSize; ++k) fn(i + k, Acc<T>(in.at[k])...);
   };
   for (int64_t pack = team.rank(); pack * kSize < n; pack += team.size) {
-    const int64_t first = pack * kSize, end = min(n, first + kSize);
+    const int64_t first = pack * kSize, end = std::min(n, first + kSize);
     if (packs && end == first + kSize) {
       take(first, reinterpret_cast<const Pack<T>*>(x)[pack]...);
     } else {
@@ -48,7 +48,7 @@ __device__ void map_line(T* y, int64_t n, int64_t step, Team team, const Fn& fn,
     return out;
   };
   for (int64_t pack = team.rank(); pack * kSize < n; pack += team.size) {
-    const int64_t first = pack * kSize, end = min(n, first + kSize);
+    const int64_t first = pack * kSize, end = std::min(n, first + kSize);
     if (packs && end == first + kSize) {
       reinterpret_cast<Pack<T>*>(y)[pack] =
           mapped(first, reinterpret_cast<const Pack<T>*>(x)[pack]...);

@@ -20,7 +20,7 @@ __global__ void mask(const T* x, T* y, int64_t n, double p, RngKey key, const in
       (reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(y)) % sizeof(Four<T>) == 0;
   for (int64_t draw = thread_index(); draw * 4 < n; draw += thread_count()) {
     const Philox::Four drawn = rng(draw);
-    const int64_t first = draw * 4, count = min(n - first, int64_t(4));
+    const int64_t first = draw * 4, count = std::min(n - first, int64_t(4));
     const bool whole = fours && count == 4;
     Four<T> block{};
     if (whole)

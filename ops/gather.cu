@@ -58,7 +58,7 @@ __global__ void put_back(Acc<T>* dx, const T* dy, const int64_t* index, Walk<3> 
   const int64_t n = n_lines * ((axis.size + axis.part - 1) / axis.part);
   for (int64_t i = thread_index(); i < n; i += thread_count()) {
     const auto at = lines.at(i % n_lines);  // dy, index, dx
-    const int64_t begin = i / n_lines * axis.part, end = min(begin + axis.part, axis.size);
+    const int64_t begin = i / n_lines * axis.part, end = std::min(begin + axis.part, axis.size);
     for (int64_t j = 0; j < axis.picks; ++j) {
       const int64_t k = index[at[1] + j * axis.index_step];
       if (k >= begin && k < end)

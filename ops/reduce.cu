@@ -71,7 +71,7 @@ template <class R, class T>
 __global__ void fold_rows(const T* x, Job job, Team team, R r, typename R::Part* parts) {
   const int64_t out = team.line(), begin = blockIdx.y * job.length;
   if (out >= job.n_outs) return;
-  const int64_t n = min(job.length, job.n_ins - begin);
+  const int64_t n = std::min(job.length, job.n_ins - begin);
   const auto at = job.outs.at(out);
   auto mine = R::nothing();
   if (job.in_line) {
@@ -94,8 +94,8 @@ template <class R, class T>
 __global__ void fold_columns(const T* x, Job job, R r, typename R::Part* parts) {
   auto* const column = dynamic_shared<typename R::Part>() + threadIdx.x;  // blockDim.x apart
   const int64_t out = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
-  const int64_t begin = blockIdx.y * job.length, end = min(begin + job.length, job.n_ins);
-  const auto at = job.outs.at(min(out, job.n_outs - 1));
+  const int64_t begin = blockIdx.y * job.length, end = std::min(begin + job.length, job.n_ins);
+  const auto at = job.outs.at(std::min(out, job.n_outs - 1));
   auto mine = R::nothing();
   for (int64_t i = begin + threadIdx.y; out < job.n_outs && i < end; i += blockDim.y) {
     const auto in = job.ins.at(i);
@@ -104,7 +104,7 @@ __global__ void fold_columns(const T* x, Job job, R r, typename R::Part* parts) 
   column[threadIdx.y * blockDim.x] = mine;
   __syncthreads();
   if (threadIdx.y != 0 || out >= job.n_outs) return;
-  for (int row = 1; row < blockDim.y; ++row) mine = r(mine, column[row * blockDim.x]);
+  for (unsigned row = 1; row < blockDim.y; ++row) mine = r(mine, column[row * blockDim.x]);
   finish(job, out, at[1], mine, r, parts);
 }
 
