@@ -104,7 +104,7 @@ __global__ void fold_columns(const T* x, Job job, R r, typename R::Part* parts) 
   column[threadIdx.y * blockDim.x] = mine;
   __syncthreads();
   if (threadIdx.y != 0 || out >= job.n_outs) return;
-  for (int row = 1; row < int(blockDim.y); ++row) mine = r(mine, column[row * blockDim.x]);
+  for (unsigned row = 1; row < blockDim.y; ++row) mine = r(mine, column[row * blockDim.x]);
   finish(job, out, at[1], mine, r, parts);
 }
 
