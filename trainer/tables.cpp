@@ -99,7 +99,7 @@ static std::string markdown_row(const TableRow& row) {
   std::string line = "|";
   for (std::string cell : row) {
     for (size_t at = 0; (at = cell.find('|', at)) != std::string::npos; at += 2)
-      cell.insert(at, "\\");
+      cell.insert(at, 1, '\\');
     line.append(" ").append(cell).append(" |");
   }
   return line + "\n";
