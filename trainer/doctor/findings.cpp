@@ -49,9 +49,8 @@ static std::string preload_not_loaded(const Machine& m) {
         m.libraries, [&](const std::string& path) { return path.ends_with("/" + file); });
     // A link is loaded under the name of the file behind it: the same up to ".so".
     const std::string stem = "/" + file.substr(0, file.find(".so")) + ".";
-    const bool linked = std::ranges::any_of(m.libraries, [&](const std::string& path) {
-      return path.find(stem) != std::string::npos;
-    });
+    const bool linked = std::ranges::any_of(
+        m.libraries, [&](const std::string& path) { return path.find(stem) != std::string::npos; });
     if (!loaded && !linked)
       return cat("LD_PRELOAD names ", item, ", which is not loaded; type  unset LD_PRELOAD");
   }
