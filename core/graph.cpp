@@ -1,21 +1,30 @@
 #include "core/graph.h"
+#include <utility>
 #include "core/check.h"
 #include "core/trace.h"
 
 namespace bellows {
 
+static bool& in_capture() {
+  static thread_local bool capturing = false;
+  return capturing;
+}
+bool capturing() { return in_capture(); }
+
 Graph::Graph(Device device, const std::function<void()>& work) : device_(device) {
   const DeviceApi& api = api_of(device);
   CHECK(api.begin_capture, "the device ", device, " has no graphs");
   const Stream stream = stream_of(device);
-  const CaptureGuard capture;
   api.begin_capture(stream);
+  in_capture() = true;
   try {
     work();
   } catch (...) {
+    in_capture() = false;
     api.drop_capture(stream);
     throw;
   }
+  in_capture() = false;
   native_ = api.end_capture(stream, operations_);
   trace::counter("graph.captures").add();
 }

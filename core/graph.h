@@ -15,7 +15,7 @@ class Graph {
   Graph(const Graph&) = delete;
   ~Graph();
 
-  void launch() const;  // in the compute stream; counted as graph.replays
+  void launch() const;         // in the compute stream; counted as graph.replays
   int64_t operations() const { return operations_; }
 
  private:
@@ -23,5 +23,8 @@ class Graph {
   void* native_;
   int64_t operations_ = 0;
 };
+
+// The work that this thread hands to a device is being captured: nothing may wait, ask or measure.
+bool capturing();
 
 }  // namespace bellows

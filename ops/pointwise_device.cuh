@@ -44,7 +44,7 @@ __device__ void locate(const PointwiseGrid& g, Index i, int64_t (&offset)[kIn]) 
 // Elements [i, i + n) are in one row of each input.
 template <class T, int kIn, int kOut, int n, class Body>
 __device__ void run_elements(const PointwiseGrid& g, int64_t i, const Body& body) {
-  Neighbours<T, n> in[kIn], out[kOut];
+  Neighbours<T, n> in[kIn] = {}, out[kOut] = {};
   int64_t offset[kIn];
   if (g.rank && g.count < 0x7fffffff)
     locate(g, uint32_t(i), offset);
