@@ -39,13 +39,25 @@ endif()
 # The vendors' libraries are opened when they are needed, from here if the system has none.
 set(CMAKE_BUILD_RPATH ${CUDAToolkit_LIBRARY_DIR})
 
+# The text of the headers that kernels compiled at run time include (ops/vendor/nvrtc.cu).
+foreach(header core/half.h ops/functors.h ops/pointwise_device.cuh)
+  file(READ ${PROJECT_SOURCE_DIR}/${header} text)
+  string(APPEND runtime_headers "{\"${header}\", R\"text(${text})text\"},\n")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${header})
+endforeach()
+file(CONFIGURE OUTPUT runtime_headers.inc CONTENT "${runtime_headers}" @ONLY)
+# As in those kernels: a chain in one of them has the bits of its ops one by one.
+set_source_files_properties(ops/elementwise.cu ops/pointwise.cu PROPERTIES COMPILE_OPTIONS
+                            --fmad=false)
+
 set(CMAKE_CUDA_STANDARD_REQUIRED OFF)
 add_library(bellows_cuda OBJECT ${kernels})
 # -std by hand: CMake 3.25 drops CMAKE_CUDA_STANDARD 20 for this nvcc without a word.
 target_compile_options(bellows_cuda PRIVATE
   $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 --expt-relaxed-constexpr -Werror=all-warnings
   -Xcompiler=-Wall,-Wextra,-Werror>)
-target_include_directories(bellows_cuda PUBLIC ${PROJECT_SOURCE_DIR})
+target_include_directories(bellows_cuda PUBLIC ${PROJECT_SOURCE_DIR}
+                           PRIVATE ${PROJECT_BINARY_DIR})
 string(REPLACE ";" " " architectures "${CMAKE_CUDA_ARCHITECTURES}")
 set_source_files_properties(core/device_info.cu PROPERTIES COMPILE_DEFINITIONS
   "BELLOWS_CUDA_ARCHITECTURES=\"${architectures}\"")

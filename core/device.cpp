@@ -2,7 +2,6 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
-#include <shared_mutex>
 #include "core/check.h"
 #include "core/device_info.h"
 #include "core/sync_guard.h"
@@ -66,34 +65,7 @@ Event::Event(Device device) : device_(device), native_(api_of(device).make_event
 Event::~Event() { api_of(device_).free_event(native_); }
 void Event::record(Stream stream) { api_of(device_).record(native_, stream); }
 void Event::hold(Stream stream) const { api_of(device_).wait(stream, native_); }
-bool Event::ready() const {
-  const OutsideCapture question;
-  return api_of(device_).ready(native_);
-}
-
-// ---- captures: one at a time holds the lock alone, what would spoil it shares the lock
-
-static std::shared_mutex& capture_mutex() {
-  static std::shared_mutex& mutex = *new std::shared_mutex;
-  return mutex;
-}
-static thread_local bool captures = false;
-
-bool capturing() { return captures; }
-CaptureGuard::CaptureGuard() {
-  INVARIANT(!captures, "a capture inside of a capture");
-  capture_mutex().lock();
-  captures = true;
-}
-CaptureGuard::~CaptureGuard() {
-  captures = false;
-  capture_mutex().unlock();
-}
-OutsideCapture::OutsideCapture() {
-  INVARIANT(!captures, "a capture would be spoilt: memory from the system, or a look at an event");
-  capture_mutex().lock_shared();
-}
-OutsideCapture::~OutsideCapture() { capture_mutex().unlock_shared(); }
+bool Event::ready() const { return api_of(device_).ready(native_); }
 
 // ---- the CPU: whatever was asked for has been done when the call returns
 

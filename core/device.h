@@ -94,21 +94,4 @@ class Event {
   void* native_;
 };
 
-// While one lives, this thread captures a stream into a graph. What would spoil the capture, in
-// whichever thread (memory from the system or back to it, the question whether an event is ready),
-// is done under OutsideCapture: other threads wait for the end there, this one has to do without.
-class CaptureGuard {
- public:
-  CaptureGuard();
-  ~CaptureGuard();
-  CaptureGuard(const CaptureGuard&) = delete;
-};
-bool capturing();  // this thread is
-class OutsideCapture {
- public:
-  OutsideCapture();
-  ~OutsideCapture();
-  OutsideCapture(const OutsideCapture&) = delete;
-};
-
 }  // namespace bellows

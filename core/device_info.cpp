@@ -92,15 +92,13 @@ static std::string version_by(const Library& library, const char* function) {
   return ask ? dotted(ask()) : "";
 }
 
-static std::vector<std::pair<std::string, std::string>> library_versions(int runtime) {
-  const std::string blas = cat("libcublasLt.so.", runtime / 1000);
-  const std::pair<std::string, std::string> asked[] = {
-      {"cuDNN", version_by(Library("libcudnn.so.9"), "cudnnGetVersion")},
-      {"cuBLAS", version_by(Library(blas.c_str()), "cublasLtGetVersion")},
-      {"NCCL", nccl_version(Library("libnccl.so.2"))}};
-  std::vector<std::pair<std::string, std::string>> found;
-  for (const auto& library : asked)
-    if (!library.second.empty()) found.push_back(library);
+Versions cuda_libraries() {
+  if (cuda_code.runtime == 0) return {};
+  const std::string blas = cat("libcublasLt.so.", cuda_code.runtime / 1000);
+  Versions found = {{"cuDNN", version_by(Library("libcudnn.so.9"), "cudnnGetVersion")},
+                    {"cuBLAS", version_by(Library(blas.c_str()), "cublasLtGetVersion")},
+                    {"NCCL", nccl_version(Library("libnccl.so.2"))}};
+  std::erase_if(found, [](const auto& library) { return library.second.empty(); });
   return found;
 }
 
@@ -124,7 +122,9 @@ static std::string error_text(const Driver& driver, int error) {
   return text ? text : cat("error ", error);
 }
 
-static Gpu read_gpu(const Driver& driver, int device) {
+static Gpu read_gpu(const Driver& driver, int ordinal) {
+  int device = ordinal;
+  driver.call("cuDeviceGet", &device, ordinal);
   const auto attribute = [&](Attribute which) {
     int value = 0;
     driver.call("cuDeviceGetAttribute", &value, int(which), device);
@@ -156,7 +156,7 @@ static void read_driver(CudaReport& report) {
   const int error = driver.call("cuInit", 0U);
   int count = 0;
   if (!error) driver.call("cuDeviceGetCount", &count);
-  for (int device = 0; device < count; ++device) report.gpus.push_back(read_gpu(driver, device));
+  for (int i = 0; i < count; ++i) report.gpus.push_back(read_gpu(driver, i));
   if (count == 0) report.refusal = refusal_of(driver, error);
 }
 
@@ -164,7 +164,6 @@ CudaReport cuda_report() {
   CudaReport report;
   report.code = cuda_code;
   read_driver(report);
-  if (report.code.runtime) report.libraries = library_versions(report.code.runtime);
   return report;
 }
 
@@ -202,8 +201,8 @@ std::string cuda_trouble(const CudaReport& r) {
   const Gpu& gpu = r.gpus[0];  // the one that a process uses
   if (runs_on(r.code.architectures, gpu.arch)) return "";
   return cat("wrong architecture in the binary: it has ", architectures_text(r.code.architectures),
-             ", the ", gpu.name, " is sm_", gpu.arch, "; configure with  -DCMAKE_CUDA_ARCHITECTURES=",
-             gpu.arch);
+             ", the ", gpu.name, " is sm_", gpu.arch,
+             "; configure with  -DCMAKE_CUDA_ARCHITECTURES=", gpu.arch);
 }
 
 }  // namespace bellows

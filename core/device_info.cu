@@ -1,6 +1,6 @@
 // What this binary has of CUDA: the runtime in it, and the GPUs that it was compiled for.
-#include "core/device_info.h"
 #include <cuda_runtime_api.h>
+#include "core/device_info.h"
 
 namespace bellows {
 

@@ -37,9 +37,12 @@ struct CudaReport {
   std::string driver_release;  // "580.82.07"; "" if unknown
   std::string refusal;         // why the driver gives no GPU
   std::vector<Gpu> gpus;
-  std::vector<std::pair<std::string, std::string>> libraries;  // {"cuDNN", "9.19.0"}, loadable ones
 };
 CudaReport cuda_report();
+
+// {"cuDNN", "9.19.0"}: those of NVIDIA's libraries that can be loaded. Loads them.
+using Versions = std::vector<std::pair<std::string, std::string>>;
+Versions cuda_libraries();
 
 // One line: why this binary cannot use a GPU here, and what to do; "" if it can.
 std::string cuda_trouble(const CudaReport& report);

@@ -1,6 +1,7 @@
 #include "core/device_pool.h"
 #include <algorithm>
-#include <optional>
+#include <utility>
+#include "core/graph.h"
 #include "core/kernel.h"
 
 namespace bellows {
@@ -9,24 +10,11 @@ namespace bellows {
 static thread_local int64_t current_pool = 0;
 int64_t DevicePool::enter(int64_t pool) { return std::exchange(current_pool, pool); }
 
-// The lock on a capture comes first: a thread that waits for its end must not keep the pool.
-class DevicePool::Entry {
- public:
-  explicit Entry(DevicePool& pool) {
-    if (!capturing()) outside_.emplace();
-    lock_ = std::unique_lock(pool.mutex_);
-  }
-
- private:
-  std::optional<OutsideCapture> outside_;
-  std::unique_lock<std::mutex> lock_;
-};
-
 DevicePool::DevicePool(Device device) : device_(device), api_(api_of(device)) {}
 
 void DevicePool::configure(const AllocatorOptions& options) {
   {
-    const Entry entry(*this);
+    const std::lock_guard lock(mutex_);
     caching_ = options.caching;
   }
   if (!options.caching) empty();
@@ -35,7 +23,7 @@ void DevicePool::configure(const AllocatorOptions& options) {
 
 void* DevicePool::allocate(size_t bytes) {
   const Stream stream = current_stream(device_);
-  const Entry entry(*this);
+  const std::lock_guard lock(mutex_);
   collect();
   const size_t size = Blocks::rounded(bytes);
   const Home home{current_pool, stream.native, size <= Blocks::kSmall};
@@ -57,13 +45,14 @@ void* DevicePool::allocate(size_t bytes) {
 // process is about to end.
 void DevicePool::release(void* memory) noexcept {
   try {
-    const Entry entry(*this);
+    const std::lock_guard lock(mutex_);
     Block& block = *blocks_.find(memory);
     stats_.allocated -= static_cast<int64_t>(block.size);
     if (block.users.empty()) return set_free(block);
     block.state = Block::waiting;
     if (capturing()) {
       captured_.push_back(&block);
+      captured_by_ = std::this_thread::get_id();
     } else {
       mark_uses(block);
     }
@@ -81,7 +70,7 @@ void DevicePool::set_free(Block& block) {
 // ---- other streams: see Note [When a block is free]
 
 void DevicePool::record_use(const void* memory, Stream stream) {
-  const Entry entry(*this);
+  const std::lock_guard lock(mutex_);
   Block* const block = blocks_.find(memory);
   if (!block || block->segment->home.stream == stream.native) return;
   if (!std::ranges::count(block->users, stream)) block->users.push_back(stream);
@@ -100,7 +89,8 @@ void DevicePool::mark_uses(Block& block) {
 
 void DevicePool::collect() {
   if (capturing()) return;
-  for (Block* block : std::exchange(captured_, {})) mark_uses(*block);
+  if (!captured_.empty() && captured_by_ == std::this_thread::get_id())
+    for (Block* block : std::exchange(captured_, {})) mark_uses(*block);
   for (auto& [stream, uses] : uses_) {
     while (!uses.empty() && api_.ready(uses.front().event)) {
       const Use done = uses.front();
@@ -155,14 +145,14 @@ void DevicePool::free_idle() {
 
 void DevicePool::reserve(size_t bytes) {
   const Stream stream = current_stream(device_);
-  const Entry entry(*this);
+  const std::lock_guard lock(mutex_);
   const size_t size = Blocks::rounded(bytes);
   Block& block = grow({current_pool, stream.native, false}, size);
   blocks_.give(block);
 }
 
 void DevicePool::empty() {
-  const Entry entry(*this);
+  const std::lock_guard lock(mutex_);
   collect();
   free_idle();
 }
@@ -170,21 +160,21 @@ void DevicePool::empty() {
 // ---- what it holds
 
 AllocatorStats DevicePool::stats() {
-  const Entry entry(*this);
+  const std::lock_guard lock(mutex_);
   blocks_.fill_in(stats_);
   return stats_;
 }
 void DevicePool::reset_peak() {
-  const Entry entry(*this);
+  const std::lock_guard lock(mutex_);
   stats_.peak_allocated = stats_.allocated;
   stats_.peak_reserved = stats_.reserved;
 }
 int64_t DevicePool::bytes_of(int64_t pool) {
-  const Entry entry(*this);
+  const std::lock_guard lock(mutex_);
   return blocks_.bytes_of(pool);
 }
 void DevicePool::join_common(int64_t pool) {
-  const Entry entry(*this);
+  const std::lock_guard lock(mutex_);
   blocks_.join_common(pool);
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 #include <deque>
 #include <mutex>
+#include <thread>
 #include "core/blocks.h"
 #include "core/trace.h"
 
@@ -37,8 +38,6 @@ class DevicePool {
     void* event;
     Block* block;
   };
-  class Entry;
-
   Block& grow(const Home& home, size_t size);
   void* from_system(size_t bytes);
   void to_system(const Segment& segment);
@@ -55,7 +54,9 @@ class DevicePool {
   bool caching_ = false;
   Blocks blocks_;
   std::map<void*, std::deque<Use>> uses_;  // by stream, in the order of their events
-  std::vector<Block*> captured_;           // released in a capture: their users are asked after it
+  // Released in a capture, by that thread: their users are asked after it.
+  std::vector<Block*> captured_;
+  std::thread::id captured_by_;
   std::vector<void*> spare_events_;
   AllocatorStats stats_;
   trace::Counter& hits_ = trace::counter("alloc.cache_hits");

@@ -30,7 +30,7 @@ class Chunks {
       const int middle = (low + high) / 2;
       (first_[middle] <= chunk ? low : high) = middle;
     }
-    const int64_t begin = (chunk - first_[low]) * kLength, n = std::min(n_[low] - begin, kLength);
+    const int64_t begin = (chunk - first_[low]) * kLength, n = std::min(n_[low] - begin, +kLength);
     const auto call = [&]<class T>(T) { fn(reinterpret_cast<T*>(at_[low]) + begin, n); };
     if (dtype_[low] == DType::f32) call(float());
     if (dtype_[low] == DType::f64) call(double());

@@ -1,12 +1,12 @@
 #include "core/guards.h"
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
 #include "core/allocator.h"
 #include "core/check.h"
+#include "core/graph.h"
 
 namespace bellows::guards {
 
@@ -27,10 +27,8 @@ struct Look {
 };
 
 struct Guards {
-  std::atomic<bool> on{false};
-  std::atomic<int64_t> count{0};
   std::mutex mutex;
-  std::map<void*, Guarded> guarded;
+  std::map<void*, Guarded> blocks;
   std::vector<Look> looks;
   std::vector<std::byte*> slabs;  // pinned: kLooks looks each
   std::string complaint;
@@ -44,9 +42,6 @@ static Guards& all() {
   return guards;
 }
 
-bool on() { return all().on.load(std::memory_order_relaxed); }
-bool any() { return all().count.load(std::memory_order_relaxed) > 0; }
-
 void* set_up(Device device, void* block, size_t bytes) {
   auto* const memory = static_cast<std::byte*>(block) + zone(device);
   const Stream stream = current_stream(device);
@@ -55,8 +50,8 @@ void* set_up(Device device, void* block, size_t bytes) {
   api.set(memory, kFresh, bytes, stream);
   api.set(memory + bytes, kPattern, zone(device), stream);
   const std::lock_guard lock(all().mutex);
-  all().guarded[memory] = {bytes, stream};
-  ++all().count;
+  all().blocks[memory] = {bytes, stream};
+  ++guarded;
   return memory;
 }
 
@@ -94,12 +89,12 @@ static void look_at(const std::byte* memory, const Guarded& block) {
 
 bool take_down(Device device, void* memory) {
   const std::lock_guard lock(all().mutex);
-  const auto found = all().guarded.find(memory);
-  if (found == all().guarded.end()) return false;
+  const auto found = all().blocks.find(memory);
+  if (found == all().blocks.end()) return false;
   if (device == Device::cpu || !capturing())
     look_at(static_cast<std::byte*>(memory), found->second);
-  all().guarded.erase(found);
-  --all().count;
+  all().blocks.erase(found);
+  --guarded;
   return true;
 }
 
@@ -116,7 +111,7 @@ static void judge_looks() {
 
 static std::string complaint() {
   const std::lock_guard lock(all().mutex);
-  for (const auto& [memory, block] : all().guarded)
+  for (const auto& [memory, block] : all().blocks)
     if (block.stream.device != Device::cpu) look_at(static_cast<std::byte*>(memory), block);
   judge_looks();
   return std::exchange(all().complaint, {});
@@ -126,7 +121,7 @@ static std::string complaint() {
 
 namespace bellows {
 
-void guard_allocations(bool on) { guards::all().on = on; }
+void guard_allocations(bool on) { guards::enabled = on; }
 std::string guard_complaint() { return guards::complaint(); }
 
 }  // namespace bellows

@@ -2,13 +2,17 @@
 // fresh memory reads as NaN. On a device all of it is work of the block's stream: a copy of the
 // zones, taken when the block is released, is looked at when somebody asks.
 #pragma once
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include "core/device.h"
 
 namespace bellows::guards {
 
-bool on();   // blocks are made with zones
-bool any();  // some have zones
+inline constinit std::atomic<bool> enabled{false};
+inline constinit std::atomic<int64_t> guarded{0};  // blocks that have zones
+inline bool on() { return enabled.load(std::memory_order_relaxed); }
+inline bool any() { return guarded.load(std::memory_order_relaxed) > 0; }
 inline size_t zone(Device device) { return device == Device::cpu ? 64 : 256; }  // bytes, each side
 
 // `block` has room for both zones. Returns the memory between them.

@@ -107,7 +107,12 @@ template <class R, class... Args> class Kernel<R(Args...)> {
  private:
   int device_of(const Args&... args) const {
     std::optional<Device> device;
-    (void)((device = device_in(args)) || ...);
+    const auto take = [&](std::optional<Device> here) {
+      CHECK(!device || !here || *device == *here, name(), ": one tensor is on ", *device,
+            ", another one on ", *here);
+      if (!device) device = here;
+    };
+    (take(device_in(args)), ...);
     CHECK(device, name(), ": no device to run on, its tensors are undefined and its lists empty");
     return static_cast<int>(*device);
   }

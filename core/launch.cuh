@@ -16,8 +16,9 @@ struct Grid {
   cudaStream_t stream = cuda::stream();
 };
 
-template <class... Params>
-void launch(void (*kernel)(Params...), const Grid& grid, std::type_identity_t<Params>... args) {
+namespace detail {
+// Of a launch that is counted, and noted for messages.
+inline cudaLaunchConfig_t begin_launch(const Grid& grid) {
   static trace::Counter& launches = trace::counter("cuda.launches");
   launches.add();
   cuda::note_launch();
@@ -26,7 +27,21 @@ void launch(void (*kernel)(Params...), const Grid& grid, std::type_identity_t<Pa
   config.blockDim = grid.threads;
   config.dynamicSmemBytes = grid.shared_bytes;
   config.stream = grid.stream;
+  return config;
+}
+}  // namespace detail
+
+template <class... Params>
+void launch(void (*kernel)(Params...), const Grid& grid, std::type_identity_t<Params>... args) {
+  const cudaLaunchConfig_t config = detail::begin_launch(grid);
   CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, args...));
+}
+
+// A kernel that was compiled at run time; its parameters have to be of exactly these types.
+template <class... Args> void launch(cudaKernel_t kernel, const Grid& grid, const Args&... args) {
+  const cudaLaunchConfig_t config = detail::begin_launch(grid);
+  void* addresses[] = {const_cast<Args*>(&args)...};
+  CUDA_CHECK(cudaLaunchKernelExC(&config, kernel, addresses));
 }
 
 // ---- grids over n elements, for kernels that stride:
@@ -40,15 +55,8 @@ inline Grid grid_of(int64_t n, int threads = kThreads) {
   const int64_t blocks = std::clamp<int64_t>((n + threads - 1) / threads, 1, kMostBlocks);
   return {dim3(unsigned(blocks)), dim3(unsigned(threads))};
 }
-__device__ inline int64_t thread_index() {
-  return int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
-}
+__device__ inline int64_t thread_index() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ inline int64_t thread_count() { return int64_t(gridDim.x) * blockDim.x; }
-
-// The type that kernels compute in, for each type that they store.
-template <class T> struct AccOf { using type = float; };
-template <> struct AccOf<double> { using type = double; };
-template <class T> using Acc = typename AccOf<T>::type;
 
 // Calls fn with the C++ type of `dtype`: what own CUDA kernels are made for.
 template <class Fn> decltype(auto) visit_stored(DType dtype, Fn&& fn) {

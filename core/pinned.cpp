@@ -4,16 +4,12 @@
 namespace bellows {
 
 static void release_pinned(Device, void* memory, size_t bytes) noexcept {
-  // In a capture there is no waiting for its end: CUDA then refuses the whole capture by itself.
-  std::optional<OutsideCapture> outside;
-  if (!capturing()) outside.emplace();
   api_of(Device::cuda).release_pinned(memory, bytes);
 }
 
 Tensor pinned(const Shape& shape, DType dtype) {
   static trace::Counter& all = trace::counter("alloc.pinned_bytes");
   const size_t bytes = shape.numel() * size_of(dtype);
-  const OutsideCapture outside;
   void* const memory = api_of(Device::cuda).allocate_pinned(std::max<size_t>(bytes, 1));
   if (!memory)
     fail(Exit::memory, "no page-locked memory: asked for ", bytes,

@@ -52,6 +52,11 @@ template <int N> class Walk {
     return at;
   }
 
+  // The merged axes, outermost first.
+  int rank() const { return rank_; }
+  int64_t size(int axis) const { return size_[axis]; }
+  const Offsets& step(int axis) const { return step_[axis]; }
+
   int64_t rows = 1, length = 1;
   Offsets steps{};  // between the elements of a row
 

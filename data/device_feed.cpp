@@ -1,4 +1,5 @@
 #include "data/device_feed.h"
+#include <algorithm>
 #include "core/copy.h"
 #include "core/pinned.h"
 #include "core/trace.h"
@@ -11,7 +12,8 @@ std::unique_ptr<Feed> make_feed(Device device, Loader& loader, std::vector<std::
   if (options.device_tensors) {
     const std::string why_not = why_not_resident(device, loader);
     if (why_not.empty()) return resident_feed(device, loader);
-    notes.push_back("device_tensors: not here, " + why_not);
+    const std::string note = "device_tensors: not here, " + why_not;
+    if (!std::ranges::count(notes, note)) notes.push_back(note);  // of the other split
   }
   return options.non_blocking ? async_feed(device, loader) : blocking_feed(device, loader);
 }

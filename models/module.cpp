@@ -58,8 +58,8 @@ void Module::initialise(uint64_t seed) {
   });
 }
 
-Tensor Module::add_parameter(const char* name, const Shape& shape, double bound) {
-  parameters_.push_back({name, require_grad(Tensor(shape, DType::f32)), bound});
+Tensor Module::add_parameter(const char* name, const Shape& shape, double bound, Device device) {
+  parameters_.push_back({name, require_grad(Tensor(shape, DType::f32, device)), bound});
   return parameters_.back().tensor;
 }
 

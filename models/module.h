@@ -39,7 +39,7 @@ class Module {
  protected:
   virtual Tensor forward(const Tensor& x) = 0;
   // A trained leaf, uniform in [-bound, bound] at the start (PyTorch: 1 / sqrt(fan_in)).
-  Tensor add_parameter(const char* name, const Shape& shape, double bound);
+  Tensor add_parameter(const char* name, const Shape& shape, double bound, Device device);
   Tensor add_buffer(const char* name, const Tensor& value);
   Module& add_child(const std::string& name, ModulePtr module);
 
@@ -64,6 +64,7 @@ struct LayerContext {
   uint64_t seed;
   std::shared_ptr<const DeviceStepState> state;  // keys the random numbers of dropout
   bool vectorized;  // lesson layers run on whole tensors, not in a loop
+  Device device = Device::cpu;
 };
 using MakeLayer = ModulePtr(LayerContext& context);
 
@@ -75,7 +76,8 @@ struct ModelContext {
   uint64_t seed;
   std::shared_ptr<const DeviceStepState> state;
   bool vectorized = false;
-  LayerContext layers() const { return {sample, seed, state, vectorized}; }
+  Device device = Device::cpu;
+  LayerContext layers() const { return {sample, seed, state, vectorized, device}; }
 };
 using MakeModel = ModulePtr(const ModelContext& context);
 

@@ -8,7 +8,7 @@
 // second. db is the last one with one more tap, whose x is 1.
 #include "core/copy.h"
 #include "core/divisor.h"
-#include "core/map.cuh"
+#include "core/launch.cuh"
 #include "ops/conv2d.h"
 #include "ops/gemm.cuh"
 #include "ops/image.cuh"

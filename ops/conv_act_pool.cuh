@@ -6,7 +6,7 @@
 #pragma once
 #include "core/copy.h"
 #include "core/divisor.h"
-#include "core/map.cuh"
+#include "core/launch.cuh"
 #include "ops/conv_act_pool.h"
 #include "ops/image.cuh"
 

@@ -1,5 +1,5 @@
-#include "ops/elementwise.h"
 #include "core/map.cuh"
+#include "ops/elementwise.h"
 
 namespace bellows {
 
@@ -8,18 +8,11 @@ namespace {
 template <class F> struct Value {
   template <class... A> __device__ auto operator()(A... x) const { return F::value(x...); }
 };
-template <class F> struct Slope {
-  template <class A> __device__ A operator()(A dy, A v) const { return dy * F::slope(v); }
-};
-template <class F> struct Da {
-  template <class A> __device__ A operator()(A dy, A a, A b) const { return F::da(dy, a, b); }
-};
-template <class F> struct Db {
-  template <class A> __device__ A operator()(A dy, A a, A b) const { return F::db(dy, a, b); }
-};
 struct Affine {
   double scale, shift;
-  template <class A> __device__ A operator()(A x) const { return x * A(scale) + A(shift); }
+  template <class A> __device__ A operator()(A x) const {
+    return functors::Affine::value(x, A(scale), A(shift));
+  }
 };
 
 template <size_t N, class Fn>
@@ -32,7 +25,7 @@ template <class F> Tensor unary_cuda(const Tensor& x) {
   return mapped(empty_like(x), {&x}, Value<F>());
 }
 template <class F> Tensor unary_backward_cuda(const Tensor& dy, const Tensor& v) {
-  return mapped(empty_like(v), {&dy, &v}, Slope<F>());
+  return mapped(empty_like(v), {&dy, &v}, Value<functors::Slope<F>>());
 }
 Tensor affine_cuda(const Tensor& x, double scale, double shift) {
   return mapped(empty_like(x), {&x}, Affine{scale, shift});
@@ -46,10 +39,10 @@ template <class F> Tensor binary_cuda(const Tensor& a, const Tensor& b) {
   return mapped(empty_like(like_a ? a_ : b), {&a_, &b_}, Value<F>());
 }
 template <class F> Tensor da_cuda(const Tensor& dy, const Tensor& a, const Tensor& b) {
-  return mapped(empty_like(a), {&dy, &a, &b}, Da<F>());
+  return mapped(empty_like(a), {&dy, &a, &b}, Value<functors::Da<F>>());
 }
 template <class F> Tensor db_cuda(const Tensor& dy, const Tensor& a, const Tensor& b) {
-  return mapped(empty_like(b), {&dy, &a, &b}, Db<F>());
+  return mapped(empty_like(b), {&dy, &a, &b}, Value<functors::Db<F>>());
 }
 
 template <class... Fs> bool define_unary(TypeList<Fs...>) {
@@ -68,7 +61,7 @@ template <class... Fs> bool define_binaries(TypeList<Fs...>) {
 }
 
 const bool gpu = define_unary(functors::UnaryOps()) && define_binaries(functors::BinaryOps()) &&
-                  kernels::affine.on(Device::cuda, affine_cuda);
+                 kernels::affine.on(Device::cuda, affine_cuda);
 
 }  // namespace
 }  // namespace bellows

@@ -8,9 +8,9 @@
 
 namespace bellows {
 
-// Far beyond what anybody writes; they bound the stack, and what a kernel is handed.
-static constexpr size_t kMostText = 1000, kMostSteps = 48;
-static constexpr int kMostNested = 50;
+// Far beyond what anybody writes.
+static constexpr size_t kMostText = 1000;
+static constexpr int kMostNested = 50;  // bounds the stack
 
 static constexpr int kAdd = kStep<functors::Add>, kSub = kStep<functors::Sub>,
                      kMul = kStep<functors::Mul>, kDiv = kStep<functors::Div>;
@@ -42,6 +42,8 @@ class Parser {
   Program parse() {
     CHECK(text_.size() <= kMostText, "pointwise: an expression of ", text_.size(),
           " characters is too long, ", kMostText, " is the most");
+    CHECK(inputs_.size() <= kMostInputs, "pointwise: ", inputs_.size(), " inputs are too many, ",
+          kMostInputs, " is the most");
     const Term all = sum();
     skip_spaces();
     if (at_ < text_.size()) refuse(at_, cat("'", here(), "' does not belong here"));
@@ -170,7 +172,7 @@ class Parser {
   }
   Term step(const Step& step) {
     const int number = add_step(steps_, step);
-    if (steps_.size() > kMostSteps) refuse(at_, cat("more than ", kMostSteps, " steps; split it"));
+    if (number == kMostSteps) refuse(at_, cat("more than ", kMostSteps, " steps; split it"));
     return {false, 0, number};
   }
   Term affine(const Term& x, double scale, double shift) {

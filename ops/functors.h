@@ -2,10 +2,10 @@
 // chains of them (ops/program.h) are made of them, and the runtime compiler is handed this very
 // text.
 //
-// So it includes no more of the standard library than <cmath>, and HD.
+// So of the standard library it includes <cmath> and no more.
 #pragma once
 #include <cmath>
-#include "core/dtype.h"
+#include "core/half.h"
 
 namespace bellows {
 

@@ -1,4 +1,3 @@
-#include "core/map.cuh"
 #include "ops/linear.h"
 #include "ops/matmul.cuh"
 #include "ops/sum_rows.cuh"
@@ -13,8 +12,8 @@ static Tensor batch_of(const Tensor& t) {
 static Tensor linear_cuda(const Tensor& x, const Tensor& w, const Tensor& b, Activation activation,
                           Slot&) {
   const Tensor y = empty({x.dim(0), w.dim(0)}, x);
-  matmul_cuda(batch_of(y), batch_of(x), batch_of(transposed(w)), b, Into::overwrite,
-              activation == Activation::relu);
+  matmul_cuda(batch_of(y), batch_of(x), batch_of(transposed(w)), Into::overwrite,
+              {b, activation == Activation::relu});
   return y;
 }
 
@@ -25,9 +24,9 @@ static void sum_rows_cuda(const Tensor& dy, const Tensor& db) {
   db.raise_version();
 }
 
-static const bool gpu = kernels::linear.on(Device::cuda, linear_cuda) &&
-                        kernels::linear_backward_w.on(Device::cuda,
-                                                      kernels::multiply_and_sum_rows) &&
-                        kernels::sum_rows.on(Device::cuda, sum_rows_cuda);
+static const bool gpu =
+    kernels::linear.on(Device::cuda, linear_cuda) &&
+    kernels::linear_backward_w.on(Device::cuda, kernels::multiply_and_sum_rows) &&
+    kernels::sum_rows.on(Device::cuda, sum_rows_cuda);
 
 }  // namespace bellows

@@ -1,4 +1,4 @@
-#include "core/map.cuh"
+#include "ops/elementwise.h"
 #include "ops/gemm.cuh"
 #include "ops/matmul.cuh"
 
@@ -11,35 +11,37 @@ template <class T> struct Rows {
   int64_t batch, row;
   const T* bias;  // or null
   int64_t bias_step;
-  bool add, relu;
+  bool relu, add;
 
   __device__ void enter(int z) { y += z * batch; }
   __device__ void store(int m, int n, Acc<T> value) const {
     T* const at = y + m * row + n;
     if (bias) value += Acc<T>(bias[n * bias_step]);
-    if (add) value += Acc<T>(*at);
-    *at = T(relu && value < 0 ? Acc<T>(0) : value);
+    if (relu) value = functors::Relu::value(value);
+    *at = T(add ? Acc<T>(*at) + value : value);
   }
 };
 
 }  // namespace
 
-void matmul_cuda(const Tensor& y, const Tensor& a, const Tensor& b, const Tensor& bias, Into into, bool relu) {
+void matmul_cuda(const Tensor& y, const Tensor& a, const Tensor& b, Into into,
+                 const Epilogue& epilogue) {
   const Strides &ys = y.strides(), &as = a.strides(), &bs = b.strides();
   const gemm::Extent extent{y.dim(0), y.dim(1), y.dim(2), a.dim(2)};
   const int M = int(extent.M), N = int(extent.N), K = int(extent.depth);
+  const Tensor& bias = epilogue.bias;
   visit_stored(y.dtype(), [&]<class T>(T) {
     gemm::run(gemm::Matrix<T>{a.ptr<T>(), as[0], as[1], as[2], M, K},
               gemm::Matrix<T>{b.ptr<T>(), bs[0], bs[2], bs[1], N, K},
               Rows<T>{y.ptr<T>(), ys[0], ys[1], bias.defined() ? bias.ptr<T>() : nullptr,
-                      bias.defined() ? bias.strides()[0] : 0, into == Into::add, relu},
+                      bias.defined() ? bias.strides()[0] : 0, epilogue.relu, into == Into::add},
               extent);
   });
 }
 
-static void product(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Slot&) {
-  matmul_cuda(y, a, b, Tensor(), into);
+static void matmul(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Slot&) {
+  matmul_cuda(y, a, b, into);
 }
-static const bool gpu = kernels::matmul.on(Device::cuda, product);
+static const bool gpu = kernels::matmul.on(Device::cuda, matmul);
 
 }  // namespace bellows

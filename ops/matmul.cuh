@@ -4,9 +4,15 @@
 
 namespace bellows {
 
-// y (B, M, N) = a (B, M, K) b (B, K, N), plus bias (N) unless it is undefined, plus y for
-// Into::add. Any strides but those of y, whose rows are dense.
-void matmul_cuda(const Tensor& y, const Tensor& a, const Tensor& b, const Tensor& bias, Into into,
-                 bool relu = false);
+// What is done to each element of a product before it is written: y + bias (N), then relu.
+struct Epilogue {
+  Tensor bias = {};
+  bool relu = false;
+};
+
+// y (B, M, N) = a (B, M, K) b (B, K, N), or the same added to y. Any strides but those of y, whose
+// rows are dense.
+void matmul_cuda(const Tensor& y, const Tensor& a, const Tensor& b, Into into,
+                 const Epilogue& epilogue = {});
 
 }  // namespace bellows

@@ -1,5 +1,5 @@
 #include "core/copy.h"
-#include "core/map.cuh"
+#include "core/launch.cuh"
 #include "ops/pool.h"
 
 namespace bellows {

@@ -29,6 +29,11 @@ struct Step {
   bool operator==(const Step&) const = default;
 };
 
+// Bounds on the chains that are taken; a derivative has at most 5 steps for each of the forward,
+// and its dy, and needs no more than two places for each.
+inline constexpr int kMostInputs = 8, kMostSteps = 32;
+inline constexpr int kMostDerivedSteps = 5 * kMostSteps + 1, kMostPlaces = 2 * kMostSteps;
+
 struct Program {
   std::vector<Step> steps;
   std::vector<int> outputs;  // steps

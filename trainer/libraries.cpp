@@ -20,7 +20,7 @@ Libraries loaded_libraries(const std::filesystem::path& maps) {
 // Names up to a version, a variant ("_minimal") or a wheel's hash ("-a34b3233").
 static const std::vector<std::string>& names_for(Job job) {
   static const std::vector<std::string> openmp = {"libgomp", "libiomp5", "libomp"};
-  static const std::vector<std::string> blas = {"libopenblas", "libopenblasp", "libmkl", "libblas",
+  static const std::vector<std::string> blas = {"libopenblas", "libopenblasp", "libmkl",  "libblas",
                                                 "libcblas",    "libblis",      "libatlas"};
   static const std::vector<std::string> allocator = {"libjemalloc", "libtcmalloc", "libmimalloc",
                                                      "libtbbmalloc"};

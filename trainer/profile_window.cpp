@@ -33,10 +33,11 @@ bool ProfileWindow::ends_the_run(int64_t updates) const {
 
 std::string profiler_command(const ProfileOptions& options, const std::string& name) {
   if (options.window.empty()) return "";
-  return cat("profile: updates ", options.window[0], " to ", options.window[1],
-             "; recorded by  nsys profile -t cuda,nvtx,osrt,cudnn,cublas -c cudaProfilerApi -f true "
-             "-o ",
-             name, " trainer ...");
+  return cat(
+      "profile: updates ", options.window[0], " to ", options.window[1],
+      "; recorded by  nsys profile -t cuda,nvtx,osrt,cudnn,cublas -c cudaProfilerApi -f true "
+      "-o ",
+      name, " trainer ...");
 }
 
 }  // namespace bellows

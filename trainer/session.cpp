@@ -100,7 +100,7 @@ Session::Session(const Plan& plan)
 
 ModulePtr Session::make_model() {
   ModulePtr made = plan.model.model.make(
-      {input, train_set->info().classes, plan.seed, state, plan.model.vectorized});
+      {input, train_set->info().classes, plan.seed, state, plan.model.vectorized, device});
   const std::vector<std::string> fused = fuse(*made, plan.model.fuse);
   made->name_all("");
   made->initialise(plan.seed);

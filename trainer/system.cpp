@@ -12,6 +12,7 @@
 #include <fstream>
 #include <sstream>
 #include "core/device.h"
+#include "core/device_info.h"
 #include "core/threads.h"
 #include "trainer/libraries.h"
 
@@ -90,11 +91,22 @@ static std::string git_commit() {
 
 static Json variables() {
   Json set = Json::object();
-  for (const char* name : {"OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "OMP_WAIT_POLICY",
-                           "GOMP_SPINCOUNT", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA",
-                           "LD_PRELOAD", "CUDA_VISIBLE_DEVICES"})
+  for (const char* name :
+       {"OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT",
+        "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "LD_PRELOAD", "CUDA_VISIBLE_DEVICES"})
     if (const char* value = std::getenv(name)) set[name] = value;
   return set;
+}
+
+static Json cuda() {
+  const CudaReport report = cuda_report();
+  Json gpus = Json::array();
+  for (const Gpu& gpu : report.gpus) gpus.push_back(gpu.name);
+  return {{"runtime", cuda_version(report.code.runtime)},
+          {"architectures", report.code.architectures},
+          {"supported_by_driver", cuda_version(report.driver)},
+          {"driver", report.driver_release},
+          {"gpus", gpus}};
 }
 
 Json environment() {
@@ -109,6 +121,7 @@ Json environment() {
           {"threads", omp_get_max_threads()},
           {"memory_bytes", int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE)},
           {"cuda_devices", device_count(Device::cuda)},
+          {"cuda", cuda()},
           {"commit", git_commit()},
           {"versions", versions()},
           {"variables", variables()},

@@ -16,8 +16,8 @@ struct Table {
 };
 const std::vector<Table>& tables();
 
-// Columns side by side, two spaces between. `sides` has a letter for each: 'l' or 'r'; left where it
-// has none. No space at the end of a line.
+// Columns side by side, two spaces between. `sides` has a letter for each: 'l' or 'r'; left where
+// it has none. No space at the end of a line.
 std::string aligned(const std::vector<TableRow>& rows, std::string_view sides = "");
 std::string as_text(const Table& table);      // aligned columns
 std::string as_markdown(const Table& table);  // a heading for each column

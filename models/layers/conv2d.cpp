@@ -16,8 +16,8 @@ Conv2dLayer::Conv2dLayer(const Conv2dLayerOptions& o, LayerContext& context) : o
   CHECK(shape.rank() == 3, "conv2d: needs samples of (C, H, W), got ", shape);
   const int64_t in = shape[0];
   const double bound = 1 / std::sqrt(double(in * o.kernel * o.kernel));
-  weight_ = add_parameter("weight", {o.out, in, o.kernel, o.kernel}, bound);
-  if (o.bias) bias_ = add_parameter("bias", {o.out}, bound);
+  weight_ = add_parameter("weight", {o.out, in, o.kernel, o.kernel}, bound, context.device);
+  if (o.bias) bias_ = add_parameter("bias", {o.out}, bound, context.device);
   const auto outputs = [&](int64_t size) {
     return (size + 2 * o.padding - o.kernel) / o.stride + 1;
   };

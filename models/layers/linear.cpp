@@ -13,8 +13,8 @@ LinearLayer::LinearLayer(const LinearLayerOptions& o, LayerContext& context) {
         "; put a flatten layer before it");
   const int64_t in = context.shape[0];
   const double bound = 1 / std::sqrt(double(in));
-  weight_ = add_parameter("weight", {o.out, in}, bound);
-  if (o.bias) bias_ = add_parameter("bias", {o.out}, bound);
+  weight_ = add_parameter("weight", {o.out, in}, bound, context.device);
+  if (o.bias) bias_ = add_parameter("bias", {o.out}, bound, context.device);
   context.shape = {o.out};
 }
 

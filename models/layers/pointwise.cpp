@@ -19,7 +19,8 @@ PointwiseLayer::PointwiseLayer(const PointwiseLayerOptions& o, LayerContext& con
   Shape channels = context.shape;  // (C, 1, 1), or (C)
   for (int i = 1; i < channels.rank(); ++i) channels[i] = 1;
   for (const std::string& name : chain_.inputs())
-    if (name != "x") parameters_.push_back(add_parameter(name.c_str(), channels, 0));
+    if (name != "x")
+      parameters_.push_back(add_parameter(name.c_str(), channels, 0, context.device));
 }
 
 Tensor PointwiseLayer::run(const Tensor& x, Impl impl) const {

@@ -17,12 +17,12 @@ void visit(Visitor& v, LevelsOptions& o) {
 
 class LevelsLayer : public Module {
  public:
-  LevelsLayer(const LevelsOptions& o, bool vectorized)
-      : impl_(vectorized ? Impl::fused : Impl::composed) {
+  LevelsLayer(const LevelsOptions& o, const LayerContext& context)
+      : impl_(context.vectorized ? Impl::fused : Impl::composed) {
     std::vector<float> boundaries(o.levels - 1);
     const double step = o.levels > 2 ? (o.high - o.low) / double(o.levels - 2) : 0;
     for (size_t i = 0; i < boundaries.size(); ++i) boundaries[i] = float(o.low + step * double(i));
-    boundaries_ = tensor_of(boundaries, {o.levels - 1});
+    boundaries_ = tensor_of(boundaries, {o.levels - 1}, context.device);
   }
   const char* kind() const override { return "quantile_levels"; }
 
@@ -38,7 +38,7 @@ class LevelsLayer : public Module {
 static ModulePtr make(const LevelsOptions& options, LayerContext& context) {
   CHECK(options.low < options.high, "quantile_levels: low ", options.low, " is not below high ",
         options.high);
-  return std::make_unique<LevelsLayer>(options, context.vectorized);
+  return std::make_unique<LevelsLayer>(options, context);
 }
 static const AddEntry<MakeLayer> entry("quantile_levels", "values to levels (a lesson)", make);
 

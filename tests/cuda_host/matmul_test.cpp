@@ -27,8 +27,9 @@ void expect_product(const Product& p, DType dtype, bool a_rows, bool b_rows, Int
   const Tensor y = normal({p.batch, p.M, p.N}, 3, dtype), y_ = on_device(y, dtype);
   const Tensor a_ = dense_along(on_device(contiguous(a), dtype), a_rows);
   const Tensor b_ = dense_along(on_device(contiguous(b), dtype), b_rows);
-  kernels::matmul(y, a, b, into);
-  kernels::matmul(y_, a_, b_, into);
+  Slot slot;
+  kernels::matmul(y, a, b, into, slot);
+  kernels::matmul(y_, a_, b_, into, slot);
   EXPECT_LE(difference(y, y_), tolerance_of(dtype));
 }
 
@@ -77,14 +78,18 @@ TEST_P(TiledProduct, OfNothingIsZero) {
 
 TEST_P(TiledProduct, LinearWithAndWithoutBias) {
   for (const DType dtype : kFloats)
-    for (const bool bias : {true, false}) {
-      SCOPED_TRACE(cat(dtype, bias ? " with bias" : ""));
-      const Tensor x = normal({18, 40}, 1, dtype), w = normal({33, 40}, 2, dtype);
-      const Tensor b = bias ? normal({33}, 3, dtype) : Tensor();
-      const Tensor y = kernels::linear(
-          on_device(x, dtype), with_order(on_device(w, dtype), {1, 0}, 2), on_device(b, dtype));
-      EXPECT_LE(difference(kernels::linear(x, w, b), y), tolerance_of(dtype));
-    }
+    for (const bool bias : {true, false})
+      for (const Activation activation : {Activation::none, Activation::relu}) {
+        SCOPED_TRACE(cat(dtype, bias ? " with bias" : "", activation == Activation::relu));
+        const Tensor x = normal({18, 40}, 1, dtype), w = normal({33, 40}, 2, dtype);
+        const Tensor b = bias ? normal({33}, 3, dtype) : Tensor();
+        const Tensor w_ = with_order(on_device(w, dtype), {1, 0}, 2);
+        Slot slot;
+        EXPECT_LE(difference(kernels::linear(x, w, b, activation, slot),
+                             kernels::linear(on_device(x, dtype), w_, on_device(b, dtype),
+                                             activation, slot)),
+                  tolerance_of(dtype));
+      }
 }
 
 // 8 rows are added at once; from 1025 on there are groups of them.

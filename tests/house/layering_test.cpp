@@ -52,7 +52,7 @@ static const std::vector<Rule> kRules = {
     {{"system(", "popen("}, "nothing that a config says may reach a shell"},
     {{"#if", "#ifdef", "#ifndef"},
      "the backend is the file extension",
-     {{"core/dtype.h", "HD, what kernels share with the host"},
+     {{"core/half.h", "HD, what kernels share with the host"},
       {"core/pool.cpp", "under sanitizers every block is its own"}}},
     {{"<regex>", "<format>", "<ranges>", "std::views"}, "GCC 12 and clang 14 do not both have it"},
     {{"<yaml-cpp/"},

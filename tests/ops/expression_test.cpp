@@ -115,7 +115,9 @@ TEST(Expression, HasLimits) {
   EXPECT_THAT(mistake(std::string(100, '(') + "x"), HasSubstr("it is nested too deeply"));
   EXPECT_THAT(mistake(std::string(200, '-') + "x"), HasSubstr("it is nested too deeply"));
   EXPECT_THAT(mistake(std::string(2000, ' ') + "x"), HasSubstr("2001 characters is too long"));
+  EXPECT_EQ(mistake("x", std::vector<std::string>(9, "x")),
+            "pointwise: 9 inputs are too many, 8 is the most");
   std::string many = "x";
   for (int i = 1; i < 60; ++i) many += cat(" + ", i);
-  EXPECT_THAT(mistake(many), HasSubstr("more than 48 steps; split it"));
+  EXPECT_THAT(mistake(many), HasSubstr("more than 32 steps; split it"));
 }

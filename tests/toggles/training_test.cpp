@@ -1,5 +1,6 @@
 // Every toggle, while a small model trains: on it leaves its footprint, off it does not, the losses
-// differ by no more than it promises, and all that holds beside every other toggle.
+// differ by no more than it promises, and all that holds beside every other toggle. On a GPU where
+// there is one; there only toggles that need it are paired with all others.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "tests/toggles/trial.h"
@@ -10,9 +11,11 @@ using testing::StartsWith;
 
 class TogglesInTraining : public testing::TestWithParam<std::string> {
  protected:
+  explicit TogglesInTraining(DeviceChoice device = DeviceChoice::cpu) : device(device) {}
   void SetUp() override {
-    if (!can_run(toggle)) GTEST_SKIP() << "needs a CUDA device";
+    if (!can_run(toggle, device)) GTEST_SKIP() << no_effect(toggle, device);
   }
+  const DeviceChoice device;
   const Toggle& toggle = *find_toggle(GetParam());
 };
 
@@ -25,21 +28,49 @@ INSTANTIATE_TEST_SUITE_P(Of, TogglesInTraining, testing::ValuesIn(toggle_names()
                          [](const auto& info) { return info.param; });
 
 TEST_P(TogglesInTraining, LeavesItsFootprintWhenAndOnlyWhenItIsOn) {
-  EXPECT_EQ(footprint_findings(toggle), "");
+  EXPECT_EQ(footprint_findings(toggle, device), "");
 }
 
 TEST_P(TogglesInTraining, ChangesTheLossesNoMoreThanItPromises) {
-  EXPECT_EQ(loss_findings(toggle), "");
+  EXPECT_EQ(loss_findings(toggle, device), "");
 }
 
 TEST_P(TogglesInTraining, KeepsItsPromiseBesideEveryOther) {
   for (const Toggle& other : toggles()) {
-    if (&other == &toggle || !can_run(other)) continue;
-    EXPECT_EQ(pair_findings(toggle, other), "");
+    if (&other == &toggle || !can_run(other, device)) continue;
+    EXPECT_EQ(pair_findings(toggle, other, device), "");
+  }
+}
+
+class TogglesOnDevice : public TogglesInTraining {
+ protected:
+  TogglesOnDevice() : TogglesInTraining(DeviceChoice::cuda) {}
+  void SetUp() override {
+    if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
+    TogglesInTraining::SetUp();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Of, TogglesOnDevice, testing::ValuesIn(toggle_names()),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(TogglesOnDevice, LeaveTheirFootprintWhenAndOnlyWhenTheyAreOn) {
+  EXPECT_EQ(footprint_findings(toggle, device), "");
+}
+
+TEST_P(TogglesOnDevice, ChangeTheLossesNoMoreThanTheyPromise) {
+  EXPECT_EQ(loss_findings(toggle, device), "");
+}
+
+TEST_P(TogglesOnDevice, KeepTheirPromiseBesideThoseThatNeedAGpu) {
+  for (const Toggle& other : toggles()) {
+    if (&other == &toggle || !std::ranges::count(other.needs, "cuda")) continue;
+    EXPECT_EQ(pair_findings(toggle, other, device), "");
   }
 }
 
 // ---- the tests themselves: toggles that are planted to be wrong have to be found
+
+static constexpr DeviceChoice kCpu = DeviceChoice::cpu;
 
 static Toggle planted(void (*enable)(Plan&, const std::string&)) {
   Toggle toggle = *find_toggle("fused_optimizer");
@@ -52,14 +83,14 @@ static Toggle planted(void (*enable)(Plan&, const std::string&)) {
 static const auto forgetful = [](Plan& plan, const std::string&) { plan.train.max_nonfinite = 7; };
 
 TEST(PlantedInTraining, AnOptionThatItsComponentIgnoresIsFound) {
-  EXPECT_EQ(footprint_findings(planted(forgetful)),
+  EXPECT_EQ(footprint_findings(planted(forgetful), kCpu),
             "planted: on, but optim.fused_launches stood still\n");
 }
 
 TEST(PlantedInTraining, AMechanismThatRunsWhenItIsOffIsFound) {
   Toggle toggle = planted(forgetful);
   toggle.proof = [](Plan& plan) { plan.optimizer.fused = true; };
-  EXPECT_THAT(footprint_findings(toggle),
+  EXPECT_THAT(footprint_findings(toggle, kCpu),
               StartsWith("planted: off, but optim.fused_launches moved by 6"));
 }
 
@@ -67,13 +98,14 @@ TEST(PlantedInTraining, LossesThatDifferAreFound) {
   const auto shuffles = [](Plan& plan, const std::string&) {
     plan.data.loader.device_randperm = true;
   };
-  EXPECT_THAT(loss_findings(planted(shuffles)), HasSubstr("planted: on: update 1: the loss is "));
+  EXPECT_THAT(loss_findings(planted(shuffles), kCpu),
+              HasSubstr("planted: on: update 1: the loss is "));
   Toggle close = planted(shuffles);
   close.same = Same::close;
   close.tolerance = 1e-6;
-  EXPECT_THAT(loss_findings(close), HasSubstr("close is what it promises"));
+  EXPECT_THAT(loss_findings(close, kCpu), HasSubstr("close is what it promises"));
   const auto trains_less = [](Plan& plan, const std::string&) { plan.train.max_iters = 5; };
-  EXPECT_EQ(loss_findings(planted(trains_less)), "planted: on: 5 updates in place of 6\n");
+  EXPECT_EQ(loss_findings(planted(trains_less), kCpu), "planted: on: 5 updates in place of 6\n");
 }
 
 TEST(PlantedInTraining, AModelThatDoesNotLearnIsFound) {
@@ -85,6 +117,6 @@ TEST(PlantedInTraining, AModelThatDoesNotLearnIsFound) {
 
 TEST(PlantedInTraining, APairThatSpoilsEachOtherIsFound) {
   const Toggle spoiler = planted([](Plan& plan, const std::string&) { plan.seed = 99; });
-  EXPECT_THAT(pair_findings(*find_toggle("set_to_none"), spoiler),
+  EXPECT_THAT(pair_findings(*find_toggle("set_to_none"), spoiler, kCpu),
               StartsWith("set_to_none and planted: update 1: the loss is "));
 }

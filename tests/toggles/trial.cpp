@@ -8,12 +8,14 @@
 namespace bellows {
 
 // One thread: other tests run beside this one, and a parallel region waits for a core at each end.
-Plan tiny_plan() {
+Plan tiny_plan(DeviceChoice device) {
   const Values tiny = {{"data.train_size", {"96"}},    {"data.test_size", {"32"}},
                        {"data.batch_size", {"16"}},    {"log.every", {"3"}},
                        {"eval.every", {"0"}},          {"ckpt.every", {"0"}},
                        {"log.tensorboard", {"false"}}, {"threads.threads", {"1"}}};
-  return load(Plan{}, tiny);
+  Plan plan = load(Plan{}, tiny);
+  plan.device = device;
+  return plan;
 }
 
 // Checkpoints only where the plan asks for some on the way.
@@ -71,8 +73,8 @@ std::string compare(const Trial& plain, const Trial& changed, const Closeness& a
   return "";
 }
 
-static Plan proof_plan(const Toggle& toggle) {
-  Plan plan = tiny_plan();
+static Plan proof_plan(const Toggle& toggle, DeviceChoice device) {
+  Plan plan = tiny_plan(device);
   toggle.proof(plan);
   return plan;
 }
@@ -82,11 +84,12 @@ static int64_t footprint(const Toggle& toggle, const Trial& trial) {
   return moved == trial.counters.end() ? 0 : moved->second;
 }
 
-std::string footprint_findings(const Toggle& toggle) {
+std::string footprint_findings(const Toggle& toggle, DeviceChoice device) {
   std::string findings;
   for (const std::string& value : toggle.values) {
     const bool on = value != toggle.off();
-    const int64_t moved = footprint(toggle, tried(switched(proof_plan(toggle), toggle, value)));
+    const Plan plan = switched(proof_plan(toggle, device), toggle, value);
+    const int64_t moved = footprint(toggle, tried(plan));
     if (on != (moved > 0))
       findings += cat(toggle.name, ": ", value, ", but ", toggle.footprint,
                       on ? " stood still\n" : cat(" moved by ", moved, "\n"));
@@ -94,8 +97,8 @@ std::string footprint_findings(const Toggle& toggle) {
   return findings;
 }
 
-std::string loss_findings(const Toggle& toggle) {
-  const Plan plan = proof_plan(toggle);
+std::string loss_findings(const Toggle& toggle, DeviceChoice device) {
+  const Plan plan = proof_plan(toggle, device);
   std::string findings;
   for (const std::string& value : toggle.values) {
     const std::string complaint =
@@ -105,8 +108,8 @@ std::string loss_findings(const Toggle& toggle) {
   return findings;
 }
 
-std::string pair_findings(const Toggle& toggle, const Toggle& other) {
-  const Plan plan = proof_plan(toggle);
+std::string pair_findings(const Toggle& toggle, const Toggle& other, DeviceChoice device) {
+  const Plan plan = proof_plan(toggle, device);
   const Plan both =
       switched(switched(plan, toggle, toggle.values.back()), other, other.values.back());
   const std::string complaint =
@@ -114,8 +117,8 @@ std::string pair_findings(const Toggle& toggle, const Toggle& other) {
   return complaint.empty() ? "" : cat(toggle.name, " and ", other.name, ": ", complaint, "\n");
 }
 
-bool can_run(const Toggle& toggle) {
-  return !std::ranges::count(toggle.needs, "cuda") || device_count(Device::cuda) > 0;
+bool can_run(const Toggle& toggle, DeviceChoice device) {
+  return no_effect(toggle, device).empty();
 }
 
 }  // namespace bellows

@@ -14,8 +14,9 @@ struct Trial {
   std::map<std::string, int64_t> counters;  // how far each moved
 };
 
-// A LeNet on a handful of digits, silent, without files: what proofs start from.
-Plan tiny_plan();
+// A LeNet on a handful of digits, silent, without files: what proofs start from. On the CPU, if a
+// toggle does not need a GPU.
+Plan tiny_plan(DeviceChoice device = DeviceChoice::cpu);
 // Trains it to its end. A plan that was tried before in this process is not trained again.
 const Trial& tried(const Plan& plan);
 
@@ -31,11 +32,11 @@ std::string compare(const Trial& plain, const Trial& changed, const Closeness& a
 
 // "" or one line for each value of the toggle that, in its proof plan, does not do what it says:
 // a footprint that stands still when it is on, or moves when it is off; losses that differ.
-std::string footprint_findings(const Toggle& toggle);
-std::string loss_findings(const Toggle& toggle);
+std::string footprint_findings(const Toggle& toggle, DeviceChoice device);
+std::string loss_findings(const Toggle& toggle, DeviceChoice device);
 // The same losses for both together, in the proof plan of the first.
-std::string pair_findings(const Toggle& toggle, const Toggle& other);
+std::string pair_findings(const Toggle& toggle, const Toggle& other, DeviceChoice device);
 
-bool can_run(const Toggle& toggle);  // "cuda" among its needs is there
+bool can_run(const Toggle& toggle, DeviceChoice device);  // what it needs of the machine is there
 
 }  // namespace bellows

@@ -1,10 +1,10 @@
 // trainer bench: its tables, and the real program on sizes that take no time.
+#include "trainer/bench/bench.h"
 #include <gmock/gmock.h>
 #include "core/device.h"
 #include "tests/refusal.h"
 #include "tests/trainer/program.h"
 #include "trainer/bench/alignment.h"
-#include "trainer/bench/bench.h"
 #include "trainer/bench/seed_table.h"
 #include "trainer/bench/timing.h"
 
@@ -45,14 +45,12 @@ TEST(AlignmentTable, HasEveryCell) {
   for (const Alignment& row : alignments())
     for (const int cublas : {100000, 110000})
       cells.push_back(cat(row.type, ": ", alignment_rule(row, cublas)));
-  EXPECT_THAT(cells, ElementsAre("INT8: multiples of 16",
-                                 "INT8: always; best with multiples of 16, on A100 of 128",
-                                 "FP16: multiples of 8",
-                                 "FP16: always; best with multiples of 8, on A100 of 64",
-                                 "TF32: not available",
-                                 "TF32: always; best with multiples of 4, on A100 of 32",
-                                 "FP64: not available",
-                                 "FP64: always; best with multiples of 2, on A100 of 16"));
+  EXPECT_THAT(
+      cells, ElementsAre(
+                 "INT8: multiples of 16", "INT8: always; best with multiples of 16, on A100 of 128",
+                 "FP16: multiples of 8", "FP16: always; best with multiples of 8, on A100 of 64",
+                 "TF32: not available", "TF32: always; best with multiples of 4, on A100 of 32",
+                 "FP64: not available", "FP64: always; best with multiples of 2, on A100 of 16"));
   EXPECT_THAT(refusal([] { alignment_of("FP8"); }), HasSubstr("no alignment is known of FP8"));
 }
 
@@ -74,7 +72,9 @@ TEST(Timing, CallsTakeTurnsInAlternatingOrder) {
   };
   const std::vector<Timing> times =
       time_in_turns({note('A'), note('B'), note('C')}, Device::cpu, {.rounds = 3, .turn_s = 1e-5});
-  EXPECT_EQ(order, "ABC" "ABCBABC");
+  EXPECT_EQ(order,
+            "ABC"
+            "ABCBABC");
   for (const Timing& timing : times) {
     EXPECT_EQ(timing.rounds.size(), 3U);
     EXPECT_LE(timing.fastest(), timing.median());
@@ -107,12 +107,12 @@ TEST_F(Program, BenchListsItsBenchmarksAndEachHasAnExample) {
 }
 
 TEST_F(Program, BenchMatmulTimesAProductInEachPrecision) {
-  const Ended ended =
-      run({"bench", "matmul", "--batch", "2", "--m", "8", "--k", "16", "--n", "24", "--device", "cpu"});
+  const Ended ended = run(
+      {"bench", "matmul", "--batch", "2", "--m", "8", "--k", "16", "--n", "24", "--device", "cpu"});
   EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, AllOf(HasSubstr("(2, 8, 16) x (16, 24) on cpu: "), HasSubstr("FP32"),
-                               HasSubstr("FP64"), HasSubstr("GFLOP/s"),
-                               HasSubstr("FP16 and BF16 are not on this CPU")));
+  EXPECT_THAT(ended.out,
+              AllOf(HasSubstr("[2,8,16] x [16,24] on cpu: "), HasSubstr("FP32"), HasSubstr("FP64"),
+                    HasSubstr("GFLOP/s"), HasSubstr("FP16 and BF16 are not on this CPU")));
 }
 
 TEST_F(Program, BenchMatmulPutsTheSeedsTableBesideThisMachine) {
@@ -135,11 +135,10 @@ TEST_F(Program, BenchMatmulAlignPrintsTheTable) {
 TEST_F(Program, BenchOpComparesTheKernelsOfAnOp) {
   const Ended fused = run({"bench", "op", "cross_entropy", "--device", "cpu"});
   EXPECT_EQ(fused.code, 0) << fused.err;
-  EXPECT_THAT(fused.out,
-              AllOf(HasSubstr("fused"), HasSubstr("composed"), Not(HasSubstr("plain"))));
+  EXPECT_THAT(fused.out, AllOf(HasSubstr("fused"), HasSubstr("composed"), Not(HasSubstr("plain"))));
   const Ended plain = run({"bench", "op", "matmul", "--device", "cpu"});
   EXPECT_THAT(plain.out,
-              AllOf(HasSubstr("(130, 150) (150, 70)  plain"), HasSubstr("vendor"), HasSubstr("us")));
+              AllOf(HasSubstr("[130,150] [150,70]   plain"), HasSubstr("vendor"), HasSubstr("us")));
 }
 
 TEST_F(Program, BenchDispatchTimesACallThatDoesNothing) {
@@ -156,6 +155,6 @@ TEST_F(Program, BenchRefusesWhatItCannotDo) {
   expect_refusal({"bench", "matmul", "--align", "--seed-table"}, 2, "--align");
   expect_refusal({"bench", "matmul", "--device", "tpu"}, 2, "--device");
   if (device_count(Device::cuda) > 0) GTEST_SKIP() << "here is a GPU";
-  expect_refusal({"bench", "h2d"}, 2, "nowhere to copy to");
-  expect_refusal({"bench", "matmul", "--device", "cuda"}, 2, "--device cuda: ");
+  expect_refusal({"bench", "h2d"}, 2, "device cuda: ");
+  expect_refusal({"bench", "matmul", "--device", "cuda"}, 2, "device cuda: ");
 }

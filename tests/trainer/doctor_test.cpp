@@ -1,6 +1,7 @@
 // trainer doctor: its judgement of made-up machines, and the real program on this one.
 #include <gmock/gmock.h>
 #include <omp.h>
+#include "core/device.h"
 #include "ops/matmul.h"
 #include "tests/trainer/program.h"
 #include "trainer/doctor/machine.h"
@@ -85,7 +86,7 @@ TEST(Findings, AGpuThatTheBinaryCannotUse) {
   EXPECT_THAT(findings(m), IsEmpty()) << "a machine without a GPU is sound";
   m.cuda.driver = 12020;
   m.cuda.gpus = {{"NVIDIA A100", 80, 108, int64_t(40) << 30, "0000:3b:00.0"}};
-  m.gpu_nodes = {{"0000:3b:00.0", 1}};
+  m.gpu_nodes = {1};
   EXPECT_THAT(findings(m), ElementsAre(HasSubstr("stays at 0 %: driver too old")));
   m.cuda.driver = 13000;
   EXPECT_THAT(findings(m), ElementsAre(HasSubstr("wrong architecture in the binary")));
@@ -102,9 +103,9 @@ TEST(Findings, ADescriptionIsOneScreenOfLinesOfOneShape) {
 }
 
 TEST(Libraries, AreToldByTheirNames) {
-  const Libraries loaded = {"/a/libgomp-a34b3233.so.1", "/a/libomp.so.5", "/a/libompd.so",
-                            "/a/libopenblasp-r0.3.21.so", "/a/libcublas.so.13",
-                            "/a/libtcmalloc_minimal.so.4"};
+  const Libraries loaded = {
+      "/a/libgomp-a34b3233.so.1",   "/a/libomp.so.5",     "/a/libompd.so",
+      "/a/libopenblasp-r0.3.21.so", "/a/libcublas.so.13", "/a/libtcmalloc_minimal.so.4"};
   EXPECT_THAT(libraries_for(Job::openmp, loaded),
               ElementsAre("libgomp-a34b3233.so.1", "libomp.so.5"));
   EXPECT_THAT(libraries_for(Job::blas, loaded), ElementsAre("libopenblasp-r0.3.21.so"));
@@ -126,9 +127,11 @@ TEST(Stress, FindsASingleWrongElement) {
     const Product product(precision, {70, 300}, {300, 50}, Device::cpu);
     product.run();
     EXPECT_LE(worst_error(product, {0, 33, 69}), 1) << precision.name;
-    visit_float(precision.dtype, [&]<class T>(T) { product.y.data<T>()[33 * 50 + 49] *= T(1.001); });
+    visit_float(precision.dtype,
+                [&]<class T>(T) { product.y.data<T>()[33 * 50 + 49] *= T(1.001); });
     EXPECT_GT(worst_error(product, {0, 33, 69}), 1) << precision.name;
-    EXPECT_LE(worst_error(product, {0, 32, 69}), 1) << precision.name << ": the other rows are right";
+    EXPECT_LE(worst_error(product, {0, 32, 69}), 1)
+        << precision.name << ": the other rows are right";
     visit_float(precision.dtype, [&]<class T>(T) { product.y.data<T>()[0] = T(NAN); });
     EXPECT_EQ(worst_error(product, {0}), INFINITY) << precision.name;
   }
@@ -173,19 +176,55 @@ TEST_F(Program, DoctorFindsOversubscription) {
                                HasSubstr("type  export OMP_NUM_THREADS=")));
 }
 
+// What a machine says whose driver supports that CUDA and whose GPU has that architecture.
+static std::function<void()> on_machine(const char* cuda, const char* arch) {
+  return [=] {
+    setenv("LD_LIBRARY_PATH", BELLOWS_BINARY_DIR "/tests/trainer", 1);
+    setenv("FAKE_DRIVER_CUDA", cuda, 1);
+    setenv("FAKE_GPU_ARCH", arch, 1);
+    unsetenv("CUDA_VISIBLE_DEVICES");
+  };
+}
+
+TEST_F(Program, DoctorAndBenchSayWhyAGpuCannotBeUsed) {
+  if (device_count(Device::cuda) > 0) GTEST_SKIP() << "here is a GPU";
+  const bool with_cuda = cuda_code.runtime > 0;
+  const std::string none = "this binary has no CUDA code";
+  struct {
+    const char *cuda, *arch;
+    std::string reason;
+  } const machines[] = {
+      {"11040", "90", with_cuda ? "driver too old: it supports CUDA 11.4" : none},
+      {"13000", "52",
+       with_cuda ? "the Fake GPU is sm_52; configure with  "
+                   "-DCMAKE_CUDA_ARCHITECTURES=52"
+                 : none},
+      {"13000", "0", with_cuda ? "no GPU: no CUDA-capable device is detected" : none}};
+  for (const auto& [cuda, arch, reason] : machines) {
+    const bool quiet = !with_cuda && *arch == '0';  // nothing there, nothing asked for
+    const Ended ended = run({"doctor"}, on_machine(cuda, arch));
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    EXPECT_EQ(ended.out.find("the GPU stays at 0 %: ") == std::string::npos, quiet) << ended.out;
+    if (!quiet) EXPECT_THAT(ended.out, HasSubstr(reason));
+    if (*arch != '0') EXPECT_THAT(ended.out, HasSubstr(cat("Fake GPU, sm_", arch, ", 24.0 GiB")));
+    expect_refusal({"bench", "h2d"}, 2, reason, on_machine(cuda, arch));
+    expect_refusal({"bench", "dispatch", "--device", "cuda"}, 2, reason, on_machine(cuda, arch));
+  }
+}
+
 TEST_F(Program, DoctorStressesAndVerifiesAtASizeOfItsOwnOrOurs) {
   const Ended ended = run({"doctor", "--stress", "64"});
   EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, AllOf(HasSubstr("100 products 64 x 64 x 64"), HasSubstr("FP32"),
-                               HasSubstr("FP64"), HasSubstr("FLOP/s"), HasSubstr("verified"),
-                               Not(HasSubstr("WRONG"))));
+  EXPECT_THAT(ended.out,
+              AllOf(HasSubstr("100 products 64 x 64 x 64"), HasSubstr("FP32"), HasSubstr("FP64"),
+                    HasSubstr("FLOP/s"), HasSubstr("verified"), Not(HasSubstr("WRONG"))));
 }
 
 TEST_F(Program, DoctorMeasuresBandwidthsAndLeavesNoFile) {
   const Ended ended = run({"doctor", "--bandwidths"});
   EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, AllOf(HasSubstr("RAM copy"), HasSubstr("RAM triad"), HasSubstr("disk write"),
-                               HasSubstr("disk read"), HasSubstr("GB/s")));
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("RAM copy"), HasSubstr("RAM triad"),
+                               HasSubstr("disk write"), HasSubstr("disk read"), HasSubstr("GB/s")));
   for (const auto& entry : std::filesystem::directory_iterator(folder_))
     EXPECT_TRUE(entry.path().filename().string().starts_with(".run")) << entry.path();
 }

@@ -1,6 +1,7 @@
 // When a product runs on Tensor Cores, by type of its elements and by the libraries' versions. What
 // NVIDIA says; `bench matmul --align` measures it.
-// Source: NVIDIA, "Deep Learning Performance: Matrix Multiplication Background", requirements table.
+// Source: NVIDIA, "Deep Learning Performance: Matrix Multiplication Background", requirements
+// table.
 #pragma once
 #include <span>
 #include <string>
@@ -9,8 +10,8 @@ namespace bellows {
 
 struct Alignment {
   const char* type;
-  int before;      // with cuBLAS < 11.0 or cuDNN < 7.6.3: only for multiples of this; 0: never
-  int best;        // since then always, fastest with multiples of this,
+  int before;        // with cuBLAS < 11.0 or cuDNN < 7.6.3: only for multiples of this; 0: never
+  int best;          // since then always, fastest with multiples of this,
   int best_on_a100;  // and on an A100 of this
 };
 std::span<const Alignment> alignments();

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <immintrin.h>
 #include <unistd.h>
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -49,21 +50,21 @@ std::vector<CopyRate> memory_rates() {
   fill_uniform(a, 0, 1, {.seed = 1});
   fill_uniform(b, 0, 1, {.seed = 2});
   volatile double kept = 0;
-  const std::vector<Timing> times = time_in_turns(
-      {[&] { kept = kept + read_all(a.ptr<float>(), n); },
-       [&] {
-         parallel_for(n, kPage, [&](int64_t begin, int64_t end) {
-           std::memcpy(y.ptr<float>() + begin, a.ptr<float>() + begin,
-                       size_t(end - begin) * sizeof(float));
-         });
-       },
-       [&] {
-         parallel_for(n, kPage, [&](int64_t begin, int64_t end) {
-           stream_triad(y.ptr<float>() + begin, a.ptr<float>() + begin, b.ptr<float>() + begin,
-                        end - begin);
-         });
-       }},
-      Device::cpu);
+  const std::vector<Timing> times =
+      time_in_turns({[&] { kept = kept + read_all(a.ptr<float>(), n); },
+                     [&] {
+                       parallel_for(n, kPage, [&](int64_t begin, int64_t end) {
+                         std::memcpy(y.ptr<float>() + begin, a.ptr<float>() + begin,
+                                     size_t(end - begin) * sizeof(float));
+                       });
+                     },
+                     [&] {
+                       parallel_for(n, kPage, [&](int64_t begin, int64_t end) {
+                         stream_triad(y.ptr<float>() + begin, a.ptr<float>() + begin,
+                                      b.ptr<float>() + begin, end - begin);
+                       });
+                     }},
+                    Device::cpu);
   const double bytes = double(n) * sizeof(float);
   return {{"RAM read", bytes / times[0].median(), "read"},
           {"RAM copy", 2 * bytes / times[1].median(), "read + written"},
@@ -79,31 +80,41 @@ static void check_io(bool done, const std::filesystem::path& folder, const char*
 
 static double seconds_since(int64_t begin) { return 1e-9 * double(trace::now_ns() - begin); }
 
-std::vector<CopyRate> disk_rates(const std::filesystem::path& folder, int64_t bytes) {
-  constexpr int64_t kBlock = 4 << 20;
+static constexpr int64_t kBlock = 4 << 20;
+
+// Bytes a second of `blocks` calls, or of as many as two seconds take; `blocks` is then how many.
+static double rate_of(int64_t& blocks, const auto& move, const auto& finish) {
+  const int64_t begin = trace::now_ns();
+  int64_t done = 0;
+  while (done < blocks && seconds_since(begin) < 2) move(done++ * kBlock);
+  finish();
+  blocks = done;
+  return double(done * kBlock) / seconds_since(begin);
+}
+
+std::vector<CopyRate> disk_rates(const std::filesystem::path& folder) {
   std::string name = (folder / "bellows-disk-XXXXXX").string();
   const Descriptor file(mkstemp(name.data()));
   check_io(file.get() >= 0, folder, "mkstemp");
   unlink(name.c_str());
-  std::vector<std::byte> block(kBlock);
-  const Philox rng({.seed = 1});  // a disk may compress zeros
-  for (int64_t i = 0; i < kBlock; i += 4) {
-    const uint32_t bits = rng.bits(uint64_t(i / 4));
-    std::memcpy(&block[size_t(i)], &bits, 4);
-  }
-  const int64_t blocks = std::max<int64_t>(1, bytes / kBlock);
-  int64_t begin = trace::now_ns();
-  for (int64_t i = 0; i < blocks; ++i)
-    check_io(pwrite(file.get(), block.data(), kBlock, i * kBlock) == kBlock, folder, "write");
-  check_io(fsync(file.get()) == 0, folder, "fsync");
-  const double write_s = seconds_since(begin);
+  const Tensor noise({kBlock / 4}, DType::f32);  // a disk may compress zeros
+  fill_uniform(noise, 0, 1, {.seed = 1});
+  int64_t blocks = 64;
+  const double written = rate_of(
+      blocks,
+      [&](int64_t at) {
+        check_io(pwrite(file.get(), noise.bytes(), kBlock, at) == kBlock, folder, "write");
+      },
+      [&] { check_io(fsync(file.get()) == 0, folder, "fsync"); });
   posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
-  begin = trace::now_ns();
-  for (int64_t i = 0; i < blocks; ++i)
-    check_io(pread(file.get(), block.data(), kBlock, i * kBlock) == kBlock, folder, "read");
-  const double read_s = seconds_since(begin), all = double(blocks * kBlock);
-  return {{"disk write", all / write_s, "written and synced"},
-          {"disk read", all / read_s, "read, not from the page cache"}};
+  const double read = rate_of(
+      blocks,
+      [&](int64_t at) {
+        check_io(pread(file.get(), noise.bytes(), kBlock, at) == kBlock, folder, "read");
+      },
+      [] {});
+  return {{"disk write", written, "written and synced"},
+          {"disk read", read, "read, not from the page cache"}};
 }
 
 // ---- a GPU
@@ -136,11 +147,11 @@ std::vector<CopyRate> device_rates(int64_t bytes) {
   const auto copy = [&](void* to, const void* from) -> Call {
     return [=] { api_of(Device::cuda).copy(to, from, size_t(bytes), stream); };
   };
-  const std::vector<Timing> times = time_in_turns(
-      {copy(target.bytes(), pinned.get()), copy(target.bytes(), pageable.bytes()),
-       copy(pinned.get(), source.bytes()), copy(pageable.bytes(), source.bytes()),
-       copy(target.bytes(), source.bytes())},
-      Device::cuda);
+  const std::vector<Timing> times =
+      time_in_turns({copy(target.bytes(), pinned.get()), copy(target.bytes(), pageable.bytes()),
+                     copy(pinned.get(), source.bytes()), copy(pageable.bytes(), source.bytes()),
+                     copy(target.bytes(), source.bytes())},
+                    Device::cuda);
   const auto rate = [&](size_t i) { return double(bytes) / times[i].median(); };
   return {{"h2d pinned", rate(0), "read"},
           {"h2d pageable", rate(1), "read"},

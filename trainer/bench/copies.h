@@ -8,7 +8,7 @@
 namespace bellows {
 
 struct CopyRate {
-  std::string what;      // "RAM copy"
+  std::string what;  // "RAM copy"
   double bytes_per_s = 0;
   std::string counted;  // "read + written"
 };
@@ -16,9 +16,9 @@ struct CopyRate {
 // Arrays beyond any cache, on all threads of the pool.
 std::vector<CopyRate> memory_rates();
 
-// A file of `bytes` in that folder, written and synced, then read past the page cache. It has no
-// name, so nothing is left behind. Throws Error (exit 8) where it cannot be written.
-std::vector<CopyRate> disk_rates(const std::filesystem::path& folder, int64_t bytes);
+// A file of up to 256 MiB in that folder, written and synced, then read past the page cache. It has
+// no name, so nothing is left behind. Throws Error (exit 8) where it cannot be written.
+std::vector<CopyRate> disk_rates(const std::filesystem::path& folder);
 
 // Copies of that many bytes between the host and a GPU, pinned and pageable, and on the GPU; none
 // where there is no GPU.

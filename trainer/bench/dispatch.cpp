@@ -50,7 +50,7 @@ class Rounds {
 }  // namespace
 
 // On a GPU few enough for its queue, so that no launch waits for room in it.
-static int calls_on(Device device) { return device == Device::cpu ? 20000 : 500; }
+static int calls_on(Device device) { return device == Device::cpu ? 5000 : 500; }
 
 static void measure_ops(Rounds& rounds, Device device) {
   const Tensor a = full({8}, 1, DType::f32, device), b = full({8}, 2, a);

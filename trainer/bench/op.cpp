@@ -82,8 +82,8 @@ static Call forward_of(const Way& way, const Case& c) {
 static Call backward_of(const Way& way, const Case& c) {
   const Kernels use(way.kernels);
   const Tensor y = way.run(c.inputs), dy = full(y.shape(), 1, y.detach());
-  const Tensor loss = record("loss", full({}, 0, y.detach()), {y},
-                             [dy](const Tensor&) { return Grads{dy}; });
+  const Tensor loss =
+      record("loss", full({}, 0, y.detach()), {y}, [dy](const Tensor&) { return Grads{dy}; });
   return [loss, &c] {
     backward(loss, {.retain_graph = true});
     zero_grad(c.inputs, true);
@@ -126,8 +126,9 @@ static std::vector<const OpSpec*> specs_of(const std::string& name) {
     names.push_back(op.name);
     if (name.empty() || name == op.name) specs.push_back(&op);
   }
-  CHECK(!specs.empty(), "bench op: no op ", on_one_line(name), " with shapes to time, the nearest is '",
-        nearest(name, names), "'; trainer bench op  takes them all");
+  CHECK(!specs.empty(), "bench op: no op ", on_one_line(name),
+        " with shapes to time, the nearest is '", nearest(name, names),
+        "'; trainer bench op  takes them all");
   std::ranges::stable_sort(specs, {}, [](const OpSpec* op) { return std::string_view(op->name); });
   return specs;
 }
@@ -140,12 +141,11 @@ static int run(const Arguments& args) {
   if (!line.read(args)) return 0;
   const std::vector<const OpSpec*> specs = specs_of(name);
   const Device device = start_bench(wanted);
-  std::vector<TableRow> rows = {
-      {"op", "shapes", "kernel", "forward", "GB/s", "backward", "GB/s"}};
+  std::vector<TableRow> rows = {{"op", "shapes", "kernel", "forward", "GB/s", "backward", "GB/s"}};
   for (const OpSpec* op : specs)
     for (const Shapes& shapes : op->large) add_rows(make_case(*op, shapes, device), device, rows);
-  say(cat("ops in f32 on ", device_text(device), ": medians of turns; GB/s count each input, output "
-          "and gradient once"));
+  say(cat("ops in f32 on ", device_text(device)));
+  say("medians of turns; GB/s count each input, output and gradient once\n");
   say_part(aligned(rows, "lllrrrr"));
   return 0;
 }

@@ -87,7 +87,8 @@ static void add_block(Reference& row, std::span<const double> a, const Tensor& b
 static std::vector<Reference> references(const Product& p, const std::vector<int64_t>& rows) {
   constexpr int64_t kBlock = 256;
   const int64_t depth = p.b.dim(0), columns = p.b.dim(1);
-  std::vector<Reference> all(rows.size(), {std::vector<double>(columns), std::vector<double>(columns)});
+  std::vector<Reference> all(rows.size(),
+                             {std::vector<double>(columns), std::vector<double>(columns)});
   std::vector<Tensor> a;
   for (const int64_t row : rows) a.push_back(rows_on_host(p.a, row, 1));
   for (int64_t first = 0; first < depth; first += kBlock) {
@@ -115,8 +116,8 @@ double worst_error(const Product& product, const std::vector<int64_t>& rows) {
       const auto& [value, squares] = right[i];
       const double error = std::abs(y[n] - value[n]) /
                            bound(product.precision, value[n], squares[n], product.b.dim(0));
-      worst = std::isfinite(error) ? std::max(worst, error)
-                                   : std::numeric_limits<double>::infinity();
+      worst =
+          std::isfinite(error) ? std::max(worst, error) : std::numeric_limits<double>::infinity();
     }
   }
   return worst;

@@ -16,7 +16,7 @@ struct Timing {
 };
 
 struct Turns {
-  int rounds = 7;       // odd, so that the median is one of them
+  int rounds = 7;        // odd, so that the median is one of them
   double turn_s = 0.01;  // a turn repeats its call for at least this long
 };
 

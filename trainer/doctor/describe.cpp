@@ -5,7 +5,9 @@
 
 namespace bellows {
 
-static std::string gib(int64_t bytes) { return fmt::format("{:.1f} GiB", double(bytes) / (1 << 30)); }
+static std::string gib(int64_t bytes) {
+  return fmt::format("{:.1f} GiB", double(bytes) / (1 << 30));
+}
 
 static std::string plural(int64_t n, const std::string& one) {
   return cat(n, " ", one, n == 1 ? "" : "s");
@@ -54,9 +56,9 @@ static std::string cores(const Machine& m) {
 
 static std::string threads(const Machine& m) {
   const auto set = m.variables.find("OMP_NUM_THREADS");
-  return cat(m.threads, " of OpenMP (", joined(libraries_for(Job::openmp, m.libraries), "built in"),
-             "), ", set == m.variables.end() ? "OMP_NUM_THREADS is not set"
-                                             : "OMP_NUM_THREADS=" + set->second);
+  return cat(
+      m.threads, " of OpenMP (", joined(libraries_for(Job::openmp, m.libraries), "built in"), "), ",
+      set == m.variables.end() ? "OMP_NUM_THREADS is not set" : "OMP_NUM_THREADS=" + set->second);
 }
 
 static std::string memory(const Machine& m) {
@@ -68,8 +70,8 @@ static std::string memory(const Machine& m) {
 static std::string blas(const Machine& m) {
   const std::string onednn = version(m, "onednn");
   return cat(onednn.find('.') == std::string::npos ? "" : "oneDNN " + onednn + ", ", "Eigen ",
-             version(m, "eigen"), "; loaded beside them: ",
-             joined(libraries_for(Job::blas, m.libraries), "no BLAS"));
+             version(m, "eigen"),
+             "; loaded beside them: ", joined(libraries_for(Job::blas, m.libraries), "no BLAS"));
 }
 
 static std::string software(const Machine& m) {
@@ -96,23 +98,22 @@ static std::string cuda(const Machine& m) {
   if (r.code.runtime == 0) return driver + "; this binary has no CUDA code";
   std::string text = cat(driver, "; runtime ", cuda_version(r.code.runtime), " with ",
                          architectures_text(r.code.architectures));
-  for (const auto& [name, number] : r.libraries) text += cat(", ", name, " ", number);
+  for (const auto& [name, number] : m.cuda_libraries) text += cat(", ", name, " ", number);
   return text;
 }
 
 static std::string gpu(const Machine& m, size_t i) {
   const Gpu& g = m.cuda.gpus[i];
-  const int node = m.gpu_nodes[i].second;
+  const int node = m.gpu_nodes[i];
   return cat(g.name, ", sm_", g.arch, ", ", gib(g.memory_bytes), ", ", g.multiprocessors, " SMs, ",
              g.pci, node >= 0 ? cat(", NUMA node ", node) : "");
 }
 
 std::string describe(const Machine& m) {
-  std::vector<TableRow> rows = {{"cpu", cpu(m)},         {"topology", topology(m)},
-                                {"cores", cores(m)},     {"threads", threads(m)},
-                                {"memory", memory(m)},   {"blas", blas(m)},
-                                {"software", software(m)}, {"variables", variables(m)},
-                                {"cuda", cuda(m)}};
+  std::vector<TableRow> rows = {
+      {"cpu", cpu(m)},           {"topology", topology(m)},   {"cores", cores(m)},
+      {"threads", threads(m)},   {"memory", memory(m)},       {"blas", blas(m)},
+      {"software", software(m)}, {"variables", variables(m)}, {"cuda", cuda(m)}};
   for (size_t i = 0; i < m.cuda.gpus.size(); ++i) rows.push_back({cat("gpu ", i), gpu(m, i)});
   return aligned(rows);
 }

@@ -28,15 +28,16 @@ static TableRow row_of(const Stress& s) {
           rate_text(s.flop_per_s, "FLOP/s"),
           cat(rate_text(s.slowest_part, "FLOP/s"), " to ", rate_text(s.fastest_part, "FLOP/s")),
           percent(s.flop_per_s, s.peak),
-          fmt::format("{:.2f}", s.worst_error),
+          fmt::format("{:.3f}", s.worst_error),
           s.worst_error <= 1 ? "verified" : "WRONG"};
 }
 
 // Exit 5 if a result is wrong: nothing that such a machine computes can be believed.
 static void print_stress(Device device, int64_t n) {
   if (n == 0) n = stress_size(device);
-  say(fmt::format("\nstress: 100 products {} x {} x {} on {}, random data, then one synchronisation",
-                  n, n, n, cat(device)));
+  say(fmt::format(
+      "\nstress: 100 products {} x {} x {} on {}, random data, then one synchronisation", n, n, n,
+      cat(device)));
   std::vector<TableRow> rows = {
       {"", "rate", "slowest to fastest tenth", "of FMA peak", "error / bound", "8 rows"}};
   std::string wrong;
@@ -52,7 +53,7 @@ static void print_stress(Device device, int64_t n) {
 
 static void print_rates(const std::string& folder) {
   std::vector<CopyRate> rates = memory_rates();
-  for (const auto& more : {disk_rates(folder, 256 << 20), device_rates(256 << 20)})
+  for (const auto& more : {disk_rates(folder), device_rates(256 << 20)})
     rates.insert(rates.end(), more.begin(), more.end());
   say("\nbandwidths: the ceilings of copies and of kernels that only move data");
   std::vector<TableRow> rows;
@@ -100,8 +101,7 @@ static void declare(CommandLine& line, Wanted& wanted) {
   line.add_option("--stress", wanted.size,
                   "[n]: 100 products n x n x n in each precision, verified; 8192 on a GPU, what "
                   "takes seconds on a CPU")
-      ->expected(0, 1)
-      ->each([&](const std::string&) { wanted.stress = true; });
+      ->expected(0, 1);
   line.add_flag("--bandwidths", wanted.bandwidths, "copy rates of RAM, disk and GPU");
   line.add_option("--folder", wanted.folder, "of the disk to measure")
       ->check(CLI::ExistingDirectory);
@@ -115,6 +115,7 @@ static int run(const Arguments& args) {
   Wanted wanted;
   declare(line, wanted);
   if (!line.read(args)) return 0;
+  wanted.stress = line.count("--stress") > 0;
   CHECK(wanted.shapes || (wanted.overrides.empty() && wanted.config.empty()),
         "doctor: only --shapes takes a config");
   if (wanted.shapes) return print_shapes(wanted.config, wanted.overrides);

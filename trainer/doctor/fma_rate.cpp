@@ -50,8 +50,6 @@ template <class T> static double rate_of() {
   return flop * omp_get_max_threads() / timing.fastest();
 }
 
-double fma_rate(DType dtype) {
-  return dtype == DType::f64 ? rate_of<double>() : rate_of<float>();
-}
+double fma_rate(DType dtype) { return dtype == DType::f64 ? rate_of<double>() : rate_of<float>(); }
 
 }  // namespace bellows

@@ -60,7 +60,8 @@ Machine this_machine() {
   m.available_bytes = available_bytes();
   for (const auto& [name, value] : m.environment["variables"].items()) m.variables[name] = value;
   m.cuda = cuda_report();
-  for (const Gpu& gpu : m.cuda.gpus) m.gpu_nodes.emplace_back(gpu.pci, node_of_pci(gpu.pci));
+  m.cuda_libraries = cuda_libraries();
+  for (const Gpu& gpu : m.cuda.gpus) m.gpu_nodes.push_back(node_of_pci(gpu.pci));
   m.optimised = kOptimised;
   return m;
 }

@@ -10,7 +10,7 @@
 namespace bellows {
 
 struct Machine {
-  Json environment;    // versions, CPU and its vector units: trainer/system.h
+  Json environment;  // versions, CPU and its vector units: trainer/system.h
   Topology topology;
   std::vector<int> affinity;  // CPUs that this process may use
   int quota = 0;              // whole cores that its cgroup pays for; 0: no quota
@@ -19,10 +19,11 @@ struct Machine {
   double load = 0;            // average of the last minute, over the whole machine
   int64_t available_bytes = 0;
   Libraries libraries;
-  std::map<std::string, std::string> variables;  // of the environment, those that matter and are set
+  std::map<std::string, std::string> variables;  // those set of the environment's that matter
   CudaReport cuda;
-  std::vector<std::pair<std::string, int>> gpu_nodes;  // {"0000:3b:00.0", 1}
-  bool optimised = true;                               // this binary, without sanitizers
+  Versions cuda_libraries;
+  std::vector<int> gpu_nodes;  // the NUMA node of each GPU, -1: unknown
+  bool optimised = true;       // this binary, and without sanitizers
 };
 Machine this_machine();
 

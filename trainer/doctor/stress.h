@@ -6,7 +6,7 @@ namespace bellows {
 
 struct Stress {
   const char* precision;
-  double flop_per_s = 0;                    // of all products, up to the one synchronisation
+  double flop_per_s = 0;                      // of all products, up to the one synchronisation
   double slowest_part = 0, fastest_part = 0;  // flop/s of tenths of them
   double peak = 0;         // flop/s of multiply-adds in registers; 0: not measured (on a GPU)
   double worst_error = 0;  // trainer/bench/product.h: above 1 it is wrong

@@ -1,0 +1,59 @@
+// bf16 and f16: storage types, whose arithmetic happens in float. Kernels that are compiled at run
+// time are handed this very text, so it includes no more than <bit> and <cstdint>.
+#pragma once
+#include <bit>
+#include <cstdint>
+
+// Functions that kernels of every device share.
+#ifdef __CUDACC__
+#define HD __host__ __device__
+#else
+#define HD
+#endif
+
+namespace bellows {
+
+// The upper half of a float, rounded to nearest even; NaN stays NaN.
+struct Bf16 {
+  uint16_t bits = 0;
+  Bf16() = default;
+  HD explicit Bf16(float value) {
+    const uint32_t u = std::bit_cast<uint32_t>(value);
+    bits = value != value ? uint16_t(u >> 16 | 0x40) : uint16_t((u + 0x7fff + (u >> 16 & 1)) >> 16);
+  }
+  HD operator float() const { return std::bit_cast<float>(uint32_t(bits) << 16); }
+};
+
+// IEEE half: 5 bits of exponent, 10 of mantissa, subnormals kept, rounded to nearest even.
+struct F16 {
+  uint16_t bits = 0;
+  F16() = default;
+  HD explicit F16(float value) {
+    const uint32_t u = std::bit_cast<uint32_t>(value);
+    const uint32_t sign = u >> 16 & 0x8000, magnitude = u & 0x7fffffff;
+    if (magnitude > 0x7f800000) {
+      bits = uint16_t(sign | 0x7e00);  // NaN
+    } else if (magnitude >= 0x477ff000) {
+      bits = uint16_t(sign | 0x7c00);  // rounds to infinity
+    } else if (magnitude < 0x38800000) {
+      // Subnormal: adding 0.5 leaves value / 2^-24, rounded by the hardware, in the low bits.
+      const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
+      bits = uint16_t(sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000));
+    } else {
+      bits = uint16_t(sign | ((magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13));
+    }
+  }
+  HD operator float() const {
+    const uint32_t sign = uint32_t(bits & 0x8000) << 16, rest = uint32_t(bits & 0x7fff) << 13;
+    const bool special = (bits & 0x7c00) == 0x7c00;
+    // 2^112 moves the exponent's bias from 15 to 127, and normalises subnormals on the way.
+    const float value =
+        special ? std::bit_cast<float>(rest | 0x7f800000) : std::bit_cast<float>(rest) * 0x1p112f;
+    return std::bit_cast<float>(std::bit_cast<uint32_t>(value) | sign);
+  }
+};
+
+// What a kernel computes in, for each type that it stores.
+template <class T> using Acc = decltype(T() + 0.0f);
+
+}  // namespace bellows

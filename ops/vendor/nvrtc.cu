@@ -1,0 +1,145 @@
+#include <nvrtc.h>
+#include <algorithm>
+#include <vector>
+#include "core/library.h"
+#include "ops/vendor/nvrtc.h"
+
+namespace bellows::nvrtc {
+
+namespace {
+
+// ---- the library
+
+struct Api {
+  Api() {
+    if (!library) return;
+    library.find("nvrtcVersion", version);
+    library.find("nvrtcGetNumSupportedArchs", arch_count);
+    library.find("nvrtcGetSupportedArchs", archs);
+    library.find("nvrtcCreateProgram", create);
+    library.find("nvrtcDestroyProgram", destroy);
+    library.find("nvrtcCompileProgram", compile);
+    library.find("nvrtcGetProgramLogSize", log_size);
+    library.find("nvrtcGetProgramLog", log);
+    library.find("nvrtcGetCUBINSize", cubin_size);
+    library.find("nvrtcGetCUBIN", cubin);
+    library.find("nvrtcGetPTXSize", ptx_size);
+    library.find("nvrtcGetPTX", ptx);
+    library.find("nvrtcGetErrorString", error);
+  }
+
+  Library library{"libnvrtc.so.13", "chains of elementwise functions are interpreted"};
+  decltype(&nvrtcVersion) version;
+  decltype(&nvrtcGetNumSupportedArchs) arch_count;
+  decltype(&nvrtcGetSupportedArchs) archs;
+  decltype(&nvrtcCreateProgram) create;
+  decltype(&nvrtcDestroyProgram) destroy;
+  decltype(&nvrtcCompileProgram) compile;
+  decltype(&nvrtcGetProgramLogSize) log_size, cubin_size, ptx_size;
+  decltype(&nvrtcGetProgramLog) log, cubin, ptx;
+  decltype(&nvrtcGetErrorString) error;
+};
+
+Api& api() {
+  static Api& all = *new Api;
+  return all;
+}
+
+void check(nvrtcResult status, const char* call) {
+  INVARIANT(status == NVRTC_SUCCESS, call, " failed: ", api().error(status));
+}
+#define NVRTC_CHECK(call) check(api().call, #call)
+
+// ---- what it is handed
+
+struct Text {
+  const char *name, *text;
+};
+// The standard library as far as our headers use it, then those headers.
+constexpr Text kHeaders[] = {
+    {"cmath",
+     "#pragma once\n"
+     "#define M_PI 3.14159265358979323846\n"
+     "#define M_SQRT1_2 0.70710678118654752440\n"
+     "namespace std { using ::erf; using ::exp; using ::log; using ::sqrt; using ::tanh; }\n"},
+    {"cstdint",
+     "#pragma once\n"
+     "using int64_t = long long; using uint64_t = unsigned long long;\n"
+     "using uint32_t = unsigned; using uint16_t = unsigned short;\n"},
+    {"bit",
+     "#pragma once\n"
+     "namespace std { template <class To, class From>\n"
+     "__host__ __device__ constexpr To bit_cast(From x) { return __builtin_bit_cast(To, x); } }\n"},
+#include <runtime_headers.inc>
+};
+
+// A product and a sum round apart, as they do between kernels: a chain in one kernel has the bits
+// of its ops one by one.
+constexpr const char* kOptions[] = {"--std=c++20", "--fmad=false"};
+
+// Destroyed on every way out.
+class Program {
+ public:
+  explicit Program(const std::string& source) {
+    std::vector<const char*> names, texts;
+    for (const Text& header : kHeaders) names.push_back(header.name), texts.push_back(header.text);
+    NVRTC_CHECK(create(&program_, source.c_str(), "chain.cu", int(names.size()), texts.data(),
+                       names.data()));
+  }
+  ~Program() { api().destroy(&program_); }
+  Program(const Program&) = delete;
+
+  void compile(const std::string& target) {
+    const std::string architecture = "--gpu-architecture=" + target;
+    std::vector<const char*> options(std::begin(kOptions), std::end(kOptions));
+    options.push_back(architecture.c_str());
+    const nvrtcResult status = api().compile(program_, int(options.size()), options.data());
+    INVARIANT(status == NVRTC_SUCCESS, "nvrtc: ", api().error(status), "\n",
+              read(api().log_size, api().log));
+  }
+  std::string machine_code() const { return read(api().cubin_size, api().cubin); }
+  std::string ptx() const { return read(api().ptx_size, api().ptx); }
+
+ private:
+  std::string read(decltype(Api::log_size) size_of, decltype(Api::log) text_of) const {
+    size_t size = 0;
+    check(size_of(program_, &size), "reading what it wrote");
+    std::string text(size, 0);
+    check(text_of(program_, text.data()), "reading what it wrote");
+    return text;
+  }
+
+  nvrtcProgram program_ = nullptr;
+};
+
+}  // namespace
+
+bool available() { return bool(api().library); }
+
+std::string target_for(int capability) {
+  int count = 0;
+  NVRTC_CHECK(arch_count(&count));
+  std::vector<int> known(count);
+  NVRTC_CHECK(archs(known.data()));
+  std::erase_if(known, [&](int arch) { return arch > capability; });
+  if (known.empty()) return "";
+  const int latest = *std::ranges::max_element(known);
+  return cat(latest == capability ? "sm_" : "compute_", latest);
+}
+
+std::string compile(const std::string& source, const std::string& target) {
+  Program program(source);
+  program.compile(target);
+  return target.starts_with("sm_") ? program.machine_code() : program.ptx();
+}
+
+std::string fingerprint() {
+  int major = 0, minor = 0;
+  NVRTC_CHECK(version(&major, &minor));
+  std::string text = cat("nvrtc ", major, ".", minor, "\n");
+  for (const char* option : kOptions) text += cat(option, "\n");
+  for (const Text& header : kHeaders) text += cat(header.name, "\n", header.text, "\n");
+  return text;
+}
+
+}  // namespace bellows::nvrtc

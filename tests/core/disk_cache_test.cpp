@@ -1,0 +1,112 @@
+// What is kept is found, by its key alone; what is damaged is not; and nothing ever fails.
+#include "core/disk_cache.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cstdlib>
+#include <fstream>
+
+using namespace bellows;
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Optional;
+
+namespace {
+
+class DiskCaches : public testing::Test {
+ protected:
+  DiskCaches() : folder(fs::temp_directory_path() / cat("bellows_cache_", getpid())) {
+    fs::remove_all(folder);
+  }
+  ~DiskCaches() override { fs::remove_all(folder); }
+
+  Path only_file() const {
+    const std::vector<fs::path> all(fs::directory_iterator(folder), {});
+    EXPECT_EQ(all.size(), 1u);
+    return all.at(0);
+  }
+
+  const Path folder;
+};
+
+std::string text_of(const Path& path) { return read_file(path, 1 << 20, Exit::storage); }
+void overwrite(const Path& path, const std::string& text) { std::ofstream(path) << text; }
+
+}  // namespace
+
+TEST_F(DiskCaches, FindWhatTheyKeepAlsoInAnotherProcess) {
+  DiskCache cache(folder / "made" / "when needed");
+  EXPECT_EQ(cache.find("plan", "key"), std::nullopt);
+  const std::string content("any \0 bytes", 11);
+  cache.keep("plan", "key", content);
+  EXPECT_THAT(cache.find("plan", "key"), Optional(content));
+  EXPECT_THAT(DiskCache(folder / "made" / "when needed").find("plan", "key"), Optional(content));
+  cache.keep("plan", "key", "");
+  EXPECT_THAT(cache.find("plan", "key"), Optional(std::string()));
+}
+
+TEST_F(DiskCaches, TellKeysAndNamesApart) {
+  DiskCache cache(folder);
+  cache.keep("plan", "version 1", "old");
+  EXPECT_EQ(cache.find("plan", "version 2"), std::nullopt);
+  EXPECT_EQ(cache.find("other", "version 1"), std::nullopt);
+  cache.keep("plan", "version 2", "new");
+  EXPECT_THAT(cache.find("plan", "version 1"), Optional(std::string("old")));
+}
+
+// Every byte matters, and so does the end.
+TEST_F(DiskCaches, DoNotFindWhatIsDamaged) {
+  DiskCache cache(folder);
+  cache.keep("plan", "key", "content");
+  const std::string whole = text_of(only_file());
+  for (size_t i = 0; i < whole.size(); ++i) {
+    std::string damaged = whole;
+    damaged[i] ^= 0x10;
+    overwrite(only_file(), damaged);
+    EXPECT_EQ(cache.find("plan", "key"), std::nullopt) << "byte " << i;
+    overwrite(only_file(), whole.substr(0, i));
+    EXPECT_EQ(cache.find("plan", "key"), std::nullopt) << i << " bytes";
+  }
+  overwrite(only_file(), whole + "x");
+  EXPECT_EQ(cache.find("plan", "key"), std::nullopt);
+  cache.keep("plan", "key", "content");
+  EXPECT_THAT(cache.find("plan", "key"), Optional(std::string("content")));
+}
+
+// Two keys whose checksums are equal share a file: planted here by renaming one.
+TEST_F(DiskCaches, DoNotHandOutWhatIsAnotherKeys) {
+  DiskCache cache(folder);
+  cache.keep("plan", "mine", "content");
+  const Path mine = only_file();
+  const std::string entry = text_of(mine);
+  fs::remove(mine);
+  cache.keep("plan", "that", "content");
+  overwrite(only_file(), entry);
+  EXPECT_EQ(cache.find("plan", "that"), std::nullopt);
+}
+
+TEST_F(DiskCaches, SayOnceThatAFolderCannotBeWritten) {
+  fs::create_directories(folder);
+  overwrite(folder / "file", "");
+  DiskCache cache(folder / "file" / "below");
+  testing::internal::CaptureStderr();
+  cache.keep("plan", "key", "content");
+  cache.keep("plan", "key", "content");
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, testing::StartsWith("warning: nothing is cached in " + folder.string()));
+  EXPECT_EQ(std::ranges::count(said, '\n'), 1);
+  EXPECT_EQ(cache.find("plan", "key"), std::nullopt);
+}
+
+TEST_F(DiskCaches, LieWhereTheUsersCachesDo) {
+  const char* const before = std::getenv("XDG_CACHE_HOME");
+  const std::string saved = before ? before : "";
+  setenv("XDG_CACHE_HOME", folder.c_str(), 1);
+  DiskCache().keep("plan", "key", "content");
+  EXPECT_TRUE(fs::is_directory(folder / "bellows"));
+  if (before)
+    setenv("XDG_CACHE_HOME", saved.c_str(), 1);
+  else
+    unsetenv("XDG_CACHE_HOME");
+}

@@ -1,0 +1,168 @@
+// Chains as CUDA source, compiled here, where there need not be a GPU: that all of them compile,
+// how they round, and that none is compiled twice.
+#include "ops/pointwise.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+#include <fstream>
+#include "core/trace.h"
+#include "ops/vendor/nvrtc.h"
+#include "ops/vendor/nvrtc_pointwise.h"
+
+using namespace bellows;
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+namespace {
+
+class Nvrtc : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!nvrtc::available()) GTEST_SKIP() << "there is no NVRTC library";
+    fs::remove_all(folder);
+  }
+  void TearDown() override { fs::remove_all(folder); }
+
+  const Path folder = fs::temp_directory_path() / cat("bellows_nvrtc_", getpid());
+};
+
+const Chain& scaled() {
+  static const Chain chain("relu(x * scale + shift)", {"x", "scale", "shift"});
+  return chain;
+}
+
+// The chain of a registered spec: its text is the variant.
+Chain chain_of(const OpSpec& op) {
+  const std::vector<std::string> names[] = {{"x"}, {"a", "b"}, {"x", "scale", "shift"}};
+  return Chain(op.variant, names[op.cases[0].size() - 1]);
+}
+Program derivative_of(const Chain& chain) {
+  return derivative(chain.program(), std::vector<bool>(chain.inputs().size(), true)).program;
+}
+
+struct Counts {
+  int64_t compiles = trace::counter("pointwise.compiles").value();
+  int64_t hits = trace::counter("pointwise.cache_hits").value();
+  bool operator==(const Counts&) const = default;
+};
+
+}  // namespace
+
+TEST_F(Nvrtc, IsAskedForALineForEachStep) {
+  const Chain chain("maximum(x, 0.5) / (2 * y - 3)", {"x", "y"});
+  const std::string source = nvrtc::pointwise_source(chain.program(), DType::bf16);
+  EXPECT_THAT(source, HasSubstr("using T = Bf16;\n"
+                                "constexpr int kInputs = 2, kOutputs = 1;\n"));
+  const std::string maximum = std::to_string(op_named("maximum"));
+  const std::string div = std::to_string(op_named("div"));
+  EXPECT_THAT(source,
+              HasSubstr("    const A v0 = x[0];\n"
+                        "    const A v1 = rounded(A(0x1p-1));\n"
+                        "    const A v2 = step<" +
+                        maximum +
+                        ">(v0, v1);  // maximum\n"
+                        "    const A v3 = x[1];\n"
+                        "    const A v4 = step<0>(v3, A(0x1p+1), A(0x0p+0));  // affine\n"
+                        "    const A v5 = step<0>(v4, A(0x1p+0), A(-0x1.8p+1));  // affine\n"
+                        "    const A v6 = step<" +
+                        div +
+                        ">(v2, v5);  // div\n"
+                        "    y[0] = v6;\n"));
+}
+
+TEST_F(Nvrtc, CompilesEveryChainThatIsTestedInBothDirections) {
+  int chains = 0;
+  for (const OpSpec& op : op_specs()) {
+    if (std::string(op.name) != "pointwise") continue;
+    const Chain chain = chain_of(op);
+    for (const Program& program : {chain.program(), derivative_of(chain)}) {
+      const std::string source = nvrtc::pointwise_source(program, DType::f32);
+      EXPECT_THAT(nvrtc::compile(source, "compute_90"), HasSubstr(".entry pointwise("))
+          << op.variant;
+    }
+    ++chains;
+  }
+  EXPECT_GT(chains, 5);
+}
+
+TEST_F(Nvrtc, MakesMachineCodeForEveryTypeOfElement) {
+  const Chain chain("gelu(x) / y + sqrt(exp(x))", {"x", "y"});
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
+    const std::string source = nvrtc::pointwise_source(derivative_of(chain), dtype);
+    const std::string image = nvrtc::compile(source, "sm_90");
+    EXPECT_THAT(image, StartsWith("\x7f"
+                                  "ELF"))
+        << dtype;
+    EXPECT_THAT(image, HasSubstr(".text.pointwise")) << dtype;
+  }
+}
+
+// What an elementwise op stores between two kernels is rounded, so here a product is rounded before
+// something is added to it; the program that contracts them is the counter-example.
+TEST_F(Nvrtc, RoundsAProductBeforeASum) {
+  const std::string source = nvrtc::pointwise_source(scaled().program(), DType::f32);
+  const std::string ptx = nvrtc::compile(source, "compute_90");
+  EXPECT_THAT(ptx, HasSubstr("mul.rn.f32"));
+  EXPECT_THAT(ptx, HasSubstr("add.rn.f32"));
+  EXPECT_THAT(ptx, Not(HasSubstr("fma")));
+}
+
+TEST_F(Nvrtc, ChoosesMachineCodeForTheDevicesItKnowsAndPtxForLaterOnes) {
+  EXPECT_EQ(nvrtc::target_for(90), "sm_90");
+  EXPECT_THAT(nvrtc::target_for(999), StartsWith("compute_"));
+  EXPECT_EQ(nvrtc::target_for(10), "");
+}
+
+TEST_F(Nvrtc, SaysWhatTheCompilerSays) {
+  try {
+    nvrtc::compile("__global__ void broken() { no_such_function(); }", "sm_90");
+    ADD_FAILURE() << "was compiled";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit, Exit::internal);
+    EXPECT_THAT(error.what(), HasSubstr("no_such_function"));
+  }
+}
+
+TEST_F(Nvrtc, CompilesOnceAndFindsItInTheCacheFromThenOn) {
+  const Program& program = scaled().program();
+  DiskCache cache(folder);
+  const Counts before;
+  const std::string image = nvrtc::pointwise_image(program, DType::f32, "compute_90", cache);
+  EXPECT_EQ(Counts(), (Counts{before.compiles + 1, before.hits}));
+  DiskCache later(folder);
+  EXPECT_EQ(nvrtc::pointwise_image(program, DType::f32, "compute_90", later), image);
+  EXPECT_EQ(Counts(), (Counts{before.compiles + 1, before.hits + 1}));
+  nvrtc::pointwise_image(program, DType::f64, "compute_90", cache);
+  nvrtc::pointwise_image(program, DType::f32, "compute_80", cache);
+  EXPECT_EQ(Counts(), (Counts{before.compiles + 3, before.hits + 1}));
+}
+
+TEST_F(Nvrtc, CompilesAgainWhatIsDamagedInTheCache) {
+  const Program& program = scaled().program();
+  DiskCache cache(folder);
+  const std::string image = nvrtc::pointwise_image(program, DType::f32, "compute_90", cache);
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-100, std::ios::end);
+    file.put('!');
+  }
+  const Counts before;
+  EXPECT_EQ(nvrtc::pointwise_image(program, DType::f32, "compute_90", cache), image);
+  EXPECT_EQ(Counts(), (Counts{before.compiles + 1, before.hits}));
+  nvrtc::pointwise_image(program, DType::f32, "compute_90", cache);
+  EXPECT_EQ(Counts(), (Counts{before.compiles + 1, before.hits + 1}));
+}
+
+// Another compiler, other options or another formula make another key.
+TEST_F(Nvrtc, KeysItsCacheByAllThatItCompiles) {
+  const std::string key = nvrtc::fingerprint();
+  EXPECT_THAT(key, StartsWith("nvrtc 1"));
+  EXPECT_THAT(key, HasSubstr("--fmad=false\n"));
+  for (const char* header : {"core/half.h", "ops/functors.h", "ops/pointwise_device.cuh"}) {
+    std::ostringstream text;
+    text << std::ifstream(fs::path(BELLOWS_SOURCE_DIR) / header).rdbuf();
+    EXPECT_THAT(key, HasSubstr(cat(header, "\n", text.str()))) << header;
+  }
+}
