@@ -75,7 +75,7 @@ template <class R, class... Args> class Kernel<R(Args...)> {
 
   bool on(Device device, Fn fn, const char* file = __builtin_FILE()) {
     registered_files().insert(file);
-    kernel_records().push_back(&record_);
+    if (!plain_[0] && !plain_[1]) kernel_records().push_back(&record_);
     record_.file[static_cast<int>(device)] = file;
     plain_[static_cast<int>(device)] = fn;
     return true;

@@ -150,6 +150,7 @@ TEST(Pinning, LeavesOtherThreadsAllCores) {
 TEST_F(FakeSystem, OneNodeHelpsNobody) {
   const int64_t bound = trace::counter("cpu.node_bound").value();
   EXPECT_EQ(bind_to_node(0, root_), -1);
+  write("node/online", "0\n");
   node(0, "0-63");
   EXPECT_EQ(bind_to_node(0, root_), -1);
   EXPECT_EQ(trace::counter("cpu.node_bound").value(), bound);
@@ -159,6 +160,7 @@ TEST_F(FakeSystem, RanksTakeTheNodesInTurn) {
   const std::vector<int> all = my_cores();
   if (all.size() < 2) GTEST_SKIP() << "needs two cores";
   const std::vector<int> first{all[0]}, rest(all.begin() + 1, all.end());
+  write("node/online", "0-1\n");
   node(0, cat(all[0]));
   node(1, cat(all[1], "-", all.back()));
   trace::Counter& bound = trace::counter("cpu.node_bound");

@@ -40,13 +40,16 @@ TEST_F(Dispatch, GoesToTheFirstArgumentThatHasADevice) {
   EXPECT_EQ((device_for<One, double>(on_cuda, 1)), "cuda");
   EXPECT_EQ((device_for<double, One>(1, on_cuda)), "cuda");
   EXPECT_EQ((device_for<One, One>({}, on_cuda)), "cuda") << "a tensor left out";
-  EXPECT_EQ((device_for<One, One>(on_cpu, on_cuda)), "cpu");
-  EXPECT_EQ((device_for<Span, One>(list, on_cpu)), "cuda");
+  EXPECT_EQ((device_for<Span, One>(list, on_cuda)), "cuda");
   EXPECT_EQ((device_for<Span, Span>(empty, list)), "cuda");
   EXPECT_EQ((device_for<int, Vector>(1, list)), "cuda");
   EXPECT_EQ((device_for<int64_t, Device>(10, Device::cuda)), "cuda");
   EXPECT_EQ((device_for<Span>(empty)),
             "both: no device to run on, its tensors are undefined and its lists empty");
+  EXPECT_EQ((device_for<One, One>(on_cpu, on_cuda)),
+            "both: one tensor is on cpu, another one on cuda");
+  EXPECT_EQ((device_for<Span, One>(list, on_cpu)),
+            "both: one tensor is on cuda, another one on cpu");
 }
 
 static constinit Kernel<int(Device)> cpu_only{"cpu_only"};

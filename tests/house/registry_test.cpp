@@ -16,7 +16,8 @@ static bool registers(const std::string& line) {
   const bool object = line.starts_with("static const ") && add != std::string::npos &&
                       add + 3 < line.size() &&
                       std::isupper(static_cast<unsigned char>(line[add + 3]));
-  return object || line.find("on(Device::") != std::string::npos;
+  return object || line.find("on(Device::") != std::string::npos ||
+         line.find("add_marker({") != std::string::npos;
 }
 
 // Those of a library that this build leaves out are not compiled, and say so in no other way.
@@ -30,8 +31,10 @@ static bool is_compiled(const fs::path& file) {
 
 static Files files_that_register() {
   Files files;
-  for (const fs::path& file : files_in(product_folders(), {".cpp"})) {
-    if (file.string().starts_with("ops/vendor/") && !is_compiled(file)) continue;
+  for (const fs::path& file : files_in(product_folders(), {".cpp", ".cu"})) {
+    const bool may_be_left_out =
+        file.extension() == ".cu" || file.string().starts_with("ops/vendor/");
+    if (may_be_left_out && !is_compiled(file)) continue;
     for (const std::string& line : lines_of(file))
       if (registers(line)) files.insert(file);
   }
