@@ -36,7 +36,7 @@ static void check(fe::error_t error, const char* what) {
     fail(Exit::internal, caller(), ": ", what, ": ", error.get_message());
 }
 
-// One for the process; it lives as long.
+// One for the process; it lives as long. Only the compute thread uses it.
 static cudnnHandle_t handle() {
   static const cudnnHandle_t made = [] {
     cudnnHandle_t fresh = nullptr;
@@ -44,6 +44,15 @@ static cudnnHandle_t handle() {
     return fresh;
   }();
   return made;
+}
+
+static cudnnHandle_t handle_on_current_stream() {
+  static cudaStream_t set = nullptr;
+  if (const cudaStream_t stream = cuda::stream(); stream != set) {
+    check(fe::detail::set_stream(handle(), stream), "cudnnSetStream");
+    set = stream;
+  }
+  return handle();
 }
 
 Filter filter() {
@@ -198,10 +207,9 @@ void Plan::run(std::initializer_list<Binding> bindings) const {
   for (const auto& [tensor, address] : bindings)
     built_->addresses[tensor] = const_cast<void*>(address);
   const Scratch workspace(built_->workspace_bytes);
-  check(fe::detail::set_stream(handle(), cuda::stream()), "cudnnSetStream");
   cuda::note_launch();
-  check(built_->engines->execute_plan_at_index(handle(), built_->addresses, workspace.get(),
-                                               built_->engine),
+  check(built_->engines->execute_plan_at_index(handle_on_current_stream(), built_->addresses,
+                                               workspace.get(), built_->engine),
         built_->name.c_str());
 }
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <cmath>
 #include "core/copy.h"
-#include "core/cuda.h"
+#include "core/graph.h"
 #include "core/rng.h"
 #include "core/trace.h"
 #include "ops/conv2d.h"
@@ -32,7 +32,7 @@ std::vector<double> values(const Tensor& t) {
   return {all.begin(), all.end()};
 }
 
-// What a device gives for inputs of that type, rounded to it; the CPU computes it in f32.
+// What a device gives for inputs of that type; the CPU computes 16-bit ones in f32 and rounds last.
 struct Where {
   Device device;
   DType dtype;
@@ -88,6 +88,29 @@ class VendorCalls : public testing::Test {
   const Kernels use{{.vendor = true}};
 };
 
+// Sums in another order and one more rounding to the type: twice in `Into::add`.
+double tolerance(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return 1e-14;
+    case DType::bf16:
+      return 0x1p-7;
+    case DType::f16:
+      return 0x1p-10;
+    default:
+      return 1e-6;
+  }
+}
+
+void expect_close(const std::vector<double>& want, const std::vector<double>& got,
+                  double tolerance) {
+  ASSERT_EQ(want.size(), got.size());
+  double largest = 0;
+  for (const double value : want) largest = std::max(largest, std::abs(value));
+  for (size_t i = 0; i < want.size(); ++i)
+    EXPECT_NEAR(want[i], got[i], tolerance * largest) << "element " << i;
+}
+
 // The same on both devices, and that many vendor calls on this one.
 template <class Run> void expect_same(int64_t calls, const Run& run) {
   const trace::Counter& counted = trace::counter("kernel.vendor_calls");
@@ -99,7 +122,11 @@ template <class Run> void expect_same(int64_t calls, const Run& run) {
       want = run(Where{Device::cpu, dtype});
     }
     const int64_t before = counted.value();
-    EXPECT_EQ(run(Where{Device::cuda, dtype}), want);
+    const Results got = run(Where{Device::cuda, dtype});
+    for (size_t i = 0; i < want.size(); ++i) {
+      SCOPED_TRACE(cat("result ", i));
+      expect_close(want[i], got[i], tolerance(dtype));
+    }
     EXPECT_EQ(counted.value() - before, calls);
   }
   EXPECT_EQ(cuda_host::complaint(), "");
@@ -111,7 +138,7 @@ TEST_F(VendorCalls, MultiplyAsTheCpuDoes) { expect_same(3, products); }
 TEST_F(VendorCalls, DoLinearLayersAsTheCpuDoes) { expect_same(4, linears); }
 TEST_F(VendorCalls, ConvolveAsTheCpuDoes) {
   for (const MemoryFormat& format : {kNCHW, kNHWC})
-    expect_same(4, [&](const Where& where) { return convolutions(where, format); });
+    expect_same(3, [&](const Where& where) { return convolutions(where, format); });
 }
 
 // 16-bit images come back in NHWC, which Tensor Cores want; f32 stays as it came.
@@ -141,17 +168,10 @@ TEST_F(VendorCalls, AreOrderedLikeKernels) {
 TEST_F(VendorCalls, CanBeCaptured) {
   const Tensor a = normal({1, 4, 4}, 1, DType::f32, Device::cuda), other = full({1, 4, 4}, 2, a);
   const Tensor b = normal({1, 4, 4}, 2, DType::f32, Device::cuda), y = empty({1, 4, 4}, a);
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t executable = nullptr;
-  CUDA_CHECK(cudaStreamBeginCapture(cuda::stream(), cudaStreamCaptureModeThreadLocal));
-  kernels::multiply(y, a, b);
-  CUDA_CHECK(cudaStreamEndCapture(cuda::stream(), &graph));
-  CUDA_CHECK(cudaGraphInstantiate(&executable, graph, 0));
+  const Graph graph(Device::cuda, [&] { kernels::multiply(y, a, b); });
   copy_into(a, other);
-  CUDA_CHECK(cudaGraphLaunch(executable, cuda::stream()));
+  graph.launch();
   EXPECT_EQ(values(y), values(kernels::product(other, b)));
-  CUDA_CHECK(cudaGraphExecDestroy(executable));
-  CUDA_CHECK(cudaGraphDestroy(graph));
 }
 
 // ---- tf32
@@ -165,7 +185,7 @@ TEST_F(VendorCalls, CountTf32WhereItIsAskedForAndOnlyInF32) {
       products({Device::cuda, dtype});
       linears({Device::cuda, dtype});
       convolutions({Device::cuda, dtype}, kNCHW);
-      EXPECT_EQ(counted.value() - before, dtype == DType::f32 && tf32 ? 11 : 0) << dtype;
+      EXPECT_EQ(counted.value() - before, dtype == DType::f32 && tf32 ? 10 : 0) << dtype;
     }
 }
 
