@@ -4,7 +4,7 @@
 #include "ops/op.h"
 #include "optim/schedule.h"
 #include "toggles/toggle.h"
-#include "trainer/verbs.h"
+#include "trainer/bench/bench.h"
 
 namespace bellows {
 
@@ -38,9 +38,9 @@ static std::vector<TableRow> op_rows() {
   return rows;
 }
 
-static std::vector<TableRow> verb_rows() {
+static std::vector<TableRow> verb_rows(const std::map<std::string, Verb>& verbs) {
   std::vector<TableRow> rows;
-  for (const auto& [name, verb] : verbs()) rows.push_back({name, verb.help, verb.example});
+  for (const auto& [name, verb] : verbs) rows.push_back({name, verb.help, verb.example});
   return rows;
 }
 
@@ -56,7 +56,8 @@ const std::vector<Table>& tables() {
       {"toggles",
        {"toggle", "key point", "sources", "same loss", "footprint", "default", "fast"},
        toggle_rows},
-      {"verbs", {"verb", "what", "example"}, verb_rows},
+      {"verbs", {"verb", "what", "example"}, [] { return verb_rows(verbs()); }},
+      {"benches", {"bench", "what", "example"}, [] { return verb_rows(benches()); }},
       {"models", named, rows_of<MakeModel>},
       {"layers", named, rows_of<MakeLayer>},
       {"fusions", named, fusion_rows},

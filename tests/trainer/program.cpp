@@ -25,15 +25,15 @@ static std::string content(const fs::path& path) {
 
 // ---- a run
 
-Running::~Running() {
+RunningProgram::~RunningProgram() {
   if (ended(false)) return;
   kill(process_, SIGKILL);
   ended(true);
 }
 
-void Running::send(int signal) const { kill(process_, signal); }
+void RunningProgram::send(int signal) const { kill(process_, signal); }
 
-bool Running::ended(bool wait) {
+bool RunningProgram::ended(bool wait) {
   int status = 0;
   if (status_) return true;
   if (waitpid(process_, &status, wait ? 0 : WNOHANG) != process_) return false;
@@ -41,9 +41,9 @@ bool Running::ended(bool wait) {
   return true;
 }
 
-std::string Running::output(const char* name) const { return content(folder_ / name); }
+std::string RunningProgram::output(const char* name) const { return content(folder_ / name); }
 
-bool Running::says(const std::string& text) {
+bool RunningProgram::says(const std::string& text) {
   for (int i = 0; i < 2000; ++i) {
     const bool over = ended(false);
     if (output("out").find(text) != std::string::npos) return true;
@@ -53,7 +53,7 @@ bool Running::says(const std::string& text) {
   return false;
 }
 
-Ended Running::end() {
+Ended RunningProgram::end() {
   ended(true);
   return {*status_, output("out"), output("err")};
 }
@@ -88,7 +88,8 @@ Program::Args Program::tiny(const Args& more) {
   return args;
 }
 
-std::unique_ptr<Running> Program::start(const Args& args, const std::function<void()>& in_child) {
+std::unique_ptr<RunningProgram> Program::start(const Args& args,
+                                               const std::function<void()>& in_child) {
   const fs::path output = folder_ / cat(".run", runs_++);
   fs::create_directories(output);
   const pid_t process = fork();
@@ -104,7 +105,7 @@ std::unique_ptr<Running> Program::start(const Args& args, const std::function<vo
     execv((program_dir() + "/trainer").c_str(), argv.data());
     _exit(99);
   }
-  return std::make_unique<Running>(process, output);
+  return std::make_unique<RunningProgram>(process, output);
 }
 
 Ended Program::run(const Args& args, const std::function<void()>& in_child) {

@@ -16,11 +16,12 @@ struct Ended {
 };
 
 // A run that has been started.
-class Running {
+class RunningProgram {
  public:
-  Running(pid_t process, std::filesystem::path folder) : process_(process), folder_(folder) {}
-  Running(const Running&) = delete;
-  ~Running();
+  RunningProgram(pid_t process, std::filesystem::path folder)
+      : process_(process), folder_(folder) {}
+  RunningProgram(const RunningProgram&) = delete;
+  ~RunningProgram();
   void send(int signal) const;
   // Until the output so far holds the text, or it has ended. False after ten seconds.
   bool says(const std::string& text);
@@ -43,7 +44,8 @@ class Program : public testing::Test {
 
   // A tiny run: 4 updates an epoch of a small model on 64 digits.
   static Args tiny(const Args& more);
-  std::unique_ptr<Running> start(const Args& args, const std::function<void()>& in_child = {});
+  std::unique_ptr<RunningProgram> start(const Args& args,
+                                        const std::function<void()>& in_child = {});
   Ended run(const Args& args, const std::function<void()>& in_child = {});
   // Exit code, and exactly one line on stderr, "trainer: ..." with that text in it.
   void expect_refusal(const Args& args, int code, const std::string& text,

@@ -1,5 +1,6 @@
 // trainer bench: how fast is one thing, alone?
 #include "trainer/bench/bench.h"
+#include <fmt/format.h>
 #include <omp.h>
 #include "core/allocator.h"
 #include "core/device_info.h"
@@ -7,7 +8,6 @@
 #include "toggles/hint.h"
 #include "trainer/output.h"
 #include "trainer/system.h"
-#include "trainer/tables.h"
 
 namespace bellows {
 
@@ -44,10 +44,7 @@ std::string device_text(Device device) {
 
 static void print_benches() {
   say("trainer bench NAME [options]   measures one thing, alone\n");
-  std::vector<TableRow> rows;
-  for (const auto& [name, bench] : benches())
-    rows.push_back({"  " + name, bench.help, bench.example});
-  say_part(aligned(rows));
+  for (const auto& [name, bench] : benches()) say(fmt::format("  {:10}{}", name, bench.help));
   say("\ntrainer bench NAME --help   shows what it takes");
 }
 

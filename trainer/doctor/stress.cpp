@@ -22,7 +22,7 @@ class Marks {
     synchronize(stream_);
     std::vector<double> parts;
     for (size_t i = 1; i < times_.size(); ++i)
-      parts.push_back(1e-9 * double(times_[i] - times_[i - 1]));
+      parts.push_back(1e-9 * double(std::max<int64_t>(1, times_[i] - times_[i - 1])));
     return parts;
   }
 
