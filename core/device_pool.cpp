@@ -178,8 +178,10 @@ void DevicePool::join_common(int64_t pool) {
   blocks_.join_common(pool);
 }
 
+// To a tenth, which is left out where it is 0.
 static std::string mib(int64_t bytes) {
-  return cat(static_cast<double>((bytes * 10 + (1 << 19)) >> 20) / 10, " MiB");
+  const int64_t tenths = (10 * (bytes >> 10) + 512) >> 10;
+  return cat(tenths / 10, tenths % 10 ? cat(".", tenths % 10) : "", " MiB");
 }
 
 static std::string maker_of(const Block& block) {

@@ -139,8 +139,11 @@ TEST_F(PlantedRaceInFeed, AStepThatDoesNotWaitForItsBatch) {
 TEST_F(PlantedRaceInFeed, ACopyThatDoesNotWaitForTheStepBefore) {
   expect_found(cuda_host::order_dependence([] { return train(Fault::copies_wait_for_nobody); }));
 }
+// Wrong in the same way in every order, as the host is ahead of all of them.
 TEST_F(PlantedRaceInFeed, AHostBufferThatIsFilledBeforeItsCopy) {
-  expect_found(cuda_host::order_dependence([] { return train(Fault::every_event_is_ready); }));
+  const std::vector<float> right = train(Fault::none);
+  cuda_host::reset();
+  EXPECT_NE(train(Fault::every_event_is_ready), right);
 }
 
 }  // namespace
