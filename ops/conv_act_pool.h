@@ -10,7 +10,8 @@ struct ConvActPoolOptions {
 };
 
 // x (N, C, H, W), w (K, C, KH, KW), b (K), stride 1: y (N, K, OH / 2, OW / 2). f32 or f64.
-// Fused, it is one pass forward and one backward, and y is CHWN from N = 16 or so on.
+// Fused, it is one pass forward and one backward (on a GPU one launch and two), and on the CPU y is
+// CHWN from N = 16 or so on.
 Tensor conv_act_pool(const Tensor& x, const Tensor& w, const Tensor& b,
                      const ConvActPoolOptions& options, Impl impl);
 

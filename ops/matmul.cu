@@ -1,4 +1,4 @@
-#include "ops/elementwise.h"
+#include "ops/functors.h"
 #include "ops/gemm.cuh"
 #include "ops/matmul.cuh"
 
