@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Does a bundle bring all that it needs?  tools/check_bundle.sh FOLDER
-# Reads what its programs and libraries ask for, moves it, and lets it train for two steps.
+# Reads what its programs and libraries ask for, moves it, and
+# lets it train for two steps and test itself.
 set -euo pipefail
 folder=$(cd "$1" && pwd)
 
@@ -37,7 +38,11 @@ for file in "$here"/bin/* "$here"/lib/*; do
 done
 ((faults == 0)) || exit 1
 
-(cd "$moved" && ./elsewhere/run trainer --config elsewhere/configs/lenet.yaml device=cpu \
-  data.train_size=64 data.test_size=16 data.batch_size=32 train.epochs=1 >"$moved/out" 2>&1) ||
-  { cat "$moved/out" >&2; fault "the moved trainer does not train"; exit 1; }
+"$here/run" trainer --config "$here/configs/lenet.yaml" --run-dir "$moved/run" device=cpu \
+  data.train_size=64 data.test_size=16 data.batch_size=32 train.epochs=1 >"$moved/out" 2>&1 ||
+  fault "the moved trainer does not train: $(tail -n 1 "$moved/out")"
+# A suite that reads files of the bundle, through the program that checks it on a GPU.
+"$here/tools/gpu_check.sh" "$moved/report" --allow-cpu models_test >"$moved/out" 2>&1 ||
+  fault "the moved tests do not pass: $(tail -n 1 "$moved/out")"
+((faults == 0)) || exit 1
 echo "check_bundle: $1 brings all that it needs"

@@ -15,6 +15,8 @@
 #include "core/copy.h"
 #include "core/foreach.h"
 #include "core/rng.h"
+#include "core/threads.h"
+#include "core/timer.h"
 #include "core/trace.h"
 #include "trainer/json.h"
 
@@ -78,12 +80,12 @@ DType dtype_named(const std::string& name) {
 // Median ms of a run, each behind a flush of the cache; that one also hides the time to launch.
 double time_of(const std::function<void()>& run, const Tensor& flush, int runs) {
   const Stream stream = current_stream(flush.device());
-  std::deque<Event> begins, ends;  // an event does not move
+  std::deque<Moment> begins, ends;  // a moment does not move
   for (int i = -3; i < runs; ++i) {
     fill(flush, i);
-    begins.emplace_back(flush.device(), EventUse::time).record(stream);
+    begins.emplace_back(stream);
     run();
-    ends.emplace_back(flush.device(), EventUse::time).record(stream);
+    ends.emplace_back(stream);
   }
   synchronize(stream);
   std::vector<double> ms;
@@ -167,13 +169,14 @@ std::string markdown(const Json& report) {
         number(row, "mib"), number(row, "us"), number(row, "gb_per_s"), number(row, "share", 100));
   std::string names;
   for (const Json& name : report["left_out"]) names += " " + std::string(name);
-  return text + "\nWithout a row:" + (names.empty() ? " none" : names) + "\n";
+  return text + "\nKernels without a row (those of backward have their op's name):" + (names.empty() ? " none" : names) + "\n";
 }
 
 int run(const Arguments& a) {
   const Device device = a.device == "cuda" ? Device::cuda : Device::cpu;
   CHECK(device_count(device) > 0, "--device ", a.device, ": ", why_no_device(device));
   configure_allocator(device, {.caching = true});
+  apply(ThreadOptions{.threads = 1});  // as many as memcpy has
   const NoGrad plain;
   const Json rows = rows_of(a, device);
   const Json report = {{"device", a.device},

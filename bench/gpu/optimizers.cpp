@@ -1,4 +1,5 @@
 // The fused update of 160 weights, without and with the norm before it.
+#include <memory>
 #include "autograd/record.h"
 #include "bench/gpu/bandwidth.h"
 #include "optim/optimizer.h"

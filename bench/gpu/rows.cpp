@@ -1,4 +1,5 @@
 // Reductions, softmax and the loss; dropout, which draws its mask again in backward.
+#include <memory>
 #include "bench/gpu/bandwidth.h"
 #include "core/foreach.h"
 #include "ops/cross_entropy.h"

@@ -13,6 +13,7 @@
 #include <iostream>
 #include "core/threads.h"
 #include "core/trace.h"
+#include "toggles/toggle.h"
 #include "trainer/config.h"
 #include "trainer/json.h"
 
@@ -61,7 +62,7 @@ Plan plan_of(const Arguments& a) {
 }
 
 // Digits for the small nets, pictures of a thousand classes for the others.
-Sample sample_of(const Arguments& a) {
+Pictures pictures_of(const Arguments& a) {
   if (a.model == "lenet" || a.model.starts_with("mlp")) return {{1, 28, 28}, 10};
   return {{3, a.image, a.image}, 1000};
 }
@@ -119,7 +120,7 @@ int run(const Arguments& a) {
   const Plan plan = plan_of(a);
   apply(plan.threads);
   const Kernels use(plan.kernels);
-  Step step(plan, sample_of(a), a.batch);
+  Step step(plan, pictures_of(a), a.batch);
   for (int i = 0; i < a.warmup; ++i) step();
   if (a.ops) print_ops(step);
   const double step_s = time_steps(step, 3, 0).wall_ms * 1e-3 / 3;

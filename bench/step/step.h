@@ -6,7 +6,7 @@
 
 namespace bellows {
 
-struct Sample {
+struct Pictures {
   Shape shape;  // (C, H, W)
   int64_t classes;
 };
@@ -14,7 +14,7 @@ struct Sample {
 // What trainer/loop.cpp does with a batch, without a loader and a log.
 class Step {
  public:
-  Step(const Plan& plan, const Sample& sample, int64_t batch);
+  Step(const Plan& plan, const Pictures& pictures, int64_t batch);
   void operator()();
   double loss() const { return loss_.item(); }  // of the last step; waits for the device
   Device device() const { return state_->device(); }
@@ -28,7 +28,7 @@ class Step {
 };
 
 struct Times {
-  std::vector<double> ms;      // of each step: between two events, on the CPU wall time
+  std::vector<double> ms;      // of each step, on the device's clock
   std::vector<double> cpu_ms;  // of the process
   double wall_ms = 0;          // of all of them, from an idle device to an idle device
 };

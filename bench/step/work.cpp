@@ -4,6 +4,7 @@
 #include "bench/step/step.h"
 #include "core/copy.h"
 #include "core/rng.h"
+#include "core/timer.h"
 #include "core/trace.h"
 
 namespace bellows {
@@ -15,9 +16,9 @@ static Device device_of(const Plan& plan) {
   return device;
 }
 
-static ModulePtr make_model(const Plan& plan, const Sample& sample,
+static ModulePtr make_model(const Plan& plan, const Pictures& pictures,
                             const std::shared_ptr<DeviceStepState>& state) {
-  ModulePtr model = plan.model.model.make({sample.shape, sample.classes, plan.seed, state});
+  ModulePtr model = plan.model.model.make({pictures.shape, pictures.classes, plan.seed, state});
   fuse(*model, plan.model.fuse);
   model->name_all("");
   model->initialise(plan.seed);
@@ -25,26 +26,26 @@ static ModulePtr make_model(const Plan& plan, const Sample& sample,
   return model;
 }
 
-static Shape batch_of(int64_t batch, const Sample& sample) {
+static Shape batch_of(int64_t batch, const Pictures& pictures) {
   Shape shape{batch};
-  for (const int64_t dim : sample.shape) shape.push_back(dim);
+  for (const int64_t dim : pictures.shape) shape.push_back(dim);
   return shape;
 }
 
-static Tensor labels_of(int64_t batch, const Sample& sample) {
+static Tensor labels_of(int64_t batch, const Pictures& pictures) {
   const Tensor labels({batch}, DType::i64);
-  for (int64_t i = 0; i < batch; ++i) labels.data<int64_t>()[i] = i * 7 % sample.classes;
+  for (int64_t i = 0; i < batch; ++i) labels.data<int64_t>()[i] = i * 7 % pictures.classes;
   return labels;
 }
 
-Step::Step(const Plan& plan, const Sample& sample, int64_t batch)
+Step::Step(const Plan& plan, const Pictures& pictures, int64_t batch)
     : plan_(plan),
       state_(std::make_shared<DeviceStepState>(device_of(plan))),
-      model_(make_model(plan, sample, state_)),
+      model_(make_model(plan, pictures, state_)),
       optimizer_(plan.optimizer, model_->parameters(),
                  full({1}, plan.optimizer.rule.make().lr, DType::f64)),
-      x_(batch_of(batch, sample), DType::f32, device()),
-      labels_(to(device(), labels_of(batch, sample))) {
+      x_(batch_of(batch, pictures), DType::f32, device()),
+      labels_(to(device(), labels_of(batch, pictures))) {
   fill_normal(x_, 0, 1, {.seed = plan.seed, .purpose = Purpose::test});
 }
 
@@ -69,19 +70,19 @@ static double wall_ms() { return double(trace::now_ns()) * 1e-6; }
 Times time_steps(Step& step, int64_t steps, double seconds) {
   const Stream stream = current_stream(step.device());
   Times times;
-  std::deque<Event> events;  // an event does not move
+  std::deque<Moment> passed;  // a moment does not move
   synchronize(stream);
   const double begin = wall_ms();
-  events.emplace_back(step.device(), EventUse::time).record(stream);
-  while (int64_t(events.size()) <= steps || wall_ms() - begin < seconds * 1e3) {
+  passed.emplace_back(stream);
+  while (int64_t(passed.size()) <= steps || wall_ms() - begin < seconds * 1e3) {
     const double cpu = cpu_ms();
     step();
-    events.emplace_back(step.device(), EventUse::time).record(stream);
+    passed.emplace_back(stream);
     times.cpu_ms.push_back(cpu_ms() - cpu);
   }
   synchronize(stream);
   times.wall_ms = wall_ms() - begin;
-  for (size_t i = 1; i < events.size(); ++i) times.ms.push_back(events[i].ms_since(events[i - 1]));
+  for (size_t i = 1; i < passed.size(); ++i) times.ms.push_back(passed[i].ms_since(passed[i - 1]));
   return times;
 }
 
