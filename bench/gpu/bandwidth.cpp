@@ -119,7 +119,7 @@ Json left_out(Device device) {
   std::set<std::string> names;
   for (const KernelRecord* record : kernel_records()) {
     const int d = static_cast<int>(device);
-    if (record->registered[d] && record->runs[d] == 0) names.insert(record->name);
+    if (record->file[d] && record->runs[d] == 0) names.insert(record->name);
   }
   return names;
 }

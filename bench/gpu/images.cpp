@@ -6,10 +6,7 @@ namespace bellows {
 
 // As ResNet's: 3x3, stride 2, padding 1.
 static Windows windows(int64_t side) {
-  Windows all;
-  for (int64_t begin = -1; begin + 3 <= side + 1; begin += 2)
-    all.push_back({std::max<int64_t>(begin, 0), std::min(begin + 3, side), 3});
-  return all;
+  return Windows::sliding(side, {.kernel = 3, .stride = 2, .padding = 1});
 }
 
 static Work max_pool(const Setup& s) {
@@ -25,22 +22,22 @@ static Work max_pool_backward(const Setup& s) {
   const Windows w = windows(112);
   const kernels::MaxPool pool = kernels::max_pool2d(x, w, w);
   return work({pool.y, pool.winner}, [=, shape = x.shape()] {
-    return Outputs{kernels::max_pool2d_backward(pool.y, pool.winner, shape)};
+    return Outputs{kernels::max_pool2d_backward(pool.y, pool.winner, shape, w, w)};
   });
 }
 
 static Work avg_pool(const Setup& s, int64_t channels, const Windows& w) {
-  const Tensor x = s.normal(s.images(channels, w.back().end));
+  const Tensor x = s.normal(s.images(channels, w[w.size() - 1].end));
   return work({x}, [=] { return Outputs{kernels::avg_pool2d(x, w, w)}; });
 }
 static Work avg_pool_backward(const Setup& s, int64_t channels, const Windows& w) {
-  const Tensor x = s.normal(s.images(channels, w.back().end)), dy = kernels::avg_pool2d(x, w, w);
+  const Tensor x = s.normal(s.images(channels, w[w.size() - 1].end)), dy = kernels::avg_pool2d(x, w, w);
   return work({dy}, [=, shape = x.shape()] {
     return Outputs{kernels::avg_pool2d_backward(dy, shape, w, w)};
   });
 }
 
-static const Windows whole{{0, 7, 7}};
+static const Windows whole = Windows::even(7, 1);
 static const AddCases cases{
     {"max_pool2d, 3x3 by 2", "x; y, winner", max_pool},
     {"max_pool2d backward", "dy, winner; dx", max_pool_backward},
