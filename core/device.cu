@@ -58,7 +58,19 @@ static int count() {
   return cudaGetDeviceCount(&devices) == cudaSuccess ? devices : 0;
 }
 
+// Memory from the system does not spoil a capture, but CUDA has to be told that this is known.
+class Relaxed {
+ public:
+  Relaxed() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~Relaxed() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  Relaxed(const Relaxed&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 static void* allocate(size_t bytes) {
+  const Relaxed in_a_capture;
   void* memory = nullptr;
   const cudaError_t status = cudaMalloc(&memory, bytes);
   if (status == cudaErrorMemoryAllocation) return cudaGetLastError(), nullptr;

@@ -47,7 +47,8 @@ void apply(const ThreadOptions& options, int local_ranks, int local_rank) {
   omp_set_num_threads(threads);
   flush_denormals();
   trace::counter("cpu.peak_threads").raise_to(threads);
-  if (options.pinning != Pinning::off) pin_threads(options.pinning, checked_cpu_list(options.cores));
+  if (options.pinning != Pinning::off)
+    pin_threads(options.pinning, checked_cpu_list(options.cores));
 }
 
 int allowed_cores() {

@@ -23,6 +23,9 @@ struct OpSpec {
   // Shapes that are split over threads: their bits must not depend on how many; the ones to time.
   std::vector<Shapes> large = {};
   OpFn composed = nullptr;  // a fused op carries its twin, made of simpler ops
+  // In 16 bits it rounds after each step, as its composed twin does: on a device it is held to
+  // that.
+  bool rounds_each_step = false;
   // Inputs are normal; positive ones are their absolute value plus 0.5.
   bool positive = false;
   double keep_from_zero = 0;   // inputs nearer 0 than this sit on a kink; tests avoid them

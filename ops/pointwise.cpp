@@ -160,6 +160,7 @@ static AddOp spec(const char* text, const std::vector<std::string>& names,
                 .variant = text,
                 .large = std::move(large),
                 .composed = run_as(Impl::composed),
+                .rounds_each_step = true,
                 .positive = drawn.positive,
                 .distinct = drawn.distinct});
 }

@@ -50,7 +50,8 @@ const Api& api() {
 
 void check(cublasStatus_t status, const char* what) {
   if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
-    fail(Exit::internal, running_kernel() ? running_kernel() : "cublas", ": ", what, ": ", api().text(status));
+    fail(Exit::internal, running_kernel() ? running_kernel() : "cublas", ": ", what, ": ",
+         api().text(status));
 }
 
 // One for the process; it lives as long.

@@ -77,8 +77,10 @@ inline Trained train(OptimizerOptions options, bool fused, int steps, DType dtyp
     optimizer.zero_grad();
   }
   Trained result{{}, {}, state.read()};  // which waits for the device
-  for (const NamedTensor& p : parameters) result.weights.push_back(to(Device::cpu, p.tensor.detach()));
-  for (const auto& [name, t] : optimizer.state()) result.state.push_back({name, to(Device::cpu, t)});
+  for (const NamedTensor& p : parameters)
+    result.weights.push_back(to(Device::cpu, p.tensor.detach()));
+  for (const auto& [name, t] : optimizer.state())
+    result.state.push_back({name, to(Device::cpu, t)});
   return result;
 }
 

@@ -46,6 +46,7 @@ static void print_benches() {
   say("trainer bench NAME [options]   measures one thing, alone\n");
   for (const auto& [name, bench] : benches()) say(fmt::format("  {:10}{}", name, bench.help));
   say("\ntrainer bench NAME --help   shows what it takes");
+  say("\nExample:\n  trainer bench matmul --seed-table");
 }
 
 static int run(const Arguments& args) {
