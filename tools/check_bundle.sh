@@ -6,7 +6,8 @@ set -euo pipefail
 folder=$(cd "$1" && pwd)
 
 # Every machine with a C++ compiler's libraries, and every one with CUDA and cuDNN, has these.
-system='^(ld-linux-x86-64\.so\.2|lib(c|m|dl|rt|pthread|resolv)\.so\.[0-9]|libstdc\+\+\.so\.6|libgcc_s\.so\.1)$'
+system='^(ld-linux-x86-64\.so\.2|lib(c|m|dl|rt|pthread|resolv)\.so\.[0-9]'
+system+='|libstdc\+\+\.so\.6|libgcc_s\.so\.1)$'
 cuda='^lib(cudart|cublas|cublasLt|cudnn[a-z_]*|nvrtc|nvJitLink|cuda)\.so\.[0-9]+$'
 
 faults=0

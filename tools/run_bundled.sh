@@ -13,5 +13,6 @@ places = spec.submodule_search_locations if spec else []
 print(":".join(folder for place in places for folder in sorted(glob.glob(f"{place}/*/lib"))))
 END
 )
-export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} PATH=$BELLOWS_BUNDLE/bin:$PATH
+export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export PATH=$BELLOWS_BUNDLE/bin:$PATH
 exec "$@"

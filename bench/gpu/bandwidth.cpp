@@ -169,7 +169,8 @@ std::string markdown(const Json& report) {
         number(row, "mib"), number(row, "us"), number(row, "gb_per_s"), number(row, "share", 100));
   std::string names;
   for (const Json& name : report["left_out"]) names += " " + std::string(name);
-  return text + "\nKernels without a row (those of backward have their op's name):" + (names.empty() ? " none" : names) + "\n";
+  return text + "\nKernels without a row (those of backward have their op's name):" +
+         (names.empty() ? " none" : names) + "\n";
 }
 
 int run(const Arguments& a) {

@@ -31,7 +31,8 @@ static Work avg_pool(const Setup& s, int64_t channels, const Windows& w) {
   return work({x}, [=] { return Outputs{kernels::avg_pool2d(x, w, w)}; });
 }
 static Work avg_pool_backward(const Setup& s, int64_t channels, const Windows& w) {
-  const Tensor x = s.normal(s.images(channels, w[w.size() - 1].end)), dy = kernels::avg_pool2d(x, w, w);
+  const Tensor x = s.normal(s.images(channels, w[w.size() - 1].end));
+  const Tensor dy = kernels::avg_pool2d(x, w, w);
   return work({dy}, [=, shape = x.shape()] {
     return Outputs{kernels::avg_pool2d_backward(dy, shape, w, w)};
   });
