@@ -13,6 +13,7 @@ install(TARGETS ${targets} RUNTIME DESTINATION bin)
 if(BELLOWS_ONEDNN)
   install(FILES $<TARGET_SONAME_FILE:DNNL::dnnl> TYPE LIB)
 endif()
+install(FILES $<TARGET_FILE:fmt::fmt> TYPE LIB RENAME $<TARGET_SONAME_FILE_NAME:fmt::fmt>)
 # oneDNN's pool and ours are one, so it comes along, too.
 execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libgomp.so.1 OUTPUT_VARIABLE gomp
                 OUTPUT_STRIP_TRAILING_WHITESPACE)

@@ -39,7 +39,7 @@ class Parser {
   Parser(const std::string& text, const std::vector<std::string>& inputs)
       : text_(text), inputs_(inputs), mentioned_(inputs.size()) {}
 
-  Program parse() {
+  StepProgram parse() {
     CHECK(text_.size() <= kMostText, "pointwise: an expression of ", text_.size(),
           " characters is too long, ", kMostText, " is the most");
     CHECK(inputs_.size() <= kMostInputs, "pointwise: ", inputs_.size(), " inputs are too many, ",
@@ -210,7 +210,7 @@ class Parser {
 
 }  // namespace
 
-Program parse_pointwise(const std::string& text, const std::vector<std::string>& inputs) {
+StepProgram parse_pointwise(const std::string& text, const std::vector<std::string>& inputs) {
   return Parser(text, inputs).parse();
 }
 

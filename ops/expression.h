@@ -16,6 +16,6 @@ namespace bellows {
 //
 // x + 2, 2 - x, 2 * x, -x and the like are the op affine; x / 2 stays a division. The same part
 // written twice is computed once.
-Program parse_pointwise(const std::string& text, const std::vector<std::string>& inputs);
+StepProgram parse_pointwise(const std::string& text, const std::vector<std::string>& inputs);
 
 }  // namespace bellows

@@ -36,7 +36,8 @@ static Tensor run_op(TypeList<Fs...>, const Step& step, const std::vector<Tensor
   return ops[step.function](results[step.from[0]], results[step.from[1]], step);
 }
 
-static Tensor composed(const Program& program, std::span<const Tensor> inputs, const Shape& shape) {
+static Tensor composed(const StepProgram& program, std::span<const Tensor> inputs,
+                       const Shape& shape) {
   std::vector<Tensor> results;
   for (const Step& step : program.steps) {
     if (step.function == kInput) {
@@ -65,7 +66,7 @@ static Shape common_shape(const Chain& chain, std::span<const Tensor> inputs) {
 }
 
 // Runs it on the inputs it asks for, and counts what it reads and writes.
-static void run(const Program& program, std::span<const Tensor> all,
+static void run(const StepProgram& program, std::span<const Tensor> all,
                 std::span<const Tensor> outputs) {
   static trace::Counter& bytes = trace::counter("pointwise.bytes");
   Tensors inputs;
@@ -240,7 +241,8 @@ template <class T> class Source {
 
 template <class T> class Blocks {
  public:
-  Blocks(std::span<const Tensor> inputs, const Program& program, std::span<const Tensor> outputs)
+  Blocks(std::span<const Tensor> inputs, const StepProgram& program,
+         std::span<const Tensor> outputs)
       : program_(program), written_(program.steps.size()) {
     for (const Tensor& x : inputs) sources_.emplace_back(x, outputs[0]);
     for (size_t i = 0; i < outputs.size(); ++i) written_[program.outputs[i]] = outputs[i].ptr<T>();
@@ -274,14 +276,14 @@ template <class T> class Blocks {
     }
   }
 
-  const Program& program_;
+  const StepProgram& program_;
   std::vector<Source<T>> sources_;
   std::vector<T*> written_;  // of each step: the output that it is, or none
 };
 
 }  // namespace
 
-static void pointwise_cpu(std::span<const Tensor> inputs, const Program& program,
+static void pointwise_cpu(std::span<const Tensor> inputs, const StepProgram& program,
                           std::span<const Tensor> outputs) {
   const int64_t n = outputs[0].numel();
   if (n == 0) return;

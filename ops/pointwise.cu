@@ -21,7 +21,7 @@ struct Code {
   Line line[kMostDerivedSteps];
 };
 
-Code encode(const Program& p) {
+Code encode(const StepProgram& p) {
   INVARIANT(p.steps.size() <= kMostDerivedSteps && p.place_count <= kMostPlaces, "a program of ",
             p.steps.size(), " steps and ", p.place_count, " places");
   Code code;
@@ -65,7 +65,7 @@ __global__ void interpret(const __grid_constant__ PointwiseGrid grid,
   run_all_elements<T, kMostTensors, kMostTensors>(grid, Interpreter<T>{code});
 }
 
-void pointwise_cuda(std::span<const Tensor> inputs, const Program& program,
+void pointwise_cuda(std::span<const Tensor> inputs, const StepProgram& program,
                     std::span<const Tensor> outputs) {
   if (outputs[0].numel() == 0) return;
   const PointwiseGrid grid = make_grid(inputs, outputs);

@@ -13,14 +13,14 @@ class Chain {
   Chain(const std::string& text, std::vector<std::string> inputs);
   const std::string& text() const { return text_; }
   const std::vector<std::string>& inputs() const { return inputs_; }
-  const Program& program() const { return program_; }
+  const StepProgram& program() const { return program_; }
   // Made once for each set of inputs that a gradient is wanted of.
   std::shared_ptr<const Derivative> derivative_for(const std::vector<bool>& wanted) const;
 
  private:
   std::string text_;
   std::vector<std::string> inputs_;
-  Program program_;
+  StepProgram program_;
   mutable std::map<std::vector<bool>, std::shared_ptr<const Derivative>> derivatives_;
 };
 
@@ -36,7 +36,7 @@ Tensor pointwise(const Chain& chain, std::span<const Tensor> inputs, Impl impl);
 namespace kernels {
 // Input i of the program is inputs[i]; they have the shape of the outputs, which are dense and of
 // one memory order; so does each dtype.
-inline constinit Kernel<void(std::span<const Tensor> inputs, const Program& program,
+inline constinit Kernel<void(std::span<const Tensor> inputs, const StepProgram& program,
                              std::span<const Tensor> outputs)>
     pointwise{"pointwise"};
 }  // namespace kernels

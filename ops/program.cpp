@@ -53,7 +53,7 @@ int add_step(std::vector<Step>& steps, const Step& step) {
 }
 
 // A place is free again after the last step that reads it; outputs are read at the end.
-static void assign_places(Program& p) {
+static void assign_places(StepProgram& p) {
   const int n = int(p.steps.size());
   std::vector<int> last_use(n, -1);
   for (int s = 0; s < n; ++s)
@@ -69,12 +69,12 @@ static void assign_places(Program& p) {
   p.place_count = int(free_from.size());
 }
 
-static Program make_program(const std::vector<Step>& steps, const std::vector<int>& outputs) {
+static StepProgram make_program(const std::vector<Step>& steps, const std::vector<int>& outputs) {
   std::vector<char> needed(steps.size());
   for (const int s : outputs) needed[s] = true;
   for (int s = int(steps.size()) - 1; s >= 0; --s)
     for (int k = 0; needed[s] && k < arity(steps[s]); ++k) needed[steps[s].from[k]] = true;
-  Program p;
+  StepProgram p;
   std::vector<int> moved(steps.size());
   for (size_t s = 0; s < steps.size(); ++s) {
     if (!needed[s]) continue;
@@ -92,7 +92,7 @@ static Program make_program(const std::vector<Step>& steps, const std::vector<in
   return p;
 }
 
-Program make_program(const std::vector<Step>& steps, int output) {
+StepProgram make_program(const std::vector<Step>& steps, int output) {
   return make_program(steps, std::vector{output});
 }
 
@@ -102,7 +102,7 @@ namespace {
 
 class Differentiate {
  public:
-  Differentiate(const Program& forward, const std::vector<bool>& wanted)
+  Differentiate(const StepProgram& forward, const std::vector<bool>& wanted)
       : steps_(forward.steps), share_(steps_.size(), -1), wanted_(steps_.size()) {
     result_.gradient.assign(wanted.size(), Derivative::kNone);
     for (size_t s = 0; s < steps_.size(); ++s) {
@@ -162,7 +162,7 @@ class Differentiate {
 
 }  // namespace
 
-Derivative derivative(const Program& forward, const std::vector<bool>& wanted) {
+Derivative derivative(const StepProgram& forward, const std::vector<bool>& wanted) {
   return Differentiate(forward, wanted).result();
 }
 
@@ -173,7 +173,7 @@ static std::string text_of(double number) {
   return {text, std::to_chars(text, text + sizeof text, number).ptr};
 }
 
-std::string listing(const Program& p) {
+std::string listing(const StepProgram& p) {
   std::string text;
   for (size_t s = 0; s < p.steps.size(); ++s) {
     const Step& step = p.steps[s];

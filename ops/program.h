@@ -34,7 +34,7 @@ struct Step {
 inline constexpr int kMostInputs = 8, kMostSteps = 32;
 inline constexpr int kMostDerivedSteps = 5 * kMostSteps + 1, kMostPlaces = 2 * kMostSteps;
 
-struct Program {
+struct StepProgram {
   std::vector<Step> steps;
   std::vector<int> outputs;  // steps
   std::vector<int> inputs;   // that the steps number from 0: which of the chain's each one is
@@ -71,19 +71,19 @@ template <class T, class... Fs> HD T call_step(TypeList<Fs...>, int function, T 
 int add_step(std::vector<Step>& steps, const Step& step);
 
 // The program of these steps, with one output; steps that nobody needs are left out.
-Program make_program(const std::vector<Step>& steps, int output);
+StepProgram make_program(const std::vector<Step>& steps, int output);
 
 // The gradients of a chain's n inputs. The program's inputs are the chain's and dy, which is input
 // n; what it needs of the forward's results it computes again.
 struct Derivative {
-  Program program;
+  StepProgram program;
   // Of each input: which of the outputs its gradient is. Two inputs may have the same one.
   static constexpr int kNone = -1, kDy = -2;  // nobody wants it; it is dy itself
   std::vector<int> gradient;
 };
-Derivative derivative(const Program& forward, const std::vector<bool>& wanted);
+Derivative derivative(const StepProgram& forward, const std::vector<bool>& wanted);
 
 // A line for each step, "v2 = mul(v0, v1)": for people, tests and the keys of caches.
-std::string listing(const Program& program);
+std::string listing(const StepProgram& program);
 
 }  // namespace bellows

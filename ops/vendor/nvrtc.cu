@@ -78,16 +78,16 @@ constexpr Text kHeaders[] = {
 constexpr const char* kOptions[] = {"--std=c++20", "--fmad=false"};
 
 // Destroyed on every way out.
-class Program {
+class StepProgram {
  public:
-  explicit Program(const std::string& source) {
+  explicit StepProgram(const std::string& source) {
     std::vector<const char*> names, texts;
     for (const Text& header : kHeaders) names.push_back(header.name), texts.push_back(header.text);
     NVRTC_CHECK(create(&program_, source.c_str(), "chain.cu", int(names.size()), texts.data(),
                        names.data()));
   }
-  ~Program() { api().destroy(&program_); }
-  Program(const Program&) = delete;
+  ~StepProgram() { api().destroy(&program_); }
+  StepProgram(const StepProgram&) = delete;
 
   void compile(const std::string& target) {
     const std::string architecture = "--gpu-architecture=" + target;
@@ -128,7 +128,7 @@ std::string target_for(int capability) {
 }
 
 std::string compile(const std::string& source, const std::string& target) {
-  Program program(source);
+  StepProgram program(source);
   program.compile(target);
   return target.starts_with("sm_") ? program.machine_code() : program.ptx();
 }

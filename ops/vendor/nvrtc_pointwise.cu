@@ -61,7 +61,7 @@ std::string line_for(const Step& step) {
 
 }  // namespace
 
-std::string nvrtc::pointwise_source(const Program& program, DType dtype) {
+std::string nvrtc::pointwise_source(const StepProgram& program, DType dtype) {
   std::string text =
       cat("#include \"ops/pointwise_device.cuh\"\n\nnamespace bellows {\n\nusing T = ",
           stored_type(dtype), ";\nconstexpr int kInputs = ", program.inputs.size(),
@@ -87,8 +87,8 @@ static std::string image_of(const std::string& source, const std::string& target
   return image;
 }
 
-std::string nvrtc::pointwise_image(const Program& program, DType dtype, const std::string& target,
-                                   DiskCache& cache) {
+std::string nvrtc::pointwise_image(const StepProgram& program, DType dtype,
+                                   const std::string& target, DiskCache& cache) {
   return image_of(pointwise_source(program, dtype), target, cache);
 }
 
@@ -115,7 +115,7 @@ static cudaKernel_t load(const std::string& source) {
 }
 
 // Looked up by the program alone, but for its first run in this process.
-static cudaKernel_t kernel_for(const Program& program, DType dtype) {
+static cudaKernel_t kernel_for(const StepProgram& program, DType dtype) {
   return program.slot.get<cudaKernel_t>(dtype, [&] {
     static std::map<std::string, cudaKernel_t> loaded;
     const std::string source = nvrtc::pointwise_source(program, dtype);
@@ -125,7 +125,7 @@ static cudaKernel_t kernel_for(const Program& program, DType dtype) {
   });
 }
 
-static void pointwise_compiled(std::span<const Tensor> inputs, const Program& program,
+static void pointwise_compiled(std::span<const Tensor> inputs, const StepProgram& program,
                                std::span<const Tensor> outputs) {
   if (outputs[0].numel() == 0) return;
   const cudaKernel_t kernel =

@@ -7,11 +7,11 @@
 namespace bellows::nvrtc {
 
 // CUDA source of the program for tensors of that type: a kernel `pointwise` of a PointwiseGrid.
-std::string pointwise_source(const Program& program, DType dtype);
+std::string pointwise_source(const StepProgram& program, DType dtype);
 
 // What runs it on such a target (nvrtc.h): from the cache, counted as pointwise.cache_hits, or
 // compiled and kept there, counted as pointwise.compiles.
-std::string pointwise_image(const Program& program, DType dtype, const std::string& target,
+std::string pointwise_image(const StepProgram& program, DType dtype, const std::string& target,
                             DiskCache& cache);
 
 }  // namespace bellows::nvrtc

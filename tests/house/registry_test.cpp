@@ -29,12 +29,19 @@ static bool is_compiled(const fs::path& file) {
   return commands.find("/" + file.string() + "\"") != std::string::npos;
 }
 
+// Sanitizer builds compile the .cu files for the host harness, whose programs this is not.
+static bool has_cuda() {
+  return std::ranges::any_of(registered_files(),
+                             [](const std::string& file) { return file.ends_with(".cu"); });
+}
+
 static Files files_that_register() {
   Files files;
   for (const fs::path& file : files_in(product_folders(), {".cpp", ".cu"})) {
     const bool may_be_left_out =
         file.extension() == ".cu" || file.string().starts_with("ops/vendor/");
     if (may_be_left_out && !is_compiled(file)) continue;
+    if (file.extension() == ".cu" && !has_cuda()) continue;
     for (const std::string& line : lines_of(file))
       if (registers(line)) files.insert(file);
   }

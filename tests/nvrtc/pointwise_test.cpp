@@ -38,7 +38,7 @@ Chain chain_of(const OpSpec& op) {
   const std::vector<std::string> names[] = {{"x"}, {"a", "b"}, {"x", "scale", "shift"}};
   return Chain(op.variant, names[op.cases[0].size() - 1]);
 }
-Program derivative_of(const Chain& chain) {
+StepProgram derivative_of(const Chain& chain) {
   return derivative(chain.program(), std::vector<bool>(chain.inputs().size(), true)).program;
 }
 
@@ -77,7 +77,7 @@ TEST_F(Nvrtc, CompilesEveryChainThatIsTestedInBothDirections) {
   for (const OpSpec& op : op_specs()) {
     if (std::string(op.name) != "pointwise") continue;
     const Chain chain = chain_of(op);
-    for (const Program& program : {chain.program(), derivative_of(chain)}) {
+    for (const StepProgram& program : {chain.program(), derivative_of(chain)}) {
       const std::string source = nvrtc::pointwise_source(program, DType::f32);
       EXPECT_THAT(nvrtc::compile(source, "compute_90"), HasSubstr(".entry pointwise("))
           << op.variant;
@@ -126,7 +126,7 @@ TEST_F(Nvrtc, SaysWhatTheCompilerSays) {
 }
 
 TEST_F(Nvrtc, CompilesOnceAndFindsItInTheCacheFromThenOn) {
-  const Program& program = scaled().program();
+  const StepProgram& program = scaled().program();
   DiskCache cache(folder);
   const Counts before;
   const std::string image = nvrtc::pointwise_image(program, DType::f32, "compute_90", cache);
@@ -140,7 +140,7 @@ TEST_F(Nvrtc, CompilesOnceAndFindsItInTheCacheFromThenOn) {
 }
 
 TEST_F(Nvrtc, CompilesAgainWhatIsDamagedInTheCache) {
-  const Program& program = scaled().program();
+  const StepProgram& program = scaled().program();
   DiskCache cache(folder);
   const std::string image = nvrtc::pointwise_image(program, DType::f32, "compute_90", cache);
   for (const auto& entry : fs::directory_iterator(folder)) {

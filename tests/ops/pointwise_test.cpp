@@ -220,7 +220,7 @@ TEST(Derivative, LeavesOutWhatNobodyWants) {
 // ---- places
 
 // "" or the first step whose operand has lost its place to another one, or that writes its own.
-static std::string place_findings(const Program& p) {
+static std::string place_findings(const StepProgram& p) {
   std::vector<size_t> holder(p.place_count, p.steps.size());
   for (size_t s = 0; s < p.steps.size(); ++s) {
     const Step& step = p.steps[s];
@@ -238,7 +238,7 @@ static std::string place_findings(const Program& p) {
 }
 
 TEST(Places, AreFreeAfterTheLastReader) {
-  const Program p = Chain("exp(exp(exp(exp(x)))) + 1", {"x"}).program();
+  const StepProgram p = Chain("exp(exp(exp(exp(x)))) + 1", {"x"}).program();
   EXPECT_THAT(p.places, ElementsAre(0, 1, 0, 1, 0, 1));
   EXPECT_EQ(p.place_count, 2);
 }
@@ -246,7 +246,7 @@ TEST(Places, AreFreeAfterTheLastReader) {
 TEST(Places, AreNeverSharedByTwoThatAreNeeded) {
   for (const char* text : {"relu(x * y + z)", "x * y * z + silu(x / (y + z)) - tanh(x) * y",
                            "maximum(x * sigmoid(x), y) / sqrt(square(z) + 1) + gelu(x - y) * z"}) {
-    const Program forward = Chain(text, {"x", "y", "z"}).program();
+    const StepProgram forward = Chain(text, {"x", "y", "z"}).program();
     EXPECT_EQ(place_findings(forward), "") << text;
     for (int wanted = 1; wanted < 8; ++wanted) {
       const Derivative d =
@@ -257,7 +257,7 @@ TEST(Places, AreNeverSharedByTwoThatAreNeeded) {
 }
 
 TEST(Places, PlantedToClashAreFound) {
-  Program p = Chain("exp(x) + x", {"x"}).program();
+  StepProgram p = Chain("exp(x) + x", {"x"}).program();
   p.places[1] = p.places[0];
   EXPECT_EQ(place_findings(p), "step 1 writes what it reads");
   p = Chain("exp(exp(x)) + x", {"x"}).program();
