@@ -15,8 +15,7 @@ set(CMAKE_CUDA_COMPILER ${NVCC})
 if(CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
-enable_language(CUDA)
-get_filename_component(CUDAToolkit_ROOT ${NVCC}/../.. REALPATH)
+enable_language(CUDA)  # asks nvcc where its toolkit is: it may be a script that calls another
 find_package(CUDAToolkit REQUIRED)
 
 # cuDNN's graphs. Its frontend's headers (PyPI's nvidia-cudnn-frontend, see tools/setup.sh) are seen
