@@ -45,11 +45,13 @@ struct F16 {
   }
   HD operator float() const {
     const uint32_t sign = uint32_t(bits & 0x8000) << 16, rest = uint32_t(bits & 0x7fff) << 13;
-    const bool special = (bits & 0x7c00) == 0x7c00;
-    // 2^112 moves the exponent's bias from 15 to 127, and normalises subnormals on the way.
-    const float value =
-        special ? std::bit_cast<float>(rest | 0x7f800000) : std::bit_cast<float>(rest) * 0x1p112f;
-    return std::bit_cast<float>(std::bit_cast<uint32_t>(value) | sign);
+    const uint32_t exponent = bits & 0x7c00;
+    // 112 moves the exponent's bias from 15 to 127. No step has a subnormal float, which threads
+    // that flush those would lose.
+    const uint32_t value = exponent == 0x7c00 ? rest | 0x7f800000
+                           : exponent         ? rest + (112 << 23)
+                                      : std::bit_cast<uint32_t>(float(rest >> 13) * 0x1p-24f);
+    return std::bit_cast<float>(value | sign);
   }
 };
 

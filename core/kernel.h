@@ -1,5 +1,5 @@
-// Kernel: one signature; per device a plain implementation and, where there is one, a vendor's.
-// The only dispatch in the framework.
+// Kernel: one signature; per device a plain implementation and, where there are such, a vendor's
+// and other algorithms. The only dispatch in the framework.
 //
 // An op's .cpp defines the Kernel and its plain CPU body, which is the definition; its .cu adds the
 // CUDA body, and ops/vendor/ the library's. Leaving one of those files out of the build is all it
@@ -7,9 +7,13 @@
 #pragma once
 #include <atomic>
 #include <optional>
+#include <string_view>
+#include <tuple>
 #include <utility>
+#include "core/autotune.h"
 #include "core/kernel_options.h"
 #include "core/registry.h"
+#include "core/slot.h"
 #include "core/tensor.h"
 
 namespace bellows {
@@ -49,11 +53,28 @@ struct Vendor {
   bool thread_invariant = false;  // the same bits for any number of threads
 };
 
+// What the choice of an algorithm depends on: all arguments, but not what is in tensors and slots.
+template <class Arg> auto signature_of(const Arg& arg) {
+  if constexpr (std::is_same_v<Arg, Tensor>)
+    return std::tuple(Signature(arg));
+  else if constexpr (std::is_same_v<Arg, Slot>)
+    return std::tuple<>();
+  else
+    return std::tuple(arg);
+}
+template <class Arg>
+concept CanBeSigned = std::is_same_v<Arg, Tensor> || std::is_same_v<Arg, Slot> ||
+    requires(std::ostream& out, const Arg& arg) {
+  out << arg;
+};
+
 // For tests: every kernel of this build, and on which devices it has run.
+inline constexpr int kMostAlgorithms = 4;
 struct KernelRecord {
   const char* name;
   const char* file[kDevices] = {};  // of the plain implementation; null: there is none
   bool vendor[kDevices] = {};       // a library has one
+  const char* algorithms[kDevices][kMostAlgorithms] = {};  // beside the plain one
   // Launches. Counted without locking the bus: exact for what only the compute thread runs.
   std::atomic<int64_t> runs[kDevices] = {};
 };
@@ -90,14 +111,27 @@ template <class R, class... Args> class Kernel<R(Args...)> {
     return true;
   }
 
+  // Another algorithm of ours, for what fits it. Where a kernel has several ways, a vendor's among
+  // them, autotuning chooses one, and remembers it in the Slot among the arguments.
+  bool algorithm_on(Device device, const char* name, bool (*fits)(Args...), Fn fn,
+                    const char* file = __builtin_FILE()) {
+    static_assert(kTunable, "autotuning needs a Slot, and arguments that it can print");
+    registered_files().insert(file);
+    const int d = static_cast<int>(device);
+    int i = 0;
+    while (record_.algorithms[d][i]) ++i;
+    record_.algorithms[d][i] = name;
+    algorithms_[d][i] = {name, fits, fn};
+    return true;
+  }
+
   // Runs on the device of the first argument that has one.
   R operator()(Args... args) const {
     const int device = device_of(args...);
-    const KernelOptions& options = kernel_options();
     const RunningKernel running(record_.name);
-    if (options.vendor && vendor_[device] &&
-        (!options.deterministic || traits_[device].thread_invariant))
-      return vendor_[device](args...);
+    if constexpr (kTunable)
+      if (const Fn chosen = algorithm(device, args...)) return chosen(args...);
+    if (takes_vendor(device)) return vendor_[device](args...);
     return run_plain(device, args...);
   }
   R plain(Args... args) const { return run_plain(device_of(args...), args...); }
@@ -116,6 +150,11 @@ template <class R, class... Args> class Kernel<R(Args...)> {
     CHECK(device, name(), ": no device to run on, its tensors are undefined and its lists empty");
     return static_cast<int>(*device);
   }
+  bool takes_vendor(int device) const {
+    const KernelOptions& options = kernel_options();
+    return options.vendor && vendor_[device] &&
+           (!options.deterministic || traits_[device].thread_invariant);
+  }
   R run_plain(int device, Args... args) const {
     CHECK(plain_[device], name(), ": no ", static_cast<Device>(device), " kernel in this build");
     auto& runs = record_.runs[device];
@@ -123,10 +162,82 @@ template <class R, class... Args> class Kernel<R(Args...)> {
     return plain_[device](args...);
   }
 
+  // ---- algorithms
+
+  static constexpr bool kTunable = (std::is_same_v<std::remove_cvref_t<Args>, Slot> || ...) &&
+                                   (CanBeSigned<std::remove_cvref_t<Args>> && ...);
+  struct Algorithm {
+    const char* name = nullptr;
+    bool (*fits)(Args...) = nullptr;
+    Fn fn = nullptr;
+  };
+  struct Tuned {
+    Tuning tuning = {};
+    Fn fn = nullptr;
+  };
+
+  // What autotuning has chosen, or a test asks for; null: the usual rule.
+  Fn algorithm(int device, Args... args) const {
+    const KernelOptions& options = kernel_options();
+    if (!algorithms_[device][0].fn && !takes_vendor(device)) return nullptr;
+    if (options.algorithm) {
+      const std::vector<Algorithm> named = ways(device, options.algorithm, args...);
+      return named.empty() ? nullptr : named[0].fn;
+    }
+    if (options.autotune == Autotune::heuristic) return nullptr;
+    const auto key =
+        std::tuple_cat(std::tuple(options.vendor, options.deterministic), signature_of(args)...);
+    Slot& slot = slot_among(args...);
+    Tuned tuned = slot.template get<Tuned>(key, [] { return Tuned(); });
+    if (tuned.tuning.due()) {
+      tuned.fn = tune(tuned.tuning, device, key, args...);
+      slot.template get<Tuned>(key, [] { return Tuned(); }) = tuned;
+    }
+    return tuned.fn;
+  }
+
+  // All that may run, what the usual rule takes first; or only the one of that name.
+  std::vector<Algorithm> ways(int device, std::string_view name, Args... args) const {
+    std::vector<Algorithm> all;
+    const auto add = [&](const Algorithm& way) {
+      if (name.empty() || name == way.name) all.push_back(way);
+    };
+    if (takes_vendor(device)) add({"vendor", nullptr, vendor_[device]});
+    add({"plain", nullptr, plain_[device]});
+    for (const Algorithm& other : algorithms_[device])
+      if (other.fn && other.fits(args...)) add(other);
+    return all;
+  }
+
+  template <class Key> Fn tune(Tuning& tuning, int device, const Key& key, Args... args) const {
+    std::vector<Algorithm> found;
+    const auto find = [&](const std::string& name) {
+      found = ways(device, name, args...);
+      Candidates candidates;
+      for (const Algorithm& way : found)
+        candidates.push_back({way.name, 0, [&, fn = way.fn] { fn(args...); }});
+      return candidates;
+    };
+    const std::string problem =
+        std::apply([&](const auto&... parts) { return cat(name(), cat(" ", parts)...); }, key);
+    const auto best = tuning.make(static_cast<Device>(device), problem, find);
+    return best ? found[*best].fn : nullptr;
+  }
+
+  static Slot& slot_among(Args... args) {
+    Slot* slot = nullptr;
+    const auto look = [&]<class Arg>(Arg& arg) {
+      if constexpr (std::is_same_v<Arg, Slot>) slot = &arg;
+    };
+    (look(args), ...);
+    return *slot;
+  }
+
   mutable KernelRecord record_;
   Fn plain_[kDevices] = {};
   Fn vendor_[kDevices] = {};
   Vendor traits_[kDevices] = {};
+  Algorithm algorithms_[kDevices][kMostAlgorithms] = {};
 };
 
 }  // namespace bellows

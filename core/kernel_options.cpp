@@ -5,7 +5,8 @@ namespace bellows {
 void visit(Visitor& v, KernelOptions& o) {
   v("vendor", o.vendor, "kernels of oneDNN, cuDNN and cuBLAS instead of the plain ones");
   v("tf32", o.tf32, "f32 matmul and conv with a 10-bit mantissa, where the device can");
-  v("autotune", o.autotune, {"heuristic", "benchmark"}, "how a kernel is chosen among candidates");
+  v("autotune", o.autotune, {"heuristic", "benchmark", "found"},
+    "how an algorithm is chosen: by rule, the fastest by trying, or what that found earlier");
   v("workspace_mb", o.workspace_mb, "MiB of scratch memory that one vendor's kernel may take",
     {.min = 0});
 }

@@ -6,7 +6,9 @@
 
 namespace bellows {
 
-enum class Autotune { heuristic, benchmark };
+// Among several algorithms for the same: what a heuristic takes; the fastest, found by trying; or
+// what was found so, with no more trying.
+enum class Autotune { heuristic, benchmark, found };
 
 struct KernelOptions {
   bool vendor = false;  // oneDNN, cuDNN, cuBLAS where there is such a kernel; else the plain one
@@ -14,6 +16,7 @@ struct KernelOptions {
   Autotune autotune = Autotune::heuristic;
   int64_t workspace_mb = 1024;  // most scratch memory of one call of a vendor's kernel
   bool deterministic = false;   // only kernels with the same bits for any number of threads
+  const char* algorithm = nullptr;  // for tests: the one of that name, in every kernel that has it
   bool operator==(const KernelOptions&) const = default;
 };
 void visit(Visitor& v, KernelOptions& o);

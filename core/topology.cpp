@@ -17,6 +17,16 @@ static std::string first_line(const fs::path& path) {
   return line;
 }
 
+std::string cpu_info(const std::string& name) {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with(name)) continue;
+    const size_t at = line.find(':');
+    if (at != std::string::npos) return line.substr(line.find_first_not_of(" \t", at + 1));
+  }
+  return "";
+}
+
 // ---- lists of CPUs
 
 static constexpr int kMostCpus = 1 << 16;  // a bound for hostile text; Linux stops at 8192

@@ -42,6 +42,10 @@ std::vector<Core> cores_of(std::vector<int> cpus, const std::filesystem::path& s
 enum class Pinning { off, compact, spread, list };
 std::vector<int> placement(std::vector<Core> cores, Pinning pinning);
 
+// What /proc/cpuinfo says of the first CPU under that name, as "flags".
+std::string cpu_info(const std::string& name);
+inline std::string cpu_model() { return cpu_info("model name"); }  // "Intel(R) Xeon(R) ..."
+
 // "0-3,8" and {0, 1, 2, 3, 8}. Text that is no such list gives an empty one.
 std::vector<int> parse_cpu_list(const std::string& text);
 std::vector<int> checked_cpu_list(const std::string& text);  // refuses such text, exit 2

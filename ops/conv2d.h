@@ -10,6 +10,9 @@ struct Conv2dOptions {
   int64_t padding = 0;  // zeros on each side
   bool operator==(const Conv2dOptions&) const = default;
 };
+inline std::ostream& operator<<(std::ostream& out, const Conv2dOptions& o) {
+  return out << "stride " << o.stride << " padding " << o.padding;
+}
 
 // x (N, C, H, W), w (K, C, KH, KW), b (K) or undefined: y (N, K, OH, OW), where
 // OH = (H + 2 padding - KH) / stride + 1. f32 or f64, any memory format; y may have another one.

@@ -7,6 +7,8 @@ void visit(Visitor& v, TrainOptions& o) {
   v("max_iters", o.max_iters, "stop after so many updates; 0: when the epochs end", {.min = 0});
   v("accumulate", o.accumulate, "micro-batches that make one update", {.min = 1});
   v("cuda_graph", o.cuda_graph, "capture an update once, replay it for each batch");
+  v.list("tuning_window", o.tuning_window, "first and last update in which kernels are tried out",
+         {.min = 1});
   v("dry_run", o.dry_run, "a pass over the largest batch before the first step");
   v("on_nonfinite", o.on_nonfinite, {"stop", "skip", "continue"}, "what a NaN or Inf loss does");
   v("max_nonfinite", o.max_nonfinite, "non-finite losses in a row before it stops", {.min = 1});

@@ -14,7 +14,8 @@ CapturedUpdate::CapturedUpdate(Session& session)
 }
 
 Tensors CapturedUpdate::run(const Batch& batch, const Body& body) {
-  if (batch.size() != session_.plan.data.loader.batch_size)
+  const bool tuned_later = kernel_options().autotune < session_.plan.kernels.autotune;
+  if (tuned_later || batch.size() != session_.plan.data.loader.batch_size)
     return body(Update(batch, session_.plan.train.accumulate));
   if (!input_.x.defined()) input_ = {empty_like(batch.x), empty_like(batch.y)};
   copy_into(input_.x, batch.x);

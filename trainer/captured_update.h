@@ -15,7 +15,8 @@ class CapturedUpdate {
   // Refuses a plan in which the host has a say in every update.
   explicit CapturedUpdate(Session& session);
 
-  // As body(Update(batch)), with the same bits. An update of another size runs as it is.
+  // As body(Update(batch)), with the same bits. An update of another size runs as it is, and
+  // so does one before the tuning window.
   Tensors run(const Batch& batch, const Body& body);
 
  private:

@@ -33,23 +33,13 @@ void Log::record(const char* split, const Position& at, const Scalars& values) {
   tensorboard_->write(at.step, tagged);
 }
 
-static void add(Scalars& values, const GpuLoad& gpu) {
-  values.emplace_back("gpu_utilisation", gpu.utilisation);
-  values.emplace_back("gpu_memory_bytes", gpu.memory_bytes);
-  values.emplace_back("gpu_power_w", gpu.power_w);
-  values.emplace_back("gpu_temperature_c", gpu.temperature_c);
-  values.emplace_back("gpu_sm_clock_mhz", gpu.sm_clock_mhz);
-  values.emplace_back("gpu_throttle", static_cast<double>(gpu.throttle));
-}
-
-void Log::window(const LogPoint& p, int64_t max_mem_allocated, const std::optional<GpuLoad>& gpu) {
+void Log::window(const LogPoint& p, const Scalars& more) {
   Scalars values = {{"loss", p.loss},
                     {"lr", p.lr},
                     {"batch_cost", p.batch_cost},
                     {"reader_cost", p.reader_cost},
-                    {"ips", p.ips},
-                    {"max_mem_allocated", static_cast<double>(max_mem_allocated)}};
-  if (gpu) add(values, *gpu);
+                    {"ips", p.ips}};
+  values.insert(values.end(), more.begin(), more.end());
   record("train", {.epoch = p.epoch, .step = p.step}, values);
   if (!bar_.on()) line(log_line(p, options_.format));
 }

@@ -4,7 +4,6 @@
 #include "core/file.h"
 #include "trainer/evaluate.h"
 #include "trainer/log_line.h"
-#include "trainer/nvml.h"
 #include "trainer/progress_bar.h"
 #include "trainer/tensorboard.h"
 #include "trainer/training_state.h"
@@ -18,8 +17,8 @@ class Log {
   // An empty folder: nothing is written to files.
   Log(const Plan& plan, const Path& folder, Voice voice);
 
-  void window(const LogPoint& point, int64_t max_mem_allocated,
-              const std::optional<GpuLoad>& gpu = {});
+  // `more`: for metrics.jsonl and TensorBoard.
+  void window(const LogPoint& point, const Scalars& more);
   bool progress_due() const { return bar_.due(); }  // at most ten times a second
   void progress(const LogPoint& point);
   void evaluation(const Position& at, const Metrics& metrics);

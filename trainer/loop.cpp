@@ -17,7 +17,8 @@ Loop::Loop(Session& session, Log& log, Checkpoints* checkpoints, const Position&
       at_(from),
       meter_(trace::now_ns),
       losses_(plan_.log.deferred, session.device),
-      profile_(plan_.profile) {
+      profile_(plan_.profile),
+      tuning_(plan_.train, plan_.kernels) {
   if (plan_.train.cuda_graph) captured_ = std::make_unique<CapturedUpdate>(session);
   if (session.device != Device::cuda) return;
   if (const CudaReport report = cuda_report(); !report.gpus.empty())
@@ -48,6 +49,7 @@ void Loop::run_epoch() {
   for (Batch data; !done() && s.feed.next(data);) {  // already on the device
     meter_.lap(Phase::load);
     profile_.begin(at_.step);
+    const Kernels use(kernels());
     const Update update(data, plan_.train.accumulate);  // 1 micro-batch, or N
     const Tensors losses = captured_ ? captured_->run(data, train) : train(update);
     losses_.add(losses, update);
@@ -58,7 +60,7 @@ void Loop::run_epoch() {
 
 Outcome Loop::run(const std::function<void()>& pause) {
   pause_ = pause;
-  const Kernels use(plan_.kernels);
+  const Kernels use(kernels());
   if (plan_.train.dry_run) dry_run(session_);
   session_.model->train(true);
   meter_.lap(Phase::other);
@@ -98,6 +100,8 @@ void Loop::end_update(const Update& update) {
   const bool last = at_.batch == session_.steps_per_epoch();
   if (at_.batch % plan_.log.every == 0 || last) end_window();
   if (log_.progress_due()) log_.progress(point());
+  if (const std::string tuned = tuning_.report(at_.step - from_.step); !tuned.empty())
+    log_.line(tuned);
   for (const std::string& report : take_sync_reports()) log_.line(report);
   look_after_checkpoints();
   if (!pause_) return;
@@ -160,9 +164,23 @@ void Loop::end_window() {
   last_.reader_cost = window.reader_cost;
   last_.ips = window.ips;
   logged_ += fresh.size();
-  log_.window(point(), allocator_stats(session_.device).peak_allocated,
-              nvml_ ? nvml_->read() : std::nullopt);
+  log_.window(point(), gauges());
   meter_.lap(Phase::other);
+}
+
+Scalars Loop::gauges() {
+  Scalars values = tuning_.take();
+  values.emplace_back("max_mem_allocated",
+                      double(allocator_stats(session_.device).peak_allocated));
+  if (const auto gpu = nvml_ ? nvml_->read() : std::nullopt) {
+    values.emplace_back("gpu_utilisation", gpu->utilisation);
+    values.emplace_back("gpu_memory_bytes", gpu->memory_bytes);
+    values.emplace_back("gpu_power_w", gpu->power_w);
+    values.emplace_back("gpu_temperature_c", gpu->temperature_c);
+    values.emplace_back("gpu_sm_clock_mhz", gpu->sm_clock_mhz);
+    values.emplace_back("gpu_throttle", double(gpu->throttle));
+  }
+  return values;
 }
 
 static int64_t samples_at(const Session& session, const Position& at) {
@@ -178,6 +196,7 @@ static bool reached(const TargetOptions& target, const Metrics& metrics) {
 
 void Loop::evaluate_now() {
   meter_.lap(Phase::other);
+  const Kernels use(kernels());
   metrics_ = evaluate(session_);
   evaluated_ = at_.step;
   meter_.lap(Phase::eval);

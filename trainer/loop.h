@@ -6,8 +6,10 @@
 #include "trainer/log.h"
 #include "trainer/losses.h"
 #include "trainer/meter.h"
+#include "trainer/nvml.h"
 #include "trainer/profile_window.h"
 #include "trainer/signals.h"
+#include "trainer/tuning_window.h"
 
 namespace bellows {
 
@@ -42,6 +44,8 @@ class Loop {
   void evaluate_now();
   void save();
   LogPoint point() const;
+  Scalars gauges();  // what a window's metrics hold besides the line
+  KernelOptions kernels() const { return tuning_.at(at_.step - from_.step); }
 
   Session& session_;
   const Plan& plan_;
@@ -54,6 +58,7 @@ class Loop {
   std::unique_ptr<CapturedUpdate> captured_;  // under cuda_graph
   std::optional<Nvml> nvml_;                  // of the GPU, where training is on one
   ProfileWindow profile_;
+  TuningWindow tuning_;
   Signals signals_;
   std::function<void()> pause_;
   size_t checked_ = 0, logged_ = 0;  // of the losses known

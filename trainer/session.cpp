@@ -3,6 +3,7 @@
 #include <omp.h>
 #include "autograd/backward.h"
 #include "core/mutex.h"
+#include "core/topology.h"
 #include "data/transform.h"
 #include "optim/schedule.h"
 #include "trainer/profile_window.h"

@@ -14,6 +14,7 @@
 #include "core/device.h"
 #include "core/device_info.h"
 #include "core/threads.h"
+#include "core/topology.h"
 #include "trainer/libraries.h"
 
 namespace bellows {
@@ -29,23 +30,10 @@ std::string host_name() {
   return gethostname(name, sizeof(name) - 1) == 0 && *name ? name : "localhost";
 }
 
-// The value of "key : value" in one of the lists that /proc gives.
-static std::string value_in(const char* path, const std::string& key) {
-  std::ifstream in(path);
-  for (std::string line; std::getline(in, line);) {
-    if (!line.starts_with(key)) continue;
-    const size_t at = line.find(':');
-    if (at != std::string::npos) return line.substr(line.find_first_not_of(" \t", at + 1));
-  }
-  return "";
-}
-
-std::string cpu_model() { return value_in("/proc/cpuinfo", "model name"); }
-
 // Those that decide which kernels run.
 static Json vector_units() {
   Json units = Json::array();
-  std::istringstream flags(value_in("/proc/cpuinfo", "flags"));
+  std::istringstream flags(cpu_info("flags"));
   for (std::string flag; flags >> flag;)
     if (flag.starts_with("avx") || flag.starts_with("amx") || flag == "fma") units.push_back(flag);
   return units;

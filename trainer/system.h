@@ -7,7 +7,6 @@ namespace bellows {
 
 double wall_seconds();  // since 1970
 std::string host_name();
-std::string cpu_model();  // "Intel(R) Xeon(R) ..."
 
 // Versions, compiler, CPU and its vector units, memory, commit, environment, and every shared
 // library that this process has really loaded.

@@ -14,17 +14,25 @@ ConvolutionGraph describe(const Convolution& c) {
   const Layout y = layout(conv2d_shape("conv2d", c.x, c.w, c.options));
   ConvolutionGraph d{Graph(c.dtype)};
   const bool forward = c.half == Half::forward, for_w = c.half == Half::backward_w;
-  d.first = d.graph.input(forward ? x : y);
-  d.second = d.graph.input(for_w ? x : w);
-  d.result = forward ? d.graph.conv2d(d.first, d.second, c.options)
-             : for_w ? d.graph.conv2d_backward_w(d.first, d.second, c.options)
-                     : d.graph.conv2d_backward_x(d.first, d.second, c.options);
+  ConvolutionTensors& t = d.tensors;
+  t.first = d.graph.input(forward ? x : y);
+  t.second = d.graph.input(for_w ? x : w);
+  t.result = forward ? d.graph.conv2d(t.first, t.second, c.options)
+             : for_w ? d.graph.conv2d_backward_w(t.first, t.second, c.options)
+                     : d.graph.conv2d_backward_x(t.first, t.second, c.options);
   if (c.bias) {
-    d.bias = d.graph.input(layout({1, c.w[0], 1, 1}));
-    d.result = d.graph.add(d.result, d.bias);
+    t.bias = d.graph.input(layout({1, c.w[0], 1, 1}));
+    t.result = d.graph.add(t.result, t.bias);
   }
-  d.graph.output(d.result, forward ? y : for_w ? w : x);
+  d.graph.output(t.result, forward ? y : for_w ? w : x);
   return d;
+}
+
+std::ostream& operator<<(std::ostream& out, const Convolution& c) {
+  constexpr const char* halves[] = {"conv2d", "conv2d_backward_x", "conv2d_backward_w"};
+  return out << halves[int(c.half)] << ' ' << c.dtype << ' ' << c.format.name << c.x << c.w
+             << (c.bias ? " bias " : " ") << c.options << (c.filter.tf32 ? " tf32" : "")
+             << (c.filter.deterministic ? " deterministic" : "");
 }
 
 }  // namespace cudnn
@@ -32,36 +40,73 @@ ConvolutionGraph describe(const Convolution& c) {
 namespace {
 
 using cudnn::Half;
+using cudnn::Search;
+
+constexpr size_t kMostPlans = 16;  // that autotuning tries
 
 // A convolution that is ready to run, kept in the layer's slot.
-struct Ready {
+class Ready {
+ public:
   explicit Ready(const cudnn::Convolution& c) : Ready(c, cudnn::describe(c)) {}
-  Ready(const cudnn::Convolution& c, cudnn::ConvolutionGraph d)
-      : first(d.first), second(d.second), bias(d.bias), result(d.result) {
-    plans = std::move(d.graph).plans(c.filter, cudnn::Search::quick, 1);
-  }
-  explicit operator bool() const { return !plans.empty(); }
+  explicit operator bool() const { return !plans_.empty(); }
 
   // The tensors are in the order and the format of the graph; b may be undefined.
-  void run(const Tensor& a, const Tensor& c, const Tensor& b, const Tensor& y) const {
-    if (b.defined())
-      plans[0].run(
-          {{first, a.bytes()}, {second, c.bytes()}, {bias, b.bytes()}, {result, y.bytes()}});
-    else
-      plans[0].run({{first, a.bytes()}, {second, c.bytes()}, {result, y.bytes()}});
+  void run(const Tensor& a, const Tensor& c, const Tensor& b, const Tensor& y) {
+    if (tuning_.due()) choose(a, c, b, y);
+    run(plans_[0], a, c, b, y);
   }
 
-  cudnn::Id first, second, bias, result;
-  std::vector<cudnn::Plan> plans;  // one, or none where cuDNN has no engine
+ private:
+  Ready(const cudnn::Convolution& c, cudnn::ConvolutionGraph d)
+      : convolution_(c),
+        tensors_(d.tensors),
+        plans_(std::move(d.graph).plans(c.filter, Search::quick, 1)) {}
+
+  void choose(const Tensor& a, const Tensor& c, const Tensor& b, const Tensor& y) {
+    std::vector<cudnn::Plan> found;
+    const auto find = [&](const std::string& name) {
+      cudnn::Graph graph = std::move(cudnn::describe(convolution_).graph);
+      const std::string version = "cuDNN " + cudnn::version() + " ";
+      if (name.empty())
+        found = std::move(graph).plans(convolution_.filter, Search::thorough, kMostPlans);
+      else if (name.starts_with(version))
+        found = std::move(graph).plan(convolution_.filter, name.substr(version.size()));
+      Candidates candidates;
+      for (const cudnn::Plan& plan : found)
+        candidates.push_back(
+            {version + plan.name(), plan.workspace_bytes(), [&] { run(plan, a, c, b, y); }});
+      return candidates;
+    };
+    if (const auto best = tuning_.make(Device::cuda, cat(convolution_), find))
+      plans_ = {found[*best]};
+  }
+
+  void run(const cudnn::Plan& plan, const Tensor& a, const Tensor& c, const Tensor& b,
+           const Tensor& y) const {
+    if (b.defined())
+      plan.run({{tensors_.first, a.bytes()},
+                {tensors_.second, c.bytes()},
+                {tensors_.bias, b.bytes()},
+                {tensors_.result, y.bytes()}});
+    else
+      plan.run({{tensors_.first, a.bytes()},
+                {tensors_.second, c.bytes()},
+                {tensors_.result, y.bytes()}});
+  }
+
+  cudnn::Convolution convolution_;
+  cudnn::ConvolutionTensors tensors_;
+  std::vector<cudnn::Plan> plans_;  // one, or none where cuDNN has no engine
+  Tuning tuning_;
 };
 
 // Null where there is no cuDNN, or it has no engine: then the plain kernel does it.
-const Ready* find(Half half, const Tensor& image, const Shape& x, const Shape& w, bool bias,
-                  const Conv2dOptions& options, Slot& slot) {
+Ready* find(Half half, const Tensor& image, const Shape& x, const Shape& w, bool bias,
+            const Conv2dOptions& options, Slot& slot) {
   if (!cudnn::available()) return nullptr;
   const cudnn::Convolution key{half,          x,    w,       cudnn::image_format(image),
                                image.dtype(), bias, options, cudnn::filter()};
-  const Ready& ready = slot.get<Ready>(key, [&] { return Ready(key); });
+  Ready& ready = slot.get<Ready>(key, [&] { return Ready(key); });
   return ready ? &ready : nullptr;
 }
 
@@ -69,7 +114,7 @@ const Ready* find(Half half, const Tensor& image, const Shape& x, const Shape& w
 
 static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& b,
                       const Conv2dOptions& options, Slot& slot) {
-  const Ready* ready = find(Half::forward, x, x.shape(), w.shape(), b.defined(), options, slot);
+  Ready* ready = find(Half::forward, x, x.shape(), w.shape(), b.defined(), options, slot);
   if (!ready) return kernels::conv2d.plain(x, w, b, options, slot);
   const MemoryFormat& format = cudnn::image_format(x);
   const Shape shape = conv2d_shape("conv2d", x.shape(), w.shape(), options);
@@ -80,7 +125,7 @@ static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& b,
 
 static Tensor backward_x(const Tensor& dy, const Tensor& w, const Shape& x,
                          const Conv2dOptions& options, Slot& slot) {
-  const Ready* ready = find(Half::backward_x, dy, x, w.shape(), false, options, slot);
+  Ready* ready = find(Half::backward_x, dy, x, w.shape(), false, options, slot);
   if (!ready) return kernels::conv2d_backward_x.plain(dy, w, x, options, slot);
   const MemoryFormat& format = cudnn::image_format(dy);
   const Tensor dx(x, dy.dtype(), Device::cuda, format);
@@ -90,7 +135,7 @@ static Tensor backward_x(const Tensor& dy, const Tensor& w, const Shape& x,
 
 static void backward_w(const Tensor& dy_, const Tensor& x, const Tensor& dw, const Tensor& db,
                        const Conv2dOptions& options, Slot& slot) {
-  const Ready* ready = find(Half::backward_w, x, x.shape(), dw.shape(), false, options, slot);
+  Ready* ready = find(Half::backward_w, x, x.shape(), dw.shape(), false, options, slot);
   if (!ready) return kernels::conv2d_backward_w.plain(dy_, x, dw, db, options, slot);
   const MemoryFormat& format = cudnn::image_format(x);
   const Tensor dy = contiguous(dy_, format);

@@ -17,11 +17,15 @@ struct Convolution {
   Filter filter;
   bool operator==(const Convolution&) const = default;
 };
+std::ostream& operator<<(std::ostream& out, const Convolution& convolution);
 
-struct ConvolutionGraph {
-  Graph graph;
+struct ConvolutionTensors {
   Id first = 0, second = 0;  // x and w, dy and w, or dy and x
   Id bias = 0, result = 0;
+};
+struct ConvolutionGraph {
+  Graph graph;
+  ConvolutionTensors tensors = {};  // the same for the same convolution
 };
 ConvolutionGraph describe(const Convolution& convolution);
 

@@ -76,9 +76,24 @@ inline Result result_of(const OpSpec& op, const OpFn& fn, const Inputs& inputs, 
   return result;
 }
 
-inline Result run(const OpSpec& op, const OpFn& fn, const Inputs& inputs, bool vendor = false) {
-  const Kernels use({.vendor = vendor});
+inline Result run(const OpSpec& op, const OpFn& fn, const Inputs& inputs,
+                  const KernelOptions& options) {
+  const Kernels use(options);
   return result_of(op, fn, inputs, inputs[0].dtype());
+}
+inline Result run(const OpSpec& op, const OpFn& fn, const Inputs& inputs, bool vendor = false) {
+  return run(op, fn, inputs, {.vendor = vendor});
+}
+
+// Of the kernels of an op, those beside the plain one that autotuning may take.
+inline std::vector<const char*> algorithms_of(const OpSpec& op, Device device = Device::cpu) {
+  std::vector<const char*> names;
+  for (const KernelRecord* kernel : kernel_records())
+    for (const char* name : kernel->algorithms[static_cast<int>(device)])
+      if (name && std::string_view(kernel->name).starts_with(op.name) &&
+          !std::ranges::count(names, name))
+        names.push_back(name);
+  return names;
 }
 
 // Largest difference, relative to the largest magnitude where that is not nearly 0; NaN if there is

@@ -36,6 +36,22 @@ TEST_P(Op, VendorKernelsEqualPlainOnes) {
   }
 }
 
+TEST_P(Op, OtherAlgorithmsEqualThePlainOne) {
+  for (const char* algorithm : algorithms_of(op))
+    for (const Shapes& shapes : all_shapes(op)) {
+      SCOPED_TRACE(cat(describe(op, shapes), " ", algorithm));
+      const KernelOptions options{.algorithm = algorithm};
+      const Inputs a = make_inputs(op, shapes, DType::f64), b = make_inputs(op, shapes, DType::f64);
+      guard_complaint();
+      guard_allocations(true);
+      expect_close(run(op, op.run, a), run(op, op.run, b, options), kF64);
+      const Inputs c = make_inputs(op, shapes, DType::f32), d = make_inputs(op, shapes, DType::f32);
+      expect_close(run(op, op.run, c), run(op, op.run, d, options), f32_tolerance(op));
+      guard_allocations(false);
+      EXPECT_EQ(guard_complaint(), "");
+    }
+}
+
 TEST_P(Op, AnyMemoryFormatGivesTheSame) {
   for (const Shapes& shapes : op.cases)
     for (const MemoryFormat& format : {kNHWC, kCHWN})
@@ -114,15 +130,19 @@ TEST_P(Op, WritesAllOfItsOutputsAndNothingElse) {
 // In f64, where no rounding to f32 hides that a sum was cut in another way.
 TEST_P(Op, AnyNumberOfThreadsGivesTheSameBits) {
   const int before = omp_get_max_threads();
-  for (const Shapes& shapes : all_shapes(op)) {
-    SCOPED_TRACE(describe(op, shapes));
-    std::vector<Result> results;
-    for (const int threads : {1, 2, 4}) {
-      omp_set_num_threads(threads);
-      results.push_back(run(op, op.run, make_inputs(op, shapes, DType::f64)));
+  std::vector<const char*> algorithms = algorithms_of(op);
+  algorithms.push_back(nullptr);
+  for (const char* algorithm : algorithms)
+    for (const Shapes& shapes : all_shapes(op)) {
+      SCOPED_TRACE(cat(describe(op, shapes), " ", algorithm ? algorithm : ""));
+      std::vector<Result> results;
+      for (const int threads : {1, 2, 4}) {
+        omp_set_num_threads(threads);
+        const Inputs inputs = make_inputs(op, shapes, DType::f64);
+        results.push_back(run(op, op.run, inputs, {.algorithm = algorithm}));
+      }
+      for (const Result& other : results) expect_same_bits(results[0], other);
     }
-    for (const Result& other : results) expect_same_bits(results[0], other);
-  }
   omp_set_num_threads(before);
 }
 

@@ -5,6 +5,7 @@
 #include "core/allocator.h"
 #include "core/device_info.h"
 #include "core/threads.h"
+#include "core/topology.h"
 #include "toggles/hint.h"
 #include "trainer/output.h"
 #include "trainer/system.h"

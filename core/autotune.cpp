@@ -1,0 +1,139 @@
+#include "core/autotune.h"
+#include <omp.h>
+#include <cstdio>
+#include <memory>
+#include "core/device_info.h"
+#include "core/disk_cache.h"
+#include "core/foreach.h"
+#include "core/graph.h"
+#include "core/kernel_options.h"
+#include "core/statistics.h"
+#include "core/sync_guard.h"
+#include "core/timer.h"
+#include "core/topology.h"
+#include "core/trace.h"
+
+namespace bellows {
+
+static constexpr int kWarmUps = 3, kMostRuns = 20, kFewestRuns = 5;
+static constexpr double kMostMs = 200;  // for one candidate, while it has kFewestRuns
+static constexpr double kEqual = 1.01;
+
+static trace::Counter& count(const char* name) { return trace::counter(cat("autotune.", name)); }
+
+// ---- timing
+
+// Memory that is written before each run, so that no candidate finds its input in a cache: twice
+// the second level of an H200, and of a core's own caches.
+static Tensor flush_buffer(Device device) {
+  const int64_t mb = device == Device::cpu ? 4 * omp_get_max_threads() : 128;
+  return Tensor(Shape{mb << 18}, DType::f32, device);
+}
+
+static double ms_of(const Candidate& candidate, const Tensor& flush) {
+  const Stream stream = current_stream(flush.device());
+  fill(flush, 1);
+  const Moment begin(stream);
+  candidate.run();
+  const Moment end(stream);
+  synchronize(stream);
+  return end.ms_since(begin);
+}
+
+namespace {
+struct Contestant {
+  size_t place;
+  std::vector<double> ms = {};
+};
+}  // namespace
+
+// One that fails, for want of memory or of support, is out.
+static bool warms_up(const Candidate& candidate, const Tensor& flush) {
+  try {
+    for (int i = 0; i < kWarmUps; ++i) ms_of(candidate, flush);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+static double score(const Contestant& c) { return median(c.ms); }
+
+std::optional<size_t> fastest(Device device, const Candidates& candidates) {
+  const SyncGuard expected(OnSync::ignore);
+  const Tensor flush = flush_buffer(device);
+  const int64_t most_bytes = kernel_options().workspace_mb << 20;
+  std::vector<Contestant> contestants;
+  for (size_t i = 0; i < candidates.size(); ++i)
+    if (candidates[i].workspace_bytes <= most_bytes && warms_up(candidates[i], flush))
+      contestants.push_back({i});
+  if (contestants.empty()) return std::nullopt;
+  const int64_t begin = trace::now_ns();
+  const double most_ms = kMostMs * double(contestants.size());
+  for (int run = 0; run < kMostRuns; ++run) {
+    if (run >= kFewestRuns && double(trace::now_ns() - begin) * 1e-6 > most_ms) break;
+    for (Contestant& c : contestants) c.ms.push_back(ms_of(candidates[c.place], flush));
+  }
+  const double best = score(*std::ranges::min_element(contestants, {}, score));
+  std::erase_if(contestants, [&](const Contestant& c) { return score(c) > best * kEqual; });
+  return std::ranges::min_element(
+             contestants, {},
+             [&](const Contestant& c) { return candidates[c.place].workspace_bytes; })
+      ->place;
+}
+
+// ---- choosing
+
+bool Tuning::due() {
+  static trace::Counter &hits = count("hits"), &misses = count("misses");
+  const Autotune mode = kernel_options().autotune;
+  if (mode == Autotune::heuristic) return false;
+  if (made_) return hits.add(), false;
+  if (capturing() || (looked_up_ && mode == Autotune::found)) return misses.add(), false;
+  return true;
+}
+
+static void complain_once(const std::string& name) {
+  static bool complained = false;
+  if (!std::exchange(complained, true))
+    std::fprintf(stderr, "notice: plans of an earlier run are stale and ignored, such as %s\n",
+                 name.c_str());
+}
+
+std::optional<size_t> Tuning::make(Device device, const std::string& problem, const Find& find) {
+  static DiskCache cache;
+  return make(device, problem, find, cache);
+}
+
+std::optional<size_t> Tuning::make(Device device, const std::string& problem, const Find& find,
+                                   DiskCache& cache) {
+  const std::string name = cat("plan-", device), key = tuned_machine(device) + "\n" + problem;
+  if (!std::exchange(looked_up_, true))
+    if (const auto kept = cache.find(name, key)) {
+      made_ = !kept->empty() && !find(*kept).empty();
+      if (made_) return count("kept").add(), count("hits").add(), 0;
+      complain_once(*kept);
+    }
+  if (kernel_options().autotune != Autotune::benchmark) return count("misses").add(), std::nullopt;
+  count("searches").add();
+  const Candidates candidates = find("");
+  const std::optional<size_t> best = fastest(device, candidates);
+  made_ = true;  // also if none can run: nobody asks again
+  if (best) cache.keep(name, key, candidates[*best].name);
+  return best;
+}
+
+// ---- what it depends on
+
+std::string tuned_machine(Device device) {
+  if (device == Device::cpu) return cat(cpu_model(), ", threads ", omp_get_max_threads());
+  static const CudaReport report = cuda_report();
+  return cat(report.gpus.empty() ? "?" : report.gpus[0].name, ", driver ", report.driver_release);
+}
+
+std::ostream& operator<<(std::ostream& out, const Signature& s) {
+  if (!s.defined) return out << "none";
+  return out << s.dtype << s.shape << '/' << s.strides;
+}
+
+}  // namespace bellows

@@ -1,0 +1,40 @@
+// What the algorithms for convolutions on the CPU share: ops/conv2d.cpp has the plain one, the
+// files beside it those that autotuning may take in its place. All of them are for stride 1.
+#pragma once
+#include "core/copy.h"
+#include "ops/conv2d.h"
+
+namespace bellows::conv2d_cpu {
+
+inline bool floats(const Tensor& t) { return t.dtype() == DType::f32 || t.dtype() == DType::f64; }
+
+inline bool fits_forward(const Tensor& x, const Tensor&, const Tensor&, const Conv2dOptions& o,
+                         Slot&) {
+  return o.stride == 1 && floats(x);
+}
+
+// The gradient of x is a convolution too: of dy with the weights turned by 180 degrees, in and out
+// exchanged, and the padding that is left.
+inline bool fits_backward_x(const Tensor& dy, const Tensor& w, const Shape&, const Conv2dOptions& o,
+                            Slot&) {
+  return o.stride == 1 && floats(dy) && w.dim(2) == w.dim(3) && o.padding < w.dim(2);
+}
+inline Tensor turned(const Tensor& w_) {
+  const Tensor w = contiguous(w_);
+  const int64_t K = w.dim(0), C = w.dim(1), taps = w.dim(2) * w.dim(3);
+  const Tensor y = empty({C, K, w.dim(2), w.dim(3)}, w);
+  visit_float(w.dtype(), [&]<class T>(T) {
+    for (int64_t k = 0; k < K; ++k)
+      for (int64_t c = 0; c < C; ++c)
+        std::reverse_copy(w.ptr<T>() + (k * C + c) * taps, w.ptr<T>() + (k * C + c + 1) * taps,
+                          y.ptr<T>() + (c * K + k) * taps);
+  });
+  return y;
+}
+template <auto forward>
+Tensor backward_x_by(const Tensor& dy, const Tensor& w, const Shape&, const Conv2dOptions& o,
+                     Slot& slot) {
+  return forward(dy, turned(w), Tensor(), {.padding = w.dim(2) - 1 - o.padding}, slot);
+}
+
+}  // namespace bellows::conv2d_cpu

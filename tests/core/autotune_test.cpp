@@ -1,0 +1,226 @@
+// Autotuning: the fastest of some candidates wins, is kept on disk, and is not looked for again.
+#include "core/autotune.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+#include "core/disk_cache.h"
+#include "core/foreach.h"
+#include "core/kernel.h"
+#include "core/trace.h"
+
+using namespace bellows;
+using testing::Optional;
+
+namespace {
+
+// Takes that long, however fast the machine is.
+void spin(int64_t us) {
+  for (const int64_t begin = trace::now_ns(); trace::now_ns() - begin < us * 1000;) {
+  }
+}
+Candidate slow(const std::string& name, int64_t us, int64_t workspace_bytes = 0) {
+  return {name, workspace_bytes, [us] { spin(us); }};
+}
+Candidate broken(const std::string& name) {
+  return {name, 0, [] { fail(Exit::memory, "no memory for this one"); }};
+}
+
+int64_t count(const char* name) { return trace::counter(cat("autotune.", name)).value(); }
+
+constexpr KernelOptions kBenchmark{.autotune = Autotune::benchmark};
+constexpr KernelOptions kFound{.autotune = Autotune::found};
+
+}  // namespace
+
+TEST(Fastest, IsFoundWhereverItStands) {
+  for (const size_t place : {0, 1, 2}) {
+    Candidates candidates(3, slow("slow", 900));
+    candidates[place] = slow("fast", 100);
+    EXPECT_THAT(fastest(Device::cpu, candidates), Optional(place));
+  }
+}
+
+TEST(Fastest, OfEqualsTakesTheSmallestWorkspace) {
+  EXPECT_THAT(fastest(Device::cpu, {slow("a", 2000, 1000), slow("b", 2000, 10),
+                                    slow("c", 2000, 500), slow("d", 4000)}),
+              Optional(1));
+}
+
+TEST(Fastest, LeavesOutWhatFailsAndWhatWantsTooMuchMemory) {
+  const Kernels use({.workspace_mb = 1});
+  const int64_t too_much = (1 << 20) + 1;
+  EXPECT_THAT(fastest(Device::cpu, {broken("a"), slow("b", 10, too_much), slow("c", 900)}),
+              Optional(2));
+  EXPECT_EQ(fastest(Device::cpu, {broken("a"), slow("b", 10, too_much)}), std::nullopt);
+  EXPECT_EQ(fastest(Device::cpu, {}), std::nullopt);
+}
+
+// By the device's clock.
+TEST(FastestOnDevice, IsTheOneThatTheDeviceDoesFirst) {
+  if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
+  const Tensor t({1 << 12}, DType::f32, Device::cuda);
+  const auto fills = [&](int n) {
+    return [&t, n] {
+      for (int i = 0; i < n; ++i) fill(t, i);
+    };
+  };
+  EXPECT_THAT(fastest(Device::cuda, {{"many", 0, fills(20)}, {"few", 0, fills(2)}}), Optional(1));
+}
+
+// ---- what is remembered
+
+class TuningTest : public testing::Test {
+ protected:
+  TuningTest()
+      : folder(std::filesystem::temp_directory_path() / cat("bellows_tuning_", getpid())),
+        cache(folder) {}
+  ~TuningTest() override { std::filesystem::remove_all(folder); }
+
+  // Among a, b and c, of which `best` is the fastest; those that are not `there` are gone.
+  std::optional<size_t> make(Tuning& tuning, const std::string& best,
+                             const std::string& there = "abc",
+                             const std::string& problem = "a problem") {
+    const auto find = [&](const std::string& name) {
+      Candidates candidates;
+      for (const char letter : there)
+        if (name.empty() || name == std::string(1, letter))
+          candidates.push_back(slow({letter}, best[0] == letter ? 20 : 400));
+      return candidates;
+    };
+    return tuning.make(Device::cpu, problem, find, cache);
+  }
+
+  const std::filesystem::path folder;
+  DiskCache cache;
+};
+
+TEST_F(TuningTest, IsNotDueUnlessItIsAskedFor) {
+  Tuning tuning;
+  const int64_t hits = count("hits"), misses = count("misses");
+  EXPECT_FALSE(tuning.due());
+  EXPECT_EQ(count("hits"), hits);
+  EXPECT_EQ(count("misses"), misses);
+}
+
+TEST_F(TuningTest, SearchesOnce) {
+  const Kernels use(kBenchmark);
+  Tuning tuning;
+  const int64_t searches = count("searches"), hits = count("hits");
+  ASSERT_TRUE(tuning.due());
+  EXPECT_THAT(make(tuning, "b"), Optional(1));
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(tuning.due());
+  EXPECT_EQ(count("searches"), searches + 1);
+  EXPECT_EQ(count("hits"), hits + 3);
+}
+
+TEST_F(TuningTest, AnotherRunFindsItOnDisk) {
+  const Kernels use(kBenchmark);
+  Tuning first, second, other;
+  make(first, "c");
+  const int64_t searches = count("searches"), kept = count("kept");
+  EXPECT_THAT(make(second, "a"), Optional(0)) << "of the one that was found";
+  EXPECT_FALSE(second.due());
+  EXPECT_EQ(count("kept"), kept + 1);
+  EXPECT_EQ(count("searches"), searches);
+  make(other, "a", "abc", "another problem");
+  EXPECT_EQ(count("searches"), searches + 1);
+}
+
+TEST_F(TuningTest, WhatIsKeptAndGoneIsIgnoredWithANotice) {
+  const Kernels use(kBenchmark);
+  Tuning first, second, third;
+  make(first, "c");
+  testing::internal::CaptureStderr();
+  EXPECT_THAT(make(second, "b", "ab"), Optional(1));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "notice: plans of an earlier run are stale and ignored, such as c\n");
+  EXPECT_THAT(make(third, "a", "ab"), Optional(0)) << "the new one is kept";
+}
+
+TEST_F(TuningTest, WithoutASearchTakesOnlyWhatIsKept) {
+  Tuning first, second, third;
+  const int64_t searches = count("searches"), misses = count("misses");
+  {
+    const Kernels use(kFound);
+    EXPECT_TRUE(first.due()) << "to look on the disk";
+    EXPECT_EQ(make(first, "b"), std::nullopt);
+    EXPECT_FALSE(first.due()) << "once";
+    EXPECT_EQ(count("searches"), searches);
+    EXPECT_EQ(count("misses"), misses + 2);
+  }
+  {
+    const Kernels use(kBenchmark);
+    EXPECT_TRUE(second.due());
+    make(second, "b");
+  }
+  const Kernels use(kFound);
+  EXPECT_TRUE(third.due());
+  EXPECT_THAT(make(third, "b"), Optional(0));
+  EXPECT_FALSE(third.due());
+}
+
+TEST_F(TuningTest, IsForThisMachine) {
+  EXPECT_THAT(tuned_machine(Device::cpu), testing::HasSubstr("threads"));
+}
+
+// ---- kernels
+
+namespace {
+
+using Op = Tensor(const Tensor& x, Slot& slot);
+constinit Kernel<Op> tuned{"tuned_in_a_test"};
+
+template <int64_t us, int answer> Tensor answers(const Tensor& x, Slot&) {
+  spin(us);
+  return full({}, answer, x);
+}
+bool is_small(const Tensor& x, Slot&) { return x.numel() < 100; }
+bool any(const Tensor&, Slot&) { return true; }
+
+double answer(int64_t numel, Slot& slot, const KernelOptions& options) {
+  const Kernels use(options);
+  return tuned(Tensor(Shape{numel}, DType::f32), slot).item();
+}
+
+}  // namespace
+
+class TunedKernel : public testing::Test {
+ protected:
+  enum { plain, vendor, small, other };
+  static void SetUpTestSuite() {
+    tuned.on(Device::cpu, answers<300, plain>);
+    tuned.vendor_on(Device::cpu, answers<100, vendor>);
+    tuned.algorithm_on(Device::cpu, "small", is_small, answers<30, small>);
+    tuned.algorithm_on(Device::cpu, "other", any, answers<200, other>);
+  }
+  TunedKernel() {
+    char folder[] = "/tmp/bellows_tuned_XXXXXX";
+    setenv("XDG_CACHE_HOME", mkdtemp(folder), 1);
+  }
+};
+
+TEST_F(TunedKernel, RunsTheFastestThatFitsAndIsAllowed) {
+  Slot slot;
+  EXPECT_EQ(answer(10, slot, {}), plain);
+  EXPECT_EQ(answer(10, slot, {.vendor = true}), vendor);
+  EXPECT_EQ(answer(10, slot, kBenchmark), small);
+  EXPECT_EQ(answer(1000, slot, kBenchmark), other) << "another shape, for which one does not fit";
+  EXPECT_EQ(answer(1000, slot, {.vendor = true, .autotune = Autotune::benchmark}), vendor);
+  EXPECT_EQ(
+      answer(1000, slot, {.vendor = true, .autotune = Autotune::benchmark, .deterministic = true}),
+      other)
+      << "the vendor's bits are not the same for any number of threads";
+  const int64_t searches = count("searches"), misses = count("misses");
+  EXPECT_EQ(answer(10, slot, kFound), small) << "what was found";
+  EXPECT_EQ(answer(20, slot, kFound), plain) << "what was not";
+  EXPECT_EQ(count("searches"), searches);
+  EXPECT_EQ(count("misses"), misses + 1);
+}
+
+TEST_F(TunedKernel, RunsTheOneThatATestNames) {
+  Slot slot;
+  EXPECT_EQ(answer(10, slot, {.algorithm = "other"}), other);
+  EXPECT_EQ(answer(10, slot, {.algorithm = "small"}), small);
+  EXPECT_EQ(answer(1000, slot, {.algorithm = "small"}), plain) << "it does not fit";
+  EXPECT_EQ(answer(10, slot, {.algorithm = "nobody"}), plain);
+}

@@ -1,0 +1,96 @@
+// Autotuning in a run: it searches inside of its window and nowhere else.
+#include "trainer/tuning_window.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include "core/trace.h"
+#include "tests/refusal.h"
+#include "toggles/values.h"
+#include "trainer/loop.h"
+
+using namespace bellows;
+
+static Plan plan_with(const Values& more) {
+  Values values = {{"data.train_size", {"60"}}, {"data.test_size", {"20"}},
+                   {"data.batch_size", {"8"}},  {"train.max_iters", {"6"}},
+                   {"log.every", {"1"}},        {"eval.every", {"0"}},
+                   {"threads.threads", {"1"}},  {"kernels.autotune", {"benchmark"}}};
+  for (const auto& [key, value] : more) values[key] = value;
+  return load(Plan{}, values);
+}
+
+TEST(TuningWindow, IsFromItsFirstToItsLastUpdate) {
+  const Plan plan = plan_with({{"train.tuning_window.0", {"2"}}, {"train.tuning_window.1", {"3"}}});
+  const TuningWindow window(plan.train, plan.kernels);
+  EXPECT_EQ(window.at(0).autotune, Autotune::heuristic);
+  EXPECT_EQ(window.at(1).autotune, Autotune::benchmark);
+  EXPECT_EQ(window.at(2).autotune, Autotune::benchmark);
+  EXPECT_EQ(window.at(3).autotune, Autotune::found);
+  const TuningWindow off(plan.train, {});
+  EXPECT_EQ(off.at(1).autotune, Autotune::heuristic);
+  EXPECT_EQ(off.at(9).autotune, Autotune::heuristic);
+}
+
+TEST(TuningWindow, RefusesWhatIsNone) {
+  for (const std::vector<int64_t>& window : {std::vector<int64_t>{}, {3}, {4, 3}, {1, 2, 3}})
+    EXPECT_EQ(refusal([&] { TuningWindow({.tuning_window = window}, {}); }),
+              "train.tuning_window is the first and the last update, as in [1, 10]");
+}
+
+// What each update of a run moved.
+struct Moved {
+  std::vector<int64_t> searches, hits, misses;
+};
+static void note(std::vector<int64_t>& moved, const char* name) {
+  static std::map<std::string, int64_t> last;
+  const int64_t now = trace::counter(name).value();
+  moved.push_back(now - std::exchange(last[name], now));
+}
+static void note(Moved& moved) {
+  note(moved.searches, "autotune.searches");
+  note(moved.hits, "autotune.hits");
+  note(moved.misses, "autotune.misses");
+}
+static Moved run(const Plan& plan) {
+  char folder[] = "/tmp/bellows_window_XXXXXX";
+  static const char* const cache = mkdtemp(folder);  // of this process, which reads it once
+  setenv("XDG_CACHE_HOME", cache, 1);
+  Session session(plan);
+  Log log(session.plan, {}, Voice::silent);
+  Loop loop(session, log, nullptr);
+  Moved before, moved;
+  note(before);
+  loop.run([&] { note(moved); });
+  return moved;
+}
+
+// LeNet has two convolutions; the first needs no gradient of its images: five problems.
+TEST(TuningWindow, SearchesEachProblemOnceAndThenHits) {
+  const Moved moved =
+      run(plan_with({{"train.tuning_window.0", {"2"}}, {"train.tuning_window.1", {"4"}}}));
+  EXPECT_THAT(moved.searches, testing::ElementsAre(0, 5, 0, 0, 0, 0));
+  EXPECT_THAT(moved.hits, testing::ElementsAre(0, 0, 5, 5, 5, 5));
+  EXPECT_THAT(moved.misses, testing::Each(0));
+}
+
+// The last batch of an epoch is smaller and comes after the window.
+TEST(TuningWindow, AfterItNewShapesAreLeftToTheRule) {
+  const Moved moved = run(plan_with({{"train.max_iters", {"9"}},
+                                     {"train.epochs", {"2"}},
+                                     {"data.batch_size", {"9"}},
+                                     {"train.tuning_window.0", {"1"}},
+                                     {"train.tuning_window.1", {"2"}}}));
+  EXPECT_THAT(moved.searches, testing::ElementsAre(5, 0, 0, 0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(moved.misses, testing::ElementsAre(0, 0, 0, 0, 0, 0, 5, 0, 0));
+}
+
+TEST(TuningWindow, TellsWhatItFound) {
+  const Plan plan = plan_with({{"train.tuning_window.0", {"1"}}, {"train.tuning_window.1", {"2"}}});
+  TuningWindow window(plan.train, plan.kernels);
+  trace::counter("autotune.searches").add(1);
+  trace::counter("autotune.hits").add(3);
+  const Scalars scalars = window.take();
+  EXPECT_EQ(scalars, (Scalars{{"autotune_searches", 1}, {"autotune_hit_rate", .75}}));
+  EXPECT_EQ(window.report(1), "");
+  EXPECT_EQ(window.report(2), "autotune: 1 searches, 0 found on disk, hit rate 75.0 %");
+  EXPECT_EQ(window.report(3), "") << "once";
+}

@@ -1,0 +1,53 @@
+#include "trainer/tuning_window.h"
+#include <fmt/format.h>
+#include "core/trace.h"
+
+namespace bellows {
+
+TuningWindow::TuningWindow(const TrainOptions& train, const KernelOptions& kernels)
+    : kernels_(kernels) {
+  const auto& window = train.tuning_window;
+  CHECK(window.size() == 2 && window[0] <= window[1],
+        "train.tuning_window is the first and the last update, as in [1, 10]");
+  first_ = window[0];
+  last_ = window[1];
+}
+
+KernelOptions TuningWindow::at(int64_t i) const {
+  KernelOptions now = kernels_;
+  if (on() && i + 1 < first_) now.autotune = Autotune::heuristic;
+  if (on() && i + 1 > last_) now.autotune = Autotune::found;
+  return now;
+}
+
+double TuningWindow::Counts::hit_rate() const {
+  return double(hits) / double(std::max<int64_t>(1, hits + misses + searches));
+}
+
+TuningWindow::Counts TuningWindow::counts() {
+  const auto value = [](const char* name) { return trace::counter(name).value(); };
+  return {value("autotune.searches"), value("autotune.kept"), value("autotune.hits"),
+          value("autotune.misses")};
+}
+
+TuningWindow::Counts TuningWindow::since(const Counts& before) const {
+  const Counts now = counts();
+  return {now.searches - before.searches, now.kept - before.kept, now.hits - before.hits,
+          now.misses - before.misses};
+}
+
+std::string TuningWindow::report(int64_t i) {
+  if (!on() || i < last_ || std::exchange(reported_, true)) return "";
+  const Counts c = since(begin_);
+  return fmt::format("autotune: {} searches, {} found on disk, hit rate {:.1f} %", c.searches,
+                     c.kept, 100 * c.hit_rate());
+}
+
+Scalars TuningWindow::take() {
+  if (kernels_.autotune == Autotune::heuristic) return {};
+  const Counts c = since(taken_);
+  taken_ = counts();
+  return {{"autotune_searches", double(c.searches)}, {"autotune_hit_rate", c.hit_rate()}};
+}
+
+}  // namespace bellows

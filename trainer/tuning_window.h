@@ -1,0 +1,37 @@
+// The updates in which autotuning may try kernels out: before them a rule chooses, after them what
+// won is used, so that no later step takes longer than it has to.
+#pragma once
+#include "core/kernel_options.h"
+#include "toggles/run_options.h"
+#include "trainer/tensorboard.h"
+
+namespace bellows {
+
+class TuningWindow {
+ public:
+  TuningWindow(const TrainOptions& train, const KernelOptions& kernels);
+
+  // In force in update i, from 0, of this process: a resumed run tunes anew what is not on disk.
+  KernelOptions at(int64_t i) const;
+  // One line once the window has ended, after i updates.
+  std::string report(int64_t i);
+  // autotune_searches and autotune_hit_rate since the last call, for metrics.jsonl; none where
+  // nothing is tuned.
+  Scalars take();
+
+ private:
+  struct Counts {
+    int64_t searches, kept, hits, misses;
+    double hit_rate() const;
+  };
+  static Counts counts();
+  Counts since(const Counts& before) const;
+
+  bool on() const { return kernels_.autotune == Autotune::benchmark; }
+  KernelOptions kernels_;
+  int64_t first_, last_;
+  Counts begin_ = counts(), taken_ = begin_;
+  bool reported_ = false;
+};
+
+}  // namespace bellows
