@@ -25,4 +25,15 @@ install(DIRECTORY bench DESTINATION . FILES_MATCHING PATTERN "*.py")
 install(FILES tests/oracle/lenet.safetensors DESTINATION tests/oracle)
 install(FILES docs/seeds.md DESTINATION docs)
 install(PROGRAMS tools/run_bundled.sh DESTINATION . RENAME run)
-install(PROGRAMS tools/gpu_check.sh tools/gpu_check.py DESTINATION tools)
+install(PROGRAMS tools/gpu_check.sh tools/gpu_check.py tools/gpu_steps.py DESTINATION tools)
+
+if(NOT BELLOWS_SANITIZE)
+  set(bundle ${PROJECT_BINARY_DIR}/bundle_test)
+  add_test(NAME bundle_install COMMAND ${CMAKE_COMMAND} --install ${PROJECT_BINARY_DIR} --strip
+                                       --prefix ${bundle})
+  add_test(NAME bundle_brings_all_that_it_needs COMMAND tools/check_bundle.sh ${bundle}
+           WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(bundle_install PROPERTIES FIXTURES_SETUP bundle LABELS bundle)
+  set_tests_properties(bundle_brings_all_that_it_needs PROPERTIES FIXTURES_REQUIRED bundle
+                                                                  LABELS bundle)
+endif()

@@ -225,7 +225,7 @@ int64_t MemoryPool::reserved() const {
 }
 
 PoolScope::PoolScope(std::shared_ptr<const MemoryPool> pool)
-    : pool_(std::move(pool)), previous_(DevicePool::enter(pool_->id_)) {}
+    : pool_(std::move(pool)), previous_(DevicePool::enter(pool_ ? pool_->id_ : 0)) {}
 PoolScope::~PoolScope() { DevicePool::enter(previous_); }
 
 }  // namespace bellows

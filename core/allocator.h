@@ -62,6 +62,7 @@ class MemoryPool {
 };
 class PoolScope {
  public:
+  // Null: everybody's memory.
   explicit PoolScope(std::shared_ptr<const MemoryPool> pool);
   ~PoolScope();
   PoolScope(const PoolScope&) = delete;

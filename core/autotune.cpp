@@ -23,16 +23,22 @@ static trace::Counter& count(const char* name) { return trace::counter(cat("auto
 
 // ---- timing
 
-// Memory that is written before each run, so that no candidate finds its input in a cache: twice
-// the second level of an H200, and of a core's own caches.
+// Memory that is written before each run, so that no candidate finds its input in a cache: more
+// than the second level of an H200, twice a core's own caches.
 static Tensor flush_buffer(Device device) {
-  const int64_t mb = device == Device::cpu ? 4 * omp_get_max_threads() : 128;
+  const int64_t mb = device == Device::cpu ? 4 * omp_get_max_threads() : 64;
   return Tensor(Shape{mb << 18}, DType::f32, device);
+}
+
+// By all threads, each of which has caches, or by the device's own copy engine.
+static void write(const Tensor& flush, Stream stream) {
+  if (flush.device() == Device::cpu) return fill(flush, 1);
+  api_of(flush.device()).set(flush.bytes(), 1, flush.nbytes(), stream);
 }
 
 static double ms_of(const Candidate& candidate, const Tensor& flush) {
   const Stream stream = current_stream(flush.device());
-  fill(flush, 1);
+  write(flush, stream);
   const Moment begin(stream);
   candidate.run();
   const Moment end(stream);
@@ -53,6 +59,7 @@ static bool warms_up(const Candidate& candidate, const Tensor& flush) {
     for (int i = 0; i < kWarmUps; ++i) ms_of(candidate, flush);
     return true;
   } catch (const Error&) {
+    synchronize(current_stream(flush.device()));  // a fault of the device ends more than the search
     return false;
   }
 }
@@ -61,6 +68,7 @@ static double score(const Contestant& c) { return median(c.ms); }
 
 std::optional<size_t> fastest(Device device, const Candidates& candidates) {
   const SyncGuard expected(OnSync::ignore);
+  const PoolScope shared(nullptr);  // what is needed for the search only is nobody's afterwards
   const Tensor flush = flush_buffer(device);
   const int64_t most_bytes = kernel_options().workspace_mb << 20;
   std::vector<Contestant> contestants;

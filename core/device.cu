@@ -37,13 +37,20 @@ std::string last_launches() {
 
 void note_launch() { remembered[launched++ % kRemembered] = {running_kernel(), current_site()}; }
 
+// A launch is also where faults of earlier kernels are told.
+static bool is_of_a_launch(cudaError_t status) {
+  return status == cudaErrorInvalidConfiguration || status == cudaErrorInvalidValue ||
+         status == cudaErrorLaunchOutOfResources || status == cudaErrorNoKernelImageForDevice ||
+         status == cudaErrorInvalidDeviceFunction;
+}
+
 void refuse(const char* call, cudaError_t status) {
   const char* const text = cudaGetErrorString(status);
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();  // it is reported here: the device is as good as before
     fail(Exit::memory, "out of cuda memory: ", call, "; try a smaller data.batch_size");
   }
-  if (running_kernel() && std::strstr(call, "cudaLaunch"))
+  if (running_kernel() && std::strstr(call, "cudaLaunch") && is_of_a_launch(status))
     fail(Exit::internal, name({running_kernel(), current_site()}), ": the launch failed: ", text);
   fail(Exit::internal, "cuda: ", text, "; the last kernels were ", last_launches(),
        "; CUDA_LAUNCH_BLOCKING=1 finds which  [", call, "]");
@@ -88,7 +95,10 @@ static size_t available() {
 
 static void* allocate_pinned(size_t bytes) {
   void* memory = nullptr;
-  return cudaMallocHost(&memory, bytes) == cudaSuccess ? memory : nullptr;
+  const cudaError_t status = cudaMallocHost(&memory, bytes);
+  if (status == cudaErrorMemoryAllocation) return cudaGetLastError(), nullptr;
+  cuda::check(status, "cudaMallocHost");
+  return memory;
 }
 static void release_pinned(void* memory, size_t) { cudaFreeHost(memory); }
 

@@ -10,7 +10,7 @@ namespace bellows {
 class Graph {
  public:
   // Captures what `work` puts into the device's compute stream, and into streams that it orders
-  // after that one; nothing runs. Refuses work that allocates from the system or waits.
+  // after that one; nothing runs. Refuses work that waits.
   Graph(Device device, const std::function<void()>& work);
   Graph(const Graph&) = delete;
   ~Graph();

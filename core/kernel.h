@@ -50,7 +50,8 @@ struct RunningKernel {
 };
 
 struct Vendor {
-  bool thread_invariant = false;  // the same bits for any number of threads
+  bool thread_invariant = false;       // the same bits for any number of threads
+  std::string (*library)() = nullptr;  // with its version: a choice that was made is for that one
 };
 
 // What the choice of an algorithm depends on: all arguments, but not what is in tensors and slots.
@@ -185,8 +186,9 @@ template <class R, class... Args> class Kernel<R(Args...)> {
       return named.empty() ? nullptr : named[0].fn;
     }
     if (options.autotune == Autotune::heuristic) return nullptr;
-    const auto key =
-        std::tuple_cat(std::tuple(options.vendor, options.deterministic), signature_of(args)...);
+    const auto key = std::tuple_cat(
+        std::tuple(Device(device), options.vendor, options.deterministic, options.tf32),
+        signature_of(args)...);
     Slot& slot = slot_among(args...);
     Tuned tuned = slot.template get<Tuned>(key, [] { return Tuned(); });
     if (tuned.tuning.due()) {
@@ -218,8 +220,12 @@ template <class R, class... Args> class Kernel<R(Args...)> {
         candidates.push_back({way.name, 0, [&, fn = way.fn] { fn(args...); }});
       return candidates;
     };
-    const std::string problem =
-        std::apply([&](const auto&... parts) { return cat(name(), cat(" ", parts)...); }, key);
+    const auto library = traits_[device].library;
+    const std::string problem = std::apply(
+        [&](const auto&... parts) {
+          return cat(name(), cat(" ", parts)..., " ", library ? library() : "");
+        },
+        key);
     const auto best = tuning.make(static_cast<Device>(device), problem, find);
     return best ? found[*best].fn : nullptr;
   }

@@ -50,7 +50,7 @@ static Tensor run_with(const Inputs& in, double smoothing, Impl impl) {
 static bool add_spec(const char* variant, double smoothing) {
   AddOp({.name = "cross_entropy",
          .math = "-mean(log_softmax(x)[label])",
-         .cases = {{{1, 1}}, {{4, 10}}, {{3, 7}}},
+         .cases = {{{1, 1}}, {{4, 10}}, {{3, 7}}, {{64, 10}}},
          .run = [=](const Inputs& in) { return run_with(in, smoothing, Impl::fused); },
          .rejects = {{{4}}, {{2, 3, 4}}},
          .variant = variant,

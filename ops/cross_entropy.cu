@@ -37,9 +37,10 @@ __device__ void hand_over(double mine, double* parts, T* loss, int64_t N, double
     parts[blockIdx.x] = sum;
 }
 
+// A small batch takes one block of up to 1024 threads, which limits the registers of each.
 template <class T>
-__global__ void forward(const T* x, Targets targets, int64_t N, Acc<T>* lse, double* parts, T* loss,
-                        Team team) {
+__global__ void __launch_bounds__(1024) forward(const T* x, Targets targets, int64_t N, Acc<T>* lse,
+                                                double* parts, T* loss, Team team) {
   using A = Acc<T>;
   auto* const scratch = dynamic_shared<Exps<double>>();  // large enough for all that is folded
   double mine = 0;

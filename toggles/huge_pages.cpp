@@ -12,6 +12,7 @@ static const bellows::AddToggle toggle({
     .footprint = "alloc.huge_bytes",
     .same = bellows::Same::bitwise,
     .by_default = "off",  // small models have no such tensors
+    .needs = {"cpu"},
     .proof =
         [](bellows::Plan& plan) {
           // (128, 6, 28, 28) f32 behind the first convolution: 2.3 MiB.

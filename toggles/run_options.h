@@ -9,11 +9,11 @@ namespace bellows {
 enum class OnNonfinite { stop, skip, go_on };
 struct TrainOptions {
   int64_t epochs = 1;
-  int64_t max_iters = 0;   // 0: as many as the epochs have
-  int64_t accumulate = 1;  // micro-batches an update
-  bool cuda_graph = false;  // an update is captured once and replayed
+  int64_t max_iters = 0;                         // 0: as many as the epochs have
+  int64_t accumulate = 1;                        // micro-batches an update
+  bool cuda_graph = false;                       // an update is captured once and replayed
   std::vector<int64_t> tuning_window = {1, 10};  // updates in which autotuning may try
-  bool dry_run = false;    // one forward and backward on the largest batch before the first step
+  bool dry_run = false;  // one forward and backward on the largest batch before the first step
   OnNonfinite on_nonfinite = OnNonfinite::stop;
   int64_t max_nonfinite = 1;  // in a row, then exit 5
 };

@@ -30,6 +30,12 @@ static constexpr Resource kResources[] = {
     {"cuda",
      [](DeviceChoice d) { return d != DeviceChoice::cpu && device_count(Device::cuda) > 0; },
      "no effect without a GPU"},
+    {"cpu",
+     [](DeviceChoice d) {
+       return d == DeviceChoice::cpu ||
+              (d == DeviceChoice::automatic && device_count(Device::cuda) == 0);
+     },
+     "no effect on a GPU"},
     {"numa", [](DeviceChoice) { return read_topology().nodes.size() > 1; },
      "no effect with a single NUMA node"},
 };

@@ -28,8 +28,8 @@ struct Toggle {
   std::optional<Bounds> numbers = {};  // whole numbers that are values too
   const char* by_default = "on";       // in a config that is silent (`default` is a keyword)
   const char* fast = "on";  // under `toggles: all`; "" if it trades speed for something else
-  Names needs = {};         // of the machine: "cuda", "numa"; or toggles that have to be on too
-  Names supersedes = {};    // toggles that are idle where this one matches
+  Names needs = {};  // of the machine: "cuda", "cpu", "numa"; or toggles that have to be on too
+  Names supersedes = {};                // toggles that are idle where this one matches
   void (*proof)(Plan&) = [](Plan&) {};  // edits a test's plan so that the mechanism can run at all
   bool slow_proof = false;              // its tests start processes
   void (*enable)(Plan&, const std::string& value);

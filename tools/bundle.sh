@@ -21,7 +21,7 @@ done
 [[ ! -e $folder || -x $folder/run ]] || refuse "$folder is there, and is no bundle"
 
 need_packages "${build_packages[@]}" binutils xz-utils
-need_onednn
+need_wheels
 build release -- bundled
 rm -rf -- "$folder"
 cmake --install build --prefix "$folder" --strip >/dev/null

@@ -19,6 +19,9 @@ class CapturedUpdate {
   // so does one before the tuning window.
   Tensors run(const Batch& batch, const Body& body);
 
+  // For what is done once and needs the memory that updates need.
+  std::shared_ptr<const MemoryPool> pool() const { return pool_; }
+
  private:
   Tensors warm_up(const Body& body);
   void capture(const Body& body);

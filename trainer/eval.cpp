@@ -17,6 +17,7 @@ static int run(const Arguments& args) {
   line.add_flag("--json", json, "in full precision");
   if (!line.read(args)) return 0;
   const auto session = load_trained(from, overrides);
+  const Kernels use(session->plan.kernels);
   const Metrics metrics = evaluate(*session);
   Json all = {{"samples", metrics.samples}, {"seconds", metrics.seconds}};
   for (const auto& [name, value] : values_of(metrics)) all[name] = value;

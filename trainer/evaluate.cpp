@@ -66,7 +66,6 @@ struct InEvaluation {
 
 Metrics evaluate(Session& session) {
   const Plan& plan = session.plan;
-  const Kernels use(plan.kernels);
   const InEvaluation mode(*session.model);
   std::optional<NoGrad> untracked;
   if (plan.eval.no_grad) untracked.emplace();

@@ -17,7 +17,8 @@ std::string text_of(const Metrics& metrics);
 // The metrics by name, for metrics.jsonl and TensorBoard.
 std::vector<std::pair<std::string, double>> values_of(const Metrics& metrics);
 
-// Reads the parameters and changes nothing but the module's training() and back.
+// The caller has plan.kernels in force. Reads the parameters and changes nothing but the module's
+// training() and back.
 Metrics evaluate(Session& session);
 
 }  // namespace bellows

@@ -61,7 +61,10 @@ void Loop::run_epoch() {
 Outcome Loop::run(const std::function<void()>& pause) {
   pause_ = pause;
   const Kernels use(kernels());
-  if (plan_.train.dry_run) dry_run(session_);
+  if (plan_.train.dry_run) {
+    const PoolScope where_updates_allocate(captured_ ? captured_->pool() : nullptr);
+    dry_run(session_);
+  }
   session_.model->train(true);
   meter_.lap(Phase::other);
   while (!done()) {
@@ -170,8 +173,7 @@ void Loop::end_window() {
 
 Scalars Loop::gauges() {
   Scalars values = tuning_.take();
-  values.emplace_back("max_mem_allocated",
-                      double(allocator_stats(session_.device).peak_allocated));
+  values.emplace_back("max_mem_allocated", double(allocator_stats(session_.device).peak_allocated));
   if (const auto gpu = nvml_ ? nvml_->read() : std::nullopt) {
     values.emplace_back("gpu_utilisation", gpu->utilisation);
     values.emplace_back("gpu_memory_bytes", gpu->memory_bytes);

@@ -146,7 +146,8 @@ Problem::Problem(const Tensor& y, const Tensor& a, const Tensor& b, Into into, E
       into(into),
       epilogue(epilogue),
       extra_alignment(alignment_of(extra)),
-      tf32(dtype == DType::f32 && kernel_options().tf32) {}
+      tf32(dtype == DType::f32 && kernel_options().tf32),
+      workspace_bytes(std::min<int64_t>(32, kernel_options().workspace_mb) << 20) {}
 
 // ---- a product
 
@@ -196,7 +197,7 @@ void Product::choose(const Problem& problem) {
   cublasLtMatmulPreference_t preference = nullptr;
   check(api().create_preference(&preference), "cublasLtMatmulPreferenceCreate");
   const Owned<cublasLtMatmulPreferenceOpaque_t> owned(preference);
-  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{32} << 20);
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t(problem.workspace_bytes));
   // Parts of a sum are added in the compute type: never in 16 bits.
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       uint32_t(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));

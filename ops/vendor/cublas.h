@@ -38,6 +38,7 @@ struct Problem {
   Epilogue epilogue;
   uint32_t extra_alignment;
   bool tf32;
+  int64_t workspace_bytes;
   bool operator==(const Problem&) const = default;
 };
 

@@ -32,7 +32,7 @@ std::ostream& operator<<(std::ostream& out, const Convolution& c) {
   constexpr const char* halves[] = {"conv2d", "conv2d_backward_x", "conv2d_backward_w"};
   return out << halves[int(c.half)] << ' ' << c.dtype << ' ' << c.format.name << c.x << c.w
              << (c.bias ? " bias " : " ") << c.options << (c.filter.tf32 ? " tf32" : "")
-             << (c.filter.deterministic ? " deterministic" : "");
+             << (c.filter.deterministic ? " deterministic " : " ") << c.filter.workspace_bytes;
 }
 
 }  // namespace cudnn
@@ -77,8 +77,12 @@ class Ready {
             {version + plan.name(), plan.workspace_bytes(), [&] { run(plan, a, c, b, y); }});
       return candidates;
     };
-    if (const auto best = tuning_.make(Device::cuda, cat(convolution_), find))
-      plans_ = {found[*best]};
+    const auto best = tuning_.make(Device::cuda, cat(convolution_), find);
+    if (!best) return;
+    const std::string name = found[*best].name();
+    found.clear();  // with the graph that holds all their engines
+    auto plans = cudnn::describe(convolution_).graph.plan(convolution_.filter, name);
+    if (!plans.empty()) plans_ = std::move(plans);
   }
 
   void run(const cudnn::Plan& plan, const Tensor& a, const Tensor& c, const Tensor& b,
@@ -112,6 +116,19 @@ Ready* find(Half half, const Tensor& image, const Shape& x, const Shape& w, bool
 
 }  // namespace
 
+// A graph is told that addresses are multiples of 16 bytes; views need not be.
+static bool is_aligned(const Tensor& t) { return reinterpret_cast<uintptr_t>(t.bytes()) % 16 == 0; }
+static Tensor aligned(const Tensor& t) {
+  if (is_aligned(t)) return t;
+  const Tensor copy(t.shape(), t.strides(), t.dtype(), t.device());
+  copy_into(copy, t);
+  return copy;
+}
+
+static std::string library() {
+  return cudnn::available() ? "cuDNN " + cudnn::version() : "no cuDNN";
+}
+
 static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& b,
                       const Conv2dOptions& options, Slot& slot) {
   Ready* ready = find(Half::forward, x, x.shape(), w.shape(), b.defined(), options, slot);
@@ -119,7 +136,8 @@ static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& b,
   const MemoryFormat& format = cudnn::image_format(x);
   const Shape shape = conv2d_shape("conv2d", x.shape(), w.shape(), options);
   const Tensor y(shape, x.dtype(), Device::cuda, format);
-  ready->run(contiguous(x, format), contiguous(w, format), b.defined() ? contiguous(b) : b, y);
+  ready->run(aligned(contiguous(x, format)), aligned(contiguous(w, format)),
+             b.defined() ? aligned(contiguous(b)) : b, y);
   return y;
 }
 
@@ -129,7 +147,7 @@ static Tensor backward_x(const Tensor& dy, const Tensor& w, const Shape& x,
   if (!ready) return kernels::conv2d_backward_x.plain(dy, w, x, options, slot);
   const MemoryFormat& format = cudnn::image_format(dy);
   const Tensor dx(x, dy.dtype(), Device::cuda, format);
-  ready->run(contiguous(dy, format), contiguous(w, format), Tensor(), dx);
+  ready->run(aligned(contiguous(dy, format)), aligned(contiguous(w, format)), Tensor(), dx);
   return dx;
 }
 
@@ -138,10 +156,10 @@ static void backward_w(const Tensor& dy_, const Tensor& x, const Tensor& dw, con
   Ready* ready = find(Half::backward_w, x, x.shape(), dw.shape(), false, options, slot);
   if (!ready) return kernels::conv2d_backward_w.plain(dy_, x, dw, db, options, slot);
   const MemoryFormat& format = cudnn::image_format(x);
-  const Tensor dy = contiguous(dy_, format);
-  const bool in_place = dw.is_contiguous(format);
+  const Tensor dy = aligned(contiguous(dy_, format));
+  const bool in_place = dw.is_contiguous(format) && is_aligned(dw);
   const Tensor result = in_place ? dw : Tensor(dw.shape(), dw.dtype(), Device::cuda, format);
-  ready->run(dy, contiguous(x, format), Tensor(), result);
+  ready->run(dy, aligned(contiguous(x, format)), Tensor(), result);
   if (in_place)
     dw.raise_version();
   else
@@ -151,8 +169,11 @@ static void backward_w(const Tensor& dy_, const Tensor& x, const Tensor& dw, con
 
 // With `deterministic` on, only engines that give the same bits every time take part.
 static const bool gpu =
-    kernels::conv2d.vendor_on(Device::cuda, forward, {.thread_invariant = true}) &&
-    kernels::conv2d_backward_x.vendor_on(Device::cuda, backward_x, {.thread_invariant = true}) &&
-    kernels::conv2d_backward_w.vendor_on(Device::cuda, backward_w, {.thread_invariant = true});
+    kernels::conv2d.vendor_on(Device::cuda, forward,
+                              {.thread_invariant = true, .library = library}) &&
+    kernels::conv2d_backward_x.vendor_on(Device::cuda, backward_x,
+                                         {.thread_invariant = true, .library = library}) &&
+    kernels::conv2d_backward_w.vendor_on(Device::cuda, backward_w,
+                                         {.thread_invariant = true, .library = library});
 
 }  // namespace bellows

@@ -3,6 +3,11 @@
 
 namespace bellows::onednn {
 
+std::string version() {
+  const dnnl_version_t& v = *dnnl_version();
+  return cat("oneDNN ", v.major, ".", v.minor, ".", v.patch);
+}
+
 const dnnl::engine& engine() {
   static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
   return cpu;

@@ -7,6 +7,7 @@
 
 namespace bellows::onednn {
 
+std::string version();  // "oneDNN 3.2.0"
 const dnnl::engine& engine();
 dnnl::stream& stream();
 
