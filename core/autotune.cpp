@@ -46,13 +46,6 @@ static double ms_of(const Candidate& candidate, const Tensor& flush) {
   return end.ms_since(begin);
 }
 
-namespace {
-struct Contestant {
-  size_t place;
-  std::vector<double> ms = {};
-};
-}  // namespace
-
 // One that fails, for want of memory or of support, is out.
 static bool warms_up(const Candidate& candidate, const Tensor& flush) {
   try {
@@ -64,30 +57,30 @@ static bool warms_up(const Candidate& candidate, const Tensor& flush) {
   }
 }
 
-static double score(const Contestant& c) { return median(c.ms); }
-
 std::optional<size_t> fastest(Device device, const Candidates& candidates) {
   const SyncGuard expected(OnSync::ignore);
   const PoolScope shared(nullptr);  // what is needed for the search only is nobody's afterwards
   const Tensor flush = flush_buffer(device);
   const int64_t most_bytes = kernel_options().workspace_mb << 20;
-  std::vector<Contestant> contestants;
+  std::vector<TimedCandidate> timed;
   for (size_t i = 0; i < candidates.size(); ++i)
     if (candidates[i].workspace_bytes <= most_bytes && warms_up(candidates[i], flush))
-      contestants.push_back({i});
-  if (contestants.empty()) return std::nullopt;
+      timed.push_back({i, candidates[i].workspace_bytes});
   const int64_t begin = trace::now_ns();
-  const double most_ms = kMostMs * double(contestants.size());
+  const double most_ms = kMostMs * double(timed.size());
   for (int run = 0; run < kMostRuns; ++run) {
     if (run >= kFewestRuns && double(trace::now_ns() - begin) * 1e-6 > most_ms) break;
-    for (Contestant& c : contestants) c.ms.push_back(ms_of(candidates[c.place], flush));
+    for (TimedCandidate& c : timed) c.ms.push_back(ms_of(candidates[c.place], flush));
   }
-  const double best = score(*std::ranges::min_element(contestants, {}, score));
-  std::erase_if(contestants, [&](const Contestant& c) { return score(c) > best * kEqual; });
-  return std::ranges::min_element(
-             contestants, {},
-             [&](const Contestant& c) { return candidates[c.place].workspace_bytes; })
-      ->place;
+  return winner(timed);
+}
+
+std::optional<size_t> winner(std::vector<TimedCandidate> timed) {
+  if (timed.empty()) return std::nullopt;
+  const auto time = [](const TimedCandidate& c) { return median(c.ms); };
+  const double best = time(*std::ranges::min_element(timed, {}, time));
+  std::erase_if(timed, [&](const TimedCandidate& c) { return time(c) > best * kEqual; });
+  return std::ranges::min_element(timed, {}, &TimedCandidate::workspace_bytes)->place;
 }
 
 // ---- choosing

@@ -36,9 +36,16 @@ class Tuning {
 };
 
 // The place of the fastest, of those that run at all, each in the workspace that KernelOptions
-// grant: medians of runs in turns, after a warm-up, with cold caches. Of equals (1 %) the one with
-// the smallest workspace.
+// grant: runs in turns, after a warm-up, with cold caches.
 std::optional<size_t> fastest(Device device, const Candidates& candidates);
+
+// By the median time; of equals (1 %) the one with the smallest workspace.
+struct TimedCandidate {
+  size_t place;
+  int64_t workspace_bytes;
+  std::vector<double> ms = {};
+};
+std::optional<size_t> winner(std::vector<TimedCandidate> timed);
 
 // The machine that plans are good for: "NVIDIA H200, driver 580.82.07".
 std::string tuned_machine(Device device);

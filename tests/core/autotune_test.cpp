@@ -40,10 +40,12 @@ TEST(Fastest, IsFoundWhereverItStands) {
   }
 }
 
-TEST(Fastest, OfEqualsTakesTheSmallestWorkspace) {
-  EXPECT_THAT(fastest(Device::cpu, {slow("a", 2000, 1000), slow("b", 2000, 10),
-                                    slow("c", 2000, 500), slow("d", 4000)}),
-              Optional(1));
+TEST(Fastest, IsByTheMedianAndOfEqualsTheOneWithTheSmallestWorkspace) {
+  const TimedCandidate a{4, 1000, {2, 2, 2}}, b{5, 10, {2.015, 9, 2.001}}, c{6, 500, {2.01, 2, 1}};
+  const TimedCandidate slower{7, 0, {2.03, 2.03, 1}};
+  EXPECT_THAT(winner({a, b, c, slower}), Optional(5));
+  EXPECT_THAT(winner({a, slower}), Optional(4));
+  EXPECT_EQ(winner({}), std::nullopt);
 }
 
 TEST(Fastest, LeavesOutWhatFailsAndWhatWantsTooMuchMemory) {
