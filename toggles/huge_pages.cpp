@@ -17,7 +17,7 @@ static const bellows::AddToggle toggle({
         [](bellows::Plan& plan) {
           // (128, 6, 28, 28) f32 behind the first convolution: 2.3 MiB.
           plan.data.loader.batch_size = 128;
-          plan = bellows::load(plan, {{"data.train_size", {"1024"}}});
+          plan = bellows::load(plan, {{"data.train_size", {"384"}}});
         },
     .enable = [](bellows::Plan& plan, const std::string&) { plan.allocator.huge_pages = true; },
 });
