@@ -107,9 +107,9 @@ Versions cuda_libraries() {
 namespace {
 // The few functions of libcuda that are needed; all return 0 or an error.
 struct Driver {
-  Library library{"libcuda.so.1"};
+  Library loaded{"libcuda.so.1"};
   template <class... Args> int call(const char* name, Args... args) const {
-    const auto function = library.function<int(Args...)>(name);
+    const auto function = loaded.function<int(Args...)>(name);
     return function ? function(args...) : -1;
   }
 };
@@ -150,7 +150,7 @@ static std::string refusal_of(const Driver& driver, int error) {
 
 static void read_driver(CudaReport& report) {
   const Driver driver;
-  if (!driver.library) return;
+  if (!driver.loaded) return;
   driver.call("cuDriverGetVersion", &report.driver);
   std::ifstream("/sys/module/nvidia/version") >> report.driver_release;
   const int error = driver.call("cuInit", 0U);

@@ -113,8 +113,8 @@ Block& DevicePool::grow(const Home& home, size_t size) {
   const size_t wanted = caching_ ? Blocks::segment_size(size) : size;
   size_t got = wanted;
   void* memory = from_system(got);
-  if (!memory &&
-      !capturing()) {  // first what is kept goes back, then there may be room for this block alone
+  if (!memory && !capturing()) {
+    // First what is kept goes back, then there may be room for this block alone.
     wait_for_uses();
     free_idle();
     memory = from_system(got);

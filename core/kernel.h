@@ -51,7 +51,7 @@ struct RunningKernel {
 
 struct Vendor {
   bool thread_invariant = false;       // the same bits for any number of threads
-  std::string (*library)() = nullptr;  // with its version: a choice that was made is for that one
+  std::string (*version)() = nullptr;  // the library's: a choice that was made is for that one
 };
 
 // What the choice of an algorithm depends on: all arguments, but not what is in tensors and slots.
@@ -220,10 +220,10 @@ template <class R, class... Args> class Kernel<R(Args...)> {
         candidates.push_back({way.name, 0, [&, fn = way.fn] { fn(args...); }});
       return candidates;
     };
-    const auto library = traits_[device].library;
+    const auto version = traits_[device].version;
     const std::string problem = std::apply(
         [&](const auto&... parts) {
-          return cat(name(), cat(" ", parts)..., " ", library ? library() : "");
+          return cat(name(), cat(" ", parts)..., " ", version ? version() : "");
         },
         key);
     const auto best = tuning.make(static_cast<Device>(device), problem, find);

@@ -1,9 +1,8 @@
 #include "ops/conv2d.h"
-#include <Eigen/Core>
 #include "autograd/backward.h"
-#include "core/copy.h"
 #include "core/foreach.h"
 #include "core/parallel.h"
+#include "ops/conv2d_cpu.h"
 #include "ops/op.h"
 
 // N batch, C input channels, K output channels, H W image, OH OW output, KH KW kernel.
@@ -203,13 +202,9 @@ static void backward_w(const Tensor& dy_, const Tensor& x_, const Tensor& dw, co
             grad(n) * im2col(x.ptr<T>() + n * (x.numel() / N), g, begin, end - begin, 0, g.pixels())
                           .transpose();
     });
-    if (!db.defined()) return;
-    Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, 1>> sums(db.ptr<T>(), K);
-    sums.setZero();
-    for (int64_t n = 0; n < N; ++n) sums += grad(n).rowwise().sum();
   });
   dw.raise_version();
-  if (db.defined()) db.raise_version();
+  if (db.defined()) conv2d_cpu::sum_pixels(dy, db);
 }
 
 static const bool cpu = kernels::conv2d.on(Device::cpu, forward) &&

@@ -1,10 +1,24 @@
 // What the algorithms for convolutions on the CPU share: ops/conv2d.cpp has the plain one, the
-// files beside it those that autotuning may take in its place. All of them are for stride 1.
+// files beside it those that autotuning may take in its place, all of them for stride 1.
 #pragma once
+#include <Eigen/Core>
 #include "core/copy.h"
 #include "ops/conv2d.h"
 
 namespace bellows::conv2d_cpu {
+
+// db[k] = sum over n and pixels of dy[n, k], which is contiguous.
+inline void sum_pixels(const Tensor& dy, const Tensor& db) {
+  const int64_t N = dy.dim(0), K = dy.dim(1), pixels = dy.dim(2) * dy.dim(3);
+  visit_float(dy.dtype(), [&]<class T>(T) {
+    using Rows = Eigen::Array<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+    Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>> sums(db.ptr<T>(), K);
+    sums.setZero();
+    for (int64_t n = 0; n < N; ++n)
+      sums += Eigen::Map<const Rows>(dy.ptr<T>() + n * K * pixels, K, pixels).rowwise().sum();
+  });
+  db.raise_version();
+}
 
 inline bool floats(const Tensor& t) { return t.dtype() == DType::f32 || t.dtype() == DType::f64; }
 

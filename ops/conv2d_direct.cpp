@@ -29,8 +29,8 @@ template <class T> struct Framed {
   std::vector<T> values;
 };
 
-// One row of kChannels output planes: y[q, j] = b[q] + sum over taps of w[q, tap] x[tap's row, j +
-// s]. The offsets are those of each tap's first pixel.
+// One row of kChannels output planes:  y[q, j] = b[q] + sum over taps of w[q, tap] x[tap + j],
+// where the offsets say where each tap's first pixel is.
 template <int L, class T>
 [[gnu::always_inline]] inline void row_of(const T* x, const std::vector<int64_t>& offsets,
                                           const T* const (&w)[kChannels], const T (&b)[kChannels],
@@ -137,18 +137,9 @@ static void backward_w(const Tensor& dy_, const Tensor& x_, const Tensor& dw, co
           std::ranges::copy(sums[q], dw.ptr<T>() + ((k + q) * C + c) * KH * KW);
       }
     });
-    if (!db.defined()) return;
-    for (int64_t k = 0; k < K; ++k) {
-      T sum = 0;
-      for (int64_t n = 0; n < N; ++n) {
-        const T* const grad = dy.ptr<T>() + (n * K + k) * OH * OW;
-        for (int64_t j = 0; j < OH * OW; ++j) sum += grad[j];
-      }
-      db.ptr<T>()[k] = sum;
-    }
   });
   dw.raise_version();
-  if (db.defined()) db.raise_version();
+  if (db.defined()) conv2d_cpu::sum_pixels(dy, db);
 }
 
 static bool fits_backward_w(const Tensor&, const Tensor& x, const Tensor&, const Tensor&,

@@ -11,23 +11,23 @@ namespace {
 
 struct Api {
   Api() {
-    if (!library) return;
-    library.find("cublasLtCreate", create);
-    library.find("cublasLtGetStatusString", text);
-    library.find("cublasLtMatmulDescCreate", create_operation);
-    library.find("cublasLtMatmulDescDestroy", destroy_operation);
-    library.find("cublasLtMatmulDescSetAttribute", set_operation);
-    library.find("cublasLtMatrixLayoutCreate", create_layout);
-    library.find("cublasLtMatrixLayoutDestroy", destroy_layout);
-    library.find("cublasLtMatrixLayoutSetAttribute", set_layout);
-    library.find("cublasLtMatmulPreferenceCreate", create_preference);
-    library.find("cublasLtMatmulPreferenceDestroy", destroy_preference);
-    library.find("cublasLtMatmulPreferenceSetAttribute", set_preference);
-    library.find("cublasLtMatmulAlgoGetHeuristic", choose);
-    library.find("cublasLtMatmul", matmul);
+    if (!loaded) return;
+    loaded.find("cublasLtCreate", create);
+    loaded.find("cublasLtGetStatusString", text);
+    loaded.find("cublasLtMatmulDescCreate", create_operation);
+    loaded.find("cublasLtMatmulDescDestroy", destroy_operation);
+    loaded.find("cublasLtMatmulDescSetAttribute", set_operation);
+    loaded.find("cublasLtMatrixLayoutCreate", create_layout);
+    loaded.find("cublasLtMatrixLayoutDestroy", destroy_layout);
+    loaded.find("cublasLtMatrixLayoutSetAttribute", set_layout);
+    loaded.find("cublasLtMatmulPreferenceCreate", create_preference);
+    loaded.find("cublasLtMatmulPreferenceDestroy", destroy_preference);
+    loaded.find("cublasLtMatmulPreferenceSetAttribute", set_preference);
+    loaded.find("cublasLtMatmulAlgoGetHeuristic", choose);
+    loaded.find("cublasLtMatmul", matmul);
   }
 
-  Library library{"libcublasLt.so.13", "products run on plain kernels"};
+  Library loaded{"libcublasLt.so.13", "products run on plain kernels"};
   decltype(&cublasLtCreate) create;
   decltype(&cublasLtGetStatusString) text;
   decltype(&cublasLtMatmulDescCreate) create_operation;
@@ -233,7 +233,7 @@ void Product::run(const Tensor& y, const Tensor& a, const Tensor& b, void* extra
 
 bool multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Epilogue epilogue,
               const Tensor& extra, Slot& slot) {
-  if (!api().library || y.numel() == 0 || a.dim(2) == 0) return false;
+  if (!api().loaded || y.numel() == 0 || a.dim(2) == 0) return false;
   void* const address = extra.defined() ? extra.bytes() : nullptr;
   const Problem problem(y, a, b, into, epilogue, address);
   const Product& product = slot.get<Product>(problem, [&] { return Product(problem); });

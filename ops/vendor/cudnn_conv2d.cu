@@ -125,7 +125,7 @@ static Tensor aligned(const Tensor& t) {
   return copy;
 }
 
-static std::string library() {
+static std::string version() {
   return cudnn::available() ? "cuDNN " + cudnn::version() : "no cuDNN";
 }
 
@@ -170,10 +170,10 @@ static void backward_w(const Tensor& dy_, const Tensor& x, const Tensor& dw, con
 // With `deterministic` on, only engines that give the same bits every time take part.
 static const bool gpu =
     kernels::conv2d.vendor_on(Device::cuda, forward,
-                              {.thread_invariant = true, .library = library}) &&
+                              {.thread_invariant = true, .version = version}) &&
     kernels::conv2d_backward_x.vendor_on(Device::cuda, backward_x,
-                                         {.thread_invariant = true, .library = library}) &&
+                                         {.thread_invariant = true, .version = version}) &&
     kernels::conv2d_backward_w.vendor_on(Device::cuda, backward_w,
-                                         {.thread_invariant = true, .library = library});
+                                         {.thread_invariant = true, .version = version});
 
 }  // namespace bellows

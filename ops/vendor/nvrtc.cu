@@ -12,23 +12,23 @@ namespace {
 
 struct Api {
   Api() {
-    if (!library) return;
-    library.find("nvrtcVersion", version);
-    library.find("nvrtcGetNumSupportedArchs", arch_count);
-    library.find("nvrtcGetSupportedArchs", archs);
-    library.find("nvrtcCreateProgram", create);
-    library.find("nvrtcDestroyProgram", destroy);
-    library.find("nvrtcCompileProgram", compile);
-    library.find("nvrtcGetProgramLogSize", log_size);
-    library.find("nvrtcGetProgramLog", log);
-    library.find("nvrtcGetCUBINSize", cubin_size);
-    library.find("nvrtcGetCUBIN", cubin);
-    library.find("nvrtcGetPTXSize", ptx_size);
-    library.find("nvrtcGetPTX", ptx);
-    library.find("nvrtcGetErrorString", error);
+    if (!loaded) return;
+    loaded.find("nvrtcVersion", version);
+    loaded.find("nvrtcGetNumSupportedArchs", arch_count);
+    loaded.find("nvrtcGetSupportedArchs", archs);
+    loaded.find("nvrtcCreateProgram", create);
+    loaded.find("nvrtcDestroyProgram", destroy);
+    loaded.find("nvrtcCompileProgram", compile);
+    loaded.find("nvrtcGetProgramLogSize", log_size);
+    loaded.find("nvrtcGetProgramLog", log);
+    loaded.find("nvrtcGetCUBINSize", cubin_size);
+    loaded.find("nvrtcGetCUBIN", cubin);
+    loaded.find("nvrtcGetPTXSize", ptx_size);
+    loaded.find("nvrtcGetPTX", ptx);
+    loaded.find("nvrtcGetErrorString", error);
   }
 
-  Library library{"libnvrtc.so.13", "chains of elementwise functions are interpreted"};
+  Library loaded{"libnvrtc.so.13", "chains of elementwise functions are interpreted"};
   decltype(&nvrtcVersion) version;
   decltype(&nvrtcGetNumSupportedArchs) arch_count;
   decltype(&nvrtcGetSupportedArchs) archs;
@@ -114,7 +114,7 @@ class StepProgram {
 
 }  // namespace
 
-bool available() { return bool(api().library); }
+bool available() { return bool(api().loaded); }
 
 std::string target_for(int capability) {
   int count = 0;

@@ -142,9 +142,9 @@ static void backward_w(const Tensor& dy_, const Tensor& x_, const Tensor& dw, co
 // Forward and dx have the same bits for any number of threads; dw is summed per thread (measured).
 static const bool vendor =
     kernels::conv2d.vendor_on(Device::cpu, forward,
-                              {.thread_invariant = true, .library = onednn::version}) &&
+                              {.thread_invariant = true, .version = onednn::version}) &&
     kernels::conv2d_backward_x.vendor_on(Device::cpu, backward_x,
-                                         {.thread_invariant = true, .library = onednn::version}) &&
-    kernels::conv2d_backward_w.vendor_on(Device::cpu, backward_w, {.library = onednn::version});
+                                         {.thread_invariant = true, .version = onednn::version}) &&
+    kernels::conv2d_backward_w.vendor_on(Device::cpu, backward_w, {.version = onednn::version});
 
 }  // namespace bellows
