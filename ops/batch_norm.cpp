@@ -4,6 +4,7 @@
 #include "core/copy.h"
 #include "core/foreach.h"
 #include "core/parallel.h"
+#include "core/trace.h"
 #include "ops/elementwise.h"
 #include "ops/lanes.h"
 
@@ -30,9 +31,10 @@ static Tensor statistics_for(const Tensor& x, const RunningStatistics& running,
   if (options.training) {
     const Tensor batch = kernels::channel_statistics(x);
     const double n = double(x.numel()) / double(x.dim(1));
-    kernels::update_running(running.mean, running.var, batch, options.momentum, n / (n - 1));
-    running.mean.raise_version();
-    running.var.raise_version();
+    kernels::update_running(running.mean, running.var, running.batches, batch, options.momentum,
+                            n / (n - 1));
+    for (const Tensor& t : {running.mean, running.var, running.batches})
+      if (t.defined()) t.raise_version();
     return batch;
   }
   const int64_t C = x.dim(1);
@@ -79,6 +81,9 @@ Tensor batch_norm_relu(const Tensor& x, const Tensor& residual, const Tensor& we
   CHECK(!residual.defined() || (residual.shape() == x.shape() && residual.dtype() == x.dtype()),
         "batch_norm_relu: x is ", x.dtype(), " ", x.shape(), ", the residual ", residual.dtype(),
         " ", residual.shape());
+  static trace::Counter &fused = trace::counter("fuse.bn_act"),
+                        &fused_add = trace::counter("fuse.bn_add_act");
+  if (impl == Impl::fused) (residual.defined() ? fused_add : fused).add();
   if (impl == Impl::fused)
     return normalize("batch_norm_relu", x, residual, weight, bias, true, running, options);
   const Tensor y = batch_norm(x, weight, bias, running, options);
@@ -274,8 +279,9 @@ static Tensor statistics_cpu(const Tensor& x_) {
   return statistics;
 }
 
-static void update_running_cpu(const Tensor& mean, const Tensor& var, const Tensor& statistics,
-                               double momentum, double unbiased) {
+static void update_running_cpu(const Tensor& mean, const Tensor& var, const Tensor& batches,
+                               const Tensor& statistics, double momentum, double unbiased) {
+  if (batches.defined()) ++*batches.ptr<int64_t>();
   const int64_t C = mean.numel();
   visit_float(statistics.dtype(), [&]<class A>(A) {
     visit_float(mean.dtype(), [&]<class R>(R) {

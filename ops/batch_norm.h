@@ -13,9 +13,10 @@ struct BatchNormOptions {
   bool training = true;   // normalise by the batch, and update the running ones; else by those
 };
 
-// (C), f32. The running variance is the unbiased one.
+// (C), f32; the variance is the unbiased one. And how many batches made them: i64, may be
+// undefined.
 struct RunningStatistics {
-  Tensor mean, var;
+  Tensor mean, var, batches = {};
 };
 
 // x (N, C) or (N, C, H, W), weight and bias (C): y like x, in its memory format. f32, f64, bf16 or
@@ -38,9 +39,10 @@ struct NormalizedGrads {
   Tensor dx, dresidual;
 };
 inline constinit Kernel<Tensor(const Tensor& x)> channel_statistics{"batch_norm"};
-// mean = (1 - momentum) mean + momentum batch's, and so the variance, times `unbiased`.
-inline constinit Kernel<void(const Tensor& mean, const Tensor& var, const Tensor& statistics,
-                             double momentum, double unbiased)>
+// mean = (1 - momentum) mean + momentum batch's, and so the variance, times `unbiased`; batches
+// + 1.
+inline constinit Kernel<void(const Tensor& mean, const Tensor& var, const Tensor& batches,
+                             const Tensor& statistics, double momentum, double unbiased)>
     update_running{"batch_norm"};
 // y = (x - mean) / sqrt(var + eps) * weight + bias (+ residual)
 inline constinit Kernel<Normalized(const Tensor& x, const Tensor& statistics, const Tensor& weight,
