@@ -29,6 +29,8 @@ static void check(const char* op, const Tensor& x, const Tensor& weight, const T
 static Tensor statistics_for(const Tensor& x, const RunningStatistics& running,
                              const BatchNormOptions& options) {
   if (options.training) {
+    static trace::Counter& batches = trace::counter("norm.batches");
+    batches.add();
     const Tensor batch = kernels::channel_statistics(x);
     const double n = double(x.numel()) / double(x.dim(1));
     kernels::update_running(running.mean, running.var, running.batches, batch, options.momentum,
@@ -81,8 +83,8 @@ Tensor batch_norm_relu(const Tensor& x, const Tensor& residual, const Tensor& we
   CHECK(!residual.defined() || (residual.shape() == x.shape() && residual.dtype() == x.dtype()),
         "batch_norm_relu: x is ", x.dtype(), " ", x.shape(), ", the residual ", residual.dtype(),
         " ", residual.shape());
-  static trace::Counter &fused = trace::counter("fuse.bn_act"),
-                        &fused_add = trace::counter("fuse.bn_add_act");
+  static trace::Counter &fused = trace::counter("fuse.norm_act"),
+                        &fused_add = trace::counter("fuse.norm_add_act");
   if (impl == Impl::fused) (residual.defined() ? fused_add : fused).add();
   if (impl == Impl::fused)
     return normalize("batch_norm_relu", x, residual, weight, bias, true, running, options);

@@ -125,10 +125,12 @@ static constexpr double kGradients = 1e-4, kStatistics = 2e-5, kLoss = 5e-6;
 class ResNetOracle : public testing::TestWithParam<std::tuple<Net, Way>> {};
 INSTANTIATE_TEST_SUITE_P(
     Of, ResNetOracle,
-    testing::Combine(testing::Values(kResNet18, kResNet50),
-                     testing::Values(Way{"plain"}, Way{"vendor_kernels", {.vendor = true}},
-                                     Way{"deterministic",
-                                         {.vendor = true, .deterministic = true}})),
+    testing::Combine(
+        testing::Values(kResNet18, kResNet50),
+        testing::Values(Way{"plain"}, Way{"vendor_kernels", {.vendor = true}},
+                        Way{"deterministic", {.vendor = true, .deterministic = true}},
+                        Way{"fused", {}, {{"fuse.bn_act", "true"}, {"fuse.bn_add_act", "true"}}},
+                        Way{"fused_add", {}, {{"fuse.add_act", "true"}}})),
     [](const auto& info) {
       return cat(std::get<Net>(info.param).name, "_", std::get<Way>(info.param).name);
     });
