@@ -70,9 +70,19 @@ static void finish_leaf(GradMeta& leaf) {
   if (leaf.hook) leaf.hook(leaf.grad);
 }
 
-static Tensor sum(const Tensor& a, const Tensor& b) {
-  const Tensor y = clone(a);
-  add_into(y, b);
+static Tensor like(const Tensor& a, const Tensor& b) {  // b in the memory order of a
+  if (b.strides() == a.strides()) return b;
+  const Tensor y(a.shape(), a.strides(), b.dtype(), b.device());
+  copy_into(y, b);
+  return y;
+}
+
+// In place where nobody else holds the first share.
+static Tensor sum(Tensor&& a, const Tensor& b) {
+  const bool mine = a.storage()->references() == 1;
+  const Tensor y = !a.is_dense() ? clone(a) : mine ? std::move(a) : empty_like(a);
+  if (a.defined() && a.is_dense()) copy_into(y, a);
+  add_into(y, like(y, b));
   return y;
 }
 
@@ -82,7 +92,7 @@ static void send(Pass& pass, const Edge& to, Tensor&& g, const char* op) {
   if (g.defined()) {
     CHECK(g.shape() == to->shape, op, ": gradient has shape ", g.shape(), ", its input ",
           to->shape);
-    to->dy = to->dy.defined() ? sum(to->dy, g) : std::move(g);
+    to->dy = to->dy.defined() ? sum(std::move(to->dy), g) : std::move(g);
   }
   if (--to->shares > 0) return;
   if (to->node) {
@@ -120,7 +130,9 @@ void backward(const Tensor& loss, const BackwardOptions& options) {
   const trace::Range range("backward");
   const NoGrad guard;
   Pass pass = plan_pass(grad_meta(loss));
-  send(pass, Edge(grad_meta(loss)), full(loss.shape(), options.seed, loss), "backward");
+  Tensor seed = full(loss.shape(), options.seed, loss);
+  if (options.state) kernels::scale_seed(seed, options.state);
+  send(pass, Edge(grad_meta(loss)), std::move(seed), "backward");
   while (!pass.ready.empty()) {
     std::pop_heap(pass.ready.begin(), pass.ready.end(), earlier);
     const Edge next = std::move(pass.ready.back());
@@ -189,14 +201,18 @@ bool all_finite(const Tensor& t) { return kernels::all_finite(t); }
 
 static bool all_finite_cpu(const Tensor& t) {
   const Tensor dense = contiguous(t);
-  return visit_float(t.dtype(), [&]<class T>(T) {
+  return visit_stored(t.dtype(), [&]<class T>(T) {
     return parallel_sum(t.numel(), 16384, [&](int64_t b, int64_t e) {
              int64_t bad = 0;
-             for (int64_t i = b; i < e; ++i) bad += !std::isfinite(dense.ptr<T>()[i]);
+             for (int64_t i = b; i < e; ++i) bad += !std::isfinite(Acc<T>(dense.ptr<T>()[i]));
              return double(bad);
            }) == 0;
   });
 }
-static const bool cpu = kernels::all_finite.on(Device::cpu, all_finite_cpu);
+static void scale_seed_cpu(const Tensor& seed, const StepState* state) {
+  visit_float(seed.dtype(), [&]<class T>(T) { *seed.ptr<T>() *= state->loss_scale; });
+}
+static const bool cpu = kernels::all_finite.on(Device::cpu, all_finite_cpu) &&
+                        kernels::scale_seed.on(Device::cpu, scale_seed_cpu);
 
 }  // namespace bellows

@@ -1,5 +1,5 @@
-#include "autograd/backward.h"
 #include <cmath>
+#include "autograd/backward.h"
 #include "core/copy.h"
 #include "core/foreach.h"
 #include "core/map.cuh"
@@ -18,6 +18,16 @@ static bool all_finite_cuda(const Tensor& t) {
   });
   return found.item() == 0;
 }
-static const bool gpu = kernels::all_finite.on(Device::cuda, all_finite_cuda);
+template <class T> static __global__ void times_loss_scale(T* seed, const StepState* state) {
+  *seed *= state->loss_scale;
+}
+static void scale_seed_cuda(const Tensor& seed, const StepState* state) {
+  visit_float(seed.dtype(), [&]<class T>(T) {
+    launch(times_loss_scale<T>, {1, 1}, seed.ptr<T>(), state);
+  });
+}
+
+static const bool gpu = kernels::all_finite.on(Device::cuda, all_finite_cuda) &&
+                        kernels::scale_seed.on(Device::cuda, scale_seed_cuda);
 
 }  // namespace bellows

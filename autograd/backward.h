@@ -2,12 +2,14 @@
 #pragma once
 #include "autograd/record.h"
 #include "core/kernel.h"
+#include "core/step_state.h"
 
 namespace bellows {
 
 struct BackwardOptions {
-  bool retain_graph = false;  // otherwise each node is released as soon as it has run
-  double seed = 1;            // d loss / d loss: 1 / N for one of N micro-batches
+  bool retain_graph = false;         // otherwise each node is released as soon as it has run
+  double seed = 1;                   // d loss / d loss: 1 / N for one of N micro-batches
+  const StepState* state = nullptr;  // on the loss's device: its loss_scale times that
 };
 
 // Adds seed * d loss / d leaf to the gradient of every leaf that the scalar `loss` depends on.
@@ -40,5 +42,7 @@ bool all_finite(const Tensor& t);
 
 namespace kernels {
 inline constinit Kernel<bool(const Tensor& t)> all_finite{"all_finite"};
-}
+// seed, an f32 or f64 scalar, times the loss scale.
+inline constinit Kernel<void(const Tensor& seed, const StepState* state)> scale_seed{"scale_seed"};
+}  // namespace kernels
 }  // namespace bellows

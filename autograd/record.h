@@ -56,6 +56,9 @@ struct GradMeta : Meta {
   Node* node;  // owned; null for a leaf
   Tensor grad, grad_place;
   GradHook hook;
+  // Of a leaf: its values in 16 bits (autograd/amp.h), and the leaf's version that they are of.
+  Tensor low;
+  uint32_t low_version = 0;
   // Of the pass in progress:
   uint64_t pass = 0;
   int shares = 0;            // that consumers have still to send

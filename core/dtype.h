@@ -49,6 +49,22 @@ inline const char* name_of(DType dtype) {
 }
 inline std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name_of(dtype); }
 inline bool is_float(DType dtype) { return dtype <= DType::f16; }
+inline bool is_low(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
+
+// Calls fn with the C++ type of `dtype`, which kernels of these store; they compute in Acc of it.
+template <class Fn> decltype(auto) visit_stored(DType dtype, Fn&& fn) {
+  CHECK(is_float(dtype), "needs f64, f32, bf16 or f16, got ", dtype);
+  switch (dtype) {
+    case DType::f64:
+      return fn(double{});
+    case DType::bf16:
+      return fn(Bf16{});
+    case DType::f16:
+      return fn(F16{});
+    default:
+      return fn(float{});
+  }
+}
 
 // Calls fn(float{}) or fn(double{}): the types in which plain CPU kernels compute.
 template <class Fn> decltype(auto) visit_float(DType dtype, Fn&& fn) {

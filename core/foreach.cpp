@@ -48,11 +48,12 @@ static void add_into_cpu(const Tensor& sum, const Tensor& t, double factor) {
   const bool same = sum.strides() == t.strides() && sum.is_dense();
   const Tensor other = same ? t : contiguous(t);
   CHECK(same || sum.is_contiguous(), "add_into: the sum has strides ", sum.strides());
-  visit_float(t.dtype(), [&]<class T>(T) {
+  visit_stored(t.dtype(), [&]<class T>(T) {
+    using A = Acc<T>;
     T* const sum_ = sum.ptr<T>();
     const T* const t_ = other.ptr<T>();
     parallel_for(t.numel(), kChunk, [&](int64_t b, int64_t e) {
-      for (int64_t i = b; i < e; ++i) sum_[i] += T(factor) * t_[i];
+      for (int64_t i = b; i < e; ++i) sum_[i] = T(A(sum_[i]) + A(factor) * A(t_[i]));
     });
   });
 }

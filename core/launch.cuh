@@ -58,19 +58,4 @@ inline Grid grid_of(int64_t n, int threads = kThreads) {
 __device__ inline int64_t thread_index() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ inline int64_t thread_count() { return int64_t(gridDim.x) * blockDim.x; }
 
-// Calls fn with the C++ type of `dtype`: what own CUDA kernels are made for.
-template <class Fn> decltype(auto) visit_stored(DType dtype, Fn&& fn) {
-  CHECK(is_float(dtype), "needs f64, f32, bf16 or f16, got ", dtype);
-  switch (dtype) {
-    case DType::f64:
-      return fn(double{});
-    case DType::bf16:
-      return fn(Bf16{});
-    case DType::f16:
-      return fn(F16{});
-    default:
-      return fn(float{});
-  }
-}
-
 }  // namespace bellows

@@ -10,6 +10,7 @@ struct StepState {
   int64_t applied = 0;   // updates that changed the parameters: index of the schedule
   int64_t skipped = 0;   // updates left out because of a non-finite gradient
   float loss_scale = 1, inverse_scale = 1;
+  int32_t good_updates = 0;  // since the loss scale changed
   float grad_norm = 0;    // of the last update, before clipping
   int32_t found_inf = 0;  // in the reduced gradients of this update, so ranks skip together
 };

@@ -247,7 +247,7 @@ template <class A> A inverse_deviation(A var, double eps) { return A(1 / std::sq
 static Tensor statistics_cpu(const Tensor& x_) {
   const Rows rows(x_);
   const Tensor x = rows.ordered(x_), statistics({2, rows.channels}, precise(x.dtype()));
-  visit_float(x.dtype(), [&]<class S>(S) {
+  visit_stored(x.dtype(), [&]<class S>(S) {
     using A = Acc<S>;
     const S* const at = x.ptr<S>();
     const auto pivot = [&](int64_t row) __attribute__((always_inline)) {
@@ -304,7 +304,7 @@ static kernels::Normalized forward_cpu(const Tensor& x_, const Tensor& statistic
   const Tensor x = rows.ordered(x_), y = rows.like(x_);
   const Tensor residual = residual_.defined() ? rows.ordered(residual_) : residual_;
   const Tensor bits = relu ? zeros({rows.count, rows.bytes_of_bits()}, DType::u8) : Tensor();
-  visit_float(x.dtype(), [&]<class S>(S) {
+  visit_stored(x.dtype(), [&]<class S>(S) {
     using A = Acc<S>;
     const A *const mean = statistics.ptr<A>(), *const var = mean + rows.channels;
     std::vector<A> scales(rows.channels);
@@ -357,7 +357,7 @@ static void backward_w_cpu(const Tensor& dy_, const Tensor& x_, const Tensor& st
                            const Tensor& bits, double eps, const Tensor& dw, const Tensor& db) {
   const Rows rows(x_);
   const Tensor x = rows.ordered(x_), dy = rows.ordered(dy_);
-  visit_float(x.dtype(), [&]<class S>(S) {
+  visit_stored(x.dtype(), [&]<class S>(S) {
     using A = Acc<S>;
     const A *const mean = statistics.ptr<A>(), *const var = mean + rows.channels;
     const Incoming<S> incoming(dy, bits, rows);
@@ -391,7 +391,7 @@ static kernels::NormalizedGrads backward_x_cpu(const Tensor& dy_, const Tensor& 
   const Rows rows(x_);
   const Tensor x = rows.ordered(x_), dy = rows.ordered(dy_), dx = rows.like(x_);
   const Tensor dresidual = residual ? rows.like(x_) : Tensor();
-  visit_float(x.dtype(), [&]<class S>(S) {
+  visit_stored(x.dtype(), [&]<class S>(S) {
     using A = Acc<S>;
     const int64_t C = rows.channels, n = x.numel() / C;
     const A *const mean = statistics.ptr<A>(), *const var = mean + C;

@@ -1,6 +1,8 @@
 #include "ops/conv2d.h"
+#include "autograd/amp.h"
 #include "autograd/backward.h"
 #include "core/foreach.h"
+#include "core/in_f32.h"
 #include "core/parallel.h"
 #include "ops/conv2d_cpu.h"
 #include "ops/op.h"
@@ -20,8 +22,9 @@ Shape conv2d_shape(const char* op, const Shape& x, const Shape& w, const Conv2dO
           (x[3] + 2 * o.padding - w[3]) / o.stride + 1};
 }
 
-Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOptions& options,
+Tensor conv2d(const Tensor& x_, const Tensor& w_, const Tensor& b_, const Conv2dOptions& options,
               Slot* slot) {
+  const auto [x, w, b] = amp::low(x_, w_, b_);
   conv2d_shape("conv2d", x.shape(), w.shape(), options);
   CHECK(!b.defined() || b.shape() == Shape{w.dim(0)}, "conv2d: w ", w.shape(), " needs b of shape ",
         Shape{w.dim(0)}, ", got ", b.shape());
@@ -207,8 +210,8 @@ static void backward_w(const Tensor& dy_, const Tensor& x_, const Tensor& dw, co
   if (db.defined()) conv2d_cpu::sum_pixels(dy, db);
 }
 
-static const bool cpu = kernels::conv2d.on(Device::cpu, forward) &&
-                        kernels::conv2d_backward_x.on(Device::cpu, backward_x) &&
-                        kernels::conv2d_backward_w.on(Device::cpu, backward_w);
+static const bool cpu = kernels::conv2d.on(Device::cpu, in_f32<forward>) &&
+                        kernels::conv2d_backward_x.on(Device::cpu, in_f32<backward_x>) &&
+                        kernels::conv2d_backward_w.on(Device::cpu, in_f32<backward_w>);
 
 }  // namespace bellows

@@ -1,4 +1,5 @@
 #include "ops/conv_act_pool.h"
+#include "autograd/amp.h"
 #include "autograd/backward.h"
 #include "core/trace.h"
 #include "ops/conv2d.h"
@@ -11,8 +12,9 @@ static Tensor composed(const Tensor& x, const Tensor& w, const Tensor& b, int64_
   return max_pool2d(relu(conv2d(x, w, b, {.padding = padding})), {.kernel = 2, .stride = 2});
 }
 
-Tensor conv_act_pool(const Tensor& x, const Tensor& w, const Tensor& b,
+Tensor conv_act_pool(const Tensor& x_, const Tensor& w, const Tensor& b,
                      const ConvActPoolOptions& options, Impl impl) {
+  const Tensor x = amp::full(x_);
   const Shape conv = conv2d_shape("conv_act_pool", x.shape(), w.shape(), {1, options.padding});
   CHECK(b.defined() && b.shape() == Shape{w.dim(0)}, "conv_act_pool: w ", w.shape(),
         " needs b of shape ", Shape{w.dim(0)}, ", got ", b.shape());

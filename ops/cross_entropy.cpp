@@ -1,5 +1,6 @@
 #include "ops/cross_entropy.h"
 #include <Eigen/Core>
+#include "autograd/amp.h"
 #include "core/copy.h"
 #include "core/parallel.h"
 #include "core/trace.h"
@@ -17,8 +18,9 @@ static Tensor composed(const Tensor& logits, const Tensor& target, double smooth
   return sub(mul(loss, 1 - smoothing), mul(mean(log_p), smoothing));
 }
 
-Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options,
-                     Impl impl) {
+Tensor cross_entropy(const Tensor& logits_, const Tensor& target,
+                     const CrossEntropyOptions& options, Impl impl) {
+  const Tensor logits = amp::full(logits_);
   const double smoothing = options.label_smoothing;
   CHECK(logits.rank() == 2 && target.shape() == Shape{logits.dim(0)}, "cross_entropy: logits ",
         logits.shape(), " and target ", target.shape(), " should be (N, C) and (N)");

@@ -37,15 +37,15 @@ static const AddOp spec({.name = "dropout",
 
 static Tensor masked(const Tensor& x, double p, const Philox& rng) {
   const Tensor dense = contiguous(x), y = empty(x.shape(), x);
-  visit_float(x.dtype(), [&]<class T>(T) {
+  visit_stored(x.dtype(), [&]<class T>(T) {
     const T* const x_ = dense.ptr<T>();
     T* const y_ = y.ptr<T>();
-    const T kept = T(1 / (1 - p));
+    const Acc<T> kept = Acc<T>(1 / (1 - p));
     parallel_for(x.numel(), 8192, [&](int64_t b, int64_t e) {  // a multiple of Philox's four
       for (int64_t i = b; i < e; i += 4) {
         const Philox::Four four = rng(i / 4);
         for (int64_t k = i; k < std::min(i + 4, e); ++k)
-          y_[k] = Philox::to_uniform(four.v[k - i]) < p ? T(0) : x_[k] * kept;
+          y_[k] = Philox::to_uniform(four.v[k - i]) < p ? T(0) : T(x_[k] * kept);
       }
     });
   });

@@ -31,31 +31,32 @@ static const AddOp affine_spec({.name = functors::Affine::name,
 
 template <class F> static Tensor unary_cpu(const Tensor& x) {
   const Tensor y = empty_like(x);
-  visit_float(x.dtype(),
-              [&]<class T>(T) { map_into<T>(y, {&x}, [](T a) { return F::value(a); }); });
+  visit_stored(x.dtype(),
+               [&]<class T>(T) { map_into<T>(y, {&x}, [](Acc<T> a) { return F::value(a); }); });
   return y;
 }
 
 template <class F> static Tensor unary_backward_cpu(const Tensor& dy, const Tensor& v) {
   const Tensor dx = empty_like(v);
-  visit_float(v.dtype(), [&]<class T>(T) {
-    map_into<T>(dx, {&dy, &v}, [](T g, T a) { return functors::Slope<F>::value(g, a); });
+  visit_stored(v.dtype(), [&]<class T>(T) {
+    map_into<T>(dx, {&dy, &v}, [](Acc<T> g, Acc<T> a) { return functors::Slope<F>::value(g, a); });
   });
   return dx;
 }
 
 static Tensor affine_cpu(const Tensor& x, double scale, double shift) {
   const Tensor y = empty_like(x);
-  visit_float(x.dtype(), [&]<class T>(T) {
-    map_into<T>(y, {&x},
-                [s = T(scale), t = T(shift)](T a) { return functors::Affine::value(a, s, t); });
+  visit_stored(x.dtype(), [&]<class T>(T) {
+    map_into<T>(y, {&x}, [s = Acc<T>(scale), t = Acc<T>(shift)](Acc<T> a) {
+      return functors::Affine::value(a, s, t);
+    });
   });
   return y;
 }
 
 template <class F> static Tensor binary_into(const Tensor& y, const Tensor& a, const Tensor& b) {
-  visit_float(a.dtype(), [&]<class T>(T) {
-    map_into<T>(y, {&a, &b}, [](T p, T q) { return F::value(p, q); });
+  visit_stored(a.dtype(), [&]<class T>(T) {
+    map_into<T>(y, {&a, &b}, [](Acc<T> p, Acc<T> q) { return F::value(p, q); });
   });
   return y;
 }
@@ -70,16 +71,16 @@ template <class F> static Tensor binary_cpu(const Tensor& a, const Tensor& b) {
 
 template <class F> static Tensor binary_da_cpu(const Tensor& dy, const Tensor& a, const Tensor& b) {
   const Tensor da = empty_like(a);
-  visit_float(a.dtype(), [&]<class T>(T) {
-    map_into<T>(da, {&dy, &a, &b}, [](T g, T p, T q) { return F::da(g, p, q); });
+  visit_stored(a.dtype(), [&]<class T>(T) {
+    map_into<T>(da, {&dy, &a, &b}, [](Acc<T> g, Acc<T> p, Acc<T> q) { return F::da(g, p, q); });
   });
   return da;
 }
 
 template <class F> static Tensor binary_db_cpu(const Tensor& dy, const Tensor& a, const Tensor& b) {
   const Tensor db = empty_like(b);
-  visit_float(b.dtype(), [&]<class T>(T) {
-    map_into<T>(db, {&dy, &a, &b}, [](T g, T p, T q) { return F::db(g, p, q); });
+  visit_stored(b.dtype(), [&]<class T>(T) {
+    map_into<T>(db, {&dy, &a, &b}, [](Acc<T> g, Acc<T> p, Acc<T> q) { return F::db(g, p, q); });
   });
   return db;
 }

@@ -1,6 +1,8 @@
 #include "ops/linear.h"
+#include "autograd/amp.h"
 #include "autograd/backward.h"
 #include "core/copy.h"
+#include "core/in_f32.h"
 #include "core/parallel.h"
 #include "core/trace.h"
 #include "ops/elementwise.h"
@@ -48,7 +50,8 @@ struct Backward {
 };
 }  // namespace
 
-Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, Slot* slot) {
+Tensor linear(const Tensor& x_, const Tensor& w_, const Tensor& b_, Slot* slot) {
+  const auto [x, w, b] = amp::low(x_, w_, b_);
   const Shape shape = linear_shape("linear", x.shape(), w.shape(), b);
   Slot cache = slot ? *slot : Slot();
   const Tensor y = kernels::linear(as_rows(x), w, b, Activation::none, cache).view_as(shape);
@@ -56,8 +59,9 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, Slot* slot) {
   return record("linear", y, {x, w, b}, Backward(x, w, b, cache));
 }
 
-Tensor linear_relu(const Tensor& x, const Tensor& w, const Tensor& b, Impl impl, Slot* slot) {
-  if (impl == Impl::composed) return relu(linear(x, w, b, slot));
+Tensor linear_relu(const Tensor& x_, const Tensor& w_, const Tensor& b_, Impl impl, Slot* slot) {
+  if (impl == Impl::composed) return relu(linear(x_, w_, b_, slot));
+  const auto [x, w, b] = amp::low(x_, w_, b_);
   const Shape shape = linear_shape("linear_relu", x.shape(), w.shape(), b);
   static trace::Counter& fused = trace::counter("fuse.bias_act");
   fused.add();
@@ -105,7 +109,7 @@ static Tensor product_cpu(const Tensor& x, const Tensor& w, const Tensor& b, Slo
     return y;
   }
   const Tensor bias = contiguous(b);
-  visit_float(x.dtype(), [&]<class T>(T) {
+  visit_stored(x.dtype(), [&]<class T>(T) {
     const std::span<const T> b_ = bias.data<T>();
     for (int64_t n = 0; n < y.dim(0); ++n)
       std::ranges::copy(b_, y.ptr<T>() + n * int64_t(b_.size()));
@@ -143,6 +147,6 @@ static void sum_rows_cpu(const Tensor& dy, const Tensor& db) {
 static const bool cpu =
     kernels::linear.on(Device::cpu, linear_cpu) &&
     kernels::linear_backward_w.on(Device::cpu, kernels::multiply_and_sum_rows) &&
-    kernels::sum_rows.on(Device::cpu, sum_rows_cpu);
+    kernels::sum_rows.on(Device::cpu, in_f32<sum_rows_cpu>);
 
 }  // namespace bellows

@@ -1,6 +1,7 @@
 // y_i = fn(x_i, ...) on the CPU over operands of any strides: what elementwise kernels are made of.
 #pragma once
 #include <utility>
+#include "core/dtype.h"
 #include "core/parallel.h"
 #include "core/walk.h"
 
@@ -10,7 +11,7 @@ inline constexpr int64_t kMapChunk = 16384;  // elements that are worth another 
 
 template <class T, class Fn, class... X>
 void map_dense(T* y, int64_t n, const Fn& fn, const X*... x) {
-  for (int64_t i = 0; i < n; ++i) y[i] = fn(x[i]...);
+  for (int64_t i = 0; i < n; ++i) y[i] = T(fn(Acc<X>(x[i])...));
 }
 
 // One row. Loops of unit stride, and those in which one of the operands but dy stands still, are
@@ -23,23 +24,23 @@ void map_row(T* y, const std::array<const T*, N>& x, const std::array<int64_t, N
   if constexpr (N == 2) {
     if (steps == Steps{1, 1, 0})
       return map_dense(
-          y, n, [&fn, b = *x[1]](T a) { return fn(a, b); }, x[0]);
+          y, n, [&fn, b = Acc<T>(*x[1])](Acc<T> a) { return fn(a, b); }, x[0]);
     if (steps == Steps{1, 0, 1})
       return map_dense(
-          y, n, [&fn, a = *x[0]](T b) { return fn(a, b); }, x[1]);
+          y, n, [&fn, a = Acc<T>(*x[0])](Acc<T> b) { return fn(a, b); }, x[1]);
   }
   if constexpr (N == 3) {
     if (steps == Steps{1, 1, 1, 0})
       return map_dense(
-          y, n, [&fn, b = *x[2]](T dy, T a) { return fn(dy, a, b); }, x[0], x[1]);
+          y, n, [&fn, b = Acc<T>(*x[2])](Acc<T> dy, Acc<T> a) { return fn(dy, a, b); }, x[0], x[1]);
     if (steps == Steps{1, 1, 0, 1})
       return map_dense(
-          y, n, [&fn, a = *x[1]](T dy, T b) { return fn(dy, a, b); }, x[0], x[2]);
+          y, n, [&fn, a = Acc<T>(*x[1])](Acc<T> dy, Acc<T> b) { return fn(dy, a, b); }, x[0], x[2]);
   }
-  for (int64_t i = 0; i < n; ++i) y[i * steps[0]] = fn(x[k][i * steps[k + 1]]...);
+  for (int64_t i = 0; i < n; ++i) y[i * steps[0]] = T(fn(Acc<T>(x[k][i * steps[k + 1]])...));
 }
 
-// y = fn(x...), all of one shape and dtype T.
+// y = fn(x...), all of one shape and dtype T; fn takes and gives Acc<T>.
 template <class T, size_t N, class Fn>
 void map_into(const Tensor& y, const Tensor* const (&x)[N], const Fn& fn) {
   if (y.numel() == 0) return;

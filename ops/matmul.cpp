@@ -1,6 +1,8 @@
 #include "ops/matmul.h"
 #include <Eigen/Core>
+#include "autograd/amp.h"
 #include "core/copy.h"
+#include "core/in_f32.h"
 #include "core/parallel.h"
 #include "ops/op.h"
 
@@ -33,7 +35,8 @@ static Tensor flat_rows(const Tensor& t) {
   return contiguous(t).view_as({t.numel() / std::max<int64_t>(t.dim(-1), 1), t.dim(-1)});
 }
 
-Tensor matmul(const Tensor& a, const Tensor& b, Slot* slot) {
+Tensor matmul(const Tensor& a_, const Tensor& b_, Slot* slot) {
+  const auto [a, b] = amp::low(a_, b_);
   product_shape(a.shape(), b.shape());
   Slot cache = slot ? *slot : Slot();
   const Tensor y = kernels::product(a, b, &cache);
@@ -150,7 +153,8 @@ static void matmul_cpu(const Tensor& y, const Tensor& a, const Tensor& b, Into i
       }
     });
   });
+  y.raise_version();
 }
-static const bool cpu = kernels::matmul.on(Device::cpu, matmul_cpu);
+static const bool cpu = kernels::matmul.on(Device::cpu, in_f32<matmul_cpu>);
 
 }  // namespace bellows

@@ -1,4 +1,5 @@
 #include "ops/pointwise.h"
+#include "autograd/amp.h"
 #include "core/trace.h"
 #include "ops/elementwise.h"
 #include "ops/expression.h"
@@ -127,7 +128,10 @@ class Backward {
 };
 }  // namespace
 
-Tensor pointwise(const Chain& chain, std::span<const Tensor> inputs, Impl impl) {
+Tensor pointwise(const Chain& chain, std::span<const Tensor> inputs_, Impl impl) {
+  std::vector<Tensor> full;
+  for (const Tensor& x : inputs_) full.push_back(amp::full(x));
+  const std::span<const Tensor> inputs = full;
   const Shape shape = common_shape(chain, inputs);
   if (impl == Impl::composed) return composed(chain.program(), inputs, shape);
   static trace::Counter& fused = trace::counter("fuse.pointwise");

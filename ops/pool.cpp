@@ -1,6 +1,7 @@
 #include "ops/pool.h"
 #include "core/copy.h"
 #include "core/foreach.h"
+#include "core/in_f32.h"
 #include "core/parallel.h"
 #include "ops/op.h"
 
@@ -131,7 +132,7 @@ static kernels::MaxPool max_forward(const Tensor& x_, const Windows& rows, const
                              Tensor(shape, DType::i32, x.device(), format)};
   const RowsOf from(x, format), to(out.y, format);
   const int64_t W = x.dim(3);
-  visit_float(x.dtype(), [&]<class T>(T) {
+  visit_stored(x.dtype(), [&]<class T>(T) {
     for_each_pixel(to, shape[2], shape[3], [&](int64_t r, int64_t i, int64_t j) {
       T* const y = out.y.ptr<T>() + to.at(r, i, j);
       int32_t* const winner = out.winner.ptr<int32_t>() + to.at(r, i, j);
@@ -143,7 +144,8 @@ static kernels::MaxPool max_forward(const Tensor& x_, const Windows& rows, const
           const T* const tap = x.ptr<T>() + from.at(r, a, b);
           const int32_t here = int32_t(a * W + b);
           for (int64_t k = 0; k < to.count; ++k) {
-            const bool larger = !(tap[k] <= y[k]) && y[k] == y[k];  // NaN beats a number, once
+            const Acc<T> value = tap[k], best = y[k];
+            const bool larger = !(value <= best) && best == best;  // NaN beats a number, once
             winner[k] = larger ? here : winner[k];
             y[k] = larger ? tap[k] : y[k];
           }
@@ -159,14 +161,15 @@ static Tensor max_backward(const Tensor& dy_, const Tensor& winner, const Shape&
   const Tensor dy = contiguous(dy_, format), dx(x, dy.dtype(), dy.device(), format);
   fill(dx, 0);
   const RowsOf from(dy, format), to(dx, format);
-  visit_float(dy.dtype(), [&]<class T>(T) {
+  visit_stored(dy.dtype(), [&]<class T>(T) {
     // Along the row, images or channels differ, so their pixels lie one element apart.
     const int64_t pixel = to.count == 1 ? 1 : to.strides[3];
     for_each_pixel(from, dy.dim(2), dy.dim(3), [&](int64_t r, int64_t i, int64_t j) {
       const T* const g = dy.ptr<T>() + from.at(r, i, j);
       const int32_t* const at = winner.ptr<int32_t>() + from.at(r, i, j);
       T* const image = dx.ptr<T>() + to.at(r, 0, 0);
-      for (int64_t k = 0; k < from.count; ++k) image[at[k] * pixel + k] += g[k];
+      for (int64_t k = 0; k < from.count; ++k)
+        image[at[k] * pixel + k] = T(Acc<T>(image[at[k] * pixel + k]) + Acc<T>(g[k]));
     });
   });
   return dx;
@@ -217,7 +220,7 @@ static Tensor avg_backward(const Tensor& dy_, const Shape& x, const Windows& row
 
 static const bool cpu = kernels::max_pool2d.on(Device::cpu, max_forward) &&
                         kernels::max_pool2d_backward.on(Device::cpu, max_backward) &&
-                        kernels::avg_pool2d.on(Device::cpu, avg_forward) &&
-                        kernels::avg_pool2d_backward.on(Device::cpu, avg_backward);
+                        kernels::avg_pool2d.on(Device::cpu, in_f32<avg_forward>) &&
+                        kernels::avg_pool2d_backward.on(Device::cpu, in_f32<avg_backward>);
 
 }  // namespace bellows

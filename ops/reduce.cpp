@@ -2,6 +2,7 @@
 #include <span>
 #include "core/copy.h"
 #include "core/foreach.h"
+#include "core/in_f32.h"
 #include "ops/elementwise.h"
 #include "ops/map.h"
 #include "ops/op.h"
@@ -265,7 +266,7 @@ static Tensor max_backward_cpu(const Tensor& dy, const Tensor& index, const Shap
   return dx;
 }
 
-static const bool cpu = kernels::sum.on(Device::cpu, sum_cpu) &&
+static const bool cpu = kernels::sum.on(Device::cpu, in_f32<sum_cpu>) &&
                         kernels::max.on(Device::cpu, max_cpu) &&
                         kernels::argmax.on(Device::cpu, argmax_cpu) &&
                         kernels::max_backward.on(Device::cpu, max_backward_cpu);

@@ -1,12 +1,14 @@
 #include "ops/softmax.h"
 #include <Eigen/Core>
+#include "autograd/amp.h"
 #include "core/copy.h"
 #include "core/parallel.h"
 #include "ops/op.h"
 
 namespace bellows {
 
-Tensor softmax(const Tensor& x, int axis_) {
+Tensor softmax(const Tensor& x_, int axis_) {
+  const Tensor x = amp::full(x_);
   const int axis = axis_of(axis_, x.shape(), "softmax");
   const Tensor y = kernels::softmax(x, axis);
   if (!will_record(x)) return y;
@@ -15,7 +17,8 @@ Tensor softmax(const Tensor& x, int axis_) {
   });
 }
 
-Tensor log_softmax(const Tensor& x, int axis_) {
+Tensor log_softmax(const Tensor& x_, int axis_) {
+  const Tensor x = amp::full(x_);
   const int axis = axis_of(axis_, x.shape(), "log_softmax");
   const Tensor y = kernels::log_softmax(x, axis);
   if (!will_record(x)) return y;

@@ -23,6 +23,7 @@ void visit(Visitor& v, Plan& plan) {
   v.group("model", plan.model);
   v.group("data", plan.data);
   v.group("loss", plan.loss);
+  v.group("amp", plan.amp);
   v.group("optimizer", plan.optimizer);
   v.group("schedule", plan.schedule);
   v.group("train", plan.train);

@@ -1,6 +1,7 @@
 // Plan: everything a run will do, as plain data; Plan{} is the plain, unoptimised run. It only
 // gathers the options that the components own; each component is handed its own part.
 #pragma once
+#include "autograd/amp.h"
 #include "core/allocator.h"
 #include "core/kernel_options.h"
 #include "core/threads.h"
@@ -39,6 +40,7 @@ struct Plan {
   ModelOptions model;
   DataOptions data;
   LossOptions loss;
+  AmpOptions amp;
   OptimizerOptions optimizer;
   ScheduleOptions schedule;
   TrainOptions train;

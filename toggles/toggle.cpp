@@ -41,6 +41,12 @@ static constexpr Resource kResources[] = {
               (d == DeviceChoice::automatic && device_count(Device::cuda) == 0);
      },
      "no effect on a GPU"},
+    {"bf16",
+     [](DeviceChoice d) {
+       const bool gpu = d != DeviceChoice::cpu && device_count(Device::cuda) > 0;
+       return gpu || __builtin_cpu_supports("avx512bf16");
+     },
+     "this CPU has no bf16 arithmetic (AVX512-BF16, AMX); fp16 is emulated anywhere"},
     {"numa", [](DeviceChoice) { return read_topology().nodes.size() > 1; },
      "no effect with a single NUMA node"},
 };
@@ -50,12 +56,17 @@ static const Resource* find_resource(const std::string& name) {
     if (resource.name == name) return &resource;
   return nullptr;
 }
-bool is_of_the_machine(const std::string& need) { return find_resource(need) != nullptr; }
+bool is_of_the_machine(const std::string& need) {
+  return find_resource(need.substr(need.find('=') + 1)) != nullptr;
+}
 
-std::string no_effect(const Toggle& toggle, DeviceChoice device) {
-  for (const std::string& need : toggle.needs)
-    if (const Resource* resource = find_resource(need); resource && !resource->is_there(device))
-      return resource->lack;
+std::string no_effect(const Toggle& toggle, DeviceChoice device, const std::string& value) {
+  for (const std::string& need : toggle.needs) {
+    const size_t is = need.find('=');
+    if (is != std::string::npos && need.substr(0, is) != value) continue;
+    const Resource* const resource = find_resource(need.substr(is + 1));  // npos + 1 is 0
+    if (resource && !resource->is_there(device)) return resource->lack;
+  }
   return "";
 }
 
@@ -209,7 +220,7 @@ static bool is_asked_for(const Value& value) {
 static void settle_machine(Config& config) {
   for (const Toggle& toggle : toggles()) {
     Value& value = config.toggles.at(toggle.name);
-    const std::string why = no_effect(toggle, config.options.device);
+    const std::string why = no_effect(toggle, config.options.device, value.text);
     if (value.text == toggle.off() || why.empty()) continue;
     if (is_asked_for(value)) config.notes.push_back(cat(toggle.name, ": ", why));
     value = {toggle.off(), "off, " + why};

@@ -29,7 +29,9 @@ struct Toggle {
   std::optional<Bounds> numbers = {};  // whole numbers that are values too
   const char* by_default = "on";       // in a config that is silent (`default` is a keyword)
   const char* fast = "on";  // under `toggles: all`; "" if it trades speed for something else
-  Names needs = {};  // of the machine: "cuda", "cpu", "numa"; or toggles that have to be on too
+  // Of the machine: "cuda", "cpu", "numa"; of one value only: "bf16=bf16"; or toggles that have to
+  // be on too.
+  Names needs = {};
   Names supersedes = {};                // toggles that are idle where this one matches
   void (*proof)(Plan&) = [](Plan&) {};  // edits a test's plan so that the mechanism can run at all
   bool slow_proof = false;              // its tests start processes
@@ -55,7 +57,9 @@ Same promise(const Toggle& toggle, const std::map<std::string, int64_t>& counter
 const Toggle* find_toggle(const std::string& name);
 
 // Why it cannot help on this machine, with that device: "no effect without a GPU". "": it can.
-std::string no_effect(const Toggle& toggle, DeviceChoice device = DeviceChoice::automatic);
+// What only one of its values needs counts for that one.
+std::string no_effect(const Toggle& toggle, DeviceChoice device = DeviceChoice::automatic,
+                      const std::string& value = "");
 bool is_of_the_machine(const std::string& need);  // no toggle
 
 // The plan with the toggle at that value.

@@ -32,8 +32,10 @@ Tensors CapturedUpdate::warm_up(const Body& body) {
   return body(Update(input_, session_.plan.train.accumulate));
 }
 
+// Copies that follow from the weights are to be made inside, in every replay.
 void CapturedUpdate::capture(const Body& body) {
   const PoolScope scope(pool_);
+  for (const NamedTensor& p : session_.parameters) p.tensor.raise_version();
   graph_ = std::make_unique<Graph>(
       session_.device, [&] { losses_ = body(Update(input_, session_.plan.train.accumulate)); });
 }

@@ -69,6 +69,7 @@ Metrics evaluate(Session& session) {
   const InEvaluation mode(*session.model);
   std::optional<NoGrad> untracked;
   if (plan.eval.no_grad) untracked.emplace();
+  const Autocast cast(plan.amp.low());
   const int64_t begin = trace::now_ns();
   session.test_feed.start(0);
   Tally tally;

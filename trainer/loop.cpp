@@ -32,11 +32,12 @@ Tensors Loop::train_on(const Update& update) {
   for (const Batch& batch : update) {
     const auto hold = s.reducer.hold(!batch.last);  // no_sync: only the last one sends buckets
     const Tensor loss = s.loss_of(batch);
-    backward(loss, {.seed = batch.share});  // buckets leave while this runs
+    backward(loss, {.seed = batch.share, .state = s.scaler.state()});  // buckets leave meanwhile
     losses.push_back(loss.detach());
   }
   s.reducer.wait();            // every rank has the same gradients
   s.optimizer.step(*s.state);  // one that is not finite changes nothing, where that is asked for
+  s.scaler.update();
   s.optimizer.zero_grad();
   return losses;
 }
@@ -173,6 +174,11 @@ void Loop::end_window() {
 
 Scalars Loop::gauges() {
   Scalars values = tuning_.take();
+  if (plan_.amp.scales()) {
+    const StepState state = session_.state->read();
+    values.emplace_back("loss_scale", state.loss_scale);
+    values.emplace_back("skipped_updates", double(state.skipped));
+  }
   values.emplace_back("max_mem_allocated", double(allocator_stats(session_.device).peak_allocated));
   if (const auto gpu = nvml_ ? nvml_->read() : std::nullopt) {
     values.emplace_back("gpu_utilisation", gpu->utilisation);
@@ -241,7 +247,7 @@ void dry_run(Session& session) {
   const NamedTensors buffers = session.model->buffers(), kept = snapshot(buffers);
   for (const Batch& batch : largest_update(session)) {
     const auto hold = session.reducer.hold(true);
-    backward(session.loss_of(batch), {.seed = batch.share});
+    backward(session.loss_of(batch), {.seed = batch.share, .state = session.scaler.state()});
   }
   for (const NamedTensor& p : session.parameters) zero_grad({&p.tensor, 1}, true);
   for (size_t i = 0; i < buffers.size(); ++i) copy_into(buffers[i].tensor, kept[i].tensor);

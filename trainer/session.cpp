@@ -47,7 +47,7 @@ static OptimizerOptions optimizer_options(const Plan& plan) {
   const bool tolerant =
       plan.train.on_nonfinite == OnNonfinite::skip ||
       (plan.train.on_nonfinite == OnNonfinite::stop && plan.train.max_nonfinite > 1);
-  options.skip_nonfinite |= tolerant;
+  options.skip_nonfinite |= tolerant || plan.amp.scales();
   return options;
 }
 
@@ -92,6 +92,7 @@ Session::Session(const Plan& plan)
       parameters(model->parameters()),
       rates(rates_of(plan, loader.batches())),
       optimizer(optimizer_options(plan), parameters, rates),
+      scaler(plan.amp.scales(), plan.amp.scaler, *state),
       group(DistOptions().backend.make()),
       reducer(*group, parameters) {
   notes.push_back(fmt::format("data: {}, {} to train on, {} to test", plan.data.dataset.name(),
@@ -120,6 +121,7 @@ double Session::last_rate() const {
 
 Tensor Session::loss_of(const Batch& batch) {
   const trace::Range range("forward");
+  const Autocast cast(plan.amp.low());
   state->begin_forward();
   return criterion((*model)(batch.x), batch.y, plan.loss);
 }

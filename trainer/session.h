@@ -36,6 +36,7 @@ class Session {
   const NamedTensors parameters;
   const Tensor rates;  // learning rate by applied updates, on the host
   Optimizer optimizer;
+  const GradScaler scaler;
   const std::unique_ptr<ProcessGroup> group;
   Reducer reducer;
 

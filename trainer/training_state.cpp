@@ -48,7 +48,7 @@ static Json step_state_json(const StepState& s) {
   return {{"forwards", s.forwards},   {"applied", s.applied},
           {"skipped", s.skipped},     {"loss_scale", s.loss_scale},
           {"grad_norm", s.grad_norm}, {"inverse_scale", s.inverse_scale},
-          {"found_inf", s.found_inf}};
+          {"found_inf", s.found_inf}, {"good_updates", s.good_updates}};
 }
 
 static Json position_json(const Position& p) {
@@ -114,6 +114,7 @@ static StepState step_state_of(const Json& j) {
           .skipped = j.at("skipped"),
           .loss_scale = j.at("loss_scale"),
           .inverse_scale = j.at("inverse_scale"),
+          .good_updates = j.value("good_updates", 0),
           .grad_norm = j.at("grad_norm"),
           .found_inf = j.at("found_inf")};
 }
@@ -188,13 +189,21 @@ static void look_for_nonfinite(const Session& session, const SafeTensors& saved,
 Position restore(Session& session, const SafeTensors& saved, std::vector<std::string>& notes) {
   check_format(saved);
   const auto position = read_entry(saved, "position", position_of);
-  const auto state = read_entry(saved, "step_state", step_state_of);
+  auto state = read_entry(saved, "step_state", step_state_of);
   const std::string now = fingerprint(*session.train_set);
   if (entry(saved, "data") != now)
     fail(Exit::data, "the training set is not the one of the checkpoint: ", now, " now, ",
          entry(saved, "data"), " then");
   look_for_nonfinite(session, saved, notes);
   copy_saved(state_tensors(session), saved.tensors);
+  if (session.plan.amp.scales() != plan_of(saved).amp.scales()) {
+    const StepState fresh = session.state->read();
+    state.loss_scale = fresh.loss_scale;
+    state.inverse_scale = fresh.inverse_scale;
+    state.good_updates = 0;
+    notes.push_back(cat("amp: the checkpoint was trained in another precision; the loss scale ",
+                        "starts at ", fresh.loss_scale));
+  }
   session.state->write(state);
   const std::string threads = std::to_string(omp_get_max_threads());
   if (entry(saved, "threads") != threads && !session.plan.kernels.deterministic)

@@ -24,6 +24,7 @@ class Step {
   std::shared_ptr<DeviceStepState> state_;
   ModulePtr model_;
   Optimizer optimizer_;
+  const GradScaler scaler_;
   Tensor x_, labels_, loss_;
 };
 

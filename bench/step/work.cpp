@@ -44,6 +44,7 @@ Step::Step(const Plan& plan, const Pictures& pictures, int64_t batch)
       model_(make_model(plan, pictures, state_)),
       optimizer_(plan.optimizer, model_->parameters(),
                  full({1}, plan.optimizer.rule.make().lr, DType::f64)),
+      scaler_(plan.amp.scales(), plan.amp.scaler, *state_),
       x_(batch_of(batch, pictures), DType::f32, device()),
       labels_(to(device(), labels_of(batch, pictures))) {
   fill_normal(x_, 0, 1, {.seed = plan.seed, .purpose = Purpose::test});
@@ -51,10 +52,14 @@ Step::Step(const Plan& plan, const Pictures& pictures, int64_t batch)
 
 void Step::operator()() {
   state_->begin_forward();
-  const Tensor loss = criterion((*model_)(x_), labels_, plan_.loss);
-  backward(loss);
+  const Tensor loss = [&] {
+    const Autocast cast(plan_.amp.low());
+    return criterion((*model_)(x_), labels_, plan_.loss);
+  }();
+  backward(loss, {.state = scaler_.state()});
   loss_ = loss.detach();
   optimizer_.step(*state_);
+  scaler_.update();
   optimizer_.zero_grad();
 }
 

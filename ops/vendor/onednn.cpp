@@ -35,8 +35,17 @@ void Bound::run() {
   primitive_.execute(stream(), args_);
 }
 
-dnnl::memory::desc desc(const Shape& shape, dnnl::memory::format_tag tag) {
-  return {dnnl::memory::dims(shape.begin(), shape.end()), dnnl::memory::data_type::f32, tag};
+bool computes(DType dtype) {
+  if (dtype == DType::bf16) return __builtin_cpu_supports("avx512bf16");
+  return dtype == DType::f32;
+}
+
+dnnl::memory::data_type type_of(DType dtype) {
+  return dtype == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+}
+
+dnnl::memory::desc desc(const Shape& shape, dnnl::memory::format_tag tag, DType dtype) {
+  return {dnnl::memory::dims(shape.begin(), shape.end()), type_of(dtype), tag};
 }
 
 Reordered::Reordered(const dnnl::memory::desc& from, const dnnl::memory::desc& to) {

@@ -24,7 +24,11 @@ class Bound {
   std::unordered_map<int, dnnl::memory> args_;
 };
 
-dnnl::memory::desc desc(const Shape& shape, dnnl::memory::format_tag tag);
+// f32, and on CPUs that have it bf16: elsewhere oneDNN would emulate it, slower than the plain
+// ones.
+bool computes(DType dtype);
+dnnl::memory::data_type type_of(DType dtype);
+dnnl::memory::desc desc(const Shape& shape, dnnl::memory::format_tag tag, DType dtype);
 
 // A tensor in the order that a primitive wants it, kept while the tensor is not written.
 class Reordered {

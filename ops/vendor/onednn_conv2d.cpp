@@ -1,4 +1,5 @@
-// oneDNN's convolutions, f32, images in NHWC; weights in the order that the primitive likes best.
+// oneDNN's convolutions, f32 and bf16, images in NHWC; weights in the order that the primitive
+// likes best.
 #include "core/copy.h"
 #include "ops/conv2d.h"
 #include "ops/vendor/onednn.h"
@@ -15,16 +16,19 @@ struct Key {
   Shape x, w;
   bool bias;
   Conv2dOptions options;
+  DType dtype;
   bool operator==(const Key&) const = default;
 
   Shape y() const { return conv2d_shape("conv2d", x, w, options); }
   memory::dims stride() const { return {options.stride, options.stride}; }
   memory::dims padding() const { return {options.padding, options.padding}; }
-  memory::desc x_desc() const { return onednn::desc(x, Tag::nhwc); }
-  memory::desc y_desc() const { return onednn::desc(y(), Tag::nhwc); }
-  memory::desc w_desc() const { return onednn::desc(w, Tag::oihw); }
-  memory::desc any_w() const { return onednn::desc(w, Tag::any); }
-  memory::desc b_desc() const { return bias ? onednn::desc({w[0]}, Tag::a) : memory::desc(); }
+  memory::desc x_desc() const { return onednn::desc(x, Tag::nhwc, dtype); }
+  memory::desc y_desc() const { return onednn::desc(y(), Tag::nhwc, dtype); }
+  memory::desc w_desc() const { return onednn::desc(w, Tag::oihw, dtype); }
+  memory::desc any_w() const { return onednn::desc(w, Tag::any, dtype); }
+  memory::desc b_desc() const {
+    return bias ? onednn::desc({w[0]}, Tag::a, dtype) : memory::desc();
+  }
 };
 
 dnnl::convolution_forward::primitive_desc forward_desc(const Key& key) {
@@ -96,10 +100,10 @@ template <class Plan> Plan& plan(Slot& slot, const Key& key) {
 
 static Tensor forward(const Tensor& x_, const Tensor& w, const Tensor& b,
                       const Conv2dOptions& options, Slot& slot) {
-  if (x_.dtype() != DType::f32) return kernels::conv2d.plain(x_, w, b, options, slot);
-  const Key key{x_.shape(), w.shape(), b.defined(), options};
+  if (!onednn::computes(x_.dtype())) return kernels::conv2d.plain(x_, w, b, options, slot);
+  const Key key{x_.shape(), w.shape(), b.defined(), options, x_.dtype()};
   auto& [weights, primitive] = plan<Forward>(slot, key);
-  const Tensor x = contiguous(x_, kNHWC), y(key.y(), DType::f32, Device::cpu, kNHWC);
+  const Tensor x = contiguous(x_, kNHWC), y(key.y(), x.dtype(), Device::cpu, kNHWC);
   const Tensor w_ = contiguous(w), b_ = b.defined() ? contiguous(b) : b;
   primitive.set(DNNL_ARG_SRC, x.bytes());
   primitive.set(DNNL_ARG_WEIGHTS, weights.of(w_));
@@ -111,9 +115,10 @@ static Tensor forward(const Tensor& x_, const Tensor& w, const Tensor& b,
 
 static Tensor backward_x(const Tensor& dy_, const Tensor& w, const Shape& x,
                          const Conv2dOptions& options, Slot& slot) {
-  if (dy_.dtype() != DType::f32) return kernels::conv2d_backward_x.plain(dy_, w, x, options, slot);
-  auto& [weights, primitive] = plan<BackwardX>(slot, {x, w.shape(), false, options});
-  const Tensor dy = contiguous(dy_, kNHWC), dx(x, DType::f32, Device::cpu, kNHWC);
+  if (!onednn::computes(dy_.dtype()))
+    return kernels::conv2d_backward_x.plain(dy_, w, x, options, slot);
+  auto& [weights, primitive] = plan<BackwardX>(slot, {x, w.shape(), false, options, dy_.dtype()});
+  const Tensor dy = contiguous(dy_, kNHWC), dx(x, dy.dtype(), Device::cpu, kNHWC);
   const Tensor w_ = contiguous(w);
   primitive.set(DNNL_ARG_DIFF_DST, dy.bytes());
   primitive.set(DNNL_ARG_WEIGHTS, weights.of(w_));
@@ -124,10 +129,10 @@ static Tensor backward_x(const Tensor& dy_, const Tensor& w, const Shape& x,
 
 static void backward_w(const Tensor& dy_, const Tensor& x_, const Tensor& dw, const Tensor& db,
                        const Conv2dOptions& options, Slot& slot) {
-  if (dy_.dtype() != DType::f32)
+  if (!onednn::computes(dy_.dtype()))
     return kernels::conv2d_backward_w.plain(dy_, x_, dw, db, options, slot);
   auto& [primitive, reorder, blocked] =
-      plan<BackwardW>(slot, {x_.shape(), dw.shape(), db.defined(), options});
+      plan<BackwardW>(slot, {x_.shape(), dw.shape(), db.defined(), options, x_.dtype()});
   const Tensor dy = contiguous(dy_, kNHWC), x = contiguous(x_, kNHWC);
   primitive.set(DNNL_ARG_SRC, x.bytes());
   primitive.set(DNNL_ARG_DIFF_DST, dy.bytes());

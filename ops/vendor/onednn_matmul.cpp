@@ -1,7 +1,9 @@
-// oneDNN's sgemm: the fastest of its products at the sizes of small nets, and nothing to prepare.
+// oneDNN's products: in f32 sgemm, the fastest of them at the sizes of small nets with nothing to
+// prepare; in bf16 its matmul.
 #include <dnnl.h>
 #include "core/trace.h"
 #include "ops/matmul.h"
+#include "ops/vendor/onednn.h"
 
 namespace bellows {
 
@@ -19,8 +21,7 @@ struct Operand {
 };
 }  // namespace
 
-static void sgemm(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Slot& slot) {
-  if (y.dtype() != DType::f32) return kernels::matmul.plain(y, a, b, into, slot);
+static void sgemm(const Tensor& y, const Tensor& a, const Tensor& b, Into into) {
   static trace::Counter& calls = trace::counter("kernel.vendor_calls");
   const Operand a_(a), b_(b);
   for (int64_t i = 0; i < y.dim(0); ++i) {
@@ -32,6 +33,64 @@ static void sgemm(const Tensor& y, const Tensor& a, const Tensor& b, Into into, 
     calls.add();
   }
 }
-static const bool vendor = kernels::matmul.vendor_on(Device::cpu, sgemm);
+// ---- bf16
+
+namespace {
+struct View {
+  Shape shape;
+  Strides strides;
+  bool operator==(const View&) const = default;
+  dnnl::memory::desc desc() const {
+    return {dnnl::memory::dims(shape.begin(), shape.end()), onednn::type_of(DType::bf16),
+            dnnl::memory::dims(strides.begin(), strides.end())};
+  }
+};
+struct Key {
+  View y, a, b;
+  Into into;
+  bool operator==(const Key&) const = default;
+};
+View view_of(const Tensor& t) { return {t.shape(), t.strides()}; }
+
+struct Product {
+  explicit Product(const Key& key)
+      : primitive(dnnl::matmul({onednn::engine(), key.a.desc(), key.b.desc(), key.y.desc(),
+                                attributes(key.into)}),
+                  {{DNNL_ARG_SRC, key.a.desc()},
+                   {DNNL_ARG_WEIGHTS, key.b.desc()},
+                   {DNNL_ARG_DST, key.y.desc()}}) {}
+  static dnnl::primitive_attr attributes(Into into) {
+    dnnl::primitive_attr attributes;
+    dnnl::post_ops after;
+    if (into == Into::add) after.append_sum(1);
+    attributes.set_post_ops(after);
+    return attributes;
+  }
+  onednn::Bound primitive;
+};
+}  // namespace
+
+// One matrix for a whole batch has stride 0 there, which oneDNN wants to see as a size of 1.
+static Tensor without_repeats(const Tensor& t) {
+  if (t.dim(0) == 1 || t.strides()[0] != 0) return t;
+  return t.view({1, t.dim(1), t.dim(2)}, t.strides(), t.offset());
+}
+
+static void product(const Tensor& y, const Tensor& a_, const Tensor& b_, Into into, Slot& slot) {
+  const Tensor a = without_repeats(a_), b = without_repeats(b_);
+  const Key key{view_of(y), view_of(a), view_of(b), into};
+  auto& [primitive] = slot.get<Product>(key, [&] { return Product(key); });
+  primitive.set(DNNL_ARG_SRC, a.bytes());
+  primitive.set(DNNL_ARG_WEIGHTS, b.bytes());
+  primitive.set(DNNL_ARG_DST, y.bytes());
+  primitive.run();
+}
+
+static void matmul(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Slot& slot) {
+  if (y.dtype() == DType::f32) return sgemm(y, a, b, into);
+  const bool there = onednn::computes(y.dtype()) && a.dim(2) > 0;
+  return there ? product(y, a, b, into, slot) : kernels::matmul.plain(y, a, b, into, slot);
+}
+static const bool vendor = kernels::matmul.vendor_on(Device::cpu, matmul);
 
 }  // namespace bellows

@@ -89,6 +89,7 @@ static Plan proof_plan(const Toggle& toggle, DeviceChoice device) {
 std::string footprint_findings(const Toggle& toggle, DeviceChoice device) {
   std::string findings;
   for (const std::string& value : toggle.values) {
+    if (!no_effect(toggle, device, value).empty()) continue;
     const bool on = value != toggle.off();
     const Plan plan = switched(proof_plan(toggle, device), toggle, value);
     const int64_t footprint = moved(tried(plan), toggle.footprint);
@@ -103,6 +104,7 @@ std::string loss_findings(const Toggle& toggle, DeviceChoice device) {
   const Plan plan = proof_plan(toggle, device);
   std::string findings;
   for (const std::string& value : toggle.values) {
+    if (!no_effect(toggle, device, value).empty()) continue;
     const std::string complaint =
         compare(tried(plan), tried(switched(plan, toggle, value)), closeness(toggle, tried(plan)));
     if (!complaint.empty()) findings += cat(toggle.name, ": ", value, ": ", complaint, "\n");

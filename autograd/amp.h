@@ -1,0 +1,52 @@
+// Automatic mixed precision. Which ops run in 16 bits is a visible word in each of them:
+//
+//   const auto [x, w, b] = amp::low(x_, w_, b_);   products: conv2d, linear, matmul
+//   const Tensor x = amp::full(x_);                 losses, softmax, sums
+//
+// All others take what comes. Nothing happens outside of an Autocast.
+#pragma once
+#include <array>
+#include "autograd/grad_scaler.h"
+#include "autograd/record.h"
+#include "core/visitor.h"
+
+namespace bellows {
+
+struct AmpOptions {
+  enum class Precision { off, bf16, fp16 } dtype = Precision::off;
+  GradScalerOptions scaler;  // of fp16; bf16 has the range of f32 and needs none
+
+  DType low() const;  // f32: off
+  bool scales() const { return dtype == Precision::fp16; }
+};
+void visit(Visitor& v, AmpOptions& o);
+
+DType& autocast();  // of this thread; f32: off
+
+class Autocast {
+ public:
+  explicit Autocast(DType low) : previous_(std::exchange(autocast(), low)) {}
+  ~Autocast() { autocast() = previous_; }
+  Autocast(const Autocast&) = delete;
+
+ private:
+  DType previous_;
+};
+
+namespace amp {
+
+// t with history: in the low precision if it is f32 and there is one; in f32 if it is low. Of a
+// leaf the copy is kept until the leaf is written.
+Tensor to_low(const Tensor& t);
+Tensor full(const Tensor& t);
+
+void count_low_op();  // amp.low_ops
+
+template <class... T> std::array<Tensor, sizeof...(T)> low(const T&... tensors) {
+  if (autocast() == DType::f32) return {tensors...};
+  count_low_op();
+  return {to_low(tensors)...};
+}
+
+}  // namespace amp
+}  // namespace bellows

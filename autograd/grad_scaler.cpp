@@ -1,0 +1,31 @@
+#include "autograd/grad_scaler.h"
+
+namespace bellows {
+
+void visit(Visitor& v, GradScalerOptions& o) {
+  v("init_scale", o.init_scale, "what the loss is multiplied with at first", {.min = 1e-30});
+  v("growth_factor", o.growth_factor, "of the scale, after that many good updates", {.min = 1});
+  v("backoff_factor", o.backoff_factor, "after an update that was skipped", {.min = 0, .max = 1});
+  v("growth_interval", o.growth_interval, "good updates in a row", {.min = 1});
+  v("min_scale", o.min_scale, "below which it does not fall", {.min = 1e-30});
+}
+
+GradScaler::GradScaler(bool enabled, const GradScalerOptions& options, DeviceStepState& state)
+    : enabled_(enabled), options_(options), state_(state) {
+  if (!enabled) return;
+  StepState start = state.read();
+  start.loss_scale = float(options.init_scale);
+  start.inverse_scale = 1 / start.loss_scale;
+  state.write(start);
+}
+
+void GradScaler::update() const {
+  if (enabled_) kernels::move_scale(state_.device(), state_.get(), options_);
+}
+
+static void move_scale_cpu(Device, StepState* state, const GradScalerOptions& options) {
+  move_scale(*state, options);
+}
+static const bool cpu = kernels::move_scale.on(Device::cpu, move_scale_cpu);
+
+}  // namespace bellows

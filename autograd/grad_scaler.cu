@@ -1,0 +1,15 @@
+#include "autograd/grad_scaler.h"
+#include "core/launch.cuh"
+
+namespace bellows {
+
+static __global__ void move(StepState* state, GradScalerOptions options) {
+  move_scale(*state, options);
+}
+
+static void move_scale_cuda(Device, StepState* state, const GradScalerOptions& options) {
+  launch(move, {1, 1}, state, options);
+}
+static const bool gpu = kernels::move_scale.on(Device::cuda, move_scale_cuda);
+
+}  // namespace bellows
