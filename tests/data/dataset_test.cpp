@@ -1,8 +1,9 @@
-// MNIST's files and the data sets that the program draws.
+// MNIST's and CIFAR-10's files, and the data sets that the program draws.
 #include "data/dataset.h"
 #include <gmock/gmock.h>
 #include <omp.h>
 #include <cstdlib>
+#include <numeric>
 #include "core/visitor.h"
 #include "tests/data/files.h"
 #include "tests/place.h"
@@ -83,21 +84,91 @@ TEST(Mnist, SaysWhatIsWrongWithItsFiles) {
   EXPECT_THAT(load(), HasSubstr("sample 4 has label 10, not one of 0 to 9"));
 }
 
-TEST(Mnist, ReadsTheRealOne) {
+static std::string real_data(const std::string& name) {
   const char* const given = std::getenv("BELLOWS_DATA");
-  const std::string root =
-      (given ? std::string(given) : source_dir() + "/../shared/data") + "/mnist";
+  return (given ? std::string(given) : source_dir() + "/../shared/data") + "/" + name;
+}
+
+static double mean_of(const std::vector<uint8_t>& bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), 0.0) / double(bytes.size());
+}
+
+TEST(Mnist, ReadsTheRealOne) {
+  const std::string root = real_data("mnist");
   if (!std::filesystem::exists(root)) GTEST_SKIP() << "no MNIST in " << root;
   const auto train = make("mnist", Split::train, {{"root", root}});
   const auto test = make("mnist", Split::test, {{"root", root}});
   EXPECT_EQ(train->size(), 60000);
   EXPECT_EQ(test->size(), 10000);
-  double sum = 0;
-  for (const uint8_t byte : bytes_of(*test)) sum += byte;
-  EXPECT_NEAR(sum / 255 / 784 / 10000, 0.1325, 1e-3);
+  EXPECT_NEAR(mean_of(bytes_of(*test)) / 255, 0.1325, 1e-3);
   Scratch scratch;
   EXPECT_EQ(train->at(0, scratch).label, 5);
   EXPECT_EQ(test->at(0, scratch).label, 7);
+}
+
+// Records whose first pixel is their number.
+static std::string records(int count, int first = 0) {
+  std::string bytes;
+  for (int i = first; i < first + count; ++i)
+    bytes += char(i % 10) + std::string(1, char(i)) + std::string(3071, char(7));
+  return bytes;
+}
+
+TEST(Cifar10, ReadsTheRecordsOfItsFilesInOrder) {
+  for (const std::string where : {"", "cifar-10-batches-bin/"}) {
+    const TempFolder folder;
+    for (int i = 0; i < 5; ++i)
+      folder.write(cat(where, "data_batch_", i + 1, ".bin"), records(3, 3 * i));
+    folder.write(where + "test_batch.bin", records(2, 40));
+    const auto train = make("cifar10", Split::train, {{"root", folder.path}});
+    const auto test = make("cifar10", Split::test, {{"root", folder.path}});
+    EXPECT_EQ(train->info().sample, (Shape{3, 32, 32}));
+    ASSERT_EQ(train->size(), 15);
+    ASSERT_EQ(test->size(), 2);
+    Scratch scratch;
+    for (int i = 0; i < 15; ++i) {
+      EXPECT_EQ(train->at(i, scratch).label, i % 10);
+      EXPECT_EQ(train->at(i, scratch).pixels[0], i);
+      EXPECT_EQ(train->at(i, scratch).pixels[3071], 7);
+    }
+    EXPECT_EQ(test->at(1, scratch).pixels[0], 41);
+  }
+}
+
+TEST(Cifar10, SaysWhatIsWrongWithItsFiles) {
+  const TempFolder folder;
+  const auto load = [&](const std::string& test_batch) {
+    folder.write("test_batch.bin", test_batch);
+    return complaint(Exit::data, [&] { make("cifar10", Split::test, {{"root", folder.path}}); });
+  };
+  EXPECT_THAT(complaint(Exit::data,
+                        [&] {
+                          make("cifar10", Split::train, {{"root", folder.path}});
+                        }),
+              testing::AllOf(HasSubstr("no file data_batch_1.bin"),
+                             HasSubstr("tools/fetch_data.sh cifar10")));
+  const std::string good = records(3);
+  for (const size_t size : {size_t(1), good.size() - 1, good.size() - 3072})
+    EXPECT_THAT(load(good.substr(0, size)), HasSubstr("test_batch.bin: "));
+  EXPECT_THAT(load(good + "x"), HasSubstr("after 3 of them 1 are left"));
+  EXPECT_THAT(load(""), HasSubstr("0 bytes are not whole records"));
+  std::string bad = good;
+  bad[2 * 3073] = 10;
+  EXPECT_THAT(load(bad), HasSubstr("test_batch.bin: record 2 has label 10, not one of 0 to 9"));
+}
+
+TEST(Cifar10, ReadsTheRealOne) {
+  const std::string root = real_data("cifar10");
+  if (!std::filesystem::exists(root + "/test_batch.bin") &&
+      !std::filesystem::exists(root + "/cifar-10-batches-bin"))
+    GTEST_SKIP() << "no unpacked CIFAR-10 in " << root;
+  const auto test = make("cifar10", Split::test, {{"root", root}});
+  EXPECT_EQ(test->size(), 10000);
+  EXPECT_NEAR(mean_of(bytes_of(*test)) / 255, 0.4763, 1e-3);
+  Scratch scratch;
+  const int cat = 3, ship = 8;
+  EXPECT_EQ(test->at(0, scratch).label, cat);
+  EXPECT_EQ(test->at(1, scratch).label, ship);
 }
 
 class Drawn : public testing::TestWithParam<const char*> {
