@@ -4,36 +4,16 @@
 #include <omp.h>
 #include <cstdlib>
 #include <numeric>
-#include "core/visitor.h"
 #include "tests/data/files.h"
+#include "tests/data/options.h"
 #include "tests/place.h"
 
 using namespace bellows;
 using testing::HasSubstr;
 
-// Sets the options of a data set as a config would.
-class Set : public Visitor {
- public:
-  explicit Set(std::map<std::string, std::string> values) : values_(std::move(values)) {}
-
- protected:
-  void option(const std::string& key, const Option& option, const char*) override {
-    if (values_.contains(key)) {
-      EXPECT_TRUE(option.read(values_[key]));
-    }
-  }
-  std::optional<size_t> list_size(const std::string&, size_t, const char*) override { return {}; }
-
- private:
-  std::map<std::string, std::string> values_;
-};
-
 static std::shared_ptr<const Dataset> make(const std::string& name, Split split,
-                                           const std::map<std::string, std::string>& options) {
-  DatasetChoice choice(name);
-  Set set(options);
-  choice.visit_options(set);
-  return choice.make({split});
+                                           const Texts& options) {
+  return chosen<DatasetChoice>(name, options).make({split});
 }
 
 static std::vector<uint8_t> bytes_of(const Dataset& dataset) {

@@ -1,0 +1,39 @@
+#include "data/picture.h"
+
+namespace bellows {
+
+void Picture::refuse_hole() const {
+  CHECK(!hole_, "the picture has a hole already: put cutout behind what crops, resizes or flips");
+}
+
+void Picture::crop(const Rectangle& part, Outside outside) {
+  refuse_hole();
+  rows_.crop(part.top, part.height, outside);
+  columns_.crop(part.left, part.width, outside);
+}
+
+void Picture::crop_centre(int64_t height, int64_t width) {
+  CHECK(height <= this->height() && width <= this->width(), "the picture, ", shape(),
+        ", is smaller than the ", height, "x", width, " to be cut out of it; resize it first");
+  // Halves to even, as torchvision rounds.
+  const auto middle = [](int64_t rest) { return std::lrint(double(rest) / 2); };
+  crop({middle(this->height() - height), middle(this->width() - width), height, width});
+}
+
+void Picture::resize(int64_t height, int64_t width) {
+  refuse_hole();
+  rows_.resize(height);
+  columns_.resize(width);
+}
+
+void Picture::resize_short_side(int64_t size) {
+  const int64_t shorter = std::min(height(), width());
+  resize(size * height() / shorter, size * width() / shorter);
+}
+
+void Picture::mirror() {
+  refuse_hole();
+  columns_.mirror();
+}
+
+}  // namespace bellows
