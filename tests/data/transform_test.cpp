@@ -161,9 +161,12 @@ TEST(RandomResizedCrop, InEvaluationTakesTheMiddle) {
 }
 
 TEST(Resize, KeepsProportionsOrMakesASquare) {
-  EXPECT_EQ(only("resize", {{"size", "8"}}, {3, 32, 50}).shape(), (Shape{3, 8, 12}));
-  EXPECT_EQ(only("resize", {{"size", "8"}, {"square", "true"}}, {3, 32, 50}).shape(),
-            (Shape{3, 8, 8}));
+  const Shape in{3, 32, 50};
+  for (const auto& [square, shape] : {std::pair("false", Shape{3, 8, 12}), {"true", {3, 8, 8}}}) {
+    const Transforms resize = only("resize", {{"size", "8"}, {"square", square}}, in);
+    EXPECT_EQ(resize.shape(), shape);
+    EXPECT_EQ(resize.plan(in, 1, 0, 0).shape(), shape);
+  }
 }
 
 TEST(Cutout, MakesAHoleThatMayHangOverTheEdge) {
