@@ -24,7 +24,9 @@ std::string BatchMaker::at_work_on() const {
 void BatchMaker::fill(int64_t sample, int64_t epoch, float* x, int64_t* y) {
   sample_.store(sample, std::memory_order_relaxed);
   try {
-    const Sample read = source_->dataset->at(sample, scratch_);
+    const Dataset& dataset = *source_->dataset;
+    const Sample read = read_undamaged(dataset, sample, source_->on_damaged,
+                                       [&](int64_t i) { return dataset.at(i, scratch_); });
     source_->transforms.write(read, source_->seed, epoch, sample, x);
     *y = read.label;
   } catch (const Error& error) {

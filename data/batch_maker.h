@@ -2,6 +2,7 @@
 #pragma once
 #include <atomic>
 #include "data/batch_buffers.h"
+#include "data/damaged.h"
 #include "data/transform.h"
 
 namespace bellows {
@@ -13,6 +14,7 @@ struct BatchSource {
   uint64_t seed;
   int64_t batch_size;
   bool pin_memory;
+  OnDamaged on_damaged;
   int64_t sim_latency_us;  // slept once per batch: a planted slow disk
 
   Shape batch_shape() const;  // of a whole one: (B, C, H, W)

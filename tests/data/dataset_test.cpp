@@ -2,11 +2,10 @@
 #include "data/dataset.h"
 #include <gmock/gmock.h>
 #include <omp.h>
-#include <cstdlib>
 #include <numeric>
 #include "tests/data/files.h"
 #include "tests/data/options.h"
-#include "tests/place.h"
+#include "tests/data/real.h"
 
 using namespace bellows;
 using testing::HasSubstr;
@@ -62,11 +61,6 @@ TEST(Mnist, SaysWhatIsWrongWithItsFiles) {
   labels[8 + 4] = 10;
   write_mnist(folder, idx({6, 4, 5}), labels);
   EXPECT_THAT(load(), HasSubstr("sample 4 has label 10, not one of 0 to 9"));
-}
-
-static std::string real_data(const std::string& name) {
-  const char* const given = std::getenv("BELLOWS_DATA");
-  return (given ? std::string(given) : source_dir() + "/../shared/data") + "/" + name;
 }
 
 static double mean_of(const std::vector<uint8_t>& bytes) {

@@ -1,0 +1,23 @@
+#include "data/image_file.h"
+#include "data/jpeg.h"
+#include "data/png.h"
+
+namespace bellows {
+
+void check_size(const char* format, int64_t height, int64_t width) {
+  if (height < 1 || width < 1 || height > kMostPixels / width)
+    fail(Exit::data, format, ": ", width, " x ", height, " pixels; from 1 to ", kMostPixels,
+         " are read");
+}
+
+static bool starts_with(std::span<const uint8_t> file, std::initializer_list<uint8_t> magic) {
+  return file.size() >= magic.size() && std::equal(magic.begin(), magic.end(), file.begin());
+}
+
+Sample decode_image(std::span<const uint8_t> file, Scratch& scratch) {
+  if (starts_with(file, {0xff, 0xd8})) return decode_jpeg(file, scratch);
+  if (starts_with(file, {0x89, 'P', 'N', 'G'})) return decode_png(file, scratch);
+  fail(Exit::data, "neither JPEG nor PNG");
+}
+
+}  // namespace bellows
