@@ -15,6 +15,7 @@ struct BatchSource {
   int64_t batch_size;
   bool pin_memory;
   OnDamaged on_damaged;
+  bool scaled_decode;
   int64_t sim_latency_us;  // slept once per batch: a planted slow disk
 
   Shape batch_shape() const;  // of a whole one: (B, C, H, W)
@@ -31,6 +32,7 @@ class BatchMaker {
  private:
   Batch fill_all(std::span<const int64_t> samples, int64_t epoch);
   void fill(int64_t sample, int64_t epoch, float* x, int64_t* y);
+  Sample read(int64_t sample, int64_t epoch);
 
   std::shared_ptr<const BatchSource> source_;
   BatchBuffers buffers_;

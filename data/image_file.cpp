@@ -14,8 +14,8 @@ static bool starts_with(std::span<const uint8_t> file, std::initializer_list<uin
   return file.size() >= magic.size() && std::equal(magic.begin(), magic.end(), file.begin());
 }
 
-Sample decode_image(std::span<const uint8_t> file, Scratch& scratch) {
-  if (starts_with(file, {0xff, 0xd8})) return decode_jpeg(file, scratch);
+Sample decode_image(std::span<const uint8_t> file, Scratch& scratch, const Wanted& wanted) {
+  if (starts_with(file, {0xff, 0xd8})) return decode_jpeg(file, scratch, wanted);
   if (starts_with(file, {0x89, 'P', 'N', 'G'})) return decode_png(file, scratch);
   fail(Exit::data, "neither JPEG nor PNG");
 }

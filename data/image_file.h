@@ -10,7 +10,7 @@ inline constexpr int64_t kMostPixels = int64_t{1} << 26;  // of a picture that i
 // Of its header, before anything of that size is allocated. Throws Error(Exit::data).
 void check_size(const char* format, int64_t height, int64_t width);
 
-// JPEG or PNG, told by its content: see data/jpeg.h and data/png.h.
-Sample decode_image(std::span<const uint8_t> file, Scratch& scratch);
+// JPEG or PNG, told by its content: see data/jpeg.h and data/png.h. Without `wanted` all of it.
+Sample decode_image(std::span<const uint8_t> file, Scratch& scratch, const Wanted& wanted = {});
 
 }  // namespace bellows

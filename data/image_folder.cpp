@@ -37,7 +37,10 @@ class ImageFolder : public Dataset {
   int64_t size() const override { return static_cast<int64_t>(files_.paths.size()); }
   const DatasetInfo& info() const override { return info_; }
   Sample at(int64_t index, Scratch& scratch) const override {
-    Sample sample = decode_image(read_file(files_.paths[index]), scratch);
+    return at_least(index, {}, scratch);  // all of it
+  }
+  Sample at_least(int64_t index, const Wanted& wanted, Scratch& scratch) const override {
+    Sample sample = decode_image(read_file(files_.paths[index]), scratch, wanted);
     sample.label = files_.labels[index];
     return sample;
   }

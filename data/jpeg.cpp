@@ -3,6 +3,7 @@
 #include <cstdio>
 // jpeglib.h needs the one above it.
 #include <jpeglib.h>
+#include "core/trace.h"
 #include "data/image_file.h"
 
 namespace bellows {
@@ -17,8 +18,9 @@ struct Jpeg : jpeg_decompress_struct {
   Jpeg(const Jpeg&) = delete;
 
   bool read_header();
-  bool start();
-  bool read_rows(uint8_t* pixels);  // and to the end of the file
+  bool start(int64_t reduced);
+  bool crop(JDIMENSION& left, JDIMENSION& width);  // to what it can do around that
+  bool read_rows(JDIMENSION top, JDIMENSION height, uint8_t* pixels);
   [[noreturn]] void refuse() const { fail(Exit::data, "JPEG: ", message); }
 
   std::span<const uint8_t> file;
@@ -55,37 +57,69 @@ bool Jpeg::read_header() {
   return true;
 }
 
-bool Jpeg::start() {
+bool Jpeg::start(int64_t reduced) {
   if (setjmp(escape)) return false;
+  out_color_space = JCS_RGB;
+  scale_num = 1;
+  scale_denom = static_cast<unsigned>(reduced);
   jpeg_start_decompress(this);
   return true;
 }
 
-bool Jpeg::read_rows(uint8_t* pixels) {
+bool Jpeg::crop(JDIMENSION& left, JDIMENSION& width) {
   if (setjmp(escape)) return false;
-  while (output_scanline < output_height) {
-    JSAMPROW row = pixels + size_t{output_scanline} * output_width * 3;
-    jpeg_read_scanlines(this, &row, 1);
-  }
-  jpeg_finish_decompress(this);
+  if (width < output_width) jpeg_crop_scanline(this, &left, &width);
   return true;
 }
 
-Sample decode_jpeg(std::span<const uint8_t> file, Scratch& scratch) {
+bool Jpeg::read_rows(JDIMENSION top, JDIMENSION height, uint8_t* pixels) {
+  if (setjmp(escape)) return false;
+  if (top) jpeg_skip_scanlines(this, top);
+  for (const JDIMENSION end = top + height; output_scanline < end;) {
+    JSAMPROW row = pixels + size_t{output_scanline - top} * output_width * 3;
+    jpeg_read_scanlines(this, &row, 1);
+  }
+  return true;
+}
+
+// The greatest that leaves as many pixels as are wanted.
+static int64_t reduction(double step) { return step < 2 ? 1 : step < 4 ? 2 : step < 8 ? 4 : 8; }
+
+// Along an axis, in reduced pixels. With a margin, because colours are smoothed over their edges.
+static std::pair<JDIMENSION, JDIMENSION> stretch(int64_t at, int64_t size, int64_t reduced,
+                                                 int64_t margin, JDIMENSION most) {
+  const int64_t begin = std::max<int64_t>(0, at / reduced - margin);
+  const int64_t end = std::min<int64_t>(most, (at + size + reduced - 1) / reduced + margin);
+  return {begin, end - begin};
+}
+
+static void count(const Sample& sample) {
+  static trace::Counter& pixels = trace::counter("decode.pixels");
+  static trace::Counter& scaled = trace::counter("decode.scaled_images");
+  const int64_t decoded = sample.part->height * sample.part->width;
+  pixels.add(decoded);
+  if (decoded < sample.shape[1] * sample.shape[2]) scaled.add();
+}
+
+Sample decode_jpeg(std::span<const uint8_t> file, Scratch& scratch, const Wanted& wanted) {
   Jpeg jpeg(file);
   if (!jpeg.read_header()) jpeg.refuse();
   if (jpeg.num_components != 1 && jpeg.num_components != 3)
     fail(Exit::data, "JPEG: ", jpeg.num_components, " colours; grey and RGB are read");
   check_size("JPEG", jpeg.image_height, jpeg.image_width);
-  jpeg.out_color_space = JCS_RGB;
-  if (!jpeg.start()) jpeg.refuse();
-  const int64_t height = jpeg.output_height, width = jpeg.output_width;
-  scratch.resize(height * width * 3);
-  if (!jpeg.read_rows(scratch.data())) jpeg.refuse();
-  return {scratch.data(),
-          {3, height, width},
-          0,
-          Part{.height = height, .width = width, .interleaved = true}};
+  const Shape shape{3, jpeg.image_height, jpeg.image_width};
+  const View view = wanted ? wanted(shape) : View{{0, 0, shape[1], shape[2]}};
+  const int64_t reduced = reduction(view.step);
+  if (!jpeg.start(reduced)) jpeg.refuse();
+  const auto& [part, step] = view;
+  auto [top, height] = stretch(part.top, part.height, reduced, 0, jpeg.output_height);
+  auto [left, width] = stretch(part.left, part.width, reduced, 2, jpeg.output_width);
+  if (!jpeg.crop(left, width)) jpeg.refuse();
+  scratch.resize(size_t{height} * width * 3);
+  if (!jpeg.read_rows(top, height, scratch.data())) jpeg.refuse();
+  const Sample sample{scratch.data(), shape, 0, Part{top, left, height, width, reduced, true}};
+  count(sample);
+  return sample;
 }
 
 }  // namespace bellows

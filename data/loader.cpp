@@ -9,6 +9,9 @@ void visit(Visitor& v, LoaderOptions& o) {
   v("augment", o.augment, "random transforms are random; off: as in evaluation");
   v("on_damaged", o.on_damaged, {"error", "skip"},
     "a sample that cannot be read ends the run, or the next one stands in for it");
+  v("scaled_decode", o.scaled_decode,
+    "of a JPEG only the part that is used is decoded, at a fraction of its size where that will "
+    "do");
   v("drop_last", o.drop_last, "leave out the samples that do not fill a batch");
   v("num_workers", o.num_workers, "threads that load; 0: the training thread does",
     {.min = 0, .max = 256});
@@ -35,7 +38,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset,
                               Transforms(transforms, dataset->info(),
                                          options.augment ? Use::training : Use::evaluation),
                               seed, options.batch_size, options.pin_memory, options.on_damaged,
-                              options.sim_latency_us}),
+                              options.scaled_decode, options.sim_latency_us}),
       sampler_(dataset->size(),
                {options.batch_size, options.shuffle, options.drop_last, options.device_randperm},
                seed, share),

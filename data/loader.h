@@ -12,6 +12,7 @@ struct LoaderOptions {
   bool shuffle = true;
   bool augment = true;  // off: transforms leave nothing to chance, as in evaluation
   OnDamaged on_damaged = OnDamaged::error;
+  bool scaled_decode = false;
   bool drop_last = false;
   int64_t num_workers = 0;      // threads; 0: next() makes the batch
   int64_t prefetch_factor = 0;  // finished batches of each worker that wait for their turn

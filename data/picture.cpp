@@ -1,4 +1,5 @@
 #include "data/picture.h"
+#include "data/filter.h"
 
 namespace bellows {
 
@@ -34,6 +35,19 @@ void Picture::resize_short_side(int64_t size) {
 void Picture::mirror() {
   refuse_hole();
   columns_.mirror();
+}
+
+// Of an axis; where all is black nothing is looked at, but there is no picture without a pixel.
+static std::pair<int64_t, int64_t> looked_at(const Axis& axis) {
+  const Filter filter(axis, {.size = axis.high()});
+  if (filter.begin() >= filter.end()) return {0, 1};
+  return {filter.begin(), filter.end() - filter.begin()};
+}
+
+View Picture::view() const {
+  const auto [top, height] = looked_at(rows_);
+  const auto [left, width] = looked_at(columns_);
+  return {{top, left, height, width}, std::min(rows_.step(), columns_.step())};
 }
 
 }  // namespace bellows

@@ -9,10 +9,6 @@
 
 namespace bellows {
 
-struct Rectangle {
-  int64_t top = 0, left = 0, height = 0, width = 0;
-};
-
 class Picture {
  public:
   explicit Picture(const Shape& source)
@@ -39,6 +35,7 @@ class Picture {
   const Axis& rows() const { return rows_; }
   const Axis& columns() const { return columns_; }
   const std::optional<Rectangle>& hole() const { return hole_; }
+  View view() const;
   // Nothing is done to its pixels but `levels`.
   bool levels_only() const {
     return rows_.is_source() && columns_.is_source() && !colours && !hole_;
