@@ -1,7 +1,6 @@
 // The weights of resampling along one axis, made once per picture.
 #pragma once
 #include <cstdint>
-#include <span>
 #include <vector>
 #include "data/axis.h"
 
@@ -15,32 +14,23 @@ struct Held {
 
 // For each pixel of an axis, the held pixels that it is the weighted mean of: a triangle of two
 // source pixels width, or two of its own where it is the larger one, as in Pillow and torchvision.
+// All have equally many taps, some of weight 0, so that a loop over pixels has no branch in it.
 class Filter {
  public:
   Filter(const Axis& axis, const Held& held);
 
-  struct Taps {
-    int64_t first;                   // from the first that is held
-    std::span<const float> weights;  // sum 1; empty: black
-  };
-  Taps operator[](int64_t i) const {
-    return {taps_[i].first, std::span(weights_).subspan(taps_[i].at, taps_[i].count)};
-  }
+  int64_t taps() const { return taps_; }
+  // Of each pixel: which tap is the first, and how much the k-th counts; nothing if it is black.
+  const int32_t* firsts() const { return firsts_.data(); }
+  const float* weights(int64_t k) const { return &weights_[k * firsts_.size()]; }
   // All that any of them looks at: begin <= x < end.
   int64_t begin() const { return begin_; }
   int64_t end() const { return end_; }
-  bool mixes() const { return mixes_; }  // some pixel is the mean of several
 
  private:
-  struct Range {
-    int64_t first, at, count;
-  };
-  void add(double centre, double reach, int64_t low, int64_t high);
-
-  std::vector<Range> taps_;
-  std::vector<float> weights_;
-  int64_t begin_ = 0, end_ = 0;
-  bool mixes_ = false;
+  int64_t taps_ = 1, begin_, end_ = 0;
+  std::vector<int32_t> firsts_;
+  std::vector<float> weights_;  // (taps, size)
 };
 
 }  // namespace bellows

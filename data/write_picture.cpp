@@ -22,8 +22,8 @@ class Writer {
 
   void write() {
     for (int64_t y = 0; y < picture_.height(); ++y) {
-      mix_rows(rows_[y]);
-      columns_.mixes() ? mix_columns(y) : take_columns(y);
+      mix_rows(y);
+      for (int64_t c = 0; c < picture_.channels(); ++c) mix_columns(c, row(c, y).data());
       if (picture_.colours) apply_colours(*picture_.colours, y);
       for (int c = 0; c < picture_.channels(); ++c)
         for (float& number : row(c, y)) number = picture_.levels.at(c, number);
@@ -36,53 +36,36 @@ class Writer {
             static_cast<size_t>(picture_.width())};
   }
 
-  void mix_rows(const Filter::Taps& taps) {
+  void mix_rows(int64_t y) {
     const int64_t channels = picture_.channels(), begin = columns_.begin();
     const int64_t used = std::max<int64_t>(0, columns_.end() - begin);
-    if (part_.interleaved) return mix_run(taps, 0, begin * channels, used * channels);
-    for (int64_t c = 0; c < channels; ++c) mix_run(taps, c, c * part_.width + begin, used);
+    if (part_.interleaved)
+      return mix_run(y, 0, part_.width * channels, begin * channels, used * channels);
+    for (int64_t c = 0; c < channels; ++c) mix_run(y, c, part_.width, begin, used);
   }
-  // A run of `size` bytes of each of the rows, to the same place of the line.
-  void mix_run(const Filter::Taps& taps, int64_t plane, int64_t at, int64_t size) {
-    const int64_t stride = part_.interleaved ? part_.width * picture_.channels() : part_.width;
-    const int64_t within = part_.interleaved ? at : at - plane * part_.width;
-    const uint8_t* in = sample_.pixels + (plane * part_.height + taps.first) * stride + within;
-    float* const line = line_.data() + at;
-    if (taps.weights.empty()) std::fill_n(line, size, 0.f);
-    for (size_t k = 0; k < taps.weights.size(); ++k, in += stride) {
-      const float weight = taps.weights[k];
+  // Of all rows in a plane, bytes `begin` and on, to the same place of the line.
+  void mix_run(int64_t y, int64_t plane, int64_t stride, int64_t begin, int64_t size) {
+    const uint8_t* in =
+        sample_.pixels + (plane * part_.height + rows_.firsts()[y]) * stride + begin;
+    float* const line = line_.data() + plane * stride + begin;
+    for (int64_t k = 0; k < rows_.taps(); ++k, in += stride) {
+      const float weight = rows_.weights(k)[y];
       if (k == 0)
         for (int64_t i = 0; i < size; ++i) line[i] = weight * in[i];
-      else
+      else if (weight > 0)
         for (int64_t i = 0; i < size; ++i) line[i] += weight * in[i];
     }
   }
 
-  const float* first_of(int64_t channel) const {
-    return line_.data() + channel * (part_.interleaved ? 1 : part_.width);
-  }
-  int64_t column_stride() const { return part_.interleaved ? picture_.channels() : 1; }
-
-  void mix_columns(int64_t y) {
-    const int64_t stride = column_stride();
-    for (int64_t c = 0; c < picture_.channels(); ++c) {
-      float* out = row(c, y).data();
-      for (int64_t x = 0; x < picture_.width(); ++x) {
-        const auto [first, weights] = columns_[x];
-        const float* in = first_of(c) + first * stride;
-        float sum = 0;
-        for (const float weight : weights) sum += weight * *in, in += stride;
-        *out++ = sum;
-      }
-    }
-  }
-  void take_columns(int64_t y) {
-    for (int64_t c = 0; c < picture_.channels(); ++c) {
-      float* out = row(c, y).data();
-      for (int64_t x = 0; x < picture_.width(); ++x) {
-        const auto [first, weights] = columns_[x];
-        *out++ = weights.empty() ? 0 : first_of(c)[first * column_stride()];
-      }
+  void mix_columns(int64_t channel, float* out) const {
+    const int stride = part_.interleaved ? int(picture_.channels()) : 1;
+    const float* in = line_.data() + channel * (part_.interleaved ? 1 : part_.width);
+    const int32_t* const firsts = columns_.firsts();
+    const int width = int(picture_.width());
+    std::fill_n(out, width, 0.f);
+    for (int64_t k = 0; k < columns_.taps(); ++k, in += stride) {
+      const float* const weights = columns_.weights(k);
+      for (int x = 0; x < width; ++x) out[x] += weights[x] * in[firsts[x] * stride];
     }
   }
 
