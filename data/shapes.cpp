@@ -3,14 +3,14 @@
 #include <array>
 #include <bit>
 #include "core/visitor.h"
-#include "data/drawn.h"
+#include "data/draw_shape.h"
 #include "data/shape_outlines.h"
 
 namespace bellows {
 
 namespace {
 
-constexpr int kSide = 32;
+constexpr int kSide = kShapeSide;
 constexpr float kTurn = 6.2832f;
 
 struct ShapesOptions {
@@ -111,7 +111,9 @@ void expose(const Canvas& canvas, Draw& draw, uint8_t* pixels) {
   }
 }
 
-uint8_t draw_sample(Draw& draw, uint8_t* pixels) {
+}  // namespace
+
+uint8_t draw_shape(Draw& draw, uint8_t* pixels) {
   const auto shape = static_cast<uint8_t>(draw.below(std::size(kOutlines)));
   const Colour back = any_colour(draw), front = unlike(back, draw);
   const Pose pose(draw);
@@ -124,15 +126,13 @@ uint8_t draw_sample(Draw& draw, uint8_t* pixels) {
   return shape;
 }
 
-}  // namespace
-
 static std::shared_ptr<const Dataset> make_shapes(const ShapesOptions& o, const DatasetContext& c) {
   const DatasetInfo info{.sample = {3, kSide, kSide},
                          .classes = std::size(kOutlines),
                          .mean = {0.5f, 0.5f, 0.5f},
                          .std = {0.27f, 0.27f, 0.27f}};
   const int64_t size = c.split == Split::train ? o.train_size : o.test_size;
-  return drawn_dataset(info, c.split, size, "shapes", draw_sample);
+  return drawn_dataset(info, c.split, size, "shapes", draw_shape);
 }
 
 static const AddEntry<MakeDataset> entry("shapes", "outlines drawn by the program, 3x32x32",

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <omp.h>
 #include <numeric>
+#include <set>
+#include "data/transform.h"
 #include "tests/data/files.h"
 #include "tests/data/options.h"
 #include "tests/data/real.h"
@@ -187,6 +189,32 @@ TEST_P(Drawn, HasTheStatisticsThatItNames) {
     EXPECT_NEAR(mean, info.mean[c], .01);
     EXPECT_NEAR(std::sqrt(squares / n - mean * mean), info.std[c], .01);
   }
+}
+
+// Made small again, they are the ones of `shapes`: in any size, and for any number of threads.
+TEST(ShapesJpeg, AreTheShapesInOtherSizes) {
+  const auto shapes = make("shapes", Split::train, {{"train_size", "200"}});
+  const auto jpegs = make("shapes_jpeg", Split::train, {{"train_size", "200"}});
+  const auto small = chosen<TransformChoice>("resize", {{"size", "32"}, {"square", "true"}});
+  const Transforms shrink({small}, jpegs->info());
+  std::set<int64_t> sides;
+  Scratch scratch;
+  std::vector<float> got(3072);
+  double difference = 0;
+  for (int64_t i = 0; i < 200; ++i) {
+    const Sample wanted = shapes->at(i, scratch);
+    Scratch decoded;
+    const Sample s = jpegs->at(i, decoded);
+    EXPECT_EQ(s.label, wanted.label);
+    sides.insert({s.shape[1], s.shape[2]});
+    shrink.write(s, 1, 0, i, got.data());
+    for (int64_t p = 0; p < 3072; ++p)
+      difference += std::abs(255 * got[p] - wanted.pixels[p]) / 3072 / 200;
+  }
+  EXPECT_GE(*sides.begin(), 64);
+  EXPECT_LE(*sides.rbegin(), 160);
+  EXPECT_GT(sides.size(), 80u);
+  EXPECT_LT(difference, 12);
 }
 
 // How many of 1000 the nearest of the ten mean pictures of 3000 others finds.
