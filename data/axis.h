@@ -29,9 +29,9 @@ class Axis {
   // What was cropped away is not looked at again, as if the crop had been stored in between.
   void resize(int64_t size) {
     cut();
-    constexpr double kTiny = 1e-6;  // of a pixel, by which a sum of steps may miss an edge
-    low_ = std::max(low_, static_cast<int64_t>(std::floor(begin_ + kTiny)));
-    high_ = std::min(high_, static_cast<int64_t>(std::ceil(begin_ + cells_ * step_ - kTiny)));
+    constexpr double tiny = 1e-6;  // of a pixel, by which a sum of steps may miss an edge
+    low_ = std::max(low_, static_cast<int64_t>(std::floor(begin_ + tiny)));
+    high_ = std::min(high_, static_cast<int64_t>(std::ceil(begin_ + cells_ * step_ - tiny)));
     step_ *= static_cast<double>(size_) / static_cast<double>(size);
     cells_ = size_ = size;
   }

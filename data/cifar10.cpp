@@ -1,6 +1,5 @@
 // CIFAR-10 in its binary form: files of records, each a label and then 32x32 pixels of red, of
 // green and of blue.
-#include <filesystem>
 #include "core/visitor.h"
 #include "data/dataset.h"
 #include "data/file.h"
@@ -21,10 +20,8 @@ void visit(Visitor& v, Cifar10Options& o) {
 }  // namespace
 
 static std::string find(const std::string& root, const std::string& name) {
-  for (const std::string folder : {"/", "/cifar-10-batches-bin/"}) {
-    std::error_code unreadable;
-    if (std::filesystem::exists(root + folder + name, unreadable)) return root + folder + name;
-  }
+  const std::string path = first_file(root, {name, "cifar-10-batches-bin/" + name});
+  if (!path.empty()) return path;
   fail(Exit::data, "data.root ", root, ": no file ", name,
        " there or in cifar-10-batches-bin; `tools/fetch_data.sh cifar10` fetches it to "
        "data/sets/cifar10");

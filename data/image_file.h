@@ -11,6 +11,7 @@ inline constexpr int64_t kMostPixels = int64_t{1} << 26;  // of a picture that i
 void check_size(const char* format, int64_t height, int64_t width);
 
 // JPEG or PNG, told by its content: see data/jpeg.h and data/png.h. Without `wanted` all of it.
+// Counted as decode.pixels and, if they are not all that the picture has, decode.scaled_images.
 Sample decode_image(std::span<const uint8_t> file, Scratch& scratch, const Wanted& wanted = {});
 
 }  // namespace bellows

@@ -3,7 +3,6 @@
 #include <cstdio>
 // jpeglib.h needs the one above it.
 #include <jpeglib.h>
-#include "core/trace.h"
 #include "data/image_file.h"
 
 namespace bellows {
@@ -93,14 +92,6 @@ static std::pair<JDIMENSION, JDIMENSION> stretch(int64_t at, int64_t size, int64
   return {begin, end - begin};
 }
 
-static void count(const Sample& sample) {
-  static trace::Counter& pixels = trace::counter("decode.pixels");
-  static trace::Counter& scaled = trace::counter("decode.scaled_images");
-  const int64_t decoded = sample.part->height * sample.part->width;
-  pixels.add(decoded);
-  if (decoded < sample.shape[1] * sample.shape[2]) scaled.add();
-}
-
 Sample decode_jpeg(std::span<const uint8_t> file, Scratch& scratch, const Wanted& wanted) {
   Jpeg jpeg(file);
   if (!jpeg.read_header()) jpeg.refuse();
@@ -117,9 +108,7 @@ Sample decode_jpeg(std::span<const uint8_t> file, Scratch& scratch, const Wanted
   if (!jpeg.crop(left, width)) jpeg.refuse();
   scratch.resize(size_t{height} * width * 3);
   if (!jpeg.read_rows(top, height, scratch.data())) jpeg.refuse();
-  const Sample sample{scratch.data(), shape, 0, Part{top, left, height, width, reduced, true}};
-  count(sample);
-  return sample;
+  return {scratch.data(), shape, 0, Part{top, left, height, width, reduced, true}};
 }
 
 }  // namespace bellows

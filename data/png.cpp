@@ -2,7 +2,6 @@
 #include <png.h>
 #include <csetjmp>
 #include <cstring>
-#include "core/trace.h"
 #include "data/image_file.h"
 
 namespace bellows {
@@ -84,7 +83,6 @@ Sample decode_png(std::span<const uint8_t> file, Scratch& scratch) {
   check_size("PNG", png.height, png.width);
   scratch.resize(png.height * png.width * 3);
   if (!png.read_rows(scratch.data())) png.refuse();
-  trace::counter("decode.pixels").add(png.height * png.width);
   return {scratch.data(),
           {3, png.height, png.width},
           0,

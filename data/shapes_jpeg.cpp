@@ -56,7 +56,7 @@ std::vector<uint8_t> encode(const uint8_t* pixels, int64_t height, int64_t width
   std::vector<uint8_t> rgb(planes.size());
   for (int64_t c = 0; c < 3; ++c)
     for (int64_t i = 0; i < height * width; ++i)
-      rgb[3 * i + c] = static_cast<uint8_t>(planes[c * height * width + i] + .5f);
+      rgb[3 * i + c] = static_cast<uint8_t>(std::lround(planes[c * height * width + i]));
   return encode_jpeg(rgb.data(), height, width, 90);
 }
 

@@ -77,6 +77,31 @@ TEST_P(Forms, AReducedPartIsAboutThatOfTheWhole) {
   }
 }
 
+// Under a sanitizer: nothing is read or written beside the buffers.
+TEST(ScaledDecode, OfDamagedFilesIsRefusedOrHasItsSize) {
+  const std::string file = as_jpeg(slopes(48, 64), {75, 2, false});
+  int refused = 0;
+  for (uint64_t seed = 0; seed < 3000; ++seed) {
+    const Philox rng(RngKey{.seed = seed});
+    std::string bytes = file.substr(0, seed % 3 ? file.size() : rng.below(file.size(), 0));
+    for (int i = 0; i < 3 && !bytes.empty(); ++i)
+      bytes[rng.below(bytes.size(), 2 * i + 1)] = char(rng.bits(2 * i + 2));
+    Scratch scratch;
+    try {
+      const Sample s = decode_image(bytes_of(bytes), scratch, [&](const Shape& shape) {
+        const int64_t h = 1 + int64_t(rng.below(shape[1], 20));
+        const int64_t w = 1 + int64_t(rng.below(shape[2], 21));
+        return View{{shape[1] - h, shape[2] - w, h, w}, double(rng.below(10, 22))};
+      });
+      EXPECT_EQ(scratch.size(), size_t(3 * s.part->height * s.part->width));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit, Exit::data);
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 1000);
+}
+
 TEST(ScaledDecode, OfABlackPictureDecodesNearlyNothing) {
   Picture picture({3, 64, 64});
   picture.crop({-70, 0, 64, 64});
