@@ -4,7 +4,8 @@
 namespace bellows {
 
 void Picture::refuse_hole() const {
-  CHECK(!hole_, "the picture has a hole already: put cutout behind what crops, resizes or flips");
+  CHECK(!hole_,
+        "the picture has a hole already: put one cutout behind what crops, resizes or flips");
 }
 
 void Picture::crop(const Rectangle& part, Outside outside) {
@@ -35,6 +36,11 @@ void Picture::resize_short_side(int64_t size) {
 void Picture::mirror() {
   refuse_hole();
   columns_.mirror();
+}
+
+void Picture::erase(const Rectangle& hole) {
+  refuse_hole();
+  hole_ = hole;
 }
 
 // Of an axis; where all is black nothing is looked at, but there is no picture without a pixel.

@@ -26,8 +26,8 @@ class Picture {
   void resize(int64_t height, int64_t width);
   void resize_short_side(int64_t size);  // and the other in proportion
   void mirror();                         // left and right
-  // Zeros among the numbers that are written. Goes last: what moves the picture refuses a hole.
-  void erase(const Rectangle& hole) { hole_ = hole; }
+  // Zeros among the numbers that are written; one rectangle, which nothing moves afterwards.
+  void erase(const Rectangle& hole);
 
   Levels levels;                   // of each channel, after `colours`; numbers in [0, 1] at first
   std::optional<Colours> colours;  // of bytes, wherever in the list they were asked for

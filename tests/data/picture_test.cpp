@@ -210,7 +210,13 @@ TEST(Picture, LeavesAHoleOfZeros) {
     const int64_t y = i / 6 % 5, x = i % 6;
     EXPECT_EQ(out[i] == 0, y >= 1 && y < 4 && x >= 2) << i;
   }
-  EXPECT_THAT(complaint(Exit::usage, [&] { picture.mirror(); }), HasSubstr("put cutout behind"));
+  for (const auto& change : std::initializer_list<std::function<void()>>{
+           [&] { picture.mirror(); }, [&] { picture.resize(2, 2); },
+           [&] {
+             picture.crop({0, 0, 1, 1});
+           },
+           [&] { picture.erase({}); }})
+    EXPECT_THAT(complaint(Exit::usage, change), HasSubstr("put one cutout behind"));
 }
 
 TEST(Picture, RefusesWhatIsNotOnePass) {
