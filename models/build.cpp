@@ -2,9 +2,9 @@
 
 namespace bellows {
 
-Layers& Layers::add_made(const std::string& name, const std::function<ModulePtr()>& make) {
+Layers& Layers::add(const std::string& name, const std::function<ModulePtr(LayerContext&)>& make) {
   try {
-    model_->add(name, make());
+    model_->add(name, make(context_));
   } catch (const Error& error) {
     throw Error(cat("layer '", name, "': ", error.what()), error.exit);
   }

@@ -51,8 +51,7 @@ std::vector<std::string> fuse(Module& root, const FuseOptions& options) {
   const std::vector<FusePattern> patterns = wanted_patterns(options);
   const auto walk = [&](const auto& self, Module& module) -> void {
     if (dynamic_cast<Sequential*>(&module)) fuse_in(module.children(), patterns, report);
-    for (const Child& child : module.children())
-      if (!child.name.empty()) self(self, *child.module);
+    for (const Child& child : module.children()) self(self, *child.module);
   };
   walk(walk, root);
   return report;

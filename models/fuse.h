@@ -9,6 +9,13 @@
 
 namespace bellows {
 
+template <class Layer> bool is(const Child& child) {
+  return dynamic_cast<const Layer*>(child.module.get());
+}
+inline bool is_kind(const Child& child, std::string_view kind) {
+  return child.module->kind() == kind;
+}
+
 struct FusePattern {
   const char* name;  // also its option, model.fuse.<name>, and its counter, fuse.<name>
   const char* help;

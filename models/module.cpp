@@ -51,15 +51,18 @@ void Module::name_all(const std::string& path) {
 
 void Module::initialise(uint64_t seed) {
   each("", [&](const std::string& path, const Module& module) {
-    for (const Parameter& p : module.parameters_)
-      fill_uniform(
-          p.tensor, -p.bound, p.bound,
-          {.seed = seed, .purpose = Purpose::init, .site = site_of(join(path, p.name)).hash});
+    for (const auto& [name, tensor, init] : module.parameters_) {
+      const RngKey key{
+          .seed = seed, .purpose = Purpose::init, .site = site_of(join(path, name)).hash};
+      if (init.kind == Init::uniform) fill_uniform(tensor, -init.value, init.value, key);
+      if (init.kind == Init::normal) fill_normal(tensor, 0, init.value, key);
+      if (init.kind == Init::constant) fill(tensor, init.value);
+    }
   });
 }
 
-Tensor Module::add_parameter(const char* name, const Shape& shape, double bound, Device device) {
-  parameters_.push_back({name, require_grad(Tensor(shape, DType::f32, device)), bound});
+Tensor Module::add_parameter(const char* name, const Shape& shape, Init init, Device device) {
+  parameters_.push_back({name, require_grad(Tensor(shape, DType::f32, device)), init});
   return parameters_.back().tensor;
 }
 

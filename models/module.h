@@ -13,6 +13,12 @@ namespace bellows {
 class Module;
 using ModulePtr = std::unique_ptr<Module>;
 
+// What a parameter starts from.
+struct Init {
+  enum Kind { uniform, normal, constant } kind;
+  double value;  // uniform in [-value, value], normal with that deviation, or the value itself
+};
+
 struct Child {
   std::string name;  // "" for a fused module: the names below it stay what they were
   ModulePtr module;
@@ -38,8 +44,8 @@ class Module {
 
  protected:
   virtual Tensor forward(const Tensor& x) = 0;
-  // A trained leaf, uniform in [-bound, bound] at the start (PyTorch: 1 / sqrt(fan_in)).
-  Tensor add_parameter(const char* name, const Shape& shape, double bound, Device device);
+  // A trained leaf.
+  Tensor add_parameter(const char* name, const Shape& shape, Init init, Device device);
   Tensor add_buffer(const char* name, const Tensor& value);
   Module& add_child(const std::string& name, ModulePtr module);
 
@@ -47,7 +53,7 @@ class Module {
   struct Parameter {
     std::string name;
     Tensor tensor;
-    double bound;
+    Init init;
   };
   template <class Fn> void each(const std::string& path, const Fn& fn) const;
 

@@ -1,6 +1,6 @@
 #include "ops/elementwise.h"
+#include "core/trace.h"
 #include "ops/map.h"
-#include "ops/op.h"
 
 namespace bellows {
 
@@ -8,6 +8,18 @@ Tensor affine(const Tensor& x, double scale, double shift) {
   return record("affine", kernels::affine(x, scale, shift), {x}, [scale](const Tensor& dy) {
     return Grads{scale == 1 ? dy : kernels::affine(dy, scale, 0)};
   });
+}
+
+template <class F> static Tensor composed(const Tensor& a, const Tensor& b) {
+  return unary<typename F::Last>(binary<typename F::First>(a, b));
+}
+
+Tensor add_relu(const Tensor& a, const Tensor& b, Impl impl) {
+  using functors::AddRelu;
+  if (impl == Impl::composed) return composed<AddRelu>(a, b);
+  static trace::Counter& fused = trace::counter("fuse.add_act");
+  fused.add();
+  return binary<AddRelu>(a, b);
 }
 
 static const AddOp affine_spec({.name = functors::Affine::name,
@@ -86,6 +98,13 @@ template <class F> static bool define_unary() {
          kernels::unary_backward<F>.on(Device::cpu, unary_backward_cpu<F>);
 }
 
+template <class F> static OpFn composed_twin() {
+  if constexpr (F::shared)
+    return [](const Inputs& in) { return composed<F>(in[0], in[1]); };
+  else
+    return nullptr;
+}
+
 template <class F> static bool define_binary() {
   const AddOp spec({.name = F::name,
                     .math = F::math,
@@ -97,9 +116,10 @@ template <class F> static bool define_binary() {
                     .run = [](const Inputs& in) { return binary<F>(in[0], in[1]); },
                     .rejects = {{{2, 3}, {2}}, {{4, 1, 3}, {2, 5, 3}}},
                     .large = {{{3, 20000}, {20000}}},
+                    .composed = composed_twin<F>(),
                     .positive = F::positive,
                     .distinct = F::distinct});
-  if constexpr (!F::linear)
+  if constexpr (!F::linear && !F::shared)
     kernels::binary_da<F>.on(Device::cpu, binary_da_cpu<F>) &&
         kernels::binary_db<F>.on(Device::cpu, binary_db_cpu<F>);
   return kernels::binary<F>.on(Device::cpu, binary_cpu<F>);
@@ -111,6 +131,7 @@ template <class... Fs> static bool define_all(TypeList<Fs...>, const auto& defin
 static const bool cpu =
     define_all(functors::UnaryOps{}, []<class F> { return define_unary<F>(); }) &&
     define_all(functors::BinaryOps{}, []<class F> { return define_binary<F>(); }) &&
+    define_all(functors::SharedOps{}, []<class F> { return define_binary<F>(); }) &&
     kernels::affine.on(Device::cpu, affine_cpu);
 
 }  // namespace bellows

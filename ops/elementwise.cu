@@ -51,7 +51,7 @@ template <class... Fs> bool define_unary(TypeList<Fs...>) {
           ...);
 }
 template <class F> bool define_binary() {
-  if constexpr (!F::linear)
+  if constexpr (!F::linear && !F::shared)
     kernels::binary_da<F>.on(Device::cuda, da_cuda<F>) &&
         kernels::binary_db<F>.on(Device::cuda, db_cuda<F>);
   return kernels::binary<F>.on(Device::cuda, binary_cuda<F>);
@@ -61,6 +61,7 @@ template <class... Fs> bool define_binaries(TypeList<Fs...>) {
 }
 
 const bool gpu = define_unary(functors::UnaryOps()) && define_binaries(functors::BinaryOps()) &&
+                 define_binaries(functors::SharedOps()) &&
                  kernels::affine.on(Device::cuda, affine_cuda);
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "core/kernel.h"
 #include "ops/broadcast.h"
 #include "ops/functors.h"
+#include "ops/op.h"
 #include "ops/reduce.h"
 
 namespace bellows {
@@ -50,6 +51,12 @@ template <class F> Tensor binary(const Tensor& a, const Tensor& b) {
   if (!will_record(a, b)) return y;
   if constexpr (F::linear) {
     return record_linear<F>(y, a, b);
+  } else if constexpr (F::shared) {
+    return record(F::name, y, {a, b},
+                  [y = Saved(y), a_shape = a.shape(), b_shape = b.shape()](const Tensor& dy) {
+                    const Tensor g = kernels::unary_backward<typename F::Last>(dy, y());
+                    return Grads{kernels::sum_to(g, a_shape), kernels::sum_to(g, b_shape)};
+                  });
   } else {
     return record(F::name, y, {a, b},
                   [a = Saved(a), b = Saved(b), for_a = needs_grad(a),
@@ -84,6 +91,9 @@ inline Tensor mul(const Tensor& a, const Tensor& b) { return binary<functors::Mu
 inline Tensor div(const Tensor& a, const Tensor& b) { return binary<functors::Div>(a, b); }
 inline Tensor maximum(const Tensor& a, const Tensor& b) { return binary<functors::Maximum>(a, b); }
 inline Tensor minimum(const Tensor& a, const Tensor& b) { return binary<functors::Minimum>(a, b); }
+
+// relu(a + b); fused: the sum is never written. Counted as fuse.add_act.
+Tensor add_relu(const Tensor& a, const Tensor& b, Impl impl);
 
 // x * scale + shift
 Tensor affine(const Tensor& x, double scale, double shift);

@@ -104,7 +104,7 @@ struct Abs : Unary {
 // `b_slope`, and nothing is saved.
 struct Binary {
   static constexpr int arity = 2;
-  static constexpr bool linear = false, positive = false, distinct = false;
+  static constexpr bool linear = false, shared = false, positive = false, distinct = false;
 };
 
 struct Add : Binary {
@@ -153,6 +153,15 @@ struct Minimum : Binary {
   template <class T> HD static T db(T dy, T a, T b) { return dy * T((b < a) + (b <= a)) / 2; }
 };
 
+// Two steps in one: shared says that both derivatives are `Last`'s slope, from y.
+struct AddRelu : Binary {
+  static constexpr const char *name = "add_relu", *math = "max(a + b, 0), broadcast";
+  static constexpr bool shared = true;
+  using First = Add;
+  using Last = Relu;
+  template <class T> HD static T value(T a, T b) { return Last::value(First::value(a, b)); }
+};
+
 // scale and shift are numbers, not tensors.
 struct Affine {
   static constexpr const char *name = "affine", *math = "x * scale + shift";
@@ -164,6 +173,7 @@ using UnaryOps = TypeList<Relu, Gelu, Tanh, Sigmoid, Silu, Exp, Log, Sqrt, Squar
 using LinearOps = TypeList<Add, Sub>;
 using CurvedOps = TypeList<Mul, Div, Maximum, Minimum>;
 using BinaryOps = Joined<LinearOps, CurvedOps>::type;
+using SharedOps = TypeList<AddRelu>;
 
 // What backward computes for each of them, as functors too.
 template <class F> struct Slope {

@@ -3,7 +3,13 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
+#include "core/half.h"
+
+// Functions that return vectors are all inlined, so no ABI is concerned, here and where they are
+// used.
+#pragma GCC diagnostic ignored "-Wpsabi"
 
 namespace bellows {
 
@@ -18,6 +24,63 @@ template <int L, class T> [[gnu::always_inline]] inline Lanes<T, L>& lanes(T* ad
 }
 template <int L, class T> [[gnu::always_inline]] inline const Lanes<T, L>& lanes(const T* address) {
   return *reinterpret_cast<const Lanes<T, L>*>(address);
+}
+
+// What a kernel computes with, of L neighbours as they are stored.
+template <int L, class S> [[gnu::always_inline]] inline Lanes<Acc<S>, L> load(const S* from) {
+  if constexpr (std::is_same_v<S, Bf16>) {
+    return (Lanes<float, L>)(__builtin_convertvector(lanes<L>(&from->bits), Lanes<uint32_t, L>)
+                             << 16);
+  } else if constexpr (std::is_same_v<S, F16>) {
+    Lanes<float, L> values;
+    for (int i = 0; i < L; ++i) values[i] = from[i];
+    return values;
+  } else {
+    return lanes<L>(from);
+  }
+}
+template <int L, class S> [[gnu::always_inline]] inline void store(S* to, Lanes<Acc<S>, L> values) {
+  if constexpr (std::is_same_v<S, Acc<S>>)
+    lanes<L>(to) = values;
+  else
+    for (int i = 0; i < L; ++i) to[i] = S(values[i]);
+}
+
+// ---- a bit for each lane, in the order of the elements, 8 of them a byte
+
+template <class T> using MaskOf = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
+
+// 1, 2, 4 ..: bit j % 8 of a byte for the lane that is j's, where L neighbours share a byte.
+template <class M, int L> [[gnu::always_inline]] inline Lanes<M, L> lane_bits(int64_t j) {
+  Lanes<M, L> bits;
+  for (int i = 0; i < L; ++i) bits[i] = M(1) << i;
+  return L < 8 ? bits << M(j % 8) : bits;
+}
+template <class M, int L> [[gnu::always_inline]] inline M any_of(Lanes<M, L> v) {
+  if constexpr (L == 1) {
+    return v[0];
+  } else {
+    const auto half = [&]<int... i>(std::integer_sequence<int, i...>, auto first) {
+      return __builtin_shufflevector(v, v, (i + decltype(first)::value)...);
+    };
+    constexpr auto lanes = std::make_integer_sequence<int, L / 2>();
+    return any_of<M, L / 2>((Lanes<M, L / 2>)(half(lanes, std::integral_constant<int, 0>()) |
+                                              half(lanes, std::integral_constant<int, L / 2>())));
+  }
+}
+// Of elements j .. j + L of a row that starts on a byte, all 0 before. j is a multiple of L.
+template <int L, class M>
+[[gnu::always_inline]] inline void put_bits(uint8_t* row, int64_t j, Lanes<M, L> mask) {
+  const M bits = any_of<M, L>(mask & lane_bits<M, L>(j));
+  row[j / 8] |= uint8_t(bits);
+  if constexpr (L == 16) row[j / 8 + 1] |= uint8_t(bits >> 8);
+}
+// True lanes are -1.
+template <int L, class M>
+[[gnu::always_inline]] inline Lanes<M, L> get_bits(const uint8_t* row, int64_t j) {
+  M bits = row[j / 8];
+  if constexpr (L == 16) bits |= M(row[j / 8 + 1]) << 8;
+  return (Lanes<M, L>)((lane_bits<M, L>(j) & bits) != 0);
 }
 
 template <class Body>

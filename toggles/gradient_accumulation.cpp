@@ -11,6 +11,7 @@ static const bellows::AddToggle toggle({
     .footprint = "update.accumulated",
     .same = bellows::Same::close,
     .tolerance = 1e-3,
+    .statistical_where = "norm.batches",
     .values = {"1", "2", "4"},
     .numbers = bellows::Bounds{.min = 1, .max = 4096},
     .by_default = "1",

@@ -11,6 +11,11 @@ static Names toggle_names() {
   return all;
 }
 
+Same promise(const Toggle& toggle, const std::map<std::string, int64_t>& counters) {
+  const auto found = counters.find(toggle.statistical_where);
+  return found != counters.end() && found->second > 0 ? Same::statistical : toggle.same;
+}
+
 const Toggle* find_toggle(const std::string& name) {
   for (const Toggle& toggle : toggles())
     if (toggle.name == name || std::ranges::count(toggle.aka, name)) return &toggle;

@@ -72,9 +72,10 @@ Finding compare_losses(const Toggle& toggle, const AbPair& pair) {
       equal ? "equal bit for bit"
             : fmt::format("unequal from step {} on, by at most {:.1e} of the loss in the first {}",
                           gap.first_unequal + 1, gap.early, std::min(kEarlySteps, gap.steps));
-  if (toggle.same == Same::bitwise)
+  const Same same = promise(toggle, pair.off.end.counters);
+  if (same == Same::bitwise)
     return {equal, fmt::format("declared bitwise, and {}; {}", how_close, ends)};
-  if (toggle.same == Same::close)
+  if (same == Same::close)
     return {gap.early <= toggle.tolerance, fmt::format("declared close, within {:.1e}, and {}; {}",
                                                        toggle.tolerance, how_close, ends)};
   return {gap.end <= kLooseEnd,

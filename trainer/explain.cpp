@@ -25,7 +25,8 @@ static void explain_toggle(const Toggle& t) {
   say(cat("  sources:   ", t.sources));
   say(cat("  footprint: ", t.footprint, " moves when, and only when, it runs"));
   say(cat("  same loss: ", name_of(t.same),
-          t.same == Same::close ? cat(", within ", t.tolerance) : ""));
+          t.same == Same::close ? cat(", within ", t.tolerance) : "",
+          *t.statistical_where ? cat("; statistical where ", t.statistical_where, " moves") : ""));
   say(cat("  values:    ", joined(t.values), t.numbers ? " or a whole number" : "", "; default ",
           t.by_default, ", under `toggles: all` ", *t.fast ? t.fast : t.by_default));
   if (!t.needs.empty()) say("  needs:     " + joined(t.needs));

@@ -30,10 +30,9 @@ class ConvActPool : public Module {
 static bool matches(std::span<Child> window) {
   const auto* const conv = dynamic_cast<Conv2dLayer*>(window[0].module.get());
   const auto* const pool = dynamic_cast<PoolLayer*>(window[2].module.get());
-  if (!conv || !pool || window[1].module->kind() != std::string("relu")) return false;
-  return conv->options().stride == 1 && conv->options().bias &&
-         pool->kind() == std::string("max_pool2d") && pool->options().kernel == 2 &&
-         pool->options().stride == 2 && pool->options().padding == 0;
+  if (!conv || !pool || !is_kind(window[1], "relu")) return false;
+  return conv->options().stride == 1 && conv->options().bias && is_kind(window[2], "max_pool2d") &&
+         pool->options().kernel == 2 && pool->options().stride == 2 && pool->options().padding == 0;
 }
 
 static const AddPattern pattern({

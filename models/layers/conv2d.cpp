@@ -9,15 +9,20 @@ static void visit(Visitor& v, Conv2dLayerOptions& o) {
   v("stride", o.stride, "step between outputs", {.min = 1});
   v("padding", o.padding, "zeros on each side", {.min = 0});
   v("bias", o.bias, "add one number a channel");
+  v("init", o.init, {"uniform", "kaiming_normal"}, "of the weights: by fan_in, or by fan_out");
 }
 
 Conv2dLayer::Conv2dLayer(const Conv2dLayerOptions& o, LayerContext& context) : options_(o) {
   Shape& shape = context.shape;
   CHECK(shape.rank() == 3, "conv2d: needs samples of (C, H, W), got ", shape);
   const int64_t in = shape[0];
-  const double bound = 1 / std::sqrt(double(in * o.kernel * o.kernel));
-  weight_ = add_parameter("weight", {o.out, in, o.kernel, o.kernel}, bound, context.device);
-  if (o.bias) bias_ = add_parameter("bias", {o.out}, bound, context.device);
+  const double taps = double(o.kernel * o.kernel);
+  const Init by_fan_in{Init::uniform, 1 / std::sqrt(double(in) * taps)};
+  const Init by_fan_out{Init::normal, std::sqrt(2 / (double(o.out) * taps))};
+  const bool kaiming = o.init == Conv2dLayerOptions::Start::kaiming_normal;
+  weight_ = add_parameter("weight", {o.out, in, o.kernel, o.kernel},
+                          kaiming ? by_fan_out : by_fan_in, context.device);
+  if (o.bias) bias_ = add_parameter("bias", {o.out}, by_fan_in, context.device);
   const auto outputs = [&](int64_t size) {
     return (size + 2 * o.padding - o.kernel) / o.stride + 1;
   };

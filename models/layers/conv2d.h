@@ -8,6 +8,8 @@ namespace bellows {
 struct Conv2dLayerOptions {
   int64_t out = 1, kernel = 3, stride = 1, padding = 0;
   bool bias = true;
+  // As PyTorch's layer, or as torchvision's ResNets: kaiming_normal over fan_out.
+  enum class Start { uniform, kaiming_normal } init = Start::uniform;
 };
 
 class Conv2dLayer : public Module {

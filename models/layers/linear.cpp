@@ -12,9 +12,9 @@ LinearLayer::LinearLayer(const LinearLayerOptions& o, LayerContext& context) {
   CHECK(context.shape.rank() == 1, "linear: needs flat samples, got ", context.shape,
         "; put a flatten layer before it");
   const int64_t in = context.shape[0];
-  const double bound = 1 / std::sqrt(double(in));
-  weight_ = add_parameter("weight", {o.out, in}, bound, context.device);
-  if (o.bias) bias_ = add_parameter("bias", {o.out}, bound, context.device);
+  const Init init{Init::uniform, 1 / std::sqrt(double(in))};  // as PyTorch
+  weight_ = add_parameter("weight", {o.out, in}, init, context.device);
+  if (o.bias) bias_ = add_parameter("bias", {o.out}, init, context.device);
   context.shape = {o.out};
 }
 

@@ -14,6 +14,7 @@ class LinearLayer : public Module {
  public:
   LinearLayer(const LinearLayerOptions& options, LayerContext& context);
   const char* kind() const override { return "linear"; }
+  Tensor with_relu(const Tensor& x) { return linear_relu(x, weight_, bias_, Impl::fused, &slot_); }
 
  protected:
   Tensor forward(const Tensor& x) override { return linear(x, weight_, bias_, &slot_); }

@@ -20,7 +20,8 @@ PointwiseLayer::PointwiseLayer(const PointwiseLayerOptions& o, LayerContext& con
   for (int i = 1; i < channels.rank(); ++i) channels[i] = 1;
   for (const std::string& name : chain_.inputs())
     if (name != "x")
-      parameters_.push_back(add_parameter(name.c_str(), channels, 0, context.device));
+      parameters_.push_back(
+          add_parameter(name.c_str(), channels, {Init::constant, 0}, context.device));
 }
 
 Tensor PointwiseLayer::run(const Tensor& x, Impl impl) const {

@@ -1,12 +1,12 @@
 // PyTorch agrees: loss and every gradient of LeNet on one batch, in every way that we compute them.
 // tests/oracle/make_fixture.py made the file; nothing of PyTorch is needed here.
 #include <gtest/gtest.h>
-#include <cmath>
 #include "autograd/backward.h"
 #include "core/copy.h"
 #include "core/safetensors.h"
 #include "models/criterion.h"
 #include "tests/models/build.h"
+#include "tests/models/distance.h"
 #include "tests/place.h"
 
 using namespace bellows;
@@ -15,17 +15,6 @@ static const NamedTensors& fixture() {
   static const NamedTensors tensors =
       read_safetensors(source_dir() + "/tests/oracle/lenet.safetensors").tensors;
   return tensors;
-}
-
-// The largest difference, in parts of the largest magnitude of `expected`.
-static double distance(const Tensor& got, const Tensor& expected) {
-  double largest = 0, worst = 0;
-  for (int64_t i = 0; i < expected.numel(); ++i) {
-    const double want = expected.ptr<float>()[i], is = got.ptr<float>()[i];
-    largest = std::max(largest, std::abs(want));
-    if (!(std::abs(is - want) <= worst)) worst = std::abs(is - want);  // NaN, too
-  }
-  return worst / largest;
 }
 
 struct Way {

@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from torch import nn
 
-DTYPES = {"F64": np.float64, "F32": np.float32, "I64": np.int64, "I32": np.int32, "U8": np.uint8}
+DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int64,
+          "I32": np.int32, "U8": np.uint8}
 
 
 class LeNet(nn.Module):

@@ -42,7 +42,14 @@ const Trial& tried(const Plan& plan) {
   return done.emplace(key, std::move(trial)).first->second;
 }
 
-Closeness closeness(const Toggle& toggle) { return {toggle.same, toggle.tolerance}; }
+static int64_t moved(const Trial& trial, const char* counter) {
+  const auto found = trial.counters.find(counter);
+  return found == trial.counters.end() ? 0 : found->second;
+}
+
+Closeness closeness(const Toggle& toggle, const Trial& plain) {
+  return {promise(toggle, plain.counters), toggle.tolerance};
+}
 Closeness weaker(const Closeness& a, const Closeness& b) {
   return {std::max(a.same, b.same), a.tolerance + b.tolerance};
 }
@@ -79,20 +86,15 @@ static Plan proof_plan(const Toggle& toggle, DeviceChoice device) {
   return plan;
 }
 
-static int64_t footprint(const Toggle& toggle, const Trial& trial) {
-  const auto moved = trial.counters.find(toggle.footprint);
-  return moved == trial.counters.end() ? 0 : moved->second;
-}
-
 std::string footprint_findings(const Toggle& toggle, DeviceChoice device) {
   std::string findings;
   for (const std::string& value : toggle.values) {
     const bool on = value != toggle.off();
     const Plan plan = switched(proof_plan(toggle, device), toggle, value);
-    const int64_t moved = footprint(toggle, tried(plan));
-    if (on != (moved > 0))
+    const int64_t footprint = moved(tried(plan), toggle.footprint);
+    if (on != (footprint > 0))
       findings += cat(toggle.name, ": ", value, ", but ", toggle.footprint,
-                      on ? " stood still\n" : cat(" moved by ", moved, "\n"));
+                      on ? " stood still\n" : cat(" moved by ", footprint, "\n"));
   }
   return findings;
 }
@@ -102,7 +104,7 @@ std::string loss_findings(const Toggle& toggle, DeviceChoice device) {
   std::string findings;
   for (const std::string& value : toggle.values) {
     const std::string complaint =
-        compare(tried(plan), tried(switched(plan, toggle, value)), closeness(toggle));
+        compare(tried(plan), tried(switched(plan, toggle, value)), closeness(toggle, tried(plan)));
     if (!complaint.empty()) findings += cat(toggle.name, ": ", value, ": ", complaint, "\n");
   }
   return findings;
@@ -113,7 +115,8 @@ std::string pair_findings(const Toggle& toggle, const Toggle& other, DeviceChoic
   const Plan both =
       switched(switched(plan, toggle, toggle.values.back()), other, other.values.back());
   const std::string complaint =
-      compare(tried(plan), tried(both), weaker(closeness(toggle), closeness(other)));
+      compare(tried(plan), tried(both),
+              weaker(closeness(toggle, tried(plan)), closeness(other, tried(plan))));
   return complaint.empty() ? "" : cat(toggle.name, " and ", other.name, ": ", complaint, "\n");
 }
 

@@ -24,7 +24,8 @@ struct Closeness {
   Same same;
   double tolerance = 0;
 };
-Closeness closeness(const Toggle& toggle);
+// What the toggle promises to a run that without it is `plain`.
+Closeness closeness(const Toggle& toggle, const Trial& plain);
 Closeness weaker(const Closeness& a, const Closeness& b);
 
 // "" or one line. Do the losses differ by no more than that?

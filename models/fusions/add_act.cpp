@@ -1,0 +1,36 @@
+// shortcut + relu in one pass: the sum is never written.
+#include "models/fuse.h"
+#include "models/layers/residual.h"
+#include "ops/elementwise.h"
+
+namespace bellows {
+
+namespace {
+class AddRelu : public Module {
+ public:
+  explicit AddRelu(std::span<Child> window)
+      : shortcut_(dynamic_cast<Shortcut&>(*window[0].module)) {
+    for (Child& child : window) add_child(child.name, std::move(child.module));
+  }
+  const char* kind() const override { return "add_act"; }
+
+ protected:
+  Tensor forward(const Tensor& x) override { return add_relu(x, shortcut_.value(), Impl::fused); }
+
+ private:
+  Shortcut& shortcut_;
+};
+}  // namespace
+
+static const AddPattern pattern({
+    .name = "add_act",
+    .help = "shortcut + relu in one pass over memory",
+    .length = 2,
+    .matches =
+        [](std::span<Child> window) {
+          return is<Shortcut>(window[0]) && is_kind(window[1], "relu");
+        },
+    .fuse = [](std::span<Child> window) -> ModulePtr { return std::make_unique<AddRelu>(window); },
+});
+
+}  // namespace bellows

@@ -1,0 +1,37 @@
+// linear + relu: the bias and the activation in the product's epilogue (ops/linear.h).
+#include "models/fuse.h"
+#include "models/layers/linear.h"
+
+namespace bellows {
+
+namespace {
+class LinearRelu : public Module {
+ public:
+  explicit LinearRelu(std::span<Child> window)
+      : linear_(dynamic_cast<LinearLayer&>(*window[0].module)) {
+    for (Child& child : window) add_child(child.name, std::move(child.module));
+  }
+  const char* kind() const override { return "bias_act"; }
+
+ protected:
+  Tensor forward(const Tensor& x) override { return linear_.with_relu(x); }
+
+ private:
+  LinearLayer& linear_;
+};
+}  // namespace
+
+static const AddPattern pattern({
+    .name = "bias_act",
+    .help = "linear + relu: bias and activation in the product's epilogue",
+    .length = 2,
+    .matches =
+        [](std::span<Child> window) {
+          return is<LinearLayer>(window[0]) && is_kind(window[1], "relu");
+        },
+    .fuse = [](std::span<Child> window) -> ModulePtr {
+      return std::make_unique<LinearRelu>(window);
+    },
+});
+
+}  // namespace bellows

@@ -1,0 +1,37 @@
+// batch_norm + relu in one pass (ops/batch_norm.h).
+#include "models/fuse.h"
+#include "models/layers/batch_norm.h"
+
+namespace bellows {
+
+namespace {
+class BatchNormRelu : public Module {
+ public:
+  explicit BatchNormRelu(std::span<Child> window)
+      : norm_(dynamic_cast<BatchNormLayer&>(*window[0].module)) {
+    for (Child& child : window) add_child(child.name, std::move(child.module));
+  }
+  const char* kind() const override { return "bn_act"; }
+
+ protected:
+  Tensor forward(const Tensor& x) override { return norm_.with_relu(x, {}); }
+
+ private:
+  BatchNormLayer& norm_;
+};
+}  // namespace
+
+static const AddPattern pattern({
+    .name = "bn_act",
+    .help = "batch_norm + relu in one pass, a bit an element for backward",
+    .length = 2,
+    .matches =
+        [](std::span<Child> window) {
+          return is<BatchNormLayer>(window[0]) && is_kind(window[1], "relu");
+        },
+    .fuse = [](std::span<Child> window) -> ModulePtr {
+      return std::make_unique<BatchNormRelu>(window);
+    },
+});
+
+}  // namespace bellows

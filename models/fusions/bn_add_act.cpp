@@ -1,0 +1,41 @@
+// batch_norm + shortcut + relu, the end of a residual block, in one pass (ops/batch_norm.h).
+#include "models/fuse.h"
+#include "models/layers/batch_norm.h"
+#include "models/layers/residual.h"
+
+namespace bellows {
+
+namespace {
+class BatchNormAddRelu : public Module {
+ public:
+  explicit BatchNormAddRelu(std::span<Child> window)
+      : norm_(dynamic_cast<BatchNormLayer&>(*window[0].module)),
+        shortcut_(dynamic_cast<Shortcut&>(*window[1].module)) {
+    for (Child& child : window) add_child(child.name, std::move(child.module));
+  }
+  const char* kind() const override { return "bn_add_act"; }
+
+ protected:
+  Tensor forward(const Tensor& x) override { return norm_.with_relu(x, shortcut_.value()); }
+
+ private:
+  BatchNormLayer& norm_;
+  Shortcut& shortcut_;
+};
+}  // namespace
+
+static const AddPattern pattern({
+    .name = "bn_add_act",
+    .help = "batch_norm + shortcut + relu in one pass, a bit an element for backward",
+    .length = 3,
+    .matches =
+        [](std::span<Child> window) {
+          return is<BatchNormLayer>(window[0]) && is<Shortcut>(window[1]) &&
+                 is_kind(window[2], "relu");
+        },
+    .fuse = [](std::span<Child> window) -> ModulePtr {
+      return std::make_unique<BatchNormAddRelu>(window);
+    },
+});
+
+}  // namespace bellows

@@ -1,0 +1,39 @@
+#include "models/layers/batch_norm.h"
+
+namespace bellows {
+
+static void visit(Visitor& v, BatchNormLayerOptions& o) {
+  v("eps", o.eps, "added to the variance", {.min = 0});
+  v("momentum", o.momentum, "share of a batch in the running statistics", {.min = 0, .max = 1});
+}
+
+BatchNormLayer::BatchNormLayer(const BatchNormLayerOptions& options, LayerContext& context)
+    : options_(options) {
+  CHECK(context.shape.rank() == 1 || context.shape.rank() == 3,
+        "batch_norm: needs samples of (C) or (C, H, W), got ", context.shape);
+  const Shape channels{context.shape[0]};
+  const Device device = context.device;
+  weight_ = add_parameter("weight", channels, {Init::constant, 1}, device);
+  bias_ = add_parameter("bias", channels, {Init::constant, 0}, device);
+  running_ = {add_buffer("running_mean", zeros(channels, DType::f32, device)),
+              add_buffer("running_var", full(channels, 1, DType::f32, device)),
+              add_buffer("num_batches_tracked", zeros({}, DType::i64, device))};
+}
+
+BatchNormOptions BatchNormLayer::options() const {
+  return {.eps = options_.eps, .momentum = options_.momentum, .training = training()};
+}
+Tensor BatchNormLayer::forward(const Tensor& x) {
+  return batch_norm(x, weight_, bias_, running_, options());
+}
+Tensor BatchNormLayer::with_relu(const Tensor& x, const Tensor& residual) const {
+  return batch_norm_relu(x, residual, weight_, bias_, running_, options());
+}
+
+static ModulePtr make(const BatchNormLayerOptions& options, LayerContext& context) {
+  return std::make_unique<BatchNormLayer>(options, context);
+}
+static const AddEntry<MakeLayer> entry("batch_norm", "each channel with mean 0 and variance 1",
+                                       make);
+
+}  // namespace bellows

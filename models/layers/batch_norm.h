@@ -1,0 +1,31 @@
+// Batch normalisation as a layer: weight, bias, running_mean, running_var (C) and
+// num_batches_tracked, as torch.nn.BatchNorm2d.
+#pragma once
+#include "models/module.h"
+#include "ops/batch_norm.h"
+
+namespace bellows {
+
+struct BatchNormLayerOptions {
+  double eps = 1e-5, momentum = 0.1;
+};
+
+class BatchNormLayer : public Module {
+ public:
+  BatchNormLayer(const BatchNormLayerOptions& options, LayerContext& context);
+  const char* kind() const override { return "batch_norm"; }
+  // relu(batch_norm(x) + residual), which may be undefined, by the fused op.
+  Tensor with_relu(const Tensor& x, const Tensor& residual) const;
+
+ protected:
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  BatchNormOptions options() const;
+
+  BatchNormLayerOptions options_;
+  Tensor weight_, bias_;
+  RunningStatistics running_;
+};
+
+}  // namespace bellows

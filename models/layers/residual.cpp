@@ -1,0 +1,49 @@
+#include "models/layers/residual.h"
+#include "ops/elementwise.h"
+
+namespace bellows {
+
+Tensor Shortcut::forward(const Tensor& y) { return bellows::add(y, value()); }
+
+ModulePtr residual_block(LayerContext& context, const AddLayers& layers, const AddLayers& shortcut,
+                         const char* shortcut_name, const AddLayers& after) {
+  auto made = std::make_unique<Shortcut>();
+  Layers block(context, std::make_unique<ResidualBlock>(*made)), around(context, std::move(made));
+  layers(block);
+  shortcut(around);
+  block.add(shortcut_name, [&](LayerContext& here) {
+    CHECK(around.shape() == here.shape, "the layers give samples of ", here.shape,
+          ", the shortcut ", around.shape(), "; they have to be the same");
+    return around.take();
+  });
+  after(block);
+  context.shape = block.shape();
+  return block.take();
+}
+
+// ---- in YAML
+
+namespace {
+struct ResidualOptions {
+  std::vector<Choice<MakeLayer>> layers, shortcut, after = {Choice<MakeLayer>("relu")};
+};
+void visit(Visitor& v, ResidualOptions& o) {
+  v.choices("layers", o.layers, "one after the other");
+  v.choices("shortcut", o.shortcut, "of the block's input, added to that; empty: the input itself");
+  v.choices("after", o.after, "of the sum");
+}
+}  // namespace
+
+// Layers are named by position; those of the shortcut shortcut.0, shortcut.1 ..
+static ModulePtr make(const ResidualOptions& options, LayerContext& context) {
+  const auto numbered = [](const std::vector<Choice<MakeLayer>>& list, size_t first) {
+    return [&list, first](Layers& layers) {
+      for (size_t i = 0; i < list.size(); ++i) layers.add(std::to_string(first + i), list[i]);
+    };
+  };
+  return residual_block(context, numbered(options.layers, 0), numbered(options.shortcut, 0),
+                        "shortcut", numbered(options.after, options.layers.size()));
+}
+static const AddEntry<MakeLayer> entry("residual", "layers, and a shortcut around them", make);
+
+}  // namespace bellows

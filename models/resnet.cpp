@@ -1,0 +1,126 @@
+// ResNet v1.5 (the stride is on the 3x3 convolution), under torchvision's names.
+// He, Zhang, Ren, Sun, "Deep Residual Learning for Image Recognition", CVPR 2016.
+#include "models/layers/batch_norm.h"
+#include "models/layers/conv2d.h"
+#include "models/layers/linear.h"
+#include "models/layers/pool.h"
+#include "models/layers/residual.h"
+
+namespace bellows {
+
+namespace {
+
+enum class Stem { automatic, imagenet, cifar };
+struct ResNetOptions {
+  Stem stem = Stem::automatic;
+  int64_t width = 64;  // channels of the first stage
+};
+void visit(Visitor& v, ResNetOptions& o) {
+  v("stem", o.stem, {"auto", "imagenet", "cifar"},
+    "7x7 stride 2 and a pool, or 3x3; auto: the latter for images below 64 pixels");
+  v("width", o.width, "channels of the first stage", {.min = 1});
+}
+
+// What ResNets differ in.
+struct Depth {
+  std::array<int64_t, 4> blocks;
+  bool bottleneck;  // 1x1, 3x3, 1x1 with four times the channels; else two 3x3
+};
+
+class Builder {
+ public:
+  Builder(const Depth& depth, const ResNetOptions& options) : depth_(depth), options_(options) {}
+
+  ModulePtr model(const ModelContext& context) const {
+    Layers net(context);
+    stem(net, context.sample[1]);
+    for (int64_t i = 0; i < 4; ++i)
+      net.add("layer" + std::to_string(i + 1), [&](LayerContext& c) {
+        Layers stage(c);
+        for (int64_t b = 0; b < depth_.blocks[i]; ++b)
+          stage.add(std::to_string(b), [&](LayerContext& inside) {
+            return block(inside, options_.width << i, i > 0 && b == 0 ? 2 : 1);
+          });
+        c.shape = stage.shape();
+        return stage.take();
+      });
+    return net.add("avgpool", "adaptive_avg_pool2d")
+        .add("flatten", "flatten")
+        .add<LinearLayer>("fc", LinearLayerOptions{.out = context.classes})
+        .take(context.classes);
+  }
+
+ private:
+  static void conv(Layers& to, const std::string& name, int64_t out, int64_t kernel,
+                   int64_t stride) {
+    to.add<Conv2dLayer>(name,
+                        Conv2dLayerOptions{.out = out,
+                                           .kernel = kernel,
+                                           .stride = stride,
+                                           .padding = kernel / 2,
+                                           .bias = false,
+                                           .init = Conv2dLayerOptions::Start::kaiming_normal});
+  }
+  static void conv_bn(Layers& to, const std::string& number, int64_t out, int64_t kernel,
+                      int64_t stride) {
+    conv(to, "conv" + number, out, kernel, stride);
+    to.add("bn" + number, "batch_norm");
+  }
+
+  void stem(Layers& net, int64_t side) const {
+    const bool cifar =
+        options_.stem == Stem::cifar || (options_.stem == Stem::automatic && side < 64);
+    conv_bn(net, "1", options_.width, cifar ? 3 : 7, cifar ? 1 : 2);
+    net.add("relu", "relu");
+    if (cifar) return;
+    net.add("maxpool", [](LayerContext& c) {
+      return std::make_unique<PoolLayer>(
+          "max_pool2d", max_pool2d, PoolLayerOptions{.kernel = 3, .stride = 2, .padding = 1}, c);
+    });
+  }
+
+  ModulePtr block(LayerContext& context, int64_t width, int64_t stride) const {
+    const int64_t out = depth_.bottleneck ? 4 * width : width;
+    const auto layers = [&](Layers& to) {
+      if (depth_.bottleneck) {
+        conv_bn(to, "1", width, 1, 1);
+        to.add("relu1", "relu");
+        conv_bn(to, "2", width, 3, stride);
+        to.add("relu2", "relu");
+        conv_bn(to, "3", out, 1, 1);
+      } else {
+        conv_bn(to, "1", width, 3, stride);
+        to.add("relu1", "relu");
+        conv_bn(to, "2", width, 3, 1);
+      }
+    };
+    const bool same = stride == 1 && context.shape[0] == out;
+    const auto shortcut = [&](Layers& to) {
+      if (same) return;
+      conv(to, "0", out, 1, stride);
+      to.add("1", "batch_norm");
+    };
+    return residual_block(context, layers, shortcut, "downsample",
+                          [](Layers& to) { to.add("relu", "relu"); });
+  }
+
+  Depth depth_;
+  ResNetOptions options_;
+};
+
+}  // namespace
+
+template <Depth depth>
+static ModulePtr resnet(const ResNetOptions& o, const ModelContext& context) {
+  CHECK(context.sample.rank() == 3, "resnet: needs images (C, H, W), got ", context.sample);
+  return Builder(depth, o).model(context);
+}
+
+static const AddEntry<MakeModel> resnet18("resnet18", "ResNet-18: 8 blocks of two 3x3",
+                                          resnet<Depth{{2, 2, 2, 2}, false}>);
+static const AddEntry<MakeModel> resnet34("resnet34", "ResNet-34: 16 blocks of two 3x3",
+                                          resnet<Depth{{3, 4, 6, 3}, false}>);
+static const AddEntry<MakeModel> resnet50("resnet50", "ResNet-50 v1.5: 16 bottlenecks",
+                                          resnet<Depth{{3, 4, 6, 3}, true}>);
+
+}  // namespace bellows

@@ -1,0 +1,20 @@
+// How far a tensor of f32 is from what PyTorch says it is.
+#pragma once
+#include <cmath>
+#include "core/tensor.h"
+
+namespace bellows {
+
+// The largest difference, in parts of the largest magnitude of `expected`.
+inline double distance(const Tensor& got, const Tensor& expected) {
+  CHECK(got.numel() == expected.numel(), "got ", got.shape(), ", expected ", expected.shape());
+  double largest = 0, worst = 0;
+  for (int64_t i = 0; i < expected.numel(); ++i) {
+    const double want = expected.ptr<float>()[i], is = got.ptr<float>()[i];
+    largest = std::max(largest, std::abs(want));
+    if (!(std::abs(is - want) <= worst)) worst = std::abs(is - want);  // NaN, too
+  }
+  return worst / largest;
+}
+
+}  // namespace bellows
