@@ -22,8 +22,7 @@ install(FILES ${gomp_file} TYPE LIB RENAME libgomp.so.1)
 
 install(DIRECTORY configs DESTINATION .)
 install(DIRECTORY bench DESTINATION . FILES_MATCHING PATTERN "*.py")
-install(FILES tests/oracle/lenet.safetensors tests/oracle/resnet18.safetensors
-              tests/oracle/resnet50.safetensors DESTINATION tests/oracle)
+install(DIRECTORY tests/oracle DESTINATION tests FILES_MATCHING PATTERN "*.safetensors")
 install(FILES docs/seeds.md DESTINATION docs)
 install(PROGRAMS tools/run_bundled.sh DESTINATION . RENAME run)
 install(PROGRAMS tools/gpu_check.sh tools/gpu_check.py tools/gpu_steps.py DESTINATION tools)

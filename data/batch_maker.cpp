@@ -21,12 +21,23 @@ std::string BatchMaker::at_work_on() const {
   return cat("sample ", sample, " (", source_->dataset->origin(sample), ")");
 }
 
+Sample BatchMaker::read(int64_t sample, int64_t epoch) {
+  const BatchSource& from = *source_;
+  const Wanted wanted = [&](const Shape& picture) {
+    return from.transforms.plan(picture, from.seed, epoch, sample).view();
+  };
+  return read_undamaged(*from.dataset, sample, from.on_damaged, [&](int64_t i) {
+    return from.scaled_decode ? from.dataset->at_least(i, wanted, scratch_)
+                              : from.dataset->at(i, scratch_);
+  });
+}
+
 void BatchMaker::fill(int64_t sample, int64_t epoch, float* x, int64_t* y) {
   sample_.store(sample, std::memory_order_relaxed);
   try {
-    const Sample read = source_->dataset->at(sample, scratch_);
-    source_->transforms.write(read, source_->seed, epoch, sample, x);
-    *y = read.label;
+    const Sample made = read(sample, epoch);
+    source_->transforms.write(made, source_->seed, epoch, sample, x);
+    *y = made.label;
   } catch (const Error& error) {
     fail(error.exit == Exit::usage ? Exit::data : error.exit, at_work_on(), ": ", error.what());
   } catch (const std::bad_alloc&) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <atomic>
 #include "data/batch_buffers.h"
+#include "data/damaged.h"
 #include "data/transform.h"
 
 namespace bellows {
@@ -13,6 +14,8 @@ struct BatchSource {
   uint64_t seed;
   int64_t batch_size;
   bool pin_memory;
+  OnDamaged on_damaged;
+  bool scaled_decode;
   int64_t sim_latency_us;  // slept once per batch: a planted slow disk
 
   Shape batch_shape() const;  // of a whole one: (B, C, H, W)
@@ -29,6 +32,7 @@ class BatchMaker {
  private:
   Batch fill_all(std::span<const int64_t> samples, int64_t epoch);
   void fill(int64_t sample, int64_t epoch, float* x, int64_t* y);
+  Sample read(int64_t sample, int64_t epoch);
 
   std::shared_ptr<const BatchSource> source_;
   BatchBuffers buffers_;

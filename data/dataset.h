@@ -1,7 +1,9 @@
 // A data set: samples by index, each a planar image of bytes and its label. A data set is a file
 // that registers itself:  static const AddEntry<DatasetEntry> entry("mnist", "help", &make_mnist);
 #pragma once
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include "core/choice.h"
 #include "core/shape.h"
@@ -11,17 +13,37 @@ namespace bellows {
 enum class Split { train, test };
 
 struct DatasetInfo {
-  Shape sample;                  // (C, H, W)
+  Shape sample;                  // (C, H, W); H and W are 0 if they differ from sample to sample
   int64_t classes = 0;           // labels are in [0, classes)
   const char* unit = "images";   // what `ips` counts
   std::vector<float> mean, std;  // of its pixels as numbers in [0, 1], per channel
 };
 
+struct Rectangle {
+  int64_t top = 0, left = 0, height = 0, width = 0;
+};
+
+// What will be looked at of a picture, and how many of its pixels become one along an axis, where
+// they are fewest.
+struct View {
+  Rectangle part;
+  double step = 1;
+};
+using Wanted = std::function<View(const Shape& picture)>;
+
+// The pixels that a decoder made of a picture: a part of it, maybe reduced.
+struct Part {
+  int64_t top = 0, left = 0, height = 0, width = 0;  // in pixels as they are here
+  int64_t reduced = 1;       // each stands for reduced x reduced of the picture's
+  bool interleaved = false;  // (height, width, C), not (C, height, width)
+};
+
 // Points into the data set, or into the scratch of whoever asked: valid until either changes.
 struct Sample {
-  const uint8_t* pixels = nullptr;  // (C, H, W)
-  Shape shape;
+  const uint8_t* pixels = nullptr;
+  Shape shape;  // (C, H, W) of the whole picture
   int64_t label = 0;
+  std::optional<Part> part = {};  // none: the pixels are all of them, as (C, H, W)
 };
 
 // What a decoder may use while it makes one sample. Each thread brings its own.
@@ -34,6 +56,10 @@ class Dataset {
   virtual const DatasetInfo& info() const = 0;
   // Thread-safe. Throws Error(Exit::data) for a sample that cannot be read.
   virtual Sample at(int64_t index, Scratch& scratch) const = 0;
+  // The same, but of a picture only what is wanted of it must be there.
+  virtual Sample at_least(int64_t index, const Wanted&, Scratch& scratch) const {
+    return at(index, scratch);
+  }
   // Where that sample comes from, for messages: a path, or the name of what made it.
   virtual std::string origin(int64_t index) const = 0;
   // All samples are in memory already, and at() gives the same bytes each time: a device may hold

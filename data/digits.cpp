@@ -4,11 +4,9 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include "core/parallel.h"
-#include "core/rng.h"
 #include "core/visitor.h"
-#include "data/dataset.h"
 #include "data/digit_strokes.h"
+#include "data/drawn.h"
 
 namespace bellows {
 
@@ -24,21 +22,6 @@ void visit(Visitor& v, DigitsOptions& o) {
   v("train_size", o.train_size, "samples to learn from", {.min = 1, .max = 1e6});
   v("test_size", o.test_size, "samples to be tested on", {.min = 1, .max = 1e6});
 }
-
-// The random numbers of one sample, a block for each in the order in which they are drawn.
-class Draw {
- public:
-  Draw(Split split, int64_t index)
-      : rng_({.purpose = Purpose::dataset, .site = uint64_t(split), .step = uint64_t(index)}) {}
-  Philox::Four block() { return rng_(drawn_++); }
-  float between(float low, float high) { return low + (high - low) * rng_.uniform(4 * drawn_++); }
-  float around(float mean, float deviation) { return mean + deviation * rng_.normal(2 * drawn_++); }
-  int64_t below(int64_t n) { return int64_t(rng_.below(n, 4 * drawn_++)); }
-
- private:
-  Philox rng_;
-  uint64_t drawn_ = 0;
-};
 
 // From a skeleton's square to pixels: an affine map, after a wave that no two hands share.
 struct Hand {
@@ -142,8 +125,7 @@ void expose(const Canvas& canvas, Draw& draw, uint8_t* pixels) {
   }
 }
 
-uint8_t draw_sample(Split split, int64_t index, uint8_t* pixels) {
-  Draw draw(split, index);
+uint8_t draw_sample(Draw& draw, uint8_t* pixels) {
   const auto digit = static_cast<uint8_t>(draw.below(10));
   Canvas canvas{};
   draw_digit(canvas, draw, digit);
@@ -155,14 +137,10 @@ uint8_t draw_sample(Split split, int64_t index, uint8_t* pixels) {
 }  // namespace
 
 static std::shared_ptr<const Dataset> make_digits(const DigitsOptions& o, const DatasetContext& c) {
-  const int64_t n = c.split == Split::train ? o.train_size : o.test_size, bytes = kSide * kSide;
-  std::vector<uint8_t> pixels(n * bytes), labels(n);
-  parallel_for(n, 256, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) labels[i] = draw_sample(c.split, i, &pixels[i * bytes]);
-  });
   const DatasetInfo info{
       .sample = {1, kSide, kSide}, .classes = 10, .mean = {0.1032f}, .std = {0.2286f}};
-  return std::make_shared<MemoryDataset>(info, std::move(pixels), std::move(labels), "digits");
+  const int64_t size = c.split == Split::train ? o.train_size : o.test_size;
+  return drawn_dataset(info, c.split, size, "digits", draw_sample);
 }
 
 static const AddEntry<MakeDataset> entry("digits", "digits drawn by the program, 28x28",

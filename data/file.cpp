@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include "core/check.h"
 
 namespace bellows {
@@ -36,6 +37,13 @@ std::vector<uint8_t> read_file(const std::string& path) {
     have += n;
   }
   return bytes;
+}
+
+std::string first_file(const std::string& root, std::initializer_list<std::string> paths) {
+  std::error_code unreadable;
+  for (const std::string& path : paths)
+    if (std::filesystem::exists(root + "/" + path, unreadable)) return root + "/" + path;
+  return "";
 }
 
 }  // namespace bellows

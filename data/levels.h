@@ -13,8 +13,8 @@ struct Levels {
   float shift[kMaxChannels] = {};
 
   // Rounded once, said out loud: the same bits on every device, whatever a compiler contracts.
-  HD float at(int channel, uint8_t pixel) const {
-    return std::fma(float(pixel), scale[channel], shift[channel]);
+  HD float at(int channel, float pixel) const {
+    return std::fma(pixel, scale[channel], shift[channel]);
   }
 };
 

@@ -6,6 +6,12 @@ namespace bellows {
 void visit(Visitor& v, LoaderOptions& o) {
   v("batch_size", o.batch_size, "samples per step and rank", {.min = 1, .max = 1 << 24});
   v("shuffle", o.shuffle, "another order in each epoch");
+  v("augment", o.augment, "random transforms are random; off: as in evaluation");
+  v("on_damaged", o.on_damaged, {"error", "skip"},
+    "a sample that cannot be read ends the run, or the next one stands in for it");
+  v("scaled_decode", o.scaled_decode,
+    "of a JPEG only the part that is used is decoded, at a fraction of its size where that will "
+    "do");
   v("drop_last", o.drop_last, "leave out the samples that do not fill a batch");
   v("num_workers", o.num_workers, "threads that load; 0: the training thread does",
     {.min = 0, .max = 256});
@@ -28,8 +34,11 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset,
                const std::vector<TransformChoice>& transforms, const LoaderOptions& options,
                uint64_t seed, RankShare share)
     : options_(options),
-      source_(new BatchSource{dataset, Transforms(transforms, dataset->info()), seed,
-                              options.batch_size, options.pin_memory, options.sim_latency_us}),
+      source_(new BatchSource{dataset,
+                              Transforms(transforms, dataset->info(),
+                                         options.augment ? Use::training : Use::evaluation),
+                              seed, options.batch_size, options.pin_memory, options.on_damaged,
+                              options.scaled_decode, options.sim_latency_us}),
       sampler_(dataset->size(),
                {options.batch_size, options.shuffle, options.drop_last, options.device_randperm},
                seed, share),

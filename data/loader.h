@@ -10,6 +10,9 @@ namespace bellows {
 struct LoaderOptions {
   int64_t batch_size = 64;
   bool shuffle = true;
+  bool augment = true;  // off: transforms leave nothing to chance, as in evaluation
+  OnDamaged on_damaged = OnDamaged::error;
+  bool scaled_decode = false;
   bool drop_last = false;
   int64_t num_workers = 0;      // threads; 0: next() makes the batch
   int64_t prefetch_factor = 0;  // finished batches of each worker that wait for their turn

@@ -1,7 +1,7 @@
 // MNIST and what is packed like it (Fashion-MNIST, KMNIST): four IDX files, gzipped or not.
-#include <filesystem>
 #include "core/visitor.h"
 #include "data/dataset.h"
+#include "data/file.h"
 #include "data/idx.h"
 
 namespace bellows {
@@ -16,12 +16,9 @@ void visit(Visitor& v, MnistOptions& o) {
 }  // namespace
 
 static std::string find(const std::string& root, const std::string& stem) {
-  for (const std::string folder : {"", "/MNIST/raw"})
-    for (const std::string suffix : {"", ".gz"}) {
-      const std::string path = root + folder + "/" + stem + suffix;
-      std::error_code unreadable;
-      if (std::filesystem::exists(path, unreadable)) return path;
-    }
+  const std::string path =
+      first_file(root, {stem, stem + ".gz", "MNIST/raw/" + stem, "MNIST/raw/" + stem + ".gz"});
+  if (!path.empty()) return path;
   fail(Exit::data, "data.root ", root, ": no file ", stem, " or ", stem,
        ".gz there or in MNIST/raw; `tools/fetch_data.sh mnist` fetches it to data/sets/mnist");
 }

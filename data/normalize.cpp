@@ -24,7 +24,6 @@ class Normalize : public Transform {
       p.levels.shift[c] = (p.levels.shift[c] - mean_[c]) / std_[c];
     }
   }
-  bool levels_only() const override { return true; }
 
  private:
   std::vector<float> mean_, std_;

@@ -16,11 +16,13 @@ namespace bellows {
 // As one batch, through the transforms that the model was trained with.
 static Tensor input_of(const Session& session, const std::string& path, bool invert) {
   const DatasetInfo& info = session.train_set->info();
-  const Shape& shape = info.sample;
-  std::vector<uint8_t> pixels = fitted(read_image(path), shape[0], shape[1], shape[2]);
+  const Image image = read_image(path);
+  Shape shape = info.sample;
+  if (shape[1] == 0) shape = {shape[0], image.height, image.width};  // transforms make it fit
+  std::vector<uint8_t> pixels = fitted(image, shape[0], shape[1], shape[2]);
   if (invert)
     for (uint8_t& pixel : pixels) pixel = 255 - pixel;
-  const Transforms transforms(session.plan.data.transforms, info);
+  const Transforms transforms(session.plan.data.transforms, info, Use::evaluation);
   Shape batch{1};
   for (const int64_t dim : session.input) batch.push_back(dim);
   const Tensor x(batch, DType::f32);

@@ -70,7 +70,7 @@ static LoaderOptions loader_options(const Plan& plan, Device device) {
 
 static LoaderOptions test_options(const Plan& plan, Device device) {
   LoaderOptions options = loader_options(plan, device);
-  options.shuffle = options.drop_last = false;
+  options.shuffle = options.drop_last = options.augment = false;
   if (plan.eval.batch_size) options.batch_size = plan.eval.batch_size;
   return options;
 }

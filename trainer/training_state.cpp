@@ -5,6 +5,7 @@
 #include "autograd/backward.h"
 #include "core/copy.h"
 #include "core/crc32c.h"
+#include "data/damaged.h"
 #include "toggles/values.h"
 #include "trainer/json.h"
 
@@ -220,7 +221,8 @@ std::string fingerprint(const Dataset& data) {
   Scratch scratch;
   const int64_t n = data.size(), taken = std::min(n, kSamples);
   for (int64_t i = 0; i < taken; ++i) {
-    const Sample sample = data.at(i * n / taken, scratch);
+    const Sample sample = read_undamaged(data, i * n / taken, OnDamaged::skip,
+                                         [&](int64_t at) { return data.at(at, scratch); });
     crc = crc32c(std::as_bytes(std::span(sample.pixels, sample.shape.numel())), crc);
     crc = crc32c(std::as_bytes(std::span(&sample.label, 1)), crc);
   }

@@ -1,27 +1,12 @@
 #include "data/transform.h"
 #include <gmock/gmock.h>
-#include "core/visitor.h"
+#include "data/loader.h"
 #include "tests/data/files.h"
+#include "tests/data/numbers.h"
+#include "tests/data/options.h"
 
 using namespace bellows;
 using testing::HasSubstr;
-
-// Gives normalize its lists.
-class Lists : public Visitor {
- public:
-  std::vector<std::string> values;  // mean, then std, one for each channel
-
- protected:
-  void option(const std::string&, const Option& option, const char*) override {
-    EXPECT_TRUE(option.read(values.at(read_++)));
-  }
-  std::optional<size_t> list_size(const std::string&, size_t, const char*) override {
-    return values.size() / 2;
-  }
-
- private:
-  size_t read_ = 0;
-};
 
 static const DatasetInfo kInfo{
     .sample = {2, 3, 5}, .classes = 10, .mean = {.25f, .5f}, .std = {.5f, .125f}};
@@ -44,10 +29,12 @@ TEST(Normalize, TakesTheDataSetsOwnStatisticsUnlessToldOthers) {
   EXPECT_EQ(out.front(), -7);
   EXPECT_EQ(out.back(), -7);
 
-  TransformChoice choice("normalize");
-  Lists lists;
-  lists.values = {"0", "0", "1", "0.5"};
-  choice.visit_options(lists);
+  const auto choice = chosen<TransformChoice>("normalize", {{"mean", "2"},
+                                                            {"mean.0", "0"},
+                                                            {"mean.1", "0"},
+                                                            {"std", "2"},
+                                                            {"std.0", "1"},
+                                                            {"std.1", "0.5"}});
   Transforms({choice}, kInfo).write(sample, 1, 0, 0, out.data());
   EXPECT_FLOAT_EQ(out[2], in[2] / 255.f);
   EXPECT_FLOAT_EQ(out[17], in[17] / 255.f * 2);
@@ -65,4 +52,216 @@ TEST(Transforms, RefuseStatisticsOfOtherChannelsAndSamplesOfAnotherShape) {
                           Transforms({}, kInfo).write({in.data(), {2, 5, 3}, 0}, 1, 0, 0, out);
                         }),
               HasSubstr("its shape is [2,5,3], the data set's is [2,3,5]"));
+}
+
+static DatasetInfo info_of(const Shape& sample) {
+  return {.sample = sample, .classes = 10, .mean = {0, 0, 0}, .std = {1, 1, 1}};
+}
+static Transforms only(const std::string& name, const Texts& options, const Shape& sample,
+                       Use use = Use::training) {
+  return Transforms({chosen<TransformChoice>(name, options)}, info_of(sample), use);
+}
+// Where a pixel of the picture comes from: (row, column), -1 for padding.
+static std::pair<int64_t, int64_t> origin(const Picture& p, int64_t y = 0, int64_t x = 0) {
+  return {p.rows().cell(y), p.columns().cell(x)};
+}
+
+TEST(Transforms, AreFunctionsOfSeedEpochAndSample) {
+  const Transforms crop = only("random_crop", {{"size", "8"}}, {3, 500, 500});
+  EXPECT_EQ(crop.shape(), (Shape{3, 8, 8}));
+  const auto place = [&](uint64_t seed, int64_t epoch, int64_t index) {
+    return std::tuple(crop.plan({3, 500, 500}, seed, epoch, index).rows().low(),
+                      crop.plan({3, 500, 500}, seed, epoch, index).rows().cell(0));
+  };
+  EXPECT_EQ(place(1, 2, 3), place(1, 2, 3));
+  EXPECT_NE(place(1, 2, 3), place(2, 2, 3));
+  EXPECT_NE(place(1, 2, 3), place(1, 3, 3));
+  EXPECT_NE(place(1, 2, 3), place(1, 2, 4));
+}
+
+TEST(RandomCrop, GoesEverywhereEquallyOften) {
+  const Shape in{1, 4, 5};
+  const Transforms crop = only("random_crop", {{"size", "4"}, {"padding", "1"}}, in);
+  std::map<std::pair<int64_t, int64_t>, int> count;
+  for (int i = 0; i < 12000; ++i) ++count[origin(crop.plan(in, 1, 0, i), 1, 1)];
+  EXPECT_EQ(count.size(), 3u * 4);
+  for (const auto& [place, n] : count) EXPECT_NEAR(n, 1000, 150);
+  const Transforms settled =
+      only("random_crop", {{"size", "4"}, {"padding", "1"}}, in, Use::evaluation);
+  EXPECT_EQ(origin(settled.plan(in, 1, 0, 7)), (std::pair<int64_t, int64_t>{0, 0}));
+}
+
+TEST(RandomCrop, PadsWithBlackOrWithTheMirroredPicture) {
+  const Shape in{1, 4, 4};
+  for (const auto& [mode, beyond] : {std::pair("zeros", -1), std::pair("reflect", 2)}) {
+    const Transforms crop =
+        only("random_crop", {{"size", "8"}, {"padding", "2"}, {"padding_mode", mode}}, in);
+    EXPECT_EQ(origin(crop.plan(in, 1, 0, 0), 0, 7).first, beyond);
+    EXPECT_EQ(origin(crop.plan(in, 1, 0, 0), 2, 2), (std::pair<int64_t, int64_t>{0, 0}));
+  }
+  const Transforms wide = only("random_crop", {{"size", "9"}, {"padding", "2"}}, in);
+  EXPECT_THAT(complaint(Exit::usage, [&] { wide.plan(in, 1, 0, 0); }),
+              HasSubstr("transform random_crop: a side of 4 with padding of 2 is shorter"));
+}
+
+TEST(RandomFlip, MirrorsAsOftenAsItIsTold) {
+  const Shape in{1, 2, 3};
+  for (const double probability : {0., .3, 1.}) {
+    const Transforms flip = only("random_flip", {{"probability", cat(probability)}}, in);
+    int mirrored = 0;
+    for (int i = 0; i < 10000; ++i) mirrored += origin(flip.plan(in, 1, 0, i)).second == 2;
+    EXPECT_NEAR(mirrored, 10000 * probability, 200 * probability * (1 - probability) * 4);
+  }
+}
+
+TEST(RandomResizedCrop, TakesPartsOfTheAreaAndProportionsThatItIsTold) {
+  const Shape in{3, 300, 200};
+  const Transforms crop =
+      only("random_resized_crop", {{"size", "32"}, {"min_scale", "0.2"}, {"max_scale", "0.5"}}, in);
+  double least = 1, most = 0, narrowest = 9, widest = 0, tops = 0;
+  for (int i = 0; i < 4000; ++i) {
+    const Picture p = crop.plan(in, 1, 0, i);
+    EXPECT_EQ(p.shape(), (Shape{3, 32, 32}));
+    const double h = double(p.rows().high() - p.rows().low());
+    const double w = double(p.columns().high() - p.columns().low());
+    least = std::min(least, h * w / 60000), most = std::max(most, h * w / 60000);
+    narrowest = std::min(narrowest, w / h), widest = std::max(widest, w / h);
+    tops += double(p.rows().low()) / std::max(1., 300 - h) / 4000;
+  }
+  EXPECT_NEAR(least, .2, .01);
+  EXPECT_NEAR(most, .5, .01);
+  EXPECT_NEAR(narrowest, .75, .02);
+  EXPECT_NEAR(widest, 4. / 3, .02);
+  EXPECT_NEAR(tops, .5, .02);
+}
+
+// A picture so narrow that no part of it has the wanted proportions.
+TEST(RandomResizedCrop, TakesTheMiddleIfNothingFits) {
+  const Shape in{1, 10, 100};
+  const Picture p = only("random_resized_crop", {{"min_scale", "1"}}, in).plan(in, 1, 0, 0);
+  EXPECT_EQ(p.rows().low(), 0);
+  EXPECT_EQ(p.rows().high(), 10);
+  EXPECT_EQ(p.columns().low(), 43);
+  EXPECT_EQ(p.columns().high(), 43 + 13);
+}
+
+// As torchvision's presets do: 256 and then 224 for pictures of 224.
+TEST(RandomResizedCrop, InEvaluationTakesTheMiddle) {
+  const Shape in{3, 512, 640};
+  const Transforms settled = only("random_resized_crop", {}, in, Use::evaluation);
+  const Transforms named({chosen<TransformChoice>("resize", {{"size", "256"}}),
+                          chosen<TransformChoice>("center_crop", {{"size", "224"}})},
+                         info_of(in));
+  const Picture a = settled.plan(in, 1, 0, 0), b = named.plan(in, 1, 0, 0);
+  EXPECT_EQ(a.shape(), (Shape{3, 224, 224}));
+  EXPECT_EQ(origin(a), (std::pair<int64_t, int64_t>{16, 48}));
+  EXPECT_EQ(origin(a), origin(b));
+  EXPECT_EQ(a.rows().step(), 2);
+  EXPECT_EQ(a.columns().step(), b.columns().step());
+}
+
+TEST(Resize, KeepsProportionsOrMakesASquare) {
+  const Shape in{3, 32, 50};
+  for (const auto& [square, shape] : {std::pair("false", Shape{3, 8, 12}), {"true", {3, 8, 8}}}) {
+    const Transforms resize = only("resize", {{"size", "8"}, {"square", square}}, in);
+    EXPECT_EQ(resize.shape(), shape);
+    EXPECT_EQ(resize.plan(in, 1, 0, 0).shape(), shape);
+  }
+}
+
+TEST(Cutout, MakesAHoleThatMayHangOverTheEdge) {
+  const Shape in{3, 10, 12};
+  const Transforms cutout = only("cutout", {{"size", "4"}}, in);
+  std::map<int64_t, int> heights;
+  double covered = 0;
+  for (int i = 0; i < 5000; ++i) {
+    const Rectangle hole = *cutout.plan(in, 1, 0, i).hole();
+    EXPECT_GE(std::min(hole.top, hole.left), 0);
+    EXPECT_LE(hole.top + hole.height, 10);
+    EXPECT_LE(hole.left + hole.width, 12);
+    ++heights[hole.height];
+    covered += double(hole.height * hole.width) / 5000;
+  }
+  // Of ten middles, three are too near to an edge: by two pixels, by one, and again by one.
+  EXPECT_EQ(heights.size(), 3u);
+  EXPECT_NEAR(heights[4], 3500, 150);
+  EXPECT_NEAR(heights[3], 1000, 150);
+  EXPECT_NEAR(covered, (4 * .7 + 3 * .2 + 2 * .1) * (4 * 9 + 3 * 2 + 2) / 12, .2);
+  EXPECT_FALSE(only("cutout", {}, in, Use::evaluation).plan(in, 1, 0, 0).hole());
+}
+
+// The three steps one after the other, in numbers from 0 to 1, as torchvision defines them.
+TEST(ColorJitter, IsBrightnessThenContrastThenSaturation) {
+  const Shape in{3, 1, 1};
+  DatasetInfo info = info_of(in);
+  info.mean = {.4f, .5f, .6f};
+  const float grey = .299f * .4f + .587f * .5f + .114f * .6f;
+  const Transforms jitter({TransformChoice("color_jitter")}, info);
+  float least = 2, most = 0;
+  for (int i = 0; i < 200; ++i) {
+    const Colours map = *jitter.plan(in, 1, 0, i).colours;
+    // Of a grey, saturation is without effect: two greys tell the other two.
+    const float dark = map.at(0, 100, 100, 100) / 255, bright = map.at(0, 120, 120, 120) / 255;
+    const float both = (bright - dark) * 255 / 20;  // brightness * contrast
+    const float contrast = 1 - (dark - both * 100 / 255) / grey, brightness = both / contrast;
+    least = std::min({least, brightness, contrast}), most = std::max({most, brightness, contrast});
+    const float x[] = {.4f, .45f, .35f};
+    float y[3], luma = 0;
+    for (int c = 0; c < 3; ++c) y[c] = grey + (x[c] * brightness - grey) * contrast;
+    for (int c = 0; c < 3; ++c) luma += y[c] * std::array{.299f, .587f, .114f}[c];
+    const auto red = map.at(0, 255 * x[0], 255 * x[1], 255 * x[2]) / 255;
+    const float saturation = (red - luma) / (y[0] - luma);
+    if (std::abs(y[0] - luma) < .01f) continue;
+    for (int c = 0; c < 3; ++c)
+      EXPECT_NEAR(map.at(c, 255 * x[0], 255 * x[1], 255 * x[2]) / 255,
+                  luma + (y[c] - luma) * saturation, 2e-3);
+    EXPECT_NEAR(saturation, 1, .45);
+  }
+  EXPECT_NEAR(least, .6, .05);
+  EXPECT_NEAR(most, 1.4, .05);
+}
+
+TEST(Transforms, WantPicturesOfDifferingSizesMadeAlike) {
+  EXPECT_THAT(complaint(Exit::usage,
+                        [] {
+                          Transforms({}, info_of({3, 0, 0}));
+                        }),
+              HasSubstr("differ in size, and no transform makes them alike"));
+  EXPECT_THAT(complaint(Exit::usage,
+                        [] {
+                          only("resize", {}, {3, 0, 0});
+                        }),
+              HasSubstr("differ in size"));
+  const Transforms crop = only("random_resized_crop", {{"size", "4"}}, {3, 0, 0});
+  for (const Shape& shape : {Shape{3, 9, 5}, Shape{3, 20, 31}}) {
+    const std::vector<uint8_t> pixels(shape.numel(), 255);
+    std::vector<float> out(48);
+    crop.write({pixels.data(), shape, 0}, 1, 0, 0, out.data());
+    for (const float number : out) EXPECT_NEAR(number, 1, 1e-5);
+  }
+}
+
+TEST(Transforms, AreLevelsOnlyIfNothingElseIsDoneToAnyPicture) {
+  const Shape in{3, 8, 8};
+  EXPECT_TRUE(Transforms({}, info_of(in)).levels());
+  EXPECT_FALSE(only("random_flip", {}, in).levels());
+  EXPECT_FALSE(only("center_crop", {{"size", "7"}}, in).levels());
+  const Texts padded{{"size", "8"}, {"padding", "2"}};
+  EXPECT_FALSE(only("random_crop", padded, in).levels());
+  EXPECT_TRUE(only("random_crop", padded, in, Use::evaluation).levels());
+  EXPECT_FALSE(Transforms({TransformChoice("center_crop")}, info_of({3, 0, 0})).levels());
+}
+
+TEST(Loader, AugmentsUnlessItIsToldNotTo) {
+  const auto numbers = std::make_shared<Numbers>(64);
+  const std::vector flip{TransformChoice("random_flip")};
+  for (const bool augment : {true, false}) {
+    Loader loader(numbers, flip, {.batch_size = 64, .shuffle = false, .augment = augment}, 1);
+    loader.start(0);
+    Batch batch;
+    ASSERT_TRUE(loader.next(batch));
+    int mirrored = 0;  // whose fourth pixel, which is white, is the third
+    for (int64_t i = 0; i < 64; ++i) mirrored += batch.x.ptr<float>()[4 * i + 2] == 1;
+    EXPECT_EQ(mirrored > 0, augment);
+  }
 }

@@ -1,0 +1,69 @@
+// color_jitter: brightness, contrast and saturation, each by a random factor, as one linear map of
+// colours: x * b, then grey + (x - grey) * c, then luma(x) + (x - luma(x)) * s. Where torchvision
+// takes the mean grey of the picture, this takes the data set's, which needs no look at the pixels;
+// and colours are cut to [0, 255] once, after all three.
+#include "core/visitor.h"
+#include "data/transform.h"
+
+namespace bellows {
+
+namespace {
+
+struct ColorJitterOptions {
+  double brightness = 0.4, contrast = 0.4, saturation = 0.4;
+};
+void visit(Visitor& v, ColorJitterOptions& o) {
+  v("brightness", o.brightness, "its factor is in [1 - this, 1 + this]", {.min = 0, .max = 1});
+  v("contrast", o.contrast, "the same, of distances from the mean grey", {.min = 0, .max = 1});
+  v("saturation", o.saturation, "the same, of distances from grey", {.min = 0, .max = 1});
+}
+
+constexpr float kLuma[] = {0.299f, 0.587f, 0.114f};  // ITU-R BT.601
+
+// Every colour's distance from `shift` or from its own luma, times `factor`.
+Colours stretched(float factor, float shift) {
+  Colours map;
+  for (int c = 0; c < 3; ++c) map.matrix[c][c] = factor, map.shift[c] = (1 - factor) * shift;
+  return map;
+}
+Colours saturated(float factor) {
+  Colours map = stretched(factor, 0);
+  for (auto& row : map.matrix)
+    for (int c = 0; c < 3; ++c) row[c] += (1 - factor) * kLuma[c];
+  return map;
+}
+
+class ColorJitter : public RandomTransform {
+ public:
+  ColorJitter(const ColorJitterOptions& o, float grey) : o_(o), grey_(grey) {}
+  void apply(Picture& picture, const RngKey& key) const override {
+    const Philox rng(key);
+    const auto factor = [&](double most, uint64_t index) {
+      return float(1 + most * (2 * rng.uniform(index) - 1));
+    };
+    picture.colours = picture.colours.value_or(Colours())
+                          .then(stretched(factor(o_.brightness, 0), 0))
+                          .then(stretched(factor(o_.contrast, 1), grey_))
+                          .then(saturated(factor(o_.saturation, 2)));
+  }
+
+ private:
+  ColorJitterOptions o_;
+  float grey_;  // of the data set, as a byte
+};
+
+}  // namespace
+
+static std::shared_ptr<const Transform> make_color_jitter(const ColorJitterOptions& o,
+                                                          const DatasetInfo& info) {
+  CHECK(info.sample[0] == 3 && info.mean.size() == 3,
+        "color_jitter takes red, green and blue; the data set's pictures are ", info.sample);
+  float grey = 0;
+  for (int c = 0; c < 3; ++c) grey += 255 * kLuma[c] * info.mean[c];
+  return std::make_shared<ColorJitter>(o, grey);
+}
+
+static const AddEntry<MakeTransform> entry("color_jitter", "brightness, contrast and saturation",
+                                           &make_color_jitter);
+
+}  // namespace bellows

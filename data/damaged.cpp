@@ -1,0 +1,35 @@
+#include "data/damaged.h"
+#include <cstdio>
+#include <mutex>
+#include <set>
+#include "core/trace.h"
+
+namespace bellows {
+
+static void tell_once(const std::string& origin, const char* why) {
+  static std::mutex mutex;
+  static std::set<std::string> told;
+  const std::lock_guard lock(mutex);
+  if (told.insert(origin).second)
+    std::fprintf(stderr, "warning: %s: skipped: %s\n", origin.c_str(), why);
+}
+
+Sample read_undamaged(const Dataset& dataset, int64_t index, OnDamaged on_damaged,
+                      const std::function<Sample(int64_t)>& read) {
+  static trace::Counter& damaged = trace::counter("data.damaged");
+  for (int64_t skipped = 0;; ++skipped) {
+    const int64_t i = (index + skipped) % dataset.size();
+    try {
+      return read(i);
+    } catch (const Error& error) {
+      if (on_damaged == OnDamaged::error || error.exit != Exit::data) throw;
+      damaged.add();
+      tell_once(dataset.origin(i), error.what());
+      if (skipped + 1 == std::min(kMostInARow, dataset.size()))
+        fail(Exit::data, skipped + 1, " damaged samples in a row, the last: ", dataset.origin(i),
+             ": ", error.what());
+    }
+  }
+}
+
+}  // namespace bellows

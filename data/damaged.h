@@ -1,0 +1,20 @@
+// What becomes of a sample that cannot be read.
+#pragma once
+#include <functional>
+#include "data/dataset.h"
+
+namespace bellows {
+
+enum class OnDamaged {
+  error,  // the run ends
+  skip,   // the next sample that can be read stands in for it
+};
+
+// read(i) for i = index; with `skip`, if that throws Error(Exit::data), for the samples that follow
+// until one can be read. Each that is skipped counts in data.damaged, and is told about once, with
+// its origin. Thread-safe. Gives up after kMostInARow: then it is not the sample.
+Sample read_undamaged(const Dataset& dataset, int64_t index, OnDamaged on_damaged,
+                      const std::function<Sample(int64_t)>& read);
+inline constexpr int64_t kMostInARow = 16;
+
+}  // namespace bellows

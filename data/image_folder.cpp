@@ -1,0 +1,128 @@
+// image_folder: JPEG and PNG files below a folder for each class, <root>/train/<class>/x.jpg and
+// <root>/val/<class>/y.jpg; or <root>/<class>/x.jpg, of which every n-th is held out to be tested
+// on.
+#include <algorithm>
+#include <filesystem>
+#include "core/visitor.h"
+#include "data/dataset.h"
+#include "data/file.h"
+#include "data/image_file.h"
+
+namespace bellows {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ImageFolderOptions {
+  std::string root = "data/sets/images", train = "train", test = "val";
+  int64_t hold_out = 0;
+};
+void visit(Visitor& v, ImageFolderOptions& o) {
+  v("root", o.root, "folder of the pictures");
+  v("train", o.train, "folder in it of those to learn from; a folder in that for each class");
+  v("test", o.test, "folder in it of those to be tested on");
+  v("hold_out", o.hold_out, "n: the classes are in `root`, every n-th picture is to be tested on",
+    {.min = 0, .max = 1e6});
+}
+
+struct Picked {
+  std::vector<std::string> paths;
+  std::vector<int64_t> labels;
+};
+
+class ImageFolder : public Dataset {
+ public:
+  ImageFolder(const DatasetInfo& info, Picked files) : info_(info), files_(std::move(files)) {}
+  int64_t size() const override { return static_cast<int64_t>(files_.paths.size()); }
+  const DatasetInfo& info() const override { return info_; }
+  Sample at(int64_t index, Scratch& scratch) const override {
+    return at_least(index, {}, scratch);  // all of it
+  }
+  Sample at_least(int64_t index, const Wanted& wanted, Scratch& scratch) const override {
+    Sample sample = decode_image(read_file(files_.paths[index]), scratch, wanted);
+    sample.label = files_.labels[index];
+    return sample;
+  }
+  std::string origin(int64_t index) const override { return files_.paths[index]; }
+
+ private:
+  DatasetInfo info_;
+  Picked files_;
+};
+
+bool is_image(const fs::path& path) {
+  std::string suffix = path.extension();
+  std::ranges::transform(suffix, suffix.begin(), [](unsigned char c) { return std::tolower(c); });
+  return suffix == ".jpg" || suffix == ".jpeg" || suffix == ".png";
+}
+
+template <class Iterator, class Fn>
+std::vector<std::string> listed(const fs::path& folder, Fn keep) {
+  std::vector<std::string> found;
+  try {
+    for (const fs::directory_entry& entry : Iterator(folder))
+      if (keep(entry)) found.push_back(entry.path());
+  } catch (const fs::filesystem_error& error) {
+    fail(Exit::data, folder.string(), ": ", error.code().message());
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+// The names of the classes in their order: a label is a place in it.
+std::vector<std::string> classes_in(const fs::path& folder) {
+  auto found = listed<fs::directory_iterator>(
+      folder, [](const fs::directory_entry& entry) { return entry.is_directory(); });
+  if (found.empty()) fail(Exit::data, folder.string(), ": no folder of a class in there");
+  for (std::string& path : found) path = fs::path(path).filename();
+  return found;
+}
+std::vector<std::string> images_below(const fs::path& folder) {
+  return listed<fs::recursive_directory_iterator>(folder, [](const fs::directory_entry& entry) {
+    return entry.is_regular_file() && is_image(entry.path());
+  });
+}
+
+// The folders that hold those of the classes.
+fs::path folder_of(const ImageFolderOptions& o, Split split) {
+  if (o.hold_out) return o.root;
+  return fs::path(o.root) / (split == Split::train ? o.train : o.test);
+}
+
+Picked pick(const ImageFolderOptions& o, const std::vector<std::string>& classes, Split split) {
+  const fs::path folder = folder_of(o, split);
+  if (classes_in(folder) != classes)
+    fail(Exit::data, folder.string(), ": other classes than in ",
+         folder_of(o, Split::train).string());
+  Picked files;
+  for (size_t label = 0; label < classes.size(); ++label) {
+    const auto images = images_below(folder / classes[label]);
+    for (size_t i = 0; i < images.size(); ++i) {
+      if (o.hold_out && (i % o.hold_out == 0) == (split == Split::train)) continue;
+      files.paths.push_back(images[i]);
+      files.labels.push_back(static_cast<int64_t>(label));
+    }
+  }
+  if (files.paths.empty())
+    fail(Exit::data, folder.string(), ": no .jpg, .jpeg or .png file in the folders of its ",
+         classes.size(), " classes");
+  return files;
+}
+
+}  // namespace
+
+static std::shared_ptr<const Dataset> make_image_folder(const ImageFolderOptions& o,
+                                                        const DatasetContext& c) {
+  const auto classes = classes_in(folder_of(o, Split::train));
+  const DatasetInfo info{.sample = {3, 0, 0},
+                         .classes = static_cast<int64_t>(classes.size()),
+                         .mean = {0.485f, 0.456f, 0.406f},
+                         .std = {0.229f, 0.224f, 0.225f}};
+  return std::make_shared<ImageFolder>(info, pick(o, classes, c.split));
+}
+
+static const AddEntry<MakeDataset> entry("image_folder", "JPEG and PNG files, a folder a class",
+                                         &make_image_folder);
+
+}  // namespace bellows

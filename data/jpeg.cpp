@@ -1,0 +1,114 @@
+#include "data/jpeg.h"
+#include <csetjmp>
+#include <cstdio>
+// jpeglib.h needs the one above it.
+#include <jpeglib.h>
+#include "data/image_file.h"
+
+namespace bellows {
+
+namespace {
+
+// libjpeg reports by a jump, which must not cross a C++ object that has a destructor: each step is
+// a function of its own, without any, and returns false after a jump.
+struct Jpeg : jpeg_decompress_struct {
+  explicit Jpeg(std::span<const uint8_t> file);
+  ~Jpeg() { jpeg_destroy_decompress(this); }
+  Jpeg(const Jpeg&) = delete;
+
+  bool read_header();
+  bool start(int64_t reduced);
+  bool crop(JDIMENSION& left, JDIMENSION& width);  // to what it can do around that
+  bool read_rows(JDIMENSION top, JDIMENSION height, uint8_t* pixels);
+  [[noreturn]] void refuse() const { fail(Exit::data, "JPEG: ", message); }
+
+  std::span<const uint8_t> file;
+  jpeg_error_mgr errors;
+  jmp_buf escape;
+  char message[JMSG_LENGTH_MAX];
+};
+
+}  // namespace
+
+extern "C" {
+static void jpeg_fails(j_common_ptr common) {
+  auto* const jpeg = static_cast<Jpeg*>(reinterpret_cast<j_decompress_ptr>(common));
+  jpeg->err->format_message(common, jpeg->message);
+  longjmp(jpeg->escape, 1);
+}
+// Of a file that ends too early it only warns, and fills in grey: a warning is a failure.
+static void jpeg_warns(j_common_ptr common, int level) {
+  if (level < 0) jpeg_fails(common);
+}
+}
+
+Jpeg::Jpeg(std::span<const uint8_t> file) : jpeg_decompress_struct{}, file(file) {
+  err = jpeg_std_error(&errors);
+  errors.error_exit = jpeg_fails;
+  errors.emit_message = jpeg_warns;
+}
+
+bool Jpeg::read_header() {
+  if (setjmp(escape)) return false;
+  jpeg_create_decompress(this);
+  jpeg_mem_src(this, file.data(), file.size());
+  jpeg_read_header(this, TRUE);
+  return true;
+}
+
+bool Jpeg::start(int64_t reduced) {
+  if (setjmp(escape)) return false;
+  out_color_space = JCS_RGB;
+  scale_num = 1;
+  scale_denom = static_cast<unsigned>(reduced);
+  jpeg_start_decompress(this);
+  return true;
+}
+
+bool Jpeg::crop(JDIMENSION& left, JDIMENSION& width) {
+  if (setjmp(escape)) return false;
+  if (width < output_width) jpeg_crop_scanline(this, &left, &width);
+  return true;
+}
+
+bool Jpeg::read_rows(JDIMENSION top, JDIMENSION height, uint8_t* pixels) {
+  if (setjmp(escape)) return false;
+  if (top) jpeg_skip_scanlines(this, top);
+  for (const JDIMENSION end = top + height; output_scanline < end;) {
+    JSAMPROW row = pixels + size_t{output_scanline - top} * output_width * 3;
+    jpeg_read_scanlines(this, &row, 1);
+  }
+  return true;
+}
+
+// The greatest that leaves as many pixels as are wanted.
+static int64_t reduction(double step) { return step < 2 ? 1 : step < 4 ? 2 : step < 8 ? 4 : 8; }
+
+// Along an axis, in reduced pixels. With a margin, because colours are smoothed over their edges.
+static std::pair<JDIMENSION, JDIMENSION> stretch(int64_t at, int64_t size, int64_t reduced,
+                                                 int64_t margin, JDIMENSION most) {
+  const int64_t begin = std::max<int64_t>(0, at / reduced - margin);
+  const int64_t end = std::min<int64_t>(most, (at + size + reduced - 1) / reduced + margin);
+  return {begin, end - begin};
+}
+
+Sample decode_jpeg(std::span<const uint8_t> file, Scratch& scratch, const Wanted& wanted) {
+  Jpeg jpeg(file);
+  if (!jpeg.read_header()) jpeg.refuse();
+  if (jpeg.num_components != 1 && jpeg.num_components != 3)
+    fail(Exit::data, "JPEG: ", jpeg.num_components, " colours; grey and RGB are read");
+  check_size("JPEG", jpeg.image_height, jpeg.image_width);
+  const Shape shape{3, jpeg.image_height, jpeg.image_width};
+  const View view = wanted ? wanted(shape) : View{{0, 0, shape[1], shape[2]}};
+  const int64_t reduced = reduction(view.step);
+  if (!jpeg.start(reduced)) jpeg.refuse();
+  const auto& [part, step] = view;
+  auto [top, height] = stretch(part.top, part.height, reduced, 0, jpeg.output_height);
+  auto [left, width] = stretch(part.left, part.width, reduced, 2, jpeg.output_width);
+  if (!jpeg.crop(left, width)) jpeg.refuse();
+  scratch.resize(size_t{height} * width * 3);
+  if (!jpeg.read_rows(top, height, scratch.data())) jpeg.refuse();
+  return {scratch.data(), shape, 0, Part{top, left, height, width, reduced, true}};
+}
+
+}  // namespace bellows

@@ -1,0 +1,59 @@
+#include "data/picture.h"
+#include "data/filter.h"
+
+namespace bellows {
+
+void Picture::refuse_hole() const {
+  CHECK(!hole_,
+        "the picture has a hole already: put one cutout behind what crops, resizes or flips");
+}
+
+void Picture::crop(const Rectangle& part, Outside outside) {
+  refuse_hole();
+  rows_.crop(part.top, part.height, outside);
+  columns_.crop(part.left, part.width, outside);
+}
+
+void Picture::crop_centre(int64_t height, int64_t width) {
+  CHECK(height <= this->height() && width <= this->width(), "the picture, ", shape(),
+        ", is smaller than the ", height, "x", width, " to be cut out of it; resize it first");
+  // Halves to even, as torchvision rounds.
+  const auto middle = [](int64_t rest) { return std::lrint(double(rest) / 2); };
+  crop({middle(this->height() - height), middle(this->width() - width), height, width});
+}
+
+void Picture::resize(int64_t height, int64_t width) {
+  refuse_hole();
+  rows_.resize(height);
+  columns_.resize(width);
+}
+
+void Picture::resize_short_side(int64_t size) {
+  const int64_t shorter = std::min(height(), width());
+  resize(size * height() / shorter, size * width() / shorter);
+}
+
+void Picture::mirror() {
+  refuse_hole();
+  columns_.mirror();
+}
+
+void Picture::erase(const Rectangle& hole) {
+  refuse_hole();
+  hole_ = hole;
+}
+
+// Of an axis; where all is black nothing is looked at, but there is no picture without a pixel.
+static std::pair<int64_t, int64_t> looked_at(const Axis& axis) {
+  const Filter filter(axis, {.size = axis.high()});
+  if (filter.begin() >= filter.end()) return {0, 1};
+  return {filter.begin(), filter.end() - filter.begin()};
+}
+
+View Picture::view() const {
+  const auto [top, height] = looked_at(rows_);
+  const auto [left, width] = looked_at(columns_);
+  return {{top, left, height, width}, std::min(rows_.step(), columns_.step())};
+}
+
+}  // namespace bellows

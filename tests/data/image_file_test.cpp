@@ -1,0 +1,150 @@
+// JPEG and PNG files of every kind become RGB, or one clear Error(Exit::data).
+#include "data/image_file.h"
+#include <gmock/gmock.h>
+#include "data/file.h"
+#include "tests/data/files.h"
+#include "tests/data/image_files.h"
+#include "tests/data/real.h"
+
+using namespace bellows;
+using testing::HasSubstr;
+
+static std::span<const uint8_t> bytes_of(const std::string& file) {
+  return {reinterpret_cast<const uint8_t*>(file.data()), file.size()};
+}
+static Pixels decoded(const std::string& file) {
+  Scratch scratch;
+  const Sample s = decode_image(bytes_of(file), scratch);
+  EXPECT_EQ(s.shape[0], 3);
+  EXPECT_EQ(s.part->height, s.shape[1]);
+  EXPECT_EQ(s.part->width, s.shape[2]);
+  EXPECT_TRUE(s.part->interleaved);
+  return {int(s.shape[1]), int(s.shape[2]), 3, {s.pixels, s.pixels + s.shape.numel()}};
+}
+static std::string refusal(const std::string& file) {
+  return complaint(Exit::data, [&] { decoded(file); });
+}
+
+static Pixels of_three(const Pixels& p) {
+  Pixels rgb{p.height, p.width, 3, {}};
+  for (size_t i = 0; i < p.bytes.size(); i += p.channels)
+    for (int c = 0; c < 3; ++c) rgb.bytes.push_back(p.bytes[i + (p.channels >= 3 ? c : 0)]);
+  return rgb;
+}
+
+static void expect_near(const Pixels& got, const Pixels& wanted, int tolerance) {
+  ASSERT_EQ(std::pair(got.height, got.width), std::pair(wanted.height, wanted.width));
+  for (size_t i = 0; i < got.bytes.size(); ++i)
+    ASSERT_NEAR(got.bytes[i], wanted.bytes[i], tolerance) << i;
+}
+
+TEST(Jpeg, BecomesRgb) {
+  for (const int channels : {1, 3})
+    for (const int subsampling : {1, 2})
+      for (const bool progressive : {false, true}) {
+        const Pixels p = slopes(37, 51, channels);
+        expect_near(decoded(as_jpeg(p, {95, subsampling, progressive})), of_three(p), 6);
+      }
+}
+
+TEST(Jpeg, OfFourColoursIsRefused) {
+  EXPECT_THAT(refusal(as_jpeg(slopes(8, 8, 4))), HasSubstr("JPEG: 4 colours"));
+}
+
+TEST(Jpeg, IsRefusedWhereverItEndsTooEarly) {
+  for (const bool progressive : {false, true}) {
+    const std::string file = as_jpeg(slopes(33, 40), {75, 2, progressive});
+    for (size_t size = 0; size < file.size(); ++size) refusal(file.substr(0, size));
+  }
+}
+
+// Most single bits change only a shade: what matters is that no other size comes out, and no crash.
+TEST(Jpeg, WithAWrongBitIsRefusedOrHasItsSize) {
+  const std::string file = as_jpeg(slopes(17, 20));
+  int refused = 0;
+  for (size_t bit = 0; bit < 8 * file.size(); ++bit) {
+    std::string bytes = file;
+    bytes[bit / 8] = char(bytes[bit / 8] ^ (1 << bit % 8));
+    Scratch scratch;
+    try {
+      const Sample s = decode_image(bytes_of(bytes), scratch);
+      EXPECT_EQ(scratch.size(), size_t(3 * s.part->height * s.part->width));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit, Exit::data);
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 100);
+}
+
+// Sixteen bits each, 5 bytes behind the start of the frame: 12.9 GB if anybody allocated it.
+TEST(Jpeg, WithAHugeSizeInItsHeaderIsRefused) {
+  std::string file = as_jpeg(slopes(8, 8));
+  const size_t frame = file.find("\xff\xc0");
+  ASSERT_NE(frame, file.npos);
+  for (int i = 0; i < 4; i += 2) file[frame + 5 + i] = char(0xff), file[frame + 6 + i] = char(0xdc);
+  EXPECT_THAT(refusal(file), HasSubstr("JPEG: 65500 x 65500 pixels"));
+}
+
+TEST(Png, OfEveryKindBecomesRgb) {
+  for (const int channels : {1, 2, 3, 4})
+    for (const int bits : {8, 16})
+      for (const bool interlaced : {false, true}) {
+        const Pixels p = slopes(11, 13, channels);
+        EXPECT_EQ(decoded(as_png(p, bits, interlaced)).bytes, of_three(p).bytes)
+            << channels << " channels of " << bits << " bits";
+      }
+  Pixels places = slopes(4, 3, 1);
+  for (size_t i = 0; i < places.bytes.size(); ++i) places.bytes[i] = uint8_t(i % 3);
+  const Pixels coloured = decoded(as_png(places, 8, false, {{1, 2, 3}, {40, 50, 60}, {7, 8, 9}}));
+  for (size_t i = 0; i < places.bytes.size(); ++i)
+    EXPECT_THAT(std::vector(&coloured.bytes[3 * i], &coloured.bytes[3 * i] + 3),
+                testing::ElementsAreArray(
+                    std::vector<std::vector<int>>{{1, 2, 3}, {40, 50, 60}, {7, 8, 9}}[i % 3]));
+}
+
+// Checksums see all of it.
+TEST(Png, IsRefusedWithAnyWrongBitAndWhereverItEnds) {
+  const std::string file = as_png(slopes(5, 6));
+  for (size_t size = 0; size < file.size(); ++size) refusal(file.substr(0, size));
+  for (size_t bit = 0; bit < 8 * file.size(); ++bit) {
+    std::string bytes = file;
+    bytes[bit / 8] = char(bytes[bit / 8] ^ (1 << bit % 8));
+    refusal(bytes);
+  }
+}
+
+TEST(Png, WithAHugeSizeInItsHeaderIsRefused) {
+  std::string file = as_png(slopes(4, 4));
+  for (const size_t at : {16, 20}) file.replace(at, 4, std::string{0, 0, char(0xff), char(0xdc)});
+  const uLong sum = crc32(0, reinterpret_cast<const Bytef*>(&file[12]), 17);
+  for (int i = 0; i < 4; ++i) file[29 + i] = char(sum >> (24 - 8 * i));
+  EXPECT_THAT(refusal(file), HasSubstr("PNG: 65500 x 65500 pixels"));
+}
+
+TEST(ImageFile, IsRefusedIfItIsNeither) {
+  EXPECT_THAT(refusal("GIF89a"), HasSubstr("neither JPEG nor PNG"));
+  EXPECT_THAT(refusal(""), HasSubstr("neither JPEG nor PNG"));
+}
+
+// Members of a plain tar: headers of 512 bytes, the size in octal digits at byte 124.
+TEST(Jpeg, OfRealPhotosAllDecode) {
+  const std::string path = real_data("caltech101-subset") + "/caltech101-subset.tar";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "no photos in " << path;
+  const std::vector<uint8_t> tar = read_file(path);
+  Scratch scratch;
+  int photos = 0;
+  for (size_t at = 0; at + 512 <= tar.size() && tar[at] && photos < 300;) {
+    const std::string name(reinterpret_cast<const char*>(&tar[at]));
+    const size_t size =
+        std::stoul(std::string(reinterpret_cast<const char*>(&tar[at + 124]), 12), nullptr, 8);
+    if (name.ends_with(".jpg")) {
+      const Sample s = decode_image(std::span(tar).subspan(at + 512, size), scratch);
+      EXPECT_GE(std::max(s.shape[1], s.shape[2]), 299) << name;
+      EXPECT_LE(std::max(s.shape[1], s.shape[2]), 432) << name;
+      ++photos;
+    }
+    at += 512 + (size + 511) / 512 * 512;
+  }
+  EXPECT_EQ(photos, 300);
+}

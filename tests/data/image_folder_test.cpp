@@ -1,0 +1,128 @@
+// Folders of pictures: which files, which labels, and what becomes of those that are damaged.
+#include <gmock/gmock.h>
+#include "core/trace.h"
+#include "data/loader.h"
+#include "tests/data/files.h"
+#include "tests/data/image_files.h"
+#include "tests/data/options.h"
+
+using namespace bellows;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+static std::shared_ptr<const Dataset> make(const TempFolder& folder, Split split,
+                                           Texts options = {}) {
+  options["root"] = folder.path;
+  return chosen<DatasetChoice>("image_folder", options).make({split});
+}
+
+// A picture of one grey.
+static std::string plain(int grey) {
+  Pixels p = slopes(6, 8);
+  std::ranges::fill(p.bytes, uint8_t(grey));
+  return as_png(p);
+}
+
+// Their greys with their labels, in order.
+static std::vector<std::pair<int, int>> contents(const Dataset& dataset) {
+  std::vector<std::pair<int, int>> all;
+  Scratch scratch;
+  for (int64_t i = 0; i < dataset.size(); ++i) {
+    const Sample s = dataset.at(i, scratch);
+    all.emplace_back(s.pixels[0], int(s.label));
+  }
+  return all;
+}
+
+TEST(ImageFolder, SortsClassesAndFiles) {
+  const TempFolder folder;
+  folder.write("train/dog/b.png", plain(3));
+  folder.write("train/dog/a.PNG", plain(2));
+  folder.write("train/cat/more/z.png", plain(1));
+  folder.write("train/cat/notes.txt", "no picture");
+  folder.write("val/cat/q.png", plain(4));
+  folder.write("val/dog/r.jpg", as_jpeg(slopes(9, 5)));
+  using Pair = std::pair<int, int>;
+  const auto train = make(folder, Split::train), val = make(folder, Split::test);
+  EXPECT_THAT(contents(*train), ElementsAre(Pair{1, 0}, Pair{2, 1}, Pair{3, 1}));
+  EXPECT_EQ(train->info().classes, 2);
+  EXPECT_EQ(train->info().sample, (Shape{3, 0, 0}));
+  EXPECT_THAT(train->origin(0), HasSubstr("train/cat/more/z.png"));
+  EXPECT_EQ(val->size(), 2);
+  Scratch scratch;
+  EXPECT_EQ(val->at(1, scratch).shape, (Shape{3, 9, 5}));
+}
+
+TEST(ImageFolder, HoldsOutEveryNthPicture) {
+  const TempFolder folder;
+  for (int i = 0; i < 7; ++i) folder.write(cat("a/", i, ".png"), plain(i));
+  folder.write("b/0.png", plain(9));
+  using Pair = std::pair<int, int>;
+  EXPECT_THAT(contents(*make(folder, Split::test, {{"hold_out", "3"}})),
+              ElementsAre(Pair{0, 0}, Pair{3, 0}, Pair{6, 0}, Pair{9, 1}));
+  EXPECT_THAT(contents(*make(folder, Split::train, {{"hold_out", "3"}})),
+              ElementsAre(Pair{1, 0}, Pair{2, 0}, Pair{4, 0}, Pair{5, 0}));
+}
+
+TEST(ImageFolder, SaysWhatIsWrong) {
+  const TempFolder folder;
+  const auto refusal = [&](Split split) {
+    return complaint(Exit::data, [&] { make(folder, split); });
+  };
+  EXPECT_THAT(refusal(Split::train), AllOf(HasSubstr("/train"), HasSubstr("No such file")));
+  folder.write("train/readme", "");
+  EXPECT_THAT(refusal(Split::train), HasSubstr("no folder of a class"));
+  folder.write("train/a/readme", "");
+  EXPECT_THAT(refusal(Split::train), HasSubstr("no .jpg, .jpeg or .png file"));
+  folder.write("train/a/x.png", plain(1));
+  folder.write("val/b/x.png", plain(1));
+  EXPECT_THAT(refusal(Split::test), HasSubstr("other classes than in"));
+}
+
+static int64_t damaged() { return trace::counter("data.damaged").value(); }
+
+// Greys of an epoch, as the model gets them.
+static std::vector<int> epoch_of(const TempFolder& folder, const LoaderOptions& options) {
+  const std::vector transforms{chosen<TransformChoice>("center_crop", {{"size", "2"}})};
+  Loader loader(make(folder, Split::train), transforms, options, 1);
+  loader.start(0);
+  std::vector<int> greys;
+  for (Batch batch; loader.next(batch);)
+    for (int64_t i = 0; i < batch.size(); ++i)
+      greys.push_back(int(std::lround(255 * batch.x.ptr<float>()[12 * i])));
+  return greys;
+}
+
+TEST(Damaged, EndsTheRunOrIsSkippedAndCounted) {
+  const TempFolder folder;
+  for (int i = 0; i < 5; ++i) folder.write(cat("train/a/", i, ".png"), plain(10 + i));
+  const std::string broken = folder.write("train/a/4.png", plain(0).substr(0, 60));
+  folder.write("train/a/2.png", "");
+  for (const int64_t workers : {0, 2}) {
+    LoaderOptions options{.batch_size = 2, .shuffle = false, .num_workers = workers};
+    EXPECT_THAT(complaint(Exit::data, [&] { epoch_of(folder, options); }),
+                AllOf(HasSubstr("train/a/2.png"), HasSubstr("neither JPEG nor PNG")));
+    options.on_damaged = OnDamaged::skip;
+    const int64_t before = damaged();
+    testing::internal::CaptureStderr();
+    EXPECT_THAT(epoch_of(folder, options), ElementsAre(10, 11, 13, 13, 10));
+    const std::string told = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(damaged() - before, 2);
+    if (workers == 0) {
+      EXPECT_THAT(told, HasSubstr("warning: " + broken + ": skipped: PNG: "));
+    } else {
+      EXPECT_EQ(told, "");  // they were told about before
+    }
+  }
+}
+
+TEST(Damaged, EndsTheRunIfNothingCanBeRead) {
+  const TempFolder folder;
+  for (int i = 0; i < 20; ++i) folder.write(cat("train/a/", 10 + i, ".png"), "");
+  const LoaderOptions options{.shuffle = false, .on_damaged = OnDamaged::skip};
+  testing::internal::CaptureStderr();
+  EXPECT_THAT(complaint(Exit::data, [&] { epoch_of(folder, options); }),
+              AllOf(HasSubstr("16 damaged samples in a row"), HasSubstr("a/25.png")));
+  testing::internal::GetCapturedStderr();
+}

@@ -1,0 +1,229 @@
+// The one pass over a picture does what its steps do one after the other.
+#include <gmock/gmock.h>
+#include "core/rng.h"
+#include "core/safetensors.h"
+#include "data/write_picture.h"
+#include "tests/data/files.h"
+#include "tests/place.h"
+
+using namespace bellows;
+using testing::HasSubstr;
+
+// A picture in memory, and each step as its definition says, with a picture in between.
+struct Stored {
+  int64_t channels, height, width;
+  std::vector<double> pixels;  // (C, H, W)
+
+  Stored(int64_t c, int64_t h, int64_t w) : channels(c), height(h), width(w), pixels(c * h * w) {}
+  double& at(int64_t c, int64_t y, int64_t x) { return pixels[(c * height + y) * width + x]; }
+
+  template <class Fn> Stored filled(int64_t h, int64_t w, const Fn& fn) {
+    Stored made(channels, h, w);
+    for (int64_t c = 0; c < channels; ++c)
+      for (int64_t y = 0; y < h; ++y)
+        for (int64_t x = 0; x < w; ++x) made.at(c, y, x) = fn(c, y, x);
+    return made;
+  }
+  Stored cropped(const Rectangle& r, Outside outside) {
+    const auto inside = [](int64_t i, int64_t n) {
+      while (i < 0 || i >= n) i = i < 0 ? -i : 2 * (n - 1) - i;
+      return i;
+    };
+    return filled(r.height, r.width, [&](int64_t c, int64_t y, int64_t x) {
+      y += r.top, x += r.left;
+      const bool out = y < 0 || x < 0 || y >= height || x >= width;
+      if (out && outside == Outside::zeros) return 0.;
+      return at(c, inside(y, height), inside(x, width));
+    });
+  }
+  Stored mirrored() {
+    return filled(height, width,
+                  [&](int64_t c, int64_t y, int64_t x) { return at(c, y, width - 1 - x); });
+  }
+  // Of n pixels, what the i-th of m is made of.
+  static std::vector<double> triangle(int64_t i, int64_t m, int64_t n) {
+    const double step = double(n) / double(m), reach = std::max(1., step);
+    std::vector<double> weights(n);
+    double sum = 0;
+    for (int64_t j = 0; j < n; ++j) {
+      weights[j] = std::max(0., 1 - std::abs(double(j) + .5 - (double(i) + .5) * step) / reach);
+      sum += weights[j];
+    }
+    for (double& w : weights) w /= sum;
+    return weights;
+  }
+  Stored resized(int64_t h, int64_t w) {
+    return filled(h, w, [&](int64_t c, int64_t y, int64_t x) {
+      const auto down = triangle(y, h, height), across = triangle(x, w, width);
+      double sum = 0;
+      for (int64_t j = 0; j < height; ++j)
+        for (int64_t i = 0; i < width; ++i) sum += down[j] * across[i] * at(c, j, i);
+      return sum;
+    });
+  }
+};
+
+// Bytes that have no order, as a sample whose pixels lie one way or the other.
+struct Source {
+  Shape shape;
+  std::vector<uint8_t> planar, interleaved;
+
+  Source(Shape s, uint64_t seed) : shape(s), planar(s.numel()), interleaved(s.numel()) {
+    const Philox rng(RngKey{.seed = seed});
+    const int64_t plane = s[1] * s[2];
+    for (int64_t i = 0; i < s.numel(); ++i)
+      planar[i] = interleaved[i % plane * s[0] + i / plane] = uint8_t(rng.bits(i));
+  }
+  Sample as_planes() const { return {planar.data(), shape, 0}; }
+  Sample as_pixels() const {
+    return {interleaved.data(), shape, 0,
+            Part{.height = shape[1], .width = shape[2], .interleaved = true}};
+  }
+  Stored stored() const {
+    Stored made(shape[0], shape[1], shape[2]);
+    std::ranges::copy(planar, made.pixels.begin());
+    return made;
+  }
+};
+
+static std::vector<float> written(const Picture& picture, const Sample& sample) {
+  std::vector<float> out(picture.shape().numel() + 2, -7.f);
+  write_picture(picture, sample, out.data() + 1);
+  EXPECT_EQ(out.front(), -7);
+  EXPECT_EQ(out.back(), -7);
+  return {out.begin() + 1, out.end() - 1};
+}
+
+static Picture in_bytes(const Shape& shape) {
+  Picture picture(shape);
+  std::ranges::fill(picture.levels.scale, 1.f);
+  return picture;
+}
+
+static void expect_same(const std::vector<float>& got, const Stored& wanted, double tolerance) {
+  ASSERT_EQ(got.size(), wanted.pixels.size());
+  for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], wanted.pixels[i], tolerance) << i;
+}
+
+// Crops inside, crops that need padding, mirrors and a resize, in any order that is allowed.
+TEST(Picture, AnyChainOfStepsIsOnePass) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    const Philox rng(RngKey{.seed = seed, .site = 1});
+    uint64_t drawn = 0;
+    const auto below = [&](int64_t n) { return int64_t(rng.below(n, 4 * drawn++)); };
+    const Source source({1 + 2 * below(2), 1 + below(20), 1 + below(20)}, seed);
+    Picture picture = in_bytes(source.shape);
+    Stored stored = source.stored();
+    const auto crop = [&](const Rectangle& part, Outside outside) {
+      picture.crop(part, outside);
+      stored = stored.cropped(part, outside);
+    };
+    const auto crop_inside = [&] {
+      const int64_t h = 1 + below(stored.height), w = 1 + below(stored.width);
+      crop({below(stored.height - h + 1), below(stored.width - w + 1), h, w}, Outside::zeros);
+    };
+    const auto mirror = [&] {
+      if (below(2)) picture.mirror(), stored = stored.mirrored();
+    };
+    mirror();
+    if (below(2)) crop_inside();
+    mirror();
+    if (below(2)) {
+      const int64_t h = 1 + below(25), w = 1 + below(25);
+      picture.resize(h, w);
+      stored = stored.resized(h, w);
+    }
+    mirror();
+    if (below(2)) crop_inside();
+    if (below(2)) {
+      const Outside outside =
+          below(2) && stored.height > 1 && stored.width > 1 ? Outside::reflect : Outside::zeros;
+      const int64_t pad = 1 + below(4);
+      crop({-pad, -pad, stored.height + 2 * pad, stored.width + pad}, outside);
+      mirror();
+      crop_inside();
+    }
+    expect_same(written(picture, source.as_planes()), stored, 1e-3);
+    EXPECT_EQ(written(picture, source.as_planes()), written(picture, source.as_pixels())) << seed;
+  }
+}
+
+TEST(Picture, ResizesAsPyTorchDoes) {
+  const auto fixture = read_safetensors(source_dir() + "/tests/oracle/resize.safetensors").tensors;
+  const auto named = [&](const std::string& name) {
+    return std::ranges::find(fixture, name, &NamedTensor::name)->tensor;
+  };
+  const Tensor source = named("picture");
+  const auto numbers = source.data<float>();
+  const std::vector<uint8_t> bytes(numbers.begin(), numbers.end());
+  for (const auto& [name, wanted] : fixture) {
+    if (name == "picture") continue;
+    std::istringstream fields(name);
+    Rectangle part;
+    int64_t height, width;
+    char separator;
+    fields >> part.top >> separator >> part.left >> separator >> part.height >> separator >>
+        part.width >> separator >> height >> separator >> width;
+    Picture picture = in_bytes(source.shape());
+    picture.crop(part);
+    picture.resize(height, width);
+    const auto got = written(picture, {bytes.data(), source.shape(), 0});
+    for (size_t i = 0; i < got.size(); ++i)
+      ASSERT_NEAR(got[i], wanted.data<float>()[i], 2e-3) << name << " " << i;
+  }
+}
+
+TEST(Picture, WritesTheSameBitsWithAndWithoutTheShortWay) {
+  const Source source({3, 9, 7}, 1);
+  Picture picture(source.shape);
+  for (int c = 0; c < 3; ++c)
+    picture.levels.scale[c] = .01f * float(c + 1), picture.levels.shift[c] = -.3f;
+  EXPECT_TRUE(picture.levels_only());
+  EXPECT_EQ(written(picture, source.as_planes()), written(picture, source.as_pixels()));
+}
+
+TEST(Picture, ChangesColoursBeforeLevelsAndCutsThem) {
+  const Shape shape{3, 1, 2};
+  const uint8_t pixels[] = {10, 200, 20, 210, 30, 220};
+  Picture picture(shape);
+  picture.colours = Colours{{{2, 0, 0}, {0, 0, 1}, {-1, 1, 0}}, {1, 2, 3}};
+  for (int c = 0; c < 3; ++c) picture.levels.scale[c] = .5f, picture.levels.shift[c] = 1;
+  EXPECT_THAT(written(picture, {pixels, shape, 0}),
+              testing::ElementsAre((2 * 10 + 1) / 2.f + 1, 255 / 2.f + 1, (30 + 2) / 2.f + 1,
+                                   (220 + 2) / 2.f + 1, (-10 + 20 + 3) / 2.f + 1,
+                                   (-200 + 210 + 3) / 2.f + 1));
+  const Colours first = *picture.colours, second{{{1, 2, 3}, {0, 1, 0}, {4, 0, 0}}, {5, 6, 7}};
+  const Colours both = first.then(second);
+  const float r = 1, g = 2, b = 30;  // none of which is cut
+  for (int c = 0; c < 3; ++c)
+    EXPECT_EQ(both.at(c, r, g, b),
+              second.at(c, first.at(0, r, g, b), first.at(1, r, g, b), first.at(2, r, g, b)));
+}
+
+TEST(Picture, LeavesAHoleOfZeros) {
+  const Source source({3, 5, 6}, 2);
+  Picture picture(source.shape);
+  for (float& shift : picture.levels.shift) shift = 4;  // so that no pixel is 0
+  picture.erase({1, 2, 3, 4});
+  const auto out = written(picture, source.as_planes());
+  for (int64_t i = 0; i < 90; ++i) {
+    const int64_t y = i / 6 % 5, x = i % 6;
+    EXPECT_EQ(out[i] == 0, y >= 1 && y < 4 && x >= 2) << i;
+  }
+  for (const auto& change : std::initializer_list<std::function<void()>>{
+           [&] { picture.mirror(); }, [&] { picture.resize(2, 2); },
+           [&] {
+             picture.crop({0, 0, 1, 1});
+           },
+           [&] { picture.erase({}); }})
+    EXPECT_THAT(complaint(Exit::usage, change), HasSubstr("put one cutout behind"));
+}
+
+TEST(Picture, RefusesWhatIsNotOnePass) {
+  Picture picture({1, 8, 8});
+  picture.crop({-1, 0, 8, 8});
+  EXPECT_THAT(complaint(Exit::usage, [&] { picture.resize(4, 4); }),
+              HasSubstr("put what pads behind what resizes"));
+  EXPECT_THAT(complaint(Exit::usage, [&] { picture.crop_centre(4, 9); }),
+              HasSubstr("is smaller than the 4x9 to be cut out of it"));
+}

@@ -1,0 +1,140 @@
+// A JPEG of which only what is wanted is decoded gives the same picture.
+#include <gmock/gmock.h>
+#include "core/rng.h"
+#include "core/trace.h"
+#include "data/image_file.h"
+#include "data/loader.h"
+#include "data/write_picture.h"
+#include "tests/data/files.h"
+#include "tests/data/image_files.h"
+#include "tests/data/options.h"
+
+using namespace bellows;
+
+static std::span<const uint8_t> bytes_of(const std::string& file) {
+  return {reinterpret_cast<const uint8_t*>(file.data()), file.size()};
+}
+
+static Pixels noise(int height, int width, int channels) {
+  Pixels p{height, width, channels, {}};
+  const Philox rng(RngKey{.seed = 3});
+  for (int i = 0; i < height * width * channels; ++i) p.bytes.push_back(uint8_t(rng.bits(i)));
+  return p;
+}
+
+static std::vector<float> written(const Picture& picture, const Sample& sample) {
+  std::vector<float> out(picture.shape().numel());
+  write_picture(picture, sample, out.data());
+  return out;
+}
+// Decoded whole, and decoded as far as the picture needs it.
+static std::pair<std::vector<float>, std::vector<float>> both_ways(const Picture& picture,
+                                                                   const std::string& file) {
+  Scratch all, some;
+  const Sample whole = decode_image(bytes_of(file), all);
+  const Sample part =
+      decode_image(bytes_of(file), some, [&](const Shape&) { return picture.view(); });
+  EXPECT_EQ(whole.shape, part.shape);
+  return {written(picture, whole), written(picture, part)};
+}
+
+struct Forms : testing::TestWithParam<std::tuple<int, int, bool>> {
+  std::string file_of(const Pixels& p) const {
+    const auto [channels, subsampling, progressive] = GetParam();
+    return as_jpeg(p, {85, subsampling, progressive});
+  }
+  int channels() const { return std::get<0>(GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(ScaledDecode, Forms,
+                         testing::Combine(testing::Values(1, 3), testing::Values(1, 2),
+                                          testing::Bool()));
+
+// Cut out and made up to twice as small: the same bits, also of noise, where neighbours differ.
+TEST_P(Forms, APartIsThatOfTheWhole) {
+  const std::string file = file_of(noise(75, 101, channels()));
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const Philox rng(RngKey{.seed = seed});
+    const int64_t h = 1 + int64_t(rng.below(75, 0)), w = 1 + int64_t(rng.below(101, 1));
+    Picture picture({3, 75, 101});
+    picture.crop({int64_t(rng.below(76 - h, 2)), int64_t(rng.below(102 - w, 3)), h, w});
+    if (seed % 2) picture.resize(h * 2 / 3 + 1, w * 2 / 3 + 1);
+    const auto [whole, part] = both_ways(picture, file);
+    ASSERT_EQ(whole, part) << seed;
+  }
+}
+
+TEST_P(Forms, AReducedPartIsAboutThatOfTheWhole) {
+  const std::string file = file_of(slopes(160, 200, channels()));
+  for (const auto& [size, reduced] : {std::pair(36, 2), {18, 4}, {9, 8}, {5, 8}}) {
+    Picture picture({3, 160, 200});
+    picture.crop({37, 51, 77, 90});
+    picture.resize(size, size);
+    Scratch scratch;
+    const Wanted wanted = [&](const Shape&) { return picture.view(); };
+    EXPECT_EQ(decode_image(bytes_of(file), scratch, wanted).part->reduced, reduced);
+    const auto [whole, part] = both_ways(picture, file);
+    for (size_t i = 0; i < whole.size(); ++i) ASSERT_NEAR(whole[i], part[i], 3 / 255.) << i;
+  }
+}
+
+// Under a sanitizer: nothing is read or written beside the buffers.
+TEST(ScaledDecode, OfDamagedFilesIsRefusedOrHasItsSize) {
+  const std::string file = as_jpeg(slopes(48, 64), {75, 2, false});
+  int refused = 0;
+  for (uint64_t seed = 0; seed < 3000; ++seed) {
+    const Philox rng(RngKey{.seed = seed});
+    std::string bytes = file.substr(0, seed % 3 ? file.size() : rng.below(file.size(), 0));
+    for (int i = 0; i < 3 && !bytes.empty(); ++i)
+      bytes[rng.below(bytes.size(), 2 * i + 1)] = char(rng.bits(2 * i + 2));
+    Scratch scratch;
+    try {
+      const Sample s = decode_image(bytes_of(bytes), scratch, [&](const Shape& shape) {
+        const int64_t h = 1 + int64_t(rng.below(shape[1], 20));
+        const int64_t w = 1 + int64_t(rng.below(shape[2], 21));
+        return View{{shape[1] - h, shape[2] - w, h, w}, double(rng.below(10, 22))};
+      });
+      EXPECT_EQ(scratch.size(), size_t(3 * s.part->height * s.part->width));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit, Exit::data);
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+TEST(ScaledDecode, OfABlackPictureDecodesNearlyNothing) {
+  Picture picture({3, 64, 64});
+  picture.crop({-70, 0, 64, 64});
+  const auto [whole, part] = both_ways(picture, as_jpeg(slopes(64, 64)));
+  EXPECT_EQ(part, std::vector<float>(3 * 64 * 64, 0.f));
+  EXPECT_EQ(whole, part);
+}
+
+TEST(ScaledDecode, IsCounted) {
+  const auto pixels = [] { return trace::counter("decode.pixels").value(); };
+  const auto images = [] { return trace::counter("decode.scaled_images").value(); };
+  const TempFolder folder;
+  for (int i = 0; i < 6; ++i)
+    folder.write(cat("train/a/", i, i % 2 ? ".jpg" : ".png"),
+                 i % 2 ? as_jpeg(slopes(128, 160)) : as_png(slopes(128, 160)));
+  const auto dataset =
+      chosen<DatasetChoice>("image_folder", {{"root", folder.path}}).make({Split::train});
+  const std::vector crop{chosen<TransformChoice>("random_resized_crop", {{"size", "16"}})};
+  std::vector<Tensor> batches;
+  for (const bool scaled : {false, true}) {
+    Loader loader(dataset, crop, {.batch_size = 6, .scaled_decode = scaled}, 1);
+    const int64_t pixels_before = pixels(), images_before = images();
+    loader.start(0);
+    Batch batch;
+    ASSERT_TRUE(loader.next(batch));
+    batches.push_back(batch.x);
+    EXPECT_EQ(images() - images_before, scaled ? 3 : 0);
+    if (scaled) {
+      EXPECT_LT(pixels() - pixels_before, 6 * 128 * 160 * 2 / 3);
+    } else {
+      EXPECT_EQ(pixels() - pixels_before, 6 * 128 * 160);
+    }
+  }
+  for (int64_t i = 0; i < batches[0].numel(); ++i)
+    ASSERT_NEAR(batches[0].ptr<float>()[i], batches[1].ptr<float>()[i], 6 / 255.);
+}
