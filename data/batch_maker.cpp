@@ -23,7 +23,7 @@ std::string BatchMaker::at_work_on() const {
 
 Sample BatchMaker::read(int64_t sample, int64_t epoch) {
   const BatchSource& from = *source_;
-  const Wanted wanted = [&](const Shape& picture) {
+  const ViewOf wanted = [&](const Shape& picture) {
     return from.transforms.plan(picture, from.seed, epoch, sample).view();
   };
   return read_undamaged(*from.dataset, sample, from.on_damaged, [&](int64_t i) {

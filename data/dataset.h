@@ -29,7 +29,7 @@ struct View {
   Rectangle part;
   double step = 1;
 };
-using Wanted = std::function<View(const Shape& picture)>;
+using ViewOf = std::function<View(const Shape& picture)>;
 
 // The pixels that a decoder made of a picture: a part of it, maybe reduced.
 struct Part {
@@ -57,7 +57,7 @@ class Dataset {
   // Thread-safe. Throws Error(Exit::data) for a sample that cannot be read.
   virtual Sample at(int64_t index, Scratch& scratch) const = 0;
   // The same, but of a picture only what is wanted of it must be there.
-  virtual Sample at_least(int64_t index, const Wanted&, Scratch& scratch) const {
+  virtual Sample at_least(int64_t index, const ViewOf&, Scratch& scratch) const {
     return at(index, scratch);
   }
   // Where that sample comes from, for messages: a path, or the name of what made it.

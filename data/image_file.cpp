@@ -24,7 +24,7 @@ static Sample counted(const Sample& sample) {
   return sample;
 }
 
-Sample decode_image(std::span<const uint8_t> file, Scratch& scratch, const Wanted& wanted) {
+Sample decode_image(std::span<const uint8_t> file, Scratch& scratch, const ViewOf& wanted) {
   if (starts_with(file, {0xff, 0xd8})) return counted(decode_jpeg(file, scratch, wanted));
   if (starts_with(file, {0x89, 'P', 'N', 'G'})) return counted(decode_png(file, scratch));
   fail(Exit::data, "neither JPEG nor PNG");

@@ -12,6 +12,6 @@ void check_size(const char* format, int64_t height, int64_t width);
 
 // JPEG or PNG, told by its content: see data/jpeg.h and data/png.h. Without `wanted` all of it.
 // Counted as decode.pixels and, if they are not all that the picture has, decode.scaled_images.
-Sample decode_image(std::span<const uint8_t> file, Scratch& scratch, const Wanted& wanted = {});
+Sample decode_image(std::span<const uint8_t> file, Scratch& scratch, const ViewOf& wanted = {});
 
 }  // namespace bellows

@@ -39,7 +39,7 @@ class ImageFolder : public Dataset {
   Sample at(int64_t index, Scratch& scratch) const override {
     return at_least(index, {}, scratch);  // all of it
   }
-  Sample at_least(int64_t index, const Wanted& wanted, Scratch& scratch) const override {
+  Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override {
     Sample sample = decode_image(read_file(files_.paths[index]), scratch, wanted);
     sample.label = files_.labels[index];
     return sample;

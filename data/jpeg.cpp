@@ -92,7 +92,7 @@ static std::pair<JDIMENSION, JDIMENSION> stretch(int64_t at, int64_t size, int64
   return {begin, end - begin};
 }
 
-Sample decode_jpeg(std::span<const uint8_t> file, Scratch& scratch, const Wanted& wanted) {
+Sample decode_jpeg(std::span<const uint8_t> file, Scratch& scratch, const ViewOf& wanted) {
   Jpeg jpeg(file);
   if (!jpeg.read_header()) jpeg.refuse();
   if (jpeg.num_components != 1 && jpeg.num_components != 3)

@@ -11,6 +11,6 @@ namespace bellows {
 //
 // RGB, interleaved, in `scratch`; grey is expanded, an orientation in Exif data is ignored. Throws
 // Error(Exit::data) for what is damaged, has four colours or more than kMostPixels. Thread-safe.
-Sample decode_jpeg(std::span<const uint8_t> file, Scratch& scratch, const Wanted& wanted = {});
+Sample decode_jpeg(std::span<const uint8_t> file, Scratch& scratch, const ViewOf& wanted = {});
 
 }  // namespace bellows

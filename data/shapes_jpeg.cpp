@@ -33,7 +33,7 @@ class ShapesJpeg : public Dataset {
   int64_t size() const override { return static_cast<int64_t>(files_.size()); }
   const DatasetInfo& info() const override { return info_; }
   Sample at(int64_t index, Scratch& scratch) const override { return at_least(index, {}, scratch); }
-  Sample at_least(int64_t index, const Wanted& wanted, Scratch& scratch) const override {
+  Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override {
     Sample sample = decode_image(files_[index].bytes, scratch, wanted);
     sample.label = files_[index].label;
     return sample;

@@ -1,0 +1,169 @@
+// What runs in 16 bits under Autocast, what becomes of gradients, and how the loss scale moves.
+#include "autograd/amp.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include "autograd/backward.h"
+#include "core/copy.h"
+#include "core/foreach.h"
+#include "core/rng.h"
+#include "ops/conv2d.h"
+#include "ops/cross_entropy.h"
+#include "ops/elementwise.h"
+#include "ops/linear.h"
+#include "ops/matmul.h"
+#include "ops/softmax.h"
+#include "optim/optimizer.h"
+
+using namespace bellows;
+
+static Tensor leaf(const Shape& shape, uint64_t site) {
+  const Tensor t(shape, DType::f32);
+  fill_normal(t, 0, 1, {.seed = 1, .purpose = Purpose::test, .site = site});
+  return require_grad(t);
+}
+
+TEST(Autocast, ProductsAreLowAndLossesFull) {
+  const Tensor x = leaf({4, 8}, 1), w = leaf({6, 8}, 2), b = leaf({6}, 3);
+  const Tensor labels = tensor_of<int64_t>({0, 1, 2, 3}, {4});
+  const Autocast cast(DType::bf16);
+  const Tensor y = linear(x, w, b);
+  EXPECT_EQ(y.dtype(), DType::bf16);
+  EXPECT_EQ(relu(y).dtype(), DType::bf16);
+  EXPECT_EQ(softmax(y, 1).dtype(), DType::f32);
+  EXPECT_EQ(cross_entropy(y, labels, {}, Impl::fused).dtype(), DType::f32);
+  EXPECT_EQ(matmul(x, transposed(w)).dtype(), DType::bf16);
+  EXPECT_EQ(conv2d(leaf({1, 2, 4, 4}, 4), leaf({3, 2, 3, 3}, 5), {}).dtype(), DType::bf16);
+  EXPECT_EQ(add(x, x).dtype(), DType::f32) << "no product: it takes what comes";
+}
+
+TEST(Autocast, EndsWithItsScope) {
+  const Tensor x = leaf({4, 8}, 1), w = leaf({6, 8}, 2);
+  { const Autocast cast(DType::f16); }
+  EXPECT_EQ(linear(x, w, {}).dtype(), DType::f32);
+}
+
+TEST(Autocast, GradientsOfLeavesAreF32AndClose) {
+  const Tensor x = leaf({16, 8}, 1), w = leaf({6, 8}, 2), b = leaf({6}, 3);
+  const auto train = [&] { backward(mean(square(amp::full(linear(x, w, b))))); };
+  train();
+  const Tensor want = clone(grad(w));
+  zero_grad(std::array{x, w, b}, true);
+  const Autocast cast(DType::bf16);
+  train();
+  for (const Tensor& t : {x, w, b}) EXPECT_EQ(grad(t).dtype(), DType::f32);
+  for (int64_t i = 0; i < want.numel(); ++i)
+    EXPECT_NEAR(grad(w).ptr<float>()[i], want.ptr<float>()[i], 0.02);
+}
+
+TEST(Autocast, AWeightIsCastOnceUntilItIsWritten) {
+  const Tensor x = leaf({4, 8}, 1), w = leaf({6, 8}, 2);
+  const Autocast cast(DType::bf16);
+  const auto copy = [&] { return amp::to_low(w).storage(); };
+  const auto first = copy();
+  EXPECT_EQ(copy(), first);
+  fill(w, 0.5);
+  const Tensor low = amp::to_low(w);
+  EXPECT_EQ(float(low.ptr<Bf16>()[0]), 0.5f);
+}
+
+TEST(Autocast, BackwardRunsAfterTheScopeAsInIt) {
+  const Tensor x = leaf({16, 8}, 1), w = leaf({6, 8}, 2);
+  Tensor loss;
+  {
+    const Autocast cast(DType::bf16);
+    loss = mean(amp::full(linear(x, w, {})));
+  }
+  backward(loss);
+  EXPECT_EQ(grad(w).dtype(), DType::f32);
+}
+
+// ---- the loss scale
+
+static StepState after(StepState state, std::initializer_list<int> found_inf,
+                       const GradScalerOptions& options) {
+  for (const int found : found_inf) {
+    state.found_inf = found;
+    move_scale(state, options);
+  }
+  return state;
+}
+static const StepState kStart{.loss_scale = 1024, .inverse_scale = 1.f / 1024};
+
+TEST(LossScale, StartsAt1024) {
+  DeviceStepState state(Device::cpu);
+  const GradScaler scaler(true, {}, state);
+  EXPECT_EQ(state.read().loss_scale, 1024);
+  EXPECT_EQ(state.read().inverse_scale, 1.f / 1024);
+}
+
+TEST(LossScale, FallsAtOnceAndGrowsAfterManyGoodUpdates) {
+  const GradScalerOptions options{.growth_interval = 3};
+  EXPECT_EQ(after(kStart, {1}, options).loss_scale, 512);
+  EXPECT_EQ(after(kStart, {0, 0}, options).loss_scale, 1024);
+  EXPECT_EQ(after(kStart, {0, 0, 0}, options).loss_scale, 2048);
+  EXPECT_EQ(after(kStart, {0, 0, 1, 0, 0}, options).loss_scale, 512) << "counted anew";
+  EXPECT_EQ(after(kStart, {0, 0, 0, 0, 0, 0}, options).loss_scale, 4096);
+  EXPECT_EQ(after(kStart, {1}, options).inverse_scale, 1.f / 512);
+}
+
+TEST(LossScale, HasAFloorAndNoInfinity) {
+  EXPECT_EQ(after(kStart, {1, 1, 1}, {.min_scale = 256}).loss_scale, 256);
+  const GradScalerOptions options{.growth_factor = 1e30, .growth_interval = 1};
+  EXPECT_TRUE(std::isfinite(after(kStart, {0, 0, 0}, options).loss_scale));
+}
+
+namespace {
+// One weight, whose gradient is that of w * x.
+struct Tiny {
+  explicit Tiny(const GradScalerOptions& options = {})
+      : scaler(true, options, state),
+        optimizer({.skip_nonfinite = true}, {{"w", w}}, full({1}, 0.5, DType::f64)) {}
+  void update(float x) {
+    backward(mul(w, full({}, x)), {.state = scaler.state()});
+    optimizer.step(state);
+    scaler.update();
+    optimizer.zero_grad();
+  }
+  const Tensor w = require_grad(full({}, 3));
+  DeviceStepState state{Device::cpu};
+  GradScaler scaler;
+  Optimizer optimizer;
+};
+}  // namespace
+
+TEST(GradScaler, ChangesNoUpdateThatIsFinite) {
+  Tiny tiny;
+  tiny.update(2);
+  EXPECT_EQ(tiny.w.item(), 3 - 0.5 * 2);
+  EXPECT_EQ(tiny.state.read().applied, 1);
+  EXPECT_FLOAT_EQ(tiny.state.read().grad_norm, 2);
+}
+
+TEST(GradScaler, SkipsAnOverflowAndTheScheduleStandsStill) {
+  Tiny tiny;
+  tiny.update(INFINITY);
+  const StepState state = tiny.state.read();
+  EXPECT_EQ(tiny.w.item(), 3);
+  EXPECT_EQ(state.applied, 0);
+  EXPECT_EQ(state.skipped, 1);
+  EXPECT_EQ(state.loss_scale, 512);
+  tiny.update(2);
+  EXPECT_EQ(tiny.w.item(), 2);
+  EXPECT_EQ(tiny.state.read().found_inf, 0);
+}
+
+// 1e-8 is nothing in fp16, whose smallest number is 6e-8.
+TEST(GradScaler, SavesGradientsThatFp16WouldLose) {
+  for (const bool scaled : {false, true}) {
+    DeviceStepState state(Device::cpu);
+    const GradScaler scaler(scaled, {}, state);
+    const Tensor x = full({1, 1}, 1e-4), w = require_grad(full({1, 1}, 1));
+    const Autocast cast(DType::f16);
+    const Tensor loss = mul(mean(amp::full(linear(x, w, {}))), 1e-4);
+    backward(loss, {.state = scaler.state()});
+    EXPECT_EQ(grad(w).item() > 0, scaled);
+    if (scaled) {
+      EXPECT_NEAR(grad(w).item() / 1024, 1e-8, 1e-10);
+    }
+  }
+}
