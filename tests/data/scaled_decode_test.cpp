@@ -70,7 +70,7 @@ TEST_P(Forms, AReducedPartIsAboutThatOfTheWhole) {
     picture.crop({37, 51, 77, 90});
     picture.resize(size, size);
     Scratch scratch;
-    const Wanted wanted = [&](const Shape&) { return picture.view(); };
+    const ViewOf wanted = [&](const Shape&) { return picture.view(); };
     EXPECT_EQ(decode_image(bytes_of(file), scratch, wanted).part->reduced, reduced);
     const auto [whole, part] = both_ways(picture, file);
     for (size_t i = 0; i < whole.size(); ++i) ASSERT_NEAR(whole[i], part[i], 3 / 255.) << i;
