@@ -8,8 +8,6 @@ using namespace cuda_host;
 
 namespace {
 
-const std::vector<int> kInNCHW = {0, 1, 2, 3}, kInNHWC = {0, 2, 3, 1};
-
 // Pieces of 16 bytes and of one element, several groups of rows and several tiles of channels; of
 // planes of which only the whole image has 16-byte pieces; of no plane at all.
 const Shape kShapes[] = {{1, 16, 30, 35}, {2, 40, 13, 12}, {1, 300, 10, 13}, {3, 17, 7, 7},
@@ -77,15 +75,15 @@ struct Norm : InAnyOrder {};
 
 TEST_P(Norm, OfEveryCut) {
   for (const Shape& shape : kShapes)
-    for (const auto& memory : {kInNCHW, kInNHWC})
-      expect_norm(shape, DType::f32, true, [&](const Tensor& t) { return with_order(t, memory); });
+    for (const MemoryFormat& format : {kNCHW, kNHWC})
+      expect_norm(shape, DType::f32, true, [&](const Tensor& t) { return contiguous(t, format); });
 }
 
 TEST_P(Norm, OfEveryDtype) {
   for (const DType dtype : kFloats)
     for (const Shape& shape : {Shape{2, 24, 13, 12}, {40, 8, 5, 7}})
-      for (const auto& memory : {kInNCHW, kInNHWC})
-        expect_norm(shape, dtype, false, [&](const Tensor& t) { return with_order(t, memory); });
+      for (const MemoryFormat& format : {kNCHW, kNHWC})
+        expect_norm(shape, dtype, false, [&](const Tensor& t) { return contiguous(t, format); });
 }
 
 TEST_P(Norm, OfAMatrix) {
@@ -108,14 +106,14 @@ TEST_P(Norm, OfTensorsThatLieAskew) {
 // Mean 10000, deviation 1; and the same but for a first image that is blank, so that the first
 // element of all tells nothing about the others.
 TEST_P(Norm, LargeNumbersDoNotCancel) {
-  for (const auto& memory : {kInNCHW, kInNHWC})
+  for (const MemoryFormat& format : {kNCHW, kNHWC})
     for (const bool blank : {false, true}) {
-      SCOPED_TRACE(cat(memory[1], blank ? " blank" : ""));
+      SCOPED_TRACE(cat(format.name, blank ? " blank" : ""));
       const Shape shape{130, 12, 9, 8};
       const Tensor x = normal(shape, 1);
       for (int64_t i = 0; i < x.numel(); ++i)
         x.data<double>()[i] = blank && i < x.numel() / 130 ? 0 : x.data<double>()[i] + 1e4;
-      const Tensor x_ = with_order(on_device(x, DType::f32), memory);
+      const Tensor x_ = contiguous(on_device(x, DType::f32), format);
       const Tensor want = kernels::channel_statistics(cast(cast(x, DType::f32), DType::f64));
       const Tensor got = to(Device::cpu, kernels::channel_statistics(x_));
       synchronize(current_stream(Device::cuda));
@@ -157,9 +155,9 @@ TEST_P(Norm, RunningStatisticsOfBothPrecisions) {
 // What is queued in a step: sums are two launches, all else is one.
 TEST_P(Norm, IsFewLaunches) {
   const trace::Counter& launches = trace::counter("cuda.launches");
-  for (const auto& memory : {kInNCHW, kInNHWC})
+  for (const MemoryFormat& format : {kNCHW, kNHWC})
     for (const Shape& shape : {Shape{2, 3, 4, 5}, {50, 4, 16, 16}}) {
-      const Tensor x = with_order(on_device(normal(shape, 1), DType::f32), memory);
+      const Tensor x = contiguous(on_device(normal(shape, 1), DType::f32), format);
       const Tensor one = full({shape[1]}, 1, DType::f32, Device::cuda), dw = clone(one),
                    db = clone(one), batches = zeros({}, DType::i64, Device::cuda);
       int64_t before = launches.value();
