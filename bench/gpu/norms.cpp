@@ -1,0 +1,77 @@
+// Batch normalisation of (N, 256, 56, 56), in both memory formats.
+#include "bench/gpu/bandwidth.h"
+#include "core/copy.h"
+#include "core/foreach.h"
+#include "ops/batch_norm.h"
+
+namespace bellows {
+
+namespace {
+
+struct Norm {
+  Norm(const Setup& s, const MemoryFormat& format)
+      : x(contiguous(s.normal(s.images(256, 56)), format)),
+        residual(contiguous(s.normal(x.shape()), format)),
+        weight(full({256}, 1, DType::f32, s.device)),
+        dw(clone(weight)),
+        db(clone(weight)),
+        statistics(kernels::channel_statistics(x)),
+        bits(forward(true)[1]) {}
+
+  Outputs forward(bool add) const {
+    const auto [y, on] =
+        kernels::batch_norm(x, statistics, weight, weight, add ? residual : Tensor(), true, 1e-5);
+    return {y, on};
+  }
+  Outputs backward_w() const {  // the residual is as good a gradient
+    kernels::batch_norm_backward_w(residual, x, statistics, bits, 1e-5, dw, db);
+    return {dw, db};
+  }
+  Outputs backward_x(bool add) const {
+    const auto [dx, dresidual] =
+        kernels::batch_norm_backward_x(residual, x, statistics, weight, dw, db, bits, 1e-5, add);
+    return add ? Outputs{dx, dresidual} : Outputs{dx};
+  }
+
+  Tensor x, residual, weight, dw, db, statistics, bits;
+};
+
+}  // namespace
+
+static Work sums(const Setup& s, const MemoryFormat& format) {
+  const Norm norm(s, format);
+  return work({norm.x}, [=] { return Outputs{kernels::channel_statistics(norm.x)}; });
+}
+static Work forward(const Setup& s, const MemoryFormat& format, bool add) {
+  const Norm norm(s, format);
+  return work({norm.x, add ? norm.residual : norm.weight}, [=] { return norm.forward(add); });
+}
+static Work backward_w(const Setup& s, const MemoryFormat& format) {
+  const Norm norm(s, format);
+  return work({norm.x, norm.residual, norm.bits}, [=] { return norm.backward_w(); });
+}
+static Work backward_x(const Setup& s, const MemoryFormat& format, bool add) {
+  const Norm norm(s, format);
+  return work({norm.x, norm.residual, norm.bits}, [=] { return norm.backward_x(add); });
+}
+
+static const AddCases cases{
+    {"batch_norm statistics, nhwc", "x;", [](const Setup& s) { return sums(s, kNHWC); }},
+    {"batch_norm statistics, nchw", "x;", [](const Setup& s) { return sums(s, kNCHW); }},
+    {"batch_norm + relu, nhwc", "x; y, bits",
+     [](const Setup& s) { return forward(s, kNHWC, false); }},
+    {"batch_norm + relu, nchw", "x; y, bits",
+     [](const Setup& s) { return forward(s, kNCHW, false); }},
+    {"batch_norm + add + relu, nhwc", "x, residual; y, bits",
+     [](const Setup& s) { return forward(s, kNHWC, true); }},
+    {"batch_norm backward to weights, nhwc", "dy, x, bits;",
+     [](const Setup& s) { return backward_w(s, kNHWC); }},
+    {"batch_norm backward to weights, nchw", "dy, x, bits;",
+     [](const Setup& s) { return backward_w(s, kNCHW); }},
+    {"batch_norm backward, nhwc", "dy, x, bits; dx",
+     [](const Setup& s) { return backward_x(s, kNHWC, false); }},
+    {"batch_norm backward with residual, nhwc", "dy, x, bits; dx, dresidual",
+     [](const Setup& s) { return backward_x(s, kNHWC, true); }},
+};
+
+}  // namespace bellows

@@ -1,0 +1,197 @@
+// Batch normalisation on the device: every way its rows are cut, the numbers that cancel, and what
+// a launch is.
+#include "ops/batch_norm.h"
+#include "core/trace.h"
+#include "tests/cuda_host/beside_cpu.h"
+
+using namespace cuda_host;
+
+namespace {
+
+// Pieces of 16 bytes and of one element, several groups of rows and several tiles of channels; of
+// planes of which only the whole image has 16-byte pieces; of no plane at all.
+const Shape kShapes[] = {{1, 16, 30, 35}, {2, 40, 13, 12}, {1, 300, 10, 13}, {3, 17, 7, 7},
+                         {33, 3, 16, 16}, {35, 3, 15, 17}, {40, 8, 5, 7},    {40, 24, 1, 1}};
+
+struct Job {
+  Tensor x, residual, dy, weight, bias;
+};
+Job job_of(const Shape& shape, DType dtype) {
+  return {normal(shape, 1, dtype), normal(shape, 2, dtype), normal(shape, 3, dtype),
+          normal({shape[1]}, 4), normal({shape[1]}, 5)};
+}
+
+DType precise(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+
+struct Answer {
+  Tensor statistics, y, dw, db, dx, dresidual;
+};
+// With these statistics, or with their own.
+Answer answer(const Job& job, bool relu, Tensor statistics = {}) {
+  const auto& [x, residual, dy, weight, bias] = job;
+  Answer a;
+  a.statistics = kernels::channel_statistics(x);
+  if (!statistics.defined()) statistics = a.statistics;
+  const auto [y, bits] =
+      kernels::batch_norm(x, statistics, weight, bias, relu ? residual : Tensor(), relu, 1e-5);
+  a.y = y, a.dw = zeros(weight.shape(), weight.dtype(), weight.device());
+  a.db = clone(a.dw);
+  kernels::batch_norm_backward_w(dy, x, statistics, bits, 1e-5, a.dw, a.db);
+  const auto [dx, dresidual] =
+      kernels::batch_norm_backward_x(dy, x, statistics, weight, a.dw, a.db, bits, 1e-5, relu);
+  a.dx = dx, a.dresidual = dresidual;
+  return a;
+}
+
+void expect_close(const Answer& want, const Answer& got, DType dtype) {
+  const double rounded = tolerance_of(dtype), sums = 4 * tolerance_of(precise(dtype));
+  EXPECT_LE(difference(want.statistics, got.statistics), sums) << "statistics";
+  EXPECT_LE(difference(want.y, got.y), rounded) << "y";
+  EXPECT_LE(difference(want.dw, got.dw), sums) << "dw";
+  EXPECT_LE(difference(want.db, got.db), sums) << "db";
+  EXPECT_LE(difference(want.dx, got.dx), rounded) << "dx";
+  EXPECT_EQ(want.dresidual.defined(), got.dresidual.defined());
+  if (!want.dresidual.defined()) return;
+  EXPECT_LE(difference(want.dresidual, got.dresidual), rounded) << "dresidual";
+}
+
+void expect_norm(const Shape& shape, DType dtype, bool relu,
+                 const std::function<Tensor(const Tensor&)>& placed) {
+  SCOPED_TRACE(cat(shape, " ", dtype, relu ? " relu" : ""));
+  const Job job = job_of(shape, dtype);
+  const auto move = [&](const Tensor& t) { return placed(on_device(t, dtype)); };
+  const auto parameter = [&](const Tensor& t) { return on_device(t, precise(dtype)); };
+  const Answer want = answer(job, relu);
+  // The CPU's statistics, so that no bit of the mask differs.
+  const Answer got = answer(
+      {move(job.x), move(job.residual), move(job.dy), parameter(job.weight), parameter(job.bias)},
+      relu, parameter(want.statistics));
+  expect_close(want, got, dtype);
+}
+
+struct Norm : InAnyOrder {};
+
+}  // namespace
+
+TEST_P(Norm, OfEveryCut) {
+  for (const Shape& shape : kShapes)
+    for (const MemoryFormat& format : {kNCHW, kNHWC})
+      expect_norm(shape, DType::f32, true, [&](const Tensor& t) { return contiguous(t, format); });
+}
+
+TEST_P(Norm, OfEveryDtype) {
+  for (const DType dtype : kFloats)
+    for (const Shape& shape : {Shape{2, 24, 13, 12}, {40, 8, 5, 7}})
+      for (const MemoryFormat& format : {kNCHW, kNHWC})
+        expect_norm(shape, dtype, false, [&](const Tensor& t) { return contiguous(t, format); });
+}
+
+TEST_P(Norm, OfAMatrix) {
+  for (const Shape& shape : {Shape{700, 40}, {300, 7}, {2, 1}})
+    expect_norm(shape, DType::bf16, true, [](const Tensor& t) { return t; });
+}
+
+// x is where a piece can be read at once, the gradient is not: the bits are the same.
+TEST_P(Norm, OfTensorsThatLieAskew) {
+  int64_t moved = 0;
+  expect_norm({5, 16, 13, 12}, DType::bf16, true, [&](const Tensor& t) {
+    const int64_t offset = moved++;  // 0 for x, 1 for the residual, 2 for the gradient
+    const Tensor room({t.numel() + offset}, t.dtype(), t.device());
+    const Tensor y = room.view(t.shape(), strides_of(t.shape(), kNHWC), offset);
+    kernels::copy(y, t);
+    return y;
+  });
+}
+
+// Mean 10000, deviation 1; and the same but for a first image that is blank, so that the first
+// element of all tells nothing about the others.
+TEST_P(Norm, LargeNumbersDoNotCancel) {
+  for (const MemoryFormat& format : {kNCHW, kNHWC})
+    for (const bool blank : {false, true}) {
+      SCOPED_TRACE(cat(format.name, blank ? " blank" : ""));
+      const Shape shape{130, 12, 9, 8};
+      const Tensor x = normal(shape, 1);
+      for (int64_t i = 0; i < x.numel(); ++i)
+        x.data<double>()[i] = blank && i < x.numel() / 130 ? 0 : x.data<double>()[i] + 1e4;
+      const Tensor x_ = contiguous(on_device(x, DType::f32), format);
+      const Tensor want = kernels::channel_statistics(cast(cast(x, DType::f32), DType::f64));
+      const Tensor got = to(Device::cpu, kernels::channel_statistics(x_));
+      synchronize(current_stream(Device::cuda));
+      for (int64_t c = 0; c < 24; ++c)
+        EXPECT_NEAR(got.data<float>()[c] / want.data<double>()[c], 1, c < 12 ? 2e-7 : 5e-5) << c;
+    }
+}
+
+// y <= 0 is off, NaN is not.
+TEST_P(Norm, ReluLetsNaNPass) {
+  const Tensor x = tensor_of<float>({NAN, -1, 0, 2}, {4, 1}, Device::cuda);
+  const Tensor one = full({1}, 1, DType::f32, Device::cuda),
+               zero = zeros({1}, DType::f32, Device::cuda);
+  const Tensor statistics = tensor_of<float>({0, 1}, {2, 1}, Device::cuda);
+  const auto [y, bits] = kernels::batch_norm(x, statistics, one, zero, {}, true, 0);
+  const Tensor dy = full({4, 1}, 3, DType::f32, Device::cuda);
+  const auto [dx, dresidual] =
+      kernels::batch_norm_backward_x(dy, x, statistics, one, {}, {}, bits, 0, true);
+  EXPECT_EQ(difference(tensor_of<double>({NAN, 0, 0, 2}, {4, 1}), y), 0);
+  EXPECT_EQ(difference(tensor_of<double>({3, 0, 0, 3}, {4, 1}), dresidual), 0);
+}
+
+TEST_P(Norm, RunningStatisticsOfBothPrecisions) {
+  for (const DType batch : {DType::f32, DType::f64})
+    for (const DType kept : {DType::f32, DType::f64}) {
+      const auto run = [&](Device device) {
+        const Tensor mean = full({5}, 1, kept, device), var = full({5}, 2, kept, device);
+        const Tensor batches = full({}, 7, DType::i64, device);
+        const Tensor statistics = to(device, cast(normal({2, 5}, 1), batch));
+        kernels::update_running(mean, var, batches, statistics, 0.1, 1.25);
+        kernels::update_running(mean, var, {}, statistics, 0.1, 1.25);
+        return std::vector{mean, var, batches};
+      };
+      const auto want = run(Device::cpu), got = run(Device::cuda);
+      for (int i = 0; i < 3; ++i) EXPECT_LE(difference(want[i], got[i]), i < 2 ? 1e-7 : 0) << i;
+    }
+}
+
+// What is queued in a step: sums are two launches, all else is one.
+TEST_P(Norm, IsFewLaunches) {
+  const trace::Counter& launches = trace::counter("cuda.launches");
+  for (const MemoryFormat& format : {kNCHW, kNHWC})
+    for (const Shape& shape : {Shape{2, 3, 4, 5}, {50, 4, 16, 16}}) {
+      const Tensor x = contiguous(on_device(normal(shape, 1), DType::f32), format);
+      const Tensor one = full({shape[1]}, 1, DType::f32, Device::cuda), dw = clone(one),
+                   db = clone(one), batches = zeros({}, DType::i64, Device::cuda);
+      int64_t before = launches.value();
+      const auto queued = [&] {
+        return launches.value() - std::exchange(before, launches.value());
+      };
+      const Tensor statistics = kernels::channel_statistics(x);
+      EXPECT_EQ(queued(), 2);
+      kernels::update_running(dw, db, batches, statistics, 0.1, 1);
+      EXPECT_EQ(queued(), 1);
+      const auto [y, bits] = kernels::batch_norm(x, statistics, one, one, x, true, 1e-5);
+      EXPECT_EQ(queued(), 1);
+      kernels::batch_norm_backward_w(y, x, statistics, bits, 1e-5, dw, db);
+      EXPECT_EQ(queued(), 2);
+      kernels::batch_norm_backward_x(y, x, statistics, one, dw, db, bits, 1e-5, true);
+      EXPECT_EQ(queued(), 1);
+    }
+}
+
+// Evaluation of no images at all.
+TEST_P(Norm, OfNothing) {
+  for (const Shape& shape : {Shape{0, 4}, {0, 4, 3, 3}, {2, 4, 0, 3}}) {
+    const Tensor x(shape, DType::f32, Device::cuda);
+    const Tensor one = full({4}, 1, DType::f32, Device::cuda), dw = clone(one), db = clone(one);
+    const Tensor statistics = full({2, 4}, 1, DType::f32, Device::cuda);
+    const auto [y, bits] = kernels::batch_norm(x, statistics, one, one, {}, true, 1e-5);
+    EXPECT_EQ(y.shape(), shape);
+    kernels::batch_norm_backward_w(y, x, statistics, bits, 1e-5, dw, db);
+    EXPECT_EQ(difference(zeros({4}, DType::f64), dw), 0);
+    EXPECT_EQ(difference(zeros({4}, DType::f64), db), 0);
+    const auto [dx, none] =
+        kernels::batch_norm_backward_x(y, x, statistics, one, {}, {}, bits, 1e-5, false);
+    EXPECT_EQ(dx.shape(), shape);
+  }
+}
+
+IN_ANY_ORDER(Norm);
