@@ -69,14 +69,15 @@ Metrics evaluate(Session& session) {
   const InEvaluation mode(*session.model);
   std::optional<NoGrad> untracked;
   if (plan.eval.no_grad) untracked.emplace();
-  const Autocast cast(plan.amp.low());
+  const Autocast precision(plan.amp.low());
   const int64_t begin = trace::now_ns();
   session.test_feed.start(0);
   Tally tally;
   for (Batch batch; session.test_feed.next(batch);) {
     const Tensor logits = (*session.model)(batch.x);
     const double loss = criterion(logits, batch.y, plan.loss).item();
-    tally.add(contiguous(to(Device::cpu, logits.detach())), to(Device::cpu, batch.y), loss);
+    tally.add(contiguous(cast(to(Device::cpu, logits.detach()), DType::f32)),
+              to(Device::cpu, batch.y), loss);
   }
   const auto n = static_cast<double>(tally.samples);
   Metrics metrics{

@@ -121,7 +121,7 @@ double Session::last_rate() const {
 
 Tensor Session::loss_of(const Batch& batch) {
   const trace::Range range("forward");
-  const Autocast cast(plan.amp.low());
+  const Autocast precision(plan.amp.low());
   state->begin_forward();
   return criterion((*model)(batch.x), batch.y, plan.loss);
 }

@@ -1,6 +1,7 @@
 // Every kernel of autograd/ on a device, held to its CPU twin.
 #include <gtest/gtest.h>
 #include <cmath>
+#include "autograd/amp.h"
 #include "autograd/backward.h"
 #include "core/copy.h"
 #include "core/foreach.h"
@@ -8,9 +9,20 @@
 
 using namespace bellows;
 
-TEST(AutogradOnDevice, FindsANonFiniteElementAnywhere) {
-  if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
-  const RunCount runs;
+class AutogradOnDevice : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { runs.emplace(); }
+  static void TearDownTestSuite() {
+    if (device_count(Device::cuda) == 0) return;
+    EXPECT_EQ(without_twin(*runs, "autograd"), "");
+  }
+  void SetUp() override {
+    if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
+  }
+  static inline std::optional<RunCount> runs;
+};
+
+TEST_F(AutogradOnDevice, FindsANonFiniteElementAnywhere) {
   for (const double bad : {0.0, double(NAN), double(INFINITY), -double(INFINITY)})
     for (const int64_t at : {0, 255, 1000}) {
       const Tensor x = full({1001}, 1);
@@ -19,5 +31,29 @@ TEST(AutogradOnDevice, FindsANonFiniteElementAnywhere) {
       for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16})
         EXPECT_EQ(all_finite(to(Device::cuda, cast(x, dtype))), bad == 0) << dtype << ' ' << at;
     }
-  EXPECT_EQ(without_twin(runs, "autograd"), "");
+}
+
+TEST_F(AutogradOnDevice, ScalesAndMovesTheLossScaleAsTheCpuDoes) {
+  const GradScalerOptions options{.growth_interval = 2};
+  DeviceStepState host(Device::cpu), device(Device::cuda);
+  const GradScaler on_host(true, options, host), on_device(true, options, device);
+  for (const int found : {0, 0, 1, 0, 1, 0, 0, 0}) {
+    for (DeviceStepState* state : {&host, &device}) {
+      StepState now = state->read();
+      now.found_inf = found;
+      state->write(now);
+    }
+    on_host.update();
+    on_device.update();
+    EXPECT_EQ(device.read().loss_scale, host.read().loss_scale);
+    EXPECT_EQ(device.read().inverse_scale, host.read().inverse_scale);
+    EXPECT_EQ(device.read().good_updates, host.read().good_updates);
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      const Tensor seed = full({}, 0.25, dtype), there = to(Device::cuda, seed);
+      kernels::scale_seed(seed, host.get());
+      kernels::scale_seed(there, device.get());
+      EXPECT_EQ(there.item(), seed.item());
+      EXPECT_EQ(seed.item(), 0.25 * host.read().loss_scale);
+    }
+  }
 }

@@ -15,7 +15,7 @@ using testing::HasSubstr;
 namespace {
 
 // Another picture each time: nothing to keep on a device.
-struct Jitter : Transform {
+struct Jitter : RandomTransform {
   void apply(Picture& p, const RngKey& key) const override {
     p.levels.shift[0] += Philox(key).uniform(0);
   }
