@@ -43,19 +43,19 @@ template <auto fn, class R, class... Args> struct InF32<fn, R (*)(Args...)> {
     DType low = DType::f32;
     ((low = low == DType::f32 ? low_dtype(args) : low), ...);
     if (low == DType::f32) return fn(args...);
-    return on(low, std::index_sequence_for<Args...>(), args...)(widened(args)...);
+    return call(low, std::tuple<decltype(widened(args))...>(widened(args)...),
+                std::forward_as_tuple(args...), std::index_sequence_for<Args...>());
   }
-  template <size_t... i>
-  static auto on(DType low, std::index_sequence<i...>, std::remove_reference_t<Args>&... args) {
-    return [&args..., low](auto&&... wide) -> R {
-      const uint32_t before[] = {version_of(wide)...};
-      if constexpr (std::is_void_v<R>) {
-        fn(wide...);
-        (round_back(args, wide, before[i]), ...);
-      } else {
-        return cast(fn(wide...), low);
-      }
-    };
+  template <class Wide, class Given, size_t... i>
+  static R call([[maybe_unused]] DType low, const Wide& wide, [[maybe_unused]] const Given& given,
+                std::index_sequence<i...>) {
+    if constexpr (std::is_void_v<R>) {
+      const uint32_t before[] = {version_of(std::get<i>(wide))...};
+      fn(std::get<i>(wide)...);
+      (round_back(std::get<i>(given), std::get<i>(wide), before[i]), ...);
+    } else {
+      return cast(fn(std::get<i>(wide)...), low);
+    }
   }
 };
 

@@ -50,7 +50,16 @@ struct Key {
   Into into;
   bool operator==(const Key&) const = default;
 };
-View view_of(const Tensor& t) { return {t.shape(), t.strides()}; }
+// A single product has two axes: for three, oneDNN 3.2 has nothing but its reference. One matrix
+// for a whole batch, whose stride there is 0, has a size of 1.
+View view_of(const Tensor& t, bool batch) {
+  const Strides& s = t.strides();
+  const int64_t rows = t.dim(1), columns = t.dim(2);
+  if (batch) return {{s[0] ? t.dim(0) : 1, rows, columns}, s};
+  const bool across = s[2] != 1;  // dense along its columns
+  const int64_t step = std::max(s[across ? 2 : 1], across ? rows : columns);
+  return {{rows, columns}, across ? Strides{1, step} : Strides{step, 1}};
+}
 
 struct Product {
   explicit Product(const Key& key)
@@ -70,15 +79,9 @@ struct Product {
 };
 }  // namespace
 
-// One matrix for a whole batch has stride 0 there, which oneDNN wants to see as a size of 1.
-static Tensor without_repeats(const Tensor& t) {
-  if (t.dim(0) == 1 || t.strides()[0] != 0) return t;
-  return t.view({1, t.dim(1), t.dim(2)}, t.strides(), t.offset());
-}
-
-static void product(const Tensor& y, const Tensor& a_, const Tensor& b_, Into into, Slot& slot) {
-  const Tensor a = without_repeats(a_), b = without_repeats(b_);
-  const Key key{view_of(y), view_of(a), view_of(b), into};
+static void product(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Slot& slot) {
+  const bool batch = y.dim(0) > 1;
+  const Key key{view_of(y, batch), view_of(a, batch), view_of(b, batch), into};
   auto& [primitive] = slot.get<Product>(key, [&] { return Product(key); });
   primitive.set(DNNL_ARG_SRC, a.bytes());
   primitive.set(DNNL_ARG_WEIGHTS, b.bytes());
