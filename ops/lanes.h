@@ -40,10 +40,16 @@ template <int L, class S> [[gnu::always_inline]] inline Lanes<Acc<S>, L> load(co
   }
 }
 template <int L, class S> [[gnu::always_inline]] inline void store(S* to, Lanes<Acc<S>, L> values) {
-  if constexpr (std::is_same_v<S, Acc<S>>)
-    lanes<L>(to) = values;
-  else
+  if constexpr (std::is_same_v<S, Bf16>) {  // Bf16(float), for all lanes
+    using Bits = Lanes<uint32_t, L>;
+    const Bits u = (Bits)values, rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
+    const Bits bits = values != values ? (u >> 16 | 0x40) : rounded;
+    lanes<L>(&to->bits) = __builtin_convertvector(bits, Lanes<uint16_t, L>);
+  } else if constexpr (std::is_same_v<S, F16>) {
     for (int i = 0; i < L; ++i) to[i] = S(values[i]);
+  } else {
+    lanes<L>(to) = values;
+  }
 }
 
 // ---- a bit for each lane, in the order of the elements, 8 of them a byte
