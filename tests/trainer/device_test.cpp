@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include "core/copy.h"
 #include "core/trace.h"
+#include "toggles/residual_net.h"
 #include "toggles/toggle.h"
 #include "toggles/values.h"
 #include "trainer/loop.h"
@@ -15,11 +16,11 @@ namespace {
 
 // Small enough for a GPU that a CPU stands in for.
 Plan small_lenet(const Values& more = {}) {
-  Values values = {{"device", {"cuda"}},          {"data.train_size", {"32"}},
-                   {"data.test_size", {"8"}},     {"data.batch_size", {"4"}},
-                   {"optimizer.momentum", {"0.9"}}, {"schedule", {"cosine"}},
-                   {"log.every", {"100"}},        {"eval.every", {"0"}},
-                   {"ckpt.every", {"0"}},         {"threads.threads", {"1"}}};
+  Values values = {
+      {"device", {"cuda"}},       {"data.train_size", {"32"}},     {"data.test_size", {"8"}},
+      {"data.batch_size", {"4"}}, {"optimizer.momentum", {"0.9"}}, {"schedule", {"cosine"}},
+      {"log.every", {"100"}},     {"eval.every", {"0"}},           {"ckpt.every", {"0"}},
+      {"threads.threads", {"1"}}};
   for (const auto& [key, value] : more) values[key] = value;
   return load(Plan{}, values);
 }
@@ -40,6 +41,7 @@ Plan with(const Plan& plan, const char* toggle) {
 struct Ran {
   std::vector<double> losses;
   std::string hash;
+  StepState state;  // at the end
 };
 Ran run(const Plan& plan, const std::function<void(const Position&)>& after_update = {}) {
   Session session(plan);
@@ -48,7 +50,7 @@ Ran run(const Plan& plan, const std::function<void(const Position&)>& after_upda
   const Outcome outcome = loop.run([&] {
     if (after_update) after_update(loop.position());
   });
-  return {outcome.losses, model_hash(session)};
+  return {outcome.losses, model_hash(session), session.state->read()};
 }
 
 class TrainingOnDevice : public testing::Test {
@@ -87,6 +89,31 @@ TEST_F(TrainingOnDevice, CapturedUpdateEqualsEagerBitForBit) {
   }
 }
 
+// The scale begins so high that gradients overflow, and falls until they do not.
+static const Values kOverflowing = {{"amp.dtype", {"fp16"}}, {"amp.scaler.init_scale", {"1e6"}}};
+
+TEST_F(TrainingOnDevice, CapturedFp16UpdateSkipsAndScalesAsEagerDoes) {
+  const Plan eager = fast(small_lenet(kOverflowing));
+  const Ran want = run(eager), got = run(with(eager, "cuda_graph"));
+  EXPECT_EQ(want.losses, got.losses);
+  EXPECT_EQ(want.hash, got.hash);
+  EXPECT_EQ(want.state.loss_scale, got.state.loss_scale);
+  EXPECT_EQ(want.state.skipped, got.state.skipped);
+  EXPECT_GT(want.state.skipped, 0);
+  EXPECT_GT(want.state.applied, 0);
+}
+
+TEST_F(TrainingOnDevice, CapturedResidualNetEqualsEagerBitForBit) {
+  for (const char* const precision : {"off", "bf16", "fp16"}) {
+    Plan eager = fast(small_lenet({{"amp.dtype", {precision}}}));
+    residual_net(eager);
+    eager = with(with(eager, "fused_bn_act"), "fused_bn_add_act");
+    const Ran want = run(eager), got = run(with(eager, "cuda_graph"));
+    EXPECT_EQ(want.losses, got.losses) << precision;
+    EXPECT_EQ(want.hash, got.hash) << precision;
+  }
+}
+
 TEST_F(TrainingOnDevice, CapturedUpdateOfMicroBatchesEqualsEagerBitForBit) {
   Plan eager = fast(small_lenet({{"optimizer.clip_norm", {"0.5"}}}));
   eager.train.accumulate = 2;
@@ -101,8 +128,11 @@ TEST_F(TrainingOnDevice, CapturedUpdateOfMicroBatchesEqualsEagerBitForBit) {
 TEST_F(TrainingOnDevice, SteadyStepNeitherWaitsNorAllocatesNorCopies) {
   const char* const still[] = {"alloc.system_calls", "sync.count", "copy.h2d_bytes",
                                "copy.d2h_bytes"};
-  for (const bool graph : {false, true}) {
-    Plan plan = fast(small_lenet({{"debug.sync_guard", {"error"}}}));
+  for (const int kind : {0, 1, 2, 3}) {
+    const bool graph = kind & 1, fp16 = kind & 2;
+    Values values = fp16 ? kOverflowing : Values();
+    values["debug.sync_guard"] = {"error"};
+    Plan plan = fast(small_lenet(values));
     if (graph) plan = with(plan, "cuda_graph");
     std::map<std::string, int64_t> warm, steady;
     run(plan, [&](const Position& at) {
@@ -110,7 +140,8 @@ TEST_F(TrainingOnDevice, SteadyStepNeitherWaitsNorAllocatesNorCopies) {
       if (at.step == 7) steady = trace::counters();  // of 8: the last one ends a window
     });
     for (const char* name : still)
-      EXPECT_EQ(steady[name], warm[name]) << name << (graph ? ", captured" : "");
+      EXPECT_EQ(steady[name], warm[name])
+          << name << (graph ? ", captured" : "") << (fp16 ? ", fp16" : "");
     EXPECT_EQ(steady["graph.replays"] - warm["graph.replays"], graph ? 3 : 0);
     if (graph) {
       EXPECT_LE(steady["cuda.launches"] - warm["cuda.launches"], 3 * 8)
