@@ -21,6 +21,7 @@ import state  # noqa: E402
 
 PEER = HERE.parent / "peers" / "torch_step.py"
 BATCH = {"lenet": 64, "resnet18": 256, "resnet50": 256}
+AMP = {"f32": "off", "bf16": "bf16", "f16": "fp16"}
 PEERS = {"eager": [], "compile": ["--compile"], "graph": ["--graph"]}
 
 
@@ -56,8 +57,7 @@ def common(a):
 
 def ours(a, words):
     """Precision and image size are options of ours like any other."""
-    own = [f"toggles.amp={a.precision}"] * (a.precision != "f32")
-    own += ["toggles.tf32=on"] * a.tf32
+    own = [f"toggles.amp={AMP[a.precision]}", *["toggles.tf32=on"] * a.tf32]
     return [a.ours, *common(a), *([] if a.model == "lenet" else ["--image", a.image]), *own,
             *words.split()]
 
