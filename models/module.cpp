@@ -66,6 +66,10 @@ Tensor Module::add_parameter(const char* name, const Shape& shape, Init init, De
   return parameters_.back().tensor;
 }
 
+void Module::drop_parameter(const char* name) {
+  std::erase_if(parameters_, [&](const Parameter& p) { return p.name == name; });
+}
+
 Tensor Module::add_buffer(const char* name, const Tensor& value) {
   buffers_.push_back({name, value});
   return value;

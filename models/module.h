@@ -46,6 +46,7 @@ class Module {
   virtual Tensor forward(const Tensor& x) = 0;
   // A trained leaf.
   Tensor add_parameter(const char* name, const Shape& shape, Init init, Device device);
+  void drop_parameter(const char* name);
   Tensor add_buffer(const char* name, const Tensor& value);
   Module& add_child(const std::string& name, ModulePtr module);
 

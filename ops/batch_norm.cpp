@@ -1,6 +1,7 @@
 #include "ops/batch_norm.h"
 #include <cmath>
 #include "autograd/backward.h"
+#include "autograd/recompute.h"
 #include "core/copy.h"
 #include "core/foreach.h"
 #include "core/parallel.h"
@@ -25,21 +26,25 @@ static void check(const char* op, const Tensor& x, const Tensor& weight, const T
         " has one element a channel, which has no variance to train with");
 }
 
+// By the statistics of a batch with n elements a channel.
+static void update(const RunningStatistics& running, const Tensor& batch, double momentum,
+                   double n) {
+  static trace::Counter& batches = trace::counter("norm.batches");
+  batches.add();
+  kernels::update_running(running.mean, running.var, running.batches, batch, momentum, n / (n - 1));
+  for (const Tensor& t : {running.mean, running.var, running.batches})
+    if (t.defined()) t.raise_version();
+}
+
 // (2, C): what x is normalised by.
 static Tensor statistics_for(const Tensor& x, const RunningStatistics& running,
                              const BatchNormOptions& options) {
+  const int64_t C = x.dim(1);
   if (options.training) {
-    static trace::Counter& batches = trace::counter("norm.batches");
-    batches.add();
     const Tensor batch = kernels::channel_statistics(x);
-    const double n = double(x.numel()) / double(x.dim(1));
-    kernels::update_running(running.mean, running.var, running.batches, batch, options.momentum,
-                            n / (n - 1));
-    for (const Tensor& t : {running.mean, running.var, running.batches})
-      if (t.defined()) t.raise_version();
+    if (!replaying()) update(running, batch, options.momentum, double(x.numel()) / double(C));
     return batch;
   }
-  const int64_t C = x.dim(1);
   const Tensor both({2, C}, precise(x.dtype()), x.device());
   copy_into(both.view({C}, {1}, 0), running.mean);
   copy_into(both.view({C}, {1}, C), running.var);

@@ -30,6 +30,8 @@ struct ModelOptions {
   Choice<MakeModel> model{"lenet"};
   FuseOptions fuse;
   bool vectorized = false;
+  bool recompute = false;       // residual blocks run again in backward
+  bool drop_conv_bias = false;  // in front of a batch_norm
 };
 void visit(Visitor& v, ModelOptions& o);
 

@@ -5,6 +5,7 @@
 #include "core/mutex.h"
 #include "core/topology.h"
 #include "data/transform.h"
+#include "models/rewrite.h"
 #include "optim/schedule.h"
 #include "trainer/profile_window.h"
 #include "trainer/system.h"
@@ -103,13 +104,19 @@ Session::Session(const Plan& plan)
 ModulePtr Session::make_model() {
   ModulePtr made = plan.model.model.make(
       {input, train_set->info().classes, plan.seed, state, plan.model.vectorized, device});
-  const std::vector<std::string> fused = fuse(*made, plan.model.fuse);
+  std::vector<std::string> changes;
+  const auto note = [&](const std::vector<std::string>& lines) {
+    changes.insert(changes.end(), lines.begin(), lines.end());
+  };
+  if (plan.model.drop_conv_bias) note(drop_conv_bias(*made));
+  for (const std::string& line : fuse(*made, plan.model.fuse)) note({"fused: " + line});
+  if (plan.model.recompute) note(recompute_blocks(*made));
   made->name_all("");
   made->initialise(plan.seed);
   int64_t weights = 0;
   for (const NamedTensor& p : made->parameters()) weights += p.tensor.numel();
   notes.push_back(fmt::format("model: {}, {} parameters", plan.model.model.name(), weights));
-  for (const std::string& line : fused) notes.push_back("fused: " + line);
+  notes.insert(notes.end(), changes.begin(), changes.end());
   return made;
 }
 

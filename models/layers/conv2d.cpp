@@ -1,5 +1,6 @@
 #include "models/layers/conv2d.h"
 #include <cmath>
+#include "core/trace.h"
 
 namespace bellows {
 
@@ -29,6 +30,13 @@ Conv2dLayer::Conv2dLayer(const Conv2dLayerOptions& o, LayerContext& context) : o
   CHECK(shape[1] + 2 * o.padding >= o.kernel && shape[2] + 2 * o.padding >= o.kernel,
         "conv2d: a kernel of ", o.kernel, " does not fit samples of ", shape);
   shape = {o.out, outputs(shape[1]), outputs(shape[2])};
+}
+
+void Conv2dLayer::drop_bias() {
+  drop_parameter("bias");
+  bias_ = {};
+  static trace::Counter& dropped = trace::counter("model.conv_biases_dropped");
+  dropped.add();
 }
 
 Tensor Conv2dLayer::forward(const Tensor& x) {

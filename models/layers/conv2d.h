@@ -21,6 +21,7 @@ class Conv2dLayer : public Module {
   const Conv2dLayerOptions& options() const { return options_; }
   const Tensor& weight() const { return weight_; }
   const Tensor& bias() const { return bias_; }  // undefined without one
+  void drop_bias();
 
  protected:
   Tensor forward(const Tensor& x) override;

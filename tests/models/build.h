@@ -1,7 +1,7 @@
 // A model as a config describes it, built as a session builds it.
 #pragma once
 #include "models/fuse.h"
-#include "models/module.h"
+#include "models/rewrite.h"
 #include "toggles/plan.h"
 #include "toggles/values.h"
 
@@ -22,7 +22,9 @@ inline ModulePtr build(const std::map<std::string, std::string>& texts,
   ModulePtr model =
       options.model.make({context.sample, context.classes, context.seed,
                           std::make_shared<DeviceStepState>(Device::cpu), options.vectorized});
+  if (options.drop_conv_bias) drop_conv_bias(*model);
   const std::vector<std::string> report = fuse(*model, options.fuse);
+  if (options.recompute) recompute_blocks(*model);
   if (context.fused) *context.fused = report;
   model->name_all("");
   model->initialise(context.seed);

@@ -1,0 +1,15 @@
+// Passes over a model's tree that keep what it computes and its names: call before name_all(). Each
+// gives a line for each place that it changed.
+#pragma once
+#include "models/module.h"
+
+namespace bellows {
+
+// Residual blocks keep their input only, and run again in backward (autograd/recompute.h).
+std::vector<std::string> recompute_blocks(Module& root);
+
+// A convolution in front of a batch_norm loses its bias, which that would take out again: its
+// gradient is 0.
+std::vector<std::string> drop_conv_bias(Module& root);
+
+}  // namespace bellows

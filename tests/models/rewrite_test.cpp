@@ -1,0 +1,113 @@
+// Passes over a model's tree: the same numbers, with less memory or fewer parameters.
+#include "models/rewrite.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <cstring>
+#include "autograd/amp.h"
+#include "autograd/backward.h"
+#include "core/copy.h"
+#include "core/trace.h"
+#include "models/criterion.h"
+#include "tests/models/build.h"
+
+using namespace bellows;
+using Texts = std::map<std::string, std::string>;
+
+namespace {
+
+struct Trained {
+  NamedTensors tensors;  // gradients, and the state that is not trained
+  int64_t saved_bytes;
+  double loss;
+};
+
+// One pass forward and backward of a small ResNet.
+Trained train(Texts texts, DType low = DType::f32) {
+  texts.insert({{"name", "resnet18"}, {"width", "4"}});
+  const ModulePtr model = build(texts, {.sample = {3, 16, 16}});
+  const Tensor x({4, 3, 16, 16}, DType::f32);
+  fill_normal(x, 0, 1, {.seed = 3, .purpose = Purpose::test});
+  const trace::Counter& saved = trace::counter("mem.saved_bytes");
+  const int64_t before = saved.value();
+  const Tensor loss = [&] {
+    const Autocast precision(low);
+    return criterion((*model)(x), tensor_of<int64_t>({1, 2, 3, 4}, {4}), {});
+  }();
+  Trained result{{}, saved.value() - before, loss.item()};
+  backward(loss);
+  for (const NamedTensor& p : model->parameters())
+    result.tensors.push_back({p.name, contiguous(grad(p.tensor))});
+  for (const NamedTensor& b : model->buffers()) result.tensors.push_back({b.name, clone(b.tensor)});
+  return result;
+}
+
+void expect_same(const Trained& a, const Trained& b) {
+  EXPECT_EQ(a.loss, b.loss);
+  ASSERT_EQ(a.tensors.size(), b.tensors.size());
+  for (size_t i = 0; i < a.tensors.size(); ++i) {
+    const auto& [name, t] = a.tensors[i];
+    const auto& [other, u] = b.tensors[i];
+    EXPECT_EQ(name, other);
+    EXPECT_EQ(std::memcmp(t.bytes(), u.bytes(), t.nbytes()), 0) << name;
+  }
+}
+
+}  // namespace
+
+TEST(Recompute, GivesTheSameBitsAndCountsABatchOnce) {
+  for (const char* const fused : {"false", "true"})
+    for (const DType low : {DType::f32, DType::bf16}) {
+      SCOPED_TRACE(cat(fused, " ", low));
+      const Texts texts{{"fuse.bn_act", fused}, {"fuse.bn_add_act", fused}};
+      Texts again = texts;
+      again["recompute"] = "true";
+      const Trained plain = train(texts, low), changed = train(again, low);
+      expect_same(plain, changed);
+      EXPECT_EQ(find(changed.tensors, "layer1.0.bn1.num_batches_tracked").item(), 1);
+    }
+}
+
+// Of a block nothing is saved but its input. Three are of (4, 4, 16, 16), two of (4, 8, 8, 8), two
+// of (4, 16, 4, 4), and one of (4, 32, 2, 2); outside of blocks are the stem, the head and the
+// loss.
+TEST(Recompute, SavesOnlyTheInputsOfBlocks) {
+  constexpr int64_t kInputs = 4 * 4 * (3 * 1024 + 2 * 512 + 2 * 256 + 128);
+  constexpr int64_t kStem = 4 * 4 * (3 * 256 + 4 * 256) + 2 * 4 * 4;  // image, x of bn1, statistics
+  constexpr int64_t kHead = 1024;
+  const int64_t plain = train({}).saved_bytes, bytes = train({{"recompute", "true"}}).saved_bytes;
+  EXPECT_GE(bytes, kInputs + kStem);
+  EXPECT_LE(bytes, kInputs + kStem + kHead);
+  EXPECT_GT(2 * plain, 5 * bytes);
+}
+
+TEST(Recompute, WithoutAGradientRunsOnce) {
+  const trace::Counter& replays = trace::counter("recompute.replays");
+  const int64_t before = replays.value();
+  const ModulePtr model =
+      build({{"name", "resnet18"}, {"width", "4"}, {"recompute", "true"}}, {.sample = {3, 16, 16}});
+  const NoGrad untracked;
+  (*model)(full({2, 3, 16, 16}, 1));
+  EXPECT_EQ(replays.value(), before);
+}
+
+static Texts conv_and_norm(const char* dropped) {
+  return {{"name", "layers"},           {"layers.0.name", "conv2d"},
+          {"layers.0.out", "4"},        {"layers.1.name", "batch_norm"},
+          {"layers.2.name", "conv2d"},  {"layers.2.out", "2"},
+          {"layers.3.name", "flatten"}, {"layers.4.name", "linear"},
+          {"layers.4.out", "10"},       {"drop_conv_bias", dropped}};
+}
+
+TEST(DropConvBias, OnlyInFrontOfABatchNormAndTheOutputStays) {
+  const BuildContext context{.sample = {3, 8, 8}};
+  const ModulePtr with = build(conv_and_norm("false"), context),
+                  without = build(conv_and_norm("true"), context);
+  std::vector<std::string> names;
+  for (const NamedTensor& p : without->parameters()) names.push_back(p.name);
+  EXPECT_THAT(names, testing::Not(testing::Contains("0.bias")));
+  EXPECT_THAT(names, testing::Contains("2.bias")) << "nothing takes that one out again";
+  const Tensor x({4, 3, 8, 8}, DType::f32);
+  fill_normal(x, 0, 1, {.seed = 3, .purpose = Purpose::test});
+  const Tensor a = (*with)(x), b = (*without)(x);
+  for (int64_t i = 0; i < a.numel(); ++i) EXPECT_NEAR(a.ptr<float>()[i], b.ptr<float>()[i], 1e-5);
+}
