@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""LeNet's training step, ours beside PyTorch's: same batch, precision and threads, in turns.
+"""A training step on the CPU, ours beside PyTorch's: same batch, precision and threads, in turns.
 
-    bench/lenet/run.py --python PYTHON_WITH_TORCH [--python ANOTHER]
+    bench/cpu/run.py --python PYTHON_WITH_TORCH [--python ANOTHER]
+    bench/cpu/run.py --python PYTHON --model resnet50 --precision bf16 --threads 2
 
 PyTorch runs in both memory layouts, and each interpreter brings its own version: compared is what
 was fastest. Times are wall times of whole steps; with one thread the process CPU time is beside
@@ -17,6 +18,11 @@ sys.path.insert(0, str(HERE.parent))
 import measure  # noqa: E402
 
 PEER = HERE.parent / "peers" / "torch_step.py"
+# The peer's name of a model: what ours is asked for, and the batches that it is measured with.
+MODELS = {"lenet": (["--model", "lenet"], [1, 64]),
+          "resnet18_cifar": (["--model", "resnet18", "--image", 32, "toggles=all"], [64]),
+          "resnet50": (["--model", "resnet50", "--image", 224, "toggles=all"], [16])}
+AMP = {"f32": "off", "bf16": "bf16"}
 
 
 def arguments():
@@ -24,21 +30,28 @@ def arguments():
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--ours", default=measure.ROOT / "build" / "bench" / "bench_step")
     p.add_argument("--python", action="append", default=[], help="with torch; may be repeated")
-    p.add_argument("--batch", type=int, nargs="+", default=[1, 64])
+    p.add_argument("--model", choices=list(MODELS), default="lenet")
+    p.add_argument("--precision", choices=list(AMP), default="f32")
+    p.add_argument("--batch", type=int, nargs="+")
     p.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--seconds", type=float, default=3, help="of steps, for each turn")
-    p.add_argument("--out", default=measure.ROOT / "docs" / "measurements" / "lenet-cpu")
-    return p.parse_args()
+    p.add_argument("--warmup", type=int, default=5, help="steps")
+    p.add_argument("--out")
+    a = p.parse_args()
+    a.batch = a.batch or MODELS[a.model][1]
+    name = f"{a.model}-cpu" + f"-{a.precision}" * (a.precision != "f32")
+    a.out = a.out or measure.ROOT / "docs" / "measurements" / name
+    return a
 
 
 def contestants(a, pythons, batch, threads):
-    size = ["--batch", batch, "--threads", threads, "--seconds", a.seconds]
-    runs = {"bellows": [a.ours, *size]}
+    size = ["--batch", batch, "--threads", threads, "--seconds", a.seconds, "--warmup", a.warmup]
+    runs = {"bellows": [a.ours, *MODELS[a.model][0], *size, f"toggles.amp={AMP[a.precision]}"]}
     for python, version in pythons.items():
         for layout in ("nchw", "nhwc"):
-            runs[f"torch {version} {layout}"] = [python, PEER, "--model", "lenet", *size,
-                                                 "--layout", layout]
+            runs[f"torch {version} {layout}"] = [python, PEER, "--model", a.model, *size, "--layout",
+                                                 layout, "--precision", a.precision]
     return runs
 
 
@@ -76,10 +89,10 @@ def section(batch, threads, results):
     return text
 
 
-INTRODUCTION = """# LeNet on the CPU, beside PyTorch
+INTRODUCTION = """# {model} on the CPU, beside PyTorch
 
 One step is zero_grad, forward, cross-entropy, backward and SGD with momentum and weight decay, on
-one batch in memory, f32. {rounds} rounds of {seconds:g} s each, in turns; a time is the median over
+one batch in memory, {precision}. {rounds} rounds of {seconds:g} s each, in turns; a time is the median over
 the rounds, a ratio is taken within each round: median (smallest to largest).
 
 """
@@ -104,7 +117,8 @@ def main():
             text += section(batch, threads, results)
             every.append({"batch": batch, "threads": threads, "results": results})
     facts["load average after"] = measure.load_average()
-    facts["command"] = f"bench/lenet/run.py --rounds {a.rounds} --seconds {a.seconds:g}"
+    facts["command"] = (f"bench/cpu/run.py --model {a.model} --precision {a.precision} "
+                        f"--rounds {a.rounds} --seconds {a.seconds:g}")
     measure.write(a.out, text + measure.bullets(facts), {"machine": facts, "runs": every})
 
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The reports of docs/measurements/ab: toggles on LeNet, each against its absence in the plain run.
-#   bench/lenet/ab.sh [options of `trainer ab` and key=value, for all of them]
+#   bench/cpu/ab.sh [options of `trainer ab` and key=value, for all of them]
 set -e
 cd "$(dirname "$0")/../.."
 mkdir -p docs/measurements/ab
