@@ -50,7 +50,7 @@ static Tensor low_copy(const Tensor& leaf, DType dtype) {
 namespace amp {
 
 Tensor to_low(const Tensor& t) {
-  if (!t.defined() || t.dtype() != DType::f32) return t;
+  if (!t.defined() || t.dtype() != DType::f32 || autocast() == DType::f32) return t;
   return recorded(t, is_leaf(t) && t.is_dense() ? low_copy(t, autocast()) : cast(t, autocast()));
 }
 

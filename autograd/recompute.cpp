@@ -14,17 +14,26 @@ bool& replaying() {
 namespace {
 class Replay {
  public:
-  Replay() : tracked_(std::exchange(grad_mode(), true)) { replaying() = true; }
+  Replay()
+      : tracked_(std::exchange(grad_mode(), true)), inside_(std::exchange(replaying(), true)) {}
   ~Replay() {
     grad_mode() = tracked_;
-    replaying() = false;
+    replaying() = inside_;
   }
   Replay(const Replay&) = delete;
 
  private:
-  bool tracked_;
+  bool tracked_, inside_;
 };
 }  // namespace
+
+// x, whose gradient goes to dx as it comes: a leaf would copy it into row-major order.
+static Tensor watched(const Tensor& x, Tensor& dx) {
+  return record("recompute", x, {require_grad(full({}, 0))}, [&dx](const Tensor& dy) {
+    dx = dy;
+    return Grads(1);
+  });
+}
 
 // A scalar whose gradient with respect to y is dy.
 static Tensor root_of(const Tensor& y, const Tensor& dy) {
@@ -48,11 +57,9 @@ Tensor recompute(const std::function<Tensor(const Tensor& x)>& fn, const Tensor&
                   replays.add();
                   const Replay replay;
                   const Autocast precision(low);
-                  const Tensor again = wanted ? require_grad(x()) : x();
-                  const Tensor out = fn(again);
-                  backward(root_of(out, dy));
                   Grads grads(n);
-                  if (wanted) grads[0] = grad(again);
+                  const Tensor out = fn(wanted ? watched(x(), grads[0]) : x());
+                  backward(root_of(out, dy));
                   return grads;
                 });
 }

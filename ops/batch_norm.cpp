@@ -279,7 +279,7 @@ static Tensor statistics_cpu(const Tensor& x_) {
           n += m;
         });
         statistics.ptr<A>()[c] = A(mean);
-        statistics.ptr<A>()[rows.channels + c] = A(squares / n);
+        statistics.ptr<A>()[rows.channels + c] = A(std::max(0.0, squares / n));
       }
     });
   });

@@ -172,7 +172,7 @@ template <class T> struct Statistics {
   __device__ void store(Sums<double> sums, const Groups& groups, int c) const {
     const double n = double(groups.rows.count) * groups.rows.inner.size, mean = sums.first / n;
     out[c] = A(pivot(groups, c) + mean);
-    out[groups.rows.channels + c] = A(sums.second / n - mean * mean);
+    out[groups.rows.channels + c] = A(std::max(0.0, sums.second / n - mean * mean));
   }
   __device__ double pivot(const Groups& groups, int c) const {
     return A(x[groups.rows.first(0, c)]);

@@ -1,6 +1,7 @@
 #include "trainer/training_state.h"
 #include <fmt/format.h>
 #include <omp.h>
+#include <cmath>
 #include <set>
 #include "autograd/backward.h"
 #include "core/copy.h"
@@ -109,15 +110,16 @@ Plan plan_of(const SafeTensors& saved) {
   });
 }
 
+// JSON has no infinity. found_inf is the verdict on an update that is over.
 static StepState step_state_of(const Json& j) {
+  const Json& norm = j.at("grad_norm");
   return {.forwards = j.at("forwards"),
           .applied = j.at("applied"),
           .skipped = j.at("skipped"),
           .loss_scale = j.at("loss_scale"),
           .inverse_scale = j.at("inverse_scale"),
           .good_updates = j.value("good_updates", 0),
-          .grad_norm = j.at("grad_norm"),
-          .found_inf = j.at("found_inf")};
+          .grad_norm = norm.is_null() ? INFINITY : norm.get<float>()};
 }
 
 static Position position_of(const Json& j) {

@@ -15,7 +15,7 @@ class AddRelu : public Module {
   const char* kind() const override { return "add_act"; }
 
  protected:
-  Tensor forward(const Tensor& x) override { return add_relu(x, shortcut_.value(), Impl::fused); }
+  Tensor forward(const Tensor& x) override { return add_relu(x, shortcut_.value(x), Impl::fused); }
 
  private:
   Shortcut& shortcut_;

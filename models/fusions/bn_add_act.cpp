@@ -16,7 +16,7 @@ class BatchNormAddRelu : public Module {
   const char* kind() const override { return "bn_add_act"; }
 
  protected:
-  Tensor forward(const Tensor& x) override { return norm_.with_relu(x, shortcut_.value()); }
+  Tensor forward(const Tensor& x) override { return norm_.with_relu(x, shortcut_.value(x)); }
 
  private:
   BatchNormLayer& norm_;

@@ -1,9 +1,14 @@
 #include "models/layers/residual.h"
+#include "autograd/amp.h"
 #include "ops/elementwise.h"
 
 namespace bellows {
 
-Tensor Shortcut::forward(const Tensor& y) { return bellows::add(y, value()); }
+Tensor Shortcut::value(const Tensor& y) {
+  const Tensor x = Sequential::forward(std::exchange(x_, {}));
+  return is_low(y.dtype()) ? amp::to_low(x) : amp::full(x);
+}
+Tensor Shortcut::forward(const Tensor& y) { return bellows::add(y, value(y)); }
 
 ModulePtr residual_block(LayerContext& context, const AddLayers& layers, const AddLayers& shortcut,
                          const char* shortcut_name, const AddLayers& after) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cmath>
+#include "autograd/amp.h"
 #include "core/foreach.h"
 #include "tests/models/build.h"
 #include "tests/refusal.h"
@@ -124,6 +125,24 @@ TEST(LayerList, MistakesNameTheLayer) {
               build({{"name", "lenet"}}, {.sample = {1, 8, 8}});
             }),
             "layer 'conv2': conv2d: a kernel of 5 does not fit samples of [6,4,4]");
+}
+
+TEST(Residual, TakesAnInputOfAnotherPrecisionThanItsLayers) {
+  const std::map<std::string, std::string> net = {{"name", "layers"},
+                                                  {"layers.0.name", "residual"},
+                                                  {"layers.0.layers.0.name", "conv2d"},
+                                                  {"layers.0.layers.0.out", "3"},
+                                                  {"layers.0.layers.0.padding", "1"},
+                                                  {"layers.1.name", "flatten"},
+                                                  {"layers.2.name", "linear"},
+                                                  {"layers.2.out", "10"}};
+  for (const char* const fused : {"false", "true"}) {
+    auto texts = net;
+    texts["fuse.add_act"] = fused;
+    const ModulePtr model = build(texts, {.sample = {3, 8, 8}});
+    const Autocast precision(DType::bf16);
+    EXPECT_EQ((*model)(full({2, 3, 8, 8}, 0.5)).dtype(), DType::bf16);
+  }
 }
 
 TEST(Dropout, RunsInTrainingOnly) {

@@ -84,6 +84,28 @@ TEST(Resume, AtAnyStepEndsWithTheSameBits) {
   }
 }
 
+// So high a scale that the first updates overflow and are left out.
+static const Values kOverflowing = {{"amp.dtype", {"fp16"}}, {"amp.scaler.init_scale", {"1e7"}}};
+
+TEST(Resume, JustAfterASkippedUpdateEndsWithTheSameBits) {
+  const Plan plan = small_plan(kOverflowing);
+  const std::string whole = run(plan).hash;
+  for (const int64_t step : {1, 2, 7})
+    EXPECT_EQ(resumed_hash(saved_at(step, plan), plan), whole) << "step " << step;
+}
+
+TEST(Resume, InAnotherPrecisionTrainsOnAndSaysSo) {
+  const SafeTensors saved = saved_at(1, small_plan(kOverflowing));
+  Session session(small_plan());
+  std::vector<std::string> notes;
+  const Position at = restore(session, saved, notes);
+  EXPECT_THAT(notes, testing::Contains(HasSubstr("amp: the checkpoint was trained in another")));
+  EXPECT_EQ(session.state->read().skipped, 1);
+  run(session, at);
+  EXPECT_EQ(session.state->read().applied, session.total_steps() - 1);
+  EXPECT_EQ(session.state->read().skipped, 1);
+}
+
 // The negative twin: each part of the state is needed.
 TEST(Resume, WithoutAnyPartOfTheStateEndsElsewhere) {
   const Plan plan = small_plan();
