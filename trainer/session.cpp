@@ -101,6 +101,17 @@ Session::Session(const Plan& plan)
   if (!plan.profile.window.empty()) notes.push_back(profiler_command(plan.profile, plan.name));
 }
 
+// What was done alike at several places is one line.
+static void say_once(const std::vector<std::string>& lines, std::vector<std::string>& notes) {
+  std::vector<std::string> said;
+  for (const std::string& line : lines) {
+    if (std::ranges::count(said, line)) continue;
+    said.push_back(line);
+    const auto times = std::ranges::count(lines, line);
+    notes.push_back(times > 1 ? cat(line, " (", times, " times)") : line);
+  }
+}
+
 ModulePtr Session::make_model() {
   ModulePtr made = plan.model.model.make(
       {input, train_set->info().classes, plan.seed, state, plan.model.vectorized, device});
@@ -116,7 +127,7 @@ ModulePtr Session::make_model() {
   int64_t weights = 0;
   for (const NamedTensor& p : made->parameters()) weights += p.tensor.numel();
   notes.push_back(fmt::format("model: {}, {} parameters", plan.model.model.name(), weights));
-  notes.insert(notes.end(), changes.begin(), changes.end());
+  say_once(changes, notes);
   return made;
 }
 
