@@ -79,9 +79,9 @@ static Tensor like(const Tensor& a, const Tensor& b) {  // b in the memory order
 
 // In place where nobody else holds the first share.
 static Tensor sum(Tensor&& a, const Tensor& b) {
-  const bool mine = a.storage()->references() == 1;
-  const Tensor y = !a.is_dense() ? clone(a) : mine ? std::move(a) : empty_like(a);
-  if (a.defined() && a.is_dense()) copy_into(y, a);
+  const bool mine = a.is_dense() && a.storage()->references() == 1;
+  const Tensor y = mine ? std::move(a) : empty_like(a);
+  if (!mine) copy_into(y, a);
   add_into(y, like(y, b));
   return y;
 }

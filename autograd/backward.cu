@@ -1,5 +1,5 @@
-#include <cmath>
 #include "autograd/backward.h"
+#include <cmath>
 #include "core/copy.h"
 #include "core/foreach.h"
 #include "core/map.cuh"

@@ -16,6 +16,20 @@ inline bool is_kind(const Child& child, std::string_view kind) {
   return child.module->kind() == kind;
 }
 
+// What a pattern makes of its window: the modules it replaces are its children.
+class Fused : public Module {
+ protected:
+  explicit Fused(std::span<Child> window) {
+    for (Child& child : window) add_child(child.name, std::move(child.module));
+  }
+  template <class Layer> Layer& child(size_t i) {
+    return dynamic_cast<Layer&>(*children()[i].module);
+  }
+};
+template <class Made> ModulePtr make_fused(std::span<Child> window) {
+  return std::make_unique<Made>(window);
+}
+
 struct FusePattern {
   const char* name;  // also its option, model.fuse.<name>, and its counter, fuse.<name>
   const char* help;

@@ -7,14 +7,10 @@
 
 namespace bellows {
 
-static std::string join(const std::string& path, const std::string& name) {
-  return path.empty() || name.empty() ? path + name : path + "." + name;
-}
-
-// fn(module, path) for each module of the tree, the root last: what fn puts in is not visited.
-template <class Fn> static void walk(Module& module, const std::string& path, const Fn& fn) {
-  for (const Child& child : module.children()) walk(*child.module, join(path, child.name), fn);
-  fn(module, path);
+// fn(module) for each module of the tree, the root last: what fn puts in is not visited.
+template <class Fn> static void walk(Module& module, const Fn& fn) {
+  for (const Child& child : module.children()) walk(*child.module, fn);
+  fn(module);
 }
 
 namespace {
@@ -38,7 +34,7 @@ class Recomputed : public Module {
 
 std::vector<std::string> recompute_blocks(Module& root) {
   std::vector<std::string> report;
-  walk(root, "", [&](Module& module, const std::string&) {
+  walk(root, [&](Module& module) {
     for (Child& child : module.children()) {
       if (!is<ResidualBlock>(child)) continue;
       child.module = std::make_unique<Recomputed>(std::move(child.module));
@@ -50,14 +46,14 @@ std::vector<std::string> recompute_blocks(Module& root) {
 
 std::vector<std::string> drop_conv_bias(Module& root) {
   std::vector<std::string> report;
-  walk(root, "", [&](Module& module, const std::string& path) {
+  walk(root, [&](Module& module) {
     if (!dynamic_cast<Sequential*>(&module)) return;
     std::vector<Child>& list = module.children();
     for (size_t i = 0; i + 1 < list.size(); ++i) {
       auto* const conv = dynamic_cast<Conv2dLayer*>(list[i].module.get());
       if (!conv || !conv->bias().defined() || !is<BatchNormLayer>(list[i + 1])) continue;
       conv->drop_bias();
-      report.push_back(cat("without bias: ", join(path, list[i].name)));
+      report.push_back("without bias: " + list[i].name);
     }
   });
   return report;

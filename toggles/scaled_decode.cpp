@@ -21,7 +21,7 @@ static const bellows::AddToggle toggle({
     .claim = "no figure in the seeds; the pixels decoded fall with the area of the crop",
     .hurts = "a reduced picture is not quite the mean of its pixels; damage behind the part goes "
              "unseen",
-    .sources = "S1:26,47",
+    .sources = "S1:26 S1:47",
     .footprint = "decode.scaled_images",
     .same = bellows::Same::statistical,
     .by_default = "off",

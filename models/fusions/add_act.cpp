@@ -6,12 +6,9 @@
 namespace bellows {
 
 namespace {
-class AddRelu : public Module {
+class AddRelu : public Fused {
  public:
-  explicit AddRelu(std::span<Child> window)
-      : shortcut_(dynamic_cast<Shortcut&>(*window[0].module)) {
-    for (Child& child : window) add_child(child.name, std::move(child.module));
-  }
+  explicit AddRelu(std::span<Child> window) : Fused(window), shortcut_(child<Shortcut>(0)) {}
   const char* kind() const override { return "add_act"; }
 
  protected:
@@ -30,7 +27,7 @@ static const AddPattern pattern({
         [](std::span<Child> window) {
           return is<Shortcut>(window[0]) && is_kind(window[1], "relu");
         },
-    .fuse = [](std::span<Child> window) -> ModulePtr { return std::make_unique<AddRelu>(window); },
+    .fuse = make_fused<AddRelu>,
 });
 
 }  // namespace bellows

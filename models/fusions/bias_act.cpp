@@ -5,12 +5,9 @@
 namespace bellows {
 
 namespace {
-class LinearRelu : public Module {
+class LinearRelu : public Fused {
  public:
-  explicit LinearRelu(std::span<Child> window)
-      : linear_(dynamic_cast<LinearLayer&>(*window[0].module)) {
-    for (Child& child : window) add_child(child.name, std::move(child.module));
-  }
+  explicit LinearRelu(std::span<Child> window) : Fused(window), linear_(child<LinearLayer>(0)) {}
   const char* kind() const override { return "bias_act"; }
 
  protected:
@@ -29,9 +26,7 @@ static const AddPattern pattern({
         [](std::span<Child> window) {
           return is<LinearLayer>(window[0]) && is_kind(window[1], "relu");
         },
-    .fuse = [](std::span<Child> window) -> ModulePtr {
-      return std::make_unique<LinearRelu>(window);
-    },
+    .fuse = make_fused<LinearRelu>,
 });
 
 }  // namespace bellows

@@ -5,12 +5,10 @@
 namespace bellows {
 
 namespace {
-class BatchNormRelu : public Module {
+class BatchNormRelu : public Fused {
  public:
   explicit BatchNormRelu(std::span<Child> window)
-      : norm_(dynamic_cast<BatchNormLayer&>(*window[0].module)) {
-    for (Child& child : window) add_child(child.name, std::move(child.module));
-  }
+      : Fused(window), norm_(child<BatchNormLayer>(0)) {}
   const char* kind() const override { return "bn_act"; }
 
  protected:
@@ -29,9 +27,7 @@ static const AddPattern pattern({
         [](std::span<Child> window) {
           return is<BatchNormLayer>(window[0]) && is_kind(window[1], "relu");
         },
-    .fuse = [](std::span<Child> window) -> ModulePtr {
-      return std::make_unique<BatchNormRelu>(window);
-    },
+    .fuse = make_fused<BatchNormRelu>,
 });
 
 }  // namespace bellows

@@ -6,13 +6,10 @@
 namespace bellows {
 
 namespace {
-class BatchNormAddRelu : public Module {
+class BatchNormAddRelu : public Fused {
  public:
   explicit BatchNormAddRelu(std::span<Child> window)
-      : norm_(dynamic_cast<BatchNormLayer&>(*window[0].module)),
-        shortcut_(dynamic_cast<Shortcut&>(*window[1].module)) {
-    for (Child& child : window) add_child(child.name, std::move(child.module));
-  }
+      : Fused(window), norm_(child<BatchNormLayer>(0)), shortcut_(child<Shortcut>(1)) {}
   const char* kind() const override { return "bn_add_act"; }
 
  protected:
@@ -33,9 +30,7 @@ static const AddPattern pattern({
           return is<BatchNormLayer>(window[0]) && is<Shortcut>(window[1]) &&
                  is_kind(window[2], "relu");
         },
-    .fuse = [](std::span<Child> window) -> ModulePtr {
-      return std::make_unique<BatchNormAddRelu>(window);
-    },
+    .fuse = make_fused<BatchNormAddRelu>,
 });
 
 }  // namespace bellows

@@ -8,12 +8,9 @@
 namespace bellows {
 
 namespace {
-class ConvActPool : public Module {
+class ConvActPool : public Fused {
  public:
-  explicit ConvActPool(std::span<Child> window)
-      : conv_(dynamic_cast<Conv2dLayer&>(*window.front().module)) {
-    for (Child& child : window) add_child(child.name, std::move(child.module));
-  }
+  explicit ConvActPool(std::span<Child> window) : Fused(window), conv_(child<Conv2dLayer>(0)) {}
   const char* kind() const override { return "conv_act_pool"; }
 
  protected:
@@ -40,9 +37,7 @@ static const AddPattern pattern({
     .help = "conv2d + relu + max_pool2d in one kernel, the batch in the vector lanes",
     .length = 3,
     .matches = matches,
-    .fuse = [](std::span<Child> window) -> ModulePtr {
-      return std::make_unique<ConvActPool>(window);
-    },
+    .fuse = make_fused<ConvActPool>,
 });
 
 }  // namespace bellows

@@ -5,12 +5,10 @@
 namespace bellows {
 
 namespace {
-class FusedPointwise : public Module {
+class FusedPointwise : public Fused {
  public:
   explicit FusedPointwise(std::span<Child> window)
-      : layer_(dynamic_cast<PointwiseLayer&>(*window.front().module)) {
-    add_child(window.front().name, std::move(window.front().module));
-  }
+      : Fused(window), layer_(child<PointwiseLayer>(0)) {}
   const char* kind() const override { return "fused_pointwise"; }
 
  protected:
@@ -30,9 +28,7 @@ static const AddPattern pattern({
     .help = "each pointwise layer in one kernel, which is compiled for it on a GPU",
     .length = 1,
     .matches = matches,
-    .fuse = [](std::span<Child> window) -> ModulePtr {
-      return std::make_unique<FusedPointwise>(window);
-    },
+    .fuse = make_fused<FusedPointwise>,
 });
 
 }  // namespace bellows
