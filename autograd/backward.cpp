@@ -70,19 +70,12 @@ static void finish_leaf(GradMeta& leaf) {
   if (leaf.hook) leaf.hook(leaf.grad);
 }
 
-static Tensor like(const Tensor& a, const Tensor& b) {  // b in the memory order of a
-  if (b.strides() == a.strides()) return b;
-  const Tensor y(a.shape(), a.strides(), b.dtype(), b.device());
-  copy_into(y, b);
-  return y;
-}
-
 // In place where nobody else holds the first share.
 static Tensor sum(Tensor&& a, const Tensor& b) {
   const bool mine = a.is_dense() && a.storage()->references() == 1;
   const Tensor y = mine ? std::move(a) : empty_like(a);
   if (!mine) copy_into(y, a);
-  add_into(y, like(y, b));
+  add_into(y, laid_out_as(y, b));
   return y;
 }
 

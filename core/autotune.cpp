@@ -1,5 +1,6 @@
 #include "core/autotune.h"
 #include <omp.h>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include "core/device_info.h"
@@ -16,6 +17,7 @@
 namespace bellows {
 
 static constexpr int kWarmUps = 3, kMostRuns = 20, kFewestRuns = 5;
+static constexpr double kHopeless = 4;  // times the best after the warm-up: not timed further
 static constexpr double kMostMs = 200;  // for one candidate, while it has kFewestRuns
 static constexpr double kEqual = 1.01;
 
@@ -46,14 +48,15 @@ static double ms_of(const Candidate& candidate, const Tensor& flush) {
   return end.ms_since(begin);
 }
 
-// One that fails, for want of memory or of support, is out.
-static bool warms_up(const Candidate& candidate, const Tensor& flush) {
+// The last time. One that fails, for want of memory or of support, is out.
+static std::optional<double> warm_up(const Candidate& candidate, const Tensor& flush) {
   try {
-    for (int i = 0; i < kWarmUps; ++i) ms_of(candidate, flush);
-    return true;
+    double ms = 0;
+    for (int i = 0; i < kWarmUps; ++i) ms = ms_of(candidate, flush);
+    return ms;
   } catch (const Error&) {
     synchronize(current_stream(flush.device()));  // a fault of the device ends more than the search
-    return false;
+    return std::nullopt;
   }
 }
 
@@ -63,9 +66,15 @@ std::optional<size_t> fastest(Device device, const Candidates& candidates) {
   const Tensor flush = flush_buffer(device);
   const int64_t most_bytes = kernel_options().workspace_mb << 20;
   std::vector<TimedCandidate> timed;
-  for (size_t i = 0; i < candidates.size(); ++i)
-    if (candidates[i].workspace_bytes <= most_bytes && warms_up(candidates[i], flush))
-      timed.push_back({i, candidates[i].workspace_bytes});
+  double best = INFINITY;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if (candidates[i].workspace_bytes > most_bytes) continue;
+    const auto ms = warm_up(candidates[i], flush);
+    if (!ms) continue;
+    timed.push_back({i, candidates[i].workspace_bytes, {*ms}});
+    best = std::min(best, *ms);
+  }
+  std::erase_if(timed, [&](const TimedCandidate& c) { return c.ms[0] > kHopeless * best; });
   const int64_t begin = trace::now_ns();
   const double most_ms = kMostMs * double(timed.size());
   for (int run = 0; run < kMostRuns; ++run) {

@@ -43,6 +43,13 @@ Tensor contiguous(const Tensor& t, const MemoryFormat& format) {
   return y;
 }
 
+Tensor laid_out_as(const Tensor& like, const Tensor& t) {
+  if (t.strides() == like.strides()) return t;
+  const Tensor y(t.shape(), like.strides(), t.dtype(), t.device());
+  copy_into(y, t);
+  return y;
+}
+
 Tensor clone(const Tensor& t) {
   const Tensor y(t.shape(), t.dtype(), t.device());
   copy_into(y, t);

@@ -14,6 +14,7 @@ void copy_into(const Tensor& to, const Tensor& from, const Place& at = Place::cu
 Tensor to(Device device, const Tensor& t, const Place& at = Place::current());
 Tensor cast(const Tensor& t, DType dtype);                               // t itself if it has it
 Tensor contiguous(const Tensor& t, const MemoryFormat& format = kNCHW);  // t itself if it is
+Tensor laid_out_as(const Tensor& like, const Tensor& t);  // in the order of a dense one; maybe t
 Tensor clone(const Tensor& t);                                           // always fresh, contiguous
 
 namespace kernels {

@@ -76,11 +76,12 @@ class Visitor {
   // A list of registered entries: each item is a name, or a map with `name` and its options.
   template <class Signature>
   void choices(const char* key, std::vector<Choice<Signature>>& list, const char* help) {
-    replace(list, list_size(prefix_ + key, list.size(), help));
-    for (size_t i = 0; i < list.size(); ++i) {
-      const Inside inside(*this, item(key, i).substr(prefix_.size()) + ".");
-      choice("name", list[i], help);
-    }
+    each(key, list, help, [&](Choice<Signature>& item) { choice("name", item, help); });
+  }
+  // A list of maps, each with the keys of an Options.
+  template <class Options>
+  void groups(const char* key, std::vector<Options>& list, const char* help) {
+    each(key, list, help, [&](Options& item) { visit(*this, item); });
   }
 
  protected:
@@ -102,6 +103,14 @@ class Visitor {
     if (!size) return;
     list.clear();
     list.resize(*size);
+  }
+  template <class Item, class Fn>
+  void each(const char* key, std::vector<Item>& list, const char* help, const Fn& fn) {
+    replace(list, list_size(prefix_ + key, list.size(), help));
+    for (size_t i = 0; i < list.size(); ++i) {
+      const Inside inside(*this, item(key, i).substr(prefix_.size()) + ".");
+      fn(list[i]);
+    }
   }
   std::string item(const char* key, size_t i) const {
     return prefix_ + key + "." + std::to_string(i);

@@ -11,6 +11,7 @@ struct LoaderOptions {
   int64_t batch_size = 64;
   bool shuffle = true;
   bool augment = true;  // off: transforms leave nothing to chance, as in evaluation
+  Tta tta = Tta::none;  // of an evaluation's loader, which has a view for an epoch
   OnDamaged on_damaged = OnDamaged::error;
   bool scaled_decode = false;
   bool drop_last = false;

@@ -1,4 +1,7 @@
 // random_flip: left and right change places in half of the pictures.
+//
+// alternate: the first epoch's choice is turned round in each epoch after it, so that two epochs
+// show both sides of every picture (Jordan, "94% on CIFAR-10 in 3.29 seconds", 2024).
 #include "core/visitor.h"
 #include "data/transform.h"
 
@@ -8,27 +11,32 @@ namespace {
 
 struct RandomFlipOptions {
   double probability = 0.5;
+  bool alternate = false;
 };
 void visit(Visitor& v, RandomFlipOptions& o) {
   v("probability", o.probability, "that a picture is mirrored", {.min = 0, .max = 1});
+  v("alternate", o.alternate, "by chance in the first epoch, then the other way each time");
 }
 
 class RandomFlip : public RandomTransform {
  public:
-  explicit RandomFlip(double probability) : probability_(probability) {}
+  explicit RandomFlip(const RandomFlipOptions& o) : o_(o) {}
   void apply(Picture& picture, const RngKey& key) const override {
-    if (Philox(key).uniform(0) < probability_) picture.mirror();
+    RngKey first = key;
+    if (o_.alternate) first.step = 0;
+    const bool other_way = o_.alternate && key.step % 2 == 1;
+    if ((Philox(first).uniform(0) < o_.probability) != other_way) picture.mirror();
   }
 
  private:
-  double probability_;
+  RandomFlipOptions o_;
 };
 
 }  // namespace
 
 static std::shared_ptr<const Transform> make_random_flip(const RandomFlipOptions& o,
                                                          const DatasetInfo&) {
-  return std::make_shared<RandomFlip>(o.probability);
+  return std::make_shared<RandomFlip>(o);
 }
 
 static const AddEntry<MakeTransform> entry("random_flip", "left to right, by chance",

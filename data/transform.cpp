@@ -3,8 +3,9 @@
 
 namespace bellows {
 
-Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info, Use use)
-    : use_(use), in_(info.sample), out_(info.sample) {
+Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info, Use use,
+                       Tta tta)
+    : use_(use), views_(views_of(tta)), in_(info.sample), out_(info.sample) {
   CHECK(in_.rank() == 3 && in_[0] <= kMaxChannels, "transforms take pictures of up to ",
         kMaxChannels, " channels, (C, H, W); the data set's are ", in_);
   if (choices.empty()) choices.emplace_back("normalize");
@@ -15,6 +16,12 @@ Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& 
   CHECK(out_.numel() > 0,
         "the pictures of this data set differ in size, and no transform makes "
         "them alike; add random_resized_crop, or resize and center_crop, to data.transforms");
+}
+
+static void show(const TtaView& view, Picture& picture) {
+  if (view.shift)
+    picture.crop({-view.shift, -view.shift, picture.height(), picture.width()}, Outside::reflect);
+  if (view.mirrored) picture.mirror();
 }
 
 Picture Transforms::plan(const Shape& sample, uint64_t seed, int64_t epoch, int64_t index) const {
@@ -31,6 +38,7 @@ Picture Transforms::plan(const Shape& sample, uint64_t seed, int64_t epoch, int6
       fail(error.exit, "transform ", steps_[i].name, ": ", error.what());
     }
   }
+  if (views_.size() > 1) show(views_.at(epoch), picture);
   return picture;
 }
 
@@ -52,7 +60,7 @@ void Transforms::write(const Sample& sample, uint64_t seed, int64_t epoch, int64
 std::optional<Levels> Transforms::levels() const {
   for (const Step& step : steps_)
     if (use_ == Use::training && step.transform->is_random()) return {};
-  if (in_.numel() == 0) return {};
+  if (in_.numel() == 0 || views_.size() > 1) return {};
   const Picture picture = plan(in_, 0, 0, 0);
   if (!picture.levels_only()) return {};
   return picture.levels;

@@ -3,6 +3,7 @@
 #pragma once
 #include "core/rng.h"
 #include "data/picture.h"
+#include "data/tta.h"
 
 namespace bellows {
 
@@ -32,9 +33,10 @@ enum class Use { training, evaluation };
 
 class Transforms {
  public:
-  // An empty list stands for normalize with the data set's own statistics.
+  // An empty list stands for normalize with the data set's own statistics. Where `tta` gives
+  // several views, an epoch is the number of one of them.
   Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info,
-             Use use = Use::training);
+             Use use = Use::training, Tta tta = Tta::none);
   const Shape& shape() const { return out_; }  // (C, H, W) of what is written
   // What becomes of a picture of that shape. Thread-safe, and the same each time.
   Picture plan(const Shape& sample, uint64_t seed, int64_t epoch, int64_t index) const;
@@ -50,6 +52,7 @@ class Transforms {
   };
 
   Use use_;
+  std::vector<TtaView> views_;
   Shape in_, out_;
   std::vector<Step> steps_;
 };

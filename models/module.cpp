@@ -1,4 +1,5 @@
 #include "models/module.h"
+#include "core/copy.h"
 #include "core/foreach.h"
 #include "core/trace.h"
 
@@ -49,6 +50,18 @@ void Module::name_all(const std::string& path) {
   }
 }
 
+// (out, in, k, k): filter i < in gives channel i as it came.
+static void pass_on_channels(const Tensor& weight) {
+  const Tensor host = clone(to(Device::cpu, weight));
+  const int64_t taps = weight.dim(2) * weight.dim(3), filter = weight.dim(1) * taps;
+  float* const w = host.ptr<float>();
+  for (int64_t i = 0; i < std::min(weight.dim(0), weight.dim(1)); ++i) {
+    std::fill_n(w + i * filter, filter, 0.f);
+    w[i * filter + i * taps + taps / 2] = 1;
+  }
+  copy_into(weight, to(weight.device(), host));
+}
+
 void Module::initialise(uint64_t seed) {
   each("", [&](const std::string& path, const Module& module) {
     for (const auto& [name, tensor, init] : module.parameters_) {
@@ -57,6 +70,7 @@ void Module::initialise(uint64_t seed) {
       if (init.kind == Init::uniform) fill_uniform(tensor, -init.value, init.value, key);
       if (init.kind == Init::normal) fill_normal(tensor, 0, init.value, key);
       if (init.kind == Init::constant) fill(tensor, init.value);
+      if (init.pass_on) pass_on_channels(tensor);
     }
   });
 }

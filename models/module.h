@@ -1,6 +1,7 @@
 // Module: a node of the model's tree. It owns its parameters and children, names them as PyTorch
 // does, and tells whoever runs below it where in the model that is (core/module_path.h).
 #pragma once
+#include <functional>
 #include <memory>
 #include "autograd/record.h"
 #include "core/named.h"
@@ -17,6 +18,7 @@ using ModulePtr = std::unique_ptr<Module>;
 struct Init {
   enum Kind { uniform, normal, constant } kind;
   double value;  // uniform in [-value, value], normal with that deviation, or the value itself
+  bool pass_on = false;  // then the first filters of a convolution pass on a channel each (dirac)
 };
 
 struct Child {
@@ -65,6 +67,10 @@ class Module {
   bool training_ = true;
 };
 
+// The first n pictures of the training set as evaluation shows them to a model, (n, C, H, W) in f32
+// on the host: for layers that start from the data.
+using FirstImages = std::function<Tensor(int64_t n)>;
+
 // A layer is built for the shape that reaches it, and leaves behind the shape of what it gives.
 struct LayerContext {
   Shape shape;  // without the batch axis
@@ -72,6 +78,7 @@ struct LayerContext {
   std::shared_ptr<const DeviceStepState> state;  // keys the random numbers of dropout
   bool vectorized;  // lesson layers run on whole tensors, not in a loop
   Device device = Device::cpu;
+  FirstImages images = {};
 };
 using MakeLayer = ModulePtr(LayerContext& context);
 
@@ -84,7 +91,8 @@ struct ModelContext {
   std::shared_ptr<const DeviceStepState> state;
   bool vectorized = false;
   Device device = Device::cpu;
-  LayerContext layers() const { return {sample, seed, state, vectorized, device}; }
+  FirstImages images = {};
+  LayerContext layers() const { return {sample, seed, state, vectorized, device, images}; }
 };
 using MakeModel = ModulePtr(const ModelContext& context);
 

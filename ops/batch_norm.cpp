@@ -197,13 +197,6 @@ template <class A, class Fn> void for_rows(const Rows& rows, const Fn& fn) {
   });
 }
 
-// fn.operator()<L>(j) for each L neighbours of a row, those at its end one by one.
-template <int L, class Fn> [[gnu::always_inline]] inline void along(int64_t length, const Fn& fn) {
-  int64_t j = 0;
-  for (; j + L <= length; j += L) fn.template operator()<L>(j);
-  for (; j < length; ++j) fn.template operator()<1>(j);
-}
-
 // A number for each channel of a row: of elements j .. j + L, or of all of them.
 template <int L, bool inner, class A>
 [[gnu::always_inline]] inline Lanes<A, L> of_channel(const A* values, int64_t j) {

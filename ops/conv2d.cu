@@ -8,9 +8,9 @@
 // second. db is the last one with one more tap, whose x is 1.
 #include "core/copy.h"
 #include "core/divisor.h"
+#include "core/gemm.cuh"
 #include "core/launch.cuh"
 #include "ops/conv2d.h"
-#include "ops/gemm.cuh"
 #include "ops/image.cuh"
 #include "ops/sum_rows.cuh"
 

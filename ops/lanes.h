@@ -32,7 +32,7 @@ template <int L, class S> [[gnu::always_inline]] inline Lanes<Acc<S>, L> load(co
     return (Lanes<float, L>)(__builtin_convertvector(lanes<L>(&from->bits), Lanes<uint32_t, L>)
                              << 16);
   } else if constexpr (std::is_same_v<S, F16>) {
-    Lanes<float, L> values;
+    Lanes<float, L> values{};
     for (int i = 0; i < L; ++i) values[i] = from[i];
     return values;
   } else {
@@ -109,6 +109,13 @@ template <class T, class Body> void in_lanes(const Body& body) {
     if (lane_count<T>() == 16) return in_avx512_lanes(body);
   }
   body.template operator()<32 / sizeof(T)>();
+}
+
+// fn.operator()<L>(j) for each L neighbours of a row, those at its end one by one.
+template <int L, class Fn> [[gnu::always_inline]] inline void along(int64_t length, const Fn& fn) {
+  int64_t j = 0;
+  for (; j + L <= length; j += L) fn.template operator()<L>(j);
+  for (; j < length; ++j) fn.template operator()<1>(j);
 }
 
 // ---- transposes: samples whose elements are neighbours <-> lanes whose samples are neighbours

@@ -1,5 +1,5 @@
 #include "ops/functors.h"
-#include "ops/gemm.cuh"
+#include "core/gemm.cuh"
 #include "ops/matmul.cuh"
 
 namespace bellows {

@@ -3,6 +3,7 @@
 #include "core/foreach.h"
 #include "core/in_f32.h"
 #include "core/parallel.h"
+#include "ops/lanes.h"
 #include "ops/op.h"
 
 namespace bellows {
@@ -112,10 +113,14 @@ struct RowsOf {
   int64_t rows, count, channels;
 };
 
-// fn(row, i, j) for every row and pixel of an output, rows in parallel: no two share an input.
+// fn(begin, end) for all rows, in parallel: no two share an input.
+template <class Fn> void for_each_row(const RowsOf& rows, int64_t pixels, const Fn& fn) {
+  parallel_for(rows.rows, std::max<int64_t>(1, 4096 / std::max<int64_t>(pixels * rows.count, 1)),
+               fn);
+}
+// fn(row, i, j) for every row and pixel of an output.
 template <class Fn> void for_each_pixel(const RowsOf& rows, int64_t OH, int64_t OW, const Fn& fn) {
-  const int64_t chunk = std::max<int64_t>(1, 4096 / std::max<int64_t>(OH * OW * rows.count, 1));
-  parallel_for(rows.rows, chunk, [&](int64_t begin, int64_t end) {
+  for_each_row(rows, OH * OW, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r)
       for (int64_t i = 0; i < OH; ++i)
         for (int64_t j = 0; j < OW; ++j) fn(r, i, j);
@@ -123,6 +128,29 @@ template <class Fn> void for_each_pixel(const RowsOf& rows, int64_t OH, int64_t 
 }
 
 }  // namespace
+
+// The largest tap of each of a row's pixels, and the offset in the image that it has.
+template <int L, class T>
+[[gnu::always_inline]] inline void largest(const T* first, const RowsOf& from, const Window& h,
+                                           const Window& w, int64_t W, T* y, int32_t* winner) {
+  using A = Acc<T>;
+  using M = MaskOf<A>;
+  along<L>(
+      from.count, [&]<int K>(int64_t k) __attribute__((always_inline)) {
+        Lanes<A, K> best = load<K>(first + k);
+        Lanes<M, K> at = Lanes<M, K>{} + M(h.begin * W + w.begin);
+        for (int64_t a = 0; a < h.end - h.begin; ++a)
+          for (int64_t b = 0; b < w.end - w.begin; ++b) {
+            const auto tap = load<K>(first + a * from.strides[2] + b * from.strides[3] + k);
+            const Lanes<M, K> here = Lanes<M, K>{} + M((h.begin + a) * W + w.begin + b);
+            const auto larger = ~(tap <= best) & (best == best);  // NaN beats a number, once
+            best = larger ? tap : best;
+            at = larger ? here : at;
+          }
+        store<K>(y + k, best);
+        lanes<K>(winner + k) = __builtin_convertvector(at, Lanes<int32_t, K>);
+      });
+}
 
 static kernels::MaxPool max_forward(const Tensor& x_, const Windows& rows, const Windows& columns) {
   const MemoryFormat& format = format_of(x_);
@@ -133,23 +161,17 @@ static kernels::MaxPool max_forward(const Tensor& x_, const Windows& rows, const
   const RowsOf from(x, format), to(out.y, format);
   const int64_t W = x.dim(3);
   visit_stored(x.dtype(), [&]<class T>(T) {
-    for_each_pixel(to, shape[2], shape[3], [&](int64_t r, int64_t i, int64_t j) {
-      T* const y = out.y.ptr<T>() + to.at(r, i, j);
-      int32_t* const winner = out.winner.ptr<int32_t>() + to.at(r, i, j);
-      const Window h = rows[i], w = columns[j];
-      std::copy_n(x.ptr<T>() + from.at(r, h.begin, w.begin), to.count, y);
-      std::fill_n(winner, to.count, int32_t(h.begin * W + w.begin));
-      for (int64_t a = h.begin; a < h.end; ++a)
-        for (int64_t b = w.begin; b < w.end; ++b) {
-          const T* const tap = x.ptr<T>() + from.at(r, a, b);
-          const int32_t here = int32_t(a * W + b);
-          for (int64_t k = 0; k < to.count; ++k) {
-            const Acc<T> value = tap[k], best = y[k];
-            const bool larger = !(value <= best) && best == best;  // NaN beats a number, once
-            winner[k] = larger ? here : winner[k];
-            y[k] = larger ? tap[k] : y[k];
-          }
-        }
+    for_each_row(to, shape[2] * shape[3], [&](int64_t begin, int64_t end) {
+      in_lanes<Acc<T>>([&]<int L>() __attribute__((always_inline)) {
+        for (int64_t r = begin; r < end; ++r)
+          for (int64_t i = 0; i < shape[2]; ++i)
+            for (int64_t j = 0; j < shape[3]; ++j) {
+              const Window h = rows[i], w = columns[j];
+              largest<L>(x.ptr<T>() + from.at(r, h.begin, w.begin), from, h, w, W,
+                         out.y.ptr<T>() + to.at(r, i, j),
+                         out.winner.ptr<int32_t>() + to.at(r, i, j));
+            }
+      });
     });
   });
   return out;

@@ -7,54 +7,83 @@
 
 namespace bellows {
 
+void visit(Visitor& v, GroupOptions& o) {
+  v("parameters", o.parameters, "their names, * for any characters");
+  v.choice("name", o.rule, "their update rule");
+  v("epochs", o.epochs, "that their schedule takes, then they rest; 0: the whole run", {.min = 0});
+}
+
 void visit(Visitor& v, OptimizerOptions& o) {
   v.choice("name", o.rule, "update rule");
+  v.groups("groups", o.groups, "parameters with a rule of their own");
   v("fused", o.fused, "one pass over all parameters instead of several for each");
   v("set_to_none", o.set_to_none, "drop the gradients after a step instead of writing zeros");
   v("clip_norm", o.clip_norm, "largest norm of all gradients together; 0: no limit", {.min = 0});
   v("skip_nonfinite", o.skip_nonfinite, "leave out an update whose gradients are not finite");
+  v("ema_decay", o.ema_decay, "evaluate and export an average of the model over updates; 0: not",
+    {.min = 0, .max = 1});
+}
+
+// As in a shell: * stands for any characters, none included.
+static bool matches(std::string_view pattern, std::string_view name) {
+  if (pattern.empty()) return name.empty();
+  if (pattern.front() != '*')
+    return !name.empty() && name.front() == pattern.front() &&
+           matches(pattern.substr(1), name.substr(1));
+  return matches(pattern.substr(1), name) || (!name.empty() && matches(pattern, name.substr(1)));
+}
+
+void Optimizer::Group::add(const NamedTensor& parameter) {
+  const Tensor& w = parameter.tensor;
+  names.push_back(parameter.name);
+  weights.push_back(w);
+  starts.push_back(starts.back() + w.numel());
+  for (size_t k = 0; k < rule.buffers.size(); ++k) {
+    buffers.push_back(empty_like(w));
+    fill(buffers.back(), 0);
+  }
 }
 
 Optimizer::Optimizer(const OptimizerOptions& options, const NamedTensors& parameters,
-                     const Tensor& lr_table)
-    : rule_(options.rule.make()),
-      fused_(options.fused),
+                     const Tensor& lr_table, std::span<const Tensor> group_tables)
+    : fused_(options.fused),
       set_to_none_(options.set_to_none),
       skip_nonfinite_(options.skip_nonfinite),
-      clip_norm_(options.clip_norm),
-      starts_{0} {
+      clip_norm_(options.clip_norm) {
   CHECK(!parameters.empty(), "optimizer: no parameters");
-  CHECK(lr_table.dtype() == DType::f64 && lr_table.rank() == 1 && lr_table.numel() > 0,
-        "optimizer: the table of learning rates is ", lr_table.dtype(), " ", lr_table.shape());
+  INVARIANT(group_tables.size() == options.groups.size(), "a table for each group");
   const Tensor& first = parameters.front().tensor;
-  lr_table_ = to(first.device(), contiguous(lr_table));
-  for (const auto& [name, w] : parameters) {
+  const auto add_group = [&](const Choice<UpdateRule()>& rule, const Tensor& table) {
+    CHECK(table.dtype() == DType::f64 && table.rank() == 1 && table.numel() > 0,
+          "optimizer: the table of learning rates is ", table.dtype(), " ", table.shape());
+    groups_.push_back({rule.make(), to(first.device(), contiguous(table))});
+  };
+  for (size_t i = 0; i < group_tables.size(); ++i)
+    add_group(options.groups[i].rule, group_tables[i]);
+  add_group(options.rule, lr_table);
+  for (const NamedTensor& parameter : parameters) {
+    const auto& [name, w] = parameter;
     CHECK(is_leaf(w) && w.is_dense() && w.dtype() == first.dtype() && w.device() == first.device(),
           "optimizer: '", name, "', ", w.dtype(), " on ", w.device(),
           ", is not a dense leaf like '", parameters.front().name, "', ", first.dtype(), " on ",
           first.device());
-    names_.push_back(name);
-    weights_.push_back(w);
-    starts_.push_back(starts_.back() + w.numel());
-    for (size_t k = 0; k < rule_.buffers.size(); ++k) {
-      buffers_.push_back(empty_like(w));
-      fill(buffers_.back(), 0);
-    }
+    const auto named = [&](const GroupOptions& g) { return matches(g.parameters, parameter.name); };
+    groups_[std::ranges::find_if(options.groups, named) - options.groups.begin()].add(parameter);
   }
+  for (size_t i = 0; i < options.groups.size(); ++i)
+    CHECK(!groups_[i].weights.empty(), "optimizer.groups: no parameter is left that '",
+          options.groups[i].parameters, "' names; the first one is '", parameters.front().name,
+          "'");
 }
 
 // A dense gradient may have come in another memory order than its weight.
-static Tensor laid_out_as(const Tensor& w, const Tensor& g) {
-  if (!g.defined() || g.strides() == w.strides()) return g;
-  const Tensor y = empty_like(w);
-  copy_into(y, g);
-  return y;
-}
-
-Tensors Optimizer::gradients() const {
+Tensors Optimizer::Group::gradients() const {
   Tensors grads;
-  grads.reserve(weights_.size());
-  for (const Tensor& w : weights_) grads.push_back(laid_out_as(w, grad(w)));
+  grads.reserve(weights.size());
+  for (const Tensor& w : weights) {
+    const Tensor g = grad(w);
+    grads.push_back(g.defined() ? laid_out_as(w, g) : g);
+  }
   return grads;
 }
 
@@ -65,71 +94,88 @@ static void count_launch(bool fused) {
   if (fused) of_fused.add();
 }
 
-void Optimizer::measure(const Tensors& grads, DeviceStepState& state) const {
+void Optimizer::measure(const std::vector<Tensors>& grads, DeviceStepState& state) const {
   Tensors present;
-  std::ranges::copy_if(grads, std::back_inserter(present), &Tensor::defined);
+  for (const Tensors& list : grads)
+    std::ranges::copy_if(list, std::back_inserter(present), &Tensor::defined);
   kernels::grad_norm(present, state.get());
   count_launch(fused_);
 }
 
-void Optimizer::launch(const Launch& launch) const {
-  rule_.run(launch);
+void Optimizer::launch(const Group& group, const Launch& launch) const {
+  group.rule.run(launch);
   count_launch(fused_);
 }
 
 // The plain form: each pass over each tensor, with the direction in memory in between.
-void Optimizer::step_each(Launch next) const {
+void Optimizer::step_each(const Group& group, Launch next) const {
   const Launch all = next;
-  const size_t kept = rule_.buffers.size();
+  const size_t kept = group.rule.buffers.size();
   size_t left = std::ranges::count_if(all.grads, &Tensor::defined);
-  for (size_t i = 0; i < weights_.size(); ++i) {
+  for (size_t i = 0; i < group.weights.size(); ++i) {
     if (!all.grads[i].defined()) continue;
     --left;
-    const Tensor direction = empty_like(weights_[i]);
+    const Tensor direction = empty_like(group.weights[i]);
     next.weights = all.weights.subspan(i, 1);
     next.grads = all.grads.subspan(i, 1);
     next.buffers = all.buffers.subspan(i * kept, kept);
     next.directions = {&direction, 1};
     next.starts = all.starts.subspan(i, 2);
-    for (const unsigned pass : rule_.passes) {
+    for (const unsigned pass : group.rule.passes) {
       next.passes = pass;
-      next.last = left == 0 && pass == rule_.passes.back();
-      launch(next);
+      next.last = all.last && left == 0 && pass == group.rule.passes.back();
+      launch(group, next);
     }
   }
 }
 
+void Optimizer::step(const Group& group, const Tensors& grads, bool last,
+                     DeviceStepState& state) const {
+  const auto& passes = group.rule.passes;
+  const Launch whole{.weights = group.weights,
+                     .grads = grads,
+                     .buffers = group.buffers,
+                     .starts = group.starts,
+                     .passes = std::reduce(passes.begin(), passes.end(), 0u),
+                     .last = last,
+                     .state = state.get(),
+                     .lr_table = group.lr_table.ptr<double>(),
+                     .lr_updates = group.lr_table.numel(),
+                     .clip_norm = clip_norm_};
+  fused_ ? launch(group, whole) : step_each(group, whole);
+  for (const Tensor& w : group.weights) w.raise_version();
+}
+
+static bool any_defined(const Tensors& grads) {
+  return std::ranges::any_of(grads, &Tensor::defined);
+}
+
 void Optimizer::step(DeviceStepState& state) {
   const trace::Range range("optimizer");
-  const Tensors grads = gradients();
-  CHECK(std::ranges::any_of(grads, &Tensor::defined),
+  std::vector<Tensors> grads;
+  for (const Group& group : groups_) grads.push_back(group.gradients());
+  size_t last = grads.size();
+  for (size_t i = 0; i < grads.size(); ++i)
+    if (any_defined(grads[i])) last = i;
+  CHECK(last < grads.size(),
         "optimizer: no parameter has a gradient; call backward() before step()");
   if (clip_norm_ > 0 || skip_nonfinite_) measure(grads, state);
-  const Launch whole{.weights = weights_,
-                      .grads = grads,
-                      .buffers = buffers_,
-                      .starts = starts_,
-                      .passes = std::reduce(rule_.passes.begin(), rule_.passes.end(), 0u),
-                      .last = true,
-                      .state = state.get(),
-                      .lr_table = lr_table_.ptr<double>(),
-                      .lr_updates = lr_table_.numel(),
-                      .clip_norm = clip_norm_};
-  fused_ ? launch(whole) : step_each(whole);
-  for (const Tensor& w : weights_) w.raise_version();
+  for (size_t i = 0; i <= last; ++i)
+    if (any_defined(grads[i])) step(groups_[i], grads[i], i == last, state);
 }
 
 void Optimizer::zero_grad() {
   const trace::Range range("zero_grad");
-  bellows::zero_grad(weights_, set_to_none_);
+  for (const Group& group : groups_) bellows::zero_grad(group.weights, set_to_none_);
 }
 
 NamedTensors Optimizer::state() const {
   NamedTensors all;
-  for (size_t i = 0; i < buffers_.size(); ++i) {
-    const size_t kept = rule_.buffers.size();
-    all.push_back({rule_.buffers[i % kept] + "." + names_[i / kept], buffers_[i]});
-  }
+  for (const auto& [rule, table, names, weights, buffers, starts] : groups_)
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      const size_t kept = rule.buffers.size();
+      all.push_back({rule.buffers[i % kept] + "." + names[i / kept], buffers[i]});
+    }
   return all;
 }
 

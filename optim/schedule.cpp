@@ -30,6 +30,16 @@ Tensor lr_table(const ScheduleOptions& options, double peak_lr, int64_t total_up
   return table;
 }
 
+Tensor lr_table_of(const ScheduleOptions& options, double peak_lr, double epochs,
+                   int64_t total_updates, int64_t updates_per_epoch) {
+  const int64_t updates = std::max<int64_t>(1, std::llround(epochs * double(updates_per_epoch)));
+  if (updates >= total_updates) return lr_table(options, peak_lr, total_updates, updates_per_epoch);
+  const Tensor part = lr_table(options, peak_lr, updates, updates_per_epoch);
+  const Tensor table = zeros({updates + 1}, DType::f64);
+  std::ranges::copy(part.data<double>(), table.ptr<double>());
+  return table;
+}
+
 double lr_at(const Tensor& lr_table, int64_t applied) {
   return lr_table.data<double>()[std::min(applied, lr_table.numel() - 1)];
 }

@@ -28,6 +28,9 @@ void visit(Visitor& v, ScheduleOptions& o);
 // PyTorch's SequentialLR of LinearLR and the curve gives.
 Tensor lr_table(const ScheduleOptions& options, double peak_lr, int64_t total_updates,
                 int64_t updates_per_epoch);
+// The same, stretched over that many epochs of them, and 0 after these.
+Tensor lr_table_of(const ScheduleOptions& options, double peak_lr, double epochs,
+                   int64_t total_updates, int64_t updates_per_epoch);
 // The table's entry, for the log; the last one stays in force.
 double lr_at(const Tensor& lr_table, int64_t applied);
 

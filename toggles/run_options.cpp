@@ -18,6 +18,8 @@ void visit(Visitor& v, EvalOptions& o) {
   v("every", o.every, "epochs between evaluations; 0: never", {.min = 0});
   v("batch_size", o.batch_size, "samples a batch; 0: as in training", {.min = 0});
   v("no_grad", o.no_grad, "evaluation builds no graph and saves nothing");
+  v("tta", o.tta, {"none", "mirror", "mirror_shift"},
+    "answers are means over a picture and its mirror image, and both moved by a pixel");
 }
 
 void visit(Visitor& v, LogOptions& o) {

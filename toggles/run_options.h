@@ -3,6 +3,7 @@
 #pragma once
 #include "core/sync_guard.h"
 #include "core/visitor.h"
+#include "data/tta.h"
 
 namespace bellows {
 
@@ -23,6 +24,7 @@ struct EvalOptions {
   int64_t every = 1;       // epochs; 0: never
   int64_t batch_size = 0;  // 0: as in training
   bool no_grad = false;
+  Tta tta = Tta::none;
 };
 void visit(Visitor& v, EvalOptions& o);
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <cmath>
 #include "core/copy.h"
+#include "ops/elementwise.h"
 
 namespace bellows {
 
@@ -34,13 +35,15 @@ struct Tally {
   int64_t samples = 0, first = 0, top5 = 0;
   double loss = 0;
 
-  void add(const Tensor& logits, const Tensor& labels, double mean_loss) {
+  void add(const Tensor& logits, const Tensor& labels, const LossOptions& options) {
     const int64_t n = logits.dim(0), classes = logits.dim(1);
-    const auto scores = logits.data<float>();
+    loss += criterion(logits, labels, options).item() * static_cast<double>(n);
+    const Tensor on_host = contiguous(cast(to(Device::cpu, logits.detach()), DType::f32));
+    const Tensor truth = to(Device::cpu, labels);
+    const auto scores = on_host.data<float>();
     for (int64_t i = 0; i < n; ++i)
-      add_row(scores.subspan(i * classes, classes), labels.data<int64_t>()[i]);
+      add_row(scores.subspan(i * classes, classes), truth.data<int64_t>()[i]);
     samples += n;
-    loss += mean_loss * static_cast<double>(n);
   }
   // A tie counts against the model, and so does a row of NaN: a broken model must not look good.
   void add_row(std::span<const float> scores, int64_t label) {
@@ -51,6 +54,12 @@ struct Tally {
     top5 += ahead < kTop;
   }
 };
+
+// Of the views so far and one more.
+Tensor sum_of(const Tensor& so_far, const Tensor& logits, double weight) {
+  const Tensor share = weight == 1 ? logits : affine(amp::full(logits), weight, 0);
+  return so_far.defined() ? add(so_far, share) : share;
+}
 
 // Whatever happens, the model trains on as it did.
 struct InEvaluation {
@@ -67,17 +76,23 @@ struct InEvaluation {
 Metrics evaluate(Session& session) {
   const Plan& plan = session.plan;
   const InEvaluation mode(*session.model);
+  const Averaged averaged(session.ema);
   std::optional<NoGrad> untracked;
   if (plan.eval.no_grad) untracked.emplace();
   const Autocast precision(plan.amp.low());
   const int64_t begin = trace::now_ns();
-  session.test_feed.start(0);
+  const std::vector<TtaView> views = views_of(plan.eval.tta);
   Tally tally;
-  for (Batch batch; session.test_feed.next(batch);) {
-    const Tensor logits = (*session.model)(batch.x);
-    const double loss = criterion(logits, batch.y, plan.loss).item();
-    tally.add(contiguous(cast(to(Device::cpu, logits.detach()), DType::f32)),
-              to(Device::cpu, batch.y), loss);
+  Tensors answers;  // of each batch, to the views so far
+  for (size_t view = 0; view < views.size(); ++view) {
+    session.test_feed.start(int64_t(view));
+    size_t at = 0;
+    for (Batch batch; session.test_feed.next(batch); ++at) {
+      const Tensor logits = (*session.model)(batch.x);
+      if (view == 0) answers.emplace_back();
+      answers[at] = sum_of(answers[at], logits, views[view].weight);
+      if (view + 1 == views.size()) tally.add(std::exchange(answers[at], {}), batch.y, plan.loss);
+    }
   }
   const auto n = static_cast<double>(tally.samples);
   Metrics metrics{

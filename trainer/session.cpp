@@ -57,9 +57,17 @@ static int64_t steps_of(const TrainOptions& train, int64_t per_epoch) {
   return train.max_iters ? std::min(all, train.max_iters) : all;
 }
 
-static Tensor rates_of(const Plan& plan, int64_t per_epoch) {
+static Tensor rates_of(const Plan& plan, const Choice<UpdateRule()>& rule, double epochs,
+                       int64_t per_epoch) {
   const int64_t updates = std::max<int64_t>(1, steps_of(plan.train, per_epoch));
-  return lr_table(plan.schedule, plan.optimizer.rule.make().lr, updates, per_epoch);
+  const double over = epochs > 0 ? epochs : double(plan.train.epochs);
+  return lr_table_of(plan.schedule, rule.make().lr, over, updates, per_epoch);
+}
+static std::vector<Tensor> group_rates(const Plan& plan, int64_t per_epoch) {
+  std::vector<Tensor> tables;
+  for (const GroupOptions& group : plan.optimizer.groups)
+    tables.push_back(rates_of(plan, group.rule, group.epochs, per_epoch));
+  return tables;
 }
 
 // Memory is locked for a GPU to fetch it from.
@@ -72,6 +80,7 @@ static LoaderOptions loader_options(const Plan& plan, Device device) {
 static LoaderOptions test_options(const Plan& plan, Device device) {
   LoaderOptions options = loader_options(plan, device);
   options.shuffle = options.drop_last = options.augment = false;
+  options.tta = plan.eval.tta;
   if (plan.eval.batch_size) options.batch_size = plan.eval.batch_size;
   return options;
 }
@@ -91,8 +100,9 @@ Session::Session(const Plan& plan)
       input(Transforms(plan.data.transforms, train_set->info()).shape()),
       model(make_model()),
       parameters(model->parameters()),
-      rates(rates_of(plan, loader.batches())),
-      optimizer(optimizer_options(plan), parameters, rates),
+      rates(rates_of(plan, plan.optimizer.rule, 0, loader.batches())),
+      optimizer(optimizer_options(plan), parameters, rates, group_rates(plan, loader.batches())),
+      ema(plan.optimizer.ema_decay, parameters, model->buffers()),
       scaler(plan.amp.scales(), plan.amp.scaler, *state),
       group(DistOptions().backend.make()),
       reducer(*group, parameters) {
@@ -112,9 +122,23 @@ static void say_once(const std::vector<std::string>& lines, std::vector<std::str
   }
 }
 
+static Tensor first_images(const Dataset& set, const Transforms& transforms, int64_t n) {
+  n = std::min(n, set.size());
+  const Shape& sample = transforms.shape();
+  const Tensor images({n, sample[0], sample[1], sample[2]}, DType::f32);
+  Scratch scratch;
+  for (int64_t i = 0; i < n; ++i)
+    transforms.write(set.at(i, scratch), 0, 0, i, images.ptr<float>() + i * sample.numel());
+  return images;
+}
+
 ModulePtr Session::make_model() {
+  const auto images = [this](int64_t n) {
+    const DatasetInfo& info = train_set->info();
+    return first_images(*train_set, {plan.data.transforms, info, Use::evaluation}, n);
+  };
   ModulePtr made = plan.model.model.make(
-      {input, train_set->info().classes, plan.seed, state, plan.model.vectorized, device});
+      {input, train_set->info().classes, plan.seed, state, plan.model.vectorized, device, images});
   std::vector<std::string> changes;
   const auto note = [&](const std::vector<std::string>& lines) {
     changes.insert(changes.end(), lines.begin(), lines.end());

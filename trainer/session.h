@@ -5,6 +5,7 @@
 #include "core/step_state.h"
 #include "data/device_feed.h"
 #include "dist/reducer.h"
+#include "optim/ema.h"
 #include "optim/optimizer.h"
 #include "toggles/plan.h"
 
@@ -36,6 +37,7 @@ class Session {
   const NamedTensors parameters;
   const Tensor rates;  // learning rate by applied updates, on the host
   Optimizer optimizer;
+  Ema ema;
   const GradScaler scaler;
   const std::unique_ptr<ProcessGroup> group;
   Reducer reducer;

@@ -121,14 +121,13 @@ Lines idle_toggles(const Config& config, const Counts& before, const Counts& aft
   for (const Toggle* toggle : on) {
     if (ran(*toggle) || superseded(*toggle)) continue;
     const std::string& origin = config.toggles.at(toggle->name).origin;
-    const std::string why = cat(toggle->footprint, " stood still");
     if (origin == "default" || origin.starts_with("toggles: "))
-      unasked += cat(unasked.empty() ? "" : ", ", toggle->name, " (", why, ")");
+      unasked += cat(unasked.empty() ? "" : ", ", toggle->name);
     else
-      warnings.push_back(cat("warning: ", toggle->name, " was on and never ran: ", why));
+      warnings.push_back(cat("warning: ", toggle->name,
+                             " was on and never ran: ", toggle->footprint, " stood still"));
   }
-  if (!unasked.empty())
-    warnings.push_back("warning: on, as nobody said otherwise, but never ran: " + unasked);
+  if (!unasked.empty()) warnings.push_back("idle, for want of anything to do here: " + unasked);
   return warnings;
 }
 

@@ -28,16 +28,19 @@ NamedTensors state_tensors(const Session& session) {
   NamedTensors all = model_tensors(session);
   for (const auto& [name, tensor] : session.optimizer.state())
     all.push_back({kOptimizer + name, tensor});
+  for (const NamedTensor& average : session.ema.state()) all.push_back(average);
   return all;
 }
 
-static bool is_model(const std::string& name) { return !name.starts_with(kOptimizer); }
-
 NamedTensors model_part(const NamedTensors& saved) {
-  NamedTensors model;
-  for (const NamedTensor& t : saved)
-    if (is_model(t.name)) model.push_back(t);
-  return model;
+  const std::string ema = Ema::kPrefix;
+  NamedTensors model, averages;
+  for (const auto& [name, tensor] : saved)
+    if (name.starts_with(ema))
+      averages.push_back({name.substr(ema.size()), tensor});
+    else if (!name.starts_with(kOptimizer))
+      model.push_back({name, tensor});
+  return averages.empty() ? model : averages;
 }
 
 static Json plan_json(const Plan& plan) {
@@ -177,6 +180,7 @@ static void copy_saved(const NamedTensors& wanted, const NamedTensors& saved) {
 
 void restore_model(Session& session, const SafeTensors& saved) {
   copy_saved(model_tensors(session), model_part(saved.tensors));
+  session.ema.restart();
 }
 
 static void look_for_nonfinite(const Session& session, const SafeTensors& saved,

@@ -10,7 +10,8 @@ static void visit(Visitor& v, Conv2dLayerOptions& o) {
   v("stride", o.stride, "step between outputs", {.min = 1});
   v("padding", o.padding, "zeros on each side", {.min = 0});
   v("bias", o.bias, "add one number a channel");
-  v("init", o.init, {"uniform", "kaiming_normal"}, "of the weights: by fan_in, or by fan_out");
+  v("init", o.init, {"uniform", "kaiming_normal", "dirac"},
+    "of the weights: by fan_in, by fan_out, or by fan_in behind filters that pass channels on");
 }
 
 Conv2dLayer::Conv2dLayer(const Conv2dLayerOptions& o, LayerContext& context) : options_(o) {
@@ -20,9 +21,10 @@ Conv2dLayer::Conv2dLayer(const Conv2dLayerOptions& o, LayerContext& context) : o
   const double taps = double(o.kernel * o.kernel);
   const Init by_fan_in{Init::uniform, 1 / std::sqrt(double(in) * taps)};
   const Init by_fan_out{Init::normal, std::sqrt(2 / (double(o.out) * taps))};
-  const bool kaiming = o.init == Conv2dLayerOptions::Start::kaiming_normal;
-  weight_ = add_parameter("weight", {o.out, in, o.kernel, o.kernel},
-                          kaiming ? by_fan_out : by_fan_in, context.device);
+  using Start = Conv2dLayerOptions::Start;
+  Init init = o.init == Start::kaiming_normal ? by_fan_out : by_fan_in;
+  init.pass_on = o.init == Start::dirac;
+  weight_ = add_parameter("weight", {o.out, in, o.kernel, o.kernel}, init, context.device);
   if (o.bias) bias_ = add_parameter("bias", {o.out}, by_fan_in, context.device);
   const auto outputs = [&](int64_t size) {
     return (size + 2 * o.padding - o.kernel) / o.stride + 1;

@@ -8,8 +8,9 @@ namespace bellows {
 struct Conv2dLayerOptions {
   int64_t out = 1, kernel = 3, stride = 1, padding = 0;
   bool bias = true;
-  // As PyTorch's layer, or as torchvision's ResNets: kaiming_normal over fan_out.
-  enum class Start { uniform, kaiming_normal } init = Start::uniform;
+  // As PyTorch's layer, or as torchvision's ResNets: kaiming_normal over fan_out, or as PyTorch's
+  // with filters that pass on a channel each in front (dirac_).
+  enum class Start { uniform, kaiming_normal, dirac } init = Start::uniform;
 };
 
 class Conv2dLayer : public Module {

@@ -6,6 +6,7 @@ namespace bellows {
 static void visit(Visitor& v, LinearLayerOptions& o) {
   v("out", o.out, "output features", {.min = 1});
   v("bias", o.bias, "add one number a feature");
+  v("init", o.init, {"uniform", "unit"}, "of the weights: by the inputs, or with variance 1");
 }
 
 LinearLayer::LinearLayer(const LinearLayerOptions& o, LayerContext& context) {
@@ -13,7 +14,9 @@ LinearLayer::LinearLayer(const LinearLayerOptions& o, LayerContext& context) {
         "; put a flatten layer before it");
   const int64_t in = context.shape[0];
   const Init init{Init::uniform, 1 / std::sqrt(double(in))};  // as PyTorch
-  weight_ = add_parameter("weight", {o.out, in}, init, context.device);
+  const bool unit = o.init == LinearLayerOptions::Start::unit;
+  weight_ = add_parameter("weight", {o.out, in}, unit ? Init{Init::uniform, std::sqrt(3.0)} : init,
+                          context.device);
   if (o.bias) bias_ = add_parameter("bias", {o.out}, init, context.device);
   context.shape = {o.out};
 }

@@ -8,6 +8,7 @@ namespace bellows {
 struct LinearLayerOptions {
   int64_t out = 1;
   bool bias = true;
+  enum class Start { uniform, unit } init = Start::uniform;  // unit: of variance 1
 };
 
 class LinearLayer : public Module {

@@ -114,6 +114,45 @@ TEST(RandomFlip, MirrorsAsOftenAsItIsTold) {
   }
 }
 
+TEST(RandomFlip, AlternatesFromItsFirstChoice) {
+  const Shape in{1, 2, 3};
+  const Transforms flip = only("random_flip", {{"alternate", "true"}}, in);
+  const auto mirrored = [&](int64_t epoch, int64_t i) {
+    return origin(flip.plan(in, 1, epoch, i)).second == 2;
+  };
+  int first = 0;
+  for (int i = 0; i < 1000; ++i) {
+    first += mirrored(0, i);
+    for (int epoch = 1; epoch < 4; ++epoch)
+      EXPECT_EQ(mirrored(epoch, i), mirrored(0, i) != (epoch % 2 == 1));
+  }
+  EXPECT_NEAR(first, 500, 60);
+}
+
+TEST(Tta, ShowsThePictureItsMirrorImageAndBothMoved) {
+  const Shape in{3, 4, 5};
+  const Transforms views({chosen<TransformChoice>("random_flip", {})}, info_of(in), Use::evaluation,
+                         Tta::mirror_shift);
+  const auto corners = [&](int64_t view) {
+    const Picture p = views.plan(in, 1, view, 0);
+    return std::pair(origin(p), origin(p, 3, 4));
+  };
+  using At = std::pair<int64_t, int64_t>;
+  EXPECT_EQ(corners(0), std::pair(At(0, 0), At(3, 4)));
+  EXPECT_EQ(corners(1), std::pair(At(0, 4), At(3, 0)));
+  EXPECT_EQ(corners(2), std::pair(At(1, 1), At(2, 3)));  // reflected below and at the right
+  EXPECT_EQ(corners(3), std::pair(At(1, 3), At(2, 1)));
+  EXPECT_EQ(corners(4), std::pair(At(1, 1), At(2, 3)));
+  EXPECT_EQ(corners(5), std::pair(At(1, 3), At(2, 1)));
+  EXPECT_EQ(origin(views.plan(in, 1, 2, 0), 1, 1), At(2, 2));
+  EXPECT_EQ(origin(views.plan(in, 1, 4, 0), 1, 1), At(0, 0));
+  double sum = 0;
+  for (const TtaView& view : views_of(Tta::mirror_shift)) sum += view.weight;
+  EXPECT_EQ(sum, 1);
+  EXPECT_FALSE(Transforms({}, info_of(in), Use::evaluation, Tta::mirror).levels());
+  EXPECT_TRUE(Transforms({}, info_of(in), Use::evaluation).levels());
+}
+
 TEST(RandomResizedCrop, TakesPartsOfTheAreaAndProportionsThatItIsTold) {
   const Shape in{3, 300, 200};
   const Transforms crop =

@@ -19,9 +19,14 @@ inline ModulePtr build(const std::map<std::string, std::string>& texts,
   Values values;
   for (const auto& [key, text] : texts) values[key] = {text, "test"};
   const ModelOptions options = load(ModelOptions{}, values);
-  ModulePtr model =
-      options.model.make({context.sample, context.classes, context.seed,
-                          std::make_shared<DeviceStepState>(Device::cpu), options.vectorized});
+  const auto images = [&](int64_t n) {
+    const Tensor drawn({n, context.sample[0], context.sample[1], context.sample[2]}, DType::f32);
+    fill_normal(drawn, 0, 1, {.seed = 3});
+    return drawn;
+  };
+  ModulePtr model = options.model.make({context.sample, context.classes, context.seed,
+                                        std::make_shared<DeviceStepState>(Device::cpu),
+                                        options.vectorized, Device::cpu, images});
   if (options.drop_conv_bias) drop_conv_bias(*model);
   const std::vector<std::string> report = fuse(*model, options.fuse);
   if (options.recompute) recompute_blocks(*model);

@@ -240,3 +240,73 @@ TEST(Fuse, LeavesAloneWhatItsKernelCannotDo) {
     EXPECT_THAT(report, ElementsAre()) << key << ": " << text;
   }
 }
+
+TEST(Airbench, HasTheParametersAndTheFirstValuesOfItsRecipe) {
+  const ModulePtr net = build({{"name", "airbench"}}, {.sample = {3, 32, 32}});
+  EXPECT_THAT(
+      shapes(*net),
+      ElementsAre(
+          Pair("whiten.bias", "[24]"), Pair("layers.1.conv1.weight", "[64,24,3,3]"),
+          Pair("layers.1.norm1.bias", "[64]"), Pair("layers.1.conv2.weight", "[64,64,3,3]"),
+          Pair("layers.1.norm2.bias", "[64]"), Pair("layers.2.conv1.weight", "[256,64,3,3]"),
+          Pair("layers.2.norm1.bias", "[256]"), Pair("layers.2.conv2.weight", "[256,256,3,3]"),
+          Pair("layers.2.norm2.bias", "[256]"), Pair("layers.3.conv1.weight", "[256,256,3,3]"),
+          Pair("layers.3.norm1.bias", "[256]"), Pair("layers.3.conv2.weight", "[256,256,3,3]"),
+          Pair("layers.3.norm2.bias", "[256]"), Pair("head.weight", "[10,256]")));
+  EXPECT_EQ(find(net->buffers(), "layers.2.norm1.weight").data<float>()[7], 1);
+  // A filter for each of the 24 channels that come in, then those that are drawn.
+  const auto conv = find(net->parameters(), "layers.1.conv1.weight").data<float>();
+  for (int64_t i = 0; i < 24 * 24 * 9; ++i)
+    ASSERT_EQ(conv[i], i / 216 == i / 9 % 24 && i % 9 == 4 ? 1 : 0) << i;
+  EXPECT_NE(conv[24 * 24 * 9], 0);
+  double squares = 0;
+  for (const float w : find(net->parameters(), "head.weight").data<float>()) squares += w * w;
+  EXPECT_NEAR(squares / 2560, 1, 0.05);
+  EXPECT_EQ((*net)(zeros({2, 3, 32, 32})).shape(), (Shape{2, 10}));
+}
+
+// Of what it gives for the images that it was made from: second moments that are the unit matrix,
+// but for the eps of small eigenvalues, and each filter's opposite.
+TEST(Whitening, MakesPatchesUncorrelated) {
+  const auto images = [](int64_t n) {
+    const Tensor drawn({n, 2, 6, 5}, DType::f32), smooth({n, 2, 6, 5}, DType::f32);
+    fill_normal(drawn, 0.5, 2, {.seed = 7});
+    for (int64_t i = 0; i < drawn.numel(); ++i)
+      smooth.data<float>()[i] =
+          drawn.data<float>()[i] + drawn.data<float>()[std::max<int64_t>(i, 1) - 1];
+    return smooth;
+  };
+  LayerContext context{{2, 6, 5}, 1, nullptr, false, Device::cpu, images};
+  const ModulePtr layer = Choice<MakeLayer>("whitening").make(context);
+  EXPECT_EQ(context.shape, (Shape{16, 5, 4}));
+  layer->name_all("");
+  fill(find(layer->parameters(), "bias"), 0);
+  const NoGrad untracked;
+  const Tensor y = (*layer)(images(5000));
+  const int64_t pixels = 20;
+  const auto moment = [&](int64_t a, int64_t b) {
+    double sum = 0;
+    for (int64_t n = 0; n < 5000; ++n)
+      for (int64_t p = 0; p < pixels; ++p)
+        sum += double(y.data<float>()[(n * 16 + a) * pixels + p]) *
+               y.data<float>()[(n * 16 + b) * pixels + p];
+    return sum / (5000 * pixels);
+  };
+  for (int64_t a = 0; a < 8; ++a)
+    for (int64_t b = 0; b < 8; ++b) {
+      EXPECT_NEAR(moment(a, b), a == b, 2e-3) << a << " " << b;
+      EXPECT_NEAR(moment(a, b + 8), -moment(a, b), 1e-6);
+    }
+}
+
+TEST(Whitening, NeedsTheTrainingImages) {
+  EXPECT_THAT(refusal([] {
+                build({{"name", "layers"},
+                       {"layers.0.name", "relu"},
+                       {"layers.1.name", "max_pool2d"},
+                       {"layers.2.name", "whitening"}},
+                      {.sample = {3, 8, 8}});
+              }),
+              HasSubstr("layer '2': whitening: it looks at the training images, so it is a model's "
+                        "first layer"));
+}

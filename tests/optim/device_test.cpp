@@ -1,6 +1,7 @@
 // The same updates on a GPU: as on the CPU, and fused as one by one.
 #include <cmath>
 #include "core/trace.h"
+#include "optim/muon.h"
 #include "tests/optim/trained.h"
 
 using namespace bellows;
@@ -47,6 +48,45 @@ TEST_F(OptimizerOnDevice, FusedEqualsPlainBitForBit) {
     expect_same_bits(train(options, false, 2, DType::f32, Device::cuda),
                      train(options, true, 2, DType::f32, Device::cuda),
                      cat(options.rule.name(), " variant ", variant++));
+}
+
+// A group of Muon, wide and tall, and one of sgd.
+TEST_F(OptimizerOnDevice, MuonEqualsTheCpu) {
+  OptimizerOptions options = sgd_options({.momentum = 0.9});
+  GroupOptions muon;
+  muon.parameters = "conv*";
+  muon.rule.choose("muon");
+  muon.rule.as<MuonOptions>() = {.ns_steps = 3, .normalize_weights = true};
+  options.groups = {muon};
+  const auto run = [&](Device device, bool fused) {
+    options.fused = fused;
+    NamedTensors parameters;
+    for (const auto& [name, shape] :
+         {std::pair("conv1.weight", Shape{65, 3, 3, 3}),
+          std::pair("conv2.weight", Shape{24, 4, 3, 3}), std::pair("bias", Shape{77})})
+      parameters.push_back({name, require_grad(to(device, normal(shape, DType::f32, 5)))});
+    Optimizer optimizer(options, parameters, rates({0.1}), std::vector{rates({0.2, 0.1})});
+    DeviceStepState state(device);
+    for (int step = 0; step < 2; ++step) {
+      for (size_t i = 0; i < parameters.size(); ++i) {
+        const Tensor& w = parameters[i].tensor;
+        set_grad(w, to(device, gradient(i, step, w.shape(), DType::f32)));
+      }
+      optimizer.step(state);
+    }
+    EXPECT_EQ(state.read().applied, 2);
+    Tensors weights;
+    for (const NamedTensor& p : parameters) weights.push_back(to(Device::cpu, p.tensor.detach()));
+    return weights;
+  };
+  const trace::Counter& syncs = trace::counter("sync.count");
+  const Tensors cpu = run(Device::cpu, false);
+  for (const bool fused : {false, true}) {
+    const int64_t before = syncs.value();
+    const Tensors gpu = run(Device::cuda, fused);
+    EXPECT_EQ(syncs.value() - before, 1 + 3);  // this test's own: the state, the weights
+    for (size_t i = 0; i < cpu.size(); ++i) EXPECT_LE(difference(cpu[i], gpu[i]), 2e-4) << i;
+  }
 }
 
 TEST_F(OptimizerOnDevice, IsTwoLaunchesAndNoWait) {

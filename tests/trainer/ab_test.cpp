@@ -298,8 +298,8 @@ class AbVerb : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   Said ab(const std::string& words) const {
-    return shell("cd '" + folder_.string() +
-                 "' && '" + program_dir() + "/trainer' ab --config tiny.yaml " + words);
+    return shell("cd '" + folder_.string() + "' && '" + program_dir() +
+                 "/trainer' ab --config tiny.yaml " + words);
   }
 
   const std::filesystem::path folder_ =

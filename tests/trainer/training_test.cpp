@@ -15,6 +15,7 @@
 using namespace bellows;
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+using namespace std::string_view_literals;
 
 namespace {
 
@@ -75,9 +76,13 @@ std::string resumed_hash(const SafeTensors& saved, const Plan& plan) {
 // ---- resume
 
 TEST(Resume, AtAnyStepEndsWithTheSameBits) {
-  for (const char* optimizer : {"sgd", "adamw"}) {
-    Plan plan = small_plan();
-    plan.optimizer.rule.choose(optimizer);
+  const Values muon = {{"optimizer.groups.0.parameters", {"*.weight"}},
+                       {"optimizer.groups.0.name", {"muon"}},
+                       {"optimizer.groups.0.epochs", {"2"}},
+                       {"optimizer.ema_decay", {"0.7"}}};
+  for (const char* optimizer : {"sgd", "adamw", "muon"}) {
+    Plan plan = small_plan(optimizer == "muon"sv ? muon : Values{});
+    if (optimizer == "adamw"sv) plan.optimizer.rule.choose(optimizer);
     const std::string whole = run(plan).hash;
     for (const int64_t step : {1, 5, 6, 7, 17, 18})
       EXPECT_EQ(resumed_hash(saved_at(step, plan), plan), whole) << optimizer << " step " << step;

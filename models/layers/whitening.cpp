@@ -1,0 +1,97 @@
+// A fixed convolution that makes the patches of the training images uncorrelated and of variance
+// one: its filters are v / sqrt(lambda + eps), (lambda, v) the eigenpairs of the patches' second
+// moments, and the same negated. The bias is trained.
+// K. Jordan, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU", 2024; after D. Page, 2018.
+#include <Eigen/Eigenvalues>
+#include <cmath>
+#include "core/copy.h"
+#include "core/parallel.h"
+#include "models/module.h"
+#include "ops/conv2d.h"
+
+namespace bellows {
+
+namespace {
+
+struct WhiteningOptions {
+  int64_t kernel = 2, images = 5000;
+  double eps = 5e-4;
+};
+void visit(Visitor& v, WhiteningOptions& o) {
+  v("kernel", o.kernel, "height and width of the patches", {.min = 1});
+  v("images", o.images, "of the training set, whose patches are taken", {.min = 1});
+  v("eps", o.eps, "added to the eigenvalues", {.min = 0});
+}
+
+using Moments = Eigen::MatrixXd;
+
+// Mean of p p' over all k x k patches p = (C, k, k) of the images.
+Moments second_moments(const Tensor& images, int64_t k) {
+  const int64_t C = images.dim(1), H = images.dim(2), W = images.dim(3), size = C * k * k;
+  const int64_t rows = H - k + 1, columns = W - k + 1;
+  std::vector<Moments> parts(images.dim(0), Moments::Zero(size, size));
+  parallel_for(images.dim(0), 1, [&](int64_t n, int64_t) {
+    const float* const image = images.ptr<float>() + n * C * H * W;
+    Eigen::MatrixXf patches(size, rows * columns);
+    for (int64_t tap = 0; tap < size; ++tap) {
+      const float* const from = image + tap / (k * k) * H * W + tap / k % k * W + tap % k;
+      for (int64_t i = 0; i < rows; ++i)
+        for (int64_t j = 0; j < columns; ++j) patches(tap, i * columns + j) = from[i * W + j];
+    }
+    parts[n] = (patches * patches.transpose()).cast<double>();
+  });
+  Moments sum = Moments::Zero(size, size);
+  for (const Moments& part : parts) sum += part;
+  return sum / double(images.dim(0) * rows * columns);
+}
+
+// (2 C k k, C, k, k), by ascending eigenvalue.
+Tensor whitening_filters(const Tensor& images, const WhiteningOptions& o) {
+  const Eigen::SelfAdjointEigenSolver<Moments> eigen(second_moments(images, o.kernel));
+  const int64_t size = eigen.eigenvalues().size();
+  const Tensor filters({2 * size, images.dim(1), o.kernel, o.kernel}, DType::f32);
+  float* const w = filters.ptr<float>();
+  for (int64_t i = 0; i < size; ++i)
+    for (int64_t tap = 0; tap < size; ++tap) {
+      const double value = eigen.eigenvectors()(tap, i) / std::sqrt(eigen.eigenvalues()[i] + o.eps);
+      w[i * size + tap] = float(value);
+      w[(size + i) * size + tap] = -float(value);
+    }
+  return filters;
+}
+
+class Whitening : public Module {
+ public:
+  Whitening(const WhiteningOptions& o, LayerContext& context) {
+    Shape& shape = context.shape;
+    CHECK(shape.rank() == 3 && std::min(shape[1], shape[2]) >= o.kernel,
+          "whitening: needs images (C, H, W) of at least ", o.kernel, "x", o.kernel, ", got ",
+          shape);
+    const Tensor images = context.images ? context.images(o.images) : Tensor();
+    CHECK(images.defined() && images.dim(1) == shape[0] && images.dim(2) == shape[1],
+          "whitening: it looks at the training images, so it is a model's first layer");
+    const Tensor filters = whitening_filters(images, o);
+    shape = {filters.dim(0), shape[1] - o.kernel + 1, shape[2] - o.kernel + 1};
+    weight_ = add_buffer("weight", to(context.device, filters));
+    const double bound = 1 / std::sqrt(double(filters.numel() / filters.dim(0)));
+    bias_ = add_parameter("bias", {shape[0]}, {Init::uniform, bound}, context.device);
+  }
+  const char* kind() const override { return "whitening"; }
+
+ protected:
+  Tensor forward(const Tensor& x) override { return conv2d(x, weight_, bias_, {}, &slot_); }
+
+ private:
+  Tensor weight_, bias_;
+  Slot slot_;
+};
+
+}  // namespace
+
+static ModulePtr make(const WhiteningOptions& options, LayerContext& context) {
+  return std::make_unique<Whitening>(options, context);
+}
+static const AddEntry<MakeLayer> entry("whitening", "fixed filters that decorrelate the images",
+                                       make);
+
+}  // namespace bellows

@@ -1,0 +1,26 @@
+#include <algorithm>
+#include "optim/schedule.h"
+
+namespace bellows {
+
+namespace {
+struct LinearOptions {
+  double final_factor = 0;
+};
+void visit(Visitor& v, LinearOptions& o) {
+  v("final_factor", o.final_factor, "share of the peak that the line falls to",
+    {.min = 0, .max = 1});
+}
+}  // namespace
+
+// As PyTorch's LinearLR with total_iters = updates after warm-up, stepped once an update.
+static Curve linear(const LinearOptions& o, const Horizon& h) {
+  return [o, h](int64_t update) {
+    const double done =
+        double(std::max<int64_t>(update - h.warmup, 0)) / double(h.updates - h.warmup);
+    return 1 + (o.final_factor - 1) * done;
+  };
+}
+static const AddEntry<Curve(const Horizon&)> entry("linear", "a line, from the peak down", linear);
+
+}  // namespace bellows

@@ -1,0 +1,176 @@
+// Groups of parameters with a rule of their own, and the rules that need them.
+#include <gmock/gmock.h>
+#include <cmath>
+#include "optim/muon.h"
+#include "optim/schedule.h"
+#include "tests/optim/trained.h"
+#include "tests/refusal.h"
+
+using namespace bellows;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+namespace {
+
+OptimizerOptions muon_options(const MuonOptions& muon) {
+  OptimizerOptions options;
+  options.rule.choose("muon");
+  options.rule.as<MuonOptions>() = muon;
+  return options;
+}
+
+GroupOptions group(const std::string& parameters, double lr, double epochs = 0) {
+  GroupOptions group;
+  group.parameters = parameters;
+  group.rule.as<SgdOptions>() = {.lr = lr};
+  group.epochs = epochs;
+  return group;
+}
+
+Tensor leaf(const Shape& shape, double (*value)(double)) {
+  const Tensor t(shape, DType::f64);
+  for (int64_t i = 0; i < t.numel(); ++i) t.ptr<double>()[i] = value(double(i));
+  return require_grad(t);
+}
+
+// Two updates of w = sin(1 + i) by gradients cos(2 i + t).
+std::vector<double> moved_by_muon(const Shape& shape, const MuonOptions& o, bool fused) {
+  OptimizerOptions options = muon_options(o);
+  options.fused = fused;
+  const Tensor w = leaf(shape, [](double i) { return std::sin(i + 1); });
+  Optimizer optimizer(options, {{"w", w}}, rates({0.1}));
+  DeviceStepState state(Device::cpu);
+  for (const auto gradient :
+       {+[](double i) { return std::cos(2 * i); }, +[](double i) { return std::cos(2 * i + 1); }}) {
+    set_grad(w, leaf(shape, gradient).detach());
+    optimizer.step(state);
+  }
+  EXPECT_EQ(state.read().applied, 2);
+  return {w.ptr<double>(), w.ptr<double>() + w.numel()};
+}
+
+void expect_near(const std::vector<double>& values, const std::vector<double>& wanted) {
+  ASSERT_EQ(values.size(), wanted.size());
+  // The norms that scale a direction are kept in f32.
+  for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(values[i], wanted[i], 3e-7) << i;
+}
+
+}  // namespace
+
+// Produced by the formulas of airbench94_muon.py and muon.py in torch 2.15.0, in f64: momentum 0.6.
+TEST(Muon, AgreesWithNumbersFromPyTorch) {
+  for (const bool fused : {false, true}) {
+    expect_near(moved_by_muon({2, 3}, {.momentum = 0.6}, fused),
+                {0.793072964642893, 1.0258396284926, 0.0925206911290205, -0.85063029066844,
+                 -0.975849587894042, -0.171500871721194});
+    expect_near(moved_by_muon({3, 2}, {.momentum = 0.6}, fused),
+                {0.680618134475951, 0.996013304660179, 0.162325594479285, -0.898763993497137,
+                 -0.825793216910642, -0.180546920634188});
+    expect_near(moved_by_muon({2, 1, 2, 2},
+                              {.momentum = 0.6, .ns_steps = 3, .normalize_weights = true}, fused),
+                {0.458649040930319, 0.699464227694426, 0.127318641196782, -0.624141158118033,
+                 -0.58510976982876, -0.116139296275919, 0.322821145052333, 0.691453973398396});
+  }
+}
+
+TEST(Muon, TakesNoVectors) {
+  const Tensor w = leaf({4}, [](double i) { return i; });
+  Optimizer optimizer(muon_options({}), {{"w", w}}, rates({0.1}));
+  DeviceStepState state(Device::cpu);
+  set_grad(w, clone(w.detach()));
+  EXPECT_THAT(refusal([&] { optimizer.step(state); }),
+              HasSubstr("a weight of shape [4]; give the others to another rule"));
+}
+
+TEST(Muon, NonFiniteGradientChangesNothing) {
+  OptimizerOptions options = muon_options({.normalize_weights = true});
+  options.skip_nonfinite = true;
+  const Tensor w = leaf({4, 5}, [](double i) { return std::sin(i); });
+  Optimizer optimizer(options, {{"w", w}}, rates({0.1}));
+  DeviceStepState state(Device::cpu);
+  set_grad(w, clone(w.detach()));
+  optimizer.step(state);
+  const Tensor before = clone(w.detach()), momentum = clone(optimizer.state()[0].tensor);
+  const Tensor broken = clone(w.detach());
+  broken.ptr<double>()[7] = NAN;
+  set_grad(w, broken);
+  optimizer.step(state);
+  EXPECT_TRUE(same_bits(before, w.detach()));
+  EXPECT_TRUE(same_bits(momentum, optimizer.state()[0].tensor));
+  EXPECT_EQ(state.read().applied, 1);
+  EXPECT_EQ(state.read().skipped, 1);
+}
+
+namespace {
+
+// What one update by gradients of 1 takes from each of a.weight, a.bias, b.bias, all 0.
+std::vector<double> taken(const OptimizerOptions& options, const std::vector<Tensor>& tables,
+                          int updates = 1) {
+  NamedTensors parameters;
+  for (const char* name : {"a.weight", "a.bias", "b.bias"})
+    parameters.push_back({name, leaf({2}, [](double) { return 0.; })});
+  Optimizer optimizer(options, parameters, rates({1}), tables);
+  DeviceStepState state(Device::cpu);
+  for (int i = 0; i < updates; ++i) {
+    for (const NamedTensor& p : parameters)
+      set_grad(p.tensor, leaf({2}, [](double) { return 1.; }).detach());
+    optimizer.step(state);
+  }
+  EXPECT_EQ(state.read().applied, updates);
+  std::vector<double> values;
+  for (const NamedTensor& p : parameters) values.push_back(-p.tensor.ptr<double>()[1]);
+  return values;
+}
+
+}  // namespace
+
+TEST(Groups, AParameterBelongsToTheFirstThatNamesIt) {
+  for (const bool fused : {false, true}) {
+    OptimizerOptions options = sgd_options({});
+    options.fused = fused;
+    options.groups = {group("a.bias", 0), group("*.bias", 0)};
+    EXPECT_THAT(taken(options, {rates({10}), rates({100})}), ElementsAre(1, 10, 100));
+    options.groups = {group("a.*a*", 0)};
+    EXPECT_THAT(taken(options, {rates({10})}), ElementsAre(1, 10, 1));
+    options.groups = {group("*", 0)};
+    EXPECT_THAT(taken(options, {rates({10})}), ElementsAre(10, 10, 10));
+  }
+}
+
+TEST(Groups, RestAfterTheirEpochs) {
+  ScheduleOptions linear;
+  linear.curve.choose("linear");
+  const Tensor table = lr_table_of(linear, 4, 2, 6, 2);  // two epochs of the three
+  EXPECT_THAT(std::vector(table.ptr<double>(), table.ptr<double>() + table.numel()),
+              ElementsAre(4, 3, 2, 1, 0));
+  EXPECT_EQ(lr_table_of(linear, 4, 3, 6, 2).numel(), 6);
+  EXPECT_EQ(lr_table_of(linear, 4, 9, 6, 2).numel(), 6);
+  OptimizerOptions options = sgd_options({});
+  options.groups = {group("a.bias", 4, 2)};
+  EXPECT_THAT(taken(options, {table}, 9), ElementsAre(9, 10, 9));
+}
+
+TEST(Groups, MustNameSomething) {
+  OptimizerOptions options = sgd_options({});
+  options.groups = {group("*.bias", 1), group("b.bias", 1)};
+  EXPECT_THAT(refusal([&] {
+                taken(options, {rates({1}), rates({1})});
+              }),
+              HasSubstr("no parameter is left that 'b.bias' names; the first one is 'a.weight'"));
+}
+
+TEST(Groups, AreClippedTogether) {
+  OptimizerOptions options = sgd_options({});
+  options.groups = {group("*.bias", 0)};
+  options.clip_norm = std::sqrt(6.) / 2;  // all six gradients are 1
+  for (const double value : taken(options, {rates({1})})) EXPECT_NEAR(value, 0.5, 1e-6);
+}
+
+TEST(Schedule, LinearFallsToItsShare) {
+  ScheduleOptions options;
+  options.curve.choose("linear");
+  options.warmup_updates = 2;
+  const Tensor table = lr_table(options, 1, 6, 2);
+  EXPECT_THAT(std::vector(table.ptr<double>(), table.ptr<double>() + 6),
+              ElementsAre(testing::DoubleEq(.01), testing::DoubleEq(.505), 1, .75, .5, .25));
+}

@@ -1,0 +1,89 @@
+// Evaluation with several views of each picture, against views made here pixel by pixel.
+#include "trainer/evaluate.h"
+#include <gtest/gtest.h>
+#include <cmath>
+#include "core/copy.h"
+#include "core/foreach.h"
+#include "toggles/values.h"
+#include "trainer/training_state.h"
+
+using namespace bellows;
+
+static Plan plan_with(const char* tta) {
+  return load(Plan{}, {{"data.train_size", {"8"}},
+                       {"data.test_size", {"21"}},
+                       {"data.batch_size", {"8"}},
+                       {"model", {"mlp"}},
+                       {"model.hidden.0", {"16"}},
+                       {"eval.tta", {tta}}});
+}
+
+// x(i + shift, j + shift) with what is beyond reflected, then left and right exchanged.
+static Tensor seen(const Tensor& x, int64_t shift, bool mirrored) {
+  const int64_t N = x.dim(0), H = x.dim(2), W = x.dim(3);
+  const auto inside = [](int64_t i, int64_t n) { return i < 0 ? -i : i >= n ? 2 * n - 2 - i : i; };
+  const Tensor y(x.shape(), DType::f32);
+  for (int64_t n = 0; n < N; ++n)
+    for (int64_t i = 0; i < H; ++i)
+      for (int64_t j = 0; j < W; ++j)
+        y.data<float>()[(n * H + i) * W + (mirrored ? W - 1 - j : j)] =
+            x.data<float>()[(n * H + inside(i + shift, H)) * W + inside(j + shift, W)];
+  return y;
+}
+
+TEST(Evaluate, MeansOverViewsAreTheWeightedMeansOfTheAnswers) {
+  Session plain(plan_with("none")), tta(plan_with("mirror_shift"));
+  plain.model->train(false);
+  double loss = 0, right = 0;
+  plain.test_feed.start(0);
+  for (Batch batch; plain.test_feed.next(batch);) {
+    std::vector<double> scores(batch.size() * 10);
+    for (const int64_t shift : {0, -1, 1})
+      for (const bool mirrored : {false, true}) {
+        const Tensor logits = (*plain.model)(seen(batch.x, shift, mirrored)).detach();
+        for (size_t i = 0; i < scores.size(); ++i)
+          scores[i] += (shift ? .125 : .25) * logits.data<float>()[i];
+      }
+    for (int64_t n = 0; n < batch.size(); ++n) {
+      const double* const row = &scores[n * 10];
+      double sum = 0;
+      for (int c = 0; c < 10; ++c) sum += std::exp(row[c]);
+      const int64_t label = batch.y.data<int64_t>()[n];
+      loss += std::log(sum) - row[label];
+      right += std::max_element(row, row + 10) - row == label;
+    }
+  }
+  const Metrics metrics = evaluate(tta);
+  EXPECT_EQ(metrics.samples, 21);
+  EXPECT_NEAR(metrics.loss, loss / 21, 1e-5);
+  EXPECT_NEAR(metrics.accuracy, right / 21, 1e-9);
+  EXPECT_GT(std::abs(metrics.loss - evaluate(plain).loss), 1e-4);
+}
+
+TEST(Evaluate, WithAnAverageOfTheModelLeavesTheModelAsItWas) {
+  Plan plan = plan_with("none");
+  plan.optimizer.ema_decay = 0.75;
+  Session session(plan), other(plan);
+  const auto weight = [](Session& s) { return s.parameters.front().tensor.detach(); };
+  const Tensor first = clone(weight(session));
+  fill(weight(session), 2);
+  session.ema.update();
+  const NamedTensor average = session.ema.state().front();
+  EXPECT_EQ(average.name, "ema/fc1.weight");
+  for (int64_t i = 0; i < first.numel(); ++i)
+    EXPECT_NEAR(average.tensor.data<float>()[i], .75 * first.data<float>()[i] + .25 * 2, 1e-6);
+  copy_into(weight(other), average.tensor);
+  other.ema.restart();
+  EXPECT_EQ(evaluate(session).loss, evaluate(other).loss);
+  EXPECT_EQ(weight(session).data<float>()[0], 2);
+}
+
+// What the verbs that load a model get of a run with an average: that.
+TEST(Evaluate, ACheckpointsModelIsTheAverage) {
+  const Tensor plain = full({2}, 1), average = full({2}, 3);
+  const NamedTensors model =
+      model_part({{"w", plain}, {"optimizer/momentum.w", plain}, {"ema/w", average}});
+  ASSERT_EQ(model.size(), 1u);
+  EXPECT_EQ(model[0].name, "w");
+  EXPECT_EQ(model[0].tensor.data<float>()[1], 3);
+}
