@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 #include <utility>
 #include "core/half.h"
@@ -43,7 +44,7 @@ template <int L, class S> [[gnu::always_inline]] inline void store(S* to, Lanes<
   if constexpr (std::is_same_v<S, Bf16>) {  // Bf16(float), for all lanes
     using Bits = Lanes<uint32_t, L>;
     const Bits u = (Bits)values, rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
-    const Bits bits = values != values ? (u >> 16 | 0x40) : rounded;
+    const Bits bits = (u & 0x7fffffff) > 0x7f800000 ? (u >> 16 | 0x40) : rounded;  // NaN
     lanes<L>(&to->bits) = __builtin_convertvector(bits, Lanes<uint16_t, L>);
   } else if constexpr (std::is_same_v<S, F16>) {
     for (int i = 0; i < L; ++i) to[i] = S(values[i]);
@@ -87,6 +88,15 @@ template <int L, class M>
   M bits = row[j / 8];
   if constexpr (L == 16) bits |= M(row[j / 8 + 1]) << 8;
   return (Lanes<M, L>)((lane_bits<M, L>(j) & bits) != 0);
+}
+
+// -1 for NaN. With a shift, because GCC takes comparisons that are combined apart, lane by lane.
+template <class A, int L>
+[[gnu::always_inline]] inline Lanes<MaskOf<A>, L> nan_mask(Lanes<A, L> v) {
+  using M = MaskOf<A>;
+  constexpr M infinity = sizeof(A) == 8 ? M(0x7ff0000000000000) : M(0x7f800000);
+  const Lanes<M, L> magnitude = (Lanes<M, L>)v & std::numeric_limits<M>::max();
+  return (infinity - magnitude) >> M(8 * sizeof(A) - 1);
 }
 
 template <class Body>

@@ -141,11 +141,11 @@ template <int L, class T>
         Lanes<M, K> at = Lanes<M, K>{} + M(h.begin * W + w.begin);
         for (int64_t a = 0; a < h.end - h.begin; ++a)
           for (int64_t b = 0; b < w.end - w.begin; ++b) {
-            const auto tap = load<K>(first + a * from.strides[2] + b * from.strides[3] + k);
+            const Lanes<A, K> tap = load<K>(first + a * from.strides[2] + b * from.strides[3] + k);
             const Lanes<M, K> here = Lanes<M, K>{} + M((h.begin + a) * W + w.begin + b);
-            const auto larger = ~(tap <= best) & (best == best);  // NaN beats a number, once
-            best = larger ? tap : best;
-            at = larger ? here : at;
+            const Lanes<M, K> keep = (Lanes<M, K>)(tap <= best) | nan_mask<A, K>(best);
+            at = (at & keep) | (here & ~keep);  // NaN beats a number, once
+            best = (Lanes<A, K>)(((Lanes<M, K>)best & keep) | ((Lanes<M, K>)tap & ~keep));
           }
         store<K>(y + k, best);
         lanes<K>(winner + k) = __builtin_convertvector(at, Lanes<int32_t, K>);
