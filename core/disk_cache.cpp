@@ -27,7 +27,7 @@ static Head head_of(const std::string& key, const std::string& content) {
   return head;
 }
 
-static Path default_folder() {
+Path cache_folder() {
   const auto variable = [](const char* name) {
     const char* const value = std::getenv(name);
     return Path(value ? value : "");
@@ -35,8 +35,6 @@ static Path default_folder() {
   const Path caches = variable("XDG_CACHE_HOME");
   return (caches.is_absolute() ? caches : variable("HOME") / ".cache") / "bellows";
 }
-
-DiskCache::DiskCache() : DiskCache(default_folder()) {}
 
 // Two keys with one checksum have one file, in turn: its key tells whose it is.
 Path DiskCache::path_of(const std::string& name, const std::string& key) const {

@@ -6,11 +6,14 @@
 
 namespace bellows {
 
+// $XDG_CACHE_HOME/bellows, or ~/.cache/bellows.
+Path cache_folder();
+
 // Any number of processes may share a folder. For the compute thread.
 class DiskCache {
  public:
-  // $XDG_CACHE_HOME/bellows, or ~/.cache/bellows; a folder that does not exist is made when needed.
-  DiskCache();
+  // A folder that does not exist is made when needed.
+  DiskCache() : DiskCache(cache_folder()) {}
   explicit DiskCache(const Path& folder) : folder_(folder) {}
 
   // What was kept for exactly this key under that name: a word for the file's name, as in

@@ -46,6 +46,12 @@ struct Sample {
   std::optional<Part> part = {};  // none: the pixels are all of them, as (C, H, W)
 };
 
+// A sample as the file that it is decoded from: see data/image_file.h.
+struct EncodedSample {
+  std::vector<uint8_t> file;
+  int64_t label = 0;
+};
+
 // What a decoder may use while it makes one sample. Each thread brings its own.
 using Scratch = std::vector<uint8_t>;
 
@@ -60,11 +66,16 @@ class Dataset {
   virtual Sample at_least(int64_t index, const ViewOf&, Scratch& scratch) const {
     return at(index, scratch);
   }
+  // The file that it is decoded from, where there is one: what packing keeps. Nobody has looked
+  // into it. Thread-safe; throws as at() does.
+  virtual std::optional<EncodedSample> encoded(int64_t) const { return {}; }
   // Where that sample comes from, for messages: a path, or the name of what made it.
   virtual std::string origin(int64_t index) const = 0;
-  // All samples are in memory already, and at() gives the same bytes each time: a device may hold
-  // them, too.
+  // All samples are in memory, or stay there once they have been read, and at() gives the same
+  // bytes each time: a device may hold them, too.
   virtual bool in_memory() const { return false; }
+  // First sample of each page, where samples lie in pages that are best read as a whole.
+  virtual std::vector<int64_t> pages() const { return {}; }
 };
 
 struct DatasetContext {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include "core/check.h"
+#include "core/trace.h"
 
 namespace bellows {
 
@@ -21,6 +22,8 @@ struct Descriptor {
 }  // namespace
 
 std::vector<uint8_t> read_file(const std::string& path) {
+  static trace::Counter& opens = trace::counter("data.file_opens");
+  opens.add();
   // Non-blocking, so that opening a pipe without a writer does not wait for one.
   const Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.fd < 0) fail(Exit::data, path, ": ", std::strerror(errno));

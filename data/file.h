@@ -8,7 +8,7 @@
 namespace bellows {
 
 // Only regular files of up to 4 GiB: a folder, a pipe or a device is Error(Exit::data), as is a
-// missing file. A disk that fails to read is Error(Exit::storage).
+// missing file. A disk that fails to read is Error(Exit::storage). Counted as data.file_opens.
 std::vector<uint8_t> read_file(const std::string& path);
 
 // The first of these paths below `root` where there is something; "" if there is nothing at any.

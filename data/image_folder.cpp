@@ -44,6 +44,9 @@ class ImageFolder : public Dataset {
     sample.label = files_.labels[index];
     return sample;
   }
+  std::optional<EncodedSample> encoded(int64_t index) const override {
+    return EncodedSample{read_file(files_.paths[index]), files_.labels[index]};
+  }
   std::string origin(int64_t index) const override { return files_.paths[index]; }
 
  private:

@@ -10,6 +10,8 @@ namespace bellows {
 struct LoaderOptions {
   int64_t batch_size = 64;
   bool shuffle = true;
+  Order order = Order::random;
+  int64_t window = 64;  // pages of a quasi-random order
   bool augment = true;  // off: transforms leave nothing to chance, as in evaluation
   Tta tta = Tta::none;  // of an evaluation's loader, which has a view for an epoch
   OnDamaged on_damaged = OnDamaged::error;

@@ -21,28 +21,24 @@ void visit(Visitor& v, ShapesJpegOptions& o) {
   v("max_side", o.max_side, "of the sides of a picture", {.min = 1, .max = 4096});
 }
 
-struct File {
-  std::vector<uint8_t> bytes;
-  int64_t label;
-};
-
 class ShapesJpeg : public Dataset {
  public:
-  ShapesJpeg(const DatasetInfo& info, std::vector<File> files)
+  ShapesJpeg(const DatasetInfo& info, std::vector<EncodedSample> files)
       : info_(info), files_(std::move(files)) {}
   int64_t size() const override { return static_cast<int64_t>(files_.size()); }
   const DatasetInfo& info() const override { return info_; }
   Sample at(int64_t index, Scratch& scratch) const override { return at_least(index, {}, scratch); }
   Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override {
-    Sample sample = decode_image(files_[index].bytes, scratch, wanted);
+    Sample sample = decode_image(files_[index].file, scratch, wanted);
     sample.label = files_[index].label;
     return sample;
   }
+  std::optional<EncodedSample> encoded(int64_t index) const override { return files_[index]; }
   std::string origin(int64_t) const override { return "shapes_jpeg"; }
 
  private:
   DatasetInfo info_;
-  std::vector<File> files_;
+  std::vector<EncodedSample> files_;
 };
 
 // The small picture, enlarged.
@@ -60,7 +56,7 @@ std::vector<uint8_t> encode(const uint8_t* pixels, int64_t height, int64_t width
   return encode_jpeg(rgb.data(), height, width, 90);
 }
 
-File draw_file(Draw& draw, const ShapesJpegOptions& o) {
+EncodedSample draw_file(Draw& draw, const ShapesJpegOptions& o) {
   uint8_t pixels[3 * kShapeSide * kShapeSide];
   const int64_t label = draw_shape(draw, pixels);
   const auto side = [&] { return o.min_side + draw.below(o.max_side - o.min_side + 1); };
@@ -73,7 +69,7 @@ File draw_file(Draw& draw, const ShapesJpegOptions& o) {
 static std::shared_ptr<const Dataset> make_shapes_jpeg(const ShapesJpegOptions& o,
                                                        const DatasetContext& c) {
   CHECK(o.min_side <= o.max_side, "shapes_jpeg: sides from ", o.min_side, " to ", o.max_side);
-  std::vector<File> files(c.split == Split::train ? o.train_size : o.test_size);
+  std::vector<EncodedSample> files(c.split == Split::train ? o.train_size : o.test_size);
   parallel_for(static_cast<int64_t>(files.size()), 64, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       Draw draw(c.split, i);

@@ -4,6 +4,7 @@ namespace bellows {
 
 void visit(Visitor& v, DataOptions& o) {
   v.choice("name", o.dataset, "data set");
+  v("packed", o.packed, "read from shards in the user's cache, which the first run writes");
   v.choices("transforms", o.transforms, "from pixels to numbers, in order");
   visit(v, o.loader);
 }

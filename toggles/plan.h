@@ -21,6 +21,7 @@ enum class DeviceChoice { automatic, cpu, cuda };
 
 struct DataOptions {
   DatasetChoice dataset{"digits"};
+  bool packed = false;  // read from its packed twin (data/packed_twin.h)
   std::vector<TransformChoice> transforms;  // empty: normalised as the data set says
   LoaderOptions loader;
 };

@@ -4,6 +4,7 @@
 #include "autograd/backward.h"
 #include "core/mutex.h"
 #include "core/topology.h"
+#include "data/packed_twin.h"
 #include "data/transform.h"
 #include "models/rewrite.h"
 #include "optim/schedule.h"
@@ -41,6 +42,11 @@ static Device prepare_process(const Plan& plan, std::vector<std::string>& notes)
   notes.push_back(
       cat("threads: ", omp_get_max_threads(), " of ", allowed_cores(), " cores, ", cpu_model()));
   return device;
+}
+
+static std::shared_ptr<const Dataset> open(const DataOptions& data, Split split,
+                                           std::vector<std::string>& notes) {
+  return data.packed ? packed_twin(data.dataset, split, notes) : data.dataset.make({split});
 }
 
 static OptimizerOptions optimizer_options(const Plan& plan) {
@@ -88,8 +94,8 @@ static LoaderOptions test_options(const Plan& plan, Device device) {
 Session::Session(const Plan& plan)
     : plan(plan),
       device(prepare_process(plan, notes)),
-      train_set(plan.data.dataset.make({Split::train})),
-      test_set(plan.data.dataset.make({Split::test})),
+      train_set(open(plan.data, Split::train, notes)),
+      test_set(open(plan.data, Split::test, notes)),
       loader(train_set, plan.data.transforms, loader_options(plan, device), plan.seed),
       test_loader(test_set, plan.data.transforms, test_options(plan, device), plan.seed),
       device_feed(make_feed(device, loader, notes)),

@@ -1,0 +1,109 @@
+#include "data/packed_twin.h"
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include "core/crc32c.h"
+#include "core/disk_cache.h"
+#include "core/visitor.h"
+#include "data/pack.h"
+#include "data/packed.h"
+
+namespace bellows {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// Options as they are printed; of paths, what lies there.
+class Describe : public Visitor {
+ public:
+  std::string text;
+  bool of_files = false;
+
+ protected:
+  void option(const std::string& key, const Option& option, const char*) override {
+    text += cat("\n", key, ": ", option.text);
+    std::error_code no_path;
+    if (!fs::exists(option.text, no_path)) return;
+    of_files = true;
+    text += cat(" (", fs::absolute(option.text).string(), ", ", stamp(option.text), ")");
+  }
+  std::optional<size_t> list_size(const std::string&, size_t, const char*) override { return {}; }
+
+ public:
+  // Of a file, or of all below a folder, in whatever order they are found.
+  static std::string stamp(const fs::path& path) {
+    uint64_t files = 0, sum = 0;
+    const auto add = [&](const fs::path& file) {
+      struct stat status = {};
+      if (stat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return;
+      ++files;
+      sum += crc32c(bytes_of(cat(file.string(), " ", status.st_size, " ", status.st_mtim.tv_sec,
+                                 ".", status.st_mtim.tv_nsec)));
+    };
+    add(path);
+    std::error_code no_folder;
+    for (const auto& entry : fs::recursive_directory_iterator(path, no_folder)) add(entry.path());
+    return fmt::format("{} files, {:x}", files, sum);
+  }
+};
+
+// One packer of a folder at a time. The kernel drops the lock of a dead process.
+class Lock {
+ public:
+  explicit Lock(const Path& path)
+      : file_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644)) {
+    if (file_.get() < 0 || flock(file_.get(), LOCK_EX) != 0)
+      fail(Exit::storage, path.string(), ": cannot be locked; XDG_CACHE_HOME is where caches lie");
+  }
+
+ private:
+  Descriptor file_;
+};
+
+}  // namespace
+
+std::string source_of(DatasetChoice choice) {
+  Describe options;
+  choice.visit_options(options);
+  std::string source = cat("name: ", choice.name(), options.text);
+  if (!options.of_files) source += cat("\nprogram: ", Describe::stamp("/proc/self/exe"));
+  return source;
+}
+
+// Null: there is none, or none that can be used.
+static std::shared_ptr<const Packed> find(const Path& folder, Split split,
+                                          const std::string& source,
+                                          std::vector<std::string>& notes) {
+  if (!fs::exists(shard_path(folder, split, 0))) return nullptr;
+  try {
+    auto found = std::make_shared<Packed>(PackedOptions{.folder = folder}, split);
+    if (found->source() == source) return found;
+  } catch (const Error& error) {
+    if (error.exit != Exit::data) throw;
+    notes.push_back(cat("packed: not used: ", error.what()));
+  }
+  return nullptr;
+}
+
+std::shared_ptr<const Dataset> packed_twin(const DatasetChoice& choice, Split split,
+                                           std::vector<std::string>& notes) {
+  if (choice.name() == "packed") return choice.make({split});
+  const std::string source = source_of(choice);
+  const Path folder =
+      cache_folder() / "packed" / fmt::format("{}-{:08x}", choice.name(), crc32c(bytes_of(source)));
+  std::error_code error;  // the lock tells about it
+  fs::create_directories(folder, error);
+  const Lock lock(folder / ".lock");
+  remove_temporaries(folder);
+  if (auto found = find(folder, split, source, notes)) {
+    notes.push_back(cat("packed: ", found->size(), " samples, out of ", folder.string()));
+    return found;
+  }
+  const PackedSplit made = pack(*choice.make({split}), split, source, folder);
+  notes.push_back(cat("packed: ", text_of(made), ", into ", folder.string()));
+  return std::make_shared<Packed>(PackedOptions{.folder = folder}, split);
+}
+
+}  // namespace bellows

@@ -1,0 +1,173 @@
+// Shards that are cut off, bent, foreign or of another packing: one line each, with the path.
+#include <gmock/gmock.h>
+#include <cstring>
+#include "core/crc32c.h"
+#include "core/trace.h"
+#include "data/loader.h"
+#include "data/pack.h"
+#include "data/packed.h"
+#include "tests/data/files.h"
+#include "tests/data/numbers.h"
+#include "tests/data/options.h"
+
+using namespace bellows;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+namespace fs = std::filesystem;
+
+static constexpr size_t kHead = 88, kRecord = 32;
+
+// A shard of six samples of four bytes, of which each test spoils a copy.
+class Spoilt : public testing::Test {
+ protected:
+  Spoilt() {
+    pack(Numbers(6), Split::train, "abc", folder.path);
+    std::ostringstream text;
+    text << std::ifstream(path, std::ios::binary).rdbuf();
+    good = text.str();
+    EXPECT_EQ(good.size(), kHead + 3 + 6 * (kRecord + 4));
+  }
+  void write(const std::string& bytes) const { folder.write("train-00000.shard", bytes); }
+  std::shared_ptr<const Packed> open() const {
+    return std::make_shared<Packed>(PackedOptions{.folder = folder.path}, Split::train);
+  }
+  std::string refusal(const std::string& bytes) const {
+    write(bytes);
+    return complaint(Exit::data, [&] { open(); });
+  }
+  // With a number in it, and head and index sealed as a packer would.
+  template <class T> std::string forged(size_t at, T value) const {
+    std::string bytes = good;
+    std::memcpy(&bytes[at], &value, sizeof value);
+    const uint32_t none = 0;
+    std::memcpy(&bytes[12], &none, sizeof none);
+    const uint32_t crc = crc32c(bytes_of(bytes.substr(0, kHead + 3 + 6 * kRecord)));
+    std::memcpy(&bytes[12], &crc, sizeof crc);
+    return bytes;
+  }
+  static size_t entry(size_t record) { return kHead + 3 + record * kRecord; }
+
+  const TempFolder folder;
+  const std::string path = (folder.path / "train-00000.shard").string();
+  std::string good;
+};
+
+TEST_F(Spoilt, IsReadWhileItIsNot) {
+  write(forged(12, uint32_t{5}));
+  EXPECT_EQ(open()->size(), 6) << "a forger's seal is right, or the tests below show nothing";
+}
+
+TEST_F(Spoilt, CutOffAnywhereIsRefused) {
+  for (size_t size = 0; size < good.size(); ++size)
+    ASSERT_THAT(refusal(good.substr(0, size)), StartsWith(path)) << size;
+  EXPECT_EQ(refusal(good.substr(0, good.size() - 6)),
+            path + ", record 4 of 6: truncated: the file has 301 bytes; pack it again");
+  EXPECT_THAT(refusal(good + "x"), HasSubstr("goes on after its last record, at byte 307 of 308"));
+}
+
+TEST_F(Spoilt, ABitInAnyByteInFrontOfTheRecordsIsFound) {
+  for (size_t bit = 0; bit < 8 * entry(6); bit += 7) {
+    std::string bytes = good;
+    bytes[bit / 8] ^= char(1 << bit % 8);
+    ASSERT_THAT(refusal(bytes), StartsWith(path)) << bit;
+  }
+}
+
+TEST_F(Spoilt, AnyBitOfARecordIsFoundWhenItIsRead) {
+  Scratch scratch;
+  for (size_t bit = 8 * entry(6); bit < 8 * good.size(); ++bit) {
+    std::string bytes = good;
+    bytes[bit / 8] ^= char(1 << bit % 8);
+    write(bytes);
+    const auto packed = open();
+    const int64_t hit = int64_t(bit / 8 - entry(6)) / 4;
+    for (int64_t i = 0; i < 6; ++i) {
+      if (i == hit)
+        ASSERT_THAT(complaint(Exit::data, [&] { packed->at(i, scratch); }),
+                    HasSubstr("damaged: checksum "));
+      else
+        ASSERT_EQ(packed->at(i, scratch).pixels[0], i);
+    }
+  }
+}
+
+// In training: one line with path and record, or the sample after it stands in.
+TEST_F(Spoilt, ARecordFollowsOnDamaged) {
+  std::string bytes = good;
+  bytes[entry(6) + 4 * 3] ^= 1;
+  write(bytes);
+  for (const int64_t workers : {0, 2}) {
+    LoaderOptions options{.batch_size = 2, .shuffle = false, .num_workers = workers};
+    const auto epoch = [&] {
+      Loader loader(open(), {}, options, 1);
+      loader.start(0);
+      std::vector<int64_t> seen;
+      for (Batch batch; loader.next(batch);)
+        for (int64_t i = 0; i < batch.size(); ++i) seen.push_back(index_of(batch, i));
+      return seen;
+    };
+    EXPECT_THAT(complaint(Exit::data, epoch),
+                StartsWith("sample 3 (" + path + ", record 3): damaged: checksum "));
+    options.on_damaged = OnDamaged::skip;
+    testing::internal::CaptureStderr();
+    EXPECT_THAT(epoch(), testing::ElementsAre(0, 1, 2, 4, 4, 5));
+    testing::internal::GetCapturedStderr();
+  }
+}
+
+TEST_F(Spoilt, ForeignFilesAndOtherVersionsAreNamed) {
+  EXPECT_EQ(refusal(std::string(500, 'x')), path +
+                                                ": no shard of packed samples: it starts "
+                                                "otherwise");
+  EXPECT_EQ(refusal(forged(8, uint32_t{2})),
+            path + ": of format version 2, this program reads 1; pack it again");
+  fs::remove(path);
+  EXPECT_THAT(complaint(Exit::data, [&] { open(); }),
+              HasSubstr("no such shard; write  trainer pack --config FILE --out "));
+  fs::create_directory(path);
+  EXPECT_EQ(complaint(Exit::data, [&] { open(); }), path + ": not a regular file");
+}
+
+// What only somebody who wants to can write: the seal is right.
+TEST_F(Spoilt, ForgedIndicesAreRefused) {
+  const auto record = [&](int i, const std::string& what) {
+    return AllOf(StartsWith(cat(path, ", record ", i, " of 6: ")), HasSubstr(what));
+  };
+  EXPECT_THAT(refusal(forged(entry(2), uint64_t{1} << 62)),
+              record(2, "at byte 4611686018427387904"));
+  EXPECT_THAT(refusal(forged(entry(2) + 8, uint32_t{5})), record(2, "5 bytes are not 1 x 2 x 2"));
+  EXPECT_THAT(refusal(forged(entry(1) + 16, ~uint32_t{0})), record(1, "4294967295 pixels"));
+  EXPECT_THAT(refusal(forged(entry(5) + 24, uint32_t{10})),
+              record(5, "label 10, not one of 0 to 9"));
+  EXPECT_THAT(refusal(forged(entry(0) + 28, uint32_t{3})), record(0, "of unknown form 3"));
+  EXPECT_THAT(refusal(forged(16, ~uint64_t{0})), HasSubstr("truncated in its index"));
+  EXPECT_THAT(refusal(forged(36, ~uint32_t{0})), HasSubstr("truncated in its index"));
+  EXPECT_THAT(refusal(forged(40, uint32_t{5})), HasSubstr("a head that no packer writes"));
+  EXPECT_THAT(refusal(forged(24, uint64_t{1})), HasSubstr("begins with sample 1, not 0"));
+}
+
+TEST_F(Spoilt, AMissingShardIsNamed) {
+  EXPECT_THAT(refusal(forged(32, uint32_t{0})),
+              AllOf(HasSubstr("train-00001.shard: missing: packing did not end")));
+}
+
+TEST(Packing, ShardsOfTwoDoNotMix) {
+  const TempFolder a, b;
+  pack(Numbers(20), Split::train, "one", a.path, {.shard_bytes = 40});
+  pack(Numbers(20), Split::train, "other", b.path, {.shard_bytes = 40});
+  fs::copy_file(b.path / "train-00001.shard", a.path / "train-00001.shard",
+                fs::copy_options::overwrite_existing);
+  EXPECT_THAT(complaint(Exit::data, [&] { Packed(PackedOptions{.folder = a.path}, Split::train); }),
+              HasSubstr("train-00001.shard: of another packing than "));
+}
+
+// A file that shrinks while it is open: an error, no signal.
+TEST_F(Spoilt, AShardThatShrinksWhileItIsReadIsAnError) {
+  write(good);
+  const auto packed = open();
+  fs::resize_file(path, entry(6) + 4 * 5);
+  Scratch scratch;
+  EXPECT_EQ(packed->at(4, scratch).pixels[0], 4);
+  EXPECT_THAT(complaint(Exit::data, [&] { packed->at(5, scratch); }), HasSubstr("ends at byte "));
+}

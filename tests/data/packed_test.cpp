@@ -1,0 +1,332 @@
+// Packed shards give the samples that were packed, in few opens, and nothing else for them.
+#include "data/packed.h"
+#include <gmock/gmock.h>
+#include <cstring>
+#include "core/trace.h"
+#include "data/image_file.h"
+#include "data/loader.h"
+#include "data/pack.h"
+#include "tests/data/files.h"
+#include "tests/data/image_files.h"
+#include "tests/data/numbers.h"
+#include "tests/data/options.h"
+#include "tests/data/real.h"
+
+using namespace bellows;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+static std::shared_ptr<const Dataset> make(const std::string& name, Split split,
+                                           const Texts& options) {
+  return chosen<DatasetChoice>(name, options).make({split});
+}
+static std::unique_ptr<Packed> opened(const TempFolder& folder, Split split = Split::train,
+                                      PackedOptions options = {}) {
+  options.folder = folder.path;
+  return std::make_unique<Packed>(options, split);
+}
+
+// Pixels as (C, H, W), however they lie.
+static std::vector<uint8_t> pixels_of(const Sample& s) {
+  const int64_t channels = s.shape[0], plane = s.shape[1] * s.shape[2];
+  std::vector<uint8_t> pixels(s.pixels, s.pixels + s.shape.numel());
+  if (s.part && s.part->interleaved)
+    for (int64_t i = 0; i < s.shape.numel(); ++i)
+      pixels[i] = s.pixels[i % plane * channels + i / plane];
+  return pixels;
+}
+
+static void expect_same(const Dataset& a, const Dataset& b) {
+  ASSERT_EQ(a.size(), b.size());
+  EXPECT_EQ(a.info().sample, b.info().sample);
+  EXPECT_EQ(a.info().classes, b.info().classes);
+  EXPECT_EQ(a.info().mean, b.info().mean);
+  EXPECT_EQ(a.info().std, b.info().std);
+  Scratch one, two;
+  for (int64_t i = 0; i < a.size(); ++i) {
+    const Sample x = a.at(i, one), y = b.at(i, two);
+    ASSERT_EQ(x.shape, y.shape) << i;
+    ASSERT_EQ(x.label, y.label) << i;
+    ASSERT_EQ(pixels_of(x), pixels_of(y)) << i;
+  }
+}
+
+// ---- the same samples
+
+struct Source {
+  const char* name;
+  Texts options;
+  const char* needs = "";  // of the real data
+};
+class PackedAs : public testing::TestWithParam<std::tuple<Encoding, Source>> {};
+INSTANTIATE_TEST_SUITE_P(
+    Sets, PackedAs,
+    testing::Combine(testing::Values(Encoding::keep, Encoding::raw),
+                     testing::Values(Source{"digits", {{"train_size", "300"}, {"test_size", "70"}}},
+                                     Source{"shapes", {{"train_size", "200"}, {"test_size", "50"}}},
+                                     Source{"shapes_jpeg",
+                                            {{"train_size", "150"}, {"test_size", "40"}}},
+                                     Source{"mnist", {}, "mnist/t10k-images-idx3-ubyte.gz"},
+                                     Source{"cifar10", {}, "cifar10/test_batch.bin"},
+                                     Source{"image_folder", {}, "caltech101-subset/train"})),
+    [](const auto& info) {
+      return std::string(std::get<1>(info.param).name) +
+             (std::get<0>(info.param) == Encoding::keep ? "_kept" : "_raw");
+    });
+
+TEST_P(PackedAs, HoldsTheSameSamples) {
+  auto [encoding, source] = GetParam();
+  if (*source.needs) {
+    const fs::path needed = real_data(source.needs);
+    if (!fs::exists(needed)) GTEST_SKIP() << "no " << needed;
+    source.options["root"] = needed.parent_path();
+  }
+  for (const Split split : {Split::train, Split::test}) {
+    if (*source.needs && split == Split::train) continue;  // it takes half a minute
+    const TempFolder folder;
+    const auto dataset = make(source.name, split, source.options);
+    const PackedSplit made = pack(*dataset, split, "source", folder.path,
+                                  {.encoding = encoding, .shard_bytes = int64_t{20} << 20});
+    const auto packed = opened(folder, split);
+    expect_same(*dataset, *packed);
+    EXPECT_EQ(packed->source(), "source");
+    EXPECT_EQ(made.samples, dataset->size());
+    int64_t bytes = 0, files = 0;
+    for (const auto& entry : fs::directory_iterator(folder.path)) {
+      bytes += static_cast<int64_t>(fs::file_size(entry));
+      ++files;
+    }
+    EXPECT_EQ(made.bytes, bytes);
+    EXPECT_EQ(made.shards, files);
+    const Packed cached({.folder = folder.path, .cache_mb = 3, .page_kb = 100}, split);
+    expect_same(*dataset, cached);
+  }
+}
+
+// ---- the layout, as it is documented
+
+template <class T> static T number_at(const std::string& bytes, size_t at) {
+  T value;
+  std::memcpy(&value, bytes.data() + at, sizeof value);
+  return value;
+}
+
+static std::string content(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+TEST(Shard, LiesAsItIsDocumented) {
+  const TempFolder folder;
+  pack(Numbers(300), Split::test, "a source", folder.path, {.shard_bytes = 4 * 200});
+  const std::string shard = content(folder.path / "test-00001.shard");
+  ASSERT_EQ(shard.size(), 88 + 8 + 100 * (32 + 4u));
+  EXPECT_EQ(shard.substr(0, 8),
+            "\x89"
+            "BSHARD\n");
+  EXPECT_EQ(number_at<uint32_t>(shard, 8), 1u);     // version
+  EXPECT_EQ(number_at<uint64_t>(shard, 16), 100u);  // records
+  EXPECT_EQ(number_at<uint64_t>(shard, 24), 200u);  // first
+  EXPECT_EQ(number_at<uint32_t>(shard, 32), 1u);    // last
+  EXPECT_EQ(number_at<uint32_t>(shard, 36), 8u);    // source_size
+  EXPECT_EQ(number_at<uint32_t>(shard, 40), 1u);    // channels
+  EXPECT_EQ(number_at<uint32_t>(shard, 44), 2u);
+  EXPECT_EQ(number_at<uint32_t>(shard, 48), 2u);
+  EXPECT_EQ(number_at<uint32_t>(shard, 52), 10u);  // classes
+  EXPECT_EQ(number_at<float>(shard, 72), 1.f / 255);
+  EXPECT_EQ(shard.substr(88, 8), "a source");
+  const size_t entry = 96 + 7 * 32;
+  const uint64_t offset = number_at<uint64_t>(shard, entry);
+  EXPECT_EQ(offset, 96 + 100 * 32 + 7 * 4u);
+  EXPECT_EQ(number_at<uint32_t>(shard, entry + 8), 4u);
+  EXPECT_EQ(number_at<uint32_t>(shard, entry + 24), 7u);  // label of 207
+  EXPECT_EQ(number_at<uint8_t>(shard, offset), 207);
+}
+
+// ---- files and sizes
+
+TEST(Packed, KeepsFilesByteForByteAndMakesOthersSmaller) {
+  const TempFolder pictures, kept, small;
+  const std::string tiny = as_jpeg(slopes(30, 50)), large = as_jpeg(slopes(160, 90));
+  const std::string png = as_png(slopes(100, 130));
+  pictures.write("train/a/0.jpg", tiny);
+  pictures.write("train/a/1.jpg", large);
+  pictures.write("train/b/2.png", png);
+  const auto dataset = make("image_folder", Split::train, {{"root", pictures.path}});
+  pack(*dataset, Split::train, "", kept.path);
+  pack(*dataset, Split::train, "", small.path, {.side = 60, .quality = 95});
+  const auto whole = opened(kept), shrunk = opened(small);
+  const auto file = [](const Dataset& d, int64_t i) {
+    const auto bytes = d.encoded(i)->file;
+    return std::string(bytes.begin(), bytes.end());
+  };
+  EXPECT_EQ(file(*whole, 0), tiny);
+  EXPECT_EQ(file(*whole, 1), large);
+  EXPECT_EQ(file(*whole, 2), png);
+  EXPECT_EQ(file(*shrunk, 0), tiny) << "it is small as it is";
+  Scratch scratch;
+  const Sample second = shrunk->at(1, scratch);
+  EXPECT_EQ(second.shape, (Shape{3, 106, 60}));
+  // The slope of red goes down the picture.
+  EXPECT_NEAR(second.pixels[0], 0, 6);
+  EXPECT_NEAR(second.pixels[(105 * 60 + 30) * 3], 253, 6);
+  EXPECT_EQ(shrunk->at(2, scratch).shape, (Shape{3, 60, 78}));
+  EXPECT_EQ(shrunk->at(2, scratch).label, 1);
+}
+
+TEST(Packed, AsJpegTheyAreAboutTheSame) {
+  const TempFolder folder;
+  const auto shapes = make("shapes", Split::train, {{"train_size", "40"}});
+  pack(*shapes, Split::train, "", folder.path, {.encoding = Encoding::jpeg, .quality = 95});
+  const auto packed = opened(folder);
+  Scratch one, two;
+  double difference = 0;
+  for (int64_t i = 0; i < 40; ++i) {
+    const auto a = pixels_of(shapes->at(i, one)), b = pixels_of(packed->at(i, two));
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t p = 0; p < a.size(); ++p) difference += std::abs(a[p] - b[p]) / 40. / 3072;
+  }
+  EXPECT_LT(difference, 8);
+  EXPECT_GT(difference, 0);
+}
+
+TEST(Packed, RefusesWhatCannotBePackedLikeThat) {
+  const TempFolder folder;
+  const auto refusal = [&](const Dataset& dataset, const PackOptions& options) {
+    return complaint(Exit::usage, [&] { pack(dataset, Split::train, "", folder.path, options); });
+  };
+  EXPECT_THAT(refusal(Numbers(3), {.encoding = Encoding::jpeg}),
+              HasSubstr("3 channels, these have 1"));
+  EXPECT_THAT(refusal(Numbers(3), {.side = 2}), HasSubstr("these are all 2 x 2"));
+}
+
+TEST(Packed, LeavesOutWhatCannotBeReadOrRefusesIt) {
+  const TempFolder folder;
+  Numbers numbers(20);
+  numbers.on_read = [](int64_t i) {
+    if (i % 6 == 5) fail(Exit::data, "unreadable");
+  };
+  EXPECT_EQ(complaint(Exit::data, [&] { pack(numbers, Split::train, "", folder.path); }),
+            "sample 5 (numbers/5.png): unreadable");
+  testing::internal::CaptureStderr();
+  const PackedSplit made =
+      pack(numbers, Split::train, "", folder.path, {.on_damaged = OnDamaged::skip});
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("warning: numbers/11.png: left out: unreadable\n"));
+  EXPECT_EQ(made.samples, 17);
+  EXPECT_EQ(made.left_out, 3);
+  Scratch scratch;
+  EXPECT_EQ(opened(folder)->at(5, scratch).pixels[0], 6);
+}
+
+// What scaled_decode makes of a file it makes of the packed one.
+TEST(Packed, DecodesAsMuchOfAFileAsIsWanted) {
+  const TempFolder folder;
+  const auto jpegs = make("shapes_jpeg", Split::train, {{"train_size", "12"}});
+  pack(*jpegs, Split::train, "", folder.path);
+  const auto packed = opened(folder);
+  const ViewOf wanted = [](const Shape&) { return View{{10, 12, 30, 40}, 2.5}; };
+  Scratch one, two;
+  for (int64_t i = 0; i < 12; ++i) {
+    const Sample a = jpegs->at_least(i, wanted, one), b = packed->at_least(i, wanted, two);
+    EXPECT_EQ(b.part->reduced, 2);
+    EXPECT_EQ(one, two);
+    EXPECT_EQ(a.label, b.label);
+  }
+}
+
+// ---- opens and reads
+
+static int64_t opens() { return trace::counter("data.file_opens").value(); }
+static int64_t reads() { return trace::counter("data.packed_reads").value(); }
+
+static std::vector<int64_t> epoch_of(Loader& loader, int64_t epoch = 0, int64_t first = 0) {
+  std::vector<int64_t> seen;
+  loader.start(epoch, first);
+  for (Batch batch; loader.next(batch);)
+    for (int64_t i = 0; i < batch.size(); ++i) seen.push_back(index_of(batch, i));
+  return seen;
+}
+
+TEST(Packed, OpensAFileAShardAndReadsOnceASample) {
+  const TempFolder pictures, folder;
+  for (int i = 0; i < 9; ++i) pictures.write(cat("train/a/", i, ".png"), as_png(slopes(8, 8)));
+  const auto dataset = make("image_folder", Split::train, {{"root", pictures.path}});
+  pack(*dataset, Split::train, "", folder.path);
+  const auto epoch_opens = [](std::shared_ptr<const Dataset> dataset) {
+    const int64_t before = opens();
+    Scratch scratch;
+    for (int epoch = 0; epoch < 3; ++epoch)
+      for (int64_t i = 0; i < dataset->size(); ++i) dataset->at(i, scratch);
+    return opens() - before;
+  };
+  EXPECT_EQ(epoch_opens(dataset), 27);
+  const int64_t opens_before = opens(), reads_before = reads();
+  EXPECT_EQ(epoch_opens(opened(folder)), 0);
+  EXPECT_EQ(opens() - opens_before, 1);
+  EXPECT_EQ(reads() - reads_before, 27);
+}
+
+// Of 1000 samples of 4 bytes, in shards of 100: a page ends with its shard.
+class Paged : public testing::Test {
+ protected:
+  Paged() { pack(Numbers(kSamples), Split::train, "", folder.path, {.shard_bytes = 4 * 100}); }
+  std::unique_ptr<Packed> open(int64_t cache_mb) {
+    return opened(folder, Split::train, {.cache_mb = cache_mb});
+  }
+  static constexpr int64_t kSamples = 1000;
+  const TempFolder folder;
+};
+
+TEST_F(Paged, PagesEndWithTheirShard) {
+  EXPECT_THAT(open(0)->pages(),
+              testing::ElementsAre(0, 100, 200, 300, 400, 500, 600, 700, 800, 900));
+}
+
+// The cache holds a third of the samples: as many pages as the order is in at a time.
+TEST(Packed, QuasiRandomOrderReadsEachPageOnceThroughASmallCache) {
+  const TempFolder folder;
+  pack(*make("digits", Split::train, {{"train_size", "4000"}}), Split::train, "", folder.path);
+  const auto reads_of_epochs = [&](Order order) {
+    const std::shared_ptr<const Dataset> dataset =
+        opened(folder, Split::train, {.cache_mb = 1, .page_kb = 256});
+    EXPECT_EQ(dataset->pages().size(), 12u);
+    EXPECT_FALSE(dataset->in_memory());
+    Loader loader(dataset, {}, {.order = order, .window = 4}, 1);
+    std::vector<int64_t> counts;
+    for (int64_t epoch = 0; epoch < 3; ++epoch) {
+      const int64_t before = reads();
+      loader.start(epoch);
+      for (Batch batch; loader.next(batch);) {
+      }
+      counts.push_back(reads() - before);
+    }
+    return counts;
+  };
+  // A page that the next epoch begins with may still be there.
+  EXPECT_THAT(reads_of_epochs(Order::quasi_random),
+              testing::Each(testing::AllOf(testing::Ge(8), testing::Le(12))));
+  EXPECT_THAT(reads_of_epochs(Order::random), testing::Each(testing::Gt(1000)));
+}
+
+TEST_F(Paged, QuasiRandomOrderDoesNotDependOnWorkersAndResumes) {
+  const std::shared_ptr<const Dataset> dataset = open(1);
+  LoaderOptions options{.batch_size = 16, .order = Order::quasi_random, .window = 3};
+  Loader alone(dataset, {}, options, 1);
+  const auto whole = epoch_of(alone, 2);
+  for (const int64_t workers : {1, 3}) {
+    options.num_workers = workers;
+    Loader loader(dataset, {}, options, 1);
+    EXPECT_EQ(epoch_of(loader, 2), whole);
+    EXPECT_EQ(epoch_of(loader, 2, 20), std::vector(whole.begin() + 320, whole.end()));
+  }
+}
+
+TEST_F(Paged, PixelsThatFitIntoTheCacheAreInMemory) {
+  EXPECT_FALSE(open(0)->in_memory());
+  EXPECT_TRUE(open(1)->in_memory());
+  const TempFolder jpegs;
+  pack(*make("shapes_jpeg", Split::train, {{"train_size", "3"}}), Split::train, "", jpegs.path);
+  EXPECT_FALSE(opened(jpegs, Split::train, {.cache_mb = 1})->in_memory());
+}

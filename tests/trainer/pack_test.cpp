@@ -1,0 +1,131 @@
+// `trainer pack`, and training with what it wrote or what the toggle packs: the same bits.
+#include <gmock/gmock.h>
+#include "tests/data/real.h"
+#include "tests/trainer/program.h"
+
+using namespace bellows;
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class Pack : public Program {
+ protected:
+  // In the test's own cache.
+  Ended run_here(const Args& args) {
+    return run(args, [this] { setenv("XDG_CACHE_HOME", (folder_ / "cache").c_str(), 1); });
+  }
+  std::string hash_of(const Args& more) {
+    const Ended ended = run_here(tiny(more));
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    return hash_in(ended.out);
+  }
+};
+
+TEST_F(Pack, TrainingOnWhatItWroteEndsWithTheSameBits) {
+  const Ended packed =
+      run({"pack", "data={name: digits, train_size: 64, test_size: 20}", "--out", "p"});
+  EXPECT_EQ(packed.code, 0) << packed.err;
+  EXPECT_THAT(packed.out, AllOf(HasSubstr("train: 64 samples, 1 shard, 0.05 MB, "),
+                                HasSubstr("test: 20 samples, 1 shard, 0.02 MB, "),
+                                HasSubstr("data={name: packed, folder: p}")));
+  const std::string plain = hash_of({});
+  for (const char* more : {"", ", cache_mb: 1", ", num_workers: 0"}) {
+    Args args = {cat("data={name: packed, folder: p, batch_size: 16", more, "}")};
+    if (std::string(more).find("workers") != std::string::npos)
+      args = {"data={name: packed, folder: p, batch_size: 16}", "toggles={num_workers: 0}"};
+    EXPECT_EQ(hash_of(args), plain) << more;
+  }
+}
+
+TEST_F(Pack, TheToggleTrainsWithTheSameBitsAndSaysWhereItReads) {
+  const std::string on = "toggles={packed_dataset: on, background_loader: off}";
+  const std::string plain = hash_of({});
+  const Ended first = run_here(tiny({on})), second = run_here(tiny({on}));
+  EXPECT_THAT(first.out, HasSubstr("packed: 64 samples, 1 shard, 0.05 MB, "));
+  EXPECT_THAT(second.out, AllOf(HasSubstr("packed: 64 samples, out of "),
+                                HasSubstr("cache/bellows/packed/digits-")));
+  EXPECT_EQ(hash_in(first.out), plain);
+  EXPECT_EQ(hash_in(second.out), plain);
+}
+
+// As ranks on one host do.
+TEST_F(Pack, ProcessesThatStartTogetherPackOnce) {
+  const Args args = tiny({"toggles={packed_dataset: on, background_loader: off}"});
+  const auto cache = [this] { setenv("XDG_CACHE_HOME", (folder_ / "cache").c_str(), 1); };
+  std::vector<std::unique_ptr<RunningProgram>> together;
+  for (int i = 0; i < 3; ++i) together.push_back(start(args, cache));
+  std::set<std::string> hashes;
+  int packed = 0;
+  for (const auto& program : together) {
+    const Ended ended = program->end();
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    hashes.insert(hash_in(ended.out));
+    packed += ended.out.find("packed: 64 samples, 1 shard, ") != std::string::npos;
+  }
+  EXPECT_EQ(hashes.size(), 1u);
+  EXPECT_EQ(packed, 1);
+}
+
+TEST_F(Pack, RealPicturesTrainWithTheSameBits) {
+  const std::string mnist = real_data("mnist"), photos = real_data("caltech101-subset");
+  const auto same_bits = [&](const std::string& data, const std::string& transforms) {
+    const auto with = [&](const char* value) {
+      return Args{cat("data={", data, ", batch_size: 32", transforms, "}"), "train.max_iters=6",
+                  "eval={every: 0}", cat("toggles={packed_dataset: ", value, "}")};
+    };
+    EXPECT_EQ(hash_of(with("on")), hash_of(with("off"))) << data;
+  };
+  if (!fs::exists(mnist)) GTEST_SKIP() << "no MNIST in " << mnist;
+  same_bits("name: mnist, root: " + mnist, "");
+  if (!fs::exists(photos + "/train")) GTEST_SKIP() << "no unpacked pictures in " << photos;
+  same_bits("name: image_folder, root: " + photos,
+            ", transforms: [{name: random_resized_crop, size: 48}, normalize]");
+}
+
+TEST_F(Pack, ResumesInAQuasiRandomOrder) {
+  run({"pack", "data={name: digits, train_size: 64, test_size: 20}", "--out", "p"});
+  const Args args = tiny(
+      {"data={name: packed, folder: p, batch_size: 16, order: quasi_random, window: 2, page_kb: 4, "
+       "cache_mb: 1}",
+       "ckpt={every_iters: 1, keep: 20}"});
+  const std::string whole = hash_in(run(args).out);
+  EXPECT_NE(whole, hash_in(run(tiny({})).out));
+  for (int step = 7; step < 9; ++step)
+    fs::remove(folder_ / cat("runs/run/checkpoints/step_0000000", step, ".safetensors"));
+  Args resumed = args;
+  resumed.push_back("--resume");
+  const Ended ended = run(resumed);
+  EXPECT_THAT(ended.out, HasSubstr("step_00000006.safetensors"));
+  EXPECT_EQ(hash_in(ended.out), whole);
+}
+
+TEST_F(Pack, RefusesWithOneLine) {
+  const std::string data = "data={name: digits, train_size: 64, test_size: 20}";
+  expect_refusal({"pack", data}, 2, "--out is required");
+  expect_refusal({"pack", data, "--out", "p", "--encoding", "zip"}, 2, "--encoding");
+  expect_refusal({"pack", data, "--out", "p", "--encoding", "jpeg"}, 2, "write  --encoding raw");
+  expect_refusal({"pack", data, "--out", "p", "--side", "10"}, 2, "these are all 28 x 28");
+  EXPECT_FALSE(fs::exists(folder_ / "p"));
+  write("full/file", "something");
+  expect_refusal({"pack", data, "--out", "full"}, 2, "full: is there already");
+  write("file", "something");
+  expect_refusal({"pack", data, "--out", "file/below"}, 8, "file/below/train-00000.shard");
+  expect_refusal(tiny({"data={name: packed, folder: nowhere}"}), 3,
+                 "nowhere/train-00000.shard: no such shard; write  trainer pack --config FILE");
+  expect_refusal(tiny({"data.packed=true"}), 2, "toggles: {packed_dataset: on}");
+}
+
+// A bit flipped on disk: exit 3 with path and record, or skipped and told about.
+TEST_F(Pack, ADamagedRecordEndsTheRunOrIsSkipped) {
+  run({"pack", "data={name: digits, train_size: 64, test_size: 20}", "--out", "p"});
+  std::string shard = read("p/train-00000.shard");
+  shard[shard.size() - 784 * 3 - 1] ^= 4;
+  write("p/train-00000.shard", shard);
+  const std::string data = "data={name: packed, folder: p, batch_size: 16";
+  expect_refusal(tiny({data + "}"}), 3, "(p/train-00000.shard, record 60): damaged: checksum ");
+  const Ended skipping = run(tiny({data + ", on_damaged: skip}"}));
+  EXPECT_EQ(skipping.code, 0);
+  EXPECT_THAT(skipping.err,
+              HasSubstr("warning: p/train-00000.shard, record 60: skipped: damaged: "));
+}

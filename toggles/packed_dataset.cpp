@@ -1,0 +1,19 @@
+#include "toggles/toggle.h"
+
+static const bellows::AddToggle toggle({
+    .name = "packed_dataset",
+    .aka = {"ffcv", "webdataset", "tfrecord", "lmdb"},
+    .key_point = "data reading",
+    .idea = "All samples lie in a few files with an index (shards), so a sample is one read and no "
+            "file is opened for it. The first run packs them into the user's cache.",
+    .claim = "one open a shard instead of one a sample; no figure in the seeds",
+    .hurts = "takes the data's size again on disk, and the first run waits for the packing; what "
+             "is in memory anyway is read from disk instead",
+    .sources = "S0:7 S1:29",
+    .footprint = "data.packed_reads",
+    .same = bellows::Same::bitwise,
+    .statistical_where = "data.quasi_random_orders",  // which depend on where the pages are
+    .by_default = "off",
+    .fast = "",  // it helps where files are many
+    .enable = [](bellows::Plan& plan, const std::string&) { plan.data.packed = true; },
+});

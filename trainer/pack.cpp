@@ -1,0 +1,80 @@
+// trainer pack --config FILE --out FOLDER: a data set as shards, which `data: {name: packed}`
+// reads.
+#include "data/pack.h"
+#include "data/packed_twin.h"
+#include "toggles/toggle.h"
+#include "trainer/config.h"
+#include "trainer/output.h"
+#include "trainer/verbs.h"
+
+namespace bellows {
+
+namespace {
+struct PackLine {
+  std::string config, out;
+  Names overrides;
+  PackOptions options;
+  int64_t shard_mb = 256;
+};
+}  // namespace
+
+static void declare(CommandLine& line, PackLine& given) {
+  const std::map<std::string, Encoding> encodings = {
+      {"keep", Encoding::keep}, {"raw", Encoding::raw}, {"jpeg", Encoding::jpeg}};
+  line.add_option("overrides", given.overrides, "key=value: options, over those of the file");
+  line.add_option("--config,-c", given.config, "YAML file that names the data set");
+  line.add_option("--out,-o", given.out, "folder of the shards, a new one")->required();
+  line.add_option("--encoding", given.options.encoding,
+                  "keep: files as they are, else raw pixels (default); raw: pixels; jpeg: "
+                  "everything as a new JPEG")
+      ->transform(CLI::CheckedTransformer(encodings).description("keep|raw|jpeg"));
+  line.add_option("--side", given.options.side,
+                  "make larger pictures smaller, to this shorter side (default: they stay)")
+      ->check(CLI::Range(1, 65535).description(""));
+  line.add_option("--quality", given.options.quality, "of the JPEGs that are made, 1 to 100")
+      ->check(CLI::Range(1, 100).description(""))
+      ->capture_default_str();
+  line.add_option("--shard-mb", given.shard_mb, "size at which the next shard begins")
+      ->check(CLI::Range(1, 1 << 20).description(""))
+      ->capture_default_str();
+}
+
+// Together with what was read, how it was written: `pack` of the same has the same source.
+static std::string source_of(const Plan& plan, const PackOptions& o) {
+  constexpr const char* kNames[] = {"keep", "raw", "jpeg"};
+  return cat(source_of(plan.data.dataset), "\nencoding: ", kNames[static_cast<int>(o.encoding)],
+             "\nside: ", o.side, "\nquality: ", o.quality);
+}
+
+static void pack_split(const Plan& plan, const PackLine& given, Split split) {
+  const auto dataset = plan.data.dataset.make({split});
+  const PackedSplit made =
+      pack(*dataset, split, source_of(plan, given.options), given.out, given.options);
+  say(cat(split == Split::train ? "train: " : "test: ", text_of(made)));
+}
+
+static int run(const Arguments& args) {
+  CommandLine line("pack");
+  PackLine given;
+  declare(line, given);
+  if (!line.read(args)) return 0;
+  std::vector<Values> sources;
+  if (!given.config.empty()) sources = read_config(given.config);
+  sources.push_back(parse_overrides(given.overrides));
+  const Plan plan = make_config(sources).plan;
+  given.options.shard_bytes = given.shard_mb << 20;
+  given.options.on_damaged = plan.data.loader.on_damaged;
+  CHECK(!std::filesystem::exists(given.out) || std::filesystem::is_empty(given.out), given.out,
+        ": is there already; remove it, or name another folder with --out");
+  apply(plan.threads);
+  for (const Split split : {Split::train, Split::test}) pack_split(plan, given, split);
+  say(cat("to read it:  data={name: packed, folder: ", given.out, "}"));
+  return 0;
+}
+
+static const AddVerb verb({"pack", "writes a data set as shards, which open and read faster",
+                           "trainer pack --config configs/resnet50_imagefolder.yaml "
+                           "data.root=photos --side 256 --out data/sets/packed",
+                           run});
+
+}  // namespace bellows
