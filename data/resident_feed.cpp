@@ -3,6 +3,7 @@
 #include <cstring>
 #include "core/copy.h"
 #include "core/trace.h"
+#include "data/damaged.h"
 #include "data/device_feed.h"
 #include "data/gather_samples.h"
 
@@ -12,9 +13,21 @@ static Shape with_rows(int64_t rows, const Shape& sample) {
   return {rows, sample[0], sample[1], sample[2]};
 }
 
+// Or the one that stands in for it; says where it comes from if there is none.
+static Sample read(const Loader& loader, int64_t index, Scratch& scratch) {
+  const Dataset& dataset = loader.dataset();
+  try {
+    return read_undamaged(dataset, index, loader.options().on_damaged,
+                          [&](int64_t i) { return dataset.at(i, scratch); });
+  } catch (const Error& error) {
+    fail(error.exit, "sample ", index, " (", dataset.origin(index), "): ", error.what());
+  }
+}
+
 // As bytes and labels, in pieces: the host never holds a second copy of everything.
-static void upload(const Dataset& dataset, const Tensor& pixels, const Tensor& labels) {
+static void upload(const Loader& loader, const Tensor& pixels, const Tensor& labels) {
   constexpr int64_t kPiece = 8192;  // samples
+  const Dataset& dataset = loader.dataset();
   const Shape& shape = dataset.info().sample;
   const int64_t bytes = shape.numel();
   Scratch scratch;
@@ -22,7 +35,7 @@ static void upload(const Dataset& dataset, const Tensor& pixels, const Tensor& l
     const int64_t n = std::min(kPiece, dataset.size() - begin);
     const Tensor x(with_rows(n, shape), DType::u8), y({n}, DType::i64);
     for (int64_t i = 0; i < n; ++i) {
-      const Sample sample = dataset.at(begin + i, scratch);
+      const Sample sample = read(loader, begin + i, scratch);
       if (!(sample.shape == shape))
         fail(Exit::data, dataset.origin(begin + i), ": its shape is ", sample.shape,
              ", the data set's is ", shape);
@@ -46,7 +59,7 @@ class ResidentFeed : public Feed {
         labels_({loader.dataset().size()}, DType::i64, device),
         buffers_(buffers_on(device, loader)),
         levels_(*loader.transforms().levels()) {
-    upload(loader.dataset(), pixels_, labels_);
+    upload(loader, pixels_, labels_);
   }
 
   void start(int64_t epoch, int64_t first_batch) override {

@@ -6,6 +6,8 @@
 #include "core/copy.h"
 #include "core/pinned.h"
 #include "core/trace.h"
+#include "data/pack.h"
+#include "data/packed.h"
 #include "tests/data/files.h"
 #include "tests/data/numbers.h"
 
@@ -269,3 +271,40 @@ TEST_F(FeedCostsOnDevice, OnTheCpuTheLoaderIsTheFeed) {
 }
 
 }  // namespace
+
+// ---- samples that are on the device from the start
+
+// Packed pixels that fit into their cache stay in memory, so a device may hold them.
+TEST_F(FeedCostsOnDevice, PackedSamplesAreHeldAndOrderedAsOnTheHost) {
+  const TempFolder folder;
+  pack(Numbers(103), Split::train, "", folder.path, {.shard_bytes = 40});
+  const auto packed =
+      std::make_shared<Packed>(PackedOptions{.folder = folder.path, .cache_mb = 1}, Split::train);
+  LoaderOptions options{.batch_size = 8, .order = Order::quasi_random, .window = 3};
+  Loader host(packed, {}, options, 5);
+  options.device_tensors = true;
+  const Moved created("tensor.device_created");
+  const Fed fed(options, packed);
+  for (int64_t epoch = 0; epoch < 2; ++epoch) {
+    host.start(epoch);
+    EXPECT_EQ(fed.epoch(epoch), rest_of(host));
+  }
+  EXPECT_GT(created, 0);
+}
+
+TEST_F(FeedCostsOnDevice, ADamagedSampleOnTheWayThereEndsTheRunOrIsReplaced) {
+  const auto dataset = std::make_shared<Numbers>(40);
+  dataset->on_read = [](int64_t index) {
+    if (index == 20) fail(Exit::data, "it is torn");
+  };
+  LoaderOptions options{.batch_size = 8, .shuffle = false, .device_tensors = true};
+  EXPECT_EQ(complaint(Exit::data, [&] { Fed(options, dataset); }),
+            "sample 20 (numbers/20.png): it is torn");
+  options.on_damaged = OnDamaged::skip;
+  testing::internal::CaptureStderr();
+  const Fed fed(options, dataset);
+  testing::internal::GetCapturedStderr();
+  const std::vector<float> third = fed.epoch(0).at(2);  // samples 16 to 23, then their labels
+  EXPECT_EQ(third[4 * (20 - 16)], 21);
+  EXPECT_EQ(third[4 * 8 + 20 - 16], 1);
+}
