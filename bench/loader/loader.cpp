@@ -1,7 +1,8 @@
 // What the loader costs and hides, without any model.
 //
 //   bench_loader --dataset mnist --root ../shared/data/mnist --workers 2
-//     samples per second of normalised batches, a JSON line like that of the peer's loader
+//     samples per second of normalised batches, a JSON line like that of the peer's loader; with
+//     --crop N of pictures, a random part of each made N x N
 //   bench_loader --law
 //     the planted-latency law: L per batch to load, C to compute; L + C without workers,
 //     max(C, L / W) with W of them
@@ -9,6 +10,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <ctime>
 #include "core/trace.h"
 #include "core/visitor.h"
 
@@ -20,30 +22,40 @@ struct Arguments {
   std::string dataset = "digits", root;
   LoaderOptions loader;
   int epochs = 5;
+  int64_t crop = 0;
   bool rings = false, law = false;
   int64_t latency_us = 20000, compute_us = 8000;
 };
 
-// Gives the chosen data set its root, if it has one.
-class Root : public Visitor {
+// Gives an entry's option its value, if it has one of that name.
+class Give : public Visitor {
  public:
-  explicit Root(const std::string& root) : root_(root) {}
+  Give(Names keys, std::string value) : keys_(std::move(keys)), value_(std::move(value)) {}
 
  protected:
   void option(const std::string& key, const Option& option, const char*) override {
-    if (key == "root" && !root_.empty()) option.read(root_);
+    if (std::ranges::count(keys_, key) && !value_.empty()) option.read(value_);
   }
   std::optional<size_t> list_size(const std::string&, size_t, const char*) override { return {}; }
 
  private:
-  std::string root_;
+  Names keys_;
+  std::string value_;
 };
 
 std::shared_ptr<const Dataset> open(const Arguments& a) {
   DatasetChoice choice(a.dataset);
-  Root root(a.root);
+  Give root({"root", "folder"}, a.root);
   choice.visit_options(root);
   return choice.make({Split::train});
+}
+
+std::vector<TransformChoice> transforms(const Arguments& a) {
+  if (a.crop == 0) return {};
+  TransformChoice crop("random_resized_crop");
+  Give size({"size"}, std::to_string(a.crop));
+  crop.visit_options(size);
+  return {crop, TransformChoice("normalize")};
 }
 
 double seconds_since(int64_t begin) { return double(trace::now_ns() - begin) * 1e-9; }
@@ -61,18 +73,31 @@ double epoch_seconds(Loader& loader, int64_t epoch) {
   return seconds_since(begin);
 }
 
+// Of the process, all its threads together.
+double cpu_seconds() {
+  timespec time;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
+}
+
 void measure_throughput(const Arguments& a) {
-  Loader loader(open(a), {}, a.loader, 1);
+  Loader loader(open(a), transforms(a), a.loader, 1);
   epoch_seconds(loader, 0);
-  std::vector<double> rates;
-  for (int epoch = 1; epoch <= a.epochs; ++epoch)
+  std::vector<double> rates, cpu_rates;
+  const trace::Counter& opens = trace::counter("data.file_opens");
+  const int64_t opens_before = opens.value();
+  for (int epoch = 1; epoch <= a.epochs; ++epoch) {
+    const double cpu = cpu_seconds();
     rates.push_back(double(loader.samples()) / epoch_seconds(loader, epoch));
+    cpu_rates.push_back(double(loader.samples()) / (cpu_seconds() - cpu));
+  }
   fmt::print(
       "{{\"bench\": \"loader\", \"dataset\": \"{}\", \"workers\": {}, \"prefetch\": {}, "
       "\"queue\": \"{}\", \"batch\": {}, \"epochs\": {}, \"samples_per_s\": {:.0f}, "
-      "\"fastest\": {:.0f}}}\n",
+      "\"fastest\": {:.0f}, \"samples_per_cpu_s\": {:.0f}, \"file_opens\": {}}}\n",
       a.dataset, a.loader.num_workers, a.loader.prefetch_factor, a.rings ? "rings" : "locked",
-      a.loader.batch_size, a.epochs, median(rates), *std::ranges::max_element(rates));
+      a.loader.batch_size, a.epochs, median(rates), *std::ranges::max_element(rates),
+      median(cpu_rates), (opens.value() - opens_before) / a.epochs);
 }
 
 void compute_for(int64_t us) {
@@ -120,6 +145,7 @@ int main(int argc, char** argv) {
   Arguments a;
   app.add_option("--dataset", a.dataset, "a registered data set");
   app.add_option("--root", a.root, "its folder");
+  app.add_option("--crop", a.crop, "a random part of each picture, made that large");
   app.add_option("--workers", a.loader.num_workers, "loader threads");
   app.add_option("--prefetch", a.loader.prefetch_factor, "batches that each keeps ready");
   app.add_option("--batch", a.loader.batch_size, "samples");
