@@ -9,7 +9,9 @@ void visit(Visitor& v, LoaderOptions& o) {
   v("order", o.order, {"random", "quasi_random"},
     "of a shuffled epoch; quasi_random: pages of a packed data set at random, and the samples of "
     "`window` pages among each other");
-  v("window", o.window, "pages that a quasi-random order is in at a time", {.min = 1, .max = 1e6});
+  v("window", o.window,
+    "pages that a quasi-random order is in at a time; a cache of as many reads each once an epoch",
+    {.min = 1, .max = 1e6});
   v("augment", o.augment, "random transforms are random; off: as in evaluation");
   v("on_damaged", o.on_damaged, {"error", "skip"},
     "a sample that cannot be read ends the run, or the next one stands in for it");

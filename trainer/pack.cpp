@@ -27,7 +27,8 @@ static void declare(CommandLine& line, PackLine& given) {
   line.add_option("--encoding", given.options.encoding,
                   "keep: files as they are, else raw pixels (default); raw: pixels; jpeg: "
                   "everything as a new JPEG")
-      ->transform(CLI::CheckedTransformer(encodings).description("keep|raw|jpeg"));
+      ->transform(CLI::CheckedTransformer(encodings).description(""))
+      ->type_name("keep|raw|jpeg");
   line.add_option("--side", given.options.side,
                   "make larger pictures smaller, to this shorter side (default: they stay)")
       ->check(CLI::Range(1, 65535).description(""));
