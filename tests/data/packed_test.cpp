@@ -58,6 +58,7 @@ struct Source {
   Texts options;
   const char* needs = "";  // of the real data
 };
+static std::ostream& operator<<(std::ostream& out, const Source& s) { return out << s.name; }
 class PackedAs : public testing::TestWithParam<std::tuple<Encoding, Source>> {};
 INSTANTIATE_TEST_SUITE_P(
     Sets, PackedAs,

@@ -13,6 +13,7 @@ struct Counted {
   std::shared_ptr<const PageCache::Page> get(int64_t number) {
     return cache.get(number, 10, [&](PageCache::Page& page) {
       ++reads;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
       std::ranges::fill(page, uint8_t(number));
     });
   }
