@@ -43,16 +43,17 @@ void Picture::erase(const Rectangle& hole) {
   hole_ = hole;
 }
 
-// Of an axis; where all is black nothing is looked at, but there is no picture without a pixel.
-static std::pair<int64_t, int64_t> looked_at(const Axis& axis) {
-  const Filter filter(axis, {.size = axis.high()});
-  if (filter.begin() >= filter.end()) return {0, 1};
-  return {filter.begin(), filter.end() - filter.begin()};
+// Of an axis: begin and size. Where all is black nothing is looked at, but there is no picture
+// without a pixel.
+static std::pair<int64_t, int64_t> part_of(const Axis& axis) {
+  const Looked looked = looked_at(axis, {.size = axis.high()});
+  if (looked.begin >= looked.end) return {0, 1};
+  return {looked.begin, looked.end - looked.begin};
 }
 
 View Picture::view() const {
-  const auto [top, height] = looked_at(rows_);
-  const auto [left, width] = looked_at(columns_);
+  const auto [top, height] = part_of(rows_);
+  const auto [left, width] = part_of(columns_);
   return {{top, left, height, width}, std::min(rows_.step(), columns_.step())};
 }
 

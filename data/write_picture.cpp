@@ -1,4 +1,5 @@
 #include "data/write_picture.h"
+#include <immintrin.h>
 #include "data/filter.h"
 
 namespace bellows {
@@ -6,6 +7,24 @@ namespace bellows {
 static Part all_of(const Shape& shape) { return {.height = shape[1], .width = shape[2]}; }
 
 namespace {
+
+constexpr Levels kAsTheyAre{{1, 1, 1, 1}};
+
+// fn(count), where the compiler knows a small one, so that loops up to it are unrolled.
+template <class Fn> void unrolled(int64_t count, const Fn& fn) {
+  switch (count) {
+    case 1:
+      return fn(std::integral_constant<int64_t, 1>());
+    case 2:
+      return fn(std::integral_constant<int64_t, 2>());
+    case 3:
+      return fn(std::integral_constant<int64_t, 3>());
+    case 4:
+      return fn(std::integral_constant<int64_t, 4>());
+    default:
+      return fn(count);
+  }
+}
 
 // Row by row of what is written: the source's rows are mixed to one line, whose pixels are mixed to
 // the row. The line has the order of the source, so that mixing rows runs along memory.
@@ -17,16 +36,15 @@ class Writer {
         part_(sample.part.value_or(all_of(sample.shape))),
         rows_(picture.rows(), {part_.top, part_.height, part_.reduced}),
         columns_(picture.columns(), {part_.left, part_.width, part_.reduced}),
-        line_(part_.width * picture.channels()),
+        line_(part_.width * picture.channels() + 1),
+        mixed_(picture.colours ? kAsTheyAre : picture.levels),
         out_(out) {}
 
   void write() {
     for (int64_t y = 0; y < picture_.height(); ++y) {
       mix_rows(y);
-      for (int64_t c = 0; c < picture_.channels(); ++c) mix_columns(c, row(c, y).data());
+      mix_columns(y);
       if (picture_.colours) apply_colours(*picture_.colours, y);
-      for (int c = 0; c < picture_.channels(); ++c)
-        for (float& number : row(c, y)) number = picture_.levels.at(c, number);
     }
   }
 
@@ -48,24 +66,56 @@ class Writer {
     const uint8_t* in =
         sample_.pixels + (plane * part_.height + rows_.firsts()[y]) * stride + begin;
     float* const line = line_.data() + plane * stride + begin;
-    for (int64_t k = 0; k < rows_.taps(); ++k, in += stride) {
-      const float weight = rows_.weights(k)[y];
-      if (k == 0)
-        for (int64_t i = 0; i < size; ++i) line[i] = weight * in[i];
-      else if (weight > 0)
-        for (int64_t i = 0; i < size; ++i) line[i] += weight * in[i];
-    }
+    const float* weights = rows_.weights(y);
+    for (int64_t rest = rows_.taps(); rest > 0; rest -= 4, weights += 4, in += 4 * stride)
+      unrolled(std::min<int64_t>(rest, 4), [&](auto taps) {
+        const bool first = rest == rows_.taps();
+        for (int64_t i = 0; i < size; ++i) {
+          float sum = first ? 0 : line[i];
+          for (int64_t k = 0; k < taps; ++k)
+            sum = std::fma(weights[k], float(in[k * stride + i]), sum);
+          line[i] = sum;
+        }
+      });
   }
 
-  void mix_columns(int64_t channel, float* out) const {
-    const int stride = part_.interleaved ? int(picture_.channels()) : 1;
-    const float* in = line_.data() + channel * (part_.interleaved ? 1 : part_.width);
-    const int32_t* const firsts = columns_.firsts();
-    const int width = int(picture_.width());
-    std::fill_n(out, width, 0.f);
-    for (int64_t k = 0; k < columns_.taps(); ++k, in += stride) {
-      const float* const weights = columns_.weights(k);
-      for (int x = 0; x < width; ++x) out[x] += weights[x] * in[firsts[x] * stride];
+  void mix_columns(int64_t y) const {
+    const int64_t channels = picture_.channels();
+    if (part_.interleaved && channels == 3 && picture_.width() >= 4)
+      return unrolled(columns_.taps(), [&](auto taps) { mix_pixels(taps, y); });
+    for (int c = 0; c < channels; ++c)
+      part_.interleaved ? mix_channel(c, line_.data() + c, channels, row(c, y))
+                        : mix_channel(c, line_.data() + c * part_.width, 1, row(c, y));
+  }
+  void mix_channel(int channel, const float* line, int64_t stride, std::span<float> out) const {
+    for (size_t x = 0; x < out.size(); ++x) {
+      const float* const weights = columns_.weights(x);
+      const float* const in = line + columns_.firsts()[x] * stride;
+      float sum = 0;
+      for (int64_t k = 0; k < columns_.taps(); ++k) sum = std::fma(weights[k], in[k * stride], sum);
+      out[x] = mixed_.at(channel, sum);
+    }
+  }
+  // The same bits for red, green and blue: four pixels at a time, each a vector of its colours and
+  // of the number behind them.
+  void mix_pixels(auto taps, int64_t y) const {
+    float* const out[] = {row(0, y).data(), row(1, y).data(), row(2, y).data()};
+    const float *const line = line_.data(), *const all_weights = columns_.weights(0);
+    const int32_t* const all_firsts = columns_.firsts();
+    for (int64_t at = 0, width = picture_.width(); at < width; at += 4) {
+      const int64_t x = std::min(at, width - 4);
+      const float* const weights = all_weights + x * taps;
+      const float* in[4];
+      for (int i = 0; i < 4; ++i) in[i] = line + all_firsts[x + i] * int64_t{3};
+      __m128 p[4] = {};
+      for (int64_t k = 0; k < taps; ++k)
+        for (int i = 0; i < 4; ++i)
+          p[i] =
+              _mm_fmadd_ps(_mm_set1_ps(weights[i * taps + k]), _mm_loadu_ps(in[i] + 3 * k), p[i]);
+      _MM_TRANSPOSE4_PS(p[0], p[1], p[2], p[3]);
+      for (int c = 0; c < 3; ++c)
+        _mm_storeu_ps(out[c] + x, _mm_fmadd_ps(p[c], _mm_set1_ps(mixed_.scale[c]),
+                                               _mm_set1_ps(mixed_.shift[c])));
     }
   }
 
@@ -73,9 +123,9 @@ class Writer {
     const auto red = row(0, y), green = row(1, y), blue = row(2, y);
     for (size_t x = 0; x < red.size(); ++x) {
       const float r = red[x], g = green[x], b = blue[x];
-      red[x] = colours.at(0, r, g, b);
-      green[x] = colours.at(1, r, g, b);
-      blue[x] = colours.at(2, r, g, b);
+      red[x] = picture_.levels.at(0, colours.at(0, r, g, b));
+      green[x] = picture_.levels.at(1, colours.at(1, r, g, b));
+      blue[x] = picture_.levels.at(2, colours.at(2, r, g, b));
     }
   }
 
@@ -83,7 +133,8 @@ class Writer {
   const Sample& sample_;
   const Part part_;
   const Filter rows_, columns_;
-  std::vector<float> line_;
+  std::vector<float> line_;  // and a number that counts for nothing, beside the last pixel
+  const Levels mixed_;       // of what has been mixed; those of the picture come after its colours
   float* const out_;
 };
 
