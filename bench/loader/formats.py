@@ -59,7 +59,8 @@ def contestants(a, folder):
     for name, root, published, patterns, encodings in sets:
         if not root:
             continue
-        crop = ["--crop", a.crop] if name == "image_folder" else []
+        crop = ["--transform", "random_resized_crop", "--transform", "normalize", "--crop",
+                a.crop] if name == "image_folder" else []
         common = ["--workers", 0, "--epochs", 3, *crop]
         title = "photos" if crop else name
         first = f"{title}: {published}"

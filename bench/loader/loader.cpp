@@ -1,8 +1,10 @@
 // What the loader costs and hides, without any model.
 //
 //   bench_loader --dataset mnist --root ../shared/data/mnist --workers 2
-//     samples per second of normalised batches, a JSON line like that of the peer's loader; with
-//     --crop N of pictures, a random part of each made N x N
+//     samples per second of normalised batches, a JSON line like that of the peer's loader
+//   bench_loader --dataset image_folder --root photos --transform random_resized_crop
+//   --scaled-decode
+//     the same of JPEG files; with --crop N each part is made N x N
 //   bench_loader --law
 //     the planted-latency law: L per batch to load, C to compute; L + C without workers,
 //     max(C, L / W) with W of them
@@ -20,6 +22,7 @@ namespace {
 
 struct Arguments {
   std::string dataset = "digits", root;
+  std::vector<std::string> transforms;
   LoaderOptions loader;
   int epochs = 5;
   int64_t crop = 0;
@@ -51,11 +54,10 @@ std::shared_ptr<const Dataset> open(const Arguments& a) {
 }
 
 std::vector<TransformChoice> transforms(const Arguments& a) {
-  if (a.crop == 0) return {};
-  TransformChoice crop("random_resized_crop");
-  Give size({"size"}, std::to_string(a.crop));
-  crop.visit_options(size);
-  return {crop, TransformChoice("normalize")};
+  std::vector<TransformChoice> list(a.transforms.begin(), a.transforms.end());
+  Give size({"size"}, a.crop ? std::to_string(a.crop) : "");
+  for (TransformChoice& transform : list) transform.visit_options(size);
+  return list;
 }
 
 double seconds_since(int64_t begin) { return double(trace::now_ns() - begin) * 1e-9; }
@@ -65,31 +67,38 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-double epoch_seconds(Loader& loader, int64_t epoch) {
-  const int64_t begin = trace::now_ns();
+// Of wall time, or of all threads' CPU time.
+double seconds_of(clockid_t clock) {
+  timespec t;
+  clock_gettime(clock, &t);
+  return double(t.tv_sec) + double(t.tv_nsec) * 1e-9;
+}
+
+struct Rates {
+  double samples_per_s, samples_per_cpu_s;
+};
+
+Rates measure_epoch(Loader& loader, int64_t epoch) {
+  const double begin = seconds_of(CLOCK_MONOTONIC),
+               begin_cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
   loader.start(epoch);
   for (Batch batch; loader.next(batch);) {
   }
-  return seconds_since(begin);
-}
-
-// Of the process, all its threads together.
-double cpu_seconds() {
-  timespec time;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
+  const double cpu_s = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - begin_cpu;
+  return {double(loader.samples()) / (seconds_of(CLOCK_MONOTONIC) - begin),
+          double(loader.samples()) / cpu_s};
 }
 
 void measure_throughput(const Arguments& a) {
   Loader loader(open(a), transforms(a), a.loader, 1);
-  epoch_seconds(loader, 0);
+  measure_epoch(loader, 0);
   std::vector<double> rates, cpu_rates;
   const trace::Counter& opens = trace::counter("data.file_opens");
   const int64_t opens_before = opens.value();
   for (int epoch = 1; epoch <= a.epochs; ++epoch) {
-    const double cpu = cpu_seconds();
-    rates.push_back(double(loader.samples()) / epoch_seconds(loader, epoch));
-    cpu_rates.push_back(double(loader.samples()) / (cpu_seconds() - cpu));
+    const Rates r = measure_epoch(loader, epoch);
+    rates.push_back(r.samples_per_s);
+    cpu_rates.push_back(r.samples_per_cpu_s);
   }
   fmt::print(
       "{{\"bench\": \"loader\", \"dataset\": \"{}\", \"workers\": {}, \"prefetch\": {}, "
@@ -145,7 +154,9 @@ int main(int argc, char** argv) {
   Arguments a;
   app.add_option("--dataset", a.dataset, "a registered data set");
   app.add_option("--root", a.root, "its folder");
-  app.add_option("--crop", a.crop, "a random part of each picture, made that large");
+  app.add_option("--transform", a.transforms, "one or several, in their order");
+  app.add_option("--crop", a.crop, "the size that they make of each picture");
+  app.add_flag("--scaled-decode", a.loader.scaled_decode, "of a JPEG only what the crop needs");
   app.add_option("--workers", a.loader.num_workers, "loader threads");
   app.add_option("--prefetch", a.loader.prefetch_factor, "batches that each keeps ready");
   app.add_option("--batch", a.loader.batch_size, "samples");

@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
-"""The peer's input pipeline: PyTorch's DataLoader over MNIST held in memory.
+"""The peer's input pipeline: PyTorch's DataLoader.
 
     torch_loader.py --idx ../data/mnist --workers 2 --batch 64
+    torch_loader.py --images photos/train --decoder pillow --workers 2 --batch 64
 
-Each sample is normalized by torchvision (ToTensor, Normalize), the ordinary way. Prints one JSON
-line: samples per second of a whole epoch, median, the wait for the first batch included and
-excluded.
+MNIST is held in memory, each sample normalized by torchvision (ToTensor, Normalize), the ordinary
+way. Of an ImageFolder each is a random part of 224 x 224, flipped by chance and normalized: decoded
+by Pillow and resized there, or as tensors by torchvision throughout. Prints one JSON line: samples
+per second of a whole epoch, median, the wait for the first batch included and excluded, and per
+second of CPU time, workers included. --warmup epochs come first and do not count.
 """
 import argparse
 import gzip
 import json
+import multiprocessing
+import os
 import pathlib
 import statistics
 import struct
@@ -17,7 +22,10 @@ import time
 
 import numpy
 import torch
-from torchvision import transforms
+from torchvision import datasets, io, transforms
+from torchvision.transforms import v2
+
+IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def idx(folder, stem):
@@ -42,18 +50,45 @@ class Mnist(torch.utils.data.Dataset):
         return self.transform(self.images[i][..., None]), int(self.labels[i])
 
 
+def by_pillow(folder):
+    return datasets.ImageFolder(folder, transforms.Compose([
+        transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(),
+        transforms.ToTensor(), transforms.Normalize(*IMAGENET)]))
+
+
+def by_torchvision(folder):
+    transform = v2.Compose([v2.RandomResizedCrop(224, antialias=True), v2.RandomHorizontalFlip(),
+                            v2.ToDtype(torch.float32, scale=True), v2.Normalize(*IMAGENET)])
+    return datasets.ImageFolder(
+        folder, transform, loader=lambda path: io.decode_image(path, io.ImageReadMode.RGB))
+
+
+def cpu_seconds():
+    """Of this process and of its workers."""
+    ticks = 0
+    for worker in multiprocessing.active_children():
+        fields = pathlib.Path(f"/proc/{worker.pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
+
+
+DECODERS = {"pillow": by_pillow, "torchvision": by_torchvision}
 p = argparse.ArgumentParser()
 p.add_argument("--idx", default="../data/mnist")
+p.add_argument("--images", help="an ImageFolder, instead of MNIST")
+p.add_argument("--decoder", choices=list(DECODERS), default="pillow")
 p.add_argument("--workers", type=int, default=2)
 p.add_argument("--batch", type=int, default=64)
 p.add_argument("--epochs", type=int, default=3)
+p.add_argument("--warmup", type=int, default=0, help="epochs")
 a = p.parse_args()
-torch.set_num_threads(2 if a.workers == 0 else 1)
-loader = torch.utils.data.DataLoader(Mnist(a.idx), batch_size=a.batch, shuffle=True,
+torch.set_num_threads(min(2, len(os.sched_getaffinity(0))) if a.workers == 0 else 1)
+dataset = DECODERS[a.decoder](a.images) if a.images else Mnist(a.idx)
+loader = torch.utils.data.DataLoader(dataset, batch_size=a.batch, shuffle=True,
                                      num_workers=a.workers, persistent_workers=a.workers > 0)
-whole, steady = [], []
-for _ in range(a.epochs):
-    begin, first, n = time.perf_counter(), None, 0
+whole, steady, cpu = [], [], []
+for _ in range(a.warmup + a.epochs):
+    begin, begin_cpu, first, n = time.perf_counter(), cpu_seconds(), None, 0
     for x, y in loader:
         n += len(y)
         if first is None:
@@ -61,7 +96,9 @@ for _ in range(a.epochs):
     end = time.perf_counter()
     whole.append(n / (end - begin))
     steady.append((n - after) / (end - first))
+    cpu.append(n / (cpu_seconds() - begin_cpu))
 print(json.dumps({
     "peer": "torch " + torch.__version__, "workers": a.workers, "batch": a.batch,
-    "samples_per_s": round(statistics.median(whole)),
-    "samples_per_s_after_first_batch": round(statistics.median(steady))}))
+    "samples_per_s": round(statistics.median(whole[a.warmup:])),
+    "samples_per_s_after_first_batch": round(statistics.median(steady[a.warmup:])),
+    "samples_per_cpu_s": round(statistics.median(cpu[a.warmup:]))}))
