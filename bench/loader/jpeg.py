@@ -112,7 +112,8 @@ def main():
                 text += section(cores, results)
                 every.append({"photos": photos, **made, "cores": cores, "results": results})
     facts["load average after"] = measure.load_average()
-    facts["command"] = f"bench/loader/jpeg.py --rounds {a.rounds} --batch {a.batch}"
+    facts["command"] = (f"bench/loader/jpeg.py --photos {a.photos} --rounds {a.rounds} "
+                        f"--batch {a.batch}")
     measure.write(a.out, text + measure.bullets(facts), {"machine": facts, "runs": every})
 
 
