@@ -1,17 +1,23 @@
-// A linear map of colours: bytes (r, g, b) become matrix * (r, g, b) + shift, cut to what a byte
-// can hold.
+// What becomes of a colour: bytes (r, g, b) become matrix * (r, g, b) + shift, cut to what a byte
+// can hold; then its hue is turned.
 #pragma once
 #include <algorithm>
+#include <cmath>
+#include "core/check.h"
 
 namespace bellows {
 
 struct Colours {
   float matrix[3][3] = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
   float shift[3] = {};
+  float turn = 0;  // of the hue, in full circles
 
-  // This map, then `next`.
+  // This, then `next`, which may be any if no hue was turned so far.
   Colours then(const Colours& next) const {
+    CHECK(turn == 0,
+          "the hue has been turned already; put one color_jitter with a hue, as the last");
     Colours both;
+    both.turn = next.turn;
     for (int i = 0; i < 3; ++i) {
       both.shift[i] = next.shift[i];
       for (int k = 0; k < 3; ++k) both.shift[i] += next.matrix[i][k] * shift[k];
@@ -22,10 +28,28 @@ struct Colours {
     }
     return both;
   }
+  // All but the hue.
   float at(int channel, float r, float g, float b) const {
     const float* const m = matrix[channel];
     return std::clamp(m[0] * r + m[1] * g + m[2] * b + shift[channel], 0.f, 255.f);
   }
 };
+
+// As in HSV: value and saturation stay. A channel is the value, less a share of the spread that
+// rises from 0 to 1 and falls again over the six sixths of the circle, each two sixths apart.
+inline void turn_hue(float turn, float& r, float& g, float& b) {
+  const float value = std::max({r, g, b}), spread = value - std::min({r, g, b});
+  if (spread == 0) return;
+  const float hue = 6 * turn + (value == r   ? (g - b) / spread
+                                : value == g ? (b - r) / spread + 2
+                                             : (r - g) / spread + 4);
+  const auto channel = [&](float start) {
+    const float sixths = (start + hue) - 6 * std::floor((start + hue) / 6);
+    return value - spread * std::clamp(std::min(sixths, 4 - sixths), 0.f, 1.f);
+  };
+  r = channel(5);
+  g = channel(3);
+  b = channel(1);
+}
 
 }  // namespace bellows

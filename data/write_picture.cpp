@@ -122,10 +122,13 @@ class Writer {
   void apply_colours(const Colours& colours, int64_t y) {
     const auto red = row(0, y), green = row(1, y), blue = row(2, y);
     for (size_t x = 0; x < red.size(); ++x) {
-      const float r = red[x], g = green[x], b = blue[x];
-      red[x] = picture_.levels.at(0, colours.at(0, r, g, b));
-      green[x] = picture_.levels.at(1, colours.at(1, r, g, b));
-      blue[x] = picture_.levels.at(2, colours.at(2, r, g, b));
+      const float in[] = {red[x], green[x], blue[x]};
+      float mapped[3];
+      for (int c = 0; c < 3; ++c) mapped[c] = colours.at(c, in[0], in[1], in[2]);
+      if (colours.turn != 0) turn_hue(colours.turn, mapped[0], mapped[1], mapped[2]);
+      red[x] = picture_.levels.at(0, mapped[0]);
+      green[x] = picture_.levels.at(1, mapped[1]);
+      blue[x] = picture_.levels.at(2, mapped[2]);
     }
   }
 

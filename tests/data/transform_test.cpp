@@ -260,6 +260,64 @@ TEST(ColorJitter, IsBrightnessThenContrastThenSaturation) {
   EXPECT_NEAR(most, 1.4, .05);
 }
 
+// torchvision's adjust_hue, step by step: RGB to HSV, the hue moved, and back by the sector.
+static std::array<double, 3> hue_moved(std::array<double, 3> rgb, double by) {
+  const auto [r, g, b] = rgb;
+  const double most = std::max({r, g, b}), least = std::min({r, g, b}), spread = most - least;
+  if (spread == 0) return rgb;
+  const double rc = (most - r) / spread, gc = (most - g) / spread, bc = (most - b) / spread;
+  const double sixths = r == most ? bc - gc : g == most ? 2 + rc - bc : 4 + gc - rc;
+  const double h = std::fmod(sixths / 6 + 1 + by + 1, 1), s = spread / most;
+  const int sector = int(h * 6);
+  const double f = h * 6 - sector;
+  const double p = most * (1 - s), q = most * (1 - s * f), t = most * (1 - s * (1 - f));
+  const std::array<double, 3> back[] = {{most, t, p}, {q, most, p}, {p, most, t},
+                                        {p, q, most}, {t, p, most}, {most, p, q}};
+  return back[sector % 6];
+}
+
+TEST(ColorJitter, TurnsTheHueAsTorchvisionDoes) {
+  const Philox rng(RngKey{.seed = 5});
+  for (uint64_t i = 0; i < 4000; ++i) {
+    const int64_t levels[] = {2, 3, 256};  // few, so that channels are equal now and then
+    std::array<double, 3> rgb;
+    for (int c = 0; c < 3; ++c)
+      rgb[c] = 255. * double(rng.below(levels[i % 3], 8 * i + c)) / double(levels[i % 3] - 1);
+    const auto turn = float(rng.uniform(8 * i + 4) - .5);
+    const auto wanted = hue_moved(rgb, turn);
+    float got[] = {float(rgb[0]), float(rgb[1]), float(rgb[2])};
+    turn_hue(turn, got[0], got[1], got[2]);
+    for (int c = 0; c < 3; ++c) ASSERT_NEAR(got[c], wanted[c], 1e-2) << i << " by " << turn;
+  }
+}
+
+TEST(ColorJitter, TurnsTheHueByWhatIsDrawnAndAfterTheOthers) {
+  const Shape in{3, 1, 4};
+  const Texts still{{"brightness", "0"}, {"contrast", "0"}, {"saturation", "0"}, {"hue", "0.3"}};
+  const Transforms hue = only("color_jitter", still, in);
+  const Transforms all = only("color_jitter", {{"hue", "0.3"}}, in);
+  const uint8_t pixels[] = {200, 10, 90, 7, 40, 120, 90, 255, 60, 70, 90, 31};
+  double least = 1, most = -1;
+  for (int i = 0; i < 200; ++i) {
+    const Colours map = *all.plan(in, 1, 0, i).colours;
+    EXPECT_EQ(map.turn, hue.plan(in, 1, 0, i).colours->turn);
+    least = std::min<double>(least, map.turn), most = std::max<double>(most, map.turn);
+    std::vector<float> out(12);
+    all.write({pixels, in, 0}, 1, 0, i, out.data());
+    for (int x = 0; x < 4; ++x) {
+      std::array<double, 3> rgb;
+      for (int c = 0; c < 3; ++c) rgb[c] = map.at(c, pixels[x], pixels[4 + x], pixels[8 + x]);
+      const auto wanted = hue_moved(rgb, map.turn);
+      for (int c = 0; c < 3; ++c) ASSERT_NEAR(out[4 * c + x] * 255, wanted[c], 1e-2) << i;
+    }
+  }
+  EXPECT_NEAR(least, -.3, .01);
+  EXPECT_NEAR(most, .3, .01);
+  const std::vector twice(2, chosen<TransformChoice>("color_jitter", {{"hue", "0.1"}}));
+  EXPECT_THAT(complaint(Exit::usage, [&] { Transforms(twice, info_of(in)).plan(in, 1, 0, 0); }),
+              HasSubstr("the hue has been turned already"));
+}
+
 TEST(Transforms, WantPicturesOfDifferingSizesMadeAlike) {
   EXPECT_THAT(complaint(Exit::usage,
                         [] {
