@@ -14,31 +14,37 @@ template <class Fn> static void walk(Module& module, const Fn& fn) {
 }
 
 namespace {
-class Recomputed : public Module {
+class Recomputed : public Sequential {
  public:
-  explicit Recomputed(ModulePtr inner) : inner_(*inner) { add_child("", std::move(inner)); }
+  explicit Recomputed(std::span<Child> blocks) {
+    for (Child& block : blocks) add(block.name, std::move(block.module));
+  }
   const char* kind() const override { return "recompute"; }
 
  protected:
   Tensor forward(const Tensor& x) override {
     if (leaves_.empty())
-      for (const NamedTensor& p : inner_.parameters()) leaves_.push_back(p.tensor);
-    return recompute([this](const Tensor& in) { return inner_(in); }, x, leaves_);
+      for (const NamedTensor& p : parameters()) leaves_.push_back(p.tensor);
+    return recompute([this](const Tensor& in) { return Sequential::forward(in); }, x, leaves_);
   }
 
  private:
-  Module& inner_;
   std::vector<Tensor> leaves_;
 };
 }  // namespace
 
-std::vector<std::string> recompute_blocks(Module& root) {
+std::vector<std::string> recompute_blocks(Module& root, int64_t every) {
   std::vector<std::string> report;
   walk(root, [&](Module& module) {
-    for (Child& child : module.children()) {
-      if (!is<ResidualBlock>(child)) continue;
-      child.module = std::make_unique<Recomputed>(std::move(child.module));
-      report.push_back("recomputed: residual block");
+    if (!dynamic_cast<Sequential*>(&module)) return;
+    std::vector<Child>& list = module.children();
+    for (auto at = list.begin(); at != list.end(); ++at) {
+      auto end = at;
+      while (end != list.end() && end - at < every && is<ResidualBlock>(*end)) ++end;
+      if (end == at) continue;
+      *at = {"", std::make_unique<Recomputed>(std::span(at, end))};
+      report.push_back(cat("recomputed: residual blocks, ", end - at, " together"));
+      list.erase(at + 1, end);
     }
   });
   return report;

@@ -5,8 +5,9 @@
 
 namespace bellows {
 
-// Residual blocks keep their input only, and run again in backward (autograd/recompute.h).
-std::vector<std::string> recompute_blocks(Module& root);
+// Residual blocks keep their input only, and run again in backward (autograd/recompute.h). Of up to
+// `every` neighbours only the first one does: they run again together.
+std::vector<std::string> recompute_blocks(Module& root, int64_t every);
 
 // A convolution in front of a batch_norm loses its bias, which that would take out again: its
 // gradient is 0.

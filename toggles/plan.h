@@ -31,7 +31,7 @@ struct ModelOptions {
   Choice<MakeModel> model{"lenet"};
   FuseOptions fuse;
   bool vectorized = false;
-  bool recompute = false;       // residual blocks run again in backward
+  int64_t recompute = 0;  // so many neighbouring residual blocks run again in backward; 0: none
   bool drop_conv_bias = false;  // in front of a batch_norm
 };
 void visit(Visitor& v, ModelOptions& o);

@@ -6,15 +6,19 @@ static const bellows::AddToggle toggle({
     .aka = {"activation_checkpointing", "gradient_checkpointing", "torch.utils.checkpoint"},
     .key_point = "memory",
     .idea = "A residual block keeps its input only; backward runs the block again to have what it "
-            "needs in between.",
+            "needs in between. A number n: of n blocks in a row only the first keeps it.",
     .claim = "what a block saves for backward falls to its input, for a third more computation",
     .hurts = "always in time; it is for nets and batches that do not fit",
     .sources = "S4:123",
     .footprint = "recompute.replays",
     .same = bellows::Same::bitwise,
-    .values = {"off", "blocks"},
+    .values = {"off", "blocks", "2"},
+    .numbers = bellows::Bounds{.min = 2, .max = 1024},
     .by_default = "off",
     .fast = "",
     .proof = bellows::residual_net,
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.model.recompute = true; },
+    .enable =
+        [](bellows::Plan& plan, const std::string& value) {
+          plan.model.recompute = value == "blocks" ? 1 : std::stoll(value);
+        },
 });

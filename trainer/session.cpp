@@ -151,7 +151,7 @@ ModulePtr Session::make_model() {
   };
   if (plan.model.drop_conv_bias) note(drop_conv_bias(*made));
   for (const std::string& line : fuse(*made, plan.model.fuse)) note({"fused: " + line});
-  if (plan.model.recompute) note(recompute_blocks(*made));
+  if (plan.model.recompute) note(recompute_blocks(*made, plan.model.recompute));
   made->name_all("");
   made->initialise(plan.seed);
   int64_t weights = 0;

@@ -29,7 +29,7 @@ inline ModulePtr build(const std::map<std::string, std::string>& texts,
                                         options.vectorized, Device::cpu, images});
   if (options.drop_conv_bias) drop_conv_bias(*model);
   const std::vector<std::string> report = fuse(*model, options.fuse);
-  if (options.recompute) recompute_blocks(*model);
+  if (options.recompute) recompute_blocks(*model, options.recompute);
   if (context.fused) *context.fused = report;
   model->name_all("");
   model->initialise(context.seed);

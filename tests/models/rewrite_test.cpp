@@ -57,34 +57,43 @@ void expect_same(const Trained& a, const Trained& b) {
 TEST(Recompute, GivesTheSameBitsAndCountsABatchOnce) {
   for (const char* const fused : {"false", "true"})
     for (const DType low : {DType::f32, DType::bf16}) {
-      SCOPED_TRACE(cat(fused, " ", low));
       const Texts texts{{"fuse.bn_act", fused}, {"fuse.bn_add_act", fused}};
-      Texts again = texts;
-      again["recompute"] = "true";
-      const Trained plain = train(texts, low), changed = train(again, low);
-      expect_same(plain, changed);
-      EXPECT_EQ(find(changed.tensors, "layer1.0.bn1.num_batches_tracked").item(), 1);
+      const Trained plain = train(texts, low);
+      for (const char* const every : {"1", "2", "5"}) {
+        SCOPED_TRACE(cat(fused, " ", low, " ", every));
+        Texts again = texts;
+        again["recompute"] = every;
+        const Trained changed = train(again, low);
+        expect_same(plain, changed);
+        EXPECT_EQ(find(changed.tensors, "layer1.0.bn1.num_batches_tracked").item(), 1);
+      }
     }
 }
 
-// Of a block nothing is saved but its input. Three are of (4, 4, 16, 16), two of (4, 8, 8, 8), two
-// of (4, 16, 4, 4), and one of (4, 32, 2, 2); outside of blocks are the stem, the head and the
-// loss.
+// Of the blocks that run again together nothing is saved but their input. Three blocks have one of
+// (4, 4, 16, 16), two of (4, 8, 8, 8), two of (4, 16, 4, 4), and one of (4, 32, 2, 2); of two in a
+// row, the first: (4, 4, 16, 16) twice, then halved in size twice. Outside of blocks are the stem,
+// the head and the loss.
 TEST(Recompute, SavesOnlyTheInputsOfBlocks) {
-  constexpr int64_t kInputs = 4 * 4 * (3 * 1024 + 2 * 512 + 2 * 256 + 128);
   constexpr int64_t kStem = 4 * 4 * (3 * 256 + 4 * 256) + 2 * 4 * 4;  // image, x of bn1, statistics
   constexpr int64_t kHead = 1024;
-  const int64_t plain = train({}).saved_bytes, bytes = train({{"recompute", "true"}}).saved_bytes;
-  EXPECT_GE(bytes, kInputs + kStem);
-  EXPECT_LE(bytes, kInputs + kStem + kHead);
-  EXPECT_GT(2 * plain, 5 * bytes);
+  const int64_t plain = train({}).saved_bytes;
+  const auto expect_inputs = [&](const char* every, int64_t numbers) {
+    const int64_t bytes = train({{"recompute", every}}).saved_bytes, inputs = 4 * 4 * numbers;
+    EXPECT_GE(bytes, inputs + kStem) << every;
+    EXPECT_LE(bytes, inputs + kStem + kHead) << every;
+    EXPECT_GT(2 * plain, 5 * bytes) << every;
+  };
+  expect_inputs("1", 3 * 1024 + 2 * 512 + 2 * 256 + 128);
+  expect_inputs("2", 2 * 1024 + 512 + 256);
+  expect_inputs("7", 2 * 1024 + 512 + 256);  // the stages are two blocks each
 }
 
 TEST(Recompute, WithoutAGradientRunsOnce) {
   const trace::Counter& replays = trace::counter("recompute.replays");
   const int64_t before = replays.value();
   const ModulePtr model =
-      build({{"name", "resnet18"}, {"width", "4"}, {"recompute", "true"}}, {.sample = {3, 16, 16}});
+      build({{"name", "resnet18"}, {"width", "4"}, {"recompute", "1"}}, {.sample = {3, 16, 16}});
   const NoGrad untracked;
   (*model)(full({2, 3, 16, 16}, 1));
   EXPECT_EQ(replays.value(), before);
