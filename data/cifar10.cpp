@@ -1,5 +1,6 @@
 // CIFAR-10 in its binary form: files of records, each a label and then 32x32 pixels of red, of
 // green and of blue.
+#include <sstream>
 #include "core/visitor.h"
 #include "data/dataset.h"
 #include "data/file.h"
@@ -44,6 +45,21 @@ static void read_records(const std::string& path, std::vector<uint8_t>& pixels,
   }
 }
 
+// As batches.meta.txt beside the records has them, a line each; without it, as published.
+static std::vector<std::string> names_in(const std::string& root) {
+  const std::string meta = "batches.meta.txt";
+  const std::string path = first_file(root, {meta, "cifar-10-batches-bin/" + meta});
+  if (path.empty())
+    return {"airplane", "automobile", "bird",  "cat",  "deer",
+            "dog",      "frog",       "horse", "ship", "truck"};
+  const std::vector<uint8_t> file = read_file(path);
+  std::istringstream text(std::string(file.begin(), file.end()));
+  std::vector<std::string> names;
+  for (std::string name; text >> name;) names.push_back(name);
+  if (names.size() != 10) fail(Exit::data, path, ": ", names.size(), " names of classes, not 10");
+  return names;
+}
+
 static std::shared_ptr<const Dataset> make_cifar10(const Cifar10Options& o,
                                                    const DatasetContext& c) {
   const int batches = c.split == Split::train ? 5 : 1;
@@ -55,6 +71,7 @@ static std::shared_ptr<const Dataset> make_cifar10(const Cifar10Options& o,
         pixels, labels);
   const DatasetInfo info{.sample = {3, 32, 32},
                          .classes = 10,
+                         .names = names_in(o.root),
                          .mean = {0.4914f, 0.4822f, 0.4465f},
                          .std = {0.2470f, 0.2435f, 0.2616f}};
   return std::make_shared<MemoryDataset>(info, std::move(pixels), std::move(labels), o.root);

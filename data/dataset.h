@@ -13,10 +13,11 @@ namespace bellows {
 enum class Split { train, test };
 
 struct DatasetInfo {
-  Shape sample;                  // (C, H, W); H and W are 0 if they differ from sample to sample
-  int64_t classes = 0;           // labels are in [0, classes)
-  const char* unit = "images";   // what `ips` counts
-  std::vector<float> mean, std;  // of its pixels as numbers in [0, 1], per channel
+  Shape sample;         // (C, H, W); H and W are 0 if they differ from sample to sample
+  int64_t classes = 0;  // labels are in [0, classes)
+  std::vector<std::string> names = {};  // of the classes; empty: they are numbers
+  const char* unit = "images";          // what `ips` counts
+  std::vector<float> mean, std;         // of its pixels as numbers in [0, 1], per channel
 };
 
 struct Rectangle {

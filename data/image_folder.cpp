@@ -120,6 +120,7 @@ static std::shared_ptr<const Dataset> make_image_folder(const ImageFolderOptions
   const auto classes = classes_in(folder_of(o, Split::train));
   const DatasetInfo info{.sample = {3, 0, 0},
                          .classes = static_cast<int64_t>(classes.size()),
+                         .names = classes,
                          .mean = {0.485f, 0.456f, 0.406f},
                          .std = {0.229f, 0.224f, 0.225f}};
   return std::make_shared<ImageFolder>(info, pick(o, classes, c.split));

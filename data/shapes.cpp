@@ -70,9 +70,9 @@ struct Pose {
     c = std::cos(angle) / radius, s = std::sin(angle) / radius;
   }
   // How much of the pixel at (x, y) the outline covers.
-  float cover(Outline outline, float x, float y) const {
+  float cover(const Outline& outline, float x, float y) const {
     const float dx = x - x0, dy = y - y0;
-    return std::clamp(.5f - radius * outline(c * dx + s * dy, c * dy - s * dx), 0.f, 1.f);
+    return std::clamp(.5f - radius * outline.at(c * dx + s * dy, c * dy - s * dx), 0.f, 1.f);
   }
 };
 
@@ -129,6 +129,7 @@ uint8_t draw_shape(Draw& draw, uint8_t* pixels) {
 static std::shared_ptr<const Dataset> make_shapes(const ShapesOptions& o, const DatasetContext& c) {
   const DatasetInfo info{.sample = {3, kSide, kSide},
                          .classes = std::size(kOutlines),
+                         .names = outline_names(),
                          .mean = {0.5f, 0.5f, 0.5f},
                          .std = {0.27f, 0.27f, 0.27f}};
   const int64_t size = c.split == Split::train ? o.train_size : o.test_size;

@@ -4,6 +4,7 @@
 #include "data/draw_shape.h"
 #include "data/encode_jpeg.h"
 #include "data/image_file.h"
+#include "data/shape_outlines.h"
 #include "data/write_picture.h"
 
 namespace bellows {
@@ -76,8 +77,11 @@ static std::shared_ptr<const Dataset> make_shapes_jpeg(const ShapesJpegOptions& 
       files[i] = draw_file(draw, o);
     }
   });
-  const DatasetInfo info{
-      .sample = {3, 0, 0}, .classes = 10, .mean = {0.5f, 0.5f, 0.5f}, .std = {0.27f, 0.27f, 0.27f}};
+  const DatasetInfo info{.sample = {3, 0, 0},
+                         .classes = std::size(kOutlines),
+                         .names = outline_names(),
+                         .mean = {0.5f, 0.5f, 0.5f},
+                         .std = {0.27f, 0.27f, 0.27f}};
   return std::make_shared<ShapesJpeg>(info, std::move(files));
 }
 

@@ -16,7 +16,10 @@ static int run(const Arguments& args) {
   const Loaded saved = load_checkpoint(from, messages);
   for (const std::string& message : messages) say(message);
   const NamedTensors model = model_part(saved.content.tensors);
-  write_safetensors(to, model, {{"format", "pt"}});
+  Metadata metadata{{"format", "pt"}};
+  const auto names = saved.content.metadata.find(kClassNames);
+  if (names != saved.content.metadata.end() && names->second != "[]") metadata.insert(*names);
+  write_safetensors(to, model, metadata);
   int64_t numbers = 0;
   for (const NamedTensor& t : model) numbers += t.tensor.numel();
   say(cat("exported ", model.size(), " tensors, ", numbers, " numbers, to ", to));

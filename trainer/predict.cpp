@@ -50,8 +50,10 @@ static int run(const Arguments& args) {
   std::vector<size_t> order(p.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, std::greater<>(), [&](size_t i) { return p[i]; });
+  const std::vector<std::string>& names = session->train_set->info().names;
   for (size_t i = 0; i < std::min(top, order.size()); ++i)
-    say(fmt::format("class {}: {:.4f}", order[i], p[order[i]]));
+    say(fmt::format("class {}{}: {:.4f}", order[i], names.empty() ? "" : " " + names[order[i]],
+                    p[order[i]]));
   return 0;
 }
 

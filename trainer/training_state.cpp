@@ -67,12 +67,14 @@ static Json position_json(const Position& p) {
 }
 
 Metadata state_metadata(const Session& session, const Position& position) {
+  const DatasetInfo& data = session.train_set->info();
   return {{"format", kFormat},
           {"version", std::to_string(kVersion)},
           {"position", to_line(position_json(position))},
           {"step_state", to_line(step_state_json(session.state->read()))},
           {"plan", to_line(plan_json(session.plan))},
           {"data", fingerprint(*session.train_set)},
+          {kClassNames, to_line(Json(data.names))},
           {"threads", std::to_string(omp_get_max_threads())}};
 }
 

@@ -20,8 +20,9 @@ struct Position {
 NamedTensors state_tensors(const Session& session);
 // Of a checkpoint's tensors, those of the model.
 NamedTensors model_part(const NamedTensors& saved);
-// StepState, position, plan, data fingerprint, thread count, format version.
+// StepState, position, plan, data fingerprint, names of the classes, thread count, format version.
 Metadata state_metadata(const Session& session, const Position& position);
+inline const std::string kClassNames = "classes";  // a JSON list, empty where they have none
 
 // Puts a checkpoint's numbers in place. Throws Error: exit 4 with all names that are missing,
 // unexpected or of another shape, before anything is changed. Lines worth saying (another thread

@@ -111,6 +111,20 @@ TEST(Cifar10, ReadsTheRecordsOfItsFilesInOrder) {
   }
 }
 
+TEST(Cifar10, NamesItsClassesAsTheFileBesideItDoesOrAsPublished) {
+  const TempFolder folder;
+  folder.write("test_batch.bin", records(2, 0));
+  const auto names = [&] {
+    return make("cifar10", Split::test, {{"root", folder.path}})->info().names;
+  };
+  EXPECT_THAT(names(), testing::ElementsAre("airplane", "automobile", "bird", "cat", "deer", "dog",
+                                            "frog", "horse", "ship", "truck"));
+  folder.write("batches.meta.txt", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n\n");
+  EXPECT_THAT(names(), testing::ElementsAre("a", "b", "c", "d", "e", "f", "g", "h", "i", "j"));
+  folder.write("batches.meta.txt", "a\nb\n");
+  EXPECT_THAT(complaint(Exit::data, names), HasSubstr("batches.meta.txt: 2 names of classes"));
+}
+
 TEST(Cifar10, SaysWhatIsWrongWithItsFiles) {
   const TempFolder folder;
   const auto load = [&](const std::string& test_batch) {

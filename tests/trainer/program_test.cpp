@@ -211,9 +211,21 @@ TEST_F(Program, EvaluatesPredictsAndExportsWhatItTrained) {
 
   EXPECT_EQ(run({"export", "runs/run", "model.safetensors"}).code, 0);
   const SafeTensors model = read_safetensors(folder_ / "model.safetensors");
-  EXPECT_EQ(model.metadata.at("format"), "pt");
+  EXPECT_EQ(model.metadata, (Metadata{{"format", "pt"}}));  // digits are their names
   ASSERT_EQ(model.tensors.size(), 2u);
   EXPECT_EQ(model.tensors[0].name, "1.weight");
+}
+
+TEST_F(Program, KnowsTheNamesOfTheClasses) {
+  EXPECT_EQ(run(tiny({"data={name: shapes, train_size: 16, test_size: 10, batch_size: 16}"})).code,
+            0);
+  write("picture.ppm", "P6 32 32 255\n" + std::string(3072, '\x80'));
+  const std::string predicted = run({"predict", "runs/run", "picture.ppm"}).out;
+  for (const char* name : {"class 0 disc: 0.", "class 4 triangle: 0.", "class 9 star: 0."})
+    EXPECT_THAT(predicted, HasSubstr(name));
+  EXPECT_EQ(run({"export", "runs/run", "model.safetensors"}).code, 0);
+  EXPECT_THAT(read_safetensors(folder_ / "model.safetensors").metadata.at("classes"),
+              testing::StartsWith(R"(["disc","ring","square",)"));
 }
 
 TEST_F(Program, ListsEveryCollection) {
