@@ -7,7 +7,7 @@ namespace bellows {
 
 // A handle: the loader fills the buffer again once the last tensor that shares it is gone.
 struct Batch {
-  Tensor x;          // (B, C, H, W) f32
+  Tensor x;          // (B, C, H, W) f32; u8 if a device is to make numbers of it
   Tensor y;          // (B) i64
   bool last = true;  // of its update
   double share = 1;  // of the update's samples: what its mean loss counts in the update's
@@ -34,6 +34,10 @@ class Update {
   std::vector<Batch, PoolAllocator<Batch>> parts_;
   int64_t samples_;
 };
+
+inline Shape with_rows(int64_t n, const Shape& sample) {  // (n, C, H, W)
+  return {n, sample[0], sample[1], sample[2]};
+}
 
 // The samples begin <= i < end of a batch, as a view.
 Batch slice(const Batch& batch, int64_t begin, int64_t end);

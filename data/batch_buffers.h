@@ -9,14 +9,15 @@ class BatchBuffers {
  public:
   using Make = std::function<Tensor(const Shape& shape, DType dtype)>;
 
-  // For batches of that shape, (B, C, H, W), in memory that `make` gets.
-  BatchBuffers(const Shape& x, Make make) : x_(x), make_(std::move(make)) {}
+  // For batches of that shape, (B, C, H, W), and type, in memory that `make` gets.
+  BatchBuffers(const Shape& x, DType dtype, Make make)
+      : x_(x), dtype_(dtype), make_(std::move(make)) {}
 
   // One that nobody holds but this list: the trainer and its graph have let go.
   Batch& free() {
     for (Batch& buffer : buffers_)
       if (is_free(buffer)) return buffer;
-    buffers_.push_back({make_(x_, DType::f32), make_(Shape{x_[0]}, DType::i64)});
+    buffers_.push_back({make_(x_, dtype_), make_(Shape{x_[0]}, DType::i64)});
     return buffers_.back();
   }
 
@@ -26,6 +27,7 @@ class BatchBuffers {
   }
 
   Shape x_;
+  DType dtype_;
   Make make_;
   std::vector<Batch> buffers_;
 };

@@ -5,16 +5,14 @@
 
 namespace bellows {
 
-Shape BatchSource::batch_shape() const {
-  const Shape& sample = transforms.shape();
-  return {batch_size, sample[0], sample[1], sample[2]};
-}
+Shape BatchSource::batch_shape() const { return with_rows(batch_size, transforms.made_shape()); }
 
 static Tensor pageable(const Shape& shape, DType dtype) { return Tensor(shape, dtype); }
 
 BatchMaker::BatchMaker(std::shared_ptr<const BatchSource> source)
     : source_(std::move(source)),
-      buffers_(source_->batch_shape(), source_->pin_memory ? pinned : pageable) {}
+      buffers_(source_->batch_shape(), source_->transforms.dtype(),
+               source_->pin_memory ? pinned : pageable) {}
 
 std::string BatchMaker::at_work_on() const {
   const int64_t sample = sample_.load(std::memory_order_relaxed);
@@ -32,12 +30,18 @@ Sample BatchMaker::read(int64_t sample, int64_t epoch) {
   });
 }
 
-void BatchMaker::fill(int64_t sample, int64_t epoch, float* x, int64_t* y) {
+// As the i-th of a batch.
+void BatchMaker::fill(int64_t sample, int64_t epoch, const Batch& to, int64_t i) {
+  const Transforms& transforms = source_->transforms;
   sample_.store(sample, std::memory_order_relaxed);
   try {
     const Sample made = read(sample, epoch);
-    source_->transforms.write(made, source_->seed, epoch, sample, x);
-    *y = made.label;
+    const auto write = [&](auto* x) {
+      x += i * transforms.made_shape().numel();
+      transforms.write(made, source_->seed, epoch, sample, x);
+    };
+    to.x.dtype() == DType::u8 ? write(to.x.ptr<uint8_t>()) : write(to.x.ptr<float>());
+    to.y.ptr<int64_t>()[i] = made.label;
   } catch (const Error& error) {
     fail(error.exit == Exit::usage ? Exit::data : error.exit, at_work_on(), ": ", error.what());
   } catch (const std::bad_alloc&) {
@@ -51,9 +55,7 @@ Batch BatchMaker::fill_all(std::span<const int64_t> samples, int64_t epoch) {
   const Batch& buffer = buffers_.free();
   buffer.x.raise_version();
   buffer.y.raise_version();
-  const int64_t stride = source_->transforms.shape().numel();
-  for (size_t i = 0; i < samples.size(); ++i)
-    fill(samples[i], epoch, buffer.x.ptr<float>() + i * stride, buffer.y.ptr<int64_t>() + i);
+  for (size_t i = 0; i < samples.size(); ++i) fill(samples[i], epoch, buffer, int64_t(i));
   return slice(buffer, 0, static_cast<int64_t>(samples.size()));
 }
 

@@ -18,7 +18,7 @@ struct BatchSource {
   bool scaled_decode;
   int64_t sim_latency_us;  // slept once per batch: a planted slow disk
 
-  Shape batch_shape() const;  // of a whole one: (B, C, H, W)
+  Shape batch_shape() const;  // of a whole one as it is made: (B, C, H, W)
 };
 
 class BatchMaker {
@@ -31,7 +31,7 @@ class BatchMaker {
 
  private:
   Batch fill_all(std::span<const int64_t> samples, int64_t epoch);
-  void fill(int64_t sample, int64_t epoch, float* x, int64_t* y);
+  void fill(int64_t sample, int64_t epoch, const Batch& to, int64_t i);
   Sample read(int64_t sample, int64_t epoch);
 
   std::shared_ptr<const BatchSource> source_;

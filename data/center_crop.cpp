@@ -13,21 +13,12 @@ void visit(Visitor& v, CenterCropOptions& o) {
   v("size", o.size, "of the sides of the square", {.min = 1, .max = 1 << 14});
 }
 
-class CenterCrop : public Transform {
- public:
-  explicit CenterCrop(int64_t size) : size_(size) {}
-  void apply(Picture& picture, const RngKey&) const override { picture.crop_centre(size_, size_); }
-  Shape shape_of(const Shape& in) const override { return {in[0], size_, size_}; }
-
- private:
-  int64_t size_;
-};
-
 }  // namespace
 
 static std::shared_ptr<const Transform> make_center_crop(const CenterCropOptions& o,
                                                          const DatasetInfo&) {
-  return std::make_shared<CenterCrop>(o.size);
+  const Step step{.kind = Step::Kind::centre, .size = o.size};
+  return std::make_shared<StepTransform>(step, step);
 }
 
 static const AddEntry<MakeTransform> entry("center_crop", "a square from the middle",

@@ -7,6 +7,7 @@
 #include <span>
 #include "core/choice.h"
 #include "core/shape.h"
+#include "data/rectangle.h"
 
 namespace bellows {
 
@@ -18,10 +19,6 @@ struct DatasetInfo {
   std::vector<std::string> names = {};  // of the classes; empty: they are numbers
   const char* unit = "images";          // what `ips` counts
   std::vector<float> mean, std;         // of its pixels as numbers in [0, 1], per channel
-};
-
-struct Rectangle {
-  int64_t top = 0, left = 0, height = 0, width = 0;
 };
 
 // What will be looked at of a picture, and how many of its pixels become one along an axis, where

@@ -7,15 +7,18 @@
 namespace bellows {
 
 std::unique_ptr<Feed> make_feed(Device device, Loader& loader, std::vector<std::string>& notes) {
-  if (device == Device::cpu) return nullptr;
   const LoaderOptions& options = loader.options();
-  if (options.device_tensors) {
+  if (device != Device::cpu && options.device_tensors) {
     const std::string why_not = why_not_resident(device, loader);
     if (why_not.empty()) return resident_feed(device, loader);
     const std::string note = "device_tensors: not here, " + why_not;
     if (!std::ranges::count(notes, note)) notes.push_back(note);  // of the other split
   }
-  return options.non_blocking ? async_feed(device, loader) : blocking_feed(device, loader);
+  std::unique_ptr<Feed> feed;
+  if (device != Device::cpu)
+    feed = options.non_blocking ? async_feed(device, loader) : blocking_feed(device, loader);
+  return options.device_augment ? augmenting_feed(device, loader, std::move(feed))
+                                : std::move(feed);
 }
 
 void copy_batch(const Batch& to, const Batch& from) {
@@ -28,9 +31,16 @@ void copy_batch(const Batch& to, const Batch& from) {
   (is_pinned(from.x) ? pinned : staged).add();
 }
 
+static BatchBuffers buffers(Device device, const Shape& x, DType dtype) {
+  return {x, dtype,
+          [device](const Shape& shape, DType type) { return Tensor(shape, type, device); }};
+}
 BatchBuffers buffers_on(Device device, const Loader& loader) {
-  return {loader.batch_shape(),
-          [device](const Shape& shape, DType dtype) { return Tensor(shape, dtype, device); }};
+  return buffers(device, loader.batch_shape(), loader.transforms().dtype());
+}
+BatchBuffers model_buffers_on(Device device, const Loader& loader) {
+  return buffers(device, with_rows(loader.options().batch_size, loader.transforms().shape()),
+                 DType::f32);
 }
 
 }  // namespace bellows

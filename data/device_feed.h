@@ -6,8 +6,9 @@
 
 namespace bellows {
 
-// One that the loader's options ask for; null on the CPU, where the loader itself is the feed. What
-// stands in the way of an option is told in the notes. The loader outlives it.
+// One that the loader's options ask for; null where the loader itself is the feed: on the CPU, if
+// it makes numbers. What stands in the way of an option is told in the notes. The loader outlives
+// it.
 std::unique_ptr<Feed> make_feed(Device device, Loader& loader, std::vector<std::string>& notes);
 
 // Each batch is copied on the compute stream when it is asked for, and the host waits.
@@ -20,12 +21,16 @@ std::unique_ptr<Feed> async_feed(Device device, Loader& loader);
 // tensor.device_created.
 std::unique_ptr<Feed> resident_feed(Device device, Loader& loader);
 std::string why_not_resident(Device device, const Loader& loader);  // "" if it can be
+// Batches of bytes, which `bytes` takes to the device if it is not null, become there what the
+// transforms ask for. Counted: augment.device_images.
+std::unique_ptr<Feed> augmenting_feed(Device device, Loader& loader, std::unique_ptr<Feed> bytes);
 
 // On the current stream. Counted: tensor.created_then_moved, and data.pinned_copy or, where the
 // driver has to copy it to memory of its own first, data.staging_copies.
 void copy_batch(const Batch& to, const Batch& from);
 
-// Whole batches of that loader on the device.
+// Whole batches on the device, as that loader makes them or as the model gets them.
 BatchBuffers buffers_on(Device device, const Loader& loader);
+BatchBuffers model_buffers_on(Device device, const Loader& loader);
 
 }  // namespace bellows

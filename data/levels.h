@@ -16,6 +16,7 @@ struct Levels {
   HD float at(int channel, float pixel) const {
     return std::fma(pixel, scale[channel], shift[channel]);
   }
+  bool operator==(const Levels&) const = default;
 };
 
 }  // namespace bellows

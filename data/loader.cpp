@@ -30,6 +30,8 @@ void visit(Visitor& v, LoaderOptions& o) {
   v("pin_memory", o.pin_memory, "batches are made in page-locked memory, for a GPU to fetch");
   v("non_blocking", o.non_blocking, "the next batch is copied to the GPU during a step");
   v("device_tensors", o.device_tensors, "the samples lie on the GPU, batches are gathered there");
+  v("device_augment", o.device_augment,
+    "pixels travel as bytes, and the GPU crops, flips and normalises them");
   v("sim_latency_us", o.sim_latency_us, "sleep this long for each batch: a planted slow disk",
     {.min = 0, .max = 1e9});
   v("timeout_s", o.timeout_s, "how long to wait for a batch before giving up",
@@ -40,17 +42,25 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset,
                const std::vector<TransformChoice>& transforms, const LoaderOptions& options,
                uint64_t seed, RankShare share)
     : options_(options),
-      source_(new BatchSource{dataset,
-                              Transforms(transforms, dataset->info(),
-                                         options.augment ? Use::training : Use::evaluation,
-                                         options.tta),
-                              seed, options.batch_size, options.pin_memory, options.on_damaged,
-                              options.scaled_decode, options.sim_latency_us}),
+      source_(new BatchSource{
+          dataset,
+          Transforms(transforms, dataset->info(), options.augment ? Use::training : Use::evaluation,
+                     options.device_augment ? DoneBy::device : DoneBy::host, options.tta),
+          seed, options.batch_size, options.pin_memory, options.on_damaged, options.scaled_decode,
+          options.sim_latency_us}),
       sampler_(dataset->size(),
                {options.batch_size, options.shuffle, options.drop_last, options.device_randperm,
                 options.order, options.window},
                seed, share, dataset->pages()),
       maker_(source_) {}
+
+Recipe Loader::recipe(int64_t epoch) const {
+  Recipe recipe = transforms().recipe();
+  recipe.seed = source_->seed;
+  recipe.epoch = epoch;
+  recipe.view = transforms().view(epoch);
+  return recipe;
+}
 
 Loader::~Loader() { end_epoch(timeout()); }
 

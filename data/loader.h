@@ -26,6 +26,7 @@ struct LoaderOptions {
   bool pin_memory = false;      // batches are made in page-locked memory
   bool non_blocking = false;    // and copied to the device ahead of their use
   bool device_tensors = false;  // or gathered there, from samples that stay there
+  bool device_augment = false;  // bytes; what the device can do of the transforms is left to it
   int64_t sim_latency_us = 0;
   double timeout_s = 60;
 };
@@ -48,6 +49,8 @@ class Loader : public Feed {
   const Sampler& sampler() const { return sampler_; }
   const LoaderOptions& options() const { return options_; }
   Shape batch_shape() const { return source_->batch_shape(); }  // of a whole one: (B, C, H, W)
+  // What is left to a device in that epoch.
+  Recipe recipe(int64_t epoch) const;
 
   void start(int64_t epoch, int64_t first_batch = 0) override;
   // After an error, and when a batch is not there after timeout_s, the epoch is over.

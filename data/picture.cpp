@@ -1,5 +1,6 @@
 #include "data/picture.h"
 #include "data/filter.h"
+#include "data/frame.h"
 
 namespace bellows {
 
@@ -17,9 +18,7 @@ void Picture::crop(const Rectangle& part, Outside outside) {
 void Picture::crop_centre(int64_t height, int64_t width) {
   CHECK(height <= this->height() && width <= this->width(), "the picture, ", shape(),
         ", is smaller than the ", height, "x", width, " to be cut out of it; resize it first");
-  // Halves to even, as torchvision rounds.
-  const auto middle = [](int64_t rest) { return std::lrint(double(rest) / 2); };
-  crop({middle(this->height() - height), middle(this->width() - width), height, width});
+  crop({middle(this->height(), height), middle(this->width(), width), height, width});
 }
 
 void Picture::resize(int64_t height, int64_t width) {
@@ -33,9 +32,9 @@ void Picture::resize_short_side(int64_t size) {
   resize(size * height() / shorter, size * width() / shorter);
 }
 
-void Picture::mirror() {
+void Picture::mirror(bool yes) {
   refuse_hole();
-  columns_.mirror();
+  if (yes) columns_.mirror();
 }
 
 void Picture::erase(const Rectangle& hole) {

@@ -25,7 +25,7 @@ class Picture {
   // Bilinear; a smaller picture takes the mean of the area that a pixel stands for (antialiased).
   void resize(int64_t height, int64_t width);
   void resize_short_side(int64_t size);  // and the other in proportion
-  void mirror();                         // left and right
+  void mirror(bool yes = true);          // left and right
   // Zeros among the numbers that are written; one rectangle, which nothing moves afterwards.
   void erase(const Rectangle& hole);
 
@@ -36,10 +36,10 @@ class Picture {
   const Axis& columns() const { return columns_; }
   const std::optional<Rectangle>& hole() const { return hole_; }
   View view() const;
-  // Nothing is done to its pixels but `levels`.
-  bool levels_only() const {
-    return rows_.is_source() && columns_.is_source() && !colours && !hole_;
-  }
+  // Its pixels are those of the source, before levels and the hole.
+  bool is_source() const { return rows_.is_source() && columns_.is_source() && !colours; }
+  bool levels_only() const { return is_source() && !hole_; }
+  bool bytes_only() const { return levels == Levels() && !hole_; }
 
  private:
   void refuse_hole() const;

@@ -17,33 +17,15 @@ void visit(Visitor& v, RandomCropOptions& o) {
   v("padding_mode", o.padding_mode, {"zeros", "reflect"}, "black, or the picture mirrored");
 }
 
-class RandomCrop : public RandomTransform {
- public:
-  explicit RandomCrop(const RandomCropOptions& o) : o_(o) {}
-  void apply(Picture& picture, const RngKey& key) const override {
-    const Philox rng(key);
-    const int64_t top = place(picture.height(), rng, 0), left = place(picture.width(), rng, 1);
-    picture.crop({top, left, o_.size, o_.size}, o_.padding_mode);
-  }
-  void settle(Picture& picture) const override { picture.crop_centre(o_.size, o_.size); }
-  Shape shape_of(const Shape& in) const override { return {in[0], o_.size, o_.size}; }
-
- private:
-  int64_t place(int64_t length, const Philox& rng, uint64_t index) const {
-    const int64_t places = length + 2 * o_.padding - o_.size + 1;
-    CHECK(places > 0, "a side of ", length, " with padding of ", o_.padding,
-          " is shorter than the crop of ", o_.size, "; resize it first");
-    return int64_t(rng.below(places, index)) - o_.padding;
-  }
-
-  RandomCropOptions o_;
-};
-
 }  // namespace
 
 static std::shared_ptr<const Transform> make_random_crop(const RandomCropOptions& o,
                                                          const DatasetInfo&) {
-  return std::make_shared<RandomCrop>(o);
+  return std::make_shared<StepTransform>(Step{.kind = Step::Kind::crop,
+                                              .size = o.size,
+                                              .padding = o.padding,
+                                              .outside = o.padding_mode},
+                                         Step{.kind = Step::Kind::centre, .size = o.size});
 }
 
 static const AddEntry<MakeTransform> entry("random_crop", "a square at random, with padding",

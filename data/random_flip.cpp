@@ -18,25 +18,12 @@ void visit(Visitor& v, RandomFlipOptions& o) {
   v("alternate", o.alternate, "by chance in the first epoch, then the other way each time");
 }
 
-class RandomFlip : public RandomTransform {
- public:
-  explicit RandomFlip(const RandomFlipOptions& o) : o_(o) {}
-  void apply(Picture& picture, const RngKey& key) const override {
-    RngKey first = key;
-    if (o_.alternate) first.step = 0;
-    const bool other_way = o_.alternate && key.step % 2 == 1;
-    if ((Philox(first).uniform(0) < o_.probability) != other_way) picture.mirror();
-  }
-
- private:
-  RandomFlipOptions o_;
-};
-
 }  // namespace
 
 static std::shared_ptr<const Transform> make_random_flip(const RandomFlipOptions& o,
                                                          const DatasetInfo&) {
-  return std::make_shared<RandomFlip>(o);
+  return std::make_shared<StepTransform>(
+      Step{.kind = Step::Kind::flip, .probability = o.probability, .alternate = o.alternate});
 }
 
 static const AddEntry<MakeTransform> entry("random_flip", "left to right, by chance",

@@ -3,15 +3,11 @@
 #include <cstring>
 #include "core/copy.h"
 #include "core/trace.h"
+#include "data/augment.h"
 #include "data/damaged.h"
 #include "data/device_feed.h"
-#include "data/gather_samples.h"
 
 namespace bellows {
-
-static Shape with_rows(int64_t rows, const Shape& sample) {
-  return {rows, sample[0], sample[1], sample[2]};
-}
 
 // Or the one that stands in for it; says where it comes from if there is none.
 static Sample read(const Loader& loader, int64_t index, Scratch& scratch) {
@@ -57,8 +53,7 @@ class ResidentFeed : public Feed {
         pixels_(with_rows(loader.dataset().size(), loader.dataset().info().sample), DType::u8,
                 device),
         labels_({loader.dataset().size()}, DType::i64, device),
-        buffers_(buffers_on(device, loader)),
-        levels_(*loader.transforms().levels()) {
+        buffers_(model_buffers_on(device, loader)) {
     upload(loader, pixels_, labels_);
   }
 
@@ -66,11 +61,14 @@ class ResidentFeed : public Feed {
     CHECK(first_batch >= 0 && first_batch <= loader_.batches(), "batch ", first_batch,
           " of an epoch that has ", loader_.batches());
     order_ = loader_.sampler().whole_order(epoch, device_);
+    recipe_ = loader_.options().device_augment ? loader_.recipe(epoch)
+                                               : Recipe{.levels = *loader_.transforms().levels()};
     next_ = first_batch;
   }
 
   bool next(Batch& batch) override {
     static trace::Counter& created = trace::counter("tensor.device_created");
+    static trace::Counter& images = trace::counter("augment.device_images");
     CHECK(order_.defined(), "start() an epoch before next()");
     batch = {};
     if (next_ == loader_.batches()) return false;
@@ -78,9 +76,10 @@ class ResidentFeed : public Feed {
     batch = slice(buffers_.free(), 0, std::min(size, loader_.samples() - first));
     batch.x.raise_version();
     batch.y.raise_version();
-    kernels::gather_samples(batch.x, batch.y, pixels_, labels_, order_,
-                            {first, loader_.sampler().share(), levels_});
+    kernels::augment(batch.x, batch.y, pixels_, labels_, order_,
+                     {first, loader_.sampler().share(), recipe_});
     created.add(2);
+    if (loader_.options().device_augment) images.add(batch.size());
     return true;
   }
 
@@ -91,7 +90,7 @@ class ResidentFeed : public Feed {
   Tensor order_;                  // (N) i64, of this epoch
   int64_t next_ = 0;              // batch
   BatchBuffers buffers_;
-  const Levels levels_;
+  Recipe recipe_;
 };
 
 }  // namespace
@@ -99,7 +98,11 @@ class ResidentFeed : public Feed {
 std::string why_not_resident(Device device, const Loader& loader) {
   const Dataset& dataset = loader.dataset();
   if (!dataset.in_memory()) return "the data set is not held in memory";
-  if (!loader.transforms().levels()) return "its transforms differ from sample to sample";
+  const Transforms& transforms = loader.transforms();
+  if (loader.options().device_augment && !transforms.all_left())
+    return "only the host can do some of its transforms";
+  if (!loader.options().device_augment && !transforms.levels())
+    return "its transforms are the host's; write  toggles: {device_augment: on}";
   const auto bytes = static_cast<size_t>(dataset.size() * (dataset.info().sample.numel() + 8));
   const size_t free = api_of(device).available();
   if (bytes > free / 2)

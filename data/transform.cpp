@@ -3,42 +3,90 @@
 
 namespace bellows {
 
+void StepTransform::apply(Picture& picture, const RngKey& key) const {
+  const Step& s = training_;
+  const int64_t side = std::min(picture.height(), picture.width());
+  CHECK(s.kind != Step::Kind::crop || side + 2 * s.padding >= s.size, "a side of ", side,
+        " with padding of ", s.padding, " is shorter than the crop of ", s.size,
+        "; resize it first");
+  s.apply(picture, key);
+}
+
+Shape StepTransform::shape_of(const Shape& in) const {
+  const bool crops = training_.kind == Step::Kind::crop || training_.kind == Step::Kind::centre;
+  return crops ? Shape{in[0], training_.size, training_.size} : in;
+}
+
 Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info, Use use,
-                       Tta tta)
-    : use_(use), views_(views_of(tta)), in_(info.sample), out_(info.sample) {
+                       DoneBy by, Tta tta)
+    : use_(use), by_(by), views_(views_of(tta)), in_(info.sample), out_(info.sample) {
   CHECK(in_.rank() == 3 && in_[0] <= kMaxChannels, "transforms take pictures of up to ",
         kMaxChannels, " channels, (C, H, W); the data set's are ", in_);
   if (choices.empty()) choices.emplace_back("normalize");
   for (const TransformChoice& choice : choices) {
-    steps_.push_back({choice.name(), choice.make(info)});
-    out_ = steps_.back().transform->shape_of(out_);
+    items_.push_back({choice.name(), choice.make(info), out_});
+    out_ = items_.back().transform->shape_of(out_);
   }
   CHECK(out_.numel() > 0,
         "the pictures of this data set differ in size, and no transform makes "
         "them alike; add random_resized_crop, or resize and center_crop, to data.transforms");
+  made_ = out_;
+  if (by == DoneBy::device) leave_to_device();
 }
 
-static void show(const TtaView& view, Picture& picture) {
-  if (view.shift)
-    picture.crop({-view.shift, -view.shift, picture.height(), picture.width()}, Outside::reflect);
-  if (view.mirrored) picture.mirror();
+// Levels are left wherever they stand: a Picture's are those of the end in any case.
+void Transforms::leave_to_device() {
+  bool behind = true, pads = false;  // a picture is padded once
+  for (size_t i = items_.size(); i-- > 0;) {
+    Item& item = items_[i];
+    const std::optional<Step> step = item.transform->step(use_);
+    behind = behind && step && item.in.numel() > 0 && !(pads && step->padding);
+    if (behind) made_ = item.in;
+    pads |= behind && step->padding;
+    item.left = behind || (step && step->kind == Step::Kind::levels);
+  }
+  fill_recipe();
+}
+
+void Transforms::fill_recipe() {
+  Picture trial(made_);  // refuses what a kernel could not
+  for (size_t i = 0; i < items_.size(); ++i) {
+    const Item& item = items_[i];
+    std::optional<Step> step = item.transform->step(use_);
+    if (!item.left) {
+      CHECK(!step || step->kind != Step::Kind::cutout, "transform ", item.name,
+            ": what comes behind it only the host can do, and a hole is no byte; put it last, or "
+            "write  toggles: {device_augment: off}");
+      continue;
+    }
+    edit(trial, item, {});
+    if (step->kind <= Step::Kind::levels) continue;
+    CHECK(recipe_.count < Recipe::kMost, "more than ", Recipe::kMost,
+          " transforms for a device; write  toggles: {device_augment: off}");
+    step->place = int(i);
+    recipe_.steps[recipe_.count++] = *step;
+  }
+  recipe_.levels = trial.levels;
+}
+
+void Transforms::edit(Picture& picture, const Item& item, const RngKey& key) const {
+  try {
+    use_ == Use::training ? item.transform->apply(picture, key) : item.transform->settle(picture);
+  } catch (const Error& error) {
+    fail(error.exit, "transform ", item.name, ": ", error.what());
+  }
+}
+
+// Training has one, in which nothing is done.
+const TtaView& Transforms::view(int64_t epoch) const {
+  return views_.size() == 1 ? views_[0] : views_.at(epoch);
 }
 
 Picture Transforms::plan(const Shape& sample, uint64_t seed, int64_t epoch, int64_t index) const {
   Picture picture(sample);
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    const Transform& transform = *steps_[i].transform;
-    const RngKey key{.seed = seed,
-                     .purpose = Purpose::augment,
-                     .site = uint64_t(index) << 8 | i,
-                     .step = uint64_t(epoch)};
-    try {
-      use_ == Use::training ? transform.apply(picture, key) : transform.settle(picture);
-    } catch (const Error& error) {
-      fail(error.exit, "transform ", steps_[i].name, ": ", error.what());
-    }
-  }
-  if (views_.size() > 1) show(views_.at(epoch), picture);
+  for (size_t i = 0; i < items_.size(); ++i)
+    if (!items_[i].left) edit(picture, items_[i], augment_key(seed, epoch, index, int(i)));
+  if (by_ == DoneBy::host) view(epoch).show(picture);
   return picture;
 }
 
@@ -48,18 +96,31 @@ static bool fits(const Shape& shape, const Shape& wanted) {
   return shape.rank() == 3;
 }
 
-void Transforms::write(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index,
-                       float* out) const {
+Picture Transforms::plan(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index) const {
   if (!fits(sample.shape, in_))
     fail(Exit::data, "its shape is ", sample.shape, ", the data set's is ", in_);
   const Picture picture = plan(sample.shape, seed, epoch, index);
-  INVARIANT(picture.shape() == out_, "the transforms left ", picture.shape(), ", not ", out_);
-  write_picture(picture, sample, out);
+  INVARIANT(picture.shape() == made_, "the transforms left ", picture.shape(), ", not ", made_);
+  return picture;
+}
+
+void Transforms::write(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index,
+                       float* out) const {
+  write_picture(plan(sample, seed, epoch, index), sample, out);
+}
+
+void Transforms::write(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index,
+                       uint8_t* out) const {
+  const Picture picture = plan(sample, seed, epoch, index);
+  CHECK(picture.bytes_only(),
+        "what a transform makes is no byte, and no device can do it; write  toggles: "
+        "{device_augment: off}");
+  write_bytes(picture, sample, out);
 }
 
 std::optional<Levels> Transforms::levels() const {
-  for (const Step& step : steps_)
-    if (use_ == Use::training && step.transform->is_random()) return {};
+  for (const Item& item : items_)
+    if (use_ == Use::training && item.transform->is_random()) return {};
   if (in_.numel() == 0 || views_.size() > 1) return {};
   const Picture picture = plan(in_, 0, 0, 0);
   if (!picture.levels_only()) return {};

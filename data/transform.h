@@ -1,11 +1,12 @@
 // From a data set's bytes to the model's numbers. A transform edits the description of a picture;
 // its pixels are touched once, by write_picture, straight into the batch.
 #pragma once
-#include "core/rng.h"
 #include "data/picture.h"
-#include "data/tta.h"
+#include "data/recipe.h"
 
 namespace bellows {
+
+enum class Use { training, evaluation };
 
 class Transform {
  public:
@@ -16,6 +17,8 @@ class Transform {
   // What stands in for it in evaluation, where nothing is left to chance.
   virtual void settle(Picture& picture) const { apply(picture, {}); }
   virtual bool is_random() const { return false; }
+  // The same as one step that a device can do, too; none: only the host can.
+  virtual std::optional<Step> step(Use) const { return {}; }
   // (C, H, W) of what it leaves of such pictures; sides that differ from one to the next are 0.
   virtual Shape shape_of(const Shape& in) const { return in; }
 };
@@ -26,35 +29,70 @@ class RandomTransform : public Transform {
   bool is_random() const final { return true; }
 };
 
+// One that is a step, and in evaluation another one.
+class StepTransform final : public Transform {
+ public:
+  explicit StepTransform(const Step& training, const Step& evaluation = {})
+      : training_(training), evaluation_(evaluation) {}
+  void apply(Picture& picture, const RngKey& key) const override;
+  void settle(Picture& picture) const override { evaluation_.apply(picture, Philox(RngKey())); }
+  bool is_random() const override { return training_.is_random(); }
+  std::optional<Step> step(Use use) const override {
+    return use == Use::training ? training_ : evaluation_;
+  }
+  Shape shape_of(const Shape& in) const override;
+
+ private:
+  Step training_, evaluation_;
+};
+
 using MakeTransform = std::shared_ptr<const Transform>(const DatasetInfo&);
 using TransformChoice = Choice<MakeTransform>;
 
-enum class Use { training, evaluation };
+enum class DoneBy { host, device };
 
 class Transforms {
  public:
-  // An empty list stands for normalize with the data set's own statistics. Where `tta` gives
-  // several views, an epoch is the number of one of them.
-  Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info,
-             Use use = Use::training, Tta tta = Tta::none);
-  const Shape& shape() const { return out_; }  // (C, H, W) of what is written
-  // What becomes of a picture of that shape. Thread-safe, and the same each time.
+  // An empty list stands for normalize with the data set's own statistics. Where a device does its
+  // share, that is the end of the list, from the place on where all are steps and take pictures of
+  // one size; what stands before is done here, and is rounded to bytes. Where `tta` gives several
+  // views, an epoch is the number of one of them.
+  Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info, Use use = Use::training,
+             DoneBy by = DoneBy::host, Tta tta = Tta::none);
+  const Shape& shape() const { return out_; }        // (C, H, W) of what the model gets
+  const Shape& made_shape() const { return made_; }  // and of what is made here, in this type
+  DType dtype() const { return by_ == DoneBy::host ? DType::f32 : DType::u8; }
+  // What becomes of a picture of that shape here. Thread-safe, and the same each time.
   Picture plan(const Shape& sample, uint64_t seed, int64_t epoch, int64_t index) const;
-  // Thread-safe. `out` has room for shape(). Refuses a sample of another shape than the data set's.
+  // Thread-safe. `out` has room for made_shape(), of dtype(). Refuses a sample of another shape
+  // than the data set's.
   void write(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index, float* out) const;
+  void write(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index, uint8_t* out) const;
   // All that is done to any picture; none if there is more to it than levels.
   std::optional<Levels> levels() const;
+  // What is left to a device. Where that is all, it takes the data set's own bytes.
+  const Recipe& recipe() const { return recipe_; }
+  const TtaView& view(int64_t epoch) const;
+  bool all_left() const { return std::ranges::all_of(items_, &Item::left); }
 
  private:
-  struct Step {
+  struct Item {
     std::string name;
     std::shared_ptr<const Transform> transform;
+    Shape in;           // of pictures before it
+    bool left = false;  // to a device
   };
+  void leave_to_device();
+  void fill_recipe();
+  void edit(Picture& picture, const Item& item, const RngKey& key) const;
+  Picture plan(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index) const;
 
   Use use_;
+  DoneBy by_;
   std::vector<TtaView> views_;
-  Shape in_, out_;
-  std::vector<Step> steps_;
+  Shape in_, out_, made_;
+  std::vector<Item> items_;
+  Recipe recipe_;
 };
 
 }  // namespace bellows

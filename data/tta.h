@@ -1,7 +1,7 @@
 // Test-time augmentation: an answer is the mean over several views of a picture.
 #pragma once
-#include <cstdint>
 #include <vector>
+#include "data/frame.h"
 
 namespace bellows {
 
@@ -11,6 +11,12 @@ struct TtaView {
   double weight = 1;  // its share in the answer; all of them make 1
   int64_t shift = 0;  // pixels down and to the right; what is missing is reflected
   bool mirrored = false;
+
+  // On a Picture or a Frame.
+  template <class Canvas> HD void show(Canvas& canvas) const {
+    if (shift) canvas.crop({-shift, -shift, canvas.height(), canvas.width()}, Outside::reflect);
+    if (mirrored) canvas.mirror(true);
+  }
 };
 
 // mirror_shift: the picture counts as much as it does moved by a pixel up and left, and down and

@@ -30,7 +30,9 @@ template <class Fn> void unrolled(int64_t count, const Fn& fn) {
 // the row. The line has the order of the source, so that mixing rows runs along memory.
 class Writer {
  public:
-  Writer(const Picture& picture, const Sample& sample, float* out)
+  // Of `out`, rows are one step apart and channels the other one.
+  Writer(const Picture& picture, const Sample& sample, float* out, int64_t row_step,
+         int64_t channel_step)
       : picture_(picture),
         sample_(sample),
         part_(sample.part.value_or(all_of(sample.shape))),
@@ -38,20 +40,23 @@ class Writer {
         columns_(picture.columns(), {part_.left, part_.width, part_.reduced}),
         line_(part_.width * picture.channels() + 1),
         mixed_(picture.colours ? kAsTheyAre : picture.levels),
-        out_(out) {}
+        out_(out),
+        row_step_(row_step),
+        channel_step_(channel_step) {}
 
-  void write() {
+  // done(y) after each row.
+  template <class Fn> void write(const Fn& done) {
     for (int64_t y = 0; y < picture_.height(); ++y) {
       mix_rows(y);
       mix_columns(y);
       if (picture_.colours) apply_colours(*picture_.colours, y);
+      done(y);
     }
   }
 
  private:
   std::span<float> row(int64_t channel, int64_t y) const {
-    return {out_ + (channel * picture_.height() + y) * picture_.width(),
-            static_cast<size_t>(picture_.width())};
+    return {out_ + channel * channel_step_ + y * row_step_, static_cast<size_t>(picture_.width())};
   }
 
   void mix_rows(int64_t y) {
@@ -139,6 +144,7 @@ class Writer {
   std::vector<float> line_;  // and a number that counts for nothing, beside the last pixel
   const Levels mixed_;       // of what has been mixed; those of the picture come after its colours
   float* const out_;
+  const int64_t row_step_, channel_step_;
 };
 
 }  // namespace
@@ -160,8 +166,25 @@ void write_picture(const Picture& picture, const Sample& sample, float* out) {
   if (picture.levels_only() && !sample.part)
     write_levels(picture, sample.pixels, out);
   else
-    Writer(picture, sample, out).write();
+    Writer(picture, sample, out, picture.width(), picture.height() * picture.width())
+        .write([](int64_t) {});
   if (picture.hole()) write_hole(picture, *picture.hole(), out);
+}
+
+void write_bytes(const Picture& picture, const Sample& sample, uint8_t* out) {
+  const int64_t height = picture.height(), width = picture.width();
+  if (picture.is_source() && !sample.part) {
+    std::copy_n(sample.pixels, picture.shape().numel(), out);
+    return;
+  }
+  Picture plain = picture;
+  plain.levels = kAsTheyAre;
+  std::vector<float> row(picture.channels() * width);  // of each channel
+  Writer(plain, sample, row.data(), 0, width).write([&](int64_t y) {
+    for (int64_t c = 0; c < picture.channels(); ++c)
+      for (int64_t x = 0; x < width; ++x)
+        out[(c * height + y) * width + x] = uint8_t(row[c * width + x] + .5f);
+  });
 }
 
 }  // namespace bellows

@@ -1,5 +1,8 @@
-// Pooling of (N, 64, 112, 112), and of (N, 512, 7, 7) to one pixel.
+// Pooling of (N, 64, 112, 112), and of (N, 512, 7, 7) to one pixel; bytes of (N, 3, 224, 224) and
+// (N, 3, 32, 32) made numbers.
 #include "bench/gpu/bandwidth.h"
+#include "core/copy.h"
+#include "data/augment.h"
 #include "ops/pool.h"
 
 namespace bellows {
@@ -38,6 +41,21 @@ static Work avg_pool_backward(const Setup& s, int64_t channels, const Windows& w
   });
 }
 
+// Cropped with a border, mirrored, and as numbers.
+static Work augment(const Setup& s, int64_t side, const MemoryFormat& format) {
+  Augment a;
+  a.recipe.steps[a.recipe.count++] = {
+      .kind = Step::Kind::crop, .size = side, .padding = side / 8, .place = 0};
+  a.recipe.steps[a.recipe.count++] = {.kind = Step::Kind::flip, .probability = .5, .place = 1};
+  const Tensor indices = s.indices(s.images(3, side), 256), bytes = cast(indices, DType::u8);
+  const Tensor order = s.indices({bytes.dim(0)}, bytes.dim(0));
+  return work({bytes, order}, [=, dtype = s.dtype, device = s.device] {
+    const Tensor x(bytes.shape(), dtype, device, format);
+    kernels::augment(x, {}, bytes, {}, order, a);
+    return Outputs{x};
+  });
+}
+
 static const Windows whole = Windows::even(7, 1);
 static const AddCases cases{
     {"max_pool2d, 3x3 by 2", "x; y, winner", max_pool},
@@ -48,6 +66,9 @@ static const AddCases cases{
     {"global avg_pool2d, 7x7", "x; y", [](const Setup& s) { return avg_pool(s, 512, whole); }},
     {"global avg_pool2d backward", "dy; dx",
      [](const Setup& s) { return avg_pool_backward(s, 512, whole); }},
+    {"augment, 224x224", "bytes; x", [](const Setup& s) { return augment(s, 224, kNCHW); }},
+    {"augment, 224x224 to NHWC", "bytes; x", [](const Setup& s) { return augment(s, 224, kNHWC); }},
+    {"augment, 32x32", "bytes; x", [](const Setup& s) { return augment(s, 32, kNCHW); }},
 };
 
 }  // namespace bellows

@@ -3,11 +3,11 @@
 #include "data/device_feed.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include "core/copy.h"
 #include "core/pinned.h"
 #include "core/trace.h"
 #include "data/pack.h"
 #include "data/packed.h"
+#include "tests/data/batches.h"
 #include "tests/data/files.h"
 #include "tests/data/numbers.h"
 
@@ -46,19 +46,6 @@ LoaderOptions with(const Way& way, LoaderOptions options) {
   options.non_blocking = way.non_blocking;
   options.device_tensors = way.device_tensors;
   return options;
-}
-
-// One batch after the other, as numbers: x and then y. Each is let go before the next one is
-// asked for, as the loop does.
-using Numbered = std::vector<std::vector<float>>;
-Numbered rest_of(Feed& feed) {
-  Numbered batches;
-  for (Batch batch; feed.next(batch);) {
-    const Tensor x = contiguous(to(Device::cpu, batch.x)), y = to(Device::cpu, batch.y);
-    batches.emplace_back(x.data<float>().begin(), x.data<float>().end());
-    batches.back().insert(batches.back().end(), y.ptr<int64_t>(), y.ptr<int64_t>() + y.numel());
-  }
-  return batches;
 }
 
 // A loader and its feed on the device.
@@ -260,8 +247,8 @@ TEST_F(FeedCostsOnDevice, ADataSetThatCannotStayIsFetchedAndSaysWhy) {
   transforms.emplace_back("test_jitter");
   const Fed augmented(options, std::make_shared<Numbers>(20), {}, transforms);
   EXPECT_EQ(augmented.notes, std::vector<std::string>{
-                                 "device_tensors: not here, its transforms differ from sample to "
-                                 "sample"});
+                                 "device_tensors: not here, its transforms are the host's; write  "
+                                 "toggles: {device_augment: on}"});
 }
 
 TEST_F(FeedCostsOnDevice, OnTheCpuTheLoaderIsTheFeed) {

@@ -182,6 +182,24 @@ TEST(Picture, WritesTheSameBitsWithAndWithoutTheShortWay) {
   EXPECT_EQ(written(picture, source.as_planes()), written(picture, source.as_pixels()));
 }
 
+TEST(Picture, AsBytesIsItsNumbersRoundedBeforeLevels) {
+  const Source source({3, 9, 7}, 3);
+  Picture whole = in_bytes(source.shape), resized = in_bytes(source.shape);
+  resized.crop({1, 0, 8, 6});
+  resized.resize(13, 5);
+  Picture coloured = resized;
+  coloured.colours = Colours{{{.5, .6, 0}, {0, 1, 0}, {0, 0, 1.5}}, {1, 2, 3}};
+  for (Picture picture : {whole, resized, coloured}) {
+    const auto numbers = written(picture, source.as_planes());
+    picture.levels.scale[0] = 7;  // is left to whoever reads the bytes
+    for (const Sample& sample : {source.as_planes(), source.as_pixels()}) {
+      std::vector<uint8_t> bytes(numbers.size());
+      write_bytes(picture, sample, bytes.data());
+      for (size_t i = 0; i < bytes.size(); ++i) ASSERT_NEAR(bytes[i], numbers[i], .50001) << i;
+    }
+  }
+}
+
 TEST(Picture, ChangesColoursBeforeLevelsAndCutsThem) {
   const Shape shape{3, 1, 2};
   const uint8_t pixels[] = {10, 200, 20, 210, 30, 220};

@@ -7,6 +7,7 @@
 #include "toggles/residual_net.h"
 #include "toggles/toggle.h"
 #include "toggles/values.h"
+#include "trainer/evaluate.h"
 #include "trainer/loop.h"
 
 using namespace bellows;
@@ -147,6 +148,55 @@ TEST_F(TrainingOnDevice, SteadyStepNeitherWaitsNorAllocatesNorCopies) {
       EXPECT_LE(steady["cuda.launches"] - warm["cuda.launches"], 3 * 8)
           << "besides the graph: the batch, and its loss";
     }
+  }
+}
+
+// ---- device_augment
+
+static const Values kMoved = {{"data.transforms.0.name", {"random_crop"}},
+                              {"data.transforms.0.size", {"28"}},
+                              {"data.transforms.0.padding", {"3"}},
+                              {"data.transforms.1.name", {"random_flip"}},
+                              {"data.transforms.2.name", {"cutout"}},
+                              {"data.transforms.3.name", {"normalize"}},
+                              {"data.train_size", {"30"}}};  // a part of a batch at the end
+
+TEST_F(TrainingOnDevice, AugmentedThereItIsAsFromTheHostBitForBit) {
+  const Plan host = small_lenet(kMoved);
+  Plan copied = with(with(with(host, "device_augment"), "pin_memory"), "non_blocking");
+  copied.data.loader.num_workers = 2;
+  Plan fast_host = fast(host);  // whose samples cannot stay on the device
+  fast_host.train.accumulate = 2;
+  const Plan resident = with(with(fast_host, "device_augment"), "cuda_graph");
+  for (const auto& [from_host, on_device] : {std::pair(host, copied), {fast_host, resident}}) {
+    const Ran want = run(from_host);
+    const int64_t before = trace::counter("augment.device_images").value();
+    const Ran got = run(on_device);
+    EXPECT_EQ(got.losses, want.losses);
+    EXPECT_EQ(got.hash, want.hash);
+    EXPECT_EQ(trace::counter("augment.device_images").value() - before, 30);
+  }
+  Session a(host), b(copied);
+  EXPECT_EQ(evaluate(a).loss, evaluate(b).loss);
+}
+
+TEST_F(TrainingOnDevice, AugmentedSteadyStepCopiesItsBytesAndNoMore) {
+  Values values = kMoved;
+  values["debug.sync_guard"] = {"error"};
+  const Plan augmented = with(fast(small_lenet(values)), "device_augment");
+  Plan copied = with(with(augmented, "pin_memory"), "non_blocking");
+  copied.data.loader.device_tensors = false;
+  for (const Plan& plan : {augmented, copied}) {
+    std::map<std::string, int64_t> warm, steady;
+    run(plan, [&](const Position& at) {
+      if (at.step == 3) warm = trace::counters();
+      if (at.step == 5) steady = trace::counters();
+    });
+    for (const char* name : {"alloc.system_calls", "sync.count", "copy.d2h_bytes"})
+      EXPECT_EQ(steady[name], warm[name]) << name;
+    const int64_t bytes = 4 * 28 * 28, labels = 4 * 8;
+    EXPECT_EQ(steady["copy.h2d_bytes"] - warm["copy.h2d_bytes"],
+              plan.data.loader.device_tensors ? 0 : 2 * (bytes + labels));
   }
 }
 

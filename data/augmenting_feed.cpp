@@ -1,0 +1,58 @@
+// Bytes become numbers on the device: a feed behind another one, or behind the loader.
+#include "core/trace.h"
+#include "data/augment.h"
+#include "data/device_feed.h"
+
+namespace bellows {
+
+namespace {
+
+class AugmentingFeed : public Feed {
+ public:
+  AugmentingFeed(Device device, Loader& loader, std::unique_ptr<Feed> bytes)
+      : device_(device),
+        loader_(loader),
+        bytes_(std::move(bytes)),
+        from_(bytes_ ? *bytes_ : loader),
+        buffers_(model_buffers_on(device, loader)) {}
+
+  void start(int64_t epoch, int64_t first_batch) override {
+    from_.start(epoch, first_batch);
+    order_ = {};
+    order_ = loader_.sampler().whole_order(epoch, device_);
+    recipe_ = loader_.recipe(epoch);
+    next_ = first_batch;
+  }
+
+  bool next(Batch& batch) override {
+    static trace::Counter& images = trace::counter("augment.device_images");
+    batch = {};
+    Batch bytes;
+    if (!from_.next(bytes)) return false;
+    const Tensor x = slice(buffers_.free(), 0, bytes.size()).x;
+    x.raise_version();
+    kernels::augment(x, {}, bytes.x, {}, order_,
+                     {next_++ * loader_.options().batch_size, loader_.sampler().share(), recipe_});
+    images.add(x.dim(0));
+    batch = {x, bytes.y};
+    return true;
+  }
+
+ private:
+  const Device device_;
+  Loader& loader_;
+  const std::unique_ptr<Feed> bytes_;
+  Feed& from_;
+  BatchBuffers buffers_;
+  Tensor order_;  // (N) i64, of this epoch, on the device
+  Recipe recipe_;
+  int64_t next_ = 0;  // batch
+};
+
+}  // namespace
+
+std::unique_ptr<Feed> augmenting_feed(Device device, Loader& loader, std::unique_ptr<Feed> bytes) {
+  return std::make_unique<AugmentingFeed>(device, loader, std::move(bytes));
+}
+
+}  // namespace bellows

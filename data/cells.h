@@ -1,0 +1,66 @@
+// One axis of a picture while it is not resized: what crops, mirrors and padding leave of a row of
+// cells. Kernels use it, too, so it refuses nothing: an Axis does.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include "core/half.h"
+
+namespace bellows {
+
+enum class Outside { zeros, reflect };  // what padding shows
+
+// Pixel i shows cell begin + first + i, or if mirrored the one that many from the other end. Those
+// that are not in [begin, begin + count) are padding.
+class Cells {
+ public:
+  HD explicit Cells(int64_t count) : count_(count), size_(count) {}
+
+  HD int64_t size() const { return size_; }
+  HD bool holds(int64_t at, int64_t size) const { return at >= 0 && at + size <= size_; }
+  HD bool padded() const { return first_ < 0 || first_ + size_ > count_; }
+  // All of that many, as they are.
+  HD bool are_all(int64_t count) const {
+    return begin_ == 0 && first_ == 0 && size_ == count && count_ == count && !mirrored_;
+  }
+
+  // May begin before the first pixel and end after the last, but not twice: then it is padded.
+  HD void crop(int64_t at, int64_t size, Outside outside) {
+    const bool pads = !holds(at, size);
+    if (mirrored_) at = size_ - at - size;
+    if (pads) cut();
+    if (pads) outside_ = outside;
+    first_ += at;
+    size_ = size;
+  }
+  HD void mirror() { mirrored_ = !mirrored_; }
+  // As if the crop had been stored in between.
+  HD void cut() {
+    begin_ += first_;
+    count_ = size_;
+    first_ = 0;
+  }
+  // That many others in place of all that there are.
+  HD void replace(int64_t count) {
+    begin_ = first_ = 0;
+    count_ = size_ = count;
+  }
+
+  HD int64_t begin() const { return begin_; }
+  HD int64_t count() const { return count_; }
+  // The cell that a pixel shows; -1: black.
+  HD int64_t cell(int64_t i) const {
+    const int64_t g = first_ + (mirrored_ ? size_ - 1 - i : i);
+    if (g >= 0 && g < count_) return begin_ + g;
+    if (outside_ == Outside::zeros) return -1;
+    const int64_t period = std::max<int64_t>(1, 2 * (count_ - 1));
+    const int64_t there = (g % period + period) % period;
+    return begin_ + std::min(there, period - there) % count_;
+  }
+
+ private:
+  int64_t begin_ = 0, count_, first_ = 0, size_;
+  bool mirrored_ = false;
+  Outside outside_ = Outside::zeros;
+};
+
+}  // namespace bellows

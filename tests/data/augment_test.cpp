@@ -1,0 +1,224 @@
+// What a device does of the transforms is what the host would have done, bit for bit.
+#include "data/augment.h"
+#include <gtest/gtest.h>
+#include <cstring>
+#include "core/trace.h"
+#include "tests/data/noise.h"
+#include "tests/twins.h"
+
+using namespace bellows;
+
+namespace {
+
+// All of each is left to the device, of pictures of 7 x 10.
+const std::map<std::string, Chain>& chains() {
+  static const std::map<std::string, Chain> all = {
+      {"nothing but normalize", {}},
+      {"no levels of its own", {flip()}},
+      {"crop", {random_crop(5, 0), normalize()}},
+      {"crop with a border", {random_crop(7, 2), normalize()}},
+      {"crop of little but border", {random_crop(13, 6), normalize()}},
+      {"crop with a mirrored border", {random_crop(9, 4, "reflect"), normalize()}},
+      {"crop with a border wider than the picture", {random_crop(31, 24, "reflect"), normalize()}},
+      {"centre, an odd rest and one of 3", {center_crop(4), normalize()}},
+      {"flip", {flip(), normalize()}},
+      {"cutout", {cutout(4), normalize()}},
+      {"cutout larger than the picture", {cutout(40), normalize()}},
+      {"all", {normalize(), random_crop(7, 3), flip(), center_crop(5), cutout(3)}},
+      {"flips around crops",
+       {flip(), random_crop(6, 0), flip(), random_crop(8, 2, "reflect"), flip()}},
+      {"the border cropped again", {random_crop(8, 5), flip(), random_crop(3, 0), flip()}},
+  };
+  return all;
+}
+
+// Of 23 pictures: the last batch is smaller.
+void expect_same(Device device, const LoaderOptions& options, const Shape& shape,
+                 const Chain& chain) {
+  const auto noise = std::make_shared<Noise>(shape, 23);
+  Fed split(device, augmenting(options), noise, chain);
+  EXPECT_EQ(split.notes, std::vector<std::string>{});
+  EXPECT_TRUE(split.loader.transforms().all_left());
+  Fed host(Device::cpu, {.batch_size = options.batch_size, .augment = options.augment}, noise,
+           chain);
+  for (const int64_t epoch : {0, 3}) EXPECT_EQ(split.epoch(epoch), host.epoch(epoch));
+  EXPECT_EQ(split.epoch(1, 2), host.epoch(1, 2)) << "resumed";
+}
+
+}  // namespace
+
+TEST(Augment, DoesWhatTheHostWouldHaveDoneBitForBit) {
+  for (const auto& [name, chain] : chains())
+    for (const int64_t channels : {1, 3}) {
+      SCOPED_TRACE(cat(name, ", ", channels, " channels"));
+      expect_same(Device::cpu, {.batch_size = 8}, {channels, 7, 10}, chain);
+    }
+}
+
+TEST(Augment, LeavesNothingToChanceInEvaluation) {
+  for (const char* name :
+       {"nothing but normalize", "crop", "crop with a border", "cutout", "all"}) {
+    SCOPED_TRACE(name);
+    expect_same(Device::cpu, {.batch_size = 8, .augment = false}, {3, 7, 10}, chains().at(name));
+  }
+}
+
+TEST(Augment, IsTheSameForAnyWorkersAndRanks) {
+  const auto noise = std::make_shared<Noise>(Shape{3, 7, 10}, 23);
+  const Chain& chain = chains().at("all");
+  for (const int64_t workers : {0, 2})
+    for (int rank = 0; rank < 2; ++rank) {
+      const LoaderOptions options{.batch_size = 4, .num_workers = workers, .prefetch_factor = 2};
+      Fed split(Device::cpu, augmenting(options), noise, chain, {rank, 2});
+      Fed host(Device::cpu, {.batch_size = 4}, noise, chain, {rank, 2});
+      EXPECT_EQ(split.epoch(2), host.epoch(2));
+    }
+}
+
+TEST(Augment, CountsPicturesAndLoadsBytes) {
+  const trace::Counter& images = trace::counter("augment.device_images");
+  const auto noise = std::make_shared<Noise>(Shape{3, 7, 10}, 23);
+  Fed host(Device::cpu, {.batch_size = 8}, noise, {}),
+      split(Device::cpu, augmenting({}), noise, {});
+  const int64_t before = images.value();
+  host.epoch(0);
+  EXPECT_EQ(images.value(), before);
+  split.epoch(0);
+  EXPECT_EQ(images.value(), before + 23);
+  split.loader.start(0);
+  Batch batch;
+  ASSERT_TRUE(split.loader.next(batch));
+  EXPECT_EQ(batch.x.dtype(), DType::u8);
+}
+
+// ---- on a device
+
+namespace {
+
+struct Way {
+  const char* name;
+  bool pin_memory, non_blocking, device_tensors;
+};
+std::ostream& operator<<(std::ostream& out, const Way& way) { return out << way.name; }
+
+class AugmentOnDevice : public testing::TestWithParam<Way> {
+ protected:
+  void SetUp() override {
+    if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
+  }
+  static LoaderOptions options(bool augment = true) {
+    return {.batch_size = 8,
+            .augment = augment,
+            .pin_memory = GetParam().pin_memory,
+            .non_blocking = GetParam().non_blocking,
+            .device_tensors = GetParam().device_tensors};
+  }
+};
+INSTANTIATE_TEST_SUITE_P(By, AugmentOnDevice,
+                         testing::Values(Way{"Plain", false, false, false},
+                                         Way{"Pinned", true, false, false},
+                                         Way{"Async", true, true, false},
+                                         Way{"Resident", false, false, true}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(AugmentOnDevice, DoesWhatTheHostWouldHaveDoneBitForBit) {
+  const RunCount runs;
+  for (const auto& [name, chain] : chains())
+    for (const int64_t channels : {1, 3}) {
+      SCOPED_TRACE(cat(name, ", ", channels, " channels"));
+      expect_same(Device::cuda, options(), {channels, 7, 10}, chain);
+    }
+  expect_same(Device::cuda, options(false), {3, 7, 10}, chains().at("all"));
+  // Of more pixels than a block writes.
+  expect_same(Device::cuda, options(), {1, 53, 57}, {random_crop(51, 4), flip(), normalize()});
+  expect_same(Device::cpu, options(), {3, 7, 10}, chains().at("all"));
+  EXPECT_EQ(without_twin(runs, "data"), "");
+}
+
+struct Costs {
+  int64_t copied, moved, syncs, system_calls, images;
+  bool operator==(const Costs&) const = default;
+};
+std::ostream& operator<<(std::ostream& out, const Costs& c) {
+  return out << "copied " << c.copied << " moved " << c.moved << " syncs " << c.syncs
+             << " system calls " << c.system_calls << " images " << c.images;
+}
+
+// Of an epoch of 12 batches, after two others.
+Costs costs(LoaderOptions options, bool augment) {
+  options.device_augment = augment;
+  options.device_randperm = true;
+  configure_allocator(Device::cuda, {.caching = true});
+  Costs moved{};
+  {
+    Fed fed(Device::cuda, options, std::make_shared<Noise>(Shape{3, 8, 8}, 96), {});
+    const auto now = [] {
+      return Costs{trace::counter("copy.h2d_bytes").value(),
+                   trace::counter("tensor.created_then_moved").value(),
+                   trace::counter("sync.count").value(), allocator_stats(Device::cuda).system_calls,
+                   trace::counter("augment.device_images").value()};
+    };
+    Costs before{};
+    for (int64_t epoch = 0; epoch < 3; ++epoch) {
+      before = now();
+      fed.feed.start(epoch);
+      for (Batch batch; fed.feed.next(batch);) {
+      }
+    }
+    const Costs after = now();
+    moved = {after.copied - before.copied, after.moved - before.moved, after.syncs - before.syncs,
+             after.system_calls - before.system_calls, after.images - before.images};
+  }
+  synchronize(stream_of(Device::cuda));
+  configure_allocator(Device::cuda, {.caching = false});
+  return moved;
+}
+
+TEST_P(AugmentOnDevice, CopiesAQuarterAndNoMoreOftenThanBefore) {
+  const Costs host = costs(options(), false), device = costs(options(), true);
+  constexpr int64_t kBytes = 96 * 3 * 8 * 8, kLabels = 96 * 8;
+  const bool resident = GetParam().device_tensors;
+  EXPECT_EQ(host.copied, resident ? 0 : 4 * kBytes + kLabels);
+  EXPECT_EQ(device.copied, resident ? 0 : kBytes + kLabels);
+  EXPECT_EQ(device, (Costs{device.copied, host.moved, host.syncs, 0, 96}));
+  EXPECT_EQ(host.images, 0);
+}
+
+// By the kernel alone, of either device.
+
+Tensor random_bytes(const Shape& shape) {
+  const Tensor t(shape, DType::u8);
+  const Philox rng(RngKey{.seed = 3});
+  for (int64_t i = 0; i < t.numel(); ++i) t.ptr<uint8_t>()[i] = uint8_t(rng.bits(i));
+  return t;
+}
+Augment some_recipe() {
+  Augment a{.first = 3};
+  a.recipe = split({random_crop(9, 3), flip(), cutout(4), normalize()}, {3, 7, 10}).recipe();
+  a.recipe.seed = 11;
+  return a;
+}
+Tensor augmented(Device device, DType dtype, const MemoryFormat& format) {
+  const Tensor x({5, 3, 9, 9}, dtype, device, format);
+  const Tensor order = tensor_of<int64_t>({7, 1, 5, 0, 2, 6, 4, 3}, {8}, device);
+  kernels::augment(x, {}, to(device, random_bytes({5, 3, 7, 10})), {}, order, some_recipe());
+  return x;
+}
+
+}  // namespace
+
+TEST(AugmentKernelOnDevice, WritesEveryTypeAndFormat) {
+  const Tensor plain = augmented(Device::cpu, DType::f32, kNCHW);
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16})
+    for (const MemoryFormat& format : {kNCHW, kNHWC, kCHWN}) {
+      const Tensor want = contiguous(cast(plain, dtype));
+      for (const Device device : {Device::cpu, Device::cuda}) {
+        if (device_count(device) == 0) continue;
+        const Tensor got = augmented(device, dtype, format);
+        const Tensor dense = contiguous(got);
+        const Tensor host = to(Device::cpu, dense);
+        EXPECT_EQ(std::memcmp(host.bytes(), want.bytes(), want.nbytes()), 0)
+            << dtype << " " << format.name << " on " << device;
+      }
+    }
+}

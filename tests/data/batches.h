@@ -1,0 +1,21 @@
+// A feed's batches as numbers, to be compared.
+#pragma once
+#include "core/copy.h"
+#include "data/feed.h"
+
+namespace bellows {
+
+// One batch after the other: x and then y. Each is let go before the next one is asked for, as the
+// loop does.
+using Numbered = std::vector<std::vector<float>>;
+inline Numbered rest_of(Feed& feed) {
+  Numbered batches;
+  for (Batch batch; feed.next(batch);) {
+    const Tensor x = contiguous(to(Device::cpu, batch.x)), y = to(Device::cpu, batch.y);
+    batches.emplace_back(x.data<float>().begin(), x.data<float>().end());
+    batches.back().insert(batches.back().end(), y.ptr<int64_t>(), y.ptr<int64_t>() + y.numel());
+  }
+  return batches;
+}
+
+}  // namespace bellows

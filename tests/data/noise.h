@@ -1,0 +1,74 @@
+// What tests of augmentation share: pictures of noise, lists of transforms, and their way to a
+// device.
+#pragma once
+#include "data/device_feed.h"
+#include "tests/data/batches.h"
+#include "tests/data/options.h"
+
+namespace bellows {
+
+// Pictures without any order in them, of a shape without any symmetry.
+class Noise : public Dataset {
+ public:
+  Noise(const Shape& shape, int64_t size) : size_(size) {
+    info_ = {.sample = shape, .classes = 10, .mean = {.4f, .5f, .6f}, .std = {.2f, .3f, .4f}};
+    info_.mean.resize(shape[0]);
+    info_.std.resize(shape[0]);
+  }
+  int64_t size() const override { return size_; }
+  const DatasetInfo& info() const override { return info_; }
+  Sample at(int64_t index, Scratch& scratch) const override {
+    const Philox rng(RngKey{.site = uint64_t(index)});
+    scratch.resize(info_.sample.numel());
+    for (size_t i = 0; i < scratch.size(); ++i) scratch[i] = uint8_t(rng.bits(i));
+    return {scratch.data(), info_.sample, index % 10};
+  }
+  std::string origin(int64_t index) const override { return cat("noise/", index); }
+  bool in_memory() const override { return true; }
+
+ private:
+  int64_t size_;
+  DatasetInfo info_;
+};
+
+using Chain = std::vector<TransformChoice>;
+inline TransformChoice named(const std::string& name, const Texts& options = {}) {
+  return chosen<TransformChoice>(name, options);
+}
+inline TransformChoice random_crop(int size, int padding, const char* mode = "zeros") {
+  return named("random_crop",
+               {{"size", cat(size)}, {"padding", cat(padding)}, {"padding_mode", mode}});
+}
+inline TransformChoice flip() { return named("random_flip"); }
+inline TransformChoice normalize() { return named("normalize"); }
+inline TransformChoice center_crop(int size) { return named("center_crop", {{"size", cat(size)}}); }
+inline TransformChoice cutout(int size) { return named("cutout", {{"size", cat(size)}}); }
+
+struct Fed {
+  Fed(Device device, const LoaderOptions& options, std::shared_ptr<const Dataset> dataset,
+      const Chain& chain, RankShare share = {})
+      : loader(std::move(dataset), chain, options, 5, share),
+        own(make_feed(device, loader, notes)),
+        feed(own ? *own : loader) {}
+  Numbered epoch(int64_t number, int64_t first = 0) {
+    feed.start(number, first);
+    return rest_of(feed);
+  }
+  std::vector<std::string> notes;
+  Loader loader;
+  const std::unique_ptr<Feed> own;
+  Feed& feed;
+};
+
+inline LoaderOptions augmenting(LoaderOptions options) {
+  options.device_augment = true;
+  return options;
+}
+
+inline DatasetInfo info_of(const Shape& sample) {
+  return {.sample = sample, .classes = 10, .mean = {0, 0, 0}, .std = {1, 1, 1}};
+}
+inline Transforms split(const Chain& chain, const Shape& sample, Use use = Use::training) {
+  return {chain, info_of(sample), use, DoneBy::device};
+}
+}  // namespace bellows

@@ -1,0 +1,129 @@
+// Which transforms are left to a device, and what the host makes of a picture before.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include "tests/data/files.h"
+#include "tests/data/noise.h"
+
+using namespace bellows;
+using testing::HasSubstr;
+
+namespace {
+
+// The places in the list of what the kernel does, and the sides of what it gets.
+struct Left {
+  std::vector<int> places;
+  Shape made;
+  bool operator==(const Left&) const = default;
+};
+std::ostream& operator<<(std::ostream& out, const Left& left) {
+  return out << testing::PrintToString(left.places) << " of " << left.made;
+}
+Left left_of(const Transforms& transforms) {
+  Left left{{}, transforms.made_shape()};
+  for (int i = 0; i < transforms.recipe().count; ++i)
+    left.places.push_back(transforms.recipe().steps[i].place);
+  return left;
+}
+
+const Shape kAny{3, 0, 0};
+TransformChoice resize() { return named("resize", {{"size", "16"}}); }
+TransformChoice jitter() { return named("color_jitter"); }
+TransformChoice resized_crop() { return named("random_resized_crop", {{"size", "12"}}); }
+
+// Another picture each time, and no step.
+struct Flicker : RandomTransform {
+  void apply(Picture& p, const RngKey& key) const override {
+    p.levels.shift[0] += Philox(key).uniform(0);
+  }
+};
+struct FlickerOptions {};
+void visit(Visitor&, FlickerOptions&) {}
+const AddEntry<MakeTransform> flicker(
+    "test_flicker", "of tests",
+    +[](const FlickerOptions&, const DatasetInfo&) -> std::shared_ptr<const Transform> {
+      return std::make_shared<Flicker>();
+    });
+
+}  // namespace
+
+TEST(Split, LeavesTheEndOfTheListBehindWhatOnlyTheHostCanDo) {
+  const Shape in{3, 20, 30};
+  EXPECT_EQ(left_of(split({flip(), random_crop(9, 2), normalize()}, in)), (Left{{0, 1}, in}));
+  EXPECT_EQ(left_of(split({resized_crop(), flip(), normalize()}, in)), (Left{{1}, {3, 12, 12}}));
+  EXPECT_EQ(left_of(split({flip(), resize(), flip()}, in)), (Left{{2}, {3, 16, 24}}));
+  EXPECT_EQ(left_of(split({flip(), jitter()}, in)), (Left{{}, in}));
+  EXPECT_EQ(left_of(split({resized_crop(), flip(), cutout(3)}, in, Use::evaluation)),
+            (Left{{}, {3, 12, 12}}));
+  EXPECT_EQ(left_of(split({random_crop(9, 2), flip()}, in, Use::evaluation)), (Left{{0}, in}));
+}
+
+TEST(Split, MakesPicturesAlikeOnTheHost) {
+  EXPECT_EQ(left_of(split({resize(), center_crop(8), normalize()}, kAny)), (Left{{}, {3, 8, 8}}));
+  EXPECT_EQ(left_of(split({flip(), random_crop(8, 0), flip()}, kAny)), (Left{{2}, {3, 8, 8}}));
+}
+
+TEST(Split, PadsOnceOnTheDevice) {
+  const Shape in{3, 20, 30};
+  EXPECT_EQ(left_of(split({random_crop(20, 2), random_crop(20, 1)}, in)), (Left{{1}, {3, 20, 20}}));
+}
+
+// A Picture's levels are those of the end wherever they stand in the list; so are the device's.
+TEST(Split, LeavesLevelsFromAnywhere) {
+  const DatasetInfo info{
+      .sample = {3, 20, 30}, .classes = 10, .mean = {.25, .5, .75}, .std = {.5, .25, .125}};
+  const Transforms first({normalize(), resize(), flip()}, info, Use::training, DoneBy::device);
+  EXPECT_EQ(first.recipe().levels,
+            Transforms({normalize()}, info).plan(info.sample, 0, 0, 0).levels);
+  EXPECT_TRUE(first.plan(info.sample, 1, 0, 0).bytes_only());
+}
+
+TEST(Split, RefusesWhatBytesCannotHold) {
+  const Shape in{3, 20, 30};
+  EXPECT_THAT(complaint(Exit::usage,
+                        [&] {
+                          split({cutout(3), jitter()}, in);
+                        }),
+              HasSubstr("transform cutout: what comes behind it only the host can do"));
+  EXPECT_THAT(complaint(Exit::usage, [&] { split(Chain(9, flip()), in); }),
+              HasSubstr("more than 8 transforms for a device"));
+  const auto noise = std::make_shared<Noise>(in, 4);
+  Fed flickering(Device::cpu, augmenting({}), noise, {TransformChoice("test_flicker")});
+  EXPECT_THAT(complaint(Exit::data, [&] { flickering.epoch(0); }),
+              HasSubstr("write  toggles: {device_augment: off}"));
+}
+
+// As the host does, but at once.
+TEST(Split, RefusesStepsThatDoNotFit) {
+  EXPECT_THAT(complaint(Exit::usage,
+                        [] {
+                          split({random_crop(9, 2)}, {3, 4, 20});
+                        }),
+              HasSubstr("transform random_crop: a side of 4 with padding of 2 is shorter"));
+  EXPECT_THAT(complaint(Exit::usage,
+                        [] {
+                          split({center_crop(9)}, {3, 4, 20});
+                        }),
+              HasSubstr("transform center_crop: the picture, [3,4,20], is smaller than the 9x9"));
+  EXPECT_THAT(complaint(Exit::usage,
+                        [] {
+                          split({cutout(2), flip()}, {3, 4, 20});
+                        }),
+              HasSubstr("transform random_flip: the picture has a hole already"));
+}
+
+// Half a step between bytes is all that the host's part may cost.
+TEST(Split, RoundsWhatTheHostHasResized) {
+  for (const Chain& chain :
+       {Chain{resized_crop(), flip()}, Chain{resize(), center_crop(9), jitter()},
+        Chain{flip(), resize(), random_crop(16, 3), flip()}}) {
+    const auto noise = std::make_shared<Noise>(Shape{3, 20, 30}, 12);
+    Fed split(Device::cpu, augmenting({}), noise, chain), host(Device::cpu, {}, noise, chain);
+    const Numbered a = split.epoch(1), b = host.epoch(1);
+    ASSERT_EQ(a[0].size(), b[0].size());
+    double worst = 0;
+    for (size_t i = 0; i < a[0].size(); ++i)
+      worst = std::max(worst, std::abs(double(a[0][i]) - double(b[0][i])) * 255);
+    EXPECT_LE(worst, .5001);
+    EXPECT_GT(worst, .4) << "nothing was rounded";
+  }
+}
