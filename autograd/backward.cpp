@@ -49,23 +49,28 @@ static Pass plan_pass(GradMeta* root) {
   return pass;
 }
 
-static bool only_holder(const Tensor& t) {
-  return t.storage()->references() == 1 && t.is_contiguous();
+// The only holder's t itself, or a copy, in that order.
+static Tensor own(Tensor&& t, const Strides& strides) {
+  if (t.storage()->references() == 1 && t.is_dense()) return laid_out(t, strides);
+  const Tensor y(t.shape(), strides, t.dtype(), t.device());
+  copy_into(y, t);
+  return y;
 }
 
-// A leaf's gradient owns its storage. `a + b` hands the same dy to both of its inputs; if both kept
-// it, clipping in place would scale it twice. So it is taken over only from nobody else.
+// A leaf's gradient owns its storage, and lies in memory as the leaf does. `a + b` hands the same
+// dy to both of its inputs; if both kept it, clipping in place would scale it twice. So it is taken
+// over only from nobody else.
 static void finish_leaf(GradMeta& leaf) {
   Tensor dy = std::move(leaf.dy);
   if (!dy.defined()) return;
   if (leaf.grad.defined()) {
-    add_into(leaf.grad, dy);
+    add_into(leaf.grad, laid_out(dy, leaf.grad.strides()));
   } else if (leaf.grad_place.defined()) {
     if (dy.storage() != leaf.grad_place.storage() || dy.offset() != leaf.grad_place.offset())
       copy_into(leaf.grad_place, dy);
     leaf.grad = leaf.grad_place;
   } else {
-    leaf.grad = only_holder(dy) ? std::move(dy) : clone(dy);
+    leaf.grad = own(std::move(dy), leaf.strides);
   }
   if (leaf.hook) leaf.hook(leaf.grad);
 }
@@ -75,7 +80,7 @@ static Tensor sum(Tensor&& a, const Tensor& b) {
   const bool mine = a.is_dense() && a.storage()->references() == 1;
   const Tensor y = mine ? std::move(a) : empty_like(a);
   if (!mine) copy_into(y, a);
-  add_into(y, laid_out_as(y, b));
+  add_into(y, laid_out(b, y.strides()));
   return y;
 }
 
@@ -166,7 +171,7 @@ void on_grad_ready(const Tensor& leaf, GradHook hook) {
 }
 
 void place_grad(const Tensor& leaf, const Tensor& place) {
-  CHECK(!place.defined() || (place.shape() == leaf.shape() && place.is_contiguous()),
+  CHECK(!place.defined() || (place.shape() == leaf.shape() && place.is_dense()),
         "place_grad(): a place of shape ", place.shape(), " for a leaf of ", leaf.shape());
   grad_meta(leaf)->grad_place = place;
 }
@@ -180,7 +185,7 @@ Tensor grad_out(const Tensor& input) {
       return leaf.grad_place.detach();
     }
   }
-  return empty(input.shape(), input);
+  return empty_like(input);
 }
 
 Anomaly& anomaly() {

@@ -24,11 +24,12 @@ void zero_grad(std::span<const Tensor> leaves, bool set_to_none);
 // the last consumer of the pass, while the nodes in front of it have still to run.
 void on_grad_ready(const Tensor& leaf, GradHook hook);
 
-// The leaf's gradient is to live there (a view into a flat bucket); undefined: wherever it falls.
+// The leaf's gradient is to live there (a dense view into a bucket); undefined: wherever it falls.
 void place_grad(const Tensor& leaf, const Tensor& place);
 
 // Where a backward writes the gradient of `input`: its place if that is a leaf whose first share
-// this is, fresh memory otherwise. Contents are undefined; return the tensor itself.
+// this is, fresh memory otherwise, in the order of a dense input. Contents are undefined; return
+// the tensor itself.
 Tensor grad_out(const Tensor& input);
 
 // Debug switch: the first non-finite gradient stops the run, naming op, module path and step.

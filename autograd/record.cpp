@@ -35,7 +35,7 @@ GradMeta::~GradMeta() {
 
 Tensor require_grad(const Tensor& t) {
   CHECK(is_float(t.dtype()), "require_grad: a ", t.dtype(), " tensor has no gradient");
-  return t.with_meta(Ref<Meta>(new GradMeta(t.shape(), nullptr)));
+  return t.with_meta(Ref<Meta>(new GradMeta(t, nullptr)));
 }
 
 bool is_leaf(const Tensor& t) { return needs_grad(t) && !grad_meta(t)->node; }
@@ -88,7 +88,7 @@ Edges detail::edges_to(std::span<const Tensor> inputs) {
 Tensor detail::attach(Tensor y, Node* node) {
   static trace::Counter& nodes = trace::counter("graph.nodes");
   nodes.add();
-  Ref<Meta> meta(new GradMeta(y.shape(), node));
+  Ref<Meta> meta(new GradMeta(y, node));
   return std::move(y).with_meta(std::move(meta));
 }
 

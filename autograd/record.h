@@ -47,13 +47,16 @@ class Node {
 
 // What a tracked tensor carries: a leaf collects `grad`, every other one owns its node.
 struct GradMeta : Meta {
-  GradMeta(const Shape& shape, Node* node) : shape(shape), node(node) {}
+  GradMeta(const Tensor& of, Node* node) : shape(of.shape()), node(node) {
+    if (!node) strides = of.is_dense() ? of.strides() : strides_of(shape);
+  }
   ~GradMeta() override;
   static void* operator new(size_t bytes) { return pool_allocate(bytes); }
   static void operator delete(void* block, size_t bytes) { pool_release(block, bytes); }
 
   Shape shape;
-  Node* node;  // owned; null for a leaf
+  Strides strides;  // of a leaf's gradient
+  Node* node;       // owned; null for a leaf
   Tensor grad, grad_place;
   GradHook hook;
   // Of a leaf: its values in 16 bits (autograd/amp.h), and the leaf's version that they are of.

@@ -4,12 +4,19 @@
 
 namespace bellows {
 
+static bool same_order(const Tensor& t, const Strides& strides) {
+  for (int i = 0; i < t.rank(); ++i)
+    if (t.dim(i) != 1 && t.strides()[i] != strides[i]) return false;
+  return true;
+}
+
 void copy_into(const Tensor& to, const Tensor& from, const Place& at) {
   CHECK(to.shape() == from.shape(), "copy of ", from.shape(), " into ", to.shape());
   to.raise_version();
   if (to.device() == from.device()) return kernels::copy(to, from);
-  CHECK(to.is_contiguous() && from.is_contiguous() && to.dtype() == from.dtype(),
-        "a copy between devices needs contiguous tensors of one dtype");
+  CHECK(to.is_dense() && same_order(to, from.strides()) && to.dtype() == from.dtype(),
+        "a copy between devices needs dense tensors of one order and dtype, got strides ",
+        to.strides(), " and ", from.strides());
   static trace::Counter& in = trace::counter("copy.h2d_bytes");
   static trace::Counter& out = trace::counter("copy.d2h_bytes");
   const bool to_host = to.device() == Device::cpu;
@@ -36,18 +43,24 @@ Tensor cast(const Tensor& t, DType dtype) {
 
 Tensor contiguous(const Tensor& t, const MemoryFormat& format) {
   if (t.is_contiguous(format)) return t;
-  static trace::Counter& transposes = trace::counter("layout.transposes");
-  transposes.add();
+  detail::count_transpose();
   const Tensor y(t.shape(), t.dtype(), t.device(), format);
   copy_into(y, t);
   return y;
 }
 
-Tensor laid_out_as(const Tensor& like, const Tensor& t) {
-  if (t.strides() == like.strides()) return t;
-  const Tensor y(t.shape(), like.strides(), t.dtype(), t.device());
+Tensor laid_out(const Tensor& t, const Strides& strides) {
+  if (t.strides() == strides) return t;
+  if (same_order(t, strides)) return t.view(t.shape(), strides, t.offset());
+  detail::count_transpose();
+  const Tensor y(t.shape(), strides, t.dtype(), t.device());
   copy_into(y, t);
   return y;
+}
+
+void detail::count_transpose() {
+  static trace::Counter& transposes = trace::counter("layout.transposes");
+  transposes.add();
 }
 
 Tensor clone(const Tensor& t) {

@@ -59,10 +59,12 @@ static void add_into_cpu(const Tensor& sum, const Tensor& t, double factor) {
 }
 
 static void scale_each_cpu(TensorSpan list, double factor) {
-  for (const Tensor& t : list)
+  for (const Tensor& t : list) {
+    CHECK(t.is_dense(), "scale_each: strides ", t.strides(), " have gaps");
     visit_float(t.dtype(), [&]<class T>(T) {
-      for (T& value : t.data<T>()) value *= T(factor);
+      for (T& value : std::span(t.ptr<T>(), t.numel())) value *= T(factor);
     });
+  }
 }
 
 // In eight lanes: one running sum would wait four cycles for each addition.

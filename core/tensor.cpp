@@ -68,6 +68,8 @@ Tensor empty_like(const Tensor& t) {
 
 const MemoryFormat& format_of(const Tensor& t) {
   for (const MemoryFormat* format : {&kNCHW, &kNHWC, &kCHWN})
+    if (t.strides() == strides_of(t.shape(), *format)) return *format;
+  for (const MemoryFormat* format : {&kNCHW, &kNHWC, &kCHWN})
     if (t.is_contiguous(*format)) return *format;
   return kNCHW;
 }

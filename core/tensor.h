@@ -123,7 +123,8 @@ class Tensor {
   Ref<Meta> meta_;
 };
 
-// Of an image tensor: the format in which it is contiguous; row-major if that is none of ours.
+// Of an image tensor: the format in which it is contiguous, that of its strides if there are two
+// (one channel, one pixel); row-major if that is none of ours.
 const MemoryFormat& format_of(const Tensor& t);
 
 using Tensors = std::vector<Tensor, PoolAllocator<Tensor>>;

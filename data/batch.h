@@ -7,7 +7,7 @@ namespace bellows {
 
 // A handle: the loader fills the buffer again once the last tensor that shares it is gone.
 struct Batch {
-  Tensor x;          // (B, C, H, W) f32; u8 if a device is to make numbers of it
+  Tensor x;          // (B, C, H, W) f32, NCHW or NHWC; u8 if a device is to make numbers of it
   Tensor y;          // (B) i64
   bool last = true;  // of its update
   double share = 1;  // of the update's samples: what its mean loss counts in the update's

@@ -11,7 +11,7 @@ static Tensor pageable(const Shape& shape, DType dtype) { return Tensor(shape, d
 
 BatchMaker::BatchMaker(std::shared_ptr<const BatchSource> source)
     : source_(std::move(source)),
-      buffers_(source_->batch_shape(), source_->transforms.dtype(),
+      buffers_(source_->batch_shape(), source_->transforms.dtype(), source_->format,
                source_->pin_memory ? pinned : pageable) {}
 
 std::string BatchMaker::at_work_on() const {
@@ -36,11 +36,11 @@ void BatchMaker::fill(int64_t sample, int64_t epoch, const Batch& to, int64_t i)
   sample_.store(sample, std::memory_order_relaxed);
   try {
     const Sample made = read(sample, epoch);
-    const auto write = [&](auto* x) {
-      x += i * transforms.made_shape().numel();
-      transforms.write(made, source_->seed, epoch, sample, x);
-    };
-    to.x.dtype() == DType::u8 ? write(to.x.ptr<uint8_t>()) : write(to.x.ptr<float>());
+    const int64_t at = i * transforms.made_shape().numel();
+    if (to.x.dtype() == DType::u8)
+      transforms.write(made, source_->seed, epoch, sample, to.x.ptr<uint8_t>() + at);
+    else
+      transforms.write(made, source_->seed, epoch, sample, to.x.ptr<float>() + at, source_->format);
     to.y.ptr<int64_t>()[i] = made.label;
   } catch (const Error& error) {
     fail(error.exit == Exit::usage ? Exit::data : error.exit, at_work_on(), ": ", error.what());

@@ -17,6 +17,7 @@ struct BatchSource {
   OnDamaged on_damaged;
   bool scaled_decode;
   int64_t sim_latency_us;  // slept once per batch: a planted slow disk
+  MemoryFormat format;     // of batches
 
   Shape batch_shape() const;  // of a whole one as it is made: (B, C, H, W)
 };

@@ -31,16 +31,17 @@ void copy_batch(const Batch& to, const Batch& from) {
   (is_pinned(from.x) ? pinned : staged).add();
 }
 
-static BatchBuffers buffers(Device device, const Shape& x, DType dtype) {
-  return {x, dtype,
+static BatchBuffers buffers(Device device, const Shape& x, DType dtype,
+                            const MemoryFormat& format) {
+  return {x, dtype, format,
           [device](const Shape& shape, DType type) { return Tensor(shape, type, device); }};
 }
 BatchBuffers buffers_on(Device device, const Loader& loader) {
-  return buffers(device, loader.batch_shape(), loader.transforms().dtype());
+  return buffers(device, loader.batch_shape(), loader.transforms().dtype(), loader.batch_format());
 }
 BatchBuffers model_buffers_on(Device device, const Loader& loader) {
   return buffers(device, with_rows(loader.options().batch_size, loader.transforms().shape()),
-                 DType::f32);
+                 DType::f32, loader.options().format());
 }
 
 }  // namespace bellows

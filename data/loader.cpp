@@ -19,6 +19,7 @@ void visit(Visitor& v, LoaderOptions& o) {
     "of a JPEG only the part that is used is decoded, at a fraction of its size where that will "
     "do");
   v("drop_last", o.drop_last, "leave out the samples that do not fill a batch");
+  v("channels_last", o.channels_last, "batches lie in memory as NHWC, not NCHW");
   v("num_workers", o.num_workers, "threads that load; 0: the training thread does",
     {.min = 0, .max = 256});
   v("prefetch_factor", o.prefetch_factor, "finished batches that each worker may have waiting",
@@ -47,7 +48,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset,
           Transforms(transforms, dataset->info(), options.augment ? Use::training : Use::evaluation,
                      options.device_augment ? DoneBy::device : DoneBy::host, options.tta),
           seed, options.batch_size, options.pin_memory, options.on_damaged, options.scaled_decode,
-          options.sim_latency_us}),
+          options.sim_latency_us, options.device_augment ? kNCHW : options.format()}),
       sampler_(dataset->size(),
                {options.batch_size, options.shuffle, options.drop_last, options.device_randperm,
                 options.order, options.window},

@@ -17,6 +17,7 @@ struct LoaderOptions {
   OnDamaged on_damaged = OnDamaged::error;
   bool scaled_decode = false;
   bool drop_last = false;
+  bool channels_last = false;   // batches are made in NHWC
   int64_t num_workers = 0;      // threads; 0: next() makes the batch
   int64_t prefetch_factor = 0;  // finished batches of each worker that wait for their turn
   bool persistent_workers = false;
@@ -29,6 +30,7 @@ struct LoaderOptions {
   bool device_augment = false;  // bytes; what the device can do of the transforms is left to it
   int64_t sim_latency_us = 0;
   double timeout_s = 60;
+  const MemoryFormat& format() const { return channels_last ? kNHWC : kNCHW; }
 };
 void visit(Visitor& v, LoaderOptions& o);
 
@@ -51,6 +53,7 @@ class Loader : public Feed {
   Shape batch_shape() const { return source_->batch_shape(); }  // of a whole one: (B, C, H, W)
   // What is left to a device in that epoch.
   Recipe recipe(int64_t epoch) const;
+  const MemoryFormat& batch_format() const { return source_->format; }
 
   void start(int64_t epoch, int64_t first_batch = 0) override;
   // After an error, and when a batch is not there after timeout_s, the epoch is over.

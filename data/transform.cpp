@@ -105,8 +105,8 @@ Picture Transforms::plan(const Sample& sample, uint64_t seed, int64_t epoch, int
 }
 
 void Transforms::write(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index,
-                       float* out) const {
-  write_picture(plan(sample, seed, epoch, index), sample, out);
+                       float* out, const MemoryFormat& format) const {
+  write_picture(plan(sample, seed, epoch, index), sample, out, format);
 }
 
 void Transforms::write(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index,

@@ -64,9 +64,10 @@ class Transforms {
   DType dtype() const { return by_ == DoneBy::host ? DType::f32 : DType::u8; }
   // What becomes of a picture of that shape here. Thread-safe, and the same each time.
   Picture plan(const Shape& sample, uint64_t seed, int64_t epoch, int64_t index) const;
-  // Thread-safe. `out` has room for made_shape(), of dtype(). Refuses a sample of another shape
-  // than the data set's.
-  void write(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index, float* out) const;
+  // Thread-safe. `out` has room for made_shape(), of dtype(): numbers as one image of a batch in
+  // that format, bytes as (C, H, W). Refuses a sample of another shape than the data set's.
+  void write(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index, float* out,
+             const MemoryFormat& format = kNCHW) const;
   void write(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index, uint8_t* out) const;
   // All that is done to any picture; none if there is more to it than levels.
   std::optional<Levels> levels() const;

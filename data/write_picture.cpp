@@ -149,41 +149,62 @@ class Writer {
 
 }  // namespace
 
-// What needs no line in between: the numbers are those of Writer, in fewer steps.
-static void write_levels(const Picture& picture, const uint8_t* pixels, float* out) {
-  const int64_t plane = picture.height() * picture.width();
-  for (int c = 0; c < picture.channels(); ++c, pixels += plane, out += plane)
-    for (int64_t i = 0; i < plane; ++i) out[i] = picture.levels.at(c, pixels[i]);
+// What needs no line in between: the numbers are those of Writer, in fewer steps. Rows follow each
+// other without a gap, so a plane is one long row.
+static void write_levels(const Picture& picture, const uint8_t* pixels, float* out,
+                         const Strides& strides) {
+  const int64_t plane = picture.height() * picture.width(), step = strides[3];
+  for (int c = 0; c < picture.channels(); ++c, pixels += plane, out += strides[1])
+    if (step == 1)
+      for (int64_t i = 0; i < plane; ++i) out[i] = picture.levels.at(c, pixels[i]);
+    else
+      for (int64_t i = 0; i < plane; ++i) out[i * step] = picture.levels.at(c, pixels[i]);
 }
 
-static void write_hole(const Picture& picture, const Rectangle& hole, float* out) {
+static void write_hole(const Picture& picture, const Rectangle& hole, float* out,
+                       const Strides& strides) {
   for (int64_t c = 0; c < picture.channels(); ++c)
     for (int64_t y = hole.top; y < hole.top + hole.height; ++y)
-      std::fill_n(out + (c * picture.height() + y) * picture.width() + hole.left, hole.width, 0.f);
+      for (int64_t x = hole.left; x < hole.left + hole.width; ++x)
+        out[c * strides[1] + y * strides[2] + x * strides[3]] = 0;
 }
 
-void write_picture(const Picture& picture, const Sample& sample, float* out) {
+// Row by row of all channels, put(channel, y, row of numbers).
+template <class Put>
+static void write_rows(const Picture& picture, const Sample& sample, const Put& put) {
+  const int64_t width = picture.width();
+  std::vector<float> rows(picture.channels() * width);
+  Writer(picture, sample, rows.data(), 0, width).write([&](int64_t y) {
+    for (int64_t c = 0; c < picture.channels(); ++c) put(c, y, rows.data() + c * width);
+  });
+}
+
+void write_picture(const Picture& picture, const Sample& sample, float* out,
+                   const MemoryFormat& format) {
+  const int64_t width = picture.width();
+  const Strides strides = strides_of({1, picture.channels(), picture.height(), width}, format);
   if (picture.levels_only() && !sample.part)
-    write_levels(picture, sample.pixels, out);
+    write_levels(picture, sample.pixels, out, strides);
+  else if (strides[3] == 1)
+    Writer(picture, sample, out, strides[2], strides[1]).write([](int64_t) {});
   else
-    Writer(picture, sample, out, picture.width(), picture.height() * picture.width())
-        .write([](int64_t) {});
-  if (picture.hole()) write_hole(picture, *picture.hole(), out);
+    write_rows(picture, sample, [&](int64_t c, int64_t y, const float* row) {
+      float* const to = out + c * strides[1] + y * strides[2];
+      for (int64_t x = 0; x < width; ++x) to[x * strides[3]] = row[x];
+    });
+  if (picture.hole()) write_hole(picture, *picture.hole(), out, strides);
 }
 
 void write_bytes(const Picture& picture, const Sample& sample, uint8_t* out) {
-  const int64_t height = picture.height(), width = picture.width();
   if (picture.is_source() && !sample.part) {
     std::copy_n(sample.pixels, picture.shape().numel(), out);
     return;
   }
   Picture plain = picture;
   plain.levels = kAsTheyAre;
-  std::vector<float> row(picture.channels() * width);  // of each channel
-  Writer(plain, sample, row.data(), 0, width).write([&](int64_t y) {
-    for (int64_t c = 0; c < picture.channels(); ++c)
-      for (int64_t x = 0; x < width; ++x)
-        out[(c * height + y) * width + x] = uint8_t(row[c * width + x] + .5f);
+  const int64_t height = picture.height(), width = picture.width();
+  write_rows(plain, sample, [&](int64_t c, int64_t y, const float* row) {
+    for (int64_t x = 0; x < width; ++x) out[(c * height + y) * width + x] = uint8_t(row[x] + .5f);
   });
 }
 

@@ -5,8 +5,10 @@
 
 namespace bellows {
 
-// `out` has room for picture.shape(). Thread-safe.
-void write_picture(const Picture& picture, const Sample& sample, float* out);
+// `out` has room for picture.shape(), and gets it as one image of a batch in that format.
+// Thread-safe.
+void write_picture(const Picture& picture, const Sample& sample, float* out,
+                   const MemoryFormat& format = kNCHW);
 // Before its levels and its hole; rounded to nearest.
 void write_bytes(const Picture& picture, const Sample& sample, uint8_t* out);
 

@@ -67,16 +67,19 @@ void Module::initialise(uint64_t seed) {
     for (const auto& [name, tensor, init] : module.parameters_) {
       const RngKey key{
           .seed = seed, .purpose = Purpose::init, .site = site_of(join(path, name)).hash};
-      if (init.kind == Init::uniform) fill_uniform(tensor, -init.value, init.value, key);
-      if (init.kind == Init::normal) fill_normal(tensor, 0, init.value, key);
-      if (init.kind == Init::constant) fill(tensor, init.value);
-      if (init.pass_on) pass_on_channels(tensor);
+      write_in(kNCHW, tensor, [&, init = init](const Tensor& t) {  // numbers go by index
+        if (init.kind == Init::uniform) fill_uniform(t, -init.value, init.value, key);
+        if (init.kind == Init::normal) fill_normal(t, 0, init.value, key);
+        if (init.kind == Init::constant) fill(t, init.value);
+        if (init.pass_on) pass_on_channels(t);
+      });
     }
   });
 }
 
-Tensor Module::add_parameter(const char* name, const Shape& shape, Init init, Device device) {
-  parameters_.push_back({name, require_grad(Tensor(shape, DType::f32, device)), init});
+Tensor Module::add_parameter(const char* name, const Shape& shape, Init init, Device device,
+                             const MemoryFormat& format) {
+  parameters_.push_back({name, require_grad(Tensor(shape, DType::f32, device, format)), init});
   return parameters_.back().tensor;
 }
 

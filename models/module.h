@@ -47,7 +47,8 @@ class Module {
  protected:
   virtual Tensor forward(const Tensor& x) = 0;
   // A trained leaf.
-  Tensor add_parameter(const char* name, const Shape& shape, Init init, Device device);
+  Tensor add_parameter(const char* name, const Shape& shape, Init init, Device device,
+                       const MemoryFormat& format = kNCHW);
   void drop_parameter(const char* name);
   Tensor add_buffer(const char* name, const Tensor& value);
   Module& add_child(const std::string& name, ModulePtr module);
@@ -78,6 +79,7 @@ struct LayerContext {
   std::shared_ptr<const DeviceStepState> state;  // keys the random numbers of dropout
   bool vectorized;  // lesson layers run on whole tensors, not in a loop
   Device device = Device::cpu;
+  MemoryFormat format = kNCHW;  // of 4-D weights
   FirstImages images = {};
 };
 using MakeLayer = ModulePtr(LayerContext& context);
@@ -91,8 +93,9 @@ struct ModelContext {
   std::shared_ptr<const DeviceStepState> state;
   bool vectorized = false;
   Device device = Device::cpu;
+  MemoryFormat format = kNCHW;  // of 4-D weights
   FirstImages images = {};
-  LayerContext layers() const { return {sample, seed, state, vectorized, device, images}; }
+  LayerContext layers() const { return {sample, seed, state, vectorized, device, format, images}; }
 };
 using MakeModel = ModulePtr(const ModelContext& context);
 

@@ -8,6 +8,7 @@
 #include "core/trace.h"
 #include "ops/elementwise.h"
 #include "ops/lanes.h"
+#include "ops/layout.h"
 
 namespace bellows {
 
@@ -55,6 +56,7 @@ static Tensor normalize(const char* op, const Tensor& x, const Tensor& residual,
                         const Tensor& weight_, const Tensor& bias_, bool relu,
                         const RunningStatistics& running, const BatchNormOptions& options) {
   check(op, x, weight_, bias_, running, options);
+  count_layout(x);
   const DType dtype = precise(x.dtype());
   const Tensor weight = contiguous(cast(weight_, dtype)), bias = contiguous(cast(bias_, dtype));
   const Tensor statistics = statistics_for(x, running, options);
@@ -155,7 +157,8 @@ namespace {
 // has partial sums of its own for every channel that it meets.
 struct Rows {
   explicit Rows(const Tensor& x)
-      : inner(x.rank() == 2 || x.dim(2) * x.dim(3) == 1 || format_of(x) == kNHWC),
+      : nhwc(x.rank() == 4 && format_of(x) == kNHWC),
+        inner(nhwc || x.rank() == 2 || x.dim(2) * x.dim(3) == 1),
         channels(x.dim(1)),
         length(inner ? channels : x.dim(2) * x.dim(3)),
         count(x.numel() / std::max<int64_t>(length, 1)),
@@ -168,7 +171,7 @@ struct Rows {
   Tensor like(const Tensor& x) const {
     return x.rank() == 4 ? Tensor(x.shape(), x.dtype(), x.device(), format()) : empty(x.shape(), x);
   }
-  const MemoryFormat& format() const { return inner ? kNHWC : kNCHW; }
+  const MemoryFormat& format() const { return nhwc ? kNHWC : kNCHW; }
 
   int64_t first_channel(int64_t row) const { return inner ? 0 : row % channels; }
   // Where the partial sums of a row's channels are among all: parts x channels.
@@ -180,7 +183,7 @@ struct Rows {
   int64_t bytes_of_bits() const { return (length + 7) / 8; }  // of a row
 
   static constexpr int64_t kPart = 32768;  // elements
-  bool inner;
+  bool nhwc, inner;
   int64_t channels, length, count, per_part, parts;
 };
 

@@ -16,8 +16,9 @@ namespace {
 
 struct Rows {
   explicit Rows(const Tensor& x)
-      : nhwc(x.rank() == 2 || x.dim(2) * x.dim(3) == 1 || format_of(x) == kNHWC),
-        inner(nhwc ? 1 : std::max<int64_t>(x.dim(2) * x.dim(3), 1)),
+      : nhwc(x.rank() == 4 && format_of(x) == kNHWC),
+        by_pixel(nhwc || x.rank() == 2 || x.dim(2) * x.dim(3) == 1),
+        inner(by_pixel ? 1 : std::max<int64_t>(x.dim(2) * x.dim(3), 1)),
         channels(int(x.dim(1))),
         length(channels * inner.size),
         count(x.numel() / std::max(length, 1)) {}
@@ -40,7 +41,7 @@ struct Rows {
     return row * length + int64_t(c) * inner.size;
   }
 
-  bool nhwc;
+  bool nhwc, by_pixel;
   Divisor inner;
   int channels, length;
   int64_t count;
@@ -395,8 +396,8 @@ template <int K, class Job> void sum_by_planes(const Job& job, const Rows& rows)
 }
 template <class T, class Job> void sum_channels(const Job& job, const Rows& rows) {
   if (rows.channels == 0) return;
-  in_pieces<T>(rows.nhwc ? rows.channels : rows.inner.size, [&]<int K>() {
-    rows.nhwc ? sum_by_columns<K>(job, rows) : sum_by_planes<K>(job, rows);
+  in_pieces<T>(rows.by_pixel ? rows.channels : rows.inner.size, [&]<int K>() {
+    rows.by_pixel ? sum_by_columns<K>(job, rows) : sum_by_planes<K>(job, rows);
   });
 }
 

@@ -5,7 +5,9 @@
 #include "core/in_f32.h"
 #include "core/parallel.h"
 #include "ops/conv2d_cpu.h"
+#include "ops/layout.h"
 #include "ops/op.h"
+#include "ops/padded.h"
 
 // N batch, C input channels, K output channels, H W image, OH OW output, KH KW kernel.
 namespace bellows {
@@ -22,25 +24,30 @@ Shape conv2d_shape(const char* op, const Shape& x, const Shape& w, const Conv2dO
           (x[3] + 2 * o.padding - w[3]) / o.stride + 1};
 }
 
+const MemoryFormat& conv2d_format(const Tensor& a, const Tensor& b) {
+  return format_of(a) == kNHWC || format_of(b) == kNHWC ? kNHWC : kNCHW;
+}
+
 Tensor conv2d(const Tensor& x_, const Tensor& w_, const Tensor& b_, const Conv2dOptions& options,
               Slot* slot) {
   const auto [x, w, b] = amp::low(x_, w_, b_);
   conv2d_shape("conv2d", x.shape(), w.shape(), options);
+  count_layout(x);
   CHECK(!b.defined() || b.shape() == Shape{w.dim(0)}, "conv2d: w ", w.shape(), " needs b of shape ",
         Shape{w.dim(0)}, ", got ", b.shape());
   Slot cache = slot ? *slot : Slot();
-  const Tensor y = kernels::conv2d(x, w, b, options, cache);
+  const Tensor y = padded::conv2d(x, w, b, options, cache);
   if (!will_record(x, w, b)) return y;
   return record("conv2d", y, {x, w, b},
                 [x = Saved(x), w = Saved(w), b = Saved(b), options, cache, needs_dx = needs_grad(x),
                  needs_dw = needs_grad(w), needs_db = needs_grad(b)](const Tensor& dy) mutable {
                   Grads grads(3);
                   if (needs_dx)
-                    grads[0] = kernels::conv2d_backward_x(dy, w(), x().shape(), options, cache);
+                    grads[0] = padded::conv2d_backward_x(dy, w(), x().shape(), options, cache);
                   if (needs_dw || needs_db) {
                     grads[1] = grad_out(w());
                     if (needs_db) grads[2] = grad_out(b());
-                    kernels::conv2d_backward_w(dy, x(), grads[1], grads[2], options, cache);
+                    padded::conv2d_backward_w(dy, x(), grads[1], grads[2], options, cache);
                   }
                   return grads;
                 });
@@ -75,7 +82,8 @@ static const AddOp specs[] = {
     spec("without bias", {}, {{{2, 3, 5, 6}, {4, 3, 1, 1}}}, {}, {}),
 };
 
-// ---- CPU: im2col and Eigen's product, cut into blocks that do not depend on the thread count
+// ---- CPU: im2col and Eigen's product, cut into blocks that do not depend on the thread count.
+// Computed is in NCHW, whatever comes and goes.
 
 namespace {
 
@@ -156,7 +164,7 @@ static Tensor forward(const Tensor& x_, const Tensor& w_, const Tensor& b_,
       }
     });
   });
-  return y;
+  return contiguous(y, conv2d_format(x_, w_));
 }
 
 // One image and channel at a time: dx = col2im(w^T dy).
@@ -182,14 +190,13 @@ static Tensor backward_x(const Tensor& dy_, const Tensor& w_, const Shape& x,
       }
     });
   });
-  return dx;
+  return contiguous(dx, conv2d_format(dy_, w_));
 }
 
 // 32 taps at a time over all images: dw = sum of dy im2col(x)^T.
-static void backward_w(const Tensor& dy_, const Tensor& x_, const Tensor& dw, const Tensor& db,
-                       const Conv2dOptions& options, Slot&) {
+static void sum_products(const Tensor& dy, const Tensor& x, const Tensor& dw,
+                         const Conv2dOptions& options) {
   constexpr int64_t kTaps = 32;
-  const Tensor dy = contiguous(dy_), x = contiguous(x_);
   const Geometry g(x.shape(), dw.shape(), options);
   const int64_t N = x.dim(0), K = dw.dim(0);
   visit_float(dy.dtype(), [&]<class T>(T) {
@@ -207,6 +214,12 @@ static void backward_w(const Tensor& dy_, const Tensor& x_, const Tensor& dw, co
     });
   });
   dw.raise_version();
+}
+
+static void backward_w(const Tensor& dy_, const Tensor& x_, const Tensor& dw, const Tensor& db,
+                       const Conv2dOptions& options, Slot&) {
+  const Tensor dy = contiguous(dy_), x = contiguous(x_);
+  write_in(kNCHW, dw, [&](const Tensor& row_major) { sum_products(dy, x, row_major, options); });
   if (db.defined()) conv2d_cpu::sum_pixels(dy, db);
 }
 

@@ -189,8 +189,6 @@ void check_sizes(const Tensor& image) {
         " has more pixels than 32-bit indices reach");
 }
 
-const MemoryFormat& format_like(const Tensor& t) { return format_of(t) == kNHWC ? kNHWC : kNCHW; }
-
 }  // namespace
 
 static Tensor forward(const Tensor& x, const Tensor& w_, const Tensor& b_,
@@ -198,7 +196,7 @@ static Tensor forward(const Tensor& x, const Tensor& w_, const Tensor& b_,
   const Tensor w = contiguous(w_), b = b_.defined() ? contiguous(b_) : b_;
   const int64_t K = w.dim(0), taps = w.numel() / std::max<int64_t>(K, 1);
   const Tensor y(conv2d_shape("conv2d", x.shape(), w.shape(), options), x.dtype(), x.device(),
-                 format_like(x));
+                 conv2d_format(x, w_));
   check_sizes(x), check_sizes(y);
   visit_stored(x.dtype(), [&]<class T>(T) {
     const Pixels pixels(y.shape());
@@ -212,7 +210,7 @@ static Tensor forward(const Tensor& x, const Tensor& w_, const Tensor& b_,
 
 static Tensor backward_x(const Tensor& dy, const Tensor& w_, const Shape& x,
                          const Conv2dOptions& options, Slot&) {
-  const Tensor w = contiguous(w_), dx(x, dy.dtype(), dy.device(), format_like(dy));
+  const Tensor w = contiguous(w_), dx(x, dy.dtype(), dy.device(), conv2d_format(dy, w_));
   check_sizes(dx), check_sizes(dy);
   const Window2d window(w.shape(), options);
   const int64_t C = x[1], taps = w.dim(0) * window.kernel.size;
@@ -226,8 +224,8 @@ static Tensor backward_x(const Tensor& dy, const Tensor& w_, const Shape& x,
 }
 
 // Shares of the pixels, so that enough blocks work at once; then the shares are added up.
-static void backward_w(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,
-                       const Conv2dOptions& options, Slot&) {
+static void sum_shares(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,
+                       const Conv2dOptions& options) {
   constexpr int64_t kBlocks = 512, kLeast = 256;  // pixels of a share
   const int64_t K = dw.dim(0), taps = dw.numel() / std::max<int64_t>(K, 1);
   const int64_t columns = db.defined() ? taps + 1 : taps, part = K * columns;
@@ -249,6 +247,11 @@ static void backward_w(const Tensor& dy, const Tensor& x, const Tensor& dw, cons
   });
   dw.raise_version();
   if (db.defined()) db.raise_version();
+}
+
+static void backward_w(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,
+                       const Conv2dOptions& options, Slot&) {
+  write_in(kNCHW, dw, [&](const Tensor& row_major) { sum_shares(dy, x, row_major, db, options); });
 }
 
 static const bool gpu = kernels::conv2d.on(Device::cuda, forward) &&

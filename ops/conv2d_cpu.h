@@ -48,7 +48,8 @@ inline Tensor turned(const Tensor& w_) {
 template <auto forward>
 Tensor backward_x_by(const Tensor& dy, const Tensor& w, const Shape&, const Conv2dOptions& o,
                      Slot& slot) {
-  return forward(dy, turned(w), Tensor(), {.padding = w.dim(2) - 1 - o.padding}, slot);
+  const Tensor dx = forward(dy, turned(w), Tensor(), {.padding = w.dim(2) - 1 - o.padding}, slot);
+  return contiguous(dx, conv2d_format(dy, w));
 }
 
 }  // namespace bellows::conv2d_cpu

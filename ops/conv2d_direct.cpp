@@ -91,7 +91,7 @@ static Tensor forward(const Tensor& x_, const Tensor& w_, const Tensor& b_,
       });
     });
   });
-  return y;
+  return contiguous(y, conv2d_format(x_, w_));
 }
 
 // dw of kChannels output channels and one of the input, image by image.
@@ -113,9 +113,8 @@ static void add_taps(Framed<T>& dy, Framed<T>& x, int64_t KH, int64_t KW,
   });
 }
 
-static void backward_w(const Tensor& dy_, const Tensor& x_, const Tensor& dw, const Tensor& db,
-                       const Conv2dOptions& options, Slot&) {
-  const Tensor dy = contiguous(dy_), x = contiguous(x_);
+static void sum_products(const Tensor& dy, const Tensor& x, const Tensor& dw,
+                         const Conv2dOptions& options) {
   const int64_t N = x.dim(0), C = x.dim(1), H = x.dim(2), W = x.dim(3), K = dw.dim(0);
   const int64_t KH = dw.dim(2), KW = dw.dim(3), OH = dy.dim(2), OW = dy.dim(3);
   const int64_t groups = (K + kChannels - 1) / kChannels;
@@ -139,6 +138,12 @@ static void backward_w(const Tensor& dy_, const Tensor& x_, const Tensor& dw, co
     });
   });
   dw.raise_version();
+}
+
+static void backward_w(const Tensor& dy_, const Tensor& x_, const Tensor& dw, const Tensor& db,
+                       const Conv2dOptions& options, Slot&) {
+  const Tensor dy = contiguous(dy_), x = contiguous(x_);
+  write_in(kNCHW, dw, [&](const Tensor& row_major) { sum_products(dy, x, row_major, options); });
   if (db.defined()) conv2d_cpu::sum_pixels(dy, db);
 }
 

@@ -130,7 +130,7 @@ static Tensor forward(const Tensor& x_, const Tensor& w_, const Tensor& b_,
       }
     });
   });
-  return y;
+  return contiguous(y, conv2d_format(x_, w_));
 }
 
 static bool fits(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOptions& options,

@@ -4,6 +4,7 @@
 #include "core/trace.h"
 #include "ops/conv2d.h"
 #include "ops/elementwise.h"
+#include "ops/layout.h"
 #include "ops/pool.h"
 
 namespace bellows {
@@ -15,6 +16,7 @@ static Tensor composed(const Tensor& x, const Tensor& w, const Tensor& b, int64_
 Tensor conv_act_pool(const Tensor& x_, const Tensor& w, const Tensor& b,
                      const ConvActPoolOptions& options, Impl impl) {
   const Tensor x = amp::full(x_);
+  count_layout(x);
   const Shape conv = conv2d_shape("conv_act_pool", x.shape(), w.shape(), {1, options.padding});
   CHECK(b.defined() && b.shape() == Shape{w.dim(0)}, "conv_act_pool: w ", w.shape(),
         " needs b of shape ", Shape{w.dim(0)}, ", got ", b.shape());

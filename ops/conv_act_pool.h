@@ -26,7 +26,7 @@ inline constexpr uint8_t kNoWinner = 4;
 inline constinit Kernel<ConvActPool(const Tensor& x, const Tensor& w, const Tensor& b,
                                     int64_t padding)>
     conv_act_pool{"conv_act_pool"};
-// Writes dw and db; returns dx, which is undefined if nobody asks for it.
+// Writes dw, of any dense strides, and db; returns dx, which is undefined if nobody asks for it.
 inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& winner, const Tensor& x,
                                const Tensor& w, const Tensor& dw, const Tensor& db, int64_t padding,
                                bool needs_dx)>

@@ -242,9 +242,12 @@ template <class T, int L>
 // w (K, C, KH, KW) as (K, KH, patch_row), whose rows are (KW, C) and zeros.
 template <class T> Tensor pack(const Job<T>& job, const Tensor& w) {
   const Tensor packed = full({job.z.K * job.patch()}, 0, w);
-  const T* from = w.ptr<T>();
-  for (int64_t k = 0; k < job.z.K; ++k)
-    for (const int64_t at : job.patch_at) packed.ptr<T>()[k * job.patch() + at] = *from++;
+  const std::vector<int64_t> taps = taps_in(w);
+  for (int64_t k = 0; k < job.z.K; ++k) {
+    const T* const from = w.ptr<T>() + k * w.strides()[0];
+    T* const to = packed.ptr<T>() + k * job.patch();
+    for (size_t t = 0; t < taps.size(); ++t) to[job.patch_at[t]] = from[taps[t]];
+  }
   return packed;
 }
 
@@ -255,9 +258,12 @@ void store_dw(const Job<T>& job, T* parts, int64_t chunks, const Tensor& dw, con
   const int64_t part = z.K * (job.patch() + 1);
   for (int64_t chunk = 1; chunk < chunks; ++chunk)
     for (int64_t i = 0; i < part; ++i) parts[i] += parts[chunk * part + i];
-  T* to = dw.ptr<T>();
-  for (int64_t k = 0; k < z.K; ++k)
-    for (const int64_t at : job.patch_at) *to++ = parts[k * job.patch() + at];
+  const std::vector<int64_t> taps = taps_in(dw);
+  for (int64_t k = 0; k < z.K; ++k) {
+    const T* const from = parts + k * job.patch();
+    T* const to = dw.ptr<T>() + k * dw.strides()[0];
+    for (size_t t = 0; t < taps.size(); ++t) to[taps[t]] = from[job.patch_at[t]];
+  }
   std::copy_n(parts + z.K * job.patch(), z.K, db.ptr<T>());
 }
 
@@ -322,10 +328,9 @@ Tensor run(const Job<T>& job, const Tensor& w, const Tensor& dw, const Tensor& d
 
 static Tensor backward(const Tensor& dy, const Tensor& winner, const Tensor& x, const Tensor& w,
                        const Tensor& dw, const Tensor& db, int64_t padding, bool needs_dx) {
-  const Tensor weights = contiguous(w);
   return visit_float(x.dtype(), [&]<class T>(T) {
-    const Job<T> job(dy, winner, x, weights, padding);
-    return run(job, weights, dw, db, needs_dx);
+    const Job<T> job(dy, winner, x, w, padding);
+    return run(job, w, dw, db, needs_dx);
   });
 }
 static const bool cpu = kernels::conv_act_pool_backward.on(Device::cpu, backward);

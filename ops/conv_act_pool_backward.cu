@@ -191,30 +191,33 @@ Quads quads_of(const Sizes& z) {
 }  // namespace
 
 static Tensor backward(const Tensor& dy_, const Tensor& winner, const Tensor& x, const Tensor& w_,
-                       const Tensor& dw, const Tensor& db, int64_t padding, bool needs_dx) {
+                       const Tensor& dw_, const Tensor& db, int64_t padding, bool needs_dx) {
   const Tensor dy = contiguous(dy_), w = contiguous(w_);
   const Sizes z(x.shape(), w.shape(), padding);
   const Tensor dx = needs_dx ? empty(x.shape(), x) : Tensor();
   const Quads quads = quads_of(z);
   const int64_t part = int64_t(z.K) * (z.taps() + 1), area = bordered(z.KH) * bordered(z.KW);
-  visit_stored(x.dtype(), [&]<class T>(T) {
-    with_kernel(z, [&]<int S>() {
-      constexpr int R = S ? S : 1;
-      const Shares shares = shares_of(z, R);
-      const Tensor parts({shares.count, part}, dtype_of<Acc<T>>, x.device());
-      Acc<T>* const sums = parts.ptr<Acc<T>>();
-      const int blocks = shares.count * z.K + (needs_dx ? z.C * quads.parts : 0);
-      const size_t shared =
-          std::max<int64_t>(kBlock * (R + 1), quads.channels * area) * sizeof(Acc<T>);
-      CHECK(shared <= 48 << 10, running_kernel(), ": w ", w.shape(), " needs ", shared,
-            " bytes of shared memory, more than 49152");
-      launch(backward_both<T, S>, Grid{unsigned(blocks), kBlock, shared}, z, shares, quads,
-             dy.ptr<T>(), winner.ptr<uint8_t>(), Image<const T>(x), w.ptr<T>(), sums,
-             needs_dx ? dx.ptr<T>() : nullptr);
-      sum_rows_into(RowSums<T>{dw.ptr<T>(), part - z.K, db.ptr<T>()}, sums, shares.count, part);
+  const auto run = [&](const Tensor& dw) {
+    visit_stored(x.dtype(), [&]<class T>(T) {
+      with_kernel(z, [&]<int S>() {
+        constexpr int R = S ? S : 1;
+        const Shares shares = shares_of(z, R);
+        const Tensor parts({shares.count, part}, dtype_of<Acc<T>>, x.device());
+        Acc<T>* const sums = parts.ptr<Acc<T>>();
+        const int blocks = shares.count * z.K + (needs_dx ? z.C * quads.parts : 0);
+        const size_t shared =
+            std::max<int64_t>(kBlock * (R + 1), quads.channels * area) * sizeof(Acc<T>);
+        CHECK(shared <= 48 << 10, running_kernel(), ": w ", w.shape(), " needs ", shared,
+              " bytes of shared memory, more than 49152");
+        launch(backward_both<T, S>, Grid{unsigned(blocks), kBlock, shared}, z, shares, quads,
+               dy.ptr<T>(), winner.ptr<uint8_t>(), Image<const T>(x), w.ptr<T>(), sums,
+               needs_dx ? dx.ptr<T>() : nullptr);
+        sum_rows_into(RowSums<T>{dw.ptr<T>(), part - z.K, db.ptr<T>()}, sums, shares.count, part);
+      });
     });
-  });
-  dw.raise_version();
+    dw.raise_version();
+  };
+  write_in(kNCHW, dw_, run);
   db.raise_version();
   return dx;
 }

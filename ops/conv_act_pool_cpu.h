@@ -31,6 +31,18 @@ struct ConvActPoolSizes {
   int64_t N, C, H, W, K, KH, KW, PH, PW, HP, WP, padding;
 };
 
+// Where the taps (c, r, s) of an output channel are in w, which may have any strides.
+inline std::vector<int64_t> taps_in(const Tensor& w) {
+  std::vector<int64_t> all(w.dim(1) * w.dim(2) * w.dim(3));
+  int64_t* at = all.data();
+  const Strides& strides = w.strides();
+  for (int64_t c = 0; c < w.dim(1); ++c)
+    for (int64_t r = 0; r < w.dim(2); ++r)
+      for (int64_t s = 0; s < w.dim(3); ++s)
+        *at++ = c * strides[1] + r * strides[2] + s * strides[3];
+  return all;
+}
+
 // Calls fn.operator()<count>() for a count from 1 to `most`.
 template <int most, class Fn>
 [[gnu::always_inline]] inline void with_count(int64_t count, const Fn& fn) {

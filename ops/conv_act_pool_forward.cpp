@@ -225,10 +225,13 @@ template <class T, int L>
   }
 }
 
-// Channels [k, k + count) of w (K, taps) as (taps, count); channels past the last are zeros.
-template <class T> void pack(const T* w, int64_t K, int64_t taps, int64_t k, int64_t count, T* to) {
-  for (int64_t t = 0; t < taps; ++t)
-    for (int64_t j = 0; j < count; ++j) to[t * count + j] = k + j < K ? w[(k + j) * taps + t] : 0;
+// Channels [k, k + count) of w as (taps, count); channels past the last are zeros.
+template <class T>
+void pack(const Tensor& w, const std::vector<int64_t>& taps, int64_t k, int64_t count, T* to) {
+  const int64_t K = w.dim(0), channel = w.strides()[0];
+  const T* const from = w.ptr<T>();
+  for (const int64_t tap : taps)
+    for (int64_t j = 0; j < count; ++j) *to++ = k + j < K ? from[(k + j) * channel + tap] : 0;
 }
 
 template <class T> kernels::ConvActPool run_samples(Job<T> job, const Tensor& x, const Tensor& w) {
@@ -239,9 +242,10 @@ template <class T> kernels::ConvActPool run_samples(Job<T> job, const Tensor& x,
   const int64_t L = lane_count<T>(), most = channels_at_once(L * sizeof(T));
   const int64_t blocks = (z.K + most - 1) / most;
   const Tensor packed = empty({z.K * z.taps()}, x);
+  const std::vector<int64_t> taps = taps_in(w);
   for (int64_t i = 0; i < blocks; ++i) {
     const int64_t k = z.K * i / blocks, next = z.K * (i + 1) / blocks;
-    pack(w.ptr<T>(), z.K, z.taps(), k, next - k, packed.ptr<T>() + k * z.taps());
+    pack(w, taps, k, next - k, packed.ptr<T>() + k * z.taps());
   }
   std::vector<int64_t> lane_at(z.columns());
   for (size_t j = 0; j < lane_at.size(); ++j) lane_at[j] = int64_t(j) * L;
@@ -268,9 +272,9 @@ kernels::ConvActPool run_channels(Job<T> job, const Tensor& x, const Tensor& w, 
   const int64_t L = lane_count<T>(), K = (z.K + L - 1) / L * L;
   const Tensor packed = empty({K * (z.taps() + 1)}, x);
   T* const bias = packed.ptr<T>() + K * z.taps();
-  for (int64_t k = 0; k < K; k += L)
-    pack(w.ptr<T>(), z.K, z.taps(), k, L, packed.ptr<T>() + k * z.taps());
-  pack(b.ptr<T>(), z.K, 1, 0, K, bias);
+  const std::vector<int64_t> taps = taps_in(w);
+  for (int64_t k = 0; k < K; k += L) pack(w, taps, k, L, packed.ptr<T>() + k * z.taps());
+  pack(b, {0}, 0, K, bias);
   job.w = packed.ptr<T>(), job.b = bias;
   job.y = out.y.ptr<T>(), job.winner = out.winner.ptr<uint8_t>();
   const PerThread<T> image(z.C * z.HP * z.WP);
@@ -284,9 +288,9 @@ kernels::ConvActPool run_channels(Job<T> job, const Tensor& x, const Tensor& w, 
 
 }  // namespace
 
-static kernels::ConvActPool forward(const Tensor& x, const Tensor& w_, const Tensor& b_,
+static kernels::ConvActPool forward(const Tensor& x, const Tensor& w, const Tensor& b_,
                                     int64_t padding) {
-  const Tensor w = contiguous(w_), b = contiguous(b_);
+  const Tensor b = contiguous(b_);
   return visit_float(x.dtype(), [&]<class T>(T) {
     const Sizes z(x.shape(), w.shape(), padding);
     const Job<T> job{z, x.ptr<T>(), x.strides(), nullptr, b.ptr<T>(), nullptr, nullptr, nullptr};

@@ -7,6 +7,7 @@
 #include "core/trace.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
+#include "ops/padded.h"
 
 namespace bellows {
 
@@ -37,10 +38,16 @@ struct Backward {
   Grads operator()(const Tensor& dy_) {
     const Tensor dy = contiguous(as_rows(dy_));
     Grads grads(3);
-    if (dx) grads[0] = kernels::product(dy, w(), &slot).view_as(x().shape());
+    if (dx) grads[0] = padded::linear_backward_x(dy, w(), slot).view_as(x().shape());
     if (dw) grads[1] = grad_out(w());
     if (db) grads[2] = grad_out(b());
-    if (dw || db) kernels::linear_backward_w(dy, as_rows(x()), grads[1], grads[2], slot);
+    const auto write = [&](const Tensor& row_major) {
+      padded::linear_backward_w(dy, as_rows(x()), row_major, grads[2], slot);
+    };
+    if (dw)
+      write_in(kNCHW, grads[1], write);
+    else if (db)
+      write({});
     return grads;
   }
 
@@ -54,7 +61,7 @@ Tensor linear(const Tensor& x_, const Tensor& w_, const Tensor& b_, Slot* slot) 
   const auto [x, w, b] = amp::low(x_, w_, b_);
   const Shape shape = linear_shape("linear", x.shape(), w.shape(), b);
   Slot cache = slot ? *slot : Slot();
-  const Tensor y = kernels::linear(as_rows(x), w, b, Activation::none, cache).view_as(shape);
+  const Tensor y = padded::linear(as_rows(x), w, b, Activation::none, cache).view_as(shape);
   if (!will_record(x, w, b)) return y;
   return record("linear", y, {x, w, b}, Backward(x, w, b, cache));
 }
@@ -66,7 +73,7 @@ Tensor linear_relu(const Tensor& x_, const Tensor& w_, const Tensor& b_, Impl im
   static trace::Counter& fused = trace::counter("fuse.bias_act");
   fused.add();
   Slot cache = slot ? *slot : Slot();
-  const Tensor y = kernels::linear(as_rows(x), w, b, Activation::relu, cache).view_as(shape);
+  const Tensor y = padded::linear(as_rows(x), w, b, Activation::relu, cache).view_as(shape);
   if (!will_record(x, w, b)) return y;
   return record("linear_relu", y, {x, w, b},
                 [y = Saved(y), back = Backward(x, w, b, cache)](const Tensor& dy) mutable {

@@ -4,6 +4,7 @@
 #include "core/in_f32.h"
 #include "core/parallel.h"
 #include "ops/lanes.h"
+#include "ops/layout.h"
 #include "ops/op.h"
 
 namespace bellows {
@@ -28,6 +29,7 @@ static Windows even_windows(const Shape& x, int axis, int64_t count) {
 Tensor max_pool2d(const Tensor& x, const Pool2dOptions& options) {
   const Windows rows = windows("max_pool2d", x.shape(), 2, options),
                 columns = windows("max_pool2d", x.shape(), 3, options);
+  count_layout(x);
   const auto [y, winner] = kernels::max_pool2d(x, rows, columns);
   if (!will_record(x)) return y;
   return record("max_pool2d", y, {x},
@@ -38,10 +40,14 @@ Tensor max_pool2d(const Tensor& x, const Pool2dOptions& options) {
 
 static Tensor average(const char* op, const Tensor& x, const Windows& rows,
                       const Windows& columns) {
+  count_layout(x);
   const Tensor y = kernels::avg_pool2d(x, rows, columns);
-  return record(op, y, {x}, [shape = x.shape(), rows, columns](const Tensor& dy) {
-    return Grads{kernels::avg_pool2d_backward(dy, shape, rows, columns)};
-  });
+  if (!will_record(x)) return y;
+  // In the format of x: of a single pixel dy itself does not tell.
+  return record(
+      op, y, {x}, [strides = y.strides(), shape = x.shape(), rows, columns](const Tensor& dy) {
+        return Grads{kernels::avg_pool2d_backward(laid_out(dy, strides), shape, rows, columns)};
+      });
 }
 
 Tensor avg_pool2d(const Tensor& x, const Pool2dOptions& options) {

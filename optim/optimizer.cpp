@@ -76,13 +76,13 @@ Optimizer::Optimizer(const OptimizerOptions& options, const NamedTensors& parame
           "'");
 }
 
-// A dense gradient may have come in another memory order than its weight.
+// A gradient that was placed elsewhere may lie in another memory order than its weight.
 Tensors Optimizer::Group::gradients() const {
   Tensors grads;
   grads.reserve(weights.size());
   for (const Tensor& w : weights) {
-    const Tensor g = grad(w);
-    grads.push_back(g.defined() ? laid_out_as(w, g) : g);
+    const Tensor& g = grad(w);
+    grads.push_back(g.defined() ? laid_out(g, w.strides()) : g);
   }
   return grads;
 }

@@ -18,6 +18,7 @@ void visit(Visitor& v, ModelOptions& o) {
     "backward",
     {.min = 0, .max = 1024});
   v("drop_conv_bias", o.drop_conv_bias, "no bias in convolutions in front of a batch_norm");
+  v("channels_last", o.channels_last, "weights of convolutions lie in memory as OHWI, not OIHW");
 }
 
 void visit(Visitor& v, Plan& plan) {

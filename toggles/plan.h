@@ -33,6 +33,7 @@ struct ModelOptions {
   bool vectorized = false;
   int64_t recompute = 0;  // so many neighbouring residual blocks run again in backward; 0: none
   bool drop_conv_bias = false;  // in front of a batch_norm
+  bool channels_last = false;   // convolutions keep their weights in NHWC
 };
 void visit(Visitor& v, ModelOptions& o);
 

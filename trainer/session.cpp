@@ -143,8 +143,9 @@ ModulePtr Session::make_model() {
     const DatasetInfo& info = train_set->info();
     return first_images(*train_set, {plan.data.transforms, info, Use::evaluation}, n);
   };
-  ModulePtr made = plan.model.model.make(
-      {input, train_set->info().classes, plan.seed, state, plan.model.vectorized, device, images});
+  ModulePtr made = plan.model.model.make({input, train_set->info().classes, plan.seed, state,
+                                          plan.model.vectorized, device,
+                                          plan.model.channels_last ? kNHWC : kNCHW, images});
   std::vector<std::string> changes;
   const auto note = [&](const std::vector<std::string>& lines) {
     changes.insert(changes.end(), lines.begin(), lines.end());

@@ -177,7 +177,8 @@ static void copy_saved(const NamedTensors& wanted, const NamedTensors& saved) {
   for (const auto& [name, tensor] : found)
     if (!known.contains(name)) mismatch.unexpected.push_back(name);
   mismatch.refuse();
-  for (const auto& [name, tensor] : wanted) copy_into(tensor.detach(), found.at(name));
+  for (const auto& [name, tensor] : wanted)
+    copy_into(tensor.detach(), to(tensor.device(), found.at(name)));
 }
 
 void restore_model(Session& session, const SafeTensors& saved) {

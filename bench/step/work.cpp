@@ -18,7 +18,12 @@ static Device device_of(const Plan& plan) {
 
 static ModulePtr make_model(const Plan& plan, const Pictures& pictures,
                             const std::shared_ptr<DeviceStepState>& state) {
-  ModulePtr model = plan.model.model.make({pictures.shape, pictures.classes, plan.seed, state});
+  ModulePtr model = plan.model.model.make({.sample = pictures.shape,
+                                           .classes = pictures.classes,
+                                           .seed = plan.seed,
+                                           .state = state,
+                                           .device = state->device(),
+                                           .format = plan.model.channels_last ? kNHWC : kNCHW});
   fuse(*model, plan.model.fuse);
   model->name_all("");
   model->initialise(plan.seed);
@@ -48,6 +53,7 @@ Step::Step(const Plan& plan, const Pictures& pictures, int64_t batch)
       x_(batch_of(batch, pictures), DType::f32, device()),
       labels_(to(device(), labels_of(batch, pictures))) {
   fill_normal(x_, 0, 1, {.seed = plan.seed, .purpose = Purpose::test});
+  if (plan.data.loader.channels_last) x_ = contiguous(x_, kNHWC);
 }
 
 void Step::operator()() {

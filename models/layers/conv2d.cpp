@@ -24,7 +24,8 @@ Conv2dLayer::Conv2dLayer(const Conv2dLayerOptions& o, LayerContext& context) : o
   using Start = Conv2dLayerOptions::Start;
   Init init = o.init == Start::kaiming_normal ? by_fan_out : by_fan_in;
   init.pass_on = o.init == Start::dirac;
-  weight_ = add_parameter("weight", {o.out, in, o.kernel, o.kernel}, init, context.device);
+  weight_ = add_parameter("weight", {o.out, in, o.kernel, o.kernel}, init, context.device,
+                          context.format);
   if (o.bias) bias_ = add_parameter("bias", {o.out}, by_fan_in, context.device);
   const auto outputs = [&](int64_t size) {
     return (size + 2 * o.padding - o.kernel) / o.stride + 1;

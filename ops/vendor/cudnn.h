@@ -94,10 +94,4 @@ class Graph {
   std::unique_ptr<Description> description_;
 };
 
-// Images in NHWC, which Tensor Cores want; f32 and f64 that are in NCHW stay there.
-inline const MemoryFormat& image_format(const Tensor& x) {
-  const bool stays = x.dtype() == DType::f32 || x.dtype() == DType::f64;
-  return stays && x.is_contiguous(kNCHW) ? kNCHW : kNHWC;
-}
-
 }  // namespace bellows::cudnn

@@ -105,11 +105,10 @@ class Ready {
 };
 
 // Null where there is no cuDNN, or it has no engine: then the plain kernel does it.
-Ready* find(Half half, const Tensor& image, const Shape& x, const Shape& w, bool bias,
-            const Conv2dOptions& options, Slot& slot) {
+Ready* find(Half half, DType dtype, const Shape& x, const Shape& w, const MemoryFormat& format,
+            bool bias, const Conv2dOptions& options, Slot& slot) {
   if (!cudnn::available()) return nullptr;
-  const cudnn::Convolution key{half,          x,    w,       cudnn::image_format(image),
-                               image.dtype(), bias, options, cudnn::filter()};
+  const cudnn::Convolution key{half, x, w, format, dtype, bias, options, cudnn::filter()};
   Ready& ready = slot.get<Ready>(key, [&] { return Ready(key); });
   return ready ? &ready : nullptr;
 }
@@ -131,9 +130,10 @@ static std::string version() {
 
 static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& b,
                       const Conv2dOptions& options, Slot& slot) {
-  Ready* ready = find(Half::forward, x, x.shape(), w.shape(), b.defined(), options, slot);
+  const MemoryFormat& format = conv2d_format(x, w);
+  Ready* ready =
+      find(Half::forward, x.dtype(), x.shape(), w.shape(), format, b.defined(), options, slot);
   if (!ready) return kernels::conv2d.plain(x, w, b, options, slot);
-  const MemoryFormat& format = cudnn::image_format(x);
   const Shape shape = conv2d_shape("conv2d", x.shape(), w.shape(), options);
   const Tensor y(shape, x.dtype(), Device::cuda, format);
   ready->run(aligned(contiguous(x, format)), aligned(contiguous(w, format)),
@@ -143,9 +143,9 @@ static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& b,
 
 static Tensor backward_x(const Tensor& dy, const Tensor& w, const Shape& x,
                          const Conv2dOptions& options, Slot& slot) {
-  Ready* ready = find(Half::backward_x, dy, x, w.shape(), false, options, slot);
+  const MemoryFormat& format = conv2d_format(dy, w);
+  Ready* ready = find(Half::backward_x, dy.dtype(), x, w.shape(), format, false, options, slot);
   if (!ready) return kernels::conv2d_backward_x.plain(dy, w, x, options, slot);
-  const MemoryFormat& format = cudnn::image_format(dy);
   const Tensor dx(x, dy.dtype(), Device::cuda, format);
   ready->run(aligned(contiguous(dy, format)), aligned(contiguous(w, format)), Tensor(), dx);
   return dx;
@@ -153,9 +153,10 @@ static Tensor backward_x(const Tensor& dy, const Tensor& w, const Shape& x,
 
 static void backward_w(const Tensor& dy_, const Tensor& x, const Tensor& dw, const Tensor& db,
                        const Conv2dOptions& options, Slot& slot) {
-  Ready* ready = find(Half::backward_w, x, x.shape(), dw.shape(), false, options, slot);
+  const MemoryFormat& format = conv2d_format(dy_, x);
+  Ready* ready =
+      find(Half::backward_w, x.dtype(), x.shape(), dw.shape(), format, false, options, slot);
   if (!ready) return kernels::conv2d_backward_w.plain(dy_, x, dw, db, options, slot);
-  const MemoryFormat& format = cudnn::image_format(x);
   const Tensor dy = aligned(contiguous(dy_, format));
   const bool in_place = dw.is_contiguous(format) && is_aligned(dw);
   const Tensor result = in_place ? dw : Tensor(dw.shape(), dw.dtype(), Device::cuda, format);

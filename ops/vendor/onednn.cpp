@@ -1,4 +1,5 @@
 #include "ops/vendor/onednn.h"
+#include "core/copy.h"
 #include "core/trace.h"
 
 namespace bellows::onednn {
@@ -48,10 +49,41 @@ dnnl::memory::desc desc(const Shape& shape, dnnl::memory::format_tag tag, DType 
   return {dnnl::memory::dims(shape.begin(), shape.end()), type_of(dtype), tag};
 }
 
-Reordered::Reordered(const dnnl::memory::desc& from, const dnnl::memory::desc& to) {
-  if (from == to) return;
-  reorder_ = Bound(dnnl::reorder({engine(), from, engine(), to}),
-                   {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+static std::optional<Bound> reorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to) {
+  if (from == to) return {};
+  return Bound(dnnl::reorder({engine(), from, engine(), to}),
+               {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+}
+
+Reorder::Reorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to)
+    : reorder_(reorder(from, to)),
+      from_bytes_(int64_t(from.get_size())),
+      to_bytes_(int64_t(to.get_size())) {}
+
+void Reorder::run(const Tensor& from, const Tensor& to) {
+  detail::count_transpose();
+  reorder_->set(DNNL_ARG_FROM, from.bytes());
+  reorder_->set(DNNL_ARG_TO, to.bytes());
+  reorder_->run();
+}
+
+Tensor Reorder::operator()(const Tensor& t) {
+  if (!reorder_) return t;
+  const Tensor copy({to_bytes_}, DType::u8);
+  run(t, copy);
+  return copy;
+}
+
+Tensor Reorder::room(const Tensor& y) const {
+  return reorder_ ? Tensor({from_bytes_}, DType::u8) : y;
+}
+void Reorder::finish(const Tensor& room, const Tensor& y) {
+  if (reorder_) run(room, y);
+}
+
+Reordered::Reordered(const dnnl::memory::desc& from, const dnnl::memory::desc& to)
+    : reorder_(reorder(from, to)) {
+  if (!reorder_) return;
   copy_ = Tensor({int64_t(to.get_size())}, DType::u8);
   reorder_->set(DNNL_ARG_TO, copy_.bytes());
 }

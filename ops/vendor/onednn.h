@@ -30,6 +30,21 @@ bool computes(DType dtype);
 dnnl::memory::data_type type_of(DType dtype);
 dnnl::memory::desc desc(const Shape& shape, dnnl::memory::format_tag tag, DType dtype);
 
+// From one order of an image's numbers to another one, where they differ: layout.transposes.
+class Reorder {
+ public:
+  Reorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to);
+  Tensor operator()(const Tensor& t);  // t itself, or a copy in the other order
+  // y itself, or room for what finish() brings to y.
+  Tensor room(const Tensor& y) const;
+  void finish(const Tensor& room, const Tensor& y);
+
+ private:
+  void run(const Tensor& from, const Tensor& to);
+  std::optional<Bound> reorder_;  // none: nothing to do
+  int64_t from_bytes_, to_bytes_;
+};
+
 // A tensor in the order that a primitive wants it, kept while the tensor is not written.
 class Reordered {
  public:

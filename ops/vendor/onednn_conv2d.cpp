@@ -1,5 +1,5 @@
-// oneDNN's convolutions, f32 and bf16, images in NHWC; weights in the order that the primitive
-// likes best.
+// oneDNN's convolutions, f32 and bf16. Images in NHWC are taken as they are; those in NCHW, and the
+// weights, are brought into the order that the primitive likes best.
 #include "core/copy.h"
 #include "ops/conv2d.h"
 #include "ops/vendor/onednn.h"
@@ -17,14 +17,24 @@ struct Key {
   bool bias;
   Conv2dOptions options;
   DType dtype;
+  MemoryFormat images, weights;  // NCHW or NHWC
   bool operator==(const Key&) const = default;
 
   Shape y() const { return conv2d_shape("conv2d", x, w, options); }
   memory::dims stride() const { return {options.stride, options.stride}; }
   memory::dims padding() const { return {options.padding, options.padding}; }
-  memory::desc x_desc() const { return onednn::desc(x, Tag::nhwc, dtype); }
-  memory::desc y_desc() const { return onednn::desc(y(), Tag::nhwc, dtype); }
-  memory::desc w_desc() const { return onednn::desc(w, Tag::oihw, dtype); }
+  bool nhwc() const { return images == kNHWC; }
+  memory::desc image(const Shape& t) const {
+    return onednn::desc(t, nhwc() ? Tag::nhwc : Tag::nchw, dtype);
+  }
+  memory::desc worked_on(const Shape& t) const {  // of an image
+    return onednn::desc(t, nhwc() ? Tag::nhwc : Tag::any, dtype);
+  }
+  memory::desc x_desc() const { return worked_on(x); }
+  memory::desc y_desc() const { return worked_on(y()); }
+  memory::desc w_desc() const {
+    return onednn::desc(w, weights == kNHWC ? Tag::ohwi : Tag::oihw, dtype);
+  }
   memory::desc any_w() const { return onednn::desc(w, Tag::any, dtype); }
   memory::desc b_desc() const {
     return bias ? onednn::desc({w[0]}, Tag::a, dtype) : memory::desc();
@@ -47,11 +57,14 @@ dnnl::convolution_forward::primitive_desc forward_desc(const Key& key) {
 struct Forward {
   explicit Forward(const Key& key) : Forward(key, forward_desc(key)) {}
   Forward(const Key& key, const dnnl::convolution_forward::primitive_desc& p)
-      : weights(key.w_desc(), p.weights_desc()),
+      : x(key.image(key.x), p.src_desc()),
+        y(p.dst_desc(), key.image(key.y())),
+        weights(key.w_desc(), p.weights_desc()),
         primitive(dnnl::convolution_forward(p), {{DNNL_ARG_SRC, p.src_desc()},
                                                  {DNNL_ARG_WEIGHTS, p.weights_desc()},
                                                  {DNNL_ARG_BIAS, p.bias_desc()},
                                                  {DNNL_ARG_DST, p.dst_desc()}}) {}
+  onednn::Reorder x, y;
   onednn::Reordered weights;
   onednn::Bound primitive;
 };
@@ -62,10 +75,13 @@ struct BackwardX {
                   {onednn::engine(), dnnl::algorithm::convolution_direct, key.x_desc(), key.any_w(),
                    key.y_desc(), key.stride(), key.padding(), key.padding(), forward_desc(key)}) {}
   BackwardX(const Key& key, const dnnl::convolution_backward_data::primitive_desc& p)
-      : weights(key.w_desc(), p.weights_desc()),
+      : dy(key.image(key.y()), p.diff_dst_desc()),
+        dx(p.diff_src_desc(), key.image(key.x)),
+        weights(key.w_desc(), p.weights_desc()),
         primitive(dnnl::convolution_backward_data(p), {{DNNL_ARG_DIFF_DST, p.diff_dst_desc()},
                                                        {DNNL_ARG_WEIGHTS, p.weights_desc()},
                                                        {DNNL_ARG_DIFF_SRC, p.diff_src_desc()}}) {}
+  onednn::Reorder dy, dx;
   onednn::Reordered weights;
   onednn::Bound primitive;
 };
@@ -76,7 +92,9 @@ struct BackwardW {
                         key.any_w(), key.b_desc(), key.y_desc(), key.stride(), key.padding(),
                         key.padding(), forward_desc(key)}) {}
   BackwardW(const Key& key, const dnnl::convolution_backward_weights::primitive_desc& p)
-      : primitive(dnnl::convolution_backward_weights(p),
+      : x(key.image(key.x), p.src_desc()),
+        dy(key.image(key.y()), p.diff_dst_desc()),
+        primitive(dnnl::convolution_backward_weights(p),
                   {{DNNL_ARG_SRC, p.src_desc()},
                    {DNNL_ARG_DIFF_DST, p.diff_dst_desc()},
                    {DNNL_ARG_DIFF_WEIGHTS, p.diff_weights_desc()},
@@ -88,6 +106,7 @@ struct BackwardW {
     primitive.set(DNNL_ARG_DIFF_WEIGHTS, blocked.bytes());
     reorder.set(DNNL_ARG_FROM, blocked.bytes());
   }
+  onednn::Reorder x, dy;
   onednn::Bound primitive, reorder;
   Tensor blocked;  // dw as the primitive writes it
 };
@@ -98,49 +117,78 @@ template <class Plan> Plan& plan(Slot& slot, const Key& key) {
 
 }  // namespace
 
-static Tensor forward(const Tensor& x_, const Tensor& w, const Tensor& b,
+// The format of weights that are in none of the two is NCHW: they are copied.
+static const MemoryFormat& weight_format(const Tensor& w) {
+  return format_of(w) == kNHWC ? kNHWC : kNCHW;
+}
+
+static Tensor forward(const Tensor& x_, const Tensor& w_, const Tensor& b_,
                       const Conv2dOptions& options, Slot& slot) {
-  if (!onednn::computes(x_.dtype())) return kernels::conv2d.plain(x_, w, b, options, slot);
-  const Key key{x_.shape(), w.shape(), b.defined(), options, x_.dtype()};
-  auto& [weights, primitive] = plan<Forward>(slot, key);
-  const Tensor x = contiguous(x_, kNHWC), y(key.y(), x.dtype(), Device::cpu, kNHWC);
-  const Tensor w_ = contiguous(w), b_ = b.defined() ? contiguous(b) : b;
-  primitive.set(DNNL_ARG_SRC, x.bytes());
-  primitive.set(DNNL_ARG_WEIGHTS, weights.of(w_));
-  if (b.defined()) primitive.set(DNNL_ARG_BIAS, b_.bytes());
-  primitive.set(DNNL_ARG_DST, y.bytes());
-  primitive.run();
+  if (!onednn::computes(x_.dtype())) return kernels::conv2d.plain(x_, w_, b_, options, slot);
+  const Key key{.x = x_.shape(),
+                .w = w_.shape(),
+                .bias = b_.defined(),
+                .options = options,
+                .dtype = x_.dtype(),
+                .images = conv2d_format(x_, w_),
+                .weights = weight_format(w_)};
+  Forward& conv = plan<Forward>(slot, key);
+  const Tensor y(key.y(), key.dtype, Device::cpu, key.images), out = conv.y.room(y);
+  const Tensor x = conv.x(contiguous(x_, key.images)), w = contiguous(w_, key.weights);
+  const Tensor b = b_.defined() ? contiguous(b_) : b_;
+  conv.primitive.set(DNNL_ARG_SRC, x.bytes());
+  conv.primitive.set(DNNL_ARG_WEIGHTS, conv.weights.of(w));
+  if (b.defined()) conv.primitive.set(DNNL_ARG_BIAS, b.bytes());
+  conv.primitive.set(DNNL_ARG_DST, out.bytes());
+  conv.primitive.run();
+  conv.y.finish(out, y);
   return y;
 }
 
-static Tensor backward_x(const Tensor& dy_, const Tensor& w, const Shape& x,
+static Tensor backward_x(const Tensor& dy_, const Tensor& w_, const Shape& x,
                          const Conv2dOptions& options, Slot& slot) {
   if (!onednn::computes(dy_.dtype()))
-    return kernels::conv2d_backward_x.plain(dy_, w, x, options, slot);
-  auto& [weights, primitive] = plan<BackwardX>(slot, {x, w.shape(), false, options, dy_.dtype()});
-  const Tensor dy = contiguous(dy_, kNHWC), dx(x, dy.dtype(), Device::cpu, kNHWC);
-  const Tensor w_ = contiguous(w);
-  primitive.set(DNNL_ARG_DIFF_DST, dy.bytes());
-  primitive.set(DNNL_ARG_WEIGHTS, weights.of(w_));
-  primitive.set(DNNL_ARG_DIFF_SRC, dx.bytes());
-  primitive.run();
+    return kernels::conv2d_backward_x.plain(dy_, w_, x, options, slot);
+  const Key key{.x = x,
+                .w = w_.shape(),
+                .bias = false,
+                .options = options,
+                .dtype = dy_.dtype(),
+                .images = conv2d_format(dy_, w_),
+                .weights = weight_format(w_)};
+  BackwardX& conv = plan<BackwardX>(slot, key);
+  const Tensor dx(x, key.dtype, Device::cpu, key.images), out = conv.dx.room(dx);
+  const Tensor dy = conv.dy(contiguous(dy_, key.images)), w = contiguous(w_, key.weights);
+  conv.primitive.set(DNNL_ARG_DIFF_DST, dy.bytes());
+  conv.primitive.set(DNNL_ARG_WEIGHTS, conv.weights.of(w));
+  conv.primitive.set(DNNL_ARG_DIFF_SRC, out.bytes());
+  conv.primitive.run();
+  conv.dx.finish(out, dx);
   return dx;
 }
 
-static void backward_w(const Tensor& dy_, const Tensor& x_, const Tensor& dw, const Tensor& db,
+static void backward_w(const Tensor& dy_, const Tensor& x_, const Tensor& dw_, const Tensor& db,
                        const Conv2dOptions& options, Slot& slot) {
   if (!onednn::computes(dy_.dtype()))
-    return kernels::conv2d_backward_w.plain(dy_, x_, dw, db, options, slot);
-  auto& [primitive, reorder, blocked] =
-      plan<BackwardW>(slot, {x_.shape(), dw.shape(), db.defined(), options, x_.dtype()});
-  const Tensor dy = contiguous(dy_, kNHWC), x = contiguous(x_, kNHWC);
-  primitive.set(DNNL_ARG_SRC, x.bytes());
-  primitive.set(DNNL_ARG_DIFF_DST, dy.bytes());
-  if (db.defined()) primitive.set(DNNL_ARG_DIFF_BIAS, db.bytes());
-  primitive.run();
-  reorder.set(DNNL_ARG_TO, dw.bytes());
-  reorder.run();
-  dw.raise_version();
+    return kernels::conv2d_backward_w.plain(dy_, x_, dw_, db, options, slot);
+  const Key key{.x = x_.shape(),
+                .w = dw_.shape(),
+                .bias = db.defined(),
+                .options = options,
+                .dtype = x_.dtype(),
+                .images = conv2d_format(dy_, x_),
+                .weights = weight_format(dw_)};
+  BackwardW& conv = plan<BackwardW>(slot, key);
+  const Tensor dy = conv.dy(contiguous(dy_, key.images)), x = conv.x(contiguous(x_, key.images));
+  conv.primitive.set(DNNL_ARG_SRC, x.bytes());
+  conv.primitive.set(DNNL_ARG_DIFF_DST, dy.bytes());
+  if (db.defined()) conv.primitive.set(DNNL_ARG_DIFF_BIAS, db.bytes());
+  conv.primitive.run();
+  write_in(key.weights, dw_, [&](const Tensor& dw) {
+    conv.reorder.set(DNNL_ARG_TO, dw.bytes());
+    conv.reorder.run();
+    dw.raise_version();
+  });
   if (db.defined()) db.raise_version();
 }
 

@@ -147,6 +147,31 @@ TEST(Copy, CountsTheTransposesThatContiguousMakes) {
   EXPECT_EQ(made.value(), before + 1);
 }
 
+TEST(Copy, LaysOutInAnotherOrderOrSeesThatItIsThere) {
+  const trace::Counter& made = trace::counter("layout.transposes");
+  const int64_t before = made.value();
+  const Tensor x = tensor_of<float>({1, 2, 3, 4, 5, 6}, {1, 3, 1, 2});
+  const Tensor y = laid_out(x, strides_of(x.shape(), kNHWC));
+  EXPECT_EQ(made.value(), before + 1);
+  EXPECT_TRUE(y.is_contiguous(kNHWC));
+  EXPECT_TRUE(std::ranges::equal(contiguous(y).data<float>(), x.data<float>()));
+  const Tensor row = tensor_of<float>({1, 2, 3}, {1, 3, 1, 1});
+  const Tensor same = laid_out(row, strides_of(row.shape(), kNHWC));
+  EXPECT_EQ(same.storage(), row.storage()) << "axes of size 1 do not matter";
+  EXPECT_EQ(same.strides(), strides_of(row.shape(), kNHWC));
+}
+
+TEST(Copy, WritesInAFormatInPlaceWhereItCan) {
+  const Tensor nhwc({2, 3, 2, 2}, DType::f32, Device::cpu, kNHWC), x({2, 3, 2, 2}, DType::f32);
+  for (const Tensor& t : {nhwc, x})
+    write_in(kNCHW, t, [&](const Tensor& y) {
+      EXPECT_TRUE(y.is_contiguous());
+      EXPECT_EQ(y.storage() == t.storage(), t.is_contiguous());
+      for (int64_t i = 0; i < y.numel(); ++i) y.data<float>()[i] = float(i);
+    });
+  EXPECT_TRUE(std::ranges::equal(contiguous(nhwc).data<float>(), x.data<float>()));
+}
+
 TEST(Copy, RaisesTheVersionOfItsTargetOnly) {
   const Tensor a({3}, DType::f32), b = full({3}, 1);
   const uint32_t a_before = a.storage()->version, b_before = b.storage()->version;

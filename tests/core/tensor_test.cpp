@@ -38,6 +38,16 @@ TEST(Shape, AxesCountFromTheFrontOrTheBack) {
               cat("op: no axis ", axis, " in shape [2,3,4]"));
 }
 
+// Of one channel or one pixel all formats lie alike; the strides tell which one is meant.
+TEST(Tensor, KeepsItsFormatWhereSeveralFit) {
+  for (const Shape& shape : {Shape{2, 1, 4, 5}, Shape{2, 3, 1, 1}, Shape{2, 3, 4, 5}})
+    for (const MemoryFormat& format : {kNCHW, kNHWC}) {
+      const Tensor t(shape, DType::f32, Device::cpu, format);
+      EXPECT_STREQ(format_of(t).name, format.name) << shape;
+      EXPECT_STREQ(format_of(empty_like(t)).name, format.name) << shape;
+    }
+}
+
 TEST(Tensor, MemoryFormatsAreStrideOrders) {
   const Shape shape{2, 3, 4, 5};
   EXPECT_EQ(strides_of(shape, kNCHW), (Strides{60, 20, 5, 1}));

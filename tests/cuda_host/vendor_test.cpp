@@ -141,19 +141,21 @@ TEST_F(VendorCalls, ConvolveAsTheCpuDoes) {
     expect_same(3, [&](const Where& where) { return convolutions(where, format); });
 }
 
-// 16-bit images come back in NHWC, which Tensor Cores want; f32 stays as it came.
-TEST_F(VendorCalls, ChooseTheFormatOfImages) {
-  const auto format_of = [](DType dtype, const MemoryFormat& given) {
+// As in PyTorch: NHWC where the images or the weights are.
+TEST_F(VendorCalls, FollowTheFormatOfImagesAndWeights) {
+  const auto format = [](DType dtype, const MemoryFormat& images, const MemoryFormat& weights) {
     const Where where{Device::cuda, dtype};
     Slot slot;
-    const Tensor y = kernels::conv2d(where.make({2, 3, 7, 6}, 1, given),
-                                     where.make({4, 3, 3, 3}, 2), Tensor(), {}, slot);
-    return y.is_contiguous(kNCHW) ? kNCHW.name : y.is_contiguous(kNHWC) ? kNHWC.name : "neither";
+    const Tensor y = kernels::conv2d(where.make({2, 3, 7, 6}, 1, images),
+                                     where.make({4, 3, 3, 3}, 2, weights), Tensor(), {}, slot);
+    return format_of(y).name;
   };
-  EXPECT_STREQ(format_of(DType::f32, kNCHW), "nchw");
-  EXPECT_STREQ(format_of(DType::f32, kNHWC), "nhwc");
-  EXPECT_STREQ(format_of(DType::f32, kCHWN), "nhwc");
-  EXPECT_STREQ(format_of(DType::bf16, kNCHW), "nhwc");
+  for (const DType dtype : kAll) {
+    EXPECT_STREQ(format(dtype, kNCHW, kNCHW), "nchw") << dtype;
+    EXPECT_STREQ(format(dtype, kNHWC, kNCHW), "nhwc") << dtype;
+    EXPECT_STREQ(format(dtype, kNCHW, kNHWC), "nhwc") << dtype;
+    EXPECT_STREQ(format(dtype, kCHWN, kNCHW), "nchw") << dtype;
+  }
 }
 
 TEST_F(VendorCalls, AreOrderedLikeKernels) {

@@ -30,6 +30,22 @@ const AddEntry<MakeTransform> jitter(
       return std::make_shared<Jitter>();
     });
 
+// Pictures of two channels, 2 x 1 x 2.
+class Pairs : public Dataset {
+ public:
+  int64_t size() const override { return 31; }
+  const DatasetInfo& info() const override { return info_; }
+  Sample at(int64_t index, Scratch& scratch) const override {
+    scratch = {uint8_t(index), 1, uint8_t(100 + index), 2};
+    return {scratch.data(), info_.sample, index % 10};
+  }
+  std::string origin(int64_t index) const override { return cat("pairs/", index); }
+  bool in_memory() const override { return true; }
+
+ private:
+  DatasetInfo info_{.sample = {2, 1, 2}, .classes = 10, .mean = {0, 1}, .std = {1, 2}};
+};
+
 struct Way {
   const char* name;
   bool pin_memory, non_blocking, device_tensors;
@@ -106,6 +122,18 @@ TEST_P(FeedOnDevice, DeliversWhatTheLoaderDoesBitForBit) {
       EXPECT_EQ(fed.epoch(1, 5), on_the_host(plain, 103, 1, 5)) << "resumed";
       EXPECT_EQ(fed.epoch(1, 13), Numbered{});
     }
+}
+
+TEST_P(FeedOnDevice, DeliversNhwcWhereTheLoaderDoes) {
+  const auto pairs = std::make_shared<Pairs>();
+  Loader planes(pairs, {}, {.batch_size = 8}, 5);
+  planes.start(1);
+  const Fed fed(with(GetParam(), {.batch_size = 8, .channels_last = true}), pairs);
+  EXPECT_EQ(fed.epoch(1), rest_of(planes));
+  fed.feed->start(1);
+  Batch batch;
+  ASSERT_TRUE(fed.feed->next(batch));
+  EXPECT_TRUE(batch.x.is_contiguous(kNHWC)) << batch.x.strides();
 }
 
 TEST_P(FeedOnDevice, GivesEachRankItsShare) {

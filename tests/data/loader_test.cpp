@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <map>
 #include <semaphore>
+#include "core/copy.h"
 #include "core/trace.h"
 #include "tests/data/files.h"
 #include "tests/data/numbers.h"
@@ -65,6 +66,21 @@ TEST(Loader, DeliversTheSameForAnyNumberOfWorkersPrefetchAndQueue) {
     EXPECT_EQ(epoch_of(loader, 0), first);
     EXPECT_EQ(epoch_of(loader, 1), second);
   }
+}
+
+TEST(Loader, WritesNhwcBatchesWithoutATranspose) {
+  const trace::Counter& transposes = trace::counter("layout.transposes");
+  const auto shapes = DatasetChoice("shapes").make({Split::train});
+  Loader planes(shapes, {}, {.batch_size = 6}, 5),
+      pixels(shapes, {}, {.batch_size = 6, .channels_last = true}, 5);
+  planes.start(0), pixels.start(0);
+  Batch a, b;
+  const int64_t before = transposes.value();
+  ASSERT_TRUE(planes.next(a) && pixels.next(b));
+  EXPECT_EQ(transposes.value(), before);
+  EXPECT_TRUE(a.x.is_contiguous() && b.x.is_contiguous(kNHWC) && !b.x.is_contiguous());
+  EXPECT_TRUE(std::ranges::equal(a.x.data<float>(), contiguous(b.x).data<float>()));
+  EXPECT_TRUE(slice(b, 2, 4).x.is_contiguous(kNHWC));
 }
 
 TEST(Loader, ResumesAtAnyBatch) {

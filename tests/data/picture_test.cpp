@@ -86,12 +86,22 @@ struct Source {
   }
 };
 
-static std::vector<float> written(const Picture& picture, const Sample& sample) {
+static std::vector<float> written_in(const Picture& picture, const Sample& sample,
+                                     const MemoryFormat& format) {
   std::vector<float> out(picture.shape().numel() + 2, -7.f);
-  write_picture(picture, sample, out.data() + 1);
+  write_picture(picture, sample, out.data() + 1, format);
   EXPECT_EQ(out.front(), -7);
   EXPECT_EQ(out.back(), -7);
   return {out.begin() + 1, out.end() - 1};
+}
+// As planes; the channels of a pixel side by side are the same numbers.
+static std::vector<float> written(const Picture& picture, const Sample& sample) {
+  const std::vector<float> planes = written_in(picture, sample, kNCHW),
+                           pixels = written_in(picture, sample, kNHWC);
+  const size_t channels = picture.channels(), plane = planes.size() / channels;
+  for (size_t i = 0; i < planes.size(); ++i)
+    EXPECT_EQ(pixels[i % plane * channels + i / plane], planes[i]) << i;
+  return planes;
 }
 
 static Picture in_bytes(const Shape& shape) {

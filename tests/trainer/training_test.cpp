@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 #include <unistd.h>
+#include <cstring>
 #include "autograd/backward.h"
 #include "core/trace.h"
 #include "tests/refusal.h"
@@ -86,6 +87,36 @@ TEST(Resume, AtAnyStepEndsWithTheSameBits) {
     const std::string whole = run(plan).hash;
     for (const int64_t step : {1, 5, 6, 7, 17, 18})
       EXPECT_EQ(resumed_hash(saved_at(step, plan), plan), whole) << optimizer << " step " << step;
+  }
+}
+
+// A checkpoint is in the order of torchvision's, whatever the weights' is in memory.
+TEST(Resume, ReadsWhatANetInAnotherMemoryFormatSaved) {
+  const auto plan_in = [](const char* channels_last) {
+    return load(Plan{}, {{"data.train_size", {"16"}},
+                         {"data.test_size", {"8"}},
+                         {"data.batch_size", {"8"}},
+                         {"data.channels_last", {channels_last}},
+                         {"model", {"resnet18"}},
+                         {"model.width", {"2"}},
+                         {"model.channels_last", {channels_last}},
+                         {"optimizer.momentum", {"0.9"}},
+                         {"train.epochs", {"1"}},
+                         {"eval.every", {"0"}}});
+  };
+  for (const char* from : {"false", "true"}) {
+    const SafeTensors saved = saved_at(1, plan_in(from));
+    Session other(plan_in(from == std::string("true") ? "false" : "true"));
+    std::vector<std::string> notes;
+    restore(other, saved, notes);
+    const NamedTensors again = snapshot(state_tensors(other));
+    ASSERT_EQ(again.size(), saved.tensors.size());
+    for (size_t i = 0; i < again.size(); ++i) {
+      const auto& [name, t] = saved.tensors[i];
+      EXPECT_EQ(again[i].name, name);
+      EXPECT_TRUE(t.is_contiguous()) << name;
+      EXPECT_EQ(std::memcmp(again[i].tensor.bytes(), t.bytes(), t.nbytes()), 0) << name;
+    }
   }
 }
 

@@ -150,6 +150,18 @@ TEST_F(CudnnOnH200, HasEnginesForEveryConvolutionOfLeNetAndTheResNets) {
   EXPECT_EQ(table, known);
 }
 
+// Without channels_last, 16-bit images stay in NCHW: slower, but there.
+TEST_F(CudnnOnH200, HasEnginesFor16BitImagesInNchw) {
+  for (const DType dtype : {DType::bf16, DType::f16})
+    for (const Layer& layer : resnet({2, 2, 2, 2}, false))
+      for (const Half half : {Half::forward, Half::backward_x, Half::backward_w}) {
+        const Support support =
+            ask({half, layer.x, layer.w, kNCHW, dtype, false, layer.options, {}});
+        EXPECT_GT(support.engines, 0)
+            << dtype << " x " << layer.x << " w " << layer.w << ": " << support.why_not;
+      }
+}
+
 // The bias goes into the graph of the convolution, whatever the precision and the format.
 TEST_F(CudnnOnH200, AddsABiasInTheSameGraph) {
   for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16})

@@ -1,6 +1,5 @@
 // In place of ops/vendor/cudnn_conv2d.cu. Images and results are in the same formats as there.
 #include "ops/conv2d.h"
-#include "ops/vendor/cudnn.h"
 #include "tests/cuda_host/vendor/vendor.h"
 
 using namespace bellows;
@@ -9,7 +8,7 @@ using cuda_host::View;
 static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& b,
                       const Conv2dOptions& options, Slot&) {
   const Shape shape = conv2d_shape("conv2d", x.shape(), w.shape(), options);
-  const Tensor y(shape, x.dtype(), Device::cuda, cudnn::image_format(x));
+  const Tensor y(shape, x.dtype(), Device::cuda, conv2d_format(x, w));
   cuda_host::vendor_call("cuDNN conv2d", [x = View(x), w = View(w), b = View(b), y = View(y),
                                           options, tf32 = cuda_host::count_tf32(x)] {
     Slot slot;
@@ -21,7 +20,7 @@ static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& b,
 
 static Tensor backward_x(const Tensor& dy, const Tensor& w, const Shape& x,
                          const Conv2dOptions& options, Slot&) {
-  const Tensor dx(x, dy.dtype(), Device::cuda, cudnn::image_format(dy));
+  const Tensor dx(x, dy.dtype(), Device::cuda, conv2d_format(dy, w));
   cuda_host::vendor_call("cuDNN conv2d_backward_x", [dy = View(dy), w = View(w), x, dx = View(dx),
                                                      options, tf32 = cuda_host::count_tf32(dy)] {
     Slot slot;
