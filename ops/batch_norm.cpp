@@ -14,79 +14,102 @@ namespace bellows {
 
 // ---- the ops
 
-static DType precise(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+DType precise(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
-static void check(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                  const RunningStatistics& running, const BatchNormOptions& options) {
-  CHECK(x.rank() == 4 || x.rank() == 2, op, ": needs x (N, C) or (N, C, H, W), got ", x.shape());
-  const Shape channels{x.dim(1)};
+void check_norm(const char* op, const Shape& x, const Tensor& weight, const Tensor& bias,
+                const RunningStatistics& running, const BatchNormOptions& options) {
+  CHECK(x.rank() == 4 || x.rank() == 2, op, ": needs x (N, C) or (N, C, H, W), got ", x);
+  const Shape channels{x[1]};
   for (const Tensor& t : {weight, bias, running.mean, running.var})
-    CHECK(t.shape() == channels, op, ": x ", x.shape(), " needs weight, bias and running ",
-          "statistics of shape ", channels, ", got ", t.shape());
-  CHECK(!options.training || x.numel() > x.dim(1), op, ": x ", x.shape(),
+    CHECK(t.shape() == channels, op, ": x ", x, " needs weight, bias and running statistics of ",
+          "shape ", channels, ", got ", t.shape());
+  CHECK(!options.training || x.numel() > x[1], op, ": x ", x,
         " has one element a channel, which has no variance to train with");
 }
 
-// By the statistics of a batch with n elements a channel.
-static void update(const RunningStatistics& running, const Tensor& batch, double momentum,
-                   double n) {
+void update_running(const RunningStatistics& running, const Tensor& x, const Tensor& statistics,
+                    const BatchNormOptions& options) {
+  if (replaying()) return;
   static trace::Counter& batches = trace::counter("norm.batches");
   batches.add();
-  kernels::update_running(running.mean, running.var, running.batches, batch, momentum, n / (n - 1));
+  const double n = double(x.numel()) / double(x.dim(1));
+  kernels::update_running(running.mean, running.var, running.batches, statistics, options.momentum,
+                          n / (n - 1));
   for (const Tensor& t : {running.mean, running.var, running.batches})
     if (t.defined()) t.raise_version();
 }
 
-// (2, C): what x is normalised by.
-static Tensor statistics_for(const Tensor& x, const RunningStatistics& running,
-                             const BatchNormOptions& options) {
-  const int64_t C = x.dim(1);
-  if (options.training) {
-    const Tensor batch = kernels::channel_statistics(x);
-    if (!replaying()) update(running, batch, options.momentum, double(x.numel()) / double(C));
-    return batch;
-  }
-  const Tensor both({2, C}, precise(x.dtype()), x.device());
-  copy_into(both.view({C}, {1}, 0), running.mean);
-  copy_into(both.view({C}, {1}, C), running.var);
-  return both;
+namespace kernels {
+
+template <bool by_batch>
+static NormalizedGrads backward_in_steps(const Tensor& dy, const Tensor& x,
+                                         const Tensor& statistics, const Tensor& weight,
+                                         const Tensor& bits, double eps, bool residual,
+                                         const Tensor& dw, const Tensor& db, Slot&) {
+  batch_norm_backward_w(dy, x, statistics, bits, eps, dw, db);
+  const Tensor none;
+  return batch_norm_backward_x(dy, x, statistics, weight, by_batch ? dw : none,
+                               by_batch ? db : none, bits, eps, residual);
 }
+
+BatchNormPass batch_norm_in_steps(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                  const Tensor& residual, bool relu, double eps, Slot&) {
+  const Tensor statistics = channel_statistics(x);
+  const auto [y, bits] = batch_norm(x, statistics, weight, bias, residual, relu, eps);
+  return {y, bits, statistics, backward_in_steps<true>};
+}
+
+// By the running statistics, which do not depend on x.
+static BatchNormPass batch_norm_evaluation(const Tensor& x, const Tensor& weight,
+                                           const Tensor& bias, const Tensor& residual, bool relu,
+                                           double eps, const RunningStatistics& running) {
+  const int64_t C = x.dim(1);
+  const Tensor statistics({2, C}, precise(x.dtype()), x.device());
+  copy_into(statistics.view({C}, {1}, 0), running.mean);
+  copy_into(statistics.view({C}, {1}, C), running.var);
+  const auto [y, bits] = batch_norm(x, statistics, weight, bias, residual, relu, eps);
+  return {y, bits, statistics, backward_in_steps<false>};
+}
+
+}  // namespace kernels
 
 static Tensor normalize(const char* op, const Tensor& x, const Tensor& residual,
                         const Tensor& weight_, const Tensor& bias_, bool relu,
-                        const RunningStatistics& running, const BatchNormOptions& options) {
-  check(op, x, weight_, bias_, running, options);
+                        const RunningStatistics& running, const BatchNormOptions& options,
+                        Slot* slot) {
+  check_norm(op, x.shape(), weight_, bias_, running, options);
   count_layout(x);
   const DType dtype = precise(x.dtype());
   const Tensor weight = contiguous(cast(weight_, dtype)), bias = contiguous(cast(bias_, dtype));
-  const Tensor statistics = statistics_for(x, running, options);
-  const auto [y, bits] =
-      kernels::batch_norm(x, statistics, weight, bias, residual, relu, options.eps);
+  Slot cache = slot ? *slot : Slot();
+  const auto [y, bits, statistics, backward] =
+      options.training
+          ? kernels::batch_norm_training(x, weight, bias, residual, relu, options.eps, cache)
+          : kernels::batch_norm_evaluation(x, weight, bias, residual, relu, options.eps, running);
+  if (options.training) update_running(running, x, statistics, options);
   if (!will_record(x, residual, weight_, bias_)) return y;
   return record(
       op, y, {x, residual, weight_, bias_},
       [x = Saved(x), statistics = Saved(statistics), weight = Saved(weight_), bits = Saved(bits),
-       bias = Saved(bias_), eps = options.eps, training = options.training,
-       needs_residual = needs_grad(residual)](const Tensor& dy) {
+       bias = Saved(bias_), eps = options.eps, needs_residual = needs_grad(residual),
+       backward = backward, cache](const Tensor& dy) mutable {
         const DType dtype = precise(x().dtype());
         const Tensor dw = cast(grad_out(weight()), dtype), db = cast(grad_out(bias()), dtype);
-        kernels::batch_norm_backward_w(dy, x(), statistics(), bits(), eps, dw, db);
-        const Tensor none;
-        const auto [dx, dresidual] = kernels::batch_norm_backward_x(
-            dy, x(), statistics(), contiguous(cast(weight(), dtype)), training ? dw : none,
-            training ? db : none, bits(), eps, needs_residual);
+        const auto [dx, dresidual] =
+            backward(dy, x(), statistics(), contiguous(cast(weight(), dtype)), bits(), eps,
+                     needs_residual, dw, db, cache);
         return Grads{dx, dresidual, cast(dw, weight().dtype()), cast(db, bias().dtype())};
       });
 }
 
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                  const RunningStatistics& running, const BatchNormOptions& options) {
-  return normalize("batch_norm", x, {}, weight, bias, false, running, options);
+                  const RunningStatistics& running, const BatchNormOptions& options, Slot* slot) {
+  return normalize("batch_norm", x, {}, weight, bias, false, running, options, slot);
 }
 
 Tensor batch_norm_relu(const Tensor& x, const Tensor& residual, const Tensor& weight,
                        const Tensor& bias, const RunningStatistics& running,
-                       const BatchNormOptions& options, Impl impl) {
+                       const BatchNormOptions& options, Impl impl, Slot* slot) {
   CHECK(!residual.defined() || (residual.shape() == x.shape() && residual.dtype() == x.dtype()),
         "batch_norm_relu: x is ", x.dtype(), " ", x.shape(), ", the residual ", residual.dtype(),
         " ", residual.shape());
@@ -94,8 +117,8 @@ Tensor batch_norm_relu(const Tensor& x, const Tensor& residual, const Tensor& we
                         &fused_add = trace::counter("fuse.norm_add_act");
   if (impl == Impl::fused) (residual.defined() ? fused_add : fused).add();
   if (impl == Impl::fused)
-    return normalize("batch_norm_relu", x, residual, weight, bias, true, running, options);
-  const Tensor y = batch_norm(x, weight, bias, running, options);
+    return normalize("batch_norm_relu", x, residual, weight, bias, true, running, options, slot);
+  const Tensor y = batch_norm(x, weight, bias, running, options, slot);
   return relu(residual.defined() ? add(y, residual) : y);
 }
 
@@ -140,11 +163,12 @@ static const AddOp specs[] = {
          {{{9, 48, 15, 14}, {48}, {48}}}),
     spec("batch_norm", kMath, "evaluation", false, false, {{{3, 5, 4, 3}, {5}, {5}}}, {}, {}),
     spec("batch_norm_relu", kRelu, "", true, true,
-         {{{3, 5, 4, 3}, {5}, {5}}, {{6, 3}, {3}, {3}}, {{2, 17, 1, 2}, {17}, {17}}},
+         {{{3, 5, 4, 3}, {5}, {5}}, {{6, 3}, {3}, {3}}, {{2, 16, 1, 2}, {16}, {16}}},
          {{{3, 5, 4}, {5}, {5}}}, {{{9, 48, 15, 14}, {48}, {48}}}),
     spec("batch_norm_relu", kRelu, "evaluation", true, false, {{{3, 5, 4, 3}, {5}, {5}}}, {}, {}),
     spec("batch_norm_relu", kAddRelu, "residual", true, true,
-         {{{3, 5, 4, 3}, {5}, {5}, {3, 5, 4, 3}}}, {{{3, 5, 4, 3}, {5}, {5}, {3, 5, 4, 2}}},
+         {{{3, 5, 4, 3}, {5}, {5}, {3, 5, 4, 3}}, {{2, 8, 3, 3}, {8}, {8}, {2, 8, 3, 3}}},
+         {{{3, 5, 4, 3}, {5}, {5}, {3, 5, 4, 2}}},
          {{{9, 48, 15, 14}, {48}, {48}, {9, 48, 15, 14}}}),
 };
 
@@ -428,6 +452,7 @@ static const bool cpu = kernels::channel_statistics.on(Device::cpu, statistics_c
                         kernels::update_running.on(Device::cpu, update_running_cpu) &&
                         kernels::batch_norm.on(Device::cpu, forward_cpu) &&
                         kernels::batch_norm_backward_w.on(Device::cpu, backward_w_cpu) &&
-                        kernels::batch_norm_backward_x.on(Device::cpu, backward_x_cpu);
+                        kernels::batch_norm_backward_x.on(Device::cpu, backward_x_cpu) &&
+                        kernels::batch_norm_training.on(Device::cpu, kernels::batch_norm_in_steps);
 
 }  // namespace bellows

@@ -489,6 +489,7 @@ static const bool gpu = kernels::channel_statistics.on(Device::cuda, statistics_
                         kernels::update_running.on(Device::cuda, update_running_cuda) &&
                         kernels::batch_norm.on(Device::cuda, forward_cuda) &&
                         kernels::batch_norm_backward_w.on(Device::cuda, backward_w_cuda) &&
-                        kernels::batch_norm_backward_x.on(Device::cuda, backward_x_cuda);
+                        kernels::batch_norm_backward_x.on(Device::cuda, backward_x_cuda) &&
+                        kernels::batch_norm_training.on(Device::cuda, kernels::batch_norm_in_steps);
 
 }  // namespace bellows

@@ -22,13 +22,23 @@ struct RunningStatistics {
 // x (N, C) or (N, C, H, W), weight and bias (C): y like x, in its memory format. f32, f64, bf16 or
 // f16; statistics are computed in f32, of f64 in f64.
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                  const RunningStatistics& running, const BatchNormOptions& options = {});
+                  const RunningStatistics& running, const BatchNormOptions& options = {},
+                  Slot* slot = nullptr);
 
 // relu(batch_norm(x) + residual), which is undefined or of x's shape: one pass, and for backward a
 // bit an element instead of y.
 Tensor batch_norm_relu(const Tensor& x, const Tensor& residual, const Tensor& weight,
                        const Tensor& bias, const RunningStatistics& running,
-                       const BatchNormOptions& options, Impl impl = Impl::fused);
+                       const BatchNormOptions& options, Impl impl = Impl::fused,
+                       Slot* slot = nullptr);
+
+// For ops that normalise in their own way. x has that shape; a CHECK names `op`. Statistics of a
+// batch move the running ones once, however often it is computed again.
+DType precise(DType dtype);  // of what is (C): f64 of f64, else f32
+void check_norm(const char* op, const Shape& x, const Tensor& weight, const Tensor& bias,
+                const RunningStatistics& running, const BatchNormOptions& options);
+void update_running(const RunningStatistics& running, const Tensor& x, const Tensor& statistics,
+                    const BatchNormOptions& options);
 
 // `statistics` are (2, C): means and biased variances. f32, of f64 in f64, as are all that is (C).
 namespace kernels {
@@ -59,5 +69,23 @@ inline constinit Kernel<NormalizedGrads(const Tensor& dy, const Tensor& x, const
                                         const Tensor& weight, const Tensor& dw, const Tensor& db,
                                         const Tensor& bits, double eps, bool residual)>
     batch_norm_backward_x{"batch_norm_backward_x"};
+
+// A pass as a whole, which libraries do in one go; its bits are read by the backward that comes
+// with it, which writes dw and db.
+using BatchNormBackward = NormalizedGrads (*)(const Tensor& dy, const Tensor& x,
+                                              const Tensor& statistics, const Tensor& weight,
+                                              const Tensor& bits, double eps, bool residual,
+                                              const Tensor& dw, const Tensor& db, Slot& slot);
+struct BatchNormPass {
+  Tensor y, bits, statistics;
+  BatchNormBackward backward;
+};
+// By the statistics of x; running ones are left alone, so twice is as good as once.
+inline constinit Kernel<BatchNormPass(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                      const Tensor& residual, bool relu, double eps, Slot& slot)>
+    batch_norm_training{"batch_norm_training"};
+// The plain one of every device: the kernels above, one after the other.
+BatchNormPass batch_norm_in_steps(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                  const Tensor& residual, bool relu, double eps, Slot& slot);
 }  // namespace kernels
 }  // namespace bellows

@@ -24,7 +24,7 @@ struct OpSpec {
   std::vector<Shapes> large = {};
   OpFn composed = nullptr;  // a fused op carries its twin, made of simpler ops
   bool low_on_cpu = true;   // its CPU kernels take bf16 and f16; else those come cast to f32
-  // In 16 bits it rounds after each step, as its composed twin does: on a device it is held to
+  // In 16 bits it rounds after each step, as its composed twin does: what it gives is held to
   // that.
   bool rounds_each_step = false;
   // Inputs are normal; positive ones are their absolute value plus 0.5.

@@ -14,8 +14,10 @@ template <class Signature> static std::vector<TableRow> rows_of() {
   return rows;
 }
 
+// Once each: ops come in variants, patterns in lengths.
 static std::vector<TableRow> sorted(std::vector<TableRow> rows) {
   std::ranges::sort(rows);
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   return rows;
 }
 
@@ -33,9 +35,7 @@ static std::vector<TableRow> op_rows() {
   std::vector<TableRow> rows;
   for (const OpSpec& op : op_specs())
     rows.push_back({cat(op.name, *op.variant ? ", " : "", op.variant), op.math});
-  rows = sorted(rows);
-  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
-  return rows;
+  return sorted(rows);
 }
 
 static std::vector<TableRow> verb_rows(const std::map<std::string, Verb>& verbs) {

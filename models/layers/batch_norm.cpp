@@ -26,10 +26,10 @@ BatchNormOptions BatchNormLayer::options() const {
   return {.eps = options_.eps, .momentum = options_.momentum, .training = training()};
 }
 Tensor BatchNormLayer::forward(const Tensor& x) {
-  return batch_norm(x, weight_, bias_, running_, options());
+  return batch_norm(x, weight_, bias_, running_, options(), &slot_);
 }
-Tensor BatchNormLayer::with_relu(const Tensor& x, const Tensor& residual) const {
-  return batch_norm_relu(x, residual, weight_, bias_, running_, options());
+Tensor BatchNormLayer::with_relu(const Tensor& x, const Tensor& residual) {
+  return batch_norm_relu(x, residual, weight_, bias_, running_, options(), Impl::fused, &slot_);
 }
 
 static ModulePtr make(const BatchNormLayerOptions& options, LayerContext& context) {

@@ -15,18 +15,21 @@ class BatchNormLayer : public Module {
  public:
   BatchNormLayer(const BatchNormLayerOptions& options, LayerContext& context);
   const char* kind() const override { return "batch_norm"; }
+  const Tensor& weight() const { return weight_; }
+  const Tensor& bias() const { return bias_; }
+  const RunningStatistics& running() const { return running_; }
+  BatchNormOptions options() const;
   // relu(batch_norm(x) + residual), which may be undefined, by the fused op.
-  Tensor with_relu(const Tensor& x, const Tensor& residual) const;
+  Tensor with_relu(const Tensor& x, const Tensor& residual);
 
  protected:
   Tensor forward(const Tensor& x) override;
 
  private:
-  BatchNormOptions options() const;
-
   BatchNormLayerOptions options_;
   Tensor weight_, bias_;
   RunningStatistics running_;
+  Slot slot_;
 };
 
 }  // namespace bellows

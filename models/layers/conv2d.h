@@ -22,6 +22,7 @@ class Conv2dLayer : public Module {
   const Conv2dLayerOptions& options() const { return options_; }
   const Tensor& weight() const { return weight_; }
   const Tensor& bias() const { return bias_; }  // undefined without one
+  Slot& slot() { return slot_; }
   void drop_bias();
 
  protected:

@@ -5,7 +5,7 @@
 namespace bellows {
 
 Tensor Shortcut::value(const Tensor& y) {
-  const Tensor x = Sequential::forward(std::exchange(x_, {}));
+  const Tensor x = Sequential::forward(leave());
   return is_low(y.dtype()) ? amp::to_low(x) : amp::full(x);
 }
 Tensor Shortcut::forward(const Tensor& y) { return bellows::add(y, value(y)); }

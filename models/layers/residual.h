@@ -10,6 +10,7 @@ class Shortcut : public Sequential {
  public:
   const char* kind() const override { return "shortcut"; }
   void enter(const Tensor& x) { x_ = x; }
+  Tensor leave() { return std::exchange(x_, {}); }  // what enter() was given; once for each
   // What is to be added to y, in its precision; once for each enter().
   Tensor value(const Tensor& y);
 

@@ -1,6 +1,7 @@
 // The one file that sees cuDNN's headers, for they take half a minute. Built by the host's
 // compiler.
 #include <cudnn_frontend.h>
+#include "core/copy.h"
 #include "core/cuda.h"
 #include "core/library.h"
 #include "core/trace.h"
@@ -24,6 +25,16 @@ bool available() {
 }
 
 std::string version() { return available() ? fe::detail::get_backend_version_string() : ""; }
+
+std::string loaded() { return available() ? "cuDNN " + version() : "no cuDNN"; }
+
+bool is_aligned(const Tensor& t) { return reinterpret_cast<uintptr_t>(t.bytes()) % 16 == 0; }
+Tensor aligned(const Tensor& t) {
+  if (is_aligned(t)) return t;
+  const Tensor copy(t.shape(), t.strides(), t.dtype(), t.device());
+  copy_into(copy, t);
+  return copy;
+}
 
 static const char* caller() { return running_kernel() ? running_kernel() : "cudnn"; }
 static void check(cudnnStatus_t status, const char* what) {
@@ -70,6 +81,8 @@ static fe::DataType_t type_of(DType dtype) {
       return fe::DataType_t::BFLOAT16;
     case DType::f16:
       return fe::DataType_t::HALF;
+    case DType::u8:
+      return fe::DataType_t::BOOLEAN;
     default:
       return fe::DataType_t::FLOAT;
   }
@@ -99,6 +112,9 @@ struct Graph::Description {
     return tensors.back()->get_uid();
   }
   const TensorRef& at(Id id) const { return tensors.at(id - 1); }
+  template <class... Inputs> Id pointwise(fe::PointwiseMode_t mode, const Inputs&... inputs) {
+    return keep(engines->pointwise(inputs..., fe::graph::Pointwise_attributes().set_mode(mode)));
+  }
 
   template <class Attributes> Attributes window(const Conv2dOptions& o) {
     multiplies = true;
@@ -112,11 +128,13 @@ struct Graph::Description {
                           const std::string& name);
 };
 
-Graph::Graph(DType dtype) : description_(new Description{dtype}) {
-  const fe::DataType_t inner = type_of(dtype == DType::f64 ? DType::f64 : DType::f32);
+static DType computed(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+
+Graph::Graph(DType dtype) : Graph(dtype, computed(dtype)) {}
+Graph::Graph(DType dtype, DType inside) : description_(new Description{dtype}) {
   description_->engines->set_io_data_type(type_of(dtype))
-      .set_intermediate_data_type(inner)
-      .set_compute_data_type(inner);
+      .set_intermediate_data_type(type_of(inside))
+      .set_compute_data_type(type_of(computed(dtype)));
 }
 Graph::Graph(Graph&&) noexcept = default;
 Graph::~Graph() = default;
@@ -130,9 +148,12 @@ Id Graph::input(const Layout& layout) {
 }
 
 void Graph::output(Id tensor, const Layout& layout) {
+  inside(tensor, layout);
+  description_->at(tensor)->set_output(true);
+}
+void Graph::inside(Id tensor, const Layout& layout) {
   description_->at(tensor)
-      ->set_output(true)
-      .set_dim(numbers(layout.shape))
+      ->set_dim(numbers(layout.shape))
       .set_stride(numbers(layout.strides))
       .set_data_type(type_of(layout.dtype));
 }
@@ -155,13 +176,60 @@ Id Graph::conv2d_backward_w(Id dy, Id x, const Conv2dOptions& options) {
 
 Id Graph::add(Id a, Id b) {
   Description& d = *description_;
-  return d.keep(d.engines->pointwise(
-      d.at(a), d.at(b), fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD)));
+  return d.pointwise(fe::PointwiseMode_t::ADD, d.at(a), d.at(b));
+}
+Id Graph::subtract(Id a, Id b) {
+  Description& d = *description_;
+  return d.pointwise(fe::PointwiseMode_t::SUB, d.at(a), d.at(b));
+}
+Id Graph::multiply(Id a, Id b) {
+  Description& d = *description_;
+  return d.pointwise(fe::PointwiseMode_t::MUL, d.at(a), d.at(b));
 }
 Id Graph::relu(Id x) {
   Description& d = *description_;
-  return d.keep(d.engines->pointwise(
-      d.at(x), fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::RELU_FWD)));
+  return d.pointwise(fe::PointwiseMode_t::RELU_FWD, d.at(x));
+}
+Id Graph::positive(Id x) {
+  Description& d = *description_;
+  return d.pointwise(fe::PointwiseMode_t::CMP_GT, d.at(x), d.engines->tensor(0.0f));
+}
+Id Graph::where(Id bits, Id dy) {
+  Description& d = *description_;
+  const Id masked = multiply(dy, bits);
+  d.at(masked)->set_data_type(type_of(d.dtype));
+  return masked;
+}
+Id Graph::relu_backward(Id dy, Id x) {
+  Description& d = *description_;
+  return d.pointwise(fe::PointwiseMode_t::RELU_BWD, d.at(dy), d.at(x));
+}
+
+Graph::Normalized Graph::batch_norm(Id x, Id weight, Id bias, double eps) {
+  Description& d = *description_;
+  TensorRef epsilon = d.engines->tensor(float(eps));
+  const auto made = d.engines->batchnorm(d.at(x), d.at(weight), d.at(bias),
+                                         fe::graph::Batchnorm_attributes().set_epsilon(epsilon));
+  return {d.keep(made[0]), d.keep(made[1]), d.keep(made[2])};
+}
+Graph::NormalizedGrads Graph::batch_norm_backward(Id dy, Id x, Id weight, Id mean, Id inverse) {
+  Description& d = *description_;
+  const auto attributes =
+      fe::graph::Batchnorm_backward_attributes().set_saved_mean_and_inv_variance(d.at(mean),
+                                                                                 d.at(inverse));
+  const auto made = d.engines->batchnorm_backward(d.at(dy), d.at(x), d.at(weight), attributes);
+  return {d.keep(made[0]), d.keep(made[1]), d.keep(made[2])};
+}
+Graph::NormalizedSums Graph::batch_norm_backward_w(Id dy, Id x, Id weight, Id mean, Id inverse) {
+  Description& d = *description_;
+  const auto made =
+      d.engines->dbn_weight(d.at(dy), d.at(x), d.at(mean), d.at(inverse), d.at(weight), {});
+  return {d.keep(made[0]), d.keep(made[1]), d.keep(made[2]), d.keep(made[3]), d.keep(made[4])};
+}
+Graph::ChannelSums Graph::channel_sums(Id x) {
+  Description& d = *description_;
+  const auto made = d.engines->genstats(d.at(x), {});
+  return {d.keep(made[0]), d.keep(made[1])};
 }
 
 // ---- engines
@@ -205,7 +273,7 @@ void Plan::run(std::initializer_list<Binding> bindings) const {
   calls.add();
   if (built_->tf32) tf32_calls.add();
   for (const auto& [tensor, address] : bindings)
-    built_->addresses[tensor] = const_cast<void*>(address);
+    if (tensor) built_->addresses[tensor] = const_cast<void*>(address);
   const Scratch workspace(built_->workspace_bytes);
   cuda::note_launch();
   check(built_->engines->execute_plan_at_index(handle_on_current_stream(), built_->addresses,

@@ -16,8 +16,9 @@ namespace bellows::cudnn {
 // cuDNN is on this machine; where it is not, one line on stderr says so, once.
 bool available();
 std::string version();  // "9.19.0": of the library that is loaded
+std::string loaded();   // "cuDNN 9.19.0" or "no cuDNN"
 
-// How a tensor of a graph lies in memory.
+// How a tensor of a graph lies in memory. Of u8: a bit an element.
 struct Layout {
   Layout(const Shape& shape, const MemoryFormat& format, DType dtype)
       : shape(shape), strides(strides_of(shape, format)), dtype(dtype) {}
@@ -49,6 +50,7 @@ class Plan {
   int64_t workspace_bytes() const;
 
   // On the current stream, in scratch memory from the allocator; counted as kernel.vendor_calls.
+  // A tensor 0 is left out.
   struct Binding {
     Id tensor;
     const void* address;
@@ -70,6 +72,8 @@ struct Support {
 class Graph {
  public:
   explicit Graph(DType dtype);  // of its tensors; computes in f32, f64 in f64
+  // What stays inside of the graph is of that type, too; else it is f32.
+  Graph(DType dtype, DType inside);
   Graph(Graph&&) noexcept;
   ~Graph();
 
@@ -79,8 +83,32 @@ class Graph {
   Id conv2d_backward_x(Id dy, Id w, const Conv2dOptions& options);
   Id conv2d_backward_w(Id dy, Id x, const Conv2dOptions& options);
   Id add(Id a, Id b);  // b may be stretched
+  Id subtract(Id a, Id b);
+  Id multiply(Id a, Id b);
   Id relu(Id x);
+  Id positive(Id x);              // bits of x > 0
+  Id where(Id bits, Id dy);       // dy or 0, in the type of the graph's tensors
+  Id relu_backward(Id dy, Id x);  // dy where x > 0
+  // Of batch normalisation; all that is (1, C, 1, 1) is in f32. `inverse` = 1 / sqrt(var + eps).
+  struct Normalized {
+    Id y, mean, inverse;
+  };
+  Normalized batch_norm(Id x, Id weight, Id bias, double eps);
+  struct NormalizedGrads {
+    Id dx, dw, db;
+  };
+  NormalizedGrads batch_norm_backward(Id dy, Id x, Id weight, Id mean, Id inverse);
+  // Its sums alone, and dx = scale_dy * dy + scale_x * x + shift.
+  struct NormalizedSums {
+    Id dw, db, scale_dy, scale_x, shift;
+  };
+  NormalizedSums batch_norm_backward_w(Id dy, Id x, Id weight, Id mean, Id inverse);
+  struct ChannelSums {
+    Id sum, squares;
+  };
+  ChannelSums channel_sums(Id x);
   void output(Id tensor, const Layout& layout);
+  void inside(Id tensor, const Layout& layout);  // of what no rule gives the shape of
 
   // The first `most` engines that build. Takes the description with it, as all below.
   std::vector<Plan> plans(const Filter& filter, Search search, size_t most) &&;
@@ -93,5 +121,9 @@ class Graph {
   struct Description;
   std::unique_ptr<Description> description_;
 };
+
+// A graph is told that addresses are multiples of 16 bytes; views need not be.
+bool is_aligned(const Tensor& t);
+Tensor aligned(const Tensor& t);  // t, or a copy
 
 }  // namespace bellows::cudnn

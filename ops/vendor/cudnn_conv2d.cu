@@ -39,6 +39,7 @@ std::ostream& operator<<(std::ostream& out, const Convolution& c) {
 
 namespace {
 
+using cudnn::aligned;
 using cudnn::Half;
 using cudnn::Search;
 
@@ -115,19 +116,6 @@ Ready* find(Half half, DType dtype, const Shape& x, const Shape& w, const Memory
 
 }  // namespace
 
-// A graph is told that addresses are multiples of 16 bytes; views need not be.
-static bool is_aligned(const Tensor& t) { return reinterpret_cast<uintptr_t>(t.bytes()) % 16 == 0; }
-static Tensor aligned(const Tensor& t) {
-  if (is_aligned(t)) return t;
-  const Tensor copy(t.shape(), t.strides(), t.dtype(), t.device());
-  copy_into(copy, t);
-  return copy;
-}
-
-static std::string version() {
-  return cudnn::available() ? "cuDNN " + cudnn::version() : "no cuDNN";
-}
-
 static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& b,
                       const Conv2dOptions& options, Slot& slot) {
   const MemoryFormat& format = conv2d_format(x, w);
@@ -158,7 +146,7 @@ static void backward_w(const Tensor& dy_, const Tensor& x, const Tensor& dw, con
       find(Half::backward_w, x.dtype(), x.shape(), dw.shape(), format, false, options, slot);
   if (!ready) return kernels::conv2d_backward_w.plain(dy_, x, dw, db, options, slot);
   const Tensor dy = aligned(contiguous(dy_, format));
-  const bool in_place = dw.is_contiguous(format) && is_aligned(dw);
+  const bool in_place = dw.is_contiguous(format) && cudnn::is_aligned(dw);
   const Tensor result = in_place ? dw : Tensor(dw.shape(), dw.dtype(), Device::cuda, format);
   ready->run(dy, aligned(contiguous(x, format)), Tensor(), result);
   if (in_place)
@@ -171,10 +159,10 @@ static void backward_w(const Tensor& dy_, const Tensor& x, const Tensor& dw, con
 // With `deterministic` on, only engines that give the same bits every time take part.
 static const bool gpu =
     kernels::conv2d.vendor_on(Device::cuda, forward,
-                              {.thread_invariant = true, .version = version}) &&
+                              {.thread_invariant = true, .version = cudnn::loaded}) &&
     kernels::conv2d_backward_x.vendor_on(Device::cuda, backward_x,
-                                         {.thread_invariant = true, .version = version}) &&
+                                         {.thread_invariant = true, .version = cudnn::loaded}) &&
     kernels::conv2d_backward_w.vendor_on(Device::cuda, backward_w,
-                                         {.thread_invariant = true, .version = version});
+                                         {.thread_invariant = true, .version = cudnn::loaded});
 
 }  // namespace bellows

@@ -21,8 +21,6 @@ Job job_of(const Shape& shape, DType dtype) {
           normal({shape[1]}, 4), normal({shape[1]}, 5)};
 }
 
-DType precise(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
-
 struct Answer {
   Tensor statistics, y, dw, db, dx, dresidual;
 };
@@ -175,6 +173,31 @@ TEST_P(Norm, IsFewLaunches) {
       kernels::batch_norm_backward_x(y, x, statistics, one, dw, db, bits, 1e-5, true);
       EXPECT_EQ(queued(), 1);
     }
+}
+
+// A library's pass is taken where it fits and was asked for, and its bits go to its own backward.
+TEST_P(Norm, GoesToALibraryAsAWhole) {
+  const trace::Counter& calls = trace::counter("kernel.vendor_calls");
+  const auto calls_with = [&](const KernelOptions& options, DType dtype, int64_t channels,
+                              const MemoryFormat& format) {
+    const Kernels use(options);
+    const int64_t before = calls.value();
+    Slot slot;
+    const Tensor x = contiguous(on_device(normal({2, channels, 3, 5}, 1), dtype), format);
+    const Tensor one = full({channels}, 1, precise(dtype), Device::cuda), dw = clone(one),
+                 db = clone(one);
+    const auto pass = kernels::batch_norm_training(x, one, one, x, true, 1e-5, slot);
+    pass.backward(x, x, pass.statistics, one, pass.bits, 1e-5, true, dw, db, slot);
+    return calls.value() - before;
+  };
+  const KernelOptions asked{.vendor = true, .algorithm = "cudnn"};
+  EXPECT_EQ(calls_with(asked, DType::f16, 16, kNHWC), 2);
+  EXPECT_EQ(calls_with(asked, DType::bf16, 8, kNHWC), 2);
+  EXPECT_EQ(calls_with(asked, DType::f32, 4, kNHWC), 2);
+  EXPECT_EQ(calls_with(asked, DType::f32, 4, kNCHW), 0);
+  EXPECT_EQ(calls_with(asked, DType::f16, 12, kNHWC), 0);
+  EXPECT_EQ(calls_with(asked, DType::f64, 16, kNHWC), 0);
+  EXPECT_EQ(calls_with({.vendor = true}, DType::f16, 16, kNHWC), 0) << "ours is the usual one";
 }
 
 // Evaluation of no images at all.

@@ -10,6 +10,7 @@
 #include "ops/conv2d.h"
 #include "ops/linear.h"
 #include "ops/matmul.h"
+#include "ops/norm_conv2d.h"
 #include "tests/cuda_host/cuda_host.h"
 
 using namespace bellows;
@@ -139,6 +140,29 @@ TEST_F(VendorCalls, DoLinearLayersAsTheCpuDoes) { expect_same(4, linears); }
 TEST_F(VendorCalls, ConvolveAsTheCpuDoes) {
   for (const MemoryFormat& format : {kNCHW, kNHWC})
     expect_same(3, [&](const Where& where) { return convolutions(where, format); });
+}
+
+// One call there and one back in f16 with multiples of 8 channels; else the convolution's own
+// three.
+TEST_F(VendorCalls, NormaliseOnTheWayIntoAConvolutionInF16) {
+  const trace::Counter& counted = trace::counter("kernel.vendor_calls");
+  const auto calls = [&](DType dtype, int64_t channels) {
+    Slot slot;
+    const Tensor x = normal({2, channels, 5, 6}, 1, dtype, Device::cuda, kNHWC);
+    const Tensor w = normal({8, channels, 3, 3}, 2, dtype, Device::cuda), dw = empty_like(w);
+    const Tensor one = full({channels}, 1, DType::f32, Device::cuda), dweight = empty_like(one),
+                 dbias = empty_like(one);
+    const Tensor statistics = kernels::channel_statistics(x);
+    const int64_t before = counted.value();
+    const Tensor y = kernels::norm_conv2d(x, statistics, one, one, 1e-5, w, {.padding = 1}, slot).y;
+    kernels::norm_conv2d_backward(y, x, statistics, one, one, 1e-5, w, {.padding = 1}, dw, dweight,
+                                  dbias, slot);
+    return counted.value() - before;
+  };
+  EXPECT_EQ(calls(DType::f16, 8), 2);
+  EXPECT_EQ(calls(DType::f16, 12), 3);
+  EXPECT_EQ(calls(DType::bf16, 8), 3);
+  EXPECT_EQ(calls(DType::f32, 8), 3);
 }
 
 // As in PyTorch: NHWC where the images or the weights are.

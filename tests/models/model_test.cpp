@@ -310,3 +310,51 @@ TEST(Whitening, NeedsTheTrainingImages) {
               HasSubstr("layer '2': whitening: it looks at the training images, so it is a model's "
                         "first layer"));
 }
+
+TEST(Fuse, FindsTheResidualBlocksOfResNets) {
+  std::vector<std::string> report;
+  const auto net = [](const char* name, const char* asked) {
+    return std::map<std::string, std::string>{
+        {"name", name}, {"width", "8"}, {"stem", "cifar"}, {"fuse.conv_norm", asked}};
+  };
+  const BuildContext context{.sample = {3, 32, 32}, .fused = &report};
+  const ModulePtr model = build(net("resnet18", "true"), context);
+  EXPECT_THAT(report,
+              testing::Each("conv_norm: conv1 + bn1 + relu1 + conv2 + bn2 + downsample + relu"));
+  EXPECT_EQ(report.size(), 8u);
+  EXPECT_EQ(shapes(*model), shapes(*build(net("resnet18", "false"), context)));
+  build(net("resnet50", "true"), context);
+  EXPECT_THAT(report, testing::Each(testing::EndsWith("conv3 + bn3 + downsample + relu")));
+  EXPECT_EQ(report.size(), 16u);
+}
+
+// Evaluation gives the same up to rounding, also after the statistics have moved on; training is
+// the same bit for bit as with the fused norms.
+TEST(Fuse, FoldsNormsIntoConvolutionsForEvaluation) {
+  std::vector<std::string> report;
+  const auto net = [&](const char* folded) {
+    return build({{"name", "resnet18"},
+                  {"width", "8"},
+                  {"stem", "cifar"},
+                  {"fuse.bn_act", "true"},
+                  {"fuse.bn_add_act", "true"},
+                  {"fuse.conv_bn", folded}},
+                 {.sample = {3, 16, 16}, .fused = &report});
+  };
+  const ModulePtr plain = net("false"), model = net("true");
+  EXPECT_EQ(report.size(), 20u);
+  const Tensor x({4, 3, 16, 16}, DType::f32);
+  fill_normal(x, 0, 1, {.seed = 1});
+  const auto numbers = [](const Tensor& y) {
+    return std::vector<float>(y.data<float>().begin(), y.data<float>().end());
+  };
+  for (int round = 0; round < 2; ++round) {
+    for (const ModulePtr* m : {&plain, &model}) (*m)->train(true);
+    EXPECT_EQ(numbers((*plain)(x)), numbers((*model)(x)));
+    for (const ModulePtr* m : {&plain, &model}) (*m)->train(false);
+    const NoGrad guard;
+    const std::vector<float> want = numbers((*plain)(x)), got = numbers((*model)(x));
+    for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(want[i], got[i], 1e-4) << i;
+    EXPECT_NE(want, got) << "nothing was folded";
+  }
+}

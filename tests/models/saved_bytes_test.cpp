@@ -64,3 +64,44 @@ TEST(SavedBytes, AreTheMemoryThatAForwardLeavesInUse) {
     EXPECT_LE(bytes.held, (bytes.counted - there_before) * 5 / 4 + 64) << fused;
   }
 }
+
+// ---- a residual block (N, 8, 6, 6) of two convolutions
+
+static int64_t saved_by_a_block(const char* fuse) {
+  const ModulePtr model = build({{"name", "layers"},
+                                 {"layers.0.name", "residual"},
+                                 {"layers.0.layers.0.name", "conv2d"},
+                                 {"layers.0.layers.0.out", "8"},
+                                 {"layers.0.layers.0.padding", "1"},
+                                 {"layers.0.layers.0.bias", "false"},
+                                 {"layers.0.layers.1.name", "batch_norm"},
+                                 {"layers.0.layers.2.name", "relu"},
+                                 {"layers.0.layers.3.name", "conv2d"},
+                                 {"layers.0.layers.3.out", "8"},
+                                 {"layers.0.layers.3.padding", "1"},
+                                 {"layers.0.layers.3.bias", "false"},
+                                 {"layers.0.layers.4.name", "batch_norm"},
+                                 {"layers.1.name", "flatten"},
+                                 {"layers.2.name", "linear"},
+                                 {"layers.2.out", "10"},
+                                 {"fuse.bn_act", fuse[0] == 'b' ? "true" : "false"},
+                                 {"fuse.bn_add_act", fuse[0] == 'b' ? "true" : "false"},
+                                 {"fuse.conv_norm", fuse[0] == 'c' ? "true" : "false"}},
+                                {.sample = {8, 6, 6}});
+  const Tensor x({N, 8, 6, 6}, DType::f32);
+  fill_normal(x, 0, 1, {.seed = 1});
+  const trace::Counter& counter = trace::counter("mem.saved_bytes");
+  const int64_t before = counter.value();
+  const Tensor y = (*model)(x);
+  return counter.value() - before;
+}
+
+// Of the images in between, the fused block keeps what the convolutions gave; with fused norms
+// alone the second one's input is kept too, and its bits. Planes of 36 elements have 5 bytes of
+// bits.
+TEST(SavedBytes, OfAFusedBlockLackWhatIsNormalisedInside) {
+  constexpr int64_t kImage = N * 8 * 36 * kFloat, kBits = N * 8 * 5, kStatistics = 2 * 8 * kFloat;
+  constexpr int64_t kBlock = 3 * kImage + kBits + 2 * kStatistics, kHead = kImage;
+  EXPECT_EQ(saved_by_a_block("conv_norm"), kBlock + kHead);
+  EXPECT_EQ(saved_by_a_block("bn_act"), kBlock + kHead + kImage + kBits);
+}

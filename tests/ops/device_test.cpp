@@ -1,5 +1,6 @@
 // Every registered op on a device, held to the plain CPU kernels. Adding an op adds its tests; this
 // file never changes.
+#include <set>
 #include "core/trace.h"
 #include "tests/ops/op_results.h"
 #include "tests/twins.h"
@@ -49,18 +50,34 @@ bool vendor_had_a_say(const RunCount& runs) {
   });
 }
 
+// What autotuning might have taken in these runs in place of the plain kernels.
+std::set<std::string_view> algorithms_of(const RunCount& runs) {
+  std::set<std::string_view> names;
+  for (const KernelRecord* kernel : kernel_records())
+    for (const char* name : kernel->algorithms[kCuda])
+      if (name && runs.on(kCuda, kernel) > 0) names.insert(name);
+  return names;
+}
+
 void compare(const OpSpec& op, const OpFn& fn, const Shapes& shapes, DType dtype,
              Layout layout = row_major) {
   SCOPED_TRACE(cat(describe(op, shapes), " ", dtype));
   const bool as_twin = size_of(dtype) == 2 && op.rounds_each_step;
-  const Result want = as_twin ? on_device(op, op.composed, shapes, dtype, layout)
-                              : expected(op, fn, shapes, dtype);
+  const auto expect_with = [&](const KernelOptions& options, const Result& want) {
+    const Kernels use(options);
+    const Result got = on_device(op, fn, shapes, dtype, layout);
+    expect_close(as_twin ? on_device(op, op.composed, shapes, dtype, layout) : want, got,
+                 tolerance(op, dtype));
+  };
+  const Result want = as_twin ? Result() : expected(op, fn, shapes, dtype);
   const RunCount runs;
-  expect_close(want, on_device(op, fn, shapes, dtype, layout), tolerance(op, dtype));
-  if (!vendor_had_a_say(runs)) return;
+  expect_with({}, want);
   SCOPED_TRACE("vendor");
-  const Kernels use({.vendor = true});
-  expect_close(want, on_device(op, fn, shapes, dtype, layout), tolerance(op, dtype));
+  if (vendor_had_a_say(runs)) expect_with({.vendor = true}, want);
+  for (const std::string_view algorithm : algorithms_of(runs)) {
+    SCOPED_TRACE(algorithm);
+    expect_with({.vendor = true, .algorithm = algorithm.data()}, want);
+  }
 }
 
 // The same shapes with large sizes one smaller: no multiple of a warp, a block or a pack.

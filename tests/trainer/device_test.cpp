@@ -115,6 +115,20 @@ TEST_F(TrainingOnDevice, CapturedResidualNetEqualsEagerBitForBit) {
   }
 }
 
+TEST_F(TrainingOnDevice, CapturedResidualBlocksEqualEagerBitForBit) {
+  const trace::Counter& fused = trace::counter("fuse.conv_norm");
+  for (const char* const precision : {"off", "fp16"}) {
+    Plan eager = fast(small_lenet({{"amp.dtype", {precision}}}));
+    find_toggle("fused_conv_norm")->proof(eager);
+    eager = with(with(eager, "fused_conv_norm"), "vendor_kernels");
+    const int64_t before = fused.value();
+    const Ran want = run(eager), got = run(with(eager, "cuda_graph"));
+    EXPECT_EQ(want.losses, got.losses) << precision;
+    EXPECT_EQ(want.hash, got.hash) << precision;
+    EXPECT_GT(fused.value(), before);
+  }
+}
+
 TEST_F(TrainingOnDevice, CapturedUpdateOfMicroBatchesEqualsEagerBitForBit) {
   Plan eager = fast(small_lenet({{"optimizer.clip_norm", {"0.5"}}}));
   eager.train.accumulate = 2;

@@ -1,82 +1,12 @@
-// What cuDNN can do on an H200, asked without one: the graphs that the product builds, held against
-// the properties of that GPU (h200.json) and a table of what has been found (h200_conv2d.txt). Some
-// engines ask the driver for more than the properties say, so a real one may offer more.
-#include <dlfcn.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <fstream>
+// What cuDNN can do on an H200, asked without one: the graphs of convolutions that the product
+// builds, and a table of what has been found (h200_conv2d.txt).
 #include <iomanip>
-#include <sstream>
 #include "ops/vendor/cudnn_conv2d.h"
+#include "tests/vendor/h200.h"
 
 namespace bellows::cudnn {
 
 namespace {
-
-const std::string kHere = BELLOWS_SOURCE_DIR "/tests/vendor/";
-
-std::string text_of(const std::string& file) {
-  std::ostringstream text;
-  text << std::ifstream(kHere + file).rdbuf();
-  return text.str();
-}
-
-struct Layer {
-  Shape x, w;
-  Conv2dOptions options;
-  bool operator==(const Layer&) const = default;
-};
-using Layers = std::vector<Layer>;
-
-// What a network adds, image by image; the same layer twice counts once.
-struct Network {
-  int64_t batch, channels, size;  // of what comes next
-  Layers layers = {};
-
-  void conv(int64_t out, int64_t kernel, int64_t stride, int64_t padding) {
-    const Layer layer{{batch, channels, size, size},
-                      {out, channels, kernel, kernel},
-                      {.stride = stride, .padding = padding}};
-    if (!std::ranges::count(layers, layer)) layers.push_back(layer);
-    channels = out;
-    size = (size + 2 * padding - kernel) / stride + 1;
-  }
-  // A residual block: its way through and its shortcut, where that is a convolution.
-  void block(int64_t width, int64_t stride, bool bottleneck) {
-    Network shortcut = *this;
-    const int64_t in = channels, out = bottleneck ? 4 * width : width;
-    if (bottleneck) {
-      conv(width, 1, 1, 0);
-      conv(width, 3, stride, 1);
-      conv(out, 1, 1, 0);
-    } else {
-      conv(width, 3, stride, 1);
-      conv(width, 3, 1, 1);
-    }
-    if (stride == 1 && in == out) return;
-    shortcut.layers = layers;
-    shortcut.conv(out, 1, stride, 0);
-    layers = shortcut.layers;
-  }
-};
-
-Layers lenet() {
-  Network net{64, 1, 28};
-  net.conv(6, 5, 1, 2);
-  net.size /= 2;
-  net.conv(16, 5, 1, 0);
-  return net.layers;
-}
-
-Layers resnet(const std::vector<int>& blocks, bool bottleneck) {
-  Network net{256, 3, 224};
-  net.conv(64, 7, 2, 3);
-  net.size /= 2;
-  for (size_t stage = 0; stage < blocks.size(); ++stage)
-    for (int block = 0; block < blocks[stage]; ++block)
-      net.block(64 << stage, stage > 0 && block == 0 ? 2 : 1, bottleneck);
-  return net.layers;
-}
 
 struct Precision {
   const char* name;
@@ -89,25 +19,11 @@ const Precision precisions[] = {{"f32", DType::f32, false, kNCHW},
                                 {"bf16", DType::bf16, false, kNHWC},
                                 {"f16", DType::f16, false, kNHWC}};
 
-Support ask(Graph&& graph, const Filter& filter) {
-  static const std::string h200 = text_of("h200.json");
-  return std::move(graph).support(filter, Search::quick, h200);
-}
 Support ask(const Convolution& convolution) {
   return ask(std::move(describe(convolution).graph), convolution.filter);
 }
 
 }  // namespace
-
-class CudnnOnH200 : public testing::Test {
- protected:
-  void SetUp() override {
-    if (!dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL)) {
-      ASSERT_TRUE(dlopen(CUDA_DRIVER_STUB, RTLD_NOW | RTLD_GLOBAL)) << dlerror();
-    }
-    if (!available()) GTEST_SKIP() << "no cuDNN on this machine";
-  }
-};
 
 // One line a layer and precision: engines for y, dx and dw, and the MiB that the first of each
 // wants.
@@ -135,19 +51,15 @@ static std::string line(const char* net, const Layer& layer, const Precision& pr
 }
 
 TEST_F(CudnnOnH200, HasEnginesForEveryConvolutionOfLeNetAndTheResNets) {
-  std::string table = cat("cuDNN ", version(), ": engines for y, dx, dw; MiB of scratch memory\n");
+  std::string table;
   const auto add = [&](const char* net, const Layers& layers) {
     for (const Precision& precision : precisions)
       for (const Layer& layer : layers) table += line(net, layer, precision);
   };
-  add("lenet", lenet());
-  add("resnet18", resnet({2, 2, 2, 2}, false));
-  add("resnet50", resnet({3, 4, 6, 3}, true));
-  if (std::getenv("BELLOWS_WRITE_TABLES")) std::ofstream(kHere + "h200_conv2d.txt") << table;
-  const std::string known = text_of("h200_conv2d.txt");
-  if (known.substr(0, known.find(':')) != cat("cuDNN ", version()))
-    GTEST_SKIP() << "the table is of another version; BELLOWS_WRITE_TABLES=1 writes it anew";
-  EXPECT_EQ(table, known);
+  add("lenet", lenet().layers);
+  add("resnet18", resnet18().layers);
+  add("resnet50", resnet50().layers);
+  expect_table("h200_conv2d.txt", "engines for y, dx, dw; MiB of scratch memory", table);
 }
 
 // Without channels_last, 16-bit images stay in NCHW: slower, but there.

@@ -1,0 +1,184 @@
+// Batch normalisation on cuDNN, beside our own kernels: a way that autotuning may take. Forward is
+// one graph (statistics, y and bits), backward another one.
+#include "core/copy.h"
+#include "core/launch.cuh"
+#include "ops/batch_norm.h"
+#include "ops/vendor/cudnn_batch_norm.h"
+
+namespace bellows {
+
+namespace cudnn {
+
+namespace {
+struct Layouts {
+  explicit Layouts(const BatchNorm& p)
+      : image(p.x, kNHWC, p.dtype),
+        bits(p.x, kNHWC, DType::u8),
+        channels({1, p.x[1], 1, 1}, kNHWC, DType::f32) {}
+  Layout image, bits, channels;
+};
+}  // namespace
+
+BatchNormGraph describe_forward(const BatchNorm& pass) {
+  const Layouts layouts(pass);
+  BatchNormGraph d{Graph(pass.dtype)};
+  BatchNormTensors& t = d.tensors;
+  t.x = d.graph.input(layouts.image);
+  t.weight = d.graph.input(layouts.channels), t.bias = d.graph.input(layouts.channels);
+  const auto norm = d.graph.batch_norm(t.x, t.weight, t.bias, pass.eps);
+  t.y = norm.y, t.mean = norm.mean, t.inverse = norm.inverse;
+  d.graph.output(t.mean, layouts.channels);
+  d.graph.output(t.inverse, layouts.channels);
+  if (pass.residual) {
+    t.residual = d.graph.input(layouts.image);
+    t.y = d.graph.add(t.y, t.residual);
+  }
+  if (pass.relu) {
+    t.y = d.graph.relu(t.y);
+    t.bits = d.graph.positive(t.y);
+    d.graph.output(t.bits, layouts.bits);
+  }
+  d.graph.output(t.y, layouts.image);
+  return d;
+}
+
+BatchNormGraph describe_backward(const BatchNorm& pass) {
+  const Layouts layouts(pass);
+  BatchNormGraph d{Graph(pass.dtype)};
+  BatchNormTensors& t = d.tensors;
+  t.dy = d.graph.input(layouts.image);
+  Id incoming = t.dy;
+  if (pass.relu) {
+    t.bits = d.graph.input(layouts.bits);
+    incoming = d.graph.where(t.bits, t.dy);
+  }
+  if (pass.residual) {
+    t.dresidual = incoming;
+    d.graph.output(t.dresidual, layouts.image);
+  }
+  t.x = d.graph.input(layouts.image), t.weight = d.graph.input(layouts.channels);
+  t.mean = d.graph.input(layouts.channels), t.inverse = d.graph.input(layouts.channels);
+  const auto grads = d.graph.batch_norm_backward(incoming, t.x, t.weight, t.mean, t.inverse);
+  t.dx = grads.dx, t.dw = grads.dw, t.db = grads.db;
+  d.graph.output(t.dx, layouts.image);
+  d.graph.output(t.dw, layouts.channels);
+  d.graph.output(t.db, layouts.channels);
+  return d;
+}
+
+}  // namespace cudnn
+
+namespace {
+
+using cudnn::aligned;
+
+// Both passes, ready to run: the bits of one are read by the other one only.
+struct Ready {
+  explicit Ready(const cudnn::BatchNorm& pass)
+      : Ready(pass, cudnn::describe_forward(pass), cudnn::describe_backward(pass)) {}
+  Ready(const cudnn::BatchNorm& pass, cudnn::BatchNormGraph there, cudnn::BatchNormGraph back)
+      : in_forward(there.tensors),
+        in_backward(back.tensors),
+        forward(std::move(there.graph).plans(pass.filter, cudnn::Search::quick, 1)),
+        backward(std::move(back.graph).plans(pass.filter, cudnn::Search::quick, 1)) {}
+  explicit operator bool() const { return !forward.empty() && !backward.empty(); }
+
+  cudnn::BatchNormTensors in_forward, in_backward;
+  std::vector<cudnn::Plan> forward, backward;  // one, or none where cuDNN has no engine
+};
+
+Ready& find(const Tensor& x, bool relu, bool residual, double eps, Slot& slot) {
+  const cudnn::BatchNorm pass{x.shape(), x.dtype(), relu, residual, eps, cudnn::filter()};
+  return slot.get<Ready>(pass, [&] { return Ready(pass); });
+}
+
+// cuDNN's statistics are (mean, 1 / sqrt(var + eps)), ours (mean, var).
+__global__ void variances(float* of, int64_t channels, double eps) {
+  for (int64_t c = thread_index(); c < channels; c += thread_count())
+    of[c] = float(fmax(1 / (double(of[c]) * of[c]) - eps, 0.0));
+}
+__global__ void inverse_deviations(const float* var, float* inverse, int64_t channels, double eps) {
+  for (int64_t c = thread_index(); c < channels; c += thread_count())
+    inverse[c] = float(1 / sqrt(var[c] + eps));
+}
+
+// Where a graph may write: t itself, or what is copied there in the end.
+class Written {
+ public:
+  explicit Written(const Tensor& t) : t_(t), at_(cudnn::is_aligned(t) ? t : empty_like(t)) {}
+  const void* bytes() const { return at_.bytes(); }
+  void done() const {
+    if (at_.bytes() == t_.bytes())
+      t_.raise_version();
+    else
+      copy_into(t_, at_);
+  }
+
+ private:
+  Tensor t_, at_;
+};
+
+}  // namespace
+
+static kernels::NormalizedGrads backward(const Tensor& dy_, const Tensor& x,
+                                         const Tensor& statistics, const Tensor& weight,
+                                         const Tensor& bits, double eps, bool residual,
+                                         const Tensor& dw_, const Tensor& db_, Slot& slot) {
+  Ready& ready = find(x, bits.defined(), residual, eps, slot);
+  INVARIANT(!ready.backward.empty(), "cuDNN has an engine for batch_norm forward and none back");
+  const cudnn::BatchNormTensors& t = ready.in_backward;
+  const int64_t C = x.dim(1);
+  const Tensor dy = aligned(contiguous(dy_, kNHWC)), dx = empty_like(x);
+  const Tensor dresidual = residual ? empty_like(x) : Tensor(),
+               inverse({C}, DType::f32, x.device());
+  launch(inverse_deviations, grid_of(C), statistics.ptr<float>() + C, inverse.ptr<float>(), C, eps);
+  const Written dw(dw_), db(db_);
+  const Tensor x_ = aligned(x), weight_ = aligned(weight);
+  ready.backward[0].run({{t.dy, dy.bytes()},
+                         {t.bits, bits.defined() ? bits.bytes() : nullptr},
+                         {t.dresidual, residual ? dresidual.bytes() : nullptr},
+                         {t.x, x_.bytes()},
+                         {t.weight, weight_.bytes()},
+                         {t.mean, statistics.bytes()},
+                         {t.inverse, inverse.bytes()},
+                         {t.dx, dx.bytes()},
+                         {t.dw, dw.bytes()},
+                         {t.db, db.bytes()}});
+  dw.done();
+  db.done();
+  return {dx, dresidual};
+}
+
+static kernels::BatchNormPass forward(const Tensor& x_, const Tensor& weight_, const Tensor& bias_,
+                                      const Tensor& residual_, bool relu, double eps, Slot& slot) {
+  Ready& ready = find(x_, relu, residual_.defined(), eps, slot);
+  if (!ready)
+    return kernels::batch_norm_training.plain(x_, weight_, bias_, residual_, relu, eps, slot);
+  const cudnn::BatchNormTensors& t = ready.in_forward;
+  const int64_t C = x_.dim(1);
+  const Tensor x = aligned(x_), weight = aligned(weight_), bias = aligned(bias_);
+  const Tensor residual = residual_.defined() ? aligned(contiguous(residual_, kNHWC)) : residual_;
+  const Tensor y = empty_like(x), statistics({2, C}, DType::f32, x.device());
+  const Tensor bits = relu ? Tensor({(x.numel() + 7) / 8}, DType::u8, x.device()) : Tensor();
+  float* const inverse = statistics.ptr<float>() + C;
+  ready.forward[0].run({{t.x, x.bytes()},
+                        {t.weight, weight.bytes()},
+                        {t.bias, bias.bytes()},
+                        {t.residual, residual.defined() ? residual.bytes() : nullptr},
+                        {t.y, y.bytes()},
+                        {t.bits, relu ? bits.bytes() : nullptr},
+                        {t.mean, statistics.bytes()},
+                        {t.inverse, inverse}});
+  launch(variances, grid_of(C), inverse, C, eps);
+  return {y, bits, statistics, backward};
+}
+
+static bool fits(const Tensor& x, const Tensor&, const Tensor&, const Tensor&, bool, double,
+                 Slot&) {
+  return kernel_options().vendor && cudnn::takes_batch_norm(x) && cudnn::available();
+}
+
+static const bool gpu =
+    kernels::batch_norm_training.algorithm_on(Device::cuda, "cudnn", fits, forward);
+
+}  // namespace bellows

@@ -1,0 +1,239 @@
+// What is between the convolutions of a residual block inside of cuDNN's: read once raw, normalised
+// in registers. Statistics come as sum and sum of squares, in f32, of y before it is rounded.
+#include <optional>
+#include "core/copy.h"
+#include "core/launch.cuh"
+#include "ops/norm_conv2d.h"
+#include "ops/vendor/cudnn_norm_conv2d.h"
+
+namespace bellows {
+
+namespace cudnn {
+
+namespace {
+struct Layouts {
+  explicit Layouts(const NormConvolution& c)
+      : x(c.x, kNHWC, DType::f16),
+        w(c.w, kNHWC, DType::f16),
+        y(conv2d_shape("conv2d", c.x, c.w, c.options), kNHWC, DType::f16),
+        low_of_x({1, c.x[1], 1, 1}, kNHWC, DType::f16),
+        of_x({1, c.x[1], 1, 1}, kNHWC, DType::f32),
+        of_y({1, c.w[0], 1, 1}, kNHWC, DType::f32) {}
+  Layout x, w, y, low_of_x, of_x, of_y;
+};
+
+// relu(scale * x + shift)
+Id normalized(NormConvolutionGraph& d, const Layouts& layouts) {
+  NormConvolutionTensors& t = d.tensors;
+  t.scale = d.graph.input(layouts.low_of_x), t.shift = d.graph.input(layouts.low_of_x);
+  return d.graph.relu(d.graph.add(d.graph.multiply(t.x, t.scale), t.shift));
+}
+
+void describe_forward(NormConvolutionGraph& d, const NormConvolution& c, const Layouts& layouts) {
+  NormConvolutionTensors& t = d.tensors;
+  t.x = d.graph.input(layouts.x), t.w = d.graph.input(layouts.w);
+  t.y = d.graph.conv2d(c.norm ? normalized(d, layouts) : t.x, t.w, c.options);
+  const auto sums = d.graph.channel_sums(t.y);
+  t.sum = sums.sum, t.squares = sums.squares;
+  d.graph.output(t.y, layouts.y);
+  d.graph.output(t.sum, layouts.of_y);
+  d.graph.output(t.squares, layouts.of_y);
+}
+
+void describe_backward_w(NormConvolutionGraph& d, const NormConvolution& c,
+                         const Layouts& layouts) {
+  NormConvolutionTensors& t = d.tensors;
+  t.y = d.graph.input(layouts.y), t.x = d.graph.input(layouts.x);
+  t.dw = d.graph.conv2d_backward_w(t.y, normalized(d, layouts), c.options);
+  d.graph.output(t.dw, layouts.w);
+}
+
+// norm(x) in the order that cuDNN knows: ((x - mean) * inverse) * weight + bias.
+void describe_backward_x(NormConvolutionGraph& d, const NormConvolution& c,
+                         const Layouts& layouts) {
+  NormConvolutionTensors& t = d.tensors;
+  Graph& g = d.graph;
+  t.y = g.input(layouts.y), t.w = g.input(layouts.w), t.x = g.input(layouts.x);
+  for (Id* const id : {&t.mean, &t.inverse, &t.weight, &t.bias}) *id = g.input(layouts.of_x);
+  const Id din = g.conv2d_backward_x(t.y, t.w, c.options);
+  g.inside(din, {c.x, kNHWC, DType::f32});
+  const Id scaled = g.multiply(g.multiply(g.subtract(t.x, t.mean), t.inverse), t.weight);
+  t.dnorm = g.relu_backward(din, g.add(scaled, t.bias));
+  const auto sums = g.batch_norm_backward_w(t.dnorm, t.x, t.weight, t.mean, t.inverse);
+  t.dweight = sums.dw, t.dbias = sums.db;
+  t.scale_dy = sums.scale_dy, t.scale_x = sums.scale_x, t.rest = sums.shift;
+  g.output(t.dnorm, layouts.x);
+  for (const Id id : {t.dweight, t.dbias, t.scale_dy, t.scale_x, t.rest})
+    g.output(id, layouts.of_x);
+}
+}  // namespace
+
+NormConvolutionGraph describe(const NormConvolution& c) {
+  const Layouts layouts(c);
+  // The inner type is f16 for dw, as cuDNN wants it there.
+  NormConvolutionGraph d{c.half == Half::backward_w ? Graph(DType::f16, DType::f16)
+                                                    : Graph(DType::f16)};
+  if (c.half == Half::forward)
+    describe_forward(d, c, layouts);
+  else if (c.half == Half::backward_w)
+    describe_backward_w(d, c, layouts);
+  else
+    describe_backward_x(d, c, layouts);
+  return d;
+}
+
+}  // namespace cudnn
+
+namespace {
+
+using cudnn::aligned;
+using cudnn::Half;
+
+struct Ready {
+  explicit Ready(const cudnn::NormConvolution& c) : Ready(c, cudnn::describe(c)) {}
+  Ready(const cudnn::NormConvolution& c, cudnn::NormConvolutionGraph d)
+      : tensors(d.tensors), plans(std::move(d.graph).plans(c.filter, cudnn::Search::quick, 1)) {}
+  explicit operator bool() const { return !plans.empty(); }
+
+  cudnn::NormConvolutionTensors tensors;
+  std::vector<cudnn::Plan> plans;  // one, or none where cuDNN has no engine
+};
+
+cudnn::NormConvolution of(cudnn::NormConvolution convolution, Half half) {
+  convolution.half = half;
+  return convolution;
+}
+struct ReadyBackward {
+  explicit ReadyBackward(const cudnn::NormConvolution& c)
+      : w(of(c, Half::backward_w)), x(of(c, Half::backward_x)) {}
+  explicit operator bool() const { return w && x; }
+  Ready w, x;
+};
+
+// Null where cuDNN cannot do it: then the plain kernel does.
+template <class Kind>
+Kind* find(Half half, const Tensor& x, const Tensor& w, bool norm, const Conv2dOptions& options,
+           Slot& slot) {
+  if (!cudnn::takes_norm_conv2d(x, w) || !cudnn::available()) return nullptr;
+  const cudnn::NormConvolution key{half, x.shape(), w.shape(), norm, options, cudnn::filter()};
+  Kind& ready = slot.get<Kind>(key, [&] { return Kind(key); });
+  return ready ? &ready : nullptr;
+}
+
+// ---- numbers of channels
+
+// norm(x) = scale * x + shift
+__global__ void prologue(const float* mean, const float* var, const float* weight,
+                         const float* bias, double eps, int64_t channels, F16* scale, F16* shift,
+                         float* inverse) {
+  for (int64_t c = thread_index(); c < channels; c += thread_count()) {
+    const double deviation = sqrt(var[c] + eps), s = weight[c] / deviation;
+    scale[c] = F16(float(s));
+    shift[c] = F16(float(bias[c] - mean[c] * s));
+    inverse[c] = float(1 / deviation);
+  }
+}
+// (sum, sum of squares) become (mean, variance).
+__global__ void statistics_of(float* sum, float* squares, double n, int64_t channels) {
+  for (int64_t c = thread_index(); c < channels; c += thread_count()) {
+    const double mean = sum[c] / n, square = squares[c] / n;
+    sum[c] = float(mean);
+    squares[c] = float(fmax(square - mean * mean, 0.0));
+  }
+}
+
+struct Prologue {
+  Prologue(const Tensor& statistics, const Tensor& weight, const Tensor& bias, double eps)
+      : both({2, weight.numel()}, DType::f16, weight.device()),
+        inverse(weight.shape(), DType::f32, weight.device()) {
+    const int64_t C = weight.numel();
+    const float* const mean = statistics.ptr<float>();
+    launch(prologue, grid_of(C), mean, mean + C, weight.ptr<float>(), bias.ptr<float>(), eps, C,
+           both.ptr<F16>(), both.ptr<F16>() + C, inverse.ptr<float>());
+  }
+  const void* scale() const { return both.bytes(); }
+  const void* shift() const { return both.ptr<F16>() + both.dim(1); }
+  Tensor both, inverse;
+};
+
+}  // namespace
+
+static kernels::NormConv2d forward(const Tensor& x_, const Tensor& statistics, const Tensor& weight,
+                                   const Tensor& bias, double eps, const Tensor& w_,
+                                   const Conv2dOptions& options, Slot& slot) {
+  const bool norm = statistics.defined();
+  const Ready* const ready = find<Ready>(Half::forward, x_, w_, norm, options, slot);
+  if (!ready)
+    return kernels::norm_conv2d.plain(x_, statistics, weight, bias, eps, w_, options, slot);
+  const cudnn::NormConvolutionTensors& t = ready->tensors;
+  const Tensor x = aligned(contiguous(x_, kNHWC)), w = aligned(contiguous(w_, kNHWC));
+  const Tensor y(conv2d_shape("conv2d", x.shape(), w.shape(), options), DType::f16, Device::cuda,
+                 kNHWC);
+  const int64_t K = y.dim(1);
+  const Tensor sums({2, K}, DType::f32, Device::cuda);
+  float *const sum = sums.ptr<float>(), *const squares = sum + K;
+  const auto on = norm ? std::optional<Prologue>({statistics, weight, bias, eps}) : std::nullopt;
+  ready->plans[0].run({{t.x, x.bytes()},
+                       {t.w, w.bytes()},
+                       {t.scale, norm ? on->scale() : nullptr},
+                       {t.shift, norm ? on->shift() : nullptr},
+                       {t.y, y.bytes()},
+                       {t.sum, sum},
+                       {t.squares, squares}});
+  launch(statistics_of, grid_of(K), sum, squares, double(y.numel()) / double(K), K);
+  return {y, sums};
+}
+
+static Tensor backward(const Tensor& dy_, const Tensor& x_, const Tensor& statistics,
+                       const Tensor& weight_, const Tensor& bias_, double eps, const Tensor& w_,
+                       const Conv2dOptions& options, const Tensor& dw_, const Tensor& dweight,
+                       const Tensor& dbias, Slot& slot) {
+  const auto* const ready = find<ReadyBackward>(Half::backward_x, x_, w_, true, options, slot);
+  if (!ready)
+    return kernels::norm_conv2d_backward.plain(dy_, x_, statistics, weight_, bias_, eps, w_,
+                                               options, dw_, dweight, dbias, slot);
+  const Tensor x = aligned(contiguous(x_, kNHWC)), w = aligned(contiguous(w_, kNHWC));
+  const Tensor dy = aligned(contiguous(dy_, kNHWC));
+  const Tensor weight = aligned(weight_), bias = aligned(bias_);
+  const Prologue on(statistics, weight, bias, eps);
+
+  const Tensor dw(w.shape(), DType::f16, Device::cuda, kNHWC);
+  const cudnn::NormConvolutionTensors& a = ready->w.tensors;
+  ready->w.plans[0].run({{a.y, dy.bytes()},
+                         {a.x, x.bytes()},
+                         {a.scale, on.scale()},
+                         {a.shift, on.shift()},
+                         {a.dw, dw.bytes()}});
+  copy_into(dw_, dw);
+
+  const int64_t C = x.dim(1);
+  const Tensor dnorm = empty_like(x), sums({5, C}, DType::f32, Device::cuda);
+  const auto row = [&](int64_t i) { return sums.ptr<float>() + i * C; };
+  const cudnn::NormConvolutionTensors& b = ready->x.tensors;
+  ready->x.plans[0].run({{b.y, dy.bytes()},
+                         {b.w, w.bytes()},
+                         {b.x, x.bytes()},
+                         {b.mean, statistics.bytes()},
+                         {b.inverse, on.inverse.bytes()},
+                         {b.weight, weight.bytes()},
+                         {b.bias, bias.bytes()},
+                         {b.dnorm, dnorm.bytes()},
+                         {b.dweight, row(0)},
+                         {b.dbias, row(1)},
+                         {b.scale_dy, row(2)},
+                         {b.scale_x, row(3)},
+                         {b.rest, row(4)}});
+  copy_into(dweight, sums.view({C}, {1}, 0));
+  copy_into(dbias, sums.view({C}, {1}, C));
+  return kernels::batch_norm_backward_x(dnorm, x, statistics, weight, dweight, dbias, {}, eps,
+                                        false)
+      .dx;
+}
+
+static const bool gpu =
+    kernels::norm_conv2d.vendor_on(Device::cuda, forward,
+                                   {.thread_invariant = true, .version = cudnn::loaded}) &&
+    kernels::norm_conv2d_backward.vendor_on(Device::cuda, backward,
+                                            {.thread_invariant = true, .version = cudnn::loaded});
+
+}  // namespace bellows
