@@ -1,5 +1,5 @@
 // What the algorithms for convolutions on the CPU share: ops/conv2d.cpp has the plain one, the
-// files beside it those that autotuning may take in its place, all of them for stride 1.
+// files beside it those that autotuning may take in its place.
 #pragma once
 #include <Eigen/Core>
 #include "core/copy.h"

@@ -1,149 +1,190 @@
-// Winograd's F(2x2, 3x3): four output pixels of a 3x3 convolution from 16 products where the
-// formula needs 36. Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks",
-// section 4.1:
-//   y = A^T [ (G w G^T) * (B^T x B) ] A, for tiles of 4x4 pixels of x that overlap by two,
-// so that for each of the 16 positions all tiles and channels make one matrix product.
-#include <Eigen/Core>
+// y and dx of 3x3 convolutions by Winograd's F(4x4, 3x3), see ops/winograd.h. Images are in NHWC,
+// the channels in vectors; what is stored in 16 bits is computed in f32.
 #include "core/parallel.h"
 #include "ops/conv2d_cpu.h"
+#include "ops/per_thread.h"
+#include "ops/tile_product.h"
+#include "ops/winograd.h"
 
 namespace bellows {
 
+using namespace winograd;
+
 namespace {
 
-constexpr int64_t kTiles = 64;  // about so many of one image does a thread take at a time
+constexpr int64_t kTiles = 48;   // at most so many does a thread take at a time
+constexpr int64_t kInputs = 16;  // and so many input channels of the weights
 
-template <class T> using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
-// Four numbers become those of a row of the transformed tile; for many tiles at once they are rows
-// of `n` neighbours, `step` apart.
-template <class T> void transform_row(const T* x, int64_t x_step, T* v, int64_t v_step, int64_t n) {
-  const T *a = x, *b = a + x_step, *c = b + x_step, *d = c + x_step;
-#pragma omp simd
-  for (int64_t t = 0; t < n; ++t) {
-    v[t] = a[t] - c[t];
-    v[v_step + t] = b[t] + c[t];
-    v[2 * v_step + t] = c[t] - b[t];
-    v[3 * v_step + t] = b[t] - d[t];
+// w (K, C, 3, 3) as a convolution from `in` to `out` channels has it. That of the gradient of x is
+// turned by 180 degrees and goes from K to C.
+struct Filters {
+  Filters(const Tensor& w, bool turned)
+      : w(w), turned(turned), in(w.dim(turned ? 0 : 1)), out(w.dim(turned ? 1 : 0)) {}
+  // 9 taps from channel i to o; a turned one has them backwards.
+  template <class S> const S* taps(int64_t i, int64_t o) const {
+    return w.ptr<S>() + (turned ? i * out + o : o * in + i) * 9;
   }
-}
-template <class T> void restore_row(const T* m, int64_t m_step, T* y, int64_t y_step, int64_t n) {
-  const T *a = m, *b = a + m_step, *c = b + m_step, *d = c + m_step;
-#pragma omp simd
-  for (int64_t t = 0; t < n; ++t) {
-    y[t] = a[t] + b[t] + c[t];
-    y[y_step + t] = b[t] - c[t] - d[t];
-  }
-}
-
-// G w G^T for each position: (K, C).
-template <class T> std::vector<Matrix<T>> transform_weights(const Tensor& w) {
-  const int64_t K = w.dim(0), C = w.dim(1);
-  Eigen::Matrix<T, 4, 3> G;
-  G << 1, 0, 0, .5, .5, .5, .5, -.5, .5, 0, 0, 1;
-  std::vector<Matrix<T>> all(16, Matrix<T>(K, C));
-  for (int64_t kc = 0; kc < K * C; ++kc) {
-    const Eigen::Map<const Eigen::Matrix<T, 3, 3, Eigen::RowMajor>> filter(w.ptr<T>() + kc * 9);
-    const Eigen::Matrix<T, 4, 4, Eigen::RowMajor> u = G * filter * G.transpose();
-    for (int p = 0; p < 16; ++p) all[p].data()[kc] = u.data()[p];
-  }
-  return all;
-}
-
-// Whole rows of tiles of one image at a time.
-template <class T> struct Block {
-  Block(const Tensor& x, const Tensor& y, const Conv2dOptions& options)
-      : C(x.dim(1)),
-        H(x.dim(2)),
-        W(x.dim(3)),
-        K(y.dim(1)),
-        OH(y.dim(2)),
-        OW(y.dim(3)),
-        padding(options.padding),
-        down((OH + 1) / 2),
-        across((OW + 1) / 2),
-        rows(std::max<int64_t>(1, kTiles / across)),
-        blocks((down + rows - 1) / rows) {}
-
-  // Position by position: rows p * C + c of B^T x B, a column for each tile from row `first` on.
-  void transform(const T* x, int64_t first, Matrix<T>& v) const {
-    const int64_t n = v.cols(), count = n / across;
-    std::vector<T> line(2 * across + 2), tile(16 * n), half(16 * n);
-    for (int64_t c = 0; c < C; ++c) {
-      for (int64_t row = 0; row < count; ++row)
-        for (int64_t i = 0; i < 4; ++i) {
-          const int64_t h = (first + row) * 2 + i - padding;
-          std::ranges::fill(line, T(0));
-          const int64_t width = std::min<int64_t>(W, std::ssize(line) - padding);
-          if (h >= 0 && h < H && width > 0)
-            std::copy_n(x + (c * H + h) * W, width, line.data() + padding);
-          for (int64_t j = 0; j < 4; ++j)
-            for (int64_t t = 0; t < across; ++t)
-              tile[(i * 4 + j) * n + row * across + t] = line[2 * t + j];
-        }
-      for (int64_t j = 0; j < 4; ++j) transform_row(&tile[j * n], 4 * n, &half[j * n], 4 * n, n);
-      for (int64_t i = 0; i < 4; ++i)
-        transform_row(&half[i * 4 * n], n, &v(i * 4 * C + c, 0), C * n, n);
-    }
-  }
-
-  // A^T m A + b of the same tiles.
-  void restore(const Matrix<T>& m, int64_t first, const T* b, T* y) const {
-    const int64_t n = m.cols(), count = n / across;
-    std::vector<T> half(8 * n), pixels(4 * n);
-    for (int64_t k = 0; k < K; ++k) {
-      for (int64_t j = 0; j < 4; ++j)
-        restore_row(&m(j * K + k, 0), 4 * K * n, &half[j * n], 4 * n, n);
-      for (int64_t i = 0; i < 2; ++i) restore_row(&half[i * 4 * n], n, &pixels[i * 2 * n], n, n);
-      for (int64_t row = 0; row < count; ++row)
-        for (int64_t i = 0; i < 2 && (first + row) * 2 + i < OH; ++i)
-          for (int64_t j = 0; j < OW; ++j)
-            y[(k * OH + (first + row) * 2 + i) * OW + j] =
-                pixels[(i * 2 + j % 2) * n + row * across + j / 2] + (b ? b[k] : T(0));
-    }
-  }
-
-  const int64_t C, H, W, K, OH, OW, padding, down, across;
-  const int64_t rows, blocks;  // of tiles in a block, and blocks of an image
+  Tensor w;
+  bool turned;
+  int64_t in, out;
 };
+
+// G w G^T in blocks of `width` output channels, each of 36 matrices (in, width).
+template <class S> struct Weights {
+  using T = Acc<S>;
+  explicit Weights(const Filters& filters)
+      : filters(filters),
+        width(tile_columns<T>()),
+        blocks((filters.out + width - 1) / width),
+        memory({blocks * Positions<T>::size(filters.in, width)}, dtype_of<T>) {}
+  Positions<T> block(int64_t b) const {
+    const int64_t size = Positions<T>::size(filters.in, width);
+    return {memory.template ptr<T>() + b * size, filters.in, width};
+  }
+  // Of the last block only those vectors that hold a channel.
+  template <int L> int64_t columns(int64_t b) const {
+    return round_up(std::min(width, filters.out - b * width), L);
+  }
+
+  // Of input channels [first, first + count), at most kInputs: taps are read in the order in which
+  // they lie, or a cache's sets would run out.
+  template <int L>
+  [[gnu::always_inline]] void transform(int64_t first, int64_t count, int64_t b) const {
+    const Positions<T> to = block(b);
+    for (int64_t j = 0; j < columns<L>(b); j += L) {
+      T numbers[kInputs][9][L] = {};
+      for (int64_t o = 0; o < std::min<int64_t>(L, filters.out - b * width - j); ++o)
+        for (int64_t i = 0; i < count; ++i) {
+          const S* const taps = filters.taps<S>(first + i, b * width + j + o);
+          for (int t = 0; t < 9; ++t) numbers[i][t][o] = taps[t];
+        }
+      for (int64_t i = 0; i < count; ++i) {
+        T* const at = to.at + (first + i) * width + j;
+        const auto tap = [&](int t) { return lanes<L>(numbers[i][filters.turned ? 8 - t : t]); };
+        both<FilterToTile, Lanes<T, L>>(
+            tap, [&](int p, auto v)
+                     __attribute__((always_inline)) { lanes<L>(at + p * to.step) = v; });
+      }
+    }
+  }
+
+  const Filters filters;
+  const int64_t width, blocks;
+  const Tensor memory;
+};
+
+// What threads share; they compute some tiles at a time, in scratch memory of their own.
+template <class S> struct Convolution {
+  using T = Acc<S>;
+  Positions<T> products(T* scratch, int64_t count) const { return {scratch, count, weights.width}; }
+  Positions<T> inputs(T* scratch, int64_t count) const {
+    return {scratch + Positions<T>::size(count, weights.width), count,
+            round_up(channels, lane_count<T>())};
+  }
+  int64_t scratch_size(int64_t count) const {
+    return Positions<T>::size(count, weights.width) +
+           Positions<T>::size(count, round_up(channels, lane_count<T>()));
+  }
+
+  // y of tiles [first, first + count).
+  template <int L>
+  [[gnu::always_inline]] void compute(int64_t first, int64_t count, T* scratch) const {
+    const Positions<T> in = inputs(scratch, count), out = products(scratch, count);
+    for (int64_t t = 0; t < count; ++t) {
+      const S* at[kIn * kIn];
+      tiles.of_x(first + t, x, beyond, at);
+      transform<ImageToTile, L>(at, channels, t, in);
+    }
+    for (int64_t b = 0; b < weights.blocks; ++b) {
+      const Positions<T> w = weights.block(b);
+      for (int p = 0; p < kPositions; ++p)
+        multiply<L, T>({in.matrix(p), in.columns}, {w.matrix(p), w.columns},
+                       {out.matrix(p), out.columns}, count, channels,
+                       weights.template columns<L>(b));
+      for (int64_t t = 0; t < count; ++t) restore<L>(first + t, t, b, out);
+    }
+  }
+
+  // A^T m A + bias of a tile.
+  template <int L>
+  [[gnu::always_inline]] void restore(int64_t tile, int64_t row, int64_t b,
+                                      const Positions<T>& from) const {
+    S* at[kOut * kOut];
+    tiles.of_y(tile, y, static_cast<S*>(nullptr), at);
+    for (int64_t j = 0; j < weights.template columns<L>(b); j += L) {
+      const int64_t k = b * weights.width + j, count = weights.filters.out - k;
+      const T* const m = from.at + row * from.columns + j;
+      const Lanes<T, L> shift = bias ? load_some<L>(bias + k, count) : Lanes<T, L>{};
+      both<TileToImage, Lanes<T, L>>(
+          [&](int p) __attribute__((always_inline)) { return lanes<L>(m + p * from.step); },
+          [&](int i, auto pixel) __attribute__((always_inline)) {
+            if (at[i]) store_some<L>(at[i] + k, pixel + shift, count);
+          });
+    }
+  }
+
+  const S *x, *beyond, *bias;  // beyond: a pixel of zeros
+  S* y;
+  int64_t channels;
+  const Tiles tiles;
+  const Weights<S> weights;
+};
+
+void convolve(const Tensor& x, const Filters& filters, const Tensor& b, const Tensor& y,
+              int64_t padding) {
+  visit_stored(x.dtype(), [&]<class S>(S) {
+    using T = Acc<S>;
+    const Tensor zeros = full({filters.in}, 0, x);
+    const Convolution<S> on{
+        x.ptr<S>(),         zeros.ptr<S>(), b.defined() ? b.ptr<S>() : nullptr,
+        y.ptr<S>(),         filters.in,     Tiles(x.shape(), y.shape(), padding),
+        Weights<S>(filters)};
+    const int64_t groups = (filters.in + kInputs - 1) / kInputs;
+    parallel_for(on.weights.blocks * groups, 1, [&](int64_t item, int64_t) {
+      const int64_t first = item % groups * kInputs, rest = filters.in - first;
+      in_lanes<T>([&]<int L>() __attribute__((always_inline)) {
+        on.weights.template transform<L>(first, std::min(kInputs, rest), item / groups);
+      });
+    });
+    const int64_t count = on.tiles.count(), blocks = (count + kTiles - 1) / kTiles;
+    const int64_t each = (count + blocks - 1) / blocks;
+    const PerThread<T> scratch(on.scratch_size(each));
+    parallel_for(count, each, [&](int64_t begin, int64_t end) {
+      in_lanes<T>([&]<int L>() __attribute__((always_inline)) {
+        on.template compute<L>(begin, end - begin, scratch.mine());
+      });
+    });
+  });
+}
 
 }  // namespace
 
-static Tensor forward(const Tensor& x_, const Tensor& w_, const Tensor& b_,
+static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& b,
                       const Conv2dOptions& options, Slot&) {
-  const Tensor x = contiguous(x_), w = contiguous(w_);
-  const Tensor b = b_.defined() ? contiguous(b_) : b_;
-  const Tensor y = empty(conv2d_shape("conv2d", x.shape(), w.shape(), options), x);
-  visit_float(x.dtype(), [&]<class T>(T) {
-    const Block<T> of(x, y, options);
-    const std::vector<Matrix<T>> weights = transform_weights<T>(w);
-    parallel_for(x.dim(0) * of.blocks, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t block = begin; block < end; ++block) {
-        const int64_t n = block / of.blocks, first = block % of.blocks * of.rows;
-        const int64_t tiles = std::min(of.rows, of.down - first) * of.across;
-        Matrix<T> v(16 * of.C, tiles), m(16 * of.K, tiles);
-        of.transform(x.ptr<T>() + n * of.C * of.H * of.W, first, v);
-        for (int64_t p = 0; p < 16; ++p)
-          m.middleRows(p * of.K, of.K).noalias() = weights[p] * v.middleRows(p * of.C, of.C);
-        of.restore(m, first, b.defined() ? b.ptr<T>() : nullptr,
-                   y.ptr<T>() + n * of.K * of.OH * of.OW);
-      }
-    });
-  });
-  return contiguous(y, conv2d_format(x_, w_));
+  const Tensor y(conv2d_shape("conv2d", x.shape(), w.shape(), options), x.dtype(), Device::cpu,
+                 kNHWC);
+  convolve(contiguous(x, kNHWC), {contiguous(w), false}, b.defined() ? contiguous(b) : b, y,
+           options.padding);
+  return contiguous(y, conv2d_format(x, w));
 }
 
-static bool fits(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOptions& options,
-                 Slot& slot) {
-  return conv2d_cpu::fits_forward(x, w, b, options, slot) && w.dim(2) == 3 && w.dim(3) == 3;
+static Tensor backward_x(const Tensor& dy, const Tensor& w, const Shape& x,
+                         const Conv2dOptions& options, Slot&) {
+  const Tensor dx(x, dy.dtype(), Device::cpu, kNHWC);
+  convolve(contiguous(dy, kNHWC), {contiguous(w), true}, Tensor(), dx, 2 - options.padding);
+  return contiguous(dx, conv2d_format(dy, w));
 }
-static bool fits_backward_x(const Tensor& dy, const Tensor& w, const Shape& x,
-                            const Conv2dOptions& options, Slot& slot) {
-  return conv2d_cpu::fits_backward_x(dy, w, x, options, slot) && w.dim(2) == 3;
+
+static bool fits(const Tensor&, const Tensor& w, const Tensor&, const Conv2dOptions& options,
+                 Slot&) {
+  return options.stride == 1 && w.dim(2) == 3 && w.dim(3) == 3;
+}
+static bool fits_backward_x(const Tensor&, const Tensor& w, const Shape&,
+                            const Conv2dOptions& options, Slot&) {
+  return options.stride == 1 && w.dim(2) == 3 && w.dim(3) == 3 && options.padding <= 2;
 }
 static const bool algorithm =
     kernels::conv2d.algorithm_on(Device::cpu, "winograd", fits, forward) &&
-    kernels::conv2d_backward_x.algorithm_on(Device::cpu, "winograd", fits_backward_x,
-                                            conv2d_cpu::backward_x_by<forward>);
+    kernels::conv2d_backward_x.algorithm_on(Device::cpu, "winograd", fits_backward_x, backward_x);
 
 }  // namespace bellows

@@ -1,6 +1,5 @@
 #include "ops/vendor/onednn.h"
 #include "core/copy.h"
-#include "core/trace.h"
 
 namespace bellows::onednn {
 
@@ -19,9 +18,16 @@ dnnl::stream& stream() {
   return in_order;
 }
 
+static std::string implementation_of(const dnnl::primitive& primitive) {
+  const char* name = nullptr;
+  dnnl_primitive_desc_query(primitive.get_primitive_desc(), dnnl_query_impl_info_str, 0, &name);
+  return name;
+}
+
 Bound::Bound(dnnl::primitive primitive,
              std::initializer_list<std::pair<int, dnnl::memory::desc>> args)
-    : primitive_(std::move(primitive)) {
+    : primitive_(std::move(primitive)),
+      runs_(&trace::counter("onednn." + implementation_of(primitive_))) {
   for (const auto& [which, desc] : args)
     args_.emplace(which, dnnl::memory(desc, engine(), DNNL_MEMORY_NONE));
 }
@@ -33,6 +39,7 @@ void Bound::set(int which, const void* address) {
 void Bound::run() {
   static trace::Counter& calls = trace::counter("kernel.vendor_calls");
   calls.add();
+  runs_->add();
   primitive_.execute(stream(), args_);
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <unordered_map>
 #include "core/tensor.h"
+#include "core/trace.h"
 
 namespace bellows::onednn {
 
@@ -17,10 +18,11 @@ class Bound {
   Bound(dnnl::primitive primitive, std::initializer_list<std::pair<int, dnnl::memory::desc>> args);
   // Where argument `which` is from now on.
   void set(int which, const void* address);
-  void run();  // counted as kernel.vendor_calls
+  void run();  // counted as kernel.vendor_calls, and by its implementation's name
 
  private:
   dnnl::primitive primitive_;
+  trace::Counter* runs_;  // "onednn.brgconv:avx512_core"
   std::unordered_map<int, dnnl::memory> args_;
 };
 

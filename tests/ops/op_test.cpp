@@ -39,23 +39,27 @@ TEST_P(Op, VendorKernelsEqualPlainOnes) {
 // Arithmetic is f32's: what a kernel returns is rounded, by up to 2^-9 (bf16) or 2^-12 (f16), and a
 // gradient is made of several such numbers.
 static void expect_the_same_rounded(const OpSpec& op, const Shapes& shapes, DType dtype,
-                                    bool vendor) {
-  SCOPED_TRACE(cat(describe(op, shapes), " ", dtype, vendor ? " vendor" : ""));
+                                    const KernelOptions& options) {
+  SCOPED_TRACE(cat(describe(op, shapes), " ", dtype, options.vendor ? " vendor" : " ",
+                   options.algorithm ? options.algorithm : ""));
   const Inputs low = make_inputs(op, shapes, dtype);
   const auto widen = [](const Tensor& t) { return require_grad(cast(t.detach(), DType::f32)); };
   const Result want = op.rounds_each_step ? result_of(op, op.composed, low, dtype)
                                           : result_of(op, op.run, each(low, widen), dtype);
-  const Kernels use({.vendor = vendor});
+  const Kernels use(options);
   const Result got = result_of(op, op.run, low, dtype);
   EXPECT_TRUE(got.tensors[0].dtype() == dtype || !is_float(got.tensors[0].dtype()));
   expect_close(want, got, dtype == DType::bf16 ? 0x1p-6 : 0x1p-9);
 }
 
 TEST_P(Op, InSixteenBitsGivesTheSameRoundedOrRefuses) {
+  std::vector<KernelOptions> all{{}, {.vendor = true}};
+  for (const char* algorithm : algorithms_of(op)) all.push_back({.algorithm = algorithm});
   try {
     for (const Shapes& shapes : all_shapes(op))
       for (const DType dtype : {DType::bf16, DType::f16})
-        for (const bool vendor : {false, true}) expect_the_same_rounded(op, shapes, dtype, vendor);
+        for (const KernelOptions& options : all)
+          expect_the_same_rounded(op, shapes, dtype, options);
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "needs f32 or f64, got bf16");
     GTEST_SKIP() << error.what();

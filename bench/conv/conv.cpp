@@ -1,0 +1,221 @@
+// Each algorithm for each convolution of a net, alone and in turns: oneDNN's and ours, in NHWC, as
+// kernel_autotune chooses among them. GFLOP/s are the formula's (2 N OH OW K C KH KW), whatever an
+// algorithm computes, so that one of fewer products may exceed the machine. Writes Markdown.
+//
+//   bench_conv --model resnet18_cifar --dtype bf16 --threads 2
+//   bench_conv --pass dw --only "3x3 64>64"
+#include <fmt/format.h>
+#include <omp.h>
+#include <CLI/CLI.hpp>
+#include <ctime>
+#include <functional>
+#include <map>
+#include "core/allocator.h"
+#include "core/copy.h"
+#include "core/parallel.h"
+#include "core/rng.h"
+#include "core/statistics.h"
+#include "ops/conv2d.h"
+#include "ops/matmul.h"
+#include "ops/tile_product.h"
+
+using namespace bellows;
+
+namespace {
+
+struct Layer {
+  int64_t count, C, side, K, kernel;
+  Conv2dOptions options;
+  std::string name() const {
+    return fmt::format("{0}x{0} {1}>{2} at {3}{4}", kernel, C, K, side,
+                       options.stride == 2 ? " by 2" : "");
+  }
+};
+struct Net {
+  int64_t batch;
+  std::vector<Layer> layers;
+};
+
+Layer layer(int64_t count, int64_t C, int64_t side, int64_t K, int64_t kernel, int64_t stride = 1) {
+  return {count, C, side, K, kernel, {.stride = stride, .padding = kernel / 2}};
+}
+const std::map<std::string, Net> kNets{
+    {"resnet18_cifar",
+     {64,
+      {layer(1, 3, 32, 64, 3), layer(4, 64, 32, 64, 3), layer(1, 64, 32, 128, 3, 2),
+       layer(1, 64, 32, 128, 1, 2), layer(3, 128, 16, 128, 3), layer(1, 128, 16, 256, 3, 2),
+       layer(1, 128, 16, 256, 1, 2), layer(3, 256, 8, 256, 3), layer(1, 256, 8, 512, 3, 2),
+       layer(1, 256, 8, 512, 1, 2), layer(3, 512, 4, 512, 3)}}},
+    {"resnet50",
+     {16, {layer(1, 3, 224, 64, 7, 2),   layer(1, 64, 56, 64, 1),        layer(3, 64, 56, 64, 3),
+           layer(4, 64, 56, 256, 1),     layer(2, 256, 56, 64, 1),       layer(1, 256, 56, 128, 1),
+           layer(1, 128, 56, 128, 3, 2), layer(1, 256, 56, 512, 1, 2),   layer(4, 128, 28, 512, 1),
+           layer(3, 512, 28, 128, 1),    layer(3, 128, 28, 128, 3),      layer(1, 512, 28, 256, 1),
+           layer(1, 256, 28, 256, 3, 2), layer(1, 512, 28, 1024, 1, 2),  layer(6, 256, 14, 1024, 1),
+           layer(5, 1024, 14, 256, 1),   layer(5, 256, 14, 256, 3),      layer(1, 1024, 14, 512, 1),
+           layer(1, 512, 14, 512, 3, 2), layer(1, 1024, 14, 2048, 1, 2), layer(3, 512, 7, 2048, 1),
+           layer(2, 2048, 7, 512, 1),    layer(2, 512, 7, 512, 3)}}}};
+
+struct Arguments {
+  std::string model = "resnet18_cifar", dtype = "f32", pass, only;
+  int threads = 1, rounds = 7;
+  int64_t batch = 0;
+};
+Arguments parse(int argc, char** argv) {
+  Arguments a;
+  CLI::App app("convolutions, each by each algorithm");
+  app.add_option("--model", a.model)->check(CLI::IsMember(kNets));
+  app.add_option("--dtype", a.dtype)->check(CLI::IsMember({"f32", "bf16"}));
+  app.add_option("--pass", a.pass)->check(CLI::IsMember({"y", "dx", "dw"}));
+  app.add_option("--only", a.only, "layers whose name has this");
+  app.add_option("--batch", a.batch);
+  app.add_option("--threads", a.threads);
+  app.add_option("--rounds", a.rounds);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    std::exit(app.exit(error));
+  }
+  return a;
+}
+
+Tensor random(const Shape& shape, DType dtype, const MemoryFormat& format = kNHWC) {
+  const Tensor t(shape, DType::f32);
+  fill_normal(t, 0, 1, {});
+  return contiguous(cast(t, dtype), format);
+}
+
+// One pass of a layer, by the algorithm that is in force when it is called.
+struct Pass {
+  const char* name;
+  const KernelRecord* kernel;
+  std::function<void()> call;
+};
+std::vector<Pass> passes_of(const Layer& l, int64_t batch, DType dtype) {
+  const Tensor x = random({batch, l.C, l.side, l.side}, dtype);
+  const Tensor w = random({l.K, l.C, l.kernel, l.kernel}, dtype, kNCHW), dw = empty_like(w);
+  const Tensor dy = random(conv2d_shape("conv2d", x.shape(), w.shape(), l.options), dtype);
+  const auto record = [](const char* name) {
+    return *std::ranges::find_if(kernel_records(), [&](const KernelRecord* kernel) {
+      return std::string_view(kernel->name) == name;
+    });
+  };
+  const auto o = l.options;
+  Slot slot;
+  return {{"y", record("conv2d"), [=]() mutable { kernels::conv2d(x, w, Tensor(), o, slot); }},
+          {"dx", record("conv2d_backward_x"),
+           [=]() mutable { kernels::conv2d_backward_x(dy, w, x.shape(), o, slot); }},
+          {"dw", record("conv2d_backward_w"),
+           [=]() mutable { kernels::conv2d_backward_w(dy, x, dw, Tensor(), o, slot); }}};
+}
+
+// oneDNN's first, then those that fit: one that does not would leave the work to the plain kernel.
+std::vector<const char*> contestants(const Pass& pass) {
+  std::vector<const char*> names{"vendor"};
+  for (const char* name : pass.kernel->algorithms[int(Device::cpu)]) {
+    if (!name || std::string_view(name) == "direct") continue;  // for nets of few channels
+    const Kernels use({.algorithm = name});
+    const int64_t before = pass.kernel->runs[int(Device::cpu)];
+    pass.call();
+    if (pass.kernel->runs[int(Device::cpu)] == before) names.push_back(name);
+  }
+  return names;
+}
+
+// Seconds: with one thread the process's CPU time, which a busy machine falsifies less.
+double now(int threads) {
+  timespec time;
+  clock_gettime(threads == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+  return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
+}
+
+// Of a call, in turns: the least CPU time, or the median wall time.
+std::vector<double> seconds(const Pass& pass, const std::vector<const char*>& names,
+                            const Arguments& a) {
+  std::vector<std::vector<double>> times(names.size());
+  for (int round = -1; round < a.rounds; ++round)
+    for (size_t i = 0; i < names.size(); ++i) {
+      const Kernels use({.vendor = true, .algorithm = names[i]});
+      const double begin = now(a.threads);
+      pass.call();
+      if (round >= 0) times[i].push_back(now(a.threads) - begin);
+    }
+  std::vector<double> all;
+  for (const auto& each : times)
+    all.push_back(a.threads == 1 ? *std::ranges::min_element(each) : median(each));
+  return all;
+}
+
+}  // namespace
+
+static double best_s(const Arguments& a, const std::function<void()>& call) {
+  double best = 1e9;
+  for (int i = 0; i < 3 * a.rounds; ++i) {
+    const double begin = now(a.threads);
+    call();
+    best = std::min(best, now(a.threads) - begin);
+  }
+  return best;
+}
+
+// FLOP/s that this machine reaches in this type at the moment: in f32 multiply-adds on registers
+// and the nearest cache, in bf16 oneDNN's product of 1024 x 1024.
+static double peak(const Arguments& a, DType dtype) {
+  if (dtype == DType::bf16) {
+    const Kernels use({.vendor = true});
+    const Tensor x = cast(full({1, 1024, 1024}, 1), dtype), y = empty_like(x);
+    Slot slot;
+    return 2 * 1024. * 1024. * 1024. /
+           best_s(a, [&] { kernels::multiply(y, x, x, Into::overwrite, &slot); });
+  }
+  constexpr int64_t kRows = kTileRows, kDepth = 64, kCalls = 4000;
+  const int64_t columns = tile_columns<float>();
+  const double s = best_s(a, [&] {
+    parallel_for(a.threads * kCalls, kCalls, [&](int64_t begin, int64_t end) {
+      std::vector<float> left(kRows * kDepth, 1), right(kDepth * columns, 1), y(kRows * columns);
+      in_lanes<float>([&]<int L>() __attribute__((always_inline)) {
+        for (int64_t i = begin; i < end; ++i)
+          multiply<L, float>({left.data(), kDepth}, {right.data(), columns}, {y.data(), columns},
+                             kRows, kDepth, columns);
+      });
+    });
+  });
+  return 2. * double(kRows * kDepth * columns * kCalls * a.threads) / s;
+}
+
+int main(int argc, char** argv) {
+  const Arguments a = parse(argc, argv);
+  omp_set_num_threads(a.threads);
+  configure_allocator(Device::cpu, {.caching = true, .huge_pages = true});
+  const Net& net = kNets.at(a.model);
+  const int64_t batch = a.batch ? a.batch : net.batch;
+  const DType dtype = a.dtype == "f32" ? DType::f32 : DType::bf16;
+  const double most = peak(a, dtype);
+  fmt::print("{}, batch {}, {}, threads: {}; {}; peak {:.0f} GFLOP/s\n\n", a.model, batch, a.dtype,
+             a.threads, a.threads == 1 ? "least CPU time" : "median wall time", most * 1e-9);
+  fmt::print(
+      "| layer | pass | by | ms | GFLOP/s | share of peak | oneDNN's time over its |\n"
+      "| --- | --- | --- | --- | --- | --- | --- |\n");
+  std::map<std::string, std::pair<double, double>> sums;  // by pass: oneDNN's, and the fastest
+  for (const Layer& l : net.layers) {
+    if (l.name().find(a.only) == std::string::npos) continue;
+    for (const Pass& pass : passes_of(l, batch, dtype)) {
+      if (!a.pass.empty() && a.pass != pass.name) continue;
+      const std::vector<const char*> names = contestants(pass);
+      const std::vector<double> times = seconds(pass, names, a);
+      const double side = double(l.side / l.options.stride);
+      const double flop = 2 * double(batch) * side * side * double(l.C * l.K * l.kernel * l.kernel);
+      for (size_t i = 0; i < names.size(); ++i)
+        fmt::print("| {} x {} | {} | {} | {:.2f} | {:.0f} | {:.2f} | {:.2f} |\n", l.count, l.name(),
+                   pass.name, names[i], times[i] * 1e3, flop / times[i] * 1e-9,
+                   flop / times[i] / most, times[0] / times[i]);
+      std::fflush(stdout);
+      sums[pass.name].first += double(l.count) * times[0];
+      sums[pass.name].second += double(l.count) * *std::ranges::min_element(times);
+    }
+  }
+  fmt::print("\n");
+  for (const auto& [pass, sum] : sums)
+    fmt::print("- all {}: oneDNN {:.1f} ms, the fastest {:.1f} ms, {:.2f} times as fast\n", pass,
+               sum.first * 1e3, sum.second * 1e3, sum.first / sum.second);
+}

@@ -1,0 +1,48 @@
+// oneDNN has a reference for what its fast kernels do not know, some hundred times slower: no layer
+// of a ResNet may come to it, nor to a layout that the fast ones do not know (ncsp).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include "autograd/amp.h"
+#include "autograd/backward.h"
+#include "core/foreach.h"
+#include "core/trace.h"
+#include "models/criterion.h"
+#include "ops/conv2d.h"
+#include "tests/models/build.h"
+
+using namespace bellows;
+
+// Of the primitives that a training step runs: "onednn.brgconv:avx512_core".
+static std::vector<std::string> implementations(const std::string& model, int64_t side, DType low) {
+  const ModulePtr net = build({{"name", model}}, {.sample = {3, side, side}});
+  net->train(true);
+  const Tensor x({1, 3, side, side}, DType::f32), labels({1}, DType::i64);
+  fill_normal(x, 0, 1, {.seed = 1});
+  fill(labels, 3);
+  const auto before = trace::counters();
+  const Kernels use({.vendor = true});
+  const Tensor loss = [&] {
+    const Autocast cast(low);
+    return criterion((*net)(x), labels, {});
+  }();
+  backward(loss);
+  std::vector<std::string> names;
+  for (const auto& [name, count] : trace::counters())
+    if (name.starts_with("onednn.") && (!before.contains(name) || before.at(name) < count))
+      names.push_back(name);
+  return names;
+}
+
+static void expect_fast(const std::string& model, int64_t side) {
+  if (!kernels::conv2d.has_vendor(Device::cpu)) GTEST_SKIP() << "built without oneDNN";
+  for (const DType low : {DType::f32, DType::bf16}) {
+    if (low == DType::bf16 && !__builtin_cpu_supports("avx512bf16")) continue;
+    const std::vector<std::string> names = implementations(model, side, low);
+    EXPECT_THAT(names, testing::Contains(testing::HasSubstr("conv"))) << low;
+    for (const char* slow : {"ref", "ncsp"})
+      EXPECT_THAT(names, testing::Each(testing::Not(testing::HasSubstr(slow)))) << low;
+  }
+}
+
+TEST(Implementations, OfResNet18OnSmallImagesAreFast) { expect_fast("resnet18", 32); }
+TEST(Implementations, OfResNet50AreFast) { expect_fast("resnet50", 224); }
