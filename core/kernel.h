@@ -221,11 +221,12 @@ template <class R, class... Args> class Kernel<R(Args...)> {
       return candidates;
     };
     const auto version = traits_[device].version;
-    const std::string problem = std::apply(
+    std::string problem = std::apply(
         [&](const auto&... parts) {
           return cat(name(), cat(" ", parts)..., " ", version ? version() : "");
         },
         key);
+    for (const Algorithm& way : ways(device, "", args...)) problem += cat(" ", way.name);
     const auto best = tuning.make(static_cast<Device>(device), problem, find);
     return best ? found[*best].fn : nullptr;
   }

@@ -35,7 +35,7 @@ class StepTransform final : public Transform {
   explicit StepTransform(const Step& training, const Step& evaluation = {})
       : training_(training), evaluation_(evaluation) {}
   void apply(Picture& picture, const RngKey& key) const override;
-  void settle(Picture& picture) const override { evaluation_.apply(picture, Philox(RngKey())); }
+  void settle(Picture& picture) const override { evaluation_.apply(picture, RngKey()); }
   bool is_random() const override { return training_.is_random(); }
   std::optional<Step> step(Use use) const override {
     return use == Use::training ? training_ : evaluation_;
