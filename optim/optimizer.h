@@ -17,7 +17,7 @@ void visit(Visitor& v, GroupOptions& o);
 
 struct OptimizerOptions {
   Choice<UpdateRule()> rule{"sgd"};
-  std::vector<GroupOptions> groups;  // a parameter belongs to the first that names it
+  std::vector<GroupOptions> groups = {};  // a parameter belongs to the first that names it
   bool fused = false;
   bool set_to_none = false;
   double clip_norm = 0;

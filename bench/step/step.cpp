@@ -69,7 +69,7 @@ Pictures pictures_of(const Arguments& a) {
 
 // Forward ranges carry the layer's kind, backward ranges the op's name; outer ranges hold inner
 // ones.
-void print_ops(Step& step) {
+void print_ops(TrainingStep& step) {
   std::map<std::string, std::vector<double>> us;
   trace::collect(true);
   for (int i = 0; i < 200; ++i) {
@@ -92,7 +92,7 @@ Json counted(const std::map<std::string, int64_t>& before, int64_t steps) {
   return rates;
 }
 
-Json block(const Arguments& a, Step& step, int64_t steps) {
+Json block(const Arguments& a, TrainingStep& step, int64_t steps) {
   const auto before = trace::counters();
   Times t = time_steps(step, steps, step.device() == Device::cpu ? a.seconds : 0);
   const auto done = int64_t(t.ms.size());
@@ -120,7 +120,7 @@ int run(const Arguments& a) {
   const Plan plan = plan_of(a);
   apply(plan.threads);
   const Kernels use(plan.kernels);
-  Step step(plan, pictures_of(a), a.batch);
+  TrainingStep step(plan, pictures_of(a), a.batch);
   for (int i = 0; i < a.warmup; ++i) step();
   if (a.ops) print_ops(step);
   const double step_s = time_steps(step, 3, 0).wall_ms * 1e-3 / 3;

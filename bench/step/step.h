@@ -12,9 +12,9 @@ struct Pictures {
 };
 
 // What trainer/loop.cpp does with a batch, without a loader and a log.
-class Step {
+class TrainingStep {
  public:
-  Step(const Plan& plan, const Pictures& pictures, int64_t batch);
+  TrainingStep(const Plan& plan, const Pictures& pictures, int64_t batch);
   void operator()();
   double loss() const { return loss_.item(); }  // of the last step; waits for the device
   Device device() const { return state_->device(); }
@@ -34,7 +34,7 @@ struct Times {
   double wall_ms = 0;          // of all of them, from an idle device to an idle device
 };
 // At least `steps` steps, and as many as fill `seconds`. The host does not wait between them.
-Times time_steps(Step& step, int64_t steps, double seconds);
+Times time_steps(TrainingStep& step, int64_t steps, double seconds);
 
 double quantile(std::vector<double>& values, double q);
 

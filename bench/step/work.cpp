@@ -43,7 +43,7 @@ static Tensor labels_of(int64_t batch, const Pictures& pictures) {
   return labels;
 }
 
-Step::Step(const Plan& plan, const Pictures& pictures, int64_t batch)
+TrainingStep::TrainingStep(const Plan& plan, const Pictures& pictures, int64_t batch)
     : plan_(plan),
       state_(std::make_shared<DeviceStepState>(device_of(plan))),
       model_(make_model(plan, pictures, state_)),
@@ -56,7 +56,7 @@ Step::Step(const Plan& plan, const Pictures& pictures, int64_t batch)
   if (plan.data.loader.channels_last) x_ = contiguous(x_, kNHWC);
 }
 
-void Step::operator()() {
+void TrainingStep::operator()() {
   state_->begin_forward();
   const Tensor loss = [&] {
     const Autocast cast(plan_.amp.low());
@@ -78,7 +78,7 @@ static double cpu_ms() {
 }
 static double wall_ms() { return double(trace::now_ns()) * 1e-6; }
 
-Times time_steps(Step& step, int64_t steps, double seconds) {
+Times time_steps(TrainingStep& step, int64_t steps, double seconds) {
   const Stream stream = current_stream(step.device());
   Times times;
   std::deque<Moment> passed;  // a moment does not move

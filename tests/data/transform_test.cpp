@@ -132,7 +132,7 @@ TEST(RandomFlip, AlternatesFromItsFirstChoice) {
 TEST(Tta, ShowsThePictureItsMirrorImageAndBothMoved) {
   const Shape in{3, 4, 5};
   const Transforms views({chosen<TransformChoice>("random_flip", {})}, info_of(in), Use::evaluation,
-                         Tta::mirror_shift);
+                         DoneBy::host, Tta::mirror_shift);
   const auto corners = [&](int64_t view) {
     const Picture p = views.plan(in, 1, view, 0);
     return std::pair(origin(p), origin(p, 3, 4));
@@ -149,7 +149,7 @@ TEST(Tta, ShowsThePictureItsMirrorImageAndBothMoved) {
   double sum = 0;
   for (const TtaView& view : views_of(Tta::mirror_shift)) sum += view.weight;
   EXPECT_EQ(sum, 1);
-  EXPECT_FALSE(Transforms({}, info_of(in), Use::evaluation, Tta::mirror).levels());
+  EXPECT_FALSE(Transforms({}, info_of(in), Use::evaluation, DoneBy::host, Tta::mirror).levels());
   EXPECT_TRUE(Transforms({}, info_of(in), Use::evaluation).levels());
 }
 

@@ -276,7 +276,7 @@ TEST(Whitening, MakesPatchesUncorrelated) {
           drawn.data<float>()[i] + drawn.data<float>()[std::max<int64_t>(i, 1) - 1];
     return smooth;
   };
-  LayerContext context{{2, 6, 5}, 1, nullptr, false, Device::cpu, images};
+  LayerContext context{{2, 6, 5}, 1, nullptr, false, Device::cpu, kNCHW, images};
   const ModulePtr layer = Choice<MakeLayer>("whitening").make(context);
   EXPECT_EQ(context.shape, (Shape{16, 5, 4}));
   layer->name_all("");

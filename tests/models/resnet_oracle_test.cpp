@@ -75,7 +75,7 @@ struct Way {
   std::map<std::string, std::string> model = {};  // options, such as those of the fuse pass
 };
 
-struct Step {
+struct OneStep {
   NamedTensors expected;
   ModulePtr model = {};  // with gradients and statistics
   Tensor loss = {};
@@ -100,13 +100,13 @@ static size_t count_with(const NamedTensors& tensors, const std::string& part) {
 }
 
 // `change` comes between filling the model and running it.
-static Step run(
+static OneStep run(
     const Net& net, const Way& way,
     const std::function<void(const Module&)>& change = [](const Module&) {}) {
   const Kernels use(way.kernels);
   std::map<std::string, std::string> options{{"name", net.name}, {"stem", net.stem}};
   options.insert(way.model.begin(), way.model.end());
-  Step step{fixture(net)};
+  OneStep step{fixture(net)};
   step.model = build(options, {.sample = {net.images[1], net.images[2], net.images[3]}});
   for (const NamedTensor& p : step.model->parameters())
     copy_into(p.tensor, has(step.expected, p.name) ? find(step.expected, p.name)
@@ -138,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_P(ResNetOracle, GivesTheLossEveryGradientAndTheStatistics) {
   const auto& [net, way] = GetParam();
-  const Step step = run(net, way);
+  const OneStep step = run(net, way);
   EXPECT_LT(distance(step.loss, find(step.expected, "loss")), kLoss);
   const NamedTensors parameters = step.model->parameters(), buffers = step.model->buffers();
   for (const NamedTensor& p : parameters) {
@@ -162,7 +162,7 @@ TEST(ResNetOracleTest, HasTheImagesThatPyTorchHad) {
 // A test that everything passes would show nothing: one weight moved by a thousandth is noticed.
 TEST(ResNetOracleTest, NoticesASmallChange) {
   const Way quick{"vendor_kernels", {.vendor = true}};
-  const Step step = run(kResNet18, quick, [](const Module& model) {
+  const OneStep step = run(kResNet18, quick, [](const Module& model) {
     find(model.parameters(), "layer2.0.conv1.weight").data<float>()[0] += 1e-3f;
   });
   const std::string near = "layer2.0.bn1.weight";

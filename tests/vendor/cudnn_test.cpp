@@ -65,7 +65,7 @@ TEST_F(CudnnOnH200, HasEnginesForEveryConvolutionOfLeNetAndTheResNets) {
 // Without channels_last, 16-bit images stay in NCHW: slower, but there.
 TEST_F(CudnnOnH200, HasEnginesFor16BitImagesInNchw) {
   for (const DType dtype : {DType::bf16, DType::f16})
-    for (const Layer& layer : resnet({2, 2, 2, 2}, false))
+    for (const Layer& layer : resnet18().layers)
       for (const Half half : {Half::forward, Half::backward_x, Half::backward_w}) {
         const Support support =
             ask({half, layer.x, layer.w, kNCHW, dtype, false, layer.options, {}});
