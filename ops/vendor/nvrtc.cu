@@ -60,8 +60,11 @@ constexpr Text kHeaders[] = {
     {"cmath",
      "#pragma once\n"
      "#define M_PI 3.14159265358979323846\n"
+     "#define M_LOG2E 1.4426950408889634074\n"
+     "#define M_2_SQRTPI 1.12837916709551257390\n"
      "#define M_SQRT1_2 0.70710678118654752440\n"
-     "namespace std { using ::erf; using ::exp; using ::log; using ::sqrt; using ::tanh; }\n"},
+     "namespace std { using ::copysign; using ::erf; using ::exp; using ::fabs; using ::log;"
+     " using ::sqrt; using ::tanh; }\n"},
     {"cstdint",
      "#pragma once\n"
      "using int64_t = long long; using uint64_t = unsigned long long;\n"
