@@ -1,7 +1,6 @@
 #include "optim/muon.h"
 #include <Eigen/Core>
 #include <cmath>
-#include <numeric>
 #include "core/copy.h"
 #include "core/parallel.h"
 

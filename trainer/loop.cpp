@@ -237,7 +237,7 @@ static Update largest_update(const Session& session) {
   const int64_t n = std::min(session.plan.data.loader.batch_size, session.loader.samples());
   Shape shape{n};
   for (const int64_t dim : session.input) shape.push_back(dim);
-  const Tensor x(shape, DType::f32, session.device, session.loader.batch_format());
+  const Tensor x(shape, DType::f32, session.device, session.loader.options().format());
   fill(x, 0);
   const Batch batch{x, zeros(Shape{n}, DType::i64, session.device)};
   return {batch, session.plan.train.accumulate};
