@@ -20,13 +20,15 @@ constexpr int64_t kInputs = 16;  // and so many input channels of the weights
 struct Filters {
   Filters(const Tensor& w, bool turned)
       : w(w), turned(turned), in(w.dim(turned ? 0 : 1)), out(w.dim(turned ? 1 : 0)) {}
-  // 9 taps from channel i to o; a turned one has them backwards.
+  // The first of 9 taps from channel i to o, `tap` apart; a turned one has them backwards.
   template <class S> const S* taps(int64_t i, int64_t o) const {
-    return w.ptr<S>() + (turned ? i * out + o : o * in + i) * 9;
+    return w.ptr<S>() + (turned ? i : o) * w.strides()[0] + (turned ? o : i) * w.strides()[1];
   }
+  // Whether the output channels are neighbours.
+  bool outwards() const { return turned && w.strides()[1] == 1; }
   Tensor w;
   bool turned;
-  int64_t in, out;
+  int64_t in, out, tap = w.strides()[3];
 };
 
 // G w G^T in blocks of `width` output channels, each of 36 matrices (in, width).
@@ -53,11 +55,7 @@ template <class S> struct Weights {
     const Positions<T> to = block(b);
     for (int64_t j = 0; j < columns<L>(b); j += L) {
       T numbers[kInputs][9][L] = {};
-      for (int64_t o = 0; o < std::min<int64_t>(L, filters.out - b * width - j); ++o)
-        for (int64_t i = 0; i < count; ++i) {
-          const S* const taps = filters.taps<S>(first + i, b * width + j + o);
-          for (int t = 0; t < 9; ++t) numbers[i][t][o] = taps[t];
-        }
+      read<L>(first, count, b * width + j, numbers);
       for (int64_t i = 0; i < count; ++i) {
         T* const at = to.at + (first + i) * width + j;
         const auto tap = [&](int t) { return lanes<L>(numbers[i][filters.turned ? 8 - t : t]); };
@@ -65,6 +63,30 @@ template <class S> struct Weights {
             tap, [&](int p, auto v)
                      __attribute__((always_inline)) { lanes<L>(at + p * to.step) = v; });
       }
+    }
+  }
+
+  // Taps from `count` input channels to L output channels.
+  template <int L>
+  [[gnu::always_inline]] void read(int64_t first, int64_t count, int64_t o,
+                                   T (&numbers)[kInputs][9][L]) const {
+    const int64_t outputs = std::min<int64_t>(L, filters.out - o);
+    if (filters.outwards()) {
+      for (int64_t i = 0; i < count; ++i)
+        for (int t = 0; t < 9; ++t)
+          lanes<L>(numbers[i][t]) =
+              load_some<L>(filters.taps<S>(first + i, o) + t * filters.tap, outputs);
+      return;
+    }
+    const int64_t tap = filters.tap, input = filters.w.strides()[filters.turned ? 0 : 1];
+    for (int64_t lane = 0; lane < outputs; ++lane) {
+      const S* const from = filters.taps<S>(first, o + lane);
+      if (tap == 1)
+        for (int64_t i = 0; i < count; ++i)
+          for (int t = 0; t < 9; ++t) numbers[i][t][lane] = from[i * input + t];
+      else
+        for (int t = 0; t < 9; ++t)
+          for (int64_t i = 0; i < count; ++i) numbers[i][t][lane] = from[i * input + t * tap];
     }
   }
 
@@ -159,11 +181,14 @@ void convolve(const Tensor& x, const Filters& filters, const Tensor& b, const Te
 
 }  // namespace
 
+// In either memory format, so that the taps are evenly apart.
+static Tensor rows_of_taps(const Tensor& w) { return w.is_contiguous(kNHWC) ? w : contiguous(w); }
+
 static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& b,
                       const Conv2dOptions& options, Slot&) {
   const Tensor y(conv2d_shape("conv2d", x.shape(), w.shape(), options), x.dtype(), Device::cpu,
                  kNHWC);
-  convolve(contiguous(x, kNHWC), {contiguous(w), false}, b.defined() ? contiguous(b) : b, y,
+  convolve(contiguous(x, kNHWC), {rows_of_taps(w), false}, b.defined() ? contiguous(b) : b, y,
            options.padding);
   return contiguous(y, conv2d_format(x, w));
 }
@@ -171,7 +196,7 @@ static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& b,
 static Tensor backward_x(const Tensor& dy, const Tensor& w, const Shape& x,
                          const Conv2dOptions& options, Slot&) {
   const Tensor dx(x, dy.dtype(), Device::cpu, kNHWC);
-  convolve(contiguous(dy, kNHWC), {contiguous(w), true}, Tensor(), dx, 2 - options.padding);
+  convolve(contiguous(dy, kNHWC), {rows_of_taps(w), true}, Tensor(), dx, 2 - options.padding);
   return contiguous(dx, conv2d_format(dy, w));
 }
 

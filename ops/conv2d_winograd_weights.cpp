@@ -23,6 +23,7 @@ template <class S> struct WeightGradient {
         x(x),
         dw(dw),
         tiles(x.shape(), dy.shape(), padding),
+        channels_last(dw.is_contiguous(kNHWC)),
         C(x.dim(1)),
         K(dy.dim(1)),
         in(round_up(C, lane_count<T>())),
@@ -65,11 +66,13 @@ template <class S> struct WeightGradient {
       for (int64_t j = 0; j < columns; j += L) restore<L>(c, rows, k + j, to, j);
   }
 
-  // G^T m G of `rows` input channels and L output channels; of each of these the taps lie together.
+  // G^T m G of `rows` input channels and L output channels; of each of these what lies together is
+  // written at once.
   template <int L>
   [[gnu::always_inline]] void restore(int64_t c, int64_t rows, int64_t k, const Positions<T>& from,
                                       int64_t j) const {
     S taps[L][kRows * 9];
+    const int64_t channel = channels_last ? 1 : 9, tap = channels_last ? kRows : 1;
     for (int64_t i = 0; i < rows; ++i) {
       const T* const m = from.at + i * width + j;
       T numbers[9][L];
@@ -77,14 +80,20 @@ template <class S> struct WeightGradient {
           [&](int p) __attribute__((always_inline)) { return lanes<L>(m + p * from.step); },
           [&](int t, auto v) __attribute__((always_inline)) { lanes<L>(numbers[t]) = v; });
       for (int lane = 0; lane < L; ++lane)
-        for (int t = 0; t < 9; ++t) taps[lane][i * 9 + t] = S(numbers[t][lane]);
+        for (int t = 0; t < 9; ++t) taps[lane][i * channel + t * tap] = S(numbers[t][lane]);
     }
-    for (int64_t lane = 0; lane < std::min<int64_t>(L, K - k); ++lane)
-      std::copy_n(taps[lane], rows * 9, dw.ptr<S>() + ((k + lane) * C + c) * 9);
+    for (int64_t lane = 0; lane < std::min<int64_t>(L, K - k); ++lane) {
+      S* const to = dw.ptr<S>() + (k + lane) * C * 9 + c * channel;
+      if (channels_last)
+        for (int t = 0; t < 9; ++t) std::copy_n(taps[lane] + t * tap, rows, to + t * C);
+      else
+        std::copy_n(taps[lane], rows * 9, to);
+    }
   }
 
   const Tensor &dy, &x, &dw;
   const Tiles tiles;
+  const bool channels_last;           // the order of dw
   const int64_t C, K, in, out;        // channels, and those with what fills the last vector
   const int64_t width, down, across;  // blocks of dw have kRows rows and `width` columns
   const int64_t most;                 // tiles at a time
@@ -114,8 +123,8 @@ static void backward_w(const Tensor& dy_, const Tensor& x_, const Tensor& dw, co
       });
     }
   };
-  write_in(kNCHW, dw, [&](const Tensor& row_major) {
-    visit_stored(x.dtype(), [&](auto zero) { sum_products(row_major, zero); });
+  write_in(dw.is_contiguous(kNHWC) ? kNHWC : kNCHW, dw, [&](const Tensor& ordered) {
+    visit_stored(x.dtype(), [&](auto zero) { sum_products(ordered, zero); });
   });
   dw.raise_version();
   if (db.defined()) conv2d_cpu::sum_pixels(contiguous(dy), db);

@@ -66,20 +66,23 @@ TEST_P(Op, InSixteenBitsGivesTheSameRoundedOrRefuses) {
   }
 }
 
-TEST_P(Op, OtherAlgorithmsEqualThePlainOne) {
+TEST_P(Op, OtherAlgorithmsEqualThePlainOneInAnyMemoryFormat) {
   for (const char* algorithm : algorithms_of(op))
-    for (const Shapes& shapes : all_shapes(op)) {
-      SCOPED_TRACE(cat(describe(op, shapes), " ", algorithm));
-      const KernelOptions options{.algorithm = algorithm};
-      const Inputs a = make_inputs(op, shapes, DType::f64), b = make_inputs(op, shapes, DType::f64);
-      guard_complaint();
-      guard_allocations(true);
-      expect_close(run(op, op.run, a), run(op, op.run, b, options), kF64);
-      const Inputs c = make_inputs(op, shapes, DType::f32), d = make_inputs(op, shapes, DType::f32);
-      expect_close(run(op, op.run, c), run(op, op.run, d, options), f32_tolerance(op));
-      guard_allocations(false);
-      EXPECT_EQ(guard_complaint(), "");
-    }
+    for (const Shapes& shapes : all_shapes(op))
+      for (const DType dtype : {DType::f64, DType::f32}) {
+        const Inputs inputs = make_inputs(op, shapes, dtype);
+        const Result want = run(op, op.run, inputs);
+        for (const MemoryFormat& format : {kNCHW, kNHWC}) {
+          SCOPED_TRACE(cat(describe(op, shapes), " ", algorithm, " ", dtype, " ", format.name));
+          const auto ordered = each(inputs, [&](const Tensor& t) { return in_format(t, format); });
+          guard_complaint();
+          guard_allocations(true);
+          expect_close(want, run(op, op.run, ordered, {.algorithm = algorithm}),
+                       dtype == DType::f64 ? kF64 : f32_tolerance(op));
+          guard_allocations(false);
+          EXPECT_EQ(guard_complaint(), "");
+        }
+      }
 }
 
 TEST_P(Op, AnyMemoryFormatGivesTheSame) {
