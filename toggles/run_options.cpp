@@ -9,6 +9,10 @@ void visit(Visitor& v, TrainOptions& o) {
   v("cuda_graph", o.cuda_graph, "capture an update once, replay it for each batch");
   v.list("tuning_window", o.tuning_window, "first and last update in which kernels are tried out",
          {.min = 1});
+  v("weights", o.weights,
+    "a .safetensors file to start from: torchvision's names, as export writes");
+  v("weights_strict", o.weights_strict,
+    "refuse weights that do not fit; false: what does not fit, such as a head, starts afresh");
   v("dry_run", o.dry_run, "a pass over the largest batch before the first step");
   v("on_nonfinite", o.on_nonfinite, {"stop", "skip", "continue"}, "what a NaN or Inf loss does");
   v("max_nonfinite", o.max_nonfinite, "non-finite losses in a row before it stops", {.min = 1});

@@ -14,6 +14,8 @@ struct TrainOptions {
   int64_t accumulate = 1;                        // micro-batches an update
   bool cuda_graph = false;                       // an update is captured once and replayed
   std::vector<int64_t> tuning_window = {1, 10};  // updates in which autotuning may try
+  std::string weights = {};                      // a safetensors file that a new run starts from
+  bool weights_strict = true;  // it has to have all tensors of the model, and no others
   bool dry_run = false;  // one forward and backward on the largest batch before the first step
   OnNonfinite on_nonfinite = OnNonfinite::stop;
   int64_t max_nonfinite = 1;  // in a row, then exit 5

@@ -70,7 +70,10 @@ int run_training(const RunRequest& request) {
   Start start = start_of(request);
   Session session(request.config.plan);
   Position at;
-  if (start.saved) at = resume(session, *start.saved, start.notes);
+  if (start.saved)
+    at = resume(session, *start.saved, start.notes);
+  else if (!session.plan.train.weights.empty())
+    start.notes.push_back(load_weights(session));
   say_all(session.notes);
   say(toggle_line(request.config));
   say_all(request.config.notes);

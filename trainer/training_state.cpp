@@ -148,18 +148,19 @@ struct Mismatch {
     if (names.size() > 8) text += cat(" and ", names.size() - 8, " more");
     return names.empty() ? "" : cat(" ", title, ": ", text, ";");
   }
-  void refuse() const {
+  void refuse(const std::string& what) const {
     std::string text = list("missing", missing) + list("unexpected", unexpected) +
                        list("of another shape or type", shapes);
     if (text.empty()) return;
     text.pop_back();
-    fail(Exit::checkpoint, "the checkpoint does not fit the model:", text);
+    fail(Exit::checkpoint, what, " does not fit the model:", text);
   }
 };
 }  // namespace
 
 // Copies each of `wanted` from a file that must hold these and no others.
-static void copy_saved(const NamedTensors& wanted, const NamedTensors& saved) {
+static void copy_saved(const NamedTensors& wanted, const NamedTensors& saved,
+                       const std::string& what = "the checkpoint") {
   std::map<std::string, Tensor> found;
   for (const auto& [name, tensor] : saved) found[name] = tensor;
   Mismatch mismatch;
@@ -176,7 +177,7 @@ static void copy_saved(const NamedTensors& wanted, const NamedTensors& saved) {
   for (const NamedTensor& w : wanted) known.insert(w.name);
   for (const auto& [name, tensor] : found)
     if (!known.contains(name)) mismatch.unexpected.push_back(name);
-  mismatch.refuse();
+  mismatch.refuse(what);
   for (const auto& [name, tensor] : wanted)
     copy_into(tensor.detach(), to(tensor.device(), found.at(name)));
 }
@@ -184,6 +185,42 @@ static void copy_saved(const NamedTensors& wanted, const NamedTensors& saved) {
 void restore_model(Session& session, const SafeTensors& saved) {
   copy_saved(model_tensors(session), model_part(saved.tensors));
   session.ema.restart();
+}
+
+// Those of the first whose name the second has with the same shape.
+static NamedTensors matching(const NamedTensors& tensors, const NamedTensors& others) {
+  NamedTensors found;
+  for (const NamedTensor& t : tensors)
+    if (std::ranges::any_of(others, [&](const NamedTensor& other) {
+          return other.name == t.name && other.tensor.shape() == t.tensor.shape();
+        }))
+      found.push_back(t);
+  return found;
+}
+
+std::string load_weights(Session& session) {
+  const TrainOptions& train = session.plan.train;
+  NamedTensors wanted = model_tensors(session);
+  NamedTensors saved = model_part(read_safetensors(train.weights).tensors);
+  for (auto& [name, tensor] : saved)
+    for (const NamedTensor& w : wanted)
+      if (w.name == name && is_float(w.tensor.dtype()) && is_float(tensor.dtype()))
+        tensor = cast(tensor, w.tensor.dtype());
+  if (train.weights_strict) {
+    copy_saved(wanted, saved, train.weights + " (train.weights_strict is on)");
+    session.ema.restart();
+    return "weights: " + train.weights;
+  }
+  const NamedTensors fit = matching(wanted, saved);
+  if (fit.empty()) fail(Exit::checkpoint, train.weights, ": none of its tensors is the model's");
+  std::vector<std::string> afresh;
+  for (const NamedTensor& w : wanted)
+    if (matching({w}, saved).empty()) afresh.push_back(w.name);
+  copy_saved(fit, matching(saved, fit));
+  session.ema.restart();
+  std::string line = cat("weights: ", train.weights, ";", Mismatch::list("afresh", afresh));
+  line.pop_back();
+  return line;
 }
 
 static void look_for_nonfinite(const Session& session, const SafeTensors& saved,

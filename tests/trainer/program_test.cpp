@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <csignal>
+#include "core/copy.h"
 #include "core/safetensors.h"
 #include "trainer/json.h"
 
@@ -214,6 +215,28 @@ TEST_F(Program, EvaluatesPredictsAndExportsWhatItTrained) {
   EXPECT_EQ(model.metadata, (Metadata{{"format", "pt"}}));  // digits are their names
   ASSERT_EQ(model.tensors.size(), 2u);
   EXPECT_EQ(model.tensors[0].name, "1.weight");
+}
+
+TEST_F(Program, StartsFromExportedWeights) {
+  const std::string trained = hash_in(run(tiny({})).out);
+  EXPECT_EQ(run({"export", "runs/run", "model.safetensors"}).code, 0);
+  EXPECT_NE(hash_in(run(tiny({"train.epochs=0"})).out), trained);
+  EXPECT_EQ(hash_in(run(tiny({"train.epochs=0", "train.weights=model.safetensors"})).out), trained);
+
+  NamedTensors half;  // as others keep them; a head of other classes does not fit
+  for (const auto& [name, tensor] : read_safetensors(folder_ / "model.safetensors").tensors)
+    half.push_back({name, name == "1.bias" ? zeros({7}) : cast(tensor, DType::f16)});
+  write_safetensors(folder_ / "half.safetensors", half);
+  const std::string use = "train.weights=half.safetensors";
+  expect_refusal(tiny({use}), 4, "of another shape or type: 1.bias f32[7], not f32[10]");
+  expect_refusal(tiny({use}), 4, "half.safetensors (train.weights_strict is on) does not fit");
+  const Ended some = run(tiny({use, "train.weights_strict=false", "train.epochs=0"}));
+  EXPECT_EQ(some.code, 0) << some.err;
+  EXPECT_THAT(some.out, HasSubstr("weights: half.safetensors; afresh: 1.bias\n"));
+
+  write_safetensors(folder_ / "other.safetensors", {{"conv1.weight", zeros({3})}});
+  expect_refusal(tiny({"train.weights=other.safetensors", "train.weights_strict=false"}), 4,
+                 "none of its tensors is the model's");
 }
 
 TEST_F(Program, KnowsTheNamesOfTheClasses) {
