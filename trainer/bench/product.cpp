@@ -10,9 +10,14 @@
 namespace bellows {
 
 const std::vector<Precision>& precisions(Device device) {
-  static const std::vector<Precision> cpu = {
-      {.name = "FP32", .dtype = DType::f32, .result = 0x1p-24},
-      {.name = "FP64", .dtype = DType::f64, .sum = 0x1p-53, .result = 0x1p-53}};
+  static const std::vector<Precision> cpu = [] {
+    std::vector<Precision> all = {
+        {.name = "FP32", .dtype = DType::f32, .result = 0x1p-24},
+        {.name = "FP64", .dtype = DType::f64, .sum = 0x1p-53, .result = 0x1p-53}};
+    if (__builtin_cpu_supports("avx512bf16"))
+      all.push_back({.name = "BF16", .dtype = DType::bf16, .sum = 0x1p-22, .result = 0x1p-8});
+    return all;
+  }();
   // Tensor Cores truncate: of a TF32 element 10 bits of mantissa are left, and sums lose a bit.
   static const std::vector<Precision> gpu = {
       {.name = "FP32", .dtype = DType::f32, .result = 0x1p-24},

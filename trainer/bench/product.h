@@ -14,7 +14,7 @@ struct Precision {
   // Relative rounding of an element when it is read, of a sum in the middle, of a result.
   double read = 0, sum = 0x1p-24, result = 0;
 };
-// FP64 and FP32 on a CPU; FP32, TF32, FP16 and BF16 on a GPU. 16-bit products need a GPU for now.
+// FP64, FP32 and, where it has products of them, BF16 on a CPU; FP32, TF32, FP16 and BF16 on a GPU.
 const std::vector<Precision>& precisions(Device device);
 bool is_on(const Precision& precision, Device device);
 

@@ -1,4 +1,5 @@
 // The ceiling of a CPU: independent multiply-adds that never leave the registers.
+#include <immintrin.h>
 #include <omp.h>
 #include "ops/lanes.h"
 #include "trainer/bench/timing.h"
@@ -20,6 +21,7 @@ template <class T> struct Chains {
     Lanes<T, kLanes> chains[kChains] = {}, factor = {}, term = {};
     factor += T(0.5);
     term += sum;
+    for (int i = 0; i < kChains; ++i) chains[i] += T(i);  // or equal ones are computed once
     for (int turn = 0; turn < kTurns; ++turn)
 #pragma GCC unroll 12
       for (auto& chain : chains) chain = chain * factor + term;
@@ -27,9 +29,22 @@ template <class T> struct Chains {
     flop = 2.0 * kTurns * kChains * kLanes;
   }
 };
+
+// Of pairs in 16 bits, added up in f32.
+[[gnu::target("avx512f,avx512bf16")]] void pairs(float& sum, double& flop) {
+  __m512 chains[kChains];
+  for (int i = 0; i < kChains; ++i) chains[i] = _mm512_set1_ps(float(i));
+  const __m512bh factor = _mm512_cvtne2ps_pbh(_mm512_set1_ps(sum), _mm512_set1_ps(0.5F));
+  for (int turn = 0; turn < kTurns; ++turn)
+#pragma GCC unroll 12
+    for (__m512& chain : chains) chain = _mm512_dpbf16_ps(chain, factor, factor);
+  for (const __m512& chain : chains) sum += chain[0] * 1e-9F;
+  flop = 2.0 * kTurns * kChains * 32;
+}
 }  // namespace
 
-template <class T> static double rate_of() {
+// run(sum, flop) computes for a while.
+template <class T> static double rate_of(const auto& run) {
   constexpr int kCalls = 64;
   double flop = 0;
   static volatile double kept = 0;
@@ -38,7 +53,7 @@ template <class T> static double rate_of() {
     {
       T sum = 1;
       double mine = 0;
-      for (int i = 0; i < kCalls; ++i) in_lanes<float>(Chains<T>{sum, mine});
+      for (int i = 0; i < kCalls; ++i) run(sum, mine);
 #pragma omp critical
       {
         kept = kept + double(sum);
@@ -50,6 +65,14 @@ template <class T> static double rate_of() {
   return flop * omp_get_max_threads() / timing.fastest();
 }
 
-double fma_rate(DType dtype) { return dtype == DType::f64 ? rate_of<double>() : rate_of<float>(); }
+template <class T> static double rate_in_lanes() {
+  return rate_of<T>([](T& sum, double& flop) { in_lanes<float>(Chains<T>{sum, flop}); });
+}
+
+double fma_rate(DType dtype) {
+  if (dtype == DType::f64) return rate_in_lanes<double>();
+  if (dtype == DType::f32) return rate_in_lanes<float>();
+  return dtype == DType::bf16 && __builtin_cpu_supports("avx512bf16") ? rate_of<float>(pairs) : 0;
+}
 
 }  // namespace bellows

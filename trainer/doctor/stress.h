@@ -18,7 +18,8 @@ std::vector<Stress> stress(Device device, int64_t n, int products = 100);
 // 8192 on a GPU; on a CPU what a hundred FP32 products take about two seconds for.
 int64_t stress_size(Device device);
 
-// Multiply-adds a second in registers, on all threads of the pool, times two.
+// Multiply-adds a second in vector registers, on all threads of the pool, times two; 0 where there
+// are none of that type. Tiles (AMX) are not counted.
 double fma_rate(DType dtype);
 
 }  // namespace bellows
