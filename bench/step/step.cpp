@@ -3,7 +3,8 @@
 //
 //   bench_step --model lenet --batch 64 --threads 1
 //   bench_step --batch 64 --threads 1 toggles.batch_lanes=off   key=value, as the trainer has them
-//   bench_step --batch 64 --threads 1 --ops                     median us of each op, on stderr
+//   bench_step --batch 64 --threads 1 --ops                     and what each op takes,
+//                                                               and this machine's ceilings
 //   bench_step --device cuda --resident                         one line when warm, then one for
 //                                                               each line on stdin
 #include "bench/step/step.h"
@@ -14,7 +15,9 @@
 #include "core/threads.h"
 #include "core/trace.h"
 #include "toggles/toggle.h"
+#include "trainer/bench/copies.h"
 #include "trainer/config.h"
+#include "trainer/doctor/stress.h"
 #include "trainer/json.h"
 
 using namespace bellows;
@@ -67,19 +70,42 @@ Pictures pictures_of(const Arguments& a) {
   return {{3, a.image, a.image}, 1000};
 }
 
-// Forward ranges carry the layer's kind, backward ranges the op's name; outer ranges hold inner
-// ones.
-void print_ops(TrainingStep& step) {
-  std::map<std::string, std::vector<double>> us;
-  trace::collect(true);
-  for (int i = 0; i < 200; ++i) {
+// What each range of a step takes without those inside it, ms: forward ranges carry the layer's
+// kind, backward ranges the op's name.
+Json time_by_op(TrainingStep& step) {
+  constexpr int kSteps = 20;
+  using Key = std::tuple<std::string, std::string, bool>;
+  std::map<Key, std::vector<double>> times;
+  for (int i = 0; i < kSteps; ++i) {
+    trace::collect(true);
     step();
-    for (const trace::Event& e : trace::take_events())
-      us[fmt::format("{:<12} {}", e.path, e.name)].push_back(double(e.end_ns - e.begin_ns) * 1e-3);
+    trace::collect(false);
+    std::vector<trace::Event> events = trace::take_events(), open;
+    std::ranges::sort(events, [](const trace::Event& a, const trace::Event& b) {
+      return std::pair(a.begin_ns, -a.end_ns) < std::pair(b.begin_ns, -b.end_ns);
+    });
+    std::map<Key, double> ms;
+    std::vector<Key> keys;  // of the open ranges
+    for (const trace::Event& e : events) {
+      while (!open.empty() && open.back().end_ns <= e.begin_ns) open.pop_back(), keys.pop_back();
+      const double took = double(e.end_ns - e.begin_ns) * 1e-6;
+      if (!keys.empty()) ms[keys.back()] -= took;
+      const bool backward = std::ranges::any_of(open, [](const trace::Event& range) {
+        return range.name == std::string_view("backward");
+      });
+      open.push_back(e);
+      keys.emplace_back(e.path, e.name, backward);
+      ms[keys.back()] += took;
+    }
+    for (const auto& [key, took] : ms) times[key].push_back(took);
   }
-  trace::collect(false);
-  for (auto& [name, times] : us)
-    fmt::print(stderr, "{:<40} {:8.2f} us x {}\n", name, quantile(times, 0.5), times.size() / 200);
+  Json ops = Json::array();
+  for (auto& [key, each] : times) {
+    const auto& [path, name, backward] = key;
+    ops.push_back(
+        {{"path", path}, {"name", name}, {"backward", backward}, {"ms", quantile(each, 0.5)}});
+  }
+  return ops;
 }
 
 Json counted(const std::map<std::string, int64_t>& before, int64_t steps) {
@@ -122,7 +148,6 @@ int run(const Arguments& a) {
   const Kernels use(plan.kernels);
   TrainingStep step(plan, pictures_of(a), a.batch);
   for (int i = 0; i < a.warmup; ++i) step();
-  if (a.ops) print_ops(step);
   const double step_s = time_steps(step, 3, 0).wall_ms * 1e-3 / 3;
   Json line = {{"name", "bellows"},
                {"model", a.model},
@@ -136,6 +161,12 @@ int run(const Arguments& a) {
                             : std::max(a.min_steps, int64_t(std::ceil(a.seconds / step_s)));
   if (!a.resident) {
     line.update(block(a, step, steps));
+    if (a.ops) {
+      line["ops"] = time_by_op(step);
+      line["ceilings"] = {{"f32", fma_rate(DType::f32)},
+                          {"bf16", fma_rate(DType::bf16)},
+                          {"bytes_per_s", memory_rates().back().bytes_per_s}};
+    }
     say(line);
     return 0;
   }

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Our training step from plain to fast: a toggle more on each rung, all rungs in turns; then, on
+top, each toggle left out.
+
+    bench/cpu/ladder.py --model resnet18_cifar
+    bench/cpu/ladder.py --model resnet50 --batch 8 --no-ablation
+
+Both are needed: on the ladder the last rung gets the credit for what the others made possible, and
+left out alone a toggle that another one covers seems worth nothing. Each arm is one process.
+"""
+import argparse
+import os
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+import arms  # noqa: E402
+import measure  # noqa: E402
+from run import MODELS  # noqa: E402
+
+RUNGS = ["vendor_kernels", "vectorized_ops", "caching_allocator", "channels_last",
+         "fused_bn_act, fused_bn_add_act", "fused_loss, fused_optimizer", "kernel_autotune=benchmark",
+         "amp=bf16"]
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--ours", default=measure.ROOT / "build" / "bench" / "bench_step")
+    p.add_argument("--model", choices=["resnet18_cifar", "resnet50"], default="resnet18_cifar")
+    p.add_argument("--batch", type=int)
+    p.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--seconds", type=float, default=2, help="of steps, for each turn")
+    p.add_argument("--warmup", type=int, default=3, help="steps")
+    p.add_argument("--no-ablation", action="store_true", help="leave out the second table")
+    p.add_argument("--out")
+    a = p.parse_args()
+    a.batch = a.batch or MODELS[a.model][1][0]
+    a.out = a.out or measure.ROOT / "docs" / "measurements" / f"{a.model}-cpu-ladder"
+    return a
+
+
+def words(rungs):
+    toggles = [toggle for rung in rungs for toggle in rung.split(", ")]
+    return ["toggles=none",
+            *("toggles." + (t if "=" in t else f"{t}=on") for t in toggles)]
+
+
+def contestants(a):
+    model = [word for word in MODELS[a.model][0] if word != "toggles=all"]
+    common = [a.ours, *model, "--batch", a.batch, "--threads", a.threads, "--seconds", a.seconds,
+              "--warmup", a.warmup, "--min-steps", 2, "--resident"]
+    runs = {"plain": [*common, *words([])]}
+    for i, rung in enumerate(RUNGS):
+        runs[f"+ {rung}"] = [*common, *words(RUNGS[:i + 1])]
+    for rung in RUNGS if not a.no_ablation else []:
+        runs[f"- {rung}"] = [*common, *words([r for r in RUNGS if r != rung])]
+    return runs
+
+
+def row(results, name, *others):
+    time = "{:.4g} ({:.4g} to {:.4g})".format(
+        *(measure.middle(results[name], key) for key in ("ms_median", "ms_q1", "ms_q3")))
+    peak = max(result["peak_bytes"] for result in results[name]) / 2**20
+    ratios = ["{:.3g} ({:.3g} to {:.3g})".format(*ratio) if ratio else "" for ratio in others]
+    return [name, time, *ratios, f"{peak:.0f}"]
+
+
+def times(results, slow, fast):
+    """How many times as long `slow` takes, within each round."""
+    return measure.ratio(results[fast], results[slow], "ms_median") if slow != fast else None
+
+
+def ladder(results):
+    names = [name for name in results if not name.startswith("- ")]
+    rows = [row(results, name, times(results, names[max(i - 1, 0)], name),
+                times(results, names[0], name)) for i, name in enumerate(names)]
+    header = ["", "ms a step (q1 to q3)", "times as fast as the rung before",
+              f"as {names[0]}", "peak MiB"]
+    return "## Rung by rung\n\n" + measure.table(header, rows) + "\n"
+
+
+def ablation(results):
+    top = [name for name in results if not name.startswith("- ")][-1]
+    names = [name for name in results if name.startswith("- ")]
+    if not names:
+        return ""
+    rows = [row(results, name, times(results, name, top)) for name in [top, *names]]
+    header = ["", "ms a step (q1 to q3)", "times as long as with all", "peak MiB"]
+    return "## One left out\n\n" + measure.table(header, rows) + "\n"
+
+
+INTRODUCTION = """# {model} on the CPU, from plain to fast
+
+One step is zero_grad, forward, cross-entropy, backward and SGD with momentum and weight decay, on
+one batch of {batch} in memory, threads: {threads}. {rounds} rounds of {seconds:g} s each, in turns,
+every arm one process that is stopped while it waits; a time is the median over the rounds, a ratio
+is taken within each round: median (smallest to largest).
+
+"""
+
+
+def main():
+    a = arguments()
+    facts = measure.machine()
+    with arms.Arms(contestants(a), 600, OMP_NUM_THREADS=str(a.threads)) as running:
+        results = measure.take_turns(list(running.alive), a.rounds, running.turn)
+    facts |= {"load average after": measure.load_average(),
+              "command": "bench/cpu/ladder.py " + " ".join(sys.argv[1:])}
+    text = INTRODUCTION.format(**vars(a)) + ladder(results) + ablation(results)
+    measure.write(a.out, text + measure.bullets(facts), {"machine": facts, "results": results})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Where our training step goes: each kind of op, and its share of what the machine could do.
+
+    bench/cpu/roofline.py --model resnet50 --precision bf16
+
+Convolutions are held against multiply-adds in vector registers, what only moves data against the
+rate of a triad that passes the caches by; both are measured in the same process. Their work is
+counted by the formula, so that an algorithm of fewer products (Winograd) may exceed its ceiling, and
+so may data that is still in a cache.
+"""
+import argparse
+import collections
+import os
+import pathlib
+import statistics
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+import measure  # noqa: E402
+from run import AMP, MODELS  # noqa: E402
+
+Conv = collections.namedtuple("Conv", "inputs outputs kernel side")  # side: of its output
+
+
+def resnet(model, image):
+    """{path of a convolution: Conv}, {path of a norm: Conv that it follows}."""
+    small = model == "resnet18_cifar"
+    deep = model == "resnet50"
+    side = image if small else image // 2
+    convs = {"conv1": Conv(3, 64, 3 if small else 7, side)}
+    norms = {"bn1": convs["conv1"]}
+    side, width = side if small else side // 2, 64
+    for stage, blocks in enumerate((3, 4, 6, 3) if deep else (2, 2, 2, 2)):
+        inner = 64 << stage
+        outer = 4 * inner if deep else inner
+        for block in range(blocks):
+            path, before = f"layer{stage + 1}.{block}.", side
+            side //= 2 if stage and not block else 1
+            shapes = ([(width, inner, 1, before), (inner, inner, 3, side), (inner, outer, 1, side)]
+                      if deep else [(width, inner, 3, side), (inner, inner, 3, side)])
+            for i, shape in enumerate(shapes):
+                convs[f"{path}conv{i + 1}"] = norms[f"{path}bn{i + 1}"] = Conv(*shape)
+            if not block and (stage or deep):
+                shortcut = Conv(width, outer, 1, side)
+                convs[f"{path}downsample.0"] = norms[f"{path}downsample.1"] = shortcut
+            width = outer
+    return convs, norms
+
+
+def flop(conv, batch):
+    return 2 * batch * conv.side**2 * conv.inputs * conv.outputs * conv.kernel**2
+
+
+# Passes over a norm's elements that are not in a cache: statistics and normalisation read, the
+# result is written; backward reads dy and x twice and writes dx. A residual is one more each way.
+PASSES = {False: 3, True: 5}
+
+
+def kinds(ops, model, image, batch, size):
+    """{kind: (ms, work, ceiling's name)} of what a step did."""
+    convs, norms = resnet(model, image)
+    totals = collections.defaultdict(lambda: [0.0, 0.0, None])
+    for op in ops:
+        path, name, backward = op["path"], op["name"], op["backward"]
+        way = "backward" if backward else "forward"
+        if name == "conv2d":
+            kind, ceiling = f"convolutions, {way}", "flops"
+            passes = (1 if path == "conv1" else 2) if backward else 1
+            work = passes * flop(convs[path], batch)
+        elif name.startswith(("batch_norm", "bn_")):
+            added = path.endswith(".bn3" if model == "resnet50" else ".bn2")
+            kind, ceiling = f"batch norm, ReLU, add, {way}", "bytes_per_s"
+            conv = norms[path]
+            elements = batch * conv.side**2 * conv.outputs
+            work = elements * size * (PASSES[backward] + added)
+        elif name == "optimizer":
+            kind, ceiling = "optimizer", "bytes_per_s"
+            work = 4 * 5 * sum(c.inputs * c.outputs * c.kernel**2 for c in convs.values())
+        elif name == "max_pool2d":
+            kind, work, ceiling = f"max pooling, {way}", 0, None
+        else:
+            kind, work, ceiling = "all else", 0, None
+        totals[kind][0] += op["ms"]
+        totals[kind][1] += work
+        totals[kind][2] = ceiling
+    return totals
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--ours", default=measure.ROOT / "build" / "bench" / "bench_step")
+    p.add_argument("--model", choices=["resnet18_cifar", "resnet50"], default="resnet18_cifar")
+    p.add_argument("--precision", choices=list(AMP), nargs="+", default=list(AMP))
+    p.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--out")
+    a = p.parse_args()
+    a.out = a.out or measure.ROOT / "docs" / "measurements" / f"{a.model}-cpu-roofline"
+    return a
+
+
+def medians(runs):
+    """The ops of a run, each with the median of its time over all runs."""
+    times = collections.defaultdict(list)
+    for run in runs:
+        for op in run["ops"]:
+            times[op["path"], op["name"], op["backward"]].append(op["ms"])
+    return [{"path": path, "name": name, "backward": backward, "ms": statistics.median(ms)}
+            for (path, name, backward), ms in times.items()]
+
+
+def section(a, precision, batch, runs):
+    image = 32 if a.model == "resnet18_cifar" else 224
+    size = 4 if precision == "f32" else 2
+    ceilings = {"flops": max(run["ceilings"][precision] for run in runs),
+                "bytes_per_s": max(run["ceilings"]["bytes_per_s"] for run in runs)}
+    found = kinds(medians(runs), a.model, image, batch, size)
+    whole = sum(ms for ms, _, _ in found.values())
+    rows = []
+    for kind, (ms, work, ceiling) in sorted(found.items(), key=lambda item: -item[1][0]):
+        unit = {"flops": "GFLOP", "bytes_per_s": "GB", None: ""}[ceiling]
+        rate = work / ms * 1e-6
+        rows.append([kind, f"{ms:.1f}", f"{100 * ms / whole:.1f} %",
+                     *([f"{work * 1e-9:.2f} {unit}", f"{rate:.0f} {unit}/s",
+                        f"{100 * rate * 1e9 / ceilings[ceiling]:.0f} %"] if ceiling else [""] * 3)])
+    header = ["", "ms", "of the step", "work", "rate", "of the ceiling"]
+    return (f"## {precision}\n\nCeilings: {ceilings['flops'] * 1e-9:.0f} GFLOP/s, "
+            f"{ceilings['bytes_per_s'] * 1e-9:.1f} GB/s. A step: {whole:.1f} ms.\n\n"
+            + measure.table(header, rows) + "\n")
+
+
+INTRODUCTION = """# {model} on the CPU: where a step goes
+
+One step on a batch of {batch}, threads: {threads}, every toggle that makes it faster. Times are
+those of an op without the ops inside it, each the median of 20 steps and then of {rounds} processes.
+Convolutions count 2 N OH OW K C KH KW for each pass; norms 3 passes over their elements forward and
+5 backward, one more each with a residual; the optimizer reads weights, gradients and momentum and
+writes two of them.
+
+"""
+
+
+def main():
+    a = arguments()
+    options, batches = MODELS[a.model]
+    facts, text, every = measure.machine(), "", {}
+    for precision in a.precision:
+        argv = [a.ours, *options, "--batch", batches[0], "--threads", a.threads, "--warmup", 5,
+                "--seconds", 1, "--ops", f"toggles.amp={AMP[precision]}"]
+        runs = [run for _ in range(a.rounds) if (run := measure.run(argv, a.threads))]
+        if not runs:
+            raise SystemExit("no result")
+        text += section(a, precision, batches[0], runs)
+        every[precision] = runs
+    facts |= {"load average after": measure.load_average(),
+              "command": "bench/cpu/roofline.py " + " ".join(sys.argv[1:])}
+    introduction = INTRODUCTION.format(**vars(a) | {"batch": batches[0]})
+    measure.write(a.out, introduction + text + measure.bullets(facts),
+                  {"machine": facts, "runs": every})
+
+
+if __name__ == "__main__":
+    main()
