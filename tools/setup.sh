@@ -65,7 +65,7 @@ build() {
     shift
   done
   (($#)) && shift
-  echo "== building: $preset ${*:-all}"
+  echo "== building: $preset ${*:-all}, $SECONDS s after the start"
   cmake --preset "$preset" "${arguments[@]}" >/dev/null
   cmake --build --preset "$preset" -j "$(nproc)" ${*:+--target "$@"}
 }

@@ -10,6 +10,7 @@ export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 
 under=() # what the tests run under
 run_tests() { # <build folder> [ctest arguments]
+  echo "== testing: $1, $SECONDS s after the start"
   "${under[@]}" ctest --test-dir "$1" --output-on-failure --no-tests=error -j "$(nproc)" "${@:2}"
 }
 
@@ -30,3 +31,4 @@ build tsan -- core_test data_test dist_test cuda_host_test
 setarch -R true 2>/dev/null && under=(setarch -R)
 export TSAN_OPTIONS=ignore_noninstrumented_modules=1:allocator_may_return_null=1
 run_tests build-tsan -L '^(core|data|dist|cuda_host)$' -E on_cuda_host
+echo "== done after $SECONDS s"
