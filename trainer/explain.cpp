@@ -16,6 +16,13 @@ static std::string joined(const Names& names, const char* none = "none") {
   return text.empty() ? none : text;
 }
 
+// "cuda"; of one value only: "bf16, for the value bf16".
+static std::string text_of_need(const std::string& need) {
+  const size_t is = need.find('=');
+  if (is == std::string::npos) return need;
+  return cat(need.substr(is + 1), ", for the value ", need.substr(0, is));
+}
+
 static void explain_toggle(const Toggle& t) {
   say(cat("toggle ", t.name, " (", t.key_point, ")"));
   if (!t.aka.empty()) say("  also known as: " + joined(t.aka));
@@ -29,7 +36,7 @@ static void explain_toggle(const Toggle& t) {
           *t.statistical_where ? cat("; statistical where ", t.statistical_where, " moves") : ""));
   say(cat("  values:    ", joined(t.values), t.numbers ? " or a whole number" : "", "; default ",
           t.by_default, ", under `toggles: all` ", *t.fast ? t.fast : t.by_default));
-  if (!t.needs.empty()) say("  needs:     " + joined(t.needs));
+  for (const std::string& need : t.needs) say("  needs:     " + text_of_need(need));
   if (const std::string why = no_effect(t); !why.empty()) say("  here:      " + why);
   for (const auto& [option, owner] : option_owners())
     if (owner->name == std::string_view(t.name)) say("  sets:      " + option);
