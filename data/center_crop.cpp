@@ -17,8 +17,8 @@ void visit(Visitor& v, CenterCropOptions& o) {
 
 static std::shared_ptr<const Transform> make_center_crop(const CenterCropOptions& o,
                                                          const DatasetInfo&) {
-  const Step step{.kind = Step::Kind::centre, .size = o.size};
-  return std::make_shared<StepTransform>(step, step);
+  const Edit edit{.kind = Edit::Kind::centre, .size = o.size};
+  return std::make_shared<EditTransform>(edit, edit);
 }
 
 static const AddEntry<MakeTransform> entry("center_crop", "a square from the middle",

@@ -17,7 +17,7 @@ void visit(Visitor& v, CutoutOptions& o) {
 }  // namespace
 
 static std::shared_ptr<const Transform> make_cutout(const CutoutOptions& o, const DatasetInfo&) {
-  return std::make_shared<StepTransform>(Step{.kind = Step::Kind::cutout, .size = o.size});
+  return std::make_shared<EditTransform>(Edit{.kind = Edit::Kind::cutout, .size = o.size});
 }
 
 static const AddEntry<MakeTransform> entry("cutout", "a square of zeros somewhere", &make_cutout);

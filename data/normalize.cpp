@@ -24,7 +24,7 @@ class Normalize : public Transform {
       p.levels.shift[c] = (p.levels.shift[c] - mean_[c]) / std_[c];
     }
   }
-  std::optional<Step> step(Use) const override { return Step{.kind = Step::Kind::levels}; }
+  std::optional<Edit> edit(Use) const override { return Edit{.kind = Edit::Kind::levels}; }
 
  private:
   std::vector<float> mean_, std_;

@@ -21,11 +21,11 @@ void visit(Visitor& v, RandomCropOptions& o) {
 
 static std::shared_ptr<const Transform> make_random_crop(const RandomCropOptions& o,
                                                          const DatasetInfo&) {
-  return std::make_shared<StepTransform>(Step{.kind = Step::Kind::crop,
+  return std::make_shared<EditTransform>(Edit{.kind = Edit::Kind::crop,
                                               .size = o.size,
                                               .padding = o.padding,
                                               .outside = o.padding_mode},
-                                         Step{.kind = Step::Kind::centre, .size = o.size});
+                                         Edit{.kind = Edit::Kind::centre, .size = o.size});
 }
 
 static const AddEntry<MakeTransform> entry("random_crop", "a square at random, with padding",

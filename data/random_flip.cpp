@@ -22,8 +22,8 @@ void visit(Visitor& v, RandomFlipOptions& o) {
 
 static std::shared_ptr<const Transform> make_random_flip(const RandomFlipOptions& o,
                                                          const DatasetInfo&) {
-  return std::make_shared<StepTransform>(
-      Step{.kind = Step::Kind::flip, .probability = o.probability, .alternate = o.alternate});
+  return std::make_shared<EditTransform>(
+      Edit{.kind = Edit::Kind::flip, .probability = o.probability, .alternate = o.alternate});
 }
 
 static const AddEntry<MakeTransform> entry("random_flip", "left to right, by chance",

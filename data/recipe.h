@@ -1,7 +1,7 @@
 // Recipe: what of a list of transforms is left to a device.
 #pragma once
+#include "data/edit.h"
 #include "data/levels.h"
-#include "data/step.h"
 #include "data/tta.h"
 
 namespace bellows {
@@ -12,7 +12,7 @@ struct Recipe {
   uint64_t seed = 0;
   int64_t epoch = 0;
   int count = 0;
-  Step steps[kMost] = {};
+  Edit edits[kMost] = {};
   Levels levels = {};
   TtaView view = {};  // in which the picture is shown at the end
 
@@ -20,7 +20,7 @@ struct Recipe {
   HD Frame frame(int64_t sample, int64_t height, int64_t width) const {
     Frame made(height, width);
     for (int i = 0; i < count; ++i)
-      steps[i].apply(made, augment_key(seed, epoch, sample, steps[i].place));
+      edits[i].apply(made, augment_key(seed, epoch, sample, edits[i].place));
     view.show(made);
     return made;
   }

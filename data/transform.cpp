@@ -3,17 +3,17 @@
 
 namespace bellows {
 
-void StepTransform::apply(Picture& picture, const RngKey& key) const {
-  const Step& s = training_;
+void EditTransform::apply(Picture& picture, const RngKey& key) const {
+  const Edit& e = training_;
   const int64_t side = std::min(picture.height(), picture.width());
-  CHECK(s.kind != Step::Kind::crop || side + 2 * s.padding >= s.size, "a side of ", side,
-        " with padding of ", s.padding, " is shorter than the crop of ", s.size,
+  CHECK(e.kind != Edit::Kind::crop || side + 2 * e.padding >= e.size, "a side of ", side,
+        " with padding of ", e.padding, " is shorter than the crop of ", e.size,
         "; resize it first");
-  s.apply(picture, key);
+  e.apply(picture, key);
 }
 
-Shape StepTransform::shape_of(const Shape& in) const {
-  const bool crops = training_.kind == Step::Kind::crop || training_.kind == Step::Kind::centre;
+Shape EditTransform::shape_of(const Shape& in) const {
+  const bool crops = training_.kind == Edit::Kind::crop || training_.kind == Edit::Kind::centre;
   return crops ? Shape{in[0], training_.size, training_.size} : in;
 }
 
@@ -39,11 +39,11 @@ void Transforms::leave_to_device() {
   bool behind = true, pads = false;  // a picture is padded once
   for (size_t i = items_.size(); i-- > 0;) {
     Item& item = items_[i];
-    const std::optional<Step> step = item.transform->step(use_);
-    behind = behind && step && item.in.numel() > 0 && !(pads && step->padding);
+    const std::optional<Edit> edit = item.transform->edit(use_);
+    behind = behind && edit && item.in.numel() > 0 && !(pads && edit->padding);
     if (behind) made_ = item.in;
-    pads |= behind && step->padding;
-    item.left = behind || (step && step->kind == Step::Kind::levels);
+    pads |= behind && edit->padding;
+    item.left = behind || (edit && edit->kind == Edit::Kind::levels);
   }
   fill_recipe();
 }
@@ -52,24 +52,24 @@ void Transforms::fill_recipe() {
   Picture trial(made_);  // refuses what a kernel could not
   for (size_t i = 0; i < items_.size(); ++i) {
     const Item& item = items_[i];
-    std::optional<Step> step = item.transform->step(use_);
+    std::optional<Edit> edit = item.transform->edit(use_);
     if (!item.left) {
-      CHECK(!step || step->kind != Step::Kind::cutout, "transform ", item.name,
+      CHECK(!edit || edit->kind != Edit::Kind::cutout, "transform ", item.name,
             ": what comes behind it only the host can do, and a hole is no byte; put it last, or "
             "write  toggles: {device_augment: off}");
       continue;
     }
-    edit(trial, item, {});
-    if (step->kind <= Step::Kind::levels) continue;
+    apply(item, trial, {});
+    if (edit->kind <= Edit::Kind::levels) continue;
     CHECK(recipe_.count < Recipe::kMost, "more than ", Recipe::kMost,
           " transforms for a device; write  toggles: {device_augment: off}");
-    step->place = int(i);
-    recipe_.steps[recipe_.count++] = *step;
+    edit->place = int(i);
+    recipe_.edits[recipe_.count++] = *edit;
   }
   recipe_.levels = trial.levels;
 }
 
-void Transforms::edit(Picture& picture, const Item& item, const RngKey& key) const {
+void Transforms::apply(const Item& item, Picture& picture, const RngKey& key) const {
   try {
     use_ == Use::training ? item.transform->apply(picture, key) : item.transform->settle(picture);
   } catch (const Error& error) {
@@ -85,7 +85,7 @@ const TtaView& Transforms::view(int64_t epoch) const {
 Picture Transforms::plan(const Shape& sample, uint64_t seed, int64_t epoch, int64_t index) const {
   Picture picture(sample);
   for (size_t i = 0; i < items_.size(); ++i)
-    if (!items_[i].left) edit(picture, items_[i], augment_key(seed, epoch, index, int(i)));
+    if (!items_[i].left) apply(items_[i], picture, augment_key(seed, epoch, index, int(i)));
   if (by_ == DoneBy::host) view(epoch).show(picture);
   return picture;
 }

@@ -17,8 +17,8 @@ class Transform {
   // What stands in for it in evaluation, where nothing is left to chance.
   virtual void settle(Picture& picture) const { apply(picture, {}); }
   virtual bool is_random() const { return false; }
-  // The same as one step that a device can do, too; none: only the host can.
-  virtual std::optional<Step> step(Use) const { return {}; }
+  // The same as one edit that a device can do, too; none: only the host can.
+  virtual std::optional<Edit> edit(Use) const { return {}; }
   // (C, H, W) of what it leaves of such pictures; sides that differ from one to the next are 0.
   virtual Shape shape_of(const Shape& in) const { return in; }
 };
@@ -29,21 +29,21 @@ class RandomTransform : public Transform {
   bool is_random() const final { return true; }
 };
 
-// One that is a step, and in evaluation another one.
-class StepTransform final : public Transform {
+// One that is an edit, and in evaluation another one.
+class EditTransform final : public Transform {
  public:
-  explicit StepTransform(const Step& training, const Step& evaluation = {})
+  explicit EditTransform(const Edit& training, const Edit& evaluation = {})
       : training_(training), evaluation_(evaluation) {}
   void apply(Picture& picture, const RngKey& key) const override;
   void settle(Picture& picture) const override { evaluation_.apply(picture, RngKey()); }
   bool is_random() const override { return training_.is_random(); }
-  std::optional<Step> step(Use use) const override {
+  std::optional<Edit> edit(Use use) const override {
     return use == Use::training ? training_ : evaluation_;
   }
   Shape shape_of(const Shape& in) const override;
 
  private:
-  Step training_, evaluation_;
+  Edit training_, evaluation_;
 };
 
 using MakeTransform = std::shared_ptr<const Transform>(const DatasetInfo&);
@@ -54,7 +54,7 @@ enum class DoneBy { host, device };
 class Transforms {
  public:
   // An empty list stands for normalize with the data set's own statistics. Where a device does its
-  // share, that is the end of the list, from the place on where all are steps and take pictures of
+  // share, that is the end of the list, from the place on where all are edits and take pictures of
   // one size; what stands before is done here, and is rounded to bytes. Where `tta` gives several
   // views, an epoch is the number of one of them.
   Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info, Use use = Use::training,
@@ -85,7 +85,7 @@ class Transforms {
   };
   void leave_to_device();
   void fill_recipe();
-  void edit(Picture& picture, const Item& item, const RngKey& key) const;
+  void apply(const Item& item, Picture& picture, const RngKey& key) const;
   Picture plan(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index) const;
 
   Use use_;

@@ -21,7 +21,7 @@ std::ostream& operator<<(std::ostream& out, const Left& left) {
 Left left_of(const Transforms& transforms) {
   Left left{{}, transforms.made_shape()};
   for (int i = 0; i < transforms.recipe().count; ++i)
-    left.places.push_back(transforms.recipe().steps[i].place);
+    left.places.push_back(transforms.recipe().edits[i].place);
   return left;
 }
 
@@ -30,7 +30,7 @@ TransformChoice resize() { return named("resize", {{"size", "16"}}); }
 TransformChoice jitter() { return named("color_jitter"); }
 TransformChoice resized_crop() { return named("random_resized_crop", {{"size", "12"}}); }
 
-// Another picture each time, and no step.
+// Another picture each time, and no edit.
 struct Flicker : RandomTransform {
   void apply(Picture& p, const RngKey& key) const override {
     p.levels.shift[0] += Philox(key).uniform(0);

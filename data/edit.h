@@ -1,4 +1,4 @@
-// Steps: the transforms that a kernel can do as well as the host. Both run this code, with the same
+// Edits: the transforms that a kernel can do as well as the host. Both run this code, with the same
 // random numbers, so that a picture becomes the same wherever it is made.
 #pragma once
 #include "core/rng.h"
@@ -14,7 +14,7 @@ HD inline RngKey augment_key(uint64_t seed, int64_t epoch, int64_t sample, int p
           .step = uint64_t(epoch)};
 }
 
-struct Step {
+struct Edit {
   enum class Kind { nothing, levels, crop, centre, flip, cutout };  // levels: no more than those
   Kind kind = Kind::nothing;
   int64_t size = 0;     // of the sides of a square
