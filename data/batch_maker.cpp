@@ -15,8 +15,7 @@ BatchMaker::BatchMaker(std::shared_ptr<const BatchSource> source)
                source_->pin_memory ? pinned : pageable) {}
 
 std::string BatchMaker::at_work_on() const {
-  const int64_t sample = sample_.load(std::memory_order_relaxed);
-  return cat("sample ", sample, " (", source_->dataset->origin(sample), ")");
+  return name_of_sample(*source_->dataset, sample_.load(std::memory_order_relaxed));
 }
 
 Sample BatchMaker::read(int64_t sample, int64_t epoch) {
@@ -32,23 +31,17 @@ Sample BatchMaker::read(int64_t sample, int64_t epoch) {
 
 // As the i-th of a batch.
 void BatchMaker::fill(int64_t sample, int64_t epoch, const Batch& to, int64_t i) {
-  const Transforms& transforms = source_->transforms;
+  const BatchSource& from = *source_;
   sample_.store(sample, std::memory_order_relaxed);
-  try {
+  at_sample(*from.dataset, sample, [&] {
     const Sample made = read(sample, epoch);
-    const int64_t at = i * transforms.made_shape().numel();
+    const int64_t at = i * to.x.strides()[0];
     if (to.x.dtype() == DType::u8)
-      transforms.write(made, source_->seed, epoch, sample, to.x.ptr<uint8_t>() + at);
+      from.transforms.write(made, from.seed, epoch, sample, to.x.ptr<uint8_t>() + at);
     else
-      transforms.write(made, source_->seed, epoch, sample, to.x.ptr<float>() + at, source_->format);
+      from.transforms.write(made, from.seed, epoch, sample, to.x.ptr<float>() + at, from.format);
     to.y.ptr<int64_t>()[i] = made.label;
-  } catch (const Error& error) {
-    fail(error.exit == Exit::usage ? Exit::data : error.exit, at_work_on(), ": ", error.what());
-  } catch (const std::bad_alloc&) {
-    fail(Exit::memory, at_work_on(), ": out of host memory");
-  } catch (const std::exception& error) {
-    fail(Exit::data, at_work_on(), ": ", error.what());
-  }
+  });
 }
 
 Batch BatchMaker::fill_all(std::span<const int64_t> samples, int64_t epoch) {

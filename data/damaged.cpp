@@ -32,4 +32,21 @@ Sample read_undamaged(const Dataset& dataset, int64_t index, OnDamaged on_damage
   }
 }
 
+std::string name_of_sample(const Dataset& dataset, int64_t index) {
+  return cat("sample ", index, " (", dataset.origin(index), ")");
+}
+
+void rethrow_at_sample(const Dataset& dataset, int64_t index) {
+  const std::string name = name_of_sample(dataset, index);
+  try {
+    throw;
+  } catch (const Error& error) {
+    fail(error.exit == Exit::usage ? Exit::data : error.exit, name, ": ", error.what());
+  } catch (const std::bad_alloc&) {
+    fail(Exit::memory, name, ": out of host memory");
+  } catch (const std::exception& error) {
+    fail(Exit::data, name, ": ", error.what());
+  }
+}
+
 }  // namespace bellows

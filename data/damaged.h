@@ -1,4 +1,4 @@
-// What becomes of a sample that cannot be read.
+// What becomes of a sample that cannot be read, and how it is told.
 #pragma once
 #include <functional>
 #include "data/dataset.h"
@@ -16,5 +16,18 @@ enum class OnDamaged {
 Sample read_undamaged(const Dataset& dataset, int64_t index, OnDamaged on_damaged,
                       const std::function<Sample(int64_t)>& read);
 inline constexpr int64_t kMostInARow = 16;
+
+// "sample 7 (path)"
+std::string name_of_sample(const Dataset& dataset, int64_t index);
+
+// What is being thrown, as an Error that begins with the sample's name; data, if it was usage.
+[[noreturn]] void rethrow_at_sample(const Dataset& dataset, int64_t index);
+template <class Fn> void at_sample(const Dataset& dataset, int64_t index, const Fn& fn) {
+  try {
+    fn();
+  } catch (...) {
+    rethrow_at_sample(dataset, index);
+  }
+}
 
 }  // namespace bellows

@@ -86,10 +86,10 @@ void settle(const Dataset& dataset, int64_t index, std::exception_ptr what, OnDa
   try {
     std::rethrow_exception(what);
   } catch (const Error& error) {
-    const std::string origin = dataset.origin(index);
     if (on_damaged == OnDamaged::error || error.exit != Exit::data)
-      fail(error.exit, "sample ", index, " (", origin, "): ", error.what());
-    std::fprintf(stderr, "warning: %s: left out: %s\n", origin.c_str(), error.what());
+      fail(error.exit, name_of_sample(dataset, index), ": ", error.what());
+    std::fprintf(stderr, "warning: %s: left out: %s\n", dataset.origin(index).c_str(),
+                 error.what());
   }
 }
 

@@ -9,17 +9,6 @@
 
 namespace bellows {
 
-// Or the one that stands in for it; says where it comes from if there is none.
-static Sample read(const Loader& loader, int64_t index, Scratch& scratch) {
-  const Dataset& dataset = loader.dataset();
-  try {
-    return read_undamaged(dataset, index, loader.options().on_damaged,
-                          [&](int64_t i) { return dataset.at(i, scratch); });
-  } catch (const Error& error) {
-    fail(error.exit, "sample ", index, " (", dataset.origin(index), "): ", error.what());
-  }
-}
-
 // As bytes and labels, in pieces: the host never holds a second copy of everything.
 static void upload(const Loader& loader, const Tensor& pixels, const Tensor& labels) {
   constexpr int64_t kPiece = 8192;  // samples
@@ -30,14 +19,15 @@ static void upload(const Loader& loader, const Tensor& pixels, const Tensor& lab
   for (int64_t begin = 0; begin < dataset.size(); begin += kPiece) {
     const int64_t n = std::min(kPiece, dataset.size() - begin);
     const Tensor x(with_rows(n, shape), DType::u8), y({n}, DType::i64);
-    for (int64_t i = 0; i < n; ++i) {
-      const Sample sample = read(loader, begin + i, scratch);
-      if (!(sample.shape == shape))
-        fail(Exit::data, dataset.origin(begin + i), ": its shape is ", sample.shape,
-             ", the data set's is ", shape);
-      std::memcpy(x.ptr<uint8_t>() + i * bytes, sample.pixels, bytes);
-      y.ptr<int64_t>()[i] = sample.label;
-    }
+    for (int64_t i = 0; i < n; ++i)
+      at_sample(dataset, begin + i, [&] {
+        const Sample sample = read_undamaged(dataset, begin + i, loader.options().on_damaged,
+                                             [&](int64_t at) { return dataset.at(at, scratch); });
+        if (!(sample.shape == shape))
+          fail(Exit::data, "its shape is ", sample.shape, ", the data set's is ", shape);
+        std::memcpy(x.ptr<uint8_t>() + i * bytes, sample.pixels, bytes);
+        y.ptr<int64_t>()[i] = sample.label;
+      });
     copy_into(pixels.view(x.shape(), pixels.strides(), begin * bytes), x);
     copy_into(labels.view(y.shape(), labels.strides(), begin), y);
   }
