@@ -22,6 +22,8 @@ const std::map<std::string, Chain>& chains() {
       {"crop with a border wider than the picture", {random_crop(31, 24, "reflect"), normalize()}},
       {"centre, an odd rest and one of 3", {center_crop(4), normalize()}},
       {"flip", {flip(), normalize()}},
+      {"flip, the other way in every other epoch",
+       {named("random_flip", {{"alternate", "true"}}), normalize()}},
       {"cutout", {cutout(4), normalize()}},
       {"cutout larger than the picture", {cutout(40), normalize()}},
       {"all", {normalize(), random_crop(7, 3), flip(), center_crop(5), cutout(3)}},
@@ -45,6 +47,22 @@ void expect_same(Device device, const LoaderOptions& options, const Shape& shape
   EXPECT_EQ(split.epoch(1, 2), host.epoch(1, 2)) << "resumed";
 }
 
+// An evaluation's views, each of them another one than the last.
+void expect_same_views(Device device, LoaderOptions options, const Chain& chain) {
+  const auto noise = std::make_shared<Noise>(Shape{3, 7, 10}, 23);
+  options.augment = false;
+  options.tta = Tta::mirror_shift;
+  Fed split(device, augmenting(options), noise, chain);
+  Fed host(Device::cpu, {.batch_size = options.batch_size, .augment = false, .tta = options.tta},
+           noise, chain);
+  Numbered last;
+  for (int64_t view = 0; view < std::ssize(views_of(options.tta)); ++view) {
+    const Numbered now = split.epoch(view);
+    EXPECT_EQ(now, host.epoch(view)) << "view " << view;
+    EXPECT_NE(now, std::exchange(last, now)) << "view " << view;
+  }
+}
+
 }  // namespace
 
 TEST(Augment, DoesWhatTheHostWouldHaveDoneBitForBit) {
@@ -60,6 +78,13 @@ TEST(Augment, LeavesNothingToChanceInEvaluation) {
        {"nothing but normalize", "crop", "crop with a border", "cutout", "all"}) {
     SCOPED_TRACE(name);
     expect_same(Device::cpu, {.batch_size = 8, .augment = false}, {3, 7, 10}, chains().at(name));
+  }
+}
+
+TEST(Augment, ShowsTheViewsThatTheHostWouldHaveShown) {
+  for (const char* name : {"nothing but normalize", "crop with a border", "all"}) {
+    SCOPED_TRACE(name);
+    expect_same_views(Device::cpu, {.batch_size = 8}, chains().at(name));
   }
 }
 
@@ -129,6 +154,7 @@ TEST_P(AugmentOnDevice, DoesWhatTheHostWouldHaveDoneBitForBit) {
       expect_same(Device::cuda, options(), {channels, 7, 10}, chain);
     }
   expect_same(Device::cuda, options(false), {3, 7, 10}, chains().at("all"));
+  expect_same_views(Device::cuda, options(), chains().at("all"));
   // Of more pixels than a block writes.
   expect_same(Device::cuda, options(), {1, 53, 57}, {random_crop(51, 4), flip(), normalize()});
   expect_same(Device::cpu, options(), {3, 7, 10}, chains().at("all"));

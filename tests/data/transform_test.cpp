@@ -318,6 +318,38 @@ TEST(ColorJitter, TurnsTheHueByWhatIsDrawnAndAfterTheOthers) {
               HasSubstr("the hue has been turned already"));
 }
 
+static double correlation(const std::vector<double>& a, const std::vector<double>& b) {
+  double x = 0, y = 0, xy = 0, xx = 0, yy = 0;  // means, moments
+  for (size_t i = 0; i < a.size(); ++i) x += a[i] / double(a.size()), y += b[i] / double(a.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    xy += (a[i] - x) * (b[i] - y);
+    xx += (a[i] - x) * (a[i] - x);
+    yy += (b[i] - y) * (b[i] - y);
+  }
+  return xy / std::sqrt(xx * yy);
+}
+
+// What each draws, of the same picture, where the other three do nothing.
+TEST(ColorJitter, DrawsItsFourNumbersIndependently) {
+  constexpr int kSamples = 2000;
+  const Shape in{3, 1, 1};
+  const char* const names[] = {"brightness", "contrast", "saturation", "hue"};
+  std::vector<std::vector<double>> drawn;
+  for (const std::string name : names) {
+    Texts alone{{"brightness", "0"}, {"contrast", "0"}, {"saturation", "0"}, {"hue", "0"}};
+    alone[name] = "0.4";
+    const Transforms jitter = only("color_jitter", alone, in);
+    std::vector<double>& numbers = drawn.emplace_back();
+    for (int i = 0; i < kSamples; ++i) {
+      const Colours map = *jitter.plan(in, 1, 0, i).colours;
+      numbers.push_back(name == "hue" ? map.turn : map.matrix[0][0]);
+    }
+  }
+  for (int a = 0; a < 4; ++a)
+    for (int b = 0; b < a; ++b)
+      EXPECT_LT(std::abs(correlation(drawn[a], drawn[b])), .1) << names[a] << ", " << names[b];
+}
+
 TEST(Transforms, WantPicturesOfDifferingSizesMadeAlike) {
   EXPECT_THAT(complaint(Exit::usage,
                         [] {
