@@ -105,7 +105,7 @@ std::optional<AsyncFeed::OnItsWay> AsyncFeed::send() {
   }
   if (ended_) return {};
   ++next_;
-  const Batch batch = slice(buffers_.free(), 0, flight.host.size());
+  const Batch batch = buffers_.free(flight.host.x.shape());
   copy(batch, flight);
   return OnItsWay{batch, &flight.copied, is_pinned(flight.host.x)};
 }

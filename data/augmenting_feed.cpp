@@ -21,6 +21,7 @@ class AugmentingFeed : public Feed {
     order_ = {};
     order_ = loader_.sampler().whole_order(epoch, device_);
     recipe_ = loader_.recipe(epoch);
+    shape_ = loader_.transforms().shape(epoch);
     next_ = first_batch;
   }
 
@@ -29,7 +30,7 @@ class AugmentingFeed : public Feed {
     batch = {};
     Batch bytes;
     if (!from_.next(bytes)) return false;
-    const Tensor x = slice(buffers_.free(), 0, bytes.size()).x;
+    const Tensor x = buffers_.free(with_rows(bytes.size(), shape_)).x;
     x.raise_version();
     kernels::augment(x, {}, bytes.x, {}, order_,
                      {next_++ * loader_.options().batch_size, loader_.sampler().share(), recipe_});
@@ -46,6 +47,7 @@ class AugmentingFeed : public Feed {
   BatchBuffers buffers_;
   Tensor order_;  // (N) i64, of this epoch, on the device
   Recipe recipe_;
+  Shape shape_;       // (C, H, W) of its pictures
   int64_t next_ = 0;  // batch
 };
 

@@ -45,11 +45,12 @@ void BatchMaker::fill(int64_t sample, int64_t epoch, const Batch& to, int64_t i)
 }
 
 Batch BatchMaker::fill_all(std::span<const int64_t> samples, int64_t epoch) {
-  const Batch& buffer = buffers_.free();
-  buffer.x.raise_version();
-  buffer.y.raise_version();
-  for (size_t i = 0; i < samples.size(); ++i) fill(samples[i], epoch, buffer, int64_t(i));
-  return slice(buffer, 0, static_cast<int64_t>(samples.size()));
+  Batch batch =
+      buffers_.free(with_rows(std::ssize(samples), source_->transforms.made_shape(epoch)));
+  batch.x.raise_version();
+  batch.y.raise_version();
+  for (size_t i = 0; i < samples.size(); ++i) fill(samples[i], epoch, batch, int64_t(i));
+  return batch;
 }
 
 Made BatchMaker::make(std::span<const int64_t> samples, int64_t epoch) {

@@ -19,7 +19,7 @@ struct BatchSource {
   int64_t sim_latency_us;  // slept once per batch: a planted slow disk
   MemoryFormat format;     // of batches
 
-  Shape batch_shape() const;  // of a whole one as it is made: (B, C, H, W)
+  Shape batch_shape() const;  // of the largest as they are made: (B, C, H, W)
 };
 
 class BatchMaker {

@@ -16,7 +16,7 @@ class BlockingFeed : public Feed {
     batch = {};
     Batch host;
     if (!loader_.next(host)) return false;
-    batch = slice(buffers_.free(), 0, host.size());
+    batch = buffers_.free(host.x.shape());
     copy_batch(batch, host);
     synchronize(current_stream(device_));
     return true;

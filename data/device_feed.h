@@ -29,7 +29,7 @@ std::unique_ptr<Feed> augmenting_feed(Device device, Loader& loader, std::unique
 // driver has to copy it to memory of its own first, data.staging_copies.
 void copy_batch(const Batch& to, const Batch& from);
 
-// Whole batches on the device, as that loader makes them or as the model gets them.
+// Batches on the device, as that loader makes them or as the model gets them.
 BatchBuffers buffers_on(Device device, const Loader& loader);
 BatchBuffers model_buffers_on(Device device, const Loader& loader);
 

@@ -50,7 +50,7 @@ class Loader : public Feed {
   const Transforms& transforms() const { return source_->transforms; }
   const Sampler& sampler() const { return sampler_; }
   const LoaderOptions& options() const { return options_; }
-  Shape batch_shape() const { return source_->batch_shape(); }  // of a whole one: (B, C, H, W)
+  Shape batch_shape() const { return source_->batch_shape(); }  // of the largest: (B, C, H, W)
   // What is left to a device in that epoch.
   Recipe recipe(int64_t epoch) const;
   const MemoryFormat& batch_format() const { return source_->format; }

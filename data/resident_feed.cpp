@@ -63,7 +63,8 @@ class ResidentFeed : public Feed {
     batch = {};
     if (next_ == loader_.batches()) return false;
     const int64_t size = loader_.options().batch_size, first = next_++ * size;
-    batch = slice(buffers_.free(), 0, std::min(size, loader_.samples() - first));
+    batch = buffers_.free(
+        with_rows(std::min(size, loader_.samples() - first), loader_.transforms().shape()));
     batch.x.raise_version();
     batch.y.raise_version();
     kernels::augment(batch.x, batch.y, pixels_, labels_, order_,

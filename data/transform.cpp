@@ -19,19 +19,35 @@ Shape EditTransform::shape_of(const Shape& in) const {
 
 Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info, Use use,
                        DoneBy by, Tta tta)
-    : use_(use), by_(by), views_(views_of(tta)), in_(info.sample), out_(info.sample) {
+    : use_(use), by_(by), views_(views_of(tta)), in_(info.sample) {
   CHECK(in_.rank() == 3 && in_[0] <= kMaxChannels, "transforms take pictures of up to ",
         kMaxChannels, " channels, (C, H, W); the data set's are ", in_);
   if (choices.empty()) choices.emplace_back("normalize");
+  Shape first = in_, last = in_;  // in the first epoch and in the last
   for (const TransformChoice& choice : choices) {
-    items_.push_back({choice.name(), choice.make(info), out_});
-    out_ = items_.back().transform->shape_of(out_);
+    items_.push_back({choice.name(), choice.make(info), last.numel() == 0});
+    const Item& item = items_.back();
+    const bool grew = !(first == last);
+    first = shape_behind(item, first, 0), last = shape_behind(item, last, kLastEpoch);
+    CHECK(!grew || !(first == last), "transform ", item.name,
+          ": it makes all pictures of one size, and those before it grow from epoch to epoch; put "
+          "it in front of what makes them grow");
   }
-  CHECK(out_.numel() > 0,
+  CHECK(last.numel() > 0,
         "the pictures of this data set differ in size, and no transform makes "
         "them alike; add random_resized_crop, or resize and center_crop, to data.transforms");
-  made_ = out_;
+  made_ = items_.size();
   if (by == DoneBy::device) leave_to_device();
+}
+
+Shape Transforms::shape_behind(const Item& item, const Shape& in, int64_t epoch) const {
+  return use_ == Use::training ? item.transform->shape_in(epoch, in) : item.transform->shape_of(in);
+}
+
+Shape Transforms::shape_behind(size_t items, int64_t epoch) const {
+  Shape shape = in_;
+  for (size_t i = 0; i < items; ++i) shape = shape_behind(items_[i], shape, epoch);
+  return shape;
 }
 
 // Levels are left wherever they stand: a Picture's are those of the end in any case.
@@ -40,8 +56,8 @@ void Transforms::leave_to_device() {
   for (size_t i = items_.size(); i-- > 0;) {
     Item& item = items_[i];
     const std::optional<Edit> edit = item.transform->edit(use_);
-    behind = behind && edit && item.in.numel() > 0 && !(pads && edit->padding);
-    if (behind) made_ = item.in;
+    behind = behind && edit && !item.any_size && !(pads && edit->padding);
+    if (behind) made_ = i;
     pads |= behind && edit->padding;
     item.left = behind || (edit && edit->kind == Edit::Kind::levels);
   }
@@ -49,7 +65,7 @@ void Transforms::leave_to_device() {
 }
 
 void Transforms::fill_recipe() {
-  Picture trial(made_);  // refuses what a kernel could not
+  Picture trial(made_shape());  // refuses what a kernel could not
   for (size_t i = 0; i < items_.size(); ++i) {
     const Item& item = items_[i];
     std::optional<Edit> edit = item.transform->edit(use_);
@@ -100,7 +116,8 @@ Picture Transforms::plan(const Sample& sample, uint64_t seed, int64_t epoch, int
   if (!fits(sample.shape, in_))
     fail(Exit::data, "its shape is ", sample.shape, ", the data set's is ", in_);
   const Picture picture = plan(sample.shape, seed, epoch, index);
-  INVARIANT(picture.shape() == made_, "the transforms left ", picture.shape(), ", not ", made_);
+  INVARIANT(picture.shape() == made_shape(epoch), "the transforms left ", picture.shape(), ", not ",
+            made_shape(epoch));
   return picture;
 }
 

@@ -1,6 +1,7 @@
 // From a data set's bytes to the model's numbers. A transform edits the description of a picture;
 // its pixels are touched once, by write_picture, straight into the batch.
 #pragma once
+#include <limits>
 #include "data/picture.h"
 #include "data/recipe.h"
 
@@ -21,6 +22,8 @@ class Transform {
   virtual std::optional<Edit> edit(Use) const { return {}; }
   // (C, H, W) of what it leaves of such pictures; sides that differ from one to the next are 0.
   virtual Shape shape_of(const Shape& in) const { return in; }
+  // The same in an epoch of training: pictures may grow from one to the next, and never shrink.
+  virtual Shape shape_in(int64_t, const Shape& in) const { return shape_of(in); }
 };
 
 class RandomTransform : public Transform {
@@ -59,13 +62,16 @@ class Transforms {
   // views, an epoch is the number of one of them.
   Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info, Use use = Use::training,
              DoneBy by = DoneBy::host, Tta tta = Tta::none);
-  const Shape& shape() const { return out_; }        // (C, H, W) of what the model gets
-  const Shape& made_shape() const { return made_; }  // and of what is made here, in this type
+  // (C, H, W) of what the model gets in an epoch, and of what is made here, in this type.
+  Shape shape(int64_t epoch) const { return shape_behind(items_.size(), epoch); }
+  Shape made_shape(int64_t epoch) const { return shape_behind(made_, epoch); }
+  Shape shape() const { return shape(kLastEpoch); }  // the largest
+  Shape made_shape() const { return made_shape(kLastEpoch); }
   DType dtype() const { return by_ == DoneBy::host ? DType::f32 : DType::u8; }
   // What becomes of a picture of that shape here. Thread-safe, and the same each time.
   Picture plan(const Shape& sample, uint64_t seed, int64_t epoch, int64_t index) const;
-  // Thread-safe. `out` has room for made_shape(), of dtype(): numbers as one image of a batch in
-  // that format, bytes as (C, H, W). Refuses a sample of another shape than the data set's.
+  // Thread-safe. `out` has room for made_shape(epoch), of dtype(): numbers as one image of a batch
+  // in that format, bytes as (C, H, W). Refuses a sample of another shape than the data set's.
   void write(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index, float* out,
              const MemoryFormat& format = kNCHW) const;
   void write(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index, uint8_t* out) const;
@@ -80,9 +86,12 @@ class Transforms {
   struct Item {
     std::string name;
     std::shared_ptr<const Transform> transform;
-    Shape in;           // of pictures before it
-    bool left = false;  // to a device
+    bool any_size = false;  // of the pictures before it
+    bool left = false;      // to a device
   };
+  static constexpr int64_t kLastEpoch = std::numeric_limits<int64_t>::max();
+  Shape shape_behind(size_t items, int64_t epoch) const;
+  Shape shape_behind(const Item& item, const Shape& in, int64_t epoch) const;
   void leave_to_device();
   void fill_recipe();
   void apply(const Item& item, Picture& picture, const RngKey& key) const;
@@ -91,8 +100,9 @@ class Transforms {
   Use use_;
   DoneBy by_;
   std::vector<TtaView> views_;
-  Shape in_, out_, made_;
+  Shape in_;
   std::vector<Item> items_;
+  size_t made_;  // that many transforms are done here
   Recipe recipe_;
 };
 

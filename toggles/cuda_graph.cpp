@@ -9,7 +9,9 @@ static const bellows::AddToggle toggle({
             "the host no longer starts each kernel.",
     .claim = "removes the cost of launches, some microseconds for each kernel; no figure in the "
              "seeds",
-    .hurts = "memory: what an update needs is kept for it alone; addresses and shapes are fixed",
+    .hurts =
+        "memory: what an update needs is kept for it alone; addresses and shapes are fixed, so "
+        "pictures that grow (progressive_resize) are captured anew for each size",
     .sources = "S1:36",
     .footprint = "graph.replays",
     .same = bellows::Same::bitwise,

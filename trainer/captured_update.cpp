@@ -17,13 +17,23 @@ Tensors CapturedUpdate::run(const Batch& batch, const Body& body) {
   const bool tuned_later = kernel_options().autotune < session_.plan.kernels.autotune;
   if (tuned_later || batch.size() != session_.plan.data.loader.batch_size)
     return body(Update(batch, session_.plan.train.accumulate));
-  if (!input_.x.defined()) input_ = {empty_like(batch.x), empty_like(batch.y)};
+  if (!input_.x.defined() || !(input_.x.shape() == batch.x.shape())) start_over(batch);
   copy_into(input_.x, batch.x);
   copy_into(input_.y, batch.y);
   if (warm_ups_ < kWarmUps) return warm_up(body);
   if (!graph_) capture(body);
   replay();
   return losses_;
+}
+
+// The last graph may still run.
+void CapturedUpdate::start_over(const Batch& like) {
+  const SyncGuard expected(OnSync::ignore);
+  if (graph_) synchronize(stream_of(session_.device));
+  graph_.reset();
+  losses_.clear();
+  warm_ups_ = 0;
+  input_ = {empty_like(like.x), empty_like(like.y)};
 }
 
 Tensors CapturedUpdate::warm_up(const Body& body) {

@@ -15,14 +15,15 @@ class CapturedUpdate {
   // Refuses a plan in which the host has a say in every update.
   explicit CapturedUpdate(Session& session);
 
-  // As body(Update(batch)), with the same bits. An update of another size runs as it is, and
-  // so does one before the tuning window.
+  // As body(Update(batch)), with the same bits. An update of another size runs as it is, and so
+  // does one before the tuning window. Pictures of another size are captured anew.
   Tensors run(const Batch& batch, const Body& body);
 
   // For what is done once and needs the memory that updates need.
   std::shared_ptr<const MemoryPool> pool() const { return pool_; }
 
  private:
+  void start_over(const Batch& like);
   Tensors warm_up(const Body& body);
   void capture(const Body& body);
   void replay();

@@ -43,8 +43,18 @@ Tensors Loop::train_on(const Update& update) {
   return losses;
 }
 
+// Where pictures grow from epoch to epoch, it is told; those of a new size need kernels anew.
+void Loop::look_at_size() {
+  const Transforms& transforms = session_.loader.transforms();
+  const Shape now = transforms.shape(at_.epoch);
+  if (transforms.shape(0) == session_.input) return;
+  if (!(std::exchange(picture_, now) == now)) tuning_.reopen(at_.step - from_.step);
+  log_.line(cat("pictures: epoch: ", at_.epoch + 1, ", size: ", now[1], "x", now[2]));
+}
+
 void Loop::run_epoch() {
   Session& s = session_;
+  look_at_size();
   const SyncGuard guard(plan_.debug.sync_guard);
   const auto train = [this](const Update& update) { return train_on(update); };
   s.feed.start(at_.epoch, at_.batch);
@@ -175,6 +185,8 @@ void Loop::end_window() {
 
 Scalars Loop::gauges() {
   Scalars values = tuning_.take();
+  if (picture_.rank())
+    values.emplace_back("image_size", double(std::min(picture_[1], picture_[2])));
   if (plan_.amp.scales()) {
     const StepState state = session_.state->read();
     values.emplace_back("loss_scale", state.loss_scale);
@@ -235,8 +247,7 @@ void Loop::save() {
 // An update of zeros, split as training splits it.
 static Update largest_update(const Session& session) {
   const int64_t n = std::min(session.plan.data.loader.batch_size, session.loader.samples());
-  Shape shape{n};
-  for (const int64_t dim : session.input) shape.push_back(dim);
+  const Shape shape = with_rows(n, session.loader.transforms().shape());
   const Tensor x(shape, DType::f32, session.device, session.loader.options().format());
   fill(x, 0);
   const Batch batch{x, zeros(Shape{n}, DType::i64, session.device)};

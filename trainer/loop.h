@@ -34,6 +34,7 @@ class Loop {
  private:
   bool done() const;
   void run_epoch();
+  void look_at_size();
   Tensors train_on(const Update& update);
   void end_update(const Update& update);
   void look_after_checkpoints();
@@ -59,6 +60,7 @@ class Loop {
   std::optional<Nvml> nvml_;                  // of the GPU, where training is on one
   ProfileWindow profile_;
   TuningWindow tuning_;
+  Shape picture_;  // (C, H, W), where pictures grow
   Signals signals_;
   std::function<void()> pause_;
   size_t checked_ = 0, logged_ = 0;  // of the losses known

@@ -103,7 +103,7 @@ Session::Session(const Plan& plan)
       feed(device_feed ? *device_feed : loader),
       test_feed(test_device_feed ? *test_device_feed : test_loader),
       state(std::make_shared<DeviceStepState>(device)),
-      input(Transforms(plan.data.transforms, train_set->info()).shape()),
+      input(Transforms(plan.data.transforms, train_set->info(), Use::evaluation).shape()),
       model(make_model()),
       parameters(model->parameters()),
       rates(rates_of(plan, plan.optimizer.rule, 0, loader.batches())),
@@ -138,14 +138,45 @@ static Tensor first_images(const Dataset& set, const Transforms& transforms, int
   return images;
 }
 
+// A model whose parameters are the same for the smallest pictures takes those in between, too.
+static void check_takes(const Choice<MakeModel>& model, ModelContext context, const Shape& smallest,
+                        const Module& made) {
+  const Shape largest = std::exchange(context.sample, smallest);
+  context.device = Device::cpu;
+  context.images = [&](int64_t) { return zeros(with_rows(1, smallest)); };
+  NamedTensors other;
+  try {
+    other = model.make(context)->parameters();
+  } catch (const Error& error) {
+    fail(error.exit, "model ", model.name(), " takes no pictures of ", smallest,
+         ", which progressive_resize makes of ", largest, ": ", error.what());
+  }
+  for (size_t i = 0; const NamedTensor& p : made.parameters()) {
+    const bool is_there = i < other.size() && other[i].name == p.name;
+    const Shape shape = is_there ? other[i++].tensor.shape() : Shape{0};
+    CHECK(shape == p.tensor.shape(), "model ", model.name(), ": ", p.name, " is ", p.tensor.shape(),
+          " for pictures of ", largest, " and ", shape, " for ", smallest,
+          ", so progressive_resize has to go; or take one that ends in a mean over the picture "
+          "(adaptive_avg_pool2d), as resnet18 does");
+  }
+}
+
 ModulePtr Session::make_model() {
   const auto images = [this](int64_t n) {
     const DatasetInfo& info = train_set->info();
     return first_images(*train_set, {plan.data.transforms, info, Use::evaluation}, n);
   };
-  ModulePtr made = plan.model.model.make({input, train_set->info().classes, plan.seed, state,
-                                          plan.model.vectorized, device,
-                                          plan.model.channels_last ? kNHWC : kNCHW, images});
+  const ModelContext context{input,
+                             train_set->info().classes,
+                             plan.seed,
+                             state,
+                             plan.model.vectorized,
+                             device,
+                             plan.model.channels_last ? kNHWC : kNCHW,
+                             images};
+  ModulePtr made = plan.model.model.make(context);
+  const Shape smallest = loader.transforms().shape(0);
+  if (!(smallest == input)) check_takes(plan.model.model, context, smallest, *made);
   std::vector<std::string> changes;
   const auto note = [&](const std::vector<std::string>& lines) {
     changes.insert(changes.end(), lines.begin(), lines.end());

@@ -32,7 +32,7 @@ class Session {
   const std::unique_ptr<Feed> device_feed, test_device_feed;  // null on the CPU
   Feed &feed, &test_feed;                                     // their batches, on the device
   const std::shared_ptr<DeviceStepState> state;
-  const Shape input;  // of a sample as the model gets it: (C, H, W)
+  const Shape input;  // of a sample as the model gets it in evaluation: (C, H, W)
   const ModulePtr model;
   const NamedTensors parameters;
   const Tensor rates;  // learning rate by applied updates, on the host

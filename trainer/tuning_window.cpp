@@ -15,9 +15,15 @@ TuningWindow::TuningWindow(const TrainOptions& train, const KernelOptions& kerne
 
 KernelOptions TuningWindow::at(int64_t i) const {
   KernelOptions now = kernels_;
-  if (on() && i + 1 < first_) now.autotune = Autotune::heuristic;
-  if (on() && i + 1 > last_) now.autotune = Autotune::found;
+  if (on() && i - opened_ + 1 < first_) now.autotune = Autotune::heuristic;
+  if (on() && i - opened_ + 1 > last_) now.autotune = Autotune::found;
   return now;
+}
+
+void TuningWindow::reopen(int64_t i) {
+  opened_ = i;
+  begin_ = counts();
+  reported_ = false;
 }
 
 double TuningWindow::Counts::hit_rate() const {
@@ -37,7 +43,7 @@ TuningWindow::Counts TuningWindow::since(const Counts& before) const {
 }
 
 std::string TuningWindow::report(int64_t i) {
-  if (!on() || i < last_ || std::exchange(reported_, true)) return "";
+  if (!on() || i - opened_ < last_ || std::exchange(reported_, true)) return "";
   const Counts c = since(begin_);
   return fmt::format("autotune: {} searches, {} found on disk, hit rate {:.1f} %", c.searches,
                      c.kept, 100 * c.hit_rate());

@@ -13,6 +13,8 @@ class TuningWindow {
 
   // In force in update i, from 0, of this process: a resumed run tunes anew what is not on disk.
   KernelOptions at(int64_t i) const;
+  // From update i on shapes are others: it begins again, as if that were the first one.
+  void reopen(int64_t i);
   // One line once the window has ended, after i updates.
   std::string report(int64_t i);
   // autotune_searches and autotune_hit_rate since the last call, for metrics.jsonl; none where
@@ -29,7 +31,7 @@ class TuningWindow {
 
   bool on() const { return kernels_.autotune == Autotune::benchmark; }
   KernelOptions kernels_;
-  int64_t first_, last_;
+  int64_t first_, last_, opened_ = 0;
   Counts begin_ = counts(), taken_ = begin_;
   bool reported_ = false;
 };

@@ -90,6 +90,38 @@ TEST_F(TrainingOnDevice, CapturedUpdateEqualsEagerBitForBit) {
   }
 }
 
+TEST_F(TrainingOnDevice, CapturedAnewForPicturesThatHaveGrownEqualsEagerBitForBit) {
+  const trace::Counter &captures = trace::counter("graph.captures"),
+                       &replays = trace::counter("graph.replays");
+  Plan eager = small_lenet({{"data.transforms.0.name", {"progressive_resize"}},
+                            {"data.transforms.0.from", {"20"}},
+                            {"data.transforms.0.step", {"4"}},
+                            {"data.transforms.0.last_epoch", {"3"}},
+                            {"data.transforms.1.name", {"random_flip"}},
+                            {"data.transforms.2.name", {"normalize"}},
+                            {"data.train_size", {"22"}},  // a part of a batch at the end
+                            {"model.name", {"layers"}},
+                            {"model.layers.0.name", {"conv2d"}},
+                            {"model.layers.0.out", {"4"}},
+                            {"model.layers.1.name", {"adaptive_avg_pool2d"}},
+                            {"model.layers.2.name", {"flatten"}},
+                            {"model.layers.3.name", {"linear"}},
+                            {"model.layers.3.out", {"10"}},
+                            {"train.epochs", {"4"}},
+                            {"train.dry_run", {"true"}}});
+  eager = fast(eager);
+  for (const char* const augment : {"off", "on"}) {
+    eager = switched(eager, *find_toggle("device_augment"), augment);
+    const Ran want = run(eager);
+    const int64_t captured = captures.value(), replayed = replays.value();
+    const Ran got = run(with(eager, "cuda_graph"));
+    EXPECT_EQ(want.losses, got.losses);
+    EXPECT_EQ(want.hash, got.hash);
+    EXPECT_EQ(captures.value() - captured, 3) << "one for each size";
+    EXPECT_EQ(replays.value() - replayed, 2 * (5 - 2) + (10 - 2));
+  }
+}
+
 // The scale begins so high that gradients overflow, and falls until they do not.
 static const Values kOverflowing = {{"amp.dtype", {"fp16"}}, {"amp.scaler.init_scale", {"1e6"}}};
 

@@ -1,0 +1,224 @@
+// Training on pictures that grow: what the model sees, resume, memory, kernels and the log.
+#include <gmock/gmock.h>
+#include <sstream>
+#include "core/trace.h"
+#include "models/build.h"
+#include "tests/refusal.h"
+#include "tests/trainer/program.h"
+#include "toggles/values.h"
+#include "trainer/json.h"
+#include "trainer/loop.h"
+
+using namespace bellows;
+using testing::HasSubstr;
+
+namespace {
+
+// Sides of the pictures that models below have seen, and whether they were training.
+struct Seen {
+  int64_t side;
+  bool training;
+  bool operator==(const Seen&) const = default;
+};
+std::vector<Seen>& seen() {
+  static std::vector<Seen> all;
+  return all;
+}
+
+class Witness : public Module {
+ public:
+  const char* kind() const override { return "test_witness"; }
+
+ protected:
+  Tensor forward(const Tensor& x) override {
+    EXPECT_EQ(x.dim(2), x.dim(3));
+    if (seen().empty() || !(seen().back() == Seen{x.dim(2), training()}))
+      seen().push_back({x.dim(2), training()});
+    return x;
+  }
+};
+const AddEntry<MakeLayer> witness(
+    "test_witness", "of tests",
+    +[](const NoOptions&, LayerContext&) -> ModulePtr { return std::make_unique<Witness>(); });
+
+// Six updates an epoch, of pictures of 16 x 16, 24 x 24 and 32 x 32.
+Plan growing_plan(const Values& more = {}) {
+  Values values = {{"data.name", {"shapes"}},
+                   {"data.train_size", {"24"}},
+                   {"data.test_size", {"8"}},
+                   {"data.batch_size", {"4"}},
+                   {"data.transforms.0.name", {"random_resized_crop"}},
+                   {"data.transforms.0.size", {"32"}},
+                   {"data.transforms.1.name", {"progressive_resize"}},
+                   {"data.transforms.1.from", {"16"}},
+                   {"data.transforms.1.step", {"8"}},
+                   {"data.transforms.1.last_epoch", {"3"}},
+                   {"data.transforms.2.name", {"random_flip"}},
+                   {"data.transforms.3.name", {"normalize"}},
+                   {"model.name", {"layers"}},
+                   {"model.layers.0.name", {"test_witness"}},
+                   {"model.layers.1.name", {"conv2d"}},
+                   {"model.layers.1.out", {"4"}},
+                   {"model.layers.2.name", {"batch_norm"}},
+                   {"model.layers.3.name", {"adaptive_avg_pool2d"}},
+                   {"model.layers.4.name", {"flatten"}},
+                   {"model.layers.5.name", {"linear"}},
+                   {"model.layers.5.out", {"10"}},
+                   {"optimizer.momentum", {"0.9"}},
+                   {"train.epochs", {"4"}},
+                   {"log.every", {"3"}},
+                   {"eval.every", {"0"}},
+                   {"threads.threads", {"1"}}};
+  for (const auto& [key, value] : more) values[key] = value;
+  return load(Plan{}, values);
+}
+
+std::string trained(const Plan& plan, const std::function<void(const Position&)>& after = {}) {
+  Session session(plan);
+  Log log(session.plan, {}, Voice::silent);
+  Loop loop(session, log, nullptr);
+  loop.run([&] {
+    if (after) after(loop.position());
+  });
+  return model_hash(session);
+}
+
+}  // namespace
+
+TEST(GrowingPictures, AreWhatTheModelSeesAndEvaluationIsAtFullSize) {
+  seen().clear();
+  trained(growing_plan({{"eval.every", {"1"}}}));
+  EXPECT_EQ(seen(), (std::vector<Seen>{{16, true},
+                                       {32, false},
+                                       {24, true},
+                                       {32, false},
+                                       {32, true},
+                                       {32, false},
+                                       {32, true},
+                                       {32, false}}));
+}
+
+TEST(GrowingPictures, ResumedAtAnyStepEndWithTheSameBits) {
+  const Plan plan = growing_plan();
+  const std::string whole = trained(plan);
+  for (const int64_t step : {3, 6, 9, 13}) {
+    SafeTensors saved;
+    {
+      Session session(plan);
+      Log log(session.plan, {}, Voice::silent);
+      Loop loop(session, log, nullptr);
+      loop.run([&] {
+        if (loop.position().step == step)
+          saved = {snapshot(state_tensors(session)), state_metadata(session, loop.position())};
+      });
+    }
+    Session session(plan);
+    std::vector<std::string> notes;
+    const Position at = restore(session, saved, notes);
+    Log log(session.plan, {}, Voice::silent);
+    seen().clear();
+    Loop(session, log, nullptr, at).run();
+    EXPECT_EQ(model_hash(session), whole) << step;
+    EXPECT_EQ(seen().front().side, step < 6 ? 16 : step < 12 ? 24 : 32);
+  }
+}
+
+TEST(GrowingPictures, HaveTheSameBitsForAnyNumberOfWorkers) {
+  EXPECT_EQ(trained(growing_plan({{"data.num_workers", {"2"}},
+                                  {"data.prefetch_factor", {"2"}},
+                                  {"data.persistent_workers", {"true"}}})),
+            trained(growing_plan()));
+}
+
+// The largest pictures come last, and are tried first.
+TEST(GrowingPictures, AskTheSystemForNothingWhenTheyHaveGrownIfADryRunDid) {
+  for (const bool dry_run : {false, true}) {
+    std::vector<int64_t> calls;
+    seen().clear();
+    trained(growing_plan(
+                {{"allocator.caching", {"true"}}, {"train.dry_run", {dry_run ? "true" : "false"}}}),
+            [&](const Position&) { calls.push_back(allocator_stats(Device::cpu).system_calls); });
+    EXPECT_EQ(seen().front().side, dry_run ? 32 : 16);
+    ASSERT_EQ(calls.size(), 24u);
+    EXPECT_EQ(calls.back() == calls[11], dry_run) << calls[11] << " to " << calls.back();
+    configure_allocator(Device::cpu, {.caching = false});
+  }
+}
+
+// One convolution that needs no gradient of its pictures: two problems, for each size.
+TEST(GrowingPictures, OpenTheTuningWindowForEachSize) {
+  char folder[] = "/tmp/bellows_growing_XXXXXX";
+  setenv("XDG_CACHE_HOME", mkdtemp(folder), 1);
+  std::vector<int64_t> searches;
+  int64_t last = trace::counter("autotune.searches").value();
+  trained(growing_plan({{"kernels.autotune", {"benchmark"}},
+                        {"train.tuning_window.0", {"2"}},
+                        {"train.tuning_window.1", {"3"}}}),
+          [&](const Position&) {
+            const int64_t now = trace::counter("autotune.searches").value();
+            searches.push_back(now - std::exchange(last, now));
+          });
+  std::vector<int64_t> wanted(24);
+  wanted[1] = wanted[7] = wanted[13] = 2;
+  EXPECT_EQ(searches, wanted);
+}
+
+// ---- models
+
+TEST(GrowingPictures, NeedAModelThatIsTheSameForAllSizes) {
+  EXPECT_EQ(refusal([] {
+              Session(growing_plan({{"model.layers.3.name", {"max_pool2d"}}}));
+            }),
+            "model layers: 5.weight is [10,900] for pictures of [3,32,32] and [10,196] for "
+            "[3,16,16], so progressive_resize has to go; or take one that ends in a mean over the "
+            "picture (adaptive_avg_pool2d), as resnet18 does");
+  EXPECT_THAT(refusal([] {
+                Session(growing_plan({{"model.layers.1.kernel", {"17"}}}));
+              }),
+              HasSubstr("model layers takes no pictures of [3,16,16], which progressive_resize "
+                        "makes of [3,32,32]: layer '1': "));
+  // Larger than what the smallest leaves, but not flattened.
+  Session(growing_plan({{"model.layers.3.size", {"3"}}}));
+}
+
+TEST(GrowingPictures, TrainEveryResNetAndNoLeNet) {
+  const Values layers = dump(growing_plan());
+  Values values;
+  for (const auto& [key, value] : layers)
+    if (!key.starts_with("model")) values[key] = value;
+  for (const char* model : {"lenet", "mlp", "levels_mlp", "airbench"}) {
+    values["model"] = {model};
+    EXPECT_THAT(refusal([&] { Session(load(Plan{}, values)); }), HasSubstr(cat("model ", model)));
+  }
+  values["model"] = {"resnet18"};
+  values["model.width"] = {"2"};
+  trained(load(Plan{}, values));
+}
+
+// ---- the log
+
+class GrowingProgram : public Program {};
+
+TEST_F(GrowingProgram, TellsTheSizeOfEachEpoch) {
+  const Ended ended = run(tiny({"model={name: resnet18, width: 2}",
+                                "data.transforms=[{name: progressive_resize, from: 20, step: 8, "
+                                "last_epoch: 2}, normalize]"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("pictures: epoch: 1, size: 20x20\n"));
+  EXPECT_THAT(ended.out, HasSubstr("pictures: epoch: 2, size: 28x28\n"));
+  std::istringstream lines(read("runs/run/metrics.jsonl"));
+  std::vector<double> sizes;
+  for (std::string line; std::getline(lines, line);)
+    if (const Json json = Json::parse(line); json["split"] == "train")
+      sizes.push_back(json["image_size"].get<double>());
+  EXPECT_EQ(sizes, (std::vector<double>{20, 20, 28, 28}));
+  EXPECT_THAT(run(tiny({})).out, testing::Not(HasSubstr("pictures: ")));
+}
+
+TEST_F(GrowingProgram, RefusesAModelOfOneSizeBeforeItTrains) {
+  expect_refusal(tiny({"model=lenet",
+                       "data.transforms=[{name: progressive_resize, from: 20, "
+                       "step: 8, last_epoch: 2}, normalize]"}),
+                 2,
+                 "fc1.weight is [120,400] for pictures of [1,28,28] and [120,144] for [1,20,20]");
+}
