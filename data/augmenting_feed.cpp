@@ -9,12 +9,13 @@ namespace {
 
 class AugmentingFeed : public Feed {
  public:
-  AugmentingFeed(Device device, Loader& loader, std::unique_ptr<Feed> bytes)
+  AugmentingFeed(Device device, Loader& loader, std::unique_ptr<Feed> bytes,
+                 const ModelInput& input)
       : device_(device),
         loader_(loader),
         bytes_(std::move(bytes)),
         from_(bytes_ ? *bytes_ : loader),
-        buffers_(model_buffers_on(device, loader)) {}
+        buffers_(model_buffers_on(device, loader, input)) {}
 
   void start(int64_t epoch, int64_t first_batch) override {
     from_.start(epoch, first_batch);
@@ -53,8 +54,9 @@ class AugmentingFeed : public Feed {
 
 }  // namespace
 
-std::unique_ptr<Feed> augmenting_feed(Device device, Loader& loader, std::unique_ptr<Feed> bytes) {
-  return std::make_unique<AugmentingFeed>(device, loader, std::move(bytes));
+std::unique_ptr<Feed> augmenting_feed(Device device, Loader& loader, std::unique_ptr<Feed> bytes,
+                                      const ModelInput& input) {
+  return std::make_unique<AugmentingFeed>(device, loader, std::move(bytes), input);
 }
 
 }  // namespace bellows

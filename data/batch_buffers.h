@@ -11,7 +11,7 @@ class BatchBuffers {
   using Make = std::function<Tensor(const Shape& shape, DType dtype)>;
 
   // For batches of up to that shape, (B, C, H, W), of that type and format, in memory that `make`
-  // gets.
+  // gets. Pictures of fewer channels lie in room for that many.
   BatchBuffers(const Shape& x, DType dtype, const MemoryFormat& format, Make make)
       : x_(x), dtype_(dtype), format_(format), make_(std::move(make)) {}
 
@@ -20,7 +20,9 @@ class BatchBuffers {
   Batch free(const Shape& x) {
     const auto found = std::ranges::find_if(buffers_, is_free);
     const Batch& buffer = found == buffers_.end() ? add() : *found;
-    return {buffer.x.view(x, strides_of(x, format_), 0), buffer.y.view({x[0]}, {1}, 0)};
+    Shape room = x;
+    room[1] = x_[1];
+    return {buffer.x.view(x, strides_of(room, format_), 0), buffer.y.view({x[0]}, {1}, 0)};
   }
 
  private:

@@ -37,13 +37,13 @@ namespace {
 
 class ResidentFeed : public Feed {
  public:
-  ResidentFeed(Device device, Loader& loader)
+  ResidentFeed(Device device, Loader& loader, const ModelInput& input)
       : device_(device),
         loader_(loader),
         pixels_(with_rows(loader.dataset().size(), loader.dataset().info().sample), DType::u8,
                 device),
         labels_({loader.dataset().size()}, DType::i64, device),
-        buffers_(model_buffers_on(device, loader)) {
+        buffers_(model_buffers_on(device, loader, input)) {
     upload(loader, pixels_, labels_);
   }
 
@@ -102,8 +102,8 @@ std::string why_not_resident(Device device, const Loader& loader) {
   return "";
 }
 
-std::unique_ptr<Feed> resident_feed(Device device, Loader& loader) {
-  return std::make_unique<ResidentFeed>(device, loader);
+std::unique_ptr<Feed> resident_feed(Device device, Loader& loader, const ModelInput& input) {
+  return std::make_unique<ResidentFeed>(device, loader, input);
 }
 
 }  // namespace bellows

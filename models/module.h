@@ -32,7 +32,10 @@ class Module {
   Tensor operator()(const Tensor& x);
 
   virtual const char* kind() const = 0;  // "conv2d"; shown beside the name
+  // What it gets goes into a conv2d and nowhere else, so it may come as conv2d would make it.
+  virtual bool begins_with_conv2d() const { return false; }
   std::vector<Child>& children() { return children_; }
+  const std::vector<Child>& children() const { return children_; }
   // Leaves to train, and other state (running statistics), each by its full name.
   NamedTensors parameters() const;
   NamedTensors buffers() const;

@@ -7,6 +7,9 @@ namespace bellows {
 class Sequential : public Module {
  public:
   const char* kind() const override { return "sequential"; }
+  bool begins_with_conv2d() const override {
+    return !children().empty() && children().front().module->begins_with_conv2d();
+  }
   Module& add(const std::string& name, ModulePtr module) {
     return add_child(name, std::move(module));
   }

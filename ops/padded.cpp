@@ -1,4 +1,5 @@
 #include "ops/padded.h"
+#include "core/channel_room.h"
 #include "core/copy.h"
 #include "core/foreach.h"
 #include "core/trace.h"
@@ -16,11 +17,17 @@ static Shape widened(Shape w) {  // (K, C, ..)
   return w;
 }
 
+static bool pads(const KernelOptions& options, DType dtype, Device device) {
+  const bool tf32 = options.tf32 && device == Device::cuda && dtype == DType::f32;
+  return options.pad_channels && (is_low(dtype) || tf32);
+}
 // A product of such numbers with a weight, or the gradient of one, of that shape is padded.
 static bool pads(const Tensor& t, const Shape& w) {
-  const KernelOptions& options = kernel_options();
-  const bool tf32 = options.tf32 && t.device() == Device::cuda && t.dtype() == DType::f32;
-  return options.pad_channels && (is_low(t.dtype()) || tf32) && !(widened(w) == w);
+  return pads(kernel_options(), t.dtype(), t.device()) && !(widened(w) == w);
+}
+
+int64_t wide_channels(const KernelOptions& options, DType dtype, Device device, int64_t channels) {
+  return pads(options, dtype, device) ? widened(channels) : channels;
 }
 
 static Tensor room(const Shape& shape, const Tensor& like) {
@@ -36,6 +43,7 @@ static Tensor corner(const Tensor& t, const Shape& shape) {
 // t in the corner of zeros of that shape; and the other way.
 static Tensor pad(const Tensor& t, const Shape& shape) {
   if (!t.defined() || t.shape() == shape) return t;
+  if (const Tensor whole = whole_room(t, shape[1]); whole.defined()) return whole;
   const Tensor y = room(shape, t);
   fill(y, 0);
   copy_into(corner(y, t.shape()), t);

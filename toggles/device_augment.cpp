@@ -16,7 +16,8 @@ static const bellows::AddToggle toggle({
     .aka = {"gpu_transforms", "dali", "kornia"},
     .key_point = "data reading",
     .idea = "Pictures travel as bytes, and one kernel crops, flips, cuts out and normalises them "
-            "on the device, with the random numbers that the host would have drawn.",
+            "on the device, with the random numbers that the host would have drawn, and writes "
+            "them as the first convolution reads them: in 16 bits, its channels padded.",
     .claim = "host-to-device bytes / 4, and so is what a worker writes; no figure for time",
     .hurts = "what the host resizes or recolours first is rounded to bytes once more; a second "
              "batch on the device",

@@ -17,7 +17,7 @@ Tensors CapturedUpdate::run(const Batch& batch, const Body& body) {
   const bool tuned_later = kernel_options().autotune < session_.plan.kernels.autotune;
   if (tuned_later || batch.size() != session_.plan.data.loader.batch_size)
     return body(Update(batch, session_.plan.train.accumulate));
-  if (!input_.x.defined() || !(input_.x.shape() == batch.x.shape())) start_over(batch);
+  if (!input_.x.defined() || !(input_.x.shape() == batch.x.shape())) start_over(batch.x.shape());
   copy_into(input_.x, batch.x);
   copy_into(input_.y, batch.y);
   if (warm_ups_ < kWarmUps) return warm_up(body);
@@ -27,13 +27,13 @@ Tensors CapturedUpdate::run(const Batch& batch, const Body& body) {
 }
 
 // The last graph may still run.
-void CapturedUpdate::start_over(const Batch& like) {
+void CapturedUpdate::start_over(const Shape& x) {
   const SyncGuard expected(OnSync::ignore);
   if (graph_) synchronize(stream_of(session_.device));
   graph_.reset();
   losses_.clear();
   warm_ups_ = 0;
-  input_ = {empty_like(like.x), empty_like(like.y)};
+  input_ = session_.zeros_like_batches(x);
 }
 
 Tensors CapturedUpdate::warm_up(const Body& body) {

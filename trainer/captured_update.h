@@ -23,7 +23,7 @@ class CapturedUpdate {
   std::shared_ptr<const MemoryPool> pool() const { return pool_; }
 
  private:
-  void start_over(const Batch& like);
+  void start_over(const Shape& x);
   Tensors warm_up(const Body& body);
   void capture(const Body& body);
   void replay();

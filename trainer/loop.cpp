@@ -248,10 +248,7 @@ void Loop::save() {
 static Update largest_update(const Session& session) {
   const int64_t n = std::min(session.plan.data.loader.batch_size, session.loader.samples());
   const Shape shape = with_rows(n, session.loader.transforms().shape());
-  const Tensor x(shape, DType::f32, session.device, session.loader.options().format());
-  fill(x, 0);
-  const Batch batch{x, zeros(Shape{n}, DType::i64, session.device)};
-  return {batch, session.plan.train.accumulate};
+  return {session.zeros_like_batches(shape), session.plan.train.accumulate};
 }
 
 void dry_run(Session& session) {

@@ -7,6 +7,7 @@
 #include "data/packed_twin.h"
 #include "data/transform.h"
 #include "models/rewrite.h"
+#include "ops/padded.h"
 #include "optim/schedule.h"
 #include "trainer/profile_window.h"
 #include "trainer/system.h"
@@ -98,13 +99,13 @@ Session::Session(const Plan& plan)
       test_set(open(plan.data, Split::test, notes)),
       loader(train_set, plan.data.transforms, loader_options(plan, device), plan.seed),
       test_loader(test_set, plan.data.transforms, test_options(plan, device), plan.seed),
-      device_feed(make_feed(device, loader, notes)),
-      test_device_feed(make_feed(device, test_loader, notes)),
-      feed(device_feed ? *device_feed : loader),
-      test_feed(test_device_feed ? *test_device_feed : test_loader),
       state(std::make_shared<DeviceStepState>(device)),
       input(Transforms(plan.data.transforms, train_set->info(), Use::evaluation).shape()),
       model(make_model()),
+      device_feed(make_feed(device, loader, notes, wanted())),
+      test_device_feed(make_feed(device, test_loader, notes, wanted())),
+      feed(device_feed ? *device_feed : loader),
+      test_feed(test_device_feed ? *test_device_feed : test_loader),
       parameters(model->parameters()),
       rates(rates_of(plan, plan.optimizer.rule, 0, loader.batches())),
       optimizer(optimizer_options(plan), parameters, rates, group_rates(plan, loader.batches())),
@@ -191,6 +192,17 @@ ModulePtr Session::make_model() {
   notes.push_back(fmt::format("model: {}, {} parameters", plan.model.model.name(), weights));
   say_once(changes, notes);
   return made;
+}
+
+// What conv2d would make of it: in 16 bits, its channels padded.
+ModelInput Session::wanted() const {
+  if (!plan.data.loader.device_augment || !model->begins_with_conv2d()) return {};
+  const DType dtype = plan.amp.low();
+  return {dtype, padded::wide_channels(plan.kernels, dtype, device, input[0])};
+}
+
+Batch Session::zeros_like_batches(const Shape& x) const {
+  return model_buffers_on(device, loader, wanted()).free(x);
 }
 
 int64_t Session::total_steps() const { return steps_of(plan.train, steps_per_epoch()); }

@@ -17,6 +17,8 @@ class Session {
   explicit Session(const Plan& plan);
   Session(const Session&) = delete;
 
+  // Zeros, as the feed's batches lie; x: (B, C, H, W) of a batch of training, or less.
+  Batch zeros_like_batches(const Shape& x) const;
   // The mean loss of a batch that is on the device. The caller has plan.kernels in force.
   Tensor loss_of(const Batch& batch);
   int64_t steps_per_epoch() const { return loader.batches(); }
@@ -29,11 +31,11 @@ class Session {
   const std::shared_ptr<const Dataset> train_set, test_set;
   Loader loader;       // of the training set
   Loader test_loader;  // of the test set: in order and complete, whatever training does
-  const std::unique_ptr<Feed> device_feed, test_device_feed;  // null on the CPU
-  Feed &feed, &test_feed;                                     // their batches, on the device
   const std::shared_ptr<DeviceStepState> state;
   const Shape input;  // of a sample as the model gets it in evaluation: (C, H, W)
   const ModulePtr model;
+  const std::unique_ptr<Feed> device_feed, test_device_feed;  // null on the CPU
+  Feed &feed, &test_feed;                                     // their batches, on the device
   const NamedTensors parameters;
   const Tensor rates;  // learning rate by applied updates, on the host
   Optimizer optimizer;
@@ -44,6 +46,7 @@ class Session {
 
  private:
   ModulePtr make_model();
+  ModelInput wanted() const;
 };
 
 }  // namespace bellows

@@ -36,6 +36,7 @@ class ConvBatchNorm : public Fused {
         shortcut_(window.size() == 4 ? &child<Shortcut>(2) : nullptr),
         relu_(window.size() > 2) {}
   const char* kind() const override { return "conv_bn"; }
+  bool begins_with_conv2d() const override { return true; }
 
  protected:
   Tensor forward(const Tensor& x) override {

@@ -19,6 +19,7 @@ class Conv2dLayer : public Module {
   Conv2dLayer(const Conv2dLayerOptions& options, LayerContext& context);
 
   const char* kind() const override { return "conv2d"; }
+  bool begins_with_conv2d() const override { return true; }
   const Conv2dLayerOptions& options() const { return options_; }
   const Tensor& weight() const { return weight_; }
   const Tensor& bias() const { return bias_; }  // undefined without one

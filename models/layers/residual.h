@@ -25,6 +25,7 @@ class ResidualBlock : public Sequential {
  public:
   explicit ResidualBlock(Shortcut& shortcut) : shortcut_(shortcut) {}
   const char* kind() const override { return "residual"; }
+  bool begins_with_conv2d() const override { return false; }  // the shortcut gets it, too
 
  protected:
   Tensor forward(const Tensor& x) override {

@@ -77,6 +77,7 @@ class Whitening : public Module {
     bias_ = add_parameter("bias", {shape[0]}, {Init::uniform, bound}, context.device);
   }
   const char* kind() const override { return "whitening"; }
+  bool begins_with_conv2d() const override { return true; }
 
  protected:
   Tensor forward(const Tensor& x) override { return conv2d(x, weight_, bias_, {}, &slot_); }

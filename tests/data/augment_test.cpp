@@ -1,7 +1,9 @@
 // What a device does of the transforms is what the host would have done, bit for bit.
 #include "data/augment.h"
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cstring>
+#include "core/channel_room.h"
 #include "core/trace.h"
 #include "tests/data/noise.h"
 #include "tests/twins.h"
@@ -45,6 +47,59 @@ void expect_same(Device device, const LoaderOptions& options, const Shape& shape
            chain);
   for (const int64_t epoch : {0, 3}) EXPECT_EQ(split.epoch(epoch), host.epoch(epoch));
   EXPECT_EQ(split.epoch(1, 2), host.epoch(1, 2)) << "resumed";
+}
+
+// As x is cast, and the labels behind it.
+Numbered cast_to(DType dtype, Feed& feed) {
+  Numbered batches;
+  for (Batch batch; feed.next(batch);) {
+    const Tensor x = contiguous(to(Device::cpu, batch.x)), y = to(Device::cpu, batch.y);
+    const Tensor numbers = cast(cast(x, dtype), DType::f32);
+    batches.emplace_back(numbers.data<float>().begin(), numbers.data<float>().end());
+    batches.back().insert(batches.back().end(), y.ptr<int64_t>(), y.ptr<int64_t>() + y.numel());
+  }
+  return batches;
+}
+
+// What is behind the channels of the pictures in a room of 8.
+std::vector<float> behind(const Tensor& x) {
+  const Tensor room = to(Device::cpu, whole_room(x, 8));
+  Shape shape = room.shape();
+  shape[1] -= x.dim(1);
+  const Tensor rest = room.view(shape, room.strides(), x.dim(1) * room.strides()[1]);
+  const Tensor numbers = cast(contiguous(rest), DType::f32);
+  return {numbers.data<float>().begin(), numbers.data<float>().end()};
+}
+
+// Written at once in the type, the order and the room that the model wants: as cast afterwards.
+void expect_as_wanted(Device device, LoaderOptions options, const Chain& chain) {
+  const auto noise = std::make_shared<Noise>(Shape{3, 7, 10}, 23);
+  const Shape made = Transforms(chain, noise->info()).shape();
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+    for (const int64_t channels : {0, 8})
+      for (const bool channels_last : {false, true}) {
+        SCOPED_TRACE(cat(dtype, ", ", channels, " channels", channels_last ? ", NHWC" : ""));
+        options.channels_last = channels_last;
+        Fed host(Device::cpu, {.batch_size = options.batch_size, .channels_last = channels_last},
+                 noise, chain);
+        Fed split(device, augmenting(options), noise, chain, {}, {dtype, channels});
+        for (const int64_t epoch : {0, 1}) {
+          host.feed.start(epoch), split.feed.start(epoch);
+          EXPECT_EQ(cast_to(dtype, split.feed), cast_to(dtype, host.feed));
+        }
+        split.feed.start(2);
+        Batch batch;
+        while (split.feed.next(batch)) {
+          EXPECT_EQ(batch.x.dtype(), dtype);
+          EXPECT_EQ(batch.x.shape(), with_rows(batch.size(), made));
+          const bool room = channels && channels_last;
+          EXPECT_EQ(whole_room(batch.x, 8).defined(), room);
+          EXPECT_TRUE(room || batch.x.is_contiguous(options.format()));
+          if (room) {
+            EXPECT_THAT(behind(batch.x), testing::Each(0.f));
+          }
+        }
+      }
 }
 
 // An evaluation's views, each of them another one than the last.
@@ -116,6 +171,12 @@ TEST(Augment, CountsPicturesAndLoadsBytes) {
   EXPECT_EQ(batch.x.dtype(), DType::u8);
 }
 
+TEST(Augment, WritesWhatTheModelWantsAsItWouldBeCast) {
+  expect_as_wanted(Device::cpu, {.batch_size = 8}, chains().at("all"));
+  expect_as_wanted(Device::cpu, {.batch_size = 8, .num_workers = 2, .prefetch_factor = 1},
+                   chains().at("crop with a border"));
+}
+
 // ---- on a device
 
 namespace {
@@ -155,6 +216,7 @@ TEST_P(AugmentOnDevice, DoesWhatTheHostWouldHaveDoneBitForBit) {
     }
   expect_same(Device::cuda, options(false), {3, 7, 10}, chains().at("all"));
   expect_same_views(Device::cuda, options(), chains().at("all"));
+  expect_as_wanted(Device::cuda, options(), chains().at("all"));
   // Of more pixels than a block writes.
   expect_same(Device::cuda, options(), {1, 53, 57}, {random_crop(51, 4), flip(), normalize()});
   expect_same(Device::cpu, options(), {3, 7, 10}, chains().at("all"));

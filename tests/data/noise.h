@@ -46,9 +46,9 @@ inline TransformChoice cutout(int size) { return named("cutout", {{"size", cat(s
 
 struct Fed {
   Fed(Device device, const LoaderOptions& options, std::shared_ptr<const Dataset> dataset,
-      const Chain& chain, RankShare share = {})
+      const Chain& chain, RankShare share = {}, const ModelInput& input = {})
       : loader(std::move(dataset), chain, options, 5, share),
-        own(make_feed(device, loader, notes)),
+        own(make_feed(device, loader, notes, input)),
         feed(own ? *own : loader) {}
   Numbered epoch(int64_t number, int64_t first = 0) {
     feed.start(number, first);

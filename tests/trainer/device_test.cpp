@@ -226,6 +226,34 @@ TEST_F(TrainingOnDevice, AugmentedThereItIsAsFromTheHostBitForBit) {
   EXPECT_EQ(evaluate(a).loss, evaluate(b).loss);
 }
 
+// In f16 and NHWC, and in room for more channels: as it was cast, transposed and padded before.
+TEST_F(TrainingOnDevice, AugmentedAsConvolutionsWantItIsAsFromTheHostBitForBit) {
+  const trace::Counter& padded = trace::counter("pad.bytes");
+  Values values = kMoved;
+  values["amp.dtype"] = {"fp16"};
+  values["data.train_size"] = {"14"};
+  for (const bool pads : {false, true}) {
+    Plan host = with(with(small_lenet(values), "channels_last"), "caching_allocator");
+    if (pads) host = with(host, "pad_channels");
+    const Plan copied = with(host, "device_augment");
+    int64_t before = padded.value();
+    const Ran want = run(host);
+    const int64_t bytes = padded.value() - before;
+    for (const Plan& plan : {copied, with(copied, "device_tensors"), with(copied, "cuda_graph")}) {
+      before = padded.value();
+      const Ran got = run(plan);
+      EXPECT_EQ(got.losses, want.losses);
+      EXPECT_EQ(got.hash, want.hash);
+      const int64_t spared = 2 * 14 * 28 * 28 * 8 * 2;  // of each image, forward and backward
+      if (!plan.train.cuda_graph) {
+        EXPECT_EQ(bytes - (padded.value() - before), pads ? spared : 0);
+      }
+    }
+    Session a(host), b(copied);
+    EXPECT_EQ(evaluate(a).loss, evaluate(b).loss);
+  }
+}
+
 TEST_F(TrainingOnDevice, AugmentedSteadyStepCopiesItsBytesAndNoMore) {
   Values values = kMoved;
   values["debug.sync_guard"] = {"error"};

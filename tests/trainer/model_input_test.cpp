@@ -1,0 +1,130 @@
+// Under device_augment a model that begins with a convolution gets its pictures as that reads them:
+// the same bits as if they had been cast and padded on the way.
+#include <gtest/gtest.h>
+#include "core/channel_room.h"
+#include "core/trace.h"
+#include "toggles/values.h"
+#include "trainer/evaluate.h"
+#include "trainer/loop.h"
+
+using namespace bellows;
+
+namespace {
+
+// Of 28 digits, in batches of 8; what a device does of them needs no rounding to bytes before.
+Plan plan_with(const Values& more) {
+  Values values = {{"data.train_size", {"28"}},
+                   {"data.test_size", {"12"}},
+                   {"data.batch_size", {"8"}},
+                   {"data.transforms.0.name", {"random_crop"}},
+                   {"data.transforms.0.size", {"28"}},
+                   {"data.transforms.0.padding", {"2"}},
+                   {"data.transforms.1.name", {"normalize"}},
+                   {"optimizer.momentum", {"0.9"}},
+                   {"train.epochs", {"2"}},
+                   {"eval.every", {"0"}},
+                   {"threads.threads", {"1"}}};
+  for (const auto& [key, value] : more) values[key] = value;
+  return load(Plan{}, values);
+}
+Plan augmented(Plan plan) {
+  plan.data.loader.device_augment = true;
+  return plan;
+}
+
+struct Ran {
+  std::vector<double> losses;
+  std::string hash;
+  double loss;     // in evaluation
+  int64_t padded;  // bytes
+};
+Ran run(const Plan& plan) {
+  const trace::Counter& padded = trace::counter("pad.bytes");
+  Session session(plan);
+  Log log(session.plan, {}, Voice::silent);
+  const int64_t before = padded.value();
+  const std::vector<double> losses = Loop(session, log, nullptr).run().losses;
+  const int64_t bytes = padded.value() - before;
+  const Kernels use(plan.kernels);
+  return {losses, model_hash(session), evaluate(session).loss, bytes};
+}
+
+void expect_same(const Ran& got, const Ran& want) {
+  EXPECT_EQ(got.losses, want.losses);
+  EXPECT_EQ(got.hash, want.hash);
+  EXPECT_EQ(got.loss, want.loss);
+}
+
+Batch first_batch(Session& session) {
+  session.feed.start(0);
+  Batch batch;
+  EXPECT_TRUE(session.feed.next(batch));
+  return batch;
+}
+
+const Values kNhwc = {{"data.channels_last", {"true"}}, {"model.channels_last", {"true"}}};
+
+}  // namespace
+
+TEST(ModelInput, MadeInSixteenBitsTrainsAsCastBitForBit) {
+  for (const char* const precision : {"off", "bf16", "fp16"})
+    for (const bool nhwc : {false, true})
+      for (const bool vendor : {false, true}) {
+        SCOPED_TRACE(cat(precision, nhwc ? ", NHWC" : "", vendor ? ", vendor" : ""));
+        Values values = nhwc ? kNhwc : Values{};
+        values["amp.dtype"] = {precision};
+        Plan plan = plan_with(values);
+        plan.kernels.vendor = vendor;
+        expect_same(run(augmented(plan)), run(plan));
+        Session session(augmented(plan));
+        const Batch batch = first_batch(session);
+        EXPECT_EQ(batch.x.dtype(), plan.amp.low());
+        EXPECT_TRUE(batch.x.is_contiguous(nhwc ? kNHWC : kNCHW));
+      }
+}
+
+// An image of one channel is padded to 8 in forward and in backward, each time.
+TEST(ModelInput, MadeInRoomForPaddingIsNotCopied) {
+  for (const bool nhwc : {false, true}) {
+    Values values = nhwc ? kNhwc : Values{};
+    values["amp.dtype"] = {"bf16"};
+    Plan plan = plan_with(values);
+    plan.kernels.pad_channels = true;
+    const Ran want = run(plan), got = run(augmented(plan));
+    expect_same(got, want);
+    EXPECT_EQ(want.padded - got.padded, nhwc ? 2 * (2 * 28) * (28 * 28 * 8) * 2 : 0);
+    Session session(augmented(plan));
+    EXPECT_EQ(whole_room(first_batch(session).x, 8).defined(), nhwc);
+    EXPECT_EQ(whole_room(session.zeros_like_batches({8, 1, 28, 28}).x, 8).defined(), nhwc);
+  }
+}
+
+// Whoever looks at the pictures in another way gets them in f32.
+TEST(ModelInput, IsInF32WhereTheModelDoesNotBeginWithAConvolution) {
+  const Values residual = {{"model.name", {"layers"}},
+                           {"model.layers.0.name", {"residual"}},
+                           {"model.layers.0.layers.0.name", {"conv2d"}},
+                           {"model.layers.0.layers.0.padding", {"1"}},
+                           {"model.layers.1.name", {"flatten"}},
+                           {"model.layers.2.name", {"linear"}},
+                           {"model.layers.2.out", {"10"}}};
+  const std::vector<std::pair<Values, DType>> cases = {
+      {{{"model", {"lenet"}}}, DType::bf16},
+      {{{"model", {"resnet18"}}, {"model.width", {"2"}}}, DType::bf16},
+      {{{"model", {"resnet18"}}, {"model.width", {"2"}}, {"model.fuse.conv_bn", {"true"}}},
+       DType::bf16},
+      {{{"model", {"airbench"}}, {"model.widths.0", {"4"}}}, DType::bf16},
+      {{{"model", {"lenet"}}, {"model.fuse.conv_act_pool", {"true"}}}, DType::f32},
+      {{{"model", {"mlp"}}}, DType::f32},
+      {{{"model", {"levels_mlp"}}}, DType::f32},
+      {residual, DType::f32},
+  };
+  for (auto [values, dtype] : cases) {
+    values["amp.dtype"] = {"bf16"};
+    Session session(augmented(plan_with(values))), host(plan_with(values));
+    SCOPED_TRACE(session.model->children().front().module->kind());
+    EXPECT_EQ(first_batch(session).x.dtype(), dtype);
+    EXPECT_EQ(session.zeros_like_batches({2, 1, 28, 28}).x.dtype(), dtype);
+    EXPECT_EQ(first_batch(host).x.dtype(), DType::f32);
+  }
+}
