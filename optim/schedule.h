@@ -1,5 +1,6 @@
 // Learning-rate schedules: tables over applied updates, so that a skipped update needs no host.
 #pragma once
+#include <algorithm>
 #include <functional>
 #include "core/tensor.h"
 #include "core/visitor.h"
@@ -11,6 +12,11 @@ struct Horizon {
   int64_t updates = 1;  // of the whole run
   int64_t per_epoch = 1;
   int64_t warmup = 0;  // of them, at the start; curves that anneal begin after it
+
+  // The share of the way from the end of warm-up to the end of the run.
+  double done(int64_t update) const {
+    return double(std::max<int64_t>(update - warmup, 0)) / double(updates - warmup);
+  }
 };
 
 // A share of the peak rate for each update, from 0 on.

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include "optim/schedule.h"
@@ -18,9 +17,8 @@ void visit(Visitor& v, CosineOptions& o) {
 // As PyTorch's CosineAnnealingLR with T_max = updates after warm-up, stepped once an update.
 static Curve cosine(const CosineOptions& o, const Horizon& h) {
   return [o, h](int64_t update) {
-    const double done =
-        double(std::max<int64_t>(update - h.warmup, 0)) / double(h.updates - h.warmup);
-    return o.final_factor + (1 - o.final_factor) * (1 + std::cos(std::numbers::pi * done)) / 2;
+    const double falling = (1 + std::cos(std::numbers::pi * h.done(update))) / 2;
+    return o.final_factor + (1 - o.final_factor) * falling;
   };
 }
 static const AddEntry<Curve(const Horizon&)> entry("cosine", "half a cosine, from the peak down",

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include "optim/schedule.h"
 
 namespace bellows {
@@ -15,11 +14,7 @@ void visit(Visitor& v, LinearOptions& o) {
 
 // As PyTorch's LinearLR with total_iters = updates after warm-up, stepped once an update.
 static Curve linear(const LinearOptions& o, const Horizon& h) {
-  return [o, h](int64_t update) {
-    const double done =
-        double(std::max<int64_t>(update - h.warmup, 0)) / double(h.updates - h.warmup);
-    return 1 + (o.final_factor - 1) * done;
-  };
+  return [o, h](int64_t update) { return 1 + (o.final_factor - 1) * h.done(update); };
 }
 static const AddEntry<Curve(const Horizon&)> entry("linear", "a line, from the peak down", linear);
 
