@@ -26,6 +26,29 @@ void scale_each(TensorSpan list, double factor) {
   for (const Tensor& t : list) t.raise_version();
   kernels::scale_each(list, factor);
 }
+
+static void check_pairs(const char* op, TensorSpan a, TensorSpan b) {
+  CHECK(a.size() == b.size(), op, ": lists of ", a.size(), " and ", b.size(), " tensors");
+  for (size_t i = 0; i < a.size(); ++i)
+    CHECK(a[i].shape() == b[i].shape() && a[i].dtype() == b[i].dtype() &&
+              a[i].strides() == b[i].strides() && a[i].is_dense(),
+          op, ": ", a[i].dtype(), " ", a[i].shape(), " with strides ", a[i].strides(), " beside ",
+          b[i].dtype(), " ", b[i].shape(), " with strides ", b[i].strides());
+}
+void lerp_each(TensorSpan list, TensorSpan to, double share) {
+  check_pairs("lerp_each", list, to);
+  if (list.empty()) return;
+  for (const Tensor& t : list) t.raise_version();
+  kernels::lerp_each(list, to, share);
+}
+void swap_each(TensorSpan a, TensorSpan b) {
+  check_pairs("swap_each", a, b);
+  if (a.empty()) return;
+  for (const TensorSpan list : {a, b})
+    for (const Tensor& t : list) t.raise_version();
+  kernels::swap_each(a, b);
+}
+
 Tensor norm_of(TensorSpan list) {
   CHECK(!list.empty(), "norm_of: no tensors");
   const Tensor norm({}, DType::f32, list.front().device());
@@ -67,6 +90,25 @@ static void scale_each_cpu(TensorSpan list, double factor) {
   }
 }
 
+// fn(a, b, n): so many elements of a pair.
+template <class Fn> static void for_pairs(TensorSpan a, TensorSpan b, const Fn& fn) {
+  for (size_t i = 0; i < a.size(); ++i)
+    visit_stored(a[i].dtype(), [&]<class T>(T) {
+      T *const a_ = a[i].ptr<T>(), *const b_ = b[i].ptr<T>();
+      parallel_for(a[i].numel(), kChunk,
+                   [&](int64_t begin, int64_t end) { fn(a_ + begin, b_ + begin, end - begin); });
+    });
+}
+static void lerp_each_cpu(TensorSpan list, TensorSpan to, double share) {
+  for_pairs(list, to, [share]<class T>(T* t, const T* other, int64_t n) {
+    using A = Acc<T>;
+    for (int64_t i = 0; i < n; ++i) t[i] = T(std::fma(A(share), A(other[i]) - A(t[i]), A(t[i])));
+  });
+}
+static void swap_each_cpu(TensorSpan a, TensorSpan b) {
+  for_pairs(a, b, []<class T>(T* x, T* y, int64_t n) { std::swap_ranges(x, x + n, y); });
+}
+
 // In eight lanes: one running sum would wait four cycles for each addition.
 template <class T> static double sum_of_squares(const T* t, int64_t n) {
   double lanes[8] = {};
@@ -93,6 +135,8 @@ static void norm_of_cpu(TensorSpan list, const Tensor& norm) {
 static const bool cpu = kernels::fill.on(Device::cpu, fill_cpu) &&
                         kernels::add_into.on(Device::cpu, add_into_cpu) &&
                         kernels::scale_each.on(Device::cpu, scale_each_cpu) &&
+                        kernels::lerp_each.on(Device::cpu, lerp_each_cpu) &&
+                        kernels::swap_each.on(Device::cpu, swap_each_cpu) &&
                         kernels::norm_of.on(Device::cpu, norm_of_cpu);
 
 }  // namespace bellows

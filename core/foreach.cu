@@ -39,6 +39,38 @@ static void scale_each_cuda(TensorSpan list, double factor) {
   });
 }
 
+static __global__ void lerp_chunks(const __grid_constant__ Chunks list,
+                                   const __grid_constant__ Chunks to, double share) {
+  visit_pair(list, to, blockIdx.x, [&]<class T>(T* t, const T* other, int64_t n) {
+    using A = Acc<T>;
+    const auto lerp = [s = A(share)](int64_t, A from, A to) {
+      return std::fma(s, to - from, from);
+    };
+    map_line(t, n, 1, Team{int(blockDim.x)}, lerp, t, other);
+  });
+}
+static void lerp_each_cuda(TensorSpan list, TensorSpan to, double share) {
+  for_pairs("lerp_each", list, to, [&](const Chunks& chunks, const Chunks& others) {
+    launch(lerp_chunks, {unsigned(chunks.count()), kThreads}, chunks, others, share);
+  });
+}
+
+static __global__ void swap_chunks(const __grid_constant__ Chunks a,
+                                   const __grid_constant__ Chunks b) {
+  visit_pair(a, b, blockIdx.x, [&]<class T>(T* x, T* y, int64_t n) {
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
+      const T value = x[i];
+      x[i] = y[i];
+      y[i] = value;
+    }
+  });
+}
+static void swap_each_cuda(TensorSpan a, TensorSpan b) {
+  for_pairs("swap_each", a, b, [](const Chunks& chunks, const Chunks& others) {
+    launch(swap_chunks, {unsigned(chunks.count()), kThreads}, chunks, others);
+  });
+}
+
 struct WriteRoot {
   float* norm;
   __device__ void operator()(double squares) const { *norm = float(std::sqrt(squares)); }
@@ -50,6 +82,8 @@ static void norm_of_cuda(TensorSpan list, const Tensor& norm) {
 static const bool gpu = kernels::fill.on(Device::cuda, fill_cuda) &&
                         kernels::add_into.on(Device::cuda, add_into_cuda) &&
                         kernels::scale_each.on(Device::cuda, scale_each_cuda) &&
+                        kernels::lerp_each.on(Device::cuda, lerp_each_cuda) &&
+                        kernels::swap_each.on(Device::cuda, swap_each_cuda) &&
                         kernels::norm_of.on(Device::cuda, norm_of_cuda);
 
 }  // namespace bellows

@@ -12,15 +12,16 @@ class Chunks {
   static constexpr int kMost = 512;
   static constexpr int64_t kLength = 16384;
 
+  // Those of the list from that one on, as far as they fit.
+  Chunks(const char* op, TensorSpan list, size_t from) {
+    for (const Tensor& t : list.subspan(from, std::min<size_t>(list.size() - from, kMost))) {
+      CHECK(t.is_dense() && is_float(t.dtype()), op, ": ", t.dtype(), " with strides ", t.strides(),
+            " is not dense and floating-point");
+      add(t);
+    }
+  }
   static int chunks_of(const Tensor& t) { return int((t.numel() + kLength - 1) / kLength); }
 
-  int add(const Tensor& t) {
-    at_[size_] = t.bytes();
-    n_[size_] = t.numel();
-    dtype_[size_] = t.dtype();
-    first_[size_ + 1] = first_[size_] + chunks_of(t);
-    return ++size_;
-  }
   int count() const { return first_[size_]; }
 
   // fn(chunk, n): a pointer of the tensor's type, and the number of elements.
@@ -39,6 +40,14 @@ class Chunks {
   }
 
  private:
+  void add(const Tensor& t) {
+    at_[size_] = t.bytes();
+    n_[size_] = t.numel();
+    dtype_[size_] = t.dtype();
+    first_[size_ + 1] = first_[size_] + chunks_of(t);
+    ++size_;
+  }
+
   std::byte* at_[kMost] = {};
   int64_t n_[kMost] = {};
   DType dtype_[kMost] = {};
@@ -46,17 +55,28 @@ class Chunks {
   int size_ = 0;
 };
 
+// fn(x, y, n): a chunk of each of two lists that pair up.
+template <class Fn>
+__device__ void visit_pair(const Chunks& a, const Chunks& b, int chunk, const Fn& fn) {
+  a.visit(chunk, [&]<class T>(T* x, int64_t n) {
+    b.visit(chunk, [&]<class U>(U* y, int64_t) {
+      if constexpr (std::is_same_v<T, U>) fn(x, y, n);
+    });
+  });
+}
+
 // fn(chunks) for the list of dense tensors, as few times as they fit.
 template <class Fn> void for_chunks(const char* op, TensorSpan list, const Fn& fn) {
-  Chunks chunks;
-  for (size_t i = 0; i < list.size(); ++i) {
-    const Tensor& t = list[i];
-    CHECK(t.is_dense() && is_float(t.dtype()), op, ": ", t.dtype(), " with strides ", t.strides(),
-          " is not dense and floating-point");
-    const bool full = chunks.add(t) == Chunks::kMost;
-    if (!full && i + 1 < list.size()) continue;
+  for (size_t from = 0; from < list.size(); from += Chunks::kMost) {
+    const Chunks chunks(op, list, from);
     if (chunks.count() > 0) fn(chunks);
-    chunks = {};
+  }
+}
+// fn(chunks of a, chunks of b).
+template <class Fn> void for_pairs(const char* op, TensorSpan a, TensorSpan b, const Fn& fn) {
+  for (size_t from = 0; from < a.size(); from += Chunks::kMost) {
+    const Chunks chunks(op, a, from);
+    if (chunks.count() > 0) fn(chunks, Chunks(op, b, from));
   }
 }
 

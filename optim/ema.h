@@ -1,7 +1,8 @@
 // Exponential moving average of a model, which is what is evaluated, saved and exported then:
-//   average = decay average + (1 - decay) value, after each update; integers are copied.
+//   average += (1 - decay) (value - average), after each update; of integers it is the value.
 // As timm's ModelEma and PyTorch's AveragedModel with use_buffers.
 #pragma once
+#include "core/foreach.h"
 #include "core/named.h"
 
 namespace bellows {
@@ -9,18 +10,18 @@ namespace bellows {
 class Ema {
  public:
   // Averages start as the values are. decay 0: there is none, and nothing here does anything.
-  Ema(double decay, NamedTensors parameters, const NamedTensors& buffers);
+  Ema(double decay, const NamedTensors& parameters, const NamedTensors& buffers);
   void update();
   void restart();     // averages become the values
   void swap() const;  // averages and values change places
   // What a checkpoint keeps, "ema/conv1.weight".
-  NamedTensors state() const;
+  const NamedTensors& state() const { return state_; }
   static constexpr const char* kPrefix = "ema/";
 
  private:
   double decay_;
-  NamedTensors values_;
-  std::vector<Tensor> averages_;
+  NamedTensors state_;
+  Tensors values_, averages_;
 };
 
 // The model is the averaged one for as long as this lives.

@@ -214,8 +214,29 @@ TEST(Foreach, NormIsOverTheWholeList) {
   EXPECT_FLOAT_EQ(float(norm_of(list).item()), 2 * std::sqrt(19.0f));
 }
 
+TEST(Foreach, LerpsAndSwapsPairs) {
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
+    const std::vector<Tensor> list{full({2, 3}, 1, dtype), full({20000}, 2, dtype)};
+    const std::vector<Tensor> to{full({2, 3}, 5, dtype), full({20000}, -2, dtype)};
+    lerp_each(list, to, 0.25);
+    EXPECT_EQ(get(list[0], 5), 2) << dtype;
+    EXPECT_EQ(get(list[1], 19999), 1) << dtype;
+    EXPECT_EQ(get(to[0], 5), 5) << dtype;
+    swap_each(list, to);
+    EXPECT_EQ(get(list[1], 19999), -2) << dtype;
+    EXPECT_EQ(get(to[1], 19999), 1) << dtype;
+  }
+  const Tensor t = full({2, 3}, 1), turned = t.view({2, 3}, {1, 2}, 0), other = full({3, 2}, 1);
+  EXPECT_EQ(refusal([&] { lerp_each({&t, 1}, {}, 0.5); }), "lerp_each: lists of 1 and 0 tensors");
+  EXPECT_EQ(refusal([&] {
+              swap_each({&t, 1}, {&turned, 1});
+            }),
+            "swap_each: f32 [2,3] with strides [3,1] beside f32 [2,3] with strides [1,2]");
+  EXPECT_NE(refusal([&] { swap_each({&t, 1}, {&other, 1}); }), "no error");
+}
+
 TEST(Foreach, EveryWriterRaisesTheVersion) {
-  const Tensor t = full({3}, 1);
+  const Tensor t = full({3}, 1), other = full({3}, 2);
   const auto raises = [&](const auto& write) {
     const uint32_t before = t.storage()->version;
     write();
@@ -225,6 +246,10 @@ TEST(Foreach, EveryWriterRaisesTheVersion) {
   EXPECT_TRUE(raises([&] { fill_each({&t, 1}, 0); }));
   EXPECT_TRUE(raises([&] { scale_each({&t, 1}, 2); }));
   EXPECT_TRUE(raises([&] { add_into(t, full({3}, 1)); }));
+  EXPECT_TRUE(raises([&] { lerp_each({&t, 1}, {&other, 1}, 0.5); }));
+  EXPECT_FALSE(raises([&] { lerp_each({&other, 1}, {&t, 1}, 0.5); }));
+  EXPECT_TRUE(raises([&] { swap_each({&t, 1}, {&other, 1}); }));
+  EXPECT_TRUE(raises([&] { swap_each({&other, 1}, {&t, 1}); }));
   EXPECT_TRUE(raises([&] { fill_uniform(t, 0, 1, {}); }));
   EXPECT_TRUE(raises([&] { fill_normal(t, 0, 1, {}); }));
   EXPECT_FALSE(raises([&] { norm_of({&t, 1}); }));

@@ -92,6 +92,29 @@ static void check_lists() {
 }
 TEST_F(CoreOnDevice, ScalesAddsAndMeasuresLists) { check_lists(); }
 
+static void check_pairs() {
+  const std::vector<DType> floats{std::begin(kFloats), std::end(kFloats)};
+  const auto a = list_on(Device::cpu, floats), a_ = list_on(Device::cuda, floats);
+  std::vector<Tensor> b, b_;
+  for (const Tensor& t : a) {
+    b.push_back(drawn(t.shape(), t.dtype(), 77));
+    b_.push_back(to(Device::cuda, b.back()));
+  }
+  const auto expect_same = [&] {
+    for (size_t i = 0; i < a.size(); ++i) {
+      EXPECT_EQ(difference(a[i], a_[i]), 0) << i;
+      EXPECT_EQ(difference(b[i], b_[i]), 0) << i;
+    }
+  };
+  lerp_each(a, b, 0.3);
+  lerp_each(a_, b_, 0.3);
+  expect_same();
+  swap_each(a, b);
+  swap_each(a_, b_);
+  expect_same();
+}
+TEST_F(CoreOnDevice, LerpsAndSwapsPairs) { check_pairs(); }
+
 TEST_F(CoreOnDevice, AListOfManyShortTensorsTakesFewLaunches) {
   std::vector<Tensor> list;
   for (int i = 0; i < 1100; ++i) list.push_back(full({i % 5}, 2, DType::f32, Device::cuda));
@@ -104,6 +127,12 @@ TEST_F(CoreOnDevice, AListOfManyShortTensorsTakesFewLaunches) {
   scale_each(list, 0.5);
   EXPECT_EQ(launches.value() - before, 3);  // 512 tensors each
   for (const Tensor& t : list) EXPECT_EQ(difference(full(t.shape(), 1), t), 0);
+  std::vector<Tensor> others;
+  for (const Tensor& t : list) others.push_back(full(t.shape(), 3, DType::f32, Device::cuda));
+  before = launches.value();
+  lerp_each(list, others, 0.5);
+  EXPECT_EQ(launches.value() - before, 3);
+  for (const Tensor& t : list) EXPECT_EQ(difference(full(t.shape(), 2), t), 0);
 }
 
 TEST_F(CoreOnDevice, AListToScaleMayMixPrecisions) {
@@ -146,6 +175,7 @@ TEST_F(CoreOnDevice, EveryKernelRanAgainstItsCpuTwin) {
   const RunCount runs;
   check_fill_and_copy();
   check_lists();
+  check_pairs();
   check_random_numbers();
   check_step_state();
   EXPECT_EQ(without_twin(runs, "core"), "");
