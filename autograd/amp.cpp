@@ -33,21 +33,54 @@ static Tensor recorded(const Tensor& t, const Tensor& copy) {
   });
 }
 
+static void cast_into(const Tensor& copy, const Tensor& leaf) {
+  static trace::Counter& casts = trace::counter("amp.weight_casts");
+  casts.add();
+  copy_into(copy, leaf.detach());
+  GradMeta& meta = *grad_meta(leaf);
+  meta.low = copy;
+  meta.low_version = leaf.storage()->version;
+}
+
 // Written again, unless a closure keeps it: whoever knows it by its storage finds it there.
 static Tensor low_copy(const Tensor& leaf, DType dtype) {
   GradMeta& meta = *grad_meta(leaf);
-  const uint32_t version = leaf.storage()->version;
-  if (meta.low.defined() && meta.low.dtype() == dtype && meta.low_version == version)
-    return meta.low;
-  const bool reusable =
-      meta.low.defined() && meta.low.dtype() == dtype && meta.low.storage()->saved == 0;
-  if (!reusable) meta.low = Tensor(leaf.shape(), leaf.strides(), dtype, leaf.device());
-  copy_into(meta.low, leaf.detach());
-  meta.low_version = version;
+  meta.low_read = true;
+  const bool fits = meta.low.defined() && meta.low.dtype() == dtype;
+  if (fits && meta.low_version == leaf.storage()->version) return meta.low;
+  cast_into(fits && meta.low.storage()->saved == 0
+                ? meta.low
+                : Tensor(leaf.shape(), leaf.strides(), dtype, leaf.device()),
+            leaf);
   return meta.low;
 }
 
 namespace amp {
+
+Tensor copy_of(const Tensor& leaf) {
+  const GradMeta& meta = *grad_meta(leaf);
+  return meta.low_version == leaf.storage()->version ? meta.low : Tensor();
+}
+
+Tensor copy_in_use(const Tensor& leaf) {
+  const Tensor copy = copy_of(leaf);
+  const bool free = copy.defined() && copy.storage()->saved == 0;
+  return free && grad_meta(leaf)->low_read ? copy : Tensor();
+}
+
+void written(const Tensor& leaf, const Tensor& copy) {
+  leaf.raise_version();
+  if (!copy.defined()) return;
+  copy.raise_version();
+  GradMeta& meta = *grad_meta(leaf);
+  meta.low = copy;
+  meta.low_version = leaf.storage()->version;
+  meta.low_read = false;
+}
+
+void renew(const Tensor& leaf, const Tensor& copy) {
+  if (copy.defined() && copy.storage() != copy_of(leaf).storage()) cast_into(copy, leaf);
+}
 
 Tensor to_low(const Tensor& t) {
   if (!t.defined() || t.dtype() != DType::f32 || autocast() == DType::f32) return t;

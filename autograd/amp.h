@@ -36,9 +36,20 @@ class Autocast {
 namespace amp {
 
 // t with history: in the low precision if it is f32 and there is one; in f32 if it is low. Of a
-// leaf the copy is kept until the leaf is written.
+// leaf the copy is kept until the leaf is written; counted when it is made: amp.weight_casts.
 Tensor to_low(const Tensor& t);
 Tensor full(const Tensor& t);
+
+// ---- for those who write leaves, and the copies along with them
+
+// The copy, if it has the leaf's values; otherwise undefined.
+Tensor copy_of(const Tensor& leaf);
+// The same, if it was read since an update wrote it, and no closure wants it as it is.
+Tensor copy_in_use(const Tensor& leaf);
+// The leaf has been written, and, if it is defined, the copy.
+void written(const Tensor& leaf, const Tensor& copy);
+// What a captured forward read as the copy has the leaf's values again. Undefined: it read none.
+void renew(const Tensor& leaf, const Tensor& copy);
 
 void count_low_op();  // amp.low_ops
 

@@ -59,9 +59,11 @@ struct GradMeta : Meta {
   Node* node;       // owned; null for a leaf
   Tensor grad, grad_place;
   GradHook hook;
-  // Of a leaf: its values in 16 bits (autograd/amp.h), and the leaf's version that they are of.
+  // Of a leaf: its values in 16 bits (autograd/amp.h), the leaf's version that they are of, and
+  // whether a product has read them since an update wrote them.
   Tensor low;
   uint32_t low_version = 0;
+  bool low_read = false;
   // Of the pass in progress:
   uint64_t pass = 0;
   int shares = 0;            // that consumers have still to send

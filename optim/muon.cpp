@@ -108,8 +108,11 @@ static void step_cpu(const Tensor& x, const Tensor& norm, const Launch& u, size_
   visit_float(x.dtype(), [&]<class T>(T) {
     const MuonStep<T> rule(x.dim(0), x.dim(1), norm.defined() ? norm.ptr<float>() : nullptr,
                            now_of(u));
-    T* const w = u.weights[i].ptr<T>();
-    for (int64_t k = 0; k < x.numel(); ++k) w[k] = rule.moved(w[k], x.ptr<T>()[k]);
+    const Row<T> row = row_of<T>(u, i, 0);
+    for (int64_t k = 0; k < x.numel(); ++k) {
+      row.w[k] = rule.moved(row.w[k], x.ptr<T>()[k]);
+      write_copy(row, k);
+    }
   });
 }
 

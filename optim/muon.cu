@@ -63,16 +63,18 @@ void product_cuda(const Tensor& y, const kernels::MuonProduct& p) {
 }
 
 template <class T>
-__global__ void step(T* w, const T* x, int64_t out, int64_t rest, const float* norm,
+__global__ void step(Row<T> row, const T* x, int64_t out, int64_t rest, const float* norm,
                      Moment moment) {
   if (moment.state->found_inf) return;
   const MuonStep<T> rule(out, rest, norm, moment.now());
-  for (int64_t i = thread_index(); i < out * rest; i += thread_count())
-    w[i] = rule.moved(w[i], x[i]);
+  for (int64_t i = thread_index(); i < out * rest; i += thread_count()) {
+    row.w[i] = rule.moved(row.w[i], x[i]);
+    write_copy(row, i);
+  }
 }
 void step_cuda(const Tensor& x, const Tensor& norm, const Launch& u, size_t i) {
   visit_float(x.dtype(), [&]<class T>(T) {
-    launch(step<T>, grid_of(x.numel()), u.weights[i].ptr<T>(), x.ptr<T>(), x.dim(0), x.dim(1),
+    launch(step<T>, grid_of(x.numel()), row_of<T>(u, i, 0), x.ptr<T>(), x.dim(0), x.dim(1),
            norm.defined() ? norm.ptr<float>() : nullptr, Moment(u));
   });
 }

@@ -1,6 +1,7 @@
 #include "optim/optimizer.h"
 #include <cmath>
 #include <numeric>
+#include "autograd/amp.h"
 #include "autograd/backward.h"
 #include "core/copy.h"
 #include "core/trace.h"
@@ -87,6 +88,18 @@ Tensors Optimizer::Group::gradients() const {
   return grads;
 }
 
+// One that has no gradient keeps its copy, as it keeps its values.
+Tensors Optimizer::Group::copies() const {
+  Tensors copies;
+  copies.reserve(weights.size());
+  for (const Tensor& w : weights) copies.push_back(amp::copy_in_use(w));
+  return copies;
+}
+
+static void count_copies(const Tensors& copies) {
+  static trace::Counter& written = trace::counter("optim.copies_written");
+  written.add(std::ranges::count_if(copies, &Tensor::defined));
+}
 static void count_launch(bool fused) {
   static trace::Counter& all = trace::counter("optim.launches");
   static trace::Counter& of_fused = trace::counter("optim.fused_launches");
@@ -120,6 +133,7 @@ void Optimizer::step_each(const Group& group, Launch next) const {
     next.grads = all.grads.subspan(i, 1);
     next.buffers = all.buffers.subspan(i * kept, kept);
     next.directions = {&direction, 1};
+    next.copies = all.copies.subspan(i, 1);
     next.starts = all.starts.subspan(i, 2);
     for (const unsigned pass : group.rule.passes) {
       next.passes = pass;
@@ -132,9 +146,11 @@ void Optimizer::step_each(const Group& group, Launch next) const {
 void Optimizer::step(const Group& group, const Tensors& grads, bool last,
                      DeviceStepState& state) const {
   const auto& passes = group.rule.passes;
+  const Tensors copies = fused_ ? group.copies() : Tensors(group.weights.size());
   const Launch whole{.weights = group.weights,
                      .grads = grads,
                      .buffers = group.buffers,
+                     .copies = copies,
                      .starts = group.starts,
                      .passes = std::reduce(passes.begin(), passes.end(), 0u),
                      .last = last,
@@ -143,7 +159,8 @@ void Optimizer::step(const Group& group, const Tensors& grads, bool last,
                      .lr_updates = group.lr_table.numel(),
                      .clip_norm = clip_norm_};
   fused_ ? launch(group, whole) : step_each(group, whole);
-  for (const Tensor& w : group.weights) w.raise_version();
+  count_copies(copies);
+  for (size_t i = 0; i < copies.size(); ++i) amp::written(group.weights[i], copies[i]);
 }
 
 static bool any_defined(const Tensors& grads) {

@@ -40,6 +40,8 @@ class Optimizer {
   //
   // Counts its launches in optim.launches: one pass for each parameter and operation, or, fused,
   // one a group (also in optim.fused_launches). The norm, where needed, is one more before them.
+  // Fused, it writes along the 16-bit copies that products have read since the last update, counted
+  // in optim.copies_written; the others the next forward casts.
   void step(DeviceStepState& state);
   void zero_grad();
 
@@ -57,6 +59,7 @@ class Optimizer {
 
     void add(const NamedTensor& parameter);
     Tensors gradients() const;
+    Tensors copies() const;  // in 16 bits, that products have read
   };
   void measure(const std::vector<Tensors>& grads, DeviceStepState& state) const;
   void step(const Group& group, const Tensors& grads, bool last, DeviceStepState& state) const;

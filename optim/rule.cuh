@@ -9,13 +9,13 @@
 
 namespace bellows {
 
-// Up to kMost weights. 48 bytes each, of the 32 KB that a kernel's arguments may have.
+// Up to kMost weights. 64 bytes each, of the 32 KB that a kernel's arguments may have.
 template <class T, int kMost> struct Rows {
   int count = 0;
   int64_t starts[kMost + 1] = {};  // of each in the flattened list
   Row<T> rows[kMost];
 };
-inline constexpr int kFewWeights = 24, kManyWeights = 600;
+inline constexpr int kFewWeights = 24, kManyWeights = 500;
 
 // The weight that holds element i.
 template <class T, int kMost> __device__ int weight_at(const Rows<T, kMost>& table, int64_t i) {
@@ -53,6 +53,7 @@ __global__ void update_chunks(const __grid_constant__ Rows<T, kMost> table, Opti
     } else {
       T d = 0;
       rule->template run<passes>(row, at, d);
+      write_copy(row, at);
     }
   }
   if (last && is_last_block(&update_ticket) && threadIdx.x == 0) move_on(*state);

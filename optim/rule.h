@@ -19,6 +19,7 @@ struct Launch {
   TensorSpan grads;                 // undefined: the weight is left alone
   TensorSpan buffers;               // of the rule, those of one weight side by side
   TensorSpan directions = {};       // d of each weight while passes run one by one
+  TensorSpan copies;                // in 16 bits, written along; undefined: there is none
   std::span<const int64_t> starts;  // of each weight in the flattened list; one more for the end
   unsigned passes;                  // the rule's bits
   bool last;                        // of this step: it moves the state on
@@ -50,6 +51,8 @@ template <class T> struct Row {
   const T* g;
   T* d;
   T* buffer[kMaxBuffers];
+  Bf16* bf16 = nullptr;  // the copy of w, in the one or the other
+  F16* f16 = nullptr;
 };
 
 // Of one weight of a launch, from that element on.
@@ -59,7 +62,16 @@ template <class T> Row<T> row_of(const Launch& u, size_t weight, int64_t from) {
   const size_t buffers = u.buffers.size() / u.weights.size();
   for (size_t k = 0; k < buffers; ++k)
     row.buffer[k] = u.buffers[weight * buffers + k].ptr<T>() + from;
+  const Tensor& copy = u.copies[weight];
+  if (copy.defined() && copy.dtype() == DType::bf16) row.bf16 = copy.ptr<Bf16>() + from;
+  if (copy.defined() && copy.dtype() == DType::f16) row.f16 = copy.ptr<F16>() + from;
   return row;
+}
+
+// Rounded as a cast rounds.
+template <class T> HD void write_copy(const Row<T>& row, int64_t i) {
+  if (row.bf16) row.bf16[i] = Bf16(float(row.w[i]));
+  if (row.f16) row.f16[i] = F16(float(row.w[i]));
 }
 
 // Calls fn(std::integral_constant<unsigned, passes>()), where these are among the rule's sets.

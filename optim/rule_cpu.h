@@ -11,6 +11,11 @@
 
 namespace bellows {
 
+// As a cast, which finds the weights in the cache.
+template <class Low, class T> void round_to(Low* copy, const T* w, int64_t n) {
+  if (copy) std::transform(w, w + n, copy, [](T value) { return Low(float(value)); });
+}
+
 // By value: the stores to w must not make the compiler read the rule or the row again.
 template <unsigned passes, class Rule, class T> void run_row(Rule rule, Row<T> row, int64_t n) {
 #pragma omp simd
@@ -22,6 +27,8 @@ template <unsigned passes, class Rule, class T> void run_row(Rule rule, Row<T> r
       rule.template run<passes>(row, i, d);
     }
   }
+  round_to(row.bf16, row.w, n);
+  round_to(row.f16, row.w, n);
 }
 
 // Chunks of the flattened list, so that a few large and many small weights share the threads alike.

@@ -1,4 +1,5 @@
 #include "trainer/captured_update.h"
+#include "autograd/amp.h"
 #include "core/copy.h"
 
 namespace bellows {
@@ -42,18 +43,28 @@ Tensors CapturedUpdate::warm_up(const Body& body) {
   return body(Update(input_, session_.plan.train.accumulate));
 }
 
-// Copies that follow from the weights are to be made inside, in every replay.
+// What follows from the weights is to be made inside, in every replay; but for the 16-bit copies
+// that the update before has written: as this one will, for the next replay.
 void CapturedUpdate::capture(const Body& body) {
   const PoolScope scope(pool_);
-  for (const NamedTensor& p : session_.parameters) p.tensor.raise_version();
+  for (const NamedTensor& p : session_.parameters) {
+    copies_read_.push_back(amp::copy_of(p.tensor));
+    amp::written(p.tensor, copies_read_.back());
+  }
   graph_ = std::make_unique<Graph>(
       session_.device, [&] { losses_ = body(Update(input_, session_.plan.train.accumulate)); });
+  for (const NamedTensor& p : session_.parameters)
+    copies_written_.push_back(amp::copy_of(p.tensor));
 }
 
-// What the host noted while it captured, a replay does not repeat: that weights have changed.
+// What the host noted while it captured, a replay does not repeat: that weights have changed. Since
+// the last one somebody else may have written them: an evaluation of their averages.
 void CapturedUpdate::replay() {
+  const NamedTensors& parameters = session_.parameters;
+  for (size_t i = 0; i < parameters.size(); ++i) amp::renew(parameters[i].tensor, copies_read_[i]);
   graph_->launch();
-  for (const NamedTensor& p : session_.parameters) p.tensor.raise_version();
+  for (size_t i = 0; i < parameters.size(); ++i)
+    amp::written(parameters[i].tensor, copies_written_[i]);
   for (const NamedTensor& b : session_.model->buffers()) b.tensor.raise_version();
 }
 

@@ -172,6 +172,27 @@ TEST_F(TrainingOnDevice, CapturedUpdateOfMicroBatchesEqualsEagerBitForBit) {
   }
 }
 
+// An evaluation of the averages comes between replays, and a part of a batch.
+TEST_F(TrainingOnDevice, CapturedUpdateFindsTheCopiesThatTheLastOneWrote) {
+  const trace::Counter& casts = trace::counter("amp.weight_casts");
+  Plan plain = fast(small_lenet({{"amp.dtype", {"bf16"}},
+                                 {"data.train_size", {"30"}},
+                                 {"train.epochs", {"2"}},
+                                 {"eval.every", {"1"}},
+                                 {"optimizer.ema_decay", {"0.7"}}}));
+  const Plan fused = with(plain, "cuda_graph");
+  plain.optimizer.fused = false;
+  const Ran want = run(plain);
+  std::map<int64_t, int64_t> casts_at{{0, casts.value()}};
+  const Ran got = run(fused, [&](const Position& at) { casts_at[at.step] = casts.value(); });
+  EXPECT_EQ(want.losses, got.losses);
+  EXPECT_EQ(want.hash, got.hash);
+  EXPECT_EQ(casts_at[1] - casts_at[0], 10) << "weights and biases of five layers";
+  EXPECT_EQ(casts_at[8], casts_at[1]) << "warm-up, capture, replays, a part of a batch";
+  EXPECT_EQ(casts_at[9] - casts_at[8], 2 * 10) << "the averages, and back";
+  EXPECT_EQ(casts_at[16], casts_at[9]);
+}
+
 TEST_F(TrainingOnDevice, SteadyStepNeitherWaitsNorAllocatesNorCopies) {
   const char* const still[] = {"alloc.system_calls", "sync.count", "copy.h2d_bytes",
                                "copy.d2h_bytes"};

@@ -291,6 +291,84 @@ TEST(Training, MovesTheAverageOnceWithEachUpdate) {
   EXPECT_GT(moved, 1e-4) << "the weights moved on";
 }
 
+// ---- 16-bit copies of weights
+
+static const Values kBf16 = {{"amp.dtype", {"bf16"}}};
+
+static Plan with(const Plan& plan, const Values& more) { return load(plan, more); }
+
+TEST(Copies, AFusedOptimizerWritesEndTheRunWithTheSameBits) {
+  const std::vector<std::pair<const char*, Values>> plans = {
+      {"plain", {}},
+      {"adamw", {{"optimizer.name", {"adamw"}}}},
+      {"clipped", {{"optimizer.clip_norm", {"0.1"}}}},
+      {"micro-batches", {{"train.accumulate", {"2"}}}},
+      {"evaluated averages", {{"optimizer.ema_decay", {"0.7"}}, {"eval.every", {"1"}}}},
+      {"muon",
+       {{"optimizer.groups.0.parameters", {"*.weight"}}, {"optimizer.groups.0.name", {"muon"}}}},
+      {"padded copies", {{"kernels.pad_channels", {"true"}}}},
+      {"reordered copies", {{"kernels.vendor", {"true"}}}},
+      {"overflows", {{"amp.dtype", {"fp16"}}, {"amp.scaler.init_scale", {"1e7"}}}},
+  };
+  for (const auto& [name, values] : plans) {
+    SCOPED_TRACE(name);
+    const Plan plain = with(small_plan(kBf16), values);
+    const Ran want = run(plain), got = run(with(plain, {{"optimizer.fused", {"true"}}}));
+    EXPECT_EQ(want.outcome.losses, got.outcome.losses);
+    EXPECT_EQ(want.hash, got.hash);
+    EXPECT_EQ(want.outcome.metrics ? want.outcome.metrics->loss : 0,
+              got.outcome.metrics ? got.outcome.metrics->loss : 0);
+  }
+}
+
+// Weights and biases of two layers; 18 updates; 3 evaluations, of averages and back.
+TEST(Copies, AreCastOnceWhereAFusedOptimizerWritesThem) {
+  const trace::Counter& casts = trace::counter("amp.weight_casts");
+  const auto casts_of = [&](const Values& values) {
+    const int64_t before = casts.value();
+    run(with(small_plan(kBf16), values));
+    return casts.value() - before;
+  };
+  const Value yes{"true"};
+  EXPECT_EQ(casts_of({}), 4 * 18);
+  EXPECT_EQ(casts_of({{"optimizer.fused", yes}}), 4);
+  EXPECT_EQ(casts_of({{"optimizer.fused", yes}, {"train.accumulate", {"2"}}}), 4);
+  EXPECT_EQ(casts_of({{"optimizer.fused", yes}, {"eval.every", {"1"}}}), 4);
+  EXPECT_EQ(
+      casts_of({{"optimizer.fused", yes}, {"eval.every", {"1"}}, {"optimizer.ema_decay", {"0.7"}}}),
+      4 + 3 * 4 + 2 * 4);
+  EXPECT_EQ(casts_of({{"amp.dtype", {"off"}}}), 0);
+}
+
+TEST(Copies, AreMadeAnewByAResume) {
+  const Plan plan = with(small_plan(kBf16), {{"optimizer.fused", {"true"}}});
+  const std::string whole = run(plan).hash;
+  const SafeTensors saved = saved_at(7, plan);
+  EXPECT_EQ(resumed_hash(saved, plan), whole);
+  Session used(plan);  // whose copies are of other weights
+  run(used);
+  std::vector<std::string> notes;
+  const Position at = restore(used, saved, notes);
+  EXPECT_EQ(run(used, at).hash, whole);
+}
+
+TEST(Copies, OfWeightsInNhwcEndTheRunWithTheSameBits) {
+  const Plan plain = load(Plan{}, {{"amp.dtype", {"bf16"}},
+                                   {"data.train_size", {"24"}},
+                                   {"data.test_size", {"8"}},
+                                   {"data.batch_size", {"8"}},
+                                   {"data.channels_last", {"true"}},
+                                   {"model", {"resnet18"}},
+                                   {"model.width", {"2"}},
+                                   {"model.channels_last", {"true"}},
+                                   {"optimizer.momentum", {"0.9"}},
+                                   {"train.epochs", {"1"}},
+                                   {"eval.every", {"1"}}});
+  const Ran want = run(plain), got = run(with(plain, {{"optimizer.fused", {"true"}}}));
+  EXPECT_EQ(want.outcome.losses, got.outcome.losses);
+  EXPECT_EQ(want.hash, got.hash);
+}
+
 // ---- the dry run
 
 TEST(DryRun, ChangesNothingAndMakesLaterStepsFreeOfTheSystem) {
