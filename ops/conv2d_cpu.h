@@ -52,4 +52,11 @@ Tensor backward_x_by(const Tensor& dy, const Tensor& w, const Shape&, const Conv
   return contiguous(dx, conv2d_format(dy, w));
 }
 
+// The gradients of the weights as one product over all pixels, in NHWC: ops/conv2d_matmul.cpp. It
+// fits where the windows of x, one below each pixel of dy, take no more than KernelOptions grant.
+bool product_fits(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,
+                  const Conv2dOptions& options, Slot& slot);
+void backward_w_by_product(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,
+                           const Conv2dOptions& options, Slot& slot);
+
 }  // namespace bellows::conv2d_cpu

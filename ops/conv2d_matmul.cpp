@@ -4,6 +4,7 @@
 #include "core/foreach.h"
 #include "core/parallel.h"
 #include "ops/conv2d_cpu.h"
+#include "ops/linear.h"
 #include "ops/matmul.h"
 
 namespace bellows {
@@ -78,17 +79,16 @@ static Tensor backward_x(const Tensor& dy, const Tensor& w, const Shape& x,
                     conv2d_format(dy, w));
 }
 
-static void backward_w(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor&,
-                       const Conv2dOptions& options, Slot& slot) {
-  const int64_t K = dw.dim(0), C = dw.dim(1), KH = dw.dim(2), KW = dw.dim(3);
-  const bool in_order = KH * KW == 1;
-  const Tensor y = in_order ? weights_of(dw) : Tensor({1, K, KH * KW * C}, dw.dtype());
-  kernels::multiply(y, transposed(pixels_of(contiguous(dy, kNHWC))),
-                    windows(x, dw.shape(), dy.shape(), options), Into::overwrite, &slot);
-  if (in_order)
-    dw.raise_version();
-  else
-    copy_into(dw, y.view(dw.shape(), {KH * KW * C, 1, KW * C, C}, 0));
+void conv2d_cpu::backward_w_by_product(const Tensor& dy, const Tensor& x, const Tensor& dw,
+                                       const Tensor& db, const Conv2dOptions& options, Slot& slot) {
+  const int64_t K = dw.dim(0), window = dw.numel() / K;
+  const Tensor pixels = pixels_of(contiguous(dy, kNHWC));
+  write_in(kNHWC, dw, [&](const Tensor& ohwi) {
+    const Tensor y = ohwi.view({1, K, window}, {K * window, window, 1}, ohwi.offset());
+    kernels::multiply(y, transposed(pixels), windows(x, dw.shape(), dy.shape(), options),
+                      Into::overwrite, &slot);
+  });
+  if (db.defined()) kernels::sum_rows(pixels.view_as({pixels.dim(1), K}), db);
 }
 
 static bool fits(const Tensor& w, const Tensor& b, const Conv2dOptions& options) {
@@ -102,15 +102,16 @@ static bool fits_backward_x(const Tensor&, const Tensor& w, const Shape&,
                             const Conv2dOptions& options, Slot&) {
   return fits(w, Tensor(), options);
 }
-static bool fits_backward_w(const Tensor& dy, const Tensor&, const Tensor& dw, const Tensor& db,
-                            const Conv2dOptions&, Slot&) {
+bool conv2d_cpu::product_fits(const Tensor& dy, const Tensor&, const Tensor& dw, const Tensor&,
+                              const Conv2dOptions&, Slot&) {
   const int64_t bytes =
       dy.numel() / dy.dim(1) * dw.numel() / dw.dim(0) * int64_t(size_of(dw.dtype()));
-  return !db.defined() && bytes <= kernel_options().workspace_mb << 20;
+  return bytes <= kernel_options().workspace_mb << 20;
 }
 static const bool algorithm =
     kernels::conv2d.algorithm_on(Device::cpu, "matmul", fits_forward, forward) &&
     kernels::conv2d_backward_x.algorithm_on(Device::cpu, "matmul", fits_backward_x, backward_x) &&
-    kernels::conv2d_backward_w.algorithm_on(Device::cpu, "matmul", fits_backward_w, backward_w);
+    kernels::conv2d_backward_w.algorithm_on(Device::cpu, "matmul", conv2d_cpu::product_fits,
+                                            conv2d_cpu::backward_w_by_product);
 
 }  // namespace bellows

@@ -65,7 +65,7 @@ Arguments parse(int argc, char** argv) {
   Arguments a;
   CLI::App app("convolutions, each by each algorithm");
   app.add_option("--model", a.model)->check(CLI::IsMember(kNets));
-  app.add_option("--dtype", a.dtype)->check(CLI::IsMember({"f32", "bf16"}));
+  app.add_option("--dtype", a.dtype)->check(CLI::IsMember({"f32", "bf16", "f16"}));
   app.add_option("--pass", a.pass)->check(CLI::IsMember({"y", "dx", "dw"}));
   app.add_option("--only", a.only, "layers whose name has this");
   app.add_option("--batch", a.batch);
@@ -159,9 +159,9 @@ static double best_s(const Arguments& a, const std::function<void()>& call) {
 }
 
 // FLOP/s that this machine reaches in this type at the moment: in f32 multiply-adds on registers
-// and the nearest cache, in bf16 oneDNN's product of 1024 x 1024.
+// and the nearest cache, in 16 bits oneDNN's product of 1024 x 1024.
 static double peak(const Arguments& a, DType dtype) {
-  if (dtype == DType::bf16) {
+  if (is_low(dtype)) {
     const Kernels use({.vendor = true});
     const Tensor x = cast(full({1, 1024, 1024}, 1), dtype), y = empty_like(x);
     Slot slot;
@@ -189,7 +189,7 @@ int main(int argc, char** argv) {
   configure_allocator(Device::cpu, {.caching = true, .huge_pages = true});
   const Net& net = kNets.at(a.model);
   const int64_t batch = a.batch ? a.batch : net.batch;
-  const DType dtype = a.dtype == "f32" ? DType::f32 : DType::bf16;
+  const DType dtype = a.dtype == "f32" ? DType::f32 : a.dtype == "bf16" ? DType::bf16 : DType::f16;
   const double most = peak(a, dtype);
   fmt::print("{}, batch {}, {}, threads: {}; {}; peak {:.0f} GFLOP/s\n\n", a.model, batch, a.dtype,
              a.threads, a.threads == 1 ? "least CPU time" : "median wall time", most * 1e-9);

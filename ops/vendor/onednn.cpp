@@ -43,13 +43,22 @@ void Bound::run() {
   primitive_.execute(stream(), args_);
 }
 
+// Instruction sets are sets of bits, of which later ones have more.
+static bool has(dnnl::cpu_isa wanted) {
+  static const int here = static_cast<int>(dnnl::get_effective_cpu_isa());
+  return (here & static_cast<int>(wanted)) == static_cast<int>(wanted);
+}
+
 bool computes(DType dtype) {
-  if (dtype == DType::bf16) return __builtin_cpu_supports("avx512bf16");
+  if (dtype == DType::bf16) return has(dnnl::cpu_isa::avx512_core_bf16);
+  if (dtype == DType::f16) return has(dnnl::cpu_isa::avx512_core_fp16);
   return dtype == DType::f32;
 }
 
 dnnl::memory::data_type type_of(DType dtype) {
-  return dtype == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+  using Type = dnnl::memory::data_type;
+  INVARIANT(dtype == DType::f32 || is_low(dtype), "no type of oneDNN's products: ", dtype);
+  return dtype == DType::bf16 ? Type::bf16 : dtype == DType::f16 ? Type::f16 : Type::f32;
 }
 
 dnnl::memory::desc desc(const Shape& shape, dnnl::memory::format_tag tag, DType dtype) {

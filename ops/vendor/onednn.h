@@ -26,8 +26,9 @@ class Bound {
   std::unordered_map<int, dnnl::memory> args_;
 };
 
-// f32, and on CPUs that have it bf16: elsewhere oneDNN would emulate it, slower than the plain
-// ones.
+// f32, and bf16 and f16 where the CPU has arithmetic for them that oneDNN may use
+// (ONEDNN_MAX_CPU_ISA takes it away): elsewhere it would emulate bf16, slower than the plain
+// kernels, and refuse f16.
 bool computes(DType dtype);
 dnnl::memory::data_type type_of(DType dtype);
 dnnl::memory::desc desc(const Shape& shape, dnnl::memory::format_tag tag, DType dtype);

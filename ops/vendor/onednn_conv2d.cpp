@@ -1,7 +1,7 @@
-// oneDNN's convolutions, f32 and bf16. Images in NHWC are taken as they are; those in NCHW, and the
-// weights, are brought into the order that the primitive likes best.
+// oneDNN's convolutions, in f32, bf16 and f16. Images in NHWC are taken as they are; those in NCHW,
+// and the weights, are brought into the order that the primitive likes best.
 #include "core/copy.h"
-#include "ops/conv2d.h"
+#include "ops/conv2d_cpu.h"
 #include "ops/vendor/onednn.h"
 
 namespace bellows {
@@ -171,6 +171,11 @@ static void backward_w(const Tensor& dy_, const Tensor& x_, const Tensor& dw_, c
                        const Conv2dOptions& options, Slot& slot) {
   if (!onednn::computes(dy_.dtype()))
     return kernels::conv2d_backward_w.plain(dy_, x_, dw_, db, options, slot);
+  // Of this one in f16 oneDNN 3.2 has nothing but its reference.
+  if (dy_.dtype() == DType::f16)
+    return conv2d_cpu::product_fits(dy_, x_, dw_, db, options, slot)
+               ? conv2d_cpu::backward_w_by_product(dy_, x_, dw_, db, options, slot)
+               : kernels::conv2d_backward_w.plain(dy_, x_, dw_, db, options, slot);
   const Key key{.x = x_.shape(),
                 .w = dw_.shape(),
                 .bias = db.defined(),

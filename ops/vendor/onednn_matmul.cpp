@@ -1,5 +1,5 @@
 // oneDNN's products: in f32 sgemm, the fastest of them at the sizes of small nets with nothing to
-// prepare; in bf16 its matmul.
+// prepare; in bf16 and f16 its matmul.
 #include <dnnl.h>
 #include "core/trace.h"
 #include "ops/matmul.h"
@@ -33,15 +33,17 @@ static void sgemm(const Tensor& y, const Tensor& a, const Tensor& b, Into into) 
     calls.add();
   }
 }
-// ---- bf16
+
+// ---- bf16 and f16
 
 namespace {
 struct View {
   Shape shape;
   Strides strides;
+  DType dtype;
   bool operator==(const View&) const = default;
   dnnl::memory::desc desc() const {
-    return {dnnl::memory::dims(shape.begin(), shape.end()), onednn::type_of(DType::bf16),
+    return {dnnl::memory::dims(shape.begin(), shape.end()), onednn::type_of(dtype),
             dnnl::memory::dims(strides.begin(), strides.end())};
   }
 };
@@ -55,10 +57,10 @@ struct Key {
 View view_of(const Tensor& t, bool batch) {
   const Strides& s = t.strides();
   const int64_t rows = t.dim(1), columns = t.dim(2);
-  if (batch) return {{s[0] ? t.dim(0) : 1, rows, columns}, s};
+  if (batch) return {{s[0] ? t.dim(0) : 1, rows, columns}, s, t.dtype()};
   const bool across = s[2] != 1;  // dense along its columns
   const int64_t step = std::max(s[across ? 2 : 1], across ? rows : columns);
-  return {{rows, columns}, across ? Strides{1, step} : Strides{step, 1}};
+  return {{rows, columns}, across ? Strides{1, step} : Strides{step, 1}, t.dtype()};
 }
 
 struct Product {

@@ -5,6 +5,7 @@
 #include "autograd/amp.h"
 #include "autograd/backward.h"
 #include "core/foreach.h"
+#include "core/topology.h"
 #include "core/trace.h"
 #include "models/criterion.h"
 #include "ops/conv2d.h"
@@ -35,8 +36,10 @@ static std::vector<std::string> implementations(const std::string& model, int64_
 
 static void expect_fast(const std::string& model, int64_t side) {
   if (!kernels::conv2d.has_vendor(Device::cpu)) GTEST_SKIP() << "built without oneDNN";
-  for (const DType low : {DType::f32, DType::bf16}) {
-    if (low == DType::bf16 && !__builtin_cpu_supports("avx512bf16")) continue;
+  const std::string flags = cpu_info("flags");
+  for (const DType low : {DType::f32, DType::bf16, DType::f16}) {
+    const char* const needed = low == DType::bf16 ? "avx512_bf16" : "avx512_fp16";
+    if (is_low(low) && flags.find(needed) == std::string::npos) continue;
     const std::vector<std::string> names = implementations(model, side, low);
     EXPECT_THAT(names, testing::Contains(testing::HasSubstr("conv"))) << low;
     for (const char* slow : {"ref", "ncsp"})

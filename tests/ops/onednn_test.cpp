@@ -1,0 +1,133 @@
+// In which types oneDNN computes on this CPU, beside what it says itself.
+#include "ops/vendor/onednn.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include "core/copy.h"
+#include "core/rng.h"
+#include "core/trace.h"
+#include "ops/conv2d.h"
+#include "ops/matmul.h"
+
+using namespace bellows;
+using dnnl::memory;
+
+// ---- what oneDNN says
+
+// The implementations of what is taken from it, "" for what it refuses: a convolution, the gradient
+// of its images, a product whose first matrix is transposed.
+static std::vector<std::string> implementations(DType dtype) {
+  using Tag = memory::format_tag;
+  const auto direct = dnnl::algorithm::convolution_direct;
+  const auto image = onednn::desc({2, 16, 8, 8}, Tag::nhwc, dtype);
+  const auto weights = onednn::desc({16, 16, 3, 3}, Tag::any, dtype);
+  const memory::dims one{1, 1};
+  std::vector<std::string> names;
+  const auto name_of = [&](const auto& p) { names.push_back(p ? p.impl_info_str() : ""); };
+  const dnnl::convolution_forward::primitive_desc forward(
+      onednn::engine(), dnnl::prop_kind::forward_training, direct, image, weights, image, one, one,
+      one, {}, true);
+  name_of(forward);
+  if (forward)
+    name_of(dnnl::convolution_backward_data::primitive_desc(
+        onednn::engine(), direct, image, weights, image, one, one, one, forward, {}, true));
+  const auto matrix = [&](Tag tag) { return onednn::desc({64, 64}, tag, dtype); };
+  name_of(dnnl::matmul::primitive_desc(onednn::engine(), matrix(Tag::ba), matrix(Tag::ab),
+                                       matrix(Tag::ab), {}, true));
+  return names;
+}
+
+TEST(OneDnn, ComputesInNoTypeForWhichItHasButItsReference) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+    if (onednn::computes(dtype)) {
+      EXPECT_THAT(implementations(dtype),
+                  testing::Each(testing::AllOf(testing::Not(""), testing::Not("ref:any"))))
+          << dtype;
+    }
+}
+
+TEST(OneDnn, ComputesInF16WhereverItHasMoreThanItsReference) {
+  const std::vector<std::string> names = implementations(DType::f16);
+  const auto is_fast = [](const std::string& name) { return !name.empty() && name != "ref:any"; };
+  EXPECT_EQ(onednn::computes(DType::f16), std::ranges::all_of(names, is_fast))
+      << testing::PrintToString(names);
+}
+
+TEST(OneDnn, IsToldTheTypeOfEachTensor) {
+  const std::pair<DType, memory::data_type> types[] = {{DType::f32, memory::data_type::f32},
+                                                       {DType::bf16, memory::data_type::bf16},
+                                                       {DType::f16, memory::data_type::f16}};
+  for (const auto& [ours, theirs] : types) {
+    const memory::desc desc = onednn::desc({2, 3, 4, 5}, memory::format_tag::nchw, ours);
+    EXPECT_EQ(desc.get_data_type(), theirs) << ours;
+    EXPECT_EQ(desc.get_size(), 120 * size_of(ours)) << ours;
+  }
+}
+
+// ---- what the kernels do
+
+namespace {
+
+struct Products {
+  explicit Products(DType dtype)
+      : x(normal({2, 8, 6, 6}, 1, dtype)),
+        w(normal({8, 8, 3, 3}, 2, dtype)),
+        dy(normal({2, 8, 4, 4}, 3, dtype)),
+        a(normal({1, 16, 24}, 4, dtype)) {}
+  static Tensor normal(const Shape& shape, uint64_t seed, DType dtype) {
+    const Tensor t(shape, DType::f32);
+    fill_normal(t, 0, 1, {.seed = seed, .purpose = Purpose::test});
+    return cast(t, dtype);
+  }
+  // Each kernel on its own.
+  std::vector<Tensor> run(bool vendor) {
+    const Kernels use({.vendor = vendor});
+    Slot slot;
+    const Tensor dw = empty(w.shape(), w), db = empty({8}, w);
+    kernels::conv2d_backward_w(dy, x, dw, db, {}, slot);
+    return {kernels::conv2d(x, w, {}, {}, slot),
+            kernels::conv2d_backward_x(dy, w, x.shape(), {}, slot), dw, db,
+            kernels::product(transposed(a), a, &slot)};
+  }
+
+  Tensor x, w, dy, a;
+};
+
+double difference(const Tensor& a_, const Tensor& b_) {
+  const Tensor a = contiguous(cast(a_, DType::f32)), b = contiguous(cast(b_, DType::f32));
+  double worst = 0;
+  for (int64_t i = 0; i < a.numel(); ++i)
+    worst = std::max<double>(worst, std::abs(a.data<float>()[i] - b.data<float>()[i]));
+  return worst;
+}
+
+}  // namespace
+
+// Elsewhere they are the plain ones, bit for bit.
+TEST(OneDnn, RunsProductsOfTheTypesThatItComputesIn) {
+  trace::Counter& calls = trace::counter("kernel.vendor_calls");
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    Products products(dtype);
+    const int64_t before = calls.value();
+    const std::vector<Tensor> got = products.run(true);
+    EXPECT_EQ(calls.value() > before, onednn::computes(dtype)) << dtype;
+    const std::vector<Tensor> want = products.run(false);
+    for (size_t i = 0; i < want.size(); ++i) {
+      EXPECT_EQ(got[i].dtype(), dtype);
+      const double apart = difference(got[i], want[i]);
+      EXPECT_LE(apart, onednn::computes(dtype) ? 0.25 : 0) << dtype << " " << i;  // of some 30
+    }
+  }
+}
+
+// oneDNN reads its environment once, so this is another process.
+TEST(OneDnnDeathTest, LeavesWhatItMayNotUseToThePlainKernels) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+  const auto works = [] {
+    Products products(DType::bf16);
+    return !onednn::computes(DType::bf16) &&
+           difference(products.run(true)[0], products.run(false)[0]) == 0;
+  };
+  EXPECT_EXIT(std::exit(works() ? 0 : 1), testing::ExitedWithCode(0), "");
+  unsetenv("ONEDNN_MAX_CPU_ISA");
+}
