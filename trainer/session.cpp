@@ -129,14 +129,18 @@ static void say_once(const std::vector<std::string>& lines, std::vector<std::str
   }
 }
 
-static Tensor first_images(const Dataset& set, const Transforms& transforms, int64_t n) {
-  n = std::min(n, set.size());
-  const Shape& sample = transforms.shape();
-  const Tensor images({n, sample[0], sample[1], sample[2]}, DType::f32);
-  Scratch scratch;
-  for (int64_t i = 0; i < n; ++i)
-    transforms.write(set.at(i, scratch), 0, 0, i, images.ptr<float>() + i * sample.numel());
-  return images;
+// As one batch of a loader that leaves nothing to chance.
+static Tensor first_images(const Session& session, int64_t n) {
+  LoaderOptions options;
+  options.batch_size = std::min(n, session.train_set->size());
+  options.shuffle = options.augment = false;
+  options.on_damaged = session.plan.data.loader.on_damaged;
+  options.scaled_decode = session.plan.data.loader.scaled_decode;
+  Loader loader(session.train_set, session.plan.data.transforms, options, session.plan.seed);
+  loader.start(0);
+  Batch first;
+  loader.next(first);
+  return first.x;
 }
 
 // A model whose parameters are the same for the smallest pictures takes those in between, too.
@@ -163,10 +167,7 @@ static void check_takes(const Choice<MakeModel>& model, ModelContext context, co
 }
 
 ModulePtr Session::make_model() {
-  const auto images = [this](int64_t n) {
-    const DatasetInfo& info = train_set->info();
-    return first_images(*train_set, {plan.data.transforms, info, Use::evaluation}, n);
-  };
+  const auto images = [this](int64_t n) { return first_images(*this, n); };
   const ModelContext context{input,
                              train_set->info().classes,
                              plan.seed,

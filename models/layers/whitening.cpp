@@ -68,7 +68,8 @@ class Whitening : public Module {
           "whitening: needs images (C, H, W) of at least ", o.kernel, "x", o.kernel, ", got ",
           shape);
     const Tensor images = context.images ? context.images(o.images) : Tensor();
-    CHECK(images.defined() && images.dim(1) == shape[0] && images.dim(2) == shape[1],
+    CHECK(images.defined() && images.dim(1) == shape[0] && images.dim(2) == shape[1] &&
+              images.dim(3) == shape[2],
           "whitening: it looks at the training images, so it is a model's first layer");
     const Tensor filters = whitening_filters(images, o);
     shape = {filters.dim(0), shape[1] - o.kernel + 1, shape[2] - o.kernel + 1};
