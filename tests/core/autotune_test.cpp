@@ -21,6 +21,13 @@ void spin(int64_t us) {
 Candidate slow(const std::string& name, int64_t us, int64_t workspace_bytes = 0) {
   return {name, workspace_bytes, [us] { spin(us); }};
 }
+// The same, and counts its runs.
+Candidate counting(int64_t us, int& runs) {
+  return {"counting", 0, [us, &runs] {
+            ++runs;
+            spin(us);
+          }};
+}
 Candidate broken(const std::string& name) {
   return {name, 0, [] { fail(Exit::memory, "no memory for this one"); }};
 }
@@ -55,6 +62,23 @@ TEST(Fastest, LeavesOutWhatFailsAndWhatWantsTooMuchMemory) {
               Optional(2));
   EXPECT_EQ(fastest(Device::cpu, {broken("a"), slow("b", 10, too_much)}), std::nullopt);
   EXPECT_EQ(fastest(Device::cpu, {}), std::nullopt);
+}
+
+// A wrong one may take minutes. The machine may be busy with something else at the only moment that
+// counts, so one try out of some is enough.
+TEST(Fastest, RunsWhatIsHopelessNoMoreOftenThanToWarmItUp) {
+  bool given_up = false, gone_on_with = false;
+  for (int attempt = 0; attempt < 10 && !(given_up && gone_on_with); ++attempt) {
+    int fast = 0, twice = 0, hopeless = 0;
+    EXPECT_THAT(fastest(Device::cpu, {counting(10000, hopeless), counting(500, fast)}),
+                Optional(1));
+    EXPECT_GE(fast, 3 + 5);
+    given_up |= hopeless == 3;
+    fastest(Device::cpu, {counting(1000, twice), counting(500, fast)});
+    gone_on_with |= twice >= 3 + 5;
+  }
+  EXPECT_TRUE(given_up);
+  EXPECT_TRUE(gone_on_with) << "twice as slow after a warm-up may still win";
 }
 
 // By the device's clock.
@@ -225,4 +249,23 @@ TEST_F(TunedKernel, RunsTheOneThatATestNames) {
   EXPECT_EQ(answer(10, slot, {.algorithm = "small"}), small);
   EXPECT_EQ(answer(1000, slot, {.algorithm = "small"}), plain) << "it does not fit";
   EXPECT_EQ(answer(10, slot, {.algorithm = "nobody"}), plain);
+}
+
+// A plan was the best of those that it was tried against, and of no others.
+TEST_F(TunedKernel, TriesAgainAmongOtherCandidates) {
+  static constinit Kernel<Op> growing{"growing_in_a_test"};
+  const auto searches_of = [](int wanted) {
+    const Kernels use(kBenchmark);
+    const int64_t before = count("searches");
+    Slot slot;  // of another layer, or of another run
+    EXPECT_EQ(growing(Tensor(Shape{10}, DType::f32), slot).item(), wanted);
+    return count("searches") - before;
+  };
+  growing.on(Device::cpu, answers<300, plain>);
+  growing.algorithm_on(Device::cpu, "other", any, answers<60, other>);
+  EXPECT_EQ(searches_of(other), 1);
+  EXPECT_EQ(searches_of(other), 0) << "found on disk";
+  growing.algorithm_on(Device::cpu, "small", is_small, answers<10, small>);
+  EXPECT_EQ(searches_of(small), 1);
+  EXPECT_EQ(searches_of(small), 0);
 }
