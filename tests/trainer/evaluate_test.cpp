@@ -10,7 +10,8 @@
 using namespace bellows;
 
 static Plan plan_with(const char* tta) {
-  return load(Plan{}, {{"data.train_size", {"8"}},
+  return load(Plan{}, {{"device", {"cpu"}},
+                       {"data.train_size", {"8"}},
                        {"data.test_size", {"21"}},
                        {"data.batch_size", {"8"}},
                        {"model", {"mlp"}},

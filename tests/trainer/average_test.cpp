@@ -1,0 +1,114 @@
+// The average of the model in a run: made at each update, kept in a checkpoint. And groups of
+// parameters, each with a schedule of its own, as a plan asks for them.
+#include <gtest/gtest.h>
+#include "core/copy.h"
+#include "tests/optim/trained.h"
+#include "toggles/values.h"
+#include "trainer/loop.h"
+#include "trainer/training_state.h"
+
+using namespace bellows;
+
+namespace {
+
+// Six updates an epoch, of a net with a buffer, too.
+Plan small_plan(const Values& more) {
+  Values values = {{"device", {"cpu"}},
+                   {"data.train_size", {"48"}},
+                   {"data.test_size", {"20"}},
+                   {"data.batch_size", {"8"}},
+                   {"model", {"layers"}},
+                   {"model.layers.0.name", {"flatten"}},
+                   {"model.layers.1.name", {"linear"}},
+                   {"model.layers.1.out", {"16"}},
+                   {"model.layers.2.name", {"batch_norm"}},
+                   {"model.layers.3.name", {"linear"}},
+                   {"model.layers.3.out", {"10"}},
+                   {"train.epochs", {"2"}},
+                   {"eval.every", {"0"}}};
+  for (const auto& [key, value] : more) values[key] = value;
+  return load(Plan{}, values);
+}
+
+void run(Session& session, const Position& from = {}, const std::function<void()>& pause = {}) {
+  Log log(session.plan, {}, Voice::silent);
+  Loop(session, log, nullptr, from).run(pause);
+}
+
+NamedTensors values_of(const Session& session) {
+  NamedTensors all = session.parameters;
+  for (const NamedTensor& buffer : session.model->buffers()) all.push_back(buffer);
+  return snapshot(all);
+}
+
+}  // namespace
+
+TEST(Average, FollowsEachUpdateOfALoop) {
+  constexpr float kDecay = 0.75;
+  Session session(small_plan({{"optimizer.ema_decay", {"0.75"}}}));
+  NamedTensors wanted = values_of(session);
+  const NamedTensors first = snapshot(wanted);
+  const auto average = [&] {
+    const NamedTensors now = values_of(session);
+    for (size_t i = 0; i < now.size(); ++i)
+      for (int64_t k = 0; k < now[i].tensor.numel(); ++k)
+        if (now[i].tensor.dtype() == DType::f32) {
+          float& a = wanted[i].tensor.data<float>()[k];
+          a = kDecay * a + (1 - kDecay) * now[i].tensor.data<float>()[k];
+        }
+  };
+  run(session, {}, average);
+  const NamedTensors got = session.ema.state(), last = values_of(session);
+  ASSERT_EQ(got.size(), wanted.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_EQ(got[i].name, "ema/" + wanted[i].name);
+    if (got[i].tensor.dtype() != DType::f32) {  // of batches that were counted
+      EXPECT_TRUE(same_bits(got[i].tensor, last[i].tensor)) << got[i].name;
+      continue;
+    }
+    EXPECT_FALSE(same_bits(got[i].tensor, last[i].tensor)) << got[i].name;
+    for (int64_t k = 0; k < got[i].tensor.numel(); ++k)
+      EXPECT_NEAR(got[i].tensor.data<float>()[k], wanted[i].tensor.data<float>()[k], 1e-5)
+          << got[i].name;
+  }
+}
+
+TEST(Average, GoesOnAfterAResumeWithTheSameBits) {
+  const Plan plan = small_plan({{"optimizer.ema_decay", {"0.9"}}});
+  Session whole(plan), resumed(plan);
+  SafeTensors saved;
+  Position at;
+  Log log(plan, {}, Voice::silent);
+  Loop loop(whole, log, nullptr);
+  loop.run([&] {
+    if (loop.position().step != 5) return;
+    saved = {snapshot(state_tensors(whole)), state_metadata(whole, loop.position())};
+  });
+  std::vector<std::string> notes;
+  at = restore(resumed, saved, notes);
+  EXPECT_EQ(at.step, 5);
+  run(resumed, at);
+  const NamedTensors a = whole.ema.state(), b = resumed.ema.state();
+  for (size_t i = 0; i < a.size(); ++i)
+    EXPECT_TRUE(same_bits(a[i].tensor, b[i].tensor)) << a[i].name;
+}
+
+// The head rests after the first epoch of two, the others do not.
+TEST(Groups, OfAPlanRestAfterTheirEpochs) {
+  Session session(small_plan({{"optimizer.groups.0.parameters", {"3.*"}},
+                              {"optimizer.groups.0.name", {"sgd"}},
+                              {"optimizer.groups.0.lr", {"0.2"}},
+                              {"optimizer.groups.0.epochs", {"1"}}}));
+  std::vector<NamedTensors> after;  // each update
+  run(session, {}, [&] { after.push_back(snapshot(session.parameters)); });
+  ASSERT_EQ(after.size(), 12u);
+  for (size_t i = 0; i < session.parameters.size(); ++i) {
+    const std::string& name = session.parameters[i].name;
+    const auto moves = [&](size_t step) {
+      return !same_bits(after[step - 1][i].tensor, after[step][i].tensor);
+    };
+    EXPECT_TRUE(moves(5)) << name;
+    for (size_t step = 6; step < 12; ++step)
+      EXPECT_EQ(moves(step), !name.starts_with("3.")) << name << " in update " << step + 1;
+  }
+}
