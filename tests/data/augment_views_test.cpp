@@ -1,6 +1,7 @@
 // What depends on the number of the epoch: the views of an evaluation and flips that alternate. A
 // device shows what the host does, bit for bit.
 #include <gtest/gtest.h>
+#include <set>
 #include "tests/data/noise.h"
 
 using namespace bellows;

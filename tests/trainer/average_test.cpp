@@ -1,9 +1,11 @@
 // The average of the model in a run: made at each update, kept in a checkpoint. And groups of
 // parameters, each with a schedule of its own, as a plan asks for them.
 #include <gtest/gtest.h>
+#include <map>
 #include "core/copy.h"
 #include "tests/optim/trained.h"
 #include "toggles/values.h"
+#include "trainer/evaluate.h"
 #include "trainer/loop.h"
 #include "trainer/training_state.h"
 
@@ -93,6 +95,15 @@ TEST(Average, GoesOnAfterAResumeWithTheSameBits) {
     EXPECT_TRUE(same_bits(a[i].tensor, b[i].tensor)) << a[i].name;
 }
 
+// For eval and predict: also under a plan that asks for an average, which starts as the model is.
+TEST(Average, IsTheModelThatIsLoaded) {
+  const Plan plan = small_plan({{"optimizer.ema_decay", {"0.5"}}});
+  Session trained(plan), loaded(plan);
+  run(trained);
+  restore_model(loaded, {snapshot(state_tensors(trained)), {}});
+  EXPECT_EQ(evaluate(loaded).loss, evaluate(trained).loss);
+}
+
 // The head rests after the first epoch of two, the others do not.
 TEST(Groups, OfAPlanRestAfterTheirEpochs) {
   Session session(small_plan({{"optimizer.groups.0.parameters", {"3.*"}},
@@ -110,5 +121,28 @@ TEST(Groups, OfAPlanRestAfterTheirEpochs) {
     EXPECT_TRUE(moves(5)) << name;
     for (size_t step = 6; step < 12; ++step)
       EXPECT_EQ(moves(step), !name.starts_with("3.")) << name << " in update " << step + 1;
+  }
+}
+
+TEST(Groups, OfAPlanHaveARateOfTheirOwn) {
+  const auto steps = [](const char* lr) {  // of the only update
+    Session session(small_plan({{"train.max_iters", {"1"}},
+                                {"optimizer.groups.0.parameters", {"3.*"}},
+                                {"optimizer.groups.0.name", {"sgd"}},
+                                {"optimizer.groups.0.lr", {lr}}}));
+    const NamedTensors before = snapshot(session.parameters);
+    run(session);
+    std::map<std::string, double> moved;
+    for (size_t i = 0; i < before.size(); ++i)
+      for (int64_t k = 0; k < before[i].tensor.numel(); ++k)
+        moved[before[i].name] += std::abs(session.parameters[i].tensor.data<float>()[k] -
+                                          before[i].tensor.data<float>()[k]);
+    return moved;
+  };
+  const auto slow = steps("0.125"), fast = steps("0.25");
+  for (const auto& [name, distance] : slow) {
+    EXPECT_GT(distance, 0) << name;
+    const double times = name.starts_with("3.") ? 2 : 1;
+    EXPECT_NEAR(fast.at(name) / distance, times, 1e-3) << name;
   }
 }
