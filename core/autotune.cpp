@@ -48,11 +48,12 @@ static double ms_of(const Candidate& candidate, const Tensor& flush) {
   return end.ms_since(begin);
 }
 
-// The last time. One that fails, for want of memory or of support, is out.
+// The least time: one run may have had to wait for somebody else. A candidate that fails, for want
+// of memory or of support, is out.
 static std::optional<double> warm_up(const Candidate& candidate, const Tensor& flush) {
   try {
-    double ms = 0;
-    for (int i = 0; i < kWarmUps; ++i) ms = ms_of(candidate, flush);
+    double ms = INFINITY;
+    for (int i = 0; i < kWarmUps; ++i) ms = std::min(ms, ms_of(candidate, flush));
     return ms;
   } catch (const Error&) {
     synchronize(current_stream(flush.device()));  // a fault of the device ends more than the search

@@ -81,6 +81,12 @@ TEST(Fastest, RunsWhatIsHopelessNoMoreOftenThanToWarmItUp) {
   EXPECT_TRUE(gone_on_with) << "twice as slow after a warm-up may still win";
 }
 
+TEST(Fastest, IsNotGivenUpForOneSlowRun) {
+  int runs = 0;
+  const Candidate stalls{"stalls", 0, [&runs] { spin(++runs == 3 ? 50000 : 100); }};
+  EXPECT_THAT(fastest(Device::cpu, {stalls, slow("slow", 900)}), Optional(0));
+}
+
 // By the device's clock.
 TEST(FastestOnDevice, IsTheOneThatTheDeviceDoesFirst) {
   if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);

@@ -2,7 +2,6 @@
 // parameters, each with a schedule of its own, as a plan asks for them.
 #include <gtest/gtest.h>
 #include <map>
-#include "core/copy.h"
 #include "tests/optim/trained.h"
 #include "toggles/values.h"
 #include "trainer/evaluate.h"
