@@ -15,8 +15,8 @@ inline std::ostream& operator<<(std::ostream& out, const Conv2dOptions& o) {
 }
 
 // x (N, C, H, W), w (K, C, KH, KW), b (K) or undefined: y (N, K, OH, OW), where
-// OH = (H + 2 padding - KH) / stride + 1. f32 or f64, any memory format; y is NHWC where x or w is,
-// else NCHW.
+// OH = (H + 2 padding - KH) / stride + 1. Of any float type, 16 bits added up in 32; in any memory
+// format: y is NHWC where x or w is, else NCHW.
 Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOptions& options = {},
               Slot* slot = nullptr);
 

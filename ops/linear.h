@@ -6,7 +6,8 @@
 
 namespace bellows {
 
-// x (.., in), w (out, in), b (out) or undefined: y (.., out). f32 or f64.
+// x (.., in), w (out, in), b (out) or undefined: y (.., out). Of any float type, 16
+// bits added up in 32.
 Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, Slot* slot = nullptr);
 // relu of that. Fused, the product's kernel adds and clips before it writes y, where it can.
 Tensor linear_relu(const Tensor& x, const Tensor& w, const Tensor& b, Impl impl,

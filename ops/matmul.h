@@ -6,7 +6,7 @@
 namespace bellows {
 
 // a (.., M, K) and b (.., K, N) with the same leading axes, or b (K, N) for all of them:
-// y (.., M, N). f32 or f64.
+// y (.., M, N). Of any float type, 16 bits added up in 32.
 Tensor matmul(const Tensor& a, const Tensor& b, Slot* slot = nullptr);
 
 // t with its last two axes swapped: a view, without history.
