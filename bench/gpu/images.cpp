@@ -44,9 +44,9 @@ static Work avg_pool_backward(const Setup& s, int64_t channels, const Windows& w
 // Cropped with a border, mirrored, and as numbers.
 static Work augment(const Setup& s, int64_t side, const MemoryFormat& format) {
   Augment a;
-  a.recipe.steps[a.recipe.count++] = {
-      .kind = Step::Kind::crop, .size = side, .padding = side / 8, .place = 0};
-  a.recipe.steps[a.recipe.count++] = {.kind = Step::Kind::flip, .probability = .5, .place = 1};
+  a.recipe.edits[a.recipe.count++] = {
+      .kind = Edit::Kind::crop, .size = side, .padding = side / 8, .place = 0};
+  a.recipe.edits[a.recipe.count++] = {.kind = Edit::Kind::flip, .probability = .5, .place = 1};
   const Tensor indices = s.indices(s.images(3, side), 256), bytes = cast(indices, DType::u8);
   const Tensor order = s.indices({bytes.dim(0)}, bytes.dim(0));
   return work({bytes, order}, [=, dtype = s.dtype, device = s.device] {
