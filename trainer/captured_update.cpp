@@ -33,6 +33,8 @@ void CapturedUpdate::start_over(const Shape& x) {
   if (graph_) synchronize(stream_of(session_.device));
   graph_.reset();
   losses_.clear();
+  copies_read_.clear();
+  copies_written_.clear();
   warm_ups_ = 0;
   input_ = session_.zeros_like_batches(x);
 }

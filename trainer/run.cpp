@@ -72,8 +72,8 @@ int run_training(const RunRequest& request) {
   Position at;
   if (start.saved)
     at = resume(session, *start.saved, start.notes);
-  else if (!session.plan.train.weights.empty())
-    start.notes.push_back(load_weights(session));
+  else if (const std::string line = load_weights(session); !line.empty())
+    start.notes.push_back(line);
   say_all(session.notes);
   say(toggle_line(request.config));
   say_all(request.config.notes);

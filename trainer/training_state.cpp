@@ -200,6 +200,7 @@ static NamedTensors matching(const NamedTensors& tensors, const NamedTensors& ot
 
 std::string load_weights(Session& session) {
   const TrainOptions& train = session.plan.train;
+  if (train.weights.empty()) return "";
   NamedTensors wanted = model_tensors(session);
   NamedTensors saved = model_part(read_safetensors(train.weights).tensors);
   for (auto& [name, tensor] : saved)

@@ -31,7 +31,8 @@ Position restore(Session& session, const SafeTensors& saved, std::vector<std::st
 // The model alone, for eval, predict and export.
 void restore_model(Session& session, const SafeTensors& saved);
 // plan.train.weights, of a checkpoint or of whoever else uses the model's names (PyTorch's), in any
-// type of float. A line that says what was taken; exit 4 as restore().
+// type of float. A line that says what was taken, "" where the plan names none; exit 4 as
+// restore().
 std::string load_weights(Session& session);
 
 // The plan that a checkpoint was written under. Exit 4 if it is of another format.

@@ -4,8 +4,8 @@ with the same batches in the same order.
 
     bench/cpu/losses.py --data data/sets/cifar10 --python PYTHON_WITH_TORCH
 
-Rounding alone makes two runs part after some ten updates, so PyTorch also runs against itself in its
-other memory layout and in bf16: the band in which ours has to stay holds those too.
+Rounding alone makes two runs part after some ten updates, so PyTorch also runs against itself in
+its other memory layout and in bf16: the band in which ours has to stay holds those too.
 """
 import argparse
 import json
@@ -97,8 +97,8 @@ INTRODUCTION = """# ResNet-18 on CIFAR-10: our losses and PyTorch's
 The same start (PyTorch's initialisation, handed over as safetensors), the same batches of 128 in the
 files' order, normalised and nothing else; SGD with momentum 0.9, weight decay 5e-4 and a constant
 rate of {rate}; {updates} updates, threads: {threads}. Ours run with all toggles that make them
-faster. Rounding alone makes two runs part, so PyTorch also runs in its other memory layout and in bf16:
-the band of {band:g} % holds those too.
+faster. Rounding alone makes two runs part, so PyTorch also runs in its other memory layout and in
+bf16: the band of {band:g} % holds those too.
 
 """
 

@@ -110,8 +110,14 @@ TEST_F(TrainingOnDevice, CapturedAnewForPicturesThatHaveGrownEqualsEagerBitForBi
                             {"train.epochs", {"4"}},
                             {"train.dry_run", {"true"}}});
   eager = fast(eager);
-  for (const char* const augment : {"off", "on"}) {
-    eager = switched(eager, *find_toggle("device_augment"), augment);
+  const auto set = [&](const char* toggle, const char* value) {
+    eager = switched(eager, *find_toggle(toggle), value);
+  };
+  for (const auto& [augment, precision] :
+       std::map<std::string, const char*>{{"off", "off"}, {"on", "bf16"}}) {
+    SCOPED_TRACE(precision);
+    set("device_augment", augment.c_str());
+    set("amp", precision);
     const Ran want = run(eager);
     const int64_t captured = captures.value(), replayed = replays.value();
     const Ran got = run(with(eager, "cuda_graph"));
