@@ -186,7 +186,7 @@ struct Rows {
         channels(x.dim(1)),
         length(inner ? channels : x.dim(2) * x.dim(3)),
         count(x.numel() / std::max<int64_t>(length, 1)),
-        per_part(std::max<int64_t>(1, kPart / std::max<int64_t>(length, 1))),
+        per_part(std::max<int64_t>(inner ? 32 : 1, kPart / std::max<int64_t>(length, 1))),
         parts(inner ? (count + per_part - 1) / per_part : x.dim(0)) {}
 
   Tensor ordered(const Tensor& t) const {
@@ -198,7 +198,7 @@ struct Rows {
   const MemoryFormat& format() const { return nhwc ? kNHWC : kNCHW; }
 
   int64_t first_channel(int64_t row) const { return inner ? 0 : row % channels; }
-  // Where the partial sums of a row's channels are among all: parts x channels.
+  // Where the partial sums of the channels of a part's first row are among all: parts x channels.
   int64_t partial(int64_t row) const { return inner ? row / per_part * channels : row; }
   // Elements of a channel in a part.
   int64_t elements(int64_t part) const {
@@ -211,17 +211,24 @@ struct Rows {
   int64_t channels, length, count, per_part, parts;
 };
 
-// fn.operator()<L, inner>(row) for each row, a part by one thread.
-template <class A, class Fn> void for_rows(const Rows& rows, const Fn& fn) {
+// fn.operator()<L, inner>(begin, end) for the rows of each part, by one thread.
+template <class A, class Fn> void for_parts(const Rows& rows, const Fn& fn) {
   parallel_for(rows.count, rows.per_part, [&](int64_t begin, int64_t end) {
     in_lanes<A>([&]<int L>() __attribute__((always_inline)) {
-      for (int64_t row = begin; row < end; ++row)
-        if (rows.inner)
-          fn.template operator()<L, true>(row);
-        else
-          fn.template operator()<L, false>(row);
+      if (rows.inner)
+        fn.template operator()<L, true>(begin, end);
+      else
+        fn.template operator()<L, false>(begin, end);
     });
   });
+}
+// fn.operator()<L, inner>(row) for each row. A store of lanes may change whatever is reached by a
+// reference; what is used along a row is therefore copied ([=]) into registers before.
+template <class A, class Fn> void for_rows(const Rows& rows, const Fn& fn) {
+  for_parts<A>(
+      rows, [&]<int L, bool inner>(int64_t begin, int64_t end) __attribute__((always_inline)) {
+        for (int64_t row = begin; row < end; ++row) fn.template operator()<L, inner>(row);
+      });
 }
 
 // A number for each channel of a row: of elements j .. j + L, or of all of them.
@@ -233,35 +240,57 @@ template <int L, bool inner, class A>
     return Lanes<A, L>{} + values[0];
 }
 
-// Two sums over the elements of each channel. terms.operator()<L, inner>(row, j) gives both
-// summands of elements j .. j + L of a row.
+template <class A, int L> struct Terms { Lanes<A, L> first, second; };
+
+// Two sums over the elements of each channel, of each part. terms.operator()<L, inner>(row, begin,
+// j) gives both summands of elements j .. j + L of a row, in a part whose first row is `begin`.
 template <class A> struct ChannelSums {
-  template <class Terms>
-  ChannelSums(const Rows& rows, const Terms& terms)
-      : rows(rows), first(rows.parts * rows.channels), second(first) {
-    for_rows<A>(
-        rows, [&]<int L, bool inner>(int64_t row) __attribute__((always_inline)) {
-          A* const into[2] = {&first[rows.partial(row)], &second[rows.partial(row)]};
-          A line[2][16] = {};  // a plane's, lane by lane
-          along<L>(
-              rows.length, [&]<int K>(int64_t j) __attribute__((always_inline)) {
-                const auto [a, b] = terms.template operator()<K, inner>(row, j);
-                lanes<K>(inner ? into[0] + j : line[0]) += a;
-                lanes<K>(inner ? into[1] + j : line[1]) += b;
-              });
-          if (inner) return;
-          for (int k = 0; k < 2; ++k)
-            for (int i = 0; i < L; ++i) *into[k] += line[k][i];
+  template <class Of>
+  ChannelSums(const Rows& rows, const Of& terms)
+      : sums(zeros({2, rows.parts * rows.channels}, dtype_of<A>)),
+        first(sums.ptr<A>()),
+        second(first + rows.parts * rows.channels) {
+    for_parts<A>(
+        rows, [&]<int L, bool inner>(int64_t begin, int64_t end) __attribute__((always_inline)) {
+          int64_t row = begin;
+          if (inner && rows.length <= kShort)
+            for (; row + 4 <= end; row += 4) add<L, inner, 4>(rows, terms, row, begin);
+          for (; row < end; ++row) add<L, inner, 1>(rows, terms, row, begin);
         });
   }
-  // fn(channel, part's elements, index of its partial sums), channel by channel over the parts.
-  template <class Fn> void for_parts(int64_t channel, const Fn& fn) const {
-    for (int64_t p = 0; p < rows.parts; ++p) fn(rows.elements(p), p * rows.channels + channel);
+  const Tensor sums;
+  A *const first, *const second;
+
+ private:
+  // Four short rows are summed in registers first. Long ones are read one by one: memory is fastest
+  // in order.
+  static constexpr int64_t kShort = 128;
+  template <int L, bool inner, int R, class Of>
+  [[gnu::always_inline]] void add(const Rows& rows, const Of& terms, int64_t row, int64_t begin) {
+    const int64_t at = rows.partial(row);
+    A line[2][16] = {};  // a plane's, lane by lane
+    A *const a = inner ? first + at : line[0], *const b = inner ? second + at : line[1];
+    along<L>(
+        rows.length, [=]<int K>(int64_t j) __attribute__((always_inline)) {
+          Terms<A, K> sum = terms.template operator()<K, inner>(row, begin, j);
+#pragma GCC unroll 4
+          for (int r = 1; r < R; ++r) {
+            const Terms<A, K> next = terms.template operator()<K, inner>(row + r, begin, j);
+            sum.first += next.first;
+            sum.second += next.second;
+          }
+          lanes<K>(inner ? a + j : a) += sum.first;
+          lanes<K>(inner ? b + j : b) += sum.second;
+        });
+    if (inner) return;
+    for (int i = 0; i < L; ++i) {
+      first[at] += line[0][i];
+      second[at] += line[1][i];
+    }
   }
-  const Rows& rows;
-  std::vector<A> first, second;
 };
-template <class A, int L> struct Terms { Lanes<A, L> first, second; };
+
+constexpr int64_t kChannels = 64;  // that a thread joins the sums of, side by side
 
 template <class A> A inverse_deviation(A var, double eps) { return A(1 / std::sqrt(var + eps)); }
 
@@ -275,31 +304,31 @@ static Tensor statistics_cpu(const Tensor& x_) {
   visit_stored(x.dtype(), [&]<class S>(S) {
     using A = Acc<S>;
     const S* const at = x.ptr<S>();
-    const auto pivot = [&](int64_t row) __attribute__((always_inline)) {
-      return at + (rows.inner ? row / rows.per_part * rows.per_part : row) * rows.length;
-    };
     const ChannelSums<A> sums(
-        rows, [&]<int L, bool inner>(int64_t row, int64_t j) __attribute__((always_inline)) {
-          const Lanes<A, L> shift =
-              inner ? load<L>(pivot(row) + j) : Lanes<A, L>{} + A(*pivot(row));
+        rows, [=]<int L, bool inner>(int64_t row, int64_t begin,
+                                     int64_t j) __attribute__((always_inline)) {
+          const S* const pivot = at + (inner ? begin : row) * rows.length;
+          const Lanes<A, L> shift = inner ? load<L>(pivot + j) : Lanes<A, L>{} + A(*pivot);
           const Lanes<A, L> d = load<L>(at + row * rows.length + j) - shift;
           return Terms<A, L>{d, d * d};
         });
-    parallel_for(rows.channels, 64, [&](int64_t begin, int64_t end) {
-      for (int64_t c = begin; c < end; ++c) {
-        double n = 0, mean = 0, squares = 0;
-        sums.for_parts(c, [&](int64_t elements, int64_t i) {
-          const int64_t part = i / rows.channels;
+    parallel_for(rows.channels, kChannels, [&](int64_t begin, int64_t end) {
+      double n = 0, mean[kChannels] = {}, squares[kChannels] = {};
+      for (int64_t p = 0; p < rows.parts; ++p) {
+        const double m = double(rows.elements(p)), share = m / (n + m), inverse = 1 / m;
+        for (int64_t c = begin; c < end; ++c) {
+          const int64_t i = p * rows.channels + c;
           const double shift =
-              rows.inner ? at[part * rows.per_part * rows.length + c] : at[i * rows.length];
-          const double m = double(elements), s = sums.first[i];
-          const double delta = shift + s / m - mean;
-          squares += sums.second[i] - s * s / m + delta * delta * n * m / (n + m);
-          mean += delta * m / (n + m);
-          n += m;
-        });
-        statistics.ptr<A>()[c] = A(mean);
-        statistics.ptr<A>()[rows.channels + c] = A(std::max(0.0, squares / n));
+              at[rows.inner ? p * rows.per_part * rows.length + c : i * rows.length];
+          const double s = sums.first[i], delta = shift + s * inverse - mean[c - begin];
+          squares[c - begin] += sums.second[i] - s * s * inverse + delta * delta * n * share;
+          mean[c - begin] += delta * share;
+        }
+        n += m;
+      }
+      for (int64_t c = begin; c < end; ++c) {
+        statistics.ptr<A>()[c] = A(mean[c - begin]);
+        statistics.ptr<A>()[rows.channels + c] = A(std::max(0.0, squares[c - begin] / n));
       }
     });
   });
@@ -328,31 +357,33 @@ static kernels::Normalized forward_cpu(const Tensor& x_, const Tensor& statistic
   const Rows rows(x_);
   const Tensor x = rows.ordered(x_), y = rows.like(x_);
   const Tensor residual = residual_.defined() ? rows.ordered(residual_) : residual_;
-  const Tensor bits = relu ? zeros({rows.count, rows.bytes_of_bits()}, DType::u8) : Tensor();
+  const Tensor bits = relu ? Tensor({rows.count, rows.bytes_of_bits()}, DType::u8) : Tensor();
   visit_stored(x.dtype(), [&]<class S>(S) {
     using A = Acc<S>;
     const A *const mean = statistics.ptr<A>(), *const var = mean + rows.channels;
-    std::vector<A> scales(rows.channels);
+    const Tensor scale({rows.channels}, statistics.dtype());
     for (int64_t c = 0; c < rows.channels; ++c)
-      scales[c] = weight.ptr<A>()[c] * inverse_deviation(var[c], eps);
-    const S* const added = residual.defined() ? residual.ptr<S>() : nullptr;
+      scale.ptr<A>()[c] = weight.ptr<A>()[c] * inverse_deviation(var[c], eps);
     for_rows<A>(
         rows, [&]<int L, bool inner>(int64_t row) __attribute__((always_inline)) {
           const int64_t c = rows.first_channel(row), first = row * rows.length;
-          const A *const m = mean + c, *const s = &scales[c], *const b = bias.ptr<A>() + c;
+          const A *const m = mean + c, *const s = scale.ptr<A>() + c, *const b = bias.ptr<A>() + c;
+          const S* const from = x.ptr<S>() + first;
+          const S* const added = residual.defined() ? residual.ptr<S>() + first : nullptr;
+          S* const to = y.ptr<S>() + first;
           uint8_t* const line = relu ? bits.ptr<uint8_t>() + row * rows.bytes_of_bits() : nullptr;
           along<L>(
-              rows.length, [&]<int K>(int64_t j) __attribute__((always_inline)) {
-                Lanes<A, K> v = (load<K>(x.ptr<S>() + first + j) - of_channel<K, inner>(m, j)) *
-                                    of_channel<K, inner>(s, j) +
-                                of_channel<K, inner>(b, j);
-                if (added) v += load<K>(added + first + j);
-                if (relu) {
+              rows.length, [=]<int K>(int64_t j) __attribute__((always_inline)) {
+                Lanes<A, K> v =
+                    (load<K>(from + j) - of_channel<K, inner>(m, j)) * of_channel<K, inner>(s, j) +
+                    of_channel<K, inner>(b, j);
+                if (added) v += load<K>(added + j);
+                if (line) {
                   const auto off = v <= A(0);  // of NaN: on
                   put_bits<K, MaskOf<A>>(line, j, ~off);
                   v = off ? Lanes<A, K>{} : v;
                 }
-                store<K>(y.ptr<S>() + first + j, v);
+                store<K>(to + j, v);
               });
         });
   });
@@ -368,9 +399,10 @@ template <class S> struct Incoming {
         length(rows.length),
         bytes(rows.bytes_of_bits()) {}
   template <int L> [[gnu::always_inline]] Lanes<Acc<S>, L> at(int64_t row, int64_t j) const {
+    using M = MaskOf<Acc<S>>;
     const Lanes<Acc<S>, L> g = load<L>(dy + row * length + j);
     if (!bits) return g;
-    return get_bits<L, MaskOf<Acc<S>>>(bits + row * bytes, j) ? g : Lanes<Acc<S>, L>{};
+    return (Lanes<Acc<S>, L>)((Lanes<M, L>)g & get_bits<L, M>(bits + row * bytes, j));
   }
   const S* dy;
   const uint8_t* bits;
@@ -385,23 +417,26 @@ static void backward_w_cpu(const Tensor& dy_, const Tensor& x_, const Tensor& st
   visit_stored(x.dtype(), [&]<class S>(S) {
     using A = Acc<S>;
     const A *const mean = statistics.ptr<A>(), *const var = mean + rows.channels;
+    const S* const from = x.ptr<S>();
     const Incoming<S> incoming(dy, bits, rows);
     const ChannelSums<A> sums(
-        rows, [&]<int L, bool inner>(int64_t row, int64_t j) __attribute__((always_inline)) {
-          const Lanes<A, L> g = incoming.template at<L>(row, j);
-          const Lanes<A, L> d = load<L>(x.ptr<S>() + row * rows.length + j) -
-                                of_channel<L, inner>(mean + rows.first_channel(row), j);
-          return Terms<A, L>{g, g * d};
-        });
-    parallel_for(rows.channels, 64, [&](int64_t begin, int64_t end) {
+        rows, [=]<int L, bool inner>(int64_t row, int64_t, int64_t j)
+                  __attribute__((always_inline)) {
+                    const Lanes<A, L> g = incoming.template at<L>(row, j);
+                    const Lanes<A, L> d = load<L>(from + row * rows.length + j) -
+                                          of_channel<L, inner>(mean + rows.first_channel(row), j);
+                    return Terms<A, L>{g, g * d};
+                  });
+    parallel_for(rows.channels, kChannels, [&](int64_t begin, int64_t end) {
+      double first[kChannels] = {}, second[kChannels] = {};
+      for (int64_t p = 0; p < rows.parts; ++p)
+        for (int64_t c = begin; c < end; ++c) {
+          first[c - begin] += sums.first[p * rows.channels + c];
+          second[c - begin] += sums.second[p * rows.channels + c];
+        }
       for (int64_t c = begin; c < end; ++c) {
-        double first = 0, second = 0;
-        sums.for_parts(c, [&](int64_t, int64_t i) {
-          first += sums.first[i];
-          second += sums.second[i];
-        });
-        db.ptr<A>()[c] = A(first);
-        dw.ptr<A>()[c] = A(second * inverse_deviation(double(var[c]), eps));
+        db.ptr<A>()[c] = A(first[c - begin]);
+        dw.ptr<A>()[c] = A(second[c - begin] * inverse_deviation(double(var[c]), eps));
       }
     });
   });
@@ -421,7 +456,8 @@ static kernels::NormalizedGrads backward_x_cpu(const Tensor& dy_, const Tensor& 
     const int64_t C = rows.channels, n = x.numel() / C;
     const A *const mean = statistics.ptr<A>(), *const var = mean + C;
     // dx = scale * dy - slope * (x - mean) - shift
-    std::vector<A> scale(C), slope(C), shift(C);
+    const Tensor terms = zeros({3, C}, statistics.dtype());
+    A *const scale = terms.ptr<A>(), *const slope = scale + C, *const shift = slope + C;
     for (int64_t c = 0; c < C; ++c) {
       const double inverse = inverse_deviation(double(var[c]), eps);
       const double s = weight.ptr<A>()[c] * inverse;
@@ -433,15 +469,17 @@ static kernels::NormalizedGrads backward_x_cpu(const Tensor& dy_, const Tensor& 
     for_rows<A>(
         rows, [&]<int L, bool inner>(int64_t row) __attribute__((always_inline)) {
           const int64_t c = rows.first_channel(row), first = row * rows.length;
+          const S* const from = x.ptr<S>() + first;
+          S* const to = dx.ptr<S>() + first;
+          S* const around = residual ? dresidual.ptr<S>() + first : nullptr;
           along<L>(
-              rows.length, [&]<int K>(int64_t j) __attribute__((always_inline)) {
+              rows.length, [=]<int K>(int64_t j) __attribute__((always_inline)) {
                 const Lanes<A, K> g = incoming.template at<K>(row, j);
-                const Lanes<A, K> d =
-                    load<K>(x.ptr<S>() + first + j) - of_channel<K, inner>(mean + c, j);
-                store<K>(dx.ptr<S>() + first + j, of_channel<K, inner>(&scale[c], j) * g -
-                                                      of_channel<K, inner>(&slope[c], j) * d -
-                                                      of_channel<K, inner>(&shift[c], j));
-                if (residual) store<K>(dresidual.ptr<S>() + first + j, g);
+                const Lanes<A, K> d = load<K>(from + j) - of_channel<K, inner>(mean + c, j);
+                store<K>(to + j, of_channel<K, inner>(scale + c, j) * g -
+                                     of_channel<K, inner>(slope + c, j) * d -
+                                     of_channel<K, inner>(shift + c, j));
+                if (around) store<K>(around + j, g);
               });
         });
   });

@@ -1,6 +1,7 @@
 // Vectors of a width chosen at run time: a kernel is written once as templates over the number of
 // lanes, all [[gnu::always_inline]], and in_lanes() compiles them for AVX-512 and for the baseline.
 #pragma once
+#include <emmintrin.h>
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -27,11 +28,24 @@ template <int L, class T> [[gnu::always_inline]] inline const Lanes<T, L>& lanes
   return *reinterpret_cast<const Lanes<T, L>*>(address);
 }
 
+// Bf16 is the upper half of a float: one shuffle each way, where GCC makes five of a conversion.
+template <int L, int... half>
+[[gnu::always_inline]] inline Lanes<float, L> widen(Lanes<uint16_t, L> bits,
+                                                    std::integer_sequence<int, half...>) {
+  const Lanes<uint16_t, L> zero{};
+  return (Lanes<float, L>)__builtin_shufflevector(bits, zero, (half % 2 ? half / 2 : L)...);
+}
+template <int L, int... lane>
+[[gnu::always_inline]] inline Lanes<uint16_t, L> upper(Lanes<uint32_t, L> values,
+                                                       std::integer_sequence<int, lane...>) {
+  const auto halves = (Lanes<uint16_t, 2 * L>)values;
+  return __builtin_shufflevector(halves, halves, (2 * lane + 1)...);
+}
+
 // What a kernel computes with, of L neighbours as they are stored.
 template <int L, class S> [[gnu::always_inline]] inline Lanes<Acc<S>, L> load(const S* from) {
   if constexpr (std::is_same_v<S, Bf16>) {
-    return (Lanes<float, L>)(__builtin_convertvector(lanes<L>(&from->bits), Lanes<uint32_t, L>)
-                             << 16);
+    return widen<L>(lanes<L>(&from->bits), std::make_integer_sequence<int, 2 * L>());
   } else if constexpr (std::is_same_v<S, F16>) {
     Lanes<float, L> values{};
     for (int i = 0; i < L; ++i) values[i] = from[i];
@@ -43,9 +57,9 @@ template <int L, class S> [[gnu::always_inline]] inline Lanes<Acc<S>, L> load(co
 template <int L, class S> [[gnu::always_inline]] inline void store(S* to, Lanes<Acc<S>, L> values) {
   if constexpr (std::is_same_v<S, Bf16>) {  // Bf16(float), for all lanes
     using Bits = Lanes<uint32_t, L>;
-    const Bits u = (Bits)values, rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
-    const Bits bits = (u & 0x7fffffff) > 0x7f800000 ? (u >> 16 | 0x40) : rounded;  // NaN
-    lanes<L>(&to->bits) = __builtin_convertvector(bits, Lanes<uint16_t, L>);
+    const Bits u = (Bits)values;
+    const Bits bits = values != values ? u | 0x400000 : u + 0x7fff + (u >> 16 & 1);
+    lanes<L>(&to->bits) = upper<L>(bits, std::make_integer_sequence<int, L>());
   } else if constexpr (std::is_same_v<S, F16>) {
     for (int i = 0; i < L; ++i) to[i] = S(values[i]);
   } else {
@@ -75,19 +89,27 @@ template <class M, int L> [[gnu::always_inline]] inline M any_of(Lanes<M, L> v) 
                                               half(lanes, std::integral_constant<int, L / 2>())));
   }
 }
-// Of elements j .. j + L of a row that starts on a byte, all 0 before. j is a multiple of L.
+// Of elements j .. j + L of a row that starts on a byte. j is a multiple of L and ascends.
 template <int L, class M>
 [[gnu::always_inline]] inline void put_bits(uint8_t* row, int64_t j, Lanes<M, L> mask) {
-  const M bits = any_of<M, L>(mask & lane_bits<M, L>(j));
-  row[j / 8] |= uint8_t(bits);
-  if constexpr (L == 16) row[j / 8 + 1] |= uint8_t(bits >> 8);
+  if constexpr (L == 16) {
+    const auto bytes = (__m128i) __builtin_convertvector(mask, Lanes<int8_t, L>);
+    const auto bits = uint16_t(_mm_movemask_epi8(bytes));
+    __builtin_memcpy(row + j / 8, &bits, sizeof bits);
+  } else {
+    const auto bits = uint8_t(any_of<M, L>(mask & lane_bits<M, L>(j)));
+    row[j / 8] = j % 8 ? row[j / 8] | bits : bits;
+  }
 }
 // True lanes are -1.
 template <int L, class M>
 [[gnu::always_inline]] inline Lanes<M, L> get_bits(const uint8_t* row, int64_t j) {
-  M bits = row[j / 8];
-  if constexpr (L == 16) bits |= M(row[j / 8 + 1]) << 8;
-  return (Lanes<M, L>)((lane_bits<M, L>(j) & bits) != 0);
+  std::conditional_t<L == 16, uint16_t, uint8_t> bits;
+  __builtin_memcpy(&bits, row + j / 8, sizeof bits);
+  constexpr int top = 8 * sizeof(M) - 1;  // a lane's bit goes there, and from there everywhere
+  Lanes<M, L> up;
+  for (int i = 0; i < L; ++i) up[i] = top - i;
+  return (Lanes<M, L>{} + M(bits)) << (L < 8 ? up - M(j % 8) : up) >> top;
 }
 
 // -1 for NaN. With a shift, because GCC takes comparisons that are combined apart, lane by lane.

@@ -1,0 +1,72 @@
+#include "ops/lanes.h"
+#include <gtest/gtest.h>
+#include <bit>
+#include <cstring>
+#include <vector>
+
+namespace bellows {
+
+// body.operator()<L>() for every number of lanes that a kernel may meet on some CPU, compiled for
+// the one that has them.
+template <class Body> static void with_each_width(const Body& body) {
+  body.template operator()<1>();
+  body.template operator()<2>();
+  body.template operator()<4>();
+  body.template operator()<8>();
+  if (lane_count<float>() == 16) in_avx512_lanes(body);
+}
+
+TEST(Lanes, LoadEveryBf16AsItConverts) {
+  std::vector<Bf16> all(1 << 16);
+  for (size_t i = 0; i < all.size(); ++i) all[i].bits = uint16_t(i);
+  with_each_width([&]<int L>() __attribute__((always_inline)) {
+    std::vector<float> loaded(all.size());
+    for (size_t i = 0; i < all.size(); i += L) lanes<L>(&loaded[i]) = load<L>(&all[i]);
+    for (size_t i = 0; i < all.size(); ++i)
+      ASSERT_EQ(std::bit_cast<uint32_t>(loaded[i]), i << 16) << L << " lanes";
+  });
+}
+
+// Around every Bf16: itself, just beside the tie above it, and on it; NaN of any payload.
+TEST(Lanes, StoreBf16AsItConverts) {
+  std::vector<float> values;
+  for (uint32_t upper = 0; upper < 1 << 16; ++upper)
+    for (const uint32_t lower : {0u, 1u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu})
+      values.push_back(std::bit_cast<float>(upper << 16 | lower));
+  with_each_width([&]<int L>() __attribute__((always_inline)) {
+    std::vector<Bf16> stored(values.size());
+    for (size_t i = 0; i < values.size(); i += L) store<L>(&stored[i], lanes<L>(&values[i]));
+    for (size_t i = 0; i < values.size(); ++i)
+      ASSERT_EQ(stored[i].bits, Bf16(values[i]).bits)
+          << L << " lanes of " << std::bit_cast<uint32_t>(values[i]);
+  });
+}
+
+// Rows end anywhere, and what lay in them before does not matter.
+template <class M> static void expect_bits_come_back() {
+  with_each_width([&]<int L>() __attribute__((always_inline)) {
+    for (int64_t length : {1, 7, 8, 17, 35, 64}) {
+      std::vector<M> mask(length), back(length);
+      for (int64_t j = 0; j < length; ++j) mask[j] = -M(j * j % 7 < 3);
+      std::vector<uint8_t> row((length + 7) / 8, 0xa5);
+      along<L>(
+          length, [&]<int K>(int64_t j) __attribute__((always_inline)) {
+            put_bits<K, M>(row.data(), j, lanes<K>(&mask[j]));
+          });
+      along<L>(
+          length, [&]<int K>(int64_t j) __attribute__((always_inline)) {
+            lanes<K>(&back[j]) = get_bits<K, M>(row.data(), j);
+          });
+      EXPECT_EQ(back, mask) << L << " lanes, " << length;
+      for (int64_t j = 0; j < length; ++j)
+        EXPECT_EQ(row[j / 8] >> j % 8 & 1, -mask[j])
+            << L << " lanes, bit " << j << " of " << length;
+    }
+  });
+}
+TEST(Lanes, BitsComeBack) {
+  expect_bits_come_back<int32_t>();
+  expect_bits_come_back<int64_t>();
+}
+
+}  // namespace bellows
