@@ -40,7 +40,20 @@ NamedTensors snapshot(const NamedTensors& tensors) {
   return copies;
 }
 
-void write_safetensors(const Path& path, const NamedTensors& tensors, const Metadata& metadata) {
+static void write_file_or_retry(const Path& path, const std::vector<Bytes>& pieces,
+                                int64_t retries) {
+  static trace::Counter& retried = trace::counter("ckpt.retries");
+  for (;; --retries, retried.add()) {
+    try {
+      return write_file(path, pieces);
+    } catch (const Error&) {
+      if (retries <= 0) throw;
+    }
+  }
+}
+
+void write_safetensors(const Path& path, const NamedTensors& tensors, const Metadata& metadata,
+                       int64_t retries) {
   NamedTensors ordered = tensors;
   std::ranges::stable_sort(ordered, std::ranges::greater(),
                            [](const NamedTensor& t) { return size_of(t.tensor.dtype()); });
@@ -64,17 +77,17 @@ void write_safetensors(const Path& path, const NamedTensors& tensors, const Meta
   const uint64_t length = text.size();
   pieces[0] = std::as_bytes(std::span(&length, 1));
   pieces[1] = bytes_of(text);
-  write_file(path, pieces);
+  write_file_or_retry(path, pieces, retries);
 }
 
 std::future<void> write_safetensors_async(const Path& path, NamedTensors snapshot,
-                                          Metadata metadata) {
+                                          Metadata metadata, int64_t retries) {
   static trace::Counter& saves = trace::counter("ckpt.async_saves");
   saves.add();
   return std::async(std::launch::async,
-                    [path, tensors = std::move(snapshot), metadata = std::move(metadata)] {
+                    [=, tensors = std::move(snapshot), metadata = std::move(metadata)] {
                       name_thread("checkpoint");
-                      write_safetensors(path, tensors, metadata);
+                      write_safetensors(path, tensors, metadata, retries);
                     });
 }
 

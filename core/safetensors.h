@@ -18,14 +18,16 @@ struct SafeTensors {
 // Copies on the host, contiguous, whatever happens to the originals later. Compute thread only.
 NamedTensors snapshot(const NamedTensors& tensors);
 
-// Durable (core/file.h); failures are exit 8. Tensors on the host and contiguous. Bytes 0 to 7 are
-// the header's length; tensors are aligned to the width of their dtype.
-void write_safetensors(const Path& path, const NamedTensors& tensors,
-                       const Metadata& metadata = {});
+// Durable (core/file.h); failures are exit 8, after `retries` more attempts, each counted as
+// ckpt.retries. Tensors on the host and contiguous. Bytes 0 to 7 are the header's length; tensors
+// are aligned to the width of their dtype.
+void write_safetensors(const Path& path, const NamedTensors& tensors, const Metadata& metadata = {},
+                       int64_t retries = 0);
 // The same on a thread of its own; get() rethrows what went wrong, and the future's destructor
 // waits. Counted as ckpt.async_saves.
 [[nodiscard]] std::future<void> write_safetensors_async(const Path& path, NamedTensors snapshot,
-                                                        Metadata metadata = {});
+                                                        Metadata metadata = {},
+                                                        int64_t retries = 0);
 
 // Any file of the format; checksums are verified if it has them. Nothing is believed before it was
 // checked against the file's size, so a hostile file cannot make this allocate more than it holds.

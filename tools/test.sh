@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The second command: installs what is missing, builds everything, and runs the CPU suite (under two
+# The second command: installs what is missing, builds everything, and runs the CPU suite (some five
 # minutes on two cores). --all adds the sanitizers: ASan and UBSan for everything, TSan for the code
 # that has threads (clang and its OpenMP, whose barriers TSan understands, so without oneDNN).
 source "$(dirname "$0")/setup.sh"

@@ -81,16 +81,20 @@ static std::string counter_table(const AbPair& pair) {
 
 // As a shell takes it, where it needs that.
 static std::string quoted(const std::string& word) {
-  const bool plain = word.find_first_of(" *?#$&;'\"[]{}<>()|") == std::string::npos;
-  return plain ? word : "'" + word + "'";
+  const bool plain = word.find_first_of(" *?#$&;'\"[]{}<>()|\\`~!") == std::string::npos;
+  if (plain && !word.empty()) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
 }
 
 static std::string command_line(const AbOptions& o) {
   std::string text = fmt::format("trainer ab --config {} --toggle {} --value {} --blocks {}",
-                                 o.config, o.toggle, o.value, o.blocks);
+                                 quoted(o.config), o.toggle, o.value, o.blocks);
   text += o.measure == AbMeasure::epoch ? " --measure epoch"
                                         : fmt::format(" --steps {} --warmup {}", o.steps, o.warmup);
   if (o.clock == AbClock::cpu) text += " --clock cpu";
+  if (o.timeout_s != AbOptions().timeout_s) text += fmt::format(" --timeout {}", o.timeout_s);
   for (const std::string& assignment : o.overrides) text.append(" ").append(quoted(assignment));
   return text;
 }

@@ -62,19 +62,9 @@ void Checkpoints::save(int64_t step, const NamedTensors& tensors, const Metadata
   std::error_code ignored;  // somebody may have removed the folder; writing tells if it cannot be
   fs::create_directories(folder_, ignored);
   if (options_.async) {
-    background_ = write_safetensors_async(writing_, snapshot(tensors), metadata);
+    background_ = write_safetensors_async(writing_, snapshot(tensors), metadata, options_.retries);
   } else {
-    guarded([&] { write(snapshot(tensors), metadata); });
-  }
-}
-
-void Checkpoints::write(const NamedTensors& tensors, const Metadata& metadata) {
-  for (int64_t left = options_.retries;; --left) {
-    try {
-      return write_safetensors(writing_, tensors, metadata);
-    } catch (const Error&) {
-      if (left <= 0) throw;
-    }
+    guarded([&] { write_safetensors(writing_, snapshot(tensors), metadata, options_.retries); });
   }
 }
 
@@ -101,8 +91,12 @@ void Checkpoints::wait() {
 void Checkpoints::finished() {
   messages_.push_back("saved " + writing_.string());
   const std::vector<Path> all = list_checkpoints(folder_);
-  for (size_t i = options_.keep; i < all.size(); ++i)
-    if (fs::weakly_canonical(all[i]) != keep_this_) fs::remove(all[i]);
+  for (size_t i = options_.keep; i < all.size(); ++i) {
+    std::error_code error;
+    if (fs::weakly_canonical(all[i], error) == keep_this_) continue;
+    fs::remove(all[i], error);
+    if (error) messages_.push_back(cat("warning: ", all[i].string(), " stays: ", error.message()));
+  }
 }
 
 }  // namespace bellows

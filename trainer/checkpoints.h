@@ -23,7 +23,6 @@ class Checkpoints {
   std::vector<std::string> take_messages() { return std::exchange(messages_, {}); }
 
  private:
-  void write(const NamedTensors& tensors, const Metadata& metadata);
   template <class Attempt> void guarded(const Attempt& attempt);
   void finished();
 

@@ -40,7 +40,7 @@ static void explain_toggle(const Toggle& t) {
   if (const std::string why = no_effect(t); !why.empty()) say("  here:      " + why);
   for (const auto& [option, owner] : option_owners())
     if (owner->name == std::string_view(t.name)) say("  sets:      " + option);
-  say(cat("  measure:   trainer ab ", t.name, " --config configs/lenet.yaml"));
+  say(cat("  measure:   trainer ab --toggle ", t.name, " --config configs/lenet.yaml"));
 }
 
 static bool explain_op(const std::string& name) {

@@ -61,6 +61,7 @@ void Loop::run_epoch() {
   for (Batch data; !done() && s.feed.next(data);) {  // already on the device
     meter_.lap(Phase::load);
     profile_.begin(at_.step);
+    anomaly().step = at_.step + 1;
     const Kernels use(kernels());
     const Update update(data, plan_.train.accumulate);  // 1 micro-batch, or N
     const Tensors losses = captured_ ? captured_->run(data, train) : train(update);
@@ -108,7 +109,6 @@ void Loop::end_update(const Update& update) {
   if (update.size() > 1) accumulated.add();
   losses_.end_update();
   ++at_.batch, ++at_.step;
-  anomaly().step = at_.step + 1;
   meter_.lap(Phase::step);
   meter_.count(update.samples());
   check_losses();

@@ -1,18 +1,22 @@
 #include "trainer/plan_diff.h"
 #include <set>
+#include "toggles/toggle.h"
 #include "toggles/values.h"
 
 namespace bellows {
 
-// Options that only say how, how long or where: a resumed run may change them.
+// Options that only say how, how long or where: a resumed run may change them, and what belongs to
+// a toggle that keeps the losses, which the other kind of device may switch.
 static bool may_change(const std::string& key) {
-  for (const char* open :
-       {"name", "device", "train.epochs", "train.max_iters", "data.root", "data.num_workers",
-        "data.prefetch_factor", "data.persistent_workers", "data.queue", "data.background",
-        "data.sim_latency_us", "data.timeout_s", "data.from"})
+  const auto owner = option_owners().find(key);
+  if (owner != option_owners().end() && owner->second->same != Same::statistical &&
+      !*owner->second->statistical_where)
+    return true;
+  for (const char* open : {"name", "device", "data.root", "data.folder", "data.on_damaged",
+                           "data.cache_mb", "data.sim_latency_us", "data.timeout_s"})
     if (key == open) return true;
   for (const char* open : {"schedule.", "eval.", "log.", "ckpt.", "target.", "kernels.",
-                           "allocator.", "threads.", "debug.", "model.fuse.", "train."})
+                           "allocator.", "threads.", "debug.", "profile.", "train."})
     if (key.starts_with(open)) return true;
   return false;
 }

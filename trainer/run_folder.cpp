@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include "core/file.h"
+#include "trainer/checkpoints.h"
 #include "trainer/system.h"
 
 namespace bellows {
@@ -45,14 +46,17 @@ static void make_folders(const fs::path& path) {
 
 // Only what a run writes, by its names.
 static void remove_earlier(const fs::path& folder) {
-  for (const char* name : {"plan.yaml", "env.json", "metrics.jsonl"}) fs::remove(folder / name);
-  for (const auto& entry : fs::directory_iterator(folder))
+  std::vector<fs::path> earlier = list_checkpoints(folder / "checkpoints");
+  for (const char* name : {"plan.yaml", "env.json", "metrics.jsonl"})
+    earlier.push_back(folder / name);
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error))
     if (entry.path().filename().string().starts_with("events.out.tfevents."))
-      fs::remove(entry.path());
-  if (!fs::exists(folder / "checkpoints")) return;
-  for (const auto& entry : fs::directory_iterator(folder / "checkpoints")) {
-    const std::string name = entry.path().filename();
-    if (name.starts_with("step_") && name.ends_with(".safetensors")) fs::remove(entry.path());
+      earlier.push_back(entry.path());
+  for (const fs::path& path : earlier) {
+    fs::remove(path, error);
+    errno = error.value();
+    if (error) fail_storage(path, "remove");
   }
 }
 

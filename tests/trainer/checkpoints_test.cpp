@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 #include <fstream>
+#include "core/trace.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
@@ -49,6 +50,22 @@ TEST_F(CheckpointsTest, KeepsTheNewestAndLeavesForeignFilesAlone) {
   EXPECT_THAT(names(),
               ElementsAre("notes", "step_00000001 (copy).safetensors", "step_00000003.safetensors",
                           "step_00000004.safetensors", "step_1.safetensors"));
+}
+
+TEST_F(CheckpointsTest, TriesAgainHoweverItWrites) {
+  const trace::Counter& retries = trace::counter("ckpt.retries");
+  const fs::path file = folder_ / "a file, no folder";
+  std::ofstream(file) << "x";
+  for (const bool async : {false, true}) {
+    const int64_t before = retries.value();
+    Checkpoints checkpoints(file, {.async = async, .retries = 2});
+    EXPECT_EQ(refused([&] {
+                save(checkpoints, 1);
+                checkpoints.wait();
+              }).exit,
+              Exit::storage);
+    EXPECT_EQ(retries.value() - before, 2) << (async ? "async" : "at once");
+  }
 }
 
 TEST_F(CheckpointsTest, NeverDeletesTheOneThatTheRunBeganWith) {

@@ -39,15 +39,16 @@ TEST_F(RunFolderTest, IsFreeAgainWhenItsRunIsOver) {
 
 TEST_F(RunFolderTest, OverwritingRemovesWhatRunsWriteAndNothingElse) {
   fs::create_directories(root_ / "lenet/checkpoints");
-  for (const char* name :
-       {"plan.yaml", "metrics.jsonl", "notes.txt", "checkpoints/mine.safetensors",
-        "checkpoints/step_00000001.safetensors", "events.out.tfevents.1.h.2.0"})
+  for (const char* name : {"plan.yaml", "metrics.jsonl", "notes.txt",
+                           "checkpoints/mine.safetensors", "checkpoints/step_best.safetensors",
+                           "checkpoints/step_00000001.safetensors", "events.out.tfevents.1.h.2.0"})
     std::ofstream(root_ / "lenet" / name) << "x";
   const RunFolder run(root_ / "lenet", Existing::overwrite);
   std::set<std::string> left;
   for (const auto& entry : fs::recursive_directory_iterator(run.path()))
     if (entry.is_regular_file()) left.insert(entry.path().filename());
-  EXPECT_THAT(left, testing::ElementsAre(".lock", "mine.safetensors", "notes.txt"));
+  EXPECT_THAT(left, testing::ElementsAre(".lock", "mine.safetensors", "notes.txt",
+                                         "step_best.safetensors"));
 }
 
 TEST_F(RunFolderTest, ThatCannotBeMadeIsAStorageErrorBeforeTheFirstStep) {

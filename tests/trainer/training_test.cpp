@@ -215,6 +215,18 @@ TEST(Resume, ShowsWhatAPlanChangedAndRefusesAnotherRun) {
                 HasSubstr("cannot change " + change.first));
 }
 
+// What is on by default for a GPU is off on the machine without one, and nobody can take that back.
+TEST(Resume, GoesOnWithTogglesThatKeepTheLosses) {
+  Plan gpu = small_plan();
+  gpu.data.loader.pin_memory = gpu.data.loader.non_blocking = true;
+  const Plan cpu = small_plan({{"optimizer.fused", {"true"}}, {"amp.dtype", {"bf16"}}});
+  EXPECT_EQ(compare_plans(gpu, cpu).size(), 4);
+  EXPECT_EQ(compare_plans(cpu, gpu).size(), 4);
+  Plan other = small_plan();
+  other.data.loader.scaled_decode = true;
+  EXPECT_THAT(refusal([&] { compare_plans(gpu, other); }), HasSubstr("data.scaled_decode"));
+}
+
 // ---- the same numbers
 
 TEST(Training, HasTheSameBitsForAnyNumberOfWorkers) {
@@ -393,13 +405,13 @@ TEST(Nonfinite, StopsWithTheStepInTheMessage) {
   }
 }
 
-TEST(Nonfinite, AnomalyNamesTheOpAndTheModule) {
-  const Refusal stopped = refused([&] {
-    run(small_plan({{"optimizer.lr", {"1e30"}}, {"debug.anomaly", {"true"}}}));
-  });
+TEST(Nonfinite, AnomalyNamesTheOpTheModuleAndTheStep) {
+  Session session(small_plan({{"debug.anomaly", {"true"}}}));
+  session.parameters.front().tensor.detach().data<float>()[0] = NAN;
+  const Refusal stopped = refused([&] { run(session); });
   anomaly().on = false;
   EXPECT_EQ(stopped.exit, Exit::numeric);
-  EXPECT_THAT(stopped.message, testing::ContainsRegex("anomaly: [a-z_0-9]+ in module"));
+  EXPECT_THAT(stopped.message, testing::ContainsRegex("anomaly: [a-z_0-9]+ in module .*step 1$"));
 }
 
 TEST(Nonfinite, SkippingLeavesTheParametersAndTheScheduleAlone) {
