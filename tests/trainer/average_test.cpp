@@ -3,10 +3,7 @@
 #include <gtest/gtest.h>
 #include <map>
 #include "tests/optim/trained.h"
-#include "toggles/values.h"
-#include "trainer/evaluate.h"
-#include "trainer/loop.h"
-#include "trainer/training_state.h"
+#include "tests/trainer/runs.h"
 
 using namespace bellows;
 
@@ -14,26 +11,20 @@ namespace {
 
 // Six updates an epoch, of a net with a buffer, too.
 Plan small_plan(const Values& more) {
-  Values values = {{"device", {"cpu"}},
-                   {"data.train_size", {"48"}},
-                   {"data.test_size", {"20"}},
-                   {"data.batch_size", {"8"}},
-                   {"model", {"layers"}},
-                   {"model.layers.0.name", {"flatten"}},
-                   {"model.layers.1.name", {"linear"}},
-                   {"model.layers.1.out", {"16"}},
-                   {"model.layers.2.name", {"batch_norm"}},
-                   {"model.layers.3.name", {"linear"}},
-                   {"model.layers.3.out", {"10"}},
-                   {"train.epochs", {"2"}},
-                   {"eval.every", {"0"}}};
-  for (const auto& [key, value] : more) values[key] = value;
-  return load(Plan{}, values);
-}
-
-void run(Session& session, const Position& from = {}, const std::function<void()>& pause = {}) {
-  Log log(session.plan, {}, Voice::silent);
-  Loop(session, log, nullptr, from).run(pause);
+  return plan_of({{"device", {"cpu"}},
+                  {"data.train_size", {"48"}},
+                  {"data.test_size", {"20"}},
+                  {"data.batch_size", {"8"}},
+                  {"model", {"layers"}},
+                  {"model.layers.0.name", {"flatten"}},
+                  {"model.layers.1.name", {"linear"}},
+                  {"model.layers.1.out", {"16"}},
+                  {"model.layers.2.name", {"batch_norm"}},
+                  {"model.layers.3.name", {"linear"}},
+                  {"model.layers.3.out", {"10"}},
+                  {"train.epochs", {"2"}},
+                  {"eval.every", {"0"}}},
+                 more);
 }
 
 NamedTensors values_of(const Session& session) {
@@ -49,7 +40,7 @@ TEST(Average, FollowsEachUpdateOfALoop) {
   Session session(small_plan({{"optimizer.ema_decay", {"0.75"}}}));
   NamedTensors wanted = values_of(session);
   const NamedTensors first = snapshot(wanted);
-  const auto average = [&] {
+  run(session, [&](const Position&) {
     const NamedTensors now = values_of(session);
     for (size_t i = 0; i < now.size(); ++i)
       for (int64_t k = 0; k < now[i].tensor.numel(); ++k)
@@ -57,8 +48,7 @@ TEST(Average, FollowsEachUpdateOfALoop) {
           float& a = wanted[i].tensor.data<float>()[k];
           a = kDecay * a + (1 - kDecay) * now[i].tensor.data<float>()[k];
         }
-  };
-  run(session, {}, average);
+  });
   const NamedTensors got = session.ema.state(), last = values_of(session);
   ASSERT_EQ(got.size(), wanted.size());
   for (size_t i = 0; i < got.size(); ++i) {
@@ -77,18 +67,8 @@ TEST(Average, FollowsEachUpdateOfALoop) {
 TEST(Average, GoesOnAfterAResumeWithTheSameBits) {
   const Plan plan = small_plan({{"optimizer.ema_decay", {"0.9"}}});
   Session whole(plan), resumed(plan);
-  SafeTensors saved;
-  Position at;
-  Log log(plan, {}, Voice::silent);
-  Loop loop(whole, log, nullptr);
-  loop.run([&] {
-    if (loop.position().step != 5) return;
-    saved = {snapshot(state_tensors(whole)), state_metadata(whole, loop.position())};
-  });
-  std::vector<std::string> notes;
-  at = restore(resumed, saved, notes);
-  EXPECT_EQ(at.step, 5);
-  run(resumed, at);
+  run(whole);
+  EXPECT_EQ(resume(resumed, saved_at(5, plan)).losses.size(), 7u);
   const NamedTensors a = whole.ema.state(), b = resumed.ema.state();
   for (size_t i = 0; i < a.size(); ++i)
     EXPECT_TRUE(same_bits(a[i].tensor, b[i].tensor)) << a[i].name;
@@ -110,7 +90,7 @@ TEST(Groups, OfAPlanRestAfterTheirEpochs) {
                               {"optimizer.groups.0.lr", {"0.2"}},
                               {"optimizer.groups.0.epochs", {"1"}}}));
   std::vector<NamedTensors> after;  // each update
-  run(session, {}, [&] { after.push_back(snapshot(session.parameters)); });
+  run(session, [&](const Position&) { after.push_back(snapshot(session.parameters)); });
   ASSERT_EQ(after.size(), 12u);
   for (size_t i = 0; i < session.parameters.size(); ++i) {
     const std::string& name = session.parameters[i].name;

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include "core/trace.h"
 #include "ops/conv2d.h"
+#include "tests/trainer/runs.h"
 #include "toggles/toggle.h"
-#include "trainer/loop.h"
 
 using namespace bellows;
 
@@ -30,8 +30,7 @@ Plan plan_with(const char* channels_last) {
 std::vector<int64_t> transposes(Session& session) {
   const trace::Counter& made = trace::counter("layout.transposes");
   std::vector<int64_t> all{made.value()};
-  Log log(session.plan, {}, Voice::silent);
-  Loop(session, log, nullptr).run([&] { all.push_back(made.value()); });
+  run(session, [&](const Position&) { all.push_back(made.value()); });
   return {all[1] - all[0], all[2] - all[1], all[3] - all[2]};
 }
 

@@ -4,11 +4,9 @@
 #include <gtest/gtest.h>
 #include "core/copy.h"
 #include "core/trace.h"
+#include "tests/trainer/runs.h"
 #include "toggles/residual_net.h"
 #include "toggles/toggle.h"
-#include "toggles/values.h"
-#include "trainer/evaluate.h"
-#include "trainer/loop.h"
 
 using namespace bellows;
 using testing::HasSubstr;
@@ -17,13 +15,17 @@ namespace {
 
 // Small enough for a GPU that a CPU stands in for.
 Plan small_lenet(const Values& more = {}) {
-  Values values = {
-      {"device", {"cuda"}},       {"data.train_size", {"32"}},     {"data.test_size", {"8"}},
-      {"data.batch_size", {"4"}}, {"optimizer.momentum", {"0.9"}}, {"schedule", {"cosine"}},
-      {"log.every", {"100"}},     {"eval.every", {"0"}},           {"ckpt.every", {"0"}},
-      {"threads.threads", {"1"}}};
-  for (const auto& [key, value] : more) values[key] = value;
-  return load(Plan{}, values);
+  return plan_of({{"device", {"cuda"}},
+                  {"data.train_size", {"32"}},
+                  {"data.test_size", {"8"}},
+                  {"data.batch_size", {"4"}},
+                  {"optimizer.momentum", {"0.9"}},
+                  {"schedule", {"cosine"}},
+                  {"log.every", {"100"}},
+                  {"eval.every", {"0"}},
+                  {"ckpt.every", {"0"}},
+                  {"threads.threads", {"1"}}},
+                 more);
 }
 // Everything that makes a step fast on a GPU.
 Plan fast(const Plan& plan) {
@@ -37,21 +39,6 @@ Plan fast(const Plan& plan) {
 }
 Plan with(const Plan& plan, const char* toggle) {
   return switched(plan, *find_toggle(toggle), "on");
-}
-
-struct Ran {
-  std::vector<double> losses;
-  std::string hash;
-  StepState state;  // at the end
-};
-Ran run(const Plan& plan, const std::function<void(const Position&)>& after_update = {}) {
-  Session session(plan);
-  Log log(session.plan, {}, Voice::silent);
-  Loop loop(session, log, nullptr);
-  const Outcome outcome = loop.run([&] {
-    if (after_update) after_update(loop.position());
-  });
-  return {outcome.losses, model_hash(session), session.state->read()};
 }
 
 class TrainingOnDevice : public testing::Test {
@@ -90,26 +77,31 @@ TEST_F(TrainingOnDevice, CapturedUpdateEqualsEagerBitForBit) {
   }
 }
 
+// Of a net that takes pictures of any size.
+static Plan small_net(const Values& more) {
+  Values values = {{"data.transforms.0.name", {"progressive_resize"}},
+                   {"data.transforms.0.from", {"20"}},
+                   {"data.transforms.1.name", {"random_flip"}},
+                   {"data.transforms.2.name", {"normalize"}},
+                   {"model.name", {"layers"}},
+                   {"model.layers.0.name", {"conv2d"}},
+                   {"model.layers.0.out", {"4"}},
+                   {"model.layers.1.name", {"adaptive_avg_pool2d"}},
+                   {"model.layers.2.name", {"flatten"}},
+                   {"model.layers.3.name", {"linear"}},
+                   {"model.layers.3.out", {"10"}},
+                   {"train.epochs", {"4"}}};
+  values.insert(more.begin(), more.end());
+  return fast(small_lenet(values));
+}
+
 TEST_F(TrainingOnDevice, CapturedAnewForPicturesThatHaveGrownEqualsEagerBitForBit) {
   const trace::Counter &captures = trace::counter("graph.captures"),
                        &replays = trace::counter("graph.replays");
-  Plan eager = small_lenet({{"data.transforms.0.name", {"progressive_resize"}},
-                            {"data.transforms.0.from", {"20"}},
-                            {"data.transforms.0.step", {"4"}},
-                            {"data.transforms.0.last_epoch", {"3"}},
-                            {"data.transforms.1.name", {"random_flip"}},
-                            {"data.transforms.2.name", {"normalize"}},
-                            {"data.train_size", {"22"}},  // a part of a batch at the end
-                            {"model.name", {"layers"}},
-                            {"model.layers.0.name", {"conv2d"}},
-                            {"model.layers.0.out", {"4"}},
-                            {"model.layers.1.name", {"adaptive_avg_pool2d"}},
-                            {"model.layers.2.name", {"flatten"}},
-                            {"model.layers.3.name", {"linear"}},
-                            {"model.layers.3.out", {"10"}},
-                            {"train.epochs", {"4"}},
-                            {"train.dry_run", {"true"}}});
-  eager = fast(eager);
+  Plan eager = small_net({{"data.transforms.0.step", {"4"}},
+                          {"data.transforms.0.last_epoch", {"3"}},
+                          {"data.train_size", {"22"}},  // a part of a batch at the end
+                          {"train.dry_run", {"true"}}});
   const auto set = [&](const char* toggle, const char* value) {
     eager = switched(eager, *find_toggle(toggle), value);
   };

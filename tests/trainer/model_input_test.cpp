@@ -3,9 +3,7 @@
 #include <gtest/gtest.h>
 #include "core/channel_room.h"
 #include "core/trace.h"
-#include "toggles/values.h"
-#include "trainer/evaluate.h"
-#include "trainer/loop.h"
+#include "tests/trainer/runs.h"
 
 using namespace bellows;
 
@@ -13,43 +11,39 @@ namespace {
 
 // Of 28 digits, in batches of 8; what a device does of them needs no rounding to bytes before.
 Plan plan_with(const Values& more) {
-  Values values = {{"data.train_size", {"28"}},
-                   {"data.test_size", {"12"}},
-                   {"data.batch_size", {"8"}},
-                   {"data.transforms.0.name", {"random_crop"}},
-                   {"data.transforms.0.size", {"28"}},
-                   {"data.transforms.0.padding", {"2"}},
-                   {"data.transforms.1.name", {"normalize"}},
-                   {"optimizer.momentum", {"0.9"}},
-                   {"train.epochs", {"2"}},
-                   {"eval.every", {"0"}},
-                   {"threads.threads", {"1"}}};
-  for (const auto& [key, value] : more) values[key] = value;
-  return load(Plan{}, values);
+  return plan_of({{"data.train_size", {"28"}},
+                  {"data.test_size", {"12"}},
+                  {"data.batch_size", {"8"}},
+                  {"data.transforms.0.name", {"random_crop"}},
+                  {"data.transforms.0.size", {"28"}},
+                  {"data.transforms.0.padding", {"2"}},
+                  {"data.transforms.1.name", {"normalize"}},
+                  {"optimizer.momentum", {"0.9"}},
+                  {"train.epochs", {"2"}},
+                  {"eval.every", {"0"}},
+                  {"threads.threads", {"1"}}},
+                 more);
 }
 Plan augmented(Plan plan) {
   plan.data.loader.device_augment = true;
   return plan;
 }
 
-struct Ran {
-  std::vector<double> losses;
-  std::string hash;
-  double loss;     // in evaluation
-  int64_t padded;  // bytes
+struct Evaluated : Ran {
+  double loss;
+  int64_t padded;  // bytes, in training
 };
-Ran run(const Plan& plan) {
+Evaluated trained(const Plan& plan) {
   const trace::Counter& padded = trace::counter("pad.bytes");
   Session session(plan);
-  Log log(session.plan, {}, Voice::silent);
   const int64_t before = padded.value();
-  const std::vector<double> losses = Loop(session, log, nullptr).run().losses;
+  const Ran ran = run(session);
   const int64_t bytes = padded.value() - before;
   const Kernels use(plan.kernels);
-  return {losses, model_hash(session), evaluate(session).loss, bytes};
+  return {ran, evaluate(session).loss, bytes};
 }
 
-void expect_same(const Ran& got, const Ran& want) {
+void expect_same(const Evaluated& got, const Evaluated& want) {
   EXPECT_EQ(got.losses, want.losses);
   EXPECT_EQ(got.hash, want.hash);
   EXPECT_EQ(got.loss, want.loss);
@@ -75,7 +69,7 @@ TEST(ModelInput, MadeInSixteenBitsTrainsAsCastBitForBit) {
         values["amp.dtype"] = {precision};
         Plan plan = plan_with(values);
         plan.kernels.vendor = vendor;
-        expect_same(run(augmented(plan)), run(plan));
+        expect_same(trained(augmented(plan)), trained(plan));
         Session session(augmented(plan));
         const Batch batch = first_batch(session);
         EXPECT_EQ(batch.x.dtype(), plan.amp.low());
@@ -90,7 +84,7 @@ TEST(ModelInput, MadeInRoomForPaddingIsNotCopied) {
     values["amp.dtype"] = {"bf16"};
     Plan plan = plan_with(values);
     plan.kernels.pad_channels = true;
-    const Ran want = run(plan), got = run(augmented(plan));
+    const Evaluated want = trained(plan), got = trained(augmented(plan));
     expect_same(got, want);
     EXPECT_EQ(want.padded - got.padded, nhwc ? 2 * (2 * 28) * (28 * 28 * 8) * 2 : 0);
     Session session(augmented(plan));

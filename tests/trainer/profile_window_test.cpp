@@ -2,7 +2,7 @@
 #include "trainer/profile_window.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include "trainer/loop.h"
+#include "tests/trainer/runs.h"
 
 using namespace bellows;
 using testing::HasSubstr;
@@ -23,8 +23,7 @@ class Window : public testing::Test {
     trace::marker = {[](const char* name, const std::string& path) {
                        ++seen.ranges[path.empty() ? name : cat(name, " ", path)], ++seen.open;
                      },
-                     [] { --seen.open; },
-                     [](bool on) { ++(on ? seen.started : seen.stopped); }};
+                     [] { --seen.open; }, [](bool on) { ++(on ? seen.started : seen.stopped); }};
   }
   ~Window() override { trace::marker = before_; }
 
@@ -35,9 +34,7 @@ class Window : public testing::Test {
     plan.eval.every = plan.ckpt.every = 0;
     plan.threads.threads = 1;
     plan.profile = profile;
-    Session session(plan);
-    Log log(session.plan, {}, Voice::silent);
-    return Loop(session, log, nullptr).run();
+    return run(plan);
   }
 
  private:

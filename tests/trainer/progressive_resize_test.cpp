@@ -5,9 +5,8 @@
 #include "models/build.h"
 #include "tests/refusal.h"
 #include "tests/trainer/program.h"
-#include "toggles/values.h"
+#include "tests/trainer/runs.h"
 #include "trainer/json.h"
-#include "trainer/loop.h"
 
 using namespace bellows;
 using testing::HasSubstr;
@@ -43,51 +42,40 @@ const AddEntry<MakeLayer> witness(
 
 // Six updates an epoch, of pictures of 16 x 16, 24 x 24 and 32 x 32.
 Plan growing_plan(const Values& more = {}) {
-  Values values = {{"data.name", {"shapes"}},
-                   {"data.train_size", {"24"}},
-                   {"data.test_size", {"8"}},
-                   {"data.batch_size", {"4"}},
-                   {"data.transforms.0.name", {"random_resized_crop"}},
-                   {"data.transforms.0.size", {"32"}},
-                   {"data.transforms.1.name", {"progressive_resize"}},
-                   {"data.transforms.1.from", {"16"}},
-                   {"data.transforms.1.step", {"8"}},
-                   {"data.transforms.1.last_epoch", {"3"}},
-                   {"data.transforms.2.name", {"random_flip"}},
-                   {"data.transforms.3.name", {"normalize"}},
-                   {"model.name", {"layers"}},
-                   {"model.layers.0.name", {"test_witness"}},
-                   {"model.layers.1.name", {"conv2d"}},
-                   {"model.layers.1.out", {"4"}},
-                   {"model.layers.2.name", {"batch_norm"}},
-                   {"model.layers.3.name", {"adaptive_avg_pool2d"}},
-                   {"model.layers.4.name", {"flatten"}},
-                   {"model.layers.5.name", {"linear"}},
-                   {"model.layers.5.out", {"10"}},
-                   {"optimizer.momentum", {"0.9"}},
-                   {"train.epochs", {"4"}},
-                   {"log.every", {"3"}},
-                   {"eval.every", {"0"}},
-                   {"threads.threads", {"1"}}};
-  for (const auto& [key, value] : more) values[key] = value;
-  return load(Plan{}, values);
-}
-
-std::string trained(const Plan& plan, const std::function<void(const Position&)>& after = {}) {
-  Session session(plan);
-  Log log(session.plan, {}, Voice::silent);
-  Loop loop(session, log, nullptr);
-  loop.run([&] {
-    if (after) after(loop.position());
-  });
-  return model_hash(session);
+  return plan_of({{"data.name", {"shapes"}},
+                  {"data.train_size", {"24"}},
+                  {"data.test_size", {"8"}},
+                  {"data.batch_size", {"4"}},
+                  {"data.transforms.0.name", {"random_resized_crop"}},
+                  {"data.transforms.0.size", {"32"}},
+                  {"data.transforms.1.name", {"progressive_resize"}},
+                  {"data.transforms.1.from", {"16"}},
+                  {"data.transforms.1.step", {"8"}},
+                  {"data.transforms.1.last_epoch", {"3"}},
+                  {"data.transforms.2.name", {"random_flip"}},
+                  {"data.transforms.3.name", {"normalize"}},
+                  {"model.name", {"layers"}},
+                  {"model.layers.0.name", {"test_witness"}},
+                  {"model.layers.1.name", {"conv2d"}},
+                  {"model.layers.1.out", {"4"}},
+                  {"model.layers.2.name", {"batch_norm"}},
+                  {"model.layers.3.name", {"adaptive_avg_pool2d"}},
+                  {"model.layers.4.name", {"flatten"}},
+                  {"model.layers.5.name", {"linear"}},
+                  {"model.layers.5.out", {"10"}},
+                  {"optimizer.momentum", {"0.9"}},
+                  {"train.epochs", {"4"}},
+                  {"log.every", {"3"}},
+                  {"eval.every", {"0"}},
+                  {"threads.threads", {"1"}}},
+                 more);
 }
 
 }  // namespace
 
 TEST(GrowingPictures, AreWhatTheModelSeesAndEvaluationIsAtFullSize) {
   seen().clear();
-  trained(growing_plan({{"eval.every", {"1"}}}));
+  run(growing_plan({{"eval.every", {"1"}}}));
   EXPECT_EQ(seen(), (std::vector<Seen>{{16, true},
                                        {32, false},
                                        {24, true},
@@ -100,34 +88,22 @@ TEST(GrowingPictures, AreWhatTheModelSeesAndEvaluationIsAtFullSize) {
 
 TEST(GrowingPictures, ResumedAtAnyStepEndWithTheSameBits) {
   const Plan plan = growing_plan();
-  const std::string whole = trained(plan);
+  const std::string whole = run(plan).hash;
   for (const int64_t step : {3, 6, 9, 13}) {
-    SafeTensors saved;
-    {
-      Session session(plan);
-      Log log(session.plan, {}, Voice::silent);
-      Loop loop(session, log, nullptr);
-      loop.run([&] {
-        if (loop.position().step == step)
-          saved = {snapshot(state_tensors(session)), state_metadata(session, loop.position())};
-      });
-    }
+    const SafeTensors saved = saved_at(step, plan);
     Session session(plan);
-    std::vector<std::string> notes;
-    const Position at = restore(session, saved, notes);
-    Log log(session.plan, {}, Voice::silent);
     seen().clear();
-    Loop(session, log, nullptr, at).run();
-    EXPECT_EQ(model_hash(session), whole) << step;
+    EXPECT_EQ(resume(session, saved).hash, whole) << step;
     EXPECT_EQ(seen().front().side, step < 6 ? 16 : step < 12 ? 24 : 32);
   }
 }
 
 TEST(GrowingPictures, HaveTheSameBitsForAnyNumberOfWorkers) {
-  EXPECT_EQ(trained(growing_plan({{"data.num_workers", {"2"}},
-                                  {"data.prefetch_factor", {"2"}},
-                                  {"data.persistent_workers", {"true"}}})),
-            trained(growing_plan()));
+  EXPECT_EQ(run(growing_plan({{"data.num_workers", {"2"}},
+                              {"data.prefetch_factor", {"2"}},
+                              {"data.persistent_workers", {"true"}}}))
+                .hash,
+            run(growing_plan()).hash);
 }
 
 // The largest pictures come last, and are tried first.
@@ -135,9 +111,9 @@ TEST(GrowingPictures, AskTheSystemForNothingWhenTheyHaveGrownIfADryRunDid) {
   for (const bool dry_run : {false, true}) {
     std::vector<int64_t> calls;
     seen().clear();
-    trained(growing_plan(
-                {{"allocator.caching", {"true"}}, {"train.dry_run", {dry_run ? "true" : "false"}}}),
-            [&](const Position&) { calls.push_back(allocator_stats(Device::cpu).system_calls); });
+    run(growing_plan(
+            {{"allocator.caching", {"true"}}, {"train.dry_run", {dry_run ? "true" : "false"}}}),
+        [&](const Position&) { calls.push_back(allocator_stats(Device::cpu).system_calls); });
     EXPECT_EQ(seen().front().side, dry_run ? 32 : 16);
     ASSERT_EQ(calls.size(), 24u);
     EXPECT_EQ(calls.back() == calls[11], dry_run) << calls[11] << " to " << calls.back();
@@ -151,13 +127,13 @@ TEST(GrowingPictures, OpenTheTuningWindowForEachSize) {
   setenv("XDG_CACHE_HOME", mkdtemp(folder), 1);
   std::vector<int64_t> searches;
   int64_t last = trace::counter("autotune.searches").value();
-  trained(growing_plan({{"kernels.autotune", {"benchmark"}},
-                        {"train.tuning_window.0", {"2"}},
-                        {"train.tuning_window.1", {"3"}}}),
-          [&](const Position&) {
-            const int64_t now = trace::counter("autotune.searches").value();
-            searches.push_back(now - std::exchange(last, now));
-          });
+  run(growing_plan({{"kernels.autotune", {"benchmark"}},
+                    {"train.tuning_window.0", {"2"}},
+                    {"train.tuning_window.1", {"3"}}}),
+      [&](const Position&) {
+        const int64_t now = trace::counter("autotune.searches").value();
+        searches.push_back(now - std::exchange(last, now));
+      });
   std::vector<int64_t> wanted(24);
   wanted[1] = wanted[7] = wanted[13] = 2;
   EXPECT_EQ(searches, wanted);
@@ -192,7 +168,7 @@ TEST(GrowingPictures, TrainEveryResNetAndNoLeNet) {
   }
   values["model"] = {"resnet18"};
   values["model.width"] = {"2"};
-  trained(load(Plan{}, values));
+  run(load(Plan{}, values));
 }
 
 // ---- the log

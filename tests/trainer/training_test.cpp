@@ -8,9 +8,8 @@
 #include "autograd/backward.h"
 #include "core/trace.h"
 #include "tests/refusal.h"
-#include "toggles/values.h"
+#include "tests/trainer/runs.h"
 #include "trainer/json.h"
-#include "trainer/loop.h"
 #include "trainer/plan_diff.h"
 
 using namespace bellows;
@@ -23,53 +22,23 @@ namespace {
 // Six updates an epoch, with everything that a checkpoint has to carry: momentum, a schedule,
 // dropout, an epoch's order.
 Plan small_plan(const Values& more = {}) {
-  Values values = {{"data.train_size", {"48"}},
-                   {"data.test_size", {"20"}},
-                   {"data.batch_size", {"8"}},
-                   {"model", {"mlp"}},
-                   {"model.hidden.0", {"16"}},
-                   {"model.dropout", {"0.3"}},
-                   {"optimizer.momentum", {"0.9"}},
-                   {"schedule", {"cosine"}},
-                   {"train.epochs", {"3"}},
-                   {"log.every", {"2"}},
-                   {"eval.every", {"0"}}};
-  for (const auto& [key, value] : more) values[key] = value;
-  return load(Plan{}, values);
-}
-
-struct Ran {
-  std::string hash;
-  Outcome outcome;
-};
-Ran run(Session& session, const Position& from = {}) {
-  Log log(session.plan, {}, Voice::silent);
-  Outcome outcome = Loop(session, log, nullptr, from).run();
-  return {model_hash(session), std::move(outcome)};
-}
-Ran run(const Plan& plan) {
-  Session session(plan);
-  return run(session);
-}
-
-// What a checkpoint of that step holds, without the way over a file.
-SafeTensors saved_at(int64_t step, const Plan& plan) {
-  Session session(plan);
-  Log log(session.plan, {}, Voice::silent);
-  SafeTensors saved;
-  Loop loop(session, log, nullptr);
-  loop.run([&] {
-    if (loop.position().step == step)
-      saved = {snapshot(state_tensors(session)), state_metadata(session, loop.position())};
-  });
-  return saved;
+  return plan_of({{"data.train_size", {"48"}},
+                  {"data.test_size", {"20"}},
+                  {"data.batch_size", {"8"}},
+                  {"model", {"mlp"}},
+                  {"model.hidden.0", {"16"}},
+                  {"model.dropout", {"0.3"}},
+                  {"optimizer.momentum", {"0.9"}},
+                  {"schedule", {"cosine"}},
+                  {"train.epochs", {"3"}},
+                  {"log.every", {"2"}},
+                  {"eval.every", {"0"}}},
+                 more);
 }
 
 std::string resumed_hash(const SafeTensors& saved, const Plan& plan) {
   Session session(plan);
-  std::vector<std::string> notes;
-  const Position at = restore(session, saved, notes);
-  return run(session, at).hash;
+  return resume(session, saved).hash;
 }
 
 }  // namespace
@@ -137,7 +106,7 @@ TEST(Resume, InAnotherPrecisionTrainsOnAndSaysSo) {
   const Position at = restore(session, saved, notes);
   EXPECT_THAT(notes, testing::Contains(HasSubstr("amp: the checkpoint was trained in another")));
   EXPECT_EQ(session.state->read().skipped, 1);
-  run(session, at);
+  run(session, {}, at);
   EXPECT_EQ(session.state->read().applied, session.total_steps() - 1);
   EXPECT_EQ(session.state->read().skipped, 1);
 }
@@ -265,8 +234,8 @@ TEST(Training, LossesReadAtLogStepsAreTheSameAsThoseReadAtOnce) {
   const int64_t begin = reads.value(), before = deferred.value();
   const Ran now = run(small_plan());
   const Ran later = run(small_plan({{"log.deferred", {"true"}}}));
-  EXPECT_EQ(now.outcome.losses, later.outcome.losses);
-  EXPECT_EQ(now.outcome.losses.size(), 18u);
+  EXPECT_EQ(now.losses, later.losses);
+  EXPECT_EQ(now.losses.size(), 18u);
   EXPECT_EQ(reads.value() - begin, 18);
   EXPECT_EQ(deferred.value() - before, 9);  // one a log line
 }
@@ -274,22 +243,21 @@ TEST(Training, LossesReadAtLogStepsAreTheSameAsThoseReadAtOnce) {
 TEST(Training, StopsAtTheTargetAndSaysWhenItGotThere) {
   const Ran ran = run(
       small_plan({{"eval.every", {"1"}}, {"target.metric", {"loss"}}, {"target.value", {"100"}}}));
-  EXPECT_EQ(ran.outcome.at.step, 6);
-  EXPECT_EQ(ran.outcome.at.target_samples, 48);
-  EXPECT_EQ(ran.outcome.at.target_epochs, 1);
-  EXPECT_GT(ran.outcome.at.target_s, 0);
+  EXPECT_EQ(ran.at.step, 6);
+  EXPECT_EQ(ran.at.target_samples, 48);
+  EXPECT_EQ(ran.at.target_epochs, 1);
+  EXPECT_GT(ran.at.target_s, 0);
 }
 
 TEST(Training, MovesTheAverageOnceWithEachUpdate) {
   constexpr double decay = 0.7;
   Session session(small_plan({{"optimizer.ema_decay", {"0.7"}}}));
-  Log log(session.plan, {}, Voice::silent);
   const Tensor w = session.parameters.front().tensor.detach();
   const auto values = [&] {
     return std::vector<double>(w.ptr<float>(), w.ptr<float>() + w.numel());
   };
   std::vector<double> average = values();
-  Loop(session, log, nullptr).run([&] {
+  run(session, [&](const Position&) {
     const std::vector<double> now = values();
     for (size_t i = 0; i < now.size(); ++i) average[i] = decay * average[i] + (1 - decay) * now[i];
   });
@@ -326,10 +294,9 @@ TEST(Copies, AFusedOptimizerWritesEndTheRunWithTheSameBits) {
     SCOPED_TRACE(name);
     const Plan plain = with(small_plan(kBf16), values);
     const Ran want = run(plain), got = run(with(plain, {{"optimizer.fused", {"true"}}}));
-    EXPECT_EQ(want.outcome.losses, got.outcome.losses);
+    EXPECT_EQ(want.losses, got.losses);
     EXPECT_EQ(want.hash, got.hash);
-    EXPECT_EQ(want.outcome.metrics ? want.outcome.metrics->loss : 0,
-              got.outcome.metrics ? got.outcome.metrics->loss : 0);
+    EXPECT_EQ(want.metrics ? want.metrics->loss : 0, got.metrics ? got.metrics->loss : 0);
   }
 }
 
@@ -359,9 +326,7 @@ TEST(Copies, AreMadeAnewByAResume) {
   EXPECT_EQ(resumed_hash(saved, plan), whole);
   Session used(plan);  // whose copies are of other weights
   run(used);
-  std::vector<std::string> notes;
-  const Position at = restore(used, saved, notes);
-  EXPECT_EQ(run(used, at).hash, whole);
+  EXPECT_EQ(resume(used, saved).hash, whole);
 }
 
 TEST(Copies, OfWeightsInNhwcEndTheRunWithTheSameBits) {
@@ -377,7 +342,7 @@ TEST(Copies, OfWeightsInNhwcEndTheRunWithTheSameBits) {
                                    {"train.epochs", {"1"}},
                                    {"eval.every", {"1"}}});
   const Ran want = run(plain), got = run(with(plain, {{"optimizer.fused", {"true"}}}));
-  EXPECT_EQ(want.outcome.losses, got.outcome.losses);
+  EXPECT_EQ(want.losses, got.losses);
   EXPECT_EQ(want.hash, got.hash);
 }
 
@@ -424,9 +389,9 @@ TEST(Nonfinite, SkippingLeavesTheParametersAndTheScheduleAlone) {
 }
 
 TEST(Nonfinite, ContinuingGoesOn) {
-  EXPECT_EQ(run(small_plan({{"optimizer.lr", {"1e30"}}, {"train.on_nonfinite", {"continue"}}}))
-                .outcome.at.step,
-            18);
+  EXPECT_EQ(
+      run(small_plan({{"optimizer.lr", {"1e30"}}, {"train.on_nonfinite", {"continue"}}})).at.step,
+      18);
 }
 
 // ---- what the data may do

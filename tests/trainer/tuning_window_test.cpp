@@ -4,18 +4,20 @@
 #include <gtest/gtest.h>
 #include "core/trace.h"
 #include "tests/refusal.h"
-#include "toggles/values.h"
-#include "trainer/loop.h"
+#include "tests/trainer/runs.h"
 
 using namespace bellows;
 
 static Plan plan_with(const Values& more) {
-  Values values = {{"data.train_size", {"60"}}, {"data.test_size", {"20"}},
-                   {"data.batch_size", {"8"}},  {"train.max_iters", {"6"}},
-                   {"log.every", {"1"}},        {"eval.every", {"0"}},
-                   {"threads.threads", {"1"}},  {"kernels.autotune", {"benchmark"}}};
-  for (const auto& [key, value] : more) values[key] = value;
-  return load(Plan{}, values);
+  return plan_of({{"data.train_size", {"60"}},
+                  {"data.test_size", {"20"}},
+                  {"data.batch_size", {"8"}},
+                  {"train.max_iters", {"6"}},
+                  {"log.every", {"1"}},
+                  {"eval.every", {"0"}},
+                  {"threads.threads", {"1"}},
+                  {"kernels.autotune", {"benchmark"}}},
+                 more);
 }
 
 TEST(TuningWindow, IsFromItsFirstToItsLastUpdate) {
@@ -50,23 +52,21 @@ static void note(Moved& moved) {
   note(moved.hits, "autotune.hits");
   note(moved.misses, "autotune.misses");
 }
-static Moved run(const Plan& plan) {
+static Moved moved_by(const Plan& plan) {
   char folder[] = "/tmp/bellows_window_XXXXXX";
   static const char* const cache = mkdtemp(folder);  // of this process, which reads it once
   setenv("XDG_CACHE_HOME", cache, 1);
   Session session(plan);
-  Log log(session.plan, {}, Voice::silent);
-  Loop loop(session, log, nullptr);
   Moved before, moved;
   note(before);
-  loop.run([&] { note(moved); });
+  run(session, [&](const Position&) { note(moved); });
   return moved;
 }
 
 // LeNet has two convolutions; the first needs no gradient of its images: five problems.
 TEST(TuningWindow, SearchesEachProblemOnceAndThenHits) {
   const Moved moved =
-      run(plan_with({{"train.tuning_window.0", {"2"}}, {"train.tuning_window.1", {"4"}}}));
+      moved_by(plan_with({{"train.tuning_window.0", {"2"}}, {"train.tuning_window.1", {"4"}}}));
   EXPECT_THAT(moved.searches, testing::ElementsAre(0, 5, 0, 0, 0, 0));
   EXPECT_THAT(moved.hits, testing::ElementsAre(0, 0, 5, 5, 5, 5));
   EXPECT_THAT(moved.misses, testing::Each(0));
@@ -74,11 +74,11 @@ TEST(TuningWindow, SearchesEachProblemOnceAndThenHits) {
 
 // The last batch of an epoch is smaller and comes after the window.
 TEST(TuningWindow, AfterItNewShapesAreLeftToTheRule) {
-  const Moved moved = run(plan_with({{"train.max_iters", {"9"}},
-                                     {"train.epochs", {"2"}},
-                                     {"data.batch_size", {"9"}},
-                                     {"train.tuning_window.0", {"1"}},
-                                     {"train.tuning_window.1", {"2"}}}));
+  const Moved moved = moved_by(plan_with({{"train.max_iters", {"9"}},
+                                          {"train.epochs", {"2"}},
+                                          {"data.batch_size", {"9"}},
+                                          {"train.tuning_window.0", {"1"}},
+                                          {"train.tuning_window.1", {"2"}}}));
   EXPECT_THAT(moved.searches, testing::ElementsAre(5, 0, 0, 0, 0, 0, 0, 0, 0));
   EXPECT_THAT(moved.misses, testing::ElementsAre(0, 0, 0, 0, 0, 0, 5, 0, 0));
 }

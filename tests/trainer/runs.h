@@ -1,0 +1,47 @@
+// A plan of a few options, and what a silent run of it in this process comes to.
+#pragma once
+#include "toggles/values.h"
+#include "trainer/loop.h"
+
+namespace bellows {
+
+// Plan{} with these options; where both name one, `more` counts.
+inline Plan plan_of(const Values& base, Values more) {
+  more.insert(base.begin(), base.end());
+  return load(Plan{}, more);
+}
+
+struct Ran : Outcome {
+  std::string hash;  // of the model
+  StepState state;
+};
+using AfterUpdate = std::function<void(const Position&)>;
+
+inline Ran run(Session& session, const AfterUpdate& after = {}, const Position& from = {}) {
+  Log log(session.plan, {}, Voice::silent);
+  Loop loop(session, log, nullptr, from);
+  Outcome outcome = loop.run([&] {
+    if (after) after(loop.position());
+  });
+  return {std::move(outcome), model_hash(session), session.state->read()};
+}
+inline Ran run(const Plan& plan, const AfterUpdate& after = {}) {
+  Session session(plan);
+  return run(session, after);
+}
+
+// What a checkpoint of that step holds, without the way over a file.
+inline SafeTensors saved_at(int64_t step, const Plan& plan) {
+  Session session(plan);
+  SafeTensors saved;
+  run(session, [&](const Position& at) {
+    if (at.step == step) saved = {snapshot(state_tensors(session)), state_metadata(session, at)};
+  });
+  return saved;
+}
+inline Ran resume(Session& session, const SafeTensors& saved) {
+  std::vector<std::string> notes;
+  return run(session, {}, restore(session, saved, notes));
+}
+
+}  // namespace bellows
