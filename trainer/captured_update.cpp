@@ -33,8 +33,7 @@ void CapturedUpdate::start_over(const Shape& x) {
   if (graph_) synchronize(stream_of(session_.device));
   graph_.reset();
   losses_.clear();
-  copies_read_.clear();
-  copies_written_.clear();
+  copies_.clear();
   warm_ups_ = 0;
   input_ = session_.zeros_like_batches(x);
 }
@@ -49,24 +48,25 @@ Tensors CapturedUpdate::warm_up(const Body& body) {
 // that the update before has written: as this one will, for the next replay.
 void CapturedUpdate::capture(const Body& body) {
   const PoolScope scope(pool_);
-  for (const NamedTensor& p : session_.parameters) {
-    copies_read_.push_back(amp::copy_of(p.tensor));
-    amp::written(p.tensor, copies_read_.back());
+  const NamedTensors& parameters = session_.parameters;
+  for (const NamedTensor& p : parameters) {
+    copies_.push_back({.read = amp::copy_of(p.tensor), .written = {}});
+    amp::written(p.tensor, copies_.back().read);
   }
   graph_ = std::make_unique<Graph>(
       session_.device, [&] { losses_ = body(Update(input_, session_.plan.train.accumulate)); });
-  for (const NamedTensor& p : session_.parameters)
-    copies_written_.push_back(amp::copy_of(p.tensor));
+  for (size_t i = 0; i < parameters.size(); ++i)
+    copies_[i].written = amp::copy_of(parameters[i].tensor);
 }
 
 // What the host noted while it captured, a replay does not repeat: that weights have changed. Since
 // the last one somebody else may have written them: an evaluation of their averages.
 void CapturedUpdate::replay() {
   const NamedTensors& parameters = session_.parameters;
-  for (size_t i = 0; i < parameters.size(); ++i) amp::renew(parameters[i].tensor, copies_read_[i]);
+  for (size_t i = 0; i < parameters.size(); ++i) amp::renew(parameters[i].tensor, copies_[i].read);
   graph_->launch();
   for (size_t i = 0; i < parameters.size(); ++i)
-    amp::written(parameters[i].tensor, copies_written_[i]);
+    amp::written(parameters[i].tensor, copies_[i].written);
   for (const NamedTensor& b : session_.model->buffers()) b.tensor.raise_version();
 }
 

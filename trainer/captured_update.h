@@ -33,7 +33,10 @@ class CapturedUpdate {
       pool_;  // all that the graph writes, for as long as it lives
   Batch input_;
   Tensors losses_;
-  Tensors copies_read_, copies_written_;  // of the parameters, by the graph; undefined: none
+  struct Copy {
+    Tensor read, written;  // by the graph; undefined: none
+  };
+  std::vector<Copy> copies_;  // of each parameter, in 16 bits
   int64_t warm_ups_ = 0;
   std::unique_ptr<Graph> graph_;
 };

@@ -120,6 +120,26 @@ TEST_F(TrainingOnDevice, CapturedAnewForPicturesThatHaveGrownEqualsEagerBitForBi
   }
 }
 
+// Begun with the second of three updates an epoch, it captures its first graph just behind an
+// evaluation of averages, so that one casts the weights; the second graph reads what updates wrote,
+// and has to get it anew behind the next evaluation.
+TEST_F(TrainingOnDevice, CapturedAnewItForgetsWhichCopiesTheLastGraphRead) {
+  const Plan eager = small_net({{"data.transforms.0.step", {"8"}},
+                                {"data.transforms.0.first_epoch", {"2"}},
+                                {"data.transforms.0.last_epoch", {"3"}},
+                                {"data.train_size", {"12"}},
+                                {"amp.dtype", {"bf16"}},
+                                {"eval.every", {"1"}},
+                                {"optimizer.ema_decay", {"0.7"}}});
+  const auto from_second = [](const Plan& plan) {
+    Session session(plan);
+    return run(session, {}, {.batch = 1, .step = 1});
+  };
+  const Ran want = from_second(eager), got = from_second(with(eager, "cuda_graph"));
+  EXPECT_EQ(want.losses, got.losses);
+  EXPECT_EQ(want.hash, got.hash);
+}
+
 // The scale begins so high that gradients overflow, and falls until they do not.
 static const Values kOverflowing = {{"amp.dtype", {"fp16"}}, {"amp.scaler.init_scale", {"1e6"}}};
 
