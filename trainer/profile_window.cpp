@@ -3,12 +3,6 @@
 
 namespace bellows {
 
-ProfileWindow::ProfileWindow(const ProfileOptions& options) : options_(options) {
-  const auto& window = options.window;
-  CHECK(window.empty() || (window.size() == 2 && window[0] < window[1]),
-        "profile.window is the first update and the one after the last, as in [20, 30]");
-}
-
 ProfileWindow::~ProfileWindow() {
   step_.reset();
   if (marking_) trace::mark(false);

@@ -9,7 +9,7 @@ namespace bellows {
 
 class ProfileWindow {
  public:
-  explicit ProfileWindow(const ProfileOptions& options);
+  explicit ProfileWindow(const ProfileOptions& options) : options_(options) {}
   ~ProfileWindow();
 
   // Before the update of that number, from 0, and after it.

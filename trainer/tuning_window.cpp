@@ -5,13 +5,7 @@
 namespace bellows {
 
 TuningWindow::TuningWindow(const TrainOptions& train, const KernelOptions& kernels)
-    : kernels_(kernels) {
-  const auto& window = train.tuning_window;
-  CHECK(window.size() == 2 && window[0] <= window[1],
-        "train.tuning_window is the first and the last update, as in [1, 10]");
-  first_ = window[0];
-  last_ = window[1];
-}
+    : kernels_(kernels), first_(train.tuning_window.at(0)), last_(train.tuning_window.at(1)) {}
 
 KernelOptions TuningWindow::at(int64_t i) const {
   KernelOptions now = kernels_;

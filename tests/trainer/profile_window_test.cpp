@@ -2,7 +2,9 @@
 #include "trainer/profile_window.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include "tests/refusal.h"
 #include "tests/trainer/runs.h"
+#include "trainer/config.h"
 
 using namespace bellows;
 using testing::HasSubstr;
@@ -75,6 +77,7 @@ TEST(ProfilerCommand, RecordsTheWindowOnly) {
 }
 
 TEST(ProfileWindow, RefusesAWindowThatIsNone) {
-  EXPECT_THROW(ProfileWindow({.window = {3}}), Error);
-  EXPECT_THROW(ProfileWindow({.window = {4, 4}}), Error);
+  for (const char* window : {"[3]", "[4, 4]", "[1, 2, 3]"})
+    EXPECT_EQ(refusal([&] { load(Plan{}, parse_overrides({cat("profile.window=", window)})); }),
+              "profile.window is the first update and the one after the last, as in [20, 30]");
 }

@@ -70,6 +70,8 @@ TEST_F(BadInput, ConfigsAreRefusedWithTheirPlace) {
       {"a: &a [x, x]\nb: [*a, *a]\n", "anchor"},
       {"seed: 1\n---\nseed: 2\n", "document"},
       {"base: nowhere.yaml\n", "does not exist"},
+      {"train: {tuning_window: [4, 3]}\n", "train.tuning_window is the first and the last"},
+      {"profile: {window: [3]}\n", "profile.window is the first update and the one after"},
   };
   for (const auto& [text, complaint] : cases) {
     write("bad.yaml", text);

@@ -5,6 +5,7 @@
 #include "core/trace.h"
 #include "tests/refusal.h"
 #include "tests/trainer/runs.h"
+#include "trainer/config.h"
 
 using namespace bellows;
 
@@ -33,9 +34,10 @@ TEST(TuningWindow, IsFromItsFirstToItsLastUpdate) {
 }
 
 TEST(TuningWindow, RefusesWhatIsNone) {
-  for (const std::vector<int64_t>& window : {std::vector<int64_t>{}, {3}, {4, 3}, {1, 2, 3}})
-    EXPECT_EQ(refusal([&] { TuningWindow({.tuning_window = window}, {}); }),
-              "train.tuning_window is the first and the last update, as in [1, 10]");
+  for (const char* window : {"[]", "[3]", "[4, 3]", "[1, 2, 3]"})
+    EXPECT_EQ(
+        refusal([&] { load(Plan{}, parse_overrides({cat("train.tuning_window=", window)})); }),
+        "train.tuning_window is the first and the last update, as in [1, 10]");
 }
 
 // What each update of a run moved.
