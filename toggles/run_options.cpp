@@ -46,7 +46,7 @@ void visit(Visitor& v, CkptOptions& o) {
     {.min = 0, .max = 1});
   v("retries", o.retries, "more tries after a failed save", {.min = 0});
   v("on_error", o.on_error, {"stop", "warn"}, "what a failed save does");
-  v("require_finite", o.require_finite, "refuse checkpoints with NaN or Inf");
+  v("require_finite", o.require_finite, "refuse checkpoints and weights with NaN or Inf");
 }
 
 void visit(Visitor& v, TargetOptions& o) {

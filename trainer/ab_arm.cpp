@@ -92,7 +92,8 @@ static AbEnd end_of(const Outcome& outcome, Device device) {
 int run_arm(const Plan& plan, const AbOptions& options, const std::string& folder) {
   CHECK(fcntl(kReportTo, F_GETFD) >= 0, "ab: --arm is what ab says to its own arms");
   Session session(measured_plan(plan, options));
-  load_weights(session);
+  std::vector<std::string> unsaid;
+  load_weights(session, unsaid);
   std::filesystem::create_directories(folder);
   Log log(session.plan, folder, Voice::silent);
   Checkpoints checkpoints(folder, session.plan.ckpt);

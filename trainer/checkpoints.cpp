@@ -1,6 +1,8 @@
 #include "trainer/checkpoints.h"
 #include <fmt/format.h>
 #include <algorithm>
+#include "autograd/backward.h"
+#include "core/copy.h"
 
 namespace bellows {
 
@@ -49,6 +51,16 @@ Loaded load_newest(const Path& folder, std::vector<std::string>& messages) {
 Loaded load_checkpoint(const Path& file_or_run, std::vector<std::string>& messages) {
   if (fs::is_directory(file_or_run)) return load_newest(file_or_run / "checkpoints", messages);
   return {file_or_run, read_safetensors(file_or_run)};
+}
+
+void look_for_nonfinite(const Path& file, const NamedTensors& tensors, const CkptOptions& options,
+                        std::vector<std::string>& messages) {
+  for (const auto& [name, tensor] : tensors) {
+    if (!is_float(tensor.dtype()) || all_finite(cast(tensor, DType::f32))) continue;
+    const std::string text = cat(file.string(), ": ", name, " holds values that are not finite");
+    if (options.require_finite) fail(Exit::numeric, text, " (ckpt.require_finite is on)");
+    messages.push_back("warning: " + text);
+  }
 }
 
 // ---- writing

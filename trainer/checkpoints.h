@@ -47,4 +47,9 @@ Loaded load_newest(const Path& folder, std::vector<std::string>& messages);
 // That file, or the newest of that run folder.
 Loaded load_checkpoint(const Path& file_or_run, std::vector<std::string>& messages);
 
+// Of what a file brings: a warning to `messages` for each tensor that holds NaN or Inf, or, with
+// ckpt.require_finite, an Error, exit 5.
+void look_for_nonfinite(const Path& file, const NamedTensors& tensors, const CkptOptions& options,
+                        std::vector<std::string>& messages);
+
 }  // namespace bellows

@@ -44,6 +44,7 @@ static Start start_of(const RunRequest& request) {
 
 static Position resume(Session& session, const Loaded& saved, Lines& notes) {
   const Lines changes = compare_plans(plan_of(saved.content), session.plan);
+  look_for_nonfinite(saved.path, saved.content.tensors, session.plan.ckpt, notes);
   Position at = restore(session, saved.content, notes);
   for (const std::string& change : changes) {
     notes.push_back("resume: changed " + change);
@@ -72,8 +73,8 @@ int run_training(const RunRequest& request) {
   Position at;
   if (start.saved)
     at = resume(session, *start.saved, start.notes);
-  else if (const std::string line = load_weights(session); !line.empty())
-    start.notes.push_back(line);
+  else
+    load_weights(session, start.notes);
   say_all(session.notes);
   say(toggle_line(request.config));
   say_all(request.config.notes);

@@ -8,6 +8,7 @@
 #include "core/crc32c.h"
 #include "data/damaged.h"
 #include "toggles/values.h"
+#include "trainer/checkpoints.h"
 #include "trainer/json.h"
 
 namespace bellows {
@@ -198,40 +199,29 @@ static NamedTensors matching(const NamedTensors& tensors, const NamedTensors& ot
   return found;
 }
 
-std::string load_weights(Session& session) {
+void load_weights(Session& session, std::vector<std::string>& notes) {
   const TrainOptions& train = session.plan.train;
-  if (train.weights.empty()) return "";
+  if (train.weights.empty()) return;
   NamedTensors wanted = model_tensors(session);
   NamedTensors saved = model_part(read_safetensors(train.weights).tensors);
+  look_for_nonfinite(train.weights, saved, session.plan.ckpt, notes);
   for (auto& [name, tensor] : saved)
     for (const NamedTensor& w : wanted)
       if (w.name == name && is_float(w.tensor.dtype()) && is_float(tensor.dtype()))
         tensor = cast(tensor, w.tensor.dtype());
+  std::vector<std::string> afresh;
   if (train.weights_strict) {
     copy_saved(wanted, saved, train.weights + " (train.weights_strict is on)");
-    session.ema.restart();
-    return "weights: " + train.weights;
+  } else {
+    const NamedTensors fit = matching(wanted, saved);
+    if (fit.empty()) fail(Exit::checkpoint, train.weights, ": none of its tensors is the model's");
+    for (const NamedTensor& w : wanted)
+      if (matching({w}, saved).empty()) afresh.push_back(w.name);
+    copy_saved(fit, matching(saved, fit));
   }
-  const NamedTensors fit = matching(wanted, saved);
-  if (fit.empty()) fail(Exit::checkpoint, train.weights, ": none of its tensors is the model's");
-  std::vector<std::string> afresh;
-  for (const NamedTensor& w : wanted)
-    if (matching({w}, saved).empty()) afresh.push_back(w.name);
-  copy_saved(fit, matching(saved, fit));
   session.ema.restart();
-  std::string line = cat("weights: ", train.weights, ";", Mismatch::list("afresh", afresh));
-  line.pop_back();
-  return line;
-}
-
-static void look_for_nonfinite(const Session& session, const SafeTensors& saved,
-                               std::vector<std::string>& notes) {
-  for (const auto& [name, tensor] : saved.tensors) {
-    if (!is_float(tensor.dtype()) || all_finite(cast(tensor, DType::f32))) continue;
-    const std::string text = cat("the checkpoint's ", name, " holds values that are not finite");
-    if (session.plan.ckpt.require_finite) fail(Exit::numeric, text);
-    notes.push_back("warning: " + text);
-  }
+  notes.push_back(cat("weights: ", train.weights, ";", Mismatch::list("afresh", afresh)));
+  notes.back().pop_back();
 }
 
 Position restore(Session& session, const SafeTensors& saved, std::vector<std::string>& notes) {
@@ -242,7 +232,6 @@ Position restore(Session& session, const SafeTensors& saved, std::vector<std::st
   if (entry(saved, "data") != now)
     fail(Exit::data, "the training set is not the one of the checkpoint: ", now, " now, ",
          entry(saved, "data"), " then");
-  look_for_nonfinite(session, saved, notes);
   copy_saved(state_tensors(session), saved.tensors);
   if (session.plan.amp.scales() != plan_of(saved).amp.scales()) {
     const StepState fresh = session.state->read();

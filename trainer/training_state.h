@@ -26,14 +26,14 @@ inline const std::string kClassNames = "classes";  // a JSON list, empty where t
 
 // Puts a checkpoint's numbers in place. Throws Error: exit 4 with all names that are missing,
 // unexpected or of another shape, before anything is changed. Lines worth saying (another thread
-// count, values that are not finite) go to `notes`.
+// count) go to `notes`.
 Position restore(Session& session, const SafeTensors& saved, std::vector<std::string>& notes);
 // The model alone, for eval, predict and export.
 void restore_model(Session& session, const SafeTensors& saved);
 // plan.train.weights, of a checkpoint or of whoever else uses the model's names (PyTorch's), in any
-// type of float. A line that says what was taken, "" where the plan names none; exit 4 as
-// restore().
-std::string load_weights(Session& session);
+// type of float; nothing where the plan names none. What was taken goes to `notes`. Throws Error:
+// exit 4 as restore(), 5 for numbers that are not finite where ckpt.require_finite is on.
+void load_weights(Session& session, std::vector<std::string>& notes);
 
 // The plan that a checkpoint was written under. Exit 4 if it is of another format.
 Plan plan_of(const SafeTensors& saved);

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <sys/mount.h>
 #include <unistd.h>
+#include <cmath>
 #include <csignal>
+#include "core/safetensors.h"
 #include "tests/trainer/program.h"
 
 using namespace bellows;
@@ -103,6 +105,30 @@ TEST_F(BadInput, PicturesThatAreNone) {
   write("short.pgm", "P5 28 28 255\nxx");
   for (const char* name : {"empty.png", "cut.png", "cut.jpg", "huge.pgm", "short.pgm", "none.png"})
     expect_refusal({"predict", "runs/run", name}, 3, name);
+}
+
+// ---- numbers that a run would begin with
+
+TEST_F(BadInput, NumbersThatAreNotFiniteAreNamedWithTheirFile) {
+  run(tiny({}));
+  run({"export", "runs/run", "model.safetensors"});
+  const std::string checkpoint = "runs/run/checkpoints/step_00000008.safetensors";
+  const std::vector<std::pair<std::string, Args>> uses = {
+      {checkpoint, {"--resume", checkpoint, "train.epochs=3"}},
+      {"model.safetensors", {"train.weights=model.safetensors"}}};
+  for (const auto& [file, use] : uses) {
+    const SafeTensors saved = read_safetensors(folder_ / file);
+    for (const auto& [name, tensor] : saved.tensors)
+      if (name == "1.bias") tensor.data<float>()[3] = NAN;
+    write_safetensors(folder_ / file, saved.tensors, saved.metadata);
+    const std::string text = file + ": 1.bias holds values that are not finite";
+    EXPECT_THAT(run(tiny(use)).out, HasSubstr("warning: " + text + "\n"));
+    fs::remove_all(folder_ / "runs/run-2");
+    Args strict = use;
+    strict.push_back("ckpt.require_finite=true");
+    expect_refusal(tiny(strict), 5, text + " (ckpt.require_finite is on)");
+    EXPECT_FALSE(fs::exists(folder_ / "runs/run-2"));
+  }
 }
 
 // ---- storage

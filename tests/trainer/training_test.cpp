@@ -160,17 +160,6 @@ TEST(Resume, RefusesOtherDataAndANewerFormat) {
   EXPECT_EQ(refused([&] { restore(other, newer, notes); }).exit, Exit::checkpoint);
 }
 
-TEST(Resume, NotesValuesThatAreNotFiniteOrRefusesThem) {
-  SafeTensors saved = saved_at(1, small_plan());
-  saved.tensors.front().tensor.data<float>()[0] = NAN;
-  std::vector<std::string> notes;
-  Session session(small_plan());
-  restore(session, saved, notes);
-  EXPECT_THAT(notes, testing::Contains(HasSubstr("not finite")));
-  Session strict(small_plan({{"ckpt.require_finite", {"true"}}}));
-  EXPECT_EQ(refused([&] { restore(strict, saved, notes); }).exit, Exit::numeric);
-}
-
 TEST(Resume, ShowsWhatAPlanChangedAndRefusesAnotherRun) {
   const Plan plan = small_plan();
   EXPECT_THAT(compare_plans(plan, small_plan({{"train.epochs", {"5"}}})),
