@@ -19,9 +19,11 @@ import arms  # noqa: E402
 import measure  # noqa: E402
 from run import MODELS  # noqa: E402
 
-RUNGS = ["vendor_kernels", "vectorized_ops", "caching_allocator", "channels_last",
+RUNGS = ["vendor_kernels", "caching_allocator, set_to_none", "huge_pages", "channels_last",
          "fused_bn_act, fused_bn_add_act", "fused_loss, fused_optimizer", "kernel_autotune=benchmark",
          "amp=bf16"]
+# What runs in a step and is no rung, and why.
+LEFT_OUT = {"thread_budget": "--threads says how many"}
 
 
 def arguments():
@@ -42,21 +44,41 @@ def arguments():
     return a
 
 
+def toggles(rungs):
+    return [toggle for rung in rungs for toggle in rung.split(", ")]
+
+
+def names(rungs):
+    return {toggle.split("=")[0] for toggle in toggles(rungs)}
+
+
 def words(rungs):
-    toggles = [toggle for rung in rungs for toggle in rung.split(", ")]
     return ["toggles=none",
-            *("toggles." + (t if "=" in t else f"{t}=on") for t in toggles)]
+            *("toggles." + (t if "=" in t else f"{t}=on") for t in toggles(rungs))]
 
 
-def contestants(a):
-    model = [word for word in MODELS[a.model][0] if word != "toggles=all"]
-    common = [a.ours, *model, "--batch", a.batch, "--threads", a.threads, "--seconds", a.seconds,
-              "--warmup", a.warmup, "--min-steps", 2, "--resident"]
+def rungs_here(a, step):
+    """Those of RUNGS that leave their footprint in a step under `toggles: all`, as they all should.
+    A toggle that does and is not known here ends it."""
+    said = measure.run([*step, "--warmup", 1, "--seconds", 0, "--min-steps", 1, "toggles=all"],
+                       a.threads)
+    if not said:
+        raise SystemExit("no step, so there is nothing to climb")
+    ran = set(said["ran"])
+    if missing := ran - names(RUNGS) - set(LEFT_OUT):
+        raise SystemExit(f"neither in RUNGS nor in LEFT_OUT: {', '.join(sorted(missing))}")
+    for idle in names(RUNGS) - ran:
+        measure.complain(f"left out: {idle} does nothing in this step")
+    return [rung for rung in RUNGS if names([rung]) & ran]
+
+
+def contestants(a, step, rungs):
+    common = [*step, "--seconds", a.seconds, "--warmup", a.warmup, "--min-steps", 2, "--resident"]
     runs = {"plain": [*common, *words([])]}
-    for i, rung in enumerate(RUNGS):
-        runs[f"+ {rung}"] = [*common, *words(RUNGS[:i + 1])]
-    for rung in RUNGS if not a.no_ablation else []:
-        runs[f"- {rung}"] = [*common, *words([r for r in RUNGS if r != rung])]
+    for i, rung in enumerate(rungs):
+        runs[f"+ {rung}"] = [*common, *words(rungs[:i + 1])]
+    for rung in rungs if not a.no_ablation else []:
+        runs[f"- {rung}"] = [*common, *words([r for r in rungs if r != rung])]
     return runs
 
 
@@ -104,8 +126,11 @@ is taken within each round: median (smallest to largest).
 
 def main():
     a = arguments()
+    step = [a.ours, *(word for word in MODELS[a.model][0] if word != "toggles=all"),
+            "--batch", a.batch, "--threads", a.threads]
+    rungs = rungs_here(a, step)
     facts = measure.machine()
-    with arms.Arms(contestants(a), 600, OMP_NUM_THREADS=str(a.threads)) as running:
+    with arms.Arms(contestants(a, step, rungs), 600, OMP_NUM_THREADS=str(a.threads)) as running:
         results = measure.take_turns(list(running.alive), a.rounds, running.turn)
     facts |= {"load average after": measure.load_average(),
               "command": "bench/cpu/ladder.py " + " ".join(sys.argv[1:])}

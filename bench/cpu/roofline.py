@@ -10,6 +10,7 @@ so may data that is still in a cache.
 """
 import argparse
 import collections
+import math
 import os
 import pathlib
 import statistics
@@ -20,36 +21,11 @@ sys.path.insert(0, str(HERE.parent))
 import measure  # noqa: E402
 from run import AMP, MODELS  # noqa: E402
 
-Conv = collections.namedtuple("Conv", "inputs outputs kernel side")  # side: of its output
 
-
-def resnet(model, image):
-    """{path of a convolution: Conv}, {path of a norm: Conv that it follows}."""
-    small = model == "resnet18_cifar"
-    deep = model == "resnet50"
-    side = image if small else image // 2
-    convs = {"conv1": Conv(3, 64, 3 if small else 7, side)}
-    norms = {"bn1": convs["conv1"]}
-    side, width = side if small else side // 2, 64
-    for stage, blocks in enumerate((3, 4, 6, 3) if deep else (2, 2, 2, 2)):
-        inner = 64 << stage
-        outer = 4 * inner if deep else inner
-        for block in range(blocks):
-            path, before = f"layer{stage + 1}.{block}.", side
-            side //= 2 if stage and not block else 1
-            shapes = ([(width, inner, 1, before), (inner, inner, 3, side), (inner, outer, 1, side)]
-                      if deep else [(width, inner, 3, side), (inner, inner, 3, side)])
-            for i, shape in enumerate(shapes):
-                convs[f"{path}conv{i + 1}"] = norms[f"{path}bn{i + 1}"] = Conv(*shape)
-            if not block and (stage or deep):
-                shortcut = Conv(width, outer, 1, side)
-                convs[f"{path}downsample.0"] = norms[f"{path}downsample.1"] = shortcut
-            width = outer
-    return convs, norms
-
-
-def flop(conv, batch):
-    return 2 * batch * conv.side**2 * conv.inputs * conv.outputs * conv.kernel**2
+def flop(conv):
+    """Of one pass of a convolution, of x (N, C, H, W) and w (K, C, KH, KW)."""
+    weight = conv["inputs"][1]
+    return 2 * math.prod(conv["output"]) * math.prod(weight) // weight[0]
 
 
 # Passes over a norm's elements that are not in a cache: statistics and normalisation read, the
@@ -57,26 +33,26 @@ def flop(conv, batch):
 PASSES = {False: 3, True: 5}
 
 
-def kinds(ops, model, image, batch, size):
+def kinds(ops, graph, size):
     """{kind: (ms, work, ceiling's name)} of what a step did."""
-    convs, norms = resnet(model, image)
+    shapes = {op["path"]: op for op in graph if op["name"].startswith(("conv2d", "batch_norm"))}
+    weights = sum(math.prod(op["inputs"][1]) for op in graph if op["name"] == "conv2d")
     totals = collections.defaultdict(lambda: [0.0, 0.0, None])
     for op in ops:
         path, name, backward = op["path"], op["name"], op["backward"]
         way = "backward" if backward else "forward"
         if name == "conv2d":
             kind, ceiling = f"convolutions, {way}", "flops"
-            passes = (1 if path == "conv1" else 2) if backward else 1
-            work = passes * flop(convs[path], batch)
+            passes = sum(map(bool, shapes[path]["inputs"][:2])) if backward else 1
+            work = passes * flop(shapes[path])
         elif name.startswith(("batch_norm", "bn_")):
-            added = path.endswith(".bn3" if model == "resnet50" else ".bn2")
             kind, ceiling = f"batch norm, ReLU, add, {way}", "bytes_per_s"
-            conv = norms[path]
-            elements = batch * conv.side**2 * conv.outputs
-            work = elements * size * (PASSES[backward] + added)
+            output, inputs = shapes[path]["output"], shapes[path]["inputs"]
+            added = inputs.count(output) - 1  # a residual beside x
+            work = math.prod(output) * size * (PASSES[backward] + added)
         elif name == "optimizer":
             kind, ceiling = "optimizer", "bytes_per_s"
-            work = 4 * 5 * sum(c.inputs * c.outputs * c.kernel**2 for c in convs.values())
+            work = 4 * 5 * weights
         elif name == "max_pool2d":
             kind, work, ceiling = f"max pooling, {way}", 0, None
         else:
@@ -111,12 +87,11 @@ def medians(runs):
             for (path, name, backward), ms in times.items()]
 
 
-def section(a, precision, batch, runs):
-    image = 32 if a.model == "resnet18_cifar" else 224
+def section(precision, runs):
     size = 4 if precision == "f32" else 2
     ceilings = {"flops": max(run["ceilings"][precision] for run in runs),
                 "bytes_per_s": max(run["ceilings"]["bytes_per_s"] for run in runs)}
-    found = kinds(medians(runs), a.model, image, batch, size)
+    found = kinds(medians(runs), runs[0]["graph"], size)
     whole = sum(ms for ms, _, _ in found.values())
     rows = []
     for kind, (ms, work, ceiling) in sorted(found.items(), key=lambda item: -item[1][0]):
@@ -152,7 +127,7 @@ def main():
         runs = [run for _ in range(a.rounds) if (run := measure.run(argv, a.threads))]
         if not runs:
             raise SystemExit("no result")
-        text += section(a, precision, batches[0], runs)
+        text += section(precision, runs)
         every[precision] = runs
     facts |= {"load average after": measure.load_average(),
               "command": "bench/cpu/roofline.py " + " ".join(sys.argv[1:])}

@@ -3,8 +3,8 @@
 //
 //   bench_step --model lenet --batch 64 --threads 1
 //   bench_step --batch 64 --threads 1 toggles.batch_lanes=off   key=value, as the trainer has them
-//   bench_step --batch 64 --threads 1 --ops                     and what each op takes,
-//                                                               and this machine's ceilings
+//   bench_step --batch 64 --threads 1 --ops                     and what each op takes, the shapes
+//                                                               it has, this machine's ceilings
 //   bench_step --device cuda --resident                         one line when warm, then one for
 //                                                               each line on stdin
 #include "bench/step/step.h"
@@ -12,6 +12,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
+#include <set>
 #include "core/threads.h"
 #include "core/trace.h"
 #include "toggles/toggle.h"
@@ -108,6 +109,38 @@ Json time_by_op(TrainingStep& step) {
   return ops;
 }
 
+// Each op that has a backward, with its module's path and the shapes of its result and its inputs,
+// null for one that needs no gradient.
+Json graph_of(const Tensor& loss) {
+  const auto dims = [](const GradMeta& t) { return std::vector(t.shape.begin(), t.shape.end()); };
+  Json graph = Json::array();
+  std::set<const GradMeta*> seen;
+  std::vector<const GradMeta*> open{grad_meta(loss)};
+  while (!open.empty()) {
+    const GradMeta& y = *open.back();
+    open.pop_back();
+    if (!y.node || !seen.insert(&y).second) continue;
+    Json inputs = Json::array();
+    for (const Edge& x : y.node->edges) {
+      inputs.push_back(x ? Json(dims(*x)) : Json());
+      if (x) open.push_back(x.get());
+    }
+    graph.push_back({{"path", y.node->site->path},
+                     {"name", y.node->op},
+                     {"output", dims(y)},
+                     {"inputs", inputs}});
+  }
+  return graph;
+}
+
+// Those that have left their footprint.
+Json toggles_that_ran() {
+  Json ran = Json::array();
+  for (const Toggle& toggle : toggles())
+    if (trace::counter(toggle.footprint).value() > 0) ran.push_back(toggle.name);
+  return ran;
+}
+
 Json counted(const std::map<std::string, int64_t>& before, int64_t steps) {
   Json rates = Json::object();
   for (const auto& [name, value] : trace::counters()) {
@@ -149,13 +182,10 @@ int run(const Arguments& a) {
   TrainingStep step(plan, pictures_of(a), a.batch);
   for (int i = 0; i < a.warmup; ++i) step();
   const double step_s = time_steps(step, 3, 0).wall_ms * 1e-3 / 3;
-  Json line = {{"name", "bellows"},
-               {"model", a.model},
-               {"batch", a.batch},
-               {"words", a.words},
-               {"device", a.device},
-               {"threads", a.threads},
-               {"warmup_s", double(trace::now_ns() - begin) * 1e-9}};
+  Json line = {{"name", "bellows"},         {"model", a.model},
+               {"batch", a.batch},          {"words", a.words},
+               {"device", a.device},        {"threads", a.threads},
+               {"ran", toggles_that_ran()}, {"warmup_s", double(trace::now_ns() - begin) * 1e-9}};
   const int64_t steps = step.device() == Device::cpu
                             ? a.min_steps
                             : std::max(a.min_steps, int64_t(std::ceil(a.seconds / step_s)));
@@ -163,6 +193,7 @@ int run(const Arguments& a) {
     line.update(block(a, step, steps));
     if (a.ops) {
       line["ops"] = time_by_op(step);
+      line["graph"] = graph_of(step.forward());
       line["ceilings"] = {{"f32", fma_rate(DType::f32)},
                           {"bf16", fma_rate(DType::bf16)},
                           {"bytes_per_s", memory_rates().back().bytes_per_s}};

@@ -16,6 +16,7 @@ class TrainingStep {
  public:
   TrainingStep(const Plan& plan, const Pictures& pictures, int64_t batch);
   void operator()();
+  Tensor forward();                             // the loss, with its graph
   double loss() const { return loss_.item(); }  // of the last step; waits for the device
   Device device() const { return state_->device(); }
 

@@ -56,12 +56,14 @@ TrainingStep::TrainingStep(const Plan& plan, const Pictures& pictures, int64_t b
   if (plan.data.loader.channels_last) x_ = contiguous(x_, kNHWC);
 }
 
-void TrainingStep::operator()() {
+Tensor TrainingStep::forward() {
   state_->begin_forward();
-  const Tensor loss = [&] {
-    const Autocast cast(plan_.amp.low());
-    return criterion((*model_)(x_), labels_, plan_.loss);
-  }();
+  const Autocast cast(plan_.amp.low());
+  return criterion((*model_)(x_), labels_, plan_.loss);
+}
+
+void TrainingStep::operator()() {
+  const Tensor loss = forward();
   backward(loss, {.state = scaler_.state()});
   loss_ = loss.detach();
   optimizer_.step(*state_);
