@@ -35,11 +35,11 @@ static void check_pairs(const char* op, TensorSpan a, TensorSpan b) {
           op, ": ", a[i].dtype(), " ", a[i].shape(), " with strides ", a[i].strides(), " beside ",
           b[i].dtype(), " ", b[i].shape(), " with strides ", b[i].strides());
 }
-void lerp_each(TensorSpan list, TensorSpan to, double share) {
+void lerp_each(TensorSpan list, TensorSpan to, double share, const StepState* state) {
   check_pairs("lerp_each", list, to);
   if (list.empty()) return;
   for (const Tensor& t : list) t.raise_version();
-  kernels::lerp_each(list, to, share);
+  kernels::lerp_each(list, to, share, state);
 }
 void swap_each(TensorSpan a, TensorSpan b) {
   check_pairs("swap_each", a, b);
@@ -99,7 +99,8 @@ template <class Fn> static void for_pairs(TensorSpan a, TensorSpan b, const Fn& 
                    [&](int64_t begin, int64_t end) { fn(a_ + begin, b_ + begin, end - begin); });
     });
 }
-static void lerp_each_cpu(TensorSpan list, TensorSpan to, double share) {
+static void lerp_each_cpu(TensorSpan list, TensorSpan to, double share, const StepState* state) {
+  if (state && state->found_inf) return;
   for_pairs(list, to, [share]<class T>(T* t, const T* other, int64_t n) {
     using A = Acc<T>;
     for (int64_t i = 0; i < n; ++i) t[i] = T(std::fma(A(share), A(other[i]) - A(t[i]), A(t[i])));

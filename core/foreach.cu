@@ -40,7 +40,9 @@ static void scale_each_cuda(TensorSpan list, double factor) {
 }
 
 static __global__ void lerp_chunks(const __grid_constant__ Chunks list,
-                                   const __grid_constant__ Chunks to, double share) {
+                                   const __grid_constant__ Chunks to, double share,
+                                   const StepState* state) {
+  if (state && state->found_inf) return;
   visit_pair(list, to, blockIdx.x, [&]<class T>(T* t, const T* other, int64_t n) {
     using A = Acc<T>;
     const auto lerp = [s = A(share)](int64_t, A from, A to) {
@@ -49,9 +51,9 @@ static __global__ void lerp_chunks(const __grid_constant__ Chunks list,
     map_line(t, n, 1, Team{int(blockDim.x)}, lerp, t, other);
   });
 }
-static void lerp_each_cuda(TensorSpan list, TensorSpan to, double share) {
+static void lerp_each_cuda(TensorSpan list, TensorSpan to, double share, const StepState* state) {
   for_pairs("lerp_each", list, to, [&](const Chunks& chunks, const Chunks& others) {
-    launch(lerp_chunks, {unsigned(chunks.count()), kThreads}, chunks, others, share);
+    launch(lerp_chunks, {unsigned(chunks.count()), kThreads}, chunks, others, share, state);
   });
 }
 

@@ -1,7 +1,7 @@
 // In-place loops over lists of tensors: what optimizers, gradients and buffers need.
 // Each raises the version of what it writes.
 #pragma once
-#include "core/kernel.h"
+#include "core/step_state.h"
 
 namespace bellows {
 
@@ -11,9 +11,9 @@ void fill(const Tensor& t, double value);
 void fill_each(TensorSpan list, double value);
 void add_into(const Tensor& sum, const Tensor& t, double factor = 1);  // sum += factor * t
 void scale_each(TensorSpan list, double factor);
-// Of two lists that pair up in shape, dtype and order: t += share * (to - t), in one rounding; and
-// the two change places.
-void lerp_each(TensorSpan list, TensorSpan to, double share);
+// Of two lists that pair up in shape, dtype and order: t += share * (to - t), in one rounding, but
+// not where state->found_inf; and the two change places.
+void lerp_each(TensorSpan list, TensorSpan to, double share, const StepState* state = nullptr);
 void swap_each(TensorSpan a, TensorSpan b);
 
 // sqrt of the sum of all squares, as an f32 scalar on the tensors' device; sums in double over
@@ -25,7 +25,8 @@ inline constinit Kernel<void(const Tensor& t, double value)> fill{"fill"};
 inline constinit Kernel<void(const Tensor& sum, const Tensor& t, double factor)> add_into{
     "add_into"};
 inline constinit Kernel<void(TensorSpan list, double factor)> scale_each{"scale_each"};
-inline constinit Kernel<void(TensorSpan list, TensorSpan to, double share)> lerp_each{"lerp_each"};
+inline constinit Kernel<void(TensorSpan list, TensorSpan to, double share, const StepState* state)>
+    lerp_each{"lerp_each"};
 inline constinit Kernel<void(TensorSpan a, TensorSpan b)> swap_each{"swap_each"};
 inline constinit Kernel<void(TensorSpan list, const Tensor& norm)> norm_of{"norm_of"};
 }  // namespace kernels

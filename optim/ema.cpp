@@ -17,7 +17,7 @@ Ema::Ema(double decay, const NamedTensors& parameters, const NamedTensors& buffe
   restart();
 }
 
-void Ema::update() { lerp_each(averages_, values_, 1 - decay_); }
+void Ema::update(const StepState* state) { lerp_each(averages_, values_, 1 - decay_, state); }
 
 void Ema::restart() {
   for (size_t i = 0; i < values_.size(); ++i) copy_into(averages_[i], values_[i]);

@@ -1,6 +1,7 @@
 // Exponential moving average of a model, which is what is evaluated, saved and exported then:
 //   average += (1 - decay) (value - average), after each update; of integers it is the value.
-// As timm's ModelEma and PyTorch's AveragedModel with use_buffers.
+// As timm's ModelEma and PyTorch's AveragedModel with use_buffers; but theirs moves on, too, where
+// GradScaler has skipped the update.
 #pragma once
 #include "core/foreach.h"
 #include "core/named.h"
@@ -11,9 +12,9 @@ class Ema {
  public:
   // Averages start as the values are. decay 0: there is none, and nothing here does anything.
   Ema(double decay, const NamedTensors& parameters, const NamedTensors& buffers);
-  void update();
-  void restart();     // averages become the values
-  void swap() const;  // averages and values change places
+  void update(const StepState* state = nullptr);  // not where state->found_inf
+  void restart();                                 // averages become the values
+  void swap() const;                              // averages and values change places
   // What a checkpoint keeps, "ema/conv1.weight".
   const NamedTensors& state() const { return state_; }
   static constexpr const char* kPrefix = "ema/";

@@ -2,6 +2,8 @@
 //   v = momentum v + g,  u = v, with nesterov g + momentum v
 //   X = u / |u| as (out, rest); ns_steps times  A = X X', X = a X + (b A + c A A) X
 //   w = w - lr sqrt(max(1, out / rest)) X
+// A group that rests (rate 0) keeps its momentum going, and normalize_weights too, as in the
+// author's airbench94_muon.py.
 // K. Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024.
 #pragma once
 #include <cmath>

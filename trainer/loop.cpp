@@ -38,7 +38,7 @@ Tensors Loop::train_on(const Update& update) {
   s.reducer.wait();            // every rank has the same gradients
   s.optimizer.step(*s.state);  // one that is not finite changes nothing, where that is asked for
   s.scaler.update();
-  s.ema.update();
+  s.ema.update(s.state->get());
   s.optimizer.zero_grad();
   return losses;
 }

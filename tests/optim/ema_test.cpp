@@ -13,6 +13,16 @@ std::vector<float> values(const Tensor& t) {
   return {host.data<float>().begin(), host.data<float>().end()};
 }
 
+std::vector<float> after_an_update(Device device, bool skipped) {
+  const Tensor w = to(device, tensor_of<float>({1, 2}, {2}));
+  Ema ema(0.75, {{"w", require_grad(w)}}, {});
+  DeviceStepState state(device);
+  state.write({.found_inf = skipped});
+  fill(w, 4);
+  ema.update(state.get());
+  return values(ema.state()[0].tensor);
+}
+
 class EmaOnDevice : public testing::Test {
   void SetUp() override {
     if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
@@ -34,6 +44,11 @@ TEST(Ema, MovesByAShareTowardsTheValues) {
   EXPECT_EQ(values(ema.state()[0].tensor), (std::vector<float>{2.3125, 2.875}));
   ema.restart();
   EXPECT_EQ(values(ema.state()[0].tensor), (std::vector<float>{4, 4}));
+}
+
+TEST(Ema, StaysWhereAnUpdateIsSkipped) {
+  EXPECT_EQ(after_an_update(Device::cpu, true), (std::vector<float>{1, 2}));
+  EXPECT_EQ(after_an_update(Device::cpu, false), (std::vector<float>{1.75, 2.5}));
 }
 
 TEST(Ema, ChangesPlacesAndBack) {
@@ -72,6 +87,11 @@ TEST(Ema, LiesInMemoryAsTheModel) {
   const std::vector<float> average = values(ema.state()[0].tensor);
   for (size_t i = 0; i < average.size(); ++i)
     EXPECT_NEAR(average[i], .9 * first[i] + .1 * second[i], 1e-6);
+}
+
+TEST_F(EmaOnDevice, StaysWhereAnUpdateIsSkipped) {
+  EXPECT_EQ(after_an_update(Device::cuda, true), (std::vector<float>{1, 2}));
+  EXPECT_EQ(after_an_update(Device::cuda, false), (std::vector<float>{1.75, 2.5}));
 }
 
 TEST_F(EmaOnDevice, IsOneLaunchAndTheCpusBits) {

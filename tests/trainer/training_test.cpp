@@ -238,28 +238,6 @@ TEST(Training, StopsAtTheTargetAndSaysWhenItGotThere) {
   EXPECT_GT(ran.at.target_s, 0);
 }
 
-TEST(Training, MovesTheAverageOnceWithEachUpdate) {
-  constexpr double decay = 0.7;
-  Session session(small_plan({{"optimizer.ema_decay", {"0.7"}}}));
-  const Tensor w = session.parameters.front().tensor.detach();
-  const auto values = [&] {
-    return std::vector<double>(w.ptr<float>(), w.ptr<float>() + w.numel());
-  };
-  std::vector<double> average = values();
-  run(session, [&](const Position&) {
-    const std::vector<double> now = values();
-    for (size_t i = 0; i < now.size(); ++i) average[i] = decay * average[i] + (1 - decay) * now[i];
-  });
-  const NamedTensor& ours = session.ema.state().front();
-  ASSERT_EQ(ours.name, "ema/" + session.parameters.front().name);
-  double moved = 0;
-  for (size_t i = 0; i < average.size(); ++i) {
-    EXPECT_NEAR(ours.tensor.ptr<float>()[i], average[i], 1e-6) << i;
-    moved = std::max(moved, std::abs(w.ptr<float>()[i] - average[i]));
-  }
-  EXPECT_GT(moved, 1e-4) << "the weights moved on";
-}
-
 // ---- 16-bit copies of weights
 
 static const Values kBf16 = {{"amp.dtype", {"bf16"}}};
