@@ -29,7 +29,12 @@ class Ema {
 class Averaged {
  public:
   explicit Averaged(const Ema& ema) : ema_(ema) { ema_.swap(); }
-  ~Averaged() { ema_.swap(); }
+  ~Averaged() {
+    try {
+      ema_.swap();
+    } catch (const Error&) {  // the device has failed, which whoever unwinds is about to tell
+    }
+  }
   Averaged(const Averaged&) = delete;
 
  private:
