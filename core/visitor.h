@@ -83,11 +83,16 @@ class Visitor {
   void groups(const char* key, std::vector<Options>& list, const char* help) {
     each(key, list, help, [&](Options& item) { visit(*this, item); });
   }
+  // What has to hold of an option besides its bounds, as "is not empty".
+  void require(const char* key, bool holds, const char* what) {
+    if (!holds) unmet(prefix_ + key, what);
+  }
 
  protected:
   virtual void option(const std::string& key, const Option& option, const char* help) = 0;
   // How many items the visitor brings in place of those that are there `now`; none: keep them.
   virtual std::optional<size_t> list_size(const std::string& key, size_t now, const char* help) = 0;
+  virtual void unmet(const std::string&, const char*) {}  // only those mind who bring values
 
  private:
   struct Inside {

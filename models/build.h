@@ -6,7 +6,6 @@ namespace bellows {
 
 class Layers {
  public:
-  explicit Layers(const ModelContext& context) : Layers(context.layers()) {}
   // Into a Sequential of that kind.
   explicit Layers(const LayerContext& context,
                   std::unique_ptr<Sequential> into = std::make_unique<Sequential>())

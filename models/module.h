@@ -89,16 +89,8 @@ using MakeLayer = ModulePtr(LayerContext& context);
 
 // What a model is built for. A model is a file that registers itself:
 //   static const AddEntry<MakeModel> entry("lenet", "LeNet-5", lenet);
-struct ModelContext {
-  Shape sample;  // of one sample, without the batch axis: (C, H, W)
+struct ModelContext : LayerContext {  // `shape` is that of a sample
   int64_t classes;
-  uint64_t seed;
-  std::shared_ptr<const DeviceStepState> state;
-  bool vectorized = false;
-  Device device = Device::cpu;
-  MemoryFormat format = kNCHW;  // of 4-D weights
-  FirstImages images = {};
-  LayerContext layers() const { return {sample, seed, state, vectorized, device, format, images}; }
 };
 using MakeModel = ModulePtr(const ModelContext& context);
 

@@ -33,7 +33,7 @@ class Builder {
 
   ModulePtr model(const ModelContext& context) const {
     Layers net(context);
-    stem(net, context.sample[1]);
+    stem(net, context.shape[1]);
     for (int64_t i = 0; i < 4; ++i)
       net.add("layer" + std::to_string(i + 1), [&](LayerContext& c) {
         Layers stage(c);
@@ -112,7 +112,7 @@ class Builder {
 
 template <Depth depth>
 static ModulePtr resnet(const ResNetOptions& o, const ModelContext& context) {
-  CHECK(context.sample.rank() == 3, "resnet: needs images (C, H, W), got ", context.sample);
+  CHECK(context.shape.rank() == 3, "resnet: needs images (C, H, W), got ", context.shape);
   return Builder(depth, o).model(context);
 }
 

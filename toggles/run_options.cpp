@@ -10,8 +10,8 @@ void visit(Visitor& v, TrainOptions& o) {
   v.list("tuning_window", o.tuning_window, "first and last update in which kernels are tried out",
          {.min = 1});
   const auto& window = o.tuning_window;
-  CHECK(window.size() == 2 && window[0] <= window[1],
-        "train.tuning_window is the first and the last update, as in [1, 10]");
+  v.require("tuning_window", window.size() == 2 && window[0] <= window[1],
+            "is the first and the last update, as in [1, 10]");
   v("weights", o.weights,
     "a .safetensors file to start from: torchvision's names, as export writes");
   v("weights_strict", o.weights_strict,
@@ -59,8 +59,8 @@ void visit(Visitor& v, TargetOptions& o) {
 void visit(Visitor& v, ProfileOptions& o) {
   v.list("window", o.window, "updates that a profiler is to see, as in [20, 30]", {.min = 0});
   const auto& window = o.window;
-  CHECK(window.empty() || (window.size() == 2 && window[0] < window[1]),
-        "profile.window is the first update and the one after the last, as in [20, 30]");
+  v.require("window", window.empty() || (window.size() == 2 && window[0] < window[1]),
+            "is the first update and the one after the last, as in [20, 30]");
   v("exit_after", o.exit_after, "end the run after them");
 }
 

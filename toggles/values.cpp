@@ -83,6 +83,12 @@ std::optional<size_t> Load::list_size(const std::string& key, size_t, const char
   return items ? std::optional(items) : std::nullopt;
 }
 
+void Load::unmet(const std::string& key, const char* what) {
+  const auto given = source_.lower_bound(key);  // or its first item
+  const bool here = given != source_.end() && given->first.starts_with(key);
+  fail(Exit::usage, here ? at(given->second) : "", key, " ", what);
+}
+
 // Why nobody has read the key: it is a value where a map belongs, a map or list where a value
 // belongs, or unknown.
 std::string Load::problem(const std::string& key) const {

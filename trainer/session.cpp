@@ -146,7 +146,7 @@ static Tensor first_images(const Session& session, int64_t n) {
 // A model whose parameters are the same for the smallest pictures takes those in between, too.
 static void check_takes(const Choice<MakeModel>& model, ModelContext context, const Shape& smallest,
                         const Module& made) {
-  const Shape largest = std::exchange(context.sample, smallest);
+  const Shape largest = std::exchange(context.shape, smallest);
   context.device = Device::cpu;
   context.images = [&](int64_t) { return zeros(with_rows(1, smallest)); };
   NamedTensors other;
@@ -168,14 +168,14 @@ static void check_takes(const Choice<MakeModel>& model, ModelContext context, co
 
 ModulePtr Session::make_model() {
   const auto images = [this](int64_t n) { return first_images(*this, n); };
-  const ModelContext context{input,
-                             train_set->info().classes,
-                             plan.seed,
-                             state,
-                             plan.model.vectorized,
-                             device,
-                             plan.model.channels_last ? kNHWC : kNCHW,
-                             images};
+  const ModelContext context{{.shape = input,
+                              .seed = plan.seed,
+                              .state = state,
+                              .vectorized = plan.model.vectorized,
+                              .device = device,
+                              .format = plan.model.channels_last ? kNHWC : kNCHW,
+                              .images = images},
+                             train_set->info().classes};
   ModulePtr made = plan.model.model.make(context);
   const Shape smallest = loader.transforms().shape(0);
   if (!(smallest == input)) check_takes(plan.model.model, context, smallest, *made);

@@ -4,12 +4,10 @@
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <utility>
+#include "core/file.h"
 #include "toggles/hint.h"
 #include "trainer/utf8.h"
 
@@ -236,16 +234,8 @@ Values parse_yaml(const std::string& text, const std::string& name) {
 
 Values read_yaml(const std::string& path) {
   std::error_code unused;
-  const auto status = std::filesystem::status(path, unused);  // a FIFO would block in open
-  CHECK(std::filesystem::exists(status), path, ": there is no such config file");
-  CHECK(std::filesystem::is_regular_file(status), path, ": a config is a regular file");
-  std::ifstream file(path, std::ios::binary);
-  CHECK(file.is_open(), path, ": cannot be opened: ", std::strerror(errno));
-  std::string text(kYamlBytes + 1, '\0');  // one byte more than allowed shows that it is too large
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  CHECK(!file.bad(), path, ": cannot be read: ", std::strerror(errno));
-  text.resize(static_cast<size_t>(file.gcount()));
-  return parse_yaml(text, path);
+  CHECK(std::filesystem::exists(path, unused), path, ": there is no such config file");
+  return parse_yaml(read_file(path, kYamlBytes, Exit::usage), path);
 }
 
 Values parse_override(const std::string& assignment) {

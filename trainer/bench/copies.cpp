@@ -9,6 +9,7 @@
 #include "core/copy.h"
 #include "core/file.h"
 #include "core/parallel.h"
+#include "core/pinned.h"
 #include "core/rng.h"
 #include "core/tensor.h"
 #include "core/trace.h"
@@ -119,37 +120,19 @@ std::vector<CopyRate> disk_rates(const std::filesystem::path& folder) {
 
 // ---- a GPU
 
-namespace {
-// Host memory that the GPU copies from and to by itself.
-class Pinned {
- public:
-  explicit Pinned(size_t bytes)
-      : bytes_(bytes), memory_(api_of(Device::cuda).allocate_pinned(bytes)) {
-    if (!memory_) fail(Exit::memory, "bench: no ", bytes, " bytes of pinned memory");
-  }
-  ~Pinned() { api_of(Device::cuda).release_pinned(memory_, bytes_); }
-  Pinned(const Pinned&) = delete;
-  void* get() const { return memory_; }
-
- private:
-  size_t bytes_;
-  void* memory_;
-};
-}  // namespace
-
 std::vector<CopyRate> device_rates(int64_t bytes) {
   if (device_count(Device::cuda) == 0) return {};
   const Stream stream = current_stream(Device::cuda);
-  const Pinned pinned{size_t(bytes)};
+  const Tensor locked = pinned({bytes}, DType::u8);
   const Tensor pageable = full({bytes}, 1, DType::u8), source = to(Device::cuda, pageable),
                target = empty_like(source);
-  std::memcpy(pinned.get(), pageable.bytes(), size_t(bytes));
+  std::memcpy(locked.bytes(), pageable.bytes(), size_t(bytes));
   const auto copy = [&](void* to, const void* from) -> Call {
     return [=] { api_of(Device::cuda).copy(to, from, size_t(bytes), stream); };
   };
   const std::vector<Timing> times =
-      time_in_turns({copy(target.bytes(), pinned.get()), copy(target.bytes(), pageable.bytes()),
-                     copy(pinned.get(), source.bytes()), copy(pageable.bytes(), source.bytes()),
+      time_in_turns({copy(target.bytes(), locked.bytes()), copy(target.bytes(), pageable.bytes()),
+                     copy(locked.bytes(), source.bytes()), copy(pageable.bytes(), source.bytes()),
                      copy(target.bytes(), source.bytes())},
                     Device::cuda);
   const auto rate = [&](size_t i) { return double(bytes) / times[i].median(); };
