@@ -171,7 +171,7 @@ void InputFile::read(int64_t offset, std::span<std::byte> to) const {
   while (!to.empty()) {
     const ssize_t n =
         retried([&] { return ::pread(descriptor_.get(), to.data(), to.size(), offset); });
-    if (n < 0) fail_call(exit_, path_, "read");
+    if (n < 0) fail_call(Exit::storage, path_, "read");
     if (n == 0)
       fail(exit_, printable(path_.native()), ": ends at byte ", offset, ", ", to.size(), " early");
     offset += n;

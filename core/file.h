@@ -51,8 +51,9 @@ class Descriptor {
 // A file to read. Only regular files: a pipe or a device neither blocks nor feeds us for ever.
 class InputFile {
  public:
-  InputFile(const Path& path, Exit exit);  // `exit`: what a failure means to the caller
-  int64_t size() const { return size_; }   // when it was opened
+  // `exit`: what it means that there is none, or less in it. A disk that fails is Exit::storage.
+  InputFile(const Path& path, Exit exit);
+  int64_t size() const { return size_; }                     // when it was opened
   void read(int64_t offset, std::span<std::byte> to) const;  // all of `to`, or an error
 
  private:
