@@ -145,10 +145,24 @@ TEST(ProgressiveResize, RefusesWhatCannotBe) {
               HasSubstr("put it behind random_resized_crop or center_crop"));
   EXPECT_THAT(refusal({grow(), flip(), center_crop(12)}),
               HasSubstr("transform center_crop: it makes all pictures of one size"));
-  Fed padded(Device::cpu, {.batch_size = 4}, std::make_shared<Noise>(Shape{3, 32, 32}, 11),
-             {random_crop(32, 4), grow()});
-  EXPECT_THAT(complaint(Exit::data, [&] { padded.epoch(0); }),
-              HasSubstr("transform progressive_resize: the picture has padding already"));
+}
+
+// Padding cannot be resized. Said when the list is read, not by the first sample.
+TEST(ProgressiveResize, RefusesPaddingBeforeIt) {
+  const std::string wanted =
+      "transform progressive_resize: the picture has padding already, which cannot be resized or "
+      "padded again: put what pads behind what resizes";
+  const Shape square{3, 32, 32};
+  EXPECT_EQ(refusal({random_crop(32, 4), grow()}), wanted);
+  EXPECT_EQ(refusal({random_crop(32, 1, "reflect"), flip(), grow()}), wanted);
+  EXPECT_THAT(refusal({random_crop(24, 4), resize(24)}), HasSubstr("transform resize: the pict"));
+  EXPECT_THAT(refusal({random_crop(32, 4), resized_crop()}), HasSubstr("random_resized_crop: the"));
+  EXPECT_THAT(refusal({random_crop(32, 4), flip(), random_crop(32, 2)}),
+              HasSubstr("transform random_crop: the pictures have padding already"));
+  Transforms({random_crop(32, 0), grow()}, info_of(square));
+  Transforms({random_crop(32, 4), grow({{"from", "32"}})}, info_of(square));
+  Transforms({random_crop(32, 4), flip(), center_crop(20), cutout(5)}, info_of(kPicture));
+  Transforms({random_crop(32, 4), resize(24)}, info_of(kPicture), Use::evaluation);
 }
 
 // ---- with a device that does the rest
