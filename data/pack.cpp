@@ -14,7 +14,7 @@ class ShardWriter {
  public:
   ShardWriter(const Path& folder, Split split, const DatasetInfo& info, const std::string& source,
               int64_t shard_bytes)
-      : folder_(folder), split_(split), head_(head_of(info)), source_(source), most_(shard_bytes) {}
+      : folder_(folder), split_(split), front_(front_of(info, source)), most_(shard_bytes) {}
 
   void add(PackedRecord record) {
     if (waiting_ >= most_) flush();
@@ -22,26 +22,24 @@ class ShardWriter {
     records_.push_back(std::move(record));
   }
   void end() {
-    head_.last = 1;
+    front_.head.last = 1;
     flush();
   }
   PackedSplit written;
 
  private:
   void flush() {
-    written.bytes +=
-        write_shard(shard_path(folder_, split_, written.shards), head_, source_, records_);
+    written.bytes += write_shard(shard_path(folder_, split_, written.shards), front_, records_);
     ++written.shards;
-    head_.first += records_.size();
-    written.samples = static_cast<int64_t>(head_.first);
+    front_.head.first += records_.size();
+    written.samples = static_cast<int64_t>(front_.head.first);
     records_.clear();
     waiting_ = 0;
   }
 
   Path folder_;
   Split split_;
-  ShardHead head_;
-  std::string source_;
+  ShardFront front_;
   int64_t most_, waiting_ = 0;  // bytes
   std::vector<PackedRecord> records_;
 };
@@ -81,15 +79,17 @@ std::vector<Packing> pack_some(const Dataset& dataset, int64_t first, int64_t co
   return packed;
 }
 
-// Left out, or the end.
-void settle(const Dataset& dataset, int64_t index, std::exception_ptr what, OnDamaged on_damaged) {
+// Left out, its place taken by the reason, or the end.
+void settle(const Dataset& dataset, int64_t index, std::exception_ptr what, const PackOptions& o,
+            ShardWriter& writer) {
   try {
     std::rethrow_exception(what);
   } catch (const Error& error) {
-    if (on_damaged == OnDamaged::error || error.exit != Exit::data)
-      fail(error.exit, name_of_sample(dataset, index), ": ", error.what());
-    std::fprintf(stderr, "warning: %s: left out: %s\n", dataset.origin(index).c_str(),
-                 error.what());
+    const std::string_view why = error.what();
+    if (o.on_damaged == OnDamaged::error || error.exit != Exit::data)
+      fail(error.exit, name_of_sample(dataset, index), ": ", why);
+    if (o.keep_places) return writer.add({{.form = Form::reason}, {why.begin(), why.end()}});
+    std::fprintf(stderr, "warning: %s: left out: %s\n", dataset.origin(index).c_str(), why.data());
   }
 }
 
@@ -98,7 +98,7 @@ void settle(const Dataset& dataset, int64_t index, std::exception_ptr what, OnDa
 std::string text_of(const PackedSplit& s) {
   return fmt::format("{} samples, {} shard{}, {:.2f} MB, {:.2f} s{}", s.samples, s.shards,
                      s.shards == 1 ? "" : "s", static_cast<double>(s.bytes) / 1e6, s.seconds,
-                     s.left_out ? cat(", ", s.left_out, " left out") : "");
+                     s.unreadable ? cat(", ", s.unreadable, " unreadable") : "");
 }
 
 PackedSplit pack(const Dataset& dataset, Split split, const std::string& source, const Path& folder,
@@ -109,7 +109,7 @@ PackedSplit pack(const Dataset& dataset, Split split, const std::string& source,
   std::error_code error;  // writing the first shard tells
   std::filesystem::create_directories(folder, error);
   ShardWriter writer(folder, split, dataset.info(), source, options.shard_bytes);
-  int64_t left_out = 0;
+  int64_t unreadable = 0;
   for (int64_t first = 0; first < dataset.size(); first += kTogether) {
     auto some = pack_some(dataset, first, std::min(kTogether, dataset.size() - first), options);
     for (size_t i = 0; i < some.size(); ++i) {
@@ -117,13 +117,13 @@ PackedSplit pack(const Dataset& dataset, Split split, const std::string& source,
         writer.add(std::move(some[i].record));
         continue;
       }
-      settle(dataset, first + static_cast<int64_t>(i), some[i].error, options.on_damaged);
-      ++left_out;
+      settle(dataset, first + static_cast<int64_t>(i), some[i].error, options, writer);
+      ++unreadable;
     }
   }
-  if (left_out == dataset.size()) fail(Exit::data, "no sample is left to be packed");
+  if (unreadable == dataset.size()) fail(Exit::data, "no sample is left to be packed");
   writer.end();
-  writer.written.left_out = left_out;
+  writer.written.unreadable = unreadable;
   writer.written.seconds = static_cast<double>(trace::now_ns() - begin) * 1e-9;
   return writer.written;
 }

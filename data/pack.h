@@ -16,11 +16,12 @@ struct PackOptions {
   int64_t side = 0;      // larger pictures are made smaller, to this shorter side; 0: they stay
   int64_t quality = 90;  // of the JPEGs that are made
   int64_t shard_bytes = int64_t{256} << 20;  // a shard begins when the last one has more
-  OnDamaged on_damaged = OnDamaged::error;   // skip: such a sample is left out
+  OnDamaged on_damaged = OnDamaged::error;   // skip: what cannot be read is left out
+  bool keep_places = false;  // and in its place stands why, so that a reader skips it, too
 };
 
 struct PackedSplit {
-  int64_t samples = 0, shards = 0, bytes = 0, left_out = 0;
+  int64_t samples = 0, shards = 0, bytes = 0, unreadable = 0;
   double seconds = 0;
 };
 std::string text_of(const PackedSplit& split);  // "20 samples, 1 shard, 0.06 MB, 0.01 s"

@@ -25,7 +25,8 @@ static bool alike(const Shard& a, const Shard& b) {
   const auto info = [](const Shard& s) {
     return std::as_bytes(std::span(&s.head(), 1)).subspan(kInfo);
   };
-  return std::ranges::equal(info(a), info(b)) && a.source() == b.source();
+  return std::ranges::equal(info(a), info(b)) && a.front().source == b.front().source &&
+         a.front().names == b.front().names;
 }
 
 static void refuse_missing(const Path& path, size_t number) {
@@ -77,7 +78,7 @@ bool Packed::fits(int64_t cache_bytes) const {
 
 Packed::Packed(const PackedOptions& options, Split split) {
   open_all(options.folder, split);
-  info_ = info_of(shards_.front()->head());
+  info_ = info_of(shards_.front()->front());
   cut_pages(options.page_kb << 10);
   const int64_t cache = options.cache_mb << 20;
   if (cache) cache_ = std::make_unique<PageCache>(cache);
@@ -126,7 +127,7 @@ static void check(const ShardRecord& record, std::span<const uint8_t> bytes) {
 
 Sample Packed::at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const {
   const ShardRecord& r = place_of(index).record();
-  if (r.form == Form::file) {
+  if (r.form >= Form::file) {
     Sample sample = decode_image(encoded(index)->file, scratch, wanted);
     sample.label = r.label;
     return sample;
@@ -142,10 +143,13 @@ Sample Packed::at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) c
 
 std::optional<EncodedSample> Packed::encoded(int64_t index) const {
   const ShardRecord& r = place_of(index).record();
-  if (r.form != Form::file) return {};
+  if (r.form < Form::file) return {};
   EncodedSample sample{std::vector<uint8_t>(r.size), r.label};
   copy(index, sample.file);
   check(r, sample.file);
+  if (r.form == Form::reason)
+    fail(Exit::data, printable(std::string(sample.file.begin(), sample.file.end())),
+         ", when it was packed");
   return sample;
 }
 

@@ -17,7 +17,7 @@ class Packed : public Dataset {
   // Opens all shards of the split. Throws Error(Exit::data) with the path of one that is missing,
   // damaged or of another packing.
   Packed(const PackedOptions& options, Split split);
-  const std::string& source() const { return shards_.front()->source(); }
+  const std::string& source() const { return shards_.front()->front().source; }
 
   int64_t size() const override { return size_; }
   const DatasetInfo& info() const override { return info_; }

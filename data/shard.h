@@ -1,13 +1,14 @@
 // A shard: a file of packed samples, each of which is one read. Little-endian, without gaps:
 //
-//   head      88 bytes: ShardHead
+//   head      96 bytes: ShardHead
 //   source    head.source_size bytes of text: what was packed, and how
+//   names     head.names_size bytes: of the classes, each with a 0 behind it
 //   index     32 bytes for each record: ShardRecord
 //   records   their bytes, in the order of the index, to the end of the file
 //
-// head.checksum covers head (with 0 in its own place), source and index; each record has one of
-// its own in the index. A split is the shards <split>-00000.shard, <split>-00001.shard and so on,
-// up to the one that says it is the last.
+// head.checksum covers head (with 0 in its own place), source, names and index; each record has one
+// of its own in the index. A split is the shards <split>-00000.shard, <split>-00001.shard and so
+// on, up to the one that says it is the last.
 #pragma once
 #include "core/file.h"
 #include "data/dataset.h"
@@ -15,7 +16,7 @@
 
 namespace bellows {
 
-inline constexpr uint32_t kShardVersion = 1;
+inline constexpr uint32_t kShardVersion = 2;  // 1 had no names
 
 struct ShardHead {
   char magic[8] = {'\x89', 'B', 'S', 'H', 'A', 'R', 'D', '\n'};
@@ -25,16 +26,27 @@ struct ShardHead {
   uint64_t first = 0;  // sample of the split that the first record is
   uint32_t last = 0;   // 1: no shard follows
   uint32_t source_size = 0;
+  uint64_t names_size = 0;
   uint32_t channels = 0, height = 0, width = 0;  // of a sample; sides that differ are 0
   uint32_t classes = 0;
   float mean[kMaxChannels] = {}, std[kMaxChannels] = {};  // DatasetInfo's
 };
-static_assert(sizeof(ShardHead) == 88);
+static_assert(sizeof(ShardHead) == 96);
+
+// All that stands in front of the index.
+struct ShardFront {
+  ShardHead head;
+  std::string source, names;
+};
+// Of a data set, as yet without records.
+ShardFront front_of(const DatasetInfo& info, const std::string& source);
+DatasetInfo info_of(const ShardFront& front);
 
 enum class Form : uint32_t {
   planar,       // bytes (C, H, W)
   interleaved,  // bytes (H, W, C)
   file,         // JPEG or PNG
+  reason,       // no sample, but text: why it could not be read
 };
 
 struct ShardRecord {
@@ -49,10 +61,6 @@ static_assert(sizeof(ShardRecord) == 32);
 
 Path shard_path(const Path& folder, Split split, int64_t number);
 
-// Of a data set; the head of its first shard, as yet without records.
-ShardHead head_of(const DatasetInfo& info);
-DatasetInfo info_of(const ShardHead& head);
-
 class Shard {
  public:
   // Counted as data.file_opens. Refuses, with Error(Exit::data) and the path, what is no shard, of
@@ -60,8 +68,8 @@ class Shard {
   // its index says.
   explicit Shard(const Path& path);
   const Path& path() const { return path_; }
-  const ShardHead& head() const { return head_; }
-  const std::string& source() const { return source_; }
+  const ShardFront& front() const { return front_; }
+  const ShardHead& head() const { return front_.head; }
   std::span<const ShardRecord> records() const { return records_; }
   // One read, counted as data.packed_reads. Thread-safe.
   void read(uint64_t offset, std::span<uint8_t> to) const;
@@ -72,8 +80,7 @@ class Shard {
 
   Path path_;
   InputFile file_;
-  ShardHead head_;
-  std::string source_;
+  ShardFront front_;
   std::vector<ShardRecord> records_;
 };
 
@@ -84,7 +91,6 @@ struct PackedRecord {
 };
 
 // Fills in what is still missing, and writes durably. Returns the bytes of the file.
-int64_t write_shard(const Path& path, ShardHead head, const std::string& source,
-                    std::span<const PackedRecord> records);
+int64_t write_shard(const Path& path, ShardFront front, std::span<const PackedRecord> records);
 
 }  // namespace bellows

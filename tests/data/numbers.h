@@ -21,6 +21,7 @@ class Numbers : public Dataset {
   std::string origin(int64_t index) const override { return cat("numbers/", index, ".png"); }
   bool in_memory() const override { return in_memory_; }
 
+  std::vector<std::string>& class_names() { return info_.names; }
   std::function<void(int64_t)> on_read = [](int64_t) {};
 
  private:

@@ -16,17 +16,19 @@ using testing::HasSubstr;
 using testing::StartsWith;
 namespace fs = std::filesystem;
 
-static constexpr size_t kHead = 88, kRecord = 32;
+static constexpr size_t kHead = 96, kNames = 20, kRecord = 32;
 
 // A shard of six samples of four bytes, of which each test spoils a copy.
 class Spoilt : public testing::Test {
  protected:
   Spoilt() {
-    pack(Numbers(6), Split::train, "abc", folder.path);
+    Numbers numbers(6);
+    for (char name = 'a'; name < 'k'; ++name) numbers.class_names().emplace_back(1, name);
+    pack(numbers, Split::train, "abc", folder.path);
     std::ostringstream text;
     text << std::ifstream(path, std::ios::binary).rdbuf();
     good = text.str();
-    EXPECT_EQ(good.size(), kHead + 3 + 6 * (kRecord + 4));
+    EXPECT_EQ(good.size(), kHead + 3 + kNames + 6 * (kRecord + 4));
   }
   void write(const std::string& bytes) const { folder.write("train-00000.shard", bytes); }
   std::shared_ptr<const Packed> open() const {
@@ -42,11 +44,11 @@ class Spoilt : public testing::Test {
     std::memcpy(&bytes[at], &value, sizeof value);
     const uint32_t none = 0;
     std::memcpy(&bytes[12], &none, sizeof none);
-    const uint32_t crc = crc32c(bytes_of(bytes.substr(0, kHead + 3 + 6 * kRecord)));
+    const uint32_t crc = crc32c(bytes_of(bytes.substr(0, kHead + 3 + kNames + 6 * kRecord)));
     std::memcpy(&bytes[12], &crc, sizeof crc);
     return bytes;
   }
-  static size_t entry(size_t record) { return kHead + 3 + record * kRecord; }
+  static size_t entry(size_t record) { return kHead + 3 + kNames + record * kRecord; }
 
   const TempFolder folder;
   const std::string path = (folder.path / "train-00000.shard").string();
@@ -62,8 +64,8 @@ TEST_F(Spoilt, CutOffAnywhereIsRefused) {
   for (size_t size = 0; size < good.size(); ++size)
     ASSERT_THAT(refusal(good.substr(0, size)), StartsWith(path)) << size;
   EXPECT_EQ(refusal(good.substr(0, good.size() - 6)),
-            path + ", record 4 of 6: truncated: the file has 301 bytes; pack it again");
-  EXPECT_THAT(refusal(good + "x"), HasSubstr("goes on after its last record, at byte 307 of 308"));
+            path + ", record 4 of 6: truncated: the file has 329 bytes; pack it again");
+  EXPECT_THAT(refusal(good + "x"), HasSubstr("goes on after its last record, at byte 335 of 336"));
 }
 
 TEST_F(Spoilt, ABitInAnyByteInFrontOfTheRecordsIsFound) {
@@ -120,8 +122,14 @@ TEST_F(Spoilt, ForeignFilesAndOtherVersionsAreNamed) {
   EXPECT_EQ(refusal(std::string(500, 'x')), path +
                                                 ": no shard of packed samples: it starts "
                                                 "otherwise");
-  EXPECT_EQ(refusal(forged(8, uint32_t{2})),
-            path + ": of format version 2, this program reads 1; pack it again");
+  const auto of_version = [&](int version) {
+    return cat(path, ": of format version ", version, ", this program reads 2; pack it again ",
+               "with  trainer pack --config FILE --out FOLDER");
+  };
+  std::string first = forged(8, uint32_t{1});
+  first.erase(40, 8);  // its head had no names_size
+  EXPECT_EQ(refusal(first), of_version(1));
+  EXPECT_EQ(refusal(forged(8, uint32_t{3})), of_version(3));
   fs::remove(path);
   EXPECT_THAT(complaint(Exit::data, [&] { open(); }),
               HasSubstr("no such shard; write  trainer pack --config FILE --out "));
@@ -140,10 +148,14 @@ TEST_F(Spoilt, ForgedIndicesAreRefused) {
   EXPECT_THAT(refusal(forged(entry(1) + 16, ~uint32_t{0})), record(1, "4294967295 pixels"));
   EXPECT_THAT(refusal(forged(entry(5) + 24, uint32_t{10})),
               record(5, "label 10, not one of 0 to 9"));
-  EXPECT_THAT(refusal(forged(entry(0) + 28, uint32_t{3})), record(0, "of unknown form 3"));
+  EXPECT_THAT(refusal(forged(entry(0) + 28, uint32_t{4})), record(0, "of unknown form 4"));
   EXPECT_THAT(refusal(forged(16, ~uint64_t{0})), HasSubstr("truncated in its index"));
   EXPECT_THAT(refusal(forged(36, ~uint32_t{0})), HasSubstr("truncated in its index"));
-  EXPECT_THAT(refusal(forged(40, uint32_t{5})), HasSubstr("a head that no packer writes"));
+  EXPECT_THAT(refusal(forged(40, ~uint64_t{0})), HasSubstr("truncated in its index"));
+  EXPECT_THAT(refusal(forged(48, uint32_t{5})), HasSubstr("a head that no packer writes"));
+  EXPECT_THAT(refusal(forged(60, uint32_t{9})), HasSubstr("a head that no packer writes"));
+  EXPECT_THAT(refusal(forged(kHead + 3 + 1, 'x')), HasSubstr("a head that no packer writes"));
+  EXPECT_THAT(refusal(forged(kHead + 3 + kNames - 1, 'x')), HasSubstr("no packer writes"));
   EXPECT_THAT(refusal(forged(24, uint64_t{1})), HasSubstr("begins with sample 1, not 0"));
 }
 

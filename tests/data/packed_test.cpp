@@ -40,6 +40,7 @@ static void expect_same(const Dataset& a, const Dataset& b) {
   ASSERT_EQ(a.size(), b.size());
   EXPECT_EQ(a.info().sample, b.info().sample);
   EXPECT_EQ(a.info().classes, b.info().classes);
+  EXPECT_EQ(a.info().names, b.info().names);
   EXPECT_EQ(a.info().mean, b.info().mean);
   EXPECT_EQ(a.info().std, b.info().std);
   Scratch one, two;
@@ -120,26 +121,31 @@ static std::string content(const fs::path& path) {
 
 TEST(Shard, LiesAsItIsDocumented) {
   const TempFolder folder;
-  pack(Numbers(300), Split::test, "a source", folder.path, {.shard_bytes = 4 * 200});
+  Numbers numbers(300);
+  for (int i = 0; i < 10; ++i)
+    numbers.class_names().push_back(std::string(1 + i % 2, char('a' + i)));
+  pack(numbers, Split::test, "a source", folder.path, {.shard_bytes = 4 * 200});
   const std::string shard = content(folder.path / "test-00001.shard");
-  ASSERT_EQ(shard.size(), 88 + 8 + 100 * (32 + 4u));
+  ASSERT_EQ(shard.size(), 96 + 8 + 25 + 100 * (32 + 4u));
   EXPECT_EQ(shard.substr(0, 8),
             "\x89"
             "BSHARD\n");
-  EXPECT_EQ(number_at<uint32_t>(shard, 8), 1u);     // version
+  EXPECT_EQ(number_at<uint32_t>(shard, 8), 2u);     // version
   EXPECT_EQ(number_at<uint64_t>(shard, 16), 100u);  // records
   EXPECT_EQ(number_at<uint64_t>(shard, 24), 200u);  // first
   EXPECT_EQ(number_at<uint32_t>(shard, 32), 1u);    // last
   EXPECT_EQ(number_at<uint32_t>(shard, 36), 8u);    // source_size
-  EXPECT_EQ(number_at<uint32_t>(shard, 40), 1u);    // channels
-  EXPECT_EQ(number_at<uint32_t>(shard, 44), 2u);
-  EXPECT_EQ(number_at<uint32_t>(shard, 48), 2u);
-  EXPECT_EQ(number_at<uint32_t>(shard, 52), 10u);  // classes
-  EXPECT_EQ(number_at<float>(shard, 72), 1.f / 255);
-  EXPECT_EQ(shard.substr(88, 8), "a source");
-  const size_t entry = 96 + 7 * 32;
+  EXPECT_EQ(number_at<uint64_t>(shard, 40), 25u);   // names_size
+  EXPECT_EQ(number_at<uint32_t>(shard, 48), 1u);    // channels
+  EXPECT_EQ(number_at<uint32_t>(shard, 52), 2u);
+  EXPECT_EQ(number_at<uint32_t>(shard, 56), 2u);
+  EXPECT_EQ(number_at<uint32_t>(shard, 60), 10u);  // classes
+  EXPECT_EQ(number_at<float>(shard, 80), 1.f / 255);
+  EXPECT_EQ(shard.substr(96, 8), "a source");
+  EXPECT_EQ(shard.substr(104, 25), std::string("a\0bb\0c\0dd\0e\0ff\0g\0hh\0i\0jj\0", 25));
+  const size_t entry = 129 + 7 * 32;
   const uint64_t offset = number_at<uint64_t>(shard, entry);
-  EXPECT_EQ(offset, 96 + 100 * 32 + 7 * 4u);
+  EXPECT_EQ(offset, 129 + 100 * 32 + 7 * 4u);
   EXPECT_EQ(number_at<uint32_t>(shard, entry + 8), 4u);
   EXPECT_EQ(number_at<uint32_t>(shard, entry + 24), 7u);  // label of 207
   EXPECT_EQ(number_at<uint8_t>(shard, offset), 207);
@@ -216,7 +222,7 @@ TEST(Packed, LeavesOutWhatCannotBeReadOrRefusesIt) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               HasSubstr("warning: numbers/11.png: left out: unreadable\n"));
   EXPECT_EQ(made.samples, 17);
-  EXPECT_EQ(made.left_out, 3);
+  EXPECT_EQ(made.unreadable, 3);
   Scratch scratch;
   EXPECT_EQ(opened(folder)->at(5, scratch).pixels[0], 6);
 }
