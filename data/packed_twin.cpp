@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <mutex>
 #include "core/crc32c.h"
 #include "core/disk_cache.h"
 #include "core/visitor.h"
@@ -49,6 +50,12 @@ class Describe : public Visitor {
   }
 };
 
+Describe described(DatasetChoice choice) {
+  Describe options;
+  choice.visit_options(options);
+  return options;
+}
+
 // One packer of a folder at a time. The kernel drops the lock of a dead process.
 class Lock {
  public:
@@ -62,23 +69,51 @@ class Lock {
   Descriptor file_;
 };
 
+// Knows the files that it was packed from: those are what a user looks for.
+class Twin : public Packed {
+ public:
+  Twin(const Path& folder, Split split, const DatasetChoice& choice)
+      : Packed({.folder = folder}, split), choice_(choice), split_(split) {}
+
+  std::string origin(int64_t index) const override {
+    std::call_once(asked_, [this] { find_files(); });
+    const std::string record = Packed::origin(index);
+    return files_ ? cat(files_->origin(index), ", packed in ", record) : record;
+  }
+
+ private:
+  // Not before a message needs them, and not if they are gone. What the program makes has none.
+  void find_files() const {
+    if (!described(choice_).of_files) return;
+    try {
+      files_ = choice_.make({split_});
+      if (files_->size() != size()) files_ = nullptr;
+    } catch (const Error&) {
+    }
+  }
+
+  DatasetChoice choice_;
+  Split split_;
+  mutable std::once_flag asked_;
+  mutable std::shared_ptr<const Dataset> files_;
+};
+
 }  // namespace
 
-std::string source_of(DatasetChoice choice) {
-  Describe options;
-  choice.visit_options(options);
+std::string source_of(const DatasetChoice& choice) {
+  const Describe options = described(choice);
   std::string source = cat("name: ", choice.name(), options.text);
   if (!options.of_files) source += cat("\nprogram: ", Describe::stamp("/proc/self/exe"));
   return source;
 }
 
 // Null: there is none, or none that can be used.
-static std::shared_ptr<const Packed> find(const Path& folder, Split split,
-                                          const std::string& source,
-                                          std::vector<std::string>& notes) {
+static std::shared_ptr<const Twin> find(const Path& folder, Split split,
+                                        const DatasetChoice& choice, const std::string& source,
+                                        std::vector<std::string>& notes) {
   if (!fs::exists(shard_path(folder, split, 0))) return nullptr;
   try {
-    auto found = std::make_shared<Packed>(PackedOptions{.folder = folder}, split);
+    auto found = std::make_shared<Twin>(folder, split, choice);
     if (found->source() == source) return found;
   } catch (const Error& error) {
     if (error.exit != Exit::data) throw;
@@ -88,7 +123,7 @@ static std::shared_ptr<const Packed> find(const Path& folder, Split split,
 }
 
 std::shared_ptr<const Dataset> packed_twin(const DatasetChoice& choice, Split split,
-                                           std::vector<std::string>& notes) {
+                                           OnDamaged on_damaged, std::vector<std::string>& notes) {
   if (choice.name() == "packed") return choice.make({split});
   const std::string source = source_of(choice);
   const Path folder =
@@ -97,13 +132,14 @@ std::shared_ptr<const Dataset> packed_twin(const DatasetChoice& choice, Split sp
   fs::create_directories(folder, error);
   const Lock lock(folder / ".lock");
   remove_temporaries(folder);
-  if (auto found = find(folder, split, source, notes)) {
+  if (auto found = find(folder, split, choice, source, notes)) {
     notes.push_back(cat("packed: ", found->size(), " samples, out of ", folder.string()));
     return found;
   }
-  const PackedSplit made = pack(*choice.make({split}), split, source, folder);
+  const PackedSplit made = pack(*choice.make({split}), split, source, folder,
+                                {.on_damaged = on_damaged, .keep_places = true});
   notes.push_back(cat("packed: ", text_of(made), ", into ", folder.string()));
-  return std::make_shared<Packed>(PackedOptions{.folder = folder}, split);
+  return std::make_shared<Twin>(folder, split, choice);
 }
 
 }  // namespace bellows

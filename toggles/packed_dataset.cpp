@@ -7,8 +7,9 @@ static const bellows::AddToggle toggle({
     .idea = "All samples lie in a few files with an index (shards), so a sample is one read and no "
             "file is opened for it. The first run packs them into the user's cache.",
     .claim = "one open a shard instead of one a sample; no figure in the seeds",
-    .hurts = "takes the data's size again on disk, and the first run waits for the packing; what "
-             "is in memory anyway is read from disk instead",
+    .hurts = "takes the data's size again on disk, anew when a file of it has changed, until you "
+             "remove it: rm -r ~/.cache/bellows/packed (or $XDG_CACHE_HOME/bellows/packed); the "
+             "first run waits for the packing; what is in memory anyway is read from disk instead",
     .sources = "S0:7 S1:29",
     .footprint = "data.packed_reads",
     .same = bellows::Same::bitwise,

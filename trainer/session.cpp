@@ -47,7 +47,8 @@ static Device prepare_process(const Plan& plan, std::vector<std::string>& notes)
 
 static std::shared_ptr<const Dataset> open(const DataOptions& data, Split split,
                                            std::vector<std::string>& notes) {
-  return data.packed ? packed_twin(data.dataset, split, notes) : data.dataset.make({split});
+  if (!data.packed) return data.dataset.make({split});
+  return packed_twin(data.dataset, split, data.loader.on_damaged, notes);
 }
 
 static OptimizerOptions optimizer_options(const Plan& plan) {

@@ -1,6 +1,8 @@
 // The packed twin: packed once, again when what it was made from has changed, and never in between.
 #include "data/packed_twin.h"
 #include <gmock/gmock.h>
+#include "core/trace.h"
+#include "data/loader.h"
 #include "data/packed.h"
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
@@ -10,6 +12,7 @@ using namespace bellows;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::StartsWith;
 namespace fs = std::filesystem;
 
 namespace {
@@ -18,9 +21,10 @@ struct Twins : testing::Test {
   ~Twins() override {
     known.empty() ? unsetenv("XDG_CACHE_HOME") : setenv("XDG_CACHE_HOME", known.c_str(), 1);
   }
-  std::shared_ptr<const Dataset> twin(const DatasetChoice& choice, Split split = Split::train) {
+  std::shared_ptr<const Dataset> twin(const DatasetChoice& choice, Split split = Split::train,
+                                      OnDamaged on_damaged = OnDamaged::error) {
     notes.clear();
-    return packed_twin(choice, split, notes);
+    return packed_twin(choice, split, on_damaged, notes);
   }
   std::vector<fs::path> folders() const {
     std::vector<fs::path> all;
@@ -88,6 +92,17 @@ TEST_F(Twins, ThatAreDamagedOrAnothersAreNotUsed) {
   EXPECT_THAT(notes, Packs());
 }
 
+TEST_F(Twins, OfAnOlderVersionArePackedAgain) {
+  twin(digits(20));
+  const fs::path shard = folders().front() / "train-00000.shard";
+  std::fstream(shard, std::ios::in | std::ios::out).seekp(8).put(1);
+  EXPECT_EQ(twin(digits(20))->size(), 20);
+  EXPECT_THAT(notes, ElementsAre(AllOf(HasSubstr("packed: not used: "), HasSubstr("version 1")),
+                                 HasSubstr(" MB, ")));
+  twin(digits(20));
+  EXPECT_THAT(notes, Reads());
+}
+
 TEST_F(Twins, LeaveNothingOfAPackerThatWasKilled) {
   twin(digits(20));
   const fs::path left = folders().front() / "train-00001.shard.77-0.bellows-tmp";
@@ -110,4 +125,104 @@ TEST_F(Twins, SayThatTheCacheCannotBeWritten) {
   setenv("XDG_CACHE_HOME", file.c_str(), 1);
   EXPECT_THAT(complaint(Exit::storage, [&] { twin(digits(20)); }),
               AllOf(HasSubstr(file), HasSubstr("XDG_CACHE_HOME")));
+}
+
+// ---- damaged samples
+
+namespace {
+
+// Pictures of one grey each; of the sixth half a JPEG is there, the ninth cannot be read at all.
+struct TwinsOfDamaged : Twins {
+  TwinsOfDamaged() {
+    for (int i = 0; i < 12; ++i) {
+      Pixels grey = slopes(16, 16);
+      std::ranges::fill(grey.bytes, uint8_t(20 * i));
+      const std::string file = as_jpeg(grey);
+      pictures.write(name(i), i == 5 ? file.substr(0, file.size() / 2) : file);
+    }
+  }
+  std::string name(int i) const { return cat("train/", i < 6 ? "cat/" : "dog/", 10 + i, ".jpg"); }
+  std::string path(int i) const { return pictures.path / name(i); }
+  void make_unreadable(int i) const { fs::resize_file(path(i), uint64_t{5} << 30); }
+  DatasetChoice folder() const {
+    return chosen<DatasetChoice>("image_folder", {{"root", pictures.path}});
+  }
+
+  // Greys and labels of a shuffled epoch, and how often it skipped.
+  struct Epoch {
+    std::vector<std::pair<int, int64_t>> samples;
+    int64_t damaged = 0;
+    bool operator==(const Epoch&) const = default;
+  };
+  static Epoch epoch_of(std::shared_ptr<const Dataset> dataset, OnDamaged on_damaged) {
+    const trace::Counter& damaged = trace::counter("data.damaged");
+    Epoch epoch{{}, -damaged.value()};
+    Loader loader(dataset, {chosen<TransformChoice>("center_crop", {{"size", "2"}})},
+                  {.batch_size = 4, .on_damaged = on_damaged}, 3);
+    loader.start(1);
+    for (Batch batch; loader.next(batch);)
+      for (int64_t i = 0; i < batch.size(); ++i)
+        epoch.samples.emplace_back(std::lround(255 * batch.x.ptr<float>()[12 * i]),
+                                   batch.y.ptr<int64_t>()[i]);
+    epoch.damaged += damaged.value();
+    return epoch;
+  }
+
+  const TempFolder pictures;
+};
+
+}  // namespace
+
+TEST_F(TwinsOfDamaged, GiveWhatTheFilesGiveWhereThoseAreSkipped) {
+  make_unreadable(8);
+  const Epoch wanted = epoch_of(folder().make({Split::train}), OnDamaged::skip);
+  EXPECT_EQ(wanted.samples.size(), 12u);
+  EXPECT_EQ(wanted.damaged, 2);
+  testing::internal::CaptureStderr();
+  for (const char* note : {"packed: 12 samples, 1 shard, ", "packed: 12 samples, out of "}) {
+    const auto packed = twin(folder(), Split::train, OnDamaged::skip);
+    EXPECT_THAT(notes, ElementsAre(HasSubstr(note)));
+    EXPECT_EQ(epoch_of(packed, OnDamaged::skip), wanted);
+  }
+  const std::string told = testing::internal::GetCapturedStderr();
+  const std::string shard = (folders().front() / "train-00000.shard").string();
+  EXPECT_THAT(told, HasSubstr(cat("warning: ", path(5), ", packed in ", shard,
+                                  ", record 5: skipped: JPEG: ")));
+  EXPECT_THAT(told, HasSubstr(cat("warning: ", path(8), ", packed in ", shard,
+                                  ", record 8: ", "skipped: ", path(8),
+                                  ": larger than 4 GiB, when it was packed")));
+  EXPECT_EQ(std::ranges::count(told, '\n'), 2) << told;
+}
+
+TEST_F(TwinsOfDamaged, EndTheRunWhereThoseDo) {
+  const std::string file =
+      complaint(Exit::data, [&] { epoch_of(folder().make({Split::train}), OnDamaged::error); });
+  const auto packed = twin(folder());
+  const std::string record = complaint(Exit::data, [&] { epoch_of(packed, OnDamaged::error); });
+  EXPECT_THAT(file, StartsWith(cat("sample 5 (", path(5), "): JPEG: ")));
+  EXPECT_THAT(record, StartsWith(cat("sample 5 (", path(5), ", packed in ")));
+  EXPECT_EQ(record.substr(record.find("): ")), file.substr(file.find("): ")));
+}
+
+TEST_F(TwinsOfDamaged, AreNotPackedOfWhatCannotBeReadUnlessItIsSkipped) {
+  make_unreadable(8);
+  EXPECT_EQ(complaint(Exit::data, [&] { twin(folder()); }),
+            cat("sample 8 (", path(8), "): ", path(8), ": larger than 4 GiB"));
+  twin(folder(), Split::train, OnDamaged::skip);
+  EXPECT_THAT(notes, ElementsAre(HasSubstr(" s, 1 unreadable, into ")));
+  const auto packed = twin(folder());
+  EXPECT_THAT(notes, Reads());
+  Scratch scratch;
+  EXPECT_EQ(complaint(Exit::data, [&] { packed->at(8, scratch); }),
+            path(8) + ": larger than 4 GiB, when it was packed");
+}
+
+TEST_F(TwinsOfDamaged, NameTheirOwnRecordsWhereThereAreNoFiles) {
+  const auto fewer = twin(folder()), none = twin(folder());
+  const std::string record = (folders().front() / "train-00000.shard, record 5").string();
+  fs::remove_all(pictures.path / "train/dog");
+  EXPECT_EQ(fewer->origin(5), record);
+  fs::remove_all(pictures.path / "train");
+  EXPECT_EQ(none->origin(5), record);
+  EXPECT_THAT(twin(digits(20))->origin(3), StartsWith(caches.path.string()));
 }

@@ -1,6 +1,8 @@
 // `trainer pack`, and training with what it wrote or what the toggle packs: the same bits.
 #include <gmock/gmock.h>
 #include "core/check.h"
+#include "core/safetensors.h"
+#include "tests/data/image_files.h"
 #include "tests/data/real.h"
 #include "tests/trainer/program.h"
 
@@ -61,6 +63,50 @@ TEST_F(Pack, ProcessesThatStartTogetherPackOnce) {
   }
   EXPECT_EQ(hashes.size(), 1u);
   EXPECT_EQ(packed, 1);
+}
+
+// Photos of two classes, of which one is half a file.
+class PackPhotos : public Pack {
+ protected:
+  PackPhotos() {
+    for (const char* split : {"train", "val"})
+      for (int i = 0; i < 8; ++i) {
+        const std::string file = as_jpeg(slopes(12 + i, 16));
+        write(cat("photos/", split, i % 2 ? "/stoat/" : "/weasel/", i, ".jpg"), file);
+      }
+    const std::string file = read("photos/train/stoat/3.jpg");
+    write("photos/train/stoat/3.jpg", file.substr(0, file.size() / 2));
+  }
+  static Args photos(const std::string& name, const std::string& data, const Args& more = {}) {
+    Args args = tiny({"name=" + name, "toggles={background_loader: off}",
+                      "model={name: layers, layers: [flatten, {name: linear, out: 2}]}",
+                      cat("data={", data, ", batch_size: 4, on_damaged: skip, transforms: ",
+                          "[{name: center_crop, size: 8}, normalize]}")});
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+  static constexpr const char* kFolder = "name: image_folder, root: photos";
+};
+
+TEST_F(PackPhotos, HaveTheNamesOfTheirClassesAndSkipTheSame) {
+  EXPECT_EQ(run({"pack", "data={name: image_folder, root: photos}", "--out", "p"}).code, 0);
+  write("picture.ppm", "P6 16 16 255\n" + std::string(768, '\x80'));
+  const Ended plain = run_here(photos("plain", kFolder));
+  EXPECT_THAT(plain.err, HasSubstr("warning: photos/train/stoat/3.jpg: skipped: JPEG: "));
+  const Ended packed = run_here(photos("packed", "name: packed, folder: p"));
+  const Ended twin = run_here(photos("twin", kFolder, {"toggles.packed_dataset=on"}));
+  EXPECT_THAT(twin.out, HasSubstr("packed: 8 samples, 1 shard, "));
+  EXPECT_THAT(twin.err, HasSubstr("warning: photos/train/stoat/3.jpg, packed in "));
+  EXPECT_EQ(hash_in(packed.out), hash_in(plain.out));
+  EXPECT_EQ(hash_in(twin.out), hash_in(plain.out));
+  const std::string predicted = run_here({"predict", "runs/plain", "picture.ppm"}).out;
+  EXPECT_THAT(predicted, AllOf(HasSubstr("class 0 stoat: 0."), HasSubstr("class 1 weasel: 0.")));
+  for (const std::string run : {"packed", "twin"}) {
+    EXPECT_EQ(run_here({"predict", "runs/" + run, "picture.ppm"}).out, predicted);
+    EXPECT_EQ(run_here({"export", "runs/" + run, run + ".safetensors"}).code, 0);
+    EXPECT_EQ(read_safetensors(folder_ / (run + ".safetensors")).metadata.at("classes"),
+              R"(["stoat","weasel"])");
+  }
 }
 
 class PackReal : public Pack {
