@@ -171,6 +171,21 @@ TEST(GrowingPictures, TrainEveryResNetAndNoLeNet) {
   run(load(Plan{}, values));
 }
 
+TEST(GrowingPictures, ThatPassSixtyFourPixelsNeedAStemThatDoesNotChoose) {
+  Values values;
+  for (const auto& [key, value] : dump(growing_plan({{"data.transforms.0.size", {"64"}}})))
+    if (!key.starts_with("model")) values[key] = value;
+  values["model"] = {"resnet18"};
+  values["model.width"] = {"2"};
+  EXPECT_EQ(refusal([&] { Session(load(Plan{}, values)); }),
+            "model resnet18: conv1.weight is [2,3,7,7] for pictures of [3,64,64] and [2,3,3,3] for "
+            "[3,16,16]; write  model.stem: imagenet or model.stem: cifar");
+  for (const char* stem : {"imagenet", "cifar"}) {
+    values["model.stem"] = {stem};
+    Session(load(Plan{}, values));
+  }
+}
+
 // ---- the log
 
 class GrowingProgram : public Program {};
@@ -197,4 +212,16 @@ TEST_F(GrowingProgram, RefusesAModelOfOneSizeBeforeItTrains) {
                        "step: 8, last_epoch: 2}, normalize]"}),
                  2,
                  "fc1.weight is [120,400] for pictures of [1,28,28] and [120,144] for [1,20,20]");
+}
+
+// Before there is a run folder.
+TEST_F(GrowingProgram, RefusesPaddingAndAStemThatChoosesBeforeItTrains) {
+  const std::string grow = "{name: progressive_resize, from: 20, step: 4, last_epoch: 2}";
+  expect_refusal(tiny({cat("data.transforms=[{name: random_crop, size: 28, padding: 2}, ", grow,
+                           ", normalize]")}),
+                 2, "transform progressive_resize: the picture has padding already");
+  expect_refusal(tiny({"model={name: resnet18, width: 2}",
+                       cat("data.transforms=[{name: resize, size: 64}, ", grow, ", normalize]")}),
+                 2, "write  model.stem: imagenet or model.stem: cifar");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "runs"));
 }
