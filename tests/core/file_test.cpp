@@ -132,6 +132,15 @@ TEST_F(Files, ReadBeyondTheEndSaysWhereTheFileEnds) {
   EXPECT_THAT(error_of([&] { file.read(2, block); }).what(), HasSubstr("ends at byte 5, 5 early"));
 }
 
+// No page of a process is at its address 0, so the kernel says EIO, as for a disk that fails.
+TEST_F(Files, AReadThatTheSystemFailsIsStorageWhateverTheFileIsFor) {
+  const InputFile memory("/proc/self/mem", Exit::data);
+  std::byte byte{};
+  const Error error = error_of([&] { memory.read(0, {&byte, 1}); });
+  EXPECT_EQ(error.exit, Exit::storage);
+  EXPECT_THAT(error.what(), HasSubstr("/proc/self/mem: read: Input/output error"));
+}
+
 TEST_F(Files, LogLinesAreAppendedAndACutOneIsRemoved) {
   LineWriter(folder / "log").write("one");
   std::ofstream(folder / "log", std::ios::app) << "{\"cut";

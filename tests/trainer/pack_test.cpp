@@ -77,11 +77,12 @@ class PackPhotos : public Pack {
     const std::string file = read("photos/train/stoat/3.jpg");
     write("photos/train/stoat/3.jpg", file.substr(0, file.size() / 2));
   }
-  static Args photos(const std::string& name, const std::string& data, const Args& more = {}) {
+  static Args photos(const std::string& name, const std::string& data, const Args& more = {},
+                     const char* on_damaged = "skip") {
     Args args = tiny({"name=" + name, "toggles={background_loader: off}",
                       "model={name: layers, layers: [flatten, {name: linear, out: 2}]}",
-                      cat("data={", data, ", batch_size: 4, on_damaged: skip, transforms: ",
-                          "[{name: center_crop, size: 8}, normalize]}")});
+                      cat("data={", data, ", batch_size: 4, on_damaged: ", on_damaged,
+                          ", transforms: [{name: center_crop, size: 8}, normalize]}")});
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }
@@ -107,6 +108,24 @@ TEST_F(PackPhotos, HaveTheNamesOfTheirClassesAndSkipTheSame) {
     EXPECT_EQ(read_safetensors(folder_ / (run + ".safetensors")).metadata.at("classes"),
               R"(["stoat","weasel"])");
   }
+}
+
+// One that packing cannot read, for its size, beside one that only a decoder finds damaged.
+TEST_F(PackPhotos, ThatCannotBeReadFollowThePolicyUnderTheToggle) {
+  fs::resize_file(write("photos/train/stoat/5.jpg", ""), uint64_t{5} << 30);
+  const Args on = {"toggles.packed_dataset=on"};
+  const Ended refused = run_here(photos("error", kFolder, on, "error"));
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_THAT(refused.err, HasSubstr("sample 2 (photos/train/stoat/5.jpg): "));
+  const Ended plain = run_here(photos("plain", kFolder));
+  const Ended twin = run_here(photos("twin", kFolder, on));
+  EXPECT_THAT(twin.out, HasSubstr(" s, 1 unreadable, into "));
+  EXPECT_EQ(hash_in(twin.out), hash_in(plain.out));
+  for (const char* file : {"stoat/3.jpg", "stoat/5.jpg"}) {
+    EXPECT_THAT(plain.err, HasSubstr(cat("warning: photos/train/", file, ": skipped: ")));
+    EXPECT_THAT(twin.err, HasSubstr(cat("warning: photos/train/", file, ", packed in ")));
+  }
+  EXPECT_EQ(std::ranges::count(twin.err, '\n'), std::ranges::count(plain.err, '\n'));
 }
 
 class PackReal : public Pack {
