@@ -131,15 +131,16 @@ TEST_F(Twins, SayThatTheCacheCannotBeWritten) {
 
 namespace {
 
-// Pictures of one grey each; of the sixth half a JPEG is there, the ninth cannot be read at all.
+// Pictures of one grey each; of the sixth, of slopes, the last quarter of the file is missing.
 struct TwinsOfDamaged : Twins {
   TwinsOfDamaged() {
     for (int i = 0; i < 12; ++i) {
       Pixels grey = slopes(16, 16);
       std::ranges::fill(grey.bytes, uint8_t(20 * i));
-      const std::string file = as_jpeg(grey);
-      pictures.write(name(i), i == 5 ? file.substr(0, file.size() / 2) : file);
+      pictures.write(name(i), as_jpeg(grey));
     }
+    const std::string file = as_jpeg(slopes(64, 64));
+    pictures.write(name(5), file.substr(0, file.size() / 4 * 3));
   }
   std::string name(int i) const { return cat("train/", i < 6 ? "cat/" : "dog/", 10 + i, ".jpg"); }
   std::string path(int i) const { return pictures.path / name(i); }
@@ -175,10 +176,10 @@ struct TwinsOfDamaged : Twins {
 
 TEST_F(TwinsOfDamaged, GiveWhatTheFilesGiveWhereThoseAreSkipped) {
   make_unreadable(8);
+  testing::internal::CaptureStderr();
   const Epoch wanted = epoch_of(folder().make({Split::train}), OnDamaged::skip);
   EXPECT_EQ(wanted.samples.size(), 12u);
   EXPECT_EQ(wanted.damaged, 2);
-  testing::internal::CaptureStderr();
   for (const char* note : {"packed: 12 samples, 1 shard, ", "packed: 12 samples, out of "}) {
     const auto packed = twin(folder(), Split::train, OnDamaged::skip);
     EXPECT_THAT(notes, ElementsAre(HasSubstr(note)));
@@ -191,7 +192,19 @@ TEST_F(TwinsOfDamaged, GiveWhatTheFilesGiveWhereThoseAreSkipped) {
   EXPECT_THAT(told, HasSubstr(cat("warning: ", path(8), ", packed in ", shard,
                                   ", record 8: ", "skipped: ", path(8),
                                   ": larger than 4 GiB, when it was packed")));
-  EXPECT_EQ(std::ranges::count(told, '\n'), 2) << told;
+  EXPECT_EQ(std::ranges::count(told, '\n'), 2 + 2) << told;
+}
+
+// Its upper part can be looked at, so nobody can tell once and for all whether it is damaged.
+TEST_F(TwinsOfDamaged, GiveThePartThatTheFileStillHas) {
+  const auto files = folder().make({Split::train}), packed = twin(folder());
+  const ViewOf top = [](const Shape&) { return View{{0, 0, 8, 64}}; };
+  Scratch one, two;
+  EXPECT_EQ(files->at_least(5, top, one).part->height, 8);
+  EXPECT_EQ(packed->at_least(5, top, two).part->height, 8);
+  EXPECT_EQ(one, two);
+  for (const Dataset* dataset : {files.get(), packed.get()})
+    EXPECT_THAT(complaint(Exit::data, [&] { dataset->at(5, one); }), StartsWith("JPEG: "));
 }
 
 TEST_F(TwinsOfDamaged, EndTheRunWhereThoseDo) {
