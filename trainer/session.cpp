@@ -1,7 +1,6 @@
 #include "trainer/session.h"
 #include <fmt/format.h>
 #include <omp.h>
-#include <sstream>
 #include "autograd/backward.h"
 #include "core/mutex.h"
 #include "core/topology.h"
@@ -145,33 +144,6 @@ static Tensor first_images(const Session& session, int64_t n) {
   return first.x;
 }
 
-namespace {
-// Of a model's options: `auto` may choose by the size of pictures, what else there is does not.
-class Fixed : public Visitor {
- public:
-  std::string advice;  // "model.stem: imagenet or model.stem: cifar"
-
- protected:
-  void option(const std::string& key, const Option& option, const char*) override {
-    const std::string automatic = "auto or ";
-    if (option.text != "auto" || !option.accepts.starts_with(automatic)) return;
-    std::istringstream others(option.accepts.substr(automatic.size()));
-    for (std::string name; others >> name;)
-      if (name != "or") advice += cat(advice.empty() ? "" : " or ", "model.", key, ": ", name);
-  }
-  std::optional<size_t> list_size(const std::string&, size_t, const char*) override { return {}; }
-};
-}  // namespace
-
-// What would make its parameters the same for all sizes.
-static std::string advice_for(Choice<MakeModel> model) {
-  Fixed options;
-  model.visit_options(options);
-  if (!options.advice.empty()) return cat("; write  ", options.advice);
-  return ", so progressive_resize has to go; or take one that ends in a mean over the picture "
-         "(adaptive_avg_pool2d), as resnet18 does";
-}
-
 // A model whose parameters are the same for the smallest pictures takes those in between, too.
 static void check_takes(const Choice<MakeModel>& model, ModelContext context, const Shape& smallest,
                         const Module& made) {
@@ -189,7 +161,9 @@ static void check_takes(const Choice<MakeModel>& model, ModelContext context, co
     const bool is_there = i < other.size() && other[i].name == p.name;
     const Shape shape = is_there ? other[i++].tensor.shape() : Shape{0};
     CHECK(shape == p.tensor.shape(), "model ", model.name(), ": ", p.name, " is ", p.tensor.shape(),
-          " for pictures of ", largest, " and ", shape, " for ", smallest, advice_for(model));
+          " for pictures of ", largest, " and ", shape, " for ", smallest,
+          ", so progressive_resize has to go; or take one that ends in a mean over the picture "
+          "(adaptive_avg_pool2d), with no option that chooses by size (model.stem: auto)");
   }
 }
 
