@@ -85,7 +85,7 @@ static const AddOp specs[] = {
     spec("stride 2 without bias", {.stride = 2, .padding = 1}, {{{2, 3, 6, 5}, {4, 3, 3, 3}}}, {},
          {}),
     spec("1x1 by 2", {.stride = 2}, {{{2, 3, 5, 6}, {4, 3, 1, 1}}}, {},
-         {{{7, 5, 9, 8}, {6, 5, 1, 1}}}),
+         {{{7, 5, 9, 8}, {6, 5, 1, 1}}, {{1, 8, 56, 56}, {16, 8, 1, 1}}}),
 };
 
 // ---- CPU: im2col and Eigen's product, cut into blocks that do not depend on the thread count.

@@ -17,6 +17,7 @@ static const bellows::AddToggle toggle({
     .values = {"heuristic", "benchmark"},
     .by_default = "heuristic",
     .fast = "benchmark",
+    .undetermined = "benchmark",
     .proof = [](bellows::Plan& plan) { plan.kernels.vendor = true; },  // a GPU has no others
     .enable = [](bellows::Plan& plan,
                  const std::string&) { plan.kernels.autotune = bellows::Autotune::benchmark; },

@@ -227,6 +227,18 @@ static void settle_machine(Config& config) {
   }
 }
 
+// Where two runs are to be the same.
+static void settle_deterministic(Config& config) {
+  if (!config.options.kernels.deterministic) return;
+  for (const Toggle& toggle : toggles()) {
+    Value& value = config.toggles.at(toggle.name);
+    if (value.text == toggle.off() || value.text != toggle.undetermined) continue;
+    CHECK(!is_asked_for(value), value.origin, ": ", toggle.name, ": ", value.text,
+          " and  deterministic: on  exclude each other; take one of them back");
+    value = {toggle.off(), "off, deterministic is on"};
+  }
+}
+
 // The toggle that this one cannot do without, and which is off. Null: there is none.
 static const Toggle* missing(const Config& config, const Toggle& toggle) {
   for (const std::string& need : toggle.needs)
@@ -276,6 +288,7 @@ Config make_config(const std::vector<Values>& sources) {
     ReadToggles(config, source).read();
   }
   settle_machine(config);
+  settle_deterministic(config);
   settle_needs(config);
   config.plan = config.options;
   for (const Toggle& toggle : toggles())

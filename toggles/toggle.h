@@ -32,6 +32,7 @@ struct Toggle {
   // Of the machine: "cuda", "cpu", "numa"; of one value only: "bf16=bf16"; or toggles that have to
   // be on too.
   Names needs = {};
+  const char* undetermined = "";        // a value that  deterministic: on  excludes
   Names supersedes = {};                // toggles that are idle where this one matches
   void (*proof)(Plan&) = [](Plan&) {};  // edits a test's plan so that the mechanism can run at all
   bool slow_proof = false;              // its tests start processes

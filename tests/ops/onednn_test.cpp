@@ -119,6 +119,29 @@ TEST(OneDnn, RunsProductsOfTheTypesThatItComputesIn) {
   }
 }
 
+// How often implementations of oneDNN have run.
+static int64_t runs() {
+  int64_t sum = 0;
+  for (const auto& [name, count] : trace::counters())
+    if (name.starts_with("onednn.")) sum += count;
+  return sum;
+}
+
+// Which is seen by whoever owns the memory behind its scratchpad, if anybody.
+TEST(OneDnn, IsNotAskedForAGradientThatItWritesOutOfBounds) {
+  for (const int64_t channels : {8, 16}) {
+    const Tensor x = contiguous(full({1, channels, 56, 56}, 1), kNHWC);
+    const Tensor dy = contiguous(full({1, 16, 28, 28}, 0.5), kNHWC);
+    const Tensor dw = empty({16, channels, 1, 1}, x);
+    const Kernels use({.vendor = true});
+    Slot slot;
+    const int64_t before = runs();
+    kernels::conv2d_backward_w(dy, x, dw, Tensor(), {.stride = 2}, slot);
+    EXPECT_EQ(runs() > before, channels == 16) << channels << " channels";
+    for (int64_t i = 0; i < dw.numel(); ++i) EXPECT_EQ(dw.data<float>()[i], 28 * 28 * 0.5);
+  }
+}
+
 // oneDNN reads its environment once, so this is another process.
 TEST(OneDnnDeathTest, LeavesWhatItMayNotUseToThePlainKernels) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");

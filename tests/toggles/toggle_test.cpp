@@ -191,6 +191,15 @@ TEST(Machine, WithoutAGpuAToggleStaysOffAndSaysSo) {
   EXPECT_EQ(on_the_cpu("toggles.pin_memory", "off").notes, Names{});
 }
 
+TEST(Deterministic, ExcludesWhatMayChooseDifferently) {
+  EXPECT_EQ(config_refusal({{"deterministic", "on"}, {"toggles.kernel_autotune", "benchmark"}}),
+            "test: kernel_autotune: benchmark and  deterministic: on  exclude each other; take one "
+            "of them back");
+  const Config preset = configured({{"deterministic", "on"}, {"toggles", "all"}});
+  EXPECT_EQ(preset.toggles.at("kernel_autotune").origin, "off, deterministic is on");
+  EXPECT_EQ(preset.plan.kernels.autotune, Autotune::heuristic);
+}
+
 // ---- planted toggles that break a rule, each for as long as it lives
 
 namespace {
