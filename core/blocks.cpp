@@ -1,11 +1,10 @@
 #include "core/blocks.h"
 #include <algorithm>
+#include "core/round.h"
 
 namespace bellows {
 
 static constexpr size_t kMiB = size_t{1} << 20;
-
-static size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
 size_t Blocks::rounded(size_t bytes) { return round_up(std::max(bytes, size_t{1}), kRound); }
 

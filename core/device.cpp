@@ -4,6 +4,7 @@
 #include <cstring>
 #include "core/check.h"
 #include "core/device_info.h"
+#include "core/round.h"
 #include "core/sync_guard.h"
 #include "core/trace.h"
 
@@ -72,7 +73,7 @@ bool Event::ready() const { return api_of(device_).ready(native_); }
 static constexpr size_t kAlign = 64;  // a cache line, and the widest vector
 
 static void* allocate_cpu(size_t bytes) {
-  return std::aligned_alloc(kAlign, (bytes + kAlign - 1) / kAlign * kAlign);
+  return std::aligned_alloc(kAlign, round_up(bytes, kAlign));
 }
 static void release_cpu(void* memory, size_t) { std::free(memory); }
 static void copy_cpu(void* to, const void* from, size_t bytes, Stream) {

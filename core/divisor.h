@@ -3,6 +3,7 @@
 #pragma once
 #include <bit>
 #include "core/dtype.h"
+#include "core/round.h"
 
 namespace bellows {
 
@@ -16,7 +17,7 @@ class Divisor {
   explicit Divisor(int64_t d)
       : size(static_cast<int>(d)), shift_(31 + std::bit_width(uint64_t(d) - 1)) {
     CHECK(d >= 1 && d < int64_t{1} << 31, "Divisor: ", d, " is not in [1, 2^31)");
-    factor_ = uint32_t(((uint64_t{1} << shift_) + uint64_t(d) - 1) / uint64_t(d));
+    factor_ = uint32_t(ceil_div(uint64_t{1} << shift_, uint64_t(d)));
   }
   HD friend int operator/(int n, const Divisor& d) {
     return static_cast<int>(uint64_t{uint32_t(n)} * d.factor_ >> d.shift_);

@@ -2,6 +2,7 @@
 #pragma once
 #include "core/foreach.h"
 #include "core/line.cuh"
+#include "core/round.h"
 
 namespace bellows {
 
@@ -20,7 +21,7 @@ class Chunks {
       add(t);
     }
   }
-  static int chunks_of(const Tensor& t) { return int((t.numel() + kLength - 1) / kLength); }
+  static int chunks_of(const Tensor& t) { return int(ceil_div(t.numel(), kLength)); }
 
   int count() const { return first_[size_]; }
 

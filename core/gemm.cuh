@@ -15,6 +15,7 @@
 #pragma once
 #include "core/kernel.h"
 #include "core/launch.cuh"
+#include "core/round.h"
 #include "core/shared.cuh"
 
 namespace bellows::gemm {
@@ -124,7 +125,7 @@ template <class Tile, class Value> struct Sums {
 template <class Tile, class A, class B, class Out>
 __global__ void multiply(A a, B b, Out out, int M, int N, int depth) {
   using Value = typename A::Value;
-  const int wide = (N + Tile::N - 1) / Tile::N, tall = (M + Tile::M - 1) / Tile::M;
+  const int wide = ceil_div(N, Tile::N), tall = ceil_div(M, Tile::M);
   const int m = blockIdx.x / wide % tall * Tile::M, n = blockIdx.x % wide * Tile::N;
   const int z = blockIdx.x / wide / tall;
   a.enter(z), b.enter(z), out.enter(z);
@@ -150,7 +151,7 @@ __global__ void multiply(A a, B b, Out out, int M, int N, int depth) {
 // ---- the host
 
 template <class Tile> int64_t tiles(const Extent& y) {
-  return (y.M + Tile::M - 1) / Tile::M * ((y.N + Tile::N - 1) / Tile::N);
+  return ceil_div(y.M, Tile::M) * ceil_div(y.N, Tile::N);
 }
 
 template <class Tile, class A, class B, class Out>

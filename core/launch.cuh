@@ -6,6 +6,7 @@
 #include <type_traits>
 #include "core/cuda.h"
 #include "core/dtype.h"
+#include "core/round.h"
 #include "core/trace.h"
 
 namespace bellows {
@@ -52,7 +53,7 @@ inline constexpr int kThreads = 256;
 // As many blocks as fill a large GPU several times over, and no more.
 inline Grid grid_of(int64_t n, int threads = kThreads) {
   constexpr int64_t kMostBlocks = 132 * 16;
-  const int64_t blocks = std::clamp<int64_t>((n + threads - 1) / threads, 1, kMostBlocks);
+  const int64_t blocks = std::clamp<int64_t>(ceil_div(n, threads), 1, kMostBlocks);
   return {dim3(unsigned(blocks)), dim3(unsigned(threads))};
 }
 __device__ inline int64_t thread_index() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }

@@ -3,6 +3,7 @@
 #pragma once
 #include "core/map.cuh"
 #include "core/reduce.cuh"
+#include "core/round.h"
 
 namespace bellows {
 
@@ -15,7 +16,7 @@ inline Team team_for(int64_t n, int64_t step) {
 }
 inline Grid grid_of_lines(int64_t lines, Team team) {
   const int64_t of_a_block = kThreads / team.size;
-  return {dim3(unsigned((lines + of_a_block - 1) / of_a_block)), dim3(kThreads)};
+  return {dim3(unsigned(ceil_div(lines, of_a_block))), dim3(kThreads)};
 }
 
 // fn(i, x[i * step]...) for every i < n of this thread.

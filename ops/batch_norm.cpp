@@ -5,6 +5,7 @@
 #include "core/copy.h"
 #include "core/foreach.h"
 #include "core/parallel.h"
+#include "core/round.h"
 #include "core/trace.h"
 #include "ops/elementwise.h"
 #include "ops/lanes.h"
@@ -187,7 +188,7 @@ struct Rows {
         length(inner ? channels : x.dim(2) * x.dim(3)),
         count(x.numel() / std::max<int64_t>(length, 1)),
         per_part(std::max<int64_t>(inner ? 32 : 1, kPart / std::max<int64_t>(length, 1))),
-        parts(inner ? (count + per_part - 1) / per_part : x.dim(0)) {}
+        parts(inner ? ceil_div(count, per_part) : x.dim(0)) {}
 
   Tensor ordered(const Tensor& t) const {
     return t.rank() == 4 ? contiguous(t, format()) : contiguous(t);

@@ -5,6 +5,7 @@
 #include "core/copy.h"
 #include "core/divisor.h"
 #include "core/line.cuh"
+#include "core/round.h"
 #include "core/shared.cuh"
 #include "ops/batch_norm.h"
 
@@ -127,8 +128,8 @@ struct Groups {
     constexpr int64_t kFull = 8 * 132;
     const int64_t most = std::max<int64_t>(rows.count / least, 1);
     const int64_t wanted = std::clamp<int64_t>(kFull / blocks, 1, most);
-    each = std::max<int64_t>((rows.count + wanted - 1) / wanted, 1);
-    count = int((rows.count + each - 1) / each);
+    each = std::max<int64_t>(ceil_div(rows.count, wanted), 1);
+    count = int(ceil_div(rows.count, each));
   }
   __device__ int64_t begin(int group) const { return group * each; }
   __device__ int64_t end(int group) const { return std::min(begin(group) + each, rows.count); }
@@ -363,7 +364,7 @@ struct Tiles {
   explicit Tiles(int64_t pieces) {
     const unsigned wide = std::bit_ceil(unsigned(std::min<int64_t>(pieces, kWarp)));
     threads = dim3(wide, kThreads / wide);
-    count = unsigned((pieces + wide - 1) / wide);
+    count = unsigned(ceil_div(pieces, wide));
   }
   dim3 threads;
   unsigned count;

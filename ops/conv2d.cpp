@@ -4,6 +4,7 @@
 #include "core/foreach.h"
 #include "core/in_f32.h"
 #include "core/parallel.h"
+#include "core/round.h"
 #include "ops/conv2d_cpu.h"
 #include "ops/layout.h"
 #include "ops/op.h"
@@ -153,7 +154,7 @@ static Tensor forward(const Tensor& x_, const Tensor& w_, const Tensor& b_,
   const Tensor x = contiguous(x_), w = contiguous(w_);
   const Tensor b = b_.defined() ? contiguous(b_) : b_;
   const Geometry g(x.shape(), w.shape(), options);
-  const int64_t N = x.dim(0), K = w.dim(0), blocks = (g.pixels() + kPixels - 1) / kPixels;
+  const int64_t N = x.dim(0), K = w.dim(0), blocks = ceil_div(g.pixels(), kPixels);
   const Tensor y = empty({N, K, g.out_h, g.out_w}, x);
   visit_float(x.dtype(), [&]<class T>(T) {
     const Block<T> weights(w.ptr<T>(), K, g.taps(), Eigen::OuterStride<>(g.taps()));

@@ -2,6 +2,7 @@
 // which pays where there are few channels. Work is cut so that no sum depends on how many threads
 // there are.
 #include "core/parallel.h"
+#include "core/round.h"
 #include "ops/conv2d_cpu.h"
 #include "ops/lanes.h"
 
@@ -117,7 +118,7 @@ static void sum_products(const Tensor& dy, const Tensor& x, const Tensor& dw,
                          const Conv2dOptions& options) {
   const int64_t N = x.dim(0), C = x.dim(1), H = x.dim(2), W = x.dim(3), K = dw.dim(0);
   const int64_t KH = dw.dim(2), KW = dw.dim(3), OH = dy.dim(2), OW = dy.dim(3);
-  const int64_t groups = (K + kChannels - 1) / kChannels;
+  const int64_t groups = ceil_div(K, kChannels);
   visit_float(x.dtype(), [&]<class T>(T) {
     parallel_for(groups * C, 1, [&](int64_t begin, int64_t end) {
       Framed<T> grads(kChannels, OH, OW, 0, lane_count<T>());

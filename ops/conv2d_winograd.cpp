@@ -1,6 +1,7 @@
 // y and dx of 3x3 convolutions by Winograd's F(4x4, 3x3), see ops/winograd.h. Images are in NHWC,
 // the channels in vectors; what is stored in 16 bits is computed in f32.
 #include "core/parallel.h"
+#include "core/round.h"
 #include "ops/conv2d_cpu.h"
 #include "ops/per_thread.h"
 #include "ops/tile_product.h"
@@ -37,7 +38,7 @@ template <class S> struct Weights {
   explicit Weights(const Filters& filters)
       : filters(filters),
         width(tile_columns<T>()),
-        blocks((filters.out + width - 1) / width),
+        blocks(ceil_div(filters.out, width)),
         memory({blocks * Positions<T>::size(filters.in, width)}, dtype_of<T>) {}
   Positions<T> block(int64_t b) const {
     const int64_t size = Positions<T>::size(filters.in, width);
@@ -161,15 +162,15 @@ void convolve(const Tensor& x, const Filters& filters, const Tensor& b, const Te
         x.ptr<S>(),         zeros.ptr<S>(), b.defined() ? b.ptr<S>() : nullptr,
         y.ptr<S>(),         filters.in,     Tiles(x.shape(), y.shape(), padding),
         Weights<S>(filters)};
-    const int64_t groups = (filters.in + kInputs - 1) / kInputs;
+    const int64_t groups = ceil_div(filters.in, kInputs);
     parallel_for(on.weights.blocks * groups, 1, [&](int64_t item, int64_t) {
       const int64_t first = item % groups * kInputs, rest = filters.in - first;
       in_lanes<T>([&]<int L>() __attribute__((always_inline)) {
         on.weights.template transform<L>(first, std::min(kInputs, rest), item / groups);
       });
     });
-    const int64_t count = on.tiles.count(), blocks = (count + kTiles - 1) / kTiles;
-    const int64_t each = (count + blocks - 1) / blocks;
+    const int64_t count = on.tiles.count(), blocks = ceil_div(count, kTiles);
+    const int64_t each = ceil_div(count, blocks);
     const PerThread<T> scratch(on.scratch_size(each));
     parallel_for(count, each, [&](int64_t begin, int64_t end) {
       in_lanes<T>([&]<int L>() __attribute__((always_inline)) {

@@ -2,6 +2,7 @@
 // thousand tiles, then each multiplies its own blocks of input and output channels by themselves,
 // so that neither the sums nor their order depend on how many threads there are.
 #include "core/parallel.h"
+#include "core/round.h"
 #include "ops/conv2d_cpu.h"
 #include "ops/tile_product.h"
 #include "ops/winograd.h"
@@ -29,8 +30,8 @@ template <class S> struct WeightGradient {
         in(round_up(C, lane_count<T>())),
         out(round_up(K, lane_count<T>())),
         width(tile_columns<T>()),
-        down((C + kRows - 1) / kRows),
-        across((K + width - 1) / width),
+        down(ceil_div(C, kRows)),
+        across(ceil_div(K, width)),
         most(std::min(tiles.count(),
                       std::max(kFewest, kBytes / (kPositions * (in + out) * int64_t(sizeof(T)))))),
         zeros(full({std::max(C, K)}, 0, x)),

@@ -7,6 +7,7 @@
 #include "core/copy.h"
 #include "core/divisor.h"
 #include "core/launch.cuh"
+#include "core/round.h"
 #include "ops/conv_act_pool.h"
 #include "ops/image.cuh"
 
@@ -14,7 +15,7 @@ namespace bellows::conv_act_pool_cuda {
 
 constexpr int kBlock = 128;  // threads of each block
 
-inline unsigned blocks_for(int64_t threads) { return unsigned((threads + kBlock - 1) / kBlock); }
+inline unsigned blocks_for(int64_t threads) { return unsigned(ceil_div(threads, kBlock)); }
 
 // N batch, C H W input, K output channels, KH KW kernel, PH PW pooled output.
 struct Sizes {

@@ -6,6 +6,7 @@
 // lanes full of samples cannot skip.
 #include "core/copy.h"
 #include "core/foreach.h"
+#include "core/round.h"
 #include "ops/conv_act_pool.h"
 #include "ops/conv_act_pool_cpu.h"
 
@@ -17,8 +18,6 @@ using Sizes = ConvActPoolSizes;
 
 constexpr int64_t kSamples = 16;  // of a chunk, which has its own sums of dw and db
 constexpr int64_t kMaskBits = 32;
-
-int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 // Offsets of elements that one loop visits, in its order.
 using Offsets = std::vector<int64_t>;
@@ -293,7 +292,7 @@ template <class T, int L>
 template <class T>
 Tensor run(const Job<T>& job, const Tensor& w, const Tensor& dw, const Tensor& db, bool needs_dx) {
   const Sizes& z = job.z;
-  const int64_t chunks = (z.N + kSamples - 1) / kSamples, samples = std::min(z.N, kSamples);
+  const int64_t chunks = ceil_div(z.N, kSamples), samples = std::min(z.N, kSamples);
   const int64_t part = z.K * (job.patch() + 1), winners = samples * z.K * job.winners;
   const Tensor parts = full({chunks * part}, 0, w), packed = needs_dx ? pack(job, w) : Tensor();
   const int64_t images = samples * job.sample, row = z.K * job.winners;

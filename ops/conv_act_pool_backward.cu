@@ -1,4 +1,5 @@
 // conv_act_pool backward on the GPU: dw, db and dx from the winners alone.
+#include "core/round.h"
 #include "ops/conv_act_pool.cuh"
 #include "ops/sum_rows.cuh"
 
@@ -173,10 +174,10 @@ __global__ void backward_both(Sizes z, Shares shares, Quads quads, const T* dy,
 // So many shares that the blocks fill a large GPU, each of at least one image.
 Shares shares_of(const Sizes& z, int R) {
   constexpr int kBlocks = 528;
-  const int most = std::max(kBlocks / z.K, 1), images = std::max((z.N + most - 1) / most, 1);
+  const int most = std::max(kBlocks / z.K, 1), images = std::max(ceil_div(z.N, most), 1);
   const Divisor row(z.KW / R), kernel(int64_t(z.KH) * z.KW / R);
   const int lanes = std::clamp(int(std::bit_ceil(unsigned(z.C * kernel.size))), 8, kBlock);
-  return {std::max((z.N + images - 1) / images, 1), images, lanes, kBlock / lanes, row, kernel};
+  return {std::max(ceil_div(z.N, images), 1), images, lanes, kBlock / lanes, row, kernel};
 }
 
 Quads quads_of(const Sizes& z) {

@@ -5,6 +5,7 @@
 // four pixels of pooling windows, so nothing is written but the result, and each output is the same
 // sum in the same order.
 #include "core/copy.h"
+#include "core/round.h"
 #include "ops/conv_act_pool.h"
 #include "ops/conv_act_pool_cpu.h"
 
@@ -108,7 +109,7 @@ template <class T, int L>
   const int64_t rows = z.rows_under(last - first), plane = rows * z.WP * L;
   fill_slab<T, L>(job, n, first, rows, slab);
   constexpr int kMost = channels_at_once(L * sizeof(T));
-  const int64_t blocks = (z.K + kMost - 1) / kMost;
+  const int64_t blocks = ceil_div(z.K, kMost);
   for (int64_t block = 0; block < blocks; ++block) {
     const int64_t k = z.K * block / blocks, count = z.K * (block + 1) / blocks - k;
     for (int64_t i = 0; i < (last - first) * z.PW; ++i) {
@@ -201,7 +202,7 @@ template <class T, int L>
   const Sizes& z = job.z;
   fill_image(job, n, image);
   constexpr int kMost = windows_at_once(L * sizeof(T));
-  const int64_t blocks = (z.PW + kMost - 1) / kMost;
+  const int64_t blocks = ceil_div(z.PW, kMost);
   for (int64_t k = 0; k < z.K; k += L) {
     for (int64_t i = 0; i < z.PH * blocks; ++i) {
       const int64_t ph = i / blocks, block = i % blocks, pw = z.PW * block / blocks;
@@ -240,7 +241,7 @@ template <class T> kernels::ConvActPool run_samples(Job<T> job, const Tensor& x,
   const kernels::ConvActPool out{Tensor(shape, x.dtype(), x.device(), kCHWN),
                                  Tensor(shape, DType::u8, x.device(), kCHWN)};
   const int64_t L = lane_count<T>(), most = channels_at_once(L * sizeof(T));
-  const int64_t blocks = (z.K + most - 1) / most;
+  const int64_t blocks = ceil_div(z.K, most);
   const Tensor packed = empty({z.K * z.taps()}, x);
   const std::vector<int64_t> taps = taps_in(w);
   for (int64_t i = 0; i < blocks; ++i) {
@@ -251,7 +252,7 @@ template <class T> kernels::ConvActPool run_samples(Job<T> job, const Tensor& x,
   for (size_t j = 0; j < lane_at.size(); ++j) lane_at[j] = int64_t(j) * L;
   job.w = packed.ptr<T>(), job.y = out.y.ptr<T>(), job.winner = out.winner.ptr<uint8_t>();
   job.lane_at = lane_at.data();
-  const int64_t groups = (z.N + L - 1) / L, parts = (z.PH + kRows - 1) / kRows;
+  const int64_t groups = ceil_div(z.N, L), parts = ceil_div(z.PH, kRows);
   const PerThread<T> slab(z.C * z.rows_under(std::min(kRows, z.PH)) * z.WP * L);
   parallel_for(groups * parts, 1, [&](int64_t begin, int64_t end) {
     in_lanes<T>([&]<int L>() __attribute__((always_inline)) {
@@ -269,7 +270,7 @@ kernels::ConvActPool run_channels(Job<T> job, const Tensor& x, const Tensor& w, 
   const Sizes& z = job.z;
   const kernels::ConvActPool out{empty({z.N, z.K, z.PH, z.PW}, x),
                                  Tensor({z.N, z.K, z.PH, z.PW}, DType::u8, x.device())};
-  const int64_t L = lane_count<T>(), K = (z.K + L - 1) / L * L;
+  const int64_t L = lane_count<T>(), K = round_up(z.K, L);
   const Tensor packed = empty({K * (z.taps() + 1)}, x);
   T* const bias = packed.ptr<T>() + K * z.taps();
   const std::vector<int64_t> taps = taps_in(w);
@@ -294,8 +295,8 @@ static kernels::ConvActPool forward(const Tensor& x, const Tensor& w, const Tens
   return visit_float(x.dtype(), [&]<class T>(T) {
     const Sizes z(x.shape(), w.shape(), padding);
     const Job<T> job{z, x.ptr<T>(), x.strides(), nullptr, b.ptr<T>(), nullptr, nullptr, nullptr};
-    const int64_t L = lane_count<T>(), with_samples = (z.N + L - 1) / L * z.K;
-    const int64_t with_channels = (z.K + L - 1) / L * z.N;  // vectors for one pixel
+    const int64_t L = lane_count<T>(), with_samples = ceil_div(z.N, L) * z.K;
+    const int64_t with_channels = ceil_div(z.K, L) * z.N;  // vectors for one pixel
     return with_samples <= with_channels ? run_samples(job, x, w) : run_channels(job, x, w, b);
   });
 }

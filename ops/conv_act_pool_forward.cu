@@ -1,4 +1,5 @@
 // conv_act_pool forward on the GPU: one thread for a window and kChannels channels.
+#include "core/round.h"
 #include "ops/conv_act_pool.cuh"
 
 namespace bellows {
@@ -25,7 +26,7 @@ template <class T, int S>
 __global__ void __launch_bounds__(kBlock, sizeof(Acc<T>) == 4 ? 3 : 2)
     forward_windows(Sizes z, Divisor parts, Image<const T> x, const T* w, const T* b, T* y,
                     uint8_t* winner) {
-  const int KH = S ? S : z.KH, KW = S ? S : z.KW, groups = (z.K + kChannels - 1) / kChannels;
+  const int KH = S ? S : z.KH, KW = S ? S : z.KW, groups = ceil_div(z.K, kChannels);
   const int n = int(blockIdx.x) / parts, i = int(blockIdx.x) % parts * kBlock + int(threadIdx.x);
   if (i >= groups * z.windows.size) return;
   const int window = i % z.windows, first = i / z.windows * kChannels;
@@ -77,7 +78,7 @@ static kernels::ConvActPool forward(const Tensor& x, const Tensor& w_, const Ten
   const Shape shape{z.N, z.K, z.PH, z.PW};
   const kernels::ConvActPool out{empty(shape, x), Tensor(shape, DType::u8, x.device())};
   if (shape.numel() == 0) return out;
-  const unsigned parts = blocks_for(int64_t((z.K + kChannels - 1) / kChannels) * z.windows.size);
+  const unsigned parts = blocks_for(int64_t(ceil_div(z.K, kChannels)) * z.windows.size);
   visit_stored(x.dtype(), [&]<class T>(T) {
     with_kernel(z, [&]<int S>() {
       launch(forward_windows<T, S>, Grid{z.N * parts, kBlock}, z, Divisor(parts), Image<const T>(x),

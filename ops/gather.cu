@@ -2,6 +2,7 @@
 #include "core/copy.h"
 #include "core/foreach.h"
 #include "core/map.cuh"
+#include "core/round.h"
 #include "ops/gather.h"
 
 namespace bellows {
@@ -55,7 +56,7 @@ struct Axis {
 template <class T>
 __global__ void put_back(Acc<T>* dx, const T* dy, const int64_t* index, Walk<3> lines,
                          int64_t n_lines, Axis axis) {
-  const int64_t n = n_lines * ((axis.size + axis.part - 1) / axis.part);
+  const int64_t n = n_lines * ceil_div(axis.size, axis.part);
   for (int64_t i = thread_index(); i < n; i += thread_count()) {
     const auto at = lines.at(i % n_lines);  // dy, index, dx
     const int64_t begin = i / n_lines * axis.part, end = std::min(begin + axis.part, axis.size);
@@ -77,8 +78,8 @@ Tensor gather_backward_cuda(const Tensor& dy, int axis, const Tensor& index, con
     const Walk<3> lines(across, {&dy.strides(), &index.strides(), &dx.strides()});
     const int64_t n_lines = across.numel(), size = shape[axis];
     const int64_t parts = std::clamp<int64_t>(kWantedThreads / n_lines, 1, size);
-    const Axis along{index.dim(axis),    dy.strides()[axis],        index.strides()[axis], size,
-                     dx.strides()[axis], (size + parts - 1) / parts};
+    const Axis along{index.dim(axis),    dy.strides()[axis],   index.strides()[axis], size,
+                     dx.strides()[axis], ceil_div(size, parts)};
     launch(put_back<T>, grid_of(n_lines * parts), dx.ptr<Acc<T>>(), dy.ptr<T>(),
            index.ptr<int64_t>(), lines, n_lines, along);
     return cast(dx, dy.dtype());

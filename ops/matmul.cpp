@@ -4,6 +4,7 @@
 #include "core/copy.h"
 #include "core/in_f32.h"
 #include "core/parallel.h"
+#include "core/round.h"
 #include "ops/op.h"
 
 namespace bellows {
@@ -138,7 +139,7 @@ static void multiply_block(const Rows<T>& y, const T* a, const Strides& a_stride
 static void matmul_cpu(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Slot&) {
   constexpr int64_t kRows = 128, kColumns = 32;
   const int64_t M = y.dim(1), N = y.dim(2), depth = a.dim(2);
-  const int64_t tall = (M + kRows - 1) / kRows, wide = (N + kColumns - 1) / kColumns;
+  const int64_t tall = ceil_div(M, kRows), wide = ceil_div(N, kColumns);
   visit_float(y.dtype(), [&]<class T>(T) {
     parallel_for(y.dim(0) * tall * wide, 1, [&](int64_t begin, int64_t end) {
       for (int64_t block = begin; block < end; ++block) {

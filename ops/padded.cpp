@@ -2,16 +2,14 @@
 #include "core/channel_room.h"
 #include "core/copy.h"
 #include "core/foreach.h"
+#include "core/round.h"
 #include "core/trace.h"
 #include "ops/matmul.h"
 
 // K output channels or features, C input channels or features.
 namespace bellows::padded {
 
-static int64_t widened(int64_t n) {
-  constexpr int64_t kMultiple = 8;
-  return (n + kMultiple - 1) / kMultiple * kMultiple;
-}
+static int64_t widened(int64_t n) { return round_up(n, 8); }
 static Shape widened(Shape w) {  // (K, C, ..)
   w[0] = widened(w[0]), w[1] = widened(w[1]);
   return w;

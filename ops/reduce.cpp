@@ -3,6 +3,7 @@
 #include "core/copy.h"
 #include "core/foreach.h"
 #include "core/in_f32.h"
+#include "core/round.h"
 #include "ops/elementwise.h"
 #include "ops/map.h"
 #include "ops/op.h"
@@ -185,8 +186,8 @@ Cut plan_cut(const Tensor& x, const Strides& slot, int64_t slots) {
   cut.apart = slot[cut.axis] != 0;
   const int64_t size = x.dim(cut.axis), most = cut.apart ? size : x.numel() / (4 * slots);
   const int64_t parts = std::max<int64_t>(std::min({size, most, x.numel() / kMapChunk}), 1);
-  cut.length = (size + parts - 1) / parts;
-  cut.parts = (size + cut.length - 1) / cut.length;
+  cut.length = ceil_div(size, parts);
+  cut.parts = ceil_div(size, cut.length);
   return cut;
 }
 

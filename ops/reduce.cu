@@ -4,6 +4,7 @@
 #include "core/copy.h"
 #include "core/foreach.h"
 #include "core/line.cuh"
+#include "core/round.h"
 #include "core/shared.cuh"
 #include "ops/reduce.h"
 
@@ -147,8 +148,8 @@ int cut_into_parts(Job& job, int64_t blocks, int64_t least) {
   constexpr int64_t kFull = 8 * 132;
   const int64_t most = std::max<int64_t>(job.n_ins / least, 1);
   const int64_t parts = std::clamp<int64_t>(kFull / blocks, 1, most);
-  job.length = round_up((job.n_ins + parts - 1) / parts, 8);  // whole packs
-  return int((job.n_ins + job.length - 1) / job.length);
+  job.length = round_up(ceil_div(job.n_ins, parts), 8);  // whole packs
+  return int(ceil_div(job.n_ins, job.length));
 }
 
 template <class T, class R>
@@ -160,7 +161,7 @@ void fold(const Tensor& x, const Shape& kept, const Strides& index, const R& r) 
   const Team team = team_for(job.n_ins, 1);
   const dim3 tile = job.n_ins >= kWarp ? dim3(kWarp, kThreads / kWarp) : dim3(kThreads, 1);
   const int64_t of_a_block = rows ? kThreads / team.size : tile.x;
-  const int64_t blocks = (job.n_outs + of_a_block - 1) / of_a_block;
+  const int64_t blocks = ceil_div(job.n_outs, of_a_block);
   const int n_parts = cut_into_parts(job, blocks, rows ? 4096 : 16 * tile.y);
   Tensor parts;
   if (n_parts > 1)

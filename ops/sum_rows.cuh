@@ -2,6 +2,7 @@
 #pragma once
 #include "core/launch.cuh"
 #include "core/reduce.cuh"
+#include "core/round.h"
 #include "core/shared.cuh"
 #include "core/tensor.h"
 
@@ -45,15 +46,15 @@ template <class To, class From>
 void sum_rows_into(const RowSums<To>& to, const From* from, int64_t rows, int64_t columns) {
   constexpr int64_t kRows = 512, kGroups = 1024;
   if (columns == 0) return;
-  const unsigned wide = unsigned((columns + kWarp - 1) / kWarp);
+  const unsigned wide = unsigned(ceil_div(columns, kWarp));
   const dim3 threads(kWarp, detail::kRowsAtOnce);
   const size_t bytes = detail::kRowsAtOnce * kWarp * sizeof(Acc<To>);
   if (rows <= 2 * kRows) {
     launch(detail::sum_rows<To, From>, Grid{wide, threads, bytes}, from, rows, columns, rows, to);
     return;
   }
-  const int64_t each = std::max(kRows, (rows + kGroups - 1) / kGroups);
-  const int64_t groups = (rows + each - 1) / each;
+  const int64_t each = std::max(kRows, ceil_div(rows, kGroups));
+  const int64_t groups = ceil_div(rows, each);
   const Tensor parts({groups, columns}, dtype_of<Acc<To>>, Device::cuda);
   Acc<To>* const sums = parts.ptr<Acc<To>>();
   launch(detail::sum_rows<Acc<To>, From>, Grid{dim3(wide, unsigned(groups)), threads, bytes}, from,

@@ -4,6 +4,7 @@
 // so that for each of the 36 positions all tiles and channels make one matrix product. Turned
 // round, the gradient of the weights is  G^T [ sum of (A dy A^T) * (B^T x B) ] G.
 #pragma once
+#include "core/round.h"
 #include "core/shape.h"
 #include "ops/conv2d.h"
 #include "ops/lanes.h"
@@ -103,8 +104,8 @@ class Tiles {
       : x_(x),
         y_(y),
         padding_(padding),
-        down_((y[2] + kOut - 1) / kOut),
-        across_((y[3] + kOut - 1) / kOut) {}
+        down_(ceil_div(y[2], kOut)),
+        across_(ceil_div(y[3], kOut)) {}
   int64_t count() const { return x_[0] * down_ * across_; }
 
   // Where the pixels of tile t of x or y are in NHWC; `beyond` where it reaches out of the image.
@@ -146,8 +147,6 @@ template <int L, class S>
   store<L>(some, values);
   std::copy_n(some, count, to);
 }
-
-inline int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 // One transformed matrix for each position, `step` apart: rows of `columns` numbers. The 36 lines
 // that a tile is written to fall on different sets of a cache.

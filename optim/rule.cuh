@@ -4,6 +4,7 @@
 #include <bit>
 #include "core/launch.cuh"
 #include "core/reduce.cuh"
+#include "core/round.h"
 #include "core/shared.cuh"
 #include "optim/rule.h"
 
@@ -62,7 +63,7 @@ __global__ void update_chunks(const __grid_constant__ Rows<T, kMost> table, Opti
 template <unsigned passes, template <class> class Rule, class T, int kMost, class Options>
 void launch_update(const Launch& u, const Options& options, const Rows<T, kMost>& table,
                    bool last) {
-  const int64_t blocks = (table.starts[table.count] + kUpdateChunk - 1) / kUpdateChunk;
+  const int64_t blocks = ceil_div(table.starts[table.count], kUpdateChunk);
   launch(update_chunks<passes, Rule, Options, T, kMost>,
          {unsigned(std::max<int64_t>(blocks, 1)), kThreads, sizeof(Rule<T>)}, table, options,
          u.state, u.lr_table, u.lr_updates, u.clip_norm, last);

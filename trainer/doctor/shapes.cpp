@@ -1,17 +1,17 @@
 #include "trainer/doctor/shapes.h"
+#include "core/round.h"
 #include "trainer/tables.h"
 
 namespace bellows {
-
-static int64_t padded(int64_t size) { return (size + 7) / 8 * 8; }
 
 std::string odd_shapes(const NamedTensors& parameters) {
   std::vector<TableRow> rows = {{"weight", "out", "in", "pad to"}};
   for (const auto& [name, tensor] : parameters) {
     if (tensor.rank() < 2) continue;  // a bias is added, not multiplied
     const int64_t out = tensor.dim(0), in = tensor.dim(1);
-    if (padded(out) == out && padded(in) == in) continue;
-    rows.push_back({name, cat(out), cat(in), cat(padded(out), ", ", padded(in))});
+    const int64_t wide_out = round_up(out, 8), wide_in = round_up(in, 8);
+    if (wide_out == out && wide_in == in) continue;
+    rows.push_back({name, cat(out), cat(in), cat(wide_out, ", ", wide_in)});
   }
   return rows.size() > 1 ? aligned(rows, "lrrr") : "all sizes are multiples of 8\n";
 }
