@@ -94,21 +94,11 @@ static const AddOp meshgrid_spec({.name = "meshgrid",
 
 // ---- CPU
 
-// Before any thread starts: an exception must not leave a parallel region.
-static void check_index(const char* op, const Tensor& index, int64_t size) {
-  const Walk<1> walk(index.shape(), {&index.strides()});
-  walk.for_rows(0, walk.rows, [&](const auto& at) {
-    for (int64_t i = 0; i < walk.length; ++i) {
-      const int64_t k = index.ptr<int64_t>()[at[0] + i * walk.steps[0]];
-      CHECK(k >= 0 && k < size, op, ": index ", k, " is not in [0, ", size, ")");
-    }
-  });
-}
-
 // Elements of `dense`, which has the index's shape, paired with those picked from `whole`.
 struct Picks {
   Picks(const Tensor& dense, const Tensor& index, const Tensor& whole, int axis)
       : step(whole.strides()[axis]),
+        size_(whole.dim(axis)),
         index_(index.ptr<int64_t>()),
         across_(across(whole.strides(), axis)),
         walk(index.shape(), {&dense.strides(), &index.strides(), &across_}) {}
@@ -117,8 +107,11 @@ struct Picks {
   template <class Fn> void for_rows(int64_t begin, int64_t end, const Fn& fn) const {
     walk.for_rows(begin, end, [&](const auto& at) {
       const auto [dense_step, index_step, whole_step] = walk.steps;
-      for (int64_t i = 0; i < walk.length; ++i)
-        fn(at[0] + i * dense_step, at[2] + i * whole_step + index_[at[1] + i * index_step] * step);
+      for (int64_t i = 0; i < walk.length; ++i) {
+        const int64_t k = index_[at[1] + i * index_step];
+        CHECK(k >= 0 && k < size_, "gather: index ", k, " is not in [0, ", size_, ")");
+        fn(at[0] + i * dense_step, at[2] + i * whole_step + k * step);
+      }
     });
   }
   int64_t rows() const { return walk.rows; }
@@ -129,7 +122,7 @@ struct Picks {
     strides[axis] = 0;
     return strides;
   }
-  int64_t step;
+  int64_t step, size_;
   const int64_t* index_;
   Strides across_;
   Walk<3> walk;
@@ -138,7 +131,6 @@ struct Picks {
 static Tensor gather_cpu(const Tensor& x, int axis, const Tensor& index) {
   const Tensor y(index.shape(), x.dtype());
   if (y.numel() == 0) return y;
-  check_index("gather", index, x.dim(axis));
   const Picks picks(y, index, x, axis);
   visit_dtype(x.dtype(), [&]<class T>(T) {
     T* const y_ = y.ptr<T>();

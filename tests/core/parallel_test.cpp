@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <cmath>
 #include <mutex>
+#include <new>
 #include <set>
 #include "core/foreach.h"
 #include "core/rng.h"
+#include "tests/refusal.h"
 
 using namespace bellows;
 
@@ -43,6 +45,29 @@ TEST_P(Threads, RunsInOneThreadInsideAnotherRegion) {
   });
   EXPECT_EQ(ran, 32);
   EXPECT_EQ(elsewhere, 0);
+}
+
+// Out of a region it would end the process. The first chunk's is kept, whoever is faster.
+TEST_P(Threads, WhatAChunkThrowsReachesTheCaller) {
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    std::atomic<int> ran{0};
+    const auto body = [&](int64_t chunk, int64_t) {
+      ++ran;
+      if (chunk == 2 || chunk == 13) fail(Exit::memory, "chunk ", chunk);
+    };
+    const Refusal got = refused([&] { parallel_for(16, 1, body); });
+    EXPECT_EQ(got.message, "chunk 2");
+    EXPECT_EQ(got.exit, Exit::memory);
+    EXPECT_EQ(ran, GetParam() == 1 ? 3 : 16);
+  }
+}
+
+TEST_P(Threads, MemoryThatRunsOutInAChunkIsNotTheEnd) {
+  EXPECT_THROW(parallel_for(8, 1, [](int64_t, int64_t) { throw std::bad_alloc(); }),
+               std::bad_alloc);
+  EXPECT_THROW(parallel_sum(8, 1, [](int64_t, int64_t) -> double { throw std::bad_alloc(); }),
+               std::bad_alloc);
+  EXPECT_EQ(parallel_sum(8, 1, [](int64_t, int64_t) { return 1.0; }), 8) << "afterwards";
 }
 
 // Terms of very different sizes: another order of addition would give other bits.
