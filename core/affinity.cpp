@@ -1,10 +1,10 @@
 #include "core/affinity.h"
 #include <linux/mempolicy.h>
 #include <omp.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <map>
 #include "core/check.h"
@@ -16,21 +16,33 @@ namespace fs = std::filesystem;
 
 // ---- sets of cores, as the system wants them
 
+// Several of the C library's fixed sets in a row are one of a machine with more processors.
+using CpuSet = std::vector<cpu_set_t>;
+static size_t bytes_of(const CpuSet& set) { return set.size() * sizeof(cpu_set_t); }
+
+std::vector<int> cores_by(const AskForCores& ask) {
+  constexpr size_t kMostSets = 1024;
+  for (CpuSet set(1); set.size() <= kMostSets; set.resize(2 * set.size())) {
+    if (ask(bytes_of(set), set.data()) == 0) {
+      std::vector<int> cores;
+      for (int cpu = 0; cpu < int(8 * bytes_of(set)); ++cpu)
+        if (CPU_ISSET_S(cpu, bytes_of(set), set.data())) cores.push_back(cpu);
+      return cores;
+    }
+    if (errno != EINVAL) break;
+  }
+  return {0};
+}
+
 static std::vector<int> cores_of_thread() {
-  cpu_set_t set;
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return {0};
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(cpu, &set)) cores.push_back(cpu);
-  return cores;
+  return cores_by([](size_t bytes, cpu_set_t* set) { return sched_getaffinity(0, bytes, set); });
 }
 
 // This thread. A core that has gone meanwhile leaves it where it was.
 static void run_on(const std::vector<int>& cores) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (const int cpu : cores) CPU_SET(cpu, &set);
-  sched_setaffinity(0, sizeof set, &set);
+  CpuSet set(*std::ranges::max_element(cores) / CPU_SETSIZE + 1);
+  for (const int cpu : cores) CPU_SET_S(cpu, bytes_of(set), set.data());
+  sched_setaffinity(0, bytes_of(set), set.data());
 }
 
 template <class Fn> static void on_each_thread(const Fn& fn) {

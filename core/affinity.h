@@ -1,11 +1,18 @@
 // On which cores the process's threads run, and in which memory node its pages lie.
 #pragma once
+#include <sched.h>
+#include <functional>
 #include "core/topology.h"
 
 namespace bellows {
 
 // The cores that the process may use: those it was started with, or of these its node's.
 std::vector<int> process_cores();
+
+// Those in the set that `ask` fills as sched_getaffinity does, and refuses (EINVAL) while it is
+// smaller than the system's own, of which the C library's 1024 are not all. {0}: it does not tell.
+using AskForCores = std::function<int(size_t bytes, cpu_set_t* set)>;
+std::vector<int> cores_by(const AskForCores& ask);
 
 // Threads of the pool, and those made later, run on the cores of one node and get memory there
 // while there is some; the ranks of a machine take the nodes in turn. Returns the node, and counts

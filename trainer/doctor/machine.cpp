@@ -1,22 +1,12 @@
 #include "trainer/doctor/machine.h"
 #include <omp.h>
-#include <sched.h>
 #include <cstdlib>
 #include <fstream>
+#include "core/affinity.h"
 #include "core/threads.h"
 #include "trainer/system.h"
 
 namespace bellows {
-
-static std::vector<int> affinity() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  sched_getaffinity(0, sizeof mask, &mask);
-  std::vector<int> cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(cpu, &mask)) cpus.push_back(cpu);
-  return cpus;
-}
 
 // Without the variable the pool gets a thread for each allowed core (core/threads.h).
 static int threads_asked_for() {
@@ -52,7 +42,7 @@ Machine this_machine() {
   m.libraries = loaded_libraries();  // before the question for CUDA's versions loads more
   m.environment = environment();
   m.topology = read_topology();
-  m.affinity = affinity();
+  m.affinity = process_cores();
   m.quota = quota_cores();
   m.cores = allowed_cores();
   m.threads = threads_asked_for();
