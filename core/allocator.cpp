@@ -9,13 +9,17 @@
 #include "core/device_pool.h"
 #include "core/guards.h"
 #include "core/huge_pages.h"
+#include "core/round.h"
 #include "core/trace.h"
 
 namespace bellows {
 
+static constexpr double kMostReservedMb = 1 << 24;  // 16 TiB
+
 void visit(Visitor& v, AllocatorOptions& o) {
   v("caching", o.caching, "keep freed blocks and reuse them");
-  v("reserve_mb", o.reserve_mb, "MiB taken from the system at the start", {.min = 0});
+  v("reserve_mb", o.reserve_mb, "MiB taken from the system at the start",
+    {.min = 0, .max = kMostReservedMb});
   v("huge_pages", o.huge_pages, "large host tensors ask for pages of 2 MiB");
 }
 
@@ -30,7 +34,7 @@ constexpr size_t kClasses = 4 + 4 * 56;
 
 SizeClass class_of(size_t bytes) {
   if (bytes <= 256) {
-    const size_t lines = std::max<size_t>((bytes + 63) / 64, 1);
+    const size_t lines = std::max<size_t>(ceil_div(bytes, 64), 1);
     return {lines * 64, lines - 1};
   }
   const int below = std::bit_width(bytes - 1) - 1;  // 2^below < bytes <= 2^(below + 1)
@@ -58,7 +62,7 @@ class HostPool {
       huge_pages_ = options.huge_pages;
     }
     if (!options.caching) empty();
-    if (options.reserve_mb) reserve(options.reserve_mb << 20);
+    if (options.caching && options.reserve_mb) reserve(options.reserve_mb << 20);
   }
 
   void* allocate(size_t bytes) {
@@ -84,7 +88,7 @@ class HostPool {
 
   void reserve(size_t bytes) {
     const std::lock_guard lock(mutex_);
-    bytes = (bytes + 63) / 64 * 64;
+    bytes = round_up(bytes, 64);
     arenas_.push_back({static_cast<std::byte*>(from_system(bytes)), bytes});
   }
 

@@ -12,7 +12,7 @@ namespace bellows {
 
 struct AllocatorOptions {
   bool caching = false;
-  int64_t reserve_mb = 0;   // taken from the system at once; 0: as tensors ask for it
+  int64_t reserve_mb = 0;   // taken from the system at once, with caching; 0: as tensors ask
   bool huge_pages = false;  // host memory from 2 MiB on comes in pages of that size
 };
 void visit(Visitor& v, AllocatorOptions& o);
@@ -52,7 +52,7 @@ class MemoryPool {
  public:
   explicit MemoryPool(Device device);
   ~MemoryPool();
-  MemoryPool(const MemoryPool&) = delete;
+  MemoryPool(MemoryPool&&) = delete;
   int64_t reserved() const;  // bytes taken from the system
 
  private:
@@ -65,7 +65,7 @@ class PoolScope {
   // Null: everybody's memory.
   explicit PoolScope(std::shared_ptr<const MemoryPool> pool);
   ~PoolScope();
-  PoolScope(const PoolScope&) = delete;
+  PoolScope(PoolScope&&) = delete;
 
  private:
   const std::shared_ptr<const MemoryPool> pool_;

@@ -18,7 +18,7 @@ void DevicePool::configure(const AllocatorOptions& options) {
     caching_ = options.caching;
   }
   if (!options.caching) empty();
-  if (options.reserve_mb) reserve(options.reserve_mb << 20);
+  if (options.caching && options.reserve_mb) reserve(options.reserve_mb << 20);
 }
 
 void* DevicePool::allocate(size_t bytes) {

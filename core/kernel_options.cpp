@@ -10,7 +10,7 @@ void visit(Visitor& v, KernelOptions& o) {
   v("autotune", o.autotune, {"heuristic", "benchmark", "found"},
     "how an algorithm is chosen: by rule, the fastest by trying, or what that found earlier");
   v("workspace_mb", o.workspace_mb, "MiB of scratch memory that one vendor's kernel may take",
-    {.min = 0});
+    {.min = 0, .max = 1 << 24});
 }
 
 static KernelOptions& in_force() {

@@ -38,6 +38,8 @@ static Device prepare_process(const Plan& plan, std::vector<std::string>& notes)
   const Device device = choose_device(plan, notes);
   configure_allocator(device, plan.allocator);
   if (device != Device::cpu) configure_allocator(Device::cpu, host_options(plan.allocator));
+  if (plan.allocator.reserve_mb && !plan.allocator.caching)
+    notes.push_back("allocator.reserve_mb: no effect without  toggles.caching_allocator: on");
   anomaly().on = plan.debug.anomaly;
   Mutex::collect_stats(plan.debug.lock_stats);
   notes.push_back(

@@ -103,6 +103,12 @@ TEST_F(Allocator, EmptyCacheGivesBackWhatNoTensorHolds) {
   EXPECT_EQ(stats().reserved, before + 4096);
 }
 
+TEST_F(Allocator, ReservesNothingThatNobodyWouldTake) {
+  const int64_t before = stats().reserved;
+  configure_allocator(Device::cpu, {.caching = false, .reserve_mb = 1});
+  EXPECT_EQ(stats().reserved, before);
+}
+
 // Last of the caching tests by name, because what is reserved stays so.
 TEST_F(Allocator, WhatIsReservedServesLaterTensors) {
   caching(true);
