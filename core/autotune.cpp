@@ -55,7 +55,7 @@ static std::optional<double> warm_up(const Candidate& candidate, const Tensor& f
     double ms = INFINITY;
     for (int i = 0; i < kWarmUps; ++i) ms = std::min(ms, ms_of(candidate, flush));
     return ms;
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     synchronize(current_stream(flush.device()));  // a fault of the device ends more than the search
     return std::nullopt;
   }

@@ -1,4 +1,5 @@
 #include "ops/vendor/onednn.h"
+#include <dnnl_debug.h>
 #include "core/copy.h"
 
 namespace bellows::onednn {
@@ -6,6 +7,13 @@ namespace bellows::onednn {
 std::string version() {
   const dnnl_version_t& v = *dnnl_version();
   return cat("oneDNN ", v.major, ".", v.minor, ".", v.patch);
+}
+
+void refuse(dnnl_status_t status, const char* what) {
+  if (status == dnnl_out_of_memory)
+    fail(Exit::memory, "out of cpu memory: oneDNN: ", what, "; try a smaller data.batch_size");
+  fail(Exit::internal, running_kernel() ? running_kernel() : "onednn", ": ", what, ": ",
+       dnnl_status2str(status));
 }
 
 const dnnl::engine& engine() {
@@ -40,7 +48,7 @@ void Bound::run() {
   static trace::Counter& calls = trace::counter("kernel.vendor_calls");
   calls.add();
   runs_->add();
-  primitive_.execute(stream(), args_);
+  checked([&] { primitive_.execute(stream(), args_); });
 }
 
 // Instruction sets are sets of bits, of which later ones have more.

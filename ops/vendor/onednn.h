@@ -9,6 +9,17 @@
 namespace bellows::onednn {
 
 std::string version();  // "oneDNN 3.2.0"
+// One of its errors as ours: exit 6 where memory ran out, 9 otherwise.
+[[noreturn]] void refuse(dnnl_status_t status, const char* what);
+// fn(), which makes something of oneDNN's or runs it.
+template <class Fn> decltype(auto) checked(const Fn& fn) {
+  try {
+    return fn();
+  } catch (const dnnl::error& error) {
+    refuse(error.status, error.what());
+  }
+}
+
 const dnnl::engine& engine();
 dnnl::stream& stream();
 

@@ -112,7 +112,7 @@ struct BackwardW {
 };
 
 template <class Plan> Plan& plan(Slot& slot, const Key& key) {
-  return slot.get<Plan>(key, [&] { return Plan(key); });
+  return slot.get<Plan>(key, [&] { return onednn::checked([&] { return Plan(key); }); });
 }
 
 }  // namespace

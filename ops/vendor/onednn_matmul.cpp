@@ -29,7 +29,7 @@ static void sgemm(const Tensor& y, const Tensor& a, const Tensor& b, Into into) 
         a_.letter(), b_.letter(), y.dim(1), y.dim(2), a.dim(2), 1,
         a.ptr<float>() + i * a.strides()[0], a_.stride, b.ptr<float>() + i * b.strides()[0],
         b_.stride, into == Into::add ? 1 : 0, y.ptr<float>() + i * y.strides()[0], y.strides()[1]);
-    INVARIANT(status == dnnl_success, "dnnl_sgemm: status ", int(status));
+    if (status != dnnl_success) onednn::refuse(status, "could not execute sgemm");
     calls.add();
   }
 }
@@ -84,7 +84,8 @@ struct Product {
 static void product(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Slot& slot) {
   const bool batch = y.dim(0) > 1;
   const Key key{view_of(y, batch), view_of(a, batch), view_of(b, batch), into};
-  auto& [primitive] = slot.get<Product>(key, [&] { return Product(key); });
+  auto& [primitive] =
+      slot.get<Product>(key, [&] { return onednn::checked([&] { return Product(key); }); });
   primitive.set(DNNL_ARG_SRC, a.bytes());
   primitive.set(DNNL_ARG_WEIGHTS, b.bytes());
   primitive.set(DNNL_ARG_DST, y.bytes());

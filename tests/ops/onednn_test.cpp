@@ -7,6 +7,7 @@
 #include "core/trace.h"
 #include "ops/conv2d.h"
 #include "ops/matmul.h"
+#include "tests/refusal.h"
 
 using namespace bellows;
 using dnnl::memory;
@@ -140,6 +141,47 @@ TEST(OneDnn, IsNotAskedForAGradientThatItWritesOutOfBounds) {
     EXPECT_EQ(runs() > before, channels == 16) << channels << " channels";
     for (int64_t i = 0; i < dw.numel(); ++i) EXPECT_EQ(dw.data<float>()[i], 28 * 28 * 0.5);
   }
+
+// ---- its errors
+
+TEST(OneDnn, ErrorsAreOurs) {
+  const auto fails_with = [](dnnl_status_t status) {
+    return refused([&] { onednn::checked([&] { throw dnnl::error(status, "could not"); }); });
+  };
+  EXPECT_EQ(fails_with(dnnl_out_of_memory).exit, Exit::memory);
+  EXPECT_EQ(fails_with(dnnl_out_of_memory).message,
+            "out of cpu memory: oneDNN: could not; try a smaller data.batch_size");
+  EXPECT_EQ(fails_with(dnnl_unimplemented).exit, Exit::internal);
+  EXPECT_EQ(fails_with(dnnl_unimplemented).message, "onednn: could not: unimplemented");
+}
+
+TEST(OneDnn, ErrorsOfRunningAreOurs) {
+  const auto matrix = [](int64_t rows, int64_t columns) {
+    return onednn::desc({rows, columns}, memory::format_tag::ab, DType::f32);
+  };
+  onednn::Bound incomplete(
+      dnnl::matmul({onednn::engine(), matrix(2, 3), matrix(3, 4), matrix(2, 4)}),
+      {{DNNL_ARG_SRC, matrix(2, 3)}});
+  const Refusal got = refused([&] { incomplete.run(); });
+  EXPECT_EQ(got.exit, Exit::internal);
+  EXPECT_THAT(got.message, testing::HasSubstr("could not execute"));
+}
+
+// What the ops in front of the kernels never ask for.
+TEST(OneDnn, ErrorsOfKernelsAreOursAndNameThem) {
+  const Kernels use({.vendor = true});
+  Slot slot;
+  const Tensor x({1, 3, 4, 4}, DType::f32), w({4, 3, 0, 1}, DType::f32);
+  const Refusal conv = refused([&] { kernels::conv2d(x, w, {}, {}, slot); });
+  EXPECT_EQ(conv.exit, Exit::internal);
+  EXPECT_THAT(conv.message, testing::StartsWith("conv2d: could not create"));
+
+  const Tensor a({1, 2, 3}, DType::f32), b({1, 3, 4}, DType::f32), y({1, 2, 4}, DType::f32);
+  const Tensor overlapping = y.view(y.shape(), {8, 0, 1}, 0);
+  const Refusal product =
+      refused([&] { kernels::matmul(overlapping, a, b, Into::overwrite, slot); });
+  EXPECT_EQ(product.exit, Exit::internal);
+  EXPECT_THAT(product.message, testing::StartsWith("matmul: could not execute sgemm"));
 }
 
 // oneDNN reads its environment once, so this is another process.
