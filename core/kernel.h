@@ -120,7 +120,9 @@ template <class R, class... Args> class Kernel<R(Args...)> {
     registered_files().insert(file);
     const int d = static_cast<int>(device);
     int i = 0;
-    while (record_.algorithms[d][i]) ++i;
+    while (i < kMostAlgorithms && record_.algorithms[d][i]) ++i;
+    INVARIANT(i < kMostAlgorithms, this->name(), ": no room for '", name, "' beside ", i,
+              " algorithms; raise kMostAlgorithms");
     record_.algorithms[d][i] = name;
     algorithms_[d][i] = {name, fits, fn};
     return true;

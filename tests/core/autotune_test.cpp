@@ -7,6 +7,7 @@
 #include "core/foreach.h"
 #include "core/kernel.h"
 #include "core/trace.h"
+#include "tests/refusal.h"
 
 using namespace bellows;
 using testing::Optional;
@@ -61,6 +62,8 @@ TEST(Fastest, LeavesOutWhatFailsAndWhatWantsTooMuchMemory) {
   EXPECT_THAT(fastest(Device::cpu, {broken("a"), slow("b", 10, too_much), slow("c", 900)}),
               Optional(2));
   EXPECT_EQ(fastest(Device::cpu, {broken("a"), slow("b", 10, too_much)}), std::nullopt);
+  const Candidate starved{"starved", 0, [] { throw std::bad_alloc(); }};
+  EXPECT_THAT(fastest(Device::cpu, {starved, slow("c", 900)}), Optional(1));
   EXPECT_EQ(fastest(Device::cpu, {}), std::nullopt);
 }
 
@@ -255,6 +258,16 @@ TEST_F(TunedKernel, RunsTheOneThatATestNames) {
   EXPECT_EQ(answer(10, slot, {.algorithm = "small"}), small);
   EXPECT_EQ(answer(1000, slot, {.algorithm = "small"}), plain) << "it does not fit";
   EXPECT_EQ(answer(10, slot, {.algorithm = "nobody"}), plain);
+}
+
+TEST(Algorithms, HaveRoomForSomeAndSayForWhose) {
+  static constinit Kernel<Op> crowded{"crowded_in_a_test"};
+  for (int i = 0; i < kMostAlgorithms; ++i)
+    crowded.algorithm_on(Device::cpu, "one", any, answers<0, 0>);
+  const Refusal got =
+      refused([] { crowded.algorithm_on(Device::cpu, "one_more", any, answers<0, 0>); });
+  EXPECT_EQ(got.exit, Exit::internal);
+  EXPECT_THAT(got.message, testing::HasSubstr("crowded_in_a_test: no room for 'one_more'"));
 }
 
 // A plan was the best of those that it was tried against, and of no others.
