@@ -1,6 +1,7 @@
 #include "core/copy.h"
 #include "core/parallel.h"
 #include "core/trace.h"
+#include "core/walk.h"
 
 namespace bellows {
 
@@ -73,72 +74,39 @@ Tensor clone(const Tensor& t) {
 
 namespace {
 
-// Axes in the order of the target's strides, outermost first, neighbours that are contiguous in
-// both merged into one; sizes of 1 dropped.
-struct Walk {
-  std::array<int64_t, kMaxRank> size{}, to{}, from{};
-  int rank = 0;
-};
-
-Walk plan_walk(const Tensor& to, const Tensor& from) {
-  std::array<int, kMaxRank> order{};
-  int n = 0;
-  for (int i = 0; i < to.rank(); ++i)
-    if (to.dim(i) != 1) order[n++] = i;
-  sort_axes(order, n, [&](int a, int b) { return to.strides()[a] > to.strides()[b]; });
-  Walk w;
-  for (int k = 0; k < n; ++k) {
-    const int i = order[k];
-    const int64_t size = to.dim(i), t = to.strides()[i], f = from.strides()[i];
-    if (w.rank && w.to[w.rank - 1] == t * size && w.from[w.rank - 1] == f * size) {
-      w.size[w.rank - 1] *= size;
-      w.to[w.rank - 1] = t;
-      w.from[w.rank - 1] = f;
-    } else {
-      w.size[w.rank] = size, w.to[w.rank] = t, w.from[w.rank++] = f;
-    }
-  }
-  if (w.rank == 0) w.size[0] = 1, w.to[0] = w.from[0] = 1, w.rank = 1;
-  return w;
-}
-
-template <class To, class From> To convert(From value) {
-  if constexpr (std::is_same_v<To, From>) {
-    return value;
-  } else if constexpr (std::is_same_v<From, Bf16> || std::is_same_v<From, F16>) {
-    return To(float(value));
-  } else if constexpr (std::is_same_v<To, Bf16> || std::is_same_v<To, F16>) {
-    return To(static_cast<float>(value));
-  } else {
-    return static_cast<To>(value);
-  }
-}
-
-// A transpose of the two innermost axes in square tiles: both sides stay in cache lines.
+// A transpose of the two innermost axes in square tiles: both sides stay in cache lines. n: of the
+// outer one.
 template <class To, class From>
-void copy_tile(To* to, const From* from, const Walk& w, int a, int b) {
+void copy_tile(To* to, const From* from, int64_t n, const Walk<2>& walk) {
   constexpr int64_t kTile = 16;
-  for (int64_t i0 = 0; i0 < w.size[a]; i0 += kTile)
-    for (int64_t j0 = 0; j0 < w.size[b]; j0 += kTile)
-      for (int64_t i = i0; i < std::min(i0 + kTile, w.size[a]); ++i)
-        for (int64_t j = j0; j < std::min(j0 + kTile, w.size[b]); ++j)
-          to[i * w.to[a] + j * w.to[b]] = convert<To>(from[i * w.from[a] + j * w.from[b]]);
+  const int axis = walk.rank() - 2;
+  const int64_t m = walk.size(axis + 1);
+  const auto [to_row, from_row] = walk.step(axis);
+  const auto [to_step, from_step] = walk.steps;
+  for (int64_t i0 = 0; i0 < n; i0 += kTile)
+    for (int64_t j0 = 0; j0 < m; j0 += kTile)
+      for (int64_t i = i0; i < std::min(i0 + kTile, n); ++i)
+        for (int64_t j = j0; j < std::min(j0 + kTile, m); ++j)
+          to[i * to_row + j * to_step] = convert<To>(from[i * from_row + j * from_step]);
 }
 
-template <class To, class From> void copy_rows(To* to, const From* from, const Walk& w, int axis) {
-  const int left = w.rank - axis;
-  if (left == 1) {
-    const int64_t n = w.size[axis];
-    if (w.to[axis] == 1 && w.from[axis] == 1) {  // unit strides: a memcpy, or vector code
+// n elements along that axis, and all of those within.
+template <class To, class From>
+void copy_rows(To* to, const From* from, int64_t n, const Walk<2>& walk, int axis) {
+  const int left = walk.rank() - axis;
+  const auto [to_step, from_step] = walk.step(axis);
+  if (left <= 1) {
+    if (to_step == 1 && from_step == 1) {  // a memcpy, or vector code
       std::transform(from, from + n, to, convert<To, From>);
     } else {
-      for (int64_t i = 0; i < n; ++i) to[i * w.to[axis]] = convert<To>(from[i * w.from[axis]]);
+      for (int64_t i = 0; i < n; ++i) to[i * to_step] = convert<To>(from[i * from_step]);
     }
-  } else if (left == 2 && w.from[axis] < w.from[axis + 1]) {
-    copy_tile(to, from, w, axis, axis + 1);
+  } else if (left == 2 && from_step < walk.steps[1]) {
+    copy_tile(to, from, n, walk);
   } else {
-    for (int64_t i = 0; i < w.size[axis]; ++i)
-      copy_rows(to + i * w.to[axis], from + i * w.from[axis], w, axis + 1);
+    const int64_t within = walk.size(axis + 1);
+    for (int64_t i = 0; i < n; ++i)
+      copy_rows(to + i * to_step, from + i * from_step, within, walk, axis + 1);
   }
 }
 
@@ -146,17 +114,17 @@ template <class To, class From> void copy_rows(To* to, const From* from, const W
 
 static void copy_cpu(const Tensor& to, const Tensor& from) {
   if (to.numel() == 0) return;
-  Walk walk = plan_walk(to, from);
+  const Walk<2> walk(to.shape(), {&to.strides(), &from.strides()});
+  const int64_t outer = walk.rank() ? walk.size(0) : 1;
   visit_dtype(to.dtype(), [&]<class To>(To) {
     visit_dtype(from.dtype(), [&]<class From>(From) {
       To* const to_ = to.ptr<To>();
       const From* const from_ = from.ptr<From>();
       // The outermost axis is cut into chunks of about 32k elements, whatever the thread count.
-      const int64_t inner = std::max<int64_t>(to.numel() / walk.size[0], 1);
-      parallel_for(walk.size[0], std::max<int64_t>(32768 / inner, 1), [&](int64_t b, int64_t e) {
-        Walk part = walk;
-        part.size[0] = e - b;
-        copy_rows(to_ + b * walk.to[0], from_ + b * walk.from[0], part, 0);
+      const int64_t inner = std::max<int64_t>(to.numel() / outer, 1);
+      parallel_for(outer, std::max<int64_t>(32768 / inner, 1), [&](int64_t b, int64_t e) {
+        const auto [to_step, from_step] = walk.step(0);
+        copy_rows(to_ + b * to_step, from_ + b * from_step, e - b, walk, 0);
       });
     });
   });

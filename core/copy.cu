@@ -3,17 +3,6 @@
 
 namespace bellows {
 
-template <class To, class From> __device__ static To convert(From value) {
-  if constexpr (std::is_same_v<To, From>)
-    return value;
-  else if constexpr (std::is_same_v<From, Bf16> || std::is_same_v<From, F16>)
-    return To(float(value));
-  else if constexpr (std::is_same_v<To, Bf16> || std::is_same_v<To, F16>)
-    return To(static_cast<float>(value));
-  else
-    return static_cast<To>(value);
-}
-
 template <class To, class From>
 static __global__ void copy_dense(To* to, const From* from, int64_t n) {
   for (int64_t i = thread_index(); i < n; i += thread_count()) to[i] = convert<To>(from[i]);

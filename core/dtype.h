@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <ostream>
+#include <type_traits>
 #include "core/check.h"
 #include "core/half.h"
 
@@ -18,6 +19,7 @@ template <> struct DTypeOf<int64_t> { static constexpr DType value = DType::i64;
 template <> struct DTypeOf<int32_t> { static constexpr DType value = DType::i32; };
 template <> struct DTypeOf<uint8_t> { static constexpr DType value = DType::u8; };
 template <class T> inline constexpr DType dtype_of = DTypeOf<T>::value;
+constexpr bool is_low(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
 
 // Calls fn(T{}) with the C++ type of `dtype`.
 template <class Fn> decltype(auto) visit_dtype(DType dtype, Fn&& fn) {
@@ -40,6 +42,18 @@ template <class Fn> decltype(auto) visit_dtype(DType dtype, Fn&& fn) {
   return fn(uint8_t{});
 }
 
+template <class T> inline constexpr bool is_half = is_low(dtype_of<T>);
+
+// Rounds to nearest; a float to an integer truncates.
+template <class To, class From> HD To convert(From value) {
+  if constexpr (std::is_same_v<To, From>)
+    return value;
+  else if constexpr (is_half<To> || is_half<From>)
+    return static_cast<To>(static_cast<float>(value));
+  else
+    return static_cast<To>(value);
+}
+
 inline size_t size_of(DType dtype) {
   return visit_dtype(dtype, []<class T>(T) { return sizeof(T); });
 }
@@ -49,7 +63,6 @@ inline const char* name_of(DType dtype) {
 }
 inline std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name_of(dtype); }
 inline bool is_float(DType dtype) { return dtype <= DType::f16; }
-inline bool is_low(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
 
 // Calls fn with the C++ type of `dtype`, which kernels of these store; they compute in Acc of it.
 template <class Fn> decltype(auto) visit_stored(DType dtype, Fn&& fn) {
