@@ -1,10 +1,9 @@
 #include "core/device_info.h"
-#include <dlfcn.h>
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
-#include "core/check.h"
+#include "core/library.h"
 
 namespace bellows {
 
@@ -62,20 +61,6 @@ std::string cuda_version(int version) { return cat(version / 1000, ".", version 
 
 // ---- libraries, asked without their headers
 
-namespace {
-class Library {
- public:
-  explicit Library(const char* name) : handle_(dlopen(name, RTLD_LAZY | RTLD_LOCAL)) {}
-  explicit operator bool() const { return handle_ != nullptr; }
-  template <class Fn> Fn* function(const char* name) const {
-    return handle_ ? reinterpret_cast<Fn*>(dlsym(handle_, name)) : nullptr;
-  }
-
- private:
-  void* handle_;  // stays open: these libraries do not like to be unloaded
-};
-}  // namespace
-
 // 91900: "9.19.0", as cuDNN, cuBLAS and NCCL count.
 static std::string dotted(size_t version) {
   return cat(version / 10000, ".", version % 10000 / 100, ".", version % 100);
@@ -83,12 +68,12 @@ static std::string dotted(size_t version) {
 
 static std::string nccl_version(const Library& nccl) {
   int version = 0;
-  const auto ask = nccl.function<int(int*)>("ncclGetVersion");
+  const auto ask = nccl.find<int(int*)>("ncclGetVersion");
   return ask && ask(&version) == 0 ? dotted(version) : "";
 }
 
 static std::string version_by(const Library& library, const char* function) {
-  const auto ask = library.function<size_t()>(function);
+  const auto ask = library.find<size_t()>(function);
   return ask ? dotted(ask()) : "";
 }
 
@@ -109,7 +94,7 @@ namespace {
 struct Driver {
   Library loaded{"libcuda.so.1"};
   template <class... Args> int call(const char* name, Args... args) const {
-    const auto function = loaded.function<int(Args...)>(name);
+    const auto function = loaded.find<int(Args...)>(name);
     return function ? function(args...) : -1;
   }
 };

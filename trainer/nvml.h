@@ -9,7 +9,7 @@ namespace bellows {
 struct GpuLoad {
   double utilisation = 0;   // share of the last sample period in which some kernel ran
   double memory_bytes = 0;  // in use, of all processes
-  double power_w = 0, temperature_c = 0, sm_clock_mhz = 0, memory_clock_mhz = 0;
+  double power_w = 0, temperature_c = 0, sm_clock_mhz = 0;
   uint64_t throttle = 0;  // nvmlClocksEventReason bits; 0: nothing holds the clocks back
 };
 
@@ -21,8 +21,8 @@ class Nvml {
   std::optional<GpuLoad> read() const;  // nothing where there is no NVML, or not that GPU
 
  private:
-  struct Library;
-  std::unique_ptr<Library> library_;
+  struct Api;
+  std::unique_ptr<Api> api_;
 };
 
 }  // namespace bellows

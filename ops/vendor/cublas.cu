@@ -1,7 +1,7 @@
 #include "core/library.h"
 #include "core/trace.h"
 #include "ops/vendor/cublas.h"
-#include "ops/vendor/scratch.h"
+#include "ops/vendor/workspace.h"
 
 namespace bellows::cublas {
 
@@ -12,19 +12,19 @@ namespace {
 struct Api {
   Api() {
     if (!loaded) return;
-    loaded.find("cublasLtCreate", create);
-    loaded.find("cublasLtGetStatusString", text);
-    loaded.find("cublasLtMatmulDescCreate", create_operation);
-    loaded.find("cublasLtMatmulDescDestroy", destroy_operation);
-    loaded.find("cublasLtMatmulDescSetAttribute", set_operation);
-    loaded.find("cublasLtMatrixLayoutCreate", create_layout);
-    loaded.find("cublasLtMatrixLayoutDestroy", destroy_layout);
-    loaded.find("cublasLtMatrixLayoutSetAttribute", set_layout);
-    loaded.find("cublasLtMatmulPreferenceCreate", create_preference);
-    loaded.find("cublasLtMatmulPreferenceDestroy", destroy_preference);
-    loaded.find("cublasLtMatmulPreferenceSetAttribute", set_preference);
-    loaded.find("cublasLtMatmulAlgoGetHeuristic", choose);
-    loaded.find("cublasLtMatmul", matmul);
+    loaded.require("cublasLtCreate", create);
+    loaded.require("cublasLtGetStatusString", text);
+    loaded.require("cublasLtMatmulDescCreate", create_operation);
+    loaded.require("cublasLtMatmulDescDestroy", destroy_operation);
+    loaded.require("cublasLtMatmulDescSetAttribute", set_operation);
+    loaded.require("cublasLtMatrixLayoutCreate", create_layout);
+    loaded.require("cublasLtMatrixLayoutDestroy", destroy_layout);
+    loaded.require("cublasLtMatrixLayoutSetAttribute", set_layout);
+    loaded.require("cublasLtMatmulPreferenceCreate", create_preference);
+    loaded.require("cublasLtMatmulPreferenceDestroy", destroy_preference);
+    loaded.require("cublasLtMatmulPreferenceSetAttribute", set_preference);
+    loaded.require("cublasLtMatmulAlgoGetHeuristic", choose);
+    loaded.require("cublasLtMatmul", matmul);
   }
 
   Library loaded{"libcublasLt.so.13", "products run on plain kernels"};
@@ -223,7 +223,7 @@ void Product::run(const Tensor& y, const Tensor& a, const Tensor& b, void* extra
     if (wide_) return is_one ? &one : &zero;
     return is_one ? &one_f : &zero_f;
   };
-  const Scratch workspace(int64_t(chosen_.workspaceSize));
+  const Workspace workspace(int64_t(chosen_.workspaceSize));
   cuda::note_launch();
   check(api().matmul(handle(), operation_.get(), scalar(true), b.bytes(), a_.get(), a.bytes(),
                      b_.get(), scalar(into_ == Into::add), y.bytes(), y_.get(), y.bytes(), y_.get(),

@@ -6,7 +6,7 @@
 #include "core/library.h"
 #include "core/trace.h"
 #include "ops/vendor/cudnn.h"
-#include "ops/vendor/scratch.h"
+#include "ops/vendor/workspace.h"
 
 // The frontend looks cuDNN's functions up in here.
 void* cudnn_frontend::cudnn_dlhandle = nullptr;
@@ -274,7 +274,7 @@ void Plan::run(std::initializer_list<Binding> bindings) const {
   if (built_->tf32) tf32_calls.add();
   for (const auto& [tensor, address] : bindings)
     if (tensor) built_->addresses[tensor] = const_cast<void*>(address);
-  const Scratch workspace(built_->workspace_bytes);
+  const Workspace workspace(built_->workspace_bytes);
   cuda::note_launch();
   check(built_->engines->execute_plan_at_index(handle_on_current_stream(), built_->addresses,
                                                workspace.get(), built_->engine),

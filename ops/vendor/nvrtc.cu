@@ -13,19 +13,19 @@ namespace {
 struct Api {
   Api() {
     if (!loaded) return;
-    loaded.find("nvrtcVersion", version);
-    loaded.find("nvrtcGetNumSupportedArchs", arch_count);
-    loaded.find("nvrtcGetSupportedArchs", archs);
-    loaded.find("nvrtcCreateProgram", create);
-    loaded.find("nvrtcDestroyProgram", destroy);
-    loaded.find("nvrtcCompileProgram", compile);
-    loaded.find("nvrtcGetProgramLogSize", log_size);
-    loaded.find("nvrtcGetProgramLog", log);
-    loaded.find("nvrtcGetCUBINSize", cubin_size);
-    loaded.find("nvrtcGetCUBIN", cubin);
-    loaded.find("nvrtcGetPTXSize", ptx_size);
-    loaded.find("nvrtcGetPTX", ptx);
-    loaded.find("nvrtcGetErrorString", error);
+    loaded.require("nvrtcVersion", version);
+    loaded.require("nvrtcGetNumSupportedArchs", arch_count);
+    loaded.require("nvrtcGetSupportedArchs", archs);
+    loaded.require("nvrtcCreateProgram", create);
+    loaded.require("nvrtcDestroyProgram", destroy);
+    loaded.require("nvrtcCompileProgram", compile);
+    loaded.require("nvrtcGetProgramLogSize", log_size);
+    loaded.require("nvrtcGetProgramLog", log);
+    loaded.require("nvrtcGetCUBINSize", cubin_size);
+    loaded.require("nvrtcGetCUBIN", cubin);
+    loaded.require("nvrtcGetPTXSize", ptx_size);
+    loaded.require("nvrtcGetPTX", ptx);
+    loaded.require("nvrtcGetErrorString", error);
   }
 
   Library loaded{"libnvrtc.so.13", "chains of elementwise functions are interpreted"};
@@ -81,16 +81,16 @@ constexpr Text kHeaders[] = {
 constexpr const char* kOptions[] = {"--std=c++20", "--fmad=false"};
 
 // Destroyed on every way out.
-class StepProgram {
+class Program {
  public:
-  explicit StepProgram(const std::string& source) {
+  explicit Program(const std::string& source) {
     std::vector<const char*> names, texts;
     for (const Text& header : kHeaders) names.push_back(header.name), texts.push_back(header.text);
     NVRTC_CHECK(create(&program_, source.c_str(), "chain.cu", int(names.size()), texts.data(),
                        names.data()));
   }
-  ~StepProgram() { api().destroy(&program_); }
-  StepProgram(const StepProgram&) = delete;
+  ~Program() { api().destroy(&program_); }
+  Program(Program&&) = delete;
 
   void compile(const std::string& target) {
     const std::string architecture = "--gpu-architecture=" + target;
@@ -131,7 +131,7 @@ std::string target_for(int capability) {
 }
 
 std::string compile(const std::string& source, const std::string& target) {
-  StepProgram program(source);
+  Program program(source);
   program.compile(target);
   return target.starts_with("sm_") ? program.machine_code() : program.ptx();
 }

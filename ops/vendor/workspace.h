@@ -5,9 +5,9 @@
 
 namespace bellows {
 
-class Scratch {
+class Workspace {
  public:
-  explicit Scratch(int64_t bytes) {
+  explicit Workspace(int64_t bytes) {
     if (bytes) memory_ = Tensor({bytes}, DType::u8, Device::cuda);
   }
   void* get() const { return memory_.defined() ? memory_.bytes() : nullptr; }
