@@ -1,4 +1,5 @@
-// CRC-32C (Castagnoli): the checksum of checkpoints and of TensorBoard's event files.
+// CRC-32C (Castagnoli): the checksum of checkpoints, of shards, of the disk cache, of
+// TensorBoard's event files, and of what write_file() writes.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // A data set: samples by index, each a planar image of bytes and its label. A data set is a file
-// that registers itself:  static const AddEntry<DatasetEntry> entry("mnist", "help", &make_mnist);
+// that registers itself:  static const AddEntry<MakeDataset> entry("mnist", "help", &make_mnist);
 #pragma once
 #include <functional>
 #include <memory>

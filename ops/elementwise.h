@@ -1,7 +1,7 @@
 // Elementwise ops. To add one, write its functor (ops/functors.h) and put it in one of the lists
 // there, and give it a name below; kernels for every device, tests and docs follow.
 //
-// f32 or f64, on a device also bf16 and f16; any strides; y keeps the memory format of a dense x.
+// f64, f32, bf16 or f16; any strides; y keeps the memory format of a dense x.
 #pragma once
 #include "autograd/record.h"
 #include "core/kernel.h"

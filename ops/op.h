@@ -23,7 +23,6 @@ struct OpSpec {
   // Shapes that are split over threads: their bits must not depend on how many; the ones to time.
   std::vector<Shapes> large = {};
   OpFn composed = nullptr;  // a fused op carries its twin, made of simpler ops
-  bool low_on_cpu = true;   // its CPU kernels take bf16 and f16; else those come cast to f32
   // In 16 bits it rounds after each step, as its composed twin does: what it gives is held to
   // that.
   bool rounds_each_step = false;

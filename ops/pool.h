@@ -1,4 +1,5 @@
-// Pooling: the largest or the mean of each window. f32 or f64; y keeps the memory format of x.
+// Pooling: the largest or the mean of each window. f64, f32, bf16 or f16; y keeps the memory format
+// of x.
 #pragma once
 #include "core/divisor.h"
 #include "core/kernel.h"

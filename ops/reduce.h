@@ -12,7 +12,7 @@ struct ReduceOptions {
   bool keepdim = false;  // reduced axes stay, with size 1
 };
 
-// f32 or f64, on a device also bf16 and f16; any strides.
+// f64, f32, bf16 or f16; any strides.
 Tensor sum(const Tensor& x, const ReduceOptions& options = {});
 Tensor mean(const Tensor& x, const ReduceOptions& options = {});
 // NaN if there is one. The gradient goes to the first of equal elements in row-major order.

@@ -35,7 +35,6 @@ struct Toggle {
   const char* undetermined = "";        // a value that  deterministic: on  excludes
   Names supersedes = {};                // toggles that are idle where this one matches
   void (*proof)(Plan&) = [](Plan&) {};  // edits a test's plan so that the mechanism can run at all
-  bool slow_proof = false;              // its tests start processes
   void (*enable)(Plan&, const std::string& value);
 
   const std::string& off() const { return values.front(); }
