@@ -27,7 +27,7 @@ class Autocast {
  public:
   explicit Autocast(DType low) : previous_(std::exchange(autocast(), low)) {}
   ~Autocast() { autocast() = previous_; }
-  Autocast(const Autocast&) = delete;
+  Autocast(Autocast&&) = delete;
 
  private:
   DType previous_;

@@ -20,7 +20,7 @@ class Replay {
     grad_mode() = tracked_;
     replaying() = inside_;
   }
-  Replay(const Replay&) = delete;
+  Replay(Replay&&) = delete;
 
  private:
   bool tracked_, inside_;

@@ -29,7 +29,7 @@ class Node {
  public:
   Node(const char* op, Edges edges);
   virtual ~Node() = default;
-  Node(const Node&) = delete;
+  Node(Node&&) = delete;
   static void* operator new(size_t bytes) { return pool_allocate(bytes); }
   static void operator delete(void* block, size_t bytes) { pool_release(block, bytes); }
 
@@ -80,7 +80,7 @@ class NoGrad {
  public:
   NoGrad() : previous_(std::exchange(grad_mode(), false)) {}
   ~NoGrad() { grad_mode() = previous_; }
-  NoGrad(const NoGrad&) = delete;
+  NoGrad(NoGrad&&) = delete;
 
  private:
   bool previous_;

@@ -70,7 +70,7 @@ class Relaxed {
  public:
   Relaxed() { cudaThreadExchangeStreamCaptureMode(&mode_); }
   ~Relaxed() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  Relaxed(const Relaxed&) = delete;
+  Relaxed(Relaxed&&) = delete;
 
  private:
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
@@ -81,7 +81,7 @@ static void* allocate(size_t bytes) {
   void* memory = nullptr;
   const cudaError_t status = cudaMalloc(&memory, bytes);
   if (status == cudaErrorMemoryAllocation) return cudaGetLastError(), nullptr;
-  CUDA_CHECK(status);
+  cuda::check(status, "cudaMalloc");
   return memory;
 }
 // Runs in destructors, so an error waits: CUDA hands it to the next call that is checked.
@@ -126,7 +126,7 @@ static cudaEvent_t event_of(void* event) { return static_cast<cudaEvent_t>(event
 static bool ready(void* event) {
   const cudaError_t status = cudaEventQuery(event_of(event));
   if (status == cudaErrorNotReady) return cudaGetLastError(), false;
-  CUDA_CHECK(status);
+  cuda::check(status, "cudaEventQuery");
   return true;
 }
 

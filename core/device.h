@@ -73,7 +73,7 @@ class StreamGuard {
  public:
   explicit StreamGuard(Stream stream);
   ~StreamGuard();
-  StreamGuard(const StreamGuard&) = delete;
+  StreamGuard(StreamGuard&&) = delete;
 
  private:
   Stream previous_;
@@ -84,7 +84,7 @@ class Event {
  public:
   explicit Event(Device device);
   ~Event();
-  Event(const Event&) = delete;
+  Event(Event&&) = delete;
   void record(Stream stream);
   void hold(Stream stream) const;  // work queued there from now on waits for this event
   bool ready() const;              // also if it was never recorded

@@ -71,7 +71,7 @@ class Temporary {
   ~Temporary() {
     if (!path_.empty()) ::unlink(path_.c_str());
   }
-  Temporary(const Temporary&) = delete;
+  Temporary(Temporary&&) = delete;
   Descriptor& file() { return file_; }
   const Path& path() const { return path_; }
   void rename_to(const Path& target) {

@@ -40,7 +40,7 @@ class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {}
   ~Descriptor();
-  Descriptor(const Descriptor&) = delete;
+  Descriptor(Descriptor&&) = delete;
   int get() const { return number_; }
   int release() { return std::exchange(number_, -1); }
 

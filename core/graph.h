@@ -12,7 +12,7 @@ class Graph {
   // Captures what `work` puts into the device's compute stream, and into streams that it orders
   // after that one; nothing runs. Refuses work that waits.
   Graph(Device device, const std::function<void()>& work);
-  Graph(const Graph&) = delete;
+  Graph(Graph&&) = delete;
   ~Graph();
 
   void launch() const;         // in the compute stream; counted as graph.replays

@@ -45,7 +45,7 @@ inline const char*& running_kernel() {
 struct RunningKernel {
   explicit RunningKernel(const char* name) : outer(std::exchange(running_kernel(), name)) {}
   ~RunningKernel() { running_kernel() = outer; }
-  RunningKernel(const RunningKernel&) = delete;
+  RunningKernel(RunningKernel&&) = delete;
   const char* const outer;
 };
 

@@ -28,7 +28,7 @@ class Kernels {
  public:
   explicit Kernels(const KernelOptions& options);
   ~Kernels();
-  Kernels(const Kernels&) = delete;
+  Kernels(Kernels&&) = delete;
 
  private:
   KernelOptions previous_;

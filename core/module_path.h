@@ -17,7 +17,7 @@ class AtSite {
  public:
   explicit AtSite(const Site& site) : previous_(current_site()) { current_site() = &site; }
   ~AtSite() { current_site() = previous_; }
-  AtSite(const AtSite&) = delete;
+  AtSite(AtSite&&) = delete;
 
  private:
   const Site* previous_;

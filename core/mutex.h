@@ -13,7 +13,7 @@ class Mutex {
   explicit Mutex(const std::string& name)
       : contended_(trace::counter("lock." + name + ".contended")),
         wait_ns_(trace::counter("lock." + name + ".wait_ns")) {}
-  Mutex(const Mutex&) = delete;
+  Mutex(Mutex&&) = delete;
 
   void lock() {
     if (!mutex_.try_lock()) [[unlikely]]

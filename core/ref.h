@@ -9,7 +9,7 @@ namespace bellows {
 class RefCounted {
  public:
   RefCounted() = default;
-  RefCounted(const RefCounted&) = delete;
+  RefCounted(RefCounted&&) = delete;
   int64_t references() const { return count_.load(std::memory_order_acquire); }
 
  private:

@@ -15,7 +15,7 @@ class SyncGuard {
  public:
   explicit SyncGuard(OnSync on_sync);
   ~SyncGuard();
-  SyncGuard(const SyncGuard&) = delete;
+  SyncGuard(SyncGuard&&) = delete;
 
  private:
   OnSync previous_;

@@ -10,7 +10,7 @@ class Moment {
  public:
   explicit Moment(Stream stream);
   ~Moment();
-  Moment(const Moment&) = delete;
+  Moment(Moment&&) = delete;
   // Of one device; both have passed (synchronize() first).
   double ms_since(const Moment& begin) const;
 

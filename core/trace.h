@@ -39,7 +39,7 @@ class Range {
   ~Range() {
     if (name_) end();
   }
-  Range(const Range&) = delete;
+  Range(Range&&) = delete;
 
  private:
   static bool wanted() { return wants.load(std::memory_order_relaxed) != 0; }

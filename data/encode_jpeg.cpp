@@ -22,7 +22,7 @@ struct Encoder : jpeg_compress_struct {
     jpeg_destroy_compress(this);
     std::free(bytes);
   }
-  Encoder(const Encoder&) = delete;
+  Encoder(Encoder&&) = delete;
   bool write(const uint8_t* pixels, int64_t height, int64_t width, int quality);
 
   jpeg_error_mgr errors;

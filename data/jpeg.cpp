@@ -14,7 +14,7 @@ namespace {
 struct Jpeg : jpeg_decompress_struct {
   explicit Jpeg(std::span<const uint8_t> file);
   ~Jpeg() { jpeg_destroy_decompress(this); }
-  Jpeg(const Jpeg&) = delete;
+  Jpeg(Jpeg&&) = delete;
 
   bool read_header();
   bool start(int64_t reduced);

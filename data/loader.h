@@ -42,7 +42,7 @@ class Loader : public Feed {
          const LoaderOptions& options, uint64_t seed, RankShare share = {});
   // At any time. Waits for workers that are at a batch, but no longer than the timeout.
   ~Loader() override;
-  Loader(const Loader&) = delete;
+  Loader(Loader&&) = delete;
 
   int64_t batches() const { return sampler_.batches(); }  // of an epoch
   int64_t samples() const { return sampler_.size(); }     // of an epoch, of this rank

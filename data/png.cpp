@@ -13,7 +13,7 @@ namespace {
 struct Png {
   explicit Png(std::span<const uint8_t> file);
   ~Png() { png_destroy_read_struct(&png, &info, nullptr); }
-  Png(const Png&) = delete;
+  Png(Png&&) = delete;
 
   bool read_header();
   bool read_rows(uint8_t* pixels);  // and to the end of the file

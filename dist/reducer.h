@@ -12,13 +12,13 @@ class Reducer {
   // Parameters are leaves; the values of rank 0 become everyone's. The group must outlive this.
   Reducer(ProcessGroup& group, const NamedTensors& parameters);
   ~Reducer();
-  Reducer(const Reducer&) = delete;
+  Reducer(Reducer&&) = delete;
 
   // While a hold is on, backward only adds up (no_sync): all but the last of the micro-batches.
   class Hold {
    public:
     ~Hold() { held_ = previous_; }
-    Hold(const Hold&) = delete;
+    Hold(Hold&&) = delete;
 
    private:
     friend class Reducer;

@@ -35,7 +35,7 @@ class Averaged {
     } catch (const Error&) {  // the device has failed, which whoever unwinds is about to tell
     }
   }
-  Averaged(const Averaged&) = delete;
+  Averaged(Averaged&&) = delete;
 
  private:
   const Ema& ema_;

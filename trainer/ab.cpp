@@ -101,7 +101,7 @@ class ScratchFolder {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
-  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder(ScratchFolder&&) = delete;
   std::string operator/(const char* name) const { return cat(path_, "/", name); }
 
  private:

@@ -17,7 +17,7 @@ class ArmProcess {
   // `name` is for messages.
   ArmProcess(std::string name, const std::vector<std::string>& command, double timeout_s);
   ~ArmProcess();
-  ArmProcess(const ArmProcess&) = delete;
+  ArmProcess(ArmProcess&&) = delete;
 
   // Its line, once it has stopped. The first turn began with the process. Throws Error if it ends
   // (exit code: its own, or 9), or has not stopped with a line within the time-out (9).

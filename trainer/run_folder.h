@@ -15,7 +15,7 @@ class RunFolder {
   // exit 2 if another run holds it, 8 if it cannot be written.
   RunFolder(const std::filesystem::path& path, Existing existing);
   ~RunFolder();
-  RunFolder(const RunFolder&) = delete;
+  RunFolder(RunFolder&&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }

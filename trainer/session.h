@@ -15,7 +15,7 @@ class Session {
  public:
   // Throws Error: exit 2 for a plan that cannot be, 3 for data that cannot be read.
   explicit Session(const Plan& plan);
-  Session(const Session&) = delete;
+  Session(Session&&) = delete;
 
   // Zeros, as the feed's batches lie; x: (B, C, H, W) of a batch of training, or less.
   Batch zeros_like_batches(const Shape& x) const;

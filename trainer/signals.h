@@ -9,7 +9,7 @@ class Signals {
  public:
   Signals();
   ~Signals();
-  Signals(const Signals&) = delete;
+  Signals(Signals&&) = delete;
 
   int stop() const;          // SIGINT, SIGTERM, or 0
   bool take_save_request();  // true once for each SIGUSR1

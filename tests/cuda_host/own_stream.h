@@ -8,7 +8,7 @@ class OwnEvent {
  public:
   OwnEvent() { CUDA_CHECK(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming)); }
   ~OwnEvent() { cudaEventDestroy(event_); }
-  OwnEvent(const OwnEvent&) = delete;
+  OwnEvent(OwnEvent&&) = delete;
   operator cudaEvent_t() const { return event_; }
   void synchronize() const { CUDA_CHECK(cudaEventSynchronize(event_)); }
 
@@ -20,7 +20,7 @@ class OwnStream {
  public:
   OwnStream() { CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
   ~OwnStream() { cudaStreamDestroy(stream_); }
-  OwnStream(const OwnStream&) = delete;
+  OwnStream(OwnStream&&) = delete;
   operator cudaStream_t() const { return stream_; }
   void record(const OwnEvent& event) const { CUDA_CHECK(cudaEventRecord(event, stream_)); }
   void wait(const OwnEvent& event) const { CUDA_CHECK(cudaStreamWaitEvent(stream_, event, 0)); }

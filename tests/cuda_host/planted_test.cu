@@ -17,7 +17,7 @@ namespace {
 struct Floats {
   explicit Floats(int n) : n(n) { CUDA_CHECK(cudaMalloc(&data, n * sizeof(float))); }
   ~Floats() { cudaFree(data); }
-  Floats(const Floats&) = delete;
+  Floats(Floats&&) = delete;
   operator float*() const { return static_cast<float*>(data); }
 
   std::vector<float> read(const OwnStream& stream) const {
@@ -38,7 +38,7 @@ struct Pinned {
     std::fill_n(begin(), n, value);
   }
   ~Pinned() { cudaFreeHost(data); }
-  Pinned(const Pinned&) = delete;
+  Pinned(Pinned&&) = delete;
   float* begin() const { return static_cast<float*>(data); }
 
   void* data = nullptr;

@@ -80,6 +80,7 @@ static const std::vector<Rule> kRules = {
       {"core/module_path.cpp", "module path"},
       {"core/pool.cpp", "free lists, without meaning to anybody else"}}},
     {{"using namespace bellows"}, "in tests only"},
+    {{"CUDA_CHECK(status)"}, "the message names the call, and this is the name of a variable"},
     {{"rand(", "srand(", "random_device", "mt19937"}, "random numbers are functions: core/rng.h"},
 };
 
@@ -122,6 +123,24 @@ TEST(Rules, HaveNoIdleExceptions) {
       EXPECT_TRUE(std::ranges::any_of(lines, [&](const auto& l) { return breaks(rule, l); }))
           << file << " needs no exception any more: " << reason;
     }
+}
+
+// X(const X&) = delete alone: assignment still compiles, and gives one handle two owners.
+static bool forbids_half(const std::string& line) {
+  const size_t end = line.find("&) = delete"), begin = line.rfind("(const ", end);
+  return end != std::string::npos && begin != std::string::npos;
+}
+
+TEST(Style, WhatMayNotBeCopiedMayNotBeAssigned) {
+  EXPECT_TRUE(forbids_half("  Event(const Event&) = delete;"));
+  EXPECT_FALSE(forbids_half("  Event(Event&&) = delete;"));
+  auto folders = product_folders();
+  folders.insert({"tests", "bench"});
+  for (const auto& file : files_in(folders, {".h", ".cpp", ".cu", ".cuh"})) {
+    if (file == "tests/house/layering_test.cpp") continue;
+    for (const std::string& line : lines_of(file))
+      EXPECT_FALSE(forbids_half(line)) << file << ": " << line << "\n  X(X&&) = delete;  does";
+  }
 }
 
 TEST(Style, NothingIsLeftForLater) {

@@ -20,7 +20,7 @@ class RunningProgram {
  public:
   RunningProgram(pid_t process, std::filesystem::path folder)
       : process_(process), folder_(folder) {}
-  RunningProgram(const RunningProgram&) = delete;
+  RunningProgram(RunningProgram&&) = delete;
   ~RunningProgram();
   void send(int signal) const;
   // Until the output so far holds the text, or it has ended. False after ten seconds.

@@ -40,7 +40,7 @@ float tf32(float value) {
 struct OneThread {
   OneThread() { omp_set_num_threads(1); }
   ~OneThread() { omp_set_num_threads(before); }
-  OneThread(const OneThread&) = delete;
+  OneThread(OneThread&&) = delete;
   const int before = omp_get_max_threads();
 };
 
