@@ -234,8 +234,8 @@ static void sum_shares(const Tensor& dy, const Tensor& x, const Tensor& dw, cons
   const Pixels pixels(dy.shape());
   const int64_t tiles = std::max<int64_t>(gemm::tiles<gemm::Wide>({1, K, columns, 0}), 1);
   const int64_t most = std::max(kBlocks / tiles, int64_t{1});
-  const int64_t each = std::max(kLeast, ceil_div(pixels.count, most));
-  const int64_t shares = std::max<int64_t>(ceil_div(pixels.count, each), 1);
+  const int64_t each = std::max(kLeast, ceil_div<int64_t>(pixels.count, most));
+  const int64_t shares = std::max<int64_t>(ceil_div<int64_t>(pixels.count, each), 1);
   visit_stored(dy.dtype(), [&]<class T>(T) {
     const Tensor parts({shares, part}, dtype_of<Acc<T>>, dy.device());
     Acc<T>* const sums = parts.ptr<Acc<T>>();

@@ -18,12 +18,13 @@ static Device device_of(const Plan& plan) {
 
 static ModulePtr make_model(const Plan& plan, const Pictures& pictures,
                             const std::shared_ptr<DeviceStepState>& state) {
-  ModulePtr model = plan.model.model.make({.sample = pictures.shape,
-                                           .classes = pictures.classes,
-                                           .seed = plan.seed,
-                                           .state = state,
-                                           .device = state->device(),
-                                           .format = plan.model.channels_last ? kNHWC : kNCHW});
+  ModulePtr model = plan.model.model.make({{.shape = pictures.shape,
+                                            .seed = plan.seed,
+                                            .state = state,
+                                            .vectorized = plan.model.vectorized,
+                                            .device = state->device(),
+                                            .format = plan.model.channels_last ? kNHWC : kNCHW},
+                                           pictures.classes});
   fuse(*model, plan.model.fuse);
   model->name_all("");
   model->initialise(plan.seed);

@@ -24,10 +24,13 @@ inline ModulePtr build(const std::map<std::string, std::string>& texts,
     fill_normal(drawn, 0, 1, {.seed = 3});
     return drawn;
   };
-  ModulePtr model =
-      options.model.make({context.sample, context.classes, context.seed,
-                          std::make_shared<DeviceStepState>(Device::cpu), options.vectorized,
-                          Device::cpu, options.channels_last ? kNHWC : kNCHW, images});
+  ModulePtr model = options.model.make({{.shape = context.sample,
+                                         .seed = context.seed,
+                                         .state = std::make_shared<DeviceStepState>(Device::cpu),
+                                         .vectorized = options.vectorized,
+                                         .format = options.channels_last ? kNHWC : kNCHW,
+                                         .images = images},
+                                        context.classes});
   if (options.drop_conv_bias) drop_conv_bias(*model);
   const std::vector<std::string> report = fuse(*model, options.fuse);
   if (options.recompute) recompute_blocks(*model, options.recompute);

@@ -141,6 +141,7 @@ TEST(OneDnn, IsNotAskedForAGradientThatItWritesOutOfBounds) {
     EXPECT_EQ(runs() > before, channels == 16) << channels << " channels";
     for (int64_t i = 0; i < dw.numel(); ++i) EXPECT_EQ(dw.data<float>()[i], 28 * 28 * 0.5);
   }
+}
 
 // ---- its errors
 

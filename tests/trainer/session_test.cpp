@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "tests/refusal.h"
+#include "toggles/values.h"
 
 using namespace bellows;
 using testing::Contains;
