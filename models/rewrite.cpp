@@ -50,17 +50,32 @@ std::vector<std::string> recompute_blocks(Module& root, int64_t every) {
   return report;
 }
 
-std::vector<std::string> drop_conv_bias(Module& root) {
-  std::vector<std::string> report;
+// fn(conv, norm) for each convolution in front of a batch_norm.
+template <class Fn> static void each_normed_conv(Module& root, const Fn& fn) {
   walk(root, [&](Module& module) {
     if (!dynamic_cast<Sequential*>(&module)) return;
     std::vector<Child>& list = module.children();
-    for (size_t i = 0; i + 1 < list.size(); ++i) {
-      auto* const conv = dynamic_cast<Conv2dLayer*>(list[i].module.get());
-      if (!conv || !conv->bias().defined() || !is<BatchNormLayer>(list[i + 1])) continue;
-      conv->drop_bias();
-      report.push_back("without bias: " + list[i].name);
-    }
+    for (size_t i = 0; i + 1 < list.size(); ++i)
+      if (is<Conv2dLayer>(list[i]) && is<BatchNormLayer>(list[i + 1])) fn(list[i], list[i + 1]);
+  });
+}
+
+std::vector<NormedConv> find_normed_convs(Module& root) {
+  std::vector<NormedConv> found;
+  each_normed_conv(root, [&](const Child& conv, const Child& norm) {
+    found.push_back({dynamic_cast<Conv2dLayer&>(*conv.module).weight(),
+                     dynamic_cast<BatchNormLayer&>(*norm.module).running().mean});
+  });
+  return found;
+}
+
+std::vector<std::string> drop_conv_bias(Module& root) {
+  std::vector<std::string> report;
+  each_normed_conv(root, [&](const Child& child, const Child&) {
+    auto& conv = dynamic_cast<Conv2dLayer&>(*child.module);
+    if (!conv.bias().defined()) return;
+    conv.drop_bias();
+    report.push_back("without bias: " + child.name);
   });
   return report;
 }

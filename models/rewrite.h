@@ -9,6 +9,12 @@ namespace bellows {
 // `every` neighbours only the first one does: they run again together.
 std::vector<std::string> recompute_blocks(Module& root, int64_t every);
 
+// A convolution in front of a batch_norm, of which the mean takes its bias in.
+struct NormedConv {
+  Tensor weight, running_mean;
+};
+std::vector<NormedConv> find_normed_convs(Module& root);
+
 // A convolution in front of a batch_norm loses its bias, which that would take out again: its
 // gradient is 0.
 std::vector<std::string> drop_conv_bias(Module& root);

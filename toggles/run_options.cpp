@@ -13,7 +13,7 @@ void visit(Visitor& v, TrainOptions& o) {
   v.require("tuning_window", window.size() == 2 && window[0] <= window[1],
             "is the first and the last update, as in [1, 10]");
   v("weights", o.weights,
-    "a .safetensors file to start from: torchvision's names, as export writes");
+    "a .safetensors file to start from (torchvision's names, as export writes), or a run folder");
   v("weights_strict", o.weights_strict,
     "refuse weights that do not fit; false: what does not fit, such as a head, starts afresh");
   v("dry_run", o.dry_run, "a pass over the largest batch before the first step");

@@ -13,6 +13,7 @@
 #include "trainer/ab_process.h"
 #include "trainer/loop.h"
 #include "trainer/training_state.h"
+#include "trainer/weights.h"
 
 namespace bellows {
 

@@ -6,6 +6,7 @@
 #include "trainer/plan_diff.h"
 #include "trainer/summary.h"
 #include "trainer/system.h"
+#include "trainer/weights.h"
 
 namespace bellows {
 

@@ -6,7 +6,6 @@
 #include "core/topology.h"
 #include "data/packed_twin.h"
 #include "data/transform.h"
-#include "models/rewrite.h"
 #include "ops/padded.h"
 #include "optim/schedule.h"
 #include "trainer/profile_window.h"
@@ -186,6 +185,7 @@ ModulePtr Session::make_model() {
   const auto note = [&](const std::vector<std::string>& lines) {
     changes.insert(changes.end(), lines.begin(), lines.end());
   };
+  normed_convs = find_normed_convs(*made);
   if (plan.model.drop_conv_bias) note(drop_conv_bias(*made));
   for (const std::string& line : fuse(*made, plan.model.fuse)) note({"fused: " + line});
   if (plan.model.recompute) note(recompute_blocks(*made, plan.model.recompute));

@@ -5,6 +5,7 @@
 #include "core/step_state.h"
 #include "data/device_feed.h"
 #include "dist/reducer.h"
+#include "models/rewrite.h"
 #include "optim/ema.h"
 #include "optim/optimizer.h"
 #include "toggles/plan.h"
@@ -33,6 +34,7 @@ class Session {
   Loader test_loader;  // of the test set: in order and complete, whatever training does
   const std::shared_ptr<DeviceStepState> state;
   const Shape input;  // of a sample as the model gets it in evaluation: (C, H, W)
+  std::vector<NormedConv> normed_convs;  // of the model, whatever was fused
   const ModulePtr model;
   const std::unique_ptr<Feed> device_feed, test_device_feed;  // null on the CPU
   Feed &feed, &test_feed;                                     // their batches, on the device

@@ -2,13 +2,11 @@
 #include <fmt/format.h>
 #include <omp.h>
 #include <cmath>
-#include <set>
-#include "autograd/backward.h"
 #include "core/copy.h"
 #include "core/crc32c.h"
 #include "data/damaged.h"
 #include "toggles/values.h"
-#include "trainer/checkpoints.h"
+#include "trainer/copy_saved.h"
 #include "trainer/json.h"
 
 namespace bellows {
@@ -19,7 +17,7 @@ static const std::string kOptimizer = "optimizer/";  // no module path has a sla
 
 // ---- writing
 
-static NamedTensors model_tensors(const Session& session) {
+NamedTensors model_tensors(const Session& session) {
   NamedTensors all = session.parameters;
   for (const NamedTensor& buffer : session.model->buffers()) all.push_back(buffer);
   return all;
@@ -138,90 +136,9 @@ static Position position_of(const Json& j) {
           .target_epochs = j.at("target_epochs")};
 }
 
-namespace {
-// What is wrong with the names and shapes of a file, gathered so that one message shows all of it.
-struct Mismatch {
-  std::vector<std::string> missing, unexpected, shapes;
-
-  static std::string list(const char* title, const std::vector<std::string>& names) {
-    std::string text;
-    for (size_t i = 0; i < names.size() && i < 8; ++i) text += (i ? ", " : "") + names[i];
-    if (names.size() > 8) text += cat(" and ", names.size() - 8, " more");
-    return names.empty() ? "" : cat(" ", title, ": ", text, ";");
-  }
-  void refuse(const std::string& what) const {
-    std::string text = list("missing", missing) + list("unexpected", unexpected) +
-                       list("of another shape or type", shapes);
-    if (text.empty()) return;
-    text.pop_back();
-    fail(Exit::checkpoint, what, " does not fit the model:", text);
-  }
-};
-}  // namespace
-
-// Copies each of `wanted` from a file that must hold these and no others.
-static void copy_saved(const NamedTensors& wanted, const NamedTensors& saved,
-                       const std::string& what = "the checkpoint") {
-  std::map<std::string, Tensor> found;
-  for (const auto& [name, tensor] : saved) found[name] = tensor;
-  Mismatch mismatch;
-  for (const auto& [name, tensor] : wanted) {
-    const auto at = found.find(name);
-    if (at == found.end()) {
-      mismatch.missing.push_back(name);
-    } else if (at->second.shape() != tensor.shape() || at->second.dtype() != tensor.dtype()) {
-      mismatch.shapes.push_back(cat(name, " ", at->second.dtype(), at->second.shape(), ", not ",
-                                    tensor.dtype(), tensor.shape()));
-    }
-  }
-  std::set<std::string> known;
-  for (const NamedTensor& w : wanted) known.insert(w.name);
-  for (const auto& [name, tensor] : found)
-    if (!known.contains(name)) mismatch.unexpected.push_back(name);
-  mismatch.refuse(what);
-  for (const auto& [name, tensor] : wanted)
-    copy_into(tensor.detach(), to(tensor.device(), found.at(name)));
-}
-
 void restore_model(Session& session, const SafeTensors& saved) {
-  copy_saved(model_tensors(session), model_part(saved.tensors));
+  copy_saved(model_tensors(session), by_name(model_part(saved.tensors)));
   session.ema.restart();
-}
-
-// Those of the first whose name the second has with the same shape.
-static NamedTensors matching(const NamedTensors& tensors, const NamedTensors& others) {
-  NamedTensors found;
-  for (const NamedTensor& t : tensors)
-    if (std::ranges::any_of(others, [&](const NamedTensor& other) {
-          return other.name == t.name && other.tensor.shape() == t.tensor.shape();
-        }))
-      found.push_back(t);
-  return found;
-}
-
-void load_weights(Session& session, std::vector<std::string>& notes) {
-  const TrainOptions& train = session.plan.train;
-  if (train.weights.empty()) return;
-  NamedTensors wanted = model_tensors(session);
-  NamedTensors saved = model_part(read_safetensors(train.weights).tensors);
-  look_for_nonfinite(train.weights, saved, session.plan.ckpt, notes);
-  for (auto& [name, tensor] : saved)
-    for (const NamedTensor& w : wanted)
-      if (w.name == name && is_float(w.tensor.dtype()) && is_float(tensor.dtype()))
-        tensor = cast(tensor, w.tensor.dtype());
-  std::vector<std::string> afresh;
-  if (train.weights_strict) {
-    copy_saved(wanted, saved, train.weights + " (train.weights_strict is on)");
-  } else {
-    const NamedTensors fit = matching(wanted, saved);
-    if (fit.empty()) fail(Exit::checkpoint, train.weights, ": none of its tensors is the model's");
-    for (const NamedTensor& w : wanted)
-      if (matching({w}, saved).empty()) afresh.push_back(w.name);
-    copy_saved(fit, matching(saved, fit));
-  }
-  session.ema.restart();
-  notes.push_back(cat("weights: ", train.weights, ";", Mismatch::list("afresh", afresh)));
-  notes.back().pop_back();
 }
 
 Position restore(Session& session, const SafeTensors& saved, std::vector<std::string>& notes) {
@@ -232,7 +149,7 @@ Position restore(Session& session, const SafeTensors& saved, std::vector<std::st
   if (entry(saved, "data") != now)
     fail(Exit::data, "the training set is not the one of the checkpoint: ", now, " now, ",
          entry(saved, "data"), " then");
-  copy_saved(state_tensors(session), saved.tensors);
+  copy_saved(state_tensors(session), by_name(saved.tensors));
   if (session.plan.amp.scales() != plan_of(saved).amp.scales()) {
     const StepState fresh = session.state->read();
     state.loss_scale = fresh.loss_scale;

@@ -16,7 +16,9 @@ struct Position {
   int64_t target_samples = 0, target_epochs = 0;
 };
 
-// Parameters and buffers under PyTorch's names, the optimizer's state as "optimizer/<its name>".
+// Parameters and buffers under PyTorch's names.
+NamedTensors model_tensors(const Session& session);
+// These, and the optimizer's state as "optimizer/<its name>".
 NamedTensors state_tensors(const Session& session);
 // Of a checkpoint's tensors, those of the model.
 NamedTensors model_part(const NamedTensors& saved);
@@ -30,10 +32,6 @@ inline const std::string kClassNames = "classes";  // a JSON list, empty where t
 Position restore(Session& session, const SafeTensors& saved, std::vector<std::string>& notes);
 // The model alone, for eval, predict and export.
 void restore_model(Session& session, const SafeTensors& saved);
-// plan.train.weights, of a checkpoint or of whoever else uses the model's names (PyTorch's), in any
-// type of float; nothing where the plan names none. What was taken goes to `notes`. Throws Error:
-// exit 4 as restore(), 5 for numbers that are not finite where ckpt.require_finite is on.
-void load_weights(Session& session, std::vector<std::string>& notes);
 
 // The plan that a checkpoint was written under. Exit 4 if it is of another format.
 Plan plan_of(const SafeTensors& saved);
