@@ -228,6 +228,14 @@ TEST_F(SafeTensorsFile, RefusesAHeaderLongerThanTheFileOrTheFormat) {
   }
 }
 
+TEST_F(SafeTensorsFile, APicklesFirstBytesSayWhatToDo) {
+  const std::string rest(100, '\b');
+  for (const std::string start : {"PK\x03\x04", "\x80\x02\x8a\n"})
+    EXPECT_THAT(refusal_of(start + rest), HasSubstr("a PyTorch pickle; save it as safetensors"));
+  // A header of 128 bytes begins with 0x80, too.
+  EXPECT_EQ(refusal_of(framed("{}" + std::string(126, ' '), 0)), "");
+}
+
 TEST_F(SafeTensorsFile, RefusesAPipeAFolderAndAHugeSparseFile) {
   path = folder;
   EXPECT_THAT(refusal(), HasSubstr("not a regular file"));
