@@ -12,15 +12,17 @@ void visit(Visitor& v, ScheduleOptions& o) {
     {.min = 0, .max = 1});
 }
 
+int64_t warmup_of(const ScheduleOptions& options, int64_t updates_per_epoch) {
+  return options.warmup_updates + std::llround(options.warmup_epochs * double(updates_per_epoch));
+}
+
 Tensor lr_table(const ScheduleOptions& options, double peak_lr, int64_t total_updates,
                 int64_t updates_per_epoch) {
   CHECK(total_updates > 0 && updates_per_epoch > 0, "schedule: ", total_updates, " updates, ",
         updates_per_epoch, " per epoch; a run needs at least one");
-  const int64_t warmup =
-      options.warmup_updates + std::llround(options.warmup_epochs * double(updates_per_epoch));
-  CHECK(warmup < total_updates, "schedule: ", warmup, " updates of warm-up in a run of ",
-        total_updates, "; lower warmup_updates or warmup_epochs");
-  const Curve curve = options.curve.make(Horizon{total_updates, updates_per_epoch, warmup});
+  const int64_t warmup = warmup_of(options, updates_per_epoch);
+  const int64_t horizon = std::max(total_updates, warmup + 1);  // curves divide by what is behind
+  const Curve curve = options.curve.make(Horizon{horizon, updates_per_epoch, warmup});
   const Tensor table({total_updates}, DType::f64);
   for (int64_t u = 0; u < total_updates; ++u) {
     const double from = options.warmup_from;
@@ -34,6 +36,10 @@ Tensor lr_table_of(const ScheduleOptions& options, double peak_lr, double epochs
                    int64_t total_updates, int64_t updates_per_epoch) {
   const int64_t updates = std::max<int64_t>(1, std::llround(epochs * double(updates_per_epoch)));
   if (updates >= total_updates) return lr_table(options, peak_lr, total_updates, updates_per_epoch);
+  const int64_t warmup = warmup_of(options, updates_per_epoch);
+  CHECK(warmup < updates, "schedule: ", warmup,
+        " updates of warm-up for parameters that rest after ", updates,
+        "; lower warmup_updates or warmup_epochs, or raise the epochs of their group");
   const Tensor part = lr_table(options, peak_lr, updates, updates_per_epoch);
   const Tensor table = zeros({updates + 1}, DType::f64);
   std::ranges::copy(part.data<double>(), table.ptr<double>());

@@ -30,8 +30,11 @@ struct ScheduleOptions {
 };
 void visit(Visitor& v, ScheduleOptions& o);
 
+// Of the options, in updates.
+int64_t warmup_of(const ScheduleOptions& options, int64_t updates_per_epoch);
 // f64, on the host. Linear warm-up, lr(u) = peak (from + (1 - from) u / warmup) curve(u), is what
-// PyTorch's SequentialLR of LinearLR and the curve gives.
+// PyTorch's SequentialLR of LinearLR and the curve gives. A run that ends within its warm-up is cut
+// off there: it rises as a longer one would, which may go on from it.
 Tensor lr_table(const ScheduleOptions& options, double peak_lr, int64_t total_updates,
                 int64_t updates_per_epoch);
 // The same, stretched over that many epochs of them, and 0 after these.

@@ -117,6 +117,10 @@ Session::Session(const Plan& plan)
       reducer(*group, parameters) {
   notes.push_back(fmt::format("data: {}, {} to train on, {} to test", plan.data.dataset.name(),
                               train_set->size(), test_set->size()));
+  const int64_t warmup = warmup_of(plan.schedule, steps_per_epoch()), steps = total_steps();
+  if (steps && warmup >= steps)
+    notes.push_back(cat("schedule: the run ends after ", steps, " of ", warmup,
+                        " updates of warm-up, so its rate stays below the peak"));
   if (!plan.profile.window.empty()) notes.push_back(profiler_command(plan.profile, plan.name));
 }
 

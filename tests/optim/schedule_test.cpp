@@ -68,9 +68,35 @@ TEST(Schedule, TheLastRateStaysInForce) {
   EXPECT_EQ(lr_at(table, 0), 1);
 }
 
-TEST(Schedule, RefusesAWarmUpAsLongAsTheRun) {
+TEST(Schedule, ARunThatEndsInItsWarmUpIsTheBeginningOfALongerOne) {
+  for (const char* name : {"constant", "cosine", "linear", "step"}) {
+    ScheduleOptions options = named(name);
+    options.warmup_updates = 3;
+    options.warmup_epochs = 1;
+    const std::vector<double> whole = rates(options, 12, 2);
+    for (const int64_t updates : {1, 2, 5}) {
+      SCOPED_TRACE(cat(name, " ", updates));
+      expect_near(rates(options, updates, 2), {whole.begin(), whole.begin() + updates});
+    }
+  }
+}
+
+TEST(Schedule, EveryCurveIsFiniteWithinAWarmUp) {
+  for (const std::string& name : Choice<Curve(const Horizon&)>::names()) {
+    ScheduleOptions options = named(name.c_str());
+    options.warmup_updates = 4;
+    for (int64_t updates = 1; updates < 6; ++updates)
+      for (const double lr : rates(options, updates)) {
+        EXPECT_GE(lr, 0) << name << updates;
+        EXPECT_LE(lr, 1) << name << updates;
+      }
+  }
+}
+
+TEST(Schedule, RefusesARunOfNothingAndAGroupThatRestsBeforeItsPeak) {
   ScheduleOptions options;
-  options.warmup_updates = 5;
-  EXPECT_THROW(lr_table(options, 1, 5, 1), Error);
+  options.warmup_updates = 2;
   EXPECT_THROW(lr_table({}, 1, 0, 1), Error);
+  EXPECT_THROW(lr_table_of(options, 1, 2, 5, 1), Error);
+  EXPECT_NO_THROW(lr_table_of(options, 1, 3, 5, 1));
 }

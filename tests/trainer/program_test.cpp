@@ -81,6 +81,13 @@ TEST_F(Program, ADryRunWritesNothing) {
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
 }
 
+TEST_F(Program, ARunShorterThanItsWarmUpSaysSo) {
+  const Ended ended = run(tiny({"schedule={warmup_epochs: 2}"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("schedule: the run ends after 8 of 8 updates of warm-up"));
+  EXPECT_THAT(run(tiny({"schedule={warmup_epochs: 1}"})).out, Not(HasSubstr("of warm-up")));
+}
+
 TEST_F(Program, StopsAtTheTargetWithTheTimeItTook) {
   const Ended ended = run(tiny({"target={metric: loss, value: 100}"}));
   EXPECT_THAT(ended.out, HasSubstr("target: loss 100 reached; time-to-target: "));

@@ -59,6 +59,14 @@ TEST(Resume, AtAnyStepEndsWithTheSameBits) {
   }
 }
 
+// Rates are functions of the update, so a longer run rises just as far in its first epoch.
+TEST(Resume, ARunThatEndedWithinItsWarmUpGoesOnAsALongerOne) {
+  const auto plan = [](const char* epochs) {
+    return small_plan({{"schedule.warmup_updates", {"10"}}, {"train.epochs", {epochs}}});
+  };
+  EXPECT_EQ(resumed_hash(saved_at(6, plan("1")), plan("3")), run(plan("3")).hash);
+}
+
 // A checkpoint is in the order of torchvision's, whatever the weights' is in memory.
 TEST(Resume, ReadsWhatANetInAnotherMemoryFormatSaved) {
   const auto plan_in = [](const char* channels_last) {
