@@ -122,12 +122,25 @@ static std::shared_ptr<const Twin> find(const Path& folder, Split split,
   return nullptr;
 }
 
+static Path folder_of(const DatasetChoice& choice, const std::string& source) {
+  return cache_folder() / "packed" /
+         fmt::format("{}-{:08x}", choice.name(), crc32c(bytes_of(source)));
+}
+
+bool has_packed_twin(const DatasetChoice& choice) {
+  if (choice.name() == "packed") return true;
+  const std::string source = source_of(choice);
+  const Path folder = folder_of(choice, source);
+  std::vector<std::string> unsaid;
+  const auto has = [&](Split split) { return find(folder, split, choice, source, unsaid); };
+  return has(Split::train) && has(Split::test);
+}
+
 std::shared_ptr<const Dataset> packed_twin(const DatasetChoice& choice, Split split,
                                            OnDamaged on_damaged, std::vector<std::string>& notes) {
   if (choice.name() == "packed") return choice.make({split});
   const std::string source = source_of(choice);
-  const Path folder =
-      cache_folder() / "packed" / fmt::format("{}-{:08x}", choice.name(), crc32c(bytes_of(source)));
+  const Path folder = folder_of(choice, source);
   std::error_code error;  // the lock tells about it
   fs::create_directories(folder, error);
   const Lock lock(folder / ".lock");

@@ -8,6 +8,9 @@ namespace bellows {
 // are paths, and for one that is made by the program the program's own.
 std::string source_of(const DatasetChoice& choice);
 
+// Both splits have been packed, so that packed_twin() would write nothing.
+bool has_packed_twin(const DatasetChoice& choice);
+
 // Packs the split (files as they are, else raw pixels) unless that was done before: into a folder
 // of cache_folder() that belongs to source_of(). Processes that want the same wait for the first.
 // Says in `notes` where it is. What is packed is its own twin. A sample that is damaged is so in

@@ -1,6 +1,7 @@
 #include "trainer/run.h"
 #include <csignal>
 #include "core/trace.h"
+#include "data/packed_twin.h"
 #include "trainer/loop.h"
 #include "trainer/output.h"
 #include "trainer/plan_diff.h"
@@ -101,10 +102,18 @@ int run_training(const RunRequest& request) {
 }
 
 int rehearse(const Config& config) {
-  Session session(config.plan);
+  Plan plan = config.plan;
+  Lines notes;
+  if (plan.data.packed && !has_packed_twin(plan.data.dataset)) {
+    plan.data.packed = false;
+    notes.push_back("packed: not yet, and a dry run packs nothing: it reads the data set itself");
+  }
+  Session session(plan);
+  load_weights(session, notes);
   say_all(session.notes);
   say(toggle_line(config));
   say_all(config.notes);
+  say_all(notes);
   const Kernels use(session.plan.kernels);
   dry_run(session);
   say(cat("dry run: ", session.total_steps(), " steps of ", session.plan.data.loader.batch_size,

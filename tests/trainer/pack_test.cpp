@@ -47,6 +47,16 @@ TEST_F(Pack, TheToggleTrainsWithTheSameBitsAndSaysWhereItReads) {
   EXPECT_EQ(hash_in(second.out), plain);
 }
 
+TEST_F(Pack, ADryRunReadsATwinThatIsThereAndMakesNone) {
+  const Args dry = tiny({"toggles={packed_dataset: on, background_loader: off}", "--dry-run"});
+  const Ended before = run_here(dry);
+  EXPECT_EQ(before.code, 0) << before.err;
+  EXPECT_THAT(before.out, HasSubstr("packed: not yet, and a dry run packs nothing"));
+  EXPECT_FALSE(fs::exists(folder_ / "cache/bellows/packed"));
+  run_here(tiny({"toggles={packed_dataset: on, background_loader: off}"}));
+  EXPECT_THAT(run_here(dry).out, HasSubstr("packed: 64 samples, out of "));
+}
+
 // As ranks on one host do.
 TEST_F(Pack, ProcessesThatStartTogetherPackOnce) {
   const Args args = tiny({"toggles={packed_dataset: on, background_loader: off}"});

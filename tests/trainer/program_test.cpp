@@ -78,6 +78,7 @@ TEST_F(Program, ADryRunWritesNothing) {
   const Ended ended = run(tiny({"--dry-run"}));
   EXPECT_EQ(ended.code, 0);
   EXPECT_THAT(ended.out, HasSubstr("8 steps of 16 samples"));
+  expect_refusal(tiny({"--dry-run", "train.weights=none.safetensors"}), 4, "none.safetensors");
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
 }
 
