@@ -9,9 +9,13 @@ namespace bellows {
 static int run(const Arguments& args) {
   CommandLine line("export");
   std::string from, to;
+  bool overwrite = false;
   line.add_option("run,--checkpoint", from, "run folder or checkpoint file")->required();
   line.add_option("to,--to", to, "the .safetensors file to write")->required();
+  line.add_flag("--overwrite", overwrite, "replace that file if it is there");
   if (!line.read(args)) return 0;
+  CHECK(overwrite || !std::filesystem::exists(to), to,
+        " is there already; replace it with --overwrite, or name another file");
   std::vector<std::string> messages;
   const Loaded saved = load_checkpoint(from, messages);
   for (const std::string& message : messages) say(message);

@@ -221,6 +221,8 @@ TEST_F(Program, EvaluatesPredictsAndExportsWhatItTrained) {
   EXPECT_EQ(run({"export", "runs/run", "model.safetensors"}).code, 0);
   const SafeTensors model = read_safetensors(folder_ / "model.safetensors");
   EXPECT_EQ(model.metadata, (Metadata{{"format", "pt"}}));  // digits are their names
+  expect_refusal({"export", "runs/run", "model.safetensors"}, 2, "model.safetensors is there");
+  EXPECT_EQ(run({"export", "runs/run", "model.safetensors", "--overwrite"}).code, 0);
   ASSERT_EQ(model.tensors.size(), 2u);
   EXPECT_EQ(model.tensors[0].name, "1.weight");
 }
