@@ -38,12 +38,13 @@ Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& 
         "them alike; add random_resized_crop, or resize and center_crop, to data.transforms");
   made_ = items_.size();
   if (by == DoneBy::device) leave_to_device();
-  refuse_late_padding();
+  refuse_what_cannot_be();
 }
 
-// Padding comes last but for crops, and once. Whether a crop pads is left to chance; this is not:
-// the trial is all padding.
-void Transforms::refuse_late_padding() const {
+// A trial of each transform on the smallest of the pictures that get to it. Padding comes last but
+// for crops, and once. Whether a crop pads is left to chance; this is not: the trial is all
+// padding.
+void Transforms::refuse_what_cannot_be() const {
   bool padded = false;
   for (size_t i = 0; i < items_.size(); ++i) {
     const Item& item = items_[i];
@@ -52,9 +53,9 @@ void Transforms::refuse_late_padding() const {
     const bool pads = edit && edit->padding;
     CHECK(!padded || !pads, "transform ", item.name,
           ": the pictures have padding already, and get it once; take one of the two away");
-    if (padded) {
+    if (padded || !item.any_size) {
       Picture trial(shape_behind(i, 0));
-      trial.crop({-trial.height(), -trial.width(), trial.height(), trial.width()});
+      if (padded) trial.crop({-trial.height(), -trial.width(), trial.height(), trial.width()});
       apply(item, trial, {});
     }
     padded |= pads;

@@ -94,7 +94,7 @@ class Transforms {
   Shape shape_behind(const Item& item, const Shape& in, int64_t epoch) const;
   void leave_to_device();
   void fill_recipe();
-  void refuse_late_padding() const;
+  void refuse_what_cannot_be() const;
   void apply(const Item& item, Picture& picture, const RngKey& key) const;
   Picture plan(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index) const;
 

@@ -73,6 +73,12 @@ TEST_F(BadInput, ConfigsAreRefusedWithTheirPlace) {
       {"seed: 1\n---\nseed: 2\n", "document"},
       {"base: nowhere.yaml\n", "does not exist"},
       {"train: {tuning_window: [4, 3]}\n", "train.tuning_window is the first and the last"},
+      {"optimizer: {ema_decay: 1}\n", "bad.yaml:1:13: optimizer.ema_decay is less than 1"},
+      {"amp: {scaler: {backoff_factor: 0}}\n", "amp.scaler.backoff_factor is between 0 and 1"},
+      {"amp: {scaler: {backoff_factor: 1}}\n", "amp.scaler.backoff_factor is between 0 and 1"},
+      {"amp: {scaler: {growth_factor: 1}}\n", "amp.scaler.growth_factor is more than 1"},
+      {"data: {name: shapes, transforms: [{name: random_crop, size: 99}, normalize]}\n",
+       "transform random_crop: a side of 32 with padding of 0 is shorter than the crop of 99"},
       {"profile: {window: [3]}\n", "profile.window is the first update and the one after"},
   };
   for (const auto& [text, complaint] : cases) {
