@@ -99,8 +99,10 @@ TEST(RandomCrop, PadsWithBlackOrWithTheMirroredPicture) {
     EXPECT_EQ(origin(crop.plan(in, 1, 0, 0), 0, 7).first, beyond);
     EXPECT_EQ(origin(crop.plan(in, 1, 0, 0), 2, 2), (std::pair<int64_t, int64_t>{0, 0}));
   }
-  const Transforms wide = only("random_crop", {{"size", "9"}, {"padding", "2"}}, in);
-  EXPECT_THAT(complaint(Exit::usage, [&] { wide.plan(in, 1, 0, 0); }),
+  EXPECT_THAT(complaint(Exit::usage,
+                        [&] {
+                          only("random_crop", {{"size", "9"}, {"padding", "2"}}, in);
+                        }),
               HasSubstr("transform random_crop: a side of 4 with padding of 2 is shorter"));
 }
 

@@ -7,9 +7,7 @@
 #include "trainer/training_state.h"
 
 using namespace bellows;
-using testing::AllOf;
 using testing::HasSubstr;
-using testing::Not;
 
 namespace {
 
