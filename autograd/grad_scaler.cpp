@@ -11,6 +11,7 @@ void visit(Visitor& v, GradScalerOptions& o) {
             "is between 0 and 1, or the scale would be lost or never fall");
   v("growth_interval", o.growth_interval, "good updates in a row", {.min = 1});
   v("min_scale", o.min_scale, "below which it does not fall", {.min = 1e-30});
+  v.require("min_scale", o.min_scale <= o.init_scale, "is no more than init_scale");
 }
 
 GradScaler::GradScaler(bool enabled, const GradScalerOptions& options, DeviceStepState& state)

@@ -122,7 +122,8 @@ std::optional<size_t> Tuning::make(Device device, const std::string& problem, co
   if (!std::exchange(looked_up_, true))
     if (const auto kept = cache.find(name, key)) {
       made_ = !kept->empty() && !find(*kept).empty();
-      if (made_) return count("kept").add(), count("hits").add(), 0;
+      const char* const found = cache.is_own(name, key) ? "repeated" : "kept";
+      if (made_) return count(found).add(), count("hits").add(), 0;
       complain_once(*kept);
     }
   if (kernel_options().autotune != Autotune::benchmark) return count("misses").add(), std::nullopt;

@@ -60,12 +60,17 @@ std::optional<std::string> DiskCache::find(const std::string& name, const std::s
   }
 }
 
+bool DiskCache::is_own(const std::string& name, const std::string& key) const {
+  return own_.contains(path_of(name, key));
+}
+
 void DiskCache::keep(const std::string& name, const std::string& key, const std::string& content) {
   const Head head = head_of(key, content);
   const Bytes pieces[] = {std::as_bytes(std::span(&head, 1)), bytes_of(key), bytes_of(content)};
   try {
     fs::create_directories(folder_);
     write_file(path_of(name, key), pieces);
+    own_.insert(path_of(name, key));
   } catch (const std::exception& error) {
     if (!std::exchange(complained_, true))
       std::fprintf(stderr, "warning: nothing is cached in %s: %s\n", folder_.c_str(), error.what());

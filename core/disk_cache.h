@@ -2,6 +2,7 @@
 // time and nothing else, so nothing in here ever fails.
 #pragma once
 #include <optional>
+#include <set>
 #include "core/file.h"
 
 namespace bellows {
@@ -21,11 +22,14 @@ class DiskCache {
   std::optional<std::string> find(const std::string& name, const std::string& key) const;
   // Replaces what is there. Where it cannot be written, one line on stderr says so, once.
   void keep(const std::string& name, const std::string& key, const std::string& content);
+  // Was it kept through this object? If not, an earlier run did.
+  bool is_own(const std::string& name, const std::string& key) const;
 
  private:
   Path path_of(const std::string& name, const std::string& key) const;
 
   Path folder_;
+  std::set<Path> own_;
   bool complained_ = false;
 };
 

@@ -9,9 +9,11 @@ namespace bellows {
 static void tell_once(const std::string& origin, const char* why) {
   static std::mutex mutex;
   static std::set<std::string> told;
+  static trace::Counter& samples = trace::counter("data.damaged_samples");
   const std::lock_guard lock(mutex);
-  if (told.insert(origin).second)
-    std::fprintf(stderr, "warning: %s: skipped: %s\n", origin.c_str(), why);
+  if (!told.insert(origin).second) return;
+  samples.add();
+  std::fprintf(stderr, "warning: %s: skipped: %s\n", origin.c_str(), why);
 }
 
 Sample read_undamaged(const Dataset& dataset, int64_t index, OnDamaged on_damaged,
@@ -20,7 +22,9 @@ Sample read_undamaged(const Dataset& dataset, int64_t index, OnDamaged on_damage
   for (int64_t skipped = 0;; ++skipped) {
     const int64_t i = (index + skipped) % dataset.size();
     try {
-      return read(i);
+      Sample sample = read(i);
+      if (skipped && on_damaged == OnDamaged::leave_out) sample.label = kLeftOut;
+      return sample;
     } catch (const Error& error) {
       if (on_damaged == OnDamaged::error || error.exit != Exit::data) throw;
       damaged.add();

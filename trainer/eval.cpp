@@ -19,9 +19,12 @@ static int run(const Arguments& args) {
   const auto session = load_trained(from, overrides);
   const Kernels use(session->plan.kernels);
   const Metrics metrics = evaluate(*session);
-  Json all = {{"samples", metrics.samples}, {"seconds", metrics.seconds}};
+  Json all = {
+      {"samples", metrics.samples}, {"damaged", metrics.damaged}, {"seconds", metrics.seconds}};
   for (const auto& [name, value] : values_of(metrics)) all[name] = value;
-  say(json ? to_line(all) : cat("eval: ", metrics.samples, " samples, ", text_of(metrics)));
+  const std::string damaged = metrics.damaged ? cat(metrics.damaged, " damaged, ") : "";
+  say(json ? to_line(all)
+           : cat("eval: ", metrics.samples, " samples, ", damaged, text_of(metrics)));
   return 0;
 }
 

@@ -1,5 +1,6 @@
 #include "trainer/evaluate.h"
 #include <fmt/format.h>
+#include <algorithm>
 #include <cmath>
 #include "core/copy.h"
 #include "ops/elementwise.h"
@@ -31,15 +32,34 @@ std::string text_of(const Metrics& metrics) {
 
 namespace {
 
+// The rows of logits (N, C) whose label is not kLeftOut, and their labels.
+std::pair<Tensor, Tensor> undamaged(const Tensor& logits, const Tensor& labels, int64_t n) {
+  const int64_t classes = logits.dim(1);
+  const Tensor x({n, classes}, DType::f32), y({n}, DType::i64);
+  for (int64_t i = 0, kept = 0; i < logits.dim(0); ++i) {
+    if (labels.data<int64_t>()[i] == kLeftOut) continue;
+    std::ranges::copy(logits.data<float>().subspan(i * classes, classes),
+                      x.ptr<float>() + kept * classes);
+    y.ptr<int64_t>()[kept++] = labels.data<int64_t>()[i];
+  }
+  return {x, y};
+}
+
 struct Tally {
-  int64_t samples = 0, first = 0, top5 = 0;
+  int64_t samples = 0, damaged = 0, first = 0, top5 = 0;
   double loss = 0;
 
   void add(const Tensor& logits, const Tensor& labels, const LossOptions& options) {
     const int64_t n = logits.dim(0), classes = logits.dim(1);
-    loss += criterion(logits, labels, options).item() * static_cast<double>(n);
     const Tensor on_host = contiguous(cast(to(Device::cpu, logits.detach()), DType::f32));
     const Tensor truth = to(Device::cpu, labels);
+    if (const int64_t out = std::ranges::count(truth.data<int64_t>(), kLeftOut)) {
+      damaged += out;
+      if (out == n) return;
+      const auto [rows, known] = undamaged(on_host, truth, n - out);
+      return add(rows, known, options);
+    }
+    loss += criterion(logits, labels, options).item() * static_cast<double>(n);
     const auto scores = on_host.data<float>();
     for (int64_t i = 0; i < n; ++i)
       add_row(scores.subspan(i * classes, classes), truth.data<int64_t>()[i]);
@@ -95,8 +115,12 @@ Metrics evaluate(Session& session) {
     }
   }
   const auto n = static_cast<double>(tally.samples);
-  Metrics metrics{
-      tally.samples, tally.loss / n, tally.first / n, {}, (trace::now_ns() - begin) * 1e-9};
+  Metrics metrics{.samples = tally.samples,
+                  .damaged = tally.damaged,
+                  .loss = tally.loss / n,
+                  .accuracy = tally.first / n,
+                  .accuracy_top5 = {},
+                  .seconds = (trace::now_ns() - begin) * 1e-9};
   if (session.test_set->info().classes >= kTop5From) metrics.accuracy_top5 = tally.top5 / n;
   return metrics;
 }

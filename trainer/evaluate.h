@@ -5,7 +5,7 @@
 namespace bellows {
 
 struct Metrics {
-  int64_t samples = 0;
+  int64_t samples = 0, damaged = 0;  // that count; that were left out
   double loss = 0, accuracy = 0;
   std::optional<double> accuracy_top5;  // from ten classes on
   double seconds = 0;

@@ -20,6 +20,7 @@ Loop::Loop(Session& session, Log& log, Checkpoints* checkpoints, const Position&
       profile_(plan_.profile),
       tuning_(plan_.train, plan_.kernels) {
   if (plan_.train.cuda_graph) captured_ = std::make_unique<CapturedUpdate>(session);
+  if (plan_.amp.scales()) seen_ = session.state->read();
   if (session.device != Device::cuda) return;
   if (const CudaReport report = cuda_report(); !report.gpus.empty())
     nvml_.emplace(report.gpus[0].pci);
@@ -155,6 +156,23 @@ void Loop::check_losses() {
   }
 }
 
+// At log steps only, from what is read there anyway: a captured update waits for nobody.
+void Loop::look_at_scale(const StepState& now) {
+  const bool stuck = now.applied == seen_.applied && now.loss_scale == seen_.loss_scale;
+  stuck_ = stuck ? stuck_ + now.skipped - seen_.skipped : 0;
+  seen_ = now;
+}
+
+// A scale that does not fall though nothing is finite has nowhere to go.
+void Loop::check_scale() const {
+  constexpr int64_t kMostStuck = 5;  // fewer may be those of a few bad batches
+  if (plan_.train.on_nonfinite != OnNonfinite::stop || stuck_ < kMostStuck) return;
+  fail(Exit::numeric, "step ", at_.step, ": the last ", stuck_,
+       " updates were skipped for gradients that are not finite, and the loss scale ",
+       seen_.loss_scale,
+       " falls no further; lower the learning rate or amp.scaler.min_scale, or train in bf16");
+}
+
 LogPoint Loop::point() const {
   LogPoint now = last_;
   now.epoch = at_.epoch + 1;
@@ -180,6 +198,7 @@ void Loop::end_window() {
   last_.ips = window.ips;
   logged_ += fresh.size();
   log_.window(point(), gauges());
+  check_scale();
   meter_.lap(Phase::other);
 }
 
@@ -189,6 +208,7 @@ Scalars Loop::gauges() {
     values.emplace_back("image_size", double(std::min(picture_[1], picture_[2])));
   if (plan_.amp.scales()) {
     const StepState state = session_.state->read();
+    look_at_scale(state);
     values.emplace_back("loss_scale", state.loss_scale);
     values.emplace_back("skipped_updates", double(state.skipped));
   }

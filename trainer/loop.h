@@ -26,8 +26,9 @@ class Loop {
   // checkpoints: null where nothing is saved.
   Loop(Session& session, Log& log, Checkpoints* checkpoints, const Position& from = {});
   // Trains to the end of the plan, the target, or a signal. Throws Error: exit 5 for a loss that is
-  // not finite, 8 for a checkpoint that cannot be written, and what data and ops throw.
-  // `pause` is called after each update; the time it takes is the run's, but of no phase's cost.
+  // not finite and for a loss scale at its floor that skips all updates, 8 for a checkpoint that
+  // cannot be written, and what data and ops throw. `pause` is called after each update; the time
+  // it takes is the run's, but of no phase's cost.
   Outcome run(const std::function<void()>& pause = {});
   const Position& position() const { return at_; }
 
@@ -42,6 +43,8 @@ class Loop {
   void end_epoch();
   void check_losses();
   void end_window();
+  void look_at_scale(const StepState& now);
+  void check_scale() const;
   void evaluate_now();
   void save();
   LogPoint point() const;
@@ -65,6 +68,8 @@ class Loop {
   std::function<void()> pause_;
   size_t checked_ = 0, logged_ = 0;  // of the losses known
   int64_t nonfinite_ = 0;            // losses in a row
+  StepState seen_;                   // at the last log step, where fp16 scales
+  int64_t stuck_ = 0;                // updates since one was applied, the scale standing still
   LogPoint last_;                    // line
   std::optional<Position> saved_;
   std::optional<Metrics> metrics_;

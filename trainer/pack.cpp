@@ -9,9 +9,11 @@
 
 namespace bellows {
 
+static const Names kEncodings = {"keep", "raw", "jpeg"};
+
 namespace {
 struct PackLine {
-  std::string config, out;
+  std::string config, out, encoding = kEncodings[0];
   Names overrides;
   PackOptions options;
   int64_t shard_mb = 256;
@@ -19,15 +21,13 @@ struct PackLine {
 }  // namespace
 
 static void declare(CommandLine& line, PackLine& given) {
-  const std::map<std::string, Encoding> encodings = {
-      {"keep", Encoding::keep}, {"raw", Encoding::raw}, {"jpeg", Encoding::jpeg}};
   line.add_option("overrides", given.overrides, "key=value: options, over those of the file");
   line.add_option("--config,-c", given.config, "YAML file that names the data set");
   line.add_option("--out,-o", given.out, "folder of the shards, a new one")->required();
-  line.add_option("--encoding", given.options.encoding,
+  line.add_option("--encoding", given.encoding,
                   "keep: files as they are, else raw pixels (default); raw: pixels; jpeg: "
                   "everything as a new JPEG")
-      ->transform(CLI::CheckedTransformer(encodings).description(""))
+      ->check(CLI::IsMember(kEncodings).description(""))
       ->type_name("keep|raw|jpeg");
   line.add_option("--side", given.options.side,
                   "make larger pictures smaller, to this shorter side (default: they stay)")
@@ -42,8 +42,7 @@ static void declare(CommandLine& line, PackLine& given) {
 
 // Together with what was read, how it was written: `pack` of the same has the same source.
 static std::string source_of(const Plan& plan, const PackOptions& o) {
-  constexpr const char* kNames[] = {"keep", "raw", "jpeg"};
-  return cat(source_of(plan.data.dataset), "\nencoding: ", kNames[static_cast<int>(o.encoding)],
+  return cat(source_of(plan.data.dataset), "\nencoding: ", kEncodings[static_cast<int>(o.encoding)],
              "\nside: ", o.side, "\nquality: ", o.quality);
 }
 
@@ -54,6 +53,12 @@ static void pack_split(const Plan& plan, const PackLine& given, Split split) {
   say(cat(split == Split::train ? "train: " : "test: ", text_of(made)));
 }
 
+// Training has a default; what is written to disk is to be asked for.
+static bool names_data(const Values& overrides) {
+  return std::ranges::any_of(overrides,
+                             [](const auto& option) { return option.first.starts_with("data"); });
+}
+
 static int run(const Arguments& args) {
   CommandLine line("pack");
   PackLine given;
@@ -62,7 +67,11 @@ static int run(const Arguments& args) {
   std::vector<Values> sources;
   if (!given.config.empty()) sources = read_config(given.config);
   sources.push_back(parse_overrides(given.overrides));
+  CHECK(!given.config.empty() || names_data(sources.back()),
+        "no data set is named; write  trainer pack --config FILE --out ", given.out);
   const Plan plan = make_config(sources).plan;
+  given.options.encoding =
+      static_cast<Encoding>(std::ranges::find(kEncodings, given.encoding) - kEncodings.begin());
   given.options.shard_bytes = given.shard_mb << 20;
   given.options.on_damaged = plan.data.loader.on_damaged;
   CHECK(!std::filesystem::exists(given.out) || std::filesystem::is_empty(given.out), given.out,

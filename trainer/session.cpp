@@ -90,6 +90,7 @@ static LoaderOptions test_options(const Plan& plan, Device device) {
   LoaderOptions options = loader_options(plan, device);
   options.shuffle = options.drop_last = options.augment = false;
   options.tta = plan.eval.tta;
+  if (options.on_damaged == OnDamaged::skip) options.on_damaged = OnDamaged::leave_out;
   if (plan.eval.batch_size) options.batch_size = plan.eval.batch_size;
   return options;
 }

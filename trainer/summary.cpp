@@ -39,9 +39,16 @@ static std::string target_line(const Session& session, const Outcome& outcome) {
 static std::string time_line(const Meter& meter) {
   const double all = std::max(meter.total_seconds(), 1e-9);
   const auto share = [&](Phase phase) { return 100 * meter.seconds(phase) / all; };
-  return fmt::format("time: {:.1f} % step, {:.1f} % loading, {:.1f} % evaluation, {:.1f} % saving",
-                     share(Phase::step), share(Phase::load), share(Phase::eval),
-                     share(Phase::save));
+  return fmt::format(
+      "time: {:.1f} % step, {:.1f} % loading, {:.1f} % evaluation, {:.1f} % saving, {:.1f} % other",
+      share(Phase::step), share(Phase::load), share(Phase::eval), share(Phase::save),
+      share(Phase::other));
+}
+
+static std::string amp_line(const Session& session) {
+  const StepState state = session.state->read();
+  return fmt::format("amp: loss scale {:g}, {} of {} updates skipped", state.loss_scale,
+                     state.skipped, state.applied + state.skipped);
 }
 
 static std::string saving_warning(const Session& session, const Meter& meter) {
@@ -50,9 +57,18 @@ static std::string saving_warning(const Session& session, const Meter& meter) {
   if (share <= limit) return "";
   return fmt::format(
       "warning: saving took {:.1f} % of the time, more than {:.1f} % "
-      "(ckpt.max_overhead); save less often (ckpt.every), or  toggles: "
-      "{{async_checkpoint: on}}",
-      100 * share, 100 * limit);
+      "(ckpt.max_overhead); save less often (ckpt.every){}",
+      100 * share, 100 * limit,
+      session.plan.ckpt.async ? "" : ", or  toggles: {async_checkpoint: on}");
+}
+
+static int64_t counted(const char* name) { return trace::counter(name).value(); }
+
+static std::string damaged_line() {
+  const int64_t samples = counted("data.damaged_samples"), reads = counted("data.damaged");
+  if (samples == 0) return "";
+  return cat("data: ", samples, " damaged sample", samples == 1 ? "" : "s", " skipped",
+             reads == samples ? "" : cat(", ", reads, " times in all"));
 }
 
 // debug.lock_stats: who waited for which lock.
@@ -77,6 +93,8 @@ Lines summary(const Session& session, const Outcome& outcome) {
                               session.train_set->info().unit));
   if (outcome.metrics) lines.push_back("test: " + text_of(*outcome.metrics));
   if (session.plan.target.metric != "none") lines.push_back(target_line(session, outcome));
+  if (session.plan.amp.scales()) lines.push_back(amp_line(session));
+  if (const std::string line = damaged_line(); !line.empty()) lines.push_back(line);
   lines.push_back(time_line(meter));
   lines.push_back(fmt::format("memory: {:.1f} MiB in tensors at the peak",
                               allocator_stats(session.device).peak_allocated / 1048576.0));
@@ -97,6 +115,10 @@ Scalars totals(const Session& session, const Outcome& outcome) {
                     {"save_s", meter.seconds(Phase::save)},
                     {"max_mem_allocated", peak}};
   if (outcome.at.target_s >= 0) values.emplace_back("target_s", outcome.at.target_s);
+  if (session.plan.data.loader.on_damaged == OnDamaged::skip) {
+    values.emplace_back("damaged_samples", double(counted("data.damaged_samples")));
+    values.emplace_back("damaged_reads", double(counted("data.damaged")));
+  }
   if (const int64_t moved = migrations(); moved >= 0)
     values.emplace_back("cpu_migrations", static_cast<double>(moved));
   return values;

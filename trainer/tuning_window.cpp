@@ -26,21 +26,22 @@ double TuningWindow::Counts::hit_rate() const {
 
 TuningWindow::Counts TuningWindow::counts() {
   const auto value = [](const char* name) { return trace::counter(name).value(); };
-  return {value("autotune.searches"), value("autotune.kept"), value("autotune.hits"),
-          value("autotune.misses")};
+  return {value("autotune.searches"), value("autotune.repeated"), value("autotune.kept"),
+          value("autotune.hits"), value("autotune.misses")};
 }
 
 TuningWindow::Counts TuningWindow::since(const Counts& before) const {
   const Counts now = counts();
-  return {now.searches - before.searches, now.kept - before.kept, now.hits - before.hits,
-          now.misses - before.misses};
+  return {now.searches - before.searches, now.repeated - before.repeated, now.kept - before.kept,
+          now.hits - before.hits, now.misses - before.misses};
 }
 
 std::string TuningWindow::report(int64_t i) {
   if (!on() || i - opened_ < last_ || std::exchange(reported_, true)) return "";
   const Counts c = since(begin_);
-  return fmt::format("autotune: {} searches, {} found on disk, hit rate {:.1f} %", c.searches,
-                     c.kept, 100 * c.hit_rate());
+  return fmt::format(
+      "autotune: {} searches, {} repeated problems, {} found on disk, hit rate {:.1f} %",
+      c.searches, c.repeated, c.kept, 100 * c.hit_rate());
 }
 
 Scalars TuningWindow::take() {

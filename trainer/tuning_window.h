@@ -23,7 +23,9 @@ class TuningWindow {
 
  private:
   struct Counts {
-    int64_t searches, kept, hits, misses;
+    int64_t searches;
+    int64_t repeated, kept;  // found already: by this run, for another layer; by an earlier one
+    int64_t hits, misses;
     double hit_rate() const;
   };
   static Counts counts();

@@ -152,13 +152,26 @@ TEST_F(TuningTest, AnotherRunFindsItOnDisk) {
   const Kernels use(kBenchmark);
   Tuning first, second, other;
   make(first, "c");
-  const int64_t searches = count("searches"), kept = count("kept");
+  cache = DiskCache(folder);
+  const int64_t searches = count("searches"), kept = count("kept"), repeated = count("repeated");
   EXPECT_THAT(make(second, "a"), Optional(0)) << "of the one that was found";
   EXPECT_FALSE(second.due());
   EXPECT_EQ(count("kept"), kept + 1);
+  EXPECT_EQ(count("repeated"), repeated);
   EXPECT_EQ(count("searches"), searches);
   make(other, "a", "abc", "another problem");
   EXPECT_EQ(count("searches"), searches + 1);
+}
+
+TEST_F(TuningTest, TheSameProblemElsewhereIsNotFoundOnDiskButRepeated) {
+  const Kernels use(kBenchmark);
+  Tuning first, second;
+  make(first, "c");
+  const int64_t searches = count("searches"), kept = count("kept"), repeated = count("repeated");
+  make(second, "c");
+  EXPECT_EQ(count("searches"), searches);
+  EXPECT_EQ(count("kept"), kept);
+  EXPECT_EQ(count("repeated"), repeated + 1);
 }
 
 TEST_F(TuningTest, WhatIsKeptAndGoneIsIgnoredWithANotice) {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include "core/copy.h"
 #include "core/foreach.h"
+#include "tests/data/files.h"
+#include "tests/data/image_files.h"
 #include "toggles/values.h"
 #include "trainer/training_state.h"
 
@@ -59,6 +61,39 @@ TEST(Evaluate, MeansOverViewsAreTheWeightedMeansOfTheAnswers) {
   EXPECT_NEAR(metrics.loss, loss / 21, 1e-5);
   EXPECT_NEAR(metrics.accuracy, right / 21, 1e-9);
   EXPECT_GT(std::abs(metrics.loss - evaluate(plain).loss), 1e-4);
+}
+
+// Seven pictures, of which the fourth cannot be read, or is not there.
+static Metrics metrics_of_pictures(bool there, const char* tta) {
+  const TempFolder folder;
+  for (const char* split : {"train", "val"})
+    for (int i = 0; i < 7; ++i)
+      if (there || i != 3 || split[0] == 't')
+        folder.write(cat(split, i < 5 ? "/a/" : "/b/", i, ".png"), as_png(slopes(6 + i, 8)));
+  if (there) folder.write("val/a/3.png", "no picture");
+  Session session(load(Plan{}, {{"device", {"cpu"}},
+                                {"data", {"image_folder"}},
+                                {"data.root", {folder.path.string()}},
+                                {"data.on_damaged", {"skip"}},
+                                {"data.batch_size", {"3"}},
+                                {"data.transforms.0.name", {"center_crop"}},
+                                {"data.transforms.0.size", {"6"}},
+                                {"data.transforms.1.name", {"normalize"}},
+                                {"model", {"mlp"}},
+                                {"eval.tta", {tta}}}));
+  return evaluate(session);
+}
+
+TEST(Evaluate, ADamagedSampleIsLeftOutAndNobodyStandsIn) {
+  for (const char* tta : {"none", "mirror"}) {
+    const Metrics got = metrics_of_pictures(true, tta), want = metrics_of_pictures(false, tta);
+    EXPECT_EQ(got.samples, 6);
+    EXPECT_EQ(got.damaged, 1);
+    EXPECT_EQ(want.samples, 6);
+    EXPECT_EQ(want.damaged, 0);
+    EXPECT_NEAR(got.loss, want.loss, 1e-6);
+    EXPECT_EQ(got.accuracy, want.accuracy);
+  }
 }
 
 TEST(Evaluate, WithAnAverageOfTheModelLeavesTheModelAsItWas) {

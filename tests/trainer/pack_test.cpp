@@ -120,6 +120,16 @@ TEST_F(PackPhotos, HaveTheNamesOfTheirClassesAndSkipTheSame) {
   }
 }
 
+TEST_F(PackPhotos, ThatAreDamagedAreCountedAndLeftOutOfAnEvaluation) {
+  write("photos/val/weasel/2.jpg", "no picture");
+  const Ended ended = run_here(photos("plain", kFolder));
+  EXPECT_THAT(ended.out, testing::ContainsRegex("\ndata: 2 damaged samples skipped, [0-9]+ times"));
+  const std::string metrics = read("runs/plain/metrics.jsonl");
+  EXPECT_THAT(metrics, HasSubstr("\"damaged_samples\":2"));
+  EXPECT_THAT(run_here({"eval", "runs/plain"}).out,
+              HasSubstr("eval: 7 samples, 1 damaged, accuracy: "));
+}
+
 // One that packing cannot read, for its size, beside one that only a decoder finds damaged.
 TEST_F(PackPhotos, ThatCannotBeReadFollowThePolicyUnderTheToggle) {
   fs::resize_file(write("photos/train/stoat/5.jpg", ""), uint64_t{5} << 30);
@@ -191,7 +201,9 @@ TEST_F(Pack, ResumesInAQuasiRandomOrder) {
 TEST_F(Pack, RefusesWithOneLine) {
   const std::string data = "data={name: digits, train_size: 64, test_size: 20}";
   expect_refusal({"pack", data}, 2, "--out is required");
-  expect_refusal({"pack", data, "--out", "p", "--encoding", "zip"}, 2, "--encoding");
+  expect_refusal({"pack", data, "--out", "p", "--encoding", "zip"}, 2,
+                 "--encoding: zip not in {keep,raw,jpeg}; see  trainer pack --help");
+  expect_refusal({"pack", "--out", "p"}, 2, "no data set is named; write  trainer pack --config");
   expect_refusal({"pack", data, "--out", "p", "--encoding", "jpeg"}, 2, "write  --encoding raw");
   expect_refusal({"pack", data, "--out", "p", "--side", "10"}, 2, "these are all 28 x 28");
   EXPECT_FALSE(fs::exists(folder_ / "p"));

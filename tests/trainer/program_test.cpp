@@ -95,6 +95,38 @@ TEST_F(Program, StopsAtTheTargetWithTheTimeItTook) {
   EXPECT_THAT(ended.out, HasSubstr("64 samples, 1 epochs"));
 }
 
+TEST_F(Program, SaysWhatTheLossScaleCameToAndEndsWhereItCannotFall) {
+  const auto scaled = [](const char* scaler) {
+    return tiny({"toggles={background_loader: off, amp: fp16}", cat("amp={scaler: ", scaler, "}")});
+  };
+  const Ended ended = run(scaled("{init_scale: 1e30}"));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("\namp: loss scale 3.90625e+27, 8 of 8 updates skipped\n"));
+  expect_refusal(scaled("{init_scale: 1e30, min_scale: 1e30}"), 5, "falls no further; lower the");
+  EXPECT_THAT(run(tiny({"--overwrite"})).out, Not(HasSubstr("amp:")));
+}
+
+TEST_F(Program, ItsSharesOfTheTimeAddUp) {
+  const std::string out = run(tiny({})).out;
+  std::istringstream line(out.substr(out.find("\ntime: ") + 7));
+  double sum = 0, share = 0;
+  std::string percent, phase;
+  while (line >> share >> percent >> phase) sum += share;
+  EXPECT_EQ(phase, "other");
+  EXPECT_NEAR(sum, 100, 0.3) << out;
+}
+
+TEST_F(Program, OffersToSaveInTheBackgroundWhereThatIsOff) {
+  for (const char* async : {"off", "on"}) {
+    const Ended ended =
+        run(tiny({cat("toggles={background_loader: off, async_checkpoint: ", async, "}"),
+                  "ckpt={every_iters: 1, max_overhead: 0}"}));
+    EXPECT_THAT(ended.out, HasSubstr("warning: saving took "));
+    EXPECT_EQ(ended.out.find("async_checkpoint: on}") == std::string::npos,
+              async == std::string("on"));
+  }
+}
+
 // ---- resume
 
 TEST_F(Program, KilledAndResumedEndsWithTheSameBits) {

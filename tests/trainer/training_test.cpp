@@ -369,6 +369,38 @@ TEST(Nonfinite, ContinuingGoesOn) {
       18);
 }
 
+// ---- a loss scale that cannot fall
+
+static const Values kAtItsFloor = {{"amp.dtype", {"fp16"}},
+                                   {"amp.scaler.init_scale", {"1e30"}},
+                                   {"amp.scaler.min_scale", {"1e30"}}};
+
+TEST(LossScale, AtItsFloorWithNothingAppliedEndsTheRunAtALogStep) {
+  for (const auto& [every, step] : {std::pair{"2", 6}, std::pair{"5", 5}, std::pair{"20", 6}}) {
+    Values values = kAtItsFloor;
+    values["log.every"] = {every};
+    Session session(small_plan(values));
+    const Refusal stopped = refused([&] { run(session); });
+    EXPECT_EQ(stopped.exit, Exit::numeric);
+    EXPECT_THAT(
+        stopped.message,
+        testing::AllOf(HasSubstr(cat("step ", step, ": the last ", step, " updates were skipped")),
+                       HasSubstr("amp.scaler.min_scale")));
+    EXPECT_EQ(session.state->read().skipped, step);
+  }
+}
+
+TEST(LossScale, GoesOnWhileItFallsAndWhereThatIsAskedFor) {
+  Values falling = kAtItsFloor, tolerant = kAtItsFloor;
+  falling["amp.scaler.min_scale"] = {"1"};
+  tolerant["train.on_nonfinite"] = {"skip"};
+  for (const Values& values : {falling, tolerant}) {
+    const Ran ran = run(small_plan(values));
+    EXPECT_EQ(ran.at.step, 18);
+    EXPECT_EQ(ran.state.skipped, 18);
+  }
+}
+
 // ---- what the data may do
 
 TEST(Training, LabelOutOfRangeIsADataError) {

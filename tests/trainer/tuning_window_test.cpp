@@ -89,10 +89,12 @@ TEST(TuningWindow, TellsWhatItFound) {
   const Plan plan = plan_with({{"train.tuning_window.0", {"1"}}, {"train.tuning_window.1", {"2"}}});
   TuningWindow window(plan.train, plan.kernels);
   trace::counter("autotune.searches").add(1);
+  trace::counter("autotune.repeated").add(2);
   trace::counter("autotune.hits").add(3);
   const Scalars scalars = window.take();
   EXPECT_EQ(scalars, (Scalars{{"autotune_searches", 1}, {"autotune_hit_rate", .75}}));
   EXPECT_EQ(window.report(1), "");
-  EXPECT_EQ(window.report(2), "autotune: 1 searches, 0 found on disk, hit rate 75.0 %");
+  EXPECT_EQ(window.report(2),
+            "autotune: 1 searches, 2 repeated problems, 0 found on disk, hit rate 75.0 %");
   EXPECT_EQ(window.report(3), "") << "once";
 }
