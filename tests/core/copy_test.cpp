@@ -116,6 +116,17 @@ TEST(Copy, EveryPairOfTypesConvertsLikeTheLanguage) {
     }
 }
 
+// 24 bits of a number that passed through a float would be left.
+TEST(Copy, WideTypesKeepWhatAFloatCannotHold) {
+  const int64_t number = (1 << 24) + 1;
+  for (const DType from : {DType::f64, DType::i64, DType::i32})
+    for (const DType to : {DType::f64, DType::i64, DType::i32}) {
+      const Tensor x(Shape{1}, from);
+      set(x, 0, double(number));
+      EXPECT_EQ(get(cast(x, to), 0), double(number)) << from << " to " << to;
+    }
+}
+
 // Large enough to be cut into chunks, and to go through the tiles of a transpose.
 TEST(Copy, VisitsEveryElementInEveryFormat) {
   const Shape shape{19, 33, 21, 18};
