@@ -11,6 +11,7 @@ them, because a busy machine falsifies that less.
 import argparse
 import os
 import pathlib
+import re
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -53,6 +54,19 @@ def contestants(a, pythons, batch, threads):
             runs[f"torch {version} {layout}"] = [python, PEER, "--model", a.model, *size, "--layout",
                                                  layout, "--precision", a.precision]
     return runs
+
+
+def onednn(a, pythons):
+    """The versions of oneDNN that the contestants bring."""
+    def version(argv, pattern):
+        found = re.search(pattern, measure.capture(argv).stdout)
+        return found[1] if found else "none"
+    trainer = pathlib.Path(a.ours).parents[1] / "trainer"
+    versions = [f"bellows {version([trainer, 'doctor'], r'oneDNN ([^,]+)')}"]
+    show = "import torch; print(torch.__config__.show())"
+    versions += [f"torch {torch} {version([python, '-c', show], r'DNN v([^ ]+)')}"
+                 for python, torch in pythons.items()]
+    return ", ".join(versions)
 
 
 def time_text(results):
@@ -117,6 +131,7 @@ def main():
             text += section(batch, threads, results)
             every.append({"batch": batch, "threads": threads, "results": results})
     facts["load average after"] = measure.load_average()
+    facts["oneDNN"] = onednn(a, pythons)
     facts["command"] = (f"bench/cpu/run.py --model {a.model} --precision {a.precision} "
                         f"--rounds {a.rounds} --seconds {a.seconds:g}")
     measure.write(a.out, text + measure.bullets(facts), {"machine": facts, "runs": every})
