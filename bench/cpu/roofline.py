@@ -87,11 +87,11 @@ def medians(runs):
             for (path, name, backward), ms in times.items()]
 
 
-def section(precision, runs):
+def section(precision, runs, graph):
     size = 4 if precision == "f32" else 2
     ceilings = {"flops": max(run["ceilings"][precision] for run in runs),
                 "bytes_per_s": max(run["ceilings"]["bytes_per_s"] for run in runs)}
-    found = kinds(medians(runs), runs[0]["graph"], size)
+    found = kinds(medians(runs), graph, size)
     whole = sum(ms for ms, _, _ in found.values())
     rows = []
     for kind, (ms, work, ceiling) in sorted(found.items(), key=lambda item: -item[1][0]):
@@ -127,7 +127,8 @@ def main():
         runs = [run for _ in range(a.rounds) if (run := measure.run(argv, a.threads))]
         if not runs:
             raise SystemExit("no result")
-        text += section(precision, runs)
+        graph = [run.pop("graph") for run in runs][0]  # the same of each, and long
+        text += section(precision, runs, graph)
         every[precision] = runs
     facts |= {"load average after": measure.load_average(),
               "command": "bench/cpu/roofline.py " + " ".join(sys.argv[1:])}
