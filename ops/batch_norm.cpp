@@ -236,7 +236,7 @@ template <class A, class Fn> void for_rows(const Rows& rows, const Fn& fn) {
 template <int L, bool inner, class A>
 [[gnu::always_inline]] inline Lanes<A, L> of_channel(const A* values, int64_t j) {
   if constexpr (inner)
-    return lanes<L>(values + j);
+    return load<L>(values + j);
   else
     return Lanes<A, L>{} + values[0];
 }
@@ -280,8 +280,8 @@ template <class A> struct ChannelSums {
             sum.first += next.first;
             sum.second += next.second;
           }
-          lanes<K>(inner ? a + j : a) += sum.first;
-          lanes<K>(inner ? b + j : b) += sum.second;
+          add_to<K>(inner ? a + j : a, sum.first);
+          add_to<K>(inner ? b + j : b, sum.second);
         });
     if (inner) return;
     for (int i = 0; i < L; ++i) {

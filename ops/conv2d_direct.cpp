@@ -41,7 +41,7 @@ template <int L, class T>
     for (int q = 0; q < kChannels; ++q) sums[q][0] = sums[q][1] = Lanes<T, L>{} + b[q];
     for (size_t tap = 0; tap < offsets.size(); ++tap) {
       const T* const at = x + offsets[tap] + j;
-      const Lanes<T, L> first = lanes<L>(at), second = lanes<L>(at + L);
+      const Lanes<T, L> first = load<L>(at), second = load<L>(at + L);
       for (int q = 0; q < kChannels; ++q) {
         sums[q][0] += w[q][tap] * first;
         sums[q][1] += w[q][tap] * second;
@@ -106,7 +106,7 @@ static void add_taps(Framed<T>& dy, Framed<T>& x, int64_t KH, int64_t KW,
         const T* const row = x.row(0, i + tap / KW) + tap % KW;
         for (int64_t j = 0; j < dy.width; j += L)
           for (int q = 0; q < kChannels; ++q)
-            parts[q] += lanes<L>(dy.row(q, i) + j) * lanes<L>(row + j);
+            parts[q] += load<L>(dy.row(q, i) + j) * load<L>(row + j);
       }
       for (int q = 0; q < kChannels; ++q)
         for (int lane = 0; lane < L; ++lane) sums[q][tap] += parts[q][lane];

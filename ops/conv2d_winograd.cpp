@@ -59,10 +59,10 @@ template <class S> struct Weights {
       read<L>(first, count, b * width + j, numbers);
       for (int64_t i = 0; i < count; ++i) {
         T* const at = to.at + (first + i) * width + j;
-        const auto tap = [&](int t) { return lanes<L>(numbers[i][filters.turned ? 8 - t : t]); };
+        const auto tap = [&](int t) { return load<L>(numbers[i][filters.turned ? 8 - t : t]); };
         both<FilterToTile, Lanes<T, L>>(
             tap, [&](int p, auto v)
-                     __attribute__((always_inline)) { lanes<L>(at + p * to.step) = v; });
+                     __attribute__((always_inline)) { store<L>(at + p * to.step, v); });
       }
     }
   }
@@ -75,8 +75,8 @@ template <class S> struct Weights {
     if (filters.outwards()) {
       for (int64_t i = 0; i < count; ++i)
         for (int t = 0; t < 9; ++t)
-          lanes<L>(numbers[i][t]) =
-              load_some<L>(filters.taps<S>(first + i, o) + t * filters.tap, outputs);
+          store<L>(numbers[i][t],
+                   load_some<L>(filters.taps<S>(first + i, o) + t * filters.tap, outputs));
       return;
     }
     const int64_t tap = filters.tap, input = filters.w.strides()[filters.turned ? 0 : 1];
@@ -139,7 +139,7 @@ template <class S> struct Convolution {
       const T* const m = from.at + row * from.columns + j;
       const Lanes<T, L> shift = bias ? load_some<L>(bias + k, count) : Lanes<T, L>{};
       both<TileToImage, Lanes<T, L>>(
-          [&](int p) __attribute__((always_inline)) { return lanes<L>(m + p * from.step); },
+          [&](int p) __attribute__((always_inline)) { return load<L>(m + p * from.step); },
           [&](int i, auto pixel) __attribute__((always_inline)) {
             if (at[i]) store_some<L>(at[i] + k, pixel + shift, count);
           });

@@ -78,8 +78,8 @@ template <class S> struct WeightGradient {
       const T* const m = from.at + i * width + j;
       T numbers[9][L];
       both<TileToFilter, Lanes<T, L>>(
-          [&](int p) __attribute__((always_inline)) { return lanes<L>(m + p * from.step); },
-          [&](int t, auto v) __attribute__((always_inline)) { lanes<L>(numbers[t]) = v; });
+          [&](int p) __attribute__((always_inline)) { return load<L>(m + p * from.step); },
+          [&](int t, auto v) __attribute__((always_inline)) { store<L>(numbers[t], v); });
       for (int lane = 0; lane < L; ++lane)
         for (int t = 0; t < 9; ++t) taps[lane][i * channel + t * tap] = S(numbers[t][lane]);
     }

@@ -88,13 +88,13 @@ template <class T, int L>
     for (int64_t p = 0; p < windows; p += L) {
       Lanes<int32_t, L> mask[4] = {};
       for (int64_t k = first; k < std::min(first + kMaskBits, job.z.K); ++k) {
-        const auto which = lanes<L>(winner + k * windows + p);
+        const auto which = load<L>(winner + k * windows + p);
         const auto bit = Lanes<int32_t, L>{} + int32_t(1u << (k - first));
 #pragma GCC unroll 4
         for (int q = 0; q < 4; ++q) mask[q] = which == q ? mask[q] | bit : mask[q];
       }
 #pragma GCC unroll 4
-      for (int q = 0; q < 4; ++q) lanes<L>(masks + q * windows + p) = mask[q];
+      for (int q = 0; q < 4; ++q) store<L>(masks + q * windows + p, mask[q]);
     }
 }
 
@@ -109,7 +109,7 @@ template <class T, int L>
   }
   for (int64_t k = 0; k < job.z.K; ++k) {
     Lanes<T, L> sum{};
-    for (int64_t p = 0; p < job.winners; p += L) sum += lanes<L>(dy + k * job.winners + p);
+    for (int64_t p = 0; p < job.winners; p += L) sum += load<L>(dy + k * job.winners + p);
     for (int l = 0; l < L; ++l) db[k] += sum[l];
   }
 }
@@ -124,7 +124,7 @@ template <class T, int L, int R, int V>
 #pragma GCC unroll 5
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
-      for (int j = 0; j < V; ++j) sum[u][r][j] += lanes<L>(x + at[p] + r * row + j * L) * dy[p];
+      for (int j = 0; j < V; ++j) sum[u][r][j] += load<L>(x + at[p] + r * row + j * L) * dy[p];
   };
   int64_t p = 0;
   for (; p + kSums <= winners; p += kSums)
@@ -133,7 +133,7 @@ template <class T, int L, int R, int V>
   for (; p < winners; ++p) add(0, p);
   for (int r = 0; r < R; ++r)
     for (int j = 0; j < V; ++j)
-      for (int u = 0; u < kSums; ++u) lanes<L>(dw + r * patch_row + j * L) += sum[u][r][j];
+      for (int u = 0; u < kSums; ++u) add_to<L>(dw + r * patch_row + j * L, sum[u][r][j]);
 }
 
 // dx[r][j] += dy * w over the channels that won at a pixel, for R rows and V vectors of the patch.
@@ -153,11 +153,11 @@ template <class T, int L, int R, int V>
 #pragma GCC unroll 4
           for (int j = 0; j < V; ++j)
             sum[r][j] +=
-                lanes<L>(w + k * patch + r * job.patch_row + j * L) * dy[k * job.winners + p];
+                load<L>(w + k * patch + r * job.patch_row + j * L) * dy[k * job.winners + p];
       }
       T* const to = dx + job.corner[p] + (q >> 1) * row + (q & 1) * job.z.C;
       for (int r = 0; r < R; ++r)
-        for (int j = 0; j < V; ++j) lanes<L>(to + r * row + j * L) += sum[r][j];
+        for (int j = 0; j < V; ++j) add_to<L>(to + r * row + j * L, sum[r][j]);
     }
 }
 

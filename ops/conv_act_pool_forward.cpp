@@ -40,9 +40,9 @@ template <class T, int L>
   const Int above = a[1] > a[0] ? Int{} + 1 : Int{}, below = a[3] > a[2] ? Int{} + 3 : Int{} + 2;
   const Int which = lower > upper ? below : above;
   const Vector sum = (a[0] + a[1]) + (a[2] + a[3]), zero{};
-  lanes<L>(y) = sum == sum ? (largest > 0 ? largest : zero) : sum;  // NaN stays NaN
-  lanes<L>(winner) =
-      __builtin_convertvector(largest > 0 ? which : Int{} + kernels::kNoWinner, Lanes<uint8_t, L>);
+  store<L>(y, sum == sum ? (largest > 0 ? largest : zero) : sum);  // NaN stays NaN
+  store<L>(winner, __builtin_convertvector(largest > 0 ? which : Int{} + kernels::kNoWinner,
+                                           Lanes<uint8_t, L>));
 }
 
 // ---- samples in the lanes
@@ -67,7 +67,7 @@ template <class T, int L, int B, int S>
       for (int64_t s = 0; s < KW; ++s, w += B)
 #pragma GCC unroll 4
         for (int q = 0; q < 4; ++q) {
-          const Lanes<T, L> pixel = lanes<L>(at + (q >> 1) * row + (s + (q & 1)) * L);
+          const Lanes<T, L> pixel = load<L>(at + (q >> 1) * row + (s + (q & 1)) * L);
 #pragma GCC unroll 6
           for (int j = 0; j < B; ++j) a[j][q] += pixel * w[j];
         }
@@ -92,7 +92,7 @@ template <class T, int L>
     if (column == 1) {
       scatter<L>(from, sample, z.columns(), samples, to, 1, job.lane_at);
     } else if (sample == 1 && samples == L) {
-      for (int64_t j = 0; j < z.columns(); ++j) lanes<L>(to + j * L) = lanes<L>(from + j * column);
+      for (int64_t j = 0; j < z.columns(); ++j) store<L>(to + j * L, load<L>(from + j * column));
     } else {
       for (int64_t j = 0; j < z.columns(); ++j)
         for (int64_t k = 0; k < samples; ++k) to[j * L + k] = from[k * sample + j * column];
@@ -148,7 +148,7 @@ template <class T, int L, int B, int S>
 #pragma GCC unroll 6
   for (int j = 0; j < B; ++j)
 #pragma GCC unroll 4
-    for (int q = 0; q < 4; ++q) a[j][q] = lanes<L>(b);
+    for (int q = 0; q < 4; ++q) a[j][q] = load<L>(b);
   for (int64_t c = 0; c < z.C; ++c)
     for (int64_t r = 0; r < KH; ++r) {
       const T* const at = x + (c * z.HP + r) * z.WP;
@@ -156,7 +156,7 @@ template <class T, int L, int B, int S>
         // Each pixel is loaded once, and meets every tap of the row that reaches it.
         Lanes<T, L> taps[S];
 #pragma GCC unroll 5
-        for (int s = 0; s < S; ++s, w += L) taps[s] = lanes<L>(w);
+        for (int s = 0; s < S; ++s, w += L) taps[s] = load<L>(w);
 #pragma GCC unroll 2
         for (int d = 0; d < 2; ++d)
 #pragma GCC unroll 16
@@ -171,7 +171,7 @@ template <class T, int L, int B, int S>
         for (int64_t s = 0; s < z.KW; ++s, w += L)
           for (int j = 0; j < B; ++j)
             for (int q = 0; q < 4; ++q)
-              a[j][q] += lanes<L>(w) * at[(q >> 1) * z.WP + 2 * j + s + (q & 1)];
+              a[j][q] += load<L>(w) * at[(q >> 1) * z.WP + 2 * j + s + (q & 1)];
       }
     }
 #pragma GCC unroll 6

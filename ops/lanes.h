@@ -9,24 +9,16 @@
 #include <utility>
 #include "core/half.h"
 
-// Functions that return vectors are all inlined, so no ABI is concerned, here and where they are
-// used.
-#pragma GCC diagnostic ignored "-Wpsabi"
-
 namespace bellows {
 
-// L numbers side by side; may lie at any address of a T.
+// L numbers side by side. Memory is read by load and written by store alone, wherever a T may lie.
 template <class T, int L> struct LanesOf {
-  typedef T type __attribute__((vector_size(L * sizeof(T)), aligned(alignof(T)), may_alias));
+  typedef T type __attribute__((vector_size(L * sizeof(T))));
 };
 template <class T, int L> using Lanes = typename LanesOf<T, L>::type;
 
-template <int L, class T> [[gnu::always_inline]] inline Lanes<T, L>& lanes(T* address) {
-  return *reinterpret_cast<Lanes<T, L>*>(address);
-}
-template <int L, class T> [[gnu::always_inline]] inline const Lanes<T, L>& lanes(const T* address) {
-  return *reinterpret_cast<const Lanes<T, L>*>(address);
-}
+// What lanes hold of a stored S: itself, of 16-bit floats what is computed with.
+template <class S> using Lane = std::conditional_t<std::is_arithmetic_v<S>, S, Acc<S>>;
 
 // Bf16 is the upper half of a float: one shuffle each way, where GCC makes five of a conversion.
 template <int L, int... half>
@@ -42,29 +34,35 @@ template <int L, int... lane>
   return __builtin_shufflevector(halves, halves, (2 * lane + 1)...);
 }
 
-// What a kernel computes with, of L neighbours as they are stored.
-template <int L, class S> [[gnu::always_inline]] inline Lanes<Acc<S>, L> load(const S* from) {
+template <int L, class S> [[gnu::always_inline]] inline Lanes<Lane<S>, L> load(const S* from) {
   if constexpr (std::is_same_v<S, Bf16>) {
-    return widen<L>(lanes<L>(&from->bits), std::make_integer_sequence<int, 2 * L>());
-  } else if constexpr (std::is_same_v<S, F16>) {
-    Lanes<float, L> values{};
-    for (int i = 0; i < L; ++i) values[i] = from[i];
-    return values;
+    return widen<L>(load<L>(&from->bits), std::make_integer_sequence<int, 2 * L>());
   } else {
-    return lanes<L>(from);
+    Lanes<Lane<S>, L> values{};
+    if constexpr (std::is_same_v<S, F16>) {
+      for (int i = 0; i < L; ++i) values[i] = from[i];
+    } else {
+      __builtin_memcpy(&values, from, sizeof values);
+    }
+    return values;
   }
 }
-template <int L, class S> [[gnu::always_inline]] inline void store(S* to, Lanes<Acc<S>, L> values) {
+template <int L, class S>
+[[gnu::always_inline]] inline void store(S* to, Lanes<Lane<S>, L> values) {
   if constexpr (std::is_same_v<S, Bf16>) {  // Bf16(float), for all lanes
     using Bits = Lanes<uint32_t, L>;
     const Bits u = (Bits)values;
     const Bits bits = values != values ? u | 0x400000 : u + 0x7fff + (u >> 16 & 1);
-    lanes<L>(&to->bits) = upper<L>(bits, std::make_integer_sequence<int, L>());
+    store<L>(&to->bits, upper<L>(bits, std::make_integer_sequence<int, L>()));
   } else if constexpr (std::is_same_v<S, F16>) {
     for (int i = 0; i < L; ++i) to[i] = S(values[i]);
   } else {
-    lanes<L>(to) = values;
+    __builtin_memcpy(to, &values, sizeof values);
   }
+}
+
+template <int L, class T> [[gnu::always_inline]] inline void add_to(T* sum, Lanes<T, L> values) {
+  store<L>(sum, load<L>(sum) + values);
 }
 
 // ---- a bit for each lane, in the order of the elements, 8 of them a byte
@@ -180,10 +178,10 @@ template <int L, class T>
       const int64_t i = std::min(first, size - L);  // the last block overlaps the one before
       Lanes<T, L> rows[L];
 #pragma GCC unroll 16
-      for (int k = 0; k < L; ++k) rows[k] = lanes<L>(from + at[i + k]);
+      for (int k = 0; k < L; ++k) rows[k] = load<L>(from + at[i + k]);
       transpose<T, L>(rows);
 #pragma GCC unroll 16
-      for (int n = 0; n < L; ++n) lanes<L>(to + n * to_sample + i) = rows[n];
+      for (int n = 0; n < L; ++n) store<L>(to + n * to_sample + i, rows[n]);
     }
   } else if (at[size - 1] - at[0] == size - 1) {  // offsets ascend: they are neighbours
     for (int64_t n = 0; n < samples; ++n)
@@ -204,10 +202,10 @@ template <int L, class T>
       const int64_t i = std::min(first, size - L);
       Lanes<T, L> rows[L];
 #pragma GCC unroll 16
-      for (int n = 0; n < L; ++n) rows[n] = lanes<L>(from + n * from_sample + i);
+      for (int n = 0; n < L; ++n) rows[n] = load<L>(from + n * from_sample + i);
       transpose<T, L>(rows);
 #pragma GCC unroll 16
-      for (int k = 0; k < L; ++k) lanes<L>(to + at[i + k]) = rows[k];
+      for (int k = 0; k < L; ++k) store<L>(to + at[i + k], rows[k]);
     }
   } else {
     for (int64_t n = 0; n < samples; ++n)

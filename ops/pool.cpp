@@ -154,7 +154,7 @@ template <int L, class T>
             best = (Lanes<A, K>)(((Lanes<M, K>)best & keep) | ((Lanes<M, K>)tap & ~keep));
           }
         store<K>(y + k, best);
-        lanes<K>(winner + k) = __builtin_convertvector(at, Lanes<int32_t, K>);
+        store<K>(winner + k, __builtin_convertvector(at, Lanes<int32_t, K>));
       });
 }
 

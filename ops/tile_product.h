@@ -26,11 +26,11 @@ template <int L, int R, int V, class T>
 #pragma GCC unroll 6
     for (int i = 0; i < R; ++i)
 #pragma GCC unroll 4
-      for (int j = 0; j < V; ++j) sums[i][j] = lanes<L>(c.at + i * c.row + j * L);
+      for (int j = 0; j < V; ++j) sums[i][j] = load<L>(c.at + i * c.row + j * L);
   for (int64_t d = 0; d < depth; ++d) {
     Lanes<T, L> right[V];
 #pragma GCC unroll 4
-    for (int j = 0; j < V; ++j) right[j] = lanes<L>(b.at + d * b.row + j * L);
+    for (int j = 0; j < V; ++j) right[j] = load<L>(b.at + d * b.row + j * L);
 #pragma GCC unroll 6
     for (int i = 0; i < R; ++i) {
       const T left = a.at[i * a.row + d * a.column];
@@ -41,7 +41,7 @@ template <int L, int R, int V, class T>
 #pragma GCC unroll 6
   for (int i = 0; i < R; ++i)
 #pragma GCC unroll 4
-    for (int j = 0; j < V; ++j) lanes<L>(c.at + i * c.row + j * L) = sums[i][j];
+    for (int j = 0; j < V; ++j) store<L>(c.at + i * c.row + j * L, sums[i][j]);
 }
 
 template <int L, int R, class T>

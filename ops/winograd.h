@@ -169,7 +169,7 @@ template <class M, int L, class S>
     const auto with = [&](auto get) __attribute__((always_inline)) {
       both<M, Lanes<Acc<S>, L>>(
           get, [&](int p, auto v)
-                   __attribute__((always_inline)) { lanes<L>(at + p * to.step) = v; });
+                   __attribute__((always_inline)) { store<L>(at + p * to.step, v); });
     };
     if (c + L <= channels)
       with([&](int i) __attribute__((always_inline)) { return load<L>(pixels[i] + c); });

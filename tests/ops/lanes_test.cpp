@@ -21,7 +21,7 @@ TEST(Lanes, LoadEveryBf16AsItConverts) {
   for (size_t i = 0; i < all.size(); ++i) all[i].bits = uint16_t(i);
   with_each_width([&]<int L>() __attribute__((always_inline)) {
     std::vector<float> loaded(all.size());
-    for (size_t i = 0; i < all.size(); i += L) lanes<L>(&loaded[i]) = load<L>(&all[i]);
+    for (size_t i = 0; i < all.size(); i += L) store<L>(&loaded[i], load<L>(&all[i]));
     for (size_t i = 0; i < all.size(); ++i)
       ASSERT_EQ(std::bit_cast<uint32_t>(loaded[i]), i << 16) << L << " lanes";
   });
@@ -35,7 +35,7 @@ TEST(Lanes, StoreBf16AsItConverts) {
       values.push_back(std::bit_cast<float>(upper << 16 | lower));
   with_each_width([&]<int L>() __attribute__((always_inline)) {
     std::vector<Bf16> stored(values.size());
-    for (size_t i = 0; i < values.size(); i += L) store<L>(&stored[i], lanes<L>(&values[i]));
+    for (size_t i = 0; i < values.size(); i += L) store<L>(&stored[i], load<L>(&values[i]));
     for (size_t i = 0; i < values.size(); ++i)
       ASSERT_EQ(stored[i].bits, Bf16(values[i]).bits)
           << L << " lanes of " << std::bit_cast<uint32_t>(values[i]);
@@ -51,11 +51,11 @@ template <class M> static void expect_bits_come_back() {
       std::vector<uint8_t> row((length + 7) / 8, 0xa5);
       along<L>(
           length, [&]<int K>(int64_t j) __attribute__((always_inline)) {
-            put_bits<K, M>(row.data(), j, lanes<K>(&mask[j]));
+            put_bits<K, M>(row.data(), j, load<K>(&mask[j]));
           });
       along<L>(
           length, [&]<int K>(int64_t j) __attribute__((always_inline)) {
-            lanes<K>(&back[j]) = get_bits<K, M>(row.data(), j);
+            store<K>(&back[j], get_bits<K, M>(row.data(), j));
           });
       EXPECT_EQ(back, mask) << L << " lanes, " << length;
       for (int64_t j = 0; j < length; ++j)
