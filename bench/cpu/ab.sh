@@ -1,10 +1,23 @@
 #!/bin/sh
-# The reports of docs/measurements/ab: toggles on LeNet, each against its absence in the plain run.
-#   bench/cpu/ab.sh [options of `trainer ab` and key=value, for all of them]
+# The reports of docs/measurements/ab, a toggle each: on LeNet against its absence in the plain run,
+# on ResNet-18 against its absence in a run that has the vendor's kernels and the allocator.
+#   bench/cpu/ab.sh [key=value, for all of them]
 set -e
 cd "$(dirname "$0")/../.."
 mkdir -p docs/measurements/ab
-for toggle in num_workers vendor_kernels batch_lanes fused_optimizer caching_allocator; do
-  build/trainer ab --config configs/plain/lenet.yaml --toggle "$toggle" \
+
+compare() { # <config> <toggle> [arguments]
+  config=$1 toggle=$2
+  shift 2
+  build/trainer ab --config "configs/plain/$config.yaml" --toggle "$toggle" \
     --report "docs/measurements/ab/$toggle.md" "$@"
+}
+
+for toggle in num_workers vendor_kernels batch_lanes fused_optimizer caching_allocator \
+  fused_bias_act; do
+  compare lenet "$toggle" --steps 20 --blocks 20 --warmup 20 "$@"
+done
+for toggle in channels_last amp fused_bn_act fused_bn_add_act fused_add_act recompute; do
+  compare resnet18 "$toggle" --steps 5 --blocks 20 --warmup 10 toggles.vendor_kernels=on \
+    toggles.caching_allocator=on "$@"
 done
