@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
+#include "core/allocator.h"
 #include "core/device_info.h"
 #include "core/disk_cache.h"
 #include "core/foreach.h"
@@ -128,8 +129,11 @@ std::optional<size_t> Tuning::make(Device device, const std::string& problem, co
     }
   if (kernel_options().autotune != Autotune::benchmark) return count("misses").add(), std::nullopt;
   count("searches").add();
+  const int64_t reserved = allocator_stats(device).reserved;
   const Candidates candidates = find("");
   const std::optional<size_t> best = fastest(device, candidates);
+  // No step needs the outputs and workspaces of them all.
+  if (allocator_stats(device).reserved > reserved) empty_cache(device);
   made_ = true;  // also if none can run: nobody asks again
   if (best) cache.keep(name, key, candidates[*best].name);
   return best;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
+#include "core/allocator.h"
 #include "core/disk_cache.h"
 #include "core/foreach.h"
 #include "core/kernel.h"
@@ -146,6 +147,20 @@ TEST_F(TuningTest, SearchesOnce) {
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(tuning.due());
   EXPECT_EQ(count("searches"), searches + 1);
   EXPECT_EQ(count("hits"), hits + 3);
+}
+
+TEST_F(TuningTest, GivesBackWhatOnlyTheSearchTookFromTheSystem) {
+  const Kernels use(kBenchmark);
+  configure_allocator(Device::cpu, {.caching = true});
+  const int64_t before = allocator_stats(Device::cpu).reserved;
+  const auto find = [](const std::string&) {
+    const auto fills = [](int64_t mb) { return [mb] { fill(Tensor({mb << 18}, DType::f32), 1); }; };
+    return Candidates{{"large", 0, fills(32)}, {"larger", 0, fills(48)}};
+  };
+  Tuning tuning;
+  EXPECT_TRUE(tuning.make(Device::cpu, "a problem with workspaces", find, cache));
+  EXPECT_EQ(allocator_stats(Device::cpu).reserved, before);
+  configure_allocator(Device::cpu, {});
 }
 
 TEST_F(TuningTest, AnotherRunFindsItOnDisk) {
