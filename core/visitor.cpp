@@ -32,12 +32,17 @@ static std::string print(auto value) {
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
+static std::string print_bound(double bound) {  // 1000000, where to_chars has 1e+06
+  return std::abs(bound) < 1e15 && bound == std::floor(bound) ? print(int64_t(bound))
+                                                              : print(bound);
+}
+
 template <class T> static Option number(T& value, std::string accepts, Bounds bounds) {
   const bool from = std::isfinite(bounds.min), upto = std::isfinite(bounds.max);
   if (from && upto) {
-    accepts += " from " + print(bounds.min) + " to " + print(bounds.max);
+    accepts += " from " + print_bound(bounds.min) + " to " + print_bound(bounds.max);
   } else if (from || upto) {
-    accepts += from ? " >= " + print(bounds.min) : " <= " + print(bounds.max);
+    accepts += from ? " >= " + print_bound(bounds.min) : " <= " + print_bound(bounds.max);
   }
   return {print(value), accepts,
           [&value, bounds](const std::string& text) { return parse(text, value, bounds); }};

@@ -280,11 +280,7 @@ Config make_config(const std::vector<Values>& sources) {
   for (const Values& source : sources) {
     refuse_owned(source);
     refuse_misplaced(source, dump(config.options));
-    const Values options = without_toggles(source);
-    config.options = load(config.options, options);
-    Values now = dump(config.options);
-    note_origins(now, config.origins, options);
-    config.origins = std::move(now);
+    load_onto(config.options, config.origins, without_toggles(source));
     ReadToggles(config, source).read();
   }
   settle_machine(config);

@@ -198,13 +198,13 @@ std::string Print::text() const {
 }
 
 void Describe::option(const std::string& key, const Option& option, const char* help) {
-  text += cat(key, " = ", option.text, " (", option.accepts, "): ", help, "\n");
+  const std::string value = option.text.empty() ? "" : option.text + " ";
+  lines.push_back({key, cat(value, "(", option.accepts, "): ", help)});
 }
 
-// An item shows what a list that is empty now would take.
 std::optional<size_t> Describe::list_size(const std::string& key, size_t now, const char* help) {
   if (now > 0) return {};
-  text += cat(key, " = [] (a list): ", help, "\n");
+  lines.push_back({key, cat("[] (a list): ", help)});
   return 1;
 }
 

@@ -64,10 +64,13 @@ class Print : public Visitor {
   std::vector<std::pair<std::string, std::string>> lines_;  // key, and its value in YAML
 };
 
-// A line for each option, for --help.
+// What each option is for, in the order of the visit; an empty list shows what an item would take.
 class Describe : public Visitor {
  public:
-  std::string text;
+  struct Line {
+    std::string key, text;  // "width", "64 (a whole number >= 1): channels of the first stage"
+  };
+  std::vector<Line> lines;
 
  protected:
   void option(const std::string& key, const Option& option, const char* help) override;
@@ -90,28 +93,18 @@ template <class Options> Options load(Options options, const Values& source) {
 // Where each value of `now` comes from: the source just read, else as `before` if it is unchanged.
 void note_origins(Values& now, const Values& before, const Values& source);
 
-// Reads the sources one onto the other, base file first. Returns all values with their origins.
-template <class Options> Values load_all(Options& options, const std::vector<Values>& sources) {
-  Values values = dump(options);
-  for (const Values& source : sources) {
-    options = load(options, source);
-    Values now = dump(options);
-    note_origins(now, values, source);
-    values = std::move(now);
-  }
-  return values;
+// Reads one source more, onto the options and where each of their values comes from.
+template <class Options> void load_onto(Options& options, Values& origins, const Values& source) {
+  options = load(options, source);
+  Values now = dump(options);
+  note_origins(now, origins, source);
+  origins = std::move(now);
 }
 
 template <class Options> std::string print(Options options, const Values& origins) {
   Print visitor(origins);
   visit(visitor, options);
   return visitor.text();
-}
-
-template <class Options> std::string describe(Options options) {
-  Describe visitor;
-  visit(visitor, options);
-  return visitor.text;
 }
 
 }  // namespace bellows

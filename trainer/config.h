@@ -6,9 +6,9 @@ namespace bellows {
 
 constexpr size_t kConfigFiles = 32;  // a config and all its bases
 
-// The file behind its bases, in the order in which they are to be loaded (toggles/values.h,
-// load_all). `base: other.yaml`, or a list of them, is relative to the file that says so; a ring is
-// refused. Throws Error as the YAML reader does.
+// The file behind its bases, in the order in which they are to be loaded. `base: other.yaml`, or a
+// list of them, is relative to the file that says so; a ring is refused. Throws Error as the YAML
+// reader does.
 std::vector<Values> read_config(const std::string& path);
 
 // One source, so that its order does not matter; a key given twice is refused.

@@ -1,20 +1,15 @@
 // trainer explain NAME: a toggle (by any name that it is known under), an op, an option, an entry.
-#include <algorithm>
+#include <map>
 #include "ops/einsum.h"
 #include "ops/op.h"
 #include "toggles/hint.h"
+#include "toggles/residual_net.h"
 #include "toggles/toggle.h"
 #include "trainer/output.h"
 #include "trainer/tables.h"
 #include "trainer/verbs.h"
 
 namespace bellows {
-
-static std::string joined(const Names& names, const char* none = "none") {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text.empty() ? none : text;
-}
 
 // "cuda"; of one value only: "bf16, for the value bf16".
 static std::string text_of_need(const std::string& need) {
@@ -34,24 +29,38 @@ static void explain_toggle(const Toggle& t) {
   say(cat("  same loss: ", name_of(t.same),
           t.same == Same::close ? cat(", within ", t.tolerance) : "",
           *t.statistical_where ? cat("; statistical where ", t.statistical_where, " moves") : ""));
-  say(cat("  values:    ", joined(t.values), t.numbers ? " or a whole number" : "", "; default ",
-          t.by_default, ", under `toggles: all` ", *t.fast ? t.fast : t.by_default));
+  int64_t number = 0;
+  const std::string numbers = t.numbers ? " or " + option_of(number, *t.numbers).accepts : "";
+  say(cat("  values:    ", joined(t.values), numbers, "; default ", t.by_default,
+          ", under `toggles: all` ", *t.fast ? t.fast : t.by_default));
   for (const std::string& need : t.needs) say("  needs:     " + text_of_need(need));
   if (const std::string why = no_effect(t); !why.empty()) say("  here:      " + why);
   for (const auto& [option, owner] : option_owners())
     if (owner->name == std::string_view(t.name)) say("  sets:      " + option);
-  say(cat("  measure:   trainer ab --toggle ", t.name, " --config configs/lenet.yaml"));
+  const char* const net = t.proof == residual_net ? "resnet18" : "lenet";
+  say(cat("  measure:   trainer ab --toggle ", t.name, " --config configs/", net, ".yaml"));
 }
 
+static std::vector<Describe::Line> options_of(const Table& table, const std::string& entry) {
+  Describe options;
+  if (table.visit) table.visit(options, entry);
+  return options.lines;
+}
+
+// Once for each formula; its variants take other options.
 static bool explain_op(const std::string& name) {
-  bool found = false;
+  std::map<std::string, Names> variants;
   for (const OpSpec& op : op_specs()) {
     if (op.name != name) continue;
-    say(cat("op ", op.name, *op.variant ? ", " : "", op.variant, ": ", op.math));
-    if (op.composed) say("  fused; it carries its twin, composed of simpler ops");
-    found = true;
+    Names& of = variants[cat("op ", op.name, ": ", op.math,
+                             op.composed ? "; fused, with a twin composed of simpler ops" : "")];
+    if (*op.variant) of.push_back(op.variant);
   }
-  return found;
+  for (const auto& [line, names] : variants) {
+    say(line);
+    if (!names.empty()) say("  proved for: " + joined(names));
+  }
+  return !variants.empty();
 }
 
 static bool explain_entry(const std::string& name) {
@@ -62,40 +71,42 @@ static bool explain_entry(const std::string& name) {
     for (const TableRow& row : table.rows()) {
       if (row[0] != name) continue;
       say(cat(table.name, ": ", name, ": ", row[1]));
+      for (const auto& [key, text] : options_of(table, name)) say(cat("  ", key, " = ", text));
       found = true;
     }
   }
   return found;
 }
 
-namespace {
-// Says what an option is for.
-class ExplainOption : public Dump {
- public:
-  explicit ExplainOption(const std::string& key) : wanted_(key) {}
-  bool found = false;
-
- protected:
-  void option(const std::string& key, const Option& option, const char* help) override {
-    values[key] = {option.text};
-    if (key != wanted_) return;
-    found = true;
-    say(cat("option ", key, ": ", help, "; ", option.accepts, ", default ", option.text));
-  }
-
- private:
-  std::string wanted_;
-};
-}  // namespace
-
+// An option of every run, or all that begin with that name.
 static bool explain_option(const std::string& key) {
-  ExplainOption visitor(key);
+  Describe all;
   Plan plan;
-  visit(visitor, plan);
-  const auto owners = option_owners();
-  if (visitor.found && owners.contains(key))
-    say(cat("  set through its toggle:  toggles: {", owners.at(key)->name, ": ...}"));
-  return visitor.found;
+  visit(all, plan);
+  const Owners& owners = option_owners();
+  bool found = false;
+  for (const Describe::Line& line : all.lines) {
+    if (line.key != key && !line.key.starts_with(key + ".")) continue;
+    const auto owner = owners.find(line.key);
+    const std::string by =
+        owner == owners.end() ? "" : cat("; set by  toggles: {", owner->second->name, ": ...}");
+    say(cat("option ", line.key, " = ", line.text, by));
+    found = true;
+  }
+  return found;
+}
+
+// An option that only some entries bring: "model.width", or "width".
+static bool explain_entry_option(const std::string& key) {
+  bool found = false;
+  for (const Table& table : tables())
+    for (const TableRow& row : table.rows())
+      for (const auto& [own, text] : options_of(table, row[0])) {
+        if (own != key && !key.ends_with("." + own)) continue;
+        say(cat("option of ", table.name, ": ", row[0], ": ", own, " = ", text));
+        found = true;
+      }
+  return found;
 }
 
 static Names all_names() {
@@ -119,9 +130,12 @@ static int run(const Arguments& args) {
   }
   const Toggle* const toggle = find_toggle(name);
   if (toggle) explain_toggle(*toggle);
-  const bool op = explain_op(name), option = explain_option(name), entry = explain_entry(name);
-  CHECK(toggle || op || option || entry, "nothing is called '", name, "', the nearest name is '",
-        nearest(name, all_names()), "'; trainer list  shows all");
+  bool found = toggle != nullptr;
+  found |= explain_op(name);
+  found |= explain_entry(name);
+  found |= explain_option(name);
+  CHECK(found || explain_entry_option(name), "nothing is called '", name,
+        "', the nearest name is '", nearest(name, all_names()), "'; trainer list  shows all");
   return 0;
 }
 

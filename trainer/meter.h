@@ -27,7 +27,6 @@ class Meter {
 
   double seconds(Phase phase) const { return total_[static_cast<int>(phase)] * 1e-9; }
   double total_seconds() const;  // of all phases
-  int64_t samples() const { return samples_; }
   double ips() const;  // over the whole run
 
  private:

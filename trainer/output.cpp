@@ -1,4 +1,5 @@
 #include "trainer/output.h"
+#include <fmt/format.h>
 #include <cerrno>
 #include <cstdio>
 
@@ -21,6 +22,10 @@ void complain(std::string_view text) {
   std::string line = "trainer: ";
   for (const char c : text) line += c == '\n' ? std::string("; ") : std::string(1, c);
   std::fprintf(stderr, "%s\n", line.c_str());
+}
+
+std::string joined(const std::vector<std::string>& names, std::string_view none) {
+  return names.empty() ? std::string(none) : fmt::format("{}", fmt::join(names, ", "));
 }
 
 int output_error() {

@@ -14,6 +14,13 @@ template <class Signature> static std::vector<TableRow> rows_of() {
   return rows;
 }
 
+template <class Signature> static Table table_of(const char* name) {
+  return {
+      name, {"name", "what"}, rows_of<Signature>, [](Visitor& visitor, const std::string& entry) {
+        Choice<Signature>(entry).visit_options(visitor);
+      }};
+}
+
 // Once each: ops come in variants, patterns in lengths.
 static std::vector<TableRow> sorted(std::vector<TableRow> rows) {
   std::ranges::sort(rows);
@@ -51,21 +58,20 @@ static std::vector<TableRow> fusion_rows() {
 }
 
 const std::vector<Table>& tables() {
-  static const TableRow named = {"name", "what"};
   static const std::vector<Table> all = {
       {"toggles",
        {"toggle", "key point", "sources", "same loss", "footprint", "default", "fast"},
        toggle_rows},
       {"verbs", {"verb", "what", "example"}, [] { return verb_rows(verbs()); }},
       {"benches", {"bench", "what", "example"}, [] { return verb_rows(benches()); }},
-      {"models", named, rows_of<MakeModel>},
-      {"layers", named, rows_of<MakeLayer>},
-      {"fusions", named, fusion_rows},
-      {"datasets", named, rows_of<MakeDataset>},
-      {"transforms", named, rows_of<MakeTransform>},
-      {"optimizers", named, rows_of<UpdateRule()>},
-      {"schedules", named, rows_of<Curve(const Horizon&)>},
-      {"backends", named, rows_of<std::unique_ptr<ProcessGroup>()>},
+      table_of<MakeModel>("models"),
+      table_of<MakeLayer>("layers"),
+      {"fusions", {"name", "what"}, fusion_rows},
+      table_of<MakeDataset>("datasets"),
+      table_of<MakeTransform>("transforms"),
+      table_of<UpdateRule()>("optimizers"),
+      table_of<Curve(const Horizon&)>("schedules"),
+      table_of<std::unique_ptr<ProcessGroup>()>("backends"),
       {"ops", {"op", "maths"}, op_rows},
   };
   return all;

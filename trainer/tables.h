@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 #include <vector>
+#include "core/visitor.h"
 
 namespace bellows {
 
@@ -13,6 +14,7 @@ struct Table {
   const char* name;  // "toggles"
   TableRow columns;
   std::function<std::vector<TableRow>()> rows;  // ordered by their first column
+  std::function<void(Visitor&, const std::string&)> visit = nullptr;  // an entry's options
 };
 const std::vector<Table>& tables();
 

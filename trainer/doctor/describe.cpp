@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include "core/check.h"
 #include "trainer/doctor/machine.h"
+#include "trainer/output.h"
 #include "trainer/tables.h"
 
 namespace bellows {
@@ -11,12 +12,6 @@ static std::string gib(int64_t bytes) {
 
 static std::string plural(int64_t n, const std::string& one) {
   return cat(n, " ", one, n == 1 ? "" : "s");
-}
-
-static std::string joined(const std::vector<std::string>& names, const std::string& none) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text.empty() ? none : text;
 }
 
 static std::string text_of(const Machine& m, const char* key) {

@@ -2,18 +2,13 @@
 #include "core/check.h"
 #include "toggles/toggle.h"
 #include "trainer/doctor/machine.h"
+#include "trainer/output.h"
 
 namespace bellows {
 
 static std::string variable(const Machine& m, const std::string& name) {
   const auto found = m.variables.find(name);
   return found == m.variables.end() ? "" : found->second;
-}
-
-static std::string joined(const std::vector<std::string>& names, const char* between) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : between) + name;
-  return text;
 }
 
 static std::string too_many_threads(const Machine& m) {
@@ -35,7 +30,7 @@ static std::string two_openmp_runtimes(const Machine& m) {
   const std::vector<std::string> runtimes = libraries_for(Job::openmp, m.libraries);
   if (runtimes.size() < 2) return "";
   const std::string preload = variable(m, "LD_PRELOAD");
-  return cat(runtimes.size(), " OpenMP runtimes in one process (", joined(runtimes, ", "),
+  return cat(runtimes.size(), " OpenMP runtimes in one process (", joined(runtimes),
              "): each has threads of its own; ",
              preload.empty() ? "build everything with one compiler" : "type  unset LD_PRELOAD");
 }
@@ -50,9 +45,8 @@ static std::string preload_not_loaded(const Machine& m) {
         m.libraries, [&](const std::string& path) { return path.ends_with(cat("/", file)); });
     // A link is loaded under the name of the file behind it: the same up to ".so".
     const std::string stem = cat("/", file.substr(0, file.find(".so")), ".");
-    const bool linked = std::ranges::any_of(m.libraries, [&](const std::string& path) {
-      return path.find(stem) != std::string::npos;
-    });
+    const bool linked = std::ranges::any_of(
+        m.libraries, [&](const std::string& path) { return path.find(stem) != std::string::npos; });
     if (!loaded && !linked)
       return cat("LD_PRELOAD names ", item, ", which is not loaded; type  unset LD_PRELOAD");
   }
