@@ -1,0 +1,52 @@
+// The configs that the project ships, and what they are said to do.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <filesystem>
+#include <set>
+#include "tests/trainer/runs.h"
+#include "toggles/toggle.h"
+#include "trainer/config.h"
+
+using namespace bellows;
+namespace fs = std::filesystem;
+
+static std::set<std::string> configs_in(const char* folder) {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(fs::path(BELLOWS_SOURCE_DIR) / folder))
+    if (entry.is_regular_file()) names.insert(entry.path().filename());
+  return names;
+}
+static Config config_of(const std::string& file, const Values& overrides = {}) {
+  std::vector<Values> sources = read_config(fs::path(BELLOWS_SOURCE_DIR) / file);
+  sources.push_back(overrides);
+  return make_config(sources);
+}
+
+TEST(Configs, ComePlainAndFastUnderTheirOwnNames) {
+  const std::set<std::string> names = configs_in("configs");
+  ASSERT_FALSE(names.empty());
+  EXPECT_EQ(configs_in("configs/plain"), names);
+  EXPECT_EQ(configs_in("configs/fast"), names);
+  std::set<std::string> runs;
+  for (const std::string& file : names)
+    for (const auto& [folder, preset] :
+         {std::pair("", "default"), std::pair("plain/", "none"), std::pair("fast/", "all")}) {
+      const Config config = config_of(cat("configs/", folder, file));
+      EXPECT_EQ(config.preset, preset) << folder << file;
+      EXPECT_TRUE(runs.insert(config.options.name).second) << config.options.name << " is taken";
+    }
+}
+
+// What makes it fit for showing that convolutions learn.
+TEST(ShapesDataSet, IsBeyondALinearClassifier) {
+  const Config linear = config_of("configs/resnet18.yaml", {{"device", {"cpu"}},
+                                                            {"model.name", {"layers"}},
+                                                            {"model.layers.0.name", {"flatten"}},
+                                                            {"model.layers.1.name", {"linear"}},
+                                                            {"model.layers.1.out", {"10"}},
+                                                            {"optimizer.lr", {"0.01"}},
+                                                            {"train.epochs", {"4"}}});
+  const Ran ran = run(linear.plan);
+  EXPECT_LT(ran.metrics->accuracy, 0.6);
+  EXPECT_LT(ran.losses.back(), ran.losses.front());
+}
