@@ -10,10 +10,12 @@ static bool ends_in(const std::string& key, const std::string& end) {
 }
 
 std::string hint(const std::string& key, const std::vector<std::string>& known) {
+  const std::string place = key.substr(0, key.size() - last_word(key).size());
   for (const auto& [theirs, ours] : other_names()) {
     if (last_word(key) != theirs) continue;
-    const auto found =
-        std::ranges::find_if(known, [end = ours](const auto& k) { return ends_in(k, end); });
+    auto found = std::ranges::find(known, place + ours);  // beside it, or else wherever it is
+    if (found == known.end())
+      found = std::ranges::find_if(known, [end = ours](const auto& k) { return ends_in(k, end); });
     if (found != known.end()) return "it is called '" + *found + "' here";
   }
   return "the nearest known key is '" + nearest(key, known) + "'";
@@ -47,6 +49,7 @@ const std::vector<OtherName>& other_names() {
       {"gradient_clip_val", "clip_norm"},
       {"iters", "max_iters"},
       {"keep_checkpoint_max", "ckpt.keep"},
+      {"kernel_size", "kernel"},
       {"l2_decay", "weight_decay"},
       {"learning_rate", "lr"},
       {"log_every_n_steps", "log.every"},
@@ -64,6 +67,8 @@ const std::vector<OtherName>& other_names() {
       {"num_iters", "max_iters"},
       {"num_train_epochs", "epochs"},
       {"optim", "optimizer.name"},
+      {"out_channels", "out"},
+      {"out_features", "out"},
       {"per_device_train_batch_size", "data.batch_size"},
       {"print_freq", "log.every"},
       {"random_seed", "seed"},

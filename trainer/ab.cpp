@@ -65,6 +65,8 @@ static void check_arms(const AbOptions& options, const Toggle& toggle) {
         " is off, so both arms would be equal; --value takes another");
   const Config off = arm_config(options, toggle, toggle.off());
   const Config on = arm_config(options, toggle, options.value);
+  const std::string why = no_effect(toggle, on.options.device, options.value);
+  CHECK(why.empty(), "ab: ", toggle.name, "=", options.value, ": ", why);
   std::string list, cure;
   for (const std::string& line : extra_differences(off, on, toggle)) list += "; " + line;
   for (const auto& [name, value] : off.toggles)
@@ -218,6 +220,8 @@ static int run(const Arguments& args) {
   const AbResult result = measure(options, toggle);
   say_part(to_markdown(result));
   if (!options.report.empty()) write_report(options.report, result);
+  const Finding losses = compare_losses(toggle, result.measured);
+  if (!losses.good) fail(Exit::numeric, "ab: ", toggle.name, " breaks its promise: ", losses.text);
   return 0;
 }
 

@@ -25,7 +25,7 @@ static void declare(CommandLine& line, PackLine& given) {
   line.add_option("--config,-c", given.config, "YAML file that names the data set");
   line.add_option("--out,-o", given.out, "folder of the shards, a new one")->required();
   line.add_option("--encoding", given.encoding,
-                  "keep: files as they are, else raw pixels (default); raw: pixels; jpeg: "
+                  "keep: files as they are, unread, else raw pixels (default); raw: pixels; jpeg: "
                   "everything as a new JPEG")
       ->check(CLI::IsMember(kEncodings).description(""))
       ->type_name("keep|raw|jpeg");

@@ -8,6 +8,7 @@ namespace bellows {
 // Options that only say how, how long or where: a resumed run may change them, and what belongs to
 // a toggle that keeps the losses, which the other kind of device may switch.
 static bool may_change(const std::string& key) {
+  if (key == "model.drop_conv_bias") return false;  // the same losses, of other weights
   const auto owner = option_owners().find(key);
   if (owner != option_owners().end() && owner->second->same != Same::statistical &&
       !*owner->second->statistical_where)

@@ -9,7 +9,10 @@ using namespace bellows;
 static Names all_keys() {
   Names keys;
   for (const char* dataset : {"digits", "mnist"})
-    for (const auto& [key, value] : dump(load(Plan{}, {{"data.name", {dataset}}})))
+    for (const auto& [key, value] : dump(load(Plan{}, {{"data.name", {dataset}},
+                                                       {"model.name", {"layers"}},
+                                                       {"model.layers.0.name", {"conv2d"}},
+                                                       {"model.layers.1.name", {"linear"}}})))
       keys.push_back(key);
   return keys;
 }
@@ -33,6 +36,10 @@ TEST(Hint, FindsAKeyInAnotherSection) {
   EXPECT_EQ(hint("epochs", keys), "the nearest known key is 'train.epochs'");
   EXPECT_EQ(hint("log_iters", keys), "it is called 'log.every' here");
   EXPECT_EQ(hint("save_interval", keys), "it is called 'ckpt.every' here");
+  EXPECT_EQ(hint("model.layers.0.kernel_size", keys),
+            "it is called 'model.layers.0.kernel' here");
+  EXPECT_EQ(hint("model.layers.1.out_features", keys), "it is called 'model.layers.1.out' here")
+      << "that of its own item";
   EXPECT_EQ(hint("optimizer.weigth_decay", keys),
             "the nearest known key is 'optimizer.weight_decay'");
 }

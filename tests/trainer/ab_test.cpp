@@ -353,6 +353,7 @@ TEST_F(AbVerb, RefusesWhatMakesNoComparison) {
   refused_for("--toggle num_workers --value many", "'many' is not");
   refused_for("--toggle persistent_workers", "persistent_workers needs num_workers");
   refused_for("--toggle num_workers --blocks 0", "--blocks");
+  refused_for("--toggle pin_memory device=cpu", "pin_memory=on: no effect without a GPU");
   refused_for("--toggle fused_optimizer --report here.txt", "here.md");
   refused_for("--toggle fused_optimizer --report no/such/r.md", "no folder");
   refused_for("--toggle fused_optimizer --arm on", "--arm");

@@ -243,6 +243,8 @@ TEST_F(Program, EvaluatesPredictsAndExportsWhatItTrained) {
   const size_t at = trained.out.rfind("test: accuracy");
   const std::string metrics = trained.out.substr(at + 6, trained.out.find('\n', at) - at - 6);
   EXPECT_THAT(run({"eval", "runs/run"}).out, HasSubstr("20 samples, " + metrics));
+  expect_refusal({"eval", "runs/run", "toggles.amp=off"}, 2,
+                 "toggles.amp: a trained model keeps the toggles of its run");
 
   write("digit.pgm", "P5 28 28 255\n" + std::string(784, '\x80'));
   const Ended predicted = run({"predict", "runs/run", "digit.pgm", "--top", "3"});
@@ -307,6 +309,17 @@ TEST_F(Program, ExplainsTogglesByAnyNameOpsOptionsAndEinsum) {
   EXPECT_THAT(run({"explain", "torch.no_grad"}).out,
               AllOf(HasSubstr("toggle eval_no_grad"), HasSubstr("claim:"), HasSubstr("hurts:")));
   EXPECT_THAT(run({"explain", "matmul"}).out, HasSubstr("op matmul"));
+  EXPECT_THAT(
+      run({"explain", "conv2d"}).out,
+      AllOf(HasSubstr("op conv2d: y[k,i,j] = "), HasSubstr("\n  proved for: padding 1, "),
+            HasSubstr("layers: conv2d: "), HasSubstr("\n  kernel = 3 (a whole number >= 1)")));
+  EXPECT_THAT(run({"explain", "resnet18"}).out,
+              HasSubstr("\n  stem = auto (auto or imagenet or cifar): 7x7 stride 2"));
+  EXPECT_THAT(run({"explain", "model.width"}).out,
+              AllOf(HasSubstr("option of models: resnet18: width = 64 (a whole number >= 1): "),
+                    HasSubstr("option of models: resnet50: width")));
+  EXPECT_THAT(run({"explain", "ckpt"}).out,
+              AllOf(HasSubstr("option ckpt.every = "), HasSubstr("option ckpt.retries = ")));
   EXPECT_THAT(run({"explain", "data.num_workers"}).out, HasSubstr("toggles: {num_workers"));
   EXPECT_THAT(run({"explain", "einsum", "ij,jk->ki"}).out, HasSubstr("for "));
   expect_refusal({"explain", "einsum", "ij,jk->kz"}, 2, "z");

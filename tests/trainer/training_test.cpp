@@ -175,6 +175,7 @@ TEST(Resume, ShowsWhatAPlanChangedAndRefusesAnotherRun) {
   const Values forbidden = {{"seed", {"2"}},
                             {"data.batch_size", {"4"}},
                             {"model.dropout", {"0.1"}},
+                            {"model.drop_conv_bias", {"true"}},
                             {"optimizer.lr", {"1"}}};
   for (const auto& change : forbidden)
     EXPECT_THAT(refusal([&] { compare_plans(plan, small_plan({change})); }),
