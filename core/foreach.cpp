@@ -12,9 +12,6 @@ void fill(const Tensor& t, double value) {
   t.raise_version();
   kernels::fill(t, value);
 }
-void fill_each(TensorSpan list, double value) {
-  for (const Tensor& t : list) fill(t, value);
-}
 void add_into(const Tensor& sum, const Tensor& t, double factor) {
   CHECK(sum.shape() == t.shape() && sum.dtype() == t.dtype(), "add_into: ", t.dtype(), " ",
         t.shape(), " into ", sum.dtype(), " ", sum.shape());

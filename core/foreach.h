@@ -8,7 +8,6 @@ namespace bellows {
 using TensorSpan = std::span<const Tensor>;
 
 void fill(const Tensor& t, double value);
-void fill_each(TensorSpan list, double value);
 void add_into(const Tensor& sum, const Tensor& t, double factor = 1);  // sum += factor * t
 void scale_each(TensorSpan list, double factor);
 // Of two lists that pair up in shape, dtype and order: t += share * (to - t), in one rounding, but
