@@ -94,10 +94,7 @@ class HostPool {
 
   void empty() {
     const std::lock_guard lock(mutex_);
-    for (FreeBlocks& free : free_)
-      std::erase_if(free.blocks, [&](void* block) {
-        return !in_arena(block) && (to_system(block, free.size), true);
-      });
+    give_back();
   }
 
   AllocatorStats stats() {
@@ -124,11 +121,24 @@ class HostPool {
         return arena.memory + std::exchange(arena.used, arena.used + size);
     return from_system(size);
   }
+  void give_back() {
+    for (FreeBlocks& free : free_)
+      std::erase_if(free.blocks, [&](void* block) {
+        return !in_arena(block) && (to_system(block, free.size), true);
+      });
+  }
   void* from_system(size_t size) {
     ++stats_.system_calls;
     calls_.add();
-    void* const block =
-        huge_pages_ && size >= kHugePage ? allocate_huge(size) : api_of(Device::cpu).allocate(size);
+    const auto ask = [&] {
+      const bool huge = huge_pages_ && size >= kHugePage;
+      return huge ? allocate_huge(size) : api_of(Device::cpu).allocate(size);
+    };
+    void* block = ask();
+    if (!block) {  // blocks of other sizes may be in the way
+      give_back();
+      block = ask();
+    }
     if (!block)
       fail(Exit::memory, "out of cpu memory: asked for ", size, " bytes with ", stats_.allocated,
            " held by tensors and ", stats_.reserved, " reserved; try a smaller data.batch_size");

@@ -172,6 +172,23 @@ TEST_F(Allocator, SaysWhatIsHeldWhenTheSystemHasNoMore) {
   EXPECT_EQ(stats().reserved, held.reserved);
 }
 
+TEST_F(Allocator, GivesBackWhatItKeepsBeforeItFails) {
+  caching(true);
+  static bool full;
+  full = true;
+  DeviceApi& api = device_apis[static_cast<int>(Device::cpu)];
+  { const Tensor kept({1 << 20}, DType::u8); }
+  const DeviceApi before = api;
+  api.allocate = [](size_t bytes) { return full ? nullptr : std::aligned_alloc(64, bytes); };
+  api.release = [](void* memory, size_t) {
+    full = false;
+    std::free(memory);
+  };
+  { const Tensor larger({3 << 20}, DType::u8); }
+  api = before;
+  EXPECT_FALSE(full);
+}
+
 // ---- guards
 
 class Guards : public Allocator {
