@@ -67,6 +67,8 @@ bool Jpeg::start(int64_t reduced) {
 
 bool Jpeg::crop(JDIMENSION& left, JDIMENSION& width) {
   if (setjmp(escape)) return false;
+  // libjpeg crops columns at a reduced size only where no colour is sampled by more than 2.
+  if (max_h_samp_factor > 2 || max_v_samp_factor > 2) left = 0, width = output_width;
   if (width < output_width) jpeg_crop_scanline(this, &left, &width);
   return true;
 }

@@ -1,6 +1,7 @@
 // Small pictures, and JPEG and PNG files of them, written by the libraries themselves.
 #pragma once
 #include <png.h>
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -26,7 +27,7 @@ inline Pixels slopes(int height, int width, int channels = 3) {
 
 struct JpegForm {
   int quality = 95;
-  int subsampling = 1;  // 2: 4:2:0
+  int subsampling = 1;  // of colours along a row; 2: 4:2:0, 4: by 2 along a column, too
   bool progressive = false;
 };
 
@@ -44,7 +45,8 @@ inline std::string as_jpeg(const Pixels& p, const JpegForm& form = {}) {
   jpeg.in_color_space = p.channels == 1 ? JCS_GRAYSCALE : p.channels == 3 ? JCS_RGB : JCS_CMYK;
   jpeg_set_defaults(&jpeg);
   jpeg_set_quality(&jpeg, form.quality, TRUE);
-  jpeg.comp_info[0].h_samp_factor = jpeg.comp_info[0].v_samp_factor = form.subsampling;
+  jpeg.comp_info[0].h_samp_factor = form.subsampling;
+  jpeg.comp_info[0].v_samp_factor = std::min(form.subsampling, 2);
   if (form.progressive) jpeg_simple_progression(&jpeg);
   jpeg_start_compress(&jpeg, TRUE);
   for (int y = 0; y < p.height; ++y) {
