@@ -44,8 +44,12 @@ class Describe : public Visitor {
                                  ".", status.st_mtim.tv_nsec)));
     };
     add(path);
-    std::error_code no_folder;
-    for (const auto& entry : fs::recursive_directory_iterator(path, no_folder)) add(entry.path());
+    constexpr auto as_data_sets_do = fs::directory_options::follow_directory_symlink |
+                                     fs::directory_options::skip_permission_denied;
+    std::error_code error;  // no folder, or one that cannot be read on
+    for (fs::recursive_directory_iterator at(path, as_data_sets_do, error), end; at != end;
+         at.increment(error))
+      add(at->path());
     return fmt::format("{} files, {:x}", files, sum);
   }
 };

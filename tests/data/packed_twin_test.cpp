@@ -76,6 +76,17 @@ TEST_F(Twins, ArePackedAgainWhenAFileHasChanged) {
   EXPECT_THAT(notes, Packs()) << "as large as before, and written later";
 }
 
+TEST_F(Twins, ArePackedAgainWhenAFileBehindALinkHasChanged) {
+  const TempFolder disk, pictures;
+  disk.write("a/0.jpg", as_jpeg(slopes(20, 20)));
+  fs::create_directory_symlink(disk.path, pictures.path / "train");
+  const auto folder = chosen<DatasetChoice>("image_folder", {{"root", pictures.path}});
+  twin(folder);
+  disk.write("a/1.jpg", as_jpeg(slopes(20, 20)));
+  EXPECT_EQ(twin(folder)->size(), 2);
+  EXPECT_THAT(notes, Packs());
+}
+
 TEST_F(Twins, ThatAreDamagedOrAnothersAreNotUsed) {
   twin(digits(20));
   const fs::path shard = folders().front() / "train-00000.shard";
