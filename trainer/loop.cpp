@@ -275,9 +275,13 @@ void dry_run(Session& session) {
   trace::counter("alloc.dry_runs").add();
   const StepState before = session.state->read();
   const NamedTensors buffers = session.model->buffers(), kept = snapshot(buffers);
-  for (const Batch& batch : largest_update(session)) {
-    const auto hold = session.reducer.hold(true);
-    backward(session.loss_of(batch), {.seed = batch.share, .state = session.scaler.state()});
+  const trace::Counter& searches = trace::counter("autotune.searches");
+  for (int64_t searched = -1; searched != searches.value();) {
+    searched = searches.value();  // each search gives back what the allocator holds
+    for (const Batch& batch : largest_update(session)) {
+      const auto hold = session.reducer.hold(true);
+      backward(session.loss_of(batch), {.seed = batch.share, .state = session.scaler.state()});
+    }
   }
   for (const NamedTensor& p : session.parameters) zero_grad({&p.tensor, 1}, true);
   for (size_t i = 0; i < buffers.size(); ++i) copy_into(buffers[i].tensor, kept[i].tensor);

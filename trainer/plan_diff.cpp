@@ -1,4 +1,5 @@
 #include "trainer/plan_diff.h"
+#include <algorithm>
 #include <set>
 #include "toggles/toggle.h"
 #include "toggles/values.h"
@@ -8,7 +9,8 @@ namespace bellows {
 // Options that only say how, how long or where: a resumed run may change them, and what belongs to
 // a toggle that keeps the losses, which the other kind of device may switch.
 static bool may_change(const std::string& key) {
-  if (key == "model.drop_conv_bias") return false;  // the same losses, of other weights
+  // The same losses, of other weights; and weights come from the checkpoint.
+  if (key == "model.drop_conv_bias" || key.starts_with("train.weights")) return false;
   const auto owner = option_owners().find(key);
   if (owner != option_owners().end() && owner->second->same != Same::statistical &&
       !*owner->second->statistical_where)
@@ -32,7 +34,10 @@ std::vector<std::string> compare_plans(const Plan& saved, const Plan& now) {
   std::set<std::string> keys;
   for (const Values* values : {&before, &after})
     for (const auto& [key, value] : *values) keys.insert(key);
-  for (const std::string& key : keys) {
+  // An entry's name first: with it change the options that it brings.
+  std::vector<std::string> order(keys.begin(), keys.end());
+  std::ranges::stable_partition(order, [](const auto& key) { return key.ends_with(".name"); });
+  for (const std::string& key : order) {
     if (text(before, key) == text(after, key)) continue;
     const std::string change = cat(key, ": ", text(before, key), " -> ", text(after, key));
     CHECK(may_change(key), "a resumed run cannot change ", change,

@@ -176,6 +176,7 @@ TEST(Resume, ShowsWhatAPlanChangedAndRefusesAnotherRun) {
                             {"data.batch_size", {"4"}},
                             {"model.dropout", {"0.1"}},
                             {"model.drop_conv_bias", {"true"}},
+                            {"train.weights", {"other.safetensors"}},
                             {"optimizer.lr", {"1"}}};
   for (const auto& change : forbidden)
     EXPECT_THAT(refusal([&] { compare_plans(plan, small_plan({change})); }),
@@ -332,6 +333,21 @@ TEST(DryRun, ChangesNothingAndMakesLaterStepsFreeOfTheSystem) {
   EXPECT_EQ(session.state->read().forwards, 0);
   for (const NamedTensor& p : session.parameters) EXPECT_FALSE(grad(p.tensor).defined()) << p.name;
   EXPECT_EQ(run(session).hash, run(small_plan()).hash);
+}
+
+// A search gives back what the allocator holds, so blocks are laid out once more after it.
+TEST(DryRun, IsNotOverBeforeTheSearchesForKernels) {
+  const std::string batch = std::to_string(8 + getpid() % 97);  // not yet found on disk
+  Session session(load(Plan{}, {{"data.train_size", {batch}},
+                                {"data.test_size", {"8"}},
+                                {"data.batch_size", {batch}},
+                                {"allocator.caching", {"true"}},
+                                {"kernels.autotune", {"benchmark"}}}));
+  const Kernels use(session.plan.kernels);
+  dry_run(session);
+  const int64_t before = allocator_stats(session.device).system_calls;
+  dry_run(session);
+  EXPECT_EQ(allocator_stats(session.device).system_calls, before);
 }
 
 // ---- losses that are not finite
