@@ -1,5 +1,6 @@
 #include "data/shard.h"
 #include <fmt/format.h>
+#include <cmath>
 #include <cstring>
 #include <sstream>
 #include "core/crc32c.h"
@@ -98,9 +99,12 @@ void Shard::read_front() {
                     "pack it again",
                     crc, head.checksum));
   const bool named = names.ends_with('\0') && std::ranges::count(names, '\0') == head.classes;
-  if (head.channels < 1 || head.channels > kMaxChannels || head.last > 1 ||
-      !(named || names.empty()))
-    refuse("byte 0: a head that no packer writes");
+  bool usable = head.channels >= 1 && head.channels <= kMaxChannels && head.last <= 1 &&
+                (named || names.empty()) &&
+                uint64_t{head.height} * head.width <= uint64_t{kMostPixels};
+  for (uint32_t c = 0; usable && c < head.channels; ++c)
+    usable = std::isfinite(head.mean[c]) && std::isfinite(head.std[c]) && head.std[c] > 0;
+  if (!usable) refuse("byte 0: a head that no packer writes");
 }
 
 static void check_record(const ShardRecord& r, const ShardHead& head) {

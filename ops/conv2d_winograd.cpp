@@ -59,7 +59,9 @@ template <class S> struct Weights {
       read<L>(first, count, b * width + j, numbers);
       for (int64_t i = 0; i < count; ++i) {
         T* const at = to.at + (first + i) * width + j;
-        const auto tap = [&](int t) { return load<L>(numbers[i][filters.turned ? 8 - t : t]); };
+        const auto tap = [&](int t) __attribute__((always_inline)) {
+          return load<L>(numbers[i][filters.turned ? 8 - t : t]);
+        };
         both<FilterToTile, Lanes<T, L>>(
             tap, [&](int p, auto v)
                      __attribute__((always_inline)) { store<L>(at + p * to.step, v); });
@@ -201,13 +203,14 @@ static Tensor backward_x(const Tensor& dy, const Tensor& w, const Shape& x,
   return contiguous(dx, conv2d_format(dy, w));
 }
 
-static bool fits(const Tensor&, const Tensor& w, const Tensor&, const Conv2dOptions& options,
+static bool fits(const Tensor& x, const Tensor& w, const Tensor&, const Conv2dOptions& options,
                  Slot&) {
-  return options.stride == 1 && w.dim(2) == 3 && w.dim(3) == 3;
+  return x.numel() > 0 && options.stride == 1 && w.dim(2) == 3 && w.dim(3) == 3;
 }
-static bool fits_backward_x(const Tensor&, const Tensor& w, const Shape&,
+static bool fits_backward_x(const Tensor& dy, const Tensor& w, const Shape&,
                             const Conv2dOptions& options, Slot&) {
-  return options.stride == 1 && w.dim(2) == 3 && w.dim(3) == 3 && options.padding <= 2;
+  return dy.numel() > 0 && options.stride == 1 && w.dim(2) == 3 && w.dim(3) == 3 &&
+         options.padding <= 2;
 }
 static const bool algorithm =
     kernels::conv2d.algorithm_on(Device::cpu, "winograd", fits, forward) &&

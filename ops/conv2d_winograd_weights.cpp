@@ -133,7 +133,7 @@ static void backward_w(const Tensor& dy_, const Tensor& x_, const Tensor& dw, co
 
 static bool fits(const Tensor&, const Tensor& x, const Tensor& dw, const Tensor& db,
                  const Conv2dOptions& options, Slot&) {
-  return options.stride == 1 && dw.dim(2) == 3 && dw.dim(3) == 3 &&
+  return x.numel() > 0 && options.stride == 1 && dw.dim(2) == 3 && dw.dim(3) == 3 &&
          (!db.defined() || conv2d_cpu::floats(x));
 }
 static const bool algorithm =

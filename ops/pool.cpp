@@ -14,15 +14,15 @@ namespace bellows {
 static Windows windows(const char* op, const Shape& x, int axis, const Pool2dOptions& o) {
   CHECK(x.rank() == 4, op, ": needs x (N, C, H, W), got ", x);
   CHECK(o.kernel >= 1 && o.stride >= 1 && o.padding >= 0 && 2 * o.padding <= o.kernel &&
-            x[axis] + 2 * o.padding >= o.kernel,
+            x[axis] >= 1 && x[axis] + 2 * o.padding >= o.kernel,
         op, ": kernel ", o.kernel, ", stride ", o.stride, ", padding ", o.padding, " do not fit x ",
         x, "; padding is at most half the kernel");
   return Windows::sliding(x[axis], o);
 }
 
 static Windows even_windows(const Shape& x, int axis, int64_t count) {
-  CHECK(x.rank() == 4 && count >= 1, "adaptive_avg_pool2d: cannot cut x ", x, " into ", count,
-        " windows");
+  CHECK(x.rank() == 4 && x[axis] >= 1 && count >= 1, "adaptive_avg_pool2d: cannot cut x ", x,
+        " into ", count, " windows");
   return Windows::even(x[axis], count);
 }
 
@@ -68,13 +68,14 @@ static const AddOp max_spec({.name = "max_pool2d",
                              .large = {{{17, 6, 28, 28}}},
                              .distinct = true});
 static const AddOp max_overlap({.name = "max_pool2d",
-                                .math = "windows overlap",
+                                .math = "y = largest of each window",
                                 .cases = {{{2, 3, 7, 6}}},
                                 .run =
                                     [](const Inputs& in) {
                                       return max_pool2d(in[0],
                                                         {.kernel = 3, .stride = 2, .padding = 1});
                                     },
+                                .rejects = {{{2, 3, 7, 0}}},
                                 .variant = "3x3 stride 2 padding 1",
                                 .distinct = true});
 static const AddOp avg_spec({.name = "avg_pool2d",
@@ -92,7 +93,7 @@ static const AddOp adaptive_spec(
      .math = "y = means over an even grid of windows",
      .cases = {{{2, 3, 7, 5}}, {{2, 2, 2, 2}}},
      .run = [](const Inputs& in) { return adaptive_avg_pool2d(in[0], 3, 2); },
-     .rejects = {{{3, 4, 4}}}});
+     .rejects = {{{3, 4, 4}}, {{2, 3, 0, 4}}}});
 
 // ---- CPU: one row of elements at a time, along the axis that is dense in memory
 

@@ -154,6 +154,8 @@ TEST_F(Spoilt, ForgedIndicesAreRefused) {
   EXPECT_THAT(refusal(forged(40, ~uint64_t{0})), HasSubstr("truncated in its index"));
   EXPECT_THAT(refusal(forged(48, uint32_t{5})), HasSubstr("a head that no packer writes"));
   EXPECT_THAT(refusal(forged(60, uint32_t{9})), HasSubstr("a head that no packer writes"));
+  EXPECT_THAT(refusal(forged(52, ~uint64_t{0})), HasSubstr("a head that no packer writes"));
+  EXPECT_THAT(refusal(forged(kHead - 16, NAN)), HasSubstr("a head that no packer writes"));
   EXPECT_THAT(refusal(forged(kHead + 3 + 1, 'x')), HasSubstr("a head that no packer writes"));
   EXPECT_THAT(refusal(forged(kHead + 3 + kNames - 1, 'x')), HasSubstr("no packer writes"));
   EXPECT_THAT(refusal(forged(24, uint64_t{1})), HasSubstr("begins with sample 1, not 0"));
