@@ -26,7 +26,9 @@ Sample read_undamaged(const Dataset& dataset, int64_t index, OnDamaged on_damage
       if (skipped && on_damaged == OnDamaged::leave_out) sample.label = kLeftOut;
       return sample;
     } catch (const Error& error) {
-      if (on_damaged == OnDamaged::error || error.exit != Exit::data) throw;
+      if (error.exit != Exit::data) throw;
+      if (on_damaged == OnDamaged::error)
+        fail(Exit::data, error.what(), "; data.on_damaged=skip leaves it out");
       damaged.add();
       tell_once(dataset.origin(i), error.what());
       if (skipped + 1 == std::min(kMostInARow, dataset.size()))

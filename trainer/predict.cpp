@@ -38,7 +38,7 @@ static int run(const Arguments& args) {
   line.add_option("run,--checkpoint", from, "run folder or checkpoint file")->required();
   line.add_option("image,--image", image, "PNG, JPEG, PGM or PPM file")->required();
   line.add_flag("--invert", invert, "dark on light, where the model learned light on dark (MNIST)");
-  line.add_option("--top", top, "classes to show, the likeliest first");
+  line.add_option("--top", top, "classes to show, the likeliest first")->check(CLI::PositiveNumber);
   if (!line.read(args)) return 0;
   const auto session = load_trained(from, {});
   const Kernels use(session->plan.kernels);

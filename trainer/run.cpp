@@ -33,6 +33,12 @@ static Start start_of(const RunRequest& request) {
     return start;
   }
   const bool latest = request.resume == "latest";
+  if (!latest && !fs::exists(request.resume))
+    fail(Exit::checkpoint, request.resume, ": no such checkpoint or run folder to resume from");
+  CHECK(latest || request.folder.empty() ||
+            fs::weakly_canonical(request.folder) == fs::weakly_canonical(request.resume),
+        "--run-dir ", request.folder, ": a run goes on in its own folder, ", request.resume,
+        "; for a branch resume from one of its checkpoint files");
   start.folder = latest ? newest_run(asked) : Path(request.resume);
   start.existing = Existing::keep;
   const Path checkpoints = start.folder / "checkpoints";

@@ -227,7 +227,8 @@ TEST(Loader, RethrowsAWorkersErrorWithIndexAndPathWhenItsBatchIsDue) {
       Batch batch;
       for (int64_t b = 0; b < 42 / 8; ++b) ASSERT_TRUE(loader.next(batch));
       EXPECT_EQ(complaint(Exit::data, [&] { loader.next(batch); }),
-                "sample 42 (numbers/42.png): the picture is torn");
+                "sample 42 (numbers/42.png): the picture is torn; data.on_damaged=skip leaves it "
+                "out");
       EXPECT_THAT(complaint(Exit::usage, [&] { loader.next(batch); }), HasSubstr("start()"));
     }
   }

@@ -128,6 +128,11 @@ TEST_F(PackPhotos, ThatAreDamagedAreCountedAndLeftOutOfAnEvaluation) {
   EXPECT_THAT(metrics, HasSubstr("\"damaged_samples\":2"));
   EXPECT_THAT(run_here({"eval", "runs/plain"}).out,
               HasSubstr("eval: 7 samples, 1 damaged, accuracy: "));
+  for (const char* split : {"train", "val"})
+    fs::rename(folder_ / "photos" / split / "stoat", folder_ / "photos" / split / "zebra");
+  const Ended other = run_here({"eval", "runs/plain"});
+  EXPECT_EQ(other.code, 3);
+  EXPECT_THAT(other.err, HasSubstr("class 0 of 2 is weasel, class 0 of 2 was stoat"));
 }
 
 // One that packing cannot read, for its size, beside one that only a decoder finds damaged.

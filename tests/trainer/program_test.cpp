@@ -192,7 +192,10 @@ TEST_F(Program, ResumeRefusesToBecomeAnotherRun) {
   run(tiny({}));
   expect_refusal(tiny({"--resume", "seed=2"}), 2, "cannot change seed: 1 -> 2");
   expect_refusal(tiny({"--resume", "--overwrite"}), 2, "exclude each other");
-  expect_refusal(tiny({"--resume", "nowhere"}), 4, "no checkpoint");
+  expect_refusal(tiny({"--resume", "nowhere"}), 4, "nowhere: no such checkpoint or run folder");
+  expect_refusal(tiny({"--resume", "runs/run", "--run-dir", "runs/b"}), 2, "in its own folder");
+  expect_refusal(tiny({"--resume", "optimizer.name=adam"}), 2,
+                 "cannot change optimizer.name: sgd -> adam");
 }
 
 // ---- signals
@@ -309,10 +312,10 @@ TEST_F(Program, ExplainsTogglesByAnyNameOpsOptionsAndEinsum) {
   EXPECT_THAT(run({"explain", "torch.no_grad"}).out,
               AllOf(HasSubstr("toggle eval_no_grad"), HasSubstr("claim:"), HasSubstr("hurts:")));
   EXPECT_THAT(run({"explain", "matmul"}).out, HasSubstr("op matmul"));
-  EXPECT_THAT(
-      run({"explain", "conv2d"}).out,
-      AllOf(HasSubstr("op conv2d: y[k,i,j] = "), HasSubstr("\n  proved for: padding 1, "),
-            HasSubstr("layers: conv2d: "), HasSubstr("\n  kernel = 3 (a whole number >= 1)")));
+  EXPECT_THAT(run({"explain", "conv2d"}).out,
+              AllOf(HasSubstr("op conv2d: y[k,i,j] = "), HasSubstr("\n  proved for: padding 1, "),
+                    HasSubstr("layers: conv2d: "),
+                    HasSubstr("\n  kernel = 3 (a whole number from 1 to 65536): ")));
   EXPECT_THAT(run({"explain", "resnet18"}).out,
               HasSubstr("\n  stem = auto (auto or imagenet or cifar): 7x7 stride 2"));
   EXPECT_THAT(run({"explain", "model.width"}).out,

@@ -79,6 +79,7 @@ TEST_F(BadInput, ConfigsAreRefusedWithTheirPlace) {
       {"amp: {scaler: {growth_factor: 1}}\n", "amp.scaler.growth_factor is more than 1"},
       {"data: {name: shapes, transforms: [{name: random_crop, size: 99}, normalize]}\n",
        "transform random_crop: a side of 32 with padding of 0 is shorter than the crop of 99"},
+      {"amp: {scaler: {init_scale: 1e39}}\n", "amp.scaler.init_scale: '1e39' is not"},
       {"amp: {scaler: {init_scale: 8, min_scale: 9}}\n",
        "amp.scaler.min_scale is no more than init_scale"},
       {"profile: {window: [3]}\n", "profile.window is the first update and the one after"},
