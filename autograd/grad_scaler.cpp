@@ -3,7 +3,8 @@
 namespace bellows {
 
 void visit(Visitor& v, GradScalerOptions& o) {
-  v("init_scale", o.init_scale, "what the loss is multiplied with at first", {.min = 1e-30});
+  v("init_scale", o.init_scale, "what the loss is multiplied with at first",
+    {.min = 1e-30, .max = 1e38});
   v("growth_factor", o.growth_factor, "of the scale, after that many good updates", {.min = 1});
   v.require("growth_factor", o.growth_factor > 1, "is more than 1, or the scale would never grow");
   v("backoff_factor", o.backoff_factor, "after an update that was skipped", {.min = 0, .max = 1});

@@ -95,9 +95,15 @@ fs::path folder_of(const ImageFolderOptions& o, Split split) {
 
 Picked pick(const ImageFolderOptions& o, const std::vector<std::string>& classes, Split split) {
   const fs::path folder = folder_of(o, split);
-  if (classes_in(folder) != classes)
-    fail(Exit::data, folder.string(), ": other classes than in ",
-         folder_of(o, Split::train).string());
+  const fs::path other = folder_of(o, Split::train);
+  const auto here = classes_in(folder);
+  std::vector<std::string> odd;
+  std::ranges::set_symmetric_difference(here, classes, std::back_inserter(odd));
+  if (!odd.empty()) {
+    const bool is_here = std::ranges::binary_search(here, odd[0]);
+    fail(Exit::data, folder.string(), ": other classes than in ", other.string(), ": ", odd[0],
+         " is only in ", (is_here ? folder : other).string());
+  }
   Picked files;
   for (size_t label = 0; label < classes.size(); ++label) {
     const auto images = images_below(folder / classes[label]);

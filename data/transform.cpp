@@ -31,7 +31,7 @@ Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& 
     first = shape_behind(item, first, 0), last = shape_behind(item, last, kLastEpoch);
     CHECK(!grew || !(first == last), "transform ", item.name,
           ": it makes all pictures of one size, and those before it grow from epoch to epoch; put "
-          "it in front of what makes them grow");
+          "it, without padding, in front of what makes them grow");
   }
   CHECK(last.numel() > 0,
         "the pictures of this data set differ in size, and no transform makes "

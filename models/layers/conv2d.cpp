@@ -5,10 +5,10 @@
 namespace bellows {
 
 static void visit(Visitor& v, Conv2dLayerOptions& o) {
-  v("out", o.out, "output channels", {.min = 1});
-  v("kernel", o.kernel, "height and width of the kernel", {.min = 1});
-  v("stride", o.stride, "step between outputs", {.min = 1});
-  v("padding", o.padding, "zeros on each side", {.min = 0});
+  v("out", o.out, "output channels", {.min = 1, .max = 1 << 24});
+  v("kernel", o.kernel, "height and width of the kernel", {.min = 1, .max = 65536});
+  v("stride", o.stride, "step between outputs", {.min = 1, .max = 65536});
+  v("padding", o.padding, "zeros on each side", {.min = 0, .max = 65536});
   v("bias", o.bias, "add one number a channel");
   v("init", o.init, {"uniform", "kaiming_normal", "dirac"},
     "of the weights: by fan_in, by fan_out, or by fan_in behind filters that pass channels on");

@@ -3,9 +3,9 @@
 namespace bellows {
 
 static void visit(Visitor& v, PoolLayerOptions& o) {
-  v("kernel", o.kernel, "height and width of the window", {.min = 1});
-  v("stride", o.stride, "step between windows; 0: the kernel", {.min = 0});
-  v("padding", o.padding, "on each side", {.min = 0});
+  v("kernel", o.kernel, "height and width of the window", {.min = 1, .max = 65536});
+  v("stride", o.stride, "step between windows; 0: the kernel", {.min = 0, .max = 65536});
+  v("padding", o.padding, "on each side", {.min = 0, .max = 65536});
 }
 
 PoolLayer::PoolLayer(const char* kind, Function function, const PoolLayerOptions& o,
@@ -18,6 +18,8 @@ PoolLayer::PoolLayer(const char* kind, Function function, const PoolLayerOptions
   for (const int axis : {1, 2}) {
     const int64_t padded = shape[axis] + 2 * o.padding;
     CHECK(padded >= o.kernel, kind, ": a window of ", o.kernel, " does not fit samples of ", shape);
+    CHECK(2 * o.padding <= o.kernel, kind, ": padding ", o.padding, " is more than half of ",
+          "the kernel, ", o.kernel);
     shape[axis] = (padded - o.kernel) / options_.stride + 1;
   }
 }

@@ -78,7 +78,8 @@ TEST(ImageFolder, SaysWhatIsWrong) {
   EXPECT_THAT(refusal(Split::train), HasSubstr("no .jpg, .jpeg or .png file"));
   folder.write("train/a/x.png", plain(1));
   folder.write("val/b/x.png", plain(1));
-  EXPECT_THAT(refusal(Split::test), HasSubstr("other classes than in"));
+  EXPECT_THAT(refusal(Split::test),
+              AllOf(HasSubstr("other classes than in"), HasSubstr(": a is only in /")));
 }
 
 static int64_t damaged() { return trace::counter("data.damaged").value(); }
