@@ -314,7 +314,7 @@ TEST_F(FeedCostsOnDevice, ADamagedSampleOnTheWayThereEndsTheRunOrIsReplaced) {
   };
   LoaderOptions options{.batch_size = 8, .shuffle = false, .device_tensors = true};
   EXPECT_EQ(complaint(Exit::data, [&] { Fed(options, dataset); }),
-            "sample 20 (numbers/20.png): it is torn");
+            "sample 20 (numbers/20.png): it is torn; data.on_damaged=skip leaves it out");
   options.on_damaged = OnDamaged::skip;
   testing::internal::CaptureStderr();
   const Fed fed(options, dataset);
