@@ -44,12 +44,15 @@ class Describe : public Visitor {
                                  ".", status.st_mtim.tv_nsec)));
     };
     add(path);
-    constexpr auto as_data_sets_do = fs::directory_options::follow_directory_symlink |
-                                     fs::directory_options::skip_permission_denied;
+    constexpr auto options = fs::directory_options::follow_directory_symlink |
+                             fs::directory_options::skip_permission_denied;
     std::error_code error;  // no folder, or one that cannot be read on
-    for (fs::recursive_directory_iterator at(path, as_data_sets_do, error), end; at != end;
-         at.increment(error))
+    for (fs::recursive_directory_iterator at(path, options, error), end; at != end;
+         at.increment(error)) {
       add(at->path());
+      // As data sets do: splits and classes may be links. Further down those may lead in circles.
+      if (at.depth() > 1 && at->is_symlink(error)) at.disable_recursion_pending();
+    }
     return fmt::format("{} files, {:x}", files, sum);
   }
 };

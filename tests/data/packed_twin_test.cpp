@@ -80,6 +80,8 @@ TEST_F(Twins, ArePackedAgainWhenAFileBehindALinkHasChanged) {
   const TempFolder disk, pictures;
   disk.write("a/0.jpg", as_jpeg(slopes(20, 20)));
   fs::create_directory_symlink(disk.path, pictures.path / "train");
+  for (const char* circle : {"all", "again"})
+    fs::create_directory_symlink(pictures.path, pictures.path / circle);
   const auto folder = chosen<DatasetChoice>("image_folder", {{"root", pictures.path}});
   twin(folder);
   disk.write("a/1.jpg", as_jpeg(slopes(20, 20)));
