@@ -58,7 +58,7 @@ bool Jpeg::read_header() {
 
 bool Jpeg::start(int64_t reduced) {
   if (setjmp(escape)) return false;
-  out_color_space = JCS_RGB;
+  out_color_space = num_components == 4 ? JCS_CMYK : JCS_RGB;
   scale_num = 1;
   scale_denom = static_cast<unsigned>(reduced);
   jpeg_start_decompress(this);
@@ -77,7 +77,7 @@ bool Jpeg::read_rows(JDIMENSION top, JDIMENSION height, uint8_t* pixels) {
   if (setjmp(escape)) return false;
   if (top) jpeg_skip_scanlines(this, top);
   for (const JDIMENSION end = top + height; output_scanline < end;) {
-    JSAMPROW row = pixels + size_t{output_scanline - top} * output_width * 3;
+    JSAMPROW row = pixels + size_t{output_scanline - top} * output_width * output_components;
     jpeg_read_scanlines(this, &row, 1);
   }
   return true;
@@ -94,11 +94,22 @@ static std::pair<JDIMENSION, JDIMENSION> stretch(int64_t at, int64_t size, int64
   return {begin, end - begin};
 }
 
+// To RGB, in place. As in every file by Photoshop, and as Pillow reads it, the inks are inverted:
+// 255 is none of it, and a colour is what its ink and black let through.
+static void blend_inks(Scratch& pixels) {
+  uint8_t* rgb = pixels.data();
+  for (size_t i = 0; i < pixels.size(); i += 4) {
+    const int black = pixels[i + 3];
+    for (size_t c = 0; c < 3; ++c) *rgb++ = black - ((255 - pixels[i + c]) * black + 127) / 255;
+  }
+  pixels.resize(pixels.size() / 4 * 3);
+}
+
 Sample decode_jpeg(std::span<const uint8_t> file, Scratch& scratch, const ViewOf& wanted) {
   Jpeg jpeg(file);
   if (!jpeg.read_header()) jpeg.refuse();
-  if (jpeg.num_components != 1 && jpeg.num_components != 3)
-    fail(Exit::data, "JPEG: ", jpeg.num_components, " colours; grey and RGB are read");
+  if (jpeg.num_components == 2 || jpeg.num_components > 4)
+    fail(Exit::data, "JPEG: ", jpeg.num_components, " colours; grey, RGB and CMYK are read");
   check_size("JPEG", jpeg.image_height, jpeg.image_width);
   const Shape shape{3, jpeg.image_height, jpeg.image_width};
   const View view = wanted ? wanted(shape) : View{{0, 0, shape[1], shape[2]}};
@@ -108,8 +119,9 @@ Sample decode_jpeg(std::span<const uint8_t> file, Scratch& scratch, const ViewOf
   auto [top, height] = stretch(part.top, part.height, reduced, 0, jpeg.output_height);
   auto [left, width] = stretch(part.left, part.width, reduced, 2, jpeg.output_width);
   if (!jpeg.crop(left, width)) jpeg.refuse();
-  scratch.resize(size_t{height} * width * 3);
+  scratch.resize(size_t{height} * width * jpeg.output_components);
   if (!jpeg.read_rows(top, height, scratch.data())) jpeg.refuse();
+  if (jpeg.out_color_space == JCS_CMYK) blend_inks(scratch);
   return {scratch.data(), shape, 0, Part{top, left, height, width, reduced, true}};
 }
 

@@ -9,8 +9,8 @@ namespace bellows {
 // is decoded at 1/2, 1/4 or 1/8 of its size, which is not quite the mean of its pixels. Without
 // `wanted` all of the picture. Damage behind the part goes unseen.
 //
-// RGB, interleaved, in `scratch`; grey is expanded, an orientation in Exif data is ignored. Throws
-// Error(Exit::data) for what is damaged, has four colours or more than kMostPixels. Thread-safe.
+// RGB, interleaved, in `scratch`; grey is expanded, CMYK blended, an orientation in Exif data is
+// ignored. Throws Error(Exit::data) for what is damaged or more than kMostPixels. Thread-safe.
 Sample decode_jpeg(std::span<const uint8_t> file, Scratch& scratch, const ViewOf& wanted = {});
 
 }  // namespace bellows
