@@ -21,11 +21,16 @@ static size_t edit_distance(const std::string& a, const std::string& b) {
   return row.back();
 }
 
+// As far as it is typed, it is right.
+static bool is_begun(const std::string& word, const std::string& key) {
+  return word.size() >= 3 && key.starts_with(word);
+}
+
 static std::string last_word(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
 std::string nearest(const std::string& word, const std::vector<std::string>& known) {
   return *std::ranges::min_element(known, {}, [&](const std::string& key) {
-    const size_t whole = edit_distance(word, key);
+    const size_t whole = is_begun(word, key) ? 0 : edit_distance(word, key);
     return std::pair(std::min(whole, 1 + edit_distance(last_word(word), last_word(key))), whole);
   });
 }

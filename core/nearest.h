@@ -5,8 +5,8 @@
 
 namespace bellows {
 
-// The member of `known`, which is not empty, that takes the fewest letters to change. A key in the
-// wrong section counts as one mistake, so `lr` finds `optimizer.lr`.
+// The member of `known`, which is not empty, that begins with it or takes the fewest letters to
+// change. A key in the wrong section counts as one mistake, so `lr` finds `optimizer.lr`.
 std::string nearest(const std::string& word, const std::vector<std::string>& known);
 
 }  // namespace bellows

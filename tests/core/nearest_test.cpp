@@ -1,0 +1,19 @@
+// Which name somebody meant.
+#include "core/nearest.h"
+#include <gtest/gtest.h>
+
+using bellows::nearest;
+
+TEST(Nearest, TakesTheFewestLettersToChange) {
+  EXPECT_EQ(nearest("lenett", {"resnet18", "lenet", "mlp"}), "lenet");
+  EXPECT_EQ(nearest("ab", {"abcdef", "xy"}), "xy");  // two letters begin too much
+}
+
+TEST(Nearest, IsWhatBeginsWithTheWord) {
+  EXPECT_EQ(nearest("resnet", {"lenet", "resnet18", "resnet50"}), "resnet18");
+}
+
+TEST(Nearest, LooksIntoOtherSections) {
+  EXPECT_EQ(nearest("lr", {"data.name", "optimizer.lr", "seed"}), "optimizer.lr");
+  EXPECT_EQ(nearest("model.lr", {"model.name", "optimizer.lr"}), "optimizer.lr");
+}
