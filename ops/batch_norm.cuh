@@ -1,6 +1,9 @@
+// What the two halves of batch_norm share on the GPU.
+//
 // x is rows of channels * inner elements: NHWC, as (N, C), has one for each pixel and inner = 1,
 // NCHW one for each image and inner = H * W. A thread keeps one place in all of its rows, a piece
 // of 16 bytes, and with it the numbers of its channels. Sums go by groups of rows, then over those.
+#pragma once
 #include <bit>
 #include "core/copy.h"
 #include "core/divisor.h"
@@ -9,9 +12,7 @@
 #include "core/shared.cuh"
 #include "ops/batch_norm.h"
 
-namespace bellows {
-
-namespace {
+namespace bellows::batch_norm_cuda {
 
 // ---- rows and pieces of them: functions of sizes alone
 
@@ -92,20 +93,6 @@ struct Bits {
   int log2;  // of a byte's elements
 };
 
-// What backward meets: x, and dy where the bit is set.
-template <class T> struct Incoming {
-  template <int K> struct Met {
-    Piece<T, K> x, dy;
-    unsigned bits;
-    __device__ Acc<T> gradient(int k) const { return bits >> k & 1 ? Acc<T>(dy.at[k]) : Acc<T>(0); }
-  };
-  template <int K> __device__ Met<K> read(int64_t i) const {
-    return {load<K>(x + i), load<K>(dy + i), bits.from(i)};
-  }
-  const T *x, *dy;
-  Bits bits;
-};
-
 // By what x is normalised.
 template <class A> struct Batch {
   Batch(const Tensor& statistics, double eps)
@@ -137,81 +124,6 @@ struct Groups {
   Rows rows;
   int64_t each;
   int count;
-};
-
-// Sums are taken of d = x - pivot, an element of the group, and of d * d, so that no squares of
-// large numbers cancel. In double the groups agree on the pivot of the first: with
-// delta = pivot - first pivot, sum (d + delta)^2 = sum d^2 + delta (2 sum d + n delta).
-template <class T> struct Statistics {
-  using A = Acc<T>;
-  const T* x;
-  A* out;
-
-  template <int K, int M> struct Terms {  // of pieces whose elements have M channels
-    static constexpr int kAhead = 4;
-    const T* x;
-    A pivot[M] = {};
-    __device__ Piece<T, K> read(int64_t i) const { return load<K>(x + i); }
-    __device__ void add(const Piece<T, K>& in, Sums<A> (&sums)[K]) const {
-      for (int k = 0; k < K; ++k) {
-        const A d = A(in.at[k]) - pivot[k % M];
-        sums[k] = sums[k] + Sums<A>{d, d * d};
-      }
-    }
-  };
-  // `first`: where the group begins in channel c.
-  template <int K, int M> __device__ Terms<K, M> terms(int64_t first, int) const {
-    Terms<K, M> terms{x};
-    for (int m = 0; m < M; ++m) terms.pivot[m] = A(x[first + m]);
-    return terms;
-  }
-  __device__ Sums<double> of_group(Sums<A> sums, const Groups& groups, int g, int c) const {
-    const double n = double(groups.end(g) - groups.begin(g)) * groups.rows.inner.size;
-    const double delta = double(A(x[groups.rows.first(groups.begin(g), c)])) - pivot(groups, c);
-    const double s = sums.first;
-    return {s + n * delta, sums.second + delta * (2 * s + n * delta)};
-  }
-  __device__ void store(Sums<double> sums, const Groups& groups, int c) const {
-    const double n = double(groups.rows.count) * groups.rows.inner.size, mean = sums.first / n;
-    out[c] = A(pivot(groups, c) + mean);
-    out[groups.rows.channels + c] = A(std::max(0.0, sums.second / n - mean * mean));
-  }
-  __device__ double pivot(const Groups& groups, int c) const {
-    return A(x[groups.rows.first(0, c)]);
-  }
-};
-
-template <class T> struct Gradients {
-  using A = Acc<T>;
-  Incoming<T> incoming;
-  Batch<A> batch;
-  A *dw, *db;
-
-  template <int K, int M> struct Terms {
-    static constexpr int kAhead = 2;
-    Incoming<T> incoming;
-    A mean[M] = {};
-    __device__ auto read(int64_t i) const { return incoming.template read<K>(i); }
-    __device__ void add(const typename Incoming<T>::template Met<K>& met,
-                        Sums<A> (&sums)[K]) const {
-      for (int k = 0; k < K; ++k) {
-        const A g = met.gradient(k);
-        sums[k] = sums[k] + Sums<A>{g, g * (A(met.x.at[k]) - mean[k % M])};
-      }
-    }
-  };
-  template <int K, int M> __device__ Terms<K, M> terms(int64_t, int c) const {
-    Terms<K, M> terms{incoming};
-    for (int m = 0; m < M; ++m) terms.mean[m] = batch.mean[c + m];
-    return terms;
-  }
-  __device__ Sums<double> of_group(Sums<A> sums, const Groups&, int, int) const {
-    return {sums.first, sums.second};
-  }
-  __device__ void store(Sums<double> sums, const Groups&, int c) const {
-    db[c] = A(sums.first);
-    dw[c] = A(sums.second * batch.inverse_deviation(c));
-  }
 };
 
 // inner = 1. blockIdx.y is the group, whose rows the threads of a column share.
@@ -286,75 +198,6 @@ template <int K> __device__ int own_column() {
   return int(blockIdx.x * blockDim.x + threadIdx.x) * K;
 }
 
-template <int K, class T, class A = Acc<T>>
-__global__ void forward(const T* __restrict__ x, const T* __restrict__ residual, T* __restrict__ y,
-                        uint8_t* __restrict__ bits, Batch<A> batch, const A* weight, const A* bias,
-                        Rows rows) {
-  const int column = own_column<K>();
-  if (column >= rows.length) return;
-  A mean[K], scale[K], shift[K];
-  for (int k = 0; k < K; ++k) {
-    const int c = (column + k) / rows.inner;
-    mean[k] = batch.mean[c], scale[k] = weight[c] * batch.inverse_deviation(c), shift[k] = bias[c];
-  }
-  struct Met {
-    Piece<T, K> x, residual;
-  };
-  const auto read = [&](int64_t i) {
-    return Met{load<K>(x + i), residual ? load<K>(residual + i) : Piece<T, K>()};
-  };
-  down_the_rows(rows, column, read, [&](int64_t i, const Met& met) {
-    Piece<T, K> out;
-    unsigned on = 0;
-    for (int k = 0; k < K; ++k) {
-      const A v = (A(met.x.at[k]) - mean[k]) * scale[k] + shift[k] + A(met.residual.at[k]);
-      const bool off = bits && v <= A(0);  // of NaN: on
-      on |= unsigned(!off) << k;
-      out.at[k] = T(off ? A(0) : v);
-    }
-    store(y + i, out);
-    if (bits) bits[i / K] = uint8_t(on);
-  });
-}
-
-// dx = scale * dy - slope * (x - mean) - shift. Three blocks to a multiprocessor.
-template <int K, class T, class A = Acc<T>>
-__global__ void __launch_bounds__(kThreads, 3)
-    backward_x(Incoming<T> incoming, T* __restrict__ dx, T* __restrict__ dresidual, Batch<A> batch,
-               const A* weight, const A* dw, const A* db, A share, Rows rows) {
-  const int column = own_column<K>();
-  if (column >= rows.length) return;
-  A mean[K], scale[K], slope[K], shift[K];
-  for (int k = 0; k < K; ++k) {
-    const int c = (column + k) / rows.inner;
-    const A inverse = batch.inverse_deviation(c);
-    mean[k] = batch.mean[c], scale[k] = weight[c] * inverse;
-    slope[k] = dw ? scale[k] * inverse * dw[c] * share : A(0);
-    shift[k] = db ? scale[k] * db[c] * share : A(0);
-  }
-  const auto read = [&](int64_t i) { return incoming.template read<K>(i); };
-  down_the_rows(rows, column, read, [&](int64_t i, const auto& met) {
-    Piece<T, K> out, passed;
-    for (int k = 0; k < K; ++k) {
-      const A g = met.gradient(k);
-      passed.at[k] = T(g);
-      out.at[k] = T(scale[k] * g - slope[k] * (A(met.x.at[k]) - mean[k]) - shift[k]);
-    }
-    store(dx + i, out);
-    if (dresidual) store(dresidual + i, passed);
-  });
-}
-
-template <class A, class R>
-__global__ void move_running(R* mean, R* var, int64_t* batches, const A* statistics, int channels,
-                             double momentum, double unbiased) {
-  if (batches && thread_index() == 0) ++*batches;
-  for (int64_t c = thread_index(); c < channels; c += thread_count()) {
-    mean[c] = R((1 - momentum) * mean[c] + momentum * statistics[c]);
-    var[c] = R((1 - momentum) * var[c] + momentum * unbiased * statistics[channels + c]);
-  }
-}
-
 // ---- the host
 
 template <class T> T* pointer(const Tensor& t) { return t.defined() ? t.ptr<T>() : nullptr; }
@@ -409,88 +252,4 @@ template <int K> Grid grid_of_rows(const Rows& rows) {
   return {dim3(tiles.count, groups.count), tiles.threads};
 }
 
-}  // namespace
-
-static Tensor statistics_cuda(const Tensor& x_) {
-  const Rows rows(x_);
-  const Tensor x = rows.ordered(x_);
-  return visit_stored(x.dtype(), [&]<class T>(T) {
-    const Tensor statistics({2, rows.channels}, dtype_of<Acc<T>>, x.device());
-    sum_channels<T>(Statistics<T>{x.ptr<T>(), statistics.ptr<Acc<T>>()}, rows);
-    return statistics;
-  });
-}
-
-static void update_running_cuda(const Tensor& mean, const Tensor& var, const Tensor& batches,
-                                const Tensor& statistics, double momentum, double unbiased) {
-  const int channels = int(mean.numel());
-  visit_float(statistics.dtype(), [&]<class A>(A) {
-    visit_float(mean.dtype(), [&]<class R>(R) {
-      launch(move_running<A, R>, grid_of(channels), mean.ptr<R>(), var.ptr<R>(),
-             pointer<int64_t>(batches), statistics.ptr<A>(), channels, momentum, unbiased);
-    });
-  });
-}
-
-static kernels::Normalized forward_cuda(const Tensor& x_, const Tensor& statistics,
-                                        const Tensor& weight, const Tensor& bias,
-                                        const Tensor& residual_, bool relu, double eps) {
-  const Rows rows(x_);
-  const Tensor x = rows.ordered(x_), y = rows.like(x_);
-  const Tensor residual = residual_.defined() ? rows.ordered(residual_) : residual_;
-  Tensor bits;
-  visit_stored(x.dtype(), [&]<class T>(T) {
-    using A = Acc<T>;
-    in_pieces<T>(rows.length, [&]<int K>() {
-      if (relu) bits = Tensor({x.numel() / K}, DType::u8, x.device());
-      if (x.numel() == 0) return;
-      launch(forward<K, T>, grid_of_rows<K>(rows), x.ptr<T>(), pointer<T>(residual), y.ptr<T>(),
-             pointer<uint8_t>(bits), Batch<A>(statistics, eps), weight.ptr<A>(), bias.ptr<A>(),
-             rows);
-    });
-  });
-  return {y, bits};
-}
-
-static void backward_w_cuda(const Tensor& dy_, const Tensor& x_, const Tensor& statistics,
-                            const Tensor& bits, double eps, const Tensor& dw, const Tensor& db) {
-  const Rows rows(x_);
-  const Tensor x = rows.ordered(x_), dy = rows.ordered(dy_);
-  visit_stored(x.dtype(), [&]<class T>(T) {
-    using A = Acc<T>;
-    const Incoming<T> incoming{x.ptr<T>(), dy.ptr<T>(), Bits(bits, x)};
-    sum_channels<T>(Gradients<T>{incoming, Batch<A>(statistics, eps), dw.ptr<A>(), db.ptr<A>()},
-                    rows);
-  });
-  dw.raise_version();
-  db.raise_version();
-}
-
-static kernels::NormalizedGrads backward_x_cuda(const Tensor& dy_, const Tensor& x_,
-                                                const Tensor& statistics, const Tensor& weight,
-                                                const Tensor& dw, const Tensor& db,
-                                                const Tensor& bits, double eps, bool residual) {
-  const Rows rows(x_);
-  const Tensor x = rows.ordered(x_), dy = rows.ordered(dy_), dx = rows.like(x_);
-  const Tensor dresidual = residual ? rows.like(x_) : Tensor();
-  if (x.numel() == 0) return {dx, dresidual};
-  visit_stored(x.dtype(), [&]<class T>(T) {
-    using A = Acc<T>;
-    in_pieces<T>(rows.length, [&]<int K>() {
-      const Incoming<T> incoming{x.ptr<T>(), dy.ptr<T>(), Bits(bits, x)};
-      launch(backward_x<K, T>, grid_of_rows<K>(rows), incoming, dx.ptr<T>(), pointer<T>(dresidual),
-             Batch<A>(statistics, eps), weight.ptr<A>(), pointer<A>(dw), pointer<A>(db),
-             A(1 / double(rows.of_a_channel())), rows);
-    });
-  });
-  return {dx, dresidual};
-}
-
-static const bool gpu = kernels::channel_statistics.on(Device::cuda, statistics_cuda) &&
-                        kernels::update_running.on(Device::cuda, update_running_cuda) &&
-                        kernels::batch_norm.on(Device::cuda, forward_cuda) &&
-                        kernels::batch_norm_backward_w.on(Device::cuda, backward_w_cuda) &&
-                        kernels::batch_norm_backward_x.on(Device::cuda, backward_x_cuda) &&
-                        kernels::batch_norm_training.on(Device::cuda, kernels::batch_norm_in_steps);
-
-}  // namespace bellows
+}  // namespace bellows::batch_norm_cuda
