@@ -26,9 +26,9 @@ build debug -- all_tests
 run_tests build-debug
 
 need_packages "${tsan_packages[@]}"
-build tsan -- core_test data_test dist_test cuda_host_test
+build tsan -- {core,data,dist,cuda_host}_test {core,autograd,data,ops,optim}_on_cuda_host
 # TSan's shadow memory does not fit every address that a hardened kernel may pick.
 setarch -R true 2>/dev/null && under=(setarch -R)
 export TSAN_OPTIONS=ignore_noninstrumented_modules=1:allocator_may_return_null=1
-run_tests build-tsan -L '^(core|data|dist|cuda_host)$' -E on_cuda_host
+run_tests build-tsan -L '^(core|data|dist|cuda_host)$'
 echo "== done after $SECONDS s"
