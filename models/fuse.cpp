@@ -15,19 +15,23 @@ void visit(Visitor& v, FuseOptions& o) {
   for (const auto& [name, help] : by_name) v(name.c_str(), o.wanted[name], help);
 }
 
-static std::vector<FusePattern> wanted_patterns(const FuseOptions& options) {
+static std::vector<FusePattern> wanted_patterns(const FuseOptions& options, bool last) {
   std::vector<FusePattern> wanted;
   for (const FusePattern& pattern : fuse_patterns()) {
     const auto found = options.wanted.find(pattern.name);
-    if (found != options.wanted.end() && found->second) wanted.push_back(pattern);
+    if (pattern.last == last && found != options.wanted.end() && found->second)
+      wanted.push_back(pattern);
   }
   std::ranges::stable_sort(wanted, std::greater<>(), &FusePattern::length);
   return wanted;
 }
 
+// A fused module has no name of its own.
 static std::string names_of(std::span<const Child> window) {
   std::string names;
-  for (const Child& child : window) names += (names.empty() ? "" : " + ") + child.name;
+  for (const Child& child : window)
+    names += (names.empty() ? "" : " + ") +
+             (child.name.empty() ? names_of(child.module->children()) : child.name);
   return names;
 }
 
@@ -48,12 +52,14 @@ static void fuse_in(std::vector<Child>& children, const std::vector<FusePattern>
 
 std::vector<std::string> fuse(Module& root, const FuseOptions& options) {
   std::vector<std::string> report;
-  const std::vector<FusePattern> patterns = wanted_patterns(options);
-  const auto walk = [&](const auto& self, Module& module) -> void {
-    if (dynamic_cast<Sequential*>(&module)) fuse_in(module.children(), patterns, report);
-    for (const Child& child : module.children()) self(self, *child.module);
-  };
-  walk(walk, root);
+  for (const bool last : {false, true}) {
+    const std::vector<FusePattern> patterns = wanted_patterns(options, last);
+    const auto walk = [&](const auto& self, Module& module) -> void {
+      if (dynamic_cast<Sequential*>(&module)) fuse_in(module.children(), patterns, report);
+      for (const Child& child : module.children()) self(self, *child.module);
+    };
+    walk(walk, root);
+  }
   return report;
 }
 

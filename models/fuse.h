@@ -36,6 +36,7 @@ struct FusePattern {
   size_t length;  // modules it replaces
   bool (*matches)(std::span<Child> window);
   ModulePtr (*fuse)(std::span<Child> window);  // takes the modules over
+  bool last = false;                           // looks at what the others have left and made
 };
 std::vector<FusePattern>& fuse_patterns();
 struct AddPattern {
@@ -51,8 +52,9 @@ struct FuseOptions {
 };
 void visit(Visitor& v, FuseOptions& o);
 
-// Rewrites every Sequential of the tree, the longest wanted pattern first at each place. One line
-// for each match: "conv_act_pool: conv1 + relu1 + pool1". Call before name_all().
+// Rewrites every Sequential of the tree, the longest wanted pattern first at each place, and once
+// more by the patterns that come last. One line for each match: "conv_act_pool: conv1 + relu1 +
+// pool1". Call before name_all().
 std::vector<std::string> fuse(Module& root, const FuseOptions& options);
 
 }  // namespace bellows

@@ -1,8 +1,8 @@
-// conv2d + batch_norm, and a shortcut and relu behind them: in evaluation without a gradient scale
-// and shift of the norm are folded into the convolution's weights. Training is that of bn_act and
-// bn_add_act.
+// conv2d + batch_norm, alone or as bn_act and bn_add_act have it: in evaluation without a gradient
+// scale and shift of the norm are folded into the convolution's weights. Training is left to them.
 #include <array>
 #include <optional>
+#include "core/trace.h"
 #include "models/fuse.h"
 #include "models/layers/batch_norm.h"
 #include "models/layers/conv2d.h"
@@ -27,34 +27,46 @@ Folded fold(const Conv2dLayer& conv, const BatchNormLayer& norm) {
   return {mul(conv.weight(), reshape(s, {s.numel(), 1, 1, 1})), add(norm.bias(), mul(moved, s))};
 }
 
+// What is behind the convolution.
+struct Behind {
+  BatchNormLayer* norm = nullptr;
+  Shortcut* shortcut = nullptr;
+  bool relu = false;
+};
+Behind behind(Module& module) {
+  if (auto* const norm = dynamic_cast<BatchNormLayer*>(&module)) return {norm};
+  const std::string_view kind = module.kind();
+  if (kind != "bn_act" && kind != "bn_add_act") return {};
+  const auto& parts = module.children();
+  return {&dynamic_cast<BatchNormLayer&>(*parts[0].module),
+          dynamic_cast<Shortcut*>(parts[1].module.get()), true};
+}
+
 class ConvBatchNorm : public Fused {
  public:
   explicit ConvBatchNorm(std::span<Child> window)
       : Fused(window),
         conv_(child<Conv2dLayer>(0)),
-        norm_(child<BatchNormLayer>(1)),
-        shortcut_(window.size() == 4 ? &child<Shortcut>(2) : nullptr),
-        relu_(window.size() > 2) {}
+        rest_(child<Module>(1)),
+        behind_(behind(rest_)),
+        norm_(*behind_.norm) {}
   const char* kind() const override { return "conv_bn"; }
   bool begins_with_conv2d() const override { return true; }
 
  protected:
   Tensor forward(const Tensor& x) override {
-    if (training() || will_record(x, conv_.weight(), norm_.weight())) return as_trained(x);
+    if (training() || will_record(x, conv_.weight(), norm_.weight())) return rest_(conv_(x));
+    static trace::Counter& runs = trace::counter("fuse.conv_bn");
+    runs.add();
     const Folded& now = folded();
     const Conv2dLayerOptions& o = conv_.options();
     const Tensor y =
         conv2d(x, now.w, now.b, {.stride = o.stride, .padding = o.padding}, &conv_.slot());
-    if (shortcut_) return add_relu(y, shortcut_->value(y), Impl::fused);
-    return relu_ ? relu(y) : y;
+    if (behind_.shortcut) return add_relu(y, behind_.shortcut->value(y), Impl::fused);
+    return behind_.relu ? relu(y) : y;
   }
 
  private:
-  Tensor as_trained(const Tensor& x) {
-    const Tensor y = conv_(x);
-    return relu_ ? norm_.with_relu(y, shortcut_ ? shortcut_->value(y) : Tensor()) : norm_(y);
-  }
-
   // Good for one version of what it is made of.
   const Folded& folded() {
     const Tensor* const from[] = {&conv_.weight(),       &norm_.weight(),      &norm_.bias(),
@@ -68,30 +80,25 @@ class ConvBatchNorm : public Fused {
   }
 
   Conv2dLayer& conv_;
+  Module& rest_;
+  const Behind behind_;
   BatchNormLayer& norm_;
-  Shortcut* const shortcut_;
-  const bool relu_;
   std::optional<Folded> folded_;
   std::array<uint32_t, 6> versions_{};
 };
 
-template <size_t length> bool matches(std::span<Child> window) {
-  if (!is<Conv2dLayer>(window[0]) || !is<BatchNormLayer>(window[1])) return false;
-  if (length == 4 && !is<Shortcut>(window[2])) return false;
-  return length == 2 || is_kind(window[length - 1], "relu");
-}
-
-template <size_t length> AddPattern pattern_of() {
-  return AddPattern({.name = "conv_bn",
-                     .help = "conv2d + batch_norm, without a gradient: one convolution",
-                     .length = length,
-                     .matches = matches<length>,
-                     .fuse = make_fused<ConvBatchNorm>});
-}
-
 }  // namespace
 
-static const AddPattern alone = pattern_of<2>(), with_relu = pattern_of<3>(),
-                        with_shortcut = pattern_of<4>();
+static const AddPattern pattern({
+    .name = "conv_bn",
+    .help = "conv2d + batch_norm, without a gradient: one convolution",
+    .length = 2,
+    .matches =
+        [](std::span<Child> window) {
+          return is<Conv2dLayer>(window[0]) && behind(*window[1].module).norm;
+        },
+    .fuse = make_fused<ConvBatchNorm>,
+    .last = true,
+});
 
 }  // namespace bellows

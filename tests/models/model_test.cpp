@@ -342,7 +342,9 @@ TEST(Fuse, FoldsNormsIntoConvolutionsForEvaluation) {
                  {.sample = {3, 16, 16}, .fused = &report});
   };
   const ModulePtr plain = net("false"), model = net("true");
-  EXPECT_EQ(report.size(), 20u);
+  EXPECT_EQ(report.size(), 17u + 20);
+  EXPECT_THAT(report, testing::Contains("conv_bn: conv1 + bn1 + relu"));
+  EXPECT_THAT(report, testing::Contains("conv_bn: conv2 + bn2 + downsample + relu"));
   const Tensor x({4, 3, 16, 16}, DType::f32);
   fill_normal(x, 0, 1, {.seed = 1});
   const auto numbers = [](const Tensor& y) {
