@@ -33,7 +33,9 @@ if(NOT BELLOWS_SANITIZE)
                                        --prefix ${bundle})
   add_test(NAME bundle_brings_all_that_it_needs COMMAND tools/check_bundle.sh ${bundle}
            WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  add_test(NAME bundle_packs_small COMMAND tools/pack_bundle.sh ${bundle}
+           WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(bundle_install PROPERTIES FIXTURES_SETUP bundle LABELS bundle)
-  set_tests_properties(bundle_brings_all_that_it_needs PROPERTIES FIXTURES_REQUIRED bundle
-                                                                  LABELS bundle)
+  set_tests_properties(bundle_brings_all_that_it_needs bundle_packs_small PROPERTIES
+                       FIXTURES_REQUIRED bundle LABELS bundle)
 endif()

@@ -5,7 +5,6 @@
 # --data: a folder with a data set, to come along as data/<its name>. There,  FOLDER/run  starts a
 # program, and  FOLDER/tools/gpu_check.sh  tests and measures everything.
 source "$(dirname "$0")/setup.sh"
-most_mb=45 # packed, without data
 
 folder= data=() pack=yes
 while (($#)); do
@@ -28,15 +27,8 @@ cmake --install build --prefix "$folder" --strip >/dev/null
 tools/check_bundle.sh "$folder"
 [[ $pack ]] || exit 0
 
-packed() { # <megabytes: 0 is no limit>
-  tar -C "$(dirname "$folder")" -c "$(basename "$folder")" | xz -T0 -6 >"$folder.tar.xz"
-  local size
-  size=$(stat -c %s "$folder.tar.xz")
-  echo "== $folder.tar.xz: $((size / 1000000)) MB"
-  (($1 == 0 || size <= $1 * 1000000)) || refuse "that is more than $1 MB"
-}
-packed $most_mb
+tools/pack_bundle.sh "$folder"
 ((${#data[@]})) || exit 0
 mkdir -p "$folder/data"
 cp -r -- "${data[@]}" "$folder/data/"
-packed 0
+tools/pack_bundle.sh "$folder"

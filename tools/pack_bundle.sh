@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Packs a bundle beside itself, as FOLDER.tar.xz:  tools/pack_bundle.sh FOLDER
+# Exit 1 if that is larger than a bundle without data may be.
+set -euo pipefail
+folder=$1 most_mb=45
+
+# The programs are nearly the same: a dictionary that reaches back over two of them is what packs
+# them, not a slow preset. Who unpacks needs as much memory as the dictionary.
+tar -C "$(dirname "$folder")" -c "$(basename "$folder")" |
+  xz -T1 --lzma2=preset=1,dict=64MiB >"$folder.tar.xz"
+size=$(stat -c %s "$folder.tar.xz")
+echo "pack_bundle: $folder.tar.xz: $((size / 1000000)) MB"
+[[ -e $folder/data ]] || ((size <= most_mb * 1000000)) && exit 0
+echo "pack_bundle: $folder.tar.xz: that is more than $most_mb MB" >&2
+exit 1
