@@ -22,8 +22,17 @@ install(FILES ${gomp_file} TYPE LIB RENAME libgomp.so.1)
 
 install(DIRECTORY configs DESTINATION .)
 install(DIRECTORY bench DESTINATION . FILES_MATCHING PATTERN "*.py")
-install(DIRECTORY tests/oracle DESTINATION tests FILES_MATCHING PATTERN "*.safetensors")
+install(DIRECTORY tests/oracle tests/vendor DESTINATION tests
+        FILES_MATCHING REGEX "\\.safetensors$|/h200[^/]*\\.(json|txt)$")
+install(TARGETS fake_nvml fake_driver LIBRARY DESTINATION tests/trainer NAMELINK_SKIP)
+foreach(header ${RUNTIME_HEADERS})  # which tests hold against what is compiled at run time
+  get_filename_component(header_folder ${header} DIRECTORY)
+  install(FILES ${header} DESTINATION ${header_folder})
+endforeach()
 install(FILES docs/seeds.md DESTINATION docs)
+# A bundle is no checkout that could be asked for its commit.
+install(CODE "execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} describe --always --dirty
+  --abbrev=12 OUTPUT_FILE \${CMAKE_INSTALL_PREFIX}/VERSION ERROR_QUIET)")
 install(PROGRAMS tools/run_bundled.sh DESTINATION . RENAME run)
 install(PROGRAMS tools/gpu_check.sh tools/gpu_check.py tools/gpu_steps.py DESTINATION tools)
 

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import platform
+import shlex
 import statistics
 import subprocess
 import sys
@@ -26,6 +27,9 @@ def cpu_model():
 
 
 def commit():
+    """Of this checkout, or of the one that this bundle was made from."""
+    if bundled := first_line(ROOT / "VERSION", ""):
+        return bundled
     said = capture(["git", "-C", ROOT, "describe", "--always", "--dirty", "--abbrev=12"])
     return said.stdout.strip() or "unknown"
 
@@ -44,6 +48,12 @@ def machine():
         "commit": commit(),
         "load average before": load_average(),
     }
+
+
+def command():
+    """What a shell would take, without the way to the checkout."""
+    program = pathlib.Path(sys.argv[0]).resolve().relative_to(ROOT)
+    return shlex.join([str(program), *sys.argv[1:]])
 
 
 def complain(text):

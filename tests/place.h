@@ -11,5 +11,9 @@ inline std::string place(const char* built, const char* in_bundle) {
 }
 inline std::string source_dir() { return place(BELLOWS_SOURCE_DIR, ""); }
 inline std::string program_dir() { return place(BELLOWS_BINARY_DIR, "/bin"); }
+// Of libraries that stand in for a driver's.
+inline std::string fakes_dir() {
+  return place(BELLOWS_BINARY_DIR "/tests/trainer", "/tests/trainer");
+}
 
 }  // namespace bellows

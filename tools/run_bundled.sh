@@ -2,8 +2,9 @@
 # Runs a program of this bundle, with the CUDA libraries that pip has installed for python3, if any:
 #   ./run trainer --config configs/lenet.yaml device=cuda
 # Any other command runs with the same libraries:  ./run python3 bench/gpu/run.py --help
-export BELLOWS_BUNDLE
+export BELLOWS_BUNDLE BELLOWS_DATA
 BELLOWS_BUNDLE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+BELLOWS_DATA=${BELLOWS_DATA:-$BELLOWS_BUNDLE/data} # of tests that want a real data set
 libraries=$(python3 - <<'END'
 import glob
 import importlib.util
@@ -15,4 +16,5 @@ END
 )
 export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export PATH=$BELLOWS_BUNDLE/bin:$PATH
+[[ -f $BELLOWS_BUNDLE/bin/${1-} ]] && set -- "$BELLOWS_BUNDLE/bin/$1" "${@:2}"
 exec "$@"

@@ -8,6 +8,7 @@
 #include "core/trace.h"
 #include "ops/vendor/nvrtc.h"
 #include "ops/vendor/nvrtc_pointwise.h"
+#include "tests/place.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;
@@ -162,7 +163,8 @@ TEST_F(Nvrtc, KeysItsCacheByAllThatItCompiles) {
   EXPECT_THAT(key, HasSubstr("--fmad=false\n"));
   for (const char* header : {"core/half.h", "ops/functors.h", "ops/pointwise_device.cuh"}) {
     std::ostringstream text;
-    text << std::ifstream(fs::path(BELLOWS_SOURCE_DIR) / header).rdbuf();
+    text << std::ifstream(fs::path(source_dir()) / header).rdbuf();
+    EXPECT_FALSE(text.str().empty()) << header;
     EXPECT_THAT(key, HasSubstr(cat(header, "\n", text.str()))) << header;
   }
 }

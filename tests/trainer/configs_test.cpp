@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <filesystem>
 #include <set>
+#include "tests/place.h"
 #include "tests/trainer/runs.h"
 #include "toggles/toggle.h"
 #include "trainer/config.h"
@@ -12,12 +13,12 @@ namespace fs = std::filesystem;
 
 static std::set<std::string> configs_in(const char* folder) {
   std::set<std::string> names;
-  for (const auto& entry : fs::directory_iterator(fs::path(BELLOWS_SOURCE_DIR) / folder))
+  for (const auto& entry : fs::directory_iterator(fs::path(source_dir()) / folder))
     if (entry.is_regular_file()) names.insert(entry.path().filename());
   return names;
 }
 static Config config_of(const std::string& file, const Values& overrides = {}) {
-  std::vector<Values> sources = read_config(fs::path(BELLOWS_SOURCE_DIR) / file);
+  std::vector<Values> sources = read_config(fs::path(source_dir()) / file);
   sources.push_back(overrides);
   return make_config(sources);
 }

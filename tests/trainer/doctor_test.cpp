@@ -3,6 +3,7 @@
 #include <omp.h>
 #include "core/device.h"
 #include "ops/matmul.h"
+#include "tests/place.h"
 #include "tests/trainer/program.h"
 #include "trainer/doctor/machine.h"
 #include "trainer/doctor/shapes.h"
@@ -181,7 +182,7 @@ TEST_F(Program, DoctorFindsOversubscription) {
 // What a machine says whose driver supports that CUDA and whose GPU has that architecture.
 static std::function<void()> on_machine(const char* cuda, const char* arch) {
   return [=] {
-    setenv("LD_LIBRARY_PATH", BELLOWS_BINARY_DIR "/tests/trainer", 1);
+    setenv("LD_LIBRARY_PATH", fakes_dir().c_str(), 1);
     setenv("FAKE_DRIVER_CUDA", cuda, 1);
     setenv("FAKE_GPU_ARCH", arch, 1);
     unsetenv("CUDA_VISIBLE_DEVICES");

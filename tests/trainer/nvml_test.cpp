@@ -1,10 +1,15 @@
 #include "trainer/nvml.h"
 #include <gtest/gtest.h>
+#include "tests/place.h"
 
 using namespace bellows;
 
+static std::optional<GpuLoad> load_of(const std::string& pci) {
+  return Nvml(pci, (fakes_dir() + "/libfake_nvml.so").c_str()).read();
+}
+
 TEST(Nvml, ReadsTheGpuAtThatAddress) {
-  const std::optional<GpuLoad> load = Nvml("0000:3b:00.0", FAKE_NVML).read();
+  const std::optional<GpuLoad> load = load_of("0000:3b:00.0");
   ASSERT_TRUE(load);
   EXPECT_DOUBLE_EQ(load->utilisation, 0.97);
   EXPECT_EQ(load->memory_bytes, 7);
@@ -15,6 +20,6 @@ TEST(Nvml, ReadsTheGpuAtThatAddress) {
 }
 
 TEST(Nvml, SaysNothingOfAGpuThatIsNotThere) {
-  EXPECT_FALSE(Nvml("0000:00:00.0", FAKE_NVML).read());
+  EXPECT_FALSE(load_of("0000:00:00.0"));
   EXPECT_FALSE(Nvml("0000:3b:00.0", "no-such-library.so").read());
 }

@@ -8,10 +8,11 @@
 #include <fstream>
 #include <sstream>
 #include "ops/vendor/cudnn.h"
+#include "tests/place.h"
 
 namespace bellows::cudnn {
 
-inline const std::string kHere = BELLOWS_SOURCE_DIR "/tests/vendor/";
+inline const std::string kHere = source_dir() + "/tests/vendor/";
 
 inline std::string text_of(const std::string& file) {
   std::ostringstream text;
@@ -40,6 +41,7 @@ inline void expect_table(const std::string& file, const std::string& title,
   const std::string table = cat("cuDNN ", version(), ": ", title, "\n", lines);
   if (std::getenv("BELLOWS_WRITE_TABLES")) std::ofstream(kHere + file) << table;
   const std::string known = text_of(file);
+  ASSERT_FALSE(known.empty()) << kHere + file << " is not there";
   if (known.substr(0, known.find(':')) != cat("cuDNN ", version()))
     GTEST_SKIP() << "the table is of another version; BELLOWS_WRITE_TABLES=1 writes it anew";
   EXPECT_EQ(table, known);
