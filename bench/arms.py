@@ -8,6 +8,7 @@ import ctypes
 import json
 import os
 import select
+import shlex
 import signal
 import subprocess
 import tempfile
@@ -85,11 +86,12 @@ class Arm:
 
 
 class Arms:
-    """Several of them, by name; all end with the block. One that fails says why and is left out."""
+    """Several of them, by name; all end with the block. One that fails is left out from there on,
+    and `missing` says why."""
 
     def __init__(self, commands, timeout_s, **environment):
         self.commands, self.timeout_s, self.environment = commands, timeout_s, environment
-        self.alive = {}
+        self.alive, self.missing = {}, {}
 
     def __enter__(self):
         for name, argv in self.commands.items():
@@ -105,13 +107,17 @@ class Arms:
         try:
             self.alive[name] = start()
         except Failed as error:
-            complain(f"left out: {name}: {error}: {' '.join(map(str, self.commands[name]))}")
+            self.leave_out(name, error)
+
+    def leave_out(self, name, error):
+        self.missing[name] = str(error)
+        complain(f"left out: {name}: {error}: {shlex.join(map(str, self.commands[name]))}")
 
     def turn(self, name):
         """A block of that arm; None if it fails."""
         try:
             return self.alive[name].block()
         except Failed as error:
-            complain(f"left out: {name}: {error}")
+            self.leave_out(name, error)
             self.alive.pop(name).end()
             return None

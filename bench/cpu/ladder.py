@@ -133,7 +133,7 @@ def main():
     with arms.Arms(contestants(a, step, rungs), 600, OMP_NUM_THREADS=str(a.threads)) as running:
         results = measure.take_turns(list(running.alive), a.rounds, running.turn)
     facts |= {"load average after": measure.load_average(),
-              "command": "bench/cpu/ladder.py " + " ".join(sys.argv[1:])}
+              "command": measure.command()}
     text = INTRODUCTION.format(**vars(a)) + ladder(results) + ablation(results)
     measure.write(a.out, text + measure.bullets(facts), {"machine": facts, "results": results})
 

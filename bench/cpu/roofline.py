@@ -131,7 +131,7 @@ def main():
         text += section(precision, runs, graph)
         every[precision] = runs
     facts |= {"load average after": measure.load_average(),
-              "command": "bench/cpu/roofline.py " + " ".join(sys.argv[1:])}
+              "command": measure.command()}
     introduction = INTRODUCTION.format(**vars(a) | {"batch": batches[0]})
     measure.write(a.out, introduction + text + measure.bullets(facts),
                   {"machine": facts, "runs": every})

@@ -7,10 +7,13 @@
 
 Peers are PyTorch at its best: channels_last, cudnn.benchmark, the fused optimizer, set_to_none;
 eager, with torch.compile(mode="max-autotune"), and with the whole step as one CUDA graph. Ours runs
-once for each --with, under its key=value words. Each arm is one process for all rounds.
+once for each --with, under its key=value words; tf32 is as the peers have it, unless those name it.
+Each arm is one process for all rounds. An arm that fails is missing from the report, which says so,
+and the exit code is 1; on a GPU that holds for the peers without a torch, too.
 """
 import argparse
 import pathlib
+import shlex
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -56,10 +59,10 @@ def common(a):
 
 
 def ours(a, words):
-    """Precision and image size are options of ours like any other."""
-    own = [f"toggles.amp={AMP[a.precision]}", *["toggles.tf32=on"] * a.tf32]
+    """Precision and image size are options of ours like any other. A preset may turn tf32 on."""
+    own = [f"toggles.amp={AMP[a.precision]}", f"toggles.tf32={'on' if a.tf32 else 'off'}"]
     return [a.ours, *common(a), *([] if a.model == "lenet" else ["--image", a.image]), *own,
-            *words.split()]
+            *shlex.split(words)]
 
 
 def peer(a, options):
@@ -67,11 +70,10 @@ def peer(a, options):
             *["--tf32"] * a.tf32, "--layout", "nhwc", "--fused", *options]
 
 
-def contestants(a):
+def contestants(a, version):
     runs = {}
     for words in (a.variants or [""]) if a.ours else []:
         runs[f"bellows {words}".strip()] = ours(a, words)
-    version = measure.torch_version(a.python) if a.peers else None
     for name in a.peers if version else []:
         if name == "graph" and a.device == "cpu":
             measure.complain("left out: graph: CUDA graphs need a GPU")
@@ -112,13 +114,14 @@ def row(name, about, results, first):
             f"{about['warmup_s']:.1f}", clocks(results)]
 
 
-COUNTED = ["cuda.launches", "cuda.graph_launches", "alloc.system_calls", "sync.count",
-           "copy.to_host"]
+COUNTED = ["cuda.launches", "graph.replays", "alloc.system_calls", "sync.count", "copy.h2d_bytes",
+           "copy.d2h_bytes"]  # tests/house knows whether they are there
 INTRODUCTION = """# {model}: a training step beside PyTorch, {where}
 
 One step is zero_grad, forward, cross-entropy, backward and SGD with momentum and weight decay, on
-one batch of {batch} random samples in memory, {precision}{tf32}. {rounds} rounds of {seconds:g} s
-each, in turns (A B C, C B A, ...), every arm one process that is stopped while it waits. {clock}
+one batch of {batch} random samples in memory, {precision}, tf32 {tf32} on both sides. {rounds}
+rounds of {seconds:g} s each, in turns (A B C, C B A, ...), every arm one process that is stopped
+while it waits. {clock}
 Medians over the rounds of each turn's median, with its quartiles; the ratio is taken within each
 round: median (smallest to largest).
 
@@ -128,26 +131,39 @@ CLOCKS = {"cuda": "A step is what lies between two device events, one after each
           "cpu": "A step is wall time."}
 
 
-def counter_table(results):
+def rates_of(name, block, on_gpu):
+    """What a step of ours moved, by counter; a block lists only those that moved."""
+    rates = {key: block["per_step"].get(key, 0) for key in COUNTED}
+    if on_gpu and not rates["cuda.launches"] + rates["graph.replays"]:
+        raise SystemExit(f"{name}: neither a launch nor a replay was counted, so 0 means nothing")
+    return rates
+
+
+def counter_table(results, on_gpu):
     """What our steps cost besides time; nothing where no arm of ours ran."""
-    counted = {name: blocks[-1]["per_step"] for name, blocks in results.items()
-               if "per_step" in blocks[-1]}
-    if not counted:
+    rows = [[name, *(f"{rate:g}" for rate in rates_of(name, blocks[-1], on_gpu).values())]
+            for name, blocks in results.items() if "per_step" in blocks[-1]]
+    if not rows:
         return ""
-    rows = [[name, *(f"{rates.get(key, 0):g}" for key in COUNTED)]
-            for name, rates in counted.items()]
     return "Counted in the last turn, a step:\n\n" + measure.table(["", *COUNTED], rows) + "\n"
 
 
-def report(a, about, results):
+def missing_text(missing):
+    """The arms that were to run and did not."""
+    return "".join(f"**Missing**: {name}: {why}\n\n" for name, why in missing.items())
+
+
+def report(a, about, results, missing):
     first = next(iter(results))
     header = ["", "ms a step (q1 to q3)", "wall ms", "images/s", f"times {first}", "peak MiB",
               "warm after s", "SM MHz, lowest"]
     rows = [row(name, about[name], results[name], results[first]) for name in results]
-    text = INTRODUCTION.format(**vars(a) | {"tf32": ", tf32" * a.tf32, "clock": CLOCKS[a.device],
+    text = INTRODUCTION.format(**vars(a) | {"tf32": "on" if a.tf32 else "off",
+                                            "clock": CLOCKS[a.device],
                                             "where": "on a GPU" if a.device == "cuda" else
                                             "on the CPU"})
-    return text + measure.table(header, rows) + "\n" + counter_table(results)
+    return (text + missing_text(missing) + measure.table(header, rows) + "\n"
+            + counter_table(results, a.device == "cuda"))
 
 
 def versions(about):
@@ -161,21 +177,29 @@ def main():
     facts, watched = measure.machine(), a.device == "cuda"
     if watched:
         facts["gpu before"] = state.text(state.state())
-    with arms.Arms(contestants(a), a.timeout, OMP_NUM_THREADS=str(a.threads)) as running:
+    version = measure.torch_version(a.python) if a.peers else None
+    commands = contestants(a, version)
+    with arms.Arms(commands, a.timeout, OMP_NUM_THREADS=str(a.threads)) as running:
         about = {name: arm.about for name, arm in running.alive.items()}
         results = measure.take_turns(about, a.rounds, turn_of(running, watched))
     if not results:
-        raise SystemExit("no arm ran to its end, so there is nothing to compare")
+        why = "; ".join(f"{name}: {error}" for name, error in running.missing.items())
+        raise SystemExit(f"no arm ran to its end, so there is nothing to compare: {why}")
     if watched:
         facts["gpu after"] = state.text(state.state())
     facts |= versions(about) | {"load average after": measure.load_average()}
-    facts["command"] = "bench/gpu/run.py " + " ".join(sys.argv[1:])
-    text = report(a, about, results) + measure.bullets(facts)
+    missing = dict(running.missing)
+    if a.peers and not version:
+        missing["torch"] = f"none in {a.python}"
+    facts["command"] = measure.command()
+    text = report(a, about, results, missing) + measure.bullets(facts)
     if a.out:
-        measure.write(a.out, text, {"machine": facts, "arms": about, "results": results})
+        measure.write(a.out, text, {"machine": facts, "missing": missing, "arms": about,
+                                    "results": results})
     else:
         print(text)
+    return int(bool(set(missing) - {"torch"}) or bool(missing) and watched)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

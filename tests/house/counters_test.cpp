@@ -1,0 +1,49 @@
+// A script that asks for a counter by name shows 0 for one that does not move, so also for a name
+// that nobody counts: each has to be one of the product's.
+#include <gmock/gmock.h>
+#include "tests/house/tree.h"
+
+using namespace bellows;
+using Names = std::set<std::string>;
+
+static std::string text_of(const std::filesystem::path& file) {
+  std::string text;
+  for (const std::string& line : lines_of(file)) text += line + "\n";
+  return text;
+}
+
+// What stands between each `before` and the next quotation mark.
+static Names quoted(const std::string& text, const std::string& before) {
+  Names names;
+  for (size_t at = 0; (at = text.find(before, at)) != std::string::npos;) {
+    const size_t begin = at + before.size(), end = text.find('"', begin);
+    names.insert(text.substr(begin, end - begin));
+    at = end == std::string::npos ? end : end + 1;
+  }
+  return names;
+}
+
+// Of a list in a script:  COUNTED = ["a.b", "c.d"]
+static Names counted_by(const std::string& script) {
+  const size_t begin = script.find("COUNTED = ["), end = script.find(']', begin);
+  return begin == std::string::npos ? Names() : quoted(script.substr(begin, end - begin), "\"");
+}
+
+static Names counters_of_the_product() {
+  Names names;
+  for (const auto& file : files_in(product_folders(), {".cpp", ".h", ".cu", ".cuh"}))
+    names.merge(quoted(text_of(file), "counter(\""));
+  return names;
+}
+
+TEST(Counters, AreReadAsAScriptListsThem) {
+  EXPECT_EQ(counted_by("x = \"y\"\nCOUNTED = [\"a.b\",\n  \"c\"]\nz = \"w\"\n"),
+            (Names{"a.b", "c"}));
+  EXPECT_EQ(quoted("counter(\"a\").add(); counter(\"b.c\")", "counter(\""), (Names{"a", "b.c"}));
+}
+
+TEST(Counters, ThatAScriptAsksForAreCounted) {
+  const Names asked = counted_by(text_of("bench/gpu/run.py"));
+  EXPECT_FALSE(asked.empty());
+  EXPECT_THAT(counters_of_the_product(), testing::IsSupersetOf(asked));
+}
