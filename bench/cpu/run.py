@@ -4,9 +4,11 @@
     bench/cpu/run.py --python PYTHON_WITH_TORCH [--python ANOTHER]
     bench/cpu/run.py --python PYTHON --model resnet50 --precision bf16 --threads 2
 
-PyTorch runs in both memory layouts, and each interpreter brings its own version: compared is what
-was fastest. Times are wall times of whole steps; with one thread the process CPU time is beside
-them, because a busy machine falsifies that less.
+PyTorch runs in both memory layouts, each eager, with the fused optimizer and compiled
+(torch.compile(mode="max-autotune"), fused as well), and each interpreter brings its own version:
+compared is what was fastest. Every arm is one process for all rounds; one that fails is missing
+from the report, which says so. Times are wall times of whole steps; with one thread the process CPU
+time is beside them, because a busy machine falsifies that less.
 """
 import argparse
 import os
@@ -16,6 +18,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
+import arms  # noqa: E402
 import measure  # noqa: E402
 
 PEER = HERE.parent / "peers" / "torch_step.py"
@@ -24,6 +27,7 @@ MODELS = {"lenet": (["--model", "lenet"], [1, 64]),
           "resnet18_cifar": (["--model", "resnet18", "--image", 32, "toggles=all"], [64]),
           "resnet50": (["--model", "resnet50", "--image", 224, "toggles=all"], [16])}
 AMP = {"f32": "off", "bf16": "bf16"}
+WAYS = {"eager": [], "fused": ["--fused"], "compile": ["--fused", "--compile"]}
 
 
 def arguments():
@@ -35,9 +39,12 @@ def arguments():
     p.add_argument("--precision", choices=list(AMP), default="f32")
     p.add_argument("--batch", type=int, nargs="+")
     p.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    p.add_argument("--ways", nargs="+", choices=list(WAYS), default=list(WAYS),
+                   help="of the peer; before version 2 it has but eager")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--seconds", type=float, default=3, help="of steps, for each turn")
     p.add_argument("--warmup", type=int, default=5, help="steps")
+    p.add_argument("--timeout", type=float, default=900, help="s, for an arm to get warm")
     p.add_argument("--out")
     a = p.parse_args()
     a.batch = a.batch or MODELS[a.model][1]
@@ -47,13 +54,28 @@ def arguments():
 
 
 def contestants(a, pythons, batch, threads):
-    size = ["--batch", batch, "--threads", threads, "--seconds", a.seconds, "--warmup", a.warmup]
+    size = ["--batch", batch, "--threads", threads, "--seconds", a.seconds, "--warmup", a.warmup,
+            "--resident"]
     runs = {"bellows": [a.ours, *MODELS[a.model][0], *size, f"toggles.amp={AMP[a.precision]}"]}
     for python, version in pythons.items():
+        ways = a.ways if int(version.partition(".")[0]) >= 2 else ["eager"]
         for layout in ("nchw", "nhwc"):
-            runs[f"torch {version} {layout}"] = [python, PEER, "--model", a.model, *size, "--layout",
-                                                 layout, "--precision", a.precision]
+            for way in ways:
+                runs[f"torch {version} {layout} {way}"] = [
+                    python, PEER, "--model", a.model, *size, "--layout", layout, "--precision",
+                    a.precision, *WAYS[way]]
     return runs
+
+
+def take_turns(a, runs, threads):
+    """The results by name, each with what its arm says of itself, and the arms that failed."""
+    with arms.Arms(runs, a.timeout, OMP_NUM_THREADS=str(threads)) as running:
+        about = {name: arm.about for name, arm in running.alive.items()}
+
+        def turn(name):
+            result = running.turn(name)
+            return result and (about[name] | result)
+        return measure.take_turns(about, a.rounds, turn), running.missing
 
 
 def onednn(a, pythons):
@@ -88,7 +110,7 @@ def row(name, results, ours):
     return [name, time_text(results), cpu, ips] + (against if results is not ours else [""] * 3)
 
 
-def section(batch, threads, results):
+def section(batch, threads, results, missing):
     """A table, fastest peer first, and the sentence that it amounts to."""
     ours = results["bellows"]
     peers = sorted((name for name in results if name != "bellows"),
@@ -100,14 +122,15 @@ def section(batch, threads, results):
     if peers:
         times = ratio_text(ours, results[peers[0]], "ms_median")
         text += f"The fastest peer, {peers[0]}, takes {times} times as long as Bellows.\n\n"
-    return text
+    return text + "".join(f"Missing: {name}: {why}\n\n" for name, why in missing.items())
 
 
 INTRODUCTION = """# {model} on the CPU, beside PyTorch
 
 One step is zero_grad, forward, cross-entropy, backward and SGD with momentum and weight decay, on
-one batch in memory, {precision}. {rounds} rounds of {seconds:g} s each, in turns; a time is the median over
-the rounds, a ratio is taken within each round: median (smallest to largest).
+one batch in memory, {precision}. {rounds} rounds of {seconds:g} s each, in turns, every arm one
+process that is stopped while it waits; a time is the median over the rounds, a ratio is taken
+within each round: median (smallest to largest).
 
 """
 
@@ -124,16 +147,16 @@ def main():
     for batch in a.batch:
         for threads in a.threads:
             runs = contestants(a, pythons, batch, threads)
-            results = measure.take_turns(runs, a.rounds,
-                                         lambda name: measure.run(runs[name], threads))
+            results, missing = take_turns(a, runs, threads)
             if "bellows" not in results:
                 raise SystemExit("no result of ours, so there is nothing to compare")
-            text += section(batch, threads, results)
-            every.append({"batch": batch, "threads": threads, "results": results})
+            text += section(batch, threads, results, missing)
+            every.append({"batch": batch, "threads": threads, "missing": missing,
+                          "results": results})
     facts["load average after"] = measure.load_average()
     facts["oneDNN"] = onednn(a, pythons)
     facts["command"] = (f"bench/cpu/run.py --model {a.model} --precision {a.precision} "
-                        f"--rounds {a.rounds} --seconds {a.seconds:g}")
+                        f"--ways {' '.join(a.ways)} --rounds {a.rounds} --seconds {a.seconds:g}")
     measure.write(a.out, text + measure.bullets(facts), {"machine": facts, "runs": every})
 
 
