@@ -13,12 +13,15 @@
 #include <fstream>
 #include "autograd/record.h"
 #include "core/copy.h"
+#include "core/device_info.h"
 #include "core/foreach.h"
 #include "core/rng.h"
 #include "core/threads.h"
 #include "core/timer.h"
 #include "core/trace.h"
+#include "trainer/bench/bench.h"
 #include "trainer/json.h"
+#include "trainer/nvml.h"
 
 namespace bellows {
 
@@ -150,6 +153,16 @@ Json rows_of(const Arguments& a, Device device) {
   return rows;
 }
 
+// "" of a CPU.
+std::string state_of(Device device) {
+  const CudaReport report = cuda_report();
+  if (device == Device::cpu || report.gpus.empty()) return "";
+  const std::optional<GpuLoad> load = Nvml(report.gpus[0].pci).read();
+  if (!load) return "NVML does not answer";
+  return fmt::format("SM {} MHz, {} W, {} degrees C, throttle reasons {:#x}", load->sm_clock_mhz,
+                     load->power_w, load->temperature_c, load->throttle);
+}
+
 std::string number(const Json& row, const char* key, double factor = 1) {
   return row.contains(key) ? fmt::format("{:.4g}", double(row[key]) * factor) : "";
 }
@@ -169,8 +182,11 @@ std::string markdown(const Json& report) {
         number(row, "mib"), number(row, "us"), number(row, "gb_per_s"), number(row, "share", 100));
   std::string names;
   for (const Json& name : report["left_out"]) names += " " + std::string(name);
-  return text + "\nKernels without a row (those of backward have their op's name):" +
-         (names.empty() ? " none" : names) + "\n";
+  text += "\nKernels without a row (those of backward have their op's name):" +
+          (names.empty() ? " none" : names) + "\n";
+  for (const char* when : {"gpu before", "gpu after"})
+    if (report[when] != "") text += fmt::format("\n- {}: {}", when, std::string(report[when]));
+  return text + "\n";
 }
 
 int run(const Arguments& a) {
@@ -179,8 +195,11 @@ int run(const Arguments& a) {
   configure_allocator(device, {.caching = true});
   apply(ThreadOptions{.threads = 1});  // as many as memcpy has
   const NoGrad plain;
+  const std::string before = state_of(device);
   const Json rows = rows_of(a, device);
-  const Json report = {{"device", a.device},
+  const Json report = {{"device", device_text(device)},
+                       {"gpu before", before},
+                       {"gpu after", state_of(device)},
                        {"mib", a.mib},
                        {"runs", a.runs},
                        {"rows", rows},
