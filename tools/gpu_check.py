@@ -5,6 +5,7 @@ import datetime
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,10 @@ import tempfile
 import time
 
 from gpu_steps import BUNDLE, Failed, Skipped, all_steps
+
+sys.path[:0] = [str(BUNDLE / "bench"), str(BUNDLE / "bench" / "gpu")]
+import measure  # noqa: E402
+import state  # noqa: E402
 
 TAIL = 40  # lines of a step's output that the report keeps, where it did not pass
 
@@ -44,11 +49,6 @@ def ask(*argv):
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return said.stdout.strip() if said.returncode == 0 else ""
-
-
-def gpu():
-    return ask("nvidia-smi", "--query-gpu=name,driver_version,memory.total,pstate,clocks.sm,"
-               "clocks.mem,power.draw,temperature.gpu", "--format=csv,noheader", "--id=0")
 
 
 def library_versions():
@@ -89,7 +89,7 @@ def run(argv, limit_s, log):
         process.wait()
 
 
-def judge(step, code, limit_s, out):
+def judge(step, code, limit_s, out, said):
     """A line and data. Raises Failed."""
     line, data = "done", {}
     if step.read and code is not None and (code == 0 or any(out.iterdir())):
@@ -97,35 +97,40 @@ def judge(step, code, limit_s, out):
     if code is None:
         raise Failed(f"not done after {limit_s:.0f} s")
     if code:
-        raise Failed(f"ended with exit code {code}", data)
-    return line, data
+        last = line if line != "done" else said[-1] if said else "it said nothing"
+        raise Failed(f"ended with exit code {code}: {last}", data)
+    return line, data if step.read else {"output": said}
 
 
 def attempt(step, limit_s, on_gpu, log):
     out = pathlib.Path(tempfile.mkdtemp(prefix=f"{step.name}."))
     begin, result = time.monotonic(), {"what": step.what, "date": now()}
-    start = log.tell()
+    start, states = log.tell(), {}
     try:
         argv = words(step, out, on_gpu)
-        result["command"] = " ".join(argv).replace(str(out), "OUT").replace(f"{BUNDLE}/", "")
+        result["command"] = shlex.join(argv).replace(str(out), "OUT").replace(f"{BUNDLE}/", "")
+        if on_gpu:
+            states["gpu before"] = state.text(state.state())
         code = run(argv, limit_s, log)
-        line, data = judge(step, code, limit_s, out)
+        if on_gpu:
+            states["gpu after"] = state.text(state.state())
+        line, data = judge(step, code, limit_s, out, said_since(log, start))
         result |= {"status": "passed", "summary": line, "data": data}
     except Skipped as reason:
         result |= {"status": "skipped", "summary": str(reason)}
     except (Failed, OSError, ValueError, KeyError) as reason:
         result |= {"status": "failed", "summary": str(reason.args[0] if reason.args else reason),
                    "data": reason.args[1] if len(reason.args) > 1 else {},
-                   "tail": tail_of(log, start)}
+                   "tail": said_since(log, start)[-TAIL:]}
     finally:
         shutil.rmtree(out, ignore_errors=True)
-    return result | {"seconds": round(time.monotonic() - begin, 1)}
+    return result | states | {"seconds": round(time.monotonic() - begin, 1)}
 
 
-def tail_of(log, start):
+def said_since(log, start):
     log.flush()
     log.seek(start)
-    lines = log.read().decode(errors="replace").splitlines()[-TAIL:]
+    lines = log.read().decode(errors="replace").splitlines()
     log.seek(0, os.SEEK_END)
     return lines
 
@@ -138,8 +143,9 @@ def load(path):
 
 
 def machine():
-    return {"date": now(), "gpu": gpu() or "none", "cores": len(os.sched_getaffinity(0)),
-            "python": sys.version.split()[0], "packages": library_versions()}
+    return {"date": now(), "commit": measure.commit(), "gpu": state.text(state.state()),
+            "cores": len(os.sched_getaffinity(0)), "python": sys.version.split()[0],
+            "packages": library_versions()}
 
 
 def markdown(report):
@@ -153,11 +159,15 @@ def markdown(report):
         text += (f"| {name} | {step['what']} | {step['status']} | {step['summary']} | "
                  f"{step['seconds']:g} |\n")
     for name, step in steps:
-        if "markdown" in step.get("data", {}):
-            text += f"\n#{step['data']['markdown']}"
-        if step.get("tail"):
-            text += f"\n## {name}, the end of its output\n\n```\n" + "\n".join(step["tail"])
-            text += "\n```\n"
+        data = step.get("data", {})
+        if "markdown" in data:
+            text += f"\n#{data['markdown']}"
+        for what, lines in (("what it said", data.get("output")),
+                            ("the end of its output", step.get("tail"))):
+            if lines:
+                text += f"\n## {name}, {what}\n\n```\n" + "\n".join(lines) + "\n```\n"
+        text += "".join(f"\n- {name}, {when}: {step[when]}\n"
+                        for when in ("gpu before", "gpu after") if when in step)
     return text
 
 
@@ -222,7 +232,7 @@ def main():
         return 0
     if a.merge:
         return merge(a.out, a.steps)
-    on_gpu = bool(gpu())
+    on_gpu = bool(state.state())
     if not on_gpu:
         print("gpu_check: no GPU here (nvidia-smi does not answer)"
               + ("" if a.allow_cpu else "; --allow-cpu runs what can run without one"), flush=True)
