@@ -18,30 +18,11 @@ Loop::Loop(Session& session, Log& log, Checkpoints* checkpoints, const Position&
       meter_(trace::now_ns),
       losses_(plan_.log.deferred, session.device),
       profile_(plan_.profile),
-      tuning_(plan_.train, plan_.kernels) {
-  if (plan_.train.cuda_graph) captured_ = std::make_unique<CapturedUpdate>(session);
+      train_on_(session) {
   if (plan_.amp.scales()) seen_ = session.state->read();
   if (session.device != Device::cuda) return;
   if (const CudaReport report = cuda_report(); !report.gpus.empty())
     nvml_.emplace(report.gpus[0].pci);
-}
-
-// The losses of the micro-batches stay on the device until they are read.
-Tensors Loop::train_on(const Update& update) {
-  Session& s = session_;
-  Tensors losses;
-  for (const Batch& batch : update) {
-    const auto hold = s.reducer.hold(!batch.last);  // no_sync: only the last one sends buckets
-    const Tensor loss = s.loss_of(batch);
-    backward(loss, {.seed = batch.share, .state = s.scaler.state()});  // buckets leave meanwhile
-    losses.push_back(loss.detach());
-  }
-  s.reducer.wait();            // every rank has the same gradients
-  s.optimizer.step(*s.state);  // one that is not finite changes nothing, where that is asked for
-  s.scaler.update();
-  s.ema.update(s.state->get());
-  s.optimizer.zero_grad();
-  return losses;
 }
 
 // Where pictures grow from epoch to epoch, it is told; those of a new size need kernels anew.
@@ -49,7 +30,7 @@ void Loop::look_at_size() {
   const Transforms& transforms = session_.loader.transforms();
   const Shape now = transforms.shape(at_.epoch);
   if (transforms.shape(0) == session_.input) return;
-  if (!(std::exchange(picture_, now) == now)) tuning_.reopen(at_.step - from_.step);
+  if (!(std::exchange(picture_, now) == now)) train_on_.tuning().reopen();
   log_.line(cat("pictures: epoch: ", at_.epoch + 1, ", size: ", now[1], "x", now[2]));
 }
 
@@ -57,16 +38,13 @@ void Loop::run_epoch() {
   Session& s = session_;
   look_at_size();
   const SyncGuard guard(plan_.debug.sync_guard);
-  const auto train = [this](const Update& update) { return train_on(update); };
   s.feed.start(at_.epoch, at_.batch);
   for (Batch data; !done() && s.feed.next(data);) {  // already on the device
     meter_.lap(Phase::load);
     profile_.begin(at_.step);
     anomaly().step = at_.step + 1;
-    const Kernels use(kernels());
     const Update update(data, plan_.train.accumulate);  // 1 micro-batch, or N
-    const Tensors losses = captured_ ? captured_->run(data, train) : train(update);
-    losses_.add(losses, update);
+    losses_.add(train_on_(data), update);
     profile_.end(at_.step);
     end_update(update);
   }
@@ -74,11 +52,8 @@ void Loop::run_epoch() {
 
 Outcome Loop::run(const std::function<void()>& pause) {
   pause_ = pause;
-  const Kernels use(kernels());
-  if (plan_.train.dry_run) {
-    const PoolScope where_updates_allocate(captured_ ? captured_->pool() : nullptr);
-    dry_run(session_);
-  }
+  const Kernels use(train_on_.kernels());
+  train_on_.prepare();
   session_.model->train(true);
   meter_.lap(Phase::other);
   while (!done()) {
@@ -106,8 +81,6 @@ bool Loop::done() const {
 }
 
 void Loop::end_update(const Update& update) {
-  static trace::Counter& accumulated = trace::counter("update.accumulated");
-  if (update.size() > 1) accumulated.add();
   losses_.end_update();
   ++at_.batch, ++at_.step;
   meter_.lap(Phase::step);
@@ -116,8 +89,7 @@ void Loop::end_update(const Update& update) {
   const bool last = at_.batch == session_.steps_per_epoch();
   if (at_.batch % plan_.log.every == 0 || last) end_window();
   if (log_.progress_due()) log_.progress(point());
-  if (const std::string tuned = tuning_.report(at_.step - from_.step); !tuned.empty())
-    log_.line(tuned);
+  if (const std::string tuned = train_on_.tuning().report(); !tuned.empty()) log_.line(tuned);
   for (const std::string& report : take_sync_reports()) log_.line(report);
   look_after_checkpoints();
   if (!pause_) return;
@@ -203,7 +175,7 @@ void Loop::end_window() {
 }
 
 Scalars Loop::gauges() {
-  Scalars values = tuning_.take();
+  Scalars values = train_on_.tuning().take();
   if (picture_.rank())
     values.emplace_back("image_size", double(std::min(picture_[1], picture_[2])));
   if (plan_.amp.scales()) {
@@ -237,7 +209,7 @@ static bool reached(const TargetOptions& target, const Metrics& metrics) {
 
 void Loop::evaluate_now() {
   meter_.lap(Phase::other);
-  const Kernels use(kernels());
+  const Kernels use(train_on_.kernels());
   metrics_ = evaluate(session_);
   evaluated_ = at_.step;
   meter_.lap(Phase::eval);
@@ -262,30 +234,6 @@ void Loop::save() {
   saved_ = at_;
   meter_.lap(Phase::save);
   tell();
-}
-
-// An update of zeros, split as training splits it.
-static Update largest_update(const Session& session) {
-  const int64_t n = std::min(session.plan.data.loader.batch_size, session.loader.samples());
-  const Shape shape = with_rows(n, session.loader.transforms().shape());
-  return {session.zeros_like_batches(shape), session.plan.train.accumulate};
-}
-
-void dry_run(Session& session) {
-  trace::counter("alloc.dry_runs").add();
-  const StepState before = session.state->read();
-  const NamedTensors buffers = session.model->buffers(), kept = snapshot(buffers);
-  const trace::Counter& searches = trace::counter("autotune.searches");
-  for (int64_t searched = -1; searched != searches.value();) {
-    searched = searches.value();  // each search gives back what the allocator holds
-    for (const Batch& batch : largest_update(session)) {
-      const auto hold = session.reducer.hold(true);
-      backward(session.loss_of(batch), {.seed = batch.share, .state = session.scaler.state()});
-    }
-  }
-  for (const NamedTensor& p : session.parameters) zero_grad({&p.tensor, 1}, true);
-  for (size_t i = 0; i < buffers.size(); ++i) copy_into(buffers[i].tensor, kept[i].tensor);
-  session.state->write(before);
 }
 
 }  // namespace bellows

@@ -1,7 +1,6 @@
 // The training loop.
 #pragma once
 #include <functional>
-#include "trainer/captured_update.h"
 #include "trainer/checkpoints.h"
 #include "trainer/log.h"
 #include "trainer/losses.h"
@@ -9,7 +8,7 @@
 #include "trainer/nvml.h"
 #include "trainer/profile_window.h"
 #include "trainer/signals.h"
-#include "trainer/tuning_window.h"
+#include "trainer/training_step.h"
 
 namespace bellows {
 
@@ -36,7 +35,6 @@ class Loop {
   bool done() const;
   void run_epoch();
   void look_at_size();
-  Tensors train_on(const Update& update);
   void end_update(const Update& update);
   void look_after_checkpoints();
   void tell();  // what the checkpoints have to say
@@ -49,7 +47,6 @@ class Loop {
   void save();
   LogPoint point() const;
   Scalars gauges();  // what a window's metrics hold besides the line
-  KernelOptions kernels() const { return tuning_.at(at_.step - from_.step); }
 
   Session& session_;
   const Plan& plan_;
@@ -59,10 +56,9 @@ class Loop {
   Position at_;
   Meter meter_;
   Losses losses_;
-  std::unique_ptr<CapturedUpdate> captured_;  // under cuda_graph
-  std::optional<Nvml> nvml_;                  // of the GPU, where training is on one
+  std::optional<Nvml> nvml_;  // of the GPU, where training is on one
   ProfileWindow profile_;
-  TuningWindow tuning_;
+  TrainingStep train_on_;
   Shape picture_;  // (C, H, W), where pictures grow
   Signals signals_;
   std::function<void()> pause_;
@@ -78,10 +74,5 @@ class Loop {
 
 // Nothing is left to do: all updates are made, or the target is reached and ends the run.
 bool finished(const Session& session, const Position& at);
-
-// One forward and backward over a batch of the largest size, without an update: afterwards the
-// allocator holds all blocks that training will ask for. Nothing else changes. Counted:
-// alloc.dry_runs.
-void dry_run(Session& session);
 
 }  // namespace bellows

@@ -7,15 +7,15 @@ namespace bellows {
 TuningWindow::TuningWindow(const TrainOptions& train, const KernelOptions& kernels)
     : kernels_(kernels), first_(train.tuning_window.at(0)), last_(train.tuning_window.at(1)) {}
 
-KernelOptions TuningWindow::at(int64_t i) const {
+KernelOptions TuningWindow::now() const {
   KernelOptions now = kernels_;
-  if (on() && i - opened_ + 1 < first_) now.autotune = Autotune::heuristic;
-  if (on() && i - opened_ + 1 > last_) now.autotune = Autotune::found;
+  if (on() && updates_ + 1 < first_) now.autotune = Autotune::heuristic;
+  if (on() && updates_ + 1 > last_) now.autotune = Autotune::found;
   return now;
 }
 
-void TuningWindow::reopen(int64_t i) {
-  opened_ = i;
+void TuningWindow::reopen() {
+  updates_ = 0;
   begin_ = counts();
   reported_ = false;
 }
@@ -36,8 +36,8 @@ TuningWindow::Counts TuningWindow::since(const Counts& before) const {
           now.hits - before.hits, now.misses - before.misses};
 }
 
-std::string TuningWindow::report(int64_t i) {
-  if (!on() || i - opened_ < last_ || std::exchange(reported_, true)) return "";
+std::string TuningWindow::report() {
+  if (!on() || updates_ < last_ || std::exchange(reported_, true)) return "";
   const Counts c = since(begin_);
   return fmt::format(
       "autotune: {} searches, {} repeated problems, {} found on disk, hit rate {:.1f} %",

@@ -11,12 +11,14 @@ class TuningWindow {
  public:
   TuningWindow(const TrainOptions& train, const KernelOptions& kernels);
 
-  // In force in update i, from 0, of this process: a resumed run tunes anew what is not on disk.
-  KernelOptions at(int64_t i) const;
-  // From update i on shapes are others: it begins again, as if that were the first one.
-  void reopen(int64_t i);
-  // One line once the window has ended, after i updates.
-  std::string report(int64_t i);
+  // In force in the next update. They are counted by process: a resumed run tunes anew what is not
+  // on disk.
+  KernelOptions now() const;
+  void end_update() { ++updates_; }
+  // From the next update on shapes are others: it begins again, as if that were the first one.
+  void reopen();
+  // One line once the window has ended.
+  std::string report();
   // autotune_searches and autotune_hit_rate since the last call, for metrics.jsonl; none where
   // nothing is tuned.
   Scalars take();
@@ -33,7 +35,8 @@ class TuningWindow {
 
   bool on() const { return kernels_.autotune == Autotune::benchmark; }
   KernelOptions kernels_;
-  int64_t first_, last_, opened_ = 0;
+  int64_t first_, last_;
+  int64_t updates_ = 0;  // since it was opened
   Counts begin_ = counts(), taken_ = begin_;
   bool reported_ = false;
 };
