@@ -1,4 +1,4 @@
-// Our training step, timed as the peer's is (peers/torch_step.py): forward, cross-entropy,
+// The trainer's step, timed as the peer's is (peers/torch_step.py): forward, cross-entropy,
 // backward, SGD (momentum 0.9, decay 1e-4), on one batch that is already in memory. One JSON line.
 //
 //   bench_step --model lenet --batch 64 --threads 1
@@ -13,11 +13,9 @@
 #include <algorithm>
 #include <iostream>
 #include <set>
-#include "core/threads.h"
+#include "core/sync_guard.h"
 #include "core/trace.h"
-#include "toggles/toggle.h"
 #include "trainer/bench/copies.h"
-#include "trainer/config.h"
 #include "trainer/doctor/stress.h"
 #include "trainer/json.h"
 
@@ -25,13 +23,10 @@ using namespace bellows;
 
 namespace {
 
-struct Arguments {
-  std::string model = "lenet", device = "cpu";
-  int64_t batch = 64, image = 224, min_steps = 5, warmup = 20;
-  int threads = 1;
+struct Arguments : StepRequest {
+  int64_t min_steps = 5, warmup = 20;
   double seconds = 5;
   bool ops = false, resident = false;
-  std::vector<std::string> words;
 };
 
 Arguments parse(int argc, char** argv) {
@@ -56,24 +51,11 @@ Arguments parse(int argc, char** argv) {
   return a;
 }
 
-// The peer's optimizer, then what the command line says.
-Plan plan_of(const Arguments& a) {
-  const Values base =
-      parse_overrides({"model=" + a.model, "device=" + a.device, cat("threads.threads=", a.threads),
-                       "optimizer=sgd", "optimizer.lr=0.01", "optimizer.momentum=0.9",
-                       "optimizer.weight_decay=1e-4"});
-  return make_config({base, parse_overrides(a.words)}).plan;
-}
-
-// Digits for the small nets, pictures of a thousand classes for the others.
-Pictures pictures_of(const Arguments& a) {
-  if (a.model == "lenet" || a.model.starts_with("mlp")) return {{1, 28, 28}, 10};
-  return {{3, a.image, a.image}, 1000};
-}
+void complain(const std::string& line) { fmt::print(stderr, "bench_step: {}\n", line); }
 
 // What each range of a step takes without those inside it, ms: forward ranges carry the layer's
 // kind, backward ranges the op's name.
-Json time_by_op(TrainingStep& step) {
+Json time_by_op(NoiseStep& step) {
   constexpr int kSteps = 20;
   using Key = std::tuple<std::string, std::string, bool>;
   std::map<Key, std::vector<double>> times;
@@ -133,29 +115,22 @@ Json graph_of(const Tensor& loss) {
   return graph;
 }
 
-// Those that have left their footprint.
-Json toggles_that_ran() {
+// Those that were on and have left their footprint.
+Json toggles_that_ran(const Config& config) {
   Json ran = Json::array();
-  for (const Toggle& toggle : toggles())
-    if (trace::counter(toggle.footprint).value() > 0) ran.push_back(toggle.name);
+  for (const Toggle& toggle : toggles()) {
+    const bool on = config.toggles.at(toggle.name).text != toggle.off();
+    if (on && trace::counter(toggle.footprint).value() > 0) ran.push_back(toggle.name);
+  }
   return ran;
 }
 
-Json counted(const std::map<std::string, int64_t>& before, int64_t steps) {
-  Json rates = Json::object();
-  for (const auto& [name, value] : trace::counters()) {
-    const auto found = before.find(name);
-    const int64_t moved = value - (found == before.end() ? 0 : found->second);
-    if (moved) rates[name] = double(moved) / double(steps);
-  }
-  return rates;
-}
-
-Json block(const Arguments& a, TrainingStep& step, int64_t steps) {
-  const auto before = trace::counters();
+Json block(const Arguments& a, NoiseStep& step, int64_t steps) {
   Times t = time_steps(step, steps, step.device() == Device::cpu ? a.seconds : 0);
   const auto done = int64_t(t.ms.size());
-  const Json per_step = counted(before, done);
+  Json per_step = Json::object();
+  for (const auto& [name, moved] : t.moved) per_step[name] = double(moved) / double(done);
+  for (const std::string& report : take_sync_reports()) complain(report);
   const double median = quantile(t.ms, 0.5);
   return {{"steps", done},
           {"ms_median", median},
@@ -174,18 +149,29 @@ void say(const Json& line) {
   std::fflush(stdout);
 }
 
+// What was asked for and cannot help here, or was on and never ran.
+std::vector<std::string> warnings(const Config& config) {
+  std::vector<std::string> lines = config.notes;
+  std::ranges::move(idle_toggles(config, {}, trace::counters()), std::back_inserter(lines));
+  for (const std::string& line : lines) complain(line);
+  return lines;
+}
+
 int run(const Arguments& a) {
   const int64_t begin = trace::now_ns();
-  const Plan plan = plan_of(a);
-  apply(plan.threads);
-  const Kernels use(plan.kernels);
-  TrainingStep step(plan, pictures_of(a), a.batch);
+  const Config config = config_of(a);
+  NoiseStep step(config.plan);
   for (int i = 0; i < a.warmup; ++i) step();
   const double step_s = time_steps(step, 3, 0).wall_ms * 1e-3 / 3;
-  Json line = {{"name", "bellows"},         {"model", a.model},
-               {"batch", a.batch},          {"words", a.words},
-               {"device", a.device},        {"threads", a.threads},
-               {"ran", toggles_that_ran()}, {"warmup_s", double(trace::now_ns() - begin) * 1e-9}};
+  Json line = {{"name", "bellows"},
+               {"model", a.model},
+               {"batch", a.batch},
+               {"words", a.words},
+               {"device", a.device},
+               {"threads", a.threads},
+               {"ran", toggles_that_ran(config)},
+               {"warnings", warnings(config)},
+               {"warmup_s", double(trace::now_ns() - begin) * 1e-9}};
   const int64_t steps = step.device() == Device::cpu
                             ? a.min_steps
                             : std::max(a.min_steps, int64_t(std::ceil(a.seconds / step_s)));
@@ -212,7 +198,7 @@ int main(int argc, char** argv) {
   try {
     return run(parse(argc, argv));
   } catch (const Error& error) {
-    fmt::print(stderr, "bench_step: {}\n", error.what());
+    complain(error.what());
     return static_cast<int>(error.exit);
   }
 }

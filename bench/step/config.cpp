@@ -1,0 +1,60 @@
+#include "trainer/config.h"
+#include <algorithm>
+#include "bench/step/step.h"
+
+namespace bellows {
+
+// What a run does beside its steps: before a batch is in memory, between two updates, at the end.
+static constexpr const char* kBeside[] = {"ckpt",         "data",         "eval",
+                                          "log",          "profile",      "schedule",
+                                          "target",       "train.epochs", "train.max_iters",
+                                          "train.weights"};
+
+static bool is_beside(const std::string& key) {
+  return std::ranges::any_of(
+      kBeside, [&](const std::string part) { return key == part || key.starts_with(part + "."); });
+}
+
+// One that sets nothing else.
+static bool is_beside(const Toggle& toggle) {
+  return std::ranges::all_of(option_owners(), [&](const auto& option) {
+    return option.second != &toggle || is_beside(option.first);
+  });
+}
+
+static void refuse_beside(const Values& words) {
+  for (const auto& [key, value] : words) {
+    const Toggle* const toggle = key.starts_with("toggles.") ? find_toggle(key.substr(8)) : nullptr;
+    CHECK(!(toggle ? is_beside(*toggle) : is_beside(key)), value.origin, ": ", key,
+          " has no part in a step on a batch that is in memory; leave it out; trainer ab times "
+          "whole runs");
+  }
+}
+
+// A preset may have switched them on.
+static Values toggles_beside() {
+  Values off;
+  for (const Toggle& toggle : toggles())
+    if (is_beside(toggle)) off[cat("toggles.", toggle.name)] = {toggle.off(), "no part in a step"};
+  return off;
+}
+
+// Digits for the small nets, pictures of a thousand classes for the others.
+static std::string pictures_of(const StepRequest& r) {
+  if (r.model == "lenet" || r.model.starts_with("mlp")) return "channels: 1, size: 28, classes: 10";
+  return cat("channels: 3, size: ", r.image, ", classes: 1000");
+}
+
+Config config_of(const StepRequest& r) {
+  const Values own =
+      parse_overrides({"model=" + r.model, "device=" + r.device, cat("threads.threads=", r.threads),
+                       "optimizer=sgd", "optimizer.lr=0.01", "optimizer.momentum=0.9",
+                       "optimizer.weight_decay=1e-4",
+                       cat("data={name: noise, samples: ", r.batch, ", batch_size: ", r.batch, ", ",
+                           pictures_of(r), "}")});
+  const Values words = parse_overrides(r.words);
+  refuse_beside(words);
+  return make_config({own, words, toggles_beside()});
+}
+
+}  // namespace bellows
