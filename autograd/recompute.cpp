@@ -6,26 +6,60 @@
 
 namespace bellows {
 
-bool& replaying() {
-  static constinit thread_local bool on = false;
-  return on;
+namespace {
+
+using Draws = std::vector<Saved>;
+
+// Of the innermost segment that this thread is in.
+struct Pass {
+  Draws* keeps = nullptr;        // it runs first: where its draws go
+  const Draws* finds = nullptr;  // it runs again: what it drew then,
+  size_t found = 0;              // and how many of that it has had
+};
+Pass& pass() {
+  static constinit thread_local Pass current;
+  return current;
 }
 
-namespace {
+class First {
+ public:
+  explicit First(Draws& draws) : outer_(std::exchange(pass().keeps, &draws)) {}
+  ~First() { pass().keeps = outer_; }
+  First(First&&) = delete;
+
+ private:
+  Draws* outer_;
+  NoGrad untracked_;
+};
+
 class Replay {
  public:
-  Replay()
-      : tracked_(std::exchange(grad_mode(), true)), inside_(std::exchange(replaying(), true)) {}
+  explicit Replay(const Draws& draws)
+      : tracked_(std::exchange(grad_mode(), true)),
+        outer_(std::exchange(pass(), {.finds = &draws})) {}
   ~Replay() {
     grad_mode() = tracked_;
-    replaying() = inside_;
+    pass() = outer_;
   }
   Replay(Replay&&) = delete;
 
  private:
-  bool tracked_, inside_;
+  bool tracked_;
+  Pass outer_;
 };
+
 }  // namespace
+
+bool replaying() { return pass().finds; }
+
+Tensor drawn(const std::function<Tensor()>& draw) {
+  Pass& now = pass();
+  CHECK(!now.finds || now.found < now.finds->size(), "recompute: a segment draws ",
+        now.finds->size(), " times, and more often when it runs again");
+  const Tensor t = now.finds ? (*now.finds)[now.found++]() : draw();
+  if (now.keeps) now.keeps->push_back(Saved(t));
+  return t;
+}
 
 // x, whose gradient goes to dx as it comes: a leaf would copy it into row-major order.
 static Tensor watched(const Tensor& x, Tensor& dx) {
@@ -45,17 +79,18 @@ Tensor recompute(const std::function<Tensor(const Tensor& x)>& fn, const Tensor&
   std::vector<Tensor> inputs{x};
   inputs.insert(inputs.end(), parameters.begin(), parameters.end());
   if (!will_record(std::span<const Tensor>(inputs))) return fn(x);
+  Draws draws;
   const Tensor y = [&] {
-    const NoGrad untracked;
+    const First first(draws);
     return fn(x.detach());
   }();
   // Parameters collect their gradients in the second pass; to the first one they send nothing.
   return record("recompute", y, std::span<const Tensor>(inputs),
-                [fn, x = Saved(x.detach()), wanted = needs_grad(x), low = autocast(),
-                 n = inputs.size()](const Tensor& dy) {
+                [fn, x = Saved(x.detach()), draws = std::move(draws), wanted = needs_grad(x),
+                 low = autocast(), n = inputs.size()](const Tensor& dy) {
                   static trace::Counter& replays = trace::counter("recompute.replays");
                   replays.add();
-                  const Replay replay;
+                  const Replay replay(draws);
                   const Autocast precision(low);
                   Grads grads(n);
                   const Tensor out = fn(wanted ? watched(x(), grads[0]) : x());

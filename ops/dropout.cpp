@@ -1,4 +1,5 @@
 #include "ops/dropout.h"
+#include "autograd/recompute.h"
 #include "core/copy.h"
 #include "core/parallel.h"
 #include "ops/op.h"
@@ -10,7 +11,13 @@ Tensor dropout(const Tensor& x, double p, uint64_t seed, const DeviceStepState& 
   CHECK(x.device() == state.device(), "dropout: x is on ", x.device(), ", the step state on ",
         state.device());
   const RngKey key{.seed = seed, .purpose = Purpose::dropout, .site = current_site()->hash};
-  const auto [y, step] = kernels::dropout(x, p, key, state.get());
+  Tensor y;
+  const Tensor step = drawn([&] {
+    const kernels::Dropout now = kernels::dropout(x, p, key, state.get());
+    y = now.y;
+    return now.step;
+  });
+  if (!y.defined()) y = kernels::dropout_backward(x, p, key, step);
   if (!will_record(x)) return y;
   return record("dropout", y, {x}, [p, key, step = Saved(step)](const Tensor& dy) {
     return Grads{kernels::dropout_backward(dy, p, key, step())};

@@ -9,6 +9,7 @@ namespace bellows {
 // Each element is 0 with probability p, in [0, 1), and x / (1 - p) otherwise. Whether it is dropped
 // depends on (seed, the module path in force, state.forwards, its row-major index): the same on
 // every device, for any strides and any number of threads. Call it once per module path and step.
+// Where a segment runs again (autograd/recompute.h) forwards is what it was.
 Tensor dropout(const Tensor& x, double p, uint64_t seed, const DeviceStepState& state);
 
 namespace kernels {

@@ -69,7 +69,7 @@ static const std::vector<Rule> kRules = {
      "hidden state: grad mode, autocast, kernels, current stream and module path, no more",
      {{"autograd/amp.cpp", "autocast"},
       {"autograd/record.cpp", "grad mode"},
-      {"autograd/recompute.cpp", "whether a forward pass runs again"},
+      {"autograd/recompute.cpp", "which segment runs, first or again, and what it draws"},
       {"core/device.cpp", "current stream"},
       {"core/device.cu", "the last launches, for the message of an error"},
       {"core/device_pool.cpp", "the pool that a captured graph's memory comes from"},

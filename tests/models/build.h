@@ -11,6 +11,7 @@ struct BuildContext {
   Shape sample = {1, 28, 28};
   int64_t classes = 10;
   uint64_t seed = 1;
+  std::shared_ptr<const DeviceStepState> state = std::make_shared<DeviceStepState>(Device::cpu);
   std::vector<std::string>* fused = nullptr;  // gets the report of the fuse pass
 };
 
@@ -26,7 +27,7 @@ inline ModulePtr build(const std::map<std::string, std::string>& texts,
   };
   ModulePtr model = options.model.make({{.shape = context.sample,
                                          .seed = context.seed,
-                                         .state = std::make_shared<DeviceStepState>(Device::cpu),
+                                         .state = context.state,
                                          .vectorized = options.vectorized,
                                          .format = options.channels_last ? kNHWC : kNCHW,
                                          .images = images},

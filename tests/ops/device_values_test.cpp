@@ -2,8 +2,12 @@
 #include <gtest/gtest.h>
 #include <cmath>
 #include "autograd/backward.h"
+#include "autograd/recompute.h"
 #include "core/copy.h"
+#include "core/device_pool.h"
 #include "core/foreach.h"
+#include "core/graph.h"
+#include "core/sync_guard.h"
 #include "core/trace.h"
 #include "ops/cross_entropy.h"
 #include "ops/dropout.h"
@@ -85,6 +89,39 @@ TEST_F(ValuesOnDevice, DropoutDrawsTheMaskOfItsForwardAlsoAfterTheStepHasMovedOn
   state.begin_forward();
   backward(sum(y));
   EXPECT_EQ(values<float>(grad(x)), values<float>(y));
+}
+
+// Another forward pass begins before backward, and nobody waits: at once, and as a graph.
+TEST_F(ValuesOnDevice, DropoutRunsAgainWithTheMaskOfItsForward) {
+  const auto pool = std::make_shared<MemoryPool>(Device::cuda);
+  const PoolScope scope(pool);  // a graph's memory stays where it was
+  const DeviceStepState state(Device::cuda);
+  const Tensor y = zeros({1001}, DType::f32, Device::cuda), dx = clone(y), other = clone(y);
+  const auto update = [&] {
+    const SyncGuard guard(OnSync::refuse);
+    const auto drop = [&](const Tensor& x) { return dropout(x, 0.3, 1, state); };
+    const Tensor x = require_grad(full({1001}, 1, DType::f32, Device::cuda));
+    state.begin_forward();
+    const Tensor dropped = recompute(drop, x, {});
+    state.begin_forward();
+    kernels::copy(y, dropped);
+    kernels::copy(other, drop(dropped.detach()));
+    backward(sum(dropped));
+    kernels::copy(dx, grad(x));
+  };
+  const auto expect_masks = [&] {
+    EXPECT_EQ(values<float>(dx), values<float>(y));
+    EXPECT_NE(values<float>(other), values<float>(y));
+    return values<float>(y);
+  };
+  update();
+  const auto first = expect_masks();
+  const Graph graph(Device::cuda, update);
+  graph.launch();
+  const auto second = expect_masks();
+  graph.launch();
+  EXPECT_NE(first, second);
+  EXPECT_NE(second, expect_masks());
 }
 
 // The loss of a small batch is one launch, and so is its gradient.

@@ -2,6 +2,7 @@
 #include "ops/dropout.h"
 #include <gtest/gtest.h>
 #include "autograd/backward.h"
+#include "autograd/recompute.h"
 #include "core/copy.h"
 #include "core/foreach.h"
 #include "core/trace.h"
@@ -56,4 +57,52 @@ TEST(Dropout, TheMaskBelongsToTheElementNotToItsPlaceInMemory) {
   const Tensor x = full({2, 3, 4, 5}, 1), y = dropout(x, 0.5, 1, state);
   const Tensor z = dropout(contiguous(x, kNHWC), 0.5, 1, state);
   EXPECT_TRUE(std::ranges::equal(contiguous(z).data<float>(), y.data<float>()));
+}
+
+// Two masks in a segment, two more in a segment inside of it. Its backward is late.
+TEST(Dropout, RunsAgainWithTheMasksOfItsForward) {
+  const DeviceStepState state(Device::cpu), other(Device::cpu);
+  const auto at = [](const char* path, const DeviceStepState& state) {
+    return [&state, path](const Tensor& x) {
+      const AtSite here(site_of(path));
+      return dropout(x, 0.3, 1, state);
+    };
+  };
+  using Segment = std::function<Tensor(const Tensor&)>;
+  const auto gradients = [&](bool again) {
+    const auto run = [&](const Segment& fn, const Tensor& x) {
+      return again ? recompute(fn, x, {}) : fn(x);
+    };
+    const Segment inner = [&](const Tensor& x) { return at("c", state)(at("b", other)(x)); };
+    const Segment outer = [&](const Tensor& x) {
+      return at("d", other)(run(inner, at("a", state)(x)));
+    };
+    state.get()->forwards = 3;
+    other.get()->forwards = 7;
+    const Tensor x = require_grad(full({kN}, 1)), y = run(outer, x);
+    const Tensor loss =
+        record("sum", full({}, 0), {y}, [](const Tensor&) { return Grads{full({kN}, 1)}; });
+    state.get()->forwards = 4;  // as of another loss
+    backward(loss, {.retain_graph = true});
+    EXPECT_EQ(share_equal(grad(x), y), 1);
+    backward(loss);
+    return std::pair(y, grad(x));
+  };
+  const auto [y, dx] = gradients(false);
+  const auto [y_again, dx_again] = gradients(true);
+  EXPECT_EQ(share_equal(y, y_again), 1);
+  EXPECT_EQ(share_equal(dx, dx_again), 1);
+}
+
+TEST(Dropout, RefusesToRunAgainMoreOftenThanItRan) {
+  const DeviceStepState state(Device::cpu);
+  const auto once_more = [&, times = 0](const Tensor& x) mutable {
+    return ++times == 1 ? x : dropout(x, 0.3, 1, state);
+  };
+  const Tensor x = require_grad(full({4}, 1));
+  const Tensor y = recompute(once_more, x, {});
+  EXPECT_THROW(
+      backward(record("sum", full({}, 0), {y}, [](const Tensor&) { return Grads{full({4}, 1)}; })),
+      Error);
+  EXPECT_FALSE(replaying());
 }
