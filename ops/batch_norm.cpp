@@ -37,25 +37,29 @@ void update_running(const RunningStatistics& running, const Tensor& x, const Ten
 
 namespace kernels {
 
-template <bool by_batch>
-static NormalizedGrads backward_in_steps(const Tensor& dy, const Tensor& x,
-                                         const Tensor& statistics, const Tensor& weight,
-                                         const Tensor& bits, double eps, bool residual,
-                                         const Tensor& dw, const Tensor& db, Slot&) {
+NormalizedGrads batch_norm_backward_in_steps(const Tensor& dy, const Tensor& x,
+                                             const Tensor& statistics, const Tensor& weight,
+                                             const Tensor& bits, double eps, bool residual,
+                                             const Tensor& dw, const Tensor& db, Slot&) {
   batch_norm_backward_w(dy, x, statistics, bits, eps, dw, db);
-  const Tensor none;
-  return batch_norm_backward_x(dy, x, statistics, weight, by_batch ? dw : none,
-                               by_batch ? db : none, bits, eps, residual);
+  return batch_norm_backward_x(dy, x, statistics, weight, dw, db, bits, eps, residual);
 }
 
 BatchNormPass batch_norm_in_steps(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                   const Tensor& residual, bool relu, double eps, Slot&) {
   const Tensor statistics = channel_statistics(x);
   const auto [y, bits] = batch_norm(x, statistics, weight, bias, residual, relu, eps);
-  return {y, bits, statistics, backward_in_steps<true>};
+  return {y, bits, statistics, batch_norm_backward_in_steps};
 }
 
 // By the running statistics, which do not depend on x.
+static NormalizedGrads backward_of_evaluation(const Tensor& dy, const Tensor& x,
+                                              const Tensor& statistics, const Tensor& weight,
+                                              const Tensor& bits, double eps, bool residual,
+                                              const Tensor& dw, const Tensor& db, Slot&) {
+  batch_norm_backward_w(dy, x, statistics, bits, eps, dw, db);
+  return batch_norm_backward_x(dy, x, statistics, weight, {}, {}, bits, eps, residual);
+}
 static BatchNormPass batch_norm_evaluation(const Tensor& x, const Tensor& weight,
                                            const Tensor& bias, const Tensor& residual, bool relu,
                                            double eps, const RunningStatistics& running) {
@@ -64,7 +68,7 @@ static BatchNormPass batch_norm_evaluation(const Tensor& x, const Tensor& weight
   copy_into(statistics.view({C}, {1}, 0), running.mean);
   copy_into(statistics.view({C}, {1}, C), running.var);
   const auto [y, bits] = batch_norm(x, statistics, weight, bias, residual, relu, eps);
-  return {y, bits, statistics, backward_in_steps<false>};
+  return {y, bits, statistics, backward_of_evaluation};
 }
 
 }  // namespace kernels

@@ -1,15 +1,13 @@
-// What the two halves of batch_norm share on the GPU.
+// What the kernels of batch_norm share on the GPU.
 //
 // x is rows of channels * inner elements: NHWC, as (N, C), has one for each pixel and inner = 1,
 // NCHW one for each image and inner = H * W. A thread keeps one place in all of its rows, a piece
-// of 16 bytes, and with it the numbers of its channels. Sums go by groups of rows, then over those.
+// of 16 bytes, and with it the numbers of its channels.
 #pragma once
 #include <bit>
 #include "core/copy.h"
 #include "core/divisor.h"
-#include "core/line.cuh"
-#include "core/round.h"
-#include "core/shared.cuh"
+#include "core/map.cuh"
 #include "ops/batch_norm.h"
 
 namespace bellows::batch_norm_cuda {
@@ -104,152 +102,101 @@ template <class A> struct Batch {
 
 // ---- two sums over the elements of each channel
 
+// Forward: of d = x - pivot and of d * d, so that no squares of large numbers cancel. Backward: of
+// dy and of dy * (x - mean).
 template <class A> struct Sums {
   A first = 0, second = 0;
   __device__ Sums operator+(const Sums& o) const { return {first + o.first, second + o.second}; }
 };
 
-// As many groups as fill a large GPU, of `least` rows or more.
-struct Groups {
-  Groups(const Rows& rows, int64_t least, int64_t blocks) : rows(rows) {
-    constexpr int64_t kFull = 8 * 132;
-    const int64_t most = std::max<int64_t>(rows.count / least, 1);
-    const int64_t wanted = std::clamp<int64_t>(kFull / blocks, 1, most);
-    each = std::max<int64_t>(ceil_div(rows.count, wanted), 1);
-    count = int(ceil_div(rows.count, each));
-  }
-  __device__ int64_t begin(int group) const { return group * each; }
-  __device__ int64_t end(int group) const { return std::min(begin(group) + each, rows.count); }
+// Sums of n elements by their pivot, as they are by another one that is `delta` less:
+// sum (d + delta)^2 = sum d^2 + delta (2 sum d + n delta).
+template <class A>
+__device__ Sums<double> by_pivot_below(const Sums<A>& sums, double n, double delta) {
+  const double s = sums.first;
+  return {s + n * delta, sums.second + delta * (2 * s + n * delta)};
+}
+// Mean and variance of channel c, of n elements.
+template <class A>
+__device__ void store_statistics(A* out, int channels, int c, const Sums<double>& sums, double n,
+                                 double pivot) {
+  const double mean = sums.first / n;
+  out[c] = A(pivot + mean);
+  out[channels + c] = A(std::max(0.0, sums.second / n - mean * mean));
+}
+template <class A>
+__device__ void store_gradients(A* dw, A* db, int c, const Sums<double>& sums,
+                                const Batch<A>& batch) {
+  db[c] = A(sums.first);
+  dw[c] = A(sums.second * batch.inverse_deviation(c));
+}
 
-  Rows rows;
-  int64_t each;
-  int count;
+// ---- what becomes of a piece, by the numbers of its channels
+
+// y = (x - mean) * scale + shift + residual, and relu where there are bits.
+template <int K, class A> struct Forward {
+  A mean[K], scale[K], shift[K];
+
+  __device__ void of(int k, const Batch<A>& batch, const A* weight, const A* bias, int c) {
+    mean[k] = batch.mean[c], scale[k] = weight[c] * batch.inverse_deviation(c), shift[k] = bias[c];
+  }
+  template <class T>
+  __device__ void put(T* y, uint8_t* bits, int64_t i, const Piece<T, K>& x,
+                      const Piece<T, K>& residual) const {
+    Piece<T, K> out;
+    unsigned on = 0;
+    for (int k = 0; k < K; ++k) {
+      const A v = (A(x.at[k]) - mean[k]) * scale[k] + shift[k] + A(residual.at[k]);
+      const bool off = bits && v <= A(0);  // of NaN: on
+      on |= unsigned(!off) << k;
+      out.at[k] = T(off ? A(0) : v);
+    }
+    store(y + i, out);
+    if (bits) bits[i / K] = uint8_t(on);
+  }
 };
 
-// inner = 1. blockIdx.y is the group, whose rows the threads of a column share.
-template <int K, class Job, class A = typename Job::A>
-__global__ void sum_columns(Job job, Groups groups, Sums<A>* parts) {
-  auto* const shared = dynamic_shared<Sums<A>>();  // (blockDim.y, width)
-  const int width = blockDim.x * K, begin = blockIdx.x * width, thread = threadIdx.x * K;
-  const int c = begin + thread, channels = groups.rows.channels;
-  const int64_t first = groups.begin(blockIdx.y);
-  Sums<A> sums[K];
-  if (c < channels) {
-    const auto terms = job.template terms<K, K>(first * channels + c, c);
-    read_ahead<terms.kAhead>(
-        first + threadIdx.y, groups.end(blockIdx.y), int64_t(blockDim.y),
-        [&](int64_t row) { return terms.read(row * channels + c); },
-        [&](int64_t, const auto& in) { terms.add(in, sums); });
-  }
-  for (int k = 0; k < K; ++k) shared[threadIdx.y * width + thread + k] = sums[k];
-  __syncthreads();
-  const int mine = threadIdx.y * blockDim.x + threadIdx.x;
-  if (mine >= width || begin + mine >= channels) return;
-  Sums<A> sum = shared[mine];
-  for (unsigned y = 1; y < blockDim.y; ++y) sum = sum + shared[y * width + mine];
-  parts[int64_t(begin + mine) * groups.count + blockIdx.y] = sum;
-}
-
-// A block for each channel, and each group of images: pieces of their planes.
-template <int K, class Job, class A = typename Job::A>
-__global__ void sum_planes(Job job, Groups groups, Divisor pieces, Sums<A>* parts) {
-  const int c = blockIdx.x, g = blockIdx.y;
-  const int64_t first = groups.rows.first(groups.begin(g), c);
-  const int n = int(groups.end(g) - groups.begin(g)) * pieces.size;
-  const auto terms = job.template terms<K, 1>(first, c);
-  Sums<A> sums[K];
-  const auto read = [&](int i) {
-    const int image = i / pieces, piece = i - image * pieces.size;
-    return terms.read(first + int64_t(image) * groups.rows.length + piece * K);
+// What backward meets: x, and dy where the bit is set.
+template <class T> struct Incoming {
+  template <int K> struct Met {
+    Piece<T, K> x, dy;
+    unsigned bits;
+    __device__ Acc<T> gradient(int k) const { return bits >> k & 1 ? Acc<T>(dy.at[k]) : Acc<T>(0); }
   };
-  read_ahead<terms.kAhead>(int(threadIdx.x), n, kThreads, read,
-                           [&](int, const auto& in) { terms.add(in, sums); });
-  for (int k = 1; k < K; ++k) sums[0] = sums[0] + sums[k];
-  const Sums<A> sum = block_fold(sums[0], Sums<A>(), Plus(), dynamic_shared<Sums<A>>());
-  if (threadIdx.x == 0) parts[int64_t(c) * groups.count + g] = sum;
-}
+  template <int K> __device__ Met<K> read(int64_t i) const {
+    return {load<K>(x + i), load<K>(dy + i), bits.from(i)};
+  }
+  const T *x, *dy;
+  Bits bits;
+};
 
-// A warp for each channel.
-template <class Job, class A = typename Job::A>
-__global__ void fold_groups(Job job, Groups groups, const Sums<A>* parts) {
-  const Team team{kWarp};
-  const int c = int(team.line());
-  if (c >= groups.rows.channels) return;
-  Sums<double> sums;
-#pragma unroll 4
-  for (int g = team.rank(); g < groups.count; g += kWarp)
-    sums = sums + job.of_group(parts[int64_t(c) * groups.count + g], groups, g, c);
-  sums = warp_fold(sums, Plus());
-  if (team.rank() == 0) job.store(sums, groups, c);
-}
+// dx = scale * dy - slope * (x - mean) - shift
+template <int K, class A> struct Backward {
+  A mean[K], scale[K], slope[K], shift[K];
 
-// ---- what becomes of each element
-
-// use(i, read(i)) for the pieces i .. i + K of this thread: one in each of its rows.
-template <class Read, class Use>
-__device__ void down_the_rows(const Rows& rows, int column, const Read& read, const Use& use) {
-  const auto at = [&](int64_t row) { return row * rows.length + column; };
-  read_ahead<2>(
-      int64_t(blockIdx.y * blockDim.y + threadIdx.y), rows.count, int64_t(gridDim.y * blockDim.y),
-      [&](int64_t row) { return read(at(row)); },
-      [&](int64_t row, const auto& in) { use(at(row), in); });
-}
-template <int K> __device__ int own_column() {
-  return int(blockIdx.x * blockDim.x + threadIdx.x) * K;
-}
-
-// ---- the host
+  // share: of an element among those of its channel.
+  __device__ void of(int k, const Batch<A>& batch, const A* weight, const A* dw, const A* db,
+                     A share, int c) {
+    const A inverse = batch.inverse_deviation(c);
+    mean[k] = batch.mean[c], scale[k] = weight[c] * inverse;
+    slope[k] = dw ? scale[k] * inverse * dw[c] * share : A(0);
+    shift[k] = db ? scale[k] * db[c] * share : A(0);
+  }
+  // gradient(k): of dy.
+  template <class T, class Gradient>
+  __device__ void put(T* dx, T* dresidual, int64_t i, const Piece<T, K>& x,
+                      const Gradient& gradient) const {
+    Piece<T, K> out, passed;
+    for (int k = 0; k < K; ++k) {
+      const A g = gradient(k);
+      passed.at[k] = T(g);
+      out.at[k] = T(scale[k] * g - slope[k] * (A(x.at[k]) - mean[k]) - shift[k]);
+    }
+    store(dx + i, out);
+    if (dresidual) store(dresidual + i, passed);
+  }
+};
 
 template <class T> T* pointer(const Tensor& t) { return t.defined() ? t.ptr<T>() : nullptr; }
-
-// Blocks for a row of pieces, each as wide as they are, up to a warp, and as high as makes a block.
-struct Tiles {
-  explicit Tiles(int64_t pieces) {
-    const unsigned wide = std::bit_ceil(unsigned(std::min<int64_t>(pieces, kWarp)));
-    threads = dim3(wide, kThreads / wide);
-    count = unsigned(ceil_div(pieces, wide));
-  }
-  dim3 threads;
-  unsigned count;
-};
-
-template <class Job, class Sum> void sum_groups(const Job& job, const Groups& groups, Sum sum) {
-  using Part = Sums<typename Job::A>;
-  const int channels = groups.rows.channels;
-  const Tensor parts({int64_t(groups.count) * channels * int64_t(sizeof(Part))}, DType::u8,
-                     Device::cuda);
-  Part* const parts_ = reinterpret_cast<Part*>(parts.bytes());
-  if (groups.count > 0) sum(parts_);
-  launch(fold_groups<Job>, grid_of_lines(channels, {kWarp}), job, groups, parts_);
-}
-template <int K, class Job> void sum_by_columns(const Job& job, const Rows& rows) {
-  const Tiles tiles(rows.channels / K);
-  const Groups groups(rows, 8 * tiles.threads.y, tiles.count);
-  sum_groups(job, groups, [&](auto* parts) {
-    const Grid grid{dim3(tiles.count, groups.count), tiles.threads, kThreads * K * sizeof(*parts)};
-    launch(sum_columns<K, Job>, grid, job, groups, parts);
-  });
-}
-template <int K, class Job> void sum_by_planes(const Job& job, const Rows& rows) {
-  const int least = (4096 + rows.inner.size - 1) / rows.inner.size;
-  const Groups groups(rows, least, rows.channels);
-  sum_groups(job, groups, [&](auto* parts) {
-    const Grid grid{dim3(rows.channels, groups.count), kThreads, kWarp * sizeof(*parts)};
-    launch(sum_planes<K, Job>, grid, job, groups, Divisor(rows.inner.size / K), parts);
-  });
-}
-template <class T, class Job> void sum_channels(const Job& job, const Rows& rows) {
-  if (rows.channels == 0) return;
-  in_pieces<T>(rows.by_pixel ? rows.channels : rows.inner.size, [&]<int K>() {
-    rows.by_pixel ? sum_by_columns<K>(job, rows) : sum_by_planes<K>(job, rows);
-  });
-}
-
-// Each thread has a few rows at least, which pay for the numbers of its channels.
-template <int K> Grid grid_of_rows(const Rows& rows) {
-  const Tiles tiles(rows.length / K);
-  const Groups groups(rows, 4 * tiles.threads.y, tiles.count);
-  return {dim3(tiles.count, groups.count), tiles.threads};
-}
 
 }  // namespace bellows::batch_norm_cuda

@@ -84,8 +84,12 @@ struct BatchNormPass {
 inline constinit Kernel<BatchNormPass(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                       const Tensor& residual, bool relu, double eps, Slot& slot)>
     batch_norm_training{"batch_norm_training"};
-// The plain one of every device: the kernels above, one after the other.
+// What is plain on every device: the kernels above, one after the other.
 BatchNormPass batch_norm_in_steps(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                   const Tensor& residual, bool relu, double eps, Slot& slot);
+NormalizedGrads batch_norm_backward_in_steps(const Tensor& dy, const Tensor& x,
+                                             const Tensor& statistics, const Tensor& weight,
+                                             const Tensor& bits, double eps, bool residual,
+                                             const Tensor& dw, const Tensor& db, Slot& slot);
 }  // namespace kernels
 }  // namespace bellows

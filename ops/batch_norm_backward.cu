@@ -1,25 +1,11 @@
 // batch_norm backward on the GPU: both sums of a channel in two launches, dx in a third.
-#include "ops/batch_norm.cuh"
+#include "ops/batch_norm_streaming.cuh"
 
 namespace bellows {
 
 using namespace batch_norm_cuda;
 
 namespace {
-
-// What backward meets: x, and dy where the bit is set.
-template <class T> struct Incoming {
-  template <int K> struct Met {
-    Piece<T, K> x, dy;
-    unsigned bits;
-    __device__ Acc<T> gradient(int k) const { return bits >> k & 1 ? Acc<T>(dy.at[k]) : Acc<T>(0); }
-  };
-  template <int K> __device__ Met<K> read(int64_t i) const {
-    return {load<K>(x + i), load<K>(dy + i), bits.from(i)};
-  }
-  const T *x, *dy;
-  Bits bits;
-};
 
 template <class T> struct Gradients {
   using A = Acc<T>;
@@ -49,36 +35,23 @@ template <class T> struct Gradients {
     return {sums.first, sums.second};
   }
   __device__ void store(Sums<double> sums, const Groups&, int c) const {
-    db[c] = A(sums.first);
-    dw[c] = A(sums.second * batch.inverse_deviation(c));
+    store_gradients(dw, db, c, sums, batch);
   }
 };
 
-// dx = scale * dy - slope * (x - mean) - shift. Three blocks to a multiprocessor.
+// Three blocks to a multiprocessor.
 template <int K, class T, class A = Acc<T>>
 __global__ void __launch_bounds__(kThreads, 3)
     backward_x(Incoming<T> incoming, T* __restrict__ dx, T* __restrict__ dresidual, Batch<A> batch,
                const A* weight, const A* dw, const A* db, A share, Rows rows) {
   const int column = own_column<K>();
   if (column >= rows.length) return;
-  A mean[K], scale[K], slope[K], shift[K];
-  for (int k = 0; k < K; ++k) {
-    const int c = (column + k) / rows.inner;
-    const A inverse = batch.inverse_deviation(c);
-    mean[k] = batch.mean[c], scale[k] = weight[c] * inverse;
-    slope[k] = dw ? scale[k] * inverse * dw[c] * share : A(0);
-    shift[k] = db ? scale[k] * db[c] * share : A(0);
-  }
+  Backward<K, A> backward;
+  for (int k = 0; k < K; ++k)
+    backward.of(k, batch, weight, dw, db, share, (column + k) / rows.inner);
   const auto read = [&](int64_t i) { return incoming.template read<K>(i); };
   down_the_rows(rows, column, read, [&](int64_t i, const auto& met) {
-    Piece<T, K> out, passed;
-    for (int k = 0; k < K; ++k) {
-      const A g = met.gradient(k);
-      passed.at[k] = T(g);
-      out.at[k] = T(scale[k] * g - slope[k] * (A(met.x.at[k]) - mean[k]) - shift[k]);
-    }
-    store(dx + i, out);
-    if (dresidual) store(dresidual + i, passed);
+    backward.put(dx, dresidual, i, met.x, [&](int k) { return met.gradient(k); });
   });
 }
 

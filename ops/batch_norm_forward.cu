@@ -1,5 +1,5 @@
 // batch_norm forward on the GPU: the batch's statistics in two launches, each element in a third.
-#include "ops/batch_norm.cuh"
+#include "ops/batch_norm_streaming.cuh"
 
 namespace bellows {
 
@@ -7,9 +7,7 @@ using namespace batch_norm_cuda;
 
 namespace {
 
-// Sums are taken of d = x - pivot, an element of the group, and of d * d, so that no squares of
-// large numbers cancel. In double the groups agree on the pivot of the first: with
-// delta = pivot - first pivot, sum (d + delta)^2 = sum d^2 + delta (2 sum d + n delta).
+// The pivot is an element of the group. In double the groups agree on that of the first.
 template <class T> struct Statistics {
   using A = Acc<T>;
   const T* x;
@@ -35,14 +33,12 @@ template <class T> struct Statistics {
   }
   __device__ Sums<double> of_group(Sums<A> sums, const Groups& groups, int g, int c) const {
     const double n = double(groups.end(g) - groups.begin(g)) * groups.rows.inner.size;
-    const double delta = double(A(x[groups.rows.first(groups.begin(g), c)])) - pivot(groups, c);
-    const double s = sums.first;
-    return {s + n * delta, sums.second + delta * (2 * s + n * delta)};
+    const double own = A(x[groups.rows.first(groups.begin(g), c)]);
+    return by_pivot_below(sums, n, own - pivot(groups, c));
   }
   __device__ void store(Sums<double> sums, const Groups& groups, int c) const {
-    const double n = double(groups.rows.count) * groups.rows.inner.size, mean = sums.first / n;
-    out[c] = A(pivot(groups, c) + mean);
-    out[groups.rows.channels + c] = A(std::max(0.0, sums.second / n - mean * mean));
+    const double n = double(groups.rows.count) * groups.rows.inner.size;
+    store_statistics(out, groups.rows.channels, c, sums, n, pivot(groups, c));
   }
   __device__ double pivot(const Groups& groups, int c) const {
     return A(x[groups.rows.first(0, c)]);
@@ -50,34 +46,21 @@ template <class T> struct Statistics {
 };
 
 template <int K, class T, class A = Acc<T>>
-__global__ void forward(const T* __restrict__ x, const T* __restrict__ residual, T* __restrict__ y,
-                        uint8_t* __restrict__ bits, Batch<A> batch, const A* weight, const A* bias,
-                        Rows rows) {
+__global__ void forward_rows(const T* __restrict__ x, const T* __restrict__ residual,
+                             T* __restrict__ y, uint8_t* __restrict__ bits, Batch<A> batch,
+                             const A* weight, const A* bias, Rows rows) {
   const int column = own_column<K>();
   if (column >= rows.length) return;
-  A mean[K], scale[K], shift[K];
-  for (int k = 0; k < K; ++k) {
-    const int c = (column + k) / rows.inner;
-    mean[k] = batch.mean[c], scale[k] = weight[c] * batch.inverse_deviation(c), shift[k] = bias[c];
-  }
+  Forward<K, A> forward;
+  for (int k = 0; k < K; ++k) forward.of(k, batch, weight, bias, (column + k) / rows.inner);
   struct Met {
     Piece<T, K> x, residual;
   };
   const auto read = [&](int64_t i) {
     return Met{load<K>(x + i), residual ? load<K>(residual + i) : Piece<T, K>()};
   };
-  down_the_rows(rows, column, read, [&](int64_t i, const Met& met) {
-    Piece<T, K> out;
-    unsigned on = 0;
-    for (int k = 0; k < K; ++k) {
-      const A v = (A(met.x.at[k]) - mean[k]) * scale[k] + shift[k] + A(met.residual.at[k]);
-      const bool off = bits && v <= A(0);  // of NaN: on
-      on |= unsigned(!off) << k;
-      out.at[k] = T(off ? A(0) : v);
-    }
-    store(y + i, out);
-    if (bits) bits[i / K] = uint8_t(on);
-  });
+  down_the_rows(rows, column, read,
+                [&](int64_t i, const Met& met) { forward.put(y, bits, i, met.x, met.residual); });
 }
 
 template <class A, class R>
@@ -125,9 +108,9 @@ static kernels::Normalized forward_cuda(const Tensor& x_, const Tensor& statisti
     in_pieces<T>(rows.length, [&]<int K>() {
       if (relu) bits = Tensor({x.numel() / K}, DType::u8, x.device());
       if (x.numel() == 0) return;
-      launch(forward<K, T>, grid_of_rows<K>(rows), x.ptr<T>(), pointer<T>(residual), y.ptr<T>(),
-             pointer<uint8_t>(bits), Batch<A>(statistics, eps), weight.ptr<A>(), bias.ptr<A>(),
-             rows);
+      launch(forward_rows<K, T>, grid_of_rows<K>(rows), x.ptr<T>(), pointer<T>(residual),
+             y.ptr<T>(), pointer<uint8_t>(bits), Batch<A>(statistics, eps), weight.ptr<A>(),
+             bias.ptr<A>(), rows);
     });
   });
   return {y, bits};
@@ -135,7 +118,6 @@ static kernels::Normalized forward_cuda(const Tensor& x_, const Tensor& statisti
 
 static const bool gpu = kernels::channel_statistics.on(Device::cuda, statistics_cuda) &&
                         kernels::update_running.on(Device::cuda, update_running_cuda) &&
-                        kernels::batch_norm.on(Device::cuda, forward_cuda) &&
-                        kernels::batch_norm_training.on(Device::cuda, kernels::batch_norm_in_steps);
+                        kernels::batch_norm.on(Device::cuda, forward_cuda);
 
 }  // namespace bellows

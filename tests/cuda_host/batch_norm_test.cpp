@@ -200,6 +200,143 @@ TEST_P(Norm, GoesToALibraryAsAWhole) {
   EXPECT_EQ(calls_with({.vendor = true}, DType::f16, 16, kNHWC), 0) << "ours is the usual one";
 }
 
+// ---- on the chip: a pass is one launch, and so is its backward
+
+struct Pass {
+  kernels::BatchNormPass forward;
+  Tensor dw, db, dx, dresidual;
+  int64_t launches[2] = {};  // of each half
+};
+Pass pass_of(const Job& job, bool relu, const char* algorithm = nullptr) {
+  const trace::Counter& launches = trace::counter("cuda.launches");
+  const Kernels use({.algorithm = algorithm});
+  const auto& [x, residual, dy, weight, bias] = job;
+  Slot slot;
+  Pass pass;
+  pass.dw = empty_like(weight), pass.db = empty_like(bias);
+  const int64_t before = launches.value();
+  pass.forward =
+      kernels::batch_norm_training(x, weight, bias, relu ? residual : Tensor(), relu, 1e-5, slot);
+  const int64_t between = launches.value();
+  const auto [dx, dresidual] =
+      pass.forward.backward(dy, x, pass.forward.statistics, weight, pass.forward.bits, 1e-5, relu,
+                            pass.dw, pass.db, slot);
+  pass.dx = dx, pass.dresidual = dresidual;
+  pass.launches[0] = between - before, pass.launches[1] = launches.value() - between;
+  return pass;
+}
+Answer answer_of(const Pass& pass) {
+  return {pass.forward.statistics, pass.forward.y, pass.dw, pass.db, pass.dx, pass.dresidual};
+}
+Answer on_cpu(const Answer& a) {
+  const auto move = [](const Tensor& t) { return t.defined() ? to(Device::cpu, t) : t; };
+  const Answer moved{move(a.statistics), move(a.y),  move(a.dw),
+                     move(a.db),         move(a.dx), move(a.dresidual)};
+  synchronize(current_stream(Device::cuda));
+  return moved;
+}
+Job on_device(const Job& job, DType dtype, const MemoryFormat& format = kNHWC) {
+  const auto move = [&](const Tensor& t) {
+    return contiguous(cuda_host::on_device(t, dtype), t.rank() == 4 ? format : kNCHW);
+  };
+  return {move(job.x), move(job.residual), move(job.dy),
+          cuda_host::on_device(job.weight, precise(dtype)),
+          cuda_host::on_device(job.bias, precise(dtype))};
+}
+
+// Beside the CPU; beside the kernels that read twice, which read its bits; and theirs.
+void expect_on_chip(const Shape& shape, DType dtype, bool relu) {
+  SCOPED_TRACE(cat(shape, " ", dtype, relu ? " relu" : ""));
+  const Job job = job_of(shape, dtype), job_ = on_device(job, dtype);
+  const Pass got = pass_of(job_, relu);
+  EXPECT_EQ(got.launches[0], 1);
+  EXPECT_EQ(got.launches[1], 1);
+  expect_close(answer(job, relu), answer_of(got), dtype);
+  const Answer streamed = answer(job_, relu, got.forward.statistics);
+  expect_close(on_cpu(streamed), answer_of(got), dtype);
+  if (!relu) return;
+  const auto [y, bits] = kernels::batch_norm(job_.x, got.forward.statistics, job_.weight, job_.bias,
+                                             job_.residual, true, 1e-5);
+  EXPECT_EQ(difference(to(Device::cpu, bits), got.forward.bits), 0);
+}
+
+// Rows that do not fill a block, or some of its warps; channels that do not fill a slice.
+TEST_P(Norm, OnChipOfEveryDtype) {
+  for (const DType dtype : kFloats)
+    for (const bool relu : {false, true}) {
+      expect_on_chip({9, 40, 5, 7}, dtype, relu);
+      expect_on_chip({45, 21}, dtype, relu);
+      expect_on_chip({5, 3}, dtype, relu);
+    }
+}
+
+// With many blocks in one order only.
+struct ShuffledNorm : testing::Test {
+  void SetUp() override { reset(schedules(1).back()); }
+  void TearDown() override {
+    empty_cache(Device::cuda);
+    EXPECT_EQ(complaint(), "");
+  }
+};
+
+// A slice is 16 bytes wide, 32 or 64, where that leaves 132 of them.
+TEST_F(ShuffledNorm, OfEveryWidthOnChip) {
+  expect_on_chip({37, 132 * 32}, DType::bf16, true);
+  expect_on_chip({37, 132 * 32 + 1}, DType::bf16, true);
+  expect_on_chip({37, 132 * 8 + 1}, DType::f32, true);
+  expect_on_chip({37, 132 * 8}, DType::f64, true);
+}
+
+TEST_F(ShuffledNorm, OfEverySizeThatFitsIsOnChip) {
+  using Launches = std::pair<int64_t, int64_t>;
+  const auto launches = [](const Shape& shape, DType dtype, const MemoryFormat& format = kNHWC,
+                           const char* algorithm = nullptr) {
+    const Tensor x =
+        contiguous(full(shape, 1, dtype, Device::cuda), shape.rank() == 4 ? format : kNCHW);
+    const Tensor one = full({shape[1]}, 1, precise(dtype), Device::cuda);
+    const Pass pass = pass_of({x, x, x, one, one}, true, algorithm);
+    return Launches{pass.launches[0], pass.launches[1]};
+  };
+  const Launches once{1, 1}, twice{3, 3};
+  EXPECT_EQ(launches({2048, 1}, DType::f32), once);
+  EXPECT_EQ(launches({2049, 1}, DType::f32), twice);
+  EXPECT_EQ(launches({2049, 132 * 2}, DType::f64), once);
+  EXPECT_EQ(launches({8000, 132 * 2}, DType::f64), Launches(1, 3)) << "backward keeps two";
+  EXPECT_EQ(launches({15000, 132 * 2}, DType::f64), twice);
+  EXPECT_EQ(launches({4, 16, 3, 3}, DType::bf16), once);
+  EXPECT_EQ(launches({4, 16, 3, 3}, DType::bf16, kNCHW), twice);
+  EXPECT_EQ(launches({4, 16, 1, 1}, DType::bf16, kNCHW), once);
+  EXPECT_EQ(launches({4, 16, 3, 3}, DType::bf16, kNHWC, "streaming"), twice);
+}
+
+// Its backward reads twice what forward read once.
+TEST_F(ShuffledNorm, OfEverySizeBackwardMayStream) {
+  const Job job = on_device(job_of({7300, 264}, DType::f64), DType::f64);
+  const Pass got = pass_of(job, true), want = pass_of(job, true, "streaming");
+  EXPECT_EQ(got.launches[0], 1);
+  EXPECT_EQ(got.launches[1], 3);
+  expect_close(on_cpu(answer_of(want)), answer_of(got), DType::f64);
+}
+
+// As LargeNumbersDoNotCancel, of rows that a block keeps.
+TEST_P(Norm, OnChipLargeNumbersDoNotCancel) {
+  for (const bool blank : {false, true}) {
+    SCOPED_TRACE(blank ? "blank" : "");
+    const Shape shape{25, 12, 9, 9};
+    const Tensor x = normal(shape, 1);
+    for (int64_t i = 0; i < x.numel(); ++i)
+      x.data<double>()[i] = blank && i < x.numel() / 25 ? 0 : x.data<double>()[i] + 1e4;
+    const Job job = on_device({x, x, x, normal({12}, 4), normal({12}, 5)}, DType::f32);
+    const Pass pass = pass_of(job, false);
+    EXPECT_EQ(pass.launches[0], 1);
+    const Tensor want = kernels::channel_statistics(cast(cast(x, DType::f32), DType::f64));
+    const Tensor got = to(Device::cpu, pass.forward.statistics);
+    synchronize(current_stream(Device::cuda));
+    for (int64_t c = 0; c < 24; ++c)
+      EXPECT_NEAR(got.data<float>()[c] / want.data<double>()[c], 1, c < 12 ? 2e-7 : 5e-5) << c;
+  }
+}
+
 // Evaluation of no images at all.
 TEST_P(Norm, OfNothing) {
   for (const Shape& shape : {Shape{0, 4}, {0, 4, 3, 3}, {2, 4, 0, 3}}) {

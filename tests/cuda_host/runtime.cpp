@@ -155,6 +155,13 @@ cudaError_t cudaDriverGetVersion(int* version) { return *version = CUDART_VERSIO
 cudaError_t cudaRuntimeGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
 cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  return api([=] {
+    REQUIRE(attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin, cudaErrorInvalidValue,
+            "cudaDeviceGetAttribute ", attribute);
+    *value = kSharedOptIn;
+  });
+}
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};
   std::strcpy(properties->name, "cuda_host");
