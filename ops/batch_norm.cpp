@@ -20,7 +20,8 @@ void check_norm(const char* op, const Shape& x, const Tensor& weight, const Tens
     CHECK(t.shape() == channels, op, ": x ", x, " needs weight, bias and running statistics of ",
           "shape ", channels, ", got ", t.shape());
   CHECK(!options.training || x.numel() > x[1], op, ": x ", x,
-        " has one element a channel, which has no variance to train with");
+        " has one element a channel, which has no variance to train with; if it is the last batch "
+        "of an epoch, write  data.drop_last=true");
 }
 
 void update_running(const RunningStatistics& running, const Tensor& x, const Tensor& statistics,

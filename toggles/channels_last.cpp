@@ -18,6 +18,7 @@ static const bellows::AddToggle toggle({
     .same = bellows::Same::close,
     .tolerance = 1e-3,
     .proof = bellows::residual_net,
+    .example = "configs/resnet18.yaml",
     .enable =
         [](bellows::Plan& plan, const std::string&) {
           plan.data.loader.channels_last = true;

@@ -15,5 +15,6 @@ static const bellows::AddToggle toggle({
     .same = bellows::Same::close,
     .tolerance = 1e-3,
     .proof = bellows::residual_net,
+    .example = "configs/resnet18.yaml",
     .enable = [](bellows::Plan& plan, const std::string&) { plan.model.drop_conv_bias = true; },
 });

@@ -12,6 +12,7 @@ static const bellows::AddToggle toggle({
     .footprint = "fuse.add_act",
     .same = bellows::Same::bitwise,
     .proof = bellows::residual_net,
+    .example = "configs/resnet18.yaml",
     .enable = [](bellows::Plan& plan,
                  const std::string&) { plan.model.fuse.wanted["add_act"] = true; },
 });

@@ -15,6 +15,7 @@ static const bellows::AddToggle toggle({
     .tolerance = 1e-3,
     .supersedes = {"fused_add_act"},
     .proof = bellows::residual_net,
+    .example = "configs/resnet18.yaml",
     .enable = [](bellows::Plan& plan,
                  const std::string&) { plan.model.fuse.wanted["bn_add_act"] = true; },
 });

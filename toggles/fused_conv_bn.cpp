@@ -23,6 +23,7 @@ static const bellows::AddToggle toggle({
     .by_default = "off",
     .needs = {"eval_no_grad"},
     .proof = prove,
+    .example = "",
     .enable = [](bellows::Plan& plan,
                  const std::string&) { plan.model.fuse.wanted["conv_bn"] = true; },
 });

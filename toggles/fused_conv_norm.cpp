@@ -46,6 +46,7 @@ static const bellows::AddToggle toggle({
     .fast = "",
     .supersedes = {"fused_bn_act", "fused_bn_add_act", "fused_add_act"},
     .proof = prove,
+    .example = "configs/resnet18.yaml",
     .enable = [](bellows::Plan& plan,
                  const std::string&) { plan.model.fuse.wanted["conv_norm"] = true; },
 });

@@ -31,6 +31,7 @@ static const bellows::AddToggle toggle({
     .same = bellows::Same::bitwise,
     .by_default = "off",
     .proof = prove,
+    .example = "",
     .enable = [](bellows::Plan& plan,
                  const std::string&) { plan.model.fuse.wanted["pointwise"] = true; },
 });

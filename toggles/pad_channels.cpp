@@ -24,5 +24,6 @@ static const bellows::AddToggle toggle({
           bellows::residual_net(plan);
           plan.amp.dtype = bellows::AmpOptions::Precision::fp16;
         },
+    .example = "configs/resnet18.yaml toggles.amp=fp16",
     .enable = [](bellows::Plan& plan, const std::string&) { plan.kernels.pad_channels = true; },
 });

@@ -17,6 +17,7 @@ static const bellows::AddToggle toggle({
     .by_default = "off",
     .fast = "",
     .proof = bellows::residual_net,
+    .example = "configs/resnet18.yaml",
     .enable =
         [](bellows::Plan& plan, const std::string& value) {
           plan.model.recompute = value == "blocks" ? 1 : std::stoll(value);

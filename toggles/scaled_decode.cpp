@@ -26,6 +26,7 @@ static const bellows::AddToggle toggle({
     .same = bellows::Same::statistical,
     .by_default = "off",
     .proof = learn_jpegs,
+    .example = "configs/plain/resnet18.yaml data=shapes_jpeg",
     .enable = [](bellows::Plan& plan,
                  const std::string&) { plan.data.loader.scaled_decode = true; },
 });

@@ -12,5 +12,6 @@ static const bellows::AddToggle toggle({
     .same = bellows::Same::bitwise,
     .by_default = "off",
     .proof = [](bellows::Plan& plan) { plan.model.model.choose("levels_mlp"); },
+    .example = "configs/lenet.yaml model=levels_mlp",
     .enable = [](bellows::Plan& plan, const std::string&) { plan.model.vectorized = true; },
 });

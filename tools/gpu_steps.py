@@ -15,7 +15,7 @@ BUNDLE = pathlib.Path(__file__).resolve().parent.parent
 BIN = BUNDLE / "bin"
 # Suites that find a GPU by themselves and then run on it, too.
 SUITES = ["vendor", "nvrtc", "core", "autograd", "ops", "optim", "data", "dist", "models",
-          "toggles", "trainer"]
+          "toggles", "trainer", "bench"]
 ON_DEVICE = "*OnDevice*"
 
 

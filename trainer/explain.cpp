@@ -3,7 +3,6 @@
 #include "ops/einsum.h"
 #include "ops/op.h"
 #include "toggles/hint.h"
-#include "toggles/residual_net.h"
 #include "toggles/toggle.h"
 #include "trainer/output.h"
 #include "trainer/tables.h"
@@ -37,8 +36,7 @@ static void explain_toggle(const Toggle& t) {
   if (const std::string why = no_effect(t); !why.empty()) say("  here:      " + why);
   for (const auto& [option, owner] : option_owners())
     if (owner->name == std::string_view(t.name)) say("  sets:      " + option);
-  const char* const net = t.proof == residual_net ? "resnet18" : "lenet";
-  say(cat("  measure:   trainer ab --toggle ", t.name, " --config configs/", net, ".yaml"));
+  if (*t.example) say(cat("  measure:   trainer ab --toggle ", t.name, " --config ", t.example));
 }
 
 static std::vector<Describe::Line> options_of(const Table& table, const std::string& entry) {

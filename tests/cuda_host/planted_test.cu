@@ -2,11 +2,14 @@
 #include <gtest/gtest.h>
 #include <thread>
 #include "core/cuda.h"
+#include "core/kernel.h"
 #include "core/launch.cuh"
+#include "core/module_path.h"
 #include "core/reduce.cuh"
 #include "core/shared.cuh"
 #include "tests/cuda_host/cuda_host.h"
 #include "tests/cuda_host/own_stream.h"
+#include "tests/refusal.h"
 
 using namespace bellows;
 using namespace cuda_host;
@@ -85,6 +88,29 @@ TEST_F(Planted, WritePastTheEnd) {
   expect_in("fill(float*, int, float) at ", text);
   expect_in("byte 400 of device allocation #", text);
   expect_in("(400 bytes) was written, which is past its end", text);
+}
+
+// What a user is told: the program ends with 9 and one line.
+TEST_F(Planted, AFaultIsToldWithTheLastKernelsAndTheirModules) {
+  const Floats y(100);
+  {
+    const AtSite module(site_of("layer1.conv2"));
+    const RunningKernel op("conv2d");
+    launch(fill, {1, 128, 0, compute()}, y, 101, 1.0f);
+  }
+  const Refusal fault = refused([] { compute().synchronize(); });
+  EXPECT_EQ(fault.exit, Exit::internal);
+  expect_in("; the last kernels were conv2d in module 'layer1.conv2'", fault.message);
+  EXPECT_EQ(fault.message.find("the launch failed"), std::string::npos) << fault.message;
+}
+
+TEST_F(Planted, ALaunchThatFailsIsToldWithItsOpAndModule) {
+  const Floats y(1);
+  const AtSite module(site_of("layer1.conv2"));
+  const RunningKernel op("conv2d");
+  const Refusal fault = refused([&] { launch(fill, {1, 2048, 0, compute()}, y, 1, 1.0f); });
+  EXPECT_EQ(fault.exit, Exit::internal);
+  expect_in("conv2d in module 'layer1.conv2': the launch failed: ", fault.message);
 }
 
 TEST_F(Planted, WriteToFreedMemory) {
@@ -283,8 +309,9 @@ TEST_F(Planted, FreedTwiceAndNever) {
 
 TEST_F(Planted, LaunchThatCannotBe) {
   EXPECT_EQ(cuda_host::counters().launches, 0);
-  expect_in("blocks of 2048x1x1 threads",
-            error_of([] { launch(divergent_barrier, {1, 2048, 0, compute()}); }));
+  expect_in("blocks of 2048x1x1 threads", error_of([] {
+              launch(divergent_barrier, {1, 2048, 0, compute()});
+            }));
 }
 
 // ---- graphs

@@ -13,11 +13,24 @@
 
 using namespace bellows;
 
+// As `toggles: all` lays them out and fuses them, and as plain configs do.
+struct Way {
+  const MemoryFormat& format;
+  const char* fast;
+};
+static const Way kWays[] = {{kNHWC, "true"}, {kNCHW, "false"}};
+
 // Of the primitives that a training step runs: "onednn.brgconv:avx512_core".
-static std::vector<std::string> implementations(const std::string& model, int64_t side, DType low) {
-  const ModulePtr net = build({{"name", model}}, {.sample = {3, side, side}});
+static std::vector<std::string> implementations(const std::string& model, int64_t side, DType low,
+                                                const Way& way) {
+  const ModulePtr net = build({{"name", model},
+                               {"channels_last", way.fast},
+                               {"fuse.bn_act", way.fast},
+                               {"fuse.bn_add_act", way.fast}},
+                              {.sample = {3, side, side}});
   net->train(true);
-  const Tensor x({1, 3, side, side}, DType::f32), labels({1}, DType::i64);
+  const Tensor x({2, 3, side, side}, DType::f32, Device::cpu, way.format);
+  const Tensor labels({2}, DType::i64);
   fill_normal(x, 0, 1, {.seed = 1});
   fill(labels, 3);
   const auto before = trace::counters();
@@ -40,10 +53,12 @@ static void expect_fast(const std::string& model, int64_t side) {
   for (const DType low : {DType::f32, DType::bf16, DType::f16}) {
     const char* const needed = low == DType::bf16 ? "avx512_bf16" : "avx512_fp16";
     if (is_low(low) && flags.find(needed) == std::string::npos) continue;
-    const std::vector<std::string> names = implementations(model, side, low);
-    EXPECT_THAT(names, testing::Contains(testing::HasSubstr("conv"))) << low;
-    for (const char* slow : {"ref", "ncsp"})
-      EXPECT_THAT(names, testing::Each(testing::Not(testing::HasSubstr(slow)))) << low;
+    for (const Way& way : kWays) {
+      const std::vector<std::string> names = implementations(model, side, low, way);
+      EXPECT_THAT(names, testing::Contains(testing::HasSubstr("conv"))) << low;
+      for (const char* slow : {"ref", "ncsp"})
+        EXPECT_THAT(names, testing::Each(testing::Not(testing::HasSubstr(slow)))) << low;
+    }
   }
 }
 

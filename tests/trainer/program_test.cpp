@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <csignal>
+#include <iterator>
+#include <sstream>
 #include "core/copy.h"
 #include "core/safetensors.h"
+#include "tests/place.h"
 #include "trainer/json.h"
 
 using namespace bellows;
@@ -306,6 +309,21 @@ TEST_F(Program, ListsEveryCollection) {
   EXPECT_THAT(run({"list", "toggles", "--markdown"}).out,
               HasSubstr("| num_workers | data reading |"));
   expect_refusal({"list", "togles"}, 2, "the nearest one is 'toggles'");
+}
+
+// What it says to measure a toggle with, of those that LeNet does not show at work.
+TEST_F(Program, ExplainsWhereAToggleIsAtWork) {
+  for (const char* name : {"scaled_decode", "pad_channels", "vectorized_ops", "fused_conv_norm"}) {
+    const std::string text = run({"explain", name}).out;
+    std::istringstream words(text.substr(text.find("ab --toggle ")));
+    std::vector<std::string> ab{std::istream_iterator<std::string>(words), {}};
+    for (std::string& word : ab)
+      if (word.starts_with("configs/")) word = source_dir() + "/" + word;
+    ab.insert(ab.end(), {"data.batch_size=4", "--steps", "1", "--blocks", "2", "--warmup", "1"});
+    const Ended ended = run(ab);
+    EXPECT_EQ(ended.code, 0) << text << ended.err;
+    EXPECT_THAT(ended.out, Not(HasSubstr("FAILED"))) << name;
+  }
 }
 
 TEST_F(Program, ExplainsTogglesByAnyNameOpsOptionsAndEinsum) {
