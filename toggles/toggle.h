@@ -35,7 +35,7 @@ struct Toggle {
   const char* undetermined = "";        // a value that  deterministic: on  excludes
   Names supersedes = {};                // toggles that are idle where this one matches
   void (*proof)(Plan&) = [](Plan&) {};  // edits a test's plan so that the mechanism can run at all
-  const char* example = "configs/lenet.yaml";  // in which `ab` finds it at work; "": none is shipped
+  const char* example = "configs/lenet.yaml";  // in which `ab` sees it run; "": none is there
   void (*enable)(Plan&, const std::string& value);
 
   const std::string& off() const { return values.front(); }

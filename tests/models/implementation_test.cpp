@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include "autograd/amp.h"
 #include "autograd/backward.h"
+#include "core/copy.h"
 #include "core/foreach.h"
 #include "core/topology.h"
 #include "core/trace.h"
@@ -29,9 +30,9 @@ static std::vector<std::string> implementations(const std::string& model, int64_
                                {"fuse.bn_add_act", way.fast}},
                               {.sample = {3, side, side}});
   net->train(true);
-  const Tensor x({2, 3, side, side}, DType::f32, Device::cpu, way.format);
-  const Tensor labels({2}, DType::i64);
-  fill_normal(x, 0, 1, {.seed = 1});
+  const Tensor pixels({2, 3, side, side}, DType::f32), labels({2}, DType::i64);
+  fill_normal(pixels, 0, 1, {.seed = 1});
+  const Tensor x = contiguous(pixels, way.format);
   fill(labels, 3);
   const auto before = trace::counters();
   const Kernels use({.vendor = true});
