@@ -5,7 +5,9 @@ static const bellows::AddToggle toggle({
     .aka = {"ffcv", "webdataset", "tfrecord", "lmdb"},
     .key_point = "data reading",
     .idea = "All samples lie in a few files with an index (shards), so a sample is one read and no "
-            "file is opened for it. The first run packs them into the user's cache.",
+            "file is opened for it. The first run packs them into the user's cache, as they are; "
+            "raw pixels, a cache in memory and an order by pages are options of a packed data set "
+            "of one's own: trainer pack, explain packed.",
     .claim = "one open a shard instead of one a sample; no figure in the seeds",
     .hurts = "takes the data's size again on disk, anew when a file of it has changed, until you "
              "remove it: rm -r ~/.cache/bellows/packed (or $XDG_CACHE_HOME/bellows/packed); the "

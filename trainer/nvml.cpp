@@ -1,4 +1,5 @@
 #include "trainer/nvml.h"
+#include <fmt/format.h>
 #include "core/library.h"
 
 namespace bellows {
@@ -38,6 +39,12 @@ Nvml::Nvml(const std::string& pci, const char* library) : api_(std::make_unique<
     nvml.device = nullptr;
 }
 Nvml::~Nvml() = default;
+
+std::string text_of(const std::optional<GpuLoad>& load) {
+  if (!load) return "NVML does not answer";
+  return fmt::format("SM {} MHz, {} W, {} degrees C, throttle reasons {:#x}", load->sm_clock_mhz,
+                     load->power_w, load->temperature_c, load->throttle);
+}
 
 std::optional<GpuLoad> Nvml::read() const {
   const Api& nvml = *api_;

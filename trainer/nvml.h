@@ -13,6 +13,9 @@ struct GpuLoad {
   uint64_t throttle = 0;  // nvmlClocksEventReason bits; 0: nothing holds the clocks back
 };
 
+// "SM 1980 MHz, 612.5 W, 54 degrees C, throttle reasons 0x0"
+std::string text_of(const std::optional<GpuLoad>& load);
+
 class Nvml {
  public:
   // pci: of the GPU, "0000:3b:00.0": NVML counts GPUs in another order than CUDA does.

@@ -86,15 +86,19 @@ static Json variables() {
   return set;
 }
 
+// With a GPU, also the versions of the libraries that a run would load for it.
 static Json cuda() {
   const CudaReport report = cuda_report();
-  Json gpus = Json::array();
+  Json gpus = Json::array(), libraries = Json::object();
   for (const Gpu& gpu : report.gpus) gpus.push_back(gpu.name);
+  if (!report.gpus.empty())
+    for (const auto& [name, version] : cuda_libraries()) libraries[name] = version;
   return {{"runtime", cuda_version(report.code.runtime)},
           {"architectures", report.code.architectures},
           {"supported_by_driver", cuda_version(report.driver)},
           {"driver", report.driver_release},
-          {"gpus", gpus}};
+          {"gpus", gpus},
+          {"libraries", libraries}};
 }
 
 Json environment() {

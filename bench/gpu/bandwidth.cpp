@@ -157,10 +157,7 @@ Json rows_of(const Arguments& a, Device device) {
 std::string state_of(Device device) {
   const CudaReport report = cuda_report();
   if (device == Device::cpu || report.gpus.empty()) return "";
-  const std::optional<GpuLoad> load = Nvml(report.gpus[0].pci).read();
-  if (!load) return "NVML does not answer";
-  return fmt::format("SM {} MHz, {} W, {} degrees C, throttle reasons {:#x}", load->sm_clock_mhz,
-                     load->power_w, load->temperature_c, load->throttle);
+  return text_of(Nvml(report.gpus[0].pci).read());
 }
 
 std::string number(const Json& row, const char* key, double factor = 1) {

@@ -21,6 +21,9 @@ class ValuesOnDevice : public testing::Test {
   void SetUp() override {
     if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
   }
+  void TearDown() override {  // what graphs had in pools
+    if (device_count(Device::cuda)) empty_cache(Device::cuda);
+  }
 };
 
 template <class T> static std::vector<T> values(const Tensor& t) {

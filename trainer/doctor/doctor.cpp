@@ -11,6 +11,7 @@
 #include "trainer/doctor/machine.h"
 #include "trainer/doctor/shapes.h"
 #include "trainer/doctor/stress.h"
+#include "trainer/nvml.h"
 #include "trainer/output.h"
 #include "trainer/session.h"
 #include "trainer/tables.h"
@@ -32,6 +33,13 @@ static TableRow row_of(const Stress& s) {
           s.worst_error <= 1 ? "verified" : "WRONG"};
 }
 
+// A card that is hot, capped or shared explains a rate that no kernel can.
+static void say_state(Device device, const char* when) {
+  const std::vector<Gpu> gpus = cuda_report().gpus;
+  if (device == Device::cuda && !gpus.empty())
+    say(cat(when, ": ", text_of(Nvml(gpus[0].pci).read())));
+}
+
 // Exit 5 if a result is wrong: nothing that such a machine computes can be believed.
 static void print_stress(Device device, int64_t n) {
   if (n == 0) n = stress_size(device);
@@ -41,10 +49,12 @@ static void print_stress(Device device, int64_t n) {
   std::vector<TableRow> rows = {
       {"", "rate", "slowest to fastest tenth", "of FMA peak", "error / bound", "8 rows"}};
   std::string wrong;
+  say_state(device, "before");
   for (const Stress& result : stress(device, n)) {
     rows.push_back(row_of(result));
     if (!(result.worst_error <= 1)) wrong += cat(wrong.empty() ? "" : ", ", result.precision);
   }
+  say_state(device, "after");
   say_part(aligned(rows, "lrrrrl"));
   if (!wrong.empty())
     fail(Exit::numeric, "doctor: products in ", wrong, " are wrong on ", device,
