@@ -199,9 +199,11 @@ TEST_F(GrowingProgram, TellsTheSizeOfEachEpoch) {
   EXPECT_THAT(ended.out, HasSubstr("pictures: epoch: 2, size: 28x28\n"));
   std::istringstream lines(read("runs/run/metrics.jsonl"));
   std::vector<double> sizes;
-  for (std::string line; std::getline(lines, line);)
-    if (const Json json = Json::parse(line); json.value("split", line) == "train")
-      sizes.push_back(json.value("image_size", -1.0));
+  for (std::string line; std::getline(lines, line);) {
+    const Json json = Json::parse(line);
+    ASSERT_TRUE(json.contains("split")) << line;
+    if (json["split"] == "train") sizes.push_back(json.value("image_size", -1.0));
+  }
   EXPECT_EQ(sizes, (std::vector<double>{20, 20, 28, 28}));
   EXPECT_THAT(run(tiny({})).out, testing::Not(HasSubstr("pictures: ")));
 }
