@@ -25,7 +25,11 @@ int device_count(Device device) {
 std::string why_no_device(Device device) {
   if (device == Device::cpu) return "";
   const CudaReport report = cuda_report();
-  return device_count(device) > 0 && report.gpus.empty() ? "" : cuda_trouble(report);
+  const int usable = device_count(device);
+  if (usable > 0 && report.gpus.empty()) return "";
+  const std::string trouble = cuda_trouble(report);
+  return usable > 0 || !trouble.empty() ? trouble
+                                        : "the driver has a GPU that the CUDA runtime cannot use";
 }
 
 // Made on first use and never destroyed: a runtime may be gone before static destructors run.

@@ -250,3 +250,15 @@ TEST_F(Program, DoctorRefusesWhatItCannotDo) {
   expect_refusal({"doctor", "model=lenet"}, 2, "only --shapes takes a config");
   expect_refusal({"doctor", "--colour"}, 2, "--colour");
 }
+
+// The fake driver has a GPU that fits; the CUDA runtime, which is real, finds none.
+TEST_F(Program, AGpuThatOnlyTheDriverKnowsIsNotUsed) {
+  if (device_count(Device::cuda) > 0 || cuda_code.runtime == 0) GTEST_SKIP() << "no such machine";
+  const char* const reason = "the driver has a GPU that the CUDA runtime cannot use";
+  expect_refusal({"bench", "dispatch", "--device", "cuda"}, 2, reason, on_machine("13000", "90"));
+  const Ended ended = run({"train", "train.epochs=1", "data.train_size=64", "data.test_size=64",
+                           "data.batch_size=32", "--run-dir", "auto"},
+                          on_machine("13000", "90"));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out + ended.err, HasSubstr(cat("device: auto -> cpu (", reason, ")")));
+}

@@ -17,17 +17,10 @@ void add_device_option(CommandLine& line, std::string& device) {
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
 }
 
-// The stand-in for a GPU that tests run on has no driver to ask, and nothing to fear.
-static void check_gpu() {
-  const CudaReport report = cuda_report();
-  const bool fits =
-      device_count(Device::cuda) > 0 && (report.gpus.empty() || cuda_trouble(report).empty());
-  if (!fits) fail(Exit::usage, "device cuda: ", cuda_trouble(report));
-}
-
 Device start_bench(const std::string& device) {
   const bool gpu = device == "cuda" || (device == "auto" && device_count(Device::cuda) > 0);
-  if (gpu) check_gpu();
+  const std::string trouble = gpu ? why_no_device(Device::cuda) : "";
+  if (!trouble.empty()) fail(Exit::usage, "device cuda: ", trouble);
   apply({.budget = true});
   const Device chosen = gpu ? Device::cuda : Device::cpu;
   configure_allocator(chosen, {.caching = true});

@@ -35,7 +35,10 @@ static std::vector<Measured> measure(const std::vector<Precision>& wanted, const
 }
 
 static void say_what_is_missing(Device device) {
-  if (device == Device::cpu) say("TF32, FP16 and BF16 are not on this CPU: they need a GPU");
+  Names missing;
+  for (const Precision& precision : precisions(Device::cuda))
+    if (!is_on(precision, device)) missing.push_back(precision.name);
+  if (!missing.empty()) say(cat("not on this CPU, but on a GPU: ", joined(missing)));
 }
 
 // ---- one product
