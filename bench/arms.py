@@ -4,6 +4,7 @@ works when it is told to and is stopped while another has the turn.
 An arm answers with one JSON line when it is warm, and with one for each line on its stdin. Lines
 that are no JSON objects are a library's chatter.
 """
+import contextlib
 import ctypes
 import json
 import os
@@ -34,11 +35,16 @@ class Arm:
         self.errors = tempfile.TemporaryFile()
         try:
             self.process = subprocess.Popen(
-                self.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
-                env=dict(os.environ, **environment), preexec_fn=die_with_parent)
+                self.argv, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=self.errors, env=dict(os.environ, **environment),
+                preexec_fn=die_with_parent)
         except OSError as error:
             raise Failed(str(error)) from error
-        self.about = self.answer()
+        try:
+            self.about = self.answer()
+        except Failed:
+            self.end()  # or it would go on beside those that are timed
+            raise
         self.process.send_signal(signal.SIGSTOP)
 
     def block(self):
@@ -46,7 +52,6 @@ class Arm:
         self.process.send_signal(signal.SIGCONT)
         try:
             self.process.stdin.write(b"\n")
-            self.process.stdin.flush()
         except BrokenPipeError:
             pass  # it has ended; the answer says how
         answer = self.answer()
@@ -68,8 +73,9 @@ class Arm:
                 self.unread += self.read(deadline)
                 continue
             self.unread = rest
-            if line.startswith(b"{"):
-                return json.loads(line)
+            with contextlib.suppress(ValueError):
+                if isinstance(answer := json.loads(line), dict):
+                    return answer
 
     def read(self, deadline):
         out = self.process.stdout

@@ -120,10 +120,25 @@ def middle(results, key):
     return statistics.median(result[key] for result in results)
 
 
-def ratio(ours, peer, key):
-    """Of the peer's figure over ours, round by round: median, smallest, largest."""
-    ratios = [p[key] / o[key] for o, p in zip(ours, peer)]
+def ratio(below, above, key):
+    """Of one's figure over the other's, round by round: median, smallest, largest."""
+    ratios = [a[key] / b[key] for a, b in zip(above, below)]
     return statistics.median(ratios), min(ratios), max(ratios)
+
+
+def spread(median, low, high, digits=".2f"):
+    """"1.58 (1.52 to 1.67)"."""
+    return f"{median:{digits}} ({low:{digits}} to {high:{digits}})"
+
+
+def time_text(results):
+    """Of steps: the middle of their medians, lower and upper quartiles, in ms."""
+    return spread(*(middle(results, key) for key in ("ms_median", "ms_q1", "ms_q3")), ".4g")
+
+
+def rate_text(results, key):
+    rates = [result[key] for result in results]
+    return spread(statistics.median(rates), min(rates), max(rates), ".0f")
 
 
 def bullets(facts):

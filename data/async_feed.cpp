@@ -26,6 +26,7 @@ class AsyncFeed : public Feed {
   AsyncFeed(Device device, Loader& loader);
   ~AsyncFeed() override;
   void start(int64_t epoch, int64_t first_batch) override;
+  void catch_up() override { free_flight(); }
   bool next(Batch& batch) override;
 
  private:

@@ -26,6 +26,7 @@ class AugmentingFeed : public Feed {
     next_ = first_batch;
   }
 
+  void catch_up() override { from_.catch_up(); }
   bool next(Batch& batch) override {
     static trace::Counter& images = trace::counter("augment.device_images");
     batch = {};

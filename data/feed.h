@@ -3,6 +3,8 @@
 //
 //   feed.start(epoch);
 //   for (Batch batch; feed.next(batch);) step(batch);
+//
+// Whoever measures what it waits for calls catch_up() before each next().
 #pragma once
 #include "data/batch.h"
 
@@ -13,6 +15,8 @@ class Feed {
   virtual ~Feed() = default;
   // Begins an epoch, at some batch of it; one that is under way is dropped.
   virtual void start(int64_t epoch, int64_t first_batch = 0) = 0;
+  // Waits for a device that is behind, so that next() has only data to wait for.
+  virtual void catch_up() {}
   // The next batch, into a handle that is emptied first so that its buffer can be used again. False
   // at the end of the epoch. What went wrong with a batch is thrown when it is due.
   virtual bool next(Batch& batch) = 0;

@@ -50,14 +50,15 @@ void Module::name_all(const std::string& path) {
   }
 }
 
-// (out, in, k, k): filter i < in gives channel i as it came.
+// (out, in, h, w): filter i < in gives channel i as it came, by its tap (h / 2, w / 2).
 static void pass_on_channels(const Tensor& weight) {
   const Tensor host = clone(to(Device::cpu, weight));
-  const int64_t taps = weight.dim(2) * weight.dim(3), filter = weight.dim(1) * taps;
+  const int64_t height = weight.dim(2), width = weight.dim(3), taps = height * width;
+  const int64_t filter = weight.dim(1) * taps, centre = height / 2 * width + width / 2;
   float* const w = host.ptr<float>();
   for (int64_t i = 0; i < std::min(weight.dim(0), weight.dim(1)); ++i) {
     std::fill_n(w + i * filter, filter, 0.f);
-    w[i * filter + i * taps + taps / 2] = 1;
+    w[i * filter + i * taps + centre] = 1;
   }
   copy_into(weight, to(weight.device(), host));
 }

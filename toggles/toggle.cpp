@@ -200,7 +200,7 @@ static void refuse_misplaced(const Values& source, const Values& options) {
     const Toggle* toggle = find_toggle(key);
     if (!toggle) toggle = find_toggle(key.substr(key.rfind('.') + 1));
     if (!toggle) continue;
-    std::string text = value.text == "false" ? toggle->off() : toggle->values.back();
+    std::string text = value.text == "false" ? toggle->off() : suggested(*toggle);
     value_option(*toggle, text).read(value.text);
     fail(Exit::usage, value.origin, ": unknown key '", key, "', it is a toggle; write  toggles: {",
          toggle->name, ": ", text, "}");
@@ -256,7 +256,7 @@ static void settle_needs(Config& config) {
       const Toggle* const other = missing(config, toggle);
       if (!other) continue;
       CHECK(!is_asked_for(value), value.origin, ": ", toggle.name, " needs ", other->name,
-            "; write  toggles: {", other->name, ": ", other->values.back(), "}");
+            "; write  toggles: {", other->name, ": ", suggested(*other), "}");
       value = {toggle.off(), cat("off, it needs ", other->name)};
       again = true;
     }
@@ -317,6 +317,10 @@ std::string print_config(const Config& config) {
     if (effective.contains(key))
       text += fmt::format("# {} = {}  (toggle {})\n", key, effective.at(key).text, toggle->name);
   return text;
+}
+
+std::string suggested(const Toggle& toggle) {
+  return *toggle.fast ? toggle.fast : toggle.values.at(1);
 }
 
 Plan with_toggles(Plan plan, const std::map<std::string, std::string>& values) {

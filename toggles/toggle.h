@@ -84,7 +84,9 @@ struct Config {
 };
 // Throws Error (exit 2) with what to type instead.
 Config make_config(const std::vector<Values>& sources);
-// For code that starts from a plan: the same plan with every toggle at its off value but these.
+// What to write to switch it on: its fast value, else the first that is not off.
+std::string suggested(const Toggle& toggle);
+// For code that starts from a plan: the same plan with these toggles, by their names, switched.
 Plan with_toggles(Plan plan, const std::map<std::string, std::string>& values);
 
 // The effective configuration as YAML, each value with its origin; what it prints loads again.

@@ -4,15 +4,21 @@
 #   tools/bundle.sh FOLDER [--data FOLDER]... [--unpacked]
 # --data: a folder with a data set, to come along as data/<its name>. There,  FOLDER/run  starts a
 # program, and  FOLDER/tools/gpu_check.sh  tests and measures everything.
+called_in=$PWD
 source "$(dirname "$0")/setup.sh"
 
+from_there() { [[ $1 == /* ]] && echo "$1" || echo "$called_in/$1"; }
 folder= data=() pack=yes
 while (($#)); do
   case $1 in
-  --data) [[ -d ${2-} ]] && data+=("$2") && shift || refuse "--data: ${2-} is no folder" ;;
+  --data)
+    [[ ${2-} && -d $(from_there "$2") ]] || refuse "--data: ${2-} is no folder"
+    data+=("$(from_there "$2")")
+    shift
+    ;;
   --unpacked) pack= ;;
   -*) refuse "unknown argument $1; it takes --data and --unpacked" ;;
-  *) [[ ! $folder ]] && folder=$1 || refuse "one folder, not $folder and $1" ;;
+  *) [[ ! $folder ]] && folder=$(from_there "$1") || refuse "one folder, not $folder and $1" ;;
   esac
   shift
 done

@@ -14,7 +14,8 @@ places = spec.submodule_search_locations if spec else []
 print(":".join(folder for place in places for folder in sorted(glob.glob(f"{place}/*/lib"))))
 END
 )
-export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_LIBRARY_PATH=${LD_LIBRARY_PATH#:} # an empty entry would be the current folder
 export PATH=$BELLOWS_BUNDLE/bin:$PATH
 [[ -f $BELLOWS_BUNDLE/bin/${1-} ]] && set -- "$BELLOWS_BUNDLE/bin/$1" "${@:2}"
 exec "$@"

@@ -9,5 +9,5 @@ need_wheels
 build release -- trainer
 
 config=(--config configs/lenet.yaml)
-[[ " $* " == *" --config"[\ =]* ]] && config=()
+[[ " $* " == *" "@(--config|-c)[\ =]* ]] && config=()
 exec build/trainer "${config[@]}" "$@"

@@ -35,10 +35,6 @@ Names extra_differences(const Config& off, const Config& on, const Toggle& toggl
 
 // ---- the arms
 
-static std::string default_value(const Toggle& toggle) {
-  return *toggle.fast ? toggle.fast : toggle.values.at(1);
-}
-
 static const Toggle& toggle_of(const AbOptions& options) {
   const Toggle* const toggle = find_toggle(options.toggle);
   Names names;
@@ -49,8 +45,7 @@ static const Toggle& toggle_of(const AbOptions& options) {
 }
 
 static Config arm_config(const AbOptions& options, const Toggle& toggle, const std::string& value) {
-  std::vector<Values> sources = read_config(options.config);
-  sources.push_back(parse_overrides(options.overrides));
+  std::vector<Values> sources = sources_of(options.config, options.overrides);
   make_config(sources);  // so that what is wrong without the toggle is not blamed on it
   sources.push_back({{cat("toggles.", toggle.name), {value, "ab"}}});
   try {
@@ -214,7 +209,7 @@ static int run(const Arguments& args) {
   if (!given.arm.empty())
     return run_arm(arm_config(options, toggle, given.arm).plan, options, given.folder);
   options.toggle = toggle.name;
-  if (options.value.empty()) options.value = default_value(toggle);
+  if (options.value.empty()) options.value = suggested(toggle);
   check_arms(options, toggle);
   check_report(options.report);
   const AbResult result = measure(options, toggle);

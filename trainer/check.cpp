@@ -40,12 +40,9 @@ static int run(const Arguments& args) {
   line.add_option("overrides", overrides, "key=value, over those of the file");
   line.add_option("--config,-c", config, "only the ops that this config trains with");
   if (!line.read(args)) return 0;
+  CHECK(!config.empty() || overrides.empty(), "check: only --config takes key=value");
   std::set<std::string> wanted;
-  if (!config.empty()) {
-    std::vector<Values> sources = read_config(config);
-    sources.push_back(parse_overrides(overrides));
-    wanted = ops_of(make_config(sources).plan);
-  }
+  if (!config.empty()) wanted = ops_of(make_config(sources_of(config, overrides)).plan);
   Names wrong;
   int64_t checked = 0;
   for (const OpSpec& op : op_specs()) {

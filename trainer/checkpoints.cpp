@@ -37,15 +37,17 @@ std::vector<Path> list_checkpoints(const Path& folder) {
 Loaded load_newest(const Path& folder, std::vector<std::string>& messages) {
   const std::vector<Path> all = list_checkpoints(folder);
   if (all.empty()) fail(Exit::checkpoint, folder.string(), ": no checkpoint to resume from");
+  std::string newest;  // what is wrong with it
   for (const Path& path : all) {
     try {
       return {path, read_safetensors(path)};
     } catch (const Error& error) {
+      if (newest.empty()) newest = error.what();
       messages.push_back(cat("warning: ", error.what(), "; falling back to the one before"));
     }
   }
   fail(Exit::checkpoint, folder.string(), ": none of ", all.size(), " checkpoints is whole; ",
-       messages.front());
+       newest);
 }
 
 Loaded load_checkpoint(const Path& file_or_run, std::vector<std::string>& messages) {
@@ -102,7 +104,9 @@ void Checkpoints::wait() {
 // Only now, when the new one has been read back, may an older one go.
 void Checkpoints::finished() {
   messages_.push_back("saved " + writing_.string());
-  const std::vector<Path> all = list_checkpoints(folder_);
+  std::vector<Path> all = list_checkpoints(folder_);
+  // Those of later steps are of a run that this one has gone back behind.
+  std::erase_if(all, [&](const Path& path) { return step_in(path) > step_in(writing_); });
   for (size_t i = options_.keep; i < all.size(); ++i) {
     std::error_code error;
     if (fs::weakly_canonical(all[i], error) == keep_this_) continue;

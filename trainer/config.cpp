@@ -60,4 +60,12 @@ Values parse_overrides(const std::vector<std::string>& assignments) {
   return all;
 }
 
+std::vector<Values> sources_of(const std::string& path,
+                               const std::vector<std::string>& assignments) {
+  std::vector<Values> sources;
+  if (!path.empty()) sources = read_config(path);
+  sources.push_back(parse_overrides(assignments));
+  return sources;
+}
+
 }  // namespace bellows

@@ -14,4 +14,8 @@ std::vector<Values> read_config(const std::string& path);
 // One source, so that its order does not matter; a key given twice is refused.
 Values parse_overrides(const std::vector<std::string>& assignments);
 
+// What a verb is told: the file with its bases, none for "", and behind them the command line.
+std::vector<Values> sources_of(const std::string& path,
+                               const std::vector<std::string>& assignments);
+
 }  // namespace bellows

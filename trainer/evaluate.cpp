@@ -7,12 +7,11 @@
 
 namespace bellows {
 
-static constexpr int64_t kTop = 5, kTop5From = 10;  // classes
+static constexpr int64_t kTop = 5;  // classes
 
 double Metrics::value(const std::string& metric) const {
   if (metric == "loss") return loss;
   if (metric == "accuracy") return accuracy;
-  CHECK(accuracy_top5, "accuracy_top5 is there from ", kTop5From, " classes on");
   return *accuracy_top5;
 }
 

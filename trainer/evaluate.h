@@ -4,10 +4,12 @@
 
 namespace bellows {
 
+inline constexpr int64_t kTop5From = 10;  // so many classes, accuracy_top5 is there
+
 struct Metrics {
   int64_t samples = 0, damaged = 0;  // that count; that were left out
   double loss = 0, accuracy = 0;
-  std::optional<double> accuracy_top5;  // from ten classes on
+  std::optional<double> accuracy_top5;  // from kTop5From on
   double seconds = 0;
 
   double value(const std::string& metric) const;  // "accuracy", "accuracy_top5", "loss"

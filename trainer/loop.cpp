@@ -39,7 +39,12 @@ void Loop::run_epoch() {
   look_at_size();
   const SyncGuard guard(plan_.debug.sync_guard);
   s.feed.start(at_.epoch, at_.batch);
-  for (Batch data; !done() && s.feed.next(data);) {  // already on the device
+  const auto next = [&](Batch& batch) {
+    s.feed.catch_up();
+    meter_.lap(Phase::step);
+    return s.feed.next(batch);
+  };
+  for (Batch data; !done() && next(data);) {  // already on the device
     meter_.lap(Phase::load);
     profile_.begin(at_.step);
     anomaly().step = at_.step + 1;
@@ -92,8 +97,7 @@ void Loop::end_update(const Update& update) {
   if (const std::string tuned = train_on_.tuning().report(); !tuned.empty()) log_.line(tuned);
   for (const std::string& report : take_sync_reports()) log_.line(report);
   look_after_checkpoints();
-  if (!pause_) return;
-  pause_();
+  if (pause_) pause_();
   meter_.lap(Phase::other);
 }
 
@@ -113,6 +117,14 @@ void Loop::end_epoch() {
   ++at_.epoch, at_.batch = 0;
   if (plan_.eval.every && at_.epoch % plan_.eval.every == 0) evaluate_now();
   if (plan_.ckpt.every && at_.epoch % plan_.ckpt.every == 0) save();
+}
+
+// Where the device is behind, this waits for it: that is time of its steps.
+void Loop::read_losses() {
+  meter_.lap(Phase::other);
+  losses_.read();
+  meter_.lap(Phase::step);
+  check_losses();
 }
 
 // Before anything is saved or evaluated: numbers that are not finite never go unnoticed.
@@ -158,8 +170,7 @@ LogPoint Loop::point() const {
 
 void Loop::end_window() {
   const SyncGuard expected(OnSync::ignore);
-  losses_.read();
-  check_losses();
+  read_losses();
   const std::span fresh = std::span(losses_.known()).subspan(logged_);
   if (fresh.empty()) return;
   const Meter::Window window = meter_.take();
@@ -218,13 +229,14 @@ void Loop::evaluate_now() {
     at_.target_epochs = at_.epoch;
     at_.target_samples = samples_at(session_, at_);
   }
-  log_.evaluation(at_, *metrics_);
+  Position seen = at_;
+  seen.epoch += at_.batch > 0;  // as the lines of the epoch that it is in
+  log_.evaluation(seen, *metrics_);
 }
 
 void Loop::save() {
   const SyncGuard expected(OnSync::ignore);
-  losses_.read();
-  check_losses();
+  read_losses();
   at_.elapsed_s = from_.elapsed_s + meter_.total_seconds();
   const bool again = saved_ && saved_->step == at_.step && saved_->epoch == at_.epoch &&
                      saved_->target_s == at_.target_s;

@@ -39,6 +39,7 @@ class Loop {
   void look_after_checkpoints();
   void tell();  // what the checkpoints have to say
   void end_epoch();
+  void read_losses();
   void check_losses();
   void end_window();
   void look_at_scale(const StepState& now);

@@ -64,9 +64,7 @@ static int run(const Arguments& args) {
   PackLine given;
   declare(line, given);
   if (!line.read(args)) return 0;
-  std::vector<Values> sources;
-  if (!given.config.empty()) sources = read_config(given.config);
-  sources.push_back(parse_overrides(given.overrides));
+  const std::vector<Values> sources = sources_of(given.config, given.overrides);
   CHECK(!given.config.empty() || names_data(sources.back()),
         "no data set is named; write  trainer pack --config FILE --out ", given.out);
   const Plan plan = make_config(sources).plan;

@@ -36,7 +36,8 @@ std::vector<std::string> compare_plans(const Plan& saved, const Plan& now) {
     for (const auto& [key, value] : *values) keys.insert(key);
   // An entry's name first: with it change the options that it brings.
   std::vector<std::string> order(keys.begin(), keys.end());
-  std::ranges::stable_partition(order, [](const auto& key) { return key.ends_with(".name"); });
+  std::stable_partition(order.begin(), order.end(),
+                        [](const auto& key) { return key.ends_with(".name"); });
   for (const std::string& key : order) {
     if (text(before, key) == text(after, key)) continue;
     const std::string change = cat(key, ": ", text(before, key), " -> ", text(after, key));

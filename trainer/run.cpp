@@ -120,6 +120,7 @@ int rehearse(const Config& config) {
   say(toggle_line(config));
   say_all(config.notes);
   say_all(notes);
+  const TrainingStep step(session);  // refuses what cannot be an update
   const Kernels use(session.plan.kernels);
   dry_run(session);
   say(cat("dry run: ", session.total_steps(), " steps of ", session.plan.data.loader.batch_size,

@@ -8,6 +8,7 @@
 #include "data/transform.h"
 #include "ops/padded.h"
 #include "optim/schedule.h"
+#include "trainer/evaluate.h"
 #include "trainer/profile_window.h"
 #include "trainer/system.h"
 
@@ -116,6 +117,10 @@ Session::Session(const Plan& plan)
       scaler(plan.amp.scales(), plan.amp.scaler, *state),
       group(DistOptions().backend.make()),
       reducer(*group, parameters) {
+  const int64_t classes = test_set->info().classes;
+  CHECK(plan.target.metric != "accuracy_top5" || classes >= kTop5From,
+        "target.metric: accuracy_top5 is there from ", kTop5From, " classes on, and ",
+        plan.data.dataset.name(), " has ", classes, "; take accuracy");
   notes.push_back(fmt::format("data: {}, {} to train on, {} to test", plan.data.dataset.name(),
                               train_set->size(), test_set->size()));
   const int64_t warmup = warmup_of(plan.schedule, steps_per_epoch()), steps = total_steps();
@@ -174,6 +179,7 @@ static void check_takes(const Choice<MakeModel>& model, ModelContext context, co
 }
 
 ModulePtr Session::make_model() {
+  const int64_t begin = trace::now_ns();
   const auto images = [this](int64_t n) { return first_images(*this, n); };
   const ModelContext context{{.shape = input,
                               .seed = plan.seed,
@@ -200,6 +206,7 @@ ModulePtr Session::make_model() {
   for (const NamedTensor& p : made->parameters()) weights += p.tensor.numel();
   notes.push_back(fmt::format("model: {}, {} parameters", plan.model.model.name(), weights));
   say_once(changes, notes);
+  model_s = (trace::now_ns() - begin) * 1e-9;
   return made;
 }
 

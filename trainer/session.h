@@ -34,6 +34,7 @@ class Session {
   Loader test_loader;  // of the test set: in order and complete, whatever training does
   const std::shared_ptr<DeviceStepState> state;
   const Shape input;  // of a sample as the model gets it in evaluation: (C, H, W)
+  double model_s = 0;         // that it took to make the model, filters from images included
   std::vector<NormedConv> normed_convs;  // of the model, whatever was fused
   const ModulePtr model;
   const std::unique_ptr<Feed> device_feed, test_device_feed;  // null on the CPU

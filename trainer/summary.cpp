@@ -108,6 +108,7 @@ Scalars totals(const Session& session, const Outcome& outcome) {
   const Meter& meter = outcome.meter;
   const auto peak = static_cast<double>(allocator_stats(session.device).peak_allocated);
   Scalars values = {{"elapsed_s", outcome.at.elapsed_s},
+                    {"model_s", session.model_s},
                     {"ips", meter.ips()},
                     {"load_s", meter.seconds(Phase::load)},
                     {"step_s", meter.seconds(Phase::step)},

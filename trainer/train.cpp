@@ -28,16 +28,10 @@ static void declare(CommandLine& line, TrainLine& given) {
 }
 
 // Of the file if there is one; a run folder that is resumed brings its own.
-static std::vector<Values> sources_of(const TrainLine& given) {
+static std::string config_of(const TrainLine& given) {
   const std::filesystem::path stored = std::filesystem::path(given.resume) / "plan.yaml";
-  std::vector<Values> sources;
-  if (!given.config.empty()) {
-    sources = read_config(given.config);
-  } else if (!given.resume.empty() && std::filesystem::is_regular_file(stored)) {
-    sources = read_config(stored);
-  }
-  sources.push_back(parse_overrides(given.overrides));
-  return sources;
+  const bool resumes = !given.resume.empty() && std::filesystem::is_regular_file(stored);
+  return given.config.empty() && resumes ? stored.string() : given.config;
 }
 
 static int run(const Arguments& args) {
@@ -49,7 +43,7 @@ static int run(const Arguments& args) {
   if (given.resume.find('=') != std::string::npos && !std::filesystem::exists(given.resume))
     given.overrides.push_back(std::exchange(given.resume, "latest"));
   CHECK(given.resume.empty() || !given.overwrite, "--resume and --overwrite exclude each other");
-  const Config config = make_config(sources_of(given));
+  const Config config = make_config(sources_of(config_of(given), given.overrides));
   if (given.print_config) {
     say_part(print_config(config));
     return 0;

@@ -27,10 +27,10 @@ Metadata state_metadata(const Session& session, const Position& position);
 inline const std::string kClassNames = "classes";  // a JSON list, empty where they have none
 
 // Puts a checkpoint's numbers in place. Throws Error: exit 4 with all names that are missing,
-// unexpected or of another shape, before anything is changed. Lines worth saying (another thread
-// count) go to `notes`.
+// unexpected or of another shape, before anything is changed; exit 3 for other data. Lines worth
+// saying (another thread count) go to `notes`.
 Position restore(Session& session, const SafeTensors& saved, std::vector<std::string>& notes);
-// The model alone, for eval, predict and export.
+// The model alone, for eval, predict and export. Exit 4 as above; 3 for data of other classes.
 void restore_model(Session& session, const SafeTensors& saved);
 
 // The plan that a checkpoint was written under. Exit 4 if it is of another format.

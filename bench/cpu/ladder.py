@@ -83,11 +83,9 @@ def contestants(a, step, rungs):
 
 
 def row(results, name, *others):
-    time = "{:.4g} ({:.4g} to {:.4g})".format(
-        *(measure.middle(results[name], key) for key in ("ms_median", "ms_q1", "ms_q3")))
     peak = max(result["peak_bytes"] for result in results[name]) / 2**20
-    ratios = ["{:.3g} ({:.3g} to {:.3g})".format(*ratio) if ratio else "" for ratio in others]
-    return [name, time, *ratios, f"{peak:.0f}"]
+    ratios = [measure.spread(*ratio, ".3g") if ratio else "" for ratio in others]
+    return [name, measure.time_text(results[name]), *ratios, f"{peak:.0f}"]
 
 
 def times(results, slow, fast):

@@ -91,13 +91,8 @@ def onednn(a, pythons):
     return ", ".join(versions)
 
 
-def time_text(results):
-    return "{:.4g} ({:.4g} to {:.4g})".format(
-        *(measure.middle(results, key) for key in ("ms_median", "ms_q1", "ms_q3")))
-
-
 def ratio_text(ours, peer, key):
-    return "{:.2f} ({:.2f} to {:.2f})".format(*measure.ratio(ours, peer, key))
+    return measure.spread(*measure.ratio(ours, peer, key))
 
 
 def row(name, results, ours):
@@ -107,7 +102,7 @@ def row(name, results, ours):
     against = [ratio_text(ours, results, "ms_median"), ratio_text(ours, results, "ms_q1"),
                ratio_text(ours, results, "ms_cpu_min") if both else ""]
     ips = f"{measure.middle(results, 'ips'):.0f}"
-    return [name, time_text(results), cpu, ips] + (against if results is not ours else [""] * 3)
+    return [name, measure.time_text(results), cpu, ips] + (against if results is not ours else [""] * 3)
 
 
 def section(batch, threads, results, missing):

@@ -90,11 +90,6 @@ def turn_of(running, watched):
     return turn
 
 
-def quartiles(results):
-    return "{:.4g} ({:.4g} to {:.4g})".format(
-        *(measure.middle(results, key) for key in ("ms_median", "ms_q1", "ms_q3")))
-
-
 def clocks(results):
     """The lowest SM clock after a turn, and why, if the GPU held it down."""
     states = [result["gpu"] for result in results if result.get("gpu")]
@@ -106,9 +101,9 @@ def clocks(results):
 
 
 def row(name, about, results, first):
-    against = "" if results is first else "{:.2f} ({:.2f} to {:.2f})".format(
+    against = "" if results is first else measure.spread(
         *measure.ratio(first, results, "ms_median"))
-    return [name, quartiles(results), f"{measure.middle(results, 'ms_wall'):.4g}",
+    return [name, measure.time_text(results), f"{measure.middle(results, 'ms_wall'):.4g}",
             f"{measure.middle(results, 'ips'):.0f}", against,
             f"{max(result['peak_bytes'] for result in results) / 2**20:.0f}",
             f"{about['warmup_s']:.1f}", clocks(results)]

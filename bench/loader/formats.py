@@ -74,11 +74,6 @@ def contestants(a, folder):
     return runs, sizes
 
 
-def rate_text(results):
-    rates = [result[RATE] for result in results]
-    return f"{measure.middle(results, RATE):.0f} ({min(rates):.0f} to {max(rates):.0f})"
-
-
 INTRODUCTION = """# What a sample costs, by format
 
 Normalised batches of 64 in random order, one thread without workers; photos: a random part made
@@ -95,7 +90,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         runs, sizes = contestants(a, pathlib.Path(folder))
         results = measure.take_turns(runs, a.rounds, lambda name: measure.run(runs[name], 1))
-    rows = [[name, rate_text(results[name]), results[name][0]["file_opens"],
+    rows = [[name, measure.rate_text(results[name], RATE), results[name][0]["file_opens"],
              f"{sizes[name] / 1e6:.1f}"] for name in results]
     header = ["format", "samples/s and core", "opens", "MB"]
     facts["load average after"] = measure.load_average()

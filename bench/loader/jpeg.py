@@ -57,18 +57,12 @@ def write_photos(a, root, options):
     return made or sys.exit("no photos, so there is nothing to measure")
 
 
-def spread(results, key):
-    rates = sorted(result[key] for result in results)
-    return f"{measure.middle(results, key):.0f} ({rates[0]} to {rates[-1]})"
-
-
 def times(results, ours, other, key):
-    return "{:.2f} ({:.2f} to {:.2f})".format(
-        *measure.ratio(results[other], results[ours], key))
+    return measure.spread(*measure.ratio(results[other], results[ours], key))
 
 
 def section(cores, results):
-    rows = [[name, spread(results[name], WALL), spread(results[name], CPU)] +
+    rows = [[name, *(measure.rate_text(results[name], key) for key in (WALL, CPU))] +
             [times(results, SCALED, name, key) if name != SCALED else "" for key in (WALL, CPU)]
             for name in results]
     header = ["", "images/s", "images per CPU second", "scaled_decode is faster by: wall",

@@ -43,11 +43,6 @@ def contestants(a, pythons):
     return runs
 
 
-def rate_text(results):
-    rates = [result[RATE] for result in results]
-    return f"{measure.middle(results, RATE):.0f} ({min(rates):.0f} to {max(rates):.0f})"
-
-
 def best(results, prefix):
     names = [name for name in results if name.startswith(prefix)]
     return max(names, key=lambda name: measure.middle(results[name], RATE), default=None)
@@ -66,14 +61,13 @@ def main():
     facts = measure.machine()
     runs = contestants(a, measure.with_torch(a.python))
     results = measure.take_turns(runs, a.rounds, lambda name: measure.run(runs[name], 1))
-    rows = [[name, rate_text(results[name])] for name in results]
+    rows = [[name, measure.rate_text(results[name], RATE)] for name in results]
     text = INTRODUCTION.format(**vars(a)) + measure.table(["", "samples/s"], rows) + "\n"
     ours, peer = best(results, "bellows"), best(results, "torch")
     if not ours:
         raise SystemExit("no result of ours, so there is nothing to compare")
     if peer:
-        times = "{:.2f} ({:.2f} to {:.2f})".format(
-            *measure.ratio(results[peer], results[ours], RATE))
+        times = measure.spread(*measure.ratio(results[peer], results[ours], RATE))
         text += f"The best of ours ({ours}) is {times} times as fast as the best peer ({peer}).\n\n"
     facts["load average after"] = measure.load_average()
     facts["command"] = f"bench/loader/run.py --rounds {a.rounds} --batch {a.batch}"

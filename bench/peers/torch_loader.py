@@ -74,7 +74,7 @@ def cpu_seconds():
 
 DECODERS = {"pillow": by_pillow, "torchvision": by_torchvision}
 p = argparse.ArgumentParser()
-p.add_argument("--idx", default="../data/mnist")
+p.add_argument("--idx", help="MNIST's folder")
 p.add_argument("--images", help="an ImageFolder, instead of MNIST")
 p.add_argument("--decoder", choices=list(DECODERS), default="pillow")
 p.add_argument("--workers", type=int, default=2)

@@ -1,4 +1,4 @@
-// Elementwise functions as layers, one for each name below.
+// Elementwise functions as layers.
 #pragma once
 #include "models/module.h"
 #include "ops/elementwise.h"

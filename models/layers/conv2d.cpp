@@ -17,6 +17,8 @@ static void visit(Visitor& v, Conv2dLayerOptions& o) {
 Conv2dLayer::Conv2dLayer(const Conv2dLayerOptions& o, LayerContext& context) : options_(o) {
   Shape& shape = context.shape;
   CHECK(shape.rank() == 3, "conv2d: needs samples of (C, H, W), got ", shape);
+  CHECK(shape[1] + 2 * o.padding >= o.kernel && shape[2] + 2 * o.padding >= o.kernel,
+        "conv2d: a kernel of ", o.kernel, " does not fit samples of ", shape);
   const int64_t in = shape[0];
   const double taps = double(o.kernel * o.kernel);
   const Init by_fan_in{Init::uniform, 1 / std::sqrt(double(in) * taps)};
@@ -30,8 +32,6 @@ Conv2dLayer::Conv2dLayer(const Conv2dLayerOptions& o, LayerContext& context) : o
   const auto outputs = [&](int64_t size) {
     return (size + 2 * o.padding - o.kernel) / o.stride + 1;
   };
-  CHECK(shape[1] + 2 * o.padding >= o.kernel && shape[2] + 2 * o.padding >= o.kernel,
-        "conv2d: a kernel of ", o.kernel, " does not fit samples of ", shape);
   shape = {o.out, outputs(shape[1]), outputs(shape[2])};
 }
 

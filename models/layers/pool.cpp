@@ -15,9 +15,10 @@ PoolLayer::PoolLayer(const char* kind, Function function, const PoolLayerOptions
       options_{.kernel = o.kernel, .stride = o.stride ? o.stride : o.kernel, .padding = o.padding} {
   Shape& shape = context.shape;
   CHECK(shape.rank() == 3, kind, ": needs samples of (C, H, W), got ", shape);
+  const Shape in = shape;
   for (const int axis : {1, 2}) {
-    const int64_t padded = shape[axis] + 2 * o.padding;
-    CHECK(padded >= o.kernel, kind, ": a window of ", o.kernel, " does not fit samples of ", shape);
+    const int64_t padded = in[axis] + 2 * o.padding;
+    CHECK(padded >= o.kernel, kind, ": a window of ", o.kernel, " does not fit samples of ", in);
     CHECK(2 * o.padding <= o.kernel, kind, ": padding ", o.padding, " is more than half of ",
           "the kernel, ", o.kernel);
     shape[axis] = (padded - o.kernel) / options_.stride + 1;

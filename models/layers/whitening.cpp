@@ -6,6 +6,7 @@
 #include <cmath>
 #include "core/copy.h"
 #include "core/parallel.h"
+#include "core/round.h"
 #include "models/module.h"
 #include "ops/conv2d.h"
 
@@ -24,21 +25,25 @@ void visit(Visitor& v, WhiteningOptions& o) {
 }
 
 using Moments = Eigen::MatrixXd;
+constexpr int64_t kSums = 64;  // side by side; a larger number would be a larger part of memory
 
 // Mean of p p' over all k x k patches p = (C, k, k) of the images.
 Moments second_moments(const Tensor& images, int64_t k) {
   const int64_t C = images.dim(1), H = images.dim(2), W = images.dim(3), size = C * k * k;
   const int64_t rows = H - k + 1, columns = W - k + 1;
-  std::vector<Moments> parts(images.dim(0), Moments::Zero(size, size));
-  parallel_for(images.dim(0), 1, [&](int64_t n, int64_t) {
-    const float* const image = images.ptr<float>() + n * C * H * W;
+  const int64_t each = ceil_div(images.dim(0), kSums);  // a sum does not depend on the threads
+  std::vector<Moments> parts(ceil_div(images.dim(0), each), Moments::Zero(size, size));
+  parallel_for(images.dim(0), each, [&](int64_t begin, int64_t end) {
     Eigen::MatrixXf patches(size, rows * columns);
-    for (int64_t tap = 0; tap < size; ++tap) {
-      const float* const from = image + tap / (k * k) * H * W + tap / k % k * W + tap % k;
-      for (int64_t i = 0; i < rows; ++i)
-        for (int64_t j = 0; j < columns; ++j) patches(tap, i * columns + j) = from[i * W + j];
+    for (int64_t n = begin; n < end; ++n) {
+      const float* const image = images.ptr<float>() + n * C * H * W;
+      for (int64_t tap = 0; tap < size; ++tap) {
+        const float* const from = image + tap / (k * k) * H * W + tap / k % k * W + tap % k;
+        for (int64_t i = 0; i < rows; ++i)
+          for (int64_t j = 0; j < columns; ++j) patches(tap, i * columns + j) = from[i * W + j];
+      }
+      parts[begin / each] += (patches * patches.transpose()).cast<double>();
     }
-    parts[n] = (patches * patches.transpose()).cast<double>();
   });
   Moments sum = Moments::Zero(size, size);
   for (const Moments& part : parts) sum += part;

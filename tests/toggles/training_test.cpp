@@ -27,11 +27,8 @@ static Names toggle_names() {
 INSTANTIATE_TEST_SUITE_P(Of, TogglesInTraining, testing::ValuesIn(toggle_names()),
                          [](const auto& info) { return info.param; });
 
-TEST_P(TogglesInTraining, LeavesItsFootprintWhenAndOnlyWhenItIsOn) {
+TEST_P(TogglesInTraining, LeavesItsFootprintAndKeepsItsPromise) {
   EXPECT_EQ(footprint_findings(toggle, device), "");
-}
-
-TEST_P(TogglesInTraining, ChangesTheLossesNoMoreThanItPromises) {
   EXPECT_EQ(loss_findings(toggle, device), "");
 }
 
@@ -57,11 +54,8 @@ class TogglesOnDevice : public TogglesInTraining {
 INSTANTIATE_TEST_SUITE_P(Of, TogglesOnDevice, testing::ValuesIn(toggle_names()),
                          [](const auto& info) { return info.param; });
 
-TEST_P(TogglesOnDevice, LeaveTheirFootprintWhenAndOnlyWhenTheyAreOn) {
+TEST_P(TogglesOnDevice, LeaveTheirFootprintAndKeepTheirPromise) {
   EXPECT_EQ(footprint_findings(toggle, device), "");
-}
-
-TEST_P(TogglesOnDevice, ChangeTheLossesNoMoreThanTheyPromise) {
   EXPECT_EQ(loss_findings(toggle, device), "");
 }
 

@@ -77,6 +77,19 @@ TEST_F(TrainingOnDevice, CapturedUpdateEqualsEagerBitForBit) {
   }
 }
 
+// The host goes ahead; what it waits for then is no data.
+TEST_F(TrainingOnDevice, TimeOfTheDeviceIsTimeOfSteps) {
+  for (const char* feed : {"device_tensors", "non_blocking"}) {
+    SCOPED_TRACE(feed);
+    Plan plan = switched(fast(small_lenet({{"log.every", {"4"}}})), *find_toggle("device_tensors"),
+                         "off");
+    for (const char* toggle : {"pin_memory", feed}) plan = with(plan, toggle);
+    const Meter meter = run(plan).meter;
+    EXPECT_GT(meter.seconds(Phase::step), 0.8 * meter.total_seconds());
+    EXPECT_GT(meter.ips(), 0);
+  }
+}
+
 // Of a net that takes pictures of any size.
 static Plan small_net(const Values& more) {
   Values values = {{"data.transforms.0.name", {"progressive_resize"}},

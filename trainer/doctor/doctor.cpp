@@ -79,10 +79,7 @@ static void print_findings(const std::vector<std::string>& found) {
 }
 
 static int print_shapes(const std::string& config, const std::vector<std::string>& overrides) {
-  std::vector<Values> sources;
-  if (!config.empty()) sources = read_config(config);
-  sources.push_back(parse_overrides(overrides));
-  say_part(odd_shapes(Session(make_config(sources).plan).parameters));
+  say_part(odd_shapes(Session(make_config(sources_of(config, overrides)).plan).parameters));
   return 0;
 }
 

@@ -81,7 +81,7 @@ static std::string not_optimised(const Machine& m) {
 }
 
 static std::string several_nodes(const Machine& m) {
-  if (m.topology.nodes.size() < 2 || !find_toggle("numa_local")) return "";
+  if (m.topology.nodes.size() < 2) return "";
   return fmt::format("{} NUMA nodes: memory of another node is slower; type  toggles.numa_local=on",
                      m.topology.nodes.size());
 }
