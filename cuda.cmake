@@ -58,7 +58,13 @@ target_compile_options(bellows_cuda PRIVATE
   -Xcompiler=-Wall,-Wextra,-Werror>)
 target_include_directories(bellows_cuda PUBLIC ${PROJECT_SOURCE_DIR}
                            PRIVATE ${PROJECT_BINARY_DIR})
-string(REPLACE ";" " " architectures "${CMAKE_CUDA_ARCHITECTURES}")
+set(architectures ${CMAKE_CUDA_ARCHITECTURES})
+if(architectures MATCHES "^(all|all-major|native)$")  # which CMake has as numbers, too
+  string(MAKE_C_IDENTIFIER ${architectures} word)
+  string(TOUPPER ${word} word)
+  set(architectures ${CMAKE_CUDA_ARCHITECTURES_${word}})
+endif()
+string(REPLACE ";" " " architectures "${architectures}")
 set_source_files_properties(core/device_info.cu PROPERTIES COMPILE_DEFINITIONS
   "BELLOWS_CUDA_ARCHITECTURES=\"${architectures}\"")
 # The runtime is linked into the program, so it starts where there is no CUDA.

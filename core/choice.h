@@ -34,12 +34,14 @@ template <class R, class... Args> struct AddEntry<R(Args...)> {
   AddEntry(const char* name, const char* help, R (*make)(const Options&, Args...),
            const char* file = __builtin_FILE()) {
     registered_files().insert(file);
-    entries<R(Args...)>()[name] = {
+    const Entry<R(Args...)> entry = {
         help, [] { return std::any(Options{}); },
         [](Visitor& visitor, std::any& any) { visit(visitor, std::any_cast<Options&>(any)); },
         [make](const std::any& any, Args... args) -> R {
           return make(std::any_cast<const Options&>(any), std::forward<Args>(args)...);
         }};
+    INVARIANT(entries<R(Args...)>().emplace(name, entry).second, "two entries are named '", name,
+              "'");
   }
 };
 

@@ -1,4 +1,6 @@
 #include "core/disk_cache.h"
+#include <pwd.h>
+#include <unistd.h>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -32,8 +34,10 @@ Path cache_folder() {
     const char* const value = std::getenv(name);
     return Path(value ? value : "");
   };
-  const Path caches = variable("XDG_CACHE_HOME");
-  return (caches.is_absolute() ? caches : variable("HOME") / ".cache") / "bellows";
+  const Path caches = variable("XDG_CACHE_HOME"), home = variable("HOME");
+  if (caches.is_absolute()) return caches / "bellows";
+  const passwd* const user = home.is_absolute() ? nullptr : getpwuid(getuid());
+  return (user ? Path(user->pw_dir) : home) / ".cache" / "bellows";
 }
 
 // Two keys with one checksum have one file, in turn: its key tells whose it is.

@@ -81,8 +81,11 @@ static void add_into_cpu(const Tensor& sum, const Tensor& t, double factor) {
 static void scale_each_cpu(TensorSpan list, double factor) {
   for (const Tensor& t : list) {
     CHECK(t.is_dense(), "scale_each: strides ", t.strides(), " have gaps");
-    visit_float(t.dtype(), [&]<class T>(T) {
-      for (T& value : std::span(t.ptr<T>(), t.numel())) value *= T(factor);
+    visit_stored(t.dtype(), [&]<class T>(T) {
+      T* const t_ = t.ptr<T>();
+      parallel_for(t.numel(), kChunk, [&](int64_t b, int64_t e) {
+        for (int64_t i = b; i < e; ++i) t_[i] = T(Acc<T>(t_[i]) * Acc<T>(factor));
+      });
     });
   }
 }
@@ -109,11 +112,12 @@ static void swap_each_cpu(TensorSpan a, TensorSpan b) {
 
 // In eight lanes: one running sum would wait four cycles for each addition.
 template <class T> static double sum_of_squares(const T* t, int64_t n) {
+  const auto square = [](T x) { return double(Acc<T>(x)) * double(Acc<T>(x)); };
   double lanes[8] = {};
   int64_t i = 0;
   for (; i + 8 <= n; i += 8)
-    for (int k = 0; k < 8; ++k) lanes[k] += double(t[i + k]) * t[i + k];
-  for (; i < n; ++i) lanes[i % 8] += double(t[i]) * t[i];
+    for (int k = 0; k < 8; ++k) lanes[k] += square(t[i + k]);
+  for (; i < n; ++i) lanes[i % 8] += square(t[i]);
   return std::accumulate(lanes, lanes + 8, 0.0);
 }
 
@@ -121,7 +125,7 @@ static void norm_of_cpu(TensorSpan list, const Tensor& norm) {
   double squares = 0;
   for (const Tensor& t : list) {
     CHECK(t.is_dense(), "norm_of: strides ", t.strides(), " have gaps");
-    squares += visit_float(t.dtype(), [&]<class T>(T) {
+    squares += visit_stored(t.dtype(), [&]<class T>(T) {
       const T* const t_ = t.ptr<T>();
       return parallel_sum(t.numel(), kChunk,
                           [&](int64_t b, int64_t e) { return sum_of_squares(t_ + b, e - b); });

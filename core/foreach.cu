@@ -26,7 +26,7 @@ static void add_into_cuda(const Tensor& sum, const Tensor& t, double factor) {
   });
 }
 
-static __global__ void scale_chunks(Chunks chunks, double factor) {
+static __global__ void scale_chunks(const __grid_constant__ Chunks chunks, double factor) {
   chunks.visit(blockIdx.x, [&]<class T>(T* t, int64_t n) {
     const auto scaled = [f = Acc<T>(factor)](int64_t, Acc<T> value) { return value * f; };
     map_line(t, n, 1, Team{int(blockDim.x)}, scaled, t);

@@ -8,7 +8,8 @@ namespace bellows {
 using TensorSpan = std::span<const Tensor>;
 
 void fill(const Tensor& t, double value);
-void add_into(const Tensor& sum, const Tensor& t, double factor = 1);  // sum += factor * t
+// sum += factor * t. The sum has t's strides, or is contiguous.
+void add_into(const Tensor& sum, const Tensor& t, double factor = 1);
 void scale_each(TensorSpan list, double factor);
 // Of two lists that pair up in shape, dtype and order: t += share * (to - t), in one rounding, but
 // not where state->found_inf; and the two change places.

@@ -49,9 +49,10 @@ struct RunningKernel {
   const char* const outer;
 };
 
+using Version = std::string (*)();  // a library's: a choice that was made is for that one
 struct Vendor {
-  bool thread_invariant = false;       // the same bits for any number of threads
-  std::string (*version)() = nullptr;  // the library's: a choice that was made is for that one
+  bool thread_invariant = false;  // the same bits for any number of threads
+  Version version = nullptr;
 };
 
 // What the choice of an algorithm depends on: all arguments, but not what is in tensors and slots.
@@ -76,7 +77,8 @@ struct KernelRecord {
   const char* file[kDevices] = {};  // of the plain implementation; null: there is none
   bool vendor[kDevices] = {};       // a library has one
   const char* algorithms[kDevices][kMostAlgorithms] = {};  // beside the plain one
-  // Launches. Counted without locking the bus: exact for what only the compute thread runs.
+  // Of the plain implementation, where nothing has tuned the kernel. Counted without locking the
+  // bus: exact for what only the compute thread runs.
   std::atomic<int64_t> runs[kDevices] = {};
 };
 inline std::vector<KernelRecord*>& kernel_records() {
@@ -112,10 +114,10 @@ template <class R, class... Args> class Kernel<R(Args...)> {
     return true;
   }
 
-  // Another algorithm of ours, for what fits it. Where a kernel has several ways, a vendor's among
-  // them, autotuning chooses one, and remembers it in the Slot among the arguments.
+  // Another algorithm, for what fits it; `version` where it is a library's. Where a kernel has
+  // several ways, autotuning chooses one, and remembers it in the Slot among the arguments.
   bool algorithm_on(Device device, const char* name, bool (*fits)(Args...), Fn fn,
-                    const char* file = __builtin_FILE()) {
+                    Version version = nullptr, const char* file = __builtin_FILE()) {
     static_assert(kTunable, "autotuning needs a Slot, and arguments that it can print");
     registered_files().insert(file);
     const int d = static_cast<int>(device);
@@ -124,7 +126,7 @@ template <class R, class... Args> class Kernel<R(Args...)> {
     INVARIANT(i < kMostAlgorithms, this->name(), ": no room for '", name, "' beside ", i,
               " algorithms; raise kMostAlgorithms");
     record_.algorithms[d][i] = name;
-    algorithms_[d][i] = {name, fits, fn};
+    algorithms_[d][i] = {name, fits, fn, version};
     return true;
   }
 
@@ -173,6 +175,7 @@ template <class R, class... Args> class Kernel<R(Args...)> {
     const char* name = nullptr;
     bool (*fits)(Args...) = nullptr;
     Fn fn = nullptr;
+    Version version = nullptr;
   };
   struct Tuned {
     Tuning tuning = {};
@@ -206,7 +209,7 @@ template <class R, class... Args> class Kernel<R(Args...)> {
     const auto add = [&](const Algorithm& way) {
       if (name.empty() || name == way.name) all.push_back(way);
     };
-    if (takes_vendor(device)) add({"vendor", nullptr, vendor_[device]});
+    if (takes_vendor(device)) add({"vendor", nullptr, vendor_[device], traits_[device].version});
     add({"plain", nullptr, plain_[device]});
     for (const Algorithm& other : algorithms_[device])
       if (other.fn && other.fits(args...)) add(other);
@@ -222,13 +225,10 @@ template <class R, class... Args> class Kernel<R(Args...)> {
         candidates.push_back({way.name, 0, [&, fn = way.fn] { fn(args...); }});
       return candidates;
     };
-    const auto version = traits_[device].version;
-    std::string problem = std::apply(
-        [&](const auto&... parts) {
-          return cat(name(), cat(" ", parts)..., " ", version ? version() : "");
-        },
-        key);
-    for (const Algorithm& way : ways(device, "", args...)) problem += cat(" ", way.name);
+    std::string problem =
+        std::apply([&](const auto&... parts) { return cat(name(), cat(" ", parts)...); }, key);
+    for (const Algorithm& way : ways(device, "", args...))
+      problem += cat(" ", way.name, way.version ? " " + way.version() : "");
     const auto best = tuning.make(static_cast<Device>(device), problem, find);
     return best ? found[*best].fn : nullptr;
   }

@@ -19,7 +19,6 @@ class Mutex {
     if (!mutex_.try_lock()) [[unlikely]]
       wait();
   }
-  bool try_lock() { return mutex_.try_lock(); }
   void unlock() { mutex_.unlock(); }
 
   // The debug switch. It costs two looks at the clock for each acquisition that waits.

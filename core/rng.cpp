@@ -49,10 +49,10 @@ static void randperm_cpu(const Tensor& order, const RngKey& key) {
 }
 
 static void fill_each_index(const Tensor& t, auto value) {
-  visit_float(t.dtype(), [&]<class T>(T) {
+  visit_stored(t.dtype(), [&]<class T>(T) {
     const auto t_ = t.data<T>();
     parallel_for(t.numel(), kChunk, [&](int64_t b, int64_t e) {
-      for (int64_t i = b; i < e; ++i) t_[i] = static_cast<T>(value(i));
+      for (int64_t i = b; i < e; ++i) t_[i] = T(Acc<T>(value(i)));
     });
   });
 }

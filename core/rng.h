@@ -104,7 +104,8 @@ struct Permutation {
 // otherwise Permutation, element by element in parallel. Different orders, equally random.
 Tensor randperm(int64_t n, const RngKey& key, Device device, bool serial = false);
 
-// Uniform in [low, high) or normal, element i from index i. In place; raises the version.
+// Uniform from low to high, which only rounding reaches, or normal, element i from index i. In
+// place; raises the version.
 void fill_uniform(const Tensor& t, double low, double high, const RngKey& key);
 void fill_normal(const Tensor& t, double mean, double deviation, const RngKey& key);
 

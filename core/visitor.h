@@ -58,7 +58,7 @@ class Visitor {
   void list(const char* key, std::vector<T>& values, const char* help, Bounds bounds = {}) {
     replace(values, list_size(prefix_ + key, values.size(), help));
     for (size_t i = 0; i < values.size(); ++i)
-      option(item(key, i), option_of(values[i], bounds), help);
+      option(prefix_ + item(key, i), option_of(values[i], bounds), help);
   }
   // Options of another component, as "key.<each of its keys>".
   template <class Options> void group(const char* key, Options& options) {
@@ -113,12 +113,12 @@ class Visitor {
   void each(const char* key, std::vector<Item>& list, const char* help, const Fn& fn) {
     replace(list, list_size(prefix_ + key, list.size(), help));
     for (size_t i = 0; i < list.size(); ++i) {
-      const Inside inside(*this, item(key, i).substr(prefix_.size()) + ".");
+      const Inside inside(*this, item(key, i) + ".");
       fn(list[i]);
     }
   }
   std::string item(const char* key, size_t i) const {
-    return prefix_ + key + "." + std::to_string(i);
+    return std::string(key) + "." + std::to_string(i);
   }
 
   std::string prefix_;

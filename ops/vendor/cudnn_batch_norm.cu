@@ -179,6 +179,6 @@ static bool fits(const Tensor& x, const Tensor&, const Tensor&, const Tensor&, b
 }
 
 static const bool gpu =
-    kernels::batch_norm_training.algorithm_on(Device::cuda, "cudnn", fits, forward);
+    kernels::batch_norm_training.algorithm_on(Device::cuda, "cudnn", fits, forward, cudnn::version);
 
 }  // namespace bellows

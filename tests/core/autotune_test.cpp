@@ -298,6 +298,29 @@ TEST(Algorithms, HaveRoomForSomeAndSayForWhose) {
   EXPECT_THAT(got.message, testing::HasSubstr("crowded_in_a_test: no room for 'one_more'"));
 }
 
+// A library that has changed may have become slower.
+TEST_F(TunedKernel, TriesAgainWithAnotherVersionOfALibrary) {
+  static constinit Kernel<Op> libraries{"libraries_in_a_test"};
+  static std::string first = "1", second = "1";
+  const auto searches = [] {
+    const Kernels use({.vendor = true, .autotune = Autotune::benchmark});
+    const int64_t before = count("searches");
+    Slot slot;
+    libraries(Tensor(Shape{10}, DType::f32), slot);
+    return count("searches") - before;
+  };
+  libraries.on(Device::cpu, answers<30, plain>);
+  libraries.vendor_on(Device::cpu, answers<10, vendor>, {.version = [] { return first; }});
+  libraries.algorithm_on(Device::cpu, "other", any, answers<20, other>, [] { return second; });
+  EXPECT_EQ(searches(), 1);
+  EXPECT_EQ(searches(), 0);
+  for (std::string* version : {&first, &second}) {
+    *version = "2";
+    EXPECT_EQ(searches(), 1);
+    EXPECT_EQ(searches(), 0);
+  }
+}
+
 // A plan was the best of those that it was tried against, and of no others.
 TEST_F(TunedKernel, TriesAgainAmongOtherCandidates) {
   static constinit Kernel<Op> growing{"growing_in_a_test"};

@@ -99,14 +99,32 @@ TEST_F(DiskCaches, SayOnceThatAFolderCannotBeWritten) {
   EXPECT_EQ(cache.find("plan", "key"), std::nullopt);
 }
 
+namespace {
+// Unset, or with that value, for as long as it lives.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    if (const char* const before = std::getenv(name)) before_ = before;
+    set(value);
+  }
+  ~Variable() { set(before_ ? before_->c_str() : nullptr); }
+
+ private:
+  void set(const char* value) const { value ? setenv(name_, value, 1) : unsetenv(name_); }
+  const char* name_;
+  std::optional<std::string> before_;
+};
+}  // namespace
+
 TEST_F(DiskCaches, LieWhereTheUsersCachesDo) {
-  const char* const before = std::getenv("XDG_CACHE_HOME");
-  const std::string saved = before ? before : "";
-  setenv("XDG_CACHE_HOME", folder.c_str(), 1);
-  DiskCache().keep("plan", "key", "content");
-  EXPECT_TRUE(fs::is_directory(folder / "bellows"));
-  if (before)
-    setenv("XDG_CACHE_HOME", saved.c_str(), 1);
-  else
-    unsetenv("XDG_CACHE_HOME");
+  const Variable home("HOME", folder.c_str());
+  {
+    const Variable caches("XDG_CACHE_HOME", folder.c_str());
+    DiskCache().keep("plan", "key", "content");
+    EXPECT_TRUE(fs::is_directory(folder / "bellows"));
+  }
+  const Variable none("XDG_CACHE_HOME", nullptr);
+  EXPECT_EQ(cache_folder(), folder / ".cache/bellows");
+  const Variable homeless("HOME", nullptr);
+  EXPECT_TRUE(cache_folder().is_absolute()) << cache_folder();
 }

@@ -114,6 +114,13 @@ TEST(LayerList, MistakesNameTheLayer) {
               testing::StartsWith("layer '5': linear: needs flat samples, got [4,13,13]"));
   EXPECT_EQ(refusal([] { build(with(kLayers, "layers.0.kernel", "30")); }),
             "layer '0': conv2d: a kernel of 30 does not fit samples of [1,28,28]");
+  auto vast = with(kLayers, "layers.0.kernel", "65536");  // says so before it asks for the memory
+  EXPECT_EQ(refusal([&] { build(with(vast, "layers.0.out", "16777216")); }),
+            "layer '0': conv2d: a kernel of 65536 does not fit samples of [1,28,28]");
+  EXPECT_EQ(refusal([] {
+              build(with(kLayers, "layers.2.kernel", "12"), {.sample = {1, 28, 8}});
+            }),
+            "layer '2': max_pool2d: a window of 12 does not fit samples of [4,26,6]");
   EXPECT_EQ(refusal([] { build(with(kLayers, "layers.5.out", "7")); }),
             "the model ends in samples of [7], the data set has 10 classes");
   EXPECT_THAT(refusal([] {
@@ -125,6 +132,19 @@ TEST(LayerList, MistakesNameTheLayer) {
               build({{"name", "lenet"}}, {.sample = {1, 8, 8}});
             }),
             "layer 'conv2': conv2d: a kernel of 5 does not fit samples of [6,4,4]");
+}
+
+TEST(LayerList, DiracPassesChannelsOnByTheTapThatPyTorchTakes) {
+  for (const int64_t k : {2, 3, 4}) {
+    SCOPED_TRACE(k);
+    auto layers = with(kLayers, "layers.0.kernel", std::to_string(k));
+    const ModulePtr model = build(with(layers, "layers.0.init", "dirac"), {.sample = {3, 28, 28}});
+    const Tensor w = find(model->parameters(), "0.weight");  // (4, 3, k, k)
+    for (int64_t i = 0; i < 3 * 3 * k * k; ++i) {
+      const int64_t filter = i / (3 * k * k), channel = i / (k * k) % 3, tap = i % (k * k);
+      EXPECT_EQ(w.ptr<float>()[i], filter == channel && tap == k / 2 * k + k / 2) << i;
+    }
+  }
 }
 
 TEST(Residual, TakesAnInputOfAnotherPrecisionThanItsLayers) {

@@ -36,8 +36,7 @@ TEST(Hint, FindsAKeyInAnotherSection) {
   EXPECT_EQ(hint("epochs", keys), "the nearest known key is 'train.epochs'");
   EXPECT_EQ(hint("log_iters", keys), "it is called 'log.every' here");
   EXPECT_EQ(hint("save_interval", keys), "it is called 'ckpt.every' here");
-  EXPECT_EQ(hint("model.layers.0.kernel_size", keys),
-            "it is called 'model.layers.0.kernel' here");
+  EXPECT_EQ(hint("model.layers.0.kernel_size", keys), "it is called 'model.layers.0.kernel' here");
   EXPECT_EQ(hint("model.layers.1.out_features", keys), "it is called 'model.layers.1.out' here")
       << "that of its own item";
   EXPECT_EQ(hint("optimizer.weigth_decay", keys),
@@ -64,6 +63,7 @@ TEST(Hint, SendsATogglesNameToTheToggles) {
   EXPECT_EQ(said("num_workers", "4"), told("num_workers", "num_workers: 4"));
   EXPECT_EQ(said("train.accum_iter", "2"), told("train.accum_iter", "gradient_accumulation: 2"));
   EXPECT_EQ(said("use_mkldnn", "true"), told("use_mkldnn", "vendor_kernels: on"));
+  EXPECT_EQ(said("amp", "true"), told("amp", "amp: bf16"));
   EXPECT_EQ(said("use_mkldnn", "false"), told("use_mkldnn", "vendor_kernels: off"));
   EXPECT_EQ(said("data.num_workers", "4"),
             "a.yaml:1:1: data.num_workers is set by a toggle; write  toggles: {num_workers: 4}");

@@ -77,6 +77,18 @@ TEST_F(CheckpointsTest, NeverDeletesTheOneThatTheRunBeganWith) {
   EXPECT_THAT(names(), ElementsAre("step_00000001.safetensors", "step_00000003.safetensors"));
 }
 
+// Of a run that went back behind a damaged one.
+TEST_F(CheckpointsTest, NeverDeletesTheOneThatItHasJustWritten) {
+  Checkpoints first(folder_, {});
+  save(first, 5);
+  save(first, 9);
+  damage(checkpoint_path(folder_, 9));
+  Checkpoints resumed(folder_, {.keep = 1});
+  save(resumed, 6);
+  save(resumed, 7);
+  EXPECT_THAT(names(), ElementsAre("step_00000007.safetensors", "step_00000009.safetensors"));
+}
+
 TEST_F(CheckpointsTest, NewestIsByStepWhateverTheClockSaid) {
   Checkpoints checkpoints(folder_, {});
   save(checkpoints, 5);
@@ -104,7 +116,11 @@ TEST_F(CheckpointsTest, NoneThatIsWholeIsACheckpointError) {
   Checkpoints checkpoints(folder_, {});
   save(checkpoints, 1);
   damage(checkpoint_path(folder_, 1));
-  EXPECT_EQ(refused([&] { load_newest(folder_, messages_); }).exit, Exit::checkpoint);
+  messages_ = {"said before"};
+  const Refusal none = refused([&] { load_newest(folder_, messages_); });
+  EXPECT_EQ(none.exit, Exit::checkpoint);
+  EXPECT_THAT(none.message,
+              HasSubstr("none of 1 checkpoints is whole; " + checkpoint_path(folder_, 1).string()));
 }
 
 TEST_F(CheckpointsTest, AFailedSaveIsNeverReportedAsDone) {

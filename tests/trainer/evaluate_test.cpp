@@ -6,6 +6,7 @@
 #include "core/foreach.h"
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
+#include "tests/refusal.h"
 #include "toggles/values.h"
 #include "trainer/training_state.h"
 
@@ -64,7 +65,7 @@ TEST(Evaluate, MeansOverViewsAreTheWeightedMeansOfTheAnswers) {
 }
 
 // Seven pictures, of which the fourth cannot be read, or is not there.
-static Metrics metrics_of_pictures(bool there, const char* tta) {
+static Metrics metrics_of_pictures(bool there, const char* tta, const char* target = "none") {
   const TempFolder folder;
   for (const char* split : {"train", "val"})
     for (int i = 0; i < 7; ++i)
@@ -80,8 +81,15 @@ static Metrics metrics_of_pictures(bool there, const char* tta) {
                                 {"data.transforms.0.size", {"6"}},
                                 {"data.transforms.1.name", {"normalize"}},
                                 {"model", {"mlp"}},
-                                {"eval.tta", {tta}}}));
+                                {"eval.tta", {tta}},
+                                {"target.metric", {target}}}));
   return evaluate(session);
+}
+
+TEST(Evaluate, AMetricOfMoreClassesIsNoTarget) {
+  EXPECT_EQ(refusal([] { metrics_of_pictures(true, "none", "accuracy_top5"); }),
+            "target.metric: accuracy_top5 is there from 10 classes on, and image_folder has 2; "
+            "take accuracy");
 }
 
 TEST(Evaluate, ADamagedSampleIsLeftOutAndNobodyStandsIn) {

@@ -102,7 +102,7 @@ std::unique_ptr<RunningProgram> Program::start(const Args& args,
     std::vector<char*> argv = {const_cast<char*>("trainer")};
     for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
     argv.push_back(nullptr);
-    execv((program_dir() + "/trainer").c_str(), argv.data());
+    execv(program().c_str(), argv.data());
     _exit(99);
   }
   return std::make_unique<RunningProgram>(process, output);
@@ -121,6 +121,8 @@ void Program::expect_refusal(const Args& args, int code, const std::string& text
   EXPECT_EQ(std::ranges::count(ended.err, '\n'), 1) << ended.err;
   EXPECT_THAT(ended.err, testing::HasSubstr(text));
 }
+
+std::string Program::program() const { return program_dir() + "/trainer"; }
 
 fs::path Program::write(const std::string& name, const std::string& text) const {
   fs::create_directories((folder_ / name).parent_path());

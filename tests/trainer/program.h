@@ -55,6 +55,7 @@ class Program : public testing::Test {
   std::string read(const std::filesystem::path& path) const;
   std::vector<std::string> checkpoints(const std::string& run = "runs/run") const;
   static std::string hash_in(const std::string& out);  // "params hash: ..."
+  virtual std::string program() const;                 // its file
 
   std::filesystem::path folder_;
   int runs_ = 0;

@@ -54,6 +54,10 @@ TEST_F(Program, MetricsHoldTheNumbersOfTheLinesInFullPrecision) {
   EXPECT_EQ(splits["run"], 1);
 }
 
+TEST_F(Program, AnEvaluationInTheMiddleOfAnEpochIsOfThatEpoch) {
+  EXPECT_THAT(run(tiny({"train.max_iters=6"})).out, HasSubstr("eval: epoch: 2, step: 6"));
+}
+
 TEST_F(Program, ASecondRunNeverOverwritesTheFirst) {
   run(tiny({}));
   const std::string first = read("runs/run/metrics.jsonl");
