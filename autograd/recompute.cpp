@@ -74,6 +74,16 @@ static Tensor root_of(const Tensor& y, const Tensor& dy) {
   return record("recompute", full({}, 0, y), {y}, [dy](const Tensor&) { return Grads{dy}; });
 }
 
+// The pass inside of a pass finishes the segment's leaves, and forgets what the outer one has of
+// them.
+static void refuse_outer_shares(const std::vector<Saved>& parameters) {
+  for (const Saved& p : parameters) {
+    const GradMeta* const leaf = grad_meta(p());
+    CHECK(!leaf || (leaf->shares == 1 && !leaf->dy.defined()), "recompute: a parameter of shape ",
+          p().shape(), " is read outside of its segment, too, and would lose that share");
+  }
+}
+
 Tensor recompute(const std::function<Tensor(const Tensor& x)>& fn, const Tensor& x,
                  std::span<const Tensor> parameters) {
   std::vector<Tensor> inputs{x};
@@ -85,18 +95,21 @@ Tensor recompute(const std::function<Tensor(const Tensor& x)>& fn, const Tensor&
     return fn(x.detach());
   }();
   // Parameters collect their gradients in the second pass; to the first one they send nothing.
-  return record("recompute", y, std::span<const Tensor>(inputs),
-                [fn, x = Saved(x.detach()), draws = std::move(draws), wanted = needs_grad(x),
-                 low = autocast(), n = inputs.size()](const Tensor& dy) {
-                  static trace::Counter& replays = trace::counter("recompute.replays");
-                  replays.add();
-                  const Replay replay(draws);
-                  const Autocast precision(low);
-                  Grads grads(n);
-                  const Tensor out = fn(wanted ? watched(x(), grads[0]) : x());
-                  backward(root_of(out, dy));
-                  return grads;
-                });
+  return record(
+      "recompute", y, std::span<const Tensor>(inputs),
+      [fn, x = Saved(x.detach()), leaves = std::vector<Saved>(parameters.begin(), parameters.end()),
+       draws = std::move(draws), wanted = needs_grad(x), low = autocast(),
+       n = inputs.size()](const Tensor& dy) {
+        static trace::Counter& replays = trace::counter("recompute.replays");
+        replays.add();
+        refuse_outer_shares(leaves);
+        const Replay replay(draws);
+        const Autocast precision(low);
+        Grads grads(n);
+        const Tensor out = fn(wanted ? watched(x(), grads[0]) : x());
+        backward(root_of(out, dy));
+        return grads;
+      });
 }
 
 }  // namespace bellows

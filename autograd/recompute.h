@@ -7,8 +7,9 @@
 
 namespace bellows {
 
-// fn(x), which must give the same each time. `parameters` are the leaves that fn reads; nothing
-// outside of it may read them in the same pass. Counted as recompute.replays.
+// fn(x), which must give the same each time. `parameters` are the leaves that fn reads; backward
+// refuses one that was written in the meantime, or that is read outside of fn in the same pass.
+// Counted as recompute.replays.
 //
 // The second run is under the autocast and the kernels of the first, at its place in the model, and
 // with what that has drawn; replaying() is true in it.
