@@ -11,20 +11,21 @@ namespace {
 // One queue for all, one lock, and everybody is woken by everything.
 class LockedQueue : public BatchQueue {
  public:
-  LockedQueue(int64_t window, Depth& depth) : window_(window), slots_(window + 1), depth_(depth) {}
+  LockedQueue(int64_t window, std::shared_ptr<Depth> depth)
+      : window_(window), slots_(window + 1), depth_(std::move(depth)) {}
 
   bool push(int64_t turn, Made&& made) override {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return closed_ || turn < asked_ + window_; });
     if (closed_) return false;
-    depth_.add();
+    depth_->add();
     slot(turn) = std::move(made);
     changed_.notify_all();
     return true;
   }
   bool pop(Made& made, Seconds timeout) override {
     std::unique_lock lock(mutex_);
-    depth_.remove();
+    depth_->remove();
     std::optional<Made>& next = slot(asked_++);
     changed_.notify_all();
     if (!changed_.wait_for(lock, timeout, [&] { return next.has_value(); })) return false;
@@ -45,7 +46,7 @@ class LockedQueue : public BatchQueue {
   int64_t asked_ = 0;     // turns that somebody came for
   bool closed_ = false;
   std::vector<std::optional<Made>> slots_;
-  Depth& depth_;
+  const std::shared_ptr<Depth> depth_;
   Mutex mutex_{"loader_queue"};
   std::condition_variable_any changed_;
 };
@@ -53,8 +54,9 @@ class LockedQueue : public BatchQueue {
 // A ring for each worker. Turns go round the workers, so taking them in that order is the merge.
 class RingQueue : public BatchQueue {
  public:
-  RingQueue(int64_t workers, int64_t prefetch, Depth& depth) {
-    for (int64_t w = 0; w < workers; ++w) rings_.emplace_back(prefetch, depth);
+  RingQueue(int64_t workers, int64_t prefetch, std::shared_ptr<Depth> depth)
+      : depth_(std::move(depth)) {
+    for (int64_t w = 0; w < workers; ++w) rings_.emplace_back(prefetch, *depth_);
   }
   bool push(int64_t turn, Made&& made) override { return ring(turn).push(std::move(made)); }
   bool pop(Made& made, Seconds timeout) override {
@@ -69,6 +71,7 @@ class RingQueue : public BatchQueue {
  private:
   Ring<Made>& ring(int64_t turn) { return rings_[turn % rings_.size()]; }
 
+  const std::shared_ptr<Depth> depth_;
   std::deque<Ring<Made>> rings_;
   int64_t turn_ = 0;
 };
@@ -76,10 +79,11 @@ class RingQueue : public BatchQueue {
 }  // namespace
 
 std::unique_ptr<BatchQueue> make_queue(QueueKind kind, int64_t workers, int64_t prefetch,
-                                       Depth& depth) {
-  depth.clear();
-  if (kind == QueueKind::rings) return std::make_unique<RingQueue>(workers, prefetch, depth);
-  return std::make_unique<LockedQueue>(workers * prefetch, depth);
+                                       std::shared_ptr<Depth> depth) {
+  depth->clear();
+  if (kind == QueueKind::rings)
+    return std::make_unique<RingQueue>(workers, prefetch, std::move(depth));
+  return std::make_unique<LockedQueue>(workers * prefetch, std::move(depth));
 }
 
 }  // namespace bellows

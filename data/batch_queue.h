@@ -18,9 +18,10 @@ class BatchQueue {
   virtual void close() = 0;  // whoever waits in push() returns
 };
 
-// `prefetch` batches of each worker may wait in it; `depth` counts them, until it is closed. Each
-// pop of a ring counts in data.ring_pops.
+// `prefetch` batches of each worker may wait in it; `depth` counts them, until it is closed, and is
+// shared because a worker that was given up on outlives the loader. Each pop of a ring counts in
+// data.ring_pops.
 std::unique_ptr<BatchQueue> make_queue(QueueKind kind, int64_t workers, int64_t prefetch,
-                                       Depth& depth);
+                                       std::shared_ptr<Depth> depth);
 
 }  // namespace bellows

@@ -69,8 +69,8 @@ class Loader : public Feed {
   LoaderOptions options_;
   std::shared_ptr<const BatchSource> source_;
   Sampler sampler_;
-  BatchMaker maker_;  // when there are no workers
-  Depth depth_;       // of the queue
+  BatchMaker maker_;                                                // when there are no workers
+  const std::shared_ptr<Depth> depth_ = std::make_shared<Depth>();  // of the queue
   std::shared_ptr<Epoch> epoch_;
   int64_t next_ = 0;  // batch
   std::vector<std::unique_ptr<Worker>> workers_;
