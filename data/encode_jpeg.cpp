@@ -2,20 +2,22 @@
 #include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
-#include <new>
 // jpeglib.h needs <cstdio>.
 #include <jpeglib.h>
+#include "core/check.h"
 
 namespace bellows {
 
 namespace {
 
-// libjpeg reports by a jump, here only if there is no memory.
+// libjpeg reports by a jump: there is no memory, or the picture is larger than the format's 65500.
 struct Encoder : jpeg_compress_struct {
   Encoder() : jpeg_compress_struct{} {
     err = jpeg_std_error(&errors);
     errors.error_exit = [](j_common_ptr common) {
-      longjmp(static_cast<Encoder*>(reinterpret_cast<j_compress_ptr>(common))->escape, 1);
+      auto* const jpeg = static_cast<Encoder*>(reinterpret_cast<j_compress_ptr>(common));
+      jpeg->err->format_message(common, jpeg->message);
+      longjmp(jpeg->escape, 1);
     };
   }
   ~Encoder() {
@@ -27,6 +29,7 @@ struct Encoder : jpeg_compress_struct {
 
   jpeg_error_mgr errors;
   jmp_buf escape;
+  char message[JMSG_LENGTH_MAX];
   unsigned char* bytes = nullptr;
   unsigned long size = 0;
 };
@@ -55,7 +58,7 @@ bool Encoder::write(const uint8_t* pixels, int64_t height, int64_t width, int qu
 std::vector<uint8_t> encode_jpeg(const uint8_t* pixels, int64_t height, int64_t width,
                                  int quality) {
   Encoder jpeg;
-  if (!jpeg.write(pixels, height, width, quality)) throw std::bad_alloc();
+  if (!jpeg.write(pixels, height, width, quality)) fail(Exit::data, "JPEG: ", jpeg.message);
   return {jpeg.bytes, jpeg.bytes + jpeg.size};
 }
 

@@ -90,6 +90,8 @@ void settle(const Dataset& dataset, int64_t index, std::exception_ptr what, cons
       fail(error.exit, name_of_sample(dataset, index), ": ", why);
     if (o.keep_places) return writer.add({{.form = Form::reason}, {why.begin(), why.end()}});
     std::fprintf(stderr, "warning: %s: left out: %s\n", dataset.origin(index).c_str(), why.data());
+  } catch (...) {
+    rethrow_at_sample(dataset, index);
   }
 }
 

@@ -13,6 +13,7 @@
 #include "tests/data/real.h"
 
 using namespace bellows;
+using testing::AllOf;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
@@ -225,6 +226,31 @@ TEST(Packed, LeavesOutWhatCannotBeReadOrRefusesIt) {
   EXPECT_EQ(made.unreadable, 3);
   Scratch scratch;
   EXPECT_EQ(opened(folder)->at(5, scratch).pixels[0], 6);
+}
+
+TEST(Packed, LeavesOutWhatNoJpegCanHold) {
+  const TempFolder pictures, folder;
+  pictures.write("train/a/0.png", as_png(slopes(4, 4)));
+  pictures.write("train/a/1.png", as_png(slopes(2, 70000)));
+  const auto dataset = make("image_folder", Split::train, {{"root", pictures.path}});
+  PackOptions options{.encoding = Encoding::jpeg};
+  EXPECT_THAT(
+      complaint(Exit::data, [&] { pack(*dataset, Split::train, "", folder.path, options); }),
+      AllOf(HasSubstr("sample 1 ("), HasSubstr("a/1.png): JPEG: "), HasSubstr("65500 pixels")));
+  options.on_damaged = OnDamaged::skip;
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(pack(*dataset, Split::train, "", folder.path, options).samples, 1);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("a/1.png: left out: JPEG: "));
+}
+
+TEST(Packed, NamesTheSampleOfAForeignError) {
+  const TempFolder folder;
+  Numbers numbers(3);
+  numbers.on_read = [](int64_t i) {
+    if (i == 1) throw std::bad_alloc();
+  };
+  EXPECT_EQ(complaint(Exit::memory, [&] { pack(numbers, Split::train, "", folder.path); }),
+            "sample 1 (numbers/1.png): out of host memory");
 }
 
 // What scaled_decode makes of a file it makes of the packed one.
