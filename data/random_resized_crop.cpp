@@ -53,8 +53,9 @@ class RandomResizedCrop : public RandomTransform {
   // As much of it as the ratios allow.
   Rectangle middle_of(int64_t height, int64_t width) const {
     const double ratio = double(width) / double(height);
-    const int64_t h = ratio < o_.min_ratio ? std::lrint(double(width) / o_.min_ratio) : height;
-    const int64_t w = ratio > o_.max_ratio ? std::lrint(double(height) * o_.max_ratio) : width;
+    const auto pixels = [](double side) { return std::max<int64_t>(1, std::lrint(side)); };
+    const int64_t h = ratio < o_.min_ratio ? pixels(double(width) / o_.min_ratio) : height;
+    const int64_t w = ratio > o_.max_ratio ? pixels(double(height) * o_.max_ratio) : width;
     return {(height - h) / 2, (width - w) / 2, h, w};
   }
   static double between(double low, double high, const Philox& rng, uint64_t index) {

@@ -41,11 +41,14 @@ Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& 
   refuse_what_cannot_be();
 }
 
-// A trial of each transform on the smallest of the pictures that get to it. Padding comes last but
-// for crops, and once. Whether a crop pads is left to chance; this is not: the trial is all
-// padding.
+// A trial of each transform on the smallest of the pictures that get to it, or where they differ in
+// size on a large one; with the hole and the colours of those before it. Padding comes last but for
+// crops, and once. Whether a crop pads is left to chance; this is not: the trial is all padding.
 void Transforms::refuse_what_cannot_be() const {
+  constexpr int64_t kLarge = 1 << 14;  // as the greatest crop
   bool padded = false;
+  std::optional<Rectangle> hole;
+  std::optional<Colours> colours;
   for (size_t i = 0; i < items_.size(); ++i) {
     const Item& item = items_[i];
     if (item.left) continue;
@@ -53,11 +56,13 @@ void Transforms::refuse_what_cannot_be() const {
     const bool pads = edit && edit->padding;
     CHECK(!padded || !pads, "transform ", item.name,
           ": the pictures have padding already, and get it once; take one of the two away");
-    if (padded || !item.any_size) {
-      Picture trial(shape_behind(i, 0));
-      if (padded) trial.crop({-trial.height(), -trial.width(), trial.height(), trial.width()});
-      apply(item, trial, {});
-    }
+    const Shape shape = shape_behind(i, 0);
+    Picture trial({shape[0], shape[1] ? shape[1] : kLarge, shape[2] ? shape[2] : kLarge});
+    if (padded) trial.crop({-trial.height(), -trial.width(), trial.height(), trial.width()});
+    if (hole) trial.erase(*hole);
+    trial.colours = colours;
+    apply(item, trial, {});
+    hole = trial.hole(), colours = trial.colours;
     padded |= pads;
   }
 }

@@ -186,6 +186,18 @@ TEST(RandomResizedCrop, TakesTheMiddleIfNothingFits) {
   EXPECT_EQ(p.columns().high(), 43 + 13);
 }
 
+// Nor one of a whole pixel.
+TEST(RandomResizedCrop, TakesAPixelAtLeast) {
+  const Shape in{1, 32, 32};
+  const auto height = [&](const char* ratio) {
+    const Picture p = only("random_resized_crop", {{"min_ratio", ratio}, {"max_ratio", ratio}}, in)
+                          .plan(in, 1, 0, 0);
+    return std::pair(p.rows().high() - p.rows().low(), p.columns().high() - p.columns().low());
+  };
+  EXPECT_EQ(height("100"), std::pair(int64_t{1}, int64_t{32}));
+  EXPECT_EQ(height("0.01"), std::pair(int64_t{32}, int64_t{1}));
+}
+
 // As torchvision's presets do: 256 and then 224 for pictures of 224.
 TEST(RandomResizedCrop, InEvaluationTakesTheMiddle) {
   const Shape in{3, 512, 640};
@@ -369,6 +381,24 @@ TEST(Transforms, WantPicturesOfDifferingSizesMadeAlike) {
     std::vector<float> out(48);
     crop.write({pixels.data(), shape, 0}, 1, 0, 0, out.data());
     for (const float number : out) EXPECT_NEAR(number, 1, 1e-5);
+  }
+}
+
+// Before the first batch, of pictures of one size and of any.
+TEST(Transforms, RefuseWhatDoesNotFollowAHoleOrATurnedHue) {
+  const TransformChoice cutout("cutout"), flip("random_flip"), crop("random_resized_crop"),
+      hue = chosen<TransformChoice>("color_jitter", {{"hue", "0.1"}});
+  const auto refusal = [](const std::vector<TransformChoice>& list, const Shape& sample) {
+    return complaint(Exit::usage, [&] { Transforms(list, info_of(sample)); });
+  };
+  const std::string hole = ": the picture has a hole already: put one cutout behind ";
+  for (const Shape& sample : {Shape{3, 32, 32}, Shape{3, 0, 0}}) {
+    EXPECT_THAT(refusal({cutout, crop}, sample), HasSubstr("transform random_resized_crop" + hole));
+    EXPECT_THAT(refusal({crop, cutout, flip}, sample), HasSubstr("transform random_flip" + hole));
+    EXPECT_THAT(refusal({crop, cutout, cutout}, sample), HasSubstr("transform cutout" + hole));
+    EXPECT_THAT(refusal({hue, crop, hue}, sample),
+                HasSubstr("transform color_jitter: the hue has been turned already"));
+    Transforms({hue, flip, crop, cutout}, info_of(sample));
   }
 }
 
