@@ -1,5 +1,6 @@
 // The reducer gives every rank the same gradients: their mean over the ranks.
 #pragma once
+#include <set>
 #include "core/named.h"
 #include "dist/process_group.h"
 
@@ -32,9 +33,12 @@ class Reducer {
   void wait();
 
  private:
+  void send(size_t i);
+
   ProcessGroup& group_;
   std::vector<Tensor> leaves_;
-  Tensors sent_;  // since the last wait()
+  std::set<size_t> waiting_;  // leaves that got a gradient while held, and none since
+  Tensors sent_;              // since the last wait()
   bool held_ = false;
 };
 
