@@ -51,6 +51,7 @@ static double central_difference(const TensorFn& fn, const std::vector<Tensor>& 
     return weighted_sum(fn(inputs));
   };
   const double up = loss_at(x0 + kStep), down = loss_at(x0 - kStep);
+  input.raise_version();
   x = x0;
   return (up - down) / (2 * kStep);
 }
