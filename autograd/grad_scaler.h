@@ -39,7 +39,7 @@ class GradScaler {
 // One update's verdict, on whichever device the state is.
 HD inline void move_scale(StepState& s, const GradScalerOptions& o) {
   s.good_updates = s.found_inf ? 0 : s.good_updates + 1;
-  const bool grows = s.good_updates == o.growth_interval;
+  const bool grows = s.good_updates >= o.growth_interval;
   const double factor = s.found_inf ? o.backoff_factor : grows ? o.growth_factor : 1;
   const double scale = s.loss_scale * factor;
   if (grows) s.good_updates = 0;

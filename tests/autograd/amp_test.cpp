@@ -106,6 +106,13 @@ TEST(LossScale, FallsAtOnceAndGrowsAfterManyGoodUpdates) {
   EXPECT_EQ(after(kStart, {1}, options).inverse_scale, 1.f / 512);
 }
 
+// As it is after a resume with a shorter interval.
+TEST(LossScale, GrowsAfterMoreGoodUpdatesThanItTakes) {
+  StepState start = kStart;
+  start.good_updates = 10;
+  EXPECT_EQ(after(start, {0}, {.growth_interval = 3}).loss_scale, 2048);
+}
+
 TEST(LossScale, HasAFloorAndNoInfinity) {
   EXPECT_EQ(after(kStart, {1, 1, 1}, {.min_scale = 256}).loss_scale, 256);
   const GradScalerOptions options{.growth_factor = 1e30, .growth_interval = 1};
