@@ -25,8 +25,9 @@ class Describe : public Visitor {
  protected:
   void option(const std::string& key, const Option& option, const char*) override {
     text += cat("\n", key, ": ", option.text);
-    std::error_code no_path;
-    if (!fs::exists(option.text, no_path)) return;
+    const std::string last = key.substr(key.rfind('.') + 1);
+    std::error_code unreadable;
+    if ((last != "root" && last != "folder") || !fs::exists(option.text, unreadable)) return;
     of_files = true;
     text += cat(" (", fs::absolute(option.text).string(), ", ", stamp(option.text), ")");
   }

@@ -89,6 +89,20 @@ TEST_F(Twins, ArePackedAgainWhenAFileBehindALinkHasChanged) {
   EXPECT_THAT(notes, Packs());
 }
 
+// `train: train` is no path of its own.
+TEST_F(Twins, DoNotDependOnWhatLiesInTheWorkingDirectory) {
+  const TempFolder pictures, elsewhere;
+  pictures.write("train/a/0.jpg", as_jpeg(slopes(20, 20)));
+  elsewhere.write("train/notes.txt", "of something else");
+  const auto folder = chosen<DatasetChoice>("image_folder", {{"root", pictures.path}});
+  const std::string here = source_of(folder);
+  const fs::path before = fs::current_path();
+  fs::current_path(elsewhere.path);
+  const std::string there = source_of(folder);
+  fs::current_path(before);
+  EXPECT_EQ(there, here);
+}
+
 TEST_F(Twins, ThatAreDamagedOrAnothersAreNotUsed) {
   twin(digits(20));
   const fs::path shard = folders().front() / "train-00000.shard";
