@@ -1,6 +1,7 @@
 // CIFAR-10 in its binary form: files of records, each a label and then 32x32 pixels of red, of
 // green and of blue.
 #include <sstream>
+#include "core/file.h"
 #include "core/visitor.h"
 #include "data/dataset.h"
 #include "data/file.h"
@@ -55,7 +56,7 @@ static std::vector<std::string> names_in(const std::string& root) {
   const std::vector<uint8_t> file = read_file(path);
   std::istringstream text(std::string(file.begin(), file.end()));
   std::vector<std::string> names;
-  for (std::string name; text >> name;) names.push_back(name);
+  for (std::string name; text >> name;) names.push_back(printable(name));
   if (names.size() != 10) fail(Exit::data, path, ": ", names.size(), " names of classes, not 10");
   return names;
 }

@@ -67,7 +67,7 @@ class Dataset {
   // The file that it is decoded from, where there is one: what packing keeps. Nobody has looked
   // into it. Thread-safe; throws as at() does.
   virtual std::optional<EncodedSample> encoded(int64_t) const { return {}; }
-  // Where that sample comes from, for messages: a path, or the name of what made it.
+  // Where that sample comes from, printable(): a path, or the name of what made it.
   virtual std::string origin(int64_t index) const = 0;
   // All samples are in memory, or stay there once they have been read, and at() gives the same
   // bytes each time: a device may hold them, too.

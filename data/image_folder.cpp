@@ -3,6 +3,7 @@
 // on.
 #include <algorithm>
 #include <filesystem>
+#include "core/file.h"
 #include "core/visitor.h"
 #include "data/dataset.h"
 #include "data/file.h"
@@ -47,7 +48,7 @@ class ImageFolder : public Dataset {
   std::optional<EncodedSample> encoded(int64_t index) const override {
     return EncodedSample{read_file(files_.paths[index]), files_.labels[index]};
   }
-  std::string origin(int64_t index) const override { return files_.paths[index]; }
+  std::string origin(int64_t index) const override { return printable(files_.paths[index]); }
 
  private:
   DatasetInfo info_;
@@ -67,7 +68,7 @@ std::vector<std::string> listed(const fs::path& folder, Fn keep) {
     for (const fs::directory_entry& entry : Iterator(folder))
       if (keep(entry)) found.push_back(entry.path());
   } catch (const fs::filesystem_error& error) {
-    fail(Exit::data, folder.string(), ": ", error.code().message());
+    fail(Exit::data, printable(folder.native()), ": ", error.code().message());
   }
   std::ranges::sort(found);
   return found;
@@ -77,7 +78,8 @@ std::vector<std::string> listed(const fs::path& folder, Fn keep) {
 std::vector<std::string> classes_in(const fs::path& folder) {
   auto found = listed<fs::directory_iterator>(
       folder, [](const fs::directory_entry& entry) { return entry.is_directory(); });
-  if (found.empty()) fail(Exit::data, folder.string(), ": no folder of a class in there");
+  if (found.empty())
+    fail(Exit::data, printable(folder.native()), ": no folder of a class in there");
   for (std::string& path : found) path = fs::path(path).filename();
   return found;
 }
@@ -101,8 +103,9 @@ Picked pick(const ImageFolderOptions& o, const std::vector<std::string>& classes
   std::ranges::set_symmetric_difference(here, classes, std::back_inserter(odd));
   if (!odd.empty()) {
     const bool is_here = std::ranges::binary_search(here, odd[0]);
-    fail(Exit::data, folder.string(), ": other classes than in ", other.string(), ": ", odd[0],
-         " is only in ", (is_here ? folder : other).string());
+    fail(Exit::data, printable(folder.native()), ": other classes than in ",
+         printable(other.native()), ": ", printable(odd[0]), " is only in ",
+         printable((is_here ? folder : other).native()));
   }
   Picked files;
   for (size_t label = 0; label < classes.size(); ++label) {
@@ -114,8 +117,8 @@ Picked pick(const ImageFolderOptions& o, const std::vector<std::string>& classes
     }
   }
   if (files.paths.empty())
-    fail(Exit::data, folder.string(), ": no .jpg, .jpeg or .png file in the folders of its ",
-         classes.size(), " classes");
+    fail(Exit::data, printable(folder.native()),
+         ": no .jpg, .jpeg or .png file in the folders of its ", classes.size(), " classes");
   return files;
 }
 
@@ -124,9 +127,11 @@ Picked pick(const ImageFolderOptions& o, const std::vector<std::string>& classes
 static std::shared_ptr<const Dataset> make_image_folder(const ImageFolderOptions& o,
                                                         const DatasetContext& c) {
   const auto classes = classes_in(folder_of(o, Split::train));
+  std::vector<std::string> printed;
+  for (const std::string& name : classes) printed.push_back(printable(name));
   const DatasetInfo info{.sample = {3, 0, 0},
                          .classes = static_cast<int64_t>(classes.size()),
-                         .names = classes,
+                         .names = printed,
                          .mean = {0.485f, 0.456f, 0.406f},
                          .std = {0.229f, 0.224f, 0.225f}};
   return std::make_shared<ImageFolder>(info, pick(o, classes, c.split));

@@ -99,7 +99,7 @@ Packed::Place Packed::place_of(int64_t index) const {
 
 std::string Packed::origin(int64_t index) const {
   const Place place = place_of(index);
-  return cat(place.shard.path().string(), ", record ", place.number);
+  return cat(printable(place.shard.path().native()), ", record ", place.number);
 }
 
 void Packed::copy(int64_t index, std::span<uint8_t> to) const {

@@ -33,7 +33,7 @@ DatasetInfo info_of(const ShardFront& front) {
   const ShardHead& head = front.head;
   std::vector<std::string> names;
   std::istringstream all(front.names);
-  for (std::string name; std::getline(all, name, '\0');) names.push_back(name);
+  for (std::string name; std::getline(all, name, '\0');) names.push_back(printable(name));
   return {.sample = {head.channels, head.height, head.width},
           .classes = head.classes,
           .names = names,

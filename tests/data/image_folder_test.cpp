@@ -82,6 +82,23 @@ TEST(ImageFolder, SaysWhatIsWrong) {
               AllOf(HasSubstr("other classes than in"), HasSubstr(": a is only in /")));
 }
 
+TEST(ImageFolder, NamesWhatItFindsInPrintableCharacters) {
+  const TempFolder folder;
+  const std::string bad = "\x1b[2J";
+  folder.write("train/" + bad + "/" + bad + ".png", plain(1));
+  folder.write("val/b/x.png", plain(1));
+  const auto train = make(folder, Split::train);
+  EXPECT_THAT(train->origin(0), HasSubstr("/train/\\x1b[2J/\\x1b[2J.png"));
+  EXPECT_THAT(train->info().names, ElementsAre("\\x1b[2J"));
+  Scratch scratch;
+  EXPECT_EQ(train->at(0, scratch).pixels[0], 1) << "its file is found all the same";
+  EXPECT_THAT(complaint(Exit::data, [&] { make(folder, Split::test); }),
+              HasSubstr(": \\x1b[2J is only in /"));
+  const Texts missing{{"train", bad}};
+  EXPECT_THAT(complaint(Exit::data, [&] { make(folder, Split::train, missing); }),
+              HasSubstr("/\\x1b[2J: No such file"));
+}
+
 static int64_t damaged() { return trace::counter("data.damaged").value(); }
 
 // Greys of an epoch, as the model gets them.
