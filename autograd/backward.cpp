@@ -154,6 +154,7 @@ void zero_grad(std::span<const Tensor> leaves, bool set_to_none) {
   static trace::Counter& dropped = trace::counter("grad.dropped");
   static trace::Counter& memsets = trace::counter("grad.memsets");
   for (const Tensor& leaf : leaves) {
+    CHECK(is_leaf(leaf), "zero_grad(): not a leaf");
     Tensor& g = grad_meta(leaf)->grad;
     if (!g.defined()) continue;
     (set_to_none ? dropped : memsets).add();
@@ -171,8 +172,10 @@ void on_grad_ready(const Tensor& leaf, GradHook hook) {
 }
 
 void place_grad(const Tensor& leaf, const Tensor& place) {
-  CHECK(!place.defined() || (place.shape() == leaf.shape() && place.is_dense()),
-        "place_grad(): a place of shape ", place.shape(), " for a leaf of ", leaf.shape());
+  CHECK(is_leaf(leaf), "place_grad(): not a leaf");
+  const bool alike = place.shape() == leaf.shape() && place.dtype() == leaf.dtype();
+  CHECK(!place.defined() || (alike && place.is_dense()), "place_grad(): a place of ", place.shape(),
+        " in ", place.dtype(), " for a leaf of ", leaf.shape(), " in ", leaf.dtype());
   grad_meta(leaf)->grad_place = place;
 }
 

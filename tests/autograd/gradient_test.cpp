@@ -125,7 +125,17 @@ TEST_F(Placed, PassesAddUpUntilZeroGrad) {
 
 TEST_F(Placed, HasToFit) {
   EXPECT_EQ(refusal([&] { place_grad(leaves[0], bucket); }),
-            "place_grad(): a place of shape [2] for a leaf of [1]");
+            "place_grad(): a place of [2] in f64 for a leaf of [1] in f64");
+  EXPECT_EQ(refusal([&] { place_grad(leaves[0], full({1}, 0)); }),
+            "place_grad(): a place of [1] in f32 for a leaf of [1] in f64");
+}
+
+TEST(Gradient, IsALeafs) {
+  const Tensor plain = scalar(1), made = relu(leaf(1));
+  for (const Tensor& t : {plain, made}) {
+    EXPECT_EQ(refusal([&] { zero_grad({&t, 1}, true); }), "zero_grad(): not a leaf");
+    EXPECT_EQ(refusal([&] { place_grad(t, {}); }), "place_grad(): not a leaf");
+  }
 }
 
 TEST(ZeroGrad, DropsOrWritesZerosAndCountsWhich) {
