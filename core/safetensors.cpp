@@ -54,6 +54,10 @@ static void write_file_or_retry(const Path& path, const std::vector<Bytes>& piec
 
 void write_safetensors(const Path& path, const NamedTensors& tensors, const Metadata& metadata,
                        int64_t retries) {
+  size_t bytes = 0;
+  for (const NamedTensor& t : tensors) bytes += t.tensor.nbytes();
+  CHECK(bytes + 8 + kMaxHeader <= kMaxFile, "write_safetensors: ", printable(path.native()), ": ",
+        bytes, " bytes of tensors; with its header a file has at most ", kMaxFile);
   NamedTensors ordered = tensors;
   std::ranges::stable_sort(ordered, std::ranges::greater(),
                            [](const NamedTensor& t) { return size_of(t.tensor.dtype()); });

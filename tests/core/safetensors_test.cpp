@@ -8,6 +8,7 @@
 #include <random>
 #include "core/crc32c.h"
 #include "core/foreach.h"
+#include "tests/refusal.h"
 
 using namespace bellows;
 using testing::HasSubstr;
@@ -261,6 +262,15 @@ TEST_F(SafeTensorsFile, WriteRefusesNamesThatCollideAndTensorsThatAreNotContiguo
   const Tensor strided = Tensor({2, 3, 4, 5}, DType::f32, Device::cpu, kCHWN);
   EXPECT_THROW(write_safetensors(path, {{"w", strided}}), Error);
   write_safetensors(path, snapshot({{"w", strided}}));
+}
+
+// Nobody looks into them: pages that are never written take no memory.
+TEST_F(SafeTensorsFile, WriteRefusesWhatItCouldNotReadAgain) {
+  const Tensor big({int64_t{1} << 30}, DType::u8);
+  NamedTensors tensors;
+  for (int i = 0; i < 64; ++i) tensors.push_back({cat("w", i), big});
+  EXPECT_THAT(bellows::refusal([&] { write_safetensors(path, tensors); }), HasSubstr("at most "));
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 TEST_F(SafeTensorsFile, ASnapshotIsNotChangedByWhatComesAfterIt) {
