@@ -47,14 +47,7 @@ std::vector<uint8_t> encode(const uint8_t* pixels, int64_t height, int64_t width
   const Shape shape{3, kShapeSide, kShapeSide};
   Picture picture(shape);
   picture.resize(height, width);
-  std::fill_n(picture.levels.scale, 3, 1.f);
-  std::vector<float> planes(3 * height * width);
-  write_picture(picture, {pixels, shape}, planes.data());
-  std::vector<uint8_t> rgb(planes.size());
-  for (int64_t c = 0; c < 3; ++c)
-    for (int64_t i = 0; i < height * width; ++i)
-      rgb[3 * i + c] = static_cast<uint8_t>(std::lround(planes[c * height * width + i]));
-  return encode_jpeg(rgb.data(), height, width, 90);
+  return encode_jpeg(interleaved_bytes(picture, {pixels, shape}).data(), height, width, 90);
 }
 
 EncodedSample draw_file(Draw& draw, const ShapesJpegOptions& o) {

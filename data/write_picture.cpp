@@ -208,4 +208,14 @@ void write_bytes(const Picture& picture, const Sample& sample, uint8_t* out) {
   });
 }
 
+std::vector<uint8_t> interleaved_bytes(const Picture& picture, const Sample& sample) {
+  Picture plain = picture;
+  plain.levels = kAsTheyAre;
+  std::vector<float> numbers(picture.shape().numel());
+  write_picture(plain, sample, numbers.data(), kNHWC);
+  std::vector<uint8_t> bytes(numbers.size());
+  std::ranges::transform(numbers, bytes.begin(), [](float x) { return uint8_t(std::lround(x)); });
+  return bytes;
+}
+
 }  // namespace bellows

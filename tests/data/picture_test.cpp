@@ -210,6 +210,23 @@ TEST(Picture, AsBytesIsItsNumbersRoundedBeforeLevels) {
   }
 }
 
+TEST(Picture, AsInterleavedBytesIsItsNumbersToTheNearest) {
+  const Source source({3, 9, 7}, 3);
+  Picture resized = in_bytes(source.shape);
+  resized.resize(13, 5);
+  for (Picture picture : {in_bytes(source.shape), resized}) {
+    const auto numbers = written(picture, source.as_planes());
+    picture.levels.scale[0] = 7;
+    for (const Sample& sample : {source.as_planes(), source.as_pixels()}) {
+      const auto bytes = interleaved_bytes(picture, sample);
+      const int64_t plane = picture.height() * picture.width();
+      ASSERT_EQ(std::ssize(bytes), 3 * plane);
+      for (int64_t i = 0; i < 3 * plane; ++i)
+        ASSERT_EQ(bytes[i], std::lround(numbers[i % 3 * plane + i / 3])) << i;
+    }
+  }
+}
+
 TEST(Picture, ChangesColoursBeforeLevelsAndCutsThem) {
   const Shape shape{3, 1, 2};
   const uint8_t pixels[] = {10, 200, 20, 210, 30, 220};
