@@ -1,6 +1,7 @@
 #include "data/augment.h"
 #include "core/divisor.h"
 #include "core/launch.cuh"
+#include "core/round.h"
 #include "core/shared.cuh"
 
 namespace bellows {
@@ -51,7 +52,7 @@ static void augment_cuda(const Tensor& x, const Tensor& y, const Tensor& pixels,
                     order.ptr<int64_t>(),
                     order.numel()};
   const int64_t area = x.dim(2) * x.dim(3);
-  const int64_t blocks = std::min((area + kPixels - 1) / kPixels, kMostBlocks);
+  const int64_t blocks = std::min(ceil_div(area, kPixels), kMostBlocks);
   const Grid grid{dim3(unsigned(x.dim(0)), unsigned(blocks)), dim3(kThreads), sizeof(Frame)};
   visit_stored(x.dtype(), [&]<class T>(T) {
     const Target<T> to{x.ptr<T>(), labels_ ? y.ptr<int64_t>() : nullptr,

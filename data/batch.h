@@ -7,7 +7,9 @@ namespace bellows {
 
 // A handle: the loader fills the buffer again once the last tensor that shares it is gone.
 struct Batch {
-  Tensor x;          // (B, C, H, W) f32, NCHW or NHWC; u8 if a device is to make numbers of it
+  // (B, C, H, W), NCHW or NHWC. f32; u8 if a device is to make numbers of it, which then are of the
+  // type that ModelInput asks for.
+  Tensor x;
   Tensor y;          // (B) i64
   bool last = true;  // of its update
   double share = 1;  // of the update's samples: what its mean loss counts in the update's

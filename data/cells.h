@@ -54,7 +54,7 @@ class Cells {
     if (outside_ == Outside::zeros) return -1;
     const int64_t period = std::max<int64_t>(1, 2 * (count_ - 1));
     const int64_t there = (g % period + period) % period;
-    return begin_ + std::min(there, period - there) % count_;
+    return begin_ + std::min(there, period - there);
   }
 
  private:

@@ -1,4 +1,5 @@
 #include "data/filter.h"
+#include "core/round.h"
 
 namespace bellows {
 
@@ -27,7 +28,7 @@ class Triangles {
         reach_(std::max(1., axis.step() * pixel_)),
         slope_(1 / reach_),
         low_(std::max(held.begin, axis.low() / held.reduced)),
-        high_(std::min(held.begin + held.size, (axis.high() + held.reduced - 1) / held.reduced)) {}
+        high_(std::min(held.begin + held.size, ceil_div(axis.high(), held.reduced))) {}
 
   Triangle operator[](int64_t i) const {
     const int64_t cell = axis_.cell(i);

@@ -3,6 +3,7 @@
 #include <cstdio>
 // jpeglib.h needs the one above it.
 #include <jpeglib.h>
+#include "core/round.h"
 #include "data/image_file.h"
 
 namespace bellows {
@@ -90,7 +91,7 @@ static int64_t reduction(double step) { return step < 2 ? 1 : step < 4 ? 2 : ste
 static std::pair<JDIMENSION, JDIMENSION> stretch(int64_t at, int64_t size, int64_t reduced,
                                                  int64_t margin, JDIMENSION most) {
   const int64_t begin = std::max<int64_t>(0, at / reduced - margin);
-  const int64_t end = std::min<int64_t>(most, (at + size + reduced - 1) / reduced + margin);
+  const int64_t end = std::min<int64_t>(most, ceil_div(at + size, reduced) + margin);
   return {begin, end - begin};
 }
 

@@ -2,6 +2,7 @@
 #include <numeric>
 #include "core/copy.h"
 #include "core/rng.h"
+#include "core/round.h"
 #include "core/trace.h"
 
 namespace bellows {
@@ -13,9 +14,9 @@ Sampler::Sampler(int64_t samples, const SamplerOptions& options, uint64_t seed, 
         " of ", share.world);
   const int64_t batch = options.batch_size;
   CHECK(batch >= 1, "data.batch_size ", batch, " is not positive");
-  size_ = (samples + share.world - 1) / share.world;
+  size_ = ceil_div(samples, share.world);
   if (options.drop_last) size_ = samples / (batch * share.world) * batch;
-  batches_ = (size_ + batch - 1) / batch;
+  batches_ = ceil_div(size_, batch);
   if (samples == 0) fail(Exit::data, "the data set is empty");
   if (size_ == 0)
     fail(Exit::data, "drop_last leaves nothing: ", samples, " samples do not fill a batch of ",
