@@ -5,11 +5,13 @@
 #include "ops/conv2d.h"
 #include "ops/elementwise.h"
 #include "ops/layout.h"
+#include "ops/one_dtype.h"
 #include "ops/pool.h"
 
 namespace bellows {
 
 static Tensor composed(const Tensor& x, const Tensor& w, const Tensor& b, int64_t padding) {
+  const Autocast off(DType::f32);
   return max_pool2d(relu(conv2d(x, w, b, {.padding = padding})), {.kernel = 2, .stride = 2});
 }
 
@@ -20,6 +22,7 @@ Tensor conv_act_pool(const Tensor& x_, const Tensor& w, const Tensor& b,
   const Shape conv = conv2d_shape("conv_act_pool", x.shape(), w.shape(), {1, options.padding});
   CHECK(b.defined() && b.shape() == Shape{w.dim(0)}, "conv_act_pool: w ", w.shape(),
         " needs b of shape ", Shape{w.dim(0)}, ", got ", b.shape());
+  check_one_dtype("conv_act_pool", x, w, b);
   CHECK(conv[2] >= 2 && conv[3] >= 2, "conv_act_pool: the convolution of x ", x.shape(), " with w ",
         w.shape(), " leaves ", conv, ", too small to pool by 2");
   if (impl == Impl::composed) return composed(x, w, b, options.padding);

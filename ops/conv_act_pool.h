@@ -9,9 +9,10 @@ struct ConvActPoolOptions {
   int64_t padding = 0;  // zeros on each side of x
 };
 
-// x (N, C, H, W), w (K, C, KH, KW), b (K), stride 1: y (N, K, OH / 2, OW / 2). f32 or f64.
+// x (N, C, H, W), w (K, C, KH, KW), b (K), stride 1: y (N, K, OH / 2, OW / 2). f32 or f64,
+// on a GPU 16 bits too; under Autocast x is computed with in f32.
 // Fused, it is one pass forward and one backward (on a GPU one launch and two), and on the CPU y is
-// CHWN from N = 16 or so on.
+// CHWN where samples fill the vector lanes no worse than channels do.
 Tensor conv_act_pool(const Tensor& x, const Tensor& w, const Tensor& b,
                      const ConvActPoolOptions& options, Impl impl);
 

@@ -264,6 +264,8 @@ void store_dw(const Job<T>& job, T* parts, int64_t chunks, const Tensor& dw, con
     for (size_t t = 0; t < taps.size(); ++t) to[taps[t]] = from[job.patch_at[t]];
   }
   std::copy_n(parts + z.K * job.patch(), z.K, db.ptr<T>());
+  dw.raise_version();
+  db.raise_version();
 }
 
 template <class T, int L>

@@ -39,8 +39,9 @@ template <class T, int L>
   const Vector largest = lower > upper ? lower : upper;
   const Int above = a[1] > a[0] ? Int{} + 1 : Int{}, below = a[3] > a[2] ? Int{} + 3 : Int{} + 2;
   const Int which = lower > upper ? below : above;
-  const Vector sum = (a[0] + a[1]) + (a[2] + a[3]), zero{};
-  store<L>(y, sum == sum ? (largest > 0 ? largest : zero) : sum);  // NaN stays NaN
+  const Int nan =
+      (nan_mask<T, L>(a[0]) | nan_mask<T, L>(a[1])) | (nan_mask<T, L>(a[2]) | nan_mask<T, L>(a[3]));
+  store<L>(y, (Vector)((Int)(largest > 0 ? largest : Vector{}) | nan));  // all bits: NaN
   store<L>(winner, __builtin_convertvector(largest > 0 ? which : Int{} + kernels::kNoWinner,
                                            Lanes<uint8_t, L>));
 }

@@ -3,6 +3,7 @@
 #include "ops/conv_act_pool.h"
 #include <gtest/gtest.h>
 #include <cmath>
+#include "autograd/amp.h"
 #include "autograd/backward.h"
 #include "autograd/gradcheck.h"
 #include "core/copy.h"
@@ -88,6 +89,36 @@ TEST(ConvActPool, NotANumberStaysOne) {
     EXPECT_TRUE(std::isnan(contiguous(y).data<float>()[0]));
     EXPECT_FALSE(std::isnan(contiguous(y).data<float>()[1]));
   }
+}
+
+TEST(ConvActPool, MakesNoNaNOfWhatIsNone) {
+  for (const std::vector<float>& window : {std::vector<float>{INFINITY, -INFINITY, 1, 2},
+                                           std::vector<float>{2e38f, 2e38f, -2e38f, -2e38f}})
+    for (const int64_t N : {1, 16}) {
+      const Tensor x({N, 1, 2, 2}, DType::f32), w = full({1, 1, 1, 1}, 1), b = full({1}, 0);
+      for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = window[i % 4];
+      EXPECT_EQ(conv_act_pool(x, w, b, {}, Impl::fused).data<float>()[0], window[0]) << N;
+    }
+}
+
+TEST(ConvActPool, IsInF32UnderAutocastToo) {
+  const Tensor x = full({2, 1, 4, 4}, 1.001), w = full({1, 1, 1, 1}, 1), b = full({1}, 0);
+  const Autocast cast(DType::bf16);
+  for (const Impl impl : {Impl::composed, Impl::fused}) {
+    const Tensor y = conv_act_pool(x, w, b, {}, impl);
+    EXPECT_EQ(y.dtype(), DType::f32);
+    EXPECT_EQ(y.ptr<float>()[0], 1.001f);
+  }
+}
+
+TEST(ConvActPool, SaysWhichGradientsItHasWritten) {
+  const Tensor x = normal({2, 1, 4, 4}, 1), w = normal({3, 1, 1, 1}, 2), b = normal({3}, 3);
+  const auto [y, winner] = kernels::conv_act_pool(x, w, b, 0);
+  const Tensor dw = empty_like(w), db = empty_like(b);
+  const uint32_t before[] = {dw.storage()->version, db.storage()->version};
+  kernels::conv_act_pool_backward(y, winner, x, w, dw, db, 0, true);
+  EXPECT_GT(dw.storage()->version, before[0]);
+  EXPECT_GT(db.storage()->version, before[1]);
 }
 
 TEST(ConvActPool, CountsTheFusedRunsOnly) {
