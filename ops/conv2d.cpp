@@ -7,6 +7,7 @@
 #include "core/round.h"
 #include "ops/conv2d_cpu.h"
 #include "ops/layout.h"
+#include "ops/one_dtype.h"
 #include "ops/op.h"
 #include "ops/padded.h"
 
@@ -33,6 +34,7 @@ Tensor conv2d(const Tensor& x_, const Tensor& w_, const Tensor& b_, const Conv2d
               Slot* slot) {
   const auto [x, w, b] = amp::low(x_, w_, b_);
   conv2d_shape("conv2d", x.shape(), w.shape(), options);
+  check_one_dtype("conv2d", x, w, b);
   count_layout(x);
   CHECK(!b.defined() || b.shape() == Shape{w.dim(0)}, "conv2d: w ", w.shape(), " needs b of shape ",
         Shape{w.dim(0)}, ", got ", b.shape());

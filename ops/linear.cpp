@@ -7,23 +7,20 @@
 #include "core/trace.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
+#include "ops/one_dtype.h"
 #include "ops/padded.h"
 
 namespace bellows {
 
 // ---- the op
 
-// (.., C) seen as (rows, C).
-static Tensor as_rows(const Tensor& t) {
-  if (t.rank() == 2) return t.detach();
-  return contiguous(t.detach()).view_as({t.numel() / std::max<int64_t>(t.dim(-1), 1), t.dim(-1)});
-}
-
-static Shape linear_shape(const char* op, const Shape& x, const Shape& w, const Tensor& b) {
+static Shape linear_shape(const char* op, const Tensor& x_, const Tensor& w_, const Tensor& b) {
+  const Shape &x = x_.shape(), &w = w_.shape();
   CHECK(x.rank() >= 1 && w.rank() == 2 && x[-1] == w[1], op, ": x ", x, " needs w of shape [out,",
         x.rank() ? x[-1] : 0, "], got ", w);
   CHECK(!b.defined() || b.shape() == Shape{w[0]}, op, ": w ", w, " needs b of shape ", Shape{w[0]},
         ", got ", b.shape());
+  check_one_dtype(op, x_, w_, b);
   Shape y = x;
   y[-1] = w[0];
   return y;
@@ -36,13 +33,13 @@ struct Backward {
       : x(x), w(w), b(b), slot(slot), dx(needs_grad(x)), dw(needs_grad(w)), db(needs_grad(b)) {}
 
   Grads operator()(const Tensor& dy_) {
-    const Tensor dy = contiguous(as_rows(dy_));
+    const Tensor dy = contiguous(kernels::flat_rows(dy_));
     Grads grads(3);
     if (dx) grads[0] = padded::linear_backward_x(dy, w(), slot).view_as(x().shape());
     if (dw) grads[1] = grad_out(w());
     if (db) grads[2] = grad_out(b());
     const auto write = [&](const Tensor& row_major) {
-      padded::linear_backward_w(dy, as_rows(x()), row_major, grads[2], slot);
+      padded::linear_backward_w(dy, kernels::flat_rows(x()), row_major, grads[2], slot);
     };
     if (dw)
       write_in(kNCHW, grads[1], write);
@@ -59,9 +56,10 @@ struct Backward {
 
 Tensor linear(const Tensor& x_, const Tensor& w_, const Tensor& b_, Slot* slot) {
   const auto [x, w, b] = amp::low(x_, w_, b_);
-  const Shape shape = linear_shape("linear", x.shape(), w.shape(), b);
+  const Shape shape = linear_shape("linear", x, w, b);
   Slot cache = slot ? *slot : Slot();
-  const Tensor y = padded::linear(as_rows(x), w, b, Activation::none, cache).view_as(shape);
+  const Tensor y =
+      padded::linear(kernels::flat_rows(x), w, b, Activation::none, cache).view_as(shape);
   if (!will_record(x, w, b)) return y;
   return record("linear", y, {x, w, b}, Backward(x, w, b, cache));
 }
@@ -69,11 +67,12 @@ Tensor linear(const Tensor& x_, const Tensor& w_, const Tensor& b_, Slot* slot) 
 Tensor linear_relu(const Tensor& x_, const Tensor& w_, const Tensor& b_, Impl impl, Slot* slot) {
   if (impl == Impl::composed) return relu(linear(x_, w_, b_, slot));
   const auto [x, w, b] = amp::low(x_, w_, b_);
-  const Shape shape = linear_shape("linear_relu", x.shape(), w.shape(), b);
+  const Shape shape = linear_shape("linear_relu", x, w, b);
   static trace::Counter& fused = trace::counter("fuse.bias_act");
   fused.add();
   Slot cache = slot ? *slot : Slot();
-  const Tensor y = padded::linear(as_rows(x), w, b, Activation::relu, cache).view_as(shape);
+  const Tensor y =
+      padded::linear(kernels::flat_rows(x), w, b, Activation::relu, cache).view_as(shape);
   if (!will_record(x, w, b)) return y;
   return record("linear_relu", y, {x, w, b},
                 [y = Saved(y), back = Backward(x, w, b, cache)](const Tensor& dy) mutable {

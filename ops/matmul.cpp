@@ -31,14 +31,10 @@ static Shape product_shape(const Shape& a, const Shape& b) {
   return y;
 }
 
-// (.., M, K) seen as (rows, K): one matrix, whatever the leading axes.
-static Tensor flat_rows(const Tensor& t) {
-  return contiguous(t).view_as({t.numel() / std::max<int64_t>(t.dim(-1), 1), t.dim(-1)});
-}
-
 Tensor matmul(const Tensor& a_, const Tensor& b_, Slot* slot) {
   const auto [a, b] = amp::low(a_, b_);
   product_shape(a.shape(), b.shape());
+  CHECK(a.dtype() == b.dtype(), "matmul: a is ", a.dtype(), " and b is ", b.dtype());
   Slot cache = slot ? *slot : Slot();
   const Tensor y = kernels::product(a, b, &cache);
   if (!will_record(a, b)) return y;
@@ -49,9 +45,9 @@ Tensor matmul(const Tensor& a_, const Tensor& b_, Slot* slot) {
                   if (needs_da) grads[0] = kernels::product(dy, transposed(b()), &cache);
                   if (needs_db) {
                     const bool shared = b().rank() == 2 && a().rank() > 2;
-                    grads[1] =
-                        shared ? kernels::product(transposed(flat_rows(a())), flat_rows(dy), &cache)
-                               : kernels::product(transposed(a()), dy, &cache);
+                    grads[1] = shared ? kernels::product(transposed(kernels::flat_rows(a())),
+                                                         kernels::flat_rows(dy), &cache)
+                                      : kernels::product(transposed(a()), dy, &cache);
                   }
                   return grads;
                 });
@@ -68,6 +64,13 @@ static const AddOp spec(
 
 // ---- shapes and strides to what the kernel takes
 
+Tensor kernels::flat_rows(const Tensor& t) {
+  if (t.rank() == 2) return t;
+  int64_t rows = 1;  // counted: of rows of nothing there may be any number
+  for (int i = 0; i < t.rank() - 1; ++i) rows *= t.dim(i);
+  return contiguous(t).view_as({rows, t.dim(-1)});
+}
+
 // One of the last two strides is 1, the other does not make rows overlap.
 static bool fits_kernel(const Tensor& t) {
   const int64_t rows = t.dim(-2), columns = t.dim(-1);
@@ -83,7 +86,7 @@ Tensor kernels::batched(const Tensor& t, int64_t batch) {
   if (t.rank() == 2)
     return fit.view({batch, rows, columns}, {0, fit.strides()[0], fit.strides()[1]}, fit.offset());
   if (t.rank() == 3) return fit;
-  return contiguous(t).view_as({batch, rows, columns});
+  return contiguous(fit).view_as({batch, rows, columns});
 }
 
 void kernels::multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Slot* slot) {

@@ -25,6 +25,8 @@ inline constinit Kernel<void(const Tensor& y, const Tensor& a, const Tensor& b, 
 void multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into = Into::overwrite,
               Slot* slot = nullptr);
 Tensor product(const Tensor& a, const Tensor& b, Slot* slot = nullptr);  // into fresh memory
+// (.., M, K) as one matrix (rows, K); copied where its strides do not allow for that.
+Tensor flat_rows(const Tensor& t);
 // t as (batch, rows, columns) with strides that the kernel takes; copied where its own do not fit.
 Tensor batched(const Tensor& t, int64_t batch);
 }  // namespace kernels

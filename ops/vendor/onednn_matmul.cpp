@@ -93,9 +93,10 @@ static void product(const Tensor& y, const Tensor& a, const Tensor& b, Into into
 }
 
 static void matmul(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Slot& slot) {
-  if (y.dtype() == DType::f32) return sgemm(y, a, b, into);
-  const bool there = onednn::computes(y.dtype()) && a.dim(2) > 0;
-  return there ? product(y, a, b, into, slot) : kernels::matmul.plain(y, a, b, into, slot);
+  const bool something = a.dim(2) > 0;  // of nothing sgemm writes nothing, not zeros
+  if (something && y.dtype() == DType::f32) return sgemm(y, a, b, into);
+  if (something && onednn::computes(y.dtype())) return product(y, a, b, into, slot);
+  kernels::matmul.plain(y, a, b, into, slot);
 }
 static const bool vendor = kernels::matmul.vendor_on(Device::cpu, matmul);
 
