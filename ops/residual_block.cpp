@@ -6,6 +6,7 @@
 #include "core/trace.h"
 #include "ops/elementwise.h"
 #include "ops/norm_conv2d.h"
+#include "ops/one_dtype.h"
 
 namespace bellows {
 
@@ -41,7 +42,9 @@ struct Stage {
         bias(layer.bias),
         scale(contiguous(cast(layer.weight, precise(x.dtype())))),
         shift(contiguous(cast(layer.bias, precise(x.dtype())))),
-        slot(layer.slot ? *layer.slot : Slot()) {}
+        slot(layer.slot ? *layer.slot : Slot()) {
+    check_one_dtype("residual_block", x, w, {});
+  }
 
   // By relu(norm()) of what the stage before gave, if there is one.
   void run(const ConvNorm& layer, const Tensor& x, const Stage* before) {
@@ -143,9 +146,11 @@ static void check(const Tensor& x, const Tensor& around, std::span<const ConvNor
   CHECK(!layers.empty() && shortcut.size() <= 1, "residual_block: ", layers.size(), " layers and ",
         shortcut.size(), " in the shortcut; one or more, and at most one, make a block");
   Shape y = x.shape(), residual = around.shape();
-  const auto step = [](Shape& shape, const ConvNorm& l) {
+  const auto step = [&](Shape& shape, const ConvNorm& l) {
     shape = conv2d_shape("residual_block", shape, l.w.shape(), l.conv);
     check_norm("residual_block", shape, l.weight, l.bias, l.running, l.norm);
+    CHECK(l.norm.training == layers[0].norm.training,
+          "residual_block: some of its norms train, and some evaluate");
   };
   for (const ConvNorm& l : layers) step(y, l);
   for (const ConvNorm& l : shortcut) step(residual, l);
@@ -155,12 +160,14 @@ static void check(const Tensor& x, const Tensor& around, std::span<const ConvNor
 Tensor residual_block(const Tensor& x_, const Tensor& around_, std::span<const ConvNorm> layers,
                       std::span<const ConvNorm> shortcut, Impl impl) {
   check(x_, around_, layers, shortcut);
-  static trace::Counter& fused = trace::counter("fuse.conv_norm");
-  if (impl == Impl::fused) fused.add();
   if (impl == Impl::composed || !layers.back().norm.training)
     return composed(x_, around_, layers, shortcut);
+  static trace::Counter& fused = trace::counter("fuse.conv_norm");
+  fused.add();
 
   const auto [x, around] = amp::low(x_, around_);
+  CHECK(x.dtype() == around.dtype(), "residual_block: x is ", x.dtype(), " and around is ",
+        around.dtype());
   std::vector<Stage> stages, aside;
   for (const ConvNorm& l : layers) {
     stages.emplace_back(l, x);
