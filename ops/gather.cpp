@@ -1,6 +1,7 @@
 #include "ops/gather.h"
 #include "core/copy.h"
 #include "core/foreach.h"
+#include "core/in_f32.h"
 #include "ops/map.h"
 #include "ops/op.h"
 #include "ops/shape.h"
@@ -158,6 +159,6 @@ static Tensor gather_backward_cpu(const Tensor& dy, int axis, const Tensor& inde
 }
 
 static const bool cpu = kernels::gather.on(Device::cpu, gather_cpu) &&
-                        kernels::gather_backward.on(Device::cpu, gather_backward_cpu);
+                        kernels::gather_backward.on(Device::cpu, in_f32<gather_backward_cpu>);
 
 }  // namespace bellows

@@ -240,7 +240,7 @@ static Tensor sum_cpu(const Tensor& x, const Shape& kept, double factor) {
 // Of a row-major x, so that the first in memory is the first.
 static kernels::Max max_cpu(const Tensor& x, const Shape& kept) {
   const Tensor dense = contiguous(x), y = empty(kept, x), index(kept, DType::i64);
-  visit_float(x.dtype(), [&]<class T>(T) {
+  visit_stored(x.dtype(), [&]<class T>(T) {
     const auto best = fold<MaxOf<T>, T>(dense, kept);
     for (size_t i = 0; i < best.size(); ++i) {
       y.ptr<T>()[i] = *best[i];
@@ -260,7 +260,7 @@ static Tensor argmax_cpu(const Tensor& x, int axis) {
 
 static Tensor max_backward_cpu(const Tensor& dy, const Tensor& index, const Shape& shape) {
   const Tensor dense = contiguous(dy), dx = full(shape, 0, dy);
-  visit_float(dy.dtype(), [&]<class T>(T) {
+  visit_stored(dy.dtype(), [&]<class T>(T) {
     for (int64_t i = 0; i < dy.numel(); ++i)
       dx.ptr<T>()[index.ptr<int64_t>()[i]] = dense.ptr<T>()[i];
   });

@@ -2,6 +2,7 @@
 // against loops.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include "autograd/backward.h"
 #include "core/copy.h"
 #include "core/foreach.h"
 #include "core/rng.h"
@@ -9,6 +10,7 @@
 #include "ops/bucketize.h"
 #include "ops/gather.h"
 #include "ops/quantile_levels.h"
+#include "ops/reduce.h"
 
 using namespace bellows;
 using testing::ElementsAre;
@@ -68,6 +70,13 @@ TEST(Gather, PicksByLineAndIndexSelectBySlice) {
               ElementsAre(4, 2, 6));
   const Tensor columns = index_select(x, 1, tensor_of<int64_t>({2, 2, 0, 1}, {4}));
   EXPECT_THAT(columns.data<float>(), ElementsAre(3, 3, 1, 2, 6, 6, 4, 5));
+}
+
+// In bf16 alone a sum of ones stops at 256.
+TEST(Gather, AddsUpItsGradientInF32) {
+  const Tensor x = require_grad(full({2, 1}, 3, DType::bf16));
+  backward(sum(index_select(x, 0, full({260}, 0, DType::i64))));
+  EXPECT_THAT(cast(grad(x), DType::f32).data<float>(), ElementsAre(260, 0));
 }
 
 TEST(Gather, RefusesAnIndexOutsideOfItsAxis) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "autograd/backward.h"
+#include "core/copy.h"
 #include "core/foreach.h"
 
 using namespace bellows;
@@ -45,6 +46,18 @@ TEST(Reduce, ArgmaxCountsAlongItsAxisInAnyMemoryOrder) {
   EXPECT_THAT(argmax(x, 0).data<int64_t>(), ElementsAre(1, 0, 0));
   const Tensor flipped = x.view({3, 2}, {1, 3}, 0);
   EXPECT_THAT(argmax(flipped, 0).data<int64_t>(), ElementsAre(2, 2));
+}
+
+TEST(Reduce, MaxIsExactInSixteenBits) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const Tensor x = require_grad(cast(tensor_of<float>({1, 2.5, 7, -3}, {2, 2}), dtype));
+    const Tensor y = max(x, {.axes = {1}});
+    EXPECT_EQ(y.dtype(), dtype);
+    EXPECT_THAT(cast(y.detach(), DType::f32).data<float>(), ElementsAre(2.5, 7));
+    EXPECT_THAT(argmax(x.detach(), 1).data<int64_t>(), ElementsAre(1, 0));
+    backward(sum(y));
+    EXPECT_THAT(cast(grad(x), DType::f32).data<float>(), ElementsAre(0, 1, 1, 0));
+  }
 }
 
 TEST(Reduce, NothingSumsToZeroAndHasNoLargest) {
