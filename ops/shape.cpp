@@ -53,7 +53,8 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
     const int64_t rest = -shape.numel();
     full[static_cast<int>(open - shape.begin())] = rest > 0 ? x.numel() / rest : 0;
   }
-  CHECK(full.numel() == x.numel(), "reshape: x ", x.shape(), " has ", x.numel(),
+  const bool negative = std::ranges::any_of(full, [](int64_t n) { return n < 0; });
+  CHECK(!negative && full.numel() == x.numel(), "reshape: x ", x.shape(), " has ", x.numel(),
         " elements, which do not fill ", shape);
   return record_reshape("reshape", x, full);
 }

@@ -42,6 +42,14 @@ TEST(Reshape, InfersOneSizeAndRefusesWhatDoesNotFill) {
             cat("reshape: x [2,3,4] has 24 elements, which do not fill ", shape)));
 }
 
+TEST(Reshape, RefusesNegativeSizes) {
+  for (const Shape& from : {Shape{6}, Shape{0, 3}})
+    for (const Shape& shape : {Shape{-2, -3}, Shape{-1, -2, -3}, Shape{-1, -1}, Shape{0, -2}})
+      EXPECT_THAT([&] { reshape(counted(from), shape); },
+                  testing::ThrowsMessage<Error>(testing::HasSubstr("do not fill")))
+          << from << " to " << shape;
+}
+
 // The batch is innermost in CHWN, so (C, H, W) is one run: linear layers read it as it lies.
 TEST(Flatten, OfBatchInnermostImagesIsATransposedView) {
   const Tensor x = contiguous(counted({2, 3, 4, 5}), kCHWN), y = flatten(x);
