@@ -52,6 +52,15 @@ Tensor backward_x_by(const Tensor& dy, const Tensor& w, const Shape&, const Conv
   return contiguous(dx, conv2d_format(dy, w));
 }
 
+// The gradients of the weights by sum_products(dy, x, dw, options), which takes what is row-major.
+template <auto sum_products>
+void backward_w_by(const Tensor& dy_, const Tensor& x_, const Tensor& dw, const Tensor& db,
+                   const Conv2dOptions& options, Slot&) {
+  const Tensor dy = contiguous(dy_), x = contiguous(x_);
+  write_in(kNCHW, dw, [&](const Tensor& row_major) { sum_products(dy, x, row_major, options); });
+  if (db.defined()) sum_pixels(dy, db);
+}
+
 // The gradients of the weights as one product over all pixels, in NHWC: ops/conv2d_matmul.cpp. It
 // fits where the windows of x, one below each pixel of dy, take no more than KernelOptions grant.
 bool product_fits(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,

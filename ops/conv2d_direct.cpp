@@ -141,13 +141,6 @@ static void sum_products(const Tensor& dy, const Tensor& x, const Tensor& dw,
   dw.raise_version();
 }
 
-static void backward_w(const Tensor& dy_, const Tensor& x_, const Tensor& dw, const Tensor& db,
-                       const Conv2dOptions& options, Slot&) {
-  const Tensor dy = contiguous(dy_), x = contiguous(x_);
-  write_in(kNCHW, dw, [&](const Tensor& row_major) { sum_products(dy, x, row_major, options); });
-  if (db.defined()) conv2d_cpu::sum_pixels(dy, db);
-}
-
 static bool fits_backward_w(const Tensor&, const Tensor& x, const Tensor&, const Tensor&,
                             const Conv2dOptions& options, Slot&) {
   return options.stride == 1 && conv2d_cpu::floats(x);
@@ -157,6 +150,7 @@ static const bool algorithm =
     kernels::conv2d.algorithm_on(Device::cpu, "direct", conv2d_cpu::fits_forward, forward) &&
     kernels::conv2d_backward_x.algorithm_on(Device::cpu, "direct", conv2d_cpu::fits_backward_x,
                                             conv2d_cpu::backward_x_by<forward>) &&
-    kernels::conv2d_backward_w.algorithm_on(Device::cpu, "direct", fits_backward_w, backward_w);
+    kernels::conv2d_backward_w.algorithm_on(Device::cpu, "direct", fits_backward_w,
+                                            conv2d_cpu::backward_w_by<sum_products>);
 
 }  // namespace bellows

@@ -26,6 +26,8 @@ Tensor cross_entropy(const Tensor& logits_, const Tensor& target,
         logits.shape(), " and target ", target.shape(), " should be (N, C) and (N)");
   CHECK(target.dtype() == DType::i64, "cross_entropy: the target is ", target.dtype(), ", not i64");
   CHECK(logits.numel() > 0, "cross_entropy: an empty batch ", logits.shape());
+  CHECK(smoothing >= 0 && smoothing <= 1, "cross_entropy: label_smoothing ", smoothing,
+        " is not in [0, 1]");
   kernels::check_labels(target, logits.dim(1));
   if (impl == Impl::composed) return composed(logits, target, smoothing);
   static trace::Counter& runs = trace::counter("fuse.loss");

@@ -5,11 +5,12 @@
 namespace bellows {
 
 struct CrossEntropyOptions {
-  double label_smoothing = 0;  // share of the target that is spread over all classes
+  double label_smoothing = 0;  // share of the target that is spread over all classes, 0 to 1
 };
 
 // -mean over n of sum over c of q(n, c) * log_softmax(logits)(n, c), where q is
-// (1 - smoothing) * [c = target(n)] + smoothing / C. logits (N, C), target i64 (N); a scalar.
+// (1 - smoothing) * [c = target(n)] + smoothing / C. logits (N, C), f32 or f64, on a device also
+// bf16 and f16; target i64 (N); a scalar.
 //
 // composed: log_softmax, gather, means. fused: one kernel, and one for backward; counted as
 // fuse.loss. A label outside [0, C) is an error of the data, exit 3; on a device, which nobody

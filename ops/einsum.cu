@@ -65,7 +65,7 @@ Loops loops_of(const EinsumNest& nest, size_t tensors) {
   loops.n_summed = int(nest.summed.size());
   loops.n_tensors = int(tensors);
   loops.elements = nest.elements();
-  loops.terms = EinsumNest{nest.summed, {}}.elements();
+  loops.terms = iterations(nest.summed);
   return loops;
 }
 

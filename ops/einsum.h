@@ -7,7 +7,8 @@ namespace bellows {
 
 // einsum("ij,jk->ki", {a, b}): one term of letters a tensor, a letter an axis. Shared letters
 // multiply, letters that the output drops are summed, the order of the output is free; a letter
-// twice in one term is its diagonal. Refuses an output letter that no input has, by name.
+// twice in one term is its diagonal. f32 or f64, on a device also bf16 and f16. Refuses an output
+// letter that no input has, by name.
 Tensor einsum(const std::string& expression, TensorSpan inputs);
 inline Tensor einsum(const std::string& expression, std::initializer_list<Tensor> inputs) {
   return einsum(expression, TensorSpan(inputs.begin(), inputs.size()));

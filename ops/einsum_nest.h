@@ -16,13 +16,15 @@ struct EinsumLoop {
   std::vector<int64_t> steps;  // of y, then of each input, when the letter moves by one
 };
 
+inline int64_t iterations(std::span<const EinsumLoop> loops) {
+  int64_t n = 1;
+  for (const EinsumLoop& loop : loops) n *= loop.size;
+  return n;
+}
+
 struct EinsumNest {
   std::vector<EinsumLoop> out, summed;
-  int64_t elements() const {  // of y that are sums; the rest is 0
-    int64_t n = 1;
-    for (const EinsumLoop& loop : out) n *= loop.size;
-    return n;
-  }
+  int64_t elements() const { return iterations(out); }  // of y that are sums; the rest is 0
 };
 
 inline EinsumLoop loop_over(char letter, std::span<const std::string> terms,

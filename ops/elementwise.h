@@ -38,11 +38,15 @@ template <class F> Tensor unary(const Tensor& x) {
 }
 
 template <class F> Tensor record_linear(const Tensor& y, const Tensor& a, const Tensor& b) {
-  return record(F::name, y, {a, b}, [a_shape = a.shape(), b_shape = b.shape()](const Tensor& dy) {
-    const Tensor db = kernels::sum_to(dy, b_shape);
-    return Grads{kernels::sum_to(dy, a_shape),
-                 F::b_slope == 1 ? db : kernels::affine(db, F::b_slope, 0)};
-  });
+  return record(F::name, y, {a, b},
+                [a_shape = a.shape(), b_shape = b.shape(), for_a = needs_grad(a),
+                 for_b = needs_grad(b)](const Tensor& dy) {
+                  Grads grads(2);
+                  if (for_a) grads[0] = kernels::sum_to(dy, a_shape);
+                  if (for_b) grads[1] = kernels::sum_to(dy, b_shape);
+                  if (for_b && F::b_slope != 1) grads[1] = kernels::affine(grads[1], F::b_slope, 0);
+                  return grads;
+                });
 }
 
 template <class F> Tensor binary(const Tensor& a, const Tensor& b) {
@@ -53,9 +57,11 @@ template <class F> Tensor binary(const Tensor& a, const Tensor& b) {
     return record_linear<F>(y, a, b);
   } else if constexpr (F::shared) {
     return record(F::name, y, {a, b},
-                  [y = Saved(y), a_shape = a.shape(), b_shape = b.shape()](const Tensor& dy) {
+                  [y = Saved(y), a_shape = a.shape(), b_shape = b.shape(), for_a = needs_grad(a),
+                   for_b = needs_grad(b)](const Tensor& dy) {
                     const Tensor g = kernels::unary_backward<typename F::Last>(dy, y());
-                    return Grads{kernels::sum_to(g, a_shape), kernels::sum_to(g, b_shape)};
+                    return Grads{for_a ? kernels::sum_to(g, a_shape) : Tensor(),
+                                 for_b ? kernels::sum_to(g, b_shape) : Tensor()};
                   });
   } else {
     return record(F::name, y, {a, b},

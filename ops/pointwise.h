@@ -27,10 +27,10 @@ class Chain {
 // One tensor for each of the chain's inputs, in their order, all of one dtype. They are broadcast
 // to one shape, y's, and every step is computed for each of its elements and rounded to the dtype.
 //
-// composed: an op of ops/elementwise.h for each step. fused: one pass over memory, and one for
-// backward, which keeps inputs only and computes the steps again; the gradient of an input that was
-// stretched is written whole and summed. Both have the same bits. Counted as fuse.pointwise, what
-// the passes read and write as pointwise.bytes.
+// composed: an op of ops/elementwise.h for each step. fused: one pass over memory, of f32 or f64,
+// on a device also of bf16 and f16, and one for backward, which keeps inputs only and computes the
+// steps again; the gradient of an input that was stretched is written whole and summed. Both have
+// the same bits. Counted as fuse.pointwise, what the passes read and write as pointwise.bytes.
 Tensor pointwise(const Chain& chain, std::span<const Tensor> inputs, Impl impl);
 
 namespace kernels {

@@ -8,7 +8,8 @@ namespace bellows {
 // The level of each value, 0 .. n - 1, as a number of x's dtype; n - 1 boundaries, ascending, as
 // bucketize() takes them, ties and NaN too. No gradient: the function has steps.
 //
-// composed: for each level one pass that finds its values and one that adds them in, 2n kernels.
+// composed: for each level one pass that finds its values and one that adds them in, 2n kernels
+// behind the one that fills zeros.
 // fused: bucketize, 1 kernel; counted as ops.vectorized_calls.
 Tensor quantile_levels(const Tensor& x, const Tensor& boundaries, Impl impl);
 

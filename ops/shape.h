@@ -1,6 +1,7 @@
 // Ops that move no arithmetic: other shapes, orders and parts of the same elements.
 //
-// All but concat() return views of x where strides can express the result; gradients are views too.
+// All but concat() return views of x where strides can express the result. So are gradients, but
+// for those of slice(), zeros around dy, and of expand(), a sum.
 #pragma once
 #include "core/tensor.h"
 

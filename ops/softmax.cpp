@@ -7,24 +7,23 @@
 
 namespace bellows {
 
-Tensor softmax(const Tensor& x_, int axis_) {
+static Tensor along_axis(const Kernel<Tensor(const Tensor&, int)>& kernel,
+                         const Kernel<Tensor(const Tensor&, const Tensor&, int)>& backward,
+                         const Tensor& x_, int axis_) {
   const Tensor x = amp::full(x_);
-  const int axis = axis_of(axis_, x.shape(), "softmax");
-  const Tensor y = kernels::softmax(x, axis);
+  const int axis = axis_of(axis_, x.shape(), kernel.name());
+  const Tensor y = kernel(x, axis);
   if (!will_record(x)) return y;
-  return record("softmax", y, {x}, [y = Saved(y), axis](const Tensor& dy) {
-    return Grads{kernels::softmax_backward(dy, y(), axis)};
+  return record(kernel.name(), y, {x}, [y = Saved(y), axis, &backward](const Tensor& dy) {
+    return Grads{backward(dy, y(), axis)};
   });
 }
 
-Tensor log_softmax(const Tensor& x_, int axis_) {
-  const Tensor x = amp::full(x_);
-  const int axis = axis_of(axis_, x.shape(), "log_softmax");
-  const Tensor y = kernels::log_softmax(x, axis);
-  if (!will_record(x)) return y;
-  return record("log_softmax", y, {x}, [y = Saved(y), axis](const Tensor& dy) {
-    return Grads{kernels::log_softmax_backward(dy, y(), axis)};
-  });
+Tensor softmax(const Tensor& x, int axis) {
+  return along_axis(kernels::softmax, kernels::softmax_backward, x, axis);
+}
+Tensor log_softmax(const Tensor& x, int axis) {
+  return along_axis(kernels::log_softmax, kernels::log_softmax_backward, x, axis);
 }
 
 static const AddOp softmax_spec({.name = "softmax",

@@ -88,15 +88,10 @@ class Ready {
 
   void run(const cudnn::Plan& plan, const Tensor& a, const Tensor& c, const Tensor& b,
            const Tensor& y) const {
-    if (b.defined())
-      plan.run({{tensors_.first, a.bytes()},
-                {tensors_.second, c.bytes()},
-                {tensors_.bias, b.bytes()},
-                {tensors_.result, y.bytes()}});
-    else
-      plan.run({{tensors_.first, a.bytes()},
-                {tensors_.second, c.bytes()},
-                {tensors_.result, y.bytes()}});
+    plan.run({{tensors_.first, a.bytes()},
+              {tensors_.second, c.bytes()},
+              {tensors_.bias, b.defined() ? b.bytes() : nullptr},
+              {tensors_.result, y.bytes()}});
   }
 
   cudnn::Convolution convolution_;

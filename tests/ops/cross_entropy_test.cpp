@@ -29,6 +29,16 @@ TEST(CrossEntropy, SmoothingSpreadsTheTargetOverAllClasses) {
                 (row + std::log(3)) / 2, 1e-14);
 }
 
+TEST(CrossEntropy, RefusesToSpreadMoreThanAllOrLessThanNothing) {
+  for (const double smoothing : {-0.5, 1.5, double(NAN)})
+    EXPECT_THAT(
+        [&] {
+          cross_entropy(logits(), tensor_of<int64_t>({2, 0}, {2}), {.label_smoothing = smoothing});
+        },
+        testing::ThrowsMessage<Error>(
+            cat("cross_entropy: label_smoothing ", smoothing, " is not in [0, 1]")));
+}
+
 TEST(CrossEntropy, GradientIsProbabilityMinusTarget) {
   const Tensor labels = tensor_of<int64_t>({2, 0}, {2});
   for (const Impl impl : kBoth) {

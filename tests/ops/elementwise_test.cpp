@@ -50,6 +50,22 @@ TEST(Elementwise, AddSavesNothing) {
   EXPECT_EQ(saved.value(), before);
 }
 
+TEST(Elementwise, ComputesNoGradientThatNobodyAsksFor) {
+  const auto sums = [] {
+    int64_t runs = 0;
+    for (const KernelRecord* kernel : kernel_records())
+      if (std::string_view(kernel->name) == "sum") runs += kernel->runs[0];
+    return runs;
+  };
+  const Tensor x = require_grad(full({2, 3}, 1)), b = full({3}, 1);
+  for (const Tensor& y : {add(x, b), sub(x, b), add_relu(x, b, Impl::fused)}) {
+    const Tensor loss = sum(y);
+    const int64_t before = sums();
+    backward(loss);
+    EXPECT_EQ(sums(), before);
+  }
+}
+
 TEST(Elementwise, AtATieTheGradientOfMaximumIsShared) {
   const Tensor a = require_grad(full({}, 2)), b = require_grad(full({}, 2));
   backward(maximum(a, b));
