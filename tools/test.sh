@@ -27,7 +27,7 @@ run_tests build-debug
 
 need_packages "${tsan_packages[@]}"
 build tsan -- {core,data,dist,cuda_host}_test \
-  {core,autograd,data,ops,optim,trainer,toggles}_on_cuda_host
+  {core,autograd,data,ops,optim,trainer,toggles,bench}_on_cuda_host
 # TSan's shadow memory does not fit every address that a hardened kernel may pick.
 setarch -R true 2>/dev/null && under=(setarch -R)
 export TSAN_OPTIONS=ignore_noninstrumented_modules=1:allocator_may_return_null=1
