@@ -12,7 +12,7 @@ static constexpr int64_t kTop = 5;  // classes
 double Metrics::value(const std::string& metric) const {
   if (metric == "loss") return loss;
   if (metric == "accuracy") return accuracy;
-  return *accuracy_top5;
+  return accuracy_top5.value();
 }
 
 std::vector<std::pair<std::string, double>> values_of(const Metrics& m) {

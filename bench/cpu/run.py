@@ -102,7 +102,8 @@ def row(name, results, ours):
     against = [ratio_text(ours, results, "ms_median"), ratio_text(ours, results, "ms_q1"),
                ratio_text(ours, results, "ms_cpu_min") if both else ""]
     ips = f"{measure.middle(results, 'ips'):.0f}"
-    return [name, measure.time_text(results), cpu, ips] + (against if results is not ours else [""] * 3)
+    time = measure.time_text(results)
+    return [name, time, cpu, ips] + (against if results is not ours else [""] * 3)
 
 
 def section(batch, threads, results, missing):

@@ -55,7 +55,8 @@ def train(a, *words):
         lines = (folder / "metrics.jsonl").read_text().splitlines()
     tests = [line for line in map(json.loads, lines) if line["split"] == "test"]
     run = next(line for line in map(json.loads, lines) if line["split"] == "run")
-    return {"accuracy": tests[-1]["accuracy"], "seconds": run["model_s"] + run["elapsed_s"] - run["save_s"],
+    seconds = run["model_s"] + run["elapsed_s"] - run["save_s"]
+    return {"accuracy": tests[-1]["accuracy"], "seconds": seconds,
             **{key: run[key] for key in ("ips", "load_s", "step_s", "eval_s", "save_s")}}
 
 
