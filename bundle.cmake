@@ -1,15 +1,28 @@
 # `cmake --install` makes a folder that runs wherever it is put: bin/, lib/ with the shared libraries
 # that a machine with a driver, CUDA and cuDNN need not have, and the files that programs and tests
-# read. CMake writes the way from bin/ to lib/ into the programs. tools/bundle.sh calls it.
+# read. tools/bundle.sh calls it.
 get_property(targets DIRECTORY tests PROPERTY BUILDSYSTEM_TARGETS)
 get_property(benches DIRECTORY bench PROPERTY BUILDSYSTEM_TARGETS)
 list(FILTER targets INCLUDE REGEX "_test$")
-list(FILTER targets EXCLUDE REGEX "^(house|fault)_test$")  # which are about the tree and the disk
+list(FILTER targets EXCLUDE REGEX "^(house|fault|commands)_test$")  # about the tree and the disk
 list(APPEND targets trainer ${benches})
 add_custom_target(bundled DEPENDS ${targets})
 
-set_target_properties(${targets} PROPERTIES INSTALL_RPATH "\$ORIGIN/../lib")
+# Where programs look for libraries: in the build in these folders, in a bundle in lib/. CMake's own
+# rewriting of that entry would end the build's in an empty one, which is the current folder.
+set(search_path ${CMAKE_BUILD_RPATH} $<TARGET_FILE_DIR:bellows_spinning>)
+if(BELLOWS_ONEDNN)
+  list(APPEND search_path $<TARGET_FILE_DIR:DNNL::dnnl>)
+endif()
+list(APPEND search_path "\$ORIGIN/../lib")  # so that there is room for the bundle's
+set_target_properties(${targets} PROPERTIES INSTALL_RPATH "${search_path}"
+                      BUILD_WITH_INSTALL_RPATH ON)
 install(TARGETS ${targets} RUNTIME DESTINATION bin)
+install(TARGETS bellows_spinning LIBRARY DESTINATION lib)
+foreach(target ${targets})
+  install(CODE "file(RPATH_CHANGE FILE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/bin/${target}\"
+    OLD_RPATH \"$<JOIN:${search_path},:>\" NEW_RPATH \"\$ORIGIN/../lib\")")
+endforeach()
 if(BELLOWS_ONEDNN)
   install(FILES $<TARGET_SONAME_FILE:DNNL::dnnl> TYPE LIB)
 endif()
@@ -24,7 +37,7 @@ install(DIRECTORY configs DESTINATION .)
 install(DIRECTORY bench DESTINATION . FILES_MATCHING PATTERN "*.py")
 install(DIRECTORY tests/oracle tests/vendor DESTINATION tests
         FILES_MATCHING REGEX "\\.safetensors$|/h200[^/]*\\.(json|txt)$")
-install(TARGETS fake_nvml fake_driver LIBRARY DESTINATION tests/trainer NAMELINK_SKIP)
+install(TARGETS fake_nvml fake_driver planted LIBRARY DESTINATION tests/trainer NAMELINK_SKIP)
 foreach(header ${RUNTIME_HEADERS})  # which tests hold against what is compiled at run time
   get_filename_component(header_folder ${header} DIRECTORY)
   install(FILES ${header} DESTINATION ${header_folder})

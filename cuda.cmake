@@ -39,7 +39,7 @@ endif()
 set(CMAKE_BUILD_RPATH ${CUDAToolkit_LIBRARY_DIR})
 
 # The text of the headers that kernels compiled at run time include (ops/vendor/nvrtc.cu).
-set(RUNTIME_HEADERS core/half.h ops/functors.h ops/pointwise_device.cuh)
+set(RUNTIME_HEADERS core/half.h ops/maths.h ops/functors.h ops/pointwise_device.cuh)
 foreach(header ${RUNTIME_HEADERS})
   file(READ ${PROJECT_SOURCE_DIR}/${header} text)
   string(APPEND runtime_headers "{\"${header}\", R\"text(${text})text\"},\n")

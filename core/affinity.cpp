@@ -123,8 +123,9 @@ int64_t migrations() {
   int64_t all = 0;
   bool known = false;
   std::error_code none;
-  for (const auto& task : fs::directory_iterator("/proc/self/task", none)) {
-    std::ifstream lines(task.path() / "sched");
+  for (fs::directory_iterator task("/proc/self/task", none), end; task != end;
+       task.increment(none)) {
+    std::ifstream lines(task->path() / "sched");
     for (std::string line; std::getline(lines, line);) {
       if (!line.starts_with("se.nr_migrations")) continue;
       known = true;

@@ -1,7 +1,6 @@
 #include "core/autotune.h"
 #include <omp.h>
 #include <cmath>
-#include <cstdio>
 #include <memory>
 #include "core/allocator.h"
 #include "core/device_info.h"
@@ -9,6 +8,7 @@
 #include "core/foreach.h"
 #include "core/graph.h"
 #include "core/kernel_options.h"
+#include "core/output.h"
 #include "core/statistics.h"
 #include "core/sync_guard.h"
 #include "core/timer.h"
@@ -108,8 +108,7 @@ bool Tuning::due() {
 static void complain_once(const std::string& name) {
   static bool complained = false;
   if (!std::exchange(complained, true))
-    std::fprintf(stderr, "notice: plans of an earlier run are stale and ignored, such as %s\n",
-                 name.c_str());
+    warn("plans of an earlier run are stale and ignored, such as " + name);
 }
 
 std::optional<size_t> Tuning::make(Device device, const std::string& problem, const Find& find) {

@@ -5,10 +5,9 @@
 #include <cstdlib>
 #include <cstring>
 #include "core/crc32c.h"
+#include "core/output.h"
 
 namespace bellows {
-
-namespace fs = std::filesystem;
 
 // An entry is this, the key and the content, to the end of the file.
 namespace {
@@ -49,9 +48,8 @@ Path DiskCache::path_of(const std::string& name, const std::string& key) const {
 
 std::optional<std::string> DiskCache::find(const std::string& name, const std::string& key) const {
   const Path path = path_of(name, key);
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) return std::nullopt;
   try {
+    if (kind_of(path, Exit::storage) != Kind::file) return std::nullopt;
     const std::string entry = read_file(path, kMostBytes, Exit::storage);
     if (entry.size() < sizeof(Head) + key.size()) return std::nullopt;
     const std::string content = entry.substr(sizeof(Head) + key.size());
@@ -72,12 +70,13 @@ void DiskCache::keep(const std::string& name, const std::string& key, const std:
   const Head head = head_of(key, content);
   const Bytes pieces[] = {std::as_bytes(std::span(&head, 1)), bytes_of(key), bytes_of(content)};
   try {
-    fs::create_directories(folder_);
+    make_folders(folder_);
+    remove_temporaries(folder_);
     write_file(path_of(name, key), pieces);
     own_.insert(path_of(name, key));
-  } catch (const std::exception& error) {
+  } catch (const Error& error) {
     if (!std::exchange(complained_, true))
-      std::fprintf(stderr, "warning: nothing is cached in %s: %s\n", folder_.c_str(), error.what());
+      warn(cat("nothing is cached in ", folder_.native(), ": ", error.what()));
   }
 }
 

@@ -1,19 +1,25 @@
 #include "core/file.h"
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <mutex>
+#include <set>
 #include <system_error>
-#include <vector>
 #include "core/crc32c.h"
 
 namespace bellows {
 
+namespace fs = std::filesystem;
+
 namespace {
 
-const char* advice(int error) {
+const char* advice_for(int error) {
   switch (error) {
     case ENOSPC:
     case EDQUOT:
@@ -28,10 +34,11 @@ const char* advice(int error) {
   }
 }
 
-[[noreturn]] void fail_call(Exit exit, const Path& path, const char* call) {
-  const int error = errno;
+[[noreturn]] void fail_call(Exit exit, const Path& path, const char* call,
+                            const char* advice = nullptr, int error = errno) {
+  if (!advice) advice = exit == Exit::storage ? advice_for(error) : "";
   fail(exit, printable(path.native()), ": ", call, ": ", std::generic_category().message(error),
-       exit == Exit::storage ? advice(error) : "");
+       advice);
 }
 
 template <class Call> auto retried(const Call& call) {
@@ -45,11 +52,7 @@ int open_file(const Path& path, int flags, mode_t mode = 0) {
 }
 
 void write_all(const Descriptor& to, const Path& path, Bytes bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = retried([&] { return ::write(to.get(), bytes.data(), bytes.size()); });
-    if (n < 0) fail_call(Exit::storage, path, "write");
-    bytes = bytes.subspan(static_cast<size_t>(n));
-  }
+  if (!write_fully(to.get(), bytes)) fail_call(Exit::storage, path, "write");
 }
 
 // A failed sync is never repeated: the kernel may have dropped the pages that it could not write.
@@ -64,12 +67,32 @@ void close(Descriptor& file, const Path& path) {
 
 constexpr const char* kTemporary = ".bellows-tmp";
 
+// Paths of this process's temporary files.
+struct Live {
+  std::mutex mutex;  // never held in a call that may wait for a disk: a signal asks for it
+  std::set<Path> paths;
+  std::atomic<int> made = 0;
+};
+Live& live() {
+  static Live& all = *new Live;  // a signal may ask for it while the process ends
+  return all;
+}
+
+// Takes the lock that marks a temporary file as a live writer's. False: remove_temporaries() has
+// got hold of it first. A file system without locks leaves every temporary file alone.
+bool hold(int descriptor) {
+  struct stat info = {};
+  if (!try_lock(descriptor) && errno == EWOULDBLOCK) return false;
+  return ::fstat(descriptor, &info) == 0 && info.st_nlink > 0;
+}
+
 // A new file beside `target`, removed unless it was renamed.
 class Temporary {
  public:
-  explicit Temporary(const Path& target) : file_(create(target)) {}
+  explicit Temporary(const Path& target) : file_(create(target)), lock_(duplicate(file_)) {}
   ~Temporary() {
     if (!path_.empty()) ::unlink(path_.c_str());
+    forget();
   }
   Temporary(Temporary&&) = delete;
   Descriptor& file() { return file_; }
@@ -77,6 +100,7 @@ class Temporary {
   void rename_to(const Path& target) {
     if (retried([&] { return ::rename(path_.c_str(), target.c_str()); }) < 0)
       fail_call(Exit::storage, target, "rename");
+    forget();
     path_.clear();
   }
 
@@ -84,22 +108,33 @@ class Temporary {
   // O_EXCL and O_NOFOLLOW: nobody can plant a file or a link under the name. What has the name
   // already was left by a writer that was killed, so the next one is tried.
   int create(const Path& target) {
-    static std::atomic<int> made{0};
     for (int attempt = 0; attempt < 100; ++attempt) {
       Path path = target;
-      path += fmt::format(".{}-{}{}", ::getpid(), made++, kTemporary);
-      const int descriptor = open_file(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-      if (descriptor >= 0) {
+      path += fmt::format(".{}-{}{}", ::getpid(), live().made++, kTemporary);
+      const int descriptor = open_file(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
+      if (descriptor >= 0 && hold(descriptor)) {
         path_ = path;
+        const std::lock_guard lock(live().mutex);
+        live().paths.insert(path);
         return descriptor;
       }
-      if (errno != EEXIST) break;
+      if (descriptor >= 0) {
+        ::close(descriptor);
+      } else if (errno != EEXIST) {
+        break;
+      }
     }
     fail_call(Exit::storage, target, "open");
   }
+  void forget() const {
+    const std::lock_guard lock(live().mutex);
+    live().paths.erase(path_);
+  }
+  // Keeps the lock while the file is closed, read back and renamed.
+  static int duplicate(const Descriptor& file) { return ::fcntl(file.get(), F_DUPFD_CLOEXEC, 0); }
 
   Path path_;  // before file_, whose initialiser sets it
-  Descriptor file_;
+  Descriptor file_, lock_;
 };
 
 uint32_t checksum(const Path& path) {
@@ -122,23 +157,64 @@ void sync_folder(const Path& folder) {
 
 }  // namespace
 
-std::string printable(std::string_view text) {
-  std::string safe;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    safe += byte < 0x20 || byte == 0x7f ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
+bool write_fully(int descriptor, Bytes bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = retried([&] { return ::write(descriptor, bytes.data(), bytes.size()); });
+    if (n >= 0) {
+      bytes = bytes.subspan(static_cast<size_t>(n));
+      continue;
+    }
+    pollfd room = {descriptor, POLLOUT, 0};
+    if (errno != EAGAIN || retried([&] { return ::poll(&room, 1, -1); }) < 0) return false;
   }
-  return safe;
+  return true;
+}
+
+bool try_lock(int descriptor) {
+  return retried([&] { return ::flock(descriptor, LOCK_EX | LOCK_NB); }) == 0;
+}
+
+Kind kind_of(const Path& path, Exit exit) {
+  struct stat info = {};
+  if (::stat(path.c_str(), &info) < 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return Kind::nothing;
+    fail_call(exit, path, "stat");
+  }
+  return S_ISREG(info.st_mode) ? Kind::file : S_ISDIR(info.st_mode) ? Kind::folder : Kind::other;
+}
+
+std::vector<Path> paths_in(const Path& folder, Exit exit) {
+  std::vector<Path> paths;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    paths.push_back(at->path());
+  if (error) fail_call(exit, folder, "opendir", nullptr, error.value());
+  std::ranges::sort(paths);
+  return paths;
+}
+
+void make_folders(const Path& folder, const char* advice) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) fail_call(Exit::storage, folder, "mkdir", advice, error.value());
+}
+
+// Renaming onto a device node would remove it, and /dev/stdout is a link that others rely on.
+static void refuse_special(const Path& path) {
+  std::error_code none;
+  const bool magic = fs::read_symlink(path, none).native().starts_with("/proc/");
+  if (magic || kind_of(path, Exit::storage) == Kind::other)
+    fail(Exit::storage, printable(path.native()), ": not a regular file; choose another name");
 }
 
 void write_file(const Path& path, std::span<const Bytes> pieces) {
+  refuse_special(path);
   Temporary temporary(path);
   uint32_t crc = 0;
   for (const Bytes piece : pieces) {
     write_all(temporary.file(), path, piece);
     crc = crc32c(piece, crc);
   }
-  if (::fchmod(temporary.file().get(), 0644) < 0) fail_call(Exit::storage, path, "fchmod");
   sync(temporary.file(), path);
   close(temporary.file(), path);
   if (checksum(temporary.path()) != crc)
@@ -149,21 +225,48 @@ void write_file(const Path& path, std::span<const Bytes> pieces) {
 }
 
 void remove_temporaries(const Path& folder) {
-  std::error_code error;  // a folder that is not there holds nothing to remove
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
-    if (entry.path().extension() == kTemporary) ::unlink(entry.path().c_str());
+  if (kind_of(folder, Exit::storage) == Kind::nothing) return;
+  for (const Path& path : paths_in(folder, Exit::storage)) {
+    if (path.extension() != kTemporary) continue;
+    const Descriptor file(open_file(path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK));
+    if (try_lock(file.get())) ::unlink(path.c_str());
+  }
+}
+
+void remove_own_temporaries() {
+  std::set<Path> paths;
+  {
+    const std::lock_guard lock(live().mutex);
+    paths = live().paths;
+  }
+  for (const Path& path : paths) ::unlink(path.c_str());
 }
 
 Descriptor::~Descriptor() {
   if (number_ >= 0) ::close(number_);
 }
 
+// O_NONBLOCK: to open a pipe would wait for its other end.
+static int open_regular(const Path& path, int flags, Exit exit) {
+  Descriptor file(open_file(path, flags | O_NONBLOCK, 0666));
+  struct stat info = {};
+  if (file.get() >= 0) {
+    if (::fstat(file.get(), &info) < 0) fail_call(exit, path, "fstat");
+  } else if (errno != ENXIO) {  // which is a pipe that nobody reads, or a socket
+    fail_call(exit, path, "open");
+  }
+  if (!S_ISREG(info.st_mode)) fail(exit, printable(path.native()), ": not a regular file");
+  return file.release();
+}
+
+Descriptor open_own_file(const Path& path, int access) {
+  return Descriptor(open_regular(path, access | O_CREAT | O_NOFOLLOW, Exit::storage));
+}
+
 InputFile::InputFile(const Path& path, Exit exit)
-    : path_(path), exit_(exit), descriptor_(open_file(path, O_RDONLY | O_NONBLOCK)) {
-  if (descriptor_.get() < 0) fail_call(exit, path, "open");
+    : path_(path), exit_(exit), descriptor_(open_regular(path, O_RDONLY, exit)) {
   struct stat info = {};
   if (::fstat(descriptor_.get(), &info) < 0) fail_call(exit, path, "fstat");
-  if (!S_ISREG(info.st_mode)) fail(exit, printable(path.native()), ": not a regular file");
   size_ = info.st_size;
 }
 
@@ -189,21 +292,27 @@ std::string read_file(const Path& path, int64_t max_bytes, Exit exit) {
   return content;
 }
 
-// Bytes up to and including the last newline.
+// Bytes up to and including the last newline. What follows it may be long: a power cut leaves
+// megabytes of zeros.
 static int64_t whole_lines(const Path& path) {
+  constexpr int64_t kMostCut = int64_t{1} << 26;
   const InputFile file(path, Exit::storage);
-  std::byte last{};
-  int64_t end = file.size();
-  for (; end > 0; --end) {
-    file.read(end - 1, {&last, 1});
-    if (last == std::byte('\n')) break;
+  std::string block(1 << 16, '\0');
+  for (int64_t end = file.size(); end > 0;) {
+    if (file.size() - end >= kMostCut)
+      fail(Exit::storage, printable(path.native()), ": no line ends in its last ", kMostCut >> 20,
+           " MiB; it is no log, move it away");
+    block.resize(std::min(end, std::ssize(block)));
+    end -= std::ssize(block);
+    file.read(end, std::as_writable_bytes(std::span(block)));
+    if (const size_t last = block.rfind('\n'); last != std::string::npos)
+      return end + static_cast<int64_t>(last) + 1;
   }
-  return end;
+  return 0;
 }
 
 LineWriter::LineWriter(const Path& path)
-    : path_(path), descriptor_(open_file(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0644)) {
-  if (descriptor_.get() < 0) fail_call(Exit::storage, path, "open");
+    : path_(path), descriptor_(open_own_file(path, O_WRONLY | O_APPEND)) {
   if (::ftruncate(descriptor_.get(), whole_lines(path)) < 0)
     fail_call(Exit::storage, path, "ftruncate");
 }

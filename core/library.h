@@ -2,19 +2,18 @@
 // built with CUDA starts where there is none.
 #pragma once
 #include <dlfcn.h>
-#include <cstdio>
+#include <string>
 #include "core/check.h"
 
 namespace bellows {
 
 class Library {
  public:
-  // Quiet where it cannot be opened.
-  explicit Library(const char* name) : handle_(dlopen(name, RTLD_LAZY | RTLD_LOCAL)) {}
+  // Opens it from the system's and the configured folders, never from the working folder. Quiet
+  // where it cannot be opened.
+  explicit Library(const char* name);
   // There: one line on stderr, which says what happens in its place.
-  Library(const char* name, const char* otherwise) : Library(name) {
-    if (!handle_) std::fprintf(stderr, "warning: %s; %s\n", dlerror(), otherwise);
-  }
+  Library(const char* name, const char* otherwise);
   explicit operator bool() const { return handle_ != nullptr; }
   void* handle() const { return handle_; }
 
@@ -29,7 +28,8 @@ class Library {
   }
 
  private:
-  void* handle_;  // stays open: such libraries do not like to be unloaded
+  std::string reason_;  // why there is no handle
+  void* handle_;        // stays open: such libraries do not like to be unloaded
 };
 
 }  // namespace bellows

@@ -6,12 +6,34 @@
 #pragma once
 #include <omp.h>
 #include <algorithm>
+#include <atomic>
 #include <exception>
+#include <limits>
 #include <mutex>
 #include <vector>
 #include "core/round.h"
 
 namespace bellows {
+
+// Threads that parallel_for may use: all of the pool, or fewer (core/adaptive_threads.h).
+inline std::atomic<int>& thread_limit() {
+  static constinit std::atomic<int> limit = std::numeric_limits<int>::max();
+  return limit;
+}
+inline int threads_in_use() {
+  return std::min(omp_get_max_threads(), thread_limit().load(std::memory_order_relaxed));
+}
+
+// While it lives, a library that this thread calls opens no parallel region.
+class OneThread {
+ public:
+  OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
+  ~OneThread() { omp_set_num_threads(before_); }
+  OneThread(OneThread&&) = delete;
+
+ private:
+  int before_;
+};
 
 namespace detail {
 // What the chunks of a region have thrown, for one exception that left it would end the process. Of
@@ -40,12 +62,13 @@ class Thrown {
 // chunk throws is thrown from here, once the others have run; in one thread, before they would.
 template <class Fn> void parallel_for(int64_t n, int64_t chunk, const Fn& fn) {
   const int64_t chunks = ceil_div(n, chunk);
-  if (chunks <= 1 || omp_get_max_threads() == 1 || omp_in_parallel()) {
+  const int threads = threads_in_use();
+  if (chunks <= 1 || threads == 1 || omp_in_parallel()) {
     for (int64_t c = 0; c < chunks; ++c) fn(c * chunk, std::min(n, (c + 1) * chunk));
     return;
   }
   detail::Thrown thrown;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) num_threads(threads)
   for (int64_t c = 0; c < chunks; ++c) {
     try {
       fn(c * chunk, std::min(n, (c + 1) * chunk));

@@ -40,6 +40,14 @@ NamedTensors snapshot(const NamedTensors& tensors) {
   return copies;
 }
 
+NamedTensors on_host(const NamedTensors& tensors) {
+  NamedTensors ready;
+  for (const auto& [name, t] : tensors)
+    ready.push_back(
+        {name, contiguous(t.device() == Device::cpu ? t : to(Device::cpu, t.detach()))});
+  return ready;
+}
+
 static void write_file_or_retry(const Path& path, const std::vector<Bytes>& pieces,
                                 int64_t retries) {
   static trace::Counter& retried = trace::counter("ckpt.retries");
@@ -87,12 +95,13 @@ void write_safetensors(const Path& path, const NamedTensors& tensors, const Meta
 std::future<void> write_safetensors_async(const Path& path, NamedTensors snapshot,
                                           Metadata metadata, int64_t retries) {
   static trace::Counter& saves = trace::counter("ckpt.async_saves");
+  auto saving = std::async(std::launch::async,
+                           [=, tensors = std::move(snapshot), metadata = std::move(metadata)] {
+                             name_thread("checkpoint");
+                             write_safetensors(path, tensors, metadata, retries);
+                           });
   saves.add();
-  return std::async(std::launch::async,
-                    [=, tensors = std::move(snapshot), metadata = std::move(metadata)] {
-                      name_thread("checkpoint");
-                      write_safetensors(path, tensors, metadata, retries);
-                    });
+  return saving;
 }
 
 // ---- reading

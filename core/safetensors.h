@@ -18,13 +18,16 @@ struct SafeTensors {
 // Copies on the host, contiguous, whatever happens to the originals later. Compute thread only.
 NamedTensors snapshot(const NamedTensors& tensors);
 
+// As write_safetensors takes them: a copy on the host only of what is not there, or not contiguous.
+NamedTensors on_host(const NamedTensors& tensors);
+
 // Durable (core/file.h); failures are exit 8, after `retries` more attempts, each counted as
 // ckpt.retries. Tensors on the host and contiguous. Bytes 0 to 7 are the header's length; tensors
 // are aligned to the width of their dtype.
 void write_safetensors(const Path& path, const NamedTensors& tensors, const Metadata& metadata = {},
                        int64_t retries = 0);
-// The same on a thread of its own; get() rethrows what went wrong, and the future's destructor
-// waits. Counted as ckpt.async_saves.
+// The same on a thread of its own; throws std::system_error if there is none to be had. get()
+// rethrows what went wrong, and the future's destructor waits. Counted as ckpt.async_saves.
 [[nodiscard]] std::future<void> write_safetensors_async(const Path& path, NamedTensors snapshot,
                                                         Metadata metadata = {},
                                                         int64_t retries = 0);

@@ -26,6 +26,10 @@ std::string format_header(const TensorsHeader& header) {
 
 namespace {
 
+// A parsed entry takes twenty times its bytes in the header. Files have thousands at most, and
+// of ours each tensor has a checksum in the metadata.
+constexpr size_t kMostTensors = 1 << 17, kMostMetadata = 2 * kMostTensors;
+
 // Events of the parser rather than a tree: a duplicate key is seen, and nothing is built that the
 // format does not have, however deep or long the text.
 class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
@@ -46,10 +50,14 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
       item_ = key;
       fields_.clear();
       if (!items_.insert(key).second) refuse("appears twice");
+      if (header.entries.size() == kMostTensors)
+        refuse(fmt::format("is one of more than {}", kMostTensors));
       if (!in_metadata()) header.entries.push_back({.name = key});
     } else {
       field_ = key;
       if (!fields_.insert(key).second) refuse("'" + key + "' appears twice");
+      if (header.metadata.size() == kMostMetadata)
+        refuse(fmt::format("has more than {} keys", kMostMetadata));
     }
     return true;
   }

@@ -25,9 +25,9 @@ class Slot {
   }
 
  private:
-  // Forward and two backwards for a full, a last and an evaluation batch, each with a plan and the
-  // choice that led to it, and some room.
-  static constexpr size_t kMost = 24;
+  // Forward and two backwards for a full, a last and an evaluation batch, each with the choice that
+  // led to it and a plan for all threads and one for fewer, and some room.
+  static constexpr size_t kMost = 36;
   template <class T, class Key> static inline const char kind_of = 0;  // its address is the type
 
   struct Entry {

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <latch>
+#include <thread>
 #include "core/affinity.h"
 #include "core/trace.h"
 
@@ -20,6 +22,7 @@ void visit(Visitor& v, ThreadOptions& o) {
     "a core for each thread, and which");
   v("cores", o.cores, "of pinning: list, as 0-3,8; empty: all allowed ones");
   v("numa_local", o.numa_local, "threads and memory on one NUMA node");
+  v("adaptive", o.adaptive, {"off", "on", "all"}, "fewer threads while they wait for a core");
 }
 
 // As the runtime has read it, before anyone sets another number. Without the variable the runtime
@@ -34,7 +37,34 @@ static void flush_denormals() {
   _mm_setcsr(_mm_getcsr() | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON);
 }
 
-void apply(const ThreadOptions& options, int local_ranks, int local_rank) {
+static std::ptrdiff_t live_threads() {
+  std::ptrdiff_t count = 0;
+  std::error_code none;
+  for (std::filesystem::directory_iterator at("/proc/self/task", none), end; at != end;
+       at.increment(none))
+    ++count;
+  return count;
+}
+
+// Threads, at most `wanted`, that the system lets this process start now. The runtime would end the
+// process if it got fewer than it asks for.
+static int startable_threads(int wanted) {
+  const std::ptrdiff_t before = live_threads();
+  std::latch counted(1);
+  std::vector<std::thread> started;
+  started.reserve(wanted);
+  try {
+    while (std::ssize(started) < wanted) started.emplace_back([&] { counted.wait(); });
+  } catch (const std::exception&) {  // no thread, or no memory for one
+  }
+  counted.count_down();
+  for (std::thread& thread : started) thread.join();
+  // A thread counts against limits until it has left this list, which is after the join.
+  for (int i = 0; i < 1000 && live_threads() > before; ++i) std::this_thread::yield();
+  return static_cast<int>(std::ssize(started));
+}
+
+std::string apply(const ThreadOptions& options, int local_ranks, int local_rank) {
   CHECK(local_ranks >= 1, "threads: ", local_ranks, " ranks on this machine");
   free_threads();
   if (options.numa_local) bind_to_node(local_rank);
@@ -44,11 +74,20 @@ void apply(const ThreadOptions& options, int local_ranks, int local_rank) {
     threads = std::min(threads, std::max(1, allowed_cores() / local_ranks));
     trace::counter("cpu.budget_set").add();
   }
+  static int pool = 1;  // threads that the runtime has started already, and the caller
+  const int wanted = threads;
+  if (wanted > pool) threads = pool + startable_threads(wanted - pool);
   omp_set_num_threads(threads);
   flush_denormals();
+  pool = threads;
   trace::counter("cpu.peak_threads").raise_to(threads);
   if (options.pinning != Pinning::off)
     pin_threads(options.pinning, checked_cpu_list(options.cores));
+  // A pinned thread that is taken away would come back without its core.
+  watch_pool(threads, options.pinning == Pinning::off ? options.adaptive : Adaptive::off);
+  if (threads == wanted) return "";
+  return cat("warning: the system lets this process start ", threads - 1, " of ", wanted - 1,
+             " compute threads; raise its limit (ulimit -u, ulimit -v)");
 }
 
 int allowed_cores() {

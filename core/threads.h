@@ -3,6 +3,7 @@
 #pragma once
 #include <filesystem>
 #include <string>
+#include "core/adaptive_threads.h"
 #include "core/topology.h"
 #include "core/visitor.h"
 
@@ -14,13 +15,16 @@ struct ThreadOptions {
   Pinning pinning = Pinning::off;
   std::string cores = {};   // of Pinning::list: "0-3,8"; empty: all allowed ones
   bool numa_local = false;  // threads and memory on one node
+  Adaptive adaptive = Adaptive::off;
 };
 void visit(Visitor& v, ThreadOptions& o);
 
 // Sizes and places the pool; from the compute thread, before its first parallel region.
 // `local_ranks` are the processes of this run on this machine, and `local_rank` is which of them
-// this is. Counted: cpu.budget_set, cpu.peak_threads, and what core/affinity.h says.
-void apply(const ThreadOptions& options, int local_ranks = 1, int local_rank = 0);
+// this is. Returns a warning if the system lets the process start fewer threads than that (the pool
+// is then smaller), else "". Counted: cpu.budget_set, cpu.peak_threads, and what core/affinity.h
+// says.
+std::string apply(const ThreadOptions& options, int local_ranks = 1, int local_rank = 0);
 
 // Cores that this process may use: those of process_cores(), or fewer under a CPU quota.
 int allowed_cores();

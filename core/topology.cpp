@@ -129,11 +129,12 @@ std::vector<Core> cores_of(std::vector<int> cpus, const fs::path& sys) {
   std::ranges::sort(cpus);
   std::map<std::pair<int, int>, int> siblings;
   std::vector<Core> cores;
+  std::error_code unreadable;
   for (const int cpu : cpus) {
     const fs::path of_cpu = sys / "devices/system/cpu" / cat("cpu", cpu) / "topology";
     const int package = number_in(of_cpu / "physical_package_id");
     // A core that the system does not describe is one of its own.
-    const bool known = fs::exists(of_cpu / "core_id");
+    const bool known = fs::exists(of_cpu / "core_id", unreadable);
     const int core = known ? number_in(of_cpu / "core_id") : cpu;
     cores.push_back({cpu, node_of[cpu], package, core, siblings[{package, core}]++});
   }

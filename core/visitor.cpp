@@ -48,8 +48,18 @@ template <class T> static Option number(T& value, std::string accepts, Bounds bo
           [&value, bounds](const std::string& text) { return parse(text, value, bounds); }};
 }
 
-Option option_of(int& value, Bounds bounds) { return number(value, "a whole number", bounds); }
-Option option_of(int64_t& value, Bounds bounds) { return number(value, "a whole number", bounds); }
+// Counts are multiplied and added without a check, so none may come near 2^63: this bounds those
+// that set no bound of their own.
+static constexpr double kMostCount = 1e9;
+
+template <class T> static Option whole_number(T& value, Bounds bounds) {
+  bounds.max = std::min(bounds.max, kMostCount);
+  bounds.min = std::max(bounds.min, -kMostCount);
+  return number(value, "a whole number", bounds);
+}
+
+Option option_of(int& value, Bounds bounds) { return whole_number(value, bounds); }
+Option option_of(int64_t& value, Bounds bounds) { return whole_number(value, bounds); }
 Option option_of(uint64_t& value, Bounds bounds) {
   return number(value, "a whole number", {.min = 0, .max = bounds.max});
 }

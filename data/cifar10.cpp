@@ -11,6 +11,7 @@ namespace bellows {
 namespace {
 
 constexpr int64_t kPixels = 3 * 32 * 32, kRecord = 1 + kPixels;
+constexpr int64_t kMostNameBytes = 1 << 16;
 
 struct Cifar10Options {
   std::string root = "data/sets/cifar10";
@@ -53,8 +54,7 @@ static std::vector<std::string> names_in(const std::string& root) {
   if (path.empty())
     return {"airplane", "automobile", "bird",  "cat",  "deer",
             "dog",      "frog",       "horse", "ship", "truck"};
-  const std::vector<uint8_t> file = read_file(path);
-  std::istringstream text(std::string(file.begin(), file.end()));
+  std::istringstream text(read_file(path, kMostNameBytes, Exit::data));
   std::vector<std::string> names;
   for (std::string name; text >> name;) names.push_back(printable(name));
   if (names.size() != 10) fail(Exit::data, path, ": ", names.size(), " names of classes, not 10");

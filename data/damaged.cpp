@@ -1,7 +1,7 @@
 #include "data/damaged.h"
-#include <cstdio>
 #include <mutex>
 #include <set>
+#include "core/output.h"
 #include "core/trace.h"
 
 namespace bellows {
@@ -13,7 +13,7 @@ static void tell_once(const std::string& origin, const char* why) {
   const std::lock_guard lock(mutex);
   if (!told.insert(origin).second) return;
   samples.add();
-  std::fprintf(stderr, "warning: %s: skipped: %s\n", origin.c_str(), why);
+  warn(cat(origin, ": skipped: ", why));
 }
 
 Sample read_undamaged(const Dataset& dataset, int64_t index, OnDamaged on_damaged,

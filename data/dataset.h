@@ -21,6 +21,9 @@ struct DatasetInfo {
   std::vector<float> mean, std;         // of its pixels as numbers in [0, 1], per channel
 };
 
+// Returns class names in the order of labels: the data set's own, or "0", "1" and so on.
+std::vector<std::string> class_names(const DatasetInfo& info);
+
 // What will be looked at of a picture, and how many of its pixels become one along an axis, where
 // they are fewest.
 struct View {
@@ -69,6 +72,8 @@ class Dataset {
   virtual std::optional<EncodedSample> encoded(int64_t) const { return {}; }
   // Where that sample comes from, printable(): a path, or the name of what made it.
   virtual std::string origin(int64_t index) const = 0;
+  // Printed at start-up, a line each: what of its files was left out.
+  virtual std::vector<std::string> notes() const { return {}; }
   // All samples are in memory, or stay there once they have been read, and at() gives the same
   // bytes each time: a device may hold them, too.
   virtual bool in_memory() const { return false; }
@@ -78,6 +83,9 @@ class Dataset {
 
 struct DatasetContext {
   Split split = Split::train;
+  // Classes in the order of a trained model's outputs, for a set that finds its own in the training
+  // split's files: those are not read then. Empty: the set's own.
+  std::vector<std::string> classes = {};
 };
 using MakeDataset = std::shared_ptr<const Dataset>(const DatasetContext&);
 using DatasetChoice = Choice<MakeDataset>;
@@ -85,9 +93,10 @@ using DatasetChoice = Choice<MakeDataset>;
 // Samples of one shape that are held in memory: `pixels` one after the other, a label for each.
 class MemoryDataset : public Dataset {
  public:
-  // Refuses a label that is not below info.classes.
+  // Refuses a label that is not below info.classes; it comes from `labels_origin`, where that is
+  // another place.
   MemoryDataset(DatasetInfo info, std::vector<uint8_t> pixels, std::vector<uint8_t> labels,
-                std::string origin);
+                std::string origin, const std::string& labels_origin = "");
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
   const DatasetInfo& info() const override { return info_; }
   Sample at(int64_t index, Scratch&) const override {

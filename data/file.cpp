@@ -15,9 +15,8 @@ std::vector<uint8_t> read_file(const std::string& path) {
 }
 
 std::string first_file(const std::string& root, std::initializer_list<std::string> paths) {
-  std::error_code unreadable;
   for (const std::string& path : paths)
-    if (std::filesystem::exists(root + "/" + path, unreadable)) return root + "/" + path;
+    if (kind_of(root + "/" + path, Exit::data) != Kind::nothing) return root + "/" + path;
   return "";
 }
 

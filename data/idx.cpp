@@ -1,7 +1,7 @@
 #include "data/idx.h"
 #include <zlib.h>
-#include <memory>
 #include <span>
+#include "core/trace.h"
 #include "data/file.h"
 
 namespace bellows {
@@ -13,15 +13,19 @@ using Bytes = std::vector<uint8_t>;
 constexpr size_t kMaxInflation = 1032;  // deflate makes at most this much of one byte
 constexpr size_t kStep = 1 << 20;
 
+}  // namespace
+
 // The content of a file in order, whatever its packing.
-class Source {
+class IdxSource {
  public:
-  virtual ~Source() = default;
+  virtual ~IdxSource() = default;
   virtual size_t read(std::span<uint8_t> into) = 0;  // fewer only at the end
   virtual size_t most() const = 0;                   // bytes that it can possibly hold
 };
 
-class Raw : public Source {
+namespace {
+
+class Raw : public IdxSource {
  public:
   explicit Raw(const Bytes& file) : rest_(file), size_(file.size()) {}
   size_t read(std::span<uint8_t> into) override {
@@ -37,7 +41,7 @@ class Raw : public Source {
   size_t size_;
 };
 
-class Gzip : public Source {
+class Gzip : public IdxSource {
  public:
   Gzip(const std::string& path, Bytes& file) : path_(path), size_(file.size()) {
     INVARIANT(inflateInit2(&stream_, 15 + 16) == Z_OK, "zlib does not start");
@@ -47,6 +51,7 @@ class Gzip : public Source {
   ~Gzip() override { inflateEnd(&stream_); }
 
   size_t read(std::span<uint8_t> into) override {
+    static trace::Counter& inflated = trace::counter("data.inflated_bytes");
     stream_.next_out = into.data();
     stream_.avail_out = static_cast<uInt>(into.size());
     while (stream_.avail_out && !ended_) {
@@ -59,7 +64,9 @@ class Gzip : public Source {
     }
     if (ended_ && stream_.avail_in)
       fail(Exit::data, path_, ": ", stream_.avail_in, " bytes after the gzip stream");
-    return into.size() - stream_.avail_out;
+    const size_t made = into.size() - stream_.avail_out;
+    inflated.add(static_cast<int64_t>(made));
+    return made;
   }
   size_t most() const override { return size_ * kMaxInflation; }
 
@@ -70,13 +77,13 @@ class Gzip : public Source {
   bool ended_ = false;
 };
 
-std::unique_ptr<Source> open_source(const std::string& path, Bytes& file) {
+std::unique_ptr<IdxSource> open_source(const std::string& path, Bytes& file) {
   const bool zipped = file.size() >= 2 && file[0] == 0x1f && file[1] == 0x8b;
   if (zipped) return std::make_unique<Gzip>(path, file);
   return std::make_unique<Raw>(file);
 }
 
-Shape read_header(const std::string& path, Source& source, int rank) {
+Shape read_header(const std::string& path, IdxSource& source, int rank) {
   Bytes header(4 + 4 * rank);
   if (source.read(header) < header.size())
     fail(Exit::data, path, ": shorter than an IDX header of ", header.size(), " bytes");
@@ -102,26 +109,32 @@ Shape read_header(const std::string& path, Source& source, int rank) {
 
 }  // namespace
 
-IdxArray read_idx(const std::string& path, int rank) {
-  return parse_idx(read_file(path), path, rank);
-}
+IdxFile::IdxFile(const std::string& path, int rank) : IdxFile(read_file(path), path, rank) {}
 
-IdxArray parse_idx(Bytes file, const std::string& path, int rank) {
-  const std::unique_ptr<Source> source = open_source(path, file);
-  IdxArray array{read_header(path, *source, rank), {}};
-  const size_t size = array.shape.numel();
+IdxFile::IdxFile(Bytes content, const std::string& path, int rank)
+    : path_(path),
+      content_(std::move(content)),
+      source_(open_source(path_, content_)),
+      shape_(read_header(path_, *source_, rank)) {}
+
+IdxFile::~IdxFile() = default;
+
+std::vector<uint8_t> IdxFile::read() {
+  const size_t size = shape_.numel();
+  Bytes bytes;
   // Step by step, so that memory follows what the file really holds.
-  while (array.bytes.size() < size) {
-    const size_t have = array.bytes.size();
-    array.bytes.resize(std::min(size, have + kStep));
-    const size_t got = have + source->read(std::span(array.bytes).subspan(have));
-    if (got < array.bytes.size())
-      fail(Exit::data, path, ": truncated: ", got, " of the ", size, " bytes that its header ",
-           array.shape, " claims");
+  while (bytes.size() < size) {
+    const size_t have = bytes.size();
+    bytes.resize(std::min(size, have + kStep));
+    const size_t got = have + source_->read(std::span(bytes).subspan(have));
+    if (got < bytes.size())
+      fail(Exit::data, path_, ": truncated: ", got, " of the ", size, " bytes that its header ",
+           shape_, " claims");
   }
   uint8_t one_more;
-  if (source->read({&one_more, 1})) fail(Exit::data, path, ": goes on after its ", size, " bytes");
-  return array;
+  if (source_->read({&one_more, 1}))
+    fail(Exit::data, path_, ": goes on after its ", size, " bytes");
+  return bytes;
 }
 
 }  // namespace bellows

@@ -1,22 +1,36 @@
 // IDX, the format of MNIST: 0 0 8 rank, then `rank` big-endian 32-bit sizes, then the bytes.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 #include "core/shape.h"
 
 namespace bellows {
 
-struct IdxArray {
-  Shape shape;
-  std::vector<uint8_t> bytes;  // shape.numel() of them
-};
+class IdxSource;
 
-// Reads a file, raw or gzipped (told by its content), of unsigned bytes with that rank. The header
-// is compared with the size of the file before anything of the size that it claims is allocated.
-// Throws Error(Exit::data) with path and reason.
-IdxArray read_idx(const std::string& path, int rank);
-// The same of a file's content; `path` is for messages.
-IdxArray parse_idx(std::vector<uint8_t> file, const std::string& path, int rank);
+// An IDX file of unsigned bytes, raw or gzipped (detected by its content). Opening reads the header
+// alone, so that a caller can compare it with what it expects before anything is inflated. Throws
+// Error(Exit::data) with path and reason.
+class IdxFile {
+ public:
+  IdxFile(const std::string& path, int rank);
+  // The same for a file's content; `path` is for messages.
+  IdxFile(std::vector<uint8_t> content, const std::string& path, int rank);
+  ~IdxFile();
+
+  // As the header claims. The file may be large enough for it; whether it is, read() finds out.
+  const Shape& shape() const { return shape_; }
+  // The shape().numel() bytes behind the header; call once. Inflates one byte more at most, to see
+  // that the file ends there. Counted as data.inflated_bytes where the file is gzipped.
+  std::vector<uint8_t> read();
+
+ private:
+  std::string path_;
+  std::vector<uint8_t> content_;  // as it lies on disk
+  std::unique_ptr<IdxSource> source_;
+  Shape shape_;
+};
 
 }  // namespace bellows

@@ -15,6 +15,12 @@ static bool starts_with(std::span<const uint8_t> file, std::initializer_list<uin
   return file.size() >= magic.size() && std::equal(magic.begin(), magic.end(), file.begin());
 }
 
+static bool is_jpeg(std::span<const uint8_t> file) { return starts_with(file, {0xff, 0xd8}); }
+static bool is_png(std::span<const uint8_t> file) {
+  return starts_with(file, {0x89, 'P', 'N', 'G'});
+}
+static constexpr const char* kNeither = "neither JPEG nor PNG";
+
 static Sample counted(const Sample& sample) {
   static trace::Counter& pixels = trace::counter("decode.pixels");
   static trace::Counter& scaled = trace::counter("decode.scaled_images");
@@ -24,10 +30,16 @@ static Sample counted(const Sample& sample) {
   return sample;
 }
 
+Shape image_shape(std::span<const uint8_t> file) {
+  if (is_jpeg(file)) return jpeg_shape(file);
+  if (is_png(file)) return png_shape(file);
+  fail(Exit::data, kNeither);
+}
+
 Sample decode_image(std::span<const uint8_t> file, Scratch& scratch, const ViewOf& wanted) {
-  if (starts_with(file, {0xff, 0xd8})) return counted(decode_jpeg(file, scratch, wanted));
-  if (starts_with(file, {0x89, 'P', 'N', 'G'})) return counted(decode_png(file, scratch));
-  fail(Exit::data, "neither JPEG nor PNG");
+  if (is_jpeg(file)) return counted(decode_jpeg(file, scratch, wanted));
+  if (is_png(file)) return counted(decode_png(file, scratch));
+  fail(Exit::data, kNeither);
 }
 
 }  // namespace bellows

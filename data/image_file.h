@@ -10,6 +10,10 @@ inline constexpr int64_t kMostPixels = int64_t{1} << 26;  // of a picture that i
 // Of its header, before anything of that size is allocated. Throws Error(Exit::data).
 void check_size(const char* format, int64_t height, int64_t width);
 
+// (3, H, W) of a JPEG or PNG, from its header alone. Throws Error(Exit::data) as decode_image()
+// does.
+Shape image_shape(std::span<const uint8_t> file);
+
 // JPEG or PNG, told by its content: see data/jpeg.h and data/png.h. Without `wanted` all of it.
 // Counted as decode.pixels and, if they are not all that the picture has, decode.scaled_images.
 Sample decode_image(std::span<const uint8_t> file, Scratch& scratch, const ViewOf& wanted = {});

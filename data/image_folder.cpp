@@ -30,6 +30,8 @@ void visit(Visitor& v, ImageFolderOptions& o) {
 struct Picked {
   std::vector<std::string> paths;
   std::vector<int64_t> labels;
+  std::vector<std::string> dangling;  // links that would be images or folders of classes
+  fs::path folder;
 };
 
 class ImageFolder : public Dataset {
@@ -49,6 +51,13 @@ class ImageFolder : public Dataset {
     return EncodedSample{read_file(files_.paths[index]), files_.labels[index]};
   }
   std::string origin(int64_t index) const override { return printable(files_.paths[index]); }
+  std::vector<std::string> notes() const override {
+    const size_t links = files_.dangling.size();
+    if (links == 0) return {};
+    return {cat("warning: ", printable(files_.folder.native()), ": ", links,
+                links == 1 ? " link leads" : " links lead", " nowhere, left out; the first is ",
+                printable(files_.dangling.front()))};
+  }
 
  private:
   DatasetInfo info_;
@@ -61,32 +70,39 @@ bool is_image(const fs::path& path) {
   return suffix == ".jpg" || suffix == ".jpeg" || suffix == ".png";
 }
 
-template <class Iterator, class Fn>
-std::vector<std::string> listed(const fs::path& folder, Fn keep) {
-  std::vector<std::string> found;
-  try {
-    for (const fs::directory_entry& entry : Iterator(folder))
-      if (keep(entry)) found.push_back(entry.path());
-  } catch (const fs::filesystem_error& error) {
-    fail(Exit::data, printable(folder.native()), ": ", error.code().message());
-  }
-  std::ranges::sort(found);
-  return found;
+// A link to what is not there, or in a circle.
+bool is_dangling(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_symlink(path, error)) return false;
+  const bool missing = fs::status(path, error).type() == fs::file_type::not_found;
+  return missing || error == std::errc::too_many_symbolic_link_levels;
 }
 
 // The names of the classes in their order: a label is a place in it.
 std::vector<std::string> classes_in(const fs::path& folder) {
-  auto found = listed<fs::directory_iterator>(
-      folder, [](const fs::directory_entry& entry) { return entry.is_directory(); });
-  if (found.empty())
+  std::vector<std::string> names;
+  for (const fs::path& path : paths_in(folder, Exit::data))
+    if (!is_dangling(path) && kind_of(path, Exit::data) == Kind::folder)
+      names.push_back(path.filename());
+  if (names.empty())
     fail(Exit::data, printable(folder.native()), ": no folder of a class in there");
-  for (std::string& path : found) path = fs::path(path).filename();
-  return found;
+  return names;
 }
-std::vector<std::string> images_below(const fs::path& folder) {
-  return listed<fs::recursive_directory_iterator>(folder, [](const fs::directory_entry& entry) {
-    return entry.is_regular_file() && is_image(entry.path());
-  });
+
+std::vector<std::string> images_below(const fs::path& folder, std::vector<std::string>& dangling) {
+  std::vector<std::string> found;
+  std::error_code error, unknown;
+  for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    if (!is_image(at->path())) continue;
+    if (is_dangling(at->path()))
+      dangling.push_back(at->path());
+    else if (at->is_regular_file(unknown))
+      found.push_back(at->path());
+  }
+  if (error) fail(Exit::data, printable(folder.native()), ": ", error.message());
+  std::ranges::sort(found);
+  return found;
 }
 
 // The folders that hold those of the classes.
@@ -95,8 +111,22 @@ fs::path folder_of(const ImageFolderOptions& o, Split split) {
   return fs::path(o.root) / (split == Split::train ? o.train : o.test);
 }
 
-Picked pick(const ImageFolderOptions& o, const std::vector<std::string>& classes, Split split) {
-  const fs::path folder = folder_of(o, split);
+// Folders in the order of a model's classes; "" for a class that has none here.
+std::vector<std::string> folders_of(const std::vector<std::string>& classes,
+                                    const fs::path& folder) {
+  std::vector<std::string> folders(classes.size());
+  for (const std::string& name : classes_in(folder)) {
+    const auto known = std::ranges::find(classes, printable(name));
+    if (known == classes.end())
+      fail(Exit::data, printable((folder / name).native()), ": not a class of the model, whose ",
+           classes.size(), " begin with '", classes[0], "'; rename or move the folder");
+    folders[known - classes.begin()] = name;
+  }
+  return folders;
+}
+
+void refuse_other_classes(const ImageFolderOptions& o, const std::vector<std::string>& classes,
+                          const fs::path& folder) {
   const fs::path other = folder_of(o, Split::train);
   const auto here = classes_in(folder);
   std::vector<std::string> odd;
@@ -107,9 +137,17 @@ Picked pick(const ImageFolderOptions& o, const std::vector<std::string>& classes
          printable(other.native()), ": ", printable(odd[0]), " is only in ",
          printable((is_here ? folder : other).native()));
   }
-  Picked files;
+}
+
+// `classes`: names of their folders; a label is a place in it.
+Picked pick(const ImageFolderOptions& o, const std::vector<std::string>& classes, Split split) {
+  const fs::path folder = folder_of(o, split);
+  Picked files{{}, {}, {}, folder};
+  for (const fs::path& path : paths_in(folder, Exit::data))
+    if (is_dangling(path)) files.dangling.push_back(path);
   for (size_t label = 0; label < classes.size(); ++label) {
-    const auto images = images_below(folder / classes[label]);
+    if (classes[label].empty()) continue;
+    const auto images = images_below(folder / classes[label], files.dangling);
     for (size_t i = 0; i < images.size(); ++i) {
       if (o.hold_out && (i % o.hold_out == 0) == (split == Split::train)) continue;
       files.paths.push_back(images[i]);
@@ -126,9 +164,15 @@ Picked pick(const ImageFolderOptions& o, const std::vector<std::string>& classes
 
 static std::shared_ptr<const Dataset> make_image_folder(const ImageFolderOptions& o,
                                                         const DatasetContext& c) {
-  const auto classes = classes_in(folder_of(o, Split::train));
-  std::vector<std::string> printed;
-  for (const std::string& name : classes) printed.push_back(printable(name));
+  const fs::path folder = folder_of(o, c.split);
+  const bool known = !c.classes.empty();
+  const auto classes =
+      known ? folders_of(c.classes, folder) : classes_in(folder_of(o, Split::train));
+  std::vector<std::string> printed = c.classes;
+  if (!known) {
+    refuse_other_classes(o, classes, folder);
+    for (const std::string& name : classes) printed.push_back(printable(name));
+  }
   const DatasetInfo info{.sample = {3, 0, 0},
                          .classes = static_cast<int64_t>(classes.size()),
                          .names = printed,

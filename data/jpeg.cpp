@@ -10,6 +10,12 @@ namespace bellows {
 
 namespace {
 
+// Each scan of a progressive file passes over the whole image, and a few hundred bytes are enough
+// for one: 5000 of them are 650 kB and half a minute. cjpeg and jpegtran write at most 100, common
+// encoders 10, or 18 for CMYK.
+constexpr int64_t kMostScans = 100;
+constexpr int64_t kMostScannedPixels = 24 * kMostPixels;  // scans times pixels: about a second
+
 // libjpeg reports by a jump, which must not cross a C++ object that has a destructor: each step is
 // a function of its own, without any, and returns false after a jump.
 struct Jpeg : jpeg_decompress_struct {
@@ -25,6 +31,7 @@ struct Jpeg : jpeg_decompress_struct {
 
   std::span<const uint8_t> file;
   jpeg_error_mgr errors;
+  jpeg_progress_mgr monitor{};
   jmp_buf escape;
   char message[JMSG_LENGTH_MAX];
 };
@@ -35,6 +42,17 @@ extern "C" {
 static void jpeg_fails(j_common_ptr common) {
   auto* const jpeg = static_cast<Jpeg*>(reinterpret_cast<j_decompress_ptr>(common));
   jpeg->err->format_message(common, jpeg->message);
+  longjmp(jpeg->escape, 1);
+}
+// Called before each row of blocks of each scan.
+static void jpeg_progresses(j_common_ptr common) {
+  auto* const jpeg = static_cast<Jpeg*>(reinterpret_cast<j_decompress_ptr>(common));
+  const int64_t pixels = int64_t{jpeg->image_height} * jpeg->image_width;
+  const int64_t most = std::min(kMostScans, kMostScannedPixels / pixels);
+  if (jpeg->input_scan_number <= most) return;
+  std::snprintf(jpeg->message, sizeof jpeg->message,
+                "more than %d scans of %u x %u pixels; save the image again", int(most),
+                jpeg->image_width, jpeg->image_height);
   longjmp(jpeg->escape, 1);
 }
 // Of a file that ends too early it only warns, and fills in grey: a warning is a failure.
@@ -52,6 +70,8 @@ Jpeg::Jpeg(std::span<const uint8_t> file) : jpeg_decompress_struct{}, file(file)
 bool Jpeg::read_header() {
   if (setjmp(escape)) return false;
   jpeg_create_decompress(this);
+  monitor.progress_monitor = jpeg_progresses;
+  progress = &monitor;
   jpeg_mem_src(this, file.data(), file.size());
   jpeg_read_header(this, TRUE);
   return true;
@@ -106,13 +126,22 @@ static void blend_inks(Scratch& pixels) {
   pixels.resize(pixels.size() / 4 * 3);
 }
 
-Sample decode_jpeg(std::span<const uint8_t> file, Scratch& scratch, const ViewOf& wanted) {
-  Jpeg jpeg(file);
+static Shape shape_in_header(Jpeg& jpeg) {
   if (!jpeg.read_header()) jpeg.refuse();
   if (jpeg.num_components == 2 || jpeg.num_components > 4)
     fail(Exit::data, "JPEG: ", jpeg.num_components, " colours; grey, RGB and CMYK are read");
   check_size("JPEG", jpeg.image_height, jpeg.image_width);
-  const Shape shape{3, jpeg.image_height, jpeg.image_width};
+  return {3, jpeg.image_height, jpeg.image_width};
+}
+
+Shape jpeg_shape(std::span<const uint8_t> file) {
+  Jpeg jpeg(file);
+  return shape_in_header(jpeg);
+}
+
+Sample decode_jpeg(std::span<const uint8_t> file, Scratch& scratch, const ViewOf& wanted) {
+  Jpeg jpeg(file);
+  const Shape shape = shape_in_header(jpeg);
   const View view = wanted ? wanted(shape) : View{{0, 0, shape[1], shape[2]}};
   const int64_t reduced = reduction(view.step);
   if (!jpeg.start(reduced)) jpeg.refuse();

@@ -35,7 +35,9 @@ void visit(Visitor& v, LoaderOptions& o) {
     "pixels travel as bytes, and the GPU crops, flips and normalises them");
   v("sim_latency_us", o.sim_latency_us, "sleep this long for each batch: a planted slow disk",
     {.min = 0, .max = 1e9});
-  v("timeout_s", o.timeout_s, "how long to wait for a batch before giving up",
+  v("timeout_s", o.timeout_s,
+    "how long to wait for a batch before giving up, and for another process that packs the data "
+    "set",
     {.min = 1e-3, .max = 1e6});
 }
 

@@ -27,16 +27,15 @@ static std::shared_ptr<const Dataset> make_mnist(const MnistOptions& o, const Da
   const std::string stem = c.split == Split::train ? "train" : "t10k";
   const std::string images_path = find(o.root, stem + "-images-idx3-ubyte");
   const std::string labels_path = find(o.root, stem + "-labels-idx1-ubyte");
-  IdxArray images = read_idx(images_path, 3), labels = read_idx(labels_path, 1);
-  if (images.shape[0] != labels.shape[0])
-    fail(Exit::data, images_path, " has ", images.shape[0], " images, ", labels_path, " ",
-         labels.shape[0], " labels");
-  const DatasetInfo info{.sample = {1, images.shape[1], images.shape[2]},
-                         .classes = 10,
-                         .mean = {0.1307f},
-                         .std = {0.3081f}};
-  return std::make_shared<MemoryDataset>(info, std::move(images.bytes), std::move(labels.bytes),
-                                         images_path);
+  IdxFile images(images_path, 3), labels(labels_path, 1);
+  const Shape& shape = images.shape();
+  if (shape[0] != labels.shape()[0])
+    fail(Exit::data, images_path, " has ", shape[0], " images, ", labels_path, " ",
+         labels.shape()[0], " labels");
+  const DatasetInfo info{
+      .sample = {1, shape[1], shape[2]}, .classes = 10, .mean = {0.1307f}, .std = {0.3081f}};
+  return std::make_shared<MemoryDataset>(info, images.read(), labels.read(), images_path,
+                                         labels_path);
 }
 
 static const AddEntry<MakeDataset> entry("mnist", "handwritten digits, 28x28, in IDX files",

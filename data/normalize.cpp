@@ -1,4 +1,5 @@
 // normalize: (x - mean) / std per channel, of pixels as numbers in [0, 1].
+#include <fmt/format.h>
 #include "core/visitor.h"
 #include "data/transform.h"
 
@@ -34,7 +35,25 @@ std::vector<float> or_else(const std::vector<double>& given, const std::vector<f
   return given.empty() ? own : std::vector<float>(given.begin(), given.end());
 }
 
+// The shortest decimal that reads back as the same float: 0.1307, not 0.13070000708103180.
+std::vector<double> decimals(const std::vector<float>& values) {
+  std::vector<double> all;
+  for (const float value : values) all.push_back(std::stod(fmt::format("{}", value)));
+  return all;
+}
+
 }  // namespace
+
+std::vector<TransformChoice> with_statistics(std::vector<TransformChoice> list,
+                                             const DatasetInfo& info) {
+  for (TransformChoice& item : list) {
+    if (item.name() != "normalize") continue;
+    auto& o = item.as<NormalizeOptions>();
+    if (o.mean.empty()) o.mean = decimals(info.mean);
+    if (o.std.empty()) o.std = decimals(info.std);
+  }
+  return list;
+}
 
 static std::shared_ptr<const Transform> make_normalize(const NormalizeOptions& o,
                                                        const DatasetInfo& info) {

@@ -1,7 +1,8 @@
 #include "data/pack.h"
 #include <fmt/format.h>
-#include <cstdio>
+#include "core/output.h"
 #include "core/parallel.h"
+#include "core/plural.h"
 #include "core/trace.h"
 
 namespace bellows {
@@ -53,6 +54,8 @@ void check_options(const DatasetInfo& info, const PackOptions& o) {
   CHECK(info.sample.rank() == 3, "samples of shape ", info.sample,
         " are no pictures: only those "
         "can be packed");
+  CHECK(info.classes <= kMostClasses, info.classes, " classes; up to ", kMostClasses,
+        " can be packed");
   CHECK(o.encoding != Encoding::jpeg || info.sample[0] == 3,
         "encoding jpeg is for pictures of 3 "
         "channels, these have ",
@@ -85,11 +88,11 @@ void settle(const Dataset& dataset, int64_t index, std::exception_ptr what, cons
   try {
     std::rethrow_exception(what);
   } catch (const Error& error) {
-    const std::string_view why = error.what();
+    const std::string_view why = std::string_view(error.what()).substr(0, kMostReasonBytes);
     if (o.on_damaged == OnDamaged::error || error.exit != Exit::data)
       fail(error.exit, name_of_sample(dataset, index), ": ", why);
     if (o.keep_places) return writer.add({{.form = Form::reason}, {why.begin(), why.end()}});
-    std::fprintf(stderr, "warning: %s: left out: %s\n", dataset.origin(index).c_str(), why.data());
+    warn(cat(dataset.origin(index), ": left out: ", why));
   } catch (...) {
     rethrow_at_sample(dataset, index);
   }
@@ -98,8 +101,8 @@ void settle(const Dataset& dataset, int64_t index, std::exception_ptr what, cons
 }  // namespace
 
 std::string text_of(const PackedSplit& s) {
-  return fmt::format("{} samples, {} shard{}, {:.2f} MB, {:.2f} s{}", s.samples, s.shards,
-                     s.shards == 1 ? "" : "s", static_cast<double>(s.bytes) / 1e6, s.seconds,
+  return fmt::format("{}, {}, {:.2f} MB, {:.2f} s{}", count_of(s.samples, "sample"),
+                     count_of(s.shards, "shard"), static_cast<double>(s.bytes) / 1e6, s.seconds,
                      s.unreadable ? cat(", ", s.unreadable, " unreadable") : "");
 }
 

@@ -8,8 +8,6 @@
 
 namespace bellows {
 
-namespace fs = std::filesystem;
-
 void visit(Visitor& v, PackedOptions& o) {
   v("folder", o.folder, "folder of the shards; `trainer pack` writes them");
   v("cache_mb", o.cache_mb, "pages kept in memory; 0: the system's own cache has to do",
@@ -30,7 +28,7 @@ static bool alike(const Shard& a, const Shard& b) {
 }
 
 static void refuse_missing(const Path& path, size_t number) {
-  if (fs::exists(path)) return;
+  if (kind_of(path, Exit::data) != Kind::nothing) return;
   if (number) fail(Exit::data, path.string(), ": missing: packing did not end, or a file was lost");
   fail(Exit::data, path.string(), ": no such shard; write  trainer pack --config FILE --out ",
        path.parent_path().string());
@@ -125,6 +123,16 @@ static void check(const ShardRecord& record, std::span<const uint8_t> bytes) {
                                  crc, record.checksum));
 }
 
+void Packed::read(int64_t index, std::span<uint8_t> to) const {
+  const Place place = place_of(index);
+  try {
+    copy(index, to);
+    check(place.record(), to);
+  } catch (const Error& error) {
+    throw DamagedRecord(error, place.shard.path());
+  }
+}
+
 Sample Packed::at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const {
   const ShardRecord& r = place_of(index).record();
   if (r.form >= Form::file) {
@@ -133,8 +141,7 @@ Sample Packed::at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) c
     return sample;
   }
   scratch.resize(r.size);
-  copy(index, scratch);
-  check(r, scratch);
+  read(index, scratch);
   Sample sample{scratch.data(), {info_.sample[0], r.height, r.width}, r.label};
   if (r.form == Form::interleaved)
     sample.part = {.height = r.height, .width = r.width, .interleaved = true};
@@ -145,8 +152,7 @@ std::optional<EncodedSample> Packed::encoded(int64_t index) const {
   const ShardRecord& r = place_of(index).record();
   if (r.form < Form::file) return {};
   EncodedSample sample{std::vector<uint8_t>(r.size), r.label};
-  copy(index, sample.file);
-  check(r, sample.file);
+  read(index, sample.file);
   if (r.form == Form::reason)
     fail(Exit::data, printable(std::string(sample.file.begin(), sample.file.end())),
          ", when it was packed");

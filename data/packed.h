@@ -12,6 +12,13 @@ struct PackedOptions {
 };
 void visit(Visitor& v, PackedOptions& o);
 
+// The bytes of a record cannot be read, or are not those that were packed. A record that holds a
+// damaged image, as it was packed, is none.
+struct DamagedRecord : Error {
+  DamagedRecord(const Error& error, const Path& shard) : Error(error), shard(shard) {}
+  Path shard;
+};
+
 class Packed : public Dataset {
  public:
   // Opens all shards of the split. Throws Error(Exit::data) with the path of one that is missing,
@@ -21,7 +28,7 @@ class Packed : public Dataset {
 
   int64_t size() const override { return size_; }
   const DatasetInfo& info() const override { return info_; }
-  // Refuses a record that is damaged: each is compared with its checksum each time.
+  // Each record is compared with its checksum each time. Throws DamagedRecord.
   Sample at(int64_t index, Scratch& scratch) const override { return at_least(index, {}, scratch); }
   Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override;
   std::optional<EncodedSample> encoded(int64_t index) const override;
@@ -42,6 +49,7 @@ class Packed : public Dataset {
   bool fits(int64_t cache_bytes) const;
   Place place_of(int64_t index) const;
   void copy(int64_t index, std::span<uint8_t> to) const;
+  void read(int64_t index, std::span<uint8_t> to) const;
 
   std::vector<std::unique_ptr<const Shard>> shards_;
   std::vector<int64_t> firsts_;  // sample of each shard

@@ -1,11 +1,12 @@
 #include "data/packed_twin.h"
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <mutex>
 #include "core/crc32c.h"
 #include "core/disk_cache.h"
+#include "core/file_lock.h"
+#include "core/output.h"
+#include "core/plural.h"
 #include "core/visitor.h"
 #include "data/pack.h"
 #include "data/packed.h"
@@ -29,7 +30,8 @@ class Describe : public Visitor {
     std::error_code unreadable;
     if ((last != "root" && last != "folder") || !fs::exists(option.text, unreadable)) return;
     of_files = true;
-    text += cat(" (", fs::absolute(option.text).string(), ", ", stamp(option.text), ")");
+    text +=
+        cat(" (", fs::absolute(option.text, unreadable).string(), ", ", stamp(option.text), ")");
   }
   std::optional<size_t> list_size(const std::string&, size_t, const char*) override { return {}; }
 
@@ -58,109 +60,155 @@ class Describe : public Visitor {
   }
 };
 
-Describe described(DatasetChoice choice) {
-  Describe options;
-  choice.visit_options(options);
-  return options;
-}
-
-// One packer of a folder at a time. The kernel drops the lock of a dead process.
-class Lock {
- public:
-  explicit Lock(const Path& path)
-      : file_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644)) {
-    if (file_.get() < 0 || flock(file_.get(), LOCK_EX) != 0)
-      fail(Exit::storage, path.string(), ": cannot be locked; XDG_CACHE_HOME is where caches lie");
-  }
-
- private:
-  Descriptor file_;
-};
-
-// Knows the files that it was packed from: those are what a user looks for.
+// Knows the data set that it was packed from: its files are what a user looks for, and it stands in
+// for records that are damaged.
 class Twin : public Packed {
  public:
-  Twin(const Path& folder, Split split, const DatasetChoice& choice)
-      : Packed({.folder = folder}, split), choice_(choice), split_(split) {}
+  Twin(const Path& folder, Split split, const DatasetChoice& choice, bool of_files)
+      : Packed({.folder = folder}, split), choice_(choice), split_(split), of_files_(of_files) {}
 
+  Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override {
+    try {
+      return Packed::at_least(index, wanted, scratch);
+    } catch (const DamagedRecord& damage) {
+      return instead(index, damage).at_least(index, wanted, scratch);
+    }
+  }
+  std::optional<EncodedSample> encoded(int64_t index) const override {
+    try {
+      return Packed::encoded(index);
+    } catch (const DamagedRecord& damage) {
+      return instead(index, damage).encoded(index);
+    }
+  }
   std::string origin(int64_t index) const override {
-    std::call_once(asked_, [this] { find_files(); });
     const std::string record = Packed::origin(index);
-    return files_ ? cat(files_->origin(index), ", packed in ", record) : record;
+    const Dataset* const files = of_files_ ? original() : nullptr;
+    return files ? cat(files->origin(index), ", packed in ", record) : record;
   }
 
  private:
-  // Not before a message needs them, and not if they are gone. What the program makes has none.
-  void find_files() const {
-    if (!described(choice_).of_files) return;
-    try {
-      files_ = choice_.make({split_});
-      if (files_->size() != size()) files_ = nullptr;
-    } catch (const Error&) {
-    }
+  // Not before it is needed. Null: it is gone.
+  const Dataset* original() const {
+    std::call_once(asked_, [this] {
+      try {
+        original_ = choice_.make({split_});
+        if (original_->size() != size()) original_ = nullptr;
+      } catch (const Error&) {
+      }
+    });
+    return original_.get();
+  }
+
+  // The same sample lies there. Without that shard the next run packs again.
+  const Dataset& instead(int64_t index, const DamagedRecord& damage) const {
+    if (!original()) throw damage;
+    std::call_once(told_, [&] {
+      warn(cat(Packed::origin(index), ": ", damage.what(),
+               "; read from the data set itself, which the next run packs again"));
+      std::error_code stays;  // then the next run finds the damage again
+      fs::remove(damage.shard, stays);
+    });
+    return *original_;
   }
 
   DatasetChoice choice_;
   Split split_;
-  mutable std::once_flag asked_;
-  mutable std::shared_ptr<const Dataset> files_;
+  bool of_files_;
+  mutable std::once_flag asked_, told_;
+  mutable std::shared_ptr<const Dataset> original_;
 };
 
-}  // namespace
+// Description of what a data set is read from, and whether that is files of the user's.
+struct Source {
+  std::string text;
+  bool of_files;
+};
 
-std::string source_of(const DatasetChoice& choice) {
-  const Describe options = described(choice);
-  std::string source = cat("name: ", choice.name(), options.text);
-  if (!options.of_files) source += cat("\nprogram: ", Describe::stamp("/proc/self/exe"));
+Source read_source(DatasetChoice choice) {
+  Describe options;
+  choice.visit_options(options);
+  Source source{cat("name: ", choice.name(), options.text), options.of_files};
+  if (!source.of_files) source.text += cat("\nprogram: ", Describe::stamp("/proc/self/exe"));
   return source;
 }
 
-// Null: there is none, or none that can be used.
+}  // namespace
+
+std::string source_of(const DatasetChoice& choice) { return read_source(choice).text; }
+
+// Null: there is none, or none that can be used; `why` receives what is wrong with it.
 static std::shared_ptr<const Twin> find(const Path& folder, Split split,
-                                        const DatasetChoice& choice, const std::string& source,
-                                        std::vector<std::string>& notes) {
-  if (!fs::exists(shard_path(folder, split, 0))) return nullptr;
+                                        const DatasetChoice& choice, const Source& source,
+                                        std::string& why) {
+  std::error_code unreadable;
+  if (!fs::exists(shard_path(folder, split, 0), unreadable)) return nullptr;
   try {
-    auto found = std::make_shared<Twin>(folder, split, choice);
-    if (found->source() == source) return found;
+    auto found = std::make_shared<Twin>(folder, split, choice, source.of_files);
+    if (found->source() == source.text) return found;
   } catch (const Error& error) {
-    if (error.exit != Exit::data) throw;
-    notes.push_back(cat("packed: not used: ", error.what()));
+    if (error.exit != Exit::data && error.exit != Exit::storage) throw;
+    why = error.what();
   }
   return nullptr;
 }
 
-static Path folder_of(const DatasetChoice& choice, const std::string& source) {
+static Path folder_of(const DatasetChoice& choice, const Source& source) {
   return cache_folder() / "packed" /
-         fmt::format("{}-{:08x}", choice.name(), crc32c(bytes_of(source)));
+         fmt::format("{}-{:08x}", choice.name(), crc32c(bytes_of(source.text)));
 }
 
 bool has_packed_twin(const DatasetChoice& choice) {
   if (choice.name() == "packed") return true;
-  const std::string source = source_of(choice);
+  const Source source = read_source(choice);
   const Path folder = folder_of(choice, source);
-  std::vector<std::string> unsaid;
-  const auto has = [&](Split split) { return find(folder, split, choice, source, unsaid); };
+  std::string untold;
+  const auto has = [&](Split split) { return find(folder, split, choice, source, untold); };
   return has(Split::train) && has(Split::test);
 }
 
+// One packer of a folder at a time; others wait for it, but not for ever.
+static bool take(FileLock& lock, const Path& folder, double timeout_s) {
+  if (lock.try_take()) return true;
+  say_error(cat("packed: waiting for ", lock.owner(), ", which packs the same data set into ",
+                folder.string()));
+  return lock.take_within(timeout_s);
+}
+
+static FileLock lock_in(const Path& folder) try {
+  return FileLock(folder / ".lock");
+} catch (const Error& error) {
+  fail(error.exit, error.what(), "; XDG_CACHE_HOME is where caches lie");
+}
+
 std::shared_ptr<const Dataset> packed_twin(const DatasetChoice& choice, Split split,
-                                           OnDamaged on_damaged, std::vector<std::string>& notes) {
+                                           const PackedTwinOptions& options,
+                                           std::vector<std::string>& notes) {
   if (choice.name() == "packed") return choice.make({split});
-  const std::string source = source_of(choice);
+  const Source source = read_source(choice);
   const Path folder = folder_of(choice, source);
   std::error_code error;  // the lock tells about it
   fs::create_directories(folder, error);
-  const Lock lock(folder / ".lock");
+  FileLock lock = lock_in(folder);
+  if (!take(lock, folder, options.timeout_s)) {
+    notes.push_back(cat("packed: not yet: ", lock.owner(), " has been packing for ",
+                        options.timeout_s, " s (data.timeout_s); reading the data set itself"));
+    return choice.make({split});
+  }
   remove_temporaries(folder);
-  if (auto found = find(folder, split, choice, source, notes)) {
-    notes.push_back(cat("packed: ", found->size(), " samples, out of ", folder.string()));
+  std::string why;
+  if (auto found = find(folder, split, choice, source, why)) {
+    notes.push_back(
+        cat("packed: ", count_of(found->size(), "sample"), ", out of ", folder.string()));
     return found;
   }
-  const PackedSplit made = pack(*choice.make({split}), split, source, folder,
-                                {.on_damaged = on_damaged, .keep_places = true});
-  notes.push_back(cat("packed: ", text_of(made), ", into ", folder.string()));
-  return std::make_shared<Twin>(folder, split, choice);
+  const auto original = choice.make({split});
+  for (const std::string& note : original->notes()) notes.push_back(note);
+  const PackedSplit made = pack(*original, split, source.text, folder,
+                                {.on_damaged = options.on_damaged, .keep_places = true});
+  notes.push_back(cat("packed", why.empty() ? "" : " again", ": ", text_of(made), ", into ",
+                      folder.string(), why.empty() ? "" : "; what was there: ", why));
+  return std::make_shared<Twin>(folder, split, choice, source.of_files);
 }
 
 }  // namespace bellows

@@ -35,7 +35,7 @@ static void png_fails(png_structp png, const char* message) {
   std::strncpy(self->message, message, sizeof(self->message) - 1);
   longjmp(self->escape, 1);
 }
-// Of colour profiles and the like: nothing that changes a pixel.
+// About chunks that change no pixel.
 static void png_warns(png_structp, const char*) {}
 
 static void png_reads(png_structp png, png_bytep to, size_t size) {
@@ -52,6 +52,9 @@ Png::Png(std::span<const uint8_t> file)
       info(png ? png_create_info_struct(png) : nullptr) {
   if (!info) throw std::bad_alloc();
   png_set_read_fn(png, this, png_reads);
+  // Text, profiles and all else that changes no pixel is skipped: libpng would inflate and keep up
+  // to 8 MB for each of a thousand such chunks.
+  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
 }
 
 bool Png::read_header() {
@@ -77,15 +80,23 @@ bool Png::read_rows(uint8_t* pixels) {
   return true;
 }
 
-Sample decode_png(std::span<const uint8_t> file, Scratch& scratch) {
-  Png png(file);
+static Shape shape_in_header(Png& png) {
   if (!png.read_header()) png.refuse();
   check_size("PNG", png.height, png.width);
-  scratch.resize(png.height * png.width * 3);
+  return {3, png.height, png.width};
+}
+
+Shape png_shape(std::span<const uint8_t> file) {
+  Png png(file);
+  return shape_in_header(png);
+}
+
+Sample decode_png(std::span<const uint8_t> file, Scratch& scratch) {
+  Png png(file);
+  const Shape shape = shape_in_header(png);
+  scratch.resize(shape.numel());
   if (!png.read_rows(scratch.data())) png.refuse();
-  return {scratch.data(),
-          {3, png.height, png.width},
-          0,
+  return {scratch.data(), shape, 0,
           Part{.height = png.height, .width = png.width, .interleaved = true}};
 }
 

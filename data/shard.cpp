@@ -99,8 +99,8 @@ void Shard::read_front() {
                     "pack it again",
                     crc, head.checksum));
   const bool named = names.ends_with('\0') && std::ranges::count(names, '\0') == head.classes;
-  bool usable = head.channels >= 1 && head.channels <= kMaxChannels && head.last <= 1 &&
-                (named || names.empty()) &&
+  bool usable = head.classes <= kMostClasses && head.channels >= 1 &&
+                head.channels <= kMaxChannels && head.last <= 1 && (named || names.empty()) &&
                 uint64_t{head.height} * head.width <= uint64_t{kMostPixels};
   for (uint32_t c = 0; usable && c < head.channels; ++c)
     usable = std::isfinite(head.mean[c]) && std::isfinite(head.std[c]) && head.std[c] > 0;
@@ -111,6 +111,8 @@ static void check_record(const ShardRecord& r, const ShardHead& head) {
   if (r.label >= head.classes)
     fail(Exit::data, "label ", r.label, ", not one of 0 to ", int64_t{head.classes} - 1);
   if (r.form > Form::reason) fail(Exit::data, "of unknown form ", static_cast<uint32_t>(r.form));
+  if (r.form == Form::reason && r.size > kMostReasonBytes)
+    fail(Exit::data, "a reason of ", r.size, " bytes, which no packer writes");
   if (r.form >= Form::file) return;
   check_size("pixels", r.height, r.width);
   if (uint64_t{head.channels} * r.height * r.width != r.size)

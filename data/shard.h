@@ -16,7 +16,8 @@
 
 namespace bellows {
 
-inline constexpr uint32_t kShardVersion = 2;  // 1 had no names
+inline constexpr uint32_t kShardVersion = 2;      // 1 had no names
+inline constexpr int64_t kMostClasses = 1 << 20;  // a model has an output for each
 
 struct ShardHead {
   char magic[8] = {'\x89', 'B', 'S', 'H', 'A', 'R', 'D', '\n'};
@@ -48,6 +49,7 @@ enum class Form : uint32_t {
   file,         // JPEG or PNG
   reason,       // no sample, but text: why it could not be read
 };
+inline constexpr uint32_t kMostReasonBytes = 1 << 16;
 
 struct ShardRecord {
   uint64_t offset = 0;  // from the start of the file

@@ -52,6 +52,11 @@ class EditTransform final : public Transform {
 using MakeTransform = std::shared_ptr<const Transform>(const DatasetInfo&);
 using TransformChoice = Choice<MakeTransform>;
 
+// The list with the data set's mean and std written into each normalize that leaves them to the
+// data set, so that it does the same to any other set.
+std::vector<TransformChoice> with_statistics(std::vector<TransformChoice> list,
+                                             const DatasetInfo& info);
+
 enum class DoneBy { host, device };
 
 class Transforms {

@@ -14,7 +14,8 @@ struct AirbenchOptions {
   std::vector<int64_t> widths = {64, 256, 256};
 };
 void visit(Visitor& v, AirbenchOptions& o) {
-  v.list("widths", o.widths, "channels of the groups of two convolutions", {.min = 1});
+  v.list("widths", o.widths, "channels of the groups of two convolutions",
+         {.min = 1, .max = 1 << 20});
 }
 
 void conv(Layers& to, const std::string& name, int64_t out) {

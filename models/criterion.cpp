@@ -3,7 +3,8 @@
 namespace bellows {
 
 void visit(Visitor& v, LossOptions& o) {
-  v("label_smoothing", o.label_smoothing, "share of the target spread over all classes",
+  v("label_smoothing", o.label_smoothing,
+    "share of the target spread over all classes; evaluation never smooths",
     {.min = 0, .max = 0.999});
   v("fused", o.fused, "softmax and cross-entropy in one kernel");
 }

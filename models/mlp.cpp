@@ -12,7 +12,7 @@ struct MlpOptions {
   double dropout = 0;
 };
 void visit(Visitor& v, MlpOptions& o) {
-  v.list("hidden", o.hidden, "sizes of the hidden layers", {.min = 1});
+  v.list("hidden", o.hidden, "sizes of the hidden layers", {.min = 1, .max = 1 << 24});
   v.choice("activation", o.activation, "between them");
   v("dropout", o.dropout, "after each activation", {.min = 0, .max = 0.99});
 }

@@ -18,7 +18,7 @@ struct ResNetOptions {
 void visit(Visitor& v, ResNetOptions& o) {
   v("stem", o.stem, {"auto", "imagenet", "cifar"},
     "7x7 stride 2 and a pool, or 3x3; auto: the latter for images below 64 pixels");
-  v("width", o.width, "channels of the first stage", {.min = 1});
+  v("width", o.width, "channels of the first stage", {.min = 1, .max = 65536});
 }
 
 // What ResNets differ in.

@@ -63,8 +63,9 @@ template <class Fn> static void each_normed_conv(Module& root, const Fn& fn) {
 std::vector<NormedConv> find_normed_convs(Module& root) {
   std::vector<NormedConv> found;
   each_normed_conv(root, [&](const Child& conv, const Child& norm) {
-    found.push_back({dynamic_cast<Conv2dLayer&>(*conv.module).weight(),
-                     dynamic_cast<BatchNormLayer&>(*norm.module).running().mean});
+    auto& layer = dynamic_cast<Conv2dLayer&>(*conv.module);
+    found.push_back({layer.weight(), dynamic_cast<BatchNormLayer&>(*norm.module).running().mean,
+                     layer.bias().defined()});
   });
   return found;
 }

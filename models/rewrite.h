@@ -12,6 +12,7 @@ std::vector<std::string> recompute_blocks(Module& root, int64_t every);
 // A convolution in front of a batch_norm, of which the mean takes its bias in.
 struct NormedConv {
   Tensor weight, running_mean;
+  bool has_bias = false;  // before drop_conv_bias()
 };
 std::vector<NormedConv> find_normed_convs(Module& root);
 

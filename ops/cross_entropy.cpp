@@ -2,10 +2,10 @@
 #include <Eigen/Core>
 #include "autograd/amp.h"
 #include "core/copy.h"
-#include "core/parallel.h"
 #include "core/trace.h"
 #include "ops/elementwise.h"
 #include "ops/gather.h"
+#include "ops/map.h"
 #include "ops/softmax.h"
 
 namespace bellows {
@@ -101,7 +101,7 @@ static kernels::CrossEntropy forward_cpu(const Tensor& logits, const Tensor& tar
         lse[n] = shifted.row(n - b).maxCoeff();
         shifted.row(n - b) -= lse[n];
       }
-      shifted = shifted.exp();
+      exp_in_place(shifted.data(), shifted.size());
       double loss = 0;
       for (int64_t n = b; n < e; ++n) {
         lse[n] += std::log(shifted.row(n - b).sum());
@@ -127,7 +127,8 @@ static Tensor backward_cpu(const Tensor& dy, const Tensor& logits, const Tensor&
     parallel_for(N, rows_per_block(C), [&](int64_t b, int64_t e) {
       Block<T> p = x_.middleRows(b, e - b);
       for (int64_t n = b; n < e; ++n) p.row(n - b) -= lse.ptr<T>()[n];
-      p = p.exp() - even;
+      exp_in_place(p.data(), p.size());
+      p -= even;
       for (int64_t n = b; n < e; ++n) p(n - b, labels.ptr<int64_t>()[n]) -= own;
       dx_.middleRows(b, e - b) = p * scale;
     });

@@ -1,7 +1,7 @@
 #include "ops/dropout.h"
 #include "autograd/recompute.h"
 #include "core/copy.h"
-#include "core/parallel.h"
+#include "ops/map.h"
 #include "ops/op.h"
 
 namespace bellows {
@@ -38,22 +38,40 @@ static const AddOp spec({.name = "dropout",
                          .math = "0 with probability p, else x / (1 - p)",
                          .cases = {{{1}}, {{7}}, {{2, 3, 4, 5}}},
                          .run = run_dropout,
-                         .large = {{{3, 20000}}}});
+                         .large = {{{3, 20000}}},
+                         .elementwise = true});
 
 // ---- CPU
 
+static constexpr int kBlock = 256;
+
+// The random numbers of kBlock elements. A function and a loop of its own, which GCC vectorises;
+// the copy is one that no store to `bits` can change.
+[[gnu::always_inline]] static inline void draw(const Philox& rng, uint64_t first, uint32_t* bits) {
+  const Philox philox = rng;
+  for (int i = 0; i < kBlock / 4; ++i) {
+    const Philox::Four four = philox(first / 4 + i);
+    for (int k = 0; k < 4; ++k) bits[4 * i + k] = four.v[k];
+  }
+}
+
 static Tensor masked(const Tensor& x, double p, const Philox& rng) {
   const Tensor dense = contiguous(x), y = empty(x.shape(), x);
+  const auto dropped = uint32_t(std::ceil(p * 0x1p24));  // to_uniform(bits) < p, in whole numbers
   visit_stored(x.dtype(), [&]<class T>(T) {
     const T* const x_ = dense.ptr<T>();
     T* const y_ = y.ptr<T>();
     const Acc<T> kept = Acc<T>(1 / (1 - p));
-    parallel_for(x.numel(), 8192, [&](int64_t b, int64_t e) {  // a multiple of Philox's four
-      for (int64_t i = b; i < e; i += 4) {
-        const Philox::Four four = rng(i / 4);
-        for (int64_t k = i; k < std::min(i + 4, e); ++k)
-          y_[k] = Philox::to_uniform(four.v[k - i]) < p ? T(0) : T(x_[k] * kept);
-      }
+    parallel_for(x.numel(), 8192, [&](int64_t b, int64_t e) {  // a multiple of kBlock
+      in_wide_loop<T>([&, x_, y_, b, e, dropped, kept ]() __attribute__((always_inline)) {
+        uint32_t bits[kBlock];
+        for (int64_t i = b; i < e; i += kBlock) {
+          draw(rng, uint64_t(i), bits);
+          const int64_t n = std::min<int64_t>(kBlock, e - i);
+          for (int64_t k = 0; k < n; ++k)
+            y_[i + k] = T(bits[k] >> 8 < dropped ? Acc<T>(0) : Acc<T>(x_[i + k]) * kept);
+        }
+      });
     });
   });
   return y;

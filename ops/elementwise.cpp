@@ -25,7 +25,8 @@ Tensor add_relu(const Tensor& a, const Tensor& b, Impl impl) {
 static const AddOp affine_spec({.name = functors::Affine::name,
                                 .math = functors::Affine::math,
                                 .cases = {{{1}}, {{7}}, {{2, 3, 4, 5}}},
-                                .run = [](const Inputs& in) { return affine(in[0], -1.5, 2); }});
+                                .run = [](const Inputs& in) { return affine(in[0], -1.5, 2); },
+                                .elementwise = true});
 
 // ---- CPU
 
@@ -94,7 +95,8 @@ template <class F> static bool define_unary() {
                     .run = [](const Inputs& in) { return unary<F>(in[0]); },
                     .large = {{{3, 20000}}},
                     .positive = F::positive,
-                    .keep_from_zero = F::keep_from_zero});
+                    .keep_from_zero = F::keep_from_zero,
+                    .elementwise = true});
   return kernels::unary<F>.on(Device::cpu, unary_cpu<F>) &&
          kernels::unary_backward<F>.on(Device::cpu, unary_backward_cpu<F>);
 }
@@ -119,7 +121,8 @@ template <class F> static bool define_binary() {
                     .large = {{{3, 20000}, {20000}}},
                     .composed = composed_twin<F>(),
                     .positive = F::positive,
-                    .distinct = F::distinct});
+                    .distinct = F::distinct,
+                    .elementwise = true});
   if constexpr (!F::linear && !F::shared)
     kernels::binary_da<F>.on(Device::cpu, binary_da_cpu<F>) &&
         kernels::binary_db<F>.on(Device::cpu, binary_db_cpu<F>);

@@ -4,8 +4,7 @@
 //
 // So of the standard library it includes <cmath> and no more.
 #pragma once
-#include <cmath>
-#include "core/half.h"
+#include "ops/maths.h"
 
 namespace bellows {
 
@@ -15,31 +14,6 @@ template <class... Fs> struct Joined<TypeList<Fs...>> { using type = TypeList<Fs
 template <class... Fs, class... Gs, class... Rest>
 struct Joined<TypeList<Fs...>, TypeList<Gs...>, Rest...> : Joined<TypeList<Fs..., Gs...>, Rest...> {
 };
-
-// exp in float without a call or a branch, so loops over it are vector code; 2 ulp. Beyond the
-// range of a float it gives the last value inside. 2^n e^r, |r| <= ln(2) / 2, e^r by its series.
-HD inline float exp_of(float x) {
-  constexpr float magic = 0x1.8p23f;  // a sum with it has its integer part in the low bits
-  x = x < -87.f ? -87.f : x;
-  x = x > 88.f ? 88.f : x;
-  const float shifted = x * float(M_LOG2E) + magic, n = shifted - magic;
-  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-  const float e3 = ((r * (1 / 5040.f) + 1 / 720.f) * r + 1 / 120.f) * r + 1 / 24.f;
-  const float e = (((e3 * r + 1 / 6.f) * r + 1 / 2.f) * r + 1) * r + 1;
-  return e * std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) << 23) + 0x3f800000);
-}
-HD inline double exp_of(double x) { return std::exp(x); }
-
-// P(X <= x) of the normal distribution; in float as Abramowitz and Stegun 7.1.26, to 1e-7.
-HD inline float normal_cdf(float x) {
-  const float z = std::fabs(x) * float(M_SQRT1_2), t = 1 / (1 + 0.3275911f * z);
-  const float series =
-      (((1.061405429f * t - 1.453152027f) * t + 1.421413741f) * t - 0.284496736f) * t +
-      0.254829592f;
-  const float tail = series * t * exp_of(-z * z) / 2;
-  return 0.5f + std::copysign(0.5f - tail, x);
-}
-HD inline double normal_cdf(double x) { return (1 + std::erf(x * M_SQRT1_2)) / 2; }
 
 // value: the function; slope: its derivative, from x, or from y = value(x) where `from_y` says so:
 // then backward keeps y, which the next op keeps as well.
@@ -56,37 +30,35 @@ struct Relu : Unary {
   static constexpr const char *name = "relu", *math = "max(x, 0)";
   static constexpr bool from_y = true;
   static constexpr double keep_from_zero = 0.05;
-  template <class T> HD static T value(T x) { return x < T(0) ? T(0) : x; }
-  template <class T> HD static T slope(T y) { return y <= T(0) ? T(0) : T(1); }
+  template <class T> FORMULA static T value(T x) { return x < T(0) ? T(0) : x; }
+  template <class T> FORMULA static T slope(T y) { return y <= T(0) ? T(0) : T(1); }
 };
 
 struct Gelu : Unary {
   static constexpr const char *name = "gelu", *math = "x * cdf(x) of the normal distribution";
-  template <class T> HD static T pdf(T x) {
-    return exp_of(-x * x / 2) * T(M_2_SQRTPI * M_SQRT1_2 / 2);
-  }
-  template <class T> HD static T value(T x) { return x * normal_cdf(x); }
-  template <class T> HD static T slope(T x) { return normal_cdf(x) + x * pdf(x); }
+  template <class T> FORMULA static T pdf(T x) { return gauss(x) * T(M_2_SQRTPI * M_SQRT1_2 / 2); }
+  template <class T> FORMULA static T value(T x) { return x * normal_cdf(x); }
+  template <class T> FORMULA static T slope(T x) { return std::fma(x, pdf(x), normal_cdf(x)); }
 };
 
 struct Tanh : Unary {
   static constexpr const char *name = "tanh", *math = "tanh(x)";
   static constexpr bool from_y = true;
-  template <class T> HD static T value(T x) { return std::tanh(x); }
-  template <class T> HD static T slope(T y) { return 1 - y * y; }
+  template <class T> FORMULA static T value(T x) { return tanh_of(x); }
+  template <class T> FORMULA static T slope(T y) { return 1 - y * y; }
 };
 
 struct Sigmoid : Unary {
   static constexpr const char *name = "sigmoid", *math = "1 / (1 + exp(-x))";
   static constexpr bool from_y = true;
-  template <class T> HD static T value(T x) { return 1 / (1 + exp_of(-x)); }
-  template <class T> HD static T slope(T y) { return y * (1 - y); }
+  template <class T> FORMULA static T value(T x) { return sigmoid_of(x); }
+  template <class T> FORMULA static T slope(T y) { return y * (1 - y); }
 };
 
 struct Silu : Unary {
   static constexpr const char *name = "silu", *math = "x * sigmoid(x)";
-  template <class T> HD static T value(T x) { return x * Sigmoid::value(x); }
-  template <class T> HD static T slope(T x) {
+  template <class T> FORMULA static T value(T x) { return x * Sigmoid::value(x); }
+  template <class T> FORMULA static T slope(T x) {
     const T s = Sigmoid::value(x);
     return s + x * s * (1 - s);
   }
@@ -95,35 +67,35 @@ struct Silu : Unary {
 struct Exp : Unary {
   static constexpr const char *name = "exp", *math = "e^x";
   static constexpr bool from_y = true;
-  template <class T> HD static T value(T x) { return std::exp(x); }
-  template <class T> HD static T slope(T y) { return y; }
+  template <class T> FORMULA static T value(T x) { return exp_of(x); }
+  template <class T> FORMULA static T slope(T y) { return y; }
 };
 
 struct Log : Unary {
   static constexpr const char *name = "log", *math = "natural logarithm of x";
   static constexpr bool positive = true;
-  template <class T> HD static T value(T x) { return std::log(x); }
-  template <class T> HD static T slope(T x) { return 1 / x; }
+  template <class T> FORMULA static T value(T x) { return log_of(x); }
+  template <class T> FORMULA static T slope(T x) { return 1 / x; }
 };
 
 struct Sqrt : Unary {
   static constexpr const char *name = "sqrt", *math = "square root of x";
   static constexpr bool from_y = true, positive = true;
-  template <class T> HD static T value(T x) { return std::sqrt(x); }
-  template <class T> HD static T slope(T y) { return 1 / (2 * y); }
+  template <class T> FORMULA static T value(T x) { return std::sqrt(x); }
+  template <class T> FORMULA static T slope(T y) { return 1 / (2 * y); }
 };
 
 struct Square : Unary {
   static constexpr const char *name = "square", *math = "x^2";
-  template <class T> HD static T value(T x) { return x * x; }
-  template <class T> HD static T slope(T x) { return 2 * x; }
+  template <class T> FORMULA static T value(T x) { return x * x; }
+  template <class T> FORMULA static T slope(T x) { return 2 * x; }
 };
 
 struct Abs : Unary {
   static constexpr const char *name = "abs", *math = "|x|; slope 0 at 0";
   static constexpr double keep_from_zero = 0.05;
-  template <class T> HD static T value(T x) { return x < T(0) ? -x : x; }
-  template <class T> HD static T slope(T x) { return T((x > T(0)) - (x < T(0))); }
+  template <class T> FORMULA static T value(T x) { return x < T(0) ? -x : x; }
+  template <class T> FORMULA static T slope(T x) { return T((x > T(0)) - (x < T(0))); }
 };
 
 // da, db: dy times the derivatives, which need a and b. Of a linear op they are dy, and dy times
@@ -137,46 +109,46 @@ struct Add : Binary {
   static constexpr const char *name = "add", *math = "a + b, broadcast";
   static constexpr bool linear = true;
   static constexpr double b_slope = 1;
-  template <class T> HD static T value(T a, T b) { return a + b; }
+  template <class T> FORMULA static T value(T a, T b) { return a + b; }
 };
 
 struct Sub : Binary {
   static constexpr const char *name = "sub", *math = "a - b, broadcast";
   static constexpr bool linear = true;
   static constexpr double b_slope = -1;
-  template <class T> HD static T value(T a, T b) { return a - b; }
+  template <class T> FORMULA static T value(T a, T b) { return a - b; }
 };
 
 struct Mul : Binary {
   static constexpr const char *name = "mul", *math = "a * b, broadcast";
-  template <class T> HD static T value(T a, T b) { return a * b; }
-  template <class T> HD static T da(T dy, T, T b) { return dy * b; }
-  template <class T> HD static T db(T dy, T a, T) { return dy * a; }
+  template <class T> FORMULA static T value(T a, T b) { return a * b; }
+  template <class T> FORMULA static T da(T dy, T, T b) { return dy * b; }
+  template <class T> FORMULA static T db(T dy, T a, T) { return dy * a; }
 };
 
 struct Div : Binary {
   static constexpr const char *name = "div", *math = "a / b, broadcast";
   static constexpr bool positive = true;
-  template <class T> HD static T value(T a, T b) { return a / b; }
-  template <class T> HD static T da(T dy, T, T b) { return dy / b; }
-  template <class T> HD static T db(T dy, T a, T b) { return -dy * a / (b * b); }
+  template <class T> FORMULA static T value(T a, T b) { return a / b; }
+  template <class T> FORMULA static T da(T dy, T, T b) { return dy / b; }
+  template <class T> FORMULA static T db(T dy, T a, T b) { return -dy * a / (b * b); }
 };
 
 // Where a = b, each gets half of dy.
 struct Maximum : Binary {
   static constexpr const char *name = "maximum", *math = "max(a, b), broadcast";
   static constexpr bool distinct = true;
-  template <class T> HD static T value(T a, T b) { return a > b || a != a ? a : b; }
-  template <class T> HD static T da(T dy, T a, T b) { return dy * T((a > b) + (a >= b)) / 2; }
-  template <class T> HD static T db(T dy, T a, T b) { return dy * T((b > a) + (b >= a)) / 2; }
+  template <class T> FORMULA static T value(T a, T b) { return a > b || a != a ? a : b; }
+  template <class T> FORMULA static T da(T dy, T a, T b) { return dy * T((a > b) + (a >= b)) / 2; }
+  template <class T> FORMULA static T db(T dy, T a, T b) { return dy * T((b > a) + (b >= a)) / 2; }
 };
 
 struct Minimum : Binary {
   static constexpr const char *name = "minimum", *math = "min(a, b), broadcast";
   static constexpr bool distinct = true;
-  template <class T> HD static T value(T a, T b) { return a < b || a != a ? a : b; }
-  template <class T> HD static T da(T dy, T a, T b) { return dy * T((a < b) + (a <= b)) / 2; }
-  template <class T> HD static T db(T dy, T a, T b) { return dy * T((b < a) + (b <= a)) / 2; }
+  template <class T> FORMULA static T value(T a, T b) { return a < b || a != a ? a : b; }
+  template <class T> FORMULA static T da(T dy, T a, T b) { return dy * T((a < b) + (a <= b)) / 2; }
+  template <class T> FORMULA static T db(T dy, T a, T b) { return dy * T((b < a) + (b <= a)) / 2; }
 };
 
 // Two steps in one: shared says that both derivatives are `Last`'s slope, from y.
@@ -185,14 +157,14 @@ struct AddRelu : Binary {
   static constexpr bool shared = true;
   using First = Add;
   using Last = Relu;
-  template <class T> HD static T value(T a, T b) { return Last::value(First::value(a, b)); }
+  template <class T> FORMULA static T value(T a, T b) { return Last::value(First::value(a, b)); }
 };
 
 // scale and shift are numbers, not tensors.
 struct Affine {
   static constexpr const char *name = "affine", *math = "x * scale + shift";
   static constexpr int arity = 1;
-  template <class T> HD static T value(T x, T scale, T shift) { return x * scale + shift; }
+  template <class T> FORMULA static T value(T x, T scale, T shift) { return x * scale + shift; }
 };
 
 using UnaryOps = TypeList<Relu, Gelu, Tanh, Sigmoid, Silu, Exp, Log, Sqrt, Square, Abs>;
@@ -205,17 +177,17 @@ using SharedOps = TypeList<AddRelu>;
 template <class F> struct Slope {
   static constexpr const char *name = F::name, *mark = "'";
   static constexpr int arity = 2;
-  template <class T> HD static T value(T dy, T v) { return dy * F::slope(v); }
+  template <class T> FORMULA static T value(T dy, T v) { return dy * F::slope(v); }
 };
 template <class F> struct Da {
   static constexpr const char *name = F::name, *mark = "'a";
   static constexpr int arity = 3;
-  template <class T> HD static T value(T dy, T a, T b) { return F::da(dy, a, b); }
+  template <class T> FORMULA static T value(T dy, T a, T b) { return F::da(dy, a, b); }
 };
 template <class F> struct Db {
   static constexpr const char *name = F::name, *mark = "'b";
   static constexpr int arity = 3;
-  template <class T> HD static T value(T dy, T a, T b) { return F::db(dy, a, b); }
+  template <class T> FORMULA static T value(T dy, T a, T b) { return F::db(dy, a, b); }
 };
 
 template <template <class> class Part, class List> struct Each;
@@ -228,7 +200,7 @@ using Steps = Joined<TypeList<Affine>, UnaryOps, BinaryOps, Each<Slope, UnaryOps
                      Each<Da, CurvedOps>::type, Each<Db, CurvedOps>::type>::type;
 
 // F of as many of these as it takes; those of affine are x, scale and shift.
-template <class F, class T> HD T call(T a, T b, T c) {
+template <class F, class T> FORMULA T call(T a, T b, T c) {
   if constexpr (requires { F::value(a); }) {
     return F::value(a);
   } else if constexpr (requires { F::value(a, b); }) {

@@ -4,14 +4,28 @@
 #include "core/dtype.h"
 #include "core/parallel.h"
 #include "core/walk.h"
+#include "ops/lanes.h"
+#include "ops/maths.h"
 
 namespace bellows {
 
 inline constexpr int64_t kMapChunk = 16384;  // elements that are worth another thread
 
+// Runs loop(), compiled for the widest vectors that this CPU has for Acc<T>. What it calls has to
+// be inlined for that.
+template <class T, class Loop> void in_wide_loop(const Loop& loop) {
+  in_lanes<Acc<T>>([&]<int L>() __attribute__((always_inline)) { loop(); });
+}
+
 template <class T, class Fn, class... X>
-void map_dense(T* y, int64_t n, const Fn& fn, const X*... x) {
+[[gnu::always_inline]] inline void map_dense(T* y, int64_t n, const Fn& fn, const X*... x) {
   for (int64_t i = 0; i < n; ++i) y[i] = T(fn(Acc<X>(x[i])...));
+}
+
+template <class T> void exp_in_place(T* x, int64_t n) {
+  in_wide_loop<T>([&]() __attribute__((always_inline)) {
+    for (int64_t i = 0; i < n; ++i) x[i] = exp_of(x[i]);
+  });
 }
 
 // One row. Loops of unit stride, and those in which one of the operands but dy stands still, are
@@ -49,7 +63,9 @@ void map_into(const Tensor& y, const Tensor* const (&x)[N], const Fn& fn) {
     const std::array<const T*, N> x_{x[k]->template ptr<T>()...};
     if (((x[k]->strides() == y.strides()) && ...) && y.is_dense())
       return parallel_for(y.numel(), kMapChunk, [&](int64_t b, int64_t e) {
-        map_dense(y_ + b, e - b, fn, (x_[k] + b)...);
+        in_wide_loop<T>([&]() __attribute__((always_inline)) {
+          map_dense(y_ + b, e - b, fn, (x_[k] + b)...);
+        });
       });
     const Walk<N + 1> walk(y.shape(), {&y.strides(), &x[k]->strides()...});
     const int64_t chunk = std::max<int64_t>(kMapChunk / walk.length, 1);

@@ -32,6 +32,7 @@ struct OpSpec {
   bool distinct = false;       // no two inputs are near each other (max, sort)
   bool differentiable = true;  // otherwise only forward and equality of kernels are tested
   bool close_f32 = true;       // tolerance 1e-5 of the largest magnitude in f32; else 1e-4
+  bool elementwise = false;    // takes inputs of any one shape, and returns that shape
 };
 
 inline std::vector<OpSpec>& op_specs() {

@@ -194,19 +194,21 @@ constexpr int64_t kBlock = 1024;
 
 template <class F, class T>
 void run_step(const Step& step, T* y, const T* a, const T* b, const T* c, int64_t n) {
-  if constexpr (std::is_same_v<F, functors::Affine>) {
-    map_dense(
-        y, n, [s = T(step.a), t = T(step.b)](T x) { return F::value(x, s, t); }, a);
-  } else if constexpr (F::arity == 1) {
-    map_dense(
-        y, n, [](T p) { return F::value(p); }, a);
-  } else if constexpr (F::arity == 2) {
-    map_dense(
-        y, n, [](T p, T q) { return F::value(p, q); }, a, b);
-  } else {
-    map_dense(
-        y, n, [](T p, T q, T r) { return F::value(p, q, r); }, a, b, c);
-  }
+  in_wide_loop<T>([&]() __attribute__((always_inline)) {
+    if constexpr (std::is_same_v<F, functors::Affine>) {
+      map_dense(
+          y, n, [s = T(step.a), t = T(step.b)](T x) { return F::value(x, s, t); }, a);
+    } else if constexpr (F::arity == 1) {
+      map_dense(
+          y, n, [](T p) { return F::value(p); }, a);
+    } else if constexpr (F::arity == 2) {
+      map_dense(
+          y, n, [](T p, T q) { return F::value(p, q); }, a, b);
+    } else {
+      map_dense(
+          y, n, [](T p, T q, T r) { return F::value(p, q, r); }, a, b, c);
+    }
+  });
 }
 
 template <class T, class... Fs>

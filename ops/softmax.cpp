@@ -2,7 +2,7 @@
 #include <Eigen/Core>
 #include "autograd/amp.h"
 #include "core/copy.h"
-#include "core/parallel.h"
+#include "ops/map.h"
 #include "ops/op.h"
 
 namespace bellows {
@@ -45,8 +45,9 @@ namespace {
 
 template <class T> using Line = Eigen::Array<T, Eigen::Dynamic, 1>;
 
-// fn(y, {x...}) for each line along the axis of row-major tensors. Lines are copied to arrays of
-// Eigen's own: vector code for any stride, and the same bits wherever the tensor lies in memory.
+// fn(y, {x...}), which may change x, for each line along the axis of row-major tensors. Lines are
+// copied to arrays of Eigen's own: vector code for any stride, and the same bits wherever the
+// tensor lies in memory.
 template <class T, size_t N, class Fn>
 void for_lines(int axis, const Tensor& y, const std::array<const Tensor*, N>& x, const Fn& fn) {
   const int64_t n = y.dim(axis), step = y.strides()[axis];
@@ -73,7 +74,8 @@ static Tensor softmax_cpu(const Tensor& x, int axis) {
   const Tensor dense = contiguous(x), y = empty(x.shape(), x);
   visit_float(x.dtype(), [&]<class T>(T) {
     for_lines<T, 1>(axis, y, {&dense}, [](Line<T>& out, const auto& in) {
-      out = (in[0] - in[0].maxCoeff()).exp();
+      out = in[0] - in[0].maxCoeff();
+      exp_in_place(out.data(), out.size());
       out /= out.sum();
     });
   });
@@ -83,9 +85,11 @@ static Tensor softmax_cpu(const Tensor& x, int axis) {
 static Tensor log_softmax_cpu(const Tensor& x, int axis) {
   const Tensor dense = contiguous(x), y = empty(x.shape(), x);
   visit_float(x.dtype(), [&]<class T>(T) {
-    for_lines<T, 1>(axis, y, {&dense}, [](Line<T>& out, const auto& in) {
+    for_lines<T, 1>(axis, y, {&dense}, [](Line<T>& out, auto& in) {
       out = in[0] - in[0].maxCoeff();
-      out -= std::log(out.exp().sum());
+      in[0] = out;
+      exp_in_place(in[0].data(), out.size());
+      out -= std::log(in[0].sum());
     });
   });
   return y;
@@ -106,8 +110,10 @@ static Tensor softmax_backward_cpu(const Tensor& dy, const Tensor& y, int axis) 
 static Tensor log_softmax_backward_cpu(const Tensor& dy, const Tensor& y, int axis) {
   const Tensor dense = contiguous(dy), dx = empty(y.shape(), y);
   visit_float(y.dtype(), [&]<class T>(T) {
-    for_lines<T, 2>(axis, dx, {&dense, &y},
-                    [](Line<T>& out, const auto& in) { out = in[0] - in[1].exp() * in[0].sum(); });
+    for_lines<T, 2>(axis, dx, {&dense, &y}, [](Line<T>& out, auto& in) {
+      exp_in_place(in[1].data(), out.size());
+      out = in[0] - in[1] * in[0].sum();
+    });
   });
   return dx;
 }

@@ -187,6 +187,12 @@ void Optimizer::zero_grad() {
   for (const Group& group : groups_) bellows::zero_grad(group.weights, set_to_none_);
 }
 
+void Optimizer::set_rates(const Tensor& lr_table, std::span<const Tensor> group_tables) {
+  INVARIANT(group_tables.size() + 1 == groups_.size(), "a table for each group");
+  for (size_t i = 0; i < group_tables.size(); ++i) copy_into(groups_[i].lr_table, group_tables[i]);
+  copy_into(groups_.back().lr_table, lr_table);
+}
+
 NamedTensors Optimizer::state() const {
   NamedTensors all;
   for (const auto& [rule, table, names, weights, buffers, starts] : groups_)

@@ -44,6 +44,9 @@ class Optimizer {
   // in optim.copies_written; the others the next forward casts.
   void step(DeviceStepState& state);
   void zero_grad();
+  // Replaces the learning rates, with tables of the same sizes. Their memory stays where it is, so
+  // a captured update reads the new ones.
+  void set_rates(const Tensor& lr_table, std::span<const Tensor> group_tables);
 
   // What a checkpoint keeps, "momentum.conv1.weight"; copy_into() them to resume.
   NamedTensors state() const;

@@ -2,6 +2,8 @@
 #pragma once
 #include <algorithm>
 #include <functional>
+#include <optional>
+#include <utility>
 #include "core/tensor.h"
 #include "core/visitor.h"
 
@@ -19,8 +21,26 @@ struct Horizon {
   }
 };
 
-// A share of the peak rate for each update, from 0 on.
-using Curve = std::function<double(int64_t update)>;
+// Changes that evaluations have made to the rates so far. A checkpoint keeps it.
+struct RateState {
+  double factor = 1;                // of every rate from now on
+  std::optional<double> best = {};  // value of the metric that the schedule watches
+  int64_t bad_evaluations = 0;      // since it improved
+  bool operator==(const RateState&) const = default;
+};
+// Value of a metric of the last evaluation, by its name: "loss", "accuracy".
+using MetricValue = std::function<double(const std::string&)>;
+
+// Parts of a schedule: a share of the peak rate for each update, from 0 on, and, for
+// schedules that depend on how training goes, a reaction to each evaluation.
+struct Curve {
+  template <class Share> Curve(Share share) : share(std::move(share)) {}
+  double operator()(int64_t update) const { return share(update); }
+
+  std::function<double(int64_t update)> share;
+  std::function<void(RateState&, const MetricValue&)> react = {};
+  double min_lr = 0;  // reactions lower no rate below it
+};
 
 struct ScheduleOptions {
   Choice<Curve(const Horizon&)> curve{"constant"};
@@ -34,12 +54,13 @@ void visit(Visitor& v, ScheduleOptions& o);
 int64_t warmup_of(const ScheduleOptions& options, int64_t updates_per_epoch);
 // f64, on the host. Linear warm-up, lr(u) = peak (from + (1 - from) u / warmup) curve(u), is what
 // PyTorch's SequentialLR of LinearLR and the curve gives. A run that ends within its warm-up is cut
-// off there: it rises as a longer one would, which may go on from it.
+// off there: it rises as a longer one would, which may go on from it. `factor` is that of
+// RateState.
 Tensor lr_table(const ScheduleOptions& options, double peak_lr, int64_t total_updates,
-                int64_t updates_per_epoch);
+                int64_t updates_per_epoch, double factor = 1);
 // The same, stretched over that many epochs of them, and 0 after these.
 Tensor lr_table_of(const ScheduleOptions& options, double peak_lr, double epochs,
-                   int64_t total_updates, int64_t updates_per_epoch);
+                   int64_t total_updates, int64_t updates_per_epoch, double factor = 1);
 // The table's entry, for the log; the last one stays in force.
 double lr_at(const Tensor& lr_table, int64_t applied);
 

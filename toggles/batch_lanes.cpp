@@ -11,7 +11,7 @@ static const bellows::AddToggle toggle({
     .sources = "S1:38",
     .footprint = "fuse.conv_act_pool",
     .same = bellows::Same::close,
-    .tolerance = 1e-3,
+    .tolerance = 1e-5,
     .enable = [](bellows::Plan& plan,
                  const std::string&) { plan.model.fuse.wanted["conv_act_pool"] = true; },
 });

@@ -16,7 +16,7 @@ static const bellows::AddToggle toggle({
     .sources = "S1:59 S4:122",
     .footprint = "layout.nhwc_ops",
     .same = bellows::Same::close,
-    .tolerance = 1e-3,
+    .tolerance = 1e-5,
     .proof = bellows::residual_net,
     .example = "configs/resnet18.yaml",
     .enable =

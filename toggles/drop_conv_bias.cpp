@@ -13,8 +13,10 @@ static const bellows::AddToggle toggle({
     .sources = "S4:119",
     .footprint = "model.conv_biases_dropped",
     .same = bellows::Same::close,
-    .tolerance = 1e-3,
+    .tolerance = 1e-5,
     .proof = bellows::residual_net,
-    .example = "configs/resnet18.yaml",
+    .example = "configs/resnet18.yaml 'model={name: layers, layers: [{name: conv2d, out: 16, "
+               "kernel: 3}, batch_norm, relu, adaptive_avg_pool2d, flatten, {name: linear, "
+               "out: 10}]}'",
     .enable = [](bellows::Plan& plan, const std::string&) { plan.model.drop_conv_bias = true; },
 });

@@ -11,5 +11,6 @@ static const bellows::AddToggle toggle({
     .footprint = "grad.untracked_ops",
     .same = bellows::Same::bitwise,
     .proof = [](bellows::Plan& plan) { plan.eval.every = 1; },
+    .example = "configs/lenet.yaml --measure epoch",
     .enable = [](bellows::Plan& plan, const std::string&) { plan.eval.no_grad = true; },
 });

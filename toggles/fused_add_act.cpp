@@ -12,7 +12,7 @@ static const bellows::AddToggle toggle({
     .footprint = "fuse.add_act",
     .same = bellows::Same::bitwise,
     .proof = bellows::residual_net,
-    .example = "configs/resnet18.yaml",
+    .example = "configs/resnet18.yaml toggles.fused_bn_add_act=off",
     .enable = [](bellows::Plan& plan,
                  const std::string&) { plan.model.fuse.wanted["add_act"] = true; },
 });

@@ -11,7 +11,7 @@ static const bellows::AddToggle toggle({
     .sources = "S1:38",
     .footprint = "fuse.bias_act",
     .same = bellows::Same::close,
-    .tolerance = 1e-3,
+    .tolerance = 1e-5,
     .enable = [](bellows::Plan& plan,
                  const std::string&) { plan.model.fuse.wanted["bias_act"] = true; },
 });

@@ -13,7 +13,7 @@ static const bellows::AddToggle toggle({
     .sources = "S1:38 S1:54",
     .footprint = "fuse.norm_act",
     .same = bellows::Same::close,
-    .tolerance = 1e-3,
+    .tolerance = 1e-5,
     .proof = bellows::residual_net,
     .example = "configs/resnet18.yaml",
     .enable = [](bellows::Plan& plan,

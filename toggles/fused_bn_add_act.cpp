@@ -12,7 +12,7 @@ static const bellows::AddToggle toggle({
     .sources = "S1:38 S1:54",
     .footprint = "fuse.norm_add_act",
     .same = bellows::Same::close,
-    .tolerance = 1e-3,
+    .tolerance = 1e-5,
     .supersedes = {"fused_add_act"},
     .proof = bellows::residual_net,
     .example = "configs/resnet18.yaml",

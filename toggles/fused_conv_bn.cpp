@@ -19,11 +19,11 @@ static const bellows::AddToggle toggle({
     .sources = "S1:38",
     .footprint = "fuse.conv_bn",
     .same = bellows::Same::close,
-    .tolerance = 1e-3,
+    .tolerance = 1e-5,
     .by_default = "off",
     .needs = {"eval_no_grad"},
     .proof = prove,
-    .example = "",
+    .example = "configs/resnet18.yaml --measure epoch",
     .enable = [](bellows::Plan& plan,
                  const std::string&) { plan.model.fuse.wanted["conv_bn"] = true; },
 });

@@ -41,7 +41,7 @@ static const bellows::AddToggle toggle({
     .sources = "S1:38",
     .footprint = "fuse.conv_norm",
     .same = bellows::Same::close,
-    .tolerance = 1e-3,
+    .tolerance = 1e-5,
     .by_default = "off",
     .fast = "",
     .supersedes = {"fused_bn_act", "fused_bn_add_act", "fused_add_act"},

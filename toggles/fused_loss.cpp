@@ -10,6 +10,6 @@ static const bellows::AddToggle toggle({
     .sources = "S1:38",
     .footprint = "fuse.loss",
     .same = bellows::Same::close,
-    .tolerance = 1e-4,
+    .tolerance = 1e-5,
     .enable = [](bellows::Plan& plan, const std::string&) { plan.loss.fused = true; },
 });

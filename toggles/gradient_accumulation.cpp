@@ -10,7 +10,7 @@ static const bellows::AddToggle toggle({
     .sources = "S4:138",
     .footprint = "update.accumulated",
     .same = bellows::Same::close,
-    .tolerance = 1e-3,
+    .tolerance = 1e-5,
     .statistical_where = "norm.batches",
     .values = {"1", "2", "4"},
     .numbers = bellows::Bounds{.min = 1, .max = 4096},

@@ -19,5 +19,6 @@ static const bellows::AddToggle toggle({
           plan.data.loader.batch_size = 128;
           plan = bellows::load(plan, {{"data.train_size", {"384"}}});
         },
+    .example = "configs/lenet.yaml data.batch_size=512",
     .enable = [](bellows::Plan& plan, const std::string&) { plan.allocator.huge_pages = true; },
 });

@@ -13,12 +13,13 @@ static const bellows::AddToggle toggle({
     .sources = "S1:52,53,80 S4:132",
     .footprint = "autotune.hits",
     .same = bellows::Same::close,
-    .tolerance = 1e-3,
+    .tolerance = 1e-5,
     .values = {"heuristic", "benchmark"},
     .by_default = "heuristic",
     .fast = "benchmark",
     .undetermined = "benchmark",
     .proof = [](bellows::Plan& plan) { plan.kernels.vendor = true; },  // a GPU has no others
+    .example = "configs/resnet18.yaml",
     .enable = [](bellows::Plan& plan,
                  const std::string&) { plan.kernels.autotune = bellows::Autotune::benchmark; },
 });

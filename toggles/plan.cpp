@@ -1,11 +1,14 @@
 #include "toggles/plan.h"
+#include "core/utf8.h"
 
 namespace bellows {
 
 void visit(Visitor& v, DataOptions& o) {
   v.choice("name", o.dataset, "data set");
   v("packed", o.packed, "read from shards in the user's cache, which the first run writes");
-  v.choices("transforms", o.transforms, "from pixels to numbers, in order");
+  v.choices("transforms", o.transforms,
+            "from pixels to values, in order; [] is [normalize], with the data set's mean and std");
+  if (o.transforms.empty()) o.transforms = DataOptions().transforms;
   visit(v, o.loader);
 }
 
@@ -21,8 +24,18 @@ void visit(Visitor& v, ModelOptions& o) {
   v("channels_last", o.channels_last, "weights of convolutions lie in memory as OHWI, not OIHW");
 }
 
+// Of a folder, with room for a number behind it.
+static bool is_name(const std::string& text) {
+  const bool dots = text == "." || text == "..";
+  const bool short_enough = !text.empty() && text.size() <= 200;
+  return short_enough && !dots && text.find('/') == std::string::npos && printable(text) == text;
+}
+
 void visit(Visitor& v, Plan& plan) {
   v("name", plan.name, "of the run: its folder is runs/<name>");
+  v.require("name", is_name(plan.name),
+            "is one component of a path, of 1 to 200 bytes: no '/', no control characters, not . "
+            "or ..; --run-dir puts a run elsewhere");
   v("seed", plan.seed, "every random number is a function of it");
   v("device", plan.device, {"auto", "cpu", "cuda"}, "auto: the GPU if there is one");
   v("deterministic", plan.kernels.deterministic, {"off", "on"},

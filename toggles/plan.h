@@ -22,7 +22,8 @@ enum class DeviceChoice { automatic, cpu, cuda };
 struct DataOptions {
   DatasetChoice dataset{"digits"};
   bool packed = false;  // read from its packed twin (data/packed_twin.h)
-  std::vector<TransformChoice> transforms;  // empty: normalised as the data set says
+  // An empty list in a config becomes this one, so that what is printed and stored is what runs.
+  std::vector<TransformChoice> transforms{TransformChoice("normalize")};
   LoaderOptions loader;
 };
 void visit(Visitor& v, DataOptions& o);

@@ -19,11 +19,15 @@ void visit(Visitor& v, TrainOptions& o) {
   v("dry_run", o.dry_run, "a pass over the largest batch before the first step");
   v("on_nonfinite", o.on_nonfinite, {"stop", "skip", "continue"}, "what a NaN or Inf loss does");
   v("max_nonfinite", o.max_nonfinite, "non-finite losses in a row before it stops", {.min = 1});
+  v("patience", o.patience,
+    "early stopping: evaluations without improvement of ckpt.best's metric, or else of the loss, "
+    "before the run ends; 0: no limit",
+    {.min = 0});
 }
 
 void visit(Visitor& v, EvalOptions& o) {
   v("every", o.every, "epochs between evaluations; 0: never", {.min = 0});
-  v("batch_size", o.batch_size, "samples a batch; 0: as in training", {.min = 0});
+  v("batch_size", o.batch_size, "samples a batch; 0: as in training", {.min = 0, .max = 1 << 24});
   v("no_grad", o.no_grad, "evaluation builds no graph and saves nothing");
   v("tta", o.tta, {"none", "mirror", "mirror_shift"},
     "answers are means over a picture and its mirror image, and both moved by a pixel");
@@ -31,7 +35,9 @@ void visit(Visitor& v, EvalOptions& o) {
 
 void visit(Visitor& v, LogOptions& o) {
   v("every", o.every, "iterations between log lines", {.min = 1});
-  v("format", o.format, {"paddle", "json", "plain"}, "of the log lines");
+  v("format", o.format, {"paddle", "json", "plain"},
+    "of the log lines; json: every line on stdout is a JSON object, other lines {\"message\": "
+    "...}");
   v("deferred", o.deferred, "losses stay on the device and are read at log steps only");
   v("tensorboard", o.tensorboard, "write an event file beside metrics.jsonl");
   v("progress", o.progress, "a progress bar on a terminal");
@@ -41,6 +47,8 @@ void visit(Visitor& v, CkptOptions& o) {
   v("every", o.every, "epochs between checkpoints; 0: only at the end", {.min = 0});
   v("every_iters", o.every_iters, "iterations between checkpoints, besides; 0: none", {.min = 0});
   v("keep", o.keep, "newest checkpoints to keep", {.min = 1});
+  v("best", o.best, {"none", "accuracy", "accuracy_top5", "loss"},
+    "evaluation metric by which the best checkpoint is kept, too: checkpoints/best.safetensors");
   v("async", o.async, "take a snapshot, write it in the background");
   v("max_overhead", o.max_overhead, "warn if saving takes a larger share of the time",
     {.min = 0, .max = 1});

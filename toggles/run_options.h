@@ -19,6 +19,7 @@ struct TrainOptions {
   bool dry_run = false;  // one forward and backward on the largest batch before the first step
   OnNonfinite on_nonfinite = OnNonfinite::stop;
   int64_t max_nonfinite = 1;  // in a row, then exit 5
+  int64_t patience = 0;       // evaluations without improvement, then the run ends; 0: no limit
 };
 void visit(Visitor& v, TrainOptions& o);
 
@@ -45,6 +46,7 @@ struct CkptOptions {
   int64_t every = 1;            // epochs; 0: at the end only
   int64_t every_iters = 0;      // in addition; 0: not
   int64_t keep = 3;             // the newest so many
+  std::string best = "none";    // metric by which the best is kept besides, as best.safetensors
   bool async = false;           // a snapshot first, written in the background
   double max_overhead = 0.035;  // share of the time spent saving, above which a warning is due
   int64_t retries = 1;

@@ -11,9 +11,14 @@ static Names toggle_names() {
   return all;
 }
 
-Same promise(const Toggle& toggle, const std::map<std::string, int64_t>& counters) {
-  const auto found = counters.find(toggle.statistical_where);
-  return found != counters.end() && found->second > 0 ? Same::statistical : toggle.same;
+static bool moved(const Counters& counters, const char* name) {
+  const auto found = counters.find(name);
+  return found != counters.end() && found->second > 0;
+}
+
+Same promise(const Toggle& toggle, const Counters& off, const Counters& on) {
+  if (moved(off, toggle.statistical_where)) return Same::statistical;
+  return moved(on, toggle.close_where) ? Same::close : toggle.same;
 }
 
 const Toggle* find_toggle(const std::string& name) {

@@ -23,8 +23,9 @@ struct Toggle {
   const char* sources;    // statements of the seed texts: docs/seeds.md
   const char* footprint;  // the trace counter that moves when, and only when, the mechanism runs
   Same same;
-  double tolerance = 0;                // of the loss, relative, where `same` is close
+  double tolerance = 0;                // of the loss, relative, where it may be close
   const char* statistical_where = "";  // a counter: in runs in which it moves, `same` is that
+  const char* close_where = "";  // a counter: where it moves with the toggle on, `same` is that
   Names values = {"off", "on"};        // the first is always off
   std::optional<Bounds> numbers = {};  // whole numbers that are values too
   const char* by_default = "on";       // in a config that is silent (`default` is a keyword)
@@ -51,8 +52,10 @@ struct AddToggle {
     toggles().push_back(toggle);
   }
 };
-// What it promises to a run in which, without it, the trace counters moved like that.
-Same promise(const Toggle& toggle, const std::map<std::string, int64_t>& counters);
+// What the toggle promises to two runs, without and with it, that moved the trace counters by so
+// much.
+using Counters = std::map<std::string, int64_t>;
+Same promise(const Toggle& toggle, const Counters& off, const Counters& on);
 
 // By its name or one of its other names; null if nobody knows it.
 const Toggle* find_toggle(const std::string& name);

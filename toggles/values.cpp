@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <sstream>
+#include "core/utf8.h"
 #include "toggles/hint.h"
+#include "toggles/toggle.h"
 
 namespace bellows {
 
@@ -96,9 +98,17 @@ std::string Load::problem(const std::string& key) const {
     const auto first = known_.lower_bound(outer + ".");
     return first != known_.end() && first->first.starts_with(outer + ".") ? first : known_.end();
   };
-  if (const auto first = inside(key); first != known_.end())
-    return cat(key, ": ", on_one_line(source_.at(key).text), " is not a map; write  ", key, ": {",
-               first->first.substr(key.size() + 1), ": ...}");
+  if (auto option = inside(key); option != known_.end()) {
+    std::string list;  // of what may be set here; what belongs to a toggle may not
+    for (; option != known_.end() && option->first.starts_with(key + "."); ++option)
+      if (!option_owners().contains(option->first))
+        list += (list.empty() ? "" : ", ") + option->first.substr(key.size() + 1);
+    const std::string is_no_map =
+        cat(key, ": ", on_one_line(source_.at(key).text), " is not a map; ");
+    if (list.empty())
+      return cat(is_no_map, "its options are set by toggles; trainer explain ", key);
+    return cat(is_no_map, "write  ", key, ": {", list.substr(0, list.find(',')), ": ...}");
+  }
   for (size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', dot + 1)) {
     const std::string outer = key.substr(0, dot);
     const auto option = known_.find(outer);
@@ -144,9 +154,13 @@ static std::string yaml(const std::string& text) {
   static const std::set<std::string> not_text = {"", "-", "null", "Null", "NULL"};
   if (plain && !not_text.contains(text)) return text;
   std::string quoted = "\"";
-  for (const unsigned char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c < ' ' ? fmt::format("\\x{:02x}", c) : std::string(1, static_cast<char>(c));
+  for (size_t at = 0; at < text.size();) {
+    const Character c = character_at(std::string_view(text).substr(at));
+    const size_t length = std::max<size_t>(c.bytes, 1);
+    if (c.code_point == '"' || c.code_point == '\\') quoted += '\\';
+    quoted += c.printable ? text.substr(at, length)
+                          : fmt::format("\\u{:04x}", c.bytes ? c.code_point : 0xfffd);
+    at += length;
   }
   return quoted + "\"";
 }

@@ -12,6 +12,6 @@ static const bellows::AddToggle toggle({
     .sources = "S0:17,18 S1:39",
     .footprint = "kernel.vendor_calls",
     .same = bellows::Same::close,
-    .tolerance = 1e-3,
+    .tolerance = 1e-5,
     .enable = [](bellows::Plan& plan, const std::string&) { plan.kernels.vendor = true; },
 });

@@ -29,8 +29,10 @@ for file in "$here"/bin/* "$here"/lib/*; do
     [[ -e $here/lib/$library || $library =~ $system || $library =~ $cuda ]] ||
       fault "$name needs $library, which is not in lib/"
   done
-  [[ $name == lib/* ]] && continue
   path=$(sed -n 's/.*(RU\?N\?PATH).*\[\(.*\)\]/\1/p' <<<"$asks")
+  # An empty entry or a relative one is the folder that the program is started in.
+  [[ :${path:-/}: =~ ^(:(/|\$ORIGIN)[^:]*)+:$ ]] || fault "$name looks for libraries in '$path'"
+  [[ $name == lib/* ]] && continue
   [[ $path == '$ORIGIN/../lib' ]] || fault "$name looks for libraries in '$path'"
   while read -r library _ found _; do
     [[ -e $here/lib/$library && $found != "$here/lib/"* && $found != "$here/bin/../lib/"* ]] &&

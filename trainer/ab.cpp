@@ -1,74 +1,19 @@
 // The verb `ab`: two arms that differ in one toggle, first a placebo, then the comparison.
 #include "trainer/ab.h"
 #include <fmt/format.h>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
-#include <filesystem>
 #include <fstream>
 #include "core/file.h"
-#include "toggles/hint.h"
-#include "trainer/config.h"
+#include "trainer/ab_progress.h"
 #include "trainer/output.h"
+#include "trainer/scratch_folder.h"
 #include "trainer/system.h"
 #include "trainer/verbs.h"
 
 namespace bellows {
 
-Names extra_differences(const Config& off, const Config& on, const Toggle& toggle) {
-  Names extra;
-  for (const auto& [name, value] : off.toggles) {
-    const Value& other = on.toggles.at(name);
-    if (name == toggle.name || value.text == other.text) continue;
-    extra.push_back(cat("toggles.", name, " is ", value.text, " (", value.origin, ") and ",
-                        other.text, " (", other.origin, ")"));
-  }
-  const Values on_options = dump(on.options);
-  for (const auto& [key, value] : dump(off.options)) {
-    const auto other = on_options.find(key);
-    const std::string text = other == on_options.end() ? "absent" : other->second.text;
-    if (value.text != text) extra.push_back(cat(key, " is ", value.text, " and ", text));
-  }
-  return extra;
-}
-
 // ---- the arms
-
-static const Toggle& toggle_of(const AbOptions& options) {
-  const Toggle* const toggle = find_toggle(options.toggle);
-  Names names;
-  for (const Toggle& known : toggles()) names.push_back(known.name);
-  CHECK(toggle, "ab: unknown toggle '", options.toggle, "', the nearest one is '",
-        nearest(options.toggle, names), "'");
-  return *toggle;
-}
-
-static Config arm_config(const AbOptions& options, const Toggle& toggle, const std::string& value) {
-  std::vector<Values> sources = sources_of(options.config, options.overrides);
-  make_config(sources);  // so that what is wrong without the toggle is not blamed on it
-  sources.push_back({{cat("toggles.", toggle.name), {value, "ab"}}});
-  try {
-    return make_config(sources);
-  } catch (const Error& error) {
-    fail(error.exit, "ab: no arm with ", toggle.name, "=", value, ": ", error.what());
-  }
-}
-
-static void check_arms(const AbOptions& options, const Toggle& toggle) {
-  CHECK(options.value != toggle.off(), "ab: ", toggle.name, "=", options.value,
-        " is off, so both arms would be equal; --value takes another");
-  const Config off = arm_config(options, toggle, toggle.off());
-  const Config on = arm_config(options, toggle, options.value);
-  const std::string why = no_effect(toggle, on.options.device, options.value);
-  CHECK(why.empty(), "ab: ", toggle.name, "=", options.value, ": ", why);
-  std::string list, cure;
-  for (const std::string& line : extra_differences(off, on, toggle)) list += "; " + line;
-  for (const auto& [name, value] : off.toggles)
-    if (name != toggle.name && value.text != on.toggles.at(name).text)
-      cure += cat(" toggles.", name, "=", find_toggle(name)->off());
-  CHECK(list.empty(), "ab: the arms differ in more than ", toggle.name, list, "; add ", cure);
-}
 
 static ArmCommand arm_command(const AbOptions& options, const std::string& value,
                               const std::string& folder) {
@@ -85,26 +30,6 @@ static ArmCommand arm_command(const AbOptions& options, const std::string& value
   argv.insert(argv.end(), options.overrides.begin(), options.overrides.end());
   return {options.toggle + "=" + value, argv};
 }
-
-namespace {
-// Where the arms write what a run writes; gone when they are.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::filesystem::create_directories("runs");
-    if (!mkdtemp(path_)) fail(Exit::storage, "ab: ", path_, ": ", std::strerror(errno));
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(ScratchFolder&&) = delete;
-  std::string operator/(const char* name) const { return cat(path_, "/", name); }
-
- private:
-  char path_[20] = "runs/ab-XXXXXX";
-};
-}  // namespace
 
 // ---- the machine
 
@@ -147,11 +72,21 @@ static AbResult measure(const AbOptions& options, const Toggle& toggle) {
   const ArmCommand off = arm_command(options, toggle.off(), scratch / "off");
   const ArmCommand twin = arm_command(options, toggle.off(), scratch / "twin");
   const ArmCommand on = arm_command(options, options.value, scratch / "on");
-  AbResult result = {options, &toggle, {}, {}, machine_now()};
-  say(cat("ab: placebo, ", off.name, " against itself"));
-  result.placebo = take_turns(off, twin, options.blocks, options.timeout_s);
-  say(cat("ab: ", off.name, " against ", on.name, "\n"));
-  result.measured = take_turns(off, on, options.blocks, options.timeout_s);
+  AbResult result = {options, &toggle, held_equal(options, toggle), {}, {}, machine_now()};
+  if (!result.held.empty()) say(cat("ab: ", held_text(result)));
+  AbProgress progress(options);
+  const auto compare = [&](const std::string& title, const ArmCommand& one,
+                           const ArmCommand& other) {
+    say(cat("ab: ", title));
+    progress.begin(title);
+    const AbPair pair = take_turns(one, other, options.blocks, options.timeout_s,
+                                   [&](const AbBlock& turn) { progress.add(turn); });
+    progress.clear();
+    return pair;
+  };
+  result.placebo = compare(cat("placebo, ", off.name, " against itself"), off, twin);
+  result.measured = compare(cat(off.name, " against ", on.name), off, on);
+  say("");
   result.machine["load average after"] = load_average();
   return result;
 }
@@ -160,8 +95,8 @@ static void check_report(const std::filesystem::path& report) {
   if (report.empty()) return;
   CHECK(report.extension() == ".md", "ab: --report ", report.string(), ": write  --report ",
         report.stem().string(), ".md");
-  const auto folder = std::filesystem::absolute(report).parent_path();
-  CHECK(std::filesystem::is_directory(folder), "ab: --report: no folder ", folder.string());
+  const Path folder = report.has_parent_path() ? report.parent_path() : ".";
+  CHECK(kind_of(folder, Exit::usage) == Kind::folder, "ab: --report: no folder ", folder.string());
 }
 
 static void write_report(std::filesystem::path path, const AbResult& result) {

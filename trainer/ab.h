@@ -1,8 +1,9 @@
 // `trainer ab`: two arms that differ in one toggle, timed in turns, and what may be said of it.
-//   ab_process  an arm as the parent sees it      ab_arm     what an arm does with its turns
-//   ab_turns    who has the turn, and what it     ab_finding  from blocks to statements
+//   ab_config   configurations of the arms        ab_arm     what an arm does with its turns
+//   ab_process  an arm as the parent sees it      ab_finding  from blocks to statements
+//   ab_turns    who has the turn, and what it     ab_losses  from losses to statements
 //               says at the end of it             ab_report  statements as Markdown and JSON
-//   ab          the verb
+//   ab_progress how far it is, on a terminal      ab         the verb
 #pragma once
 #include "core/statistics.h"
 #include "toggles/toggle.h"
@@ -68,21 +69,40 @@ struct ArmCommand {
 // Starts one after the other, lets each do its first turn, the warm-up, and then gives `blocks`
 // turns to each. Throws Error if an arm fails, or works when the turn is not its own, and between
 // turns (exit 130, 143) after SIGINT or SIGTERM.
-AbPair take_turns(const ArmCommand& off, const ArmCommand& on, int64_t blocks, double timeout_s);
+using AfterTurn = std::function<void(const AbBlock&)>;
+AbPair take_turns(
+    const ArmCommand& off, const ArmCommand& on, int64_t blocks, double timeout_s,
+    const AfterTurn& after_turn = [](const AbBlock&) {});
 
 // The arm's side: trains as the plan says, one turn after the other, until all blocks are done.
 // What it writes goes to `folder`. Returns the exit code.
 int run_arm(const Plan& plan, const AbOptions& options, const std::string& folder);
 
-// In what the plans of two arms differ beyond what the toggle itself sets, a line each; empty where
-// they are fit to be compared.
+// ---- configurations
+
+const Toggle& toggle_of(const AbOptions& options);  // throws Error (exit 2) with the nearest name
+
+// The configuration of the arm in which the toggle has that value. Toggles that need this one are
+// off in both arms: the arm without it could not have them, and two differences cannot be told
+// apart. Throws Error (exit 2).
+Config arm_config(const AbOptions& options, const Toggle& toggle, const std::string& value);
+
+// Those among them that the user's configuration has on: "prefetch_factor=1", with the value held.
+Names held_equal(const AbOptions& options, const Toggle& toggle);
+
+// Differences between two arms beyond what the toggle itself sets, a line each; empty if the arms
+// are fit to be compared.
 Names extra_differences(const Config& off, const Config& on, const Toggle& toggle);
+
+// Throws Error (exit 2) if the two arms make no comparison, or cannot run on this machine.
+void check_arms(const AbOptions& options, const Toggle& toggle);
 
 // ---- findings
 
 struct AbResult {
   AbOptions options;
   const Toggle* toggle = nullptr;
+  Names held;      // of held_equal
   AbPair placebo;  // two arms that have the toggle off
   AbPair measured;
   Json machine;
@@ -105,7 +125,8 @@ struct CounterRates {
 };
 std::vector<CounterRates> differing_counters(const AbPair& pair);
 
-std::string headline(const AbResult& result);  // the verdict and its numbers, one line
+std::string headline(const AbResult& result);   // the verdict and its numbers, one line
+std::string held_text(const AbResult& result);  // which toggles are held equal, one line
 std::string to_markdown(const AbResult& result);
 Json to_json(const AbResult& result);
 

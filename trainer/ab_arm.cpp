@@ -1,13 +1,13 @@
 // What an arm does with its turns: it trains as `trainer train` would, and after each block it says
 // what the block took and stops itself.
 #include <fcntl.h>
-#include <omp.h>
 #include <sys/resource.h>
 #include <unistd.h>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <ctime>
+#include "core/adaptive_threads.h"
 #include "core/trace.h"
 #include "trainer/ab.h"
 #include "trainer/ab_process.h"
@@ -25,11 +25,8 @@ static double seconds_of(clockid_t clock) {
 
 static void report(std::string line) {
   line += '\n';
-  for (size_t sent = 0; sent < line.size();) {
-    const ssize_t count = write(kReportTo, line.data() + sent, line.size() - sent);
-    if (count < 0) fail(Exit::storage, "ab: an arm cannot report: ", std::strerror(errno));
-    sent += count;
-  }
+  if (!write_fully(kReportTo, bytes_of(line)))
+    fail(Exit::storage, "ab: an arm cannot report: ", std::strerror(errno));
 }
 
 namespace {
@@ -74,6 +71,8 @@ class Turns {
 // The same run, but as long as it takes, and, where steps are measured, nothing between them.
 static Plan measured_plan(Plan plan, const AbOptions& options) {
   plan.target = {};
+  plan.train.patience = 0;
+  plan.ckpt.best = "none";
   plan.train.max_iters = 0;
   plan.train.epochs = 1 + options.blocks;
   if (options.measure == AbMeasure::epoch) return plan;
@@ -86,7 +85,7 @@ static Plan measured_plan(Plan plan, const AbOptions& options) {
 static AbEnd end_of(const Outcome& outcome, Device device) {
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
-  return {outcome.losses, trace::counters(), omp_get_max_threads(),
+  return {outcome.losses, trace::counters(), pool_threads(),
           allocator_stats(device).peak_allocated, usage.ru_maxrss * 1024};
 }
 
@@ -95,7 +94,7 @@ int run_arm(const Plan& plan, const AbOptions& options, const std::string& folde
   Session session(measured_plan(plan, options));
   std::vector<std::string> unsaid;
   load_weights(session, unsaid);
-  std::filesystem::create_directories(folder);
+  make_folders(folder);
   Log log(session.plan, folder, Voice::silent);
   Checkpoints checkpoints(folder, session.plan.ckpt);
   Loop loop(session, log, &checkpoints);

@@ -42,6 +42,9 @@ void ArmProcess::start(const std::vector<std::string>& command, int report_to) {
   // Up to exec only system calls: this copy has none of the other threads, and maybe their locks.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // it had died before we asked to be told
+  sigset_t none;  // a command of anybody's may rely on it
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
   dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
   // dup2 of a descriptor onto itself would leave it to be closed by exec.
   if (report_to == kReportTo)

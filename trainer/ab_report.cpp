@@ -1,6 +1,7 @@
 // The findings of `trainer ab` for people, as Markdown that reads well unrendered, and for
 // programs.
 #include <fmt/format.h>
+#include "core/utf8.h"
 #include "trainer/ab.h"
 
 namespace bellows {
@@ -107,6 +108,11 @@ static std::string machine_text(const Json& machine) {
   return text;
 }
 
+std::string held_text(const AbResult& result) {
+  return fmt::format("held equal in both arms, since they need {}: {}", result.toggle->name,
+                     fmt::join(result.held, ", "));
+}
+
 std::string to_markdown(const AbResult& result) {
   const Toggle& toggle = *result.toggle;
   const Finding losses = compare_losses(toggle, result.measured);
@@ -114,12 +120,14 @@ std::string to_markdown(const AbResult& result) {
   const auto mark = [](const Finding& finding) { return finding.good ? "" : "**FAILED** "; };
   std::string text = fmt::format("# {}\n\n**{}**\n\n", on_and_off(result), headline(result));
   text += fmt::format("- claim: {}\n- it hurts: {}\n", toggle.claim, toggle.hurts);
+  if (!result.held.empty()) text += fmt::format("- {}\n", held_text(result));
   text += fmt::format("- footprint: {}{}\n", mark(footprints), footprints.text);
   text += fmt::format("- loss: {}{}\n", mark(losses), losses.text);
   text += fmt::format("- placebo, {} against itself: {}\n\n", result.placebo.off.name,
                       ratio_text(speedup(result.placebo, result.options.clock)));
   text += arm_table(result.measured) + "\n" + counter_table(result.measured) + "\n";
-  text += fmt::format("    {}\n\n{}", command_line(result.options), machine_text(result.machine));
+  text += fmt::format("    {}\n\n{}", printable(command_line(result.options)),
+                      machine_text(result.machine));
   return text;
 }
 
@@ -154,6 +162,7 @@ Json to_json(const AbResult& result) {
   return {{"toggle", result.toggle->name},
           {"verdict", headline(result)},
           {"claim", result.toggle->claim},
+          {"held", result.held},
           {"command", command_line(result.options)},
           {"clock", result.options.clock == AbClock::wall ? "wall" : "cpu"},
           {"placebo", pair_json(result.placebo, result.options.clock)},

@@ -13,13 +13,19 @@ std::vector<int> turn_order(int64_t blocks) {
   return order;
 }
 
-AbPair take_turns(const ArmCommand& off, const ArmCommand& on, int64_t blocks, double timeout_s) {
+AbPair take_turns(const ArmCommand& off, const ArmCommand& on, int64_t blocks, double timeout_s,
+                  const AfterTurn& after_turn) {
   const Signals signals;  // so that this function is left in good order
   ArmProcess off_process(off.name, off.argv, timeout_s);
+  const auto turn_of = [&](ArmProcess& arm) {
+    const AbBlock block = parse_block(arm.turn());
+    after_turn(block);
+    return block;
+  };
   AbPair pair;
-  pair.off = {off.name, parse_block(off_process.turn()), {}, {}, 0};
+  pair.off = {off.name, turn_of(off_process), {}, {}, 0};
   ArmProcess on_process(on.name, on.argv, timeout_s);
-  pair.on = {on.name, parse_block(on_process.turn()), {}, {}, 0};
+  pair.on = {on.name, turn_of(on_process), {}, {}, 0};
   for (const int turn : turn_order(blocks)) {
     if (const int signal = signals.stop())
       fail(static_cast<Exit>(128 + signal), "ab: ended by signal ", signal, ", without a result");
@@ -27,7 +33,7 @@ AbPair take_turns(const ArmCommand& off, const ArmCommand& on, int64_t blocks, d
     if (!waits.stopped())
       fail(Exit::internal, "ab: ", waits.name(), " works although the turn is not its own");
     ArmProcess& works = turn == 0 ? off_process : on_process;
-    (turn == 0 ? pair.off : pair.on).blocks.push_back(parse_block(works.turn()));
+    (turn == 0 ? pair.off : pair.on).blocks.push_back(turn_of(works));
   }
   pair.off.end = parse_end(off_process.finish());
   pair.on.end = parse_end(on_process.finish());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include "autograd/backward.h"
 #include "core/copy.h"
+#include "core/plural.h"
 
 namespace bellows {
 
@@ -15,6 +16,8 @@ Path checkpoint_path(const Path& folder, int64_t step) {
   return folder / fmt::format("{}{:08}{}", kPrefix, step, kSuffix);
 }
 
+Path best_path(const Path& folder) { return folder / "best.safetensors"; }
+
 // The step in the name; -1 for a file that no run has named: a copy, a rename, somebody else's.
 static int64_t step_in(const Path& path) {
   const std::string name = path.filename();
@@ -26,10 +29,9 @@ static int64_t step_in(const Path& path) {
 }
 
 std::vector<Path> list_checkpoints(const Path& folder) {
-  std::vector<Path> all;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(folder, none))
-    if (step_in(entry.path()) >= 0) all.push_back(entry.path());
+  if (kind_of(folder, Exit::checkpoint) == Kind::nothing) return {};
+  std::vector<Path> all = paths_in(folder, Exit::checkpoint);
+  std::erase_if(all, [](const Path& path) { return step_in(path) < 0; });
   std::ranges::sort(all, std::greater<>(), step_in);
   return all;
 }
@@ -46,12 +48,13 @@ Loaded load_newest(const Path& folder, std::vector<std::string>& messages) {
       messages.push_back(cat("warning: ", error.what(), "; falling back to the one before"));
     }
   }
-  fail(Exit::checkpoint, folder.string(), ": none of ", all.size(), " checkpoints is whole; ",
-       newest);
+  fail(Exit::checkpoint, folder.string(), ": no checkpoint is whole, ",
+       count_of(std::ssize(all), "file"), " tried; ", newest);
 }
 
 Loaded load_checkpoint(const Path& file_or_run, std::vector<std::string>& messages) {
-  if (fs::is_directory(file_or_run)) return load_newest(file_or_run / "checkpoints", messages);
+  if (kind_of(file_or_run, Exit::checkpoint) == Kind::folder)
+    return load_newest(file_or_run / "checkpoints", messages);
   return {file_or_run, read_safetensors(file_or_run)};
 }
 
@@ -68,18 +71,35 @@ void look_for_nonfinite(const Path& file, const NamedTensors& tensors, const Ckp
 // ---- writing
 
 Checkpoints::Checkpoints(const Path& folder, const CkptOptions& options, const Path& keep_this)
-    : folder_(folder), options_(options), keep_this_(fs::weakly_canonical(keep_this)) {}
+    : folder_(folder), options_(options), keep_this_(keep_this) {}
 
 void Checkpoints::save(int64_t step, const NamedTensors& tensors, const Metadata& metadata) {
+  save_as(checkpoint_path(folder_, step), tensors, metadata);
+}
+
+void Checkpoints::save_best(const NamedTensors& tensors, const Metadata& metadata) {
+  save_as(best_path(folder_), tensors, metadata);
+}
+
+void Checkpoints::save_as(const Path& path, const NamedTensors& tensors, const Metadata& metadata) {
   wait();
-  writing_ = checkpoint_path(folder_, step);
+  writing_ = path;
   std::error_code ignored;  // somebody may have removed the folder; writing tells if it cannot be
   fs::create_directories(folder_, ignored);
-  if (options_.async) {
+  if (options_.async && save_in_background(tensors, metadata)) return;
+  guarded([&] { write_safetensors(writing_, on_host(tensors), metadata, options_.retries); });
+}
+
+// False if there is no thread or no memory for a copy of the tensors; later saves do not ask again.
+bool Checkpoints::save_in_background(const NamedTensors& tensors, const Metadata& metadata) {
+  try {
     background_ = write_safetensors_async(writing_, snapshot(tensors), metadata, options_.retries);
-  } else {
-    guarded([&] { write_safetensors(writing_, snapshot(tensors), metadata, options_.retries); });
+  } catch (const std::exception& error) {
+    options_.async = false;
+    messages_.push_back(cat("warning: async_checkpoint: no thread or no memory to save in the ",
+                            "background (", error.what(), "); training waits for each save now"));
   }
+  return options_.async;
 }
 
 template <class Attempt> void Checkpoints::guarded(const Attempt& attempt) {
@@ -104,12 +124,13 @@ void Checkpoints::wait() {
 // Only now, when the new one has been read back, may an older one go.
 void Checkpoints::finished() {
   messages_.push_back("saved " + writing_.string());
+  if (step_in(writing_) < 0) return;
   std::vector<Path> all = list_checkpoints(folder_);
   // Those of later steps are of a run that this one has gone back behind.
   std::erase_if(all, [&](const Path& path) { return step_in(path) > step_in(writing_); });
   for (size_t i = options_.keep; i < all.size(); ++i) {
     std::error_code error;
-    if (fs::weakly_canonical(all[i], error) == keep_this_) continue;
+    if (fs::equivalent(all[i], keep_this_, error)) continue;
     fs::remove(all[i], error);
     if (error) messages_.push_back(cat("warning: ", all[i].string(), " stays: ", error.message()));
   }

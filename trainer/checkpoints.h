@@ -1,4 +1,5 @@
-// The checkpoints of a run folder: step_00001234.safetensors, the newest few.
+// The checkpoints of a run folder: step_00001234.safetensors, the newest few, and, under ckpt.best,
+// best.safetensors.
 #pragma once
 #include <future>
 #include "core/safetensors.h"
@@ -12,9 +13,12 @@ class Checkpoints {
   // `keep_this`: never deleted, because the run began with it.
   Checkpoints(const Path& folder, const CkptOptions& options, const Path& keep_this = {});
 
-  // Complete and verified when it returns, or, with ckpt.async, when a later poll() says so. The
-  // tensors may change as soon as it returns. Throws Error, exit 8, unless ckpt.on_error is warn.
+  // Complete and verified when it returns, or, with ckpt.async, when a later poll() says so, unless
+  // there is no thread or no memory for that. The tensors may change as soon as it returns. Throws
+  // Error, exit 8, unless ckpt.on_error is warn.
   void save(int64_t step, const NamedTensors& tensors, const Metadata& metadata);
+  // The same as best.safetensors: one file, whose predecessor it replaces.
+  void save_best(const NamedTensors& tensors, const Metadata& metadata);
   // Deals with a background save that has ended: its failure is thrown here.
   void poll();
   void wait();  // for the background save, then poll()
@@ -23,6 +27,8 @@ class Checkpoints {
   std::vector<std::string> take_messages() { return std::exchange(messages_, {}); }
 
  private:
+  bool save_in_background(const NamedTensors& tensors, const Metadata& metadata);
+  void save_as(const Path& path, const NamedTensors& tensors, const Metadata& metadata);
   template <class Attempt> void guarded(const Attempt& attempt);
   void finished();
 
@@ -34,6 +40,7 @@ class Checkpoints {
 };
 
 Path checkpoint_path(const Path& folder, int64_t step);
+Path best_path(const Path& folder);
 // Those of the folder that a run has written, newest first: by step, whatever their times say.
 std::vector<Path> list_checkpoints(const Path& folder);
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include "core/file.h"
 #include "trainer/yaml.h"
 
 namespace bellows {
@@ -24,14 +25,18 @@ class Sources {
   std::vector<Values> all;
 
   void read(const std::string& path) {
-    const fs::path self = fs::weakly_canonical(path);
-    chain_.push_back(self);
+    chain_.push_back(path);
     Values values = read_yaml(path);
     for (const Value& base : take_bases(values)) {
       const fs::path next = (fs::path(path).parent_path() / base.text).lexically_normal();
-      CHECK(fs::exists(next), base.origin, ": base ", next.string(), " does not exist");
-      CHECK(!std::ranges::count(chain_, fs::weakly_canonical(next)), base.origin, ": base ",
-            next.string(), " is, in the end, based on this file");
+      CHECK(kind_of(next, Exit::usage) != Kind::nothing, base.origin, ": base ", next.string(),
+            " does not exist");
+      const auto is_next = [&](const fs::path& file) {
+        std::error_code apart;
+        return fs::equivalent(file, next, apart);
+      };
+      CHECK(std::ranges::none_of(chain_, is_next), base.origin, ": base ", next.string(),
+            " is, in the end, based on this file");
       CHECK(++bases_ < kConfigFiles, base.origin, ": more than ", kConfigFiles, " files");
       read(next);
     }

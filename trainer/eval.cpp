@@ -9,14 +9,18 @@ namespace bellows {
 
 static int run(const Arguments& args) {
   CommandLine line("eval");
-  std::string from;
+  std::string from, data;
   Names overrides;
   bool json = false;
   line.add_option("run,--checkpoint", from, "run folder or checkpoint file")->required();
   line.add_option("overrides", overrides, "key=value: data.root=FOLDER, eval.batch_size=500");
+  line.add_option(
+      "--data", data,
+      "another data set: its name, {name: ..., its options}, or a folder for one of the "
+      "run's kind; the training data need not be there");
   line.add_flag("--json", json, "in full precision");
   if (!line.read(args)) return 0;
-  const auto session = load_trained(from, overrides);
+  const auto session = load_to_evaluate(from, overrides, data);
   const Kernels use(session->plan.kernels);
   const Metrics metrics = evaluate(*session);
   Json all = {

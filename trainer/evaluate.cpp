@@ -15,6 +15,10 @@ double Metrics::value(const std::string& metric) const {
   return accuracy_top5.value();
 }
 
+bool improves(const std::string& metric, double value, double on) {
+  return std::isfinite(value) && (metric == "loss" ? value < on : value > on);
+}
+
 std::vector<std::pair<std::string, double>> values_of(const Metrics& m) {
   std::vector<std::pair<std::string, double>> values = {{"accuracy", m.accuracy}};
   if (m.accuracy_top5) values.emplace_back("accuracy_top5", *m.accuracy_top5);
@@ -101,6 +105,8 @@ Metrics evaluate(Session& session) {
   const Autocast precision(plan.amp.low());
   const int64_t begin = trace::now_ns();
   const std::vector<TtaView> views = views_of(plan.eval.tta);
+  LossOptions loss = plan.loss;
+  loss.label_smoothing = 0;  // regularises training; evaluations of two runs have to be comparable
   Tally tally;
   Tensors answers;  // of each batch, to the views so far
   for (size_t view = 0; view < views.size(); ++view) {
@@ -110,7 +116,7 @@ Metrics evaluate(Session& session) {
       const Tensor logits = (*session.model)(batch.x);
       if (view == 0) answers.emplace_back();
       answers[at] = sum_of(answers[at], logits, views[view].weight);
-      if (view + 1 == views.size()) tally.add(std::exchange(answers[at], {}), batch.y, plan.loss);
+      if (view + 1 == views.size()) tally.add(std::exchange(answers[at], {}), batch.y, loss);
     }
   }
   const auto n = static_cast<double>(tally.samples);

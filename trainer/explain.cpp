@@ -1,4 +1,6 @@
 // trainer explain NAME: a toggle (by any name that it is known under), an op, an option, an entry.
+#include <algorithm>
+#include <cctype>
 #include <map>
 #include "ops/einsum.h"
 #include "ops/op.h"
@@ -79,7 +81,7 @@ static bool explain_entry(const std::string& name) {
 // An option of every run, or all that begin with that name.
 static bool explain_option(const std::string& key) {
   Describe all;
-  Plan plan;
+  Plan plan = make_config({}).plan;  // what a silent config runs with, toggles included
   visit(all, plan);
   const Owners& owners = option_owners();
   bool found = false;
@@ -115,6 +117,33 @@ static Names all_names() {
   return names;
 }
 
+// Names are matched without regard to case, "_" and "-": EarlyStopping is early_stopping.
+static std::string folded(const std::string& name) {
+  std::string letters;
+  for (const unsigned char c : name)
+    if (c != '_' && c != '-') letters += static_cast<char>(std::tolower(c));
+  return letters;
+}
+
+// Returns our name for `name`, which may be in another case or be the name that other tools use.
+static std::string known_name(const std::string& name) {
+  Names names = all_names();
+  for (const Toggle& toggle : toggles())
+    names.insert(names.end(), toggle.aka.begin(), toggle.aka.end());
+  if (std::ranges::count(names, name)) return name;
+  const auto same = std::ranges::find(names, folded(name), folded);
+  if (same != names.end()) return *same;
+  const auto alias = std::ranges::find(other_names(), folded(name),
+                                       [](const OtherName& other) { return folded(other.theirs); });
+  if (alias == other_names().end()) return name;
+  const auto ours = std::ranges::find_if(names, [&](const std::string& key) {
+    return key == alias->ours || key.ends_with(cat(".", alias->ours));
+  });
+  if (ours == names.end()) return alias->ours;
+  say(cat(name, " is called ", *ours, " here"));
+  return *ours;
+}
+
 static int run(const Arguments& args) {
   CommandLine line("explain");
   std::string name, expression;
@@ -126,6 +155,7 @@ static int run(const Arguments& args) {
     say_part(explain_einsum(expression));
     return 0;
   }
+  name = known_name(name);
   const Toggle* const toggle = find_toggle(name);
   if (toggle) explain_toggle(*toggle);
   bool found = toggle != nullptr;

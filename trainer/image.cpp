@@ -1,7 +1,11 @@
 #include "trainer/image.h"
+#include <unistd.h>
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
+#include <sstream>
 #include "core/file.h"
 #include "data/image_file.h"
 
@@ -42,8 +46,72 @@ static Image read_pnm(const std::string& bytes) {
   return image;
 }
 
+// ---- from paths and from standard input
+
+static std::string read_stdin() {
+  std::string all;
+  std::vector<char> piece(1 << 16);
+  for (;;) {
+    const ssize_t got = ::read(STDIN_FILENO, piece.data(), piece.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail(Exit::data, "standard input: read: ", std::strerror(errno));
+    if (got == 0) return all;
+    all.append(piece.data(), got);
+    if (std::ssize(all) > kMaxBytes)
+      fail(Exit::data, "standard input: more than ", kMaxBytes, " bytes");
+  }
+}
+
+static std::string read_path(const std::string& path) {
+  return path == "-" ? read_stdin() : read_file(path, kMaxBytes, Exit::data);
+}
+
+std::vector<std::string> read_lines(const std::string& path) {
+  std::istringstream text(read_path(path));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);)
+    if (!line.empty()) lines.push_back(line);
+  return lines;
+}
+
+static bool is_image(const Path& path) {
+  std::string suffix = path.extension();
+  std::ranges::transform(suffix, suffix.begin(), [](unsigned char c) { return std::tolower(c); });
+  return suffix == ".png" || suffix == ".jpg" || suffix == ".jpeg" || suffix == ".pgm" ||
+         suffix == ".ppm";
+}
+
+static std::vector<std::string> images_below(const Path& folder) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> found;
+  std::error_code error, unknown;
+  for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error))
+    if (at->is_regular_file(unknown) && is_image(at->path())) found.push_back(at->path());
+  if (error) fail(Exit::data, printable(folder.native()), ": ", error.message());
+  if (found.empty())
+    fail(Exit::data, printable(folder.native()),
+         ": no .png, .jpg, .jpeg, .pgm or .ppm file in this folder; name the files themselves");
+  std::ranges::sort(found);
+  return found;
+}
+
+std::vector<std::string> image_paths(const std::vector<std::string>& paths) {
+  std::vector<std::string> all;
+  for (const std::string& path : paths) {
+    std::error_code unknown;
+    if (!std::filesystem::is_directory(path, unknown)) {
+      all.push_back(path);
+      continue;
+    }
+    const auto found = images_below(path);
+    all.insert(all.end(), found.begin(), found.end());
+  }
+  return all;
+}
+
 Image read_image(const std::string& path) {
-  const std::string bytes = read_file(path, kMaxBytes, Exit::data);
+  const std::string bytes = read_path(path);
   const bool pnm = bytes.starts_with("P5") || bytes.starts_with("P6");
   try {
     return pnm ? read_pnm(bytes) : decoded(bytes);

@@ -7,9 +7,10 @@ namespace bellows {
 
 using Json = nlohmann::ordered_json;
 
-// NaN and Inf, which JSON has not, become null; a byte that is no UTF-8 becomes U+FFFD.
+// NaN and Inf, which JSON has not, become null; a byte that is no UTF-8 becomes U+FFFD. All in
+// ASCII, so that there is nothing to escape where it is printed.
 inline std::string to_line(const Json& object) {
-  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return object.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
 }  // namespace bellows

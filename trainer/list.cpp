@@ -34,7 +34,7 @@ static int run(const Arguments& args) {
     return 0;
   }
   for (const Table& table : tables()) {
-    say(cat(markdown ? "### " : "", table.name, markdown ? "\n" : ":"));
+    say_part(cat(markdown ? "### " : "", table.name, markdown ? "\n\n" : ":\n"));
     print(table);
     say("");
   }

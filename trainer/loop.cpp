@@ -1,6 +1,6 @@
 #include "trainer/loop.h"
+#include <fmt/format.h>
 #include <cmath>
-#include <numeric>
 #include "autograd/backward.h"
 #include "core/copy.h"
 #include "core/device_info.h"
@@ -61,12 +61,13 @@ Outcome Loop::run(const std::function<void()>& pause) {
   train_on_.prepare();
   session_.model->train(true);
   meter_.lap(Phase::other);
-  while (!done()) {
-    run_epoch();
+  for (;;) {  // a checkpoint may lie between the last update of an epoch and its evaluation
     if (at_.batch == session_.steps_per_epoch()) end_epoch();
+    if (done()) break;
+    run_epoch();
   }
   end_window();
-  const bool due = plan_.eval.every && evaluated_ != at_.step && !signals_.stop();
+  const bool due = plan_.eval.every && at_.evaluated != at_.step && !signals_.stop();
   if (due) evaluate_now();
   save();
   if (checkpoints_) {
@@ -74,11 +75,20 @@ Outcome Loop::run(const std::function<void()>& pause) {
     tell();
   }
   meter_.lap(Phase::save);
-  return {at_, losses_.known(), metrics_, meter_, signals_.stop()};
+  return {at_, losses_.known(), metrics_, meter_, signals_.stop(), cpu_.line()};
+}
+
+bool out_of_patience(const TrainOptions& train, const Position& at) {
+  return train.patience && at.best.evaluations_since >= train.patience;
 }
 
 bool finished(const Session& session, const Position& at) {
-  return at.step >= session.total_steps() || (session.plan.target.stop && at.target_s >= 0);
+  return at.step >= session.total_steps() || (session.plan.target.stop && at.target_s >= 0) ||
+         out_of_patience(session.plan.train, at);
+}
+
+std::string best_metric(const Plan& plan) {
+  return plan.ckpt.best == "none" ? "loss" : plan.ckpt.best;
 }
 
 bool Loop::done() const {
@@ -115,6 +125,8 @@ void Loop::tell() {
 
 void Loop::end_epoch() {
   ++at_.epoch, at_.batch = 0;
+  log_.epoch(at_);
+  at_.of_epoch = {};
   if (plan_.eval.every && at_.epoch % plan_.eval.every == 0) evaluate_now();
   if (plan_.ckpt.every && at_.epoch % plan_.ckpt.every == 0) save();
 }
@@ -131,6 +143,8 @@ void Loop::read_losses() {
 void Loop::check_losses() {
   const std::vector<double>& known = losses_.known();
   for (; checked_ < known.size(); ++checked_) {
+    at_.window.add(known[checked_]);
+    at_.of_epoch.add(known[checked_]);
     nonfinite_ = std::isfinite(known[checked_]) ? 0 : nonfinite_ + 1;
     if (plan_.train.on_nonfinite != OnNonfinite::stop || nonfinite_ < plan_.train.max_nonfinite)
       continue;
@@ -171,16 +185,15 @@ LogPoint Loop::point() const {
 void Loop::end_window() {
   const SyncGuard expected(OnSync::ignore);
   read_losses();
-  const std::span fresh = std::span(losses_.known()).subspan(logged_);
-  if (fresh.empty()) return;
+  if (at_.window.count == 0) return;
   const Meter::Window window = meter_.take();
-  last_.loss = std::reduce(fresh.begin(), fresh.end()) / static_cast<double>(fresh.size());
+  last_.loss = std::exchange(at_.window, {}).mean();
   last_.lr = session_.last_rate();
   last_.batch_cost = window.batch_cost;
   last_.reader_cost = window.reader_cost;
   last_.ips = window.ips;
-  logged_ += fresh.size();
   log_.window(point(), gauges());
+  if (const std::string news = cpu_.news(); !news.empty()) log_.line(news);
   check_scale();
   meter_.lap(Phase::other);
 }
@@ -222,7 +235,7 @@ void Loop::evaluate_now() {
   meter_.lap(Phase::other);
   const Kernels use(train_on_.kernels());
   metrics_ = evaluate(session_);
-  evaluated_ = at_.step;
+  at_.evaluated = at_.step;
   meter_.lap(Phase::eval);
   if (at_.target_s < 0 && reached(plan_.target, *metrics_)) {
     at_.target_s = from_.elapsed_s + meter_.total_seconds();
@@ -232,6 +245,42 @@ void Loop::evaluate_now() {
   Position seen = at_;
   seen.epoch += at_.batch > 0;  // as the lines of the epoch that it is in
   log_.evaluation(seen, *metrics_);
+  // The evaluation at the end of a run may be one that a longer run would not make: neither the
+  // schedule nor train.patience counts it, so that a longer run can go on from here.
+  const bool regular = at_.batch == 0 && at_.epoch % plan_.eval.every == 0;
+  if (regular) adjust_rate();
+  note_best(seen, regular);
+}
+
+void Loop::adjust_rate() {
+  const auto value = [&](const std::string& metric) { return metrics_->value(metric); };
+  if (!session_.react(value)) return;
+  log_.line(fmt::format("schedule: epoch: {}, step: {}, no improvement, lr is {:g} now", at_.epoch,
+                        at_.step, session_.next_rate()));
+}
+
+void Loop::note_best(const Position& seen, bool regular) {
+  const std::string metric = best_metric(plan_);
+  const double value = metrics_->value(metric);
+  const double none = metric == "loss" ? INFINITY : -INFINITY;
+  Best& best = at_.best;
+  if (improves(metric, value, best.step < 0 ? none : best.value)) {
+    best = {.step = seen.step, .epoch = seen.epoch, .value = value};
+    if (plan_.ckpt.best != "none") save_best();
+  } else {
+    best.evaluations_since += regular;
+  }
+}
+
+// A checkpoint like the others, under its own name and beyond ckpt.keep. It is complete before the
+// next ordinary one, which knows of it.
+void Loop::save_best() {
+  if (!checkpoints_) return;
+  const SyncGuard expected(OnSync::ignore);
+  at_.elapsed_s = from_.elapsed_s + meter_.total_seconds();
+  meter_.lap(Phase::other);
+  checkpoints_->save_best(state_tensors(session_), state_metadata(session_, at_));
+  meter_.lap(Phase::save);
 }
 
 void Loop::save() {
@@ -239,7 +288,7 @@ void Loop::save() {
   read_losses();
   at_.elapsed_s = from_.elapsed_s + meter_.total_seconds();
   const bool again = saved_ && saved_->step == at_.step && saved_->epoch == at_.epoch &&
-                     saved_->target_s == at_.target_s;
+                     saved_->evaluated == at_.evaluated;
   if (!checkpoints_ || again) return;
   meter_.lap(Phase::other);
   checkpoints_->save(at_.step, state_tensors(session_), state_metadata(session_, at_));

@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include "trainer/checkpoints.h"
+#include "trainer/cpu_share.h"
 #include "trainer/log.h"
 #include "trainer/losses.h"
 #include "trainer/meter.h"
@@ -18,6 +19,7 @@ struct Outcome {
   std::optional<Metrics> metrics;  // of the last evaluation
   Meter meter;
   int signal = 0;  // SIGINT or SIGTERM, if that ended it
+  std::string cpu;  // what CpuShare has to say of the run
 };
 
 class Loop {
@@ -45,7 +47,10 @@ class Loop {
   void look_at_scale(const StepState& now);
   void check_scale() const;
   void evaluate_now();
+  void adjust_rate();
+  void note_best(const Position& seen, bool regular);
   void save();
+  void save_best();
   LogPoint point() const;
   Scalars gauges();  // what a window's metrics hold besides the line
 
@@ -57,23 +62,27 @@ class Loop {
   Position at_;
   Meter meter_;
   Losses losses_;
+  CpuShare cpu_;
   std::optional<Nvml> nvml_;  // of the GPU, where training is on one
   ProfileWindow profile_;
   TrainingStep train_on_;
   Shape picture_;  // (C, H, W), where pictures grow
   Signals signals_;
   std::function<void()> pause_;
-  size_t checked_ = 0, logged_ = 0;  // of the losses known
-  int64_t nonfinite_ = 0;            // losses in a row
-  StepState seen_;                   // at the last log step, where fp16 scales
-  int64_t stuck_ = 0;                // updates since one was applied, the scale standing still
-  LogPoint last_;                    // line
+  size_t checked_ = 0;     // of the losses known
+  int64_t nonfinite_ = 0;  // losses in a row
+  StepState seen_;         // at the last log step, where fp16 scales
+  int64_t stuck_ = 0;      // updates since one was applied, the scale standing still
+  LogPoint last_;          // line
   std::optional<Position> saved_;
-  std::optional<Metrics> metrics_;
-  int64_t evaluated_ = -1;  // step of metrics_
+  std::optional<Metrics> metrics_;  // of the last evaluation of this process
 };
 
-// Nothing is left to do: all updates are made, or the target is reached and ends the run.
+// Nothing is left to do: all updates are made, or the target or train.patience ends the run.
 bool finished(const Session& session, const Position& at);
+// train.patience ends the run.
+bool out_of_patience(const TrainOptions& train, const Position& at);
+// Metric that ckpt.best and train.patience watch.
+std::string best_metric(const Plan& plan);
 
 }  // namespace bellows

@@ -72,9 +72,11 @@ static int run(const Arguments& args) {
       static_cast<Encoding>(std::ranges::find(kEncodings, given.encoding) - kEncodings.begin());
   given.options.shard_bytes = given.shard_mb << 20;
   given.options.on_damaged = plan.data.loader.on_damaged;
-  CHECK(!std::filesystem::exists(given.out) || std::filesystem::is_empty(given.out), given.out,
-        ": is there already; remove it, or name another folder with --out");
-  apply(plan.threads);
+  const Kind there = kind_of(given.out, Exit::storage);
+  CHECK(there == Kind::nothing ||
+            (there == Kind::folder && paths_in(given.out, Exit::storage).empty()),
+        given.out, ": is there already; remove it, or name another folder with --out");
+  if (const std::string few = apply(plan.threads); !few.empty()) say(few);
   for (const Split split : {Split::train, Split::test}) pack_split(plan, given, split);
   say(cat("to read it:  data={name: packed, folder: ", given.out, "}"));
   return 0;

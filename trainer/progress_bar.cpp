@@ -1,11 +1,6 @@
 #include "trainer/progress_bar.h"
 #include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 #include <algorithm>
-#include <cstdlib>
-#include "core/trace.h"
-#include "trainer/output.h"
 
 namespace bellows {
 
@@ -40,29 +35,8 @@ std::string bar_line(const LogPoint& p, int64_t epochs, double elapsed_s, int wi
   return head + cells(share, std::clamp(room, 1, 40)) + tail;
 }
 
-static int terminal_width() {
-  winsize size = {};
-  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
-static bool on_terminal() {
-  const char* const term = std::getenv("TERM");
-  return isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR") && term && std::string(term) != "dumb";
-}
-
-ProgressBar::ProgressBar(bool wanted) : on_(wanted && on_terminal()) {}
-
-bool ProgressBar::due() const { return on_ && trace::now_ns() - drawn_ns_ > 100'000'000; }
-
 void ProgressBar::draw(const LogPoint& point, int64_t epochs, double elapsed_s) {
-  const int width = terminal_width();
-  // A line as wide as the terminal would scroll it.
-  say_part("\r\033[K" + bar_line(point, epochs, elapsed_s, width).substr(0, width - 1));
-  drawn_ns_ = trace::now_ns();
-}
-
-void ProgressBar::clear() {
-  if (on_ && drawn_ns_) say_part("\r\033[K");
+  line_.draw(bar_line(point, epochs, elapsed_s, line_.width()));
 }
 
 }  // namespace bellows

@@ -1,5 +1,6 @@
 #include "trainer/run.h"
 #include <csignal>
+#include "core/plural.h"
 #include "core/trace.h"
 #include "data/packed_twin.h"
 #include "trainer/loop.h"
@@ -18,29 +19,41 @@ namespace {
 struct Start {
   Path folder;
   Existing existing = Existing::another;
-  std::optional<Loaded> saved;
-  Lines notes;
+  std::optional<Loaded> saved = {};
+  Lines notes = {};
+  Resume resume = Resume::same_run;
 };
 }  // namespace
 
+// Only the default folder is numbered: one that the user names is that one.
+static Start new_run(const RunRequest& request) {
+  Start start{Path("runs") / request.config.plan.name};
+  if (!request.folder.empty()) start = {request.folder, Existing::refuse};
+  if (request.overwrite) start.existing = Existing::overwrite;
+  if (start.existing == Existing::refuse) refuse_used(start.folder);  // before data is loaded
+  return start;
+}
+
 static Start start_of(const RunRequest& request) {
-  const Path asked =
-      request.folder.empty() ? Path("runs") / request.config.plan.name : Path(request.folder);
-  Start start{asked, request.overwrite ? Existing::overwrite : Existing::another, {}, {}};
-  if (request.resume.empty()) return start;
-  if (fs::is_regular_file(request.resume)) {  // a branch: later checkpoints of that run stay
+  if (request.resume.empty()) return new_run(request);
+  const Kind kind = kind_of(request.resume, Exit::checkpoint);
+  if (kind == Kind::file) {  // a branch: later checkpoints of that run stay
+    Start start = new_run(request);
     start.saved = load_checkpoint(request.resume, start.notes);
+    start.resume = Resume::branch;
     return start;
   }
   const bool latest = request.resume == "latest";
-  if (!latest && !fs::exists(request.resume))
+  if (!latest && kind == Kind::nothing)
     fail(Exit::checkpoint, request.resume, ": no such checkpoint or run folder to resume from");
-  CHECK(latest || request.folder.empty() ||
-            fs::weakly_canonical(request.folder) == fs::weakly_canonical(request.resume),
+  std::error_code apart;
+  CHECK(latest || request.folder.empty() || fs::equivalent(request.folder, request.resume, apart),
         "--run-dir ", request.folder, ": a run goes on in its own folder, ", request.resume,
         "; for a branch resume from one of its checkpoint files");
-  start.folder = latest ? newest_run(asked) : Path(request.resume);
-  start.existing = Existing::keep;
+  Start start{request.resume, Existing::keep};
+  if (latest)
+    start.folder = request.folder.empty() ? newest_run(Path("runs") / request.config.plan.name)
+                                          : Path(request.folder);
   const Path checkpoints = start.folder / "checkpoints";
   if (latest && list_checkpoints(checkpoints).empty()) {
     start.notes.push_back(cat("resume: no checkpoint in ", checkpoints.string(), ", a new run"));
@@ -50,60 +63,77 @@ static Start start_of(const RunRequest& request) {
   return start;
 }
 
-static Position resume(Session& session, const Loaded& saved, Lines& notes) {
-  const Lines changes = compare_plans(plan_of(saved.content), session.plan);
-  look_for_nonfinite(saved.path, saved.content.tensors, session.plan.ckpt, notes);
-  Position at = restore(session, saved.content, notes);
+// Drops what earlier evaluations have decided, where a change makes it outdated.
+static void forget_outdated(Session& session, Position& at, const std::string& change) {
+  const std::string key = change.substr(0, change.find(": "));
+  if (key.starts_with("target.")) at.target_s = -1;
+  if (key == "ckpt.best") at.best = {};
+  if (key.starts_with("schedule.") || key.ends_with(".lr")) session.set_rate_state({});
+}
+
+static Position resume(Session& session, Start& start) {
+  const Loaded& saved = *start.saved;
+  const Lines changes = compare_plans(plan_of(saved.content), session.plan, start.resume);
+  look_for_nonfinite(saved.path, saved.content.tensors, session.plan.ckpt, start.notes);
+  Position at = restore(session, saved.content, start.notes, start.resume);
   for (const std::string& change : changes) {
-    notes.push_back("resume: changed " + change);
-    if (change.starts_with("target.")) at.target_s = -1;
+    start.notes.push_back("resume: changed " + change);
+    forget_outdated(session, at, change);
   }
-  notes.push_back(cat("resume: ", saved.path.string(), ", step ", at.step, ", epoch ", at.epoch));
+  start.notes.push_back(
+      cat("resume: ", saved.path.string(), ", step ", at.step, ", epoch ", at.epoch));
   return at;
 }
 
-static void say_all(const Lines& lines) {
-  for (const std::string& line : lines) say(line);
+// A run that was killed between its last update and the evaluation after it has that to do.
+static bool nothing_to_do(const Session& session, const Position& at) {
+  return finished(session, at) && (!session.plan.eval.every || at.evaluated == at.step);
 }
 
-static int end_run(const Session& session, const Outcome& outcome) {
-  say_all(summary(session, outcome));
+static int end_run(const Session& session, const Outcome& outcome, const Speaker& speaker) {
+  speaker.all(summary(session, outcome));
   if (outcome.signal == 0) return 0;
-  say(cat("stopped by ", outcome.signal == SIGINT ? "SIGINT" : "SIGTERM", " after step ",
-          outcome.at.step, "; go on with --resume"));
+  speaker.line(cat("stopped by ", outcome.signal == SIGINT ? "SIGINT" : "SIGTERM", " after step ",
+                   outcome.at.step, "; go on with --resume"));
   return 128 + outcome.signal;
+}
+
+static void say_start(const Speaker& speaker, const Session& session, const Config& config,
+                      const Lines& notes) {
+  speaker.all(session.notes);
+  speaker.line(toggle_line(config));
+  speaker.all(config.notes);
+  speaker.all(notes);
 }
 
 int run_training(const RunRequest& request) {
   const Counts before = trace::counters();
   Start start = start_of(request);
   Session session(request.config.plan);
+  const Speaker speaker(session.plan.log.format);
   Position at;
   if (start.saved)
-    at = resume(session, *start.saved, start.notes);
+    at = resume(session, start);
   else
     load_weights(session, start.notes);
-  say_all(session.notes);
-  say(toggle_line(request.config));
-  say_all(request.config.notes);
-  say_all(start.notes);
-  if (start.saved && finished(session, at)) {
-    say("nothing to do: the run is finished");
-    say("params hash: " + model_hash(session));
+  say_start(speaker, session, request.config, start.notes);
+  if (start.saved && nothing_to_do(session, at)) {
+    speaker.line("nothing to do: the run is finished");
+    speaker.line("params hash: " + model_hash(session));
     return 0;
   }
   const RunFolder folder(start.folder, start.existing);
   folder.write("plan.yaml", print_config(request.config));
   folder.write("env.json", environment().dump(2) + "\n");
-  say("run folder: " + folder.path().string());
-  Log log(session.plan, folder.path(), Voice::lines);
+  speaker.line("run folder: " + folder.path().string());
+  Log log(session.plan, folder.path(), Voice::lines, at);
   Checkpoints checkpoints(folder.checkpoints(), session.plan.ckpt,
                           start.saved ? start.saved->path : Path());
   Loop loop(session, log, &checkpoints, at);
   const Outcome outcome = loop.run();
   log.totals(outcome.at, totals(session, outcome));
-  const int code = end_run(session, outcome);
-  say_all(idle_toggles(request.config, before, trace::counters()));
+  const int code = end_run(session, outcome, speaker);
+  speaker.all(idle_toggles(request.config, before, trace::counters()));
   return code;
 }
 
@@ -115,16 +145,14 @@ int rehearse(const Config& config) {
     notes.push_back("packed: not yet, and a dry run packs nothing: it reads the data set itself");
   }
   Session session(plan);
+  const Speaker speaker(session.plan.log.format);
   load_weights(session, notes);
-  say_all(session.notes);
-  say(toggle_line(config));
-  say_all(config.notes);
-  say_all(notes);
+  say_start(speaker, session, config, notes);
   const TrainingStep step(session);  // refuses what cannot be an update
   const Kernels use(session.plan.kernels);
   dry_run(session);
-  say(cat("dry run: ", session.total_steps(), " steps of ", session.plan.data.loader.batch_size,
-          " samples would follow"));
+  speaker.line(cat("dry run: ", count_of(session.total_steps(), "step"), " of ",
+                   count_of(session.plan.data.loader.batch_size, "sample"), " would follow"));
   return 0;
 }
 

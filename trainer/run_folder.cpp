@@ -1,30 +1,30 @@
 #include "trainer/run_folder.h"
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cerrno>
 #include <cstring>
 #include "core/file.h"
 #include "trainer/checkpoints.h"
-#include "trainer/system.h"
 
 namespace bellows {
 
 namespace fs = std::filesystem;
 
+static constexpr const char* kAdvice = "; choose another folder with --run-dir";
+
 [[noreturn]] static void fail_storage(const fs::path& path, const char* call) {
-  fail(Exit::storage, path.string(), ": ", call, ": ", std::strerror(errno),
-       "; choose another folder with --run-dir");
+  fail(Exit::storage, path.string(), ": ", call, ": ", std::strerror(errno), kAdvice);
 }
 
+// A NUL would end the path in front of its number, and every one of them would exist.
 static fs::path numbered(const fs::path& path, int n) {
+  CHECK(path.native().find('\0') == std::string::npos, path.native(), ": a path holds no NUL");
   return n == 1 ? path : fs::path(path.string() + "-" + std::to_string(n));
 }
 
 fs::path newest_run(const fs::path& path) {
   int n = 1;
-  while (fs::exists(numbered(path, n + 1))) ++n;
+  while (kind_of(numbered(path, n + 1), Exit::storage) != Kind::nothing) ++n;
   return numbered(path, n);
 }
 
@@ -37,61 +37,53 @@ static fs::path make_new(const fs::path& path) {
   }
 }
 
-static void make_folders(const fs::path& path) {
+// Files in the folder that have the names of those that runs write.
+static std::vector<fs::path> written_by_runs(const fs::path& folder) {
+  if (kind_of(folder, Exit::storage) != Kind::folder) return {};
+  std::vector<fs::path> written = list_checkpoints(folder / "checkpoints");
   std::error_code error;
-  fs::create_directories(path, error);
-  errno = error.value();
-  if (error) fail_storage(path, "mkdir");
+  for (const fs::path& path : {folder / "plan.yaml", folder / "env.json", folder / "metrics.jsonl",
+                               best_path(folder / "checkpoints")})
+    if (fs::exists(fs::symlink_status(path, error))) written.push_back(path);
+  for (const fs::path& path : paths_in(folder, Exit::storage))
+    if (path.filename().string().starts_with("events.out.tfevents.")) written.push_back(path);
+  return written;
 }
 
-// Only what a run writes, by its names.
+void refuse_used(const fs::path& path) {
+  CHECK(written_by_runs(path).empty(), "--run-dir ", path.string(),
+        ": a run is there already; go on with it (--resume), replace it (--overwrite), or choose "
+        "another folder");
+}
+
 static void remove_earlier(const fs::path& folder) {
-  std::vector<fs::path> earlier = list_checkpoints(folder / "checkpoints");
-  for (const char* name : {"plan.yaml", "env.json", "metrics.jsonl"})
-    earlier.push_back(folder / name);
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error))
-    if (entry.path().filename().string().starts_with("events.out.tfevents."))
-      earlier.push_back(entry.path());
-  for (const fs::path& path : earlier) {
-    fs::remove(path, error);
-    errno = error.value();
-    if (error) fail_storage(path, "remove");
-  }
+  for (const fs::path& path : written_by_runs(folder))
+    if (unlink(path.c_str()) != 0 && errno != ENOENT) fail_storage(path, "unlink");
 }
 
 RunFolder::RunFolder(const fs::path& path, Existing existing) : path_(path) {
-  if (path.has_parent_path()) make_folders(path.parent_path());
+  if (path.has_parent_path()) make_folders(path.parent_path(), kAdvice);
   if (existing == Existing::another) {
     path_ = make_new(path);
   } else {
-    make_folders(path);
+    make_folders(path, kAdvice);
   }
   lock();
+  if (existing == Existing::refuse) refuse_used(path_);
   if (existing == Existing::overwrite) remove_earlier(path_);
-  make_folders(checkpoints());
+  make_folders(checkpoints(), kAdvice);
   for (const fs::path& folder : {path_, checkpoints()}) remove_temporaries(folder);
 }
 
-// Writing its content shows that the folder can be written at all, before the first step.
-void RunFolder::lock() {
-  const fs::path file = path_ / ".lock";
-  lock_ = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (lock_ < 0) fail_storage(file, "open");
-  if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-    char owner[128] = {};
-    const bool known = read(lock_, owner, sizeof(owner) - 1) > 0;
-    close(lock_);
-    fail(Exit::usage, path_.string(), " is in use by ", known ? owner : "another run",
-         "; wait for it, or choose another folder with --run-dir");
-  }
-  const std::string owner = cat("process ", getpid(), " on ", host_name());
-  const bool noted = ftruncate(lock_, 0) == 0 && ::write(lock_, owner.data(), owner.size()) > 0;
-  if (!noted) fail_storage(file, "write");
+// Writing into it shows that the folder can be written at all, before the first step.
+void RunFolder::lock() try {
+  lock_.emplace(path_ / ".lock");
+  CHECK(lock_->try_take(), path_.string(), " is in use by ", lock_->owner(), "; wait for it, or ",
+        "choose another folder with --run-dir");
+} catch (const Error& error) {
+  if (error.exit == Exit::usage) throw;
+  fail(error.exit, error.what(), kAdvice);
 }
-
-// The kernel drops the lock of a dead process, so the file itself may stay.
-RunFolder::~RunFolder() { close(lock_); }
 
 void RunFolder::write(const std::string& name, const std::string& text) const {
   write_file(path_ / name, bytes_of(text));

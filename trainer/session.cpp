@@ -2,12 +2,16 @@
 #include <fmt/format.h>
 #include <omp.h>
 #include "autograd/backward.h"
+#include "core/copy.h"
 #include "core/mutex.h"
+#include "core/plural.h"
 #include "core/topology.h"
+#include "data/check_sizes.h"
 #include "data/packed_twin.h"
 #include "data/transform.h"
 #include "ops/padded.h"
 #include "optim/schedule.h"
+#include "trainer/data_card.h"
 #include "trainer/evaluate.h"
 #include "trainer/profile_window.h"
 #include "trainer/system.h"
@@ -34,7 +38,7 @@ static AllocatorOptions host_options(AllocatorOptions options) {
 
 // What belongs to the process, before anything allocates or opens a parallel region.
 static Device prepare_process(const Plan& plan, std::vector<std::string>& notes) {
-  apply(plan.threads);
+  if (const std::string few = apply(plan.threads); !few.empty()) notes.push_back(few);
   const Device device = choose_device(plan, notes);
   configure_allocator(device, plan.allocator);
   if (device != Device::cpu) configure_allocator(Device::cpu, host_options(plan.allocator));
@@ -42,15 +46,47 @@ static Device prepare_process(const Plan& plan, std::vector<std::string>& notes)
     notes.push_back("allocator.reserve_mb: no effect without  toggles.caching_allocator: on");
   anomaly().on = plan.debug.anomaly;
   Mutex::collect_stats(plan.debug.lock_stats);
-  notes.push_back(
-      cat("threads: ", omp_get_max_threads(), " of ", allowed_cores(), " cores, ", cpu_model()));
+  notes.push_back(cat("threads: ", omp_get_max_threads(), " of ", count_of(allowed_cores(), "core"),
+                      ", ", cpu_model()));
   return device;
 }
+
+namespace {
+// In place of the training set of a model that is trained.
+class Recalled : public Dataset {
+ public:
+  explicit Recalled(const TrainedOn& trained) : info_(trained.info), size_(trained.samples) {}
+  int64_t size() const override { return size_; }
+  const DatasetInfo& info() const override { return info_; }
+  Sample at(int64_t, Scratch&) const override { fail(Exit::data, "the training set is not open"); }
+  std::string origin(int64_t) const override { return "the checkpoint"; }
+
+ private:
+  DatasetInfo info_;
+  int64_t size_;
+};
+}  // namespace
 
 static std::shared_ptr<const Dataset> open(const DataOptions& data, Split split,
                                            std::vector<std::string>& notes) {
   if (!data.packed) return data.dataset.make({split});
-  return packed_twin(data.dataset, split, data.loader.on_damaged, notes);
+  return packed_twin(data.dataset, split, {data.loader.on_damaged, data.loader.timeout_s}, notes);
+}
+
+static std::shared_ptr<const Dataset> open_train_set(const DataOptions& data,
+                                                     const std::optional<TrainedOn>& trained,
+                                                     std::vector<std::string>& notes) {
+  if (trained) return std::make_shared<Recalled>(*trained);
+  return open(data, Split::train, notes);
+}
+
+static std::shared_ptr<const Dataset> open_test_set(const DataOptions& data,
+                                                    const std::optional<TrainedOn>& trained,
+                                                    std::shared_ptr<const Dataset> train_set,
+                                                    std::vector<std::string>& notes) {
+  if (trained && !trained->tests) return train_set;
+  if (trained && !data.packed) return data.dataset.make({Split::test, class_names(trained->info)});
+  return open(data, Split::test, notes);
 }
 
 static OptimizerOptions optimizer_options(const Plan& plan) {
@@ -68,16 +104,36 @@ static int64_t steps_of(const TrainOptions& train, int64_t per_epoch) {
 }
 
 static Tensor rates_of(const Plan& plan, const Choice<UpdateRule()>& rule, double epochs,
-                       int64_t per_epoch) {
+                       int64_t per_epoch, double factor = 1) {
   const int64_t updates = std::max<int64_t>(1, steps_of(plan.train, per_epoch));
   const double over = epochs > 0 ? epochs : double(plan.train.epochs);
-  return lr_table_of(plan.schedule, rule.make().lr, over, updates, per_epoch);
+  return lr_table_of(plan.schedule, rule.make().lr, over, updates, per_epoch, factor);
 }
-static std::vector<Tensor> group_rates(const Plan& plan, int64_t per_epoch) {
+static std::vector<Tensor> group_rates(const Plan& plan, int64_t per_epoch, double factor = 1) {
   std::vector<Tensor> tables;
   for (const GroupOptions& group : plan.optimizer.groups)
-    tables.push_back(rates_of(plan, group.rule, group.epochs, per_epoch));
+    tables.push_back(rates_of(plan, group.rule, group.epochs, per_epoch, factor));
   return tables;
+}
+
+// Null unless the schedule reacts to evaluations.
+static auto reaction_of(const Plan& plan) { return plan.schedule.curve.make(Horizon{}).react; }
+
+static void check_metric(const char* option, const std::string& metric, const Plan& plan,
+                         int64_t classes) {
+  CHECK(metric != "accuracy_top5" || classes >= kTop5From, option,
+        ": accuracy_top5 is computed from ", kTop5From, " classes on, and ",
+        plan.data.dataset.name(), " has ", classes, "; use accuracy");
+}
+
+// Names an option that needs evaluations where there are none.
+static std::string unevaluated(const Plan& plan) {
+  if (plan.eval.every) return "";
+  const std::string option = plan.train.patience        ? "train.patience"
+                             : plan.ckpt.best != "none" ? "ckpt.best"
+                             : reaction_of(plan)        ? "schedule." + plan.schedule.curve.name()
+                                                        : "";
+  return option.empty() ? "" : option + ": no effect without evaluations (eval.every is 0)";
 }
 
 // Memory is locked for a GPU to fetch it from.
@@ -96,16 +152,30 @@ static LoaderOptions test_options(const Plan& plan, Device device) {
   return options;
 }
 
-Session::Session(const Plan& plan)
+// Evaluation comes after an epoch of training, so whatever would stop it there stops the run here.
+static void check_test_set(const Session& session) {
+  const std::string& name = session.plan.data.dataset.name();
+  const Shape trained = session.input, tested = session.test_loader.transforms().shape();
+  if (!(trained == tested))
+    fail(Exit::data, "data.name ", name, ": after the transforms its test images are ", tested,
+         ", its training images ", trained, "; make them alike with  resize  in data.transforms");
+  const int64_t known = session.train_set->info().classes, asked = session.test_set->info().classes;
+  if (known != asked)
+    fail(Exit::data, "data.name ", name, ": its test set has ", asked,
+         " classes, its training set ", known, "; give it the test set that belongs to it");
+  check_sizes(session.test_loader);
+}
+
+Session::Session(const Plan& plan, const std::optional<TrainedOn>& trained)
     : plan(plan),
       device(prepare_process(plan, notes)),
-      train_set(open(plan.data, Split::train, notes)),
-      test_set(open(plan.data, Split::test, notes)),
+      train_set(open_train_set(plan.data, trained, notes)),
+      test_set(open_test_set(plan.data, trained, train_set, notes)),
       loader(train_set, plan.data.transforms, loader_options(plan, device), plan.seed),
       test_loader(test_set, plan.data.transforms, test_options(plan, device), plan.seed),
       state(std::make_shared<DeviceStepState>(device)),
       input(Transforms(plan.data.transforms, train_set->info(), Use::evaluation).shape()),
-      model(make_model()),
+      model(make_model(trained.has_value())),
       device_feed(make_feed(device, loader, notes, wanted())),
       test_device_feed(make_feed(device, test_loader, notes, wanted())),
       feed(device_feed ? *device_feed : loader),
@@ -117,16 +187,22 @@ Session::Session(const Plan& plan)
       scaler(plan.amp.scales(), plan.amp.scaler, *state),
       group(DistOptions().backend.make()),
       reducer(*group, parameters) {
+  if (!trained || trained->tests) check_test_set(*this);
   const int64_t classes = test_set->info().classes;
-  CHECK(plan.target.metric != "accuracy_top5" || classes >= kTop5From,
-        "target.metric: accuracy_top5 is there from ", kTop5From, " classes on, and ",
-        plan.data.dataset.name(), " has ", classes, "; take accuracy");
+  check_metric("target.metric", plan.target.metric, plan, classes);
+  check_metric("ckpt.best", plan.ckpt.best, plan, classes);
   notes.push_back(fmt::format("data: {}, {} to train on, {} to test", plan.data.dataset.name(),
                               train_set->size(), test_set->size()));
+  for (const auto& set : {train_set, test_set})
+    for (const std::string& note : set->notes())
+      if (!std::ranges::count(notes, note)) notes.push_back(note);
+  const auto transforms = with_statistics(plan.data.transforms, train_set->info());
+  notes.push_back("transforms: " + to_line(to_json(transforms)));
   const int64_t warmup = warmup_of(plan.schedule, steps_per_epoch()), steps = total_steps();
   if (steps && warmup >= steps)
-    notes.push_back(cat("schedule: the run ends after ", steps, " of ", warmup,
-                        " updates of warm-up, so its rate stays below the peak"));
+    notes.push_back(cat("schedule: the run ends after ", steps, " of ", count_of(warmup, "update"),
+                        " of warm-up, so its rate stays below the peak"));
+  if (const std::string idle = unevaluated(plan); !idle.empty()) notes.push_back(idle);
   if (!plan.profile.window.empty()) notes.push_back(profiler_command(plan.profile, plan.name));
 }
 
@@ -178,9 +254,12 @@ static void check_takes(const Choice<MakeModel>& model, ModelContext context, co
   }
 }
 
-ModulePtr Session::make_model() {
+// A trained model's filters replace those that layers make from the first images.
+ModulePtr Session::make_model(bool trained) {
   const int64_t begin = trace::now_ns();
-  const auto images = [this](int64_t n) { return first_images(*this, n); };
+  const auto images = [this, trained](int64_t n) {
+    return trained ? zeros(with_rows(1, input)) : first_images(*this, n);
+  };
   const ModelContext context{{.shape = input,
                               .seed = plan.seed,
                               .state = state,
@@ -204,7 +283,7 @@ ModulePtr Session::make_model() {
   made->initialise(plan.seed);
   int64_t weights = 0;
   for (const NamedTensor& p : made->parameters()) weights += p.tensor.numel();
-  notes.push_back(fmt::format("model: {}, {} parameters", plan.model.model.name(), weights));
+  notes.push_back(cat("model: ", plan.model.model.name(), ", ", count_of(weights, "parameter")));
   say_once(changes, notes);
   model_s = (trace::now_ns() - begin) * 1e-9;
   return made;
@@ -225,6 +304,27 @@ int64_t Session::total_steps() const { return steps_of(plan.train, steps_per_epo
 
 double Session::last_rate() const {
   return lr_at(rates, std::max<int64_t>(0, state->read().applied - 1));
+}
+
+double Session::next_rate() const { return lr_at(rates, state->read().applied); }
+
+void Session::set_rate_state(const RateState& state) {
+  rate_state_ = state;
+  const double factor = state.factor;
+  const Tensor table = rates_of(plan, plan.optimizer.rule, 0, steps_per_epoch(), factor);
+  copy_into(rates, table);
+  optimizer.set_rates(table, group_rates(plan, steps_per_epoch(), factor));
+}
+
+bool Session::react(const MetricValue& metric) {
+  const auto reaction = reaction_of(plan);
+  if (!reaction) return false;
+  RateState next = rate_state_;
+  reaction(next, metric);
+  const double before = next_rate();
+  if (next.factor == rate_state_.factor) return rate_state_ = next, false;
+  set_rate_state(next);
+  return next_rate() != before;
 }
 
 Tensor Session::loss_of(const Batch& batch) {

@@ -8,14 +8,23 @@
 #include "models/rewrite.h"
 #include "optim/ema.h"
 #include "optim/optimizer.h"
+#include "optim/schedule.h"
 #include "toggles/plan.h"
 
 namespace bellows {
 
+// What a trained model knows of its training set, which is not opened then: train_set has the size
+// and the description, and no samples.
+struct TrainedOn {
+  DatasetInfo info;
+  int64_t samples = 0;
+  bool tests = true;  // opens the test set; false: test_set is train_set
+};
+
 class Session {
  public:
   // Throws Error: exit 2 for a plan that cannot be, 3 for data that cannot be read.
-  explicit Session(const Plan& plan);
+  explicit Session(const Plan& plan, const std::optional<TrainedOn>& trained = {});
   Session(Session&&) = delete;
 
   // Zeros, as the feed's batches lie; x: (B, C, H, W) of a batch of training, or less.
@@ -25,6 +34,14 @@ class Session {
   int64_t steps_per_epoch() const { return loader.batches(); }
   int64_t total_steps() const;  // that the plan asks for
   double last_rate() const;     // of the last update that was applied; waits for the device
+  double next_rate() const;     // of the next one; waits for the device
+
+  // State of the learning rates, as evaluations have left it. Setting it rewrites the tables of
+  // rates in place, on the device too, so a captured update reads the new ones.
+  const RateState& rate_state() const { return rate_state_; }
+  void set_rate_state(const RateState& state);
+  // Lets the schedule react to an evaluation. True if the next update's rate changed.
+  bool react(const MetricValue& metric);
 
   const Plan plan;
   std::vector<std::string> notes;  // for whoever starts: device, data, model, fused layers
@@ -33,8 +50,8 @@ class Session {
   Loader loader;       // of the training set
   Loader test_loader;  // of the test set: in order and complete, whatever training does
   const std::shared_ptr<DeviceStepState> state;
-  const Shape input;  // of a sample as the model gets it in evaluation: (C, H, W)
-  double model_s = 0;         // that it took to make the model, filters from images included
+  const Shape input;   // of a sample as the model gets it in evaluation: (C, H, W)
+  double model_s = 0;  // that it took to make the model, filters from images included
   std::vector<NormedConv> normed_convs;  // of the model, whatever was fused
   const ModulePtr model;
   const std::unique_ptr<Feed> device_feed, test_device_feed;  // null on the CPU
@@ -48,8 +65,10 @@ class Session {
   Reducer reducer;
 
  private:
-  ModulePtr make_model();
+  ModulePtr make_model(bool trained);
   ModelInput wanted() const;
+
+  RateState rate_state_;
 };
 
 }  // namespace bellows

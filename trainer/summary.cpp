@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include "core/affinity.h"
+#include "core/plural.h"
 #include "core/trace.h"
 
 namespace bellows {
@@ -32,8 +33,22 @@ static std::string target_line(const Session& session, const Outcome& outcome) {
                        outcome.metrics
                            ? fmt::format(", it is {:.4f}", outcome.metrics->value(target.metric))
                            : "");
-  return fmt::format("target: {} {} reached; time-to-target: {:.2f} s, {} samples, {} epochs",
-                     target.metric, target.value, at.target_s, at.target_samples, at.target_epochs);
+  return fmt::format("target: {} {} reached; time-to-target: {:.2f} s, {}, {}", target.metric,
+                     target.value, at.target_s, count_of(at.target_samples, "sample"),
+                     count_of(at.target_epochs, "epoch"));
+}
+
+// Of ckpt.best and train.patience.
+static std::string best_line(const Session& session, const Position& at) {
+  const Plan& plan = session.plan;
+  const std::string metric = best_metric(plan);
+  const std::string best = at.best.step < 0
+                               ? cat("no finite ", metric)
+                               : fmt::format("{}: {:.4f}, epoch: {}, step: {}", metric,
+                                             at.best.value, at.best.epoch, at.best.step);
+  if (!out_of_patience(plan.train, at)) return "best: " + best;
+  return cat("stopped early: ", count_of(at.best.evaluations_since, "evaluation"),
+             " without improvement (train.patience); best: ", best);
 }
 
 static std::string time_line(const Meter& meter) {
@@ -47,8 +62,8 @@ static std::string time_line(const Meter& meter) {
 
 static std::string amp_line(const Session& session) {
   const StepState state = session.state->read();
-  return fmt::format("amp: loss scale {:g}, {} of {} updates skipped", state.loss_scale,
-                     state.skipped, state.applied + state.skipped);
+  return fmt::format("amp: loss scale {:g}, {} of {} skipped", state.loss_scale, state.skipped,
+                     count_of(state.applied + state.skipped, "update"));
 }
 
 static std::string saving_warning(const Session& session, const Meter& meter) {
@@ -67,7 +82,7 @@ static int64_t counted(const char* name) { return trace::counter(name).value(); 
 static std::string damaged_line() {
   const int64_t samples = counted("data.damaged_samples"), reads = counted("data.damaged");
   if (samples == 0) return "";
-  return cat("data: ", samples, " damaged sample", samples == 1 ? "" : "s", " skipped",
+  return cat("data: ", count_of(samples, "damaged sample"), " skipped",
              reads == samples ? "" : cat(", ", reads, " times in all"));
 }
 
@@ -79,7 +94,7 @@ static Lines lock_lines() {
     if (!name.starts_with("lock.") || !name.ends_with(".contended") || count == 0) continue;
     const std::string lock = name.substr(0, name.rfind('.'));
     const auto waited = counts.find(lock + ".wait_ns");
-    lines.push_back(fmt::format("{}: waited for {} times, {:.3f} ms", lock, count,
+    lines.push_back(fmt::format("{}: waited for {}, {:.3f} ms", lock, count_of(count, "time"),
                                 waited == counts.end() ? 0 : waited->second * 1e-6));
   }
   return lines.empty() ? Lines{"locks: nobody waited"} : lines;
@@ -88,14 +103,18 @@ static Lines lock_lines() {
 Lines summary(const Session& session, const Outcome& outcome) {
   const Meter& meter = outcome.meter;
   Lines lines;
-  lines.push_back(fmt::format("done: {} steps, {} epochs, {:.2f} s, {:.1f} {}/sec", outcome.at.step,
-                              outcome.at.epoch, meter.total_seconds(), meter.ips(),
-                              session.train_set->info().unit));
+  lines.push_back(fmt::format("done: {}, {}, {:.2f} s, {:.1f} {}/sec",
+                              count_of(outcome.at.step, "step"),
+                              count_of(outcome.at.epoch, "epoch"), meter.total_seconds(),
+                              meter.ips(), session.train_set->info().unit));
   if (outcome.metrics) lines.push_back("test: " + text_of(*outcome.metrics));
   if (session.plan.target.metric != "none") lines.push_back(target_line(session, outcome));
+  if (session.plan.ckpt.best != "none" || session.plan.train.patience)
+    lines.push_back(best_line(session, outcome.at));
   if (session.plan.amp.scales()) lines.push_back(amp_line(session));
   if (const std::string line = damaged_line(); !line.empty()) lines.push_back(line);
   lines.push_back(time_line(meter));
+  if (!outcome.cpu.empty()) lines.push_back(outcome.cpu);
   lines.push_back(fmt::format("memory: {:.1f} MiB in tensors at the peak",
                               allocator_stats(session.device).peak_allocated / 1048576.0));
   if (const std::string line = saving_warning(session, meter); !line.empty()) lines.push_back(line);

@@ -65,16 +65,17 @@ static Json versions() {
           {"png", png_get_libpng_ver(nullptr)}};
 }
 
-static std::string first_line(const std::filesystem::path& path) {
-  std::string line;
-  std::getline(std::ifstream(path) >> std::ws, line);
-  return line;
-}
-
-// Of the folder that the run was started in, if that is a repository with such a branch unpacked.
-static std::string git_commit() {
-  const std::string head = first_line(".git/HEAD");
-  return head.starts_with("ref: ") ? first_line(".git/" + head.substr(5)) : head;
+std::string version_text() {
+  const std::string commit = BELLOWS_COMMIT;
+  const Json libraries = versions();
+  std::string text =
+      cat("bellows ", BELLOWS_VERSION, ", commit ", commit.empty() ? "unknown" : commit, "\n");
+  for (const auto& [name, version] : libraries.items())
+    if (name != "bellows")
+      text += cat("  ", name, " ",
+                  version.is_string() ? version.get<std::string>() : version.dump(), "\n");
+  const int cuda = cuda_report().code.runtime;
+  return text + cat("  cuda ", cuda ? cuda_version(cuda) : "not in this build", "\n");
 }
 
 static Json variables() {
@@ -114,7 +115,7 @@ Json environment() {
           {"memory_bytes", int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE)},
           {"cuda_devices", device_count(Device::cuda)},
           {"cuda", cuda()},
-          {"commit", git_commit()},
+          {"commit", BELLOWS_COMMIT},
           {"versions", versions()},
           {"variables", variables()},
           {"libraries", loaded_libraries()}};

@@ -6,6 +6,8 @@
 namespace bellows {
 
 double wall_seconds();  // since 1970
+// For --version: version and commit of this program, then a line for each library.
+std::string version_text();
 std::string host_name();
 
 // Versions, compiler, CPU and its vector units, memory, commit, environment, and every shared

@@ -3,6 +3,7 @@
 #include <cstring>
 #include "core/check.h"
 #include "core/crc32c.h"
+#include "core/file.h"
 #include "trainer/system.h"
 
 namespace bellows {
@@ -57,6 +58,11 @@ std::string scalars_record(double wall_time, int64_t step, const Scalars& scalar
   return framed(double_field(1, wall_time) + varint_field(2, step) + bytes_field(5, summary));
 }
 
+std::string restart_record(double wall_time, int64_t step) {
+  return framed(double_field(1, wall_time) + varint_field(2, step) +
+                bytes_field(7, varint_field(1, 1)));
+}
+
 // ---- the file
 
 // A resumed run adds a file, as TensorBoard expects: it reads those of a folder in their order.
@@ -64,13 +70,15 @@ static std::filesystem::path new_file(const std::filesystem::path& folder) {
   const std::string stem = cat("events.out.tfevents.", static_cast<int64_t>(wall_seconds()), ".",
                                host_name(), ".", getpid(), ".");
   for (int n = 0;; ++n)
-    if (const auto path = folder / (stem + std::to_string(n)); !std::filesystem::exists(path))
+    if (const auto path = folder / (stem + std::to_string(n));
+        kind_of(path, Exit::storage) == Kind::nothing)
       return path;
 }
 
-TensorBoard::TensorBoard(const std::filesystem::path& folder)
+TensorBoard::TensorBoard(const std::filesystem::path& folder, int64_t from)
     : path_(new_file(folder)), out_(path_, std::ios::binary) {
   append(version_record(wall_seconds()));
+  append(restart_record(wall_seconds(), from + 1));
 }
 
 void TensorBoard::write(int64_t step, const Scalars& scalars) {

@@ -1,7 +1,8 @@
 // TensorBoard's event file, written by hand: TFRecord framing around protobuf messages.
 //
 //   record = u64 length, u32 masked crc of the length, message, u32 masked crc of the message
-//   Event {1: double wall_time, 2: int64 step, 3: string file_version, 5: Summary {1: Value}}
+//   Event {1: double wall_time, 2: int64 step, 3: string file_version, 5: Summary {1: Value},
+//          7: SessionLog {1: status, 1 is START}}
 //   Value {1: string tag, 2: float simple_value}
 #pragma once
 #include <cstdint>
@@ -18,12 +19,15 @@ using Scalars = std::vector<std::pair<std::string, double>>;  // tag and value
 // The bytes of one record; for the writer below, and for tests.
 std::string version_record(double wall_time);
 std::string scalars_record(double wall_time, int64_t step, const Scalars& scalars);
+// Makes TensorBoard discard what earlier files of the folder hold from that step on.
+std::string restart_record(double wall_time, int64_t step);
 
 // Appends to a new events.out.tfevents.<time>.<host>.<pid>.<n> in the folder. Each write is
 // flushed, so a killed run loses nothing that it has logged. Throws Error, exit 8.
 class TensorBoard {
  public:
-  explicit TensorBoard(const std::filesystem::path& folder);
+  // `from`: the step after which this run writes; earlier files may hold later ones.
+  TensorBoard(const std::filesystem::path& folder, int64_t from);
   void write(int64_t step, const Scalars& scalars);
 
  private:

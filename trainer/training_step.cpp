@@ -1,5 +1,6 @@
 #include "trainer/training_step.h"
 #include "autograd/backward.h"
+#include "core/adaptive_threads.h"
 #include "core/copy.h"
 #include "core/safetensors.h"
 #include "core/trace.h"
@@ -20,6 +21,7 @@ void TrainingStep::prepare() {
 
 Tensors TrainingStep::operator()(const Batch& batch) {
   static trace::Counter& accumulated = trace::counter("update.accumulated");
+  adapt_threads();
   const Kernels use(kernels());
   const auto train = [this](const Update& update) { return train_on(update); };
   Tensors losses = captured_ ? captured_->run(batch, train)

@@ -43,11 +43,11 @@ static std::string settle_biases(TensorsByName& saved, const NamedTensors& model
   const TensorsByName wanted = by_name(model);
   std::vector<std::string> moved, absent;
   for (const NormedConv& layer : layers) {
-    const NamedTensor &weight = find(model, layer.weight), &mean = find(model, layer.running_mean);
-    const std::string bias = weight.name.substr(0, weight.name.rfind("weight")) + "bias";
+    const NamedTensor& mean = find(model, layer.running_mean);
+    const std::string bias = bias_name(model, layer);
     if (saved.contains(bias) == wanted.contains(bias)) continue;
     if (wanted.contains(bias)) {
-      if (!fits(saved, weight)) continue;
+      if (!fits(saved, find(model, layer.weight))) continue;
       saved[bias] = zeros(mean.tensor.shape(), mean.tensor.dtype());
       absent.push_back(bias);
     } else if (fits(saved, mean) && fits(saved, {bias, layer.running_mean})) {

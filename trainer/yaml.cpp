@@ -4,12 +4,11 @@
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
 #include <algorithm>
-#include <filesystem>
 #include <sstream>
 #include <utility>
 #include "core/file.h"
+#include "core/utf8.h"
 #include "toggles/hint.h"
-#include "trainer/utf8.h"
 
 namespace bellows {
 
@@ -233,9 +232,8 @@ Values parse_yaml(const std::string& text, const std::string& name) {
 }
 
 Values read_yaml(const std::string& path) {
-  std::error_code unused;
-  CHECK(std::filesystem::exists(path, unused), path, ": there is no such config file");
-  return parse_yaml(read_file(path, kYamlBytes, Exit::usage), path);
+  CHECK(kind_of(path, Exit::usage) != Kind::nothing, path, ": there is no such config file");
+  return parse_yaml(read_file(path, kYamlBytes, Exit::usage), printable(path));
 }
 
 Values parse_override(const std::string& assignment) {

@@ -41,7 +41,7 @@ struct AdaptiveOptions {
   int64_t size = 1;
 };
 void visit(Visitor& v, AdaptiveOptions& o) {
-  v("size", o.size, "height and width of the output", {.min = 1});
+  v("size", o.size, "height and width of the output", {.min = 1, .max = 65536});
 }
 
 class AdaptiveLayer : public Module {

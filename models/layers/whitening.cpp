@@ -19,7 +19,7 @@ struct WhiteningOptions {
   double eps = 5e-4;
 };
 void visit(Visitor& v, WhiteningOptions& o) {
-  v("kernel", o.kernel, "height and width of the patches", {.min = 1});
+  v("kernel", o.kernel, "height and width of the patches", {.min = 1, .max = 1024});
   v("images", o.images, "of the training set, whose patches are taken", {.min = 1});
   v("eps", o.eps, "added to the eigenvalues", {.min = 0});
 }

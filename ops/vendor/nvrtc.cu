@@ -61,14 +61,16 @@ constexpr Text kHeaders[] = {
      "#pragma once\n"
      "#define M_PI 3.14159265358979323846\n"
      "#define M_LOG2E 1.4426950408889634074\n"
+     "#define M_LN2 0.69314718055994530942\n"
      "#define M_2_SQRTPI 1.12837916709551257390\n"
      "#define M_SQRT1_2 0.70710678118654752440\n"
-     "namespace std { using ::copysign; using ::erf; using ::exp; using ::fabs; using ::log;"
+     "namespace std { using ::copysign; using ::erfc; using ::exp; using ::fabs; using ::fma;"
+     " using ::log;"
      " using ::sqrt; using ::tanh; }\n"},
     {"cstdint",
      "#pragma once\n"
      "using int64_t = long long; using uint64_t = unsigned long long;\n"
-     "using uint32_t = unsigned; using uint16_t = unsigned short;\n"},
+     "using int32_t = int; using uint32_t = unsigned; using uint16_t = unsigned short;\n"},
     {"bit",
      "#pragma once\n"
      "namespace std { template <class To, class From>\n"

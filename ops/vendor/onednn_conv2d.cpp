@@ -1,5 +1,6 @@
 // oneDNN's convolutions, in f32, bf16 and f16. Images in NHWC are taken as they are; those in NCHW,
 // and the weights, are brought into the order that the primitive likes best.
+#include <omp.h>
 #include "core/copy.h"
 #include "ops/conv2d_cpu.h"
 #include "ops/vendor/onednn.h"
@@ -18,6 +19,7 @@ struct Key {
   Conv2dOptions options;
   DType dtype;
   MemoryFormat images, weights;  // NCHW or NHWC
+  int threads = omp_get_max_threads();  // primitives are made for so many
   bool operator==(const Key&) const = default;
 
   Shape y() const { return conv2d_shape("conv2d", x, w, options); }

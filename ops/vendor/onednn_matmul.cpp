@@ -1,6 +1,7 @@
 // oneDNN's products: in f32 sgemm, the fastest of them at the sizes of small nets with nothing to
 // prepare; in bf16 and f16 its matmul.
 #include <dnnl.h>
+#include "core/parallel.h"
 #include "core/trace.h"
 #include "ops/matmul.h"
 #include "ops/vendor/onednn.h"
@@ -19,19 +20,47 @@ struct Operand {
   bool rows;
   int64_t stride;
 };
+
+// The part of y that one thread computes. It follows from the sizes alone, so results do not depend
+// on the number of threads. A product of up to 2^20 multiply-adds, some 20 us of one core, is one
+// tile and wakes no other thread.
+struct Tile {
+  Tile(int64_t M, int64_t N, int64_t K) {
+    const int64_t parts = std::clamp<int64_t>(M * N * K >> 20, 1, 64);
+    const int64_t bands = ceil_div(std::min(M, N), 1024);  // across: a and b are read less often
+    const int64_t band = ceil_div(std::min(M, N), bands);
+    const int64_t length = round_up(ceil_div(std::max(M, N), ceil_div(parts, bands)), 16);
+    rows = M > N ? length : band;
+    columns = M > N ? band : length;
+  }
+  int64_t rows, columns;
+};
 }  // namespace
 
 static void sgemm(const Tensor& y, const Tensor& a, const Tensor& b, Into into) {
   static trace::Counter& calls = trace::counter("kernel.vendor_calls");
   const Operand a_(a), b_(b);
-  for (int64_t i = 0; i < y.dim(0); ++i) {
-    const dnnl_status_t status = dnnl_sgemm(
-        a_.letter(), b_.letter(), y.dim(1), y.dim(2), a.dim(2), 1,
-        a.ptr<float>() + i * a.strides()[0], a_.stride, b.ptr<float>() + i * b.strides()[0],
-        b_.stride, into == Into::add ? 1 : 0, y.ptr<float>() + i * y.strides()[0], y.strides()[1]);
-    if (status != dnnl_success) onednn::refuse(status, "could not execute sgemm");
-    calls.add();
-  }
+  const int64_t M = y.dim(1), N = y.dim(2), K = a.dim(2);
+  const Tile tile(M, N, K);
+  const int64_t tall = ceil_div(M, tile.rows), wide = ceil_div(N, tile.columns);
+  parallel_for(y.dim(0) * tall * wide, 1, [&](int64_t begin, int64_t end) {
+    const OneThread alone;
+    for (int64_t at = begin; at < end; ++at) {
+      const int64_t i = at / (tall * wide);
+      const int64_t m = at / wide % tall * tile.rows, n = at % wide * tile.columns;
+      const dnnl_status_t status = dnnl_sgemm(
+          a_.letter(), b_.letter(), std::min(tile.rows, M - m), std::min(tile.columns, N - n), K, 1,
+          a.ptr<float>() + i * a.strides()[0] + m * a.strides()[1], a_.stride,
+          b.ptr<float>() + i * b.strides()[0] + n * b.strides()[2], b_.stride,
+          into == Into::add ? 1 : 0, y.ptr<float>() + i * y.strides()[0] + m * y.strides()[1] + n,
+          y.strides()[1]);
+      // With valid arguments this is all that it fails of: room for its kernels' code.
+      if (status == dnnl_unimplemented || status == dnnl_runtime_error)
+        onednn::refuse(dnnl_out_of_memory, "no room for the code of sgemm");
+      if (status != dnnl_success) onednn::refuse(status, "could not execute sgemm");
+    }
+  });
+  calls.add(y.dim(0));
 }
 
 // ---- bf16 and f16
@@ -50,6 +79,7 @@ struct View {
 struct Key {
   View y, a, b;
   Into into;
+  int threads = omp_get_max_threads();  // the primitive is made for so many
   bool operator==(const Key&) const = default;
 };
 // A single product has two axes: for three, oneDNN 3.2 has nothing but its reference. One matrix
@@ -93,7 +123,7 @@ static void product(const Tensor& y, const Tensor& a, const Tensor& b, Into into
 }
 
 static void matmul(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Slot& slot) {
-  const bool something = a.dim(2) > 0;  // of nothing sgemm writes nothing, not zeros
+  const bool something = a.dim(2) > 0 && y.numel() > 0;  // sgemm of nothing writes no zeros
   if (something && y.dtype() == DType::f32) return sgemm(y, a, b, into);
   if (something && onednn::computes(y.dtype())) return product(y, a, b, into, slot);
   kernels::matmul.plain(y, a, b, into, slot);

@@ -196,7 +196,7 @@ TEST_F(TuningTest, WhatIsKeptAndGoneIsIgnoredWithANotice) {
   testing::internal::CaptureStderr();
   EXPECT_THAT(make(second, "b", "ab"), Optional(1));
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
-            "notice: plans of an earlier run are stale and ignored, such as c\n");
+            "warning: plans of an earlier run are stale and ignored, such as c\n");
   EXPECT_THAT(make(third, "a", "ab"), Optional(0)) << "the new one is kept";
 }
 

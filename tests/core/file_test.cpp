@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
+#include <cerrno>
 #include <fstream>
+#include <thread>
 #include "core/crc32c.h"
 
 using namespace bellows;
@@ -62,13 +65,39 @@ TEST_F(Files, WriteReplacesTheWholeContentAndLeavesNothingElse) {
   EXPECT_EQ(entries(), 1);
 }
 
-TEST_F(Files, WrittenFilesAreReadableByAllWhateverTheUmask) {
-  const mode_t before = ::umask(0);
-  write_file(folder / "a", bytes_of("x"));
-  ::umask(before);
-  struct stat info = {};
-  ASSERT_EQ(::stat((folder / "a").c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & 0777, 0644u);
+TEST_F(Files, WrittenFilesRespectTheUmask) {
+  for (const mode_t mask : {0u, 022u, 027u, 077u}) {
+    const mode_t before = ::umask(mask);
+    write_file(folder / "a", bytes_of("x"));
+    std::filesystem::remove(folder / "log");
+    LineWriter(folder / "log").write("x");
+    ::umask(before);
+    for (const char* name : {"a", "log"}) {
+      struct stat info = {};
+      ASSERT_EQ(::stat((folder / name).c_str(), &info), 0);
+      EXPECT_EQ(info.st_mode & 0777, 0666u & ~mask) << name;
+    }
+  }
+}
+
+TEST_F(Files, WriteRefusesWhatIsNoRegularFileAndLeavesItThere) {
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink(folder / "pipe", folder / "link");
+  const Descriptor redirected(::open((folder / "log").c_str(), O_WRONLY | O_CREAT, 0600));
+  std::filesystem::create_symlink("/proc/self/fd/" + std::to_string(redirected.get()),
+                                  folder / "stdout");  // as /dev/stdout is
+  std::vector<Path> special = {folder / "pipe", folder / "link", folder / "stdout"};
+  const Path device = folder / "null";
+  if (::mknod(device.c_str(), S_IFCHR | 0666, makedev(1, 3)) == 0) special.push_back(device);
+  const auto before = entries();
+  for (const Path& path : special) {
+    const auto status = std::filesystem::symlink_status(path).type();
+    const Error error = error_of([&] { write_file(path, bytes_of("x")); });
+    EXPECT_EQ(error.exit, Exit::storage) << path;
+    EXPECT_THAT(error.what(), HasSubstr("not a regular file; choose another name"));
+    EXPECT_EQ(std::filesystem::symlink_status(path).type(), status) << path;
+  }
+  EXPECT_EQ(entries(), before);
 }
 
 TEST_F(Files, WriteReplacesALinkInsteadOfFollowingIt) {
@@ -109,6 +138,89 @@ TEST_F(Files, RemovesWhatKilledWritersLeftAndNothingElse) {
   remove_temporaries(folder / "not there");
 }
 
+TEST_F(Files, KeepsTheTemporaryFileOfALiveWriter) {
+  const Path path = folder / "a.1-0.bellows-tmp";
+  {
+    const Descriptor writer(::open(path.c_str(), O_WRONLY | O_CREAT, 0600));
+    ASSERT_TRUE(try_lock(writer.get()));
+    remove_temporaries(folder);
+    EXPECT_TRUE(std::filesystem::exists(path));
+  }
+  remove_temporaries(folder);
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST_F(Files, ALockIsToldFromAFailureToLock) {
+  const Path path = folder / "lock";
+  const Descriptor first(::open(path.c_str(), O_RDWR | O_CREAT, 0600));
+  const Descriptor second(::open(path.c_str(), O_RDWR));
+  EXPECT_TRUE(try_lock(first.get()));
+  EXPECT_FALSE(try_lock(second.get()));
+  EXPECT_EQ(errno, EWOULDBLOCK);
+  EXPECT_FALSE(try_lock(-1));
+  EXPECT_EQ(errno, EBADF);
+}
+
+// ---- looking at paths
+
+TEST_F(Files, AKindIsToldOrRefusedWithItsReason) {
+  write_file(folder / "file", bytes_of("x"));
+  std::filesystem::create_symlink(folder / "file", folder / "link");
+  std::filesystem::create_symlink(folder / "none", folder / "dangling");
+  std::filesystem::create_symlink("ring", folder / "ring");
+  const auto kind = [&](const Path& path) { return kind_of(path, Exit::data); };
+  EXPECT_EQ(kind(folder / "file"), Kind::file);
+  EXPECT_EQ(kind(folder / "link"), Kind::file);
+  EXPECT_EQ(kind(folder), Kind::folder);
+  EXPECT_EQ(kind("/dev/null"), Kind::other);
+  for (const char* none : {"none", "dangling", "file/below"})
+    EXPECT_EQ(kind(folder / none), Kind::nothing) << none;
+  const Error ring = error_of([&] { kind(folder / "ring"); });
+  EXPECT_EQ(ring.exit, Exit::data);
+  EXPECT_THAT(ring.what(), HasSubstr("ring: stat: Too many levels of symbolic links"));
+  EXPECT_THAT(error_of([&] { kind(folder / std::string(300, 'x')); }).what(),
+              HasSubstr("x: stat: File name too long"));
+}
+
+TEST_F(Files, AFolderIsListedInOrderOrRefused) {
+  for (const char* name : {"c", "a", "b"}) write_file(folder / name, bytes_of("x"));
+  EXPECT_EQ(paths_in(folder, Exit::data),
+            (std::vector<Path>{folder / "a", folder / "b", folder / "c"}));
+  const Error file = error_of([&] { paths_in(folder / "a", Exit::data); });
+  EXPECT_EQ(file.exit, Exit::data);
+  EXPECT_THAT(file.what(), HasSubstr("a: opendir: Not a directory"));
+  const Error blocked = error_of([&] { make_folders(folder / "a" / "b"); });
+  EXPECT_EQ(blocked.exit, Exit::storage);
+  EXPECT_THAT(blocked.what(), HasSubstr("mkdir: Not a directory"));
+}
+
+// ---- descriptors
+
+// A terminal that ssh or another program has set not to block, and a reader that is slow.
+TEST_F(Files, WritesAllOfItToAPipeThatDoesNotBlock) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_NONBLOCK), 0);
+  Descriptor to(ends[1]);
+  const Descriptor from(ends[0]);
+  const std::string text(1 << 20, 'x');
+  bool written = false;
+  std::thread writer([&] {
+    written = write_fully(to.get(), bytes_of(text));
+    ::close(to.release());
+  });
+  ::usleep(20000);  // the pipe is full by now
+  size_t seen = 0;
+  std::string block(1 << 14, '\0');
+  while (seen < text.size()) {
+    const ssize_t n = ::read(from.get(), block.data(), block.size());
+    if (n > 0) seen += static_cast<size_t>(n);
+    if (n == 0) break;
+  }
+  writer.join();
+  EXPECT_TRUE(written);
+  EXPECT_EQ(seen, text.size());
+}
+
 TEST_F(Files, ReadRefusesWhatIsNoRegularFileWithoutBlocking) {
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   for (const Path& path : {folder / "pipe", folder, Path("/dev/zero")}) {
@@ -146,6 +258,27 @@ TEST_F(Files, LogLinesAreAppendedAndACutOneIsRemoved) {
   std::ofstream(folder / "log", std::ios::app) << "{\"cut";
   LineWriter(folder / "log").write("two");
   EXPECT_EQ(content(folder / "log"), "one\ntwo\n");
+}
+
+// Calls of read() and pread() by this process so far.
+static int64_t reads() {
+  std::ifstream io("/proc/self/io");
+  for (std::string word; io >> word;)
+    if (int64_t calls = 0; word == "syscr:" && io >> calls) return calls;
+  return 0;
+}
+
+// As a power cut leaves it.
+TEST_F(Files, ALogThatEndsInMegabytesOfZerosIsCutInAFewReads) {
+  write_file(folder / "log", bytes_of("one\n"));
+  std::filesystem::resize_file(folder / "log", 20 << 20);
+  const int64_t before = reads();
+  LineWriter(folder / "log").write("two");
+  EXPECT_LT(reads() - before, 1000);
+  EXPECT_EQ(content(folder / "log"), "one\ntwo\n");
+  std::filesystem::resize_file(folder / "log", uint64_t{1} << 40);
+  EXPECT_THAT(error_of([&] { LineWriter(folder / "log"); }).what(),
+              HasSubstr("/log: no line ends in its last 64 MiB; it is no log, move it away"));
 }
 
 TEST_F(Files, LogRefusesToFollowALink) {

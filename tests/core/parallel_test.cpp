@@ -99,3 +99,20 @@ TEST_P(Threads, ForeachHasTheBitsOfOneThread) {
   EXPECT_EQ(norm, norm_of({&b, 1}).item());
   EXPECT_TRUE(std::ranges::equal(a.data<float>(), c.data<float>()));
 }
+
+TEST(ParallelFor, UsesNoMoreThreadsThanTheLimit) {
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(4);
+  thread_limit() = 2;
+  std::mutex mutex;
+  std::set<int> threads;
+  parallel_for(64, 1, [&](int64_t, int64_t) {
+    const std::lock_guard lock(mutex);
+    threads.insert(omp_get_thread_num());
+    EXPECT_EQ(omp_get_num_threads(), 2);
+  });
+  EXPECT_EQ(threads, (std::set<int>{0, 1}));
+  EXPECT_EQ(omp_get_max_threads(), 4);
+  thread_limit() = std::numeric_limits<int>::max();
+  omp_set_num_threads(before);
+}

@@ -20,8 +20,10 @@ TEST(Option, ReadsWholeNumbersThatMeanTheSameToEveryReader) {
   EXPECT_EQ(read("5", 0), "5");
   EXPECT_EQ(read("-3", 0), "-3");
   EXPECT_EQ(read("0", 7), "0");
-  EXPECT_EQ(read("9223372036854775807", int64_t{}), "9223372036854775807");
+  EXPECT_EQ(read("1000000000", int64_t{}), "1000000000");
   EXPECT_EQ(read("18446744073709551615", uint64_t{}), "18446744073709551615");
+  for (const char* text : {"1000000001", "-1000000001", "9223372036854775807"})
+    EXPECT_EQ(read(text, int64_t{7}), "refused") << text;  // counts are multiplied
   for (const char* text : {"010", "+5", "1e3", "1_000", "0x10", "5 ", " 5", "", "-", "5.0", "--5",
                            "5x", "nan", "true", "2147483648", "-00"})
     EXPECT_EQ(read(text, 7), "refused") << text;
@@ -46,10 +48,10 @@ TEST(Option, BoundsIncludeBothEnds) {
   EXPECT_EQ(read("5", 2, bounds), "refused");
   EXPECT_EQ(read("0.999", 2.0, bounds), "refused");
   int n = 2;
-  EXPECT_EQ(option_of(n).accepts, "a whole number");
+  EXPECT_EQ(option_of(n).accepts, "a whole number from -1000000000 to 1000000000");
   EXPECT_EQ(option_of(n, bounds).accepts, "a whole number from 1 to 4");
-  EXPECT_EQ(option_of(n, {.min = 1}).accepts, "a whole number >= 1");
-  EXPECT_EQ(option_of(n, {.max = 4}).accepts, "a whole number <= 4");
+  EXPECT_EQ(option_of(n, {.min = 1}).accepts, "a whole number from 1 to 1000000000");
+  EXPECT_EQ(option_of(n, {.max = 4}).accepts, "a whole number from -1000000000 to 4");
 }
 
 TEST(Option, ReadsBoolsAndNamesExactly) {

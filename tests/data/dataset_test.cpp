@@ -4,6 +4,7 @@
 #include <omp.h>
 #include <numeric>
 #include <set>
+#include "core/trace.h"
 #include "data/transform.h"
 #include "tests/data/files.h"
 #include "tests/data/options.h"
@@ -62,7 +63,23 @@ TEST(Mnist, SaysWhatIsWrongWithItsFiles) {
   std::string labels = idx({6});
   labels[8 + 4] = 10;
   write_mnist(folder, idx({6, 4, 5}), labels);
-  EXPECT_THAT(load(), HasSubstr("sample 4 has label 10, not one of 0 to 9"));
+  EXPECT_EQ(load(), (folder.path / "train-labels-idx1-ubyte").string() +
+                        ": record 4 has label 10, not one of 0 to 9");
+}
+
+// 10 MB of images, as their header claims, in 10 kB of gzip.
+TEST(Mnist, ComparesTheCountsOfImagesAndLabelsBeforeItInflatesThem) {
+  const TempFolder folder;
+  const std::string images = idx_header({10 << 10, 32, 32}) + std::string(10 << 20, '\0');
+  write_mnist(folder, gzip(images), gzip(idx({6})), ".gz");
+  const trace::Counter& inflated = trace::counter("data.inflated_bytes");
+  const int64_t before = inflated.value();
+  EXPECT_THAT(complaint(Exit::data,
+                        [&] {
+                          make("mnist", Split::train, {{"root", folder.path}});
+                        }),
+              testing::AllOf(HasSubstr("has 10240 images"), HasSubstr("6 labels")));
+  EXPECT_EQ(inflated.value() - before, 16 + 8);
 }
 
 static double mean_of(const std::vector<uint8_t>& bytes) {
@@ -123,6 +140,9 @@ TEST(Cifar10, NamesItsClassesAsTheFileBesideItDoesOrAsPublished) {
   EXPECT_THAT(names(), testing::ElementsAre("a", "b", "c", "d", "e", "f", "g", "h", "i", "j"));
   folder.write("batches.meta.txt", "a\nb\n");
   EXPECT_THAT(complaint(Exit::data, names), HasSubstr("batches.meta.txt: 2 names of classes"));
+  folder.write("batches.meta.txt", std::string(1 << 17, 'a'));
+  EXPECT_THAT(complaint(Exit::data, names),
+              HasSubstr("batches.meta.txt: 131072 bytes, at most 65536 are read"));
 }
 
 TEST(Cifar10, SaysWhatIsWrongWithItsFiles) {

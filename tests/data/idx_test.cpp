@@ -2,6 +2,7 @@
 #include "data/idx.h"
 #include <gmock/gmock.h>
 #include <sys/stat.h>
+#include "core/trace.h"
 #include "data/file.h"
 #include "tests/data/files.h"
 
@@ -10,8 +11,8 @@ using testing::HasSubstr;
 
 static const std::string kGood = idx({3, 4, 5});
 
-static IdxArray parse(const std::string& bytes, int rank = 3) {
-  return parse_idx({bytes.begin(), bytes.end()}, "folder/file", rank);
+static std::vector<uint8_t> parse(const std::string& bytes, int rank = 3) {
+  return IdxFile({bytes.begin(), bytes.end()}, "folder/file", rank).read();
 }
 static std::string refusal(const std::string& bytes, int rank = 3) {
   const std::string what = complaint(Exit::data, [&] { parse(bytes, rank); });
@@ -22,17 +23,18 @@ static std::string refusal(const std::string& bytes, int rank = 3) {
 TEST(Idx, ReadsRawAndGzippedFilesAlike) {
   const TempFolder folder;
   for (const std::string& bytes : {kGood, gzip(kGood)}) {
-    const IdxArray array = read_idx(folder.write("a", bytes), 3);
-    EXPECT_EQ(array.shape, (Shape{3, 4, 5}));
-    EXPECT_TRUE(std::equal(array.bytes.begin(), array.bytes.end(), kGood.begin() + 16));
-    EXPECT_EQ(array.bytes.size(), 60u);
+    IdxFile file(folder.write("a", bytes), 3);
+    EXPECT_EQ(file.shape(), (Shape{3, 4, 5}));
+    const std::vector<uint8_t> content = file.read();
+    EXPECT_TRUE(std::equal(content.begin(), content.end(), kGood.begin() + 16));
+    EXPECT_EQ(content.size(), 60u);
   }
 }
 
 TEST(Idx, ReadsWhatIsLargerThanOneStepOfInflation) {
   const std::string large = idx({40, 300, 301});
-  const IdxArray array = parse(gzip(large));
-  EXPECT_TRUE(std::equal(array.bytes.begin(), array.bytes.end(), large.begin() + 16));
+  const std::vector<uint8_t> content = parse(gzip(large));
+  EXPECT_TRUE(std::equal(content.begin(), content.end(), large.begin() + 16));
 }
 
 TEST(Idx, RefusesEveryChangeOfAHeaderByte) {
@@ -62,8 +64,8 @@ TEST(Idx, NeverAcceptsOtherContentFromADamagedGzip) {
     std::string bytes = good;
     bytes[bit / 8] = char(bytes[bit / 8] ^ (1 << bit % 8));
     try {
-      const IdxArray array = parse(bytes);
-      EXPECT_TRUE(std::equal(array.bytes.begin(), array.bytes.end(), kGood.begin() + 16)) << bit;
+      const std::vector<uint8_t> content = parse(bytes);
+      EXPECT_TRUE(std::equal(content.begin(), content.end(), kGood.begin() + 16)) << bit;
     } catch (const Error& error) {
       EXPECT_EQ(error.exit, Exit::data);
       ++refused;
@@ -84,6 +86,17 @@ TEST(Idx, RefusesEmptyAxesAndAnotherRank) {
   EXPECT_THAT(refusal(idx({0, 28, 28})), HasSubstr("axis 0 has size 0"));
   EXPECT_THAT(refusal(kGood, 1), HasSubstr("not 0 0 8 1"));
   EXPECT_THAT(refusal(""), HasSubstr("shorter than an IDX header"));
+}
+
+static int64_t inflated() { return trace::counter("data.inflated_bytes").value(); }
+
+// 10 MB of zeros are 10 kB of gzip.
+TEST(Idx, InflatesOneByteMoreThanItsHeaderClaimsAtMost) {
+  const std::string bomb = gzip(kGood + std::string(10 << 20, '\0'));
+  ASSERT_LT(bomb.size(), size_t{20} << 10);
+  const int64_t before = inflated();
+  EXPECT_THAT(refusal(bomb), HasSubstr("goes on after its 60 bytes"));
+  EXPECT_EQ(inflated() - before, 16 + 60 + 1);
 }
 
 TEST(ReadFile, RefusesWhatIsNoRegularFile) {

@@ -1,6 +1,8 @@
 // JPEG and PNG files of every kind become RGB, or one clear Error(Exit::data).
 #include "data/image_file.h"
 #include <gmock/gmock.h>
+#include <sys/resource.h>
+#include <zlib.h>
 #include "data/file.h"
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
@@ -99,6 +101,29 @@ TEST(Jpeg, WithAHugeSizeInItsHeaderIsRefused) {
   EXPECT_THAT(refusal(file), HasSubstr("JPEG: 65500 x 65500 pixels"));
 }
 
+// Grey, with its second scan as often as it takes: libjpeg has no word against one more of those.
+static std::string of_scans(int side, size_t scans) {
+  std::string file = as_jpeg({side, side, 1, std::vector<uint8_t>(size_t(side) * side, 128)},
+                             {.scans = {{1, {0}, 0, 0, 0, 0}, {1, {0}, 1, 63, 0, 0}}});
+  const size_t second = file.rfind("\xff\xc4");  // its table comes first
+  const std::string scan = file.substr(second, file.size() - 2 - second);
+  for (size_t i = 2; i < scans; ++i) file.insert(second, scan);
+  return file;
+}
+
+TEST(Jpeg, OfMoreScansThanEncodersWriteIsRefused) {
+  EXPECT_EQ(decoded(of_scans(16, 100)).bytes, std::vector<uint8_t>(3 * 16 * 16, 128));
+  EXPECT_THAT(refusal(of_scans(16, 101)), HasSubstr("JPEG: more than 100 scans of 16 x 16 pixels"));
+}
+
+// 16 million pixels take 96 scans, and 67 million, the most of all, 24.
+TEST(Jpeg, OfFewerScansIsRefusedIfItsImageIsLarge) {
+  EXPECT_EQ(decoded(of_scans(4096, 20)).height, 4096);
+  const std::string bomb = of_scans(4096, 97);
+  EXPECT_LT(bomb.size(), size_t{1} << 20);
+  EXPECT_THAT(refusal(bomb), HasSubstr("JPEG: more than 96 scans of 4096 x 4096 pixels"));
+}
+
 TEST(Png, OfEveryKindBecomesRgb) {
   for (const int channels : {1, 2, 3, 4})
     for (const int bits : {8, 16})
@@ -133,6 +158,54 @@ TEST(Png, WithAHugeSizeInItsHeaderIsRefused) {
   const uLong sum = crc32(0, reinterpret_cast<const Bytef*>(&file[12]), 17);
   for (int i = 0; i < 4; ++i) file[29 + i] = char(sum >> (24 - 8 * i));
   EXPECT_THAT(refusal(file), HasSubstr("PNG: 65500 x 65500 pixels"));
+}
+
+static std::string big_endian(uLong n) {
+  return {char(n >> 24), char(n >> 16), char(n >> 8), char(n)};
+}
+static std::string chunk(const std::string& type_and_data) {
+  const auto* const bytes = reinterpret_cast<const Bytef*>(type_and_data.data());
+  const uLong sum = crc32(0, bytes, uInt(type_and_data.size()));
+  return big_endian(type_and_data.size() - 4) + type_and_data + big_endian(sum);
+}
+
+// As a process of its own, whose peak of memory is nobody else's: exits with the growth in MB.
+[[noreturn]] static void exit_with_growth(const std::string& file) {
+  const auto peak_mb = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss >> 10;
+  };
+  const auto before = peak_mb();
+  decoded(file);
+  std::_Exit(int(std::min<long>(peak_mb() - before, 255)));
+}
+
+// A thousand such chunks would make 8 GB of 8 MB. Beside the text, the first one is a profile.
+TEST(Png, InflatesNoChunkThatChangesNoPixel) {
+  std::string text(7 << 20, 'x'), packed(compressBound(text.size()), '\0');
+  uLongf size = packed.size();
+  compress(reinterpret_cast<Bytef*>(packed.data()), &size,
+           reinterpret_cast<const Bytef*>(text.data()), text.size());
+  packed.resize(size);
+  const std::string empty_key("k\0\0", 3);
+  std::string chunks = chunk("iCCP" + empty_key + packed);
+  for (int i = 0; i < 32; ++i) chunks += chunk("zTXt" + empty_key + packed);
+  const Pixels p = slopes(5, 6);
+  std::string file = as_png(p);
+  file.insert(33, chunks);  // behind the header
+  EXPECT_EQ(decoded(file).bytes, p.bytes);
+  EXPECT_EXIT(
+      exit_with_growth(file), [](int status) { return WEXITSTATUS(status) < 32; }, "");
+}
+
+TEST(ImageFile, TellsTheShapeFromTheHeaderAlone) {
+  const std::string jpeg = as_jpeg(slopes(9, 5, 1)), png = as_png(slopes(9, 5, 4));
+  for (const std::string& header :
+       {jpeg.substr(0, jpeg.find("\xff\xda") + 10), png.substr(0, png.find("IDAT") + 4)}) {
+    EXPECT_EQ(image_shape(bytes_of(header)), (Shape{3, 9, 5}));
+    refusal(header);
+  }
 }
 
 TEST(ImageFile, IsRefusedIfItIsNeither) {

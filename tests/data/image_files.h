@@ -29,6 +29,7 @@ struct JpegForm {
   int quality = 95;
   int subsampling = 1;  // of colours along a row; 2: 4:2:0, 4: by 2 along a column, too
   bool progressive = false;
+  std::vector<jpeg_scan_info> scans = {};  // instead of libjpeg's own
 };
 
 inline std::string as_jpeg(const Pixels& p, const JpegForm& form = {}) {
@@ -48,6 +49,10 @@ inline std::string as_jpeg(const Pixels& p, const JpegForm& form = {}) {
   jpeg.comp_info[0].h_samp_factor = form.subsampling;
   jpeg.comp_info[0].v_samp_factor = std::min(form.subsampling, 2);
   if (form.progressive) jpeg_simple_progression(&jpeg);
+  if (!form.scans.empty()) {
+    jpeg.scan_info = form.scans.data();
+    jpeg.num_scans = int(form.scans.size());
+  }
   jpeg_start_compress(&jpeg, TRUE);
   for (int y = 0; y < p.height; ++y) {
     JSAMPROW row = const_cast<uint8_t*>(&p.bytes[size_t(y) * p.width * p.channels]);

@@ -82,6 +82,31 @@ TEST(ImageFolder, SaysWhatIsWrong) {
               AllOf(HasSubstr("other classes than in"), HasSubstr(": a is only in /")));
 }
 
+TEST(ImageFolder, CountsLinksThatLeadNowhere) {
+  const TempFolder folder;
+  folder.write("train/a/0.png", plain(0));
+  folder.write("train/a/more/1.png", plain(1));
+  const auto link = [&](const char* to, const char* name) {
+    std::filesystem::create_symlink(to, folder.path / name);
+  };
+  link("0.png", "train/a/to_it.png");
+  const auto train = [&] { return make(folder, Split::train); };
+  EXPECT_THAT(train()->notes(), testing::IsEmpty());
+  link("nowhere.txt", "train/a/notes.txt");  // no image in any case
+  link("nowhere.png", "train/a/more/gone.png");
+  const std::string where = "warning: " + (folder.path / "train").string() + ": ";
+  EXPECT_THAT(train()->notes(),
+              ElementsAre(where + "1 link leads nowhere, left out; the first is " +
+                          (folder.path / "train/a/more/gone.png").string()));
+  link("circle.jpg", "train/a/circle.jpg");
+  link("/no/such/class", "train/b");
+  EXPECT_THAT(train()->notes(),
+              ElementsAre(where + "3 links lead nowhere, left out; the first is " +
+                          (folder.path / "train/b").string()));
+  EXPECT_EQ(train()->size(), 3);
+  EXPECT_EQ(train()->info().classes, 1);
+}
+
 TEST(ImageFolder, NamesWhatItFindsInPrintableCharacters) {
   const TempFolder folder;
   const std::string bad = "\x1b[2J";
@@ -96,7 +121,7 @@ TEST(ImageFolder, NamesWhatItFindsInPrintableCharacters) {
               HasSubstr(": \\x1b[2J is only in /"));
   const Texts missing{{"train", bad}};
   EXPECT_THAT(complaint(Exit::data, [&] { make(folder, Split::train, missing); }),
-              HasSubstr("/\\x1b[2J: No such file"));
+              HasSubstr("/\\x1b[2J: opendir: No such file"));
 }
 
 static int64_t damaged() { return trace::counter("data.damaged").value(); }

@@ -161,6 +161,21 @@ TEST_F(Spoilt, ForgedIndicesAreRefused) {
   EXPECT_THAT(refusal(forged(24, uint64_t{1})), HasSubstr("begins with sample 1, not 0"));
 }
 
+// What a forger may claim, but nobody has.
+TEST_F(Spoilt, MoreClassesAndLongerReasonsThanThereAreAreRefused) {
+  good = forged(entry(0) + 28, uint32_t{3});
+  EXPECT_THAT(refusal(forged(entry(0) + 8, uint32_t{65537})),
+              HasSubstr("record 0 of 6: a reason of 65537 bytes, which no packer writes"));
+  pack(Numbers(6), Split::train, "abc" + std::string(kNames, 'd'), folder.path);  // without names
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  good = text.str();
+  EXPECT_EQ(open()->size(), 6);
+  write(forged(60, uint32_t{1} << 20));
+  EXPECT_EQ(open()->info().classes, 1 << 20);
+  EXPECT_THAT(refusal(forged(60, uint32_t{1} << 21)), HasSubstr("a head that no packer writes"));
+}
+
 TEST_F(Spoilt, AMissingShardIsNamed) {
   EXPECT_THAT(refusal(forged(32, uint32_t{0})),
               AllOf(HasSubstr("train-00001.shard: missing: packing did not end")));

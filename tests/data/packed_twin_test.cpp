@@ -1,6 +1,11 @@
 // The packed twin: packed once, again when what it was made from has changed, and never in between.
 #include "data/packed_twin.h"
 #include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <csignal>
+#include <thread>
+#include "core/file_lock.h"
 #include "core/trace.h"
 #include "data/loader.h"
 #include "data/packed.h"
@@ -24,7 +29,7 @@ struct Twins : testing::Test {
   std::shared_ptr<const Dataset> twin(const DatasetChoice& choice, Split split = Split::train,
                                       OnDamaged on_damaged = OnDamaged::error) {
     notes.clear();
-    return packed_twin(choice, split, on_damaged, notes);
+    return packed_twin(choice, split, {on_damaged, timeout_s}, notes);
   }
   std::vector<fs::path> folders() const {
     std::vector<fs::path> all;
@@ -38,6 +43,7 @@ struct Twins : testing::Test {
 
   const TempFolder caches;
   std::vector<std::string> notes;
+  double timeout_s = 60;
   const std::string known = std::getenv("XDG_CACHE_HOME") ? std::getenv("XDG_CACHE_HOME") : "";
 };
 }  // namespace
@@ -108,8 +114,8 @@ TEST_F(Twins, ThatAreDamagedOrAnothersAreNotUsed) {
   const fs::path shard = folders().front() / "train-00000.shard";
   fs::resize_file(shard, 1000);
   EXPECT_EQ(twin(digits(20))->size(), 20);
-  EXPECT_THAT(notes, ElementsAre(AllOf(HasSubstr("packed: not used: "), HasSubstr(shard.string())),
-                                 HasSubstr(" MB, ")));
+  EXPECT_THAT(notes, ElementsAre(AllOf(StartsWith("packed again: 20 samples, "),
+                                       HasSubstr("; what was there: " + shard.string()))));
   const fs::path mine = folders().front();
   twin(digits(21));
   for (const fs::path& other : folders())
@@ -124,8 +130,7 @@ TEST_F(Twins, OfAnOlderVersionArePackedAgain) {
   const fs::path shard = folders().front() / "train-00000.shard";
   std::fstream(shard, std::ios::in | std::ios::out).seekp(8).put(1);
   EXPECT_EQ(twin(digits(20))->size(), 20);
-  EXPECT_THAT(notes, ElementsAre(AllOf(HasSubstr("packed: not used: "), HasSubstr("version 1")),
-                                 HasSubstr(" MB, ")));
+  EXPECT_THAT(notes, ElementsAre(AllOf(StartsWith("packed again: "), HasSubstr("version 1"))));
   twin(digits(20));
   EXPECT_THAT(notes, Reads());
 }
@@ -152,6 +157,68 @@ TEST_F(Twins, SayThatTheCacheCannotBeWritten) {
   setenv("XDG_CACHE_HOME", file.c_str(), 1);
   EXPECT_THAT(complaint(Exit::storage, [&] { twin(digits(20)); }),
               AllOf(HasSubstr(file), HasSubstr("XDG_CACHE_HOME")));
+}
+
+// ---- another process that packs
+
+// Holds the lock of a folder, as a process that packs into it, until it is sent a signal or for
+// that long.
+class Holder {
+ public:
+  Holder(const fs::path& folder, double seconds) : process_(fork()) {
+    if (process_ == 0) {
+      FileLock lock(folder / ".lock");
+      if (lock.try_take()) std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+      _exit(0);
+    }
+    for (FileLock lock(folder / ".lock"); lock.owner() != name();)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ~Holder() {
+    kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+  }
+  std::string name() const {
+    char host[256] = {};
+    gethostname(host, sizeof host - 1);
+    return cat("process ", process_, " on ", host);
+  }
+
+ private:
+  pid_t process_;
+};
+
+TEST_F(Twins, WaitForAProcessThatPacksTheSameAndNameIt) {
+  twin(digits(20));
+  const fs::path folder = folders().front();
+  const Holder holder(folder, .2);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(twin(digits(20))->size(), 20);
+  EXPECT_THAT(notes, Reads());
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            cat("packed: waiting for ", holder.name(), ", which packs the same data set into ",
+                folder.string(), "\n"));
+}
+
+TEST_F(Twins, AreDoneWithoutAfterTheTimeout) {
+  twin(digits(20));
+  const auto holder = std::make_unique<Holder>(folders().front(), 60);
+  timeout_s = .05;
+  testing::internal::CaptureStderr();
+  const auto read = twin(digits(20));
+  testing::internal::GetCapturedStderr();
+  EXPECT_EQ(read->size(), 20);
+  EXPECT_EQ(dynamic_cast<const Packed*>(read.get()), nullptr);
+  EXPECT_THAT(notes, ElementsAre(cat("packed: not yet: ", holder->name(), " has been packing for ",
+                                     "0.05 s (data.timeout_s); reading the data set itself")));
+}
+
+TEST_F(Twins, TakeTheLockOfAProcessThatWasKilled) {
+  twin(digits(20));
+  std::make_unique<Holder>(folders().front(), 60).reset();
+  timeout_s = .05;
+  twin(digits(20));
+  EXPECT_THAT(notes, Reads());
 }
 
 // ---- damaged samples
@@ -265,4 +332,57 @@ TEST_F(TwinsOfDamaged, NameTheirOwnRecordsWhereThereAreNoFiles) {
   fs::remove_all(pictures.path / "train");
   EXPECT_EQ(none->origin(5), record);
   EXPECT_THAT(twin(digits(20))->origin(3), StartsWith(caches.path.string()));
+}
+
+// ---- damaged twins
+
+// A byte of a record, in a shard of samples.
+static void spoil(const fs::path& shard) {
+  std::fstream file(shard, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(-3, std::ios::end);
+  const int byte = file.get();
+  file.seekp(-3, std::ios::end).put(char(byte ^ 1));
+}
+
+TEST_F(TwinsOfDamaged, AreReadFromTheFilesWhereTheyAreDamagedThemselvesAndThenPackedAgain) {
+  testing::internal::CaptureStderr();
+  const Epoch wanted = epoch_of(folder().make({Split::train}), OnDamaged::skip);
+  twin(folder());
+  const fs::path shard = folders().front() / "train-00000.shard";
+  spoil(shard);
+  const auto spoilt = twin(folder());
+  EXPECT_THAT(notes, Reads()) << "opening looks at no record";
+  testing::internal::GetCapturedStderr();
+  testing::internal::CaptureStderr();
+  for (int epochs = 0; epochs < 2; ++epochs) EXPECT_EQ(epoch_of(spoilt, OnDamaged::skip), wanted);
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(told, HasSubstr(cat("warning: ", shard.string(), ", record 11: damaged: checksum ")));
+  EXPECT_EQ(std::ranges::count(told, '\n'), 2) << "of the file, and once of the twin: " << told;
+  const auto again = twin(folder());
+  EXPECT_THAT(notes, Packs());
+  EXPECT_EQ(epoch_of(again, OnDamaged::skip), wanted);
+}
+
+TEST_F(Twins, OfWhatTheProgramDrawsAreReadFromItWhereTheyAreDamaged) {
+  twin(digits(20));
+  spoil(folders().front() / "train-00000.shard");
+  const auto drawn = digits(20).make({Split::train}), spoilt = twin(digits(20));
+  testing::internal::CaptureStderr();
+  for (int64_t i = 0; i < 20; ++i) {
+    Scratch scratch;
+    const Sample wanted = drawn->at(i, scratch), got = spoilt->at(i, scratch);
+    EXPECT_EQ(got.label, wanted.label);
+    EXPECT_TRUE(std::equal(got.pixels, got.pixels + 28 * 28, wanted.pixels)) << i;
+  }
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("record 19: damaged: checksum "));
+}
+
+TEST_F(TwinsOfDamaged, AreAnErrorIfTheFilesAreGoneToo) {
+  twin(folder());
+  spoil(folders().front() / "train-00000.shard");
+  const auto spoilt = twin(folder());
+  fs::remove_all(pictures.path / "train");
+  Scratch scratch;
+  EXPECT_THAT(complaint(Exit::data, [&] { spoilt->at(11, scratch); }),
+              StartsWith("damaged: checksum "));
 }

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <thread>
 #include "core/safetensors.h"
 
 using namespace bellows;
@@ -77,8 +78,9 @@ TEST_F(Save, SyncsTheFileBeforeItsRenameAndTheFolderAfterIt) {
   const Outcome outcome = run({});
   EXPECT_EQ(outcome.exit, 0);
   EXPECT_EQ(outcome.said, "saved\n");
-  EXPECT_THAT(outcome.calls, ElementsAre("create", "write", "fsync file", "close", "open", "read",
-                                         "close", "rename", "open", "fsync folder", "close"));
+  EXPECT_THAT(outcome.calls,
+              ElementsAre("create", "flock", "write", "fsync file", "close", "open", "read",
+                          "close", "rename", "open", "fsync folder", "close"));
   EXPECT_EQ(stored(), 2);
 }
 
@@ -143,6 +145,39 @@ TEST_F(Save, KillAtAnyCallLeavesOneWholeFile) {
       remove_temporaries(folder);
       EXPECT_EQ(files(), 1);
     }
+}
+
+TEST_F(Save, AFileSystemWithoutLocksIsNoFailure) {
+  const Outcome outcome = run({"flock", 1, "persist", ENOLCK});
+  EXPECT_EQ(outcome.hits, 1);
+  EXPECT_EQ(outcome.said, "saved\n");
+  EXPECT_EQ(stored(), 2);
+  EXPECT_EQ(files(), 1);
+}
+
+// At its rename the file is complete and closed, and still somebody's.
+TEST_F(Save, AStoppedWriterKeepsItsTemporaryFile) {
+  Outcome outcome;
+  std::thread writer([&] { outcome = run({"rename", 1, "stop"}); });
+  const auto stopped = [&]() -> pid_t {  // "last.safetensors.<process>-0.bellows-tmp"
+    for (const Path& file : paths_in(folder, Exit::internal)) {
+      if (file.extension() != ".bellows-tmp") continue;
+      const pid_t process = std::stoi(file.stem().extension().string().substr(1));
+      std::string state;
+      std::getline(std::ifstream(cat("/proc/", process, "/stat")), state);
+      if (state.find(") T ") != std::string::npos) return process;
+    }
+    return 0;
+  };
+  pid_t process = 0;
+  for (int i = 0; i < 6000 && !(process = stopped()); ++i) usleep(10000);
+  remove_temporaries(folder);
+  EXPECT_EQ(files(), 2);
+  if (process) ::kill(process, SIGCONT);
+  writer.join();
+  EXPECT_EQ(outcome.said, "saved\n");
+  EXPECT_EQ(stored(), 2);
+  EXPECT_EQ(files(), 1);
 }
 
 TEST_F(Save, FileSizeLimitIsAFailedSave) {

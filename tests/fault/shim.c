@@ -1,21 +1,23 @@
 // Makes the calls of the durable writer fail, fall short, or be the last thing the process does.
-// For LD_PRELOAD; it sees only the calls named here, on files below FAULT_FOLDER.
+// For LD_PRELOAD; it sees only the calls named here, of files those below FAULT_FOLDER.
 //
-//   FAULT_CALL   open, write, read, fsync, close or rename
+//   FAULT_CALL   open, write, read, fsync, close, rename, flock or thread (pthread_create)
 //   FAULT_NTH    which of them, from 1
 //   FAULT_MODE   once, persist (that one and all later ones), short (half a write), damage (a
-//                flipped bit in a write) or kill
+//                flipped bit in a write), kill, stop (goes on after SIGCONT) or hang
 //   FAULT_ERRNO  what the failing call reports
 //   FAULT_LOG    a file that gets a line for every call, and "hit" for every fault
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -61,6 +63,8 @@ static int fails(const char* call, const char* line) {
   if (n != nth && !(n > nth && !strcmp(mode, "persist"))) return 0;
   note("hit");
   if (!strcmp(mode, "kill")) kill(getpid(), SIGKILL);
+  if (!strcmp(mode, "stop")) return raise(SIGSTOP);
+  while (!strcmp(mode, "hang")) pause();
   errno = error;
   return 1;
 }
@@ -95,6 +99,17 @@ ssize_t pread(int fd, void* bytes, size_t n, off_t at) {
 int fsync(int fd) {
   const char* line = is_folder(fd) ? "fsync folder" : "fsync file";
   return is_ours(fd) && fails("fsync", line) ? -1 : REAL(fsync)(fd);
+}
+
+// Returns its error, and leaves errno alone.
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*),
+                   void* argument) {
+  if (fails("thread", "thread")) return error;
+  return REAL(pthread_create)(thread, attributes, run, argument);
+}
+
+int flock(int fd, int operation) {
+  return is_ours(fd) && fails("flock", "flock") ? -1 : REAL(flock)(fd, operation);
 }
 
 int rename(const char* from, const char* to) {

@@ -30,6 +30,14 @@ TEST(Dropout, DropsItsShareAndKeepsTheMean) {
   EXPECT_NEAR(sum / kN, 1, 0.01);
 }
 
+TEST(Dropout, DropsWhereTheUniformNumberOfTheElementIsBelowP) {
+  const DeviceStepState state(Device::cpu);
+  const Tensor y = mask(1, state);
+  const AtSite at(site_of(""));
+  const Philox rng({.seed = 1, .purpose = Purpose::dropout, .site = current_site()->hash});
+  for (int64_t i = 0; i < kN; ++i) ASSERT_EQ(y.data<float>()[i] == 0, rng.uniform(i) < 0.3) << i;
+}
+
 // Independent masks agree in 0.7^2 + 0.3^2 = 58 % of the elements.
 TEST(Dropout, SeedStepAndPlaceEachDrawAnotherMask) {
   const DeviceStepState first(Device::cpu), second(Device::cpu);

@@ -1,7 +1,9 @@
 // Schedules at their key points and against numbers from PyTorch 2.15.0.
 #include "optim/schedule.h"
 #include <gtest/gtest.h>
+#include <cmath>
 #include "core/check.h"
+#include "toggles/values.h"
 
 using namespace bellows;
 
@@ -51,6 +53,43 @@ TEST(Schedule, OneCycleFollowsPyTorch) {
   expect_near(rates(named("one_cycle"), 10),
               {0.04, 0.52, 1, 0.9504846320134737, 0.8117456539497631, 0.6112620219362893,
                0.38874197806371075, 0.18825834605023697, 0.049519367986526286, 4e-06});
+}
+
+TEST(Schedule, PlateauFollowsPyTorchsReduceLROnPlateau) {
+  ScheduleOptions options = load(ScheduleOptions{}, {{"name", {"plateau"}},
+                                                     {"factor", {"0.5"}},
+                                                     {"patience", {"1"}},
+                                                     {"threshold", {"0.001"}},
+                                                     {"min_lr", {"0.15"}}});
+  const std::vector<double> losses = {1,   0.9,     0.95, 0.9, 0.8999, 0.85, 0.86, 0.87,
+                                      0.9, 0.84995, 0.84, 0.9, 0.9,    0.9,  0.9};
+  RateState state;
+  std::vector<double> after;
+  for (const double loss : losses) {
+    const auto value = [&](const std::string& metric) {
+      EXPECT_EQ(metric, "loss");
+      return loss;
+    };
+    options.curve.make(Horizon{}).react(state, value);
+    after.push_back(lr_table(options, 0.8, 1, 1, state.factor).item());
+  }
+  expect_near(after,
+              {0.8, 0.8, 0.8, 0.4, 0.4, 0.4, 0.4, 0.2, 0.2, 0.15, 0.15, 0.15, 0.15, 0.15, 0.15});
+}
+
+TEST(Schedule, PlateauOfAnAccuracyWaitsForAHigherOneAndNaNIsNoImprovement) {
+  const ScheduleOptions options = load(
+      ScheduleOptions{}, {{"name", {"plateau"}}, {"metric", {"accuracy"}}, {"patience", {"0"}}});
+  RateState state;
+  const auto after = [&](double accuracy) {
+    options.curve.make(Horizon{}).react(state, [&](const std::string&) { return accuracy; });
+    return state.factor;
+  };
+  EXPECT_EQ(after(NAN), 0.1);
+  EXPECT_EQ(after(0.5), 0.1);
+  EXPECT_EQ(after(0.6), 0.1);
+  EXPECT_EQ(after(NAN), 0.1 * 0.1);
+  EXPECT_EQ(after(0.6), 0.1 * 0.1 * 0.1);
 }
 
 TEST(Schedule, EveryCurveIsFiniteOnTheShortestRuns) {

@@ -36,6 +36,8 @@ TEST(Hint, FindsAKeyInAnotherSection) {
   EXPECT_EQ(hint("epochs", keys), "the nearest known key is 'train.epochs'");
   EXPECT_EQ(hint("log_iters", keys), "it is called 'log.every' here");
   EXPECT_EQ(hint("save_interval", keys), "it is called 'ckpt.every' here");
+  EXPECT_EQ(hint("early_stopping", keys), "it is called 'train.patience' here");
+  EXPECT_EQ(hint("train.early_stopping_patience", keys), "it is called 'train.patience' here");
   EXPECT_EQ(hint("model.layers.0.kernel_size", keys), "it is called 'model.layers.0.kernel' here");
   EXPECT_EQ(hint("model.layers.1.out_features", keys), "it is called 'model.layers.1.out' here")
       << "that of its own item";

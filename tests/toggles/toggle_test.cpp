@@ -74,7 +74,8 @@ TEST_P(EachToggle, SaysAllThereIsToSay) {
   EXPECT_GT(toggle.values.size(), 1u);
   EXPECT_TRUE(accepts(toggle, toggle.by_default)) << toggle.by_default;
   EXPECT_TRUE(!*toggle.fast || accepts(toggle, toggle.fast)) << toggle.fast;
-  EXPECT_EQ(toggle.tolerance > 0, toggle.same == Same::close) << "close says how close, no other";
+  EXPECT_EQ(toggle.tolerance > 0, toggle.same == Same::close || *toggle.close_where)
+      << "close says how close, no other";
 }
 
 TEST_P(EachToggle, HasNamesOfItsOwn) {
@@ -126,7 +127,8 @@ TEST_P(EachToggle, TakesEachOfItsValuesAndNoOther) {
   }
   for (const std::string& value : toggle.values) {
     given[key] = expected[toggle.name] = value;
-    if (!no_effect(toggle).empty()) expected[toggle.name] = toggle.off();
+    if (!no_effect(toggle, DeviceChoice::automatic, value).empty())
+      expected[toggle.name] = toggle.off();
     EXPECT_EQ(dump(configured(given).plan), dump(with_toggles(Plan{}, expected))) << value;
   }
   EXPECT_THAT(config_refusal({{key, "maybe"}}),
@@ -137,7 +139,7 @@ TEST_P(EachToggle, TakesEachOfItsValuesAndNoOther) {
 
 // Where it cannot help on this machine it stays off.
 static std::string here(const Toggle& toggle, const std::string& value) {
-  return no_effect(toggle).empty() ? value : toggle.off();
+  return no_effect(toggle, DeviceChoice::automatic, value).empty() ? value : toggle.off();
 }
 
 TEST(Presets, NoneIsThePlainPlanAndSilenceTheDefault) {

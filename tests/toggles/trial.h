@@ -25,7 +25,7 @@ struct Closeness {
   double tolerance = 0;
 };
 // What the toggle promises to a run that without it is `plain`.
-Closeness closeness(const Toggle& toggle, const Trial& plain);
+Closeness closeness(const Toggle& toggle, const Trial& plain, const Trial& changed);
 Closeness weaker(const Closeness& a, const Closeness& b);
 
 // "" or one line. Do the losses differ by no more than that?

@@ -122,19 +122,24 @@ TEST(Values, AreReadAndDumpedForEveryKind) {
 
 TEST(Values, OfAWrongTypeAreRefusedWithWhatIsAccepted) {
   const std::vector<std::array<std::string, 3>> table = {
-      {"loader.batch_size", "12x", "'12x' is not a whole number >= 1"},
-      {"loader.batch_size", "0", "'0' is not a whole number >= 1"},
-      {"loader.batch_size", "-3", "'-3' is not a whole number >= 1"},
-      {"loader.batch_size", "99999999999", "'99999999999' is not a whole number >= 1"},
-      {"loader.batch_size", " 5", "' 5' is not a whole number >= 1"},
-      {"loader.batch_size", "1.5", "'1.5' is not a whole number >= 1"},
-      {"loader.batch_size", "auto", "'auto' is not a whole number >= 1"},
+      {"loader.batch_size", "12x", "'12x' is not a whole number from 1 to 1000000000"},
+      {"loader.batch_size", "0", "'0' is not a whole number from 1 to 1000000000"},
+      {"loader.batch_size", "-3", "'-3' is not a whole number from 1 to 1000000000"},
+      {"loader.batch_size", "99999999999",
+       "'99999999999' is not a whole number from 1 to 1000000000"},
+      {"loader.batch_size", " 5", "' 5' is not a whole number from 1 to 1000000000"},
+      {"loader.batch_size", "1.5", "'1.5' is not a whole number from 1 to 1000000000"},
+      {"loader.batch_size", "auto", "'auto' is not a whole number from 1 to 1000000000"},
       {"loader.batch_size", "010",
-       "'010' is not a whole number >= 1; write it in plain decimal digits"},
-      {"loader.batch_size", "0x10", "'0x10' is not a whole number >= 1; write it in plain"},
-      {"loader.batch_size", "+5", "'+5' is not a whole number >= 1; write it in plain"},
-      {"loader.batch_size", "1_000", "'1_000' is not a whole number >= 1; write it in plain"},
-      {"loader.batch_size", "1e3", "'1e3' is not a whole number >= 1; write it in plain"},
+       "'010' is not a whole number from 1 to 1000000000; write it in plain decimal digits"},
+      {"loader.batch_size", "0x10",
+       "'0x10' is not a whole number from 1 to 1000000000; write it in plain"},
+      {"loader.batch_size", "+5",
+       "'+5' is not a whole number from 1 to 1000000000; write it in plain"},
+      {"loader.batch_size", "1_000",
+       "'1_000' is not a whole number from 1 to 1000000000; write it in plain"},
+      {"loader.batch_size", "1e3",
+       "'1e3' is not a whole number from 1 to 1000000000; write it in plain"},
       {"loader.seed", "-1", "'-1' is not a whole number >= 0"},
       {"optimizer.lr", ".5", "'.5' is not a number; write it in plain decimal digits"},
       {"optimizer.lr", "nan", "'nan' is not a number"},
@@ -161,12 +166,14 @@ TEST(Values, OfAWrongTypeAreRefusedWithWhatIsAccepted) {
 TEST(Values, OfAWrongShapeAreRefused) {
   EXPECT_EQ(answer({{"loader", "5"}}),
             "a.yaml:1:1: loader: '5' is not a map; write  loader: {batch_size: ...}");
-  EXPECT_EQ(answer({{"loader.batch_size.big", "5"}}),
-            "a.yaml:1:1: loader.batch_size: a map or a list is not a whole number >= 1");
+  EXPECT_EQ(
+      answer({{"loader.batch_size.big", "5"}}),
+      "a.yaml:1:1: loader.batch_size: a map or a list is not a whole number from 1 to 1000000000");
   EXPECT_EQ(answer({{"loader.root.0", "a"}}),
             "a.yaml:1:1: loader.root: a map or a list is not text");
-  EXPECT_EQ(answer({{"loader.sizes.0.x", "5"}}),
-            "a.yaml:1:1: loader.sizes.0: a map or a list is not a whole number >= 1");
+  EXPECT_EQ(
+      answer({{"loader.sizes.0.x", "5"}}),
+      "a.yaml:1:1: loader.sizes.0: a map or a list is not a whole number from 1 to 1000000000");
   EXPECT_EQ(answer({{"loader.sizes", "5"}}),
             "a.yaml:1:1: loader.sizes: '5' is not a list; write  loader.sizes: [5]");
   EXPECT_EQ(answer({{"phases.0.lr", "5"}}),
@@ -284,7 +291,8 @@ TEST(Values, AreDescribedForHelp) {
     const auto found = std::ranges::find(help.lines, key, &Describe::Line::key);
     return found == help.lines.end() ? "no such line" : found->text;
   };
-  EXPECT_EQ(line("loader.batch_size"), "128 (a whole number >= 1): samples per step and rank");
+  EXPECT_EQ(line("loader.batch_size"),
+            "128 (a whole number from 1 to 1000000000): samples per step and rank");
   EXPECT_EQ(line("optimizer.name"), "sgd (adam or sgd): update rule");
   EXPECT_EQ(line("phases"), "[] (a list): rules that follow one another");
   EXPECT_THAT(line("phases.0.name"), testing::StartsWith("(adam or sgd): "));

@@ -113,6 +113,18 @@ TEST(ArmProcess, DoesNotTakeAnEarlyEndForSuccess) {
   EXPECT_THAT(refused([&] { unknown.turn(); }).message, HasSubstr("exit code 127"));
 }
 
+// The program blocks signals in all its threads; what it starts is not to inherit that.
+TEST(ArmProcess, StartsWithAnEmptySignalMask) {
+  sigset_t blocked, before;
+  sigemptyset(&blocked);
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&blocked, signal);
+  pthread_sigmask(SIG_BLOCK, &blocked, &before);
+  // No shell: it would clear the mask itself.
+  ArmProcess arm("arm", {"sed", "-n", "/SigBlk/w/proc/self/fd/3", "/proc/self/status"}, kPatience);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  EXPECT_EQ(arm.finish(), "SigBlk:\t0000000000000000");
+}
+
 TEST(ArmProcess, GivesUpOnOneThatHangsBeforeItsLineOrAfterIt) {
   for (const char* script : {"exec sleep 1000", "echo 1 >&3; exec sleep 1000"}) {
     ArmProcess arm("arm", shell(script), 0.1);

@@ -20,7 +20,7 @@ Plan small_lenet(const Values& more = {}) {
                   {"data.test_size", {"8"}},
                   {"data.batch_size", {"4"}},
                   {"optimizer.momentum", {"0.9"}},
-                  {"schedule", {"cosine"}},
+                  {"schedule.name", {"cosine"}},
                   {"log.every", {"100"}},
                   {"eval.every", {"0"}},
                   {"ckpt.every", {"0"}},
@@ -75,6 +75,23 @@ TEST_F(TrainingOnDevice, CapturedUpdateEqualsEagerBitForBit) {
     EXPECT_EQ(want.hash, got.hash);
     EXPECT_GE(replays.value() - before, 5);
   }
+}
+
+// The graph holds the address of the rates; an evaluation rewrites what is there.
+TEST_F(TrainingOnDevice, CapturedUpdateFollowsARateThatEvaluationsLower) {
+  const Values values = {{"train.epochs", {"3"}},
+                         {"eval.every", {"1"}},
+                         {"schedule.name", {"plateau"}},
+                         {"schedule.patience", {"0"}},
+                         {"schedule.threshold", {"1"}},
+                         {"train.max_iters", {"0"}},
+                         {"optimizer.groups.0.parameters", {"*.bias"}},
+                         {"optimizer.groups.0.name", {"sgd"}}};
+  Values constant = values;
+  constant["schedule.patience"] = {"9"};
+  const Ran want = run(fast(small_lenet(values)));
+  EXPECT_EQ(want.hash, run(with(fast(small_lenet(values)), "cuda_graph")).hash);
+  EXPECT_NE(want.hash, run(fast(small_lenet(constant))).hash);
 }
 
 // The host goes ahead; what it waits for then is no data.

@@ -65,31 +65,36 @@ TEST(Evaluate, MeansOverViewsAreTheWeightedMeansOfTheAnswers) {
 }
 
 // Seven pictures, of which the fourth cannot be read, or is not there.
-static Metrics metrics_of_pictures(bool there, const char* tta, const char* target = "none") {
+static Metrics metrics_of_pictures(bool there, const char* tta, const Values& more = {}) {
   const TempFolder folder;
   for (const char* split : {"train", "val"})
     for (int i = 0; i < 7; ++i)
       if (there || i != 3 || split[0] == 't')
         folder.write(cat(split, i < 5 ? "/a/" : "/b/", i, ".png"), as_png(slopes(6 + i, 8)));
   if (there) folder.write("val/a/3.png", "no picture");
-  Session session(load(Plan{}, {{"device", {"cpu"}},
-                                {"data", {"image_folder"}},
-                                {"data.root", {folder.path.string()}},
-                                {"data.on_damaged", {"skip"}},
-                                {"data.batch_size", {"3"}},
-                                {"data.transforms.0.name", {"center_crop"}},
-                                {"data.transforms.0.size", {"6"}},
-                                {"data.transforms.1.name", {"normalize"}},
-                                {"model", {"mlp"}},
-                                {"eval.tta", {tta}},
-                                {"target.metric", {target}}}));
+  Values values = {{"device", {"cpu"}},
+                   {"data", {"image_folder"}},
+                   {"data.root", {folder.path.string()}},
+                   {"data.on_damaged", {"skip"}},
+                   {"data.batch_size", {"3"}},
+                   {"data.transforms.0.name", {"center_crop"}},
+                   {"data.transforms.0.size", {"6"}},
+                   {"data.transforms.1.name", {"normalize"}},
+                   {"model", {"mlp"}},
+                   {"eval.tta", {tta}}};
+  values.insert(more.begin(), more.end());
+  Session session(load(Plan{}, values));
   return evaluate(session);
 }
 
-TEST(Evaluate, AMetricOfMoreClassesIsNoTarget) {
-  EXPECT_EQ(refusal([] { metrics_of_pictures(true, "none", "accuracy_top5"); }),
-            "target.metric: accuracy_top5 is there from 10 classes on, and image_folder has 2; "
-            "take accuracy");
+TEST(Evaluate, RefusesAMetricThatNeedsMoreClasses) {
+  for (const char* option : {"target.metric", "ckpt.best"})
+    EXPECT_EQ(refusal([&] {
+                metrics_of_pictures(true, "none", {{option, {"accuracy_top5"}}});
+              }),
+              cat(option,
+                  ": accuracy_top5 is computed from 10 classes on, and image_folder has 2; "
+                  "use accuracy"));
 }
 
 TEST(Evaluate, ADamagedSampleIsLeftOutAndNobodyStandsIn) {

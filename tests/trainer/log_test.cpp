@@ -1,5 +1,7 @@
 // Lines, meters and event files, against what Paddle's, tqdm's and TensorBoard's users know.
+#include "trainer/log.h"
 #include <gtest/gtest.h>
+#include <unistd.h>
 #include "core/crc32c.h"
 #include "trainer/json.h"
 #include "trainer/log_line.h"
@@ -145,4 +147,31 @@ TEST(TensorBoard, WritesStepTagAndValue) {
   // 2: varint step 300, 5: Summary {1: Value {1: tag, 2: float}}
   const std::string value = std::string("\x0a\x0atrain/loss\x15") + std::string("\0\0\0\x3f", 4);
   EXPECT_EQ(message.substr(9), std::string("\x10\xac\x02\x2a\x13\x0a\x11", 7) + value);
+}
+
+TEST(TensorBoard, MarksWhereAResumedRunGoesOnAsPyTorchsPurgeStepDoes) {
+  const std::string record = restart_record(2, 300);
+  const std::string message = record.substr(12, number<uint64_t>(record, 0));
+  // 2: varint step 300, 7: SessionLog {1: START}
+  EXPECT_EQ(message.substr(9), std::string("\x10\xac\x02\x3a\x02\x08\x01", 7));
+}
+
+// ---- rows of an earlier part of the run
+
+TEST(MetricsRows, ThatAResumedRunWritesAgainAreDropped) {
+  const Path file = std::filesystem::temp_directory_path() / cat("bellows_rows_", getpid());
+  const std::string kept =
+      "{\"step\":4,\"split\":\"train\"}\n{\"step\":4,\"split\":\"test\"}\n"
+      "no JSON\n[9]\n{\"step\":\"9\",\"split\":\"train\"}\n{\"mine\":1}\n"
+      "{\"step\":6,\"split\":\"train\"}\n";
+  const std::string evaluation = "{\"step\":6,\"split\":\"test\"}\n";
+  const std::string later = "{\"step\":6,\"split\":\"run\"}\n{\"step\":8,\"split\":\"train\"}\n";
+  for (const int64_t evaluated : {4, 6}) {
+    write_file(file, bytes_of(kept + evaluation + later));
+    EXPECT_EQ(drop_rows_after({.step = 6, .evaluated = evaluated}, file), evaluated == 6 ? 2 : 3);
+    EXPECT_EQ(read_file(file, 1000, Exit::storage), evaluated == 6 ? kept + evaluation : kept);
+    EXPECT_EQ(drop_rows_after({.step = 6, .evaluated = evaluated}, file), 0);
+  }
+  std::filesystem::remove(file);
+  EXPECT_EQ(drop_rows_after({}, file), 0);
 }

@@ -1,5 +1,6 @@
 // `trainer pack`, and training with what it wrote or what the toggle packs: the same bits.
 #include <gmock/gmock.h>
+#include <fstream>
 #include "core/check.h"
 #include "core/safetensors.h"
 #include "tests/data/image_files.h"
@@ -75,6 +76,23 @@ TEST_F(Pack, ProcessesThatStartTogetherPackOnce) {
   EXPECT_EQ(packed, 1);
 }
 
+// With another bit in the records of its shard.
+TEST_F(Pack, ADamagedTwinEndsWithTheSameBitsAndIsPackedAgain) {
+  const Args args = tiny({"toggles={packed_dataset: on, background_loader: off}"});
+  const std::string whole = hash_in(run_here(args).out);
+  for (const auto& entry : fs::recursive_directory_iterator(folder_ / "cache/bellows/packed"))
+    if (entry.path().filename() == "train-00000.shard")
+      std::fstream(entry.path(), std::ios::in | std::ios::out).seekp(-1, std::ios::end).put('x');
+  const Ended spoilt = run_here(args), again = run_here(args);
+  EXPECT_EQ(spoilt.code, 0);
+  EXPECT_THAT(spoilt.err, AllOf(HasSubstr("record 63: damaged: "), HasSubstr("packs again\n")));
+  EXPECT_EQ(std::ranges::count(spoilt.err, '\n'), 1) << spoilt.err;
+  EXPECT_EQ(hash_in(spoilt.out), whole);
+  EXPECT_THAT(again.out, HasSubstr("packed: 64 samples, 1 shard, "));
+  EXPECT_EQ(again.err, "");
+  EXPECT_EQ(hash_in(again.out), whole);
+}
+
 // Photos of two classes, of which one is half a file.
 class PackPhotos : public Pack {
  protected:
@@ -130,7 +148,11 @@ TEST_F(PackPhotos, ThatAreDamagedAreCountedAndLeftOutOfAnEvaluation) {
               HasSubstr("eval: 7 samples, 1 damaged, accuracy: "));
   for (const char* split : {"train", "val"})
     fs::rename(folder_ / "photos" / split / "stoat", folder_ / "photos" / split / "zebra");
-  const Ended other = run_here({"eval", "runs/plain"});
+  EXPECT_EQ(
+      run({"pack", "data={name: image_folder, root: photos}", "data.on_damaged=skip", "--out", "p"})
+          .code,
+      0);
+  const Ended other = run_here({"eval", "runs/plain", "data={name: packed, folder: p}"});
   EXPECT_EQ(other.code, 3);
   EXPECT_THAT(other.err, HasSubstr("class 0 of 2 is weasel, class 0 of 2 was stoat"));
 }

@@ -23,6 +23,7 @@ class RunningProgram {
   RunningProgram(RunningProgram&&) = delete;
   ~RunningProgram();
   void send(int signal) const;
+  pid_t process() const { return process_; }
   // Until the output so far holds the text, or it has ended. False after ten seconds.
   bool says(const std::string& text);
   Ended end();

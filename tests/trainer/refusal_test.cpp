@@ -49,11 +49,22 @@ TEST_F(BadInput, DataFilesAreRefusedBeforeTrainingWithFileAndReason) {
   write_mnist(images, std::string("\x1f\x8b\x08") + std::string(100, 'x'));  // corrupt gz
   expect_bad_data(images);
   write_mnist("train-labels-idx1-ubyte", idx(2049, {4}, {0, 1, 2, 77}));  // label out of range
-  expect_bad_data("77");
+  expect_bad_data("mnist/train-labels-idx1-ubyte: record 3 has label 77");
   write_mnist("train-labels-idx1-ubyte", idx(2049, {3}, {0, 1, 2}));
   expect_bad_data("4 images");
   fs::remove_all(folder_ / "mnist");
   expect_bad_data("tools/fetch_data.sh mnist");
+}
+
+TEST_F(BadInput, TestImagesOfAnotherSizeAreRefusedBeforeTraining) {
+  write_mnist("t10k-images-idx3-ubyte", idx(2051, {4, 32, 32}, std::string(4096, 'x')));
+  const std::string both = "its test images are [1,32,32], its training images [1,28,28]";
+  expect_bad_data(both);
+  expect_refusal(tiny({"data={name: mnist, root: mnist, batch_size: 2}", "--dry-run"}), 3, both);
+  const std::string resized = "transforms: [{name: resize, size: 28}, normalize]";
+  const Ended ended =
+      run(tiny({"data={name: mnist, root: mnist, batch_size: 2, " + resized + "}"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
 }
 
 TEST_F(BadInput, ConfigsAreRefusedWithTheirPlace) {

@@ -25,6 +25,19 @@ TEST_F(RunFolderTest, ASecondRunOfTheNameGetsAFolderOfItsOwn) {
   EXPECT_EQ(newest_run(root_ / "lenet"), root_ / "lenet-2");
 }
 
+TEST_F(RunFolderTest, RefusesToStartWhereARunHasWritten) {
+  { const RunFolder first(root_ / "lenet", Existing::refuse); }  // a lock alone is no run
+  for (const char* name : {"plan.yaml", "metrics.jsonl", "checkpoints/step_00000001.safetensors",
+                           "checkpoints/best.safetensors", "events.out.tfevents.1.h.2.0"}) {
+    std::ofstream(root_ / "lenet" / name) << "x";
+    const Refusal used = refused([&] { RunFolder(root_ / "lenet", Existing::refuse); });
+    EXPECT_EQ(used.exit, Exit::usage) << name;
+    EXPECT_THAT(used.message, HasSubstr("a run is there already"));
+    fs::remove(root_ / "lenet" / name);
+  }
+  EXPECT_EQ(RunFolder(root_ / "lenet", Existing::refuse).path(), root_ / "lenet");
+}
+
 TEST_F(RunFolderTest, InUseNamesTheProcessThatHoldsIt) {
   const RunFolder owner(root_ / "lenet", Existing::another);
   const Refusal second = refused([&] { RunFolder(root_ / "lenet", Existing::keep); });
@@ -39,9 +52,10 @@ TEST_F(RunFolderTest, IsFreeAgainWhenItsRunIsOver) {
 
 TEST_F(RunFolderTest, OverwritingRemovesWhatRunsWriteAndNothingElse) {
   fs::create_directories(root_ / "lenet/checkpoints");
-  for (const char* name : {"plan.yaml", "metrics.jsonl", "notes.txt",
-                           "checkpoints/mine.safetensors", "checkpoints/step_best.safetensors",
-                           "checkpoints/step_00000001.safetensors", "events.out.tfevents.1.h.2.0"})
+  for (const char* name :
+       {"plan.yaml", "metrics.jsonl", "notes.txt", "checkpoints/mine.safetensors",
+        "checkpoints/step_best.safetensors", "checkpoints/best.safetensors",
+        "checkpoints/step_00000001.safetensors", "events.out.tfevents.1.h.2.0"})
     std::ofstream(root_ / "lenet" / name) << "x";
   const RunFolder run(root_ / "lenet", Existing::overwrite);
   std::set<std::string> left;

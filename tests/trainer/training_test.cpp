@@ -129,7 +129,8 @@ TEST(Resume, WithoutAnyPartOfTheStateEndsElsewhere) {
     SafeTensors changed = saved;
     Json position = Json::parse(changed.metadata["position"]);
     Json state = Json::parse(changed.metadata["step_state"]);
-    if (part == "step") position["batch"] = position["batch"].get<int64_t>() + 1;
+    if (part == "step")
+      for (const char* count : {"batch", "step"}) position[count] = position[count].get<int>() + 1;
     if (part == "forwards" || part == "applied") state[part] = 0;
     for (NamedTensor& t : changed.tensors)
       if (part == "momentum" && t.name.starts_with("optimizer/"))
@@ -360,6 +361,29 @@ TEST(Nonfinite, StopsWithTheStepInTheMessage) {
     EXPECT_EQ(stopped.exit, Exit::numeric);
     EXPECT_THAT(stopped.message, testing::ContainsRegex("^step [2-6]: the loss is -?(nan|inf)"));
   }
+}
+
+// A model with a NaN in it has no finite loss.
+static void break_model(const Session& session, bool broken) {
+  session.parameters.front().tensor.detach().data<float>()[0] = broken ? NAN : 0;
+}
+
+TEST(Nonfinite, StopsAtTheLastOfThatManyLossesInARow) {
+  for (const int64_t most : {1, 2, 4}) {
+    Session session(small_plan({{"train.max_nonfinite", {std::to_string(most)}}}));
+    break_model(session, true);
+    EXPECT_THAT(refusal([&] { run(session); }),
+                testing::StartsWith(cat("step ", most, ": the loss")));
+  }
+}
+
+TEST(Nonfinite, AFiniteLossBeginsTheRowAgain) {
+  Session session(small_plan({{"train.max_nonfinite", {"3"}}}));
+  const auto broken_in = [](int64_t step) { return step != 3 && step != 6 && step < 9; };
+  break_model(session, true);  // steps 1, 2, 4, 5, 7, 8: never three in a row
+  EXPECT_EQ(run(session, [&](const Position& at) { break_model(session, broken_in(at.step + 1)); })
+                .at.step,
+            18);
 }
 
 TEST(Nonfinite, AnomalyNamesTheOpTheModuleAndTheStep) {

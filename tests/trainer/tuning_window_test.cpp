@@ -58,9 +58,6 @@ static void note(Moved& moved) {
   note(moved.misses, "autotune.misses");
 }
 static Moved moved_by(const Plan& plan) {
-  char folder[] = "/tmp/bellows_window_XXXXXX";
-  static const char* const cache = mkdtemp(folder);  // of this process, which reads it once
-  setenv("XDG_CACHE_HOME", cache, 1);
   Session session(plan);
   Moved before, moved;
   note(before);

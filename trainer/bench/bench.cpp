@@ -37,10 +37,12 @@ std::string device_text(Device device) {
 }
 
 static void print_benches() {
-  say("trainer bench NAME [options]   measures one thing, alone\n");
+  say("trainer bench NAME [options]   measures one thing, alone");
+  say("");
   for (const auto& [name, bench] : benches()) say(fmt::format("  {:10}{}", name, bench.help));
-  say("\ntrainer bench NAME --help   shows what it takes");
-  say("\nExample:\n  trainer bench matmul --seed-table");
+  say_part(
+      "\ntrainer bench NAME --help   shows what it takes\n"
+      "\nExample:\n  trainer bench matmul --seed-table\n");
 }
 
 static int run(const Arguments& args) {

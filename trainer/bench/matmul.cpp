@@ -89,9 +89,10 @@ static void print_seed_table(Device device) {
                                  "TF32", "FP16", "BF16", "speed-up", "|", "remark of the seed"}};
   for (const SeedRow& seed : kSeedTable) rows.push_back(row_of(seed, times_here(seed, device)));
   say("[16, M, K] x [K, N] in ms: the seed's V100 with CUDA 10.1 and cuDNN 7.6.5,");
-  say(cat("and here, ", device_text(device), "\n"));
+  say_part(cat("and here, ", device_text(device), "\n\n"));
   say_part(aligned(rows, "rrrlrrrlrrrrrll"));
-  say("\nThe 16 is folded into M, and 16 x 36 and 16 x 35 are multiples of 8 both: the table does");
+  say("");
+  say("The 16 is folded into M, and 16 x 36 and 16 x 35 are multiples of 8 both: the table does");
   say("not test M. Since cuBLAS 11 Tensor Cores take any size, so on a GPU of today rows 3 and 4");
   say("are expected to come near row 1.");
   say_what_is_missing(device);
@@ -107,7 +108,7 @@ static void print_measured_alignment(Device device) {
     for (const Measured& m : measure(precisions(device), {4096, size}, {size, size}, device))
       rows.back().push_back(m.rate());
   }
-  say(cat("\n4096 x K x N on ", device_text(device)));
+  say_part(cat("\n4096 x K x N on ", device_text(device), "\n"));
   say_part(aligned(rows, "rrrrrr"));
 }
 
@@ -118,7 +119,8 @@ static void print_alignment(Device device) {
     rows.push_back({row.type, alignment_rule(row, 100000), alignment_rule(row, 110000)});
   say_part(aligned(rows));
   if (device != Device::cpu) return print_measured_alignment(device);
-  say("\nnothing is measured: this CPU has no Tensor Cores");
+  say("");
+  say("nothing is measured: this CPU has no Tensor Cores");
 }
 
 // ---- the benchmark

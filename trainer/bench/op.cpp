@@ -1,7 +1,10 @@
 // trainer bench op: every kernel of an op against the others, in turns: plain loops, the library's,
 // a fused one and its composed twin; forward, and backward alone.
 #include <fmt/format.h>
+#include <omp.h>
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include "autograd/backward.h"
 #include "core/allocator.h"
 #include "core/copy.h"
@@ -31,15 +34,15 @@ struct Case {
 };
 }  // namespace
 
-static Inputs inputs_on(Device device, const OpSpec& op, const Shapes& shapes) {
+static Inputs inputs_on(Device device, const OpSpec& op, const Shapes& shapes, DType dtype) {
   Inputs inputs;
-  for (const Tensor& t : make_inputs(op, shapes, DType::f32))
+  for (const Tensor& t : make_inputs(op, shapes, dtype))
     inputs.push_back(require_grad(to(device, t.detach())));
   return inputs;
 }
 
-static Case make_case(const OpSpec& op, const Shapes& shapes, Device device) {
-  Case c{&op, inputs_on(device, op, shapes)};
+static Case make_case(const OpSpec& op, const Shapes& shapes, DType dtype, Device device) {
+  Case c{&op, inputs_on(device, op, shapes, dtype)};
   const NoGrad guard;
   double in = 0;
   for (const Tensor& t : c.inputs) in += double(t.nbytes());
@@ -100,52 +103,115 @@ static std::string gb(double bytes, const Timing& timing) {
   return fmt::format("{:.2f}", 1e-9 * bytes / timing.median());
 }
 
-static void add_rows(const Case& c, Device device, std::vector<TableRow>& rows) {
+namespace {
+struct Measured {
+  Way way;
+  Timing forward;
+  std::optional<Timing> backward;
+};
+
+struct Options {
+  std::string name, device = "auto", dtype = "f32";
+  int64_t elements = 0;
+  bool json = false;
+};
+}  // namespace
+
+static std::vector<Measured> measure(const Case& c, Device device) {
   const std::vector<Way> ways = ways_of(c);
   std::vector<Call> calls;
   for (const Way& way : ways) calls.push_back(forward_of(way, c));
   if (c.op->differentiable)
     for (const Way& way : ways) calls.push_back(backward_of(way, c));
   const std::vector<Timing> times = time_in_turns(calls, device);
+  std::vector<Measured> measured;
   for (size_t i = 0; i < ways.size(); ++i) {
-    const std::string name = cat(c.op->name, *c.op->variant ? ", " : "", c.op->variant);
-    rows.push_back({i ? "" : name, i ? "" : shapes_text(c.inputs), ways[i].name,
-                    time_text(times[i].median()), gb(c.forward_bytes, times[i]), "-", "-"});
-    if (!c.op->differentiable) continue;
-    const Timing& back = times[ways.size() + i];
-    rows.back()[5] = time_text(back.median());
-    rows.back()[6] = gb(c.backward_bytes, back);
+    measured.push_back({ways[i], times[i], {}});
+    if (c.op->differentiable) measured[i].backward = times[ways.size() + i];
+  }
+  return measured;
+}
+
+static std::string name_of(const OpSpec& op) {
+  return cat(op.name, *op.variant ? ", " : "", op.variant);
+}
+
+static void add_rows(const Case& c, Device device, std::vector<TableRow>& rows) {
+  std::string name = name_of(*c.op), shapes = shapes_text(c.inputs);
+  for (const auto& [way, forward, backward] : measure(c, device)) {
+    rows.push_back({std::exchange(name, ""), std::exchange(shapes, ""), way.name,
+                    time_text(forward.median()), gb(c.forward_bytes, forward),
+                    backward ? time_text(backward->median()) : "-",
+                    backward ? gb(c.backward_bytes, *backward) : "-"});
   }
 }
 
-static std::vector<const OpSpec*> specs_of(const std::string& name) {
+// Vectors of that many elements, as many as the op takes, or the op's own shapes to time.
+static std::vector<Shapes> shapes_for(const OpSpec& op, int64_t elements) {
+  if (!elements) return op.large;
+  return {Shapes(op.cases[0].size(), Shape{elements})};
+}
+
+// One case at a time is in memory.
+static void for_each_case(const std::vector<const OpSpec*>& specs, const Options& o, Device device,
+                          const std::function<void(const Case&)>& fn) {
+  const DType dtype = o.dtype == "bf16" ? DType::bf16 : o.dtype == "f16" ? DType::f16 : DType::f32;
+  for (const OpSpec* op : specs)
+    for (const Shapes& shapes : shapes_for(*op, o.elements))
+      fn(make_case(*op, shapes, dtype, device));
+}
+
+// For bench/cpu/elementwise.py: one line, in ns an element.
+static void print_json(const std::vector<const OpSpec*>& specs, const Options& o, Device device) {
+  nlohmann::json ops;
+  for_each_case(specs, o, device, [&](const Case& c) {
+    const double ns = 1e9 / double(c.inputs[0].numel());
+    const Measured plain = measure(c, device).front();
+    nlohmann::json& op = ops[name_of(*c.op)];
+    const auto add = [&](const std::string& pass, const Timing& timing) {
+      op[pass] = {{"median", ns * timing.median()}, {"fastest", ns * timing.fastest()}};
+    };
+    add("forward", plain.forward);
+    if (plain.backward) add("backward", *plain.backward);
+  });
+  say(nlohmann::json{{"dtype", o.dtype}, {"threads", omp_get_max_threads()}, {"ops", ops}}.dump());
+}
+
+static std::vector<const OpSpec*> specs_of(const Options& o) {
   std::vector<const OpSpec*> specs;
   std::vector<std::string> names;
   for (const OpSpec& op : op_specs()) {
-    if (op.large.empty()) continue;
+    if (o.elements ? !op.elementwise : op.large.empty()) continue;
     names.push_back(op.name);
-    if (name.empty() || name == op.name) specs.push_back(&op);
+    if (o.name.empty() || o.name == op.name) specs.push_back(&op);
   }
-  CHECK(!specs.empty(), "bench op: no op ", on_one_line(name),
-        " with shapes to time, the nearest is '", nearest(name, names),
-        "'; trainer bench op  takes them all");
+  CHECK(!specs.empty(), "bench op: no op ", on_one_line(o.name),
+        o.elements ? " that is elementwise" : " with shapes to time", ", the nearest is '",
+        nearest(o.name, names), "'; trainer bench op  takes them all");
   std::ranges::stable_sort(specs, {}, [](const OpSpec* op) { return std::string_view(op->name); });
   return specs;
 }
 
 static int run(const Arguments& args) {
   CommandLine line = bench_line("op");
-  std::string name, wanted = "auto";
-  line.add_option("name", name, "of an op (default: all that have large shapes)");
-  add_device_option(line, wanted);
+  Options o;
+  line.add_option("name", o.name, "of an op (default: all that have large shapes)");
+  add_device_option(line, o.device);
+  line.add_option("--dtype", o.dtype, "of the inputs")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
+  line.add_option("--elements", o.elements, "elementwise ops alone, on vectors of this size")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 30));
+  line.add_flag("--json", o.json, "one line for programs: ns an element, with --elements");
   if (!line.read(args)) return 0;
-  const std::vector<const OpSpec*> specs = specs_of(name);
-  const Device device = start_bench(wanted);
+  CHECK(!o.json || o.elements, "bench op: --json needs --elements");
+  const std::vector<const OpSpec*> specs = specs_of(o);
+  const Device device = start_bench(o.device);
+  if (o.json) return print_json(specs, o, device), 0;
   std::vector<TableRow> rows = {{"op", "shapes", "kernel", "forward", "GB/s", "backward", "GB/s"}};
-  for (const OpSpec* op : specs)
-    for (const Shapes& shapes : op->large) add_rows(make_case(*op, shapes, device), device, rows);
-  say(cat("ops in f32 on ", device_text(device)));
-  say("medians of turns; GB/s count each input, output and gradient once\n");
+  for_each_case(specs, o, device, [&](const Case& c) { add_rows(c, device, rows); });
+  say(cat("ops in ", o.dtype, " on ", device_text(device)));
+  say("medians of turns; GB/s count each input, output and gradient once");
+  say("");
   say_part(aligned(rows, "lllrrrr"));
   return 0;
 }

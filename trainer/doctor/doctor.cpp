@@ -43,9 +43,9 @@ static void say_state(Device device, const char* when) {
 // Exit 5 if a result is wrong: nothing that such a machine computes can be believed.
 static void print_stress(Device device, int64_t n) {
   if (n == 0) n = stress_size(device);
-  say(fmt::format(
-      "\nstress: 100 products {} x {} x {} on {}, random data, then one synchronisation", n, n, n,
-      cat(device)));
+  say("");
+  say(fmt::format("stress: 100 products {} x {} x {} on {}, random data, then one synchronisation",
+                  n, n, n, cat(device)));
   std::vector<TableRow> rows = {
       {"", "rate", "slowest to fastest tenth", "of FMA peak", "error / bound", "8 rows"}};
   std::string wrong;
@@ -65,7 +65,8 @@ static void print_rates(const std::string& folder) {
   std::vector<CopyRate> rates = memory_rates();
   for (const auto& more : {disk_rates(folder), device_rates(256 << 20)})
     rates.insert(rates.end(), more.begin(), more.end());
-  say("\nbandwidths: the ceilings of copies and of kernels that only move data");
+  say("");
+  say("bandwidths: the ceilings of copies and of kernels that only move data");
   std::vector<TableRow> rows;
   for (const CopyRate& rate : rates)
     rows.push_back({rate.what, rate_text(rate.bytes_per_s, "B/s"), rate.counted});
@@ -73,8 +74,9 @@ static void print_rates(const std::string& folder) {
 }
 
 static void print_findings(const std::vector<std::string>& found) {
-  if (found.empty()) return say("\nfindings: none");
-  say("\nfindings:");
+  say("");
+  if (found.empty()) return say("findings: none");
+  say("findings:");
   for (const std::string& line : found) say("  - " + line);
 }
 

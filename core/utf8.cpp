@@ -1,4 +1,7 @@
-#include "trainer/utf8.h"
+#include "core/utf8.h"
+#include <fmt/format.h>
+#include <algorithm>
+#include <cstdint>
 
 namespace bellows {
 
@@ -31,6 +34,31 @@ size_t find_non_text(std::string_view bytes) {
     at += length;
   }
   return std::string_view::npos;
+}
+
+Character character_at(std::string_view bytes) {
+  const size_t length = character(bytes);
+  if (length == 0) return {};
+  int code = static_cast<unsigned char>(bytes[0]) & (length == 1 ? 0x7f : 0xff >> (length + 1));
+  for (size_t i = 1; i < length; ++i) code = code << 6 | (bytes[i] & 0x3f);
+  const bool control = code < 0x20 || (code >= 0x7f && code < 0xa0);
+  const bool ends_line = code == 0x2028 || code == 0x2029;
+  const bool turns = code == 0x61c || code == 0x200e || code == 0x200f ||
+                     (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+  return {length, code, !control && !ends_line && !turns};
+}
+
+std::string printable(std::string_view text, Newlines newlines) {
+  std::string safe;
+  while (!text.empty()) {
+    const Character c = character_at(text);
+    const bool stays = c.printable || (newlines == Newlines::keep && c.code_point == '\n');
+    const size_t length = std::max<size_t>(c.bytes, 1);
+    for (const char byte : text.substr(0, length))
+      safe += stays ? std::string(1, byte) : fmt::format("\\x{:02x}", uint8_t(byte));
+    text.remove_prefix(length);
+  }
+  return safe;
 }
 
 }  // namespace bellows

@@ -1,0 +1,121 @@
+// Every command that help, list, explain, README and docs print ends with the exit code that they
+// document, at the smallest sizes that the command allows.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+#include <filesystem>
+#include <iostream>
+#include "core/check.h"
+#include "tests/commands/printed.h"
+#include "tests/commands/workspace.h"
+#include "tests/place.h"
+
+using namespace bellows;
+using testing::HasSubstr;
+using testing::Not;
+
+// Each once, under all its sources: pages repeat each other.
+static const std::map<std::string, std::string>& commands() {
+  static const std::map<std::string, std::string> all = [] {
+    std::map<std::string, std::string> found;
+    for (const Printed& printed : printed_commands()) {
+      std::string& sources = found[printed.text];
+      if (sources.find(printed.source) == sources.npos)
+        sources += (sources.empty() ? "" : ", ") + printed.source;
+    }
+    return found;
+  }();
+  return all;
+}
+
+// ---- how they are found and treated
+
+TEST(PrintedCommands, AreFoundInEverySource) {
+  std::map<std::string, size_t> found;
+  for (const Printed& printed : printed_commands()) ++found[printed.source];
+  for (const auto& [source, fewest] : fewest_commands()) EXPECT_GE(found[source], fewest) << source;
+  for (const auto& [source, count] : found) std::cout << source << ": " << count << " commands\n";
+}
+
+TEST(PrintedCommands, AreRunWhereverThatIsPossible) {
+  std::map<std::string, int> treated;
+  std::set<std::string> run;
+  for (const auto& [text, sources] : commands()) {
+    const Planned plan = planned(text);
+    ++treated[name_of(plan.treatment)];
+    if (plan.treatment == Treatment::run) run.insert(plan.command);
+  }
+  for (const auto& [treatment, count] : treated)
+    std::cout << count << " different commands: " << treatment << "\n";
+  std::cout << run.size() << " commands are run\n";
+  EXPECT_GT(run.size(), 60u);
+}
+
+TEST(PrintedCommands, KeepTheirWordsAndGetSmallerSizes) {
+  EXPECT_EQ(planned("trainer pack").command, "trainer pack --help");
+  EXPECT_EQ(planned("trainer list toggles").command, "trainer list toggles");
+  EXPECT_EQ(planned("tools/test.sh --all").treatment, Treatment::script);
+  EXPECT_EQ(planned("./run ops_test --gtest_filter=A").treatment, Treatment::machine);
+  EXPECT_EQ(planned("tools/train.sh train.epochs=2").command,
+            "trainer --config configs/lenet.yaml train.epochs=2 data.train_size=16 "
+            "data.test_size=16 data.batch_size=16 train.tuning_window=[1,1] train.max_iters=2");
+  EXPECT_THAT(planned("trainer ab --config configs/lenet.yaml --toggle amp --value fp16 "
+                      "--blocks 40")
+                  .command,
+              HasSubstr("--value fp16 --blocks 1 --steps 2 --warmup 2 data.train_size=32"));
+  EXPECT_EQ(planned("trainer list [toggles]").command, "trainer list --help");
+  EXPECT_THROW(planned("trainer train OTHER"), Error);
+  EXPECT_THROW(planned("ls"), Error);
+}
+
+// The test can fail: what a page must not print is found.
+TEST(PrintedCommands, ThatFailAreFound) {
+  const std::string wrong = "trainer ab --config configs/lenet.yaml --toggle num_worker --value 2";
+  EXPECT_EQ(Workspace(wrong).run(planned(wrong).command).code, 2);
+  EXPECT_EQ(planned(wrong).code, 0);
+}
+
+// ---- each of them
+
+class PrintedCommand : public testing::TestWithParam<std::string> {};
+
+static std::string quoted(const std::string& word) { return "'" + word + "'"; }
+
+// Parsed, not run: such scripts build, download, or need PyTorch.
+static void expect_script(const std::string& name) {
+  const std::string path = source_dir() + "/" + name;
+  ASSERT_TRUE(std::filesystem::is_regular_file(path)) << path;
+  const bool python = name.ends_with(".py");
+  const std::string command =
+      python ? "python3 -B " + quoted(path) + " --help" : "bash -n " + quoted(path);
+  EXPECT_TRUE(python || access(path.c_str(), X_OK) == 0) << path << " cannot be executed";
+  const Said said = Workspace("").run(command);
+  EXPECT_EQ(said.code, 0) << command << "\n" << said.text;
+}
+
+TEST_P(PrintedCommand, EndsAsItsPageSays) {
+  const std::string& text = GetParam();
+  const Planned plan = planned(text);
+  SCOPED_TRACE(
+      cat("'", text, "' is printed by ", commands().at(text), ", run as '", plan.command, "'"));
+  if (plan.treatment == Treatment::script) return expect_script(plan.command);
+  if (plan.treatment == Treatment::machine) {
+    EXPECT_TRUE(std::filesystem::is_directory(source_dir() + "/" + plan.command));
+    return;
+  }
+  const Workspace workspace(text);
+  const Said said = workspace.run(plan.command);
+  EXPECT_EQ(said.code, plan.code) << said.text;
+  EXPECT_THAT(said.text, HasSubstr(plan.says));
+  EXPECT_THAT(said.text, Not(HasSubstr("**FAILED** declared")));
+  // The command that `explain` prints to measure a toggle must show it running.
+  if (commands().at(text).starts_with("explain")) {
+    EXPECT_THAT(said.text, Not(HasSubstr("did not run")));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PrintedCommand, testing::ValuesIn([] {
+                           std::vector<std::string> texts;
+                           for (const auto& [text, sources] : commands()) texts.push_back(text);
+                           return texts;
+                         }()));

@@ -1,0 +1,181 @@
+// Decides by rules how a printed command is tested: no list names a single one.
+#include <filesystem>
+#include "core/check.h"
+#include "core/device.h"
+#include "tests/commands/printed.h"
+#include "tests/place.h"
+#include "toggles/toggle.h"
+#include "trainer/bench/bench.h"
+#include "trainer/config.h"
+
+namespace bellows {
+
+namespace fs = std::filesystem;
+using Strings = std::vector<std::string>;
+
+const char* name_of(Treatment treatment) {
+  constexpr const char* names[] = {"run", "script parsed", "for a machine with a GPU"};
+  return names[static_cast<int>(treatment)];
+}
+
+// ---- placeholders
+
+// Values that a reader would put there. A data set's own folder is the default of data.root.
+static constexpr std::pair<const char*, const char*> kPlaceholders[] = {
+    {"bench NAME", "bench op"}, {"bench x", "bench op"},       {"trainer x", "trainer list"},
+    {" data.root=FOLDER", ""},  {"seed=S", "seed=1"},          {"NAME", "fused_optimizer"},
+    {"VERB", "list"},           {"FILE", "configs/lenet.yaml"}};
+
+// Without what may be left out, "[key=value ...]". Quotes hold YAML, whose lists have brackets too.
+static std::string without_brackets(std::string text) {
+  for (size_t begin; (begin = text.find(" [")) < text.find('\'');)
+    text.erase(begin, text.find(']', begin) + 1 - begin);
+  return text;
+}
+
+static std::string filled_in(std::string text) {
+  for (const auto& [name, value] : kPlaceholders)
+    for (size_t at; (at = text.find(name)) != text.npos;)
+      text.replace(at, std::string(name).size(), value);
+  return text;
+}
+
+// As a shell splits it: at spaces outside of quotes.
+static Strings words_of(const std::string& text) {
+  Strings words = {""};
+  char quote = 0;
+  for (const char c : text) {
+    if (quote ? c == quote : c == '\'' || c == '"')
+      quote = quote ? 0 : c;
+    else if (c == ' ' && !quote)
+      words.emplace_back();
+    else
+      words.back() += c;
+  }
+  return words;
+}
+
+static bool is_placeholder(const std::string& word) {
+  return word.size() > 1 && std::ranges::all_of(word, [](char c) { return c >= 'A' && c <= 'Z'; });
+}
+
+// ---- sizes
+
+// The value of an option, "" if it is not given.
+static std::string value_of(const Strings& words, const std::string& option) {
+  const auto at = std::ranges::find(words, option);
+  return at == words.end() || at + 1 == words.end() ? "" : at[1];
+}
+
+static Strings overrides_in(const Strings& words) {
+  Strings overrides;
+  for (const std::string& word : words)
+    if (word.find('=') != word.npos && !word.starts_with("-")) overrides.push_back(word);
+  return overrides;
+}
+
+// Smaller data and a smaller model, where the configuration has such options and the command does
+// not set them.
+static std::string smaller(const Strings& words, const std::string& verb) {
+  const Strings given = overrides_in(words);
+  std::string config = value_of(words, "--config");
+  if (!config.empty()) config = source_dir() + "/" + config;
+  const Config read = make_config(sources_of(config, given));
+  const Values options = dump(read.options);
+  const Values set = parse_overrides(given);
+  std::string more;
+  const auto add = [&](const std::string& key, const std::string& value) {
+    const bool known = options.contains(key) || options.contains(key + ".0");
+    if (known && !set.contains(key)) more += cat(" ", key, "=", value);
+  };
+  // An update is an epoch; under ab two are, so that workers are ahead, and two epochs are run.
+  const auto given_batch = set.find("data.batch_size");
+  const int64_t batch = given_batch == set.end() ? 16 : std::stoll(given_batch->second.text);
+  add("data.train_size", std::to_string(verb == "ab" ? 2 * batch : batch));
+  add("data.test_size", "16");
+  if (verb == "pack") return more;
+  add("data.batch_size", "16");
+  add("model.width", "8");
+  add("train.epochs", "1");
+  add("train.tuning_window", "[1,1]");
+  if (verb == "train") add("train.max_iters", "2");
+  return more;
+}
+
+// Replaces the value of an option, or adds it.
+static void set_option(Strings& words, std::string& command, const std::string& option,
+                       const std::string& value) {
+  const std::string old = value_of(words, option);
+  if (old.empty()) {
+    command += cat(" ", option, " ", value);
+  } else {
+    const std::string given = cat(option, " ", old);
+    command.replace(command.find(given), given.size(), cat(option, " ", value));
+  }
+}
+
+// ---- rules
+
+static Planned planned_ab(std::string command, Strings words) {
+  for (const auto& [option, value] :
+       {std::pair{"--blocks", "1"}, {"--steps", "2"}, {"--warmup", "2"}})
+    set_option(words, command, option, value);
+  Planned plan = {Treatment::run, command + smaller(words, "ab")};
+  const Toggle* const toggle = find_toggle(value_of(words, "--toggle"));
+  if (!toggle) return plan;
+  std::string value = value_of(words, "--value");
+  if (value.empty()) value = suggested(*toggle);
+  plan.says = no_effect(*toggle, DeviceChoice::automatic, value);
+  if (!plan.says.empty()) plan.code = 2;  // as `explain` says on such a machine
+  return plan;
+}
+
+static Planned planned_run(const std::string& command) {
+  Strings words = words_of(command);
+  words.erase(words.begin(), std::ranges::find(words, "trainer") + 1);
+  const bool verb_first = !words.empty() && verbs().contains(words[0]);
+  const std::string verb = verb_first ? words[0] : "train";
+  // Without arguments it is the verb's name in a sentence: what there is to see is its help.
+  if (verb_first && words.size() <= (verb == "bench" ? 2u : 1u))
+    return {Treatment::run, command + " --help"};
+  if (std::ranges::count(words, "--help")) return {Treatment::run, command};
+  if (verb == "ab") return planned_ab(command, words);
+  if (verb == "bench" && device_count(Device::cuda) == 0 && benches().contains(words[1]) &&
+      std::string(benches().at(words[1]).help).find("GPU") != std::string::npos)
+    return {Treatment::run, command, 2, "GPU"};
+  if (verb == "train" || verb == "pack") return {Treatment::run, command + smaller(words, verb)};
+  return {Treatment::run, command};
+}
+
+// tools/train.sh builds the trainer and starts it, with the rest of its line.
+static std::string as_trainer(std::string text) {
+  const std::string script = "tools/train.sh";
+  if (text.starts_with(script))
+    text.replace(0, script.size(), "trainer --config configs/lenet.yaml");
+  for (const std::string start : {"./run ", "build/"})
+    if (text.starts_with(start)) text.erase(0, start.size());
+  return text;
+}
+
+Planned planned(const std::string& text) {
+  const std::string command = as_trainer(filled_in(without_brackets(text)));
+  const Strings words = words_of(command);
+  if (std::ranges::count(words, "trainer")) {
+    for (const std::string& word : words)
+      CHECK(!is_placeholder(word), "'", word, "' in '", text,
+            "' is a placeholder without a value; add one to kPlaceholders");
+    return planned_run(command);
+  }
+  for (const std::string& word : words)
+    if (word.ends_with(".sh") || word.ends_with(".py")) return {Treatment::script, word};
+  const std::string program = words[0].substr(words[0].rfind('/') + 1);
+  for (const auto& [ending, folder] : {std::pair{"_test", "tests/"}, {"bench_", "bench/"}}) {
+    const size_t at = program.find(ending);
+    if (at == program.npos) continue;
+    std::string name = program;
+    return {Treatment::machine, folder + name.erase(at, std::string(ending).size())};
+  }
+  fail(Exit::usage, "'", text, "' is no command of the trainer, no script and no program");
+}
+
+}  // namespace bellows

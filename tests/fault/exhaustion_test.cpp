@@ -1,0 +1,150 @@
+// The real program where the system has no thread or no memory to give: one line, the documented
+// exit code, and the last checkpoint goes on to the same bits.
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <cerrno>
+#include <fstream>
+#include "core/check.h"
+#include "tests/trainer/program.h"
+
+using namespace bellows;
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class Exhaustion : public Program {
+ protected:
+  // Threads of every kind: the pool's, workers that are started for each epoch, and savers.
+  static Args threaded(const Args& more = {}) {
+    Args args =
+        tiny({"toggles={num_workers: 2, persistent_workers: off, thread_budget: off, "
+              "background_loader: off}",
+              "threads.threads=3", "ckpt.every_iters=4"});
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+  // Its threads fail from the nth on, or that one alone.
+  Ended run_without_threads(const Args& args, int nth, const char* mode) {
+    fs::remove(folder_ / "log");
+    return run(args, [=, this] {
+      setenv("LD_PRELOAD", FAULT_PRELOAD, 1);
+      setenv("FAULT_CALL", "thread", 1);
+      setenv("FAULT_NTH", cat(nth).c_str(), 1);
+      setenv("FAULT_MODE", mode, 1);
+      setenv("FAULT_ERRNO", cat(EAGAIN).c_str(), 1);
+      setenv("FAULT_LOG", (folder_ / "log").c_str(), 1);
+    });
+  }
+  bool failed() { return read("log").find("hit\n") != std::string::npos; }
+  static std::string line_of(const std::string& err) {  // libgomp begins with a line break
+    return err.substr(err.find_first_not_of('\n'));
+  }
+};
+
+TEST_F(Exhaustion, ThreadsThatFailEndInOneLineAndTheRunGoesOnLater) {
+  const std::string whole = hash_in(run(threaded()).out);
+  std::map<int, int> codes;
+  for (const char* mode : {"persist", "once"}) {
+    // 1 waits for signals, 2 and 3 show whether the pool can have its threads, 4 and 5 are those.
+    const int last = mode == std::string("once") ? 5 : 1000;
+    for (int nth = 1; nth <= last; ++nth) {
+      SCOPED_TRACE(cat(mode, " ", nth));
+      fs::remove_all(folder_ / "runs");
+      Ended ended = run_without_threads(threaded(), nth, mode);
+      if (!failed()) {
+        EXPECT_GT(nth, 8);  // workers and savers came after them
+        break;
+      }
+      ++codes[ended.code];
+      if (ended.code != 0) {
+        ASSERT_EQ(ended.code, 6) << ended.err;
+        const std::string line = line_of(ended.err);
+        EXPECT_EQ(std::ranges::count(line, '\n'), 1) << ended.err;
+        EXPECT_THAT(line, testing::ContainsRegex("[Nn]o thread|Thread creation failed"));
+        ended = run(threaded({"--resume"}));
+      }
+      EXPECT_EQ(ended.code, 0) << ended.err;
+      EXPECT_EQ(hash_in(ended.out), whole);
+    }
+  }
+  EXPECT_GT(codes[0], 1);
+  EXPECT_GT(codes[6], 4);
+}
+
+TEST_F(Exhaustion, APoolThatCannotHaveItsThreadsIsSmaller) {
+  // 1 waits for signals, 2 to 4 show whether the pool can have its threads.
+  const Ended ended = run_without_threads(
+      tiny({"threads.threads=4", "toggles={num_workers: 0, thread_budget: off}"}), 3, "once");
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("lets this process start 1 of 3 compute threads"));
+  EXPECT_THAT(ended.out, HasSubstr("threads: 2 of "));
+}
+
+TEST_F(Exhaustion, WithoutAThreadToSaveInTrainingWaitsForTheSave) {
+  const Args args = tiny({"threads.threads=1", "toggles={num_workers: 0}", "ckpt.every_iters=2"});
+  const Ended ended = run_without_threads(args, 2, "persist");
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  const std::string warning = "warning: async_checkpoint: no thread or no memory to save in the ";
+  const size_t at = ended.out.find(warning);
+  EXPECT_NE(at, std::string::npos) << ended.out;
+  EXPECT_EQ(ended.out.find(warning, at + 1), std::string::npos);
+  EXPECT_THAT(checkpoints(), testing::Contains("step_00000008.safetensors"));
+  fs::remove_all(folder_ / "runs");
+  EXPECT_EQ(hash_in(run(args).out), hash_in(ended.out));
+}
+
+// Threads of a user of whom nobody else has one, so a limit of n is n threads.
+TEST_F(Exhaustion, ARealLimitOfThreads) {
+  if (getuid() != 0) GTEST_SKIP() << "only root can become such a user";
+  const uid_t user = 100000 + getpid();
+  ASSERT_EQ(chown(folder_.c_str(), user, user), 0);
+  const auto with_threads = [&](rlim_t count, const Args& args) {
+    return run(args, [=] {
+      const rlimit limit = {count, count};
+      if (setrlimit(RLIMIT_NPROC, &limit) != 0 || setgid(user) != 0 || setuid(user) != 0) _exit(98);
+    });
+  };
+  const Ended help = with_threads(1, {"--help"});
+  if (help.code >= 98) GTEST_SKIP() << "that user may not run the program";
+  EXPECT_EQ(help.code, 0) << help.err;
+  const Ended none = with_threads(1, tiny({}));
+  EXPECT_EQ(none.code, 6);
+  EXPECT_THAT(none.err, HasSubstr("trainer: no thread to be had to wait for signals"));
+  const Args frugal =
+      tiny({"toggles={num_workers: 0, thread_budget: off}", "threads.threads=4", "--overwrite"});
+  const Ended alone = with_threads(2, frugal);
+  EXPECT_EQ(alone.code, 0) << alone.err;
+  EXPECT_THAT(alone.out, HasSubstr("start 0 of 3 compute threads"));
+  const Ended two = with_threads(3, frugal);
+  EXPECT_EQ(two.code, 0) << two.err;
+  EXPECT_THAT(two.out, HasSubstr("start 1 of 3 compute threads"));
+}
+
+// From an address space in which the program does not start to one in which it trains.
+TEST_F(Exhaustion, MemoryThatFailsEndsInOneLineAndTheRunGoesOnLater) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "its shadow memory takes all address space";
+#endif
+  const std::string whole = hash_in(run(threaded()).out);
+  std::map<int, int> codes;
+  for (double mib = 48; codes[0] < 2; mib *= 1.05) {
+    SCOPED_TRACE(cat(mib, " MiB"));
+    ASSERT_LT(mib, 4096);
+    fs::remove_all(folder_ / "runs");
+    Ended ended = run(threaded(), [=] {
+      const rlim_t bytes = rlim_t(mib * (1 << 20));
+      const rlimit limit = {bytes, bytes};
+      setrlimit(RLIMIT_AS, &limit);
+    });
+    ++codes[ended.code];
+    if (ended.code == 127) continue;  // the dynamic linker, before the program begins
+    if (ended.code != 0) {
+      EXPECT_EQ(ended.code, 6) << ended.err;
+      EXPECT_EQ(std::ranges::count(line_of(ended.err), '\n'), 1) << ended.err;
+      ended = run(threaded({"--resume"}));
+    }
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    EXPECT_EQ(hash_in(ended.out), whole);
+  }
+  EXPECT_GT(codes[6], 1);
+}

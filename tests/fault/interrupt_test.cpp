@@ -1,0 +1,54 @@
+// A signal in the middle of a write leaves no temporary file behind.
+#include <gmock/gmock.h>
+#include <unistd.h>
+#include <csignal>
+#include "tests/trainer/program.h"
+
+using namespace bellows;
+namespace fs = std::filesystem;
+
+class Interrupt : public Program {
+ protected:
+  // Its nth rename never returns.
+  std::unique_ptr<RunningProgram> start_hanging(const Args& args, int nth) {
+    fs::remove(folder_ / "log");
+    auto running = start(args, [=, this] {
+      setenv("LD_PRELOAD", FAULT_PRELOAD, 1);
+      setenv("FAULT_CALL", "rename", 1);
+      setenv("FAULT_NTH", std::to_string(nth).c_str(), 1);
+      setenv("FAULT_MODE", "hang", 1);
+      setenv("FAULT_LOG", (folder_ / "log").c_str(), 1);
+    });
+    for (int i = 0; i < 6000 && read("log").find("hit\n") == std::string::npos; ++i) usleep(5000);
+    EXPECT_EQ(temporaries(), 1);
+    return running;
+  }
+  int temporaries() const {
+    int count = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_))
+      count += entry.path().extension() == ".bellows-tmp";
+    return count;
+  }
+};
+
+TEST_F(Interrupt, LeavesNoTemporaryFileOfAVerb) {
+  ASSERT_EQ(run(tiny({})).code, 0);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const auto running = start_hanging({"export", "runs/run", "x.safetensors"}, 1);
+    running->send(signal);
+    EXPECT_EQ(running->end().code, 128 + signal);
+    EXPECT_EQ(temporaries(), 0);
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "x.safetensors"));
+}
+
+// The first signal waits for the checkpoint that is being written; the second waits for nothing.
+TEST_F(Interrupt, LeavesNoTemporaryFileOfARunThatIsEndedAtOnce) {
+  const auto running = start_hanging(tiny({}), 3);  // plan.yaml and env.json come first
+  running->send(SIGINT);
+  usleep(100000);
+  EXPECT_EQ(temporaries(), 1);
+  running->send(SIGINT);
+  EXPECT_EQ(running->end().code, 130);
+  EXPECT_EQ(temporaries(), 0);
+}

@@ -1,0 +1,214 @@
+// What a run does about its evaluations: the best checkpoint, early stopping, the schedule plateau.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <cmath>
+#include <csignal>
+#include <sstream>
+#include "core/safetensors.h"
+#include "tests/refusal.h"
+#include "tests/trainer/program.h"
+#include "tests/trainer/runs.h"
+#include "trainer/json.h"
+
+using namespace bellows;
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+// Two updates an epoch, evaluated after each; a rate so high that the loss goes up and down.
+static Plan restless(const Values& more = {}) {
+  return plan_of({{"data.train_size", {"32"}},
+                  {"data.test_size", {"20"}},
+                  {"data.batch_size", {"16"}},
+                  {"model", {"mlp"}},
+                  {"model.hidden.0", {"8"}},
+                  {"optimizer.lr", {"2"}},
+                  {"optimizer.momentum", {"0.9"}},
+                  {"train.epochs", {"8"}}},
+                 more);
+}
+
+// ---- plateau
+
+static const Values kPlateau = {
+    {"schedule.name", {"plateau"}}, {"schedule.patience", {"0"}}, {"schedule.factor", {"0.5"}}};
+
+static Plan on_plateau(const Values& more = {}) {
+  Values values = kPlateau;
+  for (const auto& [key, value] : more) values[key] = value;
+  return restless(values);
+}
+
+// Rate of each update of a run.
+static std::vector<double> rates_of(const Plan& plan) {
+  Session session(plan);
+  std::vector<double> rates;
+  run(session, [&](const Position&) { rates.push_back(session.last_rate()); });
+  return rates;
+}
+
+TEST(PlateauSchedule, LowersTheRateOfLaterUpdatesAfterAnEvaluation) {
+  // An improvement by all of the loss is none, so from the second evaluation on each lowers it.
+  EXPECT_EQ(
+      rates_of(on_plateau(
+          {{"schedule.threshold", {"1"}}, {"schedule.min_lr", {"0.3"}}, {"train.epochs", {"6"}}})),
+      (std::vector<double>{2, 2, 2, 2, 1, 1, 0.5, 0.5, 0.3, 0.3, 0.3, 0.3}));
+}
+
+// Without a rate nothing moves any more.
+TEST(PlateauSchedule, LowersTheRatesOfGroups) {
+  Session session(on_plateau({{"optimizer.groups.0.parameters", {"*.weight"}},
+                              {"optimizer.groups.0.name", {"sgd"}},
+                              {"schedule.threshold", {"1"}},
+                              {"schedule.factor", {"0"}}}));
+  std::string at_drop, before;
+  const Ran ran = run(session, [&](const Position& at) {
+    if (at.step == 3) before = model_hash(session);
+    if (at.step == 4) at_drop = model_hash(session);
+  });
+  EXPECT_EQ(ran.hash, at_drop);
+  EXPECT_NE(before, at_drop);
+}
+
+TEST(PlateauSchedule, LeavesAWarmUpBelowTheFloor) {
+  Session session(on_plateau({{"schedule.warmup_updates", {"4"}}, {"schedule.min_lr", {"0.5"}}}));
+  const double first = session.rates.data<double>()[0], peak = session.rates.data<double>()[8];
+  session.set_rate_state({.factor = 0.125});
+  EXPECT_EQ(session.rates.data<double>()[0], first);
+  EXPECT_EQ(session.rates.data<double>()[8], 0.5);
+  session.set_rate_state({});
+  EXPECT_EQ(session.rates.data<double>()[8], peak);
+}
+
+TEST(PlateauSchedule, ResumesAtAnyStepWithTheSameBits) {
+  const Plan plan = on_plateau();
+  const Ran whole = run(plan);
+  EXPECT_NE(whole.hash, run(restless()).hash);  // it did lower the rate
+  for (const int64_t step : {1, 2, 3, 4, 6, 9, 14, 16}) {
+    Session session(plan);
+    EXPECT_EQ(resume(session, saved_at(step, plan)).hash, whole.hash) << "step " << step;
+  }
+  SafeTensors forgotten = saved_at(14, plan);
+  forgotten.metadata.erase("rate_state");
+  Session session(plan);
+  EXPECT_NE(resume(session, forgotten).hash, whole.hash);
+}
+
+TEST(PlateauSchedule, GoesOnAsALongerRunWould) {
+  const auto plan = [](const char* epochs) {
+    return on_plateau({{"train.epochs", {epochs}}, {"eval.every", {"2"}}});
+  };
+  Session shorter(plan("5"));
+  const Ran ran = run(shorter);  // evaluated at its end, too, which the longer one is not
+  const SafeTensors saved{snapshot(state_tensors(shorter)), state_metadata(shorter, ran.at)};
+  Session longer(plan("8"));
+  EXPECT_EQ(resume(longer, saved).hash, run(plan("8")).hash);
+}
+
+TEST(PlateauSchedule, SaysThatItHasNoEffectWithoutEvaluations) {
+  Session session(on_plateau({{"eval.every", {"0"}}}));
+  EXPECT_THAT(session.notes, testing::Contains("schedule.plateau: no effect without evaluations "
+                                               "(eval.every is 0)"));
+}
+
+// ---- patience
+
+TEST(Patience, EndsTheRunAfterThatManyEvaluationsWithoutImprovement) {
+  const auto still = [](const char* patience) {  // a loss that never changes
+    return restless({{"optimizer.lr", {"0"}}, {"train.patience", {patience}}});
+  };
+  const Ran two = run(still("2"));
+  EXPECT_EQ(two.at.epoch, 3);
+  EXPECT_EQ(two.at.best.epoch, 1);
+  EXPECT_EQ(two.at.best.evaluations_since, 2);
+  EXPECT_EQ(run(still("0")).at.epoch, 8);
+  Session session(still("3"));  // resumed with more
+  EXPECT_EQ(run(session, {}, two.at).at.epoch, 4);
+}
+
+TEST(Patience, StartsAgainWithEachImprovement) {
+  const Plan plan = restless({{"optimizer.lr", {"0.01"}}, {"train.patience", {"1"}}});
+  EXPECT_EQ(run(plan).at.epoch, 8);  // a loss that falls all the time
+}
+
+TEST(Patience, WatchesTheMetricOfTheBestCheckpoint) {
+  EXPECT_EQ(best_metric(restless()), "loss");
+  EXPECT_EQ(best_metric(restless({{"ckpt.best", {"accuracy"}}})), "accuracy");
+  EXPECT_TRUE(improves("loss", 1, 2));
+  EXPECT_TRUE(improves("accuracy", 2, 1));
+  for (const char* metric : {"loss", "accuracy"}) {
+    EXPECT_FALSE(improves(metric, 1, 1));
+    EXPECT_FALSE(improves(metric, NAN, metric == std::string("loss") ? INFINITY : -INFINITY));
+  }
+}
+
+// ---- through the program
+
+class BestOfARun : public Program {
+ protected:
+  // Step and loss of the evaluation with the lowest loss.
+  std::pair<int64_t, double> lowest(const std::string& run) const {
+    std::istringstream lines(read(fs::path(run) / "metrics.jsonl"));
+    std::pair<int64_t, double> best{-1, INFINITY};
+    for (std::string line; std::getline(lines, line);) {
+      const Json row = Json::parse(line);
+      if (row["split"] == "test" && row["loss"].get<double>() < best.second)
+        best = {row["step"].get<int64_t>(), row["loss"].get<double>()};
+    }
+    return best;
+  }
+  int64_t step_of_best(const std::string& run) const {
+    const auto saved = read_safetensors(folder_ / run / "checkpoints/best.safetensors");
+    return Json::parse(saved.metadata.at("position"))["step"].get<int64_t>();
+  }
+  // A loss that is lowest somewhere in the middle.
+  static Args up_and_down(const Args& more) {
+    Args args = tiny({"optimizer={lr: 3, momentum: 0.9}", "train.epochs=8",
+                      "ckpt={best: loss, keep: 1}", "log={every: 2, tensorboard: false}"});
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+};
+
+TEST_F(BestOfARun, IsKeptBeyondTheNewestAndTakenByEvalAndExport) {
+  const Ended ended = run(up_and_down({}));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const auto [step, loss] = lowest("runs/run");
+  ASSERT_LT(step, 32) << "the test needs a loss that rises at the end";
+  EXPECT_THAT(checkpoints(), testing::ElementsAre("best.safetensors", "step_00000032.safetensors"));
+  EXPECT_EQ(step_of_best("runs/run"), step);
+  EXPECT_THAT(ended.out, HasSubstr(cat("best: loss: ", fmt::format("{:.4f}", loss))));
+  const std::string file = "runs/run/checkpoints/best.safetensors";
+  EXPECT_THAT(run({"eval", file}).out, HasSubstr(fmt::format("loss: {:.4f}", loss)));
+  EXPECT_EQ(run({"export", file, "best_export.safetensors"}).code, 0);
+  const Ended branch = run({"train", "--resume", file, "--run-dir", "b", "optimizer.lr=0.01"});
+  EXPECT_EQ(branch.code, 0) << branch.err;
+  EXPECT_THAT(branch.out, HasSubstr(cat("best.safetensors, step ", step, ", ")));
+}
+
+TEST_F(BestOfARun, SurvivesKillAndResume) {
+  run(up_and_down({}));
+  const auto [step, loss] = lowest("runs/run");
+  const auto killed = start(up_and_down({"data.sim_latency_us=20000"}));
+  ASSERT_TRUE(killed->says("eval: epoch: 6"));
+  killed->send(SIGKILL);
+  killed->end();
+  const Ended ended = run(up_and_down({"--resume"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(lowest("runs/run-2"), std::pair(step, loss));
+  EXPECT_EQ(step_of_best("runs/run-2"), step);
+}
+
+TEST_F(BestOfARun, EarlyStoppingIsToldAtTheEndAndByResume) {
+  const Args args = tiny({"optimizer={lr: 0}", "train.epochs=9", "train.patience=2"});
+  const Ended ended = run(args);
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("\nstopped early: 2 evaluations without improvement "
+                                         "(train.patience); best: loss: "),
+                               HasSubstr(", epoch: 1, step: 4\n"), HasSubstr("3 epochs")));
+  EXPECT_THAT(checkpoints(), Not(testing::Contains("best.safetensors")));
+  EXPECT_THAT(run({"train", "--resume", "runs/run"}).out, HasSubstr("nothing to do"));
+  EXPECT_THAT(run({"train", "--resume", "runs/run", "train.patience=3"}).out,
+              HasSubstr("4 epochs"));
+}

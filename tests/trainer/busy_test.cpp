@@ -1,0 +1,57 @@
+// The program beside other work: how long its threads spin, and what it says of its share.
+#include <gmock/gmock.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <csignal>
+#include "core/affinity.h"
+#include "tests/trainer/program.h"
+
+using namespace bellows;
+using testing::HasSubstr;
+
+class BusyProgram : public Program {};
+
+TEST_F(BusyProgram, BoundsHowLongThreadsSpinUnlessTheUserDoes) {
+  const auto shows = [](const char* name, const char* value) {
+    return [=] {
+      unsetenv("OMP_WAIT_POLICY");
+      setenv("OMP_DISPLAY_ENV", "verbose", 1);
+      if (name) setenv(name, value, 1);
+    };
+  };
+  EXPECT_THAT(run({"list"}, shows(nullptr, "")).err, HasSubstr("GOMP_SPINCOUNT = '10000'"));
+  EXPECT_THAT(run({"list"}, shows("GOMP_SPINCOUNT", "77")).err, HasSubstr("GOMP_SPINCOUNT = '77'"));
+  EXPECT_THAT(run({"list"}, shows("OMP_WAIT_POLICY", "passive")).err,
+              HasSubstr("GOMP_SPINCOUNT = '0'"));
+}
+
+static void stay_on_one_core() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(process_cores().front(), &set);
+  sched_setaffinity(0, sizeof(set), &set);
+}
+
+TEST_F(BusyProgram, SaysWhatShareOfItsCoresItGotAndHasTheSameHashAsOnAQuietMachine) {
+  const Args args = tiny({"train.epochs=40", "threads.threads=2", "toggles.thread_budget=off"});
+  const Ended quiet = run(args);
+  ASSERT_EQ(quiet.code, 0) << quiet.err;
+  pid_t busy[2];
+  for (pid_t& child : busy)
+    if ((child = fork()) == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      stay_on_one_core();
+      for (;;) asm volatile("");
+    }
+  const Ended crowded = run(args, stay_on_one_core);
+  for (const pid_t child : busy) {
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+  }
+  EXPECT_EQ(crowded.code, 0) << crowded.err;
+  EXPECT_THAT(crowded.out,
+              testing::ContainsRegex("\ncpu: got [0-9]+ % of 2 cores, load [0-9.]+\n"));
+  EXPECT_EQ(hash_in(crowded.out), hash_in(quiet.out));
+}

@@ -1,0 +1,28 @@
+// Starts all tests of the program with a cache folder of their own, which a process reads once, and
+// with run_program's first step. One thread waits for signals, and the threads of the pool, which
+// the first test starts, have them blocked; tests send signals to their own process.
+#include <gtest/gtest.h>
+#include <cstdlib>
+#include <filesystem>
+#include "trainer/signals.h"
+
+namespace {
+
+class ProgramEnvironment : public testing::Environment {
+ public:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "bellows_cache_XXXXXX").string();
+    cache_ = mkdtemp(name.data());
+    setenv("XDG_CACHE_HOME", cache_.c_str(), 1);
+    bellows::wait_for_signals();
+  }
+  void TearDown() override { std::filesystem::remove_all(cache_); }
+
+ private:
+  std::filesystem::path cache_;
+};
+
+}  // namespace
+
+static testing::Environment* const environment =
+    testing::AddGlobalTestEnvironment(new ProgramEnvironment);

@@ -1,0 +1,159 @@
+// Names that would leave the folder they belong into, never end, or forge what a terminal shows.
+#include <gmock/gmock.h>
+#include <unistd.h>
+#include <sstream>
+#include "core/safetensors.h"
+#include "core/utf8.h"
+#include "tests/data/image_files.h"
+#include "tests/trainer/program.h"
+#include "trainer/json.h"
+
+using namespace bellows;
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+// Escape, bell, a C1 control as one byte and as UTF-8, DEL, another direction, a forged line. No
+// slash: it is a component of a path.
+static const std::string kHostile = "x\x1b[2J\x07\x9b\x7f\xc2\x9b\xe2\x80\xae\nforged: done\r\tx";
+// The same without bytes that are no UTF-8 at all, for where text is asked for.
+static const std::string kHostileText = "x\x1b[2J\x07\x7f\xc2\x9b\xe2\x80\xae\nforged: done\rx";
+
+class HostileNames : public Program {
+ protected:
+  // Returns the exit code; all that was printed is safe to show, and no line of it is forged.
+  int shown(const Args& args) {
+    const Ended ended = run(args, [] { alarm(120); });
+    const std::string printed = ended.out + ended.err;
+    EXPECT_EQ(printable(printed, Newlines::keep), printed) << testing::PrintToString(args);
+    std::istringstream lines(printed);
+    for (std::string line; std::getline(lines, line);)
+      EXPECT_FALSE(line.starts_with("forged")) << printed;
+    EXPECT_NE(ended.code, 9) << ended.err;
+    EXPECT_LT(ended.code, 100) << ended.err;
+    return ended.code;
+  }
+  // A set of two classes with three pictures each.
+  void write_images(const std::string& root, const std::string& second) {
+    for (const std::string& name : {std::string("a"), second})
+      for (int i = 0; i < 3; ++i) write(cat(root, "/", name, "/", i, ".png"), as_png(slopes(8, 8)));
+  }
+  static Args on_images(const std::string& root) {
+    return tiny({"model={name: layers, layers: [flatten, {name: linear, out: 2}]}",
+                 "data={name: image_folder, root: " + root +
+                     ", hold_out: 3, batch_size: 2, transforms: [{name: resize, size: 8}, "
+                     "{name: center_crop, size: 8}, normalize]}"});
+  }
+  const std::string checkpoint_ = "runs/run/checkpoints/step_00000008.safetensors";
+};
+
+TEST_F(HostileNames, ARunIsNamedByOneComponentOfAPath) {
+  fs::create_directories(folder_ / "runs/a");  // where "a\0b" would look for a free number
+  for (const std::string name :
+       {R"("../../out")", R"("/tmp/bellows-out")", R"("a\0b")", R"(".")", R"("..")", R"("")",
+        R"("a/b")", R"("a\nb")", R"("a\x1bb")", R"("a\x9bb")", R"("a\u202eb")"}) {
+    write("name.yaml", cat("seed: 1\nname: ", name, "\n"));
+    expect_refusal(tiny({"--config", "name.yaml"}), 2,
+                   "name.yaml:2:1: name is one component of a path", [] { alarm(60); });
+  }
+  expect_refusal(tiny({"name=" + std::string(201, 'x')}), 2, "1 to 200 bytes");
+  expect_refusal(tiny({"name=../x"}), 2, "--run-dir puts a run elsewhere");
+  EXPECT_TRUE(fs::is_empty(folder_ / "runs/a"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "runs"), {}), 1);
+  for (const std::string& name : {std::string(200, 'x'), std::string("größe 画像")}) {
+    EXPECT_EQ(run(tiny({"train.epochs=0", "name=" + name})).code, 0) << name;
+    EXPECT_TRUE(fs::exists(folder_ / "runs" / name / "plan.yaml")) << name;
+  }
+}
+
+TEST_F(HostileNames, OnTheCommandLineAreShownEscaped) {
+  const std::string& x = kHostile;
+  for (const Args& args : std::vector<Args>{
+           {x},
+           {x + ".yaml"},
+           {"list", x},
+           {"explain", x},
+           {"explain", "einsum", x},
+           {"bench", x},
+           {"bench", "op", x},
+           {"doctor", "--stress", x},
+           {"eval", x},
+           {"predict", x, x},
+           {"export", x, x},
+           {"pack", "--config", x, "--out", x},
+           {"pack", "--out", x},
+           {"ab", "--config", x, "--toggle", "amp"},
+           {"ab", "--config", x, "--toggle", x},
+           {"train", "--" + x},
+           {"train", "--config", x},
+           {"train", "--resume", x},
+           {"train", x + "=1"},
+           {"train", "name=" + x},
+           {"train", "model.name=" + x},
+           {"train", "seed=" + x},
+           {"train", "toggles={" + x + ": on}"},
+           {"train", "toggles={amp: \"" + kHostileText + "\"}"},
+           {"train", "data={name: mnist, root: \"" + kHostileText + "\"}"},
+           {"train", "data={name: image_folder, root: \"x\\x1b[2J\\nforged\"}"},
+           {"train", "train.weights=\"x\\x1b[2J\\nforged: \\u202e\""},
+       })
+    EXPECT_NE(shown(args), 0) << testing::PrintToString(args);
+}
+
+TEST_F(HostileNames, OfFilesThatAreUsedAreShownEscaped) {
+  write(kHostile + ".yaml", "seed: 1\ntrain: {epoch: 1}\n");
+  EXPECT_EQ(shown({"--config", kHostile + ".yaml"}), 2);
+  write(kHostile + ".yaml", "seed: 3\n");
+  EXPECT_EQ(shown({"--config", kHostile + ".yaml", "--print-config"}), 0);
+  EXPECT_EQ(shown(tiny({"--config", kHostile + ".yaml", "--run-dir", kHostile})), 0);
+  EXPECT_EQ(shown({"train", "--resume", kHostile, "train.epochs=3"}), 0);
+  EXPECT_EQ(shown({"eval", kHostile}), 0);
+  EXPECT_EQ(shown({"eval", kHostile, "--json"}), 0);
+  EXPECT_EQ(shown({"export", kHostile, kHostile + ".safetensors"}), 0);
+  EXPECT_EQ(shown({"export", kHostile, kHostile + ".safetensors"}), 2);
+}
+
+TEST_F(HostileNames, OfClassesAndPicturesAreShownEscaped) {
+  write_images("images", kHostileText);
+  write("images/a/" + kHostileText + ".png", "not a picture");
+  EXPECT_EQ(shown(on_images("images")), 3);
+  Args skip = on_images("images, on_damaged: skip");
+  EXPECT_EQ(shown(skip), 0);
+  fs::remove_all(folder_ / "runs");
+  fs::remove(folder_ / ("images/a/" + kHostileText + ".png"));
+  EXPECT_EQ(shown(on_images("images")), 0);
+  EXPECT_EQ(shown({"predict", "runs/run", "images/a/0.png"}), 0);
+  EXPECT_EQ(shown({"eval", "runs/run"}), 0);
+  EXPECT_EQ(shown({"export", "runs/run", "x.safetensors"}), 0);
+}
+
+TEST_F(HostileNames, InACheckpointAreShownEscaped) {
+  ASSERT_EQ(run(tiny({})).code, 0);
+  const SafeTensors saved = read_safetensors(folder_ / checkpoint_);
+  const auto forge = [&](const std::string& key, const std::string& text) {
+    Metadata metadata = saved.metadata;
+    metadata[key] = text;
+    write_safetensors(folder_ / "forged.safetensors", saved.tensors, metadata);
+  };
+  Json plan = Json::parse(saved.metadata.at("plan"));
+  plan["model.name"] = kHostileText;
+  for (const auto& [key, text] : std::map<std::string, std::string>{
+           {"format", kHostileText},
+           {"version", kHostileText},
+           {"data", kHostileText},
+           {"threads", kHostileText},
+           {"plan", to_line(plan)},
+           {"plan", kHostileText},
+           {"position", kHostileText},
+           {"classes", to_line(Json(std::vector<std::string>(10, kHostileText)))},
+       }) {
+    forge(key, text);
+    shown({"eval", "forged.safetensors"});
+    shown({"export", "forged.safetensors", "out.safetensors", "--overwrite"});
+    shown(tiny({"--resume", "forged.safetensors", "--run-dir", "branch"}));
+  }
+  NamedTensors named = saved.tensors;
+  named[0].name = kHostileText;
+  write_safetensors(folder_ / "forged.safetensors", named, saved.metadata);
+  EXPECT_EQ(shown({"eval", "forged.safetensors"}), 4);
+  EXPECT_EQ(shown(tiny({"train.weights=forged.safetensors"})), 4);
+}

@@ -1,0 +1,165 @@
+// Run folders, resume and branches through the real program: which folder is meant, what may
+// change, and metrics.jsonl after kill -9.
+#include <gmock/gmock.h>
+#include <csignal>
+#include <sstream>
+#include "core/safetensors.h"
+#include "tests/trainer/program.h"
+#include "trainer/json.h"
+
+using namespace bellows;
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+namespace {
+
+class Resuming : public Program {
+ protected:
+  // Rows of a run's metrics.jsonl, without times and costs.
+  std::vector<std::string> rows(const fs::path& run) const {
+    std::istringstream lines(read(run / "metrics.jsonl"));
+    std::vector<std::string> rows;
+    for (std::string line; std::getline(lines, line);) {
+      const Json json = Json::parse(line);
+      Json row;
+      for (const char* key : {"split", "epoch", "step", "loss", "lr", "accuracy"})
+        if (json.contains(key)) row[key] = json[key];
+      rows.push_back(row.dump());
+    }
+    return rows;
+  }
+};
+
+// Slow enough for a signal to find it at work: 20 ms a batch.
+const std::string kSlow =
+    "data={name: digits, train_size: 64, test_size: 20, batch_size: 16, sim_latency_us: 20000}";
+
+}  // namespace
+
+// ---- which folder
+
+TEST_F(Resuming, ANamedFolderIsUsedOrRefusedNeverRenamed) {
+  fs::create_directories(folder_ / "out");
+  write("out/slurm-17.out", "of the scheduler");  // is no run
+  EXPECT_THAT(run(tiny({"--run-dir", "out"})).out, HasSubstr("run folder: out\n"));
+  const std::string first = read("out/metrics.jsonl");
+  expect_refusal(tiny({"--run-dir", "out"}), 2,
+                 "--run-dir out: a run is there already; go on with it (--resume)");
+  EXPECT_EQ(read("out/metrics.jsonl"), first);
+  EXPECT_FALSE(fs::exists(folder_ / "out-2"));
+  EXPECT_THAT(run(tiny({"--run-dir", "out", "--overwrite"})).out, HasSubstr("run folder: out\n"));
+  EXPECT_EQ(read("out/slurm-17.out"), "of the scheduler");
+}
+
+TEST_F(Resuming, ANamedFolderIsTheOneThatResumes) {
+  run(tiny({"--run-dir", "out"}));
+  run(tiny({"--run-dir", "out-2"}));  // no newer run of the first one's name
+  const Ended ended = run({"train", "--run-dir", "out", "--resume", "train.epochs=3"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("resume: out/checkpoints/step_00000008.safetensors"),
+                               HasSubstr("run folder: out\n"), HasSubstr("done: 12 steps")));
+  const Ended fresh = run(tiny({"--run-dir", "new", "--resume"}));
+  EXPECT_EQ(fresh.code, 0) << fresh.err;
+  EXPECT_THAT(fresh.out, AllOf(HasSubstr("resume: no checkpoint in new/checkpoints, a new run"),
+                               HasSubstr("run folder: new\n")));
+}
+
+// ---- rows
+
+TEST_F(Resuming, AfterKillingWritesEachRowOnceWithTheSameLosses) {
+  const struct {
+    std::string checkpoint;  // iterations between two
+    std::string kill_after;
+    std::string resumes_from;
+  } cases[] = {
+      {"3", "epoch: 3, iter: 2/4", "step_00000009"},      // in the middle of a log window
+      {"4", "eval: epoch: 2, step: 8", "step_00000008"},  // between an epoch and its evaluation
+  };
+  for (const auto& [checkpoint, kill_after, resumes_from] : cases) {
+    SCOPED_TRACE(kill_after);
+    fs::remove_all(folder_ / "runs");
+    const Args args =
+        tiny({kSlow, cat("ckpt={every: 0, every_iters: ", checkpoint, "}"), "train.epochs=4",
+              "toggles={background_loader: off, async_checkpoint: off}",
+              "log={every: 2, tensorboard: true}"});
+    const Ended whole = run(args);
+    const std::vector<std::string> all = rows("runs/run");
+    const auto killed = start(args);
+    ASSERT_TRUE(killed->says(kill_after));
+    killed->send(SIGKILL);
+    EXPECT_EQ(killed->end().code, 137);
+    Args again = args;
+    again.push_back("--resume");
+    const Ended ended = run(again);
+    EXPECT_THAT(ended.out, AllOf(HasSubstr(resumes_from), HasSubstr("metrics.jsonl: dropped ")));
+    EXPECT_EQ(Program::hash_in(ended.out), Program::hash_in(whole.out));
+    EXPECT_EQ(rows("runs/run-2"), all);
+  }
+}
+
+TEST_F(Resuming, EvaluatesWhatAKilledRunHadLeftToEvaluate) {
+  const Args args = tiny({"ckpt={every: 0, every_iters: 4}", "train.epochs=1"});
+  run(args);
+  const fs::path file = folder_ / "runs/run/checkpoints/step_00000004.safetensors";
+  SafeTensors saved = read_safetensors(file);  // as it was after the update, before the evaluation
+  Json position = Json::parse(saved.metadata["position"]);
+  position["epoch"] = 0;
+  position["batch"] = 4;
+  position["evaluated"] = -1;
+  saved.metadata["position"] = position.dump();
+  write_safetensors(file, saved.tensors, saved.metadata);
+  Args again = args;
+  again.push_back("--resume");
+  EXPECT_THAT(run(again).out,
+              AllOf(HasSubstr("eval: epoch: 1, step: 4"), HasSubstr("done: 4 steps, 1 epoch, ")));
+  EXPECT_THAT(run(again).out, HasSubstr("nothing to do"));
+}
+
+// ---- branches
+
+TEST_F(Resuming, ABranchChangesWhatItIsMadeForAndPrintsEachChange) {
+  run(tiny({"optimizer={momentum: 0.9}"}));
+  const std::string file = "runs/run/checkpoints/step_00000004.safetensors";
+  const Ended branch = run({"train", "--resume", file, "--run-dir", "branch", "train.epochs=3",
+                            "optimizer.lr=0.5", "optimizer.weight_decay=0.1",
+                            "loss.label_smoothing=0.1", "schedule.name=cosine", "seed=5"});
+  EXPECT_EQ(branch.code, 0) << branch.err;
+  EXPECT_THAT(branch.out,
+              AllOf(HasSubstr("resume: changed optimizer.lr: "), HasSubstr(" -> 0.5\n"),
+                    HasSubstr("resume: changed optimizer.weight_decay: 0 -> 0.1\n"),
+                    HasSubstr("resume: changed loss.label_smoothing: 0 -> 0.1\n"),
+                    HasSubstr("resume: changed schedule.name: constant -> cosine\n"),
+                    HasSubstr("resume: changed seed: 1 -> 5\n"), HasSubstr("run folder: branch\n"),
+                    HasSubstr("epoch: 2, iter: 2/4"), HasSubstr("done: 12 steps, 3 epochs")));
+  EXPECT_TRUE(fs::exists(folder_ / file));
+}
+
+TEST_F(Resuming, ABranchOntoOtherDataCountsItsOwnEpochs) {
+  run(tiny({"ckpt={every_iters: 1, keep: 9}"}));
+  const Ended branch = run({"train", "--resume", "runs/run/checkpoints/step_00000006.safetensors",
+                            "data.train_size=160", "data.batch_size=8"});
+  EXPECT_EQ(branch.code, 0) << branch.err;
+  EXPECT_THAT(branch.out,
+              AllOf(HasSubstr("resume: changed data.train_size: 64 -> 160"),
+                    HasSubstr("resume: changed training set: 64 samples, crc "),
+                    HasSubstr("an epoch has 20 updates now; epoch 2 begins, and step 6 counts as "
+                              "step 20"),
+                    HasSubstr("epoch: 2, iter: 2/20"), HasSubstr("done: 40 steps, 2 epochs")));
+  EXPECT_EQ(checkpoints("runs/run-2").back(), "step_00000040.safetensors");
+}
+
+TEST_F(Resuming, ABranchRefusesWhatItsCheckpointHoldsTheStateOf) {
+  run(tiny({"optimizer={momentum: 0.9}"}));
+  const std::string file = "runs/run/checkpoints/step_00000004.safetensors";
+  const auto branch = [&](const std::string& change) {
+    return Args{"train", "--resume", file, change};
+  };
+  expect_refusal(branch("optimizer.name=adam"), 2,
+                 "cannot change optimizer.name: sgd -> adam: the checkpoint holds the state of the "
+                 "other optimizer; take it back, or start a new run from the weights alone with");
+  expect_refusal(branch("model={name: mlp, hidden: [8]}"), 2, "state of the other model");
+  expect_refusal(branch("optimizer.momentum=0"), 4, "unexpected: optimizer/momentum.1.bias");
+  expect_refusal(branch("train.weights=x.safetensors"), 2, "weights come from the checkpoint");
+  EXPECT_FALSE(fs::exists(folder_ / "runs/run-2"));
+}

@@ -1,0 +1,128 @@
+// Signals at random moments of a real run. BELLOWS_SIGNALS=2000 sends that many of each kind.
+#include "trainer/signals.h"
+#include <gmock/gmock.h>
+#include <csignal>
+#include <fstream>
+#include <random>
+#include "core/check.h"
+#include "tests/place.h"
+#include "tests/trainer/program.h"
+
+using namespace bellows;
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+static int signals_to_send() {
+  const char* const count = std::getenv("BELLOWS_SIGNALS");
+  return count ? std::atoi(count) : 60;
+}
+
+// The mask of that name in /proc/<pid>/task/<tid>/status.
+static uint64_t mask(const fs::path& task, const std::string& name) {
+  std::ifstream lines(task / "status");
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with(name + ":")) return std::stoull(line.substr(name.size() + 1), nullptr, 16);
+  return 0;
+}
+
+class SignalsTest : public Program {
+ protected:
+  // LeNet on one thread, 32 updates an epoch.
+  static Args lenet(int epochs, const Args& more = {}) {
+    Args args = {"train",
+                 "--config",
+                 source_dir() + "/configs/lenet.yaml",
+                 "data={train_size: 2048, test_size: 64}",
+                 cat("train.epochs=", epochs),
+                 "eval.every=0",
+                 "log={every: 16, tensorboard: false}"};
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+  static void on_one_thread() { setenv("OMP_NUM_THREADS", "1", 1); }
+  void sleep_up_to(int milliseconds) { usleep(random_() % (1000 * milliseconds)); }
+
+  std::mt19937 random_{7};
+};
+
+TEST_F(SignalsTest, AreBlockedInEveryThreadAndHaveNoHandler) {
+  const auto running = start(tiny({"train.epochs=1000000", "toggles={num_workers: 2}"}));
+  ASSERT_TRUE(running->says("iter: 2/4"));
+  uint64_t taken = 0;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) taken |= uint64_t{1} << (signal - 1);
+  int threads = 0, waiting = 0;  // while one waits, they are not blocked in it
+  for (const auto& task : fs::directory_iterator(cat("/proc/", running->process(), "/task"))) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    if (name == "signals")
+      ++waiting;
+    else
+      EXPECT_EQ(mask(task.path(), "SigBlk") & taken, taken) << name;
+    EXPECT_EQ(mask(task.path(), "SigCgt") & taken, 0u);
+    ++threads;
+  }
+  EXPECT_EQ(waiting, 1);
+  EXPECT_GE(threads, 4);  // main, the one that waits, two workers
+  running->send(SIGTERM);
+  EXPECT_EQ(running->end().code, 143);
+}
+
+// Each process is interrupted and the next one goes on, until one comes to the end of the run.
+TEST_F(SignalsTest, InterruptedAnywhereItResumesToTheSameHash) {
+  const std::string whole = hash_in(run(lenet(12), on_one_thread).out);
+  ASSERT_EQ(whole.size(), 8u);
+  int sent = 0, chains = 0;
+  while (sent < signals_to_send() && !HasFailure()) {
+    const auto running = start(lenet(12, {"--resume"}), on_one_thread);
+    if (random_() % 8) running->says("epoch: ");  // else in its start
+    sleep_up_to(40);
+    const int signal = random_() % 2 ? SIGINT : SIGTERM;
+    running->send(signal);
+    const Ended ended = running->end();
+    if (ended.code == 0) {  // it was too late
+      EXPECT_EQ(hash_in(ended.out), whole);
+      fs::remove_all(folder_ / "runs");
+      ++chains;
+      continue;
+    }
+    ++sent;
+    EXPECT_EQ(ended.code, 128 + signal) << "signal " << sent << ": " << ended.err;
+    EXPECT_EQ(ended.err, "");
+  }
+  EXPECT_EQ(hash_in(run(lenet(12, {"--resume"}), on_one_thread).out), whole);
+  RecordProperty("signals", sent);
+  RecordProperty("chains", chains + 1);
+}
+
+TEST_F(SignalsTest, RequestedCheckpointsChangeNothing) {
+  const std::string whole = hash_in(run(lenet(5, {"--run-dir", "whole"}), on_one_thread).out);
+  for (int runs = 0; runs < (signals_to_send() + 9) / 10 && !HasFailure(); ++runs) {
+    fs::remove_all(folder_ / "runs");
+    const auto running = start(lenet(5), on_one_thread);
+    // Before that, in the dynamic linker, it is as deadly as to any program.
+    while (mask(cat("/proc/", running->process()), "SigBlk") == 0) usleep(500);
+    if (runs % 2) running->says("epoch: ");
+    for (int i = 0; i < 10; ++i) {
+      sleep_up_to(10);
+      running->send(SIGUSR1);
+    }
+    const Ended ended = running->end();
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    EXPECT_EQ(hash_in(ended.out), whole);
+    EXPECT_THAT(ended.out, HasSubstr("saved runs/lenet/checkpoints/step_"));
+  }
+}
+
+TEST_F(SignalsTest, OutsideOfTrainingTheDefaultActionFollows) {
+  const auto starting = start(tiny({"data={name: digits, train_size: 400000}"}));
+  usleep(100000);
+  starting->send(SIGINT);
+  EXPECT_EQ(starting->end().code, 128 + SIGINT);
+  EXPECT_FALSE(fs::exists(folder_ / "runs"));
+  // As nohup starts a program.
+  const auto ignoring = start(tiny({"data={name: digits, train_size: 20000}", "train.epochs=1"}),
+                              [] { signal(SIGHUP, SIG_IGN); });
+  usleep(50000);
+  ignoring->send(SIGHUP);
+  EXPECT_EQ(ignoring->end().code, 0);
+}

@@ -1,0 +1,284 @@
+// What a run leaves behind is enough to use its model: in PyTorch, and without the training data.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <unistd.h>
+#include <cmath>
+#include "core/safetensors.h"
+#include "tests/data/image_files.h"
+#include "tests/trainer/program.h"
+#include "trainer/json.h"
+
+using namespace bellows;
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+namespace {
+
+class Trained : public Program {
+ protected:
+  static std::string pgm(char grey) { return "P5 28 28 255\n" + std::string(784, grey); }
+  static std::function<void()> from_stdin(const fs::path& file) {
+    return [file] { dup2(open(file.c_str(), O_RDONLY), 0); };
+  }
+  static std::vector<Json> lines_of(const std::string& text) {
+    std::vector<Json> all;
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);) all.push_back(Json::parse(line));
+    return all;
+  }
+  std::map<std::string, Tensor> exported(const std::string& run, const std::string& file) {
+    const Ended ended = this->run({"export", run, file});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    std::map<std::string, Tensor> tensors;
+    for (const auto& [name, tensor] : read_safetensors(folder_ / file).tensors)
+      tensors[name] = tensor;
+    return tensors;
+  }
+};
+
+}  // namespace
+
+// ---- export
+
+TEST_F(Trained, ExportHasEveryTensorOfTheModelAsPyTorchWouldBuildIt) {
+  const auto net = [](const char* drop) {
+    return tiny({cat("toggles={background_loader: off, drop_conv_bias: ", drop, "}"),
+                 "model={name: layers, layers: [{name: conv2d, out: 4}, batch_norm, relu, {name: "
+                 "residual, layers: [{name: conv2d, out: 6, stride: 2, padding: 1}, batch_norm], "
+                 "shortcut: [{name: conv2d, out: 6, kernel: 1, stride: 2}, batch_norm]}, "
+                 "{name: conv2d, out: 2}, flatten, {name: linear, out: 10}]}",
+                 cat("name=", drop)});
+  };
+  ASSERT_EQ(run(net("on")).code, 0);
+  ASSERT_EQ(run(net("off")).code, 0);
+  const auto full = exported("runs/off", "full.safetensors");
+  const auto without = exported("runs/on", "without.safetensors");
+  std::vector<std::string> zero;
+  for (const auto& [name, tensor] : full) {
+    ASSERT_TRUE(without.contains(name)) << name;
+    EXPECT_EQ(without.at(name).shape(), tensor.shape()) << name;
+    if (tensor.dtype() != DType::f32) continue;  // num_batches_tracked
+    const auto values = without.at(name).data<float>();
+    if (std::ranges::all_of(values, [](float x) { return x == 0; })) zero.push_back(name);
+  }
+  EXPECT_EQ(without.size(), full.size());
+  EXPECT_THAT(zero, ElementsAre("0.bias", "3.0.bias", "3.shortcut.0.bias"));
+  // The exported file starts a run under the toggle again, although that has no such biases.
+  EXPECT_EQ(run({"train", "--config", "runs/on/plan.yaml", "train.weights=without.safetensors",
+                 "train.epochs=0", "name=again"})
+                .code,
+            0);
+}
+
+TEST_F(Trained, ExportDescribesItsInputAndOutput) {
+  run(
+      tiny({"data={name: shapes, train_size: 16, test_size: 10, batch_size: 16, transforms: "
+            "[random_flip, {name: center_crop, size: 28}, normalize]}"}));
+  EXPECT_EQ(run({"export", "runs/run", "model.safetensors"}).code, 0);
+  const Metadata metadata = read_safetensors(folder_ / "model.safetensors").metadata;
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : metadata) keys.push_back(key);
+  EXPECT_THAT(keys, ElementsAre("channels", "classes", "format", "input_size", "mean", "std",
+                                "transforms"));
+  EXPECT_EQ(metadata.at("input_size"), "[3,28,28]");
+  EXPECT_EQ(metadata.at("channels"), "3");
+  EXPECT_THAT(metadata.at("classes"), StartsWith(R"(["disc","ring","square",)"));
+  const Json list = Json::parse(metadata.at("transforms"));
+  EXPECT_EQ(list[0]["name"], "random_flip");
+  EXPECT_EQ(list[1]["size"], 28);
+  EXPECT_EQ(list[2]["mean"], Json::parse(metadata.at("mean")));
+  EXPECT_EQ(Json::parse(metadata.at("std")).size(), 3u);
+  // What it says is what the trainer takes.
+  EXPECT_EQ(run(tiny({"data={name: shapes, train_size: 16, test_size: 10, batch_size: 16}",
+                      "data.transforms=" + metadata.at("transforms"), "--dry-run"}))
+                .code,
+            0);
+}
+
+TEST_F(Trained, ExportRefusesTheNamesOfOtherFormats) {
+  run(tiny({}));
+  for (const char* suffix : {"pt", "pth", "PT", "bin", "onnx", "ckpt"}) {
+    expect_refusal({"export", "runs/run", cat("a.b/x.", suffix)}, 2, "name it  a.b/x.safetensors");
+    EXPECT_FALSE(fs::exists(folder_ / cat("a.b/x.", suffix)));
+  }
+  EXPECT_EQ(run({"export", "runs/run", "x"}).code, 0);
+}
+
+// ---- predict
+
+TEST_F(Trained, PredictTakesManyImagesAndGoesOnAfterADamagedOne) {
+  run(tiny({}));
+  write("in/b.pgm", pgm('\x10'));
+  write("in/deep/a.PGM", pgm('\x80'));
+  write("in/notes.txt", "no image");
+  write("c.pgm", pgm('\xff'));
+  const Ended good = run({"predict", "runs/run", "in", "c.pgm", "--top", "2"});
+  EXPECT_EQ(good.code, 0) << good.err;
+  EXPECT_THAT(good.out, testing::ContainsRegex("^in/b.pgm: class [0-9]: 0.[0-9]+, class [0-9]: "
+                                               "0.[0-9]+\nin/deep/a.PGM: class .*\nc.pgm: "));
+  write("in/damaged.png", "no image");
+  const Ended bad = run({"predict", "runs/run", "in", "c.pgm", "--top", "2"});
+  EXPECT_EQ(bad.code, 3);
+  EXPECT_EQ(bad.out, good.out);
+  EXPECT_THAT(bad.err, AllOf(StartsWith("trainer: in/damaged.png: "),
+                             HasSubstr("\ntrainer: 1 of 4 images cannot be used\n")));
+  fs::create_directories(folder_ / "empty");
+  expect_refusal({"predict", "runs/run", "empty"}, 3, "empty: no .png, .jpg");
+  expect_refusal({"predict", "runs/run"}, 2, "no image to look at");
+}
+
+TEST_F(Trained, PredictReadsAnImageOrAListFromStdin) {
+  run(tiny({}));
+  const fs::path image = write("a.pgm", pgm('\x80'));
+  const std::string plain = run({"predict", "runs/run", "a.pgm"}).out;
+  EXPECT_EQ(run({"predict", "runs/run", "-"}, from_stdin(image)).out, plain);
+  const fs::path list = write("list", "a.pgm\n\na.pgm\n");
+  const std::string from_file = run({"predict", "runs/run", "--list", "list"}).out;
+  EXPECT_EQ(std::ranges::count(from_file, '\n'), 2);
+  EXPECT_EQ(run({"predict", "runs/run", "--list", "-"}, from_stdin(list)).out, from_file);
+  expect_refusal({"predict", "runs/run", "-", "--list", "-"}, 2, "either an image or the list");
+}
+
+TEST_F(Trained, PredictWritesJsonWithProbabilitiesOrLogits) {
+  run(tiny({"data={name: shapes, train_size: 16, test_size: 10, batch_size: 16}"}));
+  write("a.ppm", "P6 32 32 255\n" + std::string(3072, '\x20'));
+  write("b.ppm", "P6 32 32 255\n" + std::string(3000, '\x20'));
+  const Ended shares = run({"predict", "runs/run", "--json", "a.ppm", "b.ppm"});
+  const Ended raw = run({"predict", "runs/run", "--json", "--logits", "a.ppm"});
+  EXPECT_EQ(shares.code, 3);
+  EXPECT_EQ(raw.code, 0);
+  const std::vector<Json> lines = lines_of(shares.out);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[1]["image"], "b.ppm");
+  EXPECT_THAT(lines[1]["error"].get<std::string>(), HasSubstr("b.ppm: PNM: the file ends"));
+  const auto p = lines[0]["probabilities"].get<std::vector<double>>();
+  const auto z = lines_of(raw.out).at(0)["logits"].get<std::vector<double>>();
+  ASSERT_EQ(p.size(), 10u);
+  ASSERT_EQ(z.size(), 10u);
+  double sum = 0;
+  for (const double logit : z) sum += std::exp(logit);
+  for (int i = 0; i < 10; ++i) EXPECT_NEAR(p[i], std::exp(z[i]) / sum, 1e-5);
+  const size_t best = std::ranges::max_element(p) - p.begin();
+  EXPECT_EQ(lines[0]["class"], best);
+  EXPECT_THAT(run({"predict", "runs/run", "a.ppm", "--top", "1"}).out,
+              StartsWith(cat("class ", best, " ", lines[0]["name"].get<std::string>(), ": 0.")));
+}
+
+// ---- without the training data
+
+TEST_F(Trained, NeedsNoTrainingDataToPredictAndToEvaluate) {
+  for (const char* split : {"photos/train/", "photos/val/", "other/val/"})
+    for (int i = 0; i < 6; ++i)
+      write(cat(split, i % 2 ? "weasel/" : "stoat/", i, ".jpg"), as_jpeg(slopes(12 + i, 16)));
+  for (const char* name : {"packed", "plain"})
+    ASSERT_EQ(run(tiny({cat("name=", name),
+                        cat("toggles={background_loader: off, packed_dataset: ",
+                            name == std::string("packed") ? "on}" : "off}"),
+                        "model={name: layers, layers: [{name: whitening, images: 4}, flatten, "
+                        "{name: linear, out: 2}]}",
+                        "data={name: image_folder, root: photos, batch_size: 4, transforms: [{name:"
+                        " center_crop, size: 8}, normalize]}"}))
+                  .code,
+              0);
+  const std::string image = "other/val/stoat/2.jpg";
+  const std::string predicted = run({"predict", "runs/plain", image}).out;
+  const std::string metrics = run({"eval", "runs/plain"}).out;
+  EXPECT_THAT(predicted, HasSubstr("class 0 stoat: 0."));
+  EXPECT_THAT(metrics, StartsWith("eval: 6 samples, "));
+  fs::remove_all(folder_ / "photos/train");
+  for (const std::string name : {"runs/packed", "runs/plain"}) {
+    EXPECT_EQ(run({"predict", name, image}).out, predicted);
+    EXPECT_EQ(run({"eval", name}).out, metrics);
+    EXPECT_EQ(run({"eval", name, "--data", "other"}).out, metrics);
+    EXPECT_EQ(run({"eval", name, "data.root=other"}).out, metrics);
+  }
+  fs::remove_all(folder_ / "photos");
+  EXPECT_EQ(run({"predict", "runs/plain", image}).out, predicted);
+  EXPECT_EQ(run({"export", "runs/plain", "model.safetensors"}).code, 0);
+  fs::remove_all(folder_ / "other/val/stoat");  // labels stay those of the model
+  EXPECT_THAT(run({"eval", "runs/plain", "--data", "other"}).out, StartsWith("eval: 3 samples, "));
+  fs::rename(folder_ / "other/val/weasel", folder_ / "other/val/zebra");
+  expect_refusal({"eval", "runs/plain", "--data", "other"}, 3, "other/val/zebra: not a class of");
+  expect_refusal({"eval", "runs/plain", "--data", "other", "data.root=x"}, 2, "exclude each other");
+}
+
+TEST_F(Trained, OtherDataAreNormalisedAsTheTrainingSetWas) {
+  run(tiny({}));
+  const auto big = [](uint32_t n) {
+    return std::string{char(n >> 24), char(n >> 16), char(n >> 8), char(n)};
+  };
+  write("mnist/t10k-images-idx3-ubyte",
+        big(2051) + big(2) + big(28) + big(28) + std::string(784, '\x10') + std::string(784, 'x'));
+  write("mnist/t10k-labels-idx1-ubyte", big(2049) + big(2) + std::string("\3\4"));
+  const std::string other = "{name: mnist, root: mnist}";
+  const std::string metrics = run({"eval", "runs/run", "--data", other, "--json"}).out;
+  const auto loss = [](const std::string& line) { return Json::parse(line)["loss"].get<double>(); };
+  const std::string digits = "{name: normalize, mean: [0.1032], std: [0.2286]}";
+  EXPECT_EQ(
+      loss(metrics),
+      loss(run({"eval", "runs/run", "data=" + other, "data.transforms=[" + digits + "]", "--json"})
+               .out));
+  EXPECT_NE(loss(metrics), loss(run({"eval", "runs/run", "data=" + other,
+                                     "data.transforms=[{name: normalize, mean: [0.1307], std: "
+                                     "[0.3081]}]",
+                                     "--json"})
+                                    .out));
+}
+
+TEST_F(Trained, ACheckpointWithoutADescriptionOfItsDataOpensThem) {
+  run(tiny({}));
+  write("a.pgm", pgm('\x80'));
+  const std::string predicted = run({"predict", "runs/run", "a.pgm"}).out;
+  const std::string metrics = run({"eval", "runs/run"}).out;
+  SafeTensors saved = read_safetensors(folder_ / "runs/run/checkpoints/step_00000008.safetensors");
+  const auto with = [&](const char* card) {
+    saved.metadata["dataset"] = card;
+    write_safetensors(folder_ / "other.safetensors", saved.tensors, saved.metadata);
+  };
+  with(R"({"samples":64,"sample":[1,28,28],"classes":10,"mean":[0.5,0.5],"std":[1]})");
+  expect_refusal({"predict", "other.safetensors", "a.pgm"}, 4, "2 values for 1 channels");
+  with(R"({"samples":64,"sample":[1,-28,28],"classes":10,"mean":[0.5],"std":[1]})");
+  expect_refusal({"export", "other.safetensors", "x.safetensors"}, 4, "the height is -28");
+  with(R"({"samples":64})");
+  expect_refusal({"eval", "other.safetensors"}, 4, "'dataset' cannot be read");
+  saved.metadata.erase("dataset");
+  saved.metadata.erase("dropped_biases");
+  write_safetensors(folder_ / "old.safetensors", saved.tensors, saved.metadata);
+  EXPECT_EQ(run({"predict", "old.safetensors", "a.pgm"}).out, predicted);
+  EXPECT_EQ(run({"eval", "old.safetensors"}).out, metrics);
+  EXPECT_THAT(run({"export", "old.safetensors", "x.safetensors"}).err,
+              HasSubstr("warning: the checkpoint is of an earlier version"));
+}
+
+// ---- what counts in evaluation
+
+TEST_F(Trained, EvaluationLossIsWithoutLabelSmoothing) {
+  const auto smooth = [](const char* by) {
+    return tiny({cat("loss={label_smoothing: ", by, "}"), "train.epochs=0"});
+  };
+  const auto evaluated = [](const std::string& out) {
+    const size_t at = out.find("accuracy: ");
+    return out.substr(at, out.find('\n', at) - at);
+  };
+  const std::string plain = evaluated(run(smooth("0")).out);
+  EXPECT_THAT(plain, HasSubstr("loss: "));
+  EXPECT_EQ(evaluated(run(smooth("0.4")).out), plain);
+  EXPECT_EQ(run({"eval", "runs/run-2"}).out, run({"eval", "runs/run"}).out);
+}
+
+TEST_F(Trained, TheListOfTransformsThatRunsIsTheOneThatIsPrinted) {
+  const std::string silent = run(tiny({"--print-config"})).out;
+  const std::string list = "  transforms:\n    - name: normalize ";
+  EXPECT_THAT(silent, HasSubstr(list));
+  EXPECT_THAT(run(tiny({"data.transforms=[]", "--print-config"})).out, HasSubstr(list));
+  EXPECT_THAT(run({"explain", "data.transforms"}).out,
+              AllOf(HasSubstr("data.transforms.0.name = normalize"),
+                    HasSubstr("[] is [normalize], with the data set's mean and std")));
+  EXPECT_THAT(run(tiny({"data.transforms=[]"})).out,
+              HasSubstr(R"(transforms: [{"name":"normalize","mean":[0.1032],"std":[0.2286]}])"));
+  EXPECT_THAT(read("runs/run/plan.yaml"), HasSubstr(list));
+}
