@@ -3,7 +3,6 @@
 #include <cstring>
 #include <string>
 #include "core/cuda.h"
-#include "core/kernel.h"
 #include "core/module_path.h"
 
 namespace bellows {

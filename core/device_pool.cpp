@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 #include "core/graph.h"
-#include "core/kernel.h"
+#include "core/module_path.h"
 
 namespace bellows {
 

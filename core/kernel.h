@@ -12,6 +12,7 @@
 #include <utility>
 #include "core/autotune.h"
 #include "core/kernel_options.h"
+#include "core/module_path.h"
 #include "core/registry.h"
 #include "core/slot.h"
 #include "core/tensor.h"
@@ -36,18 +37,6 @@ template <class Arg> std::optional<Device> device_in(const Arg& arg) {
     return std::nullopt;
   }
 }
-
-// The kernel that this thread is in, for messages of errors; null outside of any.
-inline const char*& running_kernel() {
-  static constinit thread_local const char* name = nullptr;
-  return name;
-}
-struct RunningKernel {
-  explicit RunningKernel(const char* name) : outer(std::exchange(running_kernel(), name)) {}
-  ~RunningKernel() { running_kernel() = outer; }
-  RunningKernel(RunningKernel&&) = delete;
-  const char* const outer;
-};
 
 using Version = std::string (*)();  // a library's: a choice that was made is for that one
 struct Vendor {

@@ -1,7 +1,9 @@
-// Where in the model the current thread is: ops, errors and random numbers are keyed by it.
+// Module path and kernel that the current thread is in. Ops, error messages and random values are
+// keyed by the module path.
 #pragma once
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace bellows {
 
@@ -21,6 +23,18 @@ class AtSite {
 
  private:
   const Site* previous_;
+};
+
+// Name of the kernel running on this thread, for error messages; null outside kernels.
+inline const char*& running_kernel() {
+  static constinit thread_local const char* name = nullptr;
+  return name;
+}
+struct RunningKernel {
+  explicit RunningKernel(const char* name) : outer(std::exchange(running_kernel(), name)) {}
+  ~RunningKernel() { running_kernel() = outer; }
+  RunningKernel(RunningKernel&&) = delete;
+  const char* const outer;
 };
 
 }  // namespace bellows

@@ -1,7 +1,7 @@
 #include "core/statistics.h"
 #include <algorithm>
 #include <cmath>
-#include "core/rng.h"
+#include "core/philox.h"
 
 namespace bellows {
 

@@ -4,7 +4,6 @@
 #include <string_view>
 #include <utility>
 #include "core/check.h"
-#include "core/kernel.h"
 #include "core/module_path.h"
 #include "core/trace.h"
 

@@ -1,8 +1,7 @@
 // Ranges as NVTX, and the profile window as cudaProfilerStart and Stop: what Nsight Systems shows.
-#include "core/trace.h"
 #include <cuda_profiler_api.h>
 #include <nvtx3/nvToolsExt.h>
-#include "core/cuda.h"
+#include "core/trace.h"
 
 namespace bellows {
 

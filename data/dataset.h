@@ -1,13 +1,10 @@
 // A data set: samples by index, each a planar image of bytes and its label. A data set is a file
 // that registers itself:  static const AddEntry<MakeDataset> entry("mnist", "help", &make_mnist);
 #pragma once
-#include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include "core/choice.h"
-#include "core/shape.h"
-#include "data/rectangle.h"
+#include "data/sample.h"
 
 namespace bellows {
 
@@ -23,38 +20,6 @@ struct DatasetInfo {
 
 // Returns class names in the order of labels: the data set's own, or "0", "1" and so on.
 std::vector<std::string> class_names(const DatasetInfo& info);
-
-// What will be looked at of a picture, and how many of its pixels become one along an axis, where
-// they are fewest.
-struct View {
-  Rectangle part;
-  double step = 1;
-};
-using ViewOf = std::function<View(const Shape& picture)>;
-
-// The pixels that a decoder made of a picture: a part of it, maybe reduced.
-struct Part {
-  int64_t top = 0, left = 0, height = 0, width = 0;  // in pixels as they are here
-  int64_t reduced = 1;       // each stands for reduced x reduced of the picture's
-  bool interleaved = false;  // (height, width, C), not (C, height, width)
-};
-
-// Points into the data set, or into the scratch of whoever asked: valid until either changes.
-struct Sample {
-  const uint8_t* pixels = nullptr;
-  Shape shape;  // (C, H, W) of the whole picture
-  int64_t label = 0;
-  std::optional<Part> part = {};  // none: the pixels are all of them, as (C, H, W)
-};
-
-// A sample as the file that it is decoded from: see data/image_file.h.
-struct EncodedSample {
-  std::vector<uint8_t> file;
-  int64_t label = 0;
-};
-
-// What a decoder may use while it makes one sample. Each thread brings its own.
-using Scratch = std::vector<uint8_t>;
 
 class Dataset {
  public:

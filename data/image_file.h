@@ -1,7 +1,7 @@
 // A picture in a file, in whatever format it is.
 #pragma once
 #include <span>
-#include "data/dataset.h"
+#include "data/sample.h"
 
 namespace bellows {
 

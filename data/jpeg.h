@@ -1,7 +1,7 @@
 // JPEG, through libjpeg-turbo.
 #pragma once
 #include <span>
-#include "data/dataset.h"
+#include "data/sample.h"
 
 namespace bellows {
 

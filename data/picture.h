@@ -4,7 +4,7 @@
 #include <optional>
 #include "data/axis.h"
 #include "data/colours.h"
-#include "data/dataset.h"
+#include "data/sample.h"
 #include "data/levels.h"
 
 namespace bellows {

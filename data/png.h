@@ -1,7 +1,7 @@
 // PNG, through libpng.
 #pragma once
 #include <span>
-#include "data/dataset.h"
+#include "data/sample.h"
 
 namespace bellows {
 

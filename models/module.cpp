@@ -2,6 +2,7 @@
 #include "core/copy.h"
 #include "core/foreach.h"
 #include "core/trace.h"
+#include "core/rng.h"
 
 namespace bellows {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include "autograd/record.h"
 #include "core/named.h"
-#include "core/rng.h"
+#include "core/philox.h"
 #include "core/step_state.h"
 #include "core/visitor.h"
 

@@ -1,7 +1,7 @@
 // Dropout: zeros at random while training. The mask is never stored: backward draws it again.
 #pragma once
 #include "core/kernel.h"
-#include "core/rng.h"
+#include "core/philox.h"
 #include "core/step_state.h"
 
 namespace bellows {

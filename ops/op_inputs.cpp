@@ -1,7 +1,7 @@
 #include "ops/op_inputs.h"
 #include <cmath>
 #include "core/copy.h"
-#include "core/rng.h"
+#include "core/philox.h"
 
 namespace bellows {
 

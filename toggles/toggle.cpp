@@ -282,10 +282,12 @@ static Values without_toggles(const Values& source) {
 
 Config make_config(const std::vector<Values>& sources) {
   Config config;
+  Keys owned;
+  for (const auto& [key, toggle] : option_owners()) owned.insert(key);
   for (const Values& source : sources) {
     refuse_owned(source);
     refuse_misplaced(source, dump(config.options));
-    load_onto(config.options, config.origins, without_toggles(source));
+    load_onto(config.options, config.origins, without_toggles(source), owned);
     ReadToggles(config, source).read();
   }
   settle_machine(config);

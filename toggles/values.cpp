@@ -4,7 +4,6 @@
 #include <sstream>
 #include "core/utf8.h"
 #include "toggles/hint.h"
-#include "toggles/toggle.h"
 
 namespace bellows {
 
@@ -99,9 +98,9 @@ std::string Load::problem(const std::string& key) const {
     return first != known_.end() && first->first.starts_with(outer + ".") ? first : known_.end();
   };
   if (auto option = inside(key); option != known_.end()) {
-    std::string list;  // of what may be set here; what belongs to a toggle may not
+    std::string list;
     for (; option != known_.end() && option->first.starts_with(key + "."); ++option)
-      if (!option_owners().contains(option->first))
+      if (!reserved_.contains(option->first))
         list += (list.empty() ? "" : ", ") + option->first.substr(key.size() + 1);
     const std::string is_no_map =
         cat(key, ": ", on_one_line(source_.at(key).text), " is not a map; ");

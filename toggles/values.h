@@ -15,13 +15,15 @@ struct Value {
   auto operator<=>(const Value&) const = default;
 };
 using Values = std::map<std::string, Value>;
+using Keys = std::set<std::string>;
 
 // Reads one source. What it does not mention stays, but a list replaces the list that was there,
 // and an entry of another name brings its own defaults. Throws Error with where, what and what to
-// type instead.
+// type instead; it does not suggest `reserved` keys, which are set elsewhere.
 class Load : public Visitor {
  public:
-  explicit Load(const Values& source) : source_(source) {}
+  explicit Load(const Values& source, const Keys& reserved = {})
+      : source_(source), reserved_(reserved) {}
   void refuse_unknown() const;  // once all options have been visited
 
  protected:
@@ -35,6 +37,7 @@ class Load : public Visitor {
   std::string problem(const std::string& key) const;
 
   const Values& source_;
+  const Keys reserved_;
   std::map<std::string, std::string> known_;  // key to what it accepts
   std::set<std::string> used_;                // keys of the source that somebody has read
 };
@@ -83,8 +86,9 @@ template <class Options> Values dump(Options options) {
   return visitor.values;
 }
 
-template <class Options> Options load(Options options, const Values& source) {
-  Load visitor(source);
+template <class Options>
+Options load(Options options, const Values& source, const Keys& reserved = {}) {
+  Load visitor(source, reserved);
   visit(visitor, options);
   visitor.refuse_unknown();
   return options;
@@ -94,8 +98,9 @@ template <class Options> Options load(Options options, const Values& source) {
 void note_origins(Values& now, const Values& before, const Values& source);
 
 // Reads one source more, onto the options and where each of their values comes from.
-template <class Options> void load_onto(Options& options, Values& origins, const Values& source) {
-  options = load(options, source);
+template <class Options>
+void load_onto(Options& options, Values& origins, const Values& source, const Keys& reserved = {}) {
+  options = load(options, source, reserved);
   Values now = dump(options);
   note_origins(now, origins, source);
   origins = std::move(now);

@@ -6,10 +6,10 @@
 #include <fstream>
 #include "core/file.h"
 #include "trainer/ab_progress.h"
-#include "trainer/output.h"
 #include "trainer/scratch_folder.h"
 #include "trainer/system.h"
 #include "trainer/verbs.h"
+#include "core/output.h"
 
 namespace bellows {
 

@@ -7,7 +7,7 @@
 #pragma once
 #include "core/statistics.h"
 #include "toggles/toggle.h"
-#include "trainer/json.h"
+#include "core/json.h"
 
 namespace bellows {
 

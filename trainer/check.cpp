@@ -2,12 +2,12 @@
 #include <set>
 #include "autograd/backward.h"
 #include "autograd/gradcheck.h"
+#include "core/output.h"
 #include "core/trace.h"
 #include "ops/op_inputs.h"
 #include "toggles/toggle.h"
 #include "trainer/config.h"
 #include "trainer/loop.h"
-#include "trainer/output.h"
 #include "trainer/verbs.h"
 
 namespace bellows {

@@ -6,9 +6,10 @@
 #include "ops/op.h"
 #include "toggles/hint.h"
 #include "toggles/toggle.h"
-#include "trainer/output.h"
 #include "trainer/tables.h"
 #include "trainer/verbs.h"
+#include "core/output.h"
+#include "core/plural.h"
 
 namespace bellows {
 

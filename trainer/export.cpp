@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cctype>
 #include "core/copy.h"
+#include "core/output.h"
 #include "trainer/checkpoints.h"
 #include "trainer/copy_saved.h"
 #include "trainer/data_card.h"
-#include "trainer/output.h"
 #include "trainer/training_state.h"
 #include "trainer/verbs.h"
 

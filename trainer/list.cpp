@@ -1,8 +1,8 @@
 // trainer list: what there is, out of the registries.
 #include "toggles/hint.h"
-#include "trainer/output.h"
 #include "trainer/tables.h"
 #include "trainer/verbs.h"
+#include "core/output.h"
 
 namespace bellows {
 

@@ -3,9 +3,9 @@
 #include <sstream>
 #include "core/plural.h"
 #include "core/trace.h"
-#include "trainer/json.h"
-#include "trainer/output.h"
+#include "core/json.h"
 #include "trainer/system.h"
+#include "core/output.h"
 
 namespace bellows {
 

@@ -1,7 +1,7 @@
 #include "trainer/log_line.h"
 #include <fmt/format.h>
 #include <algorithm>
-#include "trainer/json.h"
+#include "core/json.h"
 
 namespace bellows {
 

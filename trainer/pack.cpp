@@ -4,8 +4,8 @@
 #include "data/packed_twin.h"
 #include "toggles/toggle.h"
 #include "trainer/config.h"
-#include "trainer/output.h"
 #include "trainer/verbs.h"
+#include "core/output.h"
 
 namespace bellows {
 

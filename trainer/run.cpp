@@ -4,7 +4,6 @@
 #include "core/trace.h"
 #include "data/packed_twin.h"
 #include "trainer/loop.h"
-#include "trainer/output.h"
 #include "trainer/plan_diff.h"
 #include "trainer/summary.h"
 #include "trainer/system.h"

@@ -10,16 +10,9 @@
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "toggles/plan.h"
+#include "trainer/data_card.h"
 
 namespace bellows {
-
-// What a trained model knows of its training set, which is not opened then: train_set has the size
-// and the description, and no samples.
-struct TrainedOn {
-  DatasetInfo info;
-  int64_t samples = 0;
-  bool tests = true;  // opens the test set; false: test_set is train_set
-};
 
 class Session {
  public:

@@ -4,7 +4,7 @@
 #include "ops/op.h"
 #include "optim/schedule.h"
 #include "toggles/toggle.h"
-#include "trainer/bench/bench.h"
+#include "trainer/verbs.h"
 
 namespace bellows {
 

@@ -9,12 +9,9 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <utility>
-#include <vector>
+#include "core/json.h"
 
 namespace bellows {
-
-using Scalars = std::vector<std::pair<std::string, double>>;  // tag and value
 
 // The bytes of one record; for the writer below, and for tests.
 std::string version_record(double wall_time);

@@ -1,8 +1,8 @@
 // trainer [train] --config FILE [key=value ...]
 #include "core/file.h"
+#include "core/output.h"
 #include "core/plural.h"
 #include "trainer/config.h"
-#include "trainer/output.h"
 #include "trainer/run.h"
 #include "trainer/verbs.h"
 

@@ -2,8 +2,8 @@
 #include "data/packed_twin.h"
 #include "trainer/checkpoints.h"
 #include "trainer/config.h"
-#include "trainer/output.h"
 #include "trainer/training_state.h"
+#include "core/output.h"
 
 namespace bellows {
 

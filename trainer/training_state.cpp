@@ -9,7 +9,7 @@
 #include "toggles/values.h"
 #include "trainer/copy_saved.h"
 #include "trainer/data_card.h"
-#include "trainer/json.h"
+#include "core/json.h"
 
 namespace bellows {
 

@@ -8,9 +8,9 @@
 #include <system_error>
 #include "toggles/hint.h"
 #include "toggles/values.h"
-#include "trainer/output.h"
 #include "trainer/signals.h"
 #include "trainer/system.h"
+#include "core/output.h"
 
 namespace bellows {
 

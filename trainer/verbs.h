@@ -29,6 +29,12 @@ inline std::map<std::string, Verb>& verbs() {
   static std::map<std::string, Verb> all;
   return all;
 }
+// Those of `trainer bench NAME`, registered by AddBench (trainer/bench/bench.h).
+inline std::map<std::string, Verb>& benches() {
+  static std::map<std::string, Verb> all;
+  return all;
+}
+
 struct AddVerb {
   explicit AddVerb(const Verb& verb, const char* file = __builtin_FILE()) {
     registered_files().insert(file);

@@ -20,7 +20,7 @@
 #include "core/timer.h"
 #include "core/trace.h"
 #include "trainer/bench/bench.h"
-#include "trainer/json.h"
+#include "core/json.h"
 #include "trainer/nvml.h"
 
 namespace bellows {

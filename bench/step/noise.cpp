@@ -1,5 +1,5 @@
 // noise: pictures of random bytes, of any size and number, made when they are asked for.
-#include "core/rng.h"
+#include "core/philox.h"
 #include "core/visitor.h"
 #include "data/dataset.h"
 

@@ -17,7 +17,7 @@
 #include "core/trace.h"
 #include "trainer/bench/copies.h"
 #include "trainer/doctor/stress.h"
-#include "trainer/json.h"
+#include "core/json.h"
 
 using namespace bellows;
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 #include "core/check.h"
-#include "core/rng.h"
+#include "core/philox.h"
 
 using namespace bellows;
 

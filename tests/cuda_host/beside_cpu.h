@@ -5,7 +5,7 @@
 #include <cmath>
 #include "core/copy.h"
 #include "core/foreach.h"
-#include "core/rng.h"
+#include "core/philox.h"
 #include "tests/cuda_host/cuda_host.h"
 
 namespace cuda_host {

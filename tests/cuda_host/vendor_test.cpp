@@ -5,7 +5,7 @@
 #include <cmath>
 #include "core/copy.h"
 #include "core/graph.h"
-#include "core/rng.h"
+#include "core/philox.h"
 #include "core/trace.h"
 #include "ops/conv2d.h"
 #include "ops/linear.h"

@@ -1,6 +1,6 @@
 // The one pass over a picture does what its steps do one after the other.
 #include <gmock/gmock.h>
-#include "core/rng.h"
+#include "core/philox.h"
 #include "core/safetensors.h"
 #include "data/write_picture.h"
 #include "tests/data/files.h"

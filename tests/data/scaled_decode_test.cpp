@@ -1,6 +1,6 @@
 // A JPEG of which only what is wanted is decoded gives the same picture.
 #include <gmock/gmock.h>
-#include "core/rng.h"
+#include "core/philox.h"
 #include "core/trace.h"
 #include "data/image_file.h"
 #include "data/loader.h"

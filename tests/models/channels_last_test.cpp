@@ -5,6 +5,7 @@
 #include "autograd/amp.h"
 #include "autograd/backward.h"
 #include "core/copy.h"
+#include "core/rng.h"
 #include "core/trace.h"
 #include "models/criterion.h"
 #include "ops/conv2d.h"

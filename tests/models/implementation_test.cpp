@@ -6,6 +6,7 @@
 #include "autograd/backward.h"
 #include "core/copy.h"
 #include "core/foreach.h"
+#include "core/rng.h"
 #include "core/topology.h"
 #include "core/trace.h"
 #include "models/criterion.h"

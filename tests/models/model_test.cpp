@@ -4,6 +4,7 @@
 #include <cmath>
 #include "autograd/amp.h"
 #include "core/foreach.h"
+#include "core/rng.h"
 #include "tests/models/build.h"
 #include "tests/refusal.h"
 

@@ -9,6 +9,7 @@
 #include "core/trace.h"
 #include "models/criterion.h"
 #include "tests/models/build.h"
+#include "core/rng.h"
 
 using namespace bellows;
 using Texts = std::map<std::string, std::string>;

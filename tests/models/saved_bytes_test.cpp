@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include "autograd/backward.h"
 #include "core/foreach.h"
+#include "core/rng.h"
 #include "core/trace.h"
 #include "models/criterion.h"
 #include "tests/models/build.h"

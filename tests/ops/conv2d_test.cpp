@@ -5,7 +5,7 @@
 #include "autograd/backward.h"
 #include "core/copy.h"
 #include "core/foreach.h"
-#include "core/rng.h"
+#include "core/philox.h"
 #include "core/trace.h"
 #include "ops/reduce.h"
 

@@ -7,7 +7,7 @@
 #include "autograd/backward.h"
 #include "autograd/gradcheck.h"
 #include "core/copy.h"
-#include "core/rng.h"
+#include "core/philox.h"
 #include "core/trace.h"
 
 using namespace bellows;

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 #include "core/crc32c.h"
-#include "trainer/json.h"
+#include "core/json.h"
 #include "trainer/log_line.h"
 #include "trainer/meter.h"
 #include "trainer/progress_bar.h"

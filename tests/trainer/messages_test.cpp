@@ -9,7 +9,7 @@
 #include "tests/refusal.h"
 #include "tests/trainer/program.h"
 #include "toggles/toggle.h"
-#include "trainer/json.h"
+#include "core/json.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;

@@ -8,7 +8,7 @@
 #include "core/copy.h"
 #include "core/safetensors.h"
 #include "tests/place.h"
-#include "trainer/json.h"
+#include "core/json.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;

@@ -6,7 +6,7 @@
 #include "tests/refusal.h"
 #include "tests/trainer/program.h"
 #include "tests/trainer/runs.h"
-#include "trainer/json.h"
+#include "core/json.h"
 
 using namespace bellows;
 using testing::HasSubstr;

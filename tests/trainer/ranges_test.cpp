@@ -4,7 +4,7 @@
 #include "core/safetensors.h"
 #include "tests/trainer/program.h"
 #include "toggles/plan.h"
-#include "trainer/json.h"
+#include "core/json.h"
 #include "trainer/tables.h"
 
 using namespace bellows;

@@ -5,7 +5,7 @@
 #include <sstream>
 #include "core/safetensors.h"
 #include "tests/trainer/program.h"
-#include "trainer/json.h"
+#include "core/json.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;

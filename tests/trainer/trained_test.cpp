@@ -6,7 +6,7 @@
 #include "core/safetensors.h"
 #include "tests/data/image_files.h"
 #include "tests/trainer/program.h"
-#include "trainer/json.h"
+#include "core/json.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;

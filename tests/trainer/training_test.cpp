@@ -9,7 +9,7 @@
 #include "core/trace.h"
 #include "tests/refusal.h"
 #include "tests/trainer/runs.h"
-#include "trainer/json.h"
+#include "core/json.h"
 #include "trainer/plan_diff.h"
 
 using namespace bellows;

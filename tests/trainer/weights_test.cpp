@@ -5,6 +5,7 @@
 #include "tests/trainer/program.h"
 #include "tests/trainer/runs.h"
 #include "trainer/training_state.h"
+#include "core/rng.h"
 
 using namespace bellows;
 using testing::HasSubstr;

@@ -7,8 +7,8 @@
 #include "core/threads.h"
 #include "core/topology.h"
 #include "toggles/hint.h"
-#include "trainer/output.h"
 #include "trainer/system.h"
+#include "core/output.h"
 
 namespace bellows {
 

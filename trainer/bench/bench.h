@@ -15,10 +15,6 @@
 
 namespace bellows {
 
-inline std::map<std::string, Verb>& benches() {
-  static std::map<std::string, Verb> all;
-  return all;
-}
 struct AddBench {
   explicit AddBench(const Verb& bench, const char* file = __builtin_FILE()) {
     registered_files().insert(file);

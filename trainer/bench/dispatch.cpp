@@ -6,10 +6,10 @@
 #include <ctime>
 #include "autograd/backward.h"
 #include "core/foreach.h"
+#include "core/output.h"
 #include "ops/cross_entropy.h"
 #include "ops/elementwise.h"
 #include "trainer/bench/bench.h"
-#include "trainer/output.h"
 #include "trainer/tables.h"
 
 namespace bellows {

@@ -2,8 +2,8 @@
 #include "trainer/bench/bench.h"
 #include "trainer/bench/copies.h"
 #include "trainer/bench/timing.h"
-#include "trainer/output.h"
 #include "trainer/tables.h"
+#include "core/output.h"
 
 namespace bellows {
 

@@ -6,8 +6,9 @@
 #include "trainer/bench/product.h"
 #include "trainer/bench/seed_table.h"
 #include "trainer/bench/timing.h"
-#include "trainer/output.h"
 #include "trainer/tables.h"
+#include "core/output.h"
+#include "core/plural.h"
 
 namespace bellows {
 

@@ -8,12 +8,12 @@
 #include "autograd/backward.h"
 #include "core/allocator.h"
 #include "core/copy.h"
+#include "core/output.h"
 #include "core/trace.h"
 #include "ops/op_inputs.h"
 #include "toggles/hint.h"
 #include "trainer/bench/bench.h"
 #include "trainer/bench/timing.h"
-#include "trainer/output.h"
 #include "trainer/tables.h"
 
 namespace bellows {

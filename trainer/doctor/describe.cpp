@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 #include "core/check.h"
+#include "core/plural.h"
 #include "trainer/doctor/machine.h"
-#include "trainer/output.h"
 #include "trainer/tables.h"
 
 namespace bellows {

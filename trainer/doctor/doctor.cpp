@@ -12,9 +12,9 @@
 #include "trainer/doctor/shapes.h"
 #include "trainer/doctor/stress.h"
 #include "trainer/nvml.h"
-#include "trainer/output.h"
 #include "trainer/session.h"
 #include "trainer/tables.h"
+#include "core/output.h"
 
 namespace bellows {
 

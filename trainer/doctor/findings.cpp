@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 #include "core/check.h"
+#include "core/plural.h"
 #include "toggles/toggle.h"
 #include "trainer/doctor/machine.h"
-#include "trainer/output.h"
 
 namespace bellows {
 

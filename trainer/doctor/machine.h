@@ -4,7 +4,7 @@
 #include <map>
 #include "core/device_info.h"
 #include "core/topology.h"
-#include "trainer/json.h"
+#include "core/json.h"
 #include "trainer/libraries.h"
 
 namespace bellows {

@@ -1,7 +1,7 @@
 #include "trainer/doctor/stress.h"
 #include <algorithm>
 #include <deque>
-#include "core/rng.h"
+#include "core/philox.h"
 #include "core/trace.h"
 #include "trainer/bench/timing.h"
 

@@ -2,10 +2,14 @@
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace bellows {
 
 using Json = nlohmann::ordered_json;
+// Named values of one time step, for metrics.jsonl and TensorBoard.
+using Scalars = std::vector<std::pair<std::string, double>>;
 
 // NaN and Inf, which JSON has not, become null; a byte that is no UTF-8 becomes U+FFFD. All in
 // ASCII, so that there is nothing to escape where it is printed.
