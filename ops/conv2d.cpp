@@ -9,7 +9,7 @@
 #include "ops/layout.h"
 #include "ops/one_dtype.h"
 #include "ops/op.h"
-#include "ops/padded.h"
+#include "ops/padded_conv2d.h"
 
 // N batch, C input channels, K output channels, H W image, OH OW output, KH KW kernel.
 namespace bellows {

@@ -9,8 +9,8 @@
 // K output channels or features, C input channels or features.
 namespace bellows::padded {
 
-static int64_t widened(int64_t n) { return round_up(n, 8); }
-static Shape widened(Shape w) {  // (K, C, ..)
+int64_t widened(int64_t n) { return round_up(n, 8); }
+Shape widened(Shape w) {
   w[0] = widened(w[0]), w[1] = widened(w[1]);
   return w;
 }
@@ -19,8 +19,7 @@ static bool pads(const KernelOptions& options, DType dtype, Device device) {
   const bool tf32 = options.tf32 && device == Device::cuda && dtype == DType::f32;
   return options.pad_channels && (is_low(dtype) || tf32);
 }
-// A product of such numbers with a weight, or the gradient of one, of that shape is padded.
-static bool pads(const Tensor& t, const Shape& w) {
+bool pads(const Tensor& t, const Shape& w) {
   return pads(kernel_options(), t.dtype(), t.device()) && !(widened(w) == w);
 }
 
@@ -28,18 +27,17 @@ int64_t wide_channels(const KernelOptions& options, DType dtype, Device device, 
   return pads(options, dtype, device) ? widened(channels) : channels;
 }
 
-static Tensor room(const Shape& shape, const Tensor& like) {
+Tensor room(const Shape& shape, const Tensor& like) {
   static trace::Counter& bytes = trace::counter("pad.bytes");
   const Tensor t(shape, like.dtype(), like.device(), format_of(like) == kNHWC ? kNHWC : kNCHW);
   bytes.add(t.nbytes());
   return t;
 }
-static Tensor corner(const Tensor& t, const Shape& shape) {
+Tensor corner(const Tensor& t, const Shape& shape) {
   return t.view(shape, t.strides(), t.offset());
 }
 
-// t in the corner of zeros of that shape; and the other way.
-static Tensor pad(const Tensor& t, const Shape& shape) {
+Tensor pad(const Tensor& t, const Shape& shape) {
   if (!t.defined() || t.shape() == shape) return t;
   if (const Tensor whole = whole_room(t, shape[1]); whole.defined()) return whole;
   const Tensor y = room(shape, t);
@@ -47,18 +45,18 @@ static Tensor pad(const Tensor& t, const Shape& shape) {
   copy_into(corner(y, t.shape()), t);
   return y;
 }
-static Tensor cut(const Tensor& t, const Shape& shape) {
+Tensor cut(const Tensor& t, const Shape& shape) {
   if (t.shape() == shape) return t;
   const Tensor y = room(shape, t);
   copy_into(y, corner(t, shape));
   return y;
 }
-static Tensor with_channels(const Tensor& t, int64_t channels) {
+Tensor with_channels(const Tensor& t, int64_t channels) {
   Shape shape = t.shape();
   shape[1] = channels;
   return pad(t, shape);
 }
-static Tensor without(const Tensor& t, int64_t channels) {
+Tensor without(const Tensor& t, int64_t channels) {
   Shape shape = t.shape();
   shape[1] = channels;
   return cut(t, shape);
@@ -72,7 +70,7 @@ struct Weight {
 };
 }  // namespace
 
-static Tensor weight(const Tensor& w, Slot& slot) {
+Tensor weight(const Tensor& w, Slot& slot) {
   const Shape shape = widened(w.shape());
   if (shape == w.shape()) return w;
   Weight& kept = slot.get<Weight>(std::pair(w.shape(), w.dtype()), [] { return Weight(); });
@@ -87,52 +85,10 @@ static Tensor weight(const Tensor& w, Slot& slot) {
   return kept.padded;
 }
 
-static void count_channels(const Shape& w) {
+void count_channels(const Shape& w) {
   static trace::Counter& channels = trace::counter("pad.channels");
   channels.add(widened(w[0]) - w[0] + widened(w[1]) - w[1]);
 }
-
-// fn(dw, db) writes padded gradients, whose corners are what is asked for.
-template <class Fn> static void cut_into(const Tensor& dw, const Tensor& db, const Fn& fn) {
-  const Shape wide = widened(dw.defined() ? dw.shape() : Shape{db.dim(0), 0});
-  const Tensor w = dw.defined() ? room(wide, dw) : dw, b = db.defined() ? room({wide[0]}, db) : db;
-  fn(w, b);
-  if (dw.defined()) copy_into(dw, corner(w, dw.shape()));
-  if (db.defined()) copy_into(db, corner(b, db.shape()));
-}
-
-// ---- convolutions
-
-Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOptions& options,
-              Slot& slot) {
-  if (!pads(x, w.shape())) return kernels::conv2d(x, w, b, options, slot);
-  count_channels(w.shape());
-  const Shape wide = widened(w.shape());
-  const Tensor y =
-      kernels::conv2d(with_channels(x, wide[1]), weight(w, slot), pad(b, {wide[0]}), options, slot);
-  return without(y, w.dim(0));
-}
-
-Tensor conv2d_backward_x(const Tensor& dy, const Tensor& w, const Shape& x,
-                         const Conv2dOptions& options, Slot& slot) {
-  if (!pads(dy, w.shape())) return kernels::conv2d_backward_x(dy, w, x, options, slot);
-  const Shape wide = widened(w.shape());
-  const Tensor dx = kernels::conv2d_backward_x(with_channels(dy, wide[0]), weight(w, slot),
-                                               {x[0], wide[1], x[2], x[3]}, options, slot);
-  return cut(dx, x);
-}
-
-void conv2d_backward_w(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,
-                       const Conv2dOptions& options, Slot& slot) {
-  if (!pads(dy, dw.shape())) return kernels::conv2d_backward_w(dy, x, dw, db, options, slot);
-  const Shape wide = widened(dw.shape());
-  cut_into(dw, db, [&](const Tensor& w, const Tensor& b) {
-    kernels::conv2d_backward_w(with_channels(dy, wide[0]), with_channels(x, wide[1]), w, b, options,
-                               slot);
-  });
-}
-
-// ---- linear layers
 
 Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, Activation activation,
               Slot& slot) {

@@ -14,7 +14,6 @@
 #include "trainer/data_card.h"
 #include "trainer/evaluate.h"
 #include "trainer/profile_window.h"
-#include "trainer/system.h"
 
 namespace bellows {
 

@@ -1,5 +1,5 @@
 // Padded products: the same numbers in the same shapes, and what they cost.
-#include "ops/padded.h"
+#include "ops/padded_conv2d.h"
 #include <gtest/gtest.h>
 #include "autograd/amp.h"
 #include "autograd/backward.h"
