@@ -14,7 +14,7 @@ constexpr int64_t kPixels = 3 * 32 * 32, kRecord = 1 + kPixels;
 constexpr int64_t kMostNameBytes = 1 << 16;
 
 struct Cifar10Options {
-  std::string root = "data/sets/cifar10";
+  std::string root = "datasets/cifar10";
 };
 void visit(Visitor& v, Cifar10Options& o) {
   v("root", o.root, "folder of the .bin files, or the one that the archive was unpacked in");
@@ -27,7 +27,7 @@ static std::string find(const std::string& root, const std::string& name) {
   if (!path.empty()) return path;
   fail(Exit::data, "data.root ", root, ": no file ", name,
        " there or in cifar-10-batches-bin; `tools/fetch_data.sh cifar10` fetches it to "
-       "data/sets/cifar10");
+       "datasets/cifar10");
 }
 
 // Adds the records of a file.

@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ImageFolderOptions {
-  std::string root = "data/sets/images", train = "train", test = "val";
+  std::string root = "datasets/images", train = "train", test = "val";
   int64_t hold_out = 0;
 };
 void visit(Visitor& v, ImageFolderOptions& o) {

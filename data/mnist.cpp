@@ -8,7 +8,7 @@ namespace bellows {
 
 namespace {
 struct MnistOptions {
-  std::string root = "data/sets/mnist";
+  std::string root = "datasets/mnist";
 };
 void visit(Visitor& v, MnistOptions& o) {
   v("root", o.root, "folder of the IDX files, or the one that torchvision made");
@@ -20,7 +20,7 @@ static std::string find(const std::string& root, const std::string& stem) {
       first_file(root, {stem, stem + ".gz", "MNIST/raw/" + stem, "MNIST/raw/" + stem + ".gz"});
   if (!path.empty()) return path;
   fail(Exit::data, "data.root ", root, ": no file ", stem, " or ", stem,
-       ".gz there or in MNIST/raw; `tools/fetch_data.sh mnist` fetches it to data/sets/mnist");
+       ".gz there or in MNIST/raw; `tools/fetch_data.sh mnist` fetches it to datasets/mnist");
 }
 
 static std::shared_ptr<const Dataset> make_mnist(const MnistOptions& o, const DatasetContext& c) {

@@ -6,7 +6,7 @@
 namespace bellows {
 
 struct PackedOptions {
-  std::string folder = "data/sets/packed";
+  std::string folder = "datasets/packed";
   int64_t cache_mb = 0;
   int64_t page_kb = 1024;
 };

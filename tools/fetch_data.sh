@@ -2,11 +2,11 @@
 # Fetches a data set in its published format and checks it; what is there already stays as it is:
 #   tools/fetch_data.sh mnist|cifar10 [--from URL-or-folder] [--to folder]
 # A folder is where the files lie, a URL is what their names are appended to. Default of --to:
-# data/sets/<name>, which is what to give as data.root.
+# datasets/<name>, which is what to give as data.root.
 called_in=$PWD
 source "$(dirname "$0")/setup.sh"
 
-name=${1-} from=() to=data/sets/${1-}
+name=${1-} from=() to=datasets/${1-}
 case $name in
 mnist)
   mirrors=(https://ossci-datasets.s3.amazonaws.com/mnist

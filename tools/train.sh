@@ -2,7 +2,7 @@
 # The first command: installs what is missing, builds the trainer, and trains LeNet on digits that
 # it draws itself. Arguments go to the trainer:
 #   tools/train.sh train.epochs=2 optimizer.lr=0.02
-#   tools/train.sh --config configs/mlp_mnist.yaml data.root=data/sets/mnist
+#   tools/train.sh --config configs/mlp_mnist.yaml data.root=datasets/mnist
 source "$(dirname "$0")/setup.sh"
 need_packages "${build_packages[@]}"
 need_wheels

@@ -84,7 +84,7 @@ static int run(const Arguments& args) {
 
 static const AddVerb verb({"pack", "writes a data set as shards, which open and read faster",
                            "trainer pack --config configs/resnet50_imagefolder.yaml "
-                           "data.root=photos --side 256 --out data/sets/packed",
+                           "data.root=photos --side 256 --out datasets/packed",
                            run});
 
 }  // namespace bellows

@@ -2,7 +2,7 @@
 """Do our losses follow PyTorch's? ResNet-18 over an epoch of CIFAR-10, both from the same weights,
 with the same batches in the same order.
 
-    bench/cpu/losses.py --data data/sets/cifar10 --python PYTHON_WITH_TORCH
+    bench/cpu/losses.py --data datasets/cifar10 --python PYTHON_WITH_TORCH
 
 Rounding alone makes two runs part after some ten updates, so PyTorch also runs against itself in
 its other memory layout and in bf16: the band in which ours has to stay holds those too.

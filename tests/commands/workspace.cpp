@@ -40,7 +40,7 @@ static void provide_photos(const fs::path& folder) {
 
 static void provide_mnist(const fs::path& folder) {
   for (const auto& [stem, count] : {std::pair{"train", 32u}, {"t10k", 16u}}) {
-    const std::string path = cat("data/sets/mnist/", stem);
+    const std::string path = cat("datasets/mnist/", stem);
     write(folder / (path + "-images-idx3-ubyte"), idx({count, 28, 28}));
     write(folder / (path + "-labels-idx1-ubyte"), idx({count}));
   }
@@ -54,7 +54,7 @@ static void provide_cifar10(const fs::path& folder) {
       records += static_cast<char>(i % 10);
       for (int k = 0; k < 3072; ++k) records += static_cast<char>(k * (i + 1));
     }
-    write(folder / "data/sets/cifar10" / (name + ".bin"), records);
+    write(folder / "datasets/cifar10" / (name + ".bin"), records);
   }
 }
 
@@ -71,7 +71,7 @@ static void provide_shards(const fs::path& folder) {
   provide_photos(folder);
   make(folder,
        "trainer pack --config configs/resnet50_imagefolder.yaml data.root=photos "
-       "--out data/sets/packed");
+       "--out datasets/packed");
 }
 static void provide_weights(const fs::path& folder) {
   make(folder, "trainer --config configs/resnet50_imagefolder.yaml data.root=photos");
@@ -86,7 +86,7 @@ static const std::vector<std::pair<std::string, Provide>>& provisions() {
       {"mnist", provide_mnist},
       {"cifar10", provide_cifar10},
       {"runs/lenet", provide_run},
-      {"folder: data/sets/packed", provide_shards},
+      {"folder: datasets/packed", provide_shards},
       {"resnet50.safetensors", provide_weights},
       {"docs/", [](const fs::path& f) { fs::create_directories(f / "docs/measurements/ab"); }},
   };
