@@ -39,7 +39,7 @@ endif()
 set(CMAKE_BUILD_RPATH ${CUDAToolkit_LIBRARY_DIR})
 
 # The text of the headers that kernels compiled at run time include (ops/vendor/nvrtc.cu).
-set(RUNTIME_HEADERS core/half.h ops/maths.h ops/functors.h ops/pointwise_device.cuh)
+set(RUNTIME_HEADERS core/base/half.h ops/maths.h ops/functors.h ops/pointwise_device.cuh)
 foreach(header ${RUNTIME_HEADERS})
   file(READ ${PROJECT_SOURCE_DIR}/${header} text)
   string(APPEND runtime_headers "{\"${header}\", R\"text(${text})text\"},\n")
@@ -65,7 +65,7 @@ if(architectures MATCHES "^(all|all-major|native)$")  # which CMake has as numbe
   set(architectures ${CMAKE_CUDA_ARCHITECTURES_${word}})
 endif()
 string(REPLACE ";" " " architectures "${architectures}")
-set_source_files_properties(core/device_info.cu PROPERTIES COMPILE_DEFINITIONS
+set_source_files_properties(core/device/device_info.cu PROPERTIES COMPILE_DEFINITIONS
   "BELLOWS_CUDA_ARCHITECTURES=\"${architectures}\"")
 # The runtime is linked into the program, so it starts where there is no CUDA.
 target_link_libraries(bellows_cuda PUBLIC CUDA::cudart_static)

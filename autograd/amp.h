@@ -8,7 +8,7 @@
 #include <array>
 #include "autograd/grad_scaler.h"
 #include "autograd/record.h"
-#include "core/visitor.h"
+#include "core/config/visitor.h"
 
 namespace bellows {
 

@@ -1,9 +1,9 @@
 #include "autograd/backward.h"
 #include <cmath>
-#include "core/copy.h"
-#include "core/foreach.h"
-#include "core/parallel.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/device/parallel.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
 
 namespace bellows {
 

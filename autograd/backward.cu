@@ -1,8 +1,8 @@
 #include "autograd/backward.h"
 #include <cmath>
-#include "core/copy.h"
-#include "core/foreach.h"
-#include "core/map.cuh"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
+#include "core/tensor/map.cuh"
 
 namespace bellows {
 

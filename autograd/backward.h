@@ -1,8 +1,8 @@
 // The backward pass, and where gradients land.
 #pragma once
 #include "autograd/record.h"
-#include "core/kernel.h"
-#include "core/step_state.h"
+#include "core/tensor/kernel.h"
+#include "core/tensor/step_state.h"
 
 namespace bellows {
 

@@ -1,5 +1,5 @@
 #include "autograd/grad_scaler.h"
-#include "core/launch.cuh"
+#include "core/device/launch.cuh"
 
 namespace bellows {
 

@@ -9,8 +9,8 @@
 //
 // Micikevicius et al., "Mixed Precision Training", ICLR 2018.
 #pragma once
-#include "core/step_state.h"
-#include "core/visitor.h"
+#include "core/config/visitor.h"
+#include "core/tensor/step_state.h"
 
 namespace bellows {
 

@@ -1,7 +1,7 @@
 #include "autograd/gradcheck.h"
 #include <cmath>
 #include "autograd/backward.h"
-#include "core/copy.h"
+#include "core/tensor/copy.h"
 
 namespace bellows {
 

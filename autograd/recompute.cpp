@@ -1,8 +1,8 @@
 #include "autograd/recompute.h"
 #include "autograd/amp.h"
 #include "autograd/backward.h"
-#include "core/foreach.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/foreach.h"
 
 namespace bellows {
 

@@ -1,5 +1,5 @@
 #include "autograd/record.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
 
 namespace bellows {
 

@@ -11,9 +11,9 @@
 #include <functional>
 #include <optional>
 #include <utility>
-#include "core/kernel_options.h"
-#include "core/module_path.h"
-#include "core/tensor.h"
+#include "core/base/module_path.h"
+#include "core/device/kernel_options.h"
+#include "core/tensor/tensor.h"
 
 namespace bellows {
 

@@ -3,8 +3,8 @@
 #include <chrono>
 #include <deque>
 #include <thread>
-#include "core/pinned.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/pinned.h"
 #include "data/device_feed.h"
 
 namespace bellows {

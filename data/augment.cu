@@ -1,8 +1,8 @@
 #include "data/augment.h"
-#include "core/divisor.h"
-#include "core/launch.cuh"
-#include "core/round.h"
-#include "core/shared.cuh"
+#include "core/base/divisor.h"
+#include "core/base/round.h"
+#include "core/device/launch.cuh"
+#include "core/device/shared.cuh"
 
 namespace bellows {
 

@@ -1,7 +1,7 @@
 // A batch of numbers out of bytes that lie on the device: what the loader's makers do, or are to
 // leave to it, as one kernel.
 #pragma once
-#include "core/kernel.h"
+#include "core/tensor/kernel.h"
 #include "data/recipe.h"
 #include "data/sampler.h"
 

@@ -1,5 +1,5 @@
 // Bytes become numbers on the device: a feed behind another one, or behind the loader.
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include "data/augment.h"
 #include "data/device_feed.h"
 

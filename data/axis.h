@@ -2,7 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
-#include "core/check.h"
+#include "core/base/check.h"
 #include "data/cells.h"
 
 namespace bellows {

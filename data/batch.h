@@ -1,7 +1,7 @@
 // What one step trains on: a batch, or the micro-batches that it is split into.
 #pragma once
 #include <exception>
-#include "core/tensor.h"
+#include "core/tensor/tensor.h"
 
 namespace bellows {
 

@@ -1,7 +1,7 @@
 #include "data/batch_maker.h"
 #include <chrono>
 #include <thread>
-#include "core/pinned.h"
+#include "core/tensor/pinned.h"
 
 namespace bellows {
 

@@ -2,7 +2,7 @@
 #include <condition_variable>
 #include <deque>
 #include <optional>
-#include "core/mutex.h"
+#include "core/base/mutex.h"
 
 namespace bellows {
 

@@ -3,7 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
-#include "core/half.h"
+#include "core/base/half.h"
 
 namespace bellows {
 

@@ -1,5 +1,5 @@
 // center_crop: a square from the middle.
-#include "core/visitor.h"
+#include "core/config/visitor.h"
 #include "data/transform.h"
 
 namespace bellows {

@@ -1,5 +1,5 @@
 #include "data/check_sizes.h"
-#include "core/parallel.h"
+#include "core/device/parallel.h"
 #include "data/damaged.h"
 #include "data/image_file.h"
 

@@ -1,8 +1,8 @@
 // CIFAR-10 in its binary form: files of records, each a label and then 32x32 pixels of red, of
 // green and of blue.
 #include <sstream>
-#include "core/file.h"
-#include "core/visitor.h"
+#include "core/base/file.h"
+#include "core/config/visitor.h"
 #include "data/dataset.h"
 #include "data/file.h"
 

@@ -3,7 +3,7 @@
 // takes the mean grey of the picture, this takes the data set's, which needs no look at the pixels;
 // and colours are cut to [0, 255] once, after all three. The hue is turned last, as torchvision
 // does; there the order of the four is drawn, too.
-#include "core/visitor.h"
+#include "core/config/visitor.h"
 #include "data/transform.h"
 
 namespace bellows {

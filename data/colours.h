@@ -3,7 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
-#include "core/check.h"
+#include "core/base/check.h"
 
 namespace bellows {
 

@@ -1,6 +1,6 @@
 // cutout: a square of zeros, which may hang over the edge. Source: DeVries and Taylor, "Improved
 // regularization of convolutional neural networks with cutout", 2017.
-#include "core/visitor.h"
+#include "core/config/visitor.h"
 #include "data/transform.h"
 
 namespace bellows {

@@ -1,8 +1,8 @@
 #include "data/damaged.h"
 #include <mutex>
 #include <set>
-#include "core/output.h"
-#include "core/trace.h"
+#include "core/base/output.h"
+#include "core/base/trace.h"
 
 namespace bellows {
 

@@ -3,7 +3,7 @@
 #pragma once
 #include <memory>
 #include <optional>
-#include "core/choice.h"
+#include "core/config/choice.h"
 #include "data/sample.h"
 
 namespace bellows {

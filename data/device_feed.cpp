@@ -1,9 +1,9 @@
 #include "data/device_feed.h"
 #include <algorithm>
-#include "core/channel_room.h"
-#include "core/copy.h"
-#include "core/pinned.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/channel_room.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/pinned.h"
 
 namespace bellows {
 

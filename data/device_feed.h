@@ -7,7 +7,7 @@
 namespace bellows {
 
 // How a model wants the pictures that a device makes: of that type and, in NHWC, with zeros behind
-// their channels, so that there are so many (core/channel_room.h); 0: none.
+// their channels, so that there are so many (core/tensor/channel_room.h); 0: none.
 struct ModelInput {
   DType dtype = DType::f32;
   int64_t channels = 0;

@@ -4,7 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include "core/visitor.h"
+#include "core/config/visitor.h"
 #include "data/digit_strokes.h"
 #include "data/drawn.h"
 

@@ -1,7 +1,7 @@
 // Data sets that the program draws itself: each sample is a function of (split, index) alone.
 #pragma once
-#include "core/parallel.h"
-#include "core/philox.h"
+#include "core/base/philox.h"
+#include "core/device/parallel.h"
 #include "data/dataset.h"
 
 namespace bellows {

@@ -1,7 +1,7 @@
 // Edits: the transforms that a kernel can do as well as the host. Both run this code, with the same
 // random numbers, so that a picture becomes the same wherever it is made.
 #pragma once
-#include "core/philox.h"
+#include "core/base/philox.h"
 #include "data/frame.h"
 
 namespace bellows {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 // jpeglib.h needs <cstdio>.
 #include <jpeglib.h>
-#include "core/check.h"
+#include "core/base/check.h"
 
 namespace bellows {
 

@@ -1,6 +1,6 @@
 #include "data/file.h"
-#include "core/file.h"
-#include "core/trace.h"
+#include "core/base/file.h"
+#include "core/base/trace.h"
 
 namespace bellows {
 

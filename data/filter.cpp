@@ -1,5 +1,5 @@
 #include "data/filter.h"
-#include "core/round.h"
+#include "core/base/round.h"
 
 namespace bellows {
 

@@ -1,7 +1,7 @@
 #include "data/idx.h"
 #include <zlib.h>
 #include <span>
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include "data/file.h"
 
 namespace bellows {

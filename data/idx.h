@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 #include <vector>
-#include "core/shape.h"
+#include "core/tensor/shape.h"
 
 namespace bellows {
 

@@ -1,5 +1,5 @@
 #include "data/image_file.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include "data/jpeg.h"
 #include "data/png.h"
 

@@ -3,8 +3,8 @@
 // on.
 #include <algorithm>
 #include <filesystem>
-#include "core/file.h"
-#include "core/visitor.h"
+#include "core/base/file.h"
+#include "core/config/visitor.h"
 #include "data/dataset.h"
 #include "data/file.h"
 #include "data/image_file.h"

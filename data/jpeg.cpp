@@ -3,7 +3,7 @@
 #include <cstdio>
 // jpeglib.h needs the one above it.
 #include <jpeglib.h>
-#include "core/round.h"
+#include "core/base/round.h"
 #include "data/image_file.h"
 
 namespace bellows {

@@ -1,7 +1,7 @@
 // How the bytes of a picture become numbers: pixel * scale + shift, for each channel.
 #pragma once
 #include <cmath>
-#include "core/dtype.h"
+#include "core/base/dtype.h"
 
 namespace bellows {
 

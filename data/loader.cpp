@@ -1,5 +1,5 @@
 #include "data/loader.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
 
 namespace bellows {
 

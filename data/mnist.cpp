@@ -1,5 +1,5 @@
 // MNIST and what is packed like it (Fashion-MNIST, KMNIST): four IDX files, gzipped or not.
-#include "core/visitor.h"
+#include "core/config/visitor.h"
 #include "data/dataset.h"
 #include "data/file.h"
 #include "data/idx.h"

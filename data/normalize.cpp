@@ -1,6 +1,6 @@
 // normalize: (x - mean) / std per channel, of pixels as numbers in [0, 1].
 #include <fmt/format.h>
-#include "core/visitor.h"
+#include "core/config/visitor.h"
 #include "data/transform.h"
 
 namespace bellows {

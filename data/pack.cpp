@@ -1,9 +1,9 @@
 #include "data/pack.h"
 #include <fmt/format.h>
-#include "core/output.h"
-#include "core/parallel.h"
-#include "core/plural.h"
-#include "core/trace.h"
+#include "core/base/output.h"
+#include "core/base/plural.h"
+#include "core/base/trace.h"
+#include "core/device/parallel.h"
 
 namespace bellows {
 

@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cstring>
-#include "core/crc32c.h"
-#include "core/visitor.h"
+#include "core/base/crc32c.h"
+#include "core/config/visitor.h"
 #include "data/image_file.h"
 
 namespace bellows {

@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <mutex>
-#include "core/crc32c.h"
-#include "core/disk_cache.h"
-#include "core/file_lock.h"
-#include "core/output.h"
-#include "core/plural.h"
-#include "core/visitor.h"
+#include "core/base/crc32c.h"
+#include "core/base/disk_cache.h"
+#include "core/base/file_lock.h"
+#include "core/base/output.h"
+#include "core/base/plural.h"
+#include "core/config/visitor.h"
 #include "data/pack.h"
 #include "data/packed.h"
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <unordered_map>
 #include <vector>
-#include "core/mutex.h"
+#include "core/base/mutex.h"
 
 namespace bellows {
 

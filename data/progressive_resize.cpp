@@ -6,7 +6,7 @@
 //
 // Source: Howard, "Training Imagenet in 3 hours for USD 25", fast.ai 2018. The schedule is FFCV's
 // (Leclerc et al., CVPR 2023): linear, rounded to whole steps.
-#include "core/visitor.h"
+#include "core/config/visitor.h"
 #include "data/transform.h"
 
 namespace bellows {

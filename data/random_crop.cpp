@@ -1,6 +1,6 @@
 // random_crop: a square from anywhere in the padded picture. In evaluation from its middle, without
 // padding.
-#include "core/visitor.h"
+#include "core/config/visitor.h"
 #include "data/transform.h"
 
 namespace bellows {

@@ -2,7 +2,7 @@
 //
 // alternate: the first epoch's choice is turned round in each epoch after it, so that two epochs
 // show both sides of every picture (Jordan, "94% on CIFAR-10 in 3.29 seconds", 2024).
-#include "core/visitor.h"
+#include "core/config/visitor.h"
 #include "data/transform.h"
 
 namespace bellows {

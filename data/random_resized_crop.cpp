@@ -1,7 +1,7 @@
 // random_resized_crop: some part of the picture, of random area and proportions, resized to a
 // square. In evaluation the middle of the picture. Source: Szegedy et al., "Going deeper with
 // convolutions", CVPR 2015; drawn as torchvision does.
-#include "core/visitor.h"
+#include "core/config/visitor.h"
 #include "data/transform.h"
 
 namespace bellows {

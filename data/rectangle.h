@@ -1,7 +1,7 @@
 // A part of a picture, in its pixels.
 #pragma once
 #include <cstdint>
-#include "core/half.h"
+#include "core/base/half.h"
 
 namespace bellows {
 

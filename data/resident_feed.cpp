@@ -1,8 +1,8 @@
 // The samples lie on the device; so does the epoch's order, and with device_randperm it is made
 // there. Nothing travels any more.
 #include <cstring>
-#include "core/copy.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/copy.h"
 #include "data/augment.h"
 #include "data/damaged.h"
 #include "data/device_feed.h"

@@ -1,5 +1,5 @@
 // resize: bilinear and antialiased, to a square or in proportion.
-#include "core/visitor.h"
+#include "core/config/visitor.h"
 #include "data/transform.h"
 
 namespace bellows {

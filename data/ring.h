@@ -7,7 +7,7 @@
 #include <semaphore>
 #include <utility>
 #include <vector>
-#include "core/trace.h"
+#include "core/base/trace.h"
 
 namespace bellows {
 

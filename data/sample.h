@@ -4,7 +4,7 @@
 #include <functional>
 #include <optional>
 #include <vector>
-#include "core/shape.h"
+#include "core/tensor/shape.h"
 #include "data/rectangle.h"
 
 namespace bellows {

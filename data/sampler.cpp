@@ -1,9 +1,9 @@
 #include "data/sampler.h"
 #include <numeric>
-#include "core/copy.h"
-#include "core/rng.h"
-#include "core/round.h"
-#include "core/trace.h"
+#include "core/base/round.h"
+#include "core/base/trace.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/rng.h"
 
 namespace bellows {
 

@@ -1,7 +1,7 @@
 // Which samples a rank sees in an epoch, and in which order: a pure function of (seed, epoch), so a
 // run may be resumed at any batch, with any number of workers.
 #pragma once
-#include "core/tensor.h"
+#include "core/tensor/tensor.h"
 
 namespace bellows {
 

@@ -2,7 +2,7 @@
 // angle, and colours and textures that say nothing about which.
 #include <array>
 #include <bit>
-#include "core/visitor.h"
+#include "core/config/visitor.h"
 #include "data/draw_shape.h"
 #include "data/shape_outlines.h"
 

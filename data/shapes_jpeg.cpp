@@ -1,6 +1,6 @@
 // shapes_jpeg: those of `shapes`, larger, each of another size, as JPEG files in memory: what a
 // folder of photos asks of the pipeline, without the folder.
-#include "core/visitor.h"
+#include "core/config/visitor.h"
 #include "data/draw_shape.h"
 #include "data/encode_jpeg.h"
 #include "data/image_file.h"

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <cstring>
 #include <sstream>
-#include "core/crc32c.h"
-#include "core/trace.h"
+#include "core/base/crc32c.h"
+#include "core/base/trace.h"
 #include "data/image_file.h"
 
 namespace bellows {

@@ -10,7 +10,7 @@
 // of its own in the index. A split is the shards <split>-00000.shard, <split>-00001.shard and so
 // on, up to the one that says it is the last.
 #pragma once
-#include "core/file.h"
+#include "core/base/file.h"
 #include "data/dataset.h"
 #include "data/levels.h"
 

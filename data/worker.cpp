@@ -1,5 +1,5 @@
 #include "data/worker.h"
-#include "core/threads.h"
+#include "core/device/threads.h"
 
 namespace bellows {
 

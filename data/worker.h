@@ -19,7 +19,7 @@ struct Epoch {
 
 class Worker {
  public:
-  // The thread starts here, and calls no parallel_for: see core/parallel.h.
+  // The thread starts here, and calls no parallel_for: see core/device/parallel.h.
   Worker(std::shared_ptr<const BatchSource> source, int index, int workers, bool background);
   Worker(Worker&&) = delete;
   // Ends the thread. One that wait() gave up on is left to itself: it owns all that it touches.

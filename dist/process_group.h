@@ -1,8 +1,8 @@
 // The ranks that train one model together, and what they say to each other.
 #pragma once
 #include <memory>
-#include "core/tensor.h"
-#include "core/visitor.h"
+#include "core/config/visitor.h"
+#include "core/tensor/tensor.h"
 
 namespace bellows {
 

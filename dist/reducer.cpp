@@ -1,7 +1,7 @@
 #include "dist/reducer.h"
 #include "autograd/backward.h"
-#include "core/foreach.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/foreach.h"
 
 namespace bellows {
 

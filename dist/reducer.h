@@ -1,7 +1,7 @@
 // The reducer gives every rank the same gradients: their mean over the ranks.
 #pragma once
 #include <set>
-#include "core/named.h"
+#include "core/tensor/named.h"
 #include "dist/process_group.h"
 
 namespace bellows {

@@ -1,6 +1,6 @@
 // The loss that training minimises.
 #pragma once
-#include "core/visitor.h"
+#include "core/config/visitor.h"
 #include "ops/cross_entropy.h"
 
 namespace bellows {

@@ -1,8 +1,8 @@
 #include "models/module.h"
-#include "core/copy.h"
-#include "core/foreach.h"
-#include "core/trace.h"
-#include "core/rng.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
+#include "core/base/trace.h"
+#include "core/tensor/rng.h"
 
 namespace bellows {
 

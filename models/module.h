@@ -1,13 +1,13 @@
 // Module: a node of the model's tree. It owns its parameters and children, names them as PyTorch
-// does, and tells whoever runs below it where in the model that is (core/module_path.h).
+// does, and tells whoever runs below it where in the model that is (core/base/module_path.h).
 #pragma once
 #include <functional>
 #include <memory>
 #include "autograd/record.h"
-#include "core/named.h"
-#include "core/philox.h"
-#include "core/step_state.h"
-#include "core/visitor.h"
+#include "core/base/philox.h"
+#include "core/config/visitor.h"
+#include "core/tensor/named.h"
+#include "core/tensor/step_state.h"
 
 namespace bellows {
 

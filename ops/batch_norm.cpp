@@ -1,8 +1,8 @@
 #include "ops/batch_norm.h"
 #include "autograd/backward.h"
 #include "autograd/recompute.h"
-#include "core/copy.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/copy.h"
 #include "ops/elementwise.h"
 #include "ops/layout.h"
 

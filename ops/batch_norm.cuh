@@ -5,9 +5,9 @@
 // of 16 bytes, and with it the numbers of its channels.
 #pragma once
 #include <bit>
-#include "core/copy.h"
-#include "core/divisor.h"
-#include "core/map.cuh"
+#include "core/base/divisor.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/map.cuh"
 #include "ops/batch_norm.h"
 
 namespace bellows::batch_norm_cuda {

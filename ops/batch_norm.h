@@ -2,7 +2,7 @@
 // bias of its own. Ioffe and Szegedy, "Batch Normalization", ICML 2015; the numbers are PyTorch's.
 #pragma once
 #include "autograd/record.h"
-#include "core/kernel.h"
+#include "core/tensor/kernel.h"
 #include "ops/op.h"
 
 namespace bellows {

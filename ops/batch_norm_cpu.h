@@ -1,9 +1,9 @@
 // What the two halves of batch_norm share on the CPU: rows of elements that lie side by side.
 #pragma once
 #include <cmath>
-#include "core/copy.h"
-#include "core/parallel.h"
-#include "core/round.h"
+#include "core/base/round.h"
+#include "core/device/parallel.h"
+#include "core/tensor/copy.h"
 #include "ops/batch_norm.h"
 #include "ops/lanes.h"
 

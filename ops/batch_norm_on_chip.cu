@@ -1,8 +1,8 @@
 // Training passes of batch_norm on the GPU that read what they read once, in one launch each, where
 // a slice of the channels fits on the chip in all rows: a block keeps it in shared memory, sums it
 // up and goes on from there. Everything else reads twice (ops/batch_norm_{forward,backward}.cu).
-#include "core/reduce.cuh"
-#include "core/shared.cuh"
+#include "core/device/reduce.cuh"
+#include "core/device/shared.cuh"
 #include "ops/batch_norm.cuh"
 
 namespace bellows {

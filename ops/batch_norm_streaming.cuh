@@ -1,8 +1,8 @@
 // What the halves of batch_norm that read x twice share on the GPU. Sums go by groups of rows, then
 // over those.
 #pragma once
-#include "core/line.cuh"
-#include "core/shared.cuh"
+#include "core/device/shared.cuh"
+#include "core/tensor/line.cuh"
 #include "ops/batch_norm.cuh"
 
 namespace bellows::batch_norm_cuda {

@@ -1,6 +1,6 @@
 // NumPy's broadcasting, as views.
 #pragma once
-#include "core/tensor.h"
+#include "core/tensor/tensor.h"
 
 namespace bellows {
 

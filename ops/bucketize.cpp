@@ -1,6 +1,6 @@
 #include "ops/bucketize.h"
-#include "core/copy.h"
-#include "core/parallel.h"
+#include "core/device/parallel.h"
+#include "core/tensor/copy.h"
 #include "ops/op.h"
 
 namespace bellows {

@@ -1,5 +1,5 @@
-#include "core/copy.h"
-#include "core/map.cuh"
+#include "core/tensor/copy.h"
+#include "core/tensor/map.cuh"
 #include "ops/bucketize.h"
 
 namespace bellows {

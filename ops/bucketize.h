@@ -1,6 +1,6 @@
 // Which bucket a value falls into, by search over sorted boundaries.
 #pragma once
-#include "core/kernel.h"
+#include "core/tensor/kernel.h"
 
 namespace bellows {
 

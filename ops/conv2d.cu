@@ -6,11 +6,11 @@
 //
 // A tap is (c, r, s); a pixel is (n, i, j), of y in the first and the last product, of x in the
 // second. db is the last one with one more tap, whose x is 1.
-#include "core/copy.h"
-#include "core/divisor.h"
-#include "core/gemm.cuh"
-#include "core/launch.cuh"
-#include "core/round.h"
+#include "core/base/divisor.h"
+#include "core/base/round.h"
+#include "core/device/launch.cuh"
+#include "core/tensor/copy.h"
+#include "core/tensor/gemm.cuh"
 #include "ops/conv2d.h"
 #include "ops/image.cuh"
 #include "ops/sum_rows.cuh"

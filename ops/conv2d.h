@@ -1,7 +1,7 @@
 // Two-dimensional convolution (as everywhere in the field: a cross-correlation).
 #pragma once
-#include "core/kernel.h"
-#include "core/slot.h"
+#include "core/tensor/kernel.h"
+#include "core/tensor/slot.h"
 
 namespace bellows {
 

@@ -2,7 +2,7 @@
 // files beside it those that autotuning may take in its place.
 #pragma once
 #include <Eigen/Core>
-#include "core/copy.h"
+#include "core/tensor/copy.h"
 #include "ops/conv2d.h"
 
 namespace bellows::conv2d_cpu {

@@ -1,8 +1,8 @@
 // Convolution as its formula says, on images with their padding around them: no columns are copied,
 // which pays where there are few channels. Work is cut so that no sum depends on how many threads
 // there are.
-#include "core/parallel.h"
-#include "core/round.h"
+#include "core/base/round.h"
+#include "core/device/parallel.h"
 #include "ops/conv2d_cpu.h"
 #include "ops/lanes.h"
 

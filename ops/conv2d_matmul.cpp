@@ -1,8 +1,8 @@
 // Convolutions as matrix products over all pixels of a batch, in NHWC: those of 1x1 pixel, and the
 // gradients of the weights of all. With a stride only some pixels of x count: they are gathered
 // once, and their gradients scattered into zeros.
-#include "core/foreach.h"
-#include "core/parallel.h"
+#include "core/device/parallel.h"
+#include "core/tensor/foreach.h"
 #include "ops/conv2d_cpu.h"
 #include "ops/linear.h"
 #include "ops/matmul.h"

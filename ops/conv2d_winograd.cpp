@@ -1,7 +1,7 @@
 // y and dx of 3x3 convolutions by Winograd's F(4x4, 3x3), see ops/winograd.h. Images are in NHWC,
 // the channels in vectors; what is stored in 16 bits is computed in f32.
-#include "core/parallel.h"
-#include "core/round.h"
+#include "core/base/round.h"
+#include "core/device/parallel.h"
 #include "ops/conv2d_cpu.h"
 #include "ops/per_thread.h"
 #include "ops/tile_product.h"

@@ -1,7 +1,7 @@
 #include "ops/conv_act_pool.h"
 #include "autograd/amp.h"
 #include "autograd/backward.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include "ops/conv2d.h"
 #include "ops/elementwise.h"
 #include "ops/layout.h"

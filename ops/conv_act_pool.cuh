@@ -4,10 +4,10 @@
 // into windows, dw into channels, shares of the images and rows of the kernel, dx into pixels and
 // quarters of the channels.
 #pragma once
-#include "core/copy.h"
-#include "core/divisor.h"
-#include "core/launch.cuh"
-#include "core/round.h"
+#include "core/base/divisor.h"
+#include "core/base/round.h"
+#include "core/device/launch.cuh"
+#include "core/tensor/copy.h"
 #include "ops/conv_act_pool.h"
 #include "ops/image.cuh"
 

@@ -1,6 +1,6 @@
 // y = max_pool2d(relu(conv2d(x, w, b)), 2): the first layers of small nets as one op.
 #pragma once
-#include "core/kernel.h"
+#include "core/tensor/kernel.h"
 #include "ops/op.h"
 
 namespace bellows {

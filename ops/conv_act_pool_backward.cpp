@@ -4,9 +4,9 @@
 // So samples are taken one by one, and the vector lanes hold the patch of x under a winner: rows of
 // KW * C neighbours in NHWC. That is a quarter of the multiplications of a dense backward, which
 // lanes full of samples cannot skip.
-#include "core/copy.h"
-#include "core/foreach.h"
-#include "core/round.h"
+#include "core/base/round.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
 #include "ops/conv_act_pool.h"
 #include "ops/conv_act_pool_cpu.h"
 

@@ -1,5 +1,5 @@
 // conv_act_pool backward on the GPU: dw, db and dx from the winners alone.
-#include "core/round.h"
+#include "core/base/round.h"
 #include "ops/conv_act_pool.cuh"
 #include "ops/sum_rows.cuh"
 

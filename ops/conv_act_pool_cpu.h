@@ -1,6 +1,6 @@
 // What the two halves of conv_act_pool share on the CPU.
 #pragma once
-#include "core/tensor.h"
+#include "core/tensor/tensor.h"
 #include "ops/lanes.h"
 #include "ops/per_thread.h"
 

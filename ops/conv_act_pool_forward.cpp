@@ -4,8 +4,8 @@
 // would leave more of them empty, output channels. Either way a block of accumulators covers the
 // four pixels of pooling windows, so nothing is written but the result, and each output is the same
 // sum in the same order.
-#include "core/copy.h"
-#include "core/round.h"
+#include "core/base/round.h"
+#include "core/tensor/copy.h"
 #include "ops/conv_act_pool.h"
 #include "ops/conv_act_pool_cpu.h"
 

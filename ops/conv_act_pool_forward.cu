@@ -1,5 +1,5 @@
 // conv_act_pool forward on the GPU: one thread for a window and kChannels channels.
-#include "core/round.h"
+#include "core/base/round.h"
 #include "ops/conv_act_pool.cuh"
 
 namespace bellows {

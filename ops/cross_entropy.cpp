@@ -1,8 +1,8 @@
 #include "ops/cross_entropy.h"
 #include <Eigen/Core>
 #include "autograd/amp.h"
-#include "core/copy.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/copy.h"
 #include "ops/elementwise.h"
 #include "ops/gather.h"
 #include "ops/map.h"

@@ -1,8 +1,8 @@
 // A warp or a block for each row of logits (N, C). The losses of a block's rows are summed in it,
 // those of the blocks by a second launch, all in a fixed order; a small batch is one block's work.
-#include "core/copy.h"
-#include "core/line.cuh"
-#include "core/shared.cuh"
+#include "core/device/shared.cuh"
+#include "core/tensor/copy.h"
+#include "core/tensor/line.cuh"
 #include "ops/cross_entropy.h"
 #include "ops/exps.cuh"
 

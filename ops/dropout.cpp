@@ -1,6 +1,6 @@
 #include "ops/dropout.h"
 #include "autograd/recompute.h"
-#include "core/copy.h"
+#include "core/tensor/copy.h"
 #include "ops/map.h"
 #include "ops/op.h"
 

@@ -1,8 +1,8 @@
 // Dropout: zeros at random while training. The mask is never stored: backward draws it again.
 #pragma once
-#include "core/kernel.h"
-#include "core/philox.h"
-#include "core/step_state.h"
+#include "core/base/philox.h"
+#include "core/tensor/kernel.h"
+#include "core/tensor/step_state.h"
 
 namespace bellows {
 

@@ -1,6 +1,6 @@
 #include "ops/einsum.h"
 #include <map>
-#include "core/parallel.h"
+#include "core/device/parallel.h"
 #include "ops/einsum_nest.h"
 #include "ops/op.h"
 

@@ -1,5 +1,5 @@
 // One thread for each element of y, which sums in double over the letters that y drops.
-#include "core/map.cuh"
+#include "core/tensor/map.cuh"
 #include "ops/einsum.h"
 #include "ops/einsum_nest.h"
 

@@ -1,7 +1,7 @@
 // Einstein's summation convention, as the loop nest that it stands for.
 #pragma once
 #include <string>
-#include "core/foreach.h"
+#include "core/tensor/foreach.h"
 
 namespace bellows {
 

@@ -3,7 +3,7 @@
 #include <span>
 #include <string>
 #include <vector>
-#include "core/tensor.h"
+#include "core/tensor/tensor.h"
 
 namespace bellows {
 

@@ -1,5 +1,5 @@
 #include "ops/elementwise.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include "ops/map.h"
 
 namespace bellows {

@@ -1,4 +1,4 @@
-#include "core/map.cuh"
+#include "core/tensor/map.cuh"
 #include "ops/elementwise.h"
 
 namespace bellows {

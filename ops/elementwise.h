@@ -4,7 +4,7 @@
 // f64, f32, bf16 or f16; any strides; y keeps the memory format of a dense x.
 #pragma once
 #include "autograd/record.h"
-#include "core/kernel.h"
+#include "core/tensor/kernel.h"
 #include "ops/broadcast.h"
 #include "ops/functors.h"
 #include "ops/op.h"

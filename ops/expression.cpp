@@ -3,8 +3,8 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include "core/file.h"
-#include "core/nearest.h"
+#include "core/base/file.h"
+#include "core/config/nearest.h"
 
 namespace bellows {
 

@@ -1,8 +1,8 @@
 #include <limits>
-#include "core/copy.h"
-#include "core/foreach.h"
-#include "core/map.cuh"
-#include "core/round.h"
+#include "core/base/round.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
+#include "core/tensor/map.cuh"
 #include "ops/gather.h"
 
 namespace bellows {

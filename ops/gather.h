@@ -2,7 +2,7 @@
 // waits for, it picks NaN, or the lowest number of an integer type. Gradients of elements that were
 // picked more than once add up, in the order of the index.
 #pragma once
-#include "core/kernel.h"
+#include "core/tensor/kernel.h"
 
 namespace bellows {
 

@@ -1,7 +1,7 @@
 // An image tensor (N, C, H, W) of any strides, as convolutions on the GPU read it.
 #pragma once
-#include "core/kernel.h"
-#include "core/launch.cuh"
+#include "core/device/launch.cuh"
+#include "core/tensor/kernel.h"
 
 namespace bellows {
 

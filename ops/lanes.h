@@ -7,7 +7,7 @@
 #include <limits>
 #include <type_traits>
 #include <utility>
-#include "core/half.h"
+#include "core/base/half.h"
 
 namespace bellows {
 

@@ -1,7 +1,7 @@
 // In which order images lie in memory, as a footprint.
 #pragma once
-#include "core/tensor.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/tensor.h"
 
 namespace bellows {
 

@@ -1,7 +1,7 @@
 // y = x w^T + b, and the same through a relu.
 #pragma once
-#include "core/kernel.h"
-#include "core/slot.h"
+#include "core/tensor/kernel.h"
+#include "core/tensor/slot.h"
 #include "ops/op.h"
 
 namespace bellows {

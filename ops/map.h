@@ -1,9 +1,9 @@
 // y_i = fn(x_i, ...) on the CPU over operands of any strides: what elementwise kernels are made of.
 #pragma once
 #include <utility>
-#include "core/dtype.h"
-#include "core/parallel.h"
-#include "core/walk.h"
+#include "core/base/dtype.h"
+#include "core/device/parallel.h"
+#include "core/tensor/walk.h"
 #include "ops/lanes.h"
 #include "ops/maths.h"
 

@@ -6,7 +6,7 @@
 // double the standard library defines each function. GPUs keep CUDA's exp, log and tanh.
 #pragma once
 #include <cmath>
-#include "core/half.h"
+#include "core/base/half.h"
 
 namespace bellows {
 

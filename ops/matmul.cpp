@@ -1,10 +1,10 @@
 #include "ops/matmul.h"
 #include <Eigen/Core>
 #include "autograd/amp.h"
-#include "core/copy.h"
-#include "core/in_f32.h"
-#include "core/parallel.h"
-#include "core/round.h"
+#include "core/base/round.h"
+#include "core/device/parallel.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/in_f32.h"
 #include "ops/op.h"
 
 namespace bellows {

@@ -1,5 +1,5 @@
 #include "ops/functors.h"
-#include "core/gemm.cuh"
+#include "core/tensor/gemm.cuh"
 #include "ops/matmul.cuh"
 
 namespace bellows {

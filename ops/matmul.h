@@ -1,7 +1,7 @@
 // y = a b for matrices, and for batches of them.
 #pragma once
-#include "core/kernel.h"
-#include "core/slot.h"
+#include "core/tensor/kernel.h"
+#include "core/tensor/slot.h"
 
 namespace bellows {
 

@@ -1,6 +1,6 @@
 // Operands of one dtype: kernels read the bytes of all of them as those of the first.
 #pragma once
-#include "core/tensor.h"
+#include "core/tensor/tensor.h"
 
 namespace bellows {
 

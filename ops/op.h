@@ -1,8 +1,8 @@
 // OpSpec: what an op tells the world about itself. Tests, docs and benchmarks read nothing else.
 #pragma once
 #include "autograd/record.h"
-#include "core/kernel.h"
-#include "core/registry.h"
+#include "core/base/registry.h"
+#include "core/tensor/kernel.h"
 
 namespace bellows {
 

@@ -1,7 +1,7 @@
 #include "ops/op_inputs.h"
 #include <cmath>
-#include "core/copy.h"
-#include "core/philox.h"
+#include "core/base/philox.h"
+#include "core/tensor/copy.h"
 
 namespace bellows {
 

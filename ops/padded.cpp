@@ -1,9 +1,9 @@
 #include "ops/padded.h"
-#include "core/channel_room.h"
-#include "core/copy.h"
-#include "core/foreach.h"
-#include "core/round.h"
-#include "core/trace.h"
+#include "core/base/round.h"
+#include "core/base/trace.h"
+#include "core/tensor/channel_room.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
 #include "ops/matmul.h"
 
 // K output channels or features, C input channels or features.

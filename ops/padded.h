@@ -4,11 +4,11 @@
 // Active under KernelOptions::pad_channels, in 16 bits and in TF32. Otherwise, and where all sizes
 // are multiples of 8 already, these are the kernels of the same names. The padded copy of a weight
 // is kept until the weight is written. Images, rows and gradients are copied at each call, except
-// images that already have zeros after their channels (core/channel_room.h).
+// images that already have zeros after their channels (core/tensor/channel_room.h).
 //
 // Counters: pad.channels, added in forward; pad.bytes, of all copies.
 #pragma once
-#include "core/copy.h"
+#include "core/tensor/copy.h"
 #include "ops/linear.h"
 
 namespace bellows::padded {

@@ -1,7 +1,7 @@
 // Scratch memory for kernels that run on several threads.
 #pragma once
-#include "core/parallel.h"
-#include "core/tensor.h"
+#include "core/device/parallel.h"
+#include "core/tensor/tensor.h"
 
 namespace bellows {
 

@@ -1,6 +1,6 @@
 #include "ops/pointwise.h"
 #include "autograd/amp.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include "ops/elementwise.h"
 #include "ops/expression.h"
 #include "ops/map.h"

@@ -1,7 +1,7 @@
 // A chain's tensors as a PointwiseGrid.
 #pragma once
-#include "core/launch.cuh"
-#include "core/walk.h"
+#include "core/device/launch.cuh"
+#include "core/tensor/walk.h"
 #include "ops/pointwise_device.cuh"
 #include "ops/program.h"
 

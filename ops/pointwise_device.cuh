@@ -2,7 +2,7 @@
 // programs and by those that are compiled at run time, which are handed this very text. It may
 // include what they are handed as well, and nothing else.
 #pragma once
-#include "core/half.h"
+#include "core/base/half.h"
 #include "ops/functors.h"
 
 namespace bellows {

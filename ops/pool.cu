@@ -1,5 +1,5 @@
-#include "core/copy.h"
-#include "core/launch.cuh"
+#include "core/device/launch.cuh"
+#include "core/tensor/copy.h"
 #include "ops/pool.h"
 
 namespace bellows {

@@ -1,8 +1,8 @@
 // Pooling: the largest or the mean of each window. f64, f32, bf16 or f16; y keeps the memory format
 // of x.
 #pragma once
-#include "core/divisor.h"
-#include "core/kernel.h"
+#include "core/base/divisor.h"
+#include "core/tensor/kernel.h"
 
 namespace bellows {
 

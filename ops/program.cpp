@@ -1,7 +1,7 @@
 #include "ops/program.h"
 #include <algorithm>
 #include <charconv>
-#include "core/check.h"
+#include "core/base/check.h"
 
 namespace bellows {
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 #include <vector>
-#include "core/slot.h"
+#include "core/tensor/slot.h"
 #include "ops/functors.h"
 
 namespace bellows {

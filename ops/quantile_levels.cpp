@@ -1,7 +1,7 @@
 #include "ops/quantile_levels.h"
-#include "core/copy.h"
-#include "core/foreach.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
 #include "ops/bucketize.h"
 #include "ops/map.h"
 

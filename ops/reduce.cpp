@@ -1,9 +1,9 @@
 #include "ops/reduce.h"
 #include <span>
-#include "core/copy.h"
-#include "core/foreach.h"
-#include "core/in_f32.h"
-#include "core/round.h"
+#include "core/base/round.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
+#include "core/tensor/in_f32.h"
 #include "ops/elementwise.h"
 #include "ops/map.h"
 #include "ops/op.h"

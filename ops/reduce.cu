@@ -1,11 +1,11 @@
 // One pass over x. Where the axes that go lie innermost in memory, a warp or a block folds an
 // element of y; else a column of threads does, and their neighbours the neighbours of y. Few long
 // sums are cut into parts, which a second launch folds in order.
-#include "core/copy.h"
-#include "core/foreach.h"
-#include "core/line.cuh"
-#include "core/round.h"
-#include "core/shared.cuh"
+#include "core/base/round.h"
+#include "core/device/shared.cuh"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
+#include "core/tensor/line.cuh"
 #include "ops/reduce.h"
 
 namespace bellows {

@@ -1,7 +1,7 @@
 // Reductions over axes. Sums are taken in double, in an order that depends on the shape and strides
 // only: the same bits for any number of threads.
 #pragma once
-#include "core/kernel.h"
+#include "core/tensor/kernel.h"
 
 namespace bellows {
 

@@ -1,7 +1,7 @@
 #include "ops/shape.h"
 #include <optional>
-#include "core/copy.h"
-#include "core/foreach.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
 #include "ops/broadcast.h"
 #include "ops/op.h"
 #include "ops/reduce.h"

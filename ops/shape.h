@@ -3,7 +3,7 @@
 // All but concat() return views of x where strides can express the result. So are gradients, but
 // for those of slice(), zeros around dy, and of expand(), a sum.
 #pragma once
-#include "core/tensor.h"
+#include "core/tensor/tensor.h"
 
 namespace bellows {
 

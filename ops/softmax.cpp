@@ -1,7 +1,7 @@
 #include "ops/softmax.h"
 #include <Eigen/Core>
 #include "autograd/amp.h"
-#include "core/copy.h"
+#include "core/tensor/copy.h"
 #include "ops/map.h"
 #include "ops/op.h"
 

@@ -1,7 +1,7 @@
 // A team of threads for each line along the axis: two reads of x, the second one out of a cache.
-#include "core/copy.h"
-#include "core/line.cuh"
-#include "core/shared.cuh"
+#include "core/device/shared.cuh"
+#include "core/tensor/copy.h"
+#include "core/tensor/line.cuh"
 #include "ops/exps.cuh"
 #include "ops/softmax.h"
 

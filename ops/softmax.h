@@ -1,7 +1,7 @@
 // softmax and log_softmax along one axis; f32 or f64, on a device also bf16 and f16. y is
 // row-major.
 #pragma once
-#include "core/kernel.h"
+#include "core/tensor/kernel.h"
 
 namespace bellows {
 

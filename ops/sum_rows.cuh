@@ -1,10 +1,10 @@
 // Sums over the rows of a matrix, in an order that depends on its size alone.
 #pragma once
-#include "core/launch.cuh"
-#include "core/reduce.cuh"
-#include "core/round.h"
-#include "core/shared.cuh"
-#include "core/tensor.h"
+#include "core/base/round.h"
+#include "core/device/launch.cuh"
+#include "core/device/reduce.cuh"
+#include "core/device/shared.cuh"
+#include "core/tensor/tensor.h"
 
 namespace bellows {
 

@@ -4,8 +4,8 @@
 // so that for each of the 36 positions all tiles and channels make one matrix product. Turned
 // round, the gradient of the weights is  G^T [ sum of (A dy A^T) * (B^T x B) ] G.
 #pragma once
-#include "core/round.h"
-#include "core/shape.h"
+#include "core/base/round.h"
+#include "core/tensor/shape.h"
 #include "ops/conv2d.h"
 #include "ops/lanes.h"
 

@@ -7,7 +7,7 @@
 // own.
 #pragma once
 #include <cmath>
-#include "core/kernel.h"
+#include "core/tensor/kernel.h"
 #include "optim/rule.h"
 
 namespace bellows {

@@ -1,5 +1,5 @@
 #include "optim/ema.h"
-#include "core/copy.h"
+#include "core/tensor/copy.h"
 
 namespace bellows {
 

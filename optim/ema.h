@@ -3,8 +3,8 @@
 // As timm's ModelEma and PyTorch's AveragedModel with use_buffers; but theirs moves on, too, where
 // GradScaler has skipped the update.
 #pragma once
-#include "core/foreach.h"
-#include "core/named.h"
+#include "core/tensor/foreach.h"
+#include "core/tensor/named.h"
 
 namespace bellows {
 

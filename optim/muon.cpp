@@ -1,8 +1,8 @@
 #include "optim/muon.h"
 #include <Eigen/Core>
 #include <cmath>
-#include "core/copy.h"
-#include "core/parallel.h"
+#include "core/device/parallel.h"
+#include "core/tensor/copy.h"
 
 namespace bellows {
 

@@ -1,4 +1,4 @@
-#include "core/gemm.cuh"
+#include "core/tensor/gemm.cuh"
 #include "optim/muon.h"
 
 namespace bellows {

@@ -7,7 +7,7 @@
 // K. Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024.
 #pragma once
 #include <cmath>
-#include "core/kernel.h"
+#include "core/tensor/kernel.h"
 #include "optim/rule.h"
 
 namespace bellows {

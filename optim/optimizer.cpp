@@ -3,8 +3,8 @@
 #include <numeric>
 #include "autograd/amp.h"
 #include "autograd/backward.h"
-#include "core/copy.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/copy.h"
 
 namespace bellows {
 

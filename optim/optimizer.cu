@@ -1,5 +1,5 @@
 #include <cmath>
-#include "core/norm.cuh"
+#include "core/tensor/norm.cuh"
 #include "optim/optimizer.h"
 
 namespace bellows {

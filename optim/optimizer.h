@@ -1,8 +1,8 @@
 // The optimizer: an update rule applied to a model's parameters.
 #pragma once
-#include "core/choice.h"
-#include "core/named.h"
-#include "core/visitor.h"
+#include "core/config/choice.h"
+#include "core/config/visitor.h"
+#include "core/tensor/named.h"
 #include "optim/rule.h"
 
 namespace bellows {

@@ -2,10 +2,10 @@
 // addresses travels as the kernel's argument, so a launch copies nothing and a graph can hold it.
 #pragma once
 #include <bit>
-#include "core/launch.cuh"
-#include "core/reduce.cuh"
-#include "core/round.h"
-#include "core/shared.cuh"
+#include "core/base/round.h"
+#include "core/device/launch.cuh"
+#include "core/device/reduce.cuh"
+#include "core/device/shared.cuh"
 #include "optim/rule.h"
 
 namespace bellows {

@@ -8,8 +8,8 @@
 #pragma once
 #include <algorithm>
 #include <utility>
-#include "core/foreach.h"
-#include "core/step_state.h"
+#include "core/tensor/foreach.h"
+#include "core/tensor/step_state.h"
 
 namespace bellows {
 

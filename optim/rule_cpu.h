@@ -6,7 +6,7 @@
 //   };
 #pragma once
 #include <bit>
-#include "core/parallel.h"
+#include "core/device/parallel.h"
 #include "optim/rule.h"
 
 namespace bellows {

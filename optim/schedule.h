@@ -4,8 +4,8 @@
 #include <functional>
 #include <optional>
 #include <utility>
-#include "core/tensor.h"
-#include "core/visitor.h"
+#include "core/config/visitor.h"
+#include "core/tensor/tensor.h"
 
 namespace bellows {
 

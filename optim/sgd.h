@@ -4,7 +4,7 @@
 //   w = w - lr d
 #pragma once
 #include <cmath>
-#include "core/kernel.h"
+#include "core/tensor/kernel.h"
 #include "optim/rule.h"
 
 namespace bellows {

@@ -1,7 +1,7 @@
 // What a call throws, as text and as the exit code it would end the program with.
 #pragma once
 #include <string>
-#include "core/check.h"
+#include "core/base/check.h"
 
 namespace bellows {
 

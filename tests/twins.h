@@ -2,7 +2,7 @@
 #pragma once
 #include <map>
 #include <string>
-#include "core/kernel.h"
+#include "core/tensor/kernel.h"
 
 namespace bellows {
 

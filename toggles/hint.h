@@ -3,7 +3,7 @@
 #pragma once
 #include <string>
 #include <vector>
-#include "core/nearest.h"
+#include "core/config/nearest.h"
 
 namespace bellows {
 

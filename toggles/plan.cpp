@@ -1,5 +1,5 @@
 #include "toggles/plan.h"
-#include "core/utf8.h"
+#include "core/base/utf8.h"
 
 namespace bellows {
 

@@ -2,9 +2,9 @@
 // gathers the options that the components own; each component is handed its own part.
 #pragma once
 #include "autograd/amp.h"
-#include "core/allocator.h"
-#include "core/kernel_options.h"
-#include "core/threads.h"
+#include "core/device/allocator.h"
+#include "core/device/kernel_options.h"
+#include "core/device/threads.h"
 #include "data/dataset.h"
 #include "data/loader.h"
 #include "data/transform.h"

@@ -1,8 +1,8 @@
 // Options of the loop and of what hangs on it: log, evaluation, checkpoints, target, debug
 // switches. Here, because Plan gathers them and trainer/ ranks above.
 #pragma once
-#include "core/sync_guard.h"
-#include "core/visitor.h"
+#include "core/config/visitor.h"
+#include "core/device/sync_guard.h"
 #include "data/tta.h"
 
 namespace bellows {

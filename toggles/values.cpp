@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <sstream>
-#include "core/utf8.h"
+#include "core/base/utf8.h"
 #include "toggles/hint.h"
 
 namespace bellows {

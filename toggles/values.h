@@ -5,7 +5,7 @@
 #include <compare>
 #include <map>
 #include <set>
-#include "core/visitor.h"
+#include "core/config/visitor.h"
 
 namespace bellows {
 

@@ -4,12 +4,12 @@
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
-#include "core/file.h"
+#include "core/base/file.h"
 #include "trainer/ab_progress.h"
 #include "trainer/scratch_folder.h"
 #include "trainer/system.h"
 #include "trainer/verbs.h"
-#include "core/output.h"
+#include "core/base/output.h"
 
 namespace bellows {
 

@@ -5,9 +5,9 @@
 //               says at the end of it             ab_report  statements as Markdown and JSON
 //   ab_progress how far it is, on a terminal      ab         the verb
 #pragma once
-#include "core/statistics.h"
+#include "core/base/statistics.h"
 #include "toggles/toggle.h"
-#include "core/json.h"
+#include "core/base/json.h"
 
 namespace bellows {
 

@@ -7,8 +7,8 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
-#include "core/adaptive_threads.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/device/adaptive_threads.h"
 #include "trainer/ab.h"
 #include "trainer/ab_process.h"
 #include "trainer/loop.h"

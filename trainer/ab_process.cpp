@@ -9,8 +9,8 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
-#include "core/check.h"
-#include "core/trace.h"
+#include "core/base/check.h"
+#include "core/base/trace.h"
 
 namespace bellows {
 

@@ -1,5 +1,5 @@
 #include "trainer/ab_progress.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include "trainer/log_line.h"
 
 namespace bellows {

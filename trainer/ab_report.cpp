@@ -1,7 +1,7 @@
 // The findings of `trainer ab` for people, as Markdown that reads well unrendered, and for
 // programs.
 #include <fmt/format.h>
-#include "core/utf8.h"
+#include "core/base/utf8.h"
 #include "trainer/ab.h"
 
 namespace bellows {

@@ -1,6 +1,6 @@
 #include "trainer/captured_update.h"
 #include "autograd/amp.h"
-#include "core/copy.h"
+#include "core/tensor/copy.h"
 
 namespace bellows {
 

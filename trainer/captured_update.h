@@ -1,7 +1,7 @@
 // The toggle cuda_graph: one update, captured after a few that ran as they are, and from then on
 // launched as a whole for each batch of that size.
 #pragma once
-#include "core/graph.h"
+#include "core/device/graph.h"
 #include "trainer/session.h"
 
 namespace bellows {

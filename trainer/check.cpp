@@ -2,8 +2,8 @@
 #include <set>
 #include "autograd/backward.h"
 #include "autograd/gradcheck.h"
-#include "core/output.h"
-#include "core/trace.h"
+#include "core/base/output.h"
+#include "core/base/trace.h"
 #include "ops/op_inputs.h"
 #include "toggles/toggle.h"
 #include "trainer/config.h"

@@ -2,7 +2,7 @@
 // best.safetensors.
 #pragma once
 #include <future>
-#include "core/safetensors.h"
+#include "core/tensor/safetensors.h"
 #include "toggles/run_options.h"
 
 namespace bellows {

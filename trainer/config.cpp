@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
-#include "core/file.h"
+#include "core/base/file.h"
 #include "trainer/yaml.h"
 
 namespace bellows {

@@ -1,6 +1,6 @@
 #include "trainer/copy_saved.h"
 #include <set>
-#include "core/copy.h"
+#include "core/tensor/copy.h"
 
 namespace bellows {
 

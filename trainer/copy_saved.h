@@ -1,7 +1,7 @@
 // The tensors of a file into those that have their names.
 #pragma once
 #include <map>
-#include "core/named.h"
+#include "core/tensor/named.h"
 
 namespace bellows {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <utility>
-#include "core/trace.h"
+#include "core/base/trace.h"
 
 namespace bellows {
 

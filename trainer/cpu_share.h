@@ -1,7 +1,7 @@
 // The share of its cores that a run got, where other work on the machine took part of it.
 #pragma once
 #include <string>
-#include "core/adaptive_threads.h"
+#include "core/device/adaptive_threads.h"
 
 namespace bellows {
 

@@ -1,7 +1,7 @@
 // What a model has to know of the data that it was trained on. It is kept in checkpoints, so that
 // eval and predict need no training set, and written into exports.
 #pragma once
-#include "core/json.h"
+#include "core/base/json.h"
 #include "data/dataset.h"
 #include "data/transform.h"
 

@@ -1,9 +1,9 @@
 // trainer eval RUN: the metrics of a trained model on the test set.
 #include "trainer/evaluate.h"
-#include "core/json.h"
+#include "core/base/json.h"
 #include "trainer/trained.h"
 #include "trainer/verbs.h"
-#include "core/output.h"
+#include "core/base/output.h"
 
 namespace bellows {
 

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
-#include "core/copy.h"
+#include "core/tensor/copy.h"
 #include "ops/elementwise.h"
 
 namespace bellows {

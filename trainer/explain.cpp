@@ -8,8 +8,8 @@
 #include "toggles/toggle.h"
 #include "trainer/tables.h"
 #include "trainer/verbs.h"
-#include "core/output.h"
-#include "core/plural.h"
+#include "core/base/output.h"
+#include "core/base/plural.h"
 
 namespace bellows {
 

@@ -1,8 +1,8 @@
 // trainer export RUN FILE: the model alone, under PyTorch's names, for safetensors.torch.load_file.
 #include <algorithm>
 #include <cctype>
-#include "core/copy.h"
-#include "core/output.h"
+#include "core/base/output.h"
+#include "core/tensor/copy.h"
 #include "trainer/checkpoints.h"
 #include "trainer/copy_saved.h"
 #include "trainer/data_card.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <sstream>
-#include "core/file.h"
+#include "core/base/file.h"
 #include "data/image_file.h"
 
 namespace bellows {

@@ -2,7 +2,7 @@
 #include "toggles/hint.h"
 #include "trainer/tables.h"
 #include "trainer/verbs.h"
-#include "core/output.h"
+#include "core/base/output.h"
 
 namespace bellows {
 

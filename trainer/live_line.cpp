@@ -2,8 +2,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 #include <cstdlib>
-#include "core/output.h"
-#include "core/trace.h"
+#include "core/base/output.h"
+#include "core/base/trace.h"
 
 namespace bellows {
 

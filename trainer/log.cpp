@@ -1,11 +1,11 @@
 #include "trainer/log.h"
 #include <fmt/format.h>
 #include <sstream>
-#include "core/plural.h"
-#include "core/trace.h"
-#include "core/json.h"
+#include "core/base/plural.h"
+#include "core/base/trace.h"
+#include "core/base/json.h"
 #include "trainer/system.h"
-#include "core/output.h"
+#include "core/base/output.h"
 
 namespace bellows {
 

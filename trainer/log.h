@@ -1,7 +1,7 @@
 // What a run tells while it runs: lines or a progress bar on stdout, metrics.jsonl in full
 // precision (the source of truth), TensorBoard's events.
 #pragma once
-#include "core/file.h"
+#include "core/base/file.h"
 #include "trainer/evaluate.h"
 #include "trainer/log_line.h"
 #include "trainer/progress_bar.h"

@@ -1,7 +1,7 @@
 #include "trainer/log_line.h"
 #include <fmt/format.h>
 #include <algorithm>
-#include "core/json.h"
+#include "core/base/json.h"
 
 namespace bellows {
 

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 #include <cmath>
 #include "autograd/backward.h"
-#include "core/copy.h"
-#include "core/device_info.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/device/device_info.h"
+#include "core/tensor/copy.h"
 
 namespace bellows {
 

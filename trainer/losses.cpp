@@ -1,6 +1,6 @@
 #include "trainer/losses.h"
-#include "core/copy.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/copy.h"
 
 namespace bellows {
 

@@ -1,6 +1,6 @@
 #include "trainer/nvml.h"
 #include <fmt/format.h>
-#include "core/library.h"
+#include "core/base/library.h"
 
 namespace bellows {
 

@@ -5,7 +5,7 @@
 #include "toggles/toggle.h"
 #include "trainer/config.h"
 #include "trainer/verbs.h"
-#include "core/output.h"
+#include "core/base/output.h"
 
 namespace bellows {
 

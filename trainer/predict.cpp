@@ -4,14 +4,14 @@
 #include <cmath>
 #include <numeric>
 #include "autograd/record.h"
-#include "core/copy.h"
-#include "core/file.h"
-#include "core/output.h"
-#include "core/plural.h"
+#include "core/tensor/copy.h"
+#include "core/base/file.h"
+#include "core/base/output.h"
+#include "core/base/plural.h"
 #include "data/transform.h"
 #include "ops/softmax.h"
 #include "trainer/image.h"
-#include "core/json.h"
+#include "core/base/json.h"
 #include "trainer/trained.h"
 #include "trainer/verbs.h"
 

@@ -1,5 +1,5 @@
 #include "trainer/profile_window.h"
-#include "core/check.h"
+#include "core/base/check.h"
 
 namespace bellows {
 

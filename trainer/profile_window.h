@@ -2,7 +2,7 @@
 // ProfilerStep#N, with those of phases, ops and modules inside.
 #pragma once
 #include <optional>
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include "toggles/run_options.h"
 
 namespace bellows {

@@ -1,7 +1,7 @@
 #include "trainer/run.h"
 #include <csignal>
-#include "core/plural.h"
-#include "core/trace.h"
+#include "core/base/plural.h"
+#include "core/base/trace.h"
 #include "data/packed_twin.h"
 #include "trainer/loop.h"
 #include "trainer/plan_diff.h"

@@ -3,7 +3,7 @@
 #include <unistd.h>
 #include <cerrno>
 #include <cstring>
-#include "core/file.h"
+#include "core/base/file.h"
 #include "trainer/checkpoints.h"
 
 namespace bellows {

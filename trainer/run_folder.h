@@ -2,7 +2,7 @@
 // and checkpoints/. One process at a time owns it, and nothing in it is overwritten unasked.
 #pragma once
 #include <optional>
-#include "core/file_lock.h"
+#include "core/base/file_lock.h"
 
 namespace bellows {
 

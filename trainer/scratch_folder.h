@@ -2,7 +2,7 @@
 // process was killed is removed by the next.
 #pragma once
 #include <string>
-#include "core/file.h"
+#include "core/base/file.h"
 
 namespace bellows {
 

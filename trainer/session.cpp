@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 #include <omp.h>
 #include "autograd/backward.h"
-#include "core/copy.h"
-#include "core/mutex.h"
-#include "core/plural.h"
-#include "core/topology.h"
+#include "core/base/mutex.h"
+#include "core/base/plural.h"
+#include "core/device/topology.h"
+#include "core/tensor/copy.h"
 #include "data/check_sizes.h"
 #include "data/packed_twin.h"
 #include "data/transform.h"

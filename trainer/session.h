@@ -2,7 +2,7 @@
 // in a process, one after the other; allocator, thread pool and debug switches belong to the
 // process and follow the newest.
 #pragma once
-#include "core/step_state.h"
+#include "core/tensor/step_state.h"
 #include "data/device_feed.h"
 #include "dist/reducer.h"
 #include "models/rewrite.h"

@@ -6,8 +6,8 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
-#include "core/check.h"
-#include "core/file.h"
+#include "core/base/check.h"
+#include "core/base/file.h"
 
 namespace bellows {
 

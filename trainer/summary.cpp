@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <iterator>
-#include "core/affinity.h"
-#include "core/plural.h"
-#include "core/trace.h"
+#include "core/base/plural.h"
+#include "core/base/trace.h"
+#include "core/device/affinity.h"
 
 namespace bellows {
 

@@ -11,10 +11,10 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-#include "core/device.h"
-#include "core/device_info.h"
-#include "core/threads.h"
-#include "core/topology.h"
+#include "core/device/device.h"
+#include "core/device/device_info.h"
+#include "core/device/threads.h"
+#include "core/device/topology.h"
 #include "trainer/libraries.h"
 
 namespace bellows {

@@ -1,7 +1,7 @@
 // What the process runs on and is made of: for env.json and the start-up lines.
 #pragma once
 #include <string>
-#include "core/json.h"
+#include "core/base/json.h"
 
 namespace bellows {
 

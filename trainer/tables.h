@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 #include <vector>
-#include "core/visitor.h"
+#include "core/config/visitor.h"
 
 namespace bellows {
 

@@ -1,9 +1,9 @@
 #include "trainer/tensorboard.h"
 #include <unistd.h>
 #include <cstring>
-#include "core/check.h"
-#include "core/crc32c.h"
-#include "core/file.h"
+#include "core/base/check.h"
+#include "core/base/crc32c.h"
+#include "core/base/file.h"
 #include "trainer/system.h"
 
 namespace bellows {

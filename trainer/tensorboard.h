@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include "core/json.h"
+#include "core/base/json.h"
 
 namespace bellows {
 

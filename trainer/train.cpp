@@ -1,7 +1,7 @@
 // trainer [train] --config FILE [key=value ...]
-#include "core/file.h"
-#include "core/output.h"
-#include "core/plural.h"
+#include "core/base/file.h"
+#include "core/base/output.h"
+#include "core/base/plural.h"
 #include "trainer/config.h"
 #include "trainer/run.h"
 #include "trainer/verbs.h"

@@ -3,7 +3,7 @@
 #include "trainer/checkpoints.h"
 #include "trainer/config.h"
 #include "trainer/training_state.h"
-#include "core/output.h"
+#include "core/base/output.h"
 
 namespace bellows {
 

@@ -2,14 +2,14 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
-#include "core/adaptive_threads.h"
-#include "core/copy.h"
-#include "core/crc32c.h"
-#include "core/plural.h"
+#include "core/device/adaptive_threads.h"
+#include "core/tensor/copy.h"
+#include "core/base/crc32c.h"
+#include "core/base/plural.h"
 #include "toggles/values.h"
 #include "trainer/copy_saved.h"
 #include "trainer/data_card.h"
-#include "core/json.h"
+#include "core/base/json.h"
 
 namespace bellows {
 

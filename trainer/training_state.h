@@ -1,6 +1,6 @@
 // All that a run is between two updates, so that another process can go on with it bit for bit.
 #pragma once
-#include "core/safetensors.h"
+#include "core/tensor/safetensors.h"
 #include "trainer/session.h"
 
 namespace bellows {

@@ -1,9 +1,9 @@
 #include "trainer/training_step.h"
 #include "autograd/backward.h"
-#include "core/adaptive_threads.h"
-#include "core/copy.h"
-#include "core/safetensors.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/device/adaptive_threads.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/safetensors.h"
 
 namespace bellows {
 

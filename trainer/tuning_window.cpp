@@ -1,6 +1,6 @@
 #include "trainer/tuning_window.h"
 #include <fmt/format.h>
-#include "core/trace.h"
+#include "core/base/trace.h"
 
 namespace bellows {
 

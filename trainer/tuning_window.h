@@ -1,8 +1,8 @@
 // The updates in which autotuning may try kernels out: before them a rule chooses, after them what
 // won is used, so that no later step takes longer than it has to.
 #pragma once
-#include "core/json.h"
-#include "core/kernel_options.h"
+#include "core/base/json.h"
+#include "core/device/kernel_options.h"
 #include "toggles/run_options.h"
 
 namespace bellows {

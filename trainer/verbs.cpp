@@ -10,7 +10,7 @@
 #include "toggles/values.h"
 #include "trainer/signals.h"
 #include "trainer/system.h"
-#include "core/output.h"
+#include "core/base/output.h"
 
 namespace bellows {
 

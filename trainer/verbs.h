@@ -12,8 +12,8 @@
 #pragma once
 #include <CLI/CLI.hpp>
 #include <map>
-#include "core/check.h"
-#include "core/registry.h"
+#include "core/base/check.h"
+#include "core/base/registry.h"
 
 namespace bellows {
 

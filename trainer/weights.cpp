@@ -1,5 +1,5 @@
 #include "trainer/weights.h"
-#include "core/copy.h"
+#include "core/tensor/copy.h"
 #include "ops/elementwise.h"
 #include "trainer/checkpoints.h"
 #include "trainer/copy_saved.h"

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <sstream>
 #include <utility>
-#include "core/file.h"
-#include "core/utf8.h"
+#include "core/base/file.h"
+#include "core/base/utf8.h"
 #include "toggles/hint.h"
 
 namespace bellows {

@@ -10,11 +10,11 @@
 #include <ctime>
 #include <functional>
 #include <map>
-#include "core/allocator.h"
-#include "core/copy.h"
-#include "core/parallel.h"
-#include "core/rng.h"
-#include "core/statistics.h"
+#include "core/base/statistics.h"
+#include "core/device/allocator.h"
+#include "core/device/parallel.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/rng.h"
 #include "ops/conv2d.h"
 #include "ops/matmul.h"
 #include "ops/tile_product.h"

@@ -1,7 +1,7 @@
 // What bench_gpu times: kernels that move bytes rather than compute.
 #pragma once
 #include <functional>
-#include "core/tensor.h"
+#include "core/tensor/tensor.h"
 
 namespace bellows {
 

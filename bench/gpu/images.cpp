@@ -1,7 +1,7 @@
 // Pooling of (N, 64, 112, 112), and of (N, 512, 7, 7) to one pixel; bytes of (N, 3, 224, 224) and
 // (N, 3, 32, 32) made numbers.
 #include "bench/gpu/bandwidth.h"
-#include "core/copy.h"
+#include "core/tensor/copy.h"
 #include "data/augment.h"
 #include "ops/pool.h"
 

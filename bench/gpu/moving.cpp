@@ -1,8 +1,8 @@
 // Copies, casts, layouts, fills, random numbers, lists of tensors, picking by index.
 #include "bench/gpu/bandwidth.h"
-#include "core/copy.h"
-#include "core/foreach.h"
-#include "core/rng.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
+#include "core/tensor/rng.h"
 #include "ops/bucketize.h"
 #include "ops/gather.h"
 

@@ -1,7 +1,7 @@
 // Batch normalisation of (N, 256, 56, 56), in both memory formats.
 #include "bench/gpu/bandwidth.h"
-#include "core/copy.h"
-#include "core/foreach.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
 #include "ops/batch_norm.h"
 
 namespace bellows {

@@ -1,7 +1,7 @@
 // Reductions, softmax and the loss; dropout, which draws its mask again in backward.
 #include <memory>
 #include "bench/gpu/bandwidth.h"
-#include "core/foreach.h"
+#include "core/tensor/foreach.h"
 #include "ops/cross_entropy.h"
 #include "ops/dropout.h"
 #include "ops/reduce.h"

@@ -13,8 +13,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <ctime>
-#include "core/trace.h"
-#include "core/visitor.h"
+#include "core/base/trace.h"
+#include "core/config/visitor.h"
 
 using namespace bellows;
 

@@ -1,6 +1,6 @@
 // noise: pictures of random bytes, of any size and number, made when they are asked for.
-#include "core/philox.h"
-#include "core/visitor.h"
+#include "core/base/philox.h"
+#include "core/config/visitor.h"
 #include "data/dataset.h"
 
 namespace bellows {

@@ -13,11 +13,11 @@
 #include <algorithm>
 #include <iostream>
 #include <set>
-#include "core/sync_guard.h"
-#include "core/trace.h"
+#include "core/device/sync_guard.h"
+#include "core/base/trace.h"
 #include "trainer/bench/copies.h"
 #include "trainer/doctor/stress.h"
-#include "core/json.h"
+#include "core/base/json.h"
 
 using namespace bellows;
 

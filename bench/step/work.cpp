@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <deque>
 #include "bench/step/step.h"
-#include "core/sync_guard.h"
-#include "core/timer.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/device/sync_guard.h"
+#include "core/device/timer.h"
 
 namespace bellows {
 

@@ -2,7 +2,7 @@
 // scale and shift of the norm are folded into the convolution's weights. Training is left to them.
 #include <array>
 #include <optional>
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include "models/fuse.h"
 #include "models/layers/batch_norm.h"
 #include "models/layers/conv2d.h"

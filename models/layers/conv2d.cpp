@@ -1,6 +1,6 @@
 #include "models/layers/conv2d.h"
 #include <cmath>
-#include "core/trace.h"
+#include "core/base/trace.h"
 
 namespace bellows {
 

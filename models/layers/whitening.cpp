@@ -4,9 +4,9 @@
 // K. Jordan, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU", 2024; after D. Page, 2018.
 #include <Eigen/Eigenvalues>
 #include <cmath>
-#include "core/copy.h"
-#include "core/parallel.h"
-#include "core/round.h"
+#include "core/base/round.h"
+#include "core/device/parallel.h"
+#include "core/tensor/copy.h"
 #include "models/module.h"
 #include "ops/conv2d.h"
 

@@ -1,5 +1,5 @@
-#include "core/library.h"
-#include "core/trace.h"
+#include "core/base/library.h"
+#include "core/base/trace.h"
 #include "ops/vendor/cublas.h"
 #include "ops/vendor/workspace.h"
 

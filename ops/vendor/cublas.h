@@ -3,7 +3,7 @@
 #pragma once
 #include <cublasLt.h>
 #include <memory>
-#include "core/cuda.h"
+#include "core/device/cuda.h"
 #include "ops/matmul.h"
 
 namespace bellows::cublas {

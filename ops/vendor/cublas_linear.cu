@@ -1,5 +1,5 @@
 // Linear layers on cuBLASLt: the bias, its gradient and the relu are epilogues of the product.
-#include "core/copy.h"
+#include "core/tensor/copy.h"
 #include "ops/linear.h"
 #include "ops/vendor/cublas.h"
 

@@ -1,10 +1,10 @@
 // The one file that sees cuDNN's headers, for they take half a minute. Built by the host's
 // compiler.
 #include <cudnn_frontend.h>
-#include "core/copy.h"
-#include "core/cuda.h"
-#include "core/library.h"
-#include "core/trace.h"
+#include "core/base/library.h"
+#include "core/base/trace.h"
+#include "core/device/cuda.h"
+#include "core/tensor/copy.h"
 #include "ops/vendor/cudnn.h"
 #include "ops/vendor/workspace.h"
 

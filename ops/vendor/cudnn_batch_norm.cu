@@ -1,7 +1,7 @@
 // Batch normalisation on cuDNN, beside our own kernels: a way that autotuning may take. Forward is
 // one graph (statistics, y and bits), backward another one.
-#include "core/copy.h"
-#include "core/launch.cuh"
+#include "core/device/launch.cuh"
+#include "core/tensor/copy.h"
 #include "ops/batch_norm.h"
 #include "ops/vendor/cudnn_batch_norm.h"
 

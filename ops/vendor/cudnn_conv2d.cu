@@ -1,6 +1,6 @@
 // Convolutions on cuDNN: f32 (with TF32 if asked), bf16 and f16, and what else it has engines for.
 // Weights go in the format of the images; kept in another one, they are copied at each use.
-#include "core/copy.h"
+#include "core/tensor/copy.h"
 #include "ops/reduce.h"
 #include "ops/vendor/cudnn_conv2d.h"
 

@@ -1,8 +1,8 @@
 // What is between the convolutions of a residual block inside of cuDNN's: read once raw, normalised
 // in registers. Statistics come as sum and sum of squares, in f32, of y before it is rounded.
 #include <optional>
-#include "core/copy.h"
-#include "core/launch.cuh"
+#include "core/device/launch.cuh"
+#include "core/tensor/copy.h"
 #include "ops/norm_conv2d.h"
 #include "ops/vendor/cudnn_norm_conv2d.h"
 

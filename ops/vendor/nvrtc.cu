@@ -1,7 +1,7 @@
 #include <nvrtc.h>
 #include <algorithm>
 #include <vector>
-#include "core/library.h"
+#include "core/base/library.h"
 #include "ops/vendor/nvrtc.h"
 
 namespace bellows::nvrtc {

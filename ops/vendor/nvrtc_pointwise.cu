@@ -1,6 +1,6 @@
 #include <ios>
 #include <map>
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include "ops/pointwise.cuh"
 #include "ops/pointwise.h"
 #include "ops/vendor/nvrtc.h"

@@ -1,7 +1,7 @@
 // A kernel for each chain, element type and direction, compiled when it is first needed.
 #pragma once
-#include "core/disk_cache.h"
-#include "core/dtype.h"
+#include "core/base/disk_cache.h"
+#include "core/base/dtype.h"
 #include "ops/program.h"
 
 namespace bellows::nvrtc {

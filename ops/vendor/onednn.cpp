@@ -1,6 +1,6 @@
 #include "ops/vendor/onednn.h"
 #include <dnnl_debug.h>
-#include "core/copy.h"
+#include "core/tensor/copy.h"
 
 namespace bellows::onednn {
 

@@ -3,8 +3,8 @@
 #include <dnnl.hpp>
 #include <optional>
 #include <unordered_map>
-#include "core/tensor.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/tensor.h"
 
 namespace bellows::onednn {
 

@@ -1,7 +1,7 @@
 // oneDNN's convolutions, in f32, bf16 and f16. Images in NHWC are taken as they are; those in NCHW,
 // and the weights, are brought into the order that the primitive likes best.
 #include <omp.h>
-#include "core/copy.h"
+#include "core/tensor/copy.h"
 #include "ops/conv2d_cpu.h"
 #include "ops/vendor/onednn.h"
 

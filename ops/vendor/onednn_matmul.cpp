@@ -1,8 +1,8 @@
 // oneDNN's products: in f32 sgemm, the fastest of them at the sizes of small nets with nothing to
 // prepare; in bf16 and f16 its matmul.
 #include <dnnl.h>
-#include "core/parallel.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/device/parallel.h"
 #include "ops/matmul.h"
 #include "ops/vendor/onednn.h"
 

@@ -1,7 +1,7 @@
 // Memory that a library's call needs while it runs. From the allocator and back to it after each
 // call: it is reused in stream order, so all calls of a stream share it, and no layer holds any.
 #pragma once
-#include "core/tensor.h"
+#include "core/tensor/tensor.h"
 
 namespace bellows {
 

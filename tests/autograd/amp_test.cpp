@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "autograd/backward.h"
-#include "core/copy.h"
-#include "core/foreach.h"
-#include "core/rng.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
+#include "core/tensor/rng.h"
 #include "ops/conv2d.h"
 #include "ops/cross_entropy.h"
 #include "ops/elementwise.h"

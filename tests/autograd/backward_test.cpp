@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <thread>
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include "ops/elementwise.h"
 #include "tests/autograd/leaf.h"
 #include "tests/refusal.h"

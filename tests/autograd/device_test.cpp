@@ -3,8 +3,8 @@
 #include <cmath>
 #include "autograd/amp.h"
 #include "autograd/backward.h"
-#include "core/copy.h"
-#include "core/foreach.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
 #include "tests/twins.h"
 
 using namespace bellows;

@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "autograd/backward.h"
-#include "core/copy.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/copy.h"
 #include "ops/elementwise.h"
 #include "tests/autograd/leaf.h"
 #include "tests/refusal.h"

@@ -1,8 +1,8 @@
 // Small leaves, and how many tensors of their size are alive.
 #pragma once
 #include "autograd/record.h"
-#include "core/allocator.h"
-#include "core/foreach.h"
+#include "core/device/allocator.h"
+#include "core/tensor/foreach.h"
 
 namespace bellows {
 

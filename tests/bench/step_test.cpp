@@ -1,7 +1,7 @@
 // The step that bench_step times: the trainer's, with every toggle that acts in one.
 #include "bench/step/step.h"
 #include <gmock/gmock.h>
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include "tests/refusal.h"
 #include "tests/trainer/runs.h"
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include <filesystem>
 #include <iostream>
-#include "core/check.h"
+#include "core/base/check.h"
 #include "tests/commands/printed.h"
 #include "tests/commands/workspace.h"
 #include "tests/place.h"

@@ -1,7 +1,7 @@
 // Decides by rules how a printed command is tested: no list names a single one.
 #include <filesystem>
-#include "core/check.h"
-#include "core/device.h"
+#include "core/base/check.h"
+#include "core/device/device.h"
 #include "tests/commands/printed.h"
 #include "tests/place.h"
 #include "toggles/toggle.h"

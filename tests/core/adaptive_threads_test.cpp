@@ -1,5 +1,5 @@
 // Fewer threads while they wait for a core: the rule, then real threads beside real busy processes.
-#include "core/adaptive_threads.h"
+#include "core/device/adaptive_threads.h"
 #include <gtest/gtest.h>
 #include <omp.h>
 #include <sched.h>
@@ -8,9 +8,9 @@
 #include <unistd.h>
 #include <chrono>
 #include <csignal>
-#include "core/affinity.h"
-#include "core/parallel.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/device/affinity.h"
+#include "core/device/parallel.h"
 
 using namespace bellows;
 using namespace std::chrono_literals;

@@ -1,6 +1,6 @@
 // Where threads run: what the system says of its cores, which order that gives, and that it
 // happens.
-#include "core/affinity.h"
+#include "core/device/affinity.h"
 #include <gtest/gtest.h>
 #include <omp.h>
 #include <sched.h>
@@ -8,8 +8,8 @@
 #include <fstream>
 #include <set>
 #include <thread>
-#include "core/threads.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/device/threads.h"
 #include "tests/refusal.h"
 
 using namespace bellows;

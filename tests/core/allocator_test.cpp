@@ -1,12 +1,12 @@
 // The allocator: sizes, reuse, what it takes from the system, and the guards that tests rely on.
-#include "core/allocator.h"
+#include "core/device/allocator.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cstring>
 #include <thread>
 #include <utility>
-#include "core/tensor.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/tensor.h"
 #include "tests/refusal.h"
 
 using namespace bellows;

@@ -1,13 +1,13 @@
 // Autotuning: the fastest of some candidates wins, is kept on disk, and is not looked for again.
-#include "core/autotune.h"
+#include "core/tensor/autotune.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
-#include "core/allocator.h"
-#include "core/disk_cache.h"
-#include "core/foreach.h"
-#include "core/kernel.h"
-#include "core/trace.h"
+#include "core/base/disk_cache.h"
+#include "core/base/trace.h"
+#include "core/device/allocator.h"
+#include "core/tensor/foreach.h"
+#include "core/tensor/kernel.h"
 #include "tests/refusal.h"
 
 using namespace bellows;

@@ -1,5 +1,5 @@
 // The book-keeping of a device's memory, without a device: fit, split, merge, and what it counts.
-#include "core/blocks.h"
+#include "core/device/blocks.h"
 #include <gtest/gtest.h>
 #include <random>
 

@@ -1,9 +1,9 @@
 // copy, cast, contiguous: every element of any strides, between any two types.
-#include "core/copy.h"
+#include "core/tensor/copy.h"
 #include <gtest/gtest.h>
-#include "core/foreach.h"
-#include "core/rng.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/foreach.h"
+#include "core/tensor/rng.h"
 #include "tests/refusal.h"
 
 using namespace bellows;

@@ -1,7 +1,7 @@
 // Does this binary fit the driver and the GPUs? Asked of made-up machines.
-#include "core/device_info.h"
+#include "core/device/device_info.h"
 #include <gmock/gmock.h>
-#include "core/device.h"
+#include "core/device/device.h"
 
 using namespace bellows;
 using testing::AllOf;

@@ -4,11 +4,11 @@
 #include <bit>
 #include <cmath>
 #include <thread>
-#include "core/copy.h"
-#include "core/foreach.h"
-#include "core/graph.h"
-#include "core/module_path.h"
-#include "core/trace.h"
+#include "core/base/module_path.h"
+#include "core/base/trace.h"
+#include "core/device/graph.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
 #include "tests/refusal.h"
 
 using namespace bellows;

@@ -1,11 +1,11 @@
 // Every kernel of core/ on a device, held to its CPU twin.
 #include <gtest/gtest.h>
 #include <cmath>
-#include "core/copy.h"
-#include "core/foreach.h"
-#include "core/rng.h"
-#include "core/step_state.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
+#include "core/tensor/rng.h"
+#include "core/tensor/step_state.h"
 #include "tests/twins.h"
 
 using namespace bellows;

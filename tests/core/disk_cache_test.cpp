@@ -1,5 +1,5 @@
 // What is kept is found, by its key alone; what is damaged is not; and nothing ever fails.
-#include "core/disk_cache.h"
+#include "core/base/disk_cache.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

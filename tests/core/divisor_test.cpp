@@ -1,5 +1,5 @@
 // A Divisor divides as the machine does, at both ends of the range and around every multiple.
-#include "core/divisor.h"
+#include "core/base/divisor.h"
 #include <gtest/gtest.h>
 #include <random>
 

@@ -1,5 +1,5 @@
 // Durable writing, careful reading, logs whose last line a kill has cut.
-#include "core/file.h"
+#include "core/base/file.h"
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <fstream>
 #include <thread>
-#include "core/crc32c.h"
+#include "core/base/crc32c.h"
 
 using namespace bellows;
 using testing::HasSubstr;

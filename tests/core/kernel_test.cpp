@@ -1,10 +1,10 @@
 // Dispatch: on the device of the first argument that has one, by a vendor if the options ask.
-#include "core/kernel.h"
+#include "core/tensor/kernel.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include "core/device.h"
-#include "core/step_state.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/device/device.h"
+#include "core/tensor/step_state.h"
 #include "tests/refusal.h"
 
 using namespace bellows;

@@ -1,5 +1,5 @@
 // Which name somebody meant.
-#include "core/nearest.h"
+#include "core/config/nearest.h"
 #include <gtest/gtest.h>
 
 using bellows::nearest;

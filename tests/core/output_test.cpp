@@ -1,5 +1,5 @@
 // The one way to a terminal: nothing raw gets there, and no line is forged.
-#include "core/output.h"
+#include "core/base/output.h"
 #include <gtest/gtest.h>
 #include <functional>
 

@@ -1,12 +1,12 @@
 // Chunks do not depend on the number of threads; sums have the same bits for any of them.
-#include "core/parallel.h"
+#include "core/device/parallel.h"
 #include <gtest/gtest.h>
 #include <cmath>
 #include <mutex>
 #include <new>
 #include <set>
-#include "core/foreach.h"
-#include "core/rng.h"
+#include "core/tensor/foreach.h"
+#include "core/tensor/rng.h"
 #include "tests/refusal.h"
 
 using namespace bellows;

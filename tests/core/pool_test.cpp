@@ -1,11 +1,11 @@
 // Small blocks and counted handles: nothing is lost, nothing is freed twice.
-#include "core/pool.h"
+#include "core/base/pool.h"
 #include <gtest/gtest.h>
 #include <cstring>
 #include <set>
 #include <thread>
 #include <vector>
-#include "core/ref.h"
+#include "core/base/ref.h"
 
 using namespace bellows;
 

@@ -1,10 +1,10 @@
 // Random numbers as functions of their key: known answers, moments, valid and uniform permutations.
-#include "core/rng.h"
+#include "core/tensor/rng.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <set>
-#include "core/parallel.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/device/parallel.h"
 #include "tests/refusal.h"
 
 using namespace bellows;

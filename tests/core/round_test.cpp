@@ -1,4 +1,4 @@
-#include "core/round.h"
+#include "core/base/round.h"
 #include <gtest/gtest.h>
 #include <cstddef>
 

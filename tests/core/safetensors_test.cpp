@@ -1,13 +1,13 @@
 // The safetensors format: round trips, and a corpus of files that must be refused.
-#include "core/safetensors.h"
+#include "core/tensor/safetensors.h"
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 #include <cstring>
 #include <random>
-#include "core/crc32c.h"
-#include "core/foreach.h"
+#include "core/base/crc32c.h"
+#include "core/tensor/foreach.h"
 #include "tests/refusal.h"
 
 using namespace bellows;

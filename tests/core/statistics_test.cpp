@@ -1,11 +1,11 @@
 // The statistics of `trainer ab` on synthetic times whose truth is known.
-#include "core/statistics.h"
+#include "core/base/statistics.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cmath>
 #include <numeric>
-#include "core/check.h"
-#include "core/philox.h"
+#include "core/base/check.h"
+#include "core/base/philox.h"
 
 using namespace bellows;
 

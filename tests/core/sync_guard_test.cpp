@@ -1,8 +1,8 @@
 // The places where the host waits for a device, told once each.
-#include "core/sync_guard.h"
+#include "core/device/sync_guard.h"
 #include <gmock/gmock.h>
-#include "core/copy.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/copy.h"
 #include "tests/refusal.h"
 
 using namespace bellows;

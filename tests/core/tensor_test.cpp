@@ -1,11 +1,11 @@
 // Shapes, strides, views and memory formats.
-#include "core/tensor.h"
+#include "core/tensor/tensor.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pmmintrin.h>
 #include <numeric>
-#include "core/copy.h"
-#include "core/foreach.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
 #include "tests/refusal.h"
 
 using namespace bellows;

@@ -1,11 +1,11 @@
 // The thread budget, quotas of cgroups, and the counting mutex.
-#include "core/threads.h"
+#include "core/device/threads.h"
 #include <gtest/gtest.h>
 #include <omp.h>
 #include <cstdlib>
 #include <fstream>
 #include <thread>
-#include "core/mutex.h"
+#include "core/base/mutex.h"
 
 using namespace bellows;
 

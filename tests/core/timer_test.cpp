@@ -1,9 +1,9 @@
 // Moments of each device that is here: they tell how much time passed between them.
-#include "core/timer.h"
+#include "core/device/timer.h"
 #include <gtest/gtest.h>
 #include <chrono>
 #include <thread>
-#include "core/foreach.h"
+#include "core/tensor/foreach.h"
 #include "tests/refusal.h"
 
 using namespace bellows;

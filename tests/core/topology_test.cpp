@@ -1,9 +1,9 @@
 // Sockets, cores and NUMA nodes, read from a folder that looks like /sys.
-#include "core/topology.h"
+#include "core/device/topology.h"
 #include <gtest/gtest.h>
 #include <cstdlib>
 #include <fstream>
-#include "core/check.h"
+#include "core/base/check.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;

@@ -1,9 +1,9 @@
 // Counters that prove what ran; ranges that close whatever happens.
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <thread>
-#include "core/module_path.h"
+#include "core/base/module_path.h"
 #include "tests/refusal.h"
 
 using namespace bellows;

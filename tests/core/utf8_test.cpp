@@ -1,5 +1,5 @@
 // What a terminal would obey is shown instead; everything else stays as it is.
-#include "core/utf8.h"
+#include "core/base/utf8.h"
 #include <gtest/gtest.h>
 
 using namespace bellows;

@@ -1,8 +1,8 @@
 // Options as text: what each kind accepts and refuses, and how a visitor walks through them.
-#include "core/visitor.h"
+#include "core/config/visitor.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include "core/kernel_options.h"
+#include "core/device/kernel_options.h"
 #include "tests/refusal.h"
 
 using namespace bellows;

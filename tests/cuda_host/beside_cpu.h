@@ -3,9 +3,9 @@
 #pragma once
 #include <gtest/gtest.h>
 #include <cmath>
-#include "core/copy.h"
-#include "core/foreach.h"
-#include "core/philox.h"
+#include "core/base/philox.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
 #include "tests/cuda_host/cuda_host.h"
 
 namespace cuda_host {

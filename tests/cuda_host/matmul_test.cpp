@@ -1,6 +1,6 @@
 // The tiled product of matmul and linear, at the borders of both kinds of tiles.
 #include "ops/matmul.h"
-#include "core/foreach.h"
+#include "core/tensor/foreach.h"
 #include "ops/linear.h"
 #include "tests/cuda_host/beside_cpu.h"
 

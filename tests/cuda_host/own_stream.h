@@ -1,6 +1,6 @@
-// Streams and events that a test owns, beside those of core/device.h, which live for ever.
+// Streams and events that a test owns, beside those of core/device/device.h, which live for ever.
 #pragma once
-#include "core/cuda.h"
+#include "core/device/cuda.h"
 
 namespace cuda_host {
 

@@ -1,8 +1,8 @@
 // Faults between streams, planted in the product's own allocator and feed: an event that nobody
 // waits for, a block that is handed out while another stream still uses it.
 #include <gtest/gtest.h>
-#include "core/copy.h"
-#include "core/foreach.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
 #include "data/device_feed.h"
 #include "tests/cuda_host/cuda_host.h"
 #include "tests/data/numbers.h"

@@ -1,12 +1,12 @@
 // Faults that are planted here, and what the harness says about each.
 #include <gtest/gtest.h>
 #include <thread>
-#include "core/cuda.h"
-#include "core/kernel.h"
-#include "core/launch.cuh"
-#include "core/module_path.h"
-#include "core/reduce.cuh"
-#include "core/shared.cuh"
+#include "core/base/module_path.h"
+#include "core/device/cuda.h"
+#include "core/device/launch.cuh"
+#include "core/device/reduce.cuh"
+#include "core/device/shared.cuh"
+#include "core/tensor/kernel.h"
 #include "tests/cuda_host/cuda_host.h"
 #include "tests/cuda_host/own_stream.h"
 #include "tests/refusal.h"

@@ -1,8 +1,8 @@
 // How fast is the harness? Prints numbers for the README, asserts nothing.
 #include <chrono>
 #include <cstdio>
-#include "core/launch.cuh"
-#include "core/reduce.cuh"
+#include "core/device/launch.cuh"
+#include "core/device/reduce.cuh"
 #include "tests/cuda_host/cuda_host.h"
 #include "tests/cuda_host/own_stream.h"
 

@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cmath>
-#include "core/copy.h"
-#include "core/graph.h"
-#include "core/philox.h"
-#include "core/trace.h"
+#include "core/base/philox.h"
+#include "core/base/trace.h"
+#include "core/device/graph.h"
+#include "core/tensor/copy.h"
 #include "ops/conv2d.h"
 #include "ops/linear.h"
 #include "ops/matmul.h"

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cstring>
-#include "core/channel_room.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/channel_room.h"
 #include "tests/data/noise.h"
 #include "tests/twins.h"
 

@@ -1,6 +1,6 @@
 // A feed's batches as numbers, to be compared.
 #pragma once
-#include "core/copy.h"
+#include "core/tensor/copy.h"
 #include "data/feed.h"
 
 namespace bellows {

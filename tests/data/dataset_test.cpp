@@ -4,7 +4,7 @@
 #include <omp.h>
 #include <numeric>
 #include <set>
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include "data/transform.h"
 #include "tests/data/files.h"
 #include "tests/data/options.h"

@@ -3,8 +3,8 @@
 #include "data/device_feed.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include "core/pinned.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/pinned.h"
 #include "data/pack.h"
 #include "data/packed.h"
 #include "tests/data/batches.h"

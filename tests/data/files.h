@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include "core/check.h"
+#include "core/base/check.h"
 
 namespace bellows {
 

@@ -2,7 +2,7 @@
 #include "data/idx.h"
 #include <gmock/gmock.h>
 #include <sys/stat.h>
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include "data/file.h"
 #include "tests/data/files.h"
 

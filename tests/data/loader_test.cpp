@@ -4,8 +4,8 @@
 #include <sched.h>
 #include <map>
 #include <semaphore>
-#include "core/copy.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/copy.h"
 #include "tests/data/files.h"
 #include "tests/data/numbers.h"
 

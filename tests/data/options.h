@@ -2,7 +2,7 @@
 #pragma once
 #include <gtest/gtest.h>
 #include <map>
-#include "core/visitor.h"
+#include "core/config/visitor.h"
 
 namespace bellows {
 

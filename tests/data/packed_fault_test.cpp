@@ -1,8 +1,8 @@
 // Shards that are cut off, bent, foreign or of another packing: one line each, with the path.
 #include <gmock/gmock.h>
 #include <cstring>
-#include "core/crc32c.h"
-#include "core/trace.h"
+#include "core/base/crc32c.h"
+#include "core/base/trace.h"
 #include "data/loader.h"
 #include "data/pack.h"
 #include "data/packed.h"

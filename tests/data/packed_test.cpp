@@ -2,7 +2,7 @@
 #include "data/packed.h"
 #include <gmock/gmock.h>
 #include <cstring>
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include "data/image_file.h"
 #include "data/loader.h"
 #include "data/pack.h"

@@ -5,8 +5,8 @@
 #include <unistd.h>
 #include <csignal>
 #include <thread>
-#include "core/file_lock.h"
-#include "core/trace.h"
+#include "core/base/file_lock.h"
+#include "core/base/trace.h"
 #include "data/loader.h"
 #include "data/packed.h"
 #include "tests/data/files.h"

@@ -1,7 +1,7 @@
 // The one pass over a picture does what its steps do one after the other.
 #include <gmock/gmock.h>
-#include "core/philox.h"
-#include "core/safetensors.h"
+#include "core/base/philox.h"
+#include "core/tensor/safetensors.h"
 #include "data/write_picture.h"
 #include "tests/data/files.h"
 #include "tests/place.h"

@@ -2,7 +2,7 @@
 // they are read, made and moved.
 #include <gmock/gmock.h>
 #include <set>
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include "data/pack.h"
 #include "data/packed.h"
 #include "tests/data/files.h"

@@ -1,7 +1,7 @@
 #include "data/sampler.h"
 #include <gmock/gmock.h>
 #include <numeric>
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include "tests/data/files.h"
 
 using namespace bellows;

@@ -1,7 +1,7 @@
 // A JPEG of which only what is wanted is decoded gives the same picture.
 #include <gmock/gmock.h>
-#include "core/philox.h"
-#include "core/trace.h"
+#include "core/base/philox.h"
+#include "core/base/trace.h"
 #include "data/image_file.h"
 #include "data/loader.h"
 #include "data/write_picture.h"

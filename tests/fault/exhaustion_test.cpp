@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include <cerrno>
 #include <fstream>
-#include "core/check.h"
+#include "core/base/check.h"
 #include "tests/trainer/program.h"
 
 using namespace bellows;

@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include <cerrno>
 #include <cstdlib>
-#include "core/file.h"
+#include "core/base/file.h"
 
 using namespace bellows;
 using testing::HasSubstr;

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <thread>
-#include "core/safetensors.h"
+#include "core/tensor/safetensors.h"
 
 using namespace bellows;
 using testing::ElementsAre;

@@ -1,6 +1,6 @@
 // std::filesystem throws exceptions that no verb knows, with the exit code of an internal error.
 // Product code calls what takes an error_code, and for iterators increment(), or the functions of
-// core/file.h.
+// core/base/file.h.
 #include <gtest/gtest.h>
 #include "tests/house/tree.h"
 

@@ -26,7 +26,7 @@ TEST(Layering, FindsWhatIsPlanted) {
   EXPECT_EQ(offence("core", "#include \"ops/op.h\""), "ops");
   EXPECT_EQ(offence("optim", "#include \"ops/op.h\""), "ops");
   EXPECT_EQ(offence("trainer", "#include \"tests/tree.h\""), "tests");
-  EXPECT_EQ(offence("ops", "#include \"core/check.h\""), "");
+  EXPECT_EQ(offence("ops", "#include \"core/base/check.h\""), "");
   EXPECT_EQ(offence("ops", "#include \"ops/op.h\""), "");
 }
 
@@ -52,20 +52,20 @@ static const std::vector<Rule> kRules = {
     {{"system(", "popen("}, "nothing that a config says may reach a shell"},
     {{"#if", "#ifdef", "#ifndef"},
      "the backend is the file extension",
-     {{"core/half.h", "HD, what kernels share with the host"},
-      {"core/pool.cpp", "under sanitizers every block is its own"},
+     {{"core/base/half.h", "HD, what kernels share with the host"},
+      {"core/base/pool.cpp", "under sanitizers every block is its own"},
       {"ops/maths.h", "GPUs keep CUDA's exp, log and tanh"},
       {"trainer/doctor/machine.cpp", "it tells how it was compiled"}}},
     {{"dlopen("},
      "a library is taken from the system's and the configured folders only",
-     {{"core/library.cpp", "which sees to that"}}},
+     {{"core/base/library.cpp", "which sees to that"}}},
     {{"<regex>", "<format>", "<ranges>", "std::views"}, "GCC 12 and clang 14 do not both have it"},
     {{"<yaml-cpp/"},
      "one strict reader stands in front of it",
      {{"trainer/yaml.cpp", "that reader"}}},
     {{"::write(", "::pwrite(", "fsync(", "fdatasync(", "fopen(", "ofstream", "fstream ", "rename("},
      "what has to last goes through one writer, which the fault tests cover",
-     {{"core/file.cpp", "that writer"},
+     {{"core/base/file.cpp", "that writer"},
       {"trainer/bench/copies.cpp", "how fast a disk takes bytes; nothing is to last"},
       {"trainer/tensorboard.h", "a view of metrics.jsonl, which does last"}}},
     {{"printf(", "fprintf(", "dprintf(", "puts(", "fputs(", "putchar(", "fwrite(", "perror(",
@@ -76,18 +76,18 @@ static const std::vector<Rule> kRules = {
      {{"autograd/amp.cpp", "autocast"},
       {"autograd/record.cpp", "grad mode"},
       {"autograd/recompute.cpp", "which segment runs, first or again, and what it draws"},
-      {"core/device.cpp", "current stream"},
-      {"core/device.cu", "the last launches, for the message of an error"},
-      {"core/device_pool.cpp", "the pool that a captured graph's memory comes from"},
-      {"core/graph.cpp", "whether this thread captures"},
-      {"core/sync_guard.cpp", "debug.sync_guard"},
-      {"core/kernel_options.cpp", "kernels"},
-      {"core/module_path.cpp", "module path"},
-      {"core/module_path.h", "the kernel that is running, for messages and reports"},
-      {"core/pool.cpp", "free lists, without meaning to anybody else"}}},
+      {"core/device/device.cpp", "current stream"},
+      {"core/device/device.cu", "the last launches, for the message of an error"},
+      {"core/device/device_pool.cpp", "the pool that a captured graph's memory comes from"},
+      {"core/device/graph.cpp", "whether this thread captures"},
+      {"core/device/sync_guard.cpp", "debug.sync_guard"},
+      {"core/device/kernel_options.cpp", "kernels"},
+      {"core/base/module_path.cpp", "module path"},
+      {"core/base/module_path.h", "the kernel that is running, for messages and reports"},
+      {"core/base/pool.cpp", "free lists, without meaning to anybody else"}}},
     {{"using namespace bellows"}, "in tests only"},
     {{"CUDA_CHECK(status)"}, "the message names the call, and this is the name of a variable"},
-    {{"rand(", "srand(", "random_device", "mt19937"}, "random numbers are functions: core/rng.h"},
+    {{"rand(", "srand(", "random_device", "mt19937"}, "random numbers are functions: core/tensor/rng.h"},
 };
 
 static bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }

@@ -1,6 +1,6 @@
 // Every source file that registers something has arrived in this executable: its registration ran.
 // A linker may drop such files without a word, and then an op or a toggle is simply not there.
-#include "core/registry.h"
+#include "core/base/registry.h"
 #include <gmock/gmock.h>
 #include <map>
 #include "tests/house/tree.h"
@@ -71,8 +71,8 @@ TEST(Registry, SeesWhatRegisters) {
   EXPECT_TRUE(registers("static const bool cpu = kernels::sum.on(Device::cpu, sum_cpu);"));
   EXPECT_TRUE(registers("    kernels::conv.vendor_on(Device::cpu, conv_onednn);"));
   EXPECT_FALSE(registers("static const int kAdditional = 3;"));
-  EXPECT_EQ(from_the_root("../core/rng.cpp"), "core/rng.cpp");
-  EXPECT_EQ(from_the_root("/some/where/core/rng.cpp"), "core/rng.cpp");
+  EXPECT_EQ(from_the_root("../core/rng.cpp"), "core/tensor/rng.cpp");
+  EXPECT_EQ(from_the_root("/some/where/core/rng.cpp"), "core/tensor/rng.cpp");
 }
 
 TEST(Registry, HoldsEveryFileThatRegisters) {

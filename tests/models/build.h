@@ -1,6 +1,6 @@
 // A model as a config describes it, built as a session builds it.
 #pragma once
-#include "core/rng.h"
+#include "core/tensor/rng.h"
 #include "models/fuse.h"
 #include "models/rewrite.h"
 #include "toggles/plan.h"

@@ -4,9 +4,9 @@
 #include <cstring>
 #include "autograd/amp.h"
 #include "autograd/backward.h"
-#include "core/copy.h"
-#include "core/rng.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/rng.h"
 #include "models/criterion.h"
 #include "ops/conv2d.h"
 #include "optim/optimizer.h"

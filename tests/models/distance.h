@@ -1,7 +1,7 @@
 // How far a tensor of f32 is from what PyTorch says it is.
 #pragma once
 #include <cmath>
-#include "core/tensor.h"
+#include "core/tensor/tensor.h"
 
 namespace bellows {
 

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <cmath>
 #include "autograd/amp.h"
-#include "core/foreach.h"
-#include "core/rng.h"
+#include "core/tensor/foreach.h"
+#include "core/tensor/rng.h"
 #include "tests/models/build.h"
 #include "tests/refusal.h"
 

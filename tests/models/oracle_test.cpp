@@ -2,8 +2,8 @@
 // tests/oracle/make_fixture.py made the file; nothing of PyTorch is needed here.
 #include <gtest/gtest.h>
 #include "autograd/backward.h"
-#include "core/copy.h"
-#include "core/safetensors.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/safetensors.h"
 #include "models/criterion.h"
 #include "tests/models/build.h"
 #include "tests/models/distance.h"

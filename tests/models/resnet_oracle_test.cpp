@@ -6,8 +6,8 @@
 #include <cmath>
 #include <functional>
 #include "autograd/backward.h"
-#include "core/copy.h"
-#include "core/safetensors.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/safetensors.h"
 #include "models/criterion.h"
 #include "tests/models/build.h"
 #include "tests/models/distance.h"

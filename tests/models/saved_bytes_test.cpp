@@ -1,9 +1,9 @@
 // What a training step of LeNet keeps for backward: counted, and equal to the sum computed here.
 #include <gtest/gtest.h>
 #include "autograd/backward.h"
-#include "core/foreach.h"
-#include "core/rng.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/foreach.h"
+#include "core/tensor/rng.h"
 #include "models/criterion.h"
 #include "tests/models/build.h"
 

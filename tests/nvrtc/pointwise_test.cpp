@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 #include <fstream>
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include "ops/vendor/nvrtc.h"
 #include "ops/vendor/nvrtc_pointwise.h"
 #include "tests/place.h"
@@ -161,7 +161,7 @@ TEST_F(Nvrtc, KeysItsCacheByAllThatItCompiles) {
   const std::string key = nvrtc::fingerprint();
   EXPECT_THAT(key, StartsWith("nvrtc 1"));
   EXPECT_THAT(key, HasSubstr("--fmad=false\n"));
-  for (const char* header : {"core/half.h", "ops/functors.h", "ops/pointwise_device.cuh"}) {
+  for (const char* header : {"core/base/half.h", "ops/functors.h", "ops/pointwise_device.cuh"}) {
     std::ostringstream text;
     text << std::ifstream(fs::path(source_dir()) / header).rdbuf();
     EXPECT_FALSE(text.str().empty()) << header;

@@ -1,7 +1,7 @@
 #include "ops/batch_norm.h"
 #include <gtest/gtest.h>
 #include <cmath>
-#include "core/copy.h"
+#include "core/tensor/copy.h"
 
 namespace bellows {
 

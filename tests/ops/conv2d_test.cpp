@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 #include "autograd/backward.h"
-#include "core/copy.h"
-#include "core/foreach.h"
-#include "core/philox.h"
-#include "core/trace.h"
+#include "core/base/philox.h"
+#include "core/base/trace.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
 #include "ops/reduce.h"
 
 using namespace bellows;

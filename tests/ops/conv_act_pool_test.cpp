@@ -6,9 +6,9 @@
 #include "autograd/amp.h"
 #include "autograd/backward.h"
 #include "autograd/gradcheck.h"
-#include "core/copy.h"
-#include "core/philox.h"
-#include "core/trace.h"
+#include "core/base/philox.h"
+#include "core/base/trace.h"
+#include "core/tensor/copy.h"
 
 using namespace bellows;
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <cmath>
 #include "autograd/backward.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
 
 using namespace bellows;
 

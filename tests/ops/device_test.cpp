@@ -1,7 +1,7 @@
 // Every registered op on a device, held to the plain CPU kernels. Adding an op adds its tests; this
 // file never changes.
 #include <set>
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include "tests/ops/op_results.h"
 #include "tests/twins.h"
 

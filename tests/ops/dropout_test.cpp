@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 #include "autograd/backward.h"
 #include "autograd/recompute.h"
-#include "core/copy.h"
-#include "core/foreach.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
 
 using namespace bellows;
 

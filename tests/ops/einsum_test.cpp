@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
-#include "core/rng.h"
+#include "core/tensor/rng.h"
 
 using namespace bellows;
 using testing::ElementsAre;

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "autograd/backward.h"
-#include "core/foreach.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/foreach.h"
 
 using namespace bellows;
 using testing::ElementsAre;

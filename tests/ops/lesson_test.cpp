@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "autograd/backward.h"
-#include "core/copy.h"
-#include "core/foreach.h"
-#include "core/rng.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
+#include "core/tensor/rng.h"
 #include "ops/bucketize.h"
 #include "ops/gather.h"
 #include "ops/quantile_levels.h"

@@ -2,10 +2,10 @@
 #include "ops/vendor/onednn.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include "core/copy.h"
-#include "core/parallel.h"
-#include "core/rng.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/device/parallel.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/rng.h"
 #include "ops/conv2d.h"
 #include "ops/matmul.h"
 #include "tests/refusal.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include "autograd/backward.h"
-#include "core/copy.h"
+#include "core/tensor/copy.h"
 #include "ops/op_inputs.h"
 
 namespace bellows {

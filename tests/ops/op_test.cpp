@@ -1,8 +1,8 @@
 // Every registered op, checked the same way. Adding an op adds its tests; this file never changes.
 #include <set>
 #include "autograd/gradcheck.h"
-#include "core/parallel.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/device/parallel.h"
 #include "tests/ops/op_results.h"
 
 using namespace bellows;

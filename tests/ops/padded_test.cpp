@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 #include "autograd/amp.h"
 #include "autograd/backward.h"
-#include "core/channel_room.h"
-#include "core/copy.h"
-#include "core/foreach.h"
-#include "core/rng.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/channel_room.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
+#include "core/tensor/rng.h"
 #include "ops/cross_entropy.h"
 #include "ops/op_inputs.h"
 

@@ -4,8 +4,8 @@
 #include <cstring>
 #include "autograd/backward.h"
 #include "autograd/gradcheck.h"
-#include "core/copy.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/copy.h"
 #include "ops/op_inputs.h"
 #include "ops/pointwise.h"
 

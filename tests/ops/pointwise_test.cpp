@@ -7,8 +7,8 @@
 #include <cstring>
 #include "autograd/backward.h"
 #include "autograd/gradcheck.h"
-#include "core/copy.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/copy.h"
 #include "ops/elementwise.h"
 #include "ops/op_inputs.h"
 #include "tests/refusal.h"

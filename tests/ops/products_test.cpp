@@ -3,8 +3,8 @@
 #include <cmath>
 #include "autograd/amp.h"
 #include "autograd/backward.h"
-#include "core/copy.h"
-#include "core/foreach.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
 #include "ops/conv2d.h"
 #include "ops/conv_act_pool.h"
 #include "ops/linear.h"

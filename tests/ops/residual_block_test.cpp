@@ -2,9 +2,9 @@
 #include "ops/residual_block.h"
 #include <gtest/gtest.h>
 #include "autograd/amp.h"
-#include "core/copy.h"
-#include "core/foreach.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
 #include "tests/refusal.h"
 
 using namespace bellows;

@@ -2,8 +2,8 @@
 #include "ops/shape.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include "core/copy.h"
-#include "core/foreach.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
 
 using namespace bellows;
 using testing::ElementsAre;

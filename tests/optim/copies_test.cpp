@@ -1,7 +1,7 @@
 // The 16-bit copies of weights: a fused update writes them along, to the bit as a cast would; and
 // whatever else happens to a weight, nobody reads a copy of other values.
 #include "autograd/amp.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include "optim/muon.h"
 #include "tests/optim/trained.h"
 

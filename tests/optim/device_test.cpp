@@ -1,6 +1,6 @@
 // The same updates on a GPU: as on the CPU, and fused as one by one.
 #include <cmath>
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include "optim/muon.h"
 #include "tests/optim/trained.h"
 

@@ -1,6 +1,6 @@
 // The average of a model: its formula, and that it is a launch or two.
 #include "optim/ema.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include "tests/optim/trained.h"
 
 using namespace bellows;

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 #include <cmath>
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include "tests/optim/trained.h"
 
 using namespace bellows;

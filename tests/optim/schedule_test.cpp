@@ -2,7 +2,7 @@
 #include "optim/schedule.h"
 #include <gtest/gtest.h>
 #include <cmath>
-#include "core/check.h"
+#include "core/base/check.h"
 #include "toggles/values.h"
 
 using namespace bellows;

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <map>
 #include "autograd/backward.h"
-#include "core/copy.h"
-#include "core/rng.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/rng.h"
 #include "optim/adam.h"
 #include "optim/optimizer.h"
 #include "optim/sgd.h"

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <filesystem>
 #include <numeric>
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include "trainer/loop.h"
 
 namespace bellows {

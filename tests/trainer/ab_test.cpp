@@ -8,7 +8,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include "core/philox.h"
+#include "core/base/philox.h"
 #include "tests/place.h"
 #include "tests/refusal.h"
 #include "tests/trainer/runs.h"

@@ -1,7 +1,7 @@
 // trainer bench: its tables, and the real program on sizes that take no time.
 #include "trainer/bench/bench.h"
 #include <gmock/gmock.h>
-#include "core/device.h"
+#include "core/device/device.h"
 #include "tests/refusal.h"
 #include "tests/trainer/program.h"
 #include "trainer/bench/alignment.h"

@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <csignal>
-#include "core/affinity.h"
+#include "core/device/affinity.h"
 #include "tests/trainer/program.h"
 
 using namespace bellows;

@@ -1,7 +1,7 @@
 // The toggle channels_last in a run: batches are made in NHWC and weights kept so, hence nothing is
 // transposed on the way.
 #include <gtest/gtest.h>
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include "ops/conv2d.h"
 #include "tests/trainer/runs.h"
 #include "toggles/toggle.h"

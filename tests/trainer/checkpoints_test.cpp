@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include <fstream>
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include "tests/refusal.h"
 
 using namespace bellows;

@@ -2,8 +2,8 @@
 // allocation or a copy to or from the host.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include "core/copy.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/copy.h"
 #include "tests/trainer/runs.h"
 #include "toggles/residual_net.h"
 #include "toggles/toggle.h"

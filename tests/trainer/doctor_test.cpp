@@ -1,7 +1,7 @@
 // trainer doctor: its judgement of made-up machines, and the real program on this one.
 #include <gmock/gmock.h>
 #include <omp.h>
-#include "core/device.h"
+#include "core/device/device.h"
 #include "ops/matmul.h"
 #include "tests/place.h"
 #include "tests/trainer/program.h"

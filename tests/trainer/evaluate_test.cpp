@@ -2,8 +2,8 @@
 #include "trainer/evaluate.h"
 #include <gtest/gtest.h>
 #include <cmath>
-#include "core/copy.h"
-#include "core/foreach.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
 #include "tests/refusal.h"

@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <cmath>
 #include <csignal>
-#include "core/safetensors.h"
+#include "core/tensor/safetensors.h"
 #include "tests/trainer/program.h"
 #include "trainer/scratch_folder.h"
 

@@ -2,8 +2,8 @@
 #include "trainer/log.h"
 #include <gtest/gtest.h>
 #include <unistd.h>
-#include "core/crc32c.h"
-#include "core/json.h"
+#include "core/base/crc32c.h"
+#include "core/base/json.h"
 #include "trainer/log_line.h"
 #include "trainer/meter.h"
 #include "trainer/progress_bar.h"

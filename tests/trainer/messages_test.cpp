@@ -5,11 +5,11 @@
 #include <poll.h>
 #include <unistd.h>
 #include <sstream>
-#include "core/plural.h"
+#include "core/base/plural.h"
 #include "tests/refusal.h"
 #include "tests/trainer/program.h"
 #include "toggles/toggle.h"
-#include "core/json.h"
+#include "core/base/json.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;

@@ -1,8 +1,8 @@
 // Under device_augment a model that begins with a convolution gets its pictures as that reads them:
 // the same bits as if they had been cast and padded on the way.
 #include <gtest/gtest.h>
-#include "core/channel_room.h"
-#include "core/trace.h"
+#include "core/base/trace.h"
+#include "core/tensor/channel_room.h"
 #include "tests/trainer/runs.h"
 
 using namespace bellows;

@@ -1,8 +1,8 @@
 // `trainer pack`, and training with what it wrote or what the toggle packs: the same bits.
 #include <gmock/gmock.h>
 #include <fstream>
-#include "core/check.h"
-#include "core/safetensors.h"
+#include "core/base/check.h"
+#include "core/tensor/safetensors.h"
 #include "tests/data/image_files.h"
 #include "tests/data/real.h"
 #include "tests/trainer/program.h"

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sstream>
 #include <thread>
-#include "core/check.h"
+#include "core/base/check.h"
 #include "tests/place.h"
 
 namespace bellows {

@@ -1,10 +1,10 @@
 // Numbers that would overflow what is computed from them, in a config or in a checkpoint.
 #include <gmock/gmock.h>
 #include <unistd.h>
-#include "core/safetensors.h"
+#include "core/tensor/safetensors.h"
 #include "tests/trainer/program.h"
 #include "toggles/plan.h"
-#include "core/json.h"
+#include "core/base/json.h"
 #include "trainer/tables.h"
 
 using namespace bellows;

@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include <cmath>
 #include <csignal>
-#include "core/safetensors.h"
+#include "core/tensor/safetensors.h"
 #include "tests/trainer/program.h"
 
 using namespace bellows;

@@ -4,7 +4,7 @@
 #include <csignal>
 #include <fstream>
 #include <random>
-#include "core/check.h"
+#include "core/base/check.h"
 #include "tests/place.h"
 #include "tests/trainer/program.h"
 

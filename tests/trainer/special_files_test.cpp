@@ -4,7 +4,7 @@
 #include <unistd.h>
 #include <sstream>
 #include "tests/trainer/program.h"
-#include "core/json.h"
+#include "core/base/json.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;

@@ -2,7 +2,7 @@
 #include "trainer/tuning_window.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include "core/trace.h"
+#include "core/base/trace.h"
 #include "tests/refusal.h"
 #include "tests/trainer/runs.h"
 #include "trainer/config.h"

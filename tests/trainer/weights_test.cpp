@@ -1,11 +1,11 @@
 // Weights of files that differ from the model in what they need not agree in.
 #include "trainer/weights.h"
 #include <gmock/gmock.h>
-#include "core/copy.h"
+#include "core/tensor/copy.h"
 #include "tests/trainer/program.h"
 #include "tests/trainer/runs.h"
 #include "trainer/training_state.h"
-#include "core/rng.h"
+#include "core/tensor/rng.h"
 
 using namespace bellows;
 using testing::HasSubstr;

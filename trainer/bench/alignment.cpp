@@ -1,5 +1,5 @@
 #include "trainer/bench/alignment.h"
-#include "core/check.h"
+#include "core/base/check.h"
 
 namespace bellows {
 

@@ -2,13 +2,13 @@
 #include "trainer/bench/bench.h"
 #include <fmt/format.h>
 #include <omp.h>
-#include "core/allocator.h"
-#include "core/device_info.h"
-#include "core/threads.h"
-#include "core/topology.h"
+#include "core/device/allocator.h"
+#include "core/device/device_info.h"
+#include "core/device/threads.h"
+#include "core/device/topology.h"
 #include "toggles/hint.h"
 #include "trainer/system.h"
-#include "core/output.h"
+#include "core/base/output.h"
 
 namespace bellows {
 

@@ -10,7 +10,7 @@
 //   }
 //   static const AddBench bench({"h2d", "copies to a GPU and back", "trainer bench h2d", run});
 #pragma once
-#include "core/device.h"
+#include "core/device/device.h"
 #include "trainer/verbs.h"
 
 namespace bellows {

@@ -6,13 +6,13 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include "core/copy.h"
-#include "core/file.h"
-#include "core/parallel.h"
-#include "core/pinned.h"
-#include "core/rng.h"
-#include "core/tensor.h"
-#include "core/trace.h"
+#include "core/base/file.h"
+#include "core/base/trace.h"
+#include "core/device/parallel.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/pinned.h"
+#include "core/tensor/rng.h"
+#include "core/tensor/tensor.h"
 #include "trainer/bench/timing.h"
 
 namespace bellows {

@@ -5,8 +5,8 @@
 #include <array>
 #include <ctime>
 #include "autograd/backward.h"
-#include "core/foreach.h"
-#include "core/output.h"
+#include "core/base/output.h"
+#include "core/tensor/foreach.h"
 #include "ops/cross_entropy.h"
 #include "ops/elementwise.h"
 #include "trainer/bench/bench.h"

@@ -3,7 +3,7 @@
 #include "trainer/bench/copies.h"
 #include "trainer/bench/timing.h"
 #include "trainer/tables.h"
-#include "core/output.h"
+#include "core/base/output.h"
 
 namespace bellows {
 

@@ -7,8 +7,8 @@
 #include "trainer/bench/seed_table.h"
 #include "trainer/bench/timing.h"
 #include "trainer/tables.h"
-#include "core/output.h"
-#include "core/plural.h"
+#include "core/base/output.h"
+#include "core/base/plural.h"
 
 namespace bellows {
 

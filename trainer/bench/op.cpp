@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include "autograd/backward.h"
-#include "core/allocator.h"
-#include "core/copy.h"
-#include "core/output.h"
-#include "core/trace.h"
+#include "core/base/output.h"
+#include "core/base/trace.h"
+#include "core/device/allocator.h"
+#include "core/tensor/copy.h"
 #include "ops/op_inputs.h"
 #include "toggles/hint.h"
 #include "trainer/bench/bench.h"

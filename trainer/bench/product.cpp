@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include "core/copy.h"
-#include "core/parallel.h"
-#include "core/rng.h"
+#include "core/device/parallel.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/rng.h"
 #include "ops/matmul.h"
 
 namespace bellows {

@@ -2,8 +2,8 @@
 // `doctor --stress` also verifies.
 #pragma once
 #include <vector>
-#include "core/kernel_options.h"
-#include "core/tensor.h"
+#include "core/device/kernel_options.h"
+#include "core/tensor/tensor.h"
 
 namespace bellows {
 

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
-#include "core/trace.h"
+#include "core/base/trace.h"
 
 namespace bellows {
 

@@ -3,7 +3,7 @@
 #include <functional>
 #include <string>
 #include <vector>
-#include "core/device.h"
+#include "core/device/device.h"
 
 namespace bellows {
 

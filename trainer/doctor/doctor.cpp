@@ -14,7 +14,7 @@
 #include "trainer/nvml.h"
 #include "trainer/session.h"
 #include "trainer/tables.h"
-#include "core/output.h"
+#include "core/base/output.h"
 
 namespace bellows {
 

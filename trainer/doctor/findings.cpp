@@ -1,6 +1,6 @@
 #include <fmt/format.h>
-#include "core/check.h"
-#include "core/plural.h"
+#include "core/base/check.h"
+#include "core/base/plural.h"
 #include "toggles/toggle.h"
 #include "trainer/doctor/machine.h"
 

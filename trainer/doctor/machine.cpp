@@ -2,13 +2,13 @@
 #include <omp.h>
 #include <cstdlib>
 #include <fstream>
-#include "core/affinity.h"
-#include "core/threads.h"
+#include "core/device/affinity.h"
+#include "core/device/threads.h"
 #include "trainer/system.h"
 
 namespace bellows {
 
-// Without the variable the pool gets a thread for each allowed core (core/threads.h).
+// Without the variable the pool gets a thread for each allowed core (core/device/threads.h).
 static int threads_asked_for() {
   return std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads() : allowed_cores();
 }

@@ -2,9 +2,9 @@
 // machine.
 #pragma once
 #include <map>
-#include "core/device_info.h"
-#include "core/topology.h"
-#include "core/json.h"
+#include "core/device/device_info.h"
+#include "core/device/topology.h"
+#include "core/base/json.h"
 #include "trainer/libraries.h"
 
 namespace bellows {

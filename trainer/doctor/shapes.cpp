@@ -1,5 +1,5 @@
 #include "trainer/doctor/shapes.h"
-#include "core/round.h"
+#include "core/base/round.h"
 #include "trainer/tables.h"
 
 namespace bellows {

@@ -1,7 +1,7 @@
 // Which layers miss the sizes that Tensor Cores like.
 #pragma once
 #include <string>
-#include "core/named.h"
+#include "core/tensor/named.h"
 
 namespace bellows {
 

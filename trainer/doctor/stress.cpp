@@ -1,8 +1,8 @@
 #include "trainer/doctor/stress.h"
 #include <algorithm>
 #include <deque>
-#include "core/philox.h"
-#include "core/trace.h"
+#include "core/base/philox.h"
+#include "core/base/trace.h"
 #include "trainer/bench/timing.h"
 
 namespace bellows {

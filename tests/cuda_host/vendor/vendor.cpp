@@ -2,10 +2,10 @@
 #include <omp.h>
 #include <bit>
 #include <cmath>
-#include "core/cuda.h"
-#include "core/kernel_options.h"
-#include "core/trace.h"
-#include "core/walk.h"
+#include "core/base/trace.h"
+#include "core/device/cuda.h"
+#include "core/device/kernel_options.h"
+#include "core/tensor/walk.h"
 #include "tests/cuda_host/runtime.h"
 
 namespace cuda_host {

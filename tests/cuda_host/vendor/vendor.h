@@ -1,7 +1,7 @@
 // What stands in for a vendor's library: the plain CPU kernel as one operation of the stream.
 #pragma once
 #include <functional>
-#include "core/tensor.h"
+#include "core/tensor/tensor.h"
 
 namespace cuda_host {
 

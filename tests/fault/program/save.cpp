@@ -2,7 +2,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include "core/safetensors.h"
+#include "core/tensor/safetensors.h"
 
 using namespace bellows;
 

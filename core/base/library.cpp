@@ -1,0 +1,37 @@
+#include "core/base/library.h"
+#include <unistd.h>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include "core/base/output.h"
+
+namespace bellows {
+
+// True if a relative entry of LD_LIBRARY_PATH, or an empty one, finds the library: those depend on
+// the working folder, and whoever may write there would run code in this process.
+static bool is_planted(const std::string& name) {
+  const char* const path = std::getenv("LD_LIBRARY_PATH");
+  if (!path || !*path || name.find('/') != name.npos) return false;
+  for (std::string_view rest = path;;) {
+    const size_t end = rest.find_first_of(":;");
+    std::string entry(rest.substr(0, end));
+    if (entry.empty()) entry = ".";
+    if (entry[0] != '/' && access((entry + "/" + name).c_str(), F_OK) == 0) return true;
+    if (end == rest.npos) return false;
+    rest.remove_prefix(end + 1);
+  }
+}
+
+Library::Library(const char* name) : handle_(nullptr) {
+  if (is_planted(name)) {
+    reason_ = cat(name, ": not loaded from a relative or empty entry of LD_LIBRARY_PATH");
+  } else if (handle_ = dlopen(name, RTLD_LAZY | RTLD_LOCAL); !handle_) {
+    reason_ = dlerror();
+  }
+}
+
+Library::Library(const char* name, const char* otherwise) : Library(name) {
+  if (!handle_) warn(cat(reason_, "; ", otherwise));
+}
+
+}  // namespace bellows

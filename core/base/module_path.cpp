@@ -1,0 +1,28 @@
+#include "core/base/module_path.h"
+#include <map>
+#include <mutex>
+
+namespace bellows {
+
+// FNV-1a, then a mix: paths differ in their last letters only.
+static uint64_t hash_of(const std::string& path) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const unsigned char letter : path) hash = (hash ^ letter) * 0x100000001b3;
+  hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9;
+  return hash ^ (hash >> 31);
+}
+
+const Site& site_of(const std::string& path) {
+  static std::mutex mutex;
+  static std::map<std::string, Site>& all = *new std::map<std::string, Site>;
+  const std::lock_guard lock(mutex);
+  return all.try_emplace(path, Site{path, hash_of(path)}).first->second;
+}
+
+const Site*& current_site() {
+  static const Site& outside = site_of("");
+  static thread_local const Site* site = &outside;
+  return site;
+}
+
+}  // namespace bellows

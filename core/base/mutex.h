@@ -1,0 +1,43 @@
+// Mutex: a std::mutex that counts the acquisitions that had to wait (lock.contended). Under the
+// debug switch lock_stats each name has counters of its own: lock.<name>.contended and .wait_ns.
+#pragma once
+#include <atomic>
+#include <mutex>
+#include <string>
+#include "core/base/trace.h"
+
+namespace bellows {
+
+class Mutex {
+ public:
+  explicit Mutex(const std::string& name)
+      : contended_(trace::counter("lock." + name + ".contended")),
+        wait_ns_(trace::counter("lock." + name + ".wait_ns")) {}
+  Mutex(Mutex&&) = delete;
+
+  void lock() {
+    if (!mutex_.try_lock()) [[unlikely]]
+      wait();
+  }
+  void unlock() { mutex_.unlock(); }
+
+  // The debug switch. It costs two looks at the clock for each acquisition that waits.
+  static void collect_stats(bool on) { stats_ = on; }
+
+ private:
+  void wait() {
+    static trace::Counter& all = trace::counter("lock.contended");
+    all.add();
+    if (!stats_.load(std::memory_order_relaxed)) return mutex_.lock();
+    const int64_t begin = trace::now_ns();
+    mutex_.lock();
+    contended_.add();
+    wait_ns_.add(trace::now_ns() - begin);
+  }
+
+  static inline std::atomic<bool> stats_{false};
+  std::mutex mutex_;
+  trace::Counter &contended_, &wait_ns_;
+};
+
+}  // namespace bellows

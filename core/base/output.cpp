@@ -1,0 +1,45 @@
+#include "core/base/output.h"
+#include <fcntl.h>
+#include <unistd.h>
+#include <atomic>
+#include <cerrno>
+#include "core/base/file.h"
+#include "core/base/utf8.h"
+
+namespace bellows {
+
+void open_standard_streams() {
+  int descriptor = 0;
+  while (descriptor >= 0 && descriptor <= STDERR_FILENO) descriptor = open("/dev/null", O_RDWR);
+  if (descriptor > STDERR_FILENO) close(descriptor);
+}
+
+static std::atomic<int> first_error = 0;
+
+static void print(const std::string& text) {
+  int none = 0;
+  if (!write_fully(STDOUT_FILENO, bytes_of(text))) first_error.compare_exchange_strong(none, errno);
+}
+
+void say(std::string_view line) { print(printable(line) + "\n"); }
+
+void say_part(std::string_view lines) { print(printable(lines, Newlines::keep)); }
+
+void redraw(std::string_view line) { print("\r\033[K" + printable(line)); }
+
+// Where stderr cannot be written nobody is left to be told.
+void say_error(std::string_view line) {
+  write_fully(STDERR_FILENO, bytes_of(printable(line) + "\n"));
+}
+
+void warn(std::string_view line) { say_error("warning: " + std::string(line)); }
+
+void complain(std::string_view text) {
+  std::string line = "trainer: ";
+  for (const char c : text) line += c == '\n' ? std::string("; ") : std::string(1, c);
+  say_error(line);
+}
+
+int output_error() { return first_error; }
+
+}  // namespace bellows

@@ -1,0 +1,87 @@
+#include "core/base/trace.h"
+#include <chrono>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include "core/base/module_path.h"
+#include "core/base/registry.h"
+
+namespace bellows::trace {
+
+namespace {
+struct Collected {
+  std::mutex mutex;
+  std::map<std::string, Counter> counters;
+  std::vector<Event> events;
+};
+}  // namespace
+
+// Never destroyed: threads may still count while the program ends.
+static Collected& collected() {
+  static Collected& all = *new Collected;
+  return all;
+}
+
+void Counter::raise_to(int64_t n) {
+  int64_t seen = value();
+  while (seen < n && !value_.compare_exchange_weak(seen, n, std::memory_order_relaxed)) {
+  }
+}
+
+Counter& counter(const std::string& name) {
+  const std::lock_guard lock(collected().mutex);
+  return collected().counters[name];
+}
+
+std::map<std::string, int64_t> counters() {
+  const std::lock_guard lock(collected().mutex);
+  std::map<std::string, int64_t> values;
+  for (const auto& [name, counter] : collected().counters) values[name] = counter.value();
+  return values;
+}
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+static constexpr int kCollect = 1, kMark = 2;
+
+void Range::begin() {
+  marked_ = (wants & kMark) && marker.push;
+  if (marked_) marker.push(name_, current_site()->path);
+  begin_ns_ = now_ns();
+}
+
+void Range::end() const {
+  const int64_t end_ns = now_ns();
+  if (marked_) marker.pop();
+  if (!(wants & kCollect)) return;
+  const uint64_t thread = std::hash<std::thread::id>()(std::this_thread::get_id());
+  const std::lock_guard lock(collected().mutex);
+  collected().events.push_back({name_, current_site()->path, thread, begin_ns_, end_ns});
+}
+
+static void set(std::atomic<int>& wants, int bit, bool on) {
+  on ? wants.fetch_or(bit) : wants.fetch_and(~bit);
+}
+void collect(bool on) { set(Range::wants, kCollect, on); }
+void mark(bool on) {
+  if (on && marker.profile) marker.profile(true);
+  set(Range::wants, kMark, on);
+  if (!on && marker.profile) marker.profile(false);
+}
+
+bool add_marker(const Marker& tool, const char* file) {
+  registered_files().insert(file);
+  marker = tool;
+  return true;
+}
+
+std::vector<Event> take_events() {
+  const std::lock_guard lock(collected().mutex);
+  return std::exchange(collected().events, {});
+}
+
+}  // namespace bellows::trace

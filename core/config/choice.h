@@ -1,0 +1,90 @@
+// Choice: one entry of an open collection by its name, with the options that only this entry has.
+// Choice<Made(Context)> makes a Made from a Context and the entry's options.
+#pragma once
+#include <any>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+#include "core/base/check.h"
+#include "core/base/registry.h"
+
+namespace bellows {
+
+class Visitor;
+
+template <class Signature> struct Entry;
+template <class R, class... Args> struct Entry<R(Args...)> {
+  std::string help;
+  std::any (*defaults)();
+  void (*visit)(Visitor& visitor, std::any& options);
+  std::function<R(const std::any& options, Args... args)> make;
+};
+
+// Ordered by name, not by who was linked first.
+template <class Signature> std::map<std::string, Entry<Signature>>& entries() {
+  static std::map<std::string, Entry<Signature>> all;
+  return all;
+}
+
+template <class Signature> struct AddEntry;
+template <class R, class... Args> struct AddEntry<R(Args...)> {
+  // Options need a `visit(Visitor&, Options&)` beside them.
+  template <class Options>
+  AddEntry(const char* name, const char* help, R (*make)(const Options&, Args...),
+           const char* file = __builtin_FILE()) {
+    registered_files().insert(file);
+    const Entry<R(Args...)> entry = {
+        help, [] { return std::any(Options{}); },
+        [](Visitor& visitor, std::any& any) { visit(visitor, std::any_cast<Options&>(any)); },
+        [make](const std::any& any, Args... args) -> R {
+          return make(std::any_cast<const Options&>(any), std::forward<Args>(args)...);
+        }};
+    INVARIANT(entries<R(Args...)>().emplace(name, entry).second, "two entries are named '", name,
+              "'");
+  }
+};
+
+struct NoOptions {};
+inline void visit(Visitor&, NoOptions&) {}
+
+template <class Signature> class Choice;
+
+template <class R, class... Args> class Choice<R(Args...)> {
+ public:
+  Choice() = default;  // nothing chosen yet: an item of a list before it is read
+  explicit Choice(const std::string& name) { choose(name); }
+
+  const std::string& name() const { return name_; }
+  static std::vector<std::string> names() {
+    std::vector<std::string> names;
+    for (const auto& [name, entry] : entries<R(Args...)>()) names.push_back(name);
+    return names;
+  }
+  // Another entry starts from its defaults; the same one again keeps its options, so a file may
+  // repeat what its base file says.
+  void choose(const std::string& name) {
+    if (name == name_) return;
+    const auto found = entries<R(Args...)>().find(name);
+    CHECK(found != entries<R(Args...)>().end(), "no entry '", name, "' is registered");
+    name_ = name;
+    options_ = found->second.defaults();
+  }
+  void visit_options(Visitor& visitor) {
+    if (!name_.empty()) entry().visit(visitor, options_);
+  }
+  R make(Args... args) const { return entry().make(options_, std::forward<Args>(args)...); }
+  // For tests, proofs and verbs that set an entry's options without text.
+  template <class Options> Options& as() { return std::any_cast<Options&>(options_); }
+
+ private:
+  const Entry<R(Args...)>& entry() const {
+    CHECK(!name_.empty(), "nothing is chosen");
+    return entries<R(Args...)>().at(name_);
+  }
+
+  std::string name_;
+  std::any options_;  // of the type that the entry knows; a copy of a Choice is a deep one
+};
+
+}  // namespace bellows

@@ -1,0 +1,85 @@
+#include "core/config/visitor.h"
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace bellows {
+
+// `010`, `+5`, `0x10` and `1_000` mean different numbers to different readers, so they are none.
+static bool plain_number(const std::string& text) {
+  const size_t first = text.starts_with('-') ? 1 : 0;
+  if (text.size() <= first || !std::isdigit(static_cast<unsigned char>(text[first]))) return false;
+  const bool more =
+      text.size() > first + 1 && std::isdigit(static_cast<unsigned char>(text[first + 1]));
+  return text[first] != '0' || !more;
+}
+
+// from_chars and to_chars: no locale, nothing left over, and a double survives the way there and
+// back. `1e3` is no whole number, and NaN is no number.
+template <class T> static bool parse(const std::string& text, T& value, Bounds bounds) {
+  T parsed;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, parsed);
+  if (error != std::errc() || stop != end || !plain_number(text)) return false;
+  const double number = static_cast<double>(parsed);
+  if (number < bounds.min || number > bounds.max) return false;
+  value = parsed;
+  return true;
+}
+
+static std::string print(auto value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+static std::string print_bound(double bound) {  // 1000000, where to_chars has 1e+06
+  return std::abs(bound) < 1e15 && bound == std::floor(bound) ? print(int64_t(bound))
+                                                              : print(bound);
+}
+
+template <class T> static Option number(T& value, std::string accepts, Bounds bounds) {
+  const bool from = std::isfinite(bounds.min), upto = std::isfinite(bounds.max);
+  if (from && upto) {
+    accepts += " from " + print_bound(bounds.min) + " to " + print_bound(bounds.max);
+  } else if (from || upto) {
+    accepts += from ? " >= " + print_bound(bounds.min) : " <= " + print_bound(bounds.max);
+  }
+  return {print(value), accepts,
+          [&value, bounds](const std::string& text) { return parse(text, value, bounds); }};
+}
+
+// Counts are multiplied and added without a check, so none may come near 2^63: this bounds those
+// that set no bound of their own.
+static constexpr double kMostCount = 1e9;
+
+template <class T> static Option whole_number(T& value, Bounds bounds) {
+  bounds.max = std::min(bounds.max, kMostCount);
+  bounds.min = std::max(bounds.min, -kMostCount);
+  return number(value, "a whole number", bounds);
+}
+
+Option option_of(int& value, Bounds bounds) { return whole_number(value, bounds); }
+Option option_of(int64_t& value, Bounds bounds) { return whole_number(value, bounds); }
+Option option_of(uint64_t& value, Bounds bounds) {
+  return number(value, "a whole number", {.min = 0, .max = bounds.max});
+}
+Option option_of(double& value, Bounds bounds) { return number(value, "a number", bounds); }
+Option option_of(bool& value, Bounds) {
+  return one_of({"false", "true"}, value ? "true" : "false", [&value](size_t i) { value = i; });
+}
+Option option_of(std::string& value, Bounds) {
+  return {value, "text", [&value](const std::string& text) { return value = text, true; }};
+}
+
+Option one_of(const Names& names, const std::string& value, std::function<void(size_t)> set) {
+  std::string accepts;
+  for (const std::string& name : names) accepts += (accepts.empty() ? "" : " or ") + name;
+  return {value, accepts, [names, set = std::move(set)](const std::string& text) {
+            const auto found = std::ranges::find(names, text);
+            if (found == names.end()) return false;
+            set(found - names.begin());
+            return true;
+          }};
+}
+
+}  // namespace bellows

@@ -1,0 +1,138 @@
+#include "core/device/affinity.h"
+#include <linux/mempolicy.h>
+#include <omp.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <map>
+#include "core/base/check.h"
+#include "core/base/trace.h"
+
+namespace bellows {
+
+namespace fs = std::filesystem;
+
+// ---- sets of cores, as the system wants them
+
+// Several of the C library's fixed sets in a row are one of a machine with more processors.
+using CpuSet = std::vector<cpu_set_t>;
+static size_t bytes_of(const CpuSet& set) { return set.size() * sizeof(cpu_set_t); }
+
+std::vector<int> cores_by(const AskForCores& ask) {
+  constexpr size_t kMostSets = 1024;
+  for (CpuSet set(1); set.size() <= kMostSets; set.resize(2 * set.size())) {
+    if (ask(bytes_of(set), set.data()) == 0) {
+      std::vector<int> cores;
+      for (int cpu = 0; cpu < int(8 * bytes_of(set)); ++cpu)
+        if (CPU_ISSET_S(cpu, bytes_of(set), set.data())) cores.push_back(cpu);
+      return cores;
+    }
+    if (errno != EINVAL) break;
+  }
+  return {0};
+}
+
+static std::vector<int> cores_of_thread() {
+  return cores_by([](size_t bytes, cpu_set_t* set) { return sched_getaffinity(0, bytes, set); });
+}
+
+// This thread. A core that has gone meanwhile leaves it where it was.
+static void run_on(const std::vector<int>& cores) {
+  CpuSet set(*std::ranges::max_element(cores) / CPU_SETSIZE + 1);
+  for (const int cpu : cores) CPU_SET_S(cpu, bytes_of(set), set.data());
+  sched_setaffinity(0, bytes_of(set), set.data());
+}
+
+template <class Fn> static void on_each_thread(const Fn& fn) {
+#pragma omp parallel
+  fn(static_cast<size_t>(omp_get_thread_num()));
+}
+
+namespace {
+struct Process {
+  const std::vector<int> started = cores_of_thread();
+  std::vector<int> cores = started;
+  bool placed = false;
+};
+}  // namespace
+static Process& process() {
+  static Process all;
+  return all;
+}
+
+std::vector<int> process_cores() { return process().cores; }
+
+// ---- memory nodes
+
+// Preferred, not bound: a process whose node is full would be killed while others have room. Of
+// this thread and of those that it makes; a node that is not there is refused, and nothing changes.
+static void prefer_memory_of(int node) {
+  unsigned long mask[16] = {};
+  constexpr int kBits = 8 * sizeof(unsigned long);
+  if (node >= 0) mask[node / kBits % 16] |= 1ul << (node % kBits);
+  syscall(SYS_set_mempolicy, node < 0 ? MPOL_DEFAULT : MPOL_PREFERRED, node < 0 ? nullptr : mask,
+          16 * kBits);
+}
+
+int bind_to_node(int local_rank, const fs::path& sys) {
+  std::map<int, std::vector<int>> by_node;
+  for (const Core& core : cores_of(process().started, sys)) by_node[core.node].push_back(core.cpu);
+  if (by_node.size() < 2) return -1;
+  const auto& [node, cores] = *std::next(by_node.begin(), local_rank % int(by_node.size()));
+  process().cores = cores;
+  process().placed = true;
+  on_each_thread([node = node](size_t) {
+    run_on(process().cores);
+    prefer_memory_of(node);
+  });
+  trace::counter("cpu.node_bound").add();
+  return node;
+}
+
+// ---- cores
+
+void pin_threads(Pinning pinning, const std::vector<int>& cores) {
+  const std::vector<int>& allowed = process().cores;
+  std::vector<int> order = pinning == Pinning::list ? cores : placement(cores_of(allowed), pinning);
+  if (order.empty()) order = allowed;
+  for (const int cpu : order)
+    CHECK(std::ranges::count(allowed, cpu), "threads.cores: core ", cpu,
+          " is not allowed to this process");
+  process().placed = true;
+  on_each_thread([&](size_t thread) { run_on({order[thread % order.size()]}); });
+  trace::counter("cpu.core_pinning").add(omp_get_max_threads());
+}
+
+void free_thread() {
+  if (process().placed) run_on(process().cores);
+}
+
+void free_threads() {
+  if (!process().placed) return;
+  process().cores = process().started;
+  on_each_thread([](size_t) {
+    free_thread();
+    prefer_memory_of(-1);
+  });
+  process().placed = false;
+}
+
+int64_t migrations() {
+  int64_t all = 0;
+  bool known = false;
+  std::error_code none;
+  for (fs::directory_iterator task("/proc/self/task", none), end; task != end;
+       task.increment(none)) {
+    std::ifstream lines(task->path() / "sched");
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.starts_with("se.nr_migrations")) continue;
+      known = true;
+      all += std::stoll(line.substr(line.find(':') + 1));
+    }
+  }
+  return known ? all : -1;
+}
+
+}  // namespace bellows

@@ -1,0 +1,245 @@
+#include "core/device/allocator.h"
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <mutex>
+#include <utility>
+#include <vector>
+#include "core/base/check.h"
+#include "core/base/round.h"
+#include "core/base/trace.h"
+#include "core/device/device_pool.h"
+#include "core/device/guards.h"
+#include "core/device/huge_pages.h"
+
+namespace bellows {
+
+static constexpr double kMostReservedMb = 1 << 24;  // 16 TiB
+
+void visit(Visitor& v, AllocatorOptions& o) {
+  v("caching", o.caching, "keep freed blocks and reuse them");
+  v("reserve_mb", o.reserve_mb, "MiB taken from the system at the start",
+    {.min = 0, .max = kMostReservedMb});
+  v("huge_pages", o.huge_pages, "large host tensors ask for pages of 2 MiB");
+}
+
+namespace {
+
+// Four classes for each doubling: at most a fifth of a block is unused beyond the first 256 bytes.
+struct SizeClass {
+  size_t size;   // of its blocks
+  size_t index;  // among all classes
+};
+constexpr size_t kClasses = 4 + 4 * 56;
+
+SizeClass class_of(size_t bytes) {
+  if (bytes <= 256) {
+    const size_t lines = std::max<size_t>(ceil_div(bytes, 64), 1);
+    return {lines * 64, lines - 1};
+  }
+  const int below = std::bit_width(bytes - 1) - 1;  // 2^below < bytes <= 2^(below + 1)
+  const int quarter = below - 2;
+  const size_t quarters = ((bytes - 1) >> quarter) + 1;  // 5 to 8
+  return {quarters << quarter, (below - 8) * 4 + quarters - 1};
+}
+
+struct FreeBlocks {
+  size_t size = 0;
+  std::vector<void*> blocks;
+};
+
+struct Arena {
+  std::byte* memory;
+  size_t bytes, used = 0;
+};
+
+class HostPool {
+ public:
+  void configure(const AllocatorOptions& options) {
+    {
+      const std::lock_guard lock(mutex_);
+      caching_ = options.caching;
+      huge_pages_ = options.huge_pages;
+    }
+    if (!options.caching) empty();
+    if (options.caching && options.reserve_mb) reserve(options.reserve_mb << 20);
+  }
+
+  void* allocate(size_t bytes) {
+    const auto [size, index] = class_of(bytes);
+    const std::lock_guard lock(mutex_);
+    void* const block = caching_ ? from_cache(size, index) : from_system(size);
+    stats_.allocated += size;
+    stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
+    return block;
+  }
+
+  void release(void* block, size_t bytes) {
+    const auto [size, index] = class_of(bytes);
+    const std::lock_guard lock(mutex_);
+    stats_.allocated -= size;
+    if (caching_ || in_arena(block)) {
+      free_[index].size = size;
+      free_[index].blocks.push_back(block);
+    } else {
+      to_system(block, size);
+    }
+  }
+
+  void reserve(size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    bytes = round_up(bytes, 64);
+    arenas_.push_back({static_cast<std::byte*>(from_system(bytes)), bytes});
+  }
+
+  void empty() {
+    const std::lock_guard lock(mutex_);
+    give_back();
+  }
+
+  AllocatorStats stats() {
+    const std::lock_guard lock(mutex_);
+    return stats_;
+  }
+  void reset_peak() {
+    const std::lock_guard lock(mutex_);
+    stats_.peak_allocated = stats_.allocated;
+    stats_.peak_reserved = stats_.reserved;
+  }
+
+ private:
+  void* from_cache(size_t size, size_t index) {
+    if (std::vector<void*>& blocks = free_[index].blocks; !blocks.empty()) {
+      ++stats_.cache_hits;
+      hits_.add();
+      void* const block = blocks.back();
+      blocks.pop_back();
+      return block;
+    }
+    for (Arena& arena : arenas_)
+      if (arena.bytes - arena.used >= size)
+        return arena.memory + std::exchange(arena.used, arena.used + size);
+    return from_system(size);
+  }
+  void give_back() {
+    for (FreeBlocks& free : free_)
+      std::erase_if(free.blocks, [&](void* block) {
+        return !in_arena(block) && (to_system(block, free.size), true);
+      });
+  }
+  void* from_system(size_t size) {
+    ++stats_.system_calls;
+    calls_.add();
+    const auto ask = [&] {
+      const bool huge = huge_pages_ && size >= kHugePage;
+      return huge ? allocate_huge(size) : api_of(Device::cpu).allocate(size);
+    };
+    void* block = ask();
+    if (!block) {  // blocks of other sizes may be in the way
+      give_back();
+      block = ask();
+    }
+    if (!block)
+      fail(Exit::memory, "out of cpu memory: asked for ", size, " bytes with ", stats_.allocated,
+           " held by tensors and ", stats_.reserved, " reserved; try a smaller data.batch_size");
+    stats_.reserved += size;
+    stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
+    return block;
+  }
+  void to_system(void* block, size_t size) {
+    stats_.reserved -= size;
+    api_of(Device::cpu).release(block, size);
+  }
+  bool in_arena(const void* block) const {
+    return std::ranges::any_of(arenas_, [&](const Arena& arena) {
+      return block >= arena.memory && block < arena.memory + arena.bytes;
+    });
+  }
+
+  std::mutex mutex_;
+  bool caching_ = false, huge_pages_ = false;
+  std::array<FreeBlocks, kClasses> free_;
+  std::vector<Arena> arenas_;
+  AllocatorStats stats_;
+  trace::Counter& hits_ = trace::counter("alloc.cache_hits");
+  trace::Counter& calls_ = trace::counter("alloc.system_calls");
+};
+
+}  // namespace
+
+// Never destroyed: tensors in static objects are freed after main.
+static HostPool& host_pool() {
+  static HostPool& pool = *new HostPool;
+  return pool;
+}
+static DevicePool& device_pool() {
+  static DevicePool& pool = *new DevicePool(Device::cuda);
+  return pool;
+}
+
+// Calls fn with the pool of that device.
+template <class Fn> static decltype(auto) with_pool(Device device, const Fn& fn) {
+  return device == Device::cpu ? fn(host_pool()) : fn(device_pool());
+}
+
+void configure_allocator(Device device, const AllocatorOptions& options) {
+  with_pool(device, [&](auto& pool) { pool.configure(options); });
+}
+AllocatorStats allocator_stats(Device device) {
+  return with_pool(device, [](auto& pool) { return pool.stats(); });
+}
+void reset_peak(Device device) {
+  with_pool(device, [](auto& pool) { pool.reset_peak(); });
+}
+void reserve(Device device, int64_t bytes) {
+  with_pool(device, [&](auto& pool) { pool.reserve(bytes); });
+}
+void empty_cache(Device device) {
+  with_pool(device, [](auto& pool) { pool.empty(); });
+}
+
+static void* from_pool(Device device, size_t bytes) {
+  return device == Device::cpu ? host_pool().allocate(bytes) : device_pool().allocate(bytes);
+}
+static void to_pool(Device device, void* memory, size_t bytes) {
+  device == Device::cpu ? host_pool().release(memory, bytes) : device_pool().release(memory);
+}
+
+void* allocate(Device device, size_t bytes) {
+  if (!guards::on()) [[likely]]
+    return from_pool(device, bytes);
+  const size_t zone = guards::zone(device);
+  return guards::set_up(device, from_pool(device, bytes + 2 * zone), bytes);
+}
+
+void release(Device device, void* memory, size_t bytes) noexcept {
+  if (guards::any() && guards::take_down(device, memory)) [[unlikely]] {
+    const size_t zone = guards::zone(device);
+    return to_pool(device, static_cast<std::byte*>(memory) - zone, bytes + 2 * zone);
+  }
+  to_pool(device, memory, bytes);
+}
+
+void record_use(Device device, const void* memory, Stream stream) {
+  if (device != Device::cpu) device_pool().record_use(memory, stream);
+}
+
+// ---- pools of captured graphs
+
+static int64_t next_pool() {
+  static std::atomic<int64_t> last{0};
+  return ++last;
+}
+MemoryPool::MemoryPool(Device device) : device_(device), id_(next_pool()) {}
+MemoryPool::~MemoryPool() {
+  if (device_ != Device::cpu) device_pool().join_common(id_);
+}
+int64_t MemoryPool::reserved() const {
+  return device_ == Device::cpu ? 0 : device_pool().bytes_of(id_);
+}
+
+PoolScope::PoolScope(std::shared_ptr<const MemoryPool> pool)
+    : pool_(std::move(pool)), previous_(DevicePool::enter(pool_ ? pool_->id_ : 0)) {}
+PoolScope::~PoolScope() { DevicePool::enter(previous_); }
+
+}  // namespace bellows

@@ -1,0 +1,106 @@
+#include "core/device/device.h"
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include "core/base/check.h"
+#include "core/base/round.h"
+#include "core/base/trace.h"
+#include "core/device/device_info.h"
+#include "core/device/sync_guard.h"
+
+namespace bellows {
+
+const DeviceApi& api_of(Device device) {
+  const DeviceApi& api = device_apis[static_cast<int>(device)];
+  CHECK(api.allocate, "this build has no ", device, " device");
+  return api;
+}
+
+int device_count(Device device) {
+  const DeviceApi& api = device_apis[static_cast<int>(device)];
+  return api.count ? api.count() : 0;
+}
+
+// A stand-in for a GPU has no driver that could tell what is wrong with it.
+std::string why_no_device(Device device) {
+  if (device == Device::cpu) return "";
+  const CudaReport report = cuda_report();
+  const int usable = device_count(device);
+  if (usable > 0 && report.gpus.empty()) return "";
+  const std::string trouble = cuda_trouble(report);
+  return usable > 0 || !trouble.empty() ? trouble
+                                        : "the driver has a GPU that the CUDA runtime cannot use";
+}
+
+// Made on first use and never destroyed: a runtime may be gone before static destructors run.
+Stream stream_of(Device device, StreamUse use) {
+  if (device == Device::cpu) return {};
+  static const auto make = [] {
+    const auto& stream = api_of(Device::cuda).make_stream;
+    return std::array{stream(), stream(), stream()};
+  };
+  static const std::array streams = make();
+  return streams[static_cast<int>(use)];
+}
+
+static std::array<Stream, kDevices>& guarded() {
+  static thread_local std::array<Stream, kDevices> streams;
+  return streams;
+}
+
+Stream current_stream(Device device) {
+  if (device == Device::cpu) return {};
+  const Stream stream = guarded()[static_cast<int>(device)];
+  return stream.native ? stream : stream_of(device);
+}
+
+void synchronize(Stream stream, const std::source_location& at) {
+  static trace::Counter& syncs = trace::counter("sync.count");
+  syncs.add();
+  if (stream.device != Device::cpu) detail::note_sync(at);
+  api_of(stream.device).synchronize(stream);
+}
+
+StreamGuard::StreamGuard(Stream stream) : previous_(current_stream(stream.device)) {
+  guarded()[static_cast<int>(stream.device)] = stream;
+}
+StreamGuard::~StreamGuard() { guarded()[static_cast<int>(previous_.device)] = previous_; }
+
+Event::Event(Device device) : device_(device), native_(api_of(device).make_event()) {}
+Event::~Event() { api_of(device_).free_event(native_); }
+void Event::record(Stream stream) { api_of(device_).record(native_, stream); }
+void Event::hold(Stream stream) const { api_of(device_).wait(stream, native_); }
+bool Event::ready() const { return api_of(device_).ready(native_); }
+
+// ---- the CPU: whatever was asked for has been done when the call returns
+
+static constexpr size_t kAlign = 64;  // a cache line, and the widest vector
+
+static void* allocate_cpu(size_t bytes) {
+  return std::aligned_alloc(kAlign, round_up(bytes, kAlign));
+}
+static void release_cpu(void* memory, size_t) { std::free(memory); }
+static void copy_cpu(void* to, const void* from, size_t bytes, Stream) {
+  if (bytes) std::memcpy(to, from, bytes);
+}
+static void set_cpu(void* memory, int byte, size_t bytes, Stream) {
+  if (bytes) std::memset(memory, byte, bytes);
+}
+
+static const AddDevice cpu(Device::cpu, {.count = [] { return 1; },
+                                         .allocate = allocate_cpu,
+                                         .release = release_cpu,
+                                         .available = [] { return SIZE_MAX; },
+                                         .allocate_pinned = allocate_cpu,
+                                         .release_pinned = release_cpu,
+                                         .copy = copy_cpu,
+                                         .set = set_cpu,
+                                         .make_stream = [] { return Stream{}; },
+                                         .synchronize = [](Stream) {},
+                                         .make_event = []() -> void* { return nullptr; },
+                                         .free_event = [](void*) {},
+                                         .record = [](void*, Stream) {},
+                                         .wait = [](Stream, void*) {},
+                                         .ready = [](void*) { return true; }});
+
+}  // namespace bellows

@@ -1,0 +1,181 @@
+// The GPU's half of core/device/device.h: one device, non-blocking streams, ordered by events only.
+#include <array>
+#include <cstring>
+#include <string>
+#include "core/base/module_path.h"
+#include "core/device/cuda.h"
+
+namespace bellows {
+
+namespace cuda {
+
+namespace {
+
+struct Launched {
+  const char* op;
+  const Site* site;
+};
+constexpr size_t kRemembered = 4;
+thread_local std::array<Launched, kRemembered> remembered;
+thread_local size_t launched = 0;
+
+std::string name(const Launched& launch) {
+  const char* const op = launch.op ? launch.op : "a kernel";
+  return launch.site->path.empty() ? cat(op) : cat(op, " in module '", launch.site->path, "'");
+}
+
+// Latest first.
+std::string last_launches() {
+  std::string text;
+  for (size_t i = 0; i < std::min(launched, kRemembered); ++i)
+    text += (i ? ", " : "") + name(remembered[(launched - 1 - i) % kRemembered]);
+  return text.empty() ? "none" : text;
+}
+
+}  // namespace
+
+void note_launch() { remembered[launched++ % kRemembered] = {running_kernel(), current_site()}; }
+
+// A launch is also where faults of earlier kernels are told.
+static bool is_of_a_launch(cudaError_t status) {
+  return status == cudaErrorInvalidConfiguration || status == cudaErrorInvalidValue ||
+         status == cudaErrorLaunchOutOfResources || status == cudaErrorNoKernelImageForDevice ||
+         status == cudaErrorInvalidDeviceFunction;
+}
+
+void refuse(const char* call, cudaError_t status) {
+  const char* const text = cudaGetErrorString(status);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // it is reported here: the device is as good as before
+    fail(Exit::memory, "out of cuda memory: ", call, "; try a smaller data.batch_size");
+  }
+  if (running_kernel() && std::strstr(call, "cudaLaunch") && is_of_a_launch(status))
+    fail(Exit::internal, name({running_kernel(), current_site()}), ": the launch failed: ", text);
+  fail(Exit::internal, "cuda: ", text, "; the last kernels were ", last_launches(),
+       "; CUDA_LAUNCH_BLOCKING=1 finds which  [", call, "]");
+}
+
+}  // namespace cuda
+
+using cuda::native;
+
+static int count() {
+  int devices = 0;
+  return cudaGetDeviceCount(&devices) == cudaSuccess ? devices : 0;
+}
+
+// Memory from the system does not spoil a capture, but CUDA has to be told that this is known.
+class Relaxed {
+ public:
+  Relaxed() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~Relaxed() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  Relaxed(Relaxed&&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+static void* allocate(size_t bytes) {
+  const Relaxed in_a_capture;
+  void* memory = nullptr;
+  const cudaError_t status = cudaMalloc(&memory, bytes);
+  if (status == cudaErrorMemoryAllocation) return cudaGetLastError(), nullptr;
+  cuda::check(status, "cudaMalloc");
+  return memory;
+}
+// Runs in destructors, so an error waits: CUDA hands it to the next call that is checked.
+static void release(void* memory, size_t) { cudaFree(memory); }
+
+static size_t available() {
+  size_t free = 0, all = 0;
+  CUDA_CHECK(cudaMemGetInfo(&free, &all));
+  return free;
+}
+
+static void* allocate_pinned(size_t bytes) {
+  void* memory = nullptr;
+  const cudaError_t status = cudaMallocHost(&memory, bytes);
+  if (status == cudaErrorMemoryAllocation) return cudaGetLastError(), nullptr;
+  cuda::check(status, "cudaMallocHost");
+  return memory;
+}
+static void release_pinned(void* memory, size_t) { cudaFreeHost(memory); }
+
+static void copy(void* to, const void* from, size_t bytes, Stream stream) {
+  if (bytes) CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, native(stream)));
+}
+
+static void set(void* memory, int byte, size_t bytes, Stream stream) {
+  if (bytes) CUDA_CHECK(cudaMemsetAsync(memory, byte, bytes, native(stream)));
+}
+
+static Stream make_stream() {
+  cudaStream_t stream = nullptr;
+  CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return {Device::cuda, stream};
+}
+static void synchronize_stream(Stream stream) { CUDA_CHECK(cudaStreamSynchronize(native(stream))); }
+
+static void* make_event() {
+  cudaEvent_t event = nullptr;
+  CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  return event;
+}
+static cudaEvent_t event_of(void* event) { return static_cast<cudaEvent_t>(event); }
+static bool ready(void* event) {
+  const cudaError_t status = cudaEventQuery(event_of(event));
+  if (status == cudaErrorNotReady) return cudaGetLastError(), false;
+  cuda::check(status, "cudaEventQuery");
+  return true;
+}
+
+// Thread-local: what loader threads do meanwhile is none of its business.
+static void begin_capture(Stream stream) {
+  CUDA_CHECK(cudaStreamBeginCapture(native(stream), cudaStreamCaptureModeThreadLocal));
+}
+static void* end_capture(Stream stream, int64_t& operations) {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  size_t nodes = 0;
+  CUDA_CHECK(cudaStreamEndCapture(native(stream), &graph));
+  CUDA_CHECK(cudaGraphGetNodes(graph, nullptr, &nodes));
+  CUDA_CHECK(cudaGraphInstantiate(&executable, graph, 0));
+  CUDA_CHECK(cudaGraphDestroy(graph));
+  operations = int64_t(nodes);
+  return executable;
+}
+// After an error, which is reported elsewhere.
+static void drop_capture(Stream stream) {
+  cudaGraph_t graph = nullptr;
+  if (cudaStreamEndCapture(native(stream), &graph) == cudaSuccess) cudaGraphDestroy(graph);
+  cudaGetLastError();
+}
+static void launch_graph(void* graph, Stream stream) {
+  CUDA_CHECK(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), native(stream)));
+}
+
+static const AddDevice gpu(
+    Device::cuda,
+    {.count = count,
+     .allocate = allocate,
+     .release = release,
+     .available = available,
+     .allocate_pinned = allocate_pinned,
+     .release_pinned = release_pinned,
+     .copy = copy,
+     .set = set,
+     .make_stream = make_stream,
+     .synchronize = synchronize_stream,
+     .make_event = make_event,
+     .free_event = [](void* event) { cudaEventDestroy(event_of(event)); },
+     .record = [](void* event,
+                  Stream s) { CUDA_CHECK(cudaEventRecord(event_of(event), native(s))); },
+     .wait = [](Stream s, void* e) { CUDA_CHECK(cudaStreamWaitEvent(native(s), event_of(e), 0)); },
+     .ready = ready,
+     .begin_capture = begin_capture,
+     .end_capture = end_capture,
+     .drop_capture = drop_capture,
+     .launch_graph = launch_graph,
+     .free_graph = [](void* g) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(g)); }});
+
+}  // namespace bellows

@@ -1,0 +1,9 @@
+// What this binary has of CUDA: the runtime in it, and the GPUs that it was compiled for.
+#include <cuda_runtime_api.h>
+#include "core/device/device_info.h"
+
+namespace bellows {
+
+static const AddCudaCode code({CUDART_VERSION, BELLOWS_CUDA_ARCHITECTURES});
+
+}  // namespace bellows

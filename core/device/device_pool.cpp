@@ -1,0 +1,222 @@
+#include "core/device/device_pool.h"
+#include <algorithm>
+#include <utility>
+#include "core/base/module_path.h"
+#include "core/device/graph.h"
+
+namespace bellows {
+
+// Of this thread: the pool of the innermost PoolScope; 0: everybody's.
+static thread_local int64_t current_pool = 0;
+int64_t DevicePool::enter(int64_t pool) { return std::exchange(current_pool, pool); }
+
+DevicePool::DevicePool(Device device) : device_(device), api_(api_of(device)) {}
+
+void DevicePool::configure(const AllocatorOptions& options) {
+  {
+    const std::lock_guard lock(mutex_);
+    caching_ = options.caching;
+  }
+  if (!options.caching) empty();
+  if (options.caching && options.reserve_mb) reserve(options.reserve_mb << 20);
+}
+
+void* DevicePool::allocate(size_t bytes) {
+  const Stream stream = current_stream(device_);
+  const std::lock_guard lock(mutex_);
+  collect();
+  const size_t size = Blocks::rounded(bytes);
+  const Home home{current_pool, stream.native, size <= Blocks::kSmall};
+  Block* block = caching_ ? blocks_.take(home, size) : nullptr;
+  if (block) {
+    ++stats_.cache_hits;
+    hits_.add();
+  } else {
+    block = &grow(home, size);
+  }
+  block->site = current_site();
+  block->op = running_kernel();
+  stats_.allocated += static_cast<int64_t>(block->size);
+  stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
+  return block->at;
+}
+
+// After an error of the device nothing can be asked of it any more. Such a block is kept: the
+// process is about to end.
+void DevicePool::release(void* memory) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    Block& block = *blocks_.find(memory);
+    stats_.allocated -= static_cast<int64_t>(block.size);
+    if (block.users.empty()) return set_free(block);
+    block.state = Block::waiting;
+    if (capturing()) {
+      captured_.push_back(&block);
+      captured_by_ = std::this_thread::get_id();
+    } else {
+      mark_uses(block);
+    }
+  } catch (const Error&) {
+  }
+}
+
+void DevicePool::set_free(Block& block) {
+  block.users.clear();
+  const Block& whole = blocks_.give(block);
+  if (caching_ || capturing()) return;
+  if (const auto idle = blocks_.take_idle(whole)) to_system(*idle);
+}
+
+// ---- other streams: see Note [When a block is free]
+
+void DevicePool::record_use(const void* memory, Stream stream) {
+  const std::lock_guard lock(mutex_);
+  Block* const block = blocks_.find(memory);
+  if (!block || block->segment->home.stream == stream.native) return;
+  if (!std::ranges::count(block->users, stream)) block->users.push_back(stream);
+}
+
+void DevicePool::mark_uses(Block& block) {
+  for (const Stream stream : block.users) {
+    if (spare_events_.empty()) spare_events_.push_back(api_.make_event());
+    void* const event = spare_events_.back();
+    spare_events_.pop_back();
+    api_.record(event, stream);
+    uses_[stream.native].push_back({event, &block});
+    ++block.events;
+  }
+}
+
+void DevicePool::collect() {
+  if (capturing()) return;
+  if (!captured_.empty() && captured_by_ == std::this_thread::get_id())
+    for (Block* block : std::exchange(captured_, {})) mark_uses(*block);
+  for (auto& [stream, uses] : uses_) {
+    while (!uses.empty() && api_.ready(uses.front().event)) {
+      const Use done = uses.front();
+      uses.pop_front();
+      spare_events_.push_back(done.event);
+      if (--done.block->events == 0) set_free(*done.block);
+    }
+  }
+}
+
+void DevicePool::wait_for_uses() {
+  for (const auto& [stream, uses] : uses_)
+    if (!uses.empty()) synchronize({device_, stream});
+  collect();
+}
+
+// ---- the system
+
+Block& DevicePool::grow(const Home& home, size_t size) {
+  const size_t wanted = caching_ ? Blocks::segment_size(size) : size;
+  size_t got = wanted;
+  void* memory = from_system(got);
+  if (!memory && !capturing()) {
+    // First what is kept goes back, then there may be room for this block alone.
+    wait_for_uses();
+    free_idle();
+    memory = from_system(got);
+    if (!memory && wanted > size) memory = from_system(got = size);
+  }
+  if (!memory) refuse(size);
+  blocks_.add(memory, got, home);
+  return *blocks_.take(home, size);
+}
+
+void* DevicePool::from_system(size_t bytes) {
+  ++stats_.system_calls;
+  calls_.add();
+  void* const memory = api_.allocate(bytes);
+  if (memory) stats_.reserved += static_cast<int64_t>(bytes);
+  stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
+  return memory;
+}
+
+void DevicePool::to_system(const Segment& segment) {
+  stats_.reserved -= static_cast<int64_t>(segment.size);
+  api_.release(segment.begin, segment.size);
+}
+
+void DevicePool::free_idle() {
+  for (const Segment& segment : blocks_.take_idle()) to_system(segment);
+}
+
+void DevicePool::reserve(size_t bytes) {
+  const Stream stream = current_stream(device_);
+  const std::lock_guard lock(mutex_);
+  const size_t size = Blocks::rounded(bytes);
+  Block& block = grow({current_pool, stream.native, false}, size);
+  blocks_.give(block);
+}
+
+void DevicePool::empty() {
+  const std::lock_guard lock(mutex_);
+  collect();
+  free_idle();
+}
+
+// ---- what it holds
+
+AllocatorStats DevicePool::stats() {
+  const std::lock_guard lock(mutex_);
+  blocks_.fill_in(stats_);
+  return stats_;
+}
+void DevicePool::reset_peak() {
+  const std::lock_guard lock(mutex_);
+  stats_.peak_allocated = stats_.allocated;
+  stats_.peak_reserved = stats_.reserved;
+}
+int64_t DevicePool::bytes_of(int64_t pool) {
+  const std::lock_guard lock(mutex_);
+  return blocks_.bytes_of(pool);
+}
+void DevicePool::join_common(int64_t pool) {
+  const std::lock_guard lock(mutex_);
+  blocks_.join_common(pool);
+}
+
+// To a tenth, which is left out where it is 0.
+static std::string mib(int64_t bytes) {
+  const int64_t tenths = (10 * (bytes >> 10) + 512) >> 10;
+  return cat(tenths / 10, tenths % 10 ? cat(".", tenths % 10) : "", " MiB");
+}
+
+static std::string maker_of(const Block& block) {
+  const std::string op = block.op ? cat(" of ", block.op) : "";
+  return cat(op, block.site->path.empty() ? "" : " in " + block.site->path);
+}
+
+// "3 x 512 MiB of conv2d in layer1.0, 256 MiB": equal ones together, the largest first.
+static std::string largest(const std::vector<const Block*>& held) {
+  constexpr int kLines = 5;
+  std::string text;
+  size_t at = 0;
+  for (int line = 0; line < kLines && at < held.size(); ++line) {
+    const Block& first = *held[at];
+    const size_t begin = at;
+    while (at < held.size() && held[at]->size == first.size &&
+           maker_of(*held[at]) == maker_of(first))
+      ++at;
+    text += cat(line ? ", " : "", at - begin > 1 ? cat(at - begin, " x ") : "",
+                mib(static_cast<int64_t>(first.size)), maker_of(first));
+  }
+  return text.empty() ? "none" : text;
+}
+
+void DevicePool::refuse(size_t bytes) {
+  blocks_.fill_in(stats_);
+  const AllocatorStats& s = stats_;
+  const bool in_pieces = s.free >= static_cast<int64_t>(bytes);
+  fail(Exit::memory, "out of ", device_, " memory: asked for ", mib(int64_t(bytes)), " with ",
+       mib(s.allocated), " held by tensors, ", mib(s.reserved), " reserved (fragmentation ",
+       static_cast<int>(100 * s.fragmentation()), " %) and ", mib(int64_t(api_.available())),
+       " free on the device; the largest tensors: ", largest(blocks_.largest_held()),
+       "; try a smaller data.batch_size, gradient_accumulation",
+       in_pieces ? ", preallocate (what is free is in pieces)" : "",
+       caching_ ? "" : ", caching_allocator", ", amp or recompute");
+}
+
+}  // namespace bellows

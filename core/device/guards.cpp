@@ -1,0 +1,127 @@
+#include "core/device/guards.h"
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+#include "core/base/check.h"
+#include "core/device/allocator.h"
+#include "core/device/graph.h"
+
+namespace bellows::guards {
+
+namespace {
+
+constexpr int kPattern = 0xa5, kFresh = 0xff;
+constexpr size_t kLooks = 256;  // in a slab
+
+struct Guarded {
+  size_t bytes;
+  Stream stream;
+};
+
+// A copy of the zones of a block: pinned memory, two zones long.
+struct Look {
+  std::byte* zones;
+  Guarded block;
+};
+
+struct Guards {
+  std::mutex mutex;
+  std::map<void*, Guarded> blocks;
+  std::vector<Look> looks;
+  std::vector<std::byte*> slabs;  // pinned: kLooks looks each
+  std::string complaint;
+};
+
+}  // namespace
+
+// Never destroyed: tensors in static objects are freed after main.
+static Guards& all() {
+  static Guards& guards = *new Guards;
+  return guards;
+}
+
+void* set_up(Device device, void* block, size_t bytes) {
+  auto* const memory = static_cast<std::byte*>(block) + zone(device);
+  const Stream stream = current_stream(device);
+  const DeviceApi& api = api_of(device);
+  api.set(block, kPattern, zone(device), stream);
+  api.set(memory, kFresh, bytes, stream);
+  api.set(memory + bytes, kPattern, zone(device), stream);
+  const std::lock_guard lock(all().mutex);
+  all().blocks[memory] = {bytes, stream};
+  ++guarded;
+  return memory;
+}
+
+static void judge(const std::byte* before, const std::byte* after, const Guarded& block) {
+  const size_t bytes = zone(block.stream.device);
+  const auto intact = [bytes](const std::byte* zone) {
+    return std::all_of(zone, zone + bytes, [](std::byte b) { return b == std::byte{kPattern}; });
+  };
+  if (intact(before) && intact(after)) return;
+  if (!all().complaint.empty()) return;
+  all().complaint = cat("a write ", intact(after) ? "before" : "after", " a block of ", block.bytes,
+                        " bytes", block.stream.device == Device::cpu ? "" : " on the device");
+}
+
+// Where the copy of two zones goes.
+static std::byte* free_look(Device device) {
+  const size_t bytes = 2 * zone(device), at = all().looks.size() % kLooks;
+  if (at == 0) {
+    void* const slab = api_of(device).allocate_pinned(kLooks * bytes);
+    if (!slab) fail(Exit::memory, "no pinned memory for guard zones");
+    all().slabs.push_back(static_cast<std::byte*>(slab));
+  }
+  return all().slabs.back() + at * bytes;
+}
+
+static void look_at(const std::byte* memory, const Guarded& block) {
+  const Device device = block.stream.device;
+  const size_t bytes = zone(device);
+  if (device == Device::cpu) return judge(memory - bytes, memory + block.bytes, block);
+  std::byte* const zones = free_look(device);
+  api_of(device).copy(zones, memory - bytes, bytes, block.stream);
+  api_of(device).copy(zones + bytes, memory + block.bytes, bytes, block.stream);
+  all().looks.push_back({zones, block});
+}
+
+bool take_down(Device device, void* memory) {
+  const std::lock_guard lock(all().mutex);
+  const auto found = all().blocks.find(memory);
+  if (found == all().blocks.end()) return false;
+  if (device == Device::cpu || !capturing())
+    look_at(static_cast<std::byte*>(memory), found->second);
+  all().blocks.erase(found);
+  --guarded;
+  return true;
+}
+
+static void judge_looks() {
+  for (const Look& look : all().looks) {
+    const Device device = look.block.stream.device;
+    api_of(device).synchronize(look.block.stream);
+    judge(look.zones, look.zones + zone(device), look.block);
+  }
+  all().looks.clear();
+  for (std::byte* slab : std::exchange(all().slabs, {}))
+    api_of(Device::cuda).release_pinned(slab, kLooks * 2 * zone(Device::cuda));
+}
+
+static std::string complaint() {
+  const std::lock_guard lock(all().mutex);
+  for (const auto& [memory, block] : all().blocks)
+    if (block.stream.device != Device::cpu) look_at(static_cast<std::byte*>(memory), block);
+  judge_looks();
+  return std::exchange(all().complaint, {});
+}
+
+}  // namespace bellows::guards
+
+namespace bellows {
+
+void guard_allocations(bool on) { guards::enabled = on; }
+std::string guard_complaint() { return guards::complaint(); }
+
+}  // namespace bellows

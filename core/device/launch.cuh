@@ -1,0 +1,62 @@
+// launch(): the one way to start a kernel. Arguments convert as in a call of the kernel, and a
+// refused launch throws where it was made. <<<>>> would do neither, and only nvcc can read it.
+#pragma once
+#include <cuda_runtime.h>
+#include <algorithm>
+#include <type_traits>
+#include "core/base/dtype.h"
+#include "core/base/round.h"
+#include "core/base/trace.h"
+#include "core/device/cuda.h"
+
+namespace bellows {
+
+struct Grid {
+  dim3 blocks, threads;
+  size_t shared_bytes = 0;
+  cudaStream_t stream = cuda::stream();
+};
+
+namespace detail {
+// Of a launch that is counted, and noted for messages.
+inline cudaLaunchConfig_t begin_launch(const Grid& grid) {
+  static trace::Counter& launches = trace::counter("cuda.launches");
+  launches.add();
+  cuda::note_launch();
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid.blocks;
+  config.blockDim = grid.threads;
+  config.dynamicSmemBytes = grid.shared_bytes;
+  config.stream = grid.stream;
+  return config;
+}
+}  // namespace detail
+
+template <class... Params>
+void launch(void (*kernel)(Params...), const Grid& grid, std::type_identity_t<Params>... args) {
+  const cudaLaunchConfig_t config = detail::begin_launch(grid);
+  CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, args...));
+}
+
+// A kernel that was compiled at run time; its parameters have to be of exactly these types.
+template <class... Args> void launch(cudaKernel_t kernel, const Grid& grid, const Args&... args) {
+  const cudaLaunchConfig_t config = detail::begin_launch(grid);
+  void* addresses[] = {const_cast<Args*>(&args)...};
+  CUDA_CHECK(cudaLaunchKernelExC(&config, kernel, addresses));
+}
+
+// ---- grids over n elements, for kernels that stride:
+//   for (int64_t i = thread_index(); i < n; i += thread_count()) ...
+
+inline constexpr int kThreads = 256;
+
+// As many blocks as fill a large GPU several times over, and no more.
+inline Grid grid_of(int64_t n, int threads = kThreads) {
+  constexpr int64_t kMostBlocks = 132 * 16;
+  const int64_t blocks = std::clamp<int64_t>(ceil_div(n, threads), 1, kMostBlocks);
+  return {dim3(unsigned(blocks)), dim3(unsigned(threads))};
+}
+__device__ inline int64_t thread_index() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
+__device__ inline int64_t thread_count() { return int64_t(gridDim.x) * blockDim.x; }
+
+}  // namespace bellows

@@ -1,0 +1,91 @@
+// parallel_for on the process's one OpenMP pool. Work is cut into chunks whose borders do not
+// depend on the number of threads, so sums have the same bits for any of them.
+//
+// Only the compute thread may call these: libgomp keeps a team per calling thread, so a loader
+// thread that opened a region would bring a second one.
+#pragma once
+#include <omp.h>
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <vector>
+#include "core/base/round.h"
+
+namespace bellows {
+
+// Threads that parallel_for may use: all of the pool, or fewer (core/device/adaptive_threads.h).
+inline std::atomic<int>& thread_limit() {
+  static constinit std::atomic<int> limit = std::numeric_limits<int>::max();
+  return limit;
+}
+inline int threads_in_use() {
+  return std::min(omp_get_max_threads(), thread_limit().load(std::memory_order_relaxed));
+}
+
+// While it lives, a library that this thread calls opens no parallel region.
+class OneThread {
+ public:
+  OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
+  ~OneThread() { omp_set_num_threads(before_); }
+  OneThread(OneThread&&) = delete;
+
+ private:
+  int before_;
+};
+
+namespace detail {
+// What the chunks of a region have thrown, for one exception that left it would end the process. Of
+// several the first chunk's is kept, so it is the same for any number of threads.
+class Thrown {
+ public:
+  void keep(int64_t chunk) {  // what is being caught
+    const std::lock_guard lock(mutex_);
+    if (error_ && chunk_ < chunk) return;
+    error_ = std::current_exception();
+    chunk_ = chunk;
+  }
+  void rethrow() const {
+    if (error_) [[unlikely]]
+      std::rethrow_exception(error_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr error_;
+  int64_t chunk_ = 0;
+};
+}  // namespace detail
+
+// fn(begin, end) for each chunk of [0, n). A single chunk runs here, without waking anybody. What a
+// chunk throws is thrown from here, once the others have run; in one thread, before they would.
+template <class Fn> void parallel_for(int64_t n, int64_t chunk, const Fn& fn) {
+  const int64_t chunks = ceil_div(n, chunk);
+  const int threads = threads_in_use();
+  if (chunks <= 1 || threads == 1 || omp_in_parallel()) {
+    for (int64_t c = 0; c < chunks; ++c) fn(c * chunk, std::min(n, (c + 1) * chunk));
+    return;
+  }
+  detail::Thrown thrown;
+#pragma omp parallel for schedule(static) num_threads(threads)
+  for (int64_t c = 0; c < chunks; ++c) {
+    try {
+      fn(c * chunk, std::min(n, (c + 1) * chunk));
+    } catch (...) {
+      thrown.keep(c);
+    }
+  }
+  thrown.rethrow();
+}
+
+// Sum of fn(begin, end) over the chunks, added in their order.
+template <class Fn> double parallel_sum(int64_t n, int64_t chunk, const Fn& fn) {
+  std::vector<double> parts(ceil_div(n, chunk));
+  parallel_for(n, chunk, [&](int64_t b, int64_t e) { parts[b / chunk] = fn(b, e); });
+  double sum = 0;
+  for (const double part : parts) sum += part;
+  return sum;
+}
+
+}  // namespace bellows

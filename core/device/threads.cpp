@@ -1,0 +1,155 @@
+#include "core/device/threads.h"
+#include <immintrin.h>
+#include <omp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <latch>
+#include <thread>
+#include "core/base/trace.h"
+#include "core/device/affinity.h"
+
+namespace bellows {
+
+void visit(Visitor& v, ThreadOptions& o) {
+  v("threads", o.threads, "of the pool; 0: OMP_NUM_THREADS, or one for each allowed core",
+    {.min = 0, .max = 1024});
+  v("budget", o.budget, "at most allowed cores / ranks on this machine");
+  v("pinning", o.pinning, {"off", "compact", "spread", "list"},
+    "a core for each thread, and which");
+  v("cores", o.cores, "of pinning: list, as 0-3,8; empty: all allowed ones");
+  v("numa_local", o.numa_local, "threads and memory on one NUMA node");
+  v("adaptive", o.adaptive, {"off", "on", "all"}, "fewer threads while they wait for a core");
+}
+
+// As the runtime has read it, before anyone sets another number. Without the variable the runtime
+// would go by the affinity mask and know no quota.
+static const int from_environment = std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads() : 0;
+
+// An operation on a denormal takes a hundred cycles, and the momentum of a unit that gets no
+// gradient decays into them for good. All threads of the pool, or bits would depend on their
+// number.
+static void flush_denormals() {
+#pragma omp parallel
+  _mm_setcsr(_mm_getcsr() | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON);
+}
+
+static std::ptrdiff_t live_threads() {
+  std::ptrdiff_t count = 0;
+  std::error_code none;
+  for (std::filesystem::directory_iterator at("/proc/self/task", none), end; at != end;
+       at.increment(none))
+    ++count;
+  return count;
+}
+
+// Threads, at most `wanted`, that the system lets this process start now. The runtime would end the
+// process if it got fewer than it asks for.
+static int startable_threads(int wanted) {
+  const std::ptrdiff_t before = live_threads();
+  std::latch counted(1);
+  std::vector<std::thread> started;
+  started.reserve(wanted);
+  try {
+    while (std::ssize(started) < wanted) started.emplace_back([&] { counted.wait(); });
+  } catch (const std::exception&) {  // no thread, or no memory for one
+  }
+  counted.count_down();
+  for (std::thread& thread : started) thread.join();
+  // A thread counts against limits until it has left this list, which is after the join.
+  for (int i = 0; i < 1000 && live_threads() > before; ++i) std::this_thread::yield();
+  return static_cast<int>(std::ssize(started));
+}
+
+std::string apply(const ThreadOptions& options, int local_ranks, int local_rank) {
+  CHECK(local_ranks >= 1, "threads: ", local_ranks, " ranks on this machine");
+  free_threads();
+  if (options.numa_local) bind_to_node(local_rank);
+  int threads = options.threads ? options.threads : from_environment;
+  if (threads == 0) threads = allowed_cores();
+  if (options.budget) {
+    threads = std::min(threads, std::max(1, allowed_cores() / local_ranks));
+    trace::counter("cpu.budget_set").add();
+  }
+  static int pool = 1;  // threads that the runtime has started already, and the caller
+  const int wanted = threads;
+  if (wanted > pool) threads = pool + startable_threads(wanted - pool);
+  omp_set_num_threads(threads);
+  flush_denormals();
+  pool = threads;
+  trace::counter("cpu.peak_threads").raise_to(threads);
+  if (options.pinning != Pinning::off)
+    pin_threads(options.pinning, checked_cpu_list(options.cores));
+  // A pinned thread that is taken away would come back without its core.
+  watch_pool(threads, options.pinning == Pinning::off ? options.adaptive : Adaptive::off);
+  if (threads == wanted) return "";
+  return cat("warning: the system lets this process start ", threads - 1, " of ", wanted - 1,
+             " compute threads; raise its limit (ulimit -u, ulimit -v)");
+}
+
+int allowed_cores() {
+  const int cores = static_cast<int>(process_cores().size());
+  const int quota = quota_cores();
+  return std::max(1, quota ? std::min(cores, quota) : cores);
+}
+
+// ---- cgroups: version 2 has "cpu.max", version 1 two files below a folder for its controller
+
+// Floor, because a thread more than the quota pays for is stopped at every period's end; at
+// least 1.
+static int cores_in(double quota, double period) {
+  return quota > 0 && period > 0 ? int(std::clamp(quota / period, 1.0, 1e6)) : 0;
+}
+
+static int quota_of(const std::filesystem::path& group) {
+  double quota = 0, period = 0;
+  if (std::ifstream(group / "cpu.max") >> quota >> period) return cores_in(quota, period);
+  std::ifstream(group / "cpu.cfs_quota_us") >> quota;  // -1: none
+  std::ifstream(group / "cpu.cfs_period_us") >> period;
+  return cores_in(quota, period);
+}
+
+// Where the "n:controllers:path" lines of the membership put the process's CPU time.
+static std::pair<std::filesystem::path, std::filesystem::path> cpu_group(
+    const std::filesystem::path& cgroups, const std::filesystem::path& membership) {
+  std::ifstream lines(membership);
+  std::filesystem::path path = "/";
+  for (std::string line; std::getline(lines, line);) {
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = cat(",", line.substr(first + 1, second - first - 1), ",");
+    if (controllers.find(",cpu,") != std::string::npos)
+      return {cgroups / "cpu", line.substr(second + 1)};
+    if (controllers == ",,") path = line.substr(second + 1);
+  }
+  return {cgroups, path};
+}
+
+int quota_cores(const std::filesystem::path& cgroups, const std::filesystem::path& membership) {
+  auto [root, group] = cpu_group(cgroups, membership);
+  int fewest = 0;
+  // In a container the path may be the host's, and the files at the root are then ours.
+  for (;; group = group.parent_path()) {
+    const int cores = quota_of(root / group.relative_path());
+    if (cores) fewest = fewest ? std::min(fewest, cores) : cores;
+    if (!group.has_relative_path()) return fewest;
+  }
+}
+
+// ---- this thread
+
+void name_thread(const std::string& name) {
+  pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+  free_thread();
+}
+
+bool enter_background() {
+  const sched_param none{};
+  // On Linux both calls concern the calling thread alone.
+  return sched_setscheduler(0, SCHED_IDLE, &none) == 0 || setpriority(PRIO_PROCESS, 0, 19) == 0;
+}
+
+}  // namespace bellows

@@ -1,0 +1,159 @@
+#include "core/device/topology.h"
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <tuple>
+#include "core/base/check.h"
+
+namespace bellows {
+
+namespace fs = std::filesystem;
+
+static std::string first_line(const fs::path& path) {
+  std::string line;
+  std::getline(std::ifstream(path), line);
+  return line;
+}
+
+std::string cpu_info(const std::string& name) {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with(name)) continue;
+    const size_t at = line.find(':');
+    if (at != std::string::npos) return line.substr(line.find_first_not_of(" \t", at + 1));
+  }
+  return "";
+}
+
+// ---- lists of CPUs
+
+static constexpr int kMostCpus = 1 << 16;  // a bound for hostile text; Linux stops at 8192
+
+// "3" or "0-3"; false for anything else.
+static bool append_range(const std::string& text, std::vector<int>& cpus) {
+  std::istringstream in(text);
+  int first = -1, last = -1;
+  char dash = 0;
+  if (!(in >> first)) return false;
+  last = first;
+  if (in >> dash && (dash != '-' || !(in >> last))) return false;
+  if (first < 0 || last < first || last >= kMostCpus || !(in >> std::ws).eof()) return false;
+  for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
+  return true;
+}
+
+std::vector<int> parse_cpu_list(const std::string& text) {
+  std::vector<int> cpus;
+  std::istringstream ranges(text);
+  for (std::string range; std::getline(ranges, range, ',');)
+    if (!append_range(range, cpus)) return {};
+  return cpus;
+}
+
+std::vector<int> checked_cpu_list(const std::string& text) {
+  const std::vector<int> cpus = parse_cpu_list(text);
+  CHECK(text.empty() || !cpus.empty(), "'", text, "' is no list of cores; write it as 0-3,8");
+  return cpus;
+}
+
+std::string cpu_list(const std::vector<int>& cpus) {
+  std::string text;
+  for (size_t i = 0; i < cpus.size();) {
+    size_t end = i;
+    while (end + 1 < cpus.size() && cpus[end + 1] == cpus[end] + 1) ++end;
+    text += cat(text.empty() ? "" : ",", cpus[i]);
+    if (end > i) text += cat("-", cpus[end]);
+    i = end + 1;
+  }
+  return text;
+}
+
+// ---- /sys
+
+// "Node 0 MemTotal:       16384000 kB"
+static int64_t memory_of(const fs::path& node) {
+  std::ifstream in(node / "meminfo");
+  for (std::string line; std::getline(in, line);) {
+    const size_t at = line.find("MemTotal:");
+    if (at != std::string::npos) return std::strtoll(line.c_str() + at + 9, nullptr, 10) * 1024;
+  }
+  return 0;
+}
+
+static std::vector<NumaNode> read_nodes(const fs::path& folder) {
+  std::vector<NumaNode> nodes;
+  for (const int id : parse_cpu_list(first_line(folder / "online"))) {
+    const fs::path node = folder / cat("node", id);
+    nodes.push_back({id, parse_cpu_list(first_line(node / "cpulist")), memory_of(node)});
+  }
+  return nodes;
+}
+
+Topology read_topology(const fs::path& sys) {
+  const fs::path cpus = sys / "devices/system/cpu";
+  const std::vector<int> online = parse_cpu_list(first_line(cpus / "online"));
+  // CPUs of one core name the same siblings. A kernel without these files leaves a core for each.
+  std::set<std::string> cores, sockets;
+  for (const int cpu : online) {
+    const fs::path topology = cpus / cat("cpu", cpu) / "topology";
+    const std::string siblings = first_line(topology / "thread_siblings_list");
+    cores.insert(siblings.empty() ? std::to_string(cpu) : siblings);
+    sockets.insert(first_line(topology / "physical_package_id"));
+  }
+  Topology found = {read_nodes(sys / "devices/system/node"), int(online.size()), int(cores.size()),
+                    int(sockets.size())};
+  if (found.nodes.empty()) found.nodes = {{0, online, 0}};
+  return found;
+}
+
+int node_of_pci(const std::string& device, const fs::path& sys) {
+  int node = -1;
+  std::ifstream(sys / "bus/pci/devices" / device / "numa_node") >> node;
+  return node;
+}
+
+// ---- where threads go
+
+static int number_in(const fs::path& file) {
+  int number = 0;
+  std::ifstream(file) >> number;
+  return std::max(number, 0);
+}
+
+std::vector<Core> cores_of(std::vector<int> cpus, const fs::path& sys) {
+  std::map<int, int> node_of;
+  for (const NumaNode& node : read_nodes(sys / "devices/system/node"))
+    for (const int cpu : node.cpus) node_of[cpu] = node.id;
+  std::ranges::sort(cpus);
+  std::map<std::pair<int, int>, int> siblings;
+  std::vector<Core> cores;
+  std::error_code unreadable;
+  for (const int cpu : cpus) {
+    const fs::path of_cpu = sys / "devices/system/cpu" / cat("cpu", cpu) / "topology";
+    const int package = number_in(of_cpu / "physical_package_id");
+    // A core that the system does not describe is one of its own.
+    const bool known = fs::exists(of_cpu / "core_id", unreadable);
+    const int core = known ? number_in(of_cpu / "core_id") : cpu;
+    cores.push_back({cpu, node_of[cpu], package, core, siblings[{package, core}]++});
+  }
+  return cores;
+}
+
+std::vector<int> placement(std::vector<Core> cores, Pinning pinning) {
+  std::ranges::sort(cores, {}, [](const Core& c) {
+    return std::tuple(c.sibling, c.package, c.node, c.core, c.cpu);
+  });
+  if (pinning == Pinning::spread) {
+    std::map<int, int> on_node;
+    std::map<int, int> turn;  // by cpu: how many of its node come before it
+    for (const Core& c : cores) turn[c.cpu] = on_node[c.node]++;
+    std::ranges::stable_sort(cores, {}, [&](const Core& c) { return turn[c.cpu]; });
+  }
+  std::vector<int> order;
+  for (const Core& c : cores) order.push_back(c.cpu);
+  return order;
+}
+
+}  // namespace bellows

@@ -1,0 +1,154 @@
+#include "core/tensor/autotune.h"
+#include <omp.h>
+#include <cmath>
+#include <memory>
+#include "core/base/disk_cache.h"
+#include "core/base/output.h"
+#include "core/base/statistics.h"
+#include "core/base/trace.h"
+#include "core/device/allocator.h"
+#include "core/device/device_info.h"
+#include "core/device/graph.h"
+#include "core/device/kernel_options.h"
+#include "core/device/sync_guard.h"
+#include "core/device/timer.h"
+#include "core/device/topology.h"
+#include "core/tensor/foreach.h"
+
+namespace bellows {
+
+static constexpr int kWarmUps = 3, kMostRuns = 20, kFewestRuns = 5;
+static constexpr double kHopeless = 4;  // times the best after the warm-up: not timed further
+static constexpr double kMostMs = 200;  // for one candidate, while it has kFewestRuns
+static constexpr double kEqual = 1.01;
+
+static trace::Counter& count(const char* name) { return trace::counter(cat("autotune.", name)); }
+
+// ---- timing
+
+// Memory that is written before each run, so that no candidate finds its input in a cache: more
+// than the second level of an H200, twice a core's own caches.
+static Tensor flush_buffer(Device device) {
+  const int64_t mb = device == Device::cpu ? 4 * omp_get_max_threads() : 64;
+  return Tensor(Shape{mb << 18}, DType::f32, device);
+}
+
+// By all threads, each of which has caches, or by the device's own copy engine.
+static void write(const Tensor& flush, Stream stream) {
+  if (flush.device() == Device::cpu) return fill(flush, 1);
+  api_of(flush.device()).set(flush.bytes(), 1, flush.nbytes(), stream);
+}
+
+static double ms_of(const Candidate& candidate, const Tensor& flush) {
+  const Stream stream = current_stream(flush.device());
+  write(flush, stream);
+  const Moment begin(stream);
+  candidate.run();
+  const Moment end(stream);
+  synchronize(stream);
+  return end.ms_since(begin);
+}
+
+// The least time: one run may have had to wait for somebody else. A candidate that fails, for want
+// of memory or of support, is out.
+static std::optional<double> warm_up(const Candidate& candidate, const Tensor& flush) {
+  try {
+    double ms = INFINITY;
+    for (int i = 0; i < kWarmUps; ++i) ms = std::min(ms, ms_of(candidate, flush));
+    return ms;
+  } catch (const std::exception&) {
+    synchronize(current_stream(flush.device()));  // a fault of the device ends more than the search
+    return std::nullopt;
+  }
+}
+
+std::optional<size_t> fastest(Device device, const Candidates& candidates) {
+  const SyncGuard expected(OnSync::ignore);
+  const PoolScope shared(nullptr);  // what is needed for the search only is nobody's afterwards
+  const Tensor flush = flush_buffer(device);
+  const int64_t most_bytes = kernel_options().workspace_mb << 20;
+  std::vector<TimedCandidate> timed;
+  double best = INFINITY;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if (candidates[i].workspace_bytes > most_bytes) continue;
+    const auto ms = warm_up(candidates[i], flush);
+    if (!ms) continue;
+    timed.push_back({i, candidates[i].workspace_bytes, {*ms}});
+    best = std::min(best, *ms);
+  }
+  std::erase_if(timed, [&](const TimedCandidate& c) { return c.ms[0] > kHopeless * best; });
+  const int64_t begin = trace::now_ns();
+  const double most_ms = kMostMs * double(timed.size());
+  for (int run = 0; run < kMostRuns; ++run) {
+    if (run >= kFewestRuns && double(trace::now_ns() - begin) * 1e-6 > most_ms) break;
+    for (TimedCandidate& c : timed) c.ms.push_back(ms_of(candidates[c.place], flush));
+  }
+  return winner(timed);
+}
+
+std::optional<size_t> winner(std::vector<TimedCandidate> timed) {
+  if (timed.empty()) return std::nullopt;
+  const auto time = [](const TimedCandidate& c) { return median(c.ms); };
+  const double best = time(*std::ranges::min_element(timed, {}, time));
+  std::erase_if(timed, [&](const TimedCandidate& c) { return time(c) > best * kEqual; });
+  return std::ranges::min_element(timed, {}, &TimedCandidate::workspace_bytes)->place;
+}
+
+// ---- choosing
+
+bool Tuning::due() {
+  static trace::Counter &hits = count("hits"), &misses = count("misses");
+  const Autotune mode = kernel_options().autotune;
+  if (mode == Autotune::heuristic) return false;
+  if (made_) return hits.add(), false;
+  if (capturing() || (looked_up_ && mode == Autotune::found)) return misses.add(), false;
+  return true;
+}
+
+static void complain_once(const std::string& name) {
+  static bool complained = false;
+  if (!std::exchange(complained, true))
+    warn("plans of an earlier run are stale and ignored, such as " + name);
+}
+
+std::optional<size_t> Tuning::make(Device device, const std::string& problem, const Find& find) {
+  static DiskCache cache;
+  return make(device, problem, find, cache);
+}
+
+std::optional<size_t> Tuning::make(Device device, const std::string& problem, const Find& find,
+                                   DiskCache& cache) {
+  const std::string name = cat("plan-", device), key = tuned_machine(device) + "\n" + problem;
+  if (!std::exchange(looked_up_, true))
+    if (const auto kept = cache.find(name, key)) {
+      made_ = !kept->empty() && !find(*kept).empty();
+      const char* const found = cache.is_own(name, key) ? "repeated" : "kept";
+      if (made_) return count(found).add(), count("hits").add(), 0;
+      complain_once(*kept);
+    }
+  if (kernel_options().autotune != Autotune::benchmark) return count("misses").add(), std::nullopt;
+  count("searches").add();
+  const int64_t reserved = allocator_stats(device).reserved;
+  const Candidates candidates = find("");
+  const std::optional<size_t> best = fastest(device, candidates);
+  // No step needs the outputs and workspaces of them all.
+  if (allocator_stats(device).reserved > reserved) empty_cache(device);
+  made_ = true;  // also if none can run: nobody asks again
+  if (best) cache.keep(name, key, candidates[*best].name);
+  return best;
+}
+
+// ---- what it depends on
+
+std::string tuned_machine(Device device) {
+  if (device == Device::cpu) return cat(cpu_model(), ", threads ", omp_get_max_threads());
+  static const CudaReport report = cuda_report();
+  return cat(report.gpus.empty() ? "?" : report.gpus[0].name, ", driver ", report.driver_release);
+}
+
+std::ostream& operator<<(std::ostream& out, const Signature& s) {
+  if (!s.defined) return out << "none";
+  return out << s.dtype << s.shape << '/' << s.strides;
+}
+
+}  // namespace bellows

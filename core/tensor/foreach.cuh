@@ -1,0 +1,84 @@
+// Kernels over lists of tensors: the list is an argument of the kernel, a block takes a chunk.
+#pragma once
+#include "core/tensor/foreach.h"
+#include "core/base/round.h"
+#include "core/tensor/line.cuh"
+
+namespace bellows {
+
+// Up to kMost tensors, cut into chunks of kLength elements (the last of each is shorter). A kernel
+// takes 32 kB of arguments.
+class Chunks {
+ public:
+  static constexpr int kMost = 512;
+  static constexpr int64_t kLength = 16384;
+
+  // Those of the list from that one on, as far as they fit.
+  Chunks(const char* op, TensorSpan list, size_t from) {
+    for (const Tensor& t : list.subspan(from, std::min<size_t>(list.size() - from, kMost))) {
+      CHECK(t.is_dense() && is_float(t.dtype()), op, ": ", t.dtype(), " with strides ", t.strides(),
+            " is not dense and floating-point");
+      add(t);
+    }
+  }
+  static int chunks_of(const Tensor& t) { return int(ceil_div(t.numel(), kLength)); }
+
+  int count() const { return first_[size_]; }
+
+  // fn(chunk, n): a pointer of the tensor's type, and the number of elements.
+  template <class Fn> __device__ void visit(int chunk, const Fn& fn) const {
+    int low = 0, high = size_;  // the last tensor that begins at or before the chunk
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      (first_[middle] <= chunk ? low : high) = middle;
+    }
+    const int64_t begin = (chunk - first_[low]) * kLength, n = std::min(n_[low] - begin, +kLength);
+    const auto call = [&]<class T>(T) { fn(reinterpret_cast<T*>(at_[low]) + begin, n); };
+    if (dtype_[low] == DType::f32) call(float());
+    if (dtype_[low] == DType::f64) call(double());
+    if (dtype_[low] == DType::bf16) call(Bf16());
+    if (dtype_[low] == DType::f16) call(F16());
+  }
+
+ private:
+  void add(const Tensor& t) {
+    at_[size_] = t.bytes();
+    n_[size_] = t.numel();
+    dtype_[size_] = t.dtype();
+    first_[size_ + 1] = first_[size_] + chunks_of(t);
+    ++size_;
+  }
+
+  std::byte* at_[kMost] = {};
+  int64_t n_[kMost] = {};
+  DType dtype_[kMost] = {};
+  int first_[kMost + 1] = {};
+  int size_ = 0;
+};
+
+// fn(x, y, n): a chunk of each of two lists that pair up.
+template <class Fn>
+__device__ void visit_pair(const Chunks& a, const Chunks& b, int chunk, const Fn& fn) {
+  a.visit(chunk, [&]<class T>(T* x, int64_t n) {
+    b.visit(chunk, [&]<class U>(U* y, int64_t) {
+      if constexpr (std::is_same_v<T, U>) fn(x, y, n);
+    });
+  });
+}
+
+// fn(chunks) for the list of dense tensors, as few times as they fit.
+template <class Fn> void for_chunks(const char* op, TensorSpan list, const Fn& fn) {
+  for (size_t from = 0; from < list.size(); from += Chunks::kMost) {
+    const Chunks chunks(op, list, from);
+    if (chunks.count() > 0) fn(chunks);
+  }
+}
+// fn(chunks of a, chunks of b).
+template <class Fn> void for_pairs(const char* op, TensorSpan a, TensorSpan b, const Fn& fn) {
+  for (size_t from = 0; from < a.size(); from += Chunks::kMost) {
+    const Chunks chunks(op, a, from);
+    if (chunks.count() > 0) fn(chunks, Chunks(op, b, from));
+  }
+}
+
+}  // namespace bellows

@@ -1,0 +1,241 @@
+// Kernel: one signature; per device a plain implementation and, where there are such, a vendor's
+// and other algorithms. The only dispatch in the framework.
+//
+// An op's .cpp defines the Kernel and its plain CPU body, which is the definition; its .cu adds the
+// CUDA body, and ops/vendor/ the library's. Leaving one of those files out of the build is all it
+// takes to build without it: no stubs, no #ifdef.
+#pragma once
+#include <atomic>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include "core/base/module_path.h"
+#include "core/base/registry.h"
+#include "core/device/kernel_options.h"
+#include "core/tensor/autotune.h"
+#include "core/tensor/slot.h"
+#include "core/tensor/tensor.h"
+
+namespace bellows {
+
+template <class Arg>
+concept TensorList = std::is_convertible_v<const Arg&, std::span<const Tensor>>;
+template <class Arg>
+concept NamesDevice = std::is_same_v<Arg, Tensor> || std::is_same_v<Arg, Device> || TensorList<Arg>;
+
+// Where an argument lives; nowhere if it is a number, an empty list or a tensor left out.
+template <class Arg> std::optional<Device> device_in(const Arg& arg) {
+  if constexpr (std::is_same_v<Arg, Device>) {
+    return arg;
+  } else if constexpr (std::is_same_v<Arg, Tensor>) {
+    return arg.defined() ? std::optional(arg.device()) : std::nullopt;
+  } else if constexpr (TensorList<Arg>) {
+    const std::span<const Tensor> list = arg;
+    return list.empty() ? std::nullopt : device_in(list.front());
+  } else {
+    return std::nullopt;
+  }
+}
+
+using Version = std::string (*)();  // a library's: a choice that was made is for that one
+struct Vendor {
+  bool thread_invariant = false;  // the same bits for any number of threads
+  Version version = nullptr;
+};
+
+// What the choice of an algorithm depends on: all arguments, but not what is in tensors and slots.
+template <class Arg> auto signature_of(const Arg& arg) {
+  if constexpr (std::is_same_v<Arg, Tensor>)
+    return std::tuple(Signature(arg));
+  else if constexpr (std::is_same_v<Arg, Slot>)
+    return std::tuple<>();
+  else
+    return std::tuple(arg);
+}
+template <class Arg>
+concept CanBeSigned = std::is_same_v<Arg, Tensor> || std::is_same_v<Arg, Slot> ||
+    requires(std::ostream& out, const Arg& arg) {
+  out << arg;
+};
+
+// For tests: every kernel of this build, and on which devices it has run.
+inline constexpr int kMostAlgorithms = 4;
+struct KernelRecord {
+  const char* name;
+  const char* file[kDevices] = {};  // of the plain implementation; null: there is none
+  bool vendor[kDevices] = {};       // a library has one
+  const char* algorithms[kDevices][kMostAlgorithms] = {};  // beside the plain one
+  // Of the plain implementation, where nothing has tuned the kernel. Counted without locking the
+  // bus: exact for what only the compute thread runs.
+  std::atomic<int64_t> runs[kDevices] = {};
+};
+inline std::vector<KernelRecord*>& kernel_records() {
+  static std::vector<KernelRecord*> all;
+  return all;
+}
+
+template <class Signature> class Kernel;
+
+template <class R, class... Args> class Kernel<R(Args...)> {
+ public:
+  static_assert((NamesDevice<std::remove_cvref_t<Args>> || ...),
+                "a kernel needs a Tensor, a list of them or a Device among its arguments");
+  using Fn = R (*)(Args...);
+
+  // Constant-initialised, so it is ready before any file registers, in whatever order they link.
+  consteval explicit Kernel(const char* name) : record_{name} {}
+
+  bool on(Device device, Fn fn, const char* file = __builtin_FILE()) {
+    registered_files().insert(file);
+    if (!plain_[0] && !plain_[1]) kernel_records().push_back(&record_);
+    record_.file[static_cast<int>(device)] = file;
+    plain_[static_cast<int>(device)] = fn;
+    return true;
+  }
+  // A library's implementation, taken when KernelOptions ask for vendor kernels. It may hand what
+  // it does not support to plain().
+  bool vendor_on(Device device, Fn fn, Vendor traits = {}, const char* file = __builtin_FILE()) {
+    registered_files().insert(file);
+    record_.vendor[static_cast<int>(device)] = true;
+    vendor_[static_cast<int>(device)] = fn;
+    traits_[static_cast<int>(device)] = traits;
+    return true;
+  }
+
+  // Another algorithm, for what fits it; `version` where it is a library's. Where a kernel has
+  // several ways, autotuning chooses one, and remembers it in the Slot among the arguments.
+  bool algorithm_on(Device device, const char* name, bool (*fits)(Args...), Fn fn,
+                    Version version = nullptr, const char* file = __builtin_FILE()) {
+    static_assert(kTunable, "autotuning needs a Slot, and arguments that it can print");
+    registered_files().insert(file);
+    const int d = static_cast<int>(device);
+    int i = 0;
+    while (i < kMostAlgorithms && record_.algorithms[d][i]) ++i;
+    INVARIANT(i < kMostAlgorithms, this->name(), ": no room for '", name, "' beside ", i,
+              " algorithms; raise kMostAlgorithms");
+    record_.algorithms[d][i] = name;
+    algorithms_[d][i] = {name, fits, fn, version};
+    return true;
+  }
+
+  // Runs on the device of the first argument that has one.
+  R operator()(Args... args) const {
+    const int device = device_of(args...);
+    const RunningKernel running(record_.name);
+    if constexpr (kTunable)
+      if (const Fn chosen = algorithm(device, args...)) return chosen(args...);
+    if (takes_vendor(device)) return vendor_[device](args...);
+    return run_plain(device, args...);
+  }
+  R plain(Args... args) const { return run_plain(device_of(args...), args...); }
+  bool has_vendor(Device device) const { return vendor_[static_cast<int>(device)] != nullptr; }
+  const char* name() const { return record_.name; }
+
+ private:
+  int device_of(const Args&... args) const {
+    std::optional<Device> device;
+    const auto take = [&](std::optional<Device> here) {
+      CHECK(!device || !here || *device == *here, name(), ": one tensor is on ", *device,
+            ", another one on ", *here);
+      if (!device) device = here;
+    };
+    (take(device_in(args)), ...);
+    CHECK(device, name(), ": no device to run on, its tensors are undefined and its lists empty");
+    return static_cast<int>(*device);
+  }
+  bool takes_vendor(int device) const {
+    const KernelOptions& options = kernel_options();
+    return options.vendor && vendor_[device] &&
+           (!options.deterministic || traits_[device].thread_invariant);
+  }
+  R run_plain(int device, Args... args) const {
+    CHECK(plain_[device], name(), ": no ", static_cast<Device>(device), " kernel in this build");
+    auto& runs = record_.runs[device];
+    runs.store(runs.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    return plain_[device](args...);
+  }
+
+  // ---- algorithms
+
+  static constexpr bool kTunable = (std::is_same_v<std::remove_cvref_t<Args>, Slot> || ...) &&
+                                   (CanBeSigned<std::remove_cvref_t<Args>> && ...);
+  struct Algorithm {
+    const char* name = nullptr;
+    bool (*fits)(Args...) = nullptr;
+    Fn fn = nullptr;
+    Version version = nullptr;
+  };
+  struct Tuned {
+    Tuning tuning = {};
+    Fn fn = nullptr;
+  };
+
+  // What autotuning has chosen, or a test asks for; null: the usual rule.
+  Fn algorithm(int device, Args... args) const {
+    const KernelOptions& options = kernel_options();
+    if (!algorithms_[device][0].fn && !takes_vendor(device)) return nullptr;
+    if (options.algorithm) {
+      const std::vector<Algorithm> named = ways(device, options.algorithm, args...);
+      return named.empty() ? nullptr : named[0].fn;
+    }
+    if (options.autotune == Autotune::heuristic) return nullptr;
+    const auto key = std::tuple_cat(
+        std::tuple(Device(device), options.vendor, options.deterministic, options.tf32),
+        signature_of(args)...);
+    Slot& slot = slot_among(args...);
+    Tuned tuned = slot.template get<Tuned>(key, [] { return Tuned(); });
+    if (tuned.tuning.due()) {
+      tuned.fn = tune(tuned.tuning, device, key, args...);
+      slot.template get<Tuned>(key, [] { return Tuned(); }) = tuned;
+    }
+    return tuned.fn;
+  }
+
+  // All that may run, what the usual rule takes first; or only the one of that name.
+  std::vector<Algorithm> ways(int device, std::string_view name, Args... args) const {
+    std::vector<Algorithm> all;
+    const auto add = [&](const Algorithm& way) {
+      if (name.empty() || name == way.name) all.push_back(way);
+    };
+    if (takes_vendor(device)) add({"vendor", nullptr, vendor_[device], traits_[device].version});
+    add({"plain", nullptr, plain_[device]});
+    for (const Algorithm& other : algorithms_[device])
+      if (other.fn && other.fits(args...)) add(other);
+    return all;
+  }
+
+  template <class Key> Fn tune(Tuning& tuning, int device, const Key& key, Args... args) const {
+    std::vector<Algorithm> found;
+    const auto find = [&](const std::string& name) {
+      found = ways(device, name, args...);
+      Candidates candidates;
+      for (const Algorithm& way : found)
+        candidates.push_back({way.name, 0, [&, fn = way.fn] { fn(args...); }});
+      return candidates;
+    };
+    std::string problem =
+        std::apply([&](const auto&... parts) { return cat(name(), cat(" ", parts)...); }, key);
+    for (const Algorithm& way : ways(device, "", args...))
+      problem += cat(" ", way.name, way.version ? " " + way.version() : "");
+    const auto best = tuning.make(static_cast<Device>(device), problem, find);
+    return best ? found[*best].fn : nullptr;
+  }
+
+  static Slot& slot_among(Args... args) {
+    Slot* slot = nullptr;
+    const auto look = [&]<class Arg>(Arg& arg) {
+      if constexpr (std::is_same_v<Arg, Slot>) slot = &arg;
+    };
+    (look(args), ...);
+    return *slot;
+  }
+
+  mutable KernelRecord record_;
+  Fn plain_[kDevices] = {};
+  Fn vendor_[kDevices] = {};
+  Vendor traits_[kDevices] = {};
+  Algorithm algorithms_[kDevices][kMostAlgorithms] = {};
+};
+
+}  // namespace bellows

@@ -1,0 +1,63 @@
+// Lines of n elements, `step` apart, dealt out to the threads of a team: in packs of 16 bytes where
+// they lie so. Which thread takes which element depends on n alone, never on addresses.
+#pragma once
+#include "core/base/round.h"
+#include "core/device/reduce.cuh"
+#include "core/tensor/map.cuh"
+
+namespace bellows {
+
+// As many threads as are worth it for such a line: neighbours share a warp's loads; lines with gaps
+// have a thread each, so that neighbouring lines do.
+inline Team team_for(int64_t n, int64_t step) {
+  constexpr int64_t kWorthABlock = 2048;
+  if (step != 1 && n > 1) return {1};
+  return {n < kWorthABlock ? kWarp : kThreads};
+}
+inline Grid grid_of_lines(int64_t lines, Team team) {
+  const int64_t of_a_block = kThreads / team.size;
+  return {dim3(unsigned(ceil_div(lines, of_a_block))), dim3(kThreads)};
+}
+
+// fn(i, x[i * step]...) for every i < n of this thread.
+template <class T, class Fn, class... X>
+__device__ void for_line(int64_t n, int64_t step, Team team, const Fn& fn, const X*... x) {
+  constexpr int kSize = Pack<T>::kSize;
+  const bool packs = step == 1 && fit_packs(x...);
+  const auto take = [&](int64_t i, const auto... in) {  // by value: one load each
+    for (int k = 0; k < kSize; ++k) fn(i + k, Acc<T>(in.at[k])...);
+  };
+  for (int64_t pack = team.rank(); pack * kSize < n; pack += team.size) {
+    const int64_t first = pack * kSize, end = std::min(n, first + kSize);
+    if (packs && end == first + kSize) {
+      take(first, reinterpret_cast<const Pack<T>*>(x)[pack]...);
+    } else {
+#pragma unroll 1
+      for (int64_t i = first; i < end; ++i) fn(i, Acc<T>(x[i * step])...);
+    }
+  }
+}
+
+// y[i * step] = fn(i, x[i * step]...)
+template <class T, class Fn, class... X>
+__device__ void map_line(T* y, int64_t n, int64_t step, Team team, const Fn& fn, const X*... x) {
+  constexpr int kSize = Pack<T>::kSize;
+  const bool packs = step == 1 && fit_packs(y, x...);
+  const auto mapped = [&](int64_t i, const auto... in) {
+    Pack<T> out;
+    for (int k = 0; k < kSize; ++k) out.at[k] = T(fn(i + k, Acc<T>(in.at[k])...));
+    return out;
+  };
+  for (int64_t pack = team.rank(); pack * kSize < n; pack += team.size) {
+    const int64_t first = pack * kSize, end = std::min(n, first + kSize);
+    if (packs && end == first + kSize) {
+      reinterpret_cast<Pack<T>*>(y)[pack] =
+          mapped(first, reinterpret_cast<const Pack<T>*>(x)[pack]...);
+    } else {
+#pragma unroll 1
+      for (int64_t i = first; i < end; ++i) y[i * step] = T(fn(i, Acc<T>(x[i * step])...));
+    }
+  }
+}
+
+}  // namespace bellows

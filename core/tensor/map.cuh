@@ -1,0 +1,77 @@
+// y_i = fn(x_i, ...) on the GPU over operands of any strides: what elementwise kernels are made of.
+#pragma once
+#include <utility>
+#include "core/device/launch.cuh"
+#include "core/tensor/walk.h"
+
+namespace bellows {
+
+// Sixteen bytes: what one thread moves at once.
+template <class T> struct alignas(16) Pack {
+  static constexpr int kSize = 16 / sizeof(T);
+  T at[kSize];
+};
+template <class... P> HD bool fit_packs(const P*... p) {
+  return ((reinterpret_cast<uintptr_t>(p) % 16 == 0) && ...);
+}
+
+namespace detail {
+
+template <class T, class Fn, class... X>
+__global__ void map_packs(Pack<T>* y, int64_t packs, int64_t n, Fn fn, const X*... x) {
+  constexpr int kSize = Pack<T>::kSize;
+  for (int64_t i = thread_index(); i < packs; i += thread_count()) {
+    Pack<T> out;
+    const auto apply = [&](const auto... in) {  // by value: one load each
+      for (int k = 0; k < kSize; ++k) out.at[k] = T(fn(Acc<T>(in.at[k])...));
+    };
+    apply(x[i]...);
+    y[i] = out;
+  }
+  // What no pack holds any more, by the first threads.
+  const int64_t rest = packs * kSize + thread_index();
+  if (rest < n)
+    reinterpret_cast<T*>(y)[rest] = T(fn(Acc<T>(reinterpret_cast<const T*>(x)[rest])...));
+}
+
+template <class T, int N, class Fn, class... X>
+__global__ void map_strided(Walk<N> walk, int64_t n, Fn fn, T* y, const X*... x) {
+  for (int64_t i = thread_index(); i < n; i += thread_count()) {
+    const auto at = walk.at(i);
+    int operand = 0;
+    const auto next = [&](const auto* p) { return Acc<T>(p[at[++operand]]); };
+    // Braces, because the arguments of a call are evaluated in any order.
+    struct Args {
+      Acc<T> v[sizeof...(X)];
+    } const args{{next(x)...}};
+    y[at[0]] = T([&]<size_t... k>(std::index_sequence<k...>) {
+      return fn(args.v[k]...);
+    }(std::index_sequence_for<X...>()));
+  }
+}
+
+}  // namespace detail
+
+// y = fn(x...), all of one shape and dtype T; fn takes and gives Acc<T>.
+template <class T, size_t N, class Fn>
+void map_into(const Tensor& y, const Tensor* const (&x)[N], const Fn& fn) {
+  const int64_t n = y.numel();
+  if (n == 0) return;
+  const auto each = [&]<size_t... k>(std::index_sequence<k...>) {
+    T* const y_ = y.ptr<T>();
+    const bool dense = ((x[k]->strides() == y.strides()) && ...) && y.is_dense();
+    if (dense && fit_packs(y_, x[k]->template ptr<T>()...)) {
+      const int64_t packs = n / Pack<T>::kSize;
+      launch(detail::map_packs<T, Fn, std::conditional_t<k == k, Pack<T>, void>...>,
+             grid_of(std::max<int64_t>(packs, 1)), reinterpret_cast<Pack<T>*>(y_), packs, n, fn,
+             reinterpret_cast<const Pack<T>*>(x[k]->template ptr<T>())...);
+    } else {
+      launch(detail::map_strided<T, N + 1, Fn, std::conditional_t<k == k, T, void>...>, grid_of(n),
+             Walk<N + 1>(y.shape(), {&y.strides(), &x[k]->strides()...}), n, fn, y_,
+             x[k]->template ptr<T>()...);
+    }
+  };
+  each(std::make_index_sequence<N>());
+}
+
+}  // namespace bellows

@@ -1,0 +1,50 @@
+// The sum of the squares of all elements of a list of tensors: a block for each chunk, and the
+// block that ends last adds up the blocks. In double, as on the CPU, in an order that depends on
+// the sizes only: the same bits on each run.
+#pragma once
+#include "core/device/shared.cuh"
+#include "core/tensor/foreach.cuh"
+
+namespace bellows {
+
+namespace detail {
+
+static __device__ unsigned norm_ticket;
+
+// parts: of all blocks, those of earlier launches in front; n of them with this launch.
+template <class Finish>
+__global__ void sum_squares(const __grid_constant__ Chunks chunks, double* parts, int n, bool last,
+                            Finish finish) {
+  double squares = 0;
+  chunks.visit(blockIdx.x, [&]<class T>(const T* t, int64_t length) {
+    const auto take = [&](int64_t, double value) { squares += value * value; };
+    for_line<T>(length, 1, Team{int(blockDim.x)}, take, t);
+  });
+  squares = block_sum(squares, dynamic_shared<double>());
+  if (threadIdx.x == 0) parts[n - gridDim.x + blockIdx.x] = squares;
+  if (!last || !is_last_block(&norm_ticket)) return;
+  double sum = 0;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) sum += parts[i];
+  sum = block_sum(sum, dynamic_shared<double>());
+  if (threadIdx.x == 0) finish(sum);
+}
+
+template <class Finish> __global__ void finish_nothing(Finish finish) { finish(0.); }
+
+}  // namespace detail
+
+// Calls finish(sum) in one thread of the device. One launch, for up to Chunks::kMost tensors.
+template <class Finish> void sum_of_squares(TensorSpan list, const Finish& finish) {
+  int all = 0, done = 0;
+  for (const Tensor& t : list) all += Chunks::chunks_of(t);
+  if (!all) return launch(detail::finish_nothing<Finish>, {1, 1}, finish);
+  const Tensor parts({all}, DType::f64, Device::cuda);
+  for_chunks("norm_of", list, [&](const Chunks& chunks) {
+    done += chunks.count();
+    launch(detail::sum_squares<Finish>,
+           {unsigned(chunks.count()), kThreads, kThreads / kWarp * sizeof(double)}, chunks,
+           parts.ptr<double>(), done, done == all, finish);
+  });
+}
+
+}  // namespace bellows

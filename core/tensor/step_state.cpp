@@ -1,0 +1,33 @@
+#include "core/tensor/step_state.h"
+#include <cstring>
+#include "core/tensor/copy.h"
+
+namespace bellows {
+
+static constexpr int64_t kBytes = sizeof(StepState);
+
+DeviceStepState::DeviceStepState(Device device) : bytes_(Shape{kBytes}, DType::u8, device) {
+  write({});
+}
+
+StepState DeviceStepState::read() const {
+  const Tensor host = to(Device::cpu, bytes_);
+  StepState state;
+  std::memcpy(&state, host.bytes(), kBytes);
+  return state;
+}
+
+void DeviceStepState::write(const StepState& state) {
+  const Tensor host(Shape{kBytes}, DType::u8);
+  std::memcpy(host.bytes(), &state, kBytes);
+  copy_into(bytes_, host);
+}
+
+void DeviceStepState::begin_forward() const { kernels::begin_forward(bytes_); }
+
+static void begin_forward_cpu(const Tensor& state) {
+  ++reinterpret_cast<StepState*>(state.bytes())->forwards;
+}
+static const bool cpu = kernels::begin_forward.on(Device::cpu, begin_forward_cpu);
+
+}  // namespace bellows

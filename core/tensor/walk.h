@@ -1,0 +1,77 @@
+// How to go through the elements of several tensors of one shape and any strides.
+#pragma once
+#include <array>
+#include "core/tensor/tensor.h"
+
+namespace bellows {
+
+// N tensors of one shape as rows of equal length: axes in the memory order of the first tensor,
+// neighbours that follow each other in all of them merged, sizes of 1 dropped. No size may be 0.
+template <int N> class Walk {
+ public:
+  using Offsets = std::array<int64_t, N>;
+
+  Walk(const Shape& shape, const std::array<const Strides*, N>& strides) {
+    const Strides& first = *strides[0];
+    std::array<int, kMaxRank> order{};
+    int n = 0;
+    for (int i = 0; i < shape.rank(); ++i)
+      if (shape[i] != 1) order[n++] = i;
+    sort_axes(order, n, [&](int a, int b) { return first[a] > first[b]; });
+    for (int k = 0; k < n; ++k) {
+      Offsets step{};
+      for (int t = 0; t < N; ++t) step[t] = (*strides[t])[order[k]];
+      append(shape[order[k]], step);
+    }
+    for (int k = 0; k + 1 < rank_; ++k) rows *= size_[k];
+    if (rank_) length = size_[rank_ - 1], steps = step_[rank_ - 1];
+  }
+
+  // fn(offsets): where each tensor's row starts, for the rows of [begin, end) in order.
+  template <class Fn> void for_rows(int64_t begin, int64_t end, const Fn& fn) const {
+    for (int64_t row = begin; row < end; ++row) {
+      Offsets at{};
+      int64_t left = row;
+      for (int k = rank_ - 2; k >= 0; --k) {
+        for (int t = 0; t < N; ++t) at[t] += left % size_[k] * step_[k][t];
+        left /= size_[k];
+      }
+      fn(at);
+    }
+  }
+
+  // Where element i of the walk is in each tensor.
+  HD Offsets at(int64_t i) const {
+    Offsets at{};
+    for (int k = rank_ - 1; k > 0; --k) {
+      const int64_t here = i % size_[k];
+      for (int t = 0; t < N; ++t) at[t] += here * step_[k][t];
+      i /= size_[k];
+    }
+    for (int t = 0; t < N; ++t) at[t] += i * step_[0][t];
+    return at;
+  }
+
+  // The merged axes, outermost first.
+  int rank() const { return rank_; }
+  int64_t size(int axis) const { return size_[axis]; }
+  const Offsets& step(int axis) const { return step_[axis]; }
+
+  int64_t rows = 1, length = 1;
+  Offsets steps{};  // between the elements of a row
+
+ private:
+  void append(int64_t size, const Offsets& step) {
+    bool follows = rank_ > 0;
+    for (int t = 0; follows && t < N; ++t) follows = step_[rank_ - 1][t] == step[t] * size;
+    if (!follows) size_[rank_++] = 1;
+    size_[rank_ - 1] *= size;
+    step_[rank_ - 1] = step;
+  }
+
+  std::array<int64_t, kMaxRank> size_{};
+  std::array<Offsets, kMaxRank> step_{};
+  int rank_ = 0;
+};
+
+}  // namespace bellows
