@@ -5,9 +5,9 @@
 #include "core/device/allocator.h"
 #include "core/device/kernel_options.h"
 #include "core/device/threads.h"
-#include "data/dataset.h"
-#include "data/loader.h"
-#include "data/transform.h"
+#include "data/images/transform.h"
+#include "data/loader/loader.h"
+#include "data/sets/dataset.h"
 #include "models/criterion.h"
 #include "models/fuse.h"
 #include "models/module.h"
@@ -21,7 +21,7 @@ enum class DeviceChoice { automatic, cpu, cuda };
 
 struct DataOptions {
   DatasetChoice dataset{"digits"};
-  bool packed = false;  // read from its packed twin (data/packed_twin.h)
+  bool packed = false;  // read from its packed twin (data/packed/packed_twin.h)
   // An empty list in a config becomes this one, so that what is printed and stored is what runs.
   std::vector<TransformChoice> transforms{TransformChoice("normalize")};
   LoaderOptions loader;

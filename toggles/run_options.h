@@ -3,7 +3,7 @@
 #pragma once
 #include "core/config/visitor.h"
 #include "core/device/sync_guard.h"
-#include "data/tta.h"
+#include "data/images/tta.h"
 
 namespace bellows {
 

@@ -2,8 +2,8 @@
 // eval and predict need no training set, and written into exports.
 #pragma once
 #include "core/base/json.h"
-#include "data/dataset.h"
-#include "data/transform.h"
+#include "data/images/transform.h"
+#include "data/sets/dataset.h"
 
 namespace bellows {
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <sstream>
 #include "core/base/file.h"
-#include "data/image_file.h"
+#include "data/images/image_file.h"
 
 namespace bellows {
 

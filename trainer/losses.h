@@ -2,7 +2,7 @@
 // sync_free_logging): the same numbers either way.
 #pragma once
 #include <vector>
-#include "data/batch.h"
+#include "data/loader/batch.h"
 
 namespace bellows {
 

@@ -1,7 +1,7 @@
 // trainer pack --config FILE --out FOLDER: a data set as shards, which `data: {name: packed}`
 // reads.
-#include "data/pack.h"
-#include "data/packed_twin.h"
+#include "data/packed/pack.h"
+#include "data/packed/packed_twin.h"
 #include "toggles/toggle.h"
 #include "trainer/config.h"
 #include "trainer/verbs.h"

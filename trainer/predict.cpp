@@ -8,7 +8,7 @@
 #include "core/base/file.h"
 #include "core/base/output.h"
 #include "core/base/plural.h"
-#include "data/transform.h"
+#include "data/images/transform.h"
 #include "ops/softmax.h"
 #include "trainer/image.h"
 #include "core/base/json.h"

@@ -2,7 +2,7 @@
 #include <csignal>
 #include "core/base/plural.h"
 #include "core/base/trace.h"
-#include "data/packed_twin.h"
+#include "data/packed/packed_twin.h"
 #include "trainer/loop.h"
 #include "trainer/plan_diff.h"
 #include "trainer/summary.h"

@@ -3,7 +3,7 @@
 // process and follow the newest.
 #pragma once
 #include "core/tensor/step_state.h"
-#include "data/device_feed.h"
+#include "data/feeds/device_feed.h"
 #include "dist/reducer.h"
 #include "models/rewrite.h"
 #include "optim/ema.h"

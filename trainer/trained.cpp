@@ -1,5 +1,5 @@
 #include "trainer/trained.h"
-#include "data/packed_twin.h"
+#include "data/packed/packed_twin.h"
 #include "trainer/checkpoints.h"
 #include "trainer/config.h"
 #include "trainer/training_state.h"

@@ -2,7 +2,7 @@
 // (N, 3, 32, 32) made numbers.
 #include "bench/gpu/bandwidth.h"
 #include "core/tensor/copy.h"
-#include "data/augment.h"
+#include "data/feeds/augment.h"
 #include "ops/pool.h"
 
 namespace bellows {

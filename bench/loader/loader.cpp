@@ -8,7 +8,7 @@
 //   bench_loader --law
 //     the planted-latency law: L per batch to load, C to compute; L + C without workers,
 //     max(C, L / W) with W of them
-#include "data/loader.h"
+#include "data/loader/loader.h"
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>

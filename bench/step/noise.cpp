@@ -1,7 +1,7 @@
 // noise: pictures of random bytes, of any size and number, made when they are asked for.
 #include "core/base/philox.h"
 #include "core/config/visitor.h"
-#include "data/dataset.h"
+#include "data/sets/dataset.h"
 
 namespace bellows {
 

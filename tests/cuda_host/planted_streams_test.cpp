@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
-#include "data/device_feed.h"
+#include "data/feeds/device_feed.h"
 #include "tests/cuda_host/cuda_host.h"
 #include "tests/data/numbers.h"
 

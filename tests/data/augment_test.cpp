@@ -1,5 +1,5 @@
 // What a device does of the transforms is what the host would have done, bit for bit.
-#include "data/augment.h"
+#include "data/feeds/augment.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cstring>

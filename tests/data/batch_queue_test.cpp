@@ -1,5 +1,5 @@
 // The queue between workers and trainer: of its life; loader_test has the rest.
-#include "data/batch_queue.h"
+#include "data/loader/batch_queue.h"
 #include <gtest/gtest.h>
 
 using namespace bellows;

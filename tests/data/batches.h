@@ -1,7 +1,7 @@
 // A feed's batches as numbers, to be compared.
 #pragma once
 #include "core/tensor/copy.h"
-#include "data/feed.h"
+#include "data/loader/feed.h"
 
 namespace bellows {
 

@@ -1,11 +1,11 @@
 // MNIST's and CIFAR-10's files, and the data sets that the program draws.
-#include "data/dataset.h"
+#include "data/sets/dataset.h"
 #include <gmock/gmock.h>
 #include <omp.h>
 #include <numeric>
 #include <set>
 #include "core/base/trace.h"
-#include "data/transform.h"
+#include "data/images/transform.h"
 #include "tests/data/files.h"
 #include "tests/data/options.h"
 #include "tests/data/real.h"

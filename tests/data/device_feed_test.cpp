@@ -1,12 +1,12 @@
 // The ways of a batch to a GPU: the same batches as on the host, whichever way, and what each way
 // costs by counter.
-#include "data/device_feed.h"
+#include "data/feeds/device_feed.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "core/base/trace.h"
 #include "core/tensor/pinned.h"
-#include "data/pack.h"
-#include "data/packed.h"
+#include "data/packed/pack.h"
+#include "data/packed/packed.h"
 #include "tests/data/batches.h"
 #include "tests/data/files.h"
 #include "tests/data/numbers.h"

@@ -1,9 +1,9 @@
 // Every way in which an IDX file can be wrong ends in one clear Error(Exit::data).
-#include "data/idx.h"
+#include "data/sets/idx.h"
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include "core/base/trace.h"
-#include "data/file.h"
+#include "data/images/file.h"
 #include "tests/data/files.h"
 
 using namespace bellows;

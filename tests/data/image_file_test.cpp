@@ -1,9 +1,9 @@
 // JPEG and PNG files of every kind become RGB, or one clear Error(Exit::data).
-#include "data/image_file.h"
+#include "data/images/image_file.h"
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 #include <zlib.h>
-#include "data/file.h"
+#include "data/images/file.h"
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
 #include "tests/data/real.h"

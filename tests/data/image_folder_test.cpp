@@ -1,7 +1,7 @@
 // Folders of pictures: which files, which labels, and what becomes of those that are damaged.
 #include <gmock/gmock.h>
 #include "core/base/trace.h"
-#include "data/loader.h"
+#include "data/loader/loader.h"
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
 #include "tests/data/options.h"

@@ -1,5 +1,5 @@
 // Order, content, counters and errors of the loader, for any number of workers.
-#include "data/loader.h"
+#include "data/loader/loader.h"
 #include <gmock/gmock.h>
 #include <sched.h>
 #include <map>

@@ -1,7 +1,7 @@
 // What tests of augmentation share: pictures of noise, lists of transforms, and their way to a
 // device.
 #pragma once
-#include "data/device_feed.h"
+#include "data/feeds/device_feed.h"
 #include "tests/data/batches.h"
 #include "tests/data/options.h"
 

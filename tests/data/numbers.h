@@ -2,8 +2,8 @@
 #pragma once
 #include <cmath>
 #include <functional>
-#include "data/batch.h"
-#include "data/dataset.h"
+#include "data/loader/batch.h"
+#include "data/sets/dataset.h"
 
 namespace bellows {
 

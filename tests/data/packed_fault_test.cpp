@@ -3,9 +3,9 @@
 #include <cstring>
 #include "core/base/crc32c.h"
 #include "core/base/trace.h"
-#include "data/loader.h"
-#include "data/pack.h"
-#include "data/packed.h"
+#include "data/loader/loader.h"
+#include "data/packed/pack.h"
+#include "data/packed/packed.h"
 #include "tests/data/files.h"
 #include "tests/data/numbers.h"
 #include "tests/data/options.h"

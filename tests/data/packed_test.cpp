@@ -1,11 +1,11 @@
 // Packed shards give the samples that were packed, in few opens, and nothing else for them.
-#include "data/packed.h"
+#include "data/packed/packed.h"
 #include <gmock/gmock.h>
 #include <cstring>
 #include "core/base/trace.h"
-#include "data/image_file.h"
-#include "data/loader.h"
-#include "data/pack.h"
+#include "data/images/image_file.h"
+#include "data/loader/loader.h"
+#include "data/packed/pack.h"
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
 #include "tests/data/numbers.h"

@@ -1,5 +1,5 @@
 // The packed twin: packed once, again when what it was made from has changed, and never in between.
-#include "data/packed_twin.h"
+#include "data/packed/packed_twin.h"
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -7,8 +7,8 @@
 #include <thread>
 #include "core/base/file_lock.h"
 #include "core/base/trace.h"
-#include "data/loader.h"
-#include "data/packed.h"
+#include "data/loader/loader.h"
+#include "data/packed/packed.h"
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
 #include "tests/data/options.h"

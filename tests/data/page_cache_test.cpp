@@ -1,5 +1,5 @@
 // Pages stay as long as there is room, and each is read by one thread only.
-#include "data/page_cache.h"
+#include "data/packed/page_cache.h"
 #include <gmock/gmock.h>
 #include <thread>
 #include "tests/data/files.h"

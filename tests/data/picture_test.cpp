@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include "core/base/philox.h"
 #include "core/tensor/safetensors.h"
-#include "data/write_picture.h"
+#include "data/images/write_picture.h"
 #include "tests/data/files.h"
 #include "tests/place.h"
 

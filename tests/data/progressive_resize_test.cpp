@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <set>
 #include "core/base/trace.h"
-#include "data/pack.h"
-#include "data/packed.h"
+#include "data/packed/pack.h"
+#include "data/packed/packed.h"
 #include "tests/data/files.h"
 #include "tests/data/noise.h"
 

@@ -1,4 +1,4 @@
-#include "data/sampler.h"
+#include "data/loader/sampler.h"
 #include <gmock/gmock.h>
 #include <numeric>
 #include "core/base/trace.h"

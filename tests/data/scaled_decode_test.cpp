@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include "core/base/philox.h"
 #include "core/base/trace.h"
-#include "data/image_file.h"
-#include "data/loader.h"
-#include "data/write_picture.h"
+#include "data/images/image_file.h"
+#include "data/images/write_picture.h"
+#include "data/loader/loader.h"
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
 #include "tests/data/options.h"

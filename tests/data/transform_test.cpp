@@ -1,6 +1,6 @@
-#include "data/transform.h"
+#include "data/images/transform.h"
 #include <gmock/gmock.h>
-#include "data/loader.h"
+#include "data/loader/loader.h"
 #include "tests/data/files.h"
 #include "tests/data/numbers.h"
 #include "tests/data/options.h"

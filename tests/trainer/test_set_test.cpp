@@ -1,5 +1,5 @@
 // A test set that evaluation would refuse is refused before training.
-#include "data/pack.h"
+#include "data/packed/pack.h"
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
 #include "tests/data/options.h"

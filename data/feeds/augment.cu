@@ -1,0 +1,67 @@
+#include "data/feeds/augment.h"
+#include "core/base/divisor.h"
+#include "core/base/round.h"
+#include "core/device/launch.cuh"
+#include "core/device/shared.cuh"
+
+namespace bellows {
+
+namespace {
+
+struct Source {
+  Planes planes;                  // of all samples, or of the batch
+  const int64_t *labels, *order;  // labels: null where the planes are of the batch
+  int64_t samples;
+};
+
+template <class T> struct Target {
+  T* x;
+  int64_t* y;
+  int64_t sample, channel, row, column;  // how far apart they are in x
+  int pixels;
+  Divisor width;
+};
+
+}  // namespace
+
+// Blocks (b, ...) are a sample's. Their first thread finds out what is to become of it, for all.
+template <class T> static __global__ void augment(Target<T> to, Source from, Augment a) {
+  Frame& frame = *dynamic_shared<Frame>();
+  Planes in = from.planes;
+  const int64_t b = blockIdx.x;
+  const int64_t sample = from.order[a.share.at(a.first + b, from.samples)];
+  if (threadIdx.x == 0) frame = a.recipe.frame(sample, in.height, in.width);
+  __syncthreads();
+  in.bytes += (from.labels ? sample : b) * in.channels * in.height * in.width;
+  const int begin = int(blockIdx.y * blockDim.x + threadIdx.x);
+  if (begin == 0 && from.labels) to.y[b] = from.labels[sample];
+  for (int i = begin; i < to.pixels; i += int(gridDim.y * blockDim.x)) {
+    const int row = i / to.width, column = i % to.width;
+    write_pixel(to.x + b * to.sample + row * to.row + column * to.column, to.channel, in, frame,
+                a.recipe.levels, row, column);
+  }
+}
+
+static void augment_cuda(const Tensor& x, const Tensor& y, const Tensor& pixels,
+                         const Tensor& labels, const Tensor& order, const Augment& a) {
+  constexpr int64_t kPixels = 8 * kThreads, kMostBlocks = 1 << 15;  // of a block; of a sample
+  const Strides& by = x.strides();
+  const int64_t* const labels_ = labels.defined() ? labels.ptr<int64_t>() : nullptr;
+  const Source from{{pixels.ptr<uint8_t>(), pixels.dim(1), pixels.dim(2), pixels.dim(3)},
+                    labels_,
+                    order.ptr<int64_t>(),
+                    order.numel()};
+  const int64_t area = x.dim(2) * x.dim(3);
+  const int64_t blocks = std::min(ceil_div(area, kPixels), kMostBlocks);
+  const Grid grid{dim3(unsigned(x.dim(0)), unsigned(blocks)), dim3(kThreads), sizeof(Frame)};
+  visit_stored(x.dtype(), [&]<class T>(T) {
+    const Target<T> to{x.ptr<T>(), labels_ ? y.ptr<int64_t>() : nullptr,
+                       by[0],      by[1],
+                       by[2],      by[3],
+                       int(area),  Divisor(x.dim(3))};
+    launch(augment<T>, grid, to, from, a);
+  });
+}
+static const bool gpu = kernels::augment.on(Device::cuda, augment_cuda);
+
+}  // namespace bellows

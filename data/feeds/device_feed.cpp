@@ -1,0 +1,55 @@
+#include "data/feeds/device_feed.h"
+#include <algorithm>
+#include "core/base/trace.h"
+#include "core/tensor/channel_room.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/pinned.h"
+
+namespace bellows {
+
+std::unique_ptr<Feed> make_feed(Device device, Loader& loader, std::vector<std::string>& notes,
+                                const ModelInput& input) {
+  const LoaderOptions& options = loader.options();
+  if (device != Device::cpu && options.device_tensors) {
+    const std::string why_not = why_not_resident(device, loader);
+    if (why_not.empty()) return resident_feed(device, loader, input);
+    const std::string note = "device_tensors: not here, " + why_not;
+    if (!std::ranges::count(notes, note)) notes.push_back(note);  // of the other split
+  }
+  std::unique_ptr<Feed> feed;
+  if (device != Device::cpu)
+    feed = options.non_blocking ? async_feed(device, loader) : blocking_feed(device, loader);
+  return options.device_augment ? augmenting_feed(device, loader, std::move(feed), input)
+                                : std::move(feed);
+}
+
+void copy_batch(const Batch& to, const Batch& from) {
+  static trace::Counter& moved = trace::counter("tensor.created_then_moved");
+  static trace::Counter& pinned = trace::counter("data.pinned_copy");
+  static trace::Counter& staged = trace::counter("data.staging_copies");
+  copy_into(to.x, from.x);
+  copy_into(to.y, from.y);
+  moved.add(2);
+  (is_pinned(from.x) ? pinned : staged).add();
+}
+
+BatchBuffers buffers_on(Device device, const Loader& loader) {
+  const auto make = [device](const Shape& shape, DType type) {
+    return Tensor(shape, type, device);
+  };
+  return {loader.batch_shape(), loader.transforms().dtype(), loader.batch_format(), make};
+}
+
+BatchBuffers model_buffers_on(Device device, const Loader& loader, const ModelInput& input) {
+  const LoaderOptions& options = loader.options();
+  Shape x = with_rows(options.batch_size, loader.transforms().shape());
+  const bool room = options.channels_last && input.channels > x[1];
+  if (room) x[1] = input.channels;
+  const auto make = [device, room](const Shape& shape, DType type) {
+    return room && shape.rank() == 4 ? channel_room(shape, type, device)
+                                     : zeros(shape, type, device);
+  };
+  return {x, input.dtype, options.format(), make};
+}
+
+}  // namespace bellows

@@ -1,0 +1,109 @@
+// The samples lie on the device; so does the epoch's order, and with device_randperm it is made
+// there. Nothing travels any more.
+#include <cstring>
+#include "core/base/trace.h"
+#include "core/tensor/copy.h"
+#include "data/feeds/augment.h"
+#include "data/feeds/device_feed.h"
+#include "data/sets/damaged.h"
+
+namespace bellows {
+
+// As bytes and labels, in pieces: the host never holds a second copy of everything.
+static void upload(const Loader& loader, const Tensor& pixels, const Tensor& labels) {
+  constexpr int64_t kPiece = 8192;  // samples
+  const Dataset& dataset = loader.dataset();
+  const Shape& shape = dataset.info().sample;
+  const int64_t bytes = shape.numel();
+  Scratch scratch;
+  for (int64_t begin = 0; begin < dataset.size(); begin += kPiece) {
+    const int64_t n = std::min(kPiece, dataset.size() - begin);
+    const Tensor x(with_rows(n, shape), DType::u8), y({n}, DType::i64);
+    for (int64_t i = 0; i < n; ++i)
+      at_sample(dataset, begin + i, [&] {
+        const Sample sample = read_undamaged(dataset, begin + i, loader.options().on_damaged,
+                                             [&](int64_t at) { return dataset.at(at, scratch); });
+        if (!(sample.shape == shape))
+          fail(Exit::data, "its shape is ", sample.shape, ", the data set's is ", shape);
+        std::memcpy(x.ptr<uint8_t>() + i * bytes, sample.pixels, bytes);
+        y.ptr<int64_t>()[i] = sample.label;
+      });
+    copy_into(pixels.view(x.shape(), pixels.strides(), begin * bytes), x);
+    copy_into(labels.view(y.shape(), labels.strides(), begin), y);
+  }
+}
+
+namespace {
+
+class ResidentFeed : public Feed {
+ public:
+  ResidentFeed(Device device, Loader& loader, const ModelInput& input)
+      : device_(device),
+        loader_(loader),
+        pixels_(with_rows(loader.dataset().size(), loader.dataset().info().sample), DType::u8,
+                device),
+        labels_({loader.dataset().size()}, DType::i64, device),
+        buffers_(model_buffers_on(device, loader, input)) {
+    upload(loader, pixels_, labels_);
+  }
+
+  void start(int64_t epoch, int64_t first_batch) override {
+    CHECK(first_batch >= 0 && first_batch <= loader_.batches(), "batch ", first_batch,
+          " of an epoch that has ", loader_.batches());
+    order_ = loader_.sampler().whole_order(epoch, device_);
+    recipe_ = loader_.options().device_augment ? loader_.recipe(epoch)
+                                               : Recipe{.levels = *loader_.transforms().levels()};
+    next_ = first_batch;
+  }
+
+  bool next(Batch& batch) override {
+    static trace::Counter& created = trace::counter("tensor.device_created");
+    static trace::Counter& images = trace::counter("augment.device_images");
+    CHECK(order_.defined(), "start() an epoch before next()");
+    batch = {};
+    if (next_ == loader_.batches()) return false;
+    const int64_t size = loader_.options().batch_size, first = next_++ * size;
+    batch = buffers_.free(
+        with_rows(std::min(size, loader_.samples() - first), loader_.transforms().shape()));
+    batch.x.raise_version();
+    batch.y.raise_version();
+    kernels::augment(batch.x, batch.y, pixels_, labels_, order_,
+                     {first, loader_.sampler().share(), recipe_});
+    created.add(2);
+    if (loader_.options().device_augment) images.add(batch.size());
+    return true;
+  }
+
+ private:
+  const Device device_;
+  Loader& loader_;
+  const Tensor pixels_, labels_;  // (N, C, H, W) u8, (N) i64
+  Tensor order_;                  // (N) i64, of this epoch
+  int64_t next_ = 0;              // batch
+  BatchBuffers buffers_;
+  Recipe recipe_;
+};
+
+}  // namespace
+
+std::string why_not_resident(Device device, const Loader& loader) {
+  const Dataset& dataset = loader.dataset();
+  if (!dataset.in_memory()) return "the data set is not held in memory";
+  const Transforms& transforms = loader.transforms();
+  if (loader.options().device_augment && !transforms.all_left())
+    return "only the host can do some of its transforms";
+  if (!loader.options().device_augment && !transforms.levels())
+    return "its transforms are the host's; write  toggles: {device_augment: on}";
+  const auto bytes = static_cast<size_t>(dataset.size() * (dataset.info().sample.numel() + 8));
+  const size_t free = api_of(device).available();
+  if (bytes > free / 2)
+    return cat("the data set has ", bytes >> 20, " MiB, more than half of the ", free >> 20,
+               " MiB that are free");
+  return "";
+}
+
+std::unique_ptr<Feed> resident_feed(Device device, Loader& loader, const ModelInput& input) {
+  return std::make_unique<ResidentFeed>(device, loader, input);
+}
+
+}  // namespace bellows

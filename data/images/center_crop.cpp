@@ -1,0 +1,27 @@
+// center_crop: a square from the middle.
+#include "core/config/visitor.h"
+#include "data/images/transform.h"
+
+namespace bellows {
+
+namespace {
+
+struct CenterCropOptions {
+  int64_t size = 224;
+};
+void visit(Visitor& v, CenterCropOptions& o) {
+  v("size", o.size, "of the sides of the square", {.min = 1, .max = 1 << 14});
+}
+
+}  // namespace
+
+static std::shared_ptr<const Transform> make_center_crop(const CenterCropOptions& o,
+                                                         const DatasetInfo&) {
+  const Edit edit{.kind = Edit::Kind::centre, .size = o.size};
+  return std::make_shared<EditTransform>(edit, edit);
+}
+
+static const AddEntry<MakeTransform> entry("center_crop", "a square from the middle",
+                                           &make_center_crop);
+
+}  // namespace bellows

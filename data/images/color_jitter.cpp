@@ -1,0 +1,78 @@
+// color_jitter: brightness, contrast and saturation, each by a random factor, as one linear map of
+// colours: x * b, then grey + (x - grey) * c, then luma(x) + (x - luma(x)) * s. Where torchvision
+// takes the mean grey of the picture, this takes the data set's, which needs no look at the pixels;
+// and colours are cut to [0, 255] once, after all three. The hue is turned last, as torchvision
+// does; there the order of the four is drawn, too.
+#include "core/config/visitor.h"
+#include "data/images/transform.h"
+
+namespace bellows {
+
+namespace {
+
+struct ColorJitterOptions {
+  double brightness = 0.4, contrast = 0.4, saturation = 0.4, hue = 0;
+};
+void visit(Visitor& v, ColorJitterOptions& o) {
+  v("brightness", o.brightness, "its factor is in [1 - this, 1 + this]", {.min = 0, .max = 1});
+  v("contrast", o.contrast, "the same, of distances from the mean grey", {.min = 0, .max = 1});
+  v("saturation", o.saturation, "the same, of distances from grey", {.min = 0, .max = 1});
+  v("hue", o.hue, "it is turned by [-this, this] of a full circle", {.min = 0, .max = 0.5});
+}
+
+constexpr float kLuma[] = {0.299f, 0.587f, 0.114f};  // ITU-R BT.601
+
+// Every colour's distance from `shift` or from its own luma, times `factor`.
+Colours stretched(float factor, float shift) {
+  Colours map;
+  for (int c = 0; c < 3; ++c) map.matrix[c][c] = factor, map.shift[c] = (1 - factor) * shift;
+  return map;
+}
+Colours saturated(float factor) {
+  Colours map = stretched(factor, 0);
+  for (auto& row : map.matrix)
+    for (int c = 0; c < 3; ++c) row[c] += (1 - factor) * kLuma[c];
+  return map;
+}
+Colours turned(float turn) {
+  Colours map;
+  map.turn = turn;
+  return map;
+}
+
+class ColorJitter : public RandomTransform {
+ public:
+  ColorJitter(const ColorJitterOptions& o, float grey) : o_(o), grey_(grey) {}
+  void apply(Picture& picture, const RngKey& key) const override {
+    const Philox rng(key);
+    const auto around = [&](double middle, double most, uint64_t index) {
+      return float(middle + most * (2 * rng.uniform(index) - 1));
+    };
+    picture.colours = picture.colours.value_or(Colours())
+                          .then(stretched(around(1, o_.brightness, 0), 0))
+                          .then(stretched(around(1, o_.contrast, 1), grey_))
+                          .then(saturated(around(1, o_.saturation, 2)))
+                          .then(turned(around(0, o_.hue, 3)));
+  }
+
+ private:
+  ColorJitterOptions o_;
+  float grey_;  // of the data set, as a byte
+};
+
+}  // namespace
+
+static std::shared_ptr<const Transform> make_color_jitter(const ColorJitterOptions& o,
+                                                          const DatasetInfo& info) {
+  CHECK(info.sample[0] == 3 && info.mean.size() == 3,
+        "color_jitter takes red, green and blue; the data set's pictures are ", info.sample);
+  float grey = 0;
+  for (int c = 0; c < 3; ++c) grey += 255 * kLuma[c] * info.mean[c];
+  return std::make_shared<ColorJitter>(o, grey);
+}
+
+static const AddEntry<MakeTransform> entry("color_jitter",
+                                           "brightness, contrast, saturation and hue",
+                                           &make_color_jitter);
+
+}  // namespace bellows

@@ -1,0 +1,25 @@
+// cutout: a square of zeros, which may hang over the edge. Source: DeVries and Taylor, "Improved
+// regularization of convolutional neural networks with cutout", 2017.
+#include "core/config/visitor.h"
+#include "data/images/transform.h"
+
+namespace bellows {
+
+namespace {
+
+struct CutoutOptions {
+  int64_t size = 8;
+};
+void visit(Visitor& v, CutoutOptions& o) {
+  v("size", o.size, "of the sides of the square", {.min = 1, .max = 1 << 14});
+}
+
+}  // namespace
+
+static std::shared_ptr<const Transform> make_cutout(const CutoutOptions& o, const DatasetInfo&) {
+  return std::make_shared<EditTransform>(Edit{.kind = Edit::Kind::cutout, .size = o.size});
+}
+
+static const AddEntry<MakeTransform> entry("cutout", "a square of zeros somewhere", &make_cutout);
+
+}  // namespace bellows

@@ -1,0 +1,66 @@
+// Edits: the transforms that a kernel can do as well as the host. Both run this code, with the same
+// random numbers, so that a picture becomes the same wherever it is made.
+#pragma once
+#include "core/base/philox.h"
+#include "data/images/frame.h"
+
+namespace bellows {
+
+// Of one transform of a list, for one sample in one epoch.
+HD inline RngKey augment_key(uint64_t seed, int64_t epoch, int64_t sample, int place) {
+  return {.seed = seed,
+          .purpose = Purpose::augment,
+          .site = uint64_t(sample) << 8 | uint64_t(place),
+          .step = uint64_t(epoch)};
+}
+
+struct Edit {
+  enum class Kind { nothing, levels, crop, centre, flip, cutout };  // levels: no more than those
+  Kind kind = Kind::nothing;
+  int64_t size = 0;     // of the sides of a square
+  int64_t padding = 0;  // on each side, before a crop
+  Outside outside = Outside::zeros;
+  double probability = 0;
+  bool alternate = false;  // a flip: by chance in the first epoch, then the other way each time
+  int place = 0;           // in the list
+
+  bool is_random() const {
+    return kind == Kind::crop || kind == Kind::flip || kind == Kind::cutout;
+  }
+  // To a Picture or a Frame.
+  template <class Canvas> HD void apply(Canvas& canvas, RngKey key) const {
+    const bool other_way = alternate && key.step % 2 == 1;
+    if (alternate) key.step = 0;
+    const Philox rng(key);
+    const int64_t height = canvas.height(), width = canvas.width();
+    switch (kind) {
+      case Kind::crop:
+        return canvas.crop({cut(height, rng, 0), cut(width, rng, 1), size, size}, outside);
+      case Kind::centre:
+        return canvas.crop_centre(size, size);
+      case Kind::flip:
+        return canvas.mirror((rng.uniform(0) < probability) != other_way);
+      case Kind::cutout:
+        return canvas.erase(
+            around(int64_t(rng.below(height, 0)), height, int64_t(rng.below(width, 1)), width));
+      case Kind::nothing:
+      case Kind::levels:
+        return;
+    }
+  }
+
+ private:
+  // Where a crop begins along an axis.
+  HD int64_t cut(int64_t length, const Philox& rng, uint64_t index) const {
+    return int64_t(rng.below(length + 2 * padding - size + 1, index)) - padding;
+  }
+  // The square around a pixel, as much of it as is in the picture.
+  HD Rectangle around(int64_t y, int64_t height, int64_t x, int64_t width) const {
+    const int64_t top = y - size / 2, left = x - size / 2;
+    const int64_t from_top = std::max<int64_t>(0, top), from_left = std::max<int64_t>(0, left);
+    return {from_top, from_left, std::min(height, top + size) - from_top,
+            std::min(width, left + size) - from_left};
+  }
+};
+
+}  // namespace bellows

@@ -1,0 +1,79 @@
+#include "data/images/filter.h"
+#include "core/base/round.h"
+
+namespace bellows {
+
+namespace {
+
+// max(0, 1 - |x - centre| / reach) at the middles of the pixels.
+struct Triangle {
+  double centre = 0, slope = 0;  // 1 / reach
+  int64_t first = 0, last = -1;  // where it is above 0; nowhere for a pixel that is black
+
+  double at(int64_t x) const { return std::max(0., 1 - std::abs(double(x) + .5 - centre) * slope); }
+  double sum() const {
+    double sum = 0;
+    for (int64_t x = first; x <= last; ++x) sum += at(x);
+    return sum;
+  }
+};
+
+// Of the pixels of an axis, made as they are asked for. They count from where the source begins,
+// held or not, so that the part of a picture gives the bits that the whole does.
+class Triangles {
+ public:
+  Triangles(const Axis& axis, const Held& held)
+      : axis_(axis),
+        pixel_(1. / double(held.reduced)),
+        reach_(std::max(1., axis.step() * pixel_)),
+        slope_(1 / reach_),
+        low_(std::max(held.begin, axis.low() / held.reduced)),
+        high_(std::min(held.begin + held.size, ceil_div(axis.high(), held.reduced))) {}
+
+  Triangle operator[](int64_t i) const {
+    const int64_t cell = axis_.cell(i);
+    if (cell < 0) return {};
+    const double centre = axis_.centre(cell) * pixel_;
+    const auto first = static_cast<int64_t>(std::floor(centre - .5 - reach_)) + 1;
+    const auto last = static_cast<int64_t>(std::ceil(centre - .5 + reach_)) - 1;
+    const Triangle t{centre, slope_, std::max(low_, first), std::min(high_ - 1, last)};
+    INVARIANT(t.first <= t.last, "no pixel is held near ", centre);
+    return t;
+  }
+
+ private:
+  const Axis& axis_;
+  const double pixel_, reach_, slope_;
+  const int64_t low_, high_;
+};
+
+}  // namespace
+
+Looked looked_at(const Axis& axis, const Held& held) {
+  const Triangles triangles(axis, held);
+  Looked looked{.begin = held.size};
+  for (int64_t i = 0; i < axis.size(); ++i) {
+    const Triangle t = triangles[i];
+    if (t.last < 0) continue;
+    looked.begin = std::min(looked.begin, t.first - held.begin);
+    looked.end = std::max(looked.end, t.last + 1 - held.begin);
+    looked.taps = std::max(looked.taps, t.last - t.first + 1);
+  }
+  return looked;
+}
+
+Filter::Filter(const Axis& axis, const Held& held)
+    : looked_(looked_at(axis, held)), firsts_(axis.size()), weights_(axis.size() * taps()) {
+  const Triangles triangles(axis, held);
+  for (int64_t i = 0; i < axis.size(); ++i) {
+    const Triangle t = triangles[i];
+    if (t.last < 0) continue;
+    const int64_t first = t.first - held.begin;
+    firsts_[i] = static_cast<int32_t>(std::min(first, held.size - taps()));
+    float* const weights = &weights_[i * taps() + first - firsts_[i]];
+    const double share = 1 / t.sum();
+    for (int64_t x = t.first; x <= t.last; ++x) weights[x - t.first] = float(t.at(x) * share);
+  }
+}
+
+}  // namespace bellows

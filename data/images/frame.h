@@ -1,0 +1,42 @@
+// Where the pixels of a picture come from, as a kernel computes it: a Picture without resizing and
+// colours, which refuses nothing.
+#pragma once
+#include "data/images/cells.h"
+#include "data/images/rectangle.h"
+
+namespace bellows {
+
+// Where the middle `size` of so many pixels begins. Halves to even, as torchvision rounds.
+HD inline int64_t middle(int64_t length, int64_t size) {
+  const int64_t rest = length - size;
+  return (rest + (rest / 2 & 1)) / 2;
+}
+
+struct Frame {
+  Cells rows, columns;
+  Rectangle hole = {};  // of zeros; empty: none
+
+  HD Frame(int64_t height, int64_t width) : rows(height), columns(width) {}
+  HD int64_t height() const { return rows.size(); }
+  HD int64_t width() const { return columns.size(); }
+
+  HD void crop(const Rectangle& part, Outside outside) {
+    rows.crop(part.top, part.height, outside);
+    columns.crop(part.left, part.width, outside);
+  }
+  HD void crop_centre(int64_t h, int64_t w) {
+    crop({middle(height(), h), middle(width(), w), h, w}, Outside::zeros);
+  }
+  HD void mirror(bool yes) {
+    if (yes) columns.mirror();
+  }
+  HD void erase(const Rectangle& part) { hole = part; }
+
+  // The place of pixel (y, x) in a plane of the source; -1: black.
+  HD int64_t source(int64_t y, int64_t x, int64_t source_width) const {
+    const int64_t row = rows.cell(y), column = columns.cell(x);
+    return row < 0 || column < 0 ? -1 : row * source_width + column;
+  }
+};
+
+}  // namespace bellows

@@ -1,0 +1,158 @@
+#include "data/images/jpeg.h"
+#include <csetjmp>
+#include <cstdio>
+// jpeglib.h needs the one above it.
+#include <jpeglib.h>
+#include "core/base/round.h"
+#include "data/images/image_file.h"
+
+namespace bellows {
+
+namespace {
+
+// Each scan of a progressive file passes over the whole image, and a few hundred bytes are enough
+// for one: 5000 of them are 650 kB and half a minute. cjpeg and jpegtran write at most 100, common
+// encoders 10, or 18 for CMYK.
+constexpr int64_t kMostScans = 100;
+constexpr int64_t kMostScannedPixels = 24 * kMostPixels;  // scans times pixels: about a second
+
+// libjpeg reports by a jump, which must not cross a C++ object that has a destructor: each step is
+// a function of its own, without any, and returns false after a jump.
+struct Jpeg : jpeg_decompress_struct {
+  explicit Jpeg(std::span<const uint8_t> file);
+  ~Jpeg() { jpeg_destroy_decompress(this); }
+  Jpeg(Jpeg&&) = delete;
+
+  bool read_header();
+  bool start(int64_t reduced);
+  bool crop(JDIMENSION& left, JDIMENSION& width);  // to what it can do around that
+  bool read_rows(JDIMENSION top, JDIMENSION height, uint8_t* pixels);
+  [[noreturn]] void refuse() const { fail(Exit::data, "JPEG: ", message); }
+
+  std::span<const uint8_t> file;
+  jpeg_error_mgr errors;
+  jpeg_progress_mgr monitor{};
+  jmp_buf escape;
+  char message[JMSG_LENGTH_MAX];
+};
+
+}  // namespace
+
+extern "C" {
+static void jpeg_fails(j_common_ptr common) {
+  auto* const jpeg = static_cast<Jpeg*>(reinterpret_cast<j_decompress_ptr>(common));
+  jpeg->err->format_message(common, jpeg->message);
+  longjmp(jpeg->escape, 1);
+}
+// Called before each row of blocks of each scan.
+static void jpeg_progresses(j_common_ptr common) {
+  auto* const jpeg = static_cast<Jpeg*>(reinterpret_cast<j_decompress_ptr>(common));
+  const int64_t pixels = int64_t{jpeg->image_height} * jpeg->image_width;
+  const int64_t most = std::min(kMostScans, kMostScannedPixels / pixels);
+  if (jpeg->input_scan_number <= most) return;
+  std::snprintf(jpeg->message, sizeof jpeg->message,
+                "more than %d scans of %u x %u pixels; save the image again", int(most),
+                jpeg->image_width, jpeg->image_height);
+  longjmp(jpeg->escape, 1);
+}
+// Of a file that ends too early it only warns, and fills in grey: a warning is a failure.
+static void jpeg_warns(j_common_ptr common, int level) {
+  if (level < 0) jpeg_fails(common);
+}
+}
+
+Jpeg::Jpeg(std::span<const uint8_t> file) : jpeg_decompress_struct{}, file(file) {
+  err = jpeg_std_error(&errors);
+  errors.error_exit = jpeg_fails;
+  errors.emit_message = jpeg_warns;
+}
+
+bool Jpeg::read_header() {
+  if (setjmp(escape)) return false;
+  jpeg_create_decompress(this);
+  monitor.progress_monitor = jpeg_progresses;
+  progress = &monitor;
+  jpeg_mem_src(this, file.data(), file.size());
+  jpeg_read_header(this, TRUE);
+  return true;
+}
+
+bool Jpeg::start(int64_t reduced) {
+  if (setjmp(escape)) return false;
+  out_color_space = num_components == 4 ? JCS_CMYK : JCS_RGB;
+  scale_num = 1;
+  scale_denom = static_cast<unsigned>(reduced);
+  jpeg_start_decompress(this);
+  return true;
+}
+
+bool Jpeg::crop(JDIMENSION& left, JDIMENSION& width) {
+  if (setjmp(escape)) return false;
+  // libjpeg crops columns at a reduced size only where no colour is sampled by more than 2.
+  if (max_h_samp_factor > 2 || max_v_samp_factor > 2) left = 0, width = output_width;
+  if (width < output_width) jpeg_crop_scanline(this, &left, &width);
+  return true;
+}
+
+bool Jpeg::read_rows(JDIMENSION top, JDIMENSION height, uint8_t* pixels) {
+  if (setjmp(escape)) return false;
+  if (top) jpeg_skip_scanlines(this, top);
+  for (const JDIMENSION end = top + height; output_scanline < end;) {
+    JSAMPROW row = pixels + size_t{output_scanline - top} * output_width * output_components;
+    jpeg_read_scanlines(this, &row, 1);
+  }
+  return true;
+}
+
+// The greatest that leaves as many pixels as are wanted.
+static int64_t reduction(double step) { return step < 2 ? 1 : step < 4 ? 2 : step < 8 ? 4 : 8; }
+
+// Along an axis, in reduced pixels. With a margin, because colours are smoothed over their edges.
+static std::pair<JDIMENSION, JDIMENSION> stretch(int64_t at, int64_t size, int64_t reduced,
+                                                 int64_t margin, JDIMENSION most) {
+  const int64_t begin = std::max<int64_t>(0, at / reduced - margin);
+  const int64_t end = std::min<int64_t>(most, ceil_div(at + size, reduced) + margin);
+  return {begin, end - begin};
+}
+
+// To RGB, in place. As in every file by Photoshop, and as Pillow reads it, the inks are inverted:
+// 255 is none of it, and a colour is what its ink and black let through.
+static void blend_inks(Scratch& pixels) {
+  uint8_t* rgb = pixels.data();
+  for (size_t i = 0; i < pixels.size(); i += 4) {
+    const int black = pixels[i + 3];
+    for (size_t c = 0; c < 3; ++c) *rgb++ = black - ((255 - pixels[i + c]) * black + 127) / 255;
+  }
+  pixels.resize(pixels.size() / 4 * 3);
+}
+
+static Shape shape_in_header(Jpeg& jpeg) {
+  if (!jpeg.read_header()) jpeg.refuse();
+  if (jpeg.num_components == 2 || jpeg.num_components > 4)
+    fail(Exit::data, "JPEG: ", jpeg.num_components, " colours; grey, RGB and CMYK are read");
+  check_size("JPEG", jpeg.image_height, jpeg.image_width);
+  return {3, jpeg.image_height, jpeg.image_width};
+}
+
+Shape jpeg_shape(std::span<const uint8_t> file) {
+  Jpeg jpeg(file);
+  return shape_in_header(jpeg);
+}
+
+Sample decode_jpeg(std::span<const uint8_t> file, Scratch& scratch, const ViewOf& wanted) {
+  Jpeg jpeg(file);
+  const Shape shape = shape_in_header(jpeg);
+  const View view = wanted ? wanted(shape) : View{{0, 0, shape[1], shape[2]}};
+  const int64_t reduced = reduction(view.step);
+  if (!jpeg.start(reduced)) jpeg.refuse();
+  const auto& [part, step] = view;
+  auto [top, height] = stretch(part.top, part.height, reduced, 0, jpeg.output_height);
+  auto [left, width] = stretch(part.left, part.width, reduced, 2, jpeg.output_width);
+  if (!jpeg.crop(left, width)) jpeg.refuse();
+  scratch.resize(size_t{height} * width * jpeg.output_components);
+  if (!jpeg.read_rows(top, height, scratch.data())) jpeg.refuse();
+  if (jpeg.out_color_space == JCS_CMYK) blend_inks(scratch);
+  return {scratch.data(), shape, 0, Part{top, left, height, width, reduced, true}};
+}
+
+}  // namespace bellows

@@ -1,0 +1,103 @@
+#include "data/images/png.h"
+#include <png.h>
+#include <csetjmp>
+#include <cstring>
+#include "data/images/image_file.h"
+
+namespace bellows {
+
+namespace {
+
+// libpng reports by a jump, which must not cross a C++ object that has a destructor: each step is a
+// function of its own, without any, and returns false after a jump.
+struct Png {
+  explicit Png(std::span<const uint8_t> file);
+  ~Png() { png_destroy_read_struct(&png, &info, nullptr); }
+  Png(Png&&) = delete;
+
+  bool read_header();
+  bool read_rows(uint8_t* pixels);  // and to the end of the file
+  [[noreturn]] void refuse() const { fail(Exit::data, "PNG: ", message); }
+
+  std::span<const uint8_t> rest;  // of the file
+  png_structp png;
+  png_infop info;
+  int64_t height = 0, width = 0;
+  jmp_buf escape;
+  char message[128] = "";
+};
+
+}  // namespace
+
+extern "C" {
+static void png_fails(png_structp png, const char* message) {
+  auto* const self = static_cast<Png*>(png_get_error_ptr(png));
+  std::strncpy(self->message, message, sizeof(self->message) - 1);
+  longjmp(self->escape, 1);
+}
+// About chunks that change no pixel.
+static void png_warns(png_structp, const char*) {}
+
+static void png_reads(png_structp png, png_bytep to, size_t size) {
+  auto& rest = static_cast<Png*>(png_get_io_ptr(png))->rest;
+  if (size > rest.size()) png_error(png, "the file ends too early");
+  std::memcpy(to, rest.data(), size);
+  rest = rest.subspan(size);
+}
+}
+
+Png::Png(std::span<const uint8_t> file)
+    : rest(file),
+      png(png_create_read_struct(PNG_LIBPNG_VER_STRING, this, png_fails, png_warns)),
+      info(png ? png_create_info_struct(png) : nullptr) {
+  if (!info) throw std::bad_alloc();
+  png_set_read_fn(png, this, png_reads);
+  // Text, profiles and all else that changes no pixel is skipped: libpng would inflate and keep up
+  // to 8 MB for each of a thousand such chunks.
+  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+}
+
+bool Png::read_header() {
+  if (setjmp(escape)) return false;
+  png_read_info(png, info);
+  height = png_get_image_height(png, info);
+  width = png_get_image_width(png, info);
+  return true;
+}
+
+bool Png::read_rows(uint8_t* pixels) {
+  if (setjmp(escape)) return false;
+  png_set_expand(png);
+  png_set_strip_16(png);
+  png_set_strip_alpha(png);
+  png_set_gray_to_rgb(png);
+  const int passes = png_set_interlace_handling(png);
+  png_read_update_info(png, info);
+  if (png_get_rowbytes(png, info) != static_cast<size_t>(width) * 3) png_error(png, "not RGB");
+  for (int pass = 0; pass < passes; ++pass)
+    for (int64_t y = 0; y < height; ++y) png_read_row(png, pixels + y * width * 3, nullptr);
+  png_read_end(png, nullptr);
+  return true;
+}
+
+static Shape shape_in_header(Png& png) {
+  if (!png.read_header()) png.refuse();
+  check_size("PNG", png.height, png.width);
+  return {3, png.height, png.width};
+}
+
+Shape png_shape(std::span<const uint8_t> file) {
+  Png png(file);
+  return shape_in_header(png);
+}
+
+Sample decode_png(std::span<const uint8_t> file, Scratch& scratch) {
+  Png png(file);
+  const Shape shape = shape_in_header(png);
+  scratch.resize(shape.numel());
+  if (!png.read_rows(scratch.data())) png.refuse();
+  return {scratch.data(), shape, 0,
+          Part{.height = png.height, .width = png.width, .interleaved = true}};
+}
+
+}  // namespace bellows

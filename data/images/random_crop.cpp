@@ -1,0 +1,34 @@
+// random_crop: a square from anywhere in the padded picture. In evaluation from its middle, without
+// padding.
+#include "core/config/visitor.h"
+#include "data/images/transform.h"
+
+namespace bellows {
+
+namespace {
+
+struct RandomCropOptions {
+  int64_t size = 32, padding = 0;
+  Outside padding_mode = Outside::zeros;
+};
+void visit(Visitor& v, RandomCropOptions& o) {
+  v("size", o.size, "of the sides of the square", {.min = 1, .max = 1 << 14});
+  v("padding", o.padding, "on each side, before", {.min = 0, .max = 1 << 14});
+  v("padding_mode", o.padding_mode, {"zeros", "reflect"}, "black, or the picture mirrored");
+}
+
+}  // namespace
+
+static std::shared_ptr<const Transform> make_random_crop(const RandomCropOptions& o,
+                                                         const DatasetInfo&) {
+  return std::make_shared<EditTransform>(Edit{.kind = Edit::Kind::crop,
+                                              .size = o.size,
+                                              .padding = o.padding,
+                                              .outside = o.padding_mode},
+                                         Edit{.kind = Edit::Kind::centre, .size = o.size});
+}
+
+static const AddEntry<MakeTransform> entry("random_crop", "a square at random, with padding",
+                                           &make_random_crop);
+
+}  // namespace bellows

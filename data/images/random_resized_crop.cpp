@@ -1,0 +1,82 @@
+// random_resized_crop: some part of the picture, of random area and proportions, resized to a
+// square. In evaluation the middle of the picture. Source: Szegedy et al., "Going deeper with
+// convolutions", CVPR 2015; drawn as torchvision does.
+#include "core/config/visitor.h"
+#include "data/images/transform.h"
+
+namespace bellows {
+
+namespace {
+
+struct RandomResizedCropOptions {
+  int64_t size = 224;
+  double min_scale = 0.08, max_scale = 1, min_ratio = 3. / 4, max_ratio = 4. / 3;
+  double eval_share = 0.875;
+};
+void visit(Visitor& v, RandomResizedCropOptions& o) {
+  v("size", o.size, "of the sides of the square", {.min = 1, .max = 1 << 14});
+  v("min_scale", o.min_scale, "least share of the picture's area", {.min = 1e-6, .max = 1});
+  v("max_scale", o.max_scale, "greatest share of the picture's area", {.min = 1e-6, .max = 1});
+  v("min_ratio", o.min_ratio, "least width for a height of 1", {.min = 1e-2, .max = 1e2});
+  v("max_ratio", o.max_ratio, "greatest width for a height of 1", {.min = 1e-2, .max = 1e2});
+  v("eval_share", o.eval_share, "in evaluation: what is kept of the shorter side",
+    {.min = 1e-2, .max = 1});
+}
+
+class RandomResizedCrop : public RandomTransform {
+ public:
+  explicit RandomResizedCrop(const RandomResizedCropOptions& o) : o_(o) {}
+  void apply(Picture& picture, const RngKey& key) const override {
+    picture.crop(part_of(picture.height(), picture.width(), Philox(key)));
+    picture.resize(o_.size, o_.size);
+  }
+  void settle(Picture& picture) const override {
+    picture.resize_short_side(std::lrint(double(o_.size) / o_.eval_share));
+    picture.crop_centre(o_.size, o_.size);
+  }
+  Shape shape_of(const Shape& in) const override { return {in[0], o_.size, o_.size}; }
+
+ private:
+  Rectangle part_of(int64_t height, int64_t width, const Philox& rng) const {
+    for (uint64_t i = 0; i < 4 * 10; i += 4) {
+      const double area = double(height * width) * between(o_.min_scale, o_.max_scale, rng, i);
+      const double ratio =
+          std::exp(between(std::log(o_.min_ratio), std::log(o_.max_ratio), rng, i + 1));
+      const int64_t h = std::lrint(std::sqrt(area / ratio)),
+                    w = std::lrint(std::sqrt(area * ratio));
+      if (h > 0 && h <= height && w > 0 && w <= width)
+        return {int64_t(rng.below(height - h + 1, i + 2)), int64_t(rng.below(width - w + 1, i + 3)),
+                h, w};
+    }
+    return middle_of(height, width);
+  }
+  // As much of it as the ratios allow.
+  Rectangle middle_of(int64_t height, int64_t width) const {
+    const double ratio = double(width) / double(height);
+    const auto pixels = [](double side) { return std::max<int64_t>(1, std::lrint(side)); };
+    const int64_t h = ratio < o_.min_ratio ? pixels(double(width) / o_.min_ratio) : height;
+    const int64_t w = ratio > o_.max_ratio ? pixels(double(height) * o_.max_ratio) : width;
+    return {(height - h) / 2, (width - w) / 2, h, w};
+  }
+  static double between(double low, double high, const Philox& rng, uint64_t index) {
+    return low + (high - low) * rng.uniform(index);
+  }
+
+  RandomResizedCropOptions o_;
+};
+
+}  // namespace
+
+static std::shared_ptr<const Transform> make_random_resized_crop(const RandomResizedCropOptions& o,
+                                                                 const DatasetInfo&) {
+  CHECK(o.min_scale <= o.max_scale && o.min_ratio <= o.max_ratio,
+        "random_resized_crop: scales from ", o.min_scale, " to ", o.max_scale, ", ratios from ",
+        o.min_ratio, " to ", o.max_ratio, "; the least comes first");
+  return std::make_shared<RandomResizedCrop>(o);
+}
+
+static const AddEntry<MakeTransform> entry("random_resized_crop",
+                                           "a part of random size and shape, made a square",
+                                           &make_random_resized_crop);
+
+}  // namespace bellows

@@ -1,0 +1,47 @@
+// resize: bilinear and antialiased, to a square or in proportion.
+#include "core/config/visitor.h"
+#include "data/images/transform.h"
+
+namespace bellows {
+
+namespace {
+
+struct ResizeOptions {
+  int64_t size = 256;
+  bool square = false;
+};
+void visit(Visitor& v, ResizeOptions& o) {
+  v("size", o.size, "of the shorter side, or of both", {.min = 1, .max = 1 << 14});
+  v("square", o.square, "both sides get that size, whatever the proportions were");
+}
+
+class Resize : public Transform {
+ public:
+  explicit Resize(const ResizeOptions& o) : o_(o) {}
+  void apply(Picture& picture, const RngKey&) const override {
+    if (o_.square)
+      picture.resize(o_.size, o_.size);
+    else
+      picture.resize_short_side(o_.size);
+  }
+  Shape shape_of(const Shape& in) const override {
+    if (o_.square) return {in[0], o_.size, o_.size};
+    if (in.numel() == 0) return in;
+    Picture picture(in);
+    picture.resize_short_side(o_.size);
+    return picture.shape();
+  }
+
+ private:
+  ResizeOptions o_;
+};
+
+}  // namespace
+
+static std::shared_ptr<const Transform> make_resize(const ResizeOptions& o, const DatasetInfo&) {
+  return std::make_shared<Resize>(o);
+}
+
+static const AddEntry<MakeTransform> entry("resize", "bilinear, antialiased", &make_resize);
+
+}  // namespace bellows

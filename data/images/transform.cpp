@@ -1,0 +1,174 @@
+#include "data/images/transform.h"
+#include "data/images/write_picture.h"
+
+namespace bellows {
+
+void EditTransform::apply(Picture& picture, const RngKey& key) const {
+  const Edit& e = training_;
+  const int64_t side = std::min(picture.height(), picture.width());
+  CHECK(e.kind != Edit::Kind::crop || side + 2 * e.padding >= e.size, "a side of ", side,
+        " with padding of ", e.padding, " is shorter than the crop of ", e.size,
+        "; resize it first");
+  e.apply(picture, key);
+}
+
+Shape EditTransform::shape_of(const Shape& in) const {
+  const bool crops = training_.kind == Edit::Kind::crop || training_.kind == Edit::Kind::centre;
+  return crops ? Shape{in[0], training_.size, training_.size} : in;
+}
+
+Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info, Use use,
+                       DoneBy by, Tta tta)
+    : use_(use), by_(by), views_(views_of(tta)), in_(info.sample) {
+  CHECK(in_.rank() == 3 && in_[0] <= kMaxChannels, "transforms take pictures of up to ",
+        kMaxChannels, " channels, (C, H, W); the data set's are ", in_);
+  if (choices.empty()) choices.emplace_back("normalize");
+  Shape first = in_, last = in_;  // in the first epoch and in the last
+  for (const TransformChoice& choice : choices) {
+    items_.push_back({choice.name(), choice.make(info), last.numel() == 0});
+    const Item& item = items_.back();
+    const bool grew = !(first == last);
+    first = shape_behind(item, first, 0), last = shape_behind(item, last, kLastEpoch);
+    CHECK(!grew || !(first == last), "transform ", item.name,
+          ": it makes all pictures of one size, and those before it grow from epoch to epoch; put "
+          "it, without padding, in front of what makes them grow");
+  }
+  CHECK(last.numel() > 0,
+        "the pictures of this data set differ in size, and no transform makes "
+        "them alike; add random_resized_crop, or resize and center_crop, to data.transforms");
+  made_ = items_.size();
+  if (by == DoneBy::device) leave_to_device();
+  refuse_what_cannot_be();
+}
+
+// A trial of each transform on the smallest of the pictures that get to it, or where they differ in
+// size on a large one; with the hole and the colours of those before it. Padding comes last but for
+// crops, and once. Whether a crop pads is left to chance; this is not: the trial is all padding.
+void Transforms::refuse_what_cannot_be() const {
+  constexpr int64_t kLarge = 1 << 14;  // as the greatest crop
+  bool padded = false;
+  std::optional<Rectangle> hole;
+  std::optional<Colours> colours;
+  for (size_t i = 0; i < items_.size(); ++i) {
+    const Item& item = items_[i];
+    if (item.left) continue;
+    const std::optional<Edit> edit = item.transform->edit(use_);
+    const bool pads = edit && edit->padding;
+    CHECK(!padded || !pads, "transform ", item.name,
+          ": the pictures have padding already, and get it once; take one of the two away");
+    const Shape shape = shape_behind(i, 0);
+    Picture trial({shape[0], shape[1] ? shape[1] : kLarge, shape[2] ? shape[2] : kLarge});
+    if (padded) trial.crop({-trial.height(), -trial.width(), trial.height(), trial.width()});
+    if (hole) trial.erase(*hole);
+    trial.colours = colours;
+    apply(item, trial, {});
+    hole = trial.hole(), colours = trial.colours;
+    padded |= pads;
+  }
+}
+
+Shape Transforms::shape_behind(const Item& item, const Shape& in, int64_t epoch) const {
+  return use_ == Use::training ? item.transform->shape_in(epoch, in) : item.transform->shape_of(in);
+}
+
+Shape Transforms::shape_behind(size_t items, int64_t epoch) const {
+  Shape shape = in_;
+  for (size_t i = 0; i < items; ++i) shape = shape_behind(items_[i], shape, epoch);
+  return shape;
+}
+
+// Levels are left wherever they stand: a Picture's are those of the end in any case.
+void Transforms::leave_to_device() {
+  bool behind = true, pads = false;  // a picture is padded once
+  for (size_t i = items_.size(); i-- > 0;) {
+    Item& item = items_[i];
+    const std::optional<Edit> edit = item.transform->edit(use_);
+    behind = behind && edit && !item.any_size && !(pads && edit->padding);
+    if (behind) made_ = i;
+    pads |= behind && edit->padding;
+    item.left = behind || (edit && edit->kind == Edit::Kind::levels);
+  }
+  fill_recipe();
+}
+
+void Transforms::fill_recipe() {
+  Picture trial(made_shape());  // refuses what a kernel could not
+  for (size_t i = 0; i < items_.size(); ++i) {
+    const Item& item = items_[i];
+    std::optional<Edit> edit = item.transform->edit(use_);
+    if (!item.left) {
+      CHECK(!edit || edit->kind != Edit::Kind::cutout, "transform ", item.name,
+            ": what comes behind it only the host can do, and a hole is no byte; put it last, or "
+            "write  toggles: {device_augment: off}");
+      continue;
+    }
+    apply(item, trial, {});
+    if (edit->kind <= Edit::Kind::levels) continue;
+    CHECK(recipe_.count < Recipe::kMost, "more than ", Recipe::kMost,
+          " transforms for a device; write  toggles: {device_augment: off}");
+    edit->place = int(i);
+    recipe_.edits[recipe_.count++] = *edit;
+  }
+  recipe_.levels = trial.levels;
+}
+
+void Transforms::apply(const Item& item, Picture& picture, const RngKey& key) const {
+  try {
+    use_ == Use::training ? item.transform->apply(picture, key) : item.transform->settle(picture);
+  } catch (const Error& error) {
+    fail(error.exit, "transform ", item.name, ": ", error.what());
+  }
+}
+
+// Training has one, in which nothing is done.
+const TtaView& Transforms::view(int64_t epoch) const {
+  return views_.size() == 1 ? views_[0] : views_.at(epoch);
+}
+
+Picture Transforms::plan(const Shape& sample, uint64_t seed, int64_t epoch, int64_t index) const {
+  Picture picture(sample);
+  for (size_t i = 0; i < items_.size(); ++i)
+    if (!items_[i].left) apply(items_[i], picture, augment_key(seed, epoch, index, int(i)));
+  if (by_ == DoneBy::host) view(epoch).show(picture);
+  return picture;
+}
+
+static bool fits(const Shape& shape, const Shape& wanted) {
+  for (int axis = 0; axis < 3; ++axis)
+    if (wanted[axis] && shape[axis] != wanted[axis]) return false;
+  return shape.rank() == 3;
+}
+
+Picture Transforms::plan(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index) const {
+  if (!fits(sample.shape, in_))
+    fail(Exit::data, "its shape is ", sample.shape, ", the data set's is ", in_);
+  const Picture picture = plan(sample.shape, seed, epoch, index);
+  INVARIANT(picture.shape() == made_shape(epoch), "the transforms left ", picture.shape(), ", not ",
+            made_shape(epoch));
+  return picture;
+}
+
+void Transforms::write(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index,
+                       float* out, const MemoryFormat& format) const {
+  write_picture(plan(sample, seed, epoch, index), sample, out, format);
+}
+
+void Transforms::write(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index,
+                       uint8_t* out) const {
+  const Picture picture = plan(sample, seed, epoch, index);
+  CHECK(picture.bytes_only(),
+        "what a transform makes is no byte, and no device can do it; write  toggles: "
+        "{device_augment: off}");
+  write_bytes(picture, sample, out);
+}
+
+std::optional<Levels> Transforms::levels() const {
+  for (const Item& item : items_)
+    if (use_ == Use::training && item.transform->is_random()) return {};
+  if (in_.numel() == 0 || views_.size() > 1) return {};
+  const Picture picture = plan(in_, 0, 0, 0);
+  if (!picture.levels_only()) return {};
+  return picture.levels;
+}
+
+}  // namespace bellows

@@ -1,0 +1,221 @@
+#include "data/images/write_picture.h"
+#include <immintrin.h>
+#include "data/images/filter.h"
+
+namespace bellows {
+
+static Part all_of(const Shape& shape) { return {.height = shape[1], .width = shape[2]}; }
+
+namespace {
+
+constexpr Levels kAsTheyAre{{1, 1, 1, 1}};
+
+// fn(count), where the compiler knows a small one, so that loops up to it are unrolled.
+template <class Fn> void unrolled(int64_t count, const Fn& fn) {
+  switch (count) {
+    case 1:
+      return fn(std::integral_constant<int64_t, 1>());
+    case 2:
+      return fn(std::integral_constant<int64_t, 2>());
+    case 3:
+      return fn(std::integral_constant<int64_t, 3>());
+    case 4:
+      return fn(std::integral_constant<int64_t, 4>());
+    default:
+      return fn(count);
+  }
+}
+
+// Row by row of what is written: the source's rows are mixed to one line, whose pixels are mixed to
+// the row. The line has the order of the source, so that mixing rows runs along memory.
+class Writer {
+ public:
+  // Of `out`, rows are one step apart and channels the other one.
+  Writer(const Picture& picture, const Sample& sample, float* out, int64_t row_step,
+         int64_t channel_step)
+      : picture_(picture),
+        sample_(sample),
+        part_(sample.part.value_or(all_of(sample.shape))),
+        rows_(picture.rows(), {part_.top, part_.height, part_.reduced}),
+        columns_(picture.columns(), {part_.left, part_.width, part_.reduced}),
+        line_(part_.width * picture.channels() + 1),
+        mixed_(picture.colours ? kAsTheyAre : picture.levels),
+        out_(out),
+        row_step_(row_step),
+        channel_step_(channel_step) {}
+
+  // done(y) after each row.
+  template <class Fn> void write(const Fn& done) {
+    for (int64_t y = 0; y < picture_.height(); ++y) {
+      mix_rows(y);
+      mix_columns(y);
+      if (picture_.colours) apply_colours(*picture_.colours, y);
+      done(y);
+    }
+  }
+
+ private:
+  std::span<float> row(int64_t channel, int64_t y) const {
+    return {out_ + channel * channel_step_ + y * row_step_, static_cast<size_t>(picture_.width())};
+  }
+
+  void mix_rows(int64_t y) {
+    const int64_t channels = picture_.channels(), begin = columns_.begin();
+    const int64_t used = std::max<int64_t>(0, columns_.end() - begin);
+    if (part_.interleaved)
+      return mix_run(y, 0, part_.width * channels, begin * channels, used * channels);
+    for (int64_t c = 0; c < channels; ++c) mix_run(y, c, part_.width, begin, used);
+  }
+  // Of all rows in a plane, bytes `begin` and on, to the same place of the line.
+  void mix_run(int64_t y, int64_t plane, int64_t stride, int64_t begin, int64_t size) {
+    const uint8_t* in =
+        sample_.pixels + (plane * part_.height + rows_.firsts()[y]) * stride + begin;
+    float* const line = line_.data() + plane * stride + begin;
+    const float* weights = rows_.weights(y);
+    for (int64_t rest = rows_.taps(); rest > 0; rest -= 4, weights += 4, in += 4 * stride)
+      unrolled(std::min<int64_t>(rest, 4), [&](auto taps) {
+        const bool first = rest == rows_.taps();
+        for (int64_t i = 0; i < size; ++i) {
+          float sum = first ? 0 : line[i];
+          for (int64_t k = 0; k < taps; ++k)
+            sum = std::fma(weights[k], float(in[k * stride + i]), sum);
+          line[i] = sum;
+        }
+      });
+  }
+
+  void mix_columns(int64_t y) const {
+    const int64_t channels = picture_.channels();
+    if (part_.interleaved && channels == 3 && picture_.width() >= 4)
+      return unrolled(columns_.taps(), [&](auto taps) { mix_pixels(taps, y); });
+    for (int c = 0; c < channels; ++c)
+      part_.interleaved ? mix_channel(c, line_.data() + c, channels, row(c, y))
+                        : mix_channel(c, line_.data() + c * part_.width, 1, row(c, y));
+  }
+  void mix_channel(int channel, const float* line, int64_t stride, std::span<float> out) const {
+    for (size_t x = 0; x < out.size(); ++x) {
+      const float* const weights = columns_.weights(x);
+      const float* const in = line + columns_.firsts()[x] * stride;
+      float sum = 0;
+      for (int64_t k = 0; k < columns_.taps(); ++k) sum = std::fma(weights[k], in[k * stride], sum);
+      out[x] = mixed_.at(channel, sum);
+    }
+  }
+  // The same bits for red, green and blue: four pixels at a time, each a vector of its colours and
+  // of the number behind them.
+  void mix_pixels(auto taps, int64_t y) const {
+    float* const out[] = {row(0, y).data(), row(1, y).data(), row(2, y).data()};
+    const float *const line = line_.data(), *const all_weights = columns_.weights(0);
+    const int32_t* const all_firsts = columns_.firsts();
+    for (int64_t at = 0, width = picture_.width(); at < width; at += 4) {
+      const int64_t x = std::min(at, width - 4);
+      const float* const weights = all_weights + x * taps;
+      const float* in[4];
+      for (int i = 0; i < 4; ++i) in[i] = line + all_firsts[x + i] * int64_t{3};
+      __m128 p[4] = {};
+      for (int64_t k = 0; k < taps; ++k)
+        for (int i = 0; i < 4; ++i)
+          p[i] =
+              _mm_fmadd_ps(_mm_set1_ps(weights[i * taps + k]), _mm_loadu_ps(in[i] + 3 * k), p[i]);
+      _MM_TRANSPOSE4_PS(p[0], p[1], p[2], p[3]);
+      for (int c = 0; c < 3; ++c)
+        _mm_storeu_ps(out[c] + x, _mm_fmadd_ps(p[c], _mm_set1_ps(mixed_.scale[c]),
+                                               _mm_set1_ps(mixed_.shift[c])));
+    }
+  }
+
+  void apply_colours(const Colours& colours, int64_t y) {
+    const auto red = row(0, y), green = row(1, y), blue = row(2, y);
+    for (size_t x = 0; x < red.size(); ++x) {
+      const float in[] = {red[x], green[x], blue[x]};
+      float mapped[3];
+      for (int c = 0; c < 3; ++c) mapped[c] = colours.at(c, in[0], in[1], in[2]);
+      if (colours.turn != 0) turn_hue(colours.turn, mapped[0], mapped[1], mapped[2]);
+      red[x] = picture_.levels.at(0, mapped[0]);
+      green[x] = picture_.levels.at(1, mapped[1]);
+      blue[x] = picture_.levels.at(2, mapped[2]);
+    }
+  }
+
+  const Picture& picture_;
+  const Sample& sample_;
+  const Part part_;
+  const Filter rows_, columns_;
+  std::vector<float> line_;  // and a number that counts for nothing, beside the last pixel
+  const Levels mixed_;       // of what has been mixed; those of the picture come after its colours
+  float* const out_;
+  const int64_t row_step_, channel_step_;
+};
+
+}  // namespace
+
+// What needs no line in between: the numbers are those of Writer, in fewer steps. Rows follow each
+// other without a gap, so a plane is one long row.
+static void write_levels(const Picture& picture, const uint8_t* pixels, float* out,
+                         const Strides& strides) {
+  const int64_t plane = picture.height() * picture.width(), step = strides[3];
+  for (int c = 0; c < picture.channels(); ++c, pixels += plane, out += strides[1])
+    if (step == 1)
+      for (int64_t i = 0; i < plane; ++i) out[i] = picture.levels.at(c, pixels[i]);
+    else
+      for (int64_t i = 0; i < plane; ++i) out[i * step] = picture.levels.at(c, pixels[i]);
+}
+
+static void write_hole(const Picture& picture, const Rectangle& hole, float* out,
+                       const Strides& strides) {
+  for (int64_t c = 0; c < picture.channels(); ++c)
+    for (int64_t y = hole.top; y < hole.top + hole.height; ++y)
+      for (int64_t x = hole.left; x < hole.left + hole.width; ++x)
+        out[c * strides[1] + y * strides[2] + x * strides[3]] = 0;
+}
+
+// Row by row of all channels, put(channel, y, row of numbers).
+template <class Put>
+static void write_rows(const Picture& picture, const Sample& sample, const Put& put) {
+  const int64_t width = picture.width();
+  std::vector<float> rows(picture.channels() * width);
+  Writer(picture, sample, rows.data(), 0, width).write([&](int64_t y) {
+    for (int64_t c = 0; c < picture.channels(); ++c) put(c, y, rows.data() + c * width);
+  });
+}
+
+void write_picture(const Picture& picture, const Sample& sample, float* out,
+                   const MemoryFormat& format) {
+  const int64_t width = picture.width();
+  const Strides strides = strides_of({1, picture.channels(), picture.height(), width}, format);
+  if (picture.levels_only() && !sample.part)
+    write_levels(picture, sample.pixels, out, strides);
+  else if (strides[3] == 1)
+    Writer(picture, sample, out, strides[2], strides[1]).write([](int64_t) {});
+  else
+    write_rows(picture, sample, [&](int64_t c, int64_t y, const float* row) {
+      float* const to = out + c * strides[1] + y * strides[2];
+      for (int64_t x = 0; x < width; ++x) to[x * strides[3]] = row[x];
+    });
+  if (picture.hole()) write_hole(picture, *picture.hole(), out, strides);
+}
+
+void write_bytes(const Picture& picture, const Sample& sample, uint8_t* out) {
+  if (picture.is_source() && !sample.part) {
+    std::copy_n(sample.pixels, picture.shape().numel(), out);
+    return;
+  }
+  Picture plain = picture;
+  plain.levels = kAsTheyAre;
+  const int64_t height = picture.height(), width = picture.width();
+  write_rows(plain, sample, [&](int64_t c, int64_t y, const float* row) {
+    for (int64_t x = 0; x < width; ++x) out[(c * height + y) * width + x] = uint8_t(row[x] + .5f);
+  });
+}
+
+std::vector<uint8_t> interleaved_bytes(const Picture& picture, const Sample& sample) {
+  Picture plain = picture;
+  plain.levels = kAsTheyAre;
+  std::vector<float> numbers(picture.shape().numel());
+  write_picture(plain, sample, numbers.data(), kNHWC);
+  std::vector<uint8_t> bytes(numbers.size());
+  std::ranges::transform(numbers, bytes.begin(), [](float x) { return uint8_t(std::lround(x)); });
+  return bytes;
+}
+
+}  // namespace bellows

@@ -1,0 +1,89 @@
+#include "data/loader/batch_queue.h"
+#include <condition_variable>
+#include <deque>
+#include <optional>
+#include "core/base/mutex.h"
+
+namespace bellows {
+
+namespace {
+
+// One queue for all, one lock, and everybody is woken by everything.
+class LockedQueue : public BatchQueue {
+ public:
+  LockedQueue(int64_t window, std::shared_ptr<Depth> depth)
+      : window_(window), slots_(window + 1), depth_(std::move(depth)) {}
+
+  bool push(int64_t turn, Made&& made) override {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return closed_ || turn < asked_ + window_; });
+    if (closed_) return false;
+    depth_->add();
+    slot(turn) = std::move(made);
+    changed_.notify_all();
+    return true;
+  }
+  bool pop(Made& made, Seconds timeout) override {
+    std::unique_lock lock(mutex_);
+    depth_->remove();
+    std::optional<Made>& next = slot(asked_++);
+    changed_.notify_all();
+    if (!changed_.wait_for(lock, timeout, [&] { return next.has_value(); })) return false;
+    made = std::move(*next);
+    next.reset();
+    return true;
+  }
+  void close() override {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::optional<Made>& slot(int64_t turn) { return slots_[turn % slots_.size()]; }
+
+  const int64_t window_;  // turns that may wait here
+  int64_t asked_ = 0;     // turns that somebody came for
+  bool closed_ = false;
+  std::vector<std::optional<Made>> slots_;
+  const std::shared_ptr<Depth> depth_;
+  Mutex mutex_{"loader_queue"};
+  std::condition_variable_any changed_;
+};
+
+// A ring for each worker. Turns go round the workers, so taking them in that order is the merge.
+class RingQueue : public BatchQueue {
+ public:
+  RingQueue(int64_t workers, int64_t prefetch, std::shared_ptr<Depth> depth)
+      : depth_(std::move(depth)) {
+    for (int64_t w = 0; w < workers; ++w) rings_.emplace_back(prefetch, *depth_);
+  }
+  bool push(int64_t turn, Made&& made) override { return ring(turn).push(std::move(made)); }
+  bool pop(Made& made, Seconds timeout) override {
+    static trace::Counter& pops = trace::counter("data.ring_pops");
+    pops.add();
+    return ring(turn_++).pop(made, timeout);
+  }
+  void close() override {
+    for (Ring<Made>& ring : rings_) ring.close();
+  }
+
+ private:
+  Ring<Made>& ring(int64_t turn) { return rings_[turn % rings_.size()]; }
+
+  const std::shared_ptr<Depth> depth_;
+  std::deque<Ring<Made>> rings_;
+  int64_t turn_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<BatchQueue> make_queue(QueueKind kind, int64_t workers, int64_t prefetch,
+                                       std::shared_ptr<Depth> depth) {
+  depth->clear();
+  if (kind == QueueKind::rings)
+    return std::make_unique<RingQueue>(workers, prefetch, std::move(depth));
+  return std::make_unique<LockedQueue>(workers * prefetch, std::move(depth));
+}
+
+}  // namespace bellows

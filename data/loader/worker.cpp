@@ -1,0 +1,72 @@
+#include "data/loader/worker.h"
+#include "core/device/threads.h"
+
+namespace bellows {
+
+std::span<const int64_t> Epoch::samples_of(int64_t batch) const {
+  const int64_t begin = batch * batch_size, end = std::min(order.numel(), begin + batch_size);
+  return order.data<int64_t>().subspan(begin, end - begin);
+}
+
+// What the thread touches: shared with it, because a thread that is stuck cannot be joined.
+struct Worker::State {
+  State(std::shared_ptr<const BatchSource> source, int index, int workers)
+      : index(index), workers(workers), maker(std::move(source)) {}
+  void work(bool background);
+  void make_all();
+
+  const int index, workers;
+  BatchMaker maker;
+  std::shared_ptr<Epoch> epoch;  // handed over by the semaphores; null: end
+  std::binary_semaphore start{0}, idle{1};
+};
+
+void Worker::State::work(bool background) {
+  name_thread(cat("loader/", index));
+  if (background && enter_background()) trace::counter("data.background_threads").add();
+  for (;;) {
+    start.acquire();
+    if (!epoch) return;
+    make_all();
+    epoch.reset();
+    idle.release();
+  }
+}
+
+void Worker::State::make_all() {
+  static trace::Counter& made_by_workers = trace::counter("data.worker_batches");
+  for (int64_t b = epoch->first + index; b < epoch->last; b += workers) {
+    Made made = maker.make(epoch->samples_of(b), epoch->number);
+    made_by_workers.add();
+    if (!epoch->queue->push(b - epoch->first, std::move(made))) return;
+  }
+}
+
+Worker::Worker(std::shared_ptr<const BatchSource> source, int index, int workers, bool background)
+    : state_(std::make_shared<State>(std::move(source), index, workers)),
+      thread_([state = state_, background] { state->work(background); }) {
+  trace::counter("data.worker_starts").add();
+}
+
+Worker::~Worker() {
+  state_->start.release();  // with no epoch
+  given_up_ ? thread_.detach() : thread_.join();
+}
+
+void Worker::run(std::shared_ptr<Epoch> epoch) {
+  state_->idle.acquire();
+  state_->epoch = std::move(epoch);
+  state_->start.release();
+}
+
+bool Worker::wait(Seconds timeout) {
+  given_up_ = !state_->idle.try_acquire_for(timeout);
+  if (!given_up_) state_->idle.release();
+  return !given_up_;
+}
+
+std::string Worker::at_work_on() const {
+  return cat("worker ", state_->index, " is at ", state_->maker.at_work_on());
+}
+
+}  // namespace bellows

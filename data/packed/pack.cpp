@@ -1,0 +1,136 @@
+#include "data/packed/pack.h"
+#include <fmt/format.h>
+#include "core/base/output.h"
+#include "core/base/plural.h"
+#include "core/base/trace.h"
+#include "core/device/parallel.h"
+
+namespace bellows {
+
+namespace {
+
+// Gathers records until a shard is full. Full ones wait for one more record: the last one has to
+// say that it is the last.
+class ShardWriter {
+ public:
+  ShardWriter(const Path& folder, Split split, const DatasetInfo& info, const std::string& source,
+              int64_t shard_bytes)
+      : folder_(folder), split_(split), front_(front_of(info, source)), most_(shard_bytes) {}
+
+  void add(PackedRecord record) {
+    if (waiting_ >= most_) flush();
+    waiting_ += std::ssize(record.bytes);
+    records_.push_back(std::move(record));
+  }
+  void end() {
+    front_.head.last = 1;
+    flush();
+  }
+  PackedSplit written;
+
+ private:
+  void flush() {
+    written.bytes += write_shard(shard_path(folder_, split_, written.shards), front_, records_);
+    ++written.shards;
+    front_.head.first += records_.size();
+    written.samples = static_cast<int64_t>(front_.head.first);
+    records_.clear();
+    waiting_ = 0;
+  }
+
+  Path folder_;
+  Split split_;
+  ShardFront front_;
+  int64_t most_, waiting_ = 0;  // bytes
+  std::vector<PackedRecord> records_;
+};
+
+struct Packing {
+  PackedRecord record;
+  std::exception_ptr error;
+};
+
+void check_options(const DatasetInfo& info, const PackOptions& o) {
+  CHECK(info.sample.rank() == 3, "samples of shape ", info.sample,
+        " are no pictures: only those "
+        "can be packed");
+  CHECK(info.classes <= kMostClasses, info.classes, " classes; up to ", kMostClasses,
+        " can be packed");
+  CHECK(o.encoding != Encoding::jpeg || info.sample[0] == 3,
+        "encoding jpeg is for pictures of 3 "
+        "channels, these have ",
+        info.sample[0], "; write  --encoding raw");
+  CHECK(o.side == 0 || info.sample[1] == 0, "side ", o.side,
+        " is for pictures that differ in size,"
+        " these are all ",
+        info.sample[1], " x ", info.sample[2]);
+}
+
+// Through the pool; what goes wrong stays with its sample.
+std::vector<Packing> pack_some(const Dataset& dataset, int64_t first, int64_t count,
+                               const PackOptions& options) {
+  std::vector<Packing> packed(count);
+  parallel_for(count, 4, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      try {
+        packed[i].record = packed_record(dataset, first + i, options);
+      } catch (...) {
+        packed[i].error = std::current_exception();
+      }
+    }
+  });
+  return packed;
+}
+
+// Left out, its place taken by the reason, or the end.
+void settle(const Dataset& dataset, int64_t index, std::exception_ptr what, const PackOptions& o,
+            ShardWriter& writer) {
+  try {
+    std::rethrow_exception(what);
+  } catch (const Error& error) {
+    const std::string_view why = std::string_view(error.what()).substr(0, kMostReasonBytes);
+    if (o.on_damaged == OnDamaged::error || error.exit != Exit::data)
+      fail(error.exit, name_of_sample(dataset, index), ": ", why);
+    if (o.keep_places) return writer.add({{.form = Form::reason}, {why.begin(), why.end()}});
+    warn(cat(dataset.origin(index), ": left out: ", why));
+  } catch (...) {
+    rethrow_at_sample(dataset, index);
+  }
+}
+
+}  // namespace
+
+std::string text_of(const PackedSplit& s) {
+  return fmt::format("{}, {}, {:.2f} MB, {:.2f} s{}", count_of(s.samples, "sample"),
+                     count_of(s.shards, "shard"), static_cast<double>(s.bytes) / 1e6, s.seconds,
+                     s.unreadable ? cat(", ", s.unreadable, " unreadable") : "");
+}
+
+PackedSplit pack(const Dataset& dataset, Split split, const std::string& source, const Path& folder,
+                 const PackOptions& options) {
+  constexpr int64_t kTogether = 64;
+  const int64_t begin = trace::now_ns();
+  check_options(dataset.info(), options);
+  std::error_code error;  // writing the first shard tells
+  std::filesystem::create_directories(folder, error);
+  ShardWriter writer(folder, split, dataset.info(), source, options.shard_bytes);
+  int64_t unreadable = 0;
+  for (int64_t first = 0; first < dataset.size(); first += kTogether) {
+    auto some = pack_some(dataset, first, std::min(kTogether, dataset.size() - first), options);
+    for (size_t i = 0; i < some.size(); ++i) {
+      if (!some[i].error) {
+        writer.add(std::move(some[i].record));
+        continue;
+      }
+      settle(dataset, first + static_cast<int64_t>(i), some[i].error, options, writer);
+      ++unreadable;
+    }
+  }
+  if (unreadable == dataset.size()) fail(Exit::data, "no sample is left to be packed");
+  writer.end();
+  writer.written.unreadable = unreadable;
+  writer.written.seconds = static_cast<double>(trace::now_ns() - begin) * 1e-9;
+  return writer.written;
+}
+
+}  // namespace bellows

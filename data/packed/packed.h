@@ -1,0 +1,63 @@
+// packed: samples out of shards (data/packed/shard.h), one read each, or read by pages that are kept.
+#pragma once
+#include "data/packed/page_cache.h"
+#include "data/packed/shard.h"
+
+namespace bellows {
+
+struct PackedOptions {
+  std::string folder = "datasets/packed";
+  int64_t cache_mb = 0;
+  int64_t page_kb = 1024;
+};
+void visit(Visitor& v, PackedOptions& o);
+
+// The bytes of a record cannot be read, or are not those that were packed. A record that holds a
+// damaged image, as it was packed, is none.
+struct DamagedRecord : Error {
+  DamagedRecord(const Error& error, const Path& shard) : Error(error), shard(shard) {}
+  Path shard;
+};
+
+class Packed : public Dataset {
+ public:
+  // Opens all shards of the split. Throws Error(Exit::data) with the path of one that is missing,
+  // damaged or of another packing.
+  Packed(const PackedOptions& options, Split split);
+  const std::string& source() const { return shards_.front()->front().source; }
+
+  int64_t size() const override { return size_; }
+  const DatasetInfo& info() const override { return info_; }
+  // Each record is compared with its checksum each time. Throws DamagedRecord.
+  Sample at(int64_t index, Scratch& scratch) const override { return at_least(index, {}, scratch); }
+  Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override;
+  std::optional<EncodedSample> encoded(int64_t index) const override;
+  std::string origin(int64_t index) const override;
+  bool in_memory() const override { return in_memory_; }
+  // Records that follow each other in a shard, up to page_kb of them.
+  std::vector<int64_t> pages() const override { return pages_; }
+
+ private:
+  struct Place {
+    const Shard& shard;
+    size_t number;  // of the record
+    const ShardRecord& record() const { return shard.records()[number]; }
+  };
+
+  void open_all(const Path& folder, Split split);
+  void cut_pages(int64_t bytes);
+  bool fits(int64_t cache_bytes) const;
+  Place place_of(int64_t index) const;
+  void copy(int64_t index, std::span<uint8_t> to) const;
+  void read(int64_t index, std::span<uint8_t> to) const;
+
+  std::vector<std::unique_ptr<const Shard>> shards_;
+  std::vector<int64_t> firsts_;  // sample of each shard
+  std::vector<int64_t> pages_;   // first sample of each
+  int64_t size_ = 0;
+  DatasetInfo info_;
+  std::unique_ptr<PageCache> cache_;  // none: each sample is a read
+  bool in_memory_;
+};
+
+}  // namespace bellows

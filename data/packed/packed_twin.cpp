@@ -1,0 +1,214 @@
+#include "data/packed/packed_twin.h"
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <mutex>
+#include "core/base/crc32c.h"
+#include "core/base/disk_cache.h"
+#include "core/base/file_lock.h"
+#include "core/base/output.h"
+#include "core/base/plural.h"
+#include "core/config/visitor.h"
+#include "data/packed/pack.h"
+#include "data/packed/packed.h"
+
+namespace bellows {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// Options as they are printed; of paths, what lies there.
+class Describe : public Visitor {
+ public:
+  std::string text;
+  bool of_files = false;
+
+ protected:
+  void option(const std::string& key, const Option& option, const char*) override {
+    text += cat("\n", key, ": ", option.text);
+    const std::string last = key.substr(key.rfind('.') + 1);
+    std::error_code unreadable;
+    if ((last != "root" && last != "folder") || !fs::exists(option.text, unreadable)) return;
+    of_files = true;
+    text +=
+        cat(" (", fs::absolute(option.text, unreadable).string(), ", ", stamp(option.text), ")");
+  }
+  std::optional<size_t> list_size(const std::string&, size_t, const char*) override { return {}; }
+
+ public:
+  // Of a file, or of all below a folder, in whatever order they are found.
+  static std::string stamp(const fs::path& path) {
+    uint64_t files = 0, sum = 0;
+    const auto add = [&](const fs::path& file) {
+      struct stat status = {};
+      if (stat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return;
+      ++files;
+      sum += crc32c(bytes_of(cat(file.string(), " ", status.st_size, " ", status.st_mtim.tv_sec,
+                                 ".", status.st_mtim.tv_nsec)));
+    };
+    add(path);
+    constexpr auto options = fs::directory_options::follow_directory_symlink |
+                             fs::directory_options::skip_permission_denied;
+    std::error_code error;  // no folder, or one that cannot be read on
+    for (fs::recursive_directory_iterator at(path, options, error), end; at != end;
+         at.increment(error)) {
+      add(at->path());
+      // As data sets do: splits and classes may be links. Further down those may lead in circles.
+      if (at.depth() > 1 && at->is_symlink(error)) at.disable_recursion_pending();
+    }
+    return fmt::format("{} files, {:x}", files, sum);
+  }
+};
+
+// Knows the data set that it was packed from: its files are what a user looks for, and it stands in
+// for records that are damaged.
+class Twin : public Packed {
+ public:
+  Twin(const Path& folder, Split split, const DatasetChoice& choice, bool of_files)
+      : Packed({.folder = folder}, split), choice_(choice), split_(split), of_files_(of_files) {}
+
+  Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override {
+    try {
+      return Packed::at_least(index, wanted, scratch);
+    } catch (const DamagedRecord& damage) {
+      return instead(index, damage).at_least(index, wanted, scratch);
+    }
+  }
+  std::optional<EncodedSample> encoded(int64_t index) const override {
+    try {
+      return Packed::encoded(index);
+    } catch (const DamagedRecord& damage) {
+      return instead(index, damage).encoded(index);
+    }
+  }
+  std::string origin(int64_t index) const override {
+    const std::string record = Packed::origin(index);
+    const Dataset* const files = of_files_ ? original() : nullptr;
+    return files ? cat(files->origin(index), ", packed in ", record) : record;
+  }
+
+ private:
+  // Not before it is needed. Null: it is gone.
+  const Dataset* original() const {
+    std::call_once(asked_, [this] {
+      try {
+        original_ = choice_.make({split_});
+        if (original_->size() != size()) original_ = nullptr;
+      } catch (const Error&) {
+      }
+    });
+    return original_.get();
+  }
+
+  // The same sample lies there. Without that shard the next run packs again.
+  const Dataset& instead(int64_t index, const DamagedRecord& damage) const {
+    if (!original()) throw damage;
+    std::call_once(told_, [&] {
+      warn(cat(Packed::origin(index), ": ", damage.what(),
+               "; read from the data set itself, which the next run packs again"));
+      std::error_code stays;  // then the next run finds the damage again
+      fs::remove(damage.shard, stays);
+    });
+    return *original_;
+  }
+
+  DatasetChoice choice_;
+  Split split_;
+  bool of_files_;
+  mutable std::once_flag asked_, told_;
+  mutable std::shared_ptr<const Dataset> original_;
+};
+
+// Description of what a data set is read from, and whether that is files of the user's.
+struct Source {
+  std::string text;
+  bool of_files;
+};
+
+Source read_source(DatasetChoice choice) {
+  Describe options;
+  choice.visit_options(options);
+  Source source{cat("name: ", choice.name(), options.text), options.of_files};
+  if (!source.of_files) source.text += cat("\nprogram: ", Describe::stamp("/proc/self/exe"));
+  return source;
+}
+
+}  // namespace
+
+std::string source_of(const DatasetChoice& choice) { return read_source(choice).text; }
+
+// Null: there is none, or none that can be used; `why` receives what is wrong with it.
+static std::shared_ptr<const Twin> find(const Path& folder, Split split,
+                                        const DatasetChoice& choice, const Source& source,
+                                        std::string& why) {
+  std::error_code unreadable;
+  if (!fs::exists(shard_path(folder, split, 0), unreadable)) return nullptr;
+  try {
+    auto found = std::make_shared<Twin>(folder, split, choice, source.of_files);
+    if (found->source() == source.text) return found;
+  } catch (const Error& error) {
+    if (error.exit != Exit::data && error.exit != Exit::storage) throw;
+    why = error.what();
+  }
+  return nullptr;
+}
+
+static Path folder_of(const DatasetChoice& choice, const Source& source) {
+  return cache_folder() / "packed" /
+         fmt::format("{}-{:08x}", choice.name(), crc32c(bytes_of(source.text)));
+}
+
+bool has_packed_twin(const DatasetChoice& choice) {
+  if (choice.name() == "packed") return true;
+  const Source source = read_source(choice);
+  const Path folder = folder_of(choice, source);
+  std::string untold;
+  const auto has = [&](Split split) { return find(folder, split, choice, source, untold); };
+  return has(Split::train) && has(Split::test);
+}
+
+// One packer of a folder at a time; others wait for it, but not for ever.
+static bool take(FileLock& lock, const Path& folder, double timeout_s) {
+  if (lock.try_take()) return true;
+  say_error(cat("packed: waiting for ", lock.owner(), ", which packs the same data set into ",
+                folder.string()));
+  return lock.take_within(timeout_s);
+}
+
+static FileLock lock_in(const Path& folder) try {
+  return FileLock(folder / ".lock");
+} catch (const Error& error) {
+  fail(error.exit, error.what(), "; XDG_CACHE_HOME is where caches lie");
+}
+
+std::shared_ptr<const Dataset> packed_twin(const DatasetChoice& choice, Split split,
+                                           const PackedTwinOptions& options,
+                                           std::vector<std::string>& notes) {
+  if (choice.name() == "packed") return choice.make({split});
+  const Source source = read_source(choice);
+  const Path folder = folder_of(choice, source);
+  std::error_code error;  // the lock tells about it
+  fs::create_directories(folder, error);
+  FileLock lock = lock_in(folder);
+  if (!take(lock, folder, options.timeout_s)) {
+    notes.push_back(cat("packed: not yet: ", lock.owner(), " has been packing for ",
+                        options.timeout_s, " s (data.timeout_s); reading the data set itself"));
+    return choice.make({split});
+  }
+  remove_temporaries(folder);
+  std::string why;
+  if (auto found = find(folder, split, choice, source, why)) {
+    notes.push_back(
+        cat("packed: ", count_of(found->size(), "sample"), ", out of ", folder.string()));
+    return found;
+  }
+  const auto original = choice.make({split});
+  for (const std::string& note : original->notes()) notes.push_back(note);
+  const PackedSplit made = pack(*original, split, source.text, folder,
+                                {.on_damaged = options.on_damaged, .keep_places = true});
+  notes.push_back(cat("packed", why.empty() ? "" : " again", ": ", text_of(made), ", into ",
+                      folder.string(), why.empty() ? "" : "; what was there: ", why));
+  return std::make_shared<Twin>(folder, split, choice, source.of_files);
+}
+
+}  // namespace bellows

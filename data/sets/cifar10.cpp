@@ -1,0 +1,84 @@
+// CIFAR-10 in its binary form: files of records, each a label and then 32x32 pixels of red, of
+// green and of blue.
+#include <sstream>
+#include "core/base/file.h"
+#include "core/config/visitor.h"
+#include "data/images/file.h"
+#include "data/sets/dataset.h"
+
+namespace bellows {
+
+namespace {
+
+constexpr int64_t kPixels = 3 * 32 * 32, kRecord = 1 + kPixels;
+constexpr int64_t kMostNameBytes = 1 << 16;
+
+struct Cifar10Options {
+  std::string root = "datasets/cifar10";
+};
+void visit(Visitor& v, Cifar10Options& o) {
+  v("root", o.root, "folder of the .bin files, or the one that the archive was unpacked in");
+}
+
+}  // namespace
+
+static std::string find(const std::string& root, const std::string& name) {
+  const std::string path = first_file(root, {name, "cifar-10-batches-bin/" + name});
+  if (!path.empty()) return path;
+  fail(Exit::data, "data.root ", root, ": no file ", name,
+       " there or in cifar-10-batches-bin; `tools/fetch_data.sh cifar10` fetches it to "
+       "datasets/cifar10");
+}
+
+// Adds the records of a file.
+static void read_records(const std::string& path, std::vector<uint8_t>& pixels,
+                         std::vector<uint8_t>& labels) {
+  const std::vector<uint8_t> file = read_file(path);
+  const auto size = static_cast<int64_t>(file.size());
+  if (size == 0 || size % kRecord)
+    fail(Exit::data, path, ": ", size, " bytes are not whole records of ", kRecord, "; after ",
+         size / kRecord, " of them ", size % kRecord, " are left");
+  for (auto record = file.begin(); record != file.end(); record += kRecord) {
+    if (*record > 9)
+      fail(Exit::data, path, ": record ", (record - file.begin()) / kRecord, " has label ",
+           int(*record), ", not one of 0 to 9");
+    labels.push_back(*record);
+    pixels.insert(pixels.end(), record + 1, record + kRecord);
+  }
+}
+
+// As batches.meta.txt beside the records has them, a line each; without it, as published.
+static std::vector<std::string> names_in(const std::string& root) {
+  const std::string meta = "batches.meta.txt";
+  const std::string path = first_file(root, {meta, "cifar-10-batches-bin/" + meta});
+  if (path.empty())
+    return {"airplane", "automobile", "bird",  "cat",  "deer",
+            "dog",      "frog",       "horse", "ship", "truck"};
+  std::istringstream text(read_file(path, kMostNameBytes, Exit::data));
+  std::vector<std::string> names;
+  for (std::string name; text >> name;) names.push_back(printable(name));
+  if (names.size() != 10) fail(Exit::data, path, ": ", names.size(), " names of classes, not 10");
+  return names;
+}
+
+static std::shared_ptr<const Dataset> make_cifar10(const Cifar10Options& o,
+                                                   const DatasetContext& c) {
+  const int batches = c.split == Split::train ? 5 : 1;
+  std::vector<uint8_t> pixels, labels;
+  pixels.reserve(batches * 10000 * kPixels);
+  for (int i = 1; i <= batches; ++i)
+    read_records(
+        find(o.root, c.split == Split::train ? cat("data_batch_", i, ".bin") : "test_batch.bin"),
+        pixels, labels);
+  const DatasetInfo info{.sample = {3, 32, 32},
+                         .classes = 10,
+                         .names = names_in(o.root),
+                         .mean = {0.4914f, 0.4822f, 0.4465f},
+                         .std = {0.2470f, 0.2435f, 0.2616f}};
+  return std::make_shared<MemoryDataset>(info, std::move(pixels), std::move(labels), o.root);
+}
+
+static const AddEntry<MakeDataset> entry("cifar10", "photos of ten kinds of things, 3x32x32",
+                                         &make_cifar10);
+
+}  // namespace bellows

@@ -1,0 +1,27 @@
+#include "data/sets/dataset.h"
+
+namespace bellows {
+
+std::vector<std::string> class_names(const DatasetInfo& info) {
+  std::vector<std::string> names = info.names;
+  for (int64_t i = std::ssize(names); i < info.classes; ++i) names.push_back(std::to_string(i));
+  return names;
+}
+
+MemoryDataset::MemoryDataset(DatasetInfo info, std::vector<uint8_t> pixels,
+                             std::vector<uint8_t> labels, std::string origin,
+                             const std::string& labels_origin)
+    : info_(std::move(info)),
+      bytes_(info_.sample.numel()),
+      pixels_(std::move(pixels)),
+      labels_(std::move(labels)),
+      origin_(std::move(origin)) {
+  INVARIANT(pixels_.size() == labels_.size() * bytes_, pixels_.size(), " bytes for ",
+            labels_.size(), " samples of ", info_.sample);
+  for (size_t i = 0; i < labels_.size(); ++i)
+    if (labels_[i] >= info_.classes)
+      fail(Exit::data, labels_origin.empty() ? origin_ : labels_origin, ": record ", i,
+           " has label ", int(labels_[i]), ", not one of 0 to ", info_.classes - 1);
+}
+
+}  // namespace bellows

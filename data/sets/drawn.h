@@ -1,0 +1,39 @@
+// Data sets that the program draws itself: each sample is a function of (split, index) alone.
+#pragma once
+#include "core/base/philox.h"
+#include "core/device/parallel.h"
+#include "data/sets/dataset.h"
+
+namespace bellows {
+
+// The random numbers of one sample, a block for each in the order in which they are drawn.
+class Draw {
+ public:
+  Draw(Split split, int64_t index)
+      : rng_({.purpose = Purpose::dataset, .site = uint64_t(split), .step = uint64_t(index)}) {}
+  Philox::Four block() { return rng_(drawn_++); }
+  float between(float low, float high) { return low + (high - low) * rng_.uniform(4 * drawn_++); }
+  float around(float mean, float deviation) { return mean + deviation * rng_.normal(2 * drawn_++); }
+  int64_t below(int64_t n) { return int64_t(rng_.below(n, 4 * drawn_++)); }
+
+ private:
+  Philox rng_;
+  uint64_t drawn_ = 0;
+};
+
+// draw(Draw&, pixels) fills in one sample and returns its label.
+template <class Fn>
+std::shared_ptr<const Dataset> drawn_dataset(const DatasetInfo& info, Split split, int64_t size,
+                                             const char* name, const Fn& draw) {
+  const int64_t bytes = info.sample.numel();
+  std::vector<uint8_t> pixels(size * bytes), labels(size);
+  parallel_for(size, 256, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      Draw random(split, i);
+      labels[i] = draw(random, &pixels[i * bytes]);
+    }
+  });
+  return std::make_shared<MemoryDataset>(info, std::move(pixels), std::move(labels), name);
+}
+
+}  // namespace bellows

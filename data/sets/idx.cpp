@@ -1,0 +1,140 @@
+#include "data/sets/idx.h"
+#include <zlib.h>
+#include <span>
+#include "core/base/trace.h"
+#include "data/images/file.h"
+
+namespace bellows {
+
+namespace {
+
+using Bytes = std::vector<uint8_t>;
+
+constexpr size_t kMaxInflation = 1032;  // deflate makes at most this much of one byte
+constexpr size_t kStep = 1 << 20;
+
+}  // namespace
+
+// The content of a file in order, whatever its packing.
+class IdxSource {
+ public:
+  virtual ~IdxSource() = default;
+  virtual size_t read(std::span<uint8_t> into) = 0;  // fewer only at the end
+  virtual size_t most() const = 0;                   // bytes that it can possibly hold
+};
+
+namespace {
+
+class Raw : public IdxSource {
+ public:
+  explicit Raw(const Bytes& file) : rest_(file), size_(file.size()) {}
+  size_t read(std::span<uint8_t> into) override {
+    const size_t n = std::min(into.size(), rest_.size());
+    std::ranges::copy(rest_.first(n), into.begin());
+    rest_ = rest_.subspan(n);
+    return n;
+  }
+  size_t most() const override { return size_; }
+
+ private:
+  std::span<const uint8_t> rest_;
+  size_t size_;
+};
+
+class Gzip : public IdxSource {
+ public:
+  Gzip(const std::string& path, Bytes& file) : path_(path), size_(file.size()) {
+    INVARIANT(inflateInit2(&stream_, 15 + 16) == Z_OK, "zlib does not start");
+    stream_.next_in = file.data();
+    stream_.avail_in = static_cast<uInt>(file.size());
+  }
+  ~Gzip() override { inflateEnd(&stream_); }
+
+  size_t read(std::span<uint8_t> into) override {
+    static trace::Counter& inflated = trace::counter("data.inflated_bytes");
+    stream_.next_out = into.data();
+    stream_.avail_out = static_cast<uInt>(into.size());
+    while (stream_.avail_out && !ended_) {
+      const int status = inflate(&stream_, Z_NO_FLUSH);
+      ended_ = status == Z_STREAM_END;
+      if (status == Z_BUF_ERROR) fail(Exit::data, path_, ": the gzip stream is truncated");
+      if (status != Z_OK && !ended_)
+        fail(Exit::data, path_,
+             ": corrupt gzip stream: ", stream_.msg ? stream_.msg : zError(status));
+    }
+    if (ended_ && stream_.avail_in)
+      fail(Exit::data, path_, ": ", stream_.avail_in, " bytes after the gzip stream");
+    const size_t made = into.size() - stream_.avail_out;
+    inflated.add(static_cast<int64_t>(made));
+    return made;
+  }
+  size_t most() const override { return size_ * kMaxInflation; }
+
+ private:
+  const std::string& path_;
+  size_t size_;
+  z_stream stream_{};
+  bool ended_ = false;
+};
+
+std::unique_ptr<IdxSource> open_source(const std::string& path, Bytes& file) {
+  const bool zipped = file.size() >= 2 && file[0] == 0x1f && file[1] == 0x8b;
+  if (zipped) return std::make_unique<Gzip>(path, file);
+  return std::make_unique<Raw>(file);
+}
+
+Shape read_header(const std::string& path, IdxSource& source, int rank) {
+  Bytes header(4 + 4 * rank);
+  if (source.read(header) < header.size())
+    fail(Exit::data, path, ": shorter than an IDX header of ", header.size(), " bytes");
+  if (header[0] || header[1] || header[2] != 8 || header[3] != rank)
+    fail(Exit::data, path, ": starts with bytes ", int(header[0]), " ", int(header[1]), " ",
+         int(header[2]), " ", int(header[3]), ", not 0 0 8 ", rank, " (unsigned bytes, ", rank,
+         " axes)");
+  Shape shape;
+  size_t claimed = 1;
+  for (int axis = 0; axis < rank; ++axis) {
+    const uint8_t* const b = header.data() + 4 + 4 * axis;
+    const size_t size = size_t(b[0]) << 24 | b[1] << 16 | b[2] << 8 | b[3];
+    if (size == 0) fail(Exit::data, path, ": axis ", axis, " has size 0");
+    shape.push_back(static_cast<int64_t>(size));
+    // Dividing, because the product may not fit 64 bits.
+    if (size > source.most() / claimed)
+      fail(Exit::data, path, ": the header claims ", shape, rank > shape.rank() ? " ..." : "",
+           ", more than this file can hold: truncated, or not an IDX file");
+    claimed *= size;
+  }
+  return shape;
+}
+
+}  // namespace
+
+IdxFile::IdxFile(const std::string& path, int rank) : IdxFile(read_file(path), path, rank) {}
+
+IdxFile::IdxFile(Bytes content, const std::string& path, int rank)
+    : path_(path),
+      content_(std::move(content)),
+      source_(open_source(path_, content_)),
+      shape_(read_header(path_, *source_, rank)) {}
+
+IdxFile::~IdxFile() = default;
+
+std::vector<uint8_t> IdxFile::read() {
+  const size_t size = shape_.numel();
+  Bytes bytes;
+  // Step by step, so that memory follows what the file really holds.
+  while (bytes.size() < size) {
+    const size_t have = bytes.size();
+    bytes.resize(std::min(size, have + kStep));
+    const size_t got = have + source_->read(std::span(bytes).subspan(have));
+    if (got < bytes.size())
+      fail(Exit::data, path_, ": truncated: ", got, " of the ", size, " bytes that its header ",
+           shape_, " claims");
+  }
+  uint8_t one_more;
+  if (source_->read({&one_more, 1}))
+    fail(Exit::data, path_, ": goes on after its ", size, " bytes");
+  return bytes;
+}
+
+}  // namespace bellows

@@ -1,0 +1,187 @@
+// image_folder: JPEG and PNG files below a folder for each class, <root>/train/<class>/x.jpg and
+// <root>/val/<class>/y.jpg; or <root>/<class>/x.jpg, of which every n-th is held out to be tested
+// on.
+#include <algorithm>
+#include <filesystem>
+#include "core/base/file.h"
+#include "core/config/visitor.h"
+#include "data/images/file.h"
+#include "data/images/image_file.h"
+#include "data/sets/dataset.h"
+
+namespace bellows {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ImageFolderOptions {
+  std::string root = "datasets/images", train = "train", test = "val";
+  int64_t hold_out = 0;
+};
+void visit(Visitor& v, ImageFolderOptions& o) {
+  v("root", o.root, "folder of the pictures");
+  v("train", o.train, "folder in it of those to learn from; a folder in that for each class");
+  v("test", o.test, "folder in it of those to be tested on");
+  v("hold_out", o.hold_out, "n: the classes are in `root`, every n-th picture is to be tested on",
+    {.min = 0, .max = 1e6});
+}
+
+struct Picked {
+  std::vector<std::string> paths;
+  std::vector<int64_t> labels;
+  std::vector<std::string> dangling;  // links that would be images or folders of classes
+  fs::path folder;
+};
+
+class ImageFolder : public Dataset {
+ public:
+  ImageFolder(const DatasetInfo& info, Picked files) : info_(info), files_(std::move(files)) {}
+  int64_t size() const override { return static_cast<int64_t>(files_.paths.size()); }
+  const DatasetInfo& info() const override { return info_; }
+  Sample at(int64_t index, Scratch& scratch) const override {
+    return at_least(index, {}, scratch);  // all of it
+  }
+  Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override {
+    Sample sample = decode_image(read_file(files_.paths[index]), scratch, wanted);
+    sample.label = files_.labels[index];
+    return sample;
+  }
+  std::optional<EncodedSample> encoded(int64_t index) const override {
+    return EncodedSample{read_file(files_.paths[index]), files_.labels[index]};
+  }
+  std::string origin(int64_t index) const override { return printable(files_.paths[index]); }
+  std::vector<std::string> notes() const override {
+    const size_t links = files_.dangling.size();
+    if (links == 0) return {};
+    return {cat("warning: ", printable(files_.folder.native()), ": ", links,
+                links == 1 ? " link leads" : " links lead", " nowhere, left out; the first is ",
+                printable(files_.dangling.front()))};
+  }
+
+ private:
+  DatasetInfo info_;
+  Picked files_;
+};
+
+bool is_image(const fs::path& path) {
+  std::string suffix = path.extension();
+  std::ranges::transform(suffix, suffix.begin(), [](unsigned char c) { return std::tolower(c); });
+  return suffix == ".jpg" || suffix == ".jpeg" || suffix == ".png";
+}
+
+// A link to what is not there, or in a circle.
+bool is_dangling(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_symlink(path, error)) return false;
+  const bool missing = fs::status(path, error).type() == fs::file_type::not_found;
+  return missing || error == std::errc::too_many_symbolic_link_levels;
+}
+
+// The names of the classes in their order: a label is a place in it.
+std::vector<std::string> classes_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const fs::path& path : paths_in(folder, Exit::data))
+    if (!is_dangling(path) && kind_of(path, Exit::data) == Kind::folder)
+      names.push_back(path.filename());
+  if (names.empty())
+    fail(Exit::data, printable(folder.native()), ": no folder of a class in there");
+  return names;
+}
+
+std::vector<std::string> images_below(const fs::path& folder, std::vector<std::string>& dangling) {
+  std::vector<std::string> found;
+  std::error_code error, unknown;
+  for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    if (!is_image(at->path())) continue;
+    if (is_dangling(at->path()))
+      dangling.push_back(at->path());
+    else if (at->is_regular_file(unknown))
+      found.push_back(at->path());
+  }
+  if (error) fail(Exit::data, printable(folder.native()), ": ", error.message());
+  std::ranges::sort(found);
+  return found;
+}
+
+// The folders that hold those of the classes.
+fs::path folder_of(const ImageFolderOptions& o, Split split) {
+  if (o.hold_out) return o.root;
+  return fs::path(o.root) / (split == Split::train ? o.train : o.test);
+}
+
+// Folders in the order of a model's classes; "" for a class that has none here.
+std::vector<std::string> folders_of(const std::vector<std::string>& classes,
+                                    const fs::path& folder) {
+  std::vector<std::string> folders(classes.size());
+  for (const std::string& name : classes_in(folder)) {
+    const auto known = std::ranges::find(classes, printable(name));
+    if (known == classes.end())
+      fail(Exit::data, printable((folder / name).native()), ": not a class of the model, whose ",
+           classes.size(), " begin with '", classes[0], "'; rename or move the folder");
+    folders[known - classes.begin()] = name;
+  }
+  return folders;
+}
+
+void refuse_other_classes(const ImageFolderOptions& o, const std::vector<std::string>& classes,
+                          const fs::path& folder) {
+  const fs::path other = folder_of(o, Split::train);
+  const auto here = classes_in(folder);
+  std::vector<std::string> odd;
+  std::ranges::set_symmetric_difference(here, classes, std::back_inserter(odd));
+  if (!odd.empty()) {
+    const bool is_here = std::ranges::binary_search(here, odd[0]);
+    fail(Exit::data, printable(folder.native()), ": other classes than in ",
+         printable(other.native()), ": ", printable(odd[0]), " is only in ",
+         printable((is_here ? folder : other).native()));
+  }
+}
+
+// `classes`: names of their folders; a label is a place in it.
+Picked pick(const ImageFolderOptions& o, const std::vector<std::string>& classes, Split split) {
+  const fs::path folder = folder_of(o, split);
+  Picked files{{}, {}, {}, folder};
+  for (const fs::path& path : paths_in(folder, Exit::data))
+    if (is_dangling(path)) files.dangling.push_back(path);
+  for (size_t label = 0; label < classes.size(); ++label) {
+    if (classes[label].empty()) continue;
+    const auto images = images_below(folder / classes[label], files.dangling);
+    for (size_t i = 0; i < images.size(); ++i) {
+      if (o.hold_out && (i % o.hold_out == 0) == (split == Split::train)) continue;
+      files.paths.push_back(images[i]);
+      files.labels.push_back(static_cast<int64_t>(label));
+    }
+  }
+  if (files.paths.empty())
+    fail(Exit::data, printable(folder.native()),
+         ": no .jpg, .jpeg or .png file in the folders of its ", classes.size(), " classes");
+  return files;
+}
+
+}  // namespace
+
+static std::shared_ptr<const Dataset> make_image_folder(const ImageFolderOptions& o,
+                                                        const DatasetContext& c) {
+  const fs::path folder = folder_of(o, c.split);
+  const bool known = !c.classes.empty();
+  const auto classes =
+      known ? folders_of(c.classes, folder) : classes_in(folder_of(o, Split::train));
+  std::vector<std::string> printed = c.classes;
+  if (!known) {
+    refuse_other_classes(o, classes, folder);
+    for (const std::string& name : classes) printed.push_back(printable(name));
+  }
+  const DatasetInfo info{.sample = {3, 0, 0},
+                         .classes = static_cast<int64_t>(classes.size()),
+                         .names = printed,
+                         .mean = {0.485f, 0.456f, 0.406f},
+                         .std = {0.229f, 0.224f, 0.225f}};
+  return std::make_shared<ImageFolder>(info, pick(o, classes, c.split));
+}
+
+static const AddEntry<MakeDataset> entry("image_folder", "JPEG and PNG files, a folder a class",
+                                         &make_image_folder);
+
+}  // namespace bellows

@@ -1,0 +1,142 @@
+// shapes: pictures in colour, made up on the spot: one of ten outlines at any place, size and
+// angle, and colours and textures that say nothing about which.
+#include <array>
+#include <bit>
+#include "core/config/visitor.h"
+#include "data/sets/draw_shape.h"
+#include "data/sets/shape_outlines.h"
+
+namespace bellows {
+
+namespace {
+
+constexpr int kSide = kShapeSide;
+constexpr float kTurn = 6.2832f;
+
+struct ShapesOptions {
+  int64_t train_size = 10000, test_size = 2000;
+};
+void visit(Visitor& v, ShapesOptions& o) {
+  v("train_size", o.train_size, "samples to learn from", {.min = 1, .max = 1e6});
+  v("test_size", o.test_size, "samples to be tested on", {.min = 1, .max = 1e6});
+}
+
+using Colour = std::array<float, 3>;  // red, green, blue in [0, 1]
+
+Colour any_colour(Draw& draw) {
+  return {draw.between(0, 1), draw.between(0, 1), draw.between(0, 1)};
+}
+Colour mixed(const Colour& a, const Colour& b, float share) {
+  return {a[0] + (b[0] - a[0]) * share, a[1] + (b[1] - a[1]) * share, a[2] + (b[2] - a[2]) * share};
+}
+float distance(const Colour& a, const Colour& b) {
+  return std::abs(a[0] - b[0]) + std::abs(a[1] - b[1]) + std::abs(a[2] - b[2]);
+}
+// Another one that can be told from it at a glance: two of three random ones can.
+Colour unlike(const Colour& other, Draw& draw) {
+  for (;;) {
+    const Colour colour = any_colour(draw);
+    if (distance(colour, other) > .9f) return colour;
+  }
+}
+
+// A colour, and waves of a similar one over it: stripes, or patches where two waves cross.
+struct Texture {
+  Colour colour, wave_colour;
+  float fx, fy, gx, gy, phase;
+
+  Texture(const Colour& base, Draw& draw) : colour(base) {
+    wave_colour = mixed(base, any_colour(draw), draw.between(0, .3f));
+    const float angle = draw.between(0, kTurn), pitch = draw.between(.3f, 1.2f);
+    fx = pitch * std::cos(angle), fy = pitch * std::sin(angle);
+    const bool patches = draw.below(2);
+    gx = patches ? -fy : 0, gy = patches ? fx : 0;
+    phase = draw.between(0, kTurn);
+  }
+  Colour at(float x, float y) const {
+    const float wave = std::sin(fx * x + fy * y + phase) * std::cos(gx * x + gy * y);
+    return mixed(colour, wave_colour, .5f + .5f * wave);
+  }
+};
+
+// From pixels to the outline's unit disc.
+struct Pose {
+  float x0, y0, radius, c, s;
+
+  explicit Pose(Draw& draw) {
+    radius = draw.between(7.5f, 13);
+    const float reach = kSide / 2.f - .85f * radius, angle = draw.between(0, kTurn);
+    x0 = kSide / 2.f + draw.between(-reach, reach), y0 = kSide / 2.f + draw.between(-reach, reach);
+    c = std::cos(angle) / radius, s = std::sin(angle) / radius;
+  }
+  // How much of the pixel at (x, y) the outline covers.
+  float cover(const Outline& outline, float x, float y) const {
+    const float dx = x - x0, dy = y - y0;
+    return std::clamp(.5f - radius * outline.at(c * dx + s * dy, c * dy - s * dx), 0.f, 1.f);
+  }
+};
+
+using Canvas = std::array<Colour, kSide * kSide>;
+
+template <class Cover> void paint(Canvas& canvas, const Texture& texture, const Cover& cover) {
+  for (int y = 0; y < kSide; ++y)
+    for (int x = 0; x < kSide; ++x) {
+      Colour& pixel = canvas[y * kSide + x];
+      const float share = cover(x + .5f, y + .5f);
+      if (share > 0) pixel = mixed(pixel, texture.at(x, y), share);
+    }
+}
+
+// Specks in front of everything.
+void paint_specks(Canvas& canvas, Draw& draw) {
+  for (int64_t specks = draw.below(6); specks > 0; --specks) {
+    const float x0 = draw.between(0, kSide), y0 = draw.between(0, kSide);
+    const float radius = draw.between(.8f, 2.2f);
+    paint(canvas, Texture(any_colour(draw), draw), [&](float x, float y) {
+      return std::clamp(radius + .5f - std::hypot(x - x0, y - y0), 0.f, 1.f);
+    });
+  }
+}
+
+// To bytes, with noise of its own in each of them: a byte of a random block, from -1/2 to 1/2.
+void expose(const Canvas& canvas, Draw& draw, uint8_t* pixels) {
+  const float noise = draw.between(.02f, .15f) / 255;
+  for (size_t i = 0; i < 3 * canvas.size(); i += 16) {
+    const auto random = std::bit_cast<std::array<uint8_t, 16>>(draw.block());
+    for (size_t j = i; j < i + 16; ++j) {
+      const float light = canvas[j % canvas.size()][j / canvas.size()];
+      const float noisy = light + noise * (float(random[j - i]) - 127.5f);
+      pixels[j] = static_cast<uint8_t>(255 * std::clamp(noisy, 0.f, 1.f));
+    }
+  }
+}
+
+}  // namespace
+
+uint8_t draw_shape(Draw& draw, uint8_t* pixels) {
+  const auto shape = static_cast<uint8_t>(draw.below(std::size(kOutlines)));
+  const Colour back = any_colour(draw), front = unlike(back, draw);
+  const Pose pose(draw);
+  Canvas canvas{};
+  paint(canvas, Texture(back, draw), [](float, float) { return 1.f; });
+  paint(canvas, Texture(front, draw),
+        [&](float x, float y) { return pose.cover(kOutlines[shape], x, y); });
+  paint_specks(canvas, draw);
+  expose(canvas, draw, pixels);
+  return shape;
+}
+
+static std::shared_ptr<const Dataset> make_shapes(const ShapesOptions& o, const DatasetContext& c) {
+  const DatasetInfo info{.sample = {3, kSide, kSide},
+                         .classes = std::size(kOutlines),
+                         .names = outline_names(),
+                         .mean = {0.5f, 0.5f, 0.5f},
+                         .std = {0.27f, 0.27f, 0.27f}};
+  const int64_t size = c.split == Split::train ? o.train_size : o.test_size;
+  return drawn_dataset(info, c.split, size, "shapes", draw_shape);
+}
+
+static const AddEntry<MakeDataset> entry("shapes", "outlines drawn by the program, 3x32x32",
+                                         &make_shapes);
+
+}  // namespace bellows

@@ -1,0 +1,84 @@
+// shapes_jpeg: those of `shapes`, larger, each of another size, as JPEG files in memory: what a
+// folder of photos asks of the pipeline, without the folder.
+#include "core/config/visitor.h"
+#include "data/images/encode_jpeg.h"
+#include "data/images/image_file.h"
+#include "data/images/write_picture.h"
+#include "data/sets/draw_shape.h"
+#include "data/sets/shape_outlines.h"
+
+namespace bellows {
+
+namespace {
+
+struct ShapesJpegOptions {
+  int64_t train_size = 2000, test_size = 500;
+  int64_t min_side = 64, max_side = 160;
+};
+void visit(Visitor& v, ShapesJpegOptions& o) {
+  v("train_size", o.train_size, "samples to learn from", {.min = 1, .max = 1e6});
+  v("test_size", o.test_size, "samples to be tested on", {.min = 1, .max = 1e6});
+  v("min_side", o.min_side, "of the sides of a picture", {.min = 1, .max = 4096});
+  v("max_side", o.max_side, "of the sides of a picture", {.min = 1, .max = 4096});
+}
+
+class ShapesJpeg : public Dataset {
+ public:
+  ShapesJpeg(const DatasetInfo& info, std::vector<EncodedSample> files)
+      : info_(info), files_(std::move(files)) {}
+  int64_t size() const override { return static_cast<int64_t>(files_.size()); }
+  const DatasetInfo& info() const override { return info_; }
+  Sample at(int64_t index, Scratch& scratch) const override { return at_least(index, {}, scratch); }
+  Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override {
+    Sample sample = decode_image(files_[index].file, scratch, wanted);
+    sample.label = files_[index].label;
+    return sample;
+  }
+  std::optional<EncodedSample> encoded(int64_t index) const override { return files_[index]; }
+  std::string origin(int64_t) const override { return "shapes_jpeg"; }
+
+ private:
+  DatasetInfo info_;
+  std::vector<EncodedSample> files_;
+};
+
+// The small picture, enlarged.
+std::vector<uint8_t> encode(const uint8_t* pixels, int64_t height, int64_t width) {
+  const Shape shape{3, kShapeSide, kShapeSide};
+  Picture picture(shape);
+  picture.resize(height, width);
+  return encode_jpeg(interleaved_bytes(picture, {pixels, shape}).data(), height, width, 90);
+}
+
+EncodedSample draw_file(Draw& draw, const ShapesJpegOptions& o) {
+  uint8_t pixels[3 * kShapeSide * kShapeSide];
+  const int64_t label = draw_shape(draw, pixels);
+  const auto side = [&] { return o.min_side + draw.below(o.max_side - o.min_side + 1); };
+  const int64_t height = side(), width = side();
+  return {encode(pixels, height, width), label};
+}
+
+}  // namespace
+
+static std::shared_ptr<const Dataset> make_shapes_jpeg(const ShapesJpegOptions& o,
+                                                       const DatasetContext& c) {
+  CHECK(o.min_side <= o.max_side, "shapes_jpeg: sides from ", o.min_side, " to ", o.max_side);
+  std::vector<EncodedSample> files(c.split == Split::train ? o.train_size : o.test_size);
+  parallel_for(static_cast<int64_t>(files.size()), 64, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      Draw draw(c.split, i);
+      files[i] = draw_file(draw, o);
+    }
+  });
+  const DatasetInfo info{.sample = {3, 0, 0},
+                         .classes = std::size(kOutlines),
+                         .names = outline_names(),
+                         .mean = {0.5f, 0.5f, 0.5f},
+                         .std = {0.27f, 0.27f, 0.27f}};
+  return std::make_shared<ShapesJpeg>(info, std::move(files));
+}
+
+static const AddEntry<MakeDataset> entry("shapes_jpeg", "the shapes as JPEG files of any size",
+                                         &make_shapes_jpeg);
+
+}  // namespace bellows
