@@ -39,7 +39,7 @@ endif()
 set(CMAKE_BUILD_RPATH ${CUDAToolkit_LIBRARY_DIR})
 
 # The text of the headers that kernels compiled at run time include (ops/vendor/nvrtc.cu).
-set(RUNTIME_HEADERS core/base/half.h ops/maths.h ops/functors.h ops/pointwise_device.cuh)
+set(RUNTIME_HEADERS core/base/half.h ops/base/maths.h ops/base/functors.h ops/chain/pointwise_device.cuh)
 foreach(header ${RUNTIME_HEADERS})
   file(READ ${PROJECT_SOURCE_DIR}/${header} text)
   string(APPEND runtime_headers "{\"${header}\", R\"text(${text})text\"},\n")
@@ -47,7 +47,7 @@ foreach(header ${RUNTIME_HEADERS})
 endforeach()
 file(CONFIGURE OUTPUT runtime_headers.inc CONTENT "${runtime_headers}" @ONLY)
 # As in those kernels: a chain in one of them has the bits of its ops one by one.
-set_source_files_properties(ops/elementwise.cu ops/pointwise.cu PROPERTIES COMPILE_OPTIONS
+set_source_files_properties(ops/elementwise.cu ops/chain/pointwise.cu PROPERTIES COMPILE_OPTIONS
                             --fmad=false)
 
 set(CMAKE_CUDA_STANDARD_REQUIRED OFF)

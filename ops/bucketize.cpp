@@ -1,7 +1,7 @@
 #include "ops/bucketize.h"
 #include "core/device/parallel.h"
 #include "core/tensor/copy.h"
-#include "ops/op.h"
+#include "ops/base/op.h"
 
 namespace bellows {
 

@@ -3,9 +3,9 @@
 #include "autograd/amp.h"
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
+#include "ops/base/map.h"
 #include "ops/elementwise.h"
 #include "ops/gather.h"
-#include "ops/map.h"
 #include "ops/softmax.h"
 
 namespace bellows {

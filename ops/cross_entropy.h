@@ -1,6 +1,6 @@
 // Cross-entropy of a batch of class scores, averaged over it.
 #pragma once
-#include "ops/op.h"
+#include "ops/base/op.h"
 
 namespace bellows {
 

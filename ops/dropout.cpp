@@ -1,8 +1,8 @@
 #include "ops/dropout.h"
 #include "autograd/recompute.h"
 #include "core/tensor/copy.h"
-#include "ops/map.h"
-#include "ops/op.h"
+#include "ops/base/map.h"
+#include "ops/base/op.h"
 
 namespace bellows {
 

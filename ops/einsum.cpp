@@ -1,8 +1,8 @@
 #include "ops/einsum.h"
 #include <map>
 #include "core/device/parallel.h"
+#include "ops/base/op.h"
 #include "ops/einsum_nest.h"
-#include "ops/op.h"
 
 namespace bellows {
 

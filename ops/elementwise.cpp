@@ -1,6 +1,6 @@
 #include "ops/elementwise.h"
 #include "core/base/trace.h"
-#include "ops/map.h"
+#include "ops/base/map.h"
 
 namespace bellows {
 

@@ -1,13 +1,13 @@
-// Elementwise ops. To add one, write its functor (ops/functors.h) and put it in one of the lists
+// Elementwise ops. To add one, write its functor (ops/base/functors.h) and put it in one of the lists
 // there, and give it a name below; kernels for every device, tests and docs follow.
 //
 // f64, f32, bf16 or f16; any strides; y keeps the memory format of a dense x.
 #pragma once
 #include "autograd/record.h"
 #include "core/tensor/kernel.h"
-#include "ops/broadcast.h"
-#include "ops/functors.h"
-#include "ops/op.h"
+#include "ops/base/broadcast.h"
+#include "ops/base/functors.h"
+#include "ops/base/op.h"
 #include "ops/reduce.h"
 
 namespace bellows {

@@ -2,8 +2,8 @@
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/in_f32.h"
-#include "ops/map.h"
-#include "ops/op.h"
+#include "ops/base/map.h"
+#include "ops/base/op.h"
 #include "ops/shape.h"
 
 namespace bellows {

@@ -2,8 +2,8 @@
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
+#include "ops/base/map.h"
 #include "ops/bucketize.h"
-#include "ops/map.h"
 
 namespace bellows {
 

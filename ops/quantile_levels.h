@@ -1,7 +1,7 @@
 // A lesson in two versions: values to n levels, by a loop over the levels as one first writes it,
 // or by one op over the whole tensor.
 #pragma once
-#include "ops/op.h"
+#include "ops/base/op.h"
 
 namespace bellows {
 

@@ -4,9 +4,9 @@
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/in_f32.h"
+#include "ops/base/map.h"
+#include "ops/base/op.h"
 #include "ops/elementwise.h"
-#include "ops/map.h"
-#include "ops/op.h"
 
 namespace bellows {
 

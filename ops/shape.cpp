@@ -2,8 +2,8 @@
 #include <optional>
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
-#include "ops/broadcast.h"
-#include "ops/op.h"
+#include "ops/base/broadcast.h"
+#include "ops/base/op.h"
 #include "ops/reduce.h"
 
 namespace bellows {

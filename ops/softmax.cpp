@@ -2,8 +2,8 @@
 #include <Eigen/Core>
 #include "autograd/amp.h"
 #include "core/tensor/copy.h"
-#include "ops/map.h"
-#include "ops/op.h"
+#include "ops/base/map.h"
+#include "ops/base/op.h"
 
 namespace bellows {
 

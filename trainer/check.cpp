@@ -4,7 +4,7 @@
 #include "autograd/gradcheck.h"
 #include "core/base/output.h"
 #include "core/base/trace.h"
-#include "ops/op_inputs.h"
+#include "ops/base/op_inputs.h"
 #include "toggles/toggle.h"
 #include "trainer/config.h"
 #include "trainer/loop.h"

@@ -3,7 +3,7 @@
 #include <cctype>
 #include <map>
 #include "ops/einsum.h"
-#include "ops/op.h"
+#include "ops/base/op.h"
 #include "toggles/hint.h"
 #include "toggles/toggle.h"
 #include "trainer/tables.h"

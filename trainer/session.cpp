@@ -9,7 +9,7 @@
 #include "data/images/transform.h"
 #include "data/loader/check_sizes.h"
 #include "data/packed/packed_twin.h"
-#include "ops/padded.h"
+#include "ops/matmul/padded.h"
 #include "optim/schedule.h"
 #include "trainer/data_card.h"
 #include "trainer/evaluate.h"

@@ -1,7 +1,7 @@
 #include "trainer/tables.h"
 #include <algorithm>
 #include "dist/process_group.h"
-#include "ops/op.h"
+#include "ops/base/op.h"
 #include "optim/schedule.h"
 #include "toggles/toggle.h"
 #include "trainer/verbs.h"

@@ -15,9 +15,9 @@
 #include "core/device/parallel.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/rng.h"
-#include "ops/conv2d.h"
-#include "ops/matmul.h"
-#include "ops/tile_product.h"
+#include "ops/conv/conv2d.h"
+#include "ops/matmul/matmul.h"
+#include "ops/matmul/tile_product.h"
 
 using namespace bellows;
 

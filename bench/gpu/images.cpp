@@ -3,7 +3,7 @@
 #include "bench/gpu/bandwidth.h"
 #include "core/tensor/copy.h"
 #include "data/feeds/augment.h"
-#include "ops/pool.h"
+#include "ops/conv/pool.h"
 
 namespace bellows {
 

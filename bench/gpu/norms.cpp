@@ -2,7 +2,7 @@
 #include "bench/gpu/bandwidth.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
-#include "ops/batch_norm.h"
+#include "ops/norm/batch_norm.h"
 
 namespace bellows {
 

@@ -1,4 +1,4 @@
-// linear + relu: the bias and the activation in the product's epilogue (ops/linear.h).
+// linear + relu: the bias and the activation in the product's epilogue (ops/matmul/linear.h).
 #include "models/fuse.h"
 #include "models/layers/linear.h"
 

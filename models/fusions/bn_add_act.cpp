@@ -1,4 +1,4 @@
-// batch_norm + shortcut + relu, the end of a residual block, in one pass (ops/batch_norm.h).
+// batch_norm + shortcut + relu, the end of a residual block, in one pass (ops/norm/batch_norm.h).
 #include "models/fuse.h"
 #include "models/layers/batch_norm.h"
 #include "models/layers/residual.h"

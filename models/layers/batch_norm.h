@@ -2,7 +2,7 @@
 // num_batches_tracked, as torch.nn.BatchNorm2d.
 #pragma once
 #include "models/module.h"
-#include "ops/batch_norm.h"
+#include "ops/norm/batch_norm.h"
 
 namespace bellows {
 

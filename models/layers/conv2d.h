@@ -1,7 +1,7 @@
 // conv2d as a layer: weight (out, in, k, k), bias (out), as torch.nn.Conv2d.
 #pragma once
 #include "models/module.h"
-#include "ops/conv2d.h"
+#include "ops/conv/conv2d.h"
 
 namespace bellows {
 

@@ -1,7 +1,7 @@
 // y = x w^T + b as a layer: weight (out, in), bias (out), as torch.nn.Linear.
 #pragma once
 #include "models/module.h"
-#include "ops/linear.h"
+#include "ops/matmul/linear.h"
 
 namespace bellows {
 

@@ -1,7 +1,7 @@
 // A chain of elementwise functions as a layer: "maximum(x, 0.1 * x) * (1 + scale) + shift".
 #pragma once
 #include "models/module.h"
-#include "ops/pointwise.h"
+#include "ops/chain/pointwise.h"
 
 namespace bellows {
 

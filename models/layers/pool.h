@@ -1,7 +1,7 @@
 // Pooling over windows, and over the whole image.
 #pragma once
 #include "models/module.h"
-#include "ops/pool.h"
+#include "ops/conv/pool.h"
 
 namespace bellows {
 

@@ -8,7 +8,7 @@
 #include "core/device/parallel.h"
 #include "core/tensor/copy.h"
 #include "models/module.h"
-#include "ops/conv2d.h"
+#include "ops/conv/conv2d.h"
 
 namespace bellows {
 

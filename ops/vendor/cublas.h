@@ -4,7 +4,7 @@
 #include <cublasLt.h>
 #include <memory>
 #include "core/device/cuda.h"
-#include "ops/matmul.h"
+#include "ops/matmul/matmul.h"
 
 namespace bellows::cublas {
 

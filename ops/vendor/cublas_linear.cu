@@ -1,6 +1,6 @@
 // Linear layers on cuBLASLt: the bias, its gradient and the relu are epilogues of the product.
 #include "core/tensor/copy.h"
-#include "ops/linear.h"
+#include "ops/matmul/linear.h"
 #include "ops/vendor/cublas.h"
 
 namespace bellows {

@@ -9,7 +9,7 @@
 #pragma once
 #include <memory>
 #include <vector>
-#include "ops/conv2d.h"
+#include "ops/conv/conv2d.h"
 
 namespace bellows::cudnn {
 

@@ -2,7 +2,7 @@
 // one graph (statistics, y and bits), backward another one.
 #include "core/device/launch.cuh"
 #include "core/tensor/copy.h"
-#include "ops/batch_norm.h"
+#include "ops/norm/batch_norm.h"
 #include "ops/vendor/cudnn_batch_norm.h"
 
 namespace bellows {

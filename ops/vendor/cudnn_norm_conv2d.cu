@@ -3,7 +3,7 @@
 #include <optional>
 #include "core/device/launch.cuh"
 #include "core/tensor/copy.h"
-#include "ops/norm_conv2d.h"
+#include "ops/conv/norm_conv2d.h"
 #include "ops/vendor/cudnn_norm_conv2d.h"
 
 namespace bellows {

@@ -1,8 +1,8 @@
 #include <ios>
 #include <map>
 #include "core/base/trace.h"
-#include "ops/pointwise.cuh"
-#include "ops/pointwise.h"
+#include "ops/chain/pointwise.cuh"
+#include "ops/chain/pointwise.h"
 #include "ops/vendor/nvrtc.h"
 #include "ops/vendor/nvrtc_pointwise.h"
 
@@ -63,7 +63,7 @@ std::string line_for(const Step& step) {
 
 std::string nvrtc::pointwise_source(const StepProgram& program, DType dtype) {
   std::string text =
-      cat("#include \"ops/pointwise_device.cuh\"\n\nnamespace bellows {\n\nusing T = ",
+      cat("#include \"ops/chain/pointwise_device.cuh\"\n\nnamespace bellows {\n\nusing T = ",
           stored_type(dtype), ";\nconstexpr int kInputs = ", program.inputs.size(),
           ", kOutputs = ", program.outputs.size(), ";\n", kHelpers);
   for (size_t s = 0; s < program.steps.size(); ++s)

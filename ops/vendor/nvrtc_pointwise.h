@@ -2,7 +2,7 @@
 #pragma once
 #include "core/base/disk_cache.h"
 #include "core/base/dtype.h"
-#include "ops/program.h"
+#include "ops/chain/program.h"
 
 namespace bellows::nvrtc {
 

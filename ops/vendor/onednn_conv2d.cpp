@@ -2,7 +2,7 @@
 // and the weights, are brought into the order that the primitive likes best.
 #include <omp.h>
 #include "core/tensor/copy.h"
-#include "ops/conv2d_cpu.h"
+#include "ops/conv/conv2d_cpu.h"
 #include "ops/vendor/onednn.h"
 
 namespace bellows {

@@ -3,7 +3,7 @@
 #include <dnnl.h>
 #include "core/base/trace.h"
 #include "core/device/parallel.h"
-#include "ops/matmul.h"
+#include "ops/matmul/matmul.h"
 #include "ops/vendor/onednn.h"
 
 namespace bellows {

@@ -1,6 +1,6 @@
 // Batch normalisation on the device: every way its rows are cut, the numbers that cancel, and what
 // a launch is.
-#include "ops/batch_norm.h"
+#include "ops/norm/batch_norm.h"
 #include "core/base/trace.h"
 #include "tests/cuda_host/beside_cpu.h"
 

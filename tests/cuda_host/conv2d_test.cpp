@@ -1,5 +1,5 @@
 // Convolution on the device: every way a window can lie, and sizes around the tiles' borders.
-#include "ops/conv2d.h"
+#include "ops/conv/conv2d.h"
 #include "tests/cuda_host/beside_cpu.h"
 
 using namespace cuda_host;

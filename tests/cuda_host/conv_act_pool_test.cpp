@@ -1,5 +1,5 @@
 // The fused convolution, relu and pool on the device: LeNet's two layers, and every odd size.
-#include "ops/conv_act_pool.h"
+#include "ops/conv/conv_act_pool.h"
 #include "core/base/trace.h"
 #include "tests/cuda_host/beside_cpu.h"
 

@@ -1,7 +1,7 @@
 // The tiled product of matmul and linear, at the borders of both kinds of tiles.
-#include "ops/matmul.h"
+#include "ops/matmul/matmul.h"
 #include "core/tensor/foreach.h"
-#include "ops/linear.h"
+#include "ops/matmul/linear.h"
 #include "tests/cuda_host/beside_cpu.h"
 
 using namespace cuda_host;

@@ -1,5 +1,5 @@
 // Pooling on the device: windows that overlap, leave gaps, lie in the padding, or are even.
-#include "ops/pool.h"
+#include "ops/conv/pool.h"
 #include "tests/cuda_host/beside_cpu.h"
 
 using namespace cuda_host;

@@ -7,10 +7,10 @@
 #include "core/base/trace.h"
 #include "core/device/graph.h"
 #include "core/tensor/copy.h"
-#include "ops/conv2d.h"
-#include "ops/linear.h"
-#include "ops/matmul.h"
-#include "ops/norm_conv2d.h"
+#include "ops/conv/conv2d.h"
+#include "ops/conv/norm_conv2d.h"
+#include "ops/matmul/linear.h"
+#include "ops/matmul/matmul.h"
 #include "tests/cuda_host/cuda_host.h"
 
 using namespace bellows;

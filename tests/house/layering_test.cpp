@@ -23,11 +23,11 @@ static std::string offence(const std::string& folder, const std::string& line) {
 }
 
 TEST(Layering, FindsWhatIsPlanted) {
-  EXPECT_EQ(offence("core", "#include \"ops/op.h\""), "ops");
-  EXPECT_EQ(offence("optim", "#include \"ops/op.h\""), "ops");
+  EXPECT_EQ(offence("core", "#include \"ops/base/op.h\""), "ops");
+  EXPECT_EQ(offence("optim", "#include \"ops/base/op.h\""), "ops");
   EXPECT_EQ(offence("trainer", "#include \"tests/tree.h\""), "tests");
   EXPECT_EQ(offence("ops", "#include \"core/base/check.h\""), "");
-  EXPECT_EQ(offence("ops", "#include \"ops/op.h\""), "");
+  EXPECT_EQ(offence("ops", "#include \"ops/base/op.h\""), "");
 }
 
 TEST(Layering, IncludesGoDownOnly) {
@@ -54,7 +54,7 @@ static const std::vector<Rule> kRules = {
      "the backend is the file extension",
      {{"core/base/half.h", "HD, what kernels share with the host"},
       {"core/base/pool.cpp", "under sanitizers every block is its own"},
-      {"ops/maths.h", "GPUs keep CUDA's exp, log and tanh"},
+      {"ops/base/maths.h", "GPUs keep CUDA's exp, log and tanh"},
       {"trainer/doctor/machine.cpp", "it tells how it was compiled"}}},
     {{"dlopen("},
      "a library is taken from the system's and the configured folders only",

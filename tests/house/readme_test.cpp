@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <cstdlib>
 #include <functional>
-#include "ops/op.h"
+#include "ops/base/op.h"
 #include "tests/house/tree.h"
 #include "toggles/toggle.h"
 #include "trainer/verbs.h"

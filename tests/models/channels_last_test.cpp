@@ -8,7 +8,7 @@
 #include "core/tensor/copy.h"
 #include "core/tensor/rng.h"
 #include "models/criterion.h"
-#include "ops/conv2d.h"
+#include "ops/conv/conv2d.h"
 #include "optim/optimizer.h"
 #include "tests/models/build.h"
 

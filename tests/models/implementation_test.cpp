@@ -10,7 +10,7 @@
 #include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
 #include "models/criterion.h"
-#include "ops/conv2d.h"
+#include "ops/conv/conv2d.h"
 #include "tests/models/build.h"
 
 using namespace bellows;

@@ -1,6 +1,6 @@
 // Chains as CUDA source, compiled here, where there need not be a GPU: that all of them compile,
 // how they round, and that none is compiled twice.
-#include "ops/pointwise.h"
+#include "ops/chain/pointwise.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -161,7 +161,7 @@ TEST_F(Nvrtc, KeysItsCacheByAllThatItCompiles) {
   const std::string key = nvrtc::fingerprint();
   EXPECT_THAT(key, StartsWith("nvrtc 1"));
   EXPECT_THAT(key, HasSubstr("--fmad=false\n"));
-  for (const char* header : {"core/base/half.h", "ops/functors.h", "ops/pointwise_device.cuh"}) {
+  for (const char* header : {"core/base/half.h", "ops/base/functors.h", "ops/chain/pointwise_device.cuh"}) {
     std::ostringstream text;
     text << std::ifstream(fs::path(source_dir()) / header).rdbuf();
     EXPECT_FALSE(text.str().empty()) << header;

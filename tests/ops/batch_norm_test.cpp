@@ -1,4 +1,4 @@
-#include "ops/batch_norm.h"
+#include "ops/norm/batch_norm.h"
 #include <gtest/gtest.h>
 #include <cmath>
 #include "core/tensor/copy.h"

@@ -1,5 +1,5 @@
 // conv2d beyond the generic suite: what is cached in a slot, and what is not computed.
-#include "ops/conv2d.h"
+#include "ops/conv/conv2d.h"
 #include <gtest/gtest.h>
 #include <omp.h>
 #include "autograd/backward.h"

@@ -1,6 +1,6 @@
 // conv_act_pool against its composed twin where the generic suite does not reach: in f32, whose
 // kernels have other lanes than those of f64, for batches around a whole vector.
-#include "ops/conv_act_pool.h"
+#include "ops/conv/conv_act_pool.h"
 #include <gtest/gtest.h>
 #include <cmath>
 #include "autograd/amp.h"

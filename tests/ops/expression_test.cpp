@@ -1,9 +1,9 @@
 // The text of a chain: what it means, by value, and what is said to one that means nothing.
-#include "ops/expression.h"
+#include "ops/chain/expression.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cmath>
-#include "ops/pointwise.h"
+#include "ops/chain/pointwise.h"
 #include "tests/refusal.h"
 
 using namespace bellows;

@@ -1,4 +1,4 @@
-#include "ops/lanes.h"
+#include "ops/base/lanes.h"
 #include <gtest/gtest.h>
 #include <bit>
 #include <cstring>

@@ -1,13 +1,13 @@
-// The formulas of ops/maths.h against the standard library in double, and their bits in each loop
+// The formulas of ops/base/maths.h against the standard library in double, and their bits in each loop
 // that a kernel may run them in. Compiled with the product's -O3, so its loops are vectorised.
 //
 //   BELLOWS_MATHS_STRIDE=1 build/tests/ops_test --gtest_filter='Maths.*'    # all 2^32 floats
-#include "ops/maths.h"
+#include "ops/base/maths.h"
 #include <gtest/gtest.h>
 #include <cstdlib>
 #include <vector>
+#include "ops/base/map.h"
 #include "ops/elementwise.h"
-#include "ops/map.h"
 
 using namespace bellows;
 

@@ -6,8 +6,8 @@
 #include "core/device/parallel.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/rng.h"
-#include "ops/conv2d.h"
-#include "ops/matmul.h"
+#include "ops/conv/conv2d.h"
+#include "ops/matmul/matmul.h"
 #include "tests/refusal.h"
 
 using namespace bellows;

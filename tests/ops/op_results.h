@@ -7,7 +7,7 @@
 #include <cstring>
 #include "autograd/backward.h"
 #include "core/tensor/copy.h"
-#include "ops/op_inputs.h"
+#include "ops/base/op_inputs.h"
 
 namespace bellows {
 

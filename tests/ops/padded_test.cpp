@@ -1,5 +1,5 @@
 // Padded products: the same numbers in the same shapes, and what they cost.
-#include "ops/padded_conv2d.h"
+#include "ops/conv/padded_conv2d.h"
 #include <gtest/gtest.h>
 #include "autograd/amp.h"
 #include "autograd/backward.h"
@@ -8,8 +8,8 @@
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
+#include "ops/base/op_inputs.h"
 #include "ops/cross_entropy.h"
-#include "ops/op_inputs.h"
 
 using namespace bellows;
 

@@ -6,8 +6,8 @@
 #include "autograd/gradcheck.h"
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
-#include "ops/op_inputs.h"
-#include "ops/pointwise.h"
+#include "ops/base/op_inputs.h"
+#include "ops/chain/pointwise.h"
 
 using namespace bellows;
 

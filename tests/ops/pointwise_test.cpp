@@ -1,6 +1,6 @@
 // Chains: that fused means the same bits as op by op, in one pass; what is kept; what is planned.
 // tests/ops/expression_test.cpp has the text.
-#include "ops/pointwise.h"
+#include "ops/chain/pointwise.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cmath>
@@ -9,8 +9,8 @@
 #include "autograd/gradcheck.h"
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
+#include "ops/base/op_inputs.h"
 #include "ops/elementwise.h"
-#include "ops/op_inputs.h"
 #include "tests/refusal.h"
 
 using namespace bellows;

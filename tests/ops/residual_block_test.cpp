@@ -1,5 +1,5 @@
 // residual_block beyond the generic suite: what it counts as fused, and what it refuses.
-#include "ops/residual_block.h"
+#include "ops/conv/residual_block.h"
 #include <gtest/gtest.h>
 #include "autograd/amp.h"
 #include "core/base/trace.h"

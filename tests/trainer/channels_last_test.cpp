@@ -2,7 +2,7 @@
 // transposed on the way.
 #include <gtest/gtest.h>
 #include "core/base/trace.h"
-#include "ops/conv2d.h"
+#include "ops/conv/conv2d.h"
 #include "tests/trainer/runs.h"
 #include "toggles/toggle.h"
 

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <omp.h>
 #include "core/device/device.h"
-#include "ops/matmul.h"
+#include "ops/matmul/matmul.h"
 #include "tests/place.h"
 #include "tests/trainer/program.h"
 #include "trainer/doctor/machine.h"

@@ -10,7 +10,7 @@
 #include "core/base/trace.h"
 #include "core/device/allocator.h"
 #include "core/tensor/copy.h"
-#include "ops/op_inputs.h"
+#include "ops/base/op_inputs.h"
 #include "toggles/hint.h"
 #include "trainer/bench/bench.h"
 #include "trainer/bench/timing.h"

@@ -5,7 +5,7 @@
 #include "core/device/parallel.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/rng.h"
-#include "ops/matmul.h"
+#include "ops/matmul/matmul.h"
 
 namespace bellows {
 

@@ -1,7 +1,7 @@
 // The ceiling of a CPU: independent multiply-adds that never leave the registers.
 #include <immintrin.h>
 #include <omp.h>
-#include "ops/lanes.h"
+#include "ops/base/lanes.h"
 #include "trainer/bench/timing.h"
 #include "trainer/doctor/stress.h"
 

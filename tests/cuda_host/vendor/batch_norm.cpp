@@ -1,6 +1,6 @@
 // In place of ops/vendor/cudnn_batch_norm.cu. The bits lie as the CPU has them for whole planes,
 // not as our own kernels of the device do: whoever mixes the two passes is found out.
-#include "ops/batch_norm.h"
+#include "ops/norm/batch_norm.h"
 #include "core/tensor/copy.h"
 #include "ops/vendor/cudnn_batch_norm.h"
 #include "tests/cuda_host/vendor/vendor.h"

@@ -1,5 +1,5 @@
 // In place of ops/vendor/cudnn_conv2d.cu. Images and results are in the same formats as there.
-#include "ops/conv2d.h"
+#include "ops/conv/conv2d.h"
 #include "tests/cuda_host/vendor/vendor.h"
 
 using namespace bellows;

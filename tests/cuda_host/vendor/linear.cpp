@@ -1,5 +1,5 @@
 // In place of ops/vendor/cublas_linear.cu.
-#include "ops/linear.h"
+#include "ops/matmul/linear.h"
 #include "tests/cuda_host/vendor/vendor.h"
 
 using namespace bellows;

@@ -1,5 +1,5 @@
 // In place of ops/vendor/cublas_matmul.cu.
-#include "ops/matmul.h"
+#include "ops/matmul/matmul.h"
 #include "tests/cuda_host/vendor/vendor.h"
 
 using namespace bellows;

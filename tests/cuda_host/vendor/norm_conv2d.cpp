@@ -1,5 +1,5 @@
 // In place of ops/vendor/cudnn_norm_conv2d.cu. In f16 on the host, where each step rounds.
-#include "ops/norm_conv2d.h"
+#include "ops/conv/norm_conv2d.h"
 #include "core/tensor/copy.h"
 #include "ops/vendor/cudnn_norm_conv2d.h"
 #include "tests/cuda_host/vendor/vendor.h"

@@ -1,0 +1,81 @@
+// y_i = fn(x_i, ...) on the CPU over operands of any strides: what elementwise kernels are made of.
+#pragma once
+#include <utility>
+#include "core/base/dtype.h"
+#include "core/device/parallel.h"
+#include "core/tensor/walk.h"
+#include "ops/base/lanes.h"
+#include "ops/base/maths.h"
+
+namespace bellows {
+
+inline constexpr int64_t kMapChunk = 16384;  // elements that are worth another thread
+
+// Runs loop(), compiled for the widest vectors that this CPU has for Acc<T>. What it calls has to
+// be inlined for that.
+template <class T, class Loop> void in_wide_loop(const Loop& loop) {
+  in_lanes<Acc<T>>([&]<int L>() __attribute__((always_inline)) { loop(); });
+}
+
+template <class T, class Fn, class... X>
+[[gnu::always_inline]] inline void map_dense(T* y, int64_t n, const Fn& fn, const X*... x) {
+  for (int64_t i = 0; i < n; ++i) y[i] = T(fn(Acc<X>(x[i])...));
+}
+
+template <class T> void exp_in_place(T* x, int64_t n) {
+  in_wide_loop<T>([&]() __attribute__((always_inline)) {
+    for (int64_t i = 0; i < n; ++i) x[i] = exp_of(x[i]);
+  });
+}
+
+// One row. Loops of unit stride, and those in which one of the operands but dy stands still, are
+// vector code.
+template <class T, size_t N, class Fn, size_t... k>
+void map_row(T* y, const std::array<const T*, N>& x, const std::array<int64_t, N + 1>& steps,
+             int64_t n, const Fn& fn, std::index_sequence<k...>) {
+  using Steps = std::array<int64_t, N + 1>;
+  if (((steps[k + 1] == 1) && ... && (steps[0] == 1))) return map_dense(y, n, fn, x[k]...);
+  if constexpr (N == 2) {
+    if (steps == Steps{1, 1, 0})
+      return map_dense(
+          y, n, [&fn, b = Acc<T>(*x[1])](Acc<T> a) { return fn(a, b); }, x[0]);
+    if (steps == Steps{1, 0, 1})
+      return map_dense(
+          y, n, [&fn, a = Acc<T>(*x[0])](Acc<T> b) { return fn(a, b); }, x[1]);
+  }
+  if constexpr (N == 3) {
+    if (steps == Steps{1, 1, 1, 0})
+      return map_dense(
+          y, n, [&fn, b = Acc<T>(*x[2])](Acc<T> dy, Acc<T> a) { return fn(dy, a, b); }, x[0], x[1]);
+    if (steps == Steps{1, 1, 0, 1})
+      return map_dense(
+          y, n, [&fn, a = Acc<T>(*x[1])](Acc<T> dy, Acc<T> b) { return fn(dy, a, b); }, x[0], x[2]);
+  }
+  for (int64_t i = 0; i < n; ++i) y[i * steps[0]] = T(fn(Acc<T>(x[k][i * steps[k + 1]])...));
+}
+
+// y = fn(x...), all of one shape and dtype T; fn takes and gives Acc<T>.
+template <class T, size_t N, class Fn>
+void map_into(const Tensor& y, const Tensor* const (&x)[N], const Fn& fn) {
+  if (y.numel() == 0) return;
+  T* const y_ = y.ptr<T>();
+  const auto each = [&]<size_t... k>(std::index_sequence<k...> all) {
+    const std::array<const T*, N> x_{x[k]->template ptr<T>()...};
+    if (((x[k]->strides() == y.strides()) && ...) && y.is_dense())
+      return parallel_for(y.numel(), kMapChunk, [&](int64_t b, int64_t e) {
+        in_wide_loop<T>([&]() __attribute__((always_inline)) {
+          map_dense(y_ + b, e - b, fn, (x_[k] + b)...);
+        });
+      });
+    const Walk<N + 1> walk(y.shape(), {&y.strides(), &x[k]->strides()...});
+    const int64_t chunk = std::max<int64_t>(kMapChunk / walk.length, 1);
+    parallel_for(walk.rows, chunk, [&](int64_t b, int64_t e) {
+      walk.for_rows(b, e, [&](const auto& at) {
+        map_row<T, N>(y_ + at[0], {(x_[k] + at[k + 1])...}, walk.steps, walk.length, fn, all);
+      });
+    });
+  };
+  each(std::make_index_sequence<N>());
+}
+
+}  // namespace bellows

@@ -1,0 +1,304 @@
+#include "ops/chain/pointwise.h"
+#include "autograd/amp.h"
+#include "core/base/trace.h"
+#include "ops/base/map.h"
+#include "ops/base/per_thread.h"
+#include "ops/chain/expression.h"
+#include "ops/elementwise.h"
+#include "ops/shape.h"
+
+namespace bellows {
+
+Chain::Chain(const std::string& text, std::vector<std::string> inputs)
+    : text_(text), inputs_(std::move(inputs)), program_(parse_pointwise(text_, inputs_)) {}
+
+std::shared_ptr<const Derivative> Chain::derivative_for(const std::vector<bool>& wanted) const {
+  auto& made = derivatives_[wanted];
+  if (!made) made = std::make_shared<Derivative>(derivative(program_, wanted));
+  return made;
+}
+
+// ---- the definition: op by op
+
+template <class F> static Tensor run_op(const Tensor& a, const Tensor& b, const Step& step) {
+  if constexpr (std::is_base_of_v<functors::Unary, F>) {
+    return unary<F>(a);
+  } else if constexpr (std::is_base_of_v<functors::Binary, F>) {
+    return binary<F>(a, b);
+  } else if constexpr (std::is_same_v<F, functors::Affine>) {
+    return affine(a, step.a, step.b);
+  }
+  fail(Exit::internal, "pointwise: a derivative is no op");
+}
+template <class... Fs>
+static Tensor run_op(TypeList<Fs...>, const Step& step, const std::vector<Tensor>& results) {
+  using Op = Tensor (*)(const Tensor&, const Tensor&, const Step&);
+  static constexpr Op ops[] = {run_op<Fs>...};
+  return ops[step.function](results[step.from[0]], results[step.from[1]], step);
+}
+
+static Tensor composed(const StepProgram& program, std::span<const Tensor> inputs,
+                       const Shape& shape) {
+  std::vector<Tensor> results;
+  for (const Step& step : program.steps) {
+    if (step.function == kInput) {
+      results.push_back(expand(inputs[program.inputs[step.from[0]]], shape));
+    } else if (step.function == kNumber) {
+      results.push_back(full({}, step.a, inputs[0]));
+    } else {
+      results.push_back(run_op(functors::Steps(), step, results));
+    }
+  }
+  return results[program.outputs[0]];
+}
+
+// ---- one pass
+
+static Shape common_shape(const Chain& chain, std::span<const Tensor> inputs) {
+  CHECK(inputs.size() == chain.inputs().size(), "pointwise: ", inputs.size(), " tensors for the ",
+        chain.inputs().size(), " inputs of  ", chain.text());
+  Shape shape = inputs[0].shape();
+  for (const Tensor& x : inputs) {
+    CHECK(x.dtype() == inputs[0].dtype(), "pointwise: ", chain.inputs()[0], " is ",
+          inputs[0].dtype(), " and ", chain.inputs()[&x - inputs.data()], " is ", x.dtype());
+    shape = broadcast_shape(shape, x.shape(), "pointwise");
+  }
+  return shape;
+}
+
+// Runs it on the inputs it asks for, and counts what it reads and writes.
+static void run(const StepProgram& program, std::span<const Tensor> all,
+                std::span<const Tensor> outputs) {
+  static trace::Counter& bytes = trace::counter("pointwise.bytes");
+  Tensors inputs;
+  for (const int k : program.inputs) {
+    inputs.push_back(broadcast_to(all[k], outputs[0].shape()));
+    bytes.add(int64_t(all[k].nbytes()));
+  }
+  for (const Tensor& y : outputs) bytes.add(int64_t(y.nbytes()));
+  kernels::pointwise(inputs, program, outputs);
+}
+
+// With the memory order of the first input that is not stretched.
+static Tensor make_result(std::span<const Tensor> inputs, const Shape& shape) {
+  const auto like = std::ranges::find(inputs, shape, &Tensor::shape);
+  return like == inputs.end() ? empty(shape, inputs[0]) : empty_like(*like);
+}
+
+namespace {
+// Keeps the inputs that the derivative reads, and of the others their shapes.
+class Backward {
+ public:
+  Backward(const Chain& chain, std::span<const Tensor> inputs, const Tensor& y)
+      : strides_(y.strides()) {
+    std::vector<bool> wanted;
+    for (const Tensor& x : inputs) {
+      wanted.push_back(needs_grad(x));
+      shapes_.push_back(x.shape());
+    }
+    derivative_ = chain.derivative_for(wanted);
+    for (int k = 0; k < int(inputs.size()); ++k)
+      saved_.emplace_back(std::ranges::count(derivative_->program.inputs, k) ? inputs[k]
+                                                                             : Tensor());
+  }
+
+  Grads operator()(const Tensor& dy) const {
+    std::vector<Tensor> inputs, outputs;
+    for (const Saved& saved : saved_) inputs.push_back(saved());
+    inputs.push_back(dy);
+    for (size_t i = 0; i < derivative_->program.outputs.size(); ++i)
+      outputs.emplace_back(dy.shape(), strides_, dy.dtype(), dy.device());
+    if (!outputs.empty()) run(derivative_->program, inputs, outputs);
+    Grads grads;
+    for (size_t k = 0; k < shapes_.size(); ++k) {
+      const int from = derivative_->gradient[k];
+      const Tensor whole = from == Derivative::kNone ? Tensor()
+                           : from == Derivative::kDy ? dy
+                                                     : outputs[from];
+      grads.push_back(whole.defined() ? kernels::sum_to(whole, shapes_[k]) : whole);
+    }
+    return grads;
+  }
+
+ private:
+  Strides strides_;  // of y: every pass has the same memory order
+  std::vector<Shape> shapes_;
+  std::vector<Saved> saved_;
+  std::shared_ptr<const Derivative> derivative_;
+};
+}  // namespace
+
+Tensor pointwise(const Chain& chain, std::span<const Tensor> inputs_, Impl impl) {
+  std::vector<Tensor> full;
+  for (const Tensor& x : inputs_) full.push_back(amp::full(x));
+  const std::span<const Tensor> inputs = full;
+  const Shape shape = common_shape(chain, inputs);
+  if (impl == Impl::composed) return composed(chain.program(), inputs, shape);
+  static trace::Counter& fused = trace::counter("fuse.pointwise");
+  fused.add();
+  const Tensor y = make_result(inputs, shape);
+  run(chain.program(), inputs, {&y, 1});
+  if (!will_record(inputs)) return y;
+  return record("pointwise", y, inputs, Backward(chain, inputs, y));
+}
+
+// ---- specs
+
+namespace {
+struct Drawn {  // how, as OpSpec says it
+  bool positive = false, distinct = false;
+};
+}  // namespace
+
+static AddOp spec(const char* text, const std::vector<std::string>& names,
+                  std::vector<Shapes> cases, std::vector<Shapes> large,
+                  std::vector<Shapes> rejects = {}, Drawn drawn = {}) {
+  const auto chain = std::make_shared<Chain>(text, names);
+  const auto run_as = [chain](Impl impl) {
+    return [chain, impl](const Inputs& in) { return pointwise(*chain, in, impl); };
+  };
+  return AddOp({.name = "pointwise",
+                .math = "a chain of elementwise functions, given as text",
+                .cases = std::move(cases),
+                .run = run_as(Impl::fused),
+                .rejects = std::move(rejects),
+                .variant = text,
+                .large = std::move(large),
+                .composed = run_as(Impl::composed),
+                .rounds_each_step = true,
+                .positive = drawn.positive,
+                .distinct = drawn.distinct});
+}
+static const AddOp specs[] = {
+    spec("relu(x * scale + shift)", {"x", "scale", "shift"},
+         {{{7}, {7}, {}}, {{2, 3, 4, 5}, {3, 1, 1}, {3, 1, 1}}, {{2, 3}, {3}, {2, 1}}},
+         {{{5, 3, 60, 61}, {3, 1, 1}, {3, 1, 1}}}, {{{2, 3}, {2}, {3}}}),
+    spec("x * sigmoid(1.702 * x)", {"x"}, {{{}}, {{3, 5}}}, {{{3, 20000}}}),
+    spec("tanh(a - b) + a", {"a", "b"}, {{{4, 1}, {3}}}, {{{300, 1}, {200}}}),
+    spec("gelu(a) * tanh(b) - silu(a - 2) / (1 + exp(-b))", {"a", "b"},
+         {{{2, 3}, {2, 3}}, {{2, 3, 4, 5}, {4, 1}}}, {{{70, 71}, {71}}}),
+    spec("square(-a / 3) + mul(a, 2) - sub(2, div(b, 4)) + add(a, b)", {"a", "b"},
+         {{{2, 3}, {2, 3}}, {{}, {4}}}, {}),
+    spec("maximum(a, b) * abs(a - b) + minimum(a, b)", {"a", "b"},
+         {{{7}, {7}}, {{2, 3, 4}, {3, 4}}}, {}, {}, {.distinct = true}),
+    spec("log(a) / sqrt(a + 1 / b)", {"a", "b"}, {{{7}, {7}}, {{3, 4}, {4}}}, {}, {},
+         {.positive = true}),
+};
+
+// ---- CPU: a block of elements goes through all steps before the next one does. Its results lie in
+// the first-level cache, and each step is a loop of vector code.
+
+namespace {
+
+constexpr int64_t kBlock = 1024;
+
+template <class F, class T>
+void run_step(const Step& step, T* y, const T* a, const T* b, const T* c, int64_t n) {
+  in_wide_loop<T>([&]() __attribute__((always_inline)) {
+    if constexpr (std::is_same_v<F, functors::Affine>) {
+      map_dense(
+          y, n, [s = T(step.a), t = T(step.b)](T x) { return F::value(x, s, t); }, a);
+    } else if constexpr (F::arity == 1) {
+      map_dense(
+          y, n, [](T p) { return F::value(p); }, a);
+    } else if constexpr (F::arity == 2) {
+      map_dense(
+          y, n, [](T p, T q) { return F::value(p, q); }, a, b);
+    } else {
+      map_dense(
+          y, n, [](T p, T q, T r) { return F::value(p, q, r); }, a, b, c);
+    }
+  });
+}
+
+template <class T, class... Fs>
+void run_step(TypeList<Fs...>, const Step& step, T* y, const T* a, const T* b, const T* c,
+              int64_t n) {
+  using Loop = void (*)(const Step&, T*, const T*, const T*, const T*, int64_t);
+  static constexpr Loop loops[] = {run_step<Fs, T>...};
+  loops[step.function](step, y, a, b, c, n);
+}
+
+// An input as a block reads it: where it is, if it lies in memory as y does; else a copy.
+template <class T> class Source {
+ public:
+  Source(const Tensor& x, const Tensor& y)
+      : walk_(y.shape(), {&y.strides(), &x.strides()}), x_(x.ptr<T>()) {}
+
+  const T* block(int64_t begin, int64_t end, T* room) const {
+    if (walk_.rows == 1 && walk_.steps[1] == 1) return x_ + begin;
+    const int64_t length = walk_.length, step = walk_.steps[1];
+    int64_t row = begin / length;
+    T* to = room;
+    walk_.for_rows(row, (end - 1) / length + 1, [&](const auto& at) {
+      const int64_t first = std::max(begin - row * length, int64_t(0));
+      const int64_t last = std::min(end - row * length, length);
+      const T* const from = x_ + at[1];
+      for (int64_t i = first; i < last; ++i) *to++ = from[i * step];
+      ++row;
+    });
+    return room;
+  }
+
+ private:
+  Walk<2> walk_;
+  const T* x_;
+};
+
+template <class T> class Blocks {
+ public:
+  Blocks(std::span<const Tensor> inputs, const StepProgram& program,
+         std::span<const Tensor> outputs)
+      : program_(program), written_(program.steps.size()) {
+    for (const Tensor& x : inputs) sources_.emplace_back(x, outputs[0]);
+    for (size_t i = 0; i < outputs.size(); ++i) written_[program.outputs[i]] = outputs[i].ptr<T>();
+  }
+
+  // Elements [begin, end) of the outputs, in their memory order; `room` is scratch memory.
+  void run(int64_t begin, int64_t end, T* room) const {
+    std::vector<const T*> results(program_.steps.size());
+    for (int64_t b = begin; b < end; b += kBlock)
+      run_block(b, std::min(b + kBlock, end), room, results);
+  }
+  int64_t room() const { return program_.place_count * kBlock; }
+
+ private:
+  void run_block(int64_t begin, int64_t end, T* room, std::vector<const T*>& results) const {
+    const int64_t n = end - begin;
+    for (size_t s = 0; s < results.size(); ++s) {
+      const Step& step = program_.steps[s];
+      T* const place = room + program_.places[s] * kBlock;
+      T* const y = written_[s] ? written_[s] + begin : place;
+      if (step.function == kInput) {
+        results[s] = sources_[step.from[0]].block(begin, end, place);
+        if (written_[s]) std::copy_n(results[s], n, y);
+      } else if (step.function == kNumber) {
+        results[s] = std::fill_n(place, n, T(step.a)) - n;
+      } else {
+        run_step(functors::Steps(), step, y, results[step.from[0]], results[step.from[1]],
+                 results[step.from[2]], n);
+        results[s] = y;
+      }
+    }
+  }
+
+  const StepProgram& program_;
+  std::vector<Source<T>> sources_;
+  std::vector<T*> written_;  // of each step: the output that it is, or none
+};
+
+}  // namespace
+
+static void pointwise_cpu(std::span<const Tensor> inputs, const StepProgram& program,
+                          std::span<const Tensor> outputs) {
+  const int64_t n = outputs[0].numel();
+  if (n == 0) return;
+  visit_float(inputs[0].dtype(), [&]<class T>(T) {
+    const Blocks<T> blocks(inputs, program, outputs);
+    const PerThread<T> room(blocks.room());
+    parallel_for(n, kMapChunk, [&](int64_t b, int64_t e) { blocks.run(b, e, room.mine()); });
+  });
+}
+static const bool cpu = kernels::pointwise.on(Device::cpu, pointwise_cpu);
+
+}  // namespace bellows

@@ -1,0 +1,233 @@
+#include "ops/conv/conv2d.h"
+#include "autograd/amp.h"
+#include "autograd/backward.h"
+#include "core/base/round.h"
+#include "core/device/parallel.h"
+#include "core/tensor/foreach.h"
+#include "core/tensor/in_f32.h"
+#include "ops/base/layout.h"
+#include "ops/base/one_dtype.h"
+#include "ops/base/op.h"
+#include "ops/conv/conv2d_cpu.h"
+#include "ops/conv/padded_conv2d.h"
+
+// N batch, C input channels, K output channels, H W image, OH OW output, KH KW kernel.
+namespace bellows {
+
+// ---- the op
+
+Shape conv2d_shape(const char* op, const Shape& x, const Shape& w, const Conv2dOptions& o) {
+  CHECK(x.rank() == 4 && w.rank() == 4 && x[1] == w[1], op, ": x ", x, " needs w of shape [out,",
+        x.rank() == 4 ? x[1] : 0, ",height,width], got ", w);
+  CHECK(o.stride >= 1 && o.padding >= 0, op, ": stride ", o.stride, " and padding ", o.padding);
+  CHECK(x[2] + 2 * o.padding >= w[2] && x[3] + 2 * o.padding >= w[3], op, ": w ", w,
+        " does not fit x ", x, " with padding ", o.padding);
+  return {x[0], w[0], (x[2] + 2 * o.padding - w[2]) / o.stride + 1,
+          (x[3] + 2 * o.padding - w[3]) / o.stride + 1};
+}
+
+const MemoryFormat& conv2d_format(const Tensor& a, const Tensor& b) {
+  return format_of(a) == kNHWC || format_of(b) == kNHWC ? kNHWC : kNCHW;
+}
+
+Tensor conv2d(const Tensor& x_, const Tensor& w_, const Tensor& b_, const Conv2dOptions& options,
+              Slot* slot) {
+  const auto [x, w, b] = amp::low(x_, w_, b_);
+  conv2d_shape("conv2d", x.shape(), w.shape(), options);
+  check_one_dtype("conv2d", x, w, b);
+  count_layout(x);
+  CHECK(!b.defined() || b.shape() == Shape{w.dim(0)}, "conv2d: w ", w.shape(), " needs b of shape ",
+        Shape{w.dim(0)}, ", got ", b.shape());
+  Slot cache = slot ? *slot : Slot();
+  const Tensor y = padded::conv2d(x, w, b, options, cache);
+  if (!will_record(x, w, b)) return y;
+  return record("conv2d", y, {x, w, b},
+                [x = Saved(x), w = Saved(w), b = Saved(b), options, cache, needs_dx = needs_grad(x),
+                 needs_dw = needs_grad(w), needs_db = needs_grad(b)](const Tensor& dy) mutable {
+                  Grads grads(3);
+                  if (needs_dx)
+                    grads[0] = padded::conv2d_backward_x(dy, w(), x().shape(), options, cache);
+                  if (needs_dw || needs_db) {
+                    grads[1] = grad_out(w());
+                    if (needs_db) grads[2] = grad_out(b());
+                    padded::conv2d_backward_w(dy, x(), grads[1], grads[2], options, cache);
+                  }
+                  return grads;
+                });
+}
+
+static AddOp spec(const char* variant, const Conv2dOptions& options, std::vector<Shapes> cases,
+                  std::vector<Shapes> rejects, std::vector<Shapes> large) {
+  return AddOp(
+      {.name = "conv2d",
+       .math = "y[k,i,j] = b[k] + sum over c,r,s of x[c, i*stride+r, j*stride+s] w[k,c,r,s]",
+       .cases = std::move(cases),
+       .run =
+           [options](const Inputs& in) {
+             return conv2d(in[0], in[1], in.size() > 2 ? in[2] : Tensor(), options);
+           },
+       .rejects = std::move(rejects),
+       .variant = variant,
+       .large = std::move(large),
+       .close_f32 = false});
+}
+static const AddOp specs[] = {
+    spec("", {}, {{{2, 3, 5, 6}, {4, 3, 3, 2}, {4}}, {{1, 1, 3, 3}, {1, 1, 3, 3}, {1}}},
+         {{{2, 3, 5, 5}, {4, 2, 3, 3}, {4}},
+          {{2, 3, 5, 5}, {4, 3, 3, 3}, {3}},
+          {{2, 3, 5, 5}, {4, 3, 6, 3}, {4}}},
+         {{{33, 6, 14, 14}, {16, 6, 5, 5}, {16}}}),
+    spec("padding 1", {.padding = 1}, {{{2, 3, 5, 6}, {5, 3, 3, 3}, {5}}}, {},
+         {{{5, 6, 15, 14}, {16, 6, 3, 3}, {16}},
+          {{3, 37, 9, 10}, {70, 37, 3, 3}, {70}},
+          {{2, 1, 124, 124}, {1, 1, 3, 3}, {1}}}),
+    spec("padding 2", {.padding = 2}, {{{2, 1, 6, 6}, {3, 1, 5, 5}, {3}}}, {},
+         {{{9, 1, 28, 28}, {6, 1, 5, 5}, {6}}}),
+    spec("stride 2", {.stride = 2, .padding = 1}, {{{2, 2, 6, 5}, {3, 2, 3, 3}, {3}}}, {}, {}),
+    spec("without bias", {}, {{{2, 3, 5, 6}, {4, 3, 1, 1}}, {{2, 3, 5, 6}, {4, 3, 3, 2}}}, {}, {}),
+    spec("stride 2 without bias", {.stride = 2, .padding = 1}, {{{2, 3, 6, 5}, {4, 3, 3, 3}}}, {},
+         {}),
+    spec("1x1 by 2", {.stride = 2}, {{{2, 3, 5, 6}, {4, 3, 1, 1}}}, {},
+         {{{7, 5, 9, 8}, {6, 5, 1, 1}}, {{1, 8, 56, 56}, {16, 8, 1, 1}}}),
+};
+
+// ---- CPU: im2col and Eigen's product, cut into blocks that do not depend on the thread count.
+// Computed is in NCHW, whatever comes and goes.
+
+namespace {
+
+template <class T> using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+template <class T>
+using Block = Eigen::Map<Matrix<T>, 0, Eigen::OuterStride<>>;  // rows of a wider matrix
+
+struct Geometry {
+  Geometry(const Shape& x, const Shape& w, const Conv2dOptions& o)
+      : shape(x),
+        stride(o.stride),
+        padding(o.padding),
+        kernel_h(w[2]),
+        kernel_w(w[3]),
+        out_h((x[2] + 2 * padding - kernel_h) / stride + 1),
+        out_w((x[3] + 2 * padding - kernel_w) / stride + 1) {}
+  int64_t taps() const { return shape[1] * kernel_h * kernel_w; }
+  int64_t pixels() const { return out_h * out_w; }
+
+  Shape shape;
+  int64_t stride, padding, kernel_h, kernel_w, out_h, out_w;
+};
+
+// Where tap (c, r, s) meets output pixels [pixel, pixel + pixels): calls fn(j, at, count) for each
+// run of pixels j, j + 1 .. of one output row; they meet the image at, at + stride .. Those that
+// meet the padding are left out.
+template <class Fn>
+void for_each_run(const Geometry& g, int64_t tap, int64_t pixel, int64_t pixels, const Fn& fn) {
+  const int64_t H = g.shape[2], W = g.shape[3];
+  const int64_t c = tap / (g.kernel_h * g.kernel_w), r = tap / g.kernel_w % g.kernel_h - g.padding;
+  const int64_t s = tap % g.kernel_w - g.padding;
+  // Output columns whose input column is inside: 0 <= j * stride + s < W.
+  const int64_t first = s < 0 ? (-s + g.stride - 1) / g.stride : 0;
+  const int64_t last = W - s <= 0 ? 0 : std::min(g.out_w, (W - s - 1) / g.stride + 1);
+  for (int64_t i = pixel / g.out_w; i * g.out_w < pixel + pixels; ++i) {
+    const int64_t h = i * g.stride + r, row = i * g.out_w - pixel;  // of the first pixel in it
+    const int64_t begin = std::max(first, -row), end = std::min(last, pixels - row);
+    if (h >= 0 && h < H && begin < end)
+      fn(row + begin, (c * H + h) * W + begin * g.stride + s, end - begin);
+  }
+}
+
+// Rows are taps, columns output pixels. x: one image (C, H, W).
+template <class T>
+Matrix<T> im2col(const T* x, const Geometry& g, int64_t tap, int64_t taps, int64_t pixel,
+                 int64_t pixels) {
+  Matrix<T> columns = Matrix<T>::Zero(taps, pixels);
+  for (int64_t i = 0; i < taps; ++i)
+    for_each_run(g, tap + i, pixel, pixels, [&](int64_t j, int64_t at, int64_t count) {
+      for (int64_t k = 0; k < count; ++k) columns(i, j + k) = x[at + k * g.stride];
+    });
+  return columns;
+}
+
+}  // namespace
+
+// Block by block of 64 output pixels of one image: y = w im2col(x) + b.
+static Tensor forward(const Tensor& x_, const Tensor& w_, const Tensor& b_,
+                      const Conv2dOptions& options, Slot&) {
+  constexpr int64_t kPixels = 64;
+  const Tensor x = contiguous(x_), w = contiguous(w_);
+  const Tensor b = b_.defined() ? contiguous(b_) : b_;
+  const Geometry g(x.shape(), w.shape(), options);
+  const int64_t N = x.dim(0), K = w.dim(0), blocks = ceil_div(g.pixels(), kPixels);
+  const Tensor y = empty({N, K, g.out_h, g.out_w}, x);
+  visit_float(x.dtype(), [&]<class T>(T) {
+    const Block<T> weights(w.ptr<T>(), K, g.taps(), Eigen::OuterStride<>(g.taps()));
+    parallel_for(N * blocks, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t n = i / blocks, first = i % blocks * kPixels;
+        const int64_t count = std::min(kPixels, g.pixels() - first);
+        Block<T> part(y.ptr<T>() + n * K * g.pixels() + first, K, count,
+                      Eigen::OuterStride<>(g.pixels()));
+        const T* const image = x.ptr<T>() + n * (x.numel() / N);
+        part.noalias() = weights * im2col(image, g, 0, g.taps(), first, count);
+        if (b.defined())
+          part.colwise() += Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, 1>>(b.ptr<T>(), K);
+      }
+    });
+  });
+  return contiguous(y, conv2d_format(x_, w_));
+}
+
+// One image and channel at a time: dx = col2im(w^T dy).
+static Tensor backward_x(const Tensor& dy_, const Tensor& w_, const Shape& x,
+                         const Conv2dOptions& options, Slot&) {
+  const Tensor dy = contiguous(dy_), w = contiguous(w_);
+  const Geometry g(x, w.shape(), options);
+  const int64_t K = w.dim(0), C = x[1], taps = g.kernel_h * g.kernel_w;
+  const Tensor dx = full(x, 0, dy);
+  visit_float(dy.dtype(), [&]<class T>(T) {
+    parallel_for(x[0] * C, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t n = i / C, c = i % C;
+        const Block<T> weights(w.ptr<T>() + c * taps, K, taps, Eigen::OuterStride<>(g.taps()));
+        const Block<T> grad(dy.ptr<T>() + n * K * g.pixels(), K, g.pixels(),
+                            Eigen::OuterStride<>(g.pixels()));
+        const Matrix<T> columns = weights.transpose() * grad;
+        T* const image = dx.ptr<T>() + n * C * x[2] * x[3];
+        for (int64_t t = 0; t < taps; ++t)
+          for_each_run(g, c * taps + t, 0, g.pixels(), [&](int64_t j, int64_t at, int64_t count) {
+            for (int64_t k = 0; k < count; ++k) image[at + k * g.stride] += columns(t, j + k);
+          });
+      }
+    });
+  });
+  return contiguous(dx, conv2d_format(dy_, w_));
+}
+
+// 32 taps at a time over all images: dw = sum of dy im2col(x)^T.
+static void sum_products(const Tensor& dy, const Tensor& x, const Tensor& dw,
+                         const Conv2dOptions& options) {
+  constexpr int64_t kTaps = 32;
+  const Geometry g(x.shape(), dw.shape(), options);
+  const int64_t N = x.dim(0), K = dw.dim(0);
+  visit_float(dy.dtype(), [&]<class T>(T) {
+    const auto grad = [&](int64_t n) {
+      return Block<T>(dy.ptr<T>() + n * K * g.pixels(), K, g.pixels(),
+                      Eigen::OuterStride<>(g.pixels()));
+    };
+    parallel_for(g.taps(), kTaps, [&](int64_t begin, int64_t end) {
+      Block<T> part(dw.ptr<T>() + begin, K, end - begin, Eigen::OuterStride<>(g.taps()));
+      part.setZero();
+      for (int64_t n = 0; n < N; ++n)
+        part.noalias() +=
+            grad(n) * im2col(x.ptr<T>() + n * (x.numel() / N), g, begin, end - begin, 0, g.pixels())
+                          .transpose();
+    });
+  });
+  dw.raise_version();
+}
+
+static const bool cpu =
+    kernels::conv2d.on(Device::cpu, in_f32<forward>) &&
+    kernels::conv2d_backward_x.on(Device::cpu, in_f32<backward_x>) &&
+    kernels::conv2d_backward_w.on(Device::cpu, in_f32<conv2d_cpu::backward_w_by<sum_products>>);
+
+}  // namespace bellows

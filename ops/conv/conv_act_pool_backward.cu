@@ -1,0 +1,228 @@
+// conv_act_pool backward on the GPU: dw, db and dx from the winners alone.
+#include "core/base/round.h"
+#include "ops/conv/conv_act_pool.cuh"
+#include "ops/matmul/sum_rows.cuh"
+
+namespace bellows {
+
+using namespace conv_act_pool_cuda;
+using kernels::kNoWinner;
+
+namespace {
+
+// ---- backward of w and b: a block for one channel and a share of the images
+//
+//   dw(k, c, r, s) = sum over winners (n, k, i, j) of dy(n, k, i, j) x(n, c, h + r, w + s)
+//
+// with (h, w) the winner's pixel. A thread has R neighbouring taps of a row of the kernel; `teams`
+// of such threads take the windows in turns and add up what they have.
+
+struct Shares {
+  int count, images;    // shares, images of each
+  int lanes, teams;     // threads of a team
+  Divisor row, kernel;  // threads for a row of the kernel, for all of it
+};
+
+// sum[R] is that of dy alone.
+template <class T, int R>
+__device__ void add_taps(const Sizes& z, const Shares& shares, int share, int k, const T* dy,
+                         const uint8_t* winner, const Image<const T>& x, int item, int team,
+                         Acc<T> (&sum)[R + 1]) {
+  const int c = item / shares.kernel, place = item % shares.kernel;
+  const int r = place / shares.row - z.padding, s = place % shares.row * R - z.padding;
+  const int last = std::min((share + 1) * shares.images, z.N);
+  for (int n = share * shares.images; n < last; ++n) {
+    const int64_t channel = (int64_t(n) * z.K + k) * z.windows.size;
+    const T* const plane = x.plane(n, c);
+#pragma unroll 4
+    for (int i = team; i < z.windows.size; i += shares.teams) {
+      const int q = winner[channel + i];
+      const Acc<T> grad = q == kNoWinner ? Acc<T>(0) : Acc<T>(dy[channel + i]);
+      const int above = i / z.row, h = 2 * above + (q >> 1) + r;
+      const int w = 2 * (i - above * z.row.size) + (q & 1) + s;
+      // Without a winner a line outside of the image, because 0 times infinity is not 0.
+      const auto line = x.line(plane, q == kNoWinner ? -1 : h);
+#pragma unroll
+      for (int t = 0; t < R; ++t) sum[t] += grad * line[w + t];
+      sum[R] += grad;
+    }
+  }
+}
+
+// parts (shares, K * taps + K): dw, then db.
+template <class T, int R>
+__device__ void backward_w(const Sizes& z, const Shares& shares, int block, const T* dy,
+                           const uint8_t* winner, const Image<const T>& x, Acc<T>* parts) {
+  Acc<T>* const scratch = dynamic_shared<Acc<T>>();  // (teams, lanes, R + 1)
+  const int share = block / z.K, k = block % z.K, items = z.C * shares.kernel.size;
+  const int lane = int(threadIdx.x) % shares.lanes, team = int(threadIdx.x) / shares.lanes;
+  const int taps = items * R, width = shares.lanes * (R + 1);
+  parts += int64_t(share) * z.K * (taps + 1);
+  for (int first = 0; first < items; first += shares.lanes) {
+    Acc<T> sum[R + 1] = {};
+    if (first + lane < items)
+      add_taps<T, R>(z, shares, share, k, dy, winner, x, first + lane, team, sum);
+    for (int t = 0; t <= R; ++t) scratch[team * width + lane * (R + 1) + t] = sum[t];
+    __syncthreads();
+    for (int i = threadIdx.x; i < width; i += kBlock) {
+      Acc<T> total = scratch[i];
+      for (int other = 1; other < shares.teams; ++other) total += scratch[other * width + i];
+      const int item = first + i / (R + 1), t = i % (R + 1);
+      if (t < R && item < items) parts[int64_t(k) * taps + item * R + t] = total;
+      if (t == R && item == 0) parts[int64_t(z.K) * taps + k] = total;
+    }
+    __syncthreads();
+  }
+}
+
+// ---- backward of x: four threads for two by two pixels, each with every fourth channel
+//
+//   dx(n, c, h, w) = sum over winners (n, k, i, j) that reach it of dy(n, k, i, j) w(k, c, r, s)
+//
+// with (r, s) from the winner's pixel to (h, w). The pixels are aligned to the windows, so all four
+// look at the same KH/2 + 1 by KW/2 + 1 of them, and at taps that are neighbours, too. A border of
+// zeros around the kernel stands for the taps that there are not.
+
+struct Quads {
+  Divisor height, width, image;  // of one plane, in quads; height * width
+  int threads, parts;            // for one channel of all images; blocks for them
+  int channels;                  // of y, whose weights are in shared memory at once
+};
+
+// The side of a kernel with its border.
+__host__ __device__ constexpr int bordered(int kernel) { return kernel / 2 * 2 + 3; }
+
+// w(first + i, c) for i < count, each with its border.
+template <class T>
+__device__ void load_weights(const T* w, int C, int c, int first, int count, int KH, int KW,
+                             Acc<T>* to) {
+  const int row = bordered(KW), area = bordered(KH) * row;
+  for (int i = threadIdx.x; i < count * area; i += kBlock) {
+    const int r = i % area / row - 1, s = i % row - 1;
+    const bool inside = unsigned(r) < unsigned(KH) && unsigned(s) < unsigned(KW);
+    to[i] = inside ? Acc<T>(w[((int64_t(first + i / area) * C + c) * KH + r) * KW + s]) : Acc<T>(0);
+  }
+}
+
+// sum(2, 2) += the channel's winners (PH, PW) times its padded taps; (i, j): the last window that
+// reaches the quad.
+template <class T, int S>
+__device__ void add_winners(const Sizes& z, int i, int j, const T* dy, const uint8_t* winner,
+                            const Acc<T>* taps, Acc<T> (&sum)[4]) {
+  const int KH = S ? S : z.KH, KW = S ? S : z.KW, row = bordered(KW);
+#pragma unroll
+  for (int d = 0; d <= KH / 2; ++d)
+#pragma unroll
+    for (int e = 0; e <= KW / 2; ++e) {
+      const bool inside = unsigned(i - d) < unsigned(z.PH) && unsigned(j - e) < unsigned(z.PW);
+      const int at = (i - d) * z.PW + j - e, q = inside ? winner[at] : kNoWinner;
+      const Acc<T> grad = q == kNoWinner ? Acc<T>(0) : Acc<T>(dy[at]);
+      const Acc<T>* const tap = taps + (2 * d + 1 - (q >> 1 & 1)) * row + 2 * e + 1 - (q & 1);
+#pragma unroll
+      for (int p = 0; p < 4; ++p) sum[p] += grad * tap[(p >> 1) * row + (p & 1)];
+    }
+}
+
+template <class T, int S>
+__device__ void backward_x(const Sizes& z, const Quads& quads, int block, const T* dy,
+                           const uint8_t* winner, const T* w, T* dx) {
+  const int KH = S ? S : z.KH, KW = S ? S : z.KW, area = bordered(KH) * bordered(KW);
+  Acc<T>* const taps = dynamic_shared<Acc<T>>();  // (quads.channels, area)
+  const int c = block / quads.parts, thread = block % quads.parts * kBlock + int(threadIdx.x);
+  const int slice = thread % 4, quad = std::min(thread, quads.threads - 1) / 4;
+  const int n = quad / quads.image, place = quad % quads.image;
+  const int i = place / quads.width + z.padding / 2, j = place % quads.width + z.padding / 2;
+  Acc<T> sum[4] = {};
+  for (int first = 0; first < z.K; first += quads.channels) {
+    const int count = std::min(quads.channels, z.K - first);
+    load_weights(w, z.C, c, first, count, KH, KW, taps);
+    __syncthreads();
+    for (int k = slice; k < count; k += 4) {
+      const int64_t channel = (int64_t(n) * z.K + first + k) * z.windows.size;
+      add_winners<T, S>(z, i, j, dy + channel, winner + channel, taps + k * area, sum);
+    }
+    __syncthreads();
+  }
+  // Each of the four threads gets all sums, and writes one pixel.
+  Acc<T> mine = 0;
+#pragma unroll
+  for (int p = 0; p < 4; ++p) {
+    sum[p] += __shfl_xor_sync(~0u, sum[p], 1);
+    sum[p] += __shfl_xor_sync(~0u, sum[p], 2);
+    if (p == slice) mine = sum[p];
+  }
+  const int row = 2 * i - z.padding + (slice >> 1), column = 2 * j - z.padding + (slice & 1);
+  const bool inside = unsigned(row) < unsigned(z.H) && unsigned(column) < unsigned(z.W);
+  if (thread < quads.threads && inside)
+    dx[((int64_t(n) * z.C + c) * z.H + row) * z.W + column] = T(mine);
+}
+
+// Both in one launch, because a small net waits for launches above all.
+template <class T, int S>
+__global__ void backward_both(Sizes z, Shares shares, Quads quads, const T* dy,
+                              const uint8_t* winner, Image<const T> x, const T* w, Acc<T>* parts,
+                              T* dx) {
+  const int block = int(blockIdx.x), blocks_of_w = shares.count * z.K;
+  if (block < blocks_of_w)
+    backward_w<T, S ? S : 1>(z, shares, block, dy, winner, x, parts);
+  else
+    backward_x<T, S>(z, quads, block - blocks_of_w, dy, winner, w, dx);
+}
+
+// ---- the host
+
+// So many shares that the blocks fill a large GPU, each of at least one image.
+Shares shares_of(const Sizes& z, int R) {
+  constexpr int kBlocks = 528;
+  const int most = std::max(kBlocks / z.K, 1), images = std::max(ceil_div(z.N, most), 1);
+  const Divisor row(z.KW / R), kernel(int64_t(z.KH) * z.KW / R);
+  const int lanes = std::clamp(int(std::bit_ceil(unsigned(z.C * kernel.size))), 8, kBlock);
+  return {std::max(ceil_div(z.N, images), 1), images, lanes, kBlock / lanes, row, kernel};
+}
+
+Quads quads_of(const Sizes& z) {
+  constexpr int kWeights = 4096;  // elements
+  const auto along = [&](int size) { return (size - 1 + z.padding) / 2 - z.padding / 2 + 1; };
+  const Divisor height(along(z.H)), width(along(z.W)), image(int64_t(height.size) * width.size);
+  const int threads = 4 * z.N * image.size;
+  const int channels = std::clamp(kWeights / (bordered(z.KH) * bordered(z.KW)), 1, z.K);
+  return {height, width, image, threads, int(blocks_for(threads)), channels};
+}
+
+}  // namespace
+
+static Tensor backward(const Tensor& dy_, const Tensor& winner, const Tensor& x, const Tensor& w_,
+                       const Tensor& dw_, const Tensor& db, int64_t padding, bool needs_dx) {
+  const Tensor dy = contiguous(dy_), w = contiguous(w_);
+  const Sizes z(x.shape(), w.shape(), padding);
+  const Tensor dx = needs_dx ? empty(x.shape(), x) : Tensor();
+  const Quads quads = quads_of(z);
+  const int64_t part = int64_t(z.K) * (z.taps() + 1), area = bordered(z.KH) * bordered(z.KW);
+  const auto run = [&](const Tensor& dw) {
+    visit_stored(x.dtype(), [&]<class T>(T) {
+      with_kernel(z, [&]<int S>() {
+        constexpr int R = S ? S : 1;
+        const Shares shares = shares_of(z, R);
+        const Tensor parts({shares.count, part}, dtype_of<Acc<T>>, x.device());
+        Acc<T>* const sums = parts.ptr<Acc<T>>();
+        const int blocks = shares.count * z.K + (needs_dx ? z.C * quads.parts : 0);
+        const size_t shared =
+            std::max<int64_t>(kBlock * (R + 1), quads.channels * area) * sizeof(Acc<T>);
+        CHECK(shared <= 48 << 10, running_kernel(), ": w ", w.shape(), " needs ", shared,
+              " bytes of shared memory, more than 49152");
+        launch(backward_both<T, S>, Grid{unsigned(blocks), kBlock, shared}, z, shares, quads,
+               dy.ptr<T>(), winner.ptr<uint8_t>(), Image<const T>(x), w.ptr<T>(), sums,
+               needs_dx ? dx.ptr<T>() : nullptr);
+        sum_rows_into(RowSums<T>{dw.ptr<T>(), part - z.K, db.ptr<T>()}, sums, shares.count, part);
+      });
+    });
+    dw.raise_version();
+  };
+  write_in(kNCHW, dw_, run);
+  db.raise_version();
+  return dx;
+}
+
+static const bool gpu = kernels::conv_act_pool_backward.on(Device::cuda, backward);
+
+}  // namespace bellows

@@ -1,0 +1,158 @@
+#include "ops/matmul/linear.h"
+#include "autograd/amp.h"
+#include "autograd/backward.h"
+#include "core/base/trace.h"
+#include "core/device/parallel.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/in_f32.h"
+#include "ops/base/one_dtype.h"
+#include "ops/elementwise.h"
+#include "ops/matmul/matmul.h"
+#include "ops/matmul/padded.h"
+
+namespace bellows {
+
+// ---- the op
+
+static Shape linear_shape(const char* op, const Tensor& x_, const Tensor& w_, const Tensor& b) {
+  const Shape &x = x_.shape(), &w = w_.shape();
+  CHECK(x.rank() >= 1 && w.rank() == 2 && x[-1] == w[1], op, ": x ", x, " needs w of shape [out,",
+        x.rank() ? x[-1] : 0, "], got ", w);
+  CHECK(!b.defined() || b.shape() == Shape{w[0]}, op, ": w ", w, " needs b of shape ", Shape{w[0]},
+        ", got ", b.shape());
+  check_one_dtype(op, x_, w_, b);
+  Shape y = x;
+  y[-1] = w[0];
+  return y;
+}
+
+namespace {
+// From the gradient of x w^T + b to those of x, w and b.
+struct Backward {
+  Backward(const Tensor& x, const Tensor& w, const Tensor& b, const Slot& slot)
+      : x(x), w(w), b(b), slot(slot), dx(needs_grad(x)), dw(needs_grad(w)), db(needs_grad(b)) {}
+
+  Grads operator()(const Tensor& dy_) {
+    const Tensor dy = contiguous(kernels::flat_rows(dy_));
+    Grads grads(3);
+    if (dx) grads[0] = padded::linear_backward_x(dy, w(), slot).view_as(x().shape());
+    if (dw) grads[1] = grad_out(w());
+    if (db) grads[2] = grad_out(b());
+    const auto write = [&](const Tensor& row_major) {
+      padded::linear_backward_w(dy, kernels::flat_rows(x()), row_major, grads[2], slot);
+    };
+    if (dw)
+      write_in(kNCHW, grads[1], write);
+    else if (db)
+      write({});
+    return grads;
+  }
+
+  Saved x, w, b;
+  Slot slot;
+  bool dx, dw, db;
+};
+}  // namespace
+
+Tensor linear(const Tensor& x_, const Tensor& w_, const Tensor& b_, Slot* slot) {
+  const auto [x, w, b] = amp::low(x_, w_, b_);
+  const Shape shape = linear_shape("linear", x, w, b);
+  Slot cache = slot ? *slot : Slot();
+  const Tensor y =
+      padded::linear(kernels::flat_rows(x), w, b, Activation::none, cache).view_as(shape);
+  if (!will_record(x, w, b)) return y;
+  return record("linear", y, {x, w, b}, Backward(x, w, b, cache));
+}
+
+Tensor linear_relu(const Tensor& x_, const Tensor& w_, const Tensor& b_, Impl impl, Slot* slot) {
+  if (impl == Impl::composed) return relu(linear(x_, w_, b_, slot));
+  const auto [x, w, b] = amp::low(x_, w_, b_);
+  const Shape shape = linear_shape("linear_relu", x, w, b);
+  static trace::Counter& fused = trace::counter("fuse.bias_act");
+  fused.add();
+  Slot cache = slot ? *slot : Slot();
+  const Tensor y =
+      padded::linear(kernels::flat_rows(x), w, b, Activation::relu, cache).view_as(shape);
+  if (!will_record(x, w, b)) return y;
+  return record("linear_relu", y, {x, w, b},
+                [y = Saved(y), back = Backward(x, w, b, cache)](const Tensor& dy) mutable {
+                  return back(kernels::unary_backward<functors::Relu>(dy, y()));
+                });
+}
+
+static const AddOp spec({.name = "linear",
+                         .math = "y = x w^T + b",
+                         .cases = {{{3, 5}, {4, 5}, {4}}, {{2, 3, 4}, {5, 4}, {5}}},
+                         .run = [](const Inputs& in) { return linear(in[0], in[1], in[2]); },
+                         .rejects = {{{3, 5}, {5, 4}, {4}}, {{3, 5}, {4, 5}, {5}}},
+                         .large = {{{64, 400}, {120, 400}, {120}}, {{1, 400}, {120, 400}, {120}}},
+                         .close_f32 = false});
+static const AddOp spec_without_bias(
+    {.name = "linear",
+     .math = "y = x w^T",
+     .cases = {{{3, 5}, {4, 5}}},
+     .run = [](const Inputs& in) { return linear(in[0], in[1], Tensor()); },
+     .variant = "without bias"});
+
+template <Impl impl> static Tensor run_relu(const Inputs& in) {
+  return linear_relu(in[0], in[1], in[2], impl);
+}
+static const AddOp relu_spec({.name = "linear_relu",
+                              .math = "y = max(x w^T + b, 0)",
+                              .cases = {{{3, 5}, {4, 5}, {4}}, {{2, 3, 4}, {5, 4}, {5}}},
+                              .run = run_relu<Impl::fused>,
+                              .rejects = {{{3, 5}, {5, 4}, {4}}, {{3, 5}, {4, 5}, {5}}},
+                              .large = {{{64, 400}, {120, 400}, {120}}},
+                              .composed = run_relu<Impl::composed>,
+                              .close_f32 = false});
+
+// ---- CPU
+
+static Tensor product_cpu(const Tensor& x, const Tensor& w, const Tensor& b, Slot& slot) {
+  const Tensor y = empty({x.dim(0), w.dim(0)}, x);
+  if (!b.defined()) {
+    kernels::multiply(y, x, transposed(w), Into::overwrite, &slot);
+    return y;
+  }
+  const Tensor bias = contiguous(b);
+  visit_stored(x.dtype(), [&]<class T>(T) {
+    const std::span<const T> b_ = bias.data<T>();
+    for (int64_t n = 0; n < y.dim(0); ++n)
+      std::ranges::copy(b_, y.ptr<T>() + n * int64_t(b_.size()));
+  });
+  kernels::multiply(y, x, transposed(w), Into::add, &slot);
+  return y;
+}
+
+static Tensor linear_cpu(const Tensor& x, const Tensor& w, const Tensor& b, Activation activation,
+                         Slot& slot) {
+  const Tensor y = product_cpu(x, w, b, slot);
+  return activation == Activation::relu ? kernels::unary<functors::Relu>(y) : y;
+}
+
+void kernels::multiply_and_sum_rows(const Tensor& dy, const Tensor& x, const Tensor& dw,
+                                    const Tensor& db, Slot& slot) {
+  if (dw.defined()) multiply(dw, transposed(dy), x, Into::overwrite, &slot);
+  if (db.defined()) sum_rows(dy, db);
+}
+
+static void sum_rows_cpu(const Tensor& dy, const Tensor& db) {
+  const int64_t N = dy.dim(0), C = dy.dim(1);
+  visit_float(dy.dtype(), [&]<class T>(T) {
+    const T* const dy_ = dy.ptr<T>();
+    T* const db_ = db.ptr<T>();
+    parallel_for(C, 512, [&](int64_t begin, int64_t end) {
+      std::fill(db_ + begin, db_ + end, T(0));
+      for (int64_t n = 0; n < N; ++n)
+        for (int64_t c = begin; c < end; ++c) db_[c] += dy_[n * C + c];
+    });
+  });
+  db.raise_version();
+}
+
+static const bool cpu =
+    kernels::linear.on(Device::cpu, linear_cpu) &&
+    kernels::linear_backward_w.on(Device::cpu, kernels::multiply_and_sum_rows) &&
+    kernels::sum_rows.on(Device::cpu, in_f32<sum_rows_cpu>);
+
+}  // namespace bellows

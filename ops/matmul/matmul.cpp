@@ -1,0 +1,164 @@
+#include "ops/matmul/matmul.h"
+#include <Eigen/Core>
+#include "autograd/amp.h"
+#include "core/base/round.h"
+#include "core/device/parallel.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/in_f32.h"
+#include "ops/base/op.h"
+
+namespace bellows {
+
+// ---- the op
+
+Tensor transposed(const Tensor& t) {
+  Shape shape = t.shape();
+  Strides strides = t.strides();
+  std::swap(shape[-1], shape[-2]);
+  std::swap(strides[-1], strides[-2]);
+  return t.view(shape, strides, t.offset());
+}
+
+static Shape product_shape(const Shape& a, const Shape& b) {
+  CHECK(a.rank() >= 2 && b.rank() >= 2 && a[-1] == b[-2], "matmul: shapes ", a, " and ", b,
+        " need a last axis of the first equal to the second to last of the second");
+  Shape y = a;
+  y[-1] = b[-1];
+  if (b.rank() == 2) return y;
+  bool same = a.rank() == b.rank();
+  for (int i = 0; same && i < a.rank() - 2; ++i) same = a[i] == b[i];
+  CHECK(same, "matmul: shapes ", a, " and ", b, " differ in their leading axes");
+  return y;
+}
+
+Tensor matmul(const Tensor& a_, const Tensor& b_, Slot* slot) {
+  const auto [a, b] = amp::low(a_, b_);
+  product_shape(a.shape(), b.shape());
+  CHECK(a.dtype() == b.dtype(), "matmul: a is ", a.dtype(), " and b is ", b.dtype());
+  Slot cache = slot ? *slot : Slot();
+  const Tensor y = kernels::product(a, b, &cache);
+  if (!will_record(a, b)) return y;
+  return record("matmul", y, {a, b},
+                [a = Saved(a), b = Saved(b), cache, needs_da = needs_grad(a),
+                 needs_db = needs_grad(b)](const Tensor& dy) mutable {
+                  Grads grads(2);
+                  if (needs_da) grads[0] = kernels::product(dy, transposed(b()), &cache);
+                  if (needs_db) {
+                    const bool shared = b().rank() == 2 && a().rank() > 2;
+                    grads[1] = shared ? kernels::product(transposed(kernels::flat_rows(a())),
+                                                         kernels::flat_rows(dy), &cache)
+                                      : kernels::product(transposed(a()), dy, &cache);
+                  }
+                  return grads;
+                });
+}
+
+static const AddOp spec(
+    {.name = "matmul",
+     .math = "y = a b, over the last two axes",
+     .cases = {{{3, 5}, {5, 4}}, {{1, 7}, {7, 1}}, {{2, 3, 4}, {2, 4, 5}}, {{2, 3, 4}, {4, 5}}},
+     .run = [](const Inputs& in) { return matmul(in[0], in[1]); },
+     .rejects = {{{3, 5}, {4, 5}}, {{5}, {5, 2}}, {{2, 3, 4}, {3, 4, 5}}},
+     .large = {{{130, 150}, {150, 70}}, {{3, 33, 40}, {3, 40, 65}}},
+     .close_f32 = false});
+
+// ---- shapes and strides to what the kernel takes
+
+Tensor kernels::flat_rows(const Tensor& t) {
+  if (t.rank() == 2) return t;
+  int64_t rows = 1;  // counted: of rows of nothing there may be any number
+  for (int i = 0; i < t.rank() - 1; ++i) rows *= t.dim(i);
+  return contiguous(t).view_as({rows, t.dim(-1)});
+}
+
+// One of the last two strides is 1, the other does not make rows overlap.
+static bool fits_kernel(const Tensor& t) {
+  const int64_t rows = t.dim(-2), columns = t.dim(-1);
+  const int64_t row = t.strides()[-2], column = t.strides()[-1];
+  return (column == 1 && (rows == 1 || row >= columns)) ||
+         (row == 1 && (columns == 1 || column >= rows));
+}
+
+// Stride 0 for one matrix against a batch of others.
+Tensor kernels::batched(const Tensor& t, int64_t batch) {
+  const Tensor fit = fits_kernel(t) ? t : contiguous(t);
+  const int64_t rows = t.dim(-2), columns = t.dim(-1);
+  if (t.rank() == 2)
+    return fit.view({batch, rows, columns}, {0, fit.strides()[0], fit.strides()[1]}, fit.offset());
+  if (t.rank() == 3) return fit;
+  return contiguous(fit).view_as({batch, rows, columns});
+}
+
+void kernels::multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Slot* slot) {
+  if (y.numel() == 0) return;
+  const bool one_matrix = b.rank() == 2 && a.rank() > 2;
+  const Tensor a_ = one_matrix ? flat_rows(a) : a;
+  const int64_t matrix = std::max<int64_t>(a_.dim(-2) * b.dim(-1), 1), batch = y.numel() / matrix;
+  Slot cache = slot ? *slot : Slot();
+  y.raise_version();
+  kernels::matmul(y.view_as({batch, a_.dim(-2), b.dim(-1)}), batched(a_, batch), batched(b, batch),
+                  into, cache);
+}
+
+Tensor kernels::product(const Tensor& a, const Tensor& b, Slot* slot) {
+  const Tensor y = empty(product_shape(a.shape(), b.shape()), a);
+  multiply(y, a, b, Into::overwrite, slot);
+  return y;
+}
+
+// ---- CPU: Eigen on one thread for each block of y; the blocks do not depend on the thread count
+
+namespace {
+template <class T> using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using AnyStride = Eigen::Stride<Eigen::Dynamic, 1>;
+template <class T> using Rows = Eigen::Map<Matrix<T>, 0, AnyStride>;
+
+// Calls fn with the matrix as Eigen sees it best: dense rows, or the transpose of such a one.
+template <class T, class Fn>
+void with_matrix(T* data, int64_t rows, int64_t columns, const Strides& strides, const Fn& fn) {
+  if (strides[-1] == 1) {
+    fn(Rows<T>(data, rows, columns, AnyStride(strides[-2], 1)));
+  } else {
+    fn(Rows<T>(data, columns, rows, AnyStride(strides[-1], 1)).transpose());
+  }
+}
+}  // namespace
+
+template <class T>
+static void multiply_block(const Rows<T>& y, const T* a, const Strides& a_strides, const T* b,
+                           const Strides& b_strides, int64_t depth, Into into) {
+  with_matrix(const_cast<T*>(a), y.rows(), depth, a_strides, [&](const auto& a_) {
+    with_matrix(const_cast<T*>(b), depth, y.cols(), b_strides, [&](const auto& b_) {
+      Rows<T> target = y;
+      if (into == Into::add) {
+        target.noalias() += a_ * b_;
+      } else {
+        target.noalias() = a_ * b_;
+      }
+    });
+  });
+}
+
+static void matmul_cpu(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Slot&) {
+  constexpr int64_t kRows = 128, kColumns = 32;
+  const int64_t M = y.dim(1), N = y.dim(2), depth = a.dim(2);
+  const int64_t tall = ceil_div(M, kRows), wide = ceil_div(N, kColumns);
+  visit_float(y.dtype(), [&]<class T>(T) {
+    parallel_for(y.dim(0) * tall * wide, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t block = begin; block < end; ++block) {
+        const int64_t batch = block / (tall * wide), m = block / wide % tall * kRows;
+        const int64_t n = block % wide * kColumns;
+        const Rows<T> part(y.ptr<T>() + batch * y.strides()[0] + m * y.strides()[1] + n,
+                           std::min(kRows, M - m), std::min(kColumns, N - n),
+                           AnyStride(y.strides()[1], 1));
+        multiply_block(part, a.ptr<T>() + batch * a.strides()[0] + m * a.strides()[1], a.strides(),
+                       b.ptr<T>() + batch * b.strides()[0] + n * b.strides()[2], b.strides(), depth,
+                       into);
+      }
+    });
+  });
+  y.raise_version();
+}
+static const bool cpu = kernels::matmul.on(Device::cpu, in_f32<matmul_cpu>);
+
+}  // namespace bellows

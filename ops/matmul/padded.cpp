@@ -1,0 +1,118 @@
+#include "ops/matmul/padded.h"
+#include "core/base/round.h"
+#include "core/base/trace.h"
+#include "core/tensor/channel_room.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
+#include "ops/matmul/matmul.h"
+
+// K output channels or features, C input channels or features.
+namespace bellows::padded {
+
+int64_t widened(int64_t n) { return round_up(n, 8); }
+Shape widened(Shape w) {
+  w[0] = widened(w[0]), w[1] = widened(w[1]);
+  return w;
+}
+
+static bool pads(const KernelOptions& options, DType dtype, Device device) {
+  const bool tf32 = options.tf32 && device == Device::cuda && dtype == DType::f32;
+  return options.pad_channels && (is_low(dtype) || tf32);
+}
+bool pads(const Tensor& t, const Shape& w) {
+  return pads(kernel_options(), t.dtype(), t.device()) && !(widened(w) == w);
+}
+
+int64_t wide_channels(const KernelOptions& options, DType dtype, Device device, int64_t channels) {
+  return pads(options, dtype, device) ? widened(channels) : channels;
+}
+
+Tensor room(const Shape& shape, const Tensor& like) {
+  static trace::Counter& bytes = trace::counter("pad.bytes");
+  const Tensor t(shape, like.dtype(), like.device(), format_of(like) == kNHWC ? kNHWC : kNCHW);
+  bytes.add(t.nbytes());
+  return t;
+}
+Tensor corner(const Tensor& t, const Shape& shape) {
+  return t.view(shape, t.strides(), t.offset());
+}
+
+Tensor pad(const Tensor& t, const Shape& shape) {
+  if (!t.defined() || t.shape() == shape) return t;
+  if (const Tensor whole = whole_room(t, shape[1]); whole.defined()) return whole;
+  const Tensor y = room(shape, t);
+  fill(y, 0);
+  copy_into(corner(y, t.shape()), t);
+  return y;
+}
+Tensor cut(const Tensor& t, const Shape& shape) {
+  if (t.shape() == shape) return t;
+  const Tensor y = room(shape, t);
+  copy_into(y, corner(t, shape));
+  return y;
+}
+Tensor with_channels(const Tensor& t, int64_t channels) {
+  Shape shape = t.shape();
+  shape[1] = channels;
+  return pad(t, shape);
+}
+Tensor without(const Tensor& t, int64_t channels) {
+  Shape shape = t.shape();
+  shape[1] = channels;
+  return cut(t, shape);
+}
+
+namespace {
+// Padded once for each version of the weight's storage; the zeros around it stay.
+struct Weight {
+  Tensor padded, source;
+  uint32_t version = 0;
+};
+}  // namespace
+
+Tensor weight(const Tensor& w, Slot& slot) {
+  const Shape shape = widened(w.shape());
+  if (shape == w.shape()) return w;
+  Weight& kept = slot.get<Weight>(std::pair(w.shape(), w.dtype()), [] { return Weight(); });
+  const bool same = kept.source.defined() && kept.source.bytes() == w.bytes();
+  if (same && kept.version == w.storage()->version) return kept.padded;
+  if (!kept.padded.defined() || !(kept.source.strides() == w.strides()))
+    kept.padded = pad(w, shape);
+  else
+    copy_into(corner(kept.padded, w.shape()), w);
+  kept.source = w.detach();
+  kept.version = w.storage()->version;
+  return kept.padded;
+}
+
+void count_channels(const Shape& w) {
+  static trace::Counter& channels = trace::counter("pad.channels");
+  channels.add(widened(w[0]) - w[0] + widened(w[1]) - w[1]);
+}
+
+Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, Activation activation,
+              Slot& slot) {
+  if (!pads(x, w.shape())) return kernels::linear(x, w, b, activation, slot);
+  count_channels(w.shape());
+  const Shape wide = widened(w.shape());
+  const Tensor y = kernels::linear(with_channels(x, wide[1]), weight(w, slot), pad(b, {wide[0]}),
+                                   activation, slot);
+  return without(y, w.dim(0));
+}
+
+Tensor linear_backward_x(const Tensor& dy, const Tensor& w, Slot& slot) {
+  if (!pads(dy, w.shape())) return kernels::product(dy, w, &slot);
+  const Tensor wide = weight(w, slot);
+  return without(kernels::product(with_channels(dy, wide.dim(0)), wide, &slot), w.dim(1));
+}
+
+void linear_backward_w(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,
+                       Slot& slot) {
+  const Shape shape{dy.dim(1), x.dim(1)}, wide = widened(shape);
+  if (!pads(dy, shape)) return kernels::linear_backward_w(dy, x, dw, db, slot);
+  cut_into(dw, db, [&](const Tensor& w, const Tensor& b) {
+    kernels::linear_backward_w(with_channels(dy, wide[0]), with_channels(x, wide[1]), w, b, slot);
+  });
+}
+
+}  // namespace bellows::padded

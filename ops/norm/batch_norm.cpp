@@ -1,0 +1,176 @@
+#include "ops/norm/batch_norm.h"
+#include "autograd/backward.h"
+#include "autograd/recompute.h"
+#include "core/base/trace.h"
+#include "core/tensor/copy.h"
+#include "ops/base/layout.h"
+#include "ops/elementwise.h"
+
+namespace bellows {
+
+// ---- the ops
+
+DType precise(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+
+void check_norm(const char* op, const Shape& x, const Tensor& weight, const Tensor& bias,
+                const RunningStatistics& running, const BatchNormOptions& options) {
+  CHECK(x.rank() == 4 || x.rank() == 2, op, ": needs x (N, C) or (N, C, H, W), got ", x);
+  const Shape channels{x[1]};
+  for (const Tensor& t : {weight, bias, running.mean, running.var})
+    CHECK(t.shape() == channels, op, ": x ", x, " needs weight, bias and running statistics of ",
+          "shape ", channels, ", got ", t.shape());
+  CHECK(!options.training || x.numel() > x[1], op, ": x ", x,
+        " has one element a channel, which has no variance to train with; if it is the last batch "
+        "of an epoch, write  data.drop_last=true");
+}
+
+void update_running(const RunningStatistics& running, const Tensor& x, const Tensor& statistics,
+                    const BatchNormOptions& options) {
+  if (replaying()) return;
+  static trace::Counter& batches = trace::counter("norm.batches");
+  batches.add();
+  const double n = double(x.numel()) / double(x.dim(1));
+  kernels::update_running(running.mean, running.var, running.batches, statistics, options.momentum,
+                          n / (n - 1));
+  for (const Tensor& t : {running.mean, running.var, running.batches})
+    if (t.defined()) t.raise_version();
+}
+
+namespace kernels {
+
+NormalizedGrads batch_norm_backward_in_steps(const Tensor& dy, const Tensor& x,
+                                             const Tensor& statistics, const Tensor& weight,
+                                             const Tensor& bits, double eps, bool residual,
+                                             const Tensor& dw, const Tensor& db, Slot&) {
+  batch_norm_backward_w(dy, x, statistics, bits, eps, dw, db);
+  return batch_norm_backward_x(dy, x, statistics, weight, dw, db, bits, eps, residual);
+}
+
+BatchNormPass batch_norm_in_steps(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                  const Tensor& residual, bool relu, double eps, Slot&) {
+  const Tensor statistics = channel_statistics(x);
+  const auto [y, bits] = batch_norm(x, statistics, weight, bias, residual, relu, eps);
+  return {y, bits, statistics, batch_norm_backward_in_steps};
+}
+
+// By the running statistics, which do not depend on x.
+static NormalizedGrads backward_of_evaluation(const Tensor& dy, const Tensor& x,
+                                              const Tensor& statistics, const Tensor& weight,
+                                              const Tensor& bits, double eps, bool residual,
+                                              const Tensor& dw, const Tensor& db, Slot&) {
+  batch_norm_backward_w(dy, x, statistics, bits, eps, dw, db);
+  return batch_norm_backward_x(dy, x, statistics, weight, {}, {}, bits, eps, residual);
+}
+static BatchNormPass batch_norm_evaluation(const Tensor& x, const Tensor& weight,
+                                           const Tensor& bias, const Tensor& residual, bool relu,
+                                           double eps, const RunningStatistics& running) {
+  const int64_t C = x.dim(1);
+  const Tensor statistics({2, C}, precise(x.dtype()), x.device());
+  copy_into(statistics.view({C}, {1}, 0), running.mean);
+  copy_into(statistics.view({C}, {1}, C), running.var);
+  const auto [y, bits] = batch_norm(x, statistics, weight, bias, residual, relu, eps);
+  return {y, bits, statistics, backward_of_evaluation};
+}
+
+}  // namespace kernels
+
+static Tensor normalize(const char* op, const Tensor& x, const Tensor& residual,
+                        const Tensor& weight_, const Tensor& bias_, bool relu,
+                        const RunningStatistics& running, const BatchNormOptions& options,
+                        Slot* slot) {
+  check_norm(op, x.shape(), weight_, bias_, running, options);
+  count_layout(x);
+  const DType dtype = precise(x.dtype());
+  const Tensor weight = contiguous(cast(weight_, dtype)), bias = contiguous(cast(bias_, dtype));
+  Slot cache = slot ? *slot : Slot();
+  const auto [y, bits, statistics, backward] =
+      options.training
+          ? kernels::batch_norm_training(x, weight, bias, residual, relu, options.eps, cache)
+          : kernels::batch_norm_evaluation(x, weight, bias, residual, relu, options.eps, running);
+  if (options.training) update_running(running, x, statistics, options);
+  if (!will_record(x, residual, weight_, bias_)) return y;
+  return record(
+      op, y, {x, residual, weight_, bias_},
+      [x = Saved(x), statistics = Saved(statistics), weight = Saved(weight_), bits = Saved(bits),
+       bias = Saved(bias_), eps = options.eps, needs_residual = needs_grad(residual),
+       backward = backward, cache](const Tensor& dy) mutable {
+        const DType dtype = precise(x().dtype());
+        const Tensor dw = cast(grad_out(weight()), dtype), db = cast(grad_out(bias()), dtype);
+        const auto [dx, dresidual] =
+            backward(dy, x(), statistics(), contiguous(cast(weight(), dtype)), bits(), eps,
+                     needs_residual, dw, db, cache);
+        return Grads{dx, dresidual, cast(dw, weight().dtype()), cast(db, bias().dtype())};
+      });
+}
+
+Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                  const RunningStatistics& running, const BatchNormOptions& options, Slot* slot) {
+  return normalize("batch_norm", x, {}, weight, bias, false, running, options, slot);
+}
+
+Tensor batch_norm_relu(const Tensor& x, const Tensor& residual, const Tensor& weight,
+                       const Tensor& bias, const RunningStatistics& running,
+                       const BatchNormOptions& options, Impl impl, Slot* slot) {
+  CHECK(!residual.defined() || (residual.shape() == x.shape() && residual.dtype() == x.dtype()),
+        "batch_norm_relu: x is ", x.dtype(), " ", x.shape(), ", the residual ", residual.dtype(),
+        " ", residual.shape());
+  static trace::Counter &fused = trace::counter("fuse.norm_act"),
+                        &fused_add = trace::counter("fuse.norm_add_act");
+  if (impl == Impl::fused) (residual.defined() ? fused_add : fused).add();
+  if (impl == Impl::fused)
+    return normalize("batch_norm_relu", x, residual, weight, bias, true, running, options, slot);
+  const Tensor y = batch_norm(x, weight, bias, running, options, slot);
+  return relu(residual.defined() ? add(y, residual) : y);
+}
+
+// ---- specs
+
+// Inputs: x, weight, bias and, of the fused op with one, the residual.
+static OpFn run_with(bool relu, Impl impl, bool training) {
+  return [=](const Inputs& in) {
+    const Tensor& x = in[0];
+    const DType dtype = precise(x.dtype());
+    const RunningStatistics running{full({x.dim(1)}, 0.25, dtype, x.device()),
+                                    full({x.dim(1)}, 2, dtype, x.device())};
+    const BatchNormOptions options{.training = training};
+    if (!relu) return batch_norm(x, in[1], in[2], running, options);
+    return batch_norm_relu(x, in.size() > 3 ? in[3] : Tensor(), in[1], in[2], running, options,
+                           impl);
+  };
+}
+static AddOp spec(const char* name, const char* math, const char* variant, bool relu, bool training,
+                  std::vector<Shapes> cases, std::vector<Shapes> rejects,
+                  std::vector<Shapes> large) {
+  return AddOp({.name = name,
+                .math = math,
+                .cases = std::move(cases),
+                .run = run_with(relu, Impl::fused, training),
+                .rejects = std::move(rejects),
+                .variant = variant,
+                .large = std::move(large),
+                .composed = relu ? run_with(true, Impl::composed, training) : nullptr,
+                .close_f32 = false});
+}
+static constexpr const char* kMath = "y = (x - mean) / sqrt(var + eps) * weight + bias";
+static constexpr const char* kRelu = "y = relu(batch_norm(x))";
+static constexpr const char* kAddRelu = "y = relu(batch_norm(x) + residual)";
+static const AddOp specs[] = {
+    spec("batch_norm", kMath, "", false, true,
+         {{{3, 5, 4, 3}, {5}, {5}}, {{6, 3}, {3}, {3}}, {{2, 17, 1, 2}, {17}, {17}}},
+         {{{3, 5, 4}, {5}, {5}},
+          {{3, 5, 4, 3}, {4}, {5}},
+          {{3, 5, 4, 3}, {5}, {3}},
+          {{1, 5}, {5}, {5}}},
+         {{{9, 48, 15, 14}, {48}, {48}}}),
+    spec("batch_norm", kMath, "evaluation", false, false, {{{3, 5, 4, 3}, {5}, {5}}}, {}, {}),
+    spec("batch_norm_relu", kRelu, "", true, true,
+         {{{3, 5, 4, 3}, {5}, {5}}, {{6, 3}, {3}, {3}}, {{2, 16, 1, 2}, {16}, {16}}},
+         {{{3, 5, 4}, {5}, {5}}}, {{{9, 48, 15, 14}, {48}, {48}}}),
+    spec("batch_norm_relu", kRelu, "evaluation", true, false, {{{3, 5, 4, 3}, {5}, {5}}}, {}, {}),
+    spec("batch_norm_relu", kAddRelu, "residual", true, true,
+         {{{3, 5, 4, 3}, {5}, {5}, {3, 5, 4, 3}}, {{2, 8, 3, 3}, {8}, {8}, {2, 8, 3, 3}}},
+         {{{3, 5, 4, 3}, {5}, {5}, {3, 5, 4, 2}}},
+         {{{9, 48, 15, 14}, {48}, {48}, {9, 48, 15, 14}}}),
+};
+
+}  // namespace bellows

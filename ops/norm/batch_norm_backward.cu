@@ -1,0 +1,97 @@
+// batch_norm backward on the GPU: both sums of a channel in two launches, dx in a third.
+#include "ops/norm/batch_norm_streaming.cuh"
+
+namespace bellows {
+
+using namespace batch_norm_cuda;
+
+namespace {
+
+template <class T> struct Gradients {
+  using A = Acc<T>;
+  Incoming<T> incoming;
+  Batch<A> batch;
+  A *dw, *db;
+
+  template <int K, int M> struct Terms {
+    static constexpr int kAhead = 2;
+    Incoming<T> incoming;
+    A mean[M] = {};
+    __device__ auto read(int64_t i) const { return incoming.template read<K>(i); }
+    __device__ void add(const typename Incoming<T>::template Met<K>& met,
+                        Sums<A> (&sums)[K]) const {
+      for (int k = 0; k < K; ++k) {
+        const A g = met.gradient(k);
+        sums[k] = sums[k] + Sums<A>{g, g * (A(met.x.at[k]) - mean[k % M])};
+      }
+    }
+  };
+  template <int K, int M> __device__ Terms<K, M> terms(int64_t, int c) const {
+    Terms<K, M> terms{incoming};
+    for (int m = 0; m < M; ++m) terms.mean[m] = batch.mean[c + m];
+    return terms;
+  }
+  __device__ Sums<double> of_group(Sums<A> sums, const Groups&, int, int) const {
+    return {sums.first, sums.second};
+  }
+  __device__ void store(Sums<double> sums, const Groups&, int c) const {
+    store_gradients(dw, db, c, sums, batch);
+  }
+};
+
+// Three blocks to a multiprocessor.
+template <int K, class T, class A = Acc<T>>
+__global__ void __launch_bounds__(kThreads, 3)
+    backward_x(Incoming<T> incoming, T* __restrict__ dx, T* __restrict__ dresidual, Batch<A> batch,
+               const A* weight, const A* dw, const A* db, A share, Rows rows) {
+  const int column = own_column<K>();
+  if (column >= rows.length) return;
+  Backward<K, A> backward;
+  for (int k = 0; k < K; ++k)
+    backward.of(k, batch, weight, dw, db, share, (column + k) / rows.inner);
+  const auto read = [&](int64_t i) { return incoming.template read<K>(i); };
+  down_the_rows(rows, column, read, [&](int64_t i, const auto& met) {
+    backward.put(dx, dresidual, i, met.x, [&](int k) { return met.gradient(k); });
+  });
+}
+
+}  // namespace
+
+static void backward_w_cuda(const Tensor& dy_, const Tensor& x_, const Tensor& statistics,
+                            const Tensor& bits, double eps, const Tensor& dw, const Tensor& db) {
+  const Rows rows(x_);
+  const Tensor x = rows.ordered(x_), dy = rows.ordered(dy_);
+  visit_stored(x.dtype(), [&]<class T>(T) {
+    using A = Acc<T>;
+    const Incoming<T> incoming{x.ptr<T>(), dy.ptr<T>(), Bits(bits, x)};
+    sum_channels<T>(Gradients<T>{incoming, Batch<A>(statistics, eps), dw.ptr<A>(), db.ptr<A>()},
+                    rows);
+  });
+  dw.raise_version();
+  db.raise_version();
+}
+
+static kernels::NormalizedGrads backward_x_cuda(const Tensor& dy_, const Tensor& x_,
+                                                const Tensor& statistics, const Tensor& weight,
+                                                const Tensor& dw, const Tensor& db,
+                                                const Tensor& bits, double eps, bool residual) {
+  const Rows rows(x_);
+  const Tensor x = rows.ordered(x_), dy = rows.ordered(dy_), dx = rows.like(x_);
+  const Tensor dresidual = residual ? rows.like(x_) : Tensor();
+  if (x.numel() == 0) return {dx, dresidual};
+  visit_stored(x.dtype(), [&]<class T>(T) {
+    using A = Acc<T>;
+    in_pieces<T>(rows.length, [&]<int K>() {
+      const Incoming<T> incoming{x.ptr<T>(), dy.ptr<T>(), Bits(bits, x)};
+      launch(backward_x<K, T>, grid_of_rows<K>(rows), incoming, dx.ptr<T>(), pointer<T>(dresidual),
+             Batch<A>(statistics, eps), weight.ptr<A>(), pointer<A>(dw), pointer<A>(db),
+             A(1 / double(rows.of_a_channel())), rows);
+    });
+  });
+  return {dx, dresidual};
+}
+
+static const bool gpu = kernels::batch_norm_backward_w.on(Device::cuda, backward_w_cuda) &&
+                        kernels::batch_norm_backward_x.on(Device::cuda, backward_x_cuda);
+
+}  // namespace bellows

@@ -1,0 +1,130 @@
+// What the two halves of batch_norm share on the CPU: rows of elements that lie side by side.
+#pragma once
+#include <cmath>
+#include "core/base/round.h"
+#include "core/device/parallel.h"
+#include "core/tensor/copy.h"
+#include "ops/base/lanes.h"
+#include "ops/norm/batch_norm.h"
+
+namespace bellows::batch_norm_cpu {
+
+// x as rows. `inner`: a row is a pixel and its elements are the channels (NHWC, and (N, C)); else
+// it is the plane of one channel. Work is cut into parts of whole rows, whatever the threads; each
+// has partial sums of its own for every channel that it meets.
+struct Rows {
+  explicit Rows(const Tensor& x)
+      : nhwc(x.rank() == 4 && format_of(x) == kNHWC),
+        inner(nhwc || x.rank() == 2 || x.dim(2) * x.dim(3) == 1),
+        channels(x.dim(1)),
+        length(inner ? channels : x.dim(2) * x.dim(3)),
+        count(x.numel() / std::max<int64_t>(length, 1)),
+        per_part(std::max<int64_t>(inner ? 32 : 1, kPart / std::max<int64_t>(length, 1))),
+        parts(inner ? ceil_div(count, per_part) : x.dim(0)) {}
+
+  Tensor ordered(const Tensor& t) const {
+    return t.rank() == 4 ? contiguous(t, format()) : contiguous(t);
+  }
+  Tensor like(const Tensor& x) const {
+    return x.rank() == 4 ? Tensor(x.shape(), x.dtype(), x.device(), format()) : empty(x.shape(), x);
+  }
+  const MemoryFormat& format() const { return nhwc ? kNHWC : kNCHW; }
+
+  int64_t first_channel(int64_t row) const { return inner ? 0 : row % channels; }
+  // Where the partial sums of the channels of a part's first row are among all: parts x channels.
+  int64_t partial(int64_t row) const { return inner ? row / per_part * channels : row; }
+  // Elements of a channel in a part.
+  int64_t elements(int64_t part) const {
+    return inner ? std::min(per_part, count - part * per_part) : length;
+  }
+  int64_t bytes_of_bits() const { return (length + 7) / 8; }  // of a row
+
+  static constexpr int64_t kPart = 32768;  // elements
+  bool nhwc, inner;
+  int64_t channels, length, count, per_part, parts;
+};
+
+// fn.operator()<L, inner>(begin, end) for the rows of each part, by one thread.
+template <class A, class Fn> void for_parts(const Rows& rows, const Fn& fn) {
+  parallel_for(rows.count, rows.per_part, [&](int64_t begin, int64_t end) {
+    in_lanes<A>([&]<int L>() __attribute__((always_inline)) {
+      if (rows.inner)
+        fn.template operator()<L, true>(begin, end);
+      else
+        fn.template operator()<L, false>(begin, end);
+    });
+  });
+}
+// fn.operator()<L, inner>(row) for each row. A store of lanes may change whatever is reached by a
+// reference; what is used along a row is therefore copied ([=]) into registers before.
+template <class A, class Fn> void for_rows(const Rows& rows, const Fn& fn) {
+  for_parts<A>(
+      rows, [&]<int L, bool inner>(int64_t begin, int64_t end) __attribute__((always_inline)) {
+        for (int64_t row = begin; row < end; ++row) fn.template operator()<L, inner>(row);
+      });
+}
+
+// A number for each channel of a row: of elements j .. j + L, or of all of them.
+template <int L, bool inner, class A>
+[[gnu::always_inline]] inline Lanes<A, L> of_channel(const A* values, int64_t j) {
+  if constexpr (inner)
+    return load<L>(values + j);
+  else
+    return Lanes<A, L>{} + values[0];
+}
+
+template <class A, int L> struct Terms { Lanes<A, L> first, second; };
+
+// Two sums over the elements of each channel, of each part. terms.operator()<L, inner>(row, begin,
+// j) gives both summands of elements j .. j + L of a row, in a part whose first row is `begin`.
+template <class A> struct ChannelSums {
+  template <class Of>
+  ChannelSums(const Rows& rows, const Of& terms)
+      : sums(zeros({2, rows.parts * rows.channels}, dtype_of<A>)),
+        first(sums.ptr<A>()),
+        second(first + rows.parts * rows.channels) {
+    for_parts<A>(
+        rows, [&]<int L, bool inner>(int64_t begin, int64_t end) __attribute__((always_inline)) {
+          int64_t row = begin;
+          if (inner && rows.length <= kShort)
+            for (; row + 4 <= end; row += 4) add<L, inner, 4>(rows, terms, row, begin);
+          for (; row < end; ++row) add<L, inner, 1>(rows, terms, row, begin);
+        });
+  }
+  const Tensor sums;
+  A *const first, *const second;
+
+ private:
+  // Four short rows are summed in registers first. Long ones are read one by one: memory is fastest
+  // in order.
+  static constexpr int64_t kShort = 128;
+  template <int L, bool inner, int R, class Of>
+  [[gnu::always_inline]] void add(const Rows& rows, const Of& terms, int64_t row, int64_t begin) {
+    const int64_t at = rows.partial(row);
+    A line[2][16] = {};  // a plane's, lane by lane
+    A *const a = inner ? first + at : line[0], *const b = inner ? second + at : line[1];
+    along<L>(
+        rows.length, [=]<int K>(int64_t j) __attribute__((always_inline)) {
+          Terms<A, K> sum = terms.template operator()<K, inner>(row, begin, j);
+#pragma GCC unroll 4
+          for (int r = 1; r < R; ++r) {
+            const Terms<A, K> next = terms.template operator()<K, inner>(row + r, begin, j);
+            sum.first += next.first;
+            sum.second += next.second;
+          }
+          add_to<K>(inner ? a + j : a, sum.first);
+          add_to<K>(inner ? b + j : b, sum.second);
+        });
+    if (inner) return;
+    for (int i = 0; i < L; ++i) {
+      first[at] += line[0][i];
+      second[at] += line[1][i];
+    }
+  }
+};
+
+constexpr int64_t kChannels = 64;  // that a thread joins the sums of, side by side
+
+template <class A> A inverse_deviation(A var, double eps) { return A(1 / std::sqrt(var + eps)); }
+
+}  // namespace bellows::batch_norm_cpu

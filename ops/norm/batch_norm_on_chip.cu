@@ -1,0 +1,301 @@
+// Training passes of batch_norm on the GPU that read what they read once, in one launch each, where
+// a slice of the channels fits on the chip in all rows: a block keeps it in shared memory, sums it
+// up and goes on from there. Everything else reads twice (ops/batch_norm_{forward,backward}.cu).
+#include "core/device/reduce.cuh"
+#include "core/device/shared.cuh"
+#include "ops/norm/batch_norm.cuh"
+
+namespace bellows {
+
+using namespace batch_norm_cuda;
+
+namespace {
+
+constexpr int kBlock = 512, kWarps = kBlock / kWarp;
+
+// ---- what a block takes
+
+// What one block may keep: 227 KiB of an H200, 64 of a T4.
+int64_t shared_bytes() {
+  static const int64_t bytes = [] {
+    int device = 0, most = 0;
+    CUDA_CHECK(cudaGetDevice(&device));
+    CUDA_CHECK(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+    return most;
+  }();
+  return bytes;
+}
+
+// Slices of 64 bytes of each row, 32 or 16: the widest that fit and give each multiprocessor of a
+// large GPU a block. With fewer blocks a slice of few rows is still worth it: to go through them
+// takes about 2 us (a row a cycle, there and back), no more than the launches that it saves.
+struct Slices {
+  // keeps: how many tensors of x's size.
+  Slices(const Rows& rows, DType dtype, int keeps) {
+    constexpr int64_t kMultiprocessors = 132, kFewRows = 2048, kNarrowest = 16;
+    if (!rows.by_pixel || rows.count == 0) return;
+    for (int64_t wide = 64; wide >= kNarrowest && count == 0; wide /= 2) {
+      const int64_t kept = keeps * rows.count * wide;
+      const int64_t slices = ceil_div(rows.channels * size_of(dtype), wide);
+      const bool enough =
+          slices >= kMultiprocessors || (wide == kNarrowest && rows.count <= kFewRows);
+      if (!enough || kept + fold_bytes(wide, dtype) > shared_bytes()) continue;
+      count = slices, bytes = wide, shared = kept + fold_bytes(wide, dtype);
+    }
+  }
+  explicit operator bool() const { return count > 0; }
+  // Of threads with K channels each.
+  template <int K> Grid grid(DType dtype) const {
+    const unsigned width = unsigned(bytes / (K * size_of(dtype)));
+    return {dim3(unsigned(count)), dim3(width, kBlock / width), size_t(shared)};
+  }
+
+  int64_t count = 0, bytes = 0, shared = 0;  // slices, of a row, of a block
+
+ private:
+  static int64_t fold_bytes(int64_t wide, DType dtype) {  // a sum for each channel and warp
+    return wide / size_of(dtype) * kWarps * 2 * size_of(precise(dtype));
+  }
+};
+
+template <auto kernel, class... Args> void launch_on_chip(const Grid& grid, const Args&... args) {
+  [[maybe_unused]] static const bool allowed = [] {
+    CUDA_CHECK(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    int(shared_bytes())));
+    return true;
+  }();
+  launch(kernel, grid, args...);
+}
+
+// ---- in a block
+
+// blockDim is (width, height): a thread has K channels, in every height-th row.
+template <class T, int K> struct Slice {
+  using A = Acc<T>;
+  using Kept = Piece<T, K>;
+  __device__ explicit Slice(const Rows& rows)
+      : rows(rows),
+        column(int(blockIdx.x * blockDim.x + threadIdx.x) * K),
+        inside(column < rows.channels) {}
+
+  __device__ int64_t at(int row) const { return int64_t(row) * rows.length + column; }
+  __device__ int place(int row) const { return row * int(blockDim.x) + int(threadIdx.x); }
+  // The i-th tensor that is kept.
+  __device__ Kept* kept(int i) const {
+    return dynamic_shared<Kept>() + i * int(rows.count) * int(blockDim.x);
+  }
+
+  // Rows of warps: those from `first` on, as many as are side by side in it, and so every height.
+  __device__ int side_by_side() const { return kWarp / int(blockDim.x); }
+  __device__ int first(int warp) const { return warp * side_by_side(); }
+  __device__ int rows_of(int warp) const {
+    const int height = blockDim.y, all = int(rows.count), beside = side_by_side();
+    return all / height * beside + std::clamp(all % height - first(warp), 0, beside);
+  }
+
+  // use(row, read(i)) for the rows of this thread, i being where they are.
+  template <int kAhead, class Read, class Use>
+  __device__ void visit(const Read& read, const Use& use) const {
+    if (!inside) return;
+    read_ahead<kAhead>(
+        int(threadIdx.y), int(rows.count), int(blockDim.y), [&](int row) { return read(at(row)); },
+        [&](int row, const auto& in) { use(row, in); });
+  }
+
+  // store(c, sum) in one thread for each channel of the slice. sums: of this thread; of_warp(sums,
+  // warp, c): as warps agree on. Has a barrier between what was kept and of_warp.
+  template <class OfWarp, class Store>
+  __device__ void fold(Sums<A> (&sums)[K], Sums<A>* scratch, const OfWarp& of_warp,
+                       const Store& store) const;
+
+  const Rows& rows;
+  const int column;
+  const bool inside;
+};
+
+// Lanes `width` apart have the same K places. At each step two of them halve what they have: one
+// gives away the lower half and gets the upper one, until each has a place of its own; lanes that
+// are left over then add up the same one.
+template <class T, int K>
+template <class OfWarp, class Store>
+__device__ void Slice<T, K>::fold(Sums<A> (&sums)[K], Sums<A>* scratch, const OfWarp& of_warp,
+                                  const Store& store) const {
+  const int width = blockDim.x, thread = int(threadIdx.y) * width + int(threadIdx.x);
+  int place = 0, left = K;
+  bool speaks = true;
+#pragma unroll
+  for (int bit = kWarp / 2; bit > 0; bit /= 2) {
+    if (bit < width) break;
+    const bool upper = thread & bit;
+    if (left == 1) {
+      sums[0] = sums[0] + shuffle_xor(sums[0], bit);
+      speaks = speaks && !upper;
+      continue;
+    }
+    left /= 2;
+    place += upper ? left : 0;
+#pragma unroll
+    for (int k = 0; k < left; ++k) {
+      const Sums<A> mine = upper ? sums[left + k] : sums[k];
+      sums[k] = mine + shuffle_xor(upper ? sums[k] : sums[left + k], bit);
+    }
+  }
+  if (speaks) scratch[(int(threadIdx.x) * K + place) * kWarps + thread / kWarp] = sums[0];
+  __syncthreads();
+  // A thread for each warp's sum: a slice has no more channels than 64 bytes have elements, 32.
+  const int i = thread / kWarps, warp = thread % kWarps;
+  const int c = int(blockIdx.x) * width * K + i;
+  const bool some = i < width * K && c < rows.channels;
+  Sums<double> sum = some ? of_warp(scratch[thread], warp, i) : Sums<double>();
+  for (int bit = kWarps / 2; bit > 0; bit /= 2) sum = sum + shuffle_xor(sum, bit);
+  if (some && warp == 0) store(c, sum);
+}
+
+// ---- the kernels
+
+// The pivot is the first element that a warp meets. In double warps agree on that of the first.
+template <int K, class T, class A = Acc<T>>
+__global__ void __launch_bounds__(kBlock, 1)
+    forward_on_chip(const T* __restrict__ x, const T* __restrict__ residual, T* __restrict__ y,
+                    uint8_t* __restrict__ bits, A* statistics, Batch<A> batch, const A* weight,
+                    const A* bias, Rows rows) {
+  const Slice<T, K> slice(rows);
+  Piece<T, K>* const kept = slice.kept(0);
+  const int warp = int(threadIdx.y * blockDim.x + threadIdx.x) / kWarp;
+  Piece<T, K> pivot{};
+  if (slice.inside) pivot = load<K>(x + slice.at(slice.rows_of(warp) ? slice.first(warp) : 0));
+  Sums<A> sums[K];
+  slice.template visit<4>([&](int64_t i) { return load<K>(x + i); },
+                          [&](int row, const Piece<T, K>& in) {
+                            kept[slice.place(row)] = in;
+                            for (int k = 0; k < K; ++k) {
+                              const A d = A(in.at[k]) - A(pivot.at[k]);
+                              sums[k] = sums[k] + Sums<A>{d, d * d};
+                            }
+                          });
+  const auto element = [&](int row, int i) {
+    return double(A(kept[row * int(blockDim.x) + i / K].at[i % K]));
+  };
+  slice.fold(
+      sums, reinterpret_cast<Sums<A>*>(slice.kept(1)),
+      [&](const Sums<A>& sums, int warp, int i) {
+        const int n = slice.rows_of(warp);
+        if (n == 0) return Sums<double>();
+        return by_pivot_below(sums, n, element(slice.first(warp), i) - element(0, i));
+      },
+      [&](int c, const Sums<double>& sums) {
+        const int i = c - int(blockIdx.x * blockDim.x) * K;
+        store_statistics(statistics, rows.channels, c, sums, double(rows.count), element(0, i));
+      });
+  __syncthreads();
+  if (!slice.inside) return;
+  Forward<K, A> forward;
+  for (int k = 0; k < K; ++k) forward.of(k, batch, weight, bias, slice.column + k);
+  slice.template visit<4>(
+      [&](int64_t i) { return residual ? load<K>(residual + i) : Piece<T, K>(); },
+      [&](int row, const Piece<T, K>& added) {
+        forward.put(y, bits, slice.at(row), kept[slice.place(row)], added);
+      });
+}
+
+template <int K, class T, class A = Acc<T>>
+__global__ void __launch_bounds__(kBlock, 1)
+    backward_on_chip(Incoming<T> incoming, T* __restrict__ dx, T* __restrict__ dresidual,
+                     Batch<A> batch, const A* weight, A* dw, A* db, A share, Rows rows) {
+  const Slice<T, K> slice(rows);
+  Piece<T, K>*const kept_x = slice.kept(0), *const kept_dy = slice.kept(1);
+  A mean[K] = {};
+  if (slice.inside)
+    for (int k = 0; k < K; ++k) mean[k] = batch.mean[slice.column + k];
+  Sums<A> sums[K];
+  slice.template visit<2>([&](int64_t i) { return incoming.template read<K>(i); },
+                          [&](int row, const auto& met) {
+                            Piece<T, K> dy;
+                            for (int k = 0; k < K; ++k) {
+                              const A g = met.gradient(k);
+                              dy.at[k] = T(g);
+                              sums[k] = sums[k] + Sums<A>{g, g * (A(met.x.at[k]) - mean[k])};
+                            }
+                            kept_x[slice.place(row)] = met.x, kept_dy[slice.place(row)] = dy;
+                          });
+  slice.fold(
+      sums, reinterpret_cast<Sums<A>*>(slice.kept(2)),
+      [](const Sums<A>& sums, int, int) {
+        return Sums<double>{sums.first, sums.second};
+      },
+      [&](int c, const Sums<double>& sums) { store_gradients(dw, db, c, sums, batch); });
+  __syncthreads();
+  if (!slice.inside) return;
+  Backward<K, A> backward;
+  for (int k = 0; k < K; ++k) backward.of(k, batch, weight, dw, db, share, slice.column + k);
+  for (int row = threadIdx.y; row < rows.count; row += blockDim.y) {
+    const Piece<T, K> dy = kept_dy[slice.place(row)];
+    backward.put(dx, dresidual, slice.at(row), kept_x[slice.place(row)],
+                 [&](int k) { return A(dy.at[k]); });
+  }
+}
+
+}  // namespace
+
+// ---- the host
+
+static kernels::NormalizedGrads backward_cuda(const Tensor& dy_, const Tensor& x_,
+                                              const Tensor& statistics, const Tensor& weight,
+                                              const Tensor& bits, double eps, bool residual,
+                                              const Tensor& dw, const Tensor& db, Slot& slot) {
+  const Rows rows(x_);
+  const Slices slices(rows, x_.dtype(), 2);
+  if (!slices)
+    return kernels::batch_norm_backward_in_steps(dy_, x_, statistics, weight, bits, eps, residual,
+                                                 dw, db, slot);
+  const Tensor x = rows.ordered(x_), dy = rows.ordered(dy_), dx = rows.like(x_);
+  const Tensor dresidual = residual ? rows.like(x_) : Tensor();
+  visit_stored(x.dtype(), [&]<class T>(T) {
+    using A = Acc<T>;
+    in_pieces<T>(rows.length, [&]<int K>() {
+      launch_on_chip<backward_on_chip<K, T>>(
+          slices.grid<K>(x.dtype()), Incoming<T>{x.ptr<T>(), dy.ptr<T>(), Bits(bits, x)},
+          dx.ptr<T>(), pointer<T>(dresidual), Batch<A>(statistics, eps), weight.ptr<A>(),
+          dw.ptr<A>(), db.ptr<A>(), A(1 / double(rows.count)), rows);
+    });
+  });
+  dw.raise_version();
+  db.raise_version();
+  return {dx, dresidual};
+}
+
+static kernels::BatchNormPass training_cuda(const Tensor& x_, const Tensor& weight,
+                                            const Tensor& bias, const Tensor& residual_, bool relu,
+                                            double eps, Slot& slot) {
+  const Rows rows(x_);
+  const Slices slices(rows, x_.dtype(), 1);
+  if (!slices) return kernels::batch_norm_in_steps(x_, weight, bias, residual_, relu, eps, slot);
+  const Tensor x = rows.ordered(x_), y = rows.like(x_);
+  const Tensor residual = residual_.defined() ? rows.ordered(residual_) : residual_;
+  const Tensor statistics({2, rows.channels}, precise(x.dtype()), x.device());
+  Tensor bits;
+  visit_stored(x.dtype(), [&]<class T>(T) {
+    using A = Acc<T>;
+    in_pieces<T>(rows.length, [&]<int K>() {
+      if (relu) bits = Tensor({x.numel() / K}, DType::u8, x.device());
+      launch_on_chip<forward_on_chip<K, T>>(
+          slices.grid<K>(x.dtype()), x.ptr<T>(), pointer<T>(residual), y.ptr<T>(),
+          pointer<uint8_t>(bits), statistics.ptr<A>(), Batch<A>(statistics, eps), weight.ptr<A>(),
+          bias.ptr<A>(), rows);
+    });
+  });
+  return {y, bits, statistics, backward_cuda};
+}
+
+static bool would_not_stream(const Tensor& x, const Tensor&, const Tensor&, const Tensor&, bool,
+                             double, Slot&) {
+  return bool(Slices(Rows(x), x.dtype(), 1));
+}
+
+static const bool gpu =
+    kernels::batch_norm_training.on(Device::cuda, training_cuda) &&
+    kernels::batch_norm_training.algorithm_on(Device::cuda, "streaming", would_not_stream,
+                                              kernels::batch_norm_in_steps);
+
+}  // namespace bellows
