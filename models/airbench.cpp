@@ -1,11 +1,11 @@
 // The network of airbench94_muon, for CIFAR-10: 94 % after 8 short epochs. Its parameters have the
 // names that they have there. K. Jordan, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU", 2024.
-#include "models/build.h"
 #include "models/layers/batch_norm.h"
 #include "models/layers/conv2d.h"
 #include "models/layers/linear.h"
 #include "models/layers/pointwise.h"
 #include "models/layers/pool.h"
+#include "models/module/build.h"
 
 namespace bellows {
 

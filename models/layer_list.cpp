@@ -1,6 +1,6 @@
 // A model described in YAML, a layer an item, named by its position as torch.nn.Sequential does:
 //   model: {name: layers, layers: [{name: conv2d, out: 8, kernel: 5}, relu, max_pool2d, ...]}
-#include "models/build.h"
+#include "models/module/build.h"
 
 namespace bellows {
 

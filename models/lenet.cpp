@@ -1,9 +1,9 @@
 // LeNet-5 as it is trained today: ReLU and max pooling, 61,706 parameters on 28 x 28 images.
 // Source: LeCun, Bottou, Bengio, Haffner, "Gradient-based learning applied to document
 // recognition", Proc. IEEE 1998.
-#include "models/build.h"
 #include "models/layers/conv2d.h"
 #include "models/layers/linear.h"
+#include "models/module/build.h"
 
 namespace bellows {
 

@@ -1,7 +1,7 @@
 // The lesson of seed S3: pixels are put into levels before the net, by a loop over the levels or
 // by one op (toggle vectorized_ops).
-#include "models/build.h"
 #include "models/layers/linear.h"
+#include "models/module/build.h"
 
 namespace bellows {
 

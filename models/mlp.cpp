@@ -1,7 +1,7 @@
 // Linear layers with an activation between them; none at all makes a linear classifier.
-#include "models/build.h"
 #include "models/layers/dropout.h"
 #include "models/layers/linear.h"
+#include "models/module/build.h"
 
 namespace bellows {
 

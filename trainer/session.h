@@ -5,7 +5,7 @@
 #include "core/tensor/step_state.h"
 #include "data/feeds/device_feed.h"
 #include "dist/reducer.h"
-#include "models/rewrite.h"
+#include "models/rewrites/rewrite.h"
 #include "optim/ema.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"

@@ -1,6 +1,6 @@
 // Elementwise functions as layers.
 #pragma once
-#include "models/module.h"
+#include "models/module/module.h"
 #include "ops/elementwise.h"
 
 namespace bellows {

@@ -1,7 +1,7 @@
 // Batch normalisation as a layer: weight, bias, running_mean, running_var (C) and
 // num_batches_tracked, as torch.nn.BatchNorm2d.
 #pragma once
-#include "models/module.h"
+#include "models/module/module.h"
 #include "ops/norm/batch_norm.h"
 
 namespace bellows {

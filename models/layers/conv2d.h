@@ -1,6 +1,6 @@
 // conv2d as a layer: weight (out, in, k, k), bias (out), as torch.nn.Conv2d.
 #pragma once
-#include "models/module.h"
+#include "models/module/module.h"
 #include "ops/conv/conv2d.h"
 
 namespace bellows {

@@ -1,6 +1,6 @@
 // Dropout as a layer: zeros at random while training, nothing in evaluation.
 #pragma once
-#include "models/module.h"
+#include "models/module/module.h"
 
 namespace bellows {
 

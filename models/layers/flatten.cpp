@@ -1,4 +1,4 @@
-#include "models/module.h"
+#include "models/module/module.h"
 #include "ops/shape.h"
 
 namespace bellows {

@@ -1,6 +1,6 @@
 // y = x w^T + b as a layer: weight (out, in), bias (out), as torch.nn.Linear.
 #pragma once
-#include "models/module.h"
+#include "models/module/module.h"
 #include "ops/matmul/linear.h"
 
 namespace bellows {

@@ -1,6 +1,6 @@
 // A chain of elementwise functions as a layer: "maximum(x, 0.1 * x) * (1 + scale) + shift".
 #pragma once
-#include "models/module.h"
+#include "models/module/module.h"
 #include "ops/chain/pointwise.h"
 
 namespace bellows {

@@ -1,6 +1,6 @@
 // Pooling over windows, and over the whole image.
 #pragma once
-#include "models/module.h"
+#include "models/module/module.h"
 #include "ops/conv/pool.h"
 
 namespace bellows {

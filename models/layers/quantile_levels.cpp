@@ -1,5 +1,5 @@
 #include "ops/quantile_levels.h"
-#include "models/module.h"
+#include "models/module/module.h"
 
 namespace bellows {
 

@@ -1,7 +1,7 @@
 // A residual block: layers one after the other, among them a Shortcut that adds what came into the
 // block. So the fuse pass sees batch_norm + shortcut + relu as neighbours.
 #pragma once
-#include "models/build.h"
+#include "models/module/build.h"
 
 namespace bellows {
 

@@ -7,7 +7,7 @@
 #include "core/base/round.h"
 #include "core/device/parallel.h"
 #include "core/tensor/copy.h"
-#include "models/module.h"
+#include "models/module/module.h"
 #include "ops/conv/conv2d.h"
 
 namespace bellows {

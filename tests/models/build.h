@@ -1,8 +1,8 @@
 // A model as a config describes it, built as a session builds it.
 #pragma once
 #include "core/tensor/rng.h"
-#include "models/fuse.h"
-#include "models/rewrite.h"
+#include "models/module/fuse.h"
+#include "models/rewrites/rewrite.h"
 #include "toggles/plan.h"
 #include "toggles/values.h"
 

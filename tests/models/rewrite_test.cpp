@@ -1,5 +1,5 @@
 // Passes over a model's tree: the same numbers, with less memory or fewer parameters.
-#include "models/rewrite.h"
+#include "models/rewrites/rewrite.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cstring>

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <sstream>
 #include "core/base/trace.h"
-#include "models/build.h"
+#include "models/module/build.h"
 #include "tests/refusal.h"
 #include "tests/trainer/program.h"
 #include "tests/trainer/runs.h"

@@ -1,9 +1,9 @@
-#include "models/rewrite.h"
+#include "models/rewrites/rewrite.h"
 #include "autograd/recompute.h"
-#include "models/fuse.h"
 #include "models/layers/batch_norm.h"
 #include "models/layers/conv2d.h"
 #include "models/layers/residual.h"
+#include "models/module/fuse.h"
 
 namespace bellows {
 

@@ -1,9 +1,9 @@
 // A residual block of two or three convolutions, each with its batch_norm, as one op
 // (ops/conv/residual_block.h).
-#include "models/fuse.h"
 #include "models/layers/batch_norm.h"
 #include "models/layers/conv2d.h"
 #include "models/layers/residual.h"
+#include "models/module/fuse.h"
 #include "ops/conv/residual_block.h"
 
 namespace bellows {

@@ -1,6 +1,6 @@
 // A pointwise layer in one pass over memory instead of one for each function in it.
 #include "models/layers/pointwise.h"
-#include "models/fuse.h"
+#include "models/module/fuse.h"
 
 namespace bellows {
 

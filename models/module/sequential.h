@@ -1,6 +1,6 @@
 // Sequential: children run one after the other. What the fuse pass works on.
 #pragma once
-#include "models/module.h"
+#include "models/module/module.h"
 
 namespace bellows {
 

@@ -3,10 +3,10 @@
 #include <array>
 #include <optional>
 #include "core/base/trace.h"
-#include "models/fuse.h"
 #include "models/layers/batch_norm.h"
 #include "models/layers/conv2d.h"
 #include "models/layers/residual.h"
+#include "models/module/fuse.h"
 #include "ops/elementwise.h"
 #include "ops/shape.h"
 

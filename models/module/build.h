@@ -1,6 +1,6 @@
 // Writing a model: layers one after the other, each built for the shape that the last one left.
 #pragma once
-#include "models/sequential.h"
+#include "models/module/sequential.h"
 
 namespace bellows {
 

@@ -1,4 +1,4 @@
-#include "models/build.h"
+#include "models/module/build.h"
 
 namespace bellows {
 

@@ -1,6 +1,6 @@
 // batch_norm + relu in one pass (ops/norm/batch_norm.h).
-#include "models/fuse.h"
 #include "models/layers/batch_norm.h"
+#include "models/module/fuse.h"
 
 namespace bellows {
 

@@ -1,7 +1,7 @@
 // batch_norm + shortcut + relu, the end of a residual block, in one pass (ops/norm/batch_norm.h).
-#include "models/fuse.h"
 #include "models/layers/batch_norm.h"
 #include "models/layers/residual.h"
+#include "models/module/fuse.h"
 
 namespace bellows {
 

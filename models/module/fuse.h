@@ -5,7 +5,7 @@
 #pragma once
 #include <map>
 #include <span>
-#include "models/module.h"
+#include "models/module/module.h"
 
 namespace bellows {
 

@@ -1,6 +1,6 @@
 // linear + relu: the bias and the activation in the product's epilogue (ops/matmul/linear.h).
-#include "models/fuse.h"
 #include "models/layers/linear.h"
+#include "models/module/fuse.h"
 
 namespace bellows {
 

@@ -1,6 +1,6 @@
-#include "models/fuse.h"
+#include "models/module/fuse.h"
 #include <algorithm>
-#include "models/sequential.h"
+#include "models/module/sequential.h"
 
 namespace bellows {
 

@@ -1,4 +1,4 @@
-#include "models/module.h"
+#include "models/module/module.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "core/base/trace.h"

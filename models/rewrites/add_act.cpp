@@ -1,6 +1,6 @@
 // shortcut + relu in one pass: the sum is never written.
-#include "models/fuse.h"
 #include "models/layers/residual.h"
+#include "models/module/fuse.h"
 #include "ops/elementwise.h"
 
 namespace bellows {

@@ -1,7 +1,7 @@
 // Passes over a model's tree that keep what it computes and its names: call before name_all(). Each
 // gives a line for each place that it changed.
 #pragma once
-#include "models/module.h"
+#include "models/module/module.h"
 
 namespace bellows {
 
