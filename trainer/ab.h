@@ -6,7 +6,7 @@
 //   ab_progress how far it is, on a terminal      ab         the verb
 #pragma once
 #include "core/base/statistics.h"
-#include "toggles/toggle.h"
+#include "plan/toggle.h"
 #include "core/base/json.h"
 
 namespace bellows {

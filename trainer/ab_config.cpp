@@ -1,6 +1,6 @@
 // Configurations of the two arms of `trainer ab`.
 #include <set>
-#include "toggles/hint.h"
+#include "core/config/hint.h"
 #include "trainer/ab.h"
 #include "trainer/config.h"
 

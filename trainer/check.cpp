@@ -5,7 +5,7 @@
 #include "core/base/output.h"
 #include "core/base/trace.h"
 #include "ops/base/op_inputs.h"
-#include "toggles/toggle.h"
+#include "plan/toggle.h"
 #include "trainer/config.h"
 #include "trainer/loop.h"
 #include "trainer/verbs.h"

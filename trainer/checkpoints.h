@@ -3,7 +3,7 @@
 #pragma once
 #include <future>
 #include "core/tensor/safetensors.h"
-#include "toggles/run_options.h"
+#include "plan/run_options.h"
 
 namespace bellows {
 

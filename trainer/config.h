@@ -1,6 +1,6 @@
 // What a run is told: a config file, the files it is based on, and `key=value` on the command line.
 #pragma once
-#include "toggles/values.h"
+#include "core/config/values.h"
 
 namespace bellows {
 

@@ -4,8 +4,8 @@
 #include <map>
 #include "ops/einsum.h"
 #include "ops/base/op.h"
-#include "toggles/hint.h"
-#include "toggles/toggle.h"
+#include "core/config/hint.h"
+#include "plan/toggle.h"
 #include "trainer/tables.h"
 #include "trainer/verbs.h"
 #include "core/base/output.h"

@@ -1,5 +1,5 @@
 // trainer list: what there is, out of the registries.
-#include "toggles/hint.h"
+#include "core/config/hint.h"
 #include "trainer/tables.h"
 #include "trainer/verbs.h"
 #include "core/base/output.h"

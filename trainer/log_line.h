@@ -1,7 +1,7 @@
 // The lines of a training log, as text.
 #pragma once
 #include <string>
-#include "toggles/run_options.h"
+#include "plan/run_options.h"
 
 namespace bellows {
 

@@ -2,7 +2,7 @@
 // reads.
 #include "data/packed/pack.h"
 #include "data/packed/packed_twin.h"
-#include "toggles/toggle.h"
+#include "plan/toggle.h"
 #include "trainer/config.h"
 #include "trainer/verbs.h"
 #include "core/base/output.h"

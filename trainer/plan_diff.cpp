@@ -1,8 +1,8 @@
 #include "trainer/plan_diff.h"
 #include <algorithm>
 #include <set>
-#include "toggles/toggle.h"
-#include "toggles/values.h"
+#include "core/config/values.h"
+#include "plan/toggle.h"
 
 namespace bellows {
 

@@ -1,6 +1,6 @@
 // What a resumed run does differently.
 #pragma once
-#include "toggles/plan.h"
+#include "plan/plan.h"
 #include "trainer/training_state.h"
 
 namespace bellows {

@@ -3,7 +3,7 @@
 #pragma once
 #include <optional>
 #include "core/base/trace.h"
-#include "toggles/run_options.h"
+#include "plan/run_options.h"
 
 namespace bellows {
 

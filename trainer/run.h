@@ -1,6 +1,6 @@
 // A training run from its config to its last line.
 #pragma once
-#include "toggles/toggle.h"
+#include "plan/toggle.h"
 #include "trainer/run_folder.h"
 
 namespace bellows {

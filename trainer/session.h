@@ -9,7 +9,7 @@
 #include "optim/ema.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
-#include "toggles/plan.h"
+#include "plan/plan.h"
 #include "trainer/data_card.h"
 
 namespace bellows {

@@ -1,6 +1,6 @@
 // What a run says at its beginning and at its end.
 #pragma once
-#include "toggles/toggle.h"
+#include "plan/toggle.h"
 #include "trainer/loop.h"
 
 namespace bellows {

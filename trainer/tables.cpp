@@ -3,7 +3,7 @@
 #include "dist/process_group.h"
 #include "ops/base/op.h"
 #include "optim/schedule.h"
-#include "toggles/toggle.h"
+#include "plan/toggle.h"
 #include "trainer/verbs.h"
 
 namespace bellows {

@@ -6,7 +6,7 @@
 #include "core/tensor/copy.h"
 #include "core/base/crc32c.h"
 #include "core/base/plural.h"
-#include "toggles/values.h"
+#include "core/config/values.h"
 #include "trainer/copy_saved.h"
 #include "trainer/data_card.h"
 #include "core/base/json.h"

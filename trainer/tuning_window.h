@@ -3,7 +3,7 @@
 #pragma once
 #include "core/base/json.h"
 #include "core/device/kernel_options.h"
-#include "toggles/run_options.h"
+#include "plan/run_options.h"
 
 namespace bellows {
 

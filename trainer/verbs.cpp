@@ -6,8 +6,8 @@
 #include <cstring>
 #include <new>
 #include <system_error>
-#include "toggles/hint.h"
-#include "toggles/values.h"
+#include "core/config/hint.h"
+#include "core/config/values.h"
 #include "trainer/signals.h"
 #include "trainer/system.h"
 #include "core/base/output.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include "core/base/file.h"
 #include "core/base/utf8.h"
-#include "toggles/hint.h"
+#include "core/config/hint.h"
 
 namespace bellows {
 

@@ -1,10 +1,10 @@
-// The strict YAML reader: text to flat Values (toggles/values.h), each with the place it comes
+// The strict YAML reader: text to flat Values (core/config/values.h), each with the place it comes
 // from. What two YAML readers may read differently is refused: duplicate keys, anchors, aliases,
 // tags, merge keys, several documents, keys without a value. Nothing is evaluated, and nothing
 // grows past these bounds. Errors end with Exit::usage and read "file:line:column: what is wrong".
 // No other file speaks to yaml-cpp.
 #pragma once
-#include "toggles/values.h"
+#include "core/config/values.h"
 
 namespace bellows {
 

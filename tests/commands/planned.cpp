@@ -2,9 +2,9 @@
 #include <filesystem>
 #include "core/base/check.h"
 #include "core/device/device.h"
+#include "plan/toggle.h"
 #include "tests/commands/printed.h"
 #include "tests/place.h"
-#include "toggles/toggle.h"
 #include "trainer/bench/bench.h"
 #include "trainer/config.h"
 

@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include "plan/toggle.h"
 #include "tests/place.h"
-#include "toggles/toggle.h"
 #include "trainer/bench/bench.h"
 #include "trainer/tables.h"
 

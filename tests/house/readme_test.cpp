@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <functional>
 #include "ops/base/op.h"
+#include "plan/toggle.h"
 #include "tests/house/tree.h"
-#include "toggles/toggle.h"
 #include "trainer/verbs.h"
 
 using namespace bellows;

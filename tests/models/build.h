@@ -1,10 +1,10 @@
 // A model as a config describes it, built as a session builds it.
 #pragma once
+#include "core/config/values.h"
 #include "core/tensor/rng.h"
 #include "models/module/fuse.h"
 #include "models/rewrites/rewrite.h"
-#include "toggles/plan.h"
-#include "toggles/values.h"
+#include "plan/plan.h"
 
 namespace bellows {
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <cmath>
 #include "core/base/check.h"
-#include "toggles/values.h"
+#include "core/config/values.h"
 
 using namespace bellows;
 

@@ -1,8 +1,8 @@
 // Names that users bring along lead to keys that are there.
-#include "toggles/hint.h"
+#include "core/config/hint.h"
 #include <gtest/gtest.h>
 #include <algorithm>
-#include "toggles/toggle.h"
+#include "plan/toggle.h"
 
 using namespace bellows;
 

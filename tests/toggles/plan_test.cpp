@@ -1,9 +1,9 @@
 // A Plan is plain data: it survives the way to text and back, and every option explains itself.
-#include "toggles/plan.h"
+#include "plan/plan.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include "core/config/values.h"
 #include "tests/refusal.h"
-#include "toggles/values.h"
 
 using namespace bellows;
 using testing::StartsWith;

@@ -1,5 +1,5 @@
 // Every toggle says all there is to say, owns what it sets, and is the only way to set it.
-#include "toggles/toggle.h"
+#include "plan/toggle.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <fstream>

@@ -5,7 +5,7 @@
 #pragma once
 #include <string>
 #include <vector>
-#include "toggles/toggle.h"
+#include "plan/toggle.h"
 
 namespace bellows {
 

@@ -1,5 +1,5 @@
 // Options of every kind from text and back to it; mistakes are answered with what would be right.
-#include "toggles/values.h"
+#include "core/config/values.h"
 #include <gmock/gmock.h>
 
 using namespace bellows;

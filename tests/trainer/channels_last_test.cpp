@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include "core/base/trace.h"
 #include "ops/conv/conv2d.h"
+#include "plan/toggle.h"
 #include "tests/trainer/runs.h"
-#include "toggles/toggle.h"
 
 using namespace bellows;
 

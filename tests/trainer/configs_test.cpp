@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 #include <filesystem>
 #include <set>
+#include "plan/toggle.h"
 #include "tests/place.h"
 #include "tests/trainer/runs.h"
-#include "toggles/toggle.h"
 #include "trainer/config.h"
 
 using namespace bellows;

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
+#include "plan/residual_net.h"
+#include "plan/toggle.h"
 #include "tests/trainer/runs.h"
-#include "toggles/residual_net.h"
-#include "toggles/toggle.h"
 
 using namespace bellows;
 using testing::HasSubstr;

@@ -2,12 +2,12 @@
 #include "trainer/evaluate.h"
 #include <gtest/gtest.h>
 #include <cmath>
+#include "core/config/values.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
 #include "tests/refusal.h"
-#include "toggles/values.h"
 #include "trainer/training_state.h"
 
 using namespace bellows;

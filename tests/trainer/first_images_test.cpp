@@ -1,9 +1,9 @@
 // Layers that start from the training images look at them as training would: a damaged one is
 // skipped or ends it.
 #include <gmock/gmock.h>
+#include "core/config/values.h"
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
-#include "toggles/values.h"
 #include "trainer/session.h"
 
 using namespace bellows;

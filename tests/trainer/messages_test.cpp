@@ -8,7 +8,7 @@
 #include "core/base/plural.h"
 #include "tests/refusal.h"
 #include "tests/trainer/program.h"
-#include "toggles/toggle.h"
+#include "plan/toggle.h"
 #include "core/base/json.h"
 
 using namespace bellows;

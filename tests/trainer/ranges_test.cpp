@@ -3,7 +3,7 @@
 #include <unistd.h>
 #include "core/tensor/safetensors.h"
 #include "tests/trainer/program.h"
-#include "toggles/plan.h"
+#include "plan/plan.h"
 #include "core/base/json.h"
 #include "trainer/tables.h"
 

@@ -1,6 +1,6 @@
 // A plan of a few options, and what a silent run of it in this process comes to.
 #pragma once
-#include "toggles/values.h"
+#include "core/config/values.h"
 #include "trainer/loop.h"
 
 namespace bellows {

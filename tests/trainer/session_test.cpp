@@ -2,8 +2,8 @@
 #include "trainer/session.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include "core/config/values.h"
 #include "tests/refusal.h"
-#include "toggles/values.h"
 
 using namespace bellows;
 using testing::Contains;

@@ -1,10 +1,10 @@
 // A test set that evaluation would refuse is refused before training.
+#include "core/config/values.h"
 #include "data/packed/pack.h"
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
 #include "tests/data/options.h"
 #include "tests/refusal.h"
-#include "toggles/values.h"
 #include "trainer/session.h"
 #include <gmock/gmock.h>
 

@@ -6,7 +6,7 @@
 #include "core/device/device_info.h"
 #include "core/device/threads.h"
 #include "core/device/topology.h"
-#include "toggles/hint.h"
+#include "core/config/hint.h"
 #include "trainer/system.h"
 #include "core/base/output.h"
 

@@ -2,8 +2,8 @@
 // they are not.
 #include <fmt/format.h>
 #include <charconv>
-#include "toggles/hint.h"
-#include "toggles/toggle.h"
+#include "core/config/hint.h"
+#include "plan/toggle.h"
 #include "trainer/bench/bench.h"
 #include "trainer/bench/copies.h"
 #include "trainer/bench/timing.h"

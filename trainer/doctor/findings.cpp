@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 #include "core/base/check.h"
 #include "core/base/plural.h"
-#include "toggles/toggle.h"
+#include "plan/toggle.h"
 #include "trainer/doctor/machine.h"
 
 namespace bellows {

@@ -1,0 +1,99 @@
+#include "core/config/hint.h"
+#include <algorithm>
+
+namespace bellows {
+
+static std::string last_word(const std::string& key) { return key.substr(key.rfind('.') + 1); }
+
+static bool ends_in(const std::string& key, const std::string& end) {
+  return key == end || key.ends_with("." + end);
+}
+
+std::string hint(const std::string& key, const std::vector<std::string>& known) {
+  const std::string place = key.substr(0, key.size() - last_word(key).size());
+  for (const auto& [theirs, ours] : other_names()) {
+    if (last_word(key) != theirs) continue;
+    auto found = std::ranges::find(known, place + ours);  // beside it, or else wherever it is
+    if (found == known.end())
+      found = std::ranges::find_if(known, [end = ours](const auto& k) { return ends_in(k, end); });
+    if (found != known.end()) return "it is called '" + *found + "' here";
+  }
+  return "the nearest known key is '" + nearest(key, known) + "'";
+}
+
+std::string on_one_line(const std::string& text) {
+  std::string line = text.size() > 60 ? text.substr(0, 60) + "..." : text;
+  std::ranges::replace_if(
+      line, [](unsigned char c) { return c < ' '; }, ' ');
+  return "'" + line + "'";
+}
+
+const std::vector<OtherName>& other_names() {
+  static const std::vector<OtherName> names = {
+      {"arch", "model.name"},
+      {"architecture", "model.name"},
+      {"base_lr", "lr"},
+      {"batch", "batch_size"},
+      {"bs", "batch_size"},
+      {"checkpoint_interval", "ckpt.every"},
+      {"data_dir", "data.root"},
+      {"data_path", "data.root"},
+      {"data_root", "data.root"},
+      {"dataset", "data.name"},
+      {"dataset_root", "data.root"},
+      {"detect_anomaly", "debug.anomaly"},
+      {"early_stopping", "train.patience"},
+      {"early_stopping_patience", "train.patience"},
+      {"epoch", "epochs"},
+      {"eval_batch_size", "eval.batch_size"},
+      {"eval_interval", "eval.every"},
+      {"exp_name", "name"},
+      {"gradient_clip_val", "clip_norm"},
+      {"iters", "max_iters"},
+      {"keep_checkpoint_max", "ckpt.keep"},
+      {"kernel_size", "kernel"},
+      {"l2_decay", "weight_decay"},
+      {"learning_rate", "lr"},
+      {"log_every_n_steps", "log.every"},
+      {"log_interval", "log.every"},
+      {"log_iter", "log.every"},
+      {"log_iters", "log.every"},
+      {"logging_steps", "log.every"},
+      {"lr_scheduler", "schedule.name"},
+      {"manual_seed", "seed"},
+      {"max_epochs", "epochs"},
+      {"max_grad_norm", "clip_norm"},
+      {"max_steps", "max_iters"},
+      {"metric_for_best_model", "ckpt.best"},
+      {"monitor", "ckpt.best"},
+      {"network", "model.name"},
+      {"num_epochs", "epochs"},
+      {"num_iters", "max_iters"},
+      {"num_train_epochs", "epochs"},
+      {"optim", "optimizer.name"},
+      {"out_channels", "out"},
+      {"out_features", "out"},
+      {"patience", "train.patience"},
+      {"per_device_train_batch_size", "data.batch_size"},
+      {"print_freq", "log.every"},
+      {"random_seed", "seed"},
+      {"run_name", "name"},
+      {"samples_per_gpu", "data.batch_size"},
+      {"save_best", "ckpt.best"},
+      {"save_best_only", "ckpt.best"},
+      {"save_interval", "ckpt.every"},
+      {"save_steps", "ckpt.every_iters"},
+      {"save_top_k", "ckpt.keep"},
+      {"save_total_limit", "ckpt.keep"},
+      {"scheduler", "schedule.name"},
+      {"snapshot_epoch", "ckpt.every"},
+      {"total_iters", "max_iters"},
+      {"train_batch_size", "data.batch_size"},
+      {"val_interval", "eval.every"},
+      {"warmup_steps", "warmup_updates"},
+      {"wd", "weight_decay"},
+  };
+  return names;
+}
+
+}  // namespace bellows

@@ -1,0 +1,224 @@
+#include "core/config/values.h"
+#include <fmt/format.h>
+#include <algorithm>
+#include <sstream>
+#include "core/base/utf8.h"
+#include "core/config/hint.h"
+
+namespace bellows {
+
+// The value of a key. "model: lenet" is short for "model: {name: lenet}", and so are the items of a
+// list: "layers: [flatten, {name: linear, out: 10}]".
+static Values::const_iterator find_value(const Values& values, const std::string& key) {
+  const auto found = values.find(key);
+  const bool has_short = found == values.end() && key.ends_with(".name");
+  return has_short ? values.find(key.substr(0, key.rfind('.'))) : found;
+}
+
+static std::string at(const Value& value) {
+  return value.origin == "default" ? "" : value.origin + ": ";
+}
+
+// `010`, `+5`, `.5`, `0x10`, `1_000`, and `1e3` as a whole number: a number to some readers.
+static bool disguised_number(const std::string& text, bool whole) {
+  if (text.find_first_not_of("0123456789abcdefxABCDEFX_+-.") != std::string::npos) return false;
+  const size_t first = text.find_first_not_of('-');
+  const size_t digit = text.find_first_of("0123456789");
+  if (digit == std::string::npos) return false;
+  const bool zero_first = text[first] == '0' && first + 1 < text.size() &&
+                          std::isdigit(static_cast<unsigned char>(text[first + 1]));
+  return zero_first || text[first] == '+' || text[first] == '.' ||
+         text.find_first_of(whole ? "_xXeE" : "_xX") != std::string::npos;
+}
+
+// What to write where a YAML reader elsewhere would have taken the text, "" for other mistakes.
+static std::string remedy(std::string text, const std::string& accepts) {
+  static const std::set<std::string> yes = {"yes", "y", "on", "1", "true"};
+  static const std::set<std::string> no = {"no", "n", "off", "0", "false"};
+  const bool whole = accepts.starts_with("a whole number");
+  if (whole || accepts.starts_with("a number"))
+    return disguised_number(text, whole) ? "; write it in plain decimal digits" : "";
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  const bool truth = accepts == "false or true";
+  if (!truth && accepts != "off or on") return "";
+  if (yes.contains(text)) return truth ? "; write true" : "; write on";
+  return !no.contains(text) ? "" : truth ? "; write false" : "; write off";
+}
+
+void Load::option(const std::string& key, const Option& option, const char*) {
+  known_[key] = option.accepts;
+  const auto given = find_value(source_, key);
+  if (given == source_.end()) return refuse_nameless(key, option);
+  used_.insert(given->first);
+  const Value& value = given->second;
+  CHECK(value.text != "[]", at(value), key, ": an empty list is not ", option.accepts);
+  CHECK(option.read(value.text), at(value), key, ": ", on_one_line(value.text), " is not ",
+        option.accepts, remedy(value.text, option.accepts));
+}
+
+// A new item of a list of entries starts as none of them.
+void Load::refuse_nameless(const std::string& key, const Option& option) const {
+  if (!key.ends_with(".name") || !option.text.empty() || option.accepts == "text") return;
+  const std::string item = key.substr(0, key.rfind('.') + 1);
+  const auto inside = source_.lower_bound(item);
+  if (inside == source_.end() || !inside->first.starts_with(item)) return;
+  fail(Exit::usage, at(inside->second), item, "name is missing; write  name: ", option.accepts);
+}
+
+bool Load::gives(const std::string& key) const {
+  const auto inside = source_.lower_bound(key + ".");
+  return source_.contains(key) || (inside != source_.end() && inside->first.starts_with(key + "."));
+}
+
+std::optional<size_t> Load::list_size(const std::string& key, size_t, const char*) {
+  known_[key] = "a list";
+  if (const auto given = source_.find(key); given != source_.end()) {
+    const Value& value = given->second;
+    CHECK(value.text == "[]", at(value), key, ": ", on_one_line(value.text),
+          " is not a list; write  ", key, ": [", value.text, "]");
+    used_.insert(key);
+    return 0;
+  }
+  size_t items = 0;
+  while (gives(key + "." + std::to_string(items))) ++items;
+  return items ? std::optional(items) : std::nullopt;
+}
+
+void Load::unmet(const std::string& key, const char* what) {
+  const auto given = source_.lower_bound(key);  // or its first item
+  const bool here = given != source_.end() && given->first.starts_with(key);
+  fail(Exit::usage, here ? at(given->second) : "", key, " ", what);
+}
+
+// Why nobody has read the key: it is a value where a map belongs, a map or list where a value
+// belongs, or unknown.
+std::string Load::problem(const std::string& key) const {
+  const auto inside = [&](const std::string& outer) {
+    const auto first = known_.lower_bound(outer + ".");
+    return first != known_.end() && first->first.starts_with(outer + ".") ? first : known_.end();
+  };
+  if (auto option = inside(key); option != known_.end()) {
+    std::string list;
+    for (; option != known_.end() && option->first.starts_with(key + "."); ++option)
+      if (!reserved_.contains(option->first))
+        list += (list.empty() ? "" : ", ") + option->first.substr(key.size() + 1);
+    const std::string is_no_map =
+        cat(key, ": ", on_one_line(source_.at(key).text), " is not a map; ");
+    if (list.empty())
+      return cat(is_no_map, "its options are set by toggles; trainer explain ", key);
+    return cat(is_no_map, "write  ", key, ": {", list.substr(0, list.find(',')), ": ...}");
+  }
+  for (size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', dot + 1)) {
+    const std::string outer = key.substr(0, dot);
+    const auto option = known_.find(outer);
+    if (option != known_.end() && inside(outer) == known_.end())
+      return cat(outer, ": a map or a list is not ", option->second);
+  }
+  if (known_.empty()) return cat("unknown key '", key, "'; nothing can be set here");
+  Names names;
+  for (const auto& [name, accepts] : known_) names.push_back(name);
+  return cat("unknown key '", key, "', ", hint(key, names));
+}
+
+void Load::refuse_unknown() const {
+  for (const auto& [key, value] : source_) CHECK(used_.contains(key), at(value), problem(key));
+}
+
+void note_origins(Values& now, const Values& before, const Values& source) {
+  for (auto& [key, value] : now) {
+    const auto given = find_value(source, key);
+    const auto old = before.find(key);
+    if (given != source.end()) {
+      value.origin = given->second.origin;
+    } else if (old != before.end() && old->second.text == value.text) {
+      value.origin = old->second.origin;
+    }
+  }
+}
+
+void Dump::option(const std::string& key, const Option& option, const char*) {
+  INVARIANT(values.emplace(key, Value{option.text}).second, key, " is the key of two options");
+}
+
+std::optional<size_t> Dump::list_size(const std::string& key, size_t now, const char*) {
+  if (now == 0) values.emplace(key, Value{"[]"});
+  return {};
+}
+
+// Plain where YAML reads it back as that text, else in double quotes.
+static std::string yaml(const std::string& text) {
+  const bool plain = std::ranges::all_of(text, [](unsigned char c) {
+    return std::isalnum(c) || c == '_' || c == '-' || c == '.' || c == '/' || c == '+';
+  });
+  static const std::set<std::string> not_text = {"", "-", "null", "Null", "NULL"};
+  if (plain && !not_text.contains(text)) return text;
+  std::string quoted = "\"";
+  for (size_t at = 0; at < text.size();) {
+    const Character c = character_at(std::string_view(text).substr(at));
+    const size_t length = std::max<size_t>(c.bytes, 1);
+    if (c.code_point == '"' || c.code_point == '\\') quoted += '\\';
+    quoted += c.printable ? text.substr(at, length)
+                          : fmt::format("\\u{:04x}", c.bytes ? c.code_point : 0xfffd);
+    at += length;
+  }
+  return quoted + "\"";
+}
+
+void Print::option(const std::string& key, const Option& option, const char*) {
+  lines_.emplace_back(key, yaml(option.text));
+}
+
+std::optional<size_t> Print::list_size(const std::string& key, size_t now, const char*) {
+  if (now == 0) lines_.emplace_back(key, "[]");
+  return {};
+}
+
+static std::vector<std::string> split(const std::string& key) {
+  std::vector<std::string> words;
+  std::istringstream in(key);
+  for (std::string word; std::getline(in, word, '.');) words.push_back(word);
+  return words;
+}
+
+// Each line opens the maps that it is in and its predecessor was not. A word of digits is an item
+// of a list, whose first key stands behind the dash.
+std::string Print::text() const {
+  std::string text;
+  std::vector<std::string> open;
+  const auto is_item = [](const std::string& word) {
+    return word.find_first_not_of("0123456789") == std::string::npos;
+  };
+  for (size_t n = 0; n < lines_.size(); ++n) {
+    const auto& [key, value] = lines_[n];
+    if (n + 1 < lines_.size() && lines_[n + 1].first.starts_with(key + ".")) continue;
+    const std::vector<std::string> words = split(key);
+    const size_t known = std::ranges::mismatch(words, open).in1 - words.begin();
+    std::string line(2 * known, ' ');
+    for (size_t i = known; i < words.size(); ++i) {
+      const bool item = is_item(words[i]);
+      const bool last = i + 1 == words.size();
+      line += item ? "- " : words[i] + ":";
+      if (!item && !last) line.append("\n").append(2 * (i + 1), ' ');
+    }
+    const auto from = origins_.find(key);
+    line += (line.ends_with(' ') ? "" : " ") + value;
+    const size_t start = line.rfind('\n') + 1;
+    text += line.substr(0, start) + fmt::format("{:<38}", line.substr(start)) + "  # " +
+            (from == origins_.end() ? "default" : from->second.origin) + "\n";
+    open = words;
+  }
+  return text;
+}
+
+void Describe::option(const std::string& key, const Option& option, const char* help) {
+  const std::string value = option.text.empty() ? "" : option.text + " ";
+  lines.push_back({key, cat(value, "(", option.accepts, "): ", help)});
+}
+
+std::optional<size_t> Describe::list_size(const std::string& key, size_t now, const char* help) {
+  if (now > 0) return {};
+  lines.push_back({key, cat("[] (a list): ", help)});
+  return 1;
+}
+
+}  // namespace bellows

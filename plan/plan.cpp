@@ -1,0 +1,61 @@
+#include "plan/plan.h"
+#include "core/base/utf8.h"
+
+namespace bellows {
+
+void visit(Visitor& v, DataOptions& o) {
+  v.choice("name", o.dataset, "data set");
+  v("packed", o.packed, "read from shards in the user's cache, which the first run writes");
+  v.choices("transforms", o.transforms,
+            "from pixels to values, in order; [] is [normalize], with the data set's mean and std");
+  if (o.transforms.empty()) o.transforms = DataOptions().transforms;
+  visit(v, o.loader);
+}
+
+void visit(Visitor& v, ModelOptions& o) {
+  v.choice("name", o.model, "model");
+  v.group("fuse", o.fuse);
+  v("vectorized", o.vectorized, "lesson layers run on whole tensors instead of in a loop");
+  v("recompute", o.recompute,
+    "n: of n residual blocks in a row only the first one's input is kept; they run again in "
+    "backward",
+    {.min = 0, .max = 1024});
+  v("drop_conv_bias", o.drop_conv_bias, "no bias in convolutions in front of a batch_norm");
+  v("channels_last", o.channels_last, "weights of convolutions lie in memory as OHWI, not OIHW");
+}
+
+// Of a folder, with room for a number behind it.
+static bool is_name(const std::string& text) {
+  const bool dots = text == "." || text == "..";
+  const bool short_enough = !text.empty() && text.size() <= 200;
+  return short_enough && !dots && text.find('/') == std::string::npos && printable(text) == text;
+}
+
+void visit(Visitor& v, Plan& plan) {
+  v("name", plan.name, "of the run: its folder is runs/<name>");
+  v.require("name", is_name(plan.name),
+            "is one component of a path, of 1 to 200 bytes: no '/', no control characters, not . "
+            "or ..; --run-dir puts a run elsewhere");
+  v("seed", plan.seed, "every random number is a function of it");
+  v("device", plan.device, {"auto", "cpu", "cuda"}, "auto: the GPU if there is one");
+  v("deterministic", plan.kernels.deterministic, {"off", "on"},
+    "only kernels with the same bits for any number of threads");
+  v.group("model", plan.model);
+  v.group("data", plan.data);
+  v.group("loss", plan.loss);
+  v.group("amp", plan.amp);
+  v.group("optimizer", plan.optimizer);
+  v.group("schedule", plan.schedule);
+  v.group("train", plan.train);
+  v.group("eval", plan.eval);
+  v.group("log", plan.log);
+  v.group("ckpt", plan.ckpt);
+  v.group("target", plan.target);
+  v.group("kernels", plan.kernels);
+  v.group("allocator", plan.allocator);
+  v.group("threads", plan.threads);
+  v.group("profile", plan.profile);
+  v.group("debug", plan.debug);
+}
+
+}  // namespace bellows

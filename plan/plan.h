@@ -1,0 +1,64 @@
+// Plan: everything a run will do, as plain data; Plan{} is the plain, unoptimised run. It only
+// gathers the options that the components own; each component is handed its own part.
+#pragma once
+#include "autograd/amp.h"
+#include "core/device/allocator.h"
+#include "core/device/kernel_options.h"
+#include "core/device/threads.h"
+#include "data/images/transform.h"
+#include "data/loader/loader.h"
+#include "data/sets/dataset.h"
+#include "models/criterion.h"
+#include "models/module/fuse.h"
+#include "models/module/module.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+#include "plan/run_options.h"
+
+namespace bellows {
+
+enum class DeviceChoice { automatic, cpu, cuda };
+
+struct DataOptions {
+  DatasetChoice dataset{"digits"};
+  bool packed = false;  // read from its packed twin (data/packed/packed_twin.h)
+  // An empty list in a config becomes this one, so that what is printed and stored is what runs.
+  std::vector<TransformChoice> transforms{TransformChoice("normalize")};
+  LoaderOptions loader;
+};
+void visit(Visitor& v, DataOptions& o);
+
+struct ModelOptions {
+  Choice<MakeModel> model{"lenet"};
+  FuseOptions fuse;
+  bool vectorized = false;
+  int64_t recompute = 0;  // so many neighbouring residual blocks run again in backward; 0: none
+  bool drop_conv_bias = false;  // in front of a batch_norm
+  bool channels_last = false;   // convolutions keep their weights in NHWC
+};
+void visit(Visitor& v, ModelOptions& o);
+
+struct Plan {
+  std::string name = "run";
+  uint64_t seed = 1;
+  DeviceChoice device = DeviceChoice::automatic;
+  ModelOptions model;
+  DataOptions data;
+  LossOptions loss;
+  AmpOptions amp;
+  OptimizerOptions optimizer;
+  ScheduleOptions schedule;
+  TrainOptions train;
+  EvalOptions eval;
+  LogOptions log;
+  CkptOptions ckpt;
+  TargetOptions target;
+  KernelOptions kernels;
+  AllocatorOptions allocator;
+  ThreadOptions threads;
+  ProfileOptions profile;
+  DebugOptions debug;
+};
+void visit(Visitor& v, Plan& plan);
+
+}  // namespace bellows

@@ -1,0 +1,82 @@
+#include "plan/run_options.h"
+
+namespace bellows {
+
+void visit(Visitor& v, TrainOptions& o) {
+  v("epochs", o.epochs, "passes over the training set", {.min = 0});
+  v("max_iters", o.max_iters, "stop after so many updates; 0: when the epochs end", {.min = 0});
+  v("accumulate", o.accumulate, "micro-batches that make one update", {.min = 1});
+  v("cuda_graph", o.cuda_graph, "capture an update once, replay it for each batch");
+  v.list("tuning_window", o.tuning_window, "first and last update in which kernels are tried out",
+         {.min = 1});
+  const auto& window = o.tuning_window;
+  v.require("tuning_window", window.size() == 2 && window[0] <= window[1],
+            "is the first and the last update, as in [1, 10]");
+  v("weights", o.weights,
+    "a .safetensors file to start from (torchvision's names, as export writes), or a run folder");
+  v("weights_strict", o.weights_strict,
+    "refuse weights that do not fit; false: what does not fit, such as a head, starts afresh");
+  v("dry_run", o.dry_run, "a pass over the largest batch before the first step");
+  v("on_nonfinite", o.on_nonfinite, {"stop", "skip", "continue"}, "what a NaN or Inf loss does");
+  v("max_nonfinite", o.max_nonfinite, "non-finite losses in a row before it stops", {.min = 1});
+  v("patience", o.patience,
+    "early stopping: evaluations without improvement of ckpt.best's metric, or else of the loss, "
+    "before the run ends; 0: no limit",
+    {.min = 0});
+}
+
+void visit(Visitor& v, EvalOptions& o) {
+  v("every", o.every, "epochs between evaluations; 0: never", {.min = 0});
+  v("batch_size", o.batch_size, "samples a batch; 0: as in training", {.min = 0, .max = 1 << 24});
+  v("no_grad", o.no_grad, "evaluation builds no graph and saves nothing");
+  v("tta", o.tta, {"none", "mirror", "mirror_shift"},
+    "answers are means over a picture and its mirror image, and both moved by a pixel");
+}
+
+void visit(Visitor& v, LogOptions& o) {
+  v("every", o.every, "iterations between log lines", {.min = 1});
+  v("format", o.format, {"paddle", "json", "plain"},
+    "of the log lines; json: every line on stdout is a JSON object, other lines {\"message\": "
+    "...}");
+  v("deferred", o.deferred, "losses stay on the device and are read at log steps only");
+  v("tensorboard", o.tensorboard, "write an event file beside metrics.jsonl");
+  v("progress", o.progress, "a progress bar on a terminal");
+}
+
+void visit(Visitor& v, CkptOptions& o) {
+  v("every", o.every, "epochs between checkpoints; 0: only at the end", {.min = 0});
+  v("every_iters", o.every_iters, "iterations between checkpoints, besides; 0: none", {.min = 0});
+  v("keep", o.keep, "newest checkpoints to keep", {.min = 1});
+  v("best", o.best, {"none", "accuracy", "accuracy_top5", "loss"},
+    "evaluation metric by which the best checkpoint is kept, too: checkpoints/best.safetensors");
+  v("async", o.async, "take a snapshot, write it in the background");
+  v("max_overhead", o.max_overhead, "warn if saving takes a larger share of the time",
+    {.min = 0, .max = 1});
+  v("retries", o.retries, "more tries after a failed save", {.min = 0});
+  v("on_error", o.on_error, {"stop", "warn"}, "what a failed save does");
+  v("require_finite", o.require_finite, "refuse checkpoints and weights with NaN or Inf");
+}
+
+void visit(Visitor& v, TargetOptions& o) {
+  v("metric", o.metric, {"none", "accuracy", "accuracy_top5", "loss"},
+    "evaluation metric that ends the training");
+  v("value", o.value, "what it has to reach: at least this accuracy (0 to 1), at most this loss");
+  v("stop", o.stop, "end the training there; false: only say when it got there");
+}
+
+void visit(Visitor& v, ProfileOptions& o) {
+  v.list("window", o.window, "updates that a profiler is to see, as in [20, 30]", {.min = 0});
+  const auto& window = o.window;
+  v.require("window", window.empty() || (window.size() == 2 && window[0] < window[1]),
+            "is the first update and the one after the last, as in [20, 30]");
+  v("exit_after", o.exit_after, "end the run after them");
+}
+
+void visit(Visitor& v, DebugOptions& o) {
+  v("anomaly", o.anomaly, "stop at the first gradient that is not finite, naming op and module");
+  v("sync_guard", o.sync_guard, {"off", "warn", "error"},
+    "name the lines that make the host wait for the device between two log steps");
+  v("lock_stats", o.lock_stats, "how long threads waited for each lock");
+}
+
+}  // namespace bellows

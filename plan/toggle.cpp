@@ -1,0 +1,338 @@
+#include "plan/toggle.h"
+#include <fmt/format.h>
+#include <algorithm>
+#include "core/config/hint.h"
+
+namespace bellows {
+
+static Names toggle_names() {
+  Names all;
+  for (const Toggle& toggle : toggles()) all.push_back(toggle.name);
+  return all;
+}
+
+static bool moved(const Counters& counters, const char* name) {
+  const auto found = counters.find(name);
+  return found != counters.end() && found->second > 0;
+}
+
+Same promise(const Toggle& toggle, const Counters& off, const Counters& on) {
+  if (moved(off, toggle.statistical_where)) return Same::statistical;
+  return moved(on, toggle.close_where) ? Same::close : toggle.same;
+}
+
+const Toggle* find_toggle(const std::string& name) {
+  for (const Toggle& toggle : toggles())
+    if (toggle.name == name || std::ranges::count(toggle.aka, name)) return &toggle;
+  return nullptr;
+}
+
+// ---- what a toggle may need of the machine
+
+namespace {
+struct Resource {
+  const char* name;
+  bool (*is_there)(DeviceChoice device);
+  const char* lack;
+};
+}  // namespace
+static constexpr Resource kResources[] = {
+    {"cuda",
+     [](DeviceChoice d) { return d != DeviceChoice::cpu && device_count(Device::cuda) > 0; },
+     "no effect without a GPU"},
+    {"cpu",
+     [](DeviceChoice d) {
+       return d == DeviceChoice::cpu ||
+              (d == DeviceChoice::automatic && device_count(Device::cuda) == 0);
+     },
+     "no effect on a GPU"},
+    {"bf16",
+     [](DeviceChoice d) {
+       const bool gpu = d != DeviceChoice::cpu && device_count(Device::cuda) > 0;
+       return gpu || __builtin_cpu_supports("avx512bf16");
+     },
+     "this CPU has no bf16 arithmetic (AVX512-BF16, AMX); fp16 is emulated anywhere"},
+    {"numa", [](DeviceChoice) { return read_topology().nodes.size() > 1; },
+     "no effect with a single NUMA node"},
+};
+
+static const Resource* find_resource(const std::string& name) {
+  for (const Resource& resource : kResources)
+    if (resource.name == name) return &resource;
+  return nullptr;
+}
+bool is_of_the_machine(const std::string& need) {
+  return find_resource(need.substr(need.find('=') + 1)) != nullptr;
+}
+
+std::string no_effect(const Toggle& toggle, DeviceChoice device, const std::string& value) {
+  for (const std::string& need : toggle.needs) {
+    const size_t is = need.find('=');
+    if (is != std::string::npos && need.substr(0, is) != value) continue;
+    const Resource* const resource = find_resource(need.substr(is + 1));  // npos + 1 is 0
+    if (resource && !resource->is_there(device)) return resource->lack;
+  }
+  return "";
+}
+
+Plan switched(Plan plan, const Toggle& toggle, const std::string& value) {
+  if (value != toggle.off()) toggle.enable(plan, value);
+  return plan;
+}
+
+static Owners find_owners() {
+  Owners owners;
+  const Values plain = dump(Plan{});
+  for (const Toggle& toggle : toggles()) {
+    for (const std::string& value : toggle.values) {
+      for (const auto& [key, text] : dump(switched(Plan{}, toggle, value))) {
+        if (plain.contains(key) && plain.at(key) == text) continue;
+        const Toggle* const owner = owners.emplace(key, &toggle).first->second;
+        INVARIANT(owner == &toggle, toggle.name, " and ", owner->name, " both set ", key);
+      }
+    }
+  }
+  return owners;
+}
+
+// Found again only when a toggle has come or gone: tests plant some.
+const Owners& option_owners() {
+  static Owners owners;
+  static size_t known = 0;
+  if (known != toggles().size()) {
+    owners = find_owners();
+    known = toggles().size();
+  }
+  return owners;
+}
+
+// ---- what a config may say of toggles
+
+namespace {
+
+std::string preset_value(const Toggle& toggle, const std::string& preset) {
+  if (preset == "none") return toggle.off();
+  return preset == "all" && *toggle.fast ? toggle.fast : toggle.by_default;
+}
+
+// A toggle's value as an option: one of its values, or a number where it takes any.
+Option value_option(const Toggle& toggle, std::string& value) {
+  Option option = one_of(toggle.values, value, [&](size_t i) { value = toggle.values[i]; });
+  if (!toggle.numbers) return option;
+  option.accepts += " or a whole number";
+  option.read = [&, named = option.read](const std::string& text) {
+    int64_t number = 0;
+    if (named(text)) return true;
+    if (!option_of(number, *toggle.numbers).read(text)) return false;
+    value = text;
+    return true;
+  };
+  return option;
+}
+
+// One source's `toggles:` section, read in order: first the preset, then each toggle by name.
+class ReadToggles {
+ public:
+  ReadToggles(Config& config, const Values& source) : config_(config), source_(source) {}
+
+  void read() {
+    read_preset("toggles");
+    read_preset("toggles.preset");
+    for (const auto& [key, value] : source_)
+      if (key.starts_with("toggles.") && key != "toggles.preset") read_one(key.substr(8), value);
+  }
+
+ private:
+  void read_preset(const std::string& key) {
+    const auto given = source_.find(key);
+    if (given == source_.end()) return;
+    const Value& value = given->second;
+    CHECK(value.text == "default" || value.text == "all" || value.text == "none", value.origin,
+          ": toggles: '", value.text, "' is not default, all or none, nor a map of toggles");
+    config_.preset = value.text;
+    for (const Toggle& toggle : toggles())
+      config_.toggles[toggle.name] = {preset_value(toggle, value.text), "toggles: " + value.text};
+  }
+
+  void read_one(const std::string& name, const Value& value) {
+    const Toggle* const toggle = find_toggle(name);
+    CHECK(toggle, value.origin, ": unknown toggle '", name, "', the nearest one is '",
+          nearest(name, toggle_names()), "'");
+    CHECK(toggle->name == name, value.origin, ": unknown toggle '", name, "', it is called '",
+          toggle->name, "' here");
+    std::string text = toggle->off();
+    const Option option = value_option(*toggle, text);
+    CHECK(option.read(value.text), value.origin, ": toggles.", name, ": '", value.text, "' is not ",
+          option.accepts);
+    config_.toggles[name] = {text, value.origin};
+  }
+
+  Config& config_;
+  const Values& source_;
+};
+
+}  // namespace
+
+// The value at which the toggle makes the option read like that, or a list to choose from.
+static std::string value_for(const Toggle& toggle, const std::string& key,
+                             const std::string& text) {
+  int64_t number = 0;
+  if (toggle.numbers && option_of(number, *toggle.numbers).read(text)) return text;
+  std::string all;
+  for (const std::string& value : toggle.values) {
+    const Values with = dump(switched(Plan{}, toggle, value));
+    if (with.contains(key) && with.at(key).text == text) return value;
+    all += (all.empty() ? "" : " | ") + value;
+  }
+  return all;
+}
+
+// One way in for each option, so that a run can tell from its toggles what was on.
+static void refuse_owned(const Values& source) {
+  for (const auto& [key, toggle] : option_owners()) {
+    const auto given = source.find(key);
+    if (given == source.end()) continue;
+    const Value& value = given->second;
+    fail(Exit::usage, value.origin, ": ", key, " is set by a toggle; write  toggles: {",
+         toggle->name, ": ", value_for(*toggle, key, value.text), "}");
+  }
+}
+
+// `num_workers: 4` or `cudnn.benchmark: true` outside of `toggles:`, as it is written elsewhere.
+static void refuse_misplaced(const Values& source, const Values& options) {
+  for (const auto& [key, value] : source) {
+    if (options.contains(key) || key == "toggles" || key.starts_with("toggles.")) continue;
+    const Toggle* toggle = find_toggle(key);
+    if (!toggle) toggle = find_toggle(key.substr(key.rfind('.') + 1));
+    if (!toggle) continue;
+    std::string text = value.text == "false" ? toggle->off() : suggested(*toggle);
+    value_option(*toggle, text).read(value.text);
+    fail(Exit::usage, value.origin, ": unknown key '", key, "', it is a toggle; write  toggles: {",
+         toggle->name, ": ", text, "}");
+  }
+}
+
+static bool is_on(const Config& config, const std::string& name) {
+  const Toggle* const toggle = find_toggle(name);
+  return toggle && config.toggles.at(name).text != toggle->off();
+}
+
+static bool is_asked_for(const Value& value) {
+  return value.origin != "default" && !value.origin.starts_with("toggles: ");
+}
+
+// What cannot help on this machine stays off, so that one file serves all of them.
+static void settle_machine(Config& config) {
+  for (const Toggle& toggle : toggles()) {
+    Value& value = config.toggles.at(toggle.name);
+    const std::string why = no_effect(toggle, config.options.device, value.text);
+    if (value.text == toggle.off() || why.empty()) continue;
+    if (is_asked_for(value)) config.notes.push_back(cat(toggle.name, ": ", why));
+    value = {toggle.off(), "off, " + why};
+  }
+}
+
+// Where two runs are to be the same.
+static void settle_deterministic(Config& config) {
+  if (!config.options.kernels.deterministic) return;
+  for (const Toggle& toggle : toggles()) {
+    Value& value = config.toggles.at(toggle.name);
+    if (value.text == toggle.off() || value.text != toggle.undetermined) continue;
+    CHECK(!is_asked_for(value), value.origin, ": ", toggle.name, ": ", value.text,
+          " and  deterministic: on  exclude each other; take one of them back");
+    value = {toggle.off(), "off, deterministic is on"};
+  }
+}
+
+// The toggle that this one cannot do without, and which is off. Null: there is none.
+static const Toggle* missing(const Config& config, const Toggle& toggle) {
+  for (const std::string& need : toggle.needs)
+    if (const Toggle* other = find_toggle(need); other && !is_on(config, need)) return other;
+  return nullptr;
+}
+
+// A toggle that somebody asked for by name says what it lacks; one that a preset set stays off.
+static void settle_needs(Config& config) {
+  for (bool again = true; again;) {
+    again = false;
+    for (const Toggle& toggle : toggles()) {
+      Value& value = config.toggles.at(toggle.name);
+      if (value.text == toggle.off()) continue;
+      const Toggle* const other = missing(config, toggle);
+      if (!other) continue;
+      CHECK(!is_asked_for(value), value.origin, ": ", toggle.name, " needs ", other->name,
+            "; write  toggles: {", other->name, ": ", suggested(*other), "}");
+      value = {toggle.off(), cat("off, it needs ", other->name)};
+      again = true;
+    }
+  }
+}
+
+Config::Config() {
+  for (const Toggle& toggle : bellows::toggles())
+    toggles[toggle.name] = {preset_value(toggle, preset), "default"};
+}
+
+static Values without_toggles(const Values& source) {
+  Values rest;
+  for (const auto& [key, value] : source)
+    if (key != "toggles" && !key.starts_with("toggles.")) rest.emplace(key, value);
+  return rest;
+}
+
+Config make_config(const std::vector<Values>& sources) {
+  Config config;
+  Keys owned;
+  for (const auto& [key, toggle] : option_owners()) owned.insert(key);
+  for (const Values& source : sources) {
+    refuse_owned(source);
+    refuse_misplaced(source, dump(config.options));
+    load_onto(config.options, config.origins, without_toggles(source), owned);
+    ReadToggles(config, source).read();
+  }
+  settle_machine(config);
+  settle_deterministic(config);
+  settle_needs(config);
+  config.plan = config.options;
+  for (const Toggle& toggle : toggles())
+    config.plan = switched(config.plan, toggle, config.toggles.at(toggle.name).text);
+  return config;
+}
+
+namespace {
+// Prints the options that a user may set; those of toggles are printed as toggles.
+class PrintUnowned : public Print {
+ public:
+  using Print::Print;
+
+ protected:
+  void option(const std::string& key, const Option& option, const char* help) override {
+    if (!option_owners().contains(key)) Print::option(key, option, help);
+  }
+};
+}  // namespace
+
+std::string print_config(const Config& config) {
+  PrintUnowned options(config.origins);
+  Plan plan = config.options;
+  visit(options, plan);
+  std::string text = options.text() + "toggles:\n";
+  for (const auto& [name, value] : config.toggles)
+    text += fmt::format("{:<38}  # {}\n", "  " + name + ": " + value.text, value.origin);
+  const Values effective = dump(config.plan);
+  for (const auto& [key, toggle] : option_owners())
+    if (effective.contains(key))
+      text += fmt::format("# {} = {}  (toggle {})\n", key, effective.at(key).text, toggle->name);
+  return text;
+}
+
+std::string suggested(const Toggle& toggle) {
+  return *toggle.fast ? toggle.fast : toggle.values.at(1);
+}
+
+Plan with_toggles(Plan plan, const std::map<std::string, std::string>& values) {
+  for (const auto& [name, value] : values) plan = switched(plan, *find_toggle(name), value);
+  return plan;
+}
+
+}  // namespace bellows

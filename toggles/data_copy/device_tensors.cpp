@@ -1,0 +1,21 @@
+#include "plan/toggle.h"
+
+static const bellows::AddToggle toggle({
+    .name = "device_tensors",
+    .aka = {"gpu_dataset", "data_on_device", "torch.zeros(device=)"},
+    .key_point = "data copy",
+    .idea = "What the device needs is made on the device: the samples lie there from the start and "
+            "a kernel gathers each batch, instead of making it on the host and moving it.",
+    .claim = "no host memory and no copy in a step; no figure in the seeds",
+    .hurts = "the whole data set takes memory of the device; only for pictures of one size whose "
+             "transforms are the same for all",
+    .sources = "S3:101 S4:134",
+    .footprint = "tensor.device_created",
+    .same = bellows::Same::bitwise,
+    .by_default = "off",  // memory of the device belongs to the model first
+    .needs = {"cuda"},
+    .supersedes = {"num_workers", "prefetch_factor", "persistent_workers", "ring_queues",
+                   "background_loader", "pin_memory", "non_blocking"},
+    .enable = [](bellows::Plan& plan,
+                 const std::string&) { plan.data.loader.device_tensors = true; },
+});

@@ -1,0 +1,33 @@
+#include "plan/toggle.h"
+
+// With each of the transforms that a device does.
+static void learn_moved_digits(bellows::Plan& plan) {
+  plan = bellows::load(plan, {{"data.transforms.0.name", {"random_crop"}},
+                              {"data.transforms.0.size", {"28"}},
+                              {"data.transforms.0.padding", {"2"}},
+                              {"data.transforms.1.name", {"random_flip"}},
+                              {"data.transforms.2.name", {"cutout"}},
+                              {"data.transforms.2.size", {"4"}},
+                              {"data.transforms.3.name", {"normalize"}}});
+}
+
+static const bellows::AddToggle toggle({
+    .name = "device_augment",
+    .aka = {"gpu_transforms", "dali", "kornia"},
+    .key_point = "data reading",
+    .idea = "Pictures travel as bytes, and one kernel crops, flips, cuts out and normalises them "
+            "on the device, with the random numbers that the host would have drawn, and writes "
+            "them as the first convolution reads them: in 16 bits, its channels padded.",
+    .claim = "host-to-device bytes / 4, and so is what a worker writes; no figure for time",
+    .hurts = "what the host resizes or recolours first is rounded to bytes once more; a second "
+             "batch on the device",
+    .sources = "S1:26,30,47",
+    .footprint = "augment.device_images",
+    .same = bellows::Same::close,  // bitwise where the host's part leaves the pixels alone
+    .tolerance = 1e-2,
+    .by_default = "off",  // what it saves is not measured yet
+    .needs = {"cuda"},
+    .proof = learn_moved_digits,
+    .enable = [](bellows::Plan& plan,
+                 const std::string&) { plan.data.loader.device_augment = true; },
+});

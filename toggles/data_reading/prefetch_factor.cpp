@@ -1,0 +1,23 @@
+#include "plan/toggle.h"
+
+static const bellows::AddToggle toggle({
+    .name = "prefetch_factor",
+    .aka = {"prefetch", "buffer_size", "use_buffer_reader"},
+    .key_point = "data reading",
+    .idea = "Each worker goes on to its next batches while the finished ones wait to be taken.",
+    .claim = "no stalls when the loading time varies; little effect when it does not (seed S3)",
+    .hurts = "keeps W x F batches in memory",
+    .sources = "S3:112,114",
+    .footprint = "data.queue_max",
+    .same = bellows::Same::bitwise,
+    .values = {"0", "1", "2", "4"},
+    .numbers = bellows::Bounds{.min = 0, .max = 64},
+    .by_default = "2",
+    .fast = "2",
+    .needs = {"num_workers"},
+    .proof = [](bellows::Plan& plan) { plan.data.loader.num_workers = 2; },
+    .enable =
+        [](bellows::Plan& plan, const std::string& value) {
+          plan.data.loader.prefetch_factor = std::stoll(value);
+        },
+});

@@ -1,0 +1,21 @@
+#include "plan/toggle.h"
+
+static const bellows::AddToggle toggle({
+    .name = "gradient_accumulation",
+    .aka = {"accumulate_grad_batches", "gradient_merge", "update_freq", "accum_iter"},
+    .key_point = "update and distributed",
+    .idea = "Each batch goes through the net in N parts whose gradients add up to one update.",
+    .claim = "activation memory falls to 1 / N at the same update; slower, not faster",
+    .hurts = "N times the calls; smaller products; batch statistics see the parts",
+    .sources = "S4:138",
+    .footprint = "update.accumulated",
+    .same = bellows::Same::close,
+    .tolerance = 1e-5,
+    .statistical_where = "norm.batches",
+    .values = {"1", "2", "4"},
+    .numbers = bellows::Bounds{.min = 1, .max = 4096},
+    .by_default = "1",
+    .fast = "",
+    .enable = [](bellows::Plan& plan,
+                 const std::string& value) { plan.train.accumulate = std::stoll(value); },
+});

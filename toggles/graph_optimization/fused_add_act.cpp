@@ -1,0 +1,18 @@
+#include "plan/residual_net.h"
+#include "plan/toggle.h"
+
+static const bellows::AddToggle toggle({
+    .name = "fused_add_act",
+    .aka = {"fuse_elewise_add_act_ops", "add_relu"},
+    .key_point = "graph optimisation",
+    .idea = "The sum of a residual block and its ReLU in one pass: the sum is never written.",
+    .claim = "two of five passes over the block's output less; all fusions of the seeds: 6 %",
+    .hurts = "never; idle where fused_bn_add_act takes the sum as well",
+    .sources = "S1:38 S1:54",
+    .footprint = "fuse.add_act",
+    .same = bellows::Same::bitwise,
+    .proof = bellows::residual_net,
+    .example = "configs/resnet18.yaml toggles.fused_bn_add_act=off",
+    .enable = [](bellows::Plan& plan,
+                 const std::string&) { plan.model.fuse.wanted["add_act"] = true; },
+});

@@ -1,0 +1,21 @@
+#include "plan/residual_net.h"
+#include "plan/toggle.h"
+
+static const bellows::AddToggle toggle({
+    .name = "fused_bn_act",
+    .aka = {"BatchNormAddRelu", "fuse_bn_act_ops", "FLAGS_fuse_bn_act", "BNReLU"},
+    .key_point = "graph optimisation",
+    .idea = "Batch normalisation and ReLU in one pass: the normalised values are never written, "
+            "and backward reads a bit an element where it would read y.",
+    .claim = "ResNet-50 moves 470 -> 341 MB an image in bf16 together with fused_bn_add_act; all "
+             "fusions of the seeds: 6 %",
+    .hurts = "never; idle in nets without batch_norm + relu",
+    .sources = "S1:38 S1:54",
+    .footprint = "fuse.norm_act",
+    .same = bellows::Same::close,
+    .tolerance = 1e-5,
+    .proof = bellows::residual_net,
+    .example = "configs/resnet18.yaml",
+    .enable = [](bellows::Plan& plan,
+                 const std::string&) { plan.model.fuse.wanted["bn_act"] = true; },
+});

@@ -1,0 +1,15 @@
+#include "plan/toggle.h"
+
+static const bellows::AddToggle toggle({
+    .name = "fused_loss",
+    .aka = {"softmax_with_cross_entropy", "fused_cross_entropy"},
+    .key_point = "graph optimisation",
+    .idea = "Softmax and cross-entropy in one kernel; backward is one more, softmax - target.",
+    .claim = "four ops of the loss become one; no figure in the seeds",
+    .hurts = "never seen; small next to a large net",
+    .sources = "S1:38",
+    .footprint = "fuse.loss",
+    .same = bellows::Same::close,
+    .tolerance = 1e-5,
+    .enable = [](bellows::Plan& plan, const std::string&) { plan.loss.fused = true; },
+});

@@ -1,0 +1,25 @@
+#include "plan/toggle.h"
+
+static const bellows::AddToggle toggle({
+    .name = "kernel_autotune",
+    .aka = {"cudnn_benchmark", "cudnn.benchmark", "exhaustive_search", "autotune",
+            "FLAGS_cudnn_exhaustive_search"},
+    .key_point = "op computation",
+    .idea = "In the first updates (train.tuning_window) each convolution is run by every algorithm "
+            "that can do it; from then on the fastest runs. What won is kept on disk.",
+    .claim = "a rule is cheap, but not always right; no figure in the seeds",
+    .hurts = "seconds at the start, again for each new shape; two machines, and two searches, may "
+             "choose differently, and then losses differ in the last digits",
+    .sources = "S1:52,53,80 S4:132",
+    .footprint = "autotune.hits",
+    .same = bellows::Same::close,
+    .tolerance = 1e-5,
+    .values = {"heuristic", "benchmark"},
+    .by_default = "heuristic",
+    .fast = "benchmark",
+    .undetermined = "benchmark",
+    .proof = [](bellows::Plan& plan) { plan.kernels.vendor = true; },  // a GPU has no others
+    .example = "configs/resnet18.yaml",
+    .enable = [](bellows::Plan& plan,
+                 const std::string&) { plan.kernels.autotune = bellows::Autotune::benchmark; },
+});

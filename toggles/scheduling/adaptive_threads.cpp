@@ -1,0 +1,24 @@
+#include "plan/toggle.h"
+
+static const bellows::AddToggle toggle({
+    .name = "adaptive_threads",
+    .aka = {"OMP_DYNAMIC", "omp_set_dynamic", "dynamic_threads"},
+    .key_point = "scheduling",
+    .idea = "Watches how long its threads wait for a core and uses fewer while that lasts. on: in "
+            "kernels whose results do not depend on the thread count. all: in oneDNN's too.",
+    .claim = "a step beside three busy processes on two cores takes at most 1.5 times its fair "
+             "share of time; no figure in the seeds",
+    .hurts = "every pause (up to 2 s, or 64 steps) one step tries all threads again; all: results "
+             "depend on the load, within rounding",
+    .sources = "no seed",
+    .footprint = "cpu.wait_readings",
+    .same = bellows::Same::bitwise,
+    .tolerance = 1e-5,
+    .close_where = "cpu.library_threads",
+    .values = {"off", "on", "all"},
+    .enable =
+        [](bellows::Plan& plan, const std::string& value) {
+          using enum bellows::Adaptive;
+          plan.threads.adaptive = value == "all" ? all : on;
+        },
+});

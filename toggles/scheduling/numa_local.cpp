@@ -1,0 +1,18 @@
+#include "plan/toggle.h"
+
+static const bellows::AddToggle toggle({
+    .name = "numa_local",
+    .aka = {"numactl", "cpunodebind", "membind"},
+    .key_point = "scheduling",
+    .idea = "A process runs on the cores of one socket and takes its memory there; the ranks of a "
+            "machine take the sockets in turn.",
+    .claim = "no access crosses to the other socket's memory; no figure in the seeds",
+    .hurts = "a single process has only one socket's cores",
+    .sources = "S4:127",
+    .footprint = "cpu.node_bound",
+    .same = bellows::Same::bitwise,
+    .by_default = "off",
+    .fast = "",  // for several ranks on one machine
+    .needs = {"numa"},
+    .enable = [](bellows::Plan& plan, const std::string&) { plan.threads.numa_local = true; },
+});
