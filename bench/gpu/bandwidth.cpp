@@ -21,7 +21,7 @@
 #include "core/base/trace.h"
 #include "trainer/bench/bench.h"
 #include "core/base/json.h"
-#include "trainer/nvml.h"
+#include "trainer/log/nvml.h"
 
 namespace bellows {
 

@@ -1,4 +1,4 @@
-#include "trainer/config.h"
+#include "core/config/config.h"
 #include <algorithm>
 #include "bench/step/step.h"
 

@@ -1,7 +1,7 @@
 // The trainer's step on one batch of random values, and how long it takes.
 #pragma once
-#include "trainer/summary.h"
-#include "trainer/training_step.h"
+#include "trainer/run/summary.h"
+#include "trainer/session/training_step.h"
 
 namespace bellows {
 

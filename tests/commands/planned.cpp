@@ -1,12 +1,12 @@
 // Decides by rules how a printed command is tested: no list names a single one.
 #include <filesystem>
 #include "core/base/check.h"
+#include "core/config/config.h"
 #include "core/device/device.h"
 #include "plan/toggle.h"
 #include "tests/commands/printed.h"
 #include "tests/place.h"
 #include "trainer/bench/bench.h"
-#include "trainer/config.h"
 
 namespace bellows {
 

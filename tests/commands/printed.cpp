@@ -6,7 +6,7 @@
 #include "plan/toggle.h"
 #include "tests/place.h"
 #include "trainer/bench/bench.h"
-#include "trainer/tables.h"
+#include "trainer/verbs/tables.h"
 
 namespace bellows {
 

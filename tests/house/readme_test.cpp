@@ -6,7 +6,7 @@
 #include "ops/base/op.h"
 #include "plan/toggle.h"
 #include "tests/house/tree.h"
-#include "trainer/verbs.h"
+#include "trainer/verbs/verbs.h"
 
 using namespace bellows;
 

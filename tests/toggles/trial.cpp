@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <numeric>
 #include "core/base/trace.h"
-#include "trainer/loop.h"
+#include "trainer/run/loop.h"
 
 namespace bellows {
 

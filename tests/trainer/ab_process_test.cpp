@@ -1,6 +1,6 @@
 // Arms as processes: their turns, that they stand still in between, and every way in which one can
 // fail. The arms are real programs: a shell, or this test program itself.
-#include "trainer/ab_process.h"
+#include "trainer/ab/ab_process.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>

@@ -1,5 +1,5 @@
 // What `trainer ab` says of its arms' blocks, who has the turn, and which arms it refuses.
-#include "trainer/ab.h"
+#include "trainer/ab/ab.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pty.h>
@@ -12,8 +12,8 @@
 #include "tests/place.h"
 #include "tests/refusal.h"
 #include "tests/trainer/runs.h"
-#include "trainer/ab_progress.h"
-#include "trainer/verbs.h"
+#include "trainer/ab/ab_progress.h"
+#include "trainer/verbs/verbs.h"
 
 using namespace bellows;
 using testing::AllOf;

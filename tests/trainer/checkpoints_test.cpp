@@ -1,5 +1,5 @@
 // Checkpoints of a folder: whole or not used, the newest by step, the others left alone.
-#include "trainer/checkpoints.h"
+#include "trainer/state/checkpoints.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 #include <filesystem>
 #include <set>
+#include "core/config/config.h"
 #include "plan/toggle.h"
 #include "tests/place.h"
 #include "tests/trainer/runs.h"
-#include "trainer/config.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;

@@ -8,7 +8,7 @@
 #include "trainer/doctor/machine.h"
 #include "trainer/doctor/shapes.h"
 #include "trainer/doctor/stress.h"
-#include "trainer/system.h"
+#include "trainer/log/system.h"
 
 using namespace bellows;
 using testing::AllOf;

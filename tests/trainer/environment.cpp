@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <cstdlib>
 #include <filesystem>
-#include "trainer/signals.h"
+#include "trainer/run/signals.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // Evaluation with several views of each picture, against views made here pixel by pixel.
-#include "trainer/evaluate.h"
+#include "trainer/session/evaluate.h"
 #include <gtest/gtest.h>
 #include <cmath>
 #include "core/config/values.h"
@@ -8,7 +8,7 @@
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
 #include "tests/refusal.h"
-#include "trainer/training_state.h"
+#include "trainer/state/training_state.h"
 
 using namespace bellows;
 

@@ -4,7 +4,7 @@
 #include "core/config/values.h"
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
-#include "trainer/session.h"
+#include "trainer/session/session.h"
 
 using namespace bellows;
 using testing::AllOf;

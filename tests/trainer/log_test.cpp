@@ -1,13 +1,13 @@
 // Lines, meters and event files, against what Paddle's, tqdm's and TensorBoard's users know.
-#include "trainer/log.h"
+#include "trainer/log/log.h"
 #include <gtest/gtest.h>
 #include <unistd.h>
 #include "core/base/crc32c.h"
 #include "core/base/json.h"
-#include "trainer/log_line.h"
-#include "trainer/meter.h"
-#include "trainer/progress_bar.h"
-#include "trainer/tensorboard.h"
+#include "trainer/log/log_line.h"
+#include "trainer/log/meter.h"
+#include "trainer/log/progress_bar.h"
+#include "trainer/log/tensorboard.h"
 
 using namespace bellows;
 

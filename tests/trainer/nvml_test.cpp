@@ -1,4 +1,4 @@
-#include "trainer/nvml.h"
+#include "trainer/log/nvml.h"
 #include <gtest/gtest.h>
 #include "tests/place.h"
 

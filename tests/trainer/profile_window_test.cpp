@@ -1,10 +1,10 @@
 // What a profiler is handed: the updates of the window, their phases, ops and modules.
-#include "trainer/profile_window.h"
+#include "trainer/session/profile_window.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include "core/config/config.h"
 #include "tests/refusal.h"
 #include "tests/trainer/runs.h"
-#include "trainer/config.h"
 
 using namespace bellows;
 using testing::HasSubstr;

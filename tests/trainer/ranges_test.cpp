@@ -5,7 +5,7 @@
 #include "tests/trainer/program.h"
 #include "plan/plan.h"
 #include "core/base/json.h"
-#include "trainer/tables.h"
+#include "trainer/verbs/tables.h"
 
 using namespace bellows;
 using testing::HasSubstr;

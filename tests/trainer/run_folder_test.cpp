@@ -1,5 +1,5 @@
 // A run's folder is its own: never overwritten unasked, never shared, never half writable.
-#include "trainer/run_folder.h"
+#include "trainer/state/run_folder.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

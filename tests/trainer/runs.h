@@ -1,7 +1,7 @@
 // A plan of a few options, and what a silent run of it in this process comes to.
 #pragma once
 #include "core/config/values.h"
-#include "trainer/loop.h"
+#include "trainer/run/loop.h"
 
 namespace bellows {
 

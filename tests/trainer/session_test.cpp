@@ -1,5 +1,5 @@
 // What a session says of its plan before it trains.
-#include "trainer/session.h"
+#include "trainer/session/session.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "core/config/values.h"

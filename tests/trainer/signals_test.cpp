@@ -1,5 +1,5 @@
 // Signals at random moments of a real run. BELLOWS_SIGNALS=2000 sends that many of each kind.
-#include "trainer/signals.h"
+#include "trainer/run/signals.h"
 #include <gmock/gmock.h>
 #include <csignal>
 #include <fstream>

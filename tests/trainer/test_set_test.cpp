@@ -5,7 +5,7 @@
 #include "tests/data/image_files.h"
 #include "tests/data/options.h"
 #include "tests/refusal.h"
-#include "trainer/session.h"
+#include "trainer/session/session.h"
 #include <gmock/gmock.h>
 
 using namespace bellows;

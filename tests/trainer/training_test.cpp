@@ -10,7 +10,7 @@
 #include "tests/refusal.h"
 #include "tests/trainer/runs.h"
 #include "core/base/json.h"
-#include "trainer/plan_diff.h"
+#include "trainer/state/plan_diff.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;

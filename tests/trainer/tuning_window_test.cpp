@@ -1,11 +1,11 @@
 // Autotuning in a run: it searches inside of its window and nowhere else.
-#include "trainer/tuning_window.h"
+#include "trainer/session/tuning_window.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "core/base/trace.h"
+#include "core/config/config.h"
 #include "tests/refusal.h"
 #include "tests/trainer/runs.h"
-#include "trainer/config.h"
 
 using namespace bellows;
 

@@ -1,10 +1,10 @@
 // Weights of files that differ from the model in what they need not agree in.
-#include "trainer/weights.h"
+#include "trainer/state/weights.h"
 #include <gmock/gmock.h>
 #include "core/tensor/copy.h"
 #include "tests/trainer/program.h"
 #include "tests/trainer/runs.h"
-#include "trainer/training_state.h"
+#include "trainer/state/training_state.h"
 #include "core/tensor/rng.h"
 
 using namespace bellows;

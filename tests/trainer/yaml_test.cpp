@@ -1,13 +1,13 @@
 // Row 34 to 37 of the fault matrix: what a config file or an override may not say, and how it is
 // told, with line and column.
-#include "trainer/yaml.h"
+#include "core/config/yaml.h"
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include "trainer/config.h"
+#include "core/config/config.h"
 
 using namespace bellows;
 using testing::HasSubstr;

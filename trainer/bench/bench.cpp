@@ -7,7 +7,7 @@
 #include "core/device/threads.h"
 #include "core/device/topology.h"
 #include "core/config/hint.h"
-#include "trainer/system.h"
+#include "trainer/log/system.h"
 #include "core/base/output.h"
 
 namespace bellows {

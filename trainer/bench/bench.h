@@ -11,7 +11,7 @@
 //   static const AddBench bench({"h2d", "copies to a GPU and back", "trainer bench h2d", run});
 #pragma once
 #include "core/device/device.h"
-#include "trainer/verbs.h"
+#include "trainer/verbs/verbs.h"
 
 namespace bellows {
 

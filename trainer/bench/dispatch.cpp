@@ -10,7 +10,7 @@
 #include "ops/cross_entropy.h"
 #include "ops/elementwise.h"
 #include "trainer/bench/bench.h"
-#include "trainer/tables.h"
+#include "trainer/verbs/tables.h"
 
 namespace bellows {
 

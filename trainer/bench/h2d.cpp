@@ -2,7 +2,7 @@
 #include "trainer/bench/bench.h"
 #include "trainer/bench/copies.h"
 #include "trainer/bench/timing.h"
-#include "trainer/tables.h"
+#include "trainer/verbs/tables.h"
 #include "core/base/output.h"
 
 namespace bellows {

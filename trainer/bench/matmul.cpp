@@ -6,7 +6,7 @@
 #include "trainer/bench/product.h"
 #include "trainer/bench/seed_table.h"
 #include "trainer/bench/timing.h"
-#include "trainer/tables.h"
+#include "trainer/verbs/tables.h"
 #include "core/base/output.h"
 #include "core/base/plural.h"
 

@@ -14,7 +14,7 @@
 #include "ops/base/op_inputs.h"
 #include "trainer/bench/bench.h"
 #include "trainer/bench/timing.h"
-#include "trainer/tables.h"
+#include "trainer/verbs/tables.h"
 
 namespace bellows {
 

@@ -2,7 +2,7 @@
 #include "core/base/check.h"
 #include "core/base/plural.h"
 #include "trainer/doctor/machine.h"
-#include "trainer/tables.h"
+#include "trainer/verbs/tables.h"
 
 namespace bellows {
 

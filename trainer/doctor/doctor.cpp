@@ -7,13 +7,13 @@
 #include "trainer/bench/bench.h"
 #include "trainer/bench/copies.h"
 #include "trainer/bench/timing.h"
-#include "trainer/config.h"
+#include "core/config/config.h"
 #include "trainer/doctor/machine.h"
 #include "trainer/doctor/shapes.h"
 #include "trainer/doctor/stress.h"
-#include "trainer/nvml.h"
-#include "trainer/session.h"
-#include "trainer/tables.h"
+#include "trainer/log/nvml.h"
+#include "trainer/session/session.h"
+#include "trainer/verbs/tables.h"
 #include "core/base/output.h"
 
 namespace bellows {

@@ -4,7 +4,7 @@
 #include <fstream>
 #include "core/device/affinity.h"
 #include "core/device/threads.h"
-#include "trainer/system.h"
+#include "trainer/log/system.h"
 
 namespace bellows {
 

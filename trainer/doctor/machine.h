@@ -5,12 +5,12 @@
 #include "core/device/device_info.h"
 #include "core/device/topology.h"
 #include "core/base/json.h"
-#include "trainer/libraries.h"
+#include "trainer/log/libraries.h"
 
 namespace bellows {
 
 struct Machine {
-  Json environment;  // versions, CPU and its vector units: trainer/system.h
+  Json environment;  // versions, CPU and its vector units: trainer/log/system.h
   Topology topology;
   std::vector<int> affinity;  // CPUs that this process may use
   int quota = 0;              // whole cores that its cgroup pays for; 0: no quota

@@ -1,6 +1,6 @@
 #include "trainer/doctor/shapes.h"
 #include "core/base/round.h"
-#include "trainer/tables.h"
+#include "trainer/verbs/tables.h"
 
 namespace bellows {
 

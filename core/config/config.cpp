@@ -1,0 +1,76 @@
+#include "core/config/config.h"
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include "core/base/file.h"
+#include "core/config/yaml.h"
+
+namespace bellows {
+
+namespace fs = std::filesystem;
+
+// Takes `base` out of the file's values.
+static std::vector<Value> take_bases(Values& values) {
+  std::vector<Value> bases;
+  if (const auto one = values.extract("base")) bases.push_back(one.mapped());
+  for (size_t i = 0; const auto item = values.extract("base." + std::to_string(i)); ++i)
+    bases.push_back(item.mapped());
+  return bases;
+}
+
+namespace {
+
+class Sources {
+ public:
+  std::vector<Values> all;
+
+  void read(const std::string& path) {
+    chain_.push_back(path);
+    Values values = read_yaml(path);
+    for (const Value& base : take_bases(values)) {
+      const fs::path next = (fs::path(path).parent_path() / base.text).lexically_normal();
+      CHECK(kind_of(next, Exit::usage) != Kind::nothing, base.origin, ": base ", next.string(),
+            " does not exist");
+      const auto is_next = [&](const fs::path& file) {
+        std::error_code apart;
+        return fs::equivalent(file, next, apart);
+      };
+      CHECK(std::ranges::none_of(chain_, is_next), base.origin, ": base ", next.string(),
+            " is, in the end, based on this file");
+      CHECK(++bases_ < kConfigFiles, base.origin, ": more than ", kConfigFiles, " files");
+      read(next);
+    }
+    all.push_back(std::move(values));
+    chain_.pop_back();
+  }
+
+ private:
+  std::vector<fs::path> chain_;  // from the first file to the one being read
+  size_t bases_ = 0;
+};
+
+}  // namespace
+
+std::vector<Values> read_config(const std::string& path) {
+  Sources sources;
+  sources.read(path);
+  return sources.all;
+}
+
+Values parse_overrides(const std::vector<std::string>& assignments) {
+  Values all;
+  for (const std::string& assignment : assignments)
+    for (const auto& [key, value] : parse_override(assignment))
+      CHECK(all.emplace(key, value).second, "command line: '", key, "' is given twice");
+  return all;
+}
+
+std::vector<Values> sources_of(const std::string& path,
+                               const std::vector<std::string>& assignments) {
+  std::vector<Values> sources;
+  if (!path.empty()) sources = read_config(path);
+  sources.push_back(parse_overrides(assignments));
+  return sources;
+}
+
+}  // namespace bellows

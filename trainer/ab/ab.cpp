@@ -1,0 +1,162 @@
+// The verb `ab`: two arms that differ in one toggle, first a placebo, then the comparison.
+#include "trainer/ab/ab.h"
+#include <fmt/format.h>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include "core/base/file.h"
+#include "trainer/ab/ab_progress.h"
+#include "trainer/state/scratch_folder.h"
+#include "trainer/log/system.h"
+#include "trainer/verbs/verbs.h"
+#include "core/base/output.h"
+
+namespace bellows {
+
+// ---- the arms
+
+static ArmCommand arm_command(const AbOptions& options, const std::string& value,
+                              const std::string& folder) {
+  std::vector<std::string> argv = {"/proc/self/exe", "ab", "--arm", value, "--folder", folder};
+  const auto add = [&](const char* option, const std::string& text) {
+    argv.insert(argv.end(), {option, text});
+  };
+  add("--config", options.config);
+  add("--toggle", options.toggle);
+  add("--measure", options.measure == AbMeasure::step ? "step" : "epoch");
+  add("--steps", std::to_string(options.steps));
+  add("--blocks", std::to_string(options.blocks));
+  add("--warmup", std::to_string(options.warmup));
+  argv.insert(argv.end(), options.overrides.begin(), options.overrides.end());
+  return {options.toggle + "=" + value, argv};
+}
+
+// ---- the machine
+
+static std::string load_average() {
+  double load[3] = {};
+  getloadavg(load, 3);
+  return fmt::format("{:.2f} {:.2f} {:.2f}", load[0], load[1], load[2]);
+}
+
+static std::string governor() {
+  std::string name;
+  std::getline(std::ifstream("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"), name);
+  return name.empty() ? "unknown" : name;
+}
+
+static std::string today() {
+  const std::time_t now = std::time(nullptr);
+  char text[32] = {};
+  std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M UTC", std::gmtime(&now));
+  return text;
+}
+
+// Not all of environment(): a report is for others to read, so it names no host and no folder.
+static Json machine_now() {
+  const Json all = environment();
+  Json machine = {{"date", today()},
+                  {"cpu", all["cpu"]},
+                  {"cores", all["cores"]},
+                  {"governor", governor()},
+                  {"load average before", load_average()}};
+  for (const char* key : {"kernel", "commit", "versions", "variables"})
+    if (!all[key].empty() && all[key] != "") machine[key] = all[key];
+  return machine;
+}
+
+// ---- the verb
+
+static AbResult measure(const AbOptions& options, const Toggle& toggle) {
+  const ScratchFolder scratch;
+  const ArmCommand off = arm_command(options, toggle.off(), scratch / "off");
+  const ArmCommand twin = arm_command(options, toggle.off(), scratch / "twin");
+  const ArmCommand on = arm_command(options, options.value, scratch / "on");
+  AbResult result = {options, &toggle, held_equal(options, toggle), {}, {}, machine_now()};
+  if (!result.held.empty()) say(cat("ab: ", held_text(result)));
+  AbProgress progress(options);
+  const auto compare = [&](const std::string& title, const ArmCommand& one,
+                           const ArmCommand& other) {
+    say(cat("ab: ", title));
+    progress.begin(title);
+    const AbPair pair = take_turns(one, other, options.blocks, options.timeout_s,
+                                   [&](const AbBlock& turn) { progress.add(turn); });
+    progress.clear();
+    return pair;
+  };
+  result.placebo = compare(cat("placebo, ", off.name, " against itself"), off, twin);
+  result.measured = compare(cat(off.name, " against ", on.name), off, on);
+  say("");
+  result.machine["load average after"] = load_average();
+  return result;
+}
+
+static void check_report(const std::filesystem::path& report) {
+  if (report.empty()) return;
+  CHECK(report.extension() == ".md", "ab: --report ", report.string(), ": write  --report ",
+        report.stem().string(), ".md");
+  const Path folder = report.has_parent_path() ? report.parent_path() : ".";
+  CHECK(kind_of(folder, Exit::usage) == Kind::folder, "ab: --report: no folder ", folder.string());
+}
+
+static void write_report(std::filesystem::path path, const AbResult& result) {
+  write_file(path, bytes_of(to_markdown(result)));
+  write_file(path.replace_extension(".json"), bytes_of(to_json(result).dump(1) + "\n"));
+}
+
+namespace {
+struct AbLine {
+  AbOptions options;
+  std::string measure = "step", clock = "wall";
+  std::string arm, folder;  // for this program when it is one of the arms
+};
+}  // namespace
+
+static void declare(CommandLine& line, AbLine& given) {
+  AbOptions& o = given.options;
+  line.add_option("overrides", o.overrides, "key=value: options, the same for both arms");
+  line.add_option("--config,-c", o.config, "YAML file")->required();
+  line.add_option("--toggle", o.toggle, "in which the arms differ")->required();
+  line.add_option("--value", o.value, "of the arm that has it on (default: its fast one)");
+  line.add_option("--measure", given.measure, "step, or epoch: with its evaluation and checkpoint")
+      ->check(CLI::IsMember({"step", "epoch"}));
+  line.add_option("--clock", given.clock, "wall, or cpu: of the process, for one thread")
+      ->check(CLI::IsMember({"wall", "cpu"}));
+  line.add_option("--steps", o.steps, "in a block")->check(CLI::PositiveNumber);
+  line.add_option("--blocks", o.blocks, "a side")->check(CLI::PositiveNumber);
+  line.add_option("--warmup", o.warmup, "steps before the first block")->check(CLI::PositiveNumber);
+  line.add_option("--timeout", o.timeout_s, "seconds for one block")->check(CLI::PositiveNumber);
+  line.add_option("--report", o.report, "FILE.md; FILE.json goes beside it");
+  line.add_option("--arm", given.arm)->group("");
+  line.add_option("--folder", given.folder)->group("");
+}
+
+static int run(const Arguments& args) {
+  CommandLine line("ab");
+  AbLine given;
+  declare(line, given);
+  if (!line.read(args)) return 0;
+  AbOptions& options = given.options;
+  options.measure = given.measure == "step" ? AbMeasure::step : AbMeasure::epoch;
+  options.clock = given.clock == "wall" ? AbClock::wall : AbClock::cpu;
+  const Toggle& toggle = toggle_of(options);
+  CHECK(given.arm.empty() == given.folder.empty(), "ab: --arm is what ab says to its own arms");
+  if (!given.arm.empty())
+    return run_arm(arm_config(options, toggle, given.arm).plan, options, given.folder);
+  options.toggle = toggle.name;
+  if (options.value.empty()) options.value = suggested(toggle);
+  check_arms(options, toggle);
+  check_report(options.report);
+  const AbResult result = measure(options, toggle);
+  say_part(to_markdown(result));
+  if (!options.report.empty()) write_report(options.report, result);
+  const Finding losses = compare_losses(toggle, result.measured);
+  if (!losses.good) fail(Exit::numeric, "ab: ", toggle.name, " breaks its promise: ", losses.text);
+  return 0;
+}
+
+static const AddVerb verb({"ab", "does a toggle help? two runs in turns, told apart from noise",
+                           "trainer ab --config configs/lenet.yaml --toggle num_workers --value 2",
+                           run});
+
+}  // namespace bellows

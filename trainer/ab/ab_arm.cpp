@@ -1,0 +1,108 @@
+// What an arm does with its turns: it trains as `trainer train` would, and after each block it says
+// what the block took and stops itself.
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+#include "core/base/trace.h"
+#include "core/device/adaptive_threads.h"
+#include "trainer/ab/ab.h"
+#include "trainer/ab/ab_process.h"
+#include "trainer/run/loop.h"
+#include "trainer/state/training_state.h"
+#include "trainer/state/weights.h"
+
+namespace bellows {
+
+static double seconds_of(clockid_t clock) {
+  timespec now = {};
+  clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+static void report(std::string line) {
+  line += '\n';
+  if (!write_fully(kReportTo, bytes_of(line)))
+    fail(Exit::storage, "ab: an arm cannot report: ", std::strerror(errno));
+}
+
+namespace {
+
+// The clocks run from the moment in which the process is let go until the block is complete.
+class Turns {
+ public:
+  Turns(const AbOptions& options, const Session& session)
+      : due_(options.measure == AbMeasure::epoch ? session.steps_per_epoch() : options.warmup),
+        next_due_(options.measure == AbMeasure::epoch ? due_ : options.steps),
+        device_(session.device) {
+    begin();
+  }
+
+  void end_update() {
+    if (++block_.steps < due_) return;
+    synchronize(current_stream(device_));
+    block_.wall_s = seconds_of(CLOCK_MONOTONIC) - wall_begin_;
+    block_.cpu_s = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu_begin_;
+    block_.counters = trace::counters();
+    report(to_line(block_));
+    raise(SIGSTOP);
+    due_ = next_due_;
+    begin();
+  }
+
+ private:
+  void begin() {
+    block_ = {};
+    wall_begin_ = seconds_of(CLOCK_MONOTONIC);
+    cpu_begin_ = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+  }
+
+  int64_t due_, next_due_;  // steps
+  Device device_;
+  AbBlock block_;
+  double wall_begin_ = 0, cpu_begin_ = 0;
+};
+
+}  // namespace
+
+// The same run, but as long as it takes, and, where steps are measured, nothing between them.
+static Plan measured_plan(Plan plan, const AbOptions& options) {
+  plan.target = {};
+  plan.train.patience = 0;
+  plan.ckpt.best = "none";
+  plan.train.max_iters = 0;
+  plan.train.epochs = 1 + options.blocks;
+  if (options.measure == AbMeasure::epoch) return plan;
+  plan.train.max_iters = options.warmup + options.blocks * options.steps;
+  plan.train.epochs = plan.train.max_iters;  // an epoch has a step or more
+  plan.eval.every = plan.ckpt.every = 0;
+  return plan;
+}
+
+static AbEnd end_of(const Outcome& outcome, Device device) {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return {outcome.losses, trace::counters(), pool_threads(),
+          allocator_stats(device).peak_allocated, usage.ru_maxrss * 1024};
+}
+
+int run_arm(const Plan& plan, const AbOptions& options, const std::string& folder) {
+  CHECK(fcntl(kReportTo, F_GETFD) >= 0, "ab: --arm is what ab says to its own arms");
+  Session session(measured_plan(plan, options));
+  std::vector<std::string> unsaid;
+  load_weights(session, unsaid);
+  make_folders(folder);
+  Log log(session.plan, folder, Voice::silent);
+  Checkpoints checkpoints(folder, session.plan.ckpt);
+  Loop loop(session, log, &checkpoints);
+  Turns turns(options, session);
+  const Outcome outcome = loop.run([&] { turns.end_update(); });
+  if (outcome.signal != 0) return 128 + outcome.signal;
+  report(to_line(end_of(outcome, session.device)));
+  return 0;
+}
+
+}  // namespace bellows

@@ -1,0 +1,88 @@
+// Configurations of the two arms of `trainer ab`.
+#include <set>
+#include "core/config/config.h"
+#include "core/config/hint.h"
+#include "trainer/ab/ab.h"
+
+namespace bellows {
+
+const Toggle& toggle_of(const AbOptions& options) {
+  const Toggle* const toggle = find_toggle(options.toggle);
+  Names names;
+  for (const Toggle& known : toggles()) names.push_back(known.name);
+  CHECK(toggle, "ab: unknown toggle ", on_one_line(options.toggle), ", the nearest one is '",
+        nearest(options.toggle, names), "'");
+  return *toggle;
+}
+
+// Toggles that need `toggle`, directly or through another one. `toggles: none` for these alone.
+static Values dependents_off(const Toggle& toggle) {
+  std::set<std::string> known = {toggle.name};
+  Values off;
+  for (size_t before = 0; before < known.size();) {
+    before = known.size();
+    for (const Toggle& other : toggles())
+      for (const std::string& need : other.needs)
+        if (known.contains(need) && known.insert(other.name).second)
+          off[cat("toggles.", other.name)] = {other.off(), "ab"};
+  }
+  return off;
+}
+
+static Config config_with(std::vector<Values> sources, const Toggle& toggle,
+                          const std::string& value, Values more) {
+  more[cat("toggles.", toggle.name)] = {value, "ab"};
+  sources.push_back(std::move(more));
+  try {
+    return make_config(sources);
+  } catch (const Error& error) {
+    fail(error.exit, "ab: no arm with ", toggle.name, "=", value, ": ", error.what());
+  }
+}
+
+Config arm_config(const AbOptions& options, const Toggle& toggle, const std::string& value) {
+  const std::vector<Values> sources = sources_of(options.config, options.overrides);
+  make_config(sources);  // reports what is wrong without the toggle
+  return config_with(sources, toggle, value, dependents_off(toggle));
+}
+
+Names held_equal(const AbOptions& options, const Toggle& toggle) {
+  const std::vector<Values> sources = sources_of(options.config, options.overrides);
+  const Config free = config_with(sources, toggle, options.value, {});
+  Names held;
+  for (const auto& [key, off] : dependents_off(toggle)) {
+    const std::string name = key.substr(key.find('.') + 1);
+    if (free.toggles.at(name).text != off.text) held.push_back(cat(name, "=", off.text));
+  }
+  return held;
+}
+
+Names extra_differences(const Config& off, const Config& on, const Toggle& toggle) {
+  Names extra;
+  for (const auto& [name, value] : off.toggles) {
+    const Value& other = on.toggles.at(name);
+    if (name == toggle.name || value.text == other.text) continue;
+    extra.push_back(cat("toggles.", name, " is ", value.text, " (", value.origin, ") and ",
+                        other.text, " (", other.origin, ")"));
+  }
+  const Values on_options = dump(on.options);
+  for (const auto& [key, value] : dump(off.options)) {
+    const auto other = on_options.find(key);
+    const std::string text = other == on_options.end() ? "absent" : other->second.text;
+    if (value.text != text) extra.push_back(cat(key, " is ", value.text, " and ", text));
+  }
+  return extra;
+}
+
+void check_arms(const AbOptions& options, const Toggle& toggle) {
+  CHECK(options.value != toggle.off(), "ab: ", toggle.name, "=", options.value,
+        " is off, so both arms would be equal; --value takes another");
+  const Config off = arm_config(options, toggle, toggle.off());
+  const Config on = arm_config(options, toggle, options.value);
+  const std::string why = no_effect(toggle, on.options.device, options.value);
+  CHECK(why.empty(), "ab: ", toggle.name, "=", options.value, ": ", why);
+  const Names extra = extra_differences(off, on, toggle);
+  INVARIANT(extra.empty(), "ab: the arms differ in more than ", toggle.name, ": ", extra.front());
+}
+
+}  // namespace bellows

@@ -1,0 +1,86 @@
+// What the losses of two arms show.
+#include <fmt/format.h>
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include "trainer/ab/ab.h"
+
+namespace bellows {
+
+// Losses that a toggle of class `close` is judged by. Up to these, each kernel has added its own
+// rounding once: the first loss has seen the forward pass, on equal weights and data, and the
+// second one the backward pass and the update as well. From then on both arms go on from weights
+// that differ already, and training multiplies that difference whatever its origin: on ResNet-18 by
+// four a step, from 3e-7 of the loss at step 2 to 1e-3 at step 8. That is drift. It is reported,
+// and says nothing about the kernels.
+constexpr int64_t kJudged = 2;
+constexpr double kLooseEnd = 0.1;
+
+namespace {
+
+struct LossGap {
+  int64_t steps = 0, first_unequal = -1;  // bit for bit
+  double judged = 0, drift = 0;           // largest relative one of the first losses, and of all
+  double end = 0;                         // of the mean of the last quarter, against the first loss
+  bool finite = true;
+};
+
+}  // namespace
+
+static double mean_of_last_quarter(const std::vector<double>& losses) {
+  const auto begin = losses.end() - static_cast<int64_t>((losses.size() + 3) / 4);
+  return std::accumulate(begin, losses.end(), 0.0) / static_cast<double>(losses.end() - begin);
+}
+
+static LossGap loss_gap(const std::vector<double>& off, const std::vector<double>& on) {
+  LossGap gap;
+  gap.steps = static_cast<int64_t>(std::min(off.size(), on.size()));
+  for (int64_t i = 0; i < gap.steps; ++i) {
+    gap.finite = gap.finite && std::isfinite(off[i]) && std::isfinite(on[i]);
+    if (off[i] == on[i]) continue;
+    if (gap.first_unequal < 0) gap.first_unequal = i;
+    const double relative = std::abs(off[i] - on[i]) / std::max(std::abs(off[i]), std::abs(on[i]));
+    gap.drift = std::max(gap.drift, relative);
+    if (i < kJudged) gap.judged = gap.drift;
+  }
+  gap.end = std::abs(mean_of_last_quarter(off) - mean_of_last_quarter(on)) / std::abs(off.front());
+  return gap;
+}
+
+static std::string close_text(const Toggle& toggle, const LossGap& gap, bool equal) {
+  const std::string declared = fmt::format(
+      "declared close, within {:.1e} of the loss up to the first update, and ", toggle.tolerance);
+  if (equal) return declared + "equal bit for bit";
+  return declared + fmt::format(
+                        "apart by {:.1e}; drift after that, which training makes of any "
+                        "rounding and which is not judged: {:.1e}",
+                        gap.judged, gap.drift);
+}
+
+Finding compare_losses(const Toggle& toggle, const AbPair& pair) {
+  const std::vector<double>&off = pair.off.end.losses, &on = pair.on.end.losses;
+  if (off.empty() || on.empty()) return {false, "no loss was reported"};
+  const LossGap gap = loss_gap(off, on);
+  const std::string ends = fmt::format(
+      "from {:.4f} to {:.4f} with it off and to {:.4f} with it on (means of the last quarter of {} "
+      "steps)",
+      off.front(), mean_of_last_quarter(off), mean_of_last_quarter(on), gap.steps);
+  if (!gap.finite) return {false, "not finite, " + ends};
+  const bool equal = gap.first_unequal < 0 && off.size() == on.size();
+  const Same same = promise(toggle, pair.off.end.counters, pair.on.end.counters);
+  if (same == Same::bitwise)
+    return {equal, fmt::format("declared bitwise, and {}; {}",
+                               equal ? "equal bit for bit"
+                                     : fmt::format("unequal from step {} on, by up to {:.1e} of "
+                                                   "the loss",
+                                                   gap.first_unequal + 1, gap.drift),
+                               ends)};
+  if (same == Same::close)
+    return {gap.judged <= toggle.tolerance, close_text(toggle, gap, equal) + "; " + ends};
+  return {gap.end <= kLooseEnd,
+          fmt::format("declared statistical, so held loosely: the means of the last quarter may "
+                      "differ by {} % of the first loss, and differ by {:.1f} %; {}",
+                      100 * kLooseEnd, 100 * gap.end, ends)};
+}
+
+}  // namespace bellows

@@ -1,0 +1,116 @@
+#include "trainer/log/log.h"
+#include <fmt/format.h>
+#include <sstream>
+#include "core/base/plural.h"
+#include "core/base/trace.h"
+#include "core/base/json.h"
+#include "trainer/log/system.h"
+#include "core/base/output.h"
+
+namespace bellows {
+
+void Speaker::line(const std::string& text) const {
+  say(json_ ? to_line({{"message", text}}) : text);
+}
+
+void Speaker::all(const std::vector<std::string>& lines) const {
+  for (const std::string& text : lines) line(text);
+}
+
+// Rows that are not ours stay.
+static bool is_repeated(const std::string& line, const Position& from) {
+  const Json row = Json::parse(line, nullptr, false);
+  if (!row.is_object()) return false;
+  const auto step = row.find("step"), split = row.find("split");
+  if (step == row.end() || split == row.end() || !step->is_number_integer()) return false;
+  const auto at = step->get<int64_t>();
+  return at > from.step || *split == "run" ||
+         (*split == "test" && at == from.step && from.evaluated != at);
+}
+
+int64_t drop_rows_after(const Position& from, const Path& metrics_jsonl) {
+  constexpr int64_t kLargest = int64_t{1} << 30;
+  std::error_code error;
+  if (!std::filesystem::exists(metrics_jsonl, error)) return 0;
+  std::istringstream lines(read_file(metrics_jsonl, kLargest, Exit::storage));
+  std::string kept;
+  int64_t dropped = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (is_repeated(line, from))
+      ++dropped;
+    else
+      kept += line + "\n";
+  }
+  if (dropped) write_file(metrics_jsonl, bytes_of(kept));
+  return dropped;
+}
+
+Log::Log(const Plan& plan, const Path& folder, Voice voice, const Position& from)
+    : options_(plan.log),
+      epochs_(plan.train.epochs),
+      voice_(voice),
+      bar_(plan.log.progress && voice == Voice::lines && plan.log.format != LogFormat::json) {
+  if (folder.empty()) return;
+  const Path metrics = folder / "metrics.jsonl";
+  if (const int64_t dropped = drop_rows_after(from, metrics))
+    line(cat("metrics.jsonl: dropped ", count_of(dropped, "row"), " after step ", from.step,
+             ", which this run writes again"));
+  metrics_ = std::make_unique<LineWriter>(metrics);
+  if (options_.tensorboard) tensorboard_ = std::make_unique<TensorBoard>(folder, from.step);
+}
+
+void Log::line(const std::string& text) {
+  if (voice_ == Voice::silent) return;
+  bar_.clear();
+  Speaker(options_.format).line(text);
+}
+
+std::string Log::record(const char* split, const Position& at, const Scalars& values) {
+  Json json = {{"ts", wall_seconds()}, {"step", at.step}, {"epoch", at.epoch}, {"split", split}};
+  for (const auto& [name, value] : values) json[name] = value;
+  const std::string row = to_line(json);
+  if (metrics_) metrics_->write(row);
+  if (!tensorboard_) return row;
+  Scalars tagged;
+  for (const auto& [name, value] : values)
+    tagged.emplace_back(std::string(split) + "/" + name, value);
+  tensorboard_->write(at.step, tagged);
+  return row;
+}
+
+void Log::window(const LogPoint& p, const Scalars& more) {
+  Scalars values = {{"loss", p.loss},
+                    {"lr", p.lr},
+                    {"batch_cost", p.batch_cost},
+                    {"reader_cost", p.reader_cost},
+                    {"ips", p.ips}};
+  values.insert(values.end(), more.begin(), more.end());
+  record("train", {.epoch = p.epoch, .step = p.step}, values);
+  if (!bar_.on() && voice_ == Voice::lines) say(log_line(p, options_.format));
+}
+
+void Log::epoch(const Position& at) {
+  if (bar_.on() && at.of_epoch.count)
+    line(fmt::format("train: epoch: {}, step: {}, loss: {:.4f}", at.epoch, at.step,
+                     at.of_epoch.mean()));
+}
+
+void Log::progress(const LogPoint& point) {
+  if (point.epoch != epoch_) {
+    epoch_ = point.epoch;
+    epoch_begin_ns_ = trace::now_ns();
+  }
+  bar_.draw(point, epochs_, (trace::now_ns() - epoch_begin_ns_) * 1e-9);
+}
+
+void Log::totals(const Position& at, const Scalars& values) { record("run", at, values); }
+
+void Log::evaluation(const Position& at, const Metrics& metrics) {
+  const std::string row = record("test", at, values_of(metrics));
+  if (options_.format != LogFormat::json)
+    line(cat("eval: epoch: ", at.epoch, ", step: ", at.step, ", ", text_of(metrics)));
+  else if (voice_ == Voice::lines)
+    say(row);
+}
+
+}  // namespace bellows

@@ -1,0 +1,69 @@
+#include "trainer/log/nvml.h"
+#include <fmt/format.h>
+#include "core/base/library.h"
+
+namespace bellows {
+
+// The prototypes of nvml.h, which no toolkit of ours has: a return of 0 is success.
+struct Nvml::Api {
+  using Device = struct OpaqueDevice*;
+  struct Utilization {
+    unsigned gpu, memory;  // percent
+  };
+  struct Memory {
+    unsigned long long total, free, used;
+  };
+  enum Clock : int { graphics, sm };
+
+  explicit Api(const char* name) : loaded(name) {}
+  ~Api() {
+    if (running) call<int()>("nvmlShutdown");
+  }
+  // The function's answer, or failure where the library lacks it.
+  template <class Signature, class... Args> int call(const char* name, Args... args) const {
+    const auto function = loaded.find<Signature>(name);
+    return function ? function(args...) : -1;
+  }
+
+  const Library loaded;
+  Device device = nullptr;
+  bool running = false;
+};
+
+Nvml::Nvml(const std::string& pci, const char* library) : api_(std::make_unique<Api>(library)) {
+  Api& nvml = *api_;
+  nvml.running = nvml.call<int()>("nvmlInit_v2") == 0;
+  if (!nvml.running) return;
+  if (nvml.call<int(const char*, Api::Device*)>("nvmlDeviceGetHandleByPciBusId_v2", pci.c_str(),
+                                                &nvml.device) != 0)
+    nvml.device = nullptr;
+}
+Nvml::~Nvml() = default;
+
+std::string text_of(const std::optional<GpuLoad>& load) {
+  if (!load) return "NVML does not answer";
+  return fmt::format("SM {} MHz, {} W, {} degrees C, throttle reasons {:#x}", load->sm_clock_mhz,
+                     load->power_w, load->temperature_c, load->throttle);
+}
+
+std::optional<GpuLoad> Nvml::read() const {
+  const Api& nvml = *api_;
+  const auto device = nvml.device;
+  if (!device) return {};
+  using Device = Api::Device;
+  Api::Utilization use{};
+  Api::Memory memory{};
+  unsigned milliwatts = 0, celsius = 0, sm = 0;
+  unsigned long long reasons = 0;
+  nvml.call<int(Device, Api::Utilization*)>("nvmlDeviceGetUtilizationRates", device, &use);
+  nvml.call<int(Device, Api::Memory*)>("nvmlDeviceGetMemoryInfo", device, &memory);
+  nvml.call<int(Device, unsigned*)>("nvmlDeviceGetPowerUsage", device, &milliwatts);
+  nvml.call<int(Device, int, unsigned*)>("nvmlDeviceGetTemperature", device, 0, &celsius);
+  nvml.call<int(Device, int, unsigned*)>("nvmlDeviceGetClockInfo", device, Api::sm, &sm);
+  nvml.call<int(Device, unsigned long long*)>("nvmlDeviceGetCurrentClocksEventReasons", device,
+                                              &reasons);
+  return GpuLoad{use.gpu / 100.0, double(memory.used), milliwatts / 1000.0,
+                 double(celsius), double(sm),          reasons};
+}
+
+}  // namespace bellows

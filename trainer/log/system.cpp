@@ -1,0 +1,124 @@
+#include "trainer/log/system.h"
+#include <dlfcn.h>
+#include <omp.h>
+#include <png.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <CLI/Version.hpp>
+#include <Eigen/Core>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include "core/device/device.h"
+#include "core/device/device_info.h"
+#include "core/device/threads.h"
+#include "core/device/topology.h"
+#include "trainer/log/libraries.h"
+
+namespace bellows {
+
+double wall_seconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<double>(now.tv_sec) + now.tv_nsec * 1e-9;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 && *name ? name : "localhost";
+}
+
+// Those that decide which kernels run.
+static Json vector_units() {
+  Json units = Json::array();
+  std::istringstream flags(cpu_info("flags"));
+  for (std::string flag; flags >> flag;)
+    if (flag.starts_with("avx") || flag.starts_with("amx") || flag == "fma") units.push_back(flag);
+  return units;
+}
+
+// Asked of the library in the process, not of the headers that were there when it was built.
+static std::string onednn_version() {
+  struct Version {
+    int major, minor, patch;
+    const char* hash;
+  };
+  const auto ask = reinterpret_cast<const Version* (*)()>(dlsym(RTLD_DEFAULT, "dnnl_version"));
+  if (!ask) return "not in this build";
+  const Version& v = *ask();
+  return cat(v.major, ".", v.minor, ".", v.patch);
+}
+
+static Json versions() {
+  return {{"bellows", BELLOWS_VERSION},
+          {"compiler", __VERSION__},
+          {"openmp", _OPENMP},
+          {"onednn", onednn_version()},
+          {"eigen", cat(EIGEN_WORLD_VERSION, ".", EIGEN_MAJOR_VERSION, ".", EIGEN_MINOR_VERSION)},
+          {"yaml-cpp", BELLOWS_YAML_CPP_VERSION},
+          {"json", cat(NLOHMANN_JSON_VERSION_MAJOR, ".", NLOHMANN_JSON_VERSION_MINOR, ".",
+                       NLOHMANN_JSON_VERSION_PATCH)},
+          {"cli11", CLI11_VERSION},
+          {"zlib", zlibVersion()},
+          {"png", png_get_libpng_ver(nullptr)}};
+}
+
+std::string version_text() {
+  const std::string commit = BELLOWS_COMMIT;
+  const Json libraries = versions();
+  std::string text =
+      cat("bellows ", BELLOWS_VERSION, ", commit ", commit.empty() ? "unknown" : commit, "\n");
+  for (const auto& [name, version] : libraries.items())
+    if (name != "bellows")
+      text += cat("  ", name, " ",
+                  version.is_string() ? version.get<std::string>() : version.dump(), "\n");
+  const int cuda = cuda_report().code.runtime;
+  return text + cat("  cuda ", cuda ? cuda_version(cuda) : "not in this build", "\n");
+}
+
+static Json variables() {
+  Json set = Json::object();
+  for (const char* name :
+       {"OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT",
+        "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "LD_PRELOAD", "CUDA_VISIBLE_DEVICES"})
+    if (const char* value = std::getenv(name)) set[name] = value;
+  return set;
+}
+
+// With a GPU, also the versions of the libraries that a run would load for it.
+static Json cuda() {
+  const CudaReport report = cuda_report();
+  Json gpus = Json::array(), libraries = Json::object();
+  for (const Gpu& gpu : report.gpus) gpus.push_back(gpu.name);
+  if (!report.gpus.empty())
+    for (const auto& [name, version] : cuda_libraries()) libraries[name] = version;
+  return {{"runtime", cuda_version(report.code.runtime)},
+          {"architectures", report.code.architectures},
+          {"supported_by_driver", cuda_version(report.driver)},
+          {"driver", report.driver_release},
+          {"gpus", gpus},
+          {"libraries", libraries}};
+}
+
+Json environment() {
+  utsname system = {};
+  uname(&system);
+  return {{"host", host_name()},
+          {"pid", getpid()},
+          {"kernel", cat(system.sysname, " ", system.release)},
+          {"cpu", cpu_model()},
+          {"vector_units", vector_units()},
+          {"cores", allowed_cores()},
+          {"threads", omp_get_max_threads()},
+          {"memory_bytes", int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE)},
+          {"cuda_devices", device_count(Device::cuda)},
+          {"cuda", cuda()},
+          {"commit", BELLOWS_COMMIT},
+          {"versions", versions()},
+          {"variables", variables()},
+          {"libraries", loaded_libraries()}};
+}
+
+}  // namespace bellows

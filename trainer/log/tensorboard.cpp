@@ -1,0 +1,93 @@
+#include "trainer/log/tensorboard.h"
+#include <unistd.h>
+#include <cstring>
+#include "core/base/check.h"
+#include "core/base/crc32c.h"
+#include "core/base/file.h"
+#include "trainer/log/system.h"
+
+namespace bellows {
+
+template <class T> static std::string little_endian(T value) {
+  std::string bytes(sizeof(T), '\0');
+  std::memcpy(bytes.data(), &value, sizeof(T));  // x86-64 is little-endian
+  return bytes;
+}
+
+// ---- protobuf: a field is its number and wire type, then the value
+
+static std::string varint(uint64_t value) {
+  std::string bytes;
+  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
+  return bytes + static_cast<char>(value);
+}
+static std::string varint_field(int number, uint64_t value) {
+  return varint(number << 3) + varint(value);
+}
+static std::string double_field(int number, double value) {
+  return varint(number << 3 | 1) + little_endian(value);
+}
+static std::string float_field(int number, float value) {
+  return varint(number << 3 | 5) + little_endian(value);
+}
+static std::string bytes_field(int number, const std::string& bytes) {
+  return varint(number << 3 | 2) + varint(bytes.size()) + bytes;
+}
+
+// ---- TFRecord
+
+// Masked, because a checksum over data that holds checksums is weak.
+static std::string masked_crc(const std::string& bytes) {
+  const uint32_t crc = crc32c(std::as_bytes(std::span(bytes)));
+  return little_endian((crc >> 15 | crc << 17) + 0xa282ead8u);
+}
+
+static std::string framed(const std::string& message) {
+  const std::string length = little_endian<uint64_t>(message.size());
+  return length + masked_crc(length) + message + masked_crc(message);
+}
+
+std::string version_record(double wall_time) {
+  return framed(double_field(1, wall_time) + bytes_field(3, "brain.Event:2"));
+}
+
+std::string scalars_record(double wall_time, int64_t step, const Scalars& scalars) {
+  std::string summary;
+  for (const auto& [tag, value] : scalars)
+    summary += bytes_field(1, bytes_field(1, tag) + float_field(2, static_cast<float>(value)));
+  return framed(double_field(1, wall_time) + varint_field(2, step) + bytes_field(5, summary));
+}
+
+std::string restart_record(double wall_time, int64_t step) {
+  return framed(double_field(1, wall_time) + varint_field(2, step) +
+                bytes_field(7, varint_field(1, 1)));
+}
+
+// ---- the file
+
+// A resumed run adds a file, as TensorBoard expects: it reads those of a folder in their order.
+static std::filesystem::path new_file(const std::filesystem::path& folder) {
+  const std::string stem = cat("events.out.tfevents.", static_cast<int64_t>(wall_seconds()), ".",
+                               host_name(), ".", getpid(), ".");
+  for (int n = 0;; ++n)
+    if (const auto path = folder / (stem + std::to_string(n));
+        kind_of(path, Exit::storage) == Kind::nothing)
+      return path;
+}
+
+TensorBoard::TensorBoard(const std::filesystem::path& folder, int64_t from)
+    : path_(new_file(folder)), out_(path_, std::ios::binary) {
+  append(version_record(wall_seconds()));
+  append(restart_record(wall_seconds(), from + 1));
+}
+
+void TensorBoard::write(int64_t step, const Scalars& scalars) {
+  append(scalars_record(wall_seconds(), step, scalars));
+}
+
+void TensorBoard::append(const std::string& record) {
+  if (!(out_ << record << std::flush))
+    fail(Exit::storage, path_.string(), ": write: ", std::strerror(errno));
+}
+
+}  // namespace bellows

@@ -1,0 +1,158 @@
+#include "trainer/run/run.h"
+#include <csignal>
+#include "core/base/plural.h"
+#include "core/base/trace.h"
+#include "data/packed/packed_twin.h"
+#include "trainer/log/system.h"
+#include "trainer/run/loop.h"
+#include "trainer/run/summary.h"
+#include "trainer/state/plan_diff.h"
+#include "trainer/state/weights.h"
+
+namespace bellows {
+
+namespace fs = std::filesystem;
+
+namespace {
+// Where a run goes and what it starts from.
+struct Start {
+  Path folder;
+  Existing existing = Existing::another;
+  std::optional<Loaded> saved = {};
+  Lines notes = {};
+  Resume resume = Resume::same_run;
+};
+}  // namespace
+
+// Only the default folder is numbered: one that the user names is that one.
+static Start new_run(const RunRequest& request) {
+  Start start{Path("runs") / request.config.plan.name};
+  if (!request.folder.empty()) start = {request.folder, Existing::refuse};
+  if (request.overwrite) start.existing = Existing::overwrite;
+  if (start.existing == Existing::refuse) refuse_used(start.folder);  // before data is loaded
+  return start;
+}
+
+static Start start_of(const RunRequest& request) {
+  if (request.resume.empty()) return new_run(request);
+  const Kind kind = kind_of(request.resume, Exit::checkpoint);
+  if (kind == Kind::file) {  // a branch: later checkpoints of that run stay
+    Start start = new_run(request);
+    start.saved = load_checkpoint(request.resume, start.notes);
+    start.resume = Resume::branch;
+    return start;
+  }
+  const bool latest = request.resume == "latest";
+  if (!latest && kind == Kind::nothing)
+    fail(Exit::checkpoint, request.resume, ": no such checkpoint or run folder to resume from");
+  std::error_code apart;
+  CHECK(latest || request.folder.empty() || fs::equivalent(request.folder, request.resume, apart),
+        "--run-dir ", request.folder, ": a run goes on in its own folder, ", request.resume,
+        "; for a branch resume from one of its checkpoint files");
+  Start start{request.resume, Existing::keep};
+  if (latest)
+    start.folder = request.folder.empty() ? newest_run(Path("runs") / request.config.plan.name)
+                                          : Path(request.folder);
+  const Path checkpoints = start.folder / "checkpoints";
+  if (latest && list_checkpoints(checkpoints).empty()) {
+    start.notes.push_back(cat("resume: no checkpoint in ", checkpoints.string(), ", a new run"));
+  } else {
+    start.saved = load_newest(checkpoints, start.notes);
+  }
+  return start;
+}
+
+// Drops what earlier evaluations have decided, where a change makes it outdated.
+static void forget_outdated(Session& session, Position& at, const std::string& change) {
+  const std::string key = change.substr(0, change.find(": "));
+  if (key.starts_with("target.")) at.target_s = -1;
+  if (key == "ckpt.best") at.best = {};
+  if (key.starts_with("schedule.") || key.ends_with(".lr")) session.set_rate_state({});
+}
+
+static Position resume(Session& session, Start& start) {
+  const Loaded& saved = *start.saved;
+  const Lines changes = compare_plans(plan_of(saved.content), session.plan, start.resume);
+  look_for_nonfinite(saved.path, saved.content.tensors, session.plan.ckpt, start.notes);
+  Position at = restore(session, saved.content, start.notes, start.resume);
+  for (const std::string& change : changes) {
+    start.notes.push_back("resume: changed " + change);
+    forget_outdated(session, at, change);
+  }
+  start.notes.push_back(
+      cat("resume: ", saved.path.string(), ", step ", at.step, ", epoch ", at.epoch));
+  return at;
+}
+
+// A run that was killed between its last update and the evaluation after it has that to do.
+static bool nothing_to_do(const Session& session, const Position& at) {
+  return finished(session, at) && (!session.plan.eval.every || at.evaluated == at.step);
+}
+
+static int end_run(const Session& session, const Outcome& outcome, const Speaker& speaker) {
+  speaker.all(summary(session, outcome));
+  if (outcome.signal == 0) return 0;
+  speaker.line(cat("stopped by ", outcome.signal == SIGINT ? "SIGINT" : "SIGTERM", " after step ",
+                   outcome.at.step, "; go on with --resume"));
+  return 128 + outcome.signal;
+}
+
+static void say_start(const Speaker& speaker, const Session& session, const Config& config,
+                      const Lines& notes) {
+  speaker.all(session.notes);
+  speaker.line(toggle_line(config));
+  speaker.all(config.notes);
+  speaker.all(notes);
+}
+
+int run_training(const RunRequest& request) {
+  const Counts before = trace::counters();
+  Start start = start_of(request);
+  Session session(request.config.plan);
+  const Speaker speaker(session.plan.log.format);
+  Position at;
+  if (start.saved)
+    at = resume(session, start);
+  else
+    load_weights(session, start.notes);
+  say_start(speaker, session, request.config, start.notes);
+  if (start.saved && nothing_to_do(session, at)) {
+    speaker.line("nothing to do: the run is finished");
+    speaker.line("params hash: " + model_hash(session));
+    return 0;
+  }
+  const RunFolder folder(start.folder, start.existing);
+  folder.write("plan.yaml", print_config(request.config));
+  folder.write("env.json", environment().dump(2) + "\n");
+  speaker.line("run folder: " + folder.path().string());
+  Log log(session.plan, folder.path(), Voice::lines, at);
+  Checkpoints checkpoints(folder.checkpoints(), session.plan.ckpt,
+                          start.saved ? start.saved->path : Path());
+  Loop loop(session, log, &checkpoints, at);
+  const Outcome outcome = loop.run();
+  log.totals(outcome.at, totals(session, outcome));
+  const int code = end_run(session, outcome, speaker);
+  speaker.all(idle_toggles(request.config, before, trace::counters()));
+  return code;
+}
+
+int rehearse(const Config& config) {
+  Plan plan = config.plan;
+  Lines notes;
+  if (plan.data.packed && !has_packed_twin(plan.data.dataset)) {
+    plan.data.packed = false;
+    notes.push_back("packed: not yet, and a dry run packs nothing: it reads the data set itself");
+  }
+  Session session(plan);
+  const Speaker speaker(session.plan.log.format);
+  load_weights(session, notes);
+  say_start(speaker, session, config, notes);
+  const TrainingStep step(session);  // refuses what cannot be an update
+  const Kernels use(session.plan.kernels);
+  dry_run(session);
+  speaker.line(cat("dry run: ", count_of(session.total_steps(), "step"), " of ",
+                   count_of(session.plan.data.loader.batch_size, "sample"), " would follow"));
+  return 0;
+}
+
+}  // namespace bellows

@@ -1,0 +1,81 @@
+#include "trainer/run/signals.h"
+#include <pthread.h>
+#include <unistd.h>
+#include <atomic>
+#include <csignal>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include "core/base/check.h"
+#include "core/base/file.h"
+
+namespace bellows {
+
+static std::atomic<int> stop_signal = 0;
+static std::atomic<bool> recording = false, save_requested = false, no_thread = false;
+
+static sigset_t set_of(std::initializer_list<int> signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : signals) sigaddset(&set, signal);
+  return set;
+}
+
+static const sigset_t kTaken = set_of({SIGINT, SIGTERM, SIGHUP, SIGUSR1});
+
+// What would have happened to a program that knows nothing of signals: a shell sees it die of this
+// one, and one that was ignored when the program started (nohup) stays so.
+static void take_default_action(int signal) {
+  const sigset_t one = set_of({signal});
+  struct sigaction action = {};
+  sigaction(signal, nullptr, &action);
+  if (action.sa_handler == SIG_DFL) remove_own_temporaries();
+  pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
+  raise(signal);
+  pthread_sigmask(SIG_BLOCK, &one, nullptr);
+}
+
+static void take(int signal) {
+  if (signal == SIGUSR1) {
+    save_requested = true;
+  } else if (!recording) {
+    take_default_action(signal);
+  } else if (signal != SIGHUP && stop_signal.exchange(signal)) {
+    remove_own_temporaries();
+    _exit(128 + signal);  // as a shell shows a process that the signal has ended
+  }
+}
+
+static void take_all() {
+  pthread_setname_np(pthread_self(), "signals");
+  for (int signal = 0;;)
+    if (sigwait(&kTaken, &signal) == 0) take(signal);
+}
+
+void wait_for_signals() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    pthread_sigmask(SIG_BLOCK, &kTaken, nullptr);
+    try {
+      std::thread(take_all).detach();
+    } catch (const std::system_error&) {
+      no_thread = true;  // a verb that computes nothing still works
+      pthread_sigmask(SIG_UNBLOCK, &kTaken, nullptr);
+    }
+  });
+}
+
+Signals::Signals() {
+  if (no_thread)
+    fail(Exit::memory, "no thread to be had to wait for signals; raise the limit (ulimit -u)");
+  stop_signal = 0;
+  recording = true;
+}
+
+Signals::~Signals() { recording = false; }
+
+int Signals::stop() const { return stop_signal; }
+
+bool Signals::take_save_request() { return save_requested.exchange(false); }
+
+}  // namespace bellows

@@ -1,0 +1,176 @@
+#include "trainer/run/summary.h"
+#include <fmt/format.h>
+#include <algorithm>
+#include <iterator>
+#include "core/base/plural.h"
+#include "core/base/trace.h"
+#include "core/device/affinity.h"
+
+namespace bellows {
+
+static std::vector<const Toggle*> toggles_on(const Config& config) {
+  std::vector<const Toggle*> on;
+  for (const Toggle& toggle : toggles())
+    if (config.toggles.at(toggle.name).text != toggle.off()) on.push_back(&toggle);
+  std::ranges::sort(on, {}, [](const Toggle* toggle) { return std::string_view(toggle->name); });
+  return on;
+}
+
+std::string toggle_line(const Config& config) {
+  std::string line = "toggles:";
+  for (const Toggle* toggle : toggles_on(config)) {
+    const std::string& value = config.toggles.at(toggle->name).text;
+    line += cat(" ", toggle->name, value == "on" ? "" : "=" + value);
+  }
+  return line == "toggles:" ? "toggles: none" : line;
+}
+
+static std::string target_line(const Session& session, const Outcome& outcome) {
+  const TargetOptions& target = session.plan.target;
+  const Position& at = outcome.at;
+  if (at.target_s < 0)
+    return fmt::format("target: {} {} not reached{}", target.metric, target.value,
+                       outcome.metrics
+                           ? fmt::format(", it is {:.4f}", outcome.metrics->value(target.metric))
+                           : "");
+  return fmt::format("target: {} {} reached; time-to-target: {:.2f} s, {}, {}", target.metric,
+                     target.value, at.target_s, count_of(at.target_samples, "sample"),
+                     count_of(at.target_epochs, "epoch"));
+}
+
+// Of ckpt.best and train.patience.
+static std::string best_line(const Session& session, const Position& at) {
+  const Plan& plan = session.plan;
+  const std::string metric = best_metric(plan);
+  const std::string best = at.best.step < 0
+                               ? cat("no finite ", metric)
+                               : fmt::format("{}: {:.4f}, epoch: {}, step: {}", metric,
+                                             at.best.value, at.best.epoch, at.best.step);
+  if (!out_of_patience(plan.train, at)) return "best: " + best;
+  return cat("stopped early: ", count_of(at.best.evaluations_since, "evaluation"),
+             " without improvement (train.patience); best: ", best);
+}
+
+static std::string time_line(const Meter& meter) {
+  const double all = std::max(meter.total_seconds(), 1e-9);
+  const auto share = [&](Phase phase) { return 100 * meter.seconds(phase) / all; };
+  return fmt::format(
+      "time: {:.1f} % step, {:.1f} % loading, {:.1f} % evaluation, {:.1f} % saving, {:.1f} % other",
+      share(Phase::step), share(Phase::load), share(Phase::eval), share(Phase::save),
+      share(Phase::other));
+}
+
+static std::string amp_line(const Session& session) {
+  const StepState state = session.state->read();
+  return fmt::format("amp: loss scale {:g}, {} of {} skipped", state.loss_scale, state.skipped,
+                     count_of(state.applied + state.skipped, "update"));
+}
+
+static std::string saving_warning(const Session& session, const Meter& meter) {
+  const double share = meter.seconds(Phase::save) / std::max(meter.total_seconds(), 1e-9);
+  const double limit = session.plan.ckpt.max_overhead;
+  if (share <= limit) return "";
+  return fmt::format(
+      "warning: saving took {:.1f} % of the time, more than {:.1f} % "
+      "(ckpt.max_overhead); save less often (ckpt.every){}",
+      100 * share, 100 * limit,
+      session.plan.ckpt.async ? "" : ", or  toggles: {async_checkpoint: on}");
+}
+
+static int64_t counted(const char* name) { return trace::counter(name).value(); }
+
+static std::string damaged_line() {
+  const int64_t samples = counted("data.damaged_samples"), reads = counted("data.damaged");
+  if (samples == 0) return "";
+  return cat("data: ", count_of(samples, "damaged sample"), " skipped",
+             reads == samples ? "" : cat(", ", reads, " times in all"));
+}
+
+// debug.lock_stats: who waited for which lock.
+static Lines lock_lines() {
+  Lines lines;
+  const Counts counts = trace::counters();
+  for (const auto& [name, count] : counts) {
+    if (!name.starts_with("lock.") || !name.ends_with(".contended") || count == 0) continue;
+    const std::string lock = name.substr(0, name.rfind('.'));
+    const auto waited = counts.find(lock + ".wait_ns");
+    lines.push_back(fmt::format("{}: waited for {}, {:.3f} ms", lock, count_of(count, "time"),
+                                waited == counts.end() ? 0 : waited->second * 1e-6));
+  }
+  return lines.empty() ? Lines{"locks: nobody waited"} : lines;
+}
+
+Lines summary(const Session& session, const Outcome& outcome) {
+  const Meter& meter = outcome.meter;
+  Lines lines;
+  lines.push_back(fmt::format("done: {}, {}, {:.2f} s, {:.1f} {}/sec",
+                              count_of(outcome.at.step, "step"),
+                              count_of(outcome.at.epoch, "epoch"), meter.total_seconds(),
+                              meter.ips(), session.train_set->info().unit));
+  if (outcome.metrics) lines.push_back("test: " + text_of(*outcome.metrics));
+  if (session.plan.target.metric != "none") lines.push_back(target_line(session, outcome));
+  if (session.plan.ckpt.best != "none" || session.plan.train.patience)
+    lines.push_back(best_line(session, outcome.at));
+  if (session.plan.amp.scales()) lines.push_back(amp_line(session));
+  if (const std::string line = damaged_line(); !line.empty()) lines.push_back(line);
+  lines.push_back(time_line(meter));
+  if (!outcome.cpu.empty()) lines.push_back(outcome.cpu);
+  lines.push_back(fmt::format("memory: {:.1f} MiB in tensors at the peak",
+                              allocator_stats(session.device).peak_allocated / 1048576.0));
+  if (const std::string line = saving_warning(session, meter); !line.empty()) lines.push_back(line);
+  if (session.plan.debug.lock_stats) std::ranges::move(lock_lines(), std::back_inserter(lines));
+  lines.push_back("params hash: " + model_hash(session));
+  return lines;
+}
+
+Scalars totals(const Session& session, const Outcome& outcome) {
+  const Meter& meter = outcome.meter;
+  const auto peak = static_cast<double>(allocator_stats(session.device).peak_allocated);
+  Scalars values = {{"elapsed_s", outcome.at.elapsed_s},
+                    {"model_s", session.model_s},
+                    {"ips", meter.ips()},
+                    {"load_s", meter.seconds(Phase::load)},
+                    {"step_s", meter.seconds(Phase::step)},
+                    {"eval_s", meter.seconds(Phase::eval)},
+                    {"save_s", meter.seconds(Phase::save)},
+                    {"max_mem_allocated", peak}};
+  if (outcome.at.target_s >= 0) values.emplace_back("target_s", outcome.at.target_s);
+  if (session.plan.data.loader.on_damaged == OnDamaged::skip) {
+    values.emplace_back("damaged_samples", double(counted("data.damaged_samples")));
+    values.emplace_back("damaged_reads", double(counted("data.damaged")));
+  }
+  if (const int64_t moved = migrations(); moved >= 0)
+    values.emplace_back("cpu_migrations", static_cast<double>(moved));
+  return values;
+}
+
+Lines idle_toggles(const Config& config, const Counts& before, const Counts& after) {
+  const auto ran = [&](const Toggle& toggle) {
+    const auto value = [&](const Counts& counts) {
+      const auto at = counts.find(toggle.footprint);
+      return at == counts.end() ? 0 : at->second;
+    };
+    return value(after) != value(before);
+  };
+  const std::vector<const Toggle*> on = toggles_on(config);
+  const auto superseded = [&](const Toggle& toggle) {
+    return std::ranges::any_of(on, [&](const Toggle* other) {
+      return ran(*other) && std::ranges::count(other->supersedes, toggle.name);
+    });
+  };
+  Lines warnings;
+  std::string unasked;
+  for (const Toggle* toggle : on) {
+    if (ran(*toggle) || superseded(*toggle)) continue;
+    const std::string& origin = config.toggles.at(toggle->name).origin;
+    if (origin == "default" || origin.starts_with("toggles: "))
+      unasked += cat(unasked.empty() ? "" : ", ", toggle->name);
+    else
+      warnings.push_back(cat("warning: ", toggle->name,
+                             " was on and never ran: ", toggle->footprint, " stood still"));
+  }
+  if (!unasked.empty()) warnings.push_back("idle, for want of anything to do here: " + unasked);
+  return warnings;
+}
+
+}  // namespace bellows

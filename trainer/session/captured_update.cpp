@@ -1,0 +1,73 @@
+#include "trainer/session/captured_update.h"
+#include "autograd/amp.h"
+#include "core/tensor/copy.h"
+
+namespace bellows {
+
+// The first fills slots and chooses kernels; the second asks for the memory that all later ones do.
+static constexpr int64_t kWarmUps = 2;
+
+CapturedUpdate::CapturedUpdate(Session& session)
+    : session_(session), pool_(std::make_shared<MemoryPool>(session.device)) {
+  CHECK(!session.plan.debug.anomaly,
+        "cuda_graph: debug.anomaly looks at every gradient on the "
+        "host, which a captured update cannot; write  debug.anomaly=false");
+}
+
+Tensors CapturedUpdate::run(const Batch& batch, const Body& body) {
+  const bool tuned_later = kernel_options().autotune < session_.plan.kernels.autotune;
+  if (tuned_later || batch.size() != session_.plan.data.loader.batch_size)
+    return body(Update(batch, session_.plan.train.accumulate));
+  if (!input_.x.defined() || !(input_.x.shape() == batch.x.shape())) start_over(batch.x.shape());
+  copy_into(input_.x, batch.x);
+  copy_into(input_.y, batch.y);
+  if (warm_ups_ < kWarmUps) return warm_up(body);
+  if (!graph_) capture(body);
+  replay();
+  return losses_;
+}
+
+// The last graph may still run.
+void CapturedUpdate::start_over(const Shape& x) {
+  const SyncGuard expected(OnSync::ignore);
+  if (graph_) synchronize(stream_of(session_.device));
+  graph_.reset();
+  losses_.clear();
+  copies_.clear();
+  warm_ups_ = 0;
+  input_ = session_.zeros_like_batches(x);
+}
+
+Tensors CapturedUpdate::warm_up(const Body& body) {
+  const PoolScope scope(pool_);
+  ++warm_ups_;
+  return body(Update(input_, session_.plan.train.accumulate));
+}
+
+// What follows from the weights is to be made inside, in every replay; but for the 16-bit copies
+// that the update before has written: as this one will, for the next replay.
+void CapturedUpdate::capture(const Body& body) {
+  const PoolScope scope(pool_);
+  const NamedTensors& parameters = session_.parameters;
+  for (const NamedTensor& p : parameters) {
+    copies_.push_back({.read = amp::copy_of(p.tensor), .written = {}});
+    amp::written(p.tensor, copies_.back().read);
+  }
+  graph_ = std::make_unique<Graph>(
+      session_.device, [&] { losses_ = body(Update(input_, session_.plan.train.accumulate)); });
+  for (size_t i = 0; i < parameters.size(); ++i)
+    copies_[i].written = amp::copy_of(parameters[i].tensor);
+}
+
+// What the host noted while it captured, a replay does not repeat: that weights have changed. Since
+// the last one somebody else may have written them: an evaluation of their averages.
+void CapturedUpdate::replay() {
+  const NamedTensors& parameters = session_.parameters;
+  for (size_t i = 0; i < parameters.size(); ++i) amp::renew(parameters[i].tensor, copies_[i].read);
+  graph_->launch();
+  for (size_t i = 0; i < parameters.size(); ++i)
+    amp::written(parameters[i].tensor, copies_[i].written);
+  for (const NamedTensor& b : session_.model->buffers()) b.tensor.raise_version();
+}
+
+}  // namespace bellows

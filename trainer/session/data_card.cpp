@@ -1,0 +1,81 @@
+#include "trainer/session/data_card.h"
+#include <algorithm>
+#include <cmath>
+
+namespace bellows {
+
+Json data_card(const Dataset& train_set) {
+  const DatasetInfo& info = train_set.info();
+  return {{"samples", train_set.size()},
+          {"sample", {info.sample[0], info.sample[1], info.sample[2]}},
+          {"classes", info.classes},
+          {"mean", info.mean},
+          {"std", info.std}};
+}
+
+static int64_t number_in(const Json& value, int64_t least, int64_t most, const char* what) {
+  const auto number = value.get<int64_t>();
+  if (number < least || number > most)
+    fail(Exit::checkpoint, "the checkpoint's 'dataset': ", what, " is ", number,
+         ", not a number from ", least, " to ", most);
+  return number;
+}
+
+// Of the pixels of each channel.
+static std::vector<float> statistics_in(const Json& value, int64_t channels) {
+  const auto all = value.get<std::vector<float>>();
+  const bool whole = all.empty() || std::ssize(all) == channels;
+  if (!whole || !std::ranges::all_of(all, [](float x) { return std::isfinite(x); }))
+    fail(Exit::checkpoint, "the checkpoint's 'dataset': ", all.size(), " values for ", channels,
+         " channels, or one that is not finite");
+  return all;
+}
+
+TrainedOn read_data_card(const Json& card, const Names& names) {
+  constexpr int64_t kSide = 65536, kMost = int64_t{1} << 40;
+  const Json& sample = card.at("sample");
+  const int64_t channels = number_in(sample.at(0), 1, kMaxChannels, "the number of channels");
+  TrainedOn trained;
+  trained.samples = number_in(card.at("samples"), 1, kMost, "the number of samples");
+  trained.info.sample = {channels, number_in(sample.at(1), 0, kSide, "the height"),
+                         number_in(sample.at(2), 0, kSide, "the width")};
+  trained.info.classes = number_in(card.at("classes"), 1, 1 << 24, "the number of classes");
+  trained.info.names = names;
+  trained.info.mean = statistics_in(card.at("mean"), channels);
+  trained.info.std = statistics_in(card.at("std"), channels);
+  if (!names.empty() && std::ssize(names) != trained.info.classes)
+    fail(Exit::checkpoint, "the checkpoint has ", names.size(), " names for ", trained.info.classes,
+         " classes");
+  return trained;
+}
+
+namespace {
+class ToJson : public Visitor {
+ public:
+  Json json;
+
+ protected:
+  void option(const std::string& key, const Option& option, const char*) override {
+    const Json value = Json::parse(option.text, nullptr, false);
+    at(key) = value.is_number() || value.is_boolean() ? value : Json(option.text);
+  }
+  std::optional<size_t> list_size(const std::string& key, size_t now, const char*) override {
+    if (now == 0) at(key) = Json::array();
+    return {};
+  }
+
+ private:
+  Json& at(std::string key) {
+    std::ranges::replace(key, '.', '/');
+    return json[Json::json_pointer("/" + key)];
+  }
+};
+}  // namespace
+
+Json to_json(std::vector<TransformChoice> transforms) {
+  ToJson visitor;
+  visitor.choices("list", transforms, "");
+  return visitor.json.at("list");
+}
+
+}  // namespace bellows

@@ -1,0 +1,40 @@
+#include "trainer/session/losses.h"
+#include "core/base/trace.h"
+#include "core/tensor/copy.h"
+
+namespace bellows {
+
+// A window that leaves no room for one more update (gradient_accumulation: 4096) is read early.
+static constexpr int64_t kSlots = 16384, kUpdate = 4096;
+
+Losses::Losses(bool deferred, Device device)
+    : deferred_(deferred), slots_(Shape{kSlots}, DType::f32, device) {}
+
+void Losses::add(const Tensors& losses, const Update& update) {
+  auto batch = update.begin();
+  for (const Tensor& loss : losses) {
+    copy_into(slots_.view(loss.shape(), strides_of(loss.shape()), std::ssize(parts_)), loss);
+    parts_.push_back({(batch++)->share});
+  }
+}
+
+void Losses::end_update() {
+  parts_.back().last = true;
+  if (!deferred_ || std::ssize(parts_) > kSlots - kUpdate) read();
+}
+
+void Losses::read() {
+  static trace::Counter& reads = trace::counter("log.host_reads");
+  static trace::Counter& deferred_reads = trace::counter("log.deferred_reads");
+  if (parts_.empty()) return;
+  (deferred_ ? deferred_reads : reads).add();
+  const Shape filled{std::ssize(parts_)};
+  const Tensor host = to(Device::cpu, slots_.view(filled, strides_of(filled), 0));
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    sum_ += parts_[i].share * host.data<float>()[i];
+    if (parts_[i].last) known_.push_back(std::exchange(sum_, 0));
+  }
+  parts_.clear();
+}
+
+}  // namespace bellows

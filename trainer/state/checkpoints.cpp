@@ -1,0 +1,139 @@
+#include "trainer/state/checkpoints.h"
+#include <fmt/format.h>
+#include <algorithm>
+#include "autograd/backward.h"
+#include "core/base/plural.h"
+#include "core/tensor/copy.h"
+
+namespace bellows {
+
+namespace fs = std::filesystem;
+
+static constexpr std::string_view kPrefix = "step_", kSuffix = ".safetensors";
+static constexpr size_t kDigits = 8;  // at least
+
+Path checkpoint_path(const Path& folder, int64_t step) {
+  return folder / fmt::format("{}{:08}{}", kPrefix, step, kSuffix);
+}
+
+Path best_path(const Path& folder) { return folder / "best.safetensors"; }
+
+// The step in the name; -1 for a file that no run has named: a copy, a rename, somebody else's.
+static int64_t step_in(const Path& path) {
+  const std::string name = path.filename();
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return -1;
+  const std::string digits =
+      name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
+  const bool plain = digits.find_first_not_of("0123456789") == std::string::npos;
+  return plain && digits.size() >= kDigits && digits.size() < 19 ? std::stoll(digits) : -1;
+}
+
+std::vector<Path> list_checkpoints(const Path& folder) {
+  if (kind_of(folder, Exit::checkpoint) == Kind::nothing) return {};
+  std::vector<Path> all = paths_in(folder, Exit::checkpoint);
+  std::erase_if(all, [](const Path& path) { return step_in(path) < 0; });
+  std::ranges::sort(all, std::greater<>(), step_in);
+  return all;
+}
+
+Loaded load_newest(const Path& folder, std::vector<std::string>& messages) {
+  const std::vector<Path> all = list_checkpoints(folder);
+  if (all.empty()) fail(Exit::checkpoint, folder.string(), ": no checkpoint to resume from");
+  std::string newest;  // what is wrong with it
+  for (const Path& path : all) {
+    try {
+      return {path, read_safetensors(path)};
+    } catch (const Error& error) {
+      if (newest.empty()) newest = error.what();
+      messages.push_back(cat("warning: ", error.what(), "; falling back to the one before"));
+    }
+  }
+  fail(Exit::checkpoint, folder.string(), ": no checkpoint is whole, ",
+       count_of(std::ssize(all), "file"), " tried; ", newest);
+}
+
+Loaded load_checkpoint(const Path& file_or_run, std::vector<std::string>& messages) {
+  if (kind_of(file_or_run, Exit::checkpoint) == Kind::folder)
+    return load_newest(file_or_run / "checkpoints", messages);
+  return {file_or_run, read_safetensors(file_or_run)};
+}
+
+void look_for_nonfinite(const Path& file, const NamedTensors& tensors, const CkptOptions& options,
+                        std::vector<std::string>& messages) {
+  for (const auto& [name, tensor] : tensors) {
+    if (!is_float(tensor.dtype()) || all_finite(cast(tensor, DType::f32))) continue;
+    const std::string text = cat(file.string(), ": ", name, " holds values that are not finite");
+    if (options.require_finite) fail(Exit::numeric, text, " (ckpt.require_finite is on)");
+    messages.push_back("warning: " + text);
+  }
+}
+
+// ---- writing
+
+Checkpoints::Checkpoints(const Path& folder, const CkptOptions& options, const Path& keep_this)
+    : folder_(folder), options_(options), keep_this_(keep_this) {}
+
+void Checkpoints::save(int64_t step, const NamedTensors& tensors, const Metadata& metadata) {
+  save_as(checkpoint_path(folder_, step), tensors, metadata);
+}
+
+void Checkpoints::save_best(const NamedTensors& tensors, const Metadata& metadata) {
+  save_as(best_path(folder_), tensors, metadata);
+}
+
+void Checkpoints::save_as(const Path& path, const NamedTensors& tensors, const Metadata& metadata) {
+  wait();
+  writing_ = path;
+  std::error_code ignored;  // somebody may have removed the folder; writing tells if it cannot be
+  fs::create_directories(folder_, ignored);
+  if (options_.async && save_in_background(tensors, metadata)) return;
+  guarded([&] { write_safetensors(writing_, on_host(tensors), metadata, options_.retries); });
+}
+
+// False if there is no thread or no memory for a copy of the tensors; later saves do not ask again.
+bool Checkpoints::save_in_background(const NamedTensors& tensors, const Metadata& metadata) {
+  try {
+    background_ = write_safetensors_async(writing_, snapshot(tensors), metadata, options_.retries);
+  } catch (const std::exception& error) {
+    options_.async = false;
+    messages_.push_back(cat("warning: async_checkpoint: no thread or no memory to save in the ",
+                            "background (", error.what(), "); training waits for each save now"));
+  }
+  return options_.async;
+}
+
+template <class Attempt> void Checkpoints::guarded(const Attempt& attempt) {
+  try {
+    attempt();
+    finished();
+  } catch (const Error& error) {
+    if (options_.on_error == OnSaveError::stop) throw;
+    messages_.push_back(cat("WARNING: this run goes on without its checkpoint: ", error.what()));
+  }
+}
+
+void Checkpoints::poll() {
+  using namespace std::chrono_literals;
+  if (background_.valid() && background_.wait_for(0s) == std::future_status::ready) wait();
+}
+
+void Checkpoints::wait() {
+  if (background_.valid()) guarded([this] { background_.get(); });
+}
+
+// Only now, when the new one has been read back, may an older one go.
+void Checkpoints::finished() {
+  messages_.push_back("saved " + writing_.string());
+  if (step_in(writing_) < 0) return;
+  std::vector<Path> all = list_checkpoints(folder_);
+  // Those of later steps are of a run that this one has gone back behind.
+  std::erase_if(all, [&](const Path& path) { return step_in(path) > step_in(writing_); });
+  for (size_t i = options_.keep; i < all.size(); ++i) {
+    std::error_code error;
+    if (fs::equivalent(all[i], keep_this_, error)) continue;
+    fs::remove(all[i], error);
+    if (error) messages_.push_back(cat("warning: ", all[i].string(), " stays: ", error.message()));
+  }
+}
+
+}  // namespace bellows

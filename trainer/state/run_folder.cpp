@@ -1,0 +1,92 @@
+#include "trainer/state/run_folder.h"
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cerrno>
+#include <cstring>
+#include "core/base/file.h"
+#include "trainer/state/checkpoints.h"
+
+namespace bellows {
+
+namespace fs = std::filesystem;
+
+static constexpr const char* kAdvice = "; choose another folder with --run-dir";
+
+[[noreturn]] static void fail_storage(const fs::path& path, const char* call) {
+  fail(Exit::storage, path.string(), ": ", call, ": ", std::strerror(errno), kAdvice);
+}
+
+// A NUL would end the path in front of its number, and every one of them would exist.
+static fs::path numbered(const fs::path& path, int n) {
+  CHECK(path.native().find('\0') == std::string::npos, path.native(), ": a path holds no NUL");
+  return n == 1 ? path : fs::path(path.string() + "-" + std::to_string(n));
+}
+
+fs::path newest_run(const fs::path& path) {
+  int n = 1;
+  while (kind_of(numbered(path, n + 1), Exit::storage) != Kind::nothing) ++n;
+  return numbered(path, n);
+}
+
+// mkdir decides, not a look before it: two runs that start together get two folders.
+static fs::path make_new(const fs::path& path) {
+  for (int n = 1;; ++n) {
+    const fs::path candidate = numbered(path, n);
+    if (mkdir(candidate.c_str(), 0777) == 0) return candidate;
+    if (errno != EEXIST) fail_storage(candidate, "mkdir");
+  }
+}
+
+// Files in the folder that have the names of those that runs write.
+static std::vector<fs::path> written_by_runs(const fs::path& folder) {
+  if (kind_of(folder, Exit::storage) != Kind::folder) return {};
+  std::vector<fs::path> written = list_checkpoints(folder / "checkpoints");
+  std::error_code error;
+  for (const fs::path& path : {folder / "plan.yaml", folder / "env.json", folder / "metrics.jsonl",
+                               best_path(folder / "checkpoints")})
+    if (fs::exists(fs::symlink_status(path, error))) written.push_back(path);
+  for (const fs::path& path : paths_in(folder, Exit::storage))
+    if (path.filename().string().starts_with("events.out.tfevents.")) written.push_back(path);
+  return written;
+}
+
+void refuse_used(const fs::path& path) {
+  CHECK(written_by_runs(path).empty(), "--run-dir ", path.string(),
+        ": a run is there already; go on with it (--resume), replace it (--overwrite), or choose "
+        "another folder");
+}
+
+static void remove_earlier(const fs::path& folder) {
+  for (const fs::path& path : written_by_runs(folder))
+    if (unlink(path.c_str()) != 0 && errno != ENOENT) fail_storage(path, "unlink");
+}
+
+RunFolder::RunFolder(const fs::path& path, Existing existing) : path_(path) {
+  if (path.has_parent_path()) make_folders(path.parent_path(), kAdvice);
+  if (existing == Existing::another) {
+    path_ = make_new(path);
+  } else {
+    make_folders(path, kAdvice);
+  }
+  lock();
+  if (existing == Existing::refuse) refuse_used(path_);
+  if (existing == Existing::overwrite) remove_earlier(path_);
+  make_folders(checkpoints(), kAdvice);
+  for (const fs::path& folder : {path_, checkpoints()}) remove_temporaries(folder);
+}
+
+// Writing into it shows that the folder can be written at all, before the first step.
+void RunFolder::lock() try {
+  lock_.emplace(path_ / ".lock");
+  CHECK(lock_->try_take(), path_.string(), " is in use by ", lock_->owner(), "; wait for it, or ",
+        "choose another folder with --run-dir");
+} catch (const Error& error) {
+  if (error.exit == Exit::usage) throw;
+  fail(error.exit, error.what(), kAdvice);
+}
+
+void RunFolder::write(const std::string& name, const std::string& text) const {
+  write_file(path_ / name, bytes_of(text));
+}
+
+}  // namespace bellows

@@ -1,0 +1,51 @@
+#include "trainer/state/scratch_folder.h"
+#include <fcntl.h>
+#include <unistd.h>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+namespace bellows {
+
+// The file that tells such a folder from a run that is called ab-something.
+static constexpr const char* kMark = ".ab";
+
+[[noreturn]] static void fail_storage(const Path& path, const char* call) {
+  fail(Exit::storage, "ab: ", path.native(), ": ", call, ": ", std::strerror(errno));
+}
+
+// A file system without locks keeps what is left of killed ones.
+static void remove_dead(const Path& runs) {
+  for (const Path& path : paths_in(runs, Exit::storage)) {
+    if (!path.filename().native().starts_with("ab-")) continue;
+    const Descriptor mark(open((path / kMark).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    std::error_code stays;
+    if (mark.get() >= 0 && try_lock(mark.get())) std::filesystem::remove_all(path, stays);
+  }
+}
+
+ScratchFolder::ScratchFolder() : lock_(make()) {}
+
+// The next process may lock the mark before this one does, and remove the folder: then another one
+// is made.
+int ScratchFolder::make() {
+  const Path runs = "runs";
+  make_folders(runs);
+  remove_dead(runs);
+  while (true) {
+    char name[] = "runs/ab-XXXXXX";
+    if (!mkdtemp(name)) fail_storage(name, "mkdtemp");
+    path_ = name;
+    Descriptor mark(open((path_ / kMark).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+    if (mark.get() < 0) fail_storage(path_, "open");
+    const bool taken = !try_lock(mark.get()) && errno == EWOULDBLOCK;
+    if (!taken && kind_of(path_ / kMark, Exit::storage) == Kind::file) return mark.release();
+  }
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code stays;
+  std::filesystem::remove_all(path_, stays);
+}
+
+}  // namespace bellows

@@ -1,0 +1,61 @@
+#include "trainer/state/trained.h"
+#include "data/packed/packed_twin.h"
+#include "trainer/state/checkpoints.h"
+#include "core/config/config.h"
+#include "trainer/state/training_state.h"
+#include "core/base/output.h"
+
+namespace bellows {
+
+static Loaded load_aloud(const std::string& file_or_run) {
+  std::vector<std::string> messages;
+  Loaded saved = load_checkpoint(file_or_run, messages);
+  look_for_nonfinite(saved.path, model_part(saved.content.tensors), plan_of(saved.content).ckpt,
+                     messages);
+  for (const std::string& message : messages) say_error(message);
+  return saved;
+}
+
+static Values other_data(const Plan& plan, const std::string& data) {
+  std::error_code none;
+  if (data.empty()) return {};
+  if (!std::filesystem::is_directory(data, none)) return parse_overrides({"data=" + data});
+  const Values options = dump(plan);
+  for (const char* folder : {"data.root", "data.folder"})
+    if (options.contains(folder)) return {{folder, {data, "--data"}}};
+  return {{"data.name", {"image_folder", "--data"}}, {"data.root", {data, "--data"}}};
+}
+
+static std::unique_ptr<Session> model_of(const SafeTensors& saved, Plan plan, bool tests) {
+  std::optional<TrainedOn> trained = trained_on(saved);
+  if (trained) {
+    trained->tests = tests;
+    plan.data.transforms = with_statistics(plan.data.transforms, trained->info);
+    // Without the training files there is nothing to pack, and one evaluation is no reason to.
+    plan.data.packed = plan.data.packed && tests && has_packed_twin(plan.data.dataset);
+  }
+  auto session = std::make_unique<Session>(plan, trained);
+  restore_model(*session, saved);
+  return session;
+}
+
+std::unique_ptr<Session> load_to_evaluate(const std::string& file_or_run, const Names& overrides,
+                                          const std::string& data) {
+  const Loaded saved = load_aloud(file_or_run);
+  Values given = parse_overrides(overrides);
+  for (const auto& [key, value] : given)
+    CHECK(!key.starts_with("toggles"), key, ": a trained model keeps the toggles of its run; what ",
+          "they set can be given as an option, as  amp.dtype=off  or  device=cpu");
+  const Plan plan = plan_of(saved.content);
+  for (const auto& [key, value] : other_data(plan, data))
+    CHECK(given.emplace(key, value).second, "--data ", data, " and  ", key, "=", given[key].text,
+          "  exclude each other");
+  return model_of(saved.content, load(plan, given), true);
+}
+
+std::unique_ptr<Session> load_to_predict(const std::string& file_or_run) {
+  const Loaded saved = load_aloud(file_or_run);
+  return model_of(saved.content, plan_of(saved.content), false);
+}
+
+}  // namespace bellows

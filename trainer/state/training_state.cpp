@@ -1,0 +1,349 @@
+#include "trainer/state/training_state.h"
+#include <fmt/format.h>
+#include <algorithm>
+#include <cmath>
+#include "core/device/adaptive_threads.h"
+#include "core/tensor/copy.h"
+#include "core/base/crc32c.h"
+#include "core/base/plural.h"
+#include "core/config/values.h"
+#include "trainer/state/copy_saved.h"
+#include "trainer/session/data_card.h"
+#include "core/base/json.h"
+
+namespace bellows {
+
+static constexpr const char* kFormat = "bellows-checkpoint";
+static constexpr int kVersion = 1;
+static constexpr const char *kDataset = "dataset", *kDroppedBiases = "dropped_biases";
+static const std::string kOptimizer = "optimizer/";  // no module path has a slash
+
+// ---- writing
+
+NamedTensors model_tensors(const Session& session) {
+  NamedTensors all = session.parameters;
+  for (const NamedTensor& buffer : session.model->buffers()) all.push_back(buffer);
+  return all;
+}
+
+NamedTensors state_tensors(const Session& session) {
+  NamedTensors all = model_tensors(session);
+  for (const auto& [name, tensor] : session.optimizer.state())
+    all.push_back({kOptimizer + name, tensor});
+  for (const NamedTensor& average : session.ema.state()) all.push_back(average);
+  return all;
+}
+
+NamedTensors model_part(const NamedTensors& saved) {
+  const std::string ema = Ema::kPrefix;
+  NamedTensors model, averages;
+  for (const auto& [name, tensor] : saved)
+    if (name.starts_with(ema))
+      averages.push_back({name.substr(ema.size()), tensor});
+    else if (!name.starts_with(kOptimizer))
+      model.push_back({name, tensor});
+  return averages.empty() ? model : averages;
+}
+
+static Json plan_json(const Plan& plan) {
+  Json values = Json::object();
+  for (const auto& [key, value] : dump(plan)) values[key] = value.text;
+  return values;
+}
+
+static Json step_state_json(const StepState& s) {
+  return {{"forwards", s.forwards},   {"applied", s.applied},
+          {"skipped", s.skipped},     {"loss_scale", s.loss_scale},
+          {"grad_norm", s.grad_norm}, {"inverse_scale", s.inverse_scale},
+          {"found_inf", s.found_inf}, {"good_updates", s.good_updates}};
+}
+
+static Json loss_sum_json(const LossSum& l) { return {{"sum", l.sum}, {"count", l.count}}; }
+
+static Json best_json(const Best& b) {
+  return {{"step", b.step},
+          {"epoch", b.epoch},
+          {"value", b.value},
+          {"evaluations_since", b.evaluations_since}};
+}
+
+static Json rate_state_json(const RateState& r) {
+  return {{"factor", r.factor},
+          {"best", r.best ? Json(*r.best) : Json(nullptr)},
+          {"bad_evaluations", r.bad_evaluations}};
+}
+
+static Json position_json(const Position& p) {
+  return {{"epoch", p.epoch},
+          {"batch", p.batch},
+          {"step", p.step},
+          {"elapsed_s", p.elapsed_s},
+          {"target_s", p.target_s},
+          {"target_samples", p.target_samples},
+          {"target_epochs", p.target_epochs},
+          {"evaluated", p.evaluated},
+          {"best", best_json(p.best)},
+          {"window", loss_sum_json(p.window)},
+          {"of_epoch", loss_sum_json(p.of_epoch)}};
+}
+
+std::string bias_name(const NamedTensors& model, const NormedConv& conv) {
+  const auto is_weight = [&](const NamedTensor& t) {
+    return t.tensor.bytes() == conv.weight.bytes();
+  };
+  const std::string& weight = std::ranges::find_if(model, is_weight)->name;
+  return weight.substr(0, weight.rfind("weight")) + "bias";
+}
+
+static Names dropped_biases(const Session& session) {
+  Names names;
+  for (const NormedConv& conv : session.normed_convs)
+    if (conv.has_bias && session.plan.model.drop_conv_bias)
+      names.push_back(bias_name(session.parameters, conv));
+  return names;
+}
+
+Metadata state_metadata(const Session& session, const Position& position) {
+  const DatasetInfo& data = session.train_set->info();
+  return {{"format", kFormat},
+          {"version", std::to_string(kVersion)},
+          {"position", to_line(position_json(position))},
+          {"step_state", to_line(step_state_json(session.state->read()))},
+          {"rate_state", to_line(rate_state_json(session.rate_state()))},
+          {"plan", to_line(plan_json(session.plan))},
+          {"data", fingerprint(*session.train_set)},
+          {kDataset, to_line(data_card(*session.train_set))},
+          {kClassNames, to_line(Json(data.names))},
+          {kDroppedBiases, to_line(Json(dropped_biases(session)))},
+          {"threads", std::to_string(pool_threads())}};
+}
+
+// ---- reading
+
+static const std::string& entry(const SafeTensors& saved, const std::string& key) {
+  const auto found = saved.metadata.find(key);
+  if (found == saved.metadata.end())
+    fail(Exit::checkpoint, "not a checkpoint of a run: '", key, "' is missing in its metadata");
+  return found->second;
+}
+
+// A file that passed its checksums was written by this program or by somebody who means harm; in
+// both cases an exception of the JSON library must not end the program as an internal error.
+template <class Read> static auto read_entry(const SafeTensors& saved, const char* key, Read read) {
+  const std::string& text = entry(saved, key);
+  try {
+    return read(Json::parse(text));
+  } catch (const nlohmann::json::exception& error) {
+    fail(Exit::checkpoint, "the checkpoint's '", key, "' cannot be read: ", error.what());
+  }
+}
+
+static void check_format(const SafeTensors& saved) {
+  const std::string &format = entry(saved, "format"), &version = entry(saved, "version");
+  if (format != kFormat || version != std::to_string(kVersion))
+    fail(Exit::checkpoint, "written by version ", version, " of ", format, ", this program reads ",
+         kVersion, " of ", kFormat);
+}
+
+Plan plan_of(const SafeTensors& saved) {
+  check_format(saved);
+  return read_entry(saved, "plan", [](const Json& json) {
+    Values values;
+    for (const auto& [key, text] : json.items())
+      values[key] = {text.get<std::string>(), "the checkpoint's plan"};
+    try {
+      return load(Plan{}, values);
+    } catch (const Error& error) {
+      fail(Exit::checkpoint, error.what());
+    }
+  });
+}
+
+static Names names_in(const SafeTensors& saved, const char* key) {
+  return read_entry(saved, key, [](const Json& list) { return Names(list); });
+}
+
+std::optional<Names> dropped_biases(const SafeTensors& saved) {
+  if (!saved.metadata.contains(kDroppedBiases)) return {};
+  return names_in(saved, kDroppedBiases);
+}
+
+std::optional<TrainedOn> trained_on(const SafeTensors& saved) {
+  if (!saved.metadata.contains(kDataset)) return {};
+  const Names names = names_in(saved, kClassNames.c_str());
+  return read_entry(saved, kDataset, [&](const Json& card) { return read_data_card(card, names); });
+}
+
+// A count that is negative or no integer would index what is not there; one beyond any run would
+// never be reached.
+static int64_t count_in(const Json& entry, const char* key) {
+  const Json& count = entry.at(key);
+  const bool fits = count.is_number_integer() && count >= 0 && count <= 1'000'000'000'000;
+  if (!fits)
+    fail(Exit::checkpoint, "the checkpoint's '", key, "' is ", to_line(count), ", not a count");
+  return count;
+}
+
+// JSON has no infinity. found_inf is the verdict on an update that is over.
+static StepState step_state_of(const Json& j) {
+  const Json& norm = j.at("grad_norm");
+  return {.forwards = count_in(j, "forwards"),
+          .applied = count_in(j, "applied"),
+          .skipped = count_in(j, "skipped"),
+          .loss_scale = j.at("loss_scale"),
+          .inverse_scale = j.at("inverse_scale"),
+          .good_updates = j.value("good_updates", 0),
+          .grad_norm = norm.is_null() ? INFINITY : norm.get<float>()};
+}
+
+// A sum of losses that were not finite was written as null.
+static LossSum loss_sum_of(const Json& j) {
+  const Json& sum = j.at("sum");
+  return {.sum = sum.is_null() ? NAN : sum.get<double>(), .count = count_in(j, "count")};
+}
+
+static Best best_of(const Json& j) {
+  return {.step = j.at("step") == -1 ? -1 : count_in(j, "step"),
+          .epoch = count_in(j, "epoch"),
+          .value = j.at("value"),
+          .evaluations_since = count_in(j, "evaluations_since")};
+}
+
+static RateState rate_state_of(const Json& j) {
+  RateState state{.factor = j.at("factor"), .bad_evaluations = count_in(j, "bad_evaluations")};
+  if (!j.at("best").is_null()) state.best = j.at("best").get<double>();
+  if (!(state.factor >= 0 && state.factor <= 1))
+    fail(Exit::checkpoint, "the checkpoint's 'rate_state' has the factor ", state.factor,
+         ", which is not between 0 and 1");
+  return state;
+}
+
+// Checkpoints written before these existed lack the last ones.
+static Position position_of(const Json& j) {
+  Position at{.epoch = count_in(j, "epoch"),
+              .batch = count_in(j, "batch"),
+              .step = count_in(j, "step"),
+              .elapsed_s = j.at("elapsed_s"),
+              .target_s = j.at("target_s"),
+              .target_samples = count_in(j, "target_samples"),
+              .target_epochs = count_in(j, "target_epochs")};
+  at.evaluated = j.value("evaluated", at.batch == 0 ? at.step : -1);
+  if (j.contains("best")) at.best = best_of(j["best"]);
+  if (j.contains("window")) at.window = loss_sum_of(j["window"]);
+  if (j.contains("of_epoch")) at.of_epoch = loss_sum_of(j["of_epoch"]);
+  return at;
+}
+
+// A batch that no epoch has would never be reached, and the run never end. In a branch an epoch may
+// have been of another length.
+static void check_position(const Position& at, const StepState& state, int64_t per_epoch,
+                           Resume resume) {
+  const bool in_epoch = at.batch <= per_epoch && at.step == at.epoch * per_epoch + at.batch;
+  const bool in_run = at.epoch <= at.step && at.batch <= at.step && state.applied <= at.step;
+  if (!in_run || (resume == Resume::same_run && !in_epoch))
+    fail(Exit::checkpoint, "the checkpoint's position is none of this run: epoch ", at.epoch,
+         ", batch ", at.batch, ", step ", at.step, ", ", state.applied,
+         " updates applied, where an epoch has ", per_epoch);
+}
+
+// Labels are places among the names. A folder's name may be no UTF-8: it is compared as JSON has
+// it.
+static void check_classes(const Names& names, const SafeTensors& saved) {
+  const auto here = Json::parse(to_line(Json(names))).get<Names>();
+  if (here.empty() || !saved.metadata.contains(kClassNames)) return;
+  const Names then = names_in(saved, kClassNames.c_str());
+  const auto [learned, given] = std::ranges::mismatch(then, here);
+  if (then.empty() || (learned == then.end() && given == here.end())) return;
+  fail(Exit::data, "other classes than the model learned: class ", given - here.begin(), " of ",
+       here.size(), " is ", given == here.end() ? "none" : *given, ", class ",
+       learned - then.begin(), " of ", then.size(), " was ",
+       learned == then.end() ? "none" : *learned);
+}
+
+void restore_model(Session& session, const SafeTensors& saved) {
+  check_classes(session.test_set->info().names, saved);
+  copy_saved(model_tensors(session), by_name(model_part(saved.tensors)));
+  session.ema.restart();
+}
+
+// In a branch the length of an epoch may be another one: then the epoch that had begun begins
+// again.
+static void count_steps_anew(Position& at, StepState& state, const Session& session,
+                             std::vector<std::string>& notes) {
+  const int64_t step = at.epoch * session.steps_per_epoch();
+  if (at.step == step + at.batch && at.batch <= session.steps_per_epoch()) return;
+  notes.push_back(cat("resume: an epoch has ", count_of(session.steps_per_epoch(), "update"),
+                      " now; epoch ", at.epoch + 1, " begins, and step ", at.step,
+                      " counts as step ", step));
+  at.batch = 0;
+  at.step = step;
+  at.window = at.of_epoch = {};
+  state.applied = std::max<int64_t>(0, step - state.skipped);
+}
+
+Position restore(Session& session, const SafeTensors& saved, std::vector<std::string>& notes,
+                 Resume resume) {
+  check_format(saved);
+  auto position = read_entry(saved, "position", position_of);
+  auto state = read_entry(saved, "step_state", step_state_of);
+  RateState rates;
+  if (saved.metadata.contains("rate_state")) rates = read_entry(saved, "rate_state", rate_state_of);
+  const std::string now = fingerprint(*session.train_set), &then = entry(saved, "data");
+  if (then != now && resume == Resume::branch)
+    notes.push_back(cat("resume: changed training set: ", then, " -> ", now));
+  else if (then != now)
+    fail(Exit::data, "the training set is not the one of the checkpoint: ", now, " now, ", then,
+         " then; to train on with other data, resume from a checkpoint file");
+  check_position(position, state, session.steps_per_epoch(), resume);
+  copy_saved(state_tensors(session), by_name(saved.tensors), "the checkpoint",
+             "; or start a new run from the weights alone with  train.weights=FILE");
+  if (resume == Resume::branch) {
+    count_steps_anew(position, state, session, notes);
+    position.best = {};
+  }
+  session.set_rate_state(rates);
+  if (session.plan.amp.scales() != plan_of(saved).amp.scales()) {
+    const StepState fresh = session.state->read();
+    state.loss_scale = fresh.loss_scale;
+    state.inverse_scale = fresh.inverse_scale;
+    state.good_updates = 0;
+    notes.push_back(cat("amp: the checkpoint was trained in another precision; the loss scale ",
+                        "starts at ", fresh.loss_scale));
+  }
+  session.state->write(state);
+  const std::string threads = std::to_string(pool_threads());
+  if (entry(saved, "threads") != threads && !session.plan.kernels.deterministic)
+    notes.push_back(cat("threads: ", entry(saved, "threads"), " before, ", threads,
+                        " now; the result may differ in its last bits without  deterministic: on"));
+  return position;
+}
+
+// ---- checksums
+
+std::string fingerprint(const Dataset& data) {
+  constexpr int64_t kSamples = 256;
+  uint32_t crc = 0;
+  Scratch scratch;
+  const int64_t n = data.size(), taken = std::min(n, kSamples);
+  for (int64_t i = 0; i < taken; ++i) {
+    try {
+      const Sample sample = data.at(i * n / taken, scratch);
+      crc = crc32c(std::as_bytes(std::span(sample.pixels, sample.shape.numel())), crc);
+      crc = crc32c(std::as_bytes(std::span(&sample.label, 1)), crc);
+    } catch (const Error& error) {  // a damaged one is training's to count
+      if (error.exit != Exit::data) throw;
+    }
+  }
+  return fmt::format("{} samples, crc {:08x}", n, crc);
+}
+
+std::string model_hash(const Session& session) {
+  uint32_t crc = 0;
+  for (const auto& [name, tensor] : model_tensors(session)) {
+    const Tensor host = contiguous(to(Device::cpu, tensor.detach()));
+    crc = crc32c(std::span(host.bytes(), host.nbytes()), crc);
+  }
+  return fmt::format("{:08x}", crc);
+}
+
+}  // namespace bellows

@@ -1,0 +1,106 @@
+#include "trainer/state/weights.h"
+#include "core/tensor/copy.h"
+#include "ops/elementwise.h"
+#include "trainer/state/checkpoints.h"
+#include "trainer/state/copy_saved.h"
+#include "trainer/state/training_state.h"
+
+namespace bellows {
+
+static void strip_wrapper(TensorsByName& saved, const TensorsByName& model) {
+  constexpr std::string_view kWrapper = "module.";  // of DistributedDataParallel
+  const auto is_wrapped = [&](const auto& item) { return item.first.starts_with(kWrapper); };
+  if (!std::ranges::all_of(saved, is_wrapped) || std::ranges::any_of(model, is_wrapped)) return;
+  TensorsByName inner;
+  for (const auto& [name, tensor] : saved) inner[name.substr(kWrapper.size())] = tensor;
+  saved = inner;
+}
+
+// Another type of float is no other tensor.
+static void cast_floats(TensorsByName& saved, const TensorsByName& model) {
+  for (auto& [name, tensor] : saved) {
+    const auto wanted = model.find(name);
+    if (wanted != model.end() && is_float(wanted->second.dtype()) && is_float(tensor.dtype()))
+      tensor = cast(tensor, wanted->second.dtype());
+  }
+}
+
+static bool fits(const TensorsByName& all, const NamedTensor& wanted) {
+  const auto found = all.find(wanted.name);
+  return found != all.end() && found->second.shape() == wanted.tensor.shape();
+}
+
+static const NamedTensor& find(const NamedTensors& all, const Tensor& tensor) {
+  return *std::ranges::find(all, tensor.bytes(),
+                            [](const NamedTensor& t) { return t.tensor.bytes(); });
+}
+
+// The mean of conv(x) + b is that of conv(x), plus b. So what the norm behind it gives stays the
+// same if a bias that only the file has goes out of the running mean, and one that only the model
+// has is 0. Returns what it did.
+static std::string settle_biases(TensorsByName& saved, const NamedTensors& model,
+                                 const std::vector<NormedConv>& layers) {
+  const TensorsByName wanted = by_name(model);
+  std::vector<std::string> moved, absent;
+  for (const NormedConv& layer : layers) {
+    const NamedTensor& mean = find(model, layer.running_mean);
+    const std::string bias = bias_name(model, layer);
+    if (saved.contains(bias) == wanted.contains(bias)) continue;
+    if (wanted.contains(bias)) {
+      if (!fits(saved, find(model, layer.weight))) continue;
+      saved[bias] = zeros(mean.tensor.shape(), mean.tensor.dtype());
+      absent.push_back(bias);
+    } else if (fits(saved, mean) && fits(saved, {bias, layer.running_mean})) {
+      saved[mean.name] = sub(saved[mean.name], cast(saved[bias], mean.tensor.dtype()));
+      saved.erase(bias);
+      moved.push_back(bias);
+    }
+  }
+  return list_of("taken off the running mean behind it (drop_conv_bias)", moved) +
+         list_of("not there, so 0", absent);
+}
+
+// What fits, and what does not starts afresh. Returns which is which.
+static std::string copy_what_fits(const NamedTensors& model, const TensorsByName& saved,
+                                  const std::string& file) {
+  NamedTensors fit;
+  TensorsByName taken, unknown = saved;
+  std::vector<std::string> afresh, unused;
+  for (const NamedTensor& t : model) {
+    unknown.erase(t.name);
+    if (!fits(saved, t)) {
+      afresh.push_back(t.name);
+      continue;
+    }
+    fit.push_back(t);
+    taken[t.name] = saved.at(t.name);
+  }
+  if (fit.empty()) fail(Exit::checkpoint, file, ": none of its tensors is the model's");
+  for (const auto& [name, tensor] : unknown) unused.push_back(name);
+  copy_saved(fit, taken, file);
+  return list_of("afresh", afresh) + list_of("unused", unused);
+}
+
+void load_weights(Session& session, std::vector<std::string>& notes) {
+  const TrainOptions& train = session.plan.train;
+  if (train.weights.empty()) return;
+  const Loaded file = load_checkpoint(train.weights, notes);
+  const NamedTensors model = model_tensors(session);
+  const NamedTensors given = model_part(file.content.tensors);
+  look_for_nonfinite(file.path, given, session.plan.ckpt, notes);
+  TensorsByName saved = by_name(given);
+  strip_wrapper(saved, by_name(model));
+  cast_floats(saved, by_name(model));
+  std::string text = cat("weights: ", file.path.string(), ";");
+  text += settle_biases(saved, model, session.normed_convs);
+  if (train.weights_strict)
+    copy_saved(model, saved, file.path.string(),
+               "; or write  train.weights_strict=false  to start the rest afresh");
+  else
+    text += copy_what_fits(model, saved, file.path.string());
+  session.ema.restart();
+  text.pop_back();
+  notes.push_back(text);
+}
+
+}  // namespace bellows

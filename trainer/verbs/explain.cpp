@@ -1,0 +1,174 @@
+// trainer explain NAME: a toggle (by any name that it is known under), an op, an option, an entry.
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include "ops/einsum.h"
+#include "ops/base/op.h"
+#include "core/config/hint.h"
+#include "plan/toggle.h"
+#include "trainer/verbs/tables.h"
+#include "trainer/verbs/verbs.h"
+#include "core/base/output.h"
+#include "core/base/plural.h"
+
+namespace bellows {
+
+// "cuda"; of one value only: "bf16, for the value bf16".
+static std::string text_of_need(const std::string& need) {
+  const size_t is = need.find('=');
+  if (is == std::string::npos) return need;
+  return cat(need.substr(is + 1), ", for the value ", need.substr(0, is));
+}
+
+static void explain_toggle(const Toggle& t) {
+  say(cat("toggle ", t.name, " (", t.key_point, ")"));
+  if (!t.aka.empty()) say("  also known as: " + joined(t.aka));
+  say(cat("  idea:      ", t.idea));
+  say(cat("  claim:     ", t.claim));
+  say(cat("  hurts:     ", t.hurts));
+  say(cat("  sources:   ", t.sources));
+  say(cat("  footprint: ", t.footprint, " moves when, and only when, it runs"));
+  say(cat("  same loss: ", name_of(t.same),
+          t.same == Same::close ? cat(", within ", t.tolerance) : "",
+          *t.statistical_where ? cat("; statistical where ", t.statistical_where, " moves") : ""));
+  int64_t number = 0;
+  const std::string numbers = t.numbers ? " or " + option_of(number, *t.numbers).accepts : "";
+  say(cat("  values:    ", joined(t.values), numbers, "; default ", t.by_default,
+          ", under `toggles: all` ", *t.fast ? t.fast : t.by_default));
+  for (const std::string& need : t.needs) say("  needs:     " + text_of_need(need));
+  if (const std::string why = no_effect(t); !why.empty()) say("  here:      " + why);
+  for (const auto& [option, owner] : option_owners())
+    if (owner->name == std::string_view(t.name)) say("  sets:      " + option);
+  if (*t.example) say(cat("  measure:   trainer ab --toggle ", t.name, " --config ", t.example));
+}
+
+static std::vector<Describe::Line> options_of(const Table& table, const std::string& entry) {
+  Describe options;
+  if (table.visit) table.visit(options, entry);
+  return options.lines;
+}
+
+// Once for each formula; its variants take other options.
+static bool explain_op(const std::string& name) {
+  std::map<std::string, Names> variants;
+  for (const OpSpec& op : op_specs()) {
+    if (op.name != name) continue;
+    Names& of = variants[cat("op ", op.name, ": ", op.math,
+                             op.composed ? "; fused, with a twin composed of simpler ops" : "")];
+    if (*op.variant) of.push_back(op.variant);
+  }
+  for (const auto& [line, names] : variants) {
+    say(line);
+    if (!names.empty()) say("  proved for: " + joined(names));
+  }
+  return !variants.empty();
+}
+
+static bool explain_entry(const std::string& name) {
+  bool found = false;
+  for (const Table& table : tables()) {
+    if (table.name == std::string_view("ops") || table.name == std::string_view("toggles"))
+      continue;
+    for (const TableRow& row : table.rows()) {
+      if (row[0] != name) continue;
+      say(cat(table.name, ": ", name, ": ", row[1]));
+      for (const auto& [key, text] : options_of(table, name)) say(cat("  ", key, " = ", text));
+      found = true;
+    }
+  }
+  return found;
+}
+
+// An option of every run, or all that begin with that name.
+static bool explain_option(const std::string& key) {
+  Describe all;
+  Plan plan = make_config({}).plan;  // what a silent config runs with, toggles included
+  visit(all, plan);
+  const Owners& owners = option_owners();
+  bool found = false;
+  for (const Describe::Line& line : all.lines) {
+    if (line.key != key && !line.key.starts_with(key + ".")) continue;
+    const auto owner = owners.find(line.key);
+    const std::string by =
+        owner == owners.end() ? "" : cat("; set by  toggles: {", owner->second->name, ": ...}");
+    say(cat("option ", line.key, " = ", line.text, by));
+    found = true;
+  }
+  return found;
+}
+
+// An option that only some entries bring: "model.width", or "width".
+static bool explain_entry_option(const std::string& key) {
+  bool found = false;
+  for (const Table& table : tables())
+    for (const TableRow& row : table.rows())
+      for (const auto& [own, text] : options_of(table, row[0])) {
+        if (own != key && !key.ends_with("." + own)) continue;
+        say(cat("option of ", table.name, ": ", row[0], ": ", own, " = ", text));
+        found = true;
+      }
+  return found;
+}
+
+static Names all_names() {
+  Names names;
+  for (const Table& table : tables())
+    for (const TableRow& row : table.rows()) names.push_back(row[0]);
+  for (const auto& [key, value] : dump(Plan{})) names.push_back(key);
+  return names;
+}
+
+// Names are matched without regard to case, "_" and "-": EarlyStopping is early_stopping.
+static std::string folded(const std::string& name) {
+  std::string letters;
+  for (const unsigned char c : name)
+    if (c != '_' && c != '-') letters += static_cast<char>(std::tolower(c));
+  return letters;
+}
+
+// Returns our name for `name`, which may be in another case or be the name that other tools use.
+static std::string known_name(const std::string& name) {
+  Names names = all_names();
+  for (const Toggle& toggle : toggles())
+    names.insert(names.end(), toggle.aka.begin(), toggle.aka.end());
+  if (std::ranges::count(names, name)) return name;
+  const auto same = std::ranges::find(names, folded(name), folded);
+  if (same != names.end()) return *same;
+  const auto alias = std::ranges::find(other_names(), folded(name),
+                                       [](const OtherName& other) { return folded(other.theirs); });
+  if (alias == other_names().end()) return name;
+  const auto ours = std::ranges::find_if(names, [&](const std::string& key) {
+    return key == alias->ours || key.ends_with(cat(".", alias->ours));
+  });
+  if (ours == names.end()) return alias->ours;
+  say(cat(name, " is called ", *ours, " here"));
+  return *ours;
+}
+
+static int run(const Arguments& args) {
+  CommandLine line("explain");
+  std::string name, expression;
+  line.add_option("name", name, "a toggle, an op, an option, a model, ...")->required();
+  line.add_option("expression", expression, "of einsum: its loop nest is printed");
+  if (!line.read(args)) return 0;
+  CHECK(expression.empty() || name == "einsum", "explain: only einsum takes an expression");
+  if (!expression.empty()) {
+    say_part(explain_einsum(expression));
+    return 0;
+  }
+  name = known_name(name);
+  const Toggle* const toggle = find_toggle(name);
+  if (toggle) explain_toggle(*toggle);
+  bool found = toggle != nullptr;
+  found |= explain_op(name);
+  found |= explain_entry(name);
+  found |= explain_option(name);
+  CHECK(found || explain_entry_option(name), "nothing is called '", name,
+        "', the nearest name is '", nearest(name, all_names()), "'; trainer list  shows all");
+  return 0;
+}
+
+static const AddVerb verb({"explain", "what a toggle, an op or an option does, and when it hurts",
+                           "trainer explain einsum 'ij,jk->ki'", run});
+
+}  // namespace bellows

@@ -1,0 +1,110 @@
+// trainer export RUN FILE: the model alone, under PyTorch's names, for safetensors.torch.load_file.
+#include <algorithm>
+#include <cctype>
+#include "core/base/output.h"
+#include "core/tensor/copy.h"
+#include "trainer/session/data_card.h"
+#include "trainer/state/checkpoints.h"
+#include "trainer/state/copy_saved.h"
+#include "trainer/state/training_state.h"
+#include "trainer/verbs/verbs.h"
+
+namespace bellows {
+
+// Under such a name people would hand it to a program that cannot read it.
+static void refuse_other_formats(const Path& to) {
+  std::string suffix = to.extension();
+  std::ranges::transform(suffix, suffix.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (const char* other : {".pt", ".pth", ".bin", ".onnx", ".ckpt", ".pkl", ".npz", ".h5"})
+    CHECK(suffix != other, to.string(), ": export writes safetensors, not ", suffix, "; name it  ",
+          Path(to).replace_extension(".safetensors").string(),
+          "  and read it with safetensors.torch.load_file");
+}
+
+// A bias that drop_conv_bias removed is zero to the same model without the toggle, PyTorch's.
+static void restore_biases(NamedTensors& model, const Names& dropped) {
+  for (const std::string& bias : dropped) {
+    const std::string weight = bias.substr(0, bias.rfind("bias")) + "weight";
+    const auto at =
+        std::ranges::find_if(model, [&](const NamedTensor& t) { return t.name == weight; });
+    if (at == model.end() || by_name(model).contains(bias))
+      fail(Exit::checkpoint, "the checkpoint says that it lacks ", bias,
+           ", and its tensors do not agree");
+    model.insert(at + 1, {bias, zeros({at->tensor.dim(0)}, at->tensor.dtype())});
+  }
+}
+
+// The one (x - mean) / std that all normalize of the list come to, in order.
+static void add_normalisation(const Json& transforms, int64_t channels, Metadata& metadata) {
+  std::vector<double> mean(channels, 0), std(channels, 1);
+  for (const Json& item : transforms)
+    for (int64_t c = 0; item.at("name") == "normalize" && c < channels; ++c) {
+      mean[c] += std[c] * item.at("mean").at(c).get<double>();
+      std[c] *= item.at("std").at(c).get<double>();
+    }
+  metadata["mean"] = to_line(mean);
+  metadata["std"] = to_line(std);
+}
+
+// Plain keys; values are JSON. A model of an earlier version's checkpoint has only `classes`.
+static Metadata metadata_of(const SafeTensors& saved) {
+  Metadata metadata{{"format", "pt"}};
+  const std::optional<TrainedOn> trained = trained_on(saved);
+  if (!trained) {
+    const auto names = saved.metadata.find(kClassNames);
+    if (names != saved.metadata.end() && names->second != "[]") metadata.insert(*names);
+    return metadata;
+  }
+  const auto list = with_statistics(plan_of(saved).data.transforms, trained->info);
+  const Shape input = Transforms(list, trained->info, Use::evaluation).shape();
+  const Json transforms = to_json(list);
+  metadata["input_size"] = to_line({input[0], input[1], input[2]});
+  metadata["channels"] = std::to_string(input[0]);
+  metadata["transforms"] = to_line(transforms);
+  metadata[kClassNames] = to_line(class_names(trained->info));
+  add_normalisation(transforms, input[0], metadata);
+  return metadata;
+}
+
+static int run(const Arguments& args) {
+  CommandLine line("export");
+  std::string from, to;
+  bool overwrite = false;
+  line.add_option("run,--checkpoint", from, "run folder or checkpoint file")->required();
+  line.add_option("to,--to", to, "the .safetensors file to write")->required();
+  line.add_flag("--overwrite", overwrite, "replace that file if it is there");
+  line.footer(
+      "Metadata, in JSON: input_size (C, H, W), channels, mean and std of pixels from 0 to 1,\n"
+      "transforms (the whole list), classes (names in the order of the outputs).\n\n" +
+      line.get_footer());
+  if (!line.read(args)) return 0;
+  refuse_other_formats(to);
+  CHECK(overwrite || kind_of(to, Exit::storage) == Kind::nothing, to,
+        " is there already; replace it with --overwrite, or name another file");
+  std::vector<std::string> messages;
+  const Loaded saved = load_checkpoint(from, messages);
+  NamedTensors model = model_part(saved.content.tensors);
+  look_for_nonfinite(saved.path, model, {}, messages);
+  for (const std::string& message : messages) say_error(message);
+  const std::optional<Names> dropped = dropped_biases(saved.content);
+  if (dropped)
+    restore_biases(model, *dropped);
+  else if (plan_of(saved.content).model.drop_conv_bias)
+    warn(
+        "the checkpoint is of an earlier version and does not name the biases that "
+        "drop_conv_bias removed; those are missing, so load it with strict=False");
+  remove_temporaries(Path(to).has_parent_path() ? Path(to).parent_path() : ".");
+  write_safetensors(to, model, metadata_of(saved.content));
+  int64_t values = 0;
+  for (const NamedTensor& t : model) values += t.tensor.numel();
+  say(cat("exported ", model.size(), " tensors, ", values, " values, to ", to,
+          dropped && !dropped->empty()
+              ? cat("; ", dropped->size(), " biases that drop_conv_bias removed are zeros")
+              : ""));
+  return 0;
+}
+
+static const AddVerb verb({"export", "writes a trained model's weights for PyTorch",
+                           "trainer export runs/lenet lenet.safetensors", run});
+
+}  // namespace bellows

@@ -1,0 +1,47 @@
+// trainer list: what there is, out of the registries.
+#include "core/config/hint.h"
+#include "trainer/verbs/tables.h"
+#include "trainer/verbs/verbs.h"
+#include "core/base/output.h"
+
+namespace bellows {
+
+static const Table& find_table(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Table& table : tables()) {
+    if (table.name == name) return table;
+    names.push_back(table.name);
+  }
+  fail(Exit::usage, "there is no list of '", name, "', the nearest one is '", nearest(name, names),
+       "'; trainer list  shows all");
+}
+
+static int run(const Arguments& args) {
+  CommandLine line("list");
+  std::string name;
+  bool markdown = false;
+  std::string names;
+  for (const Table& table : tables())
+    names += (names.empty() ? "" : ", ") + std::string(table.name);
+  line.add_option("what", name, "one of: " + names + " (default: all)");
+  line.add_flag("--markdown", markdown, "as tables in Markdown");
+  if (!line.read(args)) return 0;
+  const auto print = [&](const Table& table) {
+    say_part(markdown ? as_markdown(table) : as_text(table));
+  };
+  if (!name.empty()) {
+    print(find_table(name));
+    return 0;
+  }
+  for (const Table& table : tables()) {
+    say_part(cat(markdown ? "### " : "", table.name, markdown ? "\n\n" : ":\n"));
+    print(table);
+    say("");
+  }
+  return 0;
+}
+
+static const AddVerb verb({"list", "toggles, models, data sets, ops and whatever else there is",
+                           "trainer list toggles --markdown", run});
+
+}  // namespace bellows

@@ -1,0 +1,90 @@
+// trainer pack --config FILE --out FOLDER: a data set as shards, which `data: {name: packed}`
+// reads.
+#include "data/packed/pack.h"
+#include "data/packed/packed_twin.h"
+#include "plan/toggle.h"
+#include "core/config/config.h"
+#include "trainer/verbs/verbs.h"
+#include "core/base/output.h"
+
+namespace bellows {
+
+static const Names kEncodings = {"keep", "raw", "jpeg"};
+
+namespace {
+struct PackLine {
+  std::string config, out, encoding = kEncodings[0];
+  Names overrides;
+  PackOptions options;
+  int64_t shard_mb = 256;
+};
+}  // namespace
+
+static void declare(CommandLine& line, PackLine& given) {
+  line.add_option("overrides", given.overrides, "key=value: options, over those of the file");
+  line.add_option("--config,-c", given.config, "YAML file that names the data set");
+  line.add_option("--out,-o", given.out, "folder of the shards, a new one")->required();
+  line.add_option("--encoding", given.encoding,
+                  "keep: files as they are, unread, else raw pixels (default); raw: pixels; jpeg: "
+                  "everything as a new JPEG")
+      ->check(CLI::IsMember(kEncodings).description(""))
+      ->type_name("keep|raw|jpeg");
+  line.add_option("--side", given.options.side,
+                  "make larger pictures smaller, to this shorter side (default: they stay)")
+      ->check(CLI::Range(1, 65535).description(""));
+  line.add_option("--quality", given.options.quality, "of the JPEGs that are made, 1 to 100")
+      ->check(CLI::Range(1, 100).description(""))
+      ->capture_default_str();
+  line.add_option("--shard-mb", given.shard_mb, "size at which the next shard begins")
+      ->check(CLI::Range(1, 1 << 20).description(""))
+      ->capture_default_str();
+}
+
+// Together with what was read, how it was written: `pack` of the same has the same source.
+static std::string source_of(const Plan& plan, const PackOptions& o) {
+  return cat(source_of(plan.data.dataset), "\nencoding: ", kEncodings[static_cast<int>(o.encoding)],
+             "\nside: ", o.side, "\nquality: ", o.quality);
+}
+
+static void pack_split(const Plan& plan, const PackLine& given, Split split) {
+  const auto dataset = plan.data.dataset.make({split});
+  const PackedSplit made =
+      pack(*dataset, split, source_of(plan, given.options), given.out, given.options);
+  say(cat(split == Split::train ? "train: " : "test: ", text_of(made)));
+}
+
+// Training has a default; what is written to disk is to be asked for.
+static bool names_data(const Values& overrides) {
+  return std::ranges::any_of(overrides,
+                             [](const auto& option) { return option.first.starts_with("data"); });
+}
+
+static int run(const Arguments& args) {
+  CommandLine line("pack");
+  PackLine given;
+  declare(line, given);
+  if (!line.read(args)) return 0;
+  const std::vector<Values> sources = sources_of(given.config, given.overrides);
+  CHECK(!given.config.empty() || names_data(sources.back()),
+        "no data set is named; write  trainer pack --config FILE --out ", given.out);
+  const Plan plan = make_config(sources).plan;
+  given.options.encoding =
+      static_cast<Encoding>(std::ranges::find(kEncodings, given.encoding) - kEncodings.begin());
+  given.options.shard_bytes = given.shard_mb << 20;
+  given.options.on_damaged = plan.data.loader.on_damaged;
+  const Kind there = kind_of(given.out, Exit::storage);
+  CHECK(there == Kind::nothing ||
+            (there == Kind::folder && paths_in(given.out, Exit::storage).empty()),
+        given.out, ": is there already; remove it, or name another folder with --out");
+  if (const std::string few = apply(plan.threads); !few.empty()) say(few);
+  for (const Split split : {Split::train, Split::test}) pack_split(plan, given, split);
+  say(cat("to read it:  data={name: packed, folder: ", given.out, "}"));
+  return 0;
+}
+
+static const AddVerb verb({"pack", "writes a data set as shards, which open and read faster",
+                           "trainer pack --config configs/resnet50_imagefolder.yaml "
+                           "data.root=photos --side 256 --out datasets/packed",
+                           run});
+
+}  // namespace bellows

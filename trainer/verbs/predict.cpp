@@ -1,0 +1,170 @@
+// trainer predict RUN IMAGE...: class probabilities of images.
+#include <fmt/format.h>
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include "autograd/record.h"
+#include "core/tensor/copy.h"
+#include "core/base/file.h"
+#include "core/base/output.h"
+#include "core/base/plural.h"
+#include "data/images/transform.h"
+#include "ops/softmax.h"
+#include "trainer/verbs/image.h"
+#include "core/base/json.h"
+#include "trainer/state/trained.h"
+#include "trainer/verbs/verbs.h"
+
+namespace bellows {
+
+namespace {
+
+struct PredictLine {
+  std::string from, list;
+  std::vector<std::string> images;
+  bool invert = false, json = false, logits = false;
+  size_t top = 10;
+};
+
+// Through the transforms that the model was trained with, one image after the other, so that no
+// result depends on the others.
+class Predictor {
+ public:
+  Predictor(Session& session, const PredictLine& line)
+      : session_(session),
+        line_(line),
+        info_(session.train_set->info()),
+        transforms_(session.plan.data.transforms, info_, Use::evaluation) {
+    session.model->train(false);
+  }
+
+  // A value for each class: its probability, or its logit.
+  std::vector<float> operator()(const std::string& path) const {
+    const Kernels use(session_.plan.kernels);
+    const NoGrad untracked;
+    const Tensor logits = (*session_.model)(input_of(path));
+    const Tensor values = line_.logits ? logits : softmax(logits, 1);
+    const Tensor host = contiguous(to(Device::cpu, values));
+    return {host.data<float>().begin(), host.data<float>().end()};
+  }
+
+ private:
+  Tensor input_of(const std::string& path) const {
+    const Image image = read_image(path);
+    Shape shape = info_.sample;
+    if (shape[1] == 0) shape = {shape[0], image.height, image.width};  // transforms make it fit
+    std::vector<uint8_t> pixels = fitted(image, shape[0], shape[1], shape[2]);
+    if (line_.invert)
+      for (uint8_t& pixel : pixels) pixel = 255 - pixel;
+    const Tensor x(with_rows(1, session_.input), DType::f32);
+    try {
+      transforms_.write({pixels.data(), shape, 0}, session_.plan.seed, 0, 0, x.ptr<float>());
+    } catch (const Error& error) {  // too small for a crop
+      fail(Exit::data, printable(path), ": ", error.what());
+    }
+    return to(session_.device, x);
+  }
+
+  Session& session_;
+  const PredictLine& line_;
+  const DatasetInfo& info_;
+  const Transforms transforms_;
+};
+
+}  // namespace
+
+// Classes from the highest value to the lowest; NaN counts as the lowest.
+static std::vector<size_t> ranked(const std::vector<float>& values) {
+  std::vector<size_t> order(values.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::greater<>(),
+                           [&](size_t i) { return std::isnan(values[i]) ? -INFINITY : values[i]; });
+  return order;
+}
+
+// "class 3 cat: 0.9812" for each of the best.
+static Names best_of(const std::vector<float>& values, const Names& names, size_t top) {
+  Names best = {};
+  for (const size_t i : ranked(values)) {
+    if (best.size() == top) break;
+    best.push_back(
+        fmt::format("class {}{}: {:.4f}", i, names.empty() ? "" : " " + names[i], values[i]));
+  }
+  return best;
+}
+
+static Json json_of(const std::vector<float>& values, const Names& names, const PredictLine& line) {
+  const size_t best = ranked(values)[0];
+  Json json = {{"class", best}};
+  if (!names.empty()) json["name"] = names[best];
+  json[line.logits ? "logits" : "probabilities"] = values;
+  return json;
+}
+
+static void declare(CommandLine& line, PredictLine& given) {
+  line.add_option("run,--checkpoint", given.from, "run folder or checkpoint file")->required();
+  line.add_option("images,--image", given.images,
+                  "PNG, JPEG, PGM or PPM files, folders of such, or - for an image on stdin");
+  line.add_option("--list", given.list, "file with the path of an image in each line; - for stdin");
+  line.add_flag("--json", given.json,
+                "an object a line: image, class, name, and the values of all classes in order");
+  line.add_flag("--logits", given.logits, "what the model computes, before softmax");
+  line.add_flag("--invert", given.invert,
+                "dark on light, where the model learned light on dark (MNIST)");
+  line.add_option("--top", given.top, "classes to show, the likeliest first (not with --json)")
+      ->check(CLI::PositiveNumber);
+}
+
+static std::vector<std::string> paths_of(const PredictLine& line) {
+  std::vector<std::string> given = line.images;
+  CHECK(line.list.empty() || std::ranges::count(given, "-") == 0 || line.list != "-",
+        "standard input is either an image or the list");
+  CHECK(std::ranges::count(given, "-") <= 1, "standard input is one image; name  -  once");
+  if (!line.list.empty())
+    for (const std::string& path : read_lines(line.list)) given.push_back(path);
+  CHECK(!given.empty(), "no image to look at; write  trainer predict ", line.from, " IMAGE");
+  return image_paths(given);
+}
+
+// One that cannot be read is reported, and the others go on.
+static void predict_all(const Predictor& predict, const std::vector<std::string>& paths,
+                        const Names& names, const PredictLine& line) {
+  size_t unread = 0;
+  for (const std::string& path : paths) {
+    Json json = {{"image", path}};
+    try {
+      const std::vector<float> values = predict(path);
+      json.update(json_of(values, names, line));
+      if (!line.json) say(printable(path) + ": " + joined(best_of(values, names, line.top)));
+    } catch (const Error& error) {
+      if (error.exit != Exit::data) throw;
+      ++unread;
+      json["error"] = error.what();
+      if (!line.json) complain(error.what());
+    }
+    if (line.json) say(to_line(json));
+  }
+  if (unread) fail(Exit::data, unread, " of ", paths.size(), " images cannot be used");
+}
+
+static int run(const Arguments& args) {
+  CommandLine line("predict");
+  PredictLine given;
+  declare(line, given);
+  if (!line.read(args)) return 0;
+  const std::vector<std::string> paths = paths_of(given);
+  const auto session = load_to_predict(given.from);
+  const Predictor predict(*session, given);
+  const Names& names = session->train_set->info().names;
+  const bool only_one = paths == given.images && paths.size() == 1;
+  if (!only_one || given.json)
+    predict_all(predict, paths, names, given);
+  else
+    for (const std::string& text : best_of(predict(paths[0]), names, given.top)) say(text);
+  return 0;
+}
+
+static const AddVerb verb({"predict", "class probabilities of images",
+                           "trainer predict runs/lenet digit.png", run});
+
+}  // namespace bellows

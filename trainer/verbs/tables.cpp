@@ -1,0 +1,122 @@
+#include "trainer/verbs/tables.h"
+#include <algorithm>
+#include "dist/process_group.h"
+#include "ops/base/op.h"
+#include "optim/schedule.h"
+#include "plan/toggle.h"
+#include "trainer/verbs/verbs.h"
+
+namespace bellows {
+
+template <class Signature> static std::vector<TableRow> rows_of() {
+  std::vector<TableRow> rows;
+  for (const auto& [name, entry] : entries<Signature>()) rows.push_back({name, entry.help});
+  return rows;
+}
+
+template <class Signature> static Table table_of(const char* name) {
+  return {
+      name, {"name", "what"}, rows_of<Signature>, [](Visitor& visitor, const std::string& entry) {
+        Choice<Signature>(entry).visit_options(visitor);
+      }};
+}
+
+// Once each: ops come in variants, patterns in lengths.
+static std::vector<TableRow> sorted(std::vector<TableRow> rows) {
+  std::ranges::sort(rows);
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  return rows;
+}
+
+static std::vector<TableRow> toggle_rows() {
+  std::vector<TableRow> rows;
+  for (const Toggle& t : toggles()) {
+    const std::string same =
+        t.same == Same::close ? cat(name_of(t.same), " ", t.tolerance) : name_of(t.same);
+    rows.push_back({t.name, t.key_point, t.sources, same, t.footprint, t.by_default, t.fast});
+  }
+  return sorted(rows);
+}
+
+static std::vector<TableRow> op_rows() {
+  std::vector<TableRow> rows;
+  for (const OpSpec& op : op_specs())
+    rows.push_back({cat(op.name, *op.variant ? ", " : "", op.variant), op.math});
+  return sorted(rows);
+}
+
+static std::vector<TableRow> verb_rows(const std::map<std::string, Verb>& verbs) {
+  std::vector<TableRow> rows;
+  for (const auto& [name, verb] : verbs) rows.push_back({name, verb.help, verb.example});
+  return rows;
+}
+
+static std::vector<TableRow> fusion_rows() {
+  std::vector<TableRow> rows;
+  for (const FusePattern& pattern : fuse_patterns()) rows.push_back({pattern.name, pattern.help});
+  return sorted(rows);
+}
+
+const std::vector<Table>& tables() {
+  static const std::vector<Table> all = {
+      {"toggles",
+       {"toggle", "key point", "sources", "same loss", "footprint", "default", "fast"},
+       toggle_rows},
+      {"verbs", {"verb", "what", "example"}, [] { return verb_rows(verbs()); }},
+      {"benches", {"bench", "what", "example"}, [] { return verb_rows(benches()); }},
+      table_of<MakeModel>("models"),
+      table_of<MakeLayer>("layers"),
+      {"fusions", {"name", "what"}, fusion_rows},
+      table_of<MakeDataset>("datasets"),
+      table_of<MakeTransform>("transforms"),
+      table_of<UpdateRule()>("optimizers"),
+      table_of<Curve(const Horizon&)>("schedules"),
+      table_of<std::unique_ptr<ProcessGroup>()>("backends"),
+      {"ops", {"op", "maths"}, op_rows},
+  };
+  return all;
+}
+
+std::string aligned(const std::vector<TableRow>& rows, std::string_view sides) {
+  std::vector<size_t> widths;
+  for (const TableRow& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+  }
+  std::string text;
+  for (const TableRow& row : rows) {
+    std::string line;
+    for (size_t c = 0; c < row.size(); ++c) {
+      const std::string space(widths[c] - row[c].size(), ' ');
+      const bool right = c < sides.size() && sides[c] == 'r';
+      line += cat(c ? "  " : "", right ? space + row[c] : row[c] + space);
+    }
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
+std::string as_text(const Table& table) {
+  std::vector<TableRow> rows = table.rows();
+  rows.insert(rows.begin(), table.columns);
+  return aligned(rows);
+}
+
+static std::string markdown_row(const TableRow& row) {
+  std::string line = "|";
+  for (std::string cell : row) {
+    for (size_t at = 0; (at = cell.find('|', at)) != std::string::npos; at += 2)
+      cell.insert(at, 1, '\\');
+    line.append(" ").append(cell).append(" |");
+  }
+  return line + "\n";
+}
+
+std::string as_markdown(const Table& table) {
+  std::string text = markdown_row(table.columns);
+  text += markdown_row(TableRow(table.columns.size(), "---"));
+  for (const TableRow& row : table.rows()) text += markdown_row(row);
+  return text;
+}
+
+}  // namespace bellows

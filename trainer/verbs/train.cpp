@@ -1,0 +1,85 @@
+// trainer [train] --config FILE [key=value ...]
+#include "core/base/file.h"
+#include "core/base/output.h"
+#include "core/base/plural.h"
+#include "core/config/config.h"
+#include "trainer/run/run.h"
+#include "trainer/verbs/verbs.h"
+
+namespace bellows {
+
+namespace fs = std::filesystem;
+
+namespace {
+struct TrainLine {
+  std::string config, run_dir, resume;
+  std::vector<std::string> overrides;
+  bool print_config = false, dry_run = false, overwrite = false;
+};
+}  // namespace
+
+static void declare(CommandLine& line, TrainLine& given) {
+  line.add_option("overrides", given.overrides, "key=value: options, over those of the file");
+  line.add_option("--config,-c", given.config, "YAML file");
+  line.add_flag("--print-config", given.print_config, "print every option with its origin");
+  line.add_flag("--dry-run", given.dry_run, "build everything, run one batch, write nothing");
+  line.add_option("--run-dir", given.run_dir,
+                  "folder of the run, refused if a run is there (default: runs/<name>, numbered)");
+  line.add_flag("--overwrite", given.overwrite, "replace what an earlier run wrote there");
+  line.add_option(
+          "--resume", given.resume,
+          "go on with the newest checkpoint of --run-dir, of the newest runs/<name> or of a "
+          "run folder; from a checkpoint file: branch off into a new folder, where learning "
+          "rate, epochs, schedule, data and more may be others")
+      ->expected(0, 1)
+      ->default_str("latest");
+}
+
+// Run folder that --resume names, or in which the checkpoint lies that it names; "" if none.
+static std::filesystem::path resumed_folder(const TrainLine& given) {
+  std::error_code error;
+  if (given.resume == "latest") return given.run_dir;
+  const std::filesystem::path path = given.resume;
+  return std::filesystem::is_regular_file(path, error) ? path.parent_path().parent_path() : path;
+}
+
+// Config file to read: --config, else the plan that the resumed run has stored, else none ("").
+static std::string config_of(const TrainLine& given) {
+  if (!given.config.empty() || given.resume.empty()) return given.config;
+  std::error_code error;
+  const std::filesystem::path folder = resumed_folder(given), plan = folder / "plan.yaml";
+  const bool stored = !given.run_dir.empty() || given.resume != "latest";
+  return stored && std::filesystem::is_regular_file(plan, error) ? plan.string() : "";
+}
+
+static std::string defaults_note(const Plan& plan) {
+  return cat("config: none given, so the defaults: model ", plan.model.model.name(), ", data ",
+             plan.data.dataset.name(), ", optimizer ", plan.optimizer.rule.name(), ", ",
+             count_of(plan.train.epochs, "epoch"), "; --config FILE reads one");
+}
+
+static int run(const Arguments& args) {
+  CommandLine line("train");
+  TrainLine given;
+  declare(line, given);
+  if (!line.read(args)) return 0;
+  // `--resume key=value`: the option's own value is optional, and this is none.
+  std::error_code is_no_path;
+  if (given.resume.find('=') != std::string::npos && !fs::exists(given.resume, is_no_path))
+    given.overrides.push_back(std::exchange(given.resume, "latest"));
+  CHECK(given.resume.empty() || !given.overwrite, "--resume and --overwrite exclude each other");
+  const std::string file = config_of(given);
+  Config config = make_config(sources_of(file, given.overrides));
+  if (file.empty()) config.notes.push_back(defaults_note(config.plan));
+  if (given.print_config) {
+    say_part(print_config(config));
+    return 0;
+  }
+  if (given.dry_run) return rehearse(config);
+  return run_training({config, given.run_dir, given.overwrite, given.resume});
+}
+
+static const AddVerb verb({"train", "trains a model as a config says",
+                           "trainer --config configs/lenet.yaml train.epochs=2 seed=7", run});
+
+}  // namespace bellows

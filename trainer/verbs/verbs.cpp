@@ -1,0 +1,142 @@
+#include "trainer/verbs/verbs.h"
+#include <execinfo.h>
+#include <unistd.h>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <system_error>
+#include "core/config/hint.h"
+#include "core/config/values.h"
+#include "trainer/run/signals.h"
+#include "trainer/log/system.h"
+#include "core/base/output.h"
+
+namespace bellows {
+
+CommandLine::CommandLine(const std::string& verb) : CommandLine("trainer", verbs().at(verb)) {}
+
+CommandLine::CommandLine(const std::string& program, const Verb& verb)
+    : CLI::App(verb.help, program + " " + verb.name) {
+  footer(std::string("Example:\n  ") + verb.example);
+}
+
+// As in  --config "$UNSET": it would stand for a default, or take the next word for its value.
+static void refuse_empty(const Arguments& args, const std::string& program) {
+  for (size_t i = 0; i < args.size(); ++i) {
+    const bool assigned = args[i].starts_with("--") && args[i].find('=') == args[i].size() - 1;
+    const bool follows = i > 0 && args[i - 1].starts_with("-");
+    CHECK(!args[i].empty() && !assigned,
+          assigned  ? args[i].substr(0, args[i].size() - 1)
+          : follows ? args[i - 1]
+                    : program,
+          ": an empty value; write one, or leave the option out");
+  }
+}
+
+bool CommandLine::read(Arguments args) {
+  refuse_empty(args, get_name());
+  std::ranges::reverse(args);  // CLI11 takes them from the back
+  try {
+    parse(std::move(args));
+  } catch (const CLI::CallForHelp&) {
+    say_part(help());
+    return false;
+  } catch (const CLI::ParseError& error) {
+    fail(Exit::usage, error.what(), "; see  ", get_name(), " --help");
+  }
+  return true;
+}
+
+static void print_help() {
+  say("Bellows: a minimal training framework in which every speed-up is a switch.");
+  say("");
+  say("  trainer --config FILE [key=value ...]   trains");
+  say("  trainer VERB --help                     shows what a verb takes");
+  say("  trainer --version                       prints version, commit and libraries");
+  say("");
+  for (const auto& [name, verb] : verbs()) {
+    std::string left = "  " + name;
+    left.resize(std::max<size_t>(left.size() + 1, 12), ' ');
+    say(left + verb.help);
+  }
+}
+
+static int run_verb(const Arguments& args) {
+  if (args.empty() || args[0] == "--help" || args[0] == "-h") {
+    print_help();
+    return args.empty() ? static_cast<int>(Exit::usage) : 0;
+  }
+  const std::string& first = args[0];
+  if (first == "--version") {
+    say_part(version_text());
+    return 0;
+  }
+  if (first.starts_with("-") || first.find('=') != std::string::npos)
+    return verbs().at("train").run(args);
+  const auto found = verbs().find(first);
+  if (found == verbs().end()) {
+    CHECK(!first.ends_with(".yaml"), "a config needs its option; write  trainer --config ", first);
+    Names names;
+    for (const auto& [name, verb] : verbs()) names.push_back(name);
+    fail(Exit::usage, "unknown verb '", first, "', the nearest one is '", nearest(first, names),
+         "'; trainer --help lists them all");
+  }
+  return found->second.run({args.begin() + 1, args.end()});
+}
+
+static int report(Exit exit, std::string_view text) {
+  complain(text);
+  return static_cast<int>(exit);
+}
+
+static int run_guarded(const Arguments& args) {
+  try {
+    return run_verb(args);
+  } catch (const Error& error) {
+    return report(error.exit, error.what());
+  } catch (const std::bad_alloc&) {
+    return report(Exit::memory, "out of memory; use a smaller data.batch_size");
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::resource_unavailable_try_again)
+      return report(Exit::internal, cat("internal error: ", error.what()));
+    return report(Exit::memory,
+                  "no thread to be had; raise the limit (ulimit -u), or use fewer threads:  "
+                  "toggles.num_workers=0 threads.threads=1");
+  } catch (const std::exception& error) {
+    return report(Exit::internal, cat("internal error: ", error.what()));
+  }
+}
+
+static bool running = false;
+
+// A library that ends the process has said why in its own line: libgomp does, for want of memory or
+// of a thread.
+static void end_by_library() {
+  if (running) _exit(static_cast<int>(Exit::memory));
+}
+
+// Loads what glibc needs to end a thread, while there is memory for it: without, it would abort.
+static void load_unwinder() {
+  void* frame = nullptr;
+  backtrace(&frame, 1);
+}
+
+int run_program(const Arguments& args) {
+  open_standard_streams();
+  load_unwinder();
+  wait_for_signals();
+  // Writes to a closed pipe or past a file limit then fail with an errno, which somebody reads.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::atexit(end_by_library);
+  running = true;
+  const int code = run_guarded(args);
+  running = false;
+  const int error = output_error();
+  // A reader that has seen enough (`| head`) is no failure; a full disk is.
+  if (error == 0 || error == EPIPE || code != 0) return code;
+  return report(Exit::storage, cat("stdout: ", std::strerror(error)));
+}
+
+}  // namespace bellows
