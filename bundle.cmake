@@ -1,6 +1,6 @@
-# `cmake --install` makes a folder that runs wherever it is put: bin/, lib/ with the shared libraries
-# that a machine with a driver, CUDA and cuDNN need not have, and the files that programs and tests
-# read. tools/bundle.sh calls it.
+# `cmake --install` makes a folder that runs wherever it is put: bin/, lib/ with the shared
+# libraries that a machine with a driver, CUDA and cuDNN need not have, and the files that programs
+# and tests read. tools/bundle.sh calls it.
 get_property(targets DIRECTORY tests PROPERTY BUILDSYSTEM_TARGETS)
 get_property(benches DIRECTORY bench PROPERTY BUILDSYSTEM_TARGETS)
 list(FILTER targets INCLUDE REGEX "_test$")

@@ -1,5 +1,5 @@
-// Elementwise ops. To add one, write its functor (ops/base/functors.h) and put it in one of the lists
-// there, and give it a name below; kernels for every device, tests and docs follow.
+// Elementwise ops. To add one, write its functor (ops/base/functors.h) and put it in one of the
+// lists there, and give it a name below; kernels for every device, tests and docs follow.
 //
 // f64, f32, bf16 or f16; any strides; y keeps the memory format of a dense x.
 #pragma once

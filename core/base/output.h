@@ -1,8 +1,8 @@
 // Printing: the only way to stdout and stderr, for every folder. Names, metadata,
 // paths and unknown words may hold bytes that a terminal obeys; all of it goes through printable()
-// (core/base/utf8.h) here, so no caller can forget it. A line is one write, repeated after EINTR and
-// until all of its bytes have moved. A write to stdout that fails is remembered and reported at the
-// end, because training is worth more than its log.
+// (core/base/utf8.h) here, so no caller can forget it. A line is one write, repeated after EINTR
+// and until all of its bytes have moved. A write to stdout that fails is remembered and reported at
+// the end, because training is worth more than its log.
 #pragma once
 #include <string_view>
 

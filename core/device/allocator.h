@@ -1,5 +1,6 @@
 // Tensor memory. Off, each tensor is one call to the system; on, freed blocks are kept and reused:
-// on the CPU by size class (core/device/allocator.cpp), on a device by stream (core/device/device_pool.h).
+// on the CPU by size class (core/device/allocator.cpp), on a device by stream
+// (core/device/device_pool.h).
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Devices, streams and events. One device of a kind per process.
 //
-// core/device/device.cpp has the CPU, where everything is in order and done at once; core/device/device.cu adds
-// the GPU. A DeviceApi is all that the rest of core knows of either.
+// core/device/device.cpp has the CPU, where everything is in order and done at once;
+// core/device/device.cu adds the GPU. A DeviceApi is all that the rest of core knows of either.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,5 @@
-// DevicePool: the memory of a device. Freed blocks are kept and handed out again (core/device/blocks.h).
+// DevicePool: the memory of a device. Freed blocks are kept and handed out again
+// (core/device/blocks.h).
 //
 // Note [When a block is free]: a tensor may be released while work that uses it is still queued. On
 // the block's own stream that does no harm: whoever gets it next is queued behind. Streams that
@@ -18,7 +19,8 @@ class DevicePool {
   explicit DevicePool(Device device);
 
   void configure(const AllocatorOptions& options);
-  // For the current stream, out of the pool of the thread's PoolScope. As in core/device/allocator.h.
+  // For the current stream, out of the pool of the thread's PoolScope. As in
+  // core/device/allocator.h.
   void* allocate(size_t bytes);
   void release(void* memory) noexcept;
   void record_use(const void* memory, Stream stream);

@@ -13,7 +13,8 @@ enum class Autotune { heuristic, benchmark, found };
 struct KernelOptions {
   bool vendor = false;  // oneDNN, cuDNN, cuBLAS where there is such a kernel; else the plain one
   bool tf32 = false;    // f32 matmul and conv with a 10-bit mantissa, on devices that have it
-  bool pad_channels = false;  // of products in 16 bits or tf32, to multiples of 8: ops/matmul/padded.h
+  // Pad channels to multiples of 8 in products in 16 bits or TF32: ops/matmul/padded.h.
+  bool pad_channels = false;
   Autotune autotune = Autotune::heuristic;
   int64_t workspace_mb = 1024;      // most scratch memory of one call of a vendor's kernel
   bool deterministic = false;       // only kernels with the same bits for any number of threads

@@ -22,8 +22,8 @@ void visit(Visitor& v, ThreadOptions& o);
 // Sizes and places the pool; from the compute thread, before its first parallel region.
 // `local_ranks` are the processes of this run on this machine, and `local_rank` is which of them
 // this is. Returns a warning if the system lets the process start fewer threads than that (the pool
-// is then smaller), else "". Counted: cpu.budget_set, cpu.peak_threads, and what core/device/affinity.h
-// says.
+// is then smaller), else "". Counted: cpu.budget_set, cpu.peak_threads, and what
+// core/device/affinity.h says.
 std::string apply(const ThreadOptions& options, int local_ranks = 1, int local_rank = 0);
 
 // Cores that this process may use: those of process_cores(), or fewer under a CPU quota.

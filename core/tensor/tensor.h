@@ -129,7 +129,8 @@ const MemoryFormat& format_of(const Tensor& t);
 
 using Tensors = std::vector<Tensor, PoolAllocator<Tensor>>;
 
-// Work on that stream uses the tensor, though it was made for another one: see core/device/allocator.h.
+// Work on that stream uses the tensor, though it was made for another one: see
+// core/device/allocator.h.
 inline void record_use(const Tensor& t, Stream stream) {
   record_use(t.device(), t.bytes(), stream);
 }

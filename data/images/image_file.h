@@ -14,8 +14,9 @@ void check_size(const char* format, int64_t height, int64_t width);
 // does.
 Shape image_shape(std::span<const uint8_t> file);
 
-// JPEG or PNG, told by its content: see data/images/jpeg.h and data/images/png.h. Without `wanted` all of it.
-// Counted as decode.pixels and, if they are not all that the picture has, decode.scaled_images.
+// JPEG or PNG, told by its content: see data/images/jpeg.h and data/images/png.h. Without `wanted`
+// all of it. Counted as decode.pixels and, if they are not all that the picture has,
+// decode.scaled_images.
 Sample decode_image(std::span<const uint8_t> file, Scratch& scratch, const ViewOf& wanted = {});
 
 }  // namespace bellows

@@ -1,4 +1,5 @@
-// packed: samples out of shards (data/packed/shard.h), one read each, or read by pages that are kept.
+// packed: samples out of shards (data/packed/shard.h), one read each, or read by pages that are
+// kept.
 #pragma once
 #include "data/packed/page_cache.h"
 #include "data/packed/shard.h"

@@ -1,6 +1,6 @@
 // The formulas of elementwise ops, each in this one place: kernels of every device call them,
-// chains of them (ops/chain/program.h) are made of them, and the runtime compiler is handed this very
-// text.
+// chains of them (ops/chain/program.h) are made of them, and the runtime compiler is handed this
+// very text.
 //
 // So of the standard library it includes <cmath> and no more.
 #pragma once

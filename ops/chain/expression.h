@@ -1,8 +1,8 @@
 // The text of a pointwise chain: "relu(x * scale + shift)".
 //
 // Numbers, the names of inputs, + - * /, a minus in front, parentheses, and the functors of
-// ops/base/functors.h as functions: gelu(x), maximum(x, 0). There is nothing else in it, and nothing is
-// evaluated but arithmetic between numbers.
+// ops/base/functors.h as functions: gelu(x), maximum(x, 0). There is nothing else in it, and
+// nothing is evaluated but arithmetic between numbers.
 #pragma once
 #include <string>
 #include <vector>

@@ -7,7 +7,8 @@
 
 namespace bellows {
 
-// The chain, parsed once (ops/chain/expression.h has the grammar and the errors). For the compute thread.
+// The chain, parsed once (ops/chain/expression.h has the grammar and the errors). For the compute
+// thread.
 class Chain {
  public:
   Chain(const std::string& text, std::vector<std::string> inputs);

@@ -61,8 +61,9 @@ void backward_w_by(const Tensor& dy_, const Tensor& x_, const Tensor& dw, const 
   if (db.defined()) sum_pixels(dy, db);
 }
 
-// The gradients of the weights as one product over all pixels, in NHWC: ops/conv/conv2d_matmul.cpp. It
-// fits where the windows of x, one below each pixel of dy, take no more than KernelOptions grant.
+// The gradients of the weights as one product over all pixels, in NHWC: ops/conv/conv2d_matmul.cpp.
+// It fits where the windows of x, one below each pixel of dy, take no more than KernelOptions
+// grant.
 bool product_fits(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,
                   const Conv2dOptions& options, Slot& slot);
 void backward_w_by_product(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,

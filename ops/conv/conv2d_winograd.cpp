@@ -1,5 +1,5 @@
-// y and dx of 3x3 convolutions by Winograd's F(4x4, 3x3), see ops/conv/winograd.h. Images are in NHWC,
-// the channels in vectors; what is stored in 16 bits is computed in f32.
+// y and dx of 3x3 convolutions by Winograd's F(4x4, 3x3), see ops/conv/winograd.h. Images are in
+// NHWC, the channels in vectors; what is stored in 16 bits is computed in f32.
 #include "core/base/round.h"
 #include "core/device/parallel.h"
 #include "ops/base/per_thread.h"

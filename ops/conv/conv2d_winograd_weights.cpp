@@ -1,6 +1,6 @@
-// dw of 3x3 convolutions by Winograd's F(4x4, 3x3), see ops/conv/winograd.h. All threads transform some
-// thousand tiles, then each multiplies its own blocks of input and output channels by themselves,
-// so that neither the sums nor their order depend on how many threads there are.
+// dw of 3x3 convolutions by Winograd's F(4x4, 3x3), see ops/conv/winograd.h. All threads transform
+// some thousand tiles, then each multiplies its own blocks of input and output channels by
+// themselves, so that neither the sums nor their order depend on how many threads there are.
 #include "core/base/round.h"
 #include "core/device/parallel.h"
 #include "ops/conv/conv2d_cpu.h"

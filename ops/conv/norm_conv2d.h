@@ -1,6 +1,6 @@
-// Two kernels for what lies between the convolutions of a residual block (ops/conv/residual_block.h):
-// the input is normalised on its way into a convolution, and never written so; the output is summed
-// up on its way out.
+// Two kernels for what lies between the convolutions of a residual block
+// (ops/conv/residual_block.h): the input is normalised on its way into a convolution, and never
+// written so; the output is summed up on its way out.
 #pragma once
 #include "ops/conv/conv2d.h"
 #include "ops/norm/batch_norm.h"

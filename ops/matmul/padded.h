@@ -19,7 +19,8 @@ Tensor linear_backward_x(const Tensor& dy, const Tensor& w, Slot& slot);
 void linear_backward_w(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,
                        Slot& slot);
 
-// Channel count the kernel computes with: `channels` rounded up to a multiple of 8 if padding is on.
+// Channel count the kernel computes with: `channels` rounded up to a multiple of 8 if padding is
+// on.
 int64_t wide_channels(const KernelOptions& options, DType dtype, Device device, int64_t channels);
 
 // ---- The parts that linear and conv2d share. Weights are (K, C, ...): K outputs, C inputs.

@@ -1,8 +1,8 @@
 // NVRTC, NVIDIA's compiler as a library, wrapped once: CUDA source to machine code while the
 // program runs. It needs no GPU, and the program starts without it.
 //
-// Source may include core/base/half.h, ops/base/functors.h and ops/chain/pointwise_device.cuh, whose text is part
-// of the program, so nothing is asked of the machine's headers.
+// Source may include core/base/half.h, ops/base/functors.h and ops/chain/pointwise_device.cuh,
+// whose text is part of the program, so nothing is asked of the machine's headers.
 #pragma once
 #include <string>
 

@@ -2,15 +2,27 @@
 #pragma once
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 namespace bellows {
 
-// The folders of the product by rank: one may include those of lower rank and itself.
+// Folders of the product by rank: a file may include from folders of lower rank and from its own.
 inline const std::vector<std::vector<std::string>> kRanks = {
-    {"core"}, {"autograd", "data"}, {"ops", "optim", "dist"}, {"models"}, {"toggles"}, {"trainer"}};
+    {"core"}, {"autograd", "data"}, {"ops", "optim", "dist"}, {"models"}, {"plan"},
+    {"toggles"}, {"trainer"}};
+
+// Rooms of a folder in ascending rank: a file may include from rooms of lower rank and from its
+// own. "." stands for the files that lie in the folder itself. In folders that are not listed,
+// rooms may include only the folder's own files.
+inline const std::map<std::string, std::vector<std::string>> kRooms = {
+    {"core", {"base", "config", "device", "tensor"}},
+    {"data", {"images", "sets", "packed", "loader", "feeds"}},
+    {"ops", {"base", ".", "matmul", "norm", "conv", "chain", "vendor"}},
+    {"models", {"module", "layers", "rewrites", "."}},
+    {"trainer", {"session", "state", "log", "run", "verbs", "ab", "bench", "doctor", "."}}};
 
 inline std::set<std::string> product_folders() {
   std::set<std::string> folders;

@@ -161,7 +161,8 @@ TEST_F(Nvrtc, KeysItsCacheByAllThatItCompiles) {
   const std::string key = nvrtc::fingerprint();
   EXPECT_THAT(key, StartsWith("nvrtc 1"));
   EXPECT_THAT(key, HasSubstr("--fmad=false\n"));
-  for (const char* header : {"core/base/half.h", "ops/base/functors.h", "ops/chain/pointwise_device.cuh"}) {
+  for (const char* header :
+       {"core/base/half.h", "ops/base/functors.h", "ops/chain/pointwise_device.cuh"}) {
     std::ostringstream text;
     text << std::ifstream(fs::path(source_dir()) / header).rdbuf();
     EXPECT_FALSE(text.str().empty()) << header;

@@ -1,5 +1,5 @@
-// The formulas of ops/base/maths.h against the standard library in double, and their bits in each loop
-// that a kernel may run them in. Compiled with the product's -O3, so its loops are vectorised.
+// The formulas of ops/base/maths.h against the standard library in double, and their bits in each
+// loop that a kernel may run them in. Compiled with the product's -O3, so its loops are vectorised.
 //
 //   BELLOWS_MATHS_STRIDE=1 build/tests/ops_test --gtest_filter='Maths.*'    # all 2^32 floats
 #include "ops/base/maths.h"

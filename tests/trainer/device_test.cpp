@@ -349,7 +349,8 @@ TEST_F(TrainingOnDevice, SyncGuardNamesTheLineThatWaits) {
     run(plan);
     ADD_FAILURE() << "was not noticed";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("the host waits for the device at trainer/session/losses.cpp:"));
+    EXPECT_THAT(error.what(),
+                HasSubstr("the host waits for the device at trainer/session/losses.cpp:"));
   }
 }
 
