@@ -11,6 +11,13 @@ static Names toggle_names() {
   return all;
 }
 
+void place(Toggle& toggle, const std::string& path) {
+  toggle.file = path.substr(path.rfind("toggles/"));
+  const size_t room = toggle.file.find('/') + 1, end = toggle.file.find('/', room);
+  toggle.key_point = toggle.file.substr(room, end - room);
+  std::ranges::replace(toggle.key_point, '_', ' ');
+}
+
 static bool moved(const Counters& counters, const char* name) {
   const auto found = counters.find(name);
   return found != counters.end() && found->second > 0;

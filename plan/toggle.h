@@ -16,7 +16,6 @@ inline const char* name_of(Same same) {
 struct Toggle {
   const char* name;
   Names aka = {};         // what users call it elsewhere; `explain` and the hints know these too
-  const char* key_point;  // the resource it is about, as the syllabus groups them
   const char* idea;       // what it does and why that should be faster or smaller
   const char* claim;      // what to expect; `trainer ab` prints it beside what it measures
   const char* hurts;      // when it costs
@@ -39,17 +38,25 @@ struct Toggle {
   const char* example = "configs/lenet.yaml";  // in which `ab` sees it run; "": none is there
   void (*enable)(Plan&, const std::string& value);
 
+  // Set by AddToggle: the source file, "toggles/memory/set_to_none.cpp", and the resource that the
+  // toggle is about, which is the file's folder: "memory".
+  std::string file = {}, key_point = {};
+
   const std::string& off() const { return values.front(); }
 };
+
+// Sets `file` and `key_point` from the path of a source file.
+void place(Toggle& toggle, const std::string& path);
 
 inline std::vector<Toggle>& toggles() {
   static std::vector<Toggle> all;
   return all;
 }
 struct AddToggle {
-  explicit AddToggle(const Toggle& toggle, const char* file = __builtin_FILE()) {
+  explicit AddToggle(Toggle toggle, const std::string& file = __builtin_FILE()) {
     registered_files().insert(file);
-    toggles().push_back(toggle);
+    place(toggle, file);
+    toggles().push_back(std::move(toggle));
   }
 };
 // What the toggle promises to two runs, without and with it, that moved the trace counters by so

@@ -68,9 +68,11 @@ static const std::set<std::string>& known_statements() {
 // ---- what it says
 
 TEST_P(EachToggle, SaysAllThereIsToSay) {
-  for (const char* text : {toggle.key_point, toggle.idea, toggle.claim, toggle.hurts,
-                           toggle.sources, toggle.footprint})
+  for (const char* text :
+       {toggle.idea, toggle.claim, toggle.hurts, toggle.sources, toggle.footprint})
     EXPECT_TRUE(text && *text) << "a field is empty";
+  EXPECT_TRUE(std::ifstream(source_dir() + "/" + toggle.file).good()) << toggle.file;
+  EXPECT_FALSE(toggle.key_point.empty());
   EXPECT_GT(toggle.values.size(), 1u);
   EXPECT_TRUE(accepts(toggle, toggle.by_default)) << toggle.by_default;
   EXPECT_TRUE(!*toggle.fast || accepts(toggle, toggle.fast)) << toggle.fast;

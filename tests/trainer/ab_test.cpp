@@ -26,7 +26,6 @@ using testing::StartsWith;
 namespace {
 
 const Toggle kToggle = {.name = "bellows_test",
-                        .key_point = "test",
                         .idea = "",
                         .claim = "twice the speed of light",
                         .hurts = "never seen",

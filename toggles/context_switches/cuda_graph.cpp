@@ -4,7 +4,6 @@ static const bellows::AddToggle toggle({
     .name = "cuda_graph",
     .aka = {"CUDAGraph", "cuda_graphs", "make_graphed_callables",
             "FLAGS_new_executor_use_cuda_graph"},
-    .key_point = "context switches",
     .idea = "A whole update is captured once, forward to optimizer, and replayed with one launch: "
             "the host no longer starts each kernel.",
     .claim = "removes the cost of launches, some microseconds for each kernel; no figure in the "

@@ -3,7 +3,6 @@
 static const bellows::AddToggle toggle({
     .name = "device_randperm",
     .aka = {"randperm"},
-    .key_point = "data copy",
     .idea = "The order of an epoch is a keyed permutation, each element computed alone and in "
             "parallel where it is needed, instead of a serial shuffle on the host.",
     .claim = "about 1e8 elements take 1 to 2 s in a serial shuffle, no time on a GPU (seed S3)",

@@ -3,7 +3,6 @@
 static const bellows::AddToggle toggle({
     .name = "device_tensors",
     .aka = {"gpu_dataset", "data_on_device", "torch.zeros(device=)"},
-    .key_point = "data copy",
     .idea = "What the device needs is made on the device: the samples lie there from the start and "
             "a kernel gathers each batch, instead of making it on the host and moving it.",
     .claim = "no host memory and no copy in a step; no figure in the seeds",

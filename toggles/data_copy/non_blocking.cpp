@@ -3,7 +3,6 @@
 static const bellows::AddToggle toggle({
     .name = "non_blocking",
     .aka = {"async_copy", "prefetch_to_device", "use_double_buffer"},
-    .key_point = "data copy",
     .idea = "The next batch is copied on a stream of its own while the step computes; the streams "
             "wait for each other by events, and the host goes on.",
     .claim = "the copy costs no time beside a longer step; little effect (seed S3)",

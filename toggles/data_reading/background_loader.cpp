@@ -3,7 +3,6 @@
 static const bellows::AddToggle toggle({
     .name = "background_loader",
     .aka = {"SCHED_IDLE", "nice"},
-    .key_point = "data reading",
     .idea = "Loader threads take only the time that compute threads leave: a parallel region that "
             "loses one core to a decoder waits for a scheduler slice at each barrier.",
     .claim = "step time no longer depends on what the workers do; no figure in the seeds",

@@ -14,7 +14,6 @@ static void learn_moved_digits(bellows::Plan& plan) {
 static const bellows::AddToggle toggle({
     .name = "device_augment",
     .aka = {"gpu_transforms", "dali", "kornia"},
-    .key_point = "data reading",
     .idea = "Pictures travel as bytes, and one kernel crops, flips, cuts out and normalises them "
             "on the device, with the random numbers that the host would have drawn, and writes "
             "them as the first convolution reads them: in 16 bits, its channels padded.",

@@ -3,7 +3,6 @@
 static const bellows::AddToggle toggle({
     .name = "num_workers",
     .aka = {"workers", "num_workers>0", "dataloader_num_workers", "worker_num"},
-    .key_point = "data reading",
     .idea = "W threads load and transform batches while the step computes, instead of before it.",
     .claim = "batch_cost = max(C, L / W) instead of L + C: twice the speed in the seed's case",
     .hurts = "too many cost memory (W x prefetch batches), cores that the step needs, and time at "

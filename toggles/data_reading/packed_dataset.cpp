@@ -3,7 +3,6 @@
 static const bellows::AddToggle toggle({
     .name = "packed_dataset",
     .aka = {"ffcv", "webdataset", "tfrecord", "lmdb"},
-    .key_point = "data reading",
     .idea = "All samples lie in a few files with an index (shards), so a sample is one read and no "
             "file is opened for it. The first run packs them into the user's cache, as they are; "
             "raw pixels, a cache in memory and an order by pages are options of a packed data set "

@@ -2,7 +2,6 @@
 
 static const bellows::AddToggle toggle({
     .name = "persistent_workers",
-    .key_point = "data reading",
     .idea = "Workers live on from epoch to epoch instead of being started again for each.",
     .claim = "the gap between epochs shrinks: 11 s to 7 s with 10 worker processes (seed S3)",
     .hurts = "the workers' buffers stay allocated during evaluation",

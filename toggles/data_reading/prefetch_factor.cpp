@@ -3,7 +3,6 @@
 static const bellows::AddToggle toggle({
     .name = "prefetch_factor",
     .aka = {"prefetch", "buffer_size", "use_buffer_reader"},
-    .key_point = "data reading",
     .idea = "Each worker goes on to its next batches while the finished ones wait to be taken.",
     .claim = "no stalls when the loading time varies; little effect when it does not (seed S3)",
     .hurts = "keeps W x F batches in memory",

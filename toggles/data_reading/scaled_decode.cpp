@@ -15,7 +15,6 @@ static void learn_jpegs(bellows::Plan& plan) {
 static const bellows::AddToggle toggle({
     .name = "scaled_decode",
     .aka = {"draft", "partial_decode", "roi_decode"},
-    .key_point = "data reading",
     .idea = "Of a JPEG only the part that the transforms look at is decoded, and if that becomes "
             "less than half as large, at 1/2, 1/4 or 1/8 of its size, which costs fewer cosines.",
     .claim = "no figure in the seeds; the pixels decoded fall with the area of the crop",

@@ -3,7 +3,6 @@
 static const bellows::AddToggle toggle({
     .name = "gradient_accumulation",
     .aka = {"accumulate_grad_batches", "gradient_merge", "update_freq", "accum_iter"},
-    .key_point = "update and distributed",
     .idea = "Each batch goes through the net in N parts whose gradients add up to one update.",
     .claim = "activation memory falls to 1 / N at the same update; slower, not faster",
     .hurts = "N times the calls; smaller products; batch statistics see the parts",

@@ -4,7 +4,6 @@
 static const bellows::AddToggle toggle({
     .name = "drop_conv_bias",
     .aka = {"bias=False", "bias_before_bn"},
-    .key_point = "graph optimisation",
     .idea = "A convolution in front of a batch normalisation needs no bias: the mean takes it out "
             "again, and its gradient is 0.",
     .claim = "an addition in forward and a sum in backward less for each such layer; no figure in "

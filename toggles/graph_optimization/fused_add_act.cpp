@@ -4,7 +4,6 @@
 static const bellows::AddToggle toggle({
     .name = "fused_add_act",
     .aka = {"fuse_elewise_add_act_ops", "add_relu"},
-    .key_point = "graph optimisation",
     .idea = "The sum of a residual block and its ReLU in one pass: the sum is never written.",
     .claim = "two of five passes over the block's output less; all fusions of the seeds: 6 %",
     .hurts = "never; idle where fused_bn_add_act takes the sum as well",

@@ -4,7 +4,6 @@
 static const bellows::AddToggle toggle({
     .name = "fused_bn_act",
     .aka = {"BatchNormAddRelu", "fuse_bn_act_ops", "FLAGS_fuse_bn_act", "BNReLU"},
-    .key_point = "graph optimisation",
     .idea = "Batch normalisation and ReLU in one pass: the normalised values are never written, "
             "and backward reads a bit an element where it would read y.",
     .claim = "ResNet-50 moves 470 -> 341 MB an image in bf16 together with fused_bn_add_act; all "

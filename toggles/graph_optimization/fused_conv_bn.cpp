@@ -9,7 +9,6 @@ static void prove(bellows::Plan& plan) {
 static const bellows::AddToggle toggle({
     .name = "fused_conv_bn",
     .aka = {"conv_bn_fuse_pass", "fuse_conv_bn_eval", "fold_bn"},
-    .key_point = "graph optimisation",
     .idea = "Evaluation folds scale and shift of a norm into the weights of the convolution before "
             "it, so that the norm takes no pass over memory. Training stays as it is.",
     .claim = "an evaluation reads and writes each normalised tensor once less; no figure in the "

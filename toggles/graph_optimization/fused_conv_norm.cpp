@@ -30,7 +30,6 @@ static void prove(bellows::Plan& plan) {
 static const bellows::AddToggle toggle({
     .name = "fused_conv_norm",
     .aka = {"ConvBNfprop", "ConvBNwgrad", "conv_bn_fusion", "genstats"},
-    .key_point = "graph optimisation",
     .idea = "A residual block is one op that keeps what its convolutions gave and nothing between "
             "them. On a GPU in fp16 they normalise their input on the way in and sum up their "
             "output on the way out.",

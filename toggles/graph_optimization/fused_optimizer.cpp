@@ -3,7 +3,6 @@
 static const bellows::AddToggle toggle({
     .name = "fused_optimizer",
     .aka = {"fused", "foreach", "multi_tensor_apply", "use_multi_tensor", "fuse_adamw"},
-    .key_point = "graph optimisation",
     .idea = "One pass updates every parameter, weight decay inside, instead of several passes for "
             "each tensor. Under amp it writes the 16-bit copies of weights too, which the next "
             "forward would have to cast.",

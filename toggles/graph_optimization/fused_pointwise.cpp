@@ -20,7 +20,6 @@ static void prove(bellows::Plan& plan) {
 static const bellows::AddToggle toggle({
     .name = "fused_pointwise",
     .aka = {"torch.jit.script", "jit_fuser", "nvfuser", "pointwise_fusion"},
-    .key_point = "graph optimisation",
     .idea = "A chain of elementwise functions written as text (layer pointwise) is one pass over "
             "memory: one kernel, compiled at run time on a GPU; backward computes it again.",
     .claim = "k functions of a chain read and write memory once instead of k times; no figure in "

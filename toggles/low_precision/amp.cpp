@@ -3,7 +3,6 @@
 static const bellows::AddToggle toggle({
     .name = "amp",
     .aka = {"autocast", "torch.amp", "paddle.amp", "mixed_precision", "fp16", "bf16"},
-    .key_point = "low precision",
     .idea = "Products (conv2d, linear, matmul) in 16 bits, sums and losses in 32; weights stay in "
             "32. fp16 scales the loss, so that small gradients survive (GradScaler).",
     .claim = "S1, on a V100: products 5.02x in fp16 where sizes are multiples of 8; activations "

@@ -4,7 +4,6 @@
 static const bellows::AddToggle toggle({
     .name = "pad_channels",
     .aka = {"pad_to_multiple_of", "channel_padding", "pad_vocab_size_to_multiple_of"},
-    .key_point = "low precision",
     .idea = "Convolutions and linear layers in 16 bits or TF32 compute with channels and features "
             "padded by zeros to multiples of 8, as Tensor Cores want rows of 16 bytes; weights, "
             "checkpoints and results keep their shapes.",

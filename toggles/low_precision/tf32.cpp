@@ -3,7 +3,6 @@
 static const bellows::AddToggle toggle({
     .name = "tf32",
     .aka = {"allow_tf32", "float32_matmul_precision", "NVIDIA_TF32_OVERRIDE"},
-    .key_point = "low precision",
     .idea = "Products and convolutions of f32 tensors run on Tensor Cores, which read 10 of the 23 "
             "bits of mantissa and add up in f32.",
     .claim = "up to 7x for large products: an H200's data sheet says 494 TFLOP/s against 67",

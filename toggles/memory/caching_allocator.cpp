@@ -3,7 +3,6 @@
 static const bellows::AddToggle toggle({
     .name = "caching_allocator",
     .aka = {"PYTORCH_CUDA_ALLOC_CONF", "auto_growth", "FLAGS_allocator_strategy", "jemalloc"},
-    .key_point = "memory",
     .idea = "Freed blocks are kept and handed out again without asking the system: on the CPU by "
             "size, on a GPU by stream, split and merged, where cudaFree would stop everything.",
     .claim = "system allocations per step fall to 0 after the first steps",

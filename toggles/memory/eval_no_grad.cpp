@@ -3,7 +3,6 @@
 static const bellows::AddToggle toggle({
     .name = "eval_no_grad",
     .aka = {"torch.no_grad", "inference_mode"},
-    .key_point = "memory",
     .idea = "Evaluation records no graph, so every activation is freed as soon as it is used.",
     .claim = "graph nodes and saved bytes of an evaluation are 0; no figure in the seeds",
     .hurts = "never",

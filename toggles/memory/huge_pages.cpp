@@ -3,7 +3,6 @@
 static const bellows::AddToggle toggle({
     .name = "huge_pages",
     .aka = {"transparent_hugepage", "MADV_HUGEPAGE", "THP"},
-    .key_point = "memory",
     .idea = "Host tensors from 2 MiB on ask for pages of that size: one entry of the processor's "
             "page table cache and one page fault in place of 512.",
     .claim = "no figure in the seeds",

@@ -3,7 +3,6 @@
 static const bellows::AddToggle toggle({
     .name = "preallocate",
     .aka = {"warm_up_allocator", "reserve_memory"},
-    .key_point = "memory",
     .idea = "One forward and backward over the largest batch before the first step, without an "
             "update, so the allocator holds all blocks that training will ask for.",
     .claim = "no allocation from the system after the start, with inputs of any size; on a GPU the "

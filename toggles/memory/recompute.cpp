@@ -4,7 +4,6 @@
 static const bellows::AddToggle toggle({
     .name = "recompute",
     .aka = {"activation_checkpointing", "gradient_checkpointing", "torch.utils.checkpoint"},
-    .key_point = "memory",
     .idea = "A residual block keeps its input only; backward runs the block again to have what it "
             "needs in between. A number n: of n blocks in a row only the first keeps it.",
     .claim = "what a block saves for backward falls to its input, for a third more computation",

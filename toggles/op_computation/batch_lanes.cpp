@@ -3,7 +3,6 @@
 static const bellows::AddToggle toggle({
     .name = "batch_lanes",
     .aka = {"CHWN", "conv_act_pool"},
-    .key_point = "op computation",
     .idea = "Convolution, activation and pooling in one kernel, with the batch in the vector lanes "
             "(memory format CHWN): no channel padding, no intermediate written.",
     .claim = "LeNet's first block 878 -> 85 us a core against oneDNN (measured before)",

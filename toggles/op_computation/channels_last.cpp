@@ -4,7 +4,6 @@
 static const bellows::AddToggle toggle({
     .name = "channels_last",
     .aka = {"memory_format", "torch.channels_last", "nhwc", "data_format", "data_layout"},
-    .key_point = "op computation",
     .idea = "Batches are made in NHWC and weights kept so; what a convolution gives follows its "
             "input. Tensor Cores and the fast CPU kernels compute in that order, and nothing is "
             "transposed on the way.",

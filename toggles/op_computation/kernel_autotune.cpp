@@ -4,7 +4,6 @@ static const bellows::AddToggle toggle({
     .name = "kernel_autotune",
     .aka = {"cudnn_benchmark", "cudnn.benchmark", "exhaustive_search", "autotune",
             "FLAGS_cudnn_exhaustive_search"},
-    .key_point = "op computation",
     .idea = "In the first updates (train.tuning_window) each convolution is run by every algorithm "
             "that can do it; from then on the fastest runs. What won is kept on disk.",
     .claim = "a rule is cheap, but not always right; no figure in the seeds",

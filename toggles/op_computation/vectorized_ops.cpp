@@ -3,7 +3,6 @@
 static const bellows::AddToggle toggle({
     .name = "vectorized_ops",
     .aka = {"bucketize", "searchsorted"},
-    .key_point = "op computation",
     .idea = "Lesson layers run one op over the whole tensor, not a loop over levels.",
     .claim = "2n passes over the tensor become 1 for n levels",
     .hurts = "harder to read; the loop stays beside it as the tested reference",

@@ -3,7 +3,6 @@
 static const bellows::AddToggle toggle({
     .name = "vendor_kernels",
     .aka = {"mkldnn", "onednn", "mkl", "cudnn", "use_mkldnn"},
-    .key_point = "op computation",
     .idea = "oneDNN, cuDNN and cuBLAS compute convolutions and products, instead of plain loops "
             "and Eigen.",
     .claim = "about 1.9x a core for f32 products against Eigen built for AVX2; MKL several times "

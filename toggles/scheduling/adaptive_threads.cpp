@@ -3,7 +3,6 @@
 static const bellows::AddToggle toggle({
     .name = "adaptive_threads",
     .aka = {"OMP_DYNAMIC", "omp_set_dynamic", "dynamic_threads"},
-    .key_point = "scheduling",
     .idea = "Watches how long its threads wait for a core and uses fewer while that lasts. on: in "
             "kernels whose results do not depend on the thread count. all: in oneDNN's too.",
     .claim = "a step beside three busy processes on two cores takes at most 1.5 times its fair "

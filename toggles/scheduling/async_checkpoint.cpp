@@ -3,7 +3,6 @@
 static const bellows::AddToggle toggle({
     .name = "async_checkpoint",
     .aka = {"async_save"},
-    .key_point = "scheduling",
     .idea = "The state is copied in memory; a thread writes the copy while training goes on.",
     .claim = "a save costs the time of a copy; bounded by ckpt.max_overhead",
     .hurts = "memory for one more copy of the state",

@@ -3,7 +3,6 @@
 static const bellows::AddToggle toggle({
     .name = "core_pinning",
     .aka = {"KMP_AFFINITY", "GOMP_CPU_AFFINITY", "OMP_PROC_BIND", "taskset"},
-    .key_point = "scheduling",
     .idea =
         "Each thread of the pool stays on a core of its own, with its caches: compact near each "
         "other, spread over the sockets, or a list (threads.cores).",

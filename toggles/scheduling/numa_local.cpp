@@ -3,7 +3,6 @@
 static const bellows::AddToggle toggle({
     .name = "numa_local",
     .aka = {"numactl", "cpunodebind", "membind"},
-    .key_point = "scheduling",
     .idea = "A process runs on the cores of one socket and takes its memory there; the ranks of a "
             "machine take the sockets in turn.",
     .claim = "no access crosses to the other socket's memory; no figure in the seeds",

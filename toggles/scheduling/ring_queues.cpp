@@ -3,7 +3,6 @@
 static const bellows::AddToggle toggle({
     .name = "ring_queues",
     .aka = {"lock_free_queue", "spsc"},
-    .key_point = "scheduling",
     .idea = "A ring for each worker and a merge in order, instead of one queue that all lock.",
     .claim = "no contended lock between workers and the step; no figure in the seeds",
     .hurts = "nothing to win with one worker, or when loading is slow",

@@ -3,7 +3,6 @@
 static const bellows::AddToggle toggle({
     .name = "sync_free_logging",
     .aka = {"loss.item"},
-    .key_point = "scheduling",
     .idea = "Losses stay on the device; the host reads those of a window at its log step.",
     .claim = "no wait for the device between two log lines; no figure in the seeds",
     .hurts = "a loss that is not finite is noticed at the next log step, not at once",
