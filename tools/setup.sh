@@ -43,13 +43,15 @@ install_wheels() {
   [[ -e .deps/bin/pip ]] || python3 -m venv .deps && "${pip[@]}" -q "$@"
 }
 
-# Into .deps, unless it is there: oneDNN 3, and where CUDA is built cuDNN's frontend.
+# need_wheels [OFF]: installs into .deps what it lacks: oneDNN 3 and, unless OFF and if there is a
+# CUDA toolkit, cuDNN's frontend.
 need_wheels() {
   local wheels=("onednn-cpu-gomp==$onednn" "onednn-devel-cpu-gomp==$onednn")
   [[ -e .deps/lib/libdnnl.so.3 && -e .deps/lib/cmake/dnnl/dnnl-config.cmake ]] ||
     install_wheels "${wheels[@]}" ||
     refuse "missing oneDNN 3, and PyPI did not give it; with a network:  ${pip[*]} ${wheels[*]}"
   local toolkit=${CUDA_HOME:-/usr/local/cuda}
+  [[ ${1-} != OFF ]] || return 0
   [[ -e $toolkit/bin/nvcc && -e $toolkit/include/cudnn.h ]] || return 0
   compgen -G '.deps/lib/python3*/site-packages/include/cudnn_frontend.h' >/dev/null ||
     install_wheels "nvidia-cudnn-frontend==$cudnn_frontend" ||

@@ -16,7 +16,7 @@ run_tests() { # <build folder> [ctest arguments]
 
 need_packages "${build_packages[@]}"
 need_wheels
-build release
+build release -DBELLOWS_CUDA=AUTO
 run_tests build
 [[ ${1-} == --all ]] || exit 0
 

@@ -1,12 +1,21 @@
 #!/usr/bin/env bash
 # The first command: installs what is missing, builds the trainer, and trains LeNet on digits that
-# it draws itself. Arguments go to the trainer:
+# the program draws. Arguments go to the trainer:
 #   tools/train.sh train.epochs=2 optimizer.lr=0.02
 #   tools/train.sh --config configs/mlp_mnist.yaml data.root=datasets/mnist
+# The CUDA half is built if this machine has a GPU driver, if an earlier build included it, or if
+# the first argument is --cuda.
 source "$(dirname "$0")/setup.sh"
+cuda=OFF
+if [[ ${1-} == --cuda ]]; then
+  cuda=AUTO
+  shift
+elif [[ -e /proc/driver/nvidia ]] || grep -qsE '^BELLOWS_CUDA:STRING=(AUTO|ON)' build/CMakeCache.txt; then
+  cuda=AUTO
+fi
 need_packages "${build_packages[@]}"
-need_wheels
-build release -- trainer
+need_wheels "$cuda"
+build release -DBELLOWS_CUDA="$cuda" -- trainer
 
 config=(--config configs/lenet.yaml)
 [[ " $* " == *" "@(--config|-c)[\ =]* ]] && config=()

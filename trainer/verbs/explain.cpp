@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <sstream>
 #include "ops/einsum.h"
 #include "ops/base/op.h"
 #include "core/config/hint.h"
@@ -20,13 +21,28 @@ static std::string text_of_need(const std::string& need) {
   return cat(need.substr(is + 1), ", for the value ", need.substr(0, is));
 }
 
+// docs/seeds.md, whose lines of statements read "- S1:37 Mixed precision: ...".
+constexpr std::string_view kSeeds =
+#include <seeds.inc>
+    ;
+
+// Text of the statement "S1:37", its number in front.
+static std::string_view statement(const std::string& number) {
+  const size_t at = kSeeds.find("\n- " + number + " ");
+  if (at == std::string_view::npos) return {};
+  const size_t begin = at + 3;
+  return kSeeds.substr(begin, kSeeds.find('\n', begin) - begin);
+}
+
 static void explain_toggle(const Toggle& t) {
   say(cat("toggle ", t.name, " (", t.key_point, ")"));
   if (!t.aka.empty()) say("  also known as: " + joined(t.aka));
   say(cat("  idea:      ", t.idea));
   say(cat("  claim:     ", t.claim));
   say(cat("  hurts:     ", t.hurts));
-  say(cat("  sources:   ", t.sources));
+  std::istringstream sources(t.sources);
+  for (std::string number; sources >> number;)
+    say(cat("  source:    ", statement(number)));
   say(cat("  footprint: ", t.footprint, " moves when, and only when, it runs"));
   say(cat("  same loss: ", name_of(t.same),
           t.same == Same::close ? cat(", within ", t.tolerance) : "",
