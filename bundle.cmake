@@ -37,6 +37,8 @@ install(DIRECTORY configs DESTINATION .)
 install(DIRECTORY bench DESTINATION . FILES_MATCHING PATTERN "*.py")
 install(DIRECTORY tests/oracle tests/vendor DESTINATION tests
         FILES_MATCHING REGEX "\\.safetensors$|/h200[^/]*\\.(json|txt)$")
+# They need no search path, and with CMake's own theirs would end in an empty entry.
+set_target_properties(fake_nvml fake_driver planted PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
 install(TARGETS fake_nvml fake_driver planted LIBRARY DESTINATION tests/trainer NAMELINK_SKIP)
 foreach(header ${RUNTIME_HEADERS})  # which tests hold against what is compiled at run time
   get_filename_component(header_folder ${header} DIRECTORY)

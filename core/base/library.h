@@ -7,6 +7,10 @@
 
 namespace bellows {
 
+// True if a relative or empty entry of LD_LIBRARY_PATH finds the library. Those entries depend on
+// the working folder, so anybody who may write there could run code in this process.
+bool is_planted(const std::string& name);
+
 class Library {
  public:
   // Opens it from the system's and the configured folders, never from the working folder. Quiet
