@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <omp.h>
 #include "core/device/device.h"
+#include "core/device/threads.h"
 #include "ops/matmul/matmul.h"
 #include "tests/place.h"
 #include "tests/trainer/program.h"
@@ -47,6 +48,13 @@ TEST(Findings, ThreadsThatAreHeldBackByTheEnvironment) {
   m.variables["OMP_NUM_THREADS"] = "1";
   EXPECT_THAT(findings(m), ElementsAre(AllOf(HasSubstr("leaves 3 of 4 cores idle"),
                                              HasSubstr("type  unset OMP_NUM_THREADS"))));
+}
+
+TEST(Findings, OtherRunsOnTheSameCores) {
+  Machine m = sound();
+  m.other_trainers = 1;
+  EXPECT_THAT(findings(m), ElementsAre(AllOf(HasSubstr("1 other process of this program"),
+                                             HasSubstr("threads.threads=2"))));
 }
 
 TEST(Findings, TwoOpenMpRuntimes) {
@@ -171,6 +179,13 @@ TEST_F(Program, DoctorDescribesThisMachine) {
               AllOf(HasSubstr("cpu        "), HasSubstr("NUMA node"), HasSubstr("libgomp.so.1"),
                     HasSubstr("allocator: "), HasSubstr("bellows "), HasSubstr("\nfindings:")));
   EXPECT_THAT(ended.out, Not(HasSubstr("stress")));
+}
+
+TEST_F(Program, DoctorFindsOtherRuns) {
+  if (allowed_cores() == 1) GTEST_SKIP() << "one core is nothing to share";
+  const auto other = start(tiny({"train.epochs=100000"}));
+  ASSERT_TRUE(other->says("epoch: 2"));
+  EXPECT_THAT(run({"doctor"}).out, HasSubstr("other process"));
 }
 
 TEST_F(Program, DoctorFindsOversubscription) {

@@ -26,6 +26,13 @@ static std::string too_few_threads(const Machine& m) {
                      asked, m.cores - m.threads, m.cores);
 }
 
+static std::string several_runs(const Machine& m) {
+  if (m.other_trainers == 0 || m.cores == 1) return "";
+  const int share = std::max(1, m.cores / (m.other_trainers + 1));
+  return cat(count_of(m.other_trainers, "other process"), " of this program here, each with a ",
+             "thread for every core; start each with  threads.threads=", share);
+}
+
 static std::string two_openmp_runtimes(const Machine& m) {
   const std::vector<std::string> runtimes = libraries_for(Job::openmp, m.libraries);
   if (runtimes.size() < 2) return "";
@@ -98,7 +105,7 @@ static std::string cuda_unused(const Machine& m) {
 std::vector<std::string> findings(const Machine& machine) {
   std::vector<std::string> found;
   for (const auto judge :
-       {cuda_unused, too_many_threads, too_few_threads, two_openmp_runtimes, preload_not_loaded,
+       {cuda_unused, too_many_threads, too_few_threads, several_runs, two_openmp_runtimes, preload_not_loaded,
         no_onednn, lowered_isa, several_nodes, not_optimised, busy})
     if (const std::string line = judge(machine); !line.empty()) found.push_back(line);
   return found;

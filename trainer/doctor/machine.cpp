@@ -1,5 +1,6 @@
 #include "trainer/doctor/machine.h"
 #include <omp.h>
+#include <unistd.h>
 #include <cstdlib>
 #include <fstream>
 #include "core/device/affinity.h"
@@ -11,6 +12,20 @@ namespace bellows {
 // Without the variable the pool gets a thread for each allowed core (core/device/threads.h).
 static int threads_asked_for() {
   return std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads() : allowed_cores();
+}
+
+// Processes that run an executable of this one's name. Those of other users are not seen.
+static int other_trainers() {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  const fs::path own = fs::read_symlink("/proc/self/exe", none);
+  int count = 0;
+  for (fs::directory_iterator at("/proc", none), end; at != end; at.increment(none)) {
+    const std::string pid = at->path().filename();
+    if (pid.find_first_not_of("0123456789") != pid.npos || pid == std::to_string(getpid())) continue;
+    count += fs::read_symlink(at->path() / "exe", none).filename() == own.filename();
+  }
+  return count;
 }
 
 static double load_average() {
@@ -46,6 +61,7 @@ Machine this_machine() {
   m.quota = quota_cores();
   m.cores = allowed_cores();
   m.threads = threads_asked_for();
+  m.other_trainers = other_trainers();
   m.load = load_average();
   m.available_bytes = available_bytes();
   for (const auto& [name, value] : m.environment["variables"].items()) m.variables[name] = value;

@@ -16,6 +16,7 @@ struct Machine {
   int quota = 0;              // whole cores that its cgroup pays for; 0: no quota
   int cores = 1;              // allowed: the smaller of the two
   int threads = 1;            // of the OpenMP pool, unless a config says otherwise
+  int other_trainers = 0;     // processes of this program, besides this one
   double load = 0;            // average of the last minute, over the whole machine
   int64_t available_bytes = 0;
   Libraries libraries;
