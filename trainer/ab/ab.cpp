@@ -1,4 +1,4 @@
-// The verb `ab`: two arms that differ in one toggle, first a placebo, then the comparison.
+// The verb `ab`: first a placebo (the off arm against itself), then off against on.
 #include "trainer/ab/ab.h"
 #include <fmt/format.h>
 #include <cstdlib>
@@ -52,7 +52,7 @@ static std::string today() {
   return text;
 }
 
-// Not all of environment(): a report is for others to read, so it names no host and no folder.
+// A subset of environment(): the report is published, so it names no host and no folder.
 static Json machine_now() {
   const Json all = environment();
   Json machine = {{"date", today()},
@@ -108,7 +108,7 @@ namespace {
 struct AbLine {
   AbOptions options;
   std::string measure = "step", clock = "wall";
-  std::string arm, folder;  // for this program when it is one of the arms
+  std::string arm, folder;  // set only when this process is one of the arms
 };
 }  // namespace
 

@@ -1,9 +1,10 @@
-// `trainer ab`: two arms that differ in one toggle, timed in turns, and what may be said of it.
-//   ab_config   configurations of the arms        ab_arm     what an arm does with its turns
-//   ab_process  an arm as the parent sees it      ab_finding  from blocks to statements
-//   ab_turns    who has the turn, and what it     ab_losses  from losses to statements
-//               says at the end of it             ab_report  statements as Markdown and JSON
-//   ab_progress how far it is, on a terminal      ab         the verb
+// `trainer ab`: compares two runs ("arms") that differ in one toggle. The arms run alternately, one
+// time slice ("turn") each, so that drift of the machine affects both alike. Files in this folder:
+//   ab           the verb                            ab_finding   costs, speedup, counters
+//   ab_config    configurations of the arms          ab_losses    comparison of the losses
+//   ab_arm       the process of an arm               ab_report    results as Markdown and JSON
+//   ab_process   an arm as the parent controls it    ab_progress  progress on a terminal
+//   ab_turns     order of turns, report lines
 #pragma once
 #include "core/base/statistics.h"
 #include "plan/toggle.h"
@@ -11,37 +12,38 @@
 
 namespace bellows {
 
-// A step is measured without evaluation and without what the end of an epoch saves; an epoch with
-// both, and with its start.
+// step: training steps only, without evaluation and checkpoints. epoch: whole epochs, with their
+// start, evaluation and checkpoint.
 enum class AbMeasure { step, epoch };
-enum class AbClock { wall, cpu };  // cpu: of the process, for one thread on a busy machine
+enum class AbClock { wall, cpu };  // cpu: of the process; for one thread on a busy machine
 
 struct AbOptions {
   std::string config;
   Names overrides;
-  std::string toggle, value;  // the value of the arm that has it on
+  std::string toggle, value;  // value: of the arm that has the toggle on
   AbMeasure measure = AbMeasure::step;
   AbClock clock = AbClock::wall;
-  int64_t steps = 50;      // in a block; where epochs are measured a block is one
-  int64_t blocks = 40;     // a side
-  int64_t warmup = 50;     // steps before the first block; where epochs are measured, one epoch
-  double timeout_s = 600;  // for one turn
-  std::string report;      // a .md; a .json goes beside it
+  int64_t steps = 50;      // per block; with AbMeasure::epoch a block is one epoch
+  int64_t blocks = 40;     // per arm
+  int64_t warmup = 50;     // steps before the first block; with AbMeasure::epoch one epoch
+  double timeout_s = 600;  // limit for one turn
+  std::string report;      // path of the Markdown report (.md), or ""; a .json goes next to it
 };
 
-// What an arm says at the end of a turn.
+// Reported by an arm at the end of each turn.
 struct AbBlock {
   int64_t steps = 0;
-  double wall_s = 0, cpu_s = 0;             // of all its steps, getting the data included
-  std::map<std::string, int64_t> counters;  // since the process began
+  double wall_s = 0, cpu_s = 0;             // of all steps of the block, waiting for data included
+  std::map<std::string, int64_t> counters;  // since the start of the process
 };
-// And when it is done.
+// Reported by an arm after its last turn.
 struct AbEnd {
-  std::vector<double> losses;  // of every step
+  std::vector<double> losses;  // of every step, warm-up included
   std::map<std::string, int64_t> counters;
-  int64_t threads = 0;  // of the pool
+  int64_t threads = 0;  // of the thread pool
   int64_t peak_tensor_bytes = 0, peak_resident_bytes = 0;
 };
+// Reports travel as one line of JSON each.
 std::string to_line(const AbBlock& block);
 std::string to_line(const AbEnd& end);
 AbBlock parse_block(const std::string& line);  // throws Error (exit 9)
@@ -52,49 +54,52 @@ struct AbArm {
   AbBlock warmup;
   std::vector<AbBlock> blocks;
   AbEnd end;
-  double cpu_s_waiting = 0;  // used while it was stopped
+  double cpu_s_waiting = 0;  // CPU time used while it should have been stopped
 };
 struct AbPair {
   AbArm off, on;
 };
 
-// Which arm, 0 or 1, has each of the 2 x blocks turns: A B B A A B B A ..., so that neither is
-// always the first of a pair, and a steady drift falls on both alike.
+// Returns which arm (0: off, 1: on) runs in each of the 2 * blocks turns: A B B A A B B A ...
+// Neither arm is always the first of a pair, and a steady drift affects both alike.
 std::vector<int> turn_order(int64_t blocks);
 
 struct ArmCommand {
   std::string name;
   std::vector<std::string> argv;
 };
-// Starts one after the other, lets each do its first turn, the warm-up, and then gives `blocks`
-// turns to each. Throws Error if an arm fails, or works when the turn is not its own, and between
-// turns (exit 130, 143) after SIGINT or SIGTERM.
+// Starts the two arms one after the other and lets each run its warm-up turn, then `blocks` turns
+// each in turn_order. Calls `after_turn` after every turn, warm-ups included. A turn may take up to
+// `timeout_s` seconds. Throws Error if an arm fails (its exit code, or 9) or runs outside its turn
+// (9), and after SIGINT or SIGTERM between turns (exit 130, 143).
 using AfterTurn = std::function<void(const AbBlock&)>;
 AbPair take_turns(
     const ArmCommand& off, const ArmCommand& on, int64_t blocks, double timeout_s,
     const AfterTurn& after_turn = [](const AbBlock&) {});
 
-// The arm's side: trains as the plan says, one turn after the other, until all blocks are done.
-// What it writes goes to `folder`. Returns the exit code.
+// Runs in the process of an arm: trains as the plan says, one turn after the other, until all
+// blocks are done. Writes its checkpoints and log to `folder`. Returns the exit code: 0, or 128 +
+// signal.
 int run_arm(const Plan& plan, const AbOptions& options, const std::string& folder);
 
 // ---- configurations
 
 const Toggle& toggle_of(const AbOptions& options);  // throws Error (exit 2) with the nearest name
 
-// The configuration of the arm in which the toggle has that value. Toggles that need this one are
-// off in both arms: the arm without it could not have them, and two differences cannot be told
-// apart. Throws Error (exit 2).
+// Returns the configuration of the arm in which the toggle has `value`. Toggles that need this one
+// are off in both arms. The off arm could not have them, so the arms would differ in more than one
+// toggle. Throws Error (exit 2).
 Config arm_config(const AbOptions& options, const Toggle& toggle, const std::string& value);
 
-// Those among them that the user's configuration has on: "prefetch_factor=1", with the value held.
+// Returns the toggles that arm_config switches off although the user's configuration has them on,
+// with the value that both arms use, e.g. "prefetch_factor=1".
 Names held_equal(const AbOptions& options, const Toggle& toggle);
 
-// Differences between two arms beyond what the toggle itself sets, a line each; empty if the arms
-// are fit to be compared.
+// Returns the differences between two arms beyond those that the toggle itself makes, one line
+// each. Empty if the arms can be compared.
 Names extra_differences(const Config& off, const Config& on, const Toggle& toggle);
 
-// Throws Error (exit 2) if the two arms make no comparison, or cannot run on this machine.
+// Throws Error (exit 2) if the two arms are equal or the toggle has no effect on this machine.
 void check_arms(const AbOptions& options, const Toggle& toggle);
 
 // ---- findings
@@ -102,31 +107,31 @@ void check_arms(const AbOptions& options, const Toggle& toggle);
 struct AbResult {
   AbOptions options;
   const Toggle* toggle = nullptr;
-  Names held;      // of held_equal
-  AbPair placebo;  // two arms that have the toggle off
+  Names held;      // from held_equal
+  AbPair placebo;  // two arms, both with the toggle off
   AbPair measured;
   Json machine;
 };
 
-std::vector<double> step_costs(const AbArm& arm, AbClock clock);  // s; one for each block
+std::vector<double> step_costs(const AbArm& arm, AbClock clock);  // s per step; one per block
 Speedup speedup(const AbPair& pair, AbClock clock);
 
 struct Finding {
   bool good;
   std::string text;
 };
-int64_t footprint(const Toggle& toggle, const AbArm& arm);             // from start to end
-Finding compare_losses(const Toggle& toggle, const AbPair& pair);      // good: as it declares
-Finding compare_footprints(const Toggle& toggle, const AbPair& pair);  // good: it moved on, not off
+int64_t footprint(const Toggle& toggle, const AbArm& arm);             // of the whole run
+Finding compare_losses(const Toggle& toggle, const AbPair& pair);      // good: kept its promise
+Finding compare_footprints(const Toggle& toggle, const AbPair& pair);  // good: ran only when on
 
 struct CounterRates {
   std::string name;
-  double off, on;  // a step
+  double off, on;  // per step
 };
 std::vector<CounterRates> differing_counters(const AbPair& pair);
 
-std::string headline(const AbResult& result);   // the verdict and its numbers, one line
-std::string held_text(const AbResult& result);  // which toggles are held equal, one line
+std::string headline(const AbResult& result);   // verdict, ratio, interval and noise
+std::string held_text(const AbResult& result);  // toggles that are off in both arms
 std::string to_markdown(const AbResult& result);
 Json to_json(const AbResult& result);
 

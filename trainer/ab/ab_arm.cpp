@@ -1,5 +1,5 @@
-// What an arm does with its turns: it trains as `trainer train` would, and after each block it says
-// what the block took and stops itself.
+// The process of an arm: trains as `trainer train` would. After each block it reports the cost of
+// the block and stops itself with SIGSTOP.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -31,7 +31,8 @@ static void report(std::string line) {
 
 namespace {
 
-// The clocks run from the moment in which the process is let go until the block is complete.
+// Measures one block per turn. The clocks start when the parent resumes the process and stop when
+// the block is complete.
 class Turns {
  public:
   Turns(const AbOptions& options, const Session& session)
@@ -68,7 +69,8 @@ class Turns {
 
 }  // namespace
 
-// The same run, but as long as it takes, and, where steps are measured, nothing between them.
+// The same plan, but long enough for all blocks and without early stopping. When steps are
+// measured, evaluation and checkpoints are off too.
 static Plan measured_plan(Plan plan, const AbOptions& options) {
   plan.target = {};
   plan.train.patience = 0;
@@ -77,7 +79,7 @@ static Plan measured_plan(Plan plan, const AbOptions& options) {
   plan.train.epochs = 1 + options.blocks;
   if (options.measure == AbMeasure::epoch) return plan;
   plan.train.max_iters = options.warmup + options.blocks * options.steps;
-  plan.train.epochs = plan.train.max_iters;  // an epoch has a step or more
+  plan.train.epochs = plan.train.max_iters;  // an epoch has at least one step
   plan.eval.every = plan.ckpt.every = 0;
   return plan;
 }

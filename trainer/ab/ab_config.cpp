@@ -15,7 +15,8 @@ const Toggle& toggle_of(const AbOptions& options) {
   return *toggle;
 }
 
-// Toggles that need `toggle`, directly or through another one. `toggles: none` for these alone.
+// Returns the settings that switch off all toggles that need `toggle`, directly or through another
+// one.
 static Values dependents_off(const Toggle& toggle) {
   std::set<std::string> known = {toggle.name};
   Values off;
@@ -42,7 +43,7 @@ static Config config_with(std::vector<Values> sources, const Toggle& toggle,
 
 Config arm_config(const AbOptions& options, const Toggle& toggle, const std::string& value) {
   const std::vector<Values> sources = sources_of(options.config, options.overrides);
-  make_config(sources);  // reports what is wrong without the toggle
+  make_config(sources);  // reports errors that do not come from the toggle
   return config_with(sources, toggle, value, dependents_off(toggle));
 }
 

@@ -1,4 +1,4 @@
-// What the blocks of two arms show.
+// Costs, speedup and counters of two arms, from their blocks.
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
@@ -10,8 +10,8 @@ std::vector<double> step_costs(const AbArm& arm, AbClock clock) {
   std::vector<double> costs;
   for (const AbBlock& block : arm.blocks) {
     const double spent = clock == AbClock::wall ? block.wall_s : block.cpu_s;
-    // The mean of the block, not the median of its steps: W workers deliver in bursts, so that most
-    // steps find their batch ready and one of W waits for all.
+    // Mean of the block, not median of its steps. W workers deliver in bursts: most steps find
+    // their batch ready and one in W waits for all of them.
     costs.push_back(spent / static_cast<double>(block.steps));
   }
   return costs;
@@ -56,7 +56,8 @@ std::vector<CounterRates> differing_counters(const AbPair& pair) {
   std::vector<CounterRates> rates;
   for (const auto& [name, count] : names) {
     const double off = per_step(pair.off, name), on = per_step(pair.on, name);
-    // What workers have made ahead when a block ends is not the same each time.
+    // The tolerance of 1 % covers batches that workers have made ahead when a block ends: their
+    // number varies.
     if (std::abs(off - on) > 0.01 * std::max(std::abs(off), std::abs(on)))
       rates.push_back({name, off, on});
   }

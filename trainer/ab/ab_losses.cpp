@@ -1,4 +1,4 @@
-// What the losses of two arms show.
+// Compares the losses of two arms with what the toggle promises.
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
@@ -7,21 +7,21 @@
 
 namespace bellows {
 
-// Losses that a toggle of class `close` is judged by. Up to these, each kernel has added its own
-// rounding once: the first loss has seen the forward pass, on equal weights and data, and the
-// second one the backward pass and the update as well. From then on both arms go on from weights
-// that differ already, and training multiplies that difference whatever its origin: on ResNet-18 by
-// four a step, from 3e-7 of the loss at step 2 to 1e-3 at step 8. That is drift. It is reported,
-// and says nothing about the kernels.
+// Number of first losses by which a toggle of class `close` is judged. Up to here each kernel has
+// added its own rounding error once. The first loss covers the forward pass on equal weights and
+// data, the second one also the backward pass and the update. After that the arms continue from
+// different weights, and training amplifies a difference of any origin. On ResNet-18 it grows by a
+// factor of four per step, from 3e-7 of the loss at step 2 to 1e-3 at step 8. That drift is
+// reported but not judged, because it does not measure the kernels.
 constexpr int64_t kJudged = 2;
 constexpr double kLooseEnd = 0.1;
 
 namespace {
 
 struct LossGap {
-  int64_t steps = 0, first_unequal = -1;  // bit for bit
-  double judged = 0, drift = 0;           // largest relative one of the first losses, and of all
-  double end = 0;                         // of the mean of the last quarter, against the first loss
+  int64_t steps = 0, first_unequal = -1;  // first step whose losses differ in any bit; -1: none
+  double judged = 0, drift = 0;           // largest relative gap: of the first kJudged, of all
+  double end = 0;                         // gap of the means of the last quarter / first loss
   bool finite = true;
 };
 

@@ -25,7 +25,7 @@ ArmProcess::ArmProcess(std::string name, const std::vector<std::string>& command
 
 ArmProcess::~ArmProcess() {
   if (pid_ > 0) {
-    kill(pid_, SIGKILL);  // reaches a stopped one too
+    kill(pid_, SIGKILL);  // also ends a stopped process
     waitpid(pid_, nullptr, 0);
   }
   close(report_);
@@ -39,14 +39,15 @@ void ArmProcess::start(const std::vector<std::string>& command, int report_to) {
   pid_ = fork();
   if (pid_ < 0) fail(Exit::storage, "fork: ", std::strerror(errno));
   if (pid_ > 0) return;
-  // Up to exec only system calls: this copy has none of the other threads, and maybe their locks.
+  // Only async-signal-safe calls until exec: the child has none of the other threads, but may have
+  // inherited locks that they held.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(127);  // it had died before we asked to be told
-  sigset_t none;  // a command of anybody's may rely on it
+  if (getppid() != parent) _exit(127);  // the parent died before prctl
+  sigset_t none;  // `command` may rely on an empty mask
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
-  // dup2 of a descriptor onto itself would leave it to be closed by exec.
+  // dup2 of a descriptor onto itself would keep its O_CLOEXEC.
   if (report_to == kReportTo)
     fcntl(kReportTo, F_SETFD, 0);
   else
@@ -78,7 +79,7 @@ std::string ArmProcess::finish() {
   return line;
 }
 
-// Asleep until there is something to read: the arm that has the turn shares the machine with us.
+// Sleeps in poll until there is data, because the running arm shares the machine with this process.
 std::string ArmProcess::read_line() {
   const int64_t deadline = trace::now_ns() + static_cast<int64_t>(timeout_s_ * 1e9);
   while (true) {
@@ -98,8 +99,8 @@ std::string ArmProcess::read_line() {
   }
 }
 
-// There is no waitpid with a time-out, so this asks once a millisecond. The wait is a short one: an
-// arm stops, or ends, right after the last thing that we have read from it.
+// waitpid has no time-out, so this polls once per millisecond. The wait is short: an arm stops or
+// exits right after its last line.
 int ArmProcess::wait_for_change(int options) {
   const int64_t deadline = trace::now_ns() + static_cast<int64_t>(timeout_s_ * 1e9);
   int status = 0;
@@ -133,7 +134,7 @@ void ArmProcess::give_up() const {
 bool ArmProcess::stopped() const {
   std::string stat;
   std::getline(std::ifstream(cat("/proc/", pid_, "/stat")), stat);
-  const size_t name_end = stat.rfind(") ");  // the name before it may hold anything
+  const size_t name_end = stat.rfind(") ");  // the process name before it may contain any character
   return name_end != std::string::npos && stat[name_end + 2] == 'T';
 }
 
@@ -141,7 +142,7 @@ double ArmProcess::cpu_seconds() const {
   clockid_t clock = {};
   timespec used = {};
   if (clock_getcpuclockid(pid_, &clock) != 0 || clock_gettime(clock, &used) != 0)
-    return cpu_at_stop_;  // it is gone, as the next read will tell
+    return cpu_at_stop_;  // the process is gone; the next read reports it
   return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 

@@ -1,5 +1,4 @@
-// The findings of `trainer ab` for people, as Markdown that reads well unrendered, and for
-// programs.
+// Results of `trainer ab` as Markdown that is readable unrendered, and as JSON.
 #include <fmt/format.h>
 #include "core/base/utf8.h"
 #include "trainer/ab/ab.h"
@@ -49,7 +48,7 @@ static std::string cost_text(const AbArm& arm, AbClock clock) {
 
 static std::string megabytes(int64_t bytes) { return fmt::format("{:.2f}", bytes / 1e6); }
 
-// One row a quantity, one column an arm.
+// One row per quantity, one column per arm.
 static std::string arm_table(const AbPair& pair) {
   std::string text = fmt::format("| | {} | {} |\n|---|---|---|\n", pair.off.name, pair.on.name);
   const auto row = [&](const char* what, const std::function<std::string(const AbArm&)>& of) {
@@ -80,7 +79,7 @@ static std::string counter_table(const AbPair& pair) {
   return text;
 }
 
-// As a shell takes it, where it needs that.
+// Quotes `word` for a shell if needed.
 static std::string quoted(const std::string& word) {
   const bool plain = word.find_first_of(" *?#$&;'\"[]{}<>()|\\`~!") == std::string::npos;
   if (plain && !word.empty()) return word;

@@ -1,4 +1,4 @@
-// Who has the turn, and the lines in which arms report.
+// Runs the turns of both arms; writes and parses the lines in which arms report.
 #include <cmath>
 #include "trainer/ab/ab.h"
 #include "trainer/ab/ab_process.h"
@@ -15,7 +15,7 @@ std::vector<int> turn_order(int64_t blocks) {
 
 AbPair take_turns(const ArmCommand& off, const ArmCommand& on, int64_t blocks, double timeout_s,
                   const AfterTurn& after_turn) {
-  const Signals signals;  // so that this function is left in good order
+  const Signals signals;  // SIGINT and SIGTERM end the loop below, so both arms are cleaned up
   ArmProcess off_process(off.name, off.argv, timeout_s);
   const auto turn_of = [&](ArmProcess& arm) {
     const AbBlock block = parse_block(arm.turn());

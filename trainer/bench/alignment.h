@@ -1,5 +1,5 @@
-// When a product runs on Tensor Cores, by type of its elements and by the libraries' versions. What
-// NVIDIA says; `bench matmul --align` measures it.
+// When a matrix product runs on Tensor Cores, by element type and library version. These are
+// NVIDIA's statements; `bench matmul --align` measures them.
 // Source: NVIDIA, "Deep Learning Performance: Matrix Multiplication Background", requirements
 // table.
 #pragma once
@@ -10,17 +10,17 @@ namespace bellows {
 
 struct Alignment {
   const char* type;
-  int before;        // with cuBLAS < 11.0 or cuDNN < 7.6.3: only for multiples of this; 0: never
-  int best;          // since then always, fastest with multiples of this,
-  int best_on_a100;  // and on an A100 of this
+  int before;        // cuBLAS < 11.0 or cuDNN < 7.6.3: required multiple, in elements; 0: never
+  int best;          // newer versions: always on Tensor Cores, fastest with this multiple
+  int best_on_a100;  // the same on an A100
 };
 std::span<const Alignment> alignments();
-const Alignment& alignment_of(const std::string& type);  // refuses one that is not in the table
+const Alignment& alignment_of(const std::string& type);  // throws Error (exit 2) if unknown
 
-// The table's cells as text. cuBLAS counts 110000 for 11.0.
+// One cell of the table as text. `cublas` is the library's version number: 110000 for 11.0.
 std::string alignment_rule(const Alignment& row, int cublas);
 
-// Does a product whose K and N are multiples of `multiple` run on Tensor Cores?
+// Returns true if a product whose K and N are multiples of `multiple` runs on Tensor Cores.
 bool on_tensor_cores(const Alignment& row, int cublas, int64_t multiple);
 
 }  // namespace bellows

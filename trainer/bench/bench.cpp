@@ -1,4 +1,4 @@
-// trainer bench: how fast is one thing, alone?
+// The verb `bench`: measures one thing alone.
 #include "trainer/bench/bench.h"
 #include <fmt/format.h>
 #include <omp.h>

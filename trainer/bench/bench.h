@@ -1,4 +1,4 @@
-// The benchmarks of `trainer bench NAME`. Each is a file that registers itself, as verbs do:
+// The benchmarks of `trainer bench NAME`. Each one is a file that registers itself, as verbs do:
 //
 //   static int run(const Arguments& args) {
 //     CommandLine line = bench_line("h2d");
@@ -28,11 +28,11 @@ inline CommandLine bench_line(const std::string& name) {
 
 void add_device_option(CommandLine& line, std::string& device);  // --device auto|cpu|cuda
 
-// The device to measure on: auto takes a GPU if there is one. Threads are held to the allowed
-// cores, tensors come from the caching allocator. Throws Error (exit 2) where there is no GPU.
+// Returns the device to measure on; "auto" is a GPU if there is one. Also limits threads to the
+// allowed cores and turns on the caching allocator. Throws Error (exit 2) if "cuda" cannot be used.
 Device start_bench(const std::string& device);
 
-// "cpu: Intel(R) Xeon(R) Processor, 2 threads".
+// For example "cpu: Intel(R) Xeon(R) Processor, 2 threads".
 std::string device_text(Device device);
 
 }  // namespace bellows

@@ -19,9 +19,10 @@ namespace bellows {
 
 // ---- RAM
 
-static constexpr int64_t kPage = 1 << 19;  // floats a thread takes at a time: 2 MiB
+static constexpr int64_t kPage = 1 << 19;  // elements per parallel chunk: 2 MiB
 
-// Stores that pass the caches by, or each line would be read before it is written.
+// y = a + 0.5 b with non-temporal stores. Ordinary stores would read each cache line before they
+// write it.
 static void stream_triad(float* y, const float* a, const float* b, int64_t n) {
   const __m256 half = _mm256_set1_ps(0.5F);
   for (int64_t i = 0; i + 8 <= n; i += 8)
@@ -38,7 +39,7 @@ static double read_all(const float* a, int64_t n) {
   });
 }
 
-// As large as memory allows, up to 256 MiB each of three arrays.
+// Returns the size of each of the three arrays: an eighth of free memory, from 2 to 256 MiB.
 static int64_t floats_in_an_array() {
   const int64_t free = int64_t(sysconf(_SC_AVPHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   return std::clamp<int64_t>(free / 8 / int64_t(sizeof(float)), kPage, int64_t(64) << 20) / kPage *
@@ -83,7 +84,8 @@ static double seconds_since(int64_t begin) { return 1e-9 * double(trace::now_ns(
 
 static constexpr int64_t kBlock = 4 << 20;
 
-// Bytes a second of `blocks` calls, or of as many as two seconds take; `blocks` is then how many.
+// Calls `move` for up to `blocks` blocks of kBlock bytes or two seconds, then `finish`. Returns
+// bytes per second; sets `blocks` to the number of blocks moved.
 static double rate_of(int64_t& blocks, const auto& move, const auto& finish) {
   const int64_t begin = trace::now_ns();
   int64_t done = 0;
@@ -98,7 +100,7 @@ std::vector<CopyRate> disk_rates(const std::filesystem::path& folder) {
   const Descriptor file(mkstemp(name.data()));
   check_io(file.get() >= 0, folder, "mkstemp");
   unlink(name.c_str());
-  const Tensor noise({kBlock / 4}, DType::f32);  // a disk may compress zeros
+  const Tensor noise({kBlock / 4}, DType::f32);  // not zeros, which a disk may compress
   fill_uniform(noise, 0, 1, {.seed = 1});
   int64_t blocks = 64;
   const double written = rate_of(

@@ -1,4 +1,4 @@
-// Rates at which bytes move: the ceilings that data, copies and kernels are held against.
+// Copy rates of memory, disk and GPU: upper limits for data loading, copies and kernels.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -10,18 +10,18 @@ namespace bellows {
 struct CopyRate {
   std::string what;  // "RAM copy"
   double bytes_per_s = 0;
-  std::string counted;  // "read + written"
+  std::string counted;  // bytes that the rate counts: "read + written"
 };
 
-// Arrays beyond any cache, on all threads of the pool.
+// Rates of reading, copying and y = a + s b on arrays larger than any cache, on all pool threads.
 std::vector<CopyRate> memory_rates();
 
-// A file of up to 256 MiB in that folder, written and synced, then read past the page cache. It has
-// no name, so nothing is left behind. Throws Error (exit 8) where it cannot be written.
+// Writes and syncs a file of up to 256 MiB in `folder`, then reads it bypassing the page cache. The
+// file is unlinked at once, so nothing is left over. Throws Error (exit 8) on I/O errors.
 std::vector<CopyRate> disk_rates(const std::filesystem::path& folder);
 
-// Copies of that many bytes between the host and a GPU, pinned and pageable, and on the GPU; none
-// where there is no GPU.
+// Rates of copies of `bytes` bytes between host and GPU, pinned and pageable, and within the GPU.
+// Empty if there is no GPU.
 std::vector<CopyRate> device_rates(int64_t bytes);
 
 }  // namespace bellows

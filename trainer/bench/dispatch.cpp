@@ -1,4 +1,4 @@
-// trainer bench dispatch: what an op costs beyond its arithmetic, on tensors of eight floats.
+// trainer bench dispatch: overhead of an op call, measured on tensors of eight floats.
 #include <fmt/format.h>
 #include <omp.h>
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace bellows {
 
-// The dispatch itself, and nothing behind it.
+// Measures dispatch alone: the kernel does nothing.
 static constinit Kernel<void(const Tensor& t)> nothing{"nothing"};
 static const bool cpu = nothing.on(Device::cpu, [](const Tensor&) {});
 
@@ -25,8 +25,8 @@ static double cpu_ns() {
 }
 
 namespace {
-// CPU time of this process, the fastest and the median of 31 rounds: other load on the machine can
-// only add to it. On a GPU that is the host's share, work that is queued and not waited for.
+// Measures CPU time of this process, the fastest and the median of 31 rounds, because other load on
+// the machine can only add to it. On a GPU this is the host's part: work is queued, not waited for.
 class Rounds {
  public:
   explicit Rounds(Device device) : device_(device) {}
@@ -49,7 +49,7 @@ class Rounds {
 };
 }  // namespace
 
-// On a GPU few enough for its queue, so that no launch waits for room in it.
+// Few enough on a GPU that no launch waits for space in its queue.
 static int calls_on(Device device) { return device == Device::cpu ? 5000 : 500; }
 
 static void measure_ops(Rounds& rounds, Device device) {

@@ -1,4 +1,4 @@
-// trainer bench h2d: bytes a second to a GPU and back, from memory of either kind.
+// trainer bench h2d: bytes per second to a GPU and back, from pinned and pageable memory.
 #include "trainer/bench/bench.h"
 #include "trainer/bench/copies.h"
 #include "trainer/bench/timing.h"

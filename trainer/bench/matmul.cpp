@@ -1,5 +1,5 @@
-// trainer bench matmul: products in every precision of a device; the seed's table of a V100 beside
-// them; and what alignment is worth.
+// trainer bench matmul: products in every precision of a device, the seed text's table of a V100
+// next to the same sizes here, and the effect of alignment.
 #include <fmt/format.h>
 #include "trainer/bench/alignment.h"
 #include "trainer/bench/bench.h"
@@ -21,7 +21,7 @@ struct Measured {
 };
 }  // namespace
 
-// In turns. a (.., M, K), b (K, N).
+// Times all precisions alternately. a: (.., M, K), b: (K, N).
 static std::vector<Measured> measure(const std::vector<Precision>& wanted, const Shape& a,
                                      const Shape& b, Device device) {
   std::vector<Product> products;
@@ -54,9 +54,9 @@ static void print_product(const Shape& a, const Shape& b, Device device) {
   say_what_is_missing(device);
 }
 
-// ---- the seed's table
+// ---- the table of the seed text
 
-// Medians in ms by precision.
+// Returns the median in ms per precision name.
 static std::map<std::string, double> times_here(const SeedRow& seed, Device device) {
   std::vector<Precision> wanted = precisions(device);
   std::erase_if(wanted, [](const Precision& p) { return p.dtype == DType::f64; });

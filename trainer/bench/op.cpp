@@ -1,5 +1,5 @@
-// trainer bench op: every kernel of an op against the others, in turns: plain loops, the library's,
-// a fused one and its composed twin; forward, and backward alone.
+// trainer bench op: all implementations of an op against each other, timed alternately: plain
+// loops, the library's, fused and composed. Forward, and backward alone.
 #include <fmt/format.h>
 #include <omp.h>
 #include <algorithm>
@@ -19,18 +19,18 @@
 namespace bellows {
 
 namespace {
-// One way to compute an op.
+// One implementation of an op.
 struct Way {
   std::string name;  // "composed, vendor"
   OpFn run;
   KernelOptions kernels;
 };
 
-// An op on inputs of one list of shapes.
+// An op with inputs of one list of shapes.
 struct Case {
   const OpSpec* op;
   Inputs inputs;
-  double forward_bytes = 0, backward_bytes = 0;  // each input, output and gradient once
+  double forward_bytes = 0, backward_bytes = 0;  // each input, output and gradient counted once
 };
 }  // namespace
 
@@ -52,7 +52,8 @@ static Case make_case(const OpSpec& op, const Shapes& shapes, DType dtype, Devic
   return c;
 }
 
-// A vendor's kernel is a way of its own only where it runs.
+// Returns true if the implementation calls a vendor kernel on these inputs. Otherwise its "vendor"
+// variant would repeat the plain one.
 static bool uses_vendor(const Way& way, const Inputs& inputs) {
   trace::Counter& calls = trace::counter("kernel.vendor_calls");
   const int64_t before = calls.value();
@@ -81,7 +82,7 @@ static Call forward_of(const Way& way, const Case& c) {
   };
 }
 
-// The graph is built once and walked again and again, from a gradient of ones.
+// Runs backward on a graph that is recorded once, starting from a gradient of ones.
 static Call backward_of(const Way& way, const Case& c) {
   const Kernels use(way.kernels);
   const Tensor y = way.run(c.inputs), dy = full(y.shape(), 1, y.detach());
@@ -146,13 +147,13 @@ static void add_rows(const Case& c, Device device, std::vector<TableRow>& rows) 
   }
 }
 
-// Vectors of that many elements, as many as the op takes, or the op's own shapes to time.
+// Returns the shapes to time: one vector of `elements` elements per input, or the op's own shapes.
 static std::vector<Shapes> shapes_for(const OpSpec& op, int64_t elements) {
   if (!elements) return op.large;
   return {Shapes(op.cases[0].size(), Shape{elements})};
 }
 
-// One case at a time is in memory.
+// Keeps only one case in memory at a time.
 static void for_each_case(const std::vector<const OpSpec*>& specs, const Options& o, Device device,
                           const std::function<void(const Case&)>& fn) {
   const DType dtype = o.dtype == "bf16" ? DType::bf16 : o.dtype == "f16" ? DType::f16 : DType::f32;
@@ -161,7 +162,7 @@ static void for_each_case(const std::vector<const OpSpec*>& specs, const Options
       fn(make_case(*op, shapes, dtype, device));
 }
 
-// For bench/cpu/elementwise.py: one line, in ns an element.
+// Output for bench/cpu/elementwise.py: one line, in ns per element.
 static void print_json(const std::vector<const OpSpec*>& specs, const Options& o, Device device) {
   nlohmann::json ops;
   for_each_case(specs, o, device, [&](const Case& c) {

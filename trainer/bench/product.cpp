@@ -18,7 +18,7 @@ const std::vector<Precision>& precisions(Device device) {
       all.push_back({.name = "BF16", .dtype = DType::bf16, .sum = 0x1p-22, .result = 0x1p-8});
     return all;
   }();
-  // Tensor Cores truncate: of a TF32 element 10 bits of mantissa are left, and sums lose a bit.
+  // Tensor Cores truncate: 10 bits of a TF32 element's mantissa remain, and sums lose one bit.
   static const std::vector<Precision> gpu = {
       {.name = "FP32", .dtype = DType::f32, .result = 0x1p-24},
       {.name = "TF32", .dtype = DType::f32, .tf32 = true, .read = 0x1p-10, .sum = 0x1p-22},
@@ -33,7 +33,7 @@ bool is_on(const Precision& precision, Device device) {
   });
 }
 
-// Zeros would flatter the clocks and verify nothing.
+// Random values, because zeros draw less power (so the clock is higher) and verify nothing.
 static Tensor random(const Shape& shape, DType dtype, Device device, uint64_t site) {
   const Tensor t(shape, DType::f32, device);
   fill_normal(t, 0, 1, {.seed = 1, .site = site});
@@ -58,9 +58,9 @@ void Product::run() const {
 
 double Product::flop() const { return 2.0 * double(y.numel()) * double(b.dim(0)); }
 
-// ---- against f64
+// ---- comparison with f64
 
-// Row `row` of t, all leading axes folded, or several rows of a matrix, on the host in f64.
+// Returns rows [first, first + count) of `t`, with all leading axes folded, on the host in f64.
 static Tensor rows_on_host(const Tensor& t, int64_t first, int64_t count) {
   const int64_t columns = t.dim(-1);
   const Tensor rows = t.view({count, columns}, {columns, 1}, t.offset() + first * columns);
@@ -68,13 +68,14 @@ static Tensor rows_on_host(const Tensor& t, int64_t first, int64_t count) {
 }
 
 namespace {
-// One row of the product, and for each element the sum of its squared terms.
+// One row of the product, and the sum of squared terms of each of its elements.
 struct Reference {
   std::vector<double> value, squares;
 };
 }  // namespace
 
-// value(n) += sum over k of a(first + k) b(k, n), for a block of b's rows.
+// value[n] += sum over k of a[k] * block[k, n], and the same for squares. block: (a.size(), N),
+// f64.
 static void add_block(Reference& row, std::span<const double> a, const Tensor& block) {
   const int64_t columns = block.dim(1);
   const double* const b = block.ptr<double>();
@@ -105,7 +106,7 @@ static std::vector<Reference> references(const Product& p, const std::vector<int
   return all;
 }
 
-// Eight deviations of a sum of K products whose roundings are independent.
+// Rounding bound: eight standard deviations of a sum of K products with independent roundings.
 static double bound(const Precision& p, double value, double squares, int64_t depth) {
   const double deviation = std::sqrt(squares);
   return 8 * (deviation * (p.read + p.sum * std::sqrt(double(depth))) + p.result * std::abs(value));

@@ -1,5 +1,5 @@
-// Matrix products in every precision that a device has: what `bench matmul` times and
-// `doctor --stress` also verifies.
+// Matrix products in every precision of a device. `bench matmul` times them, `doctor --stress` also
+// verifies them.
 #pragma once
 #include <vector>
 #include "core/device/kernel_options.h"
@@ -11,28 +11,31 @@ struct Precision {
   const char* name;  // "TF32"
   DType dtype;
   bool tf32 = false;
-  // Relative rounding of an element when it is read, of a sum in the middle, of a result.
+  // Relative rounding error of an element when it is read, of a partial sum, and of a result.
   double read = 0, sum = 0x1p-24, result = 0;
 };
-// FP64, FP32 and, where it has products of them, BF16 on a CPU; FP32, TF32, FP16 and BF16 on a GPU.
+// CPU: FP32, FP64 and, with AVX512-BF16, BF16. GPU: FP32, TF32, FP16 and BF16.
 const std::vector<Precision>& precisions(Device device);
+// Returns true if the device computes in that precision.
 bool is_on(const Precision& precision, Device device);
 
-// y = a b over and over: the same operands, random, in fresh memory of the device.
+// y = a b, repeatable. The operands are random, and all three tensors are allocated on the device.
 class Product {
  public:
-  // a (.., M, K), b (K, N).
+  // a: (.., M, K), b: (K, N), y: (.., M, N), all of precision.dtype.
   Product(const Precision& precision, const Shape& a, const Shape& b, Device device);
-  void run() const;  // returns before it is done where the device allows it
+  void run() const;  // asynchronous on a GPU: runs on the current stream
+  // Floating-point operations of one run(): 2 M N K, with all leading axes in M.
   double flop() const;
 
   const Precision precision;
   const Tensor a, b, y;
 };
 
-// The largest error of y in those rows, in units of the bound that rounding explains: above 1 the
-// hardware or the library is wrong. Against a product in f64 on the host, a block of b at a time;
-// rows counted over all of a's leading axes. Infinite where y is not finite.
+// Returns the largest error of y in those rows, in units of the bound that rounding explains. Above
+// 1 the hardware or the library is wrong; infinite if an element of y is not finite. `rows` are
+// indices into y with all leading axes folded. The reference is a product in f64 on the host, which
+// reads b in blocks.
 double worst_error(const Product& product, const std::vector<int64_t>& rows);
 
 }  // namespace bellows

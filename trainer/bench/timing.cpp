@@ -6,7 +6,7 @@
 
 namespace bellows {
 
-// Of `calls` calls, the device's work included.
+// Returns the wall time of `calls` calls, including the device's work.
 static double seconds_of(const Call& call, int64_t calls, Stream stream) {
   synchronize(stream);
   const int64_t begin = trace::now_ns();

@@ -1,4 +1,4 @@
-// Wall time of calls on a device, in turns, so that what drifts falls on all alike.
+// Wall time of calls on a device. Calls are timed alternately, so that drift affects all alike.
 #pragma once
 #include <functional>
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace bellows {
 
-// Seconds a call, one figure a round, ascending.
+// Seconds per call, one value per round, ascending.
 struct Timing {
   std::vector<double> rounds;
   double fastest() const { return rounds.front(); }
@@ -16,17 +16,17 @@ struct Timing {
 };
 
 struct Turns {
-  int rounds = 7;        // odd, so that the median is one of them
-  double turn_s = 0.01;  // a turn repeats its call for at least this long
+  int rounds = 7;        // odd, so that the median is one of the values
+  double turn_s = 0.01;  // a turn repeats its call for at least this long, in seconds
 };
 
-// The order is A B C, C B A, A B C, ... The device is waited for before and after each turn, and
-// the calls that size a turn warm it up.
+// Times the calls in the order A B C, C B A, A B C, ... The device is synchronized before and after
+// each turn. The calls that determine the length of a turn also warm up.
 using Call = std::function<void()>;
 std::vector<Timing> time_in_turns(const std::vector<Call>& contestants, Device device,
                                   const Turns& turns = {});
 
-// For people, three digits: "1.34 ms"; "294 GFLOP/s".
+// Text with three significant digits: "1.34 ms"; "294 GFLOP/s".
 std::string time_text(double seconds);
 std::string rate_text(double per_second, const char* unit);
 

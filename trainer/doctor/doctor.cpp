@@ -1,5 +1,5 @@
-// trainer doctor: what this machine and this binary are, whether they are well, and what to type if
-// they are not.
+// trainer doctor: describes this machine and this binary, checks them, and prints what to type if
+// something is wrong.
 #include <fmt/format.h>
 #include <charconv>
 #include "core/config/hint.h"
@@ -33,14 +33,14 @@ static TableRow row_of(const Stress& s) {
           s.worst_error <= 1 ? "verified" : "WRONG"};
 }
 
-// A card that is hot, capped or shared explains a rate that no kernel can.
+// A GPU that is hot, power-capped or shared explains a rate that the kernels cannot.
 static void say_state(Device device, const char* when) {
   const std::vector<Gpu> gpus = cuda_report().gpus;
   if (device == Device::cuda && !gpus.empty())
     say(cat(when, ": ", text_of(Nvml(gpus[0].pci).read())));
 }
 
-// Exit 5 if a result is wrong: nothing that such a machine computes can be believed.
+// Exits with 5 if a result is wrong: no result of such a machine can be trusted.
 static void print_stress(Device device, int64_t n) {
   if (n == 0) n = stress_size(device);
   say("");
@@ -95,7 +95,7 @@ struct Wanted {
 };
 }  // namespace
 
-// 0: as fits.
+// Returns 0 for an empty text: stress_size chooses.
 static int64_t size_of(const std::string& text) {
   int64_t n = 0;
   const char* const end = text.data() + text.size();

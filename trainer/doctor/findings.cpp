@@ -50,7 +50,7 @@ static std::string preload_not_loaded(const Machine& m) {
     const std::string file = item.substr(item.rfind('/') + 1);
     const bool loaded = std::ranges::any_of(
         m.libraries, [&](const std::string& path) { return path.ends_with(cat("/", file)); });
-    // A link is loaded under the name of the file behind it: the same up to ".so".
+    // A symbolic link is mapped under the name of its target, which is the same up to ".so".
     const std::string stem = cat("/", file.substr(0, file.find(".so")), ".");
     const bool linked = std::ranges::any_of(
         m.libraries, [&](const std::string& path) { return path.find(stem) != std::string::npos; });
@@ -93,7 +93,8 @@ static std::string several_nodes(const Machine& m) {
                      m.topology.nodes.size());
 }
 
-// A machine without any of it is no finding; a binary and a machine that do not fit are.
+// Reports a driver or GPU that this binary cannot use. A machine without both is fine, and so is a
+// build without CUDA code where there is no GPU.
 static std::string cuda_unused(const Machine& m) {
   const bool wanted = m.cuda.driver || !m.cuda.gpus.empty();
   const std::string trouble = wanted ? cuda_trouble(m.cuda) : "";

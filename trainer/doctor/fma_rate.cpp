@@ -1,4 +1,4 @@
-// The ceiling of a CPU: independent multiply-adds that never leave the registers.
+// Measures the peak rate of a CPU: independent multiply-adds that stay in registers.
 #include <immintrin.h>
 #include <omp.h>
 #include "ops/base/lanes.h"
@@ -8,20 +8,20 @@
 namespace bellows {
 
 namespace {
-// Twelve chains cover the latency of two units, and leave four of AVX2's registers for the rest.
+// Twelve chains cover the latency of two FMA units and leave four of AVX2's 16 registers free.
 constexpr int kChains = 12, kTurns = 4096;
 
 template <class T> struct Chains {
-  T& sum;        // of what they come to, so that the work cannot be left out
-  double& flop;  // of one call
+  T& sum;        // depends on all results, so the work is not optimized away
+  double& flop;  // per call
 
-  // In vectors of L floats, or half as many doubles.
+  // Computes in vectors of L floats, or L / 2 doubles.
   template <int L> [[gnu::always_inline]] void operator()() const {
     constexpr int kLanes = L * sizeof(float) / sizeof(T);
     Lanes<T, kLanes> chains[kChains] = {}, factor = {}, term = {};
     factor += T(0.5);
     term += sum;
-    for (int i = 0; i < kChains; ++i) chains[i] += T(i);  // or equal ones are computed once
+    for (int i = 0; i < kChains; ++i) chains[i] += T(i);  // equal chains would be computed once
     for (int turn = 0; turn < kTurns; ++turn)
 #pragma GCC unroll 12
       for (auto& chain : chains) chain = chain * factor + term;
@@ -30,7 +30,7 @@ template <class T> struct Chains {
   }
 };
 
-// Of pairs in 16 bits, added up in f32.
+// Multiply-adds of bf16 pairs with f32 accumulators: 32 products per instruction.
 [[gnu::target("avx512f,avx512bf16")]] void pairs(float& sum, double& flop) {
   __m512 chains[kChains];
   for (int i = 0; i < kChains; ++i) chains[i] = _mm512_set1_ps(float(i));
@@ -43,7 +43,7 @@ template <class T> struct Chains {
 }
 }  // namespace
 
-// run(sum, flop) computes for a while.
+// run(sum, flop) computes for a while, adds to `sum` and sets `flop` to the operations of one call.
 template <class T> static double rate_of(const auto& run) {
   constexpr int kCalls = 64;
   double flop = 0;

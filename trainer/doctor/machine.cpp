@@ -9,7 +9,7 @@
 
 namespace bellows {
 
-// Without the variable the pool gets a thread for each allowed core (core/device/threads.h).
+// Without OMP_NUM_THREADS the pool has one thread per allowed core (core/device/threads.h).
 static int threads_asked_for() {
   return std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads() : allowed_cores();
 }
@@ -54,7 +54,7 @@ static constexpr bool kOptimised =
 
 Machine this_machine() {
   Machine m;
-  m.libraries = loaded_libraries();  // before the question for CUDA's versions loads more
+  m.libraries = loaded_libraries();  // before cuda_libraries() loads more of them
   m.environment = environment();
   m.topology = read_topology();
   m.affinity = process_cores();

@@ -1,5 +1,5 @@
-// What `trainer doctor` looks at: gathered once, and judged by functions that tests hand another
-// machine.
+// Facts that `trainer doctor` judges. They are collected once, so tests can pass another machine to
+// describe() and findings().
 #pragma once
 #include <map>
 #include "core/device/device_info.h"
@@ -12,26 +12,26 @@ namespace bellows {
 struct Machine {
   Json environment;  // versions, CPU and its vector units: trainer/log/system.h
   Topology topology;
-  std::vector<int> affinity;  // CPUs that this process may use
-  int quota = 0;              // whole cores that its cgroup pays for; 0: no quota
-  int cores = 1;              // allowed: the smaller of the two
+  std::vector<int> affinity;  // CPUs in the affinity mask of this process
+  int quota = 0;              // CPU quota of its cgroup in whole cores; 0: none
+  int cores = 1;              // allowed: the smaller of affinity and quota
   int threads = 1;            // of the OpenMP pool, unless a config says otherwise
   int other_trainers = 0;     // processes of this program, besides this one
-  double load = 0;            // average of the last minute, over the whole machine
+  double load = 0;            // average over the last minute, of the whole machine
   int64_t available_bytes = 0;
   Libraries libraries;
-  std::map<std::string, std::string> variables;  // those set of the environment's that matter
+  std::map<std::string, std::string> variables;  // relevant environment variables that are set
   CudaReport cuda;
   Versions cuda_libraries;
-  std::vector<int> gpu_nodes;  // the NUMA node of each GPU, -1: unknown
-  bool optimised = true;       // this binary, and without sanitizers
+  std::vector<int> gpu_nodes;  // NUMA node of each GPU; -1: unknown
+  bool optimised = true;       // this binary is optimized and has no sanitizers
 };
 Machine this_machine();
 
-// Facts, one a line, aligned.
+// Returns the facts as an aligned table, one row per topic.
 std::string describe(const Machine& machine);
 
-// What costs speed or stops a run: one line each, with what to type.
+// Returns the problems that cost speed or stop a run, one line each, with what to type.
 std::vector<std::string> findings(const Machine& machine);
 
 }  // namespace bellows

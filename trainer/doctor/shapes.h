@@ -1,12 +1,13 @@
-// Which layers miss the sizes that Tensor Cores like.
+// Finds weights whose sizes do not suit Tensor Cores.
 #pragma once
 #include <string>
 #include "core/tensor/named.h"
 
 namespace bellows {
 
-// The weights (out, in, ..) of which a size is no multiple of 8, a line each with the sizes to pad
-// it to; or one line that there are none.
+// Returns a table of the weights (out, in, ..) with `out` or `in` not a multiple of 8, and the
+// sizes to pad them to. Returns one line of text if there are none. Tensors of rank < 2 are
+// ignored.
 std::string odd_shapes(const NamedTensors& parameters);
 
 }  // namespace bellows

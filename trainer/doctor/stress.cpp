@@ -8,7 +8,7 @@
 namespace bellows {
 
 namespace {
-// When parts of a loop were done. A device lets the host run ahead, so events tell.
+// Records when each part of a loop was done. The host runs ahead of a GPU, so this uses events.
 class Marks {
  public:
   explicit Marks(Stream stream) : stream_(stream), times_{trace::now_ns()} {}
@@ -16,7 +16,7 @@ class Marks {
     events_.emplace_back(stream_.device).record(stream_);
     look();
   }
-  // Seconds of each part, after all of them are done.
+  // Waits for all parts and returns the seconds that each one took.
   std::vector<double> wait() {
     while (times_.size() <= events_.size()) look();
     synchronize(stream_);
@@ -37,7 +37,7 @@ class Marks {
 };
 }  // namespace
 
-// The first, the last, and some in between.
+// Returns the first and the last row, and six random ones.
 static std::vector<int64_t> sampled_rows(int64_t n) {
   const Philox rng({.seed = 7});
   std::vector<int64_t> rows = {0, n - 1};
@@ -47,7 +47,7 @@ static std::vector<int64_t> sampled_rows(int64_t n) {
 
 static Stress stress_one(const Precision& precision, Device device, int64_t n, int products) {
   const Product product(precision, {n, n}, {n, n}, device);
-  product.run();  // the library makes up its mind
+  product.run();  // the library chooses its algorithm
   synchronize(current_stream(device));
   constexpr int kParts = 10;
   Marks marks(current_stream(device));

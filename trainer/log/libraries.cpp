@@ -17,7 +17,7 @@ Libraries loaded_libraries(const std::filesystem::path& maps) {
   return {paths.begin(), paths.end()};
 }
 
-// Names up to a version, a variant ("_minimal") or a wheel's hash ("-a34b3233").
+// File names without version, variant ("_minimal") or a wheel's hash ("-a34b3233").
 static const std::vector<std::string>& names_for(Job job) {
   static const std::vector<std::string> openmp = {"libgomp", "libiomp5", "libomp"};
   static const std::vector<std::string> blas = {"libopenblas", "libopenblasp", "libmkl",  "libblas",

@@ -1,4 +1,4 @@
-// The shared libraries that this process has really loaded, and what they are for.
+// The shared libraries that this process has loaded, and their purpose.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -6,14 +6,14 @@
 
 namespace bellows {
 
-using Libraries = std::vector<std::string>;  // paths, each once, ascending
+using Libraries = std::vector<std::string>;  // paths, unique, ascending
 
-// The argument is for tests: a file that looks like /proc/self/maps.
+// Reads the libraries of this process. `maps` is replaced in tests by a file of the same format.
 Libraries loaded_libraries(const std::filesystem::path& maps = "/proc/self/maps");
 
-// Jobs that one library of a process should do alone.
+// Purposes that only one library of a process should serve.
 enum class Job { openmp, blas, allocator };
-// File names of those that do it: {"libgomp.so.1"}.
+// Returns the file names of those that serve `job`: {"libgomp.so.1"}.
 std::vector<std::string> libraries_for(Job job, const Libraries& loaded);
 
 }  // namespace bellows

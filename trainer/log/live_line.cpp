@@ -23,7 +23,7 @@ int LiveLine::width() const {
 
 void LiveLine::draw(const std::string& text) {
   if (!on_) return;
-  // A line as wide as the terminal would scroll it.
+  // A line as wide as the terminal would make it scroll.
   redraw(text.substr(0, width() - 1));
   drawn_ = true;
   drawn_ns_ = trace::now_ns();

@@ -1,5 +1,5 @@
-// A line at the bottom of a terminal that is rewritten in place, for progress. Draws nothing if
-// stdout is a pipe or a file, or if the terminal cannot move its cursor.
+// A progress line at the bottom of a terminal, rewritten in place. Draws nothing if stdout is not a
+// terminal that can move its cursor.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -8,16 +8,16 @@ namespace bellows {
 
 class LiveLine {
  public:
-  // Draws only if stdout is a terminal that moves its cursor and NO_COLOR is not set.
+  // Draws only if `wanted`, stdout is such a terminal, TERM is not "dumb" and NO_COLOR is not set.
   explicit LiveLine(bool wanted = true);
   ~LiveLine() { clear(); }
   LiveLine(LiveLine&&) = delete;
 
   bool on() const { return on_; }
-  bool due() const;   // 0.1 s after the last drawing
+  bool due() const;   // at least 0.1 s since the last draw()
   int width() const;  // columns of the terminal
   void draw(const std::string& text);
-  void clear();  // call it before printing anything else
+  void clear();  // call before printing anything else
 
  private:
   bool on_;

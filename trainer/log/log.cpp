@@ -17,7 +17,7 @@ void Speaker::all(const std::vector<std::string>& lines) const {
   for (const std::string& text : lines) line(text);
 }
 
-// Rows that are not ours stay.
+// Rows that Log did not write are kept.
 static bool is_repeated(const std::string& line, const Position& from) {
   const Json row = Json::parse(line, nullptr, false);
   if (!row.is_object()) return false;

@@ -1,5 +1,5 @@
-// What a run tells while it runs: lines or a progress bar on stdout, metrics.jsonl in full
-// precision (the source of truth), TensorBoard's events.
+// Output of a run: lines or a progress bar on stdout, metrics.jsonl in full precision (the source
+// of truth), and TensorBoard events.
 #pragma once
 #include "core/base/file.h"
 #include "trainer/log/log_line.h"
@@ -10,10 +10,10 @@
 
 namespace bellows {
 
-enum class Voice { silent, lines };  // on stdout
+enum class Voice { silent, lines };  // output on stdout
 
-// Lines on stdout; with log.format json objects, {"message": text}, so that every line there is
-// one.
+// Prints lines on stdout. With log.format json each one becomes an object {"message": text}, so
+// that stdout is valid JSON lines.
 class Speaker {
  public:
   explicit Speaker(LogFormat format) : json_(format == LogFormat::json) {}
@@ -24,34 +24,36 @@ class Speaker {
   bool json_;
 };
 
-// Removes the rows that a run which goes on at `from` will write again, and the totals of its
-// earlier end. Returns their number. Throws Error, exit 8.
+// Removes the rows of metrics.jsonl that a run resumed at `from` writes again. These are rows after
+// from.step, the evaluation at from.step unless from.evaluated is that step, and the totals of an
+// earlier end. Returns their number. Throws Error (exit 8).
 int64_t drop_rows_after(const Position& from, const Path& metrics_jsonl);
 
 class Log {
  public:
-  // An empty folder: nothing is written to files. `from`: where the run goes on; what metrics.jsonl
-  // holds beyond it is dropped, because the run repeats it.
+  // Writes no files if `folder` is empty. `from`: position at which the run resumes; later rows in
+  // metrics.jsonl are dropped, because the run repeats them.
   Log(const Plan& plan, const Path& folder, Voice voice, const Position& from = {});
 
-  // `more`: for metrics.jsonl and TensorBoard.
+  // Records the means of a log window and prints them unless a bar is drawn. `more`: values for
+  // metrics.jsonl and TensorBoard only.
   void window(const LogPoint& point, const Scalars& more);
   bool progress_due() const { return bar_.due(); }  // at most ten times a second
   void progress(const LogPoint& point);
-  void epoch(const Position& at);  // on a terminal, the epoch's training loss: the bar leaves none
+  void epoch(const Position& at);  // mean loss of the epoch, if a bar is drawn
   void evaluation(const Position& at, const Metrics& metrics);
-  void totals(const Position& at, const Scalars& values);  // of the run, at its end
-  void line(const std::string& text);                      // anything else
+  void totals(const Position& at, const Scalars& values);  // of the whole run, at its end
+  void line(const std::string& text);                      // any other message
 
  private:
-  // Returns the row.
+  // Writes a row to metrics.jsonl and TensorBoard, and returns it as JSON.
   std::string record(const char* split, const Position& at, const Scalars& values);
 
   LogOptions options_;
   int64_t epochs_;
   Voice voice_;
   ProgressBar bar_;
-  int64_t epoch_ = 0, epoch_begin_ns_ = 0;  // that the bar shows
+  int64_t epoch_ = 0, epoch_begin_ns_ = 0;  // epoch in the bar and its start
   std::unique_ptr<LineWriter> metrics_;
   std::unique_ptr<TensorBoard> tensorboard_;
 };

@@ -17,7 +17,7 @@ void Meter::count(int64_t samples) {
   samples_ += samples;
 }
 
-// 0 for an empty window or a clock that has not moved, never Inf in a log.
+// Returns 0 for an empty window or a clock that has not advanced, so a log never contains Inf.
 static double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 
 Meter::Window Meter::take() {

@@ -1,4 +1,4 @@
-// Where the time of a run goes: the costs of a log window, and the share of each phase.
+// Measures how a run spends its time: costs per log window, and the share of each phase.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -8,17 +8,18 @@ namespace bellows {
 enum class Phase { load, step, eval, save, other };
 inline constexpr int kPhases = 5;
 
-// Between two calls of lap() lies one phase. The clock is an argument, so that tests own the time.
+// Each call of lap() ends one phase. The clock is an argument so that tests can control it.
 class Meter {
  public:
   using Clock = int64_t (*)();  // ns, monotonic
   explicit Meter(Clock clock);
 
-  // Since the last lap, the time went into that phase.
+  // Adds the time since the last lap to `phase`.
   void lap(Phase phase);
-  void count(int64_t samples);  // one iteration is done
+  void count(int64_t samples);  // ends an iteration
 
-  // Of the iterations since the last take(): evaluation and saving are no part of their cost.
+  // Costs of the iterations since the last take(), without evaluation and saving: batch_cost and
+  // reader_cost in seconds per iteration, ips in samples per second.
   struct Window {
     int64_t iterations = 0, samples = 0;
     double batch_cost = 0, reader_cost = 0, ips = 0;

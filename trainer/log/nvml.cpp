@@ -4,7 +4,7 @@
 
 namespace bellows {
 
-// The prototypes of nvml.h, which no toolkit of ours has: a return of 0 is success.
+// Declarations from nvml.h, which our toolkits lack. All functions return 0 on success.
 struct Nvml::Api {
   using Device = struct OpaqueDevice*;
   struct Utilization {
@@ -19,7 +19,7 @@ struct Nvml::Api {
   ~Api() {
     if (running) call<int()>("nvmlShutdown");
   }
-  // The function's answer, or failure where the library lacks it.
+  // Returns the function's result, or -1 if the library lacks it.
   template <class Signature, class... Args> int call(const char* name, Args... args) const {
     const auto function = loaded.find<Signature>(name);
     return function ? function(args...) : -1;

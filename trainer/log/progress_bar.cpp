@@ -4,7 +4,7 @@
 
 namespace bellows {
 
-// 4300 -> "4.3k"
+// 4300 becomes "4.3k".
 static std::string short_number(double value) {
   if (value >= 1e6) return fmt::format("{:.1f}M", value / 1e6);
   return value >= 1e3 ? fmt::format("{:.1f}k", value / 1e3) : fmt::format("{:.1f}", value);

@@ -30,7 +30,7 @@ std::string host_name() {
   return gethostname(name, sizeof(name) - 1) == 0 && *name ? name : "localhost";
 }
 
-// Those that decide which kernels run.
+// Returns the CPU flags that decide which kernels run.
 static Json vector_units() {
   Json units = Json::array();
   std::istringstream flags(cpu_info("flags"));
@@ -39,7 +39,7 @@ static Json vector_units() {
   return units;
 }
 
-// Asked of the library in the process, not of the headers that were there when it was built.
+// Version of the library in this process, not of the headers it was built with.
 static std::string onednn_version() {
   struct Version {
     int major, minor, patch;
@@ -87,7 +87,7 @@ static Json variables() {
   return set;
 }
 
-// With a GPU, also the versions of the libraries that a run would load for it.
+// With a GPU, includes versions of the libraries that a run would load for it.
 static Json cuda() {
   const CudaReport report = cuda_report();
   Json gpus = Json::array(), libraries = Json::object();

@@ -14,7 +14,7 @@ template <class T> static std::string little_endian(T value) {
   return bytes;
 }
 
-// ---- protobuf: a field is its number and wire type, then the value
+// ---- protobuf: a field is a tag (number and wire type), then the value
 
 static std::string varint(uint64_t value) {
   std::string bytes;
@@ -36,7 +36,7 @@ static std::string bytes_field(int number, const std::string& bytes) {
 
 // ---- TFRecord
 
-// Masked, because a checksum over data that holds checksums is weak.
+// Masked as TFRecord requires: a CRC of data that contains CRCs is weak.
 static std::string masked_crc(const std::string& bytes) {
   const uint32_t crc = crc32c(std::as_bytes(std::span(bytes)));
   return little_endian((crc >> 15 | crc << 17) + 0xa282ead8u);
@@ -65,7 +65,7 @@ std::string restart_record(double wall_time, int64_t step) {
 
 // ---- the file
 
-// A resumed run adds a file, as TensorBoard expects: it reads those of a folder in their order.
+// A resumed run adds a file. TensorBoard reads the files of a folder in order.
 static std::filesystem::path new_file(const std::filesystem::path& folder) {
   const std::string stem = cat("events.out.tfevents.", static_cast<int64_t>(wall_seconds()), ".",
                                host_name(), ".", getpid(), ".");

@@ -1,4 +1,5 @@
-// TensorBoard's event file, written by hand: TFRecord framing around protobuf messages.
+// Writes TensorBoard event files: TFRecord framing around protobuf messages, without their
+// libraries.
 //
 //   record = u64 length, u32 masked crc of the length, message, u32 masked crc of the message
 //   Event {1: double wall_time, 2: int64 step, 3: string file_version, 5: Summary {1: Value},
@@ -13,17 +14,17 @@
 
 namespace bellows {
 
-// The bytes of one record; for the writer below, and for tests.
+// Bytes of one record each, for the writer below and for tests.
 std::string version_record(double wall_time);
 std::string scalars_record(double wall_time, int64_t step, const Scalars& scalars);
-// Makes TensorBoard discard what earlier files of the folder hold from that step on.
+// Makes TensorBoard discard events of earlier files in the folder from `step` on.
 std::string restart_record(double wall_time, int64_t step);
 
-// Appends to a new events.out.tfevents.<time>.<host>.<pid>.<n> in the folder. Each write is
-// flushed, so a killed run loses nothing that it has logged. Throws Error, exit 8.
+// Appends to a new file events.out.tfevents.<time>.<host>.<pid>.<n> in `folder`. Each write is
+// flushed, so a killed run loses no logged value. Throws Error (exit 8).
 class TensorBoard {
  public:
-  // `from`: the step after which this run writes; earlier files may hold later ones.
+  // `from`: last step before this run; later events of earlier files are discarded.
   TensorBoard(const std::filesystem::path& folder, int64_t from);
   void write(int64_t step, const Scalars& scalars);
 

@@ -1,4 +1,4 @@
-// The share of its cores that a run got, where other work on the machine took part of it.
+// Reports the CPU time that a run received when other work on the machine took part of it.
 #pragma once
 #include <string>
 #include "core/device/adaptive_threads.h"
@@ -7,10 +7,11 @@ namespace bellows {
 
 class CpuShare {
  public:
-  // "cpu: got 35 % of 2 cores, load 5.1": CPU time used over wall time times threads of the pool,
-  // since construction. Empty while threads waited for a core for less than a tenth of the time.
+  // For example "cpu: got 35 % of 2 cores, load 5.1": CPU time since construction, divided by wall
+  // time times threads of the pool. Empty if threads waited for a core for less than a tenth of the
+  // time.
   std::string line() const;
-  // The same for the time since the last call, and empty for 30 s after a line.
+  // The same for the time since the last call. Empty for 30 s after a non-empty result.
   std::string news();
 
  private:

@@ -25,7 +25,8 @@ Loop::Loop(Session& session, Log& log, Checkpoints* checkpoints, const Position&
     nvml_.emplace(report.gpus[0].pci);
 }
 
-// Where pictures grow from epoch to epoch, it is told; those of a new size need kernels anew.
+// With progressive_resize, logs the size of this epoch's images. A new size needs other kernels, so
+// the tuning window opens again.
 void Loop::look_at_size() {
   const Transforms& transforms = session_.loader.transforms();
   const Shape now = transforms.shape(at_.epoch);
@@ -48,7 +49,7 @@ void Loop::run_epoch() {
     meter_.lap(Phase::load);
     profile_.begin(at_.step);
     anomaly().step = at_.step + 1;
-    const Update update(data, plan_.train.accumulate);  // 1 micro-batch, or N
+    const Update update(data, plan_.train.accumulate);  // 1 or N micro-batches
     losses_.add(train_on_(data), update);
     profile_.end(at_.step);
     end_update(update);
@@ -61,7 +62,7 @@ Outcome Loop::run(const std::function<void()>& pause) {
   train_on_.prepare();
   session_.model->train(true);
   meter_.lap(Phase::other);
-  for (;;) {  // a checkpoint may lie between the last update of an epoch and its evaluation
+  for (;;) {  // a checkpoint may be between the last update of an epoch and its evaluation
     if (at_.batch == session_.steps_per_epoch()) end_epoch();
     if (done()) break;
     run_epoch();
@@ -113,7 +114,7 @@ void Loop::end_update(const Update& update) {
 
 void Loop::look_after_checkpoints() {
   if (!checkpoints_) return;
-  checkpoints_->poll();  // a background save may have ended, or failed
+  checkpoints_->poll();  // a background save may have ended or failed
   const int64_t every = plan_.ckpt.every_iters;
   if ((every && at_.step % every == 0) || signals_.take_save_request()) save();
   tell();
@@ -131,7 +132,7 @@ void Loop::end_epoch() {
   if (plan_.ckpt.every && at_.epoch % plan_.ckpt.every == 0) save();
 }
 
-// Where the device is behind, this waits for it: that is time of its steps.
+// Waiting for the device here counts as time of its steps.
 void Loop::read_losses() {
   meter_.lap(Phase::other);
   losses_.read();
@@ -139,7 +140,7 @@ void Loop::read_losses() {
   check_losses();
 }
 
-// Before anything is saved or evaluated: numbers that are not finite never go unnoticed.
+// Called before anything is saved or evaluated, so that no non-finite loss goes unnoticed.
 void Loop::check_losses() {
   const std::vector<double>& known = losses_.known();
   for (; checked_ < known.size(); ++checked_) {
@@ -154,16 +155,16 @@ void Loop::check_losses() {
   }
 }
 
-// At log steps only, from what is read there anyway: a captured update waits for nobody.
+// Runs at log steps only, on values that are read there anyway, so a captured update never waits.
 void Loop::look_at_scale(const StepState& now) {
   const bool stuck = now.applied == seen_.applied && now.loss_scale == seen_.loss_scale;
   stuck_ = stuck ? stuck_ + now.skipped - seen_.skipped : 0;
   seen_ = now;
 }
 
-// A scale that does not fall though nothing is finite has nowhere to go.
+// Throws if gradients are not finite although the loss scale can fall no further.
 void Loop::check_scale() const {
-  constexpr int64_t kMostStuck = 5;  // fewer may be those of a few bad batches
+  constexpr int64_t kMostStuck = 5;  // fewer may come from a few bad batches
   if (plan_.train.on_nonfinite != OnNonfinite::stop || stuck_ < kMostStuck) return;
   fail(Exit::numeric, "step ", at_.step, ": the last ", stuck_,
        " updates were skipped for gradients that are not finite, and the loss scale ",
@@ -243,10 +244,10 @@ void Loop::evaluate_now() {
     at_.target_samples = samples_at(session_, at_);
   }
   Position seen = at_;
-  seen.epoch += at_.batch > 0;  // as the lines of the epoch that it is in
+  seen.epoch += at_.batch > 0;  // the epoch in progress, as in log lines
   log_.evaluation(seen, *metrics_);
-  // The evaluation at the end of a run may be one that a longer run would not make: neither the
-  // schedule nor train.patience counts it, so that a longer run can go on from here.
+  // The evaluation at the end of a run may be one that a longer run would not make. So neither the
+  // schedule nor train.patience counts it, and a longer run can resume from here.
   const bool regular = at_.batch == 0 && at_.epoch % plan_.eval.every == 0;
   if (regular) adjust_rate();
   note_best(seen, regular);
@@ -272,8 +273,8 @@ void Loop::note_best(const Position& seen, bool regular) {
   }
 }
 
-// A checkpoint like the others, under its own name and beyond ckpt.keep. It is complete before the
-// next ordinary one, which knows of it.
+// Saves best.safetensors, which ckpt.keep does not count. It is complete before the next ordinary
+// checkpoint, whose position refers to it.
 void Loop::save_best() {
   if (!checkpoints_) return;
   const SyncGuard expected(OnSync::ignore);

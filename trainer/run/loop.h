@@ -14,22 +14,24 @@
 namespace bellows {
 
 struct Outcome {
-  Position at;                     // where it ended
-  std::vector<double> losses;      // of each update
+  Position at;                     // where training ended
+  std::vector<double> losses;      // one per update of this process
   std::optional<Metrics> metrics;  // of the last evaluation
   Meter meter;
-  int signal = 0;  // SIGINT or SIGTERM, if that ended it
-  std::string cpu;  // what CpuShare has to say of the run
+  int signal = 0;   // SIGINT or SIGTERM if one ended the run, else 0
+  std::string cpu;  // CpuShare::line() of the run, or ""
 };
 
 class Loop {
  public:
-  // checkpoints: null where nothing is saved.
+  // `checkpoints`: null if nothing is saved. `from`: position at which the run resumes. The
+  // Session, the Log and the Checkpoints must outlive the loop.
   Loop(Session& session, Log& log, Checkpoints* checkpoints, const Position& from = {});
-  // Trains to the end of the plan, the target, or a signal. Throws Error: exit 5 for a loss that is
-  // not finite and for a loss scale at its floor that skips all updates, 8 for a checkpoint that
-  // cannot be written, and what data and ops throw. `pause` is called after each update; the time
-  // it takes is the run's, but of no phase's cost.
+  // Trains until the plan, the target, train.patience, the profile window or a signal ends the run.
+  // Throws Error: exit 5 with train.on_nonfinite: stop, for non-finite losses or if the loss scale
+  // is at its minimum and all updates are skipped; 8 if a checkpoint cannot be written; and errors
+  // from data and ops. `pause` is called after each update; its time belongs to the run, but not to
+  // the cost of any phase.
   Outcome run(const std::function<void()>& pause = {});
   const Position& position() const { return at_; }
 
@@ -39,7 +41,7 @@ class Loop {
   void look_at_size();
   void end_update(const Update& update);
   void look_after_checkpoints();
-  void tell();  // what the checkpoints have to say
+  void tell();  // logs messages of the checkpoints
   void end_epoch();
   void read_losses();
   void check_losses();
@@ -52,7 +54,7 @@ class Loop {
   void save();
   void save_best();
   LogPoint point() const;
-  Scalars gauges();  // what a window's metrics hold besides the line
+  Scalars gauges();  // values of a window that are not in its log line
 
   Session& session_;
   const Plan& plan_;
@@ -63,26 +65,27 @@ class Loop {
   Meter meter_;
   Losses losses_;
   CpuShare cpu_;
-  std::optional<Nvml> nvml_;  // of the GPU, where training is on one
+  std::optional<Nvml> nvml_;  // of the GPU, if training is on one
   ProfileWindow profile_;
   TrainingStep train_on_;
-  Shape picture_;  // (C, H, W), where pictures grow
+  Shape picture_;  // (C, H, W) of this epoch, with progressive_resize
   Signals signals_;
   std::function<void()> pause_;
-  size_t checked_ = 0;     // of the losses known
-  int64_t nonfinite_ = 0;  // losses in a row
-  StepState seen_;         // at the last log step, where fp16 scales
-  int64_t stuck_ = 0;      // updates since one was applied, the scale standing still
-  LogPoint last_;          // line
+  size_t checked_ = 0;     // number of known losses that are checked
+  int64_t nonfinite_ = 0;  // consecutive non-finite losses
+  StepState seen_;         // at the last log step, with fp16 loss scaling
+  int64_t stuck_ = 0;      // skipped updates since one was applied or the scale changed
+  LogPoint last_;          // values of the last log line
   std::optional<Position> saved_;
-  std::optional<Metrics> metrics_;  // of the last evaluation of this process
+  std::optional<Metrics> metrics_;  // of the last evaluation in this process
 };
 
-// Nothing is left to do: all updates are made, or the target or train.patience ends the run.
+// Returns true if nothing is left to do: all updates are made, or the target or train.patience ends
+// the run.
 bool finished(const Session& session, const Position& at);
-// train.patience ends the run.
+// Returns true if train.patience ends the run.
 bool out_of_patience(const TrainOptions& train, const Position& at);
-// Metric that ckpt.best and train.patience watch.
+// Returns the metric that ckpt.best and train.patience watch.
 std::string best_metric(const Plan& plan);
 
 }  // namespace bellows

@@ -14,7 +14,7 @@ namespace bellows {
 namespace fs = std::filesystem;
 
 namespace {
-// Where a run goes and what it starts from.
+// Folder of a run and the checkpoint it starts from.
 struct Start {
   Path folder;
   Existing existing = Existing::another;
@@ -24,7 +24,7 @@ struct Start {
 };
 }  // namespace
 
-// Only the default folder is numbered: one that the user names is that one.
+// Numbers only the default folder. A folder that the user names is used as it is.
 static Start new_run(const RunRequest& request) {
   Start start{Path("runs") / request.config.plan.name};
   if (!request.folder.empty()) start = {request.folder, Existing::refuse};
@@ -36,7 +36,7 @@ static Start new_run(const RunRequest& request) {
 static Start start_of(const RunRequest& request) {
   if (request.resume.empty()) return new_run(request);
   const Kind kind = kind_of(request.resume, Exit::checkpoint);
-  if (kind == Kind::file) {  // a branch: later checkpoints of that run stay
+  if (kind == Kind::file) {  // a branch: later checkpoints of that run are kept
     Start start = new_run(request);
     start.saved = load_checkpoint(request.resume, start.notes);
     start.resume = Resume::branch;
@@ -62,7 +62,7 @@ static Start start_of(const RunRequest& request) {
   return start;
 }
 
-// Drops what earlier evaluations have decided, where a change makes it outdated.
+// Resets results of earlier evaluations that a changed option makes outdated.
 static void forget_outdated(Session& session, Position& at, const std::string& change) {
   const std::string key = change.substr(0, change.find(": "));
   if (key.starts_with("target.")) at.target_s = -1;
@@ -84,7 +84,7 @@ static Position resume(Session& session, Start& start) {
   return at;
 }
 
-// A run that was killed between its last update and the evaluation after it has that to do.
+// A run that was killed between its last update and the evaluation still has to evaluate.
 static bool nothing_to_do(const Session& session, const Position& at) {
   return finished(session, at) && (!session.plan.eval.every || at.evaluated == at.step);
 }
@@ -147,7 +147,7 @@ int rehearse(const Config& config) {
   const Speaker speaker(session.plan.log.format);
   load_weights(session, notes);
   say_start(speaker, session, config, notes);
-  const TrainingStep step(session);  // refuses what cannot be an update
+  const TrainingStep step(session);  // throws if an update cannot be captured
   const Kernels use(session.plan.kernels);
   dry_run(session);
   speaker.line(cat("dry run: ", count_of(session.total_steps(), "step"), " of ",

@@ -1,4 +1,4 @@
-// A training run from its config to its last line.
+// Runs one training from its config to its summary.
 #pragma once
 #include "plan/toggle.h"
 #include "trainer/state/run_folder.h"
@@ -9,12 +9,14 @@ struct RunRequest {
   Config config;
   std::string folder;  // "": runs/<name>
   bool overwrite = false;
-  std::string resume;  // "latest", a run folder or a checkpoint; "": a new run
+  std::string resume;  // "latest", a run folder or a checkpoint file; "": a new run
 };
 
-// Returns the exit code: 0, or 130 and 143 after a signal. Throws Error.
+// Trains and writes the run folder. Returns the exit code: 0, or 130 or 143 after a signal. Throws
+// Error.
 int run_training(const RunRequest& request);
-// Everything but training: loads the data, one forward and backward, writes nothing.
+// Does everything except training: loads the data, runs one forward and backward. Writes no run
+// folder. Returns the exit code.
 int rehearse(const Config& config);
 
 }  // namespace bellows

@@ -23,8 +23,8 @@ static sigset_t set_of(std::initializer_list<int> signals) {
 
 static const sigset_t kTaken = set_of({SIGINT, SIGTERM, SIGHUP, SIGUSR1});
 
-// What would have happened to a program that knows nothing of signals: a shell sees it die of this
-// one, and one that was ignored when the program started (nohup) stays so.
+// Acts as a program without signal handling: the shell sees the process killed by this signal. A
+// signal that was ignored at start-up (nohup) stays ignored.
 static void take_default_action(int signal) {
   const sigset_t one = set_of({signal});
   struct sigaction action = {};
@@ -42,7 +42,7 @@ static void take(int signal) {
     take_default_action(signal);
   } else if (signal != SIGHUP && stop_signal.exchange(signal)) {
     remove_own_temporaries();
-    _exit(128 + signal);  // as a shell shows a process that the signal has ended
+    _exit(128 + signal);  // the exit code that a shell reports for a process killed by it
   }
 }
 
@@ -59,7 +59,7 @@ void wait_for_signals() {
     try {
       std::thread(take_all).detach();
     } catch (const std::system_error&) {
-      no_thread = true;  // a verb that computes nothing still works
+      no_thread = true;  // verbs that compute nothing still work
       pthread_sigmask(SIG_UNBLOCK, &kTaken, nullptr);
     }
   });

@@ -1,24 +1,25 @@
-// Signals of the program. No handler ever runs: a library's kernel may have moved the stack pointer
-// into the heap (oneDNN's JIT sgemm does), and the system would write the signal's frame below it.
+// Signal handling of the program. No handler ever runs: a library's kernel may have moved the stack
+// pointer into the heap (oneDNN's JIT sgemm does), and the system would write the signal frame
+// below it. A dedicated thread waits for signals instead.
 #pragma once
 
 namespace bellows {
 
-// Blocks SIGINT, SIGTERM, SIGHUP and SIGUSR1 in the calling thread, which all its threads inherit,
-// and starts the thread that waits for them. Call it before any other thread exists; later calls
-// do nothing. Without a Signals object the default action follows, except that SIGUSR1 only leaves
-// its request.
+// Blocks SIGINT, SIGTERM, SIGHUP and SIGUSR1 in the calling thread and starts the thread that waits
+// for them. Call it before any other thread exists, so that all inherit the mask; later calls do
+// nothing. Without a Signals object the default action follows, except that SIGUSR1 only records
+// its request. If the thread cannot be started, signals keep their default action.
 void wait_for_signals();
 
-// While it lives: SIGINT and SIGTERM request the end (a second one ends the process at once),
-// SIGUSR1 requests a checkpoint, SIGHUP is ignored. One at a time in a process.
+// While an object exists, SIGINT and SIGTERM request the end (a second one exits at once with 128 +
+// signal), SIGUSR1 requests a checkpoint and SIGHUP is ignored. At most one object per process.
 class Signals {
  public:
-  Signals();  // throws Error (exit 6) if no thread could be had to wait for them
+  Signals();  // throws Error (exit 6) if the waiting thread could not be started
   ~Signals();
   Signals(Signals&&) = delete;
 
-  int stop() const;          // SIGINT, SIGTERM, or 0
+  int stop() const;          // SIGINT or SIGTERM once requested, else 0
   bool take_save_request();  // true once after one or more SIGUSR1
 };
 

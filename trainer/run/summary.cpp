@@ -38,7 +38,7 @@ static std::string target_line(const Session& session, const Outcome& outcome) {
                      count_of(at.target_epochs, "epoch"));
 }
 
-// Of ckpt.best and train.patience.
+// Describes the best evaluation, for ckpt.best and train.patience.
 static std::string best_line(const Session& session, const Position& at) {
   const Plan& plan = session.plan;
   const std::string metric = best_metric(plan);
@@ -86,7 +86,7 @@ static std::string damaged_line() {
              reads == samples ? "" : cat(", ", reads, " times in all"));
 }
 
-// debug.lock_stats: who waited for which lock.
+// With debug.lock_stats: number and duration of waits per lock.
 static Lines lock_lines() {
   Lines lines;
   const Counts counts = trace::counters();

@@ -4,7 +4,8 @@
 
 namespace bellows {
 
-// The first fills slots and chooses kernels; the second asks for the memory that all later ones do.
+// The first update fills slots and chooses kernels. The second one allocates the same memory as all
+// later ones.
 static constexpr int64_t kWarmUps = 2;
 
 CapturedUpdate::CapturedUpdate(Session& session)
@@ -27,7 +28,7 @@ Tensors CapturedUpdate::run(const Batch& batch, const Body& body) {
   return losses_;
 }
 
-// The last graph may still run.
+// Waits for the last graph, which may still be running.
 void CapturedUpdate::start_over(const Shape& x) {
   const SyncGuard expected(OnSync::ignore);
   if (graph_) synchronize(stream_of(session_.device));
@@ -44,8 +45,9 @@ Tensors CapturedUpdate::warm_up(const Body& body) {
   return body(Update(input_, session_.plan.train.accumulate));
 }
 
-// What follows from the weights is to be made inside, in every replay; but for the 16-bit copies
-// that the update before has written: as this one will, for the next replay.
+// Casts of weights are recorded inside the graph, so each replay refreshes them. The exception is
+// the 16-bit copies that a fused optimizer writes: the graph reads those of the previous update and
+// writes those for the next replay.
 void CapturedUpdate::capture(const Body& body) {
   const PoolScope scope(pool_);
   const NamedTensors& parameters = session_.parameters;
@@ -59,8 +61,9 @@ void CapturedUpdate::capture(const Body& body) {
     copies_[i].written = amp::copy_of(parameters[i].tensor);
 }
 
-// What the host noted while it captured, a replay does not repeat: that weights have changed. Since
-// the last one somebody else may have written them: an evaluation of their averages.
+// A replay does not repeat the host's bookkeeping during capture, such as that weights have
+// changed. Other code may have written the weights since the last replay (an evaluation of their
+// averages), so the copies that the graph reads are refreshed first.
 void CapturedUpdate::replay() {
   const NamedTensors& parameters = session_.parameters;
   for (size_t i = 0; i < parameters.size(); ++i) amp::renew(parameters[i].tensor, copies_[i].read);

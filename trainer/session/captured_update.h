@@ -1,5 +1,5 @@
-// The toggle cuda_graph: one update, captured after a few that ran as they are, and from then on
-// launched as a whole for each batch of that size.
+// The toggle cuda_graph: captures one update after a few uncaptured ones, then launches it as a
+// graph for each batch of that size.
 #pragma once
 #include "core/device/graph.h"
 #include "trainer/session/session.h"
@@ -8,18 +8,19 @@ namespace bellows {
 
 class CapturedUpdate {
  public:
-  // The loss of each micro-batch of an update: a function of its batch and of what is on the
-  // device.
+  // Function that runs an update and returns the loss of each micro-batch. It must depend only on
+  // its batch and on device memory.
   using Body = std::function<Tensors(const Update&)>;
 
-  // Refuses a plan in which the host has a say in every update.
+  // Throws Error (exit 2) if the plan needs the host in every update (debug.anomaly). The Session
+  // must outlive this object.
   explicit CapturedUpdate(Session& session);
 
-  // As body(Update(batch)), with the same bits. An update of another size runs as it is, and so
-  // does one before the tuning window. Pictures of another size are captured anew.
+  // Returns the same bits as body(Update(batch)). Updates of another batch size and updates before
+  // the tuning window are not captured. A new image size is captured again.
   Tensors run(const Batch& batch, const Body& body);
 
-  // For what is done once and needs the memory that updates need.
+  // The memory pool of captured updates, for other work that allocates the same blocks (dry_run).
   std::shared_ptr<const MemoryPool> pool() const { return pool_; }
 
  private:
@@ -30,7 +31,7 @@ class CapturedUpdate {
 
   Session& session_;
   const std::shared_ptr<const MemoryPool>
-      pool_;  // all that the graph writes, for as long as it lives
+      pool_;  // memory that the graph writes; lives as long as it
   Batch input_;
   Tensors losses_;
   struct Copy {

@@ -21,7 +21,7 @@ static int64_t number_in(const Json& value, int64_t least, int64_t most, const c
   return number;
 }
 
-// Of the pixels of each channel.
+// Reads one value per channel, or none.
 static std::vector<float> statistics_in(const Json& value, int64_t channels) {
   const auto all = value.get<std::vector<float>>();
   const bool whole = all.empty() || std::ssize(all) == channels;

@@ -35,7 +35,7 @@ std::string text_of(const Metrics& metrics) {
 
 namespace {
 
-// The rows of logits (N, C) whose label is not kLeftOut, and their labels.
+// Returns the `n` rows of logits (N, C) whose label is not kLeftOut, and their labels (n).
 std::pair<Tensor, Tensor> undamaged(const Tensor& logits, const Tensor& labels, int64_t n) {
   const int64_t classes = logits.dim(1);
   const Tensor x({n, classes}, DType::f32), y({n}, DType::i64);
@@ -78,13 +78,13 @@ struct Tally {
   }
 };
 
-// Of the views so far and one more.
+// Adds the weighted logits of one more view to the sum of the views so far.
 Tensor sum_of(const Tensor& so_far, const Tensor& logits, double weight) {
   const Tensor share = weight == 1 ? logits : affine(amp::full(logits), weight, 0);
   return so_far.defined() ? add(so_far, share) : share;
 }
 
-// Whatever happens, the model trains on as it did.
+// Restores the training mode of the model, also on an exception.
 struct InEvaluation {
   explicit InEvaluation(Module& model) : model(model), before(model.training()) {
     model.train(false);
@@ -106,9 +106,9 @@ Metrics evaluate(Session& session) {
   const int64_t begin = trace::now_ns();
   const std::vector<TtaView> views = views_of(plan.eval.tta);
   LossOptions loss = plan.loss;
-  loss.label_smoothing = 0;  // regularises training; evaluations of two runs have to be comparable
+  loss.label_smoothing = 0;  // for training only; evaluations of two runs must be comparable
   Tally tally;
-  Tensors answers;  // of each batch, to the views so far
+  Tensors answers;  // weighted sum of logits per batch, over the views so far
   for (size_t view = 0; view < views.size(); ++view) {
     session.test_feed.start(int64_t(view));
     size_t at = 0;

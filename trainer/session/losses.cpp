@@ -4,7 +4,8 @@
 
 namespace bellows {
 
-// A window that leaves no room for one more update (gradient_accumulation: 4096) is read early.
+// The window is read early if fewer than kUpdate slots are left: one update may need that many
+// (gradient_accumulation: 4096).
 static constexpr int64_t kSlots = 16384, kUpdate = 4096;
 
 Losses::Losses(bool deferred, Device device)

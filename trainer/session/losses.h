@@ -1,5 +1,5 @@
-// The losses of a run. The host reads each as it comes, or all of a log window at once (the toggle
-// sync_free_logging): the same numbers either way.
+// Losses of a run. The host reads each one at once, or all of a log window together (the toggle
+// sync_free_logging). Both give the same values.
 #pragma once
 #include <vector>
 #include "data/loader/batch.h"
@@ -10,12 +10,12 @@ class Losses {
  public:
   Losses(bool deferred, Device device);
 
-  // Of the micro-batches of an update.
+  // Adds the losses of the micro-batches of an update. Each is a scalar on the device.
   void add(const Tensors& losses, const Update& update);
   void end_update();
-  void read();  // what the host has not seen yet
+  void read();  // copies the losses in slots_ to the host
 
-  // Of each update, in order; deferred: of those before the last read().
+  // Loss of each update, in order. Deferred: only of updates before the last read().
   const std::vector<double>& known() const { return known_; }
 
  private:
@@ -24,9 +24,9 @@ class Losses {
     bool last = false;  // of its update
   };
   bool deferred_;
-  Tensor slots_;             // (kSlots) on the device: losses that the host has not seen yet
-  std::vector<Part> parts_;  // of the first so many slots
-  double sum_ = 0;           // of the update that has begun
+  Tensor slots_;             // (kSlots) on the device: losses not read yet
+  std::vector<Part> parts_;  // one per used slot
+  double sum_ = 0;           // of the update in progress
   std::vector<double> known_;
 };
 

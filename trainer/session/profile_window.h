@@ -1,5 +1,5 @@
-// The part of a run that a profiler is to see: updates [from, to), each a range named
-// ProfilerStep#N, with those of phases, ops and modules inside.
+// Limits profiling to updates [from, to) of a run. Each update is a range named ProfilerStep#N,
+// which contains the ranges of phases, ops and modules.
 #pragma once
 #include <optional>
 #include "core/base/trace.h"
@@ -12,19 +12,19 @@ class ProfileWindow {
   explicit ProfileWindow(const ProfileOptions& options) : options_(options) {}
   ~ProfileWindow();
 
-  // Before the update of that number, from 0, and after it.
+  // Call before and after update number `update`, counted from 0.
   void begin(int64_t update);
   void end(int64_t update);
-  bool ends_the_run(int64_t updates) const;  // after so many of them
+  bool ends_the_run(int64_t updates) const;  // true if `updates` reach the end of the window
 
  private:
   ProfileOptions options_;
   bool marking_ = false;
-  std::string name_;  // of the range that is open
+  std::string name_;  // of the open range
   std::optional<trace::Range> step_;
 };
 
-// The command that records the window, for whoever starts a run with one; "" without a window.
+// Returns the command that records the window, printed at start-up; "" without a window.
 std::string profiler_command(const ProfileOptions& options, const std::string& name);
 
 }  // namespace bellows

@@ -29,13 +29,13 @@ static Device choose_device(const Plan& plan, std::vector<std::string>& notes) {
   return trouble.empty() ? Device::cuda : Device::cpu;
 }
 
-// Beside a GPU: what is reserved is reserved there.
+// With a GPU, allocator.reserve_mb applies to the GPU only.
 static AllocatorOptions host_options(AllocatorOptions options) {
   options.reserve_mb = 0;
   return options;
 }
 
-// What belongs to the process, before anything allocates or opens a parallel region.
+// Sets up process-wide state. Must run before anything allocates or opens a parallel region.
 static Device prepare_process(const Plan& plan, std::vector<std::string>& notes) {
   if (const std::string few = apply(plan.threads); !few.empty()) notes.push_back(few);
   const Device device = choose_device(plan, notes);
@@ -51,7 +51,7 @@ static Device prepare_process(const Plan& plan, std::vector<std::string>& notes)
 }
 
 namespace {
-// In place of the training set of a model that is trained.
+// Replaces the training set of a trained model: description only, no samples.
 class Recalled : public Dataset {
  public:
   explicit Recalled(const TrainedOn& trained) : info_(trained.info), size_(trained.samples) {}
@@ -115,7 +115,7 @@ static std::vector<Tensor> group_rates(const Plan& plan, int64_t per_epoch, doub
   return tables;
 }
 
-// Null unless the schedule reacts to evaluations.
+// Returns null unless the schedule reacts to evaluations.
 static auto reaction_of(const Plan& plan) { return plan.schedule.curve.make(Horizon{}).react; }
 
 static void check_metric(const char* option, const std::string& metric, const Plan& plan,
@@ -125,7 +125,7 @@ static void check_metric(const char* option, const std::string& metric, const Pl
         plan.data.dataset.name(), " has ", classes, "; use accuracy");
 }
 
-// Names an option that needs evaluations where there are none.
+// Returns an option that has no effect because evaluation is off, and why; "" if there is none.
 static std::string unevaluated(const Plan& plan) {
   if (plan.eval.every) return "";
   const std::string option = plan.train.patience        ? "train.patience"
@@ -135,7 +135,7 @@ static std::string unevaluated(const Plan& plan) {
   return option.empty() ? "" : option + ": no effect without evaluations (eval.every is 0)";
 }
 
-// Memory is locked for a GPU to fetch it from.
+// Pins memory only if a GPU copies from it.
 static LoaderOptions loader_options(const Plan& plan, Device device) {
   LoaderOptions options = plan.data.loader;
   options.pin_memory &= device != Device::cpu;
@@ -151,7 +151,8 @@ static LoaderOptions test_options(const Plan& plan, Device device) {
   return options;
 }
 
-// Evaluation comes after an epoch of training, so whatever would stop it there stops the run here.
+// Evaluation runs after an epoch of training. This check reports problems of the test set before
+// that.
 static void check_test_set(const Session& session) {
   const std::string& name = session.plan.data.dataset.name();
   const Shape trained = session.input, tested = session.test_loader.transforms().shape();
@@ -205,7 +206,7 @@ Session::Session(const Plan& plan, const std::optional<TrainedOn>& trained)
   if (!plan.profile.window.empty()) notes.push_back(profiler_command(plan.profile, plan.name));
 }
 
-// What was done alike at several places is one line.
+// Prints equal changes as one line with their count.
 static void say_once(const std::vector<std::string>& lines, std::vector<std::string>& notes) {
   std::vector<std::string> said;
   for (const std::string& line : lines) {
@@ -216,7 +217,7 @@ static void say_once(const std::vector<std::string>& lines, std::vector<std::str
   }
 }
 
-// As one batch of a loader that leaves nothing to chance.
+// Returns the first images as a batch without shuffling and augmentation.
 static Tensor first_images(const Session& session, int64_t n) {
   LoaderOptions options;
   options.batch_size = std::min(n, session.train_set->size());
@@ -230,7 +231,8 @@ static Tensor first_images(const Session& session, int64_t n) {
   return first.x;
 }
 
-// A model whose parameters are the same for the smallest pictures takes those in between, too.
+// Throws unless the model has the same parameters for the smallest images. Then it also takes all
+// sizes in between.
 static void check_takes(const Choice<MakeModel>& model, ModelContext context, const Shape& smallest,
                         const Module& made) {
   const Shape largest = std::exchange(context.shape, smallest);
@@ -253,7 +255,7 @@ static void check_takes(const Choice<MakeModel>& model, ModelContext context, co
   }
 }
 
-// A trained model's filters replace those that layers make from the first images.
+// A trained model is built with zeros instead of images: its filters are loaded later.
 ModulePtr Session::make_model(bool trained) {
   const int64_t begin = trace::now_ns();
   const auto images = [this, trained](int64_t n) {
@@ -288,7 +290,7 @@ ModulePtr Session::make_model(bool trained) {
   return made;
 }
 
-// What conv2d would make of it: in 16 bits, its channels padded.
+// Input as the first conv2d would convert it: in the low precision, with padded channels.
 ModelInput Session::wanted() const {
   if (!plan.data.loader.device_augment || !model->begins_with_conv2d()) return {};
   const DType dtype = plan.amp.low();

@@ -31,25 +31,25 @@ Tensors TrainingStep::operator()(const Batch& batch) {
   return losses;
 }
 
-// 1 micro-batch, or N. Their losses stay on the device until they are read.
+// Trains on 1 or N micro-batches. Their losses stay on the device until they are read.
 Tensors TrainingStep::train_on(const Update& update) {
   Session& s = session_;
   Tensors losses;
   for (const Batch& batch : update) {
-    const auto hold = s.reducer.hold(!batch.last);  // no_sync: only the last one sends buckets
+    const auto hold = s.reducer.hold(!batch.last);  // like no_sync: only the last one sends buckets
     const Tensor loss = s.loss_of(batch);
-    backward(loss, {.seed = batch.share, .state = s.scaler.state()});  // buckets leave meanwhile
+    backward(loss, {.seed = batch.share, .state = s.scaler.state()});  // buckets are sent meanwhile
     losses.push_back(loss.detach());
   }
-  s.reducer.wait();            // every rank has the same gradients
-  s.optimizer.step(*s.state);  // one that is not finite changes nothing, where that is asked for
+  s.reducer.wait();            // now every rank has the same gradients
+  s.optimizer.step(*s.state);  // skips non-finite gradients if skip_nonfinite is on
   s.scaler.update();
   s.ema.update(s.state->get());
   s.optimizer.zero_grad();
   return losses;
 }
 
-// An update of zeros, split as training splits it.
+// Returns an update of zeros in the largest batch size, split as in training.
 static Update largest_update(const Session& session) {
   const int64_t n = std::min(session.plan.data.loader.batch_size, session.loader.samples());
   const Shape shape = with_rows(n, session.loader.transforms().shape());
@@ -62,7 +62,7 @@ void dry_run(Session& session) {
   const NamedTensors buffers = session.model->buffers(), kept = snapshot(buffers);
   const trace::Counter& searches = trace::counter("autotune.searches");
   for (int64_t searched = -1; searched != searches.value();) {
-    searched = searches.value();  // each search gives back what the allocator holds
+    searched = searches.value();  // each search releases the allocator's cached blocks
     for (const Batch& batch : largest_update(session)) {
       const auto hold = session.reducer.hold(true);
       backward(session.loss_of(batch), {.seed = batch.share, .state = session.scaler.state()});

@@ -1,5 +1,5 @@
-// What the plan asks to be done with each batch: an update of the model. The loop and the benches
-// share it, so that a toggle acts in both alike.
+// One update of the model from one batch, as the plan configures it. The loop and the benchmarks
+// share it, so that a toggle acts on both alike.
 #pragma once
 #include "trainer/session/captured_update.h"
 #include "trainer/session/tuning_window.h"
@@ -8,28 +8,29 @@ namespace bellows {
 
 class TrainingStep {
  public:
-  // Refuses what CapturedUpdate does.
+  // Throws Error (exit 2) as CapturedUpdate does. The Session must outlive this object.
   explicit TrainingStep(Session& session);
 
-  // Before the first update, under plan.train.dry_run: a dry run, in the memory of updates.
+  // Runs dry_run() in the memory pool of updates if plan.train.dry_run is on. Call before the first
+  // update.
   void prepare();
-  // The loss of each micro-batch of the update. They are on the device, for the host to read.
+  // Runs one update. Returns the loss of each micro-batch, scalars on the device.
   Tensors operator()(const Batch& batch);
 
-  // When kernels may be tried out.
+  // The updates in which autotuning may run.
   TuningWindow& tuning() { return tuning_; }
-  KernelOptions kernels() const { return tuning_.now(); }  // of the next update
+  KernelOptions kernels() const { return tuning_.now(); }  // for the next update
 
  private:
   Tensors train_on(const Update& update);
 
   Session& session_;
   TuningWindow tuning_;
-  std::unique_ptr<CapturedUpdate> captured_;  // under cuda_graph
+  std::unique_ptr<CapturedUpdate> captured_;  // null unless cuda_graph is on
 };
 
-// One forward and backward over a batch of the largest size, without an update: afterwards the
-// allocator holds all blocks that training will ask for. Nothing else changes. Counted:
+// Runs one forward and backward over a batch of the largest size, without an update. Afterwards the
+// allocator has cached all blocks that training will request. Nothing else changes. Counted:
 // alloc.dry_runs.
 void dry_run(Session& session);
 

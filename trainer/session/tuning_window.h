@@ -1,5 +1,5 @@
-// The updates in which autotuning may try kernels out: before them a rule chooses, after them what
-// won is used, so that no later step takes longer than it has to.
+// The updates in which autotuning may try kernels. Before the window a heuristic chooses them;
+// after it the fastest known ones are used, so no later step is slowed by a search.
 #pragma once
 #include "core/base/json.h"
 #include "core/device/kernel_options.h"
@@ -11,22 +11,22 @@ class TuningWindow {
  public:
   TuningWindow(const TrainOptions& train, const KernelOptions& kernels);
 
-  // In force in the next update. They are counted by process: a resumed run tunes anew what is not
-  // on disk.
+  // Options in force in the next update. Updates are counted per process: a resumed run tunes again
+  // unless the result is on disk.
   KernelOptions now() const;
   void end_update() { ++updates_; }
-  // From the next update on shapes are others: it begins again, as if that were the first one.
+  // Call when shapes change: the window starts again with the next update.
   void reopen();
-  // One line once the window has ended.
+  // Returns one line when the window has ended, otherwise "".
   std::string report();
-  // autotune_searches and autotune_hit_rate since the last call, for metrics.jsonl; none where
-  // nothing is tuned.
+  // Returns autotune_searches and autotune_hit_rate since the last call, for metrics.jsonl. Empty
+  // if nothing is tuned.
   Scalars take();
 
  private:
   struct Counts {
     int64_t searches;
-    int64_t repeated, kept;  // found already: by this run, for another layer; by an earlier one
+    int64_t repeated, kept;  // already found: by this run for another layer; by an earlier run
     int64_t hits, misses;
     double hit_rate() const;
   };
@@ -36,7 +36,7 @@ class TuningWindow {
   bool on() const { return kernels_.autotune == Autotune::benchmark; }
   KernelOptions kernels_;
   int64_t first_, last_;
-  int64_t updates_ = 0;  // since it was opened
+  int64_t updates_ = 0;  // since the window opened
   Counts begin_ = counts(), taken_ = begin_;
   bool reported_ = false;
 };

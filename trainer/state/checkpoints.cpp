@@ -10,7 +10,7 @@ namespace bellows {
 namespace fs = std::filesystem;
 
 static constexpr std::string_view kPrefix = "step_", kSuffix = ".safetensors";
-static constexpr size_t kDigits = 8;  // at least
+static constexpr size_t kDigits = 8;  // at least this many
 
 Path checkpoint_path(const Path& folder, int64_t step) {
   return folder / fmt::format("{}{:08}{}", kPrefix, step, kSuffix);
@@ -18,7 +18,7 @@ Path checkpoint_path(const Path& folder, int64_t step) {
 
 Path best_path(const Path& folder) { return folder / "best.safetensors"; }
 
-// The step in the name; -1 for a file that no run has named: a copy, a rename, somebody else's.
+// Returns the step in the file name; -1 for files that no run has named (copies, renamed files).
 static int64_t step_in(const Path& path) {
   const std::string name = path.filename();
   if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return -1;
@@ -39,7 +39,7 @@ std::vector<Path> list_checkpoints(const Path& folder) {
 Loaded load_newest(const Path& folder, std::vector<std::string>& messages) {
   const std::vector<Path> all = list_checkpoints(folder);
   if (all.empty()) fail(Exit::checkpoint, folder.string(), ": no checkpoint to resume from");
-  std::string newest;  // what is wrong with it
+  std::string newest;  // error of the newest file
   for (const Path& path : all) {
     try {
       return {path, read_safetensors(path)};
@@ -84,13 +84,14 @@ void Checkpoints::save_best(const NamedTensors& tensors, const Metadata& metadat
 void Checkpoints::save_as(const Path& path, const NamedTensors& tensors, const Metadata& metadata) {
   wait();
   writing_ = path;
-  std::error_code ignored;  // somebody may have removed the folder; writing tells if it cannot be
+  std::error_code ignored;  // if the folder is missing, writing reports it
   fs::create_directories(folder_, ignored);
   if (options_.async && save_in_background(tensors, metadata)) return;
   guarded([&] { write_safetensors(writing_, on_host(tensors), metadata, options_.retries); });
 }
 
-// False if there is no thread or no memory for a copy of the tensors; later saves do not ask again.
+// Returns false if there is no thread or no memory for a copy of the tensors. Later saves do not
+// try again.
 bool Checkpoints::save_in_background(const NamedTensors& tensors, const Metadata& metadata) {
   try {
     background_ = write_safetensors_async(writing_, snapshot(tensors), metadata, options_.retries);
@@ -121,12 +122,12 @@ void Checkpoints::wait() {
   if (background_.valid()) guarded([this] { background_.get(); });
 }
 
-// Only now, when the new one has been read back, may an older one go.
+// Called after the new file has been read back; only then may an older one be deleted.
 void Checkpoints::finished() {
   messages_.push_back("saved " + writing_.string());
   if (step_in(writing_) < 0) return;
   std::vector<Path> all = list_checkpoints(folder_);
-  // Those of later steps are of a run that this one has gone back behind.
+  // Files of later steps belong to a run that was resumed from an earlier step. They are kept.
   std::erase_if(all, [&](const Path& path) { return step_in(path) > step_in(writing_); });
   for (size_t i = options_.keep; i < all.size(); ++i) {
     std::error_code error;

@@ -1,5 +1,5 @@
-// The checkpoints of a run folder: step_00001234.safetensors, the newest few, and, under ckpt.best,
-// best.safetensors.
+// Checkpoints of a run folder: step_00001234.safetensors, the newest ckpt.keep of them, and
+// best.safetensors with ckpt.best.
 #pragma once
 #include <future>
 #include "core/tensor/safetensors.h"
@@ -7,23 +7,24 @@
 
 namespace bellows {
 
-// Writes them. One thread, the compute thread.
+// Writes checkpoints. Not thread-safe: use it on the compute thread only.
 class Checkpoints {
  public:
-  // `keep_this`: never deleted, because the run began with it.
+  // `keep_this`: never deleted, because the run started from it.
   Checkpoints(const Path& folder, const CkptOptions& options, const Path& keep_this = {});
 
-  // Complete and verified when it returns, or, with ckpt.async, when a later poll() says so, unless
-  // there is no thread or no memory for that. The tensors may change as soon as it returns. Throws
-  // Error, exit 8, unless ckpt.on_error is warn.
+  // Saves a checkpoint. It is complete and verified on return. With ckpt.async a background thread
+  // writes a copy of the tensors, and a later poll() reports the end; without a thread or memory
+  // for the copy it saves at once. The tensors may change after the return. Throws Error (exit 8)
+  // unless ckpt.on_error is warn.
   void save(int64_t step, const NamedTensors& tensors, const Metadata& metadata);
-  // The same as best.safetensors: one file, whose predecessor it replaces.
+  // The same as best.safetensors, which replaces the previous one.
   void save_best(const NamedTensors& tensors, const Metadata& metadata);
-  // Deals with a background save that has ended: its failure is thrown here.
+  // Finishes a background save that has ended; throws its error.
   void poll();
-  void wait();  // for the background save, then poll()
+  void wait();  // waits for the background save, then does the same
 
-  // "saved <path>" for each that is verified, and warnings; emptied by the call.
+  // Returns "saved <path>" for each verified file, and warnings. Clears the list.
   std::vector<std::string> take_messages() { return std::exchange(messages_, {}); }
 
  private:
@@ -41,21 +42,21 @@ class Checkpoints {
 
 Path checkpoint_path(const Path& folder, int64_t step);
 Path best_path(const Path& folder);
-// Those of the folder that a run has written, newest first: by step, whatever their times say.
+// Returns the checkpoints in `folder` that runs have written, highest step first.
 std::vector<Path> list_checkpoints(const Path& folder);
 
 struct Loaded {
   Path path;
   SafeTensors content;
 };
-// The newest that is whole; a line to `messages` for each newer one that is not. Throws Error, exit
-// 4, if there is none.
+// Reads the newest intact checkpoint. Adds a line to `messages` for each newer one that is damaged.
+// Throws Error (exit 4) if none is left.
 Loaded load_newest(const Path& folder, std::vector<std::string>& messages);
-// That file, or the newest of that run folder.
+// Reads that file, or the newest checkpoint of that run folder.
 Loaded load_checkpoint(const Path& file_or_run, std::vector<std::string>& messages);
 
-// Of what a file brings: a warning to `messages` for each tensor that holds NaN or Inf, or, with
-// ckpt.require_finite, an Error, exit 5.
+// Adds a warning to `messages` for each tensor that holds NaN or Inf. With ckpt.require_finite it
+// throws Error (exit 5) instead.
 void look_for_nonfinite(const Path& file, const NamedTensors& tensors, const CkptOptions& options,
                         std::vector<std::string>& messages);
 

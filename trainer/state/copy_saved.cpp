@@ -18,7 +18,7 @@ std::string list_of(const char* title, const std::vector<std::string>& names) {
 }
 
 namespace {
-// What is wrong with the names and shapes of a file, gathered so that one message shows all of it.
+// Mismatches of names and shapes, collected so that one message shows all of them.
 struct Mismatch {
   std::vector<std::string> missing, unexpected, shapes;
 

@@ -1,4 +1,4 @@
-// The tensors of a file into those that have their names.
+// Copies tensors of a file into tensors of the same names.
 #pragma once
 #include <map>
 #include "core/tensor/named.h"
@@ -8,12 +8,12 @@ namespace bellows {
 using TensorsByName = std::map<std::string, Tensor>;
 TensorsByName by_name(const NamedTensors& tensors);
 
-// " title: a, b;" with the first few of the names; "" for none.
+// Returns " title: a, b;" with the first eight names; "" for an empty list.
 std::string list_of(const char* title, const std::vector<std::string>& names);
 
-// Copies each of `wanted` from a file that must hold these and no others. Throws Error: exit 4 with
-// all names that are missing, unexpected or of another shape, before anything is changed; `advice`
-// ends its line.
+// Copies the saved tensors into `wanted`, on any device. `saved` must have the same names, shapes
+// and dtypes, and no others. Throws Error (exit 4) with all names that are missing, unexpected or
+// different, before anything is changed. `what` and `advice` are the start and end of that message.
 void copy_saved(const NamedTensors& wanted, const TensorsByName& saved,
                 const std::string& what = "the checkpoint", const char* advice = "");
 

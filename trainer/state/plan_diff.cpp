@@ -6,7 +6,7 @@
 
 namespace bellows {
 
-// Why neither a resumed run nor a branch can change an option; "" if a branch can.
+// Returns why neither a resumed run nor a branch can change an option; "" if a branch can.
 static std::string why_fixed(const std::string& key) {
   if (key.starts_with("train.weights"))
     return "the weights come from the checkpoint; take it back, or start a new run";
@@ -14,14 +14,14 @@ static std::string why_fixed(const std::string& key) {
                      key == "optimizer.groups" || key == "model.layers";
   const bool rule = names && key.starts_with("optimizer.");
   const bool model = names && key.starts_with("model.");
-  // Without the biases the weights are others, though the losses are close.
+  // Without the biases the model has other weights, though the losses are close.
   if (!model && !rule && key != "model.drop_conv_bias") return "";
   return cat("the checkpoint holds the state of the other ", rule ? "optimizer" : "model",
              "; take it back, or start a new run from the weights alone with  train.weights=FILE");
 }
 
-// Options that say how, how long or where: a resumed run may change them, and what belongs to a
-// toggle that keeps the losses, which the other kind of device may switch.
+// Returns true for options that a resumed run may change: how, how long and where it trains.
+// Toggles that keep the losses are included, because another device may switch them.
 static bool may_change(const std::string& key) {
   const auto owner = option_owners().find(key);
   if (owner != option_owners().end() && owner->second->same != Same::statistical &&
@@ -46,7 +46,7 @@ std::vector<std::string> compare_plans(const Plan& saved, const Plan& now, Resum
   std::set<std::string> keys;
   for (const Values* values : {&before, &after})
     for (const auto& [key, value] : *values) keys.insert(key);
-  // An entry's name first: with it change the options that it brings.
+  // Names of entries come first: changing one also changes which options exist.
   std::vector<std::string> order(keys.begin(), keys.end());
   std::stable_partition(order.begin(), order.end(),
                         [](const auto& key) { return key.ends_with(".name"); });

@@ -16,7 +16,7 @@ static constexpr const char* kAdvice = "; choose another folder with --run-dir";
   fail(Exit::storage, path.string(), ": ", call, ": ", std::strerror(errno), kAdvice);
 }
 
-// A NUL would end the path in front of its number, and every one of them would exist.
+// A NUL would end the path before the number, so every numbered path would exist.
 static fs::path numbered(const fs::path& path, int n) {
   CHECK(path.native().find('\0') == std::string::npos, path.native(), ": a path holds no NUL");
   return n == 1 ? path : fs::path(path.string() + "-" + std::to_string(n));
@@ -28,7 +28,7 @@ fs::path newest_run(const fs::path& path) {
   return numbered(path, n);
 }
 
-// mkdir decides, not a look before it: two runs that start together get two folders.
+// mkdir decides without a check before it, so two runs that start together get two folders.
 static fs::path make_new(const fs::path& path) {
   for (int n = 1;; ++n) {
     const fs::path candidate = numbered(path, n);
@@ -37,7 +37,7 @@ static fs::path make_new(const fs::path& path) {
   }
 }
 
-// Files in the folder that have the names of those that runs write.
+// Returns the files in the folder that have names of files that runs write.
 static std::vector<fs::path> written_by_runs(const fs::path& folder) {
   if (kind_of(folder, Exit::storage) != Kind::folder) return {};
   std::vector<fs::path> written = list_checkpoints(folder / "checkpoints");
@@ -75,7 +75,7 @@ RunFolder::RunFolder(const fs::path& path, Existing existing) : path_(path) {
   for (const fs::path& folder : {path_, checkpoints()}) remove_temporaries(folder);
 }
 
-// Writing into it shows that the folder can be written at all, before the first step.
+// Writing the lock shows before the first step that the folder is writable.
 void RunFolder::lock() try {
   lock_.emplace(path_ / ".lock");
   CHECK(lock_->try_take(), path_.string(), " is in use by ", lock_->owner(), "; wait for it, or ",

@@ -1,24 +1,19 @@
 // The folder of a run: runs/<name>/ with plan.yaml, env.json, metrics.jsonl, events.out.tfevents.*
-// and checkpoints/. One process at a time owns it, and nothing in it is overwritten unasked.
+// and checkpoints/. One process at a time owns it. Existing files are overwritten only on request.
 #pragma once
 #include <optional>
 #include "core/base/file_lock.h"
 
 namespace bellows {
 
-enum class Existing {
-  another,
-  refuse,
-  keep,
-  overwrite
-};  // what to do about a folder that is there
+enum class Existing { another, refuse, keep, overwrite };  // what to do with a folder that exists
 
 class RunFolder {
  public:
-  // another: a folder that exists is left alone, this run goes to <path>-2, <path>-3, ... refuse:
-  // a folder in which a run has written is an error. keep: go on in it. overwrite: remove what an
-  // earlier run wrote there, and nothing else. Throws Error: exit 2 if another run holds it or has
-  // written there, 8 if it cannot be written.
+  // another: leaves an existing folder alone and uses <path>-2, <path>-3, ... refuse: throws if a
+  // run has written there. keep: continues in it. overwrite: removes files that an earlier run
+  // wrote there, and nothing else. Throws Error: exit 2 if another run owns the folder or (refuse)
+  // has written there, 8 if it is not writable.
   RunFolder(const std::filesystem::path& path, Existing existing);
   RunFolder(RunFolder&&) = delete;
 
@@ -33,9 +28,9 @@ class RunFolder {
   std::optional<FileLock> lock_;
 };
 
-// Throws Error, exit 2, if a run has written in that folder.
+// Throws Error (exit 2) if a run has written in that folder.
 void refuse_used(const std::filesystem::path& path);
-// The newest folder of that name: <path>-3 rather than <path>-2, that rather than <path>.
+// Returns the folder with the highest number: <path>-3 before <path>-2 before <path>.
 std::filesystem::path newest_run(const std::filesystem::path& path);
 
 }  // namespace bellows

@@ -7,14 +7,14 @@
 
 namespace bellows {
 
-// The file that tells such a folder from a run that is called ab-something.
+// Marks a scratch folder: a run may also be named ab-something.
 static constexpr const char* kMark = ".ab";
 
 [[noreturn]] static void fail_storage(const Path& path, const char* call) {
   fail(Exit::storage, "ab: ", path.native(), ": ", call, ": ", std::strerror(errno));
 }
 
-// A file system without locks keeps what is left of killed ones.
+// Removes folders of killed processes. On a file system without locks they are kept.
 static void remove_dead(const Path& runs) {
   for (const Path& path : paths_in(runs, Exit::storage)) {
     if (!path.filename().native().starts_with("ab-")) continue;
@@ -26,8 +26,7 @@ static void remove_dead(const Path& runs) {
 
 ScratchFolder::ScratchFolder() : lock_(make()) {}
 
-// The next process may lock the mark before this one does, and remove the folder: then another one
-// is made.
+// Another process may lock the mark first and remove the folder; then this makes another one.
 int ScratchFolder::make() {
   const Path runs = "runs";
   make_folders(runs);

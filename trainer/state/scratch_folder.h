@@ -1,5 +1,5 @@
-// runs/ab-XXXXXX, the folder for what the arms of `ab` write. It is removed at the end; one whose
-// process was killed is removed by the next.
+// runs/ab-XXXXXX: the folder for files of the arms of `ab`. The destructor removes it. A folder
+// whose process was killed is removed by the next ScratchFolder.
 #pragma once
 #include <string>
 #include "core/base/file.h"
@@ -8,16 +8,16 @@ namespace bellows {
 
 class ScratchFolder {
  public:
-  ScratchFolder();  // throws Error, exit 8
+  ScratchFolder();  // throws Error (exit 8)
   ~ScratchFolder();
   ScratchFolder(ScratchFolder&&) = delete;
   std::string operator/(const char* name) const { return (path_ / name).string(); }
 
  private:
-  int make();  // returns the locked mark
+  int make();  // returns the descriptor of the locked mark
 
-  Path path_;        // before lock_, whose initialiser sets it
-  Descriptor lock_;  // of the folder's mark; the kernel drops it with the process
+  Path path_;        // before lock_: its initializer sets path_
+  Descriptor lock_;  // of the mark; the kernel releases the lock when the process ends
 };
 
 }  // namespace bellows

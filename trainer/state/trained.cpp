@@ -31,7 +31,7 @@ static std::unique_ptr<Session> model_of(const SafeTensors& saved, Plan plan, bo
   if (trained) {
     trained->tests = tests;
     plan.data.transforms = with_statistics(plan.data.transforms, trained->info);
-    // Without the training files there is nothing to pack, and one evaluation is no reason to.
+    // Packs nothing: the training files may be missing, and one evaluation does not pay for it.
     plan.data.packed = plan.data.packed && tests && has_packed_twin(plan.data.dataset);
   }
   auto session = std::make_unique<Session>(plan, trained);

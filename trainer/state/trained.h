@@ -1,20 +1,21 @@
-// A trained model out of a run folder or a checkpoint: what eval and predict work on.
+// Loads a trained model from a run folder or a checkpoint, for eval and predict.
 #pragma once
 #include <memory>
 #include "trainer/session/session.h"
 
 namespace bellows {
 
-// Both have the plan that the model was trained under, and say what had to be passed over (a
-// damaged checkpoint) on stdout. The training data need not be there: what counts of it is in the
-// checkpoint; only one of an earlier version, which lacks that, has it opened. Throw Error.
+// Both functions return a Session with the plan that the model was trained under, and print
+// warnings (such as a damaged checkpoint) on stderr. They do not open the training data, because
+// the checkpoint describes it; checkpoints of earlier versions lack that and need the data. They
+// throw Error.
 
-// With these `key=value` changes. `data`: another data set, as in  data=NAME, or a folder for one
-// of the run's kind; "": the run's own. What normalize takes from a data set stays the training
-// set's.
+// Applies `overrides` (key=value) to the plan. `data`: another data set, as in data=NAME, or a
+// folder for a data set of the run's type; "": the run's own. The statistics of normalize stay
+// those of the training set.
 std::unique_ptr<Session> load_to_evaluate(const std::string& file_or_run, const Names& overrides,
                                           const std::string& data);
-// Without a test set.
+// Opens no test set.
 std::unique_ptr<Session> load_to_predict(const std::string& file_or_run);
 
 }  // namespace bellows

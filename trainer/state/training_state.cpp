@@ -127,8 +127,8 @@ static const std::string& entry(const SafeTensors& saved, const std::string& key
   return found->second;
 }
 
-// A file that passed its checksums was written by this program or by somebody who means harm; in
-// both cases an exception of the JSON library must not end the program as an internal error.
+// A file with valid checksums was written by this program or by an attacker. In both cases an
+// exception of the JSON library must not become an internal error.
 template <class Read> static auto read_entry(const SafeTensors& saved, const char* key, Read read) {
   const std::string& text = entry(saved, key);
   try {
@@ -174,8 +174,8 @@ std::optional<TrainedOn> trained_on(const SafeTensors& saved) {
   return read_entry(saved, kDataset, [&](const Json& card) { return read_data_card(card, names); });
 }
 
-// A count that is negative or no integer would index what is not there; one beyond any run would
-// never be reached.
+// Reads a count. A negative or fractional one would be an invalid index, and a huge one would never
+// be reached.
 static int64_t count_in(const Json& entry, const char* key) {
   const Json& count = entry.at(key);
   const bool fits = count.is_number_integer() && count >= 0 && count <= 1'000'000'000'000;
@@ -184,7 +184,8 @@ static int64_t count_in(const Json& entry, const char* key) {
   return count;
 }
 
-// JSON has no infinity. found_inf is the verdict on an update that is over.
+// JSON has no infinity, so it was written as null. found_inf is not restored: it belongs to a
+// finished update.
 static StepState step_state_of(const Json& j) {
   const Json& norm = j.at("grad_norm");
   return {.forwards = count_in(j, "forwards"),
@@ -196,7 +197,7 @@ static StepState step_state_of(const Json& j) {
           .grad_norm = norm.is_null() ? INFINITY : norm.get<float>()};
 }
 
-// A sum of losses that were not finite was written as null.
+// A sum that was not finite was written as null.
 static LossSum loss_sum_of(const Json& j) {
   const Json& sum = j.at("sum");
   return {.sum = sum.is_null() ? NAN : sum.get<double>(), .count = count_in(j, "count")};
@@ -218,7 +219,7 @@ static RateState rate_state_of(const Json& j) {
   return state;
 }
 
-// Checkpoints written before these existed lack the last ones.
+// Checkpoints of earlier versions lack the last entries.
 static Position position_of(const Json& j) {
   Position at{.epoch = count_in(j, "epoch"),
               .batch = count_in(j, "batch"),
@@ -234,8 +235,8 @@ static Position position_of(const Json& j) {
   return at;
 }
 
-// A batch that no epoch has would never be reached, and the run never end. In a branch an epoch may
-// have been of another length.
+// Refuses a batch that no epoch has: it would never be reached, and the run would not end. For a
+// branch the length of an epoch may have changed.
 static void check_position(const Position& at, const StepState& state, int64_t per_epoch,
                            Resume resume) {
   const bool in_epoch = at.batch <= per_epoch && at.step == at.epoch * per_epoch + at.batch;
@@ -246,8 +247,8 @@ static void check_position(const Position& at, const StepState& state, int64_t p
          " updates applied, where an epoch has ", per_epoch);
 }
 
-// Labels are places among the names. A folder's name may be no UTF-8: it is compared as JSON has
-// it.
+// Labels are indices into the names. Names of folders may not be UTF-8, so they are compared as
+// JSON stores them.
 static void check_classes(const Names& names, const SafeTensors& saved) {
   const auto here = Json::parse(to_line(Json(names))).get<Names>();
   if (here.empty() || !saved.metadata.contains(kClassNames)) return;
@@ -266,8 +267,7 @@ void restore_model(Session& session, const SafeTensors& saved) {
   session.ema.restart();
 }
 
-// In a branch the length of an epoch may be another one: then the epoch that had begun begins
-// again.
+// In a branch the length of an epoch may have changed. Then the epoch in progress starts again.
 static void count_steps_anew(Position& at, StepState& state, const Session& session,
                              std::vector<std::string>& notes) {
   const int64_t step = at.epoch * session.steps_per_epoch();
@@ -330,7 +330,7 @@ std::string fingerprint(const Dataset& data) {
       const Sample sample = data.at(i * n / taken, scratch);
       crc = crc32c(std::as_bytes(std::span(sample.pixels, sample.shape.numel())), crc);
       crc = crc32c(std::as_bytes(std::span(&sample.label, 1)), crc);
-    } catch (const Error& error) {  // a damaged one is training's to count
+    } catch (const Error& error) {  // training counts damaged samples
       if (error.exit != Exit::data) throw;
     }
   }

@@ -1,11 +1,11 @@
-// All that a run is between two updates, so that another process can go on with it bit for bit.
+// The complete state of a run between two updates. Another process can resume from it bit for bit.
 #pragma once
 #include "core/tensor/safetensors.h"
 #include "trainer/session/session.h"
 
 namespace bellows {
 
-// Sum and count of losses, of which the log prints the mean.
+// Sum and count of losses; the log prints their mean.
 struct LossSum {
   double sum = 0;
   int64_t count = 0;
@@ -14,61 +14,62 @@ struct LossSum {
   double mean() const { return sum / static_cast<double>(count); }
 };
 
-// The best evaluation so far, by the metric that best_metric() names.
+// The best evaluation so far, by the metric best_metric().
 struct Best {
-  int64_t step = -1, epoch = 0;  // negative: none yet
+  int64_t step = -1, epoch = 0;  // step -1: none yet
   double value = 0;
   int64_t evaluations_since = 0;
 };
 
-// Where a run is. The learning rate, the order of the samples and every random number are functions
-// of these, of the StepState, the RateState and the plan.
+// Progress of a run. The learning rate, the order of samples and all random numbers are functions
+// of this, the StepState, the RateState and the plan.
 struct Position {
-  int64_t epoch = 0, batch = 0;  // counted from 0; updates already made in this epoch
+  int64_t epoch = 0, batch = 0;  // epoch: from 0; batch: updates made in it
   int64_t step = 0;              // updates already made
-  double elapsed_s = 0;          // of the run, its evaluations and checkpoints included
-  // When the evaluation metric reached plan.target; negative: not yet.
+  double elapsed_s = 0;          // seconds, with evaluations and checkpoints
+  // Time in seconds at which the metric reached plan.target; negative: not yet.
   double target_s = -1;
   int64_t target_samples = 0, target_epochs = 0;
-  int64_t evaluated = -1;  // step of the last evaluation; negative: none
+  int64_t evaluated = -1;  // step of the last evaluation; -1: none
   Best best = {};
-  LossSum window = {}, of_epoch = {};  // training losses since the last log line, of this epoch
+  LossSum window = {}, of_epoch = {};  // losses since the last log line; of this epoch
 };
 
-// Parameters and buffers under PyTorch's names.
+// Parameters and buffers, with PyTorch's names.
 NamedTensors model_tensors(const Session& session);
-// These, and the optimizer's state as "optimizer/<its name>".
+// These, the optimizer's state as "optimizer/<name>" and averages as "ema/<name>".
 NamedTensors state_tensors(const Session& session);
-// Of a checkpoint's tensors, those of the model.
+// Returns the model's tensors of a checkpoint: the averaged ones if there are any.
 NamedTensors model_part(const NamedTensors& saved);
-// StepState, position, plan, data fingerprint, what predict and eval need to know of the data,
-// names of the classes and of dropped biases, thread count, format version.
+// StepState, RateState, position, plan, data fingerprint, data card (trainer/session/data_card.h),
+// names of classes and of dropped biases, thread count, format version.
 Metadata state_metadata(const Session& session, const Position& position);
-inline const std::string kClassNames = "classes";  // a JSON list, empty where they have none
+inline const std::string kClassNames = "classes";  // a JSON list; empty if there are no names
 
-// What the checkpoint's model knows of its training set; none in those of earlier versions.
+// Returns the description of the training set; nullopt for checkpoints of earlier versions.
 std::optional<TrainedOn> trained_on(const SafeTensors& saved);
-// Biases that drop_conv_bias removed, by the names they had; none if the checkpoint does not say.
+// Returns the names of biases that drop_conv_bias removed; nullopt if the checkpoint lacks them.
 std::optional<Names> dropped_biases(const SafeTensors& saved);
-// Name of a convolution's bias, whether it is there or not.
+// Returns the name of a convolution's bias, even if the bias has been removed.
 std::string bias_name(const NamedTensors& model, const NormedConv& conv);
 
-// How a run goes on: as the same run, or as a branch, which has a folder of its own and may train
-// on other data.
+// How a run resumes: as the same run, or as a branch with its own folder, which may train on other
+// data.
 enum class Resume { same_run, branch };
-// Puts a checkpoint's values in place. Throws Error: exit 4 with all names that are missing,
-// unexpected or of another shape, before anything is changed; exit 3 for other data, unless in a
-// branch. Lines worth printing (another thread count) go to `notes`.
+// Copies a checkpoint's values into the session and returns the position. Throws Error: exit 4 with
+// all names that are missing, unexpected or of another shape, before any tensor is changed; exit 3
+// for other data, except in a branch. Notes to print (such as another thread count) go to `notes`.
 Position restore(Session& session, const SafeTensors& saved, std::vector<std::string>& notes,
                  Resume resume = Resume::same_run);
-// The model alone, for eval, predict and export. Exit 4 as above; 3 for data of other classes.
+// Restores only the model, for eval, predict and export. Throws exit 4 as above; exit 3 if the test
+// set has other classes.
 void restore_model(Session& session, const SafeTensors& saved);
 
-// The plan that a checkpoint was written under. Exit 4 if it is of another format.
+// Returns the plan that a checkpoint was written under. Throws Error (exit 4) for other formats.
 Plan plan_of(const SafeTensors& saved);
-// Of the data's size, shape and a sample of its content.
+// Returns the number of samples and a CRC-32C of the pixels and labels of up to 256 samples.
 std::string fingerprint(const Dataset& data);
-// Of all parameters and buffers, bit for bit, in their order: 8 hexadecimal digits.
+// Returns a CRC-32C of all parameters and buffers in order, as 8 hexadecimal digits.
 std::string model_hash(const Session& session);
 
 }  // namespace bellows

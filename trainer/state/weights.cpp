@@ -8,7 +8,7 @@
 namespace bellows {
 
 static void strip_wrapper(TensorsByName& saved, const TensorsByName& model) {
-  constexpr std::string_view kWrapper = "module.";  // of DistributedDataParallel
+  constexpr std::string_view kWrapper = "module.";  // prefix of DistributedDataParallel
   const auto is_wrapped = [&](const auto& item) { return item.first.starts_with(kWrapper); };
   if (!std::ranges::all_of(saved, is_wrapped) || std::ranges::any_of(model, is_wrapped)) return;
   TensorsByName inner;
@@ -16,7 +16,7 @@ static void strip_wrapper(TensorsByName& saved, const TensorsByName& model) {
   saved = inner;
 }
 
-// Another type of float is no other tensor.
+// Casts floating-point tensors of the file to the model's dtypes.
 static void cast_floats(TensorsByName& saved, const TensorsByName& model) {
   for (auto& [name, tensor] : saved) {
     const auto wanted = model.find(name);
@@ -35,9 +35,9 @@ static const NamedTensor& find(const NamedTensors& all, const Tensor& tensor) {
                             [](const NamedTensor& t) { return t.tensor.bytes(); });
 }
 
-// The mean of conv(x) + b is that of conv(x), plus b. So what the norm behind it gives stays the
-// same if a bias that only the file has goes out of the running mean, and one that only the model
-// has is 0. Returns what it did.
+// A bias b before a norm only shifts the mean: mean(conv(x) + b) = mean(conv(x)) + b. Two changes
+// keep the output of the norm: a bias that only the file has is subtracted from the running mean,
+// and a bias that only the model has is set to 0. Returns a description of the changes.
 static std::string settle_biases(TensorsByName& saved, const NamedTensors& model,
                                  const std::vector<NormedConv>& layers) {
   const TensorsByName wanted = by_name(model);
@@ -60,7 +60,7 @@ static std::string settle_biases(TensorsByName& saved, const NamedTensors& model
          list_of("not there, so 0", absent);
 }
 
-// What fits, and what does not starts afresh. Returns which is which.
+// Copies the tensors that fit; the others keep their initial values. Returns a list of both.
 static std::string copy_what_fits(const NamedTensors& model, const TensorsByName& saved,
                                   const std::string& file) {
   NamedTensors fit;

@@ -1,14 +1,14 @@
-// What a new run starts from, where that is not chance.
+// Loads the initial weights of a new run.
 #pragma once
 #include "trainer/session/session.h"
 
 namespace bellows {
 
-// plan.train.weights: a file or a run folder, of this program or of whoever else uses the model's
-// names (PyTorch's, also with the "module." of its DistributedDataParallel in front), in any type
-// of float; nothing where the plan names none. What was taken, and what not, goes to `notes`.
-// Throws Error: exit 4 for a file that does not fit, before anything is changed, 5 for numbers that
-// are not finite where ckpt.require_finite is on.
+// Loads plan.train.weights: a safetensors file or a run folder, with PyTorch's names, written by
+// any program. The prefix "module." of DistributedDataParallel is removed, and floating-point
+// dtypes are converted. No-op if the plan names none. What was and was not taken goes to `notes`.
+// Throws Error: exit 4 for a file that does not fit, before anything is changed; 5 for values that
+// are not finite with ckpt.require_finite.
 void load_weights(Session& session, std::vector<std::string>& notes);
 
 }  // namespace bellows

@@ -1,4 +1,4 @@
-// trainer check: are the gradients right? Every op in f64 against central differences.
+// trainer check: compares the gradients of every op with central differences, in f64.
 #include <set>
 #include "autograd/backward.h"
 #include "autograd/gradcheck.h"
@@ -12,7 +12,7 @@
 
 namespace bellows {
 
-// The ops whose backward runs in a step of that config.
+// Returns the ops whose backward runs in a step of that plan.
 static std::set<std::string> ops_of(const Plan& plan) {
   Session session(plan);
   const Kernels use(plan.kernels);
@@ -24,7 +24,7 @@ static std::set<std::string> ops_of(const Plan& plan) {
   return names;
 }
 
-// "" or what is wrong with one of its cases.
+// Returns an error in one of the op's cases, or "".
 static std::string check_op(const OpSpec& op) {
   for (const Shapes& shapes : op.cases) {
     const std::string wrong = gradcheck(op.name, op.run, make_inputs(op, shapes, DType::f64));

@@ -1,4 +1,4 @@
-// trainer eval RUN: the metrics of a trained model on the test set.
+// trainer eval RUN: metrics of a trained model on the test set.
 #include "trainer/session/evaluate.h"
 #include "core/base/json.h"
 #include "trainer/state/trained.h"

@@ -1,4 +1,4 @@
-// trainer explain NAME: a toggle (by any name that it is known under), an op, an option, an entry.
+// trainer explain NAME: a toggle (by any of its names), an op, an option or an entry.
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -14,7 +14,7 @@
 
 namespace bellows {
 
-// "cuda"; of one value only: "bf16, for the value bf16".
+// Returns "cuda", or for a need of one value only "bf16, for the value bf16".
 static std::string text_of_need(const std::string& need) {
   const size_t is = need.find('=');
   if (is == std::string::npos) return need;
@@ -64,7 +64,7 @@ static std::vector<Describe::Line> options_of(const Table& table, const std::str
   return options.lines;
 }
 
-// Once for each formula; its variants take other options.
+// Prints one block per formula: variants of an op differ in their options.
 static bool explain_op(const std::string& name) {
   std::map<std::string, Names> variants;
   for (const OpSpec& op : op_specs()) {
@@ -95,10 +95,10 @@ static bool explain_entry(const std::string& name) {
   return found;
 }
 
-// An option of every run, or all that begin with that name.
+// Explains an option of every run, or all options below the prefix `key`.
 static bool explain_option(const std::string& key) {
   Describe all;
-  Plan plan = make_config({}).plan;  // what a silent config runs with, toggles included
+  Plan plan = make_config({}).plan;  // the defaults, toggles included
   visit(all, plan);
   const Owners& owners = option_owners();
   bool found = false;
@@ -113,7 +113,7 @@ static bool explain_option(const std::string& key) {
   return found;
 }
 
-// An option that only some entries bring: "model.width", or "width".
+// Explains an option that only some entries have: "model.width", or "width".
 static bool explain_entry_option(const std::string& key) {
   bool found = false;
   for (const Table& table : tables())
@@ -134,7 +134,7 @@ static Names all_names() {
   return names;
 }
 
-// Names are matched without regard to case, "_" and "-": EarlyStopping is early_stopping.
+// Names are compared without case, "_" and "-": EarlyStopping is early_stopping.
 static std::string folded(const std::string& name) {
   std::string letters;
   for (const unsigned char c : name)
@@ -142,7 +142,7 @@ static std::string folded(const std::string& name) {
   return letters;
 }
 
-// Returns our name for `name`, which may be in another case or be the name that other tools use.
+// Returns our name for `name`, which may differ in case or be another tool's name.
 static std::string known_name(const std::string& name) {
   Names names = all_names();
   for (const Toggle& toggle : toggles())

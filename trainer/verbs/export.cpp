@@ -1,4 +1,5 @@
-// trainer export RUN FILE: the model alone, under PyTorch's names, for safetensors.torch.load_file.
+// trainer export RUN FILE: the model's tensors, with PyTorch's names, for
+// safetensors.torch.load_file.
 #include <algorithm>
 #include <cctype>
 #include "core/base/output.h"
@@ -11,7 +12,7 @@
 
 namespace bellows {
 
-// Under such a name people would hand it to a program that cannot read it.
+// Refuses suffixes of other formats: programs that expect those could not read the file.
 static void refuse_other_formats(const Path& to) {
   std::string suffix = to.extension();
   std::ranges::transform(suffix, suffix.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -21,7 +22,7 @@ static void refuse_other_formats(const Path& to) {
           "  and read it with safetensors.torch.load_file");
 }
 
-// A bias that drop_conv_bias removed is zero to the same model without the toggle, PyTorch's.
+// Adds biases that drop_conv_bias removed as zeros: PyTorch's model has them.
 static void restore_biases(NamedTensors& model, const Names& dropped) {
   for (const std::string& bias : dropped) {
     const std::string weight = bias.substr(0, bias.rfind("bias")) + "weight";
@@ -34,7 +35,7 @@ static void restore_biases(NamedTensors& model, const Names& dropped) {
   }
 }
 
-// The one (x - mean) / std that all normalize of the list come to, in order.
+// Writes the (x - mean) / std that equals all normalize transforms of the list together.
 static void add_normalisation(const Json& transforms, int64_t channels, Metadata& metadata) {
   std::vector<double> mean(channels, 0), std(channels, 1);
   for (const Json& item : transforms)
@@ -46,7 +47,7 @@ static void add_normalisation(const Json& transforms, int64_t channels, Metadata
   metadata["std"] = to_line(std);
 }
 
-// Plain keys; values are JSON. A model of an earlier version's checkpoint has only `classes`.
+// Keys are plain text, values JSON. Checkpoints of earlier versions provide only `classes`.
 static Metadata metadata_of(const SafeTensors& saved) {
   Metadata metadata{{"format", "pt"}};
   const std::optional<TrainedOn> trained = trained_on(saved);

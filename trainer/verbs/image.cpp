@@ -20,7 +20,7 @@ static Image decoded(const std::string& bytes) {
   return {s.shape[1], s.shape[2], 3, std::move(pixels)};
 }
 
-// ---- PGM and PPM: "P5 width height 255" and the bytes; comments run from # to the line's end
+// ---- PGM and PPM: "P5 width height 255", then the bytes; comments run from # to the end of a line
 
 static Image read_pnm(const std::string& bytes) {
   size_t at = 2;
@@ -39,14 +39,14 @@ static Image read_pnm(const std::string& bytes) {
   check_size("PNM", height, width);
   Image image{height, width, bytes[1] == '5' ? 1 : 3, {}};
   image.pixels.resize(height * width * image.channels);
-  ++at;  // the one white space behind the header
+  ++at;  // the one white space after the header
   if (at + image.pixels.size() > bytes.size()) fail(Exit::data, "PNM: the file ends too early");
   std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(at), image.pixels.size(),
               image.pixels.begin());
   return image;
 }
 
-// ---- from paths and from standard input
+// ---- files and standard input
 
 static std::string read_stdin() {
   std::string all;
@@ -120,12 +120,12 @@ Image read_image(const std::string& path) {
   }
 }
 
-// ---- fitting
+// ---- resizing
 
-// Along one axis: how much of each old pixel a new one covers.
+// Weights of the old pixels that a new pixel covers, along one axis.
 struct Cover {
   int64_t first;
-  std::vector<double> weights;  // of first, first + 1, ...; their sum is 1
+  std::vector<double> weights;  // of first, first + 1, ...; they sum to 1
 };
 static std::vector<Cover> covers(int64_t from, int64_t to) {
   std::vector<Cover> all;

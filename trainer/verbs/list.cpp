@@ -1,4 +1,4 @@
-// trainer list: what there is, out of the registries.
+// trainer list: prints the registries.
 #include "core/config/hint.h"
 #include "trainer/verbs/tables.h"
 #include "trainer/verbs/verbs.h"

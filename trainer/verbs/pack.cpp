@@ -1,5 +1,4 @@
-// trainer pack --config FILE --out FOLDER: a data set as shards, which `data: {name: packed}`
-// reads.
+// trainer pack --config FILE --out FOLDER: writes a data set as shards for `data: {name: packed}`.
 #include "data/packed/pack.h"
 #include "data/packed/packed_twin.h"
 #include "plan/toggle.h"
@@ -40,7 +39,7 @@ static void declare(CommandLine& line, PackLine& given) {
       ->capture_default_str();
 }
 
-// Together with what was read, how it was written: `pack` of the same has the same source.
+// Describes the input and the encoding: equal `pack` commands have equal sources.
 static std::string source_of(const Plan& plan, const PackOptions& o) {
   return cat(source_of(plan.data.dataset), "\nencoding: ", kEncodings[static_cast<int>(o.encoding)],
              "\nside: ", o.side, "\nquality: ", o.quality);
@@ -53,7 +52,7 @@ static void pack_split(const Plan& plan, const PackLine& given, Split split) {
   say(cat(split == Split::train ? "train: " : "test: ", text_of(made)));
 }
 
-// Training has a default; what is written to disk is to be asked for.
+// Training has a default data set. Writing one to disk requires that it is named.
 static bool names_data(const Values& overrides) {
   return std::ranges::any_of(overrides,
                              [](const auto& option) { return option.first.starts_with("data"); });

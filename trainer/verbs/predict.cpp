@@ -26,8 +26,8 @@ struct PredictLine {
   size_t top = 10;
 };
 
-// Through the transforms that the model was trained with, one image after the other, so that no
-// result depends on the others.
+// Applies the evaluation transforms of the training run. Runs one image at a time, so that no
+// result depends on other images.
 class Predictor {
  public:
   Predictor(Session& session, const PredictLine& line)
@@ -38,7 +38,7 @@ class Predictor {
     session.model->train(false);
   }
 
-  // A value for each class: its probability, or its logit.
+  // Returns the probability of each class, or its logit.
   std::vector<float> operator()(const std::string& path) const {
     const Kernels use(session_.plan.kernels);
     const NoGrad untracked;
@@ -52,14 +52,14 @@ class Predictor {
   Tensor input_of(const std::string& path) const {
     const Image image = read_image(path);
     Shape shape = info_.sample;
-    if (shape[1] == 0) shape = {shape[0], image.height, image.width};  // transforms make it fit
+    if (shape[1] == 0) shape = {shape[0], image.height, image.width};  // the transforms resize it
     std::vector<uint8_t> pixels = fitted(image, shape[0], shape[1], shape[2]);
     if (line_.invert)
       for (uint8_t& pixel : pixels) pixel = 255 - pixel;
     const Tensor x(with_rows(1, session_.input), DType::f32);
     try {
       transforms_.write({pixels.data(), shape, 0}, session_.plan.seed, 0, 0, x.ptr<float>());
-    } catch (const Error& error) {  // too small for a crop
+    } catch (const Error& error) {  // for example an image too small for a crop
       fail(Exit::data, printable(path), ": ", error.what());
     }
     return to(session_.device, x);
@@ -73,7 +73,7 @@ class Predictor {
 
 }  // namespace
 
-// Classes from the highest value to the lowest; NaN counts as the lowest.
+// Returns the classes from the highest value to the lowest; NaN counts as the lowest.
 static std::vector<size_t> ranked(const std::vector<float>& values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -82,7 +82,7 @@ static std::vector<size_t> ranked(const std::vector<float>& values) {
   return order;
 }
 
-// "class 3 cat: 0.9812" for each of the best.
+// Returns "class 3 cat: 0.9812" for each of the `top` best classes.
 static Names best_of(const std::vector<float>& values, const Names& names, size_t top) {
   Names best = {};
   for (const size_t i : ranked(values)) {
@@ -126,7 +126,7 @@ static std::vector<std::string> paths_of(const PredictLine& line) {
   return image_paths(given);
 }
 
-// One that cannot be read is reported, and the others go on.
+// Reports images that cannot be read and continues with the others.
 static void predict_all(const Predictor& predict, const std::vector<std::string>& paths,
                         const Names& names, const PredictLine& line) {
   size_t unread = 0;

@@ -21,7 +21,7 @@ template <class Signature> static Table table_of(const char* name) {
       }};
 }
 
-// Once each: ops come in variants, patterns in lengths.
+// Sorts and removes duplicates: variants of an op and lengths of a pattern share a row.
 static std::vector<TableRow> sorted(std::vector<TableRow> rows) {
   std::ranges::sort(rows);
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());

@@ -1,4 +1,4 @@
-// The open collections as tables: for `trainer list`, the README and whoever asks what there is.
+// The registries as tables, for `trainer list`, `trainer explain` and the README.
 #pragma once
 #include <functional>
 #include <string>
@@ -13,15 +13,15 @@ using TableRow = std::vector<std::string>;
 struct Table {
   const char* name;  // "toggles"
   TableRow columns;
-  std::function<std::vector<TableRow>()> rows;  // ordered by their first column
-  std::function<void(Visitor&, const std::string&)> visit = nullptr;  // an entry's options
+  std::function<std::vector<TableRow>()> rows;                        // sorted by the first column
+  std::function<void(Visitor&, const std::string&)> visit = nullptr;  // options of an entry
 };
 const std::vector<Table>& tables();
 
-// Columns side by side, two spaces between. `sides` has a letter for each: 'l' or 'r'; left where
-// it has none. No space at the end of a line.
+// Returns the rows in aligned columns, two spaces apart. `sides`: 'l' or 'r' per column; missing
+// letters mean left. Lines have no trailing spaces.
 std::string aligned(const std::vector<TableRow>& rows, std::string_view sides = "");
 std::string as_text(const Table& table);      // aligned columns
-std::string as_markdown(const Table& table);  // a heading for each column
+std::string as_markdown(const Table& table);  // with a header row
 
 }  // namespace bellows

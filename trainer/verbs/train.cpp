@@ -35,7 +35,8 @@ static void declare(CommandLine& line, TrainLine& given) {
       ->default_str("latest");
 }
 
-// Run folder that --resume names, or in which the checkpoint lies that it names; "" if none.
+// Returns the run folder that --resume names, or the one of the checkpoint that it names; "" if it
+// names none.
 static std::filesystem::path resumed_folder(const TrainLine& given) {
   std::error_code error;
   if (given.resume == "latest") return given.run_dir;
@@ -43,7 +44,7 @@ static std::filesystem::path resumed_folder(const TrainLine& given) {
   return std::filesystem::is_regular_file(path, error) ? path.parent_path().parent_path() : path;
 }
 
-// Config file to read: --config, else the plan that the resumed run has stored, else none ("").
+// Returns the config file to read: --config, else the stored plan of the resumed run, else "".
 static std::string config_of(const TrainLine& given) {
   if (!given.config.empty() || given.resume.empty()) return given.config;
   std::error_code error;
@@ -63,7 +64,7 @@ static int run(const Arguments& args) {
   TrainLine given;
   declare(line, given);
   if (!line.read(args)) return 0;
-  // `--resume key=value`: the option's own value is optional, and this is none.
+  // `--resume key=value`: the value of --resume is optional, and this one is an override.
   std::error_code is_no_path;
   if (given.resume.find('=') != std::string::npos && !fs::exists(given.resume, is_no_path))
     given.overrides.push_back(std::exchange(given.resume, "latest"));

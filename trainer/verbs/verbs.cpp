@@ -21,7 +21,8 @@ CommandLine::CommandLine(const std::string& program, const Verb& verb)
   footer(std::string("Example:\n  ") + verb.example);
 }
 
-// As in  --config "$UNSET": it would stand for a default, or take the next word for its value.
+// Refuses empty values, as in  --config "$UNSET". They would stand for a default, or take the next
+// word as their value.
 static void refuse_empty(const Arguments& args, const std::string& program) {
   for (size_t i = 0; i < args.size(); ++i) {
     const bool assigned = args[i].starts_with("--") && args[i].find('=') == args[i].size() - 1;
@@ -36,7 +37,7 @@ static void refuse_empty(const Arguments& args, const std::string& program) {
 
 bool CommandLine::read(Arguments args) {
   refuse_empty(args, get_name());
-  std::ranges::reverse(args);  // CLI11 takes them from the back
+  std::ranges::reverse(args);  // CLI11 expects the last one first
   try {
     parse(std::move(args));
   } catch (const CLI::CallForHelp&) {
@@ -110,13 +111,14 @@ static int run_guarded(const Arguments& args) {
 
 static bool running = false;
 
-// A library that ends the process has said why in its own line: libgomp does, for want of memory or
-// of a thread.
+// Exit code for a library that ends the process. libgomp does so without memory or threads, after
+// printing the reason.
 static void end_by_library() {
   if (running) _exit(static_cast<int>(Exit::memory));
 }
 
-// Loads what glibc needs to end a thread, while there is memory for it: without, it would abort.
+// Loads the code that glibc needs to end a thread while there is memory for it; otherwise it would
+// abort later.
 static void load_unwinder() {
   void* frame = nullptr;
   backtrace(&frame, 1);
@@ -126,7 +128,8 @@ int run_program(const Arguments& args) {
   open_standard_streams();
   load_unwinder();
   wait_for_signals();
-  // Writes to a closed pipe or past a file limit then fail with an errno, which somebody reads.
+  // Writes to a closed pipe or beyond a file size limit then fail with an errno, which callers
+  // check.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   std::atexit(end_by_library);
@@ -134,7 +137,7 @@ int run_program(const Arguments& args) {
   const int code = run_guarded(args);
   running = false;
   const int error = output_error();
-  // A reader that has seen enough (`| head`) is no failure; a full disk is.
+  // A closed pipe (`| head`) is no error; a full disk is.
   if (error == 0 || error == EPIPE || code != 0) return code;
   return report(Exit::storage, cat("stdout: ", std::strerror(error)));
 }

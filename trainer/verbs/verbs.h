@@ -23,13 +23,13 @@ struct Verb {
   const char* name;
   const char* help;                   // one line
   const char* example;                // a command that works
-  int (*run)(const Arguments& args);  // the exit code, or throws Error
+  int (*run)(const Arguments& args);  // returns the exit code or throws Error
 };
 inline std::map<std::string, Verb>& verbs() {
   static std::map<std::string, Verb> all;
   return all;
 }
-// Those of `trainer bench NAME`, registered by AddBench (trainer/bench/bench.h).
+// The benchmarks of `trainer bench NAME`, registered by AddBench (trainer/bench/bench.h).
 inline std::map<std::string, Verb>& benches() {
   static std::map<std::string, Verb> all;
   return all;
@@ -42,18 +42,18 @@ struct AddVerb {
   }
 };
 
-// The command line of a verb: its help text and example come from the registry.
+// Command line of a verb. Its help text and example come from the registry.
 class CommandLine : public CLI::App {
  public:
   explicit CommandLine(const std::string& verb);
-  CommandLine(const std::string& program, const Verb& verb);  // "trainer bench", one of its own
-  // False: --help was asked for and has been printed. Throws Error (exit 2) for what it does not
-  // know.
+  CommandLine(const std::string& program, const Verb& verb);  // "trainer bench" and a benchmark
+  // Parses `args`. Returns false if --help was given and has been printed. Throws Error (exit 2)
+  // for arguments that it does not know.
   bool read(Arguments args);
 };
 
-// Runs the verb that the first argument names (`train` if that is an option or key=value). Every
-// failure becomes one line on stderr and its exit code.
+// Runs the verb that the first argument names, or `train` if that is an option or key=value.
+// Returns the exit code. Reports each failure as one line on stderr.
 int run_program(const Arguments& args);
 
 }  // namespace bellows
