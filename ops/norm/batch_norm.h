@@ -14,8 +14,8 @@ struct BatchNormOptions {
   bool training = true;   // use and track the batch's statistics; else use the running ones
 };
 
-// Running mean and unbiased variance: (C), f32 or f64. `batches`: number of batches seen, i64; may be
-// undefined.
+// Running mean and unbiased variance: (C), f32 or f64. batches: number of batches seen, i64 scalar,
+// or undefined.
 struct RunningStatistics {
   Tensor mean, var, batches = {};
 };
