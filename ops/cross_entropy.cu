@@ -27,8 +27,7 @@ __device__ double loss_of(const T* x, double lse, double sum, int64_t label, con
   return t.smoothing > 0 ? loss - t.smoothing * sum / t.classes : loss;
 }
 
-// Sums `mine` over the block. A single block writes the mean loss, several write their sums to
-// parts.
+// Sums `mine` over the block. A single block writes the loss, several write their sums to parts.
 template <class T>
 __device__ void hand_over(double mine, double* parts, T* loss, int64_t N, double* scratch) {
   const double sum = block_sum(mine, scratch);

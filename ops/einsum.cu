@@ -39,7 +39,7 @@ template <class T> __global__ void sum_products(Operands<T> data, Loops loops) {
       for (int t = 0; t < kTensors; ++t) at[t] = first[t];
       loops.advance(loops.summed, loops.n_summed, term, at);
       double product = 1;
-      for (int t = 1; t < kTensors; ++t)  // unrolled to the end, so `at` stays in registers
+      for (int t = 1; t < kTensors; ++t)  // constant bound: `at` stays in registers
         if (t < loops.n_tensors) product *= double(Acc<T>(data.at[t][at[t]]));
       sum += product;
     }

@@ -7,8 +7,7 @@
 namespace bellows {
 
 // y[i][j][k] = x[i][index[i][j][k]][k] for axis 1. index: i64, with the rank of x and no longer
-// than x along other axes. y: shape of index, dtype of x. Throws (exit 2) if the index does not
-// fit.
+// than x along other axes; else throws (exit 2). y: shape of index, dtype of x.
 Tensor gather(const Tensor& x, int axis, const Tensor& index);
 // Picks whole slices: y[i][j][k] = x[i][index[j]][k] for axis 1. index: (J), i64.
 Tensor index_select(const Tensor& x, int axis, const Tensor& index);

@@ -171,9 +171,8 @@ template <class T> struct MaxOf {
   }
 };
 
-// Split of x along its outermost axis in memory; depends only on shape and strides. If the axis is
-// kept, parts have disjoint accumulators (`apart`). Otherwise each part has a full set, and the
-// sets are merged in order.
+// Split of x along its outermost axis in memory, for any number of threads. If the axis is kept,
+// parts have disjoint accumulators (`apart`); else each has a full set, merged in order.
 struct Cut {
   int axis = 0;
   bool apart;

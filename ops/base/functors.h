@@ -1,7 +1,6 @@
-// Formulas of the elementwise ops and of their derivatives, each defined once. The kernels of every
+// Formulas of the elementwise ops and their derivatives, each defined once. The kernels of every
 // device call them, chains (ops/chain/program.h) are built from them, and the runtime compiler
-// (ops/vendor/nvrtc.h) compiles this very text. Therefore it may include <cmath> from the standard
-// library, and nothing else.
+// (ops/vendor/nvrtc.h) reads this very text. So it includes only <cmath> of the standard library.
 #pragma once
 #include "ops/base/maths.h"
 
@@ -14,8 +13,8 @@ template <class... Fs, class... Gs, class... Rest>
 struct Joined<TypeList<Fs...>, TypeList<Gs...>, Rest...> : Joined<TypeList<Fs..., Gs...>, Rest...> {
 };
 
-// A unary functor has value(x) and slope(), its derivative. slope() takes x, or y = value(x) if
-// `from_y` is set. Backward then saves y, which the next op usually saves anyway.
+// value(x) is the function; slope() is its derivative, from x, or from y = value(x) if `from_y` is
+// set. Backward then saves y, which the next op saves as well.
 namespace functors {
 
 struct Unary {
@@ -97,8 +96,8 @@ struct Abs : Unary {
   template <class T> FORMULA static T slope(T x) { return T((x > T(0)) - (x < T(0))); }
 };
 
-// da and db are dy times the derivatives by a and b, from a and b. A linear op has neither: its
-// gradients are dy and dy * b_slope, and it saves nothing.
+// da and db return dy times the derivative with respect to a and b. A linear op needs neither: its
+// gradients are dy and dy * b_slope, and nothing is saved.
 struct Binary {
   static constexpr int arity = 2;
   static constexpr bool linear = false, shared = false, positive = false, distinct = false;
@@ -150,8 +149,7 @@ struct Minimum : Binary {
   template <class T> FORMULA static T db(T dy, T a, T b) { return dy * T((b < a) + (b <= a)) / 2; }
 };
 
-// Last(First(a, b)) in one step. `shared`: both gradients are dy times Last's slope, computed from
-// y.
+// Last(First(a, b)) in one step. `shared`: both gradients are dy times Last's slope, from y.
 struct AddRelu : Binary {
   static constexpr const char *name = "add_relu", *math = "max(a + b, 0), broadcast";
   static constexpr bool shared = true;
@@ -195,7 +193,7 @@ template <template <class> class Part, class... Fs> struct Each<Part, TypeList<F
   using type = TypeList<Part<Fs>...>;
 };
 
-// Operations allowed in a pointwise chain. The index in this list is the operation's number.
+// Operations allowed in a pointwise chain; a step refers to them by index.
 using Steps = Joined<TypeList<Affine>, UnaryOps, BinaryOps, Each<Slope, UnaryOps>::type,
                      Each<Da, CurvedOps>::type, Each<Db, CurvedOps>::type>::type;
 

@@ -11,8 +11,7 @@
 
 namespace bellows {
 
-// Vector of L values. load() and store() are the only memory accesses; they accept any address of a
-// T.
+// Vector of L values. Access memory only with load() and store(), which accept any address of a T.
 template <class T, int L> struct LanesOf {
   typedef T type __attribute__((vector_size(L * sizeof(T))));
 };
@@ -21,8 +20,7 @@ template <class T, int L> using Lanes = typename LanesOf<T, L>::type;
 // Element type in registers for a stored type S: S itself, or float for 16-bit floats.
 template <class S> using Lane = std::conditional_t<std::is_arithmetic_v<S>, S, Acc<S>>;
 
-// Bf16 is the upper half of a float, so one shuffle converts; GCC emits five for a plain
-// conversion.
+// Bf16 is the upper half of a float, so one shuffle converts; GCC's own conversion takes five.
 template <int L, int... half>
 [[gnu::always_inline]] inline Lanes<float, L> widen(Lanes<uint16_t, L> bits,
                                                     std::integer_sequence<int, half...>) {
@@ -71,8 +69,7 @@ template <int L, class T> [[gnu::always_inline]] inline void add_to(T* sum, Lane
 
 template <class T> using MaskOf = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
 
-// Bit of each lane within its byte or bytes: 1, 2, 4, ... If L < 8, several vectors share a byte
-// and the bits start at j % 8.
+// Bit of each lane within its byte: 1, 2, 4, ... If L < 8, vectors share bytes, hence j % 8.
 template <class M, int L> [[gnu::always_inline]] inline Lanes<M, L> lane_bits(int64_t j) {
   Lanes<M, L> bits;
   for (int i = 0; i < L; ++i) bits[i] = M(1) << i;
@@ -115,8 +112,7 @@ template <int L, class M>
   return (Lanes<M, L>{} + M(bits)) << (L < 8 ? up - M(j % 8) : up) >> top;
 }
 
-// -1 in lanes that are NaN, else 0. Uses a shift, because GCC splits combined vector comparisons
-// into scalar code.
+// -1 in NaN lanes, else 0. With a shift, because GCC scalarizes combined vector comparisons.
 template <class A, int L>
 [[gnu::always_inline]] inline Lanes<MaskOf<A>, L> nan_mask(Lanes<A, L> v) {
   using M = MaskOf<A>;
@@ -147,8 +143,7 @@ template <class T, class Body> void in_lanes(const Body& body) {
   body.template operator()<32 / sizeof(T)>();
 }
 
-// Calls fn.operator()<L>(j) for every full vector of a row, then fn.operator()<1>(j) for each
-// element of the tail.
+// Calls fn.operator()<L>(j) for the full vectors of a row, then fn.operator()<1>(j) for the rest.
 template <int L, class Fn> [[gnu::always_inline]] inline void along(int64_t length, const Fn& fn) {
   int64_t j = 0;
   for (; j + L <= length; j += L) fn.template operator()<L>(j);
@@ -176,8 +171,7 @@ template <class T, int L, int half = L / 2>
   if constexpr (half > 1) transpose<T, L, half / 2>(rows);
 }
 
-// to[n * to_sample + i] = from[n * from_sample + at[i]] for n < samples, i < size. `at` must
-// ascend.
+// For n < samples, i < size: to[n * to_sample + i] = from[n * from_sample + at[i]]; `at` ascends.
 template <int L, class T>
 [[gnu::always_inline]] inline void gather(const T* from, int64_t from_sample, const int64_t* at,
                                           int64_t size, int64_t samples, T* to, int64_t to_sample) {

@@ -5,8 +5,7 @@
 
 namespace bellows {
 
-// Increments layout.nhwc_ops if x is an image tensor (rank 4) in NHWC. Each image op calls it with
-// its input.
+// Increments layout.nhwc_ops if x, the input of an op on images, is (N, C, H, W) in NHWC.
 inline void count_layout(const Tensor& x) {
   static trace::Counter& nhwc = trace::counter("layout.nhwc_ops");
   if (x.rank() == 4 && format_of(x) == kNHWC) nhwc.add();

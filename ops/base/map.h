@@ -9,9 +9,9 @@
 
 namespace bellows {
 
-inline constexpr int64_t kMapChunk = 16384;  // minimum number of elements per thread
+inline constexpr int64_t kMapChunk = 16384;  // elements per chunk: enough to wake a thread
 
-// Runs loop(), compiled for the widest vectors of this CPU for Acc<T>. Everything it calls must be
+// Runs loop(), compiled for this CPU's widest vectors of Acc<T>. Everything it calls must be
 // inlined.
 template <class T, class Loop> void in_wide_loop(const Loop& loop) {
   in_lanes<Acc<T>>([&]<int L>() __attribute__((always_inline)) { loop(); });
@@ -28,8 +28,7 @@ template <class T> void exp_in_place(T* x, int64_t n) {
   });
 }
 
-// Maps one row of n elements. Rows with unit strides are vectorized, also if one operand other than
-// dy is constant along the row.
+// Maps one row of n elements. Vectorized for unit strides, also if one operand but dy is constant.
 template <class T, size_t N, class Fn, size_t... k>
 void map_row(T* y, const std::array<const T*, N>& x, const std::array<int64_t, N + 1>& steps,
              int64_t n, const Fn& fn, std::index_sequence<k...>) {
@@ -54,8 +53,7 @@ void map_row(T* y, const std::array<const T*, N>& x, const std::array<int64_t, N
   for (int64_t i = 0; i < n; ++i) y[i * steps[0]] = T(fn(Acc<T>(x[k][i * steps[k + 1]])...));
 }
 
-// y = fn(x...) for tensors of one shape and dtype T. fn takes and returns Acc<T>. Compute thread
-// only.
+// y = fn(x...) for tensors of one shape and dtype T. fn takes and returns Acc<T>.
 template <class T, size_t N, class Fn>
 void map_into(const Tensor& y, const Tensor* const (&x)[N], const Fn& fn) {
   if (y.numel() == 0) return;

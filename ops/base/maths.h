@@ -53,8 +53,8 @@ template <int bias> FORMULA Octaves octaves(float x) {
           std::bit_cast<uint32_t>(shifted)};
 }
 
-// e^x = 2^n e^r; 1 ulp. x is clamped to +-104 as an integer, because GCC turns that into one
-// instruction per bound. |n| reaches 150, so 2^n is a product of two factors.
+// e^x = 2^n e^r; 1 ulp. x is clamped to +-104 as an integer, which GCC compiles to one instruction.
+// |n| reaches 150, so 2^n is a product of two factors.
 FORMULA float exp_of(float x) {
   if constexpr (kOnGpu) return std::exp(x);
   const uint32_t given = std::bit_cast<uint32_t>(x);

@@ -1,5 +1,4 @@
-// Checks that all operands of an op have one dtype: kernels read all of them as the type of the
-// first.
+// Check that all operands of an op have one dtype: kernels read them all as the first one's type.
 #pragma once
 #include "core/tensor/tensor.h"
 

@@ -24,8 +24,7 @@ struct OpSpec {
   // Benchmarks time these.
   std::vector<Shapes> large = {};
   OpFn composed = nullptr;  // for a fused op: the same, made of simpler ops
-  // In 16 bits the op rounds after each step, as `composed` does, so tests compare with that in 16
-  // bits and not with the op in f32.
+  // In 16 bits the op rounds after each step, as `composed` does; tests compare it with that.
   bool rounds_each_step = false;
   // Inputs are drawn from a normal distribution; positive ones are |x| + 0.5.
   bool positive = false;

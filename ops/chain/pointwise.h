@@ -15,7 +15,7 @@ class Chain {
   const std::string& text() const { return text_; }
   const std::vector<std::string>& inputs() const { return inputs_; }
   const StepProgram& program() const { return program_; }
-  // Returns the derivative by the inputs marked in `wanted`; computed once for each such set.
+  // Derivative with respect to the inputs marked in `wanted`; computed once for each such set.
   std::shared_ptr<const Derivative> derivative_for(const std::vector<bool>& wanted) const;
 
  private:

@@ -27,8 +27,8 @@ struct PointwiseGrid {
 // n consecutive elements, moved with one instruction.
 template <class T, int n> struct alignas(n * sizeof(T)) Neighbours { T at[n]; };
 
-// Computes the offset of element i in each input. A 32-bit division takes a GPU a quarter of the
-// time of a 64-bit one.
+// Offset of element i in each input. 32-bit division takes a quarter of the time of 64-bit
+// division.
 template <int kIn, class Index>
 __device__ void locate(const PointwiseGrid& g, Index i, int64_t (&offset)[kIn]) {
   for (int k = 0; k < kIn; ++k) offset[k] = 0;
@@ -41,7 +41,7 @@ __device__ void locate(const PointwiseGrid& g, Index i, int64_t (&offset)[kIn]) 
 }
 
 // Computes elements [i, i + n), which are in one row of each input. body(x, y) maps an element's
-// values in all inputs to its values in all outputs, as Acc<T>.
+// values in all inputs to those in all outputs, as Acc<T>.
 template <class T, int kIn, int kOut, int n, class Body>
 __device__ void run_elements(const PointwiseGrid& g, int64_t i, const Body& body) {
   Neighbours<T, n> in[kIn] = {}, out[kOut] = {};
@@ -71,8 +71,7 @@ __device__ void run_elements(const PointwiseGrid& g, int64_t i, const Body& body
       *reinterpret_cast<Neighbours<T, n>*>(static_cast<T*>(g.out[k]) + i) = out[k];
 }
 
-// Computes all elements with all threads of a one-dimensional grid, for up to kIn inputs and kOut
-// outputs.
+// Computes all elements on a one-dimensional grid, for up to kIn inputs and kOut outputs.
 template <class T, int kIn, int kOut, class Body>
 __device__ void run_all_elements(const PointwiseGrid& g, const Body& body) {
   constexpr int kPack = 16 / sizeof(T);

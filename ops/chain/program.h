@@ -73,8 +73,8 @@ int add_step(std::vector<Step>& steps, const Step& step);
 // Returns the program of these steps with one output. Steps that it does not need are dropped.
 StepProgram make_program(const std::vector<Step>& steps, int output);
 
-// Gradients of a chain by its n inputs. Inputs 0 .. n - 1 of the program are the chain's, input n
-// is dy. Forward results that it needs are recomputed.
+// Gradients with respect to a chain's n inputs. Inputs 0 .. n - 1 of the program are the chain's,
+// input n is dy. The program recomputes the forward results it needs.
 struct Derivative {
   StepProgram program;
   // For each input of the chain: the output that is its gradient. Two inputs may share an output.

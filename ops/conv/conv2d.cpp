@@ -135,8 +135,7 @@ void for_each_run(const Geometry& g, int64_t tap, int64_t pixel, int64_t pixels,
   }
 }
 
-// Returns the matrix (taps, pixels) of the values of x under each tap and output pixel. x: one
-// image (C, H, W).
+// Values of x under each tap and output pixel: (taps, pixels). x: one image (C, H, W).
 template <class T>
 Matrix<T> im2col(const T* x, const Geometry& g, int64_t tap, int64_t taps, int64_t pixel,
                  int64_t pixels) {

@@ -225,8 +225,7 @@ static Tensor backward_x(const Tensor& dy, const Tensor& w_, const Shape& x,
   return dx;
 }
 
-// Splits the pixels into shares, one product each, so that enough blocks run at once; then adds up
-// the shares.
+// Splits the pixels into shares, so that enough blocks run at once, and adds up the shares.
 static void sum_shares(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,
                        const Conv2dOptions& options) {
   constexpr int64_t kBlocks = 512, kLeast = 256;  // kLeast: pixels of a share

@@ -21,8 +21,7 @@ constexpr int64_t kInputs = 16;  // input channels whose weights are transformed
 struct Filters {
   Filters(const Tensor& w, bool turned)
       : w(w), turned(turned), in(w.dim(turned ? 0 : 1)), out(w.dim(turned ? 1 : 0)) {}
-  // Pointer to the first of the 9 taps from channel i to o, `tap` elements apart; reversed if
-  // turned.
+  // First of the 9 taps from channel i to o, `tap` elements apart; in reverse order if turned.
   template <class S> const S* taps(int64_t i, int64_t o) const {
     return w.ptr<S>() + (turned ? i : o) * w.strides()[0] + (turned ? o : i) * w.strides()[1];
   }
@@ -33,8 +32,7 @@ struct Filters {
   int64_t in, out, tap = w.strides()[3];
 };
 
-// Transformed weights G w G^T in blocks of `width` output channels. Each block has 36 matrices (in,
-// width).
+// Transformed weights G w G^T: blocks of `width` output channels, each 36 matrices (in, width).
 template <class S> struct Weights {
   using T = Acc<S>;
   explicit Weights(const Filters& filters)
@@ -100,8 +98,7 @@ template <class S> struct Weights {
   const Tensor memory;
 };
 
-// Data of one convolution, shared by all threads. Each thread computes some tiles at a time in its
-// own scratch memory.
+// Data shared by all threads. Each computes some tiles at a time, in its own scratch memory.
 template <class S> struct Convolution {
   using T = Acc<S>;
   Positions<T> products(T* scratch, int64_t count) const { return {scratch, count, weights.width}; }

@@ -79,8 +79,7 @@ template <class T> struct Scratch {
 
 // ---- one sample
 
-// Sets bit k % 32 of mask (k / 32, q, window) if channel k has its winner at pixel q of that
-// window.
+// Sets bit k % 32 of mask (k / 32, q, window) if channel k won at pixel q of that window.
 template <class T, int L>
 [[gnu::always_inline]] inline void mark_winners(const Job<T>& job, const int32_t* winner,
                                                 int32_t* masks) {

@@ -104,8 +104,8 @@ __device__ void load_weights(const T* w, int C, int c, int first, int count, int
   }
 }
 
-// sum(2, 2) += the channel's winners (PH, PW) times its bordered taps. (i, j): the last window that
-// reaches the quad.
+// sum(2, 2) += winners of a channel (PH, PW) times its bordered taps. (i, j): the quad's last
+// window.
 template <class T, int S>
 __device__ void add_winners(const Sizes& z, int i, int j, const T* dy, const uint8_t* winner,
                             const Acc<T>* taps, Acc<T> (&sum)[4]) {

@@ -78,8 +78,7 @@ template <class T, int L, int B, int S>
   for (int j = 0; j < B; ++j) pool_window<T, L>(a[j], y + j * next, winner + j * next);
 }
 
-// Copies L samples, starting at n, to a padded slab (C, rows, WP, L) that starts at pooled row
-// `first`.
+// Copies samples [n, n + L) to a padded slab (C, rows, WP, L) that starts at pooled row `first`.
 template <class T, int L>
 [[gnu::always_inline]] inline void fill_slab(const Job<T>& job, int64_t n, int64_t first,
                                              int64_t rows, T* slab) {

@@ -21,8 +21,7 @@ __device__ void pool_window(const A (&pixels)[4], T* y, uint8_t* winner) {
   *winner = largest > 0 ? uint8_t(which) : kernels::kNoWinner;
 }
 
-// Blocks of kBlock threads, no shared memory; `parts` blocks per image. S: KH and KW if loops are
-// unrolled for them, else 0.
+// Blocks of kBlock threads, `parts` per image; no shared memory. S: KH and KW if unrolled, else 0.
 template <class T, int S>
 __global__ void __launch_bounds__(kBlock, sizeof(Acc<T>) == 4 ? 3 : 2)
     forward_windows(Sizes z, Divisor parts, Image<const T> x, const T* w, const T* b, T* y,

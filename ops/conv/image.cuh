@@ -23,7 +23,7 @@ template <class T> struct Image {
 
   __device__ T* plane(int image, int channel) const { return data + image * n + channel * c; }
 
-  // One row of a plane: zeros beyond its ends, and zeros only if the row is outside the plane.
+  // One row of a plane: zeros left and right of it, and only zeros if the row is outside the plane.
   struct Line {
     __device__ Value operator[](int column) const {
       return unsigned(column) < width ? Value(data[column * w]) : Value(0);

@@ -191,8 +191,7 @@ static Tensor max_backward(const Tensor& dy_, const Tensor& winner, const Shape&
   fill(dx, 0);
   const RowsOf from(dy, format), to(dx, format);
   visit_stored(dy.dtype(), [&]<class T>(T) {
-    // Distance between neighboring pixels: a row's elements, of different images or channels, lie
-    // between them.
+    // Distance between neighboring pixels; the elements of a row are between them.
     const int64_t pixel = to.count == 1 ? 1 : to.strides[3];
     for_each_pixel(from, dy.dim(2), dy.dim(3), [&](int64_t r, int64_t i, int64_t j) {
       const T* const g = dy.ptr<T>() + from.at(r, i, j);

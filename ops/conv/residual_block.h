@@ -1,5 +1,5 @@
 // A residual block as one op: convolutions, each followed by a batch_norm, and a shortcut. Saves
-// only the inputs and the outputs of the convolutions; backward recomputes the normalized tensors.
+// the outputs of the convolutions; backward recomputes the normalized tensors between them.
 #pragma once
 #include <span>
 #include "ops/conv/conv2d.h"

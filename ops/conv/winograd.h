@@ -2,7 +2,7 @@
 // computes 16 output pixels of a 3x3 convolution with 36 products where the formula needs 144.
 //   y = A^T [ (G w G^T) * (B^T x B) ] A, for 6x6 tiles of x that overlap by two pixels.
 // For each of the 36 positions, all tiles and channels form one matrix product. The gradient of the
-// weights is the transpose:  dw = G^T [ sum of (A dy A^T) * (B^T x B) ] G.
+// weights is  dw = G^T [ sum of (A dy A^T) * (B^T x B) ] G.
 #pragma once
 #include "core/base/round.h"
 #include "core/tensor/shape.h"
@@ -110,8 +110,7 @@ class Tiles {
         across_(ceil_div(y[3], kOut)) {}
   int64_t count() const { return x_[0] * down_ * across_; }
 
-  // Fills `at` with pointers to the pixels of tile t of x or y; `beyond` for those outside the
-  // image.
+  // Fills `at` with pointers to the pixels of tile t; `beyond` stands for those outside the image.
   template <class S> void of_x(int64_t t, S* x, S* beyond, S* (&at)[kIn * kIn]) const {
     window<kIn>(x_, t, -padding_, x, beyond, at);
   }
@@ -162,8 +161,7 @@ template <class T> struct Positions {
   int64_t columns, step;
 };
 
-// Computes M x M^T for one tile and writes row `row` of all matrices. pixels[i] has `channels`
-// values.
+// M x M^T for one tile, as row `row` of all matrices. pixels[i] points to `channels` values.
 template <class M, int L, class S>
 [[gnu::always_inline]] inline void transform(const S* const (&pixels)[M::from * M::from],
                                              int64_t channels, int64_t row,

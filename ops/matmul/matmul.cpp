@@ -113,8 +113,7 @@ template <class T> using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynami
 using AnyStride = Eigen::Stride<Eigen::Dynamic, 1>;
 template <class T> using Rows = Eigen::Map<Matrix<T>, 0, AnyStride>;
 
-// Calls fn with the matrix in Eigen's preferred form: contiguous rows, or the transpose of such a
-// matrix.
+// Passes the matrix to fn as Eigen handles it best: contiguous rows, or the transpose of such.
 template <class T, class Fn>
 void with_matrix(T* data, int64_t rows, int64_t columns, const Strides& strides, const Fn& fn) {
   if (strides[-1] == 1) {

@@ -56,8 +56,7 @@ template <class T, int K> __device__ void store(T* to, const Piece<T, K>& piece)
   *reinterpret_cast<Piece<T, K>*>(to) = piece;
 }
 
-// Calls fn.operator()<K>() with the elements per piece: 16 bytes if they divide n, else one
-// element.
+// Calls fn.operator()<K>(), K elements per piece: 16 bytes if they divide n, else one element.
 template <class T, class Fn> void in_pieces(int64_t n, const Fn& fn) {
   if (n % Pack<T>::kSize == 0)
     fn.template operator()<Pack<T>::kSize>();

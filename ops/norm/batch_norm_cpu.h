@@ -95,8 +95,8 @@ template <class A> struct ChannelSums {
   A *const first, *const second;
 
  private:
-  // Adds up four short rows in registers first. Long rows are read one by one, because memory is
-  // fastest in order.
+  // Adds up four short rows in registers. Long rows are read one by one: memory is fastest in
+  // order.
   static constexpr int64_t kShort = 128;
   template <int L, bool inner, int R, class Of>
   [[gnu::always_inline]] void add(const Rows& rows, const Of& terms, int64_t row, int64_t begin) {

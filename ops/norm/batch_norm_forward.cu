@@ -7,8 +7,7 @@ using namespace batch_norm_cuda;
 
 namespace {
 
-// The pivot is an element of the group. In double, all groups are converted to the first one's
-// pivot.
+// The pivot is an element of the group. In double, all groups are converted to the first one's.
 template <class T> struct Statistics {
   using A = Acc<T>;
   const T* x;
@@ -46,8 +45,7 @@ template <class T> struct Statistics {
   }
 };
 
-// Blocks of kThreads threads, 16 bytes of each tensor per thread and row. Moves x, residual and y
-// once.
+// Blocks of kThreads threads, 16 bytes per thread and row. Moves x, residual and y once.
 template <int K, class T, class A = Acc<T>>
 __global__ void forward_rows(const T* __restrict__ x, const T* __restrict__ residual,
                              T* __restrict__ y, uint8_t* __restrict__ bits, Batch<A> batch,

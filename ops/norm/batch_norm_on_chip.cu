@@ -154,8 +154,7 @@ __device__ void Slice<T, K>::fold(Sums<A> (&sums)[K], Sums<A>* scratch, const Of
   if (some && warp == 0) store(c, sum);
 }
 
-// ---- kernels: blocks of kBlock threads, one per slice; shared memory: the slice and scratch for
-// fold
+// ---- kernels: one block of kBlock threads per slice; shared memory: the slice, scratch for fold
 
 // The pivot is the first element of each warp. In double, all warps are converted to the first
 // one's. Keeps x in shared memory; reads x and residual once and writes y once.

@@ -24,8 +24,8 @@ struct Groups {
   int count;
 };
 
-// Sums for inner = 1. blockIdx.y is the group; threads with one threadIdx.x split its rows. Blocks
-// as in Tiles; shared memory: K sums per thread.
+// Sums for inner = 1. blockIdx.y is the group; threads with equal threadIdx.x split its rows.
+// Blocks as in Tiles; shared memory: K sums per thread.
 template <int K, class Job, class A = typename Job::A>
 __global__ void sum_columns(Job job, Groups groups, Sums<A>* parts) {
   auto* const shared = dynamic_shared<Sums<A>>();  // (blockDim.y, width)
@@ -140,8 +140,7 @@ template <class T, class Job> void sum_channels(const Job& job, const Rows& rows
   });
 }
 
-// Each thread has at least four rows if possible, to amortize loading the parameters of its
-// channels.
+// Each thread has some four rows or more, to amortize loading the parameters of its channels.
 template <int K> Grid grid_of_rows(const Rows& rows) {
   const Tiles tiles(rows.length / K);
   const Groups groups(rows, 4 * tiles.threads.y, tiles.count);
