@@ -6,7 +6,8 @@ namespace bellows {
 
 namespace {
 
-// Number of edges below x, by halving; all of them are below NaN.
+// y_i = number of edges below x_i, by binary search; NaN is above all of them. Blocks of 256
+// threads, one element per thread and iteration.
 template <class T, class To>
 __global__ void count_below(const T* x, To* y, int64_t n, const double* edges, int64_t n_edges) {
   for (int64_t i = thread_index(); i < n; i += thread_count()) {

@@ -1,5 +1,6 @@
-// A warp or a block for each row of logits (N, C). The losses of a block's rows are summed in it,
-// those of the blocks by a second launch, all in a fixed order; a small batch is one block's work.
+// Cross-entropy on the GPU: one warp or block per row of logits (N, C). Each block adds up the
+// losses of its rows, a second launch those of the blocks, all in a fixed order. A small batch is a
+// single block, without a second launch. Reads the logits once per pass.
 #include "core/device/shared.cuh"
 #include "core/tensor/copy.h"
 #include "core/tensor/line.cuh"
@@ -26,7 +27,7 @@ __device__ double loss_of(const T* x, double lse, double sum, int64_t label, con
   return t.smoothing > 0 ? loss - t.smoothing * sum / t.classes : loss;
 }
 
-// What each thread has of it, summed over the block, goes into the loss or waits for the others.
+// Sums `mine` over the block. A single block writes the loss, several write their sums to parts.
 template <class T>
 __device__ void hand_over(double mine, double* parts, T* loss, int64_t N, double* scratch) {
   const double sum = block_sum(mine, scratch);
@@ -37,12 +38,12 @@ __device__ void hand_over(double mine, double* parts, T* loss, int64_t N, double
     parts[blockIdx.x] = sum;
 }
 
-// A small batch takes one block of up to 1024 threads, which limits the registers of each.
+// A small batch runs in one block of up to 1024 threads, which limits the registers per thread.
 template <class T>
 __global__ void __launch_bounds__(1024) forward(const T* x, Targets targets, int64_t N, Acc<T>* lse,
                                                 double* parts, T* loss, Team team) {
   using A = Acc<T>;
-  auto* const scratch = dynamic_shared<Exps<double>>();  // large enough for all that is folded
+  auto* const scratch = dynamic_shared<Exps<double>>();  // large enough for every fold below
   double mine = 0;
   for (int64_t n = team.line(); n < N; n += gridDim.x * team.lines()) {
     const T* const row = x + n * targets.classes;
@@ -129,7 +130,7 @@ Tensor backward_cuda(const Tensor& dy, const Tensor& logits, const Tensor& targe
   return dx;
 }
 
-// A device cannot refuse without being waited for: a wrong label makes the loss NaN instead.
+// Refusing a label would need a wait for the device; a wrong label makes the loss NaN instead.
 void leave_labels(const Tensor&, int64_t) {}
 
 const bool gpu = kernels::cross_entropy.on(Device::cuda, forward_cuda) &&

@@ -24,7 +24,7 @@ Tensor dropout(const Tensor& x, double p, uint64_t seed, const DeviceStepState& 
   });
 }
 
-// One for each device, never destroyed: a device may be gone before static objects are.
+// One per device, never destroyed: a device may be gone before static objects are.
 static const DeviceStepState& state_on(Device device) {
   static std::array<const DeviceStepState*, kDevices> states{};
   const DeviceStepState*& state = states[static_cast<int>(device)];
@@ -45,8 +45,8 @@ static const AddOp spec({.name = "dropout",
 
 static constexpr int kBlock = 256;
 
-// The random numbers of kBlock elements. A function and a loop of its own, which GCC vectorises;
-// the copy is one that no store to `bits` can change.
+// Draws the random bits of kBlock elements. A separate function and loop, which GCC vectorizes;
+// stores to `bits` cannot alias the local copy of `rng`.
 [[gnu::always_inline]] static inline void draw(const Philox& rng, uint64_t first, uint32_t* bits) {
   const Philox philox = rng;
   for (int i = 0; i < kBlock / 4; ++i) {
@@ -57,12 +57,12 @@ static constexpr int kBlock = 256;
 
 static Tensor masked(const Tensor& x, double p, const Philox& rng) {
   const Tensor dense = contiguous(x), y = empty(x.shape(), x);
-  const auto dropped = uint32_t(std::ceil(p * 0x1p24));  // to_uniform(bits) < p, in whole numbers
+  const auto dropped = uint32_t(std::ceil(p * 0x1p24));  // to_uniform(bits) < p, with integers
   visit_stored(x.dtype(), [&]<class T>(T) {
     const T* const x_ = dense.ptr<T>();
     T* const y_ = y.ptr<T>();
     const Acc<T> kept = Acc<T>(1 / (1 - p));
-    parallel_for(x.numel(), 8192, [&](int64_t b, int64_t e) {  // a multiple of kBlock
+    parallel_for(x.numel(), 8192, [&](int64_t b, int64_t e) {  // multiple of kBlock
       in_wide_loop<T>([&, x_, y_, b, e, dropped, kept ]() __attribute__((always_inline)) {
         uint32_t bits[kBlock];
         for (int64_t i = b; i < e; i += kBlock) {

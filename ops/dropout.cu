@@ -8,8 +8,8 @@ namespace {
 
 template <class T> struct alignas(4 * sizeof(T)) Four { T at[4]; };
 
-// One draw of Philox decides over four neighbours. Forward reads the step where the step state has
-// it, and keeps it for backward.
+// Each Philox draw decides four consecutive elements. Blocks of 256 threads, one draw per thread
+// and iteration. Forward reads the step from the step state and saves it for backward.
 template <class T>
 __global__ void mask(const T* x, T* y, int64_t n, double p, RngKey key, const int64_t* step,
                      int64_t* kept_step) {

@@ -1,4 +1,4 @@
-// Dropout: zeros at random while training. The mask is never stored: backward draws it again.
+// Dropout: zeros random elements in training. The mask is not stored; backward draws it again.
 #pragma once
 #include "core/base/philox.h"
 #include "core/tensor/kernel.h"
@@ -6,18 +6,20 @@
 
 namespace bellows {
 
-// Each element is 0 with probability p, in [0, 1), and x / (1 - p) otherwise. Whether it is dropped
-// depends on (seed, the module path in force, state.forwards, its row-major index): the same on
-// every device, for any strides and any number of threads. Call it once per module path and step.
-// Where a segment runs again (autograd/recompute.h) forwards is what it was.
+// Each element becomes 0 with probability p, in [0, 1), and x / (1 - p) otherwise. x: any shape and
+// float dtype. Returns row-major y. The decision is a function of (seed, current module path,
+// state.forwards, row-major index): equal on every device, for any strides and any number of
+// threads. Call it at most once per module path and step. A recomputed segment
+// (autograd/recompute.h) uses the `forwards` of its first run. Throws (exit 2) if p is out of range
+// or `state` is on another device.
 Tensor dropout(const Tensor& x, double p, uint64_t seed, const DeviceStepState& state);
 
 namespace kernels {
 struct Dropout {
   Tensor y;
-  Tensor step;  // i64 (1): state->forwards as this forward saw it, on the device
+  Tensor step;  // i64 (1), on the device: state->forwards at the time of this forward
 };
-// `key` lacks its step: that is read from the state, and in backward from what forward kept.
+// key.step is ignored: forward reads the step from the state, backward takes the one forward saved.
 inline constinit Kernel<Dropout(const Tensor& x, double p, const RngKey& key,
                                 const StepState* state)>
     dropout{"dropout"};

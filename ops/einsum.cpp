@@ -9,9 +9,9 @@ namespace bellows {
 namespace {
 
 struct Expression {
-  std::vector<std::string> terms;  // one for each input
+  std::vector<std::string> terms;  // one per input
   std::string out;
-  std::string summed;  // letters of the inputs that the output drops, as they appear
+  std::string summed;  // letters missing in the output, in order of appearance
 };
 
 Expression parse(const std::string& text) {
@@ -66,7 +66,7 @@ Sizes sizes_of(const std::string& text, const Expression& e, TensorSpan inputs) 
 
 }  // namespace
 
-// The gradient of an input is an einsum too: of dy and the other inputs, to that input's letters.
+// The gradient of an input is also an einsum: of dy and the other inputs, to that input's letters.
 static Tensor gradient(const Expression& e, const std::vector<Saved>& inputs, const Tensor& dy,
                        size_t of) {
   std::vector<Tensor> factors{dy};
@@ -143,11 +143,11 @@ static const bool specs = [] {
   return true;
 }();
 
-// ---- CPU: the loop nest; output letters outside, in parallel, and sums in double
+// ---- CPU: the loop nest; output letters outermost, in parallel, and sums in double
 
 namespace {
 
-// The sum of products over the loops from `depth` on; `at` is where each tensor stands.
+// Sum of products over the remaining loops. at: current offset in each tensor.
 template <class T>
 double sum_over(std::span<const EinsumLoop> loops, std::span<const T* const> data,
                 std::vector<int64_t>& at) {

@@ -1,4 +1,4 @@
-// One thread for each element of y, which sums in double over the letters that y drops.
+// Einsum on the GPU: one thread per element of y, which sums over the dropped letters in double.
 #include "core/tensor/map.cuh"
 #include "ops/einsum.h"
 #include "ops/einsum_nest.h"
@@ -7,9 +7,9 @@ namespace bellows {
 
 namespace {
 
-constexpr int kTensors = 8, kSummed = 26;  // y and its inputs; letters that y drops
+constexpr int kTensors = 8, kSummed = 26;  // y and its inputs; letters missing in y
 
-// The nest as a kernel's argument.
+// The loop nest as a kernel argument.
 struct Loops {
   struct One {
     int64_t size, steps[kTensors];
@@ -18,7 +18,7 @@ struct Loops {
   int n_out, n_summed, n_tensors;
   int64_t elements, terms;  // of y; of each sum
 
-  // Adds the steps to iteration i of these loops, the first one innermost.
+  // Adds the offsets of iteration i of these loops, the first one innermost, to `at`.
   __device__ void advance(const One* loops, int n, int64_t i, int64_t* at) const {
     for (int k = 0; k < n; ++k) {
       for (int t = 0; t < kTensors; ++t) at[t] += i % loops[k].size * loops[k].steps[t];
@@ -39,7 +39,7 @@ template <class T> __global__ void sum_products(Operands<T> data, Loops loops) {
       for (int t = 0; t < kTensors; ++t) at[t] = first[t];
       loops.advance(loops.summed, loops.n_summed, term, at);
       double product = 1;
-      for (int t = 1; t < kTensors; ++t)  // all of them, so that `at` stays in registers
+      for (int t = 1; t < kTensors; ++t)  // constant bound: `at` stays in registers
         if (t < loops.n_tensors) product *= double(Acc<T>(data.at[t][at[t]]));
       sum += product;
     }

@@ -1,4 +1,4 @@
-// The loop nest of an einsum over tensors as they lie in memory: what its kernels go through.
+// The loop nest of an einsum with the strides of its tensors, shared by its kernels.
 #pragma once
 #include <span>
 #include <string>
@@ -13,7 +13,7 @@ inline bool has_letter(const std::string& letters, char letter) {
 
 struct EinsumLoop {
   int64_t size = 1;
-  std::vector<int64_t> steps;  // of y, then of each input, when the letter moves by one
+  std::vector<int64_t> steps;  // in y, then in each input, when the letter's index grows by one
 };
 
 inline int64_t iterations(std::span<const EinsumLoop> loops) {
@@ -24,7 +24,7 @@ inline int64_t iterations(std::span<const EinsumLoop> loops) {
 
 struct EinsumNest {
   std::vector<EinsumLoop> out, summed;
-  int64_t elements() const { return iterations(out); }  // of y that are sums; the rest is 0
+  int64_t elements() const { return iterations(out); }  // computed elements of y; the rest is 0
 };
 
 inline EinsumLoop loop_over(char letter, std::span<const std::string> terms,
@@ -39,7 +39,7 @@ inline EinsumLoop loop_over(char letter, std::span<const std::string> terms,
   return loop;
 }
 
-// A loop for each letter. tensors: y, then the inputs, of which `terms` are the letters.
+// Plans one loop per letter. tensors: y, then the inputs; terms: letters of each input.
 inline EinsumNest plan_nest(const std::string& out, std::span<const std::string> terms,
                             std::span<const Tensor> tensors) {
   std::vector<std::string> all{out};

@@ -86,7 +86,7 @@ template <class F> static Tensor binary_db_cpu(const Tensor& dy, const Tensor& a
   return db;
 }
 
-// ---- every functor becomes an op
+// ---- registration of every functor as an op
 
 template <class F> static bool define_unary() {
   const AddOp spec({.name = F::name,

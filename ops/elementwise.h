@@ -1,7 +1,7 @@
-// Elementwise ops. To add one, write its functor (ops/base/functors.h) and put it in one of the
-// lists there, and give it a name below; kernels for every device, tests and docs follow.
+// Elementwise ops. To add one, write its functor in ops/base/functors.h, add it to one of the lists
+// there, and declare a named function below. Kernels for every device, tests and docs follow.
 //
-// f64, f32, bf16 or f16; any strides; y keeps the memory format of a dense x.
+// All tensors are f64, f32, bf16 or f16, with any strides. y keeps the memory format of a dense x.
 #pragma once
 #include "autograd/record.h"
 #include "core/tensor/kernel.h"
@@ -14,12 +14,12 @@ namespace bellows {
 
 namespace kernels {
 template <class F> inline constinit Kernel<Tensor(const Tensor& x)> unary{F::name};
-// v: x, or y where F::from_y.
+// v: y if F::from_y, else x.
 template <class F>
 inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& v)> unary_backward{F::name};
 template <class F>
 inline constinit Kernel<Tensor(const Tensor& a, const Tensor& b)> binary{F::name};
-// The gradient of a, or of b, in the shape of dy. a and b have been broadcast to it.
+// Gradient of a, or of b, in the shape of dy, to which a and b are already broadcast.
 template <class F>
 inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& a, const Tensor& b)> binary_da{
     F::name};
@@ -90,7 +90,8 @@ inline Tensor sqrt(const Tensor& x) { return unary<functors::Sqrt>(x); }
 inline Tensor square(const Tensor& x) { return unary<functors::Square>(x); }
 inline Tensor abs(const Tensor& x) { return unary<functors::Abs>(x); }
 
-// NumPy's broadcasting; the gradient of what was stretched is summed back. One dtype.
+// These broadcast like NumPy; gradients of broadcast operands are summed back to their shapes. Both
+// operands have one dtype. Throws (exit 2) if shapes or dtypes do not fit.
 inline Tensor add(const Tensor& a, const Tensor& b) { return binary<functors::Add>(a, b); }
 inline Tensor sub(const Tensor& a, const Tensor& b) { return binary<functors::Sub>(a, b); }
 inline Tensor mul(const Tensor& a, const Tensor& b) { return binary<functors::Mul>(a, b); }
@@ -98,7 +99,7 @@ inline Tensor div(const Tensor& a, const Tensor& b) { return binary<functors::Di
 inline Tensor maximum(const Tensor& a, const Tensor& b) { return binary<functors::Maximum>(a, b); }
 inline Tensor minimum(const Tensor& a, const Tensor& b) { return binary<functors::Minimum>(a, b); }
 
-// relu(a + b); fused: the sum is never written. Counted as fuse.add_act.
+// relu(a + b). fused: the sum is never written; counted as fuse.add_act.
 Tensor add_relu(const Tensor& a, const Tensor& b, Impl impl);
 
 // x * scale + shift

@@ -1,5 +1,5 @@
-// What softmax and cross-entropy fold a row into: its maximum and sum(exp(x - maximum)), in one
-// pass over it.
+// Online softmax: the maximum of a row and sum(exp(x - maximum)), in one pass over the row. Used by
+// softmax and cross-entropy.
 #pragma once
 #include <cmath>
 #include <limits>
@@ -9,7 +9,7 @@ namespace bellows {
 template <class A> struct Exps {
   A max, sum;
 
-  // The lowest number and not -inf: the difference of two infinities would be NaN.
+  // Starts with the lowest finite value, not -inf: the difference of two infinities would be NaN.
   __host__ __device__ static Exps nothing() { return {std::numeric_limits<A>::lowest(), 0}; }
   __device__ void take(A x) {
     if (x > max) {
@@ -23,7 +23,7 @@ template <class A> struct Exps {
 };
 
 struct JoinExps {
-  // The smaller one is scaled, whichever comes first: (a, b) and (b, a) have the same bits.
+  // Scales the sum with the smaller maximum: (a, b) and (b, a) give the same bits.
   template <class A> __device__ Exps<A> operator()(Exps<A> a, Exps<A> b) const {
     const Exps<A>&high = a.max < b.max ? b : a, &low = a.max < b.max ? a : b;
     return {high.max, high.sum + low.sum * std::exp(low.max - high.max)};

@@ -60,7 +60,7 @@ std::vector<Tensor> meshgrid(std::span<const Tensor> axes) {
 
 // ---- specs
 
-// Any index will do: 0, 3, 6, ... modulo the axis, so that some elements come twice.
+// An arbitrary index, 0, 3, 6, ... modulo the axis, that picks some elements twice.
 static Tensor some_index(const Shape& shape, int64_t axis_size, Device device) {
   std::vector<int64_t> index(shape.numel());
   for (size_t i = 0; i < index.size(); ++i) index[i] = static_cast<int64_t>(i) * 3 % axis_size;
@@ -95,7 +95,7 @@ static const AddOp meshgrid_spec({.name = "meshgrid",
 
 // ---- CPU
 
-// Elements of `dense`, which has the index's shape, paired with those picked from `whole`.
+// Pairs elements of `dense`, which has the index's shape, with the ones picked from `whole`.
 struct Picks {
   Picks(const Tensor& dense, const Tensor& index, const Tensor& whole, int axis)
       : step(whole.strides()[axis]),
@@ -104,7 +104,7 @@ struct Picks {
         across_(across(whole.strides(), axis)),
         walk(index.shape(), {&dense.strides(), &index.strides(), &across_}) {}
 
-  // fn(offset in dense, offset in whole) for the rows [begin, end), in row-major order.
+  // Calls fn(offset in dense, offset in whole) for rows [begin, end), in row-major order.
   template <class Fn> void for_rows(int64_t begin, int64_t end, const Fn& fn) const {
     walk.for_rows(begin, end, [&](const auto& at) {
       const auto [dense_step, index_step, whole_step] = walk.steps;
@@ -144,7 +144,7 @@ static Tensor gather_cpu(const Tensor& x, int axis, const Tensor& index) {
   return y;
 }
 
-// In one thread: two elements of the index may name the same place.
+// Single-threaded, because two elements of the index may name the same position.
 static Tensor gather_backward_cpu(const Tensor& dy, int axis, const Tensor& index,
                                   const Shape& shape) {
   const Tensor dense = contiguous(dy), dx = full(shape, 0, dy);

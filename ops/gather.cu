@@ -9,7 +9,7 @@ namespace bellows {
 
 namespace {
 
-// What an index outside of its axis gives.
+// Result for an index outside its axis.
 template <class T> __device__ T nowhere() {
   if constexpr (std::is_integral_v<T>)
     return std::numeric_limits<T>::lowest();
@@ -23,12 +23,12 @@ Strides without(const Strides& strides, int axis) {
   return others;
 }
 
-// y[.., i, ..] = x[.., index[.., i, ..], ..]
+// y[.., i, ..] = x[.., index[.., i, ..], ..]. Blocks of 256 threads, one element per iteration.
 template <class T>
 __global__ void pick(T* y, const T* x, const int64_t* index, Walk<3> walk, int64_t n, int64_t size,
                      int64_t step) {
   for (int64_t i = thread_index(); i < n; i += thread_count()) {
-    const auto at = walk.at(i);  // y, index, x at index 0
+    const auto at = walk.at(i);  // offsets in y, in index, and in x at index 0
     const int64_t k = index[at[1]];
     y[at[0]] = k >= 0 && k < size ? x[at[2] + k * step] : nowhere<T>();
   }
@@ -46,8 +46,8 @@ Tensor gather_cuda(const Tensor& x, int axis, const Tensor& index) {
   return y;
 }
 
-// An axis, as long in dy and index as it says, and cut into parts in dx: a thread has all that is
-// picked from its part of a line, so it adds in the order of the index, and nobody else does.
+// The indexed axis. dy and index have `picks` elements along it; dx has `size`, cut into parts. One
+// thread adds everything picked from its part of a line, so the order is that of the index.
 struct Axis {
   int64_t picks, dy_step, index_step;
   int64_t size, dx_step, part;
@@ -58,7 +58,7 @@ __global__ void put_back(Acc<T>* dx, const T* dy, const int64_t* index, Walk<3> 
                          int64_t n_lines, Axis axis) {
   const int64_t n = n_lines * ceil_div(axis.size, axis.part);
   for (int64_t i = thread_index(); i < n; i += thread_count()) {
-    const auto at = lines.at(i % n_lines);  // dy, index, dx
+    const auto at = lines.at(i % n_lines);  // offsets in dy, index and dx
     const int64_t begin = i / n_lines * axis.part, end = std::min(begin + axis.part, axis.size);
     for (int64_t j = 0; j < axis.picks; ++j) {
       const int64_t k = index[at[1] + j * axis.index_step];

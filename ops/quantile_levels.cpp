@@ -36,7 +36,7 @@ static const AddOp spec({.name = "quantile_levels",
 
 // ---- CPU
 
-// Level k holds boundaries[k - 1] < x <= boundaries[k]; NaN is above all.
+// Level k holds boundaries[k - 1] < x <= boundaries[k]; NaN is in the last one.
 static Tensor in_level_cpu(const Tensor& x, const Tensor& boundaries, int64_t level) {
   const Tensor edges = cast(contiguous(boundaries), DType::f64), y = empty_like(x);
   const auto edges_ = edges.data<double>();

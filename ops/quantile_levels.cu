@@ -6,7 +6,7 @@ namespace bellows {
 
 namespace {
 
-// Level k holds edges[k - 1] < x <= edges[k]; NaN is above all.
+// Level k holds edges[k - 1] < x <= edges[k]; NaN is in the last one.
 struct InLevel {
   const double* edges;
   int64_t n_edges, level;

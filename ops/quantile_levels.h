@@ -1,16 +1,16 @@
-// A lesson in two versions: values to n levels, by a loop over the levels as one first writes it,
-// or by one op over the whole tensor.
+// Quantization to n levels, as a lesson in two versions: a loop over the levels, as beginners write
+// it, and one op over the whole tensor.
 #pragma once
 #include "ops/base/op.h"
 
 namespace bellows {
 
-// The level of each value, 0 .. n - 1, as a number of x's dtype; n - 1 boundaries, ascending, as
-// bucketize() takes them, ties and NaN too. No gradient: the function has steps.
+// Returns the level of each value, 0 .. n - 1, with the shape and dtype of x. boundaries: (n - 1),
+// ascending; ties and NaN are treated as in bucketize(). x: f32 or f64, on a device also bf16 and
+// f16. No gradient, since it is piecewise constant. Throws (exit 2) if boundaries are not a list.
 //
-// composed: for each level one pass that finds its values and one that adds them in, 2n kernels
-// behind the one that fills zeros.
-// fused: bucketize, 1 kernel; counted as ops.vectorized_calls.
+// composed: fills zeros, then runs two kernels per level, which select its values and add them.
+// fused: bucketize, one kernel; counted as ops.vectorized_calls.
 Tensor quantile_levels(const Tensor& x, const Tensor& boundaries, Impl impl);
 
 namespace kernels {

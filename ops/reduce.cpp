@@ -13,8 +13,8 @@ namespace bellows {
 namespace {
 
 struct Reduced {
-  Shape kept;  // the shape of x with 1 for every axis that goes
-  Shape y;     // the same without those, unless keepdim
+  Shape kept;  // shape of x with 1 for every reduced axis
+  Shape y;     // without those axes, unless keepdim
 };
 
 Reduced reduced_shapes(const char* op, const Tensor& x, const ReduceOptions& options) {
@@ -29,7 +29,7 @@ Reduced reduced_shapes(const char* op, const Tensor& x, const ReduceOptions& opt
   return r;
 }
 
-// The same elements with other axes of size 1.
+// Views t with axes of size 1 inserted or dropped to match `shape`.
 Tensor with_ones(const Tensor& t, const Shape& shape) {
   Strides strides = shape;
   for (int i = 0, from = 0; i < shape.rank(); ++i) {
@@ -141,7 +141,7 @@ static const AddOp sum_to_spec({.name = "sum_to",
                                     },
                                 .large = {{{200, 3, 200}}}});
 
-// ---- CPU: an accumulator for each element of y, folded over x in memory order
+// ---- CPU: one accumulator per element of y, folded over x in memory order
 
 namespace {
 
@@ -149,7 +149,7 @@ template <class T> struct SumOf {
   using Acc = double;
   static void add(Acc& sum, const T* x) { sum += *x; }
   static void merge(Acc& sum, Acc part) { sum += part; }
-  // Eight sums side by side: vector code in an order that is written down.
+  // Eight partial sums: vectorizable, in a fixed order.
   static void add_row(Acc& sum, const T* x, int64_t n) {
     double lanes[8] = {};
     const int64_t whole = n / 8 * 8;
@@ -171,8 +171,8 @@ template <class T> struct MaxOf {
   }
 };
 
-// How x is cut along its outermost axis in memory, as its shape alone says. Where that axis is kept
-// the parts have slots of their own, else each part has all of them and they are merged in order.
+// Split of x along its outermost axis in memory, for any number of threads. If the axis is kept,
+// parts have disjoint accumulators (`apart`); else each has a full set, merged in order.
 struct Cut {
   int axis = 0;
   bool apart;
@@ -204,7 +204,7 @@ void fold_part(const T* x, const Shape& shape, const Strides& strides, const Str
   });
 }
 
-// One accumulator for each element of `kept`, row-major.
+// Returns one accumulator per element of `kept`, in row-major order.
 template <class R, class T> std::vector<typename R::Acc> fold(const Tensor& x, const Shape& kept) {
   if (x.rank() == 0) return fold<R, T>(x.view({1}, {1}, x.offset()), {1});
   const int64_t slots = kept.numel();
@@ -237,7 +237,7 @@ static Tensor sum_cpu(const Tensor& x, const Shape& kept, double factor) {
   return y;
 }
 
-// Of a row-major x, so that the first in memory is the first.
+// Folds a row-major x, so that the first maximum in memory is the first by index.
 static kernels::Max max_cpu(const Tensor& x, const Shape& kept) {
   const Tensor dense = contiguous(x), y = empty(kept, x), index(kept, DType::i64);
   visit_stored(x.dtype(), [&]<class T>(T) {

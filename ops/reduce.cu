@@ -1,6 +1,7 @@
-// One pass over x. Where the axes that go lie innermost in memory, a warp or a block folds an
-// element of y; else a column of threads does, and their neighbours the neighbours of y. Few long
-// sums are cut into parts, which a second launch folds in order.
+// Reductions on the GPU in one pass over x. If the reduced axes are innermost in memory, a warp or
+// a block folds each element of y. Otherwise a column of threads does, and neighboring threads fold
+// neighboring elements of y. Few long sums are split into parts, which a second launch folds in
+// order.
 #include "core/base/round.h"
 #include "core/device/shared.cuh"
 #include "core/tensor/copy.h"
@@ -12,7 +13,7 @@ namespace bellows {
 
 namespace {
 
-// ---- what is folded
+// ---- fold functions
 
 template <class T> struct SumOf {
   using Part = double;
@@ -25,13 +26,13 @@ template <class T> struct SumOf {
   __device__ void store(int64_t at, Part sum) const { y[at] = T(Acc<T>(sum * factor)); }
 };
 
-// The first NaN, or the first of the largest.
+// Maximum: the first NaN, or else the first of the largest values.
 template <class T> struct MaxOf {
   struct Part {
     Acc<T> value;
     int64_t index;  // negative: nothing yet
   };
-  T* y;  // null where only the index is asked for
+  T* y;  // null if only the index is needed
   int64_t* index;
 
   __device__ static Part nothing() { return {0, -1}; }
@@ -52,11 +53,11 @@ template <class T> struct MaxOf {
 // ---- kernels
 
 struct Job {
-  Walk<3> outs;  // x, y, index: where the elements of y begin
-  Walk<2> ins;   // x, index: the elements that each of them folds
+  Walk<3> outs;  // x, y, index: offsets of each element of y
+  Walk<2> ins;   // x, index: offsets of the elements folded into it
   int64_t n_outs, n_ins;
-  int64_t length = 0;    // of a part of the ins
-  bool in_line = false;  // the ins are neighbours
+  int64_t length = 0;    // elements of ins per part
+  bool in_line = false;  // ins are contiguous in x
 };
 
 template <class R>
@@ -68,6 +69,7 @@ __device__ void finish(const Job& job, int64_t out, int64_t y_at, typename R::Pa
     parts[blockIdx.y * job.n_outs + out] = part;
 }
 
+// One team per element of y. Blocks of kThreads threads; shared memory: kWarp partial results.
 template <class R, class T>
 __global__ void fold_rows(const T* x, Job job, Team team, R r, typename R::Part* parts) {
   const int64_t out = team.line(), begin = blockIdx.y * job.length;
@@ -91,6 +93,7 @@ __global__ void fold_rows(const T* x, Job job, Team team, R r, typename R::Part*
   if (team.rank() == 0) finish(job, out, at[1], mine, r, parts);
 }
 
+// One column of threads (threadIdx.x) per element of y; shared memory: one result per thread.
 template <class R, class T>
 __global__ void fold_columns(const T* x, Job job, R r, typename R::Part* parts) {
   auto* const column = dynamic_shared<typename R::Part>() + threadIdx.x;  // blockDim.x apart
@@ -109,7 +112,7 @@ __global__ void fold_columns(const T* x, Job job, R r, typename R::Part* parts) 
   finish(job, out, at[1], mine, r, parts);
 }
 
-// A block for an element of y.
+// One block per element of y.
 template <class R>
 __global__ void fold_parts(const typename R::Part* parts, int n_parts, Job job, R r) {
   const int64_t out = blockIdx.x;
@@ -120,9 +123,9 @@ __global__ void fold_parts(const typename R::Part* parts, int n_parts, Job job, 
   if (threadIdx.x == 0) r.store(job.outs.at(out)[1], mine);
 }
 
-// ---- plans: functions of shape and strides only
+// ---- plans; they depend on shape and strides only
 
-// The axis whose neighbours are nearest in memory is one of those that go.
+// True if the innermost axis in memory is reduced.
 bool goes_innermost(const Tensor& x, const Shape& kept) {
   int innermost = -1;
   for (int i = 0; i < x.rank(); ++i)
@@ -143,7 +146,7 @@ Job plan_job(const Tensor& x, const Shape& kept, const Strides& index) {
   return job;
 }
 
-// Cuts each sum so that a large GPU is full, into parts of no less than `least` elements.
+// Splits each sum into parts of at least `least` elements, until a large GPU is full.
 int cut_into_parts(Job& job, int64_t blocks, int64_t least) {
   constexpr int64_t kFull = 8 * 132;
   const int64_t most = std::max<int64_t>(job.n_ins / least, 1);
@@ -156,7 +159,7 @@ template <class T, class R>
 void fold(const Tensor& x, const Shape& kept, const Strides& index, const R& r) {
   using Part = typename R::Part;
   Job job = plan_job(x, kept, index);
-  // Rows of a few elements are folded by a thread each: their neighbours share its cache lines.
+  // Rows of a few elements are folded by one thread each; neighboring threads share cache lines.
   const bool rows = goes_innermost(x, kept) && job.n_ins >= kWarp / 2;
   const Team team = team_for(job.n_ins, 1);
   const dim3 tile = job.n_ins >= kWarp ? dim3(kWarp, kThreads / kWarp) : dim3(kThreads, 1);
@@ -178,7 +181,7 @@ void fold(const Tensor& x, const Shape& kept, const Strides& index, const R& r) 
            job, r);
 }
 
-// ---- kernels of the contract
+// ---- kernels declared in ops/reduce.h
 
 Tensor sum_cuda(const Tensor& x, const Shape& kept, double factor) {
   if (x.numel() == 0) return full(kept, 0 * factor, x);

@@ -8,10 +8,10 @@
 
 namespace bellows {
 
-// The strides under which `shape` shows the elements of x in row-major order, if there are any.
+// Returns the strides with which `shape` views x in row-major order, or nothing if there are none.
 static std::optional<Strides> strides_under(const Tensor& x, const Shape& shape) {
   if (x.is_contiguous()) return strides_of(shape);
-  // Axes of x as runs: neighbours that follow each other in memory are one.
+  // Merge axes of x that are contiguous with each other into runs.
   Shape size, step;
   for (int i = 0; i < x.rank(); ++i) {
     const int64_t n = x.dim(i), s = x.strides()[i];
@@ -22,7 +22,7 @@ static std::optional<Strides> strides_under(const Tensor& x, const Shape& shape)
       size.push_back(n), step.push_back(s);
     }
   }
-  // Each axis of the shape, from the last, takes its part of the last run that is left.
+  // Each axis of the shape, from the last one, takes its part of the last remaining run.
   Strides strides = shape;
   int run = size.rank() - 1;
   for (int i = shape.rank() - 1; i >= 0; --i) {

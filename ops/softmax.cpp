@@ -45,9 +45,8 @@ namespace {
 
 template <class T> using Line = Eigen::Array<T, Eigen::Dynamic, 1>;
 
-// fn(y, {x...}), which may change x, for each line along the axis of row-major tensors. Lines are
-// copied to arrays of Eigen's own: vector code for any stride, and the same bits wherever the
-// tensor lies in memory.
+// Calls fn(y, {x...}) for each line along the axis of row-major tensors; fn may change x. Copies
+// the lines to Eigen arrays: vectorized for any stride, with the same bits at any address.
 template <class T, size_t N, class Fn>
 void for_lines(int axis, const Tensor& y, const std::array<const Tensor*, N>& x, const Fn& fn) {
   const int64_t n = y.dim(axis), step = y.strides()[axis];

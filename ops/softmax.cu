@@ -1,4 +1,5 @@
-// A team of threads for each line along the axis: two reads of x, the second one out of a cache.
+// Softmax on the GPU: one thread, warp or block per line along the axis, in blocks of kThreads
+// threads. Reads x twice, the second time from a cache, and writes y once.
 #include "core/device/shared.cuh"
 #include "core/tensor/copy.h"
 #include "core/tensor/line.cuh"
@@ -9,7 +10,7 @@ namespace bellows {
 
 namespace {
 
-// The lines along an axis of row-major tensors.
+// Lines along an axis of row-major tensors.
 struct Lines {
   Lines(const Shape& shape, int axis)
       : n(shape[axis]), step(strides_of(shape)[axis]), count(n ? shape.numel() / n : 0) {}
@@ -22,7 +23,7 @@ struct Softmax {
   template <class A> __device__ static A value(A shifted, A norm) {
     return std::exp(shifted) * norm;
   }
-  // What backward sums over a line, and what it makes of that.
+  // share: summand of backward over a line. slope: dx, from that sum.
   template <class A> __device__ static A share(A dy, A y) { return dy * y; }
   template <class A> __device__ static A slope(A dy, A y, A sum) { return y * (dy - sum); }
 };

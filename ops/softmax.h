@@ -1,5 +1,6 @@
-// softmax and log_softmax along one axis; f32 or f64, on a device also bf16 and f16. y is
-// row-major.
+// softmax and log_softmax along one axis. x: any shape, f32 or f64, on a device also bf16 and f16;
+// under amp, 16-bit x is cast to f32. y is row-major, with the shape of x. Throws (exit 2) if x has
+// no such axis.
 #pragma once
 #include "core/tensor/kernel.h"
 

@@ -1,11 +1,11 @@
-// NumPy's broadcasting, as views.
+// NumPy broadcasting as strided views.
 #pragma once
 #include "core/tensor/tensor.h"
 
 namespace bellows {
 
-// The shape of a NumPy broadcast: aligned at the last axis, where sizes of 1 stretch. Refuses
-// shapes that do not fit, naming the op.
+// Returns the NumPy broadcast of two shapes: aligned at the last axis, where axes of size 1
+// stretch. Throws (exit 2) with the name of the op if the shapes do not fit.
 inline Shape broadcast_shape(const Shape& a, const Shape& b, const char* op) {
   const Shape &longer = a.rank() < b.rank() ? b : a, &shorter = a.rank() < b.rank() ? a : b;
   Shape shape = longer;
@@ -18,7 +18,8 @@ inline Shape broadcast_shape(const Shape& a, const Shape& b, const char* op) {
   return shape;
 }
 
-// A view of that shape: stride 0 along every axis that t lacks or has with size 1.
+// Returns a view of `t` with that shape: stride 0 along every axis that `t` lacks or stretches. `t`
+// must broadcast to `shape`; this is not checked.
 inline Tensor broadcast_to(const Tensor& t, const Shape& shape) {
   if (t.shape() == shape) return t;
   Strides strides = shape;

@@ -1,8 +1,6 @@
-// The formulas of elementwise ops, each in this one place: kernels of every device call them,
-// chains of them (ops/chain/program.h) are made of them, and the runtime compiler is handed this
-// very text.
-//
-// So of the standard library it includes <cmath> and no more.
+// Formulas of the elementwise ops and their derivatives, each defined once. The kernels of every
+// device call them, chains (ops/chain/program.h) are built from them, and the runtime compiler
+// (ops/vendor/nvrtc.h) reads this very text. So it includes only <cmath> of the standard library.
 #pragma once
 #include "ops/base/maths.h"
 
@@ -15,17 +13,17 @@ template <class... Fs, class... Gs, class... Rest>
 struct Joined<TypeList<Fs...>, TypeList<Gs...>, Rest...> : Joined<TypeList<Fs..., Gs...>, Rest...> {
 };
 
-// value: the function; slope: its derivative, from x, or from y = value(x) where `from_y` says so:
-// then backward keeps y, which the next op keeps as well.
+// value(x) is the function; slope() is its derivative, from x, or from y = value(x) if `from_y` is
+// set. Backward then saves y, which the next op saves as well.
 namespace functors {
 
 struct Unary {
   static constexpr int arity = 1;
   static constexpr bool from_y = false, positive = false;
-  static constexpr double keep_from_zero = 0;  // where a kink keeps tests away
+  static constexpr double keep_from_zero = 0;  // tests avoid |x| below this: a kink
 };
 
-// NaN stays NaN in relu, or a broken run would look sound.
+// Propagates NaN: clamping it to 0 would hide a diverged run.
 struct Relu : Unary {
   static constexpr const char *name = "relu", *math = "max(x, 0)";
   static constexpr bool from_y = true;
@@ -98,8 +96,8 @@ struct Abs : Unary {
   template <class T> FORMULA static T slope(T x) { return T((x > T(0)) - (x < T(0))); }
 };
 
-// da, db: dy times the derivatives, which need a and b. Of a linear op they are dy, and dy times
-// `b_slope`, and nothing is saved.
+// da and db return dy times the derivative with respect to a and b. A linear op needs neither: its
+// gradients are dy and dy * b_slope, and nothing is saved.
 struct Binary {
   static constexpr int arity = 2;
   static constexpr bool linear = false, shared = false, positive = false, distinct = false;
@@ -134,7 +132,7 @@ struct Div : Binary {
   template <class T> FORMULA static T db(T dy, T a, T b) { return -dy * a / (b * b); }
 };
 
-// Where a = b, each gets half of dy.
+// Where a = b, each input gets half of dy, as in PyTorch.
 struct Maximum : Binary {
   static constexpr const char *name = "maximum", *math = "max(a, b), broadcast";
   static constexpr bool distinct = true;
@@ -151,7 +149,7 @@ struct Minimum : Binary {
   template <class T> FORMULA static T db(T dy, T a, T b) { return dy * T((b < a) + (b <= a)) / 2; }
 };
 
-// Two steps in one: shared says that both derivatives are `Last`'s slope, from y.
+// Last(First(a, b)) in one step. `shared`: both gradients are dy times Last's slope, from y.
 struct AddRelu : Binary {
   static constexpr const char *name = "add_relu", *math = "max(a + b, 0), broadcast";
   static constexpr bool shared = true;
@@ -160,7 +158,7 @@ struct AddRelu : Binary {
   template <class T> FORMULA static T value(T a, T b) { return Last::value(First::value(a, b)); }
 };
 
-// scale and shift are numbers, not tensors.
+// scale and shift are scalars, not tensors.
 struct Affine {
   static constexpr const char *name = "affine", *math = "x * scale + shift";
   static constexpr int arity = 1;
@@ -173,7 +171,7 @@ using CurvedOps = TypeList<Mul, Div, Maximum, Minimum>;
 using BinaryOps = Joined<LinearOps, CurvedOps>::type;
 using SharedOps = TypeList<AddRelu>;
 
-// What backward computes for each of them, as functors too.
+// Backward of each functor, as functors that a chain may use.
 template <class F> struct Slope {
   static constexpr const char *name = F::name, *mark = "'";
   static constexpr int arity = 2;
@@ -195,11 +193,11 @@ template <template <class> class Part, class... Fs> struct Each<Part, TypeList<F
   using type = TypeList<Part<Fs>...>;
 };
 
-// All that a step of a chain may be.
+// Operations allowed in a pointwise chain; a step refers to them by index.
 using Steps = Joined<TypeList<Affine>, UnaryOps, BinaryOps, Each<Slope, UnaryOps>::type,
                      Each<Da, CurvedOps>::type, Each<Db, CurvedOps>::type>::type;
 
-// F of as many of these as it takes; those of affine are x, scale and shift.
+// Calls F with as many of the arguments as it takes. Affine takes x, scale and shift.
 template <class F, class T> FORMULA T call(T a, T b, T c) {
   if constexpr (requires { F::value(a); }) {
     return F::value(a);

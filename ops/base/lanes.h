@@ -1,5 +1,5 @@
-// Vectors of a width chosen at run time: a kernel is written once as templates over the number of
-// lanes, all [[gnu::always_inline]], and in_lanes() compiles them for AVX-512 and for the baseline.
+// SIMD vectors of a width chosen at run time. A kernel is a template over the number of lanes, with
+// everything it calls [[gnu::always_inline]]; in_lanes() compiles it for AVX-512 and for AVX2.
 #pragma once
 #include <emmintrin.h>
 #include <algorithm>
@@ -11,16 +11,16 @@
 
 namespace bellows {
 
-// L numbers side by side. Memory is read by load and written by store alone, wherever a T may lie.
+// Vector of L values. Access memory only with load() and store(), which accept any address of a T.
 template <class T, int L> struct LanesOf {
   typedef T type __attribute__((vector_size(L * sizeof(T))));
 };
 template <class T, int L> using Lanes = typename LanesOf<T, L>::type;
 
-// What lanes hold of a stored S: itself, of 16-bit floats what is computed with.
+// Element type in registers for a stored type S: S itself, or float for 16-bit floats.
 template <class S> using Lane = std::conditional_t<std::is_arithmetic_v<S>, S, Acc<S>>;
 
-// Bf16 is the upper half of a float: one shuffle each way, where GCC makes five of a conversion.
+// Bf16 is the upper half of a float, so one shuffle converts; GCC's own conversion takes five.
 template <int L, int... half>
 [[gnu::always_inline]] inline Lanes<float, L> widen(Lanes<uint16_t, L> bits,
                                                     std::integer_sequence<int, half...>) {
@@ -49,7 +49,7 @@ template <int L, class S> [[gnu::always_inline]] inline Lanes<Lane<S>, L> load(c
 }
 template <int L, class S>
 [[gnu::always_inline]] inline void store(S* to, Lanes<Lane<S>, L> values) {
-  if constexpr (std::is_same_v<S, Bf16>) {  // Bf16(float), for all lanes
+  if constexpr (std::is_same_v<S, Bf16>) {  // rounds as Bf16(float) does
     using Bits = Lanes<uint32_t, L>;
     const Bits u = (Bits)values;
     const Bits bits = values != values ? u | 0x400000 : u + 0x7fff + (u >> 16 & 1);
@@ -65,11 +65,11 @@ template <int L, class T> [[gnu::always_inline]] inline void add_to(T* sum, Lane
   store<L>(sum, load<L>(sum) + values);
 }
 
-// ---- a bit for each lane, in the order of the elements, 8 of them a byte
+// ---- bit masks: one bit per element, in the order of the elements, 8 per byte
 
 template <class T> using MaskOf = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
 
-// 1, 2, 4 ..: bit j % 8 of a byte for the lane that is j's, where L neighbours share a byte.
+// Bit of each lane within its byte: 1, 2, 4, ... If L < 8, vectors share bytes, hence j % 8.
 template <class M, int L> [[gnu::always_inline]] inline Lanes<M, L> lane_bits(int64_t j) {
   Lanes<M, L> bits;
   for (int i = 0; i < L; ++i) bits[i] = M(1) << i;
@@ -87,7 +87,9 @@ template <class M, int L> [[gnu::always_inline]] inline M any_of(Lanes<M, L> v) 
                                               half(lanes, std::integral_constant<int, L / 2>())));
   }
 }
-// Of elements j .. j + L of a row that starts on a byte. j is a multiple of L and ascends.
+// Writes the bits of elements [j, j + L) of a row that starts on a byte. Lanes of `mask` are 0 or
+// -1. j is a multiple of L, and calls must have ascending j: the first one for a byte overwrites
+// it.
 template <int L, class M>
 [[gnu::always_inline]] inline void put_bits(uint8_t* row, int64_t j, Lanes<M, L> mask) {
   if constexpr (L == 16) {
@@ -99,18 +101,18 @@ template <int L, class M>
     row[j / 8] = j % 8 ? row[j / 8] | bits : bits;
   }
 }
-// True lanes are -1.
+// Reads the bits of elements [j, j + L): -1 in lanes whose bit is set, 0 in the others.
 template <int L, class M>
 [[gnu::always_inline]] inline Lanes<M, L> get_bits(const uint8_t* row, int64_t j) {
   std::conditional_t<L == 16, uint16_t, uint8_t> bits;
   __builtin_memcpy(&bits, row + j / 8, sizeof bits);
-  constexpr int top = 8 * sizeof(M) - 1;  // a lane's bit goes there, and from there everywhere
+  constexpr int top = 8 * sizeof(M) - 1;  // moved to the sign bit, then spread over the lane
   Lanes<M, L> up;
   for (int i = 0; i < L; ++i) up[i] = top - i;
   return (Lanes<M, L>{} + M(bits)) << (L < 8 ? up - M(j % 8) : up) >> top;
 }
 
-// -1 for NaN. With a shift, because GCC takes comparisons that are combined apart, lane by lane.
+// -1 in NaN lanes, else 0. With a shift, because GCC scalarizes combined vector comparisons.
 template <class A, int L>
 [[gnu::always_inline]] inline Lanes<MaskOf<A>, L> nan_mask(Lanes<A, L> v) {
   using M = MaskOf<A>;
@@ -124,8 +126,8 @@ template <class Body>
   body.template operator()<16>();
 }
 
-// How many lanes of T this CPU has. Doubles, which are for tests and gradient checks, stay with the
-// baseline.
+// Number of lanes for T on this CPU: 16 floats with AVX-512, else 32 bytes. Doubles, which only
+// tests and gradient checks use, always take 32 bytes.
 template <class T> int lane_count() {
   static const bool wide = __builtin_cpu_supports("avx512f") &&
                            __builtin_cpu_supports("avx512vl") &&
@@ -133,7 +135,7 @@ template <class T> int lane_count() {
   return sizeof(T) == 4 && wide ? 16 : 32 / sizeof(T);
 }
 
-// Calls body.operator()<lane_count<T>()>(), compiled for that many.
+// Calls body.operator()<L>() with L = lane_count<T>(), compiled for the matching instruction set.
 template <class T, class Body> void in_lanes(const Body& body) {
   if constexpr (sizeof(T) == 4) {
     if (lane_count<T>() == 16) return in_avx512_lanes(body);
@@ -141,16 +143,16 @@ template <class T, class Body> void in_lanes(const Body& body) {
   body.template operator()<32 / sizeof(T)>();
 }
 
-// fn.operator()<L>(j) for each L neighbours of a row, those at its end one by one.
+// Calls fn.operator()<L>(j) for the full vectors of a row, then fn.operator()<1>(j) for the rest.
 template <int L, class Fn> [[gnu::always_inline]] inline void along(int64_t length, const Fn& fn) {
   int64_t j = 0;
   for (; j + L <= length; j += L) fn.template operator()<L>(j);
   for (; j < length; ++j) fn.template operator()<1>(j);
 }
 
-// ---- transposes: samples whose elements are neighbours <-> lanes whose samples are neighbours
+// ---- transposes between contiguous elements of one sample and contiguous samples of one element
 
-// Exchanges the upper blocks of `half` lanes in a with the lower ones in b.
+// Exchanges the upper `half` lanes of each block of 2 * half in a with the lower ones in b.
 template <int half, class T, int L, int... lane>
 [[gnu::always_inline]] inline void exchange(Lanes<T, L>& a, Lanes<T, L>& b,
                                             std::integer_sequence<int, lane...>) {
@@ -169,13 +171,13 @@ template <class T, int L, int half = L / 2>
   if constexpr (half > 1) transpose<T, L, half / 2>(rows);
 }
 
-// to[n * to_sample + i] = from[n * from_sample + at[i]] for n < samples, i < size.
+// For n < samples, i < size: to[n * to_sample + i] = from[n * from_sample + at[i]]; `at` ascends.
 template <int L, class T>
 [[gnu::always_inline]] inline void gather(const T* from, int64_t from_sample, const int64_t* at,
                                           int64_t size, int64_t samples, T* to, int64_t to_sample) {
   if (from_sample == 1 && samples == L && size >= L) {
     for (int64_t first = 0; first < size; first += L) {
-      const int64_t i = std::min(first, size - L);  // the last block overlaps the one before
+      const int64_t i = std::min(first, size - L);  // the last block overlaps the previous one
       Lanes<T, L> rows[L];
 #pragma GCC unroll 16
       for (int k = 0; k < L; ++k) rows[k] = load<L>(from + at[i + k]);
@@ -183,7 +185,7 @@ template <int L, class T>
 #pragma GCC unroll 16
       for (int n = 0; n < L; ++n) store<L>(to + n * to_sample + i, rows[n]);
     }
-  } else if (at[size - 1] - at[0] == size - 1) {  // offsets ascend: they are neighbours
+  } else if (at[size - 1] - at[0] == size - 1) {  // `at` ascends, so the elements are contiguous
     for (int64_t n = 0; n < samples; ++n)
       std::copy_n(from + n * from_sample + at[0], size, to + n * to_sample);
   } else {
@@ -192,7 +194,7 @@ template <int L, class T>
   }
 }
 
-// The way back: to[n * to_sample + at[i]] = from[n * from_sample + i].
+// Inverse of gather: to[n * to_sample + at[i]] = from[n * from_sample + i].
 template <int L, class T>
 [[gnu::always_inline]] inline void scatter(const T* from, int64_t from_sample, int64_t size,
                                            int64_t samples, T* to, int64_t to_sample,

@@ -1,4 +1,4 @@
-// y_i = fn(x_i, ...) on the CPU over operands of any strides: what elementwise kernels are made of.
+// y_i = fn(x_i, ...) on the CPU, over operands of any strides: the loop of all elementwise kernels.
 #pragma once
 #include <utility>
 #include "core/base/dtype.h"
@@ -9,10 +9,10 @@
 
 namespace bellows {
 
-inline constexpr int64_t kMapChunk = 16384;  // elements that are worth another thread
+inline constexpr int64_t kMapChunk = 16384;  // elements per chunk: enough to wake a thread
 
-// Runs loop(), compiled for the widest vectors that this CPU has for Acc<T>. What it calls has to
-// be inlined for that.
+// Runs loop(), compiled for this CPU's widest vectors of Acc<T>. Everything it calls must be
+// inlined.
 template <class T, class Loop> void in_wide_loop(const Loop& loop) {
   in_lanes<Acc<T>>([&]<int L>() __attribute__((always_inline)) { loop(); });
 }
@@ -28,8 +28,7 @@ template <class T> void exp_in_place(T* x, int64_t n) {
   });
 }
 
-// One row. Loops of unit stride, and those in which one of the operands but dy stands still, are
-// vector code.
+// Maps one row of n elements. Vectorized for unit strides, also if one operand but dy is constant.
 template <class T, size_t N, class Fn, size_t... k>
 void map_row(T* y, const std::array<const T*, N>& x, const std::array<int64_t, N + 1>& steps,
              int64_t n, const Fn& fn, std::index_sequence<k...>) {
@@ -54,7 +53,7 @@ void map_row(T* y, const std::array<const T*, N>& x, const std::array<int64_t, N
   for (int64_t i = 0; i < n; ++i) y[i * steps[0]] = T(fn(Acc<T>(x[k][i * steps[k + 1]])...));
 }
 
-// y = fn(x...), all of one shape and dtype T; fn takes and gives Acc<T>.
+// y = fn(x...) for tensors of one shape and dtype T. fn takes and returns Acc<T>.
 template <class T, size_t N, class Fn>
 void map_into(const Tensor& y, const Tensor* const (&x)[N], const Fn& fn) {
   if (y.numel() == 0) return;

@@ -1,16 +1,17 @@
-// exp, log, tanh, sigmoid and the normal distribution in float, made of sums and products without a
-// call or a branch: loops over them are vectorised. Every product that feeds a sum is a std::fma,
-// so bits do not depend on the vector width, the position in a row or the chain a step stands in.
+// Branch-free exp, log, tanh, sigmoid and normal distribution in float. They consist of sums and
+// products only, so loops over them are vectorized. Every product that feeds a sum is a std::fma,
+// so the bits do not depend on the vector width, the position in a row or the surrounding chain.
 //
-// Errors are in units in the last place (ulp), over every 97th float (tests/ops/maths_test.cpp). In
-// double the standard library defines each function. GPUs keep CUDA's exp, log and tanh.
+// Errors are in units in the last place (ulp), measured over every 97th float
+// (tests/ops/maths_test.cpp). In double the standard library defines each function. GPUs use CUDA's
+// exp, log and tanh.
 #pragma once
 #include <cmath>
 #include "core/base/half.h"
 
 namespace bellows {
 
-// A loop is vectorised only where its formula is inlined, which GCC otherwise decides by size.
+// A loop is vectorized only if its formula is inlined, which GCC otherwise decides by size.
 #ifdef __CUDACC__
 #define FORMULA HD inline
 #else
@@ -52,8 +53,8 @@ template <int bias> FORMULA Octaves octaves(float x) {
           std::bit_cast<uint32_t>(shifted)};
 }
 
-// e^x = 2^n e^r; 1 ulp. x is clamped to +-104, as an integer: GCC makes one instruction of that.
-// |n| goes up to 150, so 2^n is a product of two factors.
+// e^x = 2^n e^r; 1 ulp. x is clamped to +-104 as an integer, which GCC compiles to one instruction.
+// |n| reaches 150, so 2^n is a product of two factors.
 FORMULA float exp_of(float x) {
   if constexpr (kOnGpu) return std::exp(x);
   const uint32_t given = std::bit_cast<uint32_t>(x);
@@ -74,7 +75,7 @@ FORMULA float exp_below_0(float x) {
   return exp_near_0(r) * std::bit_cast<float>(bits << 23) * 0x1p-24f;
 }
 
-// log(2^e (1 + f)) with 1 + f in [sqrt(1/2), sqrt(2)); 1 ulp. Subnormal x is first raised by 2^23.
+// log(2^e (1 + f)) with 1 + f in [sqrt(1/2), sqrt(2)); 1 ulp. Subnormal x is first scaled by 2^23.
 FORMULA float log_of(float x) {
   if constexpr (kOnGpu) return std::log(x);
   constexpr uint32_t lowest = 0x3f3504f3;  // sqrt(1/2)
@@ -92,7 +93,7 @@ FORMULA float log_of(float x) {
 }
 FORMULA double log_of(double x) { return std::log(x); }
 
-// -m / (2 + m) with m = e^(-2 |x|) - 1, and the sign of x; 3 ulp. From 9.02 on it is 1.
+// -m / (2 + m) with m = e^(-2 |x|) - 1, and the sign of x; 3 ulp. The result is 1 from 9.02 on.
 FORMULA float tanh_of(float x) {
   if constexpr (kOnGpu) return std::tanh(x);
   const float a = std::fabs(x) > 9.02f ? 9.02f : std::fabs(x);
@@ -103,21 +104,21 @@ FORMULA float tanh_of(float x) {
 }
 FORMULA double tanh_of(double x) { return std::tanh(x); }
 
-// 1 / (1 + e^-x), from an exponential that cannot overflow; 3 ulp.
+// 1 / (1 + e^-x), computed from an exponential that cannot overflow; 3 ulp.
 FORMULA float sigmoid_of(float x) {
   const float a = std::fabs(x) > 104 ? 104 : std::fabs(x), e = exp_below_0(-a);
   return (x < 0 ? e : 1.f) / (1 + e);
 }
 FORMULA double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
 
-// |x|, at most 14.44: beyond, the two functions below are 0 or 1. NaN becomes 14.44 as well; gelu
-// and its slope multiply by x, which makes it NaN again.
+// min(|x|, 14.44): beyond it the two functions below are 0 or 1. NaN also becomes 14.44; gelu and
+// its slope multiply by x, which makes the result NaN again.
 FORMULA float clamped_size(float x) {
   const uint32_t size = std::bit_cast<uint32_t>(x) & 0x7fffffff, most = 0x41670a3d;
   return std::bit_cast<float>(size < most ? size : most);
 }
 
-// e^(-x^2 / 2); 2 ulp. The rounding error of x * x is put back, because it grows with x^2.
+// e^(-x^2 / 2); 2 ulp. The rounding error of x * x grows with x^2, so it is added back.
 FORMULA float gauss(float x) {
   const float a = clamped_size(x), square = a * a, lost = std::fma(a, a, -square);
   const float e = exp_below_0(-0.5f * square);
@@ -125,7 +126,7 @@ FORMULA float gauss(float x) {
 }
 FORMULA double gauss(double x) { return std::exp(-x * x / 2); }
 
-// P(X <= x) of the normal distribution; 5 ulp. On the left it is gauss(x) P(|x|) / Q(|x|).
+// P(X <= x) of the normal distribution; 5 ulp. For x <= 0 it is gauss(x) P(|x|) / Q(|x|).
 FORMULA float normal_cdf(float x) {
   const float a = clamped_size(x), square = a * a;
   const float p_high = std::fma(square, 0.0041163090f, std::fma(a, 0.040633221f, 0.18323512f));

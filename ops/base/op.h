@@ -1,4 +1,4 @@
-// OpSpec: what an op tells the world about itself. Tests, docs and benchmarks read nothing else.
+// OpSpec: the description of an op from which tests, docs and benchmarks are generated.
 #pragma once
 #include "autograd/record.h"
 #include "core/base/registry.h"
@@ -10,29 +10,29 @@ using Inputs = std::vector<Tensor>;
 using Shapes = std::vector<Shape>;  // one per input
 using OpFn = std::function<Tensor(const Inputs&)>;
 
-// How a fused op is run: by its own kernel, or composed of simpler ops.
+// Implementation of a fused op: its own kernel, or a composition of simpler ops.
 enum class Impl { composed, fused };
 
 struct OpSpec {
-  const char* name;           // as its error messages say it
+  const char* name;           // as in its error messages
   const char* math;           // one line, shown by `trainer list ops`
-  std::vector<Shapes> cases;  // small shapes to test
+  std::vector<Shapes> cases;  // small input shapes to test
   OpFn run;
-  std::vector<Shapes> rejects = {};  // shapes it must refuse, with a message that names the op
-  const char* variant = "";          // tells specs of one op apart: "stride 2"
-  // Shapes that are split over threads: their bits must not depend on how many; the ones to time.
+  std::vector<Shapes> rejects = {};  // input shapes it must refuse, naming the op
+  const char* variant = "";          // distinguishes specs of one op: "stride 2"
+  // Input shapes that are split over threads: results must be bitwise equal for any thread count.
+  // Benchmarks time these.
   std::vector<Shapes> large = {};
-  OpFn composed = nullptr;  // a fused op carries its twin, made of simpler ops
-  // In 16 bits it rounds after each step, as its composed twin does: what it gives is held to
-  // that.
+  OpFn composed = nullptr;  // for a fused op: the same, made of simpler ops
+  // In 16 bits the op rounds after each step, as `composed` does; tests compare it with that.
   bool rounds_each_step = false;
-  // Inputs are normal; positive ones are their absolute value plus 0.5.
+  // Inputs are drawn from a normal distribution; positive ones are |x| + 0.5.
   bool positive = false;
-  double keep_from_zero = 0;   // inputs nearer 0 than this sit on a kink; tests avoid them
-  bool distinct = false;       // no two inputs are near each other (max, sort)
-  bool differentiable = true;  // otherwise only forward and equality of kernels are tested
-  bool close_f32 = true;       // tolerance 1e-5 of the largest magnitude in f32; else 1e-4
-  bool elementwise = false;    // takes inputs of any one shape, and returns that shape
+  double keep_from_zero = 0;   // inputs nearer 0 than this are at a kink; tests avoid them
+  bool distinct = false;       // all input values differ clearly (max, sort)
+  bool differentiable = true;  // if false, only forward and equality of kernels are tested
+  bool close_f32 = true;       // tolerance in f32: 1e-5 of the largest magnitude, else 1e-4
+  bool elementwise = false;    // takes inputs of any one shape and returns that shape
 };
 
 inline std::vector<OpSpec>& op_specs() {

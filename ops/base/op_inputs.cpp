@@ -6,7 +6,7 @@
 namespace bellows {
 
 static double draw(const OpSpec& op, const Philox& rng, const Permutation& order, int64_t i) {
-  // Evenly spaced in a random order, so that no difference quotient crosses a tie.
+  // Evenly spaced in random order, so that no difference quotient crosses a tie.
   if (op.distinct) return 4.0 * (order(i) + 0.5) / order.n - 2 + (op.positive ? 2.5 : 0);
   const double x = rng.normal(i);
   if (op.positive) return std::abs(x) + 0.5;

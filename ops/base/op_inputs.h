@@ -1,11 +1,12 @@
-// Inputs for a registered op: the same numbers on every run and for every dtype, so that any
-// failure replays. What tests, `trainer check` and benchmarks run ops on.
+// Test inputs for a registered op, for tests, `trainer check` and benchmarks. The values are the
+// same on every run and for every dtype, so failures are reproducible.
 #pragma once
 #include "ops/base/op.h"
 
 namespace bellows {
 
-// Leaves of these shapes, drawn as the spec asks (positive, distinct, away from a kink).
+// Returns leaves of these shapes on the CPU, drawn as `op` requires (positive, distinct, away from
+// a kink) and rounded to `dtype`.
 Inputs make_inputs(const OpSpec& op, const Shapes& shapes, DType dtype);
 
 }  // namespace bellows

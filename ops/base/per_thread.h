@@ -5,7 +5,8 @@
 
 namespace bellows {
 
-// `size` elements of T for each thread; made by the compute thread, outside of parallel regions.
+// `size` elements of T for each thread of the pool, uninitialized. Construct it on the compute
+// thread outside parallel regions, and call mine() inside one.
 template <class T> class PerThread {
  public:
   explicit PerThread(int64_t size)

@@ -8,9 +8,9 @@
 
 namespace bellows {
 
-// Far beyond what anybody writes.
+// Limits on the text; kMostNested bounds the parser's stack.
 static constexpr size_t kMostText = 1000;
-static constexpr int kMostNested = 50;  // bounds the stack
+static constexpr int kMostNested = 50;
 
 static constexpr int kAdd = kStep<functors::Add>, kSub = kStep<functors::Sub>,
                      kMul = kStep<functors::Mul>, kDiv = kStep<functors::Div>;
@@ -24,7 +24,7 @@ static std::vector<std::string> op_names() {
 
 namespace {
 
-// A number, until something makes it a step of the program.
+// A constant until it becomes an operand of a step.
 struct Term {
   bool is_number;
   double number;
@@ -58,7 +58,7 @@ class Parser {
     fail(Exit::usage, "pointwise: ", why, ", at column ", at + 1, " of  ", printable(text_));
   }
 
-  // ---- letters
+  // ---- lexer
 
   void skip_spaces() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
@@ -79,7 +79,7 @@ class Parser {
     return c < 128 && c && (kind(c) || std::strchr(others, c));
   }
 
-  // ---- the grammar
+  // ---- grammar
 
   Term sum() {
     Term left = product();
@@ -184,7 +184,7 @@ class Parser {
     return constant(call_step(functors::Steps(), op, a.number, b.number, 0.0));
   }
 
-  // With one number, what is exactly the same and needs nothing for its backward.
+  // With one constant operand, affine gives the same bits and saves nothing for backward.
   Term binary(int op, const Term& a, const Term& b) {
     if (a.is_number && b.is_number) return folded(op, a, b);
     const Term& x = a.is_number ? b : a;

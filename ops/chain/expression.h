@@ -1,8 +1,8 @@
-// The text of a pointwise chain: "relu(x * scale + shift)".
+// Parser for the text of a pointwise chain: "relu(x * scale + shift)".
 //
-// Numbers, the names of inputs, + - * /, a minus in front, parentheses, and the functors of
-// ops/base/functors.h as functions: gelu(x), maximum(x, 0). There is nothing else in it, and
-// nothing is evaluated but arithmetic between numbers.
+// The grammar has numbers, names of inputs, + - * /, unary minus, parentheses, and calls of the
+// functors in ops/base/functors.h: gelu(x), maximum(x, 0). Only arithmetic between constants is
+// evaluated.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,12 +10,12 @@
 
 namespace bellows {
 
-// The program of the text; its inputs are numbered as `inputs` are. Refuses what it cannot read,
-// with the column and the nearest name, an input that the text never mentions, and a text that
-// depends on no input.
+// Parses `text` into a program; input k of the chain is named inputs[k]. Throws (exit 2) on a
+// syntax error, with the column and the nearest known name, on an input that the text does not use,
+// on a text that depends on no input, and on too many inputs or steps.
 //
-// x + 2, 2 - x, 2 * x, -x and the like are the op affine; x / 2 stays a division. The same part
-// written twice is computed once.
+// x + 2, 2 - x, 2 * x and -x become affine steps; x / 2 stays a division. Common subexpressions are
+// computed once.
 StepProgram parse_pointwise(const std::string& text, const std::vector<std::string>& inputs);
 
 }  // namespace bellows

@@ -18,7 +18,7 @@ std::shared_ptr<const Derivative> Chain::derivative_for(const std::vector<bool>&
   return made;
 }
 
-// ---- the definition: op by op
+// ---- definition: op by op
 
 template <class F> static Tensor run_op(const Tensor& a, const Tensor& b, const Step& step) {
   if constexpr (std::is_base_of_v<functors::Unary, F>) {
@@ -52,7 +52,7 @@ static Tensor composed(const StepProgram& program, std::span<const Tensor> input
   return results[program.outputs[0]];
 }
 
-// ---- one pass
+// ---- fused: one pass
 
 static Shape common_shape(const Chain& chain, std::span<const Tensor> inputs) {
   CHECK(inputs.size() == chain.inputs().size(), "pointwise: ", inputs.size(), " tensors for the ",
@@ -66,7 +66,7 @@ static Shape common_shape(const Chain& chain, std::span<const Tensor> inputs) {
   return shape;
 }
 
-// Runs it on the inputs it asks for, and counts what it reads and writes.
+// Runs the program on those of `all` inputs that it reads, and counts the bytes read and written.
 static void run(const StepProgram& program, std::span<const Tensor> all,
                 std::span<const Tensor> outputs) {
   static trace::Counter& bytes = trace::counter("pointwise.bytes");
@@ -79,14 +79,14 @@ static void run(const StepProgram& program, std::span<const Tensor> all,
   kernels::pointwise(inputs, program, outputs);
 }
 
-// With the memory order of the first input that is not stretched.
+// Uses the memory order of the first input that is not stretched.
 static Tensor make_result(std::span<const Tensor> inputs, const Shape& shape) {
   const auto like = std::ranges::find(inputs, shape, &Tensor::shape);
   return like == inputs.end() ? empty(shape, inputs[0]) : empty_like(*like);
 }
 
 namespace {
-// Keeps the inputs that the derivative reads, and of the others their shapes.
+// Saves the inputs that the derivative reads, and only the shapes of the others.
 class Backward {
  public:
   Backward(const Chain& chain, std::span<const Tensor> inputs, const Tensor& y)
@@ -121,7 +121,7 @@ class Backward {
   }
 
  private:
-  Strides strides_;  // of y: every pass has the same memory order
+  Strides strides_;  // those of y: all passes use one memory order
   std::vector<Shape> shapes_;
   std::vector<Saved> saved_;
   std::shared_ptr<const Derivative> derivative_;
@@ -145,7 +145,7 @@ Tensor pointwise(const Chain& chain, std::span<const Tensor> inputs_, Impl impl)
 // ---- specs
 
 namespace {
-struct Drawn {  // how, as OpSpec says it
+struct Drawn {  // properties of the inputs, as in OpSpec
   bool positive = false, distinct = false;
 };
 }  // namespace
@@ -185,8 +185,8 @@ static const AddOp specs[] = {
          {.positive = true}),
 };
 
-// ---- CPU: a block of elements goes through all steps before the next one does. Its results lie in
-// the first-level cache, and each step is a loop of vector code.
+// ---- CPU: each block of 1024 elements goes through all steps before the next one. Its
+// intermediate results stay in the L1 cache, and each step is one vectorized loop.
 
 namespace {
 
@@ -219,7 +219,7 @@ void run_step(TypeList<Fs...>, const Step& step, T* y, const T* a, const T* b, c
   loops[step.function](step, y, a, b, c, n);
 }
 
-// An input as a block reads it: where it is, if it lies in memory as y does; else a copy.
+// An input, block by block: a pointer into it if its memory order is y's, else a copy.
 template <class T> class Source {
  public:
   Source(const Tensor& x, const Tensor& y)
@@ -254,7 +254,7 @@ template <class T> class Blocks {
     for (size_t i = 0; i < outputs.size(); ++i) written_[program.outputs[i]] = outputs[i].ptr<T>();
   }
 
-  // Elements [begin, end) of the outputs, in their memory order; `room` is scratch memory.
+  // Computes elements [begin, end) of the outputs in memory order, in `room` as scratch memory.
   void run(int64_t begin, int64_t end, T* room) const {
     std::vector<const T*> results(program_.steps.size());
     for (int64_t b = begin; b < end; b += kBlock)
@@ -284,7 +284,7 @@ template <class T> class Blocks {
 
   const StepProgram& program_;
   std::vector<Source<T>> sources_;
-  std::vector<T*> written_;  // of each step: the output that it is, or none
+  std::vector<T*> written_;  // per step: the output it writes, or null
 };
 
 }  // namespace

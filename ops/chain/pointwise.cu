@@ -3,17 +3,17 @@
 
 namespace bellows {
 
-// One kernel for all programs: each thread goes through the steps, for one element after the other.
-// Slower than a kernel that is compiled for its chain (ops/vendor/nvrtc_pointwise.cu), but it reads
-// and writes memory as that one does, so it is what runs where there is no compiler.
+// One kernel for all programs: each thread interprets the steps for its elements. Slower than a
+// kernel compiled for its chain (ops/vendor/nvrtc_pointwise.cu), with the same memory accesses.
+// Used where no runtime compiler is available.
 
 namespace {
 
-// A program as the kernel's argument.
+// A program as a kernel argument.
 struct Code {
   struct Line {
     int8_t function;
-    uint8_t from[3], to;  // places; of an input, which one
+    uint8_t from[3], to;  // places; for an input, its index
     double a, b;
   };
   int lines = 0;
@@ -59,6 +59,8 @@ template <class T> struct Interpreter {
   }
 };
 
+// Blocks of 256 threads; each iteration moves 16 bytes per tensor and thread if alignment allows
+// it, else one element.
 template <class T>
 __global__ void interpret(const __grid_constant__ PointwiseGrid grid,
                           const __grid_constant__ Code code) {

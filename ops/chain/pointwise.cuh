@@ -1,4 +1,4 @@
-// A chain's tensors as a PointwiseGrid.
+// Builds the kernel argument PointwiseGrid from a chain's tensors.
 #pragma once
 #include "core/device/launch.cuh"
 #include "core/tensor/walk.h"
@@ -9,7 +9,7 @@ namespace bellows {
 
 static_assert(kMostTensors == kMostInputs + 1 && kMostAxes == kMaxRank);
 
-// The inputs have the shape of the outputs, which are not empty.
+// All inputs have the shape of the outputs, which are not empty.
 inline PointwiseGrid make_grid(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
   std::array<const Strides*, kMostTensors + 1> strides;
   strides.fill(&outputs[0].strides());
@@ -18,7 +18,7 @@ inline PointwiseGrid make_grid(std::span<const Tensor> inputs, std::span<const T
   PointwiseGrid grid{
       .count = outputs[0].numel(), .inputs = int(inputs.size()), .outputs = int(outputs.size())};
   const int64_t bytes = size_of(outputs[0].dtype());
-  bool packs = true;  // until something does not start where a pack does
+  bool packs = true;  // until a tensor is misaligned
   const auto fits = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; };
   for (int k = 0; k < grid.inputs; ++k) {
     auto& in = grid.in[k];

@@ -1,6 +1,6 @@
-// How a GPU goes through the elements of a chain's tensors: shared by the kernel that interprets
-// programs and by those that are compiled at run time, which are handed this very text. It may
-// include what they are handed as well, and nothing else.
+// GPU loop over the elements of a chain's tensors. Shared by the interpreter
+// (ops/chain/pointwise.cu) and by kernels compiled at run time, which receive this very text. It
+// may include only headers that the runtime compiler receives as well.
 #pragma once
 #include "core/base/half.h"
 #include "ops/base/functors.h"
@@ -9,26 +9,26 @@ namespace bellows {
 
 inline constexpr int kMostTensors = 9, kMostAxes = 6;
 
-// Elements are counted in the memory order of the outputs, which are dense.
+// Elements are numbered in the memory order of the outputs, which are dense.
 struct PointwiseGrid {
   int64_t count = 0;
-  int64_t packs = 0;  // groups of 16 bytes in each output; 0 where something does not allow them
+  int64_t packs = 0;  // groups of 16 bytes in each output; 0 if alignment forbids them
   int inputs = 0, outputs = 0;
-  int rank = 0;  // axes of the inputs that do not lie as the outputs do, innermost first
+  int rank = 0;  // axes of the strided inputs, innermost first; 0 if all are dense
   int64_t size[kMostAxes] = {};
   struct Input {
     const void* data;
-    bool dense;  // it lies as the outputs do
+    bool dense;  // same memory order as the outputs
     int64_t step[kMostAxes];
   } in[kMostTensors] = {};
   void* out[kMostTensors] = {};
 };
 
-// n neighbours in memory, moved at once.
+// n consecutive elements, moved with one instruction.
 template <class T, int n> struct alignas(n * sizeof(T)) Neighbours { T at[n]; };
 
-// Where element i is in each of the inputs. A division of 32 bits takes a GPU a quarter of the time
-// of one of 64.
+// Offset of element i in each input. 32-bit division takes a quarter of the time of 64-bit
+// division.
 template <int kIn, class Index>
 __device__ void locate(const PointwiseGrid& g, Index i, int64_t (&offset)[kIn]) {
   for (int k = 0; k < kIn; ++k) offset[k] = 0;
@@ -40,8 +40,8 @@ __device__ void locate(const PointwiseGrid& g, Index i, int64_t (&offset)[kIn]) 
   }
 }
 
-// body(x, y): from the values of an element in all inputs, as Acc<T>, to those in all outputs.
-// Elements [i, i + n) are in one row of each input.
+// Computes elements [i, i + n), which are in one row of each input. body(x, y) maps an element's
+// values in all inputs to those in all outputs, as Acc<T>.
 template <class T, int kIn, int kOut, int n, class Body>
 __device__ void run_elements(const PointwiseGrid& g, int64_t i, const Body& body) {
   Neighbours<T, n> in[kIn] = {}, out[kOut] = {};
@@ -71,7 +71,7 @@ __device__ void run_elements(const PointwiseGrid& g, int64_t i, const Body& body
       *reinterpret_cast<Neighbours<T, n>*>(static_cast<T*>(g.out[k]) + i) = out[k];
 }
 
-// All elements, by all threads of a one-dimensional grid, of up to kIn inputs and kOut outputs.
+// Computes all elements on a one-dimensional grid, for up to kIn inputs and kOut outputs.
 template <class T, int kIn, int kOut, class Body>
 __device__ void run_all_elements(const PointwiseGrid& g, const Body& body) {
   constexpr int kPack = 16 / sizeof(T);

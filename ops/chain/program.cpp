@@ -5,7 +5,7 @@
 
 namespace bellows {
 
-// ---- what is known of each functor
+// ---- properties of each functor
 
 template <class F> static StepFunction describe() {
   StepFunction f{.name = F::name, .arity = F::arity};
@@ -52,14 +52,14 @@ int add_step(std::vector<Step>& steps, const Step& step) {
   return int(steps.size()) - 1;
 }
 
-// A place is free again after the last step that reads it; outputs are read at the end.
+// A place is free after the last step that reads it. Outputs are read at the end.
 static void assign_places(StepProgram& p) {
   const int n = int(p.steps.size());
   std::vector<int> last_use(n, -1);
   for (int s = 0; s < n; ++s)
     for (int k = 0; k < arity(p.steps[s]); ++k) last_use[p.steps[s].from[k]] = s;
   for (const int s : p.outputs) last_use[s] = n;
-  std::vector<int> free_from;  // of each place: the first step that may write it
+  std::vector<int> free_from;  // per place: the first step that may write it
   for (int s = 0; s < n; ++s) {
     const auto place = std::ranges::find_if(free_from, [s](int from) { return from <= s; });
     p.places.push_back(int(place - free_from.begin()));
@@ -96,7 +96,7 @@ StepProgram make_program(const std::vector<Step>& steps, int output) {
   return make_program(steps, std::vector{output});
 }
 
-// ---- the derivative: shares of dy, from the last step to the first, as backward() would send them
+// ---- derivative: gradients from the last step to the first, in the order of backward()
 
 namespace {
 
@@ -154,8 +154,8 @@ class Differentiate {
   }
 
   std::vector<Step> steps_;
-  std::vector<int> share_;    // of each step of the forward, so far; -1: none yet
-  std::vector<bool> wanted_;  // a wanted input is among what it depends on
+  std::vector<int> share_;    // per forward step: the step that is its gradient so far, or -1
+  std::vector<bool> wanted_;  // depends on a wanted input
   int dy_;
   Derivative result_;
 };

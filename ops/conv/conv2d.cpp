@@ -11,7 +11,7 @@
 #include "ops/conv/conv2d_cpu.h"
 #include "ops/conv/padded_conv2d.h"
 
-// N batch, C input channels, K output channels, H W image, OH OW output, KH KW kernel.
+// Dimensions: N batch, C input channels, K output channels, H W image, OH OW output, KH KW kernel.
 namespace bellows {
 
 // ---- the op
@@ -91,8 +91,8 @@ static const AddOp specs[] = {
          {{{7, 5, 9, 8}, {6, 5, 1, 1}}, {{1, 8, 56, 56}, {16, 8, 1, 1}}}),
 };
 
-// ---- CPU: im2col and Eigen's product, cut into blocks that do not depend on the thread count.
-// Computed is in NCHW, whatever comes and goes.
+// ---- CPU: im2col and Eigen's matrix product, in blocks that do not depend on the thread count.
+// Always computed in NCHW; other memory formats are converted before and after.
 
 namespace {
 
@@ -116,9 +116,9 @@ struct Geometry {
   int64_t stride, padding, kernel_h, kernel_w, out_h, out_w;
 };
 
-// Where tap (c, r, s) meets output pixels [pixel, pixel + pixels): calls fn(j, at, count) for each
-// run of pixels j, j + 1 .. of one output row; they meet the image at, at + stride .. Those that
-// meet the padding are left out.
+// Maps tap (c, r, s) at output pixels [pixel, pixel + pixels) to pixels of x. Calls fn(j, at,
+// count) for each run of output pixels j, j + 1, ... in one row: they read x at offsets at, at +
+// stride, ... Pixels whose tap is in the padding are left out.
 template <class Fn>
 void for_each_run(const Geometry& g, int64_t tap, int64_t pixel, int64_t pixels, const Fn& fn) {
   const int64_t H = g.shape[2], W = g.shape[3];
@@ -128,14 +128,14 @@ void for_each_run(const Geometry& g, int64_t tap, int64_t pixel, int64_t pixels,
   const int64_t first = s < 0 ? (-s + g.stride - 1) / g.stride : 0;
   const int64_t last = W - s <= 0 ? 0 : std::min(g.out_w, (W - s - 1) / g.stride + 1);
   for (int64_t i = pixel / g.out_w; i * g.out_w < pixel + pixels; ++i) {
-    const int64_t h = i * g.stride + r, row = i * g.out_w - pixel;  // of the first pixel in it
+    const int64_t h = i * g.stride + r, row = i * g.out_w - pixel;  // of the row's first pixel
     const int64_t begin = std::max(first, -row), end = std::min(last, pixels - row);
     if (h >= 0 && h < H && begin < end)
       fn(row + begin, (c * H + h) * W + begin * g.stride + s, end - begin);
   }
 }
 
-// Rows are taps, columns output pixels. x: one image (C, H, W).
+// Values of x under each tap and output pixel: (taps, pixels). x: one image (C, H, W).
 template <class T>
 Matrix<T> im2col(const T* x, const Geometry& g, int64_t tap, int64_t taps, int64_t pixel,
                  int64_t pixels) {
@@ -149,7 +149,7 @@ Matrix<T> im2col(const T* x, const Geometry& g, int64_t tap, int64_t taps, int64
 
 }  // namespace
 
-// Block by block of 64 output pixels of one image: y = w im2col(x) + b.
+// y = w im2col(x) + b, in blocks of 64 output pixels of one image.
 static Tensor forward(const Tensor& x_, const Tensor& w_, const Tensor& b_,
                       const Conv2dOptions& options, Slot&) {
   constexpr int64_t kPixels = 64;
@@ -176,7 +176,7 @@ static Tensor forward(const Tensor& x_, const Tensor& w_, const Tensor& b_,
   return contiguous(y, conv2d_format(x_, w_));
 }
 
-// One image and channel at a time: dx = col2im(w^T dy).
+// dx = col2im(w^T dy), one image and input channel at a time.
 static Tensor backward_x(const Tensor& dy_, const Tensor& w_, const Shape& x,
                          const Conv2dOptions& options, Slot&) {
   const Tensor dy = contiguous(dy_), w = contiguous(w_);
@@ -202,7 +202,7 @@ static Tensor backward_x(const Tensor& dy_, const Tensor& w_, const Shape& x,
   return contiguous(dx, conv2d_format(dy_, w_));
 }
 
-// 32 taps at a time over all images: dw = sum of dy im2col(x)^T.
+// dw = sum over images of dy im2col(x)^T, 32 taps at a time.
 static void sum_products(const Tensor& dy, const Tensor& x, const Tensor& dw,
                          const Conv2dOptions& options) {
   constexpr int64_t kTaps = 32;

@@ -1,11 +1,12 @@
-// Convolution on the GPU as three tiled products, whose second operand is looked up in an image:
+// Convolution on the GPU as three tiled products (core/tensor/gemm.cuh). Their second operand is an
+// implicit im2col matrix, read straight from the image:
 //
 //   y(k, pixel)  = sum over taps    of  w(k, tap)    x under (pixel, tap)
 //   dx(c, pixel) = sum over (k,r,s) of  w(k,c,r,s)   dy above (pixel, (k,r,s))
 //   dw(k, tap)   = sum over pixels  of  dy(k, pixel) x under (pixel, tap)
 //
-// A tap is (c, r, s); a pixel is (n, i, j), of y in the first and the last product, of x in the
-// second. db is the last one with one more tap, whose x is 1.
+// A tap is (c, r, s). A pixel is (n, i, j): of y in the first and the last product, of x in the
+// second. db comes from the last product with one more tap, at which x is 1.
 #include "core/base/divisor.h"
 #include "core/base/round.h"
 #include "core/device/launch.cuh"
@@ -19,9 +20,9 @@ namespace bellows {
 
 namespace {
 
-// ---- the device
+// ---- device code
 
-// Pixel i of all the images of a batch.
+// Coordinates of pixel i among all images of a batch.
 struct Pixels {
   explicit Pixels(const Shape& t)
       : image(std::max<int64_t>(t[2] * t[3], 1)), row(std::max<int64_t>(t[3], 1)) {
@@ -35,11 +36,11 @@ struct Pixels {
 };
 
 struct Pixel {
-  int64_t at;  // of its image; negative beyond the last one
-  int h, w;    // where the window begins, or the first one that reaches it
+  int64_t at;  // offset of its image; negative beyond the last pixel
+  int h, w;    // Under: top left of the window in x; Above: the pixel's place in the padded x
 };
 struct Tap {
-  int64_t at;  // of its channel; negative beyond the last one, kOne for the tap of the bias
+  int64_t at;  // offset of its channel; negative beyond the last tap; kOne: the tap of the bias
   int r, s;
 };
 constexpr int64_t kOne = -2;
@@ -51,7 +52,7 @@ struct Window2d {
       : kernel(w[2] * w[3]), row(w[3]), stride(o.stride), padding(int(o.padding)) {}
 };
 
-// x under a tap of the window at a pixel of y, 0 in the padding.
+// x at a tap of the window of a pixel of y; 0 in the padding.
 template <class T> struct Under {
   using Value = Acc<T>;
   Image<T> x;
@@ -75,7 +76,7 @@ template <class T> struct Under {
   }
 };
 
-// dy at the pixel whose window has tap (k, r, s) on a pixel of x; 0 where there is none.
+// dy at the pixel whose window has tap (k, r, s) on a pixel of x; 0 if there is none.
 template <class T> struct Above {
   using Value = Acc<T>;
   Image<T> dy;
@@ -102,14 +103,14 @@ template <class T> struct Above {
   }
 };
 
-// As operands of a product: (pixel, tap), the sum being over taps, ...
+// Operand (pixel, tap) of a product that sums over taps.
 template <class Lookup> struct OverTaps : Lookup {
   static constexpr bool along = false;
   __device__ void enter(int) {}
   __device__ Pixel lane(int i) const { return this->pixel(i); }
   __device__ Tap depth(int k) const { return this->tap(k); }
 };
-// ... and (tap, pixel), the sum being over `each` pixels from z * each on.
+// Operand (tap, pixel) of a product that sums over `each` pixels, starting at z * each.
 template <class Lookup> struct OverPixels : Lookup {
   static constexpr bool along = true;
   int each, first = 0;
@@ -119,7 +120,7 @@ template <class Lookup> struct OverPixels : Lookup {
   __device__ auto value(const Tap& t, const Pixel& p) const { return Lookup::value(p, t); }
 };
 
-// dy (k, pixel), over the same pixels.
+// Operand dy (k, pixel) of the same product.
 template <class T> struct Gradient {
   using Value = Acc<T>;
   Image<T> dy;
@@ -140,7 +141,7 @@ template <class T> struct Gradient {
   }
 };
 
-// w (K, C, KH, KW), row-major, as (c, (k, r, s)).
+// Operand w (K, C, KH, KW), row-major, as the matrix (c, (k, r, s)).
 template <class T> struct ByInputChannel {
   using Value = Acc<T>;
   const T* w;
@@ -158,7 +159,7 @@ template <class T> struct ByInputChannel {
   }
 };
 
-// (channel, pixel) into an image, plus a bias for each channel.
+// Output (channel, pixel): writes into an image and adds the channel's bias.
 template <class T> struct IntoImage {
   Image<T> y;
   Pixels pixels;
@@ -171,7 +172,7 @@ template <class T> struct IntoImage {
   }
 };
 
-// Sums over one share of the pixels: dw (K, taps), then db (K).
+// Output: the sums over one share of the pixels, dw (K, taps) followed by db (K).
 template <class Value> struct IntoParts {
   Value* parts;
   int64_t K, taps, part;
@@ -182,7 +183,7 @@ template <class Value> struct IntoParts {
   }
 };
 
-// ---- the host
+// ---- host code
 
 void check_sizes(const Tensor& image) {
   const int64_t pixels = image.dim(0) * image.dim(2) * image.dim(3);
@@ -224,10 +225,10 @@ static Tensor backward_x(const Tensor& dy, const Tensor& w_, const Shape& x,
   return dx;
 }
 
-// Shares of the pixels, so that enough blocks work at once; then the shares are added up.
+// Splits the pixels into shares, so that enough blocks run at once, and adds up the shares.
 static void sum_shares(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,
                        const Conv2dOptions& options) {
-  constexpr int64_t kBlocks = 512, kLeast = 256;  // pixels of a share
+  constexpr int64_t kBlocks = 512, kLeast = 256;  // kLeast: pixels of a share
   const int64_t K = dw.dim(0), taps = dw.numel() / std::max<int64_t>(K, 1);
   const int64_t columns = db.defined() ? taps + 1 : taps, part = K * columns;
   check_sizes(x), check_sizes(dy);

@@ -1,5 +1,5 @@
-// What the algorithms for convolutions on the CPU share: ops/conv/conv2d.cpp has the plain one, the
-// files beside it those that autotuning may take in its place.
+// Shared parts of the CPU algorithms for convolution: the plain one in ops/conv/conv2d.cpp, and the
+// candidates of autotuning in ops/conv/conv2d_*.cpp.
 #pragma once
 #include <Eigen/Core>
 #include "core/tensor/copy.h"
@@ -7,7 +7,7 @@
 
 namespace bellows::conv2d_cpu {
 
-// db[k] = sum over n and pixels of dy[n, k], which is contiguous.
+// db[k] = sum over n and pixels of dy[n, k]. dy must be contiguous (NCHW).
 inline void sum_pixels(const Tensor& dy, const Tensor& db) {
   const int64_t N = dy.dim(0), K = dy.dim(1), pixels = dy.dim(2) * dy.dim(3);
   visit_float(dy.dtype(), [&]<class T>(T) {
@@ -27,11 +27,12 @@ inline bool fits_forward(const Tensor& x, const Tensor&, const Tensor&, const Co
   return o.stride == 1 && floats(x);
 }
 
-// The gradient of x is a convolution too: of dy with the weights turned by 180 degrees, in and out
-// exchanged, and the padding that is left.
+// For stride 1, dx is also a convolution: of dy, with the weights rotated by 180 degrees, input and
+// output channels exchanged, and padding KH - 1 - padding.
 inline bool fits_backward_x(const Tensor& dy, const Tensor& w, const Shape&, const Conv2dOptions& o,
                             Slot&) {
   return o.stride == 1 && floats(dy) && w.dim(2) == w.dim(3) && o.padding < w.dim(2);
+// Returns w (K, C, KH, KW) rotated: (C, K, KH, KW), row-major.
 }
 inline Tensor turned(const Tensor& w_) {
   const Tensor w = contiguous(w_);
@@ -52,7 +53,7 @@ Tensor backward_x_by(const Tensor& dy, const Tensor& w, const Shape&, const Conv
   return contiguous(dx, conv2d_format(dy, w));
 }
 
-// The gradients of the weights by sum_products(dy, x, dw, options), which takes what is row-major.
+// Computes dw with sum_products(dy, x, dw, options), which takes row-major tensors, and db.
 template <auto sum_products>
 void backward_w_by(const Tensor& dy_, const Tensor& x_, const Tensor& dw, const Tensor& db,
                    const Conv2dOptions& options, Slot&) {
@@ -61,9 +62,8 @@ void backward_w_by(const Tensor& dy_, const Tensor& x_, const Tensor& dw, const 
   if (db.defined()) sum_pixels(dy, db);
 }
 
-// The gradients of the weights as one product over all pixels, in NHWC: ops/conv/conv2d_matmul.cpp.
-// It fits where the windows of x, one below each pixel of dy, take no more than KernelOptions
-// grant.
+// Computes dw as one product over all pixels in NHWC (ops/conv/conv2d_matmul.cpp). It fits if the
+// im2col matrix of x, one row per pixel of dy, takes at most KernelOptions::workspace_mb.
 bool product_fits(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,
                   const Conv2dOptions& options, Slot& slot);
 void backward_w_by_product(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,

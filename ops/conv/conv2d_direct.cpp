@@ -1,6 +1,6 @@
-// Convolution as its formula says, on images with their padding around them: no columns are copied,
-// which pays where there are few channels. Work is cut so that no sum depends on how many threads
-// there are.
+// Direct convolution: the formula itself, on images copied into zero-padded frames. There is no
+// im2col copy, which pays off with few channels. The work is split so that no sum depends on the
+// number of threads.
 #include "core/base/round.h"
 #include "core/device/parallel.h"
 #include "ops/base/lanes.h"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kChannels = 4;  // output channels that share each load of x
 
-// Planes with a frame of zeros, and behind each row room for a whole vector.
+// Image planes with a border of zeros, and at least one vector's length of slack after each row.
 template <class T> struct Framed {
   Framed(int64_t planes, int64_t height, int64_t width, int64_t frame, int lanes)
       : height(height),
@@ -30,8 +30,8 @@ template <class T> struct Framed {
   std::vector<T> values;
 };
 
-// One row of kChannels output planes:  y[q, j] = b[q] + sum over taps of w[q, tap] x[tap + j],
-// where the offsets say where each tap's first pixel is.
+// Computes one row of kChannels output planes: y[q, j] = b[q] + sum over taps of w[q, tap]
+// x[offsets[tap] + j].
 template <int L, class T>
 [[gnu::always_inline]] inline void row_of(const T* x, const std::vector<int64_t>& offsets,
                                           const T* const (&w)[kChannels], const T (&b)[kChannels],
@@ -95,7 +95,7 @@ static Tensor forward(const Tensor& x_, const Tensor& w_, const Tensor& b_,
   return contiguous(y, conv2d_format(x_, w_));
 }
 
-// dw of kChannels output channels and one of the input, image by image.
+// Adds one image's contribution to dw of kChannels output channels and one input channel.
 template <class T>
 static void add_taps(Framed<T>& dy, Framed<T>& x, int64_t KH, int64_t KW,
                      std::vector<T> (&sums)[kChannels]) {

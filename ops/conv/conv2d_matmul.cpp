@@ -1,6 +1,6 @@
-// Convolutions as matrix products over all pixels of a batch, in NHWC: those of 1x1 pixel, and the
-// gradients of the weights of all. With a stride only some pixels of x count: they are gathered
-// once, and their gradients scattered into zeros.
+// Convolutions as one matrix product over all pixels of a batch, in NHWC: forward and dx of 1x1
+// kernels, and dw of any kernel. With a stride, the pixels of x that are used are gathered first,
+// and their gradients scattered into zeros.
 #include "core/device/parallel.h"
 #include "core/tensor/foreach.h"
 #include "ops/conv/conv2d_cpu.h"
@@ -11,14 +11,14 @@ namespace bellows {
 
 namespace {
 
-// (1, pixels, channels) of images in NHWC, and (1, K, C) of weights.
+// Views images in NHWC as (1, pixels, channels), and 1x1 weights as (1, K, C).
 Tensor pixels_of(const Tensor& t) {
   const int64_t channels = t.dim(1);
   return t.view({1, t.numel() / channels, channels}, {t.numel(), channels, 1}, t.offset());
 }
 Tensor weights_of(const Tensor& w) { return w.view_as({1, w.dim(0), w.dim(1)}); }
 
-// fn(n, i, j, pixel) for each pixel (i, j) of each of those images.
+// Calls fn(n, i, j, pixel) for each pixel (i, j) of each image of y.
 template <class Fn> void for_each_pixel(const Shape& y, const Fn& fn) {
   parallel_for(y[0] * y[2], 16, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row)
@@ -26,13 +26,13 @@ template <class Fn> void for_each_pixel(const Shape& y, const Fn& fn) {
   });
 }
 
-// Below each pixel of y the window of x that it sees: (1, pixels of y, KH KW C), zeros outside.
+// im2col in NHWC: (1, pixels of y, KH KW C), one row per pixel of y, zeros in the padding.
 Tensor windows(const Tensor& x_, const Shape& w, const Shape& y, const Conv2dOptions& o) {
   const Tensor x = contiguous(x_, kNHWC);
   const int64_t C = x.dim(1), H = x.dim(2), W = x.dim(3), taps = w[2] * w[3];
   if (taps == 1 && o.stride == 1 && o.padding == 0) return pixels_of(x);
   const Tensor rows({1, y[0] * y[2] * y[3], taps * C}, x.dtype());
-  const int64_t size = C * int64_t(size_of(x.dtype()));  // of a pixel
+  const int64_t size = C * int64_t(size_of(x.dtype()));  // bytes per pixel
   for_each_pixel(y, [&](int64_t n, int64_t i, int64_t j, int64_t pixel) {
     std::byte* to = rows.bytes() + pixel * taps * size;
     for (int64_t tap = 0; tap < taps; ++tap, to += size) {
@@ -47,7 +47,7 @@ Tensor windows(const Tensor& x_, const Shape& w, const Shape& y, const Conv2dOpt
   return rows;
 }
 
-// y at every stride-th pixel of an image of zeros.
+// Writes y to every stride-th pixel of zero images with `shape`.
 Tensor scatter(const Tensor& y, const Shape& shape, int64_t stride) {
   const Tensor x(shape, y.dtype(), Device::cpu, kNHWC);
   fill(x, 0);

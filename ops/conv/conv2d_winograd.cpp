@@ -1,5 +1,5 @@
-// y and dx of 3x3 convolutions by Winograd's F(4x4, 3x3), see ops/conv/winograd.h. Images are in
-// NHWC, the channels in vectors; what is stored in 16 bits is computed in f32.
+// Algorithm "winograd" for y and dx of 3x3 convolutions with stride 1 (ops/conv/winograd.h). Images
+// are in NHWC with the channels in vectors; 16-bit types are computed in f32.
 #include "core/base/round.h"
 #include "core/device/parallel.h"
 #include "ops/base/per_thread.h"
@@ -13,26 +13,26 @@ using namespace winograd;
 
 namespace {
 
-constexpr int64_t kTiles = 48;   // at most so many does a thread take at a time
-constexpr int64_t kInputs = 16;  // and so many input channels of the weights
+constexpr int64_t kTiles = 48;   // most tiles that a thread computes at a time
+constexpr int64_t kInputs = 16;  // input channels whose weights are transformed at a time
 
-// w (K, C, 3, 3) as a convolution from `in` to `out` channels has it. That of the gradient of x is
-// turned by 180 degrees and goes from K to C.
+// The weights w (K, C, 3, 3) of a convolution from `in` to `out` channels. For dx they are rotated
+// by 180 degrees (`turned`) and lead from K to C.
 struct Filters {
   Filters(const Tensor& w, bool turned)
       : w(w), turned(turned), in(w.dim(turned ? 0 : 1)), out(w.dim(turned ? 1 : 0)) {}
-  // The first of 9 taps from channel i to o, `tap` apart; a turned one has them backwards.
+  // First of the 9 taps from channel i to o, `tap` elements apart; in reverse order if turned.
   template <class S> const S* taps(int64_t i, int64_t o) const {
     return w.ptr<S>() + (turned ? i : o) * w.strides()[0] + (turned ? o : i) * w.strides()[1];
   }
-  // Whether the output channels are neighbours.
+  // True if output channels are contiguous.
   bool outwards() const { return turned && w.strides()[1] == 1; }
   Tensor w;
   bool turned;
   int64_t in, out, tap = w.strides()[3];
 };
 
-// G w G^T in blocks of `width` output channels, each of 36 matrices (in, width).
+// Transformed weights G w G^T: blocks of `width` output channels, each 36 matrices (in, width).
 template <class S> struct Weights {
   using T = Acc<S>;
   explicit Weights(const Filters& filters)
@@ -44,13 +44,13 @@ template <class S> struct Weights {
     const int64_t size = Positions<T>::size(filters.in, width);
     return {memory.template ptr<T>() + b * size, filters.in, width};
   }
-  // Of the last block only those vectors that hold a channel.
+  // Columns of block b in use: the last block is cut off after the last vector with a channel.
   template <int L> int64_t columns(int64_t b) const {
     return round_up(std::min(width, filters.out - b * width), L);
   }
 
-  // Of input channels [first, first + count), at most kInputs: taps are read in the order in which
-  // they lie, or a cache's sets would run out.
+  // Transforms the weights of input channels [first, first + count) of block b; count <= kInputs.
+  // Taps are read in memory order, which avoids conflicts in the cache.
   template <int L>
   [[gnu::always_inline]] void transform(int64_t first, int64_t count, int64_t b) const {
     const Positions<T> to = block(b);
@@ -69,7 +69,7 @@ template <class S> struct Weights {
     }
   }
 
-  // Taps from `count` input channels to L output channels.
+  // Reads the taps from `count` input channels to L output channels.
   template <int L>
   [[gnu::always_inline]] void read(int64_t first, int64_t count, int64_t o,
                                    T (&numbers)[kInputs][9][L]) const {
@@ -98,7 +98,7 @@ template <class S> struct Weights {
   const Tensor memory;
 };
 
-// What threads share; they compute some tiles at a time, in scratch memory of their own.
+// Data shared by all threads. Each computes some tiles at a time, in its own scratch memory.
 template <class S> struct Convolution {
   using T = Acc<S>;
   Positions<T> products(T* scratch, int64_t count) const { return {scratch, count, weights.width}; }
@@ -111,7 +111,7 @@ template <class S> struct Convolution {
            Positions<T>::size(count, round_up(channels, lane_count<T>()));
   }
 
-  // y of tiles [first, first + count).
+  // Computes y of tiles [first, first + count).
   template <int L>
   [[gnu::always_inline]] void compute(int64_t first, int64_t count, T* scratch) const {
     const Positions<T> in = inputs(scratch, count), out = products(scratch, count);
@@ -130,7 +130,7 @@ template <class S> struct Convolution {
     }
   }
 
-  // A^T m A + bias of a tile.
+  // Writes A^T m A + bias of one tile to y.
   template <int L>
   [[gnu::always_inline]] void restore(int64_t tile, int64_t row, int64_t b,
                                       const Positions<T>& from) const {
@@ -184,7 +184,7 @@ void convolve(const Tensor& x, const Filters& filters, const Tensor& b, const Te
 
 }  // namespace
 
-// In either memory format, so that the taps are evenly apart.
+// Returns w in NCHW or NHWC, so that the 9 taps are evenly spaced.
 static Tensor rows_of_taps(const Tensor& w) { return w.is_contiguous(kNHWC) ? w : contiguous(w); }
 
 static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& b,

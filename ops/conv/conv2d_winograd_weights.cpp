@@ -1,6 +1,6 @@
-// dw of 3x3 convolutions by Winograd's F(4x4, 3x3), see ops/conv/winograd.h. All threads transform
-// some thousand tiles, then each multiplies its own blocks of input and output channels by
-// themselves, so that neither the sums nor their order depend on how many threads there are.
+// Algorithm "winograd" for dw of 3x3 convolutions with stride 1 (ops/conv/winograd.h). All threads
+// transform some tiles together. Then each thread multiplies its own blocks of input and output
+// channels, so the sums and their order do not depend on the number of threads.
 #include "core/base/round.h"
 #include "core/device/parallel.h"
 #include "ops/conv/conv2d_cpu.h"
@@ -13,8 +13,8 @@ using namespace winograd;
 
 namespace {
 
-constexpr int64_t kBytes = 1 << 20;  // of transformed tiles at a time: they come from a cache
-constexpr int64_t kFewest = 64;      // tiles at a time, or reading the sums takes too long
+constexpr int64_t kBytes = 1 << 20;  // of transformed tiles at a time, so that they stay in cache
+constexpr int64_t kFewest = 64;      // least tiles at a time, or rereading the sums dominates
 constexpr int64_t kRows = 32;        // input channels of a block
 
 template <class S> struct WeightGradient {
@@ -54,7 +54,7 @@ template <class S> struct WeightGradient {
     transform<GradientToTile, L>(of_dy, K, row, dy_tiles());
   }
 
-  // Block b of the sums over `count` tiles; after the last ones its part of dw.
+  // Adds `count` tiles to block b of the sums; after the last tiles, writes its part of dw.
   template <int L>
   [[gnu::always_inline]] void multiply_block(int64_t b, int64_t count, bool add, bool last) const {
     const int64_t c = b / across * kRows, k = b % across * width;
@@ -67,8 +67,7 @@ template <class S> struct WeightGradient {
       for (int64_t j = 0; j < columns; j += L) restore<L>(c, rows, k + j, to, j);
   }
 
-  // G^T m G of `rows` input channels and L output channels; of each of these what lies together is
-  // written at once.
+  // Writes G^T m G of `rows` input channels and L output channels to dw, in contiguous runs.
   template <int L>
   [[gnu::always_inline]] void restore(int64_t c, int64_t rows, int64_t k, const Positions<T>& from,
                                       int64_t j) const {
@@ -94,8 +93,8 @@ template <class S> struct WeightGradient {
 
   const Tensor &dy, &x, &dw;
   const Tiles tiles;
-  const bool channels_last;           // the order of dw
-  const int64_t C, K, in, out;        // channels, and those with what fills the last vector
+  const bool channels_last;           // memory format of dw
+  const int64_t C, K, in, out;        // channels, and channels rounded up to whole vectors
   const int64_t width, down, across;  // blocks of dw have kRows rows and `width` columns
   const int64_t most;                 // tiles at a time
   const Tensor zeros;

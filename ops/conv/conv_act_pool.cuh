@@ -1,7 +1,7 @@
-// What the two halves of conv_act_pool share on the GPU: one launch forward, two backward.
+// Shared by forward and backward of conv_act_pool on the GPU: one launch forward, two backward.
 //
-// Small nets have too little work to fill a GPU, so each half cuts it as finely as it can: forward
-// into windows, dw into channels, shares of the images and rows of the kernel, dx into pixels and
+// Small models have too little work to fill a GPU, so both split it as finely as possible. Forward
+// splits it into windows; dw into channels, shares of the images and taps; dx into pixels and
 // quarters of the channels.
 #pragma once
 #include "core/base/divisor.h"
@@ -13,11 +13,11 @@
 
 namespace bellows::conv_act_pool_cuda {
 
-constexpr int kBlock = 128;  // threads of each block
+constexpr int kBlock = 128;  // threads per block
 
 inline unsigned blocks_for(int64_t threads) { return unsigned(ceil_div(threads, kBlock)); }
 
-// N batch, C H W input, K output channels, KH KW kernel, PH PW pooled output.
+// Dimensions: N batch, C H W input, K output channels, KH KW kernel, PH PW pooled output.
 struct Sizes {
   Sizes(const Shape& x, const Shape& w, int64_t padding)
       : N(int(x[0])),
@@ -42,7 +42,7 @@ struct Sizes {
   Divisor windows, row;  // PH * PW, PW
 };
 
-// Calls fn.operator()<S>() with the size of a square kernel that loops are unrolled for, else 0.
+// Calls fn.operator()<S>() with the size of a square kernel if loops are unrolled for it, else 0.
 template <class Fn> void with_kernel(const Sizes& z, const Fn& fn) {
   if (z.KH == 5 && z.KW == 5)
     fn.template operator()<5>();

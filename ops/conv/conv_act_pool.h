@@ -1,4 +1,4 @@
-// y = max_pool2d(relu(conv2d(x, w, b)), 2): the first layers of small nets as one op.
+// y = max_pool2d(relu(conv2d(x, w, b)), 2) as one op, for the first layers of small models.
 #pragma once
 #include "core/tensor/kernel.h"
 #include "ops/base/op.h"
@@ -9,25 +9,28 @@ struct ConvActPoolOptions {
   int64_t padding = 0;  // zeros on each side of x
 };
 
-// x (N, C, H, W), w (K, C, KH, KW), b (K), stride 1: y (N, K, OH / 2, OW / 2). f32 or f64,
-// on a GPU 16 bits too; under Autocast x is computed with in f32.
-// Fused, it is one pass forward and one backward (on a GPU one launch and two), and on the CPU y is
-// CHWN where samples fill the vector lanes no worse than channels do.
+// x: (N, C, H, W). w: (K, C, KH, KW). b: (K). Stride 1. Returns y: (N, K, OH / 2, OW / 2), rounded
+// down. All have one dtype: f32 or f64, on a GPU also 16 bits; under Autocast x is cast to f32.
+// Throws (exit 2) if shapes or dtypes do not fit, or if the convolution is too small to pool.
+//
+// fused: one pass forward and one backward (on a GPU one launch and two). On the CPU its y is CHWN
+// if the batch fills the vector lanes at least as well as the output channels do, else NCHW.
+// Counted as fuse.conv_act_pool.
 Tensor conv_act_pool(const Tensor& x, const Tensor& w, const Tensor& b,
                      const ConvActPoolOptions& options, Impl impl);
 
 namespace kernels {
 struct ConvActPool {
   Tensor y;
-  // u8, like y: which of the four pixels of its window was taken, in row-major order; kNoWinner
-  // where relu let nothing through.
+  // u8, with shape and memory format of y: the pixel taken from each 2x2 window, in row-major
+  // order; kNoWinner if relu made it 0.
   Tensor winner;
 };
 inline constexpr uint8_t kNoWinner = 4;
 inline constinit Kernel<ConvActPool(const Tensor& x, const Tensor& w, const Tensor& b,
                                     int64_t padding)>
     conv_act_pool{"conv_act_pool"};
-// Writes dw, of any dense strides, and db; returns dx, which is undefined if nobody asks for it.
+// Writes dw, with any dense strides, and db. Returns dx, undefined unless needs_dx.
 inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& winner, const Tensor& x,
                                const Tensor& w, const Tensor& dw, const Tensor& db, int64_t padding,
                                bool needs_dx)>

@@ -1,9 +1,9 @@
 // conv_act_pool backward on the CPU: dw, db and dx from the winners alone.
 //
-// One pixel in four of a pooled convolution has a gradient, another one in each sample and channel.
-// So samples are taken one by one, and the vector lanes hold the patch of x under a winner: rows of
-// KW * C neighbours in NHWC. That is a quarter of the multiplications of a dense backward, which
-// lanes full of samples cannot skip.
+// Only one pixel in four of a pooled convolution has a gradient, at another place in each sample
+// and channel. So samples are processed one by one, and the vector lanes hold the patch of x under
+// a winner: rows of KW * C contiguous elements in NHWC. This takes a quarter of the multiplications
+// of a dense backward. With samples in the lanes none of them could be skipped.
 #include "core/base/round.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
@@ -19,7 +19,7 @@ using Sizes = ConvActPoolSizes;
 constexpr int64_t kSamples = 16;  // of a chunk, which has its own sums of dw and db
 constexpr int64_t kMaskBits = 32;
 
-// Offsets of elements that one loop visits, in its order.
+// Offsets of the elements that one loop visits, in its order.
 using Offsets = std::vector<int64_t>;
 Offsets offsets(int64_t outer, int64_t outer_step, int64_t inner, int64_t inner_step) {
   Offsets at;
@@ -59,16 +59,16 @@ template <class T> struct Job {
   Sizes z;
   Tensor dy, winner, x;
   Offsets dy_at, winner_at, x_at;
-  Offsets patch_at;  // of w (C, KH, KW) in a patch
-  // Of a padded image in NHWC: floats in a row of it, and in all of it with room to read past.
+  Offsets patch_at;  // offset of each element of w (C, KH, KW) in a patch
+  // Padded NHWC image: elements per row, and in all, including slack for reads past its end.
   int64_t pixel_row, sample;
   int64_t winners;              // windows of one channel, padded to whole vectors
   bool half;                    // patches are so narrow that half a vector holds a row
   int64_t patch_row;            // KW * C, padded to whole vectors
-  std::vector<int32_t> corner;  // of each window in the padded image, for each channel
+  std::vector<int32_t> corner;  // of each window in the padded image, repeated for each channel
 };
 
-// What one thread works on: up to kSamples samples.
+// Scratch memory of one thread, for up to kSamples samples.
 template <class T> struct Scratch {
   T *x, *dx;        // (sample, HP, WP, C)
   T* dy;            // (sample, K, winners)
@@ -79,7 +79,7 @@ template <class T> struct Scratch {
 
 // ---- one sample
 
-// Bit k of mask (k / 32, q, window): channel k has its winner at pixel q of that window.
+// Sets bit k % 32 of mask (k / 32, q, window) if channel k won at pixel q of that window.
 template <class T, int L>
 [[gnu::always_inline]] inline void mark_winners(const Job<T>& job, const int32_t* winner,
                                                 int32_t* masks) {
@@ -98,7 +98,7 @@ template <class T, int L>
     }
 }
 
-// Winner numbers become offsets of patches, and gradients that relu stopped become 0. Adds up db.
+// Converts winners to offsets of patches, sets gradients that relu stopped to 0, and adds up db.
 template <class T, int L>
 [[gnu::always_inline]] inline void place_winners(const Job<T>& job, T* dy, int32_t* at, T* db) {
   const int32_t right = int32_t(job.z.C), down = int32_t(job.pixel_row);
@@ -161,8 +161,8 @@ template <class T, int L, int R, int V>
     }
 }
 
-// Cuts a patch into blocks of rows and vectors that fit in the registers: fn(R, V, first row,
-// first element).
+// Cuts a patch into blocks of R rows and V vectors that fit in the registers, and calls
+// fn.operator()<R, V>(first row, first element).
 template <class T, int L, int S, class Fn>
 [[gnu::always_inline]] inline void for_each_block(const Job<T>& job, const Fn& fn) {
   constexpr int R = S ? S : 1;
@@ -238,7 +238,7 @@ template <class T, int L>
                  dx.ptr<T>() + (n + i) * strides[0] + h * strides[2], strides[0], at.data());
 }
 
-// w (K, C, KH, KW) as (K, KH, patch_row), whose rows are (KW, C) and zeros.
+// Packs w (K, C, KH, KW) as (K, KH, patch_row); each row is (KW, C) and padding zeros.
 template <class T> Tensor pack(const Job<T>& job, const Tensor& w) {
   const Tensor packed = full({job.z.K * job.patch()}, 0, w);
   const std::vector<int64_t> taps = taps_in(w);
@@ -250,7 +250,7 @@ template <class T> Tensor pack(const Job<T>& job, const Tensor& w) {
   return packed;
 }
 
-// Adds the chunks' sums in their order, and brings dw back to (K, C, KH, KW).
+// Adds up the chunks' sums in order and writes dw, in the layout of w, and db.
 template <class T>
 void store_dw(const Job<T>& job, T* parts, int64_t chunks, const Tensor& dw, const Tensor& db) {
   const Sizes& z = job.z;

@@ -10,20 +10,20 @@ using kernels::kNoWinner;
 
 namespace {
 
-// ---- backward of w and b: a block for one channel and a share of the images
+// ---- backward of w and b: one block per output channel and share of the images
 //
 //   dw(k, c, r, s) = sum over winners (n, k, i, j) of dy(n, k, i, j) x(n, c, h + r, w + s)
 //
-// with (h, w) the winner's pixel. A thread has R neighbouring taps of a row of the kernel; `teams`
-// of such threads take the windows in turns and add up what they have.
+// with (h, w) the winner's pixel. Each thread has R neighboring taps of a row of the kernel.
+// `teams` groups of such threads split the windows, and their sums are added in shared memory.
 
 struct Shares {
-  int count, images;    // shares, images of each
-  int lanes, teams;     // threads of a team
-  Divisor row, kernel;  // threads for a row of the kernel, for all of it
+  int count, images;    // shares, images per share
+  int lanes, teams;     // threads of a team, teams of a block
+  Divisor row, kernel;  // threads for a row of the kernel, for the whole kernel
 };
 
-// sum[R] is that of dy alone.
+// sum[t] is that of tap t; sum[R] is the sum of dy alone, for db.
 template <class T, int R>
 __device__ void add_taps(const Sizes& z, const Shares& shares, int share, int k, const T* dy,
                          const uint8_t* winner, const Image<const T>& x, int item, int team,
@@ -40,7 +40,7 @@ __device__ void add_taps(const Sizes& z, const Shares& shares, int share, int k,
       const Acc<T> grad = q == kNoWinner ? Acc<T>(0) : Acc<T>(dy[channel + i]);
       const int above = i / z.row, h = 2 * above + (q >> 1) + r;
       const int w = 2 * (i - above * z.row.size) + (q & 1) + s;
-      // Without a winner a line outside of the image, because 0 times infinity is not 0.
+      // Without a winner, reads a row outside the image, i.e. zeros: 0 times infinity would be NaN.
       const auto line = x.line(plane, q == kNoWinner ? -1 : h);
 #pragma unroll
       for (int t = 0; t < R; ++t) sum[t] += grad * line[w + t];
@@ -49,7 +49,7 @@ __device__ void add_taps(const Sizes& z, const Shares& shares, int share, int k,
   }
 }
 
-// parts (shares, K * taps + K): dw, then db.
+// parts: (shares, K * taps + K), each share with dw followed by db.
 template <class T, int R>
 __device__ void backward_w(const Sizes& z, const Shares& shares, int block, const T* dy,
                            const uint8_t* winner, const Image<const T>& x, Acc<T>* parts) {
@@ -75,24 +75,24 @@ __device__ void backward_w(const Sizes& z, const Shares& shares, int block, cons
   }
 }
 
-// ---- backward of x: four threads for two by two pixels, each with every fourth channel
+// ---- backward of x: four threads for 2x2 pixels, each with every fourth channel
 //
 //   dx(n, c, h, w) = sum over winners (n, k, i, j) that reach it of dy(n, k, i, j) w(k, c, r, s)
 //
 // with (r, s) from the winner's pixel to (h, w). The pixels are aligned to the windows, so all four
-// look at the same KH/2 + 1 by KW/2 + 1 of them, and at taps that are neighbours, too. A border of
-// zeros around the kernel stands for the taps that there are not.
+// depend on the same KH/2 + 1 by KW/2 + 1 windows, and on neighboring taps. A border of zeros
+// around the kernel stands for taps outside it.
 
 struct Quads {
   Divisor height, width, image;  // of one plane, in quads; height * width
   int threads, parts;            // for one channel of all images; blocks for them
-  int channels;                  // of y, whose weights are in shared memory at once
+  int channels;                  // output channels whose weights are in shared memory at once
 };
 
-// The side of a kernel with its border.
+// Side length of a kernel with its border.
 __host__ __device__ constexpr int bordered(int kernel) { return kernel / 2 * 2 + 3; }
 
-// w(first + i, c) for i < count, each with its border.
+// Loads w(first + i, c) for i < count, each with its border.
 template <class T>
 __device__ void load_weights(const T* w, int C, int c, int first, int count, int KH, int KW,
                              Acc<T>* to) {
@@ -104,8 +104,8 @@ __device__ void load_weights(const T* w, int C, int c, int first, int count, int
   }
 }
 
-// sum(2, 2) += the channel's winners (PH, PW) times its padded taps; (i, j): the last window that
-// reaches the quad.
+// sum(2, 2) += winners of a channel (PH, PW) times its bordered taps. (i, j): the quad's last
+// window.
 template <class T, int S>
 __device__ void add_winners(const Sizes& z, int i, int j, const T* dy, const uint8_t* winner,
                             const Acc<T>* taps, Acc<T> (&sum)[4]) {
@@ -143,7 +143,7 @@ __device__ void backward_x(const Sizes& z, const Quads& quads, int block, const 
     }
     __syncthreads();
   }
-  // Each of the four threads gets all sums, and writes one pixel.
+  // All four threads compute all sums; each writes one pixel.
   Acc<T> mine = 0;
 #pragma unroll
   for (int p = 0; p < 4; ++p) {
@@ -157,7 +157,8 @@ __device__ void backward_x(const Sizes& z, const Quads& quads, int block, const 
     dx[((int64_t(n) * z.C + c) * z.H + row) * z.W + column] = T(mine);
 }
 
-// Both in one launch, because a small net waits for launches above all.
+// Both in one launch, because launch latency dominates in small models. Blocks of kBlock threads.
+// Shared memory: R + 1 sums per thread, or the weights of quads.channels channels; at most 48 KiB.
 template <class T, int S>
 __global__ void backward_both(Sizes z, Shares shares, Quads quads, const T* dy,
                               const uint8_t* winner, Image<const T> x, const T* w, Acc<T>* parts,
@@ -169,9 +170,9 @@ __global__ void backward_both(Sizes z, Shares shares, Quads quads, const T* dy,
     backward_x<T, S>(z, quads, block - blocks_of_w, dy, winner, w, dx);
 }
 
-// ---- the host
+// ---- host code
 
-// So many shares that the blocks fill a large GPU, each of at least one image.
+// Enough shares to fill a large GPU with blocks, each of at least one image.
 Shares shares_of(const Sizes& z, int R) {
   constexpr int kBlocks = 528;
   const int most = std::max(kBlocks / z.K, 1), images = std::max(ceil_div(z.N, most), 1);
@@ -181,7 +182,7 @@ Shares shares_of(const Sizes& z, int R) {
 }
 
 Quads quads_of(const Sizes& z) {
-  constexpr int kWeights = 4096;  // elements
+  constexpr int kWeights = 4096;  // elements in shared memory
   const auto along = [&](int size) { return (size - 1 + z.padding) / 2 - z.padding / 2 + 1; };
   const Divisor height(along(z.H)), width(along(z.W)), image(int64_t(height.size) * width.size);
   const int threads = 4 * z.N * image.size;

@@ -1,4 +1,4 @@
-// What the two halves of conv_act_pool share on the CPU.
+// Shared by forward and backward of conv_act_pool on the CPU.
 #pragma once
 #include "core/tensor/tensor.h"
 #include "ops/base/lanes.h"
@@ -6,8 +6,8 @@
 
 namespace bellows {
 
-// N batch, C H W input, K output channels, KH KW kernel, PH PW pooled output. HP WP: what the
-// windows read of the padded input.
+// Dimensions: N batch, C H W input, K output channels, KH KW kernel, PH PW pooled output. HP and
+// WP: the part of the padded input that the windows read.
 struct ConvActPoolSizes {
   ConvActPoolSizes(const Shape& x, const Shape& w, int64_t padding)
       : N(x[0]),
@@ -25,13 +25,13 @@ struct ConvActPoolSizes {
   int64_t taps() const { return C * KH * KW; }
   int64_t windows() const { return PH * PW; }
   int64_t rows_under(int64_t pooled_rows) const { return 2 * pooled_rows + KH - 1; }
-  // Columns of the image that are read; they start at column `padding` of the padded one.
+  // Columns of the image that the windows read. They start at column `padding` of the padded image.
   int64_t columns() const { return std::min(WP - padding, W); }
 
   int64_t N, C, H, W, K, KH, KW, PH, PW, HP, WP, padding;
 };
 
-// Where the taps (c, r, s) of an output channel are in w, which may have any strides.
+// Offsets in w, which may have any strides, of the taps (c, r, s) of one output channel.
 inline std::vector<int64_t> taps_in(const Tensor& w) {
   std::vector<int64_t> all(w.dim(1) * w.dim(2) * w.dim(3));
   int64_t* at = all.data();
@@ -43,7 +43,7 @@ inline std::vector<int64_t> taps_in(const Tensor& w) {
   return all;
 }
 
-// Calls fn.operator()<count>() for a count from 1 to `most`.
+// Calls fn.operator()<count>(), for count from 1 to `most`.
 template <int most, class Fn>
 [[gnu::always_inline]] inline void with_count(int64_t count, const Fn& fn) {
   if (count == most) {
@@ -53,7 +53,7 @@ template <int most, class Fn>
   }
 }
 
-// Calls fn.operator()<S>() with the size of a square kernel that loops are unrolled for, else 0.
+// Calls fn.operator()<S>() with the size of a square kernel if loops are unrolled for it, else 0.
 template <class Fn>
 [[gnu::always_inline]] inline void with_kernel(const ConvActPoolSizes& z, const Fn& fn) {
   if (z.KH == 5 && z.KW == 5) {

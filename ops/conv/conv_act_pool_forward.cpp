@@ -1,9 +1,9 @@
 // conv_act_pool forward on the CPU: convolution, relu, pooling and winners in one pass.
 //
-// The vector lanes hold samples of the batch, whatever the number of channels, or, for batches that
-// would leave more of them empty, output channels. Either way a block of accumulators covers the
-// four pixels of pooling windows, so nothing is written but the result, and each output is the same
-// sum in the same order.
+// The vector lanes hold samples of the batch, for any number of channels. If the batch would leave
+// more lanes empty, they hold output channels. In both cases a block of accumulators covers the
+// four pixels of pooling windows, so only the result is written. Both compute each output as the
+// same sum in the same order.
 #include "core/base/round.h"
 #include "core/tensor/copy.h"
 #include "ops/conv/conv_act_pool.h"
@@ -15,7 +15,7 @@ namespace {
 
 using Sizes = ConvActPoolSizes;
 
-// Accumulators that fit in the registers beside what they are fed from.
+// Number of accumulators that fit in the registers beside their operands.
 constexpr int channels_at_once(int64_t vector_bytes) { return vector_bytes == 64 ? 6 : 2; }
 constexpr int windows_at_once(int64_t vector_bytes) { return vector_bytes == 64 ? 5 : 2; }
 
@@ -23,14 +23,14 @@ template <class T> struct Job {
   Sizes z;
   const T* x;
   Strides strides;         // of x
-  const T *w, *b;          // w in blocks of channels, (block, C, KH, KW, channels of the block)
-  const int64_t* lane_at;  // of each column of a padded row, with samples in the lanes
+  const T *w, *b;          // w in blocks of channels: (block, C, KH, KW, channels of the block)
+  const int64_t* lane_at;  // with samples in the lanes: offset of each column in a padded row
   T* y;
   uint8_t* winner;
 };
 
-// The convolution at the four pixels of one window, through max and relu; the first of equals wins.
-// Each comparison is used at once: one that is kept as a vector is done lane by lane (g++ 12).
+// Max and relu of the convolution at the four pixels of one window; the first of equal values wins.
+// Each comparison is used at once, because g++ 12 scalarizes one that is kept in a variable.
 template <class T, int L>
 [[gnu::always_inline]] inline void pool_window(const Lanes<T, L>* a, T* y, uint8_t* winner) {
   using Vector = Lanes<T, L>;
@@ -50,7 +50,8 @@ template <class T, int L>
 
 constexpr int64_t kRows = 8;  // pooled rows of a chunk
 
-// x (C, rows, WP, L) from a window's corner on; w (C, KH, KW, B). Channels of y lie `next` apart.
+// Computes one window for L samples and B channels. x: (C, rows, WP, L), starting at the window's
+// corner. w: (C, KH, KW, B). Channels of y are `next` apart.
 template <class T, int L, int B, int S>
 [[gnu::always_inline]] inline void sample_window(const Sizes& z, const T* x, int64_t plane,
                                                  const T* w, const T* b, T* y, uint8_t* winner,
@@ -77,7 +78,7 @@ template <class T, int L, int B, int S>
   for (int j = 0; j < B; ++j) pool_window<T, L>(a[j], y + j * next, winner + j * next);
 }
 
-// L samples from n on as (C, rows, WP, L), padded, from pooled row `first` on.
+// Copies samples [n, n + L) to a padded slab (C, rows, WP, L) that starts at pooled row `first`.
 template <class T, int L>
 [[gnu::always_inline]] inline void fill_slab(const Job<T>& job, int64_t n, int64_t first,
                                              int64_t rows, T* slab) {
@@ -101,8 +102,8 @@ template <class T, int L>
   }
 }
 
-// Pooled rows [first, last) of L samples from n on; y and winner are CHWN. The lanes that a last
-// group lacks are computed and dropped.
+// Computes pooled rows [first, last) of L samples, starting at n. y and winner are CHWN. Lanes
+// beyond the batch are computed and dropped.
 template <class T, int L>
 [[gnu::always_inline]] inline void forward_samples(const Job<T>& job, int64_t n, int64_t first,
                                                    int64_t last, T* slab) {
@@ -140,7 +141,8 @@ template <class T, int L>
 
 // ---- output channels in the lanes
 
-// B windows of one row. x (C, HP, WP) from the corner of the first on; w (C, KH, KW, L).
+// Computes B windows of one row for L channels. x: (C, HP, WP), starting at the first window's
+// corner. w: (C, KH, KW, L).
 template <class T, int L, int B, int S>
 [[gnu::always_inline]] inline void channel_windows(const Sizes& z, const T* x, const T* w,
                                                    const T* b, T* y, uint8_t* winner) {
@@ -154,7 +156,7 @@ template <class T, int L, int B, int S>
     for (int64_t r = 0; r < KH; ++r) {
       const T* const at = x + (c * z.HP + r) * z.WP;
       if constexpr (S > 0) {
-        // Each pixel is loaded once, and meets every tap of the row that reaches it.
+        // Each pixel is loaded once and multiplied with every tap of the row that reaches it.
         Lanes<T, L> taps[S];
 #pragma GCC unroll 5
         for (int s = 0; s < S; ++s, w += L) taps[s] = load<L>(w);
@@ -179,7 +181,7 @@ template <class T, int L, int B, int S>
   for (int j = 0; j < B; ++j) pool_window<T, L>(a[j], y + j * L, winner + j * L);
 }
 
-// Sample n of x as (C, HP, WP), padded.
+// Copies sample n of x to a padded image (C, HP, WP).
 template <class T> void fill_image(const Job<T>& job, int64_t n, T* image) {
   const Sizes& z = job.z;
   const int64_t column = job.strides[3];
@@ -197,7 +199,7 @@ template <class T> void fill_image(const Job<T>& job, int64_t n, T* image) {
   }
 }
 
-// One sample; y and winner are NCHW.
+// Computes one sample. y and winner are NCHW.
 template <class T, int L>
 [[gnu::always_inline]] inline void forward_channels(const Job<T>& job, int64_t n, T* image) {
   const Sizes& z = job.z;
@@ -227,7 +229,7 @@ template <class T, int L>
   }
 }
 
-// Channels [k, k + count) of w as (taps, count); channels past the last are zeros.
+// Copies channels [k, k + count) of w as (taps, count), with zeros for channels beyond the last.
 template <class T>
 void pack(const Tensor& w, const std::vector<int64_t>& taps, int64_t k, int64_t count, T* to) {
   const int64_t K = w.dim(0), channel = w.strides()[0];
@@ -297,7 +299,7 @@ static kernels::ConvActPool forward(const Tensor& x, const Tensor& w, const Tens
     const Sizes z(x.shape(), w.shape(), padding);
     const Job<T> job{z, x.ptr<T>(), x.strides(), nullptr, b.ptr<T>(), nullptr, nullptr, nullptr};
     const int64_t L = lane_count<T>(), with_samples = ceil_div(z.N, L) * z.K;
-    const int64_t with_channels = ceil_div(z.K, L) * z.N;  // vectors for one pixel
+    const int64_t with_channels = ceil_div(z.K, L) * z.N;  // vectors per pixel
     return with_samples <= with_channels ? run_samples(job, x, w) : run_channels(job, x, w, b);
   });
 }

@@ -1,4 +1,4 @@
-// conv_act_pool forward on the GPU: one thread for a window and kChannels channels.
+// conv_act_pool forward on the GPU. Each thread computes one window for kChannels output channels.
 #include "core/base/round.h"
 #include "ops/conv/conv_act_pool.cuh"
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kChannels = 2;
 
-// Max and relu of the four pixels of a window; the first of equals wins, NaN beats a number.
+// Max and relu of the four pixels of a window. The first of equal values wins; NaN propagates.
 template <class T, class A>
 __device__ void pool_window(const A (&pixels)[4], T* y, uint8_t* winner) {
   A largest = pixels[0];
@@ -21,7 +21,7 @@ __device__ void pool_window(const A (&pixels)[4], T* y, uint8_t* winner) {
   *winner = largest > 0 ? uint8_t(which) : kernels::kNoWinner;
 }
 
-// S: KH and KW where loops are unrolled for them, else 0.
+// Blocks of kBlock threads, `parts` per image; no shared memory. S: KH and KW if unrolled, else 0.
 template <class T, int S>
 __global__ void __launch_bounds__(kBlock, sizeof(Acc<T>) == 4 ? 3 : 2)
     forward_windows(Sizes z, Divisor parts, Image<const T> x, const T* w, const T* b, T* y,
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kBlock, sizeof(Acc<T>) == 4 ? 3 : 2)
   for (int c = 0; c < z.C; ++c) {
     const T* const plane = x.plane(n, c);
 #pragma unroll
-    for (int r = 0; r <= KH; ++r) {  // the upper pixels meet rows 0 .. KH - 1, the lower 1 .. KH
+    for (int r = 0; r <= KH; ++r) {  // upper pixels use rows 0 .. KH - 1, lower ones 1 .. KH
       const auto line = x.line(plane, row + r);
       Acc<T> left = line[column];
 #pragma unroll

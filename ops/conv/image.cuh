@@ -1,4 +1,4 @@
-// An image tensor (N, C, H, W) of any strides, as convolutions on the GPU read it.
+// An image tensor (N, C, H, W) with any strides, as a kernel argument of the GPU convolutions.
 #pragma once
 #include "core/device/launch.cuh"
 #include "core/tensor/kernel.h"
@@ -23,7 +23,7 @@ template <class T> struct Image {
 
   __device__ T* plane(int image, int channel) const { return data + image * n + channel * c; }
 
-  // One row of a plane, with zeros beside it; all zeros above and below the plane.
+  // One row of a plane: zeros left and right of it, and only zeros if the row is outside the plane.
   struct Line {
     __device__ Value operator[](int column) const {
       return unsigned(column) < width ? Value(data[column * w]) : Value(0);

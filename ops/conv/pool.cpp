@@ -43,7 +43,7 @@ static Tensor average(const char* op, const Tensor& x, const Windows& rows,
   count_layout(x);
   const Tensor y = kernels::avg_pool2d(x, rows, columns);
   if (!will_record(x)) return y;
-  // In the format of x: of a single pixel dy itself does not tell.
+  // Brings dy into the memory format of x, which the strides of a single pixel do not determine.
   return record(
       op, y, {x}, [strides = y.strides(), shape = x.shape(), rows, columns](const Tensor& dy) {
         return Grads{kernels::avg_pool2d_backward(laid_out(dy, strides), shape, rows, columns)};
@@ -95,12 +95,12 @@ static const AddOp adaptive_spec(
      .run = [](const Inputs& in) { return adaptive_avg_pool2d(in[0], 3, 2); },
      .rejects = {{{3, 4, 4}}, {{2, 3, 0, 4}}}});
 
-// ---- CPU: one row of elements at a time, along the axis that is dense in memory
+// ---- CPU: a row of contiguous elements at a time
 
 namespace {
 
-// Rows of `count` elements, one apart in memory: the batch in CHWN, the channels in NHWC, single
-// elements in NCHW. `rows` of them, numbered from the outermost axis, cover all images.
+// A dense image tensor as rows of `count` contiguous elements: the batch in CHWN, the channels in
+// NHWC, single elements in NCHW. Each pixel has `rows` of them, numbered from the outermost axis.
 struct RowsOf {
   RowsOf(const Tensor& t, const MemoryFormat& format) : strides(t.strides()) {
     const int64_t N = t.dim(0), C = t.dim(1);
@@ -120,12 +120,12 @@ struct RowsOf {
   int64_t rows, count, channels;
 };
 
-// fn(begin, end) for all rows, in parallel: no two share an input.
+// Calls fn(begin, end) for all rows, in parallel. Rows share no inputs.
 template <class Fn> void for_each_row(const RowsOf& rows, int64_t pixels, const Fn& fn) {
   parallel_for(rows.rows, std::max<int64_t>(1, 4096 / std::max<int64_t>(pixels * rows.count, 1)),
                fn);
 }
-// fn(row, i, j) for every row and pixel of an output.
+// Calls fn(row, i, j) for every row and pixel of an output.
 template <class Fn> void for_each_pixel(const RowsOf& rows, int64_t OH, int64_t OW, const Fn& fn) {
   for_each_row(rows, OH * OW, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r)
@@ -136,7 +136,7 @@ template <class Fn> void for_each_pixel(const RowsOf& rows, int64_t OH, int64_t 
 
 }  // namespace
 
-// The largest tap of each of a row's pixels, and the offset in the image that it has.
+// Writes the maximum of the window for each element of a row, and its offset in the image.
 template <int L, class T>
 [[gnu::always_inline]] inline void largest(const T* first, const RowsOf& from, const Window& h,
                                            const Window& w, int64_t W, T* y, int32_t* winner) {
@@ -151,7 +151,7 @@ template <int L, class T>
             const Lanes<A, K> tap = load<K>(first + a * from.strides[2] + b * from.strides[3] + k);
             const Lanes<M, K> here = Lanes<M, K>{} + M((h.begin + a) * W + w.begin + b);
             const Lanes<M, K> keep = (Lanes<M, K>)(tap <= best) | nan_mask<A, K>(best);
-            at = (at & keep) | (here & ~keep);  // NaN beats a number, once
+            at = (at & keep) | (here & ~keep);  // the first NaN wins
             best = (Lanes<A, K>)(((Lanes<M, K>)best & keep) | ((Lanes<M, K>)tap & ~keep));
           }
         store<K>(y + k, best);
@@ -191,7 +191,7 @@ static Tensor max_backward(const Tensor& dy_, const Tensor& winner, const Shape&
   fill(dx, 0);
   const RowsOf from(dy, format), to(dx, format);
   visit_stored(dy.dtype(), [&]<class T>(T) {
-    // Along the row, images or channels differ, so their pixels lie one element apart.
+    // Distance between neighboring pixels; the elements of a row are between them.
     const int64_t pixel = to.count == 1 ? 1 : to.strides[3];
     for_each_pixel(from, dy.dim(2), dy.dim(3), [&](int64_t r, int64_t i, int64_t j) {
       const T* const g = dy.ptr<T>() + from.at(r, i, j);

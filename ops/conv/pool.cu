@@ -6,11 +6,11 @@ namespace bellows {
 
 namespace {
 
-// ---- the device: one thread for each element of y, or of dx, which gathers: nothing is added to
-// by two threads, and the same sum comes out each time
+// ---- device code: one thread per element of y, or of dx. Backward gathers, so no two threads add
+// to the same element and the order of each sum is fixed. Blocks of 256 threads.
 
-// A dense image tensor in any of our formats, seen as (outer, height, width, inner): NCHW has one
-// inner element, NHWC C of them, CHWN N.
+// A dense image tensor in any memory format as (outer, height, width, inner). `inner` is 1 in NCHW,
+// C in NHWC and N in CHWN.
 struct Layout {
   Layout(const Tensor& t, const MemoryFormat& format)
       : height(std::max<int64_t>(t.dim(2), 1)),
@@ -23,7 +23,7 @@ struct Layout {
     const int pixel = i / inner, row = pixel / width;
     return {row / height, row % height, pixel % width, i % inner};
   }
-  // Element (h, w) of the image that `place` is in.
+  // Offset of pixel (h, w) in the image that contains `place`.
   __device__ int64_t at(const Place& place, int64_t h, int64_t w) const {
     return ((place.outer * int64_t(height.size) + h) * width.size + w) * inner.size + place.inner;
   }
@@ -41,7 +41,7 @@ __global__ void take_largest(const T* x, T* y, int* winner, int n, Layout from, 
     for (int64_t a = h.begin; a < h.end; ++a)
       for (int64_t b = w.begin; b < w.end; ++b) {
         const Acc<T> value(x[from.at(place, a, b)]);
-        if (value <= largest || largest != largest) continue;  // NaN beats a number, once
+        if (value <= largest || largest != largest) continue;  // the first NaN wins
         largest = value, best = a * from.width.size + b;
       }
     y[i] = T(largest), winner[i] = int(best);
@@ -61,7 +61,7 @@ __global__ void take_mean(const T* x, T* y, int n, Layout from, Layout to, Windo
   }
 }
 
-// dy of the windows that this element won.
+// dx = sum of dy over the windows whose maximum is this element.
 template <class T>
 __global__ void give_to_winner(const T* dy, const int* winner, T* dx, int n, Layout from, Layout to,
                                Windows rows, Windows columns) {
@@ -93,7 +93,7 @@ __global__ void share_out(const T* dy, T* dx, int n, Layout from, Layout to, Win
   }
 }
 
-// ---- the host
+// ---- host code
 
 int count(const Tensor& t) {
   CHECK(t.numel() < int64_t{1} << 31, running_kernel(), ": ", t.shape(),

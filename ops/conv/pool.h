@@ -1,5 +1,4 @@
-// Pooling: the largest or the mean of each window. f64, f32, bf16 or f16; y keeps the memory format
-// of x.
+// Max and average pooling. f64, f32, bf16 or f16; y keeps the memory format of x.
 #pragma once
 #include "core/base/divisor.h"
 #include "core/tensor/kernel.h"
@@ -8,21 +7,24 @@ namespace bellows {
 
 struct Pool2dOptions {
   int64_t kernel = 2, stride = 2;
-  int64_t padding = 0;  // on each side: never the largest, zeros in a mean
+  int64_t padding = 0;  // on each side, at most kernel / 2: ignored by max, zeros in a mean
 };
 
-// x (N, C, H, W): y (N, C, OH, OW) with OH = (H + 2 padding - kernel) / stride + 1.
-// The gradient goes to the first of equal elements; NaN is larger than any number.
+// x: (N, C, H, W). Returns y: (N, C, OH, OW) with OH = (H + 2 padding - kernel) / stride + 1, and
+// OW alike. Throws (exit 2) if the window does not fit. A maximum's gradient goes to the first of
+// equal elements, and NaN counts as the largest value. A mean divides by kernel * kernel, padding
+// included.
 Tensor max_pool2d(const Tensor& x, const Pool2dOptions& options = {});
 Tensor avg_pool2d(const Tensor& x, const Pool2dOptions& options = {});
-// Window i of n covers [floor(i H / n), ceil((i + 1) H / n)).
+// Output i of n is the mean over [floor(i H / n), ceil((i + 1) H / n)) along each axis. Returns (N,
+// C, height, width).
 Tensor adaptive_avg_pool2d(const Tensor& x, int64_t height, int64_t width);
 
-// [begin, end) inside the image; `size` counts the padding, too.
+// [begin, end) is clipped to the image; `size` includes the padding.
 struct Window {
   int64_t begin, end, size;
 };
-// The windows along one axis, by formula: a GPU needs no table of them.
+// The windows along one axis, computed by formula, so that a GPU needs no table.
 class Windows {
  public:
   static Windows sliding(int64_t image, const Pool2dOptions& o) {
@@ -40,7 +42,7 @@ class Windows {
     return {begin < 0 ? 0 : begin, begin + kernel_ < image_ ? begin + kernel_ : image_, kernel_};
   }
 
-  // The windows that hold position h: [begin, end).
+  // Range [begin, end) of the windows that contain position h of the image.
   struct Holding {
     int begin, end;
   };
@@ -72,7 +74,7 @@ class Windows {
 namespace kernels {
 struct MaxPool {
   Tensor y;
-  Tensor winner;  // i32, strides of y: h * W + w of the element in its image
+  Tensor winner;  // i32, strides of y: offset h * W + w of the element in its image
 };
 inline constinit Kernel<MaxPool(const Tensor& x, const Windows& rows, const Windows& columns)>
     max_pool2d{"max_pool2d"};

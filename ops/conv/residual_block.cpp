@@ -12,7 +12,7 @@ namespace bellows {
 
 // ---- the op
 
-// Of the ops that a block is made of, batch_norm_relu among them.
+// Composed of conv2d, batch_norm and batch_norm_relu.
 static Tensor composed(const Tensor& x, const Tensor& around, std::span<const ConvNorm> layers,
                        std::span<const ConvNorm> shortcut) {
   const auto conv = [](const ConvNorm& l, const Tensor& in) {
@@ -32,7 +32,7 @@ static Tensor composed(const Tensor& x, const Tensor& around, std::span<const Co
 
 namespace {
 
-// A layer in the precision that it runs in, and what forward makes of it.
+// A layer in the precision it runs in, and the results of its forward.
 struct Stage {
   Stage(const ConvNorm& layer, const Tensor& x)
       : conv(layer.conv),
@@ -46,7 +46,7 @@ struct Stage {
     check_one_dtype("residual_block", x, w, {});
   }
 
-  // By relu(norm()) of what the stage before gave, if there is one.
+  // Runs the layer on relu(norm(before->y)), or on x if no stage comes before it.
   void run(const ConvNorm& layer, const Tensor& x, const Stage* before) {
     const Tensor none;
     auto made = before ? kernels::norm_conv2d(before->y, before->statistics, before->scale,
@@ -62,7 +62,7 @@ struct Stage {
   Slot slot;
 };
 
-// What of a stage backward needs.
+// The part of a stage that backward needs.
 struct Kept {
   explicit Kept(const Stage& s)
       : conv(s.conv),
@@ -83,7 +83,7 @@ struct Kept {
   Slot slot;
 };
 
-// Where the gradients of a stage go.
+// Gradients of a stage's parameters; dweight and dbias in the precision of the statistics.
 struct StageGrads {
   explicit StageGrads(const Kept& kept)
       : dw(grad_out(kept.w())),
@@ -92,7 +92,7 @@ struct StageGrads {
   Tensor dw, dweight, dbias;
 };
 
-// Through the norm of a stage alone.
+// Backward through the norm of one stage.
 kernels::NormalizedGrads through_norm(const Tensor& dy, const Kept& stage, const StageGrads& grads,
                                       const Tensor& bits, bool residual) {
   kernels::batch_norm_backward_w(dy, stage.y(), stage.statistics(), bits, stage.eps, grads.dweight,
@@ -100,7 +100,7 @@ kernels::NormalizedGrads through_norm(const Tensor& dy, const Kept& stage, const
   return kernels::batch_norm_backward_x(dy, stage.y(), stage.statistics(), stage.scale(),
                                         grads.dweight, grads.dbias, bits, stage.eps, residual);
 }
-// Through a convolution that takes x as it is.
+// Backward through a convolution whose input x was not normalized.
 Tensor through_conv(const Tensor& dy, Kept& stage, const StageGrads& grads, const Tensor& x,
                     bool needs_dx) {
   kernels::conv2d_backward_w(dy, x, grads.dw, {}, stage.conv, stage.slot);
@@ -196,7 +196,7 @@ Tensor residual_block(const Tensor& x_, const Tensor& around_, std::span<const C
 
 // ---- specs
 
-// Inputs: x, and (w, weight, bias) of each layer, then of the shortcut if there is one.
+// Inputs: x, then (w, weight, bias) of each layer, then those of the shortcut if there is one.
 static OpFn run_with(std::vector<Conv2dOptions> convs, bool shortcut, Impl impl) {
   return [=](const Inputs& in) {
     std::vector<ConvNorm> layers;

@@ -1,8 +1,8 @@
 // Winograd's F(4x4, 3x3), from Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks":
-// 16 output pixels of a 3x3 convolution from 36 products where the formula needs 144,
-//   y = A^T [ (G w G^T) * (B^T x B) ] A, for tiles of 6x6 pixels of x that overlap by two,
-// so that for each of the 36 positions all tiles and channels make one matrix product. Turned
-// round, the gradient of the weights is  G^T [ sum of (A dy A^T) * (B^T x B) ] G.
+// computes 16 output pixels of a 3x3 convolution with 36 products where the formula needs 144.
+//   y = A^T [ (G w G^T) * (B^T x B) ] A, for 6x6 tiles of x that overlap by two pixels.
+// For each of the 36 positions, all tiles and channels form one matrix product. The gradient of the
+// weights is  dw = G^T [ sum of (A dy A^T) * (B^T x B) ] G.
 #pragma once
 #include "core/base/round.h"
 #include "core/tensor/shape.h"
@@ -13,7 +13,8 @@ namespace bellows::winograd {
 
 inline constexpr int kOut = 4, kIn = 6, kPositions = kIn * kIn;
 
-// Each maps `from` numbers to `to`, of x and y `step` apart; a number is a vector of channels.
+// One-dimensional transforms. line(x, s, y, t) maps `from` values x[0], x[s], ... to `to` values
+// y[0], y[t], ... Each value is a vector of channels.
 struct ImageToTile {  // B^T
   static constexpr int from = kIn, to = kIn;
   template <class V> [[gnu::always_inline]] static void line(const V* x, int s, V* y, int t) {
@@ -77,7 +78,8 @@ struct TileToFilter {  // G^T
   }
 };
 
-// Along both axes: M x M^T of x (from, from); number i is get(i), and put(p, v) takes the results.
+// Applies M along both axes: M x M^T of x (from, from). get(i) returns element i of x; put(p, v)
+// receives element p of the result (to, to).
 template <class M, class V, class Get, class Put>
 [[gnu::always_inline]] inline void both(const Get& get, const Put& put) {
   V half[M::to * M::from];
@@ -97,7 +99,7 @@ template <class M, class V, class Get, class Put>
   }
 }
 
-// The tiles of a batch, in the order of its images.
+// The tiles of a batch, image by image. x and y are in NHWC.
 class Tiles {
  public:
   Tiles(const Shape& x, const Shape& y, int64_t padding)
@@ -108,7 +110,7 @@ class Tiles {
         across_(ceil_div(y[3], kOut)) {}
   int64_t count() const { return x_[0] * down_ * across_; }
 
-  // Where the pixels of tile t of x or y are in NHWC; `beyond` where it reaches out of the image.
+  // Fills `at` with pointers to the pixels of tile t; `beyond` stands for those outside the image.
   template <class S> void of_x(int64_t t, S* x, S* beyond, S* (&at)[kIn * kIn]) const {
     window<kIn>(x_, t, -padding_, x, beyond, at);
   }
@@ -132,7 +134,7 @@ class Tiles {
   int64_t padding_, down_, across_;
 };
 
-// Up to L neighbours; zeros behind them.
+// Loads up to L consecutive values; the remaining lanes are 0.
 template <int L, class S>
 [[gnu::always_inline]] inline Lanes<Acc<S>, L> load_some(const S* from, int64_t count) {
   if (count >= L) return load<L>(from);
@@ -148,8 +150,8 @@ template <int L, class S>
   std::copy_n(some, count, to);
 }
 
-// One transformed matrix for each position, `step` apart: rows of `columns` numbers. The 36 lines
-// that a tile is written to fall on different sets of a cache.
+// One transformed matrix (rows, columns) per position, `step` elements apart. The 16 extra elements
+// put the 36 cache lines that a tile is written to into different cache sets.
 template <class T> struct Positions {
   Positions(T* at, int64_t rows, int64_t columns)
       : at(at), columns(columns), step(rows * columns + 16) {}
@@ -159,7 +161,7 @@ template <class T> struct Positions {
   int64_t columns, step;
 };
 
-// A row of M x M^T for one tile, whose pixels are `channels` numbers each.
+// M x M^T for one tile, as row `row` of all matrices. pixels[i] points to `channels` values.
 template <class M, int L, class S>
 [[gnu::always_inline]] inline void transform(const S* const (&pixels)[M::from * M::from],
                                              int64_t channels, int64_t row,

@@ -27,7 +27,7 @@ static Shape linear_shape(const char* op, const Tensor& x_, const Tensor& w_, co
 }
 
 namespace {
-// From the gradient of x w^T + b to those of x, w and b.
+// Computes the gradients of x, w and b from that of x w^T + b.
 struct Backward {
   Backward(const Tensor& x, const Tensor& w, const Tensor& b, const Slot& slot)
       : x(x), w(w), b(b), slot(slot), dx(needs_grad(x)), dw(needs_grad(w)), db(needs_grad(b)) {}

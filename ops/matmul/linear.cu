@@ -4,7 +4,7 @@
 
 namespace bellows {
 
-// One product in a batch of one.
+// Views a matrix as a batch of one.
 static Tensor batch_of(const Tensor& t) {
   return t.view({1, t.dim(0), t.dim(1)}, {0, t.strides()[0], t.strides()[1]}, t.offset());
 }

@@ -1,4 +1,4 @@
-// y = x w^T + b, and the same through a relu.
+// Linear layers: y = x w^T + b, optionally with relu.
 #pragma once
 #include "core/tensor/kernel.h"
 #include "core/tensor/slot.h"
@@ -6,30 +6,33 @@
 
 namespace bellows {
 
-// x (.., in), w (out, in), b (out) or undefined: y (.., out). Of any float type, 16
-// bits added up in 32.
+// Returns y = x w^T + b. x: (..., in). w: (out, in). b: (out) or undefined. y: (..., out). All have
+// one float dtype; 16-bit types accumulate in f32, and under amp f32 inputs are cast to 16 bits.
+// `slot` caches vendor primitives and tuned algorithms. Throws (exit 2) if shapes or dtypes do not
+// fit.
 Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, Slot* slot = nullptr);
-// relu of that. Fused, the product's kernel adds and clips before it writes y, where it can.
+// relu(linear(x, w, b)). fused: the matrix product applies bias and relu before it writes y, if its
+// implementation can. Counted as fuse.bias_act.
 Tensor linear_relu(const Tensor& x, const Tensor& w, const Tensor& b, Impl impl,
                    Slot* slot = nullptr);
 
-// What is done to each element of a product before it is written.
+// Operation applied to each element of a product before it is written.
 enum class Activation { none, relu };
 
 namespace kernels {
-// y (N, out) = x (N, in) w^T + b, activated; all of any strides but y, which is row-major.
+// y (N, out) = activation(x (N, in) w^T + b). y is row-major; the others have any strides.
 inline constinit Kernel<Tensor(const Tensor& x, const Tensor& w, const Tensor& b,
                                Activation activation, Slot& slot)>
     linear{"linear"};
-// dw (out, in) = dy^T x, and db (out) = the sum of the rows of dy (N, out). All row-major but x;
-// either result may be undefined.
+// dw (out, in) = dy^T x, and db (out) = sum of the rows of dy (N, out). All are row-major except x.
+// dw or db may be undefined.
 inline constinit Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,
                              Slot& slot)>
     linear_backward_w{"linear_backward_w"};
-// db (out) = the sum of the rows of dy (N, out), both row-major.
+// db (out) = sum of the rows of dy (N, out); both are row-major.
 inline constinit Kernel<void(const Tensor& dy, const Tensor& db)> sum_rows{"sum_rows"};
 
-// linear_backward_w of a product and a sum: the plain one of every device.
+// Plain linear_backward_w of every device: a product and a sum.
 void multiply_and_sum_rows(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,
                            Slot& slot);
 }  // namespace kernels

@@ -62,16 +62,16 @@ static const AddOp spec(
      .large = {{{130, 150}, {150, 70}}, {{3, 33, 40}, {3, 40, 65}}},
      .close_f32 = false});
 
-// ---- shapes and strides to what the kernel takes
+// ---- conversion to the shapes and strides that the kernel takes
 
 Tensor kernels::flat_rows(const Tensor& t) {
   if (t.rank() == 2) return t;
-  int64_t rows = 1;  // counted: of rows of nothing there may be any number
+  int64_t rows = 1;  // not numel / K: K may be 0
   for (int i = 0; i < t.rank() - 1; ++i) rows *= t.dim(i);
   return contiguous(t).view_as({rows, t.dim(-1)});
 }
 
-// One of the last two strides is 1, the other does not make rows overlap.
+// True if rows or columns are contiguous and do not overlap.
 static bool fits_kernel(const Tensor& t) {
   const int64_t rows = t.dim(-2), columns = t.dim(-1);
   const int64_t row = t.strides()[-2], column = t.strides()[-1];
@@ -79,7 +79,7 @@ static bool fits_kernel(const Tensor& t) {
          (row == 1 && (columns == 1 || column >= rows));
 }
 
-// Stride 0 for one matrix against a batch of others.
+// One matrix for a whole batch gets stride 0.
 Tensor kernels::batched(const Tensor& t, int64_t batch) {
   const Tensor fit = fits_kernel(t) ? t : contiguous(t);
   const int64_t rows = t.dim(-2), columns = t.dim(-1);
@@ -106,14 +106,14 @@ Tensor kernels::product(const Tensor& a, const Tensor& b, Slot* slot) {
   return y;
 }
 
-// ---- CPU: Eigen on one thread for each block of y; the blocks do not depend on the thread count
+// ---- CPU: Eigen on one thread per block of y; the blocks do not depend on the number of threads
 
 namespace {
 template <class T> using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using AnyStride = Eigen::Stride<Eigen::Dynamic, 1>;
 template <class T> using Rows = Eigen::Map<Matrix<T>, 0, AnyStride>;
 
-// Calls fn with the matrix as Eigen sees it best: dense rows, or the transpose of such a one.
+// Passes the matrix to fn as Eigen handles it best: contiguous rows, or the transpose of such.
 template <class T, class Fn>
 void with_matrix(T* data, int64_t rows, int64_t columns, const Strides& strides, const Fn& fn) {
   if (strides[-1] == 1) {

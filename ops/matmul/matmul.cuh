@@ -1,17 +1,17 @@
-// The product behind kernels::matmul and kernels::linear on the GPU.
+// Matrix product behind kernels::matmul and kernels::linear on the GPU (core/tensor/gemm.cuh).
 #pragma once
 #include "ops/matmul/matmul.h"
 
 namespace bellows {
 
-// What is done to each element of a product before it is written: y + bias (N), then relu.
+// Operations on each element of a product before it is written: adds bias (N), then relu.
 struct Epilogue {
   Tensor bias = {};
   bool relu = false;
 };
 
-// y (B, M, N) = a (B, M, K) b (B, K, N), or the same added to y. Any strides but those of y, whose
-// rows are dense.
+// y (B, M, N) = a (B, M, K) b (B, K, N), or y += a b. Any strides, except that rows of y are
+// contiguous.
 void matmul_cuda(const Tensor& y, const Tensor& a, const Tensor& b, Into into,
                  const Epilogue& epilogue = {});
 

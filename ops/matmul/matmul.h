@@ -1,33 +1,37 @@
-// y = a b for matrices, and for batches of them.
+// Matrix products y = a b, also for batches of matrices.
 #pragma once
 #include "core/tensor/kernel.h"
 #include "core/tensor/slot.h"
 
 namespace bellows {
 
-// a (.., M, K) and b (.., K, N) with the same leading axes, or b (K, N) for all of them:
-// y (.., M, N). Of any float type, 16 bits added up in 32.
+// a: (..., M, K). b: (..., K, N) with the same leading axes, or (K, N) for all of them. Returns y:
+// (..., M, N), row-major. Both have one float dtype; 16-bit types accumulate in f32, and under amp
+// f32 inputs are cast to 16 bits. `slot` caches vendor primitives and tuned algorithms. Throws
+// (exit 2) if shapes or dtypes do not fit.
 Tensor matmul(const Tensor& a, const Tensor& b, Slot* slot = nullptr);
 
-// t with its last two axes swapped: a view, without history.
+// Swaps the last two axes. Returns a view without history.
 Tensor transposed(const Tensor& t);
 
 enum class Into { overwrite, add };
 
 namespace kernels {
-// y (B, M, N) = a (B, M, K) b (B, K, N), or the same added to y. Each matrix is dense along its
-// rows or along its columns; y along its rows.
+// y (B, M, N) = a (B, M, K) b (B, K, N), or y += a b. In each matrix, rows or columns are
+// contiguous; in y the rows are.
 inline constinit Kernel<void(const Tensor& y, const Tensor& a, const Tensor& b, Into into,
                              Slot& slot)>
     matmul{"matmul"};
 
-// Any strides and two or more axes; y.shape() as above. Copies a and b where the kernel needs it.
+// Like matmul for a and b with any strides and two or more axes; copies them if the kernel needs
+// it. y is row-major, with the shape of the product.
 void multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into = Into::overwrite,
               Slot* slot = nullptr);
-Tensor product(const Tensor& a, const Tensor& b, Slot* slot = nullptr);  // into fresh memory
-// (.., M, K) as one matrix (rows, K); copied where its strides do not allow for that.
+Tensor product(const Tensor& a, const Tensor& b, Slot* slot = nullptr);  // allocates y
+// Flattens (..., M, K) to one matrix (rows, K). Copies t if it has more than two axes and is not
+// row-major.
 Tensor flat_rows(const Tensor& t);
-// t as (batch, rows, columns) with strides that the kernel takes; copied where its own do not fit.
+// Views t as (batch, rows, columns) with strides that the kernel takes; copies t if it must.
 Tensor batched(const Tensor& t, int64_t batch);
 }  // namespace kernels
 }  // namespace bellows

@@ -1,4 +1,4 @@
-// Sums over the rows of a matrix, in an order that depends on its size alone.
+// Sums over the rows of a matrix, in an order that depends only on its size.
 #pragma once
 #include "core/base/round.h"
 #include "core/device/launch.cuh"
@@ -8,7 +8,7 @@
 
 namespace bellows {
 
-// Where the sums go: those of the first `split` columns to `first`, the others to `rest`.
+// Destination of the sums: `first` for the first `split` columns, `rest` for the others.
 template <class T> struct RowSums {
   T* first;
   int64_t split;
@@ -19,8 +19,8 @@ namespace detail {
 
 constexpr int kRowsAtOnce = 8;
 
-// A block sums 32 columns of `rows_each` rows, and blockIdx.y counts such groups of rows, for each
-// of which there is a row of sums.
+// Each block of (32, 8) threads sums 32 columns of `rows_each` rows. blockIdx.y is the group of
+// rows and the row of `to`. Shared memory: one sum per thread.
 template <class To, class From>
 __global__ void sum_rows(const From* from, int64_t rows, int64_t columns, int64_t rows_each,
                          RowSums<To> to) {
@@ -41,7 +41,8 @@ __global__ void sum_rows(const From* from, int64_t rows, int64_t columns, int64_
 
 }  // namespace detail
 
-// from (rows, columns), dense. Many rows are cut into at most 1024 groups, and their sums added.
+// Sums `from` (rows, columns), row-major. Many rows are split into at most 1024 groups, whose sums
+// a second launch adds up.
 template <class To, class From>
 void sum_rows_into(const RowSums<To>& to, const From* from, int64_t rows, int64_t columns) {
   constexpr int64_t kRows = 512, kGroups = 1024;

@@ -1,17 +1,17 @@
-// Products of small matrices in vectors: tiles of c stay in registers while the depth goes by.
+// Small matrix products on SIMD vectors. A tile of c stays in registers for the whole depth.
 #pragma once
 #include "ops/base/lanes.h"
 
 namespace bellows {
 
 inline constexpr int kTileRows = 6, kTileVectors = 4;  // with AVX-512: 24 of 32 registers
-// How many columns a tile has; AVX2 has 16 registers.
+// Columns of a tile: 4 vectors, or 2 with AVX2, which has 16 registers.
 template <int L> inline constexpr int kTileColumns = L*(L == 16 ? kTileVectors : 2);
 template <class T> int tile_columns() {
   return lane_count<T>() == 16 ? kTileColumns<16> : kTileColumns<32 / sizeof(T)>;
 }
 
-// A matrix of any strides; its columns are neighbours where vectors are read from it.
+// A matrix with any strides. `column` must be 1 if it is read or written in vectors.
 template <class T> struct Steps {
   T* at;
   int64_t row, column = 1;
@@ -58,8 +58,8 @@ template <int L, int R, class T>
   while (j < columns) tile(std::integral_constant<int, 1>());
 }
 
-// c (rows, columns) = a (rows, depth) b (depth, columns), or added to c; columns is a multiple of
-// L. The order of each sum is that of the depth, whatever the sizes.
+// c (rows, columns) = a (rows, depth) b (depth, columns), or c += a b. columns is a multiple of L.
+// Each sum runs over the depth in order, for any sizes.
 template <int L, class T>
 [[gnu::always_inline]] inline void multiply(Steps<const T> a, Steps<const T> b, Steps<T> c,
                                             int64_t rows, int64_t depth, int64_t columns,

@@ -53,7 +53,7 @@ BatchNormPass batch_norm_in_steps(const Tensor& x, const Tensor& weight, const T
   return {y, bits, statistics, batch_norm_backward_in_steps};
 }
 
-// By the running statistics, which do not depend on x.
+// Backward in evaluation: the running statistics do not depend on x.
 static NormalizedGrads backward_of_evaluation(const Tensor& dy, const Tensor& x,
                                               const Tensor& statistics, const Tensor& weight,
                                               const Tensor& bits, double eps, bool residual,
@@ -125,7 +125,7 @@ Tensor batch_norm_relu(const Tensor& x, const Tensor& residual, const Tensor& we
 
 // ---- specs
 
-// Inputs: x, weight, bias and, of the fused op with one, the residual.
+// Inputs: x, weight, bias and optionally the residual.
 static OpFn run_with(bool relu, Impl impl, bool training) {
   return [=](const Inputs& in) {
     const Tensor& x = in[0];

@@ -1,8 +1,8 @@
-// What the kernels of batch_norm share on the GPU.
+// Shared by the batch_norm kernels on the GPU.
 //
-// x is rows of channels * inner elements: NHWC, as (N, C), has one for each pixel and inner = 1,
-// NCHW one for each image and inner = H * W. A thread keeps one place in all of its rows, a piece
-// of 16 bytes, and with it the numbers of its channels.
+// x is a list of rows of channels * inner elements. NHWC and (N, C) have one row per pixel and
+// inner = 1; NCHW has one row per image and inner = H * W. A thread handles the same piece of 16
+// bytes in several rows, so it loads the parameters of its channels only once.
 #pragma once
 #include <bit>
 #include "core/base/divisor.h"
@@ -12,7 +12,7 @@
 
 namespace bellows::batch_norm_cuda {
 
-// ---- rows and pieces of them: functions of sizes alone
+// ---- rows and their pieces
 
 struct Rows {
   explicit Rows(const Tensor& x)
@@ -27,7 +27,7 @@ struct Rows {
   Tensor like(const Tensor& x) const {
     return x.rank() == 4 ? Tensor(x.shape(), x.dtype(), x.device(), format()) : empty(x.shape(), x);
   }
-  // t in this order, and where a piece of it can be read at once.
+  // Returns t in this memory format, aligned for reads of whole pieces.
   Tensor ordered(const Tensor& t) const {
     const Tensor dense = t.rank() == 4 ? contiguous(t, format()) : contiguous(t);
     if (fit_packs(dense.bytes())) return dense;
@@ -35,8 +35,9 @@ struct Rows {
     kernels::copy(moved, dense);
     return moved;
   }
+  // Elements per channel.
   int64_t of_a_channel() const { return count * inner.size; }
-  // Of a row.
+  // Offset of a row's first element in channel c.
   __device__ int64_t first(int64_t row, int c) const {
     return row * length + int64_t(c) * inner.size;
   }
@@ -55,7 +56,7 @@ template <class T, int K> __device__ void store(T* to, const Piece<T, K>& piece)
   *reinterpret_cast<Piece<T, K>*>(to) = piece;
 }
 
-// fn.operator()<K>(): pieces of 16 bytes where they fill a line of n elements, else of one element.
+// Calls fn.operator()<K>(), K elements per piece: 16 bytes if they divide n, else one element.
 template <class T, class Fn> void in_pieces(int64_t n, const Fn& fn) {
   if (n % Pack<T>::kSize == 0)
     fn.template operator()<Pack<T>::kSize>();
@@ -63,8 +64,8 @@ template <class T, class Fn> void in_pieces(int64_t n, const Fn& fn) {
     fn.template operator()<1>();
 }
 
-// use(i, read(i)) for i, i + step, .. below end. Several are read before the first is used, so that
-// their loads are under way together.
+// Calls use(i, read(i)) for i, i + step, ... below end. Reads kAhead values before it uses the
+// first, so that their loads overlap.
 template <int kAhead, class I, class Read, class Use>
 __device__ void read_ahead(I i, I end, I step, const Read& read, const Use& use) {
   for (; i + (kAhead - 1) * step < end; i += kAhead * step) {
@@ -78,20 +79,20 @@ __device__ void read_ahead(I i, I end, I step, const Read& read, const Use& use)
   for (; i < end; i += step) use(i, read(i));
 }
 
-// A byte holds the bits of a piece of a row: y > 0, or NaN.
+// Relu bits: each byte belongs to one piece, and bit k is set if y > 0 or NaN.
 struct Bits {
   Bits(const Tensor& bits, const Tensor& x)
       : at(bits.defined() ? bits.ptr<uint8_t>() : nullptr),
         log2(at && x.numel() > 0 ? std::countr_zero(uint64_t(x.numel() / bits.numel())) : 0) {}
-  // From that element on; without bits all are set.
+  // Bits from element i on; all are set if there is no tensor of bits.
   __device__ unsigned from(int64_t i) const {
     return at ? unsigned(at[i >> log2]) >> (i & ((1 << log2) - 1)) : ~0u;
   }
   const uint8_t* at;
-  int log2;  // of a byte's elements
+  int log2;  // of the elements per byte
 };
 
-// By what x is normalised.
+// Statistics that x is normalized by.
 template <class A> struct Batch {
   Batch(const Tensor& statistics, double eps)
       : mean(statistics.ptr<A>()), var(mean + statistics.dim(1)), eps(A(eps)) {}
@@ -102,21 +103,21 @@ template <class A> struct Batch {
 
 // ---- two sums over the elements of each channel
 
-// Forward: of d = x - pivot and of d * d, so that no squares of large numbers cancel. Backward: of
-// dy and of dy * (x - mean).
+// Forward: sums of d = x - pivot and of d * d. The pivot avoids cancellation between large squares.
+// Backward: sums of dy and of dy * (x - mean).
 template <class A> struct Sums {
   A first = 0, second = 0;
   __device__ Sums operator+(const Sums& o) const { return {first + o.first, second + o.second}; }
 };
 
-// Sums of n elements by their pivot, as they are by another one that is `delta` less:
-// sum (d + delta)^2 = sum d^2 + delta (2 sum d + n delta).
+// Converts the sums of n elements to a pivot that is smaller by `delta`: sum (d + delta)^2 = sum
+// d^2 + delta (2 sum d + n delta).
 template <class A>
 __device__ Sums<double> by_pivot_below(const Sums<A>& sums, double n, double delta) {
   const double s = sums.first;
   return {s + n * delta, sums.second + delta * (2 * s + n * delta)};
 }
-// Mean and variance of channel c, of n elements.
+// Writes mean and biased variance of channel c, from the sums over n elements.
 template <class A>
 __device__ void store_statistics(A* out, int channels, int c, const Sums<double>& sums, double n,
                                  double pivot) {
@@ -131,9 +132,9 @@ __device__ void store_gradients(A* dw, A* db, int c, const Sums<double>& sums,
   dw[c] = A(sums.second * batch.inverse_deviation(c));
 }
 
-// ---- what becomes of a piece, by the numbers of its channels
+// ---- elementwise formulas for a piece, with the parameters of its channels
 
-// y = (x - mean) * scale + shift + residual, and relu where there are bits.
+// y = (x - mean) * scale + shift + residual, then relu if there are bits.
 template <int K, class A> struct Forward {
   A mean[K], scale[K], shift[K];
 
@@ -147,7 +148,7 @@ template <int K, class A> struct Forward {
     unsigned on = 0;
     for (int k = 0; k < K; ++k) {
       const A v = (A(x.at[k]) - mean[k]) * scale[k] + shift[k] + A(residual.at[k]);
-      const bool off = bits && v <= A(0);  // of NaN: on
+      const bool off = bits && v <= A(0);  // false for NaN
       on |= unsigned(!off) << k;
       out.at[k] = T(off ? A(0) : v);
     }
@@ -156,7 +157,7 @@ template <int K, class A> struct Forward {
   }
 };
 
-// What backward meets: x, and dy where the bit is set.
+// Inputs of backward: x, and dy where the bit is set.
 template <class T> struct Incoming {
   template <int K> struct Met {
     Piece<T, K> x, dy;
@@ -174,7 +175,7 @@ template <class T> struct Incoming {
 template <int K, class A> struct Backward {
   A mean[K], scale[K], slope[K], shift[K];
 
-  // share: of an element among those of its channel.
+  // share: 1 / elements per channel.
   __device__ void of(int k, const Batch<A>& batch, const A* weight, const A* dw, const A* db,
                      A share, int c) {
     const A inverse = batch.inverse_deviation(c);
@@ -182,7 +183,7 @@ template <int K, class A> struct Backward {
     slope[k] = dw ? scale[k] * inverse * dw[c] * share : A(0);
     shift[k] = db ? scale[k] * db[c] * share : A(0);
   }
-  // gradient(k): of dy.
+  // gradient(k): dy of element k, masked by its bit.
   template <class T, class Gradient>
   __device__ void put(T* dx, T* dresidual, int64_t i, const Piece<T, K>& x,
                       const Gradient& gradient) const {

@@ -39,7 +39,7 @@ template <class T> struct Gradients {
   }
 };
 
-// Three blocks to a multiprocessor.
+// Blocks of kThreads threads, three per multiprocessor. Moves x, dy, dx and dresidual once.
 template <int K, class T, class A = Acc<T>>
 __global__ void __launch_bounds__(kThreads, 3)
     backward_x(Incoming<T> incoming, T* __restrict__ dx, T* __restrict__ dresidual, Batch<A> batch,

@@ -1,4 +1,4 @@
-// What the two halves of batch_norm share on the CPU: rows of elements that lie side by side.
+// Shared by forward and backward of batch_norm on the CPU: x as rows of contiguous elements.
 #pragma once
 #include <cmath>
 #include "core/base/round.h"
@@ -9,9 +9,9 @@
 
 namespace bellows::batch_norm_cpu {
 
-// x as rows. `inner`: a row is a pixel and its elements are the channels (NHWC, and (N, C)); else
-// it is the plane of one channel. Work is cut into parts of whole rows, whatever the threads; each
-// has partial sums of its own for every channel that it meets.
+// View of x as rows. `inner`: a row is a pixel and its elements are channels (NHWC and (N, C));
+// otherwise a row is the plane of one channel. Work is split into parts of whole rows that do not
+// depend on the number of threads. Each part has its own partial sums of every channel in it.
 struct Rows {
   explicit Rows(const Tensor& x)
       : nhwc(x.rank() == 4 && format_of(x) == kNHWC),
@@ -31,20 +31,20 @@ struct Rows {
   const MemoryFormat& format() const { return nhwc ? kNHWC : kNCHW; }
 
   int64_t first_channel(int64_t row) const { return inner ? 0 : row % channels; }
-  // Where the partial sums of the channels of a part's first row are among all: parts x channels.
+  // Index of the row's partial sums among all: (parts, channels).
   int64_t partial(int64_t row) const { return inner ? row / per_part * channels : row; }
-  // Elements of a channel in a part.
+  // Elements per channel in a part.
   int64_t elements(int64_t part) const {
     return inner ? std::min(per_part, count - part * per_part) : length;
   }
-  int64_t bytes_of_bits() const { return (length + 7) / 8; }  // of a row
+  int64_t bytes_of_bits() const { return (length + 7) / 8; }  // per row
 
   static constexpr int64_t kPart = 32768;  // elements
   bool nhwc, inner;
   int64_t channels, length, count, per_part, parts;
 };
 
-// fn.operator()<L, inner>(begin, end) for the rows of each part, by one thread.
+// Calls fn.operator()<L, inner>(begin, end) for the rows of each part, on one thread.
 template <class A, class Fn> void for_parts(const Rows& rows, const Fn& fn) {
   parallel_for(rows.count, rows.per_part, [&](int64_t begin, int64_t end) {
     in_lanes<A>([&]<int L>() __attribute__((always_inline)) {
@@ -55,8 +55,8 @@ template <class A, class Fn> void for_parts(const Rows& rows, const Fn& fn) {
     });
   });
 }
-// fn.operator()<L, inner>(row) for each row. A store of lanes may change whatever is reached by a
-// reference; what is used along a row is therefore copied ([=]) into registers before.
+// Calls fn.operator()<L, inner>(row) for each row. The compiler must assume that a store of lanes
+// changes anything reached by reference. So lambdas copy ([=]) the values they use along a row.
 template <class A, class Fn> void for_rows(const Rows& rows, const Fn& fn) {
   for_parts<A>(
       rows, [&]<int L, bool inner>(int64_t begin, int64_t end) __attribute__((always_inline)) {
@@ -64,7 +64,7 @@ template <class A, class Fn> void for_rows(const Rows& rows, const Fn& fn) {
       });
 }
 
-// A number for each channel of a row: of elements j .. j + L, or of all of them.
+// Per-channel values for elements [j, j + L) of a row; in a plane all are the same.
 template <int L, bool inner, class A>
 [[gnu::always_inline]] inline Lanes<A, L> of_channel(const A* values, int64_t j) {
   if constexpr (inner)
@@ -75,8 +75,8 @@ template <int L, bool inner, class A>
 
 template <class A, int L> struct Terms { Lanes<A, L> first, second; };
 
-// Two sums over the elements of each channel, of each part. terms.operator()<L, inner>(row, begin,
-// j) gives both summands of elements j .. j + L of a row, in a part whose first row is `begin`.
+// Two sums over the elements of each channel, per part. terms.operator()<L, inner>(row, begin, j)
+// returns both summands for elements [j, j + L) of a row; `begin` is the first row of its part.
 template <class A> struct ChannelSums {
   template <class Of>
   ChannelSums(const Rows& rows, const Of& terms)
@@ -95,13 +95,13 @@ template <class A> struct ChannelSums {
   A *const first, *const second;
 
  private:
-  // Four short rows are summed in registers first. Long ones are read one by one: memory is fastest
-  // in order.
+  // Adds up four short rows in registers. Long rows are read one by one: memory is fastest in
+  // order.
   static constexpr int64_t kShort = 128;
   template <int L, bool inner, int R, class Of>
   [[gnu::always_inline]] void add(const Rows& rows, const Of& terms, int64_t row, int64_t begin) {
     const int64_t at = rows.partial(row);
-    A line[2][16] = {};  // a plane's, lane by lane
+    A line[2][16] = {};  // of a plane, per lane
     A *const a = inner ? first + at : line[0], *const b = inner ? second + at : line[1];
     along<L>(
         rows.length, [=]<int K>(int64_t j) __attribute__((always_inline)) {
@@ -123,7 +123,7 @@ template <class A> struct ChannelSums {
   }
 };
 
-constexpr int64_t kChannels = 64;  // that a thread joins the sums of, side by side
+constexpr int64_t kChannels = 64;  // channels whose partial sums a thread merges at a time
 
 template <class A> A inverse_deviation(A var, double eps) { return A(1 / std::sqrt(var + eps)); }
 

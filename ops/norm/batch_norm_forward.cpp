@@ -1,12 +1,12 @@
-// batch_norm forward on the CPU: the batch's statistics in one pass, then each element in another.
+// batch_norm forward on the CPU: one pass for the batch's statistics, another one for y.
 #include "ops/norm/batch_norm_cpu.h"
 
 namespace bellows {
 
 using namespace batch_norm_cpu;
 
-// Each part is shifted by its first element, so that no squares of large numbers cancel; parts are
-// joined by the rule of Chan, Golub and LeVeque.
+// Each part subtracts its first element, which avoids cancellation between large squares. Parts are
+// merged by the rule of Chan, Golub and LeVeque.
 static Tensor statistics_cpu(const Tensor& x_) {
   const Rows rows(x_);
   const Tensor x = rows.ordered(x_), statistics({2, rows.channels}, precise(x.dtype()));
@@ -88,7 +88,7 @@ static kernels::Normalized forward_cpu(const Tensor& x_, const Tensor& statistic
                     of_channel<K, inner>(b, j);
                 if (added) v += load<K>(added + j);
                 if (line) {
-                  const auto off = v <= A(0);  // of NaN: on
+                  const auto off = v <= A(0);  // false for NaN
                   put_bits<K, MaskOf<A>>(line, j, ~off);
                   v = off ? Lanes<A, K>{} : v;
                 }

@@ -1,4 +1,4 @@
-// batch_norm forward on the GPU: the batch's statistics in two launches, each element in a third.
+// batch_norm forward on the GPU: two launches for the batch's statistics, a third one for y.
 #include "ops/norm/batch_norm_streaming.cuh"
 
 namespace bellows {
@@ -7,13 +7,13 @@ using namespace batch_norm_cuda;
 
 namespace {
 
-// The pivot is an element of the group. In double the groups agree on that of the first.
+// The pivot is an element of the group. In double, all groups are converted to the first one's.
 template <class T> struct Statistics {
   using A = Acc<T>;
   const T* x;
   A* out;
 
-  template <int K, int M> struct Terms {  // of pieces whose elements have M channels
+  template <int K, int M> struct Terms {  // for pieces with M different channels
     static constexpr int kAhead = 4;
     const T* x;
     A pivot[M] = {};
@@ -25,7 +25,7 @@ template <class T> struct Statistics {
       }
     }
   };
-  // `first`: where the group begins in channel c.
+  // first: offset of the group's first element in channel c.
   template <int K, int M> __device__ Terms<K, M> terms(int64_t first, int) const {
     Terms<K, M> terms{x};
     for (int m = 0; m < M; ++m) terms.pivot[m] = A(x[first + m]);
@@ -45,6 +45,7 @@ template <class T> struct Statistics {
   }
 };
 
+// Blocks of kThreads threads, 16 bytes per thread and row. Moves x, residual and y once.
 template <int K, class T, class A = Acc<T>>
 __global__ void forward_rows(const T* __restrict__ x, const T* __restrict__ residual,
                              T* __restrict__ y, uint8_t* __restrict__ bits, Batch<A> batch,

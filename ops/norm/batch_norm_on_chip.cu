@@ -1,6 +1,7 @@
-// Training passes of batch_norm on the GPU that read what they read once, in one launch each, where
-// a slice of the channels fits on the chip in all rows: a block keeps it in shared memory, sums it
-// up and goes on from there. Everything else reads twice (ops/batch_norm_{forward,backward}.cu).
+// Training passes of batch_norm on the GPU that read their inputs once, in one launch each. A block
+// keeps a slice of the channels, for all rows, in shared memory, sums it up and continues from
+// there. If no slice fits, the kernels that read x twice run instead
+// (ops/norm/batch_norm_streaming.cuh).
 #include "core/device/reduce.cuh"
 #include "core/device/shared.cuh"
 #include "ops/norm/batch_norm.cuh"
@@ -13,9 +14,9 @@ namespace {
 
 constexpr int kBlock = 512, kWarps = kBlock / kWarp;
 
-// ---- what a block takes
+// ---- slice of a block
 
-// What one block may keep: 227 KiB of an H200, 64 of a T4.
+// Shared memory that one block may use: 227 KiB on an H200, 64 on a T4.
 int64_t shared_bytes() {
   static const int64_t bytes = [] {
     int device = 0, most = 0;
@@ -26,11 +27,11 @@ int64_t shared_bytes() {
   return bytes;
 }
 
-// Slices of 64 bytes of each row, 32 or 16: the widest that fit and give each multiprocessor of a
-// large GPU a block. With fewer blocks a slice of few rows is still worth it: to go through them
-// takes about 2 us (a row a cycle, there and back), no more than the launches that it saves.
+// Slices of 64, 32 or 16 bytes of each row: the widest that fit and still give each multiprocessor
+// of a large GPU a block. With fewer blocks, slices of few rows still pay: processing them takes
+// about 2 us (a row per cycle, twice), no more than the launches that they save.
 struct Slices {
-  // keeps: how many tensors of x's size.
+  // keeps: number of tensors of x's size that stay in shared memory.
   Slices(const Rows& rows, DType dtype, int keeps) {
     constexpr int64_t kMultiprocessors = 132, kFewRows = 2048, kNarrowest = 16;
     if (!rows.by_pixel || rows.count == 0) return;
@@ -44,16 +45,16 @@ struct Slices {
     }
   }
   explicit operator bool() const { return count > 0; }
-  // Of threads with K channels each.
+  // For threads with K channels each.
   template <int K> Grid grid(DType dtype) const {
     const unsigned width = unsigned(bytes / (K * size_of(dtype)));
     return {dim3(unsigned(count)), dim3(width, kBlock / width), size_t(shared)};
   }
 
-  int64_t count = 0, bytes = 0, shared = 0;  // slices, of a row, of a block
+  int64_t count = 0, bytes = 0, shared = 0;  // slices; bytes per row; shared memory per block
 
  private:
-  static int64_t fold_bytes(int64_t wide, DType dtype) {  // a sum for each channel and warp
+  static int64_t fold_bytes(int64_t wide, DType dtype) {  // one sum per channel and warp
     return wide / size_of(dtype) * kWarps * 2 * size_of(precise(dtype));
   }
 };
@@ -68,9 +69,9 @@ template <auto kernel, class... Args> void launch_on_chip(const Grid& grid, cons
   launch(kernel, grid, args...);
 }
 
-// ---- in a block
+// ---- device code of a block
 
-// blockDim is (width, height): a thread has K channels, in every height-th row.
+// blockDim is (width, height). A thread has K channels, in every height-th row.
 template <class T, int K> struct Slice {
   using A = Acc<T>;
   using Kept = Piece<T, K>;
@@ -81,12 +82,12 @@ template <class T, int K> struct Slice {
 
   __device__ int64_t at(int row) const { return int64_t(row) * rows.length + column; }
   __device__ int place(int row) const { return row * int(blockDim.x) + int(threadIdx.x); }
-  // The i-th tensor that is kept.
+  // The i-th tensor in shared memory.
   __device__ Kept* kept(int i) const {
     return dynamic_shared<Kept>() + i * int(rows.count) * int(blockDim.x);
   }
 
-  // Rows of warps: those from `first` on, as many as are side by side in it, and so every height.
+  // Rows of a warp: side_by_side() rows starting at first(warp), and so on every `height` rows.
   __device__ int side_by_side() const { return kWarp / int(blockDim.x); }
   __device__ int first(int warp) const { return warp * side_by_side(); }
   __device__ int rows_of(int warp) const {
@@ -94,7 +95,7 @@ template <class T, int K> struct Slice {
     return all / height * beside + std::clamp(all % height - first(warp), 0, beside);
   }
 
-  // use(row, read(i)) for the rows of this thread, i being where they are.
+  // Calls use(row, read(i)) for the rows of this thread; i is the row's offset in the tensor.
   template <int kAhead, class Read, class Use>
   __device__ void visit(const Read& read, const Use& use) const {
     if (!inside) return;
@@ -103,8 +104,9 @@ template <class T, int K> struct Slice {
         [&](int row, const auto& in) { use(row, in); });
   }
 
-  // store(c, sum) in one thread for each channel of the slice. sums: of this thread; of_warp(sums,
-  // warp, c): as warps agree on. Has a barrier between what was kept and of_warp.
+  // Sums up over the block and calls store(c, sum) in one thread for each channel of the slice.
+  // of_warp(sums, warp, i) converts a warp's sums of the slice's channel i to the common pivot. A
+  // barrier separates earlier writes to shared memory from of_warp.
   template <class OfWarp, class Store>
   __device__ void fold(Sums<A> (&sums)[K], Sums<A>* scratch, const OfWarp& of_warp,
                        const Store& store) const;
@@ -114,9 +116,9 @@ template <class T, int K> struct Slice {
   const bool inside;
 };
 
-// Lanes `width` apart have the same K places. At each step two of them halve what they have: one
-// gives away the lower half and gets the upper one, until each has a place of its own; lanes that
-// are left over then add up the same one.
+// Lanes `width` apart have sums of the same K channels. In each step two of them split these: one
+// keeps the lower half, the other one the upper half. Once a lane has a single channel, the
+// remaining steps add up lanes with the same channel.
 template <class T, int K>
 template <class OfWarp, class Store>
 __device__ void Slice<T, K>::fold(Sums<A> (&sums)[K], Sums<A>* scratch, const OfWarp& of_warp,
@@ -143,7 +145,7 @@ __device__ void Slice<T, K>::fold(Sums<A> (&sums)[K], Sums<A>* scratch, const Of
   }
   if (speaks) scratch[(int(threadIdx.x) * K + place) * kWarps + thread / kWarp] = sums[0];
   __syncthreads();
-  // A thread for each warp's sum: a slice has no more channels than 64 bytes have elements, 32.
+  // One thread per channel and warp: a slice has at most 32 channels (64 bytes), a block 16 warps.
   const int i = thread / kWarps, warp = thread % kWarps;
   const int c = int(blockIdx.x) * width * K + i;
   const bool some = i < width * K && c < rows.channels;
@@ -152,9 +154,10 @@ __device__ void Slice<T, K>::fold(Sums<A> (&sums)[K], Sums<A>* scratch, const Of
   if (some && warp == 0) store(c, sum);
 }
 
-// ---- the kernels
+// ---- kernels: one block of kBlock threads per slice; shared memory: the slice, scratch for fold
 
-// The pivot is the first element that a warp meets. In double warps agree on that of the first.
+// The pivot is the first element of each warp. In double, all warps are converted to the first
+// one's. Keeps x in shared memory; reads x and residual once and writes y once.
 template <int K, class T, class A = Acc<T>>
 __global__ void __launch_bounds__(kBlock, 1)
     forward_on_chip(const T* __restrict__ x, const T* __restrict__ residual, T* __restrict__ y,
@@ -199,6 +202,7 @@ __global__ void __launch_bounds__(kBlock, 1)
       });
 }
 
+// Keeps x and the masked dy in shared memory; reads both once and writes dx and dresidual once.
 template <int K, class T, class A = Acc<T>>
 __global__ void __launch_bounds__(kBlock, 1)
     backward_on_chip(Incoming<T> incoming, T* __restrict__ dx, T* __restrict__ dresidual,
@@ -238,7 +242,7 @@ __global__ void __launch_bounds__(kBlock, 1)
 
 }  // namespace
 
-// ---- the host
+// ---- host code
 
 static kernels::NormalizedGrads backward_cuda(const Tensor& dy_, const Tensor& x_,
                                               const Tensor& statistics, const Tensor& weight,

@@ -1,5 +1,5 @@
-// What the halves of batch_norm that read x twice share on the GPU. Sums go by groups of rows, then
-// over those.
+// Shared by the batch_norm kernels on the GPU that read x twice. Sums are computed per group of
+// rows, then over the groups.
 #pragma once
 #include "core/device/shared.cuh"
 #include "core/tensor/line.cuh"
@@ -7,7 +7,7 @@
 
 namespace bellows::batch_norm_cuda {
 
-// As many groups as fill a large GPU, of `least` rows or more.
+// Splits the rows into as many groups as fill a large GPU, each of `least` rows or more.
 struct Groups {
   Groups(const Rows& rows, int64_t least, int64_t blocks) : rows(rows) {
     constexpr int64_t kFull = 8 * 132;
@@ -24,7 +24,8 @@ struct Groups {
   int count;
 };
 
-// inner = 1. blockIdx.y is the group, whose rows the threads of a column share.
+// Sums for inner = 1. blockIdx.y is the group; threads with equal threadIdx.x split its rows.
+// Blocks as in Tiles; shared memory: K sums per thread.
 template <int K, class Job, class A = typename Job::A>
 __global__ void sum_columns(Job job, Groups groups, Sums<A>* parts) {
   auto* const shared = dynamic_shared<Sums<A>>();  // (blockDim.y, width)
@@ -48,7 +49,7 @@ __global__ void sum_columns(Job job, Groups groups, Sums<A>* parts) {
   parts[int64_t(begin + mine) * groups.count + blockIdx.y] = sum;
 }
 
-// A block for each channel, and each group of images: pieces of their planes.
+// Sums for inner > 1: one block of kThreads threads per channel and group of images.
 template <int K, class Job, class A = typename Job::A>
 __global__ void sum_planes(Job job, Groups groups, Divisor pieces, Sums<A>* parts) {
   const int c = blockIdx.x, g = blockIdx.y;
@@ -67,7 +68,7 @@ __global__ void sum_planes(Job job, Groups groups, Divisor pieces, Sums<A>* part
   if (threadIdx.x == 0) parts[int64_t(c) * groups.count + g] = sum;
 }
 
-// A warp for each channel.
+// Adds up the groups: one warp per channel.
 template <class Job, class A = typename Job::A>
 __global__ void fold_groups(Job job, Groups groups, const Sums<A>* parts) {
   const Team team{kWarp};
@@ -81,9 +82,9 @@ __global__ void fold_groups(Job job, Groups groups, const Sums<A>* parts) {
   if (team.rank() == 0) job.store(sums, groups, c);
 }
 
-// ---- what becomes of each element
+// ---- elementwise pass
 
-// use(i, read(i)) for the pieces i .. i + K of this thread: one in each of its rows.
+// Calls use(i, read(i)) for this thread's pieces [i, i + K), one in each of its rows.
 template <class Read, class Use>
 __device__ void down_the_rows(const Rows& rows, int column, const Read& read, const Use& use) {
   const auto at = [&](int64_t row) { return row * rows.length + column; };
@@ -96,7 +97,7 @@ template <int K> __device__ int own_column() {
   return int(blockIdx.x * blockDim.x + threadIdx.x) * K;
 }
 
-// Blocks for a row of pieces, each as wide as they are, up to a warp, and as high as makes a block.
+// Blocks of kThreads threads for a row of pieces: up to a warp wide, the rest in height.
 struct Tiles {
   explicit Tiles(int64_t pieces) {
     const unsigned wide = std::bit_ceil(unsigned(std::min<int64_t>(pieces, kWarp)));
@@ -139,7 +140,7 @@ template <class T, class Job> void sum_channels(const Job& job, const Rows& rows
   });
 }
 
-// Each thread has a few rows at least, which pay for the numbers of its channels.
+// Each thread has some four rows or more, to amortize loading the parameters of its channels.
 template <int K> Grid grid_of_rows(const Rows& rows) {
   const Tiles tiles(rows.length / K);
   const Groups groups(rows, 4 * tiles.threads.y, tiles.count);
