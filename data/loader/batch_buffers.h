@@ -11,7 +11,7 @@ class BatchBuffers {
   using Make = std::function<Tensor(const Shape& shape, DType dtype)>;
 
   // For batches of up to shape x, (B, C, H, W), in that dtype and memory format, allocated by
-  // `make`. Images with fewer channels than x keep the strides of x's channels.
+  // `make`. Images with fewer channels use x's strides, so each has room for all channels of x.
   BatchBuffers(const Shape& x, DType dtype, const MemoryFormat& format, Make make)
       : x_(x), dtype_(dtype), format_(format), make_(std::move(make)) {}
 
