@@ -1,4 +1,4 @@
-// The ranks that train one model together, and what they say to each other.
+// ProcessGroup: the ranks that train one model together, and their collectives.
 #pragma once
 #include <memory>
 #include "core/config/visitor.h"
@@ -6,19 +6,19 @@
 
 namespace bellows {
 
-// Every rank makes the same calls in the same order. One thread at a time.
+// All ranks must make the same calls in the same order. One thread at a time.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
   virtual int rank() const = 0;
   virtual int world() const = 0;
 
-  // Collectives begin now and are done after wait(): until then nobody touches the tensor.
-  virtual void all_reduce(const Tensor& t) = 0;           // t = the sum over ranks
-  virtual void broadcast(const Tensor& t, int root) = 0;  // t = that of rank `root`
-  // What the current stream does from here on sees their results.
+  // Collectives start here and are done after wait(); do not touch the tensor in between.
+  virtual void all_reduce(const Tensor& t) = 0;           // t = sum over ranks
+  virtual void broadcast(const Tensor& t, int root) = 0;  // t = t of rank `root`
+  // Later work of the current stream sees the results of all collectives so far.
   virtual void wait() = 0;
-  virtual void barrier() = 0;  // until every rank has come here
+  virtual void barrier() = 0;  // returns once all ranks have called it
 };
 
 struct DistOptions {

@@ -1,4 +1,5 @@
-// The reducer gives every rank the same gradients: their mean over the ranks.
+// Reducer: averages gradients over the ranks of a ProcessGroup, like PyTorch's
+// DistributedDataParallel.
 #pragma once
 #include <set>
 #include "core/tensor/named.h"
@@ -6,16 +7,18 @@
 
 namespace bellows {
 
-// A gradient leaves as soon as it is final, while backward goes on. In a world of one there are no
-// hooks, no copies and nothing to wait for.
+// Starts the all_reduce of a gradient as soon as it is final, while backward goes on. In a world of
+// one rank there are no hooks, no copies and no waits. One collective per gradient; counter:
+// dist.all_reduces.
 class Reducer {
  public:
-  // Parameters are leaves; the values of rank 0 become everyone's. The group must outlive this.
+  // Broadcasts the parameters, which must be leaves, from rank 0. The group must outlive this.
   Reducer(ProcessGroup& group, const NamedTensors& parameters);
   ~Reducer();
   Reducer(Reducer&&) = delete;
 
-  // While a hold is on, backward only adds up (no_sync): all but the last of the micro-batches.
+  // While a hold is on, backward only accumulates gradients, like no_sync() in PyTorch. For all
+  // micro-batches of an update except the last.
   class Hold {
    public:
     ~Hold() { held_ = previous_; }
@@ -29,7 +32,8 @@ class Reducer {
   };
   [[nodiscard]] Hold hold(bool on) { return {held_, on}; }
 
-  // After the last backward of an update: the gradients are the means.
+  // Call after the last backward of an update. Afterwards the gradients are the means; work on the
+  // current stream sees them.
   void wait();
 
  private:
@@ -37,8 +41,8 @@ class Reducer {
 
   ProcessGroup& group_;
   std::vector<Tensor> leaves_;
-  std::set<size_t> waiting_;  // leaves that got a gradient while held, and none since
-  Tensors sent_;              // since the last wait()
+  std::set<size_t> waiting_;  // leaves with a gradient from a hold that is not sent yet
+  Tensors sent_;              // gradients sent since the last wait()
   bool held_ = false;
 };
 

@@ -1,4 +1,4 @@
-// The world of one: a sum over ranks is the tensor itself.
+// single: a world of one rank, in which a sum over ranks is the tensor itself.
 #include "dist/process_group.h"
 
 namespace bellows {

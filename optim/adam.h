@@ -1,10 +1,9 @@
-// Adam, as torch.optim.Adam and AdamW without amsgrad, t counting the applied updates:
+// Adam and AdamW, as in torch.optim, without amsgrad. t is the number of applied updates:
 //   adam:   d = g + weight_decay w      adamw:  d = g,  w = w - lr weight_decay w
 //   m = m + (1 - beta1) (d - m)
 //   s = beta2 s + (1 - beta2) d d
 //   w = w - lr / (1 - beta1^t) m / (sqrt(s) / sqrt(1 - beta2^t) + eps)
-// A weight that had no gradient in some updates shares t with the others; in PyTorch it has its
-// own.
+// All weights share t, even those without a gradient in some updates; in PyTorch each has its own.
 #pragma once
 #include <cmath>
 #include "core/tensor/kernel.h"
@@ -16,12 +15,12 @@ struct AdamOptions {
   double lr = 0.001, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
 };
 void visit(Visitor& v, AdamOptions& o);
-// The same, with the default decay of AdamW.
+// The same options, with AdamW's default weight decay.
 struct AdamWOptions : AdamOptions {
   AdamWOptions() { weight_decay = 0.01; }
 };
 
-// Where the weight decay goes: into the gradient, or past it, straight to the weight.
+// l2: weight decay is added to the gradient. decoupled: it is applied to the weight.
 enum class Decay { l2, decoupled };
 UpdateRule adam_rule(const AdamOptions& o, Decay decay);
 
@@ -62,7 +61,8 @@ template <class T> struct Adam {
 };
 
 namespace kernels {
+// Runs the passes `u.passes` of the rule over the weights.
 inline constinit Kernel<void(TensorSpan weights, const Launch& u, const AdamOptions& o)> adam{
     "adam"};
-}
+}  // namespace kernels
 }  // namespace bellows

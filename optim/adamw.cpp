@@ -1,4 +1,4 @@
-// AdamW: Adam whose weight decay does not pass through the moments.
+// adamw: Adam whose weight decay does not pass through the moments.
 #include "optim/adam.h"
 
 namespace bellows {

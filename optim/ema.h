@@ -1,7 +1,7 @@
-// Exponential moving average of a model, which is what is evaluated, saved and exported then:
-//   average += (1 - decay) (value - average), after each update; of integers it is the value.
-// As timm's ModelEma and PyTorch's AveragedModel with use_buffers; but theirs moves on, too, where
-// GradScaler has skipped the update.
+// Ema: exponential moving average of a model, for evaluation, checkpoints and exports:
+//   average += (1 - decay) (value - average), after each update; integers are not averaged.
+// As timm's ModelEma and PyTorch's AveragedModel with use_buffers, except that these also change
+// when GradScaler skips an update.
 #pragma once
 #include "core/tensor/foreach.h"
 #include "core/tensor/named.h"
@@ -10,12 +10,13 @@ namespace bellows {
 
 class Ema {
  public:
-  // Averages start as the values are. decay 0: there is none, and nothing here does anything.
+  // Averages start as copies of the values. Keeps handles to these tensors. With decay 0 there are
+  // no averages, and all functions do nothing.
   Ema(double decay, const NamedTensors& parameters, const NamedTensors& buffers);
-  void update(const StepState* state = nullptr);  // not where state->found_inf
+  void update(const StepState* state = nullptr);  // no-op if state->found_inf
   void restart();                                 // averages become the values
-  void swap() const;                              // averages and values change places
-  // What a checkpoint keeps, "ema/conv1.weight".
+  void swap() const;                              // exchanges averages and values
+  // State for a checkpoint: the averages, and the integer buffers; "ema/conv1.weight".
   const NamedTensors& state() const { return state_; }
   static constexpr const char* kPrefix = "ema/";
 
@@ -25,14 +26,14 @@ class Ema {
   Tensors values_, averages_;
 };
 
-// The model is the averaged one for as long as this lives.
+// Swaps the averages into the model while it lives.
 class Averaged {
  public:
   explicit Averaged(const Ema& ema) : ema_(ema) { ema_.swap(); }
   ~Averaged() {
     try {
       ema_.swap();
-    } catch (const Error&) {  // the device has failed, which whoever unwinds is about to tell
+    } catch (const Error&) {  // the device has failed; its first error is already in flight
     }
   }
   Averaged(Averaged&&) = delete;

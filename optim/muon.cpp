@@ -14,7 +14,7 @@ void visit(Visitor& v, MuonOptions& o) {
   v("normalize_weights", o.normalize_weights, "a weight starts each update with norm sqrt(out)");
 }
 
-// (out, rest), of any dense weight whose first axis is the outermost.
+// Returns the shape (out, rest) of a weight as a matrix: dense, with its first axis outermost.
 static Shape matrix_of(const Tensor& w) {
   CHECK(w.rank() >= 2 && w.strides()[0] * w.dim(0) == w.numel(), "muon takes matrices and ",
         "convolutions, got a weight of shape ", w.shape(),
@@ -44,7 +44,7 @@ static void update(const Launch& u, size_t i, const MuonOptions& o) {
   const Tensor direction = empty(matrix_of(w), w);
   kernels::muon_momentum(direction, u, i, o);
   kernels::muon_normalize(direction, norm_of({&direction, 1}));
-  // X X' is the smaller square where X has no more rows than columns.
+  // Works on the transpose of tall matrices: X X' is smaller if X has no more rows than columns.
   const bool tall = direction.dim(0) > direction.dim(1);
   const Tensor x = newton_schulz(tall ? transposed(direction) : direction, o.ns_steps);
   const Tensor norm = o.normalize_weights ? norm_of({&w, 1}) : Tensor();

@@ -1,9 +1,9 @@
-// Muon, for matrices and convolutions: the direction of momentum, made orthogonal.
-//   v = momentum v + g,  u = v, with nesterov g + momentum v
+// Muon, for matrices and convolutions: momentum whose direction is made orthogonal.
+//   v = momentum v + g,  u = v, or with nesterov  u = g + momentum v
 //   X = u / |u| as (out, rest); ns_steps times  A = X X', X = a X + (b A + c A A) X
 //   w = w - lr sqrt(max(1, out / rest)) X
-// A group that rests (rate 0) keeps its momentum going, and normalize_weights too, as in the
-// author's airbench94_muon.py.
+// At a learning rate of 0, momentum and normalize_weights still apply, as in the author's
+// airbench94_muon.py.
 // K. Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024.
 #pragma once
 #include <cmath>
@@ -16,11 +16,11 @@ struct MuonOptions {
   double lr = 0.02, momentum = 0.95;
   bool nesterov = true;
   int64_t ns_steps = 5;
-  bool normalize_weights = false;  // w starts an update with norm sqrt(out)
+  bool normalize_weights = false;  // scale w to norm sqrt(out) before each update
 };
 void visit(Visitor& v, MuonOptions& o);
 
-// What happens to one element.
+// Arithmetic of one element.
 template <class T> struct MuonMomentum {
   HD MuonMomentum(const MuonOptions& o, const Now& now)
       : grad_scale(T(now.scale)), momentum(T(o.momentum)), nesterov(o.nesterov) {}
@@ -34,7 +34,7 @@ template <class T> struct MuonMomentum {
 HD inline double muon_scale(float norm) { return 1 / (double(norm) + 1e-7); }
 
 template <class T> struct MuonStep {
-  // norm: of the weight, or null: it keeps its size.
+  // norm: norm of the weight, which is scaled to sqrt(out); null: no scaling.
   HD MuonStep(int64_t out, int64_t rest, const float* norm, const Now& now)
       : keep(norm ? T(std::sqrt(double(out)) / *norm) : T(1)),
         rate(T(now.lr * std::sqrt(out > rest ? double(out) / double(rest) : 1.0))) {}
@@ -43,24 +43,27 @@ template <class T> struct MuonStep {
 };
 
 namespace kernels {
-// v and u = x from the gradient of weight `i`; neither is touched where state->found_inf.
+// Updates v and writes u to x, (out, rest), from the gradient of weight `i`. No-op if
+// state->found_inf.
 inline constinit Kernel<void(const Tensor& x, const Launch& u, size_t i, const MuonOptions& o)>
     muon_momentum{"muon_momentum"};
 // x = x / (norm + 1e-7).
 inline constinit Kernel<void(const Tensor& x, const Tensor& norm)> muon_normalize{"muon_normalize"};
-// y = base_scale * base + scale * a b, or with b', of row-major matrices; no y among the others.
+// y = base_scale * base + scale * a b, or a b', of contiguous row-major matrices. y must not alias
+// the others.
 struct MuonProduct {
   double base_scale = 0;
   Tensor base = {};  // undefined: none
   double scale = 1;
   Tensor a, b;
-  bool transposed = false;  // b' is meant
+  bool transposed = false;  // multiply by b'
 };
 inline constinit Kernel<void(const Tensor& y, const MuonProduct& p)> muon_product{"muon_product"};
-// Moves weight `i` along x, from norm sqrt(out) where `norm` is given; not where state->found_inf.
+// Moves weight `i` along x, after scaling it to norm sqrt(out) if `norm` is defined. No-op if
+// state->found_inf.
 inline constinit Kernel<void(const Tensor& x, const Tensor& norm, const Launch& u, size_t i)>
     muon_step{"muon_step"};
-// state->applied or state->skipped moves on.
+// Increments state->applied, or state->skipped if state->found_inf.
 inline constinit Kernel<void(const Tensor& any, StepState* state)> muon_end{"muon_end"};
 }  // namespace kernels
 }  // namespace bellows

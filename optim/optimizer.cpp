@@ -26,7 +26,7 @@ void visit(Visitor& v, OptimizerOptions& o) {
   v.require("ema_decay", o.ema_decay < 1, "is less than 1, or the average would never move");
 }
 
-// As in a shell: * stands for any characters, none included.
+// Matches as in a shell: * stands for any number of characters.
 static bool matches(std::string_view pattern, std::string_view name) {
   if (pattern.empty()) return name.empty();
   if (pattern.front() != '*')
@@ -78,7 +78,7 @@ Optimizer::Optimizer(const OptimizerOptions& options, const NamedTensors& parame
           "'");
 }
 
-// A gradient that was placed elsewhere may lie in another memory order than its weight.
+// A gradient that place_grad() put elsewhere may have other strides than its weight.
 Tensors Optimizer::Group::gradients() const {
   Tensors grads;
   grads.reserve(weights.size());
@@ -89,7 +89,7 @@ Tensors Optimizer::Group::gradients() const {
   return grads;
 }
 
-// One that has no gradient keeps its copy, as it keeps its values.
+// Includes weights without a gradient: their values do not change, so their copies stay valid.
 Tensors Optimizer::Group::copies() const {
   Tensors copies;
   copies.reserve(weights.size());
@@ -121,7 +121,7 @@ void Optimizer::launch(const Group& group, const Launch& launch) const {
   count_launch(fused_);
 }
 
-// The plain form: each pass over each tensor, with the direction in memory in between.
+// Plain form: one launch per pass and tensor, with the direction in memory in between.
 void Optimizer::step_each(const Group& group, Launch next) const {
   const Launch all = next;
   const size_t kept = group.rule.buffers.size();

@@ -1,4 +1,4 @@
-// The optimizer: an update rule applied to a model's parameters.
+// Optimizer: applies update rules to a model's parameters.
 #pragma once
 #include "core/config/choice.h"
 #include "core/config/visitor.h"
@@ -7,75 +7,77 @@
 
 namespace bellows {
 
-// Parameters that are updated by a rule of their own.
+// Parameters that have an update rule of their own.
 struct GroupOptions {
   std::string parameters;  // their names, * for any characters: "*.bias"
   Choice<UpdateRule()> rule{"sgd"};
-  double epochs = 0;  // over which its schedule is stretched; then it rests. 0: the whole run
+  double epochs = 0;  // length of its schedule; its rate is 0 afterwards. 0: the whole run
 };
 void visit(Visitor& v, GroupOptions& o);
 
 struct OptimizerOptions {
   Choice<UpdateRule()> rule{"sgd"};
-  std::vector<GroupOptions> groups = {};  // a parameter belongs to the first that names it
+  std::vector<GroupOptions> groups = {};  // a parameter belongs to the first that matches it
   bool fused = false;
   bool set_to_none = false;
   double clip_norm = 0;
   bool skip_nonfinite = false;
-  double ema_decay = 0;  // of the average of the model: optim/ema.h
+  double ema_decay = 0;  // of the model's average (optim/ema.h); 0: none
 };
 void visit(Visitor& v, OptimizerOptions& o);
 
 class Optimizer {
  public:
-  // Parameters: leaves, dense, of one dtype (f32 or f64) on one device; they are updated in place.
-  // lr_table: f64, the learning rate by applied updates; its last entry stays in force. One more
-  // for each of options.groups.
+  // Parameters: dense leaves of one dtype (f32 or f64) on one device, updated in place. lr_table:
+  // f64, rank 1, the learning rate after n applied updates; its last entry stays in force.
+  // group_tables: one such table for each of options.groups. Throws Error(Exit::usage).
   Optimizer(const OptimizerOptions& options, const NamedTensors& parameters, const Tensor& lr_table,
             std::span<const Tensor> group_tables = {});
 
-  // One update from the gradients that the parameters hold; one without a gradient is left alone.
-  // The host waits for nothing. With a non-finite gradient (found by clip_norm or skip_nonfinite,
-  // or told by state.found_inf) nothing but state.skipped changes.
+  // Applies one update, from the gradients of the parameters; skips parameters without one. Never
+  // waits for the device. If a gradient is not finite (detected by clip_norm or skip_nonfinite, or
+  // set in state.found_inf), changes no parameter or buffer and increments state.skipped. Throws
+  // Error(Exit::usage) if no parameter has a gradient.
   //
-  // Counts its launches in optim.launches: one pass for each parameter and operation, or, fused,
-  // one a group (also in optim.fused_launches). The norm, where needed, is one more before them.
-  // Fused, it writes along the 16-bit copies that products have read since the last update, counted
-  // in optim.copies_written; the others the next forward casts.
+  // If fused, also writes the 16-bit copies of weights that products have read since the last
+  // update (counter optim.copies_written); the next forward casts the others. Counter
+  // optim.launches: one for each parameter and pass or, if fused, one for each group (also in
+  // optim.fused_launches), plus one for the norm if it is needed.
   void step(DeviceStepState& state);
   void zero_grad();
-  // Replaces the learning rates, with tables of the same sizes. Their memory stays where it is, so
-  // a captured update reads the new ones.
+  // Replaces the learning rates by tables of the same sizes. The memory of the tables stays in
+  // place, so a captured update reads the new ones.
   void set_rates(const Tensor& lr_table, std::span<const Tensor> group_tables);
 
-  // What a checkpoint keeps, "momentum.conv1.weight"; copy_into() them to resume.
+  // State for a checkpoint, "momentum.conv1.weight"; copy_into() these tensors to resume.
   NamedTensors state() const;
 
  private:
-  // What one rule updates; all lists run parallel to the weights.
+  // Parameters of one rule; all lists are parallel to the weights.
   struct Group {
     UpdateRule rule;
     Tensor lr_table;
     std::vector<std::string> names = {};
-    std::vector<Tensor> weights = {}, buffers = {};  // of each weight the rule's, side by side
+    std::vector<Tensor> weights = {}, buffers = {};  // the rule's buffers of a weight are adjacent
     std::vector<int64_t> starts = {0};
 
     void add(const NamedTensor& parameter);
     Tensors gradients() const;
-    Tensors copies() const;  // in 16 bits, that products have read
+    Tensors copies() const;  // 16-bit copies that products have read
   };
   void measure(const std::vector<Tensors>& grads, DeviceStepState& state) const;
   void step(const Group& group, const Tensors& grads, bool last, DeviceStepState& state) const;
   void launch(const Group& group, const Launch& launch) const;
   void step_each(const Group& group, Launch update) const;
 
-  std::vector<Group> groups_;  // the last one takes what the options' groups leave
+  std::vector<Group> groups_;  // the last has the parameters that no options.groups matches
   bool fused_, set_to_none_, skip_nonfinite_;
   double clip_norm_;
 };
 
 namespace kernels {
-// state->grad_norm: of the unscaled gradients; state->found_inf: it is not finite.
+// Sets state->grad_norm, the norm of all gradients without the loss scale, and state->found_inf if
+// that is not finite.
 inline constinit Kernel<void(TensorSpan grads, StepState* state)> grad_norm{"grad_norm"};
 }  // namespace kernels
 }  // namespace bellows

@@ -1,5 +1,5 @@
-// The CUDA half of every rule: chunks of the flattened list of weights, a block each. The table of
-// addresses travels as the kernel's argument, so a launch copies nothing and a graph can hold it.
+// CUDA half of every update rule: one block per chunk of the flattened list of weights. The table
+// of addresses is a kernel argument, so a launch copies nothing and a graph can capture it.
 #pragma once
 #include <bit>
 #include "core/base/round.h"
@@ -10,15 +10,15 @@
 
 namespace bellows {
 
-// Up to kMost weights. 64 bytes each, of the 32 KB that a kernel's arguments may have.
+// Table of up to kMost weights: 64 bytes each, of the 32 KB that kernel arguments may have.
 template <class T, int kMost> struct Rows {
   int count = 0;
-  int64_t starts[kMost + 1] = {};  // of each in the flattened list
+  int64_t starts[kMost + 1] = {};  // offset of each weight in the flattened list
   Row<T> rows[kMost];
 };
 inline constexpr int kFewWeights = 24, kManyWeights = 500;
 
-// The weight that holds element i.
+// Returns the index of the weight that holds element i of the flattened list.
 template <class T, int kMost> __device__ int weight_at(const Rows<T, kMost>& table, int64_t i) {
   int first = 0, last = table.count - 1;
   while (first < last) {
@@ -34,6 +34,10 @@ template <class T, int kMost> __device__ int weight_at(const Rows<T, kMost>& tab
 inline constexpr int64_t kUpdateChunk = 4 * kThreads;
 static __device__ unsigned update_ticket;
 
+// Blocks of 256 threads, 4 elements per thread; shared memory for one Rule<T>, which thread 0
+// computes. A fused launch keeps d in a register. Values moved per element: w and each buffer read
+// and written, g read, and the 16-bit copy written. The last block of the last launch of a step
+// advances the state.
 template <unsigned passes, template <class> class Rule, class Options, class T, int kMost>
 __global__ void update_chunks(const __grid_constant__ Rows<T, kMost> table, Options options,
                               StepState* state, const double* lr_table, int64_t lr_updates,
@@ -69,7 +73,7 @@ void launch_update(const Launch& u, const Options& options, const Rows<T, kMost>
          u.state, u.lr_table, u.lr_updates, u.clip_norm, last);
 }
 
-// The weights that have a gradient, kMost in a launch.
+// Updates the weights that have a gradient, up to kMost per launch.
 template <unsigned passes, template <class> class Rule, class T, int kMost, class Options>
 void update_in(const Launch& u, const Options& options, T) {
   Rows<T, kMost> table;

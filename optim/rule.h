@@ -1,10 +1,10 @@
-// An update rule is the arithmetic of one optimizer for one element, cut into passes.
+// Update rule: the arithmetic of one optimizer for one element, split into passes.
 //
-// The plain form sends each pass over each tensor, as a loop of tensor operations does; the fused
+// The plain form runs each pass over each tensor, as a loop of tensor operations does. The fused
 // form runs all passes on an element while it is in registers, over all tensors in one launch. Both
-// run the same functor, so they agree bit for bit. Wherever a product meets a sum the functors say
-// fma: nothing is left for a compiler to contract, so passes round alike however they are grouped,
-// on every device.
+// run the same functor, so they agree bit for bit. Functors write every multiply-add as fma, which
+// leaves nothing for a compiler to contract. So rounding depends neither on how passes are grouped
+// nor on the device.
 #pragma once
 #include <algorithm>
 #include <utility>
@@ -13,27 +13,27 @@
 
 namespace bellows {
 
-// One launch: some passes of a rule over some weights. All lists run parallel to the weights.
+// One launch: some passes of a rule over some weights. All lists are parallel to the weights.
 struct Launch {
   TensorSpan weights;
   TensorSpan grads;                 // undefined: the weight is left alone
-  TensorSpan buffers;               // of the rule, those of one weight side by side
+  TensorSpan buffers;               // of the rule; those of one weight are adjacent
   TensorSpan directions = {};       // d of each weight while passes run one by one
-  TensorSpan copies;                // in 16 bits, written along; undefined: there is none
-  std::span<const int64_t> starts;  // of each weight in the flattened list; one more for the end
-  unsigned passes;                  // the rule's bits
-  bool last;                        // of this step: it moves the state on
-  StepState* state;                 // on the device of the weights, as is
-  const double* lr_table;           // the learning rate by applied updates
+  TensorSpan copies;                // 16-bit copies to write too; undefined: none
+  std::span<const int64_t> starts;  // offset of each weight in the flattened list, and its end
+  unsigned passes;                  // bits of the rule's passes
+  bool last;                        // last launch of this step: advances the state
+  StepState* state;                 // on the weights' device
+  const double* lr_table;           // learning rate after n applied updates; on that device, too
   int64_t lr_updates;               // entries of the table; the last one stays in force
   double clip_norm;                 // 0: no clipping
 };
 
-// What varies by step, as the functors want it.
+// Values of the current step, as the functors use them.
 struct Now {
   double lr;
-  double scale;    // of the gradients: unscaled and clipped
-  int64_t update;  // that is being applied, from 1
+  double scale;    // factor of the gradients: unscales and clips them
+  int64_t update;  // number of the update being applied, from 1
 };
 HD inline Now now_of(const StepState& s, const double* lr_table, int64_t lr_updates,
                      double clip_norm) {
@@ -41,21 +41,21 @@ HD inline Now now_of(const StepState& s, const double* lr_table, int64_t lr_upda
   return {lr_table[std::min(s.applied, lr_updates - 1)], clip * s.inverse_scale, s.applied + 1};
 }
 
-// After the last launch of a step.
+// Ends a step: counts it as applied or skipped.
 HD inline void move_on(StepState& s) { ++(s.found_inf ? s.skipped : s.applied); }
 
-// The elements of one weight. d, the direction to go, is a register in the fused form.
+// Pointers to one weight's elements. d, the direction, is a register in the fused form.
 inline constexpr int kMaxBuffers = 2;
 template <class T> struct Row {
   T* w;
   const T* g;
   T* d;
   T* buffer[kMaxBuffers];
-  Bf16* bf16 = nullptr;  // the copy of w, in the one or the other
+  Bf16* bf16 = nullptr;  // 16-bit copy of w: at most one of the two
   F16* f16 = nullptr;
 };
 
-// Of one weight of a launch, from that element on.
+// Returns the row of one weight of a launch, starting at element `from`.
 template <class T> Row<T> row_of(const Launch& u, size_t weight, int64_t from) {
   Row<T> row{u.weights[weight].ptr<T>() + from, u.grads[weight].ptr<T>() + from, nullptr, {}};
   if (!u.directions.empty()) row.d = u.directions[weight].ptr<T>() + from;
@@ -68,13 +68,13 @@ template <class T> Row<T> row_of(const Launch& u, size_t weight, int64_t from) {
   return row;
 }
 
-// Rounded as a cast rounds.
+// Writes the 16-bit copy of element i, rounded as a cast does.
 template <class T> HD void write_copy(const Row<T>& row, int64_t i) {
   if (row.bf16) row.bf16[i] = Bf16(float(row.w[i]));
   if (row.f16) row.f16[i] = F16(float(row.w[i]));
 }
 
-// Calls fn(std::integral_constant<unsigned, passes>()), where these are among the rule's sets.
+// Calls fn(std::integral_constant<unsigned, passes>()); `passes` must be one of the rule's sets.
 template <class Fn, unsigned... sets>
 void with_passes(unsigned passes, std::integer_sequence<unsigned, sets...>, const Fn& fn) {
   const bool known =
@@ -82,11 +82,11 @@ void with_passes(unsigned passes, std::integer_sequence<unsigned, sets...>, cons
   INVARIANT(known, "the passes ", passes, " are not among the rule's sets");
 }
 
-// What an entry of the collection makes of its options.
+// An update rule with its options, as each entry of the registry makes it.
 struct UpdateRule {
-  double lr;                         // the peak: schedules multiply it
-  std::vector<std::string> buffers;  // kept for each weight, zeros at first
-  std::vector<unsigned> passes;      // one bit each, in their order
+  double lr;                         // peak learning rate; schedules multiply it
+  std::vector<std::string> buffers;  // names of the state tensors of a weight, initially 0
+  std::vector<unsigned> passes;      // one bit each, in the order in which they run
   std::function<void(const Launch&)> run;
 };
 

@@ -1,7 +1,7 @@
-// The CPU half of every rule. A rule's functor is
+// CPU half of every update rule. A rule's functor is
 //   template <class T> struct Rule {
 //     HD Rule(const Options&, const Now&);
-//     using Sets = std::integer_sequence<unsigned, ...>;  // the sets of passes that are ever run
+//     using Sets = std::integer_sequence<unsigned, ...>;  // sets of passes that can run
 //     template <unsigned passes> HD void run(const Row<T>& row, int64_t i, T& d) const;
 //   };
 #pragma once
@@ -11,12 +11,12 @@
 
 namespace bellows {
 
-// As a cast, which finds the weights in the cache.
+// Writes 16-bit copies of n values, as a cast does, while these are in the cache.
 template <class Low, class T> void round_to(Low* copy, const T* w, int64_t n) {
   if (copy) std::transform(w, w + n, copy, [](T value) { return Low(float(value)); });
 }
 
-// By value: the stores to w must not make the compiler read the rule or the row again.
+// Rule and row are passed by value: stores to w must not make the compiler reload them.
 template <unsigned passes, class Rule, class T> void run_row(Rule rule, Row<T> row, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
@@ -31,9 +31,10 @@ template <unsigned passes, class Rule, class T> void run_row(Rule rule, Row<T> r
   round_to(row.f16, row.w, n);
 }
 
-// Chunks of the flattened list, so that a few large and many small weights share the threads alike.
+// Splits the flattened list into chunks, so that threads share the work evenly, whether weights are
+// few and large or many and small.
 template <unsigned passes, class Rule, class T> void run_all(const Rule& rule, const Launch& u, T) {
-  constexpr int64_t kChunk = 1 << 16;  // some 20 us of one core; fewer wake nobody
+  constexpr int64_t kChunk = 1 << 16;  // about 20 us of one core; less runs on this thread
   const int64_t first = u.starts.front();
   parallel_for(u.starts.back() - first, kChunk, [&](int64_t begin, int64_t end) {
     const auto after = std::ranges::upper_bound(u.starts, begin += first);

@@ -21,7 +21,7 @@ Tensor lr_table(const ScheduleOptions& options, double peak_lr, int64_t total_up
   CHECK(total_updates > 0 && updates_per_epoch > 0, "schedule: ", total_updates, " updates, ",
         updates_per_epoch, " per epoch; a run needs at least one");
   const int64_t warmup = warmup_of(options, updates_per_epoch);
-  const int64_t horizon = std::max(total_updates, warmup + 1);  // curves divide by what is behind
+  const int64_t horizon = std::max(total_updates, warmup + 1);  // curves divide by the rest
   const Curve curve = options.curve.make(Horizon{horizon, updates_per_epoch, warmup});
   const Tensor table({total_updates}, DType::f64);
   for (int64_t u = 0; u < total_updates; ++u) {

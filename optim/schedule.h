@@ -1,4 +1,5 @@
-// Learning-rate schedules: tables over applied updates, so that a skipped update needs no host.
+// Learning-rate schedules: tables indexed by applied updates, so that a skipped update needs no
+// work on the host.
 #pragma once
 #include <algorithm>
 #include <functional>
@@ -9,13 +10,13 @@
 
 namespace bellows {
 
-// What a curve is stretched over, in applied updates.
+// Length of a curve, in applied updates.
 struct Horizon {
   int64_t updates = 1;  // of the whole run
   int64_t per_epoch = 1;
-  int64_t warmup = 0;  // of them, at the start; curves that anneal begin after it
+  int64_t warmup = 0;  // updates at the start; curves that anneal begin after them
 
-  // The share of the way from the end of warm-up to the end of the run.
+  // Fraction of the way from the end of warm-up to the end of the run.
   double done(int64_t update) const {
     return double(std::max<int64_t>(update - warmup, 0)) / double(updates - warmup);
   }
@@ -31,8 +32,8 @@ struct RateState {
 // Value of a metric of the last evaluation, by its name: "loss", "accuracy".
 using MetricValue = std::function<double(const std::string&)>;
 
-// Parts of a schedule: a share of the peak rate for each update, from 0 on, and, for
-// schedules that depend on how training goes, a reaction to each evaluation.
+// A schedule: a share of the peak rate for each update, from 0 on, and optionally a reaction to
+// each evaluation.
 struct Curve {
   template <class Share> Curve(Share share) : share(std::move(share)) {}
   double operator()(int64_t update) const { return share(update); }
@@ -50,18 +51,19 @@ struct ScheduleOptions {
 };
 void visit(Visitor& v, ScheduleOptions& o);
 
-// Of the options, in updates.
+// Returns the length of warm-up, in updates.
 int64_t warmup_of(const ScheduleOptions& options, int64_t updates_per_epoch);
-// f64, on the host. Linear warm-up, lr(u) = peak (from + (1 - from) u / warmup) curve(u), is what
-// PyTorch's SequentialLR of LinearLR and the curve gives. A run that ends within its warm-up is cut
-// off there: it rises as a longer one would, which may go on from it. `factor` is that of
-// RateState.
+// Returns the learning rate of each update, (total_updates) f64 on the host. During warm-up,
+// lr(u) = peak (from + (1 - from) u / warmup) curve(u), as in PyTorch's SequentialLR of LinearLR
+// and the curve. A run shorter than its warm-up rises as a longer one would, so that a longer one
+// may continue it. `factor`: RateState::factor. Throws Error(Exit::usage) for a run of 0 updates.
 Tensor lr_table(const ScheduleOptions& options, double peak_lr, int64_t total_updates,
                 int64_t updates_per_epoch, double factor = 1);
-// The same, stretched over that many epochs of them, and 0 after these.
+// The same for a schedule that ends after `epochs`: (updates + 1), the last entry 0; if the run is
+// no longer than that, as lr_table(). Throws Error(Exit::usage) if warm-up is not shorter.
 Tensor lr_table_of(const ScheduleOptions& options, double peak_lr, double epochs,
                    int64_t total_updates, int64_t updates_per_epoch, double factor = 1);
-// The table's entry, for the log; the last one stays in force.
+// Returns the rate after `applied` updates, for the log; the last entry stays in force.
 double lr_at(const Tensor& lr_table, int64_t applied);
 
 }  // namespace bellows

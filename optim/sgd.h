@@ -1,6 +1,6 @@
 // Stochastic gradient descent, as torch.optim.SGD with dampening 0:
 //   d = g + weight_decay w
-//   v = momentum v + d,  d = v, with nesterov d + momentum v
+//   v = momentum v + d,  d = v, or with nesterov  d = d + momentum v
 //   w = w - lr d
 #pragma once
 #include <cmath>
@@ -16,7 +16,7 @@ struct SgdOptions {
 void visit(Visitor& v, SgdOptions& o);
 
 template <class T> struct Sgd {
-  // Weight decay is two of them, as in frameworks that add it as operations of the graph.
+  // Passes. Weight decay takes two (scale, sum), as in frameworks that add it to the graph.
   enum : unsigned { copy = 1, scale = 2, sum = 4, momentum = 8, nesterov = 16, step = 32 };
   using Sets = std::integer_sequence<unsigned, copy, scale, sum, momentum, nesterov, step,  //
                                      copy | step, copy | momentum | step, copy | nesterov | step,
@@ -47,6 +47,7 @@ template <class T> struct Sgd {
 };
 
 namespace kernels {
+// Runs the passes `u.passes` of the rule over the weights.
 inline constinit Kernel<void(TensorSpan weights, const Launch& u, const SgdOptions& o)> sgd{"sgd"};
-}
+}  // namespace kernels
 }  // namespace bellows

@@ -1,4 +1,4 @@
-// A batch travels on the copy stream while the one before it is computed with.
+// async_feed: copies the next batch on the copy stream while the current step computes.
 #include <algorithm>
 #include <chrono>
 #include <deque>
@@ -11,16 +11,15 @@ namespace bellows {
 
 namespace {
 
-// Batches that the host may be ahead of the device. Their host buffers are read by copies that have
-// not begun, so without a bound the host's memory would have none either.
+// Number of batches by which the host may be ahead of the device. Host buffers stay in use until
+// their copies are done, so without this bound host memory could grow without limit.
 constexpr size_t kAhead = 4;
 
-// Note [Whose turn a buffer is]: the copy stream writes a buffer, the compute stream reads it, and
-// the host only queues. The copy waits for an event that the compute stream has recorded after all
-// that was queued there by then: the host asks for a batch only after it queued the last use of
-// the one before. The compute stream waits for an event behind the copy. A host buffer goes back to
-// the loader when nobody holds it and the event of its copy is ready, which is asked, not waited
-// for.
+// Note [When a buffer is free]: the copy stream writes a device buffer, the compute stream reads
+// it, and the host only queues work. The copy waits for an event at the current end of the compute
+// stream. That is late enough: the host requests a batch only after it has queued the last use of
+// the previous one. The compute stream waits for an event after the copy. A host buffer returns to
+// the loader once the event of its copy is ready, which the host polls instead of waiting.
 class AsyncFeed : public Feed {
  public:
   AsyncFeed(Device device, Loader& loader);
@@ -32,13 +31,13 @@ class AsyncFeed : public Feed {
  private:
   struct Flight {
     explicit Flight(Device device) : copied(device) {}
-    Batch host;  // being read; empty once it has been
+    Batch host;  // source of the copy; empty once that is done
     Event copied;
   };
   struct OnItsWay {
     Batch batch;
     const Event* copied;
-    bool pinned;  // else the driver has copied it already
+    bool pinned;  // false: the driver has staged the pageable memory already
   };
 
   std::optional<OnItsWay> send();
@@ -50,10 +49,10 @@ class AsyncFeed : public Feed {
   Loader& loader_;
   BatchBuffers buffers_;
   Event used_;
-  std::deque<Flight> flights_;  // in the order of their copies
-  size_t next_ = 0;             // flight to be used
+  std::deque<Flight> flights_;  // a ring, in the order of the copies
+  size_t next_ = 0;             // number of copies so far: index of the next flight
   std::optional<OnItsWay> sent_;
-  std::exception_ptr error_;  // of the batch that would be on its way
+  std::exception_ptr error_;  // of the batch after sent_; thrown when it is due
   bool ended_ = false;
 };
 
@@ -70,7 +69,7 @@ AsyncFeed::~AsyncFeed() {
       std::ranges::any_of(flights_, [](const Flight& f) { return f.host.x.defined(); });
   try {
     if (flying) synchronize(copies_);
-  } catch (const Error&) {  // the device is in error, and nothing runs there any more
+  } catch (const Error&) {  // the device has failed, so nothing runs there any more
   }
 }
 
@@ -125,7 +124,8 @@ void AsyncFeed::copy(const Batch& batch, Flight& flight) {
   if (is_pinned(flight.host.x)) async.add();
 }
 
-// The oldest one. Its copy has to be over: else the device is so far behind that the host waits.
+// Returns the oldest flight. If its copy is not done, the device is kAhead batches behind, and the
+// host waits for it.
 AsyncFeed::Flight& AsyncFeed::free_flight() {
   static trace::Counter& waits = trace::counter("copy.waits");
   Flight& flight = flights_[next_ % kAhead];

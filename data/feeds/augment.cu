@@ -9,22 +9,24 @@ namespace bellows {
 namespace {
 
 struct Source {
-  Planes planes;                  // of all samples, or of the batch
-  const int64_t *labels, *order;  // labels: null where the planes are of the batch
+  Planes planes;                  // of all samples, or of the batch only
+  const int64_t *labels, *order;  // labels: null if planes has only the batch
   int64_t samples;
 };
 
 template <class T> struct Target {
   T* x;
   int64_t* y;
-  int64_t sample, channel, row, column;  // how far apart they are in x
+  int64_t sample, channel, row, column;  // strides of x, in elements
   int pixels;
   Divisor width;
 };
 
 }  // namespace
 
-// Blocks (b, ...) are a sample's. Their first thread finds out what is to become of it, for all.
+// Grid (B, blocks per image); 256 threads per block, up to 8 pixels per thread (more in images
+// above 2^26 pixels), each with all its channels. Thread 0 computes the Frame of the sample into
+// shared memory, sizeof(Frame) bytes. Per element of x: reads 1 byte, writes sizeof(T) bytes.
 template <class T> static __global__ void augment(Target<T> to, Source from, Augment a) {
   Frame& frame = *dynamic_shared<Frame>();
   Planes in = from.planes;
@@ -44,7 +46,7 @@ template <class T> static __global__ void augment(Target<T> to, Source from, Aug
 
 static void augment_cuda(const Tensor& x, const Tensor& y, const Tensor& pixels,
                          const Tensor& labels, const Tensor& order, const Augment& a) {
-  constexpr int64_t kPixels = 8 * kThreads, kMostBlocks = 1 << 15;  // of a block; of a sample
+  constexpr int64_t kPixels = 8 * kThreads, kMostBlocks = 1 << 15;  // per block; per image
   const Strides& by = x.strides();
   const int64_t* const labels_ = labels.defined() ? labels.ptr<int64_t>() : nullptr;
   const Source from{{pixels.ptr<uint8_t>(), pixels.dim(1), pixels.dim(2), pixels.dim(3)},

@@ -1,5 +1,5 @@
-// A batch of numbers out of bytes that lie on the device: what the loader's makers do, or are to
-// leave to it, as one kernel.
+// augment: turns bytes on the device into a batch of float images, in one kernel. It runs the
+// transforms that BatchMaker leaves to the device.
 #pragma once
 #include "core/tensor/kernel.h"
 #include "data/images/recipe.h"
@@ -8,30 +8,34 @@
 namespace bellows {
 
 struct Augment {
-  int64_t first = 0;  // of the batch, in the rank's order
+  int64_t first = 0;  // index of the batch's first sample in the rank's order
   RankShare share = {};
   Recipe recipe = {};
 };
 
 namespace kernels {
-// x (B, C, h, w), of any float type and strides: what the recipe makes of order[share.at(first +
-// b)] in an order of samples, (N) i64. The pixels (N, C, H, W) u8 and labels (N) i64 are those of
-// all samples, and y (B) i64 gets theirs; or there are no labels, and the pixels are those of the
-// batch.
+// Writes image b of x as the recipe transforms sample s = order[share.at(first + b, N)].
+//
+//   x       (B, C, h, w), any float type and strides
+//   y       (B) i64, receives labels[s]; not used if `labels` is undefined
+//   pixels  u8, contiguous: all samples, (N, C, H, W); the batch, (B, C, H, W), without labels
+//   labels  (N) i64, or undefined
+//   order   (N) i64: the epoch's order of all samples
 inline constinit Kernel<void(const Tensor& x, const Tensor& y, const Tensor& pixels,
                              const Tensor& labels, const Tensor& order, const Augment& a)>
     augment{"augment"};
 }  // namespace kernels
 
-// ---- what its implementations share
+// ---- shared by its implementations
 
-// (C, H, W) bytes of one sample.
+// Bytes of an image, (C, H, W).
 struct Planes {
   const uint8_t* bytes;
   int64_t channels, height, width;
 };
 
-// Pixel (y, x) of all channels, which are `stride` apart.
+// Writes pixel (y, x) of channel c to out[c * stride]: 0 in the frame's hole, else levels.at() of
+// the source byte, which is 0 in the padding.
 template <class T>
 HD void write_pixel(T* out, int64_t stride, const Planes& in, const Frame& frame,
                     const Levels& levels, int64_t y, int64_t x) {

@@ -1,4 +1,5 @@
-// Bytes become numbers on the device: a feed behind another one, or behind the loader.
+// augmenting_feed: runs kernels::augment on batches of bytes, which another feed or (on the CPU)
+// the loader delivers.
 #include "core/base/trace.h"
 #include "data/feeds/augment.h"
 #include "data/feeds/device_feed.h"
@@ -47,10 +48,10 @@ class AugmentingFeed : public Feed {
   const std::unique_ptr<Feed> bytes_;
   Feed& from_;
   BatchBuffers buffers_;
-  Tensor order_;  // (N) i64, of this epoch, on the device
+  Tensor order_;  // (N) i64: order of this epoch, on the device
   Recipe recipe_;
-  Shape shape_;       // (C, H, W) of its pictures
-  int64_t next_ = 0;  // batch
+  Shape shape_;       // (C, H, W) of this epoch's images
+  int64_t next_ = 0;  // index of the next batch
 };
 
 }  // namespace

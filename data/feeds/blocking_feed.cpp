@@ -1,4 +1,4 @@
-// The plain way: the host waits for each copy.
+// blocking_feed: copies each batch on the current stream; the host waits for the copy.
 #include "data/feeds/device_feed.h"
 
 namespace bellows {

@@ -14,7 +14,7 @@ std::unique_ptr<Feed> make_feed(Device device, Loader& loader, std::vector<std::
     const std::string why_not = why_not_resident(device, loader);
     if (why_not.empty()) return resident_feed(device, loader, input);
     const std::string note = "device_tensors: not here, " + why_not;
-    if (!std::ranges::count(notes, note)) notes.push_back(note);  // of the other split
+    if (!std::ranges::count(notes, note)) notes.push_back(note);  // once for both splits
   }
   std::unique_ptr<Feed> feed;
   if (device != Device::cpu)

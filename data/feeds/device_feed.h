@@ -1,44 +1,47 @@
-// The ways of a loader's batches to a device, one a file. Their buffers there are used again and
-// again; where nobody holds a batch for longer than its step, two are enough.
+// Feeds that deliver a loader's batches on a device, each in its own file. Device buffers are
+// reused; two per feed are enough if each batch is released after its step.
 #pragma once
 #include <string>
 #include "data/loader/loader.h"
 
 namespace bellows {
 
-// How a model wants the pictures that a device makes: of that type and, in NHWC, with zeros behind
-// their channels, so that there are so many (core/tensor/channel_room.h); 0: none.
+// Form in which a model reads the images that a device makes: their dtype and, in NHWC, the number
+// of channels up to which zeros pad them (core/tensor/channel_room.h); 0: no padding.
 struct ModelInput {
   DType dtype = DType::f32;
   int64_t channels = 0;
 };
 
-// One that the loader's options ask for; null where the loader itself is the feed: on the CPU, if
-// it makes numbers. What stands in the way of an option is told in the notes. The loader outlives
-// it.
+// Returns the feed that the loader's options select. Null if the loader itself is the feed: on the
+// CPU, unless device_augment is on. If device_tensors is impossible, adds the reason to `notes`
+// and selects another feed. The loader must outlive the feed.
 std::unique_ptr<Feed> make_feed(Device device, Loader& loader, std::vector<std::string>& notes,
                                 const ModelInput& input = {});
 
-// Each batch is copied on the compute stream when it is asked for, and the host waits.
+// Copies each batch on the current stream when next() is called; the host waits for the copy.
 std::unique_ptr<Feed> blocking_feed(Device device, Loader& loader);
-// The next batch is copied on the copy stream while this one is computed with; the streams wait for
-// each other, the host for neither. Counted, where the memory is pinned: copy.async, and
-// copy.overlapped for those that were on their way before they were asked for.
+// Copies the next batch on the copy stream while the current one is in use. The streams wait for
+// each other by events; the host waits only if the device is four batches behind (counter
+// copy.waits). Counters, for pinned memory: copy.async, and copy.overlapped for copies that began
+// before their batch was requested.
 std::unique_ptr<Feed> async_feed(Device device, Loader& loader);
-// The samples lie on the device from the start, and a batch is gathered there: no copies. Counted:
-// tensor.device_created.
+// Keeps all samples on the device and gathers each batch there, without copies. Counters:
+// tensor.device_created and, with device_augment, augment.device_images.
 std::unique_ptr<Feed> resident_feed(Device device, Loader& loader, const ModelInput& input);
-std::string why_not_resident(Device device, const Loader& loader);  // "" if it can be
-// Batches of bytes, which `bytes` takes to the device if it is not null, become there what the
-// transforms ask for. Counted: augment.device_images.
+// Returns the reason why resident_feed() is impossible; "" if it is possible.
+std::string why_not_resident(Device device, const Loader& loader);
+// Runs the transforms that are left to the device on batches of bytes. These come from `bytes`, or
+// from the loader if that is null (CPU). Counter: augment.device_images.
 std::unique_ptr<Feed> augmenting_feed(Device device, Loader& loader, std::unique_ptr<Feed> bytes,
                                       const ModelInput& input);
 
-// On the current stream. Counted: tensor.created_then_moved, and data.pinned_copy or, where the
-// driver has to copy it to memory of its own first, data.staging_copies.
+// Copies x and y on the current stream. Counters: tensor.created_then_moved, and data.pinned_copy
+// or, for pageable memory, which the driver stages first, data.staging_copies.
 void copy_batch(const Batch& to, const Batch& from);
 
-// Batches on the device, as that loader makes them or, of zeros at first, as the model gets them.
+// Returns buffers for batches on the device: in the loader's shape, dtype and format, or as
+// `input` describes them, initially zero.
 BatchBuffers buffers_on(Device device, const Loader& loader);
 BatchBuffers model_buffers_on(Device device, const Loader& loader, const ModelInput& input);
 

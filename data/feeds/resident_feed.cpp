@@ -1,5 +1,5 @@
-// The samples lie on the device; so does the epoch's order, and with device_randperm it is made
-// there. Nothing travels any more.
+// resident_feed: keeps the samples and the epoch's order on the device, so that batches need no
+// copies. With device_randperm the order is also computed there.
 #include <cstring>
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
@@ -9,7 +9,8 @@
 
 namespace bellows {
 
-// As bytes and labels, in pieces: the host never holds a second copy of everything.
+// Copies all samples to the device as bytes and labels, piece by piece, so that the host never
+// holds a second copy of the data set.
 static void upload(const Loader& loader, const Tensor& pixels, const Tensor& labels) {
   constexpr int64_t kPiece = 8192;  // samples
   const Dataset& dataset = loader.dataset();
@@ -78,8 +79,8 @@ class ResidentFeed : public Feed {
   const Device device_;
   Loader& loader_;
   const Tensor pixels_, labels_;  // (N, C, H, W) u8, (N) i64
-  Tensor order_;                  // (N) i64, of this epoch
-  int64_t next_ = 0;              // batch
+  Tensor order_;                  // (N) i64: order of this epoch
+  int64_t next_ = 0;              // index of the next batch
   BatchBuffers buffers_;
   Recipe recipe_;
 };

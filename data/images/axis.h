@@ -1,4 +1,4 @@
-// One axis of what becomes of a picture: where along the source each of its pixels comes from.
+// Axis: maps output pixels to source pixels along one axis of an image.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -7,23 +7,25 @@
 
 namespace bellows {
 
-// Cells of a grid over the source: cell g covers [begin + g * step, begin + (g + 1) * step).
+// Output pixels show cells of a grid over the source: cell g covers the source pixels
+// [begin + g * step, begin + (g + 1) * step). Throws Error(Exit::usage) for a second padding, and
+// for resizing what is padded.
 class Axis {
  public:
   explicit Axis(int64_t length) : high_(length), cells_(length) {}
 
   int64_t size() const { return cells_.size(); }
-  // May begin before the first pixel and end after the last: then it is padded.
+  // A range that begins before the first pixel or ends after the last one is padded.
   void crop(int64_t at, int64_t size, Outside outside) {
     if (!cells_.holds(at, size)) refuse_padding();
     cells_.crop(at, size, outside);
   }
-  // What was cropped away is not looked at again, as if the crop had been stored in between.
+  // Does not read pixels that were cropped away, as if the crop had been stored in between.
   void resize(int64_t size) {
     refuse_padding();
     cells_.cut();
     begin_ += double(cells_.begin()) * step_;
-    constexpr double tiny = 1e-6;  // of a pixel, by which a sum of steps may miss an edge
+    constexpr double tiny = 1e-6;  // pixels; rounding error of a sum of steps at an edge
     const double end = begin_ + double(cells_.count()) * step_;
     low_ = std::max(low_, static_cast<int64_t>(std::floor(begin_ + tiny)));
     high_ = std::min(high_, static_cast<int64_t>(std::ceil(end - tiny)));
@@ -32,10 +34,10 @@ class Axis {
   }
   void mirror() { cells_.mirror(); }
 
-  int64_t cell(int64_t i) const { return cells_.cell(i); }  // that a pixel shows; -1: black
+  int64_t cell(int64_t i) const { return cells_.cell(i); }  // cell of output pixel i; -1: black
   double centre(int64_t cell) const { return begin_ + (double(cell) + .5) * step_; }
-  double step() const { return step_; }  // source pixels per pixel
-  int64_t low() const { return low_; }   // source pixels that may be looked at: low <= x < high
+  double step() const { return step_; }  // source pixels per output pixel
+  int64_t low() const { return low_; }   // source pixels that may be read: low <= x < high
   int64_t high() const { return high_; }
   bool is_source() const { return low_ == 0 && begin_ == 0 && step_ == 1 && cells_.are_all(high_); }
 

@@ -1,5 +1,5 @@
-// One axis of a picture while it is not resized: what crops, mirrors and padding leave of a row of
-// cells. Kernels use it, too, so it refuses nothing: an Axis does.
+// Cells: one axis of an image under crops, flips and padding, without resizing. Kernels use it too,
+// so it checks nothing; Axis does.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -9,8 +9,8 @@ namespace bellows {
 
 enum class Outside { zeros, reflect };  // what padding shows
 
-// Pixel i shows cell begin + first + i, or if mirrored the one that many from the other end. Those
-// that are not in [begin, begin + count) are padding.
+// Pixel i shows cell begin + first + i or, if mirrored, begin + first + size - 1 - i. Cells outside
+// [begin, begin + count) are padding.
 class Cells {
  public:
   HD explicit Cells(int64_t count) : count_(count), size_(count) {}
@@ -18,12 +18,12 @@ class Cells {
   HD int64_t size() const { return size_; }
   HD bool holds(int64_t at, int64_t size) const { return at >= 0 && at + size <= size_; }
   HD bool padded() const { return first_ < 0 || first_ + size_ > count_; }
-  // All of that many, as they are.
+  // True if the axis shows `count` cells, all and unchanged.
   HD bool are_all(int64_t count) const {
     return begin_ == 0 && first_ == 0 && size_ == count && count_ == count && !mirrored_;
   }
 
-  // May begin before the first pixel and end after the last, but not twice: then it is padded.
+  // A range that begins before the first pixel or ends after the last one is padded, at most once.
   HD void crop(int64_t at, int64_t size, Outside outside) {
     const bool pads = !holds(at, size);
     if (mirrored_) at = size_ - at - size;
@@ -33,13 +33,13 @@ class Cells {
     size_ = size;
   }
   HD void mirror() { mirrored_ = !mirrored_; }
-  // As if the crop had been stored in between.
+  // Makes the current crop the whole source, as if it had been stored.
   HD void cut() {
     begin_ += first_;
     count_ = size_;
     first_ = 0;
   }
-  // That many others in place of all that there are.
+  // Replaces all cells by `count` new ones.
   HD void replace(int64_t count) {
     begin_ = first_ = 0;
     count_ = size_ = count;
@@ -47,7 +47,7 @@ class Cells {
 
   HD int64_t begin() const { return begin_; }
   HD int64_t count() const { return count_; }
-  // The cell that a pixel shows; -1: black.
+  // Cell of pixel i; -1: black.
   HD int64_t cell(int64_t i) const {
     const int64_t g = first_ + (mirrored_ ? size_ - 1 - i : i);
     if (g >= 0 && g < count_) return begin_ + g;

@@ -1,8 +1,8 @@
-// color_jitter: brightness, contrast and saturation, each by a random factor, as one linear map of
-// colours: x * b, then grey + (x - grey) * c, then luma(x) + (x - luma(x)) * s. Where torchvision
-// takes the mean grey of the picture, this takes the data set's, which needs no look at the pixels;
-// and colours are cut to [0, 255] once, after all three. The hue is turned last, as torchvision
-// does; there the order of the four is drawn, too.
+// color_jitter: random brightness b, contrast c and saturation s, as one linear map of colors:
+// x * b, then gray + (x - gray) * c, then luma(x) + (x - luma(x)) * s. torchvision takes the
+// image's mean gray; this takes the data set's, which needs no pass over the pixels. Colors are
+// clamped to [0, 255] once, after all three. The hue is rotated as in torchvision, but always last;
+// there the order of the four is random.
 #include "core/config/visitor.h"
 #include "data/images/transform.h"
 
@@ -22,7 +22,7 @@ void visit(Visitor& v, ColorJitterOptions& o) {
 
 constexpr float kLuma[] = {0.299f, 0.587f, 0.114f};  // ITU-R BT.601
 
-// Every colour's distance from `shift` or from its own luma, times `factor`.
+// Scales the distance of each color from `shift`; saturated(): from its own luma.
 Colours stretched(float factor, float shift) {
   Colours map;
   for (int c = 0; c < 3; ++c) map.matrix[c][c] = factor, map.shift[c] = (1 - factor) * shift;
@@ -57,7 +57,7 @@ class ColorJitter : public RandomTransform {
 
  private:
   ColorJitterOptions o_;
-  float grey_;  // of the data set, as a byte
+  float grey_;  // mean gray of the data set, in [0, 255]
 };
 
 }  // namespace

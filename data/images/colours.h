@@ -1,5 +1,5 @@
-// What becomes of a colour: bytes (r, g, b) become matrix * (r, g, b) + shift, cut to what a byte
-// can hold; then its hue is turned.
+// Colours: maps bytes (r, g, b) to matrix * (r, g, b) + shift, clamped to [0, 255], then rotates
+// the hue.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -10,9 +10,9 @@ namespace bellows {
 struct Colours {
   float matrix[3][3] = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
   float shift[3] = {};
-  float turn = 0;  // of the hue, in full circles
+  float turn = 0;  // rotation of the hue, in full circles
 
-  // This, then `next`, which may be any if no hue was turned so far.
+  // Returns this map followed by `next`. Throws Error(Exit::usage) if this one rotates the hue.
   Colours then(const Colours& next) const {
     CHECK(turn == 0,
           "the hue has been turned already; put one color_jitter with a hue, as the last");
@@ -28,15 +28,16 @@ struct Colours {
     }
     return both;
   }
-  // All but the hue.
+  // Returns one channel, without the rotation of the hue.
   float at(int channel, float r, float g, float b) const {
     const float* const m = matrix[channel];
     return std::clamp(m[0] * r + m[1] * g + m[2] * b + shift[channel], 0.f, 255.f);
   }
 };
 
-// As in HSV: value and saturation stay. A channel is the value, less a share of the spread that
-// rises from 0 to 1 and falls again over the six sixths of the circle, each two sixths apart.
+// Rotates the hue of a color in place, as in HSV: value and saturation do not change. A channel is
+// value - spread * clamp(min(s, 4 - s), 0, 1), where s in [0, 6) is its phase in sixths of the
+// circle; the phases of the channels are two sixths apart.
 inline void turn_hue(float turn, float& r, float& g, float& b) {
   const float value = std::max({r, g, b}), spread = value - std::min({r, g, b});
   if (spread == 0) return;

@@ -1,5 +1,5 @@
-// cutout: a square of zeros, which may hang over the edge. Source: DeVries and Taylor, "Improved
-// regularization of convolutional neural networks with cutout", 2017.
+// cutout: sets a random square to zero; part of it may be outside the image. Source: DeVries and
+// Taylor, "Improved regularization of convolutional neural networks with cutout", 2017.
 #include "core/config/visitor.h"
 #include "data/images/transform.h"
 

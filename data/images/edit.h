@@ -1,12 +1,12 @@
-// Edits: the transforms that a kernel can do as well as the host. Both run this code, with the same
-// random numbers, so that a picture becomes the same wherever it is made.
+// Edit: a transform that a kernel can do as well as the host. Both run this code with the same
+// random numbers, so the image is the same wherever it is made.
 #pragma once
 #include "core/base/philox.h"
 #include "data/images/frame.h"
 
 namespace bellows {
 
-// Of one transform of a list, for one sample in one epoch.
+// Random key of one sample in one epoch, for the transform at index `place` of the list.
 HD inline RngKey augment_key(uint64_t seed, int64_t epoch, int64_t sample, int place) {
   return {.seed = seed,
           .purpose = Purpose::augment,
@@ -15,19 +15,19 @@ HD inline RngKey augment_key(uint64_t seed, int64_t epoch, int64_t sample, int p
 }
 
 struct Edit {
-  enum class Kind { nothing, levels, crop, centre, flip, cutout };  // levels: no more than those
+  enum class Kind { nothing, levels, crop, centre, flip, cutout };  // levels: changes levels only
   Kind kind = Kind::nothing;
-  int64_t size = 0;     // of the sides of a square
-  int64_t padding = 0;  // on each side, before a crop
+  int64_t size = 0;     // side of the square
+  int64_t padding = 0;  // on each side, before the crop
   Outside outside = Outside::zeros;
   double probability = 0;
-  bool alternate = false;  // a flip: by chance in the first epoch, then the other way each time
-  int place = 0;           // in the list
+  bool alternate = false;  // flip: random in the first epoch, then inverted in every second one
+  int place = 0;           // index in the list of transforms
 
   bool is_random() const {
     return kind == Kind::crop || kind == Kind::flip || kind == Kind::cutout;
   }
-  // To a Picture or a Frame.
+  // Applies the edit to a Picture or a Frame.
   template <class Canvas> HD void apply(Canvas& canvas, RngKey key) const {
     const bool other_way = alternate && key.step % 2 == 1;
     if (alternate) key.step = 0;
@@ -50,11 +50,11 @@ struct Edit {
   }
 
  private:
-  // Where a crop begins along an axis.
+  // Random begin of a crop along an axis.
   HD int64_t cut(int64_t length, const Philox& rng, uint64_t index) const {
     return int64_t(rng.below(length + 2 * padding - size + 1, index)) - padding;
   }
-  // The square around a pixel, as much of it as is in the picture.
+  // Square around a pixel, clipped to the image.
   HD Rectangle around(int64_t y, int64_t height, int64_t x, int64_t width) const {
     const int64_t top = y - size / 2, left = x - size / 2;
     const int64_t from_top = std::max<int64_t>(0, top), from_left = std::max<int64_t>(0, left);

@@ -10,7 +10,7 @@ namespace bellows {
 
 namespace {
 
-// libjpeg reports by a jump: there is no memory, or the picture is larger than the format's 65500.
+// libjpeg reports errors by longjmp: out of memory, or a side above the format's 65500 pixels.
 struct Encoder : jpeg_compress_struct {
   Encoder() : jpeg_compress_struct{} {
     err = jpeg_std_error(&errors);

@@ -1,4 +1,4 @@
-// Whole files into memory, from paths that nobody can vouch for.
+// Reads whole files into memory, from untrusted paths.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
@@ -7,11 +7,12 @@
 
 namespace bellows {
 
-// Only regular files of up to 4 GiB: a folder, a pipe or a device is Error(Exit::data), as is a
-// missing file. A disk that fails to read is Error(Exit::storage). Counted as data.file_opens.
+// Returns the bytes of a regular file of up to 4 GiB. Throws Error(Exit::data) for anything else (a
+// missing or larger file, a folder, a pipe, a device) and Error(Exit::storage) if reading fails.
+// Counter: data.file_opens.
 std::vector<uint8_t> read_file(const std::string& path);
 
-// The first of these paths below `root` where there is something; "" if there is nothing at any.
+// Returns the first of `paths` that exists below `root`, as root/path; "" if none does.
 std::string first_file(const std::string& root, std::initializer_list<std::string> paths);
 
 }  // namespace bellows

@@ -5,10 +5,10 @@ namespace bellows {
 
 namespace {
 
-// max(0, 1 - |x - centre| / reach) at the middles of the pixels.
+// Triangle filter, max(0, 1 - |x - center| / reach), at the centers of pixels.
 struct Triangle {
   double centre = 0, slope = 0;  // 1 / reach
-  int64_t first = 0, last = -1;  // where it is above 0; nowhere for a pixel that is black
+  int64_t first = 0, last = -1;  // pixels where it is above 0; none for a black pixel
 
   double at(int64_t x) const { return std::max(0., 1 - std::abs(double(x) + .5 - centre) * slope); }
   double sum() const {
@@ -18,8 +18,8 @@ struct Triangle {
   }
 };
 
-// Of the pixels of an axis, made as they are asked for. They count from where the source begins,
-// held or not, so that the part of a picture gives the bits that the whole does.
+// Triangles of the pixels of an axis, computed on request. Positions count from the start of the
+// source, even if only a part is held, so that a part of an image gives the same bits as the whole.
 class Triangles {
  public:
   Triangles(const Axis& axis, const Held& held)

@@ -1,4 +1,4 @@
-// The weights of resampling along one axis, made once per picture.
+// Filter: weights of resampling along one axis, computed once per image.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -6,28 +6,29 @@
 
 namespace bellows {
 
-// Which pixels of the source there are, along one axis.
+// Pixels of the source that are in memory, along one axis.
 struct Held {
-  int64_t begin = 0, size = 0;  // in pixels as they are held
-  int64_t reduced = 1;          // each stands for so many of the source's
+  int64_t begin = 0, size = 0;  // in held pixels
+  int64_t reduced = 1;          // source pixels per held pixel
 };
 
-// Of the held pixels those that any pixel of the axis looks at, begin <= x < end, and how many one
-// looks at most. There are none if all is black.
+// Range of held pixels that the axis reads, begin <= x < end, and the largest number (taps) that
+// one output pixel reads. The range is empty (begin >= end) if all output is black.
 struct Looked {
   int64_t begin = 0, end = 0, taps = 1;
 };
 Looked looked_at(const Axis& axis, const Held& held);
 
-// For each pixel of an axis, the held pixels that it is the weighted mean of: a triangle of two
-// source pixels width, or two of its own where it is the larger one, as in Pillow and torchvision.
-// All have equally many taps, some of weight 0, so that a loop over pixels has no branch in it.
+// Each output pixel is a weighted mean of held pixels. The weights are a triangle, two source
+// pixels wide or, when downscaling, two output pixels wide (antialiasing), as in Pillow and
+// torchvision. All pixels have the same number of taps, some of weight 0, so that loops over pixels
+// have no branch.
 class Filter {
  public:
   Filter(const Axis& axis, const Held& held);
 
   int64_t taps() const { return looked_.taps; }
-  // Of each pixel: which tap is the first, and how much each counts; nothing if it is black.
+  // Index of each output pixel's first tap, (size); weights of pixel i, (taps), all 0 if black.
   const int32_t* firsts() const { return firsts_.data(); }
   const float* weights(int64_t i) const { return &weights_[i * taps()]; }
   int64_t begin() const { return looked_.begin; }

@@ -1,12 +1,13 @@
-// Where the pixels of a picture come from, as a kernel computes it: a Picture without resizing and
-// colours, which refuses nothing.
+// Frame: source position of each pixel of an image, as a kernel computes it. It is a Picture
+// without resizing, colors and checks.
 #pragma once
 #include "data/images/cells.h"
 #include "data/images/rectangle.h"
 
 namespace bellows {
 
-// Where the middle `size` of so many pixels begins. Halves to even, as torchvision rounds.
+// Returns where the middle `size` of `length` pixels begins. Rounds halves to even, as torchvision
+// does.
 HD inline int64_t middle(int64_t length, int64_t size) {
   const int64_t rest = length - size;
   return (rest + (rest / 2 & 1)) / 2;
@@ -14,7 +15,7 @@ HD inline int64_t middle(int64_t length, int64_t size) {
 
 struct Frame {
   Cells rows, columns;
-  Rectangle hole = {};  // of zeros; empty: none
+  Rectangle hole = {};  // set to zero; empty: none
 
   HD Frame(int64_t height, int64_t width) : rows(height), columns(width) {}
   HD int64_t height() const { return rows.size(); }
@@ -32,7 +33,7 @@ struct Frame {
   }
   HD void erase(const Rectangle& part) { hole = part; }
 
-  // The place of pixel (y, x) in a plane of the source; -1: black.
+  // Index of the source of pixel (y, x) in a plane; -1: black.
   HD int64_t source(int64_t y, int64_t x, int64_t source_width) const {
     const int64_t row = rows.cell(y), column = columns.cell(x);
     return row < 0 || column < 0 ? -1 : row * source_width + column;

@@ -1,7 +1,7 @@
 #include "data/images/jpeg.h"
 #include <csetjmp>
 #include <cstdio>
-// jpeglib.h needs the one above it.
+// jpeglib.h needs <cstdio>.
 #include <jpeglib.h>
 #include "core/base/round.h"
 #include "data/images/image_file.h"
@@ -10,14 +10,14 @@ namespace bellows {
 
 namespace {
 
-// Each scan of a progressive file passes over the whole image, and a few hundred bytes are enough
-// for one: 5000 of them are 650 kB and half a minute. cjpeg and jpegtran write at most 100, common
-// encoders 10, or 18 for CMYK.
+// Each scan of a progressive file passes over the whole image, but takes only a few hundred bytes:
+// 5000 scans are 650 kB and half a minute. cjpeg and jpegtran write at most 100, common encoders
+// 10, or 18 for CMYK.
 constexpr int64_t kMostScans = 100;
 constexpr int64_t kMostScannedPixels = 24 * kMostPixels;  // scans times pixels: about a second
 
-// libjpeg reports by a jump, which must not cross a C++ object that has a destructor: each step is
-// a function of its own, without any, and returns false after a jump.
+// libjpeg reports errors by longjmp, which must not skip a destructor. So each step is a function
+// without objects that have one, and returns false after a jump.
 struct Jpeg : jpeg_decompress_struct {
   explicit Jpeg(std::span<const uint8_t> file);
   ~Jpeg() { jpeg_destroy_decompress(this); }
@@ -25,7 +25,7 @@ struct Jpeg : jpeg_decompress_struct {
 
   bool read_header();
   bool start(int64_t reduced);
-  bool crop(JDIMENSION& left, JDIMENSION& width);  // to what it can do around that
+  bool crop(JDIMENSION& left, JDIMENSION& width);  // widened to what libjpeg can crop
   bool read_rows(JDIMENSION top, JDIMENSION height, uint8_t* pixels);
   [[noreturn]] void refuse() const { fail(Exit::data, "JPEG: ", message); }
 
@@ -55,7 +55,7 @@ static void jpeg_progresses(j_common_ptr common) {
                 jpeg->image_width, jpeg->image_height);
   longjmp(jpeg->escape, 1);
 }
-// Of a file that ends too early it only warns, and fills in grey: a warning is a failure.
+// Treats warnings as errors: libjpeg only warns of a truncated file, and fills in gray.
 static void jpeg_warns(j_common_ptr common, int level) {
   if (level < 0) jpeg_fails(common);
 }
@@ -88,7 +88,7 @@ bool Jpeg::start(int64_t reduced) {
 
 bool Jpeg::crop(JDIMENSION& left, JDIMENSION& width) {
   if (setjmp(escape)) return false;
-  // libjpeg crops columns at a reduced size only where no colour is sampled by more than 2.
+  // At a reduced size libjpeg crops columns only if no sampling factor is above 2.
   if (max_h_samp_factor > 2 || max_v_samp_factor > 2) left = 0, width = output_width;
   if (width < output_width) jpeg_crop_scanline(this, &left, &width);
   return true;
@@ -104,10 +104,11 @@ bool Jpeg::read_rows(JDIMENSION top, JDIMENSION height, uint8_t* pixels) {
   return true;
 }
 
-// The greatest that leaves as many pixels as are wanted.
+// Returns the largest reduction that leaves as many pixels as are needed.
 static int64_t reduction(double step) { return step < 2 ? 1 : step < 4 ? 2 : step < 8 ? 4 : 8; }
 
-// Along an axis, in reduced pixels. With a margin, because colours are smoothed over their edges.
+// Returns begin and size of a range along an axis, in reduced pixels. The margin is for chroma,
+// whose upsampling reads neighboring pixels.
 static std::pair<JDIMENSION, JDIMENSION> stretch(int64_t at, int64_t size, int64_t reduced,
                                                  int64_t margin, JDIMENSION most) {
   const int64_t begin = std::max<int64_t>(0, at / reduced - margin);
@@ -115,8 +116,8 @@ static std::pair<JDIMENSION, JDIMENSION> stretch(int64_t at, int64_t size, int64
   return {begin, end - begin};
 }
 
-// To RGB, in place. As in every file by Photoshop, and as Pillow reads it, the inks are inverted:
-// 255 is none of it, and a colour is what its ink and black let through.
+// Converts CMYK to RGB, in place. Inks are inverted (255: no ink), as Photoshop writes and Pillow
+// reads them. A color is the light that its ink and black let through.
 static void blend_inks(Scratch& pixels) {
   uint8_t* rgb = pixels.data();
   for (size_t i = 0; i < pixels.size(); i += 4) {

@@ -1,20 +1,21 @@
-// JPEG, through libjpeg-turbo.
+// Decodes JPEG files, with libjpeg-turbo.
 #pragma once
 #include <span>
 #include "data/images/sample.h"
 
 namespace bellows {
 
-// (3, H, W), from the header alone. Throws Error(Exit::data) as decode_jpeg() does.
+// Returns (3, H, W), from the header alone. Throws Error(Exit::data) as decode_jpeg() does.
 Shape jpeg_shape(std::span<const uint8_t> file);
 
-// Of what is `wanted`, the part is cut out bit for bit; if that becomes less than half as large, it
-// is decoded at 1/2, 1/4 or 1/8 of its size, which is not quite the mean of its pixels. Without
-// `wanted` all of the picture. Damage behind the part goes unseen.
+// Decodes at least the part of the image that `wanted` selects, with the same bits as in the whole
+// image; without `wanted`, the whole image. If the view's step is 2 or more, decodes at 1/2, 1/4 or
+// 1/8 of the size, which is not exactly the mean of the pixels. Damage after the part is not
+// noticed.
 //
-// RGB, interleaved, in `scratch`; grey is expanded, CMYK blended, an orientation in Exif data is
-// ignored. Throws Error(Exit::data) for what is damaged, has more than kMostPixels or more scans
-// than any encoder writes. Thread-safe.
+// The sample is RGB, interleaved, in `scratch`; its label is 0. Gray is expanded, CMYK converted,
+// an Exif orientation ignored. Throws Error(Exit::data) for a file that is damaged, or has more
+// than kMostPixels or more scans than any encoder writes. Thread-safe.
 Sample decode_jpeg(std::span<const uint8_t> file, Scratch& scratch, const ViewOf& wanted = {});
 
 }  // namespace bellows

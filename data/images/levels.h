@@ -1,4 +1,4 @@
-// How the bytes of a picture become numbers: pixel * scale + shift, for each channel.
+// Levels: map from bytes to values, pixel * scale + shift per channel.
 #pragma once
 #include <cmath>
 #include "core/base/dtype.h"
@@ -9,10 +9,10 @@ inline constexpr int kMaxChannels = 4;
 
 struct Levels {
   static constexpr float kByte = 1.f / 255;
-  float scale[kMaxChannels] = {kByte, kByte, kByte, kByte};  // numbers in [0, 1]
+  float scale[kMaxChannels] = {kByte, kByte, kByte, kByte};  // to [0, 1]
   float shift[kMaxChannels] = {};
 
-  // Rounded once, said out loud: the same bits on every device, whatever a compiler contracts.
+  // Explicit fma, rounded once: the same bits on every device, whether or not a compiler contracts.
   HD float at(int channel, float pixel) const {
     return std::fma(pixel, scale[channel], shift[channel]);
   }

@@ -1,4 +1,4 @@
-// normalize: (x - mean) / std per channel, of pixels as numbers in [0, 1].
+// normalize: (x - mean) / std per channel, of pixels scaled to [0, 1].
 #include <fmt/format.h>
 #include "core/config/visitor.h"
 #include "data/images/transform.h"
@@ -35,7 +35,7 @@ std::vector<float> or_else(const std::vector<double>& given, const std::vector<f
   return given.empty() ? own : std::vector<float>(given.begin(), given.end());
 }
 
-// The shortest decimal that reads back as the same float: 0.1307, not 0.13070000708103180.
+// Returns the shortest decimals that read back as the same floats: 0.1307, not 0.13070000708103180.
 std::vector<double> decimals(const std::vector<float>& values) {
   std::vector<double> all;
   for (const float value : values) all.push_back(std::stod(fmt::format("{}", value)));

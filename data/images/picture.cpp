@@ -42,8 +42,8 @@ void Picture::erase(const Rectangle& hole) {
   hole_ = hole;
 }
 
-// Of an axis: begin and size. Where all is black nothing is looked at, but there is no picture
-// without a pixel.
+// Returns begin and size of the source pixels that an axis reads: at least one, because a decoder
+// cannot return an empty image. If all output is black, none is read.
 static std::pair<int64_t, int64_t> part_of(const Axis& axis) {
   const Looked looked = looked_at(axis, {.size = axis.high()});
   if (looked.begin >= looked.end) return {0, 1};

@@ -1,5 +1,5 @@
-// Picture: what is to become of a picture, without its pixels. Transforms edit it one after the
-// other; then write_picture does all of it at once.
+// Picture: description of a transformed image, without its pixels. Transforms edit it one after the
+// other; then write_picture applies all edits in one pass.
 #pragma once
 #include <optional>
 #include "data/images/axis.h"
@@ -9,6 +9,8 @@
 
 namespace bellows {
 
+// Edits that cannot be combined throw Error(Exit::usage): crop, resize, mirror or erase after
+// erase(), and resizing or padding again after padding.
 class Picture {
  public:
   explicit Picture(const Shape& source)
@@ -19,24 +21,24 @@ class Picture {
   int64_t width() const { return columns_.size(); }
   Shape shape() const { return {channels_, height(), width()}; }
 
-  // May reach beyond the picture, which is padded there.
+  // `part` may extend beyond the image, which is padded there.
   void crop(const Rectangle& part, Outside outside = Outside::zeros);
   void crop_centre(int64_t height, int64_t width);  // refuses to pad
-  // Bilinear; a smaller picture takes the mean of the area that a pixel stands for (antialiased).
+  // Bilinear, antialiased when downscaling (data/images/filter.h).
   void resize(int64_t height, int64_t width);
-  void resize_short_side(int64_t size);  // and the other in proportion
-  void mirror(bool yes = true);          // left and right
-  // Zeros among the numbers that are written; one rectangle, which nothing moves afterwards.
+  void resize_short_side(int64_t size);  // the longer side in proportion
+  void mirror(bool yes = true);          // left to right
+  // Sets a rectangle of the output to zero (cutout). One only; later edits must not move it.
   void erase(const Rectangle& hole);
 
-  Levels levels;                   // of each channel, after `colours`; numbers in [0, 1] at first
-  std::optional<Colours> colours;  // of bytes, wherever in the list they were asked for
+  Levels levels;                   // per channel, after `colours`; initially to [0, 1]
+  std::optional<Colours> colours;  // of bytes: applied before levels, in any order of edits
 
   const Axis& rows() const { return rows_; }
   const Axis& columns() const { return columns_; }
   const std::optional<Rectangle>& hole() const { return hole_; }
-  View view() const;
-  // Its pixels are those of the source, before levels and the hole.
+  View view() const;  // region of the source that is read
+  // True if the pixels, before levels and the hole, are those of the source.
   bool is_source() const { return rows_.is_source() && columns_.is_source() && !colours; }
   bool levels_only() const { return is_source() && !hole_; }
   bool bytes_only() const { return levels == Levels() && !hole_; }

@@ -8,8 +8,8 @@ namespace bellows {
 
 namespace {
 
-// libpng reports by a jump, which must not cross a C++ object that has a destructor: each step is a
-// function of its own, without any, and returns false after a jump.
+// libpng reports errors by longjmp, which must not skip a destructor. So each step is a function
+// without objects that have one, and returns false after a jump.
 struct Png {
   explicit Png(std::span<const uint8_t> file);
   ~Png() { png_destroy_read_struct(&png, &info, nullptr); }
@@ -19,7 +19,7 @@ struct Png {
   bool read_rows(uint8_t* pixels);  // and to the end of the file
   [[noreturn]] void refuse() const { fail(Exit::data, "PNG: ", message); }
 
-  std::span<const uint8_t> rest;  // of the file
+  std::span<const uint8_t> rest;  // unread part of the file
   png_structp png;
   png_infop info;
   int64_t height = 0, width = 0;
@@ -35,7 +35,7 @@ static void png_fails(png_structp png, const char* message) {
   std::strncpy(self->message, message, sizeof(self->message) - 1);
   longjmp(self->escape, 1);
 }
-// About chunks that change no pixel.
+// Ignores warnings, which are about chunks that change no pixel.
 static void png_warns(png_structp, const char*) {}
 
 static void png_reads(png_structp png, png_bytep to, size_t size) {
@@ -52,8 +52,8 @@ Png::Png(std::span<const uint8_t> file)
       info(png ? png_create_info_struct(png) : nullptr) {
   if (!info) throw std::bad_alloc();
   png_set_read_fn(png, this, png_reads);
-  // Text, profiles and all else that changes no pixel is skipped: libpng would inflate and keep up
-  // to 8 MB for each of a thousand such chunks.
+  // Skips text, profiles and other chunks that change no pixel: libpng would inflate and keep up to
+  // 8 MB for each of a thousand such chunks.
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
 }
 

@@ -1,5 +1,5 @@
-// progressive_resize: in training, pictures are small at first and grow from epoch to epoch; a
-// small picture costs less, and early epochs need no detail. In evaluation they stay as they come.
+// progressive_resize: training images are small at first and grow from epoch to epoch. Small images
+// cost less, and early epochs need no detail. Evaluation does not resize.
 //
 //   transforms: [random_resized_crop, {name: progressive_resize, from: 160, last_epoch: 13},
 //                random_flip, normalize]
@@ -47,7 +47,7 @@ class ProgressiveResize : public Transform {
  private:
   static int64_t shorter(const Shape& in) { return std::min(in[1], in[2]); }
 
-  // Epochs are counted from 0, as everywhere but in what users read and write.
+  // Epochs count from 0 in code, from 1 in options and output.
   int64_t size_in(int64_t epoch, const Shape& in) const {
     const int64_t full = shorter(in), to = o_.to ? o_.to : full;
     CHECK(o_.from <= to && to <= full && (to - o_.from) % o_.step == 0, "progressive_resize: from ",

@@ -1,5 +1,4 @@
-// random_crop: a square from anywhere in the padded picture. In evaluation from its middle, without
-// padding.
+// random_crop: a random square of the padded image. In evaluation the middle, without padding.
 #include "core/config/visitor.h"
 #include "data/images/transform.h"
 

@@ -1,7 +1,8 @@
-// random_flip: left and right change places in half of the pictures.
+// random_flip: mirrors an image left to right, with a probability of 0.5 by default.
 //
-// alternate: the first epoch's choice is turned round in each epoch after it, so that two epochs
-// show both sides of every picture (Jordan, "94% on CIFAR-10 in 3.29 seconds", 2024).
+// alternate: the choice is random in the first epoch and inverted in every second one, so that two
+// consecutive epochs show both versions of each image (Jordan, "94% on CIFAR-10 in 3.29 seconds",
+// 2024).
 #include "core/config/visitor.h"
 #include "data/images/transform.h"
 

@@ -1,4 +1,4 @@
-// Recipe: what of a list of transforms is left to a device.
+// Recipe: the transforms of a list that are left to a device, as plain data for a kernel.
 #pragma once
 #include "data/images/edit.h"
 #include "data/images/levels.h"
@@ -14,9 +14,9 @@ struct Recipe {
   int count = 0;
   Edit edits[kMost] = {};
   Levels levels = {};
-  TtaView view = {};  // in which the picture is shown at the end
+  TtaView view = {};  // test-time augmentation, applied last
 
-  // Where the pixels of that sample come from, whose picture is that large.
+  // Source positions for a sample whose image is height x width.
   HD Frame frame(int64_t sample, int64_t height, int64_t width) const {
     Frame made(height, width);
     for (int i = 0; i < count; ++i)

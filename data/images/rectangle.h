@@ -1,4 +1,4 @@
-// A part of a picture, in its pixels.
+// Rectangle: a part of an image, in pixels.
 #pragma once
 #include <cstdint>
 #include "core/base/half.h"

@@ -1,4 +1,4 @@
-// resize: bilinear and antialiased, to a square or in proportion.
+// resize: bilinear and antialiased, to a square or with the aspect ratio kept.
 #include "core/config/visitor.h"
 #include "data/images/transform.h"
 

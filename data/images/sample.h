@@ -9,36 +9,36 @@
 
 namespace bellows {
 
-// What will be looked at of a picture, and how many of its pixels become one along an axis, where
-// they are fewest.
+// Region of the source image that transforms read, and its downscale factor: source pixels per
+// output pixel, along the axis where that is smaller.
 struct View {
   Rectangle part;
   double step = 1;
 };
 using ViewOf = std::function<View(const Shape& picture)>;
 
-// The pixels that a decoder made of a picture: a part of it, maybe reduced.
+// Pixels that a decoder produced: a part of the image, possibly at a reduced size.
 struct Part {
-  int64_t top = 0, left = 0, height = 0, width = 0;  // in pixels as they are here
-  int64_t reduced = 1;       // each stands for reduced x reduced of the picture's
+  int64_t top = 0, left = 0, height = 0, width = 0;  // in decoded pixels
+  int64_t reduced = 1;       // a decoded pixel stands for reduced x reduced source pixels
   bool interleaved = false;  // (height, width, C), not (C, height, width)
 };
 
-// Points into the data set, or into the scratch of whoever asked: valid until either changes.
+// Points into the data set or into the caller's Scratch; valid until that changes.
 struct Sample {
   const uint8_t* pixels = nullptr;
-  Shape shape;  // (C, H, W) of the whole picture
+  Shape shape;  // (C, H, W) of the whole image
   int64_t label = 0;
-  std::optional<Part> part = {};  // none: the pixels are all of them, as (C, H, W)
+  std::optional<Part> part = {};  // none: `pixels` is the whole image, as (C, H, W)
 };
 
-// A sample as the file that it is decoded from: see data/images/image_file.h.
+// Sample as an encoded file, for decode_image() of data/images/image_file.h.
 struct EncodedSample {
   std::vector<uint8_t> file;
   int64_t label = 0;
 };
 
-// What a decoder may use while it makes one sample. Each thread brings its own.
+// Buffer that a decoder may use for one sample. One per thread.
 using Scratch = std::vector<uint8_t>;
 
 }  // namespace bellows

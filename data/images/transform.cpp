@@ -23,7 +23,7 @@ Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& 
   CHECK(in_.rank() == 3 && in_[0] <= kMaxChannels, "transforms take pictures of up to ",
         kMaxChannels, " channels, (C, H, W); the data set's are ", in_);
   if (choices.empty()) choices.emplace_back("normalize");
-  Shape first = in_, last = in_;  // in the first epoch and in the last
+  Shape first = in_, last = in_;  // shapes in the first and in the last epoch
   for (const TransformChoice& choice : choices) {
     items_.push_back({choice.name(), choice.make(info), last.numel() == 0});
     const Item& item = items_.back();
@@ -41,11 +41,12 @@ Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& 
   refuse_what_cannot_be();
 }
 
-// A trial of each transform on the smallest of the pictures that get to it, or where they differ in
-// size on a large one; with the hole and the colours of those before it. Padding comes last but for
-// crops, and once. Whether a crop pads is left to chance; this is not: the trial is all padding.
+// Tries each transform on the smallest image that reaches it (on a large one if sizes differ), with
+// the hole and the colors of the transforms before it. Padding may happen once, and nothing may
+// resize after it. Whether a random crop pads depends on chance, so after one the trial image
+// consists of padding only.
 void Transforms::refuse_what_cannot_be() const {
-  constexpr int64_t kLarge = 1 << 14;  // as the greatest crop
+  constexpr int64_t kLarge = 1 << 14;  // the largest size of a crop
   bool padded = false;
   std::optional<Rectangle> hole;
   std::optional<Colours> colours;
@@ -77,9 +78,9 @@ Shape Transforms::shape_behind(size_t items, int64_t epoch) const {
   return shape;
 }
 
-// Levels are left wherever they stand: a Picture's are those of the end in any case.
+// Levels are left to the device from any place in the list: they apply last in any case.
 void Transforms::leave_to_device() {
-  bool behind = true, pads = false;  // a picture is padded once
+  bool behind = true, pads = false;  // an image is padded at most once
   for (size_t i = items_.size(); i-- > 0;) {
     Item& item = items_[i];
     const std::optional<Edit> edit = item.transform->edit(use_);
@@ -92,7 +93,7 @@ void Transforms::leave_to_device() {
 }
 
 void Transforms::fill_recipe() {
-  Picture trial(made_shape());  // refuses what a kernel could not
+  Picture trial(made_shape());  // makes the checks that a kernel cannot make
   for (size_t i = 0; i < items_.size(); ++i) {
     const Item& item = items_[i];
     std::optional<Edit> edit = item.transform->edit(use_);
@@ -120,7 +121,7 @@ void Transforms::apply(const Item& item, Picture& picture, const RngKey& key) co
   }
 }
 
-// Training has one, in which nothing is done.
+// Training has a single view, which changes nothing.
 const TtaView& Transforms::view(int64_t epoch) const {
   return views_.size() == 1 ? views_[0] : views_.at(epoch);
 }

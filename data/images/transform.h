@@ -1,5 +1,6 @@
-// From a data set's bytes to the model's numbers. A transform edits the description of a picture;
-// its pixels are touched once, by write_picture, straight into the batch.
+// Transforms: from a data set's bytes to the model's input values. A transform edits the
+// description of an image (Picture); write_picture then makes one pass over its pixels, straight
+// into the batch.
 #pragma once
 #include <limits>
 #include "data/images/picture.h"
@@ -12,17 +13,17 @@ enum class Use { training, evaluation };
 class Transform {
  public:
   virtual ~Transform() = default;
-  // Thread-safe. Random numbers are functions of `key`, which is that of (seed, epoch, sample,
-  // place in the list), so they do not depend on workers, ranks or batch size.
+  // Edits an image for training. Thread-safe. Random numbers are functions of `key`, made of (seed,
+  // epoch, sample, index in the list), so they do not depend on workers, ranks or batch size.
   virtual void apply(Picture& picture, const RngKey& key) const = 0;
-  // What stands in for it in evaluation, where nothing is left to chance.
+  // Edits an image for evaluation, deterministically.
   virtual void settle(Picture& picture) const { apply(picture, {}); }
   virtual bool is_random() const { return false; }
-  // The same as one edit that a device can do, too; none: only the host can.
+  // The same as one Edit, which a device can do too; none: only the host can.
   virtual std::optional<Edit> edit(Use) const { return {}; }
-  // (C, H, W) of what it leaves of such pictures; sides that differ from one to the next are 0.
+  // (C, H, W) of the output for images of shape `in`; sides that differ between images are 0.
   virtual Shape shape_of(const Shape& in) const { return in; }
-  // The same in an epoch of training: pictures may grow from one to the next, and never shrink.
+  // The same in an epoch of training: images may grow from epoch to epoch, but never shrink.
   virtual Shape shape_in(int64_t, const Shape& in) const { return shape_of(in); }
 };
 
@@ -32,7 +33,7 @@ class RandomTransform : public Transform {
   bool is_random() const final { return true; }
 };
 
-// One that is an edit, and in evaluation another one.
+// Transform that is one Edit in training and another in evaluation.
 class EditTransform final : public Transform {
  public:
   explicit EditTransform(const Edit& training, const Edit& evaluation = {})
@@ -52,37 +53,40 @@ class EditTransform final : public Transform {
 using MakeTransform = std::shared_ptr<const Transform>(const DatasetInfo&);
 using TransformChoice = Choice<MakeTransform>;
 
-// The list with the data set's mean and std written into each normalize that leaves them to the
-// data set, so that it does the same to any other set.
+// Returns the list with the data set's mean and std filled into each normalize that has none, so
+// that it does the same to any other data set.
 std::vector<TransformChoice> with_statistics(std::vector<TransformChoice> list,
                                              const DatasetInfo& info);
 
 enum class DoneBy { host, device };
 
+// A list of transforms for one data set, split between host and device.
 class Transforms {
  public:
-  // An empty list stands for normalize with the data set's own statistics. Where a device does its
-  // share, that is the end of the list, from the place on where all are edits and take pictures of
-  // one size; what stands before is done here, and is rounded to bytes. Where `tta` gives several
-  // views, an epoch is the number of one of them.
+  // An empty list means normalize, with the data set's own mean and std. With DoneBy::device the
+  // end of the list is left to the device: from the place on where all transforms are edits and
+  // take images of one size. The host does the ones before it and rounds to bytes. If `tta` has
+  // several views, an epoch is the index of one. Throws Error(Exit::usage) for an impossible list.
   Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info, Use use = Use::training,
              DoneBy by = DoneBy::host, Tta tta = Tta::none);
-  // (C, H, W) of what the model gets in an epoch, and of what is made here, in this type.
+  // (C, H, W) of the model's input in an epoch; made_shape() and dtype(): of what the host makes.
   Shape shape(int64_t epoch) const { return shape_behind(items_.size(), epoch); }
   Shape made_shape(int64_t epoch) const { return shape_behind(made_, epoch); }
   Shape shape() const { return shape(kLastEpoch); }  // the largest
   Shape made_shape() const { return made_shape(kLastEpoch); }
   DType dtype() const { return by_ == DoneBy::host ? DType::f32 : DType::u8; }
-  // What becomes of a picture of that shape here. Thread-safe, and the same each time.
+  // Returns what the host does to an image of shape `sample`. Thread-safe and deterministic. Throws
+  // Error(Exit::usage) if the image is too small.
   Picture plan(const Shape& sample, uint64_t seed, int64_t epoch, int64_t index) const;
-  // Thread-safe. `out` has room for made_shape(epoch), of dtype(): numbers as one image of a batch
-  // in that format, bytes as (C, H, W). Refuses a sample of another shape than the data set's.
+  // Writes a sample's image to `out`, which has room for made_shape(epoch) in dtype(): floats as
+  // one image of a batch in `format`, bytes as (C, H, W). Throws Error(Exit::data) if the sample's
+  // shape is not the data set's. Thread-safe.
   void write(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index, float* out,
              const MemoryFormat& format = kNCHW) const;
   void write(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index, uint8_t* out) const;
-  // All that is done to any picture; none if there is more to it than levels.
+  // The levels, if every image goes through the same ones and nothing else; else none.
   std::optional<Levels> levels() const;
-  // What is left to a device. Where that is all, it takes the data set's own bytes.
+  // Transforms that are left to the device. If all are, it takes the data set's own bytes.
   const Recipe& recipe() const { return recipe_; }
   const TtaView& view(int64_t epoch) const;
   bool all_left() const { return std::ranges::all_of(items_, &Item::left); }
@@ -91,8 +95,8 @@ class Transforms {
   struct Item {
     std::string name;
     std::shared_ptr<const Transform> transform;
-    bool any_size = false;  // of the pictures before it
-    bool left = false;      // to a device
+    bool any_size = false;  // images before it differ in size
+    bool left = false;      // to the device
   };
   static constexpr int64_t kLastEpoch = std::numeric_limits<int64_t>::max();
   Shape shape_behind(size_t items, int64_t epoch) const;
@@ -108,7 +112,7 @@ class Transforms {
   std::vector<TtaView> views_;
   Shape in_;
   std::vector<Item> items_;
-  size_t made_;  // that many transforms are done here
+  size_t made_;  // the host does the first `made_` transforms, except those that are left
   Recipe recipe_;
 };
 

@@ -1,4 +1,4 @@
-// Test-time augmentation: an answer is the mean over several views of a picture.
+// Test-time augmentation (TTA): a prediction is the weighted mean over several views of an image.
 #pragma once
 #include <vector>
 #include "data/images/frame.h"
@@ -8,19 +8,19 @@ namespace bellows {
 enum class Tta { none, mirror, mirror_shift };
 
 struct TtaView {
-  double weight = 1;  // its share in the answer; all of them make 1
-  int64_t shift = 0;  // pixels down and to the right; what is missing is reflected
+  double weight = 1;  // in the mean; the weights of all views add up to 1
+  int64_t shift = 0;  // pixels down and to the right; missing pixels are reflected
   bool mirrored = false;
 
-  // On a Picture or a Frame.
+  // Applies the view to a Picture or a Frame.
   template <class Canvas> HD void show(Canvas& canvas) const {
     if (shift) canvas.crop({-shift, -shift, canvas.height(), canvas.width()}, Outside::reflect);
     if (mirrored) canvas.mirror(true);
   }
 };
 
-// mirror_shift: the picture counts as much as it does moved by a pixel up and left, and down and
-// right, together; each of them as much as its mirror image.
+// mirror_shift: the image itself has half of the weight; the other half goes to the image shifted
+// one pixel up and left, and one down and right. Each shares its weight with its mirror image.
 inline std::vector<TtaView> views_of(Tta tta) {
   if (tta == Tta::none) return {{}};
   if (tta == Tta::mirror) return {{.5, 0, false}, {.5, 0, true}};

@@ -10,7 +10,7 @@ namespace {
 
 constexpr Levels kAsTheyAre{{1, 1, 1, 1}};
 
-// fn(count), where the compiler knows a small one, so that loops up to it are unrolled.
+// Calls fn(count) with a compile-time constant for small counts, so that loops are unrolled.
 template <class Fn> void unrolled(int64_t count, const Fn& fn) {
   switch (count) {
     case 1:
@@ -26,11 +26,11 @@ template <class Fn> void unrolled(int64_t count, const Fn& fn) {
   }
 }
 
-// Row by row of what is written: the source's rows are mixed to one line, whose pixels are mixed to
-// the row. The line has the order of the source, so that mixing rows runs along memory.
+// Resamples row by row: blends source rows into one line, then the line's pixels into the output
+// row. The line keeps the memory order of the source, so that blending rows runs along memory.
 class Writer {
  public:
-  // Of `out`, rows are one step apart and channels the other one.
+  // row_step, channel_step: strides of `out`, in elements; the pixels of a row are adjacent.
   Writer(const Picture& picture, const Sample& sample, float* out, int64_t row_step,
          int64_t channel_step)
       : picture_(picture),
@@ -44,7 +44,7 @@ class Writer {
         row_step_(row_step),
         channel_step_(channel_step) {}
 
-  // done(y) after each row.
+  // Calls done(y) after each row.
   template <class Fn> void write(const Fn& done) {
     for (int64_t y = 0; y < picture_.height(); ++y) {
       mix_rows(y);
@@ -66,7 +66,7 @@ class Writer {
       return mix_run(y, 0, part_.width * channels, begin * channels, used * channels);
     for (int64_t c = 0; c < channels; ++c) mix_run(y, c, part_.width, begin, used);
   }
-  // Of all rows in a plane, bytes `begin` and on, to the same place of the line.
+  // Blends a plane's rows, `size` bytes from `begin` on, into the same place of the line.
   void mix_run(int64_t y, int64_t plane, int64_t stride, int64_t begin, int64_t size) {
     const uint8_t* in =
         sample_.pixels + (plane * part_.height + rows_.firsts()[y]) * stride + begin;
@@ -101,8 +101,8 @@ class Writer {
       out[x] = mixed_.at(channel, sum);
     }
   }
-  // The same bits for red, green and blue: four pixels at a time, each a vector of its colours and
-  // of the number behind them.
+  // mix_channel() for interleaved RGB, with the same bits: four pixels at a time, each a vector of
+  // its three colors and the value after them.
   void mix_pixels(auto taps, int64_t y) const {
     float* const out[] = {row(0, y).data(), row(1, y).data(), row(2, y).data()};
     const float *const line = line_.data(), *const all_weights = columns_.weights(0);
@@ -141,16 +141,16 @@ class Writer {
   const Sample& sample_;
   const Part part_;
   const Filter rows_, columns_;
-  std::vector<float> line_;  // and a number that counts for nothing, beside the last pixel
-  const Levels mixed_;       // of what has been mixed; those of the picture come after its colours
+  std::vector<float> line_;  // with one unused value after the last pixel
+  const Levels mixed_;       // applied after blending; identity if colors come before levels
   float* const out_;
   const int64_t row_step_, channel_step_;
 };
 
 }  // namespace
 
-// What needs no line in between: the numbers are those of Writer, in fewer steps. Rows follow each
-// other without a gap, so a plane is one long row.
+// Fast path without resampling; same values as Writer's. Rows are adjacent, so a plane is one long
+// row.
 static void write_levels(const Picture& picture, const uint8_t* pixels, float* out,
                          const Strides& strides) {
   const int64_t plane = picture.height() * picture.width(), step = strides[3];
@@ -169,7 +169,7 @@ static void write_hole(const Picture& picture, const Rectangle& hole, float* out
         out[c * strides[1] + y * strides[2] + x * strides[3]] = 0;
 }
 
-// Row by row of all channels, put(channel, y, row of numbers).
+// Calls put(channel, y, values) for each row of each channel.
 template <class Put>
 static void write_rows(const Picture& picture, const Sample& sample, const Put& put) {
   const int64_t width = picture.width();

@@ -1,29 +1,29 @@
-// What one step trains on: a batch, or the micro-batches that it is split into.
+// Batch and Update: the samples of one training step, whole or split into micro-batches.
 #pragma once
 #include <exception>
 #include "core/tensor/tensor.h"
 
 namespace bellows {
 
-// A handle: the loader fills the buffer again once the last tensor that shares it is gone.
+// A handle. The loader reuses the buffer once no tensor shares it any more.
 struct Batch {
-  // (B, C, H, W), NCHW or NHWC. f32; u8 if a device is to make numbers of it, which then are of the
-  // type that ModelInput asks for.
+  // (B, C, H, W), NCHW or NHWC. The loader makes f32, or u8 under device_augment; a device that
+  // converts it makes ModelInput's dtype.
   Tensor x;
   Tensor y;          // (B) i64
-  bool last = true;  // of its update
-  double share = 1;  // of the update's samples: what its mean loss counts in the update's
+  bool last = true;  // last micro-batch of its update
+  double share = 1;  // fraction of the update's samples: weight of its mean loss
   int64_t size() const { return x.dim(0); }
 };
 
-// What a worker hands over.
+// Result of a worker: a batch or an error.
 struct Made {
   Batch batch;
-  std::exception_ptr error;  // why there is none
+  std::exception_ptr error;  // null if there is a batch
 };
 
-// The samples of one update in `parts` micro-batches of equal size, give or take one sample; fewer
-// if there are not as many samples. They are views of the whole.
+// The samples of one update, split into min(parts, samples) micro-batches whose sizes differ by at
+// most one. They are views of the whole batch.
 class Update {
  public:
   Update(const Batch& whole, int64_t parts);
@@ -41,7 +41,7 @@ inline Shape with_rows(int64_t n, const Shape& sample) {  // (n, C, H, W)
   return {n, sample[0], sample[1], sample[2]};
 }
 
-// The samples begin <= i < end of a batch, as a view.
+// Returns the samples begin <= i < end of a batch, as a view.
 Batch slice(const Batch& batch, int64_t begin, int64_t end);
 
 }  // namespace bellows

@@ -1,4 +1,4 @@
-// Buffers for whole batches, each used again once the last tensor that shares it is gone.
+// BatchBuffers: buffers for whole batches, each reused once no other tensor shares it.
 #pragma once
 #include <algorithm>
 #include <functional>
@@ -10,13 +10,13 @@ class BatchBuffers {
  public:
   using Make = std::function<Tensor(const Shape& shape, DType dtype)>;
 
-  // For batches of up to that shape, (B, C, H, W), of that type and format, in memory that `make`
-  // gets. Pictures of fewer channels lie in room for that many.
+  // For batches of up to shape x, (B, C, H, W), in that dtype and memory format, allocated by
+  // `make`. Images with fewer channels use x's strides, so each has room for all channels of x.
   BatchBuffers(const Shape& x, DType dtype, const MemoryFormat& format, Make make)
       : x_(x), dtype_(dtype), format_(format), make_(std::move(make)) {}
 
-  // A batch of shape x in one that nobody holds but this list: the trainer and its graph have let
-  // go. Its numbers are whatever was there.
+  // Returns a batch of shape x in a buffer that only this list references: the trainer and its
+  // graph have released it. Allocates one if there is none. Contents are undefined.
   Batch free(const Shape& x) {
     const auto found = std::ranges::find_if(buffers_, is_free);
     const Batch& buffer = found == buffers_.end() ? add() : *found;

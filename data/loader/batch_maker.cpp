@@ -29,7 +29,7 @@ Sample BatchMaker::read(int64_t sample, int64_t epoch) {
   });
 }
 
-// As the i-th of a batch.
+// Reads and transforms a sample into row i of the batch.
 void BatchMaker::fill(int64_t sample, int64_t epoch, const Batch& to, int64_t i) {
   const BatchSource& from = *source_;
   sample_.store(sample, std::memory_order_relaxed);

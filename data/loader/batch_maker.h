@@ -1,4 +1,5 @@
-// Makes batches, each straight in the buffer that the trainer will read. One maker per thread.
+// BatchMaker: reads and transforms samples, straight into the buffer that the trainer reads. One
+// maker per thread.
 #pragma once
 #include <atomic>
 #include "data/images/transform.h"
@@ -7,7 +8,7 @@
 
 namespace bellows {
 
-// What all makers of a loader share and nobody changes.
+// Immutable inputs that all makers of a loader share.
 struct BatchSource {
   std::shared_ptr<const Dataset> dataset;
   Transforms transforms;
@@ -16,18 +17,18 @@ struct BatchSource {
   bool pin_memory;
   OnDamaged on_damaged;
   bool scaled_decode;
-  int64_t sim_latency_us;  // slept once per batch: a planted slow disk
-  MemoryFormat format;     // of batches
+  int64_t sim_latency_us;  // sleep per batch, to simulate a slow disk
+  MemoryFormat format;     // of the batches
 
-  Shape batch_shape() const;  // of the largest as they are made: (B, C, H, W)
+  Shape batch_shape() const;  // (B, C, H, W) of the largest batch that makers produce
 };
 
 class BatchMaker {
  public:
   explicit BatchMaker(std::shared_ptr<const BatchSource> source);
-  // The batch of these samples, or an error that names the sample and where it comes from.
+  // Returns the batch of these samples, or an error that names the sample and its origin.
   Made make(std::span<const int64_t> samples, int64_t epoch);
-  // What make() is at, from any thread: "sample 7 (path)".
+  // Names the sample that make() is working on, "sample 7 (path)". Callable from any thread.
   std::string at_work_on() const;
 
  private:

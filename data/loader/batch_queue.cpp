@@ -8,7 +8,7 @@ namespace bellows {
 
 namespace {
 
-// One queue for all, one lock, and everybody is woken by everything.
+// One queue and one lock for all workers; every change wakes all waiting threads.
 class LockedQueue : public BatchQueue {
  public:
   LockedQueue(int64_t window, std::shared_ptr<Depth> depth)
@@ -42,8 +42,8 @@ class LockedQueue : public BatchQueue {
  private:
   std::optional<Made>& slot(int64_t turn) { return slots_[turn % slots_.size()]; }
 
-  const int64_t window_;  // turns that may wait here
-  int64_t asked_ = 0;     // turns that somebody came for
+  const int64_t window_;  // batches that may wait here
+  int64_t asked_ = 0;     // batches requested so far
   bool closed_ = false;
   std::vector<std::optional<Made>> slots_;
   const std::shared_ptr<Depth> depth_;
@@ -51,7 +51,7 @@ class LockedQueue : public BatchQueue {
   std::condition_variable_any changed_;
 };
 
-// A ring for each worker. Turns go round the workers, so taking them in that order is the merge.
+// One ring per worker. Turns are dealt round-robin, so popping the rings in that order merges them.
 class RingQueue : public BatchQueue {
  public:
   RingQueue(int64_t workers, int64_t prefetch, std::shared_ptr<Depth> depth)

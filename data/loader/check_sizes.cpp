@@ -5,7 +5,7 @@
 
 namespace bellows {
 
-// Transforms refuse images that are too small, so one that takes a single pixel takes all.
+// Transforms refuse only images that are too small, so a list that takes one pixel takes any size.
 static bool take_any_size(const Transforms& transforms, int64_t channels) {
   try {
     transforms.plan({channels, 1, 1}, 0, 0, 0);

@@ -1,13 +1,13 @@
-// Image sizes, checked before an epoch over them begins.
+// Checks image sizes against the transforms before training starts.
 #pragma once
 #include "data/loader/loader.h"
 
 namespace bellows {
 
 // Throws Error(Exit::data) that names the first sample whose size the loader's transforms refuse,
-// as a crop does that is larger than the image. Reads the header of every file, but only where the
-// images differ in size and some size would be refused. Samples that cannot be read follow
-// on_damaged. For the compute thread.
+// such as an image smaller than a crop. Reads the header of every file, but only if image sizes
+// differ and some size would be refused. A sample that cannot be read is an error or ignored,
+// according to on_damaged. Compute thread only.
 void check_sizes(const Loader& loader);
 
 }  // namespace bellows

@@ -1,10 +1,10 @@
-// Feed: where the loop gets its batches from. The loader is one; on a device the loop reads another
-// one, which takes the loader's batches there (data/feeds/device_feed.h).
+// Feed: the training loop's source of batches. The loader is one; on a device the loop reads a
+// feed that delivers the loader's batches there (data/feeds/device_feed.h).
 //
 //   feed.start(epoch);
 //   for (Batch batch; feed.next(batch);) step(batch);
 //
-// Whoever measures what it waits for calls catch_up() before each next().
+// To measure how long next() waits for data, call catch_up() before it.
 #pragma once
 #include "data/loader/batch.h"
 
@@ -13,12 +13,12 @@ namespace bellows {
 class Feed {
  public:
   virtual ~Feed() = default;
-  // Begins an epoch, at some batch of it; one that is under way is dropped.
+  // Begins an epoch at batch `first_batch`; drops an epoch in progress.
   virtual void start(int64_t epoch, int64_t first_batch = 0) = 0;
-  // Waits for a device that is behind, so that next() has only data to wait for.
+  // Waits for a device that is behind, so that next() waits for data only.
   virtual void catch_up() {}
-  // The next batch, into a handle that is emptied first so that its buffer can be used again. False
-  // at the end of the epoch. What went wrong with a batch is thrown when it is due.
+  // Assigns the next batch. Empties the handle first, so that its buffer can be reused. False at
+  // the end of the epoch. Throws the error of a batch when that batch is due.
   virtual bool next(Batch& batch) = 0;
 };
 

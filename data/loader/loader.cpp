@@ -93,11 +93,12 @@ void Loader::hire() {
   }
 }
 
-// Leaves no worker at work. Those that live only for an epoch end, and so do all if one is stuck.
+// Closes the queue and waits until all workers are idle. Ends them unless they are persistent; if
+// one is stuck, ends them in any case.
 void Loader::dismiss(Seconds patience) {
   if (epoch_ && epoch_->queue) epoch_->queue->close();
   bool stuck = false;
-  // They wait together: after one has used up the time, the others get no more of it.
+  // After one worker has used up the timeout, the others are only polled.
   for (const auto& worker : workers_)
     if (!worker->wait(stuck ? Seconds(0) : patience)) stuck = true;
   if (stuck || !options_.persistent_workers) workers_.clear();

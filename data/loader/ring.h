@@ -1,5 +1,5 @@
-// Ring: what passes from one thread to one other, in order. No lock: each end owns its index, and
-// its semaphore puts it to sleep only when there is nothing to do.
+// Ring: queue from one producer thread to one consumer thread, without a lock. Each end owns its
+// index and sleeps on its semaphore only when it has to wait.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -13,11 +13,11 @@ namespace bellows {
 
 using Seconds = std::chrono::duration<double>;
 
-// How many items wait in a queue. The most that ever did is added to data.queue_max: each loader
-// has a Depth, so the counter is the sum over the loaders of what each of them kept at most.
+// Number of items that wait in a queue. Its maximum is added to the counter data.queue_max. Each
+// loader has one Depth, so the counter is the sum of the loaders' maxima.
 class Depth {
  public:
-  // After room was got for the item, before it can be taken.
+  // Call after acquiring room for the item, before it can be taken.
   void add() {
     static trace::Counter& most = trace::counter("data.queue_max");
     const int64_t now = now_.fetch_add(1, std::memory_order_acq_rel) + 1;
@@ -26,7 +26,7 @@ class Depth {
     }
     if (before < now) most.add(now - before);
   }
-  // When somebody comes for an item, before that makes room for another one.
+  // Call when a consumer requests an item, before that makes room for another one.
   void remove() { now_.fetch_sub(1, std::memory_order_acq_rel); }
   void clear() { now_.store(0, std::memory_order_relaxed); }  // the queue was dropped
 
@@ -36,10 +36,10 @@ class Depth {
 
 template <class T> class Ring {
  public:
-  // `capacity` items wait in it at most; 0 hands each over to a consumer that is already there.
+  // Holds up to `capacity` items; with 0, push() waits until a consumer is in pop().
   Ring(int64_t capacity, Depth& depth) : items_(capacity + 1), room_(capacity), depth_(depth) {}
 
-  // The producer's end. Waits for room; false once closed.
+  // Producer only. Waits for room; false once closed.
   bool push(T&& item) {
     room_.acquire();
     if (closed_.load(std::memory_order_acquire)) return false;
@@ -48,8 +48,8 @@ template <class T> class Ring {
     ready_.release();
     return true;
   }
-  // The consumer's end. Its coming makes room, so that a producer may hand over without a queue.
-  // False if nothing came in time: then it must not be called again.
+  // Consumer only. Makes room first, so that a ring of capacity 0 can pass an item on. False if
+  // nothing arrived within `timeout`; must not be called again after that.
   bool pop(T& item, Seconds timeout) {
     depth_.remove();
     room_.release();

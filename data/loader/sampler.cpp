@@ -29,7 +29,7 @@ Tensor Sampler::permutation(int64_t n, int64_t epoch, uint64_t site, Device devi
   return randperm(n, key, device, !options_.device_randperm);
 }
 
-// Window by window: the samples of its pages, then those shuffled among each other.
+// For each window, collects the samples of its pages and shuffles them among each other.
 Tensor Sampler::quasi_random(int64_t epoch) const {
   static trace::Counter& orders = trace::counter("data.quasi_random_orders");
   orders.add();

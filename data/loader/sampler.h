@@ -1,5 +1,5 @@
-// Which samples a rank sees in an epoch, and in which order: a pure function of (seed, epoch), so a
-// run may be resumed at any batch, with any number of workers.
+// Sampler: the samples of a rank in an epoch, in order. The order is a pure function of (seed,
+// epoch), so a run can resume at any batch, with any number of workers.
 #pragma once
 #include "core/tensor/tensor.h"
 
@@ -7,41 +7,43 @@ namespace bellows {
 
 struct RankShare {
   int rank = 0, world = 1;
-  // Where its i-th sample is in the order of all; the deal goes round until all have equally many.
+  // Index of the rank's i-th sample in the order of all samples. Wraps around, so that all ranks
+  // have the same number.
   HD int64_t at(int64_t i, int64_t samples) const { return (i * world + rank) % samples; }
 };
 
 enum class Order {
   random,
-  quasi_random,  // random pages, `window` of them at a time with their samples shuffled
+  quasi_random,  // random pages; the samples of `window` pages are shuffled together
 };
 
 struct SamplerOptions {
-  int64_t batch_size = 64;  // of each rank
+  int64_t batch_size = 64;  // per rank
   bool shuffle = true;
   bool drop_last = false;
-  bool device_randperm = false;  // the keyed permutation, in parallel, instead of a serial shuffle
-  Order order = Order::random;   // of what is shuffled
+  bool device_randperm = false;  // keyed permutation, in parallel, instead of a serial shuffle
+  Order order = Order::random;   // if shuffle is on
   int64_t window = 64;           // pages
 };
 
-// Step s of the whole run takes the samples s * world * batch_size and on of the epoch's order,
-// dealt out to the ranks in turn. Every rank gets the same number of batches: samples that are
-// missing from the last deal are taken again from the order's start; drop_last instead leaves out
-// whatever does not fill a batch on every rank.
+// Step s of an epoch takes world * batch_size samples of the order, from s * world * batch_size
+// on, and deals them to the ranks in turn. Every rank has the same number of batches: at the end
+// of the order, ranks without a sample take one from its start. With drop_last, samples that do not
+// fill a batch on every rank are left out instead.
 //
-// A quasi-random order is a function of the pages, too: at any time it is inside of `window` of
-// them, so as much memory reads each page once. Without pages it is a random one. Counted as
+// A quasi-random order also depends on the pages: it stays within `window` of them at a time, so a
+// cache of that size reads each page once per epoch. Without pages it is a random order. Counter:
 // data.quasi_random_orders.
 class Sampler {
  public:
-  // `pages`: the first sample of each, Dataset::pages().
+  // `pages`: first sample of each page, from Dataset::pages(). Throws Error(Exit::data) if there
+  // are no samples, or if drop_last leaves none.
   Sampler(int64_t samples, const SamplerOptions& options, uint64_t seed, RankShare share,
           std::vector<int64_t> pages = {});
-  int64_t size() const { return size_; }        // samples of an epoch, of this rank
+  int64_t size() const { return size_; }        // samples per epoch, of this rank
   int64_t batches() const { return batches_; }  // the last may be smaller
   Tensor order(int64_t epoch) const;            // (size()) i64, on the host
-  // Of the samples of all ranks, (samples) i64; position i of a rank is that at share().at(i).
+  // Order of all ranks' samples, (samples) i64; sample i of a rank is at share().at(i, samples).
   Tensor whole_order(int64_t epoch, Device device) const;
   const RankShare& share() const { return share_; }
 

@@ -8,7 +8,7 @@ std::span<const int64_t> Epoch::samples_of(int64_t batch) const {
   return order.data<int64_t>().subspan(begin, end - begin);
 }
 
-// What the thread touches: shared with it, because a thread that is stuck cannot be joined.
+// All data that the thread uses. Shared with it, because a stuck thread cannot be joined.
 struct Worker::State {
   State(std::shared_ptr<const BatchSource> source, int index, int workers)
       : index(index), workers(workers), maker(std::move(source)) {}
@@ -17,7 +17,7 @@ struct Worker::State {
 
   const int index, workers;
   BatchMaker maker;
-  std::shared_ptr<Epoch> epoch;  // handed over by the semaphores; null: end
+  std::shared_ptr<Epoch> epoch;  // guarded by the semaphores; null: the thread ends
   std::binary_semaphore start{0}, idle{1};
 };
 
@@ -49,7 +49,7 @@ Worker::Worker(std::shared_ptr<const BatchSource> source, int index, int workers
 }
 
 Worker::~Worker() {
-  state_->start.release();  // with no epoch
+  state_->start.release();  // with a null epoch: ends the thread
   given_up_ ? thread_.detach() : thread_.join();
 }
 

@@ -1,4 +1,4 @@
-// Worker: a loader thread. It makes every W-th batch of an epoch and puts it into the queue.
+// Worker: a loader thread. It makes every W-th batch of an epoch and pushes it into the queue.
 #pragma once
 #include <thread>
 #include "data/loader/batch_maker.h"
@@ -6,28 +6,30 @@
 
 namespace bellows {
 
-// One pass over the samples of a rank, from some batch on.
+// One pass over the samples of a rank, from batch `first` on.
 struct Epoch {
   int64_t number;
-  Tensor order;         // i64, this rank's samples
+  Tensor order;         // i64: this rank's samples, in order
   int64_t first, last;  // batches: first <= b < last
   int64_t batch_size;
-  std::unique_ptr<BatchQueue> queue;  // none without workers
+  std::unique_ptr<BatchQueue> queue;  // null without workers
 
   std::span<const int64_t> samples_of(int64_t batch) const;
 };
 
 class Worker {
  public:
-  // The thread starts here, and calls no parallel_for: see core/device/parallel.h.
+  // Starts the thread, which calls no parallel_for: see core/device/parallel.h.
   Worker(std::shared_ptr<const BatchSource> source, int index, int workers, bool background);
   Worker(Worker&&) = delete;
-  // Ends the thread. One that wait() gave up on is left to itself: it owns all that it touches.
+  // Joins the thread. Detaches it if wait() timed out; it shares ownership of all that it uses.
   ~Worker();
 
-  void run(std::shared_ptr<Epoch> epoch);  // when the last one is done
-  bool wait(Seconds timeout);  // for the end of the epoch, whose queue must be closed or empty
-  // "worker 1 is at sample 7 (path)"
+  // Starts an epoch, once the previous one is done.
+  void run(std::shared_ptr<Epoch> epoch);
+  // Waits for the end of the epoch, whose queue must be closed or empty. False after `timeout`.
+  bool wait(Seconds timeout);
+  // For messages: "worker 1 is at sample 7 (path)".
   std::string at_work_on() const;
 
  private:

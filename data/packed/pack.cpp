@@ -9,8 +9,8 @@ namespace bellows {
 
 namespace {
 
-// Gathers records until a shard is full. Full ones wait for one more record: the last one has to
-// say that it is the last.
+// Collects records into shards. Writes a full shard only when the next record arrives, because the
+// last shard has to be marked as the last.
 class ShardWriter {
  public:
   ShardWriter(const Path& folder, Split split, const DatasetInfo& info, const std::string& source,
@@ -66,7 +66,7 @@ void check_options(const DatasetInfo& info, const PackOptions& o) {
         info.sample[1], " x ", info.sample[2]);
 }
 
-// Through the pool; what goes wrong stays with its sample.
+// Packs samples in parallel; an error is kept with its sample.
 std::vector<Packing> pack_some(const Dataset& dataset, int64_t first, int64_t count,
                                const PackOptions& options) {
   std::vector<Packing> packed(count);
@@ -82,7 +82,7 @@ std::vector<Packing> pack_some(const Dataset& dataset, int64_t first, int64_t co
   return packed;
 }
 
-// Left out, its place taken by the reason, or the end.
+// Handles a sample that cannot be packed: throws, stores the reason in its place, or leaves it out.
 void settle(const Dataset& dataset, int64_t index, std::exception_ptr what, const PackOptions& o,
             ShardWriter& writer) {
   try {
@@ -111,7 +111,7 @@ PackedSplit pack(const Dataset& dataset, Split split, const std::string& source,
   constexpr int64_t kTogether = 64;
   const int64_t begin = trace::now_ns();
   check_options(dataset.info(), options);
-  std::error_code error;  // writing the first shard tells
+  std::error_code error;  // an error shows when the first shard is written
   std::filesystem::create_directories(folder, error);
   ShardWriter writer(folder, split, dataset.info(), source, options.shard_bytes);
   int64_t unreadable = 0;

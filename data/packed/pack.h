@@ -1,4 +1,4 @@
-// From a data set to shards (data/packed/shard.h).
+// Packs a data set into shards (data/packed/shard.h).
 #pragma once
 #include "data/packed/shard.h"
 #include "data/sets/damaged.h"
@@ -6,33 +6,35 @@
 namespace bellows {
 
 enum class Encoding {
-  keep,  // files as they are, what is in no file as raw pixels: the same samples, bit for bit
+  keep,  // files as they are, samples without a file as raw pixels: the same samples, bit for bit
   raw,   // pixels
-  jpeg,  // made anew, with some loss; pictures of three channels only
+  jpeg,  // encoded again, with some loss; images of three channels only
 };
 
 struct PackOptions {
   Encoding encoding = Encoding::keep;
-  int64_t side = 0;      // larger pictures are made smaller, to this shorter side; 0: they stay
-  int64_t quality = 90;  // of the JPEGs that are made
-  int64_t shard_bytes = int64_t{256} << 20;  // a shard begins when the last one has more
-  OnDamaged on_damaged = OnDamaged::error;   // skip: what cannot be read is left out
-  bool keep_places = false;  // and in its place stands why, so that a reader skips it, too
+  int64_t side = 0;      // larger images are shrunk to this shorter side; 0: never
+  int64_t quality = 90;  // of JPEGs that are encoded, 1 to 100
+  int64_t shard_bytes = int64_t{256} << 20;  // a shard with this many is full
+  OnDamaged on_damaged = OnDamaged::error;   // skip: unreadable samples are left out
+  bool keep_places = false;  // skip: store the reason in their place, so that readers skip them too
 };
 
+// Totals of a packed split.
 struct PackedSplit {
   int64_t samples = 0, shards = 0, bytes = 0, unreadable = 0;
   double seconds = 0;
 };
 std::string text_of(const PackedSplit& split);  // "20 samples, 1 shard, 0.06 MB, 0.01 s"
 
-// Writes the shards of a split, in parallel as far as pictures are decoded; `source` says what it
-// is. The folder is made if need be. Throws Error with the sample and where it comes from, exit 2
-// for what cannot be packed like that. For the compute thread.
+// Writes the shards of a split into `folder`, which is created if necessary. Decodes images in
+// parallel. `source` is a description of the data set that the shards keep. Throws Error that names
+// the sample and its origin; Error(Exit::usage) if the options do not fit the data set. Compute
+// thread only.
 PackedSplit pack(const Dataset& dataset, Split split, const std::string& source, const Path& folder,
                  const PackOptions& options = {});
 
-// One sample, as it is packed.
+// Returns one sample as it is packed.
 PackedRecord packed_record(const Dataset& dataset, int64_t index, const PackOptions& options);
 
 }  // namespace bellows

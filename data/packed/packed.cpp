@@ -54,7 +54,7 @@ void Packed::open_all(const Path& folder, Split split) {
 void Packed::cut_pages(int64_t bytes) {
   for (size_t s = 0; s < shards_.size(); ++s) {
     const auto records = shards_[s]->records();
-    uint64_t begin = 0;  // of the page, in the file
+    uint64_t begin = 0;  // of the page, as an offset in the file
     for (size_t i = 0; i < records.size(); ++i) {
       if (i > 0 && records[i].offset + records[i].size - begin <= uint64_t(bytes)) continue;
       begin = records[i].offset;
@@ -63,7 +63,8 @@ void Packed::cut_pages(int64_t bytes) {
   }
 }
 
-// All samples in the cache, as pixels in the order and of the shape that a device wants.
+// True if the cache can hold all samples, and all are planar pixels of the data set's shape, as a
+// device needs them.
 bool Packed::fits(int64_t cache_bytes) const {
   for (const auto& shard : shards_)
     for (const ShardRecord& r : shard->records()) {
@@ -85,7 +86,7 @@ Packed::Packed(const PackedOptions& options, Split split) {
 
 // ---- reading
 
-// Of the last that begins there or in front of it.
+// Returns the index of the last element of `firsts` that is not above `index`.
 static size_t last_begun(const std::vector<int64_t>& firsts, int64_t index) {
   return std::ranges::upper_bound(firsts, index) - firsts.begin() - 1;
 }

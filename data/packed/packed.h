@@ -1,5 +1,5 @@
-// packed: samples out of shards (data/packed/shard.h), one read each, or read by pages that are
-// kept.
+// packed: samples from shards (data/packed/shard.h), one read each, or read by pages that a cache
+// keeps.
 #pragma once
 #include "data/packed/page_cache.h"
 #include "data/packed/shard.h"
@@ -13,8 +13,8 @@ struct PackedOptions {
 };
 void visit(Visitor& v, PackedOptions& o);
 
-// The bytes of a record cannot be read, or are not those that were packed. A record that holds a
-// damaged image, as it was packed, is none.
+// Thrown if the bytes of a record cannot be read or differ from those that were packed. An image
+// that was damaged before packing does not count.
 struct DamagedRecord : Error {
   DamagedRecord(const Error& error, const Path& shard) : Error(error), shard(shard) {}
   Path shard;
@@ -22,26 +22,26 @@ struct DamagedRecord : Error {
 
 class Packed : public Dataset {
  public:
-  // Opens all shards of the split. Throws Error(Exit::data) with the path of one that is missing,
-  // damaged or of another packing.
+  // Opens all shards of the split. Throws Error(Exit::data) with the path of a shard that is
+  // missing, damaged or from another packing.
   Packed(const PackedOptions& options, Split split);
   const std::string& source() const { return shards_.front()->front().source; }
 
   int64_t size() const override { return size_; }
   const DatasetInfo& info() const override { return info_; }
-  // Each record is compared with its checksum each time. Throws DamagedRecord.
+  // Verifies the record's checksum on every call. Throws DamagedRecord.
   Sample at(int64_t index, Scratch& scratch) const override { return at_least(index, {}, scratch); }
   Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override;
   std::optional<EncodedSample> encoded(int64_t index) const override;
   std::string origin(int64_t index) const override;
   bool in_memory() const override { return in_memory_; }
-  // Records that follow each other in a shard, up to page_kb of them.
+  // A page is a run of records in a shard, up to page_kb in size.
   std::vector<int64_t> pages() const override { return pages_; }
 
  private:
   struct Place {
     const Shard& shard;
-    size_t number;  // of the record
+    size_t number;  // index of the record in the shard
     const ShardRecord& record() const { return shard.records()[number]; }
   };
 
@@ -53,11 +53,11 @@ class Packed : public Dataset {
   void read(int64_t index, std::span<uint8_t> to) const;
 
   std::vector<std::unique_ptr<const Shard>> shards_;
-  std::vector<int64_t> firsts_;  // sample of each shard
-  std::vector<int64_t> pages_;   // first sample of each
+  std::vector<int64_t> firsts_;  // first sample of each shard
+  std::vector<int64_t> pages_;   // first sample of each page
   int64_t size_ = 0;
   DatasetInfo info_;
-  std::unique_ptr<PageCache> cache_;  // none: each sample is a read
+  std::unique_ptr<PageCache> cache_;  // null: one read per sample
   bool in_memory_;
 };
 

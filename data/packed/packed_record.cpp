@@ -17,7 +17,7 @@ static PackedRecord as_pixels(std::vector<uint8_t> bytes, const Shape& shape, in
           std::move(bytes)};
 }
 
-// As the data set gives them: whoever reads them again gets the same.
+// Keeps the data set's own bytes and their order, so that reading returns the same sample.
 static PackedRecord as_they_are(const Sample& sample) {
   const bool interleaved = sample.part && sample.part->interleaved;
   return as_pixels({sample.pixels, sample.pixels + sample.shape.numel()}, sample.shape,

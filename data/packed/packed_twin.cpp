@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Options as they are printed; of paths, what lies there.
+// Text of a data set's options, with a stamp of the files below each option that is a path.
 class Describe : public Visitor {
  public:
   std::string text;
@@ -36,7 +36,8 @@ class Describe : public Visitor {
   std::optional<size_t> list_size(const std::string&, size_t, const char*) override { return {}; }
 
  public:
-  // Of a file, or of all below a folder, in whatever order they are found.
+  // Number of files and checksum of their paths, sizes and times: of a file, or of all files below
+  // a folder. Independent of the order in which they are found.
   static std::string stamp(const fs::path& path) {
     uint64_t files = 0, sum = 0;
     const auto add = [&](const fs::path& file) {
@@ -49,19 +50,19 @@ class Describe : public Visitor {
     add(path);
     constexpr auto options = fs::directory_options::follow_directory_symlink |
                              fs::directory_options::skip_permission_denied;
-    std::error_code error;  // no folder, or one that cannot be read on
+    std::error_code error;  // not a folder, or not fully readable
     for (fs::recursive_directory_iterator at(path, options, error), end; at != end;
          at.increment(error)) {
       add(at->path());
-      // As data sets do: splits and classes may be links. Further down those may lead in circles.
+      // As data sets do: splits and classes may be links. Links further down may form cycles.
       if (at.depth() > 1 && at->is_symlink(error)) at.disable_recursion_pending();
     }
     return fmt::format("{} files, {:x}", files, sum);
   }
 };
 
-// Knows the data set that it was packed from: its files are what a user looks for, and it stands in
-// for records that are damaged.
+// Packed data set that knows its original. origin() names the original's files, and damaged records
+// are read from there.
 class Twin : public Packed {
  public:
   Twin(const Path& folder, Split split, const DatasetChoice& choice, bool of_files)
@@ -88,7 +89,7 @@ class Twin : public Packed {
   }
 
  private:
-  // Not before it is needed. Null: it is gone.
+  // Opens the original on first use. Null if it is gone or has another size.
   const Dataset* original() const {
     std::call_once(asked_, [this] {
       try {
@@ -100,7 +101,8 @@ class Twin : public Packed {
     return original_.get();
   }
 
-  // The same sample lies there. Without that shard the next run packs again.
+  // Returns the original, which has the same sample. Removes the damaged shard, so that the next
+  // run packs again.
   const Dataset& instead(int64_t index, const DamagedRecord& damage) const {
     if (!original()) throw damage;
     std::call_once(told_, [&] {
@@ -119,7 +121,7 @@ class Twin : public Packed {
   mutable std::shared_ptr<const Dataset> original_;
 };
 
-// Description of what a data set is read from, and whether that is files of the user's.
+// Description of what a data set is read from, and whether these are the user's files.
 struct Source {
   std::string text;
   bool of_files;
@@ -137,7 +139,8 @@ Source read_source(DatasetChoice choice) {
 
 std::string source_of(const DatasetChoice& choice) { return read_source(choice).text; }
 
-// Null: there is none, or none that can be used; `why` receives what is wrong with it.
+// Returns the twin in `folder`. Null if there is none or it cannot be used; `why` then receives the
+// error, if any.
 static std::shared_ptr<const Twin> find(const Path& folder, Split split,
                                         const DatasetChoice& choice, const Source& source,
                                         std::string& why) {
@@ -167,7 +170,7 @@ bool has_packed_twin(const DatasetChoice& choice) {
   return has(Split::train) && has(Split::test);
 }
 
-// One packer of a folder at a time; others wait for it, but not for ever.
+// Takes the lock. One process at a time packs into a folder; others wait for up to timeout_s.
 static bool take(FileLock& lock, const Path& folder, double timeout_s) {
   if (lock.try_take()) return true;
   say_error(cat("packed: waiting for ", lock.owner(), ", which packs the same data set into ",
@@ -187,7 +190,7 @@ std::shared_ptr<const Dataset> packed_twin(const DatasetChoice& choice, Split sp
   if (choice.name() == "packed") return choice.make({split});
   const Source source = read_source(choice);
   const Path folder = folder_of(choice, source);
-  std::error_code error;  // the lock tells about it
+  std::error_code error;  // an error shows when the lock is opened
   fs::create_directories(folder, error);
   FileLock lock = lock_in(folder);
   if (!take(lock, folder, options.timeout_s)) {

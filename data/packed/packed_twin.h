@@ -1,31 +1,34 @@
-// The packed twin of a data set: the same samples, out of shards in the user's cache.
+// Packed twin of a data set: the same samples, in shards in the user's cache.
 #pragma once
 #include "data/sets/damaged.h"
 
 namespace bellows {
 
-// Source of a data set: its name and options, size and time of every file below those that
-// are paths, and for one that is made by the program the program's own.
+// Returns a description of what a data set is read from: its name and options, and a stamp (paths,
+// sizes, times) of all files below the options that are folders. For data that the program
+// generates, the stamp is that of the program.
 std::string source_of(const DatasetChoice& choice);
 
-// Both splits have been packed, so that packed_twin() would write nothing.
+// Returns true if both splits are packed, so that packed_twin() would write nothing.
 bool has_packed_twin(const DatasetChoice& choice);
 
 struct PackedTwinOptions {
   OnDamaged on_damaged = OnDamaged::error;
-  double timeout_s = 60;  // how long to wait for another process that packs the same
+  double timeout_s = 60;  // how long to wait for another process that packs the same data set
 };
 
-// Packs the split (files as they are, else raw pixels) unless that was done before: into a folder
-// of cache_folder() that belongs to source_of(). A process that wants the same waits for the first
-// one, says so on stderr, and after timeout_s reads the data set itself: training does not depend
-// on its twin, and has the same samples either way. For the same reason a twin that is damaged is
-// packed again; a record that is found damaged later is read from the data set, with one warning,
-// and the next run packs again. Says in `notes` where the twin is. What is packed is its own twin.
+// Returns the twin of a split. Packs it first (files as they are, else raw pixels) unless that is
+// done already, into a folder of cache_folder() that depends on source_of(). Reports in `notes`
+// where the twin is. The data set `packed` is its own twin.
 //
-// A sample that is damaged is so in the twin, under the same index, and its origin names the file;
-// with `skip`, one that cannot be read at all, too. Throws Error as pack() does, exit 8 where the
-// cache cannot be written.
+// One process packs; others wait for it, report so on stderr, and after timeout_s return the data
+// set itself: training does not depend on its twin and has the same samples either way. For the
+// same reason a twin that cannot be opened is packed again. A record that is found damaged later is
+// read from the data set, with one warning, and the next run packs again.
+//
+// A sample that is damaged in the data set is damaged in its twin too, under the same index, and
+// its origin names the file. With `skip` this includes samples that cannot be read at all. Throws
+// Error as pack() does, and Error(Exit::storage) if the cache cannot be written.
 std::shared_ptr<const Dataset> packed_twin(const DatasetChoice& choice, Split split,
                                            const PackedTwinOptions& options,
                                            std::vector<std::string>& notes);

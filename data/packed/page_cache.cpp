@@ -2,7 +2,8 @@
 
 namespace bellows {
 
-// Its slot, put in front; those at the end make room for a new one.
+// Returns the page's slot and moves it to the front. Evicts slots from the end to make room for a
+// new one.
 PageCache::SlotPtr PageCache::use(int64_t number, int64_t size) {
   const std::lock_guard lock(mutex_);
   if (const auto found = places_.find(number); found != places_.end()) {

@@ -1,4 +1,4 @@
-// Pages of files in memory, up to a number of bytes: the one that was used longest ago goes first.
+// PageCache: pages of files in memory, up to a number of bytes. Evicts least recently used pages.
 #pragma once
 #include <functional>
 #include <list>
@@ -12,11 +12,12 @@ namespace bellows {
 class PageCache {
  public:
   using Page = std::vector<uint8_t>;
-  using Read = std::function<void(Page& page)>;  // fills it; what it throws is passed on
+  using Read = std::function<void(Page& page)>;  // fills the page; may throw
 
   explicit PageCache(int64_t bytes) : bytes_(bytes) {}
-  // The page of that number and size, read if it is not there: once, also where several threads
-  // ask for it. It outlives its place in here while somebody holds it. Thread-safe.
+  // Returns the page of that number and size. Calls `read` if it is not cached: once, even if
+  // several threads request it, and passes on its exceptions. The caller shares ownership, so the
+  // page outlives its eviction. Thread-safe.
   std::shared_ptr<const Page> get(int64_t number, int64_t size, const Read& read);
 
  private:
@@ -34,7 +35,7 @@ class PageCache {
   const int64_t bytes_;
   Mutex mutex_{"page_cache"};
   int64_t held_ = 0;         // bytes
-  std::list<SlotPtr> used_;  // the last one first
+  std::list<SlotPtr> used_;  // most recently used first
   std::unordered_map<int64_t, std::list<SlotPtr>::iterator> places_;
 };
 

@@ -66,7 +66,7 @@ void Shard::read(uint64_t offset, std::span<uint8_t> to) const {
   file_.read(static_cast<int64_t>(offset), std::as_writable_bytes(to));
 }
 
-// Nothing is allocated before it is clear that the file is as large as that.
+// Compares all sizes with that of the file before it allocates memory for them.
 void Shard::read_front() {
   const std::string where = printable(path_.native());
   const auto refuse = [&](const auto&... what) { fail(Exit::data, where, ": ", what...); };
@@ -119,7 +119,7 @@ static void check_record(const ShardRecord& r, const ShardHead& head) {
     fail(Exit::data, r.size, " bytes are not ", head.channels, " x ", r.height, " x ", r.width);
 }
 
-// They lie one after the other and end with the file.
+// Records must be adjacent and end with the file.
 void Shard::check_records() const {
   const std::string where = printable(path_.native());
   uint64_t end = index_begin(head()) + records_.size() * sizeof(ShardRecord);

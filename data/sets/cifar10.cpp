@@ -1,5 +1,5 @@
-// CIFAR-10 in its binary form: files of records, each a label and then 32x32 pixels of red, of
-// green and of blue.
+// cifar10: CIFAR-10 in its binary format. A file is a sequence of records: a label byte, then
+// planes of 32x32 bytes for red, green and blue.
 #include <sstream>
 #include "core/base/file.h"
 #include "core/config/visitor.h"
@@ -30,7 +30,7 @@ static std::string find(const std::string& root, const std::string& name) {
        "datasets/cifar10");
 }
 
-// Adds the records of a file.
+// Appends the records of a file.
 static void read_records(const std::string& path, std::vector<uint8_t>& pixels,
                          std::vector<uint8_t>& labels) {
   const std::vector<uint8_t> file = read_file(path);
@@ -47,7 +47,7 @@ static void read_records(const std::string& path, std::vector<uint8_t>& pixels,
   }
 }
 
-// As batches.meta.txt beside the records has them, a line each; without it, as published.
+// Returns the class names in batches.meta.txt, one per line; without that file, as published.
 static std::vector<std::string> names_in(const std::string& root) {
   const std::string meta = "batches.meta.txt";
   const std::string path = first_file(root, {meta, "cifar-10-batches-bin/" + meta});

@@ -1,4 +1,4 @@
-// What becomes of a sample that cannot be read, and how it is told.
+// Handles samples that cannot be read, and names samples in errors.
 #pragma once
 #include <functional>
 #include "data/sets/dataset.h"
@@ -7,24 +7,26 @@ namespace bellows {
 
 enum class OnDamaged {
   error,      // the run ends
-  skip,       // the next sample that can be read stands in for it
-  leave_out,  // as well, labelled kLeftOut: what `skip` is to an evaluation
+  skip,       // the next readable sample replaces it
+  leave_out,  // the same, labeled kLeftOut: `skip` for evaluation
 };
 inline constexpr int64_t kLeftOut = -1;
 
-// read(i) for i = index; unless with `error`, if that throws Error(Exit::data), for the samples
-// that follow until one can be read. Each that is skipped counts in data.damaged; the first time
-// also in data.damaged_samples, and is told about with its origin. Thread-safe. Gives up after
-// kMostInARow: then it is not the sample.
+// Returns read(index). If that throws Error(Exit::data), rethrows it with OnDamaged::error, else
+// tries the samples that follow until one can be read. Throws Error(Exit::data) after kMostInARow
+// failures: the cause is then not a single sample. Thread-safe if `read` is. Counters: data.damaged
+// for each skip; data.damaged_samples for each sample, with a warning that names its origin.
 Sample read_undamaged(const Dataset& dataset, int64_t index, OnDamaged on_damaged,
                       const std::function<Sample(int64_t)>& read);
 inline constexpr int64_t kMostInARow = 16;
 
-// "sample 7 (path)"
+// Returns "sample 7 (path)".
 std::string name_of_sample(const Dataset& dataset, int64_t index);
 
-// What is being thrown, as an Error that begins with the sample's name; data, if it was usage.
+// Rethrows the current exception as an Error that begins with the sample's name. Exit::usage
+// becomes Exit::data.
 [[noreturn]] void rethrow_at_sample(const Dataset& dataset, int64_t index);
+// Calls fn(); its exceptions leave through rethrow_at_sample().
 template <class Fn> void at_sample(const Dataset& dataset, int64_t index, const Fn& fn) {
   try {
     fn();

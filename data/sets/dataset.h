@@ -1,5 +1,5 @@
-// A data set: samples by index, each a planar image of bytes and its label. A data set is a file
-// that registers itself:  static const AddEntry<MakeDataset> entry("mnist", "help", &make_mnist);
+// Dataset: samples by index, each an image of bytes and its label. Each data set is one file, which
+// registers itself:  static const AddEntry<MakeDataset> entry("mnist", "help", &make_mnist);
 #pragma once
 #include <memory>
 #include <optional>
@@ -13,9 +13,9 @@ enum class Split { train, test };
 struct DatasetInfo {
   Shape sample;         // (C, H, W); H and W are 0 if they differ from sample to sample
   int64_t classes = 0;  // labels are in [0, classes)
-  std::vector<std::string> names = {};  // of the classes; empty: they are numbers
-  const char* unit = "images";          // what `ips` counts
-  std::vector<float> mean, std;         // of its pixels as numbers in [0, 1], per channel
+  std::vector<std::string> names = {};  // of the classes; empty: "0", "1" and so on
+  const char* unit = "images";          // unit of `ips`
+  std::vector<float> mean, std;         // of the pixels scaled to [0, 1], per channel
 };
 
 // Returns class names in the order of labels: the data set's own, or "0", "1" and so on.
@@ -26,40 +26,41 @@ class Dataset {
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
   virtual const DatasetInfo& info() const = 0;
-  // Thread-safe. Throws Error(Exit::data) for a sample that cannot be read.
+  // Returns a sample, whole. Its pixels are in `scratch` or in the data set. Throws
+  // Error(Exit::data) if it cannot be read. Thread-safe.
   virtual Sample at(int64_t index, Scratch& scratch) const = 0;
-  // The same, but of a picture only what is wanted of it must be there.
+  // The same, but only the view of the image that is needed must be decoded.
   virtual Sample at_least(int64_t index, const ViewOf&, Scratch& scratch) const {
     return at(index, scratch);
   }
-  // The file that it is decoded from, where there is one: what packing keeps. Nobody has looked
-  // into it. Thread-safe; throws as at() does.
+  // Returns the file that the sample is decoded from, if there is one; packing keeps it. Its
+  // contents are not checked. Throws as at() does. Thread-safe.
   virtual std::optional<EncodedSample> encoded(int64_t) const { return {}; }
-  // Where that sample comes from, printable(): a path, or the name of what made it.
+  // Origin of a sample, printable(): a path, or the name of the generator.
   virtual std::string origin(int64_t index) const = 0;
-  // Printed at start-up, a line each: what of its files was left out.
+  // Lines to print at start-up: files that were left out.
   virtual std::vector<std::string> notes() const { return {}; }
-  // All samples are in memory, or stay there once they have been read, and at() gives the same
-  // bytes each time: a device may hold them, too.
+  // True if all samples are in memory, or stay there once read, and at() always returns the same
+  // bytes: a device may keep them too.
   virtual bool in_memory() const { return false; }
-  // First sample of each page, where samples lie in pages that are best read as a whole.
+  // First sample of each page, if samples are stored in pages that are best read as a whole.
   virtual std::vector<int64_t> pages() const { return {}; }
 };
 
 struct DatasetContext {
   Split split = Split::train;
-  // Classes in the order of a trained model's outputs, for a set that finds its own in the training
-  // split's files: those are not read then. Empty: the set's own.
+  // Classes in the order of a trained model's outputs. A data set that finds its classes in the
+  // files of the training split uses these instead and does not read those files. Empty: its own.
   std::vector<std::string> classes = {};
 };
 using MakeDataset = std::shared_ptr<const Dataset>(const DatasetContext&);
 using DatasetChoice = Choice<MakeDataset>;
 
-// Samples of one shape that are held in memory: `pixels` one after the other, a label for each.
+// Samples of one shape, in memory: `pixels` is (N, C, H, W), `labels` is (N).
 class MemoryDataset : public Dataset {
  public:
-  // Refuses a label that is not below info.classes; it comes from `labels_origin`, where that is
-  // another place.
+  // Throws Error(Exit::data) for a label that is not below info.classes. The message names
+  // `labels_origin`, or `origin` if that is empty.
   MemoryDataset(DatasetInfo info, std::vector<uint8_t> pixels, std::vector<uint8_t> labels,
                 std::string origin, const std::string& labels_origin = "");
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
@@ -72,7 +73,7 @@ class MemoryDataset : public Dataset {
 
  private:
   DatasetInfo info_;
-  int64_t bytes_;  // of a sample
+  int64_t bytes_;  // per sample
   std::vector<uint8_t> pixels_, labels_;
   std::string origin_;
 };

@@ -1,5 +1,6 @@
-// The skeletons of the `digits` data set: for each digit the ways in which people write it, each a
-// list of strokes, each a smooth curve through its points. x to the right, y down, in [0, 1].
+// Skeletons of the `digits` data set: for each digit, the glyphs by which people write it. A glyph
+// is a list of strokes, a stroke is a smooth curve through its points. x to the right, y down, in
+// [0, 1].
 #pragma once
 #include <vector>
 

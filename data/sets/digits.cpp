@@ -1,5 +1,5 @@
-// digits: handwriting made up on the spot, so that the first run needs no download. Each sample is
-// a function of its index alone: a skeleton, bent and slanted, drawn with a pen, with specks.
+// digits: synthetic handwriting, so that the first run needs no download. Each sample is a function
+// of its split and index: a skeleton, bent and slanted, drawn with a pen, with clutter and noise.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -13,7 +13,7 @@ namespace bellows {
 namespace {
 
 constexpr int kSide = 28;
-constexpr int kPieces = 6;  // straight ones between two points of a stroke
+constexpr int kPieces = 6;  // line segments between two points of a stroke
 
 struct DigitsOptions {
   int64_t train_size = 12000, test_size = 2000;
@@ -23,7 +23,7 @@ void visit(Visitor& v, DigitsOptions& o) {
   v("test_size", o.test_size, "samples to be tested on", {.min = 1, .max = 1e6});
 }
 
-// From a skeleton's square to pixels: an affine map, after a wave that no two hands share.
+// Maps a skeleton's unit square to pixels: a random wave, then a random affine map.
 struct Hand {
   float xx, xy, yx, yy, x0, y0;
   float wave, fx, fy, px, py;
@@ -55,7 +55,7 @@ float distance(Point p, Point a, Point b) {
   return std::sqrt(x * x + y * y);
 }
 
-// A straight piece of a line, with soft edges.
+// Draws a line segment with soft edges.
 void draw_line(Canvas& canvas, Point a, Point b, float radius, float ink) {
   const auto first = [&](float low) { return std::max(0, int(low - radius - 1)); };
   const auto last = [&](float high) { return std::min(kSide - 1, int(high + radius + 1)); };
@@ -67,7 +67,7 @@ void draw_line(Canvas& canvas, Point a, Point b, float radius, float ink) {
     }
 }
 
-// Catmull and Rom's curve between b and c.
+// Returns a point of the Catmull-Rom spline between b (t = 0) and c (t = 1).
 Point on_curve(Point a, Point b, Point c, Point d, float t) {
   const auto at = [t](float a, float b, float c, float d) {
     return .5f *
@@ -99,7 +99,7 @@ void draw_digit(Canvas& canvas, Draw& draw, int64_t digit) {
   }
 }
 
-// Ends of other lines that reach into the picture, as on a form.
+// Draws pieces of lines near the edges, as on a form.
 void draw_clutter(Canvas& canvas, Draw& draw) {
   const auto near_edge = [&draw](float angle) {
     const float r = kSide * draw.between(.42f, .6f);
@@ -113,7 +113,8 @@ void draw_clutter(Canvas& canvas, Draw& draw) {
   }
 }
 
-// To bytes, with noise of its own in each pixel: a byte of a random block, from -1/2 to 1/2.
+// Converts to bytes and adds noise: for each pixel a random byte, scaled to [-1/2, 1/2] of a random
+// amplitude.
 void expose(const Canvas& canvas, Draw& draw, uint8_t* pixels) {
   const float ink = draw.between(.6f, 1), noise = draw.between(0, .25f) / 255;
   for (size_t i = 0; i < canvas.size(); i += 16) {

@@ -1,4 +1,4 @@
-// One picture of the `shapes` data set.
+// Draws one image of the `shapes` data set.
 #pragma once
 #include "data/sets/drawn.h"
 
@@ -6,7 +6,7 @@ namespace bellows {
 
 inline constexpr int kShapeSide = 32;
 
-// (3, kShapeSide, kShapeSide) of pixels; returns the class of the shape on it.
+// Writes `pixels`, (3, kShapeSide, kShapeSide); returns the class of the shape.
 uint8_t draw_shape(Draw& draw, uint8_t* pixels);
 
 }  // namespace bellows

@@ -1,4 +1,4 @@
-// Data sets that the program draws itself: each sample is a function of (split, index) alone.
+// Data sets that the program draws: each sample is a function of (split, index) alone.
 #pragma once
 #include "core/base/philox.h"
 #include "core/device/parallel.h"
@@ -6,7 +6,7 @@
 
 namespace bellows {
 
-// The random numbers of one sample, a block for each in the order in which they are drawn.
+// Random numbers of one sample; each call uses the next Philox block.
 class Draw {
  public:
   Draw(Split split, int64_t index)
@@ -21,7 +21,8 @@ class Draw {
   uint64_t drawn_ = 0;
 };
 
-// draw(Draw&, pixels) fills in one sample and returns its label.
+// Draws all samples in parallel, into memory. draw(Draw&, pixels) writes one sample and returns its
+// label. Compute thread only.
 template <class Fn>
 std::shared_ptr<const Dataset> drawn_dataset(const DatasetInfo& info, Split split, int64_t size,
                                              const char* name, const Fn& draw) {

@@ -10,17 +10,17 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-constexpr size_t kMaxInflation = 1032;  // deflate makes at most this much of one byte
+constexpr size_t kMaxInflation = 1032;  // deflate expands a byte to at most this many
 constexpr size_t kStep = 1 << 20;
 
 }  // namespace
 
-// The content of a file in order, whatever its packing.
+// Sequential content of a file, compressed or not.
 class IdxSource {
  public:
   virtual ~IdxSource() = default;
-  virtual size_t read(std::span<uint8_t> into) = 0;  // fewer only at the end
-  virtual size_t most() const = 0;                   // bytes that it can possibly hold
+  virtual size_t read(std::span<uint8_t> into) = 0;  // fewer bytes only at the end
+  virtual size_t most() const = 0;                   // upper bound of the content, in bytes
 };
 
 namespace {
@@ -98,7 +98,7 @@ Shape read_header(const std::string& path, IdxSource& source, int rank) {
     const size_t size = size_t(b[0]) << 24 | b[1] << 16 | b[2] << 8 | b[3];
     if (size == 0) fail(Exit::data, path, ": axis ", axis, " has size 0");
     shape.push_back(static_cast<int64_t>(size));
-    // Dividing, because the product may not fit 64 bits.
+    // Divides, because the product may not fit 64 bits.
     if (size > source.most() / claimed)
       fail(Exit::data, path, ": the header claims ", shape, rank > shape.rank() ? " ..." : "",
            ", more than this file can hold: truncated, or not an IDX file");
@@ -122,7 +122,7 @@ IdxFile::~IdxFile() = default;
 std::vector<uint8_t> IdxFile::read() {
   const size_t size = shape_.numel();
   Bytes bytes;
-  // Step by step, so that memory follows what the file really holds.
+  // Step by step, so that memory grows only with what the file really contains.
   while (bytes.size() < size) {
     const size_t have = bytes.size();
     bytes.resize(std::min(size, have + kStep));

@@ -20,15 +20,15 @@ class IdxFile {
   IdxFile(std::vector<uint8_t> content, const std::string& path, int rank);
   ~IdxFile();
 
-  // As the header claims. The file may be large enough for it; whether it is, read() finds out.
+  // Shape that the header claims. Only read() finds out whether the file contains that much.
   const Shape& shape() const { return shape_; }
-  // The shape().numel() bytes behind the header; call once. Inflates one byte more at most, to see
-  // that the file ends there. Counted as data.inflated_bytes where the file is gzipped.
+  // Returns the shape().numel() bytes after the header; call once. Inflates at most one byte more,
+  // to check that the file ends there. Counter, for gzipped files: data.inflated_bytes.
   std::vector<uint8_t> read();
 
  private:
   std::string path_;
-  std::vector<uint8_t> content_;  // as it lies on disk
+  std::vector<uint8_t> content_;  // of the file, compressed or not
   std::unique_ptr<IdxSource> source_;
   Shape shape_;
 };

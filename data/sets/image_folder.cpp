@@ -1,6 +1,5 @@
-// image_folder: JPEG and PNG files below a folder for each class, <root>/train/<class>/x.jpg and
-// <root>/val/<class>/y.jpg; or <root>/<class>/x.jpg, of which every n-th is held out to be tested
-// on.
+// image_folder: JPEG and PNG files in one folder per class, <root>/train/<class>/x.jpg and
+// <root>/val/<class>/y.jpg; or <root>/<class>/x.jpg, with every n-th image held out for testing.
 #include <algorithm>
 #include <filesystem>
 #include "core/base/file.h"
@@ -30,7 +29,7 @@ void visit(Visitor& v, ImageFolderOptions& o) {
 struct Picked {
   std::vector<std::string> paths;
   std::vector<int64_t> labels;
-  std::vector<std::string> dangling;  // links that would be images or folders of classes
+  std::vector<std::string> dangling;  // broken links to images or class folders
   fs::path folder;
 };
 
@@ -40,7 +39,7 @@ class ImageFolder : public Dataset {
   int64_t size() const override { return static_cast<int64_t>(files_.paths.size()); }
   const DatasetInfo& info() const override { return info_; }
   Sample at(int64_t index, Scratch& scratch) const override {
-    return at_least(index, {}, scratch);  // all of it
+    return at_least(index, {}, scratch);  // the whole image
   }
   Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override {
     Sample sample = decode_image(read_file(files_.paths[index]), scratch, wanted);
@@ -70,7 +69,7 @@ bool is_image(const fs::path& path) {
   return suffix == ".jpg" || suffix == ".jpeg" || suffix == ".png";
 }
 
-// A link to what is not there, or in a circle.
+// True for a link whose target is missing, or that is part of a cycle.
 bool is_dangling(const fs::path& path) {
   std::error_code error;
   if (!fs::is_symlink(path, error)) return false;
@@ -78,7 +77,7 @@ bool is_dangling(const fs::path& path) {
   return missing || error == std::errc::too_many_symbolic_link_levels;
 }
 
-// The names of the classes in their order: a label is a place in it.
+// Returns the class names, sorted; a label is an index into them.
 std::vector<std::string> classes_in(const fs::path& folder) {
   std::vector<std::string> names;
   for (const fs::path& path : paths_in(folder, Exit::data))
@@ -105,13 +104,13 @@ std::vector<std::string> images_below(const fs::path& folder, std::vector<std::s
   return found;
 }
 
-// The folders that hold those of the classes.
+// Returns the folder that contains the class folders.
 fs::path folder_of(const ImageFolderOptions& o, Split split) {
   if (o.hold_out) return o.root;
   return fs::path(o.root) / (split == Split::train ? o.train : o.test);
 }
 
-// Folders in the order of a model's classes; "" for a class that has none here.
+// Returns class folders in the order of a model's classes; "" for a class without one.
 std::vector<std::string> folders_of(const std::vector<std::string>& classes,
                                     const fs::path& folder) {
   std::vector<std::string> folders(classes.size());
@@ -139,7 +138,7 @@ void refuse_other_classes(const ImageFolderOptions& o, const std::vector<std::st
   }
 }
 
-// `classes`: names of their folders; a label is a place in it.
+// Collects the images of a split. `classes`: names of the class folders; a label is an index.
 Picked pick(const ImageFolderOptions& o, const std::vector<std::string>& classes, Split split) {
   const fs::path folder = folder_of(o, split);
   Picked files{{}, {}, {}, folder};

@@ -1,4 +1,5 @@
-// MNIST and what is packed like it (Fashion-MNIST, KMNIST): four IDX files, gzipped or not.
+// mnist: MNIST and data sets of the same format (Fashion-MNIST, KMNIST): four IDX files, gzipped or
+// not.
 #include "core/config/visitor.h"
 #include "data/images/file.h"
 #include "data/sets/dataset.h"

@@ -1,5 +1,5 @@
-// The outlines of the `shapes` data set: signed distances to their edges, negative inside, about
-// as exact as soft edges need. All fit into the unit disc; no two are alike when turned or scaled.
+// Outlines of the `shapes` data set: signed distances to their edges, negative inside, as exact as
+// soft edges need. All fit into the unit disc. No two are equal up to rotation and scale.
 #pragma once
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
-// shapes: pictures in colour, made up on the spot: one of ten outlines at any place, size and
-// angle, and colours and textures that say nothing about which.
+// shapes: synthetic color images of one of ten outlines, at a random place, size and angle. Colors
+// and textures do not depend on the class.
 #include <array>
 #include <bit>
 #include "core/config/visitor.h"
@@ -32,7 +32,7 @@ Colour mixed(const Colour& a, const Colour& b, float share) {
 float distance(const Colour& a, const Colour& b) {
   return std::abs(a[0] - b[0]) + std::abs(a[1] - b[1]) + std::abs(a[2] - b[2]);
 }
-// Another one that can be told from it at a glance: two of three random ones can.
+// Returns a random color that clearly differs from `other`, as two of three random colors do.
 Colour unlike(const Colour& other, Draw& draw) {
   for (;;) {
     const Colour colour = any_colour(draw);
@@ -40,7 +40,7 @@ Colour unlike(const Colour& other, Draw& draw) {
   }
 }
 
-// A colour, and waves of a similar one over it: stripes, or patches where two waves cross.
+// A color with waves of a similar color: stripes or, if two waves cross, patches.
 struct Texture {
   Colour colour, wave_colour;
   float fx, fy, gx, gy, phase;
@@ -59,7 +59,7 @@ struct Texture {
   }
 };
 
-// From pixels to the outline's unit disc.
+// Maps pixels to the outline's unit disc.
 struct Pose {
   float x0, y0, radius, c, s;
 
@@ -69,7 +69,7 @@ struct Pose {
     x0 = kSide / 2.f + draw.between(-reach, reach), y0 = kSide / 2.f + draw.between(-reach, reach);
     c = std::cos(angle) / radius, s = std::sin(angle) / radius;
   }
-  // How much of the pixel at (x, y) the outline covers.
+  // Fraction of the pixel at (x, y) that the outline covers.
   float cover(const Outline& outline, float x, float y) const {
     const float dx = x - x0, dy = y - y0;
     return std::clamp(.5f - radius * outline.at(c * dx + s * dy, c * dy - s * dx), 0.f, 1.f);
@@ -87,7 +87,7 @@ template <class Cover> void paint(Canvas& canvas, const Texture& texture, const 
     }
 }
 
-// Specks in front of everything.
+// Paints specks over everything else.
 void paint_specks(Canvas& canvas, Draw& draw) {
   for (int64_t specks = draw.below(6); specks > 0; --specks) {
     const float x0 = draw.between(0, kSide), y0 = draw.between(0, kSide);
@@ -98,7 +98,8 @@ void paint_specks(Canvas& canvas, Draw& draw) {
   }
 }
 
-// To bytes, with noise of its own in each of them: a byte of a random block, from -1/2 to 1/2.
+// Converts to planar bytes and adds noise: for each a random byte, scaled to [-1/2, 1/2] of a
+// random amplitude.
 void expose(const Canvas& canvas, Draw& draw, uint8_t* pixels) {
   const float noise = draw.between(.02f, .15f) / 255;
   for (size_t i = 0; i < 3 * canvas.size(); i += 16) {

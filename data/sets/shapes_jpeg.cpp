@@ -1,5 +1,5 @@
-// shapes_jpeg: those of `shapes`, larger, each of another size, as JPEG files in memory: what a
-// folder of photos asks of the pipeline, without the folder.
+// shapes_jpeg: the images of `shapes`, enlarged to different sizes, as JPEG files in memory. Loads
+// the pipeline as a folder of photos does, without the folder.
 #include "core/config/visitor.h"
 #include "data/images/encode_jpeg.h"
 #include "data/images/image_file.h"
@@ -42,7 +42,7 @@ class ShapesJpeg : public Dataset {
   std::vector<EncodedSample> files_;
 };
 
-// The small picture, enlarged.
+// Enlarges the image and encodes it.
 std::vector<uint8_t> encode(const uint8_t* pixels, int64_t height, int64_t width) {
   const Shape shape{3, kShapeSide, kShapeSide};
   Picture picture(shape);

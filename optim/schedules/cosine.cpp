@@ -14,7 +14,7 @@ void visit(Visitor& v, CosineOptions& o) {
 }
 }  // namespace
 
-// As PyTorch's CosineAnnealingLR with T_max = updates after warm-up, stepped once an update.
+// As PyTorch's CosineAnnealingLR with T_max = updates after warm-up, stepped once per update.
 static Curve cosine(const CosineOptions& o, const Horizon& h) {
   return [o, h](int64_t update) {
     const double falling = (1 + std::cos(std::numbers::pi * h.done(update))) / 2;

@@ -12,7 +12,7 @@ void visit(Visitor& v, LinearOptions& o) {
 }
 }  // namespace
 
-// As PyTorch's LinearLR with total_iters = updates after warm-up, stepped once an update.
+// As PyTorch's LinearLR with total_iters = updates after warm-up, stepped once per update.
 static Curve linear(const LinearOptions& o, const Horizon& h) {
   return [o, h](int64_t update) { return 1 + (o.final_factor - 1) * h.done(update); };
 }

@@ -15,13 +15,13 @@ void visit(Visitor& v, OneCycleOptions& o) {
   v("final_div_factor", o.final_div_factor, "first over last rate", {.min = 1});
 }
 
-// Half a cosine from a, at `done` 0, to b, at 1.
+// Half a cosine, from a (done = 0) to b (done = 1).
 double anneal(double a, double b, double done) {
   return b + (a - b) * (1 + std::cos(std::numbers::pi * done)) / 2;
 }
 }  // namespace
 
-// As PyTorch's OneCycleLR with cosine annealing in two phases; momentum stays as it is.
+// As PyTorch's OneCycleLR with cosine annealing in two phases; momentum does not change.
 static Curve one_cycle(const OneCycleOptions& o, const Horizon& h) {
   const auto updates = double(h.updates - h.warmup);
   const double top = o.pct_start * updates - 1, last = updates - 1;

@@ -27,8 +27,8 @@ static bool improves(const PlateauOptions& o, double value, double best) {
   return o.metric == "loss" ? value < best * (1 - o.threshold) : value > best * (1 + o.threshold);
 }
 
-// As PyTorch's ReduceLROnPlateau in its relative mode, stepped once an evaluation; the metric says
-// whether lower or higher is better. A value that is not finite is no improvement.
+// As PyTorch's ReduceLROnPlateau in its relative mode, stepped once per evaluation; the metric
+// determines whether lower or higher is better. A value that is not finite is no improvement.
 static void react(const PlateauOptions& o, RateState& state, const MetricValue& metric) {
   const double value = metric(o.metric);
   if (std::isfinite(value) && (!state.best || improves(o, value, *state.best))) {
