@@ -7,8 +7,8 @@
 
 namespace bellows {
 
-// True if a relative entry of LD_LIBRARY_PATH, or an empty one, finds the library: those depend on
-// the working folder, and whoever may write there would run code in this process.
+// Returns whether a relative or empty entry of LD_LIBRARY_PATH contains the library. Such entries
+// depend on the working folder: anyone with write access there could run code in this process.
 static bool is_planted(const std::string& name) {
   const char* const path = std::getenv("LD_LIBRARY_PATH");
   if (!path || !*path || name.find('/') != name.npos) return false;
