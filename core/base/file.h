@@ -21,7 +21,7 @@ using Bytes = std::span<const std::byte>;
 
 inline Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-// Writes all of `bytes`, also to a pipe or a terminal in non-blocking mode. Returns false on
+// Writes all of `bytes`, even to a pipe or a terminal in non-blocking mode. Returns false on
 // failure, with the reason in errno.
 bool write_fully(int descriptor, Bytes bytes);
 

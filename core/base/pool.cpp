@@ -19,7 +19,7 @@ struct Block {
 };
 struct FreeLists {
   std::array<Block*, kClasses> heads{};
-  bool open = false, closed = false;  // closed: releasing a block frees it
+  bool open = false, closed = false;  // closed: released blocks are freed at once
 };
 constinit thread_local FreeLists lists;
 

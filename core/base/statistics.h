@@ -28,8 +28,8 @@ struct Speedup {
 };
 Speedup speedup(const std::vector<double>& off, const std::vector<double>& on, uint64_t seed = 1);
 
-// Returns the ratios that count as noise: those that two equal arms showed, in either direction,
-// but at least +-1 %. Two processes of one program differ by the luck of their memory layout, and a
+// Returns the ratios that count as noise: the interval of two equal arms, symmetric around 1 and at
+// least +-1 % wide. Two processes of one program differ by the luck of their memory layout, and a
 // placebo samples that luck only once.
 Interval noise_band(const Speedup& placebo);
 

@@ -19,12 +19,12 @@ class Counter {
 };
 
 // Returns the counter of that name, created on first use. Thread-safe. Its address never changes,
-// so a hot path looks it up once:  static trace::Counter& pinned =
-// trace::counter("data.pinned_copy");
+// so a hot path looks it up once:
+//   static trace::Counter& pinned = trace::counter("data.pinned_copy");
 Counter& counter(const std::string& name);
 std::map<std::string, int64_t> counters();  // values of all counters that exist
 
-// Range: the time that this thread spends in a scope, also if an exception ends it. Costs one
+// Range: the time that this thread spends in a scope, even if an exception ends it. Costs one
 // atomic load unless collect() or mark() is on. Event: a range that has ended.
 struct Event {
   const char* name;
