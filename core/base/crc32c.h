@@ -7,8 +7,7 @@
 
 namespace bellows {
 
-// Returns the checksum of `bytes`. To continue a checksum, pass the previous one as `crc`. About 8
-// GB/s.
+// Returns the checksum of `bytes`, or continues the checksum `crc` with them. About 8 GB/s.
 uint32_t crc32c(std::span<const std::byte> bytes, uint32_t crc = 0);
 
 }  // namespace bellows

@@ -9,9 +9,9 @@ namespace bellows {
 
 // Computes n / d and n % d for 0 <= n < 2^31 and 1 <= d < 2^31. Other d throw Error, exit 2.
 //
-// With s = 31 + ceil(log2 d) and m = ceil(2^s / d), the error e = m d - 2^s is less than d. Then n
-// m / 2^s exceeds n / d by n e / (2^s d) < 1 / d, too little to reach the next integer. m fits 32
-// bits.
+// With s = 31 + ceil(log2 d) and m = ceil(2^s / d), the error e = m d - 2^s is less than d.
+// Hence n m / 2^s exceeds n / d by n e / (2^s d) < 1 / d, too little to reach the next integer. And
+// m fits 32 bits.
 class Divisor {
  public:
   Divisor() = default;

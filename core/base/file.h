@@ -35,8 +35,7 @@ bool try_lock(int descriptor);
 enum class Kind { nothing, file, folder, other };  // other: a device, pipe or socket
 Kind kind_of(const Path& path, Exit exit);
 
-// Returns the paths directly inside a folder, sorted. Throws Error(exit) if it cannot list them
-// all.
+// Returns the paths directly inside a folder, sorted. Throws Error(exit) if it cannot list all.
 std::vector<Path> paths_in(const Path& folder, Exit exit);
 
 // Creates the folder and its parents, unless they exist. Throws Error, exit 8, with `advice` (as in

@@ -1,5 +1,5 @@
-// bf16 and f16: storage types, whose arithmetic happens in float. This text is also compiled into
-// run-time compiled kernels, so it includes only <bit> and <cstdint>.
+// bf16 and f16: storage types, whose arithmetic happens in float. Kernels compiled at run time
+// contain this text too, so it includes only <bit> and <cstdint>.
 #pragma once
 #include <bit>
 #include <cstdint>

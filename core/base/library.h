@@ -30,7 +30,7 @@ class Library {
 
  private:
   std::string reason_;  // why handle_ is null
-  void* handle_;        // never closed, since such libraries unload badly
+  void* handle_;        // never closed: such libraries do not unload cleanly
 };
 
 }  // namespace bellows

@@ -10,7 +10,7 @@ namespace bellows {
 // A module path and its hash. Interned and never freed: a graph node may outlive its module.
 struct Site {
   std::string path;   // "layer3.0.conv2"; empty outside modules
-  uint64_t hash = 0;  // of the path; a key of the random values drawn there
+  uint64_t hash = 0;  // of the path; part of the key of random values drawn there
 };
 // site_of() is thread-safe; current_site() belongs to the calling thread.
 const Site& site_of(const std::string& path);

@@ -1,8 +1,7 @@
 // Prints to stdout and stderr, for all folders. Names, metadata, paths and unknown words may
 // contain bytes that control a terminal, so all text goes through printable() (core/base/utf8.h)
 // here. A line is one write, retried after EINTR and until all its bytes are written. A failed
-// write to stdout is recorded and reported at the end of the run, because it must not stop
-// training.
+// write to stdout does not stop training; it is reported at the end.
 #pragma once
 #include <string_view>
 

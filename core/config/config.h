@@ -4,7 +4,7 @@
 
 namespace bellows {
 
-constexpr size_t kConfigFiles = 32;  // at most, a config and all its bases
+constexpr size_t kConfigFiles = 32;  // limit on a config and all its bases
 
 // Returns the bases of a config file and then its own values, in the order to load them. `base:
 // other.yaml`, or a list of files, is relative to the file that contains it. Refuses cycles. Throws
@@ -14,8 +14,7 @@ std::vector<Values> read_config(const std::string& path);
 // Parses the assignments into one source, so their order does not matter. Refuses repeated keys.
 Values parse_overrides(const std::vector<std::string>& assignments);
 
-// Returns the sources of a verb: the file after its bases (none if `path` is ""), then the command
-// line.
+// Returns the sources of a verb: the bases, the file (none if `path` is ""), the command line.
 std::vector<Values> sources_of(const std::string& path,
                                const std::vector<std::string>& assignments);
 

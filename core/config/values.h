@@ -19,8 +19,8 @@ using Keys = std::set<std::string>;
 
 // Loads one source, which must outlive it. Options not in the source keep their values. A list
 // replaces the previous list, and an entry with another name starts from its own defaults. Throws
-// Error, exit 2, with place, mistake and remedy; the keys to write in place of a value do not
-// include `reserved` ones, which toggles set.
+// Error, exit 2, with the place, the mistake and the remedy. If a map is missing, the message
+// suggests its keys, except `reserved` ones, which toggles set.
 class Load : public Visitor {
  public:
   explicit Load(const Values& source, const Keys& reserved = {})

@@ -86,7 +86,7 @@ struct Watch {
     tids[static_cast<size_t>(omp_get_thread_num())] = syscall(SYS_gettid);
     clocks.clear();
     for (const long tid : tids) clocks.push_back(std::make_unique<WaitClock>(tid));
-    for (const auto& clock : clocks) clock->lap();  // forget what came before this watch
+    for (const auto& clock : clocks) clock->lap();  // drops waits from before this watch
   }
 
   void read() {

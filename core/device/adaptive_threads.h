@@ -24,17 +24,15 @@ int pool_threads();
 // to libraries).
 void adapt_threads();
 
-// CPU time of the process, and the time for which threads of the pool were ready to run but had no
-// core. In ns since watch_pool(); waited_ns is 0 if the kernel has no schedstat. Compute thread
-// only.
+// CPU time of the process, and time in which threads of the pool were ready but had no core, in ns
+// since watch_pool(). waited_ns is 0 if the kernel has no schedstat. Compute thread only.
 struct CpuTime {
   int64_t used_ns = 0, waited_ns = 0;
 };
 CpuTime cpu_time();
 
 // Rule: use fewer threads if those in use wait for more than a fifth of the time, and all of them
-// again after a pause. While threads still wait, pauses double, up to 64 windows or 2 s (the
-// longer).
+// again after a pause. While threads still wait, pauses double, up to max(64 windows, 2 s).
 class ThreadGovernor {
  public:
   explicit ThreadGovernor(int threads) : all_(threads), in_use_(threads) {}

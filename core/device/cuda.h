@@ -1,5 +1,4 @@
-// Checked calls of the CUDA runtime. For .cu and .cuh files only: no other file includes CUDA
-// headers.
+// Checked calls of the CUDA runtime. For .cu and .cuh files: no other file includes CUDA headers.
 #pragma once
 #include <cuda_runtime_api.h>
 #include "core/base/check.h"

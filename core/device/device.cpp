@@ -21,7 +21,7 @@ int device_count(Device device) {
   return api.count ? api.count() : 0;
 }
 
-// The stand-in of tests/cuda_host has no driver; a device that works without one has no trouble.
+// tests/cuda_host provides a device that works without a driver, which is not an error.
 std::string why_no_device(Device device) {
   if (device == Device::cpu) return "";
   const CudaReport report = cuda_report();

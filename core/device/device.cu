@@ -1,5 +1,4 @@
-// GPU implementation of core/device/device.h: one device, non-blocking streams, ordered by events
-// only.
+// GPU part of core/device/device.h: one device, non-blocking streams, ordered by events only.
 #include <array>
 #include <cstring>
 #include <string>

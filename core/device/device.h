@@ -60,13 +60,13 @@ struct AddDevice {
 
 const DeviceApi& api_of(Device device);    // throws if this build lacks the device, exit 2
 int device_count(Device device);           // 0 also if this build lacks the device
-std::string why_no_device(Device device);  // "no CUDA driver"; "" if usable
+std::string why_no_device(Device device);  // reason, as "no CUDA driver"; "" if usable
 
 // Streams of a device: for ops, for copies of batches, for communication of gradients.
 enum class StreamUse : uint8_t { compute, copy, communicate };
 Stream stream_of(Device device, StreamUse use = StreamUse::compute);
 Stream current_stream(Device device);  // of this thread; compute outside StreamGuards
-// Waits on the host for the stream. Increments sync.count and informs SyncGuard
+// Makes the host wait for the stream. Increments sync.count and informs the SyncGuard
 // (core/device/sync_guard.h).
 void synchronize(Stream stream, const std::source_location& at = std::source_location::current());
 

@@ -53,8 +53,7 @@ std::string cuda_version(int version);
 // Formats a list of architectures for users: "sm_80, sm_90, PTX 90".
 std::string architectures_text(const std::string& list);
 
-// Returns whether machine code or PTX of that list runs on a GPU of architecture `arch` (90:
-// sm_90).
+// Returns whether machine code or PTX of that list runs on architecture `arch` (90: sm_90).
 bool runs_on(const std::string& list, int arch);
 
 }  // namespace bellows

@@ -15,7 +15,8 @@ inline bool on() { return enabled.load(std::memory_order_relaxed); }
 inline bool any() { return guarded.load(std::memory_order_relaxed) > 0; }
 inline size_t zone(Device device) { return device == Device::cpu ? 64 : 256; }  // bytes, each side
 
-// Fills both zones of `block`, which has room for them. Returns the memory between them.
+// Fills the zones of `block`, which has room for both, with a pattern, and the memory between them
+// with NaN. Returns that memory.
 void* set_up(Device device, void* block, size_t bytes);
 // Checks the zones around a block that is being released. Returns false if it has none. Checks
 // nothing during a capture, because each replay would copy the zones again.

@@ -1,4 +1,4 @@
-// Options that apply to all kernels. They are in force on this thread while such an object lives:
+// Options that apply to all kernels, in force on this thread while a Kernels object lives:
 //   const Kernels use(plan.kernels);
 // record() captures them, so backward and recompute run under the options of their forward.
 #pragma once

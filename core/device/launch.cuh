@@ -50,7 +50,7 @@ template <class... Args> void launch(cudaKernel_t kernel, const Grid& grid, cons
 
 inline constexpr int kThreads = 256;
 
-// As many blocks as fill a large GPU (132 multiprocessors) several times over, but no more.
+// Returns a grid of at most 16 blocks per multiprocessor of a large GPU (132 of them).
 inline Grid grid_of(int64_t n, int threads = kThreads) {
   constexpr int64_t kMostBlocks = 132 * 16;
   const int64_t blocks = std::clamp<int64_t>(ceil_div(n, threads), 1, kMostBlocks);

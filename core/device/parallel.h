@@ -36,7 +36,7 @@ class OneThread {
 };
 
 namespace detail {
-// Exceptions of a region's chunks, because one that left the region would end the process. Keeps
+// Catches exceptions of a region's chunks: one that left the region would end the process. Keeps
 // that of the first chunk, so it is the same for any number of threads.
 class Thrown {
  public:
@@ -59,7 +59,8 @@ class Thrown {
 }  // namespace detail
 
 // Calls fn(begin, end) for each chunk of [0, n). A single chunk runs on this thread. Rethrows the
-// first failing chunk's exception after all others have run; on one thread, the rest does not run.
+// exception of the first failing chunk after all others have run; on one thread, the chunks after
+// it do not run.
 template <class Fn> void parallel_for(int64_t n, int64_t chunk, const Fn& fn) {
   const int64_t chunks = ceil_div(n, chunk);
   const int threads = threads_in_use();

@@ -98,8 +98,7 @@ int allowed_cores() {
 
 // ---- cgroups: version 2 has "cpu.max", version 1 two files in a folder per controller
 
-// Rounded down, because a thread beyond the quota is throttled at the end of each period; at least
-// 1.
+// Rounded down, because a thread beyond the quota is throttled in every period; at least 1.
 static int cores_in(double quota, double period) {
   return quota > 0 && period > 0 ? int(std::clamp(quota / period, 1.0, 1e6)) : 0;
 }
@@ -112,8 +111,7 @@ static int quota_of(const std::filesystem::path& group) {
   return cores_in(quota, period);
 }
 
-// Returns the group that limits the CPU time, from the "n:controllers:path" lines of the
-// membership.
+// Returns the CPU controller's root and group, from "n:controllers:path" lines of the membership.
 static std::pair<std::filesystem::path, std::filesystem::path> cpu_group(
     const std::filesystem::path& cgroups, const std::filesystem::path& membership) {
   std::ifstream lines(membership);

@@ -26,8 +26,7 @@ void visit(Visitor& v, ThreadOptions& o);
 // invalid options.
 std::string apply(const ThreadOptions& options, int local_ranks = 1, int local_rank = 0);
 
-// Returns how many cores this process may use: those of process_cores(), or fewer under a CPU
-// quota.
+// Returns how many cores this process may use: process_cores(), or fewer under a CPU quota.
 int allowed_cores();
 
 // Returns the whole cores in the CPU quota of the process's cgroup (version 1 or 2), the smallest

@@ -1,12 +1,10 @@
-// Device time, measured by the device's own clock. Not an Event, which is cheaper and only orders
-// work.
+// Device time, by the device's own clock. An Event is cheaper, but only orders work.
 #pragma once
 #include "core/device/device.h"
 
 namespace bellows {
 
-// The time at which a stream has done all work queued before this. On the CPU, the time of the
-// call.
+// Time at which a stream has done all work queued before this. On the CPU, the time of the call.
 class Moment {
  public:
   explicit Moment(Stream stream);

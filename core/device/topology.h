@@ -42,8 +42,7 @@ std::vector<Core> cores_of(std::vector<int> cpus, const std::filesystem::path& s
 enum class Pinning { off, compact, spread, list };
 std::vector<int> placement(std::vector<Core> cores, Pinning pinning);
 
-// Returns the value of the first line of /proc/cpuinfo that starts with `name`, as in "flags"; ""
-// if none does.
+// Returns the value of the first line of /proc/cpuinfo that starts with `name` ("flags"), or "".
 std::string cpu_info(const std::string& name);
 inline std::string cpu_model() { return cpu_info("model name"); }  // "Intel(R) Xeon(R) ..."
 

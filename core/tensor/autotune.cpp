@@ -133,7 +133,7 @@ std::optional<size_t> Tuning::make(Device device, const std::string& problem, co
   const std::optional<size_t> best = fastest(device, candidates);
   // Releases the outputs and workspaces of all candidates, which no step needs.
   if (allocator_stats(device).reserved > reserved) empty_cache(device);
-  made_ = true;  // even if none can run, so that no one searches again
+  made_ = true;  // even if none can run: do not search again
   if (best) cache.keep(name, key, candidates[*best].name);
   return best;
 }

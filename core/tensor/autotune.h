@@ -11,7 +11,7 @@ namespace bellows {
 class DiskCache;
 
 struct Candidate {
-  std::string name;  // key on disk; with its library's version, if it has one
+  std::string name;  // kept on disk; with its library's version unless `problem` has it
   int64_t workspace_bytes = 0;
   std::function<void()> run;  // on the current stream; idempotent
 };

@@ -3,7 +3,7 @@
 //
 //   const Tensor room = channel_room({n, 8, h, w}, DType::bf16, device);
 //   const Tensor x = room.view({n, 3, h, w}, room.strides(), 0);  // for the caller to write
-//   whole_room(x, 8)                                              // equals room
+//   whole_room(x, 8)                                              // room again
 #pragma once
 #include "core/tensor/tensor.h"
 

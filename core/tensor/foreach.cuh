@@ -1,5 +1,4 @@
-// Kernels over lists of tensors. The list is an argument of the kernel, and each block takes a
-// chunk.
+// Kernels over lists of tensors. The list is a kernel argument, and each block takes a chunk.
 #pragma once
 #include "core/tensor/foreach.h"
 #include "core/base/round.h"
@@ -8,7 +7,7 @@
 namespace bellows {
 
 // Up to kMost tensors, divided into chunks of kLength elements (the last of each may be shorter).
-// An object has 11 kB, and a kernel takes up to 32 kB of arguments.
+// An object is 11 kB; a kernel takes up to 32 kB of arguments.
 class Chunks {
  public:
   static constexpr int kMost = 512;

@@ -1,6 +1,6 @@
 // In-place operations on tensors and lists of tensors, for optimizers, gradients and buffers. Each
-// raises the version of the tensors that it writes. Tensors must be dense and, except in fill(),
-// floating-point.
+// raises the version of the tensors that it writes. Tensors must be dense (except `t` in add_into)
+// and floating-point (except in fill).
 #pragma once
 #include "core/tensor/step_state.h"
 

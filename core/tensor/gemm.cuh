@@ -20,10 +20,10 @@
 
 namespace bellows::gemm {
 
-// Tile sizes. A block of kThreads computes M x N elements of y, from `depth` ks at a time; each
-// thread keeps m x n sums in registers. If M/m * N/n is less than kThreads, the other threads are
-// further slices, each with its share of the ks. `pad` avoids bank conflicts between threads that
-// write a column of a tile. Shared memory: depth * (M + N + 2 pad) values.
+// Tile sizes. A block of kThreads computes M x N elements of y, from `depth` values of k at a time;
+// each thread keeps m x n sums in registers. If M/m * N/n is less than kThreads, the other threads
+// are further slices, each with its share of the values of k. `pad` avoids bank conflicts between
+// threads that write a column of a tile. Shared memory: depth * (M + N + 2 pad) values.
 struct Wide {
   static constexpr int M = 64, N = 64, depth = 16, m = 4, n = 4, pad = 4;
 };
@@ -123,6 +123,7 @@ template <class Tile, class Value> struct Sums {
   Value sum[Tile::m][Tile::n] = {};
 };
 
+// One block of kThreads per tile of y; the tiles of a product z are consecutive, row by row.
 template <class Tile, class A, class B, class Out>
 __global__ void multiply(A a, B b, Out out, int M, int N, int depth) {
   using Value = typename A::Value;

@@ -1,6 +1,5 @@
 // Slot: state that a layer keeps between steps for its op: primitives, plans, workspaces, copies
-// derived from a weight. The op fills it and the layer only owns it, so steps need no global
-// lookup.
+// derived from a weight. The op fills it, the layer owns it, and steps need no global lookup.
 #pragma once
 #include <memory>
 #include <utility>

@@ -1,8 +1,8 @@
 // Tensor: a cheap handle to a shaped, strided view of storage on one device.
 //
-// Handles share storage. Ops never write a tensor that autograd tracks in place. Other in-place
-// writers (optimizers, loaders) raise the storage's version, so that closures which saved it detect
-// it.
+// Handles share storage. Ops never write in place to a tensor that autograd tracks. Other in-place
+// writers (optimizers, loaders) raise the storage's version, so that a closure that saved the
+// tensor detects it.
 #pragma once
 #include <source_location>
 #include <span>
@@ -82,8 +82,7 @@ class Tensor {
   const Ref<Storage>& storage() const { return storage_; }
   int64_t offset() const { return offset_; }
 
-  // Returns whether the strides are those of a dense tensor in that format, ignoring axes of size
-  // 1.
+  // Returns whether the strides are those of a dense tensor in `format`. Ignores axes of size 1.
   bool is_contiguous(const MemoryFormat& format = kNCHW) const;
   bool is_dense() const;  // contiguous in some order of the axes
 
@@ -100,8 +99,7 @@ class Tensor {
     CHECK(is_contiguous(), "data() needs a contiguous tensor, got strides ", strides_);
     return {ptr<T>(), static_cast<size_t>(numel())};
   }
-  // Returns the only element, of any dtype. On a device this waits for it and increments
-  // sync.count.
+  // Returns the only element, of any dtype. On a device, waits and increments sync.count.
   double item(const std::source_location& at = std::source_location::current()) const;
 
   // Views share storage and have no autograd history. The ops of the same names record it.
