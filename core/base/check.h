@@ -12,7 +12,7 @@ enum class Exit : int {
   done = 0,
   usage = 2,        // command line or configuration
   data = 3,         // file, record index, path
-  checkpoint = 4,   // cannot be used
+  checkpoint = 4,   // unusable or damaged
   numeric = 5,      // non-finite loss, collapsed scale
   memory = 6,       // host or device
   distributed = 7,  // rank, step, bucket

@@ -13,7 +13,7 @@ namespace bellows {
 
 struct AllocatorOptions {
   bool caching = false;
-  int64_t reserve_mb = 0;   // taken from the system at the start, with caching; 0: none
+  int64_t reserve_mb = 0;   // MiB taken from the system at the start, with caching; 0: none
   bool huge_pages = false;  // 2 MiB pages for host tensors of at least that size
 };
 void visit(Visitor& v, AllocatorOptions& o);

@@ -38,7 +38,7 @@ template <class Arg> std::optional<Device> device_in(const Arg& arg) {
   }
 }
 
-using Version = std::string (*)();  // of a library; a choice is valid for one version
+using Version = std::string (*)();  // a library's version; choices are valid for one only
 struct Vendor {
   bool thread_invariant = false;  // the same bits for any number of threads
   Version version = nullptr;
