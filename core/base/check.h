@@ -1,5 +1,6 @@
-// CHECK validates what a caller may get wrong; INVARIANT is for our own bugs. The message carries
-// the values and what to do. Each Error knows the exit code it ends the program with.
+// Error reporting. CHECK validates input that a caller may get wrong; INVARIANT detects bugs of
+// Bellows itself. Both throw an Error, which carries the exit code of the program. The message
+// contains the offending values and the remedy.
 #pragma once
 #include <sstream>
 #include <stdexcept>
@@ -11,7 +12,7 @@ enum class Exit : int {
   done = 0,
   usage = 2,        // command line or configuration
   data = 3,         // file, record index, path
-  checkpoint = 4,   // cannot be used
+  checkpoint = 4,   // unusable or damaged
   numeric = 5,      // non-finite loss, collapsed scale
   memory = 6,       // host or device
   distributed = 7,  // rank, step, bucket
@@ -27,6 +28,7 @@ struct Error : std::runtime_error {
   Exit exit;
 };
 
+// Concatenates the parts as operator<< prints them; a bool is "true" or "false".
 template <class... Parts> std::string cat(const Parts&... parts) {
   std::ostringstream out;
   out << std::boolalpha;
@@ -40,7 +42,8 @@ template <class... Parts> [[noreturn]] void fail(Exit exit, const Parts&... part
 
 }  // namespace bellows
 
-// Macros, because the parts of the message must cost nothing while the condition holds.
+// Macros, so that the parts of the message are evaluated only when the condition fails. CHECK
+// throws Exit::usage, INVARIANT Exit::internal.
 #define CHECK(condition, ...)                               \
   do {                                                      \
     if (!(condition)) [[unlikely]]                          \

@@ -1,5 +1,5 @@
-// CRC-32C (Castagnoli): the checksum of checkpoints, of shards, of the disk cache, of
-// TensorBoard's event files, and of what write_file() writes.
+// CRC-32C (Castagnoli): the checksum of checkpoints, shards, disk cache entries, TensorBoard event
+// files, and of the read-back check in write_file().
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace bellows {
 
-// Of `bytes`, or of what `crc` already covers followed by them. About 8 GB/s.
+// Returns the checksum of `bytes`, or continues the checksum `crc` with them. About 8 GB/s.
 uint32_t crc32c(std::span<const std::byte> bytes, uint32_t crc = 0);
 
 }  // namespace bellows

@@ -9,12 +9,12 @@
 
 namespace bellows {
 
-// An entry is this, the key and the content, to the end of the file.
+// An entry is a file of this head, the key and the content, without padding.
 namespace {
 struct Head {
   char magic[8] = {'b', 'e', 'l', 'l', 'o', 'w', 's', '1'};
   uint64_t key_size = 0, content_size = 0;
-  uint32_t checksum = 0;  // of key and content
+  uint32_t checksum = 0;  // of key followed by content
   uint32_t unused = 0;
 };
 constexpr int64_t kMostBytes = int64_t{1} << 28;
@@ -39,7 +39,8 @@ Path cache_folder() {
   return (user ? Path(user->pw_dir) : home) / ".cache" / "bellows";
 }
 
-// Two keys with one checksum have one file, in turn: its key tells whose it is.
+// Keys with equal checksums share a file, which holds the last one written. find() compares the key
+// that the file contains.
 Path DiskCache::path_of(const std::string& name, const std::string& key) const {
   char sum[16];
   std::snprintf(sum, sizeof sum, "-%08x", crc32c(bytes_of(key)));

@@ -1,5 +1,5 @@
-// A cache on disk for what takes long to make again: compiled kernels, tuned plans. Losing it costs
-// time and nothing else, so nothing in here ever fails.
+// Disk cache for results that are slow to compute again: compiled kernels, tuned plans. Losing an
+// entry costs only time, so no I/O error is ever thrown.
 #pragma once
 #include <optional>
 #include <set>
@@ -7,22 +7,23 @@
 
 namespace bellows {
 
-// $XDG_CACHE_HOME/bellows, or ~/.cache/bellows.
+// Returns $XDG_CACHE_HOME/bellows, or ~/.cache/bellows if that variable is not an absolute path.
 Path cache_folder();
 
-// Any number of processes may share a folder. For the compute thread.
+// Any number of processes may share a folder. Not thread-safe: for the compute thread only.
 class DiskCache {
  public:
-  // A folder that does not exist is made when needed.
+  // keep() creates the folder if it does not exist.
   DiskCache() : DiskCache(cache_folder()) {}
   explicit DiskCache(const Path& folder) : folder_(folder) {}
 
-  // What was kept for exactly this key under that name: a word for the file's name, as in
-  // "pointwise-sm_90". Nothing if there is none, if it is damaged, or if it is another key's.
+  // Returns the content that was kept for exactly this `key`. `name` begins the file name, as in
+  // "pointwise-sm_90". Returns nullopt if there is no entry, if it is damaged, or if it belongs to
+  // another key.
   std::optional<std::string> find(const std::string& name, const std::string& key) const;
-  // Replaces what is there. Where it cannot be written, one line on stderr says so, once.
+  // Writes or replaces an entry. The first failure prints one warning on stderr.
   void keep(const std::string& name, const std::string& key, const std::string& content);
-  // Was it kept through this object? If not, an earlier run did.
+  // Returns whether this object kept the entry, rather than an earlier run.
   bool is_own(const std::string& name, const std::string& key) const;
 
  private:

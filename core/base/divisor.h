@@ -1,5 +1,5 @@
-// Division by a number that is known before a kernel starts: a product and a shift, where a GPU
-// divides in some twenty instructions.
+// Fast division by an integer that is known before a kernel starts: a product and a shift. A
+// division takes a GPU about twenty instructions.
 #pragma once
 #include <bit>
 #include "core/base/dtype.h"
@@ -7,10 +7,11 @@
 
 namespace bellows {
 
-// n / d and n % d for 0 <= n < 2^31 and 1 <= d < 2^31.
+// Computes n / d and n % d for 0 <= n < 2^31 and 1 <= d < 2^31. Other d throw Error, exit 2.
 //
-// With s = 31 + ceil(log2 d) and m = ceil(2^s / d), the error m d - 2^s is less than d, so that of
-// n m / 2^s is less than 1 / d: too small to reach the next whole number. And m fits 32 bits.
+// With s = 31 + ceil(log2 d) and m = ceil(2^s / d), the error e = m d - 2^s is less than d.
+// Hence n m / 2^s exceeds n / d by n e / (2^s d) < 1 / d, too little to reach the next integer. And
+// m fits 32 bits.
 class Divisor {
  public:
   Divisor() = default;

@@ -44,7 +44,8 @@ template <class Fn> decltype(auto) visit_dtype(DType dtype, Fn&& fn) {
 
 template <class T> inline constexpr bool is_half = is_low(dtype_of<T>);
 
-// Rounds to nearest; a float to an integer truncates.
+// Converts between element types. Rounds to nearest, but truncates from floating point to integer.
+// Conversions from or to a 16-bit type go through float.
 template <class To, class From> HD To convert(From value) {
   if constexpr (std::is_same_v<To, From>)
     return value;
@@ -64,7 +65,8 @@ inline const char* name_of(DType dtype) {
 inline std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name_of(dtype); }
 inline bool is_float(DType dtype) { return dtype <= DType::f16; }
 
-// Calls fn with the C++ type of `dtype`, which kernels of these store; they compute in Acc of it.
+// Calls fn(T{}) with the C++ type of `dtype`, which must be a float type (else Error, exit 2).
+// Kernels of these store T and compute in Acc<T>.
 template <class Fn> decltype(auto) visit_stored(DType dtype, Fn&& fn) {
   CHECK(is_float(dtype), "needs f64, f32, bf16 or f16, got ", dtype);
   switch (dtype) {
@@ -79,7 +81,8 @@ template <class Fn> decltype(auto) visit_stored(DType dtype, Fn&& fn) {
   }
 }
 
-// Calls fn(float{}) or fn(double{}): the types in which plain CPU kernels compute.
+// Calls fn(float{}) or fn(double{}), the types that plain CPU kernels compute in. Other dtypes
+// throw Error, exit 2.
 template <class Fn> decltype(auto) visit_float(DType dtype, Fn&& fn) {
   CHECK(dtype == DType::f32 || dtype == DType::f64, "needs f32 or f64, got ", dtype);
   return dtype == DType::f32 ? fn(float{}) : fn(double{});

@@ -55,7 +55,7 @@ void write_all(const Descriptor& to, const Path& path, Bytes bytes) {
   if (!write_fully(to.get(), bytes)) fail_call(Exit::storage, path, "write");
 }
 
-// A failed sync is never repeated: the kernel may have dropped the pages that it could not write.
+// A failed fsync is not retried: the kernel may have dropped the pages that it could not write.
 void sync(const Descriptor& file, const Path& path) {
   if (retried([&] { return ::fsync(file.get()); }) < 0) fail_call(Exit::storage, path, "fsync");
 }
@@ -69,24 +69,25 @@ constexpr const char* kTemporary = ".bellows-tmp";
 
 // Paths of this process's temporary files.
 struct Live {
-  std::mutex mutex;  // never held in a call that may wait for a disk: a signal asks for it
+  std::mutex mutex;  // never held during disk I/O, because the signal thread takes it
   std::set<Path> paths;
   std::atomic<int> made = 0;
 };
 Live& live() {
-  static Live& all = *new Live;  // a signal may ask for it while the process ends
+  static Live& all = *new Live;  // never destroyed: the signal thread may use it during exit
   return all;
 }
 
-// Takes the lock that marks a temporary file as a live writer's. False: remove_temporaries() has
-// got hold of it first. A file system without locks leaves every temporary file alone.
+// Takes the lock that marks a temporary file as one with a live writer. Returns false if
+// remove_temporaries() was faster. Without locks in the file system, no temporary file is ever
+// removed.
 bool hold(int descriptor) {
   struct stat info = {};
   if (!try_lock(descriptor) && errno == EWOULDBLOCK) return false;
   return ::fstat(descriptor, &info) == 0 && info.st_nlink > 0;
 }
 
-// A new file beside `target`, removed unless it was renamed.
+// A new file next to `target`. The destructor removes it unless it was renamed.
 class Temporary {
  public:
   explicit Temporary(const Path& target) : file_(create(target)), lock_(duplicate(file_)) {}
@@ -105,8 +106,8 @@ class Temporary {
   }
 
  private:
-  // O_EXCL and O_NOFOLLOW: nobody can plant a file or a link under the name. What has the name
-  // already was left by a writer that was killed, so the next one is tried.
+  // O_EXCL and O_NOFOLLOW: no other program can plant a file or a link under the name. An existing
+  // file of that name is from a killed writer, so the next name is tried.
   int create(const Path& target) {
     for (int attempt = 0; attempt < 100; ++attempt) {
       Path path = target;
@@ -130,10 +131,10 @@ class Temporary {
     const std::lock_guard lock(live().mutex);
     live().paths.erase(path_);
   }
-  // Keeps the lock while the file is closed, read back and renamed.
+  // The second descriptor keeps the lock while the file is closed, read back and renamed.
   static int duplicate(const Descriptor& file) { return ::fcntl(file.get(), F_DUPFD_CLOEXEC, 0); }
 
-  Path path_;  // before file_, whose initialiser sets it
+  Path path_;  // before file_, whose initializer sets it
   Descriptor file_, lock_;
 };
 
@@ -199,7 +200,7 @@ void make_folders(const Path& folder, const char* advice) {
   if (error) fail_call(Exit::storage, folder, "mkdir", advice, error.value());
 }
 
-// Renaming onto a device node would remove it, and /dev/stdout is a link that others rely on.
+// Renaming onto a device node would remove it. /dev/stdout is a link that other programs rely on.
 static void refuse_special(const Path& path) {
   std::error_code none;
   const bool magic = fs::read_symlink(path, none).native().starts_with("/proc/");
@@ -246,13 +247,13 @@ Descriptor::~Descriptor() {
   if (number_ >= 0) ::close(number_);
 }
 
-// O_NONBLOCK: to open a pipe would wait for its other end.
+// O_NONBLOCK: opening a pipe would wait for its other end.
 static int open_regular(const Path& path, int flags, Exit exit) {
   Descriptor file(open_file(path, flags | O_NONBLOCK, 0666));
   struct stat info = {};
   if (file.get() >= 0) {
     if (::fstat(file.get(), &info) < 0) fail_call(exit, path, "fstat");
-  } else if (errno != ENXIO) {  // which is a pipe that nobody reads, or a socket
+  } else if (errno != ENXIO) {  // ENXIO: a pipe without a reader, or a socket
     fail_call(exit, path, "open");
   }
   if (!S_ISREG(info.st_mode)) fail(exit, printable(path.native()), ": not a regular file");
@@ -292,8 +293,8 @@ std::string read_file(const Path& path, int64_t max_bytes, Exit exit) {
   return content;
 }
 
-// Bytes up to and including the last newline. What follows it may be long: a power cut leaves
-// megabytes of zeros.
+// Returns the number of bytes up to and including the last newline. The rest may be long: a power
+// cut leaves megabytes of zeros.
 static int64_t whole_lines(const Path& path) {
   constexpr int64_t kMostCut = int64_t{1} << 26;
   const InputFile file(path, Exit::storage);

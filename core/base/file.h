@@ -1,7 +1,7 @@
-// Files: the one way to write what must survive, and to read what cannot be trusted.
+// Durable file writes, and checked reads of files that cannot be trusted.
 //
-// Every call is repeated after EINTR and until all bytes have moved. A failure is an Error that
-// names the path, the call and the reason. Plain threads may call all of this; no OpenMP is used.
+// System calls are retried after EINTR and until all bytes are transferred. A failure throws an
+// Error that names the path, the call and the reason. Uses no OpenMP, so any thread may call it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -21,44 +21,45 @@ using Bytes = std::span<const std::byte>;
 
 inline Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-// Writes all of `bytes`, also to a pipe or a terminal that others have set not to block. False on
+// Writes all of `bytes`, even to a pipe or a terminal in non-blocking mode. Returns false on
 // failure, with the reason in errno.
 bool write_fully(int descriptor, Bytes bytes);
 
-// Locks an open file until it is closed or its process is dead. False, with errno: EWOULDBLOCK if
-// somebody else has locked it, anything else if the file system cannot lock.
+// Locks an open file until it is closed or its process dies. Returns false on failure, with the
+// reason in errno: EWOULDBLOCK if the file is locked elsewhere, other values if the file system
+// cannot lock.
 bool try_lock(int descriptor);
 
-// Returns the kind of what a path leads to, links followed. Throws Error(exit) if that cannot be
-// known: a folder on the way may not be searched, links lead in a circle, a name is too long.
-enum class Kind { nothing, file, folder, other };  // other: a device, a pipe, a socket
+// Returns the kind of file at `path`, links followed. Throws Error(exit) if it cannot be
+// determined: a parent folder is not searchable, links form a loop, a name is too long.
+enum class Kind { nothing, file, folder, other };  // other: a device, pipe or socket
 Kind kind_of(const Path& path, Exit exit);
 
-// The paths directly inside a folder, sorted. Throws Error(exit) if they cannot all be listed.
+// Returns the paths directly inside a folder, sorted. Throws Error(exit) if it cannot list all.
 std::vector<Path> paths_in(const Path& folder, Exit exit);
 
-// Makes the folder and its parents, unless they exist. Throws Error, exit 8, with that advice in
-// place of a general one.
+// Creates the folder and its parents, unless they exist. Throws Error, exit 8, with `advice` (as in
+// "; free some space") at the end of the message in place of general advice.
 void make_folders(const Path& folder, const char* advice = nullptr);
 
-// `path` afterwards holds all of the pieces or what it held before, also through kill -9, power
-// loss and a full disk: a temporary file in the same folder is written, synced, read back and
-// compared, then renamed, then the folder is synced. Its mode is what the umask leaves of 0666. A
-// link is replaced, not followed; a device or a pipe is refused. On failure, exit 8, the temporary
-// file is gone; if only the folder's sync failed, the new content is in place and still reported as
-// failed.
+// Replaces the content of `path` atomically: afterwards it holds all pieces or its old content,
+// even after kill -9, power loss or on a full disk. Writes a temporary file in the same folder,
+// syncs it, reads it back and compares, renames it, and syncs the folder. The mode is 0666 without
+// the umask's bits. A link is replaced, not followed; devices and pipes are refused. On failure, it
+// removes the temporary file and throws Error, exit 8. If only the sync of the folder failed, it
+// throws although the new content is in place.
 void write_file(const Path& path, std::span<const Bytes> pieces);
 inline void write_file(const Path& path, Bytes content) {
   write_file(path, std::span(&content, 1));
 }
 
-// Removes the temporary files in the folder whose writers are dead, of any process and host: a live
-// writer holds a lock on its own.
+// Removes the temporary files in the folder whose writers are dead, whatever process or host they
+// ran on. A live writer holds a lock on its file.
 void remove_temporaries(const Path& folder);
-// Removes those of this process, for when a signal ends it at once. Not from a signal handler.
+// Removes this process's own temporary files before a signal ends it. Not for signal handlers.
 void remove_own_temporaries();
 
-// An open file, closed on every way out.
+// Owner of a file descriptor, which the destructor closes.
 class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {}
@@ -71,18 +72,18 @@ class Descriptor {
   int number_;  // negative: none
 };
 
-// A file to lock or to append to, made if there is none: no link, and only a regular
-// file, so that a pipe does not block. `access` is O_RDWR or O_WRONLY, with O_APPEND or without.
-// Failures are exit 8.
+// Opens a file for locking or appending; creates it if it does not exist. Refuses links and
+// anything but regular files, so that a pipe does not block. `access` is O_RDWR or O_WRONLY, with
+// or without O_APPEND. Throws Error, exit 8.
 Descriptor open_own_file(const Path& path, int access);
 
-// A file to read. Only regular files: a pipe or a device neither blocks nor feeds us for ever.
+// A regular file, opened for reading. Pipes and devices are refused: they may block or never end.
 class InputFile {
  public:
-  // `exit`: what it means that there is none, or less in it. A disk that fails is Exit::storage.
+  // `exit`: thrown if the file cannot be opened or is too short. A disk error is Exit::storage.
   InputFile(const Path& path, Exit exit);
-  int64_t size() const { return size_; }                     // when it was opened
-  void read(int64_t offset, std::span<std::byte> to) const;  // all of `to`, or an error
+  int64_t size() const { return size_; }                     // in bytes, when it was opened
+  void read(int64_t offset, std::span<std::byte> to) const;  // fills `to` or throws
 
  private:
   Path path_;
@@ -91,11 +92,11 @@ class InputFile {
   int64_t size_;
 };
 
-// The whole file, if it is no larger than max_bytes.
+// Returns the whole file. Throws Error(exit) if it is larger than `max_bytes`.
 std::string read_file(const Path& path, int64_t max_bytes, Exit exit);
 
-// Appends lines to a log, one write each. Opening removes a last line that a kill has cut short.
-// One thread at a time.
+// Appends lines to a log, one write each. The constructor removes an incomplete last line, which a
+// killed process may have left. Not thread-safe.
 class LineWriter {
  public:
   explicit LineWriter(const Path& path);

@@ -29,7 +29,7 @@ bool FileLock::try_take() {
   return true;
 }
 
-// Asks rather than sleeps in flock(), which knows no time limit.
+// Polls, because flock() has no timeout.
 bool FileLock::take_within(double seconds) {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);

@@ -1,21 +1,21 @@
-// A lock file: one process at a time, which writes into it who it is.
+// Lock file for one process at a time. The holder writes into it which process it is.
 #pragma once
 #include "core/base/file.h"
 
 namespace bellows {
 
-// The kernel drops the lock of a dead process, so the file itself may stay.
+// The kernel releases the lock of a dead process, so the file itself may stay.
 class FileLock {
  public:
-  // Opens the file, or makes it; locks nothing yet. Throws Error, exit 8.
+  // Opens or creates the file, without locking it. Throws Error, exit 8.
   explicit FileLock(const Path& path);
 
-  // Takes the lock; false if another process has it. Throws Error, exit 8, if it cannot be locked
-  // at all.
+  // Takes the lock. Returns false if another process holds it. Throws Error, exit 8, if the file
+  // cannot be locked or written.
   bool try_take();
-  // try_take() again and again, for that long.
+  // Retries try_take() for up to `seconds`.
   bool take_within(double seconds);
-  // Holder of the lock: "process 7 on host", or "another process" if the file does not say.
+  // Returns the holder of the lock: "process 7 on host", or "another process" if unknown.
   std::string owner() const;
 
  private:

@@ -1,10 +1,10 @@
-// bf16 and f16: storage types, whose arithmetic happens in float. Kernels that are compiled at run
-// time are handed this very text, so it includes no more than <bit> and <cstdint>.
+// bf16 and f16: storage types, whose arithmetic happens in float. Kernels compiled at run time
+// contain this text too, so it includes only <bit> and <cstdint>.
 #pragma once
 #include <bit>
 #include <cstdint>
 
-// Functions that kernels of every device share.
+// Marks functions that run on the host and on the device.
 #ifdef __CUDACC__
 #define HD __host__ __device__
 #else
@@ -24,7 +24,7 @@ struct Bf16 {
   HD operator float() const { return std::bit_cast<float>(uint32_t(bits) << 16); }
 };
 
-// IEEE half: 5 bits of exponent, 10 of mantissa, subnormals kept, rounded to nearest even.
+// IEEE half precision: 5 exponent bits, 10 mantissa bits, with subnormals, rounded to nearest even.
 struct F16 {
   uint16_t bits = 0;
   F16() = default;
@@ -46,8 +46,8 @@ struct F16 {
   HD operator float() const {
     const uint32_t sign = uint32_t(bits & 0x8000) << 16, rest = uint32_t(bits & 0x7fff) << 13;
     const uint32_t exponent = bits & 0x7c00;
-    // 112 moves the exponent's bias from 15 to 127. No step has a subnormal float, which threads
-    // that flush those would lose.
+    // Adding 112 changes the exponent bias from 15 to 127. No step has a subnormal float, which
+    // threads in flush-to-zero mode would lose.
     const uint32_t value = exponent == 0x7c00 ? rest | 0x7f800000
                            : exponent         ? rest + (112 << 23)
                                       : std::bit_cast<uint32_t>(float(rest >> 13) * 0x1p-24f);
@@ -55,7 +55,7 @@ struct F16 {
   }
 };
 
-// What a kernel computes in, for each type that it stores.
+// The type that kernels compute in for stored type T: double for double, else float.
 template <class T> using Acc = decltype(T() + 0.0f);
 
 }  // namespace bellows

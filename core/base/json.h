@@ -1,4 +1,4 @@
-// JSON as the run folder stores it: one object a line, keys in the order they were given.
+// JSON as stored in a run folder: one object per line, keys in insertion order.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
@@ -11,8 +11,8 @@ using Json = nlohmann::ordered_json;
 // Named values of one time step, for metrics.jsonl and TensorBoard.
 using Scalars = std::vector<std::pair<std::string, double>>;
 
-// NaN and Inf, which JSON has not, become null; a byte that is no UTF-8 becomes U+FFFD. All in
-// ASCII, so that there is nothing to escape where it is printed.
+// Returns the object as one line of ASCII, which needs no escaping when printed. NaN and Inf, which
+// JSON lacks, become null; invalid UTF-8 becomes U+FFFD.
 inline std::string to_line(const Json& object) {
   return object.dump(-1, ' ', true, Json::error_handler_t::replace);
 }

@@ -1,5 +1,5 @@
-// A shared library that the program can do without: opened when it is first needed, so a program
-// built with CUDA starts where there is none.
+// Optional shared library, opened at run time, so that a program built with CUDA also starts on a
+// machine without it.
 #pragma once
 #include <dlfcn.h>
 #include <string>
@@ -13,27 +13,28 @@ bool is_planted(const std::string& name);
 
 class Library {
  public:
-  // Opens it from the system's and the configured folders, never from the working folder. Quiet
-  // where it cannot be opened.
+  // Opens the library from the system's and the configured folders, never from the working folder.
+  // A failure is silent; test it with operator bool.
   explicit Library(const char* name);
-  // There: one line on stderr, which says what happens in its place.
+  // Like the above, but a failure prints a warning on stderr: the reason and then `otherwise`, the
+  // consequence for the user.
   Library(const char* name, const char* otherwise);
   explicit operator bool() const { return handle_ != nullptr; }
   void* handle() const { return handle_; }
 
-  // The function of that name; null where the library is not there, or lacks it.
+  // Returns the function called `name`, or null if the library or the function is missing.
   template <class Fn> Fn* find(const char* name) const {
     return handle_ ? reinterpret_cast<Fn*>(dlsym(handle_, name)) : nullptr;
   }
-  // One that must be there, of the type that its header declares.
+  // Sets `function`, declared with the type from its header. Throws Error, exit 2, if missing.
   template <class Fn> void require(const char* name, Fn*& function) const {
     function = find<Fn>(name);
     CHECK(function, name, ": missing in the library that was loaded: ", dlerror());
   }
 
  private:
-  std::string reason_;  // why there is no handle
-  void* handle_;        // stays open: such libraries do not like to be unloaded
+  std::string reason_;  // why handle_ is null
+  void* handle_;        // never closed: such libraries do not unload cleanly
 };
 
 }  // namespace bellows

@@ -4,7 +4,7 @@
 
 namespace bellows {
 
-// FNV-1a, then a mix: paths differ in their last letters only.
+// FNV-1a and a final mix, because paths differ in their last letters only.
 static uint64_t hash_of(const std::string& path) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const unsigned char letter : path) hash = (hash ^ letter) * 0x100000001b3;

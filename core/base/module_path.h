@@ -7,14 +7,16 @@
 
 namespace bellows {
 
-// Interned, never freed: a node of the graph may outlive the module it came from.
+// A module path and its hash. Interned and never freed: a graph node may outlive its module.
 struct Site {
-  std::string path;   // "layer3.0.conv2", empty outside of any module
-  uint64_t hash = 0;  // of the path; keys the random numbers drawn there
+  std::string path;   // "layer3.0.conv2"; empty outside modules
+  uint64_t hash = 0;  // of the path; part of the key of random values drawn there
 };
+// site_of() is thread-safe; current_site() belongs to the calling thread.
 const Site& site_of(const std::string& path);
 const Site*& current_site();
 
+// Sets the current site of this thread during its lifetime.
 class AtSite {
  public:
   explicit AtSite(const Site& site) : previous_(current_site()) { current_site() = &site; }

@@ -1,5 +1,5 @@
-// Mutex: a std::mutex that counts the acquisitions that had to wait (lock.contended). Under the
-// debug switch lock_stats each name has counters of its own: lock.<name>.contended and .wait_ns.
+// Mutex: a std::mutex that counts the acquisitions that had to wait (lock.contended). With the
+// debug option lock_stats, each name also has its own counters: lock.<name>.contended and .wait_ns.
 #pragma once
 #include <atomic>
 #include <mutex>
@@ -21,7 +21,7 @@ class Mutex {
   }
   void unlock() { mutex_.unlock(); }
 
-  // The debug switch. It costs two looks at the clock for each acquisition that waits.
+  // Turns lock_stats on or off. Cost: two clock reads for each acquisition that waits.
   static void collect_stats(bool on) { stats_ = on; }
 
  private:

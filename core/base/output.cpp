@@ -27,7 +27,7 @@ void say_part(std::string_view lines) { print(printable(lines, Newlines::keep));
 
 void redraw(std::string_view line) { print("\r\033[K" + printable(line)); }
 
-// Where stderr cannot be written nobody is left to be told.
+// Ignores failures, because stderr is the last place to report one.
 void say_error(std::string_view line) {
   write_fully(STDERR_FILENO, bytes_of(printable(line) + "\n"));
 }

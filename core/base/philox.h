@@ -1,5 +1,5 @@
-// Random numbers without a running counter: each is a function of (seed, purpose, site, step,
-// index), so it is the same for any number of threads, workers and ranks, and on every device.
+// Counter-based random numbers. Each is a function of (seed, purpose, site, step, index), so it is
+// the same for any number of threads, workers and ranks, and on every device.
 // Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11 (Philox4x32-10).
 #pragma once
 #include <cmath>
@@ -10,8 +10,8 @@ namespace bellows {
 
 enum class Purpose : uint32_t { init, dropout, shuffle, augment, dataset, test, op };
 
-// What a stream of random numbers belongs to. `step` is an epoch, a step or 0; `site` a module
-// path's hash (core/base/module_path.h) or 0.
+// Identifies a stream of random numbers. `step` is an epoch, a step or 0; `site` is the hash of a
+// module path (core/base/module_path.h) or 0.
 struct RngKey {
   uint64_t seed = 0;
   Purpose purpose = Purpose::test;
@@ -48,15 +48,15 @@ struct Philox {
     }
     return {{c0, c1, c2, c3}};
   }
-  // The index-th block of four 32-bit numbers.
+  // Returns the index-th block of four 32-bit random numbers.
   HD Four operator()(uint64_t index) const {
     return rounds({{uint32_t(index), uint32_t(index >> 32), step0, step1}}, key0, key1);
   }
   HD uint32_t bits(uint64_t index) const { return (*this)(index / 4).v[index % 4]; }
-  HD float uniform(uint64_t index) const { return to_uniform(bits(index)); }  // [0, 1)
-  // In [0, n) without a modulo's bias worth naming: n is far below 2^32.
+  HD float uniform(uint64_t index) const { return to_uniform(bits(index)); }  // in [0, 1)
+  // Returns an integer in [0, n). The modulo bias is negligible, since n is far below 2^32.
   HD uint64_t below(uint64_t n, uint64_t index) const { return uint64_t(bits(index)) * n >> 32; }
-  // Standard normal, by Box and Muller.
+  // Returns a standard normal value (Box-Muller transform).
   HD float normal(uint64_t index) const {
     const Four f = (*this)(index / 2);
     const double u = (f.v[index % 2 * 2] + 1.0) * 0x1p-32, angle = f.v[index % 2 * 2 + 1] * 0x1p-32;
@@ -65,9 +65,10 @@ struct Philox {
   HD static float to_uniform(uint32_t bits) { return (bits >> 8) * 0x1p-24f; }
 };
 
-// The i-th element of a random permutation of [0, n), computed alone: a Feistel network over the
-// next even power of two, walked until it lands inside. Equal on every device and thread count.
-// At least six bits wide: over fewer, some orders of a short list come up too often.
+// Random permutation of [0, n), n <= 2^32, whose i-th element is computed independently of the
+// others. A Feistel network permutes the next even power of two and is repeated until the result is
+// below n. Equal on every device and thread count. The network has at least six bits: with fewer,
+// some orders of a short list come up too often.
 struct Permutation {
   static constexpr int kRounds = 6;
   uint64_t n;

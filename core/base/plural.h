@@ -1,4 +1,4 @@
-// Nouns and lists in messages.
+// Formats counts and lists for messages.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace bellows {
 
-// "1 epoch", "2 epochs", "0 epochs".
+// Returns "1 epoch", "2 epochs", "0 epochs".
 inline std::string count_of(int64_t n, std::string_view noun) {
   return std::to_string(n) + " " + std::string(noun) + (n == 1 ? "" : "s");
 }
 
-// "a, b"; `none` if there are no names.
+// Returns "a, b", or `none` if there are no names.
 inline std::string joined(const std::vector<std::string>& names, std::string_view none = "") {
   if (names.empty()) return std::string(none);
   std::string all = names.front();

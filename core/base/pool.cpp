@@ -19,7 +19,7 @@ struct Block {
 };
 struct FreeLists {
   std::array<Block*, kClasses> heads{};
-  bool open = false, closed = false;  // closed: what is released now is freed at once
+  bool open = false, closed = false;  // closed: released blocks are freed at once
 };
 constinit thread_local FreeLists lists;
 
@@ -29,8 +29,8 @@ void close_lists(void*) {
   lists.closed = true;
 }
 
-// A destructor of a thread_local object is registered in memory that glibc allocates, and it ends
-// the process where there is none; a key needs none.
+// A pthread key, because glibc allocates memory to register the destructor of a thread_local object
+// and ends the process if it cannot. A key needs no allocation.
 void open_lists() {
   static const pthread_key_t key = [] {
     pthread_key_t made = {};

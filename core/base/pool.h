@@ -1,11 +1,13 @@
-// Small blocks for what a step makes and drops by the dozen: nodes, handles, lists of gradients.
-// A block goes back to the free list of the thread that frees it. Sanitizer builds use malloc.
+// Pool of small blocks (up to 4 KiB) for the many objects that a step creates and drops: graph
+// nodes, handles, lists of gradients. A block goes to the free list of the thread that releases it.
+// Sanitizer builds use operator new and delete.
 #pragma once
 #include <cstddef>
 #include <new>
 
 namespace bellows {
 
+// Thread-safe. pool_release() must receive the size that was allocated. Throws std::bad_alloc.
 void* pool_allocate(size_t bytes);
 void pool_release(void* block, size_t bytes) noexcept;
 

@@ -1,4 +1,4 @@
-// Ref: a counted pointer that lives in its object, so a handle is one word and no control block.
+// Ref: an intrusive reference-counting pointer. A handle is one word, without a control block.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -6,6 +6,7 @@
 
 namespace bellows {
 
+// Base class of objects that Refs own. The last Ref deletes the object. The count is atomic.
 class RefCounted {
  public:
   RefCounted() = default;

@@ -22,7 +22,7 @@ int64_t count_outliers(const std::vector<double>& values) {
   return std::ranges::count_if(distances, [&](double distance) { return distance > limit; });
 }
 
-// Of the median, by resampling the values with replacement.
+// Returns the 95 % interval of the median, from resampling with replacement.
 static Interval bootstrap(const std::vector<double>& values, uint64_t seed) {
   constexpr int kResamples = 1000;
   const uint64_t n = values.size();

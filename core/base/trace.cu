@@ -1,4 +1,4 @@
-// Ranges as NVTX, and the profile window as cudaProfilerStart and Stop: what Nsight Systems shows.
+// NVTX ranges, and cudaProfilerStart and Stop for the profile window, for Nsight Systems.
 #include <cuda_profiler_api.h>
 #include <nvtx3/nvToolsExt.h>
 #include "core/base/trace.h"
@@ -8,7 +8,7 @@ namespace bellows {
 static void push(const char* name, const std::string& path) {
   nvtxRangePushA(path.empty() ? name : (name + (" " + path)).c_str());
 }
-// A hint: without a device, and after a fault, nobody listens.
+// Ignores errors: without a device or after a fault, there is nothing to profile.
 static void profile(bool on) {
   if ((on ? cudaProfilerStart() : cudaProfilerStop()) != cudaSuccess) cudaGetLastError();
 }

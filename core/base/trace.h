@@ -11,20 +11,21 @@ namespace bellows::trace {
 class Counter {
  public:
   void add(int64_t n = 1) { value_.fetch_add(n, std::memory_order_relaxed); }
-  void raise_to(int64_t n);  // for peaks
+  void raise_to(int64_t n);  // keeps the maximum, for peaks
   int64_t value() const { return value_.load(std::memory_order_relaxed); }
 
  private:
   std::atomic<int64_t> value_{0};
 };
 
-// The counter of that name, made on first use. Thread-safe, and its address never changes, so a
-// hot path looks it up once:  static trace::Counter& pinned = trace::counter("data.pinned_copy");
+// Returns the counter of that name, created on first use. Thread-safe. Its address never changes,
+// so a hot path looks it up once:
+//   static trace::Counter& pinned = trace::counter("data.pinned_copy");
 Counter& counter(const std::string& name);
-std::map<std::string, int64_t> counters();  // a snapshot of all that were ever asked for
+std::map<std::string, int64_t> counters();  // values of all counters that exist
 
-// A range of this thread's time, from construction to destruction, also on an exception. Costs one
-// load unless somebody collects or marks.
+// Range: the time that this thread spends in a scope, even if an exception ends it. Costs one
+// atomic load unless collect() or mark() is on. Event: a range that has ended.
 struct Event {
   const char* name;
   std::string path;  // of the module it ran in
@@ -47,23 +48,23 @@ class Range {
   void end() const;
   friend void collect(bool);
   friend void mark(bool);
-  static inline std::atomic<int> wants{0};  // bits
+  static inline std::atomic<int> wants{0};  // bits: collect() and mark()
   const char* name_;
   bool marked_ = false;
   int64_t begin_ns_ = 0;
 };
 void collect(bool on);
-std::vector<Event> take_events();  // those that have ended since the last call
+std::vector<Event> take_events();  // ranges that ended since the last call
 
-// A tool outside of the process that sees ranges: NVTX, which core/base/trace.cu registers.
+// External tool that shows ranges: NVTX, which core/base/trace.cu registers.
 struct Marker {
   void (*push)(const char* name, const std::string& path) = nullptr;
   void (*pop)() = nullptr;
-  void (*profile)(bool on) = nullptr;  // tells the tool where the interesting part is
+  void (*profile)(bool on) = nullptr;  // starts or stops the tool's profile window
 };
 inline constinit Marker marker{};
 bool add_marker(const Marker& tool, const char* file = __builtin_FILE());
-// Hands ranges to the tool, if there is one, and tells it to start or to stop.
+// Starts or stops sending ranges to the tool, if there is one, and its profile window.
 void mark(bool on);
 
 int64_t now_ns();  // monotonic

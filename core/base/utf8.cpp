@@ -5,14 +5,14 @@
 
 namespace bellows {
 
-// Of the character that starts with this byte; 0 if none does.
+// Returns the length of the character that starts with this byte; 0 if none does.
 static size_t length_after(unsigned char first) {
   if (first < 0x80) return 1;
   if (first < 0xc2 || first > 0xf4) return 0;
   return first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
 }
 
-// The length of the character that `bytes` starts with; 0 if there is none.
+// Returns the length of the character at the start of `bytes`; 0 if it is ill-formed.
 static size_t character(std::string_view bytes) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(bytes[i]); };
   const size_t length = length_after(byte(0));

@@ -1,4 +1,4 @@
-// UTF-8 that comes from outside: is it text at all, and is it safe to print?
+// Validates UTF-8 from outside the program, and makes it safe to print.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -6,24 +6,23 @@
 
 namespace bellows {
 
-// The offset of the first byte that is no UTF-8 text: ill-formed (overlong forms, surrogates and
-// code points past 0x10ffff too), or a control character but tab and line ends. npos if all is
-// text.
+// Returns the offset of the first byte that is not UTF-8 text, or npos. Not text: ill-formed
+// sequences (also overlong forms, surrogates and code points above 0x10ffff), DEL, and C0 control
+// characters except tab and line ends.
 size_t find_non_text(std::string_view bytes);
 
-// For messages: whatever a terminal would obey instead of showing becomes \xNN, byte by byte.
-// These are C0 and C1 control characters, DEL, ill-formed UTF-8, line separators and characters
-// that turn the direction of writing. Printing the result again changes nothing. A newline stays
-// where the text is made of lines (Newlines::keep).
+// Escapes text for messages: bytes that a terminal would obey become \xNN. These are C0 and C1
+// control characters, DEL, ill-formed UTF-8, line separators and characters that change the writing
+// direction. Idempotent. Newlines::keep keeps newlines, for text of several lines.
 enum class Newlines { escape, keep };
 std::string printable(std::string_view text, Newlines newlines = Newlines::escape);
 
-// The character that `bytes` begins with.
+// First character of a string.
 struct Character {
-  size_t bytes = 0;  // 0: what is there is ill-formed
+  size_t bytes = 0;  // 0: ill-formed
   int code_point = -1;
-  bool printable = false;  // printable() leaves it alone
+  bool printable = false;  // printable() keeps it
 };
-Character character_at(std::string_view bytes);  // `bytes` is not empty
+Character character_at(std::string_view bytes);  // `bytes` must not be empty
 
 }  // namespace bellows

@@ -1,5 +1,5 @@
-// Choice: one entry of an open collection by its name, with the options that only this entry has.
-// Choice<Made(Context)> makes a Made from a Context and the entry's options.
+// Choice: an entry of an open collection, selected by name, with the options that only this entry
+// has. Choice<Made(Context)> creates a Made from a Context and the entry's options.
 #pragma once
 #include <any>
 #include <functional>
@@ -21,7 +21,7 @@ template <class R, class... Args> struct Entry<R(Args...)> {
   std::function<R(const std::any& options, Args... args)> make;
 };
 
-// Ordered by name, not by who was linked first.
+// Returns all entries of the collection. The order is by name and independent of link order.
 template <class Signature> std::map<std::string, Entry<Signature>>& entries() {
   static std::map<std::string, Entry<Signature>> all;
   return all;
@@ -29,7 +29,7 @@ template <class Signature> std::map<std::string, Entry<Signature>>& entries() {
 
 template <class Signature> struct AddEntry;
 template <class R, class... Args> struct AddEntry<R(Args...)> {
-  // Options need a `visit(Visitor&, Options&)` beside them.
+  // Registers an entry. `Options` needs a function `visit(Visitor&, Options&)` in its namespace.
   template <class Options>
   AddEntry(const char* name, const char* help, R (*make)(const Options&, Args...),
            const char* file = __builtin_FILE()) {
@@ -61,8 +61,8 @@ template <class R, class... Args> class Choice<R(Args...)> {
     for (const auto& [name, entry] : entries<R(Args...)>()) names.push_back(name);
     return names;
   }
-  // Another entry starts from its defaults; the same one again keeps its options, so a file may
-  // repeat what its base file says.
+  // Selects an entry and its default options. If it is selected already, it keeps its options, so a
+  // file may repeat the name from its base file. Throws Error, exit 2, for an unknown name.
   void choose(const std::string& name) {
     if (name == name_) return;
     const auto found = entries<R(Args...)>().find(name);
@@ -74,7 +74,7 @@ template <class R, class... Args> class Choice<R(Args...)> {
     if (!name_.empty()) entry().visit(visitor, options_);
   }
   R make(Args... args) const { return entry().make(options_, std::forward<Args>(args)...); }
-  // For tests, proofs and verbs that set an entry's options without text.
+  // Returns the options of the entry, for code that sets them without text.
   template <class Options> Options& as() { return std::any_cast<Options&>(options_); }
 
  private:
@@ -84,7 +84,7 @@ template <class R, class... Args> class Choice<R(Args...)> {
   }
 
   std::string name_;
-  std::any options_;  // of the type that the entry knows; a copy of a Choice is a deep one
+  std::any options_;  // of the entry's type; copying a Choice copies them
 };
 
 }  // namespace bellows

@@ -9,7 +9,7 @@ namespace bellows {
 
 namespace fs = std::filesystem;
 
-// Takes `base` out of the file's values.
+// Removes `base` from the file's values and returns it.
 static std::vector<Value> take_bases(Values& values) {
   std::vector<Value> bases;
   if (const auto one = values.extract("base")) bases.push_back(one.mapped());

@@ -13,7 +13,7 @@ std::string hint(const std::string& key, const std::vector<std::string>& known) 
   const std::string place = key.substr(0, key.size() - last_word(key).size());
   for (const auto& [theirs, ours] : other_names()) {
     if (last_word(key) != theirs) continue;
-    auto found = std::ranges::find(known, place + ours);  // beside it, or else wherever it is
+    auto found = std::ranges::find(known, place + ours);  // same section first, then any
     if (found == known.end())
       found = std::ranges::find_if(known, [end = ours](const auto& k) { return ends_in(k, end); });
     if (found != known.end()) return "it is called '" + *found + "' here";

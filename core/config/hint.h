@@ -1,5 +1,5 @@
-// What to type instead of a key that nobody knows: typing mistakes, keys of another section, and
-// the names that users of PyTorch and Paddle bring along.
+// Suggestions for an unknown key: corrected typing mistakes, keys of another section, and names
+// that users of PyTorch and Paddle know.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,14 +7,15 @@
 
 namespace bellows {
 
-// "it is called 'optimizer.lr' here" or "the nearest known key is 'optimizer.lr'".
+// Returns "it is called 'optimizer.lr' here" or "the nearest known key is 'optimizer.lr'". `known`
+// must not be empty.
 std::string hint(const std::string& key, const std::vector<std::string>& known);
 
-// What the user gave, in quotes and without line ends, for a message.
+// Quotes user input for a message, without line ends and cut after 60 bytes.
 std::string on_one_line(const std::string& text);
 
-// Names used elsewhere, each with the end of the key that has its place here. A hint is given only
-// where such a key exists.
+// Names used elsewhere, each with the end of the corresponding key here. A hint is given only if
+// such a key exists.
 struct OtherName {
   const char* theirs;
   const char* ours;

@@ -6,7 +6,7 @@
 
 namespace bellows {
 
-// Letters to insert, delete or replace to get from a to b, row by row of the usual table.
+// Levenshtein distance, computed row by row.
 static size_t edit_distance(const std::string& a, const std::string& b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0);
@@ -21,7 +21,7 @@ static size_t edit_distance(const std::string& a, const std::string& b) {
   return row.back();
 }
 
-// As far as it is typed, it is right.
+// Returns whether `word` is the beginning of `key`.
 static bool is_begun(const std::string& word, const std::string& key) {
   return word.size() >= 3 && key.starts_with(word);
 }

@@ -1,12 +1,13 @@
-// The name that somebody may have meant.
+// Finds the known name that a misspelled one most likely means.
 #pragma once
 #include <string>
 #include <vector>
 
 namespace bellows {
 
-// The member of `known`, which is not empty, that begins with it or takes the fewest letters to
-// change. A key in the wrong section counts as one mistake, so `lr` finds `optimizer.lr`.
+// Returns the element of `known` that starts with `word`, else the one at the smallest edit
+// distance. A key in the wrong section counts as one edit, so `lr` finds `optimizer.lr`. `known`
+// must not be empty.
 std::string nearest(const std::string& word, const std::vector<std::string>& known);
 
 }  // namespace bellows

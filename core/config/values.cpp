@@ -7,8 +7,8 @@
 
 namespace bellows {
 
-// The value of a key. "model: lenet" is short for "model: {name: lenet}", and so are the items of a
-// list: "layers: [flatten, {name: linear, out: 10}]".
+// Finds the value of a key. "model: lenet" is short for "model: {name: lenet}", also in the items
+// of a list: "layers: [flatten, {name: linear, out: 10}]".
 static Values::const_iterator find_value(const Values& values, const std::string& key) {
   const auto found = values.find(key);
   const bool has_short = found == values.end() && key.ends_with(".name");
@@ -19,7 +19,8 @@ static std::string at(const Value& value) {
   return value.origin == "default" ? "" : value.origin + ": ";
 }
 
-// `010`, `+5`, `.5`, `0x10`, `1_000`, and `1e3` as a whole number: a number to some readers.
+// Returns whether only some YAML readers take the text as a number: `010`, `+5`, `.5`, `0x10`,
+// `1_000`, and `1e3` as an integer.
 static bool disguised_number(const std::string& text, bool whole) {
   if (text.find_first_not_of("0123456789abcdefxABCDEFX_+-.") != std::string::npos) return false;
   const size_t first = text.find_first_not_of('-');
@@ -31,7 +32,7 @@ static bool disguised_number(const std::string& text, bool whole) {
          text.find_first_of(whole ? "_xXeE" : "_xX") != std::string::npos;
 }
 
-// What to write where a YAML reader elsewhere would have taken the text, "" for other mistakes.
+// Returns a correction if other YAML readers would accept the text, "" for other mistakes.
 static std::string remedy(std::string text, const std::string& accepts) {
   static const std::set<std::string> yes = {"yes", "y", "on", "1", "true"};
   static const std::set<std::string> no = {"no", "n", "off", "0", "false"};
@@ -56,7 +57,7 @@ void Load::option(const std::string& key, const Option& option, const char*) {
         option.accepts, remedy(value.text, option.accepts));
 }
 
-// A new item of a list of entries starts as none of them.
+// Refuses a list item without a name: a new item of a list of entries has none chosen.
 void Load::refuse_nameless(const std::string& key, const Option& option) const {
   if (!key.ends_with(".name") || !option.text.empty() || option.accepts == "text") return;
   const std::string item = key.substr(0, key.rfind('.') + 1);
@@ -90,8 +91,8 @@ void Load::unmet(const std::string& key, const char* what) {
   fail(Exit::usage, here ? at(given->second) : "", key, " ", what);
 }
 
-// Why nobody has read the key: it is a value where a map belongs, a map or list where a value
-// belongs, or unknown.
+// Returns why no option has read the key: it is a value where a map belongs, a map or list where a
+// value belongs, or unknown.
 std::string Load::problem(const std::string& key) const {
   const auto inside = [&](const std::string& outer) {
     const auto first = known_.lower_bound(outer + ".");
@@ -145,7 +146,7 @@ std::optional<size_t> Dump::list_size(const std::string& key, size_t now, const 
   return {};
 }
 
-// Plain where YAML reads it back as that text, else in double quotes.
+// Returns the text as a YAML scalar: plain if it reads back unchanged, else in double quotes.
 static std::string yaml(const std::string& text) {
   const bool plain = std::ranges::all_of(text, [](unsigned char c) {
     return std::isalnum(c) || c == '_' || c == '-' || c == '.' || c == '/' || c == '+';
@@ -180,8 +181,8 @@ static std::vector<std::string> split(const std::string& key) {
   return words;
 }
 
-// Each line opens the maps that it is in and its predecessor was not. A word of digits is an item
-// of a list, whose first key stands behind the dash.
+// Each line opens those of its maps that the previous line had not opened. A word of digits is a
+// list item, whose first key follows the dash.
 std::string Print::text() const {
   std::string text;
   std::vector<std::string> open;

@@ -1,6 +1,6 @@
-// Options as flat text, "loader.batch" to "128": what a file and a command line say, what a run
-// prints, and how two plans are compared. Items of a list are "key.0", "key.1" and so on, an empty
-// list is key to "[]", and "model" is short for "model.name".
+// Options as flat text, "loader.batch" to "128": the form of config files, command lines, printed
+// configs and comparisons of plans. Items of a list are "key.0", "key.1" and so on, an empty list
+// is key to "[]", and "model" is short for "model.name".
 #pragma once
 #include <compare>
 #include <map>
@@ -17,14 +17,15 @@ struct Value {
 using Values = std::map<std::string, Value>;
 using Keys = std::set<std::string>;
 
-// Reads one source. What it does not mention stays, but a list replaces the list that was there,
-// and an entry of another name brings its own defaults. Throws Error with where, what and what to
-// type instead; it does not suggest `reserved` keys, which are set elsewhere.
+// Loads one source, which must outlive it. Options not in the source keep their values. A list
+// replaces the previous list, and an entry with another name starts from its own defaults. Throws
+// Error, exit 2, with the place, the mistake and the remedy. If a map is missing, the message
+// suggests its keys, except `reserved` ones, which toggles set.
 class Load : public Visitor {
  public:
   explicit Load(const Values& source, const Keys& reserved = {})
       : source_(source), reserved_(reserved) {}
-  void refuse_unknown() const;  // once all options have been visited
+  void refuse_unknown() const;  // call after all options have been visited
 
  protected:
   void option(const std::string& key, const Option& option, const char* help) override;
@@ -32,16 +33,17 @@ class Load : public Visitor {
   void unmet(const std::string& key, const char* what) override;
 
  private:
-  bool gives(const std::string& key) const;  // it, or something inside it
+  bool gives(const std::string& key) const;  // the key, or a key inside it
   void refuse_nameless(const std::string& key, const Option& option) const;
   std::string problem(const std::string& key) const;
 
   const Values& source_;
   const Keys reserved_;
   std::map<std::string, std::string> known_;  // key to what it accepts
-  std::set<std::string> used_;                // keys of the source that somebody has read
+  std::set<std::string> used_;                // keys of the source that an option has read
 };
 
+// Collects the values of all options.
 class Dump : public Visitor {
  public:
   Values values;
@@ -51,8 +53,8 @@ class Dump : public Visitor {
   std::optional<size_t> list_size(const std::string& key, size_t now, const char* help) override;
 };
 
-// Nested YAML in the order of the visit, with the origin of each value behind it. It loads again to
-// the same values.
+// Prints nested YAML in the order of the visit, each value followed by its origin. Loading it gives
+// the same values. `origins` must outlive it.
 class Print : public Visitor {
  public:
   explicit Print(const Values& origins) : origins_(origins) {}
@@ -67,7 +69,7 @@ class Print : public Visitor {
   std::vector<std::pair<std::string, std::string>> lines_;  // key, and its value in YAML
 };
 
-// What each option is for, in the order of the visit; an empty list shows what an item would take.
+// Describes each option, in the order of the visit. An empty list shows the options of an item.
 class Describe : public Visitor {
  public:
   struct Line {
@@ -94,10 +96,10 @@ Options load(Options options, const Values& source, const Keys& reserved = {}) {
   return options;
 }
 
-// Where each value of `now` comes from: the source just read, else as `before` if it is unchanged.
+// Sets the origin of each value in `now`: from `source`, else from `before` if unchanged.
 void note_origins(Values& now, const Values& before, const Values& source);
 
-// Reads one source more, onto the options and where each of their values comes from.
+// Loads one more source into the options, and updates the origins of their values.
 template <class Options>
 void load_onto(Options& options, Values& origins, const Values& source, const Keys& reserved = {}) {
   options = load(options, source, reserved);

@@ -5,7 +5,7 @@
 
 namespace bellows {
 
-// `010`, `+5`, `0x10` and `1_000` mean different numbers to different readers, so they are none.
+// Returns false for `010`, `+5`, `0x10` and `1_000`, which differ from reader to reader.
 static bool plain_number(const std::string& text) {
   const size_t first = text.starts_with('-') ? 1 : 0;
   if (text.size() <= first || !std::isdigit(static_cast<unsigned char>(text[first]))) return false;
@@ -14,8 +14,8 @@ static bool plain_number(const std::string& text) {
   return text[first] != '0' || !more;
 }
 
-// from_chars and to_chars: no locale, nothing left over, and a double survives the way there and
-// back. `1e3` is no whole number, and NaN is no number.
+// from_chars and to_chars ignore the locale and restore a double exactly. All text must be
+// consumed, so `1e3` is not an integer. NaN is not a number.
 template <class T> static bool parse(const std::string& text, T& value, Bounds bounds) {
   T parsed;
   const char* const end = text.data() + text.size();
@@ -32,7 +32,7 @@ static std::string print(auto value) {
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
-static std::string print_bound(double bound) {  // 1000000, where to_chars has 1e+06
+static std::string print_bound(double bound) {  // 1000000, where to_chars prints 1e+06
   return std::abs(bound) < 1e15 && bound == std::floor(bound) ? print(int64_t(bound))
                                                               : print(bound);
 }
@@ -48,8 +48,8 @@ template <class T> static Option number(T& value, std::string accepts, Bounds bo
           [&value, bounds](const std::string& text) { return parse(text, value, bounds); }};
 }
 
-// Counts are multiplied and added without a check, so none may come near 2^63: this bounds those
-// that set no bound of their own.
+// Limit of int and int64_t options. Counts are multiplied and added without overflow checks, so
+// none may come near 2^63.
 static constexpr double kMostCount = 1e9;
 
 template <class T> static Option whole_number(T& value, Bounds bounds) {

@@ -1,6 +1,6 @@
-// One `visit(Visitor&, Options&)` per options struct serves loading, overrides, help, the printed
-// plan and the comparison of plans. The Visitor is virtual, not a template, because it also has to
-// reach the options of a registered entry, whose type only that entry's file knows.
+// Visitor of options. One `visit(Visitor&, Options&)` per options struct serves loading, overrides,
+// help, printing and comparison. The Visitor is virtual, not a template, because it also visits the
+// options of registered entries, whose type only the entry's file knows.
 #pragma once
 #include <functional>
 #include <limits>
@@ -13,17 +13,17 @@ namespace bellows {
 
 using Names = std::vector<std::string>;
 
-// What a number may be, both ends included.
+// Range of a numeric option, both ends included.
 struct Bounds {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
 };
 
-// An option as text, whatever its type.
+// An option of any type, as text. It refers to the variable that it was made from.
 struct Option {
   std::string text;                              // its value
   std::string accepts;                           // "a whole number >= 1", "sequential or shuffled"
-  std::function<bool(const std::string&)> read;  // sets it; false if the text is no such value
+  std::function<bool(const std::string&)> read;  // sets it; false if the text is not valid
 };
 Option option_of(bool& value, Bounds = {});
 Option option_of(int& value, Bounds bounds = {});
@@ -37,12 +37,12 @@ class Visitor {
  public:
   virtual ~Visitor() = default;
 
-  // A bool, int, double or string.
+  // A bool, integer, double or string.
   template <class T>
   void operator()(const char* key, T& value, const char* help, Bounds bounds = {}) {
     option(prefix_ + key, option_of(value, bounds), help);
   }
-  // An enum, by the names of its values in their order.
+  // An enum. `names`: of its values, in declaration order.
   template <class Enum>
   void operator()(const char* key, Enum& value, const Names& names, const char* help) {
     const auto set = [&value](size_t i) { value = static_cast<Enum>(i); };
@@ -60,12 +60,12 @@ class Visitor {
     for (size_t i = 0; i < values.size(); ++i)
       option(prefix_ + item(key, i), option_of(values[i], bounds), help);
   }
-  // Options of another component, as "key.<each of its keys>".
+  // Options of another component, as "key.<its keys>".
   template <class Options> void group(const char* key, Options& options) {
     const Inside inside(*this, std::string(key) + ".");
     visit(*this, options);
   }
-  // The name of a registered entry and, beside it, the options that this entry brings.
+  // A registered entry: its name under `key`, and next to it the options of that entry.
   template <class Signature>
   void choice(const char* key, Choice<Signature>& choice, const char* help) {
     const Names names = choice.names();
@@ -78,21 +78,21 @@ class Visitor {
   void choices(const char* key, std::vector<Choice<Signature>>& list, const char* help) {
     each(key, list, help, [&](Choice<Signature>& item) { choice("name", item, help); });
   }
-  // A list of maps, each with the keys of an Options.
+  // A list of maps, each with the keys of `Options`.
   template <class Options>
   void groups(const char* key, std::vector<Options>& list, const char* help) {
     each(key, list, help, [&](Options& item) { visit(*this, item); });
   }
-  // What has to hold of an option besides its bounds, as "is not empty".
+  // A condition beyond the bounds. `what` states it, as in "is less than 1".
   void require(const char* key, bool holds, const char* what) {
     if (!holds) unmet(prefix_ + key, what);
   }
 
  protected:
   virtual void option(const std::string& key, const Option& option, const char* help) = 0;
-  // How many items the visitor brings in place of those that are there `now`; none: keep them.
+  // Returns the number of items that replace the `now` existing ones; nullopt keeps those.
   virtual std::optional<size_t> list_size(const std::string& key, size_t now, const char* help) = 0;
-  virtual void unmet(const std::string&, const char*) {}  // only those mind who bring values
+  virtual void unmet(const std::string&, const char*) {}  // ignored unless the visitor loads values
 
  private:
   struct Inside {
@@ -103,7 +103,7 @@ class Visitor {
     Visitor& visitor;
     std::string outer;
   };
-  // A new list starts from fresh items, or an old item's options would leak into its successor.
+  // A new list starts from default items, or options of an old item would leak into its successor.
   template <class List> static void replace(List& list, std::optional<size_t> size) {
     if (!size) return;
     list.clear();

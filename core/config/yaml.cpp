@@ -12,13 +12,13 @@
 
 namespace bellows {
 
-// yaml-cpp's marks count from 0.
+// yaml-cpp counts lines and columns from 0.
 static std::string place(const std::string& name, const YAML::Mark& mark) {
   return cat(name, ":", mark.line + 1, ":", mark.column + 1);
 }
 
-// Words with dots between them, and no word that is the index of an item: a list is given whole, or
-// nobody could tell what `layers.1: x` leaves of it.
+// Returns what is wrong with a key, or "". A key is words joined by dots. No word may be an item's
+// index: `layers.1: x` does not say what the rest of the list is, so lists are written whole.
 static std::string fault_of_key(const std::string& key) {
   if (key.size() > kYamlKeyLength) return cat("a key of more than ", kYamlKeyLength, " letters");
   std::istringstream words(key + ".");
@@ -34,11 +34,11 @@ static std::string fault_of_key(const std::string& key) {
 
 namespace {
 
-// Turns the parser's events into flat values. It counts and checks while the parser runs: a tree of
-// nodes, built first, would cost an alias bomb of 414 bytes 20 million visits.
+// Turns the parser's events into flat values. Limits are checked while the parser runs: if a tree
+// of nodes were built first, an alias bomb of 414 bytes would cost 20 million visits.
 class Flatten : public YAML::EventHandler {
  public:
-  // A whole file, or with `root` the value of that key.
+  // Reads a whole file if `root` is empty, else the value of that key.
   Flatten(std::string name, std::string root) : name_(std::move(name)), root_(std::move(root)) {}
 
   Values values;
@@ -87,12 +87,12 @@ class Flatten : public YAML::EventHandler {
   }
 
  private:
-  struct Level {  // a list or a map that is being read
+  struct Level {  // a list or map that is being read
     std::string path;
     YAML::Mark mark;
     bool list;
     size_t size = 0;
-    std::string key{};  // of a map, while its value is still to come
+    std::string key{};  // the current key of a map, until its value is read
   };
 
   [[noreturn]] void refuse(const YAML::Mark& mark, const std::string& why) const {
@@ -124,7 +124,7 @@ class Flatten : public YAML::EventHandler {
     map.key = key;
     ++map.size;
   }
-  // Where the value that comes now belongs.
+  // Returns the path of the value that comes next.
   std::string next_path() {
     if (open_.empty()) return root_;
     Level& in = open_.back();
@@ -142,7 +142,7 @@ class Flatten : public YAML::EventHandler {
     open_.pop_back();
     return level;
   }
-  // By its key, where it has one: that is the place to look at, also for an unknown key.
+  // The origin is the place of the key, if there is one, also for an unknown key.
   void store(const std::string& path, const std::string& text, const YAML::Mark& mark) {
     const auto key = keys_.find(path);
     const YAML::Mark& at = key == keys_.end() ? mark : key->second;
@@ -151,7 +151,7 @@ class Flatten : public YAML::EventHandler {
 
   std::string name_, root_;
   std::vector<Level> open_;
-  std::map<std::string, YAML::Mark> keys_;  // paths that were given, and where
+  std::map<std::string, YAML::Mark> keys_;  // paths read so far, and where they are
   size_t nodes_ = 0, documents_ = 0;
 };
 
@@ -178,9 +178,9 @@ static void parse(const std::string& text, YAML::EventHandler& handler) {
   }
 }
 
-// The end marker makes yaml-cpp see quotes that are still open, which the end of a file closes
-// without a word. An open bracket makes it report keys that nobody wrote, so where something is
-// refused an error of syntax goes first.
+// The end marker makes yaml-cpp report unclosed quotes, which it would silently close at the end of
+// a file. An open bracket makes yaml-cpp invent keys, so if Flatten refuses something, a syntax
+// error takes precedence.
 static Values flatten(std::string text, const std::string& name, const std::string& root) {
   text += text.ends_with('\n') ? "...\n" : "\n...\n";
   Flatten handler(name, root);
@@ -190,7 +190,7 @@ static Values flatten(std::string text, const std::string& name, const std::stri
     try {
       Ignore ignore;
       parse(text, ignore);
-    } catch (const YAML::DeepRecursion&) {  // refused by our own bound before
+    } catch (const YAML::DeepRecursion&) {  // our own limit refused it already
     }
     throw;
   }
@@ -208,7 +208,7 @@ static std::string place(const std::string& name, const std::string& text, size_
   return cat(name, ":", line, ":", at - start + 1);
 }
 
-// yaml-cpp takes binary bytes as text, and overlooks tabs in front of a key.
+// Refuses binary bytes, which yaml-cpp takes as text, and tabs before a key, which it overlooks.
 static void check_text(const std::string& text, const std::string& name) {
   const size_t binary = find_non_text(text);
   CHECK(binary == std::string::npos, place(name, text, binary),

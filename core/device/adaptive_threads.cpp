@@ -43,12 +43,12 @@ int ThreadGovernor::next(int64_t now_ns, int64_t window_ns, double waited) {
 
 namespace {
 
-// Waiting time of a thread, as /proc/self/task/<tid>/schedstat tells it in its second number.
+// Time for which a thread waited for a core: the second number in /proc/self/task/<tid>/schedstat.
 class WaitClock {
  public:
   explicit WaitClock(long tid)
       : file_(::open(cat("/proc/self/task/", tid, "/schedstat").c_str(), O_RDONLY | O_CLOEXEC)) {}
-  // ns since the last call, at first since the thread began; 0 where it has ended.
+  // Returns ns since the last call, at first since the thread began; 0 after it has ended.
   int64_t lap() {
     char text[80] = {};
     long long ran = 0, waited = 0;
@@ -86,7 +86,7 @@ struct Watch {
     tids[static_cast<size_t>(omp_get_thread_num())] = syscall(SYS_gettid);
     clocks.clear();
     for (const long tid : tids) clocks.push_back(std::make_unique<WaitClock>(tid));
-    for (const auto& clock : clocks) clock->lap();  // before this it was not ours to watch
+    for (const auto& clock : clocks) clock->lap();  // drops waits from before this watch
   }
 
   void read() {
@@ -139,7 +139,7 @@ void adapt_threads() {
   if (window < kWindow) return;
   w.read();
   readings.add();
-  if (w.window_begin_ns == 0) return w.begin_window();  // what was before the first step
+  if (w.window_begin_ns == 0) return w.begin_window();  // ignores what came before the first step
   const int before = w.in_use();
   const double all = static_cast<double>(window) * before;
   const int after = w.governor.next(now, window, static_cast<double>(w.window_waited_ns) / all);

@@ -1,43 +1,44 @@
 // Uses fewer threads of the pool while other work on the machine keeps them waiting for a core.
 //
-// A parallel region ends when its last thread does. A thread without a core waits for a slice of
-// the scheduler, some milliseconds, and holds up all others for that long, at each barrier.
+// A parallel region ends when its last thread does. A thread without a core waits for a time slice
+// of the scheduler (some milliseconds) and delays all others by that much, at each barrier.
 #pragma once
 #include <cstdint>
 
 namespace bellows {
 
 // on: parallel_for uses fewer threads. Its results do not depend on their number, so equal runs
-// stay equal under any load. all: the libraries' kernels use fewer too.
+// stay equal under any load. all: kernels of libraries use fewer threads too.
 enum class Adaptive { off, on, all };
 
-// Watches the pool, which has `threads` threads, and uses all of them. Call from the compute
-// thread, after omp_set_num_threads.
+// Starts watching the pool, which has `threads` threads, and uses all of them. Call it from the
+// compute thread, after omp_set_num_threads.
 void watch_pool(int threads, Adaptive adaptive);
 
-// Number of threads of the pool, in use or not.
+// Returns the number of threads in the pool, in use or not.
 int pool_threads();
 
-// Chooses how many threads to use from now on. Call between two steps, from the compute thread. It
-// reads a clock, and every 20 ms how long the threads have waited; counted: cpu.wait_readings.
-// cpu.fewer_threads counts how often it took threads away, cpu.library_threads how often that
-// changed the number of the libraries' threads.
+// Chooses how many threads to use from now on. Call it between two steps, from the compute thread.
+// Reads a clock, and every 20 ms how long the threads have waited. Counters: cpu.wait_readings
+// (such readings), cpu.fewer_threads (reductions), cpu.library_threads (reductions that also apply
+// to libraries).
 void adapt_threads();
 
-// CPU time of the process, and the time for which threads of the pool were ready to run and had no
-// core. In ns, since watch_pool(); waited_ns is 0 where the kernel does not say (no schedstat).
+// CPU time of the process, and time in which threads of the pool were ready but had no core, in ns
+// since watch_pool(). waited_ns is 0 if the kernel has no schedstat. Compute thread only.
 struct CpuTime {
   int64_t used_ns = 0, waited_ns = 0;
 };
 CpuTime cpu_time();
 
-// The rule: fewer threads when those in use wait for more than a fifth of the time, all of them
-// again after a pause. Pauses double, up to 64 windows or 2 s, while threads still have to wait.
+// Rule: use fewer threads if those in use wait for more than a fifth of the time, and all of them
+// again after a pause. While threads still wait, pauses double, up to max(64 windows, 2 s).
 class ThreadGovernor {
  public:
   explicit ThreadGovernor(int threads) : all_(threads), in_use_(threads) {}
-  // The number of threads for the next window. `waited`: share of the last window, of window_ns up
-  // to now_ns, in which a thread in use was ready and had no core, from 0 to 1; their mean.
+  // Returns the number of threads for the next window. The last window took window_ns and ended at
+  // now_ns. `waited` is the share of it, from 0 to 1, in which a thread in use was ready but had no
+  // core: the mean over the threads.
   int next(int64_t now_ns, int64_t window_ns, double waited);
 
  private:

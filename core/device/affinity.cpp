@@ -14,9 +14,9 @@ namespace bellows {
 
 namespace fs = std::filesystem;
 
-// ---- sets of cores, as the system wants them
+// ---- sets of cores in the system's format
 
-// Several of the C library's fixed sets in a row are one of a machine with more processors.
+// Consecutive cpu_set_t form one set for machines with more than 1024 processors.
 using CpuSet = std::vector<cpu_set_t>;
 static size_t bytes_of(const CpuSet& set) { return set.size() * sizeof(cpu_set_t); }
 
@@ -38,7 +38,7 @@ static std::vector<int> cores_of_thread() {
   return cores_by([](size_t bytes, cpu_set_t* set) { return sched_getaffinity(0, bytes, set); });
 }
 
-// This thread. A core that has gone meanwhile leaves it where it was.
+// Moves this thread to these cores. No effect if they have gone offline.
 static void run_on(const std::vector<int>& cores) {
   CpuSet set(*std::ranges::max_element(cores) / CPU_SETSIZE + 1);
   for (const int cpu : cores) CPU_SET_S(cpu, bytes_of(set), set.data());
@@ -66,8 +66,9 @@ std::vector<int> process_cores() { return process().cores; }
 
 // ---- memory nodes
 
-// Preferred, not bound: a process whose node is full would be killed while others have room. Of
-// this thread and of those that it makes; a node that is not there is refused, and nothing changes.
+// Sets the policy of this thread and of threads that it creates; -1 restores the default.
+// Preferred, not bound: a process bound to a full node would be killed while other nodes have room.
+// An unknown node is refused by the system and changes nothing.
 static void prefer_memory_of(int node) {
   unsigned long mask[16] = {};
   constexpr int kBits = 8 * sizeof(unsigned long);

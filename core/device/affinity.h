@@ -1,4 +1,4 @@
-// On which cores the process's threads run, and in which memory node its pages lie.
+// Placement of the process: the cores that its threads run on, and the memory node of its pages.
 #pragma once
 #include <sched.h>
 #include <functional>
@@ -6,27 +6,30 @@
 
 namespace bellows {
 
-// The cores that the process may use: those it was started with, or of these its node's.
+// Returns the cores that the process may use: those it was started with, or the ones among them
+// that are on its node.
 std::vector<int> process_cores();
 
-// Those in the set that `ask` fills as sched_getaffinity does, and refuses (EINVAL) while it is
-// smaller than the system's own, of which the C library's 1024 are not all. {0}: it does not tell.
+// Returns the cores in the set that `ask` fills like sched_getaffinity, which fails with EINVAL
+// while the set is smaller than the system's (more than the C library's 1024 on large machines).
+// Returns {0} on other errors.
 using AskForCores = std::function<int(size_t bytes, cpu_set_t* set)>;
 std::vector<int> cores_by(const AskForCores& ask);
 
-// Threads of the pool, and those made later, run on the cores of one node and get memory there
-// while there is some; the ranks of a machine take the nodes in turn. Returns the node, and counts
-// in cpu.node_bound; -1, and nothing changes, where there are fewer than two nodes.
+// Moves the threads of the pool, and threads created later, to the cores of one NUMA node and
+// prefers its memory. Ranks of one machine take the nodes in rotation. Returns the node and
+// increments cpu.node_bound. With fewer than two nodes, returns -1 and changes nothing.
 int bind_to_node(int local_rank, const std::filesystem::path& sys = "/sys");
 
-// Gives each of the pool's threads a core of its own, in that order; counted in cpu.core_pinning.
-// `cores`: those of Pinning::list, each allowed to the process; empty: all of them, ascending.
+// Pins each thread of the pool to one core, in placement() order; adds their number to
+// cpu.core_pinning. `cores` is the order for Pinning::list: cores allowed to the process (else
+// Error, exit 2), or empty for all of them, ascending.
 void pin_threads(Pinning pinning, const std::vector<int>& cores);
 
-void free_threads();  // undoes both: the pool's threads run where the process was started
-void free_thread();   // this thread, which inherited its maker's core, runs on all of the process's
+void free_threads();  // undoes both: the pool may run wherever the process was started
+void free_thread();   // undoes the pinning that this thread inherited from its creator
 
-// How often the system moved one of the process's threads to another core; -1: it does not tell.
+// Returns how often the system moved a thread of the process to another core, or -1 if unknown.
 int64_t migrations();
 
 }  // namespace bellows

@@ -25,9 +25,9 @@ void visit(Visitor& v, AllocatorOptions& o) {
 
 namespace {
 
-// Four classes for each doubling: at most a fifth of a block is unused beyond the first 256 bytes.
+// Four classes per doubling: beyond the first 256 bytes, at most a fifth of a block is unused.
 struct SizeClass {
-  size_t size;   // of its blocks
+  size_t size;   // of its blocks, in bytes
   size_t index;  // among all classes
 };
 constexpr size_t kClasses = 4 + 4 * 56;
@@ -135,7 +135,7 @@ class HostPool {
       return huge ? allocate_huge(size) : api_of(Device::cpu).allocate(size);
     };
     void* block = ask();
-    if (!block) {  // blocks of other sizes may be in the way
+    if (!block) {  // free blocks of other sizes may hold the memory
       give_back();
       block = ask();
     }
@@ -167,7 +167,7 @@ class HostPool {
 
 }  // namespace
 
-// Never destroyed: tensors in static objects are freed after main.
+// Never destroyed: tensors in static objects are released after main().
 static HostPool& host_pool() {
   static HostPool& pool = *new HostPool;
   return pool;

@@ -1,6 +1,6 @@
-// Tensor memory. Off, each tensor is one call to the system; on, freed blocks are kept and reused:
-// on the CPU by size class (core/device/allocator.cpp), on a device by stream
-// (core/device/device_pool.h).
+// Allocator of tensor memory. Without caching, each tensor is one call to the system. With caching,
+// freed blocks are kept and reused: on the CPU by size class (core/device/allocator.cpp), on a
+// device by stream (core/device/device_pool.h).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,42 +13,44 @@ namespace bellows {
 
 struct AllocatorOptions {
   bool caching = false;
-  int64_t reserve_mb = 0;   // taken from the system at once, with caching; 0: as tensors ask
-  bool huge_pages = false;  // host memory from 2 MiB on comes in pages of that size
+  int64_t reserve_mb = 0;   // MiB taken from the system at the start, with caching; 0: none
+  bool huge_pages = false;  // 2 MiB pages for host tensors of at least that size
 };
 void visit(Visitor& v, AllocatorOptions& o);
 
 struct AllocatorStats {
-  int64_t allocated = 0, peak_allocated = 0;  // bytes that tensors hold
+  int64_t allocated = 0, peak_allocated = 0;  // bytes in use by tensors
   int64_t reserved = 0, peak_reserved = 0;    // bytes taken from the system
   int64_t system_calls = 0, cache_hits = 0;
-  // Of a device only.
+  // Devices only:
   int64_t splits = 0, merges = 0;      // of blocks
   int64_t free = 0, largest_free = 0;  // bytes in free blocks, and in the largest one
   int64_t inactive_split = 0;          // free bytes whose segment also has blocks in use
-  // Share of the free bytes that one request cannot have.
+  // Share of the free bytes that is useless for one large request.
   double fragmentation() const { return free ? 1 - double(largest_free) / double(free) : 0; }
 };
 
-// Set before the first step; changing it later frees what is cached. Thread-safe, as all below.
+// Call it before the first step; turning caching off later frees cached blocks. All functions here
+// are thread-safe.
 void configure_allocator(Device device, const AllocatorOptions& options);
 AllocatorStats allocator_stats(Device device);
 void reset_peak(Device device);
-void reserve(Device device, int64_t bytes);  // one block from the system, to be cut up later
+void reserve(Device device, int64_t bytes);  // takes one block from the system, to be split later
 void empty_cache(Device device);
 
-// 64-byte aligned, 256 on a device; there it belongs to the thread's current stream, whose order
-// makes it safe to use again. `bytes` must be the same at both ends. Out of memory: who holds what
-// is in the message, exit 6.
+// Returns memory aligned to 64 bytes, 256 on a device. Device memory belongs to the thread's
+// current stream; the order of that stream makes reuse safe. Call release() with the same `bytes`.
+// If out of memory, throws Error, exit 6, with the memory use.
 void* allocate(Device device, size_t bytes);
 void release(Device device, void* memory, size_t bytes) noexcept;
-// Work on another stream than the one it belongs to uses it: once released, nobody gets it before
-// what is queued there by then is done. `memory` may point anywhere into it.
+// Reports that work on a stream other than the owning one uses the block. After its release, the
+// block is not reused before the work queued on that stream by then is done. `memory` may be any
+// address in the block. No effect on the CPU.
 void record_use(Device device, const void* memory, Stream stream);
 
-// Memory of its own for a captured graph: what a thread allocates inside of a PoolScope comes from
-// there, and goes back there wherever it is released, so nobody else gets what a replay will write.
-// With its last owner it ends, and its memory becomes everybody's.
+// Private memory of a captured graph. Allocations by a thread inside a PoolScope come from it and
+// return to it wherever they are released, so no other tensor gets memory that a replay writes.
+// When its last owner is gone, its memory joins the common pool. No effect on the CPU.
 class MemoryPool {
  public:
   explicit MemoryPool(Device device);
@@ -63,7 +65,7 @@ class MemoryPool {
 };
 class PoolScope {
  public:
-  // Null: everybody's memory.
+  // Null selects the common pool.
   explicit PoolScope(std::shared_ptr<const MemoryPool> pool);
   ~PoolScope();
   PoolScope(PoolScope&&) = delete;
@@ -73,9 +75,9 @@ class PoolScope {
   const int64_t previous_;
 };
 
-// For tests: the bytes before and after each block are checked when it is freed, and fresh memory
-// reads as NaN. Returns the first overrun found since the last call, or ""; on a device it waits
-// for all that was queued, and looks at the blocks that are still held, too.
+// For tests: guard bytes before and after each block are checked when it is released, and fresh
+// memory reads as NaN. guard_complaint() returns the first overrun since its last call, or "". On a
+// device it waits for all queued work and also checks blocks that are still in use.
 void guard_allocations(bool on);
 std::string guard_complaint();
 

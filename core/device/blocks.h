@@ -1,10 +1,10 @@
-// Blocks: the book-keeping of a device's memory. Segments come from the system and are cut into
-// blocks; the best fit is found, split, and merged with its free neighbours afterwards. Pure: it
-// never touches the memory, nor the device.
+// Blocks: bookkeeping of a device's memory. Segments from the system are split into blocks. An
+// allocation takes the best fit; a freed block merges with its free neighbors. Never touches the
+// memory or the device. Not thread-safe.
 //
-// Sizes are PyTorch's (c10/cuda/CUDACachingAllocator.cpp): multiples of 512 bytes; blocks of up to
-// 1 MiB live in segments of 2 MiB, so that a small tensor that stays never keeps a large segment in
-// pieces; larger ones share segments of 20 MiB or, from 10 MiB on, have one of their own.
+// Sizes are PyTorch's (c10/cuda/CUDACachingAllocator.cpp): multiples of 512 bytes. Blocks of up to
+// 1 MiB are in segments of 2 MiB, so a small long-lived tensor never fragments a large segment.
+// Larger blocks share segments of 20 MiB; from 10 MiB on, each has its own segment.
 #pragma once
 #include <cstddef>
 #include <map>
@@ -16,9 +16,9 @@
 
 namespace bellows {
 
-// Who may use a block again: work on this stream, out of this pool.
+// Identifies the stream and pool whose later allocations may reuse a block.
 struct Home {
-  int64_t pool = 0;  // 0: everybody's; else that of a MemoryPool
+  int64_t pool = 0;  // id of a MemoryPool; 0: the common pool
   void* stream = nullptr;
   bool small = false;
   auto operator<=>(const Home&) const = default;
@@ -34,34 +34,35 @@ struct Block {
   std::byte* at;
   size_t size;
   Segment* segment;
-  enum { free, held, waiting } state = free;  // waiting: for streams that still use it
-  const Site* site = nullptr;                 // where it was asked for, and by which kernel
+  enum { free, held, waiting } state = free;  // waiting: other streams still use it
+  const Site* site = nullptr;                 // module and kernel that allocated it
   const char* op = nullptr;
   std::vector<Stream> users = {};  // streams other than its own
-  int events = 0;                  // of theirs that have to be ready first
+  int events = 0;                  // of these streams, not ready yet
 };
 
 class Blocks {
  public:
   static constexpr size_t kRound = 512, kSmall = size_t{1} << 20;
-  static size_t rounded(size_t bytes);         // what a block for so many bytes takes
-  static size_t segment_size(size_t rounded);  // what is asked of the system for it
+  static size_t rounded(size_t bytes);         // size of a block for `bytes`
+  static size_t segment_size(size_t rounded);  // bytes to request from the system for it
 
-  // The smallest free block of that home which is large enough, cut to size. Null: none.
+  // Takes the smallest free block of that home that is large enough and splits off the rest.
+  // Returns null if there is none.
   Block* take(const Home& home, size_t rounded);
-  // A new segment, free as a whole.
+  // Adds a new segment as one free block.
   void add(void* memory, size_t bytes, const Home& home);
-  // A held or waiting block becomes free and one with its free neighbours.
+  // Frees a held or waiting block. Returns the block after merging it with its free neighbors.
   Block& give(Block& block);
-  Block* find(const void* memory);  // the block that the address is in; null: not one of ours
+  Block* find(const void* memory);  // the block that contains the address, or null
 
-  // Takes out the segments of everybody's pool that are free as a whole, and says which.
+  // Removes and returns the segments of the common pool that are entirely free.
   std::vector<Segment> take_idle();
-  std::optional<Segment> take_idle(const Block& block);  // its segment, if that is one
-  void join_common(int64_t pool);  // that pool's segments are everybody's from now on
+  std::optional<Segment> take_idle(const Block& block);  // only that of `block`
+  void join_common(int64_t pool);  // moves the pool's segments to the common pool
 
-  int64_t bytes_of(int64_t pool) const;            // of its segments
-  void fill_in(AllocatorStats& stats) const;       // splits and what follows it
+  int64_t bytes_of(int64_t pool) const;            // in its segments
+  void fill_in(AllocatorStats& stats) const;       // sets `splits` and the fields after it
   std::vector<const Block*> largest_held() const;  // descending
 
  private:
@@ -79,7 +80,7 @@ class Blocks {
       std::map<std::byte*, Block, std::less<>, Pooled<std::pair<std::byte* const, Block>>>;
 
   void set_free(Block& block);
-  void swallow(Block& block, ByAddress::iterator next);  // next becomes its end
+  void swallow(Block& block, ByAddress::iterator next);  // merges the block after it
 
   std::map<std::byte*, Segment> segments_;
   ByAddress blocks_;

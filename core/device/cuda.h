@@ -1,4 +1,4 @@
-// The CUDA runtime, every call checked. For .cu files only: nothing else includes a CUDA header.
+// Checked calls of the CUDA runtime. For .cu and .cuh files: no other file includes CUDA headers.
 #pragma once
 #include <cuda_runtime_api.h>
 #include "core/base/check.h"
@@ -9,21 +9,21 @@
 
 namespace bellows::cuda {
 
-// Throws: which op in which module made the call and, where the error is an earlier kernel's, which
-// kernels were launched last. Exit 6 where memory ran out, 9 otherwise.
+// Throws Error, exit 6 if out of memory, else 9. The message names the op and module of the call
+// or, if the error belongs to an earlier kernel, the last kernels launched.
 [[noreturn]] void refuse(const char* call, cudaError_t status);
 inline void check(cudaError_t status, const char* call) {
   if (status != cudaSuccess) [[unlikely]]
     refuse(call, status);
 }
 
-// Where the ops of this thread run.
+// Stream that the ops of this thread run on.
 inline cudaStream_t stream() {
   return static_cast<cudaStream_t>(current_stream(Device::cuda).native);
 }
 inline cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream.native); }
 
-// Kept for the message of an error that shows only later.
+// Records a launch, for the message of an error that shows only later.
 void note_launch();
 
 }  // namespace bellows::cuda

@@ -21,7 +21,7 @@ int device_count(Device device) {
   return api.count ? api.count() : 0;
 }
 
-// A stand-in for a GPU has no driver that could tell what is wrong with it.
+// tests/cuda_host provides a device that works without a driver, which is not an error.
 std::string why_no_device(Device device) {
   if (device == Device::cpu) return "";
   const CudaReport report = cuda_report();
@@ -32,7 +32,7 @@ std::string why_no_device(Device device) {
                                         : "the driver has a GPU that the CUDA runtime cannot use";
 }
 
-// Made on first use and never destroyed: a runtime may be gone before static destructors run.
+// Created on first use and never destroyed: the CUDA runtime may end before static destructors run.
 Stream stream_of(Device device, StreamUse use) {
   if (device == Device::cpu) return {};
   static const auto make = [] {
@@ -72,7 +72,7 @@ void Event::record(Stream stream) { api_of(device_).record(native_, stream); }
 void Event::hold(Stream stream) const { api_of(device_).wait(stream, native_); }
 bool Event::ready() const { return api_of(device_).ready(native_); }
 
-// ---- the CPU: whatever was asked for has been done when the call returns
+// ---- the CPU: all work is done when the call returns
 
 static constexpr size_t kAlign = 64;  // a cache line, and the widest vector
 

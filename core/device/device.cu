@@ -1,4 +1,4 @@
-// The GPU's half of core/device/device.h: one device, non-blocking streams, ordered by events only.
+// GPU part of core/device/device.h: one device, non-blocking streams, ordered by events only.
 #include <array>
 #include <cstring>
 #include <string>
@@ -37,7 +37,7 @@ std::string last_launches() {
 
 void note_launch() { remembered[launched++ % kRemembered] = {running_kernel(), current_site()}; }
 
-// A launch is also where faults of earlier kernels are told.
+// Errors of the launch itself. A launch also reports faults of earlier kernels.
 static bool is_of_a_launch(cudaError_t status) {
   return status == cudaErrorInvalidConfiguration || status == cudaErrorInvalidValue ||
          status == cudaErrorLaunchOutOfResources || status == cudaErrorNoKernelImageForDevice ||
@@ -47,7 +47,7 @@ static bool is_of_a_launch(cudaError_t status) {
 void refuse(const char* call, cudaError_t status) {
   const char* const text = cudaGetErrorString(status);
   if (status == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // it is reported here: the device is as good as before
+    cudaGetLastError();  // clears the error: the device still works
     fail(Exit::memory, "out of cuda memory: ", call, "; try a smaller data.batch_size");
   }
   if (running_kernel() && std::strstr(call, "cudaLaunch") && is_of_a_launch(status))
@@ -66,7 +66,7 @@ static int count() {
   return cudaGetDeviceCount(&devices) == cudaSuccess ? devices : 0;
 }
 
-// Memory from the system does not spoil a capture, but CUDA has to be told that this is known.
+// Allows allocations during a capture. They do not invalidate it, but CUDA refuses them by default.
 class Relaxed {
  public:
   Relaxed() { cudaThreadExchangeStreamCaptureMode(&mode_); }
@@ -85,7 +85,7 @@ static void* allocate(size_t bytes) {
   cuda::check(status, "cudaMalloc");
   return memory;
 }
-// Runs in destructors, so an error waits: CUDA hands it to the next call that is checked.
+// Called by destructors, so it must not throw. The next checked call reports the error.
 static void release(void* memory, size_t) { cudaFree(memory); }
 
 static size_t available() {
@@ -131,7 +131,7 @@ static bool ready(void* event) {
   return true;
 }
 
-// Thread-local: what loader threads do meanwhile is none of its business.
+// Thread-local mode: calls of loader threads do not invalidate the capture.
 static void begin_capture(Stream stream) {
   CUDA_CHECK(cudaStreamBeginCapture(native(stream), cudaStreamCaptureModeThreadLocal));
 }
@@ -146,7 +146,7 @@ static void* end_capture(Stream stream, int64_t& operations) {
   operations = int64_t(nodes);
   return executable;
 }
-// After an error, which is reported elsewhere.
+// Cleans up after an error, which is reported elsewhere.
 static void drop_capture(Stream stream) {
   cudaGraph_t graph = nullptr;
   if (cudaStreamEndCapture(native(stream), &graph) == cudaSuccess) cudaGraphDestroy(graph);

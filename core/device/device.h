@@ -1,7 +1,7 @@
-// Devices, streams and events. One device of a kind per process.
+// Devices, streams and events. A process uses one device of each type.
 //
-// core/device/device.cpp has the CPU, where everything is in order and done at once;
-// core/device/device.cu adds the GPU. A DeviceApi is all that the rest of core knows of either.
+// core/device/device.cpp implements the CPU, where work is in order and done at once.
+// core/device/device.cu adds the GPU. The rest of core/ uses a device through its DeviceApi only.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -26,14 +26,14 @@ struct Stream {
 };
 
 struct DeviceApi {
-  int (*count)() = nullptr;  // devices on this machine; 0, never an error, without a driver
+  int (*count)() = nullptr;  // devices on this machine; 0 without a driver; never throws
   void* (*allocate)(size_t bytes) = nullptr;
   void (*release)(void* memory, size_t bytes) = nullptr;
-  size_t (*available)() = nullptr;  // bytes that nobody holds, of any process
-  // Host memory that the device copies from and to by itself. Null: out of memory.
+  size_t (*available)() = nullptr;  // bytes that no process has allocated
+  // Page-locked host memory, which the device copies without the CPU. Null: out of memory.
   void* (*allocate_pinned)(size_t bytes) = nullptr;
   void (*release_pinned)(void* memory, size_t bytes) = nullptr;
-  // In order on the stream; returns before it is done where the device allows it.
+  // Runs in order on the stream, asynchronously if the device supports it.
   void (*copy)(void* to, const void* from, size_t bytes, Stream stream) = nullptr;
   void (*set)(void* memory, int byte, size_t bytes, Stream stream) = nullptr;
   Stream (*make_stream)() = nullptr;
@@ -41,9 +41,9 @@ struct DeviceApi {
   void* (*make_event)() = nullptr;
   void (*free_event)(void* event) = nullptr;
   void (*record)(void* event, Stream stream) = nullptr;
-  void (*wait)(Stream stream, void* event) = nullptr;  // later work of the stream waits
+  void (*wait)(Stream stream, void* event) = nullptr;  // later work on the stream waits
   bool (*ready)(void* event) = nullptr;
-  // Graphs; null where a device has none.
+  // Graphs; null if the device has none.
   void (*begin_capture)(Stream stream) = nullptr;
   void* (*end_capture)(Stream stream, int64_t& operations) = nullptr;
   void (*drop_capture)(Stream stream) = nullptr;
@@ -58,17 +58,19 @@ struct AddDevice {
   }
 };
 
-const DeviceApi& api_of(Device device);    // refuses a device that this build has no code for
-int device_count(Device device);           // 0 also where the build has no code for it
-std::string why_no_device(Device device);  // "no CUDA driver"; "" if there is one
+const DeviceApi& api_of(Device device);    // throws if this build lacks the device, exit 2
+int device_count(Device device);           // 0 also if this build lacks the device
+std::string why_no_device(Device device);  // reason, as "no CUDA driver"; "" if usable
 
-// The streams of a device: where ops run, where batches are copied, where gradients travel.
+// Streams of a device: for ops, for copies of batches, for communication of gradients.
 enum class StreamUse : uint8_t { compute, copy, communicate };
 Stream stream_of(Device device, StreamUse use = StreamUse::compute);
-Stream current_stream(Device device);  // of this thread; compute unless a StreamGuard lives
-// The host waits; counted as sync.count, and told to a SyncGuard (core/device/sync_guard.h).
+Stream current_stream(Device device);  // of this thread; compute outside StreamGuards
+// Makes the host wait for the stream. Increments sync.count and informs the SyncGuard
+// (core/device/sync_guard.h).
 void synchronize(Stream stream, const std::source_location& at = std::source_location::current());
 
+// Sets the current stream of this thread during its lifetime.
 class StreamGuard {
  public:
   explicit StreamGuard(Stream stream);
@@ -86,8 +88,8 @@ class Event {
   ~Event();
   Event(Event&&) = delete;
   void record(Stream stream);
-  void hold(Stream stream) const;  // work queued there from now on waits for this event
-  bool ready() const;              // also if it was never recorded
+  void hold(Stream stream) const;  // later work on `stream` waits for this event
+  bool ready() const;              // true also if never recorded
 
  private:
   Device device_;

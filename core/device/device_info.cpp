@@ -7,12 +7,12 @@
 
 namespace bellows {
 
-// ---- architectures: "90", "90-real", "90a-virtual", a space between
+// ---- architectures: "90", "90-real", "90a-virtual", separated by spaces
 
 namespace {
 struct Architecture {
   int number = 0;   // 90
-  char family = 0;  // 'a': for this GPU alone, 'f': for those of its major number
+  char family = 0;  // 'a': this GPU only, 'f': GPUs of its major number
   bool machine_code = true, ptx = true;
 };
 }  // namespace
@@ -32,8 +32,8 @@ static std::vector<Architecture> parse_architectures(const std::string& list) {
   return all;
 }
 
-// Machine code runs on later minor numbers of its major one, PTX on everything later; code for one
-// family stays in it.
+// Machine code runs on later minor numbers of the same major number, PTX on everything later. Code
+// for one family stays in it.
 static bool runs_on(const Architecture& code, int arch) {
   const bool later = code.number <= arch, same_major = code.number / 10 == arch / 10;
   if (code.family == 'a') return code.number == arch;
@@ -59,9 +59,9 @@ std::string architectures_text(const std::string& list) {
 
 std::string cuda_version(int version) { return cat(version / 1000, ".", version % 1000 / 10); }
 
-// ---- libraries, asked without their headers
+// ---- libraries, called without their headers
 
-// 91900: "9.19.0", as cuDNN, cuBLAS and NCCL count.
+// Formats 91900 as "9.19.0": the encoding of cuDNN, cuBLAS and NCCL.
 static std::string dotted(size_t version) {
   return cat(version / 10000, ".", version % 10000 / 100, ".", version % 100);
 }
@@ -90,7 +90,7 @@ Versions cuda_libraries() {
 // ---- the driver
 
 namespace {
-// The few functions of libcuda that are needed; all return 0 or an error.
+// The few functions of libcuda that are needed; all return 0 or an error code.
 struct Driver {
   Library loaded{"libcuda.so.1"};
   template <class... Args> int call(const char* name, Args... args) const {
@@ -121,12 +121,12 @@ static Gpu read_gpu(const Driver& driver, int ordinal) {
   driver.call("cuDeviceGetPCIBusId", +pci, int(sizeof pci) - 1, device);
   driver.call("cuDeviceTotalMem_v2", &bytes, device);
   std::string address = pci;
-  for (char& c : address) c = char(std::tolower(static_cast<unsigned char>(c)));  // as /sys does
+  for (char& c : address) c = char(std::tolower(static_cast<unsigned char>(c)));  // as in /sys
   return {name, 10 * attribute(major_number) + attribute(minor_number), attribute(multiprocessors),
           int64_t(bytes), address};
 }
 
-// Why there is no GPU to use.
+// Returns why there is no GPU to use.
 static std::string refusal_of(const Driver& driver, int error) {
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   const std::string hint = visible ? cat(" (CUDA_VISIBLE_DEVICES is '", visible, "')") : "";
@@ -154,7 +154,7 @@ CudaReport cuda_report() {
 
 // ---- what is wrong
 
-// The first release of NVIDIA's driver for each major number of CUDA.
+// Returns the first release of NVIDIA's driver for the runtime's major number of CUDA.
 static const char* driver_for(int runtime) {
   switch (runtime / 1000) {
     case 11:
@@ -168,7 +168,7 @@ static const char* driver_for(int runtime) {
 
 static std::string driver_trouble(const CudaReport& r) {
   if (r.driver == 0) return "no CUDA driver";
-  // Within a major number any driver runs any runtime.
+  // Any driver supports all runtimes of its major number.
   if (r.driver / 1000 < r.code.runtime / 1000)
     return cat("driver too old: it supports CUDA ", cuda_version(r.driver),
                ", this binary has runtime ", cuda_version(r.code.runtime), "; install driver ",

@@ -1,4 +1,4 @@
-// What this binary has of CUDA: the runtime in it, and the GPUs that it was compiled for.
+// CUDA support in this binary: the runtime that it contains, and the GPUs that it was compiled for.
 #include <cuda_runtime_api.h>
 #include "core/device/device_info.h"
 

@@ -1,6 +1,6 @@
-// What there is of CUDA: in this machine (driver, GPUs, libraries) and in this binary (runtime,
-// architectures). Everything in the machine is asked through dlopen, so that a program without a
-// driver starts, and one whose driver is too old for its runtime can still say so.
+// CUDA support of this machine (driver, GPUs, libraries) and of this binary (runtime,
+// architectures). The machine is queried through dlopen. A program thus starts without a driver,
+// and can report that the driver is too old for its runtime.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -18,10 +18,10 @@ struct Gpu {
   std::string pci;  // "0000:3b:00.0"
 };
 
-// core/device/device_info.cu fills it; a build without CUDA leaves it as it is.
+// Filled by core/device/device_info.cu; stays as it is in a build without CUDA.
 struct CudaCode {
   int runtime = 0;                 // 13000: CUDA 13.0; 0: this binary has no CUDA code
-  const char* architectures = "";  // in CMake's words: "80-real 90-virtual", "90" for both kinds
+  const char* architectures = "";  // as in CMake: "80-real 90-virtual", "90" for both
 };
 inline constinit CudaCode cuda_code = {};
 struct AddCudaCode {
@@ -33,27 +33,27 @@ struct AddCudaCode {
 
 struct CudaReport {
   CudaCode code;
-  int driver = 0;              // the newest CUDA that the driver supports; 0: no driver
+  int driver = 0;              // newest CUDA version that the driver supports; 0: no driver
   std::string driver_release;  // "580.82.07"; "" if unknown
-  std::string refusal;         // why the driver gives no GPU
+  std::string refusal;         // why the driver offers no GPU
   std::vector<Gpu> gpus;
 };
 CudaReport cuda_report();
 
-// {"cuDNN", "9.19.0"}: those of NVIDIA's libraries that can be loaded. Loads them.
+// Loads those of NVIDIA's libraries that are installed. Returns them as {"cuDNN", "9.19.0"}.
 using Versions = std::vector<std::pair<std::string, std::string>>;
 Versions cuda_libraries();
 
-// One line: why this binary cannot use a GPU here, and what to do; "" if it can.
+// Returns one line: why this binary cannot use a GPU here, and what to do; "" if it can.
 std::string cuda_trouble(const CudaReport& report);
 
-// 13000: "13.0".
+// Formats 13000 as "13.0".
 std::string cuda_version(int version);
 
-// "sm_80, sm_90, PTX 90", for people.
+// Formats a list of architectures for users: "sm_80, sm_90, PTX 90".
 std::string architectures_text(const std::string& list);
 
-// Can machine code or PTX of that list run on a GPU of this architecture?
+// Returns whether machine code or PTX of that list runs on architecture `arch` (90: sm_90).
 bool runs_on(const std::string& list, int arch);
 
 }  // namespace bellows

@@ -6,7 +6,7 @@
 
 namespace bellows {
 
-// Of this thread: the pool of the innermost PoolScope; 0: everybody's.
+// Pool of the innermost PoolScope on this thread; 0: the common pool.
 static thread_local int64_t current_pool = 0;
 int64_t DevicePool::enter(int64_t pool) { return std::exchange(current_pool, pool); }
 
@@ -41,7 +41,7 @@ void* DevicePool::allocate(size_t bytes) {
   return block->at;
 }
 
-// After an error of the device nothing can be asked of it any more. Such a block is kept: the
+// After a device error, events cannot be recorded or queried. The block is then kept, because the
 // process is about to end.
 void DevicePool::release(void* memory) noexcept {
   try {
@@ -114,7 +114,7 @@ Block& DevicePool::grow(const Home& home, size_t size) {
   size_t got = wanted;
   void* memory = from_system(got);
   if (!memory && !capturing()) {
-    // First what is kept goes back, then there may be room for this block alone.
+    // First releases what is cached; then there may be room for a segment of this block alone.
     wait_for_uses();
     free_idle();
     memory = from_system(got);
@@ -157,7 +157,7 @@ void DevicePool::empty() {
   free_idle();
 }
 
-// ---- what it holds
+// ---- statistics and messages
 
 AllocatorStats DevicePool::stats() {
   const std::lock_guard lock(mutex_);
@@ -178,7 +178,7 @@ void DevicePool::join_common(int64_t pool) {
   blocks_.join_common(pool);
 }
 
-// To a tenth, which is left out where it is 0.
+// Formats bytes in MiB with one decimal, unless that is 0.
 static std::string mib(int64_t bytes) {
   const int64_t tenths = (10 * (bytes >> 10) + 512) >> 10;
   return cat(tenths / 10, tenths % 10 ? cat(".", tenths % 10) : "", " MiB");
@@ -189,7 +189,7 @@ static std::string maker_of(const Block& block) {
   return cat(op, block.site->path.empty() ? "" : " in " + block.site->path);
 }
 
-// "3 x 512 MiB of conv2d in layer1.0, 256 MiB": equal ones together, the largest first.
+// Returns "3 x 512 MiB of conv2d in layer1.0, 256 MiB": equal blocks together, the largest first.
 static std::string largest(const std::vector<const Block*>& held) {
   constexpr int kLines = 5;
   std::string text;

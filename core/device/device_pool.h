@@ -1,10 +1,10 @@
-// DevicePool: the memory of a device. Freed blocks are kept and handed out again
-// (core/device/blocks.h).
+// DevicePool: caching allocator of a device. Keeps freed blocks for reuse (core/device/blocks.h).
+// Thread-safe.
 //
-// Note [When a block is free]: a tensor may be released while work that uses it is still queued. On
-// the block's own stream that does no harm: whoever gets it next is queued behind. Streams that
-// record_use() named get an event at the release, and the block is free once all of these are
-// ready. They are asked at each allocation, and never waited for, except before memory runs out.
+// Note [When a block is free]: a tensor may be released while queued work still uses it. On the
+// block's own stream this is safe: work on the reused block is queued after it. For each stream
+// that record_use() named, release() records an event, and the block is free when all events are
+// ready. Allocations query the events, but wait for them only before memory would run out.
 #pragma once
 #include <deque>
 #include <mutex>
@@ -19,8 +19,8 @@ class DevicePool {
   explicit DevicePool(Device device);
 
   void configure(const AllocatorOptions& options);
-  // For the current stream, out of the pool of the thread's PoolScope. As in
-  // core/device/allocator.h.
+  // Like core/device/allocator.h. Allocates for the current stream, from the pool of the thread's
+  // PoolScope.
   void* allocate(size_t bytes);
   void release(void* memory) noexcept;
   void record_use(const void* memory, Stream stream);
@@ -29,13 +29,14 @@ class DevicePool {
   AllocatorStats stats();
   void reset_peak();
 
-  // Pools of captured graphs: of what this thread allocates (returns the one before), and all.
+  // Pools of captured graphs (0: the common pool). enter() sets the pool of this thread's
+  // allocations and returns the previous one.
   static int64_t enter(int64_t pool);
   int64_t bytes_of(int64_t pool);
   void join_common(int64_t pool);
 
  private:
-  // What a stream still uses: it is done with when the event is ready.
+  // A stream's use of a released block, which ends when the event is ready.
   struct Use {
     void* event;
     Block* block;
@@ -46,7 +47,7 @@ class DevicePool {
   void free_idle();
   void set_free(Block& block);
   void mark_uses(Block& block);
-  void collect();  // the blocks whose users are done
+  void collect();  // frees the blocks whose uses have ended
   void wait_for_uses();
   [[noreturn]] void refuse(size_t bytes);
 
@@ -56,7 +57,7 @@ class DevicePool {
   bool caching_ = false;
   Blocks blocks_;
   std::map<void*, std::deque<Use>> uses_;  // by stream, in the order of their events
-  // Released in a capture, by that thread: their users are asked after it.
+  // Released during a capture, by that thread; their events are recorded after it.
   std::vector<Block*> captured_;
   std::thread::id captured_by_;
   std::vector<void*> spare_events_;

@@ -1,5 +1,5 @@
-// A graph: work of a device that was captured once and is launched again as a whole. The addresses
-// it works on are those of its capture, and so is everything that the host decided meanwhile.
+// Graph: device work that is captured once and launched as a whole many times. Each launch uses the
+// addresses of the capture and repeats the decisions that the host made during it.
 #pragma once
 #include <functional>
 #include <memory>
@@ -9,13 +9,14 @@ namespace bellows {
 
 class Graph {
  public:
-  // Captures what `work` puts into the device's compute stream, and into streams that it orders
-  // after that one; nothing runs. Refuses work that waits.
+  // Captures the work that `work` queues on the device's compute stream, and on streams that it
+  // orders after that one; nothing runs. Throws Error if `work` waits for the device (exit 9), or
+  // if the device has no graphs (exit 2).
   Graph(Device device, const std::function<void()>& work);
   Graph(Graph&&) = delete;
   ~Graph();
 
-  void launch() const;         // in the compute stream; counted as graph.replays
+  void launch() const;  // on the compute stream; increments graph.replays
   int64_t operations() const { return operations_; }
 
  private:
@@ -24,7 +25,8 @@ class Graph {
   int64_t operations_ = 0;
 };
 
-// The work that this thread hands to a device is being captured: nothing may wait, ask or measure.
+// Returns whether a capture is running on this thread: then it must not wait for the device, query
+// events or measure time.
 bool capturing();
 
 }  // namespace bellows

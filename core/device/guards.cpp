@@ -13,14 +13,14 @@ namespace bellows::guards {
 namespace {
 
 constexpr int kPattern = 0xa5, kFresh = 0xff;
-constexpr size_t kLooks = 256;  // in a slab
+constexpr size_t kLooks = 256;  // per slab
 
 struct Guarded {
   size_t bytes;
   Stream stream;
 };
 
-// A copy of the zones of a block: pinned memory, two zones long.
+// Copy of the two zones of a block, in pinned memory.
 struct Look {
   std::byte* zones;
   Guarded block;
@@ -36,7 +36,7 @@ struct Guards {
 
 }  // namespace
 
-// Never destroyed: tensors in static objects are freed after main.
+// Never destroyed: tensors in static objects are released after main().
 static Guards& all() {
   static Guards& guards = *new Guards;
   return guards;
@@ -66,7 +66,7 @@ static void judge(const std::byte* before, const std::byte* after, const Guarded
                         " bytes", block.stream.device == Device::cpu ? "" : " on the device");
 }
 
-// Where the copy of two zones goes.
+// Returns pinned memory for a copy of two zones.
 static std::byte* free_look(Device device) {
   const size_t bytes = 2 * zone(device), at = all().looks.size() % kLooks;
   if (at == 0) {

@@ -1,5 +1,4 @@
-// Large host memory in pages of 2 MiB: one entry of the TLB for 512 of the usual ones, and as many
-// fewer page faults.
+// Large host memory in pages of 2 MiB: one TLB entry and one page fault in place of 512.
 #pragma once
 #include <cstddef>
 
@@ -7,8 +6,9 @@ namespace bellows {
 
 inline constexpr size_t kHugePage = size_t{2} << 20;
 
-// Aligned to a huge page; every whole one in it is asked for (alloc.huge_bytes counts them), which
-// the system may decline. Null: out of memory. std::free() gives it back.
+// Returns memory aligned to a huge page, or null if out of memory. Requests a huge page for each
+// whole one in it, which the system may decline; alloc.huge_bytes counts the bytes. Release it with
+// std::free().
 void* allocate_huge(size_t bytes);
 
 }  // namespace bellows

@@ -1,5 +1,5 @@
-// launch(): the one way to start a kernel. Arguments convert as in a call of the kernel, and a
-// refused launch throws where it was made. <<<>>> would do neither, and only nvcc can read it.
+// launch(): starts a kernel; used for all of them. Arguments convert as in a call of the kernel,
+// and a refused launch throws immediately. <<<>>> does neither, and only nvcc can compile it.
 #pragma once
 #include <cuda_runtime.h>
 #include <algorithm>
@@ -18,7 +18,7 @@ struct Grid {
 };
 
 namespace detail {
-// Of a launch that is counted, and noted for messages.
+// Counts a launch (cuda.launches), records it for messages, and returns its configuration.
 inline cudaLaunchConfig_t begin_launch(const Grid& grid) {
   static trace::Counter& launches = trace::counter("cuda.launches");
   launches.add();
@@ -38,19 +38,19 @@ void launch(void (*kernel)(Params...), const Grid& grid, std::type_identity_t<Pa
   CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, args...));
 }
 
-// A kernel that was compiled at run time; its parameters have to be of exactly these types.
+// Launches a kernel compiled at run time, whose parameters must have exactly these types.
 template <class... Args> void launch(cudaKernel_t kernel, const Grid& grid, const Args&... args) {
   const cudaLaunchConfig_t config = detail::begin_launch(grid);
   void* addresses[] = {const_cast<Args*>(&args)...};
   CUDA_CHECK(cudaLaunchKernelExC(&config, kernel, addresses));
 }
 
-// ---- grids over n elements, for kernels that stride:
+// ---- grids over n elements, for kernels with a grid-stride loop:
 //   for (int64_t i = thread_index(); i < n; i += thread_count()) ...
 
 inline constexpr int kThreads = 256;
 
-// As many blocks as fill a large GPU several times over, and no more.
+// Returns a grid of at most 16 blocks per multiprocessor of a large GPU (132 of them).
 inline Grid grid_of(int64_t n, int threads = kThreads) {
   constexpr int64_t kMostBlocks = 132 * 16;
   const int64_t blocks = std::clamp<int64_t>(ceil_div(n, threads), 1, kMostBlocks);

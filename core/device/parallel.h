@@ -1,8 +1,8 @@
-// parallel_for on the process's one OpenMP pool. Work is cut into chunks whose borders do not
-// depend on the number of threads, so sums have the same bits for any of them.
+// parallel_for on the process's single OpenMP pool. The borders of its chunks do not depend on the
+// number of threads, so sums have the same bits for any thread count.
 //
-// Only the compute thread may call these: libgomp keeps a team per calling thread, so a loader
-// thread that opened a region would bring a second one.
+// Call these from the compute thread only: libgomp keeps a team per calling thread, so a loader
+// thread that opened a region would create a second pool.
 #pragma once
 #include <omp.h>
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace bellows {
 
-// Threads that parallel_for may use: all of the pool, or fewer (core/device/adaptive_threads.h).
+// Limit on the threads of parallel_for: all of the pool, or fewer (core/device/adaptive_threads.h).
 inline std::atomic<int>& thread_limit() {
   static constinit std::atomic<int> limit = std::numeric_limits<int>::max();
   return limit;
@@ -24,7 +24,7 @@ inline int threads_in_use() {
   return std::min(omp_get_max_threads(), thread_limit().load(std::memory_order_relaxed));
 }
 
-// While it lives, a library that this thread calls opens no parallel region.
+// Keeps libraries that this thread calls from opening parallel regions, during its lifetime.
 class OneThread {
  public:
   OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
@@ -36,11 +36,11 @@ class OneThread {
 };
 
 namespace detail {
-// What the chunks of a region have thrown, for one exception that left it would end the process. Of
-// several the first chunk's is kept, so it is the same for any number of threads.
+// Catches exceptions of a region's chunks: one that left the region would end the process. Keeps
+// that of the first chunk, so it is the same for any number of threads.
 class Thrown {
  public:
-  void keep(int64_t chunk) {  // what is being caught
+  void keep(int64_t chunk) {  // the exception being caught
     const std::lock_guard lock(mutex_);
     if (error_ && chunk_ < chunk) return;
     error_ = std::current_exception();
@@ -58,8 +58,9 @@ class Thrown {
 };
 }  // namespace detail
 
-// fn(begin, end) for each chunk of [0, n). A single chunk runs here, without waking anybody. What a
-// chunk throws is thrown from here, once the others have run; in one thread, before they would.
+// Calls fn(begin, end) for each chunk of [0, n). A single chunk runs on this thread. Rethrows the
+// exception of the first failing chunk after all others have run; on one thread, the chunks after
+// it do not run.
 template <class Fn> void parallel_for(int64_t n, int64_t chunk, const Fn& fn) {
   const int64_t chunks = ceil_div(n, chunk);
   const int threads = threads_in_use();
@@ -79,7 +80,7 @@ template <class Fn> void parallel_for(int64_t n, int64_t chunk, const Fn& fn) {
   thrown.rethrow();
 }
 
-// Sum of fn(begin, end) over the chunks, added in their order.
+// Returns the sum of fn(begin, end) over the chunks, added in their order.
 template <class Fn> double parallel_sum(int64_t n, int64_t chunk, const Fn& fn) {
   std::vector<double> parts(ceil_div(n, chunk));
   parallel_for(n, chunk, [&](int64_t b, int64_t e) { parts[b / chunk] = fn(b, e); });

@@ -34,7 +34,7 @@ std::vector<std::string> take_sync_reports() {
   return std::exchange(reports().fresh, {});
 }
 
-// "core/tensor/tensor.cpp:42", wherever the sources were when they were compiled.
+// Returns the last folder, file and line, as in "tensor/copy.cpp:27".
 static std::string place(const std::source_location& at) {
   std::string_view file = at.file_name();
   const size_t folder = file.rfind('/', file.rfind('/') - 1);

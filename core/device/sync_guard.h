@@ -8,9 +8,9 @@ namespace bellows {
 
 enum class OnSync { ignore, warn, refuse };
 
-// While one lives, a wait of this thread for a device is reported (take_sync_reports) or refused
-// (exit 9), with the line that asked for it. An inner one prevails: where waiting is expected, at
-// log steps, it is SyncGuard(OnSync::ignore).
+// While it lives, each wait of this thread for a device is reported (take_sync_reports) or throws
+// Error, exit 9, with the line that waits. An inner guard takes precedence: use
+// SyncGuard(OnSync::ignore) where waiting is expected, as at log steps.
 class SyncGuard {
  public:
   explicit SyncGuard(OnSync on_sync);
@@ -21,7 +21,7 @@ class SyncGuard {
   OnSync previous_;
 };
 
-// Each place once in the life of the process, in the order they were found.
+// Returns the new reports, in order. Each place is reported once per process. Thread-safe.
 std::vector<std::string> take_sync_reports();
 
 namespace detail {

@@ -25,13 +25,13 @@ void visit(Visitor& v, ThreadOptions& o) {
   v("adaptive", o.adaptive, {"off", "on", "all"}, "fewer threads while they wait for a core");
 }
 
-// As the runtime has read it, before anyone sets another number. Without the variable the runtime
-// would go by the affinity mask and know no quota.
+// OMP_NUM_THREADS as the runtime has read it, before anything sets another number. Without the
+// variable, the runtime would use the affinity mask and ignore quotas.
 static const int from_environment = std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads() : 0;
 
-// An operation on a denormal takes a hundred cycles, and the momentum of a unit that gets no
-// gradient decays into them for good. All threads of the pool, or bits would depend on their
-// number.
+// An operation on a denormal takes about a hundred cycles, and the momentum of a unit without
+// gradient decays into denormals permanently. All threads of the pool flush them, or bits would
+// depend on the number of threads.
 static void flush_denormals() {
 #pragma omp parallel
   _mm_setcsr(_mm_getcsr() | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON);
@@ -46,8 +46,8 @@ static std::ptrdiff_t live_threads() {
   return count;
 }
 
-// Threads, at most `wanted`, that the system lets this process start now. The runtime would end the
-// process if it got fewer than it asks for.
+// Returns how many threads, at most `wanted`, the system lets this process start now. libgomp would
+// end the process if it could not start as many as it wants.
 static int startable_threads(int wanted) {
   const std::ptrdiff_t before = live_threads();
   std::latch counted(1);
@@ -55,11 +55,11 @@ static int startable_threads(int wanted) {
   started.reserve(wanted);
   try {
     while (std::ssize(started) < wanted) started.emplace_back([&] { counted.wait(); });
-  } catch (const std::exception&) {  // no thread, or no memory for one
+  } catch (const std::exception&) {  // no thread, or no memory for it
   }
   counted.count_down();
   for (std::thread& thread : started) thread.join();
-  // A thread counts against limits until it has left this list, which is after the join.
+  // An ended thread counts against limits until it leaves this list, some time after join().
   for (int i = 0; i < 1000 && live_threads() > before; ++i) std::this_thread::yield();
   return static_cast<int>(std::ssize(started));
 }
@@ -74,7 +74,7 @@ std::string apply(const ThreadOptions& options, int local_ranks, int local_rank)
     threads = std::min(threads, std::max(1, allowed_cores() / local_ranks));
     trace::counter("cpu.budget_set").add();
   }
-  static int pool = 1;  // threads that the runtime has started already, and the caller
+  static int pool = 1;  // threads started by the runtime, plus the caller
   const int wanted = threads;
   if (wanted > pool) threads = pool + startable_threads(wanted - pool);
   omp_set_num_threads(threads);
@@ -83,7 +83,7 @@ std::string apply(const ThreadOptions& options, int local_ranks, int local_rank)
   trace::counter("cpu.peak_threads").raise_to(threads);
   if (options.pinning != Pinning::off)
     pin_threads(options.pinning, checked_cpu_list(options.cores));
-  // A pinned thread that is taken away would come back without its core.
+  // A pinned thread that the governor stopped using would later return without its core.
   watch_pool(threads, options.pinning == Pinning::off ? options.adaptive : Adaptive::off);
   if (threads == wanted) return "";
   return cat("warning: the system lets this process start ", threads - 1, " of ", wanted - 1,
@@ -96,10 +96,9 @@ int allowed_cores() {
   return std::max(1, quota ? std::min(cores, quota) : cores);
 }
 
-// ---- cgroups: version 2 has "cpu.max", version 1 two files below a folder for its controller
+// ---- cgroups: version 2 has "cpu.max", version 1 two files in a folder per controller
 
-// Floor, because a thread more than the quota pays for is stopped at every period's end; at
-// least 1.
+// Rounded down, because a thread beyond the quota is throttled in every period; at least 1.
 static int cores_in(double quota, double period) {
   return quota > 0 && period > 0 ? int(std::clamp(quota / period, 1.0, 1e6)) : 0;
 }
@@ -112,7 +111,7 @@ static int quota_of(const std::filesystem::path& group) {
   return cores_in(quota, period);
 }
 
-// Where the "n:controllers:path" lines of the membership put the process's CPU time.
+// Returns the CPU controller's root and group, from "n:controllers:path" lines of the membership.
 static std::pair<std::filesystem::path, std::filesystem::path> cpu_group(
     const std::filesystem::path& cgroups, const std::filesystem::path& membership) {
   std::ifstream lines(membership);
@@ -131,7 +130,7 @@ static std::pair<std::filesystem::path, std::filesystem::path> cpu_group(
 int quota_cores(const std::filesystem::path& cgroups, const std::filesystem::path& membership) {
   auto [root, group] = cpu_group(cgroups, membership);
   int fewest = 0;
-  // In a container the path may be the host's, and the files at the root are then ours.
+  // In a container the path may be the host's; the files at the root are then the container's.
   for (;; group = group.parent_path()) {
     const int cores = quota_of(root / group.relative_path());
     if (cores) fewest = fewest ? std::min(fewest, cores) : cores;
@@ -139,7 +138,7 @@ int quota_cores(const std::filesystem::path& cgroups, const std::filesystem::pat
   }
 }
 
-// ---- this thread
+// ---- the calling thread
 
 void name_thread(const std::string& name) {
   pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
@@ -148,7 +147,7 @@ void name_thread(const std::string& name) {
 
 bool enter_background() {
   const sched_param none{};
-  // On Linux both calls concern the calling thread alone.
+  // On Linux both calls affect the calling thread only.
   return sched_setscheduler(0, SCHED_IDLE, &none) == 0 || setpriority(PRIO_PROCESS, 0, 19) == 0;
 }
 

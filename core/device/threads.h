@@ -1,5 +1,5 @@
-// The process's share of the machine: how many threads its OpenMP pool has, and how its other
-// threads are named and scheduled.
+// CPU resources of the process: size and placement of its OpenMP pool, and names and scheduling of
+// its other threads.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -10,36 +10,36 @@
 namespace bellows {
 
 struct ThreadOptions {
-  int threads = 0;      // of the pool; 0: OMP_NUM_THREADS, or one for each allowed core
+  int threads = 0;      // in the pool; 0: OMP_NUM_THREADS, or one per allowed core
   bool budget = false;  // at most allowed cores / local ranks
   Pinning pinning = Pinning::off;
-  std::string cores = {};   // of Pinning::list: "0-3,8"; empty: all allowed ones
-  bool numa_local = false;  // threads and memory on one node
+  std::string cores = {};   // for Pinning::list: "0-3,8"; empty: all allowed cores
+  bool numa_local = false;  // threads and memory on one NUMA node
   Adaptive adaptive = Adaptive::off;
 };
 void visit(Visitor& v, ThreadOptions& o);
 
-// Sizes and places the pool; from the compute thread, before its first parallel region.
-// `local_ranks` are the processes of this run on this machine, and `local_rank` is which of them
-// this is. Returns a warning if the system lets the process start fewer threads than that (the pool
-// is then smaller), else "". Counted: cpu.budget_set, cpu.peak_threads, and what
-// core/device/affinity.h says.
+// Sizes and places the pool. Call it from the compute thread, before its first parallel region.
+// This process is `local_rank` of `local_ranks` processes of the run on this machine. Returns a
+// warning if the system cannot start all threads (the pool is then smaller), else "". Counters:
+// cpu.budget_set, cpu.peak_threads, and those of core/device/affinity.h. Throws Error, exit 2, for
+// invalid options.
 std::string apply(const ThreadOptions& options, int local_ranks = 1, int local_rank = 0);
 
-// Cores that this process may use: those of process_cores(), or fewer under a CPU quota.
+// Returns how many cores this process may use: process_cores(), or fewer under a CPU quota.
 int allowed_cores();
 
-// Whole cores in the CPU quota of the process's cgroup (version 1 or 2) or of one above it; 0 if
-// there is none. The arguments are for tests.
+// Returns the whole cores in the CPU quota of the process's cgroup (version 1 or 2), the smallest
+// among it and its parents; 0 if there is none. The arguments are for tests.
 int quota_cores(const std::filesystem::path& cgroups = "/sys/fs/cgroup",
                 const std::filesystem::path& membership = "/proc/self/cgroup");
 
-// For a thread beside the pool, first of all: a name for top and debuggers (15 characters), and
-// the process's cores in place of the one that its maker may be pinned to.
+// Names the calling thread for top and debuggers (up to 15 characters) and undoes the pinning that
+// it inherited from its creator. Call it first in each thread outside the pool.
 void name_thread(const std::string& name);
 
-// From now on this thread gets only time that no other wants (SCHED_IDLE, or the lowest priority).
-// False if the system permits neither.
+// Gives the calling thread only CPU time that no other thread wants (SCHED_IDLE, or the lowest
+// priority). Returns false if the system permits neither.
 bool enter_background();
 
 }  // namespace bellows

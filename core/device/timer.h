@@ -1,17 +1,16 @@
-// How long a device takes, by its own clock. Apart from Event, which orders and is cheaper.
+// Device time, by the device's own clock. An Event is cheaper, but only orders work.
 #pragma once
 #include "core/device/device.h"
 
 namespace bellows {
 
-// The moment at which a stream gets here, after all work that it was given before. The CPU's is the
-// moment of the call.
+// Time at which a stream has done all work queued before this. On the CPU, the time of the call.
 class Moment {
  public:
   explicit Moment(Stream stream);
   ~Moment();
   Moment(Moment&&) = delete;
-  // Of one device; both have passed (synchronize() first).
+  // Milliseconds since `begin`, of the same device. Both must have passed: synchronize() first.
   double ms_since(const Moment& begin) const;
 
  private:

@@ -29,9 +29,9 @@ std::string cpu_info(const std::string& name) {
 
 // ---- lists of CPUs
 
-static constexpr int kMostCpus = 1 << 16;  // a bound for hostile text; Linux stops at 8192
+static constexpr int kMostCpus = 1 << 16;  // limit for hostile text; Linux supports 8192
 
-// "3" or "0-3"; false for anything else.
+// Parses "3" or "0-3"; returns false for anything else.
 static bool append_range(const std::string& text, std::vector<int>& cpus) {
   std::istringstream in(text);
   int first = -1, last = -1;
@@ -94,7 +94,7 @@ static std::vector<NumaNode> read_nodes(const fs::path& folder) {
 Topology read_topology(const fs::path& sys) {
   const fs::path cpus = sys / "devices/system/cpu";
   const std::vector<int> online = parse_cpu_list(first_line(cpus / "online"));
-  // CPUs of one core name the same siblings. A kernel without these files leaves a core for each.
+  // CPUs of one core list the same siblings. Without these files, each CPU counts as a core.
   std::set<std::string> cores, sockets;
   for (const int cpu : online) {
     const fs::path topology = cpus / cat("cpu", cpu) / "topology";
@@ -114,7 +114,7 @@ int node_of_pci(const std::string& device, const fs::path& sys) {
   return node;
 }
 
-// ---- where threads go
+// ---- placement of threads
 
 static int number_in(const fs::path& file) {
   int number = 0;
@@ -133,7 +133,7 @@ std::vector<Core> cores_of(std::vector<int> cpus, const fs::path& sys) {
   for (const int cpu : cpus) {
     const fs::path of_cpu = sys / "devices/system/cpu" / cat("cpu", cpu) / "topology";
     const int package = number_in(of_cpu / "physical_package_id");
-    // A core that the system does not describe is one of its own.
+    // A CPU that the system does not describe counts as a core of its own.
     const bool known = fs::exists(of_cpu / "core_id", unreadable);
     const int core = known ? number_in(of_cpu / "core_id") : cpu;
     cores.push_back({cpu, node_of[cpu], package, core, siblings[{package, core}]++});
@@ -147,7 +147,7 @@ std::vector<int> placement(std::vector<Core> cores, Pinning pinning) {
   });
   if (pinning == Pinning::spread) {
     std::map<int, int> on_node;
-    std::map<int, int> turn;  // by cpu: how many of its node come before it
+    std::map<int, int> turn;  // by cpu: number of its node's CPUs before it
     for (const Core& c : cores) turn[c.cpu] = on_node[c.node]++;
     std::ranges::stable_sort(cores, {}, [&](const Core& c) { return turn[c.cpu]; });
   }

@@ -1,4 +1,4 @@
-// Where the machine's CPUs and memory are, as /sys tells it: sockets, cores, NUMA nodes.
+// Topology of the machine's CPUs and memory, from /sys: sockets, cores, NUMA nodes.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -14,41 +14,41 @@ struct NumaNode {
 };
 
 struct Topology {
-  std::vector<NumaNode> nodes;  // ascending; where the system names none, one with every CPU
-  int cpus = 0;                 // online, as the scheduler counts: hardware threads
-  int cores = 0;                // with one or more of them each
+  std::vector<NumaNode> nodes;  // ascending; if the system lists none, one with all CPUs
+  int cpus = 0;                 // hardware threads that are online
+  int cores = 0;                // physical cores
   int sockets = 0;
 };
 
-// The argument is for tests: a folder that looks like /sys.
+// Reads the topology. For tests, `sys` is a folder that looks like /sys.
 Topology read_topology(const std::filesystem::path& sys = "/sys");
 
-// The node that a PCI device ("0000:3b:00.0") hangs on; -1: unknown, or there is only one.
+// Returns the NUMA node of a PCI device ("0000:3b:00.0"); -1 if unknown or if there is only one.
 int node_of_pci(const std::string& device, const std::filesystem::path& sys = "/sys");
 
-// A hardware thread, and where it is; what the system does not tell is 0.
+// A hardware thread and its place. A node or package that the system does not report is 0.
 struct Core {
-  int cpu;  // as the system numbers it
+  int cpu;  // the system's number
   int node = 0, package = 0;
   int core = 0;     // within the package
   int sibling = 0;  // 0 for the first thread of a core, 1 for its second
   bool operator==(const Core&) const = default;
 };
-// Of these processors, in ascending order.
+// Returns the given CPUs, ascending, with their places.
 std::vector<Core> cores_of(std::vector<int> cpus, const std::filesystem::path& sys = "/sys");
 
-// An order in which to give cores to threads; either way a thread has a whole core while there are
-// enough. compact: near each other, one socket after the other; spread: in turn over the sockets.
+// Order in which threads get cores. In either, each thread has a whole core while there are enough.
+// compact: close to each other, socket by socket. spread: the NUMA nodes in rotation.
 enum class Pinning { off, compact, spread, list };
 std::vector<int> placement(std::vector<Core> cores, Pinning pinning);
 
-// What /proc/cpuinfo says of the first CPU under that name, as "flags".
+// Returns the value of the first line of /proc/cpuinfo that starts with `name` ("flags"), or "".
 std::string cpu_info(const std::string& name);
 inline std::string cpu_model() { return cpu_info("model name"); }  // "Intel(R) Xeon(R) ..."
 
-// "0-3,8" and {0, 1, 2, 3, 8}. Text that is no such list gives an empty one.
+// Convert between "0-3,8" and {0, 1, 2, 3, 8}. Invalid text gives an empty list.
 std::vector<int> parse_cpu_list(const std::string& text);
-std::vector<int> checked_cpu_list(const std::string& text);  // refuses such text, exit 2
+std::vector<int> checked_cpu_list(const std::string& text);  // throws for invalid text, exit 2
 std::string cpu_list(const std::vector<int>& cpus);
 
 }  // namespace bellows

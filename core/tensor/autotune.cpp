@@ -18,22 +18,22 @@
 namespace bellows {
 
 static constexpr int kWarmUps = 3, kMostRuns = 20, kFewestRuns = 5;
-static constexpr double kHopeless = 4;  // times the best after the warm-up: not timed further
-static constexpr double kMostMs = 200;  // for one candidate, while it has kFewestRuns
+static constexpr double kHopeless = 4;  // slower than this many times the best in warm-up: dropped
+static constexpr double kMostMs = 200;  // per candidate, once it has kFewestRuns
 static constexpr double kEqual = 1.01;
 
 static trace::Counter& count(const char* name) { return trace::counter(cat("autotune.", name)); }
 
 // ---- timing
 
-// Memory that is written before each run, so that no candidate finds its input in a cache: more
-// than the second level of an H200, twice a core's own caches.
+// Memory written before each run, so that no candidate finds its input in a cache: larger than the
+// L2 cache of an H200; on the CPU, twice a core's own caches.
 static Tensor flush_buffer(Device device) {
   const int64_t mb = device == Device::cpu ? 4 * omp_get_max_threads() : 64;
   return Tensor(Shape{mb << 18}, DType::f32, device);
 }
 
-// By all threads, each of which has caches, or by the device's own copy engine.
+// Written by all threads, because each core has its own caches, or by a memset on the device.
 static void write(const Tensor& flush, Stream stream) {
   if (flush.device() == Device::cpu) return fill(flush, 1);
   api_of(flush.device()).set(flush.bytes(), 1, flush.nbytes(), stream);
@@ -49,22 +49,22 @@ static double ms_of(const Candidate& candidate, const Tensor& flush) {
   return end.ms_since(begin);
 }
 
-// The least time: one run may have had to wait for somebody else. A candidate that fails, for want
-// of memory or of support, is out.
+// Returns the minimum time, because other work may have delayed some runs. Returns nullopt if the
+// candidate fails for lack of memory or support.
 static std::optional<double> warm_up(const Candidate& candidate, const Tensor& flush) {
   try {
     double ms = INFINITY;
     for (int i = 0; i < kWarmUps; ++i) ms = std::min(ms, ms_of(candidate, flush));
     return ms;
   } catch (const std::exception&) {
-    synchronize(current_stream(flush.device()));  // a fault of the device ends more than the search
+    synchronize(current_stream(flush.device()));  // throws if the device itself has failed
     return std::nullopt;
   }
 }
 
 std::optional<size_t> fastest(Device device, const Candidates& candidates) {
   const SyncGuard expected(OnSync::ignore);
-  const PoolScope shared(nullptr);  // what is needed for the search only is nobody's afterwards
+  const PoolScope shared(nullptr);  // memory of the search is not a graph's
   const Tensor flush = flush_buffer(device);
   const int64_t most_bytes = kernel_options().workspace_mb << 20;
   std::vector<TimedCandidate> timed;
@@ -131,14 +131,14 @@ std::optional<size_t> Tuning::make(Device device, const std::string& problem, co
   const int64_t reserved = allocator_stats(device).reserved;
   const Candidates candidates = find("");
   const std::optional<size_t> best = fastest(device, candidates);
-  // No step needs the outputs and workspaces of them all.
+  // Releases the outputs and workspaces of all candidates, which no step needs.
   if (allocator_stats(device).reserved > reserved) empty_cache(device);
-  made_ = true;  // also if none can run: nobody asks again
+  made_ = true;  // even if none can run: do not search again
   if (best) cache.keep(name, key, candidates[*best].name);
   return best;
 }
 
-// ---- what it depends on
+// ---- key of a choice
 
 std::string tuned_machine(Device device) {
   if (device == Device::cpu) return cat(cpu_model(), ", threads ", omp_get_max_threads());

@@ -1,5 +1,5 @@
-// Autotuning: which of several ways to compute the same is the fastest here, found by timing them.
-// A Tuning lives beside what it chooses among, in a slot. What won is kept on disk.
+// Autotuning: finds the fastest of several implementations on this machine by timing them. A Tuning
+// lives in a Slot, next to what it chooses for. The choice is kept on disk.
 #pragma once
 #include <functional>
 #include <optional>
@@ -11,21 +11,22 @@ namespace bellows {
 class DiskCache;
 
 struct Candidate {
-  std::string name;  // with its library's version: another one's is no longer found
+  std::string name;  // kept on disk; with its library's version unless `problem` has it
   int64_t workspace_bytes = 0;
-  std::function<void()> run;  // on the current stream; twice is as good as once
+  std::function<void()> run;  // on the current stream; idempotent
 };
 using Candidates = std::vector<Candidate>;
 
 class Tuning {
  public:
-  // Asked before each run: is there something to find out? Counts autotune.hits, runs of what was
-  // chosen, and autotune.misses, runs without a choice though one was asked for.
+  // Returns whether make() should run before this use. Otherwise counts autotune.hits (runs of the
+  // choice) or autotune.misses (runs without a choice although autotuning is on).
   bool due();
 
-  // Takes what is kept on disk for the problem, or else, under Autotune::benchmark, the fastest of
-  // all candidates, and keeps that. find("") gives all of them, find(name) that one or none. The
-  // result is a place in what `find` gave last; nothing: the heuristic has to do.
+  // Chooses the candidate that is kept on disk for `problem`. If there is none, under
+  // Autotune::benchmark, chooses the fastest of all candidates and keeps it. find("") returns all
+  // of them, find(name) that one or none. Returns an index into the last result of `find`, or
+  // nullopt to use the heuristic.
   using Find = std::function<Candidates(const std::string& name)>;
   std::optional<size_t> make(Device device, const std::string& problem, const Find& find);
   std::optional<size_t> make(Device device, const std::string& problem, const Find& find,
@@ -35,11 +36,11 @@ class Tuning {
   bool looked_up_ = false, made_ = false;
 };
 
-// The place of the fastest, of those that run at all, each in the workspace that KernelOptions
-// grant: runs in turns, after a warm-up, with cold caches.
+// Returns the index of the fastest candidate, among those that run and fit in the workspace limit
+// of KernelOptions. After a warm-up, their runs are interleaved, with cold caches.
 std::optional<size_t> fastest(Device device, const Candidates& candidates);
 
-// By the median time; of equals (1 %) the one with the smallest workspace.
+// winner() compares median times. Among those within 1 %, the smallest workspace wins.
 struct TimedCandidate {
   size_t place;
   int64_t workspace_bytes;
@@ -47,10 +48,10 @@ struct TimedCandidate {
 };
 std::optional<size_t> winner(std::vector<TimedCandidate> timed);
 
-// The machine that plans are good for: "NVIDIA H200, driver 580.82.07".
+// Returns the machine that choices are valid for: "NVIDIA H200, driver 580.82.07".
 std::string tuned_machine(Device device);
 
-// What a choice depends on: of a tensor all but its content and its address.
+// The part of a tensor that a choice depends on: everything but its values and address.
 struct Signature {
   explicit Signature(const Tensor& t)
       : shape(t.shape()), strides(t.strides()), dtype(t.dtype()), defined(t.defined()) {}

@@ -3,7 +3,7 @@
 
 namespace bellows {
 
-// By which such storage is known.
+// Marks the storage of a channel_room().
 static void release_room(Device device, void* memory, size_t bytes) noexcept {
   release(device, memory, bytes);
 }

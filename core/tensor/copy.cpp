@@ -74,8 +74,8 @@ Tensor clone(const Tensor& t) {
 
 namespace {
 
-// A transpose of the two innermost axes in square tiles: both sides stay in cache lines. n: of the
-// outer one.
+// Transposes the two innermost axes in square tiles, so that both sides stay in cache lines. n:
+// size of the outer one.
 template <class To, class From>
 void copy_tile(To* to, const From* from, int64_t n, const Walk<2>& walk) {
   constexpr int64_t kTile = 16;
@@ -90,7 +90,7 @@ void copy_tile(To* to, const From* from, int64_t n, const Walk<2>& walk) {
           to[i * to_row + j * to_step] = convert<To>(from[i * from_row + j * from_step]);
 }
 
-// n elements along that axis, and all of those within.
+// Copies n elements along `axis`, each with all axes inside it.
 template <class To, class From>
 void copy_rows(To* to, const From* from, int64_t n, const Walk<2>& walk, int axis) {
   const int left = walk.rank() - axis;
@@ -120,7 +120,7 @@ static void copy_cpu(const Tensor& to, const Tensor& from) {
     visit_dtype(from.dtype(), [&]<class From>(From) {
       To* const to_ = to.ptr<To>();
       const From* const from_ = from.ptr<From>();
-      // The outermost axis is cut into chunks of about 32k elements, whatever the thread count.
+      // Chunks of about 32k elements along the outermost axis, for any thread count.
       const int64_t inner = std::max<int64_t>(to.numel() / outer, 1);
       parallel_for(outer, std::max<int64_t>(32768 / inner, 1), [&](int64_t b, int64_t e) {
         const auto [to_step, from_step] = walk.step(0);

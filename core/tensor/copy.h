@@ -1,27 +1,27 @@
-// Moving elements: between devices, dtypes and memory orders. No history; ops/ has the ops.
+// Copies elements between devices, dtypes and memory orders. Not recorded by autograd; the ops are.
 #pragma once
 #include "core/tensor/kernel.h"
 
 namespace bellows {
 
-// to = from, element by element, over any strides and dtypes, on one device or between two dense
-// tensors of two. On the current stream; raises the version of `to`. To the host: it is there when
-// this returns, which is a wait for the device.
+// Copies `from` to `to`, elementwise, with equal shapes. On one device: any strides and dtypes.
+// Between devices: dense, with equal strides and dtypes (else Error, exit 2). Runs on the current
+// stream, and raises the version of `to`. A copy to the host waits for the device.
 using Place = std::source_location;  // of the caller, for reports of such waits
 void copy_into(const Tensor& to, const Tensor& from, const Place& at = Place::current());
 
-// t itself if it is there.
+// Returns t if it is on `device` already, else a contiguous copy.
 Tensor to(Device device, const Tensor& t, const Place& at = Place::current());
-Tensor cast(const Tensor& t, DType dtype);                               // t itself if it has it
-Tensor contiguous(const Tensor& t, const MemoryFormat& format = kNCHW);  // t itself if it is
-Tensor clone(const Tensor& t);                                           // always fresh, contiguous
-// With such strides, which are dense; a view of t where they differ in axes of size 1 only.
+Tensor cast(const Tensor& t, DType dtype);                               // or t itself
+Tensor contiguous(const Tensor& t, const MemoryFormat& format = kNCHW);  // or t itself
+Tensor clone(const Tensor& t);                                           // a new, contiguous tensor
+// Returns t with these dense strides. A view if they differ only in axes of size 1, else a copy.
 Tensor laid_out(const Tensor& t, const Strides& strides);
-// fn(y) writes a y in that format: t itself if it is; else what was written is copied to t.
+// Calls fn(y) to write a tensor y in `format`: t itself, or else a temporary that is copied to t.
 template <class Fn> void write_in(const MemoryFormat& format, const Tensor& t, const Fn& fn);
 
 namespace detail {
-void count_transpose();  // layout.transposes: copies from one order of the axes to another one
+void count_transpose();  // increments layout.transposes: copies that reorder axes
 }
 template <class Fn> void write_in(const MemoryFormat& format, const Tensor& t, const Fn& fn) {
   if (t.is_contiguous(format)) return fn(t);

@@ -90,7 +90,7 @@ static void scale_each_cpu(TensorSpan list, double factor) {
   }
 }
 
-// fn(a, b, n): so many elements of a pair.
+// Calls fn(a, b, n) for chunks of n elements of each pair.
 template <class Fn> static void for_pairs(TensorSpan a, TensorSpan b, const Fn& fn) {
   for (size_t i = 0; i < a.size(); ++i)
     visit_stored(a[i].dtype(), [&]<class T>(T) {
@@ -110,7 +110,7 @@ static void swap_each_cpu(TensorSpan a, TensorSpan b) {
   for_pairs(a, b, []<class T>(T* x, T* y, int64_t n) { std::swap_ranges(x, x + n, y); });
 }
 
-// In eight lanes: one running sum would wait four cycles for each addition.
+// Eight lanes, because a single running sum would wait four cycles for each addition.
 template <class T> static double sum_of_squares(const T* t, int64_t n) {
   const auto square = [](T x) { return double(Acc<T>(x)) * double(Acc<T>(x)); };
   double lanes[8] = {};

@@ -3,6 +3,7 @@
 
 namespace bellows {
 
+// One element per thread and grid stride, in blocks of kThreads.
 template <class T> static __global__ void fill_with(T* t, int64_t n, T value) {
   for (int64_t i = thread_index(); i < n; i += thread_count()) t[i] = value;
 }
@@ -26,6 +27,7 @@ static void add_into_cuda(const Tensor& sum, const Tensor& t, double factor) {
   });
 }
 
+// The kernels below take a block of kThreads per chunk (core/tensor/foreach.cuh).
 static __global__ void scale_chunks(const __grid_constant__ Chunks chunks, double factor) {
   chunks.visit(blockIdx.x, [&]<class T>(T* t, int64_t n) {
     const auto scaled = [f = Acc<T>(factor)](int64_t, Acc<T> value) { return value * f; };

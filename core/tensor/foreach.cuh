@@ -1,4 +1,4 @@
-// Kernels over lists of tensors: the list is an argument of the kernel, a block takes a chunk.
+// Kernels over lists of tensors. The list is a kernel argument, and each block takes a chunk.
 #pragma once
 #include "core/tensor/foreach.h"
 #include "core/base/round.h"
@@ -6,14 +6,15 @@
 
 namespace bellows {
 
-// Up to kMost tensors, cut into chunks of kLength elements (the last of each is shorter). A kernel
-// takes 32 kB of arguments.
+// Up to kMost tensors, divided into chunks of kLength elements (the last of each may be shorter).
+// An object is 11 kB; a kernel takes up to 32 kB of arguments.
 class Chunks {
  public:
   static constexpr int kMost = 512;
   static constexpr int64_t kLength = 16384;
 
-  // Those of the list from that one on, as far as they fit.
+  // Takes the tensors from index `from` on, at most kMost. Throws Error, exit 2, unless all are
+  // dense and floating-point.
   Chunks(const char* op, TensorSpan list, size_t from) {
     for (const Tensor& t : list.subspan(from, std::min<size_t>(list.size() - from, kMost))) {
       CHECK(t.is_dense() && is_float(t.dtype()), op, ": ", t.dtype(), " with strides ", t.strides(),
@@ -25,9 +26,9 @@ class Chunks {
 
   int count() const { return first_[size_]; }
 
-  // fn(chunk, n): a pointer of the tensor's type, and the number of elements.
+  // Calls fn(pointer, n) for a chunk: its first element, as the tensor's type, and its length.
   template <class Fn> __device__ void visit(int chunk, const Fn& fn) const {
-    int low = 0, high = size_;  // the last tensor that begins at or before the chunk
+    int low = 0, high = size_;  // finds the last tensor that begins at or before the chunk
     while (high - low > 1) {
       const int middle = (low + high) / 2;
       (first_[middle] <= chunk ? low : high) = middle;
@@ -56,7 +57,7 @@ class Chunks {
   int size_ = 0;
 };
 
-// fn(x, y, n): a chunk of each of two lists that pair up.
+// Calls fn(x, y, n) with the same chunk of two lists of equal shapes and dtypes.
 template <class Fn>
 __device__ void visit_pair(const Chunks& a, const Chunks& b, int chunk, const Fn& fn) {
   a.visit(chunk, [&]<class T>(T* x, int64_t n) {
@@ -66,14 +67,14 @@ __device__ void visit_pair(const Chunks& a, const Chunks& b, int chunk, const Fn
   });
 }
 
-// fn(chunks) for the list of dense tensors, as few times as they fit.
+// Calls fn(chunks) for parts of the list of dense tensors, as few times as possible.
 template <class Fn> void for_chunks(const char* op, TensorSpan list, const Fn& fn) {
   for (size_t from = 0; from < list.size(); from += Chunks::kMost) {
     const Chunks chunks(op, list, from);
     if (chunks.count() > 0) fn(chunks);
   }
 }
-// fn(chunks of a, chunks of b).
+// Calls fn(chunks of a, chunks of b).
 template <class Fn> void for_pairs(const char* op, TensorSpan a, TensorSpan b, const Fn& fn) {
   for (size_t from = 0; from < a.size(); from += Chunks::kMost) {
     const Chunks chunks(op, a, from);

@@ -1,5 +1,6 @@
-// In-place loops over lists of tensors: what optimizers, gradients and buffers need.
-// Each raises the version of what it writes.
+// In-place operations on tensors and lists of tensors, for optimizers, gradients and buffers. Each
+// raises the version of the tensors that it writes. Tensors must be dense (except `t` in add_into)
+// and floating-point (except in fill).
 #pragma once
 #include "core/tensor/step_state.h"
 
@@ -8,16 +9,16 @@ namespace bellows {
 using TensorSpan = std::span<const Tensor>;
 
 void fill(const Tensor& t, double value);
-// sum += factor * t. The sum has t's strides, or is contiguous.
+// sum += factor * t, with equal shapes and dtypes. `sum` has t's strides or is contiguous.
 void add_into(const Tensor& sum, const Tensor& t, double factor = 1);
 void scale_each(TensorSpan list, double factor);
-// Of two lists that pair up in shape, dtype and order: t += share * (to - t), in one rounding, but
-// not where state->found_inf; and the two change places.
+// For two lists whose tensors pair up in shape, dtype and strides. lerp_each: t += share * (to -
+// t), rounded once; does nothing if state->found_inf. swap_each: exchanges the values.
 void lerp_each(TensorSpan list, TensorSpan to, double share, const StepState* state = nullptr);
 void swap_each(TensorSpan a, TensorSpan b);
 
-// sqrt of the sum of all squares, as an f32 scalar on the tensors' device; sums in double over
-// fixed chunks in list order.
+// Returns the L2 norm of all elements: an f32 scalar on the tensors' device. Sums in double, in an
+// order that depends only on the sizes. The list must not be empty.
 Tensor norm_of(TensorSpan list);
 
 namespace kernels {

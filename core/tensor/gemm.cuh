@@ -1,17 +1,17 @@
-// The tiled product that matrices and convolutions share on the GPU:
+// Tiled product on the GPU, shared by matrices and convolutions:
 //
 //   y(z, m, n) = sum over k of a(z, m, k) b(z, n, k)
 //
-// Operands say themselves where their elements are, so the second matrix may be the patches of an
-// image that nobody has written out. What it asks of an operand, for which a lane is one m or n:
+// Operands compute where their elements are, so b may be the patches of an image that are never
+// written out (implicit GEMM). An operand has these members, where a lane is one m or n:
 //
-//   Value                     what it is computed in
-//   along                     neighbours along k are neighbours in memory, not those across lanes
-//   enter(z)                  goes to that product of the batch
-//   lane(i), depth(k)         what is known of a lane, and of a k; both may be out of range
-//   value(lane, depth)        the element where they meet, 0 out of range
+//   Value                     type of the computation
+//   along                     true: neighbors along k, not across lanes, are adjacent in memory
+//   enter(z)                  selects product z of the batch
+//   lane(i), depth(k)         position of a lane and of a k; both may be out of range
+//   value(lane, depth)        the element at that position, 0 if out of range
 //
-// and of the output: enter(z), store(m, n, value).
+// The output has enter(z) and store(m, n, value).
 #pragma once
 #include "core/base/round.h"
 #include "core/device/launch.cuh"
@@ -20,9 +20,10 @@
 
 namespace bellows::gemm {
 
-// A block of kThreads makes M x N elements of y from `depth` ks at a time, m x n of them in the
-// registers of each thread. Threads beyond M/m * N/n are further slices: each has its share of the
-// ks. kPad keeps threads that write a column of a tile off each other's banks.
+// Tile sizes. A block of kThreads computes M x N elements of y, from `depth` values of k at a time;
+// each thread keeps m x n sums in registers. If M/m * N/n is less than kThreads, the other threads
+// are further slices, each with its share of the values of k. `pad` avoids bank conflicts between
+// threads that write a column of a tile. Shared memory: depth * (M + N + 2 pad) values.
 struct Wide {
   static constexpr int M = 64, N = 64, depth = 16, m = 4, n = 4, pad = 4;
 };
@@ -36,8 +37,8 @@ struct Extent {
 
 // ---- the device
 
-// An operand's part of a tile on its way: to registers while the part before it is multiplied, then
-// to shared memory as (depth, lanes).
+// An operand's part of a tile. It is loaded into registers while the previous part is multiplied,
+// then stored to shared memory as (depth, lanes).
 template <class Operand, class Tile, int lanes> class Part {
  public:
   using Value = typename Operand::Value;
@@ -77,7 +78,7 @@ template <class Operand, class Tile, int lanes> class Part {
   Value value_[kEach];
 };
 
-// What one thread adds up: rows row + i and columns column + j * across of the tile.
+// Sums of one thread: rows row + i and columns column + j * across of the tile.
 template <class Tile, class Value> struct Sums {
   static constexpr int across = Tile::N / Tile::n, threads = Tile::M / Tile::m * across;
   static constexpr int slices = kThreads / threads;
@@ -98,7 +99,7 @@ template <class Tile, class Value> struct Sums {
     }
   }
 
-  // fn(row, column, sum) for each element of the tile, once all slices are added in their order.
+  // Calls fn(row, column, sum) for each element of the tile, after adding all slices in order.
   template <class Fn> __device__ void for_each(Value* scratch, const Fn& fn) const {
 #pragma unroll
     for (int i = 0; i < Tile::m; ++i)
@@ -122,6 +123,7 @@ template <class Tile, class Value> struct Sums {
   Value sum[Tile::m][Tile::n] = {};
 };
 
+// One block of kThreads per tile of y; the tiles of a product z are consecutive, row by row.
 template <class Tile, class A, class B, class Out>
 __global__ void multiply(A a, B b, Out out, int M, int N, int depth) {
   using Value = typename A::Value;
@@ -162,7 +164,7 @@ void start(const A& a, const B& b, const Out& out, const Extent& y) {
          out, int(y.M), int(y.N), int(y.depth));
 }
 
-// Narrow tiles where wide ones would be mostly empty, or too few to keep a large GPU busy.
+// Uses narrow tiles if wide ones would be mostly empty, or too few to keep a large GPU busy.
 template <class A, class B, class Out>
 void run(const A& a, const B& b, const Out& out, const Extent& y) {
   constexpr int64_t kLimit = (int64_t{1} << 31) - 256, kFew = 128;
@@ -176,7 +178,7 @@ void run(const A& a, const B& b, const Out& out, const Extent& y) {
     start<Wide>(a, b, out, y);
 }
 
-// A matrix (lanes, depth) of any strides, `batch` elements after the one before it.
+// A matrix (lanes, depths) with any strides. `batch`: elements from one product to the next.
 template <class T> struct Matrix {
   using Value = Acc<T>;
   const T* data;

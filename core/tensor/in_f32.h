@@ -1,5 +1,5 @@
-// Plain CPU kernels know f32 and f64. Registered as in_f32<fn>, one takes tensors that are stored
-// in 16 bits too: they are widened, and what it returns or writes is rounded back.
+// in_f32<fn>: adapts a plain CPU kernel, which supports f32 and f64, to 16-bit tensors as well. It
+// widens them to f32, and rounds the results and the written tensors back.
 #pragma once
 #include "core/tensor/copy.h"
 
@@ -30,7 +30,7 @@ template <class Arg> uint32_t version_of(const Arg& arg) {
     return 0;
 }
 
-// A kernel raises the version of what it writes.
+// Writes back only tensors whose version the kernel raised.
 template <class Arg, class Wide>
 void round_back(const Arg& arg, const Wide& wide, uint32_t version) {
   if constexpr (is_tensor<Arg>)

@@ -1,9 +1,9 @@
-// Kernel: one signature; per device a plain implementation and, where there are such, a vendor's
-// and other algorithms. The only dispatch in the framework.
+// Kernel: one operation, with a plain implementation per device and, optionally, a vendor's and
+// other algorithms. The only dispatch in the framework.
 //
-// An op's .cpp defines the Kernel and its plain CPU body, which is the definition; its .cu adds the
-// CUDA body, and ops/vendor/ the library's. Leaving one of those files out of the build is all it
-// takes to build without it: no stubs, no #ifdef.
+// An op's .cpp defines the Kernel and its plain CPU implementation, which is the reference. Its .cu
+// adds the CUDA implementation, and ops/vendor/ those of libraries. To build without one of these
+// files, leave it out of the build: no stubs, no #ifdef.
 #pragma once
 #include <atomic>
 #include <optional>
@@ -24,7 +24,7 @@ concept TensorList = std::is_convertible_v<const Arg&, std::span<const Tensor>>;
 template <class Arg>
 concept NamesDevice = std::is_same_v<Arg, Tensor> || std::is_same_v<Arg, Device> || TensorList<Arg>;
 
-// Where an argument lives; nowhere if it is a number, an empty list or a tensor left out.
+// Returns the device of an argument; nullopt for a number, an empty list or an undefined tensor.
 template <class Arg> std::optional<Device> device_in(const Arg& arg) {
   if constexpr (std::is_same_v<Arg, Device>) {
     return arg;
@@ -38,13 +38,13 @@ template <class Arg> std::optional<Device> device_in(const Arg& arg) {
   }
 }
 
-using Version = std::string (*)();  // a library's: a choice that was made is for that one
+using Version = std::string (*)();  // a library's version; choices are valid for one only
 struct Vendor {
   bool thread_invariant = false;  // the same bits for any number of threads
   Version version = nullptr;
 };
 
-// What the choice of an algorithm depends on: all arguments, but not what is in tensors and slots.
+// Returns what the choice of an algorithm depends on: all arguments except tensor values and slots.
 template <class Arg> auto signature_of(const Arg& arg) {
   if constexpr (std::is_same_v<Arg, Tensor>)
     return std::tuple(Signature(arg));
@@ -59,15 +59,15 @@ concept CanBeSigned = std::is_same_v<Arg, Tensor> || std::is_same_v<Arg, Slot> |
   out << arg;
 };
 
-// For tests: every kernel of this build, and on which devices it has run.
+// For tests: a kernel of this build, its implementations, and how often it has run.
 inline constexpr int kMostAlgorithms = 4;
 struct KernelRecord {
   const char* name;
-  const char* file[kDevices] = {};  // of the plain implementation; null: there is none
-  bool vendor[kDevices] = {};       // a library has one
-  const char* algorithms[kDevices][kMostAlgorithms] = {};  // beside the plain one
-  // Of the plain implementation, where nothing has tuned the kernel. Counted without locking the
-  // bus: exact for what only the compute thread runs.
+  const char* file[kDevices] = {};  // of the plain implementation; null: none
+  bool vendor[kDevices] = {};       // has a vendor implementation
+  const char* algorithms[kDevices][kMostAlgorithms] = {};  // besides the plain one
+  // Number of runs of the plain implementation when no tuned algorithm was chosen. Counted without
+  // locking the bus: exact if only the compute thread runs the kernel.
   std::atomic<int64_t> runs[kDevices] = {};
 };
 inline std::vector<KernelRecord*>& kernel_records() {
@@ -83,9 +83,10 @@ template <class R, class... Args> class Kernel<R(Args...)> {
                 "a kernel needs a Tensor, a list of them or a Device among its arguments");
   using Fn = R (*)(Args...);
 
-  // Constant-initialised, so it is ready before any file registers, in whatever order they link.
+  // Constant-initialized, so it is ready before any file registers, in whatever order they link.
   consteval explicit Kernel(const char* name) : record_{name} {}
 
+  // Registers the plain implementation for a device.
   bool on(Device device, Fn fn, const char* file = __builtin_FILE()) {
     registered_files().insert(file);
     if (!plain_[0] && !plain_[1]) kernel_records().push_back(&record_);
@@ -93,8 +94,8 @@ template <class R, class... Args> class Kernel<R(Args...)> {
     plain_[static_cast<int>(device)] = fn;
     return true;
   }
-  // A library's implementation, taken when KernelOptions ask for vendor kernels. It may hand what
-  // it does not support to plain().
+  // Registers a library's implementation, used if KernelOptions request vendor kernels. It may call
+  // plain() for arguments that it does not support.
   bool vendor_on(Device device, Fn fn, Vendor traits = {}, const char* file = __builtin_FILE()) {
     registered_files().insert(file);
     record_.vendor[static_cast<int>(device)] = true;
@@ -103,8 +104,9 @@ template <class R, class... Args> class Kernel<R(Args...)> {
     return true;
   }
 
-  // Another algorithm, for what fits it; `version` where it is a library's. Where a kernel has
-  // several ways, autotuning chooses one, and remembers it in the Slot among the arguments.
+  // Registers another algorithm, for arguments that `fits` accepts; `version` is its library's. If
+  // several implementations fit, autotuning chooses one and keeps it in the Slot among the
+  // arguments.
   bool algorithm_on(Device device, const char* name, bool (*fits)(Args...), Fn fn,
                     Version version = nullptr, const char* file = __builtin_FILE()) {
     static_assert(kTunable, "autotuning needs a Slot, and arguments that it can print");
@@ -119,7 +121,8 @@ template <class R, class... Args> class Kernel<R(Args...)> {
     return true;
   }
 
-  // Runs on the device of the first argument that has one.
+  // Runs on the device of its arguments. Throws Error, exit 2, if they are on different devices, or
+  // if this build has no implementation for the device.
   R operator()(Args... args) const {
     const int device = device_of(args...);
     const RunningKernel running(record_.name);
@@ -171,7 +174,7 @@ template <class R, class... Args> class Kernel<R(Args...)> {
     Fn fn = nullptr;
   };
 
-  // What autotuning has chosen, or a test asks for; null: the usual rule.
+  // Returns the algorithm that autotuning chose or a test forces; null: use the default rule.
   Fn algorithm(int device, Args... args) const {
     const KernelOptions& options = kernel_options();
     if (!algorithms_[device][0].fn && !takes_vendor(device)) return nullptr;
@@ -192,7 +195,7 @@ template <class R, class... Args> class Kernel<R(Args...)> {
     return tuned.fn;
   }
 
-  // All that may run, what the usual rule takes first; or only the one of that name.
+  // Returns all that fit, the default first; or only the one called `name`.
   std::vector<Algorithm> ways(int device, std::string_view name, Args... args) const {
     std::vector<Algorithm> all;
     const auto add = [&](const Algorithm& way) {

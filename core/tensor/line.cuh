@@ -1,5 +1,5 @@
-// Lines of n elements, `step` apart, dealt out to the threads of a team: in packs of 16 bytes where
-// they lie so. Which thread takes which element depends on n alone, never on addresses.
+// Lines of n elements, `step` apart, distributed over the threads of a team: in packs of 16 bytes
+// where aligned. The elements of a thread depend on n only, never on addresses.
 #pragma once
 #include "core/base/round.h"
 #include "core/device/reduce.cuh"
@@ -7,8 +7,8 @@
 
 namespace bellows {
 
-// As many threads as are worth it for such a line: neighbours share a warp's loads; lines with gaps
-// have a thread each, so that neighbouring lines do.
+// Returns the team size for such a line. Contiguous lines get a warp or a block, whose threads
+// share loads. Strided lines get one thread each, so that neighboring lines share loads.
 inline Team team_for(int64_t n, int64_t step) {
   constexpr int64_t kWorthABlock = 2048;
   if (step != 1 && n > 1) return {1};
@@ -19,7 +19,7 @@ inline Grid grid_of_lines(int64_t lines, Team team) {
   return {dim3(unsigned(ceil_div(lines, of_a_block))), dim3(kThreads)};
 }
 
-// fn(i, x[i * step]...) for every i < n of this thread.
+// Calls fn(i, x[i * step]...) for the elements i < n of this thread.
 template <class T, class Fn, class... X>
 __device__ void for_line(int64_t n, int64_t step, Team team, const Fn& fn, const X*... x) {
   constexpr int kSize = Pack<T>::kSize;
@@ -38,7 +38,7 @@ __device__ void for_line(int64_t n, int64_t step, Team team, const Fn& fn, const
   }
 }
 
-// y[i * step] = fn(i, x[i * step]...)
+// y[i * step] = fn(i, x[i * step]...) for the elements i < n of this thread.
 template <class T, class Fn, class... X>
 __device__ void map_line(T* y, int64_t n, int64_t step, Team team, const Fn& fn, const X*... x) {
   constexpr int kSize = Pack<T>::kSize;

@@ -1,4 +1,4 @@
-// y_i = fn(x_i, ...) on the GPU over operands of any strides: what elementwise kernels are made of.
+// Elementwise kernels: y_i = fn(x_i, ...) on the GPU, over operands of any strides.
 #pragma once
 #include <utility>
 #include "core/device/launch.cuh"
@@ -6,7 +6,7 @@
 
 namespace bellows {
 
-// Sixteen bytes: what one thread moves at once.
+// 16 bytes, which one thread loads or stores at once.
 template <class T> struct alignas(16) Pack {
   static constexpr int kSize = 16 / sizeof(T);
   T at[kSize];
@@ -17,6 +17,7 @@ template <class... P> HD bool fit_packs(const P*... p) {
 
 namespace detail {
 
+// One pack per thread and grid stride, in blocks of kThreads.
 template <class T, class Fn, class... X>
 __global__ void map_packs(Pack<T>* y, int64_t packs, int64_t n, Fn fn, const X*... x) {
   constexpr int kSize = Pack<T>::kSize;
@@ -28,19 +29,20 @@ __global__ void map_packs(Pack<T>* y, int64_t packs, int64_t n, Fn fn, const X*.
     apply(x[i]...);
     y[i] = out;
   }
-  // What no pack holds any more, by the first threads.
+  // Elements after the last full pack, by the first threads.
   const int64_t rest = packs * kSize + thread_index();
   if (rest < n)
     reinterpret_cast<T*>(y)[rest] = T(fn(Acc<T>(reinterpret_cast<const T*>(x)[rest])...));
 }
 
+// One element per thread and grid stride.
 template <class T, int N, class Fn, class... X>
 __global__ void map_strided(Walk<N> walk, int64_t n, Fn fn, T* y, const X*... x) {
   for (int64_t i = thread_index(); i < n; i += thread_count()) {
     const auto at = walk.at(i);
     int operand = 0;
     const auto next = [&](const auto* p) { return Acc<T>(p[at[++operand]]); };
-    // Braces, because the arguments of a call are evaluated in any order.
+    // Braces, because they fix the order of evaluation, which a call's arguments do not.
     struct Args {
       Acc<T> v[sizeof...(X)];
     } const args{{next(x)...}};
@@ -52,7 +54,7 @@ __global__ void map_strided(Walk<N> walk, int64_t n, Fn fn, T* y, const X*... x)
 
 }  // namespace detail
 
-// y = fn(x...), all of one shape and dtype T; fn takes and gives Acc<T>.
+// y = fn(x...), elementwise, all of one shape and dtype T. fn takes and returns Acc<T>.
 template <class T, size_t N, class Fn>
 void map_into(const Tensor& y, const Tensor* const (&x)[N], const Fn& fn) {
   const int64_t n = y.numel();

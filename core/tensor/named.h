@@ -1,4 +1,4 @@
-// A tensor and what it is called: what models, optimizers and files hand each other.
+// A tensor with its name, as models, optimizers and files exchange it.
 #pragma once
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
-// The sum of the squares of all elements of a list of tensors: a block for each chunk, and the
-// block that ends last adds up the blocks. In double, as on the CPU, in an order that depends on
-// the sizes only: the same bits on each run.
+// Sum of the squares of all elements of a list of tensors. One block per chunk; the block that ends
+// last adds the blocks' sums. In double, as on the CPU, in an order that depends only on the sizes,
+// so every run has the same bits.
 #pragma once
 #include "core/device/shared.cuh"
 #include "core/tensor/foreach.cuh"
@@ -11,7 +11,8 @@ namespace detail {
 
 static __device__ unsigned norm_ticket;
 
-// parts: of all blocks, those of earlier launches in front; n of them with this launch.
+// parts: sums of all blocks, those of earlier launches first; n of them including this launch.
+// Shared memory: one double per warp.
 template <class Finish>
 __global__ void sum_squares(const __grid_constant__ Chunks chunks, double* parts, int n, bool last,
                             Finish finish) {
@@ -33,7 +34,7 @@ template <class Finish> __global__ void finish_nothing(Finish finish) { finish(0
 
 }  // namespace detail
 
-// Calls finish(sum) in one thread of the device. One launch, for up to Chunks::kMost tensors.
+// Calls finish(sum) on one thread of the device. Needs one launch per Chunks::kMost tensors.
 template <class Finish> void sum_of_squares(TensorSpan list, const Finish& finish) {
   int all = 0, done = 0;
   for (const Tensor& t : list) all += Chunks::chunks_of(t);

@@ -1,12 +1,12 @@
-// Page-locked host memory: a device copies from and to it by itself, while the host goes on.
+// Page-locked host memory, which a device copies from and to while the host continues.
 #pragma once
 #include "core/tensor/tensor.h"
 
 namespace bellows {
 
-// Dense, on Device::cpu, not initialised. Slow to make: to be kept and used again. Whoever drops
-// the last handle sees to it that no copy is still at it. Out of memory: exit 6. Counted:
-// alloc.pinned_bytes.
+// Returns a dense tensor on Device::cpu, not initialized. Allocation is slow, so reuse it. Before
+// the last handle is dropped, its owner must make sure that no copy still uses the memory. Throws
+// Error, exit 6, if out of memory. Adds its size to alloc.pinned_bytes.
 Tensor pinned(const Shape& shape, DType dtype);
 bool is_pinned(const Tensor& t);
 

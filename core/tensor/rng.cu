@@ -4,6 +4,7 @@
 
 namespace bellows {
 
+// One element per thread and grid stride, in blocks of kThreads.
 static __global__ void permute(int64_t* order, int64_t n, Permutation permutation) {
   for (int64_t i = thread_index(); i < n; i += thread_count()) order[i] = permutation(i);
 }
@@ -12,7 +13,7 @@ static void randperm_cuda(const Tensor& order, const RngKey& key) {
   if (n) launch(permute, grid_of(n), order.ptr<int64_t>(), n, Permutation(n, key));
 }
 
-// The arithmetic is in double, as on the CPU: one rounding at the end, so both agree.
+// Computes in double, as on the CPU, and rounds at the end, so both agree.
 template <class T>
 static __global__ void uniform(T* t, int64_t n, double low, double high, Philox rng) {
   for (int64_t i = thread_index(); i < n; i += thread_count())

@@ -1,16 +1,16 @@
-// Tensors of random values, made on any device from core/base/philox.h.
+// Tensors of random values, computed on any device by core/base/philox.h.
 #pragma once
 #include "core/base/philox.h"
 #include "core/tensor/kernel.h"
 
 namespace bellows {
 
-// A permutation of [0, n) as i64. `serial` is the textbook's shuffle (Fisher, Yates) in one thread;
-// otherwise Permutation, element by element in parallel. Different orders, equally random.
+// Returns a permutation of [0, n) as i64, for n < 2^32. `serial` uses a Fisher-Yates shuffle on one
+// host thread, else a Permutation, in parallel on `device`. Their orders differ.
 Tensor randperm(int64_t n, const RngKey& key, Device device, bool serial = false);
 
-// Uniform from low to high, which only rounding reaches, or normal, element i from index i. In
-// place; raises the version.
+// Fill a contiguous floating-point tensor in place and raise its version. Element i is random
+// number i of the stream: uniform in [low, high), which rounding may reach, or normal.
 void fill_uniform(const Tensor& t, double low, double high, const RngKey& key);
 void fill_normal(const Tensor& t, double mean, double deviation, const RngKey& key);
 

@@ -10,13 +10,13 @@
 
 namespace bellows {
 
-// The seal: metadata that covers every bit of the file. "crc32c.<tensor>" is the checksum of its
-// bytes, "crc32c" that of the header with zeros in its own place. A flipped bit that hides one of
-// these keys leaves the others, and any of them demands all.
+// Seal: checksums in the metadata that cover every bit of the file. "crc32c.<tensor>" is the
+// checksum of the tensor's bytes, "crc32c" that of the header with zeros in its own place. A
+// flipped bit that hides one of these keys leaves the others, and each of them requires all.
 static constexpr const char* kSeal = "crc32c";
 static constexpr const char* kVersionKey = "bellows.format";
 static constexpr const char* kVersion = "1";
-static constexpr int64_t kMaxHeader = 100'000'000;  // of the format itself
+static constexpr int64_t kMaxHeader = 100'000'000;  // limit of the format itself
 static constexpr int64_t kMaxFile = int64_t{64} << 30;
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
@@ -25,8 +25,9 @@ static std::string seal_of(const std::string& tensor) { return cat(kSeal, ".", t
 static std::string hex(uint32_t crc) { return fmt::format("{:08x}", crc); }
 static Bytes data_of(const Tensor& t) { return {t.bytes(), t.nbytes()}; }
 
-// Where the header's own checksum stands. Inside of a JSON string a quote follows a backslash, so
-// these characters occur nowhere else; the version's key comes before it, hence the comma.
+// Returns the position of the header's own checksum. Inside a JSON string a quote follows a
+// backslash, so these characters occur nowhere else. The version's key precedes it, hence the
+// comma.
 static size_t seal_at(std::string_view header) {
   constexpr std::string_view key = ",\"crc32c\":\"";
   const size_t at = header.find(key);
@@ -112,7 +113,7 @@ static bool is_sealed(const Metadata& metadata) {
   });
 }
 
-// Takes the checksum of that name out of the metadata and compares.
+// Removes a checksum from the metadata and compares it.
 static void check_seal(Metadata& metadata, const std::string& key, uint32_t crc,
                        const std::string& what) {
   const auto found = metadata.find(key);
@@ -139,7 +140,7 @@ static std::string read_header(const InputFile& file, const std::string& where) 
     fail(Exit::checkpoint, where, ": ", file.size(), " bytes are no safetensors file");
   file.read(0, std::as_writable_bytes(std::span(&length, 1)));
   const auto left = static_cast<uint64_t>(file.size() - 8);
-  // A zip archive, and the pickle that torch.save wrote before: as lengths, too much for any file.
+  // Zip archives, and the older pickles of torch.save: as lengths, too large for any file.
   const bool zipped = (length & 0xffffffff) == 0x04034b50, pickled = (length & 0xff) == 0x80;
   if (length > kMaxHeader && (zipped || pickled))
     fail(Exit::checkpoint, where, ": a PyTorch pickle; save it as safetensors, with  ",

@@ -1,5 +1,5 @@
-// The safetensors format: a length, a JSON header, the tensors' bytes. Written files carry
-// checksums of their header and of every tensor in the metadata, which other readers ignore.
+// safetensors files: a length, a JSON header, the tensors' bytes. Files written here have checksums
+// of the header and of each tensor in their metadata, which other readers ignore.
 #pragma once
 #include <future>
 #include <map>
@@ -11,30 +11,31 @@ namespace bellows {
 using Metadata = std::map<std::string, std::string>;
 
 struct SafeTensors {
-  NamedTensors tensors;  // in the file's order: the widest dtype first
+  NamedTensors tensors;  // in the order of their bytes
   Metadata metadata;     // without the checksums
 };
 
-// Copies on the host, contiguous, whatever happens to the originals later. Compute thread only.
+// Returns contiguous copies on the host, independent of the originals. Compute thread only.
 NamedTensors snapshot(const NamedTensors& tensors);
 
-// As write_safetensors takes them: a copy on the host only of what is not there, or not contiguous.
+// Returns tensors that write_safetensors() accepts. Copies only those that are not contiguous or
+// not on the host.
 NamedTensors on_host(const NamedTensors& tensors);
 
-// Durable (core/base/file.h); failures are exit 8, after `retries` more attempts, each counted as
-// ckpt.retries. Tensors on the host and contiguous. Bytes 0 to 7 are the header's length; tensors
-// are aligned to the width of their dtype.
+// Writes a file durably (core/base/file.h). The tensors must be on the host and contiguous. Retries
+// a failure up to `retries` times, each counted in ckpt.retries, then throws Error, exit 8. Bytes 0
+// to 7 are the header's length; each tensor is aligned to the width of its dtype.
 void write_safetensors(const Path& path, const NamedTensors& tensors, const Metadata& metadata = {},
                        int64_t retries = 0);
-// The same on a thread of its own; throws std::system_error if there is none to be had. get()
-// rethrows what went wrong, and the future's destructor waits. Counted as ckpt.async_saves.
+// Like write_safetensors(), on a thread of its own. Throws std::system_error if no thread can be
+// started. get() rethrows errors, and the future's destructor waits. Counter: ckpt.async_saves.
 [[nodiscard]] std::future<void> write_safetensors_async(const Path& path, NamedTensors snapshot,
                                                         Metadata metadata = {},
                                                         int64_t retries = 0);
 
-// Any file of the format; checksums are verified if it has them. Nothing is believed before it was
-// checked against the file's size, so a hostile file cannot make this allocate more than it holds.
-// Failures are exit 4 and name the file with the tensor or the byte.
+// Reads any file of the format, and verifies its checksums if it has them. Checks sizes against the
+// file's before use, so a hostile file cannot cause allocations larger than itself. Throws Error,
+// exit 4, with the file and the tensor or byte.
 SafeTensors read_safetensors(const Path& path);
 
 }  // namespace bellows

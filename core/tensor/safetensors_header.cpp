@@ -26,12 +26,12 @@ std::string format_header(const TensorsHeader& header) {
 
 namespace {
 
-// A parsed entry takes twenty times its bytes in the header. Files have thousands at most, and
-// of ours each tensor has a checksum in the metadata.
+// A parsed entry takes twenty times its size in the header. Files have thousands of tensors at
+// most, and ours have one checksum per tensor in the metadata.
 constexpr size_t kMostTensors = 1 << 17, kMostMetadata = 2 * kMostTensors;
 
-// Events of the parser rather than a tree: a duplicate key is seen, and nothing is built that the
-// format does not have, however deep or long the text.
+// Uses the parser's events, not a tree: a duplicate key is detected, and nothing is built that the
+// format does not have, no matter how deep or long the text is.
 class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit HeaderReader(const std::string& where) : where_(where) {}
@@ -130,8 +130,8 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   std::set<std::string> items_, fields_;
 };
 
-// Bytes of the tensor, or -1 if that overflows. Zeros count as ones first: strides are products
-// too.
+// Returns the tensor's size in bytes, or -1 on overflow. Zeros count as ones in the check, because
+// strides are products too.
 int64_t bytes_of(const TensorEntry& entry) {
   auto bytes = static_cast<int64_t>(size_of(entry.dtype));
   for (const int64_t dim : entry.shape)

@@ -1,4 +1,4 @@
-// The JSON header of a safetensors file, as a pure function of its text.
+// JSON header of a safetensors file: formatting and parsing, without I/O.
 #pragma once
 #include "core/tensor/safetensors.h"
 
@@ -15,11 +15,12 @@ struct TensorsHeader {
   Metadata metadata;
 };
 
-// Without padding, and without any space outside of strings.
+// Returns the header without padding, and without spaces outside strings.
 std::string format_header(const TensorsHeader& header);
 
-// Refuses, with exit 4 and `where` in front of the message, what is not valid JSON of this form,
-// and entries that do not cover 0..data_bytes exactly: gaps, overlaps, shapes that do not fit.
+// Parses a header. Throws Error, exit 4, with `where` before the message, if the text is not valid
+// JSON of this form, or if the entries do not cover 0..data_bytes exactly: gaps, overlaps, shapes
+// of another size.
 TensorsHeader parse_header(std::string_view text, int64_t data_bytes, const std::string& where);
 
 }  // namespace bellows

@@ -1,4 +1,4 @@
-// Shape and strides: up to six axes, inline. A memory format is an order of the strides.
+// Shape and strides of up to six axes, stored inline. A memory format is an order of the strides.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -23,7 +23,7 @@ class Shape {
 
   int rank() const { return rank_; }
   bool empty() const { return rank_ == 0; }
-  // A negative axis counts from the last.
+  // A negative axis counts from the end.
   int64_t operator[](int axis) const { return dims_[axis < 0 ? axis + rank_ : axis]; }
   int64_t& operator[](int axis) { return dims_[axis < 0 ? axis + rank_ : axis]; }
   const int64_t* begin() const { return dims_.data(); }
@@ -39,7 +39,7 @@ class Shape {
   }
   bool operator==(const Shape& other) const {
     if (rank_ != other.rank_) return false;
-    for (int i = 0; i < rank_; ++i)  // a call of memcmp would cost more than the few numbers
+    for (int i = 0; i < rank_; ++i)  // faster than memcmp for so few values
       if (dims_[i] != other.dims_[i]) return false;
     return true;
   }
@@ -56,10 +56,10 @@ inline std::ostream& operator<<(std::ostream& out, const Shape& shape) {
   return out << ']';
 }
 
-// The order of the axes in memory, outermost first. Axes: N batch, C channels, then the image.
+// Order of the axes in memory, outermost first. Axes: N batch, C channels, then those of the image.
 struct MemoryFormat {
   const char* name;
-  int8_t batch_at, channels_at;  // position from the front; negative from the back
+  int8_t batch_at, channels_at;  // position; negative: counted from the innermost
   bool operator==(const MemoryFormat& other) const {
     return batch_at == other.batch_at && channels_at == other.channels_at;
   }
@@ -68,13 +68,13 @@ inline constexpr MemoryFormat kNCHW{"nchw", 0, 1}, kNHWC{"nhwc", 0, -1}, kCHWN{"
 
 Strides strides_of(const Shape& shape, const MemoryFormat& format = kNCHW);
 
-// Insertion sort: of at most six axes, and std::sort trips g++ 12's bounds warning on so few.
+// Insertion sort, for at most six axes. std::sort triggers a bounds warning of g++ 12 here.
 template <class Less> void sort_axes(std::array<int, kMaxRank>& order, int n, const Less& less) {
   for (int i = 1; i < n; ++i)
     for (int j = i; j > 0 && less(order[j], order[j - 1]); --j) std::swap(order[j], order[j - 1]);
 }
 
-// An axis given from the front or the back; refuses one that the shape does not have.
+// Returns the axis counted from the first. Throws Error, exit 2, if the shape does not have it.
 inline int axis_of(int axis, const Shape& shape, const char* op) {
   const int rank = shape.rank();
   CHECK(axis >= -rank && axis < rank, op, ": no axis ", axis, " in shape ", shape);

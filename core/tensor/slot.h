@@ -1,5 +1,5 @@
-// Slot: what a layer keeps between steps for its op: primitives, plans, workspaces, copies derived
-// from a weight. The op fills it; the layer only owns it, so the steady state looks nothing up.
+// Slot: state that a layer keeps between steps for its op: primitives, plans, workspaces, copies
+// derived from a weight. The op fills it, the layer owns it, and steps need no global lookup.
 #pragma once
 #include <memory>
 #include <utility>
@@ -11,7 +11,7 @@ namespace bellows {
 // Copies share their content, so a backward may outlive the layer. For the compute thread only.
 class Slot {
  public:
-  // The T made for this key; make() if there is none yet. Valid until the next call of get().
+  // Returns the T made for this key; calls make() if there is none. Valid until the next get().
   template <class T, class Key, class Make> T& get(const Key& key, const Make& make) {
     auto& entries = state_->entries;
     for (const auto& entry : entries)
@@ -25,10 +25,10 @@ class Slot {
   }
 
  private:
-  // Forward and two backwards for a full, a last and an evaluation batch, each with the choice that
-  // led to it and a plan for all threads and one for fewer, and some room.
+  // Forward and two backwards, for a full, a last and an evaluation batch, each with its choice of
+  // algorithm and with a plan for all threads and one for fewer; and some spare entries.
   static constexpr size_t kMost = 36;
-  template <class T, class Key> static inline const char kind_of = 0;  // its address is the type
+  template <class T, class Key> static inline const char kind_of = 0;  // address denotes the type
 
   struct Entry {
     explicit Entry(const void* kind) : kind(kind) {}
@@ -44,7 +44,7 @@ class Slot {
   struct State : RefCounted {
     std::vector<std::unique_ptr<Entry>> entries;
   };
-  Ref<State> state_{new State};  // from the start: a copy made before the first get() shares it
+  Ref<State> state_{new State};  // made now, so that early copies share it
 };
 
 }  // namespace bellows

@@ -1,18 +1,18 @@
-// What varies from step to step, in memory of the device: kernels read it by pointer, on the CPU
-// too, so one captured graph serves every step and a skipped update needs no host.
+// State that changes from step to step, in device memory. Kernels read it by pointer, on the CPU
+// too, so one captured graph serves every step, and a skipped update needs no host.
 #pragma once
 #include "core/tensor/kernel.h"
 
 namespace bellows {
 
 struct StepState {
-  int64_t forwards = 0;  // forward passes begun: keys the random numbers of dropout
-  int64_t applied = 0;   // updates that changed the parameters: index of the schedule
-  int64_t skipped = 0;   // updates left out because of a non-finite gradient
+  int64_t forwards = 0;  // forward passes begun; a key of dropout's random numbers
+  int64_t applied = 0;   // updates that changed the parameters; index of the schedule
+  int64_t skipped = 0;   // updates skipped because of a non-finite gradient
   float loss_scale = 1, inverse_scale = 1;
   int32_t good_updates = 0;  // since the loss scale changed
-  float grad_norm = 0;    // of the last update, before clipping
-  int32_t found_inf = 0;  // in the reduced gradients of this update, so ranks skip together
+  float grad_norm = 0;       // of the last update, before clipping
+  int32_t found_inf = 0;     // in the reduced gradients, so all ranks skip together
 };
 
 // A StepState on a device. The host reads it at log steps only: read() waits for the device.
@@ -22,7 +22,7 @@ class DeviceStepState {
   StepState* get() const { return reinterpret_cast<StepState*>(bytes_.bytes()); }
   StepState read() const;
   void write(const StepState& state);
-  void begin_forward() const;  // one more forward pass
+  void begin_forward() const;  // increments `forwards` on the device
   Device device() const { return bytes_.device(); }
 
  private:

@@ -24,7 +24,7 @@ bool Tensor::is_contiguous(const MemoryFormat& format) const {
 
 bool Tensor::is_dense() const {
   if (is_contiguous()) return true;
-  // Taking the axes from the innermost outwards, each has to start where the last one ended.
+  // From the innermost axis outwards, each axis must start where the previous one ends.
   std::array<int, kMaxRank> order{};
   for (int i = 0; i < rank(); ++i) order[i] = i;
   sort_axes(order, rank(), [&](int a, int b) { return strides_[a] < strides_[b]; });

@@ -1,7 +1,8 @@
 // Tensor: a cheap handle to a shaped, strided view of storage on one device.
 //
-// Handles share storage. A tracked tensor is never written in place; what writes in place anyway
-// (optimizers, loaders) raises the storage's version, so that a closure that saved it notices.
+// Handles share storage. Ops never write in place to a tensor that autograd tracks. Other in-place
+// writers (optimizers, loaders) raise the storage's version, so that a closure that saved the
+// tensor detects it.
 #pragma once
 #include <source_location>
 #include <span>
@@ -19,7 +20,7 @@ class Storage : public RefCounted {
   using Release = void (*)(Device device, void* memory, size_t bytes) noexcept;
 
   Storage(size_t bytes, Device device) : Storage(allocate(device, bytes), bytes, device, release) {}
-  // Memory from elsewhere, and who takes it back; null: its owner outlives this.
+  // Wraps external memory, which `release` takes back. Null: the memory outlives this object.
   Storage(void* memory, size_t bytes, Device device, Release release)
       : bytes_(static_cast<std::byte*>(memory)), size_(bytes), device_(device), release_(release) {}
   ~Storage() {
@@ -34,7 +35,7 @@ class Storage : public RefCounted {
   bool is_from(Release release) const { return release_ == release; }
 
   uint32_t version = 0;  // raised by every in-place writer
-  int32_t saved = 0;     // closures that keep it for backward
+  int32_t saved = 0;     // number of closures that keep it for backward
 
  private:
   std::byte* bytes_;
@@ -43,7 +44,7 @@ class Storage : public RefCounted {
   Release release_;
 };
 
-// What autograd hangs on a tensor; core never differentiates.
+// Data that autograd attaches to a tensor; core/ never differentiates.
 struct Meta : RefCounted {
   virtual ~Meta() = default;
 };
@@ -58,14 +59,14 @@ class Tensor {
         strides_(strides_of(shape, format)),
         dtype_(dtype) {}
 
-  // With the strides of a dense tensor of that shape.
+  // `strides` are those of a dense tensor of that shape.
   Tensor(const Shape& shape, const Strides& strides, DType dtype, Device device)
       : storage_(new Storage(shape.numel() * size_of(dtype), device)),
         shape_(shape),
         strides_(strides),
         dtype_(dtype) {}
 
-  // Dense, row-major, at the start of that storage.
+  // Dense and row-major, at the start of the storage.
   Tensor(Ref<Storage> storage, const Shape& shape, DType dtype)
       : storage_(std::move(storage)), shape_(shape), strides_(strides_of(shape)), dtype_(dtype) {}
 
@@ -81,27 +82,27 @@ class Tensor {
   const Ref<Storage>& storage() const { return storage_; }
   int64_t offset() const { return offset_; }
 
-  // The strides are those of a dense tensor in that format. Axes of size 1 do not matter.
+  // Returns whether the strides are those of a dense tensor in `format`. Ignores axes of size 1.
   bool is_contiguous(const MemoryFormat& format = kNCHW) const;
-  bool is_dense() const;  // contiguous in some order: elements fill one block
+  bool is_dense() const;  // contiguous in some order of the axes
 
-  // Address of the first element, on this tensor's device.
+  // Returns the address of the first element, on this tensor's device. Throws for another type.
   template <class T> T* ptr() const {
     CHECK(dtype_of<T> == dtype_, "a tensor of ", dtype_, " was read as ", dtype_of<T>);
     return reinterpret_cast<T*>(storage_->bytes()) + offset_;
   }
   std::byte* bytes() const { return storage_->bytes() + offset_ * size_of(dtype_); }
-  // All elements in order, on the host. Handles share storage, so a const handle gives writable
-  // ones.
+  // Returns all elements in order, on the host. Handles share storage, so they are writable even
+  // through a const handle.
   template <class T> std::span<T> data() const {
     CHECK(device() == Device::cpu, "the host reads a tensor that is on ", device());
     CHECK(is_contiguous(), "data() needs a contiguous tensor, got strides ", strides_);
     return {ptr<T>(), static_cast<size_t>(numel())};
   }
-  // The one element of a tensor of any dtype. On a device this waits for it: counted as sync.count.
+  // Returns the only element, of any dtype. On a device, waits and increments sync.count.
   double item(const std::source_location& at = std::source_location::current()) const;
 
-  // Views: they share storage and carry no history. The ops of the same names record it.
+  // Views share storage and have no autograd history. The ops of the same names record it.
   Tensor view(const Shape& shape, const Strides& strides, int64_t offset) const;
   Tensor view_as(const Shape& shape) const;  // contiguous only
   Tensor detach() const { return with_meta({}); }
@@ -123,19 +124,19 @@ class Tensor {
   Ref<Meta> meta_;
 };
 
-// Of an image tensor: the format in which it is contiguous, that of its strides if there are two
-// (one channel, one pixel); row-major if that is none of ours.
+// Returns the memory format in which an image tensor is contiguous: if there are two (one channel,
+// one pixel), the one of its strides; if there is none, kNCHW.
 const MemoryFormat& format_of(const Tensor& t);
 
 using Tensors = std::vector<Tensor, PoolAllocator<Tensor>>;
 
-// Work on that stream uses the tensor, though it was made for another one: see
+// Reports that work on that stream uses the tensor, which belongs to another stream: see
 // core/device/allocator.h.
 inline void record_use(const Tensor& t, Stream stream) {
   record_use(t.device(), t.bytes(), stream);
 }
 
-// ---- factories: made on their device, never made elsewhere and moved
+// ---- factories: allocated on the device; empty() leaves the elements uninitialized
 
 Tensor empty(const Shape& shape, const Tensor& like);
 Tensor empty_like(const Tensor& t);  // dense tensors keep their memory format

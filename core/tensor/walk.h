@@ -1,12 +1,13 @@
-// How to go through the elements of several tensors of one shape and any strides.
+// Iterates over the elements of several tensors of one shape, with any strides.
 #pragma once
 #include <array>
 #include "core/tensor/tensor.h"
 
 namespace bellows {
 
-// N tensors of one shape as rows of equal length: axes in the memory order of the first tensor,
-// neighbours that follow each other in all of them merged, sizes of 1 dropped. No size may be 0.
+// N tensors of one shape, seen as rows of equal length. Axes are in the memory order of the first
+// tensor; axes that are adjacent in all tensors are merged, and axes of size 1 are dropped. No size
+// may be 0.
 template <int N> class Walk {
  public:
   using Offsets = std::array<int64_t, N>;
@@ -27,7 +28,7 @@ template <int N> class Walk {
     if (rank_) length = size_[rank_ - 1], steps = step_[rank_ - 1];
   }
 
-  // fn(offsets): where each tensor's row starts, for the rows of [begin, end) in order.
+  // Calls fn(offsets) for the rows [begin, end) in order: where the row starts in each tensor.
   template <class Fn> void for_rows(int64_t begin, int64_t end, const Fn& fn) const {
     for (int64_t row = begin; row < end; ++row) {
       Offsets at{};
@@ -40,7 +41,7 @@ template <int N> class Walk {
     }
   }
 
-  // Where element i of the walk is in each tensor.
+  // Returns the offset of element i of the walk in each tensor.
   HD Offsets at(int64_t i) const {
     Offsets at{};
     for (int k = rank_ - 1; k > 0; --k) {
