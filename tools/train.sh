@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The first command: installs what is missing, builds the trainer, and trains LeNet on digits that
-# it draws itself. Arguments go to the trainer:
+# Installs what is missing, builds the trainer, and trains LeNet on digits that it draws itself.
+# Arguments are passed to the trainer:
 #   tools/train.sh train.epochs=2 optimizer.lr=0.02
 #   tools/train.sh --config configs/mlp_mnist.yaml data.root=datasets/mnist
 source "$(dirname "$0")/setup.sh"
