@@ -38,8 +38,8 @@ class Autocast {
 namespace amp {
 
 // Casts f32 to autocast()'s dtype, with history. Returns t itself if it is undefined or not f32, or
-// if autocast is off. The copy of a dense leaf is cached until the leaf is written; each cast of a
-// leaf is counted in amp.weight_casts.
+// if autocast is off. The copy of a dense leaf is cached until the leaf is written; making one is
+// counted in amp.weight_casts.
 Tensor to_low(const Tensor& t);
 // Casts bf16 and fp16 to f32, with history. Returns t itself in any other dtype, or if autocast is
 // off.

@@ -20,6 +20,8 @@ static bool all_finite_cuda(const Tensor& t) {
   });
   return found.item() == 0;
 }
+
+// One thread: seed is a scalar.
 template <class T> static __global__ void times_loss_scale(T* seed, const StepState* state) {
   *seed *= state->loss_scale;
 }

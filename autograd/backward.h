@@ -22,12 +22,13 @@ const Tensor& grad(const Tensor& leaf);
 // Drops the gradients (set_to_none), or fills those that exist with zeros.
 void zero_grad(std::span<const Tensor> leaves, bool set_to_none);
 
-// Sets a hook that each pass calls once with the leaf's final gradient: after the leaf's last
-// consumer has run, while earlier nodes of the graph have still to run. Replaces an earlier hook.
+// Sets a hook, called once per pass that yields a gradient for the leaf, with the final gradient:
+// after the leaf's last consumer has run, while earlier nodes of the graph have still to run.
+// Replaces an earlier hook.
 void on_grad_ready(const Tensor& leaf, GradHook hook);
 
 // Makes `place`, a dense view into a gradient bucket, the memory of the leaf's gradient. Shape and
-// dtype must be the leaf's. Undefined: the gradient gets its own memory again.
+// dtype must be the leaf's. Undefined: the gradient has its own memory again.
 void place_grad(const Tensor& leaf, const Tensor& place);
 
 // Returns the tensor into which a closure writes the gradient of `input`: the place of a leaf

@@ -25,8 +25,8 @@ void visit(Visitor& v, GradScalerOptions& o);
 
 class GradScaler {
  public:
-  // Writes the initial scale to `state`, which must outlive this object. If not enabled, state() is
-  // null and update() does nothing.
+  // If enabled, writes the initial scale to `state`, which must outlive this object. Otherwise
+  // state() is null and update() does nothing.
   GradScaler(bool enabled, const GradScalerOptions& options, DeviceStepState& state);
 
   const StepState* state() const { return enabled_ ? state_.get() : nullptr; }

@@ -95,7 +95,7 @@ Tensor recompute(const std::function<Tensor(const Tensor& x)>& fn, const Tensor&
     return fn(x.detach());
   }();
   // Parameters are inputs of this node, but receive their gradients in the inner backward pass; the
-  // outer one gets undefined gradients for them.
+  // outer one receives undefined gradients for them.
   return record(
       "recompute", y, std::span<const Tensor>(inputs),
       [fn, x = Saved(x.detach()), leaves = std::vector<Saved>(parameters.begin(), parameters.end()),

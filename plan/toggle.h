@@ -8,7 +8,7 @@
 namespace bellows {
 
 // Equality of the loss curves with and without a toggle: identical bits, equal within a tolerance,
-// or different random numbers with the same distribution.
+// or equal only statistically.
 enum class Same { bitwise, close, statistical };
 inline const char* name_of(Same same) {
   constexpr const char* names[] = {"bitwise", "close", "statistical"};
