@@ -6,8 +6,8 @@ interleaved.
     bench/cpu/elementwise.py --python PYTHON --elements 60000 --dtype bf16 --threads 1
 
 In each round one process per side times every op (`trainer bench op --elements N --json`,
-peers/torch_elementwise.py). An op's time is the median over the rounds of each process's median.
-Ratios are computed within each round.
+bench/peers/torch_elementwise.py). An op's time is the median over the rounds of each process's
+median. Ratios are computed within each round.
 """
 import argparse
 import os

@@ -39,7 +39,7 @@ static Values toggles_beside() {
   return off;
 }
 
-// Same inputs as peers/torch_step.py: MNIST, CIFAR-10 or ImageNet shapes.
+// Same inputs as bench/peers/torch_step.py: shapes of MNIST, CIFAR-10 or ImageNet.
 static std::string pictures_of(const StepRequest& r) {
   if (r.model == "lenet" || r.model.starts_with("mlp")) return "channels: 1, size: 28, classes: 10";
   return cat("channels: 3, size: ", r.image, ", classes: ", r.image <= 32 ? 10 : 1000);

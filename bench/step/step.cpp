@@ -1,4 +1,4 @@
-// bench_step: times the trainer's step as peers/torch_step.py times PyTorch's: forward,
+// bench_step: times the trainer's step as bench/peers/torch_step.py times PyTorch's: forward,
 // cross-entropy, backward, SGD (momentum 0.9, weight decay 1e-4), on one batch in memory. Prints
 // one JSON line.
 //

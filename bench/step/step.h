@@ -11,8 +11,9 @@ struct StepRequest {
   int threads = 1;
   std::vector<std::string> words;  // key=value as for the trainer
 };
-// Returns the config for the request: the optimizer of peers/torch_step.py, then the words. Turns
-// off toggles that do not affect a step. Throws Exit::usage if a word sets such a toggle or option.
+// Returns the config for the request: the optimizer of bench/peers/torch_step.py, then the words.
+// Turns off toggles that do not affect a step. Throws Exit::usage if a word sets such a toggle or
+// option.
 Config config_of(const StepRequest& request);
 
 class NoiseStep {
