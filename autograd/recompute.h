@@ -12,7 +12,7 @@ namespace bellows {
 // written in the meantime, or is read outside fn in the same pass. Compute thread only.
 //
 // The second run has the autocast, kernel options, module path and random draws of the first, and
-// replaying() is true in it. Each is counted in recompute.replays.
+// replaying() is true in it. Each second run is counted in recompute.replays.
 Tensor recompute(const std::function<Tensor(const Tensor& x)>& fn, const Tensor& x,
                  std::span<const Tensor> parameters);
 
