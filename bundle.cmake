@@ -1,20 +1,20 @@
-# `cmake --install` makes a folder that runs wherever it is put: bin/, lib/ with the shared
-# libraries that a machine with a driver, CUDA and cuDNN need not have, and the files that programs
-# and tests read. tools/bundle.sh calls it.
+# `cmake --install` creates a relocatable folder: bin/, lib/ with the shared libraries that a
+# machine with a driver, CUDA and cuDNN may lack, and the files that programs and tests read. Called
+# by tools/bundle.sh.
 get_property(targets DIRECTORY tests PROPERTY BUILDSYSTEM_TARGETS)
 get_property(benches DIRECTORY bench PROPERTY BUILDSYSTEM_TARGETS)
 list(FILTER targets INCLUDE REGEX "_test$")
-list(FILTER targets EXCLUDE REGEX "^(house|fault|commands)_test$")  # about the tree and the disk
+list(FILTER targets EXCLUDE REGEX "^(house|fault|commands)_test$")  # test the tree and the disk
 list(APPEND targets trainer ${benches})
 add_custom_target(bundled DEPENDS ${targets})
 
-# Where programs look for libraries: in the build in these folders, in a bundle in lib/. CMake's own
-# rewriting of that entry would end the build's in an empty one, which is the current folder.
+# Library search path: these folders in the build tree, lib/ in a bundle. CMake's own rewriting of
+# the path would leave an empty entry in the build tree, which means the current folder.
 set(search_path ${CMAKE_BUILD_RPATH} $<TARGET_FILE_DIR:bellows_spinning>)
 if(BELLOWS_ONEDNN)
   list(APPEND search_path $<TARGET_FILE_DIR:DNNL::dnnl>)
 endif()
-list(APPEND search_path "\$ORIGIN/../lib")  # so that there is room for the bundle's
+list(APPEND search_path "\$ORIGIN/../lib")  # reserves room for the bundle's path
 set_target_properties(${targets} PROPERTIES INSTALL_RPATH "${search_path}"
                       BUILD_WITH_INSTALL_RPATH ON)
 install(TARGETS ${targets} RUNTIME DESTINATION bin)
@@ -27,7 +27,7 @@ if(BELLOWS_ONEDNN)
   install(FILES $<TARGET_SONAME_FILE:DNNL::dnnl> TYPE LIB)
 endif()
 install(FILES $<TARGET_FILE:fmt::fmt> TYPE LIB RENAME $<TARGET_SONAME_FILE_NAME:fmt::fmt>)
-# oneDNN's pool and ours are one, so it comes along, too.
+# oneDNN and Bellows share libgomp's thread pool, so the bundle contains libgomp too.
 execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libgomp.so.1 OUTPUT_VARIABLE gomp
                 OUTPUT_STRIP_TRAILING_WHITESPACE)
 file(REAL_PATH ${gomp} gomp_file)
@@ -40,12 +40,12 @@ install(DIRECTORY tests/oracle tests/vendor DESTINATION tests
 # They need no search path, and with CMake's own theirs would end in an empty entry.
 set_target_properties(fake_nvml fake_driver planted PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
 install(TARGETS fake_nvml fake_driver planted LIBRARY DESTINATION tests/trainer NAMELINK_SKIP)
-foreach(header ${RUNTIME_HEADERS})  # which tests hold against what is compiled at run time
+foreach(header ${RUNTIME_HEADERS})  # tests compare them with the embedded text
   get_filename_component(header_folder ${header} DIRECTORY)
   install(FILES ${header} DESTINATION ${header_folder})
 endforeach()
 install(FILES docs/seeds.md DESTINATION docs)
-# A bundle is no checkout that could be asked for its commit.
+# A bundle has no git history, so a file records the commit.
 install(CODE "execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} describe --always --dirty
   --abbrev=12 OUTPUT_FILE \${CMAKE_INSTALL_PREFIX}/VERSION ERROR_QUIET)")
 install(PROGRAMS tools/run_bundled.sh DESTINATION . RENAME run)

@@ -20,7 +20,7 @@ DType& autocast() {
   return low;
 }
 
-// A copy of t in another dtype, with history.
+// `copy` (t in another dtype) with history: backward casts the gradient back to t's dtype.
 static Tensor recorded(const Tensor& t, const Tensor& copy) {
   if (!will_record(t)) return copy;
   if (!is_leaf(t))
@@ -42,7 +42,8 @@ static void cast_into(const Tensor& copy, const Tensor& leaf) {
   meta.low_version = leaf.storage()->version;
 }
 
-// Written again, unless a closure keeps it: whoever knows it by its storage finds it there.
+// Low-precision copy of `leaf`, cast again only if the leaf has changed. It keeps its storage
+// unless a closure saved it, because a captured graph reads the copy at a fixed address.
 static Tensor low_copy(const Tensor& leaf, DType dtype) {
   GradMeta& meta = *grad_meta(leaf);
   meta.low_read = true;

@@ -1,9 +1,9 @@
-// Automatic mixed precision. Which ops run in 16 bits is a visible word in each of them:
+// Automatic mixed precision (autocast). Each op states in its own code which precision it needs:
 //
 //   const auto [x, w, b] = amp::low(x_, w_, b_);   products: conv2d, linear, matmul
 //   const Tensor x = amp::full(x_);                 losses, softmax, sums
 //
-// All others take what comes. Nothing happens outside of an Autocast.
+// All other ops compute in the dtype of their inputs. Outside an Autocast nothing is cast.
 #pragma once
 #include <array>
 #include "autograd/grad_scaler.h"
@@ -14,15 +14,17 @@ namespace bellows {
 
 struct AmpOptions {
   enum class Precision { off, bf16, fp16 } dtype = Precision::off;
-  GradScalerOptions scaler;  // of fp16; bf16 has the range of f32 and needs none
+  GradScalerOptions scaler;  // fp16 only; bf16 has the range of f32 and needs no scaling
 
-  DType low() const;  // f32: off
+  DType low() const;  // dtype of products; f32 if amp is off
   bool scales() const { return dtype == Precision::fp16; }
 };
 void visit(Visitor& v, AmpOptions& o);
 
-DType& autocast();  // of this thread; f32: off
+// This thread's dtype for products; f32 means autocast is off.
+DType& autocast();
 
+// Sets autocast() of this thread while it lives.
 class Autocast {
  public:
   explicit Autocast(DType low) : previous_(std::exchange(autocast(), low)) {}
@@ -35,24 +37,31 @@ class Autocast {
 
 namespace amp {
 
-// t with history: in the low precision if it is f32 and there is one; in f32 if it is low. Of a
-// leaf the copy is kept until the leaf is written; counted when it is made: amp.weight_casts.
+// Casts f32 to autocast()'s dtype, with history. Returns t itself if it is undefined or not f32, or
+// if autocast is off. The copy of a dense leaf is cached until the leaf is written; making one is
+// counted in amp.weight_casts.
 Tensor to_low(const Tensor& t);
+// Casts bf16 and fp16 to f32, with history. Returns t itself in any other dtype, or if autocast is
+// off.
 Tensor full(const Tensor& t);
 
-// ---- for those who write leaves, and the copies along with them
+// ---- for code that writes leaves together with their cached low-precision copies
 
-// The copy, if it has the leaf's values; otherwise undefined.
+// Returns the leaf's cached copy if it is up to date, else an undefined tensor.
 Tensor copy_of(const Tensor& leaf);
-// The same, if it was read since an update wrote it, and no closure wants it as it is.
+// Returns copy_of(leaf) if a product has read it since the last update and no closure has saved it,
+// else an undefined tensor. An update may overwrite this copy.
 Tensor copy_in_use(const Tensor& leaf);
-// The leaf has been written, and, if it is defined, the copy.
+// Marks the leaf as written: raises its version. A defined `copy` was written with the same values
+// and becomes the leaf's cached copy.
 void written(const Tensor& leaf, const Tensor& copy);
-// What a captured forward read as the copy has the leaf's values again. Undefined: it read none.
+// Refreshes `copy`, which a captured graph reads, unless it is the leaf's up-to-date copy. No-op if
+// `copy` is undefined.
 void renew(const Tensor& leaf, const Tensor& copy);
 
-void count_low_op();  // amp.low_ops
+void count_low_op();  // increments amp.low_ops
 
+// The tensors through to_low(), for structured bindings. Counts one low op if autocast is on.
 template <class... T> std::array<Tensor, sizeof...(T)> low(const T&... tensors) {
   if (autocast() == DType::f32) return {tensors...};
   count_low_op();

@@ -11,8 +11,8 @@ namespace {
 
 struct Pass {
   uint64_t id;
-  // Tensors with all their shares whose node may run, as a heap with the latest node first: the
-  // pass is the forward in reverse, and sums shares in that order on every run.
+  // Tensors whose gradient is complete, so their node may run. A heap with the latest node first:
+  // nodes run in the reverse order of forward, so sums of contributions are reproducible.
   std::vector<Edge> ready;
 };
 
@@ -20,8 +20,9 @@ bool earlier(const Edge& a, const Edge& b) { return a->node->order < b->node->or
 
 }  // namespace
 
-// Counts who will send a share to whom. Counted per pass, because a leaf has consumers in other
-// graphs too, and its gradient is final when those of this one are done.
+// Counts the contributions ("shares") that each reachable tensor's gradient will receive. Counted
+// per pass: a leaf may have consumers in other graphs, and its gradient is final once those of this
+// graph have contributed.
 static Pass plan_pass(GradMeta* root) {
   static std::atomic<uint64_t> passes{0};
   Pass pass{++passes, {}};
@@ -49,7 +50,8 @@ static Pass plan_pass(GradMeta* root) {
   return pass;
 }
 
-// The only holder's t itself, or a copy, in that order.
+// t with these strides and a storage of its own: t itself where nothing else shares its storage and
+// the strides fit, else a copy.
 static Tensor own(Tensor&& t, const Strides& strides) {
   if (t.storage()->references() == 1 && t.is_dense()) return laid_out(t, strides);
   const Tensor y(t.shape(), strides, t.dtype(), t.device());
@@ -57,9 +59,9 @@ static Tensor own(Tensor&& t, const Strides& strides) {
   return y;
 }
 
-// A leaf's gradient owns its storage, and lies in memory as the leaf does. `a + b` hands the same
-// dy to both of its inputs; if both kept it, clipping in place would scale it twice. So it is taken
-// over only from nobody else.
+// A leaf's gradient owns its storage and has the leaf's strides. `a + b` sends the same dy to both
+// inputs; if both kept it, clipping in place would scale it twice. So a dy is kept without a copy
+// only if nothing else refers to its storage.
 static void finish_leaf(GradMeta& leaf) {
   Tensor dy = std::move(leaf.dy);
   if (!dy.defined()) return;
@@ -75,7 +77,7 @@ static void finish_leaf(GradMeta& leaf) {
   if (leaf.hook) leaf.hook(leaf.grad);
 }
 
-// In place where nobody else holds the first share.
+// a + b, in place if nothing else refers to a's storage.
 static Tensor sum(Tensor&& a, const Tensor& b) {
   const bool mine = a.is_dense() && a.storage()->references() == 1;
   const Tensor y = mine ? std::move(a) : empty_like(a);
@@ -84,7 +86,8 @@ static Tensor sum(Tensor&& a, const Tensor& b) {
   return y;
 }
 
-// An undefined g counts as a share too: others may be waiting for this one to be the last.
+// Adds g to the gradient of `to`. An undefined g (no gradient) still counts as a share, because
+// `to` becomes ready when its last share arrives.
 static void send(Pass& pass, const Edge& to, Tensor&& g, const char* op) {
   if (!to) return;
   if (g.defined()) {

@@ -6,6 +6,8 @@
 
 namespace bellows {
 
+// Grid-stride loop, one element per thread and round, blocks of 256 threads; reads each element
+// once.
 template <class T> static __global__ void find_nonfinite(const T* t, int64_t n, int32_t* found) {
   for (int64_t i = thread_index(); i < n; i += thread_count())
     if (!std::isfinite(Acc<T>(t[i]))) atomicExch(found, 1);
@@ -18,6 +20,8 @@ static bool all_finite_cuda(const Tensor& t) {
   });
   return found.item() == 0;
 }
+
+// One thread: seed is a scalar.
 template <class T> static __global__ void times_loss_scale(T* seed, const StepState* state) {
   *seed *= state->loss_scale;
 }

@@ -1,4 +1,4 @@
-// The backward pass, and where gradients land.
+// The backward pass, and access to the gradients of leaves. Compute thread only.
 #pragma once
 #include "autograd/record.h"
 #include "core/tensor/kernel.h"
@@ -7,43 +7,48 @@
 namespace bellows {
 
 struct BackwardOptions {
-  bool retain_graph = false;         // otherwise each node is released as soon as it has run
+  bool retain_graph = false;         // false: each node is released as soon as it has run
   double seed = 1;                   // d loss / d loss: 1 / N for one of N micro-batches
-  const StepState* state = nullptr;  // on the loss's device: its loss_scale times that
+  const StepState* state = nullptr;  // on the loss's device; its loss_scale multiplies the seed
 };
 
 // Adds seed * d loss / d leaf to the gradient of every leaf that the scalar `loss` depends on.
-// Refuses a graph that an earlier pass has released, before it changes anything.
+// Throws Exit::usage, before any gradient changes, if `loss` has more than one element or no
+// history, or if an earlier pass has released the graph.
 void backward(const Tensor& loss, const BackwardOptions& options = {});
 
-const Tensor& grad(const Tensor& leaf);  // undefined until backward() has reached it
-// Drops the gradients, or writes zeros into those that exist.
+// Gradient of a leaf; undefined until backward() has reached it. Valid while the leaf lives.
+const Tensor& grad(const Tensor& leaf);
+// Drops the gradients (set_to_none), or fills those that exist with zeros.
 void zero_grad(std::span<const Tensor> leaves, bool set_to_none);
 
-// Calls the hook once in each pass that gives the leaf a gradient, as soon as that is final: after
-// the last consumer of the pass, while the nodes in front of it have still to run.
+// Sets a hook, called once per pass that yields a gradient for the leaf, with the final gradient:
+// after the leaf's last consumer has run, while earlier nodes of the graph have still to run.
+// Replaces an earlier hook.
 void on_grad_ready(const Tensor& leaf, GradHook hook);
 
-// The leaf's gradient is to live there (a dense view into a bucket); undefined: wherever it falls.
+// Makes `place`, a dense view into a gradient bucket, the memory of the leaf's gradient. Shape and
+// dtype must be the leaf's. Undefined: the gradient has its own memory again.
 void place_grad(const Tensor& leaf, const Tensor& place);
 
-// Where a backward writes the gradient of `input`: its place if that is a leaf whose first share
-// this is, fresh memory otherwise, in the order of a dense input. Contents are undefined; return
-// the tensor itself.
+// Returns the tensor into which a closure writes the gradient of `input`: the place of a leaf
+// without a gradient so far, else new memory with the strides of a dense input. Contents are
+// undefined. The closure must return this very tensor.
 Tensor grad_out(const Tensor& input);
 
-// Debug switch: the first non-finite gradient stops the run, naming op, module path and step.
+// Debug switch: the first non-finite gradient stops the run (Exit::numeric) with op, module path
+// and step in the message.
 struct Anomaly {
   bool on = false;
   int64_t step = 0;  // set by the loop
 };
 Anomaly& anomaly();
-// For anomaly and on_nonfinite: are all elements finite? Waits for a device.
+// True if all elements are finite; for anomaly and on_nonfinite. Synchronizes with the device.
 bool all_finite(const Tensor& t);
 
 namespace kernels {
 inline constinit Kernel<bool(const Tensor& t)> all_finite{"all_finite"};
-// seed, an f32 or f64 scalar, times the loss scale.
+// Multiplies seed, an f32 or f64 scalar, by the loss scale, in place.
 inline constinit Kernel<void(const Tensor& seed, const StepState* state)> scale_seed{"scale_seed"};
 }  // namespace kernels
 }  // namespace bellows

@@ -3,6 +3,7 @@
 
 namespace bellows {
 
+// One thread, because all state is scalar.
 static __global__ void move(StepState* state, GradScalerOptions options) {
   move_scale(*state, options);
 }

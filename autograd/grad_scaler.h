@@ -1,7 +1,8 @@
-// GradScaler: fp16 loses gradients below 6e-8, so backward starts from the loss times a scale. An
-// update with a non-finite gradient is left out and the scale lowered; after many good ones it
-// grows. The state is in StepState on the device, so the host waits for nothing and a captured
-// graph holds all of it. The optimizer finds the non-finite, unscales and skips.
+// GradScaler: loss scaling for fp16, which loses gradients below 6e-8. Backward starts from the
+// loss times a scale. An update with a non-finite gradient is skipped and lowers the scale; many
+// good updates in a row raise it. The optimizer detects non-finite gradients, unscales and skips.
+// The state is in StepState on the device, so the host never waits and a captured graph contains
+// all of it.
 //
 //   backward(loss, {.state = scaler.state()});
 //   optimizer.step(state);      // changes nothing if found_inf
@@ -17,14 +18,15 @@ namespace bellows {
 struct GradScalerOptions {
   double init_scale = 1024;
   double growth_factor = 2, backoff_factor = 0.5;
-  int64_t growth_interval = 2000;  // good updates in a row
-  double min_scale = 1;            // below which it does not fall
+  int64_t growth_interval = 2000;  // good updates in a row before the scale grows
+  double min_scale = 1;            // lower limit of the scale
 };
 void visit(Visitor& v, GradScalerOptions& o);
 
 class GradScaler {
  public:
-  // Not enabled, state() is null and update() does nothing.
+  // If enabled, writes the initial scale to `state`, which must outlive this object. Otherwise
+  // state() is null and update() does nothing.
   GradScaler(bool enabled, const GradScalerOptions& options, DeviceStepState& state);
 
   const StepState* state() const { return enabled_ ? state_.get() : nullptr; }
@@ -36,14 +38,14 @@ class GradScaler {
   DeviceStepState& state_;
 };
 
-// One update's verdict, on whichever device the state is.
+// Adjusts the scale after one update. Shared by the CPU and the CUDA kernel.
 HD inline void move_scale(StepState& s, const GradScalerOptions& o) {
   s.good_updates = s.found_inf ? 0 : s.good_updates + 1;
   const bool grows = s.good_updates >= o.growth_interval;
   const double factor = s.found_inf ? o.backoff_factor : grows ? o.growth_factor : 1;
   const double scale = s.loss_scale * factor;
   if (grows) s.good_updates = 0;
-  // Beyond the largest float nothing would ever be finite again.
+  // A scale beyond the largest float would make every later gradient non-finite.
   if (scale < 3e38) s.loss_scale = float(scale < o.min_scale ? o.min_scale : scale);
   s.inverse_scale = 1 / s.loss_scale;
 }

@@ -1,5 +1,5 @@
-// Is a backward right? Its gradients against central differences, in f64, where the two agree to
-// nine digits and a wrong term cannot hide.
+// Gradient check: compares backward with central differences. In f64 the two agree to nine digits,
+// so a wrong term shows.
 #pragma once
 #include <functional>
 #include <string>
@@ -9,13 +9,13 @@ namespace bellows {
 
 using TensorFn = std::function<Tensor(const std::vector<Tensor>& inputs)>;
 
-// A scalar that every element of y reaches with a weight of its own, so no two errors cancel:
-// sum of y_i * cos(i + 1) in row-major order. Its gradient has the strides of y.
+// Scalar loss sum_i y_i * cos(i + 1), i in row-major order. Every element has a weight of its own,
+// so no two errors cancel. y: f32 or f64, any strides; the gradient has the same strides.
 Tensor probe_loss(const Tensor& y);
 
-// "" if backward gives d probe_loss(fn(inputs)) / d inputs, else one line with the name, the input,
-// its element and both values. The inputs are f64 leaves on the CPU with any strides; they are
-// nudged in place and restored, and afterwards hold the gradients of one backward.
+// Returns "" if backward computes d probe_loss(fn(inputs)) / d inputs, else one line with the name,
+// the input, the element and both values. inputs: f64 leaves on the CPU, any strides. They are
+// perturbed in place and restored, and hold the gradients of one backward afterwards.
 std::string gradcheck(const std::string& name, const TensorFn& fn,
                       const std::vector<Tensor>& inputs, double tolerance = 1e-7);
 

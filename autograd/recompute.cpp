@@ -10,11 +10,11 @@ namespace {
 
 using Draws = std::vector<Saved>;
 
-// Of the innermost segment that this thread is in.
+// State of the innermost segment that this thread runs.
 struct Pass {
-  Draws* keeps = nullptr;        // it runs first: where its draws go
-  const Draws* finds = nullptr;  // it runs again: what it drew then,
-  size_t found = 0;              // and how many of that it has had
+  Draws* keeps = nullptr;        // first run: records the draws here
+  const Draws* finds = nullptr;  // replay: draws of the first run
+  size_t found = 0;              // replay: number of draws used so far
 };
 Pass& pass() {
   static constinit thread_local Pass current;
@@ -61,7 +61,7 @@ Tensor drawn(const std::function<Tensor()>& draw) {
   return t;
 }
 
-// x, whose gradient goes to dx as it comes: a leaf would copy it into row-major order.
+// x with history that stores its gradient in dx as it is; a leaf would copy it to its own strides.
 static Tensor watched(const Tensor& x, Tensor& dx) {
   return record("recompute", x, {require_grad(full({}, 0))}, [&dx](const Tensor& dy) {
     dx = dy;
@@ -69,13 +69,13 @@ static Tensor watched(const Tensor& x, Tensor& dx) {
   });
 }
 
-// A scalar whose gradient with respect to y is dy.
+// Scalar whose gradient with respect to y is dy: the root of the inner backward pass.
 static Tensor root_of(const Tensor& y, const Tensor& dy) {
   return record("recompute", full({}, 0, y), {y}, [dy](const Tensor&) { return Grads{dy}; });
 }
 
-// The pass inside of a pass finishes the segment's leaves, and forgets what the outer one has of
-// them.
+// The inner backward pass finishes the segment's leaves and resets their counts, so contributions
+// that the outer pass has for them would be lost.
 static void refuse_outer_shares(const std::vector<Saved>& parameters) {
   for (const Saved& p : parameters) {
     const GradMeta* const leaf = grad_meta(p());
@@ -94,7 +94,8 @@ Tensor recompute(const std::function<Tensor(const Tensor& x)>& fn, const Tensor&
     const First first(draws);
     return fn(x.detach());
   }();
-  // Parameters collect their gradients in the second pass; to the first one they send nothing.
+  // Parameters are inputs of this node, but receive their gradients in the inner backward pass; the
+  // outer one receives undefined gradients for them.
   return record(
       "recompute", y, std::span<const Tensor>(inputs),
       [fn, x = Saved(x.detach()), leaves = std::vector<Saved>(parameters.begin(), parameters.end()),

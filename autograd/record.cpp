@@ -14,14 +14,14 @@ Node::Node(const char* op, Edges edges)
   order = next.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Frees what only this node kept alive, one node after the other: the destructors of a long chain
-// would call each other until the stack is full.
+// Frees the nodes that only this one kept alive, in a loop: nested destructors of a long chain
+// would overflow the stack.
 GradMeta::~GradMeta() {
   Node* doomed = node;
   while (doomed) {
     Node* const last = doomed;
     doomed = last->next_doomed;
-    last->release();  // first: the inputs that it captured live on through the edges
+    last->release();  // first, so that captured inputs are referenced by the edges only
     while (!last->edges.empty()) {
       const Edge input = std::move(last->edges.back());
       last->edges.pop_back();
@@ -84,7 +84,8 @@ Edges detail::edges_to(std::span<const Tensor> inputs) {
   return edges_of(inputs, [](const Tensor& input) -> const Tensor& { return input; });
 }
 
-// The handle with history is another one than a closure saved of y, which must not own its node.
+// Returns a new handle of y that owns the node. A handle of y saved in the node's own closure has
+// no history, so there is no reference cycle.
 Tensor detail::attach(Tensor y, Node* node) {
   static trace::Counter& nodes = trace::counter("graph.nodes");
   nodes.add();

@@ -1,7 +1,8 @@
-// record() is the one way an op enters the graph. The engine knows nodes, never ops.
+// record() adds an op to the autograd graph, and is the only function that does. The engine knows
+// nodes, never ops. A graph is recorded and run by one thread.
 //
-// A node keeps edges and no tensors: what stays alive for backward is exactly what its closure
-// captured as Saved. An op reads top to bottom:
+// A node keeps edges and no tensors: only tensors that its closure captured as Saved stay alive for
+// backward. A complete op:
 //
 //   return record("mul", kernels::mul(a, b), {a, b}, [a = Saved(a), b = Saved(b)](const Tensor& dy)
 //   {
@@ -21,10 +22,10 @@ using Grads = Tensors;  // one per input, in order; undefined = no gradient
 using GradHook = std::function<void(const Tensor& grad)>;
 
 struct GradMeta;
-using Edge = Ref<GradMeta>;  // to an input; null if that one needs no gradient
+using Edge = Ref<GradMeta>;  // to an input; null if the input needs no gradient
 using Edges = std::vector<Edge, PoolAllocator<Edge>>;
 
-// One recorded op. Derived nodes hold the closure; both live in one pooled block.
+// One recorded op. The derived NodeOf holds the closure; node and closure share one pooled block.
 class Node {
  public:
   Node(const char* op, Edges edges);
@@ -34,18 +35,18 @@ class Node {
   static void operator delete(void* block, size_t bytes) { pool_release(block, bytes); }
 
   virtual Grads run(const Tensor& dy) = 0;
-  virtual void release() = 0;  // drops the closure, and with it what was saved
+  virtual void release() = 0;  // drops the closure with the tensors it saved
   virtual bool released() const = 0;
 
   const char* op;
   Edges edges;
-  uint64_t order;               // of creation: backward runs in the reverse
-  const Site* site;             // where in the model it was recorded
-  KernelOptions kernels;        // that its forward ran under
-  Node* next_doomed = nullptr;  // in a list of nodes to be freed
+  uint64_t order;               // rank by creation; backward runs in reverse order
+  const Site* site;             // module path at which it was recorded
+  KernelOptions kernels;        // options that forward ran under; backward uses them too
+  Node* next_doomed = nullptr;  // next in the list of nodes to free
 };
 
-// What a tracked tensor carries: a leaf collects `grad`, every other one owns its node.
+// Autograd metadata of a tracked tensor. A leaf accumulates `grad`; any other tensor owns its node.
 struct GradMeta : Meta {
   GradMeta(const Tensor& of, Node* node) : shape(of.shape()), node(node) {
     if (!node) strides = of.is_dense() ? of.strides() : strides_of(shape);
@@ -55,27 +56,27 @@ struct GradMeta : Meta {
   static void operator delete(void* block, size_t bytes) { pool_release(block, bytes); }
 
   Shape shape;
-  Strides strides;  // of a leaf's gradient
+  Strides strides;  // of the gradient; leaves only
   Node* node;       // owned; null for a leaf
   Tensor grad, grad_place;
   GradHook hook;
-  // Of a leaf: its values in 16 bits (autograd/amp.h), the leaf's version that they are of, and
-  // whether a product has read them since an update wrote them.
+  // Leaves only: cached 16-bit copy (autograd/amp.h), the version of the leaf that it holds, and
+  // whether a product has read it since an update wrote it.
   Tensor low;
   uint32_t low_version = 0;
   bool low_read = false;
-  // Of the pass in progress:
+  // State in the current backward pass:
   uint64_t pass = 0;
-  int shares = 0;            // that consumers have still to send
-  bool place_given = false;  // grad_out() has handed it to somebody
-  Tensor dy;                 // the sum of those that have come
+  int shares = 0;            // contributions still to come from consumers
+  bool place_given = false;  // grad_out() has returned grad_place
+  Tensor dy;                 // sum of the contributions so far
 };
 
 inline GradMeta* grad_meta(const Tensor& t) { return static_cast<GradMeta*>(t.meta().get()); }
 
-bool& grad_mode();
+bool& grad_mode();  // of this thread: true if ops are recorded
 
-// No history is recorded on this thread while one of these lives.
+// Turns recording off on this thread while it lives.
 class NoGrad {
  public:
   NoGrad() : previous_(std::exchange(grad_mode(), false)) {}
@@ -88,21 +89,21 @@ class NoGrad {
 
 inline bool needs_grad(const Tensor& t) { return bool(t.meta()); }
 namespace detail {
-bool tracking();  // grad mode; where it is off, an op that could have been recorded is counted
+bool tracking();  // returns grad_mode(); if it is off, counts the op in grad.untracked_ops
 }
-// True if record() would record an op with these inputs. Where it is false an op returns at once,
-// and saves nothing.
+// True if record() would record an op with these inputs. If false, an op can return early and save
+// nothing. Call once per op: it counts untracked ops.
 template <class... Inputs> bool will_record(const Inputs&... inputs) {
   return (needs_grad(inputs) || ...) && detail::tracking();
 }
 inline bool will_record(std::span<const Tensor> inputs) {
   return std::ranges::any_of(inputs, needs_grad) && detail::tracking();
 }
-Tensor require_grad(const Tensor& t);  // t as a leaf
-bool is_leaf(const Tensor& t);         // has a gradient of its own to collect
+Tensor require_grad(const Tensor& t);  // a new handle of t that is a leaf; t must be floating-point
+bool is_leaf(const Tensor& t);         // accumulates a gradient and has no node
 
-// A tensor kept for backward. Counts its bytes in mem.saved_bytes, once a storage; parameters
-// (leaves) live anyway and are not counted. Reading it after an in-place write is an error.
+// A tensor kept for backward. Counts its bytes in mem.saved_bytes, once per storage; parameters
+// (leaves) live anyway and are not counted. Reading it after an in-place write throws Exit::usage.
 class Saved {
  public:
   explicit Saved(const Tensor& t);
@@ -112,7 +113,7 @@ class Saved {
   const Tensor& operator()() const;
 
  private:
-  Tensor tensor_;  // without history, unless it is a leaf: grad_out() wants that one
+  Tensor tensor_;  // without history, except a leaf, which grad_out() must recognize
   uint32_t version_ = 0;
 };
 
@@ -129,12 +130,12 @@ template <class Closure> class NodeOf final : public Node {
 };
 
 namespace detail {
-// An input, by reference: a list of tensors would copy each of them.
+// Reference to an input; an initializer_list of tensors would copy each of them.
 struct Input {
   const Tensor* tensor;
   Input(const Tensor& t) : tensor(&t) {}
 };
-// Empty: nothing to record.
+// Empty if there is nothing to record.
 Edges edges_to(std::span<const Input> inputs);
 Edges edges_to(std::span<const Tensor> inputs);
 Tensor attach(Tensor y, Node* node);
@@ -149,8 +150,10 @@ Tensor record(const char* op, Tensor&& y, const Inputs& inputs, Closure&& closur
 }
 }  // namespace detail
 
-// y with history: closure(dy) must return one gradient per input, in order. It runs under NoGrad
-// and under the kernel options of its forward. dy may have any strides.
+// Returns y with history: `op` is its name in messages and must outlive the graph. closure(dy)
+// must return one gradient per input, in order; undefined means none. It runs under NoGrad with the
+// kernel options of forward. dy has y's shape and any strides. Returns y unchanged if no input
+// needs a gradient or recording is off.
 template <class Closure>
 Tensor record(const char* op, Tensor y, std::span<const Tensor> inputs, Closure&& closure) {
   return detail::record(op, std::move(y), inputs, std::forward<Closure>(closure));

@@ -1,8 +1,8 @@
-"""Contestants that live through all rounds: each is one process, started and warmed up once, which
-works when it is told to and is stopped while another has the turn.
+"""Processes under comparison ("arms"). Each is started and warmed up once, lives through all
+rounds, and is suspended (SIGSTOP) while another arm runs its time slice.
 
-An arm answers with one JSON line when it is warm, and with one for each line on its stdin. Lines
-that are no JSON objects are a library's chatter.
+An arm prints one JSON line after its warm-up, and one for each line on its stdin. Lines that are
+not JSON objects are ignored: libraries print them.
 """
 import contextlib
 import ctypes
@@ -30,7 +30,8 @@ def die_with_parent():
 
 class Arm:
     def __init__(self, argv, timeout_s, **environment):
-        """Starts it. It has timeout_s to get warm, compiling included, and for each block."""
+        """Starts the process and waits for its warm-up. timeout_s limits the warm-up, compilation
+        included, and each block."""
         self.argv, self.timeout_s, self.unread = list(map(str, argv)), timeout_s, b""
         self.errors = tempfile.TemporaryFile()
         try:
@@ -43,23 +44,23 @@ class Arm:
         try:
             self.about = self.answer()
         except Failed:
-            self.end()  # or it would go on beside those that are timed
+            self.end()  # or it would keep running beside the timed arms
             raise
         self.process.send_signal(signal.SIGSTOP)
 
     def block(self):
-        """What it has measured in a turn."""
+        """Runs one time slice; returns what the process measured."""
         self.process.send_signal(signal.SIGCONT)
         try:
             self.process.stdin.write(b"\n")
         except BrokenPipeError:
-            pass  # it has ended; the answer says how
+            pass  # the process has ended; answer() raises the reason
         answer = self.answer()
         self.process.send_signal(signal.SIGSTOP)
         return answer
 
     def end(self):
-        self.process.kill()  # reaches a stopped one too
+        self.process.kill()  # also ends a stopped process
         self.process.wait()
         self.process.stdin.close()
         self.process.stdout.close()
@@ -92,8 +93,8 @@ class Arm:
 
 
 class Arms:
-    """Several of them, by name; all end with the block. One that fails is left out from there on,
-    and `missing` says why."""
+    """Several arms by name; leaving the `with` block ends all. An arm that fails is removed, with
+    the reason in `missing`."""
 
     def __init__(self, commands, timeout_s, **environment):
         self.commands, self.timeout_s, self.environment = commands, timeout_s, environment
@@ -120,7 +121,7 @@ class Arms:
         complain(f"left out: {name}: {error}: {shlex.join(map(str, self.commands[name]))}")
 
     def turn(self, name):
-        """A block of that arm; None if it fails."""
+        """Runs one time slice of that arm; returns None if it fails."""
         try:
             return self.alive[name].block()
         except Failed as error:

@@ -1,4 +1,4 @@
-"""What the comparisons with peers share: turns, medians over rounds, the state of the machine."""
+"""Shared by the comparisons with PyTorch: interleaving, medians over rounds, machine facts."""
 import datetime
 import json
 import os
@@ -27,7 +27,7 @@ def cpu_model():
 
 
 def commit():
-    """Of this checkout, or of the one that this bundle was made from."""
+    """Commit of this checkout, or of the checkout that the bundle was built from."""
     if bundled := first_line(ROOT / "VERSION", ""):
         return bundled
     said = capture(["git", "-C", ROOT, "describe", "--always", "--dirty", "--abbrev=12"])
@@ -51,7 +51,7 @@ def machine():
 
 
 def command():
-    """What a shell would take, without the way to the checkout."""
+    """The command line, with the program's path relative to the checkout."""
     program = pathlib.Path(sys.argv[0]).resolve().relative_to(ROOT)
     return shlex.join([str(program), *sys.argv[1:]])
 
@@ -70,7 +70,7 @@ def capture(argv, **environment):
 
 
 def torch_version(python):
-    """Of the interpreter's torch; None, and a line that says so, where it has none."""
+    """Version of the interpreter's torch; None, after a message on stderr, if it has none."""
     said = capture([python, "-c", "import torch; print(torch.__version__)"])
     if said.returncode == 0 and said.stdout.strip():
         return said.stdout.strip()
@@ -79,7 +79,7 @@ def torch_version(python):
 
 
 def with_torch(pythons):
-    """Those of the interpreters that have torch, each with its version."""
+    """The interpreters that have torch, with its version: {python: version}."""
     versions = {python: torch_version(python) for python in pythons}
     able = {python: version for python, version in versions.items() if version}
     if not able:
@@ -92,7 +92,8 @@ def last_line(text):
 
 
 def run(argv, threads):
-    """The JSON line that a contestant ends with; None, and a line that says why, if it fails."""
+    """Runs a program; returns the JSON line that it prints last. If it fails, prints the reason and
+    returns None."""
     said = capture(argv, OMP_NUM_THREADS=str(threads))
     if said.returncode == 0 and last_line(said.stdout).startswith("{"):
         return json.loads(last_line(said.stdout))
@@ -101,9 +102,9 @@ def run(argv, threads):
 
 
 def take_turns(names, rounds, turn):
-    """Gives each contestant a turn a round, in the order A B C, C B A, A B C ..., so that what
-    drifts falls on all alike. turn(name) is its result, or None. Returns the results by name; one
-    that fails is left out from there on."""
+    """Runs each name once per round, in the order A B C, C B A, A B C, ..., so that drift affects
+    all alike. turn(name) returns a result, or None if it failed; a name that failed is removed.
+    Returns the lists of results by name."""
     results = {name: [] for name in names}
     for index in range(rounds):
         for name in list(results) if index % 2 == 0 else list(results)[::-1]:
@@ -121,18 +122,18 @@ def middle(results, key):
 
 
 def ratio(below, above, key):
-    """Of one's figure over the other's, round by round: median, smallest, largest."""
+    """Median, minimum and maximum over the rounds of above[key] / below[key]."""
     ratios = [a[key] / b[key] for a, b in zip(above, below)]
     return statistics.median(ratios), min(ratios), max(ratios)
 
 
 def spread(median, low, high, digits=".2f"):
-    """"1.58 (1.52 to 1.67)"."""
+    """Formats as "1.58 (1.52 to 1.67)"."""
     return f"{median:{digits}} ({low:{digits}} to {high:{digits}})"
 
 
 def time_text(results):
-    """Of steps: the middle of their medians, lower and upper quartiles, in ms."""
+    """Step time in ms: medians over the rounds of median, lower and upper quartile."""
     return spread(*(middle(results, key) for key in ("ms_median", "ms_q1", "ms_q3")), ".4g")
 
 
@@ -151,7 +152,7 @@ def table(header, rows):
 
 
 def write(stem, markdown, data):
-    """STEM.md for people and STEM.json, with every single run, for programs."""
+    """Writes STEM.md, and STEM.json with the data of every run."""
     stem = pathlib.Path(stem)
     stem.parent.mkdir(parents=True, exist_ok=True)
     stem.with_suffix(".md").write_text(markdown)

@@ -1,4 +1,4 @@
-// The loss that training minimises.
+// The loss that training minimizes.
 #pragma once
 #include "core/config/visitor.h"
 #include "ops/cross_entropy.h"
@@ -11,7 +11,8 @@ struct LossOptions {
 };
 void visit(Visitor& v, LossOptions& o);
 
-// Mean cross-entropy of logits (N, classes) against labels (N), a scalar.
+// Returns the mean cross-entropy, a scalar with history. logits: (N, classes), floating-point;
+// labels: (N), i64. Throws Exit::data if a label is out of range (on a GPU: the loss becomes NaN).
 Tensor criterion(const Tensor& logits, const Tensor& labels, const LossOptions& options);
 
 }  // namespace bellows

@@ -1,4 +1,4 @@
-// A model described in YAML, a layer an item, named by its position as torch.nn.Sequential does:
+// Model described in YAML as a list of layers, named by position as in torch.nn.Sequential:
 //   model: {name: layers, layers: [{name: conv2d, out: 8, kernel: 5}, relu, max_pool2d, ...]}
 #include "models/module/build.h"
 

@@ -1,4 +1,4 @@
-// LeNet-5 as it is trained today: ReLU and max pooling, 61,706 parameters on 28 x 28 images.
+// LeNet-5 with ReLU and max pooling, as it is trained today: 61,706 parameters for 28 x 28 images.
 // Source: LeCun, Bottou, Bengio, Haffner, "Gradient-based learning applied to document
 // recognition", Proc. IEEE 1998.
 #include "models/layers/conv2d.h"

@@ -1,4 +1,4 @@
-// Linear layers with an activation between them; none at all makes a linear classifier.
+// Multilayer perceptron. Without hidden layers it is a linear classifier.
 #include "models/layers/dropout.h"
 #include "models/layers/linear.h"
 #include "models/module/build.h"

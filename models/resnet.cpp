@@ -1,4 +1,4 @@
-// ResNet v1.5 (the stride is on the 3x3 convolution), under torchvision's names.
+// ResNet v1.5 (the stride is on the 3x3 convolution), with torchvision's parameter names.
 // He, Zhang, Ren, Sun, "Deep Residual Learning for Image Recognition", CVPR 2016.
 #include "models/layers/batch_norm.h"
 #include "models/layers/conv2d.h"
@@ -21,7 +21,7 @@ void visit(Visitor& v, ResNetOptions& o) {
   v("width", o.width, "channels of the first stage", {.min = 1, .max = 65536});
 }
 
-// What ResNets differ in.
+// Blocks per stage, and their kind.
 struct Depth {
   std::array<int64_t, 4> blocks;
   bool bottleneck;  // 1x1, 3x3, 1x1 with four times the channels; else two 3x3

@@ -24,7 +24,7 @@ void visit(Visitor& v, ModelOptions& o) {
   v("channels_last", o.channels_last, "weights of convolutions lie in memory as OHWI, not OIHW");
 }
 
-// Of a folder, with room for a number behind it.
+// True if `text` can name a folder. 200 bytes leave room for a numeric suffix.
 static bool is_name(const std::string& text) {
   const bool dots = text == "." || text == "..";
   const bool short_enough = !text.empty() && text.size() <= 200;

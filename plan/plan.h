@@ -1,5 +1,5 @@
-// Plan: everything a run will do, as plain data; Plan{} is the plain, unoptimised run. It only
-// gathers the options that the components own; each component is handed its own part.
+// Plan: complete configuration of a run, as plain data. Plan{} is the run without optimizations.
+// Each component defines its own options and receives only them; Plan combines them all.
 #pragma once
 #include "autograd/amp.h"
 #include "core/device/allocator.h"
@@ -22,7 +22,7 @@ enum class DeviceChoice { automatic, cpu, cuda };
 struct DataOptions {
   DatasetChoice dataset{"digits"};
   bool packed = false;  // read from its packed twin (data/packed/packed_twin.h)
-  // An empty list in a config becomes this one, so that what is printed and stored is what runs.
+  // An empty list in a config is replaced by this one, so the printed and saved plan is exact.
   std::vector<TransformChoice> transforms{TransformChoice("normalize")};
   LoaderOptions loader;
 };
@@ -32,9 +32,9 @@ struct ModelOptions {
   Choice<MakeModel> model{"lenet"};
   FuseOptions fuse;
   bool vectorized = false;
-  int64_t recompute = 0;  // so many neighbouring residual blocks run again in backward; 0: none
-  bool drop_conv_bias = false;  // in front of a batch_norm
-  bool channels_last = false;   // convolutions keep their weights in NHWC
+  int64_t recompute = 0;  // recompute up to n adjacent residual blocks as one segment; 0: off
+  bool drop_conv_bias = false;  // remove biases of convolutions followed by a batch_norm
+  bool channels_last = false;   // weights of convolutions are stored in NHWC
 };
 void visit(Visitor& v, ModelOptions& o);
 

@@ -1,5 +1,5 @@
-// For proofs: a net with each of the neighbours that fusions look for, small and shallow enough
-// that rounding does not grow on the way.
+// Model for the proofs of toggles: contains the module sequences of the batch_norm and shortcut
+// fusions. Small and shallow, so that rounding errors do not grow during training.
 #pragma once
 #include "core/config/values.h"
 #include "plan/plan.h"

@@ -1,5 +1,5 @@
-// Options of the loop and of what hangs on it: log, evaluation, checkpoints, target, debug
-// switches. Here, because Plan gathers them and trainer/ ranks above.
+// Options of the training loop: evaluation, log, checkpoints, target, profiling and debug switches.
+// They are declared here because Plan contains them and trainer/ has a higher rank.
 #pragma once
 #include "core/config/visitor.h"
 #include "core/device/sync_guard.h"
@@ -10,22 +10,22 @@ namespace bellows {
 enum class OnNonfinite { stop, skip, go_on };
 struct TrainOptions {
   int64_t epochs = 1;
-  int64_t max_iters = 0;                         // 0: as many as the epochs have
-  int64_t accumulate = 1;                        // micro-batches an update
+  int64_t max_iters = 0;                         // limit on updates; 0: none but `epochs`
+  int64_t accumulate = 1;                        // micro-batches per update
   bool cuda_graph = false;                       // an update is captured once and replayed
-  std::vector<int64_t> tuning_window = {1, 10};  // updates in which autotuning may try
-  std::string weights = {};                      // a safetensors file that a new run starts from
-  bool weights_strict = true;  // it has to have all tensors of the model, and no others
+  std::vector<int64_t> tuning_window = {1, 10};  // first and last update that may autotune
+  std::string weights = {};                      // safetensors file or run folder to start from
+  bool weights_strict = true;  // the file must hold exactly the model's tensors
   bool dry_run = false;  // one forward and backward on the largest batch before the first step
   OnNonfinite on_nonfinite = OnNonfinite::stop;
-  int64_t max_nonfinite = 1;  // in a row, then exit 5
-  int64_t patience = 0;       // evaluations without improvement, then the run ends; 0: no limit
+  int64_t max_nonfinite = 1;  // consecutive non-finite losses before the run stops with exit 5
+  int64_t patience = 0;       // early stopping after n evaluations without improvement; 0: off
 };
 void visit(Visitor& v, TrainOptions& o);
 
 struct EvalOptions {
-  int64_t every = 1;       // epochs; 0: never
-  int64_t batch_size = 0;  // 0: as in training
+  int64_t every = 1;       // epochs between evaluations; 0: never
+  int64_t batch_size = 0;  // 0: same as in training
   bool no_grad = false;
   Tta tta = Tta::none;
 };
@@ -33,29 +33,30 @@ void visit(Visitor& v, EvalOptions& o);
 
 enum class LogFormat { paddle, json, plain };
 struct LogOptions {
-  int64_t every = 20;  // iterations
+  int64_t every = 20;  // iterations between log lines
   LogFormat format = LogFormat::paddle;
   bool deferred = false;  // losses stay on the device and are read at log steps only
   bool tensorboard = true;
-  bool progress = true;  // a bar on a terminal; lines in a pipe, always
+  bool progress = true;  // progress bar on a terminal; a pipe always receives lines
 };
 void visit(Visitor& v, LogOptions& o);
 
 enum class OnSaveError { stop, warn };
 struct CkptOptions {
-  int64_t every = 1;            // epochs; 0: at the end only
-  int64_t every_iters = 0;      // in addition; 0: not
-  int64_t keep = 3;             // the newest so many
-  std::string best = "none";    // metric by which the best is kept besides, as best.safetensors
-  bool async = false;           // a snapshot first, written in the background
-  double max_overhead = 0.035;  // share of the time spent saving, above which a warning is due
+  int64_t every = 1;            // epochs between checkpoints; 0: only at the end
+  int64_t every_iters = 0;      // iterations between further checkpoints; 0: none
+  int64_t keep = 3;             // number of newest checkpoints to keep
+  std::string best = "none";    // metric of the best checkpoint, kept as best.safetensors
+  bool async = false;           // copy the state, write the copy in the background
+  double max_overhead = 0.035;  // fraction of time spent saving above which to warn
   int64_t retries = 1;
   OnSaveError on_error = OnSaveError::stop;
-  bool require_finite = false;  // exit 5 where a loaded tensor holds NaN or Inf; else a warning
+  bool require_finite = false;  // NaN or Inf in a loaded tensor: exit 5 instead of a warning
 };
 void visit(Visitor& v, CkptOptions& o);
 
-// How long it took until the evaluation metric got there; training stops at it unless told not to.
+// Target value of an evaluation metric. The time to reach it is reported; by default training stops
+// there.
 struct TargetOptions {
   std::string metric = "none";
   double value = 0;
@@ -64,7 +65,7 @@ struct TargetOptions {
 void visit(Visitor& v, TargetOptions& o);
 
 struct ProfileOptions {
-  std::vector<int64_t> window;  // the first update and the one after the last; empty: none
+  std::vector<int64_t> window;  // profiled updates [first, last); empty: none
   bool exit_after = false;
 };
 void visit(Visitor& v, ProfileOptions& o);

@@ -34,7 +34,7 @@ const Toggle* find_toggle(const std::string& name) {
   return nullptr;
 }
 
-// ---- what a toggle may need of the machine
+// ---- machine features that a toggle may need
 
 namespace {
 struct Resource {
@@ -102,7 +102,7 @@ static Owners find_owners() {
   return owners;
 }
 
-// Found again only when a toggle has come or gone: tests plant some.
+// Computed again only when the number of toggles changes: tests register some.
 const Owners& option_owners() {
   static Owners owners;
   static size_t known = 0;
@@ -113,7 +113,7 @@ const Owners& option_owners() {
   return owners;
 }
 
-// ---- what a config may say of toggles
+// ---- toggles in a config
 
 namespace {
 
@@ -122,7 +122,7 @@ std::string preset_value(const Toggle& toggle, const std::string& preset) {
   return preset == "all" && *toggle.fast ? toggle.fast : toggle.by_default;
 }
 
-// A toggle's value as an option: one of its values, or a number where it takes any.
+// The toggle's value as an option: one of its named values, or a number if it accepts numbers.
 Option value_option(const Toggle& toggle, std::string& value) {
   Option option = one_of(toggle.values, value, [&](size_t i) { value = toggle.values[i]; });
   if (!toggle.numbers) return option;
@@ -137,7 +137,7 @@ Option value_option(const Toggle& toggle, std::string& value) {
   return option;
 }
 
-// One source's `toggles:` section, read in order: first the preset, then each toggle by name.
+// Reads the `toggles:` section of one source: first the preset, then each toggle by name.
 class ReadToggles {
  public:
   ReadToggles(Config& config, const Values& source) : config_(config), source_(source) {}
@@ -180,7 +180,7 @@ class ReadToggles {
 
 }  // namespace
 
-// The value at which the toggle makes the option read like that, or a list to choose from.
+// Returns the toggle's value that sets option `key` to `text`, else all values: "off | on".
 static std::string value_for(const Toggle& toggle, const std::string& key,
                              const std::string& text) {
   int64_t number = 0;
@@ -194,7 +194,7 @@ static std::string value_for(const Toggle& toggle, const std::string& key,
   return all;
 }
 
-// One way in for each option, so that a run can tell from its toggles what was on.
+// Throws if a source sets an option that a toggle owns. So the toggles alone show what was on.
 static void refuse_owned(const Values& source) {
   for (const auto& [key, toggle] : option_owners()) {
     const auto given = source.find(key);
@@ -205,7 +205,8 @@ static void refuse_owned(const Values& source) {
   }
 }
 
-// `num_workers: 4` or `cudnn.benchmark: true` outside of `toggles:`, as it is written elsewhere.
+// Throws if a toggle, or its name in another framework, appears outside `toggles:`:
+// `num_workers: 4`, `cudnn.benchmark: true`.
 static void refuse_misplaced(const Values& source, const Values& options) {
   for (const auto& [key, value] : source) {
     if (options.contains(key) || key == "toggles" || key.starts_with("toggles.")) continue;
@@ -228,7 +229,7 @@ static bool is_asked_for(const Value& value) {
   return value.origin != "default" && !value.origin.starts_with("toggles: ");
 }
 
-// What cannot help on this machine stays off, so that one file serves all of them.
+// Turns off toggles without effect on this machine, so one config works on every machine.
 static void settle_machine(Config& config) {
   for (const Toggle& toggle : toggles()) {
     Value& value = config.toggles.at(toggle.name);
@@ -239,7 +240,7 @@ static void settle_machine(Config& config) {
   }
 }
 
-// Where two runs are to be the same.
+// `deterministic: on` excludes some values of toggles. Throws if such a value was set by name.
 static void settle_deterministic(Config& config) {
   if (!config.options.kernels.deterministic) return;
   for (const Toggle& toggle : toggles()) {
@@ -251,14 +252,15 @@ static void settle_deterministic(Config& config) {
   }
 }
 
-// The toggle that this one cannot do without, and which is off. Null: there is none.
+// Returns the first toggle that `toggle` needs and that is off, or null.
 static const Toggle* missing(const Config& config, const Toggle& toggle) {
   for (const std::string& need : toggle.needs)
     if (const Toggle* other = find_toggle(need); other && !is_on(config, need)) return other;
   return nullptr;
 }
 
-// A toggle that somebody asked for by name says what it lacks; one that a preset set stays off.
+// Turns off toggles whose needed toggles are off, until nothing changes. Throws if such a toggle
+// was set by name rather than by a preset.
 static void settle_needs(Config& config) {
   for (bool again = true; again;) {
     again = false;
@@ -307,7 +309,7 @@ Config make_config(const std::vector<Values>& sources) {
 }
 
 namespace {
-// Prints the options that a user may set; those of toggles are printed as toggles.
+// Prints the options that a user may set. Options owned by toggles are omitted.
 class PrintUnowned : public Print {
  public:
   using Print::Print;

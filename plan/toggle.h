@@ -1,5 +1,5 @@
-// A Toggle is one optimization: what it claims, what it may change, and the edit it makes to the
-// Plan. It is data and a pure function, never a hook, and no two toggles set the same option, so
+// Toggle: one optimization that a config can switch. It consists of data (names, claims, limits)
+// and a pure function that edits the Plan; it has no hooks. No two toggles set the same option, so
 // their order cannot matter.
 #pragma once
 #include "core/config/values.h"
@@ -7,7 +7,9 @@
 
 namespace bellows {
 
-enum class Same { bitwise, close, statistical };  // what switching it may do to the loss curve
+// Equality of the loss curves with and without a toggle: identical bits, equal within a tolerance,
+// or equal only statistically.
+enum class Same { bitwise, close, statistical };
 inline const char* name_of(Same same) {
   constexpr const char* names[] = {"bitwise", "close", "statistical"};
   return names[static_cast<int>(same)];
@@ -15,28 +17,28 @@ inline const char* name_of(Same same) {
 
 struct Toggle {
   const char* name;
-  Names aka = {};         // what users call it elsewhere; `explain` and the hints know these too
-  const char* idea;       // what it does and why that should be faster or smaller
-  const char* claim;      // what to expect; `trainer ab` prints it beside what it measures
+  Names aka = {};         // names in other frameworks; `explain` and error hints accept them
+  const char* idea;       // mechanism, and why it should be faster or smaller
+  const char* claim;      // expected gain; `trainer ab` prints it beside the measurement
   const char* hurts;      // when it costs
   const char* sources;    // statements of the seed texts: docs/seeds.md
-  const char* footprint;  // the trace counter that moves when, and only when, the mechanism runs
+  const char* footprint;  // trace counter that increments if and only if the mechanism runs
   Same same;
-  double tolerance = 0;                // of the loss, relative, where it may be close
-  const char* statistical_where = "";  // a counter: in runs in which it moves, `same` is that
-  const char* close_where = "";  // a counter: where it moves with the toggle on, `same` is that
-  Names values = {"off", "on"};        // the first is always off
-  std::optional<Bounds> numbers = {};  // whole numbers that are values too
-  const char* by_default = "on";       // in a config that is silent (`default` is a keyword)
-  const char* fast = "on";  // under `toggles: all`; "" if it trades speed for something else
-  // Of the machine: "cuda", "cpu", "numa"; of one value only: "bf16=bf16"; or toggles that have to
-  // be on too.
+  double tolerance = 0;                // relative tolerance of the loss for Same::close
+  const char* statistical_where = "";  // counter: if > 0 with the toggle off, same = statistical
+  const char* close_where = "";        // counter: if > 0 with the toggle on, same = close
+  Names values = {"off", "on"};        // the first one is off
+  std::optional<Bounds> numbers = {};  // range of integers that are values too
+  const char* by_default = "on";       // value if no config sets it (`default` is a keyword)
+  const char* fast = "on";  // value under `toggles: all`; "" if it trades speed for something else
+  // Machine features ("cuda", "cpu", "numa"; "bf16=bf16": only value bf16 needs it), and toggles
+  // that must be on.
   Names needs = {};
-  const char* undetermined = "";        // a value that  deterministic: on  excludes
-  Names supersedes = {};                // toggles that are idle where this one matches
-  void (*proof)(Plan&) = [](Plan&) {};  // edits a test's plan so that the mechanism can run at all
-  const char* example = "configs/lenet.yaml";  // in which `ab` sees it run; "": none is there
-  void (*enable)(Plan&, const std::string& value);
+  const char* undetermined = "";        // value that `deterministic: on` excludes
+  Names supersedes = {};                // toggles that do not run where this one matches
+  void (*proof)(Plan&) = [](Plan&) {};  // edits a test's plan so that the mechanism runs
+  const char* example = "configs/lenet.yaml";  // config in which `ab` sees it run; "": none exists
+  void (*enable)(Plan&, const std::string& value);  // edits the plan; `value` is never off()
 
   // Set by AddToggle: the source file, "toggles/memory/set_to_none.cpp", and the resource that the
   // toggle is about, which is the file's folder: "memory".
@@ -59,47 +61,48 @@ struct AddToggle {
     toggles().push_back(std::move(toggle));
   }
 };
-// What the toggle promises to two runs, without and with it, that moved the trace counters by so
-// much.
+// Returns the equality that the toggle promises for two runs, given how much each trace counter
+// increased in the run without it (`off`) and with it (`on`).
 using Counters = std::map<std::string, int64_t>;
 Same promise(const Toggle& toggle, const Counters& off, const Counters& on);
 
-// By its name or one of its other names; null if nobody knows it.
+// Finds a toggle by its name or one of its `aka`; null if there is none.
 const Toggle* find_toggle(const std::string& name);
 
-// Why it cannot help on this machine, with that device: "no effect without a GPU". "": it can.
-// What only one of its values needs counts for that one.
+// Returns why the toggle has no effect on this machine with that device ("no effect without a
+// GPU"), or "". Needs of a single value ("bf16=bf16") count only if `value` is that value.
 std::string no_effect(const Toggle& toggle, DeviceChoice device = DeviceChoice::automatic,
                       const std::string& value = "");
-bool is_of_the_machine(const std::string& need);  // no toggle
+bool is_of_the_machine(const std::string& need);  // a machine feature, not a toggle
 
-// The plan with the toggle at that value.
+// Returns the plan with the toggle set to `value`. The toggle must be off in `plan`.
 Plan switched(Plan plan, const Toggle& toggle, const std::string& value);
 
-// Each option that a toggle sets, and which one: found by trying, so nobody keeps a list. Throws if
-// there are two for one option.
+// Maps each option that a toggle sets to that toggle. Found by switching every toggle on a Plan{},
+// so there is no list to maintain. Throws Exit::internal if two toggles set one option.
 using Owners = std::map<std::string, const Toggle*>;
 const Owners& option_owners();
 
-// What the sources ask for, one after the other: Plan{}, its options, then its toggles. In a
-// source, `toggles: all | none | default` sets all of them, and `toggles: {name: value}` one.
+// Configuration of a run, built from Plan{} and a list of sources. In a source,
+// `toggles: all | none | default` sets all toggles and `toggles: {name: value}` sets one.
 struct Config {
   Config();
-  Plan options;  // without toggles
+  Plan options;  // all toggles off
   std::string preset = "default";
-  Values toggles;  // by name
-  Values origins;  // of the options
-  Names notes;     // toggles that were asked for and cannot help here, and why
-  Plan plan;       // options with the toggles switched: what runs
+  Values toggles;  // value of each toggle, by name
+  Values origins;  // source of each option
+  Names notes;     // toggles set by name that have no effect here, with the reason
+  Plan plan;       // options with the toggles applied: the plan that runs
 };
-// Throws Error (exit 2) with what to type instead.
+// Applies the sources in order; later ones override. Throws Exit::usage with a suggestion.
 Config make_config(const std::vector<Values>& sources);
-// What to write to switch it on: its fast value, else the first that is not off.
+// Returns the value that error messages suggest: the fast one, else the first that is not off.
 std::string suggested(const Toggle& toggle);
-// For code that starts from a plan: the same plan with these toggles, by their names, switched.
+// Returns the plan with the named toggles switched. The names must exist.
 Plan with_toggles(Plan plan, const std::map<std::string, std::string>& values);
 
-// The effective configuration as YAML, each value with its origin; what it prints loads again.
+// Returns the effective configuration as YAML, each value with its origin. The text can be loaded
+// again.
 std::string print_config(const Config& config);
 
 }  // namespace bellows

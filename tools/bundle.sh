@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# A folder with programs, tests and benchmarks that runs on a machine which has a driver, the
-# libraries of CUDA and cuDNN (pip's will do) and python3; and the same, packed.
+# Builds a bundle: a folder with programs, tests and benchmarks, and a packed copy of it. It runs on
+# machines that have a driver, the CUDA and cuDNN libraries (pip's are enough) and python3.
 #   tools/bundle.sh FOLDER [--data FOLDER]... [--unpacked]
-# --data: a folder with a data set, to come along as data/<its name>. There,  FOLDER/run  starts a
-# program, and  FOLDER/tools/gpu_check.sh  tests and measures everything.
+# --data adds a data set's folder as data/<its name>. On the target,  FOLDER/run  starts a program,
+# and  FOLDER/tools/gpu_check.sh  runs all tests and measurements.
 called_in=$PWD
 source "$(dirname "$0")/setup.sh"
 

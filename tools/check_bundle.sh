@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Does a bundle bring all that it needs?  tools/check_bundle.sh FOLDER
-# Reads what its programs and libraries ask for, moves it, and lets it train for two steps and test
-# itself where the checkout that it was made from is an empty folder.
+# Checks that a bundle is self-contained:  tools/check_bundle.sh FOLDER
+# Checks the libraries that its programs need. Then copies it, hides the checkout that it was built
+# from, trains for two steps and runs tests.
 set -euo pipefail
 folder=$(cd "$1" && pwd)
 
-# Every machine with a C++ compiler's libraries, and every one with CUDA and cuDNN, has these.
+# Libraries that need not be in the bundle: C++ runtime, CUDA, cuDNN.
 system='^(ld-linux-x86-64\.so\.2|lib(c|m|dl|rt|pthread|resolv)\.so\.[0-9]'
 system+='|libstdc\+\+\.so\.6|libgcc_s\.so\.1)$'
 cuda='^lib(cudart|cublas|cublasLt|cudnn[a-z_]*|nvrtc|nvJitLink|cuda)\.so\.[0-9]+$'
@@ -30,7 +30,7 @@ for file in "$here"/bin/* "$here"/lib/*; do
       fault "$name needs $library, which is not in lib/"
   done
   path=$(sed -n 's/.*(RU\?N\?PATH).*\[\(.*\)\]/\1/p' <<<"$asks")
-  # An empty entry or a relative one is the folder that the program is started in.
+  # An empty or relative entry would search the folder in which the program is started.
   [[ :${path:-/}: =~ ^(:(/|\$ORIGIN)[^:]*)+:$ ]] || fault "$name looks for libraries in '$path'"
   [[ $name == lib/* ]] && continue
   [[ $path == '$ORIGIN/../lib' ]] || fault "$name looks for libraries in '$path'"
@@ -42,7 +42,8 @@ for file in "$here"/bin/* "$here"/lib/*; do
 done
 ((faults == 0)) || exit 1
 
-# Programs know the checkout by its path. As root, else as one's own namespace's root.
+# Hides the checkout with an empty mount, because programs contain its path. Needs root, or a user
+# namespace.
 for namespace in --mount "--user --map-root-user --mount"; do
   away=(unshare $namespace bash -c 'mount -t tmpfs none "$0" && exec "$@"' "$tree")
   "${away[@]}" true 2>/dev/null && break
@@ -55,12 +56,12 @@ moved_run() { "${away[@]}" "$here/run" "$@" </dev/null >"$moved/out" 2>&1; }
 moved_run trainer --config "$here/configs/lenet.yaml" --run-dir "$moved/run" device=cpu \
   data.train_size=64 data.test_size=16 data.batch_size=32 train.epochs=1 ||
   fault "the moved trainer does not train: $(tail -n 1 "$moved/out")"
-# Suites that read files of the bundle: one through the program that checks it on a GPU, and of
-# longer ones what reads configs, tables and headers, or loads what stands in for a driver.
+# Tests that read files of the bundle: one suite run by gpu_check.sh, and the tests of longer suites
+# that read configs, tables or headers, or load a fake driver.
 moved_run "$here/tools/gpu_check.sh" "$moved/report" --allow-cpu models_test ||
   fault "the moved tests do not pass: $(tail -n 1 "$moved/out")"
 while read -r suite tests; do
-  [[ -e $here/bin/$suite ]] || continue # that of a library which this build leaves out
+  [[ -e $here/bin/$suite ]] || continue # this build lacks the suite's library
   moved_run "$suite" --gtest_filter="$tests" && grep -q '^\[ *\(OK\|SKIPPED\) ' "$moved/out" ||
     fault "the moved $suite does not pass: $(grep -m 1 FAILED "$moved/out")"
 done <<'END'

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Fetches a data set in its published format and checks it; what is there already stays as it is:
+# Downloads a data set in its published format and verifies it. Keeps files that are correct:
 #   tools/fetch_data.sh mnist|cifar10 [--from URL-or-folder] [--to folder]
-# A folder is where the files lie, a URL is what their names are appended to. Default of --to:
-# datasets/<name>, which is what to give as data.root.
+# --from: a folder with the files, or a URL to which file names are appended. --to: the target
+# folder, for use as data.root (default: datasets/<name>).
 called_in=$PWD
 source "$(dirname "$0")/setup.sh"
 
@@ -19,7 +19,7 @@ f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6  t10k-labels-id
   ;;
 cifar10)
   mirrors=(https://www.cs.toronto.edu/~kriz)
-  check=md5sum # the one that its author publishes
+  check=md5sum # the author publishes an MD5 sum
   sums="c32a1d4ab5d03f1284b67883e8d87530  cifar-10-binary.tar.gz"
   ;;
 *) refuse "which data set? write  tools/fetch_data.sh mnist  or  tools/fetch_data.sh cifar10" ;;
@@ -37,7 +37,7 @@ done
 ((${#from[@]})) || from=("${mirrors[@]}")
 partial=$to/.partial.$$ why=
 
-# Puts a file with the right bytes at $partial, from the first place that has it.
+# Fetches a file to $partial from the first source where the checksum matches.
 fetch() { # <file> <its checksum>
   local place
   for place in "${from[@]}"; do

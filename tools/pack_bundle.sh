@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Packs a bundle beside itself, as FOLDER.tar.xz:  tools/pack_bundle.sh FOLDER
-# Exit 1 if that is larger than a bundle without data may be.
+# Packs a bundle as FOLDER.tar.xz:  tools/pack_bundle.sh FOLDER
+# Exit 1 if the archive of a bundle without data is too large.
 set -euo pipefail
 folder=$1 most_mb=45
 
-# The programs are nearly the same: a dictionary that reaches back over two of them is what packs
-# them, not a slow preset. Who unpacks needs as much memory as the dictionary.
+# The programs are nearly identical, so a dictionary that spans two of them matters more than a slow
+# preset. Unpacking needs as much memory as the dictionary.
 tar -C "$(dirname "$folder")" -c "$(basename "$folder")" |
   xz -T1 --lzma2=preset=1,dict=64MiB >"$folder.tar.xz"
 size=$(stat -c %s "$folder.tar.xz")

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs a program of this bundle, with the CUDA libraries that pip has installed for python3, if any:
+# Runs a program of this bundle with the CUDA libraries that pip installed for python3, if any:
 #   ./run trainer --config configs/lenet.yaml device=cuda
 # Any other command runs with the same libraries:  ./run python3 bench/gpu/run.py --help
 export BELLOWS_BUNDLE BELLOWS_DATA
 BELLOWS_BUNDLE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-BELLOWS_DATA=${BELLOWS_DATA:-$BELLOWS_BUNDLE/data} # of tests that want a real data set
+BELLOWS_DATA=${BELLOWS_DATA:-$BELLOWS_BUNDLE/data} # for tests that need a real data set
 libraries=$(python3 - <<'END'
 import glob
 import importlib.util

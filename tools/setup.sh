@@ -1,5 +1,6 @@
-# What a bare Debian 12 lacks, for the scripts that source this: packages, oneDNN 3, configure and
-# build. Each step looks first, so a second run costs nothing. Exit 2: what is missing, in one line.
+# Functions for the scripts that source this file: install missing packages and oneDNN 3 on Debian
+# 12, configure and build. Each step checks first, so a second run is fast. If something is missing,
+# prints it in one line and exits with 2.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -7,15 +8,15 @@ build_packages=(g++ cmake ninja-build ccache python3-venv libeigen3-dev libyaml-
   nlohmann-json3-dev libfmt-dev libcli11-dev zlib1g-dev libpng-dev libjpeg62-turbo-dev
   libgtest-dev libgmock-dev libboost-context-dev)
 tsan_packages=(clang-14 libclang-rt-14-dev libomp-14-dev)
-onednn=2023.2.0       # of the wheels: oneDNN 3.2 for CPUs, on GCC's OpenMP; Debian's own is 2.6
-cudnn_frontend=1.18.0 # headers only; 1.19 and later want NVRTC linked
+onednn=2023.2.0       # version of the wheels: oneDNN 3.2 with GCC's OpenMP; Debian has 2.6
+cudnn_frontend=1.18.0 # headers only; 1.19 and later require linking NVRTC
 
 refuse() {
   echo "${0##*/}: $*" >&2
   exit 2
 }
 
-# Installs those of the packages that are not there.
+# Installs the packages that are missing.
 need_packages() {
   command -v dpkg-query >/dev/null || refuse "this is no Debian; install what stands for: $*"
   local missing=() package as_root=()

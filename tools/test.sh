@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# The second command: installs what is missing, builds everything, and runs the CPU suite (some five
-# minutes on two cores). --all adds the sanitizers: ASan and UBSan for everything, TSan for the code
-# that has threads (clang and its OpenMP, whose barriers TSan understands, so without oneDNN).
+# Installs what is missing, builds everything, and runs the CPU suite (about five minutes on two
+# cores). --all adds the sanitizers: ASan and UBSan for everything, TSan for multithreaded code.
+# TSan uses clang and its OpenMP, whose barriers it understands, so it builds without oneDNN.
 source "$(dirname "$0")/setup.sh"
 [[ $# == 0 || $* == --all ]] || refuse "unknown argument $*; it takes --all or nothing"
 
-# Tests that run side by side have more threads than there are cores: waiting must not burn them.
+# Parallel tests have more threads than there are cores, so waiting threads must not spin.
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 
-under=() # what the tests run under
+under=() # command prefix of the tests
 run_tests() { # <build folder> [ctest arguments]
   echo "== testing: $1, $SECONDS s after the start"
   "${under[@]}" ctest --test-dir "$1" --output-on-failure --no-tests=error -j "$(nproc)" "${@:2}"
@@ -20,7 +20,7 @@ build release -DBELLOWS_CUDA=AUTO
 run_tests build
 [[ ${1-} == --all ]] || exit 0
 
-# Out of memory is an answer that tests ask for, not a reason to abort.
+# Some tests provoke out-of-memory errors; the sanitizer must not abort on them.
 export UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=allocator_may_return_null=1
 build debug -- all_tests
 run_tests build-debug
@@ -28,7 +28,7 @@ run_tests build-debug
 need_packages "${tsan_packages[@]}"
 build tsan -- {core,data,dist,cuda_host}_test \
   {core,autograd,data,ops,optim,trainer,toggles,bench}_on_cuda_host
-# TSan's shadow memory does not fit every address that a hardened kernel may pick.
+# TSan's shadow memory does not support all addresses that randomization may choose.
 setarch -R true 2>/dev/null && under=(setarch -R)
 export TSAN_OPTIONS=ignore_noninstrumented_modules=1:allocator_may_return_null=1
 run_tests build-tsan -L '^(core|data|dist|cuda_host)$'

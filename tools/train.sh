@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The first command: installs what is missing, builds the trainer, and trains LeNet on digits that
-# the program draws. Arguments go to the trainer:
+# Installs what is missing, builds the trainer, and trains LeNet on digits that it draws itself.
+# Arguments are passed to the trainer:
 #   tools/train.sh train.epochs=2 optimizer.lr=0.02
 #   tools/train.sh --config configs/mlp_mnist.yaml data.root=datasets/mnist
 # The CUDA half is built if this machine has a GPU driver, if an earlier build included it, or if

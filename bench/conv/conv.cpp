@@ -1,6 +1,7 @@
-// Each algorithm for each convolution of a net, alone and in turns: oneDNN's and ours, in NHWC, as
-// kernel_autotune chooses among them. GFLOP/s are the formula's (2 N OH OW K C KH KW), whatever an
-// algorithm computes, so that one of fewer products may exceed the machine. Writes Markdown.
+// bench_conv: times each algorithm (oneDNN's and ours, NHWC) on each convolution of a model, one at
+// a time, interleaved. These are the candidates of kernel_autotune. GFLOP/s count the formula's
+// operations, 2 N OH OW K C KH KW, so an algorithm with fewer products (Winograd) may exceed the
+// machine's peak. Prints Markdown.
 //
 //   bench_conv --model resnet18_cifar --dtype bf16 --threads 2
 //   bench_conv --pass dw --only "3x3 64>64"
@@ -85,7 +86,7 @@ Tensor random(const Shape& shape, DType dtype, const MemoryFormat& format = kNHW
   return contiguous(cast(t, dtype), format);
 }
 
-// One pass of a layer, by the algorithm that is in force when it is called.
+// One pass of a layer. call() uses the current KernelOptions' algorithm.
 struct Pass {
   const char* name;
   const KernelRecord* kernel;
@@ -109,11 +110,12 @@ std::vector<Pass> passes_of(const Layer& l, int64_t batch, DType dtype) {
            [=]() mutable { kernels::conv2d_backward_w(dy, x, dw, Tensor(), o, slot); }}};
 }
 
-// oneDNN's first, then those that fit: one that does not would leave the work to the plain kernel.
+// Returns oneDNN ("vendor") and the algorithms that fit. An algorithm that does not fit shows as a
+// run of the plain kernel.
 std::vector<const char*> contestants(const Pass& pass) {
   std::vector<const char*> names{"vendor"};
   for (const char* name : pass.kernel->algorithms[int(Device::cpu)]) {
-    if (!name || std::string_view(name) == "direct") continue;  // for nets of few channels
+    if (!name || std::string_view(name) == "direct") continue;  // made for few channels
     const Kernels use({.algorithm = name});
     const int64_t before = pass.kernel->runs[int(Device::cpu)];
     pass.call();
@@ -122,14 +124,15 @@ std::vector<const char*> contestants(const Pass& pass) {
   return names;
 }
 
-// Seconds: with one thread the process's CPU time, which a busy machine falsifies less.
+// Time in seconds: with one thread the process's CPU time, which other load distorts less.
 double now(int threads) {
   timespec time;
   clock_gettime(threads == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &time);
   return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
 }
 
-// Of a call, in turns: the least CPU time, or the median wall time.
+// Seconds of a call for each algorithm, interleaved: minimum CPU time with one thread, else median
+// wall time.
 std::vector<double> seconds(const Pass& pass, const std::vector<const char*>& names,
                             const Arguments& a) {
   std::vector<std::vector<double>> times(names.size());
@@ -158,8 +161,8 @@ static double best_s(const Arguments& a, const std::function<void()>& call) {
   return best;
 }
 
-// FLOP/s that this machine reaches in this type at the moment: in f32 multiply-adds on registers
-// and the nearest cache, in 16 bits oneDNN's product of 1024 x 1024.
+// FLOP/s that this machine reaches now in this dtype: f32 from multiply-adds on registers and L1,
+// 16 bits from oneDNN's 1024^3 product.
 static double peak(const Arguments& a, DType dtype) {
   if (is_low(dtype)) {
     const Kernels use({.vendor = true});
@@ -196,7 +199,7 @@ int main(int argc, char** argv) {
   fmt::print(
       "| layer | pass | by | ms | GFLOP/s | share of peak | oneDNN's time over its |\n"
       "| --- | --- | --- | --- | --- | --- | --- |\n");
-  std::map<std::string, std::pair<double, double>> sums;  // by pass: oneDNN's, and the fastest
+  std::map<std::string, std::pair<double, double>> sums;  // by pass: oneDNN, fastest algorithm
   for (const Layer& l : net.layers) {
     if (l.name().find(a.only) == std::string::npos) continue;
     for (const Pass& pass : passes_of(l, batch, dtype)) {

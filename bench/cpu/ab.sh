@@ -1,7 +1,8 @@
 #!/bin/sh
-# The reports of docs/measurements/ab, a toggle each: on LeNet against its absence in the plain run,
-# on ResNet-18 against its absence in a run that has the vendor's kernels and the allocator.
-#   bench/cpu/ab.sh [key=value, for all of them]
+# Writes the reports in docs/measurements/ab, one per toggle. Each compares a run with the toggle to
+# one without it: on LeNet with no other toggles, on ResNet-18 with vendor kernels and the caching
+# allocator.
+#   bench/cpu/ab.sh [key=value for all runs]
 set -e
 cd "$(dirname "$0")/../.."
 mkdir -p docs/measurements/ab

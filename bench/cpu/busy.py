@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""A training step beside other work on the same cores, ours and PyTorch's, in turns.
+"""Compares a training step of Bellows and PyTorch while other processes load the same cores.
 
     bench/cpu/busy.py --python PYTHON_WITH_TORCH
     bench/cpu/busy.py --python PYTHON --net resnet18 --threads 2 --rounds 3
 
-Each round has two halves: quiet, and busy, in which --busy processes spin. Every arm is one process
-for all rounds. Where B processes spin on C cores, the fair share of a run is C / (B + 1) cores, so
-a step's fair time is its CPU time on one quiet thread divided by that. A step passes where it takes
-at most 1.5 times its fair time, by the median and by the third quartile.
+Each round has a quiet half and a busy half, in which --busy processes spin. Every arm is one
+process for all rounds. With B spinning processes on C cores, the fair share of a run is C / (B + 1)
+cores, so a step's fair time is its CPU time on one quiet thread divided by that share. A step
+passes if its median and its third quartile are at most 1.5 times the fair time.
 """
 import argparse
 import os
@@ -23,9 +23,9 @@ import measure  # noqa: E402
 
 PEER = HERE.parent / "peers" / "torch_step.py"
 GOAL = 1.5
-SETTLE_S = 2.5  # adaptive_threads notices within 2 s that the load is over
-# What the peer calls the model, what ours takes, the batches, and values of adaptive_threads: "all"
-# is for kernels of oneDNN, which LeNet has none of.
+SETTLE_S = 2.5  # adaptive_threads needs up to 2 s to notice that the load is over
+# The peer's name of the model, our arguments, batch sizes, and values of adaptive_threads: "all"
+# affects oneDNN's kernels, which LeNet does not use.
 NETS = {"lenet": ("lenet", ["--model", "lenet"], [1, 64], ["off", "on"]),
         "resnet18": ("resnet18_cifar", ["--model", "resnet18", "--image", 32, "toggles=all",
                                          "toggles.amp=off"], [64], ["off", "all"])}
@@ -64,7 +64,7 @@ def contestants(a, pythons, net, batch, threads):
 
 
 class Spinning:
-    """Processes that do nothing but use their cores."""
+    """Context manager: `count` processes that spin."""
 
     def __init__(self, count):
         self.count = count
@@ -81,7 +81,7 @@ class Spinning:
 
 
 def take_turns(a, runs, threads):
-    """Results by state of the machine and name, and the arms that failed."""
+    """Returns {"quiet" or "busy": {name: results}}, and the arms that failed with their reasons."""
     with arms.Arms(runs, a.timeout, OMP_NUM_THREADS=str(threads)) as running:
         results = {"quiet": {}, "busy": {}}
         for _ in range(a.rounds):
@@ -97,7 +97,7 @@ def take_turns(a, runs, threads):
 
 
 def fair_ms(a, quiet_on_one, cores):
-    """Of a step, by the CPU time that it takes on one thread of a quiet machine."""
+    """Fair time of a step in ms, from its CPU time on one thread of a quiet machine."""
     return measure.middle(quiet_on_one, "ms_cpu_min") * (a.busy + 1) / cores
 
 

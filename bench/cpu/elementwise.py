@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Elementwise ops on the CPU, ours beside PyTorch's: ns an element, forward and backward, in turns.
+"""Compares elementwise ops of Bellows and PyTorch on the CPU: ns per element, forward and backward,
+interleaved.
 
     bench/cpu/elementwise.py --python PYTHON_WITH_TORCH
     bench/cpu/elementwise.py --python PYTHON --elements 60000 --dtype bf16 --threads 1
 
-A turn is a process that times every op (`trainer bench op --elements N --json`, or
-peers/torch_elementwise.py). The time of an op is the median over the rounds of each process's
-median; a ratio is taken within each round.
+In each round one process per side times every op (`trainer bench op --elements N --json`,
+bench/peers/torch_elementwise.py). An op's time is the median over the rounds of each process's
+median. Ratios are computed within each round.
 """
 import argparse
 import os
@@ -50,7 +51,7 @@ def times(results, op, one_pass, key):
 
 
 def rows_of(a, ours, peer):
-    """A row for each op that both have, and the rows' ratios: the peer's time over ours."""
+    """A row for each op that both sides have, and {(op, pass): peer's time / our time}."""
     rows, ratios = [], {}
     for op in sorted(set(ours[0]["ops"]) & set(peer[0]["ops"])):
         row = [f"`{op}`"]

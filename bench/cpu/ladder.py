@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Our training step from plain to fast: a toggle more on each rung, all rungs in turns; then, on
-top, each toggle left out.
+"""Times our training step from plain to fast. Each rung of the ladder adds toggles to the one
+before; an ablation then removes one rung at a time from the full set. All arms are interleaved.
 
     bench/cpu/ladder.py --model resnet18_cifar
     bench/cpu/ladder.py --model resnet50 --batch 8 --no-ablation
 
-Both are needed: on the ladder the last rung gets the credit for what the others made possible, and
-left out alone a toggle that another one covers seems worth nothing. Each arm is one process.
+Both are needed: the ladder credits a late rung with gains that earlier ones made possible, and in
+the ablation a toggle whose effect another one covers seems worthless. Each arm is one process.
 """
 import argparse
 import os
@@ -22,7 +22,7 @@ from run import MODELS  # noqa: E402
 RUNGS = ["vendor_kernels", "caching_allocator, set_to_none", "huge_pages", "channels_last",
          "fused_bn_act, fused_bn_add_act", "fused_loss, fused_optimizer", "kernel_autotune=benchmark",
          "amp=bf16"]
-# What runs in a step and is no rung, and why.
+# Toggles that run in a step but are not on the ladder, with the reason.
 LEFT_OUT = {"thread_budget": "--threads says how many", "preallocate": "before the first step"}
 
 
@@ -58,8 +58,8 @@ def words(rungs):
 
 
 def rungs_here(a, step):
-    """Those of RUNGS that leave their footprint in a step under `toggles: all`, as they all should.
-    A toggle that does and is not known here ends it."""
+    """The RUNGS whose toggles run in a step under `toggles: all`. Exits if a toggle runs that is
+    neither in RUNGS nor in LEFT_OUT."""
     said = measure.run([*step, "--warmup", 1, "--seconds", 0, "--min-steps", 1, "toggles=all"],
                        a.threads)
     if not said:
@@ -89,7 +89,7 @@ def row(results, name, *others):
 
 
 def times(results, slow, fast):
-    """How many times as long `slow` takes, within each round."""
+    """Time of `slow` over the time of `fast`, per round; None for the same name."""
     return measure.ratio(results[fast], results[slow], "ms_median") if slow != fast else None
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Do our losses follow PyTorch's? ResNet-18 over an epoch of CIFAR-10, both from the same weights,
-with the same batches in the same order.
+"""Compares our losses with PyTorch's: ResNet-18 over one epoch of CIFAR-10, from the same initial
+weights, with the same batches in the same order.
 
     bench/cpu/losses.py --data datasets/cifar10 --python PYTHON_WITH_TORCH
 
-Rounding alone makes two runs part after some ten updates, so PyTorch also runs against itself in
-its other memory layout and in bf16: the band in which ours has to stay holds those too.
+Rounding alone makes two runs diverge after some ten updates. So PyTorch also runs in its other
+memory layout and in bf16; the allowed band contains those runs too.
 """
 import argparse
 import json
@@ -70,7 +70,7 @@ def smooth(losses):
 
 
 def apart(losses, reference):
-    """Of the averages, in parts of the reference's: at each update."""
+    """Relative distance of the smoothed losses from the smoothed reference, at each update."""
     return [abs(x / y - 1) for x, y in zip(smooth(losses), smooth(reference))]
 
 

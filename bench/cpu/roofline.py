@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Where our training step goes: each kind of op, and its share of what the machine could do.
+"""Roofline of our training step: time per kind of op, and its rate relative to the machine's peak.
 
     bench/cpu/roofline.py --model resnet50 --precision bf16
 
-Convolutions are held against multiply-adds in vector registers, what only moves data against the
-rate of a triad that passes the caches by; both are measured in the same process. Their work is
-counted by the formula, so that an algorithm of fewer products (Winograd) may exceed its ceiling, and
-so may data that is still in a cache.
+The peak for convolutions is the rate of multiply-adds in vector registers; for memory-bound ops it
+is the rate of a triad that bypasses the caches. Both are measured in the same process. Work is
+counted by the formula, so an algorithm with fewer products (Winograd) may exceed the peak, and so
+may data that is still in a cache.
 """
 import argparse
 import collections
@@ -23,18 +23,18 @@ from run import AMP, MODELS  # noqa: E402
 
 
 def flop(conv):
-    """Of one pass of a convolution, of x (N, C, H, W) and w (K, C, KH, KW)."""
+    """FLOP of one pass of a convolution of x (N, C, H, W) with w (K, C, KH, KW)."""
     weight = conv["inputs"][1]
     return 2 * math.prod(conv["output"]) * math.prod(weight) // weight[0]
 
 
-# Passes over a norm's elements that are not in a cache: statistics and normalisation read, the
-# result is written; backward reads dy and x twice and writes dx. A residual is one more each way.
+# Memory passes over a norm's elements, by `backward`. Forward: statistics and normalization read x,
+# y is written. Backward: dy and x are read twice, dx is written. A residual adds one to each.
 PASSES = {False: 3, True: 5}
 
 
 def kinds(ops, graph, size):
-    """{kind: (ms, work, ceiling's name)} of what a step did."""
+    """Returns {kind: (ms, work, key of the ceiling)} for the ops of a step."""
     shapes = {op["path"]: op for op in graph if op["name"].startswith(("conv2d", "batch_norm"))}
     weights = sum(math.prod(op["inputs"][1]) for op in graph if op["name"] == "conv2d")
     totals = collections.defaultdict(lambda: [0.0, 0.0, None])
@@ -48,7 +48,7 @@ def kinds(ops, graph, size):
         elif name.startswith(("batch_norm", "bn_")):
             kind, ceiling = f"batch norm, ReLU, add, {way}", "bytes_per_s"
             output, inputs = shapes[path]["output"], shapes[path]["inputs"]
-            added = inputs.count(output) - 1  # a residual beside x
+            added = inputs.count(output) - 1  # 1 if there is a residual
             work = math.prod(output) * size * (PASSES[backward] + added)
         elif name == "optimizer":
             kind, ceiling = "optimizer", "bytes_per_s"
@@ -78,7 +78,7 @@ def arguments():
 
 
 def medians(runs):
-    """The ops of a run, each with the median of its time over all runs."""
+    """The ops of a run, each with its median time over all runs."""
     times = collections.defaultdict(list)
     for run in runs:
         for op in run["ops"]:
@@ -127,7 +127,7 @@ def main():
         runs = [run for _ in range(a.rounds) if (run := measure.run(argv, a.threads))]
         if not runs:
             raise SystemExit("no result")
-        graph = [run.pop("graph") for run in runs][0]  # the same of each, and long
+        graph = [run.pop("graph") for run in runs][0]  # equal in all runs, and long
         text += section(precision, runs, graph)
         every[precision] = runs
     facts |= {"load average after": measure.load_average(),

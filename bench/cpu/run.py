@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""A training step on the CPU, ours beside PyTorch's: same batch, precision and threads, in turns.
+"""Compares a training step of Bellows and PyTorch on the CPU: same batch, precision and threads,
+interleaved.
 
     bench/cpu/run.py --python PYTHON_WITH_TORCH [--python ANOTHER]
     bench/cpu/run.py --python PYTHON --model resnet50 --precision bf16 --threads 2
 
-PyTorch runs in both memory layouts, each eager, with the fused optimizer and compiled
-(torch.compile(mode="max-autotune"), fused as well), and each interpreter brings its own version:
-compared is what was fastest. Every arm is one process for all rounds; one that fails is missing
-from the report, which says so. Times are wall times of whole steps; with one thread the process CPU
-time is beside them, because a busy machine falsifies that less.
+PyTorch runs in both memory layouts, each eager, with the fused optimizer, and compiled
+(torch.compile(mode="max-autotune"), also fused), once per interpreter given. We compare with the
+fastest. Every arm is one process for all rounds; the report lists arms that failed. Times are wall
+times of whole steps. With one thread, CPU times are shown too, because other load distorts them
+less.
 """
 import argparse
 import os
@@ -22,7 +23,7 @@ import arms  # noqa: E402
 import measure  # noqa: E402
 
 PEER = HERE.parent / "peers" / "torch_step.py"
-# The peer's name of a model: what ours is asked for, and the batches that it is measured with.
+# {the peer's name of a model: (our arguments, batch sizes)}
 MODELS = {"lenet": (["--model", "lenet"], [1, 64]),
           "resnet18_cifar": (["--model", "resnet18", "--image", 32, "toggles=all"], [64]),
           "resnet50": (["--model", "resnet50", "--image", 224, "toggles=all"], [16])}
@@ -68,7 +69,7 @@ def contestants(a, pythons, batch, threads):
 
 
 def take_turns(a, runs, threads):
-    """The results by name, each with what its arm says of itself, and the arms that failed."""
+    """Returns the results by name, merged with the arm's facts, and the arms that failed."""
     with arms.Arms(runs, a.timeout, OMP_NUM_THREADS=str(threads)) as running:
         about = {name: arm.about for name, arm in running.alive.items()}
 
@@ -79,7 +80,7 @@ def take_turns(a, runs, threads):
 
 
 def onednn(a, pythons):
-    """The versions of oneDNN that the contestants bring."""
+    """The oneDNN versions of all sides, as text."""
     def version(argv, pattern):
         found = re.search(pattern, measure.capture(argv).stdout)
         return found[1] if found else "none"
@@ -107,7 +108,7 @@ def row(name, results, ours):
 
 
 def section(batch, threads, results, missing):
-    """A table, fastest peer first, and the sentence that it amounts to."""
+    """A table, fastest peer first, and a summary sentence."""
     ours = results["bellows"]
     peers = sorted((name for name in results if name != "bellows"),
                    key=lambda name: measure.middle(results[name], "ms_median"))

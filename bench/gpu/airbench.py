@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""airbench's network on CIFAR-10, seed by seed: accuracy, and the time that it takes.
+"""Trains airbench's network on CIFAR-10 for several seeds; reports accuracy and time.
 
     bench/gpu/airbench.py --ours build/trainer --data FOLDER_WITH_CIFAR10 --out airbench-gpu
-    bench/gpu/airbench.py ... --rehearse --seeds 1 --least 0     on a few shapes and the CPU
+    bench/gpu/airbench.py ... --rehearse --seeds 1 --least 0     tiny run on the CPU
 
-A first run, which is not counted, finds the kernels. The clock is the public recipe's: whitening,
-training and the evaluation at the end with six views, without the start and, here, without saving.
-Exit 1 if the mean accuracy is below --least.
+A first run, not counted, tunes the kernels. Time is measured as in the public recipe: whitening,
+training and the final evaluation with six views, without start-up and, here, without saving. Exit 1
+if the mean accuracy is below --least.
 """
 import argparse
 import json
@@ -21,7 +21,7 @@ import measure  # noqa: E402
 import state  # noqa: E402
 
 CONFIG = measure.ROOT / "configs" / "fast" / "airbench_cifar10.yaml"
-# The first lines of airbench94_muon.py, github.com/KellerJordan/cifar10-airbench.
+# From the first lines of airbench94_muon.py, github.com/KellerJordan/cifar10-airbench.
 RECIPE_S = 2.59
 RECIPE = ("The public recipe, airbench94_muon.py, states 2.59 s for itself, on a 400 W A100 with\n"
           "torch 2.4.1, and a mean accuracy of 94.01 % of 200 runs: no run beside ours.")
@@ -42,9 +42,9 @@ def arguments():
 
 
 def train(a, *words):
-    """The last test accuracy, and the run's times."""
+    """Runs one training; returns the last test accuracy and the run's times."""
     with tempfile.TemporaryDirectory() as parent:
-        folder = pathlib.Path(parent) / "run"  # one that is there already is left alone
+        folder = pathlib.Path(parent) / "run"  # the trainer refuses a folder that exists
         real = ["device=cuda", f"data.root={a.data}"]
         argv = [a.ours, "--config", CONFIG, "--run-dir", folder, "eval.every=8",
                 *(REHEARSAL if a.rehearse else real), *words]

@@ -1,9 +1,9 @@
-// How close own kernels come to the rate at which the device copies: bytes of the passes that a
-// perfect kernel needs, over the median time of a launch, as a share of a copy's (which reads and
-// writes). Tensors of four times the L2, which is overwritten before each launch.
+// bench_gpu: effective bandwidth of our kernels relative to a device copy. Effective bandwidth is
+// the bytes that an ideal kernel must read and write, over the median time of a launch. Tensors are
+// at least four times as large as the L2 cache, which is overwritten before each launch.
 //
 //   bench_gpu                                  f32 and bf16 on the GPU
-//   bench_gpu --device cpu --mib 4             the same kernels beside memcpy
+//   bench_gpu --device cpu --mib 4             the same kernels on the CPU, relative to memcpy
 //   bench_gpu --only softmax --out STEM        writes STEM.md and STEM.json
 #include "bench/gpu/bandwidth.h"
 #include <fmt/format.h>
@@ -52,7 +52,7 @@ namespace {
 struct Arguments {
   std::string device = "cuda", only, out;
   std::vector<std::string> dtypes;
-  int64_t mib = 256;  // of the largest tensor
+  int64_t mib = 256;  // size of the largest tensor
   int runs = 20;
 };
 
@@ -80,10 +80,10 @@ DType dtype_named(const std::string& name) {
   return name == "bf16" ? DType::bf16 : name == "f16" ? DType::f16 : DType::f32;
 }
 
-// Median ms of a run, each behind a flush of the cache; that one also hides the time to launch.
+// Median ms of a run, each after a cache flush. The flush also hides launch latency.
 double time_of(const std::function<void()>& run, const Tensor& flush, int runs) {
   const Stream stream = current_stream(flush.device());
-  std::deque<Moment> begins, ends;  // a moment does not move
+  std::deque<Moment> begins, ends;  // deque: a Moment cannot be moved
   for (int i = -3; i < runs; ++i) {
     fill(flush, i);
     begins.emplace_back(stream);
@@ -97,7 +97,7 @@ double time_of(const std::function<void()>& run, const Tensor& flush, int runs) 
   return ms[runs / 2];
 }
 
-// GB/s of the device's own copy, bytes read and written.
+// GB/s of a copy by the device's API, counting bytes read and written.
 double copy_rate(const Setup& s, const Tensor& flush, int runs) {
   const Tensor from = s.normal({s.n}), to = s.empty({s.n}, s.dtype);
   const auto copy = [&] {
@@ -106,7 +106,7 @@ double copy_rate(const Setup& s, const Tensor& flush, int runs) {
   return 2e-6 * double(from.nbytes()) / time_of(copy, flush, runs);
 }
 
-// What the kernel gives back is written, too.
+// Times one kernel. Tensors that it returns count as written.
 Json measure(const Case& test, const Setup& s, const Tensor& flush, int runs) {
   const Work work = test.prepare(s);
   int64_t bytes = work.bytes;
@@ -117,7 +117,7 @@ Json measure(const Case& test, const Setup& s, const Tensor& flush, int runs) {
           {"us", ms * 1e3},        {"gb_per_s", 1e-6 * double(bytes) / ms}};
 }
 
-// Kernels of this device that no row has run.
+// Names of this device's kernels that no row has run.
 Json left_out(Device device) {
   std::set<std::string> names;
   for (const KernelRecord* record : kernel_records()) {
@@ -145,7 +145,7 @@ Json rows_of(const Arguments& a, Device device) {
       try {
         rows.push_back(measure(test, setup, flush, a.runs));
         rows.back()["share"] = double(rows.back()["gb_per_s"]) / copied;
-      } catch (const Error& error) {  // no kernel of that dtype on this device: the row says so
+      } catch (const Error& error) {  // this device has no kernel for the dtype
         rows.push_back({{"kernel", test.name}, {"dtype", name}, {"refused", error.what()}});
       }
     }
@@ -153,7 +153,7 @@ Json rows_of(const Arguments& a, Device device) {
   return rows;
 }
 
-// "" of a CPU.
+// Clocks, power and temperature of the GPU; "" for a CPU.
 std::string state_of(Device device) {
   const CudaReport report = cuda_report();
   if (device == Device::cpu || report.gpus.empty()) return "";
@@ -190,7 +190,7 @@ int run(const Arguments& a) {
   const Device device = a.device == "cuda" ? Device::cuda : Device::cpu;
   CHECK(device_count(device) > 0, "--device ", a.device, ": ", why_no_device(device));
   configure_allocator(device, {.caching = true});
-  apply(ThreadOptions{.threads = 1});  // as many as memcpy has
+  apply(ThreadOptions{.threads = 1});  // memcpy has one thread too
   const NoGrad plain;
   const std::string before = state_of(device);
   const Json rows = rows_of(a, device);

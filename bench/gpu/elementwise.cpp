@@ -1,4 +1,4 @@
-// y = f(x), and dx from dy and what forward kept.
+// Elementwise ops: y = f(x), and dx from dy and the tensor saved by forward.
 #include "ops/elementwise.h"
 #include "bench/gpu/bandwidth.h"
 

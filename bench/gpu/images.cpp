@@ -1,5 +1,5 @@
-// Pooling of (N, 64, 112, 112), and of (N, 512, 7, 7) to one pixel; bytes of (N, 3, 224, 224) and
-// (N, 3, 32, 32) made numbers.
+// Pooling of (N, 64, 112, 112), global pooling of (N, 512, 7, 7), and augmentation of u8 images
+// (N, 3, 224, 224) and (N, 3, 32, 32).
 #include "bench/gpu/bandwidth.h"
 #include "core/tensor/copy.h"
 #include "data/feeds/augment.h"
@@ -7,7 +7,7 @@
 
 namespace bellows {
 
-// As ResNet's: 3x3, stride 2, padding 1.
+// As in ResNet: 3x3, stride 2, padding 1.
 static Windows windows(int64_t side) {
   return Windows::sliding(side, {.kernel = 3, .stride = 2, .padding = 1});
 }
@@ -41,7 +41,7 @@ static Work avg_pool_backward(const Setup& s, int64_t channels, const Windows& w
   });
 }
 
-// Cropped with a border, mirrored, and as numbers.
+// Random crop with padding, random flip, conversion to floating point.
 static Work augment(const Setup& s, int64_t side, const MemoryFormat& format) {
   Augment a;
   a.recipe.edits[a.recipe.count++] = {

@@ -1,4 +1,4 @@
-// Copies, casts, layouts, fills, random numbers, lists of tensors, picking by index.
+// Copies, casts, layout conversions, fills, random values, ops on lists of tensors, indexing.
 #include "bench/gpu/bandwidth.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"

@@ -1,4 +1,4 @@
-// Batch normalisation of (N, 256, 56, 56), in both memory formats.
+// Batch normalization of (N, 256, 56, 56), in both memory formats.
 #include "bench/gpu/bandwidth.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
@@ -23,7 +23,7 @@ struct Norm {
         kernels::batch_norm(x, statistics, weight, weight, add ? residual : Tensor(), true, 1e-5);
     return {y, on};
   }
-  Outputs backward_w() const {  // the residual is as good a gradient
+  Outputs backward_w() const {  // the residual serves as dy
     kernels::batch_norm_backward_w(residual, x, statistics, bits, 1e-5, dw, db);
     return {dw, db};
   }

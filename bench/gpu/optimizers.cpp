@@ -1,4 +1,4 @@
-// The fused update of 160 weights, without and with the norm before it.
+// Fused optimizer update of 160 parameters, without and with clipping by the gradient norm.
 #include <memory>
 #include "autograd/record.h"
 #include "bench/gpu/bandwidth.h"
@@ -7,7 +7,7 @@
 
 namespace bellows {
 
-// f32, as masters are.
+// Parameters are f32, as master weights are.
 static Work update(const Setup& s, const Choice<UpdateRule()>& rule, double clip_norm = 0) {
   constexpr int kWeights = 160;
   const Setup masters{s.n / kWeights, DType::f32, s.device};
@@ -19,7 +19,7 @@ static Work update(const Setup& s, const Choice<UpdateRule()>& rule, double clip
   const OptimizerOptions options{.rule = rule, .fused = true, .clip_norm = clip_norm};
   const auto optimizer = std::make_shared<Optimizer>(options, weights, full({1}, 1e-4, DType::f64));
   const auto state = std::make_shared<DeviceStepState>(s.device);
-  // Reads and writes weights and buffers, reads the gradients: once more for their norm.
+  // Reads and writes weights and buffers; reads gradients once, and again for their norm.
   const int64_t passes = 2 * (1 + rule.make().buffers.size()) + 1 + (clip_norm > 0);
   return {passes * kWeights * masters.n * 4, [=] { return optimizer->step(*state), Outputs{}; }};
 }

@@ -1,4 +1,4 @@
-// Reductions, softmax and the loss; dropout, which draws its mask again in backward.
+// Reductions, softmax, the loss, and dropout, whose backward generates the mask again.
 #include <memory>
 #include "bench/gpu/bandwidth.h"
 #include "core/tensor/foreach.h"

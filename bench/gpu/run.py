@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""A training step on the GPU, ours beside PyTorch's, in turns.
+"""Compares a training step of Bellows and PyTorch on the GPU, interleaved.
 
     bench/gpu/run.py --model lenet --ours build/bench/bench_step --with "" --with toggles=all
-    bench/gpu/run.py --model resnet50 --precision bf16                      the peer alone
-    bench/gpu/run.py --model lenet --device cpu --batch 4 --seconds 0.1     tries itself out
+    bench/gpu/run.py --model resnet50 --precision bf16                      only the peer
+    bench/gpu/run.py --model lenet --device cpu --batch 4 --seconds 0.1     tests this script
 
 Peers are PyTorch at its best: channels_last, cudnn.benchmark, the fused optimizer, set_to_none;
 eager, with torch.compile(mode="max-autotune"), and with the whole step as one CUDA graph. Ours runs
-once for each --with, under its key=value words; tf32 is as the peers have it, unless those name it.
-Each arm is one process for all rounds. An arm that fails is missing from the report, which says so,
-and the exit code is 1; on a GPU that holds for the peers without a torch, too.
+once per --with, with its key=value words; tf32 is the same as the peers' unless the words set it.
+Each arm is one process for all rounds. The report lists arms that failed, and the exit code is then
+1; on a GPU also if torch is missing.
 """
 import argparse
 import pathlib
@@ -59,7 +59,7 @@ def common(a):
 
 
 def ours(a, words):
-    """Precision and image size are options of ours like any other. A preset may turn tf32 on."""
+    """Command of our arm. tf32 is set explicitly because a preset may turn it on."""
     own = [f"toggles.amp={AMP[a.precision]}", f"toggles.tf32={'on' if a.tf32 else 'off'}"]
     return [a.ours, *common(a), *([] if a.model == "lenet" else ["--image", a.image]), *own,
             *shlex.split(words)]
@@ -83,7 +83,8 @@ def contestants(a, version):
 
 
 def turn_of(running, watched):
-    """A turn, and the state of the GPU while it is still warm."""
+    """Returns turn(name), which runs a time slice and then reads the GPU's state while it is
+    warm."""
     def turn(name):
         result = running.turn(name)
         return result and (result | {"gpu": state.state()} if watched else result)
@@ -91,7 +92,7 @@ def turn_of(running, watched):
 
 
 def clocks(results):
-    """The lowest SM clock after a turn, and why, if the GPU held it down."""
+    """The lowest SM clock after a time slice, with the throttle reasons."""
     states = [result["gpu"] for result in results if result.get("gpu")]
     if not states:
         return ""
@@ -110,7 +111,7 @@ def row(name, about, results, first):
 
 
 COUNTED = ["cuda.launches", "graph.replays", "alloc.system_calls", "sync.count", "copy.h2d_bytes",
-           "copy.d2h_bytes"]  # tests/house knows whether they are there
+           "copy.d2h_bytes"]  # tests/house checks that these counters exist
 INTRODUCTION = """# {model}: a training step beside PyTorch, {where}
 
 One step is zero_grad, forward, cross-entropy, backward and SGD with momentum and weight decay, on
@@ -127,7 +128,7 @@ CLOCKS = {"cuda": "A step is what lies between two device events, one after each
 
 
 def rates_of(name, block, on_gpu):
-    """What a step of ours moved, by counter; a block lists only those that moved."""
+    """Increase of each counter per step of ours; a block lists only counters that changed."""
     rates = {key: block["per_step"].get(key, 0) for key in COUNTED}
     if on_gpu and not rates["cuda.launches"] + rates["graph.replays"]:
         raise SystemExit(f"{name}: neither a launch nor a replay was counted, so 0 means nothing")
@@ -135,7 +136,7 @@ def rates_of(name, block, on_gpu):
 
 
 def counter_table(results, on_gpu):
-    """What our steps cost besides time; nothing where no arm of ours ran."""
+    """Table of counters per step of our arms; "" if none of them ran."""
     rows = [[name, *(f"{rate:g}" for rate in rates_of(name, blocks[-1], on_gpu).values())]
             for name, blocks in results.items() if "per_step" in blocks[-1]]
     if not rows:
@@ -144,7 +145,7 @@ def counter_table(results, on_gpu):
 
 
 def missing_text(missing):
-    """The arms that were to run and did not."""
+    """Lists the arms that failed, with the reasons."""
     return "".join(f"**Missing**: {name}: {why}\n\n" for name, why in missing.items())
 
 
@@ -162,7 +163,7 @@ def report(a, about, results, missing):
 
 
 def versions(about):
-    """Of the peer's libraries, as it has said when it was warm."""
+    """Versions of the peer's libraries, from its first JSON line."""
     said = next((facts for facts in about.values() if "peer" in facts), {})
     return {key: said[key] for key in ("peer", "cuda", "cudnn") if key in said}
 

@@ -1,4 +1,4 @@
-"""The state of the GPU, asked of nvidia-smi: clocks, power, temperature, reasons to throttle."""
+"""State of the GPU from nvidia-smi: clocks, power, temperature, throttle reasons."""
 from measure import capture
 
 FIELDS = {"gpu": "name", "driver": "driver_version", "state": "pstate", "SM MHz": "clocks.sm",
@@ -10,7 +10,7 @@ REASONS = {0x1: "idle", 0x2: "application clocks", 0x4: "power cap", 0x8: "hardw
 
 
 def reasons(mask):
-    """0x4 is "power cap"; what this table does not know stays a number."""
+    """Decodes the bit mask: 0x4 is "power cap". Unknown bits stay hexadecimal."""
     try:
         bits = int(mask, 16)
     except ValueError:
@@ -28,7 +28,7 @@ def parse(line):
 
 
 def state():
-    """Of the first GPU; None where there is none."""
+    """State of the first GPU; None if there is none."""
     said = capture(["nvidia-smi", "--query-gpu=" + ",".join(FIELDS.values()),
                     "--format=csv,noheader,nounits", "--id=0"])
     line = said.stdout.strip()

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What a sample costs by the format that it lies in: as it was published, and packed, in turns.
+"""Compares the cost of reading a sample by file format: as published, and packed, interleaved.
 
     bench/loader/formats.py --mnist FOLDER --cifar10 FOLDER --photos FOLDER_WITH_train_AND_val
 
-One thread, without workers: samples a second of CPU time are samples a second and core. What is
-packed is packed into a folder that is removed at the end; the files are in the system's cache.
+One thread, no workers, so samples per second of CPU time are samples per second and core. Packed
+data sets go into a temporary folder. All files are in the page cache.
 """
 import argparse
 import pathlib
@@ -48,7 +48,7 @@ def size_of(root, patterns):
 
 
 def contestants(a, folder):
-    """By name: the command, and the bytes that it reads from."""
+    """Returns {name: command} and {name: size of the files in bytes}."""
     sets = [("mnist", a.mnist, "IDX", ["train-*"], {"raw": []}),
             ("cifar10", a.cifar10, "bin", ["data_batch_*"],
              {"raw": [], "jpeg": ["--encoding", "jpeg"]}),

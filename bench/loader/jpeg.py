@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""JPEG files to batches of 224 x 224, ours beside torchvision's, on one core and on two, in turns.
+"""Compares loading JPEG files into 224 x 224 batches: Bellows and torchvision, on one core and on
+two, interleaved.
 
     bench/loader/jpeg.py --data FOLDER_OF_CLASSES --python PYTHON_WITH_TORCHVISION
 
-Photos as they are, and scaled to 512 pixels at quality 90. Ours decodes them whole, and only as far
-as the crop needs them (scaled_decode); the peer's decoder is Pillow's, and torchvision's own.
+Photos in their original size, and scaled to 512 pixels at quality 90. Bellows decodes whole images,
+or only what the crop needs (scaled_decode). The peer decodes with Pillow, or with torchvision.
 """
 import argparse
 import pathlib
@@ -37,7 +38,7 @@ def arguments():
 
 
 def contestants(a, root, cores):
-    """As many workers as there are cores; on one core also none, where a process does it all."""
+    """One worker per core. On one core ours has no workers, and the peer runs with 0 and 1."""
     on_cores = ["taskset", "-c", f"0-{cores - 1}"]
     size = ["--batch", a.batch, "--epochs", 3]
     ours = [*on_cores, a.ours, "--dataset", "image_folder", "--root", root, *size, "--prefetch", 2,

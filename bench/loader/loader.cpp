@@ -1,13 +1,13 @@
-// What the loader costs and hides, without any model.
+// bench_loader: throughput of the data loader, without a model.
 //
 //   bench_loader --dataset mnist --root ../shared/data/mnist --workers 2
-//     samples per second of normalised batches, a JSON line like that of the peer's loader
+//     samples per second of normalized batches, as a JSON line like bench/peers/torch_loader.py's
 //   bench_loader --dataset image_folder --root photos --transform random_resized_crop
 //   --scaled-decode
-//     the same of JPEG files; with --crop N each part is made N x N
+//     the same for JPEG files; --crop N resizes each crop to N x N
 //   bench_loader --law
-//     the planted-latency law: L per batch to load, C to compute; L + C without workers,
-//     max(C, L / W) with W of them
+//     checks the loader with simulated latencies: with L per batch to load and C to compute, a
+//     batch should take L + C without workers and max(C, L / W) with W workers
 #include "data/loader/loader.h"
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -30,7 +30,7 @@ struct Arguments {
   int64_t latency_us = 20000, compute_us = 8000;
 };
 
-// Gives an entry's option its value, if it has one of that name.
+// Sets the options of an entry whose keys are in `keys`, if it has any, to `value`.
 class Give : public Visitor {
  public:
   Give(Names keys, std::string value) : keys_(std::move(keys)), value_(std::move(value)) {}
@@ -67,7 +67,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Of wall time, or of all threads' CPU time.
+// Wall time, or CPU time of all threads, depending on the clock.
 double seconds_of(clockid_t clock) {
   timespec t;
   clock_gettime(clock, &t);
@@ -115,8 +115,8 @@ void compute_for(int64_t us) {
   }
 }
 
-// Milliseconds per batch, the median of the windows after the first: as a trainer logs them, and
-// of a length that every number of workers divides, because their batches come in bursts.
+// Median milliseconds per batch over windows of 12, without the first window. Workers deliver
+// batches in bursts, so the length of a window is a multiple of every worker count used.
 double batch_cost(Loader& loader, const Arguments& a) {
   constexpr int kWindow = 12;
   std::vector<double> costs;

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The loader, ours beside PyTorch's DataLoader: MNIST in memory, the same normalisation, in turns.
+"""Compares our loader with PyTorch's DataLoader: MNIST in memory, same normalization, interleaved.
 
     bench/loader/run.py --data FOLDER_WITH_MNIST --python PYTHON_WITH_TORCH [--python ANOTHER]
 
-Compared is the best of ours with the best of theirs, each with its best number of workers.
+The summary compares the best of each side, with its best number of workers.
 """
 import argparse
 import pathlib

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""The peer's elementwise ops: PyTorch, timed the way `trainer bench op --elements N --json` times
-ours.
+"""PyTorch's elementwise ops, timed as `trainer bench op --elements N --json` times ours.
 
     torch_elementwise.py --elements 60000 --dtype f32 --threads 2
 
-Forward without a graph; backward alone, again and again over one graph, into fresh gradients of the
-leaves. Prints one JSON line: ns an element, median and fastest of the rounds, by op and pass.
+Forward runs without a graph. Backward alone runs repeatedly over one graph, into new gradients.
+Prints one JSON line: ns per element by op and pass, median and fastest of the rounds.
 """
 import argparse
 import json
@@ -13,7 +12,7 @@ import os
 import statistics
 import time
 
-ROUNDS, TURN_S = 7, 0.01  # as trainer/bench/timing.h
+ROUNDS, TURN_S = 7, 0.01  # as in trainer/bench/timing.h
 
 
 def arguments():

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The peer's losses: PyTorch's ResNet-18 over the first updates of CIFAR-10, in the files' order.
+"""Losses of PyTorch's ResNet-18 over the first updates of CIFAR-10, in the files' order.
 
     torch_epoch.py --data FOLDER --weights start.safetensors --out losses.json
 
-Pictures are normalised and nothing else; SGD with momentum 0.9, weight decay 5e-4 and a constant
-rate. A file of weights that does not exist is written first, from PyTorch's own initialisation.
+Images are only normalized. SGD with momentum 0.9, weight decay 5e-4 and a constant learning rate.
+If the weights file does not exist, it is first written with PyTorch's initial weights.
 """
 import argparse
 import json
@@ -62,7 +62,7 @@ def read_safetensors(path):
 
 
 def pictures():
-    """(N, 3, 32, 32) and (N), as the files have them."""
+    """Returns images (N, 3, 32, 32), u8, and labels (N), in the files' order."""
     files = sorted(pathlib.Path(a.data).glob("data_batch_*.bin"))
     records = torch.cat([torch.frombuffer(bytearray(f.read_bytes()), dtype=torch.uint8)
                          for f in files]).reshape(-1, 3073)

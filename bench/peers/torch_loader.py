@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""The peer's input pipeline: PyTorch's DataLoader.
+"""Throughput of PyTorch's DataLoader.
 
     torch_loader.py --idx ../data/mnist --workers 2 --batch 64
     torch_loader.py --images photos/train --decoder pillow --workers 2 --batch 64
 
-MNIST is held in memory, each sample normalized by torchvision (ToTensor, Normalize), the ordinary
-way. Of an ImageFolder each is a random part of 224 x 224, flipped by chance and normalized: decoded
-by Pillow and resized there, or as tensors by torchvision throughout. Prints one JSON line: samples
-per second of a whole epoch, median, the wait for the first batch included and excluded, and per
-second of CPU time, workers included. --warmup epochs come first and do not count.
+MNIST is held in memory; torchvision normalizes each sample (ToTensor, Normalize). Images of an
+ImageFolder get a random 224 x 224 crop, a random flip and normalization: decoded and resized by
+Pillow, or as tensors by torchvision. Prints one JSON line: median samples per second of an epoch,
+with and without the wait for the first batch, and per second of CPU time including workers. The
+first --warmup epochs do not count.
 """
 import argparse
 import gzip
@@ -64,7 +64,7 @@ def by_torchvision(folder):
 
 
 def cpu_seconds():
-    """Of this process and of its workers."""
+    """CPU time of this process and its workers."""
     ticks = 0
     for worker in multiprocessing.active_children():
         fields = pathlib.Path(f"/proc/{worker.pid}/stat").read_text().rpartition(")")[2].split()

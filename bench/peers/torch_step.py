@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""The peer's training step: PyTorch, timed the way Bellows is timed.
+"""PyTorch's training step, timed as Bellows' is.
 
     torch_step.py --model lenet --batch 64 --precision f32 --threads 2
     torch_step.py --model resnet50 --batch 256 --precision bf16 --device cuda --fused --compile
 
-One step is zero_grad(set_to_none) + forward + cross-entropy + backward + SGD(momentum 0.9, decay
-1e-4), on one batch of random values that is already in memory. Prints one JSON line: median and
-quartiles of the steps of a block, wall time, samples per second, memory, library versions. On a GPU
-a step is what lies between two events, one after each step; the wall time is that of the whole
-block, from an idle device to an idle device.
+One step is zero_grad(set_to_none) + forward + cross-entropy + backward + SGD(momentum 0.9, weight
+decay 1e-4), on one batch of random values in memory. Prints one JSON line: median and quartiles of
+the steps of a block, wall time, samples per second, memory, library versions. On a GPU, a step is
+the time between two events, one after each step; the wall time is of the whole block, from an idle
+device to an idle device.
 
-`--compile` is torch.compile(mode="max-autotune"); `--graph` captures the whole step, the update
-included, as one CUDA graph. `--resident`: one line when warm, then one for each line on stdin.
+`--compile` is torch.compile(mode="max-autotune"); `--graph` captures the whole step, including the
+update, as one CUDA graph. `--resident`: one line after the warm-up, then one per line on stdin.
 """
 import argparse
 import json
@@ -86,7 +86,7 @@ def model_and_batch():
         return LeNet(), (1, 28, 28), 10
     if a.model == "tuomaso":
         return Tuomaso(), (1, 28, 28), 10
-    import torchvision  # its ResNets are v1.5: the stride sits on the 3x3
+    import torchvision  # its ResNets are v1.5: the stride is on the 3x3 convolution
     if a.model == "resnet18_cifar":
         m = torchvision.models.resnet18(num_classes=10)
         m.conv1, m.maxpool = nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.Identity()
@@ -123,10 +123,11 @@ def step():
 
 
 def captured():
-    """The step as one graph; replays train on, and give the same tensor for the loss."""
+    """Returns the step as a replay of one CUDA graph. Each replay trains on and returns the same
+    loss tensor."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):  # workspaces, algorithms and momentum exist before the capture
+    with torch.cuda.stream(side):  # creates workspaces, algorithms and momentum before capture
         for _ in range(max(3, a.warmup)):
             step()
     torch.cuda.current_stream().wait_stream(side)
@@ -148,7 +149,7 @@ def synchronize():
 
 
 def warm_up(train):
-    """Seconds of a step, once compiling and searching are over."""
+    """Warms up; returns the seconds of a step after compilation and algorithm search."""
     for _ in range(a.warmup):
         train()
     synchronize()
@@ -160,7 +161,7 @@ def warm_up(train):
 
 
 def time_on_gpu(train, steps):
-    """ms between the events after the steps, and the last loss."""
+    """Returns ms of each step from device events, no CPU times, and the last loss."""
     events = [torch.cuda.Event(enable_timing=True) for _ in range(steps + 1)]
     events[0].record()
     for event in events[1:]:

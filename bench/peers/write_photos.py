@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Photos for the JPEG benchmark, as an ImageFolder:  write_photos.py FROM TO [--side 512]
+"""Writes photos for the JPEG benchmark as an ImageFolder:  write_photos.py FROM TO [--side 512]
 
-FROM holds a folder a class, of which every n-th photo is taken, so that there are about --photos.
-They stay as they are; or with --side they are scaled until the longer side is that, and compressed
-again at quality 90 (4:2:0, baseline). Prints one JSON line: how many, and their size.
+FROM has a folder per class. Every n-th photo is taken, for a total of about --photos. Photos are
+copied unchanged, or with --side scaled to that longer side and compressed again at quality 90
+(4:2:0, baseline). Prints one JSON line with their number, mean pixels and mean bytes.
 """
 import argparse
 import json

@@ -4,7 +4,7 @@
 
 namespace bellows {
 
-// What a run does beside its steps: before a batch is in memory, between two updates, at the end.
+// Options of a run without effect on a step: loading, evaluation, logging and so on.
 static constexpr const char* kBeside[] = {"ckpt",         "data",         "eval",
                                           "log",          "profile",      "schedule",
                                           "target",       "train.epochs", "train.max_iters",
@@ -15,7 +15,7 @@ static bool is_beside(const std::string& key) {
       kBeside, [&](const std::string part) { return key == part || key.starts_with(part + "."); });
 }
 
-// One that sets nothing else.
+// True if all options of the toggle are of that kind.
 static bool is_beside(const Toggle& toggle) {
   return std::ranges::all_of(option_owners(), [&](const auto& option) {
     return option.second != &toggle || is_beside(option.first);
@@ -31,7 +31,7 @@ static void refuse_beside(const Values& words) {
   }
 }
 
-// A preset may have switched them on.
+// Turns these toggles off, because a preset may have turned them on.
 static Values toggles_beside() {
   Values off;
   for (const Toggle& toggle : toggles())
@@ -39,7 +39,7 @@ static Values toggles_beside() {
   return off;
 }
 
-// As the peers have them: digits for the small nets, CIFAR's ten classes, ImageNet's thousand.
+// Same inputs as bench/peers/torch_step.py: shapes of MNIST, CIFAR-10 or ImageNet.
 static std::string pictures_of(const StepRequest& r) {
   if (r.model == "lenet" || r.model.starts_with("mlp")) return "channels: 1, size: 28, classes: 10";
   return cat("channels: 3, size: ", r.image, ", classes: ", r.image <= 32 ? 10 : 1000);

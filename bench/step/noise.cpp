@@ -1,4 +1,4 @@
-// noise: pictures of random bytes, of any size and number, made when they are asked for.
+// Data set `noise`: images of random bytes, any size and number, generated on access.
 #include "core/base/philox.h"
 #include "core/config/visitor.h"
 #include "data/sets/dataset.h"

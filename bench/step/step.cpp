@@ -1,12 +1,13 @@
-// The trainer's step, timed as the peer's is (peers/torch_step.py): forward, cross-entropy,
-// backward, SGD (momentum 0.9, decay 1e-4), on one batch that is already in memory. One JSON line.
+// bench_step: times the trainer's step as bench/peers/torch_step.py times PyTorch's: forward,
+// cross-entropy, backward, SGD (momentum 0.9, weight decay 1e-4), on one batch in memory. Prints
+// one JSON line.
 //
 //   bench_step --model lenet --batch 64 --threads 1
-//   bench_step --batch 64 --threads 1 toggles.batch_lanes=off   key=value, as the trainer has them
-//   bench_step --batch 64 --threads 1 --ops                     and what each op takes, the shapes
-//                                                               it has, this machine's ceilings
-//   bench_step --device cuda --resident                         one line when warm, then one for
-//                                                               each line on stdin
+//   bench_step --batch 64 --threads 1 toggles.batch_lanes=off   key=value as for the trainer
+//   bench_step --batch 64 --threads 1 --ops                     adds time and shapes of each op,
+//                                                               and the machine's peak rates
+//   bench_step --device cuda --resident                         one line after the warm-up, then
+//                                                               one per line on stdin
 #include "bench/step/step.h"
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -53,8 +54,8 @@ Arguments parse(int argc, char** argv) {
 
 void complain(const std::string& line) { fmt::print(stderr, "bench_step: {}\n", line); }
 
-// What each range of a step takes without those inside it, ms: forward ranges carry the layer's
-// kind, backward ranges the op's name.
+// Exclusive time of each trace range of a step, median ms. Forward ranges have the layer's kind as
+// name, backward ranges the op's.
 Json time_by_op(NoiseStep& step) {
   constexpr int kSteps = 20;
   using Key = std::tuple<std::string, std::string, bool>;
@@ -68,7 +69,7 @@ Json time_by_op(NoiseStep& step) {
       return std::pair(a.begin_ns, -a.end_ns) < std::pair(b.begin_ns, -b.end_ns);
     });
     std::map<Key, double> ms;
-    std::vector<Key> keys;  // of the open ranges
+    std::vector<Key> keys;  // parallel to `open`
     for (const trace::Event& e : events) {
       while (!open.empty() && open.back().end_ns <= e.begin_ns) open.pop_back(), keys.pop_back();
       const double took = double(e.end_ns - e.begin_ns) * 1e-6;
@@ -91,8 +92,8 @@ Json time_by_op(NoiseStep& step) {
   return ops;
 }
 
-// Each op that has a backward, with its module's path and the shapes of its result and its inputs,
-// null for one that needs no gradient.
+// Nodes of the autograd graph: module path, op name, output shape and input shapes (null for an
+// input without gradient).
 Json graph_of(const Tensor& loss) {
   const auto dims = [](const GradMeta& t) { return std::vector(t.shape.begin(), t.shape.end()); };
   Json graph = Json::array();
@@ -115,7 +116,7 @@ Json graph_of(const Tensor& loss) {
   return graph;
 }
 
-// Those that were on and have left their footprint.
+// Toggles that are on and whose footprint counter is not 0.
 Json toggles_that_ran(const Config& config) {
   Json ran = Json::array();
   for (const Toggle& toggle : toggles()) {
@@ -149,7 +150,7 @@ void say(const Json& line) {
   std::fflush(stdout);
 }
 
-// What was asked for and cannot help here, or was on and never ran.
+// Toggles that have no effect on this machine, or were on and never ran.
 std::vector<std::string> warnings(const Config& config) {
   std::vector<std::string> lines = config.notes;
   std::ranges::move(idle_toggles(config, {}, trace::counters()), std::back_inserter(lines));

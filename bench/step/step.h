@@ -1,4 +1,4 @@
-// The trainer's step on one batch of random values, and how long it takes.
+// Times the trainer's step on one batch of random values.
 #pragma once
 #include "trainer/run/summary.h"
 #include "trainer/session/training_step.h"
@@ -7,39 +7,42 @@ namespace bellows {
 
 struct StepRequest {
   std::string model = "lenet", device = "cpu";
-  int64_t batch = 64, image = 224;  // samples; side, where the model is not for digits
+  int64_t batch = 64, image = 224;  // samples; side of the images (ignored by lenet and mlp)
   int threads = 1;
-  std::vector<std::string> words;  // key=value, as the trainer has them
+  std::vector<std::string> words;  // key=value as for the trainer
 };
-// The peer's optimizer, then what the words say. Throws Error (exit 2) for one that has no part in
-// a step; toggles that have none are off.
+// Returns the config for the request: the optimizer of bench/peers/torch_step.py, then the words.
+// Turns off toggles that do not affect a step. Throws Exit::usage if a word sets such a toggle or
+// option.
 Config config_of(const StepRequest& request);
 
 class NoiseStep {
  public:
-  // From the data set `noise`, whose only batch stays where the step reads it.
+  // `plan` must use the data set `noise` with a single batch, which stays on the device.
   explicit NoiseStep(const Plan& plan);
-  void operator()();
-  Tensor forward();     // the loss, with its graph
-  double loss() const;  // of the last step; waits for the device
+  void operator()();    // runs one training step
+  Tensor forward();     // returns the loss with its graph
+  double loss() const;  // loss of the last step; waits for the device
   Device device() const { return session_.device; }
 
  private:
   Session session_;
   TrainingStep train_on_;
   Batch batch_;
-  Tensors losses_;  // of the last step's micro-batches
+  Tensors losses_;  // one per micro-batch of the last step
 };
 
 struct Times {
   std::vector<double> ms;      // of each step, on the device's clock
-  std::vector<double> cpu_ms;  // of the process
-  double wall_ms = 0;          // of all of them, from an idle device to an idle device
-  Counts moved;  // counters, by all of them; the waits for an idle device are not theirs
+  std::vector<double> cpu_ms;  // of each step, CPU time of the process
+  double wall_ms = 0;          // of all steps, from an idle device to an idle device
+  Counts moved;  // increase of each counter over all steps, without the final synchronization
 };
-// At least `steps` steps, and as many as fill `seconds`. The host does not wait between them.
+// Runs steps until there are `steps` of them and `seconds` have passed. The host does not wait
+// between them.
 Times time_steps(NoiseStep& step, int64_t steps, double seconds);
 
+// q-quantile, q in [0, 1]. Reorders `values`, which must not be empty.
 double quantile(std::vector<double>& values, double q);
 
 }  // namespace bellows

@@ -52,7 +52,7 @@ static Counts moved_since(const Counts& before) {
 Times time_steps(NoiseStep& step, int64_t steps, double seconds) {
   const Stream stream = current_stream(step.device());
   Times times;
-  std::deque<Moment> passed;  // a moment does not move
+  std::deque<Moment> passed;  // deque: a Moment cannot be moved
   synchronize(stream);
   const Counts before = trace::counters();
   const double begin = wall_ms();

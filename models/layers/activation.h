@@ -1,4 +1,4 @@
-// Elementwise functions as layers.
+// Layer that applies an elementwise function: relu, gelu, tanh, sigmoid. Any shape.
 #pragma once
 #include "models/module/module.h"
 #include "ops/elementwise.h"

@@ -1,5 +1,5 @@
-// Batch normalisation as a layer: weight, bias, running_mean, running_var (C) and
-// num_batches_tracked, as torch.nn.BatchNorm2d.
+// Batch normalization layer for inputs (N, C) or (N, C, H, W): weight, bias, running_mean,
+// running_var (C) and num_batches_tracked, as torch.nn.BatchNorm2d.
 #pragma once
 #include "models/module/module.h"
 #include "ops/norm/batch_norm.h"
@@ -19,7 +19,7 @@ class BatchNormLayer : public Module {
   const Tensor& bias() const { return bias_; }
   const RunningStatistics& running() const { return running_; }
   BatchNormOptions options() const;
-  // relu(batch_norm(x) + residual), which may be undefined, by the fused op.
+  // Returns relu(batch_norm(x) + residual) from the fused op. `residual` may be undefined.
   Tensor with_relu(const Tensor& x, const Tensor& residual);
 
  protected:

@@ -1,4 +1,5 @@
-// conv2d as a layer: weight (out, in, k, k), bias (out), as torch.nn.Conv2d.
+// Convolution layer: (N, in, H, W) to (N, out, H', W'), weight (out, in, k, k), bias (out), as
+// torch.nn.Conv2d.
 #pragma once
 #include "models/module/module.h"
 #include "ops/conv/conv2d.h"
@@ -8,21 +9,21 @@ namespace bellows {
 struct Conv2dLayerOptions {
   int64_t out = 1, kernel = 3, stride = 1, padding = 0;
   bool bias = true;
-  // As PyTorch's layer, or as torchvision's ResNets: kaiming_normal over fan_out, or as PyTorch's
-  // with filters that pass on a channel each in front (dirac_).
+  // Initial weights: uniform by fan_in (torch.nn.Conv2d), kaiming_normal by fan_out (torchvision's
+  // ResNets), or uniform with identity filters for the first channels (dirac_).
   enum class Start { uniform, kaiming_normal, dirac } init = Start::uniform;
 };
 
 class Conv2dLayer : public Module {
  public:
-  // Reads context.shape (C, H, W) and leaves the output's there.
+  // Reads the sample shape (C, H, W) from context.shape and replaces it with the output's.
   Conv2dLayer(const Conv2dLayerOptions& options, LayerContext& context);
 
   const char* kind() const override { return "conv2d"; }
   bool begins_with_conv2d() const override { return true; }
   const Conv2dLayerOptions& options() const { return options_; }
   const Tensor& weight() const { return weight_; }
-  const Tensor& bias() const { return bias_; }  // undefined without one
+  const Tensor& bias() const { return bias_; }  // undefined without a bias
   Slot& slot() { return slot_; }
   void drop_bias();
 

@@ -8,8 +8,8 @@ static void visit(Visitor& v, DropoutLayerOptions& o) {
 }
 
 namespace {
-// The mask is a function of seed, place in the model and step, so backward and a replayed forward
-// draw the same one.
+// The mask is a function of seed, module path and step, so backward and a replayed forward generate
+// the same mask.
 class DropoutLayer : public Module {
  public:
   DropoutLayer(double p, const LayerContext& context)

@@ -1,11 +1,11 @@
-// Dropout as a layer: zeros at random while training, nothing in evaluation.
+// Options of the dropout layer, which is the identity in evaluation.
 #pragma once
 #include "models/module/module.h"
 
 namespace bellows {
 
 struct DropoutLayerOptions {
-  double p = 0.5;
+  double p = 0.5;  // probability that an element becomes zero
 };
 
 }  // namespace bellows

@@ -1,4 +1,5 @@
-// y = x w^T + b as a layer: weight (out, in), bias (out), as torch.nn.Linear.
+// Fully connected layer, y = x w^T + b: (N, in) to (N, out), weight (out, in), bias (out), as
+// torch.nn.Linear.
 #pragma once
 #include "models/module/module.h"
 #include "ops/matmul/linear.h"
@@ -8,13 +9,14 @@ namespace bellows {
 struct LinearLayerOptions {
   int64_t out = 1;
   bool bias = true;
-  enum class Start { uniform, unit } init = Start::uniform;  // unit: of variance 1
+  enum class Start { uniform, unit } init = Start::uniform;  // unit: uniform with variance 1
 };
 
 class LinearLayer : public Module {
  public:
   LinearLayer(const LinearLayerOptions& options, LayerContext& context);
   const char* kind() const override { return "linear"; }
+  // Returns relu(x w^T + b) from the fused op.
   Tensor with_relu(const Tensor& x) { return linear_relu(x, weight_, bias_, Impl::fused, &slot_); }
 
  protected:

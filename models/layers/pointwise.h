@@ -1,4 +1,5 @@
-// A chain of elementwise functions as a layer: "maximum(x, 0.1 * x) * (1 + scale) + shift".
+// Layer that evaluates a chain of elementwise functions, given as text:
+// "maximum(x, 0.1 * x) * (1 + scale) + shift".
 #pragma once
 #include "models/module/module.h"
 #include "ops/chain/pointwise.h"
@@ -6,8 +7,8 @@
 namespace bellows {
 
 struct PointwiseLayerOptions {
-  std::string expression = "relu(x)";   // of x, what reaches the layer
-  std::vector<std::string> parameters;  // its other names: trained, a number a channel, 0 at first
+  std::string expression = "relu(x)";   // x is the layer's input
+  std::vector<std::string> parameters;  // other names: trained, one value per channel, initially 0
 };
 
 class PointwiseLayer : public Module {

@@ -34,7 +34,7 @@ static const AddEntry<MakeLayer> max_entry("max_pool2d", "largest of each window
                                            make<max_pool2d>);
 static const AddEntry<MakeLayer> avg_entry("avg_pool2d", "mean of each window", make<avg_pool2d>);
 
-// ---- the whole image cut into size x size windows
+// ---- adaptive pooling: the image is divided into size x size windows
 
 namespace {
 struct AdaptiveOptions {

@@ -1,4 +1,4 @@
-// Pooling over windows, and over the whole image.
+// Max and average pooling over windows: (N, C, H, W) to (N, C, H', W').
 #pragma once
 #include "models/module/module.h"
 #include "ops/conv/pool.h"
@@ -7,7 +7,7 @@ namespace bellows {
 
 struct PoolLayerOptions {
   int64_t kernel = 2;
-  int64_t stride = 0;  // 0: as the kernel
+  int64_t stride = 0;  // 0: same as kernel
   int64_t padding = 0;
 };
 

@@ -3,11 +3,11 @@
 
 namespace bellows {
 
-// A lesson: values to levels, by a loop over the levels or by one op over the whole tensor.
+// A lesson: maps values to levels, by a loop over the levels or by one op over the whole tensor.
 namespace {
 struct LevelsOptions {
   int64_t levels = 8;
-  double low = -1, high = 3;  // outer boundaries; the others are evenly spaced between them
+  double low = -1, high = 3;  // first and last boundary; the others are evenly spaced
 };
 void visit(Visitor& v, LevelsOptions& o) {
   v("levels", o.levels, "how many", {.min = 2, .max = 256});

@@ -39,7 +39,7 @@ void visit(Visitor& v, ResidualOptions& o) {
 }
 }  // namespace
 
-// Layers are named by position; those of the shortcut shortcut.0, shortcut.1 ..
+// Layers are named by position, those of the shortcut shortcut.0, shortcut.1 and so on.
 static ModulePtr make(const ResidualOptions& options, LayerContext& context) {
   const auto numbered = [](const std::vector<Choice<MakeLayer>>& list, size_t first) {
     return [&list, first](Layers& layers) {

@@ -1,17 +1,19 @@
-// A residual block: layers one after the other, among them a Shortcut that adds what came into the
-// block. So the fuse pass sees batch_norm + shortcut + relu as neighbours.
+// A residual block: a Sequential in which one child, the Shortcut, adds the block's input. So the
+// fuse pass sees batch_norm + shortcut + relu as adjacent modules.
 #pragma once
 #include "models/module/build.h"
 
 namespace bellows {
 
-// y + its layers of the block's input; without any, y + that input.
+// Adds the block's input x to its own input y: y + layers(x), or y + x if it has no layers.
+// ResidualBlock stores x with enter() before its children run.
 class Shortcut : public Sequential {
  public:
   const char* kind() const override { return "shortcut"; }
   void enter(const Tensor& x) { x_ = x; }
-  Tensor leave() { return std::exchange(x_, {}); }  // what enter() was given; once for each
-  // What is to be added to y, in its precision; once for each enter().
+  // Returns x and forgets it: call once per enter().
+  Tensor leave() { return std::exchange(x_, {}); }
+  // Returns layers(x) in y's precision, for adding to y. Calls leave().
   Tensor value(const Tensor& y);
 
  protected:
@@ -25,7 +27,7 @@ class ResidualBlock : public Sequential {
  public:
   explicit ResidualBlock(Shortcut& shortcut) : shortcut_(shortcut) {}
   const char* kind() const override { return "residual"; }
-  bool begins_with_conv2d() const override { return false; }  // the shortcut gets it, too
+  bool begins_with_conv2d() const override { return false; }  // the shortcut reads the input too
 
  protected:
   Tensor forward(const Tensor& x) override {
@@ -38,7 +40,9 @@ class ResidualBlock : public Sequential {
 };
 
 using AddLayers = std::function<void(Layers&)>;
-// The layers, the shortcut around them under the name of `shortcut_name`, and what comes after.
+// Returns a block of `layers`, the shortcut named `shortcut_name`, and `after`. Each callback adds
+// layers to its argument. Sets context.shape to the output's. Throws Exit::usage if `layers` and
+// `shortcut` end in different shapes.
 ModulePtr residual_block(LayerContext& context, const AddLayers& layers, const AddLayers& shortcut,
                          const char* shortcut_name, const AddLayers& after);
 

@@ -1,4 +1,4 @@
-// Writing a model: layers one after the other, each built for the shape that the last one left.
+// Layers: builds a Sequential layer by layer, each for the output shape of the one before.
 #pragma once
 #include "models/module/sequential.h"
 
@@ -6,7 +6,7 @@ namespace bellows {
 
 class Layers {
  public:
-  // Into a Sequential of that kind.
+  // Adds the layers to `into`. context.shape is the shape of input samples.
   explicit Layers(const LayerContext& context,
                   std::unique_ptr<Sequential> into = std::make_unique<Sequential>())
       : context_(context), model_(std::move(into)) {}
@@ -15,19 +15,21 @@ class Layers {
   Layers& add(const std::string& name, const Options& options) {
     return add(name, [&](LayerContext& c) { return std::make_unique<Layer>(options, c); });
   }
-  // An entry of the open collection of layers; by name alone, with its defaults.
+  // Adds a registered layer. By name alone it has its default options.
   Layers& add(const std::string& name, const Choice<MakeLayer>& layer) {
     return add(name, [&](LayerContext& c) { return layer.make(c); });
   }
   Layers& add(const std::string& name, const char* layer) {
     return add(name, Choice<MakeLayer>(layer));
   }
-  // Whatever that makes, from the context that it is to leave behind. An error names the layer.
+  // Adds the module that `make` returns. `make` must set the context's shape to the output's. The
+  // layer's name is prepended to errors.
   Layers& add(const std::string& name, const std::function<ModulePtr(LayerContext&)>& make);
 
-  const Shape& shape() const { return context_.shape; }  // of samples, after the last layer
+  const Shape& shape() const { return context_.shape; }  // output shape of the last layer
+  // Returns the model; this object is empty afterwards.
   ModulePtr take() { return std::move(model_); }
-  // The model, checked to end in one number for each class.
+  // The same; throws Exit::usage unless output samples have shape (classes).
   ModulePtr take(int64_t classes);
 
  private:

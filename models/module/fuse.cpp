@@ -26,7 +26,7 @@ static std::vector<FusePattern> wanted_patterns(const FuseOptions& options, bool
   return wanted;
 }
 
-// A fused module has no name of its own.
+// "conv1 + relu1 + pool1". A fused module has no name; its children are listed instead.
 static std::string names_of(std::span<const Child> window) {
   std::string names;
   for (const Child& child : window)

@@ -1,7 +1,7 @@
-// The fuse pass: neighbours in a Sequential that one op can do become one module that does it.
+// The fuse pass: replaces adjacent modules of a Sequential with one module that runs a fused op.
 //
-// A pattern is a file that registers itself. A fused module keeps the modules it replaces as its
-// children, under their own names, so parameters, checkpoints and initial values stay the same.
+// Each pattern is a file that registers itself. A fused module keeps the modules it replaces as
+// children under their own names, so parameters, checkpoints and initial values stay the same.
 #pragma once
 #include <map>
 #include <span>
@@ -16,7 +16,7 @@ inline bool is_kind(const Child& child, std::string_view kind) {
   return child.module->kind() == kind;
 }
 
-// What a pattern makes of its window: the modules it replaces are its children.
+// Base of fused modules. Takes ownership of the modules in the matched window as its children.
 class Fused : public Module {
  protected:
   explicit Fused(std::span<Child> window) {
@@ -31,12 +31,12 @@ template <class Made> ModulePtr make_fused(std::span<Child> window) {
 }
 
 struct FusePattern {
-  const char* name;  // also its option, model.fuse.<name>, and its counter, fuse.<name>
+  const char* name;  // also names its option, model.fuse.<name>
   const char* help;
-  size_t length;  // modules it replaces
+  size_t length;  // number of modules it replaces: size of `window`
   bool (*matches)(std::span<Child> window);
-  ModulePtr (*fuse)(std::span<Child> window);  // takes the modules over
-  bool last = false;                           // looks at what the others have left and made
+  ModulePtr (*fuse)(std::span<Child> window);  // takes ownership of the window's modules
+  bool last = false;                           // runs after all other patterns, on their result
 };
 std::vector<FusePattern>& fuse_patterns();
 struct AddPattern {
@@ -46,15 +46,15 @@ struct AddPattern {
   }
 };
 
-// Which patterns are wanted, by name; silent: not wanted.
+// Enabled patterns by name; absent means disabled.
 struct FuseOptions {
   std::map<std::string, bool> wanted;
 };
 void visit(Visitor& v, FuseOptions& o);
 
-// Rewrites every Sequential of the tree, the longest wanted pattern first at each place, and once
-// more by the patterns that come last. One line for each match: "conv_act_pool: conv1 + relu1 +
-// pool1". Call before name_all().
+// Rewrites every Sequential of the tree with the enabled patterns. At each position the longest
+// pattern is tried first. A second pass applies the patterns with `last`. Returns one line per
+// match: "conv_act_pool: conv1 + relu1 + pool1". Call before name_all().
 std::vector<std::string> fuse(Module& root, const FuseOptions& options);
 
 }  // namespace bellows

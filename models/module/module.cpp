@@ -46,12 +46,13 @@ void Module::name_all(const std::string& path) {
   site_ = &site_of(path);
   for (const Child& child : children_) {
     child.module->name_all(join(path, child.name));
-    // A fused module has no name of its own; messages call it by the first one it replaces.
+    // A fused module has no name; messages use the path of the first module it replaces.
     if (child.name.empty()) child.module->site_ = child.module->children_.front().module->site_;
   }
 }
 
-// (out, in, h, w): filter i < in gives channel i as it came, by its tap (h / 2, w / 2).
+// weight: (out, in, h, w). Makes filter i, i < min(in, out), the identity of channel i: 1 at its
+// center tap (h / 2, w / 2), 0 elsewhere (torch.nn.init.dirac_).
 static void pass_on_channels(const Tensor& weight) {
   const Tensor host = clone(to(Device::cpu, weight));
   const int64_t height = weight.dim(2), width = weight.dim(3), taps = height * width;
@@ -69,7 +70,8 @@ void Module::initialise(uint64_t seed) {
     for (const auto& [name, tensor, init] : module.parameters_) {
       const RngKey key{
           .seed = seed, .purpose = Purpose::init, .site = site_of(join(path, name)).hash};
-      write_in(kNCHW, tensor, [&, init = init](const Tensor& t) {  // numbers go by index
+      // Random values are indexed in row-major order, so the memory format does not change them.
+      write_in(kNCHW, tensor, [&, init = init](const Tensor& t) {
         if (init.kind == Init::uniform) fill_uniform(t, -init.value, init.value, key);
         if (init.kind == Init::normal) fill_normal(t, 0, init.value, key);
         if (init.kind == Init::constant) fill(t, init.value);

@@ -1,5 +1,6 @@
-// Module: a node of the model's tree. It owns its parameters and children, names them as PyTorch
-// does, and tells whoever runs below it where in the model that is (core/base/module_path.h).
+// Module: a node of the model's tree, like torch.nn.Module. It owns its parameters and children,
+// names them as PyTorch does, and sets the module path while it runs (core/base/module_path.h).
+// Compute thread only.
 #pragma once
 #include <functional>
 #include <memory>
@@ -14,15 +15,15 @@ namespace bellows {
 class Module;
 using ModulePtr = std::unique_ptr<Module>;
 
-// What a parameter starts from.
+// Initial values of a parameter.
 struct Init {
   enum Kind { uniform, normal, constant } kind;
-  double value;  // uniform in [-value, value], normal with that deviation, or the value itself
-  bool pass_on = false;  // then the first filters of a convolution pass on a channel each (dirac)
+  double value;  // uniform: in [-value, value]; normal: standard deviation; constant: the value
+  bool pass_on = false;  // the first filters of a 4-D weight become identities (dirac_)
 };
 
 struct Child {
-  std::string name;  // "" for a fused module: the names below it stay what they were
+  std::string name;  // "" for a fused module, so the paths of its children do not change
   ModulePtr module;
 };
 
@@ -31,29 +32,30 @@ class Module {
   virtual ~Module() = default;
   Tensor operator()(const Tensor& x);
 
-  virtual const char* kind() const = 0;  // "conv2d"; shown beside the name
-  // What it gets goes into a conv2d and nowhere else, so it may come as conv2d would make it.
+  virtual const char* kind() const = 0;  // type of the module: "conv2d"
+  // True if the input feeds only a conv2d, so the feed may cast and pad it in advance.
   virtual bool begins_with_conv2d() const { return false; }
   std::vector<Child>& children() { return children_; }
   const std::vector<Child>& children() const { return children_; }
-  // Leaves to train, and other state (running statistics), each by its full name.
+  // Trainable leaves and other state (running statistics) of the subtree, by path: "conv1.weight".
   NamedTensors parameters() const;
   NamedTensors buffers() const;
   bool training() const { return training_; }
-  void train(bool on);  // false: evaluation
+  void train(bool on);  // switches the subtree to training or, if false, to evaluation
 
-  // Names every module below `path` and, unless loaded later, draws the parameters from `seed`:
-  // each from its own name, so fusing or reordering modules changes no number.
+  // Sets the module path of the whole subtree, starting at `path`.
   void name_all(const std::string& path);
+  // Fills the parameters with their initial values. Random values are keyed by `seed` and the
+  // parameter's path, so fusing or reordering modules changes none.
   void initialise(uint64_t seed);
 
  protected:
   virtual Tensor forward(const Tensor& x) = 0;
-  // A trained leaf.
+  // Adds a trainable f32 leaf; initialise() fills it. `format` applies to 4-D shapes.
   Tensor add_parameter(const char* name, const Shape& shape, Init init, Device device,
                        const MemoryFormat& format = kNCHW);
   void drop_parameter(const char* name);
-  Tensor add_buffer(const char* name, const Tensor& value);
+  Tensor add_buffer(const char* name, const Tensor& value);  // saved state that is not trained
   Module& add_child(const std::string& name, ModulePtr module);
 
  private:
@@ -71,25 +73,27 @@ class Module {
   bool training_ = true;
 };
 
-// The first n pictures of the training set as evaluation shows them to a model, (n, C, H, W) in f32
-// on the host: for layers that start from the data.
+// Returns the first n training images, with the transforms of evaluation, as (n, C, H, W) f32 on
+// the host. For layers initialized from data.
 using FirstImages = std::function<Tensor(int64_t n)>;
 
-// A layer is built for the shape that reaches it, and leaves behind the shape of what it gives.
+// Argument of layer constructors. A layer reads its input's shape from `shape` and replaces it with
+// its output's.
 struct LayerContext {
-  Shape shape;  // without the batch axis
+  Shape shape;  // of a sample, without the batch axis
   uint64_t seed;
   std::shared_ptr<const DeviceStepState> state;  // keys the random numbers of dropout
-  bool vectorized;  // lesson layers run on whole tensors, not in a loop
+  bool vectorized;  // lesson layers run one op on the whole tensor instead of a loop
   Device device = Device::cpu;
-  MemoryFormat format = kNCHW;  // of 4-D weights
+  MemoryFormat format = kNCHW;  // memory format of 4-D weights
   FirstImages images = {};
 };
 using MakeLayer = ModulePtr(LayerContext& context);
 
-// What a model is built for. A model is a file that registers itself:
+// Argument of model builders; `shape` is that of the data set's samples. Each model is a file that
+// registers itself:
 //   static const AddEntry<MakeModel> entry("lenet", "LeNet-5", lenet);
-struct ModelContext : LayerContext {  // `shape` is that of a sample
+struct ModelContext : LayerContext {
   int64_t classes;
 };
 using MakeModel = ModulePtr(const ModelContext& context);

@@ -1,4 +1,4 @@
-// Sequential: children run one after the other. What the fuse pass works on.
+// Sequential: runs its children in order. The fuse pass rewrites its list of children.
 #pragma once
 #include "models/module/module.h"
 

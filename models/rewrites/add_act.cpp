@@ -1,4 +1,4 @@
-// shortcut + relu in one pass: the sum is never written.
+// Fuses shortcut + relu into one pass over memory: the sum is never written.
 #include "models/layers/residual.h"
 #include "models/module/fuse.h"
 #include "ops/elementwise.h"

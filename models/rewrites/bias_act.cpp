@@ -1,4 +1,4 @@
-// linear + relu: the bias and the activation in the product's epilogue (ops/matmul/linear.h).
+// Fuses linear + relu: the product's epilogue applies bias and activation (ops/matmul/linear.h).
 #include "models/layers/linear.h"
 #include "models/module/fuse.h"
 

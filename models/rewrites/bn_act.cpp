@@ -1,4 +1,4 @@
-// batch_norm + relu in one pass (ops/norm/batch_norm.h).
+// Fuses batch_norm + relu (ops/norm/batch_norm.h).
 #include "models/layers/batch_norm.h"
 #include "models/module/fuse.h"
 

@@ -1,4 +1,4 @@
-// batch_norm + shortcut + relu, the end of a residual block, in one pass (ops/norm/batch_norm.h).
+// Fuses batch_norm + shortcut + relu, the end of a residual block (ops/norm/batch_norm.h).
 #include "models/layers/batch_norm.h"
 #include "models/layers/residual.h"
 #include "models/module/fuse.h"

@@ -1,4 +1,4 @@
-// conv2d + relu + max_pool2d(2) as one op with the batch in the vector lanes
+// Fuses conv2d + relu + max_pool2d(2) into one op with the batch in the vector lanes
 // (ops/conv/conv_act_pool.h).
 #include "ops/conv/conv_act_pool.h"
 #include "models/layers/activation.h"

@@ -1,5 +1,6 @@
-// conv2d + batch_norm, alone or as bn_act and bn_add_act have it: in evaluation without a gradient
-// scale and shift of the norm are folded into the convolution's weights. Training is left to them.
+// Folds the scale and shift of a batch_norm into the weights of the conv2d before it, in evaluation
+// without gradients. Also matches a batch_norm that bn_act or bn_add_act has fused already. In
+// training the original modules run.
 #include <array>
 #include <optional>
 #include "core/base/trace.h"
@@ -27,7 +28,7 @@ Folded fold(const Conv2dLayer& conv, const BatchNormLayer& norm) {
   return {mul(conv.weight(), reshape(s, {s.numel(), 1, 1, 1})), add(norm.bias(), mul(moved, s))};
 }
 
-// What is behind the convolution.
+// Modules that follow the convolution; `norm` is null if they do not match.
 struct Behind {
   BatchNormLayer* norm = nullptr;
   Shortcut* shortcut = nullptr;
@@ -67,7 +68,7 @@ class ConvBatchNorm : public Fused {
   }
 
  private:
-  // Good for one version of what it is made of.
+  // Returns the folded weights; folds again when the version of a parameter or statistic changed.
   const Folded& folded() {
     const Tensor* const from[] = {&conv_.weight(),       &norm_.weight(),      &norm_.bias(),
                                   &norm_.running().mean, &norm_.running().var, &conv_.bias()};

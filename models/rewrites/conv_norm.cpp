@@ -1,4 +1,4 @@
-// A residual block of two or three convolutions, each with its batch_norm, as one op
+// Fuses a residual block of two or three convolutions, each with a batch_norm, into one op
 // (ops/conv/residual_block.h).
 #include "models/layers/batch_norm.h"
 #include "models/layers/conv2d.h"

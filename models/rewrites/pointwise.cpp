@@ -1,4 +1,4 @@
-// A pointwise layer in one pass over memory instead of one for each function in it.
+// Runs a pointwise layer in one pass over memory instead of one pass per function.
 #include "models/layers/pointwise.h"
 #include "models/module/fuse.h"
 

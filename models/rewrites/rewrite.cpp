@@ -7,7 +7,8 @@
 
 namespace bellows {
 
-// fn(module) for each module of the tree, the root last: what fn puts in is not visited.
+// Calls fn(module) for each module of the tree, children first. Modules that fn inserts are not
+// visited.
 template <class Fn> static void walk(Module& module, const Fn& fn) {
   for (const Child& child : module.children()) walk(*child.module, fn);
   fn(module);
@@ -50,7 +51,7 @@ std::vector<std::string> recompute_blocks(Module& root, int64_t every) {
   return report;
 }
 
-// fn(conv, norm) for each convolution in front of a batch_norm.
+// Calls fn(conv, norm) for each convolution directly followed by a batch_norm.
 template <class Fn> static void each_normed_conv(Module& root, const Fn& fn) {
   walk(root, [&](Module& module) {
     if (!dynamic_cast<Sequential*>(&module)) return;

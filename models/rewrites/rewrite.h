@@ -1,23 +1,23 @@
-// Passes over a model's tree that keep what it computes and its names: call before name_all(). Each
-// gives a line for each place that it changed.
+// Passes over a model's tree that keep its function and the names of the remaining parameters. Call
+// before name_all(). Each rewriting pass returns one line per change.
 #pragma once
 #include "models/module/module.h"
 
 namespace bellows {
 
-// Residual blocks keep their input only, and run again in backward (autograd/recompute.h). Of up to
-// `every` neighbours only the first one does: they run again together.
+// Makes residual blocks recompute their activations in backward (autograd/recompute.h). Up to
+// `every` adjacent blocks form one segment, which keeps only its input.
 std::vector<std::string> recompute_blocks(Module& root, int64_t every);
 
-// A convolution in front of a batch_norm, of which the mean takes its bias in.
+// A convolution followed by a batch_norm. The norm's running mean includes the convolution's bias.
 struct NormedConv {
   Tensor weight, running_mean;
   bool has_bias = false;  // before drop_conv_bias()
 };
 std::vector<NormedConv> find_normed_convs(Module& root);
 
-// A convolution in front of a batch_norm loses its bias, which that would take out again: its
-// gradient is 0.
+// Removes the bias of each convolution followed by a batch_norm: subtracting the mean cancels the
+// bias, and its gradient is 0.
 std::vector<std::string> drop_conv_bias(Module& root);
 
 }  // namespace bellows

@@ -54,7 +54,7 @@ void check(cublasStatus_t status, const char* what) {
          api().text(status));
 }
 
-// One for the process; it lives as long.
+// One handle for the process, never destroyed.
 cublasLtHandle_t handle() {
   static const cublasLtHandle_t made = [] {
     cublasLtHandle_t fresh = nullptr;
@@ -78,7 +78,7 @@ void set(cublasLtMatmulPreference_t to, cublasLtMatmulPreferenceAttributes_t whi
         "cublasLtMatmulPreferenceSetAttribute");
 }
 
-// ---- a problem in its words
+// ---- translation of a Problem
 
 cudaDataType_t type_of(DType dtype) {
   switch (dtype) {
@@ -98,7 +98,7 @@ cublasComputeType_t compute_of(const Problem& problem) {
   return problem.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
-// cuBLAS thinks in columns: our rows of y are its columns, our b its A and our a its B.
+// cuBLAS is column-major: our rows of y are its columns, our b its A and our a its B.
 cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
   switch (epilogue) {
     case Epilogue::relu:
@@ -114,7 +114,7 @@ cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
   }
 }
 
-// The largest power of two up to 256 that divides the address.
+// Largest power of two up to 256 that divides the address.
 uint32_t alignment_of(const void* address) {
   const auto bits = reinterpret_cast<uintptr_t>(address) | 256;
   return uint32_t(bits & -bits);
@@ -132,7 +132,7 @@ Operand::Operand(const Tensor& t)
       batch_stride(t.strides()[0]),
       column_major(!(t.strides()[2] == 1 && (rows == 1 || t.strides()[1] >= columns))),
       alignment(alignment_of(t.bytes())) {
-  // Of a single row any stride is legal, so take one that cuBLAS accepts.
+  // The stride of a single row is arbitrary; cuBLAS requires at least the row's length.
   stride = std::max(column_major ? t.strides()[2] : t.strides()[1], column_major ? rows : columns);
 }
 
@@ -149,7 +149,7 @@ Problem::Problem(const Tensor& y, const Tensor& a, const Tensor& b, Into into, E
       tf32(dtype == DType::f32 && kernel_options().tf32),
       workspace_bytes(std::min<int64_t>(32, kernel_options().workspace_mb) << 20) {}
 
-// ---- a product
+// ---- Product
 
 void Product::Destroy::operator()(cublasLtMatmulDescOpaque_t* operation) const {
   api().destroy_operation(operation);
@@ -186,7 +186,7 @@ Product::Product(const Problem& problem)
   set(operation, CUBLASLT_MATMUL_DESC_TRANSA, turned(problem.b));
   set(operation, CUBLASLT_MATMUL_DESC_TRANSB, turned(problem.a));
   set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(problem.epilogue));
-  // No address yet, but how it will be aligned.
+  // The heuristic needs the pointer's alignment; run() sets the address.
   if (problem.epilogue > Epilogue::relu)
     set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
         reinterpret_cast<void*>(uintptr_t(problem.extra_alignment)));
@@ -198,7 +198,7 @@ void Product::choose(const Problem& problem) {
   check(api().create_preference(&preference), "cublasLtMatmulPreferenceCreate");
   const Owned<cublasLtMatmulPreferenceOpaque_t> owned(preference);
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t(problem.workspace_bytes));
-  // Parts of a sum are added in the compute type: never in 16 bits.
+  // Split-K partial sums are added in the compute type, never in 16 bits.
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       uint32_t(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, problem.b.alignment);

@@ -1,5 +1,6 @@
-// cuBLASLt, wrapped once: opened when it is first needed; a product is described and its algorithm
-// chosen once, and it is run with other addresses each time. For .cu files.
+// Wrapper of cuBLASLt, for .cu files. The library is opened on first use. A matrix product is
+// described and its algorithm chosen once, then run with new addresses each time. Compute thread
+// only. Errors of cuBLASLt throw Exit::internal.
 #pragma once
 #include <cublasLt.h>
 #include <memory>
@@ -8,26 +9,27 @@
 
 namespace bellows::cublas {
 
-// What happens to y = a b before it is written, or beside it; `extra` is a vector.
+// Work fused into the kernel of y = a b. `extra` is a vector.
 enum class Epilogue {
   none,
   relu,
-  add_row,       // extra (N) is added to each row of y
-  add_row_relu,  // and then clipped at 0
-  sum_a,         // extra (M) becomes the sums of the rows of a
+  add_row,       // adds extra (N) to each row of y
+  add_row_relu,  // the same, then relu
+  sum_a,         // writes the sum of each row of a to extra (M)
 };
 
-// A matrix of a batch, as it lies in memory.
+// Memory layout of a batch of matrices.
 struct Operand {
-  explicit Operand(const Tensor& t);  // (B, rows, columns), dense along its rows or its columns
+  explicit Operand(const Tensor& t);  // (B, rows, columns), rows or columns contiguous
   int64_t rows, columns, batch_stride;
-  int64_t stride;  // between rows, or between columns
+  int64_t stride;  // between rows, or between columns if column_major
   bool column_major;
-  uint32_t alignment;  // of its address, in bytes
+  uint32_t alignment;  // of the address, in bytes
   bool operator==(const Operand&) const = default;
 };
 
-// All that the choice of an algorithm depends on: y (B, M, N) = a (B, M, K) b (B, K, N).
+// Key of a Product: everything that the choice of an algorithm depends on.
+// y (B, M, N) = a (B, M, K) b (B, K, N), all of one dtype.
 struct Problem {
   Problem(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Epilogue epilogue,
           const void* extra);
@@ -42,11 +44,13 @@ struct Problem {
   bool operator==(const Problem&) const = default;
 };
 
+// A product with its algorithm.
 class Product {
  public:
   explicit Product(const Problem& problem);
   explicit operator bool() const { return found_; }  // false: cuBLASLt has no algorithm for it
-  // On the current stream, in a workspace from the allocator.
+  // Runs on the current stream, with a workspace from the allocator. The tensors must match the
+  // Problem in shape, strides, dtype and alignment.
   void run(const Tensor& y, const Tensor& a, const Tensor& b, void* extra) const;
 
  private:
@@ -62,15 +66,17 @@ class Product {
   void choose(const Problem& problem);
 
   Owned<cublasLtMatmulDescOpaque_t> operation_;
-  Layout a_, b_, y_;  // as cuBLAS sees them: y^T = b^T a^T
+  Layout a_, b_, y_;  // cuBLAS is column-major and computes y^T = b^T a^T: a_ describes our b
   cublasLtMatmulHeuristicResult_t chosen_{};
   bool found_ = false, wide_ = false;  // wide: alpha and beta are doubles
   Into into_;
   bool tf32_;
 };
 
-// y = a b with that epilogue. False, and nothing is done, where there is no cuBLASLt, or none of
-// its algorithms fits. Counted as kernel.vendor_calls, and with TF32 as matmul.tf32_calls.
+// Computes y = a b, or y += a b for Into::add, with the epilogue; shapes as in Problem, f32, f64,
+// bf16 or f16. `extra` may be undefined if the epilogue needs none. Returns false, having done
+// nothing, if cuBLASLt is missing or has no algorithm, or if a tensor is empty. Counted in
+// kernel.vendor_calls, and with TF32 in matmul.tf32_calls.
 bool multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Epilogue epilogue,
               const Tensor& extra, Slot& slot);
 

@@ -1,4 +1,4 @@
-// Linear layers on cuBLASLt: the bias, its gradient and the relu are epilogues of the product.
+// Linear layers with cuBLASLt: bias, bias gradient and relu are epilogues of the product.
 #include "core/tensor/copy.h"
 #include "ops/matmul/linear.h"
 #include "ops/vendor/cublas.h"

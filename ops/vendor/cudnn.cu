@@ -1,5 +1,5 @@
-// The one file that sees cuDNN's headers, for they take half a minute. Built by the host's
-// compiler.
+// The only file that includes cuDNN's headers, because they take half a minute to compile. Built
+// with the host compiler.
 #include <cudnn_frontend.h>
 #include "core/base/library.h"
 #include "core/base/trace.h"
@@ -8,7 +8,7 @@
 #include "ops/vendor/cudnn.h"
 #include "ops/vendor/workspace.h"
 
-// The frontend looks cuDNN's functions up in here.
+// Library handle through which the frontend looks up cuDNN's functions.
 void* cudnn_frontend::cudnn_dlhandle = nullptr;
 
 namespace bellows::cudnn {
@@ -47,7 +47,7 @@ static void check(fe::error_t error, const char* what) {
     fail(Exit::internal, caller(), ": ", what, ": ", error.get_message());
 }
 
-// One for the process; it lives as long. Only the compute thread uses it.
+// One handle for the process, never destroyed. Compute thread only.
 static cudnnHandle_t handle() {
   static const cudnnHandle_t made = [] {
     cudnnHandle_t fresh = nullptr;
@@ -91,9 +91,9 @@ static fe::DataType_t type_of(DType dtype) {
 static std::vector<int64_t> numbers(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
 namespace {
-// The frontend's graph, and its list of engines, which that keeps to itself.
+// The frontend's graph, with access to its protected list of engines.
 struct Engines : fe::graph::Graph {
-  // Bars all that the filter does not let through.
+  // Fills the list with proposals and excludes those that the filter rejects.
   fe::error_t propose(DType dtype, const Filter& filter, Search search);
   std::string name(int64_t engine) const;
   fe::graph::Execution_plan_list& list() { return plans; }
@@ -123,7 +123,7 @@ struct Graph::Description {
         .set_stride({o.stride, o.stride})
         .set_dilation({1, 1});
   }
-  // `name` empty: whatever it is called.
+  // An empty `name` accepts any engine.
   std::vector<Plan> build(const Filter& filter, Search search, size_t most,
                           const std::string& name);
 };
@@ -303,7 +303,7 @@ std::vector<Plan> Graph::plan(const Filter& filter, const std::string& name) && 
   return description_->build(filter, Search::thorough, 1, name);
 }
 
-// An error on the way is an answer here.
+// Errors are not thrown: they mean "not supported".
 Support Graph::support(const Filter& filter, Search search, const std::string& properties) && {
   Engines& engines = *description_->engines;
   const auto device = std::make_shared<fe::DeviceProperties>();
@@ -315,8 +315,9 @@ Support Graph::support(const Filter& filter, Search search, const std::string& p
   if (status.is_bad()) return {.why_not = status.get_message()};
   for (int64_t i = 0; i < engines.get_execution_plan_count(); ++i)
     status = engines.list().check_support_at_index(i);
-  auto able = engines.list().get_barred_engine_configs();  // those that are not barred, in spite of
-  if (able.empty()) return {.why_not = status.get_message()};  // the function's name
+  // In spite of its name this returns the engines that are not barred.
+  auto able = engines.list().get_barred_engine_configs();
+  if (able.empty()) return {.why_not = status.get_message()};
   Support support{.engines = int64_t(able.size()), .first = fe::detail::get_engine_tag(able[0])};
   check(fe::detail::get_workspace_size(able[0], support.workspace_bytes), "workspace size");
   return support;

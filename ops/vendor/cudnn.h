@@ -1,5 +1,6 @@
-// cuDNN 9's graphs, without cuDNN's headers. A graph is described once; of the engines that cuDNN
-// proposes for it some are built into plans; a plan is run with other addresses each time.
+// Wrapper of cuDNN 9's graph API that does not include cuDNN's headers. A Graph is described once;
+// engines that cuDNN proposes for it are built into Plans; a Plan is run with new addresses each
+// time. Compute thread only. Errors of cuDNN throw Exit::internal.
 //
 //   Graph graph(DType::bf16);
 //   const Id x = graph.input(x_layout), w = graph.input(w_layout), y = graph.conv2d(x, w, {});
@@ -13,12 +14,13 @@
 
 namespace bellows::cudnn {
 
-// cuDNN is on this machine; where it is not, one line on stderr says so, once.
+// True if cuDNN is installed. If not, the first call prints one line on stderr. Everything below
+// except version() and loaded() requires it.
 bool available();
-std::string version();  // "9.19.0": of the library that is loaded
+std::string version();  // "9.19.0", or "" without cuDNN
 std::string loaded();   // "cuDNN 9.19.0" or "no cuDNN"
 
-// How a tensor of a graph lies in memory. Of u8: a bit an element.
+// Shape, strides and dtype of a tensor in a graph. u8 means one bit per element.
 struct Layout {
   Layout(const Shape& shape, const MemoryFormat& format, DType dtype)
       : shape(shape), strides(strides_of(shape, format)), dtype(dtype) {}
@@ -27,21 +29,21 @@ struct Layout {
   DType dtype;
 };
 
-// Which engines may take part. Sums of 16-bit products are in f32 with all of them.
+// Selects engines. All selected engines sum 16-bit products in f32.
 struct Filter {
-  bool tf32 = false;           // f32 with a 10-bit mantissa
-  bool deterministic = false;  // the same bits every time
+  bool tf32 = false;           // allow f32 products with a 10-bit mantissa
+  bool deterministic = false;  // only engines that give the same bits every time
   int64_t workspace_bytes = int64_t{1} << 30;
   bool operator==(const Filter&) const = default;
 };
-Filter filter();  // what the KernelOptions in force ask for
+Filter filter();  // from the current KernelOptions
 
-// quick: in the order of cuDNN's cheap heuristic. thorough: all that any heuristic proposes.
+// quick: engines in the order of cuDNN's cheap heuristic. thorough: engines of all heuristics.
 enum class Search { quick, thorough };
 
-using Id = int64_t;  // a tensor of a graph
+using Id = int64_t;  // a tensor of a graph; 0: none
 
-// An engine with its knobs, built for a graph.
+// An engine with its knobs, built for a graph. Copies share it.
 class Plan {
  public:
   struct Built;
@@ -49,8 +51,8 @@ class Plan {
   const std::string& name() const;  // "eng62_k2=4_k13=0": the same for the same graph and cuDNN
   int64_t workspace_bytes() const;
 
-  // On the current stream, in scratch memory from the allocator; counted as kernel.vendor_calls.
-  // A tensor 0 is left out.
+  // Runs on the current stream with a workspace from the allocator. Addresses are on the device, a
+  // multiple of 16 bytes. Bindings of tensor 0 are ignored. Counted in kernel.vendor_calls.
   struct Binding {
     Id tensor;
     const void* address;
@@ -61,35 +63,38 @@ class Plan {
   std::shared_ptr<Built> built_;
 };
 
-// What cuDNN says about a graph for a device that need not be here.
+// cuDNN's support for a graph on a device that need not be present.
 struct Support {
-  int64_t engines = 0;          // that pass the filter
-  std::string first = {};       // the name of the best by its own guess, "" if there is none
-  int64_t workspace_bytes = 0;  // of that one
-  std::string why_not = {};     // in cuDNN's words, where there is none
+  int64_t engines = 0;          // number of engines that pass the filter
+  std::string first = {};       // name of the engine that cuDNN ranks first, "" if there is none
+  int64_t workspace_bytes = 0;  // of the first engine
+  std::string why_not = {};     // cuDNN's message if there is no engine
 };
 
+// Description of a graph. Methods return the Ids of the tensors they add.
 class Graph {
  public:
-  explicit Graph(DType dtype);  // of its tensors; computes in f32, f64 in f64
-  // What stays inside of the graph is of that type, too; else it is f32.
+  // Inputs and outputs are of `dtype`, intermediate tensors of `inside`, by default f32 (f64 for
+  // f64). Computes in f32, for f64 in f64.
+  explicit Graph(DType dtype);
   Graph(DType dtype, DType inside);
   Graph(Graph&&) noexcept;
   ~Graph();
 
   Id input(const Layout& layout);
-  // Nodes. What they give stays inside of the graph unless it is made an output.
+  // Nodes. Their results are intermediate unless passed to output().
   Id conv2d(Id x, Id w, const Conv2dOptions& options);
   Id conv2d_backward_x(Id dy, Id w, const Conv2dOptions& options);
   Id conv2d_backward_w(Id dy, Id x, const Conv2dOptions& options);
-  Id add(Id a, Id b);  // b may be stretched
+  Id add(Id a, Id b);  // b may be broadcast
   Id subtract(Id a, Id b);
   Id multiply(Id a, Id b);
   Id relu(Id x);
-  Id positive(Id x);              // bits of x > 0
-  Id where(Id bits, Id dy);       // dy or 0, in the type of the graph's tensors
-  Id relu_backward(Id dy, Id x);  // dy where x > 0
-  // Of batch normalisation; all that is (1, C, 1, 1) is in f32. `inverse` = 1 / sqrt(var + eps).
+  Id positive(Id x);              // mask x > 0
+  Id where(Id bits, Id dy);       // bits ? dy : 0, in the graph's dtype
+  Id relu_backward(Id dy, Id x);  // x > 0 ? dy : 0
+  // Training batch normalization. Per-channel tensors are (1, C, 1, 1) in f32.
+  // inverse = 1 / sqrt(var + eps).
   struct Normalized {
     Id y, mean, inverse;
   };
@@ -98,7 +103,7 @@ class Graph {
     Id dx, dw, db;
   };
   NormalizedGrads batch_norm_backward(Id dy, Id x, Id weight, Id mean, Id inverse);
-  // Its sums alone, and dx = scale_dy * dy + scale_x * x + shift.
+  // The same without dx, which is scale_dy * dy + scale_x * x + shift.
   struct NormalizedSums {
     Id dw, db, scale_dy, scale_x, shift;
   };
@@ -106,15 +111,17 @@ class Graph {
   struct ChannelSums {
     Id sum, squares;
   };
-  ChannelSums channel_sums(Id x);
-  void output(Id tensor, const Layout& layout);
-  void inside(Id tensor, const Layout& layout);  // of what no rule gives the shape of
+  ChannelSums channel_sums(Id x);                // sum and sum of squares per channel
+  void output(Id tensor, const Layout& layout);  // makes a node's result an output
+  void inside(Id tensor, const Layout& layout);  // for intermediates whose shape is not inferred
 
-  // The first `most` engines that build. Takes the description with it, as all below.
+  // The functions below consume the description.
+  // Returns plans of the first `most` engines that can be built; empty if there is none.
   std::vector<Plan> plans(const Filter& filter, Search search, size_t most) &&;
-  // The one of that name, which an earlier search has found; empty if it is not there any more.
+  // Returns the plan of the engine with that name; empty if it cannot be built.
   std::vector<Plan> plan(const Filter& filter, const std::string& name) &&;
-  // Without a device: its properties are a JSON text as cuDNN serializes them. Builds nothing.
+  // Reports support without building a plan or using a device. `device_properties` is JSON as cuDNN
+  // serializes it.
   Support support(const Filter& filter, Search search, const std::string& device_properties) &&;
 
  private:
@@ -122,8 +129,8 @@ class Graph {
   std::unique_ptr<Description> description_;
 };
 
-// A graph is told that addresses are multiples of 16 bytes; views need not be.
+// True if the address is a multiple of 16 bytes, as graphs require. Views may be unaligned.
 bool is_aligned(const Tensor& t);
-Tensor aligned(const Tensor& t);  // t, or a copy
+Tensor aligned(const Tensor& t);  // t itself if aligned, else a copy
 
 }  // namespace bellows::cudnn

@@ -1,5 +1,5 @@
-// Batch normalisation on cuDNN, beside our own kernels: a way that autotuning may take. Forward is
-// one graph (statistics, y and bits), backward another one.
+// Batch normalization with cuDNN: an algorithm that autotuning may choose instead of our kernels.
+// Forward is one graph (statistics, y and mask bits), backward is another.
 #include "core/device/launch.cuh"
 #include "core/tensor/copy.h"
 #include "ops/norm/batch_norm.h"
@@ -72,7 +72,8 @@ namespace {
 
 using cudnn::aligned;
 
-// Both passes, ready to run: the bits of one are read by the other one only.
+// Plans of both passes. cuDNN must run both or none: only its backward can read the mask bits that
+// its forward writes.
 struct Ready {
   explicit Ready(const cudnn::BatchNorm& pass)
       : Ready(pass, cudnn::describe_forward(pass), cudnn::describe_backward(pass)) {}
@@ -84,7 +85,7 @@ struct Ready {
   explicit operator bool() const { return !forward.empty() && !backward.empty(); }
 
   cudnn::BatchNormTensors in_forward, in_backward;
-  std::vector<cudnn::Plan> forward, backward;  // one, or none where cuDNN has no engine
+  std::vector<cudnn::Plan> forward, backward;  // one plan, or none if cuDNN has no engine
 };
 
 Ready& find(const Tensor& x, bool relu, bool residual, double eps, Slot& slot) {
@@ -92,7 +93,8 @@ Ready& find(const Tensor& x, bool relu, bool residual, double eps, Slot& slot) {
   return slot.get<Ready>(pass, [&] { return Ready(pass); });
 }
 
-// cuDNN's statistics are (mean, 1 / sqrt(var + eps)), ours (mean, var).
+// cuDNN's statistics are (mean, 1 / sqrt(var + eps)), ours (mean, var). Both kernels: one thread
+// per channel, blocks of 256; they read and write 4 bytes per channel.
 __global__ void variances(float* of, int64_t channels, double eps) {
   for (int64_t c = thread_index(); c < channels; c += thread_count())
     of[c] = float(fmax(1 / (double(of[c]) * of[c]) - eps, 0.0));
@@ -102,7 +104,7 @@ __global__ void inverse_deviations(const float* var, float* inverse, int64_t cha
     inverse[c] = float(1 / sqrt(var[c] + eps));
 }
 
-// Where a graph may write: t itself, or what is copied there in the end.
+// Aligned output of a graph: t itself, or a temporary that done() copies to t.
 class Written {
  public:
   explicit Written(const Tensor& t) : t_(t), at_(cudnn::is_aligned(t) ? t : empty_like(t)) {}

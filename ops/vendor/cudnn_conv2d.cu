@@ -1,5 +1,6 @@
-// Convolutions on cuDNN: f32 (with TF32 if asked), bf16 and f16, and what else it has engines for.
-// Weights go in the format of the images; kept in another one, they are copied at each use.
+// conv2d with cuDNN: f32 (TF32 if enabled), bf16, f16, and other dtypes that it has engines for.
+// Weights are passed in the memory format of the images; if stored in another one, each call copies
+// them.
 #include "core/tensor/copy.h"
 #include "ops/reduce.h"
 #include "ops/vendor/cudnn_conv2d.h"
@@ -43,15 +44,15 @@ using cudnn::aligned;
 using cudnn::Half;
 using cudnn::Search;
 
-constexpr size_t kMostPlans = 16;  // that autotuning tries
+constexpr size_t kMostPlans = 16;  // candidates of autotuning
 
-// A convolution that is ready to run, kept in the layer's slot.
+// A convolution with its plan, kept in the layer's slot.
 class Ready {
  public:
   explicit Ready(const cudnn::Convolution& c) : Ready(c, cudnn::describe(c)) {}
   explicit operator bool() const { return !plans_.empty(); }
 
-  // The tensors are in the order and the format of the graph; b may be undefined.
+  // a, c: the graph's first and second tensor; b: bias, may be undefined. In the graph's format.
   void run(const Tensor& a, const Tensor& c, const Tensor& b, const Tensor& y) {
     if (tuning_.due()) choose(a, c, b, y);
     run(plans_[0], a, c, b, y);
@@ -81,7 +82,7 @@ class Ready {
     const auto best = tuning_.make(Device::cuda, cat(convolution_), find);
     if (!best) return;
     const std::string name = found[*best].name();
-    found.clear();  // with the graph that holds all their engines
+    found.clear();  // frees the graph that keeps all candidates' engines
     auto plans = cudnn::describe(convolution_).graph.plan(convolution_.filter, name);
     if (!plans.empty()) plans_ = std::move(plans);
   }
@@ -96,11 +97,11 @@ class Ready {
 
   cudnn::Convolution convolution_;
   cudnn::ConvolutionTensors tensors_;
-  std::vector<cudnn::Plan> plans_;  // one, or none where cuDNN has no engine
+  std::vector<cudnn::Plan> plans_;  // one plan, or none if cuDNN has no engine
   Tuning tuning_;
 };
 
-// Null where there is no cuDNN, or it has no engine: then the plain kernel does it.
+// Returns null, for the plain kernel, if cuDNN is missing or has no engine.
 Ready* find(Half half, DType dtype, const Shape& x, const Shape& w, const MemoryFormat& format,
             bool bias, const Conv2dOptions& options, Slot& slot) {
   if (!cudnn::available()) return nullptr;
@@ -151,7 +152,7 @@ static void backward_w(const Tensor& dy_, const Tensor& x, const Tensor& dw, con
   if (db.defined()) copy_into(db, kernels::sum(dy, {1, dw.dim(0), 1, 1}, 1).view_as(db.shape()));
 }
 
-// With `deterministic` on, only engines that give the same bits every time take part.
+// With `deterministic` on, the filter admits only engines that give the same bits every time.
 static const bool gpu =
     kernels::conv2d.vendor_on(Device::cuda, forward,
                               {.thread_invariant = true, .version = cudnn::loaded}) &&

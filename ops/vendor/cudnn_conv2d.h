@@ -1,4 +1,4 @@
-// The three halves of a convolution as graphs of cuDNN.
+// The three passes of a convolution as cuDNN graphs: y, dx and dw.
 #pragma once
 #include "ops/vendor/cudnn.h"
 
@@ -6,13 +6,13 @@ namespace bellows::cudnn {
 
 enum class Half { forward, backward_x, backward_w };
 
-// All that a plan depends on. Images and weights are in one format.
+// Key of a plan: everything that it depends on. Images and weights are in one memory format.
 struct Convolution {
   Half half;
   Shape x, w;
   MemoryFormat format;
   DType dtype;
-  bool bias;  // added in the same graph; forward only
+  bool bias;  // the graph adds a bias; forward only
   Conv2dOptions options;
   Filter filter;
   bool operator==(const Convolution&) const = default;
@@ -20,12 +20,12 @@ struct Convolution {
 std::ostream& operator<<(std::ostream& out, const Convolution& convolution);
 
 struct ConvolutionTensors {
-  Id first = 0, second = 0;  // x and w, dy and w, or dy and x
+  Id first = 0, second = 0;  // x and w (forward), dy and w (backward_x), dy and x (backward_w)
   Id bias = 0, result = 0;
 };
 struct ConvolutionGraph {
   Graph graph;
-  ConvolutionTensors tensors = {};  // the same for the same convolution
+  ConvolutionTensors tensors = {};  // equal keys give equal Ids
 };
 ConvolutionGraph describe(const Convolution& convolution);
 

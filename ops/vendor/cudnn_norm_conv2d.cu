@@ -1,5 +1,6 @@
-// What is between the convolutions of a residual block inside of cuDNN's: read once raw, normalised
-// in registers. Statistics come as sum and sum of squares, in f32, of y before it is rounded.
+// norm_conv2d with cuDNN: the convolution reads its raw input once and normalizes it in registers.
+// It also returns the statistics of its output y, as sum and sum of squares in f32, taken before y
+// is rounded.
 #include <optional>
 #include "core/device/launch.cuh"
 #include "core/tensor/copy.h"
@@ -48,7 +49,7 @@ void describe_backward_w(NormConvolutionGraph& d, const NormConvolution& c,
   d.graph.output(t.dw, layouts.w);
 }
 
-// norm(x) in the order that cuDNN knows: ((x - mean) * inverse) * weight + bias.
+// norm(x) in the order that cuDNN's patterns match: ((x - mean) * inverse) * weight + bias.
 void describe_backward_x(NormConvolutionGraph& d, const NormConvolution& c,
                          const Layouts& layouts) {
   NormConvolutionTensors& t = d.tensors;
@@ -70,7 +71,7 @@ void describe_backward_x(NormConvolutionGraph& d, const NormConvolution& c,
 
 NormConvolutionGraph describe(const NormConvolution& c) {
   const Layouts layouts(c);
-  // The inner type is f16 for dw, as cuDNN wants it there.
+  // cuDNN requires f16 intermediates for dw.
   NormConvolutionGraph d{c.half == Half::backward_w ? Graph(DType::f16, DType::f16)
                                                     : Graph(DType::f16)};
   if (c.half == Half::forward)
@@ -96,7 +97,7 @@ struct Ready {
   explicit operator bool() const { return !plans.empty(); }
 
   cudnn::NormConvolutionTensors tensors;
-  std::vector<cudnn::Plan> plans;  // one, or none where cuDNN has no engine
+  std::vector<cudnn::Plan> plans;  // one plan, or none if cuDNN has no engine
 };
 
 cudnn::NormConvolution of(cudnn::NormConvolution convolution, Half half) {
@@ -110,7 +111,7 @@ struct ReadyBackward {
   Ready w, x;
 };
 
-// Null where cuDNN cannot do it: then the plain kernel does.
+// Returns null, for the plain kernel, if cuDNN is missing or does not support the case.
 template <class Kind>
 Kind* find(Half half, const Tensor& x, const Tensor& w, bool norm, const Conv2dOptions& options,
            Slot& slot) {
@@ -120,9 +121,10 @@ Kind* find(Half half, const Tensor& x, const Tensor& w, bool norm, const Conv2dO
   return ready ? &ready : nullptr;
 }
 
-// ---- numbers of channels
+// ---- per-channel kernels: one thread per channel, blocks of 256
 
-// norm(x) = scale * x + shift
+// Computes scale and shift of norm(x) = scale * x + shift, and inverse = 1 / sqrt(var + eps). Reads
+// 16 and writes 8 bytes per channel.
 __global__ void prologue(const float* mean, const float* var, const float* weight,
                          const float* bias, double eps, int64_t channels, F16* scale, F16* shift,
                          float* inverse) {
@@ -133,7 +135,8 @@ __global__ void prologue(const float* mean, const float* var, const float* weigh
     inverse[c] = float(1 / deviation);
   }
 }
-// (sum, sum of squares) become (mean, variance).
+// Converts (sum, sum of squares) to (mean, variance) in place. Reads and writes 8 bytes per
+// channel.
 __global__ void statistics_of(float* sum, float* squares, double n, int64_t channels) {
   for (int64_t c = thread_index(); c < channels; c += thread_count()) {
     const double mean = sum[c] / n, square = squares[c] / n;

@@ -50,12 +50,12 @@ void check(nvrtcResult status, const char* call) {
 }
 #define NVRTC_CHECK(call) check(api().call, #call)
 
-// ---- what it is handed
+// ---- the program: headers, options, source
 
 struct Text {
   const char *name, *text;
 };
-// The standard library as far as our headers use it, then those headers.
+// The parts of the standard library that our headers use, then those headers.
 constexpr Text kHeaders[] = {
     {"cmath",
      "#pragma once\n"
@@ -78,11 +78,11 @@ constexpr Text kHeaders[] = {
 #include <runtime_headers.inc>
 };
 
-// A product and a sum round apart, as they do between kernels: a chain in one kernel has the bits
-// of its ops one by one.
+// No fused multiply-add: products and sums are rounded separately, so a chain in one kernel gives
+// the same bits as one kernel per op.
 constexpr const char* kOptions[] = {"--std=c++20", "--fmad=false"};
 
-// Destroyed on every way out.
+// RAII owner of an nvrtcProgram.
 class Program {
  public:
   explicit Program(const std::string& source) {

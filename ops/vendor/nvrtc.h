@@ -1,27 +1,27 @@
-// NVRTC, NVIDIA's compiler as a library, wrapped once: CUDA source to machine code while the
-// program runs. It needs no GPU, and the program starts without it.
+// Wrapper of NVRTC, NVIDIA's run-time compiler: CUDA source to machine code. The library is opened
+// on first use and needs no GPU.
 //
-// Source may include core/base/half.h, ops/base/functors.h and ops/chain/pointwise_device.cuh,
-// whose text is part of the program, so nothing is asked of the machine's headers.
+// Sources may include core/base/half.h, ops/base/functors.h and ops/chain/pointwise_device.cuh.
+// Their text is embedded in the program, so no header files are read at run time.
 #pragma once
 #include <string>
 
 namespace bellows::nvrtc {
 
-// Where there is no compiler, the first call says so in one line on stderr.
+// True if NVRTC is installed. If not, the first call prints one line on stderr. All functions below
+// require it.
 bool available();
 
-// What is compiled for a device of that compute capability, 90 for 9.0: "sm_90", its machine code;
-// if the compiler does not know that one, the PTX of the latest it knows, "compute_80"; "" if that
-// is later than the device.
+// Returns the compilation target for a compute capability (90 for 9.0): "sm_90" (machine code) if
+// the compiler knows it, else PTX of the latest earlier one it knows, "compute_80", else "".
 std::string target_for(int capability);
 
-// Machine code, or PTX, which ends in 0. A source that does not compile is a bug of ours: exit 9,
-// with the compiler's words.
+// Compiles to machine code (sm_*) or zero-terminated PTX (compute_*). Throws Exit::internal with
+// the compiler's log if the source does not compile.
 std::string compile(const std::string& source, const std::string& target);
 
-// All that can change what comes out of compile() but its arguments: the compiler's version and
-// options, and the text of the headers.
+// Returns everything besides its arguments that compile()'s result depends on: the compiler's
+// version and options, and the text of the headers. For cache keys.
 std::string fingerprint();
 
 }  // namespace bellows::nvrtc

@@ -46,7 +46,7 @@ const char* stored_type(DType dtype) {
   });
 }
 
-// To the last bit.
+// A literal with the exact value (hexadecimal floating-point).
 std::string number(double value) { return cat("A(", std::hexfloat, value, ")"); }
 
 std::string line_for(const Step& step) {
@@ -73,7 +73,7 @@ std::string nvrtc::pointwise_source(const StepProgram& program, DType dtype) {
   return text + kAfter;
 }
 
-// ---- from source to a kernel
+// ---- compilation and loading
 
 static std::string image_of(const std::string& source, const std::string& target,
                             DiskCache& cache) {
@@ -100,8 +100,8 @@ static std::string target_of_device() {
   return nvrtc::target_for(10 * major + minor);
 }
 
-// Stays loaded: at exit the driver may be gone before us. Null: the compiler is older than the GPU
-// can run.
+// Returns null if the compiler supports no target that this GPU can run. The library is never
+// unloaded, because at exit the driver may already be shut down.
 static cudaKernel_t load(const std::string& source) {
   static DiskCache cache;
   static const std::string target = target_of_device();
@@ -114,7 +114,7 @@ static cudaKernel_t load(const std::string& source) {
   return kernel;
 }
 
-// Looked up by the program alone, but for its first run in this process.
+// The program's slot caches the kernel; `loaded` shares it between programs of equal source.
 static cudaKernel_t kernel_for(const StepProgram& program, DType dtype) {
   return program.slot.get<cudaKernel_t>(dtype, [&] {
     static std::map<std::string, cudaKernel_t> loaded;

@@ -1,4 +1,5 @@
-// A kernel for each chain, element type and direction, compiled when it is first needed.
+// Pointwise chains as CUDA kernels: one per chain, element type and direction, compiled on first
+// use. Requires nvrtc::available().
 #pragma once
 #include "core/base/disk_cache.h"
 #include "core/base/dtype.h"
@@ -6,11 +7,12 @@
 
 namespace bellows::nvrtc {
 
-// CUDA source of the program for tensors of that type: a kernel `pointwise` of a PointwiseGrid.
+// Returns CUDA source of the program for tensors of `dtype`: a kernel `pointwise` that takes a
+// PointwiseGrid.
 std::string pointwise_source(const StepProgram& program, DType dtype);
 
-// What runs it on such a target (nvrtc.h): from the cache, counted as pointwise.cache_hits, or
-// compiled and kept there, counted as pointwise.compiles.
+// Returns the machine code or PTX for `target` (nvrtc.h), from the cache (counted in
+// pointwise.cache_hits) or compiled and added to it (counted in pointwise.compiles).
 std::string pointwise_image(const StepProgram& program, DType dtype, const std::string& target,
                             DiskCache& cache);
 

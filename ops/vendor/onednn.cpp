@@ -51,7 +51,7 @@ void Bound::run() {
   checked([&] { primitive_.execute(stream(), args_); });
 }
 
-// Instruction sets are sets of bits, of which later ones have more.
+// oneDNN encodes an instruction set as bits; a later set includes the bits of earlier ones.
 static bool has(dnnl::cpu_isa wanted) {
   static const int here = static_cast<int>(dnnl::get_effective_cpu_isa());
   return (here & static_cast<int>(wanted)) == static_cast<int>(wanted);

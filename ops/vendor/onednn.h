@@ -1,4 +1,5 @@
-// oneDNN, wrapped once: its engine and stream, tensors as its memory, errors as ours.
+// Wrapper of oneDNN: engine and stream, tensors as its memory, errors as bellows::Error. Compute
+// thread only.
 #pragma once
 #include <dnnl.hpp>
 #include <optional>
@@ -9,9 +10,9 @@
 namespace bellows::onednn {
 
 std::string version();  // "oneDNN 3.2.0"
-// One of its errors as ours: exit 6 where memory ran out, 9 otherwise.
+// Throws the oneDNN error as an Error: Exit::memory if memory ran out, else Exit::internal.
 [[noreturn]] void refuse(dnnl_status_t status, const char* what);
-// fn(), which makes something of oneDNN's or runs it.
+// Returns fn(), which calls oneDNN; passes its exceptions to refuse().
 template <class Fn> decltype(auto) checked(const Fn& fn) {
   try {
     return fn();
@@ -23,13 +24,13 @@ template <class Fn> decltype(auto) checked(const Fn& fn) {
 const dnnl::engine& engine();
 dnnl::stream& stream();
 
-// A primitive with its arguments. It is made once and run with other addresses each time.
+// A primitive with its arguments: created once, run with new addresses each time.
 class Bound {
  public:
   Bound(dnnl::primitive primitive, std::initializer_list<std::pair<int, dnnl::memory::desc>> args);
-  // Where argument `which` is from now on.
+  // Sets the address of argument `which` (DNNL_ARG_*) for all later runs.
   void set(int which, const void* address);
-  void run();  // counted as kernel.vendor_calls, and by its implementation's name
+  void run();  // counted in kernel.vendor_calls and in onednn.<implementation>
 
  private:
   dnnl::primitive primitive_;
@@ -37,37 +38,40 @@ class Bound {
   std::unordered_map<int, dnnl::memory> args_;
 };
 
-// f32, and bf16 and f16 where the CPU has arithmetic for them that oneDNN may use
-// (ONEDNN_MAX_CPU_ISA takes it away): elsewhere it would emulate bf16, slower than the plain
-// kernels, and refuse f16.
+// True for f32, and for bf16 and f16 if the CPU has instructions for them (AVX512-BF16,
+// AVX512-FP16) and ONEDNN_MAX_CPU_ISA allows them. Otherwise oneDNN would emulate bf16, slower than
+// the plain kernels, and reject f16.
 bool computes(DType dtype);
 dnnl::memory::data_type type_of(DType dtype);
 dnnl::memory::desc desc(const Shape& shape, dnnl::memory::format_tag tag, DType dtype);
 
-// From one order of an image's numbers to another one, where they differ: layout.transposes.
+// Converts images from one memory layout to another if they differ. Each conversion is counted in
+// layout.transposes.
 class Reorder {
  public:
   Reorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to);
-  Tensor operator()(const Tensor& t);  // t itself, or a copy in the other order
-  // y itself, or room for what finish() brings to y.
+  Tensor operator()(const Tensor& t);  // t itself, or a converted copy as raw bytes
+  // For outputs: room(y) returns the buffer to write, y itself or a new one in layout `from`, and
+  // finish() then converts it into y.
   Tensor room(const Tensor& y) const;
   void finish(const Tensor& room, const Tensor& y);
 
  private:
   void run(const Tensor& from, const Tensor& to);
-  std::optional<Bound> reorder_;  // none: nothing to do
+  std::optional<Bound> reorder_;  // empty if the layouts are equal
   int64_t from_bytes_, to_bytes_;
 };
 
-// A tensor in the order that a primitive wants it, kept while the tensor is not written.
+// Cached copy of a weight in the layout that a primitive prefers. Refreshed after each change.
 class Reordered {
  public:
   Reordered(const dnnl::memory::desc& from, const dnnl::memory::desc& to);
-  // The reordered copy of t; t itself if that is its order.
+  // Returns the address of the converted copy of t, or of t itself if the layouts are equal. Valid
+  // until the next call.
   const void* of(const Tensor& t);
 
  private:
-  std::optional<Bound> reorder_;  // none: nothing to do
+  std::optional<Bound> reorder_;  // empty if the layouts are equal
   Tensor copy_, source_;
   uint32_t version_ = 0;
 };

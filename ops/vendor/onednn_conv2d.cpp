@@ -1,5 +1,5 @@
-// oneDNN's convolutions, in f32, bf16 and f16. Images in NHWC are taken as they are; those in NCHW,
-// and the weights, are brought into the order that the primitive likes best.
+// conv2d with oneDNN, in f32, bf16 and f16. NHWC images are used as they are. NCHW images and all
+// weights are converted to the layout that the primitive prefers.
 #include <omp.h>
 #include "core/tensor/copy.h"
 #include "ops/conv/conv2d_cpu.h"
@@ -12,14 +12,14 @@ namespace {
 using dnnl::memory;
 using Tag = memory::format_tag;
 
-// All that the primitives depend on.
+// Everything that the primitives depend on.
 struct Key {
   Shape x, w;
   bool bias;
   Conv2dOptions options;
   DType dtype;
   MemoryFormat images, weights;  // NCHW or NHWC
-  int threads = omp_get_max_threads();  // primitives are made for so many
+  int threads = omp_get_max_threads();  // primitives are created for a fixed thread count
   bool operator==(const Key&) const = default;
 
   Shape y() const { return conv2d_shape("conv2d", x, w, options); }
@@ -29,7 +29,7 @@ struct Key {
   memory::desc image(const Shape& t) const {
     return onednn::desc(t, nhwc() ? Tag::nhwc : Tag::nchw, dtype);
   }
-  memory::desc worked_on(const Shape& t) const {  // of an image
+  memory::desc worked_on(const Shape& t) const {  // layout of an image inside the primitive
     return onednn::desc(t, nhwc() ? Tag::nhwc : Tag::any, dtype);
   }
   memory::desc x_desc() const { return worked_on(x); }
@@ -119,7 +119,7 @@ template <class Plan> Plan& plan(Slot& slot, const Key& key) {
 
 }  // namespace
 
-// The format of weights that are in none of the two is NCHW: they are copied.
+// Weights in neither NCHW nor NHWC are copied to NCHW.
 static const MemoryFormat& weight_format(const Tensor& w) {
   return format_of(w) == kNHWC ? kNHWC : kNCHW;
 }
@@ -169,8 +169,8 @@ static Tensor backward_x(const Tensor& dy_, const Tensor& w_, const Shape& x,
   return dx;
 }
 
-// What oneDNN 3.2 is not asked for: in f16 it has nothing but its reference, and in f32 its jit_1x1
-// with a stride, of fewer than 16 channels in NHWC, writes past the end of its scratchpad.
+// Cases in which oneDNN 3.2 must not be used. f16 has only the slow reference implementation. In
+// f32, jit_1x1 with a stride and fewer than 16 NHWC channels writes past the end of its scratchpad.
 static bool unfit_for_backward_w(const Key& key) {
   return key.dtype == DType::f16 ||
          (key.dtype == DType::f32 && key.nhwc() && key.options.stride > 1 && key.w[1] < 16 &&
@@ -206,7 +206,8 @@ static void backward_w(const Tensor& dy_, const Tensor& x_, const Tensor& dw_, c
   if (db.defined()) db.raise_version();
 }
 
-// Forward and dx have the same bits for any number of threads; dw is summed per thread (measured).
+// Forward and dx are bitwise equal for any thread count; dw has one partial sum per thread
+// (measured).
 static const bool vendor =
     kernels::conv2d.vendor_on(Device::cpu, forward,
                               {.thread_invariant = true, .version = onednn::version}) &&

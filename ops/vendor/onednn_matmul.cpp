@@ -1,5 +1,5 @@
-// oneDNN's products: in f32 sgemm, the fastest of them at the sizes of small nets with nothing to
-// prepare; in bf16 and f16 its matmul.
+// matmul with oneDNN. f32: dnnl_sgemm, which needs no preparation and is the fastest at the sizes
+// of small models. bf16 and f16: its matmul primitive.
 #include <dnnl.h>
 #include "core/base/trace.h"
 #include "core/device/parallel.h"
@@ -9,25 +9,26 @@
 namespace bellows {
 
 namespace {
-// How sgemm, which thinks in rows, sees one matrix of a batch.
+// One matrix of a batch as an argument of sgemm, which is row-major.
 struct Operand {
   explicit Operand(const Tensor& t)
       : rows(t.strides()[2] == 1 && (t.dim(1) == 1 || t.strides()[1] >= t.dim(2))),
         stride(rows ? t.strides()[1] : t.strides()[2]) {
-    stride = std::max(stride, rows ? t.dim(2) : t.dim(1));  // of a single row: anything legal
+    stride = std::max(stride, rows ? t.dim(2) : t.dim(1));  // a single row may have any stride
   }
   char letter() const { return rows ? 'N' : 'T'; }
   bool rows;
   int64_t stride;
 };
 
-// The part of y that one thread computes. It follows from the sizes alone, so results do not depend
-// on the number of threads. A product of up to 2^20 multiply-adds, some 20 us of one core, is one
-// tile and wakes no other thread.
+// Part of y that one thread computes. It depends on the sizes only, so results do not depend on the
+// thread count. A product of up to 2^20 multiply-adds (about 20 us on one core) is one tile and
+// wakes no other thread.
 struct Tile {
   Tile(int64_t M, int64_t N, int64_t K) {
     const int64_t parts = std::clamp<int64_t>(M * N * K >> 20, 1, 64);
-    const int64_t bands = ceil_div(std::min(M, N), 1024);  // across: a and b are read less often
+    // Tiles span up to 1024 of the shorter side, so a and b are read less often.
+    const int64_t bands = ceil_div(std::min(M, N), 1024);
     const int64_t band = ceil_div(std::min(M, N), bands);
     const int64_t length = round_up(ceil_div(std::max(M, N), ceil_div(parts, bands)), 16);
     rows = M > N ? length : band;
@@ -54,7 +55,7 @@ static void sgemm(const Tensor& y, const Tensor& a, const Tensor& b, Into into) 
           b.ptr<float>() + i * b.strides()[0] + n * b.strides()[2], b_.stride,
           into == Into::add ? 1 : 0, y.ptr<float>() + i * y.strides()[0] + m * y.strides()[1] + n,
           y.strides()[1]);
-      // With valid arguments this is all that it fails of: room for its kernels' code.
+      // With valid arguments sgemm fails only if it cannot allocate memory for generated code.
       if (status == dnnl_unimplemented || status == dnnl_runtime_error)
         onednn::refuse(dnnl_out_of_memory, "no room for the code of sgemm");
       if (status != dnnl_success) onednn::refuse(status, "could not execute sgemm");
@@ -79,16 +80,17 @@ struct View {
 struct Key {
   View y, a, b;
   Into into;
-  int threads = omp_get_max_threads();  // the primitive is made for so many
+  int threads = omp_get_max_threads();  // the primitive is created for a fixed thread count
   bool operator==(const Key&) const = default;
 };
-// A single product has two axes: for three, oneDNN 3.2 has nothing but its reference. One matrix
-// for a whole batch, whose stride there is 0, has a size of 1.
+// Describes t for the primitive. A single product is 2-D, because oneDNN 3.2 has only the reference
+// implementation for that case in 3-D. A matrix shared by the batch (batch stride 0) has batch size
+// 1.
 View view_of(const Tensor& t, bool batch) {
   const Strides& s = t.strides();
   const int64_t rows = t.dim(1), columns = t.dim(2);
   if (batch) return {{s[0] ? t.dim(0) : 1, rows, columns}, s, t.dtype()};
-  const bool across = s[2] != 1;  // dense along its columns
+  const bool across = s[2] != 1;  // column-major
   const int64_t step = std::max(s[across ? 2 : 1], across ? rows : columns);
   return {{rows, columns}, across ? Strides{1, step} : Strides{step, 1}, t.dtype()};
 }
@@ -123,7 +125,7 @@ static void product(const Tensor& y, const Tensor& a, const Tensor& b, Into into
 }
 
 static void matmul(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Slot& slot) {
-  const bool something = a.dim(2) > 0 && y.numel() > 0;  // sgemm of nothing writes no zeros
+  const bool something = a.dim(2) > 0 && y.numel() > 0;  // sgemm with K = 0 writes no zeros
   if (something && y.dtype() == DType::f32) return sgemm(y, a, b, into);
   if (something && onednn::computes(y.dtype())) return product(y, a, b, into, slot);
   kernels::matmul.plain(y, a, b, into, slot);

@@ -1,5 +1,6 @@
-// Memory that a library's call needs while it runs. From the allocator and back to it after each
-// call: it is reused in stream order, so all calls of a stream share it, and no layer holds any.
+// Device memory for one call of a library, null if `bytes` is 0. The allocator reuses it in stream
+// order, so it may be released as soon as the call is enqueued: all calls on a stream share one
+// block, and no layer keeps one.
 #pragma once
 #include "core/tensor/tensor.h"
 

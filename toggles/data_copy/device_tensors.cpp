@@ -11,7 +11,7 @@ static const bellows::AddToggle toggle({
     .sources = "S3:101 S4:134",
     .footprint = "tensor.device_created",
     .same = bellows::Same::bitwise,
-    .by_default = "off",  // memory of the device belongs to the model first
+    .by_default = "off",  // the model has priority for device memory
     .needs = {"cuda"},
     .supersedes = {"num_workers", "prefetch_factor", "persistent_workers", "ring_queues",
                    "background_loader", "pin_memory", "non_blocking"},

@@ -10,7 +10,7 @@ static const bellows::AddToggle toggle({
     .sources = "S0:12,13",
     .footprint = "data.background_threads",
     .same = bellows::Same::bitwise,
-    .by_default = "off",  // a run beside other programs must not starve
+    .by_default = "off",  // loaders must not starve beside other programs
     .needs = {"num_workers"},
     .proof = [](bellows::Plan& plan) { plan.data.loader.num_workers = 1; },
     .enable = [](bellows::Plan& plan, const std::string&) { plan.data.loader.background = true; },

@@ -1,6 +1,6 @@
 #include "plan/toggle.h"
 
-// With each of the transforms that a device does.
+// A plan with each transform that the device kernel implements.
 static void learn_moved_digits(bellows::Plan& plan) {
   plan = bellows::load(plan, {{"data.transforms.0.name", {"random_crop"}},
                               {"data.transforms.0.size", {"28"}},
@@ -22,9 +22,9 @@ static const bellows::AddToggle toggle({
              "batch on the device",
     .sources = "S1:26,30,47",
     .footprint = "augment.device_images",
-    .same = bellows::Same::close,  // bitwise where the host's part leaves the pixels alone
+    .same = bellows::Same::close,  // bitwise if no transform on the host changes pixels
     .tolerance = 1e-2,
-    .by_default = "off",  // what it saves is not measured yet
+    .by_default = "off",  // its gain has not been measured yet
     .needs = {"cuda"},
     .proof = learn_moved_digits,
     .enable = [](bellows::Plan& plan,

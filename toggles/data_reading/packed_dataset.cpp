@@ -15,8 +15,8 @@ static const bellows::AddToggle toggle({
     .sources = "S0:7 S1:29",
     .footprint = "data.packed_reads",
     .same = bellows::Same::bitwise,
-    .statistical_where = "data.quasi_random_orders",  // which depend on where the pages are
+    .statistical_where = "data.quasi_random_orders",  // depend on the page layout
     .by_default = "off",
-    .fast = "",  // it helps where files are many
+    .fast = "",  // helps only with many files
     .enable = [](bellows::Plan& plan, const std::string&) { plan.data.packed = true; },
 });

@@ -1,6 +1,6 @@
 #include "plan/toggle.h"
 
-// One batch, again and again: its shapes are learned by heart in a few updates.
+// A data set of one batch, which the model memorizes in a few updates.
 static void learn_jpegs(bellows::Plan& plan) {
   plan = bellows::load(plan, {{"data.name", {"shapes_jpeg"}},
                               {"data.train_size", {"16"}},

@@ -1,8 +1,8 @@
 #include "core/config/values.h"
 #include "plan/toggle.h"
 
-// A net with a residual block of two convolutions, small and shallow enough that rounding does not
-// grow on the way.
+// A model with a residual block of two convolutions, small and shallow, so that rounding errors do
+// not grow during training.
 static void prove(bellows::Plan& plan) {
   plan = bellows::load(plan, {{"optimizer.lr", {"0.01"}},
                               {"train.epochs", {"3"}},

@@ -1,6 +1,6 @@
 #include "plan/toggle.h"
 
-// A net with a chain in it that takes x twice, parameters that are stretched, and numbers.
+// A model with a chain that reads x twice, broadcasts parameters and contains constants.
 static void prove(bellows::Plan& plan) {
   plan = bellows::load(
       plan, {{"model.name", {"layers"}},

@@ -10,11 +10,11 @@ static const bellows::AddToggle toggle({
     .sources = "no seed",
     .footprint = "alloc.huge_bytes",
     .same = bellows::Same::bitwise,
-    .by_default = "off",  // small models have no such tensors
+    .by_default = "off",  // small models have no tensors of 2 MiB
     .needs = {"cpu"},
     .proof =
         [](bellows::Plan& plan) {
-          // (128, 6, 28, 28) f32 behind the first convolution: 2.3 MiB.
+          // The first convolution's output, (128, 6, 28, 28) f32, takes 2.3 MiB.
           plan.data.loader.batch_size = 128;
           plan = bellows::load(plan, {{"data.train_size", {"384"}}});
         },

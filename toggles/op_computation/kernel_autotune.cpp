@@ -17,7 +17,7 @@ static const bellows::AddToggle toggle({
     .by_default = "heuristic",
     .fast = "benchmark",
     .undetermined = "benchmark",
-    .proof = [](bellows::Plan& plan) { plan.kernels.vendor = true; },  // a GPU has no others
+    .proof = [](bellows::Plan& plan) { plan.kernels.vendor = true; },  // a GPU needs them
     .example = "configs/resnet18.yaml",
     .enable = [](bellows::Plan& plan,
                  const std::string&) { plan.kernels.autotune = bellows::Autotune::benchmark; },

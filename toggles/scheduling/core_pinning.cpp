@@ -14,7 +14,7 @@ static const bellows::AddToggle toggle({
     .same = bellows::Same::bitwise,
     .values = {"off", "compact", "spread", "list"},
     .by_default = "off",
-    .fast = "",  // faster only where nobody else is on the machine
+    .fast = "",  // faster only on an otherwise idle machine
     .enable =
         [](bellows::Plan& plan, const std::string& value) {
           using enum bellows::Pinning;

@@ -11,7 +11,7 @@ static const bellows::AddToggle toggle({
     .footprint = "cpu.node_bound",
     .same = bellows::Same::bitwise,
     .by_default = "off",
-    .fast = "",  // for several ranks on one machine
+    .fast = "",  // helps only with several ranks on one machine
     .needs = {"numa"},
     .enable = [](bellows::Plan& plan, const std::string&) { plan.threads.numa_local = true; },
 });
