@@ -23,7 +23,7 @@ void visit(Visitor& v, OptimizerOptions& o) {
   v("skip_nonfinite", o.skip_nonfinite, "leave out an update whose gradients are not finite");
   v("ema_decay", o.ema_decay, "evaluate and export an average of the model over updates; 0: not",
     {.min = 0, .max = 1});
-  v.require("ema_decay", o.ema_decay < 1, "is less than 1, or the average would never move");
+  v.require("ema_decay", o.ema_decay < 1, "must be less than 1, or the average would never move");
 }
 
 // Matches as in a shell: * stands for any number of characters.

@@ -33,9 +33,10 @@ static bool is_name(const std::string& text) {
 
 void visit(Visitor& v, Plan& plan) {
   v("name", plan.name, "of the run: its folder is runs/<name>");
-  v.require("name", is_name(plan.name),
-            "is one component of a path, of 1 to 200 bytes: no '/', no control characters, not . "
-            "or ..; --run-dir puts a run elsewhere");
+  v.require(
+      "name", is_name(plan.name),
+      "must be one component of a path, of 1 to 200 bytes: no '/', no control characters, not . "
+      "or ..; --run-dir puts a run elsewhere");
   v("seed", plan.seed, "every random number is a function of it");
   v("device", plan.device, {"auto", "cpu", "cuda"}, "auto: the GPU if there is one");
   v("deterministic", plan.kernels.deterministic, {"off", "on"},

@@ -11,7 +11,7 @@ void visit(Visitor& v, TrainOptions& o) {
          {.min = 1});
   const auto& window = o.tuning_window;
   v.require("tuning_window", window.size() == 2 && window[0] <= window[1],
-            "is the first and the last update, as in [1, 10]");
+            "must be the first and the last update, as in [1, 10]");
   v("weights", o.weights,
     "a .safetensors file to start from (torchvision's names, as export writes), or a run folder");
   v("weights_strict", o.weights_strict,
@@ -68,7 +68,7 @@ void visit(Visitor& v, ProfileOptions& o) {
   v.list("window", o.window, "updates that a profiler is to see, as in [20, 30]", {.min = 0});
   const auto& window = o.window;
   v.require("window", window.empty() || (window.size() == 2 && window[0] < window[1]),
-            "is the first update and the one after the last, as in [20, 30]");
+            "must be the first update and the one after the last, as in [20, 30]");
   v("exit_after", o.exit_after, "end the run after them");
 }
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 #include "core/base/crc32c.h"
 #include "core/base/output.h"
 

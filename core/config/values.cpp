@@ -87,7 +87,8 @@ std::optional<size_t> Load::list_size(const std::string& key, size_t, const char
 
 void Load::unmet(const std::string& key, const char* what) {
   const auto given = source_.lower_bound(key);  // or its first item
-  const bool here = given != source_.end() && given->first.starts_with(key);
+  const bool here =
+      given != source_.end() && (given->first == key || given->first.starts_with(key + "."));
   fail(Exit::usage, here ? at(given->second) : "", key, " ", what);
 }
 
@@ -117,7 +118,8 @@ std::string Load::problem(const std::string& key) const {
   }
   if (known_.empty()) return cat("unknown key '", key, "'; nothing can be set here");
   Names names;
-  for (const auto& [name, accepts] : known_) names.push_back(name);
+  for (const auto& [name, accepts] : known_)
+    if (!reserved_.contains(name)) names.push_back(name);
   return cat("unknown key '", key, "', ", hint(key, names));
 }
 

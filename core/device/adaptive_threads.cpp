@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <limits>
 #include <memory>
+#include <utility>
 #include "core/base/file.h"
 #include "core/base/trace.h"
 #include "core/device/parallel.h"

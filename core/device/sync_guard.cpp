@@ -34,11 +34,13 @@ std::vector<std::string> take_sync_reports() {
   return std::exchange(reports().fresh, {});
 }
 
-// Returns the last folder, file and line, as in "tensor/copy.cpp:27".
+// Returns file and line, as in "core/tensor/copy.cpp:27". A compiler may know the sources by any
+// path to their root, which also precedes this file's own name.
 static std::string place(const std::source_location& at) {
+  const std::string_view own = std::source_location::current().file_name();
+  const std::string_view root = own.substr(0, own.rfind("core/device/"));
   std::string_view file = at.file_name();
-  const size_t folder = file.rfind('/', file.rfind('/') - 1);
-  if (folder != std::string_view::npos) file.remove_prefix(folder + 1);
+  if (file.starts_with(root)) file.remove_prefix(root.size());
   return cat(file, ":", at.line());
 }
 

@@ -53,7 +53,7 @@ TEST_F(HostileNames, ARunIsNamedByOneComponentOfAPath) {
         R"("a/b")", R"("a\nb")", R"("a\x1bb")", R"("a\x9bb")", R"("a\u202eb")"}) {
     write("name.yaml", cat("seed: 1\nname: ", name, "\n"));
     expect_refusal(tiny({"--config", "name.yaml"}), 2,
-                   "name.yaml:2:1: name is one component of a path", [] { alarm(60); });
+                   "name.yaml:2:1: name must be one component of a path", [] { alarm(60); });
   }
   expect_refusal(tiny({"name=" + std::string(201, 'x')}), 2, "1 to 200 bytes");
   expect_refusal(tiny({"name=../x"}), 2, "--run-dir puts a run elsewhere");

@@ -78,7 +78,8 @@ TEST(ProfilerCommand, RecordsTheWindowOnly) {
 
 TEST(ProfileWindow, RefusesAWindowThatIsNone) {
   for (const char* window : {"[3]", "[4, 4]", "[1, 2, 3]"})
-    EXPECT_EQ(refusal([&] { load(Plan{}, parse_overrides({cat("profile.window=", window)})); }),
-              "command line: profile.window is the first update and the one after the last, as in "
-              "[20, 30]");
+    EXPECT_EQ(
+        refusal([&] { load(Plan{}, parse_overrides({cat("profile.window=", window)})); }),
+        "command line: profile.window must be the first update and the one after the last, as in "
+        "[20, 30]");
 }

@@ -40,7 +40,7 @@ TEST(TuningWindow, RefusesWhatIsNone) {
   for (const char* window : {"[]", "[3]", "[4, 3]", "[1, 2, 3]"})
     EXPECT_EQ(
         refusal([&] { load(Plan{}, parse_overrides({cat("train.tuning_window=", window)})); }),
-        "command line: train.tuning_window is the first and the last update, as in [1, 10]");
+        "command line: train.tuning_window must be the first and the last update, as in [1, 10]");
 }
 
 // What each update of a run moved.
