@@ -1,4 +1,4 @@
-// The tables of README.md are those of the registries. To write them anew:
+// The tables of README.md match the registries. To regenerate them:
 //   BELLOWS_WRITE_README=1 build/tests/house_test --gtest_filter='Readme.*'
 #include <gtest/gtest.h>
 #include <cstdlib>
@@ -10,7 +10,7 @@
 
 using namespace bellows;
 
-// A bar would end the cell.
+// Escapes bars, which would end the cell.
 static std::string cell(std::string text) {
   for (size_t at = text.find('|'); at != text.npos; at = text.find('|', at + 2))
     text.insert(at, "\\");
@@ -52,7 +52,7 @@ static std::string op_table() {
   return table;
 }
 
-// The text with each `<!-- table: x -->` filled up to its `<!-- end -->`.
+// Fills in each `<!-- table: x -->` up to its `<!-- end -->`.
 static std::string filled(std::string text) {
   const std::map<std::string, std::function<std::string()>> tables = {
       {"toggles", toggle_table}, {"entries", entry_table}, {"ops", op_table}};
