@@ -1,4 +1,4 @@
-// Where the tree and the programs are: as they were built or, in a bundle, below BELLOWS_BUNDLE.
+// Paths of the source tree and of the built programs; in a bundle, below $BELLOWS_BUNDLE.
 #pragma once
 #include <cstdlib>
 #include <string>
@@ -11,7 +11,7 @@ inline std::string place(const char* built, const char* in_bundle) {
 }
 inline std::string source_dir() { return place(BELLOWS_SOURCE_DIR, ""); }
 inline std::string program_dir() { return place(BELLOWS_BINARY_DIR, "/bin"); }
-// Of libraries that stand in for a driver's.
+// Folder of the libraries that stand in for a driver's.
 inline std::string fakes_dir() {
   return place(BELLOWS_BINARY_DIR "/tests/trainer", "/tests/trainer");
 }

@@ -1,4 +1,4 @@
-// What a call throws, as text and as the exit code it would end the program with.
+// Catches the Error that a call throws: its message and its exit code.
 #pragma once
 #include <string>
 #include "core/base/check.h"

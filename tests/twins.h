@@ -1,4 +1,4 @@
-// For tests of kernels on a device: was each of them run against its CPU twin?
+// For tests of kernels on a device: finds kernels that were not run on the CPU as well.
 #pragma once
 #include <map>
 #include <string>
@@ -8,7 +8,7 @@ namespace bellows {
 
 inline constexpr int kCpu = int(Device::cpu), kCuda = int(Device::cuda);
 
-// How often each kernel ran since this was made.
+// Number of runs of each kernel since construction.
 class RunCount {
  public:
   RunCount() {
@@ -25,8 +25,7 @@ class RunCount {
   std::map<const KernelRecord*, int64_t> before_[kDevices];
 };
 
-// Those of a folder that are registered for the device and have not run on both since then, one
-// per line.
+// Returns the CUDA kernels of a folder that have not run on both devices since then, one per line.
 inline std::string without_twin(const RunCount& runs, const std::string& folder) {
   std::map<std::string, int> missing;
   for (const KernelRecord* kernel : kernel_records()) {

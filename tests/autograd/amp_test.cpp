@@ -1,4 +1,4 @@
-// What runs in 16 bits under Autocast, what becomes of gradients, and how the loss scale moves.
+// Autocast: ops that run in 16 bits, dtypes of gradients, and updates of the loss scale.
 #include "autograd/amp.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -106,7 +106,7 @@ TEST(LossScale, FallsAtOnceAndGrowsAfterManyGoodUpdates) {
   EXPECT_EQ(after(kStart, {1}, options).inverse_scale, 1.f / 512);
 }
 
-// As it is after a resume with a shorter interval.
+// State after a resume with a shorter growth interval: good_updates already exceeds it.
 TEST(LossScale, GrowsAfterMoreGoodUpdatesThanItTakes) {
   StepState start = kStart;
   start.good_updates = 10;
@@ -120,7 +120,7 @@ TEST(LossScale, HasAFloorAndNoInfinity) {
 }
 
 namespace {
-// One weight, whose gradient is that of w * x.
+// One weight w, with the loss w * x.
 struct Tiny {
   explicit Tiny(const GradScalerOptions& options = {})
       : scaler(true, options, state),
@@ -159,7 +159,7 @@ TEST(GradScaler, SkipsAnOverflowAndTheScheduleStandsStill) {
   EXPECT_EQ(tiny.state.read().found_inf, 0);
 }
 
-// 1e-8 is nothing in fp16, whose smallest number is 6e-8.
+// 1e-8 rounds to 0 in fp16, whose smallest positive value is 6e-8.
 TEST(GradScaler, SavesGradientsThatFp16WouldLose) {
   for (const bool scaled : {false, true}) {
     DeviceStepState state(Device::cpu);

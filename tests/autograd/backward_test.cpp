@@ -1,4 +1,4 @@
-// Passes over the graph: hooks, order, options in force, modes, refusals.
+// Backward passes: hooks, order, kernel options, gradient modes, refused calls.
 #include "autograd/backward.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,8 @@ TEST(Hooks, FireOnceOnTheFinalGradientAndAsEarlyAsTheyCan) {
   EXPECT_EQ(fired, "w3=1 w2=1 w1=2 ");
 }
 
-// The consumers in this pass count: not those of one that ran before, nor of one that never runs.
+// A hook waits for the consumers in its own pass only, not for those of an earlier pass or of a
+// branch that never runs.
 TEST(Hooks, CountTheConsumersOfTheirOwnPass) {
   const Tensor w = leaf(1);
   int fired = 0;
@@ -37,7 +38,8 @@ TEST(Hooks, CountTheConsumersOfTheirOwnPass) {
   EXPECT_EQ(grad(w).item(), 3);
 }
 
-// An op may have no gradient for an input; whoever waits for it must not wait for ever.
+// An op may return an undefined gradient for an input. It counts as a contribution, or the hook
+// would wait forever.
 TEST(Hooks, AnUndefinedGradientIsAShare) {
   const Tensor w = leaf(2);
   int fired = 0;
@@ -70,7 +72,7 @@ TEST(Backward, AGraphServesOnePassUnlessRetained) {
   const std::string expected = "backward(): an earlier pass has released ";
   EXPECT_EQ(refusal([&] { backward(loss); }),
             expected + "add; give that one {.retain_graph = true}");
-  // Found in front of the pass: the half of the graph that is new leaves no gradient behind.
+  // Checked before the pass, so the new half of the graph accumulates no gradient.
   EXPECT_THAT(refusal([&] { backward(add(relu(w), shared)); }), StartsWith(expected + "relu"));
   EXPECT_EQ(grad(w).item(), 4);
 }
@@ -101,7 +103,7 @@ TEST(Backward, ScalesByItsSeed) {
   EXPECT_EQ(grad(w).item(), 1.5);
 }
 
-// Shares come in the reverse order of the forward pass and are summed as they come.
+// Contributions arrive in the reverse order of the forward pass and are summed in that order.
 TEST(Backward, SumsSharesInAFixedOrder) {
   const Tensor w = leaf(1);
   const auto times = [&](double factor) { return mul(w, scalar(factor)); };

@@ -1,4 +1,4 @@
-// Every kernel of autograd/ on a device, held to its CPU twin.
+// Checks every CUDA kernel of autograd/ against its CPU implementation.
 #include <gtest/gtest.h>
 #include <cmath>
 #include "autograd/amp.h"

@@ -5,8 +5,8 @@
 
 using namespace bellows;
 
-// What an op has derived from an input, such as a copy in another order, must not stay as of a
-// trial.
+// gradcheck perturbs its inputs in place. Afterwards their version must be newer than that of any
+// trial, so that data cached from a trial (such as a copy in another layout) is not reused.
 TEST(Gradcheck, LeavesInputsOfAVersionThatNoTrialHad) {
   const Tensor x = leaf(2);
   uint32_t last = 0;

@@ -1,4 +1,4 @@
-// Where gradients land: memory of their own, or a place in a bucket.
+// Storage of gradients: a buffer of their own, or a slot in a bucket (place_grad).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "autograd/backward.h"
@@ -12,7 +12,7 @@ using namespace bellows;
 
 TEST(Gradient, TwoLeavesNeverShareOne) {
   const Tensor a = leaf(1), b = leaf(2);
-  backward(add(a, b));  // hands the same dy to both
+  backward(add(a, b));  // returns the same dy for both
   scale_each({&grad(a), 1}, 10);
   EXPECT_EQ(grad(a).item(), 10);
   EXPECT_EQ(grad(b).item(), 1);
@@ -51,7 +51,7 @@ TEST(Gradient, IsContiguousWhateverTheShareWas) {
   EXPECT_THAT(grad(w).data<float>(), testing::ElementsAre(0, 2, 4, 1, 3, 5));
 }
 
-// An op that writes the gradients of both inputs where they are wanted: y = a + 2 b.
+// y = a + 2 b. Its backward writes both gradients directly to grad_out().
 static Tensor placing(const Tensor& a, const Tensor& b) {
   const NoGrad guard;
   const Tensor y = add(a, mul(b, scalar(2)));
@@ -72,7 +72,7 @@ class Placed : public testing::Test {
   Placed() {
     for (int i = 0; i < 2; ++i) place_grad(leaves[i], bucket.view({1}, {1}, i));
   }
-  // The gradients, if they are in the bucket and nowhere else.
+  // Returns the gradients, after a check that they lie in the bucket.
   std::pair<double, double> grads() const {
     for (int i = 0; i < 2; ++i) {
       EXPECT_EQ(grad(leaves[i]).storage(), bucket.storage());
@@ -104,7 +104,7 @@ TEST_F(Placed, LaterSharesAreAdded) {
   EXPECT_EQ(grads(), std::pair(2.0, 4.0));
 }
 
-// Both gradients of one leaf, out of one backward: the place must not be handed out twice.
+// Both gradients of one leaf come from one backward call, which may take the slot only once.
 TEST_F(Placed, OneOpMayUseALeafTwice) {
   backward(placing(leaves[1], leaves[1]));
   EXPECT_EQ(grad(leaves[1]).item(), 3);

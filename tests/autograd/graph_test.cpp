@@ -1,4 +1,4 @@
-// What the graph keeps alive, what it saves, and when it lets go.
+// Tensors that the graph keeps alive, bytes that it saves, and when it releases them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "autograd/backward.h"
@@ -13,7 +13,7 @@ using testing::HasSubstr;
 TEST(Graph, NodesKeepEdgesAndNoTensors) {
   const int64_t before = alive();
   const Tensor x = leaf(1);
-  Tensor y = add(relu(x), relu(x));  // add saves nothing: both of its inputs are gone
+  Tensor y = add(relu(x), relu(x));  // add saves nothing, so both of its inputs are released
   EXPECT_EQ(alive() - before, 4) << "x, y, and what each relu saved";
   const Tensor z = exp(y);  // saves z
   y = {};
@@ -31,7 +31,7 @@ INSTANTIATE_TEST_SUITE_P(Of, LongChain,
                                          [](const Tensor& h, const Tensor&) { return relu(h); },
                                          [](const Tensor& h, const Tensor&) { return mul(h, h); }));
 
-// Every release that recurses along the chain ends in a stack overflow here.
+// A release that recurses along the chain would overflow the stack here.
 TEST_P(LongChain, IsFreedLinkByLink) {
   for (const bool with_backward : {false, true}) {
     const int64_t before = alive();
@@ -58,16 +58,16 @@ TEST(Graph, AnErrorInTheMiddleOfAPassLosesNothing) {
   EXPECT_EQ(alive(), before);
 }
 
-// ---- what is saved
+// ---- saved tensors
 
 static int64_t saved_bytes() { return trace::counter("mem.saved_bytes").value(); }
 
 TEST(Saved, CountsEachStorageOnceAndNoParameter) {
   const Tensor w = require_grad(full({100}, 2)), x = full({100}, 3);
   const int64_t before = saved_bytes();
-  const Tensor y = mul(x, w);  // keeps x; w lives anyway
+  const Tensor y = mul(x, w);  // saves x; w is a parameter, which is not counted
   EXPECT_EQ(saved_bytes() - before, 400);
-  const Tensor z = mul(x, y);  // keeps x again, and y
+  const Tensor z = mul(x, y);  // saves x again, and y
   EXPECT_EQ(saved_bytes() - before, 800);
 }
 

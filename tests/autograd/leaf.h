@@ -1,4 +1,4 @@
-// Small leaves, and how many tensors of their size are alive.
+// Small leaf tensors for tests of autograd/, and the number of them that are alive.
 #pragma once
 #include "autograd/record.h"
 #include "core/device/allocator.h"
@@ -6,7 +6,7 @@
 
 namespace bellows {
 
-// Tensors of one double fill one block of the allocator's smallest size.
+// Number of live one-element tensors. Each occupies one block of 64 bytes, the smallest size.
 inline int64_t alive() { return allocator_stats(Device::cpu).allocated / 64; }
 
 inline Tensor scalar(double value) { return full({1}, value, DType::f64); }

@@ -1,4 +1,4 @@
-// A segment that runs again: what it refuses, because its gradients would be wrong without a word.
+// Recomputed segments: nesting, and uses that are refused because gradients would be wrong.
 #include "autograd/recompute.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

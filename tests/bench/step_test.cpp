@@ -1,4 +1,4 @@
-// The step that bench_step times: the trainer's, with every toggle that acts in one.
+// The step that bench_step times equals the trainer's, with every toggle that acts in a step.
 #include "bench/step/step.h"
 #include <gmock/gmock.h>
 #include "core/base/trace.h"
@@ -17,7 +17,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// Most of its memory is what a forward keeps.
+// Models whose memory is mostly saved activations.
 const std::string kBlock =
     "{name: residual, layers: [{name: conv2d, out: 8, padding: 1}, {name: batch_norm}, "
     "{name: relu}, {name: conv2d, out: 8, padding: 1}, {name: batch_norm}]}, ";
@@ -32,7 +32,7 @@ StepRequest request_of(const Words& words, const char* device = "cpu") {
 }
 
 struct Steady {
-  Counts moved;  // by three steps
+  Counts moved;  // over three steps
   double loss;   // after seven
   int64_t peak;  // bytes
 };
@@ -48,7 +48,7 @@ int64_t counted(const char* name) { return trace::counter(name).value(); }
 
 }  // namespace
 
-// ---- what acts in it
+// ---- options that act in a step
 
 TEST(BenchStep, LossesAreThoseOfATraining) {
   const Words kinds[] = {{},
@@ -60,8 +60,8 @@ TEST(BenchStep, LossesAreThoseOfATraining) {
                          {kBlocks, "toggles.drop_conv_bias=on", "toggles.recompute=2"}};
   for (const Words& words : kinds) {
     Plan plan = config_of(request_of(words)).plan;
-    plan.data.loader.shuffle = false;  // within the batch
-    plan.train.epochs = 4;             // of one update
+    plan.data.loader.shuffle = false;  // would reorder the samples of the batch
+    plan.train.epochs = 4;             // of one update each
     plan.eval.every = plan.ckpt.every = 0;
     std::vector<double> losses;
     NoiseStep step(plan);
@@ -122,7 +122,7 @@ TEST(BenchStep, TheWaitsAroundABlockAreNotItsSteps) {
   EXPECT_GE(counted("sync.count") - before, 2);
 }
 
-// ---- what does not
+// ---- options that do not
 
 TEST(BenchStep, RefusesWhatItWouldIgnore) {
   for (const char* word :

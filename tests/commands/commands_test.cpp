@@ -1,5 +1,5 @@
-// Every command that help, list, explain, README and docs print ends with the exit code that they
-// document, at the smallest sizes that the command allows.
+// Runs every command that help, list, explain, README and docs print, at the smallest sizes that it
+// allows, and checks the documented exit code.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@ using namespace bellows;
 using testing::HasSubstr;
 using testing::Not;
 
-// Each once, under all its sources: pages repeat each other.
+// Each command once, with all its sources: pages repeat each other.
 static const std::map<std::string, std::string>& commands() {
   static const std::map<std::string, std::string> all = [] {
     std::map<std::string, std::string> found;
@@ -28,7 +28,7 @@ static const std::map<std::string, std::string>& commands() {
   return all;
 }
 
-// ---- how they are found and treated
+// ---- search and treatment
 
 TEST(PrintedCommands, AreFoundInEverySource) {
   std::map<std::string, size_t> found;
@@ -68,20 +68,20 @@ TEST(PrintedCommands, KeepTheirWordsAndGetSmallerSizes) {
   EXPECT_THROW(planned("ls"), Error);
 }
 
-// The test can fail: what a page must not print is found.
+// Negative control: a wrong command on a page would be found.
 TEST(PrintedCommands, ThatFailAreFound) {
   const std::string wrong = "trainer ab --config configs/lenet.yaml --toggle num_worker --value 2";
   EXPECT_EQ(Workspace(wrong).run(planned(wrong).command).code, 2);
   EXPECT_EQ(planned(wrong).code, 0);
 }
 
-// ---- each of them
+// ---- every command
 
 class PrintedCommand : public testing::TestWithParam<std::string> {};
 
 static std::string quoted(const std::string& word) { return "'" + word + "'"; }
 
-// Parsed, not run: such scripts build, download, or need PyTorch.
+// Scripts are parsed, not run: they build, download, or need PyTorch.
 static void expect_script(const std::string& name) {
   const std::string path = source_dir() + "/" + name;
   ASSERT_TRUE(std::filesystem::is_regular_file(path)) << path;

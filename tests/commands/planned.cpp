@@ -1,4 +1,4 @@
-// Decides by rules how a printed command is tested: no list names a single one.
+// Rules that decide how a printed command is tested. No list names individual commands.
 #include <filesystem>
 #include "core/base/check.h"
 #include "core/config/config.h"
@@ -20,13 +20,15 @@ const char* name_of(Treatment treatment) {
 
 // ---- placeholders
 
-// Values that a reader would put there. A data set's own folder is the default of data.root.
+// Values that replace placeholders. data.root=FOLDER is dropped, since its default is the data
+// set's own folder.
 static constexpr std::pair<const char*, const char*> kPlaceholders[] = {
     {"bench NAME", "bench op"}, {"bench x", "bench op"},       {"trainer x", "trainer list"},
     {" data.root=FOLDER", ""},  {"seed=S", "seed=1"},          {"NAME", "fused_optimizer"},
     {"VERB", "list"},           {"FILE", "configs/lenet.yaml"}};
 
-// Without what may be left out, "[key=value ...]". Quotes hold YAML, whose lists have brackets too.
+// Removes optional parts such as "[key=value ...]". Stops at a quote: lists in YAML have brackets
+// too.
 static std::string without_brackets(std::string text) {
   for (size_t begin; (begin = text.find(" [")) < text.find('\'');)
     text.erase(begin, text.find(']', begin) + 1 - begin);
@@ -40,7 +42,7 @@ static std::string filled_in(std::string text) {
   return text;
 }
 
-// As a shell splits it: at spaces outside of quotes.
+// Splits like a shell: at spaces outside quotes.
 static Strings words_of(const std::string& text) {
   Strings words = {""};
   char quote = 0;
@@ -61,7 +63,7 @@ static bool is_placeholder(const std::string& word) {
 
 // ---- sizes
 
-// The value of an option, "" if it is not given.
+// Returns the word after `option`, "" if the option is not given.
 static std::string value_of(const Strings& words, const std::string& option) {
   const auto at = std::ranges::find(words, option);
   return at == words.end() || at + 1 == words.end() ? "" : at[1];
@@ -74,8 +76,8 @@ static Strings overrides_in(const Strings& words) {
   return overrides;
 }
 
-// Smaller data and a smaller model, where the configuration has such options and the command does
-// not set them.
+// Overrides for smaller data and a smaller model: those options that the configuration has and the
+// command does not set.
 static std::string smaller(const Strings& words, const std::string& verb) {
   const Strings given = overrides_in(words);
   std::string config = value_of(words, "--config");
@@ -88,7 +90,7 @@ static std::string smaller(const Strings& words, const std::string& verb) {
     const bool known = options.contains(key) || options.contains(key + ".0");
     if (known && !set.contains(key)) more += cat(" ", key, "=", value);
   };
-  // An update is an epoch; under ab two are, so that workers are ahead, and two epochs are run.
+  // One update per epoch. Under ab it is two epochs of two updates, so that workers can prefetch.
   const auto given_batch = set.find("data.batch_size");
   const int64_t batch = given_batch == set.end() ? 16 : std::stoll(given_batch->second.text);
   add("data.train_size", std::to_string(verb == "ab" ? 2 * batch : batch));
@@ -126,7 +128,7 @@ static Planned planned_ab(std::string command, Strings words) {
   std::string value = value_of(words, "--value");
   if (value.empty()) value = suggested(*toggle);
   plan.says = no_effect(*toggle, DeviceChoice::automatic, value);
-  if (!plan.says.empty()) plan.code = 2;  // as `explain` says on such a machine
+  if (!plan.says.empty()) plan.code = 2;  // as `explain` reports on such a machine
   return plan;
 }
 
@@ -135,7 +137,7 @@ static Planned planned_run(const std::string& command) {
   words.erase(words.begin(), std::ranges::find(words, "trainer") + 1);
   const bool verb_first = !words.empty() && verbs().contains(words[0]);
   const std::string verb = verb_first ? words[0] : "train";
-  // Without arguments it is the verb's name in a sentence: what there is to see is its help.
+  // Without arguments it is a verb named in a sentence; its help is run instead.
   if (verb_first && words.size() <= (verb == "bench" ? 2u : 1u))
     return {Treatment::run, command + " --help"};
   if (std::ranges::count(words, "--help")) return {Treatment::run, command};
@@ -147,7 +149,7 @@ static Planned planned_run(const std::string& command) {
   return {Treatment::run, command};
 }
 
-// tools/train.sh builds the trainer and starts it, with the rest of its line.
+// tools/train.sh builds the trainer and starts it with the remaining arguments.
 static std::string as_trainer(std::string text) {
   const std::string script = "tools/train.sh";
   if (text.starts_with(script))

@@ -21,7 +21,7 @@ static bool starts_a_command(const std::string& text) {
   return false;
 }
 
-// ---- what the program prints
+// ---- output of the program
 
 static std::string output_of(const Arguments& args) {
   testing::internal::CaptureStdout();
@@ -31,7 +31,7 @@ static std::string output_of(const Arguments& args) {
   return text;
 }
 
-// In columns with two spaces or more between them; a command fills one of them.
+// Columns are separated by two spaces or more; a command fills a column.
 static Strings commands_in_output(const std::string& text) {
   Strings found;
   std::istringstream lines(text);
@@ -63,9 +63,9 @@ static void add_output(std::vector<Printed>& all, const std::string& source,
   for (const std::string& text : commands_in_output(output_of(args))) all.push_back({source, text});
 }
 
-// ---- what the documents say
+// ---- documents
 
-// Lines of code, indented or fenced, and code between backticks. A comment may follow a command.
+// Code lines, indented or fenced, and code between backticks. A comment may follow a command.
 static Strings commands_in_document(const fs::path& path) {
   Strings found;
   std::ifstream file(path);

@@ -1,6 +1,6 @@
-// Every command that the product prints, and what a test does with it. Commands are found in the
-// registries and in the text of help, list, explain and the documents, so a new verb, toggle or
-// page is tested without a change here.
+// Collects every command that the product prints and decides how a test treats it. Commands are
+// found in the registries and in the text of help, list, explain and the documents, so a new verb,
+// toggle or page is tested without a change here.
 #pragma once
 #include <map>
 #include <string>
@@ -14,24 +14,24 @@ struct Printed {
 };
 std::vector<Printed> printed_commands();
 
-// How few commands each source may have: one for each verb, benchmark, toggle with an example, and
-// what the large documents hold. A source that has fewer is read wrongly.
+// Returns the minimum number of commands per source: one for each verb, benchmark and toggle with
+// an example, and fixed minimums for large documents. Fewer means that the source was misread.
 std::map<std::string, size_t> fewest_commands();
 
 enum class Treatment {
-  run,     // as it is printed, at the smallest sizes
-  script,  // its script is parsed, with --help if it is Python: it builds, downloads, needs PyTorch
-  machine,  // a test or a benchmark for a machine with a GPU: its sources are there
+  run,     // as printed, at the smallest sizes
+  script,  // parsed only (--help if Python): it builds, downloads, needs PyTorch
+  machine,  // test or benchmark that needs a GPU: its sources must exist
 };
 const char* name_of(Treatment treatment);
 
 struct Planned {
   Treatment treatment;
-  std::string command;    // for a shell, or the file that is looked at
+  std::string command;    // for a shell, or the file to check
   int code = 0;           // the documented exit code
-  std::string says = "";  // part of what it prints in that case
+  std::string says = "";  // text that its output must contain
 };
-// Throws Error (exit 2) for a placeholder that it has no value for.
+// Throws Error (Exit::usage) for a placeholder without a value and for an unknown program.
 Planned planned(const std::string& text);
 
 }  // namespace bellows

@@ -29,7 +29,7 @@ static Said run_in(const fs::path& folder, const std::string& command) {
   return said;
 }
 
-// ---- what a command may name
+// ---- files that a command may name
 
 static void provide_photos(const fs::path& folder) {
   for (const std::string split : {"train", "val"})
@@ -58,7 +58,7 @@ static void provide_cifar10(const fs::path& folder) {
   }
 }
 
-// What the program itself makes of a printed command, at the same small sizes.
+// Creates what a command needs by running another printed command, at the same small sizes.
 static void make(const fs::path& folder, const std::string& command) {
   const Said said = run_in(folder, planned(command).command);
   EXPECT_EQ(said.code, 0) << command << "\n" << said.text;
@@ -78,7 +78,7 @@ static void provide_weights(const fs::path& folder) {
   make(folder, "trainer export runs/resnet50_imagefolder resnet50.safetensors");
 }
 
-// By the word in the command.
+// Word in a command -> function that provides its files.
 static const std::vector<std::pair<std::string, Provide>>& provisions() {
   static const std::vector<std::pair<std::string, Provide>> all = {
       {"photos", provide_photos},

@@ -1,4 +1,4 @@
-// A folder in which a printed command finds what it names: the configs, small data sets in their
+// Temporary folder with the files that a printed command names: configs, small data sets in their
 // published formats, a trained run, weights to start from.
 #pragma once
 #include <filesystem>
@@ -13,12 +13,12 @@ struct Said {
 
 class Workspace {
  public:
-  // Makes what `command` names, and nothing else.
+  // Creates only the files that `command` names.
   explicit Workspace(const std::string& command);
   ~Workspace();
   Workspace(Workspace&&) = delete;
 
-  // Through a shell, in the folder, with the programs in its PATH and one thread.
+  // Runs it in a shell in the folder, with the built programs in PATH and one thread.
   Said run(const std::string& command) const;
 
  private:

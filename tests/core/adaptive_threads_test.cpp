@@ -1,4 +1,4 @@
-// Fewer threads while they wait for a core: the rule, then real threads beside real busy processes.
+// Adaptive thread count: the rule alone, then real threads that compete with busy processes.
 #include "core/device/adaptive_threads.h"
 #include <gtest/gtest.h>
 #include <omp.h>
@@ -31,7 +31,7 @@ TEST(ThreadGovernorTest, TakesAwayTheShareThatWaits) {
   EXPECT_EQ(ThreadGovernor(1).next(0, 20 * kMs, 0.9), 1);
 }
 
-// On a machine that stays crowded: how many of the next windows have all threads.
+// Returns how many of the next `count` windows use all threads while the machine stays busy.
 static int windows_with_all(ThreadGovernor& governor, int64_t begin, int64_t count) {
   int all = 0;
   for (int64_t i = 0; i < count; ++i)
@@ -42,7 +42,7 @@ static int windows_with_all(ThreadGovernor& governor, int64_t begin, int64_t cou
 TEST(ThreadGovernorTest, TriesAllThreadsAgainAfterPausesThatDouble) {
   ThreadGovernor governor(2);
   EXPECT_EQ(windows_with_all(governor, 0, 5), 0);         // a pause of 100 ms
-  EXPECT_EQ(windows_with_all(governor, 100 * kMs, 1), 1);  // then all of them, for a window
+  EXPECT_EQ(windows_with_all(governor, 100 * kMs, 1), 1);  // then all threads, for one window
   EXPECT_EQ(windows_with_all(governor, 120 * kMs, 10), 0);
   EXPECT_EQ(windows_with_all(governor, 320 * kMs, 1), 1);
   EXPECT_LE(windows_with_all(governor, 340 * kMs, 3000), 33) << "once in 2 s at last";
@@ -68,7 +68,7 @@ void run_on(int core) {
   sched_setaffinity(0, sizeof(set), &set);
 }
 
-// Two threads of the pool and two busy processes on one core.
+// Two threads of the pool and two busy processes share one core.
 class OnOneCore : public testing::Test {
  protected:
   OnOneCore() {
@@ -101,7 +101,7 @@ class OnOneCore : public testing::Test {
         waitpid(process, nullptr, 0);
       }
   }
-  // Works in short regions until `threads` are in use. False after ten seconds.
+  // Runs short parallel regions until `threads` are in use. Returns false after ten seconds.
   static bool comes_to_use(int threads) {
     const auto end = std::chrono::steady_clock::now() + 10s;
     while (std::chrono::steady_clock::now() < end) {

@@ -1,5 +1,5 @@
-// Where threads run: what the system says of its cores, which order that gives, and that it
-// happens.
+// Thread placement: topology as the system reports it, the order of cores derived from it, and the
+// pinning itself.
 #include "core/device/affinity.h"
 #include <gtest/gtest.h>
 #include <omp.h>
@@ -39,7 +39,7 @@ class FakeSystem : public testing::Test {
     write(cat("cpu/cpu", cpu, "/topology/physical_package_id"), cat(package, "\n"));
     write(cat("cpu/cpu", cpu, "/topology/core_id"), cat(number, "\n"));
   }
-  // Two sockets of two cores of two threads, numbered as Intel's servers are.
+  // Two sockets of two cores with two threads each, numbered like Intel's servers.
   void two_sockets() const {
     write("node/online", "0-1\n");
     node(0, "0-1,4-5");
@@ -68,7 +68,7 @@ std::vector<std::vector<int>> cores_of_the_pool() {
 
 }  // namespace
 
-// The C library's set has room for 1024.
+// cpu_set_t has room for 1024 cores.
 TEST(Cores, OfAMachineWithMoreThanFitIntoASetAreAllSeen) {
   int asked = 0;
   const auto system_of_3000 = [&](size_t bytes, cpu_set_t* set) {
@@ -170,7 +170,7 @@ TEST(Pinning, LeavesOtherThreadsAllCores) {
   apply({.threads = before});
 }
 
-// ---- nodes
+// ---- NUMA nodes
 
 TEST_F(FakeSystem, OneNodeHelpsNobody) {
   const int64_t bound = trace::counter("cpu.node_bound").value();

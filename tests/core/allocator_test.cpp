@@ -1,4 +1,4 @@
-// The allocator: sizes, reuse, what it takes from the system, and the guards that tests rely on.
+// CPU allocator: size classes, reuse, system calls, and the guard zones that tests rely on.
 #include "core/device/allocator.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ TEST_P(AnyAllocator, CountsTheMemoryOfTensorsAndItsPeak) {
 
 // ---- caching
 
-// Shapes of a step, in one order or another.
+// Allocates and releases the tensors of `count` steps.
 static void steps(int count) {
   for (int step = 0; step < count; ++step) {
     const Tensor a({64, 10}, DType::f32), b({64, 784}, DType::f32);
@@ -109,7 +109,7 @@ TEST_F(Allocator, ReservesNothingThatNobodyWouldTake) {
   EXPECT_EQ(stats().reserved, before);
 }
 
-// Last of the caching tests by name, because what is reserved stays so.
+// Follows the tests that count system calls: reserved memory stays until the process ends.
 TEST_F(Allocator, WhatIsReservedServesLaterTensors) {
   caching(true);
   reserve(Device::cpu, 1 << 20);
@@ -120,7 +120,7 @@ TEST_F(Allocator, WhatIsReservedServesLaterTensors) {
     const Tensor too_large({200'000}, DType::f64);
     EXPECT_EQ(stats().system_calls, before.system_calls + 1);
   }
-  empty_cache(Device::cpu);  // the arena stays, and so do its parts
+  empty_cache(Device::cpu);  // the arena and its blocks stay
   const Tensor again({1000}, DType::f32);
   EXPECT_EQ(stats().system_calls, before.system_calls + 1);
 }

@@ -1,4 +1,4 @@
-// Autotuning: the fastest of some candidates wins, is kept on disk, and is not looked for again.
+// Autotuning: the fastest candidate wins, is kept on disk, and is not searched for again.
 #include "core/tensor/autotune.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ using testing::Optional;
 
 namespace {
 
-// Takes that long, however fast the machine is.
+// Busy-waits for `us` microseconds.
 void spin(int64_t us) {
   for (const int64_t begin = trace::now_ns(); trace::now_ns() - begin < us * 1000;) {
   }
@@ -23,7 +23,7 @@ void spin(int64_t us) {
 Candidate slow(const std::string& name, int64_t us, int64_t workspace_bytes = 0) {
   return {name, workspace_bytes, [us] { spin(us); }};
 }
-// The same, and counts its runs.
+// Like slow(), and counts its runs.
 Candidate counting(int64_t us, int& runs) {
   return {"counting", 0, [us, &runs] {
             ++runs;
@@ -68,8 +68,8 @@ TEST(Fastest, LeavesOutWhatFailsAndWhatWantsTooMuchMemory) {
   EXPECT_EQ(fastest(Device::cpu, {}), std::nullopt);
 }
 
-// A wrong one may take minutes. The machine may be busy with something else at the only moment that
-// counts, so one try out of some is enough.
+// A hopeless candidate may take minutes per run. Other load may disturb a measurement, so one
+// success in ten attempts is enough.
 TEST(Fastest, RunsWhatIsHopelessNoMoreOftenThanToWarmItUp) {
   bool given_up = false, gone_on_with = false;
   for (int attempt = 0; attempt < 10 && !(given_up && gone_on_with); ++attempt) {
@@ -91,7 +91,7 @@ TEST(Fastest, IsNotGivenUpForOneSlowRun) {
   EXPECT_THAT(fastest(Device::cpu, {stalls, slow("slow", 900)}), Optional(0));
 }
 
-// By the device's clock.
+// Timed by the device's clock.
 TEST(FastestOnDevice, IsTheOneThatTheDeviceDoesFirst) {
   if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
   const Tensor t({1 << 12}, DType::f32, Device::cuda);
@@ -103,7 +103,7 @@ TEST(FastestOnDevice, IsTheOneThatTheDeviceDoesFirst) {
   EXPECT_THAT(fastest(Device::cuda, {{"many", 0, fills(20)}, {"few", 0, fills(2)}}), Optional(1));
 }
 
-// ---- what is remembered
+// ---- stored results
 
 class TuningTest : public testing::Test {
  protected:
@@ -112,7 +112,8 @@ class TuningTest : public testing::Test {
         cache(folder) {}
   ~TuningTest() override { std::filesystem::remove_all(folder); }
 
-  // Among a, b and c, of which `best` is the fastest; those that are not `there` are gone.
+  // Tunes candidates a, b and c, where `best` is the fastest. Candidates not in `there` are
+  // missing.
   std::optional<size_t> make(Tuning& tuning, const std::string& best,
                              const std::string& there = "abc",
                              const std::string& problem = "a problem") {
@@ -321,13 +322,13 @@ TEST_F(TunedKernel, TriesAgainWithAnotherVersionOfALibrary) {
   }
 }
 
-// A plan was the best of those that it was tried against, and of no others.
+// A stored plan is the best only among the candidates that it was measured against.
 TEST_F(TunedKernel, TriesAgainAmongOtherCandidates) {
   static constinit Kernel<Op> growing{"growing_in_a_test"};
   const auto searches_of = [](int wanted) {
     const Kernels use(kBenchmark);
     const int64_t before = count("searches");
-    Slot slot;  // of another layer, or of another run
+    Slot slot;  // as of another layer or another run
     EXPECT_EQ(growing(Tensor(Shape{10}, DType::f32), slot).item(), wanted);
     return count("searches") - before;
   };

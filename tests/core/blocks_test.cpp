@@ -1,4 +1,4 @@
-// The book-keeping of a device's memory, without a device: fit, split, merge, and what it counts.
+// Blocks: the bookkeeping of device memory, without a device. Fit, split, merge, statistics.
 #include "core/device/blocks.h"
 #include <gtest/gtest.h>
 #include <random>
@@ -7,7 +7,7 @@ using namespace bellows;
 
 static constexpr size_t kMiB = 1 << 20;
 
-// Addresses that nobody touches.
+// Fake addresses, never dereferenced.
 static std::byte* address(size_t n) { return reinterpret_cast<std::byte*>(n * 64 * kMiB); }
 static void* stream(size_t n) { return reinterpret_cast<void*>(n); }
 
@@ -42,7 +42,7 @@ TEST(Blocks, TakeTheSmallestThatFits) {
   EXPECT_EQ(blocks.take(kLargeHome, 2 * kMiB), nullptr);
 }
 
-// A large block is split only where a large one is left over, a small one at any 512 bytes.
+// A large block is split only if the rest is large too, a small one at any multiple of 512 bytes.
 TEST(Blocks, SplitWhereTheRestIsWorthIt) {
   Blocks blocks;
   blocks.add(address(1), 12 * kMiB, kLargeHome);
@@ -70,7 +70,7 @@ TEST(Blocks, MergeWithFreeNeighboursOnEitherSide) {
 TEST(Blocks, OfNeighbouringSegmentsStayApart) {
   Blocks blocks;
   blocks.add(address(1), 64 * kMiB, kLargeHome);
-  blocks.add(address(2), 64 * kMiB, kLargeHome);  // right behind it
+  blocks.add(address(2), 64 * kMiB, kLargeHome);  // adjacent in memory
   Block* const first = blocks.take(kLargeHome, 64 * kMiB);
   Block* const second = blocks.take(kLargeHome, 64 * kMiB);
   blocks.give(*first);
@@ -131,7 +131,8 @@ TEST(Blocks, GiveBackSegmentsThatAreFreeAsAWholeAndNoPools) {
   EXPECT_EQ(blocks.take_idle().size(), 1u);
 }
 
-// A pool that ends while some of its blocks are held: they merge with what is everybody's already.
+// A pool ends while one of its blocks is in use. On release, the block merges with the common
+// memory around it.
 TEST(Blocks, OfAPoolThatEndedComeBackLater) {
   Blocks blocks;
   const Home pool{.pool = 3, .stream = stream(1), .small = true};
@@ -143,7 +144,7 @@ TEST(Blocks, OfAPoolThatEndedComeBackLater) {
   EXPECT_NE(blocks.take(kSmallHome, 512), nullptr);
 }
 
-// Random requests against what must hold for any of them: nothing overlaps, nothing is lost.
+// Random requests. Invariants: blocks never overlap, and no byte is lost.
 TEST(Blocks, NeverOverlapNorLoseAByte) {
   std::mt19937 dice(20240);
   Blocks blocks;

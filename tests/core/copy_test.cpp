@@ -1,4 +1,4 @@
-// copy, cast, contiguous: every element of any strides, between any two types.
+// copy_into, cast and contiguous for arbitrary strides and every pair of dtypes.
 #include "core/tensor/copy.h"
 #include <gtest/gtest.h>
 #include "core/base/trace.h"
@@ -13,7 +13,7 @@ static constexpr DType kAll[] = {DType::f64, DType::f32, DType::bf16, DType::f16
 
 namespace {
 
-// Numbers in their order of being asked for.
+// Sequence of random integers.
 class Draws {
  public:
   explicit Draws(uint64_t seed) : rng_({.seed = seed}) {}
@@ -30,7 +30,8 @@ struct Layout {
   int64_t offset = 0, storage = 0;  // elements
 };
 
-// Axes in any order in memory, some with gaps; and, in a source, some that repeat one element.
+// Returns a layout with permuted axes, some with gaps. With `repeat` (sources only), some axes have
+// stride 0.
 Layout random_layout(const Shape& shape, Draws& draws, bool repeat) {
   Layout layout{shape, shape, draws.below(5), 0};
   std::array<int, kMaxRank> order{};
@@ -62,7 +63,7 @@ Tensor with_layout(const Layout& layout, DType dtype) {
   return block.view(layout.shape, layout.strides, layout.offset);
 }
 
-// Offset in elements of the i-th element, in the order of the axes.
+// Offset in elements of the i-th element in row-major order.
 int64_t place_of(const Tensor& t, int64_t i) {
   int64_t place = 0;
   for (int axis = t.rank() - 1; axis >= 0; --axis) {
@@ -80,7 +81,7 @@ void set(const Tensor& t, int64_t i, double value) {
 
 }  // namespace
 
-// Whole numbers below 200 are exact in all seven types, so a copy has to keep them.
+// Integers below 200 are exact in all seven dtypes, so a copy must preserve them.
 TEST(Copy, KeepsEveryElementForAnyTypesAndStrides) {
   for (uint64_t seed = 0; seed < 400; ++seed) {
     Draws draws(seed);
@@ -116,7 +117,7 @@ TEST(Copy, EveryPairOfTypesConvertsLikeTheLanguage) {
     }
 }
 
-// 24 bits of a number that passed through a float would be left.
+// 2^24 + 1 would not survive a conversion through f32.
 TEST(Copy, WideTypesKeepWhatAFloatCannotHold) {
   const int64_t number = (1 << 24) + 1;
   for (const DType from : {DType::f64, DType::i64, DType::i32})
@@ -127,7 +128,7 @@ TEST(Copy, WideTypesKeepWhatAFloatCannotHold) {
     }
 }
 
-// Large enough to be cut into chunks, and to go through the tiles of a transpose.
+// Large enough for several chunks and for the tiles of a transpose.
 TEST(Copy, VisitsEveryElementInEveryFormat) {
   const Shape shape{19, 33, 21, 18};
   const Tensor x(shape, DType::f32);
@@ -202,7 +203,7 @@ TEST(Foreach, FillsAndAddsInPlace) {
   const Tensor sum = full({3, 4}, 1), t = full({3, 4}, 2);
   add_into(sum, t, 0.5);
   EXPECT_EQ(sum.data<float>()[11], 2);
-  const Tensor turned = full({4, 3}, 3).view({3, 4}, {1, 3}, 0);  // strides of its own
+  const Tensor turned = full({4, 3}, 3).view({3, 4}, {1, 3}, 0);  // a transposed view
   add_into(sum, turned);
   for (const float value : sum.data<float>()) EXPECT_EQ(value, 5);
   EXPECT_EQ(refusal([&] {

@@ -1,4 +1,4 @@
-// Does this binary fit the driver and the GPUs? Asked of made-up machines.
+// Checks whether the binary fits the driver and the GPUs, for invented machines.
 #include "core/device/device_info.h"
 #include <gmock/gmock.h>
 #include "core/device/device.h"
@@ -31,7 +31,7 @@ TEST(CudaTrouble, DriverTooOldNamesBothVersionsAndTheOneToInstall) {
   EXPECT_THAT(cuda_trouble(report),
               AllOf(HasSubstr("driver too old: it supports CUDA 12.4"), HasSubstr("runtime 13.0"),
                     HasSubstr("install driver 580 or later")));
-  report.code.runtime = 12080;  // within a major number any driver will do
+  report.code.runtime = 12080;  // drivers of the same major version are compatible
   EXPECT_EQ(cuda_trouble(report), "");
 }
 
@@ -78,7 +78,7 @@ TEST(CudaReport, OfThisMachineAgreesWithTheRuntime) {
   const CudaReport report = cuda_report();
   if (device_count(Device::cuda) == 0) {
     EXPECT_NE(cuda_trouble(report), "");
-  } else if (report.driver) {  // the stand-in for a GPU has none
+  } else if (report.driver) {  // cuda_host has no driver
     EXPECT_EQ(cuda_trouble(report), "");
     EXPECT_EQ(int(report.gpus.size()), device_count(Device::cuda));
   }

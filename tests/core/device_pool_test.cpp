@@ -1,4 +1,4 @@
-// The allocator on a GPU: streams, pools of graphs, memory that runs out, guard zones.
+// GPU allocator: streams, pools of captured graphs, out of memory, guard zones.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <bit>
@@ -36,7 +36,7 @@ class AllocatorOnDevice : public testing::Test {
   }
 };
 
-// Shapes of a step, in one order or another.
+// Allocates and releases the tensors of `count` steps.
 static void steps(int count) {
   for (int step = 0; step < count; ++step) {
     const Tensor a = on_gpu(640), b = on_gpu(64 * 784);
@@ -118,7 +118,7 @@ TEST_F(AllocatorOnDevice, WhatAnotherStreamUsesIsFreeOnceThatIsDone) {
   EXPECT_EQ(on_gpu(1000).bytes(), address) << "its event is ready: it is free";
 }
 
-// As long as the event is not ready the block is nobody's.
+// The block cannot be reused until its event is ready.
 TEST_F(AllocatorOnDevice, AsksTheEventsAndNeverWaitsForThem) {
   DeviceApi& api = device_apis[static_cast<int>(Device::cuda)];
   static bool done;
@@ -203,7 +203,7 @@ TEST_F(AllocatorOnDevice, PoolScopesNest) {
   EXPECT_EQ(outer->reserved(), 2 << 20);
 }
 
-// The update before it has left all blocks that it needs in the pool.
+// The update before the capture has left all blocks that it needs in the pool.
 TEST_F(AllocatorOnDevice, ACaptureFindsItsBlocksAndAsksTheSystemForNothing) {
   const auto pool = std::make_shared<MemoryPool>(Device::cuda);
   const PoolScope scope(pool);
@@ -211,13 +211,13 @@ TEST_F(AllocatorOnDevice, ACaptureFindsItsBlocksAndAsksTheSystemForNothing) {
   const int64_t calls = stats().system_calls;
   const Graph graph(Device::cuda, [] {
     steps(1);
-    record_use(on_gpu(100), copies());  // asked for only after the capture
+    record_use(on_gpu(100), copies());  // its event is recorded after the capture
   });
   EXPECT_EQ(stats().system_calls, calls);
   steps(1);
 }
 
-// Blocks that are cut otherwise than in the update before may leave no room: then it gets some.
+// A capture whose blocks do not fit into the pool may allocate from the system.
 TEST_F(AllocatorOnDevice, ACaptureMayTakeMemoryFromTheSystem) {
   const auto pool = std::make_shared<MemoryPool>(Device::cuda);
   const PoolScope scope(pool);
@@ -226,7 +226,7 @@ TEST_F(AllocatorOnDevice, ACaptureMayTakeMemoryFromTheSystem) {
   EXPECT_EQ(stats().system_calls, calls + 1);
 }
 
-// What other threads do meanwhile is none of its business.
+// Other threads may allocate and record uses meanwhile.
 TEST_F(AllocatorOnDevice, OtherThreadsGoOnDuringACapture) {
   const auto pool = std::make_shared<MemoryPool>(Device::cuda);
   const PoolScope scope(pool);
@@ -243,7 +243,7 @@ TEST_F(AllocatorOnDevice, OtherThreadsGoOnDuringACapture) {
   EXPECT_EQ(graph.operations(), 1);
 }
 
-// ---- memory that runs out
+// ---- out of memory
 
 TEST_F(AllocatorOnDevice, SaysWhoHoldsWhatAndWhatToDo) {
   const AtSite at(site_of("layer1.conv"));
@@ -255,10 +255,10 @@ TEST_F(AllocatorOnDevice, SaysWhoHoldsWhatAndWhatToDo) {
                     HasSubstr(" reserved (fragmentation "), HasSubstr(" free on the device; "),
                     HasSubstr("the largest tensors: 12 MiB in layer1.conv, 2 x 4 MiB in layer1"),
                     HasSubstr("try a smaller data.batch_size")));
-  on_gpu(1000);  // and it goes on
+  on_gpu(1000);  // the allocator still works
 }
 
-// What is kept goes back first; blocks whose users are not done are waited for.
+// Before it fails, the allocator waits for blocks in use and returns its cache to the system.
 TEST_F(AllocatorOnDevice, GivesUpWhatItKeepsBeforeItRefuses) {
   static size_t limit;
   static void* (*system)(size_t);

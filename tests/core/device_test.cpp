@@ -1,4 +1,4 @@
-// Every kernel of core/ on a device, held to its CPU twin.
+// Checks every CUDA kernel of core/ against its CPU implementation.
 #include <gtest/gtest.h>
 #include <cmath>
 #include "core/base/trace.h"
@@ -16,7 +16,7 @@ constexpr DType kFloats[] = {DType::f64, DType::f32, DType::bf16, DType::f16};
 constexpr DType kAll[] = {DType::f64, DType::f32, DType::bf16, DType::f16,
                           DType::i64, DType::i32, DType::u8};
 
-// Around a pack, a warp, a block, and a chunk of a list.
+// Sizes near those of a pack, a warp, a block, and a chunk of foreach.
 const std::vector<int64_t> kSizes = {0, 1, 7, 33, 255, 257, 16384, 16387, 40001};
 
 Tensor drawn(const Shape& shape, DType dtype, uint64_t seed = 1) {
@@ -29,7 +29,7 @@ Tensor on_host(const Tensor& t) {
   synchronize(current_stream(t.device()));
   return host;
 }
-// Of all elements; relative to the largest, or 0 where all bits are equal.
+// Largest difference, relative to the largest magnitude; 0 if all values are equal.
 double difference(const Tensor& want, const Tensor& on_device) {
   const Tensor a = cast(contiguous(want), DType::f64), b = cast(on_host(on_device), DType::f64);
   double worst = 0, largest = 1e-3;
@@ -40,7 +40,7 @@ double difference(const Tensor& want, const Tensor& on_device) {
   }
   return worst / largest;
 }
-// A device may round a product and a sum in one.
+// Tolerance: a device may fuse a product and a sum, with one rounding (FMA).
 double rounding(DType dtype) {
   if (dtype == DType::f64) return 1e-15;
   return dtype == DType::f32 ? 1e-7 : dtype == DType::f16 ? 0x1p-11 : 0x1p-8;
@@ -61,7 +61,7 @@ static void check_fill_and_copy() {
       SCOPED_TRACE(cat(dtype, " ", n));
       EXPECT_EQ(difference(full({n}, 3, dtype), full({n}, 3, dtype, Device::cuda)), 0);
       const Tensor x({n}, DType::f32);
-      fill_uniform(x, 0, 200, {.seed = 2});  // numbers that every type can hold
+      fill_uniform(x, 0, 200, {.seed = 2});  // values that every dtype can hold
       const Tensor x_ = to(Device::cuda, x);
       EXPECT_EQ(difference(cast(x, dtype), cast(x_, dtype)), 0);
     }
@@ -71,7 +71,7 @@ static void check_fill_and_copy() {
 }
 TEST_F(CoreOnDevice, FillsAndCopies) { check_fill_and_copy(); }
 
-// A list of every precision, with empty tensors in it.
+// Returns tensors of every size in kSizes (0 too) and of each dtype.
 static std::vector<Tensor> list_on(Device device, const std::vector<DType>& dtypes) {
   std::vector<Tensor> list;
   for (const int64_t n : kSizes)
@@ -96,7 +96,7 @@ static void check_lists() {
 TEST_F(CoreOnDevice, ScalesAddsAndMeasuresLists) { check_lists(); }
 
 TEST_F(CoreOnDevice, TheNormOfNothingIsZero) {
-  const Tensor memory = full({64}, 7, DType::f32, Device::cuda);  // what a result might begin as
+  const Tensor memory = full({64}, 7, DType::f32, Device::cuda);  // stale values must not be read
   const std::vector<Tensor> list{zeros({0}, DType::f32, Device::cuda)};
   for (int i = 0; i < 3; ++i) EXPECT_EQ(norm_of(list).item(), 0);
 }

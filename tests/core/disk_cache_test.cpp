@@ -1,4 +1,4 @@
-// What is kept is found, by its key alone; what is damaged is not; and nothing ever fails.
+// DiskCache: finds entries by their key only, ignores damaged ones, and never throws.
 #include "core/base/disk_cache.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ TEST_F(DiskCaches, TellKeysAndNamesApart) {
   EXPECT_THAT(cache.find("plan", "version 1"), Optional(std::string("old")));
 }
 
-// Every byte matters, and so does the end.
+// Flips a bit in each byte and truncates at each length.
 TEST_F(DiskCaches, DoNotFindWhatIsDamaged) {
   DiskCache cache(folder);
   cache.keep("plan", "key", "content");
@@ -74,7 +74,7 @@ TEST_F(DiskCaches, DoNotFindWhatIsDamaged) {
   EXPECT_THAT(cache.find("plan", "key"), Optional(std::string("content")));
 }
 
-// Two keys whose checksums are equal share a file: planted here by renaming one.
+// Two keys with equal checksums share a file name. Simulated here by renaming a file.
 TEST_F(DiskCaches, DoNotHandOutWhatIsAnotherKeys) {
   DiskCache cache(folder);
   cache.keep("plan", "mine", "content");
@@ -100,7 +100,7 @@ TEST_F(DiskCaches, SayOnceThatAFolderCannotBeWritten) {
 }
 
 namespace {
-// Unset, or with that value, for as long as it lives.
+// Sets an environment variable, or unsets it for null, during its lifetime.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {

@@ -1,4 +1,4 @@
-// A Divisor divides as the machine does, at both ends of the range and around every multiple.
+// Divisor equals integer division at both ends of the range and around multiples of the divisor.
 #include "core/base/divisor.h"
 #include <gtest/gtest.h>
 #include <random>

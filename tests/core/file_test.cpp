@@ -1,4 +1,4 @@
-// Durable writing, careful reading, logs whose last line a kill has cut.
+// Durable writes, checked reads, and logs whose last line was cut by a kill.
 #include "core/base/file.h"
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ class Files : public testing::Test {
   std::ptrdiff_t entries() {
     return std::distance(std::filesystem::directory_iterator(folder), {});
   }
-  // The message and code of the Error that fn must throw.
+  // Returns the Error that `fn` must throw.
   template <class Fn> Error error_of(const Fn& fn) {
     try {
       fn();
@@ -41,7 +41,7 @@ class Files : public testing::Test {
 
 }  // namespace
 
-// The check value of the polynomial's definition, and the vectors of RFC 3720, B.4.
+// Check value from the definition of CRC-32C, and the vectors of RFC 3720, B.4.
 TEST(Crc32c, GivesThePublishedValues) {
   EXPECT_EQ(crc32c(bytes_of("123456789")), 0xe3069283);
   EXPECT_EQ(crc32c(bytes_of(std::string(32, '\0'))), 0x8a9136aa);
@@ -85,7 +85,7 @@ TEST_F(Files, WriteRefusesWhatIsNoRegularFileAndLeavesItThere) {
   std::filesystem::create_symlink(folder / "pipe", folder / "link");
   const Descriptor redirected(::open((folder / "log").c_str(), O_WRONLY | O_CREAT, 0600));
   std::filesystem::create_symlink("/proc/self/fd/" + std::to_string(redirected.get()),
-                                  folder / "stdout");  // as /dev/stdout is
+                                  folder / "stdout");  // like /dev/stdout
   std::vector<Path> special = {folder / "pipe", folder / "link", folder / "stdout"};
   const Path device = folder / "null";
   if (::mknod(device.c_str(), S_IFCHR | 0666, makedev(1, 3)) == 0) special.push_back(device);
@@ -161,7 +161,7 @@ TEST_F(Files, ALockIsToldFromAFailureToLock) {
   EXPECT_EQ(errno, EBADF);
 }
 
-// ---- looking at paths
+// ---- kinds of paths
 
 TEST_F(Files, AKindIsToldOrRefusedWithItsReason) {
   write_file(folder / "file", bytes_of("x"));
@@ -196,7 +196,7 @@ TEST_F(Files, AFolderIsListedInOrderOrRefused) {
 
 // ---- descriptors
 
-// A terminal that ssh or another program has set not to block, and a reader that is slow.
+// The reader is slow, and the pipe is non-blocking, like a terminal that ssh has set up so.
 TEST_F(Files, WritesAllOfItToAPipeThatDoesNotBlock) {
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_NONBLOCK), 0);
@@ -244,7 +244,7 @@ TEST_F(Files, ReadBeyondTheEndSaysWhereTheFileEnds) {
   EXPECT_THAT(error_of([&] { file.read(2, block); }).what(), HasSubstr("ends at byte 5, 5 early"));
 }
 
-// No page of a process is at its address 0, so the kernel says EIO, as for a disk that fails.
+// Address 0 of a process is never mapped, so reading it fails with EIO, like a broken disk.
 TEST_F(Files, AReadThatTheSystemFailsIsStorageWhateverTheFileIsFor) {
   const InputFile memory("/proc/self/mem", Exit::data);
   std::byte byte{};
@@ -260,7 +260,7 @@ TEST_F(Files, LogLinesAreAppendedAndACutOneIsRemoved) {
   EXPECT_EQ(content(folder / "log"), "one\ntwo\n");
 }
 
-// Calls of read() and pread() by this process so far.
+// Returns the number of read() and pread() calls by this process so far.
 static int64_t reads() {
   std::ifstream io("/proc/self/io");
   for (std::string word; io >> word;)
@@ -268,7 +268,7 @@ static int64_t reads() {
   return 0;
 }
 
-// As a power cut leaves it.
+// A power cut can leave such zeros.
 TEST_F(Files, ALogThatEndsInMegabytesOfZerosIsCutInAFewReads) {
   write_file(folder / "log", bytes_of("one\n"));
   std::filesystem::resize_file(folder / "log", 20 << 20);

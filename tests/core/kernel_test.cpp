@@ -1,4 +1,5 @@
-// Dispatch: on the device of the first argument that has one, by a vendor if the options ask.
+// Dispatch: by the device of the first argument that has one, to a vendor if the options request
+// it.
 #include "core/tensor/kernel.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +10,8 @@
 
 using namespace bellows;
 
-// A second device, made of host memory, for as long as a test needs it: dispatch asks an argument
-// where it is and reads nothing.
+// Fakes a second device with host memory. Dispatch only asks an argument for its device and reads
+// no data.
 class Dispatch : public testing::Test {
  protected:
   Dispatch() : before_(device_apis[1]) { device_apis[1] = device_apis[0]; }
@@ -22,7 +23,7 @@ class Dispatch : public testing::Test {
 
 template <class... Args> static constinit Kernel<std::string(Args...)> both{"both"};
 
-// Where a kernel of this signature runs, or why it does not.
+// Returns the device that a kernel of this signature runs on, or the error message.
 template <class... Args> static std::string device_for(std::type_identity_t<Args>... args) {
   both<Args...>.on(Device::cpu, [](Args...) -> std::string { return "cpu"; });
   both<Args...>.on(Device::cuda, [](Args...) -> std::string { return "cuda"; });
@@ -113,7 +114,7 @@ TEST_F(Vendors, EveryKernelSaysOnWhichDevicesItIsAndRan) {
   EXPECT_FALSE(invariant.has_vendor(Device::cuda));
 }
 
-// ---- devices and the step's state
+// ---- devices and StepState
 
 TEST(Device, TheCpuIsInOrderAndDoneAtOnce) {
   EXPECT_EQ(device_count(Device::cpu), 1);

@@ -1,4 +1,4 @@
-// Which name somebody meant.
+// nearest(): the known name closest to a misspelled one.
 #include "core/config/nearest.h"
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@ using bellows::nearest;
 
 TEST(Nearest, TakesTheFewestLettersToChange) {
   EXPECT_EQ(nearest("lenett", {"resnet18", "lenet", "mlp"}), "lenet");
-  EXPECT_EQ(nearest("ab", {"abcdef", "xy"}), "xy");  // two letters begin too much
+  EXPECT_EQ(nearest("ab", {"abcdef", "xy"}), "xy");  // two letters are too few for a prefix
 }
 
 TEST(Nearest, IsWhatBeginsWithTheWord) {

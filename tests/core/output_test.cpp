@@ -1,4 +1,4 @@
-// The one way to a terminal: nothing raw gets there, and no line is forged.
+// core/base/output: control bytes are escaped, and text cannot forge a line.
 #include "core/base/output.h"
 #include <gtest/gtest.h>
 #include <functional>

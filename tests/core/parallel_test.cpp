@@ -1,4 +1,4 @@
-// Chunks do not depend on the number of threads; sums have the same bits for any of them.
+// parallel_for and parallel_sum: chunks and bits do not depend on the number of threads.
 #include "core/device/parallel.h"
 #include <gtest/gtest.h>
 #include <cmath>
@@ -47,7 +47,7 @@ TEST_P(Threads, RunsInOneThreadInsideAnotherRegion) {
   EXPECT_EQ(elsewhere, 0);
 }
 
-// Out of a region it would end the process. The first chunk's is kept, whoever is faster.
+// An exception that leaves an OpenMP region would end the process. The first chunk's is kept.
 TEST_P(Threads, WhatAChunkThrowsReachesTheCaller) {
   for (int attempt = 0; attempt < 20; ++attempt) {
     std::atomic<int> ran{0};

@@ -1,4 +1,4 @@
-// Small blocks and counted handles: nothing is lost, nothing is freed twice.
+// The pool of small blocks and reference counts: nothing leaks, nothing is freed twice.
 #include "core/base/pool.h"
 #include <gtest/gtest.h>
 #include <cstring>

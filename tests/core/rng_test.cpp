@@ -135,7 +135,8 @@ TEST(Permutation, DiffersFromEpochToEpoch) {
   EXPECT_FALSE(std::ranges::equal(a.data<int64_t>(), b.data<int64_t>()));
 }
 
-// Over many keys each ordered pair of images is equally likely at each pair of places tried.
+// Chi squared of the pairs of elements at two positions, over many keys; all pairs are equally
+// likely.
 static double chi2_of_pairs(int64_t n, int64_t at, int64_t other, bool serial) {
   constexpr int kKeys = 20'000;
   std::map<std::pair<int64_t, int64_t>, int> seen;

@@ -21,14 +21,14 @@ class SafeTensorsFile : public testing::Test {
   ~SafeTensorsFile() override { std::filesystem::remove_all(folder); }
 
   std::string content() { return read_file(path, 1 << 26, Exit::data); }
-  // Anew each time: ext4 syncs a file that was truncated and rewritten.
+  // Removes the old file first: ext4 syncs a file that was truncated and rewritten.
   void put(std::string_view bytes) {
     std::filesystem::remove(path);
     std::FILE* const file = std::fopen(path.c_str(), "wb");
     std::fwrite(bytes.data(), 1, bytes.size(), file);
     std::fclose(file);
   }
-  // "" if the file was accepted.
+  // Returns the error message, "" if the file was accepted.
   std::string refusal() {
     try {
       read_safetensors(path);
@@ -48,7 +48,7 @@ class SafeTensorsFile : public testing::Test {
   Path path = folder / "m.safetensors";
 };
 
-// The format by hand, independent of the writer under test.
+// Builds a file without the writer under test.
 std::string framed(const std::string& header, size_t data_bytes) {
   const uint64_t length = header.size();
   std::string file(8, '\0');
@@ -149,7 +149,7 @@ TEST_F(SafeTensorsFile, RefusesANewerVersion) {
   EXPECT_THAT(refusal_of(framed(text, 0)), HasSubstr("written in format version 2"));
 }
 
-// Each header with the words its refusal must say; 16 bytes of data follow.
+// Each header with a part of its error message; 16 bytes of data follow.
 TEST_F(SafeTensorsFile, RefusesBadHeaders) {
   const auto one = [](const std::string& entry) { return "{\"w\":" + entry + "}"; };
   const std::string good = R"({"dtype":"F32","shape":[4],"data_offsets":[0,16]})";
@@ -212,7 +212,7 @@ TEST_F(SafeTensorsFile, RefusesBadHeaders) {
     EXPECT_THAT(refusal_of(framed(header, 16)), HasSubstr(words)) << header;
 }
 
-// Each takes twenty times its bytes in memory: 80 MB of them took 1.8 GB.
+// An entry takes twenty times its size in memory: 80 MB of them took 1.8 GB.
 TEST_F(SafeTensorsFile, RefusesMoreEntriesThanAnyModelHas) {
   std::string tensors = "{\"__metadata__\":{", keys = tensors;
   for (int i = 0; i <= 1 << 18; ++i) keys += fmt::format("{}\"{}\":\"\"", i ? "," : "", i);
@@ -246,7 +246,7 @@ TEST_F(SafeTensorsFile, APicklesFirstBytesSayWhatToDo) {
   const std::string rest(100, '\b');
   for (const std::string start : {"PK\x03\x04", "\x80\x02\x8a\n"})
     EXPECT_THAT(refusal_of(start + rest), HasSubstr("a PyTorch pickle; save it as safetensors"));
-  // A header of 128 bytes begins with 0x80, too.
+  // A header of 128 bytes begins with 0x80 as well.
   EXPECT_EQ(refusal_of(framed("{}" + std::string(126, ' '), 0)), "");
 }
 
@@ -277,7 +277,7 @@ TEST_F(SafeTensorsFile, WriteRefusesNamesThatCollideAndTensorsThatAreNotContiguo
   write_safetensors(path, snapshot({{"w", strided}}));
 }
 
-// Nobody looks into them: pages that are never written take no memory.
+// The tensors are never written, so their pages take no memory.
 TEST_F(SafeTensorsFile, WriteRefusesWhatItCouldNotReadAgain) {
   const Tensor big({int64_t{1} << 30}, DType::u8);
   NamedTensors tensors;

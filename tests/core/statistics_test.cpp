@@ -1,4 +1,4 @@
-// The statistics of `trainer ab` on synthetic times whose truth is known.
+// The statistics of `trainer ab` on synthetic times with a known speedup.
 #include "core/base/statistics.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,11 +13,11 @@ namespace {
 
 using Times = std::vector<double>;
 
-// A shared machine: its speed wanders by a quarter within the run, each block has 3 % of noise of
-// its own, and one block in twelve is hit by something else.
+// Simulates a shared machine: speed drifts by 25 % within the run, each block has 3 % of noise, and
+// one block in twelve takes four times as long.
 struct Machine {
   explicit Machine(uint64_t seed) : rng({.seed = seed}) {}
-  double time(double cost, double at) {  // `at` in [0, 1] of the run
+  double time(double cost, double at) {  // at: position in the run, 0 to 1
     const double wander = 1 + 0.25 * std::sin(6 * at + rng.key0);
     const double noise = std::exp(0.03 * rng.normal(next++));
     const double hit = rng.uniform(1 << 20 | next++) < 1.0 / 12 ? 4 : 1;
@@ -27,7 +27,7 @@ struct Machine {
   uint64_t next = 0;
 };
 
-// Turns A B B A A B B A ..., arm B at `ratio` times the speed of A.
+// Time slices A B B A A B B A ..., where arm B runs at `ratio` times the speed of A.
 Speedup run_interleaved(uint64_t seed, double ratio, int64_t blocks = 30) {
   Machine machine(seed);
   Times a(blocks), b(blocks);
@@ -90,8 +90,8 @@ TEST(Statistics, TwoEqualArmsShowNoDifference) {
   EXPECT_GE(count_verdicts(Verdict::no_difference, 1), 94);
 }
 
-// The machine becomes twice as slow while it is measured. One arm after the other, hyperfine's way,
-// makes that a result; in turns it is none.
+// The machine slows down to half its speed during the measurement. If one arm follows the other, as
+// in hyperfine, that drift is a result; if they are interleaved, it is not.
 TEST(Statistics, DriftIsNoResultInTurnsAndWouldBeOneWithoutThem) {
   const auto cost = [](double at) { return 1 + at; };
   Times a, b, first_half, second_half;

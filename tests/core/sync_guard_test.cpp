@@ -1,4 +1,4 @@
-// The places where the host waits for a device, told once each.
+// SyncGuard reports each source line on which the host waits for a device, once.
 #include "core/device/sync_guard.h"
 #include <gmock/gmock.h>
 #include "core/base/trace.h"
@@ -17,7 +17,7 @@ class SyncGuardOnDevice : public testing::Test {
     one_ = to(Device::cuda, full({1}, 1, DType::f32));
     take_sync_reports();
   }
-  // Lines on which the host waits.
+  // The host waits on each of these lines.
   void item() const { one_.item(); }
   void copy() const { to(Device::cpu, one_); }
   void wait() const { synchronize(current_stream(Device::cuda)); }

@@ -38,7 +38,8 @@ TEST(Shape, AxesCountFromTheFrontOrTheBack) {
               cat("op: no axis ", axis, " in shape [2,3,4]"));
 }
 
-// Of one channel or one pixel all formats lie alike; the strides tell which one is meant.
+// With one channel or one pixel all formats have the same order in memory. The strides record which
+// one was requested.
 TEST(Tensor, KeepsItsFormatWhereSeveralFit) {
   for (const Shape& shape : {Shape{2, 1, 4, 5}, Shape{2, 3, 1, 1}, Shape{2, 3, 4, 5}})
     for (const MemoryFormat& format : {kNCHW, kNHWC}) {
@@ -133,7 +134,7 @@ TEST(Tensor, LivesWithoutElements) {
   EXPECT_EQ(strides_of({0, 5}), (Strides{5, 1}));
 }
 
-// Whatever a thread does with subnormal floats: those of the pool flush them to 0.
+// Independent of the thread's mode for subnormal floats: threads of the pool flush them to 0.
 TEST(DType, SixteenBitFloatsSurviveTheWayThereAndBack) {
   const unsigned before = _mm_getcsr();
   _mm_setcsr(before | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON);
@@ -154,7 +155,7 @@ TEST(DType, SixteenBitFloatsSurviveTheWayThereAndBack) {
   _mm_setcsr(before);
 }
 
-// Between each two neighbours: below, at and above the middle; at it the even one wins.
+// Tests values below, at and above the midpoint of each pair of neighbors. Ties go to even.
 template <class T> static void expect_nearest_even(uint16_t last) {
   for (uint16_t bits = 0; bits < last; ++bits) {
     T low, high;
@@ -170,9 +171,9 @@ template <class T> static void expect_nearest_even(uint16_t last) {
 
 TEST(DType, SixteenBitFloatsRoundToNearestEven) {
   const unsigned before = _mm_getcsr();
-  _mm_setcsr(before & ~(_MM_FLUSH_ZERO_MASK | _MM_DENORMALS_ZERO_MASK));  // the smallest ones too
+  _mm_setcsr(before & ~(_MM_FLUSH_ZERO_MASK | _MM_DENORMALS_ZERO_MASK));  // tests subnormals too
   expect_nearest_even<F16>(0x7bff);   // up to 65504, the largest finite one
-  expect_nearest_even<Bf16>(0x7100);  // 6.3e29: the neighbour of the middle stays a finite float
+  expect_nearest_even<Bf16>(0x7100);  // 6.3e29: the neighbor of the midpoint stays a finite float
   _mm_setcsr(before);
 }
 

@@ -1,4 +1,4 @@
-// Moments of each device that is here: they tell how much time passed between them.
+// Moment: time between two points of a stream, on each available device.
 #include "core/device/timer.h"
 #include <gtest/gtest.h>
 #include <chrono>

@@ -62,12 +62,12 @@ TEST_F(Sys, NodesNeedNotBeNumberedWithoutGapsOrHaveCpus) {
   write("devices/system/cpu/online", "0-1");
   write("devices/system/node/online", "0,2");
   write_node(0, "0-1", 1024);
-  write_node(2, "", 4096);  // memory alone, as CXL has it
+  write_node(2, "", 4096);  // memory only, like CXL
   const Topology t = read_topology(root_);
   ASSERT_EQ(t.nodes.size(), 2U);
   EXPECT_EQ(t.nodes[1].id, 2);
   EXPECT_EQ(t.nodes[1].cpus, Cpus{});
-  EXPECT_EQ(t.cores, 2);  // without siblings each CPU is one
+  EXPECT_EQ(t.cores, 2);  // without sibling files each CPU is a core
 }
 
 TEST_F(Sys, AMachineThatNamesNoNodesHasOne) {

@@ -1,4 +1,4 @@
-// Counters that prove what ran; ranges that close whatever happens.
+// Counters, ranges that also close on exceptions, and module paths.
 #include "core/base/trace.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

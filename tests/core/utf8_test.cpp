@@ -1,4 +1,4 @@
-// What a terminal would obey is shown instead; everything else stays as it is.
+// printable(): escapes everything that a terminal would interpret and keeps all other text.
 #include "core/base/utf8.h"
 #include <gtest/gtest.h>
 

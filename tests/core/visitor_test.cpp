@@ -1,4 +1,4 @@
-// Options as text: what each kind accepts and refuses, and how a visitor walks through them.
+// Options as text: values that each type accepts or refuses, and the order of a visit.
 #include "core/config/visitor.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@ using namespace bellows;
 using testing::ElementsAre;
 using testing::Pair;
 
-// What the option reads the text as; "refused" if it is no such value, and then it stays.
+// Returns the text after reading `text`, or "refused", in which case the value must not change.
 template <class T> static std::string read(const std::string& text, T value, Bounds bounds = {}) {
   const T before = value;
   if (option_of(value, bounds).read(text)) return option_of(value, bounds).text;
@@ -23,7 +23,7 @@ TEST(Option, ReadsWholeNumbersThatMeanTheSameToEveryReader) {
   EXPECT_EQ(read("1000000000", int64_t{}), "1000000000");
   EXPECT_EQ(read("18446744073709551615", uint64_t{}), "18446744073709551615");
   for (const char* text : {"1000000001", "-1000000001", "9223372036854775807"})
-    EXPECT_EQ(read(text, int64_t{7}), "refused") << text;  // counts are multiplied
+    EXPECT_EQ(read(text, int64_t{7}), "refused") << text;  // limited, since counts are multiplied
   for (const char* text : {"010", "+5", "1e3", "1_000", "0x10", "5 ", " 5", "", "-", "5.0", "--5",
                            "5x", "nan", "true", "2147483648", "-00"})
     EXPECT_EQ(read(text, 7), "refused") << text;
@@ -105,7 +105,7 @@ void visit(Visitor& v, Outer& o) {
   v.choices("many", o.many, "of the entries");
 }
 
-// Sets what `given` has, and notes every option in the order of the visit.
+// Sets the options in `given` and records all options in the order of the visit.
 class Walk : public Visitor {
  public:
   std::map<std::string, std::string> given;

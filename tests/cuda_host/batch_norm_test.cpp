@@ -1,5 +1,5 @@
-// Batch normalisation on the device: every way its rows are cut, the numbers that cancel, and what
-// a launch is.
+// Batch normalization on the device: every division of rows into pieces, cancellation, and the
+// number of launches.
 #include "ops/norm/batch_norm.h"
 #include "core/base/trace.h"
 #include "tests/cuda_host/beside_cpu.h"
@@ -8,8 +8,8 @@ using namespace cuda_host;
 
 namespace {
 
-// Pieces of 16 bytes and of one element, several groups of rows and several tiles of channels; of
-// planes of which only the whole image has 16-byte pieces; of no plane at all.
+// Pieces of 16 bytes and of one element, several groups of rows, several tiles of channels. Planes
+// that are not a multiple of 16 bytes in an image that is, and planes of one pixel.
 const Shape kShapes[] = {{1, 16, 30, 35}, {2, 40, 13, 12}, {1, 300, 10, 13}, {3, 17, 7, 7},
                          {33, 3, 16, 16}, {35, 3, 15, 17}, {40, 8, 5, 7},    {40, 24, 1, 1}};
 
@@ -24,7 +24,7 @@ Job job_of(const Shape& shape, DType dtype) {
 struct Answer {
   Tensor statistics, y, dw, db, dx, dresidual;
 };
-// With these statistics, or with their own.
+// Runs forward and backward with `statistics`, or with those of x if undefined.
 Answer answer(const Job& job, bool relu, Tensor statistics = {}) {
   const auto& [x, residual, dy, weight, bias] = job;
   Answer a;
@@ -60,7 +60,7 @@ void expect_norm(const Shape& shape, DType dtype, bool relu,
   const auto move = [&](const Tensor& t) { return placed(on_device(t, dtype)); };
   const auto parameter = [&](const Tensor& t) { return on_device(t, precise(dtype)); };
   const Answer want = answer(job, relu);
-  // The CPU's statistics, so that no bit of the mask differs.
+  // Uses the CPU's statistics, so that the ReLU masks are equal.
   const Answer got = answer(
       {move(job.x), move(job.residual), move(job.dy), parameter(job.weight), parameter(job.bias)},
       relu, parameter(want.statistics));
@@ -89,7 +89,7 @@ TEST_P(Norm, OfAMatrix) {
     expect_norm(shape, DType::bf16, true, [](const Tensor& t) { return t; });
 }
 
-// x is where a piece can be read at once, the gradient is not: the bits are the same.
+// x is aligned for pieces of 16 bytes, the residual and the gradient are not.
 TEST_P(Norm, OfTensorsThatLieAskew) {
   int64_t moved = 0;
   expect_norm({5, 16, 13, 12}, DType::bf16, true, [&](const Tensor& t) {
@@ -101,8 +101,8 @@ TEST_P(Norm, OfTensorsThatLieAskew) {
   });
 }
 
-// Mean 10000, deviation 1; and the same but for a first image that is blank, so that the first
-// element of all tells nothing about the others.
+// Mean 10000, standard deviation 1. With `blank` the first image is 0, so the first element of the
+// tensor is a bad pivot for all others.
 TEST_P(Norm, LargeNumbersDoNotCancel) {
   for (const MemoryFormat& format : {kNCHW, kNHWC})
     for (const bool blank : {false, true}) {
@@ -120,7 +120,7 @@ TEST_P(Norm, LargeNumbersDoNotCancel) {
     }
 }
 
-// y <= 0 is off, NaN is not.
+// ReLU sets y <= 0 to 0 and passes NaN.
 TEST_P(Norm, ReluLetsNaNPass) {
   const Tensor x = tensor_of<float>({NAN, -1, 0, 2}, {4, 1}, Device::cuda);
   const Tensor one = full({1}, 1, DType::f32, Device::cuda),
@@ -150,7 +150,7 @@ TEST_P(Norm, RunningStatisticsOfBothPrecisions) {
     }
 }
 
-// What is queued in a step: sums are two launches, all else is one.
+// Launches in a step: reductions take two, everything else one.
 TEST_P(Norm, IsFewLaunches) {
   const trace::Counter& launches = trace::counter("cuda.launches");
   for (const MemoryFormat& format : {kNCHW, kNHWC})
@@ -175,7 +175,7 @@ TEST_P(Norm, IsFewLaunches) {
     }
 }
 
-// A library's pass is taken where it fits and was asked for, and its bits go to its own backward.
+// A library's pass runs only if requested and if it supports x. Its bits go to its own backward.
 TEST_P(Norm, GoesToALibraryAsAWhole) {
   const trace::Counter& calls = trace::counter("kernel.vendor_calls");
   const auto calls_with = [&](const KernelOptions& options, DType dtype, int64_t channels,
@@ -200,12 +200,12 @@ TEST_P(Norm, GoesToALibraryAsAWhole) {
   EXPECT_EQ(calls_with({.vendor = true}, DType::f16, 16, kNHWC), 0) << "ours is the usual one";
 }
 
-// ---- on the chip: a pass is one launch, and so is its backward
+// ---- on chip: one launch forward, one backward
 
 struct Pass {
   kernels::BatchNormPass forward;
   Tensor dw, db, dx, dresidual;
-  int64_t launches[2] = {};  // of each half
+  int64_t launches[2] = {};  // forward, backward
 };
 Pass pass_of(const Job& job, bool relu, const char* algorithm = nullptr) {
   const trace::Counter& launches = trace::counter("cuda.launches");
@@ -244,7 +244,7 @@ Job on_device(const Job& job, DType dtype, const MemoryFormat& format = kNHWC) {
           cuda_host::on_device(job.bias, precise(dtype))};
 }
 
-// Beside the CPU; beside the kernels that read twice, which read its bits; and theirs.
+// Compares with the CPU and with the streaming kernels, which read x twice. Mask bits are equal.
 void expect_on_chip(const Shape& shape, DType dtype, bool relu) {
   SCOPED_TRACE(cat(shape, " ", dtype, relu ? " relu" : ""));
   const Job job = job_of(shape, dtype), job_ = on_device(job, dtype);
@@ -260,7 +260,7 @@ void expect_on_chip(const Shape& shape, DType dtype, bool relu) {
   EXPECT_EQ(difference(to(Device::cpu, bits), got.forward.bits), 0);
 }
 
-// Rows that do not fill a block, or some of its warps; channels that do not fill a slice.
+// Rows that do not fill a block or its warps; channels that do not fill a slice.
 TEST_P(Norm, OnChipOfEveryDtype) {
   for (const DType dtype : kFloats)
     for (const bool relu : {false, true}) {
@@ -270,7 +270,7 @@ TEST_P(Norm, OnChipOfEveryDtype) {
     }
 }
 
-// With many blocks in one order only.
+// For tests with many blocks: one shuffled schedule only.
 struct ShuffledNorm : testing::Test {
   void SetUp() override { reset(schedules(1).back()); }
   void TearDown() override {
@@ -279,7 +279,7 @@ struct ShuffledNorm : testing::Test {
   }
 };
 
-// A slice is 16 bytes wide, 32 or 64, where that leaves 132 of them.
+// Slices are 64, 32 or 16 bytes wide: the widest that still gives 132 slices.
 TEST_F(ShuffledNorm, OfEveryWidthOnChip) {
   expect_on_chip({37, 132 * 32}, DType::bf16, true);
   expect_on_chip({37, 132 * 32 + 1}, DType::bf16, true);
@@ -309,7 +309,7 @@ TEST_F(ShuffledNorm, OfEverySizeThatFitsIsOnChip) {
   EXPECT_EQ(launches({4, 16, 3, 3}, DType::bf16, kNHWC, "streaming"), twice);
 }
 
-// Its backward reads twice what forward read once.
+// Forward keeps x on chip. Backward would have to keep two tensors, so it streams.
 TEST_F(ShuffledNorm, OfEverySizeBackwardMayStream) {
   const Job job = on_device(job_of({7300, 264}, DType::f64), DType::f64);
   const Pass got = pass_of(job, true), want = pass_of(job, true, "streaming");
@@ -318,7 +318,7 @@ TEST_F(ShuffledNorm, OfEverySizeBackwardMayStream) {
   expect_close(on_cpu(answer_of(want)), answer_of(got), DType::f64);
 }
 
-// As LargeNumbersDoNotCancel, of rows that a block keeps.
+// LargeNumbersDoNotCancel for the kernels that keep x on chip.
 TEST_P(Norm, OnChipLargeNumbersDoNotCancel) {
   for (const bool blank : {false, true}) {
     SCOPED_TRACE(blank ? "blank" : "");
@@ -337,7 +337,7 @@ TEST_P(Norm, OnChipLargeNumbersDoNotCancel) {
   }
 }
 
-// Evaluation of no images at all.
+// Empty batches and planes.
 TEST_P(Norm, OfNothing) {
   for (const Shape& shape : {Shape{0, 4}, {0, 4, 3, 3}, {2, 4, 0, 3}}) {
     const Tensor x(shape, DType::f32, Device::cuda);

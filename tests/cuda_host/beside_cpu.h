@@ -1,5 +1,5 @@
-// What tests of single kernels share: random inputs in any dtype, and a kernel's result on the
-// device beside that of the CPU, which computes the same numbers in f64.
+// Helpers for tests of single kernels: random inputs in any dtype, and the comparison of a result
+// on the device with that of the CPU, which computes the same in f64.
 #pragma once
 #include <gtest/gtest.h>
 #include <cmath>
@@ -14,7 +14,8 @@ using namespace bellows;
 
 constexpr DType kFloats[] = {DType::f32, DType::f64, DType::bf16, DType::f16};
 
-// Relative to the largest magnitude: of rounding the result and, in sums, the order of adding.
+// Tolerance relative to the largest magnitude, for rounding of the result and another order of
+// sums.
 inline double tolerance_of(DType dtype) {
   return dtype == DType::f64    ? 1e-13
          : dtype == DType::f32  ? 2e-6
@@ -22,7 +23,7 @@ inline double tolerance_of(DType dtype) {
                                 : 1e-3;
 }
 
-// Standard normal numbers that the dtype can hold, on the CPU in f64.
+// Returns standard normal values, rounded to `dtype`, as f64 on the CPU.
 inline Tensor normal(const Shape& shape, uint64_t seed, DType dtype = DType::f32) {
   const Tensor t(shape, DType::f64);
   const Philox rng({.seed = seed});
@@ -34,7 +35,8 @@ inline Tensor on_device(const Tensor& t, DType dtype) {
   return t.defined() ? to(Device::cuda, cast(t, dtype)) : t;
 }
 
-// The same elements, `gap` apart: axes in the order of `memory`, outermost first.
+// Returns a copy of t with axes in the order of `memory`, outermost first, and elements `gap`
+// apart.
 inline Tensor with_order(const Tensor& t, const std::vector<int>& memory, int64_t gap = 1) {
   Strides strides = t.shape();
   int64_t step = gap;
@@ -49,7 +51,8 @@ inline Tensor with_order(const Tensor& t, const std::vector<int>& memory, int64_
   return y;
 }
 
-// Largest difference, of the largest magnitude; NaN unless both are NaN in the same places.
+// Returns the largest difference relative to the largest magnitude; NaN if only one side is NaN
+// somewhere, infinity if the shapes differ.
 inline double difference(const Tensor& want, const Tensor& got) {
   const Tensor a = contiguous(cast(want, DType::f64));
   const Tensor b = contiguous(cast(to(Device::cpu, contiguous(got)), DType::f64));
@@ -65,7 +68,7 @@ inline double difference(const Tensor& want, const Tensor& got) {
   return worst / largest;
 }
 
-// Each test on a fresh device, once in each order, with nothing to complain about in the end.
+// Runs each test on a fresh device under every schedule and expects no complaint at the end.
 struct InAnyOrder : testing::TestWithParam<Schedule> {
   void SetUp() override { reset(GetParam()); }
   void TearDown() override {

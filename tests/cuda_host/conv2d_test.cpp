@@ -1,4 +1,4 @@
-// Convolution on the device: every way a window can lie, and sizes around the tiles' borders.
+// Convolution on the device: every window geometry, and sizes near the boundaries of tiles.
 #include "ops/conv/conv2d.h"
 #include "tests/cuda_host/beside_cpu.h"
 
@@ -71,12 +71,12 @@ TEST_P(TiledConvolution, EveryDtype) {
   }
 }
 
-// 17 channels and 8192 or more pixels: the tiles of 64 x 64, the last ones not full.
+// 17 channels and at least 8192 pixels select tiles of 64 x 64; the last ones are partial.
 TEST_P(TiledConvolution, WideTiles) {
   expect_convolution({{1, 17, 91, 91}, {17, 17, 1, 1}, {}}, DType::f32, kInNCHW);
 }
 
-// More pixels than one share of dw takes: the last share, and the last image in it, count.
+// More pixels than one share of dw has (256), so the last share is partial.
 TEST_P(TiledConvolution, SharesOfThePixels) {
   expect_convolution({{5, 2, 12, 11}, {3, 2, 3, 3}, {.padding = 1}}, DType::f32, kInNCHW);
 }

@@ -1,4 +1,4 @@
-// The fused convolution, relu and pool on the device: LeNet's two layers, and every odd size.
+// The fused convolution, ReLU and pool on the device: LeNet's two layers, and odd sizes.
 #include "ops/conv/conv_act_pool.h"
 #include "core/base/trace.h"
 #include "tests/cuda_host/beside_cpu.h"
@@ -28,7 +28,8 @@ void expect_layer(const Layer& l, DType dtype, const std::vector<int>& memory = 
     EXPECT_EQ(difference(winner, winner_), 0);
   }
 
-  // With the winners of the CPU: in f32 and below some differ that are nearly equal.
+  // Uses the CPU's winners: in f32 and below, values that are nearly equal may be ordered
+  // otherwise.
   const Tensor dy = normal(y.shape(), 4, dtype), dw(weights, DType::f64), db({l.K}, DType::f64);
   const Tensor dy_ = with_order(on_device(dy, dtype), memory);
   const Tensor dw_(weights, dtype, Device::cuda), db_({l.K}, dtype, Device::cuda);
@@ -49,8 +50,8 @@ TEST_P(FusedLayer, OfLeNet) {
   expect_layer({3, 6, 14, 14, 16, 5, 5, 0}, DType::f32);
 }
 
-// Odd sizes that the pool cuts off, kernels of all three kinds, more taps than a team has threads,
-// so many channels that a share has several images, the last one fewer.
+// Odd sizes that the pool truncates, 3 x 3, 5 x 5 and other kernels, more taps than a team has
+// threads, and so many channels that a share has several images and the last share fewer.
 TEST_P(FusedLayer, OfOddSizes) {
   for (const Layer& l : {Layer{1, 1, 2, 2, 1, 1, 1, 0},
                          {2, 3, 5, 6, 4, 2, 3, 0},

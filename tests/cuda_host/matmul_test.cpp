@@ -1,4 +1,4 @@
-// The tiled product of matmul and linear, at the borders of both kinds of tiles.
+// The tiled product of matmul and linear, at the boundaries of narrow and wide tiles.
 #include "ops/matmul/matmul.h"
 #include "core/tensor/foreach.h"
 #include "ops/matmul/linear.h"
@@ -49,7 +49,7 @@ TEST_P(TiledProduct, NarrowTiles) {
         expect_product(p, DType::f32, a_rows, b_rows, Into::overwrite);
 }
 
-// So many products that the wide tiles are taken.
+// Enough products to select the wide tiles.
 TEST_P(TiledProduct, WideTiles) {
   expect_product({128, 63, 15, 17}, DType::f32, true, true, Into::overwrite);
   expect_product({128, 17, 17, 64}, DType::f32, false, true, Into::overwrite);
@@ -92,7 +92,7 @@ TEST_P(TiledProduct, LinearWithAndWithoutBias) {
       }
 }
 
-// 8 rows are added at once; from 1025 on there are groups of them.
+// Rows are summed 8 at a time; from 1025 on they are split into groups.
 TEST_P(TiledProduct, SumsOfRows) {
   for (const Shape& shape :
        {Shape{1, 1}, {7, 31}, {9, 33}, {64, 120}, {1024, 3}, {1025, 3}, {1600, 40}})

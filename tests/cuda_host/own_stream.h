@@ -1,4 +1,4 @@
-// Streams and events that a test owns, beside those of core/device/device.h, which live for ever.
+// Streams and events that a test owns. Those of core/device/device.h are never destroyed.
 #pragma once
 #include "core/device/cuda.h"
 
@@ -30,7 +30,7 @@ class OwnStream {
   cudaStream_t stream_ = nullptr;
 };
 
-// The one that most tests use; never destroyed.
+// The stream that most tests use; never destroyed.
 inline const OwnStream& compute() {
   static const OwnStream& stream = *new OwnStream;
   return stream;

@@ -1,5 +1,5 @@
-// Faults between streams, planted in the product's own allocator and feed: an event that nobody
-// waits for, a block that is handed out while another stream still uses it.
+// Faults between streams, planted in the product's own allocator and feed: an event without a wait,
+// a block that is reused while another stream still uses it.
 #include <gtest/gtest.h>
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
@@ -15,10 +15,9 @@ DeviceApi& gpu() { return device_apis[static_cast<int>(Device::cuda)]; }
 Stream computes() { return stream_of(Device::cuda, StreamUse::compute); }
 Stream copies() { return stream_of(Device::cuda, StreamUse::copy); }
 
-// The product is right, but for what is planted: the device says that every event is ready, or
-// forgets what a stream was to wait for.
+// Planted faults: the device reports every event as ready, or skips the waits of one stream.
 enum class Fault { none, every_event_is_ready, compute_waits_for_nobody, copies_wait_for_nobody };
-Stream deaf;  // waits for nobody
+Stream deaf;  // skips its waits
 void (*real_wait)(Stream, void*);
 
 class Plant {
@@ -39,7 +38,7 @@ class Plant {
   const DeviceApi right_;
 };
 
-// Leaves nothing behind, so that the device can be made anew.
+// Releases the cache at the end, so that the device can be reset.
 class OwnCache {
  public:
   OwnCache() { configure_allocator(Device::cuda, {.caching = true}); }
@@ -55,7 +54,7 @@ std::vector<float> read(const Tensor& t) {
   return {host.ptr<float>(), host.ptr<float>() + host.numel()};
 }
 
-// The copy stream reads a block that is released meanwhile, and the next tensor is written.
+// The copy stream reads a block that is released meanwhile; the next tensor may reuse it.
 std::vector<float> reuse(bool record, Fault fault) {
   const OwnCache cache;
   const Plant plant(fault);
@@ -74,7 +73,7 @@ std::vector<float> reuse(bool record, Fault fault) {
   return read(y);
 }
 
-// Six steps: each adds its batch to a sum and keeps what it is by then.
+// Runs six steps. Each adds its batch to a sum and stores the sum so far.
 std::vector<float> train(Fault fault) {
   const OwnCache cache;
   const Plant plant(fault);
@@ -110,7 +109,7 @@ TEST_F(StreamsOfTheProduct, AreRightInEveryOrder) {
 }
 
 TEST_F(StreamsOfTheProduct, TheFeedNeverMakesTheHostWaitForTheDevice) {
-  train(Fault::none);  // makes what it needs
+  train(Fault::none);  // warm-up
   cuda_host::reset();
   const OwnCache cache;
   Loader loader(std::make_shared<Numbers>(24), {},
@@ -139,7 +138,7 @@ TEST_F(PlantedRaceInFeed, AStepThatDoesNotWaitForItsBatch) {
 TEST_F(PlantedRaceInFeed, ACopyThatDoesNotWaitForTheStepBefore) {
   expect_found(cuda_host::order_dependence([] { return train(Fault::copies_wait_for_nobody); }));
 }
-// Wrong in the same way in every order, as the host is ahead of all of them.
+// Wrong under every schedule, since the host runs ahead in all of them.
 TEST_F(PlantedRaceInFeed, AHostBufferThatIsFilledBeforeItsCopy) {
   const std::vector<float> right = train(Fault::none);
   cuda_host::reset();

@@ -1,4 +1,4 @@
-// Faults that are planted here, and what the harness says about each.
+// Plants faults and checks the message that cuda_host gives for each.
 #include <gtest/gtest.h>
 #include <thread>
 #include "core/base/module_path.h"
@@ -27,7 +27,7 @@ struct Floats {
     std::vector<float> values(n);
     CUDA_CHECK(
         cudaMemcpyAsync(values.data(), data, n * sizeof(float), cudaMemcpyDeviceToHost, stream));
-    return values;  // complete: a copy to memory that is not pinned waits
+    return values;  // complete: a copy to pageable memory waits
   }
 
   const int n;
@@ -69,7 +69,7 @@ void expect_in(const std::string& part, const std::string& text) {
   EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' is not in '" << text << "'";
 }
 
-// What the call throws.
+// Returns the message of the Error that `body` throws.
 template <class Body> std::string error_of(Body body) {
   try {
     body();
@@ -90,7 +90,7 @@ TEST_F(Planted, WritePastTheEnd) {
   expect_in("(400 bytes) was written, which is past its end", text);
 }
 
-// What a user is told: the program ends with 9 and one line.
+// The user gets one line and exit code 9.
 TEST_F(Planted, AFaultIsToldWithTheLastKernelsAndTheirModules) {
   const Floats y(100);
   {
@@ -206,16 +206,16 @@ TEST_F(PlantedRace, MissingStreamWaitEvent) {
             cuda_host::order_dependence(run_copy_then_compute<false>));
 }
 
-// A caching allocator in miniature: a block goes from one stream to another.
+// Models a caching allocator: a block moves from one stream to another.
 template <bool with_event> std::vector<float> run_reuse() {
   const OwnStream other;
   const OwnEvent last_use;
   const Floats block(64), y(64);
   launch(fill, {1, 64, 0, compute()}, block, 64, 1.0f);
   launch(add, {1, 64, 0, compute()}, block, y, 64, 1.0f);
-  compute().record(last_use);  // the compute stream gives the block back
+  compute().record(last_use);  // the compute stream releases the block
   if (with_event) other.wait(last_use);
-  launch(fill, {1, 64, 0, other}, block, 64, 100.0f);  // and the other one takes it
+  launch(fill, {1, 64, 0, other}, block, 64, 100.0f);  // and the other stream reuses it
   other.synchronize();
   return y.read(compute());
 }
@@ -259,8 +259,7 @@ TEST_F(Planted, HostReadsTooEarly) {
   EXPECT_EQ(*result.begin(), 5);
 }
 
-// Where the product calls a vendor's library, the test build puts this: the CPU's loops, run as an
-// operation of the stream.
+// Stand-in for a vendor's call in the test build: a CPU loop, run as an operation of the stream.
 void vendor_scale(float* x, int n, float factor, const OwnStream& stream) {
   cuda_host::enqueue(
       stream, [] { return "vendor_scale"; },

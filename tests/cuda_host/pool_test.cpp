@@ -79,7 +79,7 @@ TEST_P(Pooling, FirstOfEqualsAndNaNWin) {
   EXPECT_EQ(difference(winner, winner_), 0);
 }
 
-// The two halves of the formula agree: i is among the windows that hold h just if h is in window i.
+// The two formulas agree: window i is listed for position h if and only if it covers h.
 TEST(WindowsByFormula, HoldWhatTheyCover) {
   std::vector<std::pair<int64_t, Windows>> all;
   for (int64_t image = 1; image <= 12; ++image) {

@@ -1,4 +1,4 @@
-// The CUDA runtime, by its own names. A function that is not here is a link error: add it.
+// The functions of the CUDA runtime. A missing function is a link error; add it here.
 #include "tests/cuda_host/runtime.h"
 #include <dlfcn.h>
 #include <cstring>
@@ -46,8 +46,8 @@ void require_launchable(const cudaLaunchConfig_t& config, const void* kernel) {
           " (cudaFuncSetAttribute raises it)");
 }
 
-// Host memory that is not pinned behaves as CUDA says: read before the call returns, and written
-// before it returns, which makes the copy a synchronization.
+// Pageable host memory behaves as CUDA documents: it is read before the call returns, and also
+// written before it returns, which makes such a copy a synchronization.
 void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   require_stream(stream);
   const Place target = place_of(to), source = place_of(from);
@@ -223,7 +223,7 @@ cudaError_t cudaMallocHost(void** memory, size_t bytes) {
     *memory = allocate(bytes, Place::pinned);
   });
 }
-// Freeing waits for the whole device, on a GPU as here.
+// Freeing waits for the whole device, as on a GPU.
 static cudaError_t free_after_everything(void* memory, Place place) {
   return api([=] {
     if (!memory) return;

@@ -1,4 +1,4 @@
-// How fast is the harness? Prints numbers for the README, asserts nothing.
+// Measures the speed of cuda_host for its README. Asserts nothing.
 #include <chrono>
 #include <cstdio>
 #include "core/device/launch.cuh"

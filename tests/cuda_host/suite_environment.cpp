@@ -1,5 +1,5 @@
-// What a suite of the product needs to run here: CUDA_HOST_SCHEDULE names the order of what CUDA
-// leaves unordered (schedule.h), and after each test the device is asked what was wrong.
+// Runs a suite of the product on cuda_host: CUDA_HOST_SCHEDULE names the schedule
+// (tests/cuda_host/schedule.h), and each test fails if the device has a complaint.
 #include <gtest/gtest.h>
 #include <cstdlib>
 #include "tests/cuda_host/cuda_host.h"
@@ -18,7 +18,7 @@ cuda_host::Schedule schedule_from_environment() {
 }
 
 class AskAfterEachTest : public testing::EmptyTestEventListener {
-  // A test replays alone as it ran among others.
+  // Restarts the schedule, so that a test runs alone as it does among others.
   void OnTestStart(const testing::TestInfo&) override { cuda_host::use(schedule_); }
   void OnTestEnd(const testing::TestInfo&) override { EXPECT_EQ(cuda_host::settle(), ""); }
   const cuda_host::Schedule schedule_ = schedule_from_environment();

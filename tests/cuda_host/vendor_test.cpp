@@ -1,5 +1,5 @@
-// The products of vendors' libraries, where plain kernels stand in for them: they are calls of a
-// stream like any other, give what the CPU gives, and do what the KernelOptions ask for.
+// Products of vendors' libraries, with plain kernels as stand-ins: they are ordered like any call
+// of a stream, match the CPU, and follow the KernelOptions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cmath>
@@ -33,7 +33,7 @@ std::vector<double> values(const Tensor& t) {
   return {all.begin(), all.end()};
 }
 
-// What a device gives for inputs of that type; the CPU computes 16-bit ones in f32 and rounds last.
+// Makes inputs for one device and dtype. The CPU computes 16-bit dtypes in f32 and rounds last.
 struct Where {
   Device device;
   DType dtype;
@@ -89,7 +89,7 @@ class VendorCalls : public testing::Test {
   const Kernels use{{.vendor = true}};
 };
 
-// Sums in another order and one more rounding to the type: twice in `Into::add`.
+// For sums in another order and one more rounding to the dtype (two for `Into::add`).
 double tolerance(DType dtype) {
   switch (dtype) {
     case DType::f64:
@@ -112,7 +112,7 @@ void expect_close(const std::vector<double>& want, const std::vector<double>& go
     EXPECT_NEAR(want[i], got[i], tolerance * largest) << "element " << i;
 }
 
-// The same on both devices, and that many vendor calls on this one.
+// Expects the same results on both devices, and `calls` vendor calls on cuda_host.
 template <class Run> void expect_same(int64_t calls, const Run& run) {
   const trace::Counter& counted = trace::counter("kernel.vendor_calls");
   for (const DType dtype : kAll) {
@@ -142,8 +142,8 @@ TEST_F(VendorCalls, ConvolveAsTheCpuDoes) {
     expect_same(3, [&](const Where& where) { return convolutions(where, format); });
 }
 
-// One call there and one back in f16 with multiples of 8 channels; else the convolution's own
-// three.
+// In f16 with a multiple of 8 channels: one call forward, one backward. Otherwise the three calls
+// of the convolution alone.
 TEST_F(VendorCalls, NormaliseOnTheWayIntoAConvolutionInF16) {
   const trace::Counter& counted = trace::counter("kernel.vendor_calls");
   const auto calls = [&](DType dtype, int64_t channels) {
@@ -190,7 +190,7 @@ TEST_F(VendorCalls, AreOrderedLikeKernels) {
             "");
 }
 
-// A captured product reads what is in its operands when it is launched.
+// A captured product reads its operands when the graph is launched.
 TEST_F(VendorCalls, CanBeCaptured) {
   const Tensor a = normal({1, 4, 4}, 1, DType::f32, Device::cuda), other = full({1, 4, 4}, 2, a);
   const Tensor b = normal({1, 4, 4}, 2, DType::f32, Device::cuda), y = empty({1, 4, 4}, a);
@@ -215,7 +215,8 @@ TEST_F(VendorCalls, CountTf32WhereItIsAskedForAndOnlyInF32) {
     }
 }
 
-// 1 + 2^-11 lies in the middle between two numbers of 10 bits; the next smaller f32 goes down.
+// 1 + 2^-11 is halfway between two values with 10 bits of mantissa; the next smaller f32 rounds
+// down.
 TEST_F(VendorCalls, ReadTenBitsOfMantissaUnderTf32) {
   const float half = 1 + 0x1p-11f, below = std::nextafter(half, 0.0f);
   const Tensor a = to(Device::cuda, tensor_of<float>({half, below, -half, INFINITY}, {4, 1}));

@@ -1,4 +1,4 @@
-// What a device does of the transforms is what the host would have done, bit for bit.
+// Transforms on the device give the same bits as those on the host.
 #include "data/feeds/augment.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ using namespace bellows;
 
 namespace {
 
-// All of each is left to the device, of pictures of 7 x 10.
+// Chains for images of 7 x 10 that are left to the device as a whole.
 const std::map<std::string, Chain>& chains() {
   static const std::map<std::string, Chain> all = {
       {"nothing but normalize", {}},
@@ -36,7 +36,7 @@ const std::map<std::string, Chain>& chains() {
   return all;
 }
 
-// Of 23 pictures: the last batch is smaller.
+// Uses 23 images, so the last batch is smaller.
 void expect_same(Device device, const LoaderOptions& options, const Shape& shape,
                  const Chain& chain) {
   const auto noise = std::make_shared<Noise>(shape, 23);
@@ -49,7 +49,7 @@ void expect_same(Device device, const LoaderOptions& options, const Shape& shape
   EXPECT_EQ(split.epoch(1, 2), host.epoch(1, 2)) << "resumed";
 }
 
-// As x is cast, and the labels behind it.
+// Returns each batch as x, rounded to `dtype`, followed by the labels.
 Numbered cast_to(DType dtype, Feed& feed) {
   Numbered batches;
   for (Batch batch; feed.next(batch);) {
@@ -61,7 +61,7 @@ Numbered cast_to(DType dtype, Feed& feed) {
   return batches;
 }
 
-// What is behind the channels of the pictures in a room of 8.
+// Returns the values in the padding after the channels of x, which has room for 8.
 std::vector<float> behind(const Tensor& x) {
   const Tensor room = to(Device::cpu, whole_room(x, 8));
   Shape shape = room.shape();
@@ -71,7 +71,8 @@ std::vector<float> behind(const Tensor& x) {
   return {numbers.data<float>().begin(), numbers.data<float>().end()};
 }
 
-// Written at once in the type, the order and the room that the model wants: as cast afterwards.
+// The device writes directly in the model's dtype, format and channel padding; values equal those
+// that are cast later.
 void expect_as_wanted(Device device, LoaderOptions options, const Chain& chain) {
   const auto noise = std::make_shared<Noise>(Shape{3, 7, 10}, 23);
   const Shape made = Transforms(chain, noise->info()).shape();
@@ -102,7 +103,7 @@ void expect_as_wanted(Device device, LoaderOptions options, const Chain& chain) 
       }
 }
 
-// An evaluation's views, each of them another one than the last.
+// Compares every view of an evaluation; consecutive views must differ.
 void expect_same_views(Device device, LoaderOptions options, const Chain& chain) {
   const auto noise = std::make_shared<Noise>(Shape{3, 7, 10}, 23);
   options.augment = false;
@@ -217,7 +218,7 @@ TEST_P(AugmentOnDevice, DoesWhatTheHostWouldHaveDoneBitForBit) {
   expect_same(Device::cuda, options(false), {3, 7, 10}, chains().at("all"));
   expect_same_views(Device::cuda, options(), chains().at("all"));
   expect_as_wanted(Device::cuda, options(), chains().at("all"));
-  // Of more pixels than a block writes.
+  // More pixels than a block writes.
   expect_same(Device::cuda, options(), {1, 53, 57}, {random_crop(51, 4), flip(), normalize()});
   expect_same(Device::cpu, options(), {3, 7, 10}, chains().at("all"));
   EXPECT_EQ(without_twin(runs, "data"), "");
@@ -232,7 +233,7 @@ std::ostream& operator<<(std::ostream& out, const Costs& c) {
              << " system calls " << c.system_calls << " images " << c.images;
 }
 
-// Of an epoch of 12 batches, after two others.
+// Cost of an epoch of 12 batches, after two others.
 Costs costs(LoaderOptions options, bool augment) {
   options.device_augment = augment;
   options.device_randperm = true;
@@ -272,7 +273,7 @@ TEST_P(AugmentOnDevice, CopiesAQuarterAndNoMoreOftenThanBefore) {
   EXPECT_EQ(host.images, 0);
 }
 
-// By the kernel alone, of either device.
+// ---- the kernel alone, on both devices
 
 Tensor random_bytes(const Shape& shape) {
   const Tensor t(shape, DType::u8);

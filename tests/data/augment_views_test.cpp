@@ -1,5 +1,5 @@
-// What depends on the number of the epoch: the views of an evaluation and flips that alternate. A
-// device shows what the host does, bit for bit.
+// Transforms that depend on the epoch: views of an evaluation, and flips that alternate. The device
+// gives the same bits as the host.
 #include <gtest/gtest.h>
 #include <set>
 #include "tests/data/noise.h"
@@ -8,7 +8,7 @@ using namespace bellows;
 
 namespace {
 
-// Of the epochs from 0 on, which have to differ.
+// Compares epochs 0 to epochs - 1, which must differ from each other.
 void expect_same(Device device, const LoaderOptions& options, const Chain& chain, int64_t epochs) {
   const auto noise = std::make_shared<Noise>(Shape{3, 7, 10}, 11);
   Fed split(device, augmenting(options), noise, chain), host(Device::cpu, options, noise, chain);

@@ -1,11 +1,10 @@
-// The queue between workers and trainer: of its life; loader_test has the rest.
+// Lifetime of the queue between workers and trainer. tests/data/loader_test.cpp has the rest.
 #include "data/loader/batch_queue.h"
 #include <gtest/gtest.h>
 
 using namespace bellows;
 
-// A worker that was given up on may hold it after the loader is gone, and be in the midst of a
-// push.
+// An abandoned worker may still hold the queue, and be inside a push, after the loader is gone.
 TEST(BatchQueue, OwnsWhatAPushCounts) {
   for (const QueueKind kind : {QueueKind::locked, QueueKind::rings}) {
     auto depth = std::make_shared<Depth>();

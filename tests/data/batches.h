@@ -1,12 +1,12 @@
-// A feed's batches as numbers, to be compared.
+// Batches of a feed as vectors, for comparison.
 #pragma once
 #include "core/tensor/copy.h"
 #include "data/loader/feed.h"
 
 namespace bellows {
 
-// One batch after the other: x and then y. Each is let go before the next one is asked for, as the
-// loop does.
+// Returns the remaining batches, each as x followed by y. Releases each one before it requests the
+// next, as the training loop does.
 using Numbered = std::vector<std::vector<float>>;
 inline Numbered rest_of(Feed& feed) {
   Numbered batches;

@@ -1,4 +1,4 @@
-// MNIST's and CIFAR-10's files, and the data sets that the program draws.
+// Readers of MNIST and CIFAR-10, and the data sets that are generated.
 #include "data/sets/dataset.h"
 #include <gmock/gmock.h>
 #include <omp.h>
@@ -99,7 +99,7 @@ TEST(Mnist, ReadsTheRealOne) {
   EXPECT_EQ(test->at(0, scratch).label, 7);
 }
 
-// Records whose first pixel is their number.
+// Returns `count` records; the first pixel of each is its index.
 static std::string records(int count, int first = 0) {
   std::string bytes;
   for (int i = first; i < first + count; ++i)
@@ -199,7 +199,7 @@ TEST_P(Drawn, IsTheSameInEveryProcessAndForAnyNumberOfThreads) {
   const auto three = bytes_of(*drawn(Split::train, 700));
   omp_set_num_threads(threads);
   EXPECT_EQ(one, three);
-  // A larger set begins with the smaller one, and the test set is another one.
+  // A larger set starts with the smaller one, and the test set differs.
   const auto more = bytes_of(*drawn(Split::train, 701));
   EXPECT_TRUE(std::equal(one.begin(), one.end(), more.begin()));
   EXPECT_NE(one, bytes_of(*drawn(Split::test, 700)));
@@ -225,7 +225,7 @@ TEST_P(Drawn, HasTheStatisticsThatItNames) {
   }
 }
 
-// Made small again, they are the ones of `shapes`: in any size, and for any number of threads.
+// Scaled down again, the images match those of `shapes`, with the same labels.
 TEST(ShapesJpeg, AreTheShapesInOtherSizes) {
   const auto shapes = make("shapes", Split::train, {{"train_size", "200"}});
   const auto jpegs = make("shapes_jpeg", Split::train, {{"train_size", "200"}});
@@ -251,7 +251,8 @@ TEST(ShapesJpeg, AreTheShapesInOtherSizes) {
   EXPECT_LT(difference, 12);
 }
 
-// How many of 1000 the nearest of the ten mean pictures of 3000 others finds.
+// Returns how many of 1000 test images are classified correctly by the nearest of the ten class
+// means of 3000 training images.
 static int64_t found_by_mean_pictures(const std::string& name) {
   const auto train = make(name, Split::train, {{"train_size", "3000"}});
   const auto test = make(name, Split::test, {{"test_size", "1000"}});
@@ -276,13 +277,14 @@ static int64_t found_by_mean_pictures(const std::string& name) {
   return right;
 }
 
-// Many of them and far from all: there is something to learn, and no linear classifier learns it.
+// Class means find many of them, but far from all: there is something to learn, and comparing
+// pixels does not learn it.
 TEST(Digits, CanBeLearntButNotByComparingPixels) {
   const int64_t right = found_by_mean_pictures("digits");
   EXPECT_GT(right, 400);
   EXPECT_LT(right, 930);
 }
 
-// Places, sizes, angles and colours leave nothing to find in single pixels: softmax regression on
-// all 10000, fitted outside of this test, finds 13 %.
+// Positions, sizes, angles and colors leave no information in single pixels. Softmax regression on
+// all 10000, fitted outside this test, finds 13 %.
 TEST(Shapes, SayNothingToALinearClassifier) { EXPECT_LT(found_by_mean_pictures("shapes"), 250); }

@@ -1,5 +1,5 @@
-// The ways of a batch to a GPU: the same batches as on the host, whichever way, and what each way
-// costs by counter.
+// Feeds to a GPU: each implementation delivers the batches of the host, at the cost that the
+// counters state.
 #include "data/feeds/device_feed.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 namespace {
 
-// Another picture each time: nothing to keep on a device.
+// Changes the image each time, so that a device cannot keep the samples.
 struct Jitter : RandomTransform {
   void apply(Picture& p, const RngKey& key) const override {
     p.levels.shift[0] += Philox(key).uniform(0);
@@ -30,7 +30,7 @@ const AddEntry<MakeTransform> jitter(
       return std::make_shared<Jitter>();
     });
 
-// Pictures of two channels, 2 x 1 x 2.
+// Images of shape (2, 1, 2).
 class Pairs : public Dataset {
  public:
   int64_t size() const override { return 31; }
@@ -183,7 +183,7 @@ TEST_P(FeedOnDevice, AsksForNoMemoryInTheSteadyState) {
   configure_allocator(Device::cuda, {.caching = false});
 }
 
-// What goes wrong with a batch is thrown when it is due, and not while it is fetched ahead.
+// An error in a batch is thrown when the batch is due, not when it is prefetched.
 TEST_P(FeedOnDevice, ThrowsWhatWentWrongWhenItIsDue) {
   if (GetParam().device_tensors) GTEST_SKIP() << "reads all samples at once";
   auto dataset = std::make_shared<Numbers>(40);
@@ -215,7 +215,7 @@ TEST_P(FeedOnDevice, MayBeLeftInTheMiddle) {
   }
 }
 
-// ---- what each way costs
+// ---- cost of each implementation
 
 struct Costs {
   int64_t pinned, staged, async, overlapped, moved, created, syncs, copied;
@@ -227,7 +227,7 @@ std::ostream& operator<<(std::ostream& out, const Costs& c) {
              << " syncs " << c.syncs << " copied " << c.copied;
 }
 
-// Of an epoch after the first, 12 batches of 8 samples of 16 bytes and a label.
+// Cost of an epoch after the first: 12 batches of 8 samples of 16 bytes and a label.
 Costs costs(const Way& way, bool randperm) {
   const Fed fed(with(way, {.batch_size = 8, .device_randperm = randperm}),
                 std::make_shared<Numbers>(96));
@@ -254,13 +254,13 @@ TEST_F(FeedCostsOnDevice, AreTheseByCounter) {
   }
 }
 
-// However far the host is ahead, it holds a few batches and no more.
+// Pinned memory is limited to a few batches, however far ahead the host is.
 TEST_F(FeedCostsOnDevice, PinnedMemoryHasABound) {
   const Moved bytes("alloc.pinned_bytes");
   const Fed fed(with(kWays[3], {.batch_size = 8, .num_workers = 1, .prefetch_factor = 2}),
                 std::make_shared<Numbers>(800));
   fed.epoch(0);
-  // Two in the queue, one in the worker's hands, four that copies read.
+  // Two in the queue, one that the worker fills, four that copies read.
   EXPECT_LE(bytes, 7 * 8 * (16 + 8));
   EXPECT_GT(bytes, 0);
 }
@@ -287,7 +287,7 @@ TEST_F(FeedCostsOnDevice, OnTheCpuTheLoaderIsTheFeed) {
 
 }  // namespace
 
-// ---- samples that are on the device from the start
+// ---- samples that stay on the device
 
 // Packed pixels that fit into their cache stay in memory, so a device may hold them.
 TEST_F(FeedCostsOnDevice, PackedSamplesAreHeldAndOrderedAsOnTheHost) {

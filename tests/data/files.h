@@ -1,4 +1,4 @@
-// Temporary files, gzip streams, IDX bytes: what the tests of the readers share.
+// Helpers for tests of readers: temporary folders, gzip streams, IDX bytes.
 #pragma once
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -9,7 +9,7 @@
 
 namespace bellows {
 
-// A folder that goes away with the test.
+// Temporary folder, removed at the end of its lifetime.
 struct TempFolder {
   std::filesystem::path path;
   TempFolder() {
@@ -52,7 +52,8 @@ inline std::string idx(std::initializer_list<uint32_t> dims) {
   return bytes;
 }
 
-// What it throws, as an Error with that exit code; "" and a failed test if it does not.
+// Returns the message of the Error that `fn` throws and checks its exit code. If nothing is thrown,
+// the test fails.
 template <class Fn> std::string complaint(Exit exit, const Fn& fn) {
   try {
     fn();

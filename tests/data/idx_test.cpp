@@ -1,4 +1,4 @@
-// Every way in which an IDX file can be wrong ends in one clear Error(Exit::data).
+// Every malformed IDX file is refused with one clear Error(Exit::data).
 #include "data/sets/idx.h"
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -56,7 +56,7 @@ TEST(Idx, RefusesEveryTruncationAndEveryAddition) {
   EXPECT_THAT(refusal(kGood.substr(0, 40)), HasSubstr("truncated"));
 }
 
-// Bits of gzip's own header say nothing about the content: name, time, system.
+// Some bits of gzip's own header do not affect the content: name, time, system.
 TEST(Idx, NeverAcceptsOtherContentFromADamagedGzip) {
   const std::string good = gzip(kGood);
   int refused = 0;
@@ -74,7 +74,7 @@ TEST(Idx, NeverAcceptsOtherContentFromADamagedGzip) {
   EXPECT_GT(refused, int(8 * good.size()) * 8 / 10);
 }
 
-// 2^31 images are 1.6 TB: whoever tried to allocate them would throw something else.
+// 2^31 images are 1.6 TB. An attempt to allocate them would throw another exception.
 TEST(Idx, ComparesTheClaimedSizeWithTheFileBeforeItAllocates) {
   for (const std::string& header :
        {idx_header({1u << 31, 28, 28}), idx_header({~0u, ~0u, ~0u}), idx_header({100, 1000, 1000})})

@@ -1,4 +1,4 @@
-// JPEG and PNG files of every kind become RGB, or one clear Error(Exit::data).
+// JPEG and PNG files of every kind are decoded to RGB or refused with one clear Error(Exit::data).
 #include "data/images/image_file.h"
 #include <gmock/gmock.h>
 #include <sys/resource.h>
@@ -49,7 +49,7 @@ TEST(Jpeg, BecomesRgb) {
       }
 }
 
-// What Pillow 13.0 makes of the same inks, of which 255 is none: planes of one colour are exact.
+// Expected values are Pillow 13.0's. Ink 255 means no ink. Images of one color decode exactly.
 TEST(Jpeg, OfFourInksBecomesRgb) {
   using Bytes = std::vector<uint8_t>;
   for (const auto& [inks, rgb] :
@@ -73,7 +73,7 @@ TEST(Jpeg, IsRefusedWhereverItEndsTooEarly) {
   }
 }
 
-// Most single bits change only a shade: what matters is that no other size comes out, and no crash.
+// Most single bits only change a shade. Checks that the size stays the same and nothing crashes.
 TEST(Jpeg, WithAWrongBitIsRefusedOrHasItsSize) {
   const std::string file = as_jpeg(slopes(17, 20));
   int refused = 0;
@@ -92,7 +92,7 @@ TEST(Jpeg, WithAWrongBitIsRefusedOrHasItsSize) {
   EXPECT_GT(refused, 100);
 }
 
-// Sixteen bits each, 5 bytes behind the start of the frame: 12.9 GB if anybody allocated it.
+// Height and width: 16 bits each, 5 bytes after the start of the frame. It would take 12.9 GB.
 TEST(Jpeg, WithAHugeSizeInItsHeaderIsRefused) {
   std::string file = as_jpeg(slopes(8, 8));
   const size_t frame = file.find("\xff\xc0");
@@ -101,7 +101,7 @@ TEST(Jpeg, WithAHugeSizeInItsHeaderIsRefused) {
   EXPECT_THAT(refusal(file), HasSubstr("JPEG: 65500 x 65500 pixels"));
 }
 
-// Grey, with its second scan as often as it takes: libjpeg has no word against one more of those.
+// Returns a gray JPEG whose second scan is repeated. libjpeg accepts any number of scans.
 static std::string of_scans(int side, size_t scans) {
   std::string file = as_jpeg({side, side, 1, std::vector<uint8_t>(size_t(side) * side, 128)},
                              {.scans = {{1, {0}, 0, 0, 0, 0}, {1, {0}, 1, 63, 0, 0}}});
@@ -116,7 +116,7 @@ TEST(Jpeg, OfMoreScansThanEncodersWriteIsRefused) {
   EXPECT_THAT(refusal(of_scans(16, 101)), HasSubstr("JPEG: more than 100 scans of 16 x 16 pixels"));
 }
 
-// 16 million pixels take 96 scans, and 67 million, the most of all, 24.
+// The limit is 96 scans for 16 million pixels, and 24 for 67 million, the largest size.
 TEST(Jpeg, OfFewerScansIsRefusedIfItsImageIsLarge) {
   EXPECT_EQ(decoded(of_scans(4096, 20)).height, 4096);
   const std::string bomb = of_scans(4096, 97);
@@ -141,7 +141,7 @@ TEST(Png, OfEveryKindBecomesRgb) {
                     std::vector<std::vector<int>>{{1, 2, 3}, {40, 50, 60}, {7, 8, 9}}[i % 3]));
 }
 
-// Checksums see all of it.
+// Checksums cover every byte.
 TEST(Png, IsRefusedWithAnyWrongBitAndWhereverItEnds) {
   const std::string file = as_png(slopes(5, 6));
   for (size_t size = 0; size < file.size(); ++size) refusal(file.substr(0, size));
@@ -169,7 +169,7 @@ static std::string chunk(const std::string& type_and_data) {
   return big_endian(type_and_data.size() - 4) + type_and_data + big_endian(sum);
 }
 
-// As a process of its own, whose peak of memory is nobody else's: exits with the growth in MB.
+// Runs in a process of its own to measure the peak memory. Exits with the growth in MB.
 [[noreturn]] static void exit_with_growth(const std::string& file) {
   const auto peak_mb = [] {
     rusage usage{};
@@ -181,7 +181,8 @@ static std::string chunk(const std::string& type_and_data) {
   std::_Exit(int(std::min<long>(peak_mb() - before, 255)));
 }
 
-// A thousand such chunks would make 8 GB of 8 MB. Beside the text, the first one is a profile.
+// A thousand such chunks would inflate 8 MB to 8 GB. The first one is a color profile, the others
+// text.
 TEST(Png, InflatesNoChunkThatChangesNoPixel) {
   std::string text(7 << 20, 'x'), packed(compressBound(text.size()), '\0');
   uLongf size = packed.size();
@@ -193,7 +194,7 @@ TEST(Png, InflatesNoChunkThatChangesNoPixel) {
   for (int i = 0; i < 32; ++i) chunks += chunk("zTXt" + empty_key + packed);
   const Pixels p = slopes(5, 6);
   std::string file = as_png(p);
-  file.insert(33, chunks);  // behind the header
+  file.insert(33, chunks);  // after the header
   EXPECT_EQ(decoded(file).bytes, p.bytes);
   EXPECT_EXIT(
       exit_with_growth(file), [](int status) { return WEXITSTATUS(status) < 32; }, "");
@@ -213,7 +214,7 @@ TEST(ImageFile, IsRefusedIfItIsNeither) {
   EXPECT_THAT(refusal(""), HasSubstr("neither JPEG nor PNG"));
 }
 
-// Members of a plain tar: headers of 512 bytes, the size in octal digits at byte 124.
+// Reads a plain tar: headers of 512 bytes, the size in octal digits at byte 124.
 TEST(Jpeg, OfRealPhotosAllDecode) {
   const std::string path = real_data("caltech101-subset") + "/caltech101-subset.tar";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "no photos in " << path;

@@ -1,4 +1,4 @@
-// Small pictures, and JPEG and PNG files of them, written by the libraries themselves.
+// Small images, and JPEG and PNG files of them, written with libjpeg and libpng.
 #pragma once
 #include <png.h>
 #include <algorithm>
@@ -15,7 +15,7 @@ struct Pixels {
   std::vector<uint8_t> bytes;  // (height, width, channels)
 };
 
-// Smooth, so that JPEG changes little of it.
+// Returns smooth ramps, which JPEG changes little.
 inline Pixels slopes(int height, int width, int channels = 3) {
   Pixels p{height, width, channels, {}};
   for (int y = 0; y < height; ++y)
@@ -27,7 +27,7 @@ inline Pixels slopes(int height, int width, int channels = 3) {
 
 struct JpegForm {
   int quality = 95;
-  int subsampling = 1;  // of colours along a row; 2: 4:2:0, 4: by 2 along a column, too
+  int subsampling = 1;  // chroma; 2: 4:2:0; 4: by 4 along rows, by 2 along columns
   bool progressive = false;
   std::vector<jpeg_scan_info> scans = {};  // instead of libjpeg's own
 };
@@ -65,7 +65,7 @@ inline std::string as_jpeg(const Pixels& p, const JpegForm& form = {}) {
   return file;
 }
 
-// `channels` 1 to 4: grey, grey with alpha, RGB, RGBA. Of 16 bits, the bytes are the upper ones.
+// channels: 1 to 4 for gray, gray with alpha, RGB, RGBA. With 16 bits, p has the upper bytes.
 inline std::string as_png(const Pixels& p, int bits = 8, bool interlaced = false,
                           const std::vector<png_color>& palette = {}) {
   std::string file;

@@ -1,4 +1,4 @@
-// Folders of pictures: which files, which labels, and what becomes of those that are damaged.
+// image_folder: files, labels, and the treatment of damaged images.
 #include <gmock/gmock.h>
 #include "core/base/trace.h"
 #include "data/loader/loader.h"
@@ -17,14 +17,14 @@ static std::shared_ptr<const Dataset> make(const TempFolder& folder, Split split
   return chosen<DatasetChoice>("image_folder", options).make({split});
 }
 
-// A picture of one grey.
+// PNG of one gray.
 static std::string plain(int grey) {
   Pixels p = slopes(6, 8);
   std::ranges::fill(p.bytes, uint8_t(grey));
   return as_png(p);
 }
 
-// Their greys with their labels, in order.
+// Gray and label of each sample, in order.
 static std::vector<std::pair<int, int>> contents(const Dataset& dataset) {
   std::vector<std::pair<int, int>> all;
   Scratch scratch;
@@ -92,7 +92,7 @@ TEST(ImageFolder, CountsLinksThatLeadNowhere) {
   link("0.png", "train/a/to_it.png");
   const auto train = [&] { return make(folder, Split::train); };
   EXPECT_THAT(train()->notes(), testing::IsEmpty());
-  link("nowhere.txt", "train/a/notes.txt");  // no image in any case
+  link("nowhere.txt", "train/a/notes.txt");  // not an image
   link("nowhere.png", "train/a/more/gone.png");
   const std::string where = "warning: " + (folder.path / "train").string() + ": ";
   EXPECT_THAT(train()->notes(),
@@ -126,7 +126,7 @@ TEST(ImageFolder, NamesWhatItFindsInPrintableCharacters) {
 
 static int64_t damaged() { return trace::counter("data.damaged").value(); }
 
-// Greys of an epoch, as the model gets them.
+// Grays of an epoch, as the model receives them.
 static std::vector<int> epoch_of(const TempFolder& folder, const LoaderOptions& options) {
   const std::vector transforms{chosen<TransformChoice>("center_crop", {{"size", "2"}})};
   Loader loader(make(folder, Split::train), transforms, options, 1);
@@ -156,7 +156,7 @@ TEST(Damaged, EndsTheRunOrIsSkippedAndCounted) {
     if (workers == 0) {
       EXPECT_THAT(told, HasSubstr("warning: " + broken + ": skipped: PNG: "));
     } else {
-      EXPECT_EQ(told, "");  // they were told about before
+      EXPECT_EQ(told, "");  // each is reported once
     }
   }
 }

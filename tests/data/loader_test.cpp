@@ -31,7 +31,7 @@ static Loader make(const LoaderOptions& options, int64_t samples = 103) {
   return Loader(std::make_shared<Numbers>(samples), {}, options, 5);
 }
 
-// How far a counter has moved since.
+// Increase of a counter since construction.
 class Moved {
  public:
   explicit Moved(const char* name) : counter_(trace::counter(name)), start_(counter_.value()) {}
@@ -117,7 +117,7 @@ TEST(Loader, FillsTheSameBuffersAgainOnceTheTrainerLetsGo) {
                           .num_workers = workers,
                           .prefetch_factor = 2,
                           .persistent_workers = true});
-    std::map<const std::byte*, uint32_t> buffers;  // and the version of each when last seen
+    std::map<const std::byte*, uint32_t> buffers;  // version of each when last seen
     for (int64_t epoch = 0; epoch < 5; ++epoch) {
       loader.start(epoch);
       for (Batch batch; loader.next(batch);) {
@@ -125,7 +125,7 @@ TEST(Loader, FillsTheSameBuffersAgainOnceTheTrainerLetsGo) {
         buffers[batch.x.bytes()] = batch.x.storage()->version;
       }
     }
-    // Of each worker: two in the queue, one in its hands, one at the trainer.
+    // Per worker: two in the queue, one that it fills, one at the trainer.
     EXPECT_LE(buffers.size(), workers ? workers * 4u : 1u);
   }
 }
@@ -301,7 +301,7 @@ TEST(Loader, SleepsThePlantedLatencyInWhoeverLoads) {
                   5);
     const int64_t begin = trace::now_ns();
     epoch_of(loader, 0);
-    // A sleep is never shorter than asked for, so this cannot fail on a slow machine.
+    // A sleep is never shorter than requested, so this cannot fail on a slow machine.
     EXPECT_GE(trace::now_ns() - begin, (workers ? 2 : 3) * 3'000'000);
     EXPECT_EQ(here, workers ? 0 : 12);
   }

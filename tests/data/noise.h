@@ -1,5 +1,4 @@
-// What tests of augmentation share: pictures of noise, lists of transforms, and their way to a
-// device.
+// Helpers for tests of augmentation: images of noise, lists of transforms, feeds to a device.
 #pragma once
 #include "data/feeds/device_feed.h"
 #include "tests/data/batches.h"
@@ -7,7 +6,7 @@
 
 namespace bellows {
 
-// Pictures without any order in them, of a shape without any symmetry.
+// Random images. The tests use shapes without symmetry.
 class Noise : public Dataset {
  public:
   Noise(const Shape& shape, int64_t size) : size_(size) {

@@ -1,4 +1,4 @@
-// A data set for tests: pictures whose pixels spell their index.
+// Data set for tests: the pixels of an image encode its index.
 #pragma once
 #include <cmath>
 #include <functional>
@@ -7,7 +7,7 @@
 
 namespace bellows {
 
-// Of 1 x 2 x 2; as the model gets them, the pixels are whole numbers again.
+// Shape (1, 2, 2). Mean and standard deviation are such that the model receives the raw bytes.
 class Numbers : public Dataset {
  public:
   explicit Numbers(int64_t size, bool in_memory = true) : size_(size), in_memory_(in_memory) {}
@@ -30,7 +30,7 @@ class Numbers : public Dataset {
   DatasetInfo info_{.sample = {1, 2, 2}, .classes = 10, .mean = {0}, .std = {1.f / 255}};
 };
 
-// Of the i-th sample of a batch on the host.
+// Index of the i-th sample of a batch on the host.
 inline int64_t index_of(const Batch& batch, int64_t i) {
   const float* const x = batch.x.ptr<float>() + 4 * i;
   return std::lround(x[0]) + 256 * std::lround(x[1]);

@@ -20,7 +20,7 @@ class SetOptions : public Visitor {
     EXPECT_TRUE(option.read(found->second)) << key;
     values_.erase(found);
   }
-  // "3" at the key of a list: its size.
+  // Reads the size of a list from the value of its key.
   std::optional<size_t> list_size(const std::string& key, size_t, const char*) override {
     const auto found = values_.find(key);
     if (found == values_.end()) return {};
@@ -33,7 +33,7 @@ class SetOptions : public Visitor {
   Texts values_;
 };
 
-// The entry of that name, with these options.
+// Returns the registered entry `name` with `options` set.
 template <class AChoice> AChoice chosen(const std::string& name, const Texts& options = {}) {
   AChoice choice(name);
   SetOptions set(options);

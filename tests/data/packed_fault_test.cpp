@@ -1,4 +1,4 @@
-// Shards that are cut off, bent, foreign or of another packing: one line each, with the path.
+// Shards that are truncated, damaged, foreign or of another packing: one error line with the path.
 #include <gmock/gmock.h>
 #include <cstring>
 #include "core/base/crc32c.h"
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 static constexpr size_t kHead = 96, kNames = 20, kRecord = 32;
 
-// A shard of six samples of four bytes, of which each test spoils a copy.
+// A shard of six samples of four bytes. Each test damages a copy.
 class Spoilt : public testing::Test {
  protected:
   Spoilt() {
@@ -38,7 +38,7 @@ class Spoilt : public testing::Test {
     write(bytes);
     return complaint(Exit::data, [&] { open(); });
   }
-  // With a number in it, and head and index sealed as a packer would.
+  // Returns the shard with `value` at byte `at` and with a correct checksum of head and index.
   template <class T> std::string forged(size_t at, T value) const {
     std::string bytes = good;
     std::memcpy(&bytes[at], &value, sizeof value);
@@ -94,7 +94,8 @@ TEST_F(Spoilt, AnyBitOfARecordIsFoundWhenItIsRead) {
   }
 }
 
-// In training: one line with path and record, or the sample after it stands in.
+// In training, a damaged record gives one line with path and record, or the next sample replaces
+// it.
 TEST_F(Spoilt, ARecordFollowsOnDamaged) {
   std::string bytes = good;
   bytes[entry(6) + 4 * 3] ^= 1;
@@ -127,7 +128,7 @@ TEST_F(Spoilt, ForeignFilesAndOtherVersionsAreNamed) {
                "with  trainer pack --config FILE --out FOLDER");
   };
   std::string first = forged(8, uint32_t{1});
-  first.erase(40, 8);  // its head had no names_size
+  first.erase(40, 8);  // version 1 had no names_size
   EXPECT_EQ(refusal(first), of_version(1));
   EXPECT_EQ(refusal(forged(8, uint32_t{3})), of_version(3));
   fs::remove(path);
@@ -137,7 +138,7 @@ TEST_F(Spoilt, ForeignFilesAndOtherVersionsAreNamed) {
   EXPECT_EQ(complaint(Exit::data, [&] { open(); }), path + ": not a regular file");
 }
 
-// What only somebody who wants to can write: the seal is right.
+// Indices that no packer writes, with a correct checksum.
 TEST_F(Spoilt, ForgedIndicesAreRefused) {
   const auto record = [&](int i, const std::string& what) {
     return AllOf(StartsWith(cat(path, ", record ", i, " of 6: ")), HasSubstr(what));
@@ -161,7 +162,7 @@ TEST_F(Spoilt, ForgedIndicesAreRefused) {
   EXPECT_THAT(refusal(forged(24, uint64_t{1})), HasSubstr("begins with sample 1, not 0"));
 }
 
-// What a forger may claim, but nobody has.
+// Limits that only a forged file exceeds.
 TEST_F(Spoilt, MoreClassesAndLongerReasonsThanThereAreAreRefused) {
   good = forged(entry(0) + 28, uint32_t{3});
   EXPECT_THAT(refusal(forged(entry(0) + 8, uint32_t{65537})),
@@ -191,7 +192,7 @@ TEST(Packing, ShardsOfTwoDoNotMix) {
               HasSubstr("train-00001.shard: of another packing than "));
 }
 
-// A file that shrinks while it is open: an error, no signal.
+// A file that shrinks while it is open gives an error, not a signal.
 TEST_F(Spoilt, AShardThatShrinksWhileItIsReadIsAnError) {
   write(good);
   const auto packed = open();

@@ -1,4 +1,4 @@
-// Packed shards give the samples that were packed, in few opens, and nothing else for them.
+// Packed shards return the samples that were packed, with few opens and reads of files.
 #include "data/packed/packed.h"
 #include <gmock/gmock.h>
 #include <cstring>
@@ -27,7 +27,7 @@ static std::unique_ptr<Packed> opened(const TempFolder& folder, Split split = Sp
   return std::make_unique<Packed>(options, split);
 }
 
-// Pixels as (C, H, W), however they lie.
+// Returns the pixels as (C, H, W), from a planar or an interleaved sample.
 static std::vector<uint8_t> pixels_of(const Sample& s) {
   const int64_t channels = s.shape[0], plane = s.shape[1] * s.shape[2];
   std::vector<uint8_t> pixels(s.pixels, s.pixels + s.shape.numel());
@@ -58,7 +58,7 @@ static void expect_same(const Dataset& a, const Dataset& b) {
 struct Source {
   const char* name;
   Texts options;
-  const char* needs = "";  // of the real data
+  const char* needs = "";  // real data that it reads, if any
 };
 static std::ostream& operator<<(std::ostream& out, const Source& s) { return out << s.name; }
 class PackedAs : public testing::TestWithParam<std::tuple<Encoding, Source>> {};
@@ -106,7 +106,7 @@ TEST_P(PackedAs, HoldsTheSameSamples) {
   }
 }
 
-// ---- the layout, as it is documented
+// ---- byte layout, as documented in data/packed/shard.h
 
 template <class T> static T number_at(const std::string& bytes, size_t at) {
   T value;
@@ -176,7 +176,7 @@ TEST(Packed, KeepsFilesByteForByteAndMakesOthersSmaller) {
   Scratch scratch;
   const Sample second = shrunk->at(1, scratch);
   EXPECT_EQ(second.shape, (Shape{3, 106, 60}));
-  // The slope of red goes down the picture.
+  // Red increases from the top of the image to the bottom.
   EXPECT_NEAR(second.pixels[0], 0, 6);
   EXPECT_NEAR(second.pixels[(105 * 60 + 30) * 3], 253, 6);
   EXPECT_EQ(shrunk->at(2, scratch).shape, (Shape{3, 60, 78}));
@@ -253,7 +253,7 @@ TEST(Packed, NamesTheSampleOfAForeignError) {
             "sample 1 (numbers/1.png): out of host memory");
 }
 
-// What scaled_decode makes of a file it makes of the packed one.
+// scaled_decode gives the same for a packed file as for the file itself.
 TEST(Packed, DecodesAsMuchOfAFileAsIsWanted) {
   const TempFolder folder;
   const auto jpegs = make("shapes_jpeg", Split::train, {{"train_size", "12"}});
@@ -301,7 +301,7 @@ TEST(Packed, OpensAFileAShardAndReadsOnceASample) {
   EXPECT_EQ(reads() - reads_before, 27);
 }
 
-// Of 1000 samples of 4 bytes, in shards of 100: a page ends with its shard.
+// 1000 samples of 4 bytes in shards of 100. A page ends with its shard.
 class Paged : public testing::Test {
  protected:
   Paged() { pack(Numbers(kSamples), Split::train, "", folder.path, {.shard_bytes = 4 * 100}); }
@@ -317,7 +317,7 @@ TEST_F(Paged, PagesEndWithTheirShard) {
               testing::ElementsAre(0, 100, 200, 300, 400, 500, 600, 700, 800, 900));
 }
 
-// The cache holds a third of the samples: as many pages as the order is in at a time.
+// The cache holds a third of the samples: the pages that the order visits at a time.
 TEST(Packed, QuasiRandomOrderReadsEachPageOnceThroughASmallCache) {
   const TempFolder folder;
   pack(*make("digits", Split::train, {{"train_size", "4000"}}), Split::train, "", folder.path);
@@ -337,7 +337,7 @@ TEST(Packed, QuasiRandomOrderReadsEachPageOnceThroughASmallCache) {
     }
     return counts;
   };
-  // A page that the next epoch begins with may still be there.
+  // The first page of an epoch may still be in the cache.
   EXPECT_THAT(reads_of_epochs(Order::quasi_random),
               testing::Each(testing::AllOf(testing::Ge(8), testing::Le(12))));
   EXPECT_THAT(reads_of_epochs(Order::random), testing::Each(testing::Gt(1000)));

@@ -1,4 +1,4 @@
-// The packed twin: packed once, again when what it was made from has changed, and never in between.
+// The packed twin of a data set: packed once, and again only when its source has changed.
 #include "data/packed/packed_twin.h"
 #include <gmock/gmock.h>
 #include <sys/wait.h>
@@ -95,7 +95,7 @@ TEST_F(Twins, ArePackedAgainWhenAFileBehindALinkHasChanged) {
   EXPECT_THAT(notes, Packs());
 }
 
-// `train: train` is no path of its own.
+// `train: train` is relative to root, not to the working directory.
 TEST_F(Twins, DoNotDependOnWhatLiesInTheWorkingDirectory) {
   const TempFolder pictures, elsewhere;
   pictures.write("train/a/0.jpg", as_jpeg(slopes(20, 20)));
@@ -161,8 +161,8 @@ TEST_F(Twins, SayThatTheCacheCannotBeWritten) {
 
 // ---- another process that packs
 
-// Holds the lock of a folder, as a process that packs into it, until it is sent a signal or for
-// that long.
+// Holds the lock of a folder in a process of its own, like one that packs into it, for at most
+// `seconds` or until destroyed.
 class Holder {
  public:
   Holder(const fs::path& folder, double seconds) : process_(fork()) {
@@ -225,7 +225,7 @@ TEST_F(Twins, TakeTheLockOfAProcessThatWasKilled) {
 
 namespace {
 
-// Pictures of one grey each; of the sixth, of slopes, the last quarter of the file is missing.
+// JPEGs of one gray each. The sixth has ramps instead, and the last quarter of its file is missing.
 struct TwinsOfDamaged : Twins {
   TwinsOfDamaged() {
     for (int i = 0; i < 12; ++i) {
@@ -243,7 +243,7 @@ struct TwinsOfDamaged : Twins {
     return chosen<DatasetChoice>("image_folder", {{"root", pictures.path}});
   }
 
-  // Greys and labels of a shuffled epoch, and how often it skipped.
+  // Grays and labels of a shuffled epoch, and the number of damaged samples that it skipped.
   struct Epoch {
     std::vector<std::pair<int, int64_t>> samples;
     int64_t damaged = 0;
@@ -289,7 +289,7 @@ TEST_F(TwinsOfDamaged, GiveWhatTheFilesGiveWhereThoseAreSkipped) {
   EXPECT_EQ(std::ranges::count(told, '\n'), 2 + 2) << told;
 }
 
-// Its upper part can be looked at, so nobody can tell once and for all whether it is damaged.
+// Its upper part can be decoded, so the file cannot be marked as damaged as a whole.
 TEST_F(TwinsOfDamaged, GiveThePartThatTheFileStillHas) {
   const auto files = folder().make({Split::train}), packed = twin(folder());
   const ViewOf top = [](const Shape&) { return View{{0, 0, 8, 64}}; };
@@ -336,7 +336,7 @@ TEST_F(TwinsOfDamaged, NameTheirOwnRecordsWhereThereAreNoFiles) {
 
 // ---- damaged twins
 
-// A byte of a record, in a shard of samples.
+// Flips a bit in the last record of a shard.
 static void spoil(const fs::path& shard) {
   std::fstream file(shard, std::ios::in | std::ios::out | std::ios::binary);
   file.seekg(-3, std::ios::end);

@@ -1,4 +1,4 @@
-// Pages stay as long as there is room, and each is read by one thread only.
+// PageCache keeps pages while there is room, and only one thread reads a page.
 #include "data/packed/page_cache.h"
 #include <gmock/gmock.h>
 #include <thread>
@@ -9,7 +9,7 @@ using namespace bellows;
 namespace {
 struct Counted {
   explicit Counted(int64_t bytes) : cache(bytes) {}
-  // A page of ten bytes, each its number.
+  // Returns a page of ten bytes, each equal to its number.
   std::shared_ptr<const PageCache::Page> get(int64_t number) {
     return cache.get(number, 10, [&](PageCache::Page& page) {
       ++reads;
@@ -27,7 +27,7 @@ TEST(PageCache, DropsWhatWasUsedLongestAgo) {
   for (const int64_t number : {1, 2, 3, 1, 2, 3}) EXPECT_EQ((*pages.get(number))[9], number);
   EXPECT_EQ(pages.reads, 3);
   pages.get(1);
-  pages.get(4);  // in place of 2
+  pages.get(4);  // evicts 2
   EXPECT_EQ(pages.reads, 4);
   for (const int64_t number : {1, 3, 4}) pages.get(number);
   EXPECT_EQ(pages.reads, 4);

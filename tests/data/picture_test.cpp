@@ -1,4 +1,4 @@
-// The one pass over a picture does what its steps do one after the other.
+// write_picture does in one pass what the steps of a Picture do one after the other.
 #include <gmock/gmock.h>
 #include "core/base/philox.h"
 #include "core/tensor/safetensors.h"
@@ -9,7 +9,7 @@
 using namespace bellows;
 using testing::HasSubstr;
 
-// A picture in memory, and each step as its definition says, with a picture in between.
+// Reference: an image in memory, and each step by its definition, with an image in between.
 struct Stored {
   int64_t channels, height, width;
   std::vector<double> pixels;  // (C, H, W)
@@ -40,7 +40,7 @@ struct Stored {
     return filled(height, width,
                   [&](int64_t c, int64_t y, int64_t x) { return at(c, y, width - 1 - x); });
   }
-  // Of n pixels, what the i-th of m is made of.
+  // Weights of the n source pixels for pixel i of m: an antialiased triangle filter.
   static std::vector<double> triangle(int64_t i, int64_t m, int64_t n) {
     const double step = double(n) / double(m), reach = std::max(1., step);
     std::vector<double> weights(n);
@@ -63,7 +63,7 @@ struct Stored {
   }
 };
 
-// Bytes that have no order, as a sample whose pixels lie one way or the other.
+// Random bytes, as a planar and as an interleaved sample.
 struct Source {
   Shape shape;
   std::vector<uint8_t> planar, interleaved;
@@ -94,7 +94,7 @@ static std::vector<float> written_in(const Picture& picture, const Sample& sampl
   EXPECT_EQ(out.back(), -7);
   return {out.begin() + 1, out.end() - 1};
 }
-// As planes; the channels of a pixel side by side are the same numbers.
+// Returns the result as planes, and checks that NHWC has the same values.
 static std::vector<float> written(const Picture& picture, const Sample& sample) {
   const std::vector<float> planes = written_in(picture, sample, kNCHW),
                            pixels = written_in(picture, sample, kNHWC);
@@ -201,7 +201,7 @@ TEST(Picture, AsBytesIsItsNumbersRoundedBeforeLevels) {
   coloured.colours = Colours{{{.5, .6, 0}, {0, 1, 0}, {0, 0, 1.5}}, {1, 2, 3}};
   for (Picture picture : {whole, resized, coloured}) {
     const auto numbers = written(picture, source.as_planes());
-    picture.levels.scale[0] = 7;  // is left to whoever reads the bytes
+    picture.levels.scale[0] = 7;  // not applied to bytes
     for (const Sample& sample : {source.as_planes(), source.as_pixels()}) {
       std::vector<uint8_t> bytes(numbers.size());
       write_bytes(picture, sample, bytes.data());
@@ -239,7 +239,7 @@ TEST(Picture, ChangesColoursBeforeLevelsAndCutsThem) {
                                    (-200 + 210 + 3) / 2.f + 1));
   const Colours first = *picture.colours, second{{{1, 2, 3}, {0, 1, 0}, {4, 0, 0}}, {5, 6, 7}};
   const Colours both = first.then(second);
-  const float r = 1, g = 2, b = 30;  // none of which is cut
+  const float r = 1, g = 2, b = 30;  // no value is clamped
   for (int c = 0; c < 3; ++c)
     EXPECT_EQ(both.at(c, r, g, b),
               second.at(c, first.at(0, r, g, b), first.at(1, r, g, b), first.at(2, r, g, b)));

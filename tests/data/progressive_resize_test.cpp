@@ -1,5 +1,5 @@
-// Pictures that grow from epoch to epoch are those of a plain resize to each epoch's size, however
-// they are read, made and moved.
+// Images that grow from epoch to epoch equal those of a plain resize to each epoch's size, however
+// they are read, processed and copied.
 #include <gmock/gmock.h>
 #include <set>
 #include "core/base/trace.h"
@@ -15,7 +15,7 @@ namespace {
 
 const Shape kPicture{3, 32, 48};
 
-// 16 rows, 20, 24, 28 and 32: one size for each of epochs 2 to 6.
+// 16, 20, 24, 28 and 32 rows in epochs 2 to 6, counted from 1.
 Texts growing() {
   return {{"from", "16"}, {"step", "4"}, {"first_epoch", "2"}, {"last_epoch", "6"}};
 }
@@ -23,7 +23,7 @@ TransformChoice grow(Texts options = growing()) { return named("progressive_resi
 TransformChoice resize(int64_t size) { return named("resize", {{"size", cat(size)}}); }
 TransformChoice resized_crop() { return named("random_resized_crop", {{"size", "32"}}); }
 
-// Rows of the pictures in that many epochs.
+// Rows of the images in each of the first `epochs` epochs.
 std::vector<int64_t> sizes(const Texts& options, int epochs, const Shape& in = kPicture) {
   const Transforms transforms({grow(options)}, info_of(in));
   std::vector<int64_t> sizes;
@@ -127,7 +127,7 @@ TEST(ProgressiveResize, FillsBuffersThatTheLargestFits) {
   EXPECT_EQ(buffers.size(), 1u);
 }
 
-// A smaller picture needs less of a JPEG.
+// A smaller image needs less of a JPEG.
 TEST(ProgressiveResize, LooksAtFewerPixelsWhereTheyAreScaled) {
   const Transforms transforms({grow()}, info_of(kPicture));
   EXPECT_EQ(transforms.plan(kPicture, 1, 0, 0).view().step, 2);
@@ -147,7 +147,7 @@ TEST(ProgressiveResize, RefusesWhatCannotBe) {
               HasSubstr("transform center_crop: it makes all pictures of one size"));
 }
 
-// Padding cannot be resized. Said when the list is read, not by the first sample.
+// Padding cannot be resized. The error comes when the list is read, not with the first sample.
 TEST(ProgressiveResize, RefusesPaddingBeforeIt) {
   const std::string wanted =
       "transform progressive_resize: the picture has padding already, which cannot be resized or "
@@ -165,11 +165,11 @@ TEST(ProgressiveResize, RefusesPaddingBeforeIt) {
   Transforms({random_crop(32, 4), resize(24)}, info_of(kPicture), Use::evaluation);
 }
 
-// ---- with a device that does the rest
+// ---- with the other transforms on a device
 
 namespace {
 
-// Rounded to bytes by the host: half a step of them may be lost.
+// The host rounds to bytes, which costs up to half a step.
 void expect_near(const Numbered& a, const Numbered& b) {
   ASSERT_EQ(a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i) {

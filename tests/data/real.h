@@ -1,4 +1,5 @@
-// Where real data sets lie, if they do: tests that need one skip without it.
+// Path of real data sets: $BELLOWS_DATA, or shared/data beside the sources. Tests that need one are
+// skipped without it.
 #pragma once
 #include <cstdlib>
 #include <string>

@@ -120,7 +120,7 @@ TEST(QuasiRandom, IsInsideOfAWindowOfPages) {
       most = std::max(most, open);
     }
     EXPECT_LE(most, size_t(window));
-    // That of one sample is never open.
+    // The page of one sample is never open.
     EXPECT_GE(most + 1, std::min<size_t>(window, 9)) << "they are mixed";
   }
 }

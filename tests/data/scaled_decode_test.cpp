@@ -1,4 +1,4 @@
-// A JPEG of which only what is wanted is decoded gives the same picture.
+// A JPEG that is decoded only as far as needed gives the same image.
 #include <gmock/gmock.h>
 #include "core/base/philox.h"
 #include "core/base/trace.h"
@@ -27,7 +27,7 @@ static std::vector<float> written(const Picture& picture, const Sample& sample) 
   write_picture(picture, sample, out.data());
   return out;
 }
-// Decoded whole, and decoded as far as the picture needs it.
+// Returns the result of the file decoded as a whole, and decoded only as far as `picture` needs.
 static std::pair<std::vector<float>, std::vector<float>> both_ways(const Picture& picture,
                                                                    const std::string& file) {
   Scratch all, some;
@@ -49,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(ScaledDecode, Forms,
                          testing::Combine(testing::Values(1, 3), testing::Values(1, 2, 4),
                                           testing::Bool()));
 
-// Cut out and made up to twice as small: the same bits, also of noise, where neighbours differ.
+// Crops, and downscaling by less than 2, give the same bits, even for noise.
 TEST_P(Forms, APartIsThatOfTheWhole) {
   const std::string file = file_of(noise(75, 101, channels()));
   for (uint64_t seed = 0; seed < 60; ++seed) {
@@ -77,7 +77,7 @@ TEST_P(Forms, AReducedPartIsAboutThatOfTheWhole) {
   }
 }
 
-// Under a sanitizer: nothing is read or written beside the buffers.
+// Under a sanitizer this also shows that nothing is read or written outside the buffers.
 TEST(ScaledDecode, OfDamagedFilesIsRefusedOrHasItsSize) {
   const std::string file = as_jpeg(slopes(48, 64), {75, 2, false});
   int refused = 0;

@@ -1,4 +1,4 @@
-// Which transforms are left to a device, and what the host makes of a picture before.
+// Splitting a list of transforms between host and device, and the images that the host makes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "tests/data/files.h"
@@ -9,7 +9,8 @@ using testing::HasSubstr;
 
 namespace {
 
-// The places in the list of what the kernel does, and the sides of what it gets.
+// Positions in the list of the edits that the kernel does, and the shape of the images that it
+// receives.
 struct Left {
   std::vector<int> places;
   Shape made;
@@ -30,7 +31,7 @@ TransformChoice resize() { return named("resize", {{"size", "16"}}); }
 TransformChoice jitter() { return named("color_jitter"); }
 TransformChoice resized_crop() { return named("random_resized_crop", {{"size", "12"}}); }
 
-// Another picture each time, and no edit.
+// Changes the image each time, and is no Edit, so only the host can do it.
 struct Flicker : RandomTransform {
   void apply(Picture& p, const RngKey& key) const override {
     p.levels.shift[0] += Philox(key).uniform(0);
@@ -67,7 +68,7 @@ TEST(Split, PadsOnceOnTheDevice) {
   EXPECT_EQ(left_of(split({random_crop(20, 2), random_crop(20, 1)}, in)), (Left{{1}, {3, 20, 20}}));
 }
 
-// A Picture's levels are those of the end wherever they stand in the list; so are the device's.
+// A Picture applies its levels last, wherever they are in the list. So does the device.
 TEST(Split, LeavesLevelsFromAnywhere) {
   const DatasetInfo info{
       .sample = {3, 20, 30}, .classes = 10, .mean = {.25, .5, .75}, .std = {.5, .25, .125}};
@@ -92,7 +93,7 @@ TEST(Split, RefusesWhatBytesCannotHold) {
               HasSubstr("write  toggles: {device_augment: off}"));
 }
 
-// As the host does, but at once.
+// As on the host, but when the list is read.
 TEST(Split, RefusesStepsThatDoNotFit) {
   EXPECT_THAT(complaint(Exit::usage,
                         [] {
@@ -111,7 +112,7 @@ TEST(Split, RefusesStepsThatDoNotFit) {
               HasSubstr("transform random_flip: the picture has a hole already"));
 }
 
-// Half a step between bytes is all that the host's part may cost.
+// The host's part may cost half a step between bytes, and no more.
 TEST(Split, RoundsWhatTheHostHasResized) {
   for (const Chain& chain :
        {Chain{resized_crop(), flip()}, Chain{resize(), center_crop(9), jitter()},

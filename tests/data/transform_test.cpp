@@ -61,7 +61,7 @@ static Transforms only(const std::string& name, const Texts& options, const Shap
                        Use use = Use::training) {
   return Transforms({chosen<TransformChoice>(name, options)}, info_of(sample), use);
 }
-// Where a pixel of the picture comes from: (row, column), -1 for padding.
+// Source of a pixel: (row, column), -1 for padding.
 static std::pair<int64_t, int64_t> origin(const Picture& p, int64_t y = 0, int64_t x = 0) {
   return {p.rows().cell(y), p.columns().cell(x)};
 }
@@ -142,7 +142,7 @@ TEST(Tta, ShowsThePictureItsMirrorImageAndBothMoved) {
   using At = std::pair<int64_t, int64_t>;
   EXPECT_EQ(corners(0), std::pair(At(0, 0), At(3, 4)));
   EXPECT_EQ(corners(1), std::pair(At(0, 4), At(3, 0)));
-  EXPECT_EQ(corners(2), std::pair(At(1, 1), At(2, 3)));  // reflected below and at the right
+  EXPECT_EQ(corners(2), std::pair(At(1, 1), At(2, 3)));  // reflected at the bottom and at the right
   EXPECT_EQ(corners(3), std::pair(At(1, 3), At(2, 1)));
   EXPECT_EQ(corners(4), std::pair(At(1, 1), At(2, 3)));
   EXPECT_EQ(corners(5), std::pair(At(1, 3), At(2, 1)));
@@ -176,7 +176,7 @@ TEST(RandomResizedCrop, TakesPartsOfTheAreaAndProportionsThatItIsTold) {
   EXPECT_NEAR(tops, .5, .02);
 }
 
-// A picture so narrow that no part of it has the wanted proportions.
+// An image so narrow that no part of it has the requested proportions.
 TEST(RandomResizedCrop, TakesTheMiddleIfNothingFits) {
   const Shape in{1, 10, 100};
   const Picture p = only("random_resized_crop", {{"min_scale", "1"}}, in).plan(in, 1, 0, 0);
@@ -186,7 +186,7 @@ TEST(RandomResizedCrop, TakesTheMiddleIfNothingFits) {
   EXPECT_EQ(p.columns().high(), 43 + 13);
 }
 
-// Nor one of a whole pixel.
+// Proportions so extreme that a side would be shorter than a pixel.
 TEST(RandomResizedCrop, TakesAPixelAtLeast) {
   const Shape in{1, 32, 32};
   const auto height = [&](const char* ratio) {
@@ -198,7 +198,7 @@ TEST(RandomResizedCrop, TakesAPixelAtLeast) {
   EXPECT_EQ(height("0.01"), std::pair(int64_t{32}, int64_t{1}));
 }
 
-// As torchvision's presets do: 256 and then 224 for pictures of 224.
+// Like torchvision's presets: resize to 256, then crop to 224.
 TEST(RandomResizedCrop, InEvaluationTakesTheMiddle) {
   const Shape in{3, 512, 640};
   const Transforms settled = only("random_resized_crop", {}, in, Use::evaluation);
@@ -235,7 +235,7 @@ TEST(Cutout, MakesAHoleThatMayHangOverTheEdge) {
     ++heights[hole.height];
     covered += double(hole.height * hole.width) / 5000;
   }
-  // Of ten middles, three are too near to an edge: by two pixels, by one, and again by one.
+  // Three of ten centers are too close to an edge: one by two pixels, two by one.
   EXPECT_EQ(heights.size(), 3u);
   EXPECT_NEAR(heights[4], 3500, 150);
   EXPECT_NEAR(heights[3], 1000, 150);
@@ -243,7 +243,8 @@ TEST(Cutout, MakesAHoleThatMayHangOverTheEdge) {
   EXPECT_FALSE(only("cutout", {}, in, Use::evaluation).plan(in, 1, 0, 0).hole());
 }
 
-// The three steps one after the other, in numbers from 0 to 1, as torchvision defines them.
+// Reference: the three steps one after the other, on values from 0 to 1, as torchvision defines
+// them.
 TEST(ColorJitter, IsBrightnessThenContrastThenSaturation) {
   const Shape in{3, 1, 1};
   DatasetInfo info = info_of(in);
@@ -253,7 +254,7 @@ TEST(ColorJitter, IsBrightnessThenContrastThenSaturation) {
   float least = 2, most = 0;
   for (int i = 0; i < 200; ++i) {
     const Colours map = *jitter.plan(in, 1, 0, i).colours;
-    // Of a grey, saturation is without effect: two greys tell the other two.
+    // Saturation does not change a gray, so two grays determine the other two factors.
     const float dark = map.at(0, 100, 100, 100) / 255, bright = map.at(0, 120, 120, 120) / 255;
     const float both = (bright - dark) * 255 / 20;  // brightness * contrast
     const float contrast = 1 - (dark - both * 100 / 255) / grey, brightness = both / contrast;
@@ -274,7 +275,7 @@ TEST(ColorJitter, IsBrightnessThenContrastThenSaturation) {
   EXPECT_NEAR(most, 1.4, .05);
 }
 
-// torchvision's adjust_hue, step by step: RGB to HSV, the hue moved, and back by the sector.
+// torchvision's adjust_hue, step by step: RGB to HSV, shift of the hue, and back by sector.
 static std::array<double, 3> hue_moved(std::array<double, 3> rgb, double by) {
   const auto [r, g, b] = rgb;
   const double most = std::max({r, g, b}), least = std::min({r, g, b}), spread = most - least;
@@ -293,7 +294,7 @@ static std::array<double, 3> hue_moved(std::array<double, 3> rgb, double by) {
 TEST(ColorJitter, TurnsTheHueAsTorchvisionDoes) {
   const Philox rng(RngKey{.seed = 5});
   for (uint64_t i = 0; i < 4000; ++i) {
-    const int64_t levels[] = {2, 3, 256};  // few, so that channels are equal now and then
+    const int64_t levels[] = {2, 3, 256};  // few, so that channels are sometimes equal
     std::array<double, 3> rgb;
     for (int c = 0; c < 3; ++c)
       rgb[c] = 255. * double(rng.below(levels[i % 3], 8 * i + c)) / double(levels[i % 3] - 1);
@@ -343,7 +344,7 @@ static double correlation(const std::vector<double>& a, const std::vector<double
   return xy / std::sqrt(xx * yy);
 }
 
-// What each draws, of the same picture, where the other three do nothing.
+// Draws each of the four for the same samples, with the other three switched off.
 TEST(ColorJitter, DrawsItsFourNumbersIndependently) {
   constexpr int kSamples = 2000;
   const Shape in{3, 1, 1};
@@ -384,7 +385,7 @@ TEST(Transforms, WantPicturesOfDifferingSizesMadeAlike) {
   }
 }
 
-// Before the first batch, of pictures of one size and of any.
+// Refused before the first batch, for images of one size and of any size.
 TEST(Transforms, RefuseWhatDoesNotFollowAHoleOrATurnedHue) {
   const TransformChoice cutout("cutout"), flip("random_flip"), crop("random_resized_crop"),
       hue = chosen<TransformChoice>("color_jitter", {{"hue", "0.1"}});
@@ -421,7 +422,7 @@ TEST(Loader, AugmentsUnlessItIsToldNotTo) {
     loader.start(0);
     Batch batch;
     ASSERT_TRUE(loader.next(batch));
-    int mirrored = 0;  // whose fourth pixel, which is white, is the third
+    int mirrored = 0;  // the white fourth pixel is now the third
     for (int64_t i = 0; i < 64; ++i) mirrored += batch.x.ptr<float>()[4 * i + 2] == 1;
     EXPECT_EQ(mirrored > 0, augment);
   }

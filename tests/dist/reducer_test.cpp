@@ -1,4 +1,4 @@
-// The reducer in a world of one and beside a twin whose tensors are equal to ours.
+// The reducer in a world of one, and as rank 0 of two ranks with equal tensors.
 #include "dist/reducer.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ using namespace bellows;
 
 namespace {
 
-// Rank 0 of two that hold the same: a sum over ranks is twice what this one has.
+// Rank 0 of two ranks with equal tensors: a sum over ranks is twice the local value.
 class Twins : public ProcessGroup {
  public:
   int rank() const override { return 0; }
@@ -75,7 +75,7 @@ TEST(Reducer, GivesTheMeanOverRanks) {
   const Tensor w = leaf();
   Reducer reducer(group, {{"w", w}});
   backward(loss_of(w));
-  EXPECT_EQ(group.reduces, 1);  // it left during backward
+  EXPECT_EQ(group.reduces, 1);  // sent during backward
   reducer.wait();
   EXPECT_EQ(grad(w).data<float>()[0], 3);
 }
@@ -101,7 +101,8 @@ TEST(Reducer, LeavesNoHookBehind) {
   EXPECT_EQ(group.reduces, 0);
 }
 
-// Not every micro-batch reaches every parameter: what was left behind leaves in their order.
+// A micro-batch may not reach every parameter. Gradients that backward did not send are sent in the
+// order of the parameters.
 TEST(Reducer, SendsWhatOnlyHeldPassesGaveAGradient) {
   Twins group;
   const Tensor leaves[] = {leaf(), leaf(), leaf()};

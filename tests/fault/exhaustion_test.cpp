@@ -1,5 +1,5 @@
-// The real program where the system has no thread or no memory to give: one line, the documented
-// exit code, and the last checkpoint goes on to the same bits.
+// The real program when the system runs out of threads or memory: one line, the documented exit
+// code, and a resume from the last checkpoint that gives the same bits.
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 class Exhaustion : public Program {
  protected:
-  // Threads of every kind: the pool's, workers that are started for each epoch, and savers.
+  // Uses every kind of thread: the pool's, workers that are started for each epoch, and savers.
   static Args threaded(const Args& more = {}) {
     Args args =
         tiny({"toggles={num_workers: 2, persistent_workers: off, thread_budget: off, "
@@ -23,7 +23,8 @@ class Exhaustion : public Program {
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }
-  // Its threads fail from the nth on, or that one alone.
+  // Runs a program that fails to create its nth thread ("once"), or every thread from the nth on
+  // ("persist").
   Ended run_without_threads(const Args& args, int nth, const char* mode) {
     fs::remove(folder_ / "log");
     return run(args, [=, this] {
@@ -45,7 +46,8 @@ TEST_F(Exhaustion, ThreadsThatFailEndInOneLineAndTheRunGoesOnLater) {
   const std::string whole = hash_in(run(threaded()).out);
   std::map<int, int> codes;
   for (const char* mode : {"persist", "once"}) {
-    // 1 waits for signals, 2 and 3 show whether the pool can have its threads, 4 and 5 are those.
+    // 1 waits for signals, 2 and 3 check whether the pool can have its threads, 4 and 5 are the
+    // pool.
     const int last = mode == std::string("once") ? 5 : 1000;
     for (int nth = 1; nth <= last; ++nth) {
       SCOPED_TRACE(cat(mode, " ", nth));
@@ -72,7 +74,7 @@ TEST_F(Exhaustion, ThreadsThatFailEndInOneLineAndTheRunGoesOnLater) {
 }
 
 TEST_F(Exhaustion, APoolThatCannotHaveItsThreadsIsSmaller) {
-  // 1 waits for signals, 2 to 4 show whether the pool can have its threads.
+  // 1 waits for signals, 2 to 4 check whether the pool can have its threads.
   const Ended ended = run_without_threads(
       tiny({"threads.threads=4", "toggles={num_workers: 0, thread_budget: off}"}), 3, "once");
   EXPECT_EQ(ended.code, 0) << ended.err;
@@ -93,7 +95,7 @@ TEST_F(Exhaustion, WithoutAThreadToSaveInTrainingWaitsForTheSave) {
   EXPECT_EQ(hash_in(run(args).out), hash_in(ended.out));
 }
 
-// Threads of a user of whom nobody else has one, so a limit of n is n threads.
+// Runs as a user without other threads, so a limit of n means n threads.
 TEST_F(Exhaustion, ARealLimitOfThreads) {
   if (getuid() != 0) GTEST_SKIP() << "only root can become such a user";
   const uid_t user = 100000 + getpid();
@@ -120,7 +122,7 @@ TEST_F(Exhaustion, ARealLimitOfThreads) {
   EXPECT_THAT(two.out, HasSubstr("start 1 of 3 compute threads"));
 }
 
-// From an address space in which the program does not start to one in which it trains.
+// Raises the limit of address space until the program starts, and until it trains.
 TEST_F(Exhaustion, MemoryThatFailsEndsInOneLineAndTheRunGoesOnLater) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "its shadow memory takes all address space";

@@ -9,7 +9,7 @@ namespace fs = std::filesystem;
 
 class Interrupt : public Program {
  protected:
-  // Its nth rename never returns.
+  // Starts a program whose nth rename never returns.
   std::unique_ptr<RunningProgram> start_hanging(const Args& args, int nth) {
     fs::remove(folder_ / "log");
     auto running = start(args, [=, this] {
@@ -42,7 +42,7 @@ TEST_F(Interrupt, LeavesNoTemporaryFileOfAVerb) {
   EXPECT_FALSE(fs::exists(folder_ / "x.safetensors"));
 }
 
-// The first signal waits for the checkpoint that is being written; the second waits for nothing.
+// The first signal waits for the checkpoint that is being written, the second for nothing.
 TEST_F(Interrupt, LeavesNoTemporaryFileOfARunThatIsEndedAtOnce) {
   const auto running = start_hanging(tiny({}), 3);  // plan.yaml and env.json come first
   running->send(SIGINT);

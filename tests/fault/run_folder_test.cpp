@@ -1,4 +1,4 @@
-// A lock that cannot be had because the file system has none is told from one that a run holds.
+// A lock that fails because the file system has no locks is not reported as held by another run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
-// A fault at every call of a save: what is on disk is the old file or the new one, whole; what is
-// reported as saved is there; nothing is left over.
+// A fault at every call of a save: the file on disk is the old or the new one as a whole, "saved"
+// is only printed if it is the new one, and no temporary file remains.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -37,7 +37,7 @@ class Save : public testing::Test {
   Save() { std::filesystem::create_directories(folder); }
   ~Save() override { std::filesystem::remove_all(base); }
 
-  // Saves the value 2 over a 1 in a process of its own.
+  // Overwrites the value 1 with 2 in a process of its own.
   Outcome run(const Fault& fault, const std::string& before = "") {
     write_safetensors(path, {{"w", full({20000}, 1)}});
     std::filesystem::remove(base / "log");
@@ -62,7 +62,7 @@ class Save : public testing::Test {
     return outcome;
   }
 
-  // Throws if the file is not whole.
+  // Throws if the file is damaged.
   float stored() { return read_safetensors(path).tensors.at(0).tensor.data<float>()[19999]; }
   std::ptrdiff_t files() { return std::distance(std::filesystem::directory_iterator(folder), {}); }
 
@@ -101,7 +101,7 @@ TEST_F(Save, FailedCallLeavesOneWholeFileAndIsNeverReportedAsSaved) {
           break;
         }
         SCOPED_TRACE(text_of(fault) + ": " + outcome.said);
-        // Closing a file that was only read can lose nothing.
+        // Closing a file that was only read loses nothing.
         const bool harmless = fault.call == "close" && nth > 1;
         EXPECT_EQ(outcome.exit, harmless ? 0 : static_cast<int>(Exit::storage));
         EXPECT_EQ(outcome.said == "saved\n", harmless);
@@ -155,7 +155,7 @@ TEST_F(Save, AFileSystemWithoutLocksIsNoFailure) {
   EXPECT_EQ(files(), 1);
 }
 
-// At its rename the file is complete and closed, and still somebody's.
+// At its rename the file is complete and closed, but its writer is still alive.
 TEST_F(Save, AStoppedWriterKeepsItsTemporaryFile) {
   Outcome outcome;
   std::thread writer([&] { outcome = run({"rename", 1, "stop"}); });

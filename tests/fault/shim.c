@@ -1,12 +1,12 @@
-// Makes the calls of the durable writer fail, fall short, or be the last thing the process does.
-// For LD_PRELOAD; it sees only the calls named here, of files those below FAULT_FOLDER.
+// Makes calls of the durable writer fail, fall short, or be the last thing the process does. For
+// LD_PRELOAD. Affects only the calls named here, on files below FAULT_FOLDER.
 //
 //   FAULT_CALL   open, write, read, fsync, close, rename, flock or thread (pthread_create)
-//   FAULT_NTH    which of them, from 1
-//   FAULT_MODE   once, persist (that one and all later ones), short (half a write), damage (a
-//                flipped bit in a write), kill, stop (goes on after SIGCONT) or hang
-//   FAULT_ERRNO  what the failing call reports
-//   FAULT_LOG    a file that gets a line for every call, and "hit" for every fault
+//   FAULT_NTH    index of the call to affect, from 1
+//   FAULT_MODE   once, persist (that call and all later ones), short (half a write), damage (a
+//                flipped bit in a write), kill, stop (continues after SIGCONT) or hang
+//   FAULT_ERRNO  errno of the failing call
+//   FAULT_LOG    file that receives a line for every call, and "hit" for every fault
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -55,7 +55,7 @@ static int is_folder(int fd) {
   return fstat(fd, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-// True if this call is to fail; errno is set.
+// Returns whether this call must fail; if so, errno is set.
 static int fails(const char* call, const char* line) {
   note(line);
   if (strcmp(call, target)) return 0;
@@ -101,7 +101,7 @@ int fsync(int fd) {
   return is_ours(fd) && fails("fsync", line) ? -1 : REAL(fsync)(fd);
 }
 
-// Returns its error, and leaves errno alone.
+// pthread_create returns its error and leaves errno alone.
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*),
                    void* argument) {
   if (fails("thread", "thread")) return error;

@@ -1,5 +1,5 @@
-// A script that asks for a counter by name shows 0 for one that does not move, so also for a name
-// that nobody counts: each has to be one of the product's.
+// A script that reads counters by name shows 0 for a name that does not exist. So every name in it
+// must be a counter of the product.
 #include <gmock/gmock.h>
 #include "tests/house/tree.h"
 
@@ -12,7 +12,7 @@ static std::string text_of(const std::filesystem::path& file) {
   return text;
 }
 
-// What stands between each `before` and the next quotation mark.
+// Returns the text between each `before` and the next quotation mark.
 static Names quoted(const std::string& text, const std::string& before) {
   Names names;
   for (size_t at = 0; (at = text.find(before, at)) != std::string::npos;) {
@@ -23,7 +23,7 @@ static Names quoted(const std::string& text, const std::string& before) {
   return names;
 }
 
-// Of a list in a script:  COUNTED = ["a.b", "c.d"]
+// Returns the names in a list of a script:  COUNTED = ["a.b", "c.d"]
 static Names counted_by(const std::string& script) {
   const size_t begin = script.find("COUNTED = ["), end = script.find(']', begin);
   return begin == std::string::npos ? Names() : quoted(script.substr(begin, end - begin), "\"");

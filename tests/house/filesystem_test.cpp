@@ -1,5 +1,5 @@
-// std::filesystem throws exceptions that no verb knows, with the exit code of an internal error.
-// Product code calls what takes an error_code, and for iterators increment(), or the functions of
+// Exceptions of std::filesystem end a verb with the exit code of an internal error. Product code
+// calls the functions that take an error_code (for iterators, increment()) or those of
 // core/base/file.h.
 #include <gtest/gtest.h>
 #include "tests/house/tree.h"
@@ -9,7 +9,7 @@ using Names = std::set<std::string>;
 
 static bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
-// Without comments, lines joined.
+// Joins the lines, without comments.
 static std::string code_in(const std::vector<std::string>& lines) {
   std::string code;
   for (const std::string& line : lines) code += line.substr(0, line.find("//")) + " ";
@@ -23,7 +23,7 @@ static std::string word_at(const std::string& code, size_t& at) {
   return code.substr(begin, at - begin);
 }
 
-// The names that the file gives to error codes.
+// Names of the error codes in the file.
 static Names error_codes(const std::string& code) {
   const std::string type = "error_code ";
   Names names;
@@ -34,7 +34,8 @@ static Names error_codes(const std::string& code) {
   return names;
 }
 
-// The last argument of the call whose parenthesis is at `at`, as far as its opening parenthesis.
+// Returns the last argument of the call whose parenthesis is at `at`, up to its own opening
+// parenthesis.
 static std::string last_argument(const std::string& code, size_t at) {
   size_t begin = at + 1;
   for (int depth = 0; at < code.size(); ++at) {
@@ -47,14 +48,14 @@ static std::string last_argument(const std::string& code, size_t at) {
   return code.substr(text, std::min(at, code.find('(', text)) - text);
 }
 
-// exists(status) asks nobody; what made the status is looked at by itself.
+// exists(status) does no system call; the call that made the status is checked by itself.
 static bool cannot_throw(const std::string& argument, const Names& codes) {
   return codes.contains(argument) || argument == "fs::status" || argument == "fs::symlink_status";
 }
 
 static const Names kTypes = {"path", "directory_options", "file_type", "file_status"};
 
-// What follows `std::filesystem::` or `fs::`, as far as it may throw.
+// Returns the functions of std::filesystem (`fs`) and the methods that are called and may throw.
 static std::vector<std::string> throwing(const std::vector<std::string>& lines) {
   const std::string code = code_in(lines);
   const Names codes = error_codes(code);

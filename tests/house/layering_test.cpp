@@ -1,5 +1,5 @@
-// The rules of the house that a machine can see: who may include whom, and words that belong in one
-// place only. An exception is a named line here, with its reason.
+// House rules that a machine can check: allowed includes, and words that belong in one place only.
+// Each exception is listed here with its reason.
 #include <gtest/gtest.h>
 #include <algorithm>
 #include <iterator>
@@ -131,7 +131,7 @@ static const std::vector<Rule> kRules = {
 
 static bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
-// Not as the end of a longer word. Comments are free.
+// Finds `word` in code, but not in comments and not as the end of a longer word.
 static bool contains(const std::string& line, const std::string& word) {
   const std::string code = line.substr(0, line.find("//"));
   for (size_t at = code.find(word); at != std::string::npos; at = code.find(word, at + 1))
@@ -170,7 +170,7 @@ TEST(Rules, HaveNoIdleExceptions) {
     }
 }
 
-// X(const X&) = delete alone: assignment still compiles, and gives one handle two owners.
+// With X(const X&) = delete alone, assignment still compiles and gives one handle two owners.
 static bool forbids_half(const std::string& line) {
   const size_t end = line.find("&) = delete"), begin = line.rfind("(const ", end);
   return end != std::string::npos && begin != std::string::npos;
@@ -195,7 +195,7 @@ TEST(Style, NothingIsLeftForLater) {
         EXPECT_EQ(line.find(word), std::string::npos) << file << ": " << line;
 }
 
-// In code points: a byte of the form 10xxxxxx continues one.
+// Counts code points: a byte of the form 10xxxxxx continues one.
 static size_t columns(const std::string& line) {
   return std::ranges::count_if(line, [](char c) { return (c & 0xc0) != 0x80; });
 }
@@ -219,7 +219,7 @@ TEST(Style, AHeaderBeginsWithWhyItExists) {
   }
 }
 
-// A path that only somebody's own machine has.
+// Finds absolute paths that exist on one person's machine only.
 TEST(Style, NoFileKnowsAMachine) {
   auto folders = product_folders();
   folders.insert({"tests", "bench", "tools", "docs", "configs", ".ci"});

@@ -1,5 +1,5 @@
-// Every source file that registers something has arrived in this executable: its registration ran.
-// A linker may drop such files without a word, and then an op or a toggle is simply not there.
+// Every source file that registers something is linked into this executable: its registration ran.
+// A linker may silently drop such files, and then an op or a toggle is missing.
 #include "core/base/registry.h"
 #include <gmock/gmock.h>
 #include <map>
@@ -10,7 +10,7 @@ using testing::IsSupersetOf;
 namespace fs = std::filesystem;
 using Files = std::set<std::string>;
 
-// A static object of a type Add..., or an entry in a kernel's table.
+// True for a static object of a type Add..., and for an entry in a kernel's table.
 static bool registers(const std::string& line) {
   const size_t add = line.find("Add");
   const bool object = line.starts_with("static const ") && add != std::string::npos &&
@@ -20,7 +20,7 @@ static bool registers(const std::string& line) {
          line.find("add_marker({") != std::string::npos;
 }
 
-// Those of a library that this build leaves out are not compiled, and say so in no other way.
+// Files for a library that this build leaves out are not compiled, which only shows here.
 static bool is_compiled(const fs::path& file) {
   static const std::string commands = [] {
     std::ifstream in(fs::path(BELLOWS_BINARY_DIR) / "compile_commands.json");
@@ -29,7 +29,7 @@ static bool is_compiled(const fs::path& file) {
   return commands.find("/" + file.string() + "\"") != std::string::npos;
 }
 
-// Sanitizer builds compile the .cu files for the host harness, whose programs this is not.
+// Sanitizer builds compile the .cu files for cuda_host, whose programs are others than this.
 static bool has_cuda() {
   return std::ranges::any_of(registered_files(),
                              [](const std::string& file) { return file.ends_with(".cu"); });
@@ -48,7 +48,8 @@ static Files files_that_register() {
   return files;
 }
 
-// As the sources call it: a compiler may have seen an absolute path, or one from its build folder.
+// Returns the path from the root. A compiler may have seen an absolute one, or one from its build
+// folder.
 static std::string from_the_root(const fs::path& file) {
   for (auto start = file.begin(); start != file.end(); ++start) {
     fs::path rest;

@@ -1,12 +1,12 @@
-// Where the built programs and libraries look for others: an empty entry of RUNPATH, or a relative
-// one, is the working folder, and anybody's code.
+// Search paths of the built programs and libraries: an empty or a relative entry of RUNPATH is the
+// working folder, where anybody may have put code.
 #include <gmock/gmock.h>
 #include <cstdio>
 #include "tests/house/tree.h"
 
 namespace fs = std::filesystem;
 
-// What is wrong with a search path, "" if nothing.
+// Returns the first bad entry of a search path, "" if there is none.
 static std::string wrong_entry(const std::string& path) {
   std::istringstream entries(path + ":");  // a last entry that is empty counts as well
   for (std::string entry; std::getline(entries, entry, ':');)
@@ -30,7 +30,7 @@ static bool is_elf(const fs::path& file) {
          "ELF";
 }
 
-// Programs and libraries of the build. Other tests write into the folders that are left out.
+// Programs and libraries of the build, without the folders that other tests write into.
 static std::vector<fs::path> built_files() {
   const std::set<fs::path> left_out = {"CMakeFiles", "Testing", "bundle_test", "cache"};
   std::vector<fs::path> files;

@@ -1,4 +1,4 @@
-// The project's own files, as the tests of the house read them.
+// The project's own files, for the tests in tests/house.
 #pragma once
 #include <filesystem>
 #include <fstream>
@@ -15,8 +15,8 @@ inline const std::vector<std::vector<std::string>> kRanks = {
     {"toggles"}, {"trainer"}};
 
 // Rooms of a folder in ascending rank: a file may include from rooms of lower rank and from its
-// own. "." stands for the files that lie in the folder itself. In folders that are not listed,
-// rooms may include only the folder's own files.
+// own. "." are the files in the folder itself. In folders that are not listed, rooms may include
+// only the folder's own files.
 inline const std::map<std::string, std::vector<std::string>> kRooms = {
     {"core", {"base", "config", "device", "tensor"}},
     {"data", {"images", "sets", "packed", "loader", "feeds"}},
@@ -30,7 +30,7 @@ inline std::set<std::string> product_folders() {
   return folders;
 }
 
-// Files of these extensions under the folders, relative to the root of the sources.
+// Returns files with these extensions under the folders, relative to the root of the sources.
 inline std::vector<std::filesystem::path> files_in(const std::set<std::string>& folders,
                                                    const std::set<std::string>& extensions) {
   namespace fs = std::filesystem;

@@ -1,4 +1,4 @@
-// A model as a config describes it, built as a session builds it.
+// Builds a model from options as text, in the same way as a session.
 #pragma once
 #include "core/config/values.h"
 #include "core/tensor/rng.h"
@@ -13,7 +13,7 @@ struct BuildContext {
   int64_t classes = 10;
   uint64_t seed = 1;
   std::shared_ptr<const DeviceStepState> state = std::make_shared<DeviceStepState>(Device::cpu);
-  std::vector<std::string>* fused = nullptr;  // gets the report of the fuse pass
+  std::vector<std::string>* fused = nullptr;  // receives the report of the fuse pass
 };
 
 inline ModulePtr build(const std::map<std::string, std::string>& texts,

@@ -1,5 +1,5 @@
-// The same net in NCHW and in NHWC: the same start, the same gradients, and no transposes in the
-// latter.
+// The same model in NCHW and in NHWC: equal initial values, equal gradients, and no transposes in
+// the latter.
 #include <gtest/gtest.h>
 #include <cstring>
 #include "autograd/amp.h"
@@ -85,7 +85,7 @@ TEST(ChannelsLast, GivesTheSameGradientsInTheOrderOfTheWeights) {
   }
 }
 
-// Whole updates with oneDNN, after a first one.
+// Counts in whole updates with oneDNN, after the first.
 TEST(ChannelsLast, TransposesNothingInASteadyStep) {
   if (!kernels::conv2d.has_vendor(Device::cpu)) GTEST_SKIP() << "built without oneDNN";
   const Kernels use({.vendor = true});

@@ -1,18 +1,18 @@
-// How far a tensor of f32 is from what PyTorch says it is.
+// Distance between an f32 tensor and PyTorch's.
 #pragma once
 #include <cmath>
 #include "core/tensor/tensor.h"
 
 namespace bellows {
 
-// The largest difference, in parts of the largest magnitude of `expected`.
+// Returns the largest difference, relative to the largest magnitude of `expected`.
 inline double distance(const Tensor& got, const Tensor& expected) {
   CHECK(got.numel() == expected.numel(), "got ", got.shape(), ", expected ", expected.shape());
   double largest = 0, worst = 0;
   for (int64_t i = 0; i < expected.numel(); ++i) {
     const double want = expected.ptr<float>()[i], is = got.ptr<float>()[i];
     largest = std::max(largest, std::abs(want));
-    if (!(std::abs(is - want) <= worst)) worst = std::abs(is - want);  // NaN, too
+    if (!(std::abs(is - want) <= worst)) worst = std::abs(is - want);  // NaN too
   }
   return worst / largest;
 }

@@ -1,5 +1,5 @@
-// oneDNN has a reference for what its fast kernels do not know, some hundred times slower: no layer
-// of a ResNet may come to it, nor to a layout that the fast ones do not know (ncsp).
+// Where no fast kernel fits, oneDNN falls back to a reference that is some hundred times slower. No
+// layer of a ResNet may use it, nor a layout that the fast kernels lack (ncsp).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "autograd/amp.h"
@@ -15,14 +15,14 @@
 
 using namespace bellows;
 
-// As `toggles: all` lays them out and fuses them, and as plain configs do.
+// Memory format and fusions of `toggles: all`, and those of plain configs.
 struct Way {
   const MemoryFormat& format;
   const char* fast;
 };
 static const Way kWays[] = {{kNHWC, "true"}, {kNCHW, "false"}};
 
-// Of the primitives that a training step runs: "onednn.brgconv:avx512_core".
+// Implementations of the primitives in a training step, such as "onednn.brgconv:avx512_core".
 static std::vector<std::string> implementations(const std::string& model, int64_t side, DType low,
                                                 const Way& way) {
   const ModulePtr net = build({{"name", model},

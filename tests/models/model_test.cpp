@@ -1,4 +1,4 @@
-// Names, shapes and first values as PyTorch has them; models out of YAML; errors that name a layer.
+// Names, shapes and initial values as in PyTorch; models from YAML; errors that name a layer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cmath>
@@ -42,7 +42,7 @@ TEST(Mlp, HasTheHiddenLayersThatItsOptionsName) {
               ElementsAre(Pair("fc1.weight", "[10,784]"), Pair("fc1.bias", "[10]")));
 }
 
-// ---- first values: uniform in +-1 / sqrt(fan_in), as torch.nn.Linear and Conv2d
+// ---- initial values: uniform in +-1 / sqrt(fan_in), as in torch.nn.Linear and Conv2d
 
 TEST(Init, StaysInItsBoundsAndFillsThem) {
   const ModulePtr lenet = build({{"name", "lenet"}});
@@ -78,13 +78,13 @@ TEST(Init, IsAFunctionOfSeedAndName) {
   std::set<float> firsts;
   for (const NamedTensor& p : a->parameters()) firsts.insert(p.tensor.data<float>()[0]);
   EXPECT_EQ(firsts.size(), 10u) << "two parameters begin with the same numbers";
-  // A layer in front of another one changes nothing for a layer that keeps its name and shape.
+  // A new layer does not change the values of another one that keeps its name and shape.
   const ModulePtr deeper = build({{"name", "mlp"}, {"hidden.0", "32"}, {"hidden.1", "16"}});
   const ModulePtr flatter = build({{"name", "mlp"}, {"hidden.0", "32"}});
   EXPECT_EQ(values(deeper, "fc1.weight"), values(flatter, "fc1.weight"));
 }
 
-// ---- layers out of YAML
+// ---- layers from YAML
 
 static const std::map<std::string, std::string> kLayers{
     {"name", "layers"},           {"layers.0.name", "conv2d"}, {"layers.0.out", "4"},
@@ -115,7 +115,7 @@ TEST(LayerList, MistakesNameTheLayer) {
               testing::StartsWith("layer '5': linear: needs flat samples, got [4,13,13]"));
   EXPECT_EQ(refusal([] { build(with(kLayers, "layers.0.kernel", "30")); }),
             "layer '0': conv2d: a kernel of 30 does not fit samples of [1,28,28]");
-  auto vast = with(kLayers, "layers.0.kernel", "65536");  // says so before it asks for the memory
+  auto vast = with(kLayers, "layers.0.kernel", "65536");  // reported before any allocation
   EXPECT_EQ(refusal([&] { build(with(vast, "layers.0.out", "16777216")); }),
             "layer '0': conv2d: a kernel of 65536 does not fit samples of [1,28,28]");
   EXPECT_EQ(refusal([] {
@@ -181,7 +181,7 @@ TEST(Dropout, RunsInTrainingOnly) {
   EXPECT_EQ(run(), training) << "the mask is a function of seed, place and step";
 }
 
-// ---- a chain as a layer
+// ---- pointwise chains as layers
 
 static const std::map<std::string, std::string> kChain{
     {"name", "layers"},
@@ -244,7 +244,7 @@ TEST(Fuse, DoesNothingUnlessAsked) {
   EXPECT_TRUE(report.empty());
 }
 
-// Each of these differs in one thing from what the kernel can do.
+// Each of these differs in one option from what the kernel supports.
 TEST(Fuse, LeavesAloneWhatItsKernelCannotDo) {
   std::map<std::string, std::string> layers = kLayers;
   std::vector<std::string> report;
@@ -275,7 +275,7 @@ TEST(Airbench, HasTheParametersAndTheFirstValuesOfItsRecipe) {
           Pair("layers.3.norm1.bias", "[256]"), Pair("layers.3.conv2.weight", "[256,256,3,3]"),
           Pair("layers.3.norm2.bias", "[256]"), Pair("head.weight", "[10,256]")));
   EXPECT_EQ(find(net->buffers(), "layers.2.norm1.weight").data<float>()[7], 1);
-  // A filter for each of the 24 channels that come in, then those that are drawn.
+  // An identity filter for each of the 24 input channels, then random ones.
   const auto conv = find(net->parameters(), "layers.1.conv1.weight").data<float>();
   for (int64_t i = 0; i < 24 * 24 * 9; ++i)
     ASSERT_EQ(conv[i], i / 216 == i / 9 % 24 && i % 9 == 4 ? 1 : 0) << i;
@@ -286,8 +286,8 @@ TEST(Airbench, HasTheParametersAndTheFirstValuesOfItsRecipe) {
   EXPECT_EQ((*net)(zeros({2, 3, 32, 32})).shape(), (Shape{2, 10}));
 }
 
-// Of what it gives for the images that it was made from: second moments that are the unit matrix,
-// but for the eps of small eigenvalues, and each filter's opposite.
+// On the images that the filters were computed from, the outputs have the identity as second
+// moments, but for the eps of small eigenvalues. Each filter also occurs negated.
 TEST(Whitening, MakesPatchesUncorrelated) {
   const auto images = [](int64_t n) {
     const Tensor drawn({n, 2, 6, 5}, DType::f32), smooth({n, 2, 6, 5}, DType::f32);
@@ -349,8 +349,8 @@ TEST(Fuse, FindsTheResidualBlocksOfResNets) {
   EXPECT_EQ(report.size(), 16u);
 }
 
-// Evaluation gives the same up to rounding, also after the statistics have moved on; training is
-// the same bit for bit as with the fused norms.
+// Evaluation is equal up to rounding, also after the statistics have changed. Training is bitwise
+// equal to that with fused norms.
 TEST(Fuse, FoldsNormsIntoConvolutionsForEvaluation) {
   std::vector<std::string> report;
   const auto net = [&](const char* folded) {

@@ -1,5 +1,5 @@
-// PyTorch agrees: loss and every gradient of LeNet on one batch, in every way that we compute them.
-// tests/oracle/make_fixture.py made the file; nothing of PyTorch is needed here.
+// Compares LeNet with PyTorch: loss and every gradient on one batch, for each implementation.
+// tests/oracle/make_fixture.py wrote the fixture; PyTorch is not needed here.
 #include <gtest/gtest.h>
 #include "autograd/backward.h"
 #include "core/tensor/copy.h"
@@ -48,7 +48,7 @@ TEST_P(Oracle, GivesTheLossAndEveryGradient) {
     EXPECT_LT(distance(grad(p.tensor), find(fixture(), "grad." + p.name)), 1e-5) << p.name;
 }
 
-// A test that everything passes would show nothing: one weight moved by a thousandth is noticed.
+// Negative control: a change of one weight by a thousandth is noticed.
 TEST(OracleTest, NoticesASmallChange) {
   const ModulePtr model = build({{"name", "lenet"}});
   for (const NamedTensor& p : model->parameters()) copy_into(p.tensor, find(fixture(), p.name));

@@ -1,6 +1,6 @@
-// PyTorch agrees: one training step of ResNet-18 and ResNet-50, that is the loss, every gradient
-// and the running statistics, in every way that we compute them. tests/oracle/
-// make_resnet_fixture.py made the files and tells what is in them; nothing of PyTorch is needed.
+// Compares one training step of ResNet-18 and ResNet-50 with PyTorch: loss, every gradient and the
+// running statistics, for each implementation. The fixtures are written and described by
+// tests/oracle/make_resnet_fixture.py; PyTorch is not needed here.
 #include <gtest/gtest.h>
 #include <algorithm>
 #include <cmath>
@@ -47,7 +47,7 @@ static Tensor samples(const Tensor& t) {
   return some;
 }
 
-// Two sums over the whole gradient, which notice any element that is wrong.
+// Two sums over the whole gradient, which detect any wrong element.
 static Tensor whole(const std::string& name, const Tensor& t) {
   const Tensor all = contiguous(t), probe = numbers("probe." + name, t.shape());
   double squares = 0, product = 0;
@@ -99,7 +99,7 @@ static size_t count_with(const NamedTensors& tensors, const std::string& part) {
       tensors, [&](const NamedTensor& t) { return t.name.find(part) != std::string::npos; });
 }
 
-// `change` comes between filling the model and running it.
+// `change` is applied after the parameters are set and before the step.
 static OneStep run(
     const Net& net, const Way& way,
     const std::function<void(const Module&)>& change = [](const Module&) {}) {
@@ -118,8 +118,9 @@ static OneStep run(
   return step;
 }
 
-// In parts of the largest, as far as f32 goes: PyTorch's own is up to 2.6e-5 away from its f64 in
-// the gradients, 3.2e-6 in the statistics and 5e-7 in the loss, according to memory format.
+// Relative to the largest magnitude, as far as f32 allows: PyTorch's f32 differs from its f64 by up
+// to 2.6e-5 in the gradients, 3.2e-6 in the statistics and 5e-7 in the loss, depending on memory
+// format.
 static constexpr double kGradients = 1e-4, kStatistics = 2e-5, kLoss = 5e-6;
 
 class ResNetOracle : public testing::TestWithParam<std::tuple<Net, Way>> {};
@@ -149,7 +150,7 @@ TEST_P(ResNetOracle, GivesTheLossEveryGradientAndTheStatistics) {
   }
   for (const NamedTensor& b : buffers)
     EXPECT_LT(distance(samples(b.tensor), find(step.expected, b.name)), kStatistics) << b.name;
-  // PyTorch's model has no others. A batch norm has a mean, a variance and a count of batches.
+  // No others exist in PyTorch's model. A batch norm has a mean, a variance and a count of batches.
   EXPECT_EQ(parameters.size(), count_with(step.expected, "grad."));
   EXPECT_EQ(buffers.size(), 3 * count_with(step.expected, "running_mean"));
 }
@@ -159,7 +160,7 @@ TEST(ResNetOracleTest, HasTheImagesThatPyTorchHad) {
     EXPECT_EQ(distance(samples(numbers("images", net.images)), find(fixture(net), "images")), 0);
 }
 
-// A test that everything passes would show nothing: one weight moved by a thousandth is noticed.
+// Negative control: a change of one weight by a thousandth is noticed.
 TEST(ResNetOracleTest, NoticesASmallChange) {
   const Way quick{"vendor_kernels", {.vendor = true}};
   const OneStep step = run(kResNet18, quick, [](const Module& model) {

@@ -1,4 +1,4 @@
-// Passes over a model's tree: the same numbers, with less memory or fewer parameters.
+// Passes over a model's tree: the same values, with less memory or fewer parameters.
 #include "models/rewrites/rewrite.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ using Texts = std::map<std::string, std::string>;
 namespace {
 
 struct Trained {
-  NamedTensors tensors;  // gradients, and the state that is not trained
+  NamedTensors tensors;  // gradients and buffers
   int64_t saved_bytes;
   double loss;
 };
@@ -71,10 +71,10 @@ TEST(Recompute, GivesTheSameBitsAndCountsABatchOnce) {
     }
 }
 
-// Of the blocks that run again together nothing is saved but their input. Three blocks have one of
-// (4, 4, 16, 16), two of (4, 8, 8, 8), two of (4, 16, 4, 4), and one of (4, 32, 2, 2); of two in a
-// row, the first: (4, 4, 16, 16) twice, then halved in size twice. Outside of blocks are the stem,
-// the head and the loss.
+// Blocks that are recomputed together save only their input. Three blocks have an input of (4, 4,
+// 16, 16), two of (4, 8, 8, 8), two of (4, 16, 4, 4), and one of (4, 32, 2, 2). In pairs, only the
+// first is saved: (4, 4, 16, 16) twice, (4, 8, 8, 8) and (4, 16, 4, 4). The stem, the head and the
+// loss are outside of blocks.
 TEST(Recompute, SavesOnlyTheInputsOfBlocks) {
   constexpr int64_t kStem = 4 * 4 * (3 * 256 + 4 * 256) + 2 * 4 * 4;  // image, x of bn1, statistics
   constexpr int64_t kHead = 1024;
@@ -100,7 +100,7 @@ TEST(Recompute, WithoutAGradientRunsOnce) {
   EXPECT_EQ(replays.value(), before);
 }
 
-// The forward pass of another loss begins before backward: dropout finds its own step again.
+// Another forward pass starts before backward. Dropout must still find its own step.
 TEST(Recompute, DropsAgainWhatItDropped) {
   const auto gradient = [](const char* every) {
     const auto state = std::make_shared<DeviceStepState>(Device::cpu);

@@ -1,4 +1,5 @@
-// What a training step of LeNet keeps for backward: counted, and equal to the sum computed here.
+// Bytes that a training step of LeNet saves for backward: counted, and equal to the sum computed
+// here.
 #include <gtest/gtest.h>
 #include "autograd/backward.h"
 #include "core/base/trace.h"
@@ -13,7 +14,7 @@ static constexpr int64_t N = 32, kFloat = 4, kLong = 8, kInt = 4, kByte = 1;
 
 struct Bytes {
   int64_t counted;  // mem.saved_bytes of one forward
-  int64_t held;     // more memory in use after the forward than before it
+  int64_t held;     // growth of the memory in use during the forward
 };
 
 static Bytes saved_by_a_step(bool fused_layers, const LossOptions& loss_options) {
@@ -23,7 +24,7 @@ static Bytes saved_by_a_step(bool fused_layers, const LossOptions& loss_options)
   fill_normal(x, 0, 1, {.seed = 1});
   fill(labels, 3);
   const trace::Counter& counter = trace::counter("mem.saved_bytes");
-  backward(criterion((*model)(x), labels, loss_options));  // layers make their workspaces
+  backward(criterion((*model)(x), labels, loss_options));  // warm-up: layers allocate workspaces
   const int64_t before = counter.value(), held = allocator_stats(Device::cpu).allocated;
   const Tensor loss = criterion((*model)(x), labels, loss_options);
   const Bytes bytes{counter.value() - before, allocator_stats(Device::cpu).allocated - held};
@@ -31,22 +32,22 @@ static Bytes saved_by_a_step(bool fused_layers, const LossOptions& loss_options)
   return bytes;
 }
 
-// Layers behind the convolutions: fc1 keeps the flattened (N, 400); relu3 and relu4 keep their
-// results, which are the inputs that fc2 and fc3 keep, so each is kept once.
+// After the convolutions: fc1 saves the flattened (N, 400). relu3 and relu4 save their outputs,
+// which are also the inputs that fc2 and fc3 save, so each counts once.
 static constexpr int64_t kLinear = N * (400 + 120 + 84) * kFloat;
 
-// x for conv1; relu's result and the winners of pool; pool's result for conv2; and again.
+// x for conv1; the output of relu and the winners of pool; the output of pool for conv2; and again.
 static constexpr int64_t kPlain = N * (1 * 28 * 28) * kFloat + N * (6 * 28 * 28) * kFloat +
                                   N * (6 * 14 * 14) * kInt + N * (6 * 14 * 14) * kFloat +
                                   N * (16 * 10 * 10) * kFloat + N * (16 * 5 * 5) * kInt;
 
-// x, and a byte for each window: no result of a convolution or of relu is ever kept.
+// x, a byte for each window, and the input of the second layer. No output of a convolution or relu.
 static constexpr int64_t kFusedLayers = N * (1 * 28 * 28) * kFloat + N * (6 * 14 * 14) * kByte +
                                         N * (6 * 14 * 14) * kFloat + N * (16 * 5 * 5) * kByte;
 
-// log_softmax keeps its result, gather the labels; both are (N, ...).
+// log_softmax saves its output, gather the labels; both are (N, ...).
 static constexpr int64_t kComposedLoss = N * 10 * kFloat + N * kLong;
-// logits, labels, and one number for each sample.
+// logits, labels, and one value per sample.
 static constexpr int64_t kFusedLoss = N * 10 * kFloat + N * kLong + N * kFloat;
 
 TEST(SavedBytes, OfLeNetAreTheComputedOnes) {
@@ -55,8 +56,8 @@ TEST(SavedBytes, OfLeNetAreTheComputedOnes) {
   EXPECT_EQ(saved_by_a_step(true, {.fused = true}).counted, kFusedLayers + kLinear + kFusedLoss);
 }
 
-// The counter could be wrong in a way that the sum repeats; the allocator knows what is there. x
-// and the labels are there before, the loss itself only after; blocks are rounded up.
+// The sum could repeat an error of the counter, so this compares with the allocator. x and the
+// labels exist before the forward, the loss itself only after it; blocks are rounded up.
 TEST(SavedBytes, AreTheMemoryThatAForwardLeavesInUse) {
   for (const bool fused : {false, true}) {
     const Bytes bytes = saved_by_a_step(fused, {.fused = fused});
@@ -97,9 +98,9 @@ static int64_t saved_by_a_block(const char* fuse) {
   return counter.value() - before;
 }
 
-// Of the images in between, the fused block keeps what the convolutions gave; with fused norms
-// alone the second one's input is kept too, and its bits. Planes of 36 elements have 5 bytes of
-// bits.
+// Among the intermediate images, the fused block saves only the outputs of the convolutions. With
+// fused norms alone, the second convolution's input and its mask bits are saved too. Planes of 36
+// elements have 5 bytes of bits.
 TEST(SavedBytes, OfAFusedBlockLackWhatIsNormalisedInside) {
   constexpr int64_t kImage = N * 8 * 36 * kFloat, kBits = N * 8 * 5, kStatistics = 2 * 8 * kFloat;
   constexpr int64_t kBlock = 3 * kImage + kBits + 2 * kStatistics, kHead = kImage;

@@ -1,5 +1,5 @@
-// Chains as CUDA source, compiled here, where there need not be a GPU: that all of them compile,
-// how they round, and that none is compiled twice.
+// Chains as CUDA source, compiled here without a GPU: all of them compile, round as specified, and
+// none is compiled twice.
 #include "ops/chain/pointwise.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ const Chain& scaled() {
   return chain;
 }
 
-// The chain of a registered spec: its text is the variant.
+// Returns the chain of a registered spec, whose variant is its text.
 Chain chain_of(const OpSpec& op) {
   const std::vector<std::string> names[] = {{"x"}, {"a", "b"}, {"x", "scale", "shift"}};
   return Chain(op.variant, names[op.cases[0].size() - 1]);
@@ -100,8 +100,7 @@ TEST_F(Nvrtc, MakesMachineCodeForEveryTypeOfElement) {
   }
 }
 
-// What an elementwise op stores between two kernels is rounded, so here a product is rounded before
-// something is added to it; the program that contracts them is the counter-example.
+// Separate elementwise ops round a product before they add to it, and so must a chain: no FMA.
 TEST_F(Nvrtc, RoundsAProductBeforeASum) {
   const std::string source = nvrtc::pointwise_source(scaled().program(), DType::f32);
   const std::string ptx = nvrtc::compile(source, "compute_90");
@@ -156,7 +155,7 @@ TEST_F(Nvrtc, CompilesAgainWhatIsDamagedInTheCache) {
   EXPECT_EQ(Counts(), (Counts{before.compiles + 1, before.hits + 1}));
 }
 
-// Another compiler, other options or another formula make another key.
+// The key depends on the compiler, its options and every formula.
 TEST_F(Nvrtc, KeysItsCacheByAllThatItCompiles) {
   const std::string key = nvrtc::fingerprint();
   EXPECT_THAT(key, StartsWith("nvrtc 1"));

@@ -5,8 +5,9 @@
 
 namespace bellows {
 
-// Rows in several parts, some of fewer rows, far from 0, with a mean that drifts from part to part:
-// sums of squares around 0, or around the first element of all, would lose the variance.
+// Several groups of rows, some with fewer rows, values far from 0, and a mean that drifts from
+// group to group. Sums of squares around 0, or around the first element of all, would lose the
+// variance.
 TEST(BatchNorm, StatisticsAreThoseOfAllPartsTogether) {
   for (const int64_t channels : {48, 200}) {
     const Shape shape{9, channels, 15, 14};

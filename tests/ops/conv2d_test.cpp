@@ -1,4 +1,4 @@
-// conv2d beyond the generic suite: what is cached in a slot, and what is not computed.
+// conv2d beyond the generic suite: data cached in a slot, and gradients that are not computed.
 #include "ops/conv/conv2d.h"
 #include <gtest/gtest.h>
 #include <omp.h>
@@ -26,7 +26,7 @@ bool same(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-// Reordered weights live in the slot; an optimizer's update in place must reach them.
+// Reordered weights are cached in the slot. An optimizer's update in place must invalidate them.
 TEST(Conv2d, SlotKeepsReorderedWeightsUntilTheyAreWritten) {
   if (!kernels::conv2d.has_vendor(Device::cpu)) GTEST_SKIP() << "built without oneDNN";
   const Kernels use({.vendor = true});
@@ -85,7 +85,7 @@ TEST(Conv2d, ComputesNoGradientThatNobodyAsksFor) {
   EXPECT_GT(calls_of_backward(require_grad(x)), calls_of_backward(x));
 }
 
-// What vendor_on() declares: forward and dx may run under `deterministic`.
+// vendor_on() declares that forward and dx may run under `deterministic`.
 TEST(Conv2d, VendorForwardHasTheSameBitsForAnyNumberOfThreads) {
   const Kernels use({.vendor = true});
   const int before = omp_get_max_threads();
@@ -103,7 +103,7 @@ TEST(Conv2d, VendorForwardHasTheSameBitsForAnyNumberOfThreads) {
   omp_set_num_threads(before);
 }
 
-// The gradient lies in memory that reads as NaN until somebody writes it.
+// The gradient's memory reads as NaN until it is written.
 TEST(Conv2d, AnEmptyBatchHasNoWeightsToLearnByAnyAlgorithm) {
   for (const bool vendor : {false, true})
     for (const char* algorithm : {"", "winograd", "direct", "matmul"}) {

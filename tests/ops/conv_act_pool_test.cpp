@@ -1,5 +1,5 @@
-// conv_act_pool against its composed twin where the generic suite does not reach: in f32, whose
-// kernels have other lanes than those of f64, for batches around a whole vector.
+// conv_act_pool against the composed implementation beyond the generic suite: in f32, whose vectors
+// have other widths than those of f64, for batches near the size of a vector.
 #include "ops/conv/conv_act_pool.h"
 #include <gtest/gtest.h>
 #include <cmath>
@@ -37,7 +37,7 @@ std::vector<Tensor> run(const Layer& l, Impl impl, DType dtype) {
   return all;
 }
 
-// Largest difference, of the largest magnitude.
+// Largest difference, relative to the largest magnitude.
 double difference(const Tensor& a, const Tensor& b) {
   double worst = 0, largest = 1e-30;
   for (int64_t i = 0; i < a.numel(); ++i) {
@@ -59,8 +59,8 @@ TEST_P(ConvActPool, FusedInF32EqualsComposedInF64) {
 }
 
 // Samples in the lanes (16, and 17 and 31 with a tail), channels in the lanes (1, 3), more channels
-// than a vector or a mask has bits, odd sizes that the pool cuts off, kernels of all three kinds,
-// patch rows of half a vector, of several and of more than fit in the registers.
+// than a vector or a mask has bits, odd sizes that the pool truncates, kernels of all three kinds,
+// patch rows of half a vector, of several, and of more than fit into the registers.
 INSTANTIATE_TEST_SUITE_P(Layers, ConvActPool,
                          testing::Values(Layer{64, 1, 28, 28, 6, 5, 2},
                                          Layer{64, 6, 14, 14, 16, 5, 0},

@@ -1,4 +1,4 @@
-// What the generic suite cannot see: known values, and labels that are wrong.
+// cross_entropy beyond the generic suite: known values, and wrong labels.
 #include "ops/cross_entropy.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

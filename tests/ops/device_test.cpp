@@ -1,5 +1,5 @@
-// Every registered op on a device, held to the plain CPU kernels. Adding an op adds its tests; this
-// file never changes.
+// Checks every registered op on a device against the plain CPU kernels. Adding an op adds its
+// tests; this file never changes.
 #include <set>
 #include "core/base/trace.h"
 #include "tests/ops/op_results.h"
@@ -11,9 +11,9 @@ namespace {
 
 constexpr DType kFloats[] = {DType::f64, DType::f32, DType::bf16, DType::f16};
 
-// Relative to the largest magnitude. The CPU computes with the same inputs in f32 or f64; each
-// result that a device keeps in 16 bits is rounded, by up to 2^-9 (bf16) or 2^-12 (f16), and a
-// gradient is made of several.
+// Relative to the largest magnitude. The CPU computes in f32 or f64 from the same inputs. Each
+// 16-bit result on the device is rounded by up to 2^-9 (bf16) or 2^-12 (f16), and a gradient
+// combines several of them.
 double tolerance(const OpSpec& op, DType dtype) {
   if (dtype == DType::bf16) return 0x1p-6;
   if (dtype == DType::f16) return 0x1p-9;
@@ -29,7 +29,7 @@ Tensor chwn(const Tensor& t) { return in_format(t, kCHWN); }
 
 Tensor on_device(const Tensor& t) { return require_grad(to(Device::cuda, t.detach())); }
 
-// The plain CPU kernels' answer for inputs of that precision.
+// Result of the plain CPU kernels for inputs rounded to that dtype.
 Result expected(const OpSpec& op, const OpFn& fn, const Shapes& shapes, DType dtype) {
   const auto widen = [&](const Tensor& t) {
     return require_grad(cast(t.detach(), twin_of(dtype)));
@@ -43,14 +43,14 @@ Result on_device(const OpSpec& op, const OpFn& fn, const Shapes& shapes, DType d
   return result_of(op, fn, each(make_inputs(op, shapes, dtype), place), dtype);
 }
 
-// Did any of these runs have a library's kernel to choose?
+// Returns whether any kernel of these runs has a library's implementation.
 bool vendor_had_a_say(const RunCount& runs) {
   return std::ranges::any_of(kernel_records(), [&](const KernelRecord* kernel) {
     return kernel->vendor[kCuda] && runs.on(kCuda, kernel) > 0;
   });
 }
 
-// What autotuning might have taken in these runs in place of the plain kernels.
+// Algorithms that autotuning could have chosen in these runs instead of the plain kernels.
 std::set<std::string_view> algorithms_of(const RunCount& runs) {
   std::set<std::string_view> names;
   for (const KernelRecord* kernel : kernel_records())
@@ -80,7 +80,7 @@ void compare(const OpSpec& op, const OpFn& fn, const Shapes& shapes, DType dtype
   }
 }
 
-// The same shapes with large sizes one smaller: no multiple of a warp, a block or a pack.
+// Reduces large even sizes by one, so that they are no multiple of a warp, a block or a pack.
 Shapes odd(const Shapes& shapes) {
   Shapes smaller;
   for (Shape shape : shapes) {
@@ -125,7 +125,7 @@ TEST_P(FusedOpOnDevice, ComposedEqualsTheCpuToo) {
   for (const Shapes& shapes : all_shapes(op)) compare(op, op.composed, shapes, DType::f32);
 }
 
-// The gradient that arrives has other strides than y: gaps, and the axes in another order.
+// The incoming gradient has other strides than y: gaps, and axes in another order.
 TEST_P(OpOnDevice, EqualsTheCpuForAGradientWithGaps) {
   const OpFn strided = [&](const Inputs& in) {
     const Tensor y = op.run(in);

@@ -1,4 +1,4 @@
-// What the generic suite cannot see on a device: wrong labels and indices, ties, NaN, the step.
+// Ops on a device beyond the generic suite: wrong labels and indices, ties, NaN, the step.
 #include <gtest/gtest.h>
 #include <cmath>
 #include "autograd/backward.h"
@@ -21,7 +21,7 @@ class ValuesOnDevice : public testing::Test {
   void SetUp() override {
     if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
   }
-  void TearDown() override {  // what graphs had in pools
+  void TearDown() override {  // memory pools of graphs
     if (device_count(Device::cuda)) empty_cache(Device::cuda);
   }
 };
@@ -32,7 +32,7 @@ template <class T> static std::vector<T> values(const Tensor& t) {
   return {host.data<T>().begin(), host.data<T>().end()};
 }
 
-// Nobody waits for a device, so nobody can throw.
+// The host does not wait for the device, so it cannot throw.
 TEST_F(ValuesOnDevice, AWrongLabelMakesTheLossAndTheGradientOfItsRowNaN) {
   for (const int64_t wrong : {int64_t(-1), int64_t(3), INT64_MIN, INT64_MAX}) {
     const Tensor x = require_grad(full({4, 3}, 1, DType::f32, Device::cuda));
@@ -94,10 +94,10 @@ TEST_F(ValuesOnDevice, DropoutDrawsTheMaskOfItsForwardAlsoAfterTheStepHasMovedOn
   EXPECT_EQ(values<float>(grad(x)), values<float>(y));
 }
 
-// Another forward pass begins before backward, and nobody waits: at once, and as a graph.
+// Another forward pass starts before backward, without a wait: eager, and as a graph.
 TEST_F(ValuesOnDevice, DropoutRunsAgainWithTheMaskOfItsForward) {
   const auto pool = std::make_shared<MemoryPool>(Device::cuda);
-  const PoolScope scope(pool);  // a graph's memory stays where it was
+  const PoolScope scope(pool);  // a graph's memory must not move
   const DeviceStepState state(Device::cuda);
   const Tensor y = zeros({1001}, DType::f32, Device::cuda), dx = clone(y), other = clone(y);
   const auto update = [&] {
@@ -127,7 +127,7 @@ TEST_F(ValuesOnDevice, DropoutRunsAgainWithTheMaskOfItsForward) {
   EXPECT_NE(second, expect_masks());
 }
 
-// The loss of a small batch is one launch, and so is its gradient.
+// The loss of a small batch is one launch, and its gradient is another.
 TEST_F(ValuesOnDevice, CrossEntropyOfASmallBatchIsOneLaunchEachWay) {
   const Tensor x = require_grad(full({64, 10}, 1, DType::f32, Device::cuda));
   const Tensor labels = zeros({64}, DType::i64, Device::cuda);

@@ -1,4 +1,4 @@
-// What the generic suite cannot see: how often, what the mask depends on, what is kept.
+// dropout beyond the generic suite: its rate, the parts of its random key, recomputation.
 #include "ops/dropout.h"
 #include <gtest/gtest.h>
 #include "autograd/backward.h"
@@ -67,7 +67,7 @@ TEST(Dropout, TheMaskBelongsToTheElementNotToItsPlaceInMemory) {
   EXPECT_TRUE(std::ranges::equal(contiguous(z).data<float>(), y.data<float>()));
 }
 
-// Two masks in a segment, two more in a segment inside of it. Its backward is late.
+// Two masks in a segment and two more in a nested one. Backward runs after another step began.
 TEST(Dropout, RunsAgainWithTheMasksOfItsForward) {
   const DeviceStepState state(Device::cpu), other(Device::cpu);
   const auto at = [](const char* path, const DeviceStepState& state) {
@@ -90,7 +90,7 @@ TEST(Dropout, RunsAgainWithTheMasksOfItsForward) {
     const Tensor x = require_grad(full({kN}, 1)), y = run(outer, x);
     const Tensor loss =
         record("sum", full({}, 0), {y}, [](const Tensor&) { return Grads{full({kN}, 1)}; });
-    state.get()->forwards = 4;  // as of another loss
+    state.get()->forwards = 4;  // as in another forward pass
     backward(loss, {.retain_graph = true});
     EXPECT_EQ(share_equal(grad(x), y), 1);
     backward(loss);

@@ -1,5 +1,5 @@
-// What the generic suite cannot see: the text of the loop nest, refusals, and equality with a
-// naive evaluation of random expressions.
+// einsum beyond the generic suite: the text of the loop nest, refusals, and random expressions
+// against a naive evaluation.
 #include "ops/einsum.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -68,7 +68,7 @@ TEST(Einsum, ExplainsItselfAsALoopNest) {
   EXPECT_THROW(explain_einsum("ij,ji->ik"), Error);
 }
 
-// Walks all letters at once and looks every element up by its letters.
+// Loops over all letters at once and looks up each element by its letters.
 static std::map<std::string, double> naive(const std::vector<std::string>& terms,
                                            const std::string& out, const std::vector<Tensor>& in,
                                            const std::string& letters) {

@@ -1,4 +1,4 @@
-// What the generic suite cannot see: NaN, memory formats, what is saved.
+// Elementwise ops beyond the generic suite: NaN, memory formats, saved tensors.
 #include "ops/elementwise.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The text of a chain: what it means, by value, and what is said to one that means nothing.
+// Expressions of chains: their values, and the errors for invalid ones.
 #include "ops/chain/expression.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ using namespace bellows;
 using testing::EndsWith;
 using testing::HasSubstr;
 
-// The value at a = 3, b = 0.5.
+// Value of the expression at a = 3, b = 0.5.
 static double value(const std::string& text) {
   const bool one = text.find('b') == std::string::npos;
   const Chain chain(text, one ? std::vector<std::string>{"a"} : std::vector<std::string>{"a", "b"});

@@ -6,8 +6,7 @@
 
 namespace bellows {
 
-// body.operator()<L>() for every number of lanes that a kernel may meet on some CPU, compiled for
-// the one that has them.
+// Calls body.operator()<L>() for every number of lanes that some CPU has, compiled for that CPU.
 template <class Body> static void with_each_width(const Body& body) {
   body.template operator()<1>();
   body.template operator()<2>();
@@ -27,7 +26,8 @@ TEST(Lanes, LoadEveryBf16AsItConverts) {
   });
 }
 
-// Around every Bf16: itself, just beside the tie above it, and on it; NaN of any payload.
+// For every Bf16: the value itself, and values around and on the tie above it. Includes NaN with
+// any payload.
 TEST(Lanes, StoreBf16AsItConverts) {
   std::vector<float> values;
   for (uint32_t upper = 0; upper < 1 << 16; ++upper)
@@ -42,7 +42,7 @@ TEST(Lanes, StoreBf16AsItConverts) {
   });
 }
 
-// Rows end anywhere, and what lay in them before does not matter.
+// Rows may end anywhere. Their previous content does not matter.
 template <class M> static void expect_bits_come_back() {
   with_each_width([&]<int L>() __attribute__((always_inline)) {
     for (int64_t length : {1, 7, 8, 17, 35, 64}) {

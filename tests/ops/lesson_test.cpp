@@ -1,5 +1,5 @@
-// The seeds' lesson ops: bucketize and levels at ties and NaN, passes counted; gather and meshgrid
-// against loops.
+// The lesson ops: bucketize and quantile_levels at ties and NaN, with the number of passes; gather
+// and meshgrid against loops.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "autograd/backward.h"

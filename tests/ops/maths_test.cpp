@@ -1,5 +1,5 @@
 // The formulas of ops/base/maths.h against the standard library in double, and their bits in each
-// loop that a kernel may run them in. Compiled with the product's -O3, so its loops are vectorised.
+// loop that a kernel may run them in. Compiled with the product's -O3, so the loops are vectorized.
 //
 //   BELLOWS_MATHS_STRIDE=1 build/tests/ops_test --gtest_filter='Maths.*'    # all 2^32 floats
 #include "ops/base/maths.h"
@@ -29,7 +29,7 @@ template <class Fn> void for_floats(uint64_t stride, const Fn& fn) {
       fn(x), fn(-x);
 }
 
-// In units in the last place of `exact`, but of no unit below that of `floor`.
+// In units in the last place of `exact`, or of `floor` if that is larger.
 double error_in_ulp(float y, double exact, double floor) {
   if (std::isnan(exact) || std::isnan(y)) return std::isnan(exact) == std::isnan(y) ? 0 : INFINITY;
   if (std::isinf(y))
@@ -40,7 +40,7 @@ double error_in_ulp(float y, double exact, double floor) {
   return std::abs(y - exact) * std::ldexp(1.0, 24 - exponent);
 }
 
-// fn takes floats, and doubles as its definition.
+// Calls fn with floats, and with doubles for the exact result.
 template <class Fn> void expect_within(double ulp, const Fn& fn, double floor = 0x1p-126) {
   double worst = 0;
   float at = 0;
@@ -67,12 +67,12 @@ TEST(Maths, TanhIsWithinThreeUlpAndNeverBeyondOne) {
 TEST(Maths, SigmoidIsWithinThreeUlp) {
   expect_within(3, [](auto x) { return sigmoid_of(x); });
 }
-// NaN is for the functions that multiply by x.
+// NaN is left out here. It returns in the functions that multiply by x.
 TEST(Maths, TheNormalDistributionIsWithinItsUlp) {
   expect_within(2, [](auto x) { return x == x ? gauss(x) : 0; });
   expect_within(5, [](auto x) { return x == x ? normal_cdf(x) : 0; });
 }
-// Far on the left a factor is subnormal, and has fewer bits.
+// For very negative x a factor is subnormal and has fewer bits.
 TEST(Maths, GeluAndSiluAreWithinSixUlpOfResultsThatMatter) {
   constexpr double floor = 1e-35;
   expect_within(
@@ -109,7 +109,7 @@ void expect_bits(const char* name, const char* loop, std::span<const float> x,
     ASSERT_EQ(bits_of(want[i]), bits_of(got[i])) << name << " of " << x[i] << " in " << loop;
 }
 
-// One element at a time, where no loop can be made of it.
+// One element at a time; volatile prevents vectorization.
 template <class Fn> std::vector<float> one_by_one(std::span<const float> x, const Fn& fn) {
   std::vector<float> y;
   for (const float v : x) {
@@ -133,7 +133,7 @@ template <class Fn> void expect_same_in_loops(const char* name, std::span<const 
 template <class F> void expect_same_bits(std::span<const float> x) {
   expect_same_in_loops(F::name, x, [](float v) { return F::value(v); });
   expect_same_in_loops(F::name, x, [](float v) { return functors::Slope<F>::value(0.7f, v); });
-  // The op itself, on a vector and on every other element of one.
+  // The op itself, on a dense vector and on every second element of one.
   const int64_t n = int64_t(x.size());
   std::vector<float> twice;
   for (const float v : x) twice.insert(twice.end(), {v, v});
@@ -154,6 +154,6 @@ TEST(Maths, BitsDependOnNeitherVectorWidthNorPlace) {
   std::vector<float> x;
   for_floats(199999, [&](float v) { x.push_back(v); });
   for (int64_t i = 0; i < 3000; ++i) x.push_back(float(i - 1500) * 0.0101f);
-  x.resize(x.size() / 64 * 64 + 23);  // ends with what fills no vector
+  x.resize(x.size() / 64 * 64 + 23);  // ends with a partial vector
   expect_same_bits(functors::UnaryOps{}, x);
 }

@@ -1,4 +1,4 @@
-// In which types oneDNN computes on this CPU, beside what it says itself.
+// Dtypes that we compute with oneDNN on this CPU, against oneDNN's own answers.
 #include "ops/vendor/onednn.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,10 +13,10 @@
 using namespace bellows;
 using dnnl::memory;
 
-// ---- what oneDNN says
+// ---- oneDNN's answers
 
-// The implementations of what is taken from it, "" for what it refuses: a convolution, the gradient
-// of its images, a product whose first matrix is transposed.
+// Returns the implementations that oneDNN offers, "" where it refuses: for a convolution, for the
+// gradient of its images, and for a product whose first matrix is transposed.
 static std::vector<std::string> implementations(DType dtype) {
   using Tag = memory::format_tag;
   const auto direct = dnnl::algorithm::convolution_direct;
@@ -65,7 +65,7 @@ TEST(OneDnn, IsToldTheTypeOfEachTensor) {
   }
 }
 
-// ---- what the kernels do
+// ---- our kernels
 
 namespace {
 
@@ -80,7 +80,7 @@ struct Products {
     fill_normal(t, 0, 1, {.seed = seed, .purpose = Purpose::test});
     return cast(t, dtype);
   }
-  // Each kernel on its own.
+  // Runs each kernel by itself.
   std::vector<Tensor> run(bool vendor) {
     const Kernels use({.vendor = vendor});
     Slot slot;
@@ -104,7 +104,7 @@ double difference(const Tensor& a_, const Tensor& b_) {
 
 }  // namespace
 
-// Elsewhere they are the plain ones, bit for bit.
+// In other dtypes the plain kernels run, bit for bit.
 TEST(OneDnn, RunsProductsOfTheTypesThatItComputesIn) {
   trace::Counter& calls = trace::counter("kernel.vendor_calls");
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
@@ -116,12 +116,12 @@ TEST(OneDnn, RunsProductsOfTheTypesThatItComputesIn) {
     for (size_t i = 0; i < want.size(); ++i) {
       EXPECT_EQ(got[i].dtype(), dtype);
       const double apart = difference(got[i], want[i]);
-      EXPECT_LE(apart, onednn::computes(dtype) ? 0.25 : 0) << dtype << " " << i;  // of some 30
+      EXPECT_LE(apart, onednn::computes(dtype) ? 0.25 : 0) << dtype << " " << i;  // of about 30
     }
   }
 }
 
-// How often implementations of oneDNN have run.
+// Number of runs of oneDNN's implementations.
 static int64_t runs() {
   int64_t sum = 0;
   for (const auto& [name, count] : trace::counters())
@@ -129,7 +129,7 @@ static int64_t runs() {
   return sum;
 }
 
-// Which is seen by whoever owns the memory behind its scratchpad, if anybody.
+// oneDNN would write past its scratchpad, which only shows if that memory has another owner.
 TEST(OneDnn, IsNotAskedForAGradientThatItWritesOutOfBounds) {
   for (const int64_t channels : {8, 16}) {
     const Tensor x = contiguous(full({1, channels, 56, 56}, 1), kNHWC);
@@ -144,7 +144,7 @@ TEST(OneDnn, IsNotAskedForAGradientThatItWritesOutOfBounds) {
   }
 }
 
-// ---- its errors
+// ---- errors
 
 TEST(OneDnn, ErrorsAreOurs) {
   const auto fails_with = [](dnnl_status_t status) {
@@ -169,7 +169,7 @@ TEST(OneDnn, ErrorsOfRunningAreOurs) {
   EXPECT_THAT(got.message, testing::HasSubstr("could not execute"));
 }
 
-// What the ops in front of the kernels never ask for.
+// Arguments that the ops never pass to the kernels.
 TEST(OneDnn, ErrorsOfKernelsAreOursAndNameThem) {
   const Kernels use({.vendor = true});
   Slot slot;
@@ -186,7 +186,7 @@ TEST(OneDnn, ErrorsOfKernelsAreOursAndNameThem) {
   EXPECT_THAT(product.message, testing::StartsWith("matmul: could not execute sgemm"));
 }
 
-// oneDNN reads its environment once, so this is another process.
+// oneDNN reads its environment once, so this runs in another process.
 TEST(OneDnnDeathTest, LeavesWhatItMayNotUseToThePlainKernels) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
@@ -201,7 +201,7 @@ TEST(OneDnnDeathTest, LeavesWhatItMayNotUseToThePlainKernels) {
 
 // ---- products in tiles
 
-// Of one tile and of several, with edges, in both orientations.
+// Products of one tile and of several, with partial tiles, in both orientations.
 TEST(OneDnn, ProductsInF32HaveTheSameBitsForAnyNumberOfThreads) {
   const int before = omp_get_max_threads();
   const Kernels use({.vendor = true});

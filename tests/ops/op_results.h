@@ -1,5 +1,5 @@
-// Running registered ops and comparing what comes out: shared by the tests of every op, on the CPU
-// and on a device.
+// Runs registered ops and compares their results. Shared by the tests of all ops, on the CPU and on
+// a device.
 #pragma once
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,8 @@ inline Tensor in_format(const Tensor& t, const MemoryFormat& format) {
   return with_strides(t, strides_of(t.shape(), format), 0, t.numel());
 }
 
-// A view of every second element, axes in reverse order in memory, NaN between them and in front.
+// Returns a copy with axes in reverse order in memory, gaps of one element, and NaN in the gaps and
+// before it.
 inline Tensor with_gaps(const Tensor& t) {
   Strides strides = t.shape();
   int64_t step = 2;
@@ -50,8 +51,8 @@ struct Result {
   std::vector<Tensor> tensors;
 };
 
-// A scalar from which a gradient without any pattern comes to y, in the strides of y. Its numbers
-// are those that `rounded` can hold.
+// Returns a scalar whose backward sends an irregular gradient to y, with the strides of y. Its
+// values are those that `rounded` can hold.
 inline Tensor probe(const Tensor& y, DType rounded) {
   return record("probe", full({}, 0, y), {y}, [like = y.detach(), rounded](const Tensor&) {
     const Tensor weights(like.shape(), DType::f64), dy = empty_like(like);
@@ -85,7 +86,7 @@ inline Result run(const OpSpec& op, const OpFn& fn, const Inputs& inputs, bool v
   return run(op, fn, inputs, {.vendor = vendor});
 }
 
-// Of the kernels of an op, those beside the plain one that autotuning may take.
+// Algorithms that autotuning may choose for the kernels of an op, besides the plain ones.
 inline std::vector<const char*> algorithms_of(const OpSpec& op, Device device = Device::cpu) {
   std::vector<const char*> names;
   for (const KernelRecord* kernel : kernel_records())
@@ -96,8 +97,8 @@ inline std::vector<const char*> algorithms_of(const OpSpec& op, Device device = 
   return names;
 }
 
-// Largest difference, relative to the largest magnitude where that is not nearly 0; NaN if there is
-// one on either side.
+// Largest difference, relative to the largest magnitude (at least 1e-3). NaN if either side has
+// one.
 inline double difference(const Tensor& a, const Tensor& b) {
   const Tensor a_ = cast(a, DType::f64), b_ = cast(b, DType::f64);
   double worst = 0, largest = 1e-3;
@@ -112,7 +113,7 @@ inline double difference(const Tensor& a, const Tensor& b) {
 
 inline std::string name_of_result(size_t k) { return k ? cat("gradient of input ", k - 1) : "y"; }
 
-// Integers have to be equal.
+// Integers must be equal.
 inline void expect_close(const Result& want, const Result& got, double tolerance) {
   ASSERT_EQ(want.tensors.size(), got.tensors.size());
   for (size_t k = 0; k < want.tensors.size(); ++k) {

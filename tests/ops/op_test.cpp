@@ -36,8 +36,8 @@ TEST_P(Op, VendorKernelsEqualPlainOnes) {
   }
 }
 
-// Arithmetic is f32's: what a kernel returns is rounded, by up to 2^-9 (bf16) or 2^-12 (f16), and a
-// gradient is made of several such numbers.
+// Arithmetic is in f32. Each result of a kernel is rounded by up to 2^-9 (bf16) or 2^-12 (f16), and
+// a gradient combines several of them.
 static void expect_the_same_rounded(const OpSpec& op, const Shapes& shapes, DType dtype,
                                     const KernelOptions& options) {
   SCOPED_TRACE(cat(describe(op, shapes), " ", dtype, options.vendor ? " vendor" : " ",
@@ -127,7 +127,7 @@ TEST_P(Op, WithoutAGradientSavesAndRecordsNothing) {
   EXPECT_EQ(nodes.value(), nodes_before);
 }
 
-// The gradient that arrives has other strides than y: gaps, or the axes in another order.
+// The incoming gradient has other strides than y: gaps, or axes in another order.
 TEST_P(DifferentiableOp, GradientWithGapsGivesTheSame) {
   const OpFn strided = [&](const Inputs& in) {
     const Tensor y = op.run(in);
@@ -160,7 +160,7 @@ TEST_P(Op, WritesAllOfItsOutputsAndNothingElse) {
     }
 }
 
-// In f64, where no rounding to f32 hides that a sum was cut in another way.
+// In f64, so that rounding to f32 cannot hide a sum that was split differently.
 TEST_P(Op, AnyNumberOfThreadsGivesTheSameBits) {
   const int before = omp_get_max_threads();
   std::vector<const char*> algorithms = algorithms_of(op);

@@ -1,4 +1,4 @@
-// Padded products: the same numbers in the same shapes, and what they cost.
+// Padded products: the same values and shapes, and their cost.
 #include "ops/conv/padded_conv2d.h"
 #include <gtest/gtest.h>
 #include "autograd/amp.h"
@@ -21,7 +21,7 @@ Tensor normal(const Shape& shape, uint64_t seed) {
   return t;
 }
 
-// What moved while fn ran.
+// Increase of the counters while fn runs.
 struct Moved {
   int64_t channels, bytes;
 };
@@ -66,7 +66,7 @@ struct Net {
 
 }  // namespace
 
-// A head of 10 classes is computed with 16; nobody sees the other six.
+// A head of 10 classes is computed with 16; the other six never show.
 TEST(Padded, GivesTheLossAndTheGradientsOfTheRealClasses) {
   for (const bool vendor : {false, true})
     for (const DType low : {DType::bf16, DType::f16}) {
@@ -95,7 +95,7 @@ TEST(Padded, IsIdleInF32AndWhereAllIsAMultiple) {
   EXPECT_EQ(moved(multiples).bytes, 0);
 }
 
-// Of a weight the copy is made once for each version of it.
+// The copy of a weight is made once per version.
 TEST(Padded, KeepsTheCopyOfAWeightUntilItIsWritten) {
   const Kernels use({.pad_channels = true});
   const Tensor x = cast(normal({3, 8}, 1), DType::bf16);  // a multiple: not copied
@@ -114,7 +114,7 @@ TEST(Padded, KeepsTheCopyOfAWeightUntilItIsWritten) {
   EXPECT_NE(before.ptr<Bf16>()[0], y.ptr<Bf16>()[0]);
 }
 
-// Images with zeros behind their channels are not copied, in forward or in backward.
+// Images whose channels are already followed by zeros are not copied, forward or backward.
 TEST(Padded, FindsZerosWhereTheyLie) {
   const Tensor w = cast(normal({5, 3, 3, 3}, 2), DType::bf16);
   const Tensor values = contiguous(cast(normal({2, 3, 6, 7}, 1), DType::bf16), kNHWC);

@@ -1,4 +1,4 @@
-// Chains on a device: the bits of their ops one by one, by both kernels, however the inputs lie.
+// Chains on a device: both kernels give the bits of the single ops, for any layout of the inputs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cstring>
@@ -33,7 +33,7 @@ Inputs leaves(const Shapes& shapes, DType dtype) {
   return inputs;
 }
 
-// A view that starts one element later: no pack of 16 bytes begins where it does.
+// Returns a copy that starts one element later, where no pack of 16 bytes is aligned.
 Tensor shifted(const Tensor& t) {
   const Tensor room = full({t.numel() + 1}, 0, t);
   const Tensor y = room.view(t.shape(), strides_of(t.shape()), 1);
@@ -63,7 +63,7 @@ void expect_same_bits(const std::vector<Tensor>& want, const std::vector<Tensor>
 
 }  // namespace
 
-// Rows that a pack divides and rows that it does not; a scalar; ends that no pack reaches.
+// Rows that are a multiple of a pack and rows that are not, scalars, and a partial last pack.
 TEST_F(PointwiseOnDevice, FusedHasTheBitsOfComposed) {
   for (const Shapes& shapes : {Shapes{{3, 4, 16}, {4, 1}, {}}, Shapes{{3, 4, 5}, {4, 1}, {4, 1}},
                                Shapes{{37}, {37}, {}}, Shapes{{2, 3, 8}, {8}, {2, 1, 1}}})

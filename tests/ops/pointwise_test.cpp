@@ -1,5 +1,5 @@
-// Chains: that fused means the same bits as op by op, in one pass; what is kept; what is planned.
-// tests/ops/expression_test.cpp has the text.
+// Chains: the bits of the single ops in one pass, saved tensors, and the plan.
+// tests/ops/expression_test.cpp covers the text.
 #include "ops/chain/pointwise.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ TEST(Pointwise, FusedHasTheBitsOfComposed) {
   EXPECT_GT(specs, 5);
 }
 
-// x goes into the chain twice and past it: the three shares are added in one order.
+// x enters the chain twice and bypasses it once. The three contributions are added in one order.
 TEST(Pointwise, FusedHasTheBitsOfComposedInALargerGraph) {
   const Chain swish("x * sigmoid(1.5 * x)", {"x"});
   std::vector<Tensor> grads;
@@ -92,7 +92,7 @@ TEST(Pointwise, KeepsTheMemoryFormatOfWhatIsNotStretched) {
 
 // ---- one pass
 
-// But those that make the 1 from which backward() starts.
+// Leaves out the fill that makes the 1 from which backward() starts.
 static int64_t launches() {
   int64_t sum = 0;
   for (const KernelRecord* record : kernel_records())
@@ -132,7 +132,7 @@ TEST(Pointwise, ReadsItsInputsOnceAndWritesItsResultOnce) {
   EXPECT_EQ(bytes.value() - before, N + 2 * C + N);
   before = bytes.value();
   backward(probe_loss(y));
-  // Reads them again, and dy; writes the gradients of x, scale and shift, all of them whole.
+  // Reads x, scale, shift and dy; writes the gradients of all three at full size.
   EXPECT_EQ(bytes.value() - before, N + 2 * C + N + 3 * N);
   EXPECT_EQ(runs.value() - runs_before, 1);
   before = bytes.value();
@@ -154,7 +154,7 @@ TEST(Pointwise, KeepsTheInputsThatBackwardReadsAndNothingElse) {
   EXPECT_EQ(saved_by("silu(gelu(x) * tanh(y))", Impl::fused), 2 * 400);
   EXPECT_EQ(saved_by("silu(gelu(x) * tanh(y))", Impl::composed), 4 * 400);
   EXPECT_EQ(saved_by("exp(x) - 2 * y", Impl::fused), 400);
-  EXPECT_EQ(saved_by("3 * x - y / 2", Impl::fused), 400);  // a division asks for its operands
+  EXPECT_EQ(saved_by("3 * x - y / 2", Impl::fused), 400);  // a division needs its operands
   EXPECT_EQ(saved_by("3 * x - y", Impl::fused), 0);
 }
 
@@ -219,7 +219,7 @@ TEST(Derivative, LeavesOutWhatNobodyWants) {
 
 // ---- places
 
-// "" or the first step whose operand has lost its place to another one, or that writes its own.
+// Returns "" or the first step whose operand has lost its place, or that writes a place it reads.
 static std::string place_findings(const StepProgram& p) {
   std::vector<size_t> holder(p.place_count, p.steps.size());
   for (size_t s = 0; s < p.steps.size(); ++s) {

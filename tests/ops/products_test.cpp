@@ -1,4 +1,4 @@
-// matmul, linear and conv2d beyond the generic suite: of nothing, and of more than one dtype.
+// matmul, linear and conv2d beyond the generic suite: empty tensors, and mixed dtypes.
 #include <gtest/gtest.h>
 #include <cmath>
 #include "autograd/amp.h"
@@ -31,7 +31,7 @@ TEST(Products, OfNothingAreZero) {
     }
 }
 
-// The rows are there, whatever their length.
+// An inner dimension of 0 keeps the rows of the result.
 TEST(Products, OfRowsOfNothingKeepTheRows) {
   for (const bool vendor : {false, true}) {
     const Kernels use({.vendor = vendor});
@@ -70,7 +70,7 @@ TEST(Products, RefuseTwoDTypes) {
             "conv_act_pool: x is f32 and w is bf16");
 }
 
-// It casts f32 alone.
+// Autocast casts f32 only.
 TEST(Products, RefuseOneLowDTypeUnderTheAutocastOfAnother) {
   const Autocast cast(DType::bf16);
   const Tensor x = full({2, 3}, 1, DType::f16), w = full({4, 3}, 1);

@@ -1,4 +1,4 @@
-// What the generic suite cannot see: order, precision, ties and NaN.
+// Reductions beyond the generic suite: order, precision, ties and NaN.
 #include "ops/reduce.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// residual_block beyond the generic suite: what it counts as fused, and what it refuses.
+// residual_block beyond the generic suite: runs that count as fused, and refusals.
 #include "ops/conv/residual_block.h"
 #include <gtest/gtest.h>
 #include "autograd/amp.h"

@@ -1,4 +1,4 @@
-// What the generic suite cannot see: which shape ops copy, and what they refuse.
+// Shape ops beyond the generic suite: copies and refusals.
 #include "ops/shape.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ TEST(Reshape, RefusesNegativeSizes) {
           << from << " to " << shape;
 }
 
-// The batch is innermost in CHWN, so (C, H, W) is one run: linear layers read it as it lies.
+// The batch is innermost in CHWN, so (C, H, W) is one run and linear layers read it without a copy.
 TEST(Flatten, OfBatchInnermostImagesIsATransposedView) {
   const Tensor x = contiguous(counted({2, 3, 4, 5}), kCHWN), y = flatten(x);
   EXPECT_EQ(y.storage(), x.storage());

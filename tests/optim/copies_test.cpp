@@ -1,5 +1,5 @@
-// The 16-bit copies of weights: a fused update writes them along, to the bit as a cast would; and
-// whatever else happens to a weight, nobody reads a copy of other values.
+// 16-bit copies of weights: a fused update writes them with the bits of a cast, and a copy of old
+// values is never read.
 #include "autograd/amp.h"
 #include "core/base/trace.h"
 #include "optim/muon.h"
@@ -12,7 +12,7 @@ namespace {
 const trace::Counter &casts = trace::counter("amp.weight_casts"),
                      &copies_written = trace::counter("optim.copies_written");
 
-// Weights whose copies are read as products read them.
+// Weights and their optimizer. Copies are read in the same way as by products.
 struct Net {
   explicit Net(OptimizerOptions options, bool fused = true, Device device = Device::cpu,
                NamedTensors weights = {})
@@ -20,7 +20,7 @@ struct Net {
         optimizer(with(std::move(options), fused), parameters, rates({0.1, 0.05}),
                   std::vector(1, rates({0.2}))),
         state(device) {}
-  // With a group: unless it is given, of one weight.
+  // Adds a group of one weight, unless groups are given.
   static OptimizerOptions with(OptimizerOptions options, bool fused) {
     options.fused = fused;
     if (options.groups.empty()) {
@@ -44,7 +44,7 @@ struct Net {
     const Autocast precision(low);
     return amp::to_low(parameters[i].tensor).detach();
   }
-  // Reads all of them; how many had to be cast.
+  // Reads and checks all copies. Returns how many had to be cast.
   int64_t read(DType low) const {
     const int64_t before = casts.value();
     for (size_t i = 0; i < parameters.size(); ++i) {
@@ -222,12 +222,12 @@ TEST(Copies, ThatAClosureKeepsAreLeftToIt) {
   const Tensor before = net.copy(3, DType::bf16);
   const Saved kept(before);
   EXPECT_EQ(written_by([&] { net.update(0); }), 0);
-  EXPECT_TRUE(kept().defined());  // refuses what was written since
+  EXPECT_TRUE(kept().defined());  // throws if it was written since
   EXPECT_NE(net.copy(3, DType::bf16).storage(), before.storage());
   EXPECT_GT(net.read(DType::bf16), 0);
 }
 
-// What a captured forward has read stays where it was.
+// A captured forward reads its copy at a fixed address.
 TEST(Copies, AreRenewedWhereTheyWereRead) {
   Net net(momentum());
   const Tensor& w = net.parameters[3].tensor;
@@ -235,7 +235,7 @@ TEST(Copies, AreRenewedWhereTheyWereRead) {
   const int64_t before = casts.value();
   amp::renew(w, read);
   EXPECT_EQ(casts.value(), before) << "it is right already";
-  net.copy(3, DType::f16);  // takes its place
+  net.copy(3, DType::f16);  // replaces it
   fill(w, 5);
   amp::renew(w, read);
   EXPECT_EQ(float(read.ptr<Bf16>()[0]), 5);

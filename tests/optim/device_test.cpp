@@ -1,4 +1,4 @@
-// The same updates on a GPU: as on the CPU, and fused as one by one.
+// Updates on a GPU: equal to those on the CPU, and fused equal to plain.
 #include <cmath>
 #include "core/base/trace.h"
 #include "optim/muon.h"
@@ -26,7 +26,7 @@ class OptimizerOnDevice : public testing::Test {
 
 }  // namespace
 
-// Powers and the norm's last bits may round otherwise; everything else is the same arithmetic.
+// Powers and the last bits of the norm may round differently; all other arithmetic is the same.
 TEST_F(OptimizerOnDevice, EqualsTheCpu) {
   int variant = 0;
   for (const OptimizerOptions& options : every_variant()) {
@@ -50,7 +50,7 @@ TEST_F(OptimizerOnDevice, FusedEqualsPlainBitForBit) {
                      cat(options.rule.name(), " variant ", variant++));
 }
 
-// A group of Muon, wide and tall, and one of sgd.
+// A group with Muon, wide and tall, and one with sgd.
 TEST_F(OptimizerOnDevice, MuonEqualsTheCpu) {
   OptimizerOptions options = sgd_options({.momentum = 0.9});
   GroupOptions muon;

@@ -1,4 +1,4 @@
-// The average of a model: its formula, and that it is a launch or two.
+// The average of a model (Ema): its formula and its launches.
 #include "optim/ema.h"
 #include "core/base/trace.h"
 #include "tests/optim/trained.h"

@@ -1,4 +1,4 @@
-// Groups of parameters with a rule of their own, and the rules that need them.
+// Groups of parameters with their own rule, and the rules that need groups.
 #include <gmock/gmock.h>
 #include <cmath>
 #include "optim/muon.h"
@@ -103,7 +103,8 @@ TEST(Muon, NonFiniteGradientChangesNothing) {
 
 namespace {
 
-// What one update by gradients of 1 takes from each of a.weight, a.bias, b.bias, all 0.
+// Returns the decrease of a.weight, a.bias and b.bias, all 0 at first, by updates with gradients of
+// 1.
 std::vector<double> taken(const OptimizerOptions& options, const std::vector<Tensor>& tables,
                           int updates = 1) {
   NamedTensors parameters;
@@ -140,7 +141,7 @@ TEST(Groups, AParameterBelongsToTheFirstThatNamesIt) {
 TEST(Groups, RestAfterTheirEpochs) {
   ScheduleOptions linear;
   linear.curve.choose("linear");
-  const Tensor table = lr_table_of(linear, 4, 2, 6, 2);  // two epochs of the three
+  const Tensor table = lr_table_of(linear, 4, 2, 6, 2);  // two of three epochs
   EXPECT_THAT(std::vector(table.ptr<double>(), table.ptr<double>() + table.numel()),
               ElementsAre(4, 3, 2, 1, 0));
   EXPECT_EQ(lr_table_of(linear, 4, 3, 6, 2).numel(), 6);

@@ -1,4 +1,4 @@
-// Muon where one rule has several weights, and weights in any memory order.
+// Muon with several weights in one rule, and with weights in any memory order.
 #include "optim/muon.h"
 #include <gtest/gtest.h>
 #include "tests/optim/trained.h"
@@ -7,7 +7,8 @@ using namespace bellows;
 
 namespace {
 
-// What three updates of normal weights by normal gradients leave. Of weight i, all is drawn by i.
+// Normal weights after three updates with normal gradients. The values of weight i depend on i
+// only.
 std::vector<Tensor> moved(const std::vector<size_t>& which, bool fused,
                           const MemoryFormat& format = kNCHW) {
   const std::vector<Shape> shapes{{3, 5}, {6, 2}, {4, 3, 2, 2}};
@@ -42,7 +43,7 @@ TEST(Muon, MovesEachWeightAsIfItWereAlone) {
   }
 }
 
-// The columns of its matrix come in another order, which is all one to what makes it orthogonal.
+// In NHWC the columns of its matrix are permuted, which does not matter to the orthogonalization.
 TEST(Muon, TakesAConvolutionInAnyMemoryOrder) {
   const Tensor nchw = moved({2}, true)[0], nhwc = moved({2}, true, kNHWC)[0];
   for (int64_t i = 0; i < nchw.numel(); ++i)

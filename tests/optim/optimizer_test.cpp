@@ -1,4 +1,4 @@
-// Optimizers: numbers against PyTorch's formulas in f64, fused against plain, clipping, skipping.
+// Optimizers: values against PyTorch's formulas in f64, fused against plain, clipping, skipping.
 #include "optim/optimizer.h"
 #include <gtest/gtest.h>
 #include <omp.h>
@@ -21,7 +21,7 @@ class Threads {
 
 constexpr const char* kRules[] = {"sgd", "adam", "adamw"};
 
-// One weight through the same gradients: w, then its buffers, in PyTorch's notation.
+// Updates one weight with these gradients, in PyTorch's notation.
 double torch_sgd(double w, const std::vector<double>& grads, double lr, const SgdOptions& o) {
   double buf = 0;
   for (size_t step = 0; step < grads.size(); ++step) {
@@ -105,7 +105,7 @@ TEST(Optimizer, AgreesWithNumbersFromPyTorch) {
 }
 
 TEST(Optimizer, FusedEqualsPlainBitForBit) {
-  const Threads one(1);  // their number is another test's; busy machines are slow at many regions
+  const Threads one(1);  // other counts have their own test; many regions are slow on busy machines
   int variant = 0;
   for (const OptimizerOptions& options : every_variant()) {
     const std::string what = options.rule.name() + " variant " + std::to_string(variant++);
@@ -214,7 +214,7 @@ TEST(Optimizer, NonFiniteGradientChangesNothingButSkipped) {
           EXPECT_TRUE(same_bits(buffers[i], optimizer.state()[i].tensor)) << rule;
         EXPECT_EQ(state.read().applied, 1);
         EXPECT_EQ(state.read().skipped, 1);
-        grad(w).data<float>()[20] = 1;  // the next finite one counts again
+        grad(w).data<float>()[20] = 1;  // the next finite one is applied again
         optimizer.step(state);
         EXPECT_EQ(state.read().applied, 2);
         EXPECT_FALSE(same_bits(before, w)) << rule;

@@ -1,4 +1,4 @@
-// Schedules at their key points and against numbers from PyTorch 2.15.0.
+// Schedules at their key points and against values from PyTorch 2.15.0.
 #include "optim/schedule.h"
 #include <gtest/gtest.h>
 #include <cmath>

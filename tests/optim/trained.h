@@ -1,4 +1,4 @@
-// A few updates of parameters of odd sizes, by any rule, on any device.
+// Runs a few updates of parameters of odd sizes, with any rule, on any device.
 #pragma once
 #include <gtest/gtest.h>
 #include <cstring>
@@ -34,7 +34,7 @@ inline Tensor normal(const Shape& shape, DType dtype, uint64_t seed) {
   return t;
 }
 
-// The same few for every run, since drawing them takes longer than the updates.
+// Returns one of a few cached gradients, since drawing them takes longer than the updates.
 inline Tensor gradient(size_t parameter, int step, const Shape& shape, DType dtype) {
   static std::map<std::pair<uint64_t, DType>, Tensor> drawn;
   const uint64_t seed = 100 + 3 * parameter + step % 3;
@@ -45,7 +45,7 @@ inline Tensor gradient(size_t parameter, int step, const Shape& shape, DType dty
 
 inline void set_grad(const Tensor& leaf, const Tensor& g) { grad_meta(leaf)->grad = g; }
 
-// Sizes of vectors, of less than one, of several chunks.
+// Sizes of full vectors, of less than a vector, and of several chunks.
 inline NamedTensors odd_parameters(DType dtype, Device device = Device::cpu) {
   NamedTensors parameters;
   const std::vector<Shape> shapes = {{3}, {17, 5}, {1}, {9001}, {0}, {129, 131}, {8192}};

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Does PyTorch compute the same with what `trainer export` wrote?
+"""Checks that PyTorch computes the same with the weights that `trainer export` writes.
 
     check_export.py [TRAINER]        default: build/trainer
 
 Trains LeNet, ResNet-18, a VGG-11-BN and a residual list of layers for a few steps, exports each and
-loads it strictly into the same model in PyTorch. That gets images as the export's metadata say: of
-input_size, normalised with mean and std. Its logits have to agree with those of `predict --logits`.
+loads it strictly into the same model in PyTorch. Images are prepared from the export's metadata:
+input_size, mean and std. The logits must agree with those of `predict --logits`.
 Needs torch and numpy.
 """
 import json
@@ -23,11 +23,11 @@ from oracle import LeNet, read_safetensors
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TRAINER = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build/trainer").resolve()
-TOLERANCE = 1e-5  # of a difference, in parts of the largest logit
+TOLERANCE = 1e-5  # largest difference, relative to the largest logit
 
 
 class Residual(nn.Sequential):
-    """A layer `residual`: children by number, and `shortcut` where there is one."""
+    """The layer `residual`: numbered children, and `shortcut` if it has one."""
 
     def __init__(self, layers, shortcut=()):
         super().__init__(*layers)
@@ -62,7 +62,7 @@ class Block(nn.Module):
 
 
 class ResNet18(nn.Module):
-    """torchvision's, with the stem that is usual for CIFAR."""
+    """torchvision's ResNet-18, with the usual stem for CIFAR."""
 
     def __init__(self, width):
         super().__init__()
@@ -133,7 +133,7 @@ def metadata_of(path):
 
 
 def write_images(folder, size):
-    """PGM and PPM files of that size; returns them as (N, C, H, W) bytes."""
+    """Writes PGM or PPM files of shape `size` (C, H, W); returns them as uint8 of (N, C, H, W)."""
     channels, height, width = size
     images = np.random.default_rng(1).integers(0, 256, (8, *size), np.uint8)
     folder.mkdir()

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes lenet.safetensors: weights, a batch, and the loss and gradients that PyTorch gets.
+"""Writes lenet.safetensors: weights, a batch, and the loss and gradients that PyTorch computes.
 
     make_fixture.py [--weights EXPORTED.safetensors]
 
-With --weights, those of a model that `trainer export` wrote; otherwise fresh ones. The committed
-file has the weights of one epoch on MNIST, exported, and was made with PyTorch 2.15.0.
-tests/models/oracle_test.cpp reads it and needs nothing.
+The weights are those in the file that `trainer export` wrote, or random without --weights. The
+committed file has the weights after one epoch on MNIST and was made with PyTorch 2.15.0.
+tests/models/oracle_test.cpp reads it and does not need PyTorch.
 """
 import argparse
 import pathlib

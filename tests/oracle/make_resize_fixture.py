@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes resize.safetensors: a picture, and what PyTorch's antialiased resize makes of its parts.
+"""Writes resize.safetensors: an image, and PyTorch's antialiased resize of parts of it.
 
-The committed file was made with PyTorch 2.15.0, whose function torchvision's Resize and
-RandomResizedCrop call. tests/data/picture_test.cpp reads it and needs nothing.
+The committed file was made with PyTorch 2.15.0, whose interpolate() torchvision's Resize and
+RandomResizedCrop call. tests/data/picture_test.cpp reads it and does not need PyTorch.
 """
 import pathlib
 

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Writes resnet18.safetensors and resnet50.safetensors: what one training step gives in PyTorch.
+"""Writes resnet18.safetensors and resnet50.safetensors: results of one training step in PyTorch.
 
 Weights and images come from a formula, here and in tests/models/resnet_oracle_test.cpp, which
-needs nothing but these files. They hold, of one step in f64:
+needs no PyTorch. The files hold the results of one step in f64:
 
     labels, loss           mean cross-entropy in training mode
-    images                 samples, which show that the formula is the same
-    NAME of a parameter    given because the formula does not fit: see keep_off_zero()
+    images                 samples, to check that the formula is the same
+    NAME of a parameter    values that replace the formula's: see keep_off_zero()
     grad.NAME              samples of the gradient
-    whole.NAME             its L2 norm and its inner product with numbers("probe." + NAME): together
-                           they notice any element that is wrong
-    NAME of a buffer       samples of the running statistics after that one forward pass
+    whole.NAME             its L2 norm and its inner product with numbers("probe." + NAME), which
+                           together detect any wrong element
+    NAME of a buffer       samples of the running statistics after this forward pass
 
-Samples are the elements k * n // kept of n, for k below kept = min(n, 23). 23 is no multiple of 3,
-or all of a convolution's would be of the same few taps.
+Samples of a tensor of n elements are those at k * n // kept, for k < kept = min(n, 23). 23 is not a
+multiple of 3; otherwise all samples of a convolution would be at the same few taps.
 
 The committed files were made with PyTorch 2.15.0 and torchvision 0.29.2.
 """
@@ -28,7 +28,7 @@ from oracle import write_safetensors
 
 
 def resnet18():
-    """With the stem that is usual for CIFAR: a 3 x 3 convolution, and all of its pixels kept."""
+    """torchvision's, with the usual stem for CIFAR: a 3 x 3 convolution without pooling."""
     model = torchvision.models.resnet18(num_classes=10)
     model.conv1, model.maxpool = nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.Identity()
     return model, (8, 3, 32, 32)
@@ -39,7 +39,7 @@ def resnet50():
 
 
 def numbers(name, shape):
-    """Uniform in [-1, 1), f32 without rounding: FNV-1a of the name, murmur3's finalizer."""
+    """Uniform values in [-1, 1), exact in f32: FNV-1a of the name, then murmur3's finalizer."""
     start = 2166136261
     for c in name.encode():
         start = (start ^ c) * 16777619 & 0xffffffff
@@ -53,7 +53,7 @@ def numbers(name, shape):
 def value(name, shape):
     u = numbers(name, shape)
     if len(shape) > 1:
-        exact = u * np.sqrt(6 / np.prod(shape[1:]))  # what comes in keeps its size: He et al.
+        exact = u * np.sqrt(6 / np.prod(shape[1:]))  # keeps the scale of its input: He et al.
     else:
         exact = 1 + u / 4 if name.endswith("weight") else u / 2
     return exact.float()
@@ -62,13 +62,13 @@ def value(name, shape):
 def keep_off_zero(model, images):
     """Chooses batch norm biases for which no input of a ReLU is near zero; returns them by name.
 
-    Millions of them reach one, so a few are so small that rounding decides their sign, and each
-    such decision moves some gradients by a hundredth: then no tolerance would mean anything. So of
-    each channel's bias, 5/4 up or down, the best of the neighbouring 64ths is taken. A sum of two
-    branches is moved by the one that was computed last. In f16 those are exact.
+    ReLUs have millions of inputs, and rounding would decide the sign of the smallest. Each such
+    decision changes some gradients by a hundredth, so no tolerance would be meaningful. Therefore
+    each channel's bias starts at 5/4 or -5/4 and moves to the best of the nearby multiples of 1/64,
+    which are exact in f16. For a sum of two branches, the bias of the branch computed last moves.
 
-    The pooling in ResNet-50's stem decides, too: its closest two are 7e-6 apart, some twenty
-    roundings, which is enough so early in the network.
+    The max pooling in ResNet-50's stem decides too: its two closest values are 7e-6 apart, about
+    twenty roundings, which is enough so early in the network.
     """
     names = {module: name for name, module in model.named_modules()}
     last, given, margins = None, {}, []
@@ -126,12 +126,12 @@ def whole(name, t):
 
 
 def distance(got, expected):
-    """The largest difference, in parts of the largest magnitude."""
+    """The largest difference, relative to the largest magnitude of `expected`."""
     return ((got - expected).abs().max() / expected.abs().max()).item()
 
 
 def kept_of(loss, gradients, buffers):
-    """What the fixture keeps of a step."""
+    """The tensors of a step that the fixture contains."""
     return ({"loss": loss}
             | {"grad." + name: samples(g) for name, g in gradients.items()}
             | {"whole." + name: whole(name, g) for name, g in gradients.items()}

@@ -1,4 +1,4 @@
-"""LeNet as PyTorch has it, and the safetensors format in a few lines, so nothing else is needed."""
+"""LeNet in PyTorch, and the safetensors format in a few lines, without further dependencies."""
 import json
 import struct
 
@@ -25,7 +25,7 @@ class LeNet(nn.Module):
 
 
 def write_safetensors(path, arrays):
-    """`arrays`: name to numpy array, the widest element type first, so that all are aligned."""
+    """Writes `arrays` (name -> numpy array), widest element type first, so that all are aligned."""
     arrays = dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize))
     tags = {np.dtype(kind): tag for tag, kind in DTYPES.items()}
     header, end = {}, 0
@@ -54,7 +54,7 @@ def read_safetensors(path):
 
 
 def load_model(path):
-    """Strict: every parameter is there, with its shape, and nothing else."""
+    """Loads a LeNet strictly: exactly its parameters, with their shapes."""
     model = LeNet()
     model.load_state_dict({name: torch.tensor(a) for name, a in read_safetensors(path).items()})
     return model

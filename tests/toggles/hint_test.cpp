@@ -1,4 +1,4 @@
-// Names that users bring along lead to keys that are there.
+// Names from other frameworks lead to keys that exist.
 #include "core/config/hint.h"
 #include <gtest/gtest.h>
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A Plan is plain data: it survives the way to text and back, and every option explains itself.
+// A Plan is plain data: it survives conversion to text and back, and every option has a help text.
 #include "plan/plan.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Every toggle says all there is to say, owns what it sets, and is the only way to set it.
+// Every toggle is fully described, owns what it sets, and is the only way to set it.
 #include "plan/toggle.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ static bool accepts(const Toggle& toggle, const std::string& text) {
          (toggle.numbers && option_of(number, *toggle.numbers).read(text));
 }
 
-// "S0:12,13 S1:27" as "S0:12", "S0:13", "S1:27"; what no seed knows has none.
+// Splits "S0:12,13 S1:27" into "S0:12", "S0:13", "S1:27". "no seed" has none.
 static Names statements(const std::string& sources) {
   Names all;
   std::istringstream words(sources == "no seed" ? "" : sources);
@@ -65,7 +65,7 @@ static const std::set<std::string>& known_statements() {
   return known;
 }
 
-// ---- what it says
+// ---- its description
 
 TEST_P(EachToggle, SaysAllThereIsToSay) {
   for (const char* text :
@@ -98,7 +98,7 @@ TEST_P(EachToggle, RefersToWhatExists) {
     EXPECT_TRUE(known_statements().contains(statement)) << statement << " is not in docs/seeds.md";
 }
 
-// ---- what it sets
+// ---- its options
 
 TEST_P(EachToggle, ChangesAnOptionThatNobodyElseChanges) {
   int64_t owned = 0;
@@ -139,7 +139,7 @@ TEST_P(EachToggle, TakesEachOfItsValuesAndNoOther) {
 
 // ---- presets and order
 
-// Where it cannot help on this machine it stays off.
+// Returns `value`, or off if it has no effect on this machine.
 static std::string here(const Toggle& toggle, const std::string& value) {
   return no_effect(toggle, DeviceChoice::automatic, value).empty() ? value : toggle.off();
 }
@@ -178,7 +178,7 @@ TEST(Presets, ALaterSourceWins) {
   EXPECT_EQ(config.plan.seed, 5u);
 }
 
-// ---- what this machine lacks
+// ---- toggles that this machine cannot run
 
 TEST(Machine, WithoutAGpuAToggleStaysOffAndSaysSo) {
   const auto on_the_cpu = [](const std::string& key, const std::string& value) {
@@ -204,7 +204,7 @@ TEST(Deterministic, ExcludesWhatMayChooseDifferently) {
   EXPECT_EQ(preset.plan.kernels.autotune, Autotune::heuristic);
 }
 
-// ---- planted toggles that break a rule, each for as long as it lives
+// ---- planted toggles that break a rule; each is registered during its lifetime
 
 namespace {
 struct Planted {
@@ -243,7 +243,8 @@ TEST(PlantedToggle, ThatLacksWhatItNeedsSaysWhatToType) {
   EXPECT_EQ(configured({{"toggles.planted", "on"}}).plan.train.max_nonfinite, 7);
 }
 
-// One that a preset asked for stays off, and says why; so does what needs it in turn.
+// A toggle that a preset requested stays off, with the reason, if it lacks what it needs. So does a
+// toggle that needs it in turn.
 TEST(PlantedToggle, OfAPresetStaysOffWithoutWhatItNeeds) {
   Toggle toggle =
       like_fused_optimizer([](Plan& plan, const std::string&) { plan.train.max_nonfinite = 7; });

@@ -1,6 +1,6 @@
-// Every toggle, while a small model trains: on it leaves its footprint, off it does not, the losses
-// differ by no more than it promises, and all that holds beside every other toggle. On a GPU where
-// there is one; there only toggles that need it are paired with all others.
+// Trains a small model with every toggle: it leaves its footprint if and only if it is on, and the
+// losses differ by no more than it promises, alone and together with every other toggle. Runs on a
+// GPU where there is one; there only toggles that need it are paired with all others.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "tests/toggles/trial.h"
@@ -32,7 +32,7 @@ TEST_P(TogglesInTraining, LeavesItsFootprintAndKeepsItsPromise) {
   EXPECT_EQ(loss_findings(toggle, device), "");
 }
 
-// With a sanitizer, which is slow, each pair once instead of from both sides.
+// Sanitizers are slow, so under them each pair is tested once instead of from both sides.
 TEST_P(TogglesInTraining, KeepsItsPromiseBesideEveryOther) {
   for (const Toggle& other : toggles()) {
     if (&other == &toggle || !can_run(other, device)) continue;
@@ -66,7 +66,7 @@ TEST_P(TogglesOnDevice, KeepTheirPromiseBesideThoseThatNeedAGpu) {
   }
 }
 
-// ---- the tests themselves: toggles that are planted to be wrong have to be found
+// ---- negative controls: toggles that are planted to be wrong must be found
 
 static constexpr DeviceChoice kCpu = DeviceChoice::cpu;
 
@@ -77,7 +77,7 @@ static Toggle planted(void (*enable)(Plan&, const std::string&)) {
   return toggle;
 }
 
-// Sets an option, compiles, trains, and fuses nothing.
+// Sets an unrelated option, so that nothing is fused.
 static const auto forgetful = [](Plan& plan, const std::string&) { plan.train.max_nonfinite = 7; };
 
 TEST(PlantedInTraining, AnOptionThatItsComponentIgnoresIsFound) {

@@ -7,7 +7,7 @@
 
 namespace bellows {
 
-// One thread: other tests run beside this one, and a parallel region waits for a core at each end.
+// One thread: other tests run at the same time, and each parallel region would wait for a core.
 Plan tiny_plan(DeviceChoice device) {
   const Values tiny = {{"data.train_size", {"96"}},    {"data.test_size", {"32"}},
                        {"data.batch_size", {"16"}},    {"log.every", {"3"}},
@@ -18,7 +18,7 @@ Plan tiny_plan(DeviceChoice device) {
   return plan;
 }
 
-// Checkpoints only where the plan asks for some on the way.
+// Writes checkpoints only if the plan requests some during the run.
 static std::vector<double> train(const Plan& plan) {
   const Path folder = std::filesystem::temp_directory_path() / cat("bellows_trial_", getpid());
   const bool saves = plan.ckpt.every || plan.ckpt.every_iters;
@@ -54,7 +54,7 @@ Closeness weaker(const Closeness& a, const Closeness& b) {
   return {std::max(a.same, b.same), a.tolerance + b.tolerance};
 }
 
-// Finite, and lower at the end than at the start.
+// Returns "" if all losses are finite and fall from the first third to the last.
 static std::string statistical_complaint(const std::vector<double>& losses) {
   for (const double loss : losses)
     if (!std::isfinite(loss)) return cat("a loss of ", loss);
@@ -70,7 +70,7 @@ std::string compare(const Trial& plain, const Trial& changed, const Closeness& a
   if (allowed.same == Same::statistical) return statistical_complaint(changed.losses);
   for (size_t i = 0; i < plain.losses.size(); ++i) {
     const double a = plain.losses[i], b = changed.losses[i];
-    // From the second update on, training amplifies what the first one has left.
+    // From the second update on, training amplifies the difference that the first one left.
     const double tolerance = i < 2 ? allowed.tolerance : std::max(allowed.tolerance, 1e-3);
     const bool fine = allowed.same == Same::bitwise
                           ? a == b

@@ -1,4 +1,4 @@
-// Options of every kind from text and back to it; mistakes are answered with what would be right.
+// Options of every type from text and back to it. Errors name what would be right.
 #include "core/config/values.h"
 #include <gmock/gmock.h>
 
@@ -72,7 +72,7 @@ void visit(Visitor& v, Options& o) {
   v.choices("phases", o.phases, "rules that follow one another");
 }
 
-// As a file would give them: line n holds the nth key.
+// Values as from a file whose line n holds the nth key.
 Values given(const std::vector<std::pair<std::string, std::string>>& keys) {
   Values values;
   for (const auto& [key, text] : keys)
@@ -197,7 +197,7 @@ TEST(Values, UnderAnUnknownKeyNameTheOneToType) {
               StartsWith("a.yaml:2:1: unknown key 'phases.0.beta', the nearest known key is "));
 }
 
-// Row 33 of the fault matrix: each known key with one letter changed, and any type of value.
+// Each known key with one letter changed, and values of any type.
 TEST(Values, UnderAnyMisspeltKeyAreRefused) {
   for (const auto& [key, value] : dump(Options{})) {
     for (size_t i = 0; i < key.size(); ++i) {

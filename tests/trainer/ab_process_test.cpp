@@ -1,5 +1,5 @@
-// Arms as processes: their turns, that they stand still in between, and every way in which one can
-// fail. The arms are real programs: a shell, or this test program itself.
+// Arms as processes: their time slices, that they are stopped in between, and every failure of an
+// arm. The arms are real programs: a shell, or this test program itself.
 #include "trainer/ab/ab_process.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ constexpr double kPatience = 60;  // s
 
 std::vector<std::string> shell(const std::string& script) { return {"sh", "-c", script}; }
 
-// An arm with a thread of its own that spins all the time, as a pool does. Never returns.
+// An arm with a second thread that always spins, like a pool's. Never returns.
 void spin_in_two_threads() {
   std::atomic<int64_t> spins = 0;
   const std::thread spinning([&] {
@@ -36,13 +36,13 @@ void spin_in_two_threads() {
     raise(SIGSTOP);
   }
 }
-// This program is that arm if it is told so, before any test begins.
+// With BELLOWS_TEST_ARM set, this program is that arm, before any test starts.
 [[maybe_unused]] const bool kIsTest = [] {
   if (std::getenv("BELLOWS_TEST_ARM")) spin_in_two_threads();
   return true;
 }();
 
-// Counts its turns for ever.
+// Counts its time slices forever.
 const char* const kCounting = "n=0; while :; do n=$((n+1)); echo $n >&3; kill -STOP $$; done";
 
 }  // namespace
@@ -113,7 +113,7 @@ TEST(ArmProcess, DoesNotTakeAnEarlyEndForSuccess) {
   EXPECT_THAT(refused([&] { unknown.turn(); }).message, HasSubstr("exit code 127"));
 }
 
-// The program blocks signals in all its threads; what it starts is not to inherit that.
+// The program blocks signals in all its threads. Processes that it starts must not inherit that.
 TEST(ArmProcess, StartsWithAnEmptySignalMask) {
   sigset_t blocked, before;
   sigemptyset(&blocked);
@@ -134,7 +134,8 @@ TEST(ArmProcess, GivesUpOnOneThatHangsBeforeItsLineOrAfterIt) {
   }
 }
 
-// What the process died of; 0, after a while, if it lives, and then it does no longer.
+// Returns the signal that ended the process, or 0 if it is still alive after ten seconds and is
+// killed.
 static int signal_that_ended(pid_t pid) {
   int status = 0;
   for (int i = 0; i < 2000 && waitpid(pid, &status, WNOHANG) == 0; ++i) usleep(5000);
@@ -144,7 +145,7 @@ static int signal_that_ended(pid_t pid) {
   return 0;
 }
 
-// Orphans come to this process, so that it can see that they have ended.
+// This process adopts orphans, so that it can see that they have ended.
 TEST(ArmProcess, DiesWithItsParentEvenWhenThatIsKilled) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   int pipe_ends[2];

@@ -1,4 +1,4 @@
-// What `trainer ab` says of its arms' blocks, who has the turn, and which arms it refuses.
+// trainer ab: its report on the arms' blocks, the order of time slices, and arms that it refuses.
 #include "trainer/ab/ab.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,8 +35,8 @@ const Toggle kToggle = {.name = "bellows_test",
                         .tolerance = 1e-3,
                         .enable = [](Plan&, const std::string&) {}};
 
-// An arm whose blocks of ten steps took so many milliseconds, with noise of 2 % that the machine
-// adds to both arms of a pair and 1 % of their own.
+// An arm whose blocks of ten steps take `block_ms`, with 2 % of noise that both arms of a pair
+// share and 1 % of its own.
 AbArm arm(const std::string& name, double block_ms, int64_t footprint, uint64_t seed) {
   const Philox own({.seed = seed}), shared({.seed = 1234});
   AbArm arm = {name, {10, 1, 1, {}}, {}, {}, 0};
@@ -76,9 +76,9 @@ Toggle with_class(Same same) {
 
 }  // namespace
 
-// ---- turns
+// ---- time slices
 
-// The arms are shells; each turn adds the arm's letter to a file.
+// The arms are shells. Each time slice adds the arm's letter to a file.
 class AbTurns : public testing::Test {
  protected:
   void SetUp() override { std::filesystem::remove(trail_), std::filesystem::remove(pid_); }
@@ -132,7 +132,7 @@ TEST_F(AbTurns, AreOverWhenAnArmWorksOutOfTurn) {
 }
 
 TEST_F(AbTurns, EndBetweenTwoBlocksAfterASignal) {
-  // The pause is for the thread that takes the signal: the block comes through a pipe.
+  // Sleeps so that the thread for signals is first: the block comes through a pipe.
   const ArmCommand signalling = {"B",
                                  {"sh", "-c",
                                   report() + "kill -STOP $$; kill -TERM $PPID; sleep 0.2; " +
@@ -160,7 +160,7 @@ TEST(AbLines, CarryEveryBitOfALossAndNaN) {
   EXPECT_EQ(read.counters.at("a.b"), 7);
 }
 
-// ---- what may be compared
+// ---- arms that may be compared
 
 TEST(AbArms, MayDifferInTheToggleAndInNothingElse) {
   const Toggle& workers = *find_toggle("num_workers");
@@ -178,8 +178,8 @@ TEST(AbArms, MayDifferInTheToggleAndInNothingElse) {
                           HasSubstr("seed is 1 and 2")));
 }
 
-// Every toggle at each of its values: the arms can be made and differ in what the toggle sets and
-// in nothing else, or the refusal gives the reason why it cannot run here.
+// Every toggle at each of its values: the arms differ only in what the toggle sets, or the error
+// gives the reason why it cannot run here.
 TEST(AbArms, OfEveryToggleAndValueAreFitToBeCompared) {
   int compared = 0;
   for (const Toggle& toggle : toggles())
@@ -306,8 +306,8 @@ TEST(AbLosses, ThatAreDeclaredCloseAreHeldToTheToleranceUpToTheFirstUpdate) {
   EXPECT_FALSE(compare_losses(close, losses({1, 0.5, 0.5}, {1, 0.5, NAN})).good);
 }
 
-// Recorded: configs/resnet18.yaml with channels_last off and on, on a Xeon with AVX-512. The last
-// bit of step 2 has become a thousandth by step 8.
+// Recorded with configs/resnet18.yaml, channels_last off and on, on a Xeon with AVX-512. A
+// difference in the last bit at step 2 has grown to a thousandth at step 8.
 TEST(AbLosses, OfChannelsLastOnResNet18DriftAndBreakNoPromise) {
   const AbPair pair = losses({2.38471842, 2.41306424, 2.49751925, 2.3227005, 2.39816904, 2.30825877,
                               2.3261795, 2.30563402, 2.31871867, 2.33169603},
@@ -319,8 +319,8 @@ TEST(AbLosses, OfChannelsLastOnResNet18DriftAndBreakNoPromise) {
                                   HasSubstr("apart by 2.0e-07"), HasSubstr("judged: 9.8e-04")));
 }
 
-// The kernel that normalises the input is wrong by 1 %: the smallest error of a forward pass that a
-// tolerance has to find. LeNet's first losses depend on it as little as any.
+// The input is normalized with an error of 1 %, the smallest error of a forward pass that a
+// tolerance must find. LeNet's first losses depend on it very little.
 TEST(AbLosses, OfAKernelThatIsWrongByOnePercentAreFound) {
   const auto with_std = [](const std::string& std) {
     return run(plan_of({{"data.train_size", {"128"}},
@@ -379,7 +379,7 @@ TEST(AbReport, PutsTheClaimBesideTheMeasurementAndNamesTheCommand) {
   EXPECT_TRUE(json.at("losses_hold").get<bool>());
 }
 
-// ---- the program itself
+// ---- the program
 
 namespace {
 
@@ -395,7 +395,7 @@ Said shell(const std::string& command) {
   return said;
 }
 
-// The same on a terminal of its own.
+// Like shell(), on a terminal of its own.
 Said on_terminal(const std::string& command) {
   const winsize size = {.ws_row = 24, .ws_col = 200, .ws_xpixel = 0, .ws_ypixel = 0};
   int terminal = -1;

@@ -1,5 +1,5 @@
-// The average of the model in a run: made at each update, kept in a checkpoint. And groups of
-// parameters, each with a schedule of its own, as a plan asks for them.
+// The average of a model in a run: updated with each update, saved in checkpoints. Also groups of
+// parameters in a plan, each with its own schedule.
 #include <gtest/gtest.h>
 #include <map>
 #include "tests/optim/trained.h"
@@ -9,7 +9,7 @@ using namespace bellows;
 
 namespace {
 
-// Six updates an epoch, of a net with a buffer, too.
+// Six updates per epoch, for a model that also has a buffer.
 Plan small_plan(const Values& more) {
   return plan_of({{"device", {"cpu"}},
                   {"data.train_size", {"48"}},
@@ -33,7 +33,8 @@ NamedTensors values_of(const Session& session) {
   return snapshot(all);
 }
 
-// Is the average that of the updates that were applied? How many of the others came between them.
+// Checks that the average follows the applied updates. Returns the number of updates skipped
+// between them.
 int64_t skipped_where_it_follows(Values values) {
   constexpr float kDecay = 0.75;
   values["optimizer.ema_decay"] = {"0.75"};
@@ -56,7 +57,7 @@ int64_t skipped_where_it_follows(Values values) {
   EXPECT_EQ(got.size(), wanted.size());
   for (size_t i = 0; i < got.size(); ++i) {
     EXPECT_EQ(got[i].name, "ema/" + wanted[i].name);
-    if (got[i].tensor.dtype() != DType::f32) {  // of batches that were counted
+    if (got[i].tensor.dtype() != DType::f32) {  // num_batches_tracked
       EXPECT_TRUE(same_bits(got[i].tensor, last[i].tensor)) << got[i].name;
       continue;
     }
@@ -90,7 +91,8 @@ TEST(Average, GoesOnAfterAResumeWithTheSameBits) {
     EXPECT_TRUE(same_bits(a[i].tensor, b[i].tensor)) << a[i].name;
 }
 
-// For eval and predict: also under a plan that asks for an average, which starts as the model is.
+// eval and predict load the average as the model, also into a plan with an average of its own,
+// which starts as the model.
 TEST(Average, IsTheModelThatIsLoaded) {
   const Plan plan = small_plan({{"optimizer.ema_decay", {"0.5"}}});
   Session trained(plan), loaded(plan);
@@ -99,7 +101,7 @@ TEST(Average, IsTheModelThatIsLoaded) {
   EXPECT_EQ(evaluate(loaded).loss, evaluate(trained).loss);
 }
 
-// The head rests after the first epoch of two, the others do not.
+// The head stops training after the first of two epochs, all other layers continue.
 TEST(Groups, OfAPlanRestAfterTheirEpochs) {
   Session session(small_plan({{"optimizer.groups.0.parameters", {"3.*"}},
                               {"optimizer.groups.0.name", {"sgd"}},

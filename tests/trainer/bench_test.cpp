@@ -1,4 +1,4 @@
-// trainer bench: its tables, and the real program on sizes that take no time.
+// trainer bench: its tables, and the real program on tiny sizes.
 #include "trainer/bench/bench.h"
 #include <gmock/gmock.h>
 #include "core/device/device.h"
@@ -14,7 +14,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-// ---- the seed's figures
+// ---- figures of the seed (docs/seeds.md)
 
 TEST(SeedTable, HasItsFourRowsAndSpeedUps) {
   std::vector<std::string> rows;

@@ -1,4 +1,4 @@
-// What a run does about its evaluations: the best checkpoint, early stopping, the schedule plateau.
+// Reactions to evaluations: the best checkpoint, early stopping, the plateau schedule.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// Two updates an epoch, evaluated after each; a rate so high that the loss goes up and down.
+// Two updates per epoch and an evaluation after each epoch. The rate is so high that the loss
+// oscillates.
 static Plan restless(const Values& more = {}) {
   return plan_of({{"data.train_size", {"32"}},
                   {"data.test_size", {"20"}},
@@ -50,14 +51,15 @@ static std::vector<double> rates_of(const Plan& plan) {
 }
 
 TEST(PlateauSchedule, LowersTheRateOfLaterUpdatesAfterAnEvaluation) {
-  // An improvement by all of the loss is none, so from the second evaluation on each lowers it.
+  // A threshold of 1 means that no loss is an improvement, so each evaluation after the first
+  // lowers it.
   EXPECT_EQ(
       rates_of(on_plateau(
           {{"schedule.threshold", {"1"}}, {"schedule.min_lr", {"0.3"}}, {"train.epochs", {"6"}}})),
       (std::vector<double>{2, 2, 2, 2, 1, 1, 0.5, 0.5, 0.3, 0.3, 0.3, 0.3}));
 }
 
-// Without a rate nothing moves any more.
+// With a rate of 0 no weight changes any more.
 TEST(PlateauSchedule, LowersTheRatesOfGroups) {
   Session session(on_plateau({{"optimizer.groups.0.parameters", {"*.weight"}},
                               {"optimizer.groups.0.name", {"sgd"}},
@@ -101,7 +103,7 @@ TEST(PlateauSchedule, GoesOnAsALongerRunWould) {
     return on_plateau({{"train.epochs", {epochs}}, {"eval.every", {"2"}}});
   };
   Session shorter(plan("5"));
-  const Ran ran = run(shorter);  // evaluated at its end, too, which the longer one is not
+  const Ran ran = run(shorter);  // also evaluated at its end, unlike the longer run
   const SafeTensors saved{snapshot(state_tensors(shorter)), state_metadata(shorter, ran.at)};
   Session longer(plan("8"));
   EXPECT_EQ(resume(longer, saved).hash, run(plan("8")).hash);
@@ -124,7 +126,7 @@ TEST(Patience, EndsTheRunAfterThatManyEvaluationsWithoutImprovement) {
   EXPECT_EQ(two.at.best.epoch, 1);
   EXPECT_EQ(two.at.best.evaluations_since, 2);
   EXPECT_EQ(run(still("0")).at.epoch, 8);
-  Session session(still("3"));  // resumed with more
+  Session session(still("3"));  // resumed with more patience
   EXPECT_EQ(run(session, {}, two.at).at.epoch, 4);
 }
 

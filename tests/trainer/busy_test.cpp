@@ -1,4 +1,4 @@
-// The program beside other work: how long its threads spin, and what it says of its share.
+// The program on a busy machine: how long its threads spin, and the CPU share that it reports.
 #include <gmock/gmock.h>
 #include <sched.h>
 #include <sys/prctl.h>

@@ -1,5 +1,5 @@
-// The toggle channels_last in a run: batches are made in NHWC and weights kept so, hence nothing is
-// transposed on the way.
+// The toggle channels_last in a run: batches and weights are created in NHWC, so nothing is
+// transposed.
 #include <gtest/gtest.h>
 #include "core/base/trace.h"
 #include "ops/conv/conv2d.h"
@@ -26,7 +26,7 @@ Plan plan_with(const char* channels_last) {
   return switched(plan, *find_toggle("channels_last"), channels_last);
 }
 
-// In each of three updates.
+// Transposes in each of three updates.
 std::vector<int64_t> transposes(Session& session) {
   const trace::Counter& made = trace::counter("layout.transposes");
   std::vector<int64_t> all{made.value()};

@@ -1,4 +1,5 @@
-// Checkpoints of a folder: whole or not used, the newest by step, the others left alone.
+// Checkpoints in a folder: damaged ones are not used, the newest is found by step, foreign files
+// stay.
 #include "trainer/state/checkpoints.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -94,7 +95,7 @@ TEST_F(CheckpointsTest, NeverDeletesTheOneThatTheRunBeganWith) {
   EXPECT_THAT(names(), ElementsAre("step_00000001.safetensors", "step_00000003.safetensors"));
 }
 
-// Of a run that went back behind a damaged one.
+// A run that resumed before a damaged checkpoint saves lower steps than that one.
 TEST_F(CheckpointsTest, NeverDeletesTheOneThatItHasJustWritten) {
   Checkpoints first(folder_, {});
   save(first, 5);
@@ -169,8 +170,8 @@ TEST_F(CheckpointsTest, ABackgroundSaveHoldsTheStateOfItsStep) {
   EXPECT_EQ(load_newest(folder_, messages_).content.tensors[0].tensor.data<float>()[0], 1);
 }
 
-// Room for half a copy, which is larger than what another thread's arena may have reserved: what
-// lies on the host contiguous is written from where it is.
+// Leaves memory for half a copy, which is more than another thread's arena may have reserved.
+// Contiguous tensors on the host are then written without a copy.
 TEST_F(CheckpointsTest, WithoutMemoryForACopyItSavesAtOnce) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "its shadow memory takes all address space";

@@ -1,4 +1,5 @@
-// Folders of classes may have any name that a file system takes; what is printed and saved is text.
+// Folders of classes may have any name that a file system accepts. Printed and saved names are
+// UTF-8.
 #include <gmock/gmock.h>
 #include "tests/data/image_files.h"
 #include "tests/trainer/program.h"
@@ -6,7 +7,7 @@
 using namespace bellows;
 using testing::HasSubstr;
 
-// Latin-1, as of an archive that was packed long ago.
+// Latin-1, as in an old archive.
 TEST_F(Program, ClassesWhoseFoldersAreNotUtf8AreTrainedEvaluatedAndPredicted) {
   for (const std::string split : {"train", "val"})
     for (const std::string label : {"caf\xe9", "tea"})

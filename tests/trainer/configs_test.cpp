@@ -1,4 +1,4 @@
-// The configs that the project ships, and what they are said to do.
+// The configs that the project ships, and the claims about them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <filesystem>
@@ -38,7 +38,7 @@ TEST(Configs, ComePlainAndFastUnderTheirOwnNames) {
     }
 }
 
-// What makes it fit for showing that convolutions learn.
+// This makes the set suitable for showing that convolutions learn.
 TEST(ShapesDataSet, IsBeyondALinearClassifier) {
   const Config linear = config_of("configs/resnet18.yaml", {{"device", {"cpu"}},
                                                             {"model.name", {"layers"}},

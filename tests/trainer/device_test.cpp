@@ -1,5 +1,5 @@
-// Training on a GPU: as on the CPU; captured as uncaptured; in the steady state without a wait, an
-// allocation or a copy to or from the host.
+// Training on a GPU: equal to the CPU, captured equal to eager, and in the steady state without a
+// wait, an allocation or a copy to or from the host.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "core/base/trace.h"
@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 namespace {
 
-// Small enough for a GPU that a CPU stands in for.
+// Small enough for cuda_host.
 Plan small_lenet(const Values& more = {}) {
   return plan_of({{"device", {"cuda"}},
                   {"data.train_size", {"32"}},
@@ -27,7 +27,7 @@ Plan small_lenet(const Values& more = {}) {
                   {"threads.threads", {"1"}}},
                  more);
 }
-// Everything that makes a step fast on a GPU.
+// All toggles that make a step fast on a GPU.
 Plan fast(const Plan& plan) {
   return with_toggles(plan, {{"caching_allocator", "on"},
                              {"set_to_none", "on"},
@@ -77,7 +77,7 @@ TEST_F(TrainingOnDevice, CapturedUpdateEqualsEagerBitForBit) {
   }
 }
 
-// The graph holds the address of the rates; an evaluation rewrites what is there.
+// The graph holds the address of the rates; an evaluation rewrites the values there.
 TEST_F(TrainingOnDevice, CapturedUpdateFollowsARateThatEvaluationsLower) {
   const Values values = {{"train.epochs", {"3"}},
                          {"eval.every", {"1"}},
@@ -94,7 +94,7 @@ TEST_F(TrainingOnDevice, CapturedUpdateFollowsARateThatEvaluationsLower) {
   EXPECT_NE(want.hash, run(fast(small_lenet(constant))).hash);
 }
 
-// The host goes ahead; what it waits for then is no data.
+// The host runs ahead, so it waits for steps and not for data.
 TEST_F(TrainingOnDevice, TimeOfTheDeviceIsTimeOfSteps) {
   for (const bool resident : {true, false}) {
     SCOPED_TRACE(resident);
@@ -106,7 +106,7 @@ TEST_F(TrainingOnDevice, TimeOfTheDeviceIsTimeOfSteps) {
   }
 }
 
-// Of a net that takes pictures of any size.
+// A model that takes images of any size.
 static Plan small_net(const Values& more) {
   Values values = {{"data.transforms.0.name", {"progressive_resize"}},
                    {"data.transforms.0.from", {"20"}},
@@ -129,7 +129,7 @@ TEST_F(TrainingOnDevice, CapturedAnewForPicturesThatHaveGrownEqualsEagerBitForBi
                        &replays = trace::counter("graph.replays");
   Plan eager = small_net({{"data.transforms.0.step", {"4"}},
                           {"data.transforms.0.last_epoch", {"3"}},
-                          {"data.train_size", {"22"}},  // a part of a batch at the end
+                          {"data.train_size", {"22"}},  // a partial batch at the end
                           {"train.dry_run", {"true"}}});
   const auto set = [&](const char* toggle, const char* value) {
     eager = switched(eager, *find_toggle(toggle), value);
@@ -149,9 +149,9 @@ TEST_F(TrainingOnDevice, CapturedAnewForPicturesThatHaveGrownEqualsEagerBitForBi
   }
 }
 
-// Begun with the second of three updates an epoch, it captures its first graph just behind an
-// evaluation of averages, so that one casts the weights; the second graph reads what updates wrote,
-// and has to get it anew behind the next evaluation.
+// Starts with the second of three updates per epoch, so the first graph is captured right after an
+// evaluation of averages and casts the weights itself. The second graph reads copies that updates
+// wrote, which must be refreshed after the next evaluation.
 TEST_F(TrainingOnDevice, CapturedAnewItForgetsWhichCopiesTheLastGraphRead) {
   const Plan eager = small_net({{"data.transforms.0.step", {"8"}},
                                 {"data.transforms.0.first_epoch", {"2"}},
@@ -169,7 +169,7 @@ TEST_F(TrainingOnDevice, CapturedAnewItForgetsWhichCopiesTheLastGraphRead) {
   EXPECT_EQ(want.hash, got.hash);
 }
 
-// The scale begins so high that gradients overflow, and falls until they do not.
+// The loss scale starts so high that gradients overflow, and falls until they do not.
 static const Values kOverflowing = {{"amp.dtype", {"fp16"}}, {"amp.scaler.init_scale", {"1e6"}}};
 
 TEST_F(TrainingOnDevice, CapturedFp16UpdateSkipsAndScalesAsEagerDoes) {
@@ -219,7 +219,7 @@ TEST_F(TrainingOnDevice, CapturedUpdateOfMicroBatchesEqualsEagerBitForBit) {
   }
 }
 
-// An evaluation of the averages comes between replays, and a part of a batch.
+// An evaluation of the averages and a partial batch come between replays.
 TEST_F(TrainingOnDevice, CapturedUpdateFindsTheCopiesThatTheLastOneWrote) {
   const trace::Counter& casts = trace::counter("amp.weight_casts");
   Plan plain = fast(small_lenet({{"amp.dtype", {"bf16"}},
@@ -273,13 +273,13 @@ static const Values kMoved = {{"data.transforms.0.name", {"random_crop"}},
                               {"data.transforms.1.name", {"random_flip"}},
                               {"data.transforms.2.name", {"cutout"}},
                               {"data.transforms.3.name", {"normalize"}},
-                              {"data.train_size", {"30"}}};  // a part of a batch at the end
+                              {"data.train_size", {"30"}}};  // a partial batch at the end
 
 TEST_F(TrainingOnDevice, AugmentedThereItIsAsFromTheHostBitForBit) {
   const Plan host = small_lenet(kMoved);
   Plan copied = with(with(with(host, "device_augment"), "pin_memory"), "non_blocking");
   copied.data.loader.num_workers = 2;
-  Plan fast_host = fast(host);  // whose samples cannot stay on the device
+  Plan fast_host = fast(host);  // its samples cannot stay on the device
   fast_host.train.accumulate = 2;
   const Plan resident = with(with(fast_host, "device_augment"), "cuda_graph");
   for (const auto& [from_host, on_device] : {std::pair(host, copied), {fast_host, resident}}) {
@@ -294,7 +294,8 @@ TEST_F(TrainingOnDevice, AugmentedThereItIsAsFromTheHostBitForBit) {
   EXPECT_EQ(evaluate(a).loss, evaluate(b).loss);
 }
 
-// In f16 and NHWC, and in room for more channels: as it was cast, transposed and padded before.
+// In f16, in NHWC and with room for padded channels: equal to casting, transposing and padding
+// later.
 TEST_F(TrainingOnDevice, AugmentedAsConvolutionsWantItIsAsFromTheHostBitForBit) {
   const trace::Counter& padded = trace::counter("pad.bytes");
   Values values = kMoved;
@@ -344,7 +345,7 @@ TEST_F(TrainingOnDevice, AugmentedSteadyStepCopiesItsBytesAndNoMore) {
 
 TEST_F(TrainingOnDevice, SyncGuardNamesTheLineThatWaits) {
   Plan plan = fast(small_lenet({{"debug.sync_guard", {"error"}}}));
-  plan.log.deferred = false;  // each loss is read as it comes
+  plan.log.deferred = false;  // each loss is read at once
   try {
     run(plan);
     ADD_FAILURE() << "was not noticed";

@@ -1,4 +1,4 @@
-// trainer doctor: its judgement of made-up machines, and the real program on this one.
+// trainer doctor: its findings on invented machines, and the real program on this one.
 #include <gmock/gmock.h>
 #include <omp.h>
 #include "core/device/device.h"
@@ -20,7 +20,7 @@ using testing::Not;
 
 // ---- findings
 
-// Four cores, nothing wrong with it.
+// Four cores and nothing to find.
 static Machine sound() {
   Machine m;
   m.environment = environment();
@@ -70,7 +70,7 @@ TEST(Findings, AnAllocatorThatIsAskedForAndNotThere) {
   Machine m = sound();
   m.variables["LD_PRELOAD"] = "/usr/lib/libjemalloc.so";
   EXPECT_THAT(findings(m), ElementsAre(HasSubstr("libjemalloc.so, which is not loaded")));
-  m.libraries.push_back("/usr/lib/libjemalloc.so.2");  // the file behind the link
+  m.libraries.push_back("/usr/lib/libjemalloc.so.2");  // the target of the link
   EXPECT_THAT(findings(m), IsEmpty());
   EXPECT_THAT(describe(m), HasSubstr("allocator: libjemalloc.so.2"));
 }
@@ -194,7 +194,7 @@ TEST_F(Program, DoctorFindsOversubscription) {
                                HasSubstr("type  export OMP_NUM_THREADS=")));
 }
 
-// What a machine says whose driver supports that CUDA and whose GPU has that architecture.
+// Sets up a fake driver that supports that CUDA version, with a GPU of that architecture.
 static std::function<void()> on_machine(const char* cuda, const char* arch) {
   return [=] {
     setenv("LD_LIBRARY_PATH", fakes_dir().c_str(), 1);
@@ -219,7 +219,7 @@ TEST_F(Program, DoctorAndBenchSayWhyAGpuCannotBeUsed) {
                  : none},
       {"13000", "0", with_cuda ? "no GPU: no CUDA-capable device is detected" : none}};
   for (const auto& [cuda, arch, reason] : machines) {
-    const bool quiet = !with_cuda && *arch == '0';  // nothing there, nothing asked for
+    const bool quiet = !with_cuda && *arch == '0';  // no GPU, and none requested
     const Ended ended = run({"doctor"}, on_machine(cuda, arch));
     EXPECT_EQ(ended.code, 0) << ended.err;
     EXPECT_EQ(ended.out.find("the GPU stays at 0 %: ") == std::string::npos, quiet) << ended.out;

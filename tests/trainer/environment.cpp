@@ -1,6 +1,6 @@
-// Starts all tests of the program with a cache folder of their own, which a process reads once, and
-// with run_program's first step. One thread waits for signals, and the threads of the pool, which
-// the first test starts, have them blocked; tests send signals to their own process.
+// Gives all tests of the program a cache folder of their own, which a process reads once, and runs
+// the first step of run_program. One thread then waits for signals, and the threads of the pool,
+// which the first test starts, block them. Tests send signals to their own process.
 #include <gtest/gtest.h>
 #include <cstdlib>
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Evaluation with several views of each picture, against views made here pixel by pixel.
+// Evaluation with several views of each image, against views made here pixel by pixel.
 #include "trainer/session/evaluate.h"
 #include <gtest/gtest.h>
 #include <cmath>
@@ -22,7 +22,7 @@ static Plan plan_with(const char* tta) {
                        {"eval.tta", {tta}}});
 }
 
-// x(i + shift, j + shift) with what is beyond reflected, then left and right exchanged.
+// Returns x(i + shift, j + shift), reflected at the borders, then mirrored if `mirrored`.
 static Tensor seen(const Tensor& x, int64_t shift, bool mirrored) {
   const int64_t N = x.dim(0), H = x.dim(2), W = x.dim(3);
   const auto inside = [](int64_t i, int64_t n) { return i < 0 ? -i : i >= n ? 2 * n - 2 - i : i; };
@@ -64,7 +64,7 @@ TEST(Evaluate, MeansOverViewsAreTheWeightedMeansOfTheAnswers) {
   EXPECT_GT(std::abs(metrics.loss - evaluate(plain).loss), 1e-4);
 }
 
-// Seven pictures, of which the fourth cannot be read, or is not there.
+// Evaluates seven images. The fourth is damaged if `there`, else missing.
 static Metrics metrics_of_pictures(bool there, const char* tta, const Values& more = {}) {
   const TempFolder folder;
   for (const char* split : {"train", "val"})
@@ -127,7 +127,7 @@ TEST(Evaluate, WithAnAverageOfTheModelLeavesTheModelAsItWas) {
   EXPECT_EQ(weight(session).data<float>()[0], 2);
 }
 
-// What the verbs that load a model get of a run with an average: that.
+// Verbs that load a model receive the average, if the run has one.
 TEST(Evaluate, ACheckpointsModelIsTheAverage) {
   const Tensor plain = full({2}, 1), average = full({2}, 3);
   const NamedTensors model =

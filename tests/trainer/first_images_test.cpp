@@ -1,5 +1,5 @@
-// Layers that start from the training images look at them as training would: a damaged one is
-// skipped or ends it.
+// Layers that are initialized from the training images read them as training does: a damaged image
+// is skipped or ends the run.
 #include <gmock/gmock.h>
 #include "core/config/values.h"
 #include "tests/data/files.h"
@@ -12,7 +12,7 @@ using testing::HasSubstr;
 
 namespace {
 
-// Two classes of three pictures, of which the first one is no picture.
+// Two classes of three images; the first image is damaged.
 class TrainingImages : public testing::Test {
  protected:
   TrainingImages() {

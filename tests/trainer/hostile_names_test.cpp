@@ -1,4 +1,4 @@
-// Names that would leave the folder they belong into, never end, or forge what a terminal shows.
+// Names that would leave their folder, cause an endless loop, or forge output on a terminal.
 #include <gmock/gmock.h>
 #include <unistd.h>
 #include <sstream>
@@ -12,15 +12,15 @@ using namespace bellows;
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-// Escape, bell, a C1 control as one byte and as UTF-8, DEL, another direction, a forged line. No
-// slash: it is a component of a path.
+// Escape, bell, a C1 control as one byte and as UTF-8, DEL, a change of text direction, a forged
+// line. No slash, since it is one component of a path.
 static const std::string kHostile = "x\x1b[2J\x07\x9b\x7f\xc2\x9b\xe2\x80\xae\nforged: done\r\tx";
-// The same without bytes that are no UTF-8 at all, for where text is asked for.
+// The same in valid UTF-8, for places that require text.
 static const std::string kHostileText = "x\x1b[2J\x07\x7f\xc2\x9b\xe2\x80\xae\nforged: done\rx";
 
 class HostileNames : public Program {
  protected:
-  // Returns the exit code; all that was printed is safe to show, and no line of it is forged.
+  // Returns the exit code, after checks that the output is safe to print and has no forged line.
   int shown(const Args& args) {
     const Ended ended = run(args, [] { alarm(120); });
     const std::string printed = ended.out + ended.err;
@@ -32,7 +32,7 @@ class HostileNames : public Program {
     EXPECT_LT(ended.code, 100) << ended.err;
     return ended.code;
   }
-  // A set of two classes with three pictures each.
+  // Writes two classes with three images each.
   void write_images(const std::string& root, const std::string& second) {
     for (const std::string& name : {std::string("a"), second})
       for (int i = 0; i < 3; ++i) write(cat(root, "/", name, "/", i, ".png"), as_png(slopes(8, 8)));

@@ -1,5 +1,5 @@
-// What a process leaves behind when it ends, however it ends; and what is refused or warned of so
-// that nothing is left that nobody wants.
+// Files that a process leaves when it ends, in whatever way, and input that is refused or warned
+// about because it would leave unwanted files.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -28,7 +28,7 @@ class Scratch : public Program {
     for (const Path& path : paths_in("runs", Exit::internal)) names.push_back(path.filename());
     return names;
   }
-  // A process that makes one and is killed, or lives on and says so.
+  // Forks a process that creates one and is killed, or reports it and lives on.
   static pid_t maker(bool dies) {
     int ends[2];
     if (pipe(ends) != 0) return -1;
@@ -124,7 +124,7 @@ TEST_F(Leftovers, WeightsThatAreNotFiniteAreWarnedOfByEveryVerb) {
   }
 }
 
-// Each write to the terminal is cut short or finds no room; what is shown is whole all the same.
+// Each write to the pipe is partial or finds no room. The output must be complete all the same.
 TEST_F(Leftovers, OutputToAPipeThatDoesNotBlockIsWhole) {
   const std::string expected = run({"list"}).out;
   ASSERT_GT(expected.size(), 8192u);

@@ -1,4 +1,4 @@
-// Lines, meters and event files, against what Paddle's, tqdm's and TensorBoard's users know.
+// Log lines, meters and event files, in the forms that Paddle, tqdm and TensorBoard use.
 #include "trainer/log/log.h"
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ void pass(double seconds) { now_ns += static_cast<int64_t>(seconds * 1e9); }
 }  // namespace
 
 TEST(LogLine, IsTheOneOfPaddle) {
-  // The line that the project was asked for: batch 4, 0.484174 s an iteration, 480 more of them.
+  // The line that the project has to print: batch 4, 0.484174 s per iteration, 480 iterations left.
   now_ns = 0;
   Meter meter(test_clock);
   for (int i = 0; i < 20; ++i) {
@@ -116,7 +116,7 @@ TEST(ProgressBar, HasTqdmsForm) {
   EXPECT_LT(bar_line(point, 90, 12.3, 40).size(), 90u);  // too narrow for a bar: one cell is left
 }
 
-// ---- TensorBoard, read back by hand
+// ---- TensorBoard, decoded without its library
 
 static uint32_t masked(std::string_view bytes) {
   const uint32_t crc = crc32c(std::as_bytes(std::span(bytes)));

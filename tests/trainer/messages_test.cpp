@@ -1,4 +1,4 @@
-// What the program prints about itself and about names that it does not know.
+// Messages of the program about itself and about unknown names.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ TEST(Messages, CountNounsInTheRightNumber) {
   EXPECT_EQ(count_of(2, "epoch"), "2 epochs");
 }
 
-// "loss=mse" must not be told to write  loss: {fused: ...},  which a toggle sets.
+// "loss=mse" must not be answered with  loss: {fused: ...},  which a toggle sets.
 TEST(Messages, AWordInPlaceOfASectionIsAdvisedOnlyWhatIsTaken) {
   std::set<std::string> sections;
   for (const auto& [key, value] : dump(Plan{}))
@@ -66,7 +66,7 @@ TEST_F(Program, ExplainsNamesInAnyCaseAndThoseOfOtherTools) {
   EXPECT_THAT(run({"explain", "learning_rate"}).out, HasSubstr("option optimizer.lr = "));
 }
 
-// `explain loss` once showed fused = false, while a silent config fuses.
+// Regression: `explain loss` showed fused = false, while a config without it fuses.
 TEST_F(Program, ExplainShowsTheDefaultsThatARunHas) {
   EXPECT_THAT(run({"explain", "loss"}).out, HasSubstr("option loss.fused = true "));
   EXPECT_THAT(run({"explain", "data.num_workers"}).out, HasSubstr("data.num_workers = 1 "));
@@ -121,13 +121,13 @@ TEST_F(Program, WithJsonLinesEveryLineOnStdoutIsJson) {
   EXPECT_GT(rows(run(tiny({"log={format: json}", "--dry-run"})).out).size(), 3u);
 }
 
-// Up to ten seconds for some bytes.
+// Waits up to ten seconds for some bytes.
 static ssize_t read_some(int file, char* to, size_t most) {
   pollfd ready = {file, POLLIN, 0};
   return poll(&ready, 1, 10000) == 1 ? read(file, to, most) : 0;
 }
 
-// The bar is drawn over; what an epoch came to stays.
+// The progress bar is overwritten; the line of each epoch stays.
 TEST_F(Program, LeavesTheTrainingLossOfEachEpochOnATerminal) {
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
   ASSERT_GE(terminal, 0);

@@ -1,5 +1,5 @@
-// Under device_augment a model that begins with a convolution gets its pictures as that reads them:
-// the same bits as if they had been cast and padded on the way.
+// Under device_augment, a model that begins with a convolution receives images in the form that the
+// convolution reads: the same bits as if they were cast and padded later.
 #include <gtest/gtest.h>
 #include "core/base/trace.h"
 #include "core/tensor/channel_room.h"
@@ -9,7 +9,7 @@ using namespace bellows;
 
 namespace {
 
-// Of 28 digits, in batches of 8; what a device does of them needs no rounding to bytes before.
+// 28 digits in batches of 8. The transforms on the device need no rounding to bytes before them.
 Plan plan_with(const Values& more) {
   return plan_of({{"data.train_size", {"28"}},
                   {"data.test_size", {"12"}},
@@ -77,7 +77,7 @@ TEST(ModelInput, MadeInSixteenBitsTrainsAsCastBitForBit) {
       }
 }
 
-// An image of one channel is padded to 8 in forward and in backward, each time.
+// Otherwise an image of one channel is padded to 8 in every forward and every backward.
 TEST(ModelInput, MadeInRoomForPaddingIsNotCopied) {
   for (const bool nhwc : {false, true}) {
     Values values = nhwc ? kNhwc : Values{};
@@ -93,7 +93,7 @@ TEST(ModelInput, MadeInRoomForPaddingIsNotCopied) {
   }
 }
 
-// Whoever looks at the pictures in another way gets them in f32.
+// Any other first layer receives images in f32.
 TEST(ModelInput, IsInF32WhereTheModelDoesNotBeginWithAConvolution) {
   const Values residual = {{"model.name", {"layers"}},
                            {"model.layers.0.name", {"residual"}},

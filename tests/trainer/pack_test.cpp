@@ -1,4 +1,4 @@
-// `trainer pack`, and training with what it wrote or what the toggle packs: the same bits.
+// `trainer pack`: training with its shards, or with those of the toggle, gives the same bits.
 #include <gmock/gmock.h>
 #include <fstream>
 #include "core/base/check.h"
@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 class Pack : public Program {
  protected:
-  // In the test's own cache.
+  // Runs with the test's own cache.
   Ended run_here(const Args& args) {
     return run(args, [this] { setenv("XDG_CACHE_HOME", (folder_ / "cache").c_str(), 1); });
   }
@@ -58,7 +58,7 @@ TEST_F(Pack, ADryRunReadsATwinThatIsThereAndMakesNone) {
   EXPECT_THAT(run_here(dry).out, HasSubstr("packed: 64 samples, out of "));
 }
 
-// As ranks on one host do.
+// Like ranks on one host.
 TEST_F(Pack, ProcessesThatStartTogetherPackOnce) {
   const Args args = tiny({"toggles={packed_dataset: on, background_loader: off}"});
   const auto cache = [this] { setenv("XDG_CACHE_HOME", (folder_ / "cache").c_str(), 1); };
@@ -76,7 +76,7 @@ TEST_F(Pack, ProcessesThatStartTogetherPackOnce) {
   EXPECT_EQ(packed, 1);
 }
 
-// With another bit in the records of its shard.
+// Changes the last byte of the twin's shard.
 TEST_F(Pack, ADamagedTwinEndsWithTheSameBitsAndIsPackedAgain) {
   const Args args = tiny({"toggles={packed_dataset: on, background_loader: off}"});
   const std::string whole = hash_in(run_here(args).out);
@@ -93,7 +93,7 @@ TEST_F(Pack, ADamagedTwinEndsWithTheSameBitsAndIsPackedAgain) {
   EXPECT_EQ(hash_in(again.out), whole);
 }
 
-// Photos of two classes, of which one is half a file.
+// Photos of two classes; one file is cut in half.
 class PackPhotos : public Pack {
  protected:
   PackPhotos() {
@@ -157,7 +157,7 @@ TEST_F(PackPhotos, ThatAreDamagedAreCountedAndLeftOutOfAnEvaluation) {
   EXPECT_THAT(other.err, HasSubstr("class 0 of 2 is weasel, class 0 of 2 was stoat"));
 }
 
-// One that packing cannot read, for its size, beside one that only a decoder finds damaged.
+// One photo is too large for packing to read, another one is found to be damaged only by a decoder.
 TEST_F(PackPhotos, ThatCannotBeReadFollowThePolicyUnderTheToggle) {
   fs::resize_file(write("photos/train/stoat/5.jpg", ""), uint64_t{5} << 30);
   const Args on = {"toggles.packed_dataset=on"};
@@ -243,7 +243,7 @@ TEST_F(Pack, RefusesWithOneLine) {
   expect_refusal(tiny({"data.packed=true"}), 2, "toggles: {packed_dataset: on}");
 }
 
-// A bit flipped on disk: exit 3 with path and record, or skipped and told about.
+// A flipped bit on disk: exit 3 with path and record, or skipped with a warning.
 TEST_F(Pack, ADamagedRecordEndsTheRunOrIsSkipped) {
   run({"pack", "data={name: digits, train_size: 64, test_size: 20}", "--out", "p"});
   std::string shard = read("p/train-00000.shard");

@@ -12,7 +12,7 @@ class Planted : public Program {
     for (const std::string& name : names)
       fs::copy_file(fakes_dir() + "/libplanted.so", folder_ / name);
   }
-  // Whether code in the working folder ran.
+  // Returns whether code in the working folder ran.
   bool runs_code(const std::function<void()>& in_child = {}) {
     const Ended ended = run({"doctor"}, in_child);
     EXPECT_NE(ended.out, "") << ended.err;
@@ -34,6 +34,6 @@ TEST_F(Planted, WhereLdLibraryPathIsRelativeIsNotLoadedLater) {
   fs::create_directory(folder_ / "lib");
   for (const char* path : {":/nonexistent", "/nonexistent:", "/nonexistent::/none", ".", "lib/.."})
     EXPECT_FALSE(runs_code([=] { setenv("LD_LIBRARY_PATH", path, 1); })) << path;
-  // A folder that the user has named in full is trusted; and so the trace shows that code ran.
+  // An absolute folder that the user named is trusted. This also shows that the test notices code.
   EXPECT_TRUE(runs_code([this] { setenv("LD_LIBRARY_PATH", folder_.c_str(), 1); }));
 }

@@ -1,4 +1,4 @@
-// What a profiler is handed: the updates of the window, their phases, ops and modules.
+// Ranges that a profiler receives: the updates of the window, their phases, ops and modules.
 #include "trainer/session/profile_window.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,9 +11,9 @@ using testing::HasSubstr;
 
 namespace {
 
-// In place of NVTX.
+// Replaces NVTX.
 struct Seen {
-  std::map<std::string, int64_t> ranges;  // how often, by name and path
+  std::map<std::string, int64_t> ranges;  // count by name and path
   int64_t open = 0, started = 0, stopped = 0;
 };
 Seen seen;

@@ -72,12 +72,12 @@ Program::~Program() {
 }
 
 Program::Args Program::tiny(const Args& more) {
-  // Workers of the background class get no time at all while other tests use every core.
+  // Background workers receive no CPU time at all while other tests use every core.
   Args args = {"toggles={background_loader: off}",
                "model={name: layers, layers: [flatten, {name: linear, out: 10}]}",
                "data={name: digits, train_size: 64, test_size: 20, batch_size: 16}",
                "log={every: 2, tensorboard: false}", "train.epochs=2"};
-  // What is given again replaces it; the program refuses a key that it is told twice.
+  // Arguments in `more` replace these. The program refuses a key that occurs twice.
   for (const std::string& arg : more) {
     const std::string key = arg.substr(0, arg.find('=') + 1);
     std::erase_if(

@@ -1,4 +1,4 @@
-// The real program, as a user runs it: each test in an empty folder of its own.
+// Runs the real program as a user does, each test in an empty folder of its own.
 #pragma once
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -15,7 +15,7 @@ struct Ended {
   std::string out, err;
 };
 
-// A run that has been started.
+// A process that was started. The destructor kills it.
 class RunningProgram {
  public:
   RunningProgram(pid_t process, std::filesystem::path folder)
@@ -24,7 +24,7 @@ class RunningProgram {
   ~RunningProgram();
   void send(int signal) const;
   pid_t process() const { return process_; }
-  // Until the output so far holds the text, or it has ended. False after ten seconds.
+  // Waits until the output contains the text or the process ends. Returns false after ten seconds.
   bool says(const std::string& text);
   Ended end();
 
@@ -43,12 +43,12 @@ class Program : public testing::Test {
   Program();
   ~Program() override;
 
-  // A tiny run: 4 updates an epoch of a small model on 64 digits.
+  // Arguments of a tiny run: 4 updates per epoch of a small model on 64 digits.
   static Args tiny(const Args& more);
   std::unique_ptr<RunningProgram> start(const Args& args,
                                         const std::function<void()>& in_child = {});
   Ended run(const Args& args, const std::function<void()>& in_child = {});
-  // Exit code, and exactly one line on stderr, "trainer: ..." with that text in it.
+  // Expects that exit code and exactly one line on stderr, "trainer: ...", that contains the text.
   void expect_refusal(const Args& args, int code, const std::string& text,
                       const std::function<void()>& in_child = {});
 
@@ -56,7 +56,7 @@ class Program : public testing::Test {
   std::string read(const std::filesystem::path& path) const;
   std::vector<std::string> checkpoints(const std::string& run = "runs/run") const;
   static std::string hash_in(const std::string& out);  // "params hash: ..."
-  virtual std::string program() const;                 // its file
+  virtual std::string program() const;                 // path of the executable
 
   std::filesystem::path folder_;
   int runs_ = 0;

@@ -1,4 +1,4 @@
-// What a user sees of the real program: verbs, run folders, resume after kill -9, signals.
+// The real program from a user's view: verbs, run folders, resume after kill -9, signals.
 #include "tests/trainer/program.h"
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -17,7 +17,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-// Slow enough for a signal to find it at work: 50 ms a batch.
+// Slow enough for a signal to arrive during training: 50 ms per batch.
 static const std::string kSlow =
     "data={name: digits, train_size: 64, test_size: 20, batch_size: 16, sim_latency_us: 50000}";
 
@@ -192,7 +192,7 @@ TEST_F(Program, ACheckpointFileBranchesIntoANewFolder) {
   run(tiny({"ckpt={every_iters: 1}"}));
   const Ended branch = run(tiny({"--resume", "runs/run/checkpoints/step_00000006.safetensors"}));
   EXPECT_THAT(branch.out, HasSubstr("run folder: runs/run-2"));
-  EXPECT_THAT(checkpoints("runs/run-2"),  // as often as the run that it comes from
+  EXPECT_THAT(checkpoints("runs/run-2"),  // as often as in the run that it comes from
               ElementsAre("step_00000007.safetensors", "step_00000008.safetensors"));
 }
 
@@ -278,7 +278,7 @@ TEST_F(Program, StartsFromExportedWeights) {
   EXPECT_NE(hash_in(run(tiny({"train.epochs=0"})).out), trained);
   EXPECT_EQ(hash_in(run(tiny({"train.epochs=0", "train.weights=model.safetensors"})).out), trained);
 
-  NamedTensors half;  // as others keep them; a head of other classes does not fit
+  NamedTensors half;  // as others save them; the head for other classes does not fit
   for (const auto& [name, tensor] : read_safetensors(folder_ / "model.safetensors").tensors)
     half.push_back({name, name == "1.bias" ? zeros({7}) : cast(tensor, DType::f16)});
   write_safetensors(folder_ / "half.safetensors", half);
@@ -316,7 +316,7 @@ TEST_F(Program, ListsEveryCollection) {
   expect_refusal({"list", "togles"}, 2, "the nearest one is 'toggles'");
 }
 
-// What it says to measure a toggle with, of those that LeNet does not show at work.
+// The command that explain prints to measure a toggle that does not run in LeNet.
 TEST_F(Program, ExplainsWhereAToggleIsAtWork) {
   for (const char* name : {"scaled_decode", "pad_channels", "vectorized_ops", "fused_conv_norm"}) {
     const std::string text = run({"explain", name}).out;

@@ -1,4 +1,4 @@
-// Training on pictures that grow: what the model sees, resume, memory, kernels and the log.
+// Training on images that grow: the sizes that the model sees, resume, memory, kernels and the log.
 #include <gmock/gmock.h>
 #include <sstream>
 #include "core/base/trace.h"
@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 namespace {
 
-// Sides of the pictures that models below have seen, and whether they were training.
+// Side of the images that a model has seen, and whether it was training.
 struct Seen {
   int64_t side;
   bool training;
@@ -40,7 +40,7 @@ const AddEntry<MakeLayer> witness(
     "test_witness", "of tests",
     +[](const NoOptions&, LayerContext&) -> ModulePtr { return std::make_unique<Witness>(); });
 
-// Six updates an epoch, of pictures of 16 x 16, 24 x 24 and 32 x 32.
+// Six updates per epoch, with images of 16 x 16, 24 x 24 and 32 x 32.
 Plan growing_plan(const Values& more = {}) {
   return plan_of({{"data.name", {"shapes"}},
                   {"data.train_size", {"24"}},
@@ -106,7 +106,7 @@ TEST(GrowingPictures, HaveTheSameBitsForAnyNumberOfWorkers) {
             run(growing_plan()).hash);
 }
 
-// The largest pictures come last, and are tried first.
+// The largest images come last, but the dry run tries them first.
 TEST(GrowingPictures, AskTheSystemForNothingWhenTheyHaveGrownIfADryRunDid) {
   for (const bool dry_run : {false, true}) {
     std::vector<int64_t> calls;
@@ -121,7 +121,7 @@ TEST(GrowingPictures, AskTheSystemForNothingWhenTheyHaveGrownIfADryRunDid) {
   }
 }
 
-// One convolution that needs no gradient of its pictures: two problems, for each size.
+// One convolution that needs no gradient of its images: two problems for each size.
 TEST(GrowingPictures, OpenTheTuningWindowForEachSize) {
   char folder[] = "/tmp/bellows_growing_XXXXXX";
   setenv("XDG_CACHE_HOME", mkdtemp(folder), 1);
@@ -154,7 +154,7 @@ TEST(GrowingPictures, NeedAModelThatIsTheSameForAllSizes) {
               }),
               HasSubstr("model layers takes no pictures of [3,16,16], which progressive_resize "
                         "makes of [3,32,32]: layer '1': "));
-  // Larger than what the smallest leaves, but not flattened.
+  // Pooled to 3 x 3, the features have the same size for all images.
   Session(growing_plan({{"model.layers.3.size", {"3"}}}));
 }
 
@@ -216,7 +216,7 @@ TEST_F(GrowingProgram, RefusesAModelOfOneSizeBeforeItTrains) {
                  "fc1.weight is [120,400] for pictures of [1,28,28] and [120,144] for [1,20,20]");
 }
 
-// Before there is a run folder.
+// Refused before there is a run folder.
 TEST_F(GrowingProgram, RefusesPaddingAndAStemThatChoosesBeforeItTrains) {
   const std::string grow = "{name: progressive_resize, from: 20, step: 4, last_epoch: 2}";
   expect_refusal(tiny({cat("data.transforms=[{name: random_crop, size: 28, padding: 2}, ", grow,

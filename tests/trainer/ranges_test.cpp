@@ -1,4 +1,4 @@
-// Numbers that would overflow what is computed from them, in a config or in a checkpoint.
+// Numbers in a config or a checkpoint that would overflow in later computations.
 #include <gmock/gmock.h>
 #include <unistd.h>
 #include "core/tensor/safetensors.h"
@@ -12,7 +12,7 @@ using testing::HasSubstr;
 
 namespace {
 
-// Tries a number on every whole-number option, also of the items that a list would have.
+// Tries a huge number on every integer option, also on the items that a list would have.
 class WholeNumbers : public Visitor {
  public:
   int seen = 0;
@@ -22,7 +22,7 @@ class WholeNumbers : public Visitor {
   void option(const std::string& key, const Option& option, const char*) override {
     if (!option.accepts.starts_with("a whole number")) return;
     ++seen;
-    const bool is_bits = option.read("18446744073709551615");  // a seed: nothing is counted by it
+    const bool is_bits = option.read("18446744073709551615");  // a seed is not a count
     if (!is_bits && option.read("9223372036854775807")) unbounded.push_back(key);
   }
   std::optional<size_t> list_size(const std::string&, size_t, const char*) override { return 1; }
@@ -52,8 +52,8 @@ TEST_F(Ranges, AnAbsurdBatchSizeIsRefusedWithTheRange) {
   EXPECT_THAT(larger.out, HasSubstr("eval: 20 samples, ")) << larger.err;
 }
 
-// Each would train without end, read a learning rate that is not there, or skip what is left. A
-// branch may begin in the middle of an epoch that is as long as another one now.
+// Each position would train forever, read beyond the table of learning rates, or skip the remaining
+// samples. A branch may start in the middle of an epoch whose length has changed.
 TEST_F(Ranges, AForgedPositionIsRefused) {
   ASSERT_EQ(run(tiny({"train.max_iters=6"})).code, 0);
   const std::string file = "runs/run/checkpoints/step_00000006.safetensors";

@@ -13,7 +13,7 @@ using namespace bellows;
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-// A big-endian number, as IDX has it.
+// Big-endian integer, as in IDX files.
 static std::string big(uint32_t n) { return {char(n >> 24), char(n >> 16), char(n >> 8), char(n)}; }
 static std::string idx(uint32_t magic, const std::vector<uint32_t>& dims, const std::string& data) {
   std::string bytes = big(magic);
@@ -23,7 +23,7 @@ static std::string idx(uint32_t magic, const std::vector<uint32_t>& dims, const 
 
 class BadInput : public Program {
  protected:
-  // Two good files of each split, then the one that the test is about.
+  // Writes good files for both splits, then the bad one over one of them.
   void write_mnist(const std::string& bad_name, const std::string& bad) {
     for (const std::string split : {"train", "t10k"}) {
       write("mnist/" + split + "-images-idx3-ubyte",
@@ -127,7 +127,7 @@ TEST_F(BadInput, PicturesThatAreNone) {
     expect_refusal({"predict", "runs/run", name}, 3, name);
 }
 
-// ---- numbers that a run would begin with
+// ---- values that a run would start from
 
 TEST_F(BadInput, NumbersThatAreNotFiniteAreNamedWithTheirFile) {
   run(tiny({}));
@@ -181,7 +181,7 @@ TEST_F(BadInput, AFileLimitWhileSavingKeepsWhatWasSaved) {
   EXPECT_EQ(read("runs/run/checkpoints/step_00000008.safetensors"), before);
 }
 
-// As root, in a name space of its own; elsewhere there is nothing to mount.
+// Mounts in a name space of its own. Needs root; otherwise exits with 77.
 static void in_own_mounts(const fs::path& where, const char* type, unsigned long flags,
                           const char* data) {
   if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
@@ -212,7 +212,7 @@ TEST_F(BadInput, AReadOnlyRunFolder) {
 TEST_F(BadInput, OutputThatCannotBeWrittenIsToldAtTheEnd) {
   const auto full = [] { dup2(open("/dev/full", O_WRONLY), 1); };
   expect_refusal(tiny({}), 8, "stdout: No space left", full);
-  EXPECT_EQ(checkpoints().size(), 2u);  // but the training was worth more than its log
+  EXPECT_EQ(checkpoints().size(), 2u);  // training goes on without its log
 }
 
 TEST_F(BadInput, AReaderThatHasSeenEnoughIsNoError) {

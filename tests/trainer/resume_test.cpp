@@ -1,5 +1,5 @@
-// Run folders, resume and branches through the real program: which folder is meant, what may
-// change, and metrics.jsonl after kill -9.
+// Run folders, resume and branches through the real program: the choice of the folder, changes that
+// are allowed, and metrics.jsonl after kill -9.
 #include <gmock/gmock.h>
 #include <csignal>
 #include <sstream>
@@ -31,13 +31,13 @@ class Resuming : public Program {
   }
 };
 
-// Slow enough for a signal to find it at work: 20 ms a batch.
+// Slow enough for a signal to arrive during training: 20 ms per batch.
 const std::string kSlow =
     "data={name: digits, train_size: 64, test_size: 20, batch_size: 16, sim_latency_us: 20000}";
 
 }  // namespace
 
-// ---- which folder
+// ---- choice of the folder
 
 TEST_F(Resuming, ANamedFolderIsUsedOrRefusedNeverRenamed) {
   fs::create_directories(folder_ / "out");
@@ -54,7 +54,7 @@ TEST_F(Resuming, ANamedFolderIsUsedOrRefusedNeverRenamed) {
 
 TEST_F(Resuming, ANamedFolderIsTheOneThatResumes) {
   run(tiny({"--run-dir", "out"}));
-  run(tiny({"--run-dir", "out-2"}));  // no newer run of the first one's name
+  run(tiny({"--run-dir", "out-2"}));  // not taken for a newer run of the same name
   const Ended ended = run({"train", "--run-dir", "out", "--resume", "train.epochs=3"});
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.out, AllOf(HasSubstr("resume: out/checkpoints/step_00000008.safetensors"),

@@ -1,4 +1,4 @@
-// A run's folder is its own: never overwritten unasked, never shared, never half writable.
+// A run's folder is never overwritten without a request, never shared, never used if not writable.
 #include "trainer/state/run_folder.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
-// A plan of a few options, and what a silent run of it in this process comes to.
+// Plans of a few options, and silent runs of them in this process.
 #pragma once
 #include "core/config/values.h"
 #include "trainer/run/loop.h"
 
 namespace bellows {
 
-// Plan{} with these options; where both name one, `more` counts.
+// Returns Plan{} with these options; `more` takes precedence.
 inline Plan plan_of(const Values& base, Values more) {
   more.insert(base.begin(), base.end());
   return load(Plan{}, more);
@@ -30,7 +30,7 @@ inline Ran run(const Plan& plan, const AfterUpdate& after = {}) {
   return run(session, after);
 }
 
-// What a checkpoint of that step holds, without the way over a file.
+// Returns the content of a checkpoint of that step, without a file.
 inline SafeTensors saved_at(int64_t step, const Plan& plan) {
   Session session(plan);
   SafeTensors saved;

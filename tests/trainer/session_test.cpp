@@ -1,4 +1,4 @@
-// What a session says of its plan before it trains.
+// Notes of a session about its plan before it trains.
 #include "trainer/session/session.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

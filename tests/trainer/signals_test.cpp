@@ -17,7 +17,7 @@ static int signals_to_send() {
   return count ? std::atoi(count) : 60;
 }
 
-// The mask of that name in /proc/<pid>/task/<tid>/status.
+// Returns that mask out of /proc/<pid>/task/<tid>/status.
 static uint64_t mask(const fs::path& task, const std::string& name) {
   std::ifstream lines(task / "status");
   for (std::string line; std::getline(lines, line);)
@@ -67,14 +67,14 @@ TEST_F(SignalsTest, AreBlockedInEveryThreadAndHaveNoHandler) {
   EXPECT_EQ(running->end().code, 143);
 }
 
-// Each process is interrupted and the next one goes on, until one comes to the end of the run.
+// Each process is interrupted and the next one resumes, until one reaches the end of the run.
 TEST_F(SignalsTest, InterruptedAnywhereItResumesToTheSameHash) {
   const std::string whole = hash_in(run(lenet(12), on_one_thread).out);
   ASSERT_EQ(whole.size(), 8u);
   int sent = 0, chains = 0;
   while (sent < signals_to_send() && !HasFailure()) {
     const auto running = start(lenet(12, {"--resume"}), on_one_thread);
-    if (random_() % 8) running->says("epoch: ");  // else in its start
+    if (random_() % 8) running->says("epoch: ");  // else during its start
     sleep_up_to(40);
     const int signal = random_() % 2 ? SIGINT : SIGTERM;
     running->send(signal);
@@ -99,7 +99,7 @@ TEST_F(SignalsTest, RequestedCheckpointsChangeNothing) {
   for (int runs = 0; runs < (signals_to_send() + 9) / 10 && !HasFailure(); ++runs) {
     fs::remove_all(folder_ / "runs");
     const auto running = start(lenet(5), on_one_thread);
-    // Before that, in the dynamic linker, it is as deadly as to any program.
+    // Before that, in the dynamic linker, the signal would end the process.
     while (mask(cat("/proc/", running->process()), "SigBlk") == 0) usleep(500);
     if (runs % 2) running->says("epoch: ");
     for (int i = 0; i < 10; ++i) {
@@ -119,7 +119,7 @@ TEST_F(SignalsTest, OutsideOfTrainingTheDefaultActionFollows) {
   starting->send(SIGINT);
   EXPECT_EQ(starting->end().code, 128 + SIGINT);
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
-  // As nohup starts a program.
+  // Ignores SIGHUP, as under nohup.
   const auto ignoring = start(tiny({"data={name: digits, train_size: 20000}", "train.epochs=1"}),
                               [] { signal(SIGHUP, SIG_IGN); });
   usleep(50000);

@@ -17,7 +17,7 @@ class SpecialFiles : public Program {
     fs::create_directories((folder_ / path).parent_path());
     ASSERT_EQ(mkfifo((folder_ / path).c_str(), 0600), 0) << path;
   }
-  // A program that waits for a pipe would do so for ever.
+  // Ends after 20 s, since a program that waits for a pipe would wait forever.
   Ended run_in_time(const Args& args) {
     return run(args, [this] {
       alarm(20);
@@ -92,7 +92,8 @@ TEST_F(SpecialFiles, PipesInACacheAreRefused) {
   for (const fs::path& lock : locks) expect_refused(fs::relative(lock, folder_), packing, 8);
 }
 
-// The first files that a program opens would otherwise get these numbers, and its lines with them.
+// Otherwise the first files that a program opens would get these descriptors and receive its
+// output.
 TEST_F(SpecialFiles, ClosedStandardDescriptorsWriteIntoNoFile) {
   for (const std::vector<int>& closed : {std::vector{0}, {1}, {2}, {1, 2}, {0, 1, 2}}) {
     fs::remove_all(folder_ / "runs");

@@ -1,4 +1,4 @@
-// What a run leaves behind is enough to use its model: in PyTorch, and without the training data.
+// A run folder is enough to use its model: in PyTorch, and without the training data.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
@@ -67,7 +67,7 @@ TEST_F(Trained, ExportHasEveryTensorOfTheModelAsPyTorchWouldBuildIt) {
   }
   EXPECT_EQ(without.size(), full.size());
   EXPECT_THAT(zero, ElementsAre("0.bias", "3.0.bias", "3.shortcut.0.bias"));
-  // The exported file starts a run under the toggle again, although that has no such biases.
+  // The exported file starts a run under the toggle again, whose model has no such biases.
   EXPECT_EQ(run({"train", "--config", "runs/on/plan.yaml", "train.weights=without.safetensors",
                  "train.epochs=0", "name=again"})
                 .code,
@@ -92,7 +92,7 @@ TEST_F(Trained, ExportDescribesItsInputAndOutput) {
   EXPECT_EQ(list[1]["size"], 28);
   EXPECT_EQ(list[2]["mean"], Json::parse(metadata.at("mean")));
   EXPECT_EQ(Json::parse(metadata.at("std")).size(), 3u);
-  // What it says is what the trainer takes.
+  // The trainer accepts the list that it exported.
   EXPECT_EQ(run(tiny({"data={name: shapes, train_size: 16, test_size: 10, batch_size: 16}",
                       "data.transforms=" + metadata.at("transforms"), "--dry-run"}))
                 .code,
@@ -254,7 +254,7 @@ TEST_F(Trained, ACheckpointWithoutADescriptionOfItsDataOpensThem) {
               HasSubstr("warning: the checkpoint is of an earlier version"));
 }
 
-// ---- what counts in evaluation
+// ---- evaluation
 
 TEST_F(Trained, EvaluationLossIsWithoutLabelSmoothing) {
   const auto smooth = [](const char* by) {

@@ -1,5 +1,5 @@
-// Training in this process: resume, seeds, workers and threads by the hash of the final parameters;
-// the dry run; losses that are not finite.
+// Training in this process: resume, seeds, workers and threads, compared by the hash of the final
+// parameters; the dry run; losses that are not finite.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <omp.h>
@@ -19,8 +19,8 @@ using namespace std::string_view_literals;
 
 namespace {
 
-// Six updates an epoch, with everything that a checkpoint has to carry: momentum, a schedule,
-// dropout, an epoch's order.
+// Six updates per epoch, with all that a checkpoint must save: momentum, a schedule, dropout, the
+// order of an epoch.
 Plan small_plan(const Values& more = {}) {
   return plan_of({{"data.train_size", {"48"}},
                   {"data.test_size", {"20"}},
@@ -59,7 +59,7 @@ TEST(Resume, AtAnyStepEndsWithTheSameBits) {
   }
 }
 
-// Rates are functions of the update, so a longer run rises just as far in its first epoch.
+// Rates depend on the update only, so a longer run has the same rates in its first epoch.
 TEST(Resume, ARunThatEndedWithinItsWarmUpGoesOnAsALongerOne) {
   const auto plan = [](const char* epochs) {
     return small_plan({{"schedule.warmup_updates", {"10"}}, {"train.epochs", {epochs}}});
@@ -67,7 +67,7 @@ TEST(Resume, ARunThatEndedWithinItsWarmUpGoesOnAsALongerOne) {
   EXPECT_EQ(resumed_hash(saved_at(6, plan("1")), plan("3")), run(plan("3")).hash);
 }
 
-// A checkpoint is in the order of torchvision's, whatever the weights' is in memory.
+// Checkpoints have torchvision's order, whatever the memory format of the weights.
 TEST(Resume, ReadsWhatANetInAnotherMemoryFormatSaved) {
   const auto plan_in = [](const char* channels_last) {
     return load(Plan{}, {{"data.train_size", {"16"}},
@@ -97,7 +97,7 @@ TEST(Resume, ReadsWhatANetInAnotherMemoryFormatSaved) {
   }
 }
 
-// So high a scale that the first updates overflow and are left out.
+// Loss scale so high that the first updates overflow and are skipped.
 static const Values kOverflowing = {{"amp.dtype", {"fp16"}}, {"amp.scaler.init_scale", {"1e7"}}};
 
 TEST(Resume, JustAfterASkippedUpdateEndsWithTheSameBits) {
@@ -119,7 +119,7 @@ TEST(Resume, InAnotherPrecisionTrainsOnAndSaysSo) {
   EXPECT_EQ(session.state->read().skipped, 1);
 }
 
-// The negative twin: each part of the state is needed.
+// Negative control: each part of the state is needed.
 TEST(Resume, WithoutAnyPartOfTheStateEndsElsewhere) {
   const Plan plan = small_plan();
   const std::string whole = run(plan).hash;
@@ -184,7 +184,8 @@ TEST(Resume, ShowsWhatAPlanChangedAndRefusesAnotherRun) {
                 HasSubstr("cannot change " + change.first));
 }
 
-// What is on by default for a GPU is off on the machine without one, and nobody can take that back.
+// Toggles that are on by default with a GPU are off on a machine without one, where the user cannot
+// turn them on.
 TEST(Resume, GoesOnWithTogglesThatKeepTheLosses) {
   Plan gpu = small_plan();
   gpu.data.loader.pin_memory = gpu.data.loader.non_blocking = true;
@@ -196,7 +197,7 @@ TEST(Resume, GoesOnWithTogglesThatKeepTheLosses) {
   EXPECT_THAT(refusal([&] { compare_plans(gpu, other); }), HasSubstr("data.scaled_decode"));
 }
 
-// ---- the same numbers
+// ---- same bits
 
 TEST(Training, HasTheSameBitsForAnyNumberOfWorkers) {
   const std::string alone = run(small_plan()).hash;
@@ -237,7 +238,7 @@ TEST(Training, LossesReadAtLogStepsAreTheSameAsThoseReadAtOnce) {
   EXPECT_EQ(now.losses, later.losses);
   EXPECT_EQ(now.losses.size(), 18u);
   EXPECT_EQ(reads.value() - begin, 18);
-  EXPECT_EQ(deferred.value() - before, 9);  // one a log line
+  EXPECT_EQ(deferred.value() - before, 9);  // one per log line
 }
 
 TEST(Training, StopsAtTheTargetAndSaysWhenItGotThere) {
@@ -336,9 +337,9 @@ TEST(DryRun, ChangesNothingAndMakesLaterStepsFreeOfTheSystem) {
   EXPECT_EQ(run(session).hash, run(small_plan()).hash);
 }
 
-// A search gives back what the allocator holds, so blocks are laid out once more after it.
+// A search returns cached blocks to the system, so they must be allocated again after it.
 TEST(DryRun, IsNotOverBeforeTheSearchesForKernels) {
-  const std::string batch = std::to_string(8 + getpid() % 97);  // not yet found on disk
+  const std::string batch = std::to_string(8 + getpid() % 97);  // not yet on disk
   Session session(load(Plan{}, {{"data.train_size", {batch}},
                                 {"data.test_size", {"8"}},
                                 {"data.batch_size", {batch}},
@@ -442,7 +443,7 @@ TEST(LossScale, GoesOnWhileItFallsAndWhereThatIsAskedFor) {
   }
 }
 
-// ---- what the data may do
+// ---- bad labels
 
 TEST(Training, LabelOutOfRangeIsADataError) {
   const Tensor logits = zeros({2, 10}), labels = tensor_of<int64_t>({3, 10}, {2});

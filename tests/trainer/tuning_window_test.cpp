@@ -1,4 +1,4 @@
-// Autotuning in a run: it searches inside of its window and nowhere else.
+// Autotuning in a run: it searches inside its window only.
 #include "trainer/session/tuning_window.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ static Plan plan_with(const Values& more) {
                  more);
 }
 
-// In each of the next updates.
+// Returns the option in each of the next updates.
 static std::vector<Autotune> in_force(TuningWindow window, int updates) {
   std::vector<Autotune> each;
   for (; updates > 0; --updates, window.end_update()) each.push_back(window.now().autotune);
@@ -43,7 +43,7 @@ TEST(TuningWindow, RefusesWhatIsNone) {
         "command line: train.tuning_window must be the first and the last update, as in [1, 10]");
 }
 
-// What each update of a run moved.
+// Increase of the counters in each update of a run.
 struct Moved {
   std::vector<int64_t> searches, hits, misses;
 };

@@ -1,5 +1,5 @@
-// Paths that cannot be followed, given to everything that takes one: one line with the path and the
-// reason, and the exit code of what the path is for.
+// Unreachable paths, for every option and argument that takes a path: one line with the path and
+// the reason, and the exit code for that kind of path.
 #include <gmock/gmock.h>
 #include <unistd.h>
 #include "tests/trainer/program.h"
@@ -8,7 +8,7 @@ using namespace bellows;
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-// Nobody, where the tests run as root: root may follow every path.
+// Becomes nobody if the tests run as root, who can follow every path.
 static void as_nobody() {
   if (getuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0)) _exit(77);
 }
@@ -62,7 +62,7 @@ TEST_F(Unreachable, AConfigIsBasedOnNamesTheFileThatSaysSo) {
                  as_nobody);
 }
 
-// A cache that cannot be written costs time; the twin of a data set has to lie somewhere.
+// Other caches only cost time if they cannot be written, but the twin of a data set needs a folder.
 TEST_F(Unreachable, ACacheFolder) {
   const auto in_locked_cache = [this] {
     setenv("XDG_CACHE_HOME", (folder_ / "locked").c_str(), 1);

@@ -1,4 +1,4 @@
-// Weights of files that differ from the model in what they need not agree in.
+// Weights from files that differ from the model where they need not agree.
 #include "trainer/state/weights.h"
 #include <gmock/gmock.h>
 #include "core/tensor/copy.h"
@@ -12,7 +12,7 @@ using testing::HasSubstr;
 
 namespace {
 
-// Its model: a convolution with a bias in front of a norm.
+// The model: a convolution with a bias before a norm.
 class Weights : public Program {
  protected:
   Plan plan(const char* dropped, const Values& more = {}) const {
@@ -31,7 +31,7 @@ class Weights : public Program {
                     {"model.drop_conv_bias", {dropped}}},
                    more);
   }
-  // What a model gives in evaluation whose statistics have moved and whose biases are not small.
+  // Trains and saves a model with large biases. Returns its output in evaluation.
   Tensor save_trained(const char* dropped, const std::string& prefix = "") const {
     Session session(plan(dropped));
     bellows::run(session);

@@ -1,5 +1,4 @@
-// Row 34 to 37 of the fault matrix: what a config file or an override may not say, and how it is
-// told, with line and column.
+// Config files and overrides that are refused, and the errors, with line and column.
 #include "core/config/yaml.h"
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -34,7 +33,7 @@ static std::map<std::string, std::string> texts(const Values& values) {
 }
 using Texts = std::map<std::string, std::string>;
 
-// A map in a map and so on, or a list in a list.
+// Returns nested maps or nested lists.
 static std::string nested(size_t depth, const std::string& open, const std::string& close) {
   std::string text;
   for (size_t i = 0; i < depth; ++i) text += open;
@@ -235,7 +234,7 @@ TEST_F(ConfigFile, WithAWrongBaseIsRefused) {
   const std::string one = write("one.yaml", "base: sub/two.yaml\n");
   const std::string two = write("sub/two.yaml", "base: ../one.yaml\n");
   EXPECT_THAT(said(one), StartsWith(two + ":1:1: base " + one + " is, in the end, based on"));
-  std::string last = write("0.yaml", "a: 1\n");  // 2^20 files, were they not counted
+  std::string last = write("0.yaml", "a: 1\n");  // 2^20 files without a limit
   for (int i = 1; i < 20; ++i)
     last = write(cat(i, ".yaml"), cat("base: [", i - 1, ".yaml, ", i - 1, ".yaml]\n"));
   EXPECT_THAT(said(last), HasSubstr("more than 32 files"));

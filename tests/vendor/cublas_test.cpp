@@ -1,4 +1,4 @@
-// cuBLASLt's descriptions of products can be made without a GPU, its choice of an algorithm cannot.
+// cuBLASLt can describe products without a GPU, but not choose an algorithm.
 #include "ops/vendor/cublas.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 using namespace bellows;
 using cublas::Epilogue;
 
-// Tensors of a device at an address that nobody reads.
+// Device tensor at a fake address, never dereferenced.
 static Tensor matrix(int64_t rows, int64_t columns, DType dtype) {
   const Shape shape{1, rows, columns};
   void* const address = reinterpret_cast<void*>(uintptr_t{1} << 20);
@@ -38,7 +38,8 @@ TEST(Cublas, TakesTheDescriptionOfEveryProduct) {
       }
 }
 
-// The row-major y = a b is cuBLAS's y^T = b^T a^T: what is dense along its rows is not turned.
+// cuBLAS computes the row-major y = a b as y^T = b^T a^T. Operands with dense rows are not
+// transposed.
 TEST(Cublas, SeesHowAnOperandLies) {
   const Tensor t = matrix(5, 7, DType::f32);
   const cublas::Operand rows(t), columns(turned(t)), row(matrix(1, 7, DType::f32));

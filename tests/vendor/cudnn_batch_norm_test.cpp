@@ -1,5 +1,5 @@
-// The graphs of batch normalisation on an H200 that is not there, and a table of what has been
-// found (h200_batch_norm.txt).
+// Graphs of batch normalization for an H200 without having one, against a table of earlier results
+// (tests/vendor/h200_batch_norm.txt).
 #include "ops/vendor/cudnn_batch_norm.h"
 #include <iomanip>
 #include "tests/vendor/h200.h"
@@ -16,8 +16,8 @@ static Support backward(const BatchNorm& pass) {
   return ask(std::move(describe_backward(pass).graph), pass.filter);
 }
 
-// One line a layer and precision: engines for both passes, and the MiB that the first of each
-// wants.
+// One line per layer and precision: engines for both passes, and the workspace of the first of each
+// in MiB.
 static std::string line(const char* net, const Norm& norm, DType dtype) {
   const BatchNorm pass = pass_of(norm, dtype);
   const Support there = forward(pass), back = backward(pass);
@@ -46,7 +46,7 @@ TEST_F(CudnnOnH200, HasEnginesForEveryBatchNormOfTheResNets) {
   expect_table("h200_batch_norm.txt", "engines forward, backward; MiB of scratch memory", table);
 }
 
-// The rule of takes_batch_norm(): what is not whole pieces of 16 bytes has no engine.
+// The rule of takes_batch_norm(): channels that are no multiple of 16 bytes have no engine.
 TEST_F(CudnnOnH200, NormalisesWhatItIsSaidToTakeAndNothingElse) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
     for (const int64_t channels : {6, 8, 12}) {

@@ -1,5 +1,5 @@
-// The graphs of residual blocks that never write what they normalise, on an H200 that is not there,
-// and a table of what has been found (h200_norm_conv2d.txt).
+// Graphs of residual blocks that never write what they normalize, for an H200 without having one,
+// against a table of earlier results (tests/vendor/h200_norm_conv2d.txt).
 #include "ops/vendor/cudnn_norm_conv2d.h"
 #include <iomanip>
 #include "tests/vendor/h200.h"
@@ -11,8 +11,8 @@ static Support ask(Half half, const Layer& layer, bool norm, const Filter& filte
              filter);
 }
 
-// One line a convolution: engines for what it needs, and the MiB that the first of each wants. One
-// that takes x as it is has the usual backward.
+// One line per convolution: engines for each pass that it needs, and the workspace of the first of
+// each in MiB. A convolution without a norm before it has the usual backward.
 static std::string line(const char* net, const Layer& layer, bool norm) {
   std::vector<Half> halves{Half::forward};
   if (norm) halves.insert(halves.end(), {Half::backward_x, Half::backward_w});

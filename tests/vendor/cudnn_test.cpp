@@ -1,5 +1,5 @@
-// What cuDNN can do on an H200, asked without one: the graphs of convolutions that the product
-// builds, and a table of what has been found (h200_conv2d.txt).
+// cuDNN's support for an H200 without having one: graphs of the product's convolutions, against a
+// table of earlier results (tests/vendor/h200_conv2d.txt).
 #include <iomanip>
 #include "ops/vendor/cudnn_conv2d.h"
 #include "tests/vendor/h200.h"
@@ -25,8 +25,8 @@ Support ask(const Convolution& convolution) {
 
 }  // namespace
 
-// One line a layer and precision: engines for y, dx and dw, and the MiB that the first of each
-// wants.
+// One line per layer and precision: engines for y, dx and dw, and the workspace of the first of
+// each in MiB.
 static std::string line(const char* net, const Layer& layer, const Precision& precision) {
   std::ostringstream counts, scratch;
   for (const Half half : {Half::forward, Half::backward_x, Half::backward_w}) {
@@ -62,7 +62,7 @@ TEST_F(CudnnOnH200, HasEnginesForEveryConvolutionOfLeNetAndTheResNets) {
   expect_table("h200_conv2d.txt", "engines for y, dx, dw; MiB of scratch memory", table);
 }
 
-// Without channels_last, 16-bit images stay in NCHW: slower, but there.
+// Without channels_last, 16-bit images stay in NCHW: slower, but supported.
 TEST_F(CudnnOnH200, HasEnginesFor16BitImagesInNchw) {
   for (const DType dtype : {DType::bf16, DType::f16})
     for (const Layer& layer : resnet18().layers)
@@ -74,7 +74,7 @@ TEST_F(CudnnOnH200, HasEnginesFor16BitImagesInNchw) {
       }
 }
 
-// The bias goes into the graph of the convolution, whatever the precision and the format.
+// The bias is part of the convolution's graph, in every precision and format.
 TEST_F(CudnnOnH200, AddsABiasInTheSameGraph) {
   for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16})
     for (const MemoryFormat& format : {kNCHW, kNHWC})
@@ -102,7 +102,7 @@ TEST_F(CudnnOnH200, FusesReluBehindTheBias) {
   EXPECT_GT(ask(std::move(graph), {}).engines, 0);
 }
 
-// Why dw of 16-bit images is of 16 bits, too. Turns red when cuDNN learns it: then use it.
+// The reason why dw of 16-bit images has 16 bits. Fails when cuDNN supports f32; then use it.
 TEST_F(CudnnOnH200, HasNoF32GradientOf16BitWeights) {
   const Shape x{256, 64, 56, 56}, w{64, 64, 3, 3};
   for (const DType dtype : {DType::bf16, DType::f16}) {
@@ -116,8 +116,8 @@ TEST_F(CudnnOnH200, HasNoF32GradientOf16BitWeights) {
   }
 }
 
-// Each part of a filter bars some engines, and never all of them. Those of f32 that add with
-// atomics are not deterministic; 16-bit types have none.
+// Each field of Filter excludes some engines, and never all. Engines of f32 that add with atomics
+// are not deterministic; 16-bit dtypes have none.
 TEST_F(CudnnOnH200, FiltersEngines) {
   const auto engines = [](DType dtype, const Filter& filter) {
     return ask({Half::backward_w,

@@ -1,6 +1,6 @@
-// What tests of cuDNN's graphs share: an H200 that is not there, and the networks whose layers are
-// asked for. Its properties (h200.json) are held against tables of what has been found; some
-// engines ask the driver for more than the properties say, so a real one may offer more.
+// Helpers for tests of cuDNN's graphs: an H200 given by its properties (tests/vendor/h200.json),
+// and the networks whose layers are queried. Results are compared with tables of earlier ones. Some
+// engines also query the driver, so a real H200 may offer more.
 #pragma once
 #include <dlfcn.h>
 #include <gmock/gmock.h>
@@ -35,7 +35,7 @@ class CudnnOnH200 : public testing::Test {
   }
 };
 
-// `title` and the lines are what the file says. BELLOWS_WRITE_TABLES=1 writes it anew.
+// Expects the file to hold `title` and the lines. BELLOWS_WRITE_TABLES=1 rewrites it.
 inline void expect_table(const std::string& file, const std::string& title,
                          const std::string& lines) {
   const std::string table = cat("cuDNN ", version(), ": ", title, "\n", lines);
@@ -47,7 +47,7 @@ inline void expect_table(const std::string& file, const std::string& title,
   EXPECT_EQ(table, known);
 }
 
-// ---- networks, image by image; the same layer twice counts once
+// ---- networks; equal layers count once
 
 struct Layer {
   Shape x, w;
@@ -58,7 +58,7 @@ using Layers = std::vector<Layer>;
 
 struct Norm {
   Shape x;
-  bool relu, residual;  // what comes behind it
+  bool relu, residual;  // operations that follow it
   bool operator==(const Norm&) const = default;
 };
 
@@ -66,11 +66,11 @@ template <class T> void add_new(std::vector<T>& to, const T& one) {
   if (!std::ranges::count(to, one)) to.push_back(one);
 }
 
-// What a network adds.
+// Collects the layers of a network.
 struct Network {
-  int64_t batch, channels, size;  // of what comes next
+  int64_t batch, channels, size;  // of the next layer's input
   Layers layers = {};
-  Layers behind_norm = {};  // whose x is relu(batch_norm(..)) of what a convolution gave
+  Layers behind_norm = {};  // x is relu(batch_norm(..)) of a convolution's output
   std::vector<Norm> norms = {};
 
   Layer conv(int64_t out, int64_t kernel, int64_t stride, int64_t padding) {
@@ -85,7 +85,7 @@ struct Network {
   void norm(bool relu, bool residual) {
     add_new(norms, Norm{{batch, channels, size, size}, relu, residual});
   }
-  // A residual block: its way through and its shortcut, where that is a convolution.
+  // A residual block: its body, and its shortcut if that is a convolution.
   void block(int64_t width, int64_t stride, bool bottleneck) {
     const int64_t in = channels, side = size, out = bottleneck ? 4 * width : width;
     const auto inner = [&](int64_t channels_, int64_t kernel, int64_t stride_) {

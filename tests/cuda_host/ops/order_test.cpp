@@ -1,4 +1,4 @@
-// Right kernels give the same bits whatever CUDA leaves unordered.
+// Every op gives the same bits in every order that CUDA allows.
 #include "tests/cuda_host/cuda_host.h"
 #include "tests/ops/op_results.h"
 

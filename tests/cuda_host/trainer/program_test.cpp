@@ -1,5 +1,4 @@
-// What goes wrong on a device, through the real program: one clear line and the documented exit
-// code.
+// Device errors in the real program: one clear line and the documented exit code.
 #include "tests/trainer/program.h"
 #include <gmock/gmock.h>
 #include <sstream>
@@ -9,11 +8,11 @@ using namespace bellows;
 
 namespace {
 
-// The trainer, linked with this device; and one with a kernel that writes behind its output.
+// The trainer linked with cuda_host, or one whose kernel writes past its output.
 class ProgramOnDevice : public Program {
  protected:
   std::string program() const override { return BELLOWS_BINARY_DIR "/tests/cuda_host/" + name_; }
-  // The device, too, says what was wrong; the program has one line for it.
+  // Drops the lines that cuda_host prints; the program itself must print exactly one.
   void expect_end(const Args& args, int code, const std::string& text) {
     const Ended ended = run(args);
     EXPECT_EQ(ended.code, code) << ended.err;

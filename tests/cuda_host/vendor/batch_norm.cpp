@@ -1,5 +1,5 @@
-// In place of ops/vendor/cudnn_batch_norm.cu. The bits lie as the CPU has them for whole planes,
-// not as our own kernels of the device do: whoever mixes the two passes is found out.
+// Replaces ops/vendor/cudnn_batch_norm.cu. The mask bits have the CPU's layout for whole planes,
+// not that of our CUDA kernels, so code that mixes the two passes fails.
 #include "ops/norm/batch_norm.h"
 #include "core/tensor/copy.h"
 #include "ops/vendor/cudnn_batch_norm.h"

@@ -1,4 +1,4 @@
-// In place of ops/vendor/cudnn_conv2d.cu. Images and results are in the same formats as there.
+// Replaces ops/vendor/cudnn_conv2d.cu. Images and results have the same memory formats as there.
 #include "ops/conv/conv2d.h"
 #include "tests/cuda_host/vendor/vendor.h"
 

@@ -1,4 +1,4 @@
-// In place of ops/vendor/cublas_linear.cu.
+// Replaces ops/vendor/cublas_linear.cu.
 #include "ops/matmul/linear.h"
 #include "tests/cuda_host/vendor/vendor.h"
 

@@ -1,4 +1,4 @@
-// In place of ops/vendor/cublas_matmul.cu.
+// Replaces ops/vendor/cublas_matmul.cu.
 #include "ops/matmul/matmul.h"
 #include "tests/cuda_host/vendor/vendor.h"
 

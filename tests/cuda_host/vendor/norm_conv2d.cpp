@@ -1,4 +1,4 @@
-// In place of ops/vendor/cudnn_norm_conv2d.cu. In f16 on the host, where each step rounds.
+// Replaces ops/vendor/cudnn_norm_conv2d.cu. Computes in f16 on the host, rounding after each step.
 #include "ops/conv/norm_conv2d.h"
 #include "core/tensor/copy.h"
 #include "ops/vendor/cudnn_norm_conv2d.h"

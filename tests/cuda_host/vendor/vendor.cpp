@@ -16,7 +16,7 @@ namespace {
 
 template <class T> using Computed = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-// fn(element of the view, element of the copy) for each of them.
+// Calls fn(element of the view, element of the copy) for each pair.
 template <class T, class Fn>
 void for_each_pair(T* elements, const Strides& strides, const Tensor& copy, const Fn& fn) {
   if (copy.numel() == 0) return;
@@ -30,13 +30,13 @@ void for_each_pair(T* elements, const Strides& strides, const Tensor& copy, cons
   });
 }
 
-// To the nearest number with 10 bits of mantissa, halves away from zero.
+// Rounds to 10 bits of mantissa, ties away from zero.
 float tf32(float value) {
   if (!std::isfinite(value)) return value;
   return std::bit_cast<float>((std::bit_cast<uint32_t>(value) + 0x1000) & ~0x1fffu);
 }
 
-// The plain kernels give the same bits on one thread; of others TSan knows nothing here.
+// Plain kernels give the same bits on one thread, and TSan cannot follow OpenMP's threads here.
 struct OneThread {
   OneThread() { omp_set_num_threads(1); }
   ~OneThread() { omp_set_num_threads(before); }

@@ -1,4 +1,4 @@
-// Saves a file of tensors and says "saved" once that is certain:  fault_save PATH VALUE
+// Saves a file of tensors and prints "saved" once it is durable:  fault_save PATH VALUE
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -7,7 +7,7 @@
 using namespace bellows;
 
 int main(int, char** argv) try {
-  std::signal(SIGXFSZ, SIG_IGN);  // as the trainer does: a file at its limit is an error, not death
+  std::signal(SIGXFSZ, SIG_IGN);  // like the trainer: an error, not a fatal signal
   write_safetensors(argv[1], {{"w", full({20000}, std::atof(argv[2]))}});
   std::puts("saved");
   return 0;

@@ -1,6 +1,5 @@
-// libcuda.so.1 as a machine with one GPU has it, for tests of the program: what it says comes from
-// FAKE_DRIVER_CUDA (12040) and FAKE_GPU_ARCH (75; 0: no GPU). It answers questions and runs
-// nothing.
+// Fake libcuda.so.1 of a machine with one GPU, for tests of the program. FAKE_DRIVER_CUDA (12040)
+// and FAKE_GPU_ARCH (75; 0: no GPU) set its answers. It runs nothing.
 #include <cstdio>
 #include <cstdlib>
 

@@ -1,4 +1,4 @@
-/* A driver's monitor for tests: one GPU, at 0000:3b:00.0, with known values. */
+// Fake NVML for tests: one GPU at 0000:3b:00.0 with known values.
 #include <string.h>
 
 static int device;

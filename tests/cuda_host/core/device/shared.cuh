@@ -1,4 +1,4 @@
-// Stands in for core/device/shared.cuh of the product, which an earlier -I makes this file hide.
+// Replaces core/device/shared.cuh of the product, which an earlier -I makes this file hide.
 #pragma once
 #include "tests/cuda_host/block.h"
 
