@@ -113,7 +113,7 @@ static void refuse_anomaly(const Node& node, const Grads& grads) {
 
 static void run(Pass& pass, Node& node, const Tensor& dy) {
   const Kernels use(node.kernels);
-  const AtSite at(*node.site);
+  const ModuleScope at(*node.site);
   const trace::Range range(node.op);
   Grads grads = dy.defined() ? node.run(dy) : Grads(node.edges.size());
   INVARIANT(grads.size() == node.edges.size(), node.op, ": backward gave ", grads.size(),

@@ -23,7 +23,7 @@ using GradHook = std::function<void(const Tensor& grad)>;
 
 struct GradMeta;
 using Edge = Ref<GradMeta>;  // to an input; null if the input needs no gradient
-using Edges = std::vector<Edge, PoolAllocator<Edge>>;
+using Edges = std::vector<Edge, SmallBlockAllocator<Edge>>;
 
 // One recorded op. The derived NodeOf holds the closure; node and closure share one pooled block.
 class Node {
@@ -31,7 +31,7 @@ class Node {
   Node(const char* op, Edges edges);
   virtual ~Node() = default;
   Node(Node&&) = delete;
-  static void* operator new(size_t bytes) { return pool_allocate(bytes); }
+  static void* operator new(size_t bytes) { return small_block_allocate(bytes); }
   static void operator delete(void* block, size_t bytes) { pool_release(block, bytes); }
 
   virtual Grads run(const Tensor& dy) = 0;
@@ -41,7 +41,7 @@ class Node {
   const char* op;
   Edges edges;
   uint64_t order;               // rank by creation; backward runs in reverse order
-  const Site* site;             // module path at which it was recorded
+  const ModuleSite* site;             // module path at which it was recorded
   KernelOptions kernels;        // options that forward ran under; backward uses them too
   Node* next_doomed = nullptr;  // next in the list of nodes to free
 };
@@ -52,7 +52,7 @@ struct GradMeta : Meta {
     if (!node) strides = of.is_dense() ? of.strides() : strides_of(shape);
   }
   ~GradMeta() override;
-  static void* operator new(size_t bytes) { return pool_allocate(bytes); }
+  static void* operator new(size_t bytes) { return small_block_allocate(bytes); }
   static void operator delete(void* block, size_t bytes) { pool_release(block, bytes); }
 
   Shape shape;

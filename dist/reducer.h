@@ -17,20 +17,20 @@ class Reducer {
   ~Reducer();
   Reducer(Reducer&&) = delete;
 
-  // While a hold is on, backward only accumulates gradients, like no_sync() in PyTorch. For all
-  // micro-batches of an update except the last.
-  class Hold {
+  // While one of these with `on` lives, backward only accumulates gradients, like no_sync() in
+  // PyTorch. For all micro-batches of an update except the last.
+  class NoSync {
    public:
-    ~Hold() { held_ = previous_; }
-    Hold(Hold&&) = delete;
+    ~NoSync() { held_ = previous_; }
+    NoSync(NoSync&&) = delete;
 
    private:
     friend class Reducer;
-    Hold(bool& held, bool on) : held_(held), previous_(std::exchange(held, on)) {}
+    NoSync(bool& held, bool on) : held_(held), previous_(std::exchange(held, on)) {}
     bool& held_;
     bool previous_;
   };
-  [[nodiscard]] Hold hold(bool on) { return {held_, on}; }
+  [[nodiscard]] NoSync no_sync(bool on) { return {held_, on}; }
 
   // Call after the last backward of an update. Afterwards the gradients are the means; work on the
   // current stream sees them.
@@ -41,7 +41,7 @@ class Reducer {
 
   ProcessGroup& group_;
   std::vector<Tensor> leaves_;
-  std::set<size_t> waiting_;  // leaves with a gradient from a hold that is not sent yet
+  std::set<size_t> waiting_;  // leaves with a gradient that no_sync() kept back
   Tensors sent_;              // gradients sent since the last wait()
   bool held_ = false;
 };

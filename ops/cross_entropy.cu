@@ -29,7 +29,7 @@ __device__ double loss_of(const T* x, double lse, double sum, int64_t label, con
 
 // Sums `mine` over the block. A single block writes the loss, several write their sums to parts.
 template <class T>
-__device__ void hand_over(double mine, double* parts, T* loss, int64_t N, double* scratch) {
+__device__ void reduce_loss(double mine, double* parts, T* loss, int64_t N, double* scratch) {
   const double sum = block_sum(mine, scratch);
   if (threadIdx.x != 0) return;
   if (gridDim.x == 1)
@@ -60,13 +60,13 @@ __global__ void __launch_bounds__(1024) forward(const T* x, Targets targets, int
     const A log_sum = lse[n] = exps.log_sum();
     mine += loss_of(row, log_sum, sum, targets.label(n), targets);
   }
-  hand_over(mine, parts, loss, N, reinterpret_cast<double*>(scratch));
+  reduce_loss(mine, parts, loss, N, reinterpret_cast<double*>(scratch));
 }
 
 template <class T> __global__ void mean_of(const double* parts, int n_parts, int64_t N, T* loss) {
   double mine = 0;
   for (int part = threadIdx.x; part < n_parts; part += blockDim.x) mine += parts[part];
-  hand_over<T>(mine, nullptr, loss, N, dynamic_shared<double>());
+  reduce_loss<T>(mine, nullptr, loss, N, dynamic_shared<double>());
 }
 
 // dx = (softmax(x) - q) * dy / N

@@ -30,7 +30,7 @@ template <class T> struct Adam {
   using Sets = std::integer_sequence<unsigned, copy, scale, sum, decay, mean, square, step,  //
                                      copy | moments, scale | sum | moments, copy | decay | moments>;
 
-  HD Adam(const AdamOptions& o, const Now& now)
+  HD Adam(const AdamOptions& o, const StepValues& now)
       : grad_scale_(T(now.scale)),
         decay_(T(o.weight_decay)),
         shrink_(T(now.lr * o.weight_decay)),

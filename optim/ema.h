@@ -27,16 +27,16 @@ class Ema {
 };
 
 // Swaps the averages into the model while it lives.
-class Averaged {
+class EmaScope {
  public:
-  explicit Averaged(const Ema& ema) : ema_(ema) { ema_.swap(); }
-  ~Averaged() {
+  explicit EmaScope(const Ema& ema) : ema_(ema) { ema_.swap(); }
+  ~EmaScope() {
     try {
       ema_.swap();
     } catch (const Error&) {  // the device has failed; its first error is already in flight
     }
   }
-  Averaged(Averaged&&) = delete;
+  EmaScope(EmaScope&&) = delete;
 
  private:
   const Ema& ema_;

@@ -62,14 +62,14 @@ static const AddEntry<UpdateRule()> entry("muon", "orthogonal momentum, for matr
 
 // ---- CPU
 
-static Now now_of(const Launch& u) {
-  return now_of(*u.state, u.lr_table, u.lr_updates, u.clip_norm);
+static StepValues step_values(const Launch& u) {
+  return step_values(*u.state, u.lr_table, u.lr_updates, u.clip_norm);
 }
 
 static void momentum_cpu(const Tensor& x, const Launch& u, size_t i, const MuonOptions& o) {
   if (u.state->found_inf) return;
   visit_float(x.dtype(), [&]<class T>(T) {
-    const MuonMomentum<T> rule(o, now_of(u));
+    const MuonMomentum<T> rule(o, step_values(u));
     const T* const g = u.grads[i].ptr<T>();
     T *const v = u.buffers[i].ptr<T>(), *const to = x.ptr<T>();
     for (int64_t k = 0; k < x.numel(); ++k) to[k] = rule.direction(g[k], v[k]);
@@ -107,7 +107,7 @@ static void step_cpu(const Tensor& x, const Tensor& norm, const Launch& u, size_
   if (u.state->found_inf) return;
   visit_float(x.dtype(), [&]<class T>(T) {
     const MuonStep<T> rule(x.dim(0), x.dim(1), norm.defined() ? norm.ptr<float>() : nullptr,
-                           now_of(u));
+                           step_values(u));
     const Row<T> row = row_of<T>(u, i, 0);
     for (int64_t k = 0; k < x.numel(); ++k) {
       row.w[k] = rule.moved(row.w[k], x.ptr<T>()[k]);
@@ -121,6 +121,6 @@ static const bool cpu =
     kernels::muon_normalize.on(Device::cpu, normalize_cpu) &&
     kernels::muon_product.on(Device::cpu, product_cpu) &&
     kernels::muon_step.on(Device::cpu, step_cpu) &&
-    kernels::muon_end.on(Device::cpu, [](const Tensor&, StepState* s) { move_on(*s); });
+    kernels::muon_end.on(Device::cpu, [](const Tensor&, StepState* s) { finish_step(*s); });
 
 }  // namespace bellows

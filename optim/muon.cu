@@ -5,11 +5,11 @@ namespace bellows {
 
 namespace {
 
-// Arguments of now_of(), for a kernel.
+// Arguments of step_values(), for a kernel.
 struct Moment {
   explicit Moment(const Launch& u)
       : state(u.state), lr_table(u.lr_table), lr_updates(u.lr_updates), clip_norm(u.clip_norm) {}
-  __device__ Now now() const { return now_of(*state, lr_table, lr_updates, clip_norm); }
+  __device__ StepValues now() const { return step_values(*state, lr_table, lr_updates, clip_norm); }
   const StepState* state;
   const double* lr_table;
   int64_t lr_updates;
@@ -82,7 +82,7 @@ void step_cuda(const Tensor& x, const Tensor& norm, const Launch& u, size_t i) {
   });
 }
 
-__global__ void end(StepState* state) { move_on(*state); }
+__global__ void end(StepState* state) { finish_step(*state); }
 void end_cuda(const Tensor&, StepState* state) { launch(end, {1, 1}, state); }
 
 const bool gpu = kernels::muon_momentum.on(Device::cuda, momentum_cuda) &&

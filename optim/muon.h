@@ -22,7 +22,7 @@ void visit(Visitor& v, MuonOptions& o);
 
 // Arithmetic of one element.
 template <class T> struct MuonMomentum {
-  HD MuonMomentum(const MuonOptions& o, const Now& now)
+  HD MuonMomentum(const MuonOptions& o, const StepValues& now)
       : grad_scale(T(now.scale)), momentum(T(o.momentum)), nesterov(o.nesterov) {}
   HD T direction(T g, T& v) const {
     v = std::fma(momentum, v, grad_scale * g);
@@ -35,7 +35,7 @@ HD inline double muon_scale(float norm) { return 1 / (double(norm) + 1e-7); }
 
 template <class T> struct MuonStep {
   // norm: norm of the weight, which is scaled to sqrt(out); null: no scaling.
-  HD MuonStep(int64_t out, int64_t rest, const float* norm, const Now& now)
+  HD MuonStep(int64_t out, int64_t rest, const float* norm, const StepValues& now)
       : keep(norm ? T(std::sqrt(double(out)) / *norm) : T(1)),
         rate(T(now.lr * std::sqrt(out > rest ? double(out) / double(rest) : 1.0))) {}
   HD T moved(T w, T x) const { return std::fma(-rate, x, keep * w); }

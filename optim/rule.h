@@ -30,19 +30,19 @@ struct Launch {
 };
 
 // Values of the current step, as the functors use them.
-struct Now {
+struct StepValues {
   double lr;
   double scale;    // factor of the gradients: unscales and clips them
   int64_t update;  // number of the update being applied, from 1
 };
-HD inline Now now_of(const StepState& s, const double* lr_table, int64_t lr_updates,
+HD inline StepValues step_values(const StepState& s, const double* lr_table, int64_t lr_updates,
                      double clip_norm) {
   const double clip = clip_norm > 0 ? std::min(1.0, clip_norm / (s.grad_norm + 1e-6)) : 1.0;
   return {lr_table[std::min(s.applied, lr_updates - 1)], clip * s.inverse_scale, s.applied + 1};
 }
 
 // Ends a step: counts it as applied or skipped.
-HD inline void move_on(StepState& s) { ++(s.found_inf ? s.skipped : s.applied); }
+HD inline void finish_step(StepState& s) { ++(s.found_inf ? s.skipped : s.applied); }
 
 // Pointers to one weight's elements. d, the direction, is a register in the fused form.
 inline constexpr int kMaxBuffers = 2;

@@ -51,11 +51,11 @@ template <template <class> class Rule, class Options>
 void update_cpu(TensorSpan weights, const Launch& u, const Options& options) {
   visit_float(weights.front().dtype(), [&]<class T>(T zero) {
     if (u.state->found_inf) return;
-    const Rule<T> rule(options, now_of(*u.state, u.lr_table, u.lr_updates, u.clip_norm));
+    const Rule<T> rule(options, step_values(*u.state, u.lr_table, u.lr_updates, u.clip_norm));
     with_passes(u.passes, typename Rule<T>::Sets(),
                 [&](auto passes) { run_all<decltype(passes)::value>(rule, u, zero); });
   });
-  if (u.last) move_on(*u.state);
+  if (u.last) finish_step(*u.state);
 }
 
 }  // namespace bellows

@@ -23,7 +23,7 @@ template <class T> struct Sgd {
                                      scale | sum | step, scale | sum | momentum | step,
                                      scale | sum | nesterov | step>;
 
-  HD Sgd(const SgdOptions& o, const Now& now)
+  HD Sgd(const SgdOptions& o, const StepValues& now)
       : lr_(T(now.lr)),
         grad_scale_(T(now.scale)),
         momentum_(T(o.momentum)),

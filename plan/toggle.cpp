@@ -30,7 +30,7 @@ Same promise(const Toggle& toggle, const Counters& off, const Counters& on) {
 
 const Toggle* find_toggle(const std::string& name) {
   for (const Toggle& toggle : toggles())
-    if (toggle.name == name || std::ranges::count(toggle.aka, name)) return &toggle;
+    if (toggle.name == name || std::ranges::count(toggle.aliases, name)) return &toggle;
   return nullptr;
 }
 
@@ -68,7 +68,7 @@ static const Resource* find_resource(const std::string& name) {
     if (resource.name == name) return &resource;
   return nullptr;
 }
-bool is_of_the_machine(const std::string& need) {
+bool is_machine_feature(const std::string& need) {
   return find_resource(need.substr(need.find('=') + 1)) != nullptr;
 }
 
@@ -119,7 +119,7 @@ namespace {
 
 std::string preset_value(const Toggle& toggle, const std::string& preset) {
   if (preset == "none") return toggle.off();
-  return preset == "all" && *toggle.fast ? toggle.fast : toggle.by_default;
+  return preset == "all" && *toggle.fast ? toggle.fast : toggle.default_value;
 }
 
 // The toggle's value as an option: one of its named values, or a number if it accepts numbers.
@@ -225,7 +225,7 @@ static bool is_on(const Config& config, const std::string& name) {
   return toggle && config.toggles.at(name).text != toggle->off();
 }
 
-static bool is_asked_for(const Value& value) {
+static bool set_by_name(const Value& value) {
   return value.origin != "default" && !value.origin.starts_with("toggles: ");
 }
 
@@ -235,7 +235,7 @@ static void settle_machine(Config& config) {
     Value& value = config.toggles.at(toggle.name);
     const std::string why = no_effect(toggle, config.options.device, value.text);
     if (value.text == toggle.off() || why.empty()) continue;
-    if (is_asked_for(value)) config.notes.push_back(cat(toggle.name, ": ", why));
+    if (set_by_name(value)) config.notes.push_back(cat(toggle.name, ": ", why));
     value = {toggle.off(), "off, " + why};
   }
 }
@@ -245,8 +245,8 @@ static void settle_deterministic(Config& config) {
   if (!config.options.kernels.deterministic) return;
   for (const Toggle& toggle : toggles()) {
     Value& value = config.toggles.at(toggle.name);
-    if (value.text == toggle.off() || value.text != toggle.undetermined) continue;
-    CHECK(!is_asked_for(value), value.origin, ": ", toggle.name, ": ", value.text,
+    if (value.text == toggle.off() || value.text != toggle.nondeterministic_value) continue;
+    CHECK(!set_by_name(value), value.origin, ": ", toggle.name, ": ", value.text,
           " and  deterministic: on  exclude each other; take one of them back");
     value = {toggle.off(), "off, deterministic is on"};
   }
@@ -269,7 +269,7 @@ static void settle_needs(Config& config) {
       if (value.text == toggle.off()) continue;
       const Toggle* const other = missing(config, toggle);
       if (!other) continue;
-      CHECK(!is_asked_for(value), value.origin, ": ", toggle.name, " needs ", other->name,
+      CHECK(!set_by_name(value), value.origin, ": ", toggle.name, " needs ", other->name,
             "; write  toggles: {", other->name, ": ", suggested(*other), "}");
       value = {toggle.off(), cat("off, it needs ", other->name)};
       again = true;

@@ -94,8 +94,8 @@ def report(results, reference):
 
 INTRODUCTION = """# ResNet-18 on CIFAR-10: our losses and PyTorch's
 
-The same start (PyTorch's initialisation, handed over as safetensors), the same batches of 128 in the
-files' order, normalised and nothing else; SGD with momentum 0.9, weight decay 5e-4 and a constant
+The same start (PyTorch's initialization, handed over as safetensors), the same batches of 128 in the
+files' order, normalized and nothing else; SGD with momentum 0.9, weight decay 5e-4 and a constant
 rate of {rate}; {updates} updates, threads: {threads}. Ours run with all toggles that make them
 faster. Rounding alone makes two runs part, so PyTorch also runs in its other memory layout and in
 bf16: the band of {band:g} % holds those too.

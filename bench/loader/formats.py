@@ -76,7 +76,7 @@ def contestants(a, folder):
 
 INTRODUCTION = """# What a sample costs, by format
 
-Normalised batches of 64 in random order, one thread without workers; photos: a random part made
+Normalized batches of 64 in random order, one thread without workers; photos: a random part made
 {crop} x {crop}. {rounds} rounds in turns; samples a second of CPU time, that is a second and core,
 median (smallest to largest) over the rounds. All files are in the system's cache, so what a disk
 would save by reading few large files in order is not in here; `opens` are files opened an epoch.

@@ -81,7 +81,7 @@ def section(cores, results):
 INTRODUCTION = """# JPEG files to batches on the CPU, beside torchvision
 
 An ImageFolder, shuffled: each photo a random part (8 to 100 % of its area) made 224 x 224, flipped
-by chance, normalised, f32, in batches of {batch}. {rounds} rounds in turns, each arm a process that
+by chance, normalized, f32, in batches of {batch}. {rounds} rounds in turns, each arm a process that
 is pinned to the cores: an epoch to get warm, then three whose median counts; median (smallest to
 largest) over the rounds, ratios taken within each round. The files are in the page cache. On two
 cores ours and the peer have two workers. A busy machine falsifies wall times more than CPU times,

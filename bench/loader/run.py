@@ -50,7 +50,7 @@ def best(results, prefix):
 
 INTRODUCTION = """# The loader on the CPU, beside PyTorch's DataLoader
 
-MNIST's 60,000 images in memory, shuffled, normalised, in batches of {batch}. {rounds} rounds in
+MNIST's 60,000 images in memory, shuffled, normalized, in batches of {batch}. {rounds} rounds in
 turns; samples a second of whole epochs, median (smallest to largest) over the rounds.
 
 """

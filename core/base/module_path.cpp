@@ -12,16 +12,16 @@ static uint64_t hash_of(const std::string& path) {
   return hash ^ (hash >> 31);
 }
 
-const Site& site_of(const std::string& path) {
+const ModuleSite& site_of(const std::string& path) {
   static std::mutex mutex;
-  static std::map<std::string, Site>& all = *new std::map<std::string, Site>;
+  static std::map<std::string, ModuleSite>& all = *new std::map<std::string, ModuleSite>;
   const std::lock_guard lock(mutex);
-  return all.try_emplace(path, Site{path, hash_of(path)}).first->second;
+  return all.try_emplace(path, ModuleSite{path, hash_of(path)}).first->second;
 }
 
-const Site*& current_site() {
-  static const Site& outside = site_of("");
-  static thread_local const Site* site = &outside;
+const ModuleSite*& current_site() {
+  static const ModuleSite& outside = site_of("");
+  static thread_local const ModuleSite* site = &outside;
   return site;
 }
 

@@ -8,23 +8,23 @@
 namespace bellows {
 
 // A module path and its hash. Interned and never freed: a graph node may outlive its module.
-struct Site {
+struct ModuleSite {
   std::string path;   // "layer3.0.conv2"; empty outside modules
   uint64_t hash = 0;  // of the path; part of the key of random values drawn there
 };
 // site_of() is thread-safe; current_site() belongs to the calling thread.
-const Site& site_of(const std::string& path);
-const Site*& current_site();
+const ModuleSite& site_of(const std::string& path);
+const ModuleSite*& current_site();
 
 // Sets the current site of this thread during its lifetime.
-class AtSite {
+class ModuleScope {
  public:
-  explicit AtSite(const Site& site) : previous_(current_site()) { current_site() = &site; }
-  ~AtSite() { current_site() = previous_; }
-  AtSite(AtSite&&) = delete;
+  explicit ModuleScope(const ModuleSite& site) : previous_(current_site()) { current_site() = &site; }
+  ~ModuleScope() { current_site() = previous_; }
+  ModuleScope(ModuleScope&&) = delete;
 
  private:
-  const Site* previous_;
+  const ModuleSite* previous_;
 };
 
 // Name of the kernel running on this thread, for error messages; null outside kernels.

@@ -6,7 +6,7 @@
 namespace bellows {
 
 #if defined(BELLOWS_SANITIZED)
-void* pool_allocate(size_t bytes) { return ::operator new(bytes); }
+void* small_block_allocate(size_t bytes) { return ::operator new(bytes); }
 void pool_release(void* block, size_t) noexcept { ::operator delete(block); }
 #else
 
@@ -43,7 +43,7 @@ void open_lists() {
 
 }  // namespace
 
-void* pool_allocate(size_t bytes) {
+void* small_block_allocate(size_t bytes) {
   const size_t size_class = (bytes - 1) / kStep;
   if (bytes == 0 || size_class >= kClasses || lists.closed) return ::operator new(bytes);
   Block*& head = lists.heads[size_class];

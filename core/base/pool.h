@@ -8,16 +8,16 @@
 namespace bellows {
 
 // Thread-safe. pool_release() must receive the size that was allocated. Throws std::bad_alloc.
-void* pool_allocate(size_t bytes);
+void* small_block_allocate(size_t bytes);
 void pool_release(void* block, size_t bytes) noexcept;
 
-template <class T> struct PoolAllocator {
+template <class T> struct SmallBlockAllocator {
   using value_type = T;
-  PoolAllocator() = default;
-  template <class U> PoolAllocator(const PoolAllocator<U>&) {}
-  T* allocate(size_t n) { return static_cast<T*>(pool_allocate(n * sizeof(T))); }
+  SmallBlockAllocator() = default;
+  template <class U> SmallBlockAllocator(const SmallBlockAllocator<U>&) {}
+  T* allocate(size_t n) { return static_cast<T*>(small_block_allocate(n * sizeof(T))); }
   void deallocate(T* block, size_t n) noexcept { pool_release(block, n * sizeof(T)); }
-  bool operator==(const PoolAllocator&) const { return true; }
+  bool operator==(const SmallBlockAllocator&) const { return true; }
 };
 
 }  // namespace bellows

@@ -21,7 +21,7 @@ static std::string at(const Value& value) {
 
 // Returns whether only some YAML readers take the text as a number: `010`, `+5`, `.5`, `0x10`,
 // `1_000`, and `1e3` as an integer.
-static bool disguised_number(const std::string& text, bool whole) {
+static bool ambiguous_number(const std::string& text, bool whole) {
   if (text.find_first_not_of("0123456789abcdefxABCDEFX_+-.") != std::string::npos) return false;
   const size_t first = text.find_first_not_of('-');
   const size_t digit = text.find_first_of("0123456789");
@@ -38,7 +38,7 @@ static std::string remedy(std::string text, const std::string& accepts) {
   static const std::set<std::string> no = {"no", "n", "off", "0", "false"};
   const bool whole = accepts.starts_with("a whole number");
   if (whole || accepts.starts_with("a number"))
-    return disguised_number(text, whole) ? "; write it in plain decimal digits" : "";
+    return ambiguous_number(text, whole) ? "; write it in plain decimal digits" : "";
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
   const bool truth = accepts == "false or true";
   if (!truth && accepts != "off or on") return "";
@@ -85,7 +85,7 @@ std::optional<size_t> Load::list_size(const std::string& key, size_t, const char
   return items ? std::optional(items) : std::nullopt;
 }
 
-void Load::unmet(const std::string& key, const char* what) {
+void Load::report_violation(const std::string& key, const char* what) {
   const auto given = source_.lower_bound(key);  // or its first item
   const bool here =
       given != source_.end() && (given->first == key || given->first.starts_with(key + "."));

@@ -30,7 +30,7 @@ class Load : public Visitor {
  protected:
   void option(const std::string& key, const Option& option, const char* help) override;
   std::optional<size_t> list_size(const std::string& key, size_t now, const char* help) override;
-  void unmet(const std::string& key, const char* what) override;
+  void report_violation(const std::string& key, const char* what) override;
 
  private:
   bool gives(const std::string& key) const;  // the key, or a key inside it

@@ -85,14 +85,14 @@ class Visitor {
   }
   // A condition beyond the bounds. `what` states it, as in "is less than 1".
   void require(const char* key, bool holds, const char* what) {
-    if (!holds) unmet(prefix_ + key, what);
+    if (!holds) report_violation(prefix_ + key, what);
   }
 
  protected:
   virtual void option(const std::string& key, const Option& option, const char* help) = 0;
   // Returns the number of items that replace the `now` existing ones; nullopt keeps those.
   virtual std::optional<size_t> list_size(const std::string& key, size_t now, const char* help) = 0;
-  virtual void unmet(const std::string&, const char*) {}  // ignored unless the visitor loads values
+  virtual void report_violation(const std::string&, const char*) {}  // ignored unless the visitor loads values
 
  private:
   struct Inside {

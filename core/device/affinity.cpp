@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 using CpuSet = std::vector<cpu_set_t>;
 static size_t bytes_of(const CpuSet& set) { return set.size() * sizeof(cpu_set_t); }
 
-std::vector<int> cores_by(const AskForCores& ask) {
+std::vector<int> read_affinity(const AskForCores& ask) {
   constexpr size_t kMostSets = 1024;
   for (CpuSet set(1); set.size() <= kMostSets; set.resize(2 * set.size())) {
     if (ask(bytes_of(set), set.data()) == 0) {
@@ -35,7 +35,7 @@ std::vector<int> cores_by(const AskForCores& ask) {
 }
 
 static std::vector<int> cores_of_thread() {
-  return cores_by([](size_t bytes, cpu_set_t* set) { return sched_getaffinity(0, bytes, set); });
+  return read_affinity([](size_t bytes, cpu_set_t* set) { return sched_getaffinity(0, bytes, set); });
 }
 
 // Moves this thread to these cores. No effect if they have gone offline.
@@ -106,15 +106,15 @@ void pin_threads(Pinning pinning, const std::vector<int>& cores) {
   trace::counter("cpu.core_pinning").add(omp_get_max_threads());
 }
 
-void free_thread() {
+void unpin_thread() {
   if (process().placed) run_on(process().cores);
 }
 
-void free_threads() {
+void unpin_threads() {
   if (!process().placed) return;
   process().cores = process().started;
   on_each_thread([](size_t) {
-    free_thread();
+    unpin_thread();
     prefer_memory_of(-1);
   });
   process().placed = false;

@@ -14,7 +14,7 @@ std::vector<int> process_cores();
 // while the set is smaller than the system's (more than the C library's 1024 on large machines).
 // Returns {0} on other errors.
 using AskForCores = std::function<int(size_t bytes, cpu_set_t* set)>;
-std::vector<int> cores_by(const AskForCores& ask);
+std::vector<int> read_affinity(const AskForCores& ask);
 
 // Moves the threads of the pool, and threads created later, to the cores of one NUMA node and
 // prefers its memory. Ranks of one machine take the nodes in rotation. Returns the node and
@@ -26,8 +26,8 @@ int bind_to_node(int local_rank, const std::filesystem::path& sys = "/sys");
 // Error, exit 2), or empty for all of them, ascending.
 void pin_threads(Pinning pinning, const std::vector<int>& cores);
 
-void free_threads();  // undoes both: the pool may run wherever the process was started
-void free_thread();   // undoes the pinning that this thread inherited from its creator
+void unpin_threads();  // undoes both: the pool may run wherever the process was started
+void unpin_thread();   // undoes the pinning that this thread inherited from its creator
 
 // Returns how often the system moved a thread of the process to another core, or -1 if unknown.
 int64_t migrations();

@@ -14,7 +14,7 @@ size_t Blocks::segment_size(size_t rounded) {
 }
 
 // The rest must be usable: a large segment serves only requests above kSmall.
-static bool worth_splitting(const Home& home, size_t rest) {
+static bool worth_splitting(const BlockKey& home, size_t rest) {
   return home.small ? rest >= Blocks::kRound : rest > Blocks::kSmall;
 }
 
@@ -23,7 +23,7 @@ void Blocks::set_free(Block& block) {
   free_.insert({block.segment->home, block.size, block.at, &block});
 }
 
-Block* Blocks::take(const Home& home, size_t rounded) {
+Block* Blocks::take(const BlockKey& home, size_t rounded) {
   const auto found = free_.lower_bound({home, rounded, nullptr, nullptr});
   if (found == free_.end() || found->home != home) return nullptr;
   Block& block = *found->block;
@@ -38,35 +38,35 @@ Block* Blocks::take(const Home& home, size_t rounded) {
   return &block;
 }
 
-void Blocks::add(void* memory, size_t bytes, const Home& home) {
+void Blocks::add(void* memory, size_t bytes, const BlockKey& home) {
   auto* const begin = static_cast<std::byte*>(memory);
   Segment& segment = segments_.insert_or_assign(begin, Segment{begin, bytes, home}).first->second;
   set_free(blocks_.emplace(begin, Block{begin, bytes, &segment}).first->second);
 }
 
-void Blocks::swallow(Block& block, ByAddress::iterator next) {
+void Blocks::merge_next(Block& block, ByAddress::iterator next) {
   ++merges_;
   block.size += next->second.size;
   blocks_.erase(next);
 }
 
 Block& Blocks::give(Block& block) {
-  const auto drop = [&](const Block& neighbour) {
-    free_.erase({neighbour.segment->home, neighbour.size, neighbour.at, nullptr});
+  const auto drop = [&](const Block& neighbor) {
+    free_.erase({neighbor.segment->home, neighbor.size, neighbor.at, nullptr});
   };
-  const auto joins = [&](ByAddress::iterator neighbour) {
-    return neighbour->second.segment == block.segment && neighbour->second.state == Block::free;
+  const auto joins = [&](ByAddress::iterator neighbor) {
+    return neighbor->second.segment == block.segment && neighbor->second.state == Block::free;
   };
   const auto here = blocks_.find(block.at), after = std::next(here);
   if (after != blocks_.end() && joins(after)) {
     drop(after->second);
-    swallow(block, after);
+    merge_next(block, after);
   }
   Block* whole = &block;
   if (here != blocks_.begin() && joins(std::prev(here))) {
     whole = &std::prev(here)->second;
     drop(*whole);
-    swallow(*whole, here);
+    merge_next(*whole, here);
   }
   set_free(*whole);
   return *whole;

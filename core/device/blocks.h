@@ -17,17 +17,17 @@
 namespace bellows {
 
 // Identifies the stream and pool whose later allocations may reuse a block.
-struct Home {
+struct BlockKey {
   int64_t pool = 0;  // id of a MemoryPool; 0: the common pool
   void* stream = nullptr;
   bool small = false;
-  auto operator<=>(const Home&) const = default;
+  auto operator<=>(const BlockKey&) const = default;
 };
 
 struct Segment {
   std::byte* begin;
   size_t size;
-  Home home;
+  BlockKey home;
 };
 
 struct Block {
@@ -35,7 +35,7 @@ struct Block {
   size_t size;
   Segment* segment;
   enum { free, held, waiting } state = free;  // waiting: other streams still use it
-  const Site* site = nullptr;                 // module and kernel that allocated it
+  const ModuleSite* site = nullptr;                 // module and kernel that allocated it
   const char* op = nullptr;
   std::vector<Stream> users = {};  // streams other than its own
   int events = 0;                  // of these streams, not ready yet
@@ -49,9 +49,9 @@ class Blocks {
 
   // Takes the smallest free block of that home that is large enough and splits off the rest.
   // Returns null if there is none.
-  Block* take(const Home& home, size_t rounded);
+  Block* take(const BlockKey& home, size_t rounded);
   // Adds a new segment as one free block.
-  void add(void* memory, size_t bytes, const Home& home);
+  void add(void* memory, size_t bytes, const BlockKey& home);
   // Frees a held or waiting block. Returns the block after merging it with its free neighbors.
   Block& give(Block& block);
   Block* find(const void* memory);  // the block that contains the address, or null
@@ -67,7 +67,7 @@ class Blocks {
 
  private:
   struct Free {
-    Home home;
+    BlockKey home;
     size_t size;
     std::byte* at;
     Block* block;
@@ -75,12 +75,12 @@ class Blocks {
       return std::tie(home, size, at) <=> std::tie(other.home, other.size, other.at);
     }
   };
-  template <class T> using Pooled = PoolAllocator<T>;
+  template <class T> using Pooled = SmallBlockAllocator<T>;
   using ByAddress =
       std::map<std::byte*, Block, std::less<>, Pooled<std::pair<std::byte* const, Block>>>;
 
   void set_free(Block& block);
-  void swallow(Block& block, ByAddress::iterator next);  // merges the block after it
+  void merge_next(Block& block, ByAddress::iterator next);  // merges the block after it
 
   std::map<std::byte*, Segment> segments_;
   ByAddress blocks_;

@@ -14,7 +14,7 @@ namespace {
 
 struct Launched {
   const char* op;
-  const Site* site;
+  const ModuleSite* site;
 };
 constexpr size_t kRemembered = 4;
 thread_local std::array<Launched, kRemembered> remembered;

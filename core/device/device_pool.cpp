@@ -26,7 +26,7 @@ void* DevicePool::allocate(size_t bytes) {
   const std::lock_guard lock(mutex_);
   collect();
   const size_t size = Blocks::rounded(bytes);
-  const Home home{current_pool, stream.native, size <= Blocks::kSmall};
+  const BlockKey home{current_pool, stream.native, size <= Blocks::kSmall};
   Block* block = caching_ ? blocks_.take(home, size) : nullptr;
   if (block) {
     ++stats_.cache_hits;
@@ -109,7 +109,7 @@ void DevicePool::wait_for_uses() {
 
 // ---- the system
 
-Block& DevicePool::grow(const Home& home, size_t size) {
+Block& DevicePool::grow(const BlockKey& home, size_t size) {
   const size_t wanted = caching_ ? Blocks::segment_size(size) : size;
   size_t got = wanted;
   void* memory = from_system(got);

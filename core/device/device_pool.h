@@ -41,7 +41,7 @@ class DevicePool {
     void* event;
     Block* block;
   };
-  Block& grow(const Home& home, size_t size);
+  Block& grow(const BlockKey& home, size_t size);
   void* from_system(size_t bytes);
   void to_system(const Segment& segment);
   void free_idle();

@@ -25,11 +25,11 @@ inline int threads_in_use() {
 }
 
 // Keeps libraries that this thread calls from opening parallel regions, during its lifetime.
-class OneThread {
+class SingleThreadScope {
  public:
-  OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
-  ~OneThread() { omp_set_num_threads(before_); }
-  OneThread(OneThread&&) = delete;
+  SingleThreadScope() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
+  ~SingleThreadScope() { omp_set_num_threads(before_); }
+  SingleThreadScope(SingleThreadScope&&) = delete;
 
  private:
   int before_;
@@ -38,7 +38,7 @@ class OneThread {
 namespace detail {
 // Catches exceptions of a region's chunks: one that left the region would end the process. Keeps
 // that of the first chunk, so it is the same for any number of threads.
-class Thrown {
+class ChunkExceptions {
  public:
   void keep(int64_t chunk) {  // the exception being caught
     const std::lock_guard lock(mutex_);
@@ -68,7 +68,7 @@ template <class Fn> void parallel_for(int64_t n, int64_t chunk, const Fn& fn) {
     for (int64_t c = 0; c < chunks; ++c) fn(c * chunk, std::min(n, (c + 1) * chunk));
     return;
   }
-  detail::Thrown thrown;
+  detail::ChunkExceptions thrown;
 #pragma omp parallel for schedule(static) num_threads(threads)
   for (int64_t c = 0; c < chunks; ++c) {
     try {

@@ -66,7 +66,7 @@ static int startable_threads(int wanted) {
 
 std::string apply(const ThreadOptions& options, int local_ranks, int local_rank) {
   CHECK(local_ranks >= 1, "threads: ", local_ranks, " ranks on this machine");
-  free_threads();
+  unpin_threads();
   if (options.numa_local) bind_to_node(local_rank);
   int threads = options.threads ? options.threads : from_environment;
   if (threads == 0) threads = allowed_cores();
@@ -142,7 +142,7 @@ int quota_cores(const std::filesystem::path& cgroups, const std::filesystem::pat
 
 void name_thread(const std::string& name) {
   pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
-  free_thread();
+  unpin_thread();
 }
 
 bool enter_background() {

@@ -26,7 +26,7 @@ class Storage : public RefCounted {
   ~Storage() {
     if (release_) release_(device_, bytes_, size_);
   }
-  static void* operator new(size_t bytes) { return pool_allocate(bytes); }
+  static void* operator new(size_t bytes) { return small_block_allocate(bytes); }
   static void operator delete(void* block) { pool_release(block, sizeof(Storage)); }
 
   std::byte* bytes() const { return bytes_; }
@@ -128,7 +128,7 @@ class Tensor {
 // one pixel), the one of its strides; if there is none, kNCHW.
 const MemoryFormat& format_of(const Tensor& t);
 
-using Tensors = std::vector<Tensor, PoolAllocator<Tensor>>;
+using Tensors = std::vector<Tensor, SmallBlockAllocator<Tensor>>;
 
 // Reports that work on that stream uses the tensor, which belongs to another stream: see
 // core/device/allocator.h.

@@ -34,13 +34,13 @@ class AsyncFeed : public Feed {
     Batch host;  // source of the copy; empty once that is done
     Event copied;
   };
-  struct OnItsWay {
+  struct PendingBatch {
     Batch batch;
     const Event* copied;
     bool pinned;  // false: the driver has staged the pageable memory already
   };
 
-  std::optional<OnItsWay> send();
+  std::optional<PendingBatch> send();
   void copy(const Batch& batch, Flight& flight);
   Flight& free_flight();
   void drop_what_was_read();
@@ -51,7 +51,7 @@ class AsyncFeed : public Feed {
   Event used_;
   std::deque<Flight> flights_;  // a ring, in the order of the copies
   size_t next_ = 0;             // number of copies so far: index of the next flight
-  std::optional<OnItsWay> sent_;
+  std::optional<PendingBatch> sent_;
   std::exception_ptr error_;  // of the batch after sent_; thrown when it is due
   bool ended_ = false;
 };
@@ -94,7 +94,7 @@ bool AsyncFeed::next(Batch& batch) {
   return true;
 }
 
-std::optional<AsyncFeed::OnItsWay> AsyncFeed::send() {
+std::optional<AsyncFeed::PendingBatch> AsyncFeed::send() {
   if (ended_) return {};
   Flight& flight = free_flight();
   try {
@@ -107,7 +107,7 @@ std::optional<AsyncFeed::OnItsWay> AsyncFeed::send() {
   ++next_;
   const Batch batch = buffers_.free(flight.host.x.shape());
   copy(batch, flight);
-  return OnItsWay{batch, &flight.copied, is_pinned(flight.host.x)};
+  return PendingBatch{batch, &flight.copied, is_pinned(flight.host.x)};
 }
 
 void AsyncFeed::copy(const Batch& batch, Flight& flight) {

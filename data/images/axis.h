@@ -35,7 +35,7 @@ class Axis {
   void mirror() { cells_.mirror(); }
 
   int64_t cell(int64_t i) const { return cells_.cell(i); }  // cell of output pixel i; -1: black
-  double centre(int64_t cell) const { return begin_ + (double(cell) + .5) * step_; }
+  double center(int64_t cell) const { return begin_ + (double(cell) + .5) * step_; }
   double step() const { return step_; }  // source pixels per output pixel
   int64_t low() const { return low_; }   // source pixels that may be read: low <= x < high
   int64_t high() const { return high_; }

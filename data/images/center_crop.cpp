@@ -17,7 +17,7 @@ void visit(Visitor& v, CenterCropOptions& o) {
 
 static std::shared_ptr<const Transform> make_center_crop(const CenterCropOptions& o,
                                                          const DatasetInfo&) {
-  const Edit edit{.kind = Edit::Kind::centre, .size = o.size};
+  const Edit edit{.kind = Edit::Kind::center, .size = o.size};
   return std::make_shared<EditTransform>(edit, edit);
 }
 

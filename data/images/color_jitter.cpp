@@ -23,19 +23,19 @@ void visit(Visitor& v, ColorJitterOptions& o) {
 constexpr float kLuma[] = {0.299f, 0.587f, 0.114f};  // ITU-R BT.601
 
 // Scales the distance of each color from `shift`; saturated(): from its own luma.
-Colours stretched(float factor, float shift) {
-  Colours map;
+Colors stretched(float factor, float shift) {
+  Colors map;
   for (int c = 0; c < 3; ++c) map.matrix[c][c] = factor, map.shift[c] = (1 - factor) * shift;
   return map;
 }
-Colours saturated(float factor) {
-  Colours map = stretched(factor, 0);
+Colors saturated(float factor) {
+  Colors map = stretched(factor, 0);
   for (auto& row : map.matrix)
     for (int c = 0; c < 3; ++c) row[c] += (1 - factor) * kLuma[c];
   return map;
 }
-Colours turned(float turn) {
-  Colours map;
+Colors turned(float turn) {
+  Colors map;
   map.turn = turn;
   return map;
 }
@@ -43,12 +43,12 @@ Colours turned(float turn) {
 class ColorJitter : public RandomTransform {
  public:
   ColorJitter(const ColorJitterOptions& o, float grey) : o_(o), grey_(grey) {}
-  void apply(Picture& picture, const RngKey& key) const override {
+  void apply(ImagePlan& picture, const RngKey& key) const override {
     const Philox rng(key);
     const auto around = [&](double middle, double most, uint64_t index) {
       return float(middle + most * (2 * rng.uniform(index) - 1));
     };
-    picture.colours = picture.colours.value_or(Colours())
+    picture.colors = picture.colors.value_or(Colors())
                           .then(stretched(around(1, o_.brightness, 0), 0))
                           .then(stretched(around(1, o_.contrast, 1), grey_))
                           .then(saturated(around(1, o_.saturation, 2)))

@@ -15,7 +15,7 @@ HD inline RngKey augment_key(uint64_t seed, int64_t epoch, int64_t sample, int p
 }
 
 struct Edit {
-  enum class Kind { nothing, levels, crop, centre, flip, cutout };  // levels: changes levels only
+  enum class Kind { nothing, levels, crop, center, flip, cutout };  // levels: changes levels only
   Kind kind = Kind::nothing;
   int64_t size = 0;     // side of the square
   int64_t padding = 0;  // on each side, before the crop
@@ -27,7 +27,7 @@ struct Edit {
   bool is_random() const {
     return kind == Kind::crop || kind == Kind::flip || kind == Kind::cutout;
   }
-  // Applies the edit to a Picture or a Frame.
+  // Applies the edit to a ImagePlan or a Frame.
   template <class Canvas> HD void apply(Canvas& canvas, RngKey key) const {
     const bool other_way = alternate && key.step % 2 == 1;
     if (alternate) key.step = 0;
@@ -36,8 +36,8 @@ struct Edit {
     switch (kind) {
       case Kind::crop:
         return canvas.crop({cut(height, rng, 0), cut(width, rng, 1), size, size}, outside);
-      case Kind::centre:
-        return canvas.crop_centre(size, size);
+      case Kind::center:
+        return canvas.crop_center(size, size);
       case Kind::flip:
         return canvas.mirror((rng.uniform(0) < probability) != other_way);
       case Kind::cutout:

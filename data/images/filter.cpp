@@ -7,10 +7,10 @@ namespace {
 
 // Triangle filter, max(0, 1 - |x - center| / reach), at the centers of pixels.
 struct Triangle {
-  double centre = 0, slope = 0;  // 1 / reach
+  double center = 0, slope = 0;  // 1 / reach
   int64_t first = 0, last = -1;  // pixels where it is above 0; none for a black pixel
 
-  double at(int64_t x) const { return std::max(0., 1 - std::abs(double(x) + .5 - centre) * slope); }
+  double at(int64_t x) const { return std::max(0., 1 - std::abs(double(x) + .5 - center) * slope); }
   double sum() const {
     double sum = 0;
     for (int64_t x = first; x <= last; ++x) sum += at(x);
@@ -22,7 +22,7 @@ struct Triangle {
 // source, even if only a part is held, so that a part of an image gives the same bits as the whole.
 class Triangles {
  public:
-  Triangles(const Axis& axis, const Held& held)
+  Triangles(const Axis& axis, const SourceRange& held)
       : axis_(axis),
         pixel_(1. / double(held.reduced)),
         reach_(std::max(1., axis.step() * pixel_)),
@@ -33,11 +33,11 @@ class Triangles {
   Triangle operator[](int64_t i) const {
     const int64_t cell = axis_.cell(i);
     if (cell < 0) return {};
-    const double centre = axis_.centre(cell) * pixel_;
-    const auto first = static_cast<int64_t>(std::floor(centre - .5 - reach_)) + 1;
-    const auto last = static_cast<int64_t>(std::ceil(centre - .5 + reach_)) - 1;
-    const Triangle t{centre, slope_, std::max(low_, first), std::min(high_ - 1, last)};
-    INVARIANT(t.first <= t.last, "no pixel is held near ", centre);
+    const double center = axis_.center(cell) * pixel_;
+    const auto first = static_cast<int64_t>(std::floor(center - .5 - reach_)) + 1;
+    const auto last = static_cast<int64_t>(std::ceil(center - .5 + reach_)) - 1;
+    const Triangle t{center, slope_, std::max(low_, first), std::min(high_ - 1, last)};
+    INVARIANT(t.first <= t.last, "no pixel is held near ", center);
     return t;
   }
 
@@ -49,9 +49,9 @@ class Triangles {
 
 }  // namespace
 
-Looked looked_at(const Axis& axis, const Held& held) {
+ReadRange read_range(const Axis& axis, const SourceRange& held) {
   const Triangles triangles(axis, held);
-  Looked looked{.begin = held.size};
+  ReadRange looked{.begin = held.size};
   for (int64_t i = 0; i < axis.size(); ++i) {
     const Triangle t = triangles[i];
     if (t.last < 0) continue;
@@ -62,8 +62,8 @@ Looked looked_at(const Axis& axis, const Held& held) {
   return looked;
 }
 
-Filter::Filter(const Axis& axis, const Held& held)
-    : looked_(looked_at(axis, held)), firsts_(axis.size()), weights_(axis.size() * taps()) {
+Filter::Filter(const Axis& axis, const SourceRange& held)
+    : looked_(read_range(axis, held)), firsts_(axis.size()), weights_(axis.size() * taps()) {
   const Triangles triangles(axis, held);
   for (int64_t i = 0; i < axis.size(); ++i) {
     const Triangle t = triangles[i];

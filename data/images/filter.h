@@ -7,17 +7,17 @@
 namespace bellows {
 
 // Pixels of the source that are in memory, along one axis.
-struct Held {
+struct SourceRange {
   int64_t begin = 0, size = 0;  // in held pixels
   int64_t reduced = 1;          // source pixels per held pixel
 };
 
 // Range of held pixels that the axis reads, begin <= x < end, and the largest number (taps) that
 // one output pixel reads. The range is empty (begin >= end) if all output is black.
-struct Looked {
+struct ReadRange {
   int64_t begin = 0, end = 0, taps = 1;
 };
-Looked looked_at(const Axis& axis, const Held& held);
+ReadRange read_range(const Axis& axis, const SourceRange& held);
 
 // Each output pixel is a weighted mean of held pixels. The weights are a triangle, two source
 // pixels wide or, when downscaling, two output pixels wide (antialiasing), as in Pillow and
@@ -25,7 +25,7 @@ Looked looked_at(const Axis& axis, const Held& held);
 // have no branch.
 class Filter {
  public:
-  Filter(const Axis& axis, const Held& held);
+  Filter(const Axis& axis, const SourceRange& held);
 
   int64_t taps() const { return looked_.taps; }
   // Index of each output pixel's first tap, (size); weights of pixel i, (taps), all 0 if black.
@@ -35,7 +35,7 @@ class Filter {
   int64_t end() const { return looked_.end; }
 
  private:
-  Looked looked_;
+  ReadRange looked_;
   std::vector<int32_t> firsts_;
   std::vector<float> weights_;  // (size, taps)
 };

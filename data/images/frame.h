@@ -1,4 +1,4 @@
-// Frame: source position of each pixel of an image, as a kernel computes it. It is a Picture
+// Frame: source position of each pixel of an image, as a kernel computes it. It is a ImagePlan
 // without resizing, colors and checks.
 #pragma once
 #include "data/images/cells.h"
@@ -25,7 +25,7 @@ struct Frame {
     rows.crop(part.top, part.height, outside);
     columns.crop(part.left, part.width, outside);
   }
-  HD void crop_centre(int64_t h, int64_t w) {
+  HD void crop_center(int64_t h, int64_t w) {
     crop({middle(height(), h), middle(width(), w), h, w}, Outside::zeros);
   }
   HD void mirror(bool yes) {

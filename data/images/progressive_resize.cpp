@@ -30,16 +30,16 @@ class ProgressiveResize : public Transform {
  public:
   explicit ProgressiveResize(const ProgressiveResizeOptions& o) : o_(o) {}
 
-  void apply(Picture& picture, const RngKey& key) const override {
+  void apply(ImagePlan& picture, const RngKey& key) const override {
     const int64_t size = size_in(int64_t(key.step), picture.shape());
     if (size != shorter(picture.shape())) picture.resize_short_side(size);
   }
-  void settle(Picture&) const override {}
+  void settle(ImagePlan&) const override {}
   Shape shape_in(int64_t epoch, const Shape& in) const override {
     CHECK(in.numel() > 0,
           "progressive_resize: the pictures before it differ in size; put it behind "
           "random_resized_crop or center_crop");
-    Picture picture(in);
+    ImagePlan picture(in);
     picture.resize_short_side(size_in(epoch, in));
     return picture.shape();
   }

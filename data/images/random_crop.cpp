@@ -24,7 +24,7 @@ static std::shared_ptr<const Transform> make_random_crop(const RandomCropOptions
                                               .size = o.size,
                                               .padding = o.padding,
                                               .outside = o.padding_mode},
-                                         Edit{.kind = Edit::Kind::centre, .size = o.size});
+                                         Edit{.kind = Edit::Kind::center, .size = o.size});
 }
 
 static const AddEntry<MakeTransform> entry("random_crop", "a square at random, with padding",

@@ -18,7 +18,7 @@ void visit(Visitor& v, ResizeOptions& o) {
 class Resize : public Transform {
  public:
   explicit Resize(const ResizeOptions& o) : o_(o) {}
-  void apply(Picture& picture, const RngKey&) const override {
+  void apply(ImagePlan& picture, const RngKey&) const override {
     if (o_.square)
       picture.resize(o_.size, o_.size);
     else
@@ -27,7 +27,7 @@ class Resize : public Transform {
   Shape shape_of(const Shape& in) const override {
     if (o_.square) return {in[0], o_.size, o_.size};
     if (in.numel() == 0) return in;
-    Picture picture(in);
+    ImagePlan picture(in);
     picture.resize_short_side(o_.size);
     return picture.shape();
   }

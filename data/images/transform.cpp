@@ -1,9 +1,9 @@
 #include "data/images/transform.h"
-#include "data/images/write_picture.h"
+#include "data/images/write_image.h"
 
 namespace bellows {
 
-void EditTransform::apply(Picture& picture, const RngKey& key) const {
+void EditTransform::apply(ImagePlan& picture, const RngKey& key) const {
   const Edit& e = training_;
   const int64_t side = std::min(picture.height(), picture.width());
   CHECK(e.kind != Edit::Kind::crop || side + 2 * e.padding >= e.size, "a side of ", side,
@@ -13,7 +13,7 @@ void EditTransform::apply(Picture& picture, const RngKey& key) const {
 }
 
 Shape EditTransform::shape_of(const Shape& in) const {
-  const bool crops = training_.kind == Edit::Kind::crop || training_.kind == Edit::Kind::centre;
+  const bool crops = training_.kind == Edit::Kind::crop || training_.kind == Edit::Kind::center;
   return crops ? Shape{in[0], training_.size, training_.size} : in;
 }
 
@@ -38,18 +38,18 @@ Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& 
         "them alike; add random_resized_crop, or resize and center_crop, to data.transforms");
   made_ = items_.size();
   if (by == DoneBy::device) leave_to_device();
-  refuse_what_cannot_be();
+  check_list();
 }
 
 // Tries each transform on the smallest image that reaches it (on a large one if sizes differ), with
 // the hole and the colors of the transforms before it. Padding may happen once, and nothing may
 // resize after it. Whether a random crop pads depends on chance, so after one the trial image
 // consists of padding only.
-void Transforms::refuse_what_cannot_be() const {
+void Transforms::check_list() const {
   constexpr int64_t kLarge = 1 << 14;  // the largest size of a crop
   bool padded = false;
   std::optional<Rectangle> hole;
-  std::optional<Colours> colours;
+  std::optional<Colors> colors;
   for (size_t i = 0; i < items_.size(); ++i) {
     const Item& item = items_[i];
     if (item.left) continue;
@@ -58,12 +58,12 @@ void Transforms::refuse_what_cannot_be() const {
     CHECK(!padded || !pads, "transform ", item.name,
           ": the pictures have padding already, and get it once; take one of the two away");
     const Shape shape = shape_behind(i, 0);
-    Picture trial({shape[0], shape[1] ? shape[1] : kLarge, shape[2] ? shape[2] : kLarge});
+    ImagePlan trial({shape[0], shape[1] ? shape[1] : kLarge, shape[2] ? shape[2] : kLarge});
     if (padded) trial.crop({-trial.height(), -trial.width(), trial.height(), trial.width()});
     if (hole) trial.erase(*hole);
-    trial.colours = colours;
+    trial.colors = colors;
     apply(item, trial, {});
-    hole = trial.hole(), colours = trial.colours;
+    hole = trial.hole(), colors = trial.colors;
     padded |= pads;
   }
 }
@@ -93,7 +93,7 @@ void Transforms::leave_to_device() {
 }
 
 void Transforms::fill_recipe() {
-  Picture trial(made_shape());  // makes the checks that a kernel cannot make
+  ImagePlan trial(made_shape());  // makes the checks that a kernel cannot make
   for (size_t i = 0; i < items_.size(); ++i) {
     const Item& item = items_[i];
     std::optional<Edit> edit = item.transform->edit(use_);
@@ -113,7 +113,7 @@ void Transforms::fill_recipe() {
   recipe_.levels = trial.levels;
 }
 
-void Transforms::apply(const Item& item, Picture& picture, const RngKey& key) const {
+void Transforms::apply(const Item& item, ImagePlan& picture, const RngKey& key) const {
   try {
     use_ == Use::training ? item.transform->apply(picture, key) : item.transform->settle(picture);
   } catch (const Error& error) {
@@ -126,8 +126,8 @@ const TtaView& Transforms::view(int64_t epoch) const {
   return views_.size() == 1 ? views_[0] : views_.at(epoch);
 }
 
-Picture Transforms::plan(const Shape& sample, uint64_t seed, int64_t epoch, int64_t index) const {
-  Picture picture(sample);
+ImagePlan Transforms::plan(const Shape& sample, uint64_t seed, int64_t epoch, int64_t index) const {
+  ImagePlan picture(sample);
   for (size_t i = 0; i < items_.size(); ++i)
     if (!items_[i].left) apply(items_[i], picture, augment_key(seed, epoch, index, int(i)));
   if (by_ == DoneBy::host) view(epoch).show(picture);
@@ -140,10 +140,10 @@ static bool fits(const Shape& shape, const Shape& wanted) {
   return shape.rank() == 3;
 }
 
-Picture Transforms::plan(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index) const {
+ImagePlan Transforms::plan(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index) const {
   if (!fits(sample.shape, in_))
     fail(Exit::data, "its shape is ", sample.shape, ", the data set's is ", in_);
-  const Picture picture = plan(sample.shape, seed, epoch, index);
+  const ImagePlan picture = plan(sample.shape, seed, epoch, index);
   INVARIANT(picture.shape() == made_shape(epoch), "the transforms left ", picture.shape(), ", not ",
             made_shape(epoch));
   return picture;
@@ -151,12 +151,12 @@ Picture Transforms::plan(const Sample& sample, uint64_t seed, int64_t epoch, int
 
 void Transforms::write(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index,
                        float* out, const MemoryFormat& format) const {
-  write_picture(plan(sample, seed, epoch, index), sample, out, format);
+  write_image(plan(sample, seed, epoch, index), sample, out, format);
 }
 
 void Transforms::write(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index,
                        uint8_t* out) const {
-  const Picture picture = plan(sample, seed, epoch, index);
+  const ImagePlan picture = plan(sample, seed, epoch, index);
   CHECK(picture.bytes_only(),
         "what a transform makes is no byte, and no device can do it; write  toggles: "
         "{device_augment: off}");
@@ -167,7 +167,7 @@ std::optional<Levels> Transforms::levels() const {
   for (const Item& item : items_)
     if (use_ == Use::training && item.transform->is_random()) return {};
   if (in_.numel() == 0 || views_.size() > 1) return {};
-  const Picture picture = plan(in_, 0, 0, 0);
+  const ImagePlan picture = plan(in_, 0, 0, 0);
   if (!picture.levels_only()) return {};
   return picture.levels;
 }

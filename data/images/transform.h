@@ -1,9 +1,9 @@
 // Transforms: from a data set's bytes to the model's input values. A transform edits the
-// description of an image (Picture); write_picture then makes one pass over its pixels, straight
+// description of an image (ImagePlan); write_image then makes one pass over its pixels, straight
 // into the batch.
 #pragma once
 #include <limits>
-#include "data/images/picture.h"
+#include "data/images/image_plan.h"
 #include "data/images/recipe.h"
 
 namespace bellows {
@@ -15,9 +15,9 @@ class Transform {
   virtual ~Transform() = default;
   // Edits an image for training. Thread-safe. Random numbers are functions of `key`, made of (seed,
   // epoch, sample, index in the list), so they do not depend on workers, ranks or batch size.
-  virtual void apply(Picture& picture, const RngKey& key) const = 0;
+  virtual void apply(ImagePlan& picture, const RngKey& key) const = 0;
   // Edits an image for evaluation, deterministically.
-  virtual void settle(Picture& picture) const { apply(picture, {}); }
+  virtual void settle(ImagePlan& picture) const { apply(picture, {}); }
   virtual bool is_random() const { return false; }
   // The same as one Edit, which a device can do too; none: only the host can.
   virtual std::optional<Edit> edit(Use) const { return {}; }
@@ -29,7 +29,7 @@ class Transform {
 
 class RandomTransform : public Transform {
  public:
-  void settle(Picture&) const override {}
+  void settle(ImagePlan&) const override {}
   bool is_random() const final { return true; }
 };
 
@@ -38,8 +38,8 @@ class EditTransform final : public Transform {
  public:
   explicit EditTransform(const Edit& training, const Edit& evaluation = {})
       : training_(training), evaluation_(evaluation) {}
-  void apply(Picture& picture, const RngKey& key) const override;
-  void settle(Picture& picture) const override { evaluation_.apply(picture, RngKey()); }
+  void apply(ImagePlan& picture, const RngKey& key) const override;
+  void settle(ImagePlan& picture) const override { evaluation_.apply(picture, RngKey()); }
   bool is_random() const override { return training_.is_random(); }
   std::optional<Edit> edit(Use use) const override {
     return use == Use::training ? training_ : evaluation_;
@@ -77,7 +77,7 @@ class Transforms {
   DType dtype() const { return by_ == DoneBy::host ? DType::f32 : DType::u8; }
   // Returns what the host does to an image of shape `sample`. Thread-safe and deterministic. Throws
   // Error(Exit::usage) if the image is too small.
-  Picture plan(const Shape& sample, uint64_t seed, int64_t epoch, int64_t index) const;
+  ImagePlan plan(const Shape& sample, uint64_t seed, int64_t epoch, int64_t index) const;
   // Writes a sample's image to `out`, which has room for made_shape(epoch) in dtype(): floats as
   // one image of a batch in `format`, bytes as (C, H, W). Throws Error(Exit::data) if the sample's
   // shape is not the data set's. Thread-safe.
@@ -103,9 +103,9 @@ class Transforms {
   Shape shape_behind(const Item& item, const Shape& in, int64_t epoch) const;
   void leave_to_device();
   void fill_recipe();
-  void refuse_what_cannot_be() const;
-  void apply(const Item& item, Picture& picture, const RngKey& key) const;
-  Picture plan(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index) const;
+  void check_list() const;
+  void apply(const Item& item, ImagePlan& picture, const RngKey& key) const;
+  ImagePlan plan(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index) const;
 
   Use use_;
   DoneBy by_;

@@ -12,7 +12,7 @@ struct TtaView {
   int64_t shift = 0;  // pixels down and to the right; missing pixels are reflected
   bool mirrored = false;
 
-  // Applies the view to a Picture or a Frame.
+  // Applies the view to a ImagePlan or a Frame.
   template <class Canvas> HD void show(Canvas& canvas) const {
     if (shift) canvas.crop({-shift, -shift, canvas.height(), canvas.width()}, Outside::reflect);
     if (mirrored) canvas.mirror(true);

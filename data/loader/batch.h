@@ -33,7 +33,7 @@ class Update {
   int64_t samples() const { return samples_; }
 
  private:
-  std::vector<Batch, PoolAllocator<Batch>> parts_;
+  std::vector<Batch, SmallBlockAllocator<Batch>> parts_;
   int64_t samples_;
 };
 

@@ -32,7 +32,7 @@ void visit(Visitor& v, LoaderOptions& o) {
   v("non_blocking", o.non_blocking, "the next batch is copied to the GPU during a step");
   v("device_tensors", o.device_tensors, "the samples lie on the GPU, batches are gathered there");
   v("device_augment", o.device_augment,
-    "pixels travel as bytes, and the GPU crops, flips and normalises them");
+    "pixels travel as bytes, and the GPU crops, flips and normalizes them");
   v("sim_latency_us", o.sim_latency_us, "sleep this long for each batch: a planted slow disk",
     {.min = 0, .max = 1e9});
   v("timeout_s", o.timeout_s,
@@ -77,11 +77,11 @@ void Loader::start(int64_t epoch, int64_t first_batch) {
   if (options_.num_workers == 0) return;
   epoch_->queue =
       make_queue(options_.queue, options_.num_workers, options_.prefetch_factor, depth_);
-  hire();
+  start_workers();
   for (const auto& worker : workers_) worker->run(epoch_);
 }
 
-void Loader::hire() {
+void Loader::start_workers() {
   const int workers = static_cast<int>(options_.num_workers);
   if (!workers_.empty()) trace::counter("data.worker_reuses").add(workers);
   try {
@@ -95,7 +95,7 @@ void Loader::hire() {
 
 // Closes the queue and waits until all workers are idle. Ends them unless they are persistent; if
 // one is stuck, ends them in any case.
-void Loader::dismiss(Seconds patience) {
+void Loader::stop_workers(Seconds patience) {
   if (epoch_ && epoch_->queue) epoch_->queue->close();
   bool stuck = false;
   // After one worker has used up the timeout, the others are only polled.
@@ -105,7 +105,7 @@ void Loader::dismiss(Seconds patience) {
 }
 
 void Loader::end_epoch(Seconds patience) {
-  dismiss(patience);
+  stop_workers(patience);
   epoch_.reset();
 }
 
@@ -122,7 +122,7 @@ Made Loader::take() {
 bool Loader::next(Batch& batch) {
   CHECK(epoch_, "start() an epoch before next()");
   batch = {};
-  if (next_ == epoch_->last) return dismiss(timeout()), false;
+  if (next_ == epoch_->last) return stop_workers(timeout()), false;
   Made made = workers_.empty() ? maker_.make(epoch_->samples_of(next_), epoch_->number) : take();
   if (made.error) {
     end_epoch(timeout());

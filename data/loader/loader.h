@@ -60,8 +60,8 @@ class Loader : public Feed {
   bool next(Batch& batch) override;
 
  private:
-  void hire();
-  void dismiss(Seconds patience);
+  void start_workers();
+  void stop_workers(Seconds patience);
   void end_epoch(Seconds patience);
   Made take();
   Seconds timeout() const { return Seconds(options_.timeout_s); }

@@ -50,7 +50,7 @@ Worker::Worker(std::shared_ptr<const BatchSource> source, int index, int workers
 
 Worker::~Worker() {
   state_->start.release();  // with a null epoch: ends the thread
-  given_up_ ? thread_.detach() : thread_.join();
+  abandoned_ ? thread_.detach() : thread_.join();
 }
 
 void Worker::run(std::shared_ptr<Epoch> epoch) {
@@ -60,9 +60,9 @@ void Worker::run(std::shared_ptr<Epoch> epoch) {
 }
 
 bool Worker::wait(Seconds timeout) {
-  given_up_ = !state_->idle.try_acquire_for(timeout);
-  if (!given_up_) state_->idle.release();
-  return !given_up_;
+  abandoned_ = !state_->idle.try_acquire_for(timeout);
+  if (!abandoned_) state_->idle.release();
+  return !abandoned_;
 }
 
 std::string Worker::at_work_on() const {

@@ -36,7 +36,7 @@ class Worker {
   struct State;
   std::shared_ptr<State> state_;
   std::thread thread_;
-  bool given_up_ = false;
+  bool abandoned_ = false;
 };
 
 }  // namespace bellows

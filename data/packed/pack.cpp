@@ -15,7 +15,7 @@ class ShardWriter {
  public:
   ShardWriter(const Path& folder, Split split, const DatasetInfo& info, const std::string& source,
               int64_t shard_bytes)
-      : folder_(folder), split_(split), front_(front_of(info, source)), most_(shard_bytes) {}
+      : folder_(folder), split_(split), front_(header_of(info, source)), most_(shard_bytes) {}
 
   void add(PackedRecord record) {
     if (waiting_ >= most_) flush();
@@ -40,7 +40,7 @@ class ShardWriter {
 
   Path folder_;
   Split split_;
-  ShardFront front_;
+  ShardHeader front_;
   int64_t most_, waiting_ = 0;  // bytes
   std::vector<PackedRecord> records_;
 };
@@ -91,7 +91,7 @@ void settle(const Dataset& dataset, int64_t index, std::exception_ptr what, cons
     const std::string_view why = std::string_view(error.what()).substr(0, kMostReasonBytes);
     if (o.on_damaged == OnDamaged::error || error.exit != Exit::data)
       fail(error.exit, name_of_sample(dataset, index), ": ", why);
-    if (o.keep_places) return writer.add({{.form = Form::reason}, {why.begin(), why.end()}});
+    if (o.record_failures) return writer.add({{.form = Form::reason}, {why.begin(), why.end()}});
     warn(cat(dataset.origin(index), ": left out: ", why));
   } catch (...) {
     rethrow_at_sample(dataset, index);

@@ -1,5 +1,5 @@
 #include "data/images/encode_jpeg.h"
-#include "data/images/write_picture.h"
+#include "data/images/write_image.h"
 #include "data/packed/pack.h"
 
 namespace bellows {
@@ -34,7 +34,7 @@ PackedRecord packed_record(const Dataset& dataset, int64_t index, const PackOpti
   if (file && !shrinks) return as_file(std::move(*file));
   const bool jpeg = file || o.encoding == Encoding::jpeg;
   if (!jpeg && !shrinks) return as_they_are(sample);
-  Picture picture(sample.shape);
+  ImagePlan picture(sample.shape);
   if (shrinks) picture.resize_short_side(o.side);
   std::vector<uint8_t> bytes = interleaved_bytes(picture, sample);
   if (!jpeg) return as_pixels(std::move(bytes), picture.shape(), sample.label, Form::interleaved);

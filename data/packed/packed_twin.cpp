@@ -208,7 +208,7 @@ std::shared_ptr<const Dataset> packed_twin(const DatasetChoice& choice, Split sp
   const auto original = choice.make({split});
   for (const std::string& note : original->notes()) notes.push_back(note);
   const PackedSplit made = pack(*original, split, source.text, folder,
-                                {.on_damaged = options.on_damaged, .keep_places = true});
+                                {.on_damaged = options.on_damaged, .record_failures = true});
   notes.push_back(cat("packed", why.empty() ? "" : " again", ": ", text_of(made), ", into ",
                       folder.string(), why.empty() ? "" : "; what was there: ", why));
   return std::make_shared<Twin>(folder, split, choice, source.of_files);

@@ -13,9 +13,9 @@ Path shard_path(const Path& folder, Split split, int64_t number) {
   return folder / fmt::format("{}-{:05}.shard", split == Split::train ? "train" : "test", number);
 }
 
-ShardFront front_of(const DatasetInfo& info, const std::string& source) {
+ShardHeader header_of(const DatasetInfo& info, const std::string& source) {
   INVARIANT(info.sample.rank() == 3 && info.sample[0] <= kMaxChannels, "samples of ", info.sample);
-  ShardFront front{{}, source, {}};
+  ShardHeader front{{}, source, {}};
   ShardHead& head = front.head;
   head.channels = static_cast<uint32_t>(info.sample[0]);
   head.height = static_cast<uint32_t>(info.sample[1]);
@@ -29,7 +29,7 @@ ShardFront front_of(const DatasetInfo& info, const std::string& source) {
   return front;
 }
 
-DatasetInfo info_of(const ShardFront& front) {
+DatasetInfo info_of(const ShardHeader& front) {
   const ShardHead& head = front.head;
   std::vector<std::string> names;
   std::istringstream all(front.names);
@@ -41,7 +41,7 @@ DatasetInfo info_of(const ShardFront& front) {
           .std = {head.std, head.std + head.channels}};
 }
 
-static uint32_t checksum_of(const ShardFront& front, Bytes index) {
+static uint32_t checksum_of(const ShardHeader& front, Bytes index) {
   ShardHead head = front.head;
   head.checksum = 0;
   const uint32_t of_head = crc32c(std::as_bytes(std::span(&head, 1)));
@@ -141,7 +141,7 @@ void Shard::check_records() const {
 
 // ---- writing
 
-int64_t write_shard(const Path& path, ShardFront front, std::span<const PackedRecord> records) {
+int64_t write_shard(const Path& path, ShardHeader front, std::span<const PackedRecord> records) {
   ShardHead& head = front.head;
   head.records = records.size();
   uint64_t end = index_begin(head) + records.size() * sizeof(ShardRecord);

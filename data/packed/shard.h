@@ -35,13 +35,13 @@ struct ShardHead {
 static_assert(sizeof(ShardHead) == 96);
 
 // The parts of a shard before the index.
-struct ShardFront {
+struct ShardHeader {
   ShardHead head;
   std::string source, names;
 };
 // Returns the front for a data set, with no records yet.
-ShardFront front_of(const DatasetInfo& info, const std::string& source);
-DatasetInfo info_of(const ShardFront& front);  // the inverse; class names become printable()
+ShardHeader header_of(const DatasetInfo& info, const std::string& source);
+DatasetInfo info_of(const ShardHeader& front);  // the inverse; class names become printable()
 
 enum class Form : uint32_t {
   planar,       // bytes (C, H, W)
@@ -71,7 +71,7 @@ class Shard {
   // or is not as long as its index says. Counter: data.file_opens.
   explicit Shard(const Path& path);
   const Path& path() const { return path_; }
-  const ShardFront& front() const { return front_; }
+  const ShardHeader& front() const { return front_; }
   const ShardHead& head() const { return front_.head; }
   std::span<const ShardRecord> records() const { return records_; }
   // Reads to.size() bytes at `offset` of the file, at once. Thread-safe. Counter:
@@ -84,7 +84,7 @@ class Shard {
 
   Path path_;
   InputFile file_;
-  ShardFront front_;
+  ShardHeader front_;
   std::vector<ShardRecord> records_;
 };
 
@@ -96,6 +96,6 @@ struct PackedRecord {
 
 // Completes head and index and writes the shard durably, as write_file() of core/base/file.h does.
 // Returns the size of the file in bytes.
-int64_t write_shard(const Path& path, ShardFront front, std::span<const PackedRecord> records);
+int64_t write_shard(const Path& path, ShardHeader front, std::span<const PackedRecord> records);
 
 }  // namespace bellows

@@ -21,41 +21,41 @@ void visit(Visitor& v, ShapesOptions& o) {
   v("test_size", o.test_size, "samples to be tested on", {.min = 1, .max = 1e6});
 }
 
-using Colour = std::array<float, 3>;  // red, green, blue in [0, 1]
+using Color = std::array<float, 3>;  // red, green, blue in [0, 1]
 
-Colour any_colour(Draw& draw) {
+Color any_color(Draw& draw) {
   return {draw.between(0, 1), draw.between(0, 1), draw.between(0, 1)};
 }
-Colour mixed(const Colour& a, const Colour& b, float share) {
+Color mixed(const Color& a, const Color& b, float share) {
   return {a[0] + (b[0] - a[0]) * share, a[1] + (b[1] - a[1]) * share, a[2] + (b[2] - a[2]) * share};
 }
-float distance(const Colour& a, const Colour& b) {
+float distance(const Color& a, const Color& b) {
   return std::abs(a[0] - b[0]) + std::abs(a[1] - b[1]) + std::abs(a[2] - b[2]);
 }
 // Returns a random color that clearly differs from `other`, as two of three random colors do.
-Colour unlike(const Colour& other, Draw& draw) {
+Color unlike(const Color& other, Draw& draw) {
   for (;;) {
-    const Colour colour = any_colour(draw);
-    if (distance(colour, other) > .9f) return colour;
+    const Color color = any_color(draw);
+    if (distance(color, other) > .9f) return color;
   }
 }
 
 // A color with waves of a similar color: stripes or, if two waves cross, patches.
 struct Texture {
-  Colour colour, wave_colour;
+  Color color, wave_color;
   float fx, fy, gx, gy, phase;
 
-  Texture(const Colour& base, Draw& draw) : colour(base) {
-    wave_colour = mixed(base, any_colour(draw), draw.between(0, .3f));
+  Texture(const Color& base, Draw& draw) : color(base) {
+    wave_color = mixed(base, any_color(draw), draw.between(0, .3f));
     const float angle = draw.between(0, kTurn), pitch = draw.between(.3f, 1.2f);
     fx = pitch * std::cos(angle), fy = pitch * std::sin(angle);
     const bool patches = draw.below(2);
     gx = patches ? -fy : 0, gy = patches ? fx : 0;
     phase = draw.between(0, kTurn);
   }
-  Colour at(float x, float y) const {
+  Color at(float x, float y) const {
     const float wave = std::sin(fx * x + fy * y + phase) * std::cos(gx * x + gy * y);
-    return mixed(colour, wave_colour, .5f + .5f * wave);
+    return mixed(color, wave_color, .5f + .5f * wave);
   }
 };
 
@@ -76,12 +76,12 @@ struct Pose {
   }
 };
 
-using Canvas = std::array<Colour, kSide * kSide>;
+using Canvas = std::array<Color, kSide * kSide>;
 
 template <class Cover> void paint(Canvas& canvas, const Texture& texture, const Cover& cover) {
   for (int y = 0; y < kSide; ++y)
     for (int x = 0; x < kSide; ++x) {
-      Colour& pixel = canvas[y * kSide + x];
+      Color& pixel = canvas[y * kSide + x];
       const float share = cover(x + .5f, y + .5f);
       if (share > 0) pixel = mixed(pixel, texture.at(x, y), share);
     }
@@ -92,7 +92,7 @@ void paint_specks(Canvas& canvas, Draw& draw) {
   for (int64_t specks = draw.below(6); specks > 0; --specks) {
     const float x0 = draw.between(0, kSide), y0 = draw.between(0, kSide);
     const float radius = draw.between(.8f, 2.2f);
-    paint(canvas, Texture(any_colour(draw), draw), [&](float x, float y) {
+    paint(canvas, Texture(any_color(draw), draw), [&](float x, float y) {
       return std::clamp(radius + .5f - std::hypot(x - x0, y - y0), 0.f, 1.f);
     });
   }
@@ -116,7 +116,7 @@ void expose(const Canvas& canvas, Draw& draw, uint8_t* pixels) {
 
 uint8_t draw_shape(Draw& draw, uint8_t* pixels) {
   const auto shape = static_cast<uint8_t>(draw.below(std::size(kOutlines)));
-  const Colour back = any_colour(draw), front = unlike(back, draw);
+  const Color back = any_color(draw), front = unlike(back, draw);
   const Pose pose(draw);
   Canvas canvas{};
   paint(canvas, Texture(back, draw), [](float, float) { return 1.f; });

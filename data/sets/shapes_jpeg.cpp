@@ -3,7 +3,7 @@
 #include "core/config/visitor.h"
 #include "data/images/encode_jpeg.h"
 #include "data/images/image_file.h"
-#include "data/images/write_picture.h"
+#include "data/images/write_image.h"
 #include "data/sets/draw_shape.h"
 #include "data/sets/shape_outlines.h"
 
@@ -45,7 +45,7 @@ class ShapesJpeg : public Dataset {
 // Enlarges the image and encodes it.
 std::vector<uint8_t> encode(const uint8_t* pixels, int64_t height, int64_t width) {
   const Shape shape{3, kShapeSide, kShapeSide};
-  Picture picture(shape);
+  ImagePlan picture(shape);
   picture.resize(height, width);
   return encode_jpeg(interleaved_bytes(picture, {pixels, shape}).data(), height, width, 90);
 }

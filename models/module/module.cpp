@@ -7,7 +7,7 @@
 namespace bellows {
 
 Tensor Module::operator()(const Tensor& x) {
-  const AtSite at(*site_);
+  const ModuleScope at(*site_);
   const trace::Range range(kind());
   return forward(x);
 }
@@ -56,16 +56,16 @@ void Module::name_all(const std::string& path) {
 static void pass_on_channels(const Tensor& weight) {
   const Tensor host = clone(to(Device::cpu, weight));
   const int64_t height = weight.dim(2), width = weight.dim(3), taps = height * width;
-  const int64_t filter = weight.dim(1) * taps, centre = height / 2 * width + width / 2;
+  const int64_t filter = weight.dim(1) * taps, center = height / 2 * width + width / 2;
   float* const w = host.ptr<float>();
   for (int64_t i = 0; i < std::min(weight.dim(0), weight.dim(1)); ++i) {
     std::fill_n(w + i * filter, filter, 0.f);
-    w[i * filter + i * taps + centre] = 1;
+    w[i * filter + i * taps + center] = 1;
   }
   copy_into(weight, to(weight.device(), host));
 }
 
-void Module::initialise(uint64_t seed) {
+void Module::initialize(uint64_t seed) {
   each("", [&](const std::string& path, const Module& module) {
     for (const auto& [name, tensor, init] : module.parameters_) {
       const RngKey key{

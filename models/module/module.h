@@ -47,11 +47,11 @@ class Module {
   void name_all(const std::string& path);
   // Fills the parameters with their initial values. Random values are keyed by `seed` and the
   // parameter's path, so fusing or reordering modules changes none.
-  void initialise(uint64_t seed);
+  void initialize(uint64_t seed);
 
  protected:
   virtual Tensor forward(const Tensor& x) = 0;
-  // Adds a trainable f32 leaf; initialise() fills it. `format` applies to 4-D shapes.
+  // Adds a trainable f32 leaf; initialize() fills it. `format` applies to 4-D shapes.
   Tensor add_parameter(const char* name, const Shape& shape, Init init, Device device,
                        const MemoryFormat& format = kNCHW);
   void drop_parameter(const char* name);
@@ -69,7 +69,7 @@ class Module {
   std::vector<Child> children_;
   std::vector<Parameter> parameters_;
   NamedTensors buffers_;
-  const Site* site_ = &site_of("");
+  const ModuleSite* site_ = &site_of("");
   bool training_ = true;
 };
 

@@ -25,7 +25,7 @@ struct PointwiseGrid {
 };
 
 // n consecutive elements, moved with one instruction.
-template <class T, int n> struct alignas(n * sizeof(T)) Neighbours { T at[n]; };
+template <class T, int n> struct alignas(n * sizeof(T)) Neighbors { T at[n]; };
 
 // Offset of element i in each input. 32-bit division takes a quarter of the time of 64-bit
 // division.
@@ -44,7 +44,7 @@ __device__ void locate(const PointwiseGrid& g, Index i, int64_t (&offset)[kIn]) 
 // values in all inputs to those in all outputs, as Acc<T>.
 template <class T, int kIn, int kOut, int n, class Body>
 __device__ void run_elements(const PointwiseGrid& g, int64_t i, const Body& body) {
-  Neighbours<T, n> in[kIn] = {}, out[kOut] = {};
+  Neighbors<T, n> in[kIn] = {}, out[kOut] = {};
   int64_t offset[kIn];
   if (g.rank && g.count < 0x7fffffff)
     locate(g, uint32_t(i), offset);
@@ -54,7 +54,7 @@ __device__ void run_elements(const PointwiseGrid& g, int64_t i, const Body& body
     if (k >= g.inputs) continue;
     const T* const data = static_cast<const T*>(g.in[k].data);
     if (g.in[k].dense)
-      in[k] = *reinterpret_cast<const Neighbours<T, n>*>(data + i);
+      in[k] = *reinterpret_cast<const Neighbors<T, n>*>(data + i);
     else
       for (int e = 0; e < n; ++e) in[k].at[e] = data[offset[k] + e * g.in[k].step[0]];
   }
@@ -68,7 +68,7 @@ __device__ void run_elements(const PointwiseGrid& g, int64_t i, const Body& body
   }
   for (int k = 0; k < kOut; ++k)
     if (k < g.outputs)
-      *reinterpret_cast<Neighbours<T, n>*>(static_cast<T*>(g.out[k]) + i) = out[k];
+      *reinterpret_cast<Neighbors<T, n>*>(static_cast<T*>(g.out[k]) + i) = out[k];
 }
 
 // Computes all elements on a one-dimensional grid, for up to kIn inputs and kOut outputs.

@@ -53,7 +53,7 @@ struct Window2d {
 };
 
 // x at a tap of the window of a pixel of y; 0 in the padding.
-template <class T> struct Under {
+template <class T> struct InputPatch {
   using Value = Acc<T>;
   Image<T> x;
   Pixels pixels;
@@ -77,7 +77,7 @@ template <class T> struct Under {
 };
 
 // dy at the pixel whose window has tap (k, r, s) on a pixel of x; 0 if there is none.
-template <class T> struct Above {
+template <class T> struct OutputGradient {
   using Value = Acc<T>;
   Image<T> dy;
   Pixels pixels;  // of x
@@ -203,7 +203,7 @@ static Tensor forward(const Tensor& x, const Tensor& w_, const Tensor& b_,
   visit_stored(x.dtype(), [&]<class T>(T) {
     const Pixels pixels(y.shape());
     gemm::run(gemm::Matrix<T>{w.ptr<T>(), 0, taps, 1, int(K), int(taps)},
-              OverTaps<Under<T>>{Image<T>(x), pixels, Window2d(w.shape(), options), int(taps)},
+              OverTaps<InputPatch<T>>{Image<T>(x), pixels, Window2d(w.shape(), options), int(taps)},
               IntoImage<T>{Image<T>(y), pixels, b.defined() ? b.ptr<T>() : nullptr},
               {1, K, pixels.count, taps});
   });
@@ -219,7 +219,7 @@ static Tensor backward_x(const Tensor& dy, const Tensor& w_, const Shape& x,
   visit_stored(dy.dtype(), [&]<class T>(T) {
     const Pixels pixels(x);
     gemm::run(ByInputChannel<T>{w.ptr<T>(), window.kernel, int(C), int(taps)},
-              OverTaps<Above<T>>{Image<T>(dy), pixels, window, int(taps)},
+              OverTaps<OutputGradient<T>>{Image<T>(dy), pixels, window, int(taps)},
               IntoImage<T>{Image<T>(dx), pixels}, {1, C, pixels.count, taps});
   });
   return dx;
@@ -241,7 +241,7 @@ static void sum_shares(const Tensor& dy, const Tensor& x, const Tensor& dw, cons
     const Tensor parts({shares, part}, dtype_of<Acc<T>>, dy.device());
     Acc<T>* const sums = parts.ptr<Acc<T>>();
     gemm::run(Gradient<T>{Image<T>(dy), pixels, int(K), int(each)},
-              OverPixels<Under<T>>{{Image<T>(x), pixels, Window2d(dw.shape(), options), int(taps)},
+              OverPixels<InputPatch<T>>{{Image<T>(x), pixels, Window2d(dw.shape(), options), int(taps)},
                                    int(each)},
               IntoParts<Acc<T>>{sums, K, taps, part}, {shares, K, columns, each});
     sum_rows_into(RowSums<T>{dw.ptr<T>(), K * taps, db.defined() ? db.ptr<T>() : nullptr}, sums,

@@ -48,12 +48,12 @@ struct Rows {
   int64_t count;
 };
 
-template <class T, int K> struct alignas(K * sizeof(T)) Piece { T at[K]; };
-template <int K, class T> __device__ Piece<T, K> load(const T* from) {
-  return *reinterpret_cast<const Piece<T, K>*>(from);
+template <class T, int K> struct alignas(K * sizeof(T)) AlignedVector { T at[K]; };
+template <int K, class T> __device__ AlignedVector<T, K> load(const T* from) {
+  return *reinterpret_cast<const AlignedVector<T, K>*>(from);
 }
-template <class T, int K> __device__ void store(T* to, const Piece<T, K>& piece) {
-  *reinterpret_cast<Piece<T, K>*>(to) = piece;
+template <class T, int K> __device__ void store(T* to, const AlignedVector<T, K>& piece) {
+  *reinterpret_cast<AlignedVector<T, K>*>(to) = piece;
 }
 
 // Calls fn.operator()<K>(), K elements per piece: 16 bytes if they divide n, else one element.
@@ -142,9 +142,9 @@ template <int K, class A> struct Forward {
     mean[k] = batch.mean[c], scale[k] = weight[c] * batch.inverse_deviation(c), shift[k] = bias[c];
   }
   template <class T>
-  __device__ void put(T* y, uint8_t* bits, int64_t i, const Piece<T, K>& x,
-                      const Piece<T, K>& residual) const {
-    Piece<T, K> out;
+  __device__ void put(T* y, uint8_t* bits, int64_t i, const AlignedVector<T, K>& x,
+                      const AlignedVector<T, K>& residual) const {
+    AlignedVector<T, K> out;
     unsigned on = 0;
     for (int k = 0; k < K; ++k) {
       const A v = (A(x.at[k]) - mean[k]) * scale[k] + shift[k] + A(residual.at[k]);
@@ -160,7 +160,7 @@ template <int K, class A> struct Forward {
 // Inputs of backward: x, and dy where the bit is set.
 template <class T> struct Incoming {
   template <int K> struct Met {
-    Piece<T, K> x, dy;
+    AlignedVector<T, K> x, dy;
     unsigned bits;
     __device__ Acc<T> gradient(int k) const { return bits >> k & 1 ? Acc<T>(dy.at[k]) : Acc<T>(0); }
   };
@@ -185,9 +185,9 @@ template <int K, class A> struct Backward {
   }
   // gradient(k): dy of element k, masked by its bit.
   template <class T, class Gradient>
-  __device__ void put(T* dx, T* dresidual, int64_t i, const Piece<T, K>& x,
+  __device__ void put(T* dx, T* dresidual, int64_t i, const AlignedVector<T, K>& x,
                       const Gradient& gradient) const {
-    Piece<T, K> out, passed;
+    AlignedVector<T, K> out, passed;
     for (int k = 0; k < K; ++k) {
       const A g = gradient(k);
       passed.at[k] = T(g);

@@ -17,8 +17,8 @@ template <class T> struct Statistics {
     static constexpr int kAhead = 4;
     const T* x;
     A pivot[M] = {};
-    __device__ Piece<T, K> read(int64_t i) const { return load<K>(x + i); }
-    __device__ void add(const Piece<T, K>& in, Sums<A> (&sums)[K]) const {
+    __device__ AlignedVector<T, K> read(int64_t i) const { return load<K>(x + i); }
+    __device__ void add(const AlignedVector<T, K>& in, Sums<A> (&sums)[K]) const {
       for (int k = 0; k < K; ++k) {
         const A d = A(in.at[k]) - pivot[k % M];
         sums[k] = sums[k] + Sums<A>{d, d * d};
@@ -55,10 +55,10 @@ __global__ void forward_rows(const T* __restrict__ x, const T* __restrict__ resi
   Forward<K, A> forward;
   for (int k = 0; k < K; ++k) forward.of(k, batch, weight, bias, (column + k) / rows.inner);
   struct Met {
-    Piece<T, K> x, residual;
+    AlignedVector<T, K> x, residual;
   };
   const auto read = [&](int64_t i) {
-    return Met{load<K>(x + i), residual ? load<K>(residual + i) : Piece<T, K>()};
+    return Met{load<K>(x + i), residual ? load<K>(residual + i) : AlignedVector<T, K>()};
   };
   down_the_rows(rows, column, read,
                 [&](int64_t i, const Met& met) { forward.put(y, bits, i, met.x, met.residual); });

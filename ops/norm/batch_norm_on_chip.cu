@@ -74,7 +74,7 @@ template <auto kernel, class... Args> void launch_on_chip(const Grid& grid, cons
 // blockDim is (width, height). A thread has K channels, in every height-th row.
 template <class T, int K> struct Slice {
   using A = Acc<T>;
-  using Kept = Piece<T, K>;
+  using Kept = AlignedVector<T, K>;
   __device__ explicit Slice(const Rows& rows)
       : rows(rows),
         column(int(blockIdx.x * blockDim.x + threadIdx.x) * K),
@@ -125,14 +125,14 @@ __device__ void Slice<T, K>::fold(Sums<A> (&sums)[K], Sums<A>* scratch, const Of
                                   const Store& store) const {
   const int width = blockDim.x, thread = int(threadIdx.y) * width + int(threadIdx.x);
   int place = 0, left = K;
-  bool speaks = true;
+  bool is_leader = true;
 #pragma unroll
   for (int bit = kWarp / 2; bit > 0; bit /= 2) {
     if (bit < width) break;
     const bool upper = thread & bit;
     if (left == 1) {
       sums[0] = sums[0] + shuffle_xor(sums[0], bit);
-      speaks = speaks && !upper;
+      is_leader = is_leader && !upper;
       continue;
     }
     left /= 2;
@@ -143,7 +143,7 @@ __device__ void Slice<T, K>::fold(Sums<A> (&sums)[K], Sums<A>* scratch, const Of
       sums[k] = mine + shuffle_xor(upper ? sums[k] : sums[left + k], bit);
     }
   }
-  if (speaks) scratch[(int(threadIdx.x) * K + place) * kWarps + thread / kWarp] = sums[0];
+  if (is_leader) scratch[(int(threadIdx.x) * K + place) * kWarps + thread / kWarp] = sums[0];
   __syncthreads();
   // One thread per channel and warp: a slice has at most 32 channels (64 bytes), a block 16 warps.
   const int i = thread / kWarps, warp = thread % kWarps;
@@ -164,13 +164,13 @@ __global__ void __launch_bounds__(kBlock, 1)
                     uint8_t* __restrict__ bits, A* statistics, Batch<A> batch, const A* weight,
                     const A* bias, Rows rows) {
   const Slice<T, K> slice(rows);
-  Piece<T, K>* const kept = slice.kept(0);
+  AlignedVector<T, K>* const kept = slice.kept(0);
   const int warp = int(threadIdx.y * blockDim.x + threadIdx.x) / kWarp;
-  Piece<T, K> pivot{};
+  AlignedVector<T, K> pivot{};
   if (slice.inside) pivot = load<K>(x + slice.at(slice.rows_of(warp) ? slice.first(warp) : 0));
   Sums<A> sums[K];
   slice.template visit<4>([&](int64_t i) { return load<K>(x + i); },
-                          [&](int row, const Piece<T, K>& in) {
+                          [&](int row, const AlignedVector<T, K>& in) {
                             kept[slice.place(row)] = in;
                             for (int k = 0; k < K; ++k) {
                               const A d = A(in.at[k]) - A(pivot.at[k]);
@@ -196,8 +196,8 @@ __global__ void __launch_bounds__(kBlock, 1)
   Forward<K, A> forward;
   for (int k = 0; k < K; ++k) forward.of(k, batch, weight, bias, slice.column + k);
   slice.template visit<4>(
-      [&](int64_t i) { return residual ? load<K>(residual + i) : Piece<T, K>(); },
-      [&](int row, const Piece<T, K>& added) {
+      [&](int64_t i) { return residual ? load<K>(residual + i) : AlignedVector<T, K>(); },
+      [&](int row, const AlignedVector<T, K>& added) {
         forward.put(y, bits, slice.at(row), kept[slice.place(row)], added);
       });
 }
@@ -208,14 +208,14 @@ __global__ void __launch_bounds__(kBlock, 1)
     backward_on_chip(Incoming<T> incoming, T* __restrict__ dx, T* __restrict__ dresidual,
                      Batch<A> batch, const A* weight, A* dw, A* db, A share, Rows rows) {
   const Slice<T, K> slice(rows);
-  Piece<T, K>*const kept_x = slice.kept(0), *const kept_dy = slice.kept(1);
+  AlignedVector<T, K>*const kept_x = slice.kept(0), *const kept_dy = slice.kept(1);
   A mean[K] = {};
   if (slice.inside)
     for (int k = 0; k < K; ++k) mean[k] = batch.mean[slice.column + k];
   Sums<A> sums[K];
   slice.template visit<2>([&](int64_t i) { return incoming.template read<K>(i); },
                           [&](int row, const auto& met) {
-                            Piece<T, K> dy;
+                            AlignedVector<T, K> dy;
                             for (int k = 0; k < K; ++k) {
                               const A g = met.gradient(k);
                               dy.at[k] = T(g);
@@ -234,7 +234,7 @@ __global__ void __launch_bounds__(kBlock, 1)
   Backward<K, A> backward;
   for (int k = 0; k < K; ++k) backward.of(k, batch, weight, dw, db, share, slice.column + k);
   for (int row = threadIdx.y; row < rows.count; row += blockDim.y) {
-    const Piece<T, K> dy = kept_dy[slice.place(row)];
+    const AlignedVector<T, K> dy = kept_dy[slice.place(row)];
     backward.put(dx, dresidual, slice.at(row), kept_x[slice.place(row)],
                  [&](int k) { return A(dy.at[k]); });
   }
@@ -292,14 +292,14 @@ static kernels::BatchNormPass training_cuda(const Tensor& x_, const Tensor& weig
   return {y, bits, statistics, backward_cuda};
 }
 
-static bool would_not_stream(const Tensor& x, const Tensor&, const Tensor&, const Tensor&, bool,
+static bool fits_on_chip(const Tensor& x, const Tensor&, const Tensor&, const Tensor&, bool,
                              double, Slot&) {
   return bool(Slices(Rows(x), x.dtype(), 1));
 }
 
 static const bool gpu =
     kernels::batch_norm_training.on(Device::cuda, training_cuda) &&
-    kernels::batch_norm_training.algorithm_on(Device::cuda, "streaming", would_not_stream,
+    kernels::batch_norm_training.algorithm_on(Device::cuda, "streaming", fits_on_chip,
                                               kernels::batch_norm_in_steps);
 
 }  // namespace bellows

@@ -45,7 +45,7 @@ static void sgemm(const Tensor& y, const Tensor& a, const Tensor& b, Into into) 
   const Tile tile(M, N, K);
   const int64_t tall = ceil_div(M, tile.rows), wide = ceil_div(N, tile.columns);
   parallel_for(y.dim(0) * tall * wide, 1, [&](int64_t begin, int64_t end) {
-    const OneThread alone;
+    const SingleThreadScope alone;
     for (int64_t at = begin; at < end; ++at) {
       const int64_t i = at / (tall * wide);
       const int64_t m = at / wide % tall * tile.rows, n = at % wide * tile.columns;

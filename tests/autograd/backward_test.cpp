@@ -126,7 +126,7 @@ TEST(Backward, RunsUnderTheKernelsAndAtTheModuleOfItsForward) {
   Tensor y;
   {
     const Kernels use({.vendor = true, .deterministic = true});
-    const AtSite at(site_of("layer1.conv2"));
+    const ModuleScope at(site_of("layer1.conv2"));
     y = record("look", relu(w), {w}, [&](const Tensor& dy) {
       seen = kernel_options();
       path = current_site()->path;
@@ -198,7 +198,7 @@ TEST_F(AnomalyMode, NamesOpModuleInputAndStep) {
   const Tensor w = leaf(0);
   Tensor y;
   {
-    const AtSite at(site_of("head.log"));
+    const ModuleScope at(site_of("head.log"));
     y = mul(scalar(0), log(w));  // 0 * dlog(0) = 0 * inf
   }
   const Refusal refusal = refused([&] { backward(y); });

@@ -24,7 +24,7 @@ class FakeSystem : public testing::Test {
     root_ = mkdtemp(name.data());
   }
   ~FakeSystem() override {
-    free_threads();
+    unpin_threads();
     std::filesystem::remove_all(root_);
   }
   void write(const std::filesystem::path& name, const std::string& text) const {
@@ -78,7 +78,7 @@ TEST(Cores, OfAMachineWithMoreThanFitIntoASetAreAllSeen) {
     for (const int cpu : {0, 1023, 1024, 2999}) CPU_SET_S(cpu, bytes, set);
     return 0;
   };
-  EXPECT_EQ(cores_by(system_of_3000), (std::vector{0, 1023, 1024, 2999}));
+  EXPECT_EQ(read_affinity(system_of_3000), (std::vector{0, 1023, 1024, 2999}));
   EXPECT_EQ(asked, 3);
 }
 
@@ -87,9 +87,9 @@ TEST(Cores, AreOneWhereTheSystemDoesNotTell) {
   const auto never = [&](int error) {
     return [&asked, error](size_t, cpu_set_t*) { return ++asked, errno = error, -1; };
   };
-  EXPECT_EQ(cores_by(never(EPERM)), std::vector{0});
+  EXPECT_EQ(read_affinity(never(EPERM)), std::vector{0});
   EXPECT_EQ(asked, 1);
-  EXPECT_EQ(cores_by(never(EINVAL)), std::vector{0}) << "and does not ask for ever";
+  EXPECT_EQ(read_affinity(never(EINVAL)), std::vector{0}) << "and does not ask for ever";
 }
 
 TEST(CpuList, ThatIsNoneIsRefused) {
@@ -196,7 +196,7 @@ TEST_F(FakeSystem, RanksTakeTheNodesInTurn) {
     for (const std::vector<int>& of_thread : cores_of_the_pool()) EXPECT_EQ(of_thread, cores);
   }
   EXPECT_EQ(bound.value(), before + 3);
-  free_threads();
+  unpin_threads();
   EXPECT_EQ(my_cores(), all);
   EXPECT_EQ(process_cores(), all);
 }

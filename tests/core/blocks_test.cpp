@@ -11,8 +11,8 @@ static constexpr size_t kMiB = 1 << 20;
 static std::byte* address(size_t n) { return reinterpret_cast<std::byte*>(n * 64 * kMiB); }
 static void* stream(size_t n) { return reinterpret_cast<void*>(n); }
 
-static const Home kSmallHome{.stream = stream(1), .small = true};
-static const Home kLargeHome{.stream = stream(1)};
+static const BlockKey kSmallHome{.stream = stream(1), .small = true};
+static const BlockKey kLargeHome{.stream = stream(1)};
 
 static AllocatorStats stats_of(const Blocks& blocks) {
   AllocatorStats stats;
@@ -54,7 +54,7 @@ TEST(Blocks, SplitWhereTheRestIsWorthIt) {
   EXPECT_EQ(stats_of(blocks).splits, 2);
 }
 
-TEST(Blocks, MergeWithFreeNeighboursOnEitherSide) {
+TEST(Blocks, MergeWithFreeNeighborsOnEitherSide) {
   for (const std::vector<int>& order : {std::vector{0, 1, 2}, {2, 1, 0}, {0, 2, 1}, {1, 0, 2}}) {
     Blocks blocks;
     blocks.add(address(1), 2 * kMiB, kSmallHome);
@@ -67,7 +67,7 @@ TEST(Blocks, MergeWithFreeNeighboursOnEitherSide) {
   }
 }
 
-TEST(Blocks, OfNeighbouringSegmentsStayApart) {
+TEST(Blocks, OfNeighboringSegmentsStayApart) {
   Blocks blocks;
   blocks.add(address(1), 64 * kMiB, kLargeHome);
   blocks.add(address(2), 64 * kMiB, kLargeHome);  // adjacent in memory
@@ -135,7 +135,7 @@ TEST(Blocks, GiveBackSegmentsThatAreFreeAsAWholeAndNoPools) {
 // memory around it.
 TEST(Blocks, OfAPoolThatEndedComeBackLater) {
   Blocks blocks;
-  const Home pool{.pool = 3, .stream = stream(1), .small = true};
+  const BlockKey pool{.pool = 3, .stream = stream(1), .small = true};
   blocks.add(address(1), 2 * kMiB, pool);
   Block* const held = blocks.take(pool, 512);
   blocks.join_common(3);
@@ -158,7 +158,7 @@ TEST(Blocks, NeverOverlapNorLoseAByte) {
       held.erase(at);
     } else {
       const size_t size = Blocks::rounded(dice() % (dice() % 8 ? kMiB : 24 * kMiB));
-      const Home home{.stream = stream(1 + dice() % 2), .small = size <= Blocks::kSmall};
+      const BlockKey home{.stream = stream(1 + dice() % 2), .small = size <= Blocks::kSmall};
       Block* block = blocks.take(home, size);
       if (!block) {
         blocks.add(address(++segments), Blocks::segment_size(size), home);

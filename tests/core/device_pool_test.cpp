@@ -246,7 +246,7 @@ TEST_F(AllocatorOnDevice, OtherThreadsGoOnDuringACapture) {
 // ---- out of memory
 
 TEST_F(AllocatorOnDevice, SaysWhoHoldsWhatAndWhatToDo) {
-  const AtSite at(site_of("layer1.conv"));
+  const ModuleScope at(site_of("layer1.conv"));
   const Tensor large = on_gpu(3 << 20), a = on_gpu(1 << 20), b = on_gpu(1 << 20);
   const Refusal refusal = refused([] { on_gpu(int64_t{1} << 44); });
   EXPECT_EQ(refusal.exit, Exit::memory);
@@ -295,7 +295,7 @@ class GuardsOnDevice : public AllocatorOnDevice {
 TEST_F(GuardsOnDevice, CatchWritesBetweenTwoBlocksOfASegment) {
   for (const int64_t at : {int64_t{-1}, int64_t{40}, int64_t{-64}, int64_t{103}}) {
     {
-      const Tensor neighbour = on_gpu(1000), t = on_gpu(40), other = on_gpu(1000);
+      const Tensor neighbor = on_gpu(1000), t = on_gpu(40), other = on_gpu(1000);
       fill(Tensor(t).view({1}, {1}, at), 1);
     }
     EXPECT_EQ(guard_complaint(),

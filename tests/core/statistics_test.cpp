@@ -48,7 +48,7 @@ int64_t count_verdicts(Verdict verdict, double ratio) {
 
 }  // namespace
 
-TEST(Statistics, QuantilesLieBetweenNeighbours) {
+TEST(Statistics, QuantilesLieBetweenNeighbors) {
   EXPECT_DOUBLE_EQ(median({3, 1, 2}), 2);
   EXPECT_DOUBLE_EQ(median({4, 1, 2, 3}), 2.5);
   EXPECT_DOUBLE_EQ(quantile({0, 10, 20, 30, 40}, 0.25), 10);

@@ -78,7 +78,7 @@ TEST_F(Ranges, CloseOnAnException) {
 
 TEST_F(Ranges, SayInWhichModuleAndThreadTheyRan) {
   {
-    const AtSite at(site_of("layer1.conv2"));
+    const ModuleScope at(site_of("layer1.conv2"));
     const trace::Range range("conv");
   }
   std::thread([] { const trace::Range elsewhere("elsewhere"); }).join();
@@ -101,12 +101,12 @@ TEST_F(Ranges, CostNothingWhileNobodyCollects) {
 // ---- module paths
 
 TEST(ModulePath, IsInternedAndRestored) {
-  const Site& conv = site_of("conv1");
+  const ModuleSite& conv = site_of("conv1");
   EXPECT_EQ(&site_of("conv1"), &conv);
   EXPECT_NE(site_of("conv2").hash, conv.hash);
   {
-    const AtSite outer(conv);
-    { const AtSite inner(site_of("conv1.inner")); }
+    const ModuleScope outer(conv);
+    { const ModuleScope inner(site_of("conv1.inner")); }
     EXPECT_EQ(current_site(), &conv);
   }
   EXPECT_EQ(current_site()->path, "");

@@ -94,7 +94,7 @@ TEST_F(Planted, WritePastTheEnd) {
 TEST_F(Planted, AFaultIsToldWithTheLastKernelsAndTheirModules) {
   const Floats y(100);
   {
-    const AtSite module(site_of("layer1.conv2"));
+    const ModuleScope module(site_of("layer1.conv2"));
     const RunningKernel op("conv2d");
     launch(fill, {1, 128, 0, compute()}, y, 101, 1.0f);
   }
@@ -106,7 +106,7 @@ TEST_F(Planted, AFaultIsToldWithTheLastKernelsAndTheirModules) {
 
 TEST_F(Planted, ALaunchThatFailsIsToldWithItsOpAndModule) {
   const Floats y(1);
-  const AtSite module(site_of("layer1.conv2"));
+  const ModuleScope module(site_of("layer1.conv2"));
   const RunningKernel op("conv2d");
   const Refusal fault = refused([&] { launch(fill, {1, 2048, 0, compute()}, y, 1, 1.0f); });
   EXPECT_EQ(fault.exit, Exit::internal);

@@ -144,7 +144,7 @@ TEST_F(VendorCalls, ConvolveAsTheCpuDoes) {
 
 // In f16 with a multiple of 8 channels: one call forward, one backward. Otherwise the three calls
 // of the convolution alone.
-TEST_F(VendorCalls, NormaliseOnTheWayIntoAConvolutionInF16) {
+TEST_F(VendorCalls, NormalizeOnTheWayIntoAConvolutionInF16) {
   const trace::Counter& counted = trace::counter("kernel.vendor_calls");
   const auto calls = [&](DType dtype, int64_t channels) {
     Slot slot;

@@ -22,7 +22,7 @@ const std::map<std::string, Chain>& chains() {
       {"crop of little but border", {random_crop(13, 6), normalize()}},
       {"crop with a mirrored border", {random_crop(9, 4, "reflect"), normalize()}},
       {"crop with a border wider than the picture", {random_crop(31, 24, "reflect"), normalize()}},
-      {"centre, an odd rest and one of 3", {center_crop(4), normalize()}},
+      {"center, an odd rest and one of 3", {center_crop(4), normalize()}},
       {"flip", {flip(), normalize()}},
       {"flip, the other way in every other epoch",
        {named("random_flip", {{"alternate", "true"}}), normalize()}},

@@ -18,7 +18,7 @@ namespace {
 
 // Changes the image each time, so that a device cannot keep the samples.
 struct Jitter : RandomTransform {
-  void apply(Picture& p, const RngKey& key) const override {
+  void apply(ImagePlan& p, const RngKey& key) const override {
     p.levels.shift[0] += Philox(key).uniform(0);
   }
 };

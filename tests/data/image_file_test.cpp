@@ -134,9 +134,9 @@ TEST(Png, OfEveryKindBecomesRgb) {
       }
   Pixels places = slopes(4, 3, 1);
   for (size_t i = 0; i < places.bytes.size(); ++i) places.bytes[i] = uint8_t(i % 3);
-  const Pixels coloured = decoded(as_png(places, 8, false, {{1, 2, 3}, {40, 50, 60}, {7, 8, 9}}));
+  const Pixels colored = decoded(as_png(places, 8, false, {{1, 2, 3}, {40, 50, 60}, {7, 8, 9}}));
   for (size_t i = 0; i < places.bytes.size(); ++i)
-    EXPECT_THAT(std::vector(&coloured.bytes[3 * i], &coloured.bytes[3 * i] + 3),
+    EXPECT_THAT(std::vector(&colored.bytes[3 * i], &colored.bytes[3 * i] + 3),
                 testing::ElementsAreArray(
                     std::vector<std::vector<int>>{{1, 2, 3}, {40, 50, 60}, {7, 8, 9}}[i % 3]));
 }

@@ -3,7 +3,7 @@
 #include "core/base/philox.h"
 #include "core/base/trace.h"
 #include "data/images/image_file.h"
-#include "data/images/write_picture.h"
+#include "data/images/write_image.h"
 #include "data/loader/loader.h"
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
@@ -22,13 +22,13 @@ static Pixels noise(int height, int width, int channels) {
   return p;
 }
 
-static std::vector<float> written(const Picture& picture, const Sample& sample) {
+static std::vector<float> written(const ImagePlan& picture, const Sample& sample) {
   std::vector<float> out(picture.shape().numel());
-  write_picture(picture, sample, out.data());
+  write_image(picture, sample, out.data());
   return out;
 }
 // Returns the result of the file decoded as a whole, and decoded only as far as `picture` needs.
-static std::pair<std::vector<float>, std::vector<float>> both_ways(const Picture& picture,
+static std::pair<std::vector<float>, std::vector<float>> both_ways(const ImagePlan& picture,
                                                                    const std::string& file) {
   Scratch all, some;
   const Sample whole = decode_image(bytes_of(file), all);
@@ -55,7 +55,7 @@ TEST_P(Forms, APartIsThatOfTheWhole) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     const Philox rng(RngKey{.seed = seed});
     const int64_t h = 1 + int64_t(rng.below(75, 0)), w = 1 + int64_t(rng.below(101, 1));
-    Picture picture({3, 75, 101});
+    ImagePlan picture({3, 75, 101});
     picture.crop({int64_t(rng.below(76 - h, 2)), int64_t(rng.below(102 - w, 3)), h, w});
     if (seed % 2) picture.resize(h * 2 / 3 + 1, w * 2 / 3 + 1);
     const auto [whole, part] = both_ways(picture, file);
@@ -66,7 +66,7 @@ TEST_P(Forms, APartIsThatOfTheWhole) {
 TEST_P(Forms, AReducedPartIsAboutThatOfTheWhole) {
   const std::string file = file_of(slopes(160, 200, channels()));
   for (const auto& [size, reduced] : {std::pair(36, 2), {18, 4}, {9, 8}, {5, 8}}) {
-    Picture picture({3, 160, 200});
+    ImagePlan picture({3, 160, 200});
     picture.crop({37, 51, 77, 90});
     picture.resize(size, size);
     Scratch scratch;
@@ -103,7 +103,7 @@ TEST(ScaledDecode, OfDamagedFilesIsRefusedOrHasItsSize) {
 }
 
 TEST(ScaledDecode, OfABlackPictureDecodesNearlyNothing) {
-  Picture picture({3, 64, 64});
+  ImagePlan picture({3, 64, 64});
   picture.crop({-70, 0, 64, 64});
   const auto [whole, part] = both_ways(picture, as_jpeg(slopes(64, 64)));
   EXPECT_EQ(part, std::vector<float>(3 * 64 * 64, 0.f));

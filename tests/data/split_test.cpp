@@ -33,7 +33,7 @@ TransformChoice resized_crop() { return named("random_resized_crop", {{"size", "
 
 // Changes the image each time, and is no Edit, so only the host can do it.
 struct Flicker : RandomTransform {
-  void apply(Picture& p, const RngKey& key) const override {
+  void apply(ImagePlan& p, const RngKey& key) const override {
     p.levels.shift[0] += Philox(key).uniform(0);
   }
 };
@@ -68,7 +68,7 @@ TEST(Split, PadsOnceOnTheDevice) {
   EXPECT_EQ(left_of(split({random_crop(20, 2), random_crop(20, 1)}, in)), (Left{{1}, {3, 20, 20}}));
 }
 
-// A Picture applies its levels last, wherever they are in the list. So does the device.
+// A ImagePlan applies its levels last, wherever they are in the list. So does the device.
 TEST(Split, LeavesLevelsFromAnywhere) {
   const DatasetInfo info{
       .sample = {3, 20, 30}, .classes = 10, .mean = {.25, .5, .75}, .std = {.5, .25, .125}};

@@ -62,7 +62,7 @@ static Transforms only(const std::string& name, const Texts& options, const Shap
   return Transforms({chosen<TransformChoice>(name, options)}, info_of(sample), use);
 }
 // Source of a pixel: (row, column), -1 for padding.
-static std::pair<int64_t, int64_t> origin(const Picture& p, int64_t y = 0, int64_t x = 0) {
+static std::pair<int64_t, int64_t> origin(const ImagePlan& p, int64_t y = 0, int64_t x = 0) {
   return {p.rows().cell(y), p.columns().cell(x)};
 }
 
@@ -136,7 +136,7 @@ TEST(Tta, ShowsThePictureItsMirrorImageAndBothMoved) {
   const Transforms views({chosen<TransformChoice>("random_flip", {})}, info_of(in), Use::evaluation,
                          DoneBy::host, Tta::mirror_shift);
   const auto corners = [&](int64_t view) {
-    const Picture p = views.plan(in, 1, view, 0);
+    const ImagePlan p = views.plan(in, 1, view, 0);
     return std::pair(origin(p), origin(p, 3, 4));
   };
   using At = std::pair<int64_t, int64_t>;
@@ -161,7 +161,7 @@ TEST(RandomResizedCrop, TakesPartsOfTheAreaAndProportionsThatItIsTold) {
       only("random_resized_crop", {{"size", "32"}, {"min_scale", "0.2"}, {"max_scale", "0.5"}}, in);
   double least = 1, most = 0, narrowest = 9, widest = 0, tops = 0;
   for (int i = 0; i < 4000; ++i) {
-    const Picture p = crop.plan(in, 1, 0, i);
+    const ImagePlan p = crop.plan(in, 1, 0, i);
     EXPECT_EQ(p.shape(), (Shape{3, 32, 32}));
     const double h = double(p.rows().high() - p.rows().low());
     const double w = double(p.columns().high() - p.columns().low());
@@ -179,7 +179,7 @@ TEST(RandomResizedCrop, TakesPartsOfTheAreaAndProportionsThatItIsTold) {
 // An image so narrow that no part of it has the requested proportions.
 TEST(RandomResizedCrop, TakesTheMiddleIfNothingFits) {
   const Shape in{1, 10, 100};
-  const Picture p = only("random_resized_crop", {{"min_scale", "1"}}, in).plan(in, 1, 0, 0);
+  const ImagePlan p = only("random_resized_crop", {{"min_scale", "1"}}, in).plan(in, 1, 0, 0);
   EXPECT_EQ(p.rows().low(), 0);
   EXPECT_EQ(p.rows().high(), 10);
   EXPECT_EQ(p.columns().low(), 43);
@@ -190,7 +190,7 @@ TEST(RandomResizedCrop, TakesTheMiddleIfNothingFits) {
 TEST(RandomResizedCrop, TakesAPixelAtLeast) {
   const Shape in{1, 32, 32};
   const auto height = [&](const char* ratio) {
-    const Picture p = only("random_resized_crop", {{"min_ratio", ratio}, {"max_ratio", ratio}}, in)
+    const ImagePlan p = only("random_resized_crop", {{"min_ratio", ratio}, {"max_ratio", ratio}}, in)
                           .plan(in, 1, 0, 0);
     return std::pair(p.rows().high() - p.rows().low(), p.columns().high() - p.columns().low());
   };
@@ -205,7 +205,7 @@ TEST(RandomResizedCrop, InEvaluationTakesTheMiddle) {
   const Transforms named({chosen<TransformChoice>("resize", {{"size", "256"}}),
                           chosen<TransformChoice>("center_crop", {{"size", "224"}})},
                          info_of(in));
-  const Picture a = settled.plan(in, 1, 0, 0), b = named.plan(in, 1, 0, 0);
+  const ImagePlan a = settled.plan(in, 1, 0, 0), b = named.plan(in, 1, 0, 0);
   EXPECT_EQ(a.shape(), (Shape{3, 224, 224}));
   EXPECT_EQ(origin(a), (std::pair<int64_t, int64_t>{16, 48}));
   EXPECT_EQ(origin(a), origin(b));
@@ -253,7 +253,7 @@ TEST(ColorJitter, IsBrightnessThenContrastThenSaturation) {
   const Transforms jitter({TransformChoice("color_jitter")}, info);
   float least = 2, most = 0;
   for (int i = 0; i < 200; ++i) {
-    const Colours map = *jitter.plan(in, 1, 0, i).colours;
+    const Colors map = *jitter.plan(in, 1, 0, i).colors;
     // Saturation does not change a gray, so two grays determine the other two factors.
     const float dark = map.at(0, 100, 100, 100) / 255, bright = map.at(0, 120, 120, 120) / 255;
     const float both = (bright - dark) * 255 / 20;  // brightness * contrast
@@ -314,8 +314,8 @@ TEST(ColorJitter, TurnsTheHueByWhatIsDrawnAndAfterTheOthers) {
   const uint8_t pixels[] = {200, 10, 90, 7, 40, 120, 90, 255, 60, 70, 90, 31};
   double least = 1, most = -1;
   for (int i = 0; i < 200; ++i) {
-    const Colours map = *all.plan(in, 1, 0, i).colours;
-    EXPECT_EQ(map.turn, hue.plan(in, 1, 0, i).colours->turn);
+    const Colors map = *all.plan(in, 1, 0, i).colors;
+    EXPECT_EQ(map.turn, hue.plan(in, 1, 0, i).colors->turn);
     least = std::min<double>(least, map.turn), most = std::max<double>(most, map.turn);
     std::vector<float> out(12);
     all.write({pixels, in, 0}, 1, 0, i, out.data());
@@ -356,7 +356,7 @@ TEST(ColorJitter, DrawsItsFourNumbersIndependently) {
     const Transforms jitter = only("color_jitter", alone, in);
     std::vector<double>& numbers = drawn.emplace_back();
     for (int i = 0; i < kSamples; ++i) {
-      const Colours map = *jitter.plan(in, 1, 0, i).colours;
+      const Colors map = *jitter.plan(in, 1, 0, i).colors;
       numbers.push_back(name == "hue" ? map.turn : map.matrix[0][0]);
     }
   }

@@ -54,7 +54,7 @@ TEST(Reducer, CostsNothingInAWorldOfOne) {
   Reducer reducer(*group, {{"w", w}});
   EXPECT_FALSE(grad_meta(w)->hook);
   {
-    const auto hold = reducer.hold(false);
+    const auto quiet = reducer.no_sync(false);
     backward(loss_of(w));
   }
   reducer.wait();
@@ -85,7 +85,7 @@ TEST(Reducer, SendsNothingWhileHeldAndTheSumAfterwards) {
   const Tensor w = leaf();
   Reducer reducer(group, {{"w", w}});
   for (const bool last : {false, false, true}) {
-    const auto hold = reducer.hold(!last);
+    const auto quiet = reducer.no_sync(!last);
     backward(loss_of(w));
     EXPECT_EQ(group.reduces, last ? 1 : 0);
   }
@@ -111,7 +111,7 @@ TEST(Reducer, SendsWhatOnlyHeldPassesGaveAGradient) {
   for (int update = 0; update < 2; ++update) {
     group.sent.clear();
     {
-      const auto hold = reducer.hold(true);
+      const auto quiet = reducer.no_sync(true);
       for (const Tensor& t : {v, w, u}) backward(loss_of(t));
     }
     backward(loss_of(u));
@@ -130,7 +130,7 @@ TEST(Reducer, ForgetsWhatWasDroppedInstead) {
   const Tensor w = leaf();
   Reducer reducer(group, {{"w", w}});
   {
-    const auto hold = reducer.hold(true);
+    const auto quiet = reducer.no_sync(true);
     backward(loss_of(w));
   }
   zero_grad({&w, 1}, true);

@@ -23,7 +23,7 @@ static std::string toggle_table() {
   std::map<std::string, std::string> rows;
   for (const Toggle& toggle : toggles())
     rows[toggle.name] =
-        cat("| [`", toggle.name, "`](", toggle.file, ") | ", toggle.by_default, " | ",
+        cat("| [`", toggle.name, "`](", toggle.file, ") | ", toggle.default_value, " | ",
             name_of(toggle.same), " | ", cell(toggle.idea), " |\n");
   std::string table = "| toggle | default | the loss stays | what it does |\n|---|---|---|---|\n";
   for (const auto& [name, row] : rows) table += row;

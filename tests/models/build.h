@@ -38,7 +38,7 @@ inline ModulePtr build(const std::map<std::string, std::string>& texts,
   if (options.recompute) recompute_blocks(*model, options.recompute);
   if (context.fused) *context.fused = report;
   model->name_all("");
-  model->initialise(context.seed);
+  model->initialize(context.seed);
   return model;
 }
 

@@ -101,7 +101,7 @@ static int64_t saved_by_a_block(const char* fuse) {
 // Among the intermediate images, the fused block saves only the outputs of the convolutions. With
 // fused norms alone, the second convolution's input and its mask bits are saved too. Planes of 36
 // elements have 5 bytes of bits.
-TEST(SavedBytes, OfAFusedBlockLackWhatIsNormalisedInside) {
+TEST(SavedBytes, OfAFusedBlockLackWhatIsNormalizedInside) {
   constexpr int64_t kImage = N * 8 * 36 * kFloat, kBits = N * 8 * 5, kStatistics = 2 * 8 * kFloat;
   constexpr int64_t kBlock = 3 * kImage + kBits + 2 * kStatistics, kHead = kImage;
   EXPECT_EQ(saved_by_a_block("conv_norm"), kBlock + kHead);

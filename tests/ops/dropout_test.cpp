@@ -12,7 +12,7 @@ using namespace bellows;
 static constexpr int64_t kN = 100000;
 
 static Tensor mask(uint64_t seed, const DeviceStepState& state, const char* path = "") {
-  const AtSite at(site_of(path));
+  const ModuleScope at(site_of(path));
   return dropout(full({kN}, 1), 0.3, seed, state);
 }
 static double share_equal(const Tensor& a, const Tensor& b) {
@@ -33,7 +33,7 @@ TEST(Dropout, DropsItsShareAndKeepsTheMean) {
 TEST(Dropout, DropsWhereTheUniformNumberOfTheElementIsBelowP) {
   const DeviceStepState state(Device::cpu);
   const Tensor y = mask(1, state);
-  const AtSite at(site_of(""));
+  const ModuleScope at(site_of(""));
   const Philox rng({.seed = 1, .purpose = Purpose::dropout, .site = current_site()->hash});
   for (int64_t i = 0; i < kN; ++i) ASSERT_EQ(y.data<float>()[i] == 0, rng.uniform(i) < 0.3) << i;
 }
@@ -72,7 +72,7 @@ TEST(Dropout, RunsAgainWithTheMasksOfItsForward) {
   const DeviceStepState state(Device::cpu), other(Device::cpu);
   const auto at = [](const char* path, const DeviceStepState& state) {
     return [&state, path](const Tensor& x) {
-      const AtSite here(site_of(path));
+      const ModuleScope here(site_of(path));
       return dropout(x, 0.3, 1, state);
     };
   };

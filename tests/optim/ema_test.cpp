@@ -58,7 +58,7 @@ TEST(Ema, ChangesPlacesAndBack) {
   n.data<int64_t>()[0] = 7;
   const uint32_t before = w.storage()->version;
   {
-    const Averaged averaged(ema);
+    const EmaScope averaged(ema);
     EXPECT_EQ(values(w), (std::vector<float>{1, 2}));
     EXPECT_EQ(n.data<int64_t>()[0], 7);
   }
@@ -72,7 +72,7 @@ TEST(Ema, OfDecayZeroIsNone) {
   const Tensor w = full({2}, 1);
   Ema ema(0, {{"w", require_grad(w)}}, {});
   ema.update();
-  const Averaged averaged(ema);
+  const EmaScope averaged(ema);
   EXPECT_TRUE(ema.state().empty());
 }
 

@@ -2,7 +2,7 @@
 """Writes resize.safetensors: an image, and PyTorch's antialiased resize of parts of it.
 
 The committed file was made with PyTorch 2.15.0, whose interpolate() torchvision's Resize and
-RandomResizedCrop call. tests/data/picture_test.cpp reads it and does not need PyTorch.
+RandomResizedCrop call. tests/data/image_plan_test.cpp reads it and does not need PyTorch.
 """
 import pathlib
 

@@ -69,29 +69,29 @@ static const std::set<std::string>& known_statements() {
 
 TEST_P(EachToggle, SaysAllThereIsToSay) {
   for (const char* text :
-       {toggle.idea, toggle.claim, toggle.hurts, toggle.sources, toggle.footprint})
+       {toggle.idea, toggle.claim, toggle.cost, toggle.sources, toggle.footprint})
     EXPECT_TRUE(text && *text) << "a field is empty";
   EXPECT_TRUE(std::ifstream(source_dir() + "/" + toggle.file).good()) << toggle.file;
   EXPECT_FALSE(toggle.key_point.empty());
   EXPECT_GT(toggle.values.size(), 1u);
-  EXPECT_TRUE(accepts(toggle, toggle.by_default)) << toggle.by_default;
+  EXPECT_TRUE(accepts(toggle, toggle.default_value)) << toggle.default_value;
   EXPECT_TRUE(!*toggle.fast || accepts(toggle, toggle.fast)) << toggle.fast;
   EXPECT_EQ(toggle.tolerance > 0, toggle.same == Same::close || *toggle.close_where)
       << "close says how close, no other";
 }
 
 TEST_P(EachToggle, HasNamesOfItsOwn) {
-  Names mine = toggle.aka;
+  Names mine = toggle.aliases;
   mine.push_back(toggle.name);
   for (const std::string& name : mine)
     for (const Toggle& other : toggles())
-      EXPECT_TRUE(&other == &toggle || (name != other.name && !std::ranges::count(other.aka, name)))
+      EXPECT_TRUE(&other == &toggle || (name != other.name && !std::ranges::count(other.aliases, name)))
           << name << " is a name of " << other.name << ", too";
 }
 
 TEST_P(EachToggle, RefersToWhatExists) {
   for (const std::string& need : toggle.needs)
-    EXPECT_TRUE(is_of_the_machine(need) || find_toggle(need)) << "needs " << need;
+    EXPECT_TRUE(is_machine_feature(need) || find_toggle(need)) << "needs " << need;
   for (const std::string& other : toggle.supersedes)
     EXPECT_TRUE(find_toggle(other)) << "supersedes " << other;
   for (const std::string& statement : statements(toggle.sources))
@@ -149,14 +149,14 @@ TEST(Presets, NoneIsThePlainPlanAndSilenceTheDefault) {
   const Config silent = configured({});
   EXPECT_EQ(dump(silent.plan), dump(configured({{"toggles", "default"}}).plan));
   for (const Toggle& toggle : toggles())
-    EXPECT_EQ(silent.toggles.at(toggle.name).text, here(toggle, toggle.by_default)) << toggle.name;
+    EXPECT_EQ(silent.toggles.at(toggle.name).text, here(toggle, toggle.default_value)) << toggle.name;
 }
 
 TEST(Presets, AllTakesWhatIsFastAndLeavesTheRest) {
   const Config all = configured({{"toggles", "all"}});
   for (const Toggle& toggle : toggles())
     EXPECT_EQ(all.toggles.at(toggle.name).text,
-              here(toggle, *toggle.fast ? toggle.fast : toggle.by_default))
+              here(toggle, *toggle.fast ? toggle.fast : toggle.default_value))
         << toggle.name;
 }
 
@@ -217,8 +217,8 @@ struct Planted {
 Toggle like_fused_optimizer(void (*enable)(Plan&, const std::string&)) {
   Toggle toggle = *find_toggle("fused_optimizer");
   toggle.name = "planted";
-  toggle.aka = {"elsewhere"};
-  toggle.by_default = "off";
+  toggle.aliases = {"elsewhere"};
+  toggle.default_value = "off";
   toggle.enable = enable;
   return toggle;
 }

@@ -24,7 +24,7 @@ static std::vector<double> train(const Plan& plan) {
   const bool saves = plan.ckpt.every || plan.ckpt.every_iters;
   if (saves) std::filesystem::create_directories(folder);
   Session session(plan);
-  Log log(session.plan, {}, Voice::silent);
+  Log log(session.plan, {}, LogOutput::silent);
   Checkpoints checkpoints(folder, plan.ckpt);
   Loop loop(session, log, saves ? &checkpoints : nullptr);
   std::vector<double> losses = loop.run().losses;

@@ -84,7 +84,7 @@ TEST(Findings, WhatHoldsOneDnnBack) {
 TEST(Findings, ABusyMachineAndABinaryForDebugging) {
   Machine m = sound();
   m.load = 4.5;
-  m.optimised = false;
+  m.optimized = false;
   EXPECT_THAT(findings(m),
               ElementsAre(HasSubstr("cmake --preset release"), HasSubstr("load 4.5 on 4 CPUs")));
 }
@@ -162,11 +162,11 @@ TEST(Shapes, NamesTheSizesThatAreNoMultipleOfEight) {
                              {"conv1.bias", zeros({63})},
                              {"layer1.conv1.weight", zeros({64, 64, 3, 3})},
                              {"fc.weight", zeros({1001, 512})}};
-  EXPECT_EQ(odd_shapes(stem),
+  EXPECT_EQ(unaligned_shapes(stem),
             "weight         out   in     pad to\n"
             "conv1.weight    64    3      64, 8\n"
             "fc.weight     1001  512  1008, 512\n");
-  EXPECT_EQ(odd_shapes({}), "all sizes are multiples of 8\n");
+  EXPECT_EQ(unaligned_shapes({}), "all sizes are multiples of 8\n");
 }
 
 // ---- the program
@@ -263,7 +263,7 @@ TEST_F(Program, DoctorRefusesWhatItCannotDo) {
   expect_refusal({"doctor", "--stress", "big"}, 2, "--stress 'big'");
   expect_refusal({"doctor", "--folder", "nowhere"}, 2, "nowhere");
   expect_refusal({"doctor", "model=lenet"}, 2, "only --shapes takes a config");
-  expect_refusal({"doctor", "--colour"}, 2, "--colour");
+  expect_refusal({"doctor", "--color"}, 2, "--color");
 }
 
 // The fake driver has a GPU that fits; the CUDA runtime, which is real, finds none.

@@ -11,7 +11,7 @@ static std::optional<GpuLoad> load_of(const std::string& pci) {
 TEST(Nvml, ReadsTheGpuAtThatAddress) {
   const std::optional<GpuLoad> load = load_of("0000:3b:00.0");
   ASSERT_TRUE(load);
-  EXPECT_DOUBLE_EQ(load->utilisation, 0.97);
+  EXPECT_DOUBLE_EQ(load->utilization, 0.97);
   EXPECT_EQ(load->memory_bytes, 7);
   EXPECT_DOUBLE_EQ(load->power_w, 612.5);
   EXPECT_EQ(load->temperature_c, 54);

@@ -333,7 +333,7 @@ TEST_F(Program, ExplainsWhereAToggleIsAtWork) {
 
 TEST_F(Program, ExplainsTogglesByAnyNameOpsOptionsAndEinsum) {
   EXPECT_THAT(run({"explain", "torch.no_grad"}).out,
-              AllOf(HasSubstr("toggle eval_no_grad"), HasSubstr("claim:"), HasSubstr("hurts:")));
+              AllOf(HasSubstr("toggle eval_no_grad"), HasSubstr("claim:"), HasSubstr("cost:")));
   EXPECT_THAT(run({"explain", "matmul"}).out, HasSubstr("op matmul"));
   EXPECT_THAT(run({"explain", "conv2d"}).out,
               AllOf(HasSubstr("op conv2d: y[k,i,j] = "), HasSubstr("\n  proved for: padding 1, "),

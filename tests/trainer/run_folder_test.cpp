@@ -18,36 +18,36 @@ class RunFolderTest : public testing::Test {
 };
 
 TEST_F(RunFolderTest, ASecondRunOfTheNameGetsAFolderOfItsOwn) {
-  const RunFolder first(root_ / "lenet", Existing::another);
-  const RunFolder second(root_ / "lenet", Existing::another);
+  const RunFolder first(root_ / "lenet", IfExists::another);
+  const RunFolder second(root_ / "lenet", IfExists::another);
   EXPECT_EQ(first.path(), root_ / "lenet");
   EXPECT_EQ(second.path(), root_ / "lenet-2");
   EXPECT_EQ(newest_run(root_ / "lenet"), root_ / "lenet-2");
 }
 
 TEST_F(RunFolderTest, RefusesToStartWhereARunHasWritten) {
-  { const RunFolder first(root_ / "lenet", Existing::refuse); }  // a lock alone is no run
+  { const RunFolder first(root_ / "lenet", IfExists::refuse); }  // a lock alone is no run
   for (const char* name : {"plan.yaml", "metrics.jsonl", "checkpoints/step_00000001.safetensors",
                            "checkpoints/best.safetensors", "events.out.tfevents.1.h.2.0"}) {
     std::ofstream(root_ / "lenet" / name) << "x";
-    const Refusal used = refused([&] { RunFolder(root_ / "lenet", Existing::refuse); });
+    const Refusal used = refused([&] { RunFolder(root_ / "lenet", IfExists::refuse); });
     EXPECT_EQ(used.exit, Exit::usage) << name;
     EXPECT_THAT(used.message, HasSubstr("a run is there already"));
     fs::remove(root_ / "lenet" / name);
   }
-  EXPECT_EQ(RunFolder(root_ / "lenet", Existing::refuse).path(), root_ / "lenet");
+  EXPECT_EQ(RunFolder(root_ / "lenet", IfExists::refuse).path(), root_ / "lenet");
 }
 
 TEST_F(RunFolderTest, InUseNamesTheProcessThatHoldsIt) {
-  const RunFolder owner(root_ / "lenet", Existing::another);
-  const Refusal second = refused([&] { RunFolder(root_ / "lenet", Existing::keep); });
+  const RunFolder owner(root_ / "lenet", IfExists::another);
+  const Refusal second = refused([&] { RunFolder(root_ / "lenet", IfExists::keep); });
   EXPECT_EQ(second.exit, Exit::usage);
   EXPECT_THAT(second.message, HasSubstr(cat("in use by process ", getpid(), " on ")));
 }
 
 TEST_F(RunFolderTest, IsFreeAgainWhenItsRunIsOver) {
-  { const RunFolder run(root_ / "lenet", Existing::another); }
-  EXPECT_EQ(RunFolder(root_ / "lenet", Existing::keep).path(), root_ / "lenet");
+  { const RunFolder run(root_ / "lenet", IfExists::another); }
+  EXPECT_EQ(RunFolder(root_ / "lenet", IfExists::keep).path(), root_ / "lenet");
 }
 
 TEST_F(RunFolderTest, OverwritingRemovesWhatRunsWriteAndNothingElse) {
@@ -57,7 +57,7 @@ TEST_F(RunFolderTest, OverwritingRemovesWhatRunsWriteAndNothingElse) {
         "checkpoints/step_best.safetensors", "checkpoints/best.safetensors",
         "checkpoints/step_00000001.safetensors", "events.out.tfevents.1.h.2.0"})
     std::ofstream(root_ / "lenet" / name) << "x";
-  const RunFolder run(root_ / "lenet", Existing::overwrite);
+  const RunFolder run(root_ / "lenet", IfExists::overwrite);
   std::set<std::string> left;
   for (const auto& entry : fs::recursive_directory_iterator(run.path()))
     if (entry.is_regular_file()) left.insert(entry.path().filename());
@@ -67,7 +67,7 @@ TEST_F(RunFolderTest, OverwritingRemovesWhatRunsWriteAndNothingElse) {
 
 TEST_F(RunFolderTest, ThatCannotBeMadeIsAStorageErrorBeforeTheFirstStep) {
   std::ofstream(root_ / "file") << "x";
-  const Refusal blocked = refused([&] { RunFolder(root_ / "file/run", Existing::another); });
+  const Refusal blocked = refused([&] { RunFolder(root_ / "file/run", IfExists::another); });
   EXPECT_EQ(blocked.exit, Exit::storage);
   EXPECT_THAT(blocked.message, HasSubstr("choose another folder with --run-dir"));
 }

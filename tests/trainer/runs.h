@@ -18,7 +18,7 @@ struct Ran : Outcome {
 using AfterUpdate = std::function<void(const Position&)>;
 
 inline Ran run(Session& session, const AfterUpdate& after = {}, const Position& from = {}) {
-  Log log(session.plan, {}, Voice::silent);
+  Log log(session.plan, {}, LogOutput::silent);
   Loop loop(session, log, nullptr, from);
   Outcome outcome = loop.run([&] {
     if (after) after(loop.position());

@@ -206,7 +206,7 @@ TEST_F(Trained, NeedsNoTrainingDataToPredictAndToEvaluate) {
   expect_refusal({"eval", "runs/plain", "--data", "other", "data.root=x"}, 2, "exclude each other");
 }
 
-TEST_F(Trained, OtherDataAreNormalisedAsTheTrainingSetWas) {
+TEST_F(Trained, OtherDataAreNormalizedAsTheTrainingSetWas) {
   run(tiny({}));
   const auto big = [](uint32_t n) {
     return std::string{char(n >> 24), char(n >> 16), char(n >> 8), char(n)};

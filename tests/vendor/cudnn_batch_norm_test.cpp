@@ -47,7 +47,7 @@ TEST_F(CudnnOnH200, HasEnginesForEveryBatchNormOfTheResNets) {
 }
 
 // The rule of takes_batch_norm(): channels that are no multiple of 16 bytes have no engine.
-TEST_F(CudnnOnH200, NormalisesWhatItIsSaidToTakeAndNothingElse) {
+TEST_F(CudnnOnH200, NormalizesWhatItIsSaidToTakeAndNothingElse) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
     for (const int64_t channels : {6, 8, 12}) {
       const Shape shape{32, channels, 14, 14};
@@ -58,7 +58,7 @@ TEST_F(CudnnOnH200, NormalisesWhatItIsSaidToTakeAndNothingElse) {
     }
 }
 
-TEST_F(CudnnOnH200, NormalisesWithTheSameBitsEveryTime) {
+TEST_F(CudnnOnH200, NormalizesWithTheSameBitsEveryTime) {
   const BatchNorm pass =
       pass_of({{256, 64, 56, 56}, true, true}, DType::f16, {.deterministic = true});
   EXPECT_GT(forward(pass).engines, 0);

@@ -44,7 +44,7 @@ TEST_F(CudnnOnH200, HasEnginesForEveryResidualBlockOfTheResNets) {
                table);
 }
 
-TEST_F(CudnnOnH200, NormalisesOnTheWayInWithTheSameBitsEveryTime) {
+TEST_F(CudnnOnH200, NormalizesOnTheWayInWithTheSameBitsEveryTime) {
   const Layer layer{{256, 64, 56, 56}, {64, 64, 3, 3}, {.padding = 1}};
   for (const Half half : {Half::forward, Half::backward_x, Half::backward_w})
     EXPECT_GT(ask(half, layer, true, {.deterministic = true}).engines, 0);

@@ -2,11 +2,11 @@
 
 static const bellows::AddToggle toggle({
     .name = "device_randperm",
-    .aka = {"randperm"},
+    .aliases = {"randperm"},
     .idea = "The order of an epoch is a keyed permutation, each element computed alone and in "
             "parallel where it is needed, instead of a serial shuffle on the host.",
     .claim = "about 1e8 elements take 1 to 2 s in a serial shuffle, no time on a GPU (seed S3)",
-    .hurts = "never seen; another order, equally random",
+    .cost = "never seen; another order, equally random",
     .sources = "S3:100",
     .footprint = "rng.device_perms",
     .same = bellows::Same::statistical,

@@ -2,11 +2,11 @@
 
 static const bellows::AddToggle toggle({
     .name = "non_blocking",
-    .aka = {"async_copy", "prefetch_to_device", "use_double_buffer"},
+    .aliases = {"async_copy", "prefetch_to_device", "use_double_buffer"},
     .idea = "The next batch is copied on a stream of its own while the step computes; the streams "
             "wait for each other by events, and the host goes on.",
     .claim = "the copy costs no time beside a longer step; little effect (seed S3)",
-    .hurts = "a second batch on the device; without pin_memory the driver makes the host wait",
+    .cost = "a second batch on the device; without pin_memory the driver makes the host wait",
     .sources = "S1:31 S3:110 S4:117",
     .footprint = "copy.async",
     .same = bellows::Same::bitwise,

@@ -2,11 +2,11 @@
 
 static const bellows::AddToggle toggle({
     .name = "pin_memory",
-    .aka = {"page_locked", "use_pinned_memory", "use_shared_memory"},
+    .aliases = {"page_locked", "use_pinned_memory", "use_shared_memory"},
     .idea = "Batches are made in a few page-locked buffers, straight by the workers, and the GPU "
             "fetches them from there; pageable memory the driver has to copy to its own first.",
     .claim = "a shorter way from host to device (seed S2); little effect (seed S3)",
-    .hurts = "page-locked memory is lost to the rest of the machine, and slow to get",
+    .cost = "page-locked memory is lost to the rest of the machine, and slow to get",
     .sources = "S2:89 S3:109 S4:117",
     .footprint = "data.pinned_copy",
     .same = bellows::Same::bitwise,

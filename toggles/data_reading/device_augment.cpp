@@ -13,18 +13,18 @@ static void learn_moved_digits(bellows::Plan& plan) {
 
 static const bellows::AddToggle toggle({
     .name = "device_augment",
-    .aka = {"gpu_transforms", "dali", "kornia"},
-    .idea = "Pictures travel as bytes, and one kernel crops, flips, cuts out and normalises them "
+    .aliases = {"gpu_transforms", "dali", "kornia"},
+    .idea = "Pictures travel as bytes, and one kernel crops, flips, cuts out and normalizes them "
             "on the device, with the random numbers that the host would have drawn, and writes "
             "them as the first convolution reads them: in 16 bits, its channels padded.",
     .claim = "host-to-device bytes / 4, and so is what a worker writes; no figure for time",
-    .hurts = "what the host resizes or recolours first is rounded to bytes once more; a second "
+    .cost = "what the host resizes or recolors first is rounded to bytes once more; a second "
              "batch on the device",
     .sources = "S1:26,30,47",
     .footprint = "augment.device_images",
     .same = bellows::Same::close,  // bitwise if no transform on the host changes pixels
     .tolerance = 1e-2,
-    .by_default = "off",  // its gain has not been measured yet
+    .default_value = "off",  // its gain has not been measured yet
     .needs = {"cuda"},
     .proof = learn_moved_digits,
     .enable = [](bellows::Plan& plan,

@@ -2,17 +2,17 @@
 
 static const bellows::AddToggle toggle({
     .name = "num_workers",
-    .aka = {"workers", "num_workers>0", "dataloader_num_workers", "worker_num"},
+    .aliases = {"workers", "num_workers>0", "dataloader_num_workers", "worker_num"},
     .idea = "W threads load and transform batches while the step computes, instead of before it.",
     .claim = "batch_cost = max(C, L / W) instead of L + C: twice the speed in the seed's case",
-    .hurts = "too many cost memory (W x prefetch batches), cores that the step needs, and time at "
+    .cost = "too many cost memory (W x prefetch batches), cores that the step needs, and time at "
              "the start of an epoch",
     .sources = "S0:12,13 S1:27,28,46,49,50 S2:88 S3:111,113 S4:117",
     .footprint = "data.worker_batches",
     .same = bellows::Same::bitwise,
     .values = {"0", "1", "2", "4"},
     .numbers = bellows::Bounds{.min = 0, .max = 256},
-    .by_default = "1",
+    .default_value = "1",
     .fast = "1",
     .enable = [](bellows::Plan& plan,
                  const std::string& value) { plan.data.loader.num_workers = std::stoll(value); },

@@ -4,7 +4,7 @@ static const bellows::AddToggle toggle({
     .name = "persistent_workers",
     .idea = "Workers live on from epoch to epoch instead of being started again for each.",
     .claim = "the gap between epochs shrinks: 11 s to 7 s with 10 worker processes (seed S3)",
-    .hurts = "the workers' buffers stay allocated during evaluation",
+    .cost = "the workers' buffers stay allocated during evaluation",
     .sources = "S1:35 S3:115",
     .footprint = "data.worker_reuses",
     .same = bellows::Same::bitwise,

@@ -14,16 +14,16 @@ static void learn_jpegs(bellows::Plan& plan) {
 
 static const bellows::AddToggle toggle({
     .name = "scaled_decode",
-    .aka = {"draft", "partial_decode", "roi_decode"},
+    .aliases = {"draft", "partial_decode", "roi_decode"},
     .idea = "Of a JPEG only the part that the transforms look at is decoded, and if that becomes "
             "less than half as large, at 1/2, 1/4 or 1/8 of its size, which costs fewer cosines.",
     .claim = "no figure in the seeds; the pixels decoded fall with the area of the crop",
-    .hurts = "a reduced picture is not quite the mean of its pixels; damage behind the part goes "
+    .cost = "a reduced picture is not quite the mean of its pixels; damage behind the part goes "
              "unseen",
     .sources = "S1:26 S1:47",
     .footprint = "decode.scaled_images",
     .same = bellows::Same::statistical,
-    .by_default = "off",
+    .default_value = "off",
     .proof = learn_jpegs,
     .example = "configs/plain/resnet18.yaml data=shapes_jpeg",
     .enable = [](bellows::Plan& plan,

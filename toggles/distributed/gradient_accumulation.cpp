@@ -2,10 +2,10 @@
 
 static const bellows::AddToggle toggle({
     .name = "gradient_accumulation",
-    .aka = {"accumulate_grad_batches", "gradient_merge", "update_freq", "accum_iter"},
+    .aliases = {"accumulate_grad_batches", "gradient_merge", "update_freq", "accum_iter"},
     .idea = "Each batch goes through the net in N parts whose gradients add up to one update.",
     .claim = "activation memory falls to 1 / N at the same update; slower, not faster",
-    .hurts = "N times the calls; smaller products; batch statistics see the parts",
+    .cost = "N times the calls; smaller products; batch statistics see the parts",
     .sources = "S4:138",
     .footprint = "update.accumulated",
     .same = bellows::Same::close,
@@ -13,7 +13,7 @@ static const bellows::AddToggle toggle({
     .statistical_where = "norm.batches",
     .values = {"1", "2", "4"},
     .numbers = bellows::Bounds{.min = 1, .max = 4096},
-    .by_default = "1",
+    .default_value = "1",
     .fast = "",
     .enable = [](bellows::Plan& plan,
                  const std::string& value) { plan.train.accumulate = std::stoll(value); },

@@ -3,12 +3,12 @@
 
 static const bellows::AddToggle toggle({
     .name = "drop_conv_bias",
-    .aka = {"bias=False", "bias_before_bn"},
-    .idea = "A convolution in front of a batch normalisation needs no bias: the mean takes it out "
+    .aliases = {"bias=False", "bias_before_bn"},
+    .idea = "A convolution in front of a batch normalization needs no bias: the mean takes it out "
             "again, and its gradient is 0.",
     .claim = "an addition in forward and a sum in backward less for each such layer; no figure in "
              "the seeds",
-    .hurts = "the names in a checkpoint change; idle where models leave that bias out anyway",
+    .cost = "the names in a checkpoint change; idle where models leave that bias out anyway",
     .sources = "S4:119",
     .footprint = "model.conv_biases_dropped",
     .same = bellows::Same::close,

@@ -3,10 +3,10 @@
 
 static const bellows::AddToggle toggle({
     .name = "fused_add_act",
-    .aka = {"fuse_elewise_add_act_ops", "add_relu"},
+    .aliases = {"fuse_elewise_add_act_ops", "add_relu"},
     .idea = "The sum of a residual block and its ReLU in one pass: the sum is never written.",
     .claim = "two of five passes over the block's output less; all fusions of the seeds: 6 %",
-    .hurts = "never; idle where fused_bn_add_act takes the sum as well",
+    .cost = "never; idle where fused_bn_add_act takes the sum as well",
     .sources = "S1:38 S1:54",
     .footprint = "fuse.add_act",
     .same = bellows::Same::bitwise,

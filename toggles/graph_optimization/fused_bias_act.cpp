@@ -2,11 +2,11 @@
 
 static const bellows::AddToggle toggle({
     .name = "fused_bias_act",
-    .aka = {"fused_gemm_epilogue", "linear_relu", "EPILOGUE_RELU_BIAS"},
+    .aliases = {"fused_gemm_epilogue", "linear_relu", "EPILOGUE_RELU_BIAS"},
     .idea = "A linear layer's bias and ReLU are applied by the matrix product while its result is "
             "still in registers.",
     .claim = "two passes over the layer's output less; all fusions of the seeds: 6 %",
-    .hurts = "never; idle in nets without linear + relu",
+    .cost = "never; idle in nets without linear + relu",
     .sources = "S1:38",
     .footprint = "fuse.bias_act",
     .same = bellows::Same::close,

@@ -29,19 +29,19 @@ static void prove(bellows::Plan& plan) {
 
 static const bellows::AddToggle toggle({
     .name = "fused_conv_norm",
-    .aka = {"ConvBNfprop", "ConvBNwgrad", "conv_bn_fusion", "genstats"},
+    .aliases = {"ConvBNfprop", "ConvBNwgrad", "conv_bn_fusion", "genstats"},
     .idea = "A residual block is one op that keeps what its convolutions gave and nothing between "
-            "them. On a GPU in fp16 they normalise their input on the way in and sum up their "
+            "them. On a GPU in fp16 they normalize their input on the way in and sum up their "
             "output on the way out.",
     .claim = "ResNet-50 moves 341 -> 262 MB an image beyond fused_bn_act, in fp16 on Ampere and "
              "Hopper; MLPerf's ResNet-50 uses it",
-    .hurts = "anywhere but with amp: fp16 on such a GPU: there the block runs in separate kernels, "
-             "which normalise again in backward; that saves memory, and costs time",
+    .cost = "anywhere but with amp: fp16 on such a GPU: there the block runs in separate kernels, "
+             "which normalize again in backward; that saves memory, and costs time",
     .sources = "S1:38",
     .footprint = "fuse.conv_norm",
     .same = bellows::Same::close,
     .tolerance = 1e-5,
-    .by_default = "off",
+    .default_value = "off",
     .fast = "",
     .supersedes = {"fused_bn_act", "fused_bn_add_act", "fused_add_act"},
     .proof = prove,

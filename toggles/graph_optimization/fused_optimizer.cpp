@@ -2,13 +2,13 @@
 
 static const bellows::AddToggle toggle({
     .name = "fused_optimizer",
-    .aka = {"fused", "foreach", "multi_tensor_apply", "use_multi_tensor", "fuse_adamw"},
+    .aliases = {"fused", "foreach", "multi_tensor_apply", "use_multi_tensor", "fuse_adamw"},
     .idea = "One pass updates every parameter, weight decay inside, instead of several passes for "
             "each tensor. Under amp it writes the 16-bit copies of weights too, which the next "
             "forward would have to cast.",
     .claim = "optimizer passes per step fall from 4 per parameter to 1, 2 with clipping; casts of "
              "weights (amp.weight_casts) to 0",
-    .hurts = "hardly helps a model of few large tensors, where bandwidth is the limit",
+    .cost = "hardly helps a model of few large tensors, where bandwidth is the limit",
     .sources = "S1:83",
     .footprint = "optim.fused_launches",
     .same = bellows::Same::bitwise,

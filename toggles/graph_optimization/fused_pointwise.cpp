@@ -19,16 +19,16 @@ static void prove(bellows::Plan& plan) {
 
 static const bellows::AddToggle toggle({
     .name = "fused_pointwise",
-    .aka = {"torch.jit.script", "jit_fuser", "nvfuser", "pointwise_fusion"},
+    .aliases = {"torch.jit.script", "jit_fuser", "nvfuser", "pointwise_fusion"},
     .idea = "A chain of elementwise functions written as text (layer pointwise) is one pass over "
             "memory: one kernel, compiled at run time on a GPU; backward computes it again.",
     .claim = "k functions of a chain read and write memory once instead of k times; no figure in "
              "the seeds",
-    .hurts = "the first run of a new chain on a GPU waits for the compiler",
+    .cost = "the first run of a new chain on a GPU waits for the compiler",
     .sources = "S1:38 S4:121",
     .footprint = "fuse.pointwise",
     .same = bellows::Same::bitwise,
-    .by_default = "off",
+    .default_value = "off",
     .proof = prove,
     .example = "",
     .enable = [](bellows::Plan& plan,

@@ -2,19 +2,19 @@
 
 static const bellows::AddToggle toggle({
     .name = "amp",
-    .aka = {"autocast", "torch.amp", "paddle.amp", "mixed_precision", "fp16", "bf16"},
+    .aliases = {"autocast", "torch.amp", "paddle.amp", "mixed_precision", "fp16", "bf16"},
     .idea = "Products (conv2d, linear, matmul) in 16 bits, sums and losses in 32; weights stay in "
             "32. fp16 scales the loss, so that small gradients survive (GradScaler).",
     .claim = "S1, on a V100: products 5.02x in fp16 where sizes are multiples of 8; activations "
              "take half the memory",
-    .hurts = "on CPUs without 16-bit arithmetic, where fp16 is emulated for teaching; nets too "
+    .cost = "on CPUs without 16-bit arithmetic, where fp16 is emulated for teaching; nets too "
              "small for their casts",
     .sources = "S1:37 S1:55 S1:56",
     .footprint = "amp.low_ops",
     .same = bellows::Same::close,
     .tolerance = 0.05,
     .values = {"off", "bf16", "fp16"},
-    .by_default = "off",
+    .default_value = "off",
     .fast = "bf16",
     .needs = {"bf16=bf16"},
     .enable =

@@ -3,20 +3,20 @@
 
 static const bellows::AddToggle toggle({
     .name = "pad_channels",
-    .aka = {"pad_to_multiple_of", "channel_padding", "pad_vocab_size_to_multiple_of"},
+    .aliases = {"pad_to_multiple_of", "channel_padding", "pad_vocab_size_to_multiple_of"},
     .idea = "Convolutions and linear layers in 16 bits or TF32 compute with channels and features "
             "padded by zeros to multiples of 8, as Tensor Cores want rows of 16 bytes; weights, "
             "checkpoints and results keep their shapes.",
     .claim = "S1, on a V100: K 1500 -> 1504 lifts a product from 1.05x to 5.02x, N 9999 gives "
              "1.01x; a stem of 3 channels is MLPerf's case",
-    .hurts = "it copies what it pads, in each step, but pictures that device_augment made in NHWC; "
+    .cost = "it copies what it pads, in each step, but pictures that device_augment made in NHWC; "
              "on CPUs, whose kernels mask the rest of a row. Idle in f32, and where all sizes are "
              "multiples of 8",
     .sources = "S1:57,58,61,62 S4:135",
     .footprint = "pad.channels",
     .same = bellows::Same::close,
     .tolerance = 0.02,
-    .by_default = "off",
+    .default_value = "off",
     .fast = "",
     .proof =
         [](bellows::Plan& plan) {

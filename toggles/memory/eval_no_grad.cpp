@@ -2,10 +2,10 @@
 
 static const bellows::AddToggle toggle({
     .name = "eval_no_grad",
-    .aka = {"torch.no_grad", "inference_mode"},
+    .aliases = {"torch.no_grad", "inference_mode"},
     .idea = "Evaluation records no graph, so every activation is freed as soon as it is used.",
     .claim = "graph nodes and saved bytes of an evaluation are 0; no figure in the seeds",
-    .hurts = "never",
+    .cost = "never",
     .sources = "S4:118",
     .footprint = "grad.untracked_ops",
     .same = bellows::Same::bitwise,

@@ -2,15 +2,15 @@
 
 static const bellows::AddToggle toggle({
     .name = "huge_pages",
-    .aka = {"transparent_hugepage", "MADV_HUGEPAGE", "THP"},
+    .aliases = {"transparent_hugepage", "MADV_HUGEPAGE", "THP"},
     .idea = "Host tensors from 2 MiB on ask for pages of that size: one entry of the processor's "
             "page table cache and one page fault in place of 512.",
     .claim = "no figure in the seeds",
-    .hurts = "where memory is short the system has to make room for whole pages first",
+    .cost = "where memory is short the system has to make room for whole pages first",
     .sources = "no seed",
     .footprint = "alloc.huge_bytes",
     .same = bellows::Same::bitwise,
-    .by_default = "off",  // small models have no tensors of 2 MiB
+    .default_value = "off",  // small models have no tensors of 2 MiB
     .needs = {"cpu"},
     .proof =
         [](bellows::Plan& plan) {

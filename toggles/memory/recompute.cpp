@@ -3,17 +3,17 @@
 
 static const bellows::AddToggle toggle({
     .name = "recompute",
-    .aka = {"activation_checkpointing", "gradient_checkpointing", "torch.utils.checkpoint"},
+    .aliases = {"activation_checkpointing", "gradient_checkpointing", "torch.utils.checkpoint"},
     .idea = "A residual block keeps its input only; backward runs the block again to have what it "
             "needs in between. A number n: of n blocks in a row only the first keeps it.",
     .claim = "what a block saves for backward falls to its input, for a third more computation",
-    .hurts = "always in time; it is for nets and batches that do not fit",
+    .cost = "always in time; it is for nets and batches that do not fit",
     .sources = "S4:123",
     .footprint = "recompute.replays",
     .same = bellows::Same::bitwise,
     .values = {"off", "blocks", "2"},
     .numbers = bellows::Bounds{.min = 2, .max = 1024},
-    .by_default = "off",
+    .default_value = "off",
     .fast = "",
     .proof = bellows::residual_net,
     .example = "configs/resnet18.yaml",

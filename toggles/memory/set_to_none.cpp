@@ -2,10 +2,10 @@
 
 static const bellows::AddToggle toggle({
     .name = "set_to_none",
-    .aka = {"zero_grad(set_to_none=True)", "grad=None"},
+    .aliases = {"zero_grad(set_to_none=True)", "grad=None"},
     .idea = "Gradients are dropped, not overwritten with zeros; the first share assigns.",
     .claim = "one write of zeros and one addition for each parameter less; no figure in the seeds",
-    .hurts = "a parameter without a gradient keeps its momentum instead of decaying it",
+    .cost = "a parameter without a gradient keeps its momentum instead of decaying it",
     .sources = "S4:120",
     .footprint = "grad.dropped",
     .same = bellows::Same::bitwise,

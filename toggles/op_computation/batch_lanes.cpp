@@ -2,11 +2,11 @@
 
 static const bellows::AddToggle toggle({
     .name = "batch_lanes",
-    .aka = {"CHWN", "conv_act_pool"},
+    .aliases = {"CHWN", "conv_act_pool"},
     .idea = "Convolution, activation and pooling in one kernel, with the batch in the vector lanes "
             "(memory format CHWN): no channel padding, no intermediate written.",
     .claim = "LeNet's first block 878 -> 85 us a core against oneDNN (measured before)",
-    .hurts = "wide nets, where blocked layouts fill the lanes anyway; no effect on a GPU",
+    .cost = "wide nets, where blocked layouts fill the lanes anyway; no effect on a GPU",
     .sources = "S1:38",
     .footprint = "fuse.conv_act_pool",
     .same = bellows::Same::close,

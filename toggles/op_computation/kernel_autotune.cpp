@@ -2,21 +2,21 @@
 
 static const bellows::AddToggle toggle({
     .name = "kernel_autotune",
-    .aka = {"cudnn_benchmark", "cudnn.benchmark", "exhaustive_search", "autotune",
+    .aliases = {"cudnn_benchmark", "cudnn.benchmark", "exhaustive_search", "autotune",
             "FLAGS_cudnn_exhaustive_search"},
     .idea = "In the first updates (train.tuning_window) each convolution is run by every algorithm "
             "that can do it; from then on the fastest runs. What won is kept on disk.",
     .claim = "a rule is cheap, but not always right; no figure in the seeds",
-    .hurts = "seconds at the start, again for each new shape; two machines, and two searches, may "
+    .cost = "seconds at the start, again for each new shape; two machines, and two searches, may "
              "choose differently, and then losses differ in the last digits",
     .sources = "S1:52,53,80 S4:132",
     .footprint = "autotune.hits",
     .same = bellows::Same::close,
     .tolerance = 1e-5,
     .values = {"heuristic", "benchmark"},
-    .by_default = "heuristic",
+    .default_value = "heuristic",
     .fast = "benchmark",
-    .undetermined = "benchmark",
+    .nondeterministic_value = "benchmark",
     .proof = [](bellows::Plan& plan) { plan.kernels.vendor = true; },  // a GPU needs them
     .example = "configs/resnet18.yaml",
     .enable = [](bellows::Plan& plan,

@@ -2,10 +2,10 @@
 
 static const bellows::AddToggle toggle({
     .name = "async_checkpoint",
-    .aka = {"async_save"},
+    .aliases = {"async_save"},
     .idea = "The state is copied in memory; a thread writes the copy while training goes on.",
     .claim = "a save costs the time of a copy; bounded by ckpt.max_overhead",
-    .hurts = "memory for one more copy of the state",
+    .cost = "memory for one more copy of the state",
     .sources = "S0:15",
     .footprint = "ckpt.async_saves",
     .same = bellows::Same::bitwise,

@@ -2,18 +2,18 @@
 
 static const bellows::AddToggle toggle({
     .name = "core_pinning",
-    .aka = {"KMP_AFFINITY", "GOMP_CPU_AFFINITY", "OMP_PROC_BIND", "taskset"},
+    .aliases = {"KMP_AFFINITY", "GOMP_CPU_AFFINITY", "OMP_PROC_BIND", "taskset"},
     .idea =
         "Each thread of the pool stays on a core of its own, with its caches: compact near each "
         "other, spread over the sockets, or a list (threads.cores).",
     .claim =
         "no thread is moved any more (cpu_migrations in metrics.jsonl); no figure in the seeds",
-    .hurts = "two runs on one machine take the same cores; a core that others use holds up all",
+    .cost = "two runs on one machine take the same cores; a core that others use holds up all",
     .sources = "S4:128",
     .footprint = "cpu.core_pinning",
     .same = bellows::Same::bitwise,
     .values = {"off", "compact", "spread", "list"},
-    .by_default = "off",
+    .default_value = "off",
     .fast = "",  // faster only on an otherwise idle machine
     .enable =
         [](bellows::Plan& plan, const std::string& value) {

@@ -2,15 +2,15 @@
 
 static const bellows::AddToggle toggle({
     .name = "numa_local",
-    .aka = {"numactl", "cpunodebind", "membind"},
+    .aliases = {"numactl", "cpunodebind", "membind"},
     .idea = "A process runs on the cores of one socket and takes its memory there; the ranks of a "
             "machine take the sockets in turn.",
     .claim = "no access crosses to the other socket's memory; no figure in the seeds",
-    .hurts = "a single process has only one socket's cores",
+    .cost = "a single process has only one socket's cores",
     .sources = "S4:127",
     .footprint = "cpu.node_bound",
     .same = bellows::Same::bitwise,
-    .by_default = "off",
+    .default_value = "off",
     .fast = "",  // helps only with several ranks on one machine
     .needs = {"numa"},
     .enable = [](bellows::Plan& plan, const std::string&) { plan.threads.numa_local = true; },

@@ -2,10 +2,10 @@
 
 static const bellows::AddToggle toggle({
     .name = "ring_queues",
-    .aka = {"lock_free_queue", "spsc"},
+    .aliases = {"lock_free_queue", "spsc"},
     .idea = "A ring for each worker and a merge in order, instead of one queue that all lock.",
     .claim = "no contended lock between workers and the step; no figure in the seeds",
-    .hurts = "nothing to win with one worker, or when loading is slow",
+    .cost = "nothing to win with one worker, or when loading is slow",
     .sources = "S1:33,34,81",
     .footprint = "data.ring_pops",
     .same = bellows::Same::bitwise,

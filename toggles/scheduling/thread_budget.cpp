@@ -2,11 +2,11 @@
 
 static const bellows::AddToggle toggle({
     .name = "thread_budget",
-    .aka = {"OMP_NUM_THREADS", "set_num_threads", "torch.set_num_threads"},
+    .aliases = {"OMP_NUM_THREADS", "set_num_threads", "torch.set_num_threads"},
     .idea = "One budget for pool and ranks: allowed cores divided by the ranks on this host.",
     .claim = "384^3 products in 4 s: 5,300 with 1 process of 1 thread, 27 with 2 of 8 on 2 cores "
              "(measured before)",
-    .hurts = "where the cores are not shared it only says what is the case anyway",
+    .cost = "where the cores are not shared it only says what is the case anyway",
     .sources = "S0:20 S4:128",
     .footprint = "cpu.budget_set",
     .same = bellows::Same::bitwise,

@@ -72,8 +72,8 @@ static AbResult measure(const AbOptions& options, const Toggle& toggle) {
   const ArmCommand off = arm_command(options, toggle.off(), scratch / "off");
   const ArmCommand twin = arm_command(options, toggle.off(), scratch / "twin");
   const ArmCommand on = arm_command(options, options.value, scratch / "on");
-  AbResult result = {options, &toggle, held_equal(options, toggle), {}, {}, machine_now()};
-  if (!result.held.empty()) say(cat("ab: ", held_text(result)));
+  AbResult result = {options, &toggle, forced_off(options, toggle), {}, {}, machine_now()};
+  if (!result.held.empty()) say(cat("ab: ", forced_off_text(result)));
   AbProgress progress(options);
   const auto compare = [&](const std::string& title, const ArmCommand& one,
                            const ArmCommand& other) {

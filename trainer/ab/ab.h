@@ -93,7 +93,7 @@ Config arm_config(const AbOptions& options, const Toggle& toggle, const std::str
 
 // Returns the toggles that arm_config switches off although the user's configuration has them on,
 // with the value that both arms use, e.g. "prefetch_factor=1".
-Names held_equal(const AbOptions& options, const Toggle& toggle);
+Names forced_off(const AbOptions& options, const Toggle& toggle);
 
 // Returns the differences between two arms beyond those that the toggle itself makes, one line
 // each. Empty if the arms can be compared.
@@ -107,7 +107,7 @@ void check_arms(const AbOptions& options, const Toggle& toggle);
 struct AbResult {
   AbOptions options;
   const Toggle* toggle = nullptr;
-  Names held;      // from held_equal
+  Names held;      // from forced_off
   AbPair placebo;  // two arms, both with the toggle off
   AbPair measured;
   Json machine;
@@ -131,7 +131,7 @@ struct CounterRates {
 std::vector<CounterRates> differing_counters(const AbPair& pair);
 
 std::string headline(const AbResult& result);   // verdict, ratio, interval and noise
-std::string held_text(const AbResult& result);  // toggles that are off in both arms
+std::string forced_off_text(const AbResult& result);  // toggles that are off in both arms
 std::string to_markdown(const AbResult& result);
 Json to_json(const AbResult& result);
 

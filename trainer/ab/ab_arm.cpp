@@ -97,7 +97,7 @@ int run_arm(const Plan& plan, const AbOptions& options, const std::string& folde
   std::vector<std::string> unsaid;
   load_weights(session, unsaid);
   make_folders(folder);
-  Log log(session.plan, folder, Voice::silent);
+  Log log(session.plan, folder, LogOutput::silent);
   Checkpoints checkpoints(folder, session.plan.ckpt);
   Loop loop(session, log, &checkpoints);
   Turns turns(options, session);

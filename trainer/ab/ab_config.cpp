@@ -47,7 +47,7 @@ Config arm_config(const AbOptions& options, const Toggle& toggle, const std::str
   return config_with(sources, toggle, value, dependents_off(toggle));
 }
 
-Names held_equal(const AbOptions& options, const Toggle& toggle) {
+Names forced_off(const AbOptions& options, const Toggle& toggle) {
   const std::vector<Values> sources = sources_of(options.config, options.overrides);
   const Config free = config_with(sources, toggle, options.value, {});
   Names held;

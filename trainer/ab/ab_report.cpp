@@ -107,7 +107,7 @@ static std::string machine_text(const Json& machine) {
   return text;
 }
 
-std::string held_text(const AbResult& result) {
+std::string forced_off_text(const AbResult& result) {
   return fmt::format("held equal in both arms, since they need {}: {}", result.toggle->name,
                      fmt::join(result.held, ", "));
 }
@@ -118,8 +118,8 @@ std::string to_markdown(const AbResult& result) {
   const Finding footprints = compare_footprints(toggle, result.measured);
   const auto mark = [](const Finding& finding) { return finding.good ? "" : "**FAILED** "; };
   std::string text = fmt::format("# {}\n\n**{}**\n\n", on_and_off(result), headline(result));
-  text += fmt::format("- claim: {}\n- it hurts: {}\n", toggle.claim, toggle.hurts);
-  if (!result.held.empty()) text += fmt::format("- {}\n", held_text(result));
+  text += fmt::format("- claim: {}\n- cost: {}\n", toggle.claim, toggle.cost);
+  if (!result.held.empty()) text += fmt::format("- {}\n", forced_off_text(result));
   text += fmt::format("- footprint: {}{}\n", mark(footprints), footprints.text);
   text += fmt::format("- loss: {}{}\n", mark(losses), losses.text);
   text += fmt::format("- placebo, {} against itself: {}\n\n", result.placebo.off.name,

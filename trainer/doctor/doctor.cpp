@@ -44,7 +44,7 @@ static void say_state(Device device, const char* when) {
 static void print_stress(Device device, int64_t n) {
   if (n == 0) n = stress_size(device);
   say("");
-  say(fmt::format("stress: 100 products {} x {} x {} on {}, random data, then one synchronisation",
+  say(fmt::format("stress: 100 products {} x {} x {} on {}, random data, then one synchronization",
                   n, n, n, cat(device)));
   std::vector<TableRow> rows = {
       {"", "rate", "slowest to fastest tenth", "of FMA peak", "error / bound", "8 rows"}};
@@ -81,7 +81,7 @@ static void print_findings(const std::vector<std::string>& found) {
 }
 
 static int print_shapes(const std::string& config, const std::vector<std::string>& overrides) {
-  say_part(odd_shapes(Session(make_config(sources_of(config, overrides)).plan).parameters));
+  say_part(unaligned_shapes(Session(make_config(sources_of(config, overrides)).plan).parameters));
   return 0;
 }
 

@@ -81,8 +81,8 @@ static std::string busy(const Machine& m) {
       m.load, m.topology.cpus);
 }
 
-static std::string not_optimised(const Machine& m) {
-  return m.optimised ? ""
+static std::string not_optimized(const Machine& m) {
+  return m.optimized ? ""
                      : "this binary is made for finding faults, not for speed; type  "
                        "cmake --preset release && ninja -C build";
 }
@@ -107,7 +107,7 @@ std::vector<std::string> findings(const Machine& machine) {
   std::vector<std::string> found;
   for (const auto judge :
        {cuda_unused, too_many_threads, too_few_threads, several_runs, two_openmp_runtimes, preload_not_loaded,
-        no_onednn, lowered_isa, several_nodes, not_optimised, busy})
+        no_onednn, lowered_isa, several_nodes, not_optimized, busy})
     if (const std::string line = judge(machine); !line.empty()) found.push_back(line);
   return found;
 }

@@ -45,7 +45,7 @@ static int64_t available_bytes() {
   return 0;
 }
 
-static constexpr bool kOptimised =
+static constexpr bool kOptimized =
 #if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     true;
 #else
@@ -68,7 +68,7 @@ Machine this_machine() {
   m.cuda = cuda_report();
   m.cuda_libraries = cuda_libraries();
   for (const Gpu& gpu : m.cuda.gpus) m.gpu_nodes.push_back(node_of_pci(gpu.pci));
-  m.optimised = kOptimised;
+  m.optimized = kOptimized;
   return m;
 }
 

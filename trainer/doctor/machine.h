@@ -24,7 +24,7 @@ struct Machine {
   CudaReport cuda;
   Versions cuda_libraries;
   std::vector<int> gpu_nodes;  // NUMA node of each GPU; -1: unknown
-  bool optimised = true;       // this binary is optimized and has no sanitizers
+  bool optimized = true;       // this binary is optimized and has no sanitizers
 };
 Machine this_machine();
 

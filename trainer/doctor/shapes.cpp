@@ -4,7 +4,7 @@
 
 namespace bellows {
 
-std::string odd_shapes(const NamedTensors& parameters) {
+std::string unaligned_shapes(const NamedTensors& parameters) {
   std::vector<TableRow> rows = {{"weight", "out", "in", "pad to"}};
   for (const auto& [name, tensor] : parameters) {
     if (tensor.rank() < 2) continue;  // biases are not operands of a product

@@ -8,6 +8,6 @@ namespace bellows {
 // Returns a table of the weights (out, in, ..) with `out` or `in` not a multiple of 8, and the
 // sizes to pad them to. Returns one line of text if there are none. Tensors of rank < 2 are
 // ignored.
-std::string odd_shapes(const NamedTensors& parameters);
+std::string unaligned_shapes(const NamedTensors& parameters);
 
 }  // namespace bellows

@@ -9,11 +9,11 @@
 
 namespace bellows {
 
-void Speaker::line(const std::string& text) const {
+void LinePrinter::line(const std::string& text) const {
   say(json_ ? to_line({{"message", text}}) : text);
 }
 
-void Speaker::all(const std::vector<std::string>& lines) const {
+void LinePrinter::all(const std::vector<std::string>& lines) const {
   for (const std::string& text : lines) line(text);
 }
 
@@ -45,11 +45,11 @@ int64_t drop_rows_after(const Position& from, const Path& metrics_jsonl) {
   return dropped;
 }
 
-Log::Log(const Plan& plan, const Path& folder, Voice voice, const Position& from)
+Log::Log(const Plan& plan, const Path& folder, LogOutput voice, const Position& from)
     : options_(plan.log),
       epochs_(plan.train.epochs),
       voice_(voice),
-      bar_(plan.log.progress && voice == Voice::lines && plan.log.format != LogFormat::json) {
+      bar_(plan.log.progress && voice == LogOutput::lines && plan.log.format != LogFormat::json) {
   if (folder.empty()) return;
   const Path metrics = folder / "metrics.jsonl";
   if (const int64_t dropped = drop_rows_after(from, metrics))
@@ -60,9 +60,9 @@ Log::Log(const Plan& plan, const Path& folder, Voice voice, const Position& from
 }
 
 void Log::line(const std::string& text) {
-  if (voice_ == Voice::silent) return;
+  if (voice_ == LogOutput::silent) return;
   bar_.clear();
-  Speaker(options_.format).line(text);
+  LinePrinter(options_.format).line(text);
 }
 
 std::string Log::record(const char* split, const Position& at, const Scalars& values) {
@@ -86,7 +86,7 @@ void Log::window(const LogPoint& p, const Scalars& more) {
                     {"ips", p.ips}};
   values.insert(values.end(), more.begin(), more.end());
   record("train", {.epoch = p.epoch, .step = p.step}, values);
-  if (!bar_.on() && voice_ == Voice::lines) say(log_line(p, options_.format));
+  if (!bar_.on() && voice_ == LogOutput::lines) say(log_line(p, options_.format));
 }
 
 void Log::epoch(const Position& at) {
@@ -109,7 +109,7 @@ void Log::evaluation(const Position& at, const Metrics& metrics) {
   const std::string row = record("test", at, values_of(metrics));
   if (options_.format != LogFormat::json)
     line(cat("eval: epoch: ", at.epoch, ", step: ", at.step, ", ", text_of(metrics)));
-  else if (voice_ == Voice::lines)
+  else if (voice_ == LogOutput::lines)
     say(row);
 }
 

@@ -10,13 +10,13 @@
 
 namespace bellows {
 
-enum class Voice { silent, lines };  // output on stdout
+enum class LogOutput { silent, lines };  // output on stdout
 
 // Prints lines on stdout. With log.format json each one becomes an object {"message": text}, so
 // that stdout is valid JSON lines.
-class Speaker {
+class LinePrinter {
  public:
-  explicit Speaker(LogFormat format) : json_(format == LogFormat::json) {}
+  explicit LinePrinter(LogFormat format) : json_(format == LogFormat::json) {}
   void line(const std::string& text) const;
   void all(const std::vector<std::string>& lines) const;
 
@@ -33,7 +33,7 @@ class Log {
  public:
   // Writes no files if `folder` is empty. `from`: position at which the run resumes; later rows in
   // metrics.jsonl are dropped, because the run repeats them.
-  Log(const Plan& plan, const Path& folder, Voice voice, const Position& from = {});
+  Log(const Plan& plan, const Path& folder, LogOutput voice, const Position& from = {});
 
   // Records the means of a log window and prints them unless a bar is drawn. `more`: values for
   // metrics.jsonl and TensorBoard only.
@@ -51,7 +51,7 @@ class Log {
 
   LogOptions options_;
   int64_t epochs_;
-  Voice voice_;
+  LogOutput voice_;
   ProgressBar bar_;
   int64_t epoch_ = 0, epoch_begin_ns_ = 0;  // epoch in the bar and its start
   std::unique_ptr<LineWriter> metrics_;

@@ -7,7 +7,7 @@
 namespace bellows {
 
 struct GpuLoad {
-  double utilisation = 0;   // share of the last sample period in which a kernel ran
+  double utilization = 0;   // share of the last sample period in which a kernel ran
   double memory_bytes = 0;  // in use by all processes
   double power_w = 0, temperature_c = 0, sm_clock_mhz = 0;
   uint64_t throttle = 0;  // nvmlClocksEventReason bits; 0: clocks are not limited

@@ -27,7 +27,7 @@ Loop::Loop(Session& session, Log& log, Checkpoints* checkpoints, const Position&
 
 // With progressive_resize, logs the size of this epoch's images. A new size needs other kernels, so
 // the tuning window opens again.
-void Loop::look_at_size() {
+void Loop::update_image_size() {
   const Transforms& transforms = session_.loader.transforms();
   const Shape now = transforms.shape(at_.epoch);
   if (transforms.shape(0) == session_.input) return;
@@ -37,7 +37,7 @@ void Loop::look_at_size() {
 
 void Loop::run_epoch() {
   Session& s = session_;
-  look_at_size();
+  update_image_size();
   const SyncGuard guard(plan_.debug.sync_guard);
   s.feed.start(at_.epoch, at_.batch);
   const auto next = [&](Batch& batch) {
@@ -73,7 +73,7 @@ Outcome Loop::run(const std::function<void()>& pause) {
   save();
   if (checkpoints_) {
     checkpoints_->wait();
-    tell();
+    log_checkpoint_messages();
   }
   meter_.lap(Phase::save);
   return {at_, losses_.known(), metrics_, meter_, signals_.stop(), cpu_.line()};
@@ -107,20 +107,20 @@ void Loop::end_update(const Update& update) {
   if (log_.progress_due()) log_.progress(point());
   if (const std::string tuned = train_on_.tuning().report(); !tuned.empty()) log_.line(tuned);
   for (const std::string& report : take_sync_reports()) log_.line(report);
-  look_after_checkpoints();
+  poll_checkpoints();
   if (pause_) pause_();
   meter_.lap(Phase::other);
 }
 
-void Loop::look_after_checkpoints() {
+void Loop::poll_checkpoints() {
   if (!checkpoints_) return;
   checkpoints_->poll();  // a background save may have ended or failed
   const int64_t every = plan_.ckpt.every_iters;
   if ((every && at_.step % every == 0) || signals_.take_save_request()) save();
-  tell();
+  log_checkpoint_messages();
 }
 
-void Loop::tell() {
+void Loop::log_checkpoint_messages() {
   for (const std::string& message : checkpoints_->take_messages()) log_.line(message);
 }
 
@@ -156,7 +156,7 @@ void Loop::check_losses() {
 }
 
 // Runs at log steps only, on values that are read there anyway, so a captured update never waits.
-void Loop::look_at_scale(const StepState& now) {
+void Loop::watch_loss_scale(const StepState& now) {
   const bool stuck = now.applied == seen_.applied && now.loss_scale == seen_.loss_scale;
   stuck_ = stuck ? stuck_ + now.skipped - seen_.skipped : 0;
   seen_ = now;
@@ -205,13 +205,13 @@ Scalars Loop::gauges() {
     values.emplace_back("image_size", double(std::min(picture_[1], picture_[2])));
   if (plan_.amp.scales()) {
     const StepState state = session_.state->read();
-    look_at_scale(state);
+    watch_loss_scale(state);
     values.emplace_back("loss_scale", state.loss_scale);
     values.emplace_back("skipped_updates", double(state.skipped));
   }
   values.emplace_back("max_mem_allocated", double(allocator_stats(session_.device).peak_allocated));
   if (const auto gpu = nvml_ ? nvml_->read() : std::nullopt) {
-    values.emplace_back("gpu_utilisation", gpu->utilisation);
+    values.emplace_back("gpu_utilization", gpu->utilization);
     values.emplace_back("gpu_memory_bytes", gpu->memory_bytes);
     values.emplace_back("gpu_power_w", gpu->power_w);
     values.emplace_back("gpu_temperature_c", gpu->temperature_c);
@@ -295,7 +295,7 @@ void Loop::save() {
   checkpoints_->save(at_.step, state_tensors(session_), state_metadata(session_, at_));
   saved_ = at_;
   meter_.lap(Phase::save);
-  tell();
+  log_checkpoint_messages();
 }
 
 }  // namespace bellows

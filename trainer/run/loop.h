@@ -38,15 +38,15 @@ class Loop {
  private:
   bool done() const;
   void run_epoch();
-  void look_at_size();
+  void update_image_size();
   void end_update(const Update& update);
-  void look_after_checkpoints();
-  void tell();  // logs messages of the checkpoints
+  void poll_checkpoints();
+  void log_checkpoint_messages();  // logs messages of the checkpoints
   void end_epoch();
   void read_losses();
   void check_losses();
   void end_window();
-  void look_at_scale(const StepState& now);
+  void watch_loss_scale(const StepState& now);
   void check_scale() const;
   void evaluate_now();
   void adjust_rate();

@@ -17,7 +17,7 @@ namespace {
 // Folder of a run and the checkpoint it starts from.
 struct Start {
   Path folder;
-  Existing existing = Existing::another;
+  IfExists existing = IfExists::another;
   std::optional<Loaded> saved = {};
   Lines notes = {};
   Resume resume = Resume::same_run;
@@ -27,9 +27,9 @@ struct Start {
 // Numbers only the default folder. A folder that the user names is used as it is.
 static Start new_run(const RunRequest& request) {
   Start start{Path("runs") / request.config.plan.name};
-  if (!request.folder.empty()) start = {request.folder, Existing::refuse};
-  if (request.overwrite) start.existing = Existing::overwrite;
-  if (start.existing == Existing::refuse) refuse_used(start.folder);  // before data is loaded
+  if (!request.folder.empty()) start = {request.folder, IfExists::refuse};
+  if (request.overwrite) start.existing = IfExists::overwrite;
+  if (start.existing == IfExists::refuse) refuse_used(start.folder);  // before data is loaded
   return start;
 }
 
@@ -49,7 +49,7 @@ static Start start_of(const RunRequest& request) {
   CHECK(latest || request.folder.empty() || fs::equivalent(request.folder, request.resume, apart),
         "--run-dir ", request.folder, ": a run goes on in its own folder, ", request.resume,
         "; for a branch resume from one of its checkpoint files");
-  Start start{request.resume, Existing::keep};
+  Start start{request.resume, IfExists::keep};
   if (latest)
     start.folder = request.folder.empty() ? newest_run(Path("runs") / request.config.plan.name)
                                           : Path(request.folder);
@@ -73,7 +73,7 @@ static void forget_outdated(Session& session, Position& at, const std::string& c
 static Position resume(Session& session, Start& start) {
   const Loaded& saved = *start.saved;
   const Lines changes = compare_plans(plan_of(saved.content), session.plan, start.resume);
-  look_for_nonfinite(saved.path, saved.content.tensors, session.plan.ckpt, start.notes);
+  check_finite(saved.path, saved.content.tensors, session.plan.ckpt, start.notes);
   Position at = restore(session, saved.content, start.notes, start.resume);
   for (const std::string& change : changes) {
     start.notes.push_back("resume: changed " + change);
@@ -89,7 +89,7 @@ static bool nothing_to_do(const Session& session, const Position& at) {
   return finished(session, at) && (!session.plan.eval.every || at.evaluated == at.step);
 }
 
-static int end_run(const Session& session, const Outcome& outcome, const Speaker& speaker) {
+static int end_run(const Session& session, const Outcome& outcome, const LinePrinter& speaker) {
   speaker.all(summary(session, outcome));
   if (outcome.signal == 0) return 0;
   speaker.line(cat("stopped by ", outcome.signal == SIGINT ? "SIGINT" : "SIGTERM", " after step ",
@@ -97,7 +97,7 @@ static int end_run(const Session& session, const Outcome& outcome, const Speaker
   return 128 + outcome.signal;
 }
 
-static void say_start(const Speaker& speaker, const Session& session, const Config& config,
+static void print_start(const LinePrinter& speaker, const Session& session, const Config& config,
                       const Lines& notes) {
   speaker.all(session.notes);
   speaker.line(toggle_line(config));
@@ -109,13 +109,13 @@ int run_training(const RunRequest& request) {
   const Counts before = trace::counters();
   Start start = start_of(request);
   Session session(request.config.plan);
-  const Speaker speaker(session.plan.log.format);
+  const LinePrinter speaker(session.plan.log.format);
   Position at;
   if (start.saved)
     at = resume(session, start);
   else
     load_weights(session, start.notes);
-  say_start(speaker, session, request.config, start.notes);
+  print_start(speaker, session, request.config, start.notes);
   if (start.saved && nothing_to_do(session, at)) {
     speaker.line("nothing to do: the run is finished");
     speaker.line("params hash: " + model_hash(session));
@@ -125,7 +125,7 @@ int run_training(const RunRequest& request) {
   folder.write("plan.yaml", print_config(request.config));
   folder.write("env.json", environment().dump(2) + "\n");
   speaker.line("run folder: " + folder.path().string());
-  Log log(session.plan, folder.path(), Voice::lines, at);
+  Log log(session.plan, folder.path(), LogOutput::lines, at);
   Checkpoints checkpoints(folder.checkpoints(), session.plan.ckpt,
                           start.saved ? start.saved->path : Path());
   Loop loop(session, log, &checkpoints, at);
@@ -136,7 +136,7 @@ int run_training(const RunRequest& request) {
   return code;
 }
 
-int rehearse(const Config& config) {
+int dry_run_training(const Config& config) {
   Plan plan = config.plan;
   Lines notes;
   if (plan.data.packed && !has_packed_twin(plan.data.dataset)) {
@@ -144,9 +144,9 @@ int rehearse(const Config& config) {
     notes.push_back("packed: not yet, and a dry run packs nothing: it reads the data set itself");
   }
   Session session(plan);
-  const Speaker speaker(session.plan.log.format);
+  const LinePrinter speaker(session.plan.log.format);
   load_weights(session, notes);
-  say_start(speaker, session, config, notes);
+  print_start(speaker, session, config, notes);
   const TrainingStep step(session);  // throws if an update cannot be captured
   const Kernels use(session.plan.kernels);
   dry_run(session);

@@ -17,6 +17,6 @@ struct RunRequest {
 int run_training(const RunRequest& request);
 // Does everything except training: loads the data, runs one forward and backward. Writes no run
 // folder. Returns the exit code.
-int rehearse(const Config& config);
+int dry_run_training(const Config& config);
 
 }  // namespace bellows

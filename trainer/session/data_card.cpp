@@ -31,11 +31,11 @@ static std::vector<float> statistics_in(const Json& value, int64_t channels) {
   return all;
 }
 
-TrainedOn read_data_card(const Json& card, const Names& names) {
+TrainingSetInfo read_data_card(const Json& card, const Names& names) {
   constexpr int64_t kSide = 65536, kMost = int64_t{1} << 40;
   const Json& sample = card.at("sample");
   const int64_t channels = number_in(sample.at(0), 1, kMaxChannels, "the number of channels");
-  TrainedOn trained;
+  TrainingSetInfo trained;
   trained.samples = number_in(card.at("samples"), 1, kMost, "the number of samples");
   trained.info.sample = {channels, number_in(sample.at(1), 0, kSide, "the height"),
                          number_in(sample.at(2), 0, kSide, "the width")};

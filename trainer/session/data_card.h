@@ -9,7 +9,7 @@ namespace bellows {
 
 // A training set that is not opened, as described by a trained model's checkpoint.
 // Session::train_set then has its size and description, but no samples.
-struct TrainedOn {
+struct TrainingSetInfo {
   DatasetInfo info;
   int64_t samples = 0;
   bool tests = true;  // opens the test set; false: test_set is train_set
@@ -20,7 +20,7 @@ struct TrainedOn {
 Json data_card(const Dataset& train_set);
 // Inverse of data_card. `names`: of the classes, or empty. Throws Error (exit 4) for values that no
 // data set has.
-TrainedOn read_data_card(const Json& card, const Names& names);
+TrainingSetInfo read_data_card(const Json& card, const Names& names);
 
 // Returns the list in the format of data.transforms:
 // [{"name": "normalize", "mean": [0.1307], "std": [0.3081]}]

@@ -99,7 +99,7 @@ struct InEvaluation {
 Metrics evaluate(Session& session) {
   const Plan& plan = session.plan;
   const InEvaluation mode(*session.model);
-  const Averaged averaged(session.ema);
+  const EmaScope averaged(session.ema);
   std::optional<NoGrad> untracked;
   if (plan.eval.no_grad) untracked.emplace();
   const Autocast precision(plan.amp.low());

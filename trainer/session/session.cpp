@@ -52,9 +52,9 @@ static Device prepare_process(const Plan& plan, std::vector<std::string>& notes)
 
 namespace {
 // Replaces the training set of a trained model: description only, no samples.
-class Recalled : public Dataset {
+class DescribedDataset : public Dataset {
  public:
-  explicit Recalled(const TrainedOn& trained) : info_(trained.info), size_(trained.samples) {}
+  explicit DescribedDataset(const TrainingSetInfo& trained) : info_(trained.info), size_(trained.samples) {}
   int64_t size() const override { return size_; }
   const DatasetInfo& info() const override { return info_; }
   Sample at(int64_t, Scratch&) const override { fail(Exit::data, "the training set is not open"); }
@@ -73,14 +73,14 @@ static std::shared_ptr<const Dataset> open(const DataOptions& data, Split split,
 }
 
 static std::shared_ptr<const Dataset> open_train_set(const DataOptions& data,
-                                                     const std::optional<TrainedOn>& trained,
+                                                     const std::optional<TrainingSetInfo>& trained,
                                                      std::vector<std::string>& notes) {
-  if (trained) return std::make_shared<Recalled>(*trained);
+  if (trained) return std::make_shared<DescribedDataset>(*trained);
   return open(data, Split::train, notes);
 }
 
 static std::shared_ptr<const Dataset> open_test_set(const DataOptions& data,
-                                                    const std::optional<TrainedOn>& trained,
+                                                    const std::optional<TrainingSetInfo>& trained,
                                                     std::shared_ptr<const Dataset> train_set,
                                                     std::vector<std::string>& notes) {
   if (trained && !trained->tests) return train_set;
@@ -166,7 +166,7 @@ static void check_test_set(const Session& session) {
   check_sizes(session.test_loader);
 }
 
-Session::Session(const Plan& plan, const std::optional<TrainedOn>& trained)
+Session::Session(const Plan& plan, const std::optional<TrainingSetInfo>& trained)
     : plan(plan),
       device(prepare_process(plan, notes)),
       train_set(open_train_set(plan.data, trained, notes)),
@@ -281,7 +281,7 @@ ModulePtr Session::make_model(bool trained) {
   for (const std::string& line : fuse(*made, plan.model.fuse)) note({"fused: " + line});
   if (plan.model.recompute) note(recompute_blocks(*made, plan.model.recompute));
   made->name_all("");
-  made->initialise(plan.seed);
+  made->initialize(plan.seed);
   int64_t weights = 0;
   for (const NamedTensor& p : made->parameters()) weights += p.tensor.numel();
   notes.push_back(cat("model: ", plan.model.model.name(), ", ", count_of(weights, "parameter")));

@@ -18,7 +18,7 @@ class Session {
  public:
   // `trained`: description of the training set, which is then not opened. Throws Error: exit 2 for
   // a plan that is impossible, 3 for data that cannot be read.
-  explicit Session(const Plan& plan, const std::optional<TrainedOn>& trained = {});
+  explicit Session(const Plan& plan, const std::optional<TrainingSetInfo>& trained = {});
   Session(Session&&) = delete;
 
   // Returns zeros in the layout and dtype of the feed's batches. x: (B, C, H, W), B up to the batch

@@ -36,7 +36,7 @@ Tensors TrainingStep::train_on(const Update& update) {
   Session& s = session_;
   Tensors losses;
   for (const Batch& batch : update) {
-    const auto hold = s.reducer.hold(!batch.last);  // like no_sync: only the last one sends buckets
+    const auto quiet = s.reducer.no_sync(!batch.last);  // like no_sync: only the last one sends buckets
     const Tensor loss = s.loss_of(batch);
     backward(loss, {.seed = batch.share, .state = s.scaler.state()});  // buckets are sent meanwhile
     losses.push_back(loss.detach());
@@ -64,7 +64,7 @@ void dry_run(Session& session) {
   for (int64_t searched = -1; searched != searches.value();) {
     searched = searches.value();  // each search releases the allocator's cached blocks
     for (const Batch& batch : largest_update(session)) {
-      const auto hold = session.reducer.hold(true);
+      const auto quiet = session.reducer.no_sync(true);
       backward(session.loss_of(batch), {.seed = batch.share, .state = session.scaler.state()});
     }
   }

@@ -58,7 +58,7 @@ Loaded load_checkpoint(const Path& file_or_run, std::vector<std::string>& messag
   return {file_or_run, read_safetensors(file_or_run)};
 }
 
-void look_for_nonfinite(const Path& file, const NamedTensors& tensors, const CkptOptions& options,
+void check_finite(const Path& file, const NamedTensors& tensors, const CkptOptions& options,
                         std::vector<std::string>& messages) {
   for (const auto& [name, tensor] : tensors) {
     if (!is_float(tensor.dtype()) || all_finite(cast(tensor, DType::f32))) continue;

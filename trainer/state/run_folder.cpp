@@ -61,16 +61,16 @@ static void remove_earlier(const fs::path& folder) {
     if (unlink(path.c_str()) != 0 && errno != ENOENT) fail_storage(path, "unlink");
 }
 
-RunFolder::RunFolder(const fs::path& path, Existing existing) : path_(path) {
+RunFolder::RunFolder(const fs::path& path, IfExists existing) : path_(path) {
   if (path.has_parent_path()) make_folders(path.parent_path(), kAdvice);
-  if (existing == Existing::another) {
+  if (existing == IfExists::another) {
     path_ = make_new(path);
   } else {
     make_folders(path, kAdvice);
   }
   lock();
-  if (existing == Existing::refuse) refuse_used(path_);
-  if (existing == Existing::overwrite) remove_earlier(path_);
+  if (existing == IfExists::refuse) refuse_used(path_);
+  if (existing == IfExists::overwrite) remove_earlier(path_);
   make_folders(checkpoints(), kAdvice);
   for (const fs::path& folder : {path_, checkpoints()}) remove_temporaries(folder);
 }

@@ -6,7 +6,7 @@
 
 namespace bellows {
 
-enum class Existing { another, refuse, keep, overwrite };  // what to do with a folder that exists
+enum class IfExists { another, refuse, keep, overwrite };  // what to do with a folder that exists
 
 class RunFolder {
  public:
@@ -14,7 +14,7 @@ class RunFolder {
   // run has written there. keep: continues in it. overwrite: removes files that an earlier run
   // wrote there, and nothing else. Throws Error: exit 2 if another run owns the folder or (refuse)
   // has written there, 8 if it is not writable.
-  RunFolder(const std::filesystem::path& path, Existing existing);
+  RunFolder(const std::filesystem::path& path, IfExists existing);
   RunFolder(RunFolder&&) = delete;
 
   const std::filesystem::path& path() const { return path_; }

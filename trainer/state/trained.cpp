@@ -7,10 +7,10 @@
 
 namespace bellows {
 
-static Loaded load_aloud(const std::string& file_or_run) {
+static Loaded load_and_warn(const std::string& file_or_run) {
   std::vector<std::string> messages;
   Loaded saved = load_checkpoint(file_or_run, messages);
-  look_for_nonfinite(saved.path, model_part(saved.content.tensors), plan_of(saved.content).ckpt,
+  check_finite(saved.path, model_part(saved.content.tensors), plan_of(saved.content).ckpt,
                      messages);
   for (const std::string& message : messages) say_error(message);
   return saved;
@@ -27,7 +27,7 @@ static Values other_data(const Plan& plan, const std::string& data) {
 }
 
 static std::unique_ptr<Session> model_of(const SafeTensors& saved, Plan plan, bool tests) {
-  std::optional<TrainedOn> trained = trained_on(saved);
+  std::optional<TrainingSetInfo> trained = trained_on(saved);
   if (trained) {
     trained->tests = tests;
     plan.data.transforms = with_statistics(plan.data.transforms, trained->info);
@@ -41,7 +41,7 @@ static std::unique_ptr<Session> model_of(const SafeTensors& saved, Plan plan, bo
 
 std::unique_ptr<Session> load_to_evaluate(const std::string& file_or_run, const Names& overrides,
                                           const std::string& data) {
-  const Loaded saved = load_aloud(file_or_run);
+  const Loaded saved = load_and_warn(file_or_run);
   Values given = parse_overrides(overrides);
   for (const auto& [key, value] : given)
     CHECK(!key.starts_with("toggles"), key, ": a trained model keeps the toggles of its run; what ",
@@ -54,7 +54,7 @@ std::unique_ptr<Session> load_to_evaluate(const std::string& file_or_run, const 
 }
 
 std::unique_ptr<Session> load_to_predict(const std::string& file_or_run) {
-  const Loaded saved = load_aloud(file_or_run);
+  const Loaded saved = load_and_warn(file_or_run);
   return model_of(saved.content, plan_of(saved.content), false);
 }
 

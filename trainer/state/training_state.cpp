@@ -168,7 +168,7 @@ std::optional<Names> dropped_biases(const SafeTensors& saved) {
   return names_in(saved, kDroppedBiases);
 }
 
-std::optional<TrainedOn> trained_on(const SafeTensors& saved) {
+std::optional<TrainingSetInfo> trained_on(const SafeTensors& saved) {
   if (!saved.metadata.contains(kDataset)) return {};
   const Names names = names_in(saved, kClassNames.c_str());
   return read_entry(saved, kDataset, [&](const Json& card) { return read_data_card(card, names); });

@@ -47,7 +47,7 @@ Metadata state_metadata(const Session& session, const Position& position);
 inline const std::string kClassNames = "classes";  // a JSON list; empty if there are no names
 
 // Returns the description of the training set; nullopt for checkpoints of earlier versions.
-std::optional<TrainedOn> trained_on(const SafeTensors& saved);
+std::optional<TrainingSetInfo> trained_on(const SafeTensors& saved);
 // Returns the names of biases that drop_conv_bias removed; nullopt if the checkpoint lacks them.
 std::optional<Names> dropped_biases(const SafeTensors& saved);
 // Returns the name of a convolution's bias, even if the bias has been removed.

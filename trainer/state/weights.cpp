@@ -87,7 +87,7 @@ void load_weights(Session& session, std::vector<std::string>& notes) {
   const Loaded file = load_checkpoint(train.weights, notes);
   const NamedTensors model = model_tensors(session);
   const NamedTensors given = model_part(file.content.tensors);
-  look_for_nonfinite(file.path, given, session.plan.ckpt, notes);
+  check_finite(file.path, given, session.plan.ckpt, notes);
   TensorsByName saved = by_name(given);
   strip_wrapper(saved, by_name(model));
   cast_floats(saved, by_name(model));

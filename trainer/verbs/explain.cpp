@@ -34,23 +34,36 @@ static std::string_view statement(const std::string& number) {
   return kSeeds.substr(begin, kSeeds.find('\n', begin) - begin);
 }
 
+// "S0:12,13 S1:27" to "S0:12", "S0:13", "S1:27"; words without a colon are no statements.
+static Names statements_of(const std::string& sources) {
+  Names numbers;
+  std::istringstream words(sources);
+  for (std::string word; words >> word;) {
+    const size_t colon = word.find(':');
+    if (colon == std::string::npos) continue;
+    std::istringstream list(word.substr(colon + 1));
+    for (std::string number; std::getline(list, number, ',');)
+      numbers.push_back(word.substr(0, colon + 1) + number);
+  }
+  return numbers;
+}
+
 static void explain_toggle(const Toggle& t) {
   say(cat("toggle ", t.name, " (", t.key_point, ")"));
-  if (!t.aka.empty()) say("  also known as: " + joined(t.aka));
+  if (!t.aliases.empty()) say("  also known as: " + joined(t.aliases));
   say(cat("  idea:      ", t.idea));
   say(cat("  claim:     ", t.claim));
-  say(cat("  hurts:     ", t.hurts));
-  std::istringstream sources(t.sources);
-  for (std::string number; sources >> number;)
+  say(cat("  cost:      ", t.cost));
+  for (const std::string& number : statements_of(t.sources))
     say(cat("  source:    ", statement(number)));
-  say(cat("  footprint: ", t.footprint, " moves when, and only when, it runs"));
+  say(cat("  footprint: ", t.footprint, " (0 when off)"));
   say(cat("  same loss: ", name_of(t.same),
           t.same == Same::close ? cat(", within ", t.tolerance) : "",
           *t.statistical_where ? cat("; statistical where ", t.statistical_where, " moves") : ""));
   int64_t number = 0;
   const std::string numbers = t.numbers ? " or " + option_of(number, *t.numbers).accepts : "";
-  say(cat("  values:    ", joined(t.values), numbers, "; default ", t.by_default,
-          ", under `toggles: all` ", *t.fast ? t.fast : t.by_default));
+  say(cat("  values:    ", joined(t.values), numbers, "; default ", t.default_value,
+          ", under `toggles: all` ", *t.fast ? t.fast : t.default_value));
   for (const std::string& need : t.needs) say("  needs:     " + text_of_need(need));
   if (const std::string why = no_effect(t); !why.empty()) say("  here:      " + why);
   for (const auto& [option, owner] : option_owners())
@@ -146,7 +159,7 @@ static std::string folded(const std::string& name) {
 static std::string known_name(const std::string& name) {
   Names names = all_names();
   for (const Toggle& toggle : toggles())
-    names.insert(names.end(), toggle.aka.begin(), toggle.aka.end());
+    names.insert(names.end(), toggle.aliases.begin(), toggle.aliases.end());
   if (std::ranges::count(names, name)) return name;
   const auto same = std::ranges::find(names, folded(name), folded);
   if (same != names.end()) return *same;
@@ -184,7 +197,7 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb verb({"explain", "what a toggle, an op or an option does, and when it hurts",
+static const AddVerb verb({"explain", "what a toggle, an op or an option does, and what it costs",
                            "trainer explain einsum 'ij,jk->ki'", run});
 
 }  // namespace bellows

@@ -36,7 +36,7 @@ static void restore_biases(NamedTensors& model, const Names& dropped) {
 }
 
 // Writes the (x - mean) / std that equals all normalize transforms of the list together.
-static void add_normalisation(const Json& transforms, int64_t channels, Metadata& metadata) {
+static void add_normalization(const Json& transforms, int64_t channels, Metadata& metadata) {
   std::vector<double> mean(channels, 0), std(channels, 1);
   for (const Json& item : transforms)
     for (int64_t c = 0; item.at("name") == "normalize" && c < channels; ++c) {
@@ -50,7 +50,7 @@ static void add_normalisation(const Json& transforms, int64_t channels, Metadata
 // Keys are plain text, values JSON. Checkpoints of earlier versions provide only `classes`.
 static Metadata metadata_of(const SafeTensors& saved) {
   Metadata metadata{{"format", "pt"}};
-  const std::optional<TrainedOn> trained = trained_on(saved);
+  const std::optional<TrainingSetInfo> trained = trained_on(saved);
   if (!trained) {
     const auto names = saved.metadata.find(kClassNames);
     if (names != saved.metadata.end() && names->second != "[]") metadata.insert(*names);
@@ -63,7 +63,7 @@ static Metadata metadata_of(const SafeTensors& saved) {
   metadata["channels"] = std::to_string(input[0]);
   metadata["transforms"] = to_line(transforms);
   metadata[kClassNames] = to_line(class_names(trained->info));
-  add_normalisation(transforms, input[0], metadata);
+  add_normalization(transforms, input[0], metadata);
   return metadata;
 }
 
@@ -85,7 +85,7 @@ static int run(const Arguments& args) {
   std::vector<std::string> messages;
   const Loaded saved = load_checkpoint(from, messages);
   NamedTensors model = model_part(saved.content.tensors);
-  look_for_nonfinite(saved.path, model, {}, messages);
+  check_finite(saved.path, model, {}, messages);
   for (const std::string& message : messages) say_error(message);
   const std::optional<Names> dropped = dropped_biases(saved.content);
   if (dropped)

@@ -33,7 +33,7 @@ static std::vector<TableRow> toggle_rows() {
   for (const Toggle& t : toggles()) {
     const std::string same =
         t.same == Same::close ? cat(name_of(t.same), " ", t.tolerance) : name_of(t.same);
-    rows.push_back({t.name, t.key_point, t.sources, same, t.footprint, t.by_default, t.fast});
+    rows.push_back({t.name, t.key_point, t.sources, same, t.footprint, t.default_value, t.fast});
   }
   return sorted(rows);
 }

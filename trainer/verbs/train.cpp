@@ -76,7 +76,7 @@ static int run(const Arguments& args) {
     say_part(print_config(config));
     return 0;
   }
-  if (given.dry_run) return rehearse(config);
+  if (given.dry_run) return dry_run_training(config);
   return run_training({config, given.run_dir, given.overwrite, given.resume});
 }
 

@@ -37,10 +37,10 @@ float tf32(float value) {
 }
 
 // Plain kernels give the same bits on one thread, and TSan cannot follow OpenMP's threads here.
-struct OneThread {
-  OneThread() { omp_set_num_threads(1); }
-  ~OneThread() { omp_set_num_threads(before); }
-  OneThread(OneThread&&) = delete;
+struct SingleThreadScope {
+  SingleThreadScope() { omp_set_num_threads(1); }
+  ~SingleThreadScope() { omp_set_num_threads(before); }
+  SingleThreadScope(SingleThreadScope&&) = delete;
   const int before = omp_get_max_threads();
 };
 
@@ -85,7 +85,7 @@ void vendor_call(const char* name, std::function<void()> work) {
     enqueue(
         cuda::stream(), [name] { return name; },
         [work = std::move(work)] {
-          const OneThread alone;
+          const SingleThreadScope alone;
           const Kernels plain({});
           work();
         });

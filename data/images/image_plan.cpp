@@ -1,43 +1,43 @@
-#include "data/images/picture.h"
+#include "data/images/image_plan.h"
 #include "data/images/filter.h"
 #include "data/images/frame.h"
 
 namespace bellows {
 
-void Picture::refuse_hole() const {
+void ImagePlan::refuse_hole() const {
   CHECK(!hole_,
         "the picture has a hole already: put one cutout behind what crops, resizes or flips");
 }
 
-void Picture::crop(const Rectangle& part, Outside outside) {
+void ImagePlan::crop(const Rectangle& part, Outside outside) {
   refuse_hole();
   rows_.crop(part.top, part.height, outside);
   columns_.crop(part.left, part.width, outside);
 }
 
-void Picture::crop_centre(int64_t height, int64_t width) {
+void ImagePlan::crop_centre(int64_t height, int64_t width) {
   CHECK(height <= this->height() && width <= this->width(), "the picture, ", shape(),
         ", is smaller than the ", height, "x", width, " to be cut out of it; resize it first");
   crop({middle(this->height(), height), middle(this->width(), width), height, width});
 }
 
-void Picture::resize(int64_t height, int64_t width) {
+void ImagePlan::resize(int64_t height, int64_t width) {
   refuse_hole();
   rows_.resize(height);
   columns_.resize(width);
 }
 
-void Picture::resize_short_side(int64_t size) {
+void ImagePlan::resize_short_side(int64_t size) {
   const int64_t shorter = std::min(height(), width());
   resize(size * height() / shorter, size * width() / shorter);
 }
 
-void Picture::mirror(bool yes) {
+void ImagePlan::mirror(bool yes) {
   refuse_hole();
   if (yes) columns_.mirror();
 }
 
-void Picture::erase(const Rectangle& hole) {
+void ImagePlan::erase(const Rectangle& hole) {
   refuse_hole();
   hole_ = hole;
 }
@@ -45,12 +45,12 @@ void Picture::erase(const Rectangle& hole) {
 // Returns begin and size of the source pixels that an axis reads: at least one, because a decoder
 // cannot return an empty image. If all output is black, none is read.
 static std::pair<int64_t, int64_t> part_of(const Axis& axis) {
-  const Looked looked = looked_at(axis, {.size = axis.high()});
+  const ReadRange looked = read_range(axis, {.size = axis.high()});
   if (looked.begin >= looked.end) return {0, 1};
   return {looked.begin, looked.end - looked.begin};
 }
 
-View Picture::view() const {
+View ImagePlan::view() const {
   const auto [top, height] = part_of(rows_);
   const auto [left, width] = part_of(columns_);
   return {{top, left, height, width}, std::min(rows_.step(), columns_.step())};

@@ -1,4 +1,4 @@
-// Colours: maps bytes (r, g, b) to matrix * (r, g, b) + shift, clamped to [0, 255], then rotates
+// Colors: maps bytes (r, g, b) to matrix * (r, g, b) + shift, clamped to [0, 255], then rotates
 // the hue.
 #pragma once
 #include <algorithm>
@@ -7,16 +7,16 @@
 
 namespace bellows {
 
-struct Colours {
+struct Colors {
   float matrix[3][3] = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
   float shift[3] = {};
   float turn = 0;  // rotation of the hue, in full circles
 
   // Returns this map followed by `next`. Throws Error(Exit::usage) if this one rotates the hue.
-  Colours then(const Colours& next) const {
+  Colors then(const Colors& next) const {
     CHECK(turn == 0,
           "the hue has been turned already; put one color_jitter with a hue, as the last");
-    Colours both;
+    Colors both;
     both.turn = next.turn;
     for (int i = 0; i < 3; ++i) {
       both.shift[i] = next.shift[i];

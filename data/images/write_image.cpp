@@ -1,4 +1,4 @@
-#include "data/images/write_picture.h"
+#include "data/images/write_image.h"
 #include <immintrin.h>
 #include "data/images/filter.h"
 
@@ -31,7 +31,7 @@ template <class Fn> void unrolled(int64_t count, const Fn& fn) {
 class Writer {
  public:
   // row_step, channel_step: strides of `out`, in elements; the pixels of a row are adjacent.
-  Writer(const Picture& picture, const Sample& sample, float* out, int64_t row_step,
+  Writer(const ImagePlan& picture, const Sample& sample, float* out, int64_t row_step,
          int64_t channel_step)
       : picture_(picture),
         sample_(sample),
@@ -39,7 +39,7 @@ class Writer {
         rows_(picture.rows(), {part_.top, part_.height, part_.reduced}),
         columns_(picture.columns(), {part_.left, part_.width, part_.reduced}),
         line_(part_.width * picture.channels() + 1),
-        mixed_(picture.colours ? kAsTheyAre : picture.levels),
+        mixed_(picture.colors ? kAsTheyAre : picture.levels),
         out_(out),
         row_step_(row_step),
         channel_step_(channel_step) {}
@@ -49,7 +49,7 @@ class Writer {
     for (int64_t y = 0; y < picture_.height(); ++y) {
       mix_rows(y);
       mix_columns(y);
-      if (picture_.colours) apply_colours(*picture_.colours, y);
+      if (picture_.colors) apply_colors(*picture_.colors, y);
       done(y);
     }
   }
@@ -124,20 +124,20 @@ class Writer {
     }
   }
 
-  void apply_colours(const Colours& colours, int64_t y) {
+  void apply_colors(const Colors& colors, int64_t y) {
     const auto red = row(0, y), green = row(1, y), blue = row(2, y);
     for (size_t x = 0; x < red.size(); ++x) {
       const float in[] = {red[x], green[x], blue[x]};
       float mapped[3];
-      for (int c = 0; c < 3; ++c) mapped[c] = colours.at(c, in[0], in[1], in[2]);
-      if (colours.turn != 0) turn_hue(colours.turn, mapped[0], mapped[1], mapped[2]);
+      for (int c = 0; c < 3; ++c) mapped[c] = colors.at(c, in[0], in[1], in[2]);
+      if (colors.turn != 0) turn_hue(colors.turn, mapped[0], mapped[1], mapped[2]);
       red[x] = picture_.levels.at(0, mapped[0]);
       green[x] = picture_.levels.at(1, mapped[1]);
       blue[x] = picture_.levels.at(2, mapped[2]);
     }
   }
 
-  const Picture& picture_;
+  const ImagePlan& picture_;
   const Sample& sample_;
   const Part part_;
   const Filter rows_, columns_;
@@ -151,7 +151,7 @@ class Writer {
 
 // Fast path without resampling; same values as Writer's. Rows are adjacent, so a plane is one long
 // row.
-static void write_levels(const Picture& picture, const uint8_t* pixels, float* out,
+static void write_levels(const ImagePlan& picture, const uint8_t* pixels, float* out,
                          const Strides& strides) {
   const int64_t plane = picture.height() * picture.width(), step = strides[3];
   for (int c = 0; c < picture.channels(); ++c, pixels += plane, out += strides[1])
@@ -161,7 +161,7 @@ static void write_levels(const Picture& picture, const uint8_t* pixels, float* o
       for (int64_t i = 0; i < plane; ++i) out[i * step] = picture.levels.at(c, pixels[i]);
 }
 
-static void write_hole(const Picture& picture, const Rectangle& hole, float* out,
+static void write_hole(const ImagePlan& picture, const Rectangle& hole, float* out,
                        const Strides& strides) {
   for (int64_t c = 0; c < picture.channels(); ++c)
     for (int64_t y = hole.top; y < hole.top + hole.height; ++y)
@@ -171,7 +171,7 @@ static void write_hole(const Picture& picture, const Rectangle& hole, float* out
 
 // Calls put(channel, y, values) for each row of each channel.
 template <class Put>
-static void write_rows(const Picture& picture, const Sample& sample, const Put& put) {
+static void write_rows(const ImagePlan& picture, const Sample& sample, const Put& put) {
   const int64_t width = picture.width();
   std::vector<float> rows(picture.channels() * width);
   Writer(picture, sample, rows.data(), 0, width).write([&](int64_t y) {
@@ -179,7 +179,7 @@ static void write_rows(const Picture& picture, const Sample& sample, const Put& 
   });
 }
 
-void write_picture(const Picture& picture, const Sample& sample, float* out,
+void write_image(const ImagePlan& picture, const Sample& sample, float* out,
                    const MemoryFormat& format) {
   const int64_t width = picture.width();
   const Strides strides = strides_of({1, picture.channels(), picture.height(), width}, format);
@@ -195,12 +195,12 @@ void write_picture(const Picture& picture, const Sample& sample, float* out,
   if (picture.hole()) write_hole(picture, *picture.hole(), out, strides);
 }
 
-void write_bytes(const Picture& picture, const Sample& sample, uint8_t* out) {
+void write_bytes(const ImagePlan& picture, const Sample& sample, uint8_t* out) {
   if (picture.is_source() && !sample.part) {
     std::copy_n(sample.pixels, picture.shape().numel(), out);
     return;
   }
-  Picture plain = picture;
+  ImagePlan plain = picture;
   plain.levels = kAsTheyAre;
   const int64_t height = picture.height(), width = picture.width();
   write_rows(plain, sample, [&](int64_t c, int64_t y, const float* row) {
@@ -208,11 +208,11 @@ void write_bytes(const Picture& picture, const Sample& sample, uint8_t* out) {
   });
 }
 
-std::vector<uint8_t> interleaved_bytes(const Picture& picture, const Sample& sample) {
-  Picture plain = picture;
+std::vector<uint8_t> interleaved_bytes(const ImagePlan& picture, const Sample& sample) {
+  ImagePlan plain = picture;
   plain.levels = kAsTheyAre;
   std::vector<float> numbers(picture.shape().numel());
-  write_picture(plain, sample, numbers.data(), kNHWC);
+  write_image(plain, sample, numbers.data(), kNHWC);
   std::vector<uint8_t> bytes(numbers.size());
   std::ranges::transform(numbers, bytes.begin(), [](float x) { return uint8_t(std::lround(x)); });
   return bytes;

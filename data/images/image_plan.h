@@ -1,9 +1,9 @@
-// Picture: description of a transformed image, without its pixels. Transforms edit it one after the
-// other; then write_picture applies all edits in one pass.
+// ImagePlan: description of a transformed image, without its pixels. Transforms edit it one after the
+// other; then write_image applies all edits in one pass.
 #pragma once
 #include <optional>
 #include "data/images/axis.h"
-#include "data/images/colours.h"
+#include "data/images/colors.h"
 #include "data/images/sample.h"
 #include "data/images/levels.h"
 
@@ -11,9 +11,9 @@ namespace bellows {
 
 // Edits that cannot be combined throw Error(Exit::usage): crop, resize, mirror or erase after
 // erase(), and resizing or padding again after padding.
-class Picture {
+class ImagePlan {
  public:
-  explicit Picture(const Shape& source)
+  explicit ImagePlan(const Shape& source)
       : channels_(source[0]), rows_(source[1]), columns_(source[2]) {}
 
   int64_t channels() const { return channels_; }
@@ -31,15 +31,15 @@ class Picture {
   // Sets a rectangle of the output to zero (cutout). One only; later edits must not move it.
   void erase(const Rectangle& hole);
 
-  Levels levels;                   // per channel, after `colours`; initially to [0, 1]
-  std::optional<Colours> colours;  // of bytes: applied before levels, in any order of edits
+  Levels levels;                   // per channel, after `colors`; initially to [0, 1]
+  std::optional<Colors> colors;  // of bytes: applied before levels, in any order of edits
 
   const Axis& rows() const { return rows_; }
   const Axis& columns() const { return columns_; }
   const std::optional<Rectangle>& hole() const { return hole_; }
   View view() const;  // region of the source that is read
   // True if the pixels, before levels and the hole, are those of the source.
-  bool is_source() const { return rows_.is_source() && columns_.is_source() && !colours; }
+  bool is_source() const { return rows_.is_source() && columns_.is_source() && !colors; }
   bool levels_only() const { return is_source() && !hole_; }
   bool bytes_only() const { return levels == Levels() && !hole_; }
 

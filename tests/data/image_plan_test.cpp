@@ -1,8 +1,8 @@
-// write_picture does in one pass what the steps of a Picture do one after the other.
+// write_image does in one pass what the steps of a ImagePlan do one after the other.
 #include <gmock/gmock.h>
 #include "core/base/philox.h"
 #include "core/tensor/safetensors.h"
-#include "data/images/write_picture.h"
+#include "data/images/write_image.h"
 #include "tests/data/files.h"
 #include "tests/place.h"
 
@@ -86,16 +86,16 @@ struct Source {
   }
 };
 
-static std::vector<float> written_in(const Picture& picture, const Sample& sample,
+static std::vector<float> written_in(const ImagePlan& picture, const Sample& sample,
                                      const MemoryFormat& format) {
   std::vector<float> out(picture.shape().numel() + 2, -7.f);
-  write_picture(picture, sample, out.data() + 1, format);
+  write_image(picture, sample, out.data() + 1, format);
   EXPECT_EQ(out.front(), -7);
   EXPECT_EQ(out.back(), -7);
   return {out.begin() + 1, out.end() - 1};
 }
 // Returns the result as planes, and checks that NHWC has the same values.
-static std::vector<float> written(const Picture& picture, const Sample& sample) {
+static std::vector<float> written(const ImagePlan& picture, const Sample& sample) {
   const std::vector<float> planes = written_in(picture, sample, kNCHW),
                            pixels = written_in(picture, sample, kNHWC);
   const size_t channels = picture.channels(), plane = planes.size() / channels;
@@ -104,8 +104,8 @@ static std::vector<float> written(const Picture& picture, const Sample& sample) 
   return planes;
 }
 
-static Picture in_bytes(const Shape& shape) {
-  Picture picture(shape);
+static ImagePlan in_bytes(const Shape& shape) {
+  ImagePlan picture(shape);
   std::ranges::fill(picture.levels.scale, 1.f);
   return picture;
 }
@@ -116,13 +116,13 @@ static void expect_same(const std::vector<float>& got, const Stored& wanted, dou
 }
 
 // Crops inside, crops that need padding, mirrors and a resize, in any order that is allowed.
-TEST(Picture, AnyChainOfStepsIsOnePass) {
+TEST(ImagePlan, AnyChainOfStepsIsOnePass) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     const Philox rng(RngKey{.seed = seed, .site = 1});
     uint64_t drawn = 0;
     const auto below = [&](int64_t n) { return int64_t(rng.below(n, 4 * drawn++)); };
     const Source source({1 + 2 * below(2), 1 + below(20), 1 + below(20)}, seed);
-    Picture picture = in_bytes(source.shape);
+    ImagePlan picture = in_bytes(source.shape);
     Stored stored = source.stored();
     const auto crop = [&](const Rectangle& part, Outside outside) {
       picture.crop(part, outside);
@@ -158,7 +158,7 @@ TEST(Picture, AnyChainOfStepsIsOnePass) {
   }
 }
 
-TEST(Picture, ResizesAsPyTorchDoes) {
+TEST(ImagePlan, ResizesAsPyTorchDoes) {
   const auto fixture = read_safetensors(source_dir() + "/tests/oracle/resize.safetensors").tensors;
   const auto named = [&](const std::string& name) {
     return std::ranges::find(fixture, name, &NamedTensor::name)->tensor;
@@ -174,7 +174,7 @@ TEST(Picture, ResizesAsPyTorchDoes) {
     char separator;
     fields >> part.top >> separator >> part.left >> separator >> part.height >> separator >>
         part.width >> separator >> height >> separator >> width;
-    Picture picture = in_bytes(source.shape());
+    ImagePlan picture = in_bytes(source.shape());
     picture.crop(part);
     picture.resize(height, width);
     const auto got = written(picture, {bytes.data(), source.shape(), 0});
@@ -183,23 +183,23 @@ TEST(Picture, ResizesAsPyTorchDoes) {
   }
 }
 
-TEST(Picture, WritesTheSameBitsWithAndWithoutTheShortWay) {
+TEST(ImagePlan, WritesTheSameBitsWithAndWithoutTheShortWay) {
   const Source source({3, 9, 7}, 1);
-  Picture picture(source.shape);
+  ImagePlan picture(source.shape);
   for (int c = 0; c < 3; ++c)
     picture.levels.scale[c] = .01f * float(c + 1), picture.levels.shift[c] = -.3f;
   EXPECT_TRUE(picture.levels_only());
   EXPECT_EQ(written(picture, source.as_planes()), written(picture, source.as_pixels()));
 }
 
-TEST(Picture, AsBytesIsItsNumbersRoundedBeforeLevels) {
+TEST(ImagePlan, AsBytesIsItsNumbersRoundedBeforeLevels) {
   const Source source({3, 9, 7}, 3);
-  Picture whole = in_bytes(source.shape), resized = in_bytes(source.shape);
+  ImagePlan whole = in_bytes(source.shape), resized = in_bytes(source.shape);
   resized.crop({1, 0, 8, 6});
   resized.resize(13, 5);
-  Picture coloured = resized;
-  coloured.colours = Colours{{{.5, .6, 0}, {0, 1, 0}, {0, 0, 1.5}}, {1, 2, 3}};
-  for (Picture picture : {whole, resized, coloured}) {
+  ImagePlan colored = resized;
+  colored.colors = Colors{{{.5, .6, 0}, {0, 1, 0}, {0, 0, 1.5}}, {1, 2, 3}};
+  for (ImagePlan picture : {whole, resized, colored}) {
     const auto numbers = written(picture, source.as_planes());
     picture.levels.scale[0] = 7;  // not applied to bytes
     for (const Sample& sample : {source.as_planes(), source.as_pixels()}) {
@@ -210,11 +210,11 @@ TEST(Picture, AsBytesIsItsNumbersRoundedBeforeLevels) {
   }
 }
 
-TEST(Picture, AsInterleavedBytesIsItsNumbersToTheNearest) {
+TEST(ImagePlan, AsInterleavedBytesIsItsNumbersToTheNearest) {
   const Source source({3, 9, 7}, 3);
-  Picture resized = in_bytes(source.shape);
+  ImagePlan resized = in_bytes(source.shape);
   resized.resize(13, 5);
-  for (Picture picture : {in_bytes(source.shape), resized}) {
+  for (ImagePlan picture : {in_bytes(source.shape), resized}) {
     const auto numbers = written(picture, source.as_planes());
     picture.levels.scale[0] = 7;
     for (const Sample& sample : {source.as_planes(), source.as_pixels()}) {
@@ -227,27 +227,27 @@ TEST(Picture, AsInterleavedBytesIsItsNumbersToTheNearest) {
   }
 }
 
-TEST(Picture, ChangesColoursBeforeLevelsAndCutsThem) {
+TEST(ImagePlan, ChangesColorsBeforeLevelsAndCutsThem) {
   const Shape shape{3, 1, 2};
   const uint8_t pixels[] = {10, 200, 20, 210, 30, 220};
-  Picture picture(shape);
-  picture.colours = Colours{{{2, 0, 0}, {0, 0, 1}, {-1, 1, 0}}, {1, 2, 3}};
+  ImagePlan picture(shape);
+  picture.colors = Colors{{{2, 0, 0}, {0, 0, 1}, {-1, 1, 0}}, {1, 2, 3}};
   for (int c = 0; c < 3; ++c) picture.levels.scale[c] = .5f, picture.levels.shift[c] = 1;
   EXPECT_THAT(written(picture, {pixels, shape, 0}),
               testing::ElementsAre((2 * 10 + 1) / 2.f + 1, 255 / 2.f + 1, (30 + 2) / 2.f + 1,
                                    (220 + 2) / 2.f + 1, (-10 + 20 + 3) / 2.f + 1,
                                    (-200 + 210 + 3) / 2.f + 1));
-  const Colours first = *picture.colours, second{{{1, 2, 3}, {0, 1, 0}, {4, 0, 0}}, {5, 6, 7}};
-  const Colours both = first.then(second);
+  const Colors first = *picture.colors, second{{{1, 2, 3}, {0, 1, 0}, {4, 0, 0}}, {5, 6, 7}};
+  const Colors both = first.then(second);
   const float r = 1, g = 2, b = 30;  // no value is clamped
   for (int c = 0; c < 3; ++c)
     EXPECT_EQ(both.at(c, r, g, b),
               second.at(c, first.at(0, r, g, b), first.at(1, r, g, b), first.at(2, r, g, b)));
 }
 
-TEST(Picture, LeavesAHoleOfZeros) {
+TEST(ImagePlan, LeavesAHoleOfZeros) {
   const Source source({3, 5, 6}, 2);
-  Picture picture(source.shape);
+  ImagePlan picture(source.shape);
   for (float& shift : picture.levels.shift) shift = 4;  // so that no pixel is 0
   picture.erase({1, 2, 3, 4});
   const auto out = written(picture, source.as_planes());
@@ -264,8 +264,8 @@ TEST(Picture, LeavesAHoleOfZeros) {
     EXPECT_THAT(complaint(Exit::usage, change), HasSubstr("put one cutout behind"));
 }
 
-TEST(Picture, RefusesWhatIsNotOnePass) {
-  Picture picture({1, 8, 8});
+TEST(ImagePlan, RefusesWhatIsNotOnePass) {
+  ImagePlan picture({1, 8, 8});
   picture.crop({-1, 0, 8, 8});
   EXPECT_THAT(complaint(Exit::usage, [&] { picture.resize(4, 4); }),
               HasSubstr("put what pads behind what resizes"));
