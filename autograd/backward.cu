@@ -1,5 +1,5 @@
-#include "autograd/backward.h"
 #include <cmath>
+#include "autograd/backward.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/map.cuh"

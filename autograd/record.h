@@ -41,7 +41,7 @@ class Node {
   const char* op;
   Edges edges;
   uint64_t order;               // rank by creation; backward runs in reverse order
-  const ModuleSite* site;             // module path at which it was recorded
+  const ModuleSite* site;       // module path at which it was recorded
   KernelOptions kernels;        // options that forward ran under; backward uses them too
   Node* next_doomed = nullptr;  // next in the list of nodes to free
 };

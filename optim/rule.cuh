@@ -44,7 +44,8 @@ __global__ void update_chunks(const __grid_constant__ Rows<T, kMost> table, Opti
                               double clip_norm, bool last) {
   auto* const rule = dynamic_shared<Rule<T>>();
   const bool skip = state->found_inf;
-  if (threadIdx.x == 0) *rule = Rule<T>(options, step_values(*state, lr_table, lr_updates, clip_norm));
+  if (threadIdx.x == 0)
+    *rule = Rule<T>(options, step_values(*state, lr_table, lr_updates, clip_norm));
   __syncthreads();
   const int64_t begin = blockIdx.x * kUpdateChunk, all = table.starts[table.count];
   const int64_t end = begin + kUpdateChunk < all ? begin + kUpdateChunk : all;

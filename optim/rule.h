@@ -36,7 +36,7 @@ struct StepValues {
   int64_t update;  // number of the update being applied, from 1
 };
 HD inline StepValues step_values(const StepState& s, const double* lr_table, int64_t lr_updates,
-                     double clip_norm) {
+                                 double clip_norm) {
   const double clip = clip_norm > 0 ? std::min(1.0, clip_norm / (s.grad_norm + 1e-6)) : 1.0;
   return {lr_table[std::min(s.applied, lr_updates - 1)], clip * s.inverse_scale, s.applied + 1};
 }

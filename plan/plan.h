@@ -32,7 +32,7 @@ struct ModelOptions {
   Choice<MakeModel> model{"lenet"};
   FuseOptions fuse;
   bool vectorized = false;
-  int64_t recompute = 0;  // recompute up to n adjacent residual blocks as one segment; 0: off
+  int64_t recompute = 0;        // recompute up to n adjacent residual blocks as one segment; 0: off
   bool drop_conv_bias = false;  // remove biases of convolutions followed by a batch_norm
   bool channels_last = false;   // weights of convolutions are stored in NHWC
 };

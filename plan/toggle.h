@@ -17,10 +17,10 @@ inline const char* name_of(Same same) {
 
 struct Toggle {
   const char* name;
-  Names aliases = {};         // names in other frameworks; `explain` and error hints accept them
+  Names aliases = {};     // names in other frameworks; `explain` and error hints accept them
   const char* idea;       // mechanism, and why it should be faster or smaller
   const char* claim;      // expected gain; `trainer ab` prints it beside the measurement
-  const char* cost;      // when it costs
+  const char* cost;       // when it costs
   const char* sources;    // statements of the seed texts: docs/seeds.md
   const char* footprint;  // trace counter that increments if and only if the mechanism runs
   Same same;
@@ -29,14 +29,14 @@ struct Toggle {
   const char* close_where = "";        // counter: if > 0 with the toggle on, same = close
   Names values = {"off", "on"};        // the first one is off
   std::optional<Bounds> numbers = {};  // range of integers that are values too
-  const char* default_value = "on";       // value if no config sets it (`default` is a keyword)
+  const char* default_value = "on";    // value if no config sets it (`default` is a keyword)
   const char* fast = "on";  // value under `toggles: all`; "" if it trades speed for something else
   // Machine features ("cuda", "cpu", "numa"; "bf16=bf16": only value bf16 needs it), and toggles
   // that must be on.
   Names needs = {};
-  const char* nondeterministic_value = "";        // value that `deterministic: on` excludes
-  Names supersedes = {};                // toggles that do not run where this one matches
-  void (*proof)(Plan&) = [](Plan&) {};  // edits a test's plan so that the mechanism runs
+  const char* nondeterministic_value = "";     // value that `deterministic: on` excludes
+  Names supersedes = {};                       // toggles that do not run where this one matches
+  void (*proof)(Plan&) = [](Plan&) {};         // edits a test's plan so that the mechanism runs
   const char* example = "configs/lenet.yaml";  // config in which `ab` sees it run; "": none exists
   void (*enable)(Plan&, const std::string& value);  // edits the plan; `value` is never off()
 

@@ -12,15 +12,15 @@
 #include <deque>
 #include <fstream>
 #include "autograd/record.h"
-#include "core/tensor/copy.h"
+#include "core/base/json.h"
+#include "core/base/trace.h"
 #include "core/device/device_info.h"
-#include "core/tensor/foreach.h"
-#include "core/tensor/rng.h"
 #include "core/device/threads.h"
 #include "core/device/timer.h"
-#include "core/base/trace.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
+#include "core/tensor/rng.h"
 #include "trainer/bench/bench.h"
-#include "core/base/json.h"
 #include "trainer/log/nvml.h"
 
 namespace bellows {

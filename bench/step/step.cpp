@@ -14,11 +14,11 @@
 #include <algorithm>
 #include <iostream>
 #include <set>
-#include "core/device/sync_guard.h"
+#include "core/base/json.h"
 #include "core/base/trace.h"
+#include "core/device/sync_guard.h"
 #include "trainer/bench/copies.h"
 #include "trainer/doctor/stress.h"
-#include "core/base/json.h"
 
 using namespace bellows;
 

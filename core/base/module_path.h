@@ -19,7 +19,9 @@ const ModuleSite*& current_site();
 // Sets the current site of this thread during its lifetime.
 class ModuleScope {
  public:
-  explicit ModuleScope(const ModuleSite& site) : previous_(current_site()) { current_site() = &site; }
+  explicit ModuleScope(const ModuleSite& site) : previous_(current_site()) {
+    current_site() = &site;
+  }
   ~ModuleScope() { current_site() = previous_; }
   ModuleScope(ModuleScope&&) = delete;
 

@@ -92,7 +92,8 @@ class Visitor {
   virtual void option(const std::string& key, const Option& option, const char* help) = 0;
   // Returns the number of items that replace the `now` existing ones; nullopt keeps those.
   virtual std::optional<size_t> list_size(const std::string& key, size_t now, const char* help) = 0;
-  virtual void report_violation(const std::string&, const char*) {}  // ignored unless the visitor loads values
+  virtual void report_violation(const std::string&, const char*) {
+  }  // ignored unless the visitor loads values
 
  private:
   struct Inside {

@@ -35,7 +35,8 @@ std::vector<int> read_affinity(const AskForCores& ask) {
 }
 
 static std::vector<int> cores_of_thread() {
-  return read_affinity([](size_t bytes, cpu_set_t* set) { return sched_getaffinity(0, bytes, set); });
+  return read_affinity(
+      [](size_t bytes, cpu_set_t* set) { return sched_getaffinity(0, bytes, set); });
 }
 
 // Moves this thread to these cores. No effect if they have gone offline.

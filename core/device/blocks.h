@@ -35,7 +35,7 @@ struct Block {
   size_t size;
   Segment* segment;
   enum { free, held, waiting } state = free;  // waiting: other streams still use it
-  const ModuleSite* site = nullptr;                 // module and kernel that allocated it
+  const ModuleSite* site = nullptr;           // module and kernel that allocated it
   const char* op = nullptr;
   std::vector<Stream> users = {};  // streams other than its own
   int events = 0;                  // of these streams, not ready yet

@@ -1,7 +1,7 @@
 // Kernels over lists of tensors. The list is a kernel argument, and each block takes a chunk.
 #pragma once
-#include "core/tensor/foreach.h"
 #include "core/base/round.h"
+#include "core/tensor/foreach.h"
 #include "core/tensor/line.cuh"
 
 namespace bellows {

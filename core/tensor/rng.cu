@@ -1,6 +1,6 @@
-#include "core/tensor/rng.h"
 #include "core/device/launch.cuh"
 #include "core/tensor/map.cuh"
+#include "core/tensor/rng.h"
 
 namespace bellows {
 

@@ -1,5 +1,5 @@
-#include "core/tensor/step_state.h"
 #include "core/device/launch.cuh"
+#include "core/tensor/step_state.h"
 
 namespace bellows {
 

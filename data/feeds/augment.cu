@@ -1,8 +1,8 @@
-#include "data/feeds/augment.h"
 #include "core/base/divisor.h"
 #include "core/base/round.h"
 #include "core/device/launch.cuh"
 #include "core/device/shared.cuh"
+#include "data/feeds/augment.h"
 
 namespace bellows {
 

@@ -49,10 +49,10 @@ class ColorJitter : public RandomTransform {
       return float(middle + most * (2 * rng.uniform(index) - 1));
     };
     picture.colors = picture.colors.value_or(Colors())
-                          .then(stretched(around(1, o_.brightness, 0), 0))
-                          .then(stretched(around(1, o_.contrast, 1), grey_))
-                          .then(saturated(around(1, o_.saturation, 2)))
-                          .then(turned(around(0, o_.hue, 3)));
+                         .then(stretched(around(1, o_.brightness, 0), 0))
+                         .then(stretched(around(1, o_.contrast, 1), grey_))
+                         .then(saturated(around(1, o_.saturation, 2)))
+                         .then(turned(around(0, o_.hue, 3)));
   }
 
  private:

@@ -1,11 +1,11 @@
-// ImagePlan: description of a transformed image, without its pixels. Transforms edit it one after the
-// other; then write_image applies all edits in one pass.
+// ImagePlan: description of a transformed image, without its pixels. Transforms edit it one after
+// the other; then write_image applies all edits in one pass.
 #pragma once
 #include <optional>
 #include "data/images/axis.h"
 #include "data/images/colors.h"
-#include "data/images/sample.h"
 #include "data/images/levels.h"
+#include "data/images/sample.h"
 
 namespace bellows {
 
@@ -31,7 +31,7 @@ class ImagePlan {
   // Sets a rectangle of the output to zero (cutout). One only; later edits must not move it.
   void erase(const Rectangle& hole);
 
-  Levels levels;                   // per channel, after `colors`; initially to [0, 1]
+  Levels levels;                 // per channel, after `colors`; initially to [0, 1]
   std::optional<Colors> colors;  // of bytes: applied before levels, in any order of edits
 
   const Axis& rows() const { return rows_; }

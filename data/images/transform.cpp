@@ -140,7 +140,8 @@ static bool fits(const Shape& shape, const Shape& wanted) {
   return shape.rank() == 3;
 }
 
-ImagePlan Transforms::plan(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index) const {
+ImagePlan Transforms::plan(const Sample& sample, uint64_t seed, int64_t epoch,
+                           int64_t index) const {
   if (!fits(sample.shape, in_))
     fail(Exit::data, "its shape is ", sample.shape, ", the data set's is ", in_);
   const ImagePlan picture = plan(sample.shape, seed, epoch, index);

@@ -180,7 +180,7 @@ static void write_rows(const ImagePlan& picture, const Sample& sample, const Put
 }
 
 void write_image(const ImagePlan& picture, const Sample& sample, float* out,
-                   const MemoryFormat& format) {
+                 const MemoryFormat& format) {
   const int64_t width = picture.width();
   const Strides strides = strides_of({1, picture.channels(), picture.height(), width}, format);
   if (picture.levels_only() && !sample.part)

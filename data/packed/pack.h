@@ -17,7 +17,8 @@ struct PackOptions {
   int64_t quality = 90;  // of JPEGs that are encoded, 1 to 100
   int64_t shard_bytes = int64_t{256} << 20;  // a shard with this many is full
   OnDamaged on_damaged = OnDamaged::error;   // skip: unreadable samples are left out
-  bool record_failures = false;  // skip: store the reason in their place, so that readers skip them too
+  bool record_failures =
+      false;  // skip: store the reason in their place, so that readers skip them too
 };
 
 // Totals of a packed split.

@@ -23,9 +23,7 @@ void visit(Visitor& v, ShapesOptions& o) {
 
 using Color = std::array<float, 3>;  // red, green, blue in [0, 1]
 
-Color any_color(Draw& draw) {
-  return {draw.between(0, 1), draw.between(0, 1), draw.between(0, 1)};
-}
+Color any_color(Draw& draw) { return {draw.between(0, 1), draw.between(0, 1), draw.between(0, 1)}; }
 Color mixed(const Color& a, const Color& b, float share) {
   return {a[0] + (b[0] - a[0]) * share, a[1] + (b[1] - a[1]) * share, a[2] + (b[2] - a[2]) * share};
 }

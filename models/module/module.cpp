@@ -1,7 +1,7 @@
 #include "models/module/module.h"
+#include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
-#include "core/base/trace.h"
 #include "core/tensor/rng.h"
 
 namespace bellows {

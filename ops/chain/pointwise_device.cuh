@@ -67,8 +67,7 @@ __device__ void run_elements(const PointwiseGrid& g, int64_t i, const Body& body
       if (k < g.outputs) out[k].at[e] = T(y[k]);
   }
   for (int k = 0; k < kOut; ++k)
-    if (k < g.outputs)
-      *reinterpret_cast<Neighbors<T, n>*>(static_cast<T*>(g.out[k]) + i) = out[k];
+    if (k < g.outputs) *reinterpret_cast<Neighbors<T, n>*>(static_cast<T*>(g.out[k]) + i) = out[k];
 }
 
 // Computes all elements on a one-dimensional grid, for up to kIn inputs and kOut outputs.

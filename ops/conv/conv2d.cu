@@ -241,8 +241,8 @@ static void sum_shares(const Tensor& dy, const Tensor& x, const Tensor& dw, cons
     const Tensor parts({shares, part}, dtype_of<Acc<T>>, dy.device());
     Acc<T>* const sums = parts.ptr<Acc<T>>();
     gemm::run(Gradient<T>{Image<T>(dy), pixels, int(K), int(each)},
-              OverPixels<InputPatch<T>>{{Image<T>(x), pixels, Window2d(dw.shape(), options), int(taps)},
-                                   int(each)},
+              OverPixels<InputPatch<T>>{
+                  {Image<T>(x), pixels, Window2d(dw.shape(), options), int(taps)}, int(each)},
               IntoParts<Acc<T>>{sums, K, taps, part}, {shares, K, columns, each});
     sum_rows_into(RowSums<T>{dw.ptr<T>(), K * taps, db.defined() ? db.ptr<T>() : nullptr}, sums,
                   shares, part);

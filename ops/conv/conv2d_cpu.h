@@ -32,7 +32,7 @@ inline bool fits_forward(const Tensor& x, const Tensor&, const Tensor&, const Co
 inline bool fits_backward_x(const Tensor& dy, const Tensor& w, const Shape&, const Conv2dOptions& o,
                             Slot&) {
   return o.stride == 1 && floats(dy) && w.dim(2) == w.dim(3) && o.padding < w.dim(2);
-// Returns w (K, C, KH, KW) rotated: (C, K, KH, KW), row-major.
+  // Returns w (K, C, KH, KW) rotated: (C, K, KH, KW), row-major.
 }
 inline Tensor turned(const Tensor& w_) {
   const Tensor w = contiguous(w_);

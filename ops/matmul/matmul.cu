@@ -1,5 +1,5 @@
-#include "ops/base/functors.h"
 #include "core/tensor/gemm.cuh"
+#include "ops/base/functors.h"
 #include "ops/matmul/matmul.cuh"
 
 namespace bellows {

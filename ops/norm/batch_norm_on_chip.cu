@@ -292,14 +292,13 @@ static kernels::BatchNormPass training_cuda(const Tensor& x_, const Tensor& weig
   return {y, bits, statistics, backward_cuda};
 }
 
-static bool fits_on_chip(const Tensor& x, const Tensor&, const Tensor&, const Tensor&, bool,
-                             double, Slot&) {
+static bool fits_on_chip(const Tensor& x, const Tensor&, const Tensor&, const Tensor&, bool, double,
+                         Slot&) {
   return bool(Slices(Rows(x), x.dtype(), 1));
 }
 
-static const bool gpu =
-    kernels::batch_norm_training.on(Device::cuda, training_cuda) &&
-    kernels::batch_norm_training.algorithm_on(Device::cuda, "streaming", fits_on_chip,
-                                              kernels::batch_norm_in_steps);
+static const bool gpu = kernels::batch_norm_training.on(Device::cuda, training_cuda) &&
+                        kernels::batch_norm_training.algorithm_on(
+                            Device::cuda, "streaming", fits_on_chip, kernels::batch_norm_in_steps);
 
 }  // namespace bellows

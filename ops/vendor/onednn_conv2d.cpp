@@ -18,7 +18,7 @@ struct Key {
   bool bias;
   Conv2dOptions options;
   DType dtype;
-  MemoryFormat images, weights;  // NCHW or NHWC
+  MemoryFormat images, weights;         // NCHW or NHWC
   int threads = omp_get_max_threads();  // primitives are created for a fixed thread count
   bool operator==(const Key&) const = default;
 

@@ -19,8 +19,8 @@ std::vector<Printed> printed_commands();
 std::map<std::string, size_t> fewest_commands();
 
 enum class Treatment {
-  run,     // as printed, at the smallest sizes
-  script,  // parsed only (--help if Python): it builds, downloads, needs PyTorch
+  run,      // as printed, at the smallest sizes
+  script,   // parsed only (--help if Python): it builds, downloads, needs PyTorch
   machine,  // test or benchmark that needs a GPU: its sources must exist
 };
 const char* name_of(Treatment treatment);

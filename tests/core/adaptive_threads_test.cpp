@@ -41,7 +41,7 @@ static int windows_with_all(ThreadGovernor& governor, int64_t begin, int64_t cou
 
 TEST(ThreadGovernorTest, TriesAllThreadsAgainAfterPausesThatDouble) {
   ThreadGovernor governor(2);
-  EXPECT_EQ(windows_with_all(governor, 0, 5), 0);         // a pause of 100 ms
+  EXPECT_EQ(windows_with_all(governor, 0, 5), 0);          // a pause of 100 ms
   EXPECT_EQ(windows_with_all(governor, 100 * kMs, 1), 1);  // then all threads, for one window
   EXPECT_EQ(windows_with_all(governor, 120 * kMs, 10), 0);
   EXPECT_EQ(windows_with_all(governor, 320 * kMs, 1), 1);

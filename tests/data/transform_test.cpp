@@ -190,8 +190,9 @@ TEST(RandomResizedCrop, TakesTheMiddleIfNothingFits) {
 TEST(RandomResizedCrop, TakesAPixelAtLeast) {
   const Shape in{1, 32, 32};
   const auto height = [&](const char* ratio) {
-    const ImagePlan p = only("random_resized_crop", {{"min_ratio", ratio}, {"max_ratio", ratio}}, in)
-                          .plan(in, 1, 0, 0);
+    const ImagePlan p =
+        only("random_resized_crop", {{"min_ratio", ratio}, {"max_ratio", ratio}}, in)
+            .plan(in, 1, 0, 0);
     return std::pair(p.rows().high() - p.rows().low(), p.columns().high() - p.columns().low());
   };
   EXPECT_EQ(height("100"), std::pair(int64_t{1}, int64_t{32}));

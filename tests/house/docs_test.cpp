@@ -22,9 +22,8 @@ static std::string cell(std::string text) {
 static std::string toggle_table() {
   std::map<std::string, std::string> rows;
   for (const Toggle& toggle : toggles())
-    rows[toggle.name] =
-        cat("| [`", toggle.name, "`](", toggle.file, ") | ", toggle.default_value, " | ",
-            name_of(toggle.same), " | ", cell(toggle.idea), " |\n");
+    rows[toggle.name] = cat("| [`", toggle.name, "`](", toggle.file, ") | ", toggle.default_value,
+                            " | ", name_of(toggle.same), " | ", cell(toggle.idea), " |\n");
   std::string table = "| toggle | default | the loss stays | what it does |\n|---|---|---|---|\n";
   for (const auto& [name, row] : rows) table += row;
   return table;

@@ -11,7 +11,7 @@ namespace bellows {
 
 // Folders of the product by rank: a file may include from folders of lower rank and from its own.
 inline const std::vector<std::vector<std::string>> kRanks = {
-    {"core"}, {"autograd", "data"}, {"ops", "optim", "dist"}, {"models"}, {"plan"},
+    {"core"},    {"autograd", "data"}, {"ops", "optim", "dist"}, {"models"}, {"plan"},
     {"toggles"}, {"trainer"}};
 
 // Rooms of a folder in ascending rank: a file may include from rooms of lower rank and from its

@@ -5,11 +5,11 @@
 #include <cstring>
 #include "autograd/amp.h"
 #include "autograd/backward.h"
-#include "core/tensor/copy.h"
 #include "core/base/trace.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/rng.h"
 #include "models/criterion.h"
 #include "tests/models/build.h"
-#include "core/tensor/rng.h"
 
 using namespace bellows;
 using Texts = std::map<std::string, std::string>;

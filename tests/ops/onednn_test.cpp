@@ -210,8 +210,8 @@ TEST(OneDnn, ProductsInF32HaveTheSameBitsForAnyNumberOfThreads) {
     fill_normal(t, 0, 1, {.seed = seed, .purpose = Purpose::test});
     return t;
   };
-  for (const auto& [M, K, N] : {std::array<int64_t, 3>{1, 400, 120}, {64, 400, 120},
-                                {300, 500, 130}, {33, 4000, 1100}})
+  for (const auto& [M, K, N] :
+       {std::array<int64_t, 3>{1, 400, 120}, {64, 400, 120}, {300, 500, 130}, {33, 4000, 1100}})
     for (const bool across : {false, true}) {
       const Tensor a = random({M, K}, 1), w = transposed(random({N, K}, 2));
       const Tensor b = across ? w : contiguous(w);

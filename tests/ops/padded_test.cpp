@@ -1,5 +1,4 @@
 // Padded products: the same values and shapes, and their cost.
-#include "ops/conv/padded_conv2d.h"
 #include <gtest/gtest.h>
 #include "autograd/amp.h"
 #include "autograd/backward.h"
@@ -9,6 +8,7 @@
 #include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
 #include "ops/base/op_inputs.h"
+#include "ops/conv/padded_conv2d.h"
 #include "ops/cross_entropy.h"
 
 using namespace bellows;

@@ -85,7 +85,8 @@ TEST_P(EachToggle, HasNamesOfItsOwn) {
   mine.push_back(toggle.name);
   for (const std::string& name : mine)
     for (const Toggle& other : toggles())
-      EXPECT_TRUE(&other == &toggle || (name != other.name && !std::ranges::count(other.aliases, name)))
+      EXPECT_TRUE(&other == &toggle ||
+                  (name != other.name && !std::ranges::count(other.aliases, name)))
           << name << " is a name of " << other.name << ", too";
 }
 
@@ -149,7 +150,8 @@ TEST(Presets, NoneIsThePlainPlanAndSilenceTheDefault) {
   const Config silent = configured({});
   EXPECT_EQ(dump(silent.plan), dump(configured({{"toggles", "default"}}).plan));
   for (const Toggle& toggle : toggles())
-    EXPECT_EQ(silent.toggles.at(toggle.name).text, here(toggle, toggle.default_value)) << toggle.name;
+    EXPECT_EQ(silent.toggles.at(toggle.name).text, here(toggle, toggle.default_value))
+        << toggle.name;
 }
 
 TEST(Presets, AllTakesWhatIsFastAndLeavesTheRest) {

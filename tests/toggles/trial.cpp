@@ -119,9 +119,8 @@ std::string pair_findings(const Toggle& toggle, const Toggle& other, DeviceChoic
   const Plan both =
       switched(switched(plan, toggle, toggle.values.back()), other, other.values.back());
   const Trial &plain = tried(plan), &changed = tried(both);
-  const std::string complaint =
-      compare(plain, changed,
-              weaker(closeness(toggle, plain, changed), closeness(other, plain, changed)));
+  const std::string complaint = compare(
+      plain, changed, weaker(closeness(toggle, plain, changed), closeness(other, plain, changed)));
   return complaint.empty() ? "" : cat(toggle.name, " and ", other.name, ": ", complaint, "\n");
 }
 

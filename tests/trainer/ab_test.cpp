@@ -133,10 +133,10 @@ TEST_F(AbTurns, AreOverWhenAnArmWorksOutOfTurn) {
 
 TEST_F(AbTurns, EndBetweenTwoBlocksAfterASignal) {
   // Sleeps so that the thread for signals is first: the block comes through a pipe.
-  const ArmCommand signalling = {"B",
-                                 {"sh", "-c",
-                                  report() + "kill -STOP $$; kill -TERM $PPID; sleep 0.2; " +
-                                      report() + "kill -STOP $$"}};
+  const ArmCommand signalling = {
+      "B",
+      {"sh", "-c",
+       report() + "kill -STOP $$; kill -TERM $PPID; sleep 0.2; " + report() + "kill -STOP $$"}};
   const Refusal error = refused([&] { take_turns(arm("A", 9), signalling, 9, 60); });
   EXPECT_EQ(error.exit, Exit::terminated);
 }

@@ -5,11 +5,11 @@
 #include <cmath>
 #include <csignal>
 #include <sstream>
+#include "core/base/json.h"
 #include "core/tensor/safetensors.h"
 #include "tests/refusal.h"
 #include "tests/trainer/program.h"
 #include "tests/trainer/runs.h"
-#include "core/base/json.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;

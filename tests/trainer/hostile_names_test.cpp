@@ -2,11 +2,11 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 #include <sstream>
-#include "core/tensor/safetensors.h"
+#include "core/base/json.h"
 #include "core/base/utf8.h"
+#include "core/tensor/safetensors.h"
 #include "tests/data/image_files.h"
 #include "tests/trainer/program.h"
-#include "core/base/json.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;

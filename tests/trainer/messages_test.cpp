@@ -5,11 +5,11 @@
 #include <poll.h>
 #include <unistd.h>
 #include <sstream>
+#include "core/base/json.h"
 #include "core/base/plural.h"
+#include "plan/toggle.h"
 #include "tests/refusal.h"
 #include "tests/trainer/program.h"
-#include "plan/toggle.h"
-#include "core/base/json.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;

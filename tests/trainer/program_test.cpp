@@ -5,10 +5,10 @@
 #include <csignal>
 #include <iterator>
 #include <sstream>
+#include "core/base/json.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/safetensors.h"
 #include "tests/place.h"
-#include "core/base/json.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;

@@ -1,12 +1,12 @@
 // Training on images that grow: the sizes that the model sees, resume, memory, kernels and the log.
 #include <gmock/gmock.h>
 #include <sstream>
+#include "core/base/json.h"
 #include "core/base/trace.h"
 #include "models/module/build.h"
 #include "tests/refusal.h"
 #include "tests/trainer/program.h"
 #include "tests/trainer/runs.h"
-#include "core/base/json.h"
 
 using namespace bellows;
 using testing::HasSubstr;

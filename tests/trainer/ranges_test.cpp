@@ -1,10 +1,10 @@
 // Numbers in a config or a checkpoint that would overflow in later computations.
 #include <gmock/gmock.h>
 #include <unistd.h>
-#include "core/tensor/safetensors.h"
-#include "tests/trainer/program.h"
-#include "plan/plan.h"
 #include "core/base/json.h"
+#include "core/tensor/safetensors.h"
+#include "plan/plan.h"
+#include "tests/trainer/program.h"
 #include "trainer/verbs/tables.h"
 
 using namespace bellows;

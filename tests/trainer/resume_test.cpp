@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <csignal>
 #include <sstream>
+#include "core/base/json.h"
 #include "core/tensor/safetensors.h"
 #include "tests/trainer/program.h"
-#include "core/base/json.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;

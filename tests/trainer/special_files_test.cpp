@@ -3,8 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <sstream>
-#include "tests/trainer/program.h"
 #include "core/base/json.h"
+#include "tests/trainer/program.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;

@@ -1,4 +1,5 @@
 // A test set that evaluation would refuse is refused before training.
+#include <gmock/gmock.h>
 #include "core/config/values.h"
 #include "data/packed/pack.h"
 #include "tests/data/files.h"
@@ -6,7 +7,6 @@
 #include "tests/data/options.h"
 #include "tests/refusal.h"
 #include "trainer/session/session.h"
-#include <gmock/gmock.h>
 
 using namespace bellows;
 using testing::AllOf;
@@ -16,22 +16,20 @@ namespace {
 
 // Two classes of two images each, in an image folder; all are at least 6 x 6.
 class TestSet : public testing::Test {
-protected:
+ protected:
   TestSet() {
-    for (const char *split : {"train", "val"})
-      for (const char *label : {"a", "b"})
+    for (const char* split : {"train", "val"})
+      for (const char* label : {"a", "b"})
         for (int i = 0; i < 2; ++i)
-          folder_.write(cat(split, "/", label, "/", i, ".png"),
-                        as_png(slopes(6 + i, 8)));
+          folder_.write(cat(split, "/", label, "/", i, ".png"), as_png(slopes(6 + i, 8)));
   }
   Values crops() const {
     return {{"data.transforms.0.name", {"center_crop"}},
             {"data.transforms.0.size", {"6"}},
             {"data.transforms.1.name", {"normalize"}}};
   }
-  Refusal start(Values values, const char *set = "image_folder",
-                const char *root = "root",
-                std::vector<std::string> *notes = nullptr) const {
+  Refusal start(Values values, const char* set = "image_folder", const char* root = "root",
+                std::vector<std::string>* notes = nullptr) const {
     values["device"] = {"cpu"};
     values["data"] = {set};
     values[cat("data.", root)] = {folder_.path.string()};
@@ -42,29 +40,23 @@ protected:
     values["model.layers.1.out"] = {"2"};
     return refused([&] {
       const Session session(load(Plan{}, values));
-      if (notes)
-        *notes = session.notes;
+      if (notes) *notes = session.notes;
     });
   }
   TempFolder folder_;
 };
 
-} // namespace
+}  // namespace
 
-TEST_F(TestSet, IsTakenIfItsImagesFitTheCrop) {
-  EXPECT_EQ(start(crops()).message, "no error");
-}
+TEST_F(TestSet, IsTakenIfItsImagesFitTheCrop) { EXPECT_EQ(start(crops()).message, "no error"); }
 
 TEST_F(TestSet, WithAnImageSmallerThanTheCropIsRefusedByItsName) {
-  for (const std::string &small :
-       {as_png(slopes(5, 8)), as_jpeg(slopes(8, 5))}) {
+  for (const std::string& small : {as_png(slopes(5, 8)), as_jpeg(slopes(8, 5))}) {
     folder_.write("val/b/small.png", small);
     const Refusal refusal = start(crops());
     EXPECT_EQ(refusal.exit, Exit::data);
-    EXPECT_THAT(
-        refusal.message,
-        AllOf(HasSubstr("sample 4 ("), HasSubstr("val/b/small.png): "),
-              HasSubstr("is smaller than the 6x6 to be cut out of it")));
+    EXPECT_THAT(refusal.message, AllOf(HasSubstr("sample 4 ("), HasSubstr("val/b/small.png): "),
+                                       HasSubstr("is smaller than the 6x6 to be cut out of it")));
   }
   const Values resized = {{"data.transforms.0.name", {"resize"}},
                           {"data.transforms.0.size", {"6"}},
@@ -78,9 +70,8 @@ TEST_F(TestSet, WithADanglingLinkSaysSoAtTheStart) {
   std::filesystem::create_symlink("nowhere.png", folder_.path / "val/a/9.png");
   std::vector<std::string> notes;
   EXPECT_EQ(start(crops(), "image_folder", "root", &notes).message, "no error");
-  EXPECT_THAT(notes, testing::Contains(AllOf(
-                         HasSubstr("/val: 1 link leads nowhere, left out"),
-                         HasSubstr("val/a/9.png"))));
+  EXPECT_THAT(notes, testing::Contains(AllOf(HasSubstr("/val: 1 link leads nowhere, left out"),
+                                             HasSubstr("val/a/9.png"))));
 }
 
 TEST_F(TestSet, WithADamagedImageFollowsOnDamaged) {
@@ -88,25 +79,22 @@ TEST_F(TestSet, WithADamagedImageFollowsOnDamaged) {
   Values values = crops();
   const Refusal refusal = start(values);
   EXPECT_EQ(refusal.exit, Exit::data);
-  EXPECT_THAT(refusal.message,
-              HasSubstr("val/a/1.png): neither JPEG nor PNG; data.on_damaged"));
+  EXPECT_THAT(refusal.message, HasSubstr("val/a/1.png): neither JPEG nor PNG; data.on_damaged"));
   values["data.on_damaged"] = {"skip"};
   EXPECT_EQ(start(values).message, "no error");
 }
 
 TEST_F(TestSet, WithOtherClassesThanTrainingIsRefused) {
-  const auto pack_train = [&](const TempFolder &images, Split as) {
-    const auto choice =
-        chosen<DatasetChoice>("image_folder", {{"root", images.path}});
+  const auto pack_train = [&](const TempFolder& images, Split as) {
+    const auto choice = chosen<DatasetChoice>("image_folder", {{"root", images.path}});
     pack(*choice.make({Split::train}), as, "test", folder_.path);
   };
   const TempFolder more;
-  for (const char *label : {"a", "b", "c"})
+  for (const char* label : {"a", "b", "c"})
     more.write(cat("train/", label, "/0.png"), as_png(slopes(6, 6)));
   pack_train(folder_, Split::train);
   pack_train(more, Split::test);
   const Refusal refusal = start(crops(), "packed", "folder");
   EXPECT_EQ(refusal.exit, Exit::data);
-  EXPECT_THAT(refusal.message,
-              HasSubstr("its test set has 3 classes, its training set 2"));
+  EXPECT_THAT(refusal.message, HasSubstr("its test set has 3 classes, its training set 2"));
 }

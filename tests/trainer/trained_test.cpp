@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 #include <cmath>
+#include "core/base/json.h"
 #include "core/tensor/safetensors.h"
 #include "tests/data/image_files.h"
 #include "tests/trainer/program.h"
-#include "core/base/json.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;

@@ -6,10 +6,10 @@
 #include <unistd.h>
 #include <cstring>
 #include "autograd/backward.h"
+#include "core/base/json.h"
 #include "core/base/trace.h"
 #include "tests/refusal.h"
 #include "tests/trainer/runs.h"
-#include "core/base/json.h"
 #include "trainer/state/plan_diff.h"
 
 using namespace bellows;

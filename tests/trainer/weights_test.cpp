@@ -2,10 +2,10 @@
 #include "trainer/state/weights.h"
 #include <gmock/gmock.h>
 #include "core/tensor/copy.h"
+#include "core/tensor/rng.h"
 #include "tests/trainer/program.h"
 #include "tests/trainer/runs.h"
 #include "trainer/state/training_state.h"
-#include "core/tensor/rng.h"
 
 using namespace bellows;
 using testing::HasSubstr;

@@ -7,7 +7,7 @@ static const bellows::AddToggle toggle({
             "a kernel gathers each batch, instead of making it on the host and moving it.",
     .claim = "no host memory and no copy in a step; no figure in the seeds",
     .cost = "the whole data set takes memory of the device; only for pictures of one size whose "
-             "transforms are the same for all",
+            "transforms are the same for all",
     .sources = "S3:101 S4:134",
     .footprint = "tensor.device_created",
     .same = bellows::Same::bitwise,

@@ -19,7 +19,7 @@ static const bellows::AddToggle toggle({
             "them as the first convolution reads them: in 16 bits, its channels padded.",
     .claim = "host-to-device bytes / 4, and so is what a worker writes; no figure for time",
     .cost = "what the host resizes or recolors first is rounded to bytes once more; a second "
-             "batch on the device",
+            "batch on the device",
     .sources = "S1:26,30,47",
     .footprint = "augment.device_images",
     .same = bellows::Same::close,  // bitwise if no transform on the host changes pixels

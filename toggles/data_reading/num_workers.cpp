@@ -6,7 +6,7 @@ static const bellows::AddToggle toggle({
     .idea = "W threads load and transform batches while the step computes, instead of before it.",
     .claim = "batch_cost = max(C, L / W) instead of L + C: twice the speed in the seed's case",
     .cost = "too many cost memory (W x prefetch batches), cores that the step needs, and time at "
-             "the start of an epoch",
+            "the start of an epoch",
     .sources = "S0:12,13 S1:27,28,46,49,50 S2:88 S3:111,113 S4:117",
     .footprint = "data.worker_batches",
     .same = bellows::Same::bitwise,

@@ -9,9 +9,9 @@ static const bellows::AddToggle toggle({
             "of one's own: trainer pack, explain packed.",
     .claim = "one open a shard instead of one a sample; no figure in the seeds",
     .cost = "takes the data's size again on disk, anew when a file of it has changed, until you "
-             "remove it: rm -r ~/.cache/bellows/packed (or $XDG_CACHE_HOME/bellows/packed); the "
-             "first run waits for the packing, and one that starts meanwhile for that, up to "
-             "data.timeout_s; what is in memory anyway is read from disk instead",
+            "remove it: rm -r ~/.cache/bellows/packed (or $XDG_CACHE_HOME/bellows/packed); the "
+            "first run waits for the packing, and one that starts meanwhile for that, up to "
+            "data.timeout_s; what is in memory anyway is read from disk instead",
     .sources = "S0:7 S1:29",
     .footprint = "data.packed_reads",
     .same = bellows::Same::bitwise,

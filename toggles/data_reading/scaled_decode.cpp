@@ -19,7 +19,7 @@ static const bellows::AddToggle toggle({
             "less than half as large, at 1/2, 1/4 or 1/8 of its size, which costs fewer cosines.",
     .claim = "no figure in the seeds; the pixels decoded fall with the area of the crop",
     .cost = "a reduced picture is not quite the mean of its pixels; damage behind the part goes "
-             "unseen",
+            "unseen",
     .sources = "S1:26 S1:47",
     .footprint = "decode.scaled_images",
     .same = bellows::Same::statistical,

@@ -14,7 +14,7 @@ static const bellows::AddToggle toggle({
     .claim = "an evaluation reads and writes each normalized tensor once less; no figure in the "
              "seeds",
     .cost = "where weights change between every two evaluations of few batches: folding is done "
-             "anew for each version",
+            "anew for each version",
     .sources = "S1:38",
     .footprint = "fuse.conv_bn",
     .same = bellows::Same::close,

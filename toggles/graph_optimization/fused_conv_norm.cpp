@@ -36,7 +36,7 @@ static const bellows::AddToggle toggle({
     .claim = "ResNet-50 moves 341 -> 262 MB an image beyond fused_bn_act, in fp16 on Ampere and "
              "Hopper; MLPerf's ResNet-50 uses it",
     .cost = "anywhere but with amp: fp16 on such a GPU: there the block runs in separate kernels, "
-             "which normalize again in backward; that saves memory, and costs time",
+            "which normalize again in backward; that saves memory, and costs time",
     .sources = "S1:38",
     .footprint = "fuse.conv_norm",
     .same = bellows::Same::close,

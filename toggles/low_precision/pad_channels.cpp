@@ -10,8 +10,8 @@ static const bellows::AddToggle toggle({
     .claim = "S1, on a V100: K 1500 -> 1504 lifts a product from 1.05x to 5.02x, N 9999 gives "
              "1.01x; a stem of 3 channels is MLPerf's case",
     .cost = "it copies what it pads, in each step, but pictures that device_augment made in NHWC; "
-             "on CPUs, whose kernels mask the rest of a row. Idle in f32, and where all sizes are "
-             "multiples of 8",
+            "on CPUs, whose kernels mask the rest of a row. Idle in f32, and where all sizes are "
+            "multiples of 8",
     .sources = "S1:57,58,61,62 S4:135",
     .footprint = "pad.channels",
     .same = bellows::Same::close,

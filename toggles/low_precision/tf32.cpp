@@ -7,7 +7,7 @@ static const bellows::AddToggle toggle({
             "bits of mantissa and add up in f32.",
     .claim = "up to 7x for large products: an H200's data sheet says 494 TFLOP/s against 67",
     .cost = "each product keeps 3 of 7 digits; no gain where memory or launches are the limit, or "
-             "rows are not multiples of 16 bytes",
+            "rows are not multiples of 16 bytes",
     .sources = "S1:60",
     .footprint = "matmul.tf32_calls",
     .same = bellows::Same::close,

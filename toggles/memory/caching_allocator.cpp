@@ -7,7 +7,7 @@ static const bellows::AddToggle toggle({
             "size, on a GPU by stream, split and merged, where cudaFree would stop everything.",
     .claim = "system allocations per step fall to 0 after the first steps",
     .cost = "memory that one size has used is not there for another; on a GPU it may come to lie "
-             "in pieces (preallocate helps)",
+            "in pieces (preallocate helps)",
     .sources = "S4:130",
     .footprint = "alloc.cache_hits",
     .same = bellows::Same::bitwise,

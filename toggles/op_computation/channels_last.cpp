@@ -9,9 +9,8 @@ static const bellows::AddToggle toggle({
             "transposed on the way.",
     .claim = "ResNet-50 in 16 bits 1.47x, ResNet-18 1.26x (timm's results on an RTX 3090); no "
              "figure in the seeds",
-    .cost =
-        "without vendor kernels, whose plain twins compute in NCHW; where images are flattened "
-        "before a linear layer; f32 without TF32 on a GPU",
+    .cost = "without vendor kernels, whose plain twins compute in NCHW; where images are flattened "
+            "before a linear layer; f32 without TF32 on a GPU",
     .sources = "S1:59 S4:122",
     .footprint = "layout.nhwc_ops",
     .same = bellows::Same::close,

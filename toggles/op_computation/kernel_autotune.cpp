@@ -3,12 +3,12 @@
 static const bellows::AddToggle toggle({
     .name = "kernel_autotune",
     .aliases = {"cudnn_benchmark", "cudnn.benchmark", "exhaustive_search", "autotune",
-            "FLAGS_cudnn_exhaustive_search"},
+                "FLAGS_cudnn_exhaustive_search"},
     .idea = "In the first updates (train.tuning_window) each convolution is run by every algorithm "
             "that can do it; from then on the fastest runs. What won is kept on disk.",
     .claim = "a rule is cheap, but not always right; no figure in the seeds",
     .cost = "seconds at the start, again for each new shape; two machines, and two searches, may "
-             "choose differently, and then losses differ in the last digits",
+            "choose differently, and then losses differ in the last digits",
     .sources = "S1:52,53,80 S4:132",
     .footprint = "autotune.hits",
     .same = bellows::Same::close,

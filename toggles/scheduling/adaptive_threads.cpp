@@ -8,7 +8,7 @@ static const bellows::AddToggle toggle({
     .claim = "a step beside three busy processes on two cores takes at most 1.5 times its fair "
              "share of time; no figure in the seeds",
     .cost = "every pause (up to 2 s, or 64 steps) one step tries all threads again; all: results "
-             "depend on the load, within rounding",
+            "depend on the load, within rounding",
     .sources = "no seed",
     .footprint = "cpu.wait_readings",
     .same = bellows::Same::bitwise,

@@ -5,11 +5,11 @@
 #include <ctime>
 #include <fstream>
 #include "core/base/file.h"
-#include "trainer/ab/ab_progress.h"
-#include "trainer/state/scratch_folder.h"
-#include "trainer/log/system.h"
-#include "trainer/verbs/verbs.h"
 #include "core/base/output.h"
+#include "trainer/ab/ab_progress.h"
+#include "trainer/log/system.h"
+#include "trainer/state/scratch_folder.h"
+#include "trainer/verbs/verbs.h"
 
 namespace bellows {
 

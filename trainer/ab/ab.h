@@ -6,9 +6,9 @@
 //   ab_process   an arm as the parent controls it    ab_progress  progress on a terminal
 //   ab_turns     order of turns, report lines
 #pragma once
+#include "core/base/json.h"
 #include "core/base/statistics.h"
 #include "plan/toggle.h"
-#include "core/base/json.h"
 
 namespace bellows {
 
@@ -130,7 +130,7 @@ struct CounterRates {
 };
 std::vector<CounterRates> differing_counters(const AbPair& pair);
 
-std::string headline(const AbResult& result);   // verdict, ratio, interval and noise
+std::string headline(const AbResult& result);         // verdict, ratio, interval and noise
 std::string forced_off_text(const AbResult& result);  // toggles that are off in both arms
 std::string to_markdown(const AbResult& result);
 Json to_json(const AbResult& result);

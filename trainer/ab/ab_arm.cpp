@@ -87,8 +87,8 @@ static Plan measured_plan(Plan plan, const AbOptions& options) {
 static AbEnd end_of(const Outcome& outcome, Device device) {
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
-  return {outcome.losses, trace::counters(), pool_threads(),
-          allocator_stats(device).peak_allocated, usage.ru_maxrss * 1024};
+  return {outcome.losses, trace::counters(), pool_threads(), allocator_stats(device).peak_allocated,
+          usage.ru_maxrss * 1024};
 }
 
 int run_arm(const Plan& plan, const AbOptions& options, const std::string& folder) {

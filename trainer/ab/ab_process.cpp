@@ -43,7 +43,7 @@ void ArmProcess::start(const std::vector<std::string>& command, int report_to) {
   // inherited locks that they held.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // the parent died before prctl
-  sigset_t none;  // `command` may rely on an empty mask
+  sigset_t none;                        // `command` may rely on an empty mask
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);

@@ -2,13 +2,13 @@
 #include "trainer/bench/bench.h"
 #include <fmt/format.h>
 #include <omp.h>
+#include "core/base/output.h"
+#include "core/config/hint.h"
 #include "core/device/allocator.h"
 #include "core/device/device_info.h"
 #include "core/device/threads.h"
 #include "core/device/topology.h"
-#include "core/config/hint.h"
 #include "trainer/log/system.h"
-#include "core/base/output.h"
 
 namespace bellows {
 

@@ -1,9 +1,9 @@
 // trainer bench h2d: bytes per second to a GPU and back, from pinned and pageable memory.
+#include "core/base/output.h"
 #include "trainer/bench/bench.h"
 #include "trainer/bench/copies.h"
 #include "trainer/bench/timing.h"
 #include "trainer/verbs/tables.h"
-#include "core/base/output.h"
 
 namespace bellows {
 

@@ -1,14 +1,14 @@
 // trainer bench matmul: products in every precision of a device, the seed text's table of a V100
 // next to the same sizes here, and the effect of alignment.
 #include <fmt/format.h>
+#include "core/base/output.h"
+#include "core/base/plural.h"
 #include "trainer/bench/alignment.h"
 #include "trainer/bench/bench.h"
 #include "trainer/bench/product.h"
 #include "trainer/bench/seed_table.h"
 #include "trainer/bench/timing.h"
 #include "trainer/verbs/tables.h"
-#include "core/base/output.h"
-#include "core/base/plural.h"
 
 namespace bellows {
 

@@ -2,19 +2,19 @@
 // something is wrong.
 #include <fmt/format.h>
 #include <charconv>
+#include "core/base/output.h"
+#include "core/config/config.h"
 #include "core/config/hint.h"
 #include "plan/toggle.h"
 #include "trainer/bench/bench.h"
 #include "trainer/bench/copies.h"
 #include "trainer/bench/timing.h"
-#include "core/config/config.h"
 #include "trainer/doctor/machine.h"
 #include "trainer/doctor/shapes.h"
 #include "trainer/doctor/stress.h"
 #include "trainer/log/nvml.h"
 #include "trainer/session/session.h"
 #include "trainer/verbs/tables.h"
-#include "core/base/output.h"
 
 namespace bellows {
 

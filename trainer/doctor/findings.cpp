@@ -106,8 +106,8 @@ static std::string cuda_unused(const Machine& m) {
 std::vector<std::string> findings(const Machine& machine) {
   std::vector<std::string> found;
   for (const auto judge :
-       {cuda_unused, too_many_threads, too_few_threads, several_runs, two_openmp_runtimes, preload_not_loaded,
-        no_onednn, lowered_isa, several_nodes, not_optimized, busy})
+       {cuda_unused, too_many_threads, too_few_threads, several_runs, two_openmp_runtimes,
+        preload_not_loaded, no_onednn, lowered_isa, several_nodes, not_optimized, busy})
     if (const std::string line = judge(machine); !line.empty()) found.push_back(line);
   return found;
 }

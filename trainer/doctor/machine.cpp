@@ -22,7 +22,8 @@ static int other_trainers() {
   int count = 0;
   for (fs::directory_iterator at("/proc", none), end; at != end; at.increment(none)) {
     const std::string pid = at->path().filename();
-    if (pid.find_first_not_of("0123456789") != pid.npos || pid == std::to_string(getpid())) continue;
+    if (pid.find_first_not_of("0123456789") != pid.npos || pid == std::to_string(getpid()))
+      continue;
     count += fs::read_symlink(at->path() / "exe", none).filename() == own.filename();
   }
   return count;

@@ -2,9 +2,9 @@
 // describe() and findings().
 #pragma once
 #include <map>
+#include "core/base/json.h"
 #include "core/device/device_info.h"
 #include "core/device/topology.h"
-#include "core/base/json.h"
 #include "trainer/log/libraries.h"
 
 namespace bellows {

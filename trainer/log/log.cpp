@@ -1,11 +1,11 @@
 #include "trainer/log/log.h"
 #include <fmt/format.h>
 #include <sstream>
+#include "core/base/json.h"
+#include "core/base/output.h"
 #include "core/base/plural.h"
 #include "core/base/trace.h"
-#include "core/base/json.h"
 #include "trainer/log/system.h"
-#include "core/base/output.h"
 
 namespace bellows {
 

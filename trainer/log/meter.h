@@ -28,7 +28,7 @@ class Meter {
 
   double seconds(Phase phase) const { return total_[static_cast<int>(phase)] * 1e-9; }
   double total_seconds() const;  // of all phases
-  double ips() const;  // over the whole run
+  double ips() const;            // over the whole run
 
  private:
   Clock clock_;

@@ -98,7 +98,7 @@ static int end_run(const Session& session, const Outcome& outcome, const LinePri
 }
 
 static void print_start(const LinePrinter& speaker, const Session& session, const Config& config,
-                      const Lines& notes) {
+                        const Lines& notes) {
   speaker.all(session.notes);
   speaker.line(toggle_line(config));
   speaker.all(config.notes);

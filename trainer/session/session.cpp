@@ -54,7 +54,8 @@ namespace {
 // Replaces the training set of a trained model: description only, no samples.
 class DescribedDataset : public Dataset {
  public:
-  explicit DescribedDataset(const TrainingSetInfo& trained) : info_(trained.info), size_(trained.samples) {}
+  explicit DescribedDataset(const TrainingSetInfo& trained)
+      : info_(trained.info), size_(trained.samples) {}
   int64_t size() const override { return size_; }
   const DatasetInfo& info() const override { return info_; }
   Sample at(int64_t, Scratch&) const override { fail(Exit::data, "the training set is not open"); }

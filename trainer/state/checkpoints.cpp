@@ -59,7 +59,7 @@ Loaded load_checkpoint(const Path& file_or_run, std::vector<std::string>& messag
 }
 
 void check_finite(const Path& file, const NamedTensors& tensors, const CkptOptions& options,
-                        std::vector<std::string>& messages) {
+                  std::vector<std::string>& messages) {
   for (const auto& [name, tensor] : tensors) {
     if (!is_float(tensor.dtype()) || all_finite(cast(tensor, DType::f32))) continue;
     const std::string text = cat(file.string(), ": ", name, " holds values that are not finite");

@@ -58,6 +58,6 @@ Loaded load_checkpoint(const Path& file_or_run, std::vector<std::string>& messag
 // Adds a warning to `messages` for each tensor that holds NaN or Inf. With ckpt.require_finite it
 // throws Error (exit 5) instead.
 void check_finite(const Path& file, const NamedTensors& tensors, const CkptOptions& options,
-                        std::vector<std::string>& messages);
+                  std::vector<std::string>& messages);
 
 }  // namespace bellows

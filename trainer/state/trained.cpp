@@ -1,9 +1,9 @@
 #include "trainer/state/trained.h"
+#include "core/base/output.h"
+#include "core/config/config.h"
 #include "data/packed/packed_twin.h"
 #include "trainer/state/checkpoints.h"
-#include "core/config/config.h"
 #include "trainer/state/training_state.h"
-#include "core/base/output.h"
 
 namespace bellows {
 
@@ -11,7 +11,7 @@ static Loaded load_and_warn(const std::string& file_or_run) {
   std::vector<std::string> messages;
   Loaded saved = load_checkpoint(file_or_run, messages);
   check_finite(saved.path, model_part(saved.content.tensors), plan_of(saved.content).ckpt,
-                     messages);
+               messages);
   for (const std::string& message : messages) say_error(message);
   return saved;
 }

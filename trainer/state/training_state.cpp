@@ -2,14 +2,14 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
-#include "core/device/adaptive_threads.h"
-#include "core/tensor/copy.h"
 #include "core/base/crc32c.h"
+#include "core/base/json.h"
 #include "core/base/plural.h"
 #include "core/config/values.h"
-#include "trainer/state/copy_saved.h"
+#include "core/device/adaptive_threads.h"
+#include "core/tensor/copy.h"
 #include "trainer/session/data_card.h"
-#include "core/base/json.h"
+#include "trainer/state/copy_saved.h"
 
 namespace bellows {
 

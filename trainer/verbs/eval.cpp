@@ -1,9 +1,9 @@
 // trainer eval RUN: metrics of a trained model on the test set.
-#include "trainer/session/evaluate.h"
 #include "core/base/json.h"
+#include "core/base/output.h"
+#include "trainer/session/evaluate.h"
 #include "trainer/state/trained.h"
 #include "trainer/verbs/verbs.h"
-#include "core/base/output.h"
 
 namespace bellows {
 

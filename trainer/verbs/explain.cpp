@@ -3,14 +3,14 @@
 #include <cctype>
 #include <map>
 #include <sstream>
-#include "ops/einsum.h"
-#include "ops/base/op.h"
+#include "core/base/output.h"
+#include "core/base/plural.h"
 #include "core/config/hint.h"
+#include "ops/base/op.h"
+#include "ops/einsum.h"
 #include "plan/toggle.h"
 #include "trainer/verbs/tables.h"
 #include "trainer/verbs/verbs.h"
-#include "core/base/output.h"
-#include "core/base/plural.h"
 
 namespace bellows {
 

@@ -1,8 +1,8 @@
 // trainer list: prints the registries.
+#include "core/base/output.h"
 #include "core/config/hint.h"
 #include "trainer/verbs/tables.h"
 #include "trainer/verbs/verbs.h"
-#include "core/base/output.h"
 
 namespace bellows {
 

@@ -1,10 +1,10 @@
 // trainer pack --config FILE --out FOLDER: writes a data set as shards for `data: {name: packed}`.
 #include "data/packed/pack.h"
+#include "core/base/output.h"
+#include "core/config/config.h"
 #include "data/packed/packed_twin.h"
 #include "plan/toggle.h"
-#include "core/config/config.h"
 #include "trainer/verbs/verbs.h"
-#include "core/base/output.h"
 
 namespace bellows {
 

@@ -4,15 +4,15 @@
 #include <cmath>
 #include <numeric>
 #include "autograd/record.h"
-#include "core/tensor/copy.h"
 #include "core/base/file.h"
+#include "core/base/json.h"
 #include "core/base/output.h"
 #include "core/base/plural.h"
+#include "core/tensor/copy.h"
 #include "data/images/transform.h"
 #include "ops/softmax.h"
-#include "trainer/verbs/image.h"
-#include "core/base/json.h"
 #include "trainer/state/trained.h"
+#include "trainer/verbs/image.h"
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {

@@ -6,11 +6,11 @@
 #include <cstring>
 #include <new>
 #include <system_error>
+#include "core/base/output.h"
 #include "core/config/hint.h"
 #include "core/config/values.h"
-#include "trainer/run/signals.h"
 #include "trainer/log/system.h"
-#include "core/base/output.h"
+#include "trainer/run/signals.h"
 
 namespace bellows {
 
