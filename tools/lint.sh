@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks the style of the C++ and CUDA sources: clang-format for all files, clang-tidy for those that
-# differ from origin/main (or from main, or uncommitted).
+# Checks the C++ and CUDA sources: clang-format for all files, clang-tidy for those that differ from
+# origin/main, or from main.
 #   tools/lint.sh            check
 #   tools/lint.sh --all      clang-tidy for every file: half an hour
 #   tools/lint.sh --format   check the format only

@@ -10,7 +10,8 @@ cuda=OFF
 if [[ ${1-} == --cuda ]]; then
   cuda=AUTO
   shift
-elif [[ -e /proc/driver/nvidia ]] || grep -qsE '^BELLOWS_CUDA:STRING=(AUTO|ON)' build/CMakeCache.txt; then
+elif [[ -e /proc/driver/nvidia ]] ||
+  grep -qsE '^BELLOWS_CUDA:STRING=(AUTO|ON)' build/CMakeCache.txt; then
   cuda=AUTO
 fi
 need_packages "${build_packages[@]}"

@@ -2,6 +2,7 @@
 #pragma once
 #include <cmath>
 #include "core/tensor/tensor.h"
+#include "tests/worse.h"
 
 namespace bellows {
 
@@ -12,7 +13,7 @@ inline double distance(const Tensor& got, const Tensor& expected) {
   for (int64_t i = 0; i < expected.numel(); ++i) {
     const double want = expected.ptr<float>()[i], is = got.ptr<float>()[i];
     largest = std::max(largest, std::abs(want));
-    if (!(std::abs(is - want) <= worst)) worst = std::abs(is - want);  // NaN too
+    worst = worse(worst, std::abs(is - want));
   }
   return worst / largest;
 }

@@ -9,6 +9,7 @@
 #include "core/base/philox.h"
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
+#include "tests/worse.h"
 
 using namespace bellows;
 
@@ -41,7 +42,7 @@ std::vector<Tensor> run(const Layer& l, Impl impl, DType dtype) {
 double difference(const Tensor& a, const Tensor& b) {
   double worst = 0, largest = 1e-30;
   for (int64_t i = 0; i < a.numel(); ++i) {
-    worst = std::max(worst, std::abs(a.data<double>()[i] - b.data<double>()[i]));
+    worst = worse(worst, std::abs(a.data<double>()[i] - b.data<double>()[i]));
     largest = std::max(largest, std::abs(a.data<double>()[i]));
   }
   return worst / largest;

@@ -9,6 +9,7 @@
 #include "ops/conv/conv2d.h"
 #include "ops/matmul/matmul.h"
 #include "tests/refusal.h"
+#include "tests/worse.h"
 
 using namespace bellows;
 using dnnl::memory;

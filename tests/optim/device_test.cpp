@@ -3,6 +3,7 @@
 #include "core/base/trace.h"
 #include "optim/muon.h"
 #include "tests/optim/trained.h"
+#include "tests/worse.h"
 
 using namespace bellows;
 
@@ -13,7 +14,7 @@ double difference(const Tensor& a, const Tensor& b) {
   for (int64_t i = 0; i < a.numel(); ++i) {
     const double x = a.data<float>()[i], y = b.data<float>()[i];
     const double error = std::abs(x - y) / (1e-3 + std::abs(x));
-    if (!(error <= worst)) worst = error;
+    worst = worse(worst, error);
   }
   return worst;
 }
