@@ -35,8 +35,7 @@ static Tensor bucketize_cpu(const Tensor& x, const Tensor& boundaries, DType dty
       To* const y_ = y.ptr<To>();
       parallel_for(x.numel(), 8192, [&](int64_t b, int64_t e) {
         for (int64_t i = b; i < e; ++i) {
-          const auto above = [value = double(x_[i])](double edge) { return !(edge < value); };
-          const auto at = std::ranges::find_if(edges_, above);
+          const auto at = std::ranges::lower_bound(edges_, double(x_[i]));
           y_[i] = To(x_[i] != x_[i] ? edges_.size() : at - edges_.begin());
         }
       });

@@ -99,7 +99,7 @@ double difference(const Tensor& a_, const Tensor& b_) {
   const Tensor a = contiguous(cast(a_, DType::f32)), b = contiguous(cast(b_, DType::f32));
   double worst = 0;
   for (int64_t i = 0; i < a.numel(); ++i)
-    worst = std::max<double>(worst, std::abs(a.data<float>()[i] - b.data<float>()[i]));
+    worst = worse(worst, std::abs(a.data<float>()[i] - b.data<float>()[i]));
   return worst;
 }
 

@@ -119,6 +119,7 @@ Metrics evaluate(Session& session) {
       if (view + 1 == views.size()) tally.add(std::exchange(answers[at], {}), batch.y, loss);
     }
   }
+  if (tally.samples == 0) fail(Exit::data, "test set: no sample of it can be read");
   const auto n = static_cast<double>(tally.samples);
   Metrics metrics{.samples = tally.samples,
                   .damaged = tally.damaged,
