@@ -24,7 +24,7 @@ struct Toggle {
   const char* sources;    // statements of the seed texts: docs/seeds.md
   const char* footprint;  // trace counter that increments if and only if the mechanism runs
   Same same;
-  double tolerance = 0;                // relative tolerance of the loss for Same::close
+  double tolerance = 0;                // of Same::close: relative, of losses up to the first update
   const char* statistical_where = "";  // counter: if > 0 with the toggle off, same = statistical
   const char* close_where = "";        // counter: if > 0 with the toggle on, same = close
   Names values = {"off", "on"};        // the first one is off
