@@ -71,8 +71,9 @@ std::string apply(const ThreadOptions& options, int local_ranks, int local_rank)
   int threads = options.threads ? options.threads : from_environment;
   if (threads == 0) threads = allowed_cores();
   if (options.budget) {
-    threads = std::min(threads, std::max(1, allowed_cores() / local_ranks));
-    trace::counter("cpu.budget_set").add();
+    const int most = std::max(1, allowed_cores() / local_ranks);
+    trace::counter("cpu.threads_withheld").add(std::max(0, threads - most));
+    threads = std::min(threads, most);
   }
   static int pool = 1;  // threads started by the runtime, plus the caller
   const int wanted = threads;

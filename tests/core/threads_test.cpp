@@ -55,19 +55,19 @@ TEST_F(Quota, KnowsTheFirstVersionToo) {
 
 TEST(Threads, BudgetDividesTheAllowedCoresByTheRanks) {
   const int before = omp_get_max_threads(), cores = allowed_cores();
-  trace::Counter& set = trace::counter("cpu.budget_set");
-  const int64_t counted = set.value();
+  trace::Counter& withheld = trace::counter("cpu.threads_withheld");
+  const int64_t counted = withheld.value();
   apply({.threads = cores + 3});
   EXPECT_EQ(omp_get_max_threads(), cores + 3);
   EXPECT_GE(trace::counter("cpu.peak_threads").value(), cores + 3);
-  EXPECT_EQ(set.value(), counted);
+  EXPECT_EQ(withheld.value(), counted);
   apply({.threads = cores + 3, .budget = true});
   EXPECT_EQ(omp_get_max_threads(), cores);
   apply({.threads = cores + 3, .budget = true}, 2 * cores);
   EXPECT_EQ(omp_get_max_threads(), 1);
   apply({.threads = 1, .budget = true});
   EXPECT_EQ(omp_get_max_threads(), 1);
-  EXPECT_EQ(set.value(), counted + 3);
+  EXPECT_EQ(withheld.value(), counted + 3 + cores + 2);
   omp_set_num_threads(before);
 }
 

@@ -2,7 +2,7 @@
 
 static const bellows::AddToggle toggle({
     .name = "pin_memory",
-    .aliases = {"page_locked", "use_pinned_memory", "use_shared_memory"},
+    .aliases = {"page_locked", "use_pinned_memory"},
     .idea = "Batches are made in a few page-locked buffers, straight by the workers, and the GPU "
             "fetches them from there; pageable memory the driver has to copy to its own first.",
     .claim = "a shorter way from host to device (seed S2); little effect (seed S3)",

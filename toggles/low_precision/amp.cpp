@@ -8,7 +8,7 @@ static const bellows::AddToggle toggle({
     .claim = "S1, on a V100: products 5.02x in fp16 where sizes are multiples of 8; activations "
              "take half the memory",
     .cost = "on CPUs without 16-bit arithmetic, where fp16 is emulated for teaching; nets too "
-            "small for their casts",
+            "small for their casts; convolutions that batch_lanes fuses stay in f32",
     .sources = "S1:37 S1:55 S1:56",
     .footprint = "amp.low_ops",
     .same = bellows::Same::close,

@@ -6,7 +6,8 @@ static const bellows::AddToggle toggle({
     .idea = "Convolution, activation and pooling in one kernel, with the batch in the vector lanes "
             "(memory format CHWN): no channel padding, no intermediate written.",
     .claim = "LeNet's first block 878 -> 85 us a core against oneDNN (measured before)",
-    .cost = "wide nets, where blocked layouts fill the lanes anyway; no effect on a GPU",
+    .cost = "wide nets, where blocked layouts fill the lanes anyway; under amp these convolutions "
+            "stay in f32. Its CUDA kernels have not been timed.",
     .sources = "S1:38",
     .footprint = "fuse.conv_act_pool",
     .same = bellows::Same::close,

@@ -6,10 +6,15 @@ static const bellows::AddToggle toggle({
     .idea = "One budget for pool and ranks: allowed cores divided by the ranks on this host.",
     .claim = "384^3 products in 4 s: 5,300 with 1 process of 1 thread, 27 with 2 of 8 on 2 cores "
              "(measured before)",
-    .cost = "where the cores are not shared it only says what is the case anyway",
+    .cost = "nothing; no effect if no more threads are asked for than there are cores",
     .sources = "S0:20 S4:128",
-    .footprint = "cpu.budget_set",
+    .footprint = "cpu.threads_withheld",
     .same = bellows::Same::bitwise,
-    .proof = [](bellows::Plan& plan) { plan.kernels.deterministic = true; },
+    .proof =
+        [](bellows::Plan& plan) {
+          plan.kernels.deterministic = true;
+          plan.threads.threads = bellows::allowed_cores() + 1;
+        },
+    .example = "",
     .enable = [](bellows::Plan& plan, const std::string&) { plan.threads.budget = true; },
 });
