@@ -11,17 +11,18 @@ Tensor dropout(const Tensor& x, double p, uint64_t seed, const DeviceStepState& 
   CHECK(x.device() == state.device(), "dropout: x is on ", x.device(), ", the step state on ",
         state.device());
   const RngKey key{.seed = seed, .purpose = Purpose::dropout, .site = current_site()->hash};
-  Tensor y;
+  Tensor y, kept;
   const Tensor step = drawn([&] {
     const kernels::Dropout now = kernels::dropout(x, p, key, state.get());
-    y = now.y;
+    y = now.y, kept = now.kept;
     return now.step;
   });
-  if (!y.defined()) y = kernels::dropout_backward(x, p, key, step);
+  if (!y.defined()) y = kernels::dropout_backward(x, p, key, step, {});
   if (!will_record(x)) return y;
-  return record("dropout", y, {x}, [p, key, step = Saved(step)](const Tensor& dy) {
-    return Grads{kernels::dropout_backward(dy, p, key, step())};
-  });
+  return record("dropout", y, {x},
+                [p, key, step = Saved(step), kept = Saved(kept)](const Tensor& dy) {
+                  return Grads{kernels::dropout_backward(dy, p, key, step(), kept())};
+                });
 }
 
 // One per device, never destroyed: a device may be gone before static objects are.
@@ -55,21 +56,25 @@ static constexpr int kBlock = 256;
   }
 }
 
-static Tensor masked(const Tensor& x, double p, const Philox& rng) {
+// Writes the mask to `kept` if that is not null.
+static Tensor masked(const Tensor& x, double p, const Philox& rng, uint8_t* kept) {
   const Tensor dense = contiguous(x), y = empty(x.shape(), x);
   const auto dropped = uint32_t(std::ceil(p * 0x1p24));  // to_uniform(bits) < p, with integers
   visit_stored(x.dtype(), [&]<class T>(T) {
     const T* const x_ = dense.ptr<T>();
     T* const y_ = y.ptr<T>();
-    const Acc<T> kept = Acc<T>(1 / (1 - p));
+    const Acc<T> scale = Acc<T>(1 / (1 - p));
     parallel_for(x.numel(), 8192, [&](int64_t b, int64_t e) {  // multiple of kBlock
-      in_wide_loop<T>([&, x_, y_, b, e, dropped, kept ]() __attribute__((always_inline)) {
+      in_wide_loop<T>([&, x_, y_, b, e, dropped, scale ]() __attribute__((always_inline)) {
         uint32_t bits[kBlock];
         for (int64_t i = b; i < e; i += kBlock) {
           draw(rng, uint64_t(i), bits);
           const int64_t n = std::min<int64_t>(kBlock, e - i);
           for (int64_t k = 0; k < n; ++k)
-            y_[i + k] = T(bits[k] >> 8 < dropped ? Acc<T>(0) : Acc<T>(x_[i + k]) * kept);
+            y_[i + k] = T(bits[k] >> 8 < dropped ? Acc<T>(0) : Acc<T>(x_[i + k]) * scale);
+          for (int64_t k = 0; kept && k < n; k += 8)
+            put_bits<8, int32_t>(kept + i / 8, k,
+                                 (Lanes<int32_t, 8>)(load<8>(bits + k) >> 8 >= dropped));
         }
       });
     });
@@ -79,16 +84,40 @@ static Tensor masked(const Tensor& x, double p, const Philox& rng) {
 
 static kernels::Dropout dropout_cpu(const Tensor& x, double p, const RngKey& key,
                                     const StepState* state) {
-  const Tensor step({1}, DType::i64);
+  const Tensor step({1}, DType::i64), kept({(x.numel() + 7) / 8}, DType::u8);
   *step.ptr<int64_t>() = state->forwards;
-  return {kernels::dropout_backward(x, p, key, step), step};
+  RngKey at_step = key;
+  at_step.step = state->forwards;
+  return {masked(x, p, Philox(at_step), kept.ptr<uint8_t>()), step, kept};
 }
 
 static Tensor dropout_backward_cpu(const Tensor& dy, double p, const RngKey& key,
-                                   const Tensor& step) {
-  RngKey at_step = key;
-  at_step.step = *step.ptr<int64_t>();
-  return masked(dy, p, Philox(at_step));
+                                   const Tensor& step, const Tensor& kept) {
+  if (!kept.defined()) {
+    RngKey at_step = key;
+    at_step.step = *step.ptr<int64_t>();
+    return masked(dy, p, Philox(at_step), nullptr);
+  }
+  const Tensor dense = contiguous(dy), dx = empty(dy.shape(), dy);
+  const uint8_t* const kept_ = kept.ptr<uint8_t>();
+  visit_stored(dy.dtype(), [&]<class T>(T) {
+    using M = MaskOf<Acc<T>>;
+    const T* const dy_ = dense.ptr<T>();
+    T* const dx_ = dx.ptr<T>();
+    const Acc<T> scale = Acc<T>(1 / (1 - p));
+    parallel_for(dy.numel(), kMapChunk, [&](int64_t b, int64_t e) {
+      in_wide_loop<T>([&, dy_, dx_, b, e, scale ]() __attribute__((always_inline)) {
+        const int64_t whole = b + (e - b) / 8 * 8;
+        for (int64_t i = b; i < whole; i += 8) {
+          const auto scaled = load<8>(dy_ + i) * scale;
+          store<8>(dx_ + i, (Lanes<Acc<T>, 8>)((Lanes<M, 8>)scaled & get_bits<8, M>(kept_, i)));
+        }
+        for (int64_t i = whole; i < e; ++i)
+          dx_[i] = T(kept_[i / 8] >> i % 8 & 1 ? Acc<T>(dy_[i]) * scale : Acc<T>(0));
+      });
+    });
+  });
+  return dx;
 }
 
 static const bool cpu = kernels::dropout.on(Device::cpu, dropout_cpu) &&

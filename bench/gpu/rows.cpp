@@ -65,7 +65,7 @@ static Work dropped_backward(const Setup& s) {
   const Tensor dy = s.normal({s.n});
   const DeviceStepState state(s.device);
   const Tensor step = kernels::dropout(dy, 0.5, {}, state.get()).step;
-  return work({dy}, [=] { return Outputs{kernels::dropout_backward(dy, 0.5, {}, step)}; });
+  return work({dy}, [=] { return Outputs{kernels::dropout_backward(dy, 0.5, {}, step, {})}; });
 }
 
 static const AddCases cases{
