@@ -30,17 +30,27 @@ static const AddOp affine_spec({.name = functors::Affine::name,
 
 // ---- CPU
 
+// Rounds to T, unless F needs no rounding.
+template <class F, class T> [[gnu::always_inline]] static inline T stored(Acc<T> value) {
+  if constexpr (F::exact && std::is_same_v<T, Bf16>)
+    return Bf16::exact(value);
+  else
+    return T(value);
+}
+
 template <class F> static Tensor unary_cpu(const Tensor& x) {
   const Tensor y = empty_like(x);
-  visit_stored(x.dtype(),
-               [&]<class T>(T) { map_into<T>(y, {&x}, [](Acc<T> a) { return F::value(a); }); });
+  visit_stored(x.dtype(), [&]<class T>(T) {
+    map_into<T>(y, {&x}, [](Acc<T> a) { return stored<F, T>(F::value(a)); });
+  });
   return y;
 }
 
 template <class F> static Tensor unary_backward_cpu(const Tensor& dy, const Tensor& v) {
   const Tensor dx = empty_like(v);
   visit_stored(v.dtype(), [&]<class T>(T) {
-    map_into<T>(dx, {&dy, &v}, [](Acc<T> g, Acc<T> a) { return functors::Slope<F>::value(g, a); });
+    map_into<T>(dx, {&dy, &v},
+                [](Acc<T> g, Acc<T> a) { return stored<F, T>(functors::Slope<F>::value(g, a)); });
   });
   return dx;
 }
@@ -57,7 +67,7 @@ static Tensor affine_cpu(const Tensor& x, double scale, double shift) {
 
 template <class F> static Tensor binary_into(const Tensor& y, const Tensor& a, const Tensor& b) {
   visit_stored(a.dtype(), [&]<class T>(T) {
-    map_into<T>(y, {&a, &b}, [](Acc<T> p, Acc<T> q) { return F::value(p, q); });
+    map_into<T>(y, {&a, &b}, [](Acc<T> p, Acc<T> q) { return stored<F, T>(F::value(p, q)); });
   });
   return y;
 }

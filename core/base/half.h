@@ -19,7 +19,15 @@ struct Bf16 {
   Bf16() = default;
   HD explicit Bf16(float value) {
     const uint32_t u = std::bit_cast<uint32_t>(value);
-    bits = value != value ? uint16_t(u >> 16 | 0x40) : uint16_t((u + 0x7fff + (u >> 16 & 1)) >> 16);
+    // Chosen in 32 bits, which leaves a vectorized loop a single narrowing.
+    const uint32_t rounded = value != value ? u | 0x400000 : u + 0x7fff + (u >> 16 & 1);
+    bits = uint16_t(rounded >> 16);
+  }
+  // For a value that is a Bf16 already: no rounding.
+  HD static Bf16 exact(float value) {
+    Bf16 upper;
+    upper.bits = uint16_t(std::bit_cast<uint32_t>(value) >> 16);
+    return upper;
   }
   HD operator float() const { return std::bit_cast<float>(uint32_t(bits) << 16); }
 };

@@ -20,13 +20,15 @@ namespace functors {
 struct Unary {
   static constexpr int arity = 1;
   static constexpr bool from_y = false, positive = false;
+  // Results have as few bits as the inputs, and slopes are -1, 0 or 1: nothing to round.
+  static constexpr bool exact = false;
   static constexpr double keep_from_zero = 0;  // tests avoid |x| below this: a kink
 };
 
 // Propagates NaN: clamping it to 0 would hide a diverged run.
 struct Relu : Unary {
   static constexpr const char *name = "relu", *math = "max(x, 0)";
-  static constexpr bool from_y = true;
+  static constexpr bool from_y = true, exact = true;
   static constexpr double keep_from_zero = 0.05;
   template <class T> FORMULA static T value(T x) { return x < T(0) ? T(0) : x; }
   template <class T> FORMULA static T slope(T y) { return y <= T(0) ? T(0) : T(1); }
@@ -91,6 +93,7 @@ struct Square : Unary {
 
 struct Abs : Unary {
   static constexpr const char *name = "abs", *math = "|x|; slope 0 at 0";
+  static constexpr bool exact = true;
   static constexpr double keep_from_zero = 0.05;
   template <class T> FORMULA static T value(T x) { return x < T(0) ? -x : x; }
   template <class T> FORMULA static T slope(T x) { return T((x > T(0)) - (x < T(0))); }
@@ -101,6 +104,7 @@ struct Abs : Unary {
 struct Binary {
   static constexpr int arity = 2;
   static constexpr bool linear = false, shared = false, positive = false, distinct = false;
+  static constexpr bool exact = false;  // results have as few bits as the inputs: nothing to round
 };
 
 struct Add : Binary {
@@ -135,7 +139,7 @@ struct Div : Binary {
 // Where a = b, each input gets half of dy, as in PyTorch.
 struct Maximum : Binary {
   static constexpr const char *name = "maximum", *math = "max(a, b), broadcast";
-  static constexpr bool distinct = true;
+  static constexpr bool distinct = true, exact = true;
   template <class T> FORMULA static T value(T a, T b) { return a > b || a != a ? a : b; }
   template <class T> FORMULA static T da(T dy, T a, T b) { return dy * T((a > b) + (a >= b)) / 2; }
   template <class T> FORMULA static T db(T dy, T a, T b) { return dy * T((b > a) + (b >= a)) / 2; }
@@ -143,7 +147,7 @@ struct Maximum : Binary {
 
 struct Minimum : Binary {
   static constexpr const char *name = "minimum", *math = "min(a, b), broadcast";
-  static constexpr bool distinct = true;
+  static constexpr bool distinct = true, exact = true;
   template <class T> FORMULA static T value(T a, T b) { return a < b || a != a ? a : b; }
   template <class T> FORMULA static T da(T dy, T a, T b) { return dy * T((a < b) + (a <= b)) / 2; }
   template <class T> FORMULA static T db(T dy, T a, T b) { return dy * T((b < a) + (b <= a)) / 2; }
