@@ -118,7 +118,8 @@ std::map<std::string, size_t> fewest_commands() {
   return {{"help", verbs().size() + benches().size()},
           {"list", verbs().size() + benches().size()},
           {"explain", static_cast<size_t>(measured)},
-          {"README.md", 20},
+          {"README.md", 15},
+          {"docs/reference.md", verbs().size()},
           {"docs/README.md", 5},
           {"docs/measurements/README.md", 10}};
 }
