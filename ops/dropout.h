@@ -1,5 +1,5 @@
-// Dropout: zeros random elements in training. On the CPU the mask is saved for backward, one bit per
-// element; on a GPU, where drawing costs less than reading, backward draws it again.
+// Dropout: zeros random elements in training. On the CPU the mask is saved for backward, one bit
+// per element; on a GPU, where drawing costs less than reading, backward draws it again.
 #pragma once
 #include "core/base/philox.h"
 #include "core/tensor/kernel.h"

@@ -53,8 +53,8 @@ Sizes sizes_of(const std::string& text, const Expression& e, TensorSpan inputs) 
   for (size_t k = 0; k < inputs.size(); ++k) {
     const std::string& term = e.terms[k];
     const Shape& shape = inputs[k].shape();
-    CHECK(inputs[k].dtype() == inputs[0].dtype(), "einsum '", text, "': dtypes ",
-          inputs[0].dtype(), " and ", inputs[k].dtype());
+    CHECK(inputs[k].dtype() == inputs[0].dtype(), "einsum '", text, "': dtypes ", inputs[0].dtype(),
+          " and ", inputs[k].dtype());
     CHECK(int(term.size()) == shape.rank(), "einsum '", text, "': term ", term,
           " for a tensor of shape ", shape);
     for (int i = 0; i < shape.rank(); ++i) {
