@@ -1,6 +1,7 @@
 #include "core/base/statistics.h"
 #include <algorithm>
 #include <cmath>
+#include "core/base/check.h"
 #include "core/base/philox.h"
 
 namespace bellows {

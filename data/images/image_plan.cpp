@@ -15,7 +15,7 @@ void ImagePlan::crop(const Rectangle& part, Outside outside) {
   columns_.crop(part.left, part.width, outside);
 }
 
-void ImagePlan::crop_centre(int64_t height, int64_t width) {
+void ImagePlan::crop_center(int64_t height, int64_t width) {
   CHECK(height <= this->height() && width <= this->width(), "the picture, ", shape(),
         ", is smaller than the ", height, "x", width, " to be cut out of it; resize it first");
   crop({middle(this->height(), height), middle(this->width(), width), height, width});

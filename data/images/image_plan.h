@@ -23,7 +23,7 @@ class ImagePlan {
 
   // `part` may extend beyond the image, which is padded there.
   void crop(const Rectangle& part, Outside outside = Outside::zeros);
-  void crop_centre(int64_t height, int64_t width);  // refuses to pad
+  void crop_center(int64_t height, int64_t width);  // refuses to pad
   // Bilinear, antialiased when downscaling (data/images/filter.h).
   void resize(int64_t height, int64_t width);
   void resize_short_side(int64_t size);  // the longer side in proportion

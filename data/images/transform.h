@@ -3,6 +3,9 @@
 // into the batch.
 #pragma once
 #include <limits>
+#include <memory>
+#include "core/config/choice.h"
+#include "data/images/dataset_info.h"
 #include "data/images/image_plan.h"
 #include "data/images/recipe.h"
 

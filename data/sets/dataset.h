@@ -4,19 +4,12 @@
 #include <memory>
 #include <optional>
 #include "core/config/choice.h"
+#include "data/images/dataset_info.h"
 #include "data/images/sample.h"
 
 namespace bellows {
 
 enum class Split { train, test };
-
-struct DatasetInfo {
-  Shape sample;         // (C, H, W); H and W are 0 if they differ from sample to sample
-  int64_t classes = 0;  // labels are in [0, classes)
-  std::vector<std::string> names = {};  // of the classes; empty: "0", "1" and so on
-  const char* unit = "images";          // unit of `ips`
-  std::vector<float> mean, std;         // of the pixels scaled to [0, 1], per channel
-};
 
 // Returns class names in the order of labels: the data set's own, or "0", "1" and so on.
 std::vector<std::string> class_names(const DatasetInfo& info);

@@ -269,6 +269,6 @@ TEST(ImagePlan, RefusesWhatIsNotOnePass) {
   picture.crop({-1, 0, 8, 8});
   EXPECT_THAT(complaint(Exit::usage, [&] { picture.resize(4, 4); }),
               HasSubstr("put what pads behind what resizes"));
-  EXPECT_THAT(complaint(Exit::usage, [&] { picture.crop_centre(4, 9); }),
+  EXPECT_THAT(complaint(Exit::usage, [&] { picture.crop_center(4, 9); }),
               HasSubstr("is smaller than the 4x9 to be cut out of it"));
 }
