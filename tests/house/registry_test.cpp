@@ -72,8 +72,8 @@ TEST(Registry, SeesWhatRegisters) {
   EXPECT_TRUE(registers("static const bool cpu = kernels::sum.on(Device::cpu, sum_cpu);"));
   EXPECT_TRUE(registers("    kernels::conv.vendor_on(Device::cpu, conv_onednn);"));
   EXPECT_FALSE(registers("static const int kAdditional = 3;"));
-  EXPECT_EQ(from_the_root("../core/rng.cpp"), "core/tensor/rng.cpp");
-  EXPECT_EQ(from_the_root("/some/where/core/rng.cpp"), "core/tensor/rng.cpp");
+  EXPECT_EQ(from_the_root("../core/tensor/rng.cpp"), "core/tensor/rng.cpp");
+  EXPECT_EQ(from_the_root("/some/where/core/tensor/rng.cpp"), "core/tensor/rng.cpp");
 }
 
 TEST(Registry, HoldsEveryFileThatRegisters) {

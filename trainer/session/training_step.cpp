@@ -36,8 +36,7 @@ Tensors TrainingStep::train_on(const Update& update) {
   Session& s = session_;
   Tensors losses;
   for (const Batch& batch : update) {
-    const auto quiet =
-        s.reducer.no_sync(!batch.last);  // like no_sync: only the last one sends buckets
+    const auto quiet = s.reducer.no_sync(!batch.last);  // only the last one sends buckets
     const Tensor loss = s.loss_of(batch);
     backward(loss, {.seed = batch.share, .state = s.scaler.state()});  // buckets are sent meanwhile
     losses.push_back(loss.detach());
