@@ -183,7 +183,7 @@ TEST(Values, OfAWrongShapeAreRefused) {
 TEST(Values, UnderAnUnknownKeyNameTheOneToType) {
   const std::vector<std::pair<std::string, std::string>> table = {
       {"loader.batch_siz", "the nearest known key is 'loader.batch_size'"},
-      {"optimizer.lr", "the nearest known key is 'optimizer.lr'"},
+      {"optimizr.lr", "the nearest known key is 'optimizer.lr'"},
       {"lr", "the nearest known key is 'optimizer.lr'"},
       {"model.momentum", "the nearest known key is 'optimizer.momentum'"},
       {"train.bs", "it is called 'loader.batch_size' here"},

@@ -16,7 +16,7 @@ class BusyProgram : public Program {};
 TEST_F(BusyProgram, BoundsHowLongThreadsSpinUnlessTheUserDoes) {
   const auto shows = [](const char* name, const char* value) {
     return [=] {
-      unsetenv("OMP_WAIT_POLICY");
+      for (const char* set : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}) unsetenv(set);
       setenv("OMP_DISPLAY_ENV", "verbose", 1);
       if (name) setenv(name, value, 1);
     };
