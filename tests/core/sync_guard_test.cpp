@@ -23,7 +23,8 @@ class SyncGuardOnDevice : public testing::Test {
   void wait() const { synchronize(current_stream(Device::cuda)); }
   Tensor one_;
 };
-static constexpr const char* kHere = "the host waits for the device at tests/core/sync_guard_test.cpp:";
+static constexpr const char* kHere =
+    "the host waits for the device at tests/core/sync_guard_test.cpp:";
 
 TEST_F(SyncGuardOnDevice, WarnsOnceOfEachLine) {
   static trace::Counter& found = trace::counter("sync.guarded");
