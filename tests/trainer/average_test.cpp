@@ -116,7 +116,7 @@ TEST(Groups, OfAPlanRestAfterTheirEpochs) {
       return !same_bits(after[step - 1][i].tensor, after[step][i].tensor);
     };
     EXPECT_TRUE(moves(5)) << name;
-    for (size_t step = 6; step < 12; ++step)
+    for (size_t step = 6; step < 11; ++step)  // the last update's learning rate is almost 0
       EXPECT_EQ(moves(step), !name.starts_with("3.")) << name << " in update " << step + 1;
   }
 }
