@@ -1,4 +1,4 @@
-// What the documents say about the code is true. To write tables and line counts again:
+// Checks tables, line counts and quoted code in the documents. To write tables and counts again:
 //   BELLOWS_WRITE_DOCS=1 build/tests/house_test --gtest_filter='Docs.*'
 #include <gtest/gtest.h>
 #include <algorithm>

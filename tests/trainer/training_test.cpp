@@ -338,7 +338,7 @@ TEST(DryRun, ChangesNothing) {
   EXPECT_EQ(run(session).hash, run(small_plan()).hash);
 }
 
-// What is left are the blocks of the update itself, which a dry run does not make.
+// The blocks of the update itself remain: a dry run makes none.
 TEST(DryRun, TheFirstStepFindsItsBlocksInTheCache) {
   int64_t calls[2];
   for (const bool dry : {false, true}) {
