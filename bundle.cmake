@@ -11,6 +11,10 @@ add_custom_target(bundled DEPENDS ${targets})
 # Library search path: these folders in the build tree, lib/ in a bundle. CMake's own rewriting of
 # the path would leave an empty entry in the build tree, which means the current folder.
 set(search_path ${CMAKE_BUILD_RPATH} $<TARGET_FILE_DIR:bellows_spinning>)
+if(BELLOWS_SANITIZE MATCHES thread)  # of Archer, by which TSan understands libomp's barriers
+  get_filename_component(libomp ${OpenMP_omp_LIBRARY} DIRECTORY)
+  list(APPEND search_path ${libomp})
+endif()
 if(BELLOWS_ONEDNN)
   list(APPEND search_path $<TARGET_FILE_DIR:DNNL::dnnl>)
 endif()
