@@ -25,6 +25,7 @@ static int fewer(int threads, double waited) {
 
 int ThreadGovernor::next(int64_t now_ns, int64_t window_ns, double waited) {
   const bool crowded = waited > kCrowded;
+  if (now_ns > retry_at_ns_ + pause_ns_) pause_ns_ = 0;  // calm, or idle, as long as the last pause
   if (in_use_ < all_) {
     if (now_ns >= retry_at_ns_) return in_use_ = all_;
     if (crowded) in_use_ = fewer(in_use_, waited);
@@ -37,7 +38,6 @@ int ThreadGovernor::next(int64_t now_ns, int64_t window_ns, double waited) {
     retry_at_ns_ = now_ns + pause_ns_;
     return in_use_ = fewer(all_, waited);
   }
-  if (now_ns > retry_at_ns_ + pause_ns_) pause_ns_ = 0;  // calm for as long as the last pause
   return in_use_;
 }
 

@@ -57,6 +57,15 @@ TEST(ThreadGovernorTest, PausesAreShortAgainAfterACalmTime) {
   EXPECT_EQ(governor.next(now + 100 * kMs, 20 * kMs, 0), 2);
 }
 
+TEST(ThreadGovernorTest, PausesAreShortAgainAfterTheProcessWasIdle) {
+  ThreadGovernor governor(2);
+  windows_with_all(governor, 0, 1000);  // until pauses are 2 s
+  const int64_t now = 25'000 * kMs;     // 5 s without a call
+  EXPECT_EQ(governor.next(now, 5'000 * kMs, 0), 2);
+  EXPECT_EQ(governor.next(now + 20 * kMs, 20 * kMs, 0.6), 1);
+  EXPECT_EQ(governor.next(now + 120 * kMs, 20 * kMs, 0), 2);
+}
+
 // ---- real threads
 
 namespace {
