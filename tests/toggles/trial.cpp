@@ -3,16 +3,18 @@
 #include <filesystem>
 #include <numeric>
 #include "core/base/trace.h"
+#include "tests/pooled_lenet.h"
 #include "trainer/run/loop.h"
 
 namespace bellows {
 
 // One thread: other tests run at the same time, and each parallel region would wait for a core.
 Plan tiny_plan(DeviceChoice device) {
-  const Values tiny = {{"data.train_size", {"96"}},    {"data.test_size", {"32"}},
-                       {"data.batch_size", {"16"}},    {"log.every", {"3"}},
-                       {"eval.every", {"0"}},          {"ckpt.every", {"0"}},
-                       {"log.tensorboard", {"false"}}, {"threads.threads", {"1"}}};
+  Values tiny = {{"data.train_size", {"96"}},    {"data.test_size", {"32"}},
+                 {"data.batch_size", {"16"}},    {"log.every", {"3"}},
+                 {"eval.every", {"0"}},          {"ckpt.every", {"0"}},
+                 {"log.tensorboard", {"false"}}, {"threads.threads", {"1"}}};
+  if (device == DeviceChoice::cuda) tiny.merge(pooled_lenet());
   Plan plan = load(Plan{}, tiny);
   plan.device = device;
   return plan;

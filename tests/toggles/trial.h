@@ -14,8 +14,8 @@ struct Trial {
   std::map<std::string, int64_t> counters;  // increase of each
 };
 
-// The plan that proofs start from: LeNet on a few digits, silent, without files. Use the CPU unless
-// the toggle needs a GPU.
+// The plan that proofs start from: LeNet, on a GPU pooled_lenet(), on a few digits, silent, without
+// files. Use the CPU unless the toggle needs a GPU.
 Plan tiny_plan(DeviceChoice device = DeviceChoice::cpu);
 // Trains the plan to its end. Plans that were tried before in this process are cached.
 const Trial& tried(const Plan& plan);

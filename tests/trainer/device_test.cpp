@@ -6,6 +6,7 @@
 #include "core/tensor/copy.h"
 #include "plan/residual_net.h"
 #include "plan/toggle.h"
+#include "tests/pooled_lenet.h"
 #include "tests/trainer/runs.h"
 
 using namespace bellows;
@@ -13,8 +14,9 @@ using testing::HasSubstr;
 
 namespace {
 
-// Small enough for cuda_host.
-Plan small_lenet(const Values& more = {}) {
+// Small enough for cuda_host. The model is pooled_lenet() unless `more` names another.
+Plan small_lenet(Values more = {}) {
+  if (!more.contains("model.name")) more.merge(pooled_lenet());
   return plan_of({{"device", {"cuda"}},
                   {"data.train_size", {"32"}},
                   {"data.test_size", {"8"}},
@@ -299,6 +301,7 @@ TEST_F(TrainingOnDevice, AugmentedThereItIsAsFromTheHostBitForBit) {
 TEST_F(TrainingOnDevice, AugmentedAsConvolutionsWantItIsAsFromTheHostBitForBit) {
   const trace::Counter& padded = trace::counter("pad.bytes");
   Values values = kMoved;
+  values["model.name"] = {"lenet"};  // begins with a convolution
   values["amp.dtype"] = {"fp16"};
   values["data.train_size"] = {"14"};
   for (const bool pads : {false, true}) {
