@@ -355,7 +355,7 @@ TEST(DryRun, TheFirstStepFindsItsBlocksInTheCache) {
     if (dry) dry_run(session);
     const int64_t before = allocator_stats(session.device).system_calls;
     TrainingStep step(session);
-    step(batch);
+    step({batch, 1});
     calls[dry] = allocator_stats(session.device).system_calls - before;
   }
   EXPECT_LT(calls[true], calls[false] / 2) << "with a dry run, and without";

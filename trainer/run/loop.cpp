@@ -50,7 +50,7 @@ void Loop::run_epoch() {
     profile_.begin(at_.step);
     anomaly().step = at_.step + 1;
     const Update update(data, plan_.train.accumulate);  // 1 or N micro-batches
-    losses_.add(train_on_(data), update);
+    losses_.add(train_on_(update), update);
     profile_.end(at_.step);
     end_update(update);
   }

@@ -19,13 +19,12 @@ void TrainingStep::prepare() {
   dry_run(session_);
 }
 
-Tensors TrainingStep::operator()(const Batch& batch) {
+Tensors TrainingStep::operator()(const Update& update) {
   static trace::Counter& accumulated = trace::counter("update.accumulated");
   adapt_threads();
   const Kernels use(kernels());
-  const auto train = [this](const Update& update) { return train_on(update); };
-  Tensors losses = captured_ ? captured_->run(batch, train)
-                             : train(Update(batch, session_.plan.train.accumulate));
+  const auto train = [this](const Update& now) { return train_on(now); };
+  Tensors losses = captured_ ? captured_->run(update, train) : train_on(update);
   if (losses.size() > 1) accumulated.add();
   tuning_.end_update();
   return losses;

@@ -1,4 +1,4 @@
-// One update of the model from one batch, as the plan configures it. The loop and the benchmarks
+// One update of the model, as the plan configures it. The loop and the benchmarks
 // share it, so that a toggle acts on both alike.
 #pragma once
 #include "trainer/session/captured_update.h"
@@ -15,7 +15,7 @@ class TrainingStep {
   // update.
   void prepare();
   // Runs one update. Returns the loss of each micro-batch, scalars on the device.
-  Tensors operator()(const Batch& batch);
+  Tensors operator()(const Update& update);
 
   // The updates in which autotuning may run.
   TuningWindow& tuning() { return tuning_; }
