@@ -28,10 +28,7 @@ void NoiseStep::operator()() {
   losses_ = train_on_(update_);
 }
 
-Tensor NoiseStep::forward() {
-  const Kernels use(train_on_.kernels());
-  return session_.loss_of(update_.whole());
-}
+Tensor NoiseStep::forward() { return session_.loss_of(update_.whole()); }
 
 double NoiseStep::loss() const {
   double sum = 0;

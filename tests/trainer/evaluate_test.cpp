@@ -2,6 +2,7 @@
 #include "trainer/session/evaluate.h"
 #include <gtest/gtest.h>
 #include <cmath>
+#include "core/base/trace.h"
 #include "core/config/values.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
@@ -62,6 +63,24 @@ TEST(Evaluate, MeansOverViewsAreTheWeightedMeansOfTheAnswers) {
   EXPECT_NEAR(metrics.loss, loss / 21, 1e-5);
   EXPECT_NEAR(metrics.accuracy, right / 21, 1e-9);
   EXPECT_GT(std::abs(metrics.loss - evaluate(plain).loss), 1e-4);
+}
+
+// The caller has no kernel options in force.
+TEST(Evaluate, AndTheLossOfABatchRunUnderThePlansKernelOptions) {
+  Session session(load(
+      plan_with("none"),
+      {{"model", {"lenet"}}, {"data.train_size", {"8"}}, {"kernels.autotune", {"benchmark"}}}));
+  const trace::Counter& hits = trace::counter("autotune.hits");
+  const int64_t before = hits.value();
+  evaluate(session);  // batches of 8, 8 and 5: the second finds what the first searched
+  EXPECT_EQ(kernel_options(), KernelOptions());
+  const int64_t evaluated = hits.value();
+  EXPECT_GE(evaluated - before, 2) << "two convolutions";
+  Batch batch;
+  session.feed.start(0);
+  ASSERT_TRUE(session.feed.next(batch));
+  session.loss_of(batch), session.loss_of(batch);
+  EXPECT_GE(hits.value() - evaluated, 2);
 }
 
 // Evaluates seven images. The fourth is damaged if `there`, else missing.

@@ -39,7 +39,6 @@ Evaluated trained(const Plan& plan) {
   const int64_t before = padded.value();
   const Ran ran = run(session);
   const int64_t bytes = padded.value() - before;
-  const Kernels use(plan.kernels);
   return {ran, evaluate(session).loss, bytes};
 }
 

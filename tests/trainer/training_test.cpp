@@ -347,7 +347,6 @@ TEST(DryRun, TheFirstStepFindsItsBlocksInTheCache) {
                                   {"data.test_size", {"16"}},
                                   {"allocator.caching", {"true"}}}));
     session.model->train(true);
-    const Kernels use(session.plan.kernels);
     Batch batch;
     session.feed.start(0, 0);
     ASSERT_TRUE(session.feed.next(batch));
@@ -369,7 +368,6 @@ TEST(DryRun, IsNotOverBeforeTheSearchesForKernels) {
                                 {"data.batch_size", {batch}},
                                 {"allocator.caching", {"true"}},
                                 {"kernels.autotune", {"benchmark"}}}));
-  const Kernels use(session.plan.kernels);
   dry_run(session);
   const int64_t before = allocator_stats(session.device).system_calls;
   dry_run(session);

@@ -31,7 +31,7 @@ void Loop::update_image_size() {
   const Transforms& transforms = session_.loader.transforms();
   const Shape now = transforms.shape(at_.epoch);
   if (transforms.shape(0) == session_.input) return;
-  if (!(std::exchange(picture_, now) == now)) train_on_.tuning().reopen();
+  if (!(std::exchange(picture_, now) == now)) session_.tuning.reopen();
   log_.line(cat("pictures: epoch: ", at_.epoch + 1, ", size: ", now[1], "x", now[2]));
 }
 
@@ -58,7 +58,7 @@ void Loop::run_epoch() {
 
 Outcome Loop::run(const std::function<void()>& pause) {
   pause_ = pause;
-  const Kernels use(train_on_.kernels());
+  const Kernels use(session_.kernels());  // of the feed
   train_on_.prepare();
   session_.model->train(true);
   meter_.lap(Phase::other);
@@ -105,7 +105,7 @@ void Loop::end_update(const Update& update) {
   const bool last = at_.batch == session_.steps_per_epoch();
   if (at_.batch % plan_.log.every == 0 || last) end_window();
   if (log_.progress_due()) log_.progress(point());
-  if (const std::string tuned = train_on_.tuning().report(); !tuned.empty()) log_.line(tuned);
+  if (const std::string tuned = session_.tuning.report(); !tuned.empty()) log_.line(tuned);
   for (const std::string& report : take_sync_reports()) log_.line(report);
   poll_checkpoints();
   if (pause_) pause_();
@@ -200,7 +200,7 @@ void Loop::end_window() {
 }
 
 Scalars Loop::gauges() {
-  Scalars values = train_on_.tuning().take();
+  Scalars values = session_.tuning.take();
   if (picture_.rank())
     values.emplace_back("image_size", double(std::min(picture_[1], picture_[2])));
   if (plan_.amp.scales()) {
@@ -234,7 +234,6 @@ static bool reached(const TargetOptions& target, const Metrics& metrics) {
 
 void Loop::evaluate_now() {
   meter_.lap(Phase::other);
-  const Kernels use(train_on_.kernels());
   metrics_ = evaluate(session_);
   at_.evaluated = at_.step;
   meter_.lap(Phase::eval);

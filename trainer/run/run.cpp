@@ -148,7 +148,6 @@ int dry_run_training(const Config& config) {
   load_weights(session, notes);
   print_start(speaker, session, config, notes);
   const TrainingStep step(session);  // throws if an update cannot be captured
-  const Kernels use(session.plan.kernels);
   dry_run(session);
   speaker.line(cat("dry run: ", count_of(session.total_steps(), "step"), " of ",
                    count_of(session.plan.data.loader.batch_size, "sample"), " would follow"));

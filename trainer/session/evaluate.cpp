@@ -98,6 +98,7 @@ struct InEvaluation {
 
 Metrics evaluate(Session& session) {
   const Plan& plan = session.plan;
+  const Kernels use(session.kernels());
   const InEvaluation mode(*session.model);
   const EmaScope averaged(session.ema);
   std::optional<NoGrad> untracked;

@@ -169,6 +169,7 @@ static void check_test_set(const Session& session) {
 
 Session::Session(const Plan& plan, const std::optional<TrainingSetInfo>& trained)
     : plan(plan),
+      tuning(plan.train, plan.kernels),
       device(prepare_process(plan, notes)),
       train_set(open_train_set(plan.data, trained, notes)),
       test_set(open_test_set(plan.data, trained, train_set, notes)),
@@ -331,6 +332,7 @@ bool Session::react(const MetricValue& metric) {
 
 Tensor Session::loss_of(const Batch& batch) {
   const trace::Range range("forward");
+  const Kernels use(kernels());
   const Autocast precision(plan.amp.low());
   state->begin_forward();
   return criterion((*model)(batch.x), batch.y, plan.loss);

@@ -11,6 +11,7 @@
 #include "optim/schedule.h"
 #include "plan/plan.h"
 #include "trainer/session/data_card.h"
+#include "trainer/session/tuning_window.h"
 
 namespace bellows {
 
@@ -24,9 +25,12 @@ class Session {
   // Returns zeros in the layout and dtype of the feed's batches. x: (B, C, H, W), B up to the batch
   // size.
   Batch zeros_like_batches(const Shape& x) const;
-  // Runs a forward pass and returns the mean loss, a scalar. `batch` is on the device. The caller
-  // has plan.kernels in force.
+  // Runs a forward pass under kernels() and returns the mean loss, a scalar. `batch` is on the
+  // device.
   Tensor loss_of(const Batch& batch);
+  // Kernel options of the next update and of evaluations: plan.kernels, but autotuning searches in
+  // the tuning window only.
+  KernelOptions kernels() const { return tuning.now(); }
   int64_t steps_per_epoch() const { return loader.batches(); }
   int64_t total_steps() const;  // updates of the whole plan
   double last_rate() const;     // of the last applied update; waits for the device
@@ -40,6 +44,7 @@ class Session {
   bool react(const MetricValue& metric);
 
   const Plan plan;
+  TuningWindow tuning;
   std::vector<std::string> notes;  // printed at start-up: device, data, model, fused layers
   const Device device;
   const std::shared_ptr<const Dataset> train_set, test_set;

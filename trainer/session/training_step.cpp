@@ -7,14 +7,12 @@
 
 namespace bellows {
 
-TrainingStep::TrainingStep(Session& session)
-    : session_(session), tuning_(session.plan.train, session.plan.kernels) {
+TrainingStep::TrainingStep(Session& session) : session_(session) {
   if (session.plan.train.cuda_graph) captured_ = std::make_unique<CapturedUpdate>(session);
 }
 
 void TrainingStep::prepare() {
   if (!session_.plan.train.dry_run) return;
-  const Kernels use(kernels());
   const PoolScope where_updates_allocate(captured_ ? captured_->pool() : nullptr);
   dry_run(session_);
 }
@@ -22,11 +20,11 @@ void TrainingStep::prepare() {
 Tensors TrainingStep::operator()(const Update& update) {
   static trace::Counter& accumulated = trace::counter("update.accumulated");
   adapt_threads();
-  const Kernels use(kernels());
+  const Kernels use(session_.kernels());
   const auto train = [this](const Update& now) { return train_on(now); };
   Tensors losses = captured_ ? captured_->run(update, train) : train_on(update);
   if (losses.size() > 1) accumulated.add();
-  tuning_.end_update();
+  session_.tuning.end_update();
   return losses;
 }
 
@@ -57,6 +55,7 @@ static Update largest_update(const Session& session) {
 
 void dry_run(Session& session) {
   trace::counter("alloc.dry_runs").add();
+  const Kernels use(session.kernels());
   const StepState before = session.state->read();
   const NamedTensors buffers = session.model->buffers(), kept = snapshot(buffers);
   const trace::Counter& searches = trace::counter("autotune.searches");

@@ -2,7 +2,6 @@
 // share it, so that a toggle acts on both alike.
 #pragma once
 #include "trainer/session/captured_update.h"
-#include "trainer/session/tuning_window.h"
 
 namespace bellows {
 
@@ -17,15 +16,10 @@ class TrainingStep {
   // Runs one update. Returns the loss of each micro-batch, scalars on the device.
   Tensors operator()(const Update& update);
 
-  // The updates in which autotuning may run.
-  TuningWindow& tuning() { return tuning_; }
-  KernelOptions kernels() const { return tuning_.now(); }  // for the next update
-
  private:
   Tensors train_on(const Update& update);
 
   Session& session_;
-  TuningWindow tuning_;
   std::unique_ptr<CapturedUpdate> captured_;  // null unless cuda_graph is on
 };
 

@@ -15,7 +15,6 @@ namespace bellows {
 // Returns the ops whose backward runs in a step of that plan.
 static std::set<std::string> ops_of(const Plan& plan) {
   Session session(plan);
-  const Kernels use(plan.kernels);
   trace::collect(true);
   dry_run(session);
   trace::collect(false);
