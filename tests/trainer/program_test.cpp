@@ -89,6 +89,19 @@ TEST_F(Program, ADryRunWritesNothing) {
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
 }
 
+TEST_F(Program, ADryRunKeepsNoKernelsInTheUsersCache) {
+  const Args args = tiny({"toggles={background_loader: off, kernel_autotune: benchmark}",
+                          "model=lenet", "train.max_iters=2"});
+  const auto cached = [this] { setenv("XDG_CACHE_HOME", (folder_ / "cache").c_str(), 1); };
+  Args dry = args;
+  dry.push_back("--dry-run");
+  const Ended ended = run(dry, cached);
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_FALSE(fs::exists(folder_ / "cache"));
+  EXPECT_EQ(run(args, cached).code, 0);
+  EXPECT_TRUE(fs::exists(folder_ / "cache")) << "a run keeps what it finds";
+}
+
 TEST_F(Program, ARunShorterThanItsWarmUpSaysSo) {
   const Ended ended = run(tiny({"schedule={warmup_epochs: 2}"}));
   EXPECT_EQ(ended.code, 0) << ended.err;

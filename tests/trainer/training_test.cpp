@@ -374,6 +374,30 @@ TEST(DryRun, IsNotOverBeforeTheSearchesForKernels) {
   EXPECT_EQ(allocator_stats(session.device).system_calls, before);
 }
 
+// The first step allocates the optimizer's buffers, and may take blocks of the dry run for them.
+TEST(DryRun, MakesLaterStepsFreeOfTheSystemAndOfSearches) {
+  Session session(load(Plan{}, {{"device", {"cpu"}},
+                                {"data.train_size", {"24"}},
+                                {"data.test_size", {"8"}},
+                                {"data.batch_size", {"24"}},
+                                {"allocator.caching", {"true"}},
+                                {"kernels.autotune", {"benchmark"}}}));
+  session.model->train(true);
+  Batch batch;
+  session.feed.start(0, 0);
+  ASSERT_TRUE(session.feed.next(batch));
+  dry_run(session);
+  const trace::Counter& searches = trace::counter("autotune.searches");
+  const int64_t searched = searches.value();
+  TrainingStep step(session);
+  const Update update(batch, 1);
+  for (int i = 0; i < 2; ++i) step(update);
+  const int64_t before = allocator_stats(session.device).system_calls;
+  for (int i = 0; i < 3; ++i) step(update);
+  EXPECT_EQ(allocator_stats(session.device).system_calls, before);
+  EXPECT_EQ(searches.value(), searched);
+}
+
 // ---- losses that are not finite
 
 TEST(Nonfinite, StopsWithTheStepInTheMessage) {

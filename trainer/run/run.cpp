@@ -143,6 +143,8 @@ int dry_run_training(const Config& config) {
     plan.data.packed = false;
     notes.push_back("packed: not yet, and a dry run packs nothing: it reads the data set itself");
   }
+  // Uses kernels that an earlier run has found: a search would be kept in the user's cache.
+  if (plan.kernels.autotune == Autotune::benchmark) plan.kernels.autotune = Autotune::found;
   Session session(plan);
   const LinePrinter speaker(session.plan.log.format);
   load_weights(session, notes);

@@ -16,7 +16,7 @@ struct RunRequest {
 // Error.
 int run_training(const RunRequest& request);
 // Does everything except training: loads the data, runs one forward and backward. Writes no run
-// folder. Returns the exit code.
+// folder, packs nothing and searches for no kernels. Returns the exit code.
 int dry_run_training(const Config& config);
 
 }  // namespace bellows

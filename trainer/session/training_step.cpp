@@ -58,14 +58,15 @@ void dry_run(Session& session) {
   const Kernels use(session.kernels());
   const StepState before = session.state->read();
   const NamedTensors buffers = session.model->buffers(), kept = snapshot(buffers);
-  const trace::Counter& searches = trace::counter("autotune.searches");
-  for (int64_t searched = -1; searched != searches.value();) {
-    searched = searches.value();  // each search releases the allocator's cached blocks
-    for (const Batch& batch : largest_update(session)) {
+  const Update update = largest_update(session);
+  // The first pass makes all searches. Each one releases the allocator's cached blocks, so a second
+  // pass takes them again.
+  const int passes = session.kernels().autotune == Autotune::benchmark ? 2 : 1;
+  for (int pass = 0; pass < passes; ++pass)
+    for (const Batch& batch : update) {
       const auto quiet = session.reducer.no_sync(true);
       backward(session.loss_of(batch), {.seed = batch.share, .state = session.scaler.state()});
     }
-  }
   for (const NamedTensor& p : session.parameters) zero_grad({&p.tensor, 1}, true);
   for (size_t i = 0; i < buffers.size(); ++i) copy_into(buffers[i].tensor, kept[i].tensor);
   session.state->write(before);

@@ -23,9 +23,9 @@ class TrainingStep {
   std::unique_ptr<CapturedUpdate> captured_;  // null unless cuda_graph is on
 };
 
-// Runs one forward and backward over a batch of the largest size, without an update. Afterwards the
-// allocator has cached all blocks that training will request. Nothing else changes. Counted:
-// alloc.dry_runs.
+// Runs one forward and backward over a batch of the largest size, without an update; two if kernels
+// are searched for. Afterwards all searches are made, and the allocator has cached all blocks that
+// forward and backward will request. Nothing else changes. Counted: alloc.dry_runs.
 void dry_run(Session& session);
 
 }  // namespace bellows
