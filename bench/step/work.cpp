@@ -10,8 +10,8 @@ namespace bellows {
 
 static Batch only_batch(Session& session) {
   Batch batch;
-  session.feed.start(0);
-  INVARIANT(session.feed.next(batch), "an epoch of noise is one batch");
+  session.feed->start(0);
+  INVARIANT(session.feed->next(batch), "an epoch of noise is one batch");
   return batch;
 }
 

@@ -53,7 +53,7 @@ int64_t skipped_where_it_follows(Values values) {
           a = kDecay * a + (1 - kDecay) * now[i].tensor.data<float>()[k];
         }
   });
-  const NamedTensors got = session.ema.state(), last = values_of(session);
+  const NamedTensors got = session.ema->state(), last = values_of(session);
   EXPECT_EQ(got.size(), wanted.size());
   for (size_t i = 0; i < got.size(); ++i) {
     EXPECT_EQ(got[i].name, "ema/" + wanted[i].name);
@@ -86,7 +86,7 @@ TEST(Average, GoesOnAfterAResumeWithTheSameBits) {
   Session whole(plan), resumed(plan);
   run(whole);
   EXPECT_EQ(resume(resumed, saved_at(5, plan)).losses.size(), 7u);
-  const NamedTensors a = whole.ema.state(), b = resumed.ema.state();
+  const NamedTensors a = whole.ema->state(), b = resumed.ema->state();
   for (size_t i = 0; i < a.size(); ++i)
     EXPECT_TRUE(same_bits(a[i].tensor, b[i].tensor)) << a[i].name;
 }

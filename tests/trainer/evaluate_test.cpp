@@ -40,8 +40,8 @@ TEST(Evaluate, MeansOverViewsAreTheWeightedMeansOfTheAnswers) {
   Session plain(plan_with("none")), tta(plan_with("mirror_shift"));
   plain.model->train(false);
   double loss = 0, right = 0;
-  plain.test_feed.start(0);
-  for (Batch batch; plain.test_feed.next(batch);) {
+  plain.test_feed->start(0);
+  for (Batch batch; plain.test_feed->next(batch);) {
     std::vector<double> scores(batch.size() * 10);
     for (const int64_t shift : {0, -1, 1})
       for (const bool mirrored : {false, true}) {
@@ -77,8 +77,8 @@ TEST(Evaluate, AndTheLossOfABatchRunUnderThePlansKernelOptions) {
   const int64_t evaluated = hits.value();
   EXPECT_GE(evaluated - before, 2) << "two convolutions";
   Batch batch;
-  session.feed.start(0);
-  ASSERT_TRUE(session.feed.next(batch));
+  session.feed->start(0);
+  ASSERT_TRUE(session.feed->next(batch));
   session.loss_of(batch), session.loss_of(batch);
   EXPECT_GE(hits.value() - evaluated, 2);
 }
@@ -135,13 +135,13 @@ TEST(Evaluate, WithAnAverageOfTheModelLeavesTheModelAsItWas) {
   const auto weight = [](Session& s) { return s.parameters.front().tensor.detach(); };
   const Tensor first = clone(weight(session));
   fill(weight(session), 2);
-  session.ema.update();
-  const NamedTensor average = session.ema.state().front();
+  session.ema->update();
+  const NamedTensor average = session.ema->state().front();
   EXPECT_EQ(average.name, "ema/fc1.weight");
   for (int64_t i = 0; i < first.numel(); ++i)
     EXPECT_NEAR(average.tensor.data<float>()[i], .75 * first.data<float>()[i] + .25 * 2, 1e-6);
   copy_into(weight(other), average.tensor);
-  other.ema.restart();
+  other.ema->restart();
   EXPECT_EQ(evaluate(session).loss, evaluate(other).loss);
   EXPECT_EQ(weight(session).data<float>()[0], 2);
 }

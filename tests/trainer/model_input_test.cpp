@@ -49,9 +49,9 @@ void expect_same(const Evaluated& got, const Evaluated& want) {
 }
 
 Batch first_batch(Session& session) {
-  session.feed.start(0);
+  session.feed->start(0);
   Batch batch;
-  EXPECT_TRUE(session.feed.next(batch));
+  EXPECT_TRUE(session.feed->next(batch));
   return batch;
 }
 

@@ -348,8 +348,8 @@ TEST(DryRun, TheFirstStepFindsItsBlocksInTheCache) {
                                   {"allocator.caching", {"true"}}}));
     session.model->train(true);
     Batch batch;
-    session.feed.start(0, 0);
-    ASSERT_TRUE(session.feed.next(batch));
+    session.feed->start(0, 0);
+    ASSERT_TRUE(session.feed->next(batch));
     empty_cache(session.device);
     if (dry) dry_run(session);
     const int64_t before = allocator_stats(session.device).system_calls;
@@ -384,8 +384,8 @@ TEST(DryRun, MakesLaterStepsFreeOfTheSystemAndOfSearches) {
                                 {"kernels.autotune", {"benchmark"}}}));
   session.model->train(true);
   Batch batch;
-  session.feed.start(0, 0);
-  ASSERT_TRUE(session.feed.next(batch));
+  session.feed->start(0, 0);
+  ASSERT_TRUE(session.feed->next(batch));
   dry_run(session);
   const trace::Counter& searches = trace::counter("autotune.searches");
   const int64_t searched = searches.value();

@@ -28,7 +28,7 @@ Loop::Loop(Session& session, Log& log, Checkpoints* checkpoints, const Position&
 // With progressive_resize, logs the size of this epoch's images. A new size needs other kernels, so
 // the tuning window opens again.
 void Loop::update_image_size() {
-  const Transforms& transforms = session_.loader.transforms();
+  const Transforms& transforms = session_.loader->transforms();
   const Shape now = transforms.shape(at_.epoch);
   if (transforms.shape(0) == session_.input) return;
   if (!(std::exchange(picture_, now) == now)) session_.tuning.reopen();
@@ -39,11 +39,11 @@ void Loop::run_epoch() {
   Session& s = session_;
   update_image_size();
   const SyncGuard guard(plan_.debug.sync_guard);
-  s.feed.start(at_.epoch, at_.batch);
+  s.feed->start(at_.epoch, at_.batch);
   const auto next = [&](Batch& batch) {
-    s.feed.catch_up();
+    s.feed->catch_up();
     meter_.lap(Phase::step);
-    return s.feed.next(batch);
+    return s.feed->next(batch);
   };
   for (Batch data; !done() && next(data);) {  // already on the device
     meter_.lap(Phase::load);
@@ -222,7 +222,7 @@ Scalars Loop::gauges() {
 }
 
 static int64_t samples_at(const Session& session, const Position& at) {
-  const int64_t all = session.loader.samples();
+  const int64_t all = session.loader->samples();
   return at.epoch * all + std::min(at.batch * session.plan.data.loader.batch_size, all);
 }
 

@@ -152,47 +152,55 @@ static LoaderOptions test_options(const Plan& plan, Device device) {
   return options;
 }
 
-// Evaluation runs after an epoch of training. This check reports problems of the test set before
-// that.
-static void check_test_set(const Session& session) {
-  const std::string& name = session.plan.data.dataset.name();
-  const Shape trained = session.input, tested = session.test_loader.transforms().shape();
-  if (!(trained == tested))
-    fail(Exit::data, "data.name ", name, ": after the transforms its test images are ", tested,
-         ", its training images ", trained, "; make them alike with  resize  in data.transforms");
-  const int64_t known = session.train_set->info().classes, asked = session.test_set->info().classes;
-  if (known != asked)
-    fail(Exit::data, "data.name ", name, ": its test set has ", asked,
-         " classes, its training set ", known, "; give it the test set that belongs to it");
-  check_sizes(session.test_loader);
+Session::Session(const Plan& plan, const std::optional<TrainingSetInfo>& trained)
+    : plan(plan), tuning(plan.train, plan.kernels) {
+  device = prepare_process(plan, notes);
+
+  train_set = open_train_set(plan.data, trained, notes);
+  test_set = open_test_set(plan.data, trained, train_set, notes);
+  loader.emplace(train_set, plan.data.transforms, loader_options(plan, device), plan.seed);
+  test_loader.emplace(test_set, plan.data.transforms, test_options(plan, device), plan.seed);
+  input = Transforms(plan.data.transforms, train_set->info(), Use::evaluation).shape();
+
+  state = std::make_shared<DeviceStepState>(device);
+  model = make_model(trained.has_value());
+  parameters = model->parameters();
+  feed = feed_from(*loader);
+  test_feed = feed_from(*test_loader);
+
+  rates = rates_of(plan, plan.optimizer.rule, 0, steps_per_epoch());
+  optimizer.emplace(optimizer_options(plan), parameters, rates,
+                    group_rates(plan, steps_per_epoch()));
+  ema.emplace(plan.optimizer.ema_decay, parameters, model->buffers());
+  scaler.emplace(plan.amp.scales(), plan.amp.scaler, *state);
+  group = DistOptions().backend.make();
+  reducer.emplace(*group, parameters);
+
+  check(!trained || trained->tests);
+  describe();
 }
 
-Session::Session(const Plan& plan, const std::optional<TrainingSetInfo>& trained)
-    : plan(plan),
-      tuning(plan.train, plan.kernels),
-      device(prepare_process(plan, notes)),
-      train_set(open_train_set(plan.data, trained, notes)),
-      test_set(open_test_set(plan.data, trained, train_set, notes)),
-      loader(train_set, plan.data.transforms, loader_options(plan, device), plan.seed),
-      test_loader(test_set, plan.data.transforms, test_options(plan, device), plan.seed),
-      state(std::make_shared<DeviceStepState>(device)),
-      input(Transforms(plan.data.transforms, train_set->info(), Use::evaluation).shape()),
-      model(make_model(trained.has_value())),
-      device_feed(make_feed(device, loader, notes, wanted())),
-      test_device_feed(make_feed(device, test_loader, notes, wanted())),
-      feed(device_feed ? *device_feed : loader),
-      test_feed(test_device_feed ? *test_device_feed : test_loader),
-      parameters(model->parameters()),
-      rates(rates_of(plan, plan.optimizer.rule, 0, loader.batches())),
-      optimizer(optimizer_options(plan), parameters, rates, group_rates(plan, loader.batches())),
-      ema(plan.optimizer.ema_decay, parameters, model->buffers()),
-      scaler(plan.amp.scales(), plan.amp.scaler, *state),
-      group(DistOptions().backend.make()),
-      reducer(*group, parameters) {
-  if (!trained || trained->tests) check_test_set(*this);
-  const int64_t classes = test_set->info().classes;
+// Evaluation runs after an epoch of training. This check reports problems of the test set before
+// that. `tests`: the session has a test set.
+void Session::check(bool tests) const {
+  const std::string& name = plan.data.dataset.name();
+  const int64_t known = train_set->info().classes, classes = test_set->info().classes;
+  if (tests) {
+    const Shape tested = test_loader->transforms().shape();
+    if (!(input == tested))
+      fail(Exit::data, "data.name ", name, ": after the transforms its test images are ", tested,
+           ", its training images ", input, "; make them alike with  resize  in data.transforms");
+    if (known != classes)
+      fail(Exit::data, "data.name ", name, ": its test set has ", classes,
+           " classes, its training set ", known, "; give it the test set that belongs to it");
+    check_sizes(*test_loader);
+  }
   check_metric("target.metric", plan.target.metric, plan, classes);
   check_metric("ckpt.best", plan.ckpt.best, plan, classes);
+}
+
+// Notes on the data and the schedule, and on options without effect.
+void Session::describe() {
   notes.push_back(fmt::format("data: {}, {} to train on, {} to test", plan.data.dataset.name(),
                               train_set->size(), test_set->size()));
   for (const auto& set : {train_set, test_set})
@@ -272,7 +280,7 @@ ModulePtr Session::make_model(bool trained) {
                               .images = images},
                              train_set->info().classes};
   ModulePtr made = plan.model.model.make(context);
-  const Shape smallest = loader.transforms().shape(0);
+  const Shape smallest = loader->transforms().shape(0);
   if (!(smallest == input)) check_takes(plan.model.model, context, smallest, *made);
   std::vector<std::string> changes;
   const auto note = [&](const std::vector<std::string>& lines) {
@@ -299,8 +307,15 @@ ModelInput Session::wanted() const {
   return {dtype, padded::wide_channels(plan.kernels, dtype, device, input[0])};
 }
 
+// On the CPU the loader itself may be the feed.
+Feed* Session::feed_from(Loader& loader) {
+  std::unique_ptr<Feed> made = make_feed(device, loader, notes, wanted());
+  if (!made) return &loader;
+  return device_feeds_.emplace_back(std::move(made)).get();
+}
+
 Batch Session::zeros_like_batches(const Shape& x) const {
-  return model_buffers_on(device, loader, wanted()).free(x);
+  return model_buffers_on(device, *loader, wanted()).free(x);
 }
 
 int64_t Session::total_steps() const { return steps_of(plan.train, steps_per_epoch()); }
@@ -316,7 +331,7 @@ void Session::set_rate_state(const RateState& state) {
   const double factor = state.factor;
   const Tensor table = rates_of(plan, plan.optimizer.rule, 0, steps_per_epoch(), factor);
   copy_into(rates, table);
-  optimizer.set_rates(table, group_rates(plan, steps_per_epoch(), factor));
+  optimizer->set_rates(table, group_rates(plan, steps_per_epoch(), factor));
 }
 
 bool Session::react(const MetricValue& metric) {

@@ -33,23 +33,23 @@ Tensors TrainingStep::train_on(const Update& update) {
   Session& s = session_;
   Tensors losses;
   for (const Batch& batch : update) {
-    const auto quiet = s.reducer.no_sync(!batch.last);  // only the last one sends buckets
+    const auto quiet = s.reducer->no_sync(!batch.last);  // only the last one sends buckets
     const Tensor loss = s.loss_of(batch);
-    backward(loss, {.seed = batch.share, .state = s.scaler.state()});  // buckets are sent meanwhile
+    backward(loss, {.seed = batch.share, .state = s.scaler->state()});  // sends buckets meanwhile
     losses.push_back(loss.detach());
   }
-  s.reducer.wait();            // now every rank has the same gradients
-  s.optimizer.step(*s.state);  // skips non-finite gradients if skip_nonfinite is on
-  s.scaler.update();
-  s.ema.update(s.state->get());
-  s.optimizer.zero_grad();
+  s.reducer->wait();            // now every rank has the same gradients
+  s.optimizer->step(*s.state);  // skips non-finite gradients if skip_nonfinite is on
+  s.scaler->update();
+  s.ema->update(s.state->get());
+  s.optimizer->zero_grad();
   return losses;
 }
 
 // Returns an update of zeros in the largest batch size, split as in training.
 static Update largest_update(const Session& session) {
-  const int64_t n = std::min(session.plan.data.loader.batch_size, session.loader.samples());
-  const Shape shape = with_rows(n, session.loader.transforms().shape());
+  const int64_t n = std::min(session.plan.data.loader.batch_size, session.loader->samples());
+  const Shape shape = with_rows(n, session.loader->transforms().shape());
   return {session.zeros_like_batches(shape), session.plan.train.accumulate};
 }
 
@@ -64,8 +64,8 @@ void dry_run(Session& session) {
   const int passes = session.kernels().autotune == Autotune::benchmark ? 2 : 1;
   for (int pass = 0; pass < passes; ++pass)
     for (const Batch& batch : update) {
-      const auto quiet = session.reducer.no_sync(true);
-      backward(session.loss_of(batch), {.seed = batch.share, .state = session.scaler.state()});
+      const auto quiet = session.reducer->no_sync(true);
+      backward(session.loss_of(batch), {.seed = batch.share, .state = session.scaler->state()});
     }
   for (const NamedTensor& p : session.parameters) zero_grad({&p.tensor, 1}, true);
   for (size_t i = 0; i < buffers.size(); ++i) copy_into(buffers[i].tensor, kept[i].tensor);

@@ -28,9 +28,9 @@ NamedTensors model_tensors(const Session& session) {
 
 NamedTensors state_tensors(const Session& session) {
   NamedTensors all = model_tensors(session);
-  for (const auto& [name, tensor] : session.optimizer.state())
+  for (const auto& [name, tensor] : session.optimizer->state())
     all.push_back({kOptimizer + name, tensor});
-  for (const NamedTensor& average : session.ema.state()) all.push_back(average);
+  for (const NamedTensor& average : session.ema->state()) all.push_back(average);
   return all;
 }
 
@@ -264,7 +264,7 @@ static void check_classes(const Names& names, const SafeTensors& saved) {
 void restore_model(Session& session, const SafeTensors& saved) {
   check_classes(session.test_set->info().names, saved);
   copy_saved(model_tensors(session), by_name(model_part(saved.tensors)));
-  session.ema.restart();
+  session.ema->restart();
 }
 
 // In a branch the length of an epoch may have changed. Then the epoch in progress starts again.

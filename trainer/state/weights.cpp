@@ -98,7 +98,7 @@ void load_weights(Session& session, std::vector<std::string>& notes) {
                "; or write  train.weights_strict=false  to start the rest afresh");
   else
     text += copy_what_fits(model, saved, file.path.string());
-  session.ema.restart();
+  session.ema->restart();
   text.pop_back();
   notes.push_back(text);
 }
