@@ -6,6 +6,7 @@
 #include "trainer/log/system.h"
 #include "trainer/run/loop.h"
 #include "trainer/run/summary.h"
+#include "trainer/session/training_step.h"
 #include "trainer/state/plan_diff.h"
 #include "trainer/state/weights.h"
 
@@ -128,8 +129,8 @@ int run_training(const RunRequest& request) {
   Log log(session.plan, folder.path(), LogOutput::lines, at);
   Checkpoints checkpoints(folder.checkpoints(), session.plan.ckpt,
                           start.saved ? start.saved->path : Path());
-  Loop loop(session, log, &checkpoints, at);
-  const Outcome outcome = loop.run();
+  Signals signals;  // also while the summary is printed
+  const Outcome outcome = train(session, log, &checkpoints, signals, at);
   log.totals(outcome.at, totals(session, outcome));
   const int code = end_run(session, outcome, speaker);
   speaker.all(idle_toggles(request.config, before, trace::counters()));
