@@ -137,7 +137,7 @@ TEST_F(CheckpointsTest, NoneThatIsWholeIsACheckpointError) {
   messages_ = {"said before"};
   const Refusal none = refused([&] { load_newest(folder_, messages_); });
   EXPECT_EQ(none.exit, Exit::checkpoint);
-  EXPECT_THAT(none.message, HasSubstr("no checkpoint is whole, 1 file tried; " +
+  EXPECT_THAT(none.message, HasSubstr("no checkpoint is intact, 1 file tried; " +
                                       checkpoint_path(folder_, 1).string()));
 }
 

@@ -146,13 +146,13 @@ TEST(GrowingPictures, NeedAModelThatIsTheSameForAllSizes) {
       refusal([] {
         Session(growing_plan({{"model.layers.3.name", {"max_pool2d"}}}));
       }),
-      "model layers: 5.weight is [10,900] for pictures of [3,32,32] and [10,196] for "
-      "[3,16,16], so progressive_resize has to go; or take one that ends in a mean over the "
-      "picture (adaptive_avg_pool2d), with no option that chooses by size (model.stem: auto)");
+      "model layers: 5.weight is [10,900] for images of [3,32,32] and [10,196] for [3,16,16]; "
+      "remove progressive_resize, or use a model that ends in a mean over the image "
+      "(adaptive_avg_pool2d) and has no option that depends on the size (model.stem: auto)");
   EXPECT_THAT(refusal([] {
                 Session(growing_plan({{"model.layers.1.kernel", {"17"}}}));
               }),
-              HasSubstr("model layers takes no pictures of [3,16,16], which progressive_resize "
+              HasSubstr("model layers takes no images of [3,16,16], which progressive_resize "
                         "makes of [3,32,32]: layer '1': "));
   // Pooled to 3 x 3, the features have the same size for all images.
   Session(growing_plan({{"model.layers.3.size", {"3"}}}));
@@ -179,7 +179,7 @@ TEST(GrowingPictures, ThatPassSixtyFourPixelsNeedAStemThatDoesNotChoose) {
   values["model"] = {"resnet18"};
   values["model.width"] = {"2"};
   EXPECT_THAT(refusal([&] { Session(load(Plan{}, values)); }),
-              HasSubstr("conv1.weight is [2,3,7,7] for pictures of [3,64,64] and [2,3,3,3] for "));
+              HasSubstr("conv1.weight is [2,3,7,7] for images of [3,64,64] and [2,3,3,3] for "));
   for (const char* stem : {"imagenet", "cifar"}) {
     values["model.stem"] = {stem};
     Session(load(Plan{}, values));
@@ -195,8 +195,8 @@ TEST_F(GrowingProgram, TellsTheSizeOfEachEpoch) {
                                 "data.transforms=[{name: progressive_resize, from: 20, step: 8, "
                                 "last_epoch: 2}, normalize]"}));
   EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, HasSubstr("pictures: epoch: 1, size: 20x20\n"));
-  EXPECT_THAT(ended.out, HasSubstr("pictures: epoch: 2, size: 28x28\n"));
+  EXPECT_THAT(ended.out, HasSubstr("images: epoch: 1, size: 20x20\n"));
+  EXPECT_THAT(ended.out, HasSubstr("images: epoch: 2, size: 28x28\n"));
   std::istringstream lines(read("runs/run/metrics.jsonl"));
   std::vector<double> sizes;
   for (std::string line; std::getline(lines, line);) {
@@ -205,15 +205,14 @@ TEST_F(GrowingProgram, TellsTheSizeOfEachEpoch) {
     if (json["split"] == "train") sizes.push_back(json.value("image_size", -1.0));
   }
   EXPECT_EQ(sizes, (std::vector<double>{20, 20, 28, 28}));
-  EXPECT_THAT(run(tiny({})).out, testing::Not(HasSubstr("pictures: ")));
+  EXPECT_THAT(run(tiny({})).out, testing::Not(HasSubstr("images: epoch")));
 }
 
 TEST_F(GrowingProgram, RefusesAModelOfOneSizeBeforeItTrains) {
   expect_refusal(tiny({"model=lenet",
                        "data.transforms=[{name: progressive_resize, from: 20, "
                        "step: 8, last_epoch: 2}, normalize]"}),
-                 2,
-                 "fc1.weight is [120,400] for pictures of [1,28,28] and [120,144] for [1,20,20]");
+                 2, "fc1.weight is [120,400] for images of [1,28,28] and [120,144] for [1,20,20]");
 }
 
 // Refused before there is a run folder.

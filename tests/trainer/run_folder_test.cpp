@@ -32,7 +32,7 @@ TEST_F(RunFolderTest, RefusesToStartWhereARunHasWritten) {
     std::ofstream(root_ / "lenet" / name) << "x";
     const Refusal used = refused([&] { RunFolder(root_ / "lenet", IfExists::refuse); });
     EXPECT_EQ(used.exit, Exit::usage) << name;
-    EXPECT_THAT(used.message, HasSubstr("a run is there already"));
+    EXPECT_THAT(used.message, HasSubstr("already holds a run"));
     fs::remove(root_ / "lenet" / name);
   }
   EXPECT_EQ(RunFolder(root_ / "lenet", IfExists::refuse).path(), root_ / "lenet");

@@ -73,7 +73,7 @@ TEST_F(Weights, ABiasThatTheModelHasDroppedGoesIntoTheRunningMean) {
     const auto [y, note] = evaluated("true", {{"train.weights_strict", {strict}}});
     expect_near(y, expected);
     EXPECT_EQ(note, cat("weights: ", file_,
-                        "; taken off the running mean behind it (drop_conv_bias): 0.bias"));
+                        "; subtracted from the running mean after it (drop_conv_bias): 0.bias"));
   }
 }
 
@@ -81,7 +81,7 @@ TEST_F(Weights, ABiasThatTheFileLacksIsZero) {
   const Tensor expected = save_trained("true");
   const auto [y, note] = evaluated("false", {});
   expect_near(y, expected);
-  EXPECT_EQ(note, cat("weights: ", file_, "; not there, so 0: 0.bias"));
+  EXPECT_EQ(note, cat("weights: ", file_, "; missing, so 0: 0.bias"));
 }
 
 TEST_F(Weights, NamesMayBeginAsThoseOfDistributedDataParallel) {

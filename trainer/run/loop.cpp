@@ -107,7 +107,7 @@ class Loop {
     const Shape now = transforms.shape(at_.epoch);
     if (transforms.shape(0) == session_.input) return;
     if (!(std::exchange(image_shape_, now) == now)) session_.tuning.reopen();
-    log_.line(cat("pictures: epoch: ", at_.epoch + 1, ", size: ", now[1], "x", now[2]));
+    log_.line(cat("images: epoch: ", at_.epoch + 1, ", size: ", now[1], "x", now[2]));
   }
 
   bool done() const {

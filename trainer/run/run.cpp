@@ -48,8 +48,8 @@ static Start start_of(const RunRequest& request) {
     fail(Exit::checkpoint, request.resume, ": no such checkpoint or run folder to resume from");
   std::error_code apart;
   CHECK(latest || request.folder.empty() || fs::equivalent(request.folder, request.resume, apart),
-        "--run-dir ", request.folder, ": a run goes on in its own folder, ", request.resume,
-        "; for a branch resume from one of its checkpoint files");
+        "--run-dir ", request.folder, ": a run continues in its own folder, ", request.resume,
+        "; for a branch, resume from one of its checkpoint files");
   Start start{request.resume, IfExists::keep};
   if (latest)
     start.folder = request.folder.empty() ? newest_run(Path("runs") / request.config.plan.name)
@@ -94,7 +94,7 @@ static int end_run(const Session& session, const Outcome& outcome, const LinePri
   speaker.all(summary(session, outcome));
   if (outcome.signal == 0) return 0;
   speaker.line(cat("stopped by ", outcome.signal == SIGINT ? "SIGINT" : "SIGTERM", " after step ",
-                   outcome.at.step, "; go on with --resume"));
+                   outcome.at.step, "; continue with --resume"));
   return 128 + outcome.signal;
 }
 
@@ -142,7 +142,7 @@ int dry_run_training(const Config& config) {
   Lines notes;
   if (plan.data.packed && !has_packed_twin(plan.data.dataset)) {
     plan.data.packed = false;
-    notes.push_back("packed: not yet, and a dry run packs nothing: it reads the data set itself");
+    notes.push_back("packed: no shards yet; a dry run writes none and reads the data set itself");
   }
   // Uses kernels that an earlier run has found: a search would be kept in the user's cache.
   if (plan.kernels.autotune == Autotune::benchmark) plan.kernels.autotune = Autotune::found;

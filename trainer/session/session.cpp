@@ -189,10 +189,11 @@ void Session::check(bool tests) const {
     const Shape tested = test_loader->transforms().shape();
     if (!(input == tested))
       fail(Exit::data, "data.name ", name, ": after the transforms its test images are ", tested,
-           ", its training images ", input, "; make them alike with  resize  in data.transforms");
+           ", its training images ", input,
+           "; make the sizes equal with  resize  in data.transforms");
     if (known != classes)
       fail(Exit::data, "data.name ", name, ": its test set has ", classes,
-           " classes, its training set ", known, "; give it the test set that belongs to it");
+           " classes, its training set ", known, "; use the test set that belongs to it");
     check_sizes(*test_loader);
   }
   check_metric("target.metric", plan.target.metric, plan, classes);
@@ -252,16 +253,16 @@ static void check_takes(const Choice<MakeModel>& model, ModelContext context, co
   try {
     other = model.make(context)->parameters();
   } catch (const Error& error) {
-    fail(error.exit, "model ", model.name(), " takes no pictures of ", smallest,
+    fail(error.exit, "model ", model.name(), " takes no images of ", smallest,
          ", which progressive_resize makes of ", largest, ": ", error.what());
   }
   for (size_t i = 0; const NamedTensor& p : made.parameters()) {
     const bool is_there = i < other.size() && other[i].name == p.name;
     const Shape shape = is_there ? other[i++].tensor.shape() : Shape{0};
     CHECK(shape == p.tensor.shape(), "model ", model.name(), ": ", p.name, " is ", p.tensor.shape(),
-          " for pictures of ", largest, " and ", shape, " for ", smallest,
-          ", so progressive_resize has to go; or take one that ends in a mean over the picture "
-          "(adaptive_avg_pool2d), with no option that chooses by size (model.stem: auto)");
+          " for images of ", largest, " and ", shape, " for ", smallest,
+          "; remove progressive_resize, or use a model that ends in a mean over the image "
+          "(adaptive_avg_pool2d) and has no option that depends on the size (model.stem: auto)");
   }
 }
 

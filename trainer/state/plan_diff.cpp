@@ -9,15 +9,16 @@ namespace bellows {
 // Returns why neither a resumed run nor a branch can change an option; "" if a branch can.
 static std::string why_fixed(const std::string& key) {
   if (key.starts_with("train.weights"))
-    return "the weights come from the checkpoint; take it back, or start a new run";
+    return "the weights come from the checkpoint; undo the change, or start a new run";
   const bool names = key.ends_with(".name") || key.ends_with(".parameters") ||
                      key == "optimizer.groups" || key == "model.layers";
   const bool rule = names && key.starts_with("optimizer.");
   const bool model = names && key.starts_with("model.");
   // Without the biases the model has other weights, though the losses are close.
   if (!model && !rule && key != "model.drop_conv_bias") return "";
-  return cat("the checkpoint holds the state of the other ", rule ? "optimizer" : "model",
-             "; take it back, or start a new run from the weights alone with  train.weights=FILE");
+  return cat(
+      "the checkpoint holds the state of the other ", rule ? "optimizer" : "model",
+      "; undo the change, or start a new run from the weights alone with  train.weights=FILE");
 }
 
 // Returns true for options that a resumed run may change: how, how long and where it trains.
@@ -56,7 +57,7 @@ std::vector<std::string> compare_plans(const Plan& saved, const Plan& now, Resum
     const std::string fixed = why_fixed(key);
     CHECK(fixed.empty(), "a resumed run cannot change ", change, ": ", fixed);
     CHECK(resume == Resume::branch || may_change(key), "a resumed run cannot change ", change,
-          "; take it back, or branch off into another folder: --resume RUN/checkpoints/FILE");
+          "; undo the change, or start a branch in another folder: --resume RUN/checkpoints/FILE");
     changes.push_back(change);
   }
   return changes;

@@ -107,8 +107,8 @@ static std::string settle_biases(TensorsByName& saved, const NamedTensors& model
       moved.push_back(bias);
     }
   }
-  return list_of("taken off the running mean behind it (drop_conv_bias)", moved) +
-         list_of("not there, so 0", absent);
+  return list_of("subtracted from the running mean after it (drop_conv_bias)", moved) +
+         list_of("missing, so 0", absent);
 }
 
 // Copies the tensors that fit; the others keep their initial values. Returns a list of both.
@@ -116,20 +116,20 @@ static std::string copy_what_fits(const NamedTensors& model, const TensorsByName
                                   const std::string& file) {
   NamedTensors fit;
   TensorsByName taken, unknown = saved;
-  std::vector<std::string> afresh, unused;
+  std::vector<std::string> initial, unused;
   for (const NamedTensor& t : model) {
     unknown.erase(t.name);
     if (!fits(saved, t)) {
-      afresh.push_back(t.name);
+      initial.push_back(t.name);
       continue;
     }
     fit.push_back(t);
     taken[t.name] = saved.at(t.name);
   }
-  if (fit.empty()) fail(Exit::checkpoint, file, ": none of its tensors is the model's");
+  if (fit.empty()) fail(Exit::checkpoint, file, ": no tensor fits the model");
   for (const auto& [name, tensor] : unknown) unused.push_back(name);
   copy_saved(fit, taken, file);
-  return list_of("afresh", afresh) + list_of("unused", unused);
+  return list_of("initial values kept", initial) + list_of("unused", unused);
 }
 
 void load_weights(Session& session, std::vector<std::string>& notes) {
@@ -146,7 +146,7 @@ void load_weights(Session& session, std::vector<std::string>& notes) {
   text += settle_biases(saved, model, session.normed_convs);
   if (train.weights_strict)
     copy_saved(model, saved, file.path.string(),
-               "; or write  train.weights_strict=false  to start the rest afresh");
+               "; or write  train.weights_strict=false  to keep the initial values of the rest");
   else
     text += copy_what_fits(model, saved, file.path.string());
   session.ema->restart();
