@@ -10,8 +10,8 @@
 #include "core/base/trace.h"
 #include "tests/refusal.h"
 #include "tests/trainer/runs.h"
+#include "trainer/run/run.h"
 #include "trainer/session/training_step.h"
-#include "trainer/state/plan_diff.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;

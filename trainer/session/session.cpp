@@ -68,25 +68,12 @@ class DescribedDataset : public Dataset {
 }  // namespace
 
 static std::shared_ptr<const Dataset> open(const DataOptions& data, Split split,
+                                           const std::optional<TrainingSetInfo>& trained,
                                            std::vector<std::string>& notes) {
-  if (!data.packed) return data.dataset.make({split});
+  if (trained && split == Split::train) return std::make_shared<DescribedDataset>(*trained);
+  if (!data.packed)
+    return data.dataset.make({split, trained ? class_names(trained->info) : Names()});
   return packed_twin(data.dataset, split, {data.loader.on_damaged, data.loader.timeout_s}, notes);
-}
-
-static std::shared_ptr<const Dataset> open_train_set(const DataOptions& data,
-                                                     const std::optional<TrainingSetInfo>& trained,
-                                                     std::vector<std::string>& notes) {
-  if (trained) return std::make_shared<DescribedDataset>(*trained);
-  return open(data, Split::train, notes);
-}
-
-static std::shared_ptr<const Dataset> open_test_set(const DataOptions& data,
-                                                    const std::optional<TrainingSetInfo>& trained,
-                                                    std::shared_ptr<const Dataset> train_set,
-                                                    std::vector<std::string>& notes) {
-  if (trained && !trained->tests) return train_set;
-  if (trained && !data.packed) return data.dataset.make({Split::test, class_names(trained->info)});
-  return open(data, Split::test, notes);
 }
 
 static OptimizerOptions optimizer_options(const Plan& plan) {
@@ -156,8 +143,9 @@ Session::Session(const Plan& plan, const std::optional<TrainingSetInfo>& trained
     : plan(plan), tuning(plan.train, plan.kernels) {
   device = prepare_process(plan, notes);
 
-  train_set = open_train_set(plan.data, trained, notes);
-  test_set = open_test_set(plan.data, trained, train_set, notes);
+  const bool tests = !trained || trained->tests;
+  train_set = open(plan.data, Split::train, trained, notes);
+  test_set = tests ? open(plan.data, Split::test, trained, notes) : train_set;
   loader.emplace(train_set, plan.data.transforms, loader_options(plan, device), plan.seed);
   test_loader.emplace(test_set, plan.data.transforms, test_options(plan, device), plan.seed);
   input = Transforms(plan.data.transforms, train_set->info(), Use::evaluation).shape();
@@ -176,7 +164,7 @@ Session::Session(const Plan& plan, const std::optional<TrainingSetInfo>& trained
   group = DistOptions().backend.make();
   reducer.emplace(*group, parameters);
 
-  check(!trained || trained->tests);
+  check(tests);
   describe();
 }
 
