@@ -81,7 +81,7 @@ TEST(Average, LeavesOutUpdatesThatAreSkipped) {
             0);
 }
 
-TEST(Average, GoesOnAfterAResumeWithTheSameBits) {
+TEST(Average, ContinuesAfterAResumeWithTheSameBits) {
   const Plan plan = small_plan({{"optimizer.ema_decay", {"0.9"}}});
   Session whole(plan), resumed(plan);
   run(whole);
@@ -102,7 +102,7 @@ TEST(Average, IsTheModelThatIsLoaded) {
 }
 
 // The head stops training after the first of two epochs, all other layers continue.
-TEST(Groups, OfAPlanRestAfterTheirEpochs) {
+TEST(Groups, OfAPlanStopAfterTheirEpochs) {
   Session session(small_plan({{"optimizer.groups.0.parameters", {"3.*"}},
                               {"optimizer.groups.0.name", {"sgd"}},
                               {"optimizer.groups.0.lr", {"0.2"}},
@@ -121,7 +121,7 @@ TEST(Groups, OfAPlanRestAfterTheirEpochs) {
   }
 }
 
-TEST(Groups, OfAPlanHaveARateOfTheirOwn) {
+TEST(Groups, OfAPlanHaveTheirOwnRate) {
   const auto steps = [](const char* lr) {  // of the only update
     Session session(small_plan({{"train.max_iters", {"1"}},
                                 {"optimizer.groups.0.parameters", {"3.*"}},

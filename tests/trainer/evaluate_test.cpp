@@ -36,7 +36,7 @@ static Tensor seen(const Tensor& x, int64_t shift, bool mirrored) {
   return y;
 }
 
-TEST(Evaluate, MeansOverViewsAreTheWeightedMeansOfTheAnswers) {
+TEST(Evaluate, TestTimeAugmentationIsTheWeightedMeanOfTheLogits) {
   Session plain(plan_with("none")), tta(plan_with("mirror_shift"));
   plain.model->train(false);
   double loss = 0, right = 0;
@@ -66,7 +66,7 @@ TEST(Evaluate, MeansOverViewsAreTheWeightedMeansOfTheAnswers) {
 }
 
 // The caller has no kernel options in force.
-TEST(Evaluate, AndTheLossOfABatchRunUnderThePlansKernelOptions) {
+TEST(Evaluate, RunsUnderThePlansKernelOptionsAsLossOfDoes) {
   Session session(load(
       plan_with("none"),
       {{"model", {"lenet"}}, {"data.train_size", {"8"}}, {"kernels.autotune", {"benchmark"}}}));
@@ -84,7 +84,7 @@ TEST(Evaluate, AndTheLossOfABatchRunUnderThePlansKernelOptions) {
 }
 
 // Evaluates seven images. The fourth is damaged if `there`, else missing.
-static Metrics metrics_of_pictures(bool there, const char* tta, const Values& more = {}) {
+static Metrics metrics_of_images(bool there, const char* tta, const Values& more = {}) {
   const TempFolder folder;
   for (const char* split : {"train", "val"})
     for (int i = 0; i < 7; ++i)
@@ -109,16 +109,16 @@ static Metrics metrics_of_pictures(bool there, const char* tta, const Values& mo
 TEST(Evaluate, RefusesAMetricThatNeedsMoreClasses) {
   for (const char* option : {"target.metric", "ckpt.best"})
     EXPECT_EQ(refusal([&] {
-                metrics_of_pictures(true, "none", {{option, {"accuracy_top5"}}});
+                metrics_of_images(true, "none", {{option, {"accuracy_top5"}}});
               }),
               cat(option,
                   ": accuracy_top5 is computed from 10 classes on, and image_folder has 2; "
                   "use accuracy"));
 }
 
-TEST(Evaluate, ADamagedSampleIsLeftOutAndNobodyStandsIn) {
+TEST(Evaluate, LeavesOutDamagedSamplesWithoutReplacement) {
   for (const char* tta : {"none", "mirror"}) {
-    const Metrics got = metrics_of_pictures(true, tta), want = metrics_of_pictures(false, tta);
+    const Metrics got = metrics_of_images(true, tta), want = metrics_of_images(false, tta);
     EXPECT_EQ(got.samples, 6);
     EXPECT_EQ(got.damaged, 1);
     EXPECT_EQ(want.samples, 6);
@@ -128,7 +128,7 @@ TEST(Evaluate, ADamagedSampleIsLeftOutAndNobodyStandsIn) {
   }
 }
 
-TEST(Evaluate, WithAnAverageOfTheModelLeavesTheModelAsItWas) {
+TEST(Evaluate, WithAveragedWeightsRestoresTheModel) {
   Plan plan = plan_with("none");
   plan.optimizer.ema_decay = 0.75;
   Session session(plan), other(plan);
@@ -147,7 +147,7 @@ TEST(Evaluate, WithAnAverageOfTheModelLeavesTheModelAsItWas) {
 }
 
 // Verbs that load a model receive the average, if the run has one.
-TEST(Evaluate, ACheckpointsModelIsTheAverage) {
+TEST(Evaluate, TheModelOfACheckpointIsTheAverage) {
   const Tensor plain = full({2}, 1), average = full({2}, 3);
   const NamedTensors model =
       model_part({{"w", plain}, {"optimizer/momentum.w", plain}, {"ema/w", average}});

@@ -17,7 +17,7 @@ int64_t test_clock() { return now_ns; }
 void pass(double seconds) { now_ns += static_cast<int64_t>(seconds * 1e9); }
 }  // namespace
 
-TEST(LogLine, IsTheOneOfPaddle) {
+TEST(LogLine, HasPaddlesFormat) {
   // The line that the project has to print: batch 4, 0.484174 s per iteration, 480 iterations left.
   now_ns = 0;
   Meter meter(test_clock);
@@ -102,7 +102,7 @@ TEST(Meter, AnEmptyWindowHasZerosAndNoInf) {
   EXPECT_EQ(window.batch_cost, 0);
 }
 
-TEST(ProgressBar, HasTqdmsForm) {
+TEST(ProgressBar, HasTqdmsFormat) {
   const LogPoint point{.epoch = 3,
                        .iter = 210,
                        .iters = 500,
@@ -159,7 +159,7 @@ TEST(TensorBoard, WritesStepTagAndValue) {
   EXPECT_EQ(message.substr(9), std::string("\x10\xac\x02\x2a\x13\x0a\x11", 7) + value);
 }
 
-TEST(TensorBoard, MarksWhereAResumedRunGoesOnAsPyTorchsPurgeStepDoes) {
+TEST(TensorBoard, MarksTheStepOfAResumeAsPyTorchsPurgeStepDoes) {
   const std::string record = restart_record(2, 300);
   const std::string message = record.substr(12, number<uint64_t>(record, 0));
   // 2: varint step 300, 7: SessionLog {1: START}

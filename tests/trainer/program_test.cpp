@@ -381,7 +381,7 @@ TEST_F(Program, EveryVerbHasHelpWithAnExample) {
   EXPECT_GE(seen, 8);
 }
 
-TEST_F(Program, WarnsOfATogglesThatNeverRan) {
+TEST_F(Program, WarnsOfTogglesThatNeverRan) {
   const std::string out =
       run(tiny({"toggles={batch_lanes: on, fused_loss: on, background_loader: off}"})).out;
   EXPECT_THAT(out, HasSubstr("warning: these toggles were on but never ran: batch_lanes ("));

@@ -73,7 +73,7 @@ Plan growing_plan(const Values& more = {}) {
 
 }  // namespace
 
-TEST(GrowingPictures, AreWhatTheModelSeesAndEvaluationIsAtFullSize) {
+TEST(GrowingImages, ReachTheModelAndEvaluationIsAtFullSize) {
   seen().clear();
   run(growing_plan({{"eval.every", {"1"}}}));
   EXPECT_EQ(seen(), (std::vector<Seen>{{16, true},
@@ -86,7 +86,7 @@ TEST(GrowingPictures, AreWhatTheModelSeesAndEvaluationIsAtFullSize) {
                                        {32, false}}));
 }
 
-TEST(GrowingPictures, ResumedAtAnyStepEndWithTheSameBits) {
+TEST(GrowingImages, ResumedAtAnyStepEndWithTheSameBits) {
   const Plan plan = growing_plan();
   const std::string whole = run(plan).hash;
   for (const int64_t step : {3, 6, 9, 13}) {
@@ -98,7 +98,7 @@ TEST(GrowingPictures, ResumedAtAnyStepEndWithTheSameBits) {
   }
 }
 
-TEST(GrowingPictures, HaveTheSameBitsForAnyNumberOfWorkers) {
+TEST(GrowingImages, HaveTheSameBitsForAnyNumberOfWorkers) {
   EXPECT_EQ(run(growing_plan({{"data.num_workers", {"2"}},
                               {"data.prefetch_factor", {"2"}},
                               {"data.persistent_workers", {"true"}}}))
@@ -107,7 +107,7 @@ TEST(GrowingPictures, HaveTheSameBitsForAnyNumberOfWorkers) {
 }
 
 // The largest images come last, but the dry run tries them first.
-TEST(GrowingPictures, AskTheSystemForNothingWhenTheyHaveGrownIfADryRunDid) {
+TEST(GrowingImages, AfterADryRunGrowWithoutSystemCalls) {
   for (const bool dry_run : {false, true}) {
     std::vector<int64_t> calls;
     seen().clear();
@@ -122,7 +122,7 @@ TEST(GrowingPictures, AskTheSystemForNothingWhenTheyHaveGrownIfADryRunDid) {
 }
 
 // One convolution that needs no gradient of its images: two problems for each size.
-TEST(GrowingPictures, OpenTheTuningWindowForEachSize) {
+TEST(GrowingImages, OpenTheTuningWindowForEachSize) {
   char folder[] = "/tmp/bellows_growing_XXXXXX";
   setenv("XDG_CACHE_HOME", mkdtemp(folder), 1);
   std::vector<int64_t> searches;
@@ -141,7 +141,7 @@ TEST(GrowingPictures, OpenTheTuningWindowForEachSize) {
 
 // ---- models
 
-TEST(GrowingPictures, NeedAModelThatIsTheSameForAllSizes) {
+TEST(GrowingImages, NeedAModelThatIsTheSameForAllSizes) {
   EXPECT_EQ(
       refusal([] {
         Session(growing_plan({{"model.layers.3.name", {"max_pool2d"}}}));
@@ -158,7 +158,7 @@ TEST(GrowingPictures, NeedAModelThatIsTheSameForAllSizes) {
   Session(growing_plan({{"model.layers.3.size", {"3"}}}));
 }
 
-TEST(GrowingPictures, TrainEveryResNetAndNoLeNet) {
+TEST(GrowingImages, TrainEveryResNetAndNoLeNet) {
   const Values layers = dump(growing_plan());
   Values values;
   for (const auto& [key, value] : layers)
@@ -172,7 +172,7 @@ TEST(GrowingPictures, TrainEveryResNetAndNoLeNet) {
   run(load(Plan{}, values));
 }
 
-TEST(GrowingPictures, ThatPassSixtyFourPixelsNeedAStemThatDoesNotChoose) {
+TEST(GrowingImages, BeyondSixtyFourPixelsNeedAFixedStem) {
   Values values;
   for (const auto& [key, value] : dump(growing_plan({{"data.transforms.0.size", {"64"}}})))
     if (!key.starts_with("model")) values[key] = value;
@@ -190,7 +190,7 @@ TEST(GrowingPictures, ThatPassSixtyFourPixelsNeedAStemThatDoesNotChoose) {
 
 class GrowingProgram : public Program {};
 
-TEST_F(GrowingProgram, TellsTheSizeOfEachEpoch) {
+TEST_F(GrowingProgram, ReportsTheSizeOfEachEpoch) {
   const Ended ended = run(tiny({"model={name: resnet18, width: 2}",
                                 "data.transforms=[{name: progressive_resize, from: 20, step: 8, "
                                 "last_epoch: 2}, normalize]"}));

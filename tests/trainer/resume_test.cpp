@@ -98,7 +98,7 @@ TEST_F(Resuming, AfterKillingWritesEachRowOnceWithTheSameLosses) {
   }
 }
 
-TEST_F(Resuming, EvaluatesWhatAKilledRunHadLeftToEvaluate) {
+TEST_F(Resuming, MakesTheEvaluationThatAKilledRunMissed) {
   const Args args = tiny({"ckpt={every: 0, every_iters: 4}", "train.epochs=1"});
   run(args);
   const fs::path file = folder_ / "runs/run/checkpoints/step_00000004.safetensors";

@@ -93,7 +93,7 @@ TEST_F(Weights, NamesMayBeginAsThoseOfDistributedDataParallel) {
   expect_near(wrapped, evaluated("true", {}).first);
 }
 
-TEST_F(Weights, WhatTheModelDoesNotHaveIsNamed) {
+TEST_F(Weights, NamesTensorsThatTheModelLacks) {
   save_trained("true");
   NamedTensors tensors = read_safetensors(file_).tensors;
   tensors.push_back({"4.mask", zeros({3})});
@@ -103,7 +103,7 @@ TEST_F(Weights, WhatTheModelDoesNotHaveIsNamed) {
   expect_refusal(tiny({"train.weights=model.safetensors"}), 4, "unexpected: 0.weight");
 }
 
-TEST_F(Weights, ARunFolderGivesItsNewestCheckpoint) {
+TEST_F(Weights, ARunFolderMeansItsNewestCheckpoint) {
   const std::string trained = hash_in(Program::run(tiny({})).out);
   const Ended ended = Program::run(tiny({"train.weights=runs/run", "train.epochs=0"}));
   EXPECT_EQ(hash_in(ended.out), trained) << ended.err;

@@ -57,7 +57,7 @@ class Loop {
   }
 
   Outcome run() {
-    const Kernels use(session_.kernels());  // of the feed
+    const Kernels use(session_.kernels());  // the feed runs kernels, too
     train_on_.prepare();
     session_.model->train(true);
     meter_.lap(Phase::other);
