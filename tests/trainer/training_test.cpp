@@ -380,6 +380,7 @@ TEST(DryRun, MakesLaterStepsFreeOfTheSystemAndOfSearches) {
                                 {"data.train_size", {"24"}},
                                 {"data.test_size", {"8"}},
                                 {"data.batch_size", {"24"}},
+                                {"threads.threads", {"1"}},
                                 {"allocator.caching", {"true"}},
                                 {"kernels.autotune", {"benchmark"}}}));
   session.model->train(true);
