@@ -20,7 +20,7 @@ void visit(Visitor& v, ModelOptions& o) {
     "n: of n residual blocks in a row only the first one's input is kept; they run again in "
     "backward",
     {.min = 0, .max = 1024});
-  v("drop_conv_bias", o.drop_conv_bias, "no bias in convolutions in front of a batch_norm");
+  v("drop_conv_bias", o.drop_conv_bias, "no bias in convolutions before a batch_norm");
   v("channels_last", o.channels_last, "weights of convolutions lie in memory as OHWI, not OIHW");
 }
 
@@ -32,7 +32,7 @@ static bool is_name(const std::string& text) {
 }
 
 void visit(Visitor& v, Plan& plan) {
-  v("name", plan.name, "of the run: its folder is runs/<name>");
+  v("name", plan.name, "name of the run; its folder is runs/<name>");
   v.require(
       "name", is_name(plan.name),
       "must be one component of a path, of 1 to 200 bytes: no '/', no control characters, not . "

@@ -4,7 +4,7 @@ namespace bellows {
 
 void visit(Visitor& v, TrainOptions& o) {
   v("epochs", o.epochs, "passes over the training set", {.min = 0});
-  v("max_iters", o.max_iters, "stop after so many updates; 0: when the epochs end", {.min = 0});
+  v("max_iters", o.max_iters, "updates after which the run stops; 0: no such limit", {.min = 0});
   v("accumulate", o.accumulate, "micro-batches that make one update", {.min = 1});
   v("cuda_graph", o.cuda_graph, "capture an update once, replay it for each batch");
   v.list("tuning_window", o.tuning_window, "first and last update in which kernels are tried out",
@@ -15,7 +15,7 @@ void visit(Visitor& v, TrainOptions& o) {
   v("weights", o.weights,
     "a .safetensors file to start from (torchvision's names, as export writes), or a run folder");
   v("weights_strict", o.weights_strict,
-    "refuse weights that do not fit; false: what does not fit, such as a head, starts afresh");
+    "refuse weights that do not fit; false: parameters that lack some keep their initial values");
   v("dry_run", o.dry_run, "a pass over the largest batch before the first step");
   v("on_nonfinite", o.on_nonfinite, {"stop", "skip", "continue"}, "what a NaN or Inf loss does");
   v("max_nonfinite", o.max_nonfinite, "non-finite losses in a row before it stops", {.min = 1});
@@ -27,10 +27,10 @@ void visit(Visitor& v, TrainOptions& o) {
 
 void visit(Visitor& v, EvalOptions& o) {
   v("every", o.every, "epochs between evaluations; 0: never", {.min = 0});
-  v("batch_size", o.batch_size, "samples a batch; 0: as in training", {.min = 0, .max = 1 << 24});
+  v("batch_size", o.batch_size, "samples per batch; 0: as in training", {.min = 0, .max = 1 << 24});
   v("no_grad", o.no_grad, "evaluation builds no graph and saves nothing");
   v("tta", o.tta, {"none", "mirror", "mirror_shift"},
-    "answers are means over a picture and its mirror image, and both moved by a pixel");
+    "logits are means over an image and its mirror image, and over both shifted by a pixel");
 }
 
 void visit(Visitor& v, LogOptions& o) {
@@ -45,10 +45,10 @@ void visit(Visitor& v, LogOptions& o) {
 
 void visit(Visitor& v, CkptOptions& o) {
   v("every", o.every, "epochs between checkpoints; 0: only at the end", {.min = 0});
-  v("every_iters", o.every_iters, "iterations between checkpoints, besides; 0: none", {.min = 0});
+  v("every_iters", o.every_iters, "iterations between further checkpoints; 0: none", {.min = 0});
   v("keep", o.keep, "newest checkpoints to keep", {.min = 1});
   v("best", o.best, {"none", "accuracy", "accuracy_top5", "loss"},
-    "evaluation metric by which the best checkpoint is kept, too: checkpoints/best.safetensors");
+    "evaluation metric whose best checkpoint is kept as checkpoints/best.safetensors");
   v("async", o.async, "take a snapshot, write it in the background");
   v("max_overhead", o.max_overhead, "warn if saving takes a larger share of the time",
     {.min = 0, .max = 1});
@@ -61,15 +61,16 @@ void visit(Visitor& v, TargetOptions& o) {
   v("metric", o.metric, {"none", "accuracy", "accuracy_top5", "loss"},
     "evaluation metric that ends the training");
   v("value", o.value, "what it has to reach: at least this accuracy (0 to 1), at most this loss");
-  v("stop", o.stop, "end the training there; false: only say when it got there");
+  v("stop", o.stop, "end the training there; false: only report the time");
 }
 
 void visit(Visitor& v, ProfileOptions& o) {
-  v.list("window", o.window, "updates that a profiler is to see, as in [20, 30]", {.min = 0});
+  v.list("window", o.window, "updates to profile, the last not included, as in [20, 30]",
+         {.min = 0});
   const auto& window = o.window;
   v.require("window", window.empty() || (window.size() == 2 && window[0] < window[1]),
             "must be the first update and the one after the last, as in [20, 30]");
-  v("exit_after", o.exit_after, "end the run after them");
+  v("exit_after", o.exit_after, "end the run after the window");
 }
 
 void visit(Visitor& v, DebugOptions& o) {

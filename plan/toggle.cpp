@@ -225,7 +225,7 @@ static bool is_on(const Config& config, const std::string& name) {
   return toggle && config.toggles.at(name).text != toggle->off();
 }
 
-static bool set_by_name(const Value& value) {
+bool set_by_name(const Value& value) {
   return value.origin != "default" && !value.origin.starts_with("toggles: ");
 }
 
@@ -247,7 +247,7 @@ static void settle_deterministic(Config& config) {
     Value& value = config.toggles.at(toggle.name);
     if (value.text == toggle.off() || value.text != toggle.nondeterministic_value) continue;
     CHECK(!set_by_name(value), value.origin, ": ", toggle.name, ": ", value.text,
-          " and  deterministic: on  exclude each other; take one of them back");
+          " and  deterministic: on  exclude each other; remove one of them");
     value = {toggle.off(), "off, deterministic is on"};
   }
 }

@@ -66,7 +66,7 @@ struct AddToggle {
 using Counters = std::map<std::string, int64_t>;
 Same promise(const Toggle& toggle, const Counters& off, const Counters& on);
 
-// Finds a toggle by its name or one of its `aka`; null if there is none.
+// Finds a toggle by its name or one of its aliases; null if there is none.
 const Toggle* find_toggle(const std::string& name);
 
 // Returns why the toggle has no effect on this machine with that device ("no effect without a
@@ -96,6 +96,8 @@ struct Config {
 };
 // Applies the sources in order; later ones override. Throws Exit::usage with a suggestion.
 Config make_config(const std::vector<Values>& sources);
+// Returns true if the user set the toggle's value by its name, not a default or a preset.
+bool set_by_name(const Value& value);
 // Returns the value that error messages suggest: the fast one, else the first that is not off.
 std::string suggested(const Toggle& toggle);
 // Returns the plan with the named toggles switched. The names must exist.

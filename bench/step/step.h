@@ -28,7 +28,7 @@ class NoiseStep {
  private:
   Session session_;
   TrainingStep train_on_;
-  Batch batch_;
+  const Update update_;
   Tensors losses_;  // one per micro-batch of the last step
 };
 

@@ -8,27 +8,31 @@
 
 namespace bellows {
 
-NoiseStep::NoiseStep(const Plan& plan) : session_(plan), train_on_(session_) {
-  session_.feed.start(0);
-  INVARIANT(session_.feed.next(batch_), "an epoch of noise is one batch");
+static Batch only_batch(Session& session) {
+  Batch batch;
+  session.feed->start(0);
+  INVARIANT(session.feed->next(batch), "an epoch of noise is one batch");
+  return batch;
+}
+
+NoiseStep::NoiseStep(const Plan& plan)
+    : session_(plan),
+      train_on_(session_),
+      update_(only_batch(session_), session_.plan.train.accumulate) {
   train_on_.prepare();
   session_.model->train(true);
 }
 
 void NoiseStep::operator()() {
   const SyncGuard guard(session_.plan.debug.sync_guard);
-  losses_ = train_on_(batch_);
+  losses_ = train_on_(update_);
 }
 
-Tensor NoiseStep::forward() {
-  const Kernels use(train_on_.kernels());
-  return session_.loss_of(batch_);
-}
+Tensor NoiseStep::forward() { return session_.loss_of(update_.whole()); }
 
 double NoiseStep::loss() const {
-  const Update update(batch_, session_.plan.train.accumulate);
   double sum = 0;
-  for (auto part = update.begin(); const Tensor& loss : losses_)
+  for (auto part = update_.begin(); const Tensor& loss : losses_)
     sum += (part++)->share * loss.item();
   return sum;
 }

@@ -12,14 +12,15 @@ Batch slice(const Batch& batch, int64_t begin, int64_t end) {
   return {rows(batch.x, begin, end), rows(batch.y, begin, end)};
 }
 
-Update::Update(const Batch& whole, int64_t parts) : samples_(whole.size()) {
+Update::Update(const Batch& whole, int64_t parts) : whole_(whole) {
   CHECK(parts >= 1, "an update of ", parts, " micro-batches");
-  parts = std::min(parts, samples_);
+  const int64_t n = samples();
+  parts = std::min(parts, n);
   parts_.reserve(parts);
   for (int64_t i = 0; i < parts; ++i) {
-    Batch part = slice(whole, i * samples_ / parts, (i + 1) * samples_ / parts);
+    Batch part = slice(whole, i * n / parts, (i + 1) * n / parts);
     part.last = i + 1 == parts;
-    part.share = double(part.size()) / samples_;
+    part.share = double(part.size()) / n;
     parts_.push_back(std::move(part));
   }
 }

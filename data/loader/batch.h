@@ -27,14 +27,15 @@ struct Made {
 class Update {
  public:
   Update(const Batch& whole, int64_t parts);
+  const Batch& whole() const { return whole_; }
   auto begin() const { return parts_.begin(); }
   auto end() const { return parts_.end(); }
   int64_t size() const { return static_cast<int64_t>(parts_.size()); }
-  int64_t samples() const { return samples_; }
+  int64_t samples() const { return whole_.size(); }
 
  private:
+  Batch whole_;
   std::vector<Batch, SmallBlockAllocator<Batch>> parts_;
-  int64_t samples_;
 };
 
 inline Shape with_rows(int64_t n, const Shape& sample) {  // (n, C, H, W)

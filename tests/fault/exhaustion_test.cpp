@@ -112,7 +112,7 @@ TEST_F(Exhaustion, ARealLimitOfThreads) {
   EXPECT_EQ(help.code, 0) << help.err;
   const Ended none = with_threads(1, tiny({}));
   EXPECT_EQ(none.code, 6);
-  EXPECT_THAT(none.err, HasSubstr("trainer: no thread to be had to wait for signals"));
+  EXPECT_THAT(none.err, HasSubstr("trainer: cannot start the thread that waits for signals"));
   const Args frugal =
       tiny({"toggles={num_workers: 0, thread_budget: off}", "threads.threads=4", "--overwrite"});
   const Ended alone = with_threads(2, frugal);

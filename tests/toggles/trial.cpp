@@ -28,8 +28,8 @@ static std::vector<double> train(const Plan& plan) {
   Session session(plan);
   Log log(session.plan, {}, LogOutput::silent);
   Checkpoints checkpoints(folder, plan.ckpt);
-  Loop loop(session, log, saves ? &checkpoints : nullptr);
-  std::vector<double> losses = loop.run().losses;
+  Signals signals;
+  std::vector<double> losses = train(session, log, saves ? &checkpoints : nullptr, signals).losses;
   if (saves) std::filesystem::remove_all(folder);
   return losses;
 }

@@ -53,7 +53,7 @@ int64_t skipped_where_it_follows(Values values) {
           a = kDecay * a + (1 - kDecay) * now[i].tensor.data<float>()[k];
         }
   });
-  const NamedTensors got = session.ema.state(), last = values_of(session);
+  const NamedTensors got = session.ema->state(), last = values_of(session);
   EXPECT_EQ(got.size(), wanted.size());
   for (size_t i = 0; i < got.size(); ++i) {
     EXPECT_EQ(got[i].name, "ema/" + wanted[i].name);
@@ -81,12 +81,12 @@ TEST(Average, LeavesOutUpdatesThatAreSkipped) {
             0);
 }
 
-TEST(Average, GoesOnAfterAResumeWithTheSameBits) {
+TEST(Average, ContinuesAfterAResumeWithTheSameBits) {
   const Plan plan = small_plan({{"optimizer.ema_decay", {"0.9"}}});
   Session whole(plan), resumed(plan);
   run(whole);
   EXPECT_EQ(resume(resumed, saved_at(5, plan)).losses.size(), 7u);
-  const NamedTensors a = whole.ema.state(), b = resumed.ema.state();
+  const NamedTensors a = whole.ema->state(), b = resumed.ema->state();
   for (size_t i = 0; i < a.size(); ++i)
     EXPECT_TRUE(same_bits(a[i].tensor, b[i].tensor)) << a[i].name;
 }
@@ -102,7 +102,7 @@ TEST(Average, IsTheModelThatIsLoaded) {
 }
 
 // The head stops training after the first of two epochs, all other layers continue.
-TEST(Groups, OfAPlanRestAfterTheirEpochs) {
+TEST(Groups, OfAPlanStopAfterTheirEpochs) {
   Session session(small_plan({{"optimizer.groups.0.parameters", {"3.*"}},
                               {"optimizer.groups.0.name", {"sgd"}},
                               {"optimizer.groups.0.lr", {"0.2"}},
@@ -121,7 +121,7 @@ TEST(Groups, OfAPlanRestAfterTheirEpochs) {
   }
 }
 
-TEST(Groups, OfAPlanHaveARateOfTheirOwn) {
+TEST(Groups, OfAPlanHaveTheirOwnRate) {
   const auto steps = [](const char* lr) {  // of the only update
     Session session(small_plan({{"train.max_iters", {"1"}},
                                 {"optimizer.groups.0.parameters", {"3.*"}},

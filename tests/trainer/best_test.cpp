@@ -98,7 +98,7 @@ TEST(PlateauSchedule, ResumesAtAnyStepWithTheSameBits) {
   EXPECT_NE(resume(session, forgotten).hash, whole.hash);
 }
 
-TEST(PlateauSchedule, GoesOnAsALongerRunWould) {
+TEST(PlateauSchedule, ContinuesAsALongerRunWould) {
   const auto plan = [](const char* epochs) {
     return on_plateau({{"train.epochs", {epochs}}, {"eval.every", {"2"}}});
   };
@@ -109,7 +109,7 @@ TEST(PlateauSchedule, GoesOnAsALongerRunWould) {
   EXPECT_EQ(resume(longer, saved).hash, run(plan("8")).hash);
 }
 
-TEST(PlateauSchedule, SaysThatItHasNoEffectWithoutEvaluations) {
+TEST(PlateauSchedule, ReportsThatItHasNoEffectWithoutEvaluations) {
   Session session(on_plateau({{"eval.every", {"0"}}}));
   EXPECT_THAT(session.notes, testing::Contains("schedule.plateau: no effect without evaluations "
                                                "(eval.every is 0)"));
@@ -203,7 +203,7 @@ TEST_F(BestOfARun, SurvivesKillAndResume) {
   EXPECT_EQ(step_of_best("runs/run-2"), step);
 }
 
-TEST_F(BestOfARun, EarlyStoppingIsToldAtTheEndAndByResume) {
+TEST_F(BestOfARun, EarlyStoppingIsReportedAtTheEndAndByResume) {
   const Args args = tiny({"optimizer={lr: 0}", "train.epochs=9", "train.patience=2"});
   const Ended ended = run(args);
   EXPECT_THAT(ended.out, AllOf(HasSubstr("\nstopped early: 2 evaluations without improvement "

@@ -48,7 +48,7 @@ TEST(ChannelsLastRun, TransposesNothingAfterItsFirstUpdate) {
       EXPECT_EQ(p.tensor.strides(), strides_of(p.tensor.shape(), kNHWC)) << p.name;
     }
   Batch batch;
-  nhwc.feed.start(0);
-  ASSERT_TRUE(nhwc.feed.next(batch));
+  nhwc.feed->start(0);
+  ASSERT_TRUE(nhwc.feed->next(batch));
   EXPECT_EQ(batch.x.strides(), strides_of(batch.x.shape(), kNHWC));
 }

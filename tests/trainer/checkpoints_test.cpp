@@ -70,7 +70,7 @@ TEST_F(CheckpointsTest, KeepsTheBestBesidesTheNewest) {
   }
 }
 
-TEST_F(CheckpointsTest, TriesAgainHoweverItWrites) {
+TEST_F(CheckpointsTest, RetriesInBothModesOfWriting) {
   const trace::Counter& retries = trace::counter("ckpt.retries");
   const fs::path file = folder_ / "a file, no folder";
   std::ofstream(file) << "x";
@@ -107,7 +107,7 @@ TEST_F(CheckpointsTest, NeverDeletesTheOneThatItHasJustWritten) {
   EXPECT_THAT(names(), ElementsAre("step_00000007.safetensors", "step_00000009.safetensors"));
 }
 
-TEST_F(CheckpointsTest, NewestIsByStepWhateverTheClockSaid) {
+TEST_F(CheckpointsTest, OrdersByStepNotByFileTime) {
   Checkpoints checkpoints(folder_, {});
   save(checkpoints, 5);
   save(checkpoints, 12);
@@ -116,7 +116,7 @@ TEST_F(CheckpointsTest, NewestIsByStepWhateverTheClockSaid) {
   EXPECT_THAT(messages_, ElementsAre());
 }
 
-TEST_F(CheckpointsTest, ADamagedOneFallsBackToTheOneBeforeAndSaysSo) {
+TEST_F(CheckpointsTest, FallsBackToTheOneBeforeADamagedOneAndReportsIt) {
   Checkpoints checkpoints(folder_, {});
   for (int64_t step = 1; step <= 3; ++step) save(checkpoints, step);
   damage(checkpoint_path(folder_, 3));
@@ -130,14 +130,14 @@ TEST_F(CheckpointsTest, ADamagedOneFallsBackToTheOneBeforeAndSaysSo) {
   EXPECT_THAT(messages_[1], HasSubstr("step_00000002.safetensors"));
 }
 
-TEST_F(CheckpointsTest, NoneThatIsWholeIsACheckpointError) {
+TEST_F(CheckpointsTest, WithoutAnIntactOneIsACheckpointError) {
   Checkpoints checkpoints(folder_, {});
   save(checkpoints, 1);
   damage(checkpoint_path(folder_, 1));
   messages_ = {"said before"};
   const Refusal none = refused([&] { load_newest(folder_, messages_); });
   EXPECT_EQ(none.exit, Exit::checkpoint);
-  EXPECT_THAT(none.message, HasSubstr("no checkpoint is whole, 1 file tried; " +
+  EXPECT_THAT(none.message, HasSubstr("no checkpoint is intact, 1 file tried; " +
                                       checkpoint_path(folder_, 1).string()));
 }
 
@@ -172,7 +172,7 @@ TEST_F(CheckpointsTest, ABackgroundSaveHoldsTheStateOfItsStep) {
 
 // Leaves memory for half a copy, which is more than another thread's arena may have reserved.
 // Contiguous tensors on the host are then written without a copy.
-TEST_F(CheckpointsTest, WithoutMemoryForACopyItSavesAtOnce) {
+TEST_F(CheckpointsTest, WithoutMemoryForACopySavesAtOnce) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "its shadow memory takes all address space";
 #endif
@@ -192,7 +192,7 @@ TEST_F(CheckpointsTest, WithoutMemoryForACopyItSavesAtOnce) {
   EXPECT_EQ(load_newest(folder_, messages_).content.tensors[0].tensor.data<float>()[17'999'999], 1);
 }
 
-TEST_F(CheckpointsTest, AFolderThatWasDeletedIsMadeAgain) {
+TEST_F(CheckpointsTest, CreatesADeletedFolderAgain) {
   Checkpoints checkpoints(folder_ / "deep", {});
   save(checkpoints, 1);
   fs::remove_all(folder_ / "deep");

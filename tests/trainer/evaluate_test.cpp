@@ -2,6 +2,7 @@
 #include "trainer/session/evaluate.h"
 #include <gtest/gtest.h>
 #include <cmath>
+#include "core/base/trace.h"
 #include "core/config/values.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
@@ -35,12 +36,12 @@ static Tensor seen(const Tensor& x, int64_t shift, bool mirrored) {
   return y;
 }
 
-TEST(Evaluate, MeansOverViewsAreTheWeightedMeansOfTheAnswers) {
+TEST(Evaluate, TestTimeAugmentationIsTheWeightedMeanOfTheLogits) {
   Session plain(plan_with("none")), tta(plan_with("mirror_shift"));
   plain.model->train(false);
   double loss = 0, right = 0;
-  plain.test_feed.start(0);
-  for (Batch batch; plain.test_feed.next(batch);) {
+  plain.test_feed->start(0);
+  for (Batch batch; plain.test_feed->next(batch);) {
     std::vector<double> scores(batch.size() * 10);
     for (const int64_t shift : {0, -1, 1})
       for (const bool mirrored : {false, true}) {
@@ -64,8 +65,26 @@ TEST(Evaluate, MeansOverViewsAreTheWeightedMeansOfTheAnswers) {
   EXPECT_GT(std::abs(metrics.loss - evaluate(plain).loss), 1e-4);
 }
 
+// The caller has no kernel options in force.
+TEST(Evaluate, RunsUnderThePlansKernelOptionsAsLossOfDoes) {
+  Session session(load(
+      plan_with("none"),
+      {{"model", {"lenet"}}, {"data.train_size", {"8"}}, {"kernels.autotune", {"benchmark"}}}));
+  const trace::Counter& hits = trace::counter("autotune.hits");
+  const int64_t before = hits.value();
+  evaluate(session);  // batches of 8, 8 and 5: the second finds what the first searched
+  EXPECT_EQ(kernel_options(), KernelOptions());
+  const int64_t evaluated = hits.value();
+  EXPECT_GE(evaluated - before, 2) << "two convolutions";
+  Batch batch;
+  session.feed->start(0);
+  ASSERT_TRUE(session.feed->next(batch));
+  session.loss_of(batch), session.loss_of(batch);
+  EXPECT_GE(hits.value() - evaluated, 2);
+}
+
 // Evaluates seven images. The fourth is damaged if `there`, else missing.
-static Metrics metrics_of_pictures(bool there, const char* tta, const Values& more = {}) {
+static Metrics metrics_of_images(bool there, const char* tta, const Values& more = {}) {
   const TempFolder folder;
   for (const char* split : {"train", "val"})
     for (int i = 0; i < 7; ++i)
@@ -90,16 +109,16 @@ static Metrics metrics_of_pictures(bool there, const char* tta, const Values& mo
 TEST(Evaluate, RefusesAMetricThatNeedsMoreClasses) {
   for (const char* option : {"target.metric", "ckpt.best"})
     EXPECT_EQ(refusal([&] {
-                metrics_of_pictures(true, "none", {{option, {"accuracy_top5"}}});
+                metrics_of_images(true, "none", {{option, {"accuracy_top5"}}});
               }),
               cat(option,
                   ": accuracy_top5 is computed from 10 classes on, and image_folder has 2; "
                   "use accuracy"));
 }
 
-TEST(Evaluate, ADamagedSampleIsLeftOutAndNobodyStandsIn) {
+TEST(Evaluate, LeavesOutDamagedSamplesWithoutReplacement) {
   for (const char* tta : {"none", "mirror"}) {
-    const Metrics got = metrics_of_pictures(true, tta), want = metrics_of_pictures(false, tta);
+    const Metrics got = metrics_of_images(true, tta), want = metrics_of_images(false, tta);
     EXPECT_EQ(got.samples, 6);
     EXPECT_EQ(got.damaged, 1);
     EXPECT_EQ(want.samples, 6);
@@ -109,26 +128,26 @@ TEST(Evaluate, ADamagedSampleIsLeftOutAndNobodyStandsIn) {
   }
 }
 
-TEST(Evaluate, WithAnAverageOfTheModelLeavesTheModelAsItWas) {
+TEST(Evaluate, WithAveragedWeightsRestoresTheModel) {
   Plan plan = plan_with("none");
   plan.optimizer.ema_decay = 0.75;
   Session session(plan), other(plan);
   const auto weight = [](Session& s) { return s.parameters.front().tensor.detach(); };
   const Tensor first = clone(weight(session));
   fill(weight(session), 2);
-  session.ema.update();
-  const NamedTensor average = session.ema.state().front();
+  session.ema->update();
+  const NamedTensor average = session.ema->state().front();
   EXPECT_EQ(average.name, "ema/fc1.weight");
   for (int64_t i = 0; i < first.numel(); ++i)
     EXPECT_NEAR(average.tensor.data<float>()[i], .75 * first.data<float>()[i] + .25 * 2, 1e-6);
   copy_into(weight(other), average.tensor);
-  other.ema.restart();
+  other.ema->restart();
   EXPECT_EQ(evaluate(session).loss, evaluate(other).loss);
   EXPECT_EQ(weight(session).data<float>()[0], 2);
 }
 
 // Verbs that load a model receive the average, if the run has one.
-TEST(Evaluate, ACheckpointsModelIsTheAverage) {
+TEST(Evaluate, TheModelOfACheckpointIsTheAverage) {
   const Tensor plain = full({2}, 1), average = full({2}, 3);
   const NamedTensors model =
       model_part({{"w", plain}, {"optimizer/momentum.w", plain}, {"ema/w", average}});

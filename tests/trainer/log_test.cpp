@@ -4,9 +4,9 @@
 #include <unistd.h>
 #include "core/base/crc32c.h"
 #include "core/base/json.h"
+#include "trainer/log/live_line.h"
 #include "trainer/log/log_line.h"
 #include "trainer/log/meter.h"
-#include "trainer/log/progress_bar.h"
 #include "trainer/log/tensorboard.h"
 
 using namespace bellows;
@@ -17,7 +17,7 @@ int64_t test_clock() { return now_ns; }
 void pass(double seconds) { now_ns += static_cast<int64_t>(seconds * 1e9); }
 }  // namespace
 
-TEST(LogLine, IsTheOneOfPaddle) {
+TEST(LogLine, HasPaddlesFormat) {
   // The line that the project has to print: batch 4, 0.484174 s per iteration, 480 iterations left.
   now_ns = 0;
   Meter meter(test_clock);
@@ -102,7 +102,7 @@ TEST(Meter, AnEmptyWindowHasZerosAndNoInf) {
   EXPECT_EQ(window.batch_cost, 0);
 }
 
-TEST(ProgressBar, HasTqdmsForm) {
+TEST(ProgressBar, HasTqdmsFormat) {
   const LogPoint point{.epoch = 3,
                        .iter = 210,
                        .iters = 500,
@@ -114,6 +114,16 @@ TEST(ProgressBar, HasTqdmsForm) {
             "Train ep 3/90:  42%|#########2            | 210/500 [00:12<00:17, 16.9it/s, "
             "loss=2.31, ips=4.3k]");
   EXPECT_LT(bar_line(point, 90, 12.3, 40).size(), 90u);  // too narrow for a bar: one cell is left
+}
+
+TEST(LiveLine, IsCutInColumnsNotInBytes) {
+  EXPECT_EQ(first_columns("epoch", 9), "epoch");
+  EXPECT_EQ(first_columns("epoch", 3), "epo");
+  EXPECT_EQ(first_columns("caf\u00e9 au lait", 4), "caf\u00e9");
+  EXPECT_EQ(first_columns("cafe\u0301 au lait", 4), "cafe\u0301") << "a combining accent";
+  EXPECT_EQ(first_columns("\u6570\u636e set", 3), "\u6570") << "two columns each";
+  EXPECT_EQ(first_columns("\x1b[2J", 5), "\\x1b[") << "cut as it is printed";
+  EXPECT_EQ(first_columns("", 0), "");
 }
 
 // ---- TensorBoard, decoded without its library
@@ -149,7 +159,7 @@ TEST(TensorBoard, WritesStepTagAndValue) {
   EXPECT_EQ(message.substr(9), std::string("\x10\xac\x02\x2a\x13\x0a\x11", 7) + value);
 }
 
-TEST(TensorBoard, MarksWhereAResumedRunGoesOnAsPyTorchsPurgeStepDoes) {
+TEST(TensorBoard, MarksTheStepOfAResumeAsPyTorchsPurgeStepDoes) {
   const std::string record = restart_record(2, 300);
   const std::string message = record.substr(12, number<uint64_t>(record, 0));
   // 2: varint step 300, 7: SessionLog {1: START}

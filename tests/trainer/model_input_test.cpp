@@ -39,7 +39,6 @@ Evaluated trained(const Plan& plan) {
   const int64_t before = padded.value();
   const Ran ran = run(session);
   const int64_t bytes = padded.value() - before;
-  const Kernels use(plan.kernels);
   return {ran, evaluate(session).loss, bytes};
 }
 
@@ -50,9 +49,9 @@ void expect_same(const Evaluated& got, const Evaluated& want) {
 }
 
 Batch first_batch(Session& session) {
-  session.feed.start(0);
+  session.feed->start(0);
   Batch batch;
-  EXPECT_TRUE(session.feed.next(batch));
+  EXPECT_TRUE(session.feed->next(batch));
   return batch;
 }
 

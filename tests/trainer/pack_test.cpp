@@ -52,7 +52,7 @@ TEST_F(Pack, ADryRunReadsATwinThatIsThereAndMakesNone) {
   const Args dry = tiny({"toggles={packed_dataset: on, background_loader: off}", "--dry-run"});
   const Ended before = run_here(dry);
   EXPECT_EQ(before.code, 0) << before.err;
-  EXPECT_THAT(before.out, HasSubstr("packed: not yet, and a dry run packs nothing"));
+  EXPECT_THAT(before.out, HasSubstr("packed: no shards yet; a dry run writes none"));
   EXPECT_FALSE(fs::exists(folder_ / "cache/bellows/packed"));
   run_here(tiny({"toggles={packed_dataset: on, background_loader: off}"}));
   EXPECT_THAT(run_here(dry).out, HasSubstr("packed: 64 samples, out of "));

@@ -76,7 +76,7 @@ TEST(ProfilerCommand, RecordsTheWindowOnly) {
   EXPECT_EQ(profiler_command({}, "lenet"), "");
 }
 
-TEST(ProfileWindow, RefusesAWindowThatIsNone) {
+TEST(ProfileWindow, RefusesListsThatAreNoWindow) {
   for (const char* window : {"[3]", "[4, 4]", "[1, 2, 3]"})
     EXPECT_EQ(
         refusal([&] { load(Plan{}, parse_overrides({cat("profile.window=", window)})); }),

@@ -73,7 +73,7 @@ Plan growing_plan(const Values& more = {}) {
 
 }  // namespace
 
-TEST(GrowingPictures, AreWhatTheModelSeesAndEvaluationIsAtFullSize) {
+TEST(GrowingImages, ReachTheModelAndEvaluationIsAtFullSize) {
   seen().clear();
   run(growing_plan({{"eval.every", {"1"}}}));
   EXPECT_EQ(seen(), (std::vector<Seen>{{16, true},
@@ -86,7 +86,7 @@ TEST(GrowingPictures, AreWhatTheModelSeesAndEvaluationIsAtFullSize) {
                                        {32, false}}));
 }
 
-TEST(GrowingPictures, ResumedAtAnyStepEndWithTheSameBits) {
+TEST(GrowingImages, ResumedAtAnyStepEndWithTheSameBits) {
   const Plan plan = growing_plan();
   const std::string whole = run(plan).hash;
   for (const int64_t step : {3, 6, 9, 13}) {
@@ -98,7 +98,7 @@ TEST(GrowingPictures, ResumedAtAnyStepEndWithTheSameBits) {
   }
 }
 
-TEST(GrowingPictures, HaveTheSameBitsForAnyNumberOfWorkers) {
+TEST(GrowingImages, HaveTheSameBitsForAnyNumberOfWorkers) {
   EXPECT_EQ(run(growing_plan({{"data.num_workers", {"2"}},
                               {"data.prefetch_factor", {"2"}},
                               {"data.persistent_workers", {"true"}}}))
@@ -107,7 +107,7 @@ TEST(GrowingPictures, HaveTheSameBitsForAnyNumberOfWorkers) {
 }
 
 // The largest images come last, but the dry run tries them first.
-TEST(GrowingPictures, AskTheSystemForNothingWhenTheyHaveGrownIfADryRunDid) {
+TEST(GrowingImages, AfterADryRunGrowWithoutSystemCalls) {
   for (const bool dry_run : {false, true}) {
     std::vector<int64_t> calls;
     seen().clear();
@@ -122,7 +122,7 @@ TEST(GrowingPictures, AskTheSystemForNothingWhenTheyHaveGrownIfADryRunDid) {
 }
 
 // One convolution that needs no gradient of its images: two problems for each size.
-TEST(GrowingPictures, OpenTheTuningWindowForEachSize) {
+TEST(GrowingImages, OpenTheTuningWindowForEachSize) {
   char folder[] = "/tmp/bellows_growing_XXXXXX";
   setenv("XDG_CACHE_HOME", mkdtemp(folder), 1);
   std::vector<int64_t> searches;
@@ -141,24 +141,24 @@ TEST(GrowingPictures, OpenTheTuningWindowForEachSize) {
 
 // ---- models
 
-TEST(GrowingPictures, NeedAModelThatIsTheSameForAllSizes) {
+TEST(GrowingImages, NeedAModelThatIsTheSameForAllSizes) {
   EXPECT_EQ(
       refusal([] {
         Session(growing_plan({{"model.layers.3.name", {"max_pool2d"}}}));
       }),
-      "model layers: 5.weight is [10,900] for pictures of [3,32,32] and [10,196] for "
-      "[3,16,16], so progressive_resize has to go; or take one that ends in a mean over the "
-      "picture (adaptive_avg_pool2d), with no option that chooses by size (model.stem: auto)");
+      "model layers: 5.weight is [10,900] for images of [3,32,32] and [10,196] for [3,16,16]; "
+      "remove progressive_resize, or use a model that ends in a mean over the image "
+      "(adaptive_avg_pool2d) and has no option that depends on the size (model.stem: auto)");
   EXPECT_THAT(refusal([] {
                 Session(growing_plan({{"model.layers.1.kernel", {"17"}}}));
               }),
-              HasSubstr("model layers takes no pictures of [3,16,16], which progressive_resize "
+              HasSubstr("model layers takes no images of [3,16,16], which progressive_resize "
                         "makes of [3,32,32]: layer '1': "));
   // Pooled to 3 x 3, the features have the same size for all images.
   Session(growing_plan({{"model.layers.3.size", {"3"}}}));
 }
 
-TEST(GrowingPictures, TrainEveryResNetAndNoLeNet) {
+TEST(GrowingImages, TrainEveryResNetAndNoLeNet) {
   const Values layers = dump(growing_plan());
   Values values;
   for (const auto& [key, value] : layers)
@@ -172,14 +172,14 @@ TEST(GrowingPictures, TrainEveryResNetAndNoLeNet) {
   run(load(Plan{}, values));
 }
 
-TEST(GrowingPictures, ThatPassSixtyFourPixelsNeedAStemThatDoesNotChoose) {
+TEST(GrowingImages, BeyondSixtyFourPixelsNeedAFixedStem) {
   Values values;
   for (const auto& [key, value] : dump(growing_plan({{"data.transforms.0.size", {"64"}}})))
     if (!key.starts_with("model")) values[key] = value;
   values["model"] = {"resnet18"};
   values["model.width"] = {"2"};
   EXPECT_THAT(refusal([&] { Session(load(Plan{}, values)); }),
-              HasSubstr("conv1.weight is [2,3,7,7] for pictures of [3,64,64] and [2,3,3,3] for "));
+              HasSubstr("conv1.weight is [2,3,7,7] for images of [3,64,64] and [2,3,3,3] for "));
   for (const char* stem : {"imagenet", "cifar"}) {
     values["model.stem"] = {stem};
     Session(load(Plan{}, values));
@@ -190,13 +190,13 @@ TEST(GrowingPictures, ThatPassSixtyFourPixelsNeedAStemThatDoesNotChoose) {
 
 class GrowingProgram : public Program {};
 
-TEST_F(GrowingProgram, TellsTheSizeOfEachEpoch) {
+TEST_F(GrowingProgram, ReportsTheSizeOfEachEpoch) {
   const Ended ended = run(tiny({"model={name: resnet18, width: 2}",
                                 "data.transforms=[{name: progressive_resize, from: 20, step: 8, "
                                 "last_epoch: 2}, normalize]"}));
   EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, HasSubstr("pictures: epoch: 1, size: 20x20\n"));
-  EXPECT_THAT(ended.out, HasSubstr("pictures: epoch: 2, size: 28x28\n"));
+  EXPECT_THAT(ended.out, HasSubstr("images: epoch: 1, size: 20x20\n"));
+  EXPECT_THAT(ended.out, HasSubstr("images: epoch: 2, size: 28x28\n"));
   std::istringstream lines(read("runs/run/metrics.jsonl"));
   std::vector<double> sizes;
   for (std::string line; std::getline(lines, line);) {
@@ -205,15 +205,14 @@ TEST_F(GrowingProgram, TellsTheSizeOfEachEpoch) {
     if (json["split"] == "train") sizes.push_back(json.value("image_size", -1.0));
   }
   EXPECT_EQ(sizes, (std::vector<double>{20, 20, 28, 28}));
-  EXPECT_THAT(run(tiny({})).out, testing::Not(HasSubstr("pictures: ")));
+  EXPECT_THAT(run(tiny({})).out, testing::Not(HasSubstr("images: epoch")));
 }
 
 TEST_F(GrowingProgram, RefusesAModelOfOneSizeBeforeItTrains) {
   expect_refusal(tiny({"model=lenet",
                        "data.transforms=[{name: progressive_resize, from: 20, "
                        "step: 8, last_epoch: 2}, normalize]"}),
-                 2,
-                 "fc1.weight is [120,400] for pictures of [1,28,28] and [120,144] for [1,20,20]");
+                 2, "fc1.weight is [120,400] for images of [1,28,28] and [120,144] for [1,20,20]");
 }
 
 // Refused before there is a run folder.

@@ -69,7 +69,7 @@ TEST_F(Ranges, AForgedPositionIsRefused) {
       {"position", "step", 1e300, "not a count"},
       {"position", "step", "6", "not a count"},
       {"position", "step", 5,
-       "the checkpoint's position is none of this run: epoch 1, batch 2, "
+       "the checkpoint's position does not fit this run: epoch 1, batch 2, "
        "step 5, 6 updates applied, where an epoch has 4"},
       {"position", "batch", 5, "epoch 1, batch 5"},
       {"position", "batch", INT64_MAX, "'batch' is 9223372036854775807"},

@@ -45,7 +45,7 @@ TEST_F(Resuming, ANamedFolderIsUsedOrRefusedNeverRenamed) {
   EXPECT_THAT(run(tiny({"--run-dir", "out"})).out, HasSubstr("run folder: out\n"));
   const std::string first = read("out/metrics.jsonl");
   expect_refusal(tiny({"--run-dir", "out"}), 2,
-                 "--run-dir out: a run is there already; go on with it (--resume)");
+                 "--run-dir out: already holds a run; continue it (--resume)");
   EXPECT_EQ(read("out/metrics.jsonl"), first);
   EXPECT_FALSE(fs::exists(folder_ / "out-2"));
   EXPECT_THAT(run(tiny({"--run-dir", "out", "--overwrite"})).out, HasSubstr("run folder: out\n"));
@@ -98,7 +98,7 @@ TEST_F(Resuming, AfterKillingWritesEachRowOnceWithTheSameLosses) {
   }
 }
 
-TEST_F(Resuming, EvaluatesWhatAKilledRunHadLeftToEvaluate) {
+TEST_F(Resuming, MakesTheEvaluationThatAKilledRunMissed) {
   const Args args = tiny({"ckpt={every: 0, every_iters: 4}", "train.epochs=1"});
   run(args);
   const fs::path file = folder_ / "runs/run/checkpoints/step_00000004.safetensors";
@@ -155,9 +155,10 @@ TEST_F(Resuming, ABranchRefusesWhatItsCheckpointHoldsTheStateOf) {
   const auto branch = [&](const std::string& change) {
     return Args{"train", "--resume", file, change};
   };
-  expect_refusal(branch("optimizer.name=adam"), 2,
-                 "cannot change optimizer.name: sgd -> adam: the checkpoint holds the state of the "
-                 "other optimizer; take it back, or start a new run from the weights alone with");
+  expect_refusal(
+      branch("optimizer.name=adam"), 2,
+      "cannot change optimizer.name: sgd -> adam: the checkpoint holds the state of the "
+      "other optimizer; undo the change, or start a new run from the weights alone with");
   expect_refusal(branch("model={name: mlp, hidden: [8]}"), 2, "state of the other model");
   expect_refusal(branch("optimizer.momentum=0"), 4, "unexpected: optimizer/momentum.1.bias");
   expect_refusal(branch("train.weights=x.safetensors"), 2, "weights come from the checkpoint");

@@ -17,7 +17,7 @@ class RunFolderTest : public testing::Test {
   fs::path root_ = fs::temp_directory_path() / cat("bellows_run_folder_", getpid());
 };
 
-TEST_F(RunFolderTest, ASecondRunOfTheNameGetsAFolderOfItsOwn) {
+TEST_F(RunFolderTest, ASecondRunOfTheSameNameHasItsOwnFolder) {
   const RunFolder first(root_ / "lenet", IfExists::another);
   const RunFolder second(root_ / "lenet", IfExists::another);
   EXPECT_EQ(first.path(), root_ / "lenet");
@@ -32,7 +32,7 @@ TEST_F(RunFolderTest, RefusesToStartWhereARunHasWritten) {
     std::ofstream(root_ / "lenet" / name) << "x";
     const Refusal used = refused([&] { RunFolder(root_ / "lenet", IfExists::refuse); });
     EXPECT_EQ(used.exit, Exit::usage) << name;
-    EXPECT_THAT(used.message, HasSubstr("a run is there already"));
+    EXPECT_THAT(used.message, HasSubstr("already holds a run"));
     fs::remove(root_ / "lenet" / name);
   }
   EXPECT_EQ(RunFolder(root_ / "lenet", IfExists::refuse).path(), root_ / "lenet");
@@ -50,7 +50,7 @@ TEST_F(RunFolderTest, IsFreeAgainWhenItsRunIsOver) {
   EXPECT_EQ(RunFolder(root_ / "lenet", IfExists::keep).path(), root_ / "lenet");
 }
 
-TEST_F(RunFolderTest, OverwritingRemovesWhatRunsWriteAndNothingElse) {
+TEST_F(RunFolderTest, OverwriteRemovesOnlyFilesOfRuns) {
   fs::create_directories(root_ / "lenet/checkpoints");
   for (const char* name :
        {"plan.yaml", "metrics.jsonl", "notes.txt", "checkpoints/mine.safetensors",

@@ -15,14 +15,11 @@ struct Ran : Outcome {
   std::string hash;  // of the model
   StepState state;
 };
-using AfterUpdate = std::function<void(const Position&)>;
 
 inline Ran run(Session& session, const AfterUpdate& after = {}, const Position& from = {}) {
   Log log(session.plan, {}, LogOutput::silent);
-  Loop loop(session, log, nullptr, from);
-  Outcome outcome = loop.run([&] {
-    if (after) after(loop.position());
-  });
+  Signals signals;
+  Outcome outcome = train(session, log, nullptr, signals, from, after);
   return {std::move(outcome), model_hash(session), session.state->read()};
 }
 inline Ran run(const Plan& plan, const AfterUpdate& after = {}) {

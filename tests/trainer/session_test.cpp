@@ -18,7 +18,7 @@ static Plan reserving(const char* megabytes) {
                        {"allocator.reserve_mb", {megabytes}}});
 }
 
-TEST(SessionNotes, NameAReserveThatNobodyTakesFrom) {
+TEST(SessionNotes, ReportAReserveThatHasNoEffect) {
   Plan plan = reserving("1");
   EXPECT_THAT(Session(plan).notes, Contains(HasSubstr("allocator.reserve_mb: no effect")));
   plan.allocator.caching = true;
@@ -26,7 +26,7 @@ TEST(SessionNotes, NameAReserveThatNobodyTakesFrom) {
   configure_allocator(Device::cpu, {});
 }
 
-TEST(Plan, RefusesAReserveThatNoMachineHas) {
+TEST(Plan, RefusesAReserveLargerThanAnyMemory) {
   const Refusal refused_ = refused([] { reserving("9000000000000"); });
   EXPECT_EQ(refused_.exit, Exit::usage);
   EXPECT_THAT(refused_.message, HasSubstr("allocator.reserve_mb"));

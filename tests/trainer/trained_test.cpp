@@ -110,7 +110,7 @@ TEST_F(Trained, ExportRefusesTheNamesOfOtherFormats) {
 
 // ---- predict
 
-TEST_F(Trained, PredictTakesManyImagesAndGoesOnAfterADamagedOne) {
+TEST_F(Trained, PredictTakesManyImagesAndContinuesAfterADamagedOne) {
   run(tiny({}));
   write("in/b.pgm", pgm('\x10'));
   write("in/deep/a.PGM", pgm('\x80'));
@@ -270,7 +270,7 @@ TEST_F(Trained, EvaluationLossIsWithoutLabelSmoothing) {
   EXPECT_EQ(run({"eval", "runs/run-2"}).out, run({"eval", "runs/run"}).out);
 }
 
-TEST_F(Trained, TheListOfTransformsThatRunsIsTheOneThatIsPrinted) {
+TEST_F(Trained, RunsTheTransformsThatItPrints) {
   const std::string silent = run(tiny({"--print-config"})).out;
   const std::string list = "  transforms:\n    - name: normalize ";
   EXPECT_THAT(silent, HasSubstr(list));

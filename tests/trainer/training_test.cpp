@@ -10,8 +10,8 @@
 #include "core/base/trace.h"
 #include "tests/refusal.h"
 #include "tests/trainer/runs.h"
+#include "trainer/run/run.h"
 #include "trainer/session/training_step.h"
-#include "trainer/state/plan_diff.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;
@@ -61,7 +61,7 @@ TEST(Resume, AtAnyStepEndsWithTheSameBits) {
 }
 
 // Rates depend on the update only, so a longer run has the same rates in its first epoch.
-TEST(Resume, ARunThatEndedWithinItsWarmUpGoesOnAsALongerOne) {
+TEST(Resume, ARunThatEndedWithinItsWarmUpContinuesAsALongerOne) {
   const auto plan = [](const char* epochs) {
     return small_plan({{"schedule.warmup_updates", {"10"}}, {"train.epochs", {epochs}}});
   };
@@ -69,7 +69,7 @@ TEST(Resume, ARunThatEndedWithinItsWarmUpGoesOnAsALongerOne) {
 }
 
 // Checkpoints have torchvision's order, whatever the memory format of the weights.
-TEST(Resume, ReadsWhatANetInAnotherMemoryFormatSaved) {
+TEST(Resume, ReadsCheckpointsOfAnotherMemoryFormat) {
   const auto plan_in = [](const char* channels_last) {
     return load(Plan{}, {{"data.train_size", {"16"}},
                          {"data.test_size", {"8"}},
@@ -108,7 +108,7 @@ TEST(Resume, JustAfterASkippedUpdateEndsWithTheSameBits) {
     EXPECT_EQ(resumed_hash(saved_at(step, plan), plan), whole) << "step " << step;
 }
 
-TEST(Resume, InAnotherPrecisionTrainsOnAndSaysSo) {
+TEST(Resume, InAnotherPrecisionContinuesAndReportsIt) {
   const SafeTensors saved = saved_at(1, small_plan(kOverflowing));
   Session session(small_plan());
   std::vector<std::string> notes;
@@ -121,7 +121,7 @@ TEST(Resume, InAnotherPrecisionTrainsOnAndSaysSo) {
 }
 
 // Negative control: each part of the state is needed.
-TEST(Resume, WithoutAnyPartOfTheStateEndsElsewhere) {
+TEST(Resume, WithoutAnyPartOfTheStateEndsWithOtherBits) {
   const Plan plan = small_plan();
   const std::string whole = run(plan).hash;
   const SafeTensors saved = saved_at(7, plan);
@@ -187,7 +187,7 @@ TEST(Resume, ShowsWhatAPlanChangedAndRefusesAnotherRun) {
 
 // Toggles that are on by default with a GPU are off on a machine without one, where the user cannot
 // turn them on.
-TEST(Resume, GoesOnWithTogglesThatKeepTheLosses) {
+TEST(Resume, AcceptsOtherTogglesThatKeepTheLosses) {
   Plan gpu = small_plan();
   gpu.data.loader.pin_memory = gpu.data.loader.non_blocking = true;
   const Plan cpu = small_plan({{"optimizer.fused", {"true"}}, {"amp.dtype", {"bf16"}}});
@@ -242,7 +242,7 @@ TEST(Training, LossesReadAtLogStepsAreTheSameAsThoseReadAtOnce) {
   EXPECT_EQ(deferred.value() - before, 9);  // one per log line
 }
 
-TEST(Training, StopsAtTheTargetAndSaysWhenItGotThere) {
+TEST(Training, StopsAtTheTargetAndReportsTheTime) {
   const Ran ran = run(
       small_plan({{"eval.every", {"1"}}, {"target.metric", {"loss"}}, {"target.value", {"100"}}}));
   EXPECT_EQ(ran.at.step, 6);
@@ -281,7 +281,7 @@ TEST(Copies, AFusedOptimizerWritesEndTheRunWithTheSameBits) {
 }
 
 // Weights and biases of two layers; 18 updates; 3 evaluations, of averages and back.
-TEST(Copies, AreCastOnceWhereAFusedOptimizerWritesThem) {
+TEST(Copies, AreCastOnceIfAFusedOptimizerWritesThem) {
   const trace::Counter& casts = trace::counter("amp.weight_casts");
   const auto casts_of = [&](const Values& values) {
     const int64_t before = casts.value();
@@ -299,7 +299,7 @@ TEST(Copies, AreCastOnceWhereAFusedOptimizerWritesThem) {
   EXPECT_EQ(casts_of({{"amp.dtype", {"off"}}}), 0);
 }
 
-TEST(Copies, AreMadeAnewByAResume) {
+TEST(Copies, AreMadeAgainByAResume) {
   const Plan plan = with(small_plan(kBf16), {{"optimizer.fused", {"true"}}});
   const std::string whole = run(plan).hash;
   const SafeTensors saved = saved_at(7, plan);
@@ -347,33 +347,56 @@ TEST(DryRun, TheFirstStepFindsItsBlocksInTheCache) {
                                   {"data.test_size", {"16"}},
                                   {"allocator.caching", {"true"}}}));
     session.model->train(true);
-    const Kernels use(session.plan.kernels);
     Batch batch;
-    session.feed.start(0, 0);
-    ASSERT_TRUE(session.feed.next(batch));
+    session.feed->start(0, 0);
+    ASSERT_TRUE(session.feed->next(batch));
     empty_cache(session.device);
     if (dry) dry_run(session);
     const int64_t before = allocator_stats(session.device).system_calls;
     TrainingStep step(session);
-    step(batch);
+    step({batch, 1});
     calls[dry] = allocator_stats(session.device).system_calls - before;
   }
   EXPECT_LT(calls[true], calls[false] / 2) << "with a dry run, and without";
 }
 
 // A search returns cached blocks to the system, so they must be allocated again after it.
-TEST(DryRun, IsNotOverBeforeTheSearchesForKernels) {
+TEST(DryRun, AfterSearchesCachesTheBlocksAgain) {
   const std::string batch = std::to_string(8 + getpid() % 97);  // not yet on disk
   Session session(load(Plan{}, {{"data.train_size", {batch}},
                                 {"data.test_size", {"8"}},
                                 {"data.batch_size", {batch}},
                                 {"allocator.caching", {"true"}},
                                 {"kernels.autotune", {"benchmark"}}}));
-  const Kernels use(session.plan.kernels);
   dry_run(session);
   const int64_t before = allocator_stats(session.device).system_calls;
   dry_run(session);
   EXPECT_EQ(allocator_stats(session.device).system_calls, before);
+}
+
+// The first step allocates the optimizer's buffers, and may take blocks of the dry run for them.
+TEST(DryRun, MakesLaterStepsFreeOfTheSystemAndOfSearches) {
+  Session session(load(Plan{}, {{"device", {"cpu"}},
+                                {"data.train_size", {"24"}},
+                                {"data.test_size", {"8"}},
+                                {"data.batch_size", {"24"}},
+                                {"threads.threads", {"1"}},
+                                {"allocator.caching", {"true"}},
+                                {"kernels.autotune", {"benchmark"}}}));
+  session.model->train(true);
+  Batch batch;
+  session.feed->start(0, 0);
+  ASSERT_TRUE(session.feed->next(batch));
+  dry_run(session);
+  const trace::Counter& searches = trace::counter("autotune.searches");
+  const int64_t searched = searches.value();
+  TrainingStep step(session);
+  const Update update(batch, 1);
+  for (int i = 0; i < 2; ++i) step(update);
+  const int64_t before = allocator_stats(session.device).system_calls;
+  for (int i = 0; i < 3; ++i) step(update);
+  EXPECT_EQ(allocator_stats(session.device).system_calls, before);
+  EXPECT_EQ(searches.value(), searched);
 }
 
 // ---- losses that are not finite
@@ -393,7 +416,7 @@ static void break_model(const Session& session, bool broken) {
   session.parameters.front().tensor.detach().data<float>()[0] = broken ? NAN : 0;
 }
 
-TEST(Nonfinite, StopsAtTheLastOfThatManyLossesInARow) {
+TEST(Nonfinite, StopsAfterMaxNonfiniteConsecutiveLosses) {
   for (const int64_t most : {1, 2, 4}) {
     Session session(small_plan({{"train.max_nonfinite", {std::to_string(most)}}}));
     break_model(session, true);
@@ -402,7 +425,7 @@ TEST(Nonfinite, StopsAtTheLastOfThatManyLossesInARow) {
   }
 }
 
-TEST(Nonfinite, AFiniteLossBeginsTheRowAgain) {
+TEST(Nonfinite, AFiniteLossResetsTheCount) {
   Session session(small_plan({{"train.max_nonfinite", {"3"}}}));
   const auto broken_in = [](int64_t step) { return step != 3 && step != 6 && step < 9; };
   break_model(session, true);  // steps 1, 2, 4, 5, 7, 8: never three in a row
@@ -429,7 +452,7 @@ TEST(Nonfinite, SkippingLeavesTheParametersAndTheScheduleAlone) {
   EXPECT_EQ(session.state->read().skipped, 18);
 }
 
-TEST(Nonfinite, ContinuingGoesOn) {
+TEST(Nonfinite, ContinueKeepsTraining) {
   EXPECT_EQ(
       run(small_plan({{"optimizer.lr", {"1e30"}}, {"train.on_nonfinite", {"continue"}}})).at.step,
       18);
@@ -441,7 +464,7 @@ static const Values kAtItsFloor = {{"amp.dtype", {"fp16"}},
                                    {"amp.scaler.init_scale", {"1e30"}},
                                    {"amp.scaler.min_scale", {"1e30"}}};
 
-TEST(LossScale, AtItsFloorWithNothingAppliedEndsTheRunAtALogStep) {
+TEST(LossScale, AtItsMinimumWithoutAppliedUpdatesEndsTheRunAtALogStep) {
   for (const auto& [every, step] : {std::pair{"2", 6}, std::pair{"5", 5}, std::pair{"20", 6}}) {
     Values values = kAtItsFloor;
     values["log.every"] = {every};
@@ -456,7 +479,7 @@ TEST(LossScale, AtItsFloorWithNothingAppliedEndsTheRunAtALogStep) {
   }
 }
 
-TEST(LossScale, GoesOnWhileItFallsAndWhereThatIsAskedFor) {
+TEST(LossScale, KeepsTrainingWhileItFallsOrIfTheOptionSaysSo) {
   Values falling = kAtItsFloor, tolerant = kAtItsFloor;
   falling["amp.scaler.min_scale"] = {"1"};
   tolerant["train.on_nonfinite"] = {"skip"};

@@ -36,7 +36,7 @@ TEST(TuningWindow, IsFromItsFirstToItsLastUpdate) {
   EXPECT_THAT(in_force(TuningWindow(plan.train, {}), 5), testing::Each(Autotune::heuristic));
 }
 
-TEST(TuningWindow, RefusesWhatIsNone) {
+TEST(TuningWindow, RefusesListsThatAreNoWindow) {
   for (const char* window : {"[]", "[3]", "[4, 3]", "[1, 2, 3]"})
     EXPECT_EQ(
         refusal([&] { load(Plan{}, parse_overrides({cat("train.tuning_window=", window)})); }),
@@ -75,7 +75,7 @@ TEST(TuningWindow, SearchesEachProblemOnceAndThenHits) {
 }
 
 // The last batch of an epoch is smaller and comes after the window.
-TEST(TuningWindow, AfterItNewShapesAreLeftToTheRule) {
+TEST(TuningWindow, AfterItTheHeuristicChoosesForNewShapes) {
   const Moved moved = moved_by(plan_with({{"train.max_iters", {"9"}},
                                           {"train.epochs", {"2"}},
                                           {"data.batch_size", {"9"}},
@@ -85,7 +85,7 @@ TEST(TuningWindow, AfterItNewShapesAreLeftToTheRule) {
   EXPECT_THAT(moved.misses, testing::ElementsAre(0, 0, 0, 0, 0, 0, 5, 0, 0));
 }
 
-TEST(TuningWindow, TellsWhatItFound) {
+TEST(TuningWindow, ReportsItsResultsOnce) {
   const Plan plan = plan_with({{"train.tuning_window.0", {"1"}}, {"train.tuning_window.1", {"2"}}});
   TuningWindow window(plan.train, plan.kernels);
   trace::counter("autotune.searches").add(1);

@@ -73,7 +73,7 @@ TEST_F(Weights, ABiasThatTheModelHasDroppedGoesIntoTheRunningMean) {
     const auto [y, note] = evaluated("true", {{"train.weights_strict", {strict}}});
     expect_near(y, expected);
     EXPECT_EQ(note, cat("weights: ", file_,
-                        "; taken off the running mean behind it (drop_conv_bias): 0.bias"));
+                        "; subtracted from the running mean after it (drop_conv_bias): 0.bias"));
   }
 }
 
@@ -81,7 +81,7 @@ TEST_F(Weights, ABiasThatTheFileLacksIsZero) {
   const Tensor expected = save_trained("true");
   const auto [y, note] = evaluated("false", {});
   expect_near(y, expected);
-  EXPECT_EQ(note, cat("weights: ", file_, "; not there, so 0: 0.bias"));
+  EXPECT_EQ(note, cat("weights: ", file_, "; missing, so 0: 0.bias"));
 }
 
 TEST_F(Weights, NamesMayBeginAsThoseOfDistributedDataParallel) {
@@ -93,7 +93,7 @@ TEST_F(Weights, NamesMayBeginAsThoseOfDistributedDataParallel) {
   expect_near(wrapped, evaluated("true", {}).first);
 }
 
-TEST_F(Weights, WhatTheModelDoesNotHaveIsNamed) {
+TEST_F(Weights, NamesTensorsThatTheModelLacks) {
   save_trained("true");
   NamedTensors tensors = read_safetensors(file_).tensors;
   tensors.push_back({"4.mask", zeros({3})});
@@ -103,7 +103,7 @@ TEST_F(Weights, WhatTheModelDoesNotHaveIsNamed) {
   expect_refusal(tiny({"train.weights=model.safetensors"}), 4, "unexpected: 0.weight");
 }
 
-TEST_F(Weights, ARunFolderGivesItsNewestCheckpoint) {
+TEST_F(Weights, ARunFolderMeansItsNewestCheckpoint) {
   const std::string trained = hash_in(Program::run(tiny({})).out);
   const Ended ended = Program::run(tiny({"train.weights=runs/run", "train.epochs=0"}));
   EXPECT_EQ(hash_in(ended.out), trained) << ended.err;

@@ -99,9 +99,10 @@ int run_arm(const Plan& plan, const AbOptions& options, const std::string& folde
   make_folders(folder);
   Log log(session.plan, folder, LogOutput::silent);
   Checkpoints checkpoints(folder, session.plan.ckpt);
-  Loop loop(session, log, &checkpoints);
+  Signals signals;
   Turns turns(options, session);
-  const Outcome outcome = loop.run([&] { turns.end_update(); });
+  const Outcome outcome =
+      train(session, log, &checkpoints, signals, {}, [&](const Position&) { turns.end_update(); });
   if (outcome.signal != 0) return 128 + outcome.signal;
   report(to_line(end_of(outcome, session.device)));
   return 0;

@@ -5,7 +5,7 @@
 #include "core/base/json.h"
 #include "core/device/device_info.h"
 #include "core/device/topology.h"
-#include "trainer/log/libraries.h"
+#include "trainer/log/system.h"
 
 namespace bellows {
 

@@ -3,8 +3,12 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace bellows {
+
+// Returns the start of printable(text) that fits in that many columns of a terminal.
+std::string first_columns(std::string_view text, int columns);
 
 class LiveLine {
  public:

@@ -100,7 +100,8 @@ void Log::progress(const LogPoint& point) {
     epoch_ = point.epoch;
     epoch_begin_ns_ = trace::now_ns();
   }
-  bar_.draw(point, epochs_, (trace::now_ns() - epoch_begin_ns_) * 1e-9);
+  const double elapsed_s = (trace::now_ns() - epoch_begin_ns_) * 1e-9;
+  bar_.draw(bar_line(point, epochs_, elapsed_s, bar_.width()));
 }
 
 void Log::totals(const Position& at, const Scalars& values) { record("run", at, values); }

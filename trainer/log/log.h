@@ -2,8 +2,8 @@
 // of truth), and TensorBoard events.
 #pragma once
 #include "core/base/file.h"
+#include "trainer/log/live_line.h"
 #include "trainer/log/log_line.h"
-#include "trainer/log/progress_bar.h"
 #include "trainer/log/tensorboard.h"
 #include "trainer/session/evaluate.h"
 #include "trainer/state/training_state.h"
@@ -52,7 +52,7 @@ class Log {
   LogOptions options_;
   int64_t epochs_;
   LogOutput voice_;
-  ProgressBar bar_;
+  LiveLine bar_;
   int64_t epoch_ = 0, epoch_begin_ns_ = 0;  // epoch in the bar and its start
   std::unique_ptr<LineWriter> metrics_;
   std::unique_ptr<TensorBoard> tensorboard_;

@@ -10,7 +10,22 @@ std::string clock_text(double seconds) {
   return fmt::format("{:02}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
 }
 
-static std::string paddle_line(const LogPoint& p) {
+std::string log_line(const LogPoint& p, LogFormat format) {
+  if (format == LogFormat::json)
+    return to_line({{"epoch", p.epoch},
+                    {"iter", p.iter},
+                    {"iters", p.iters},
+                    {"step", p.step},
+                    {"loss", p.loss},
+                    {"lr", p.lr},
+                    {"batch_cost", p.batch_cost},
+                    {"reader_cost", p.reader_cost},
+                    {"ips", p.ips},
+                    {"unit", p.unit},
+                    {"eta_s", p.eta_s}});
+  if (format == LogFormat::plain)
+    return fmt::format("epoch {} step {} loss {:.4f} lr {:.3g} {:.1f} {}/s", p.epoch, p.step,
+                       p.loss, p.lr, p.ips, p.unit);
   return fmt::format(
       "epoch: {}, iter: {}/{}, loss: {:.4f}, lr: {:.6f}, batch_cost: {:.4f}, reader_cost: {:.5f}, "
       "ips: {:.4f} {}/sec | ETA {}",
@@ -18,35 +33,37 @@ static std::string paddle_line(const LogPoint& p) {
       clock_text(p.eta_s));
 }
 
-static std::string plain_line(const LogPoint& p) {
-  return fmt::format("epoch {} step {} loss {:.4f} lr {:.3g} {:.1f} {}/s", p.epoch, p.step, p.loss,
-                     p.lr, p.ips, p.unit);
+// ---- progress bar
+
+// 4300 becomes "4.3k".
+static std::string short_number(double value) {
+  if (value >= 1e6) return fmt::format("{:.1f}M", value / 1e6);
+  return value >= 1e3 ? fmt::format("{:.1f}k", value / 1e3) : fmt::format("{:.1f}", value);
 }
 
-static std::string json_line(const LogPoint& p) {
-  return to_line({{"epoch", p.epoch},
-                  {"iter", p.iter},
-                  {"iters", p.iters},
-                  {"step", p.step},
-                  {"loss", p.loss},
-                  {"lr", p.lr},
-                  {"batch_cost", p.batch_cost},
-                  {"reader_cost", p.reader_cost},
-                  {"ips", p.ips},
-                  {"unit", p.unit},
-                  {"eta_s", p.eta_s}});
+static std::string minutes(double seconds) {
+  const std::string text = clock_text(seconds);
+  return text.starts_with("00:") ? text.substr(3) : text;
 }
 
-std::string log_line(const LogPoint& point, LogFormat format) {
-  switch (format) {
-    case LogFormat::paddle:
-      return paddle_line(point);
-    case LogFormat::json:
-      return json_line(point);
-    case LogFormat::plain:
-      break;
-  }
-  return plain_line(point);
+static std::string cells(double share, int width) {
+  const int tenths = static_cast<int>(share * width * 10);
+  std::string bar(tenths / 10, '#');
+  if (tenths % 10 && tenths / 10 < width) bar += static_cast<char>('0' + tenths % 10);
+  bar.resize(width, ' ');
+  return bar;
+}
+
+std::string bar_line(const LogPoint& p, int64_t epochs, double elapsed_s, int width) {
+  const double share = p.iters ? std::min(1.0, double(p.iter) / p.iters) : 0;
+  const double rate = p.batch_cost > 0 ? 1 / p.batch_cost : 0;
+  const double left = (p.iters - p.iter) * p.batch_cost;
+  const std::string head = fmt::format("Train ep {}/{}: {:3.0f}%|", p.epoch, epochs, share * 100);
+  const std::string tail =
+      fmt::format("| {}/{} [{}<{}, {:.1f}it/s, loss={:.3g}, ips={}]", p.iter, p.iters,
+                  minutes(elapsed_s), minutes(left), rate, p.loss, short_number(p.ips));
+  const int room = width - static_cast<int>(head.size() + tail.size()) - 1;
+  return head + cells(share, std::clamp(room, 1, 40)) + tail;
 }
 
 }  // namespace bellows

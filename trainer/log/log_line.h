@@ -1,4 +1,4 @@
-// The lines of a training log, as text.
+// The lines of a training log and of its progress bar, as text.
 #pragma once
 #include <string>
 #include "plan/run_options.h"
@@ -19,5 +19,9 @@ struct LogPoint {
 // `paddle` is exactly the line format of Paddle; a golden test checks it.
 std::string log_line(const LogPoint& point, LogFormat format);
 std::string clock_text(double seconds);  // "00:03:52"
+// Returns a progress bar in `width` columns, in tqdm's format. `elapsed_s`: since the start of the
+// epoch.
+//   Train ep 3/90:  42%|####4     | 210/500 [00:12<00:17, 16.9it/s, loss=2.31, ips=4.3k]
+std::string bar_line(const LogPoint& point, int64_t epochs, double elapsed_s, int width);
 
 }  // namespace bellows

@@ -27,7 +27,7 @@ Meter::Window Meter::take() {
   };
   const double load = since(Phase::load), time = load + since(Phase::step);
   const auto n = static_cast<double>(iterations_);
-  const Window window = {iterations_, window_samples_, ratio(time, n), ratio(load, n),
+  const Window window = {ratio(time, n), ratio(load, n),
                          ratio(static_cast<double>(window_samples_), time)};
   taken_ = total_;
   iterations_ = window_samples_ = 0;

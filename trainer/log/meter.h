@@ -21,7 +21,6 @@ class Meter {
   // Costs of the iterations since the last take(), without evaluation and saving: batch_cost and
   // reader_cost in seconds per iteration, ips in samples per second.
   struct Window {
-    int64_t iterations = 0, samples = 0;
     double batch_cost = 0, reader_cost = 0, ips = 0;
   };
   Window take();

@@ -1,6 +1,8 @@
-// Describes the machine, the process and this binary, for env.json and the start-up lines.
+// Describes the machine, the process, its libraries and this binary, for env.json, the start-up
+// lines and doctor.
 #pragma once
 #include <string>
+#include <vector>
 #include "core/base/json.h"
 
 namespace bellows {
@@ -13,5 +15,12 @@ std::string host_name();
 // Versions, compiler, CPU and its vector units, memory, commit, relevant environment variables,
 // GPUs, and every shared library that this process has loaded. Names the host.
 Json environment();
+
+using Libraries = std::vector<std::string>;  // paths, unique, ascending
+Libraries loaded_libraries();                // shared libraries that this process has loaded
+// Purposes that only one library of a process should serve.
+enum class Job { openmp, blas, allocator };
+// Returns the file names of those that serve `job`: {"libgomp.so.1"}.
+std::vector<std::string> libraries_for(Job job, const Libraries& loaded);
 
 }  // namespace bellows

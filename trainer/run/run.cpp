@@ -1,12 +1,15 @@
 #include "trainer/run/run.h"
+#include <algorithm>
 #include <csignal>
+#include <set>
 #include "core/base/plural.h"
 #include "core/base/trace.h"
+#include "core/config/values.h"
 #include "data/packed/packed_twin.h"
 #include "trainer/log/system.h"
 #include "trainer/run/loop.h"
 #include "trainer/run/summary.h"
-#include "trainer/state/plan_diff.h"
+#include "trainer/session/training_step.h"
 #include "trainer/state/weights.h"
 
 namespace bellows {
@@ -47,8 +50,8 @@ static Start start_of(const RunRequest& request) {
     fail(Exit::checkpoint, request.resume, ": no such checkpoint or run folder to resume from");
   std::error_code apart;
   CHECK(latest || request.folder.empty() || fs::equivalent(request.folder, request.resume, apart),
-        "--run-dir ", request.folder, ": a run goes on in its own folder, ", request.resume,
-        "; for a branch resume from one of its checkpoint files");
+        "--run-dir ", request.folder, ": a run continues in its own folder, ", request.resume,
+        "; for a branch, resume from one of its checkpoint files");
   Start start{request.resume, IfExists::keep};
   if (latest)
     start.folder = request.folder.empty() ? newest_run(Path("runs") / request.config.plan.name)
@@ -60,6 +63,65 @@ static Start start_of(const RunRequest& request) {
     start.saved = load_newest(checkpoints, start.notes);
   }
   return start;
+}
+
+// ---- resume
+
+// Returns why neither a resumed run nor a branch can change an option; "" if a branch can.
+static std::string why_fixed(const std::string& key) {
+  if (key.starts_with("train.weights"))
+    return "the weights come from the checkpoint; undo the change, or start a new run";
+  const bool names = key.ends_with(".name") || key.ends_with(".parameters") ||
+                     key == "optimizer.groups" || key == "model.layers";
+  const bool rule = names && key.starts_with("optimizer.");
+  const bool model = names && key.starts_with("model.");
+  // Without the biases the model has other weights, though the losses are close.
+  if (!model && !rule && key != "model.drop_conv_bias") return "";
+  return cat(
+      "the checkpoint holds the state of the other ", rule ? "optimizer" : "model",
+      "; undo the change, or start a new run from the weights alone with  train.weights=FILE");
+}
+
+// Returns true for options that a resumed run may change: how, how long and where it trains.
+// Toggles that keep the losses are included, because another device may switch them.
+static bool may_change(const std::string& key) {
+  const auto owner = option_owners().find(key);
+  if (owner != option_owners().end() && owner->second->same != Same::statistical &&
+      !*owner->second->statistical_where)
+    return true;
+  for (const char* open : {"name", "device", "data.root", "data.folder", "data.on_damaged",
+                           "data.cache_mb", "data.sim_latency_us", "data.timeout_s"})
+    if (key == open) return true;
+  for (const char* open : {"schedule.", "eval.", "log.", "ckpt.", "target.", "kernels.",
+                           "allocator.", "threads.", "debug.", "profile.", "train."})
+    if (key.starts_with(open)) return true;
+  return false;
+}
+
+std::vector<std::string> compare_plans(const Plan& saved, const Plan& now, Resume resume) {
+  const Values before = dump(saved), after = dump(now);
+  std::vector<std::string> changes;
+  const auto text = [](const Values& values, const std::string& key) {
+    const auto at = values.find(key);
+    return at == values.end() ? std::string("(none)") : at->second.text;
+  };
+  std::set<std::string> keys;
+  for (const Values* values : {&before, &after})
+    for (const auto& [key, value] : *values) keys.insert(key);
+  // Names of entries come first: changing one also changes which options exist.
+  std::vector<std::string> order(keys.begin(), keys.end());
+  std::stable_partition(order.begin(), order.end(),
+                        [](const auto& key) { return key.ends_with(".name"); });
+  for (const std::string& key : order) {
+    if (text(before, key) == text(after, key)) continue;
+    const std::string change = cat(key, ": ", text(before, key), " -> ", text(after, key));
+    const std::string fixed = why_fixed(key);
+    CHECK(fixed.empty(), "a resumed run cannot change ", change, ": ", fixed);
+    CHECK(resume == Resume::branch || may_change(key), "a resumed run cannot change ", change,
+          "; undo the change, or start a branch in another folder: --resume RUN/checkpoints/FILE");
+    changes.push_back(change);
+  }
+  return changes;
 }
 
 // Resets results of earlier evaluations that a changed option makes outdated.
@@ -84,6 +146,8 @@ static Position resume(Session& session, Start& start) {
   return at;
 }
 
+// ---- run
+
 // A run that was killed between its last update and the evaluation still has to evaluate.
 static bool nothing_to_do(const Session& session, const Position& at) {
   return finished(session, at) && (!session.plan.eval.every || at.evaluated == at.step);
@@ -93,7 +157,7 @@ static int end_run(const Session& session, const Outcome& outcome, const LinePri
   speaker.all(summary(session, outcome));
   if (outcome.signal == 0) return 0;
   speaker.line(cat("stopped by ", outcome.signal == SIGINT ? "SIGINT" : "SIGTERM", " after step ",
-                   outcome.at.step, "; go on with --resume"));
+                   outcome.at.step, "; continue with --resume"));
   return 128 + outcome.signal;
 }
 
@@ -128,8 +192,8 @@ int run_training(const RunRequest& request) {
   Log log(session.plan, folder.path(), LogOutput::lines, at);
   Checkpoints checkpoints(folder.checkpoints(), session.plan.ckpt,
                           start.saved ? start.saved->path : Path());
-  Loop loop(session, log, &checkpoints, at);
-  const Outcome outcome = loop.run();
+  Signals signals;  // also while the summary is printed
+  const Outcome outcome = train(session, log, &checkpoints, signals, at);
   log.totals(outcome.at, totals(session, outcome));
   const int code = end_run(session, outcome, speaker);
   speaker.all(idle_toggles(request.config, before, trace::counters()));
@@ -141,14 +205,15 @@ int dry_run_training(const Config& config) {
   Lines notes;
   if (plan.data.packed && !has_packed_twin(plan.data.dataset)) {
     plan.data.packed = false;
-    notes.push_back("packed: not yet, and a dry run packs nothing: it reads the data set itself");
+    notes.push_back("packed: no shards yet; a dry run writes none and reads the data set itself");
   }
+  // Uses kernels that an earlier run has found: a search would be kept in the user's cache.
+  if (plan.kernels.autotune == Autotune::benchmark) plan.kernels.autotune = Autotune::found;
   Session session(plan);
   const LinePrinter speaker(session.plan.log.format);
   load_weights(session, notes);
   print_start(speaker, session, config, notes);
   const TrainingStep step(session);  // throws if an update cannot be captured
-  const Kernels use(session.plan.kernels);
   dry_run(session);
   speaker.line(cat("dry run: ", count_of(session.total_steps(), "step"), " of ",
                    count_of(session.plan.data.loader.batch_size, "sample"), " would follow"));

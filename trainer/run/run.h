@@ -2,6 +2,7 @@
 #pragma once
 #include "plan/toggle.h"
 #include "trainer/state/run_folder.h"
+#include "trainer/state/training_state.h"
 
 namespace bellows {
 
@@ -16,7 +17,15 @@ struct RunRequest {
 // Error.
 int run_training(const RunRequest& request);
 // Does everything except training: loads the data, runs one forward and backward. Writes no run
-// folder. Returns the exit code.
+// folder, packs nothing and searches for no kernels. Returns the exit code.
 int dry_run_training(const Config& config);
+
+// Compares the plan of a resumed run with the plan in its checkpoint. Returns "train.epochs: 5 ->
+// 10" for each option that differs. Throws Error (exit 2) with the reason for an option that cannot
+// change. The same run must keep seed, model, data, batch size, loss and optimizer. A branch must
+// keep model and optimizer rule, because its checkpoint holds their state. Changed shapes of
+// tensors are found by restore().
+std::vector<std::string> compare_plans(const Plan& saved, const Plan& now,
+                                       Resume resume = Resume::same_run);
 
 }  // namespace bellows

@@ -67,7 +67,8 @@ void wait_for_signals() {
 
 Signals::Signals() {
   if (no_thread)
-    fail(Exit::memory, "no thread to be had to wait for signals; raise the limit (ulimit -u)");
+    fail(Exit::memory,
+         "cannot start the thread that waits for signals; raise the limit (ulimit -u)");
   stop_signal = 0;
   recording = true;
 }

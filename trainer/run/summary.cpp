@@ -97,7 +97,7 @@ static Lines lock_lines() {
     lines.push_back(fmt::format("{}: waited for {}, {:.3f} ms", lock, count_of(count, "time"),
                                 waited == counts.end() ? 0 : waited->second * 1e-6));
   }
-  return lines.empty() ? Lines{"locks: nobody waited"} : lines;
+  return lines.empty() ? Lines{"locks: no thread waited"} : lines;
 }
 
 Lines summary(const Session& session, const Outcome& outcome) {
@@ -158,19 +158,18 @@ Lines idle_toggles(const Config& config, const Counts& before, const Counts& aft
       return ran(*other) && std::ranges::count(other->supersedes, toggle.name);
     });
   };
-  Lines warnings;
-  std::string unasked;
+  std::string set, preset;  // by the user; by a default or a preset
   for (const Toggle* toggle : on) {
     if (ran(*toggle) || superseded(*toggle)) continue;
-    const std::string& origin = config.toggles.at(toggle->name).origin;
-    if (origin == "default" || origin.starts_with("toggles: "))
-      unasked += cat(unasked.empty() ? "" : ", ", toggle->name);
-    else
-      warnings.push_back(cat("warning: ", toggle->name,
-                             " was on and never ran: ", toggle->footprint, " stood still"));
+    const bool by_name = set_by_name(config.toggles.at(toggle->name));
+    std::string& names = by_name ? set : preset;
+    names += cat(names.empty() ? "" : ", ", toggle->name);
+    if (by_name) names += cat(" (", toggle->footprint, " did not change)");
   }
-  if (!unasked.empty()) warnings.push_back("idle, for want of anything to do here: " + unasked);
-  return warnings;
+  Lines lines;
+  if (!set.empty()) lines.push_back("warning: these toggles were on but never ran: " + set);
+  if (!preset.empty()) lines.push_back("these toggles had nothing to do here: " + preset);
+  return lines;
 }
 
 }  // namespace bellows

@@ -12,10 +12,9 @@ std::string toggle_line(const Config& config);  // toggles that are on
 Lines summary(const Session& session, const Outcome& outcome);
 Scalars totals(const Session& session, const Outcome& outcome);  // the same, for metrics.jsonl
 
-// Returns warnings for toggles that were on although their footprint did not change between two
-// snapshots of trace::counters(). One line per toggle that the user set, one line for all those
-// that a default or a preset switched on. Skips toggles that another toggle, which did run,
-// supersedes.
+// Reports toggles that were on although their footprint did not change between two snapshots of
+// trace::counters(): a warning for those that the user set, a line for those that a default or a
+// preset switched on. Skips toggles that another toggle, which did run, supersedes.
 Lines idle_toggles(const Config& config, const Counts& before, const Counts& after);
 
 }  // namespace bellows

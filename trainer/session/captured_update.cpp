@@ -15,13 +15,13 @@ CapturedUpdate::CapturedUpdate(Session& session)
         "host, which a captured update cannot; write  debug.anomaly=false");
 }
 
-Tensors CapturedUpdate::run(const Batch& batch, const Body& body) {
-  const bool tuned_later = kernel_options().autotune < session_.plan.kernels.autotune;
-  if (tuned_later || batch.size() != session_.plan.data.loader.batch_size)
-    return body(Update(batch, session_.plan.train.accumulate));
-  if (!input_.x.defined() || !(input_.x.shape() == batch.x.shape())) start_over(batch.x.shape());
-  copy_into(input_.x, batch.x);
-  copy_into(input_.y, batch.y);
+Tensors CapturedUpdate::run(const Update& update, const Body& body) {
+  const bool tuned_later = session_.kernels().autotune < session_.plan.kernels.autotune;
+  const Batch& batch = update.whole();
+  if (tuned_later || batch.size() != session_.plan.data.loader.batch_size) return body(update);
+  if (!input_ || !(input_->whole().x.shape() == batch.x.shape())) start_over(update);
+  copy_into(input_->whole().x, batch.x);
+  copy_into(input_->whole().y, batch.y);
   if (warm_ups_ < kWarmUps) return warm_up(body);
   if (!graph_) capture(body);
   replay();
@@ -29,20 +29,20 @@ Tensors CapturedUpdate::run(const Batch& batch, const Body& body) {
 }
 
 // Waits for the last graph, which may still be running.
-void CapturedUpdate::start_over(const Shape& x) {
+void CapturedUpdate::start_over(const Update& update) {
   const SyncGuard expected(OnSync::ignore);
   if (graph_) synchronize(stream_of(session_.device));
   graph_.reset();
   losses_.clear();
   copies_.clear();
   warm_ups_ = 0;
-  input_ = session_.zeros_like_batches(x);
+  input_.emplace(session_.zeros_like_batches(update.whole().x.shape()), update.size());
 }
 
 Tensors CapturedUpdate::warm_up(const Body& body) {
   const PoolScope scope(pool_);
   ++warm_ups_;
-  return body(Update(input_, session_.plan.train.accumulate));
+  return body(*input_);
 }
 
 // Casts of weights are recorded inside the graph, so each replay refreshes them. The exception is
@@ -55,8 +55,7 @@ void CapturedUpdate::capture(const Body& body) {
     copies_.push_back({.read = amp::copy_of(p.tensor), .written = {}});
     amp::written(p.tensor, copies_.back().read);
   }
-  graph_ = std::make_unique<Graph>(
-      session_.device, [&] { losses_ = body(Update(input_, session_.plan.train.accumulate)); });
+  graph_ = std::make_unique<Graph>(session_.device, [&] { losses_ = body(*input_); });
   for (size_t i = 0; i < parameters.size(); ++i)
     copies_[i].written = amp::copy_of(parameters[i].tensor);
 }

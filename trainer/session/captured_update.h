@@ -9,30 +9,30 @@ namespace bellows {
 class CapturedUpdate {
  public:
   // Function that runs an update and returns the loss of each micro-batch. It must depend only on
-  // its batch and on device memory.
+  // its argument and on device memory.
   using Body = std::function<Tensors(const Update&)>;
 
   // Throws Error (exit 2) if the plan needs the host in every update (debug.anomaly). The Session
   // must outlive this object.
   explicit CapturedUpdate(Session& session);
 
-  // Returns the same bits as body(Update(batch)). Updates of another batch size and updates before
-  // the tuning window are not captured. A new image size is captured again.
-  Tensors run(const Batch& batch, const Body& body);
+  // Returns the same bits as body(update). Updates of another batch size and updates before the
+  // tuning window are not captured. A new image size is captured again.
+  Tensors run(const Update& update, const Body& body);
 
   // The memory pool of captured updates, for other work that allocates the same blocks (dry_run).
   std::shared_ptr<const MemoryPool> pool() const { return pool_; }
 
  private:
-  void start_over(const Shape& x);
+  void start_over(const Update& update);
   Tensors warm_up(const Body& body);
   void capture(const Body& body);
   void replay();
 
   Session& session_;
   const std::shared_ptr<const MemoryPool>
-      pool_;  // memory that the graph writes; lives as long as it
-  Batch input_;
+      pool_;                     // memory that the graph writes; lives as long as it
+  std::optional<Update> input_;  // of the graph: each update is copied into it
   Tensors losses_;
   struct Copy {
     Tensor read, written;  // by the graph; undefined: none

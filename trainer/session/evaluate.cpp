@@ -98,8 +98,9 @@ struct InEvaluation {
 
 Metrics evaluate(Session& session) {
   const Plan& plan = session.plan;
+  const Kernels use(session.kernels());
   const InEvaluation mode(*session.model);
-  const EmaScope averaged(session.ema);
+  const EmaScope averaged(*session.ema);
   std::optional<NoGrad> untracked;
   if (plan.eval.no_grad) untracked.emplace();
   const Autocast precision(plan.amp.low());
@@ -110,9 +111,9 @@ Metrics evaluate(Session& session) {
   Tally tally;
   Tensors answers;  // weighted sum of logits per batch, over the views so far
   for (size_t view = 0; view < views.size(); ++view) {
-    session.test_feed.start(int64_t(view));
+    session.test_feed->start(int64_t(view));
     size_t at = 0;
-    for (Batch batch; session.test_feed.next(batch); ++at) {
+    for (Batch batch; session.test_feed->next(batch); ++at) {
       const Tensor logits = (*session.model)(batch.x);
       if (view == 0) answers.emplace_back();
       answers[at] = sum_of(answers[at], logits, views[view].weight);

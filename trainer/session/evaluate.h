@@ -23,8 +23,7 @@ std::string text_of(const Metrics& metrics);
 std::vector<std::pair<std::string, double>> values_of(const Metrics& metrics);
 
 // Runs the test set through the model, with the averaged weights if there are any and with all
-// views of eval.tta. The caller has plan.kernels in force. Afterwards the parameters and training()
-// are as before.
+// views of eval.tta. Afterwards the parameters and training() are as before.
 Metrics evaluate(Session& session);
 
 }  // namespace bellows

@@ -68,25 +68,12 @@ class DescribedDataset : public Dataset {
 }  // namespace
 
 static std::shared_ptr<const Dataset> open(const DataOptions& data, Split split,
+                                           const std::optional<TrainingSetInfo>& trained,
                                            std::vector<std::string>& notes) {
-  if (!data.packed) return data.dataset.make({split});
+  if (trained && split == Split::train) return std::make_shared<DescribedDataset>(*trained);
+  if (!data.packed)
+    return data.dataset.make({split, trained ? class_names(trained->info) : Names()});
   return packed_twin(data.dataset, split, {data.loader.on_damaged, data.loader.timeout_s}, notes);
-}
-
-static std::shared_ptr<const Dataset> open_train_set(const DataOptions& data,
-                                                     const std::optional<TrainingSetInfo>& trained,
-                                                     std::vector<std::string>& notes) {
-  if (trained) return std::make_shared<DescribedDataset>(*trained);
-  return open(data, Split::train, notes);
-}
-
-static std::shared_ptr<const Dataset> open_test_set(const DataOptions& data,
-                                                    const std::optional<TrainingSetInfo>& trained,
-                                                    std::shared_ptr<const Dataset> train_set,
-                                                    std::vector<std::string>& notes) {
-  if (trained && !trained->tests) return train_set;
-  if (trained && !data.packed) return data.dataset.make({Split::test, class_names(trained->info)});
-  return open(data, Split::test, notes);
 }
 
 static OptimizerOptions optimizer_options(const Plan& plan) {
@@ -152,46 +139,57 @@ static LoaderOptions test_options(const Plan& plan, Device device) {
   return options;
 }
 
-// Evaluation runs after an epoch of training. This check reports problems of the test set before
-// that.
-static void check_test_set(const Session& session) {
-  const std::string& name = session.plan.data.dataset.name();
-  const Shape trained = session.input, tested = session.test_loader.transforms().shape();
-  if (!(trained == tested))
-    fail(Exit::data, "data.name ", name, ": after the transforms its test images are ", tested,
-         ", its training images ", trained, "; make them alike with  resize  in data.transforms");
-  const int64_t known = session.train_set->info().classes, asked = session.test_set->info().classes;
-  if (known != asked)
-    fail(Exit::data, "data.name ", name, ": its test set has ", asked,
-         " classes, its training set ", known, "; give it the test set that belongs to it");
-  check_sizes(session.test_loader);
+Session::Session(const Plan& plan, const std::optional<TrainingSetInfo>& trained)
+    : plan(plan), tuning(plan.train, plan.kernels) {
+  device = prepare_process(plan, notes);
+
+  const bool tests = !trained || trained->tests;
+  train_set = open(plan.data, Split::train, trained, notes);
+  test_set = tests ? open(plan.data, Split::test, trained, notes) : train_set;
+  loader.emplace(train_set, plan.data.transforms, loader_options(plan, device), plan.seed);
+  test_loader.emplace(test_set, plan.data.transforms, test_options(plan, device), plan.seed);
+  input = Transforms(plan.data.transforms, train_set->info(), Use::evaluation).shape();
+
+  state = std::make_shared<DeviceStepState>(device);
+  model = make_model(trained.has_value());
+  parameters = model->parameters();
+  feed = feed_from(*loader);
+  test_feed = feed_from(*test_loader);
+
+  rates = rates_of(plan, plan.optimizer.rule, 0, steps_per_epoch());
+  optimizer.emplace(optimizer_options(plan), parameters, rates,
+                    group_rates(plan, steps_per_epoch()));
+  ema.emplace(plan.optimizer.ema_decay, parameters, model->buffers());
+  scaler.emplace(plan.amp.scales(), plan.amp.scaler, *state);
+  group = DistOptions().backend.make();
+  reducer.emplace(*group, parameters);
+
+  check(tests);
+  describe();
 }
 
-Session::Session(const Plan& plan, const std::optional<TrainingSetInfo>& trained)
-    : plan(plan),
-      device(prepare_process(plan, notes)),
-      train_set(open_train_set(plan.data, trained, notes)),
-      test_set(open_test_set(plan.data, trained, train_set, notes)),
-      loader(train_set, plan.data.transforms, loader_options(plan, device), plan.seed),
-      test_loader(test_set, plan.data.transforms, test_options(plan, device), plan.seed),
-      state(std::make_shared<DeviceStepState>(device)),
-      input(Transforms(plan.data.transforms, train_set->info(), Use::evaluation).shape()),
-      model(make_model(trained.has_value())),
-      device_feed(make_feed(device, loader, notes, wanted())),
-      test_device_feed(make_feed(device, test_loader, notes, wanted())),
-      feed(device_feed ? *device_feed : loader),
-      test_feed(test_device_feed ? *test_device_feed : test_loader),
-      parameters(model->parameters()),
-      rates(rates_of(plan, plan.optimizer.rule, 0, loader.batches())),
-      optimizer(optimizer_options(plan), parameters, rates, group_rates(plan, loader.batches())),
-      ema(plan.optimizer.ema_decay, parameters, model->buffers()),
-      scaler(plan.amp.scales(), plan.amp.scaler, *state),
-      group(DistOptions().backend.make()),
-      reducer(*group, parameters) {
-  if (!trained || trained->tests) check_test_set(*this);
-  const int64_t classes = test_set->info().classes;
+// Evaluation runs after an epoch of training. This check reports problems of the test set before
+// that. `tests`: the session has a test set.
+void Session::check(bool tests) const {
+  const std::string& name = plan.data.dataset.name();
+  const int64_t known = train_set->info().classes, classes = test_set->info().classes;
+  if (tests) {
+    const Shape tested = test_loader->transforms().shape();
+    if (!(input == tested))
+      fail(Exit::data, "data.name ", name, ": after the transforms its test images are ", tested,
+           ", its training images ", input,
+           "; make the sizes equal with  resize  in data.transforms");
+    if (known != classes)
+      fail(Exit::data, "data.name ", name, ": its test set has ", classes,
+           " classes, its training set ", known, "; use the test set that belongs to it");
+    check_sizes(*test_loader);
+  }
   check_metric("target.metric", plan.target.metric, plan, classes);
   check_metric("ckpt.best", plan.ckpt.best, plan, classes);
+}
+
+// Notes on the data and the schedule, and on options without effect.
+void Session::describe() {
   notes.push_back(fmt::format("data: {}, {} to train on, {} to test", plan.data.dataset.name(),
                               train_set->size(), test_set->size()));
   for (const auto& set : {train_set, test_set})
@@ -243,16 +241,16 @@ static void check_takes(const Choice<MakeModel>& model, ModelContext context, co
   try {
     other = model.make(context)->parameters();
   } catch (const Error& error) {
-    fail(error.exit, "model ", model.name(), " takes no pictures of ", smallest,
+    fail(error.exit, "model ", model.name(), " takes no images of ", smallest,
          ", which progressive_resize makes of ", largest, ": ", error.what());
   }
   for (size_t i = 0; const NamedTensor& p : made.parameters()) {
     const bool is_there = i < other.size() && other[i].name == p.name;
     const Shape shape = is_there ? other[i++].tensor.shape() : Shape{0};
     CHECK(shape == p.tensor.shape(), "model ", model.name(), ": ", p.name, " is ", p.tensor.shape(),
-          " for pictures of ", largest, " and ", shape, " for ", smallest,
-          ", so progressive_resize has to go; or take one that ends in a mean over the picture "
-          "(adaptive_avg_pool2d), with no option that chooses by size (model.stem: auto)");
+          " for images of ", largest, " and ", shape, " for ", smallest,
+          "; remove progressive_resize, or use a model that ends in a mean over the image "
+          "(adaptive_avg_pool2d) and has no option that depends on the size (model.stem: auto)");
   }
 }
 
@@ -271,7 +269,7 @@ ModulePtr Session::make_model(bool trained) {
                               .images = images},
                              train_set->info().classes};
   ModulePtr made = plan.model.model.make(context);
-  const Shape smallest = loader.transforms().shape(0);
+  const Shape smallest = loader->transforms().shape(0);
   if (!(smallest == input)) check_takes(plan.model.model, context, smallest, *made);
   std::vector<std::string> changes;
   const auto note = [&](const std::vector<std::string>& lines) {
@@ -298,8 +296,15 @@ ModelInput Session::wanted() const {
   return {dtype, padded::wide_channels(plan.kernels, dtype, device, input[0])};
 }
 
+// On the CPU the loader itself may be the feed.
+Feed* Session::feed_from(Loader& loader) {
+  std::unique_ptr<Feed> made = make_feed(device, loader, notes, wanted());
+  if (!made) return &loader;
+  return device_feeds_.emplace_back(std::move(made)).get();
+}
+
 Batch Session::zeros_like_batches(const Shape& x) const {
-  return model_buffers_on(device, loader, wanted()).free(x);
+  return model_buffers_on(device, *loader, wanted()).free(x);
 }
 
 int64_t Session::total_steps() const { return steps_of(plan.train, steps_per_epoch()); }
@@ -315,7 +320,7 @@ void Session::set_rate_state(const RateState& state) {
   const double factor = state.factor;
   const Tensor table = rates_of(plan, plan.optimizer.rule, 0, steps_per_epoch(), factor);
   copy_into(rates, table);
-  optimizer.set_rates(table, group_rates(plan, steps_per_epoch(), factor));
+  optimizer->set_rates(table, group_rates(plan, steps_per_epoch(), factor));
 }
 
 bool Session::react(const MetricValue& metric) {
@@ -331,6 +336,7 @@ bool Session::react(const MetricValue& metric) {
 
 Tensor Session::loss_of(const Batch& batch) {
   const trace::Range range("forward");
+  const Kernels use(kernels());
   const Autocast precision(plan.amp.low());
   state->begin_forward();
   return criterion((*model)(batch.x), batch.y, plan.loss);

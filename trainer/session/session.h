@@ -11,6 +11,7 @@
 #include "optim/schedule.h"
 #include "plan/plan.h"
 #include "trainer/session/data_card.h"
+#include "trainer/session/tuning_window.h"
 
 namespace bellows {
 
@@ -24,10 +25,13 @@ class Session {
   // Returns zeros in the layout and dtype of the feed's batches. x: (B, C, H, W), B up to the batch
   // size.
   Batch zeros_like_batches(const Shape& x) const;
-  // Runs a forward pass and returns the mean loss, a scalar. `batch` is on the device. The caller
-  // has plan.kernels in force.
+  // Runs a forward pass under kernels() and returns the mean loss, a scalar. `batch` is on the
+  // device.
   Tensor loss_of(const Batch& batch);
-  int64_t steps_per_epoch() const { return loader.batches(); }
+  // Kernel options of the next update and of evaluations: plan.kernels, but autotuning searches in
+  // the tuning window only.
+  KernelOptions kernels() const { return tuning.now(); }
+  int64_t steps_per_epoch() const { return loader->batches(); }
   int64_t total_steps() const;  // updates of the whole plan
   double last_rate() const;     // of the last applied update; waits for the device
   double next_rate() const;     // of the next update; waits for the device
@@ -39,31 +43,36 @@ class Session {
   // Lets the schedule react to an evaluation. Returns true if the rate of the next update changed.
   bool react(const MetricValue& metric);
 
+  // The parts, none of them empty. Each may refer to those before it.
   const Plan plan;
+  TuningWindow tuning;
   std::vector<std::string> notes;  // printed at start-up: device, data, model, fused layers
-  const Device device;
-  const std::shared_ptr<const Dataset> train_set, test_set;
-  Loader loader;       // of the training set
-  Loader test_loader;  // of the test set: in order, complete, not augmented
-  const std::shared_ptr<DeviceStepState> state;
-  const Shape input;                     // of a sample in evaluation: (C, H, W)
+  Device device = Device::cpu;
+  std::shared_ptr<const Dataset> train_set, test_set;
+  std::optional<Loader> loader;       // of the training set
+  std::optional<Loader> test_loader;  // of the test set: in order, complete, not augmented
+  std::shared_ptr<DeviceStepState> state;
+  Shape input;                           // of a sample in evaluation: (C, H, W)
   double model_s = 0;                    // time to make the model, filters from images included
   std::vector<NormedConv> normed_convs;  // of the model before fusion
-  const ModulePtr model;
-  const std::unique_ptr<Feed> device_feed, test_device_feed;  // null: the loader is the feed
-  Feed &feed, &test_feed;                                     // deliver batches on the device
-  const NamedTensors parameters;
-  const Tensor rates;  // f64 on the host: learning rate by applied updates
-  Optimizer optimizer;
-  Ema ema;
-  const GradScaler scaler;
-  const std::unique_ptr<ProcessGroup> group;
-  Reducer reducer;
+  ModulePtr model;
+  NamedTensors parameters;
+  Feed *feed = nullptr, *test_feed = nullptr;  // deliver batches on the device
+  Tensor rates;                                // f64 on the host: learning rate by applied updates
+  std::optional<Optimizer> optimizer;
+  std::optional<Ema> ema;
+  std::optional<GradScaler> scaler;
+  std::unique_ptr<ProcessGroup> group;
+  std::optional<Reducer> reducer;
 
  private:
   ModulePtr make_model(bool trained);
   ModelInput wanted() const;
+  Feed* feed_from(Loader& loader);
+  void check(bool tests) const;
+  void describe();
 
+  std::vector<std::unique_ptr<Feed>> device_feeds_;
   RateState rate_state_;
 };
 

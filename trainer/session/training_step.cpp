@@ -7,27 +7,24 @@
 
 namespace bellows {
 
-TrainingStep::TrainingStep(Session& session)
-    : session_(session), tuning_(session.plan.train, session.plan.kernels) {
+TrainingStep::TrainingStep(Session& session) : session_(session) {
   if (session.plan.train.cuda_graph) captured_ = std::make_unique<CapturedUpdate>(session);
 }
 
 void TrainingStep::prepare() {
   if (!session_.plan.train.dry_run) return;
-  const Kernels use(kernels());
   const PoolScope where_updates_allocate(captured_ ? captured_->pool() : nullptr);
   dry_run(session_);
 }
 
-Tensors TrainingStep::operator()(const Batch& batch) {
+Tensors TrainingStep::operator()(const Update& update) {
   static trace::Counter& accumulated = trace::counter("update.accumulated");
   adapt_threads();
-  const Kernels use(kernels());
-  const auto train = [this](const Update& update) { return train_on(update); };
-  Tensors losses = captured_ ? captured_->run(batch, train)
-                             : train(Update(batch, session_.plan.train.accumulate));
+  const Kernels use(session_.kernels());
+  const auto train = [this](const Update& now) { return train_on(now); };
+  Tensors losses = captured_ ? captured_->run(update, train) : train_on(update);
   if (losses.size() > 1) accumulated.add();
-  tuning_.end_update();
+  session_.tuning.end_update();
   return losses;
 }
 
@@ -36,38 +33,40 @@ Tensors TrainingStep::train_on(const Update& update) {
   Session& s = session_;
   Tensors losses;
   for (const Batch& batch : update) {
-    const auto quiet = s.reducer.no_sync(!batch.last);  // only the last one sends buckets
+    const auto quiet = s.reducer->no_sync(!batch.last);  // only the last one sends buckets
     const Tensor loss = s.loss_of(batch);
-    backward(loss, {.seed = batch.share, .state = s.scaler.state()});  // buckets are sent meanwhile
+    backward(loss, {.seed = batch.share, .state = s.scaler->state()});  // sends buckets meanwhile
     losses.push_back(loss.detach());
   }
-  s.reducer.wait();            // now every rank has the same gradients
-  s.optimizer.step(*s.state);  // skips non-finite gradients if skip_nonfinite is on
-  s.scaler.update();
-  s.ema.update(s.state->get());
-  s.optimizer.zero_grad();
+  s.reducer->wait();            // now every rank has the same gradients
+  s.optimizer->step(*s.state);  // skips non-finite gradients if skip_nonfinite is on
+  s.scaler->update();
+  s.ema->update(s.state->get());
+  s.optimizer->zero_grad();
   return losses;
 }
 
 // Returns an update of zeros in the largest batch size, split as in training.
 static Update largest_update(const Session& session) {
-  const int64_t n = std::min(session.plan.data.loader.batch_size, session.loader.samples());
-  const Shape shape = with_rows(n, session.loader.transforms().shape());
+  const int64_t n = std::min(session.plan.data.loader.batch_size, session.loader->samples());
+  const Shape shape = with_rows(n, session.loader->transforms().shape());
   return {session.zeros_like_batches(shape), session.plan.train.accumulate};
 }
 
 void dry_run(Session& session) {
   trace::counter("alloc.dry_runs").add();
+  const Kernels use(session.kernels());
   const StepState before = session.state->read();
   const NamedTensors buffers = session.model->buffers(), kept = snapshot(buffers);
-  const trace::Counter& searches = trace::counter("autotune.searches");
-  for (int64_t searched = -1; searched != searches.value();) {
-    searched = searches.value();  // each search releases the allocator's cached blocks
-    for (const Batch& batch : largest_update(session)) {
-      const auto quiet = session.reducer.no_sync(true);
-      backward(session.loss_of(batch), {.seed = batch.share, .state = session.scaler.state()});
+  const Update update = largest_update(session);
+  // The first pass makes all searches. Each one releases the allocator's cached blocks, so a second
+  // pass takes them again.
+  const int passes = session.kernels().autotune == Autotune::benchmark ? 2 : 1;
+  for (int pass = 0; pass < passes; ++pass)
+    for (const Batch& batch : update) {
+      const auto quiet = session.reducer->no_sync(true);
+      backward(session.loss_of(batch), {.seed = batch.share, .state = session.scaler->state()});
     }
-  }
   for (const NamedTensor& p : session.parameters) zero_grad({&p.tensor, 1}, true);
   for (size_t i = 0; i < buffers.size(); ++i) copy_into(buffers[i].tensor, kept[i].tensor);
   session.state->write(before);

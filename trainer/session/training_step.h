@@ -1,8 +1,7 @@
-// One update of the model from one batch, as the plan configures it. The loop and the benchmarks
+// One update of the model, as the plan configures it. The loop and the benchmarks
 // share it, so that a toggle acts on both alike.
 #pragma once
 #include "trainer/session/captured_update.h"
-#include "trainer/session/tuning_window.h"
 
 namespace bellows {
 
@@ -15,23 +14,18 @@ class TrainingStep {
   // update.
   void prepare();
   // Runs one update. Returns the loss of each micro-batch, scalars on the device.
-  Tensors operator()(const Batch& batch);
-
-  // The updates in which autotuning may run.
-  TuningWindow& tuning() { return tuning_; }
-  KernelOptions kernels() const { return tuning_.now(); }  // for the next update
+  Tensors operator()(const Update& update);
 
  private:
   Tensors train_on(const Update& update);
 
   Session& session_;
-  TuningWindow tuning_;
   std::unique_ptr<CapturedUpdate> captured_;  // null unless cuda_graph is on
 };
 
-// Runs one forward and backward over a batch of the largest size, without an update. Afterwards the
-// allocator has cached all blocks that training will request. Nothing else changes. Counted:
-// alloc.dry_runs.
+// Runs one forward and backward over a batch of the largest size, without an update; two if kernels
+// are searched for. Afterwards all searches are made, and the allocator has cached all blocks that
+// forward and backward will request. Nothing else changes. Counted: alloc.dry_runs.
 void dry_run(Session& session);
 
 }  // namespace bellows

@@ -48,7 +48,7 @@ Loaded load_newest(const Path& folder, std::vector<std::string>& messages) {
       messages.push_back(cat("warning: ", error.what(), "; falling back to the one before"));
     }
   }
-  fail(Exit::checkpoint, folder.string(), ": no checkpoint is whole, ",
+  fail(Exit::checkpoint, folder.string(), ": no checkpoint is intact, ",
        count_of(std::ssize(all), "file"), " tried; ", newest);
 }
 
@@ -109,7 +109,7 @@ template <class Attempt> void Checkpoints::guarded(const Attempt& attempt) {
     finished();
   } catch (const Error& error) {
     if (options_.on_error == OnSaveError::stop) throw;
-    messages_.push_back(cat("WARNING: this run goes on without its checkpoint: ", error.what()));
+    messages_.push_back(cat("WARNING: this run continues without its checkpoint: ", error.what()));
   }
 }
 
@@ -133,7 +133,9 @@ void Checkpoints::finished() {
     std::error_code error;
     if (fs::equivalent(all[i], keep_this_, error)) continue;
     fs::remove(all[i], error);
-    if (error) messages_.push_back(cat("warning: ", all[i].string(), " stays: ", error.message()));
+    if (error)
+      messages_.push_back(
+          cat("warning: ", all[i].string(), " cannot be deleted: ", error.message()));
   }
 }
 

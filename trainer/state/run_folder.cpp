@@ -52,7 +52,7 @@ static std::vector<fs::path> written_by_runs(const fs::path& folder) {
 
 void refuse_used(const fs::path& path) {
   CHECK(written_by_runs(path).empty(), "--run-dir ", path.string(),
-        ": a run is there already; go on with it (--resume), replace it (--overwrite), or choose "
+        ": already holds a run; continue it (--resume), replace it (--overwrite), or choose "
         "another folder");
 }
 

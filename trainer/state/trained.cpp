@@ -44,8 +44,8 @@ std::unique_ptr<Session> load_to_evaluate(const std::string& file_or_run, const 
   const Loaded saved = load_and_warn(file_or_run);
   Values given = parse_overrides(overrides);
   for (const auto& [key, value] : given)
-    CHECK(!key.starts_with("toggles"), key, ": a trained model keeps the toggles of its run; what ",
-          "they set can be given as an option, as  amp.dtype=off  or  device=cpu");
+    CHECK(!key.starts_with("toggles"), key, ": a trained model keeps the toggles of its run; ",
+          "set an option instead, such as  amp.dtype=off  or  device=cpu");
   const Plan plan = plan_of(saved.content);
   for (const auto& [key, value] : other_data(plan, data))
     CHECK(given.emplace(key, value).second, "--data ", data, " and  ", key, "=", given[key].text,

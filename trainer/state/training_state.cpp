@@ -9,7 +9,7 @@
 #include "core/device/adaptive_threads.h"
 #include "core/tensor/copy.h"
 #include "trainer/session/data_card.h"
-#include "trainer/state/copy_saved.h"
+#include "trainer/state/weights.h"
 
 namespace bellows {
 
@@ -28,9 +28,9 @@ NamedTensors model_tensors(const Session& session) {
 
 NamedTensors state_tensors(const Session& session) {
   NamedTensors all = model_tensors(session);
-  for (const auto& [name, tensor] : session.optimizer.state())
+  for (const auto& [name, tensor] : session.optimizer->state())
     all.push_back({kOptimizer + name, tensor});
-  for (const NamedTensor& average : session.ema.state()) all.push_back(average);
+  for (const NamedTensor& average : session.ema->state()) all.push_back(average);
   return all;
 }
 
@@ -242,7 +242,7 @@ static void check_position(const Position& at, const StepState& state, int64_t p
   const bool in_epoch = at.batch <= per_epoch && at.step == at.epoch * per_epoch + at.batch;
   const bool in_run = at.epoch <= at.step && at.batch <= at.step && state.applied <= at.step;
   if (!in_run || (resume == Resume::same_run && !in_epoch))
-    fail(Exit::checkpoint, "the checkpoint's position is none of this run: epoch ", at.epoch,
+    fail(Exit::checkpoint, "the checkpoint's position does not fit this run: epoch ", at.epoch,
          ", batch ", at.batch, ", step ", at.step, ", ", state.applied,
          " updates applied, where an epoch has ", per_epoch);
 }
@@ -264,12 +264,12 @@ static void check_classes(const Names& names, const SafeTensors& saved) {
 void restore_model(Session& session, const SafeTensors& saved) {
   check_classes(session.test_set->info().names, saved);
   copy_saved(model_tensors(session), by_name(model_part(saved.tensors)));
-  session.ema.restart();
+  session.ema->restart();
 }
 
 // In a branch the length of an epoch may have changed. Then the epoch in progress starts again.
-static void count_steps_anew(Position& at, StepState& state, const Session& session,
-                             std::vector<std::string>& notes) {
+static void restart_epoch(Position& at, StepState& state, const Session& session,
+                          std::vector<std::string>& notes) {
   const int64_t step = at.epoch * session.steps_per_epoch();
   if (at.step == step + at.batch && at.batch <= session.steps_per_epoch()) return;
   notes.push_back(cat("resume: an epoch has ", count_of(session.steps_per_epoch(), "update"),
@@ -298,7 +298,7 @@ Position restore(Session& session, const SafeTensors& saved, std::vector<std::st
   copy_saved(state_tensors(session), by_name(saved.tensors), "the checkpoint",
              "; or start a new run from the weights alone with  train.weights=FILE");
   if (resume == Resume::branch) {
-    count_steps_anew(position, state, session, notes);
+    restart_epoch(position, state, session, notes);
     position.best = {};
   }
   session.set_rate_state(rates);

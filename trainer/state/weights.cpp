@@ -1,11 +1,62 @@
 #include "trainer/state/weights.h"
+#include <set>
 #include "core/tensor/copy.h"
 #include "ops/elementwise.h"
 #include "trainer/state/checkpoints.h"
-#include "trainer/state/copy_saved.h"
 #include "trainer/state/training_state.h"
 
 namespace bellows {
+
+TensorsByName by_name(const NamedTensors& tensors) {
+  TensorsByName found;
+  for (const auto& [name, tensor] : tensors) found[name] = tensor;
+  return found;
+}
+
+std::string list_of(const char* title, const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < names.size() && i < 8; ++i) text += (i ? ", " : "") + names[i];
+  if (names.size() > 8) text += cat(" and ", names.size() - 8, " more");
+  return names.empty() ? "" : cat(" ", title, ": ", text, ";");
+}
+
+namespace {
+// Mismatches of names and shapes, collected so that one message shows all of them.
+struct Mismatch {
+  std::vector<std::string> missing, unexpected, shapes;
+
+  void refuse(const std::string& what, const char* advice) const {
+    std::string text = list_of("missing", missing) + list_of("unexpected", unexpected) +
+                       list_of("of another shape or type", shapes);
+    if (text.empty()) return;
+    text.pop_back();
+    fail(Exit::checkpoint, what, " does not fit the model:", text, advice);
+  }
+};
+}  // namespace
+
+void copy_saved(const NamedTensors& wanted, const TensorsByName& saved, const std::string& what,
+                const char* advice) {
+  Mismatch mismatch;
+  std::set<std::string> known;
+  for (const auto& [name, tensor] : wanted) {
+    known.insert(name);
+    const auto at = saved.find(name);
+    if (at == saved.end()) {
+      mismatch.missing.push_back(name);
+    } else if (at->second.shape() != tensor.shape() || at->second.dtype() != tensor.dtype()) {
+      mismatch.shapes.push_back(cat(name, " ", at->second.dtype(), at->second.shape(), ", not ",
+                                    tensor.dtype(), tensor.shape()));
+    }
+  }
+  for (const auto& [name, tensor] : saved)
+    if (!known.contains(name)) mismatch.unexpected.push_back(name);
+  mismatch.refuse(what, advice);
+  for (const auto& [name, tensor] : wanted)
+    copy_into(tensor.detach(), to(tensor.device(), saved.at(name)));
+}
+
+// ---- initial weights
 
 static void strip_wrapper(TensorsByName& saved, const TensorsByName& model) {
   constexpr std::string_view kWrapper = "module.";  // prefix of DistributedDataParallel
@@ -56,8 +107,8 @@ static std::string settle_biases(TensorsByName& saved, const NamedTensors& model
       moved.push_back(bias);
     }
   }
-  return list_of("taken off the running mean behind it (drop_conv_bias)", moved) +
-         list_of("not there, so 0", absent);
+  return list_of("subtracted from the running mean after it (drop_conv_bias)", moved) +
+         list_of("missing, so 0", absent);
 }
 
 // Copies the tensors that fit; the others keep their initial values. Returns a list of both.
@@ -65,20 +116,20 @@ static std::string copy_what_fits(const NamedTensors& model, const TensorsByName
                                   const std::string& file) {
   NamedTensors fit;
   TensorsByName taken, unknown = saved;
-  std::vector<std::string> afresh, unused;
+  std::vector<std::string> initial, unused;
   for (const NamedTensor& t : model) {
     unknown.erase(t.name);
     if (!fits(saved, t)) {
-      afresh.push_back(t.name);
+      initial.push_back(t.name);
       continue;
     }
     fit.push_back(t);
     taken[t.name] = saved.at(t.name);
   }
-  if (fit.empty()) fail(Exit::checkpoint, file, ": none of its tensors is the model's");
+  if (fit.empty()) fail(Exit::checkpoint, file, ": no tensor fits the model");
   for (const auto& [name, tensor] : unknown) unused.push_back(name);
   copy_saved(fit, taken, file);
-  return list_of("afresh", afresh) + list_of("unused", unused);
+  return list_of("initial values kept", initial) + list_of("unused", unused);
 }
 
 void load_weights(Session& session, std::vector<std::string>& notes) {
@@ -95,10 +146,10 @@ void load_weights(Session& session, std::vector<std::string>& notes) {
   text += settle_biases(saved, model, session.normed_convs);
   if (train.weights_strict)
     copy_saved(model, saved, file.path.string(),
-               "; or write  train.weights_strict=false  to start the rest afresh");
+               "; or write  train.weights_strict=false  to keep the initial values of the rest");
   else
     text += copy_what_fits(model, saved, file.path.string());
-  session.ema.restart();
+  session.ema->restart();
   text.pop_back();
   notes.push_back(text);
 }

@@ -21,7 +21,6 @@ static int run(const Arguments& args) {
   line.add_flag("--json", json, "in full precision");
   if (!line.read(args)) return 0;
   const auto session = load_to_evaluate(from, overrides, data);
-  const Kernels use(session->plan.kernels);
   const Metrics metrics = evaluate(*session);
   Json all = {
       {"samples", metrics.samples}, {"damaged", metrics.damaged}, {"seconds", metrics.seconds}};

@@ -6,8 +6,8 @@
 #include "core/tensor/copy.h"
 #include "trainer/session/data_card.h"
 #include "trainer/state/checkpoints.h"
-#include "trainer/state/copy_saved.h"
 #include "trainer/state/training_state.h"
+#include "trainer/state/weights.h"
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {

@@ -28,7 +28,7 @@ static void declare(CommandLine& line, TrainLine& given) {
   line.add_flag("--overwrite", given.overwrite, "replace what an earlier run wrote there");
   line.add_option(
           "--resume", given.resume,
-          "go on with the newest checkpoint of --run-dir, of the newest runs/<name> or of a "
+          "continue from the newest checkpoint of --run-dir, of the newest runs/<name> or of a "
           "run folder; from a checkpoint file: branch off into a new folder, where learning "
           "rate, epochs, schedule, data and more may be others")
       ->expected(0, 1)
