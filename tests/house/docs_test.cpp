@@ -8,7 +8,7 @@
 #include "ops/base/op.h"
 #include "plan/toggle.h"
 #include "tests/house/tree.h"
-#include "trainer/verbs/verbs.h"
+#include "trainer/verbs/tables.h"
 
 using namespace bellows;
 
@@ -29,20 +29,19 @@ static std::string toggle_table() {
   return table;
 }
 
-template <class Signature> static std::string entry_rows(const std::string& kind) {
-  std::string rows;
-  for (const auto& [name, entry] : entries<Signature>())
-    rows += cat("| ", kind, " | `", name, "` | ", cell(entry.help), " |\n");
-  return rows;
-}
-
+// All lists of `trainer list` except toggles and ops, which have tables of their own.
 static std::string entry_table() {
-  std::string table = "| | name | |\n|---|---|---|\n";
-  for (const auto& [name, verb] : verbs())
-    table += cat("| verb | `trainer ", name, "` | ", cell(verb.help), " |\n");
-  return table + entry_rows<MakeModel>("model") + entry_rows<MakeLayer>("layer") +
-         entry_rows<MakeDataset>("data set") + entry_rows<MakeTransform>("transform") +
-         entry_rows<UpdateRule()>("optimizer") + entry_rows<Curve(const Horizon&)>("schedule");
+  const std::map<std::string, std::string> starts = {{"verb", "trainer "},
+                                                     {"benchmark", "trainer bench "}};
+  std::string text = "| | name | |\n|---|---|---|\n";
+  for (const Table& table : tables()) {
+    const std::string one = table.one;
+    if (one == "toggle" || one == "op") continue;
+    const std::string start = starts.contains(one) ? starts.at(one) : "";
+    for (const TableRow& row : table.rows())
+      text += cat("| ", one, " | `", start, row[0], "` | ", cell(row[1]), " |\n");
+  }
+  return text;
 }
 
 static std::string op_table() {
