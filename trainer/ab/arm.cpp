@@ -10,7 +10,7 @@
 #include "core/base/trace.h"
 #include "core/device/adaptive_threads.h"
 #include "trainer/ab/ab.h"
-#include "trainer/ab/ab_process.h"
+#include "trainer/ab/process.h"
 #include "trainer/run/loop.h"
 #include "trainer/state/training_state.h"
 #include "trainer/state/weights.h"
@@ -25,17 +25,17 @@ static double seconds_of(clockid_t clock) {
 
 static void report(std::string line) {
   line += '\n';
-  if (!write_fully(kReportTo, bytes_of(line)))
-    fail(Exit::storage, "ab: an arm cannot report: ", std::strerror(errno));
+  if (!write_fully(kReportFd, bytes_of(line)))
+    fail(Exit::storage, "ab: an arm cannot write its report: ", std::strerror(errno));
 }
 
 namespace {
 
-// Measures one block per turn. The clocks start when the parent resumes the process and stop when
-// the block is complete.
-class Turns {
+// Measures one block per time slice. The clocks start when the parent resumes the process and stop
+// when the block is complete.
+class Blocks {
  public:
-  Turns(const AbOptions& options, const Session& session)
+  Blocks(const AbOptions& options, const Session& session)
       : due_(options.measure == AbMeasure::epoch ? session.steps_per_epoch() : options.warmup),
         next_due_(options.measure == AbMeasure::epoch ? due_ : options.steps),
         device_(session.device) {
@@ -92,7 +92,8 @@ static AbEnd end_of(const Outcome& outcome, Device device) {
 }
 
 int run_arm(const Plan& plan, const AbOptions& options, const std::string& folder) {
-  CHECK(fcntl(kReportTo, F_GETFD) >= 0, "ab: --arm is what ab says to its own arms");
+  CHECK(fcntl(kReportFd, F_GETFD) >= 0,
+        "ab: --arm is for the processes that ab starts itself; leave it out");
   Session session(measured_plan(plan, options));
   std::vector<std::string> unsaid;
   load_weights(session, unsaid);
@@ -100,8 +101,8 @@ int run_arm(const Plan& plan, const AbOptions& options, const std::string& folde
   Log log(session.plan, folder, LogOutput::silent);
   Checkpoints checkpoints(folder, session.plan.ckpt);
   Loop loop(session, log, &checkpoints);
-  Turns turns(options, session);
-  const Outcome outcome = loop.run([&] { turns.end_update(); });
+  Blocks blocks(options, session);
+  const Outcome outcome = loop.run([&] { blocks.end_update(); });
   if (outcome.signal != 0) return 128 + outcome.signal;
   report(to_line(end_of(outcome, session.device)));
   return 0;
