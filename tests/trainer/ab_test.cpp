@@ -279,7 +279,7 @@ TEST(AbFinding, HasNoVerdictFromFewBlocks) {
 TEST(AbFinding, TakesTheClockThatItIsTold) {
   AbResult result = result_of(80);
   for (AbBlock& block : result.measured.on.blocks) block.cpu_s = 0.4;  // twice that of `off`
-  result.options.clock = AbClock::cpu;
+  result.options.clock = Clock::cpu;
   EXPECT_THAT(headline(result), StartsWith("slower: 0.5"));
 }
 

@@ -144,7 +144,7 @@ static int run(const Arguments& args) {
   if (!line.read(args)) return 0;
   AbOptions& options = given.options;
   options.measure = given.measure == "step" ? AbMeasure::step : AbMeasure::epoch;
-  options.clock = given.clock == "wall" ? AbClock::wall : AbClock::cpu;
+  options.clock = given.clock == "wall" ? Clock::wall : Clock::cpu;
   const Toggle& toggle = toggle_of(options);
   CHECK(given.arm.empty() == given.folder.empty(),
         "ab: --arm is for the processes that ab starts itself; leave it out");

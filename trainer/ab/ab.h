@@ -7,6 +7,7 @@
 #pragma once
 #include "core/base/json.h"
 #include "core/base/statistics.h"
+#include "core/device/timer.h"
 #include "plan/toggle.h"
 #include "trainer/log/live_line.h"
 
@@ -15,19 +16,18 @@ namespace bellows {
 // step: training steps only, without evaluation and checkpoints. epoch: whole epochs, with their
 // start, evaluation and checkpoint.
 enum class AbMeasure { step, epoch };
-enum class AbClock { wall, cpu };  // cpu: of the process; for one thread on a busy machine
 
 struct AbOptions {
   std::string config;
   Names overrides;
   std::string toggle, value;  // value: of the arm that has the toggle on
   AbMeasure measure = AbMeasure::step;
-  AbClock clock = AbClock::wall;
-  int64_t steps = 50;      // per block; with AbMeasure::epoch a block is one epoch
-  int64_t blocks = 40;     // per arm
-  int64_t warmup = 50;     // steps before the first block; with AbMeasure::epoch one epoch
-  double timeout_s = 600;  // limit for one time slice
-  std::string report;      // path of the Markdown report (.md), or ""; a .json goes next to it
+  Clock clock = Clock::wall;  // cpu: for one thread on a busy machine
+  int64_t steps = 50;         // per block; with AbMeasure::epoch a block is one epoch
+  int64_t blocks = 40;        // per arm
+  int64_t warmup = 50;        // steps before the first block; with AbMeasure::epoch one epoch
+  double timeout_s = 600;     // limit for one time slice
+  std::string report;         // path of the Markdown report (.md), or ""; a .json goes next to it
 };
 
 // Reported by an arm at the end of each time slice.
@@ -114,8 +114,8 @@ struct AbResult {
   Json machine;
 };
 
-std::vector<double> step_costs(const AbArm& arm, AbClock clock);  // s per step; one per block
-Speedup speedup(const AbPair& pair, AbClock clock);
+std::vector<double> step_costs(const AbArm& arm, Clock clock);  // s per step; one per block
+Speedup speedup(const AbPair& pair, Clock clock);
 
 struct Finding {
   bool good;

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <ctime>
 #include "core/base/trace.h"
 #include "core/device/adaptive_threads.h"
 #include "trainer/ab/ab.h"
@@ -16,12 +15,6 @@
 #include "trainer/state/weights.h"
 
 namespace bellows {
-
-static double seconds_of(clockid_t clock) {
-  timespec now = {};
-  clock_gettime(clock, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 
 static void report(std::string line) {
   line += '\n';
@@ -45,8 +38,8 @@ class Blocks {
   void end_update() {
     if (++block_.steps < due_) return;
     synchronize(current_stream(device_));
-    block_.wall_s = seconds_of(CLOCK_MONOTONIC) - wall_begin_;
-    block_.cpu_s = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu_begin_;
+    block_.wall_s = seconds_since(wall_begin_);
+    block_.cpu_s = seconds_since(cpu_begin_, Clock::cpu);
     block_.counters = trace::counters();
     report(to_line(block_));
     raise(SIGSTOP);
@@ -57,14 +50,14 @@ class Blocks {
  private:
   void begin() {
     block_ = {};
-    wall_begin_ = seconds_of(CLOCK_MONOTONIC);
-    cpu_begin_ = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+    wall_begin_ = time_ns(Clock::wall);
+    cpu_begin_ = time_ns(Clock::cpu);
   }
 
   int64_t due_, next_due_;  // steps
   Device device_;
   AbBlock block_;
-  double wall_begin_ = 0, cpu_begin_ = 0;
+  int64_t wall_begin_ = 0, cpu_begin_ = 0;  // ns
 };
 
 }  // namespace

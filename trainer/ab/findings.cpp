@@ -7,10 +7,10 @@
 
 namespace bellows {
 
-std::vector<double> step_costs(const AbArm& arm, AbClock clock) {
+std::vector<double> step_costs(const AbArm& arm, Clock clock) {
   std::vector<double> costs;
   for (const AbBlock& block : arm.blocks) {
-    const double spent = clock == AbClock::wall ? block.wall_s : block.cpu_s;
+    const double spent = clock == Clock::wall ? block.wall_s : block.cpu_s;
     // Mean of the block, not median of its steps. W workers deliver in bursts: most steps find
     // their batch ready and one in W waits for all of them.
     costs.push_back(spent / static_cast<double>(block.steps));
@@ -18,7 +18,7 @@ std::vector<double> step_costs(const AbArm& arm, AbClock clock) {
   return costs;
 }
 
-Speedup speedup(const AbPair& pair, AbClock clock) {
+Speedup speedup(const AbPair& pair, Clock clock) {
   return speedup(step_costs(pair.off, clock), step_costs(pair.on, clock));
 }
 

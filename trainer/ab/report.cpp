@@ -42,7 +42,7 @@ std::string headline(const AbResult& result) {
 
 // ---- Markdown
 
-static std::string cost_text(const AbArm& arm, AbClock clock) {
+static std::string cost_text(const AbArm& arm, Clock clock) {
   const auto costs = step_costs(arm, clock);
   return fmt::format("{:.4g} ({:.4g} to {:.4g})", 1e3 * median(costs), 1e3 * quantile(costs, 0.25),
                      1e3 * quantile(costs, 0.75));
@@ -57,10 +57,10 @@ static std::string arm_table(const AbPair& pair) {
     text += fmt::format("| {} | {} | {} |\n", what, of(pair.off), of(pair.on));
   };
   row("wall time per step, ms: median of the blocks (quartiles)",
-      [](const AbArm& arm) { return cost_text(arm, AbClock::wall); });
-  row("CPU time per step, ms", [](const AbArm& arm) { return cost_text(arm, AbClock::cpu); });
+      [](const AbArm& arm) { return cost_text(arm, Clock::wall); });
+  row("CPU time per step, ms", [](const AbArm& arm) { return cost_text(arm, Clock::cpu); });
   row("blocks that were outliers", [](const AbArm& arm) {
-    return std::to_string(count_outliers(step_costs(arm, AbClock::wall)));
+    return std::to_string(count_outliers(step_costs(arm, Clock::wall)));
   });
   row("peak of tensors, MB", [](const AbArm& arm) { return megabytes(arm.end.peak_tensor_bytes); });
   row("peak of the process, MB",
@@ -95,7 +95,7 @@ static std::string command_line(const AbOptions& o) {
                                  quoted(o.config), o.toggle, o.value, o.blocks);
   text += o.measure == AbMeasure::epoch ? " --measure epoch"
                                         : fmt::format(" --steps {} --warmup {}", o.steps, o.warmup);
-  if (o.clock == AbClock::cpu) text += " --clock cpu";
+  if (o.clock == Clock::cpu) text += " --clock cpu";
   if (o.timeout_s != AbOptions().timeout_s) text += fmt::format(" --timeout {}", o.timeout_s);
   for (const std::string& assignment : o.overrides) text.append(" ").append(quoted(assignment));
   return text;
@@ -136,8 +136,8 @@ std::string to_markdown(const AbResult& result) {
 
 static Json arm_json(const AbArm& arm) {
   Json wall = Json::array(), cpu = Json::array();
-  for (const double cost : step_costs(arm, AbClock::wall)) wall.push_back(cost);
-  for (const double cost : step_costs(arm, AbClock::cpu)) cpu.push_back(cost);
+  for (const double cost : step_costs(arm, Clock::wall)) wall.push_back(cost);
+  for (const double cost : step_costs(arm, Clock::cpu)) cpu.push_back(cost);
   return {{"name", arm.name},
           {"wall_s_per_step", wall},
           {"cpu_s_per_step", cpu},
@@ -146,7 +146,7 @@ static Json arm_json(const AbArm& arm) {
           {"peak_resident_bytes", arm.end.peak_resident_bytes}};
 }
 
-static Json pair_json(const AbPair& pair, AbClock clock) {
+static Json pair_json(const AbPair& pair, Clock clock) {
   const Speedup s = speedup(pair, clock);
   return {{"ratio", s.ratio},
           {"interval", {s.interval.low, s.interval.high}},
@@ -165,7 +165,7 @@ Json to_json(const AbResult& result) {
           {"claim", result.toggle->claim},
           {"held", result.forced_off},
           {"command", command_line(result.options)},
-          {"clock", result.options.clock == AbClock::wall ? "wall" : "cpu"},
+          {"clock", result.options.clock == Clock::wall ? "wall" : "cpu"},
           {"placebo", pair_json(result.placebo, result.options.clock)},
           {"measured", pair_json(result.measured, result.options.clock)},
           {"losses_hold", losses.good},
