@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <set>
 #include <sstream>
 #include "ops/base/op.h"
 #include "plan/toggle.h"
@@ -118,6 +119,16 @@ TEST(Docs, TheTeachingPathIsShortAndItsLineCountsAreTrue) {
   EXPECT_GT(files, 40);
   EXPECT_LE(total, 12'000);
   if (writes()) std::ofstream(in_sources("docs/reading.md")) << text;
+}
+
+// docs/README.md: "| data copy | Is data created where it is used? |".
+TEST(Docs, TheCourseHasAQuestionForEachKeyPoint) {
+  std::set<std::string> key_points, asked;
+  for (const Toggle& toggle : toggles()) key_points.insert(toggle.key_point);
+  for (const std::string& line : lines_of("docs/README.md"))
+    if (line.starts_with("| ") && line.ends_with("? |"))
+      asked.insert(line.substr(2, line.find(" |") - 2));
+  EXPECT_EQ(asked, key_points);
 }
 
 // In README.md, `<!-- file: PATH -->` stands before a code block with lines of that file.
