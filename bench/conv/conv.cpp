@@ -8,12 +8,11 @@
 #include <fmt/format.h>
 #include <omp.h>
 #include <CLI/CLI.hpp>
-#include <ctime>
 #include <functional>
 #include <map>
-#include "core/base/statistics.h"
 #include "core/device/allocator.h"
 #include "core/device/parallel.h"
+#include "core/device/timer.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/rng.h"
 #include "ops/conv/conv2d.h"
@@ -124,41 +123,31 @@ std::vector<const char*> contestants(const Pass& pass) {
   return names;
 }
 
-// Time in seconds: with one thread the process's CPU time, which other load distorts less.
-double now(int threads) {
-  timespec time;
-  clock_gettime(threads == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &time);
-  return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
+// With one thread the process's CPU time, which other load distorts less.
+Interleaving rounds_of(const Arguments& a, int rounds) {
+  return {.rounds = rounds, .slice_s = 0, .clock = a.threads == 1 ? Clock::cpu : Clock::wall};
 }
 
 // Seconds of a call for each algorithm, interleaved: minimum CPU time with one thread, else median
 // wall time.
 std::vector<double> seconds(const Pass& pass, const std::vector<const char*>& names,
                             const Arguments& a) {
-  std::vector<std::vector<double>> times(names.size());
-  for (int round = -1; round < a.rounds; ++round)
-    for (size_t i = 0; i < names.size(); ++i) {
-      const Kernels use({.vendor = true, .algorithm = names[i]});
-      const double begin = now(a.threads);
+  std::vector<std::function<void()>> calls;
+  for (const char* name : names)
+    calls.push_back([&pass, name] {
+      const Kernels use({.vendor = true, .algorithm = name});
       pass.call();
-      if (round >= 0) times[i].push_back(now(a.threads) - begin);
-    }
+    });
   std::vector<double> all;
-  for (const auto& each : times)
-    all.push_back(a.threads == 1 ? *std::ranges::min_element(each) : median(each));
+  for (const Timing& timing : time_interleaved(calls, Device::cpu, rounds_of(a, a.rounds)))
+    all.push_back(a.threads == 1 ? timing.fastest() : timing.median());
   return all;
 }
 
 }  // namespace
 
 static double best_s(const Arguments& a, const std::function<void()>& call) {
-  double best = 1e9;
-  for (int i = 0; i < 3 * a.rounds; ++i) {
-    const double begin = now(a.threads);
-    call();
-    best = std::min(best, now(a.threads) - begin);
-  }
-  return best;
+  return time_interleaved({call}, Device::cpu, rounds_of(a, 3 * a.rounds))[0].fastest();
 }
 
 // FLOP/s that this machine reaches now in this dtype: f32 from multiply-adds on registers and L1,

@@ -13,6 +13,7 @@
 #include <fstream>
 #include "autograd/record.h"
 #include "core/base/json.h"
+#include "core/base/statistics.h"
 #include "core/base/trace.h"
 #include "core/device/device_info.h"
 #include "core/device/threads.h"
@@ -93,8 +94,7 @@ double time_of(const std::function<void()>& run, const Tensor& flush, int runs) 
   synchronize(stream);
   std::vector<double> ms;
   for (size_t i = 3; i < ends.size(); ++i) ms.push_back(ends[i].ms_since(begins[i]));
-  std::ranges::nth_element(ms, ms.begin() + runs / 2);
-  return ms[runs / 2];
+  return median(ms);
 }
 
 // GB/s of a copy by the device's API, counting bytes read and written.

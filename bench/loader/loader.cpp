@@ -12,9 +12,10 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <ctime>
+#include "core/base/statistics.h"
 #include "core/base/trace.h"
 #include "core/config/visitor.h"
+#include "core/device/timer.h"
 
 using namespace bellows;
 
@@ -60,33 +61,17 @@ std::vector<TransformChoice> transforms(const Arguments& a) {
   return list;
 }
 
-double seconds_since(int64_t begin) { return double(trace::now_ns() - begin) * 1e-9; }
-
-double median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + values.size() / 2);
-  return values[values.size() / 2];
-}
-
-// Wall time, or CPU time of all threads, depending on the clock.
-double seconds_of(clockid_t clock) {
-  timespec t;
-  clock_gettime(clock, &t);
-  return double(t.tv_sec) + double(t.tv_nsec) * 1e-9;
-}
-
 struct Rates {
   double samples_per_s, samples_per_cpu_s;
 };
 
 Rates measure_epoch(Loader& loader, int64_t epoch) {
-  const double begin = seconds_of(CLOCK_MONOTONIC),
-               begin_cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+  const int64_t begin = time_ns(Clock::wall), begin_cpu = time_ns(Clock::cpu);
   loader.start(epoch);
   for (Batch batch; loader.next(batch);) {
   }
-  const double cpu_s = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - begin_cpu;
-  return {double(loader.samples()) / (seconds_of(CLOCK_MONOTONIC) - begin),
-          double(loader.samples()) / cpu_s};
+  return {double(loader.samples()) / seconds_since(begin),
+          double(loader.samples()) / seconds_since(begin_cpu, Clock::cpu)};
 }
 
 void measure_throughput(const Arguments& a) {

@@ -12,7 +12,7 @@ import os
 import statistics
 import time
 
-ROUNDS, TURN_S = 7, 0.01  # as in trainer/bench/timing.h
+ROUNDS, TURN_S = 7, 0.01  # as in core/device/timer.h
 
 
 def arguments():

@@ -15,6 +15,7 @@
 #include <iostream>
 #include <set>
 #include "core/base/json.h"
+#include "core/base/statistics.h"
 #include "core/base/trace.h"
 #include "core/device/sync_guard.h"
 #include "trainer/bench/copies.h"
@@ -84,10 +85,9 @@ Json time_by_op(NoiseStep& step) {
     for (const auto& [key, took] : ms) times[key].push_back(took);
   }
   Json ops = Json::array();
-  for (auto& [key, each] : times) {
+  for (const auto& [key, each] : times) {
     const auto& [path, name, backward] = key;
-    ops.push_back(
-        {{"path", path}, {"name", name}, {"backward", backward}, {"ms", quantile(each, 0.5)}});
+    ops.push_back({{"path", path}, {"name", name}, {"backward", backward}, {"ms", median(each)}});
   }
   return ops;
 }
@@ -127,19 +127,19 @@ Json toggles_that_ran(const Config& config) {
 }
 
 Json block(const Arguments& a, NoiseStep& step, int64_t steps) {
-  Times t = time_steps(step, steps, step.device() == Device::cpu ? a.seconds : 0);
+  const Times t = time_steps(step, steps, step.device() == Device::cpu ? a.seconds : 0);
   const auto done = int64_t(t.ms.size());
   Json per_step = Json::object();
   for (const auto& [name, moved] : t.moved) per_step[name] = double(moved) / double(done);
   for (const std::string& report : take_sync_reports()) complain(report);
-  const double median = quantile(t.ms, 0.5);
+  const double middle = median(t.ms);
   return {{"steps", done},
-          {"ms_median", median},
+          {"ms_median", middle},
           {"ms_q1", quantile(t.ms, 0.25)},
           {"ms_q3", quantile(t.ms, 0.75)},
           {"ms_wall", t.wall_ms / double(done)},
           {"ms_cpu_min", *std::ranges::min_element(t.cpu_ms)},
-          {"ips", double(a.batch) / median * 1e3},
+          {"ips", double(a.batch) / middle * 1e3},
           {"loss", step.loss()},
           {"peak_bytes", allocator_stats(step.device()).peak_allocated},
           {"per_step", per_step}};

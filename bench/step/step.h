@@ -42,7 +42,4 @@ struct Times {
 // between them.
 Times time_steps(NoiseStep& step, int64_t steps, double seconds);
 
-// q-quantile, q in [0, 1]. Reorders `values`, which must not be empty.
-double quantile(std::vector<double>& values, double q);
-
 }  // namespace bellows

@@ -1,4 +1,3 @@
-#include <time.h>
 #include <algorithm>
 #include <deque>
 #include "bench/step/step.h"
@@ -37,15 +36,6 @@ double NoiseStep::loss() const {
   return sum;
 }
 
-// ---- clocks
-
-static double cpu_ms() {
-  timespec t;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return double(t.tv_sec) * 1e3 + double(t.tv_nsec) * 1e-6;
-}
-static double wall_ms() { return double(trace::now_ns()) * 1e-6; }
-
 static Counts moved_since(const Counts& before) {
   Counts moved = trace::counters();
   for (const auto& [name, value] : before) moved[name] -= value;
@@ -59,25 +49,19 @@ Times time_steps(NoiseStep& step, int64_t steps, double seconds) {
   std::deque<Moment> passed;  // deque: a Moment cannot be moved
   synchronize(stream);
   const Counts before = trace::counters();
-  const double begin = wall_ms();
+  const int64_t begin = time_ns(Clock::wall);
   passed.emplace_back(stream);
-  while (int64_t(passed.size()) <= steps || wall_ms() - begin < seconds * 1e3) {
-    const double cpu = cpu_ms();
+  while (int64_t(passed.size()) <= steps || seconds_since(begin) < seconds) {
+    const int64_t cpu = time_ns(Clock::cpu);
     step();
     passed.emplace_back(stream);
-    times.cpu_ms.push_back(cpu_ms() - cpu);
+    times.cpu_ms.push_back(1e3 * seconds_since(cpu, Clock::cpu));
   }
   times.moved = moved_since(before);
   synchronize(stream);
-  times.wall_ms = wall_ms() - begin;
+  times.wall_ms = 1e3 * seconds_since(begin);
   for (size_t i = 1; i < passed.size(); ++i) times.ms.push_back(passed[i].ms_since(passed[i - 1]));
   return times;
-}
-
-double quantile(std::vector<double>& values, double q) {
-  const auto at = values.begin() + int64_t(q * double(values.size() - 1));
-  std::ranges::nth_element(values, at);
-  return *at;
 }
 
 }  // namespace bellows

@@ -5,13 +5,13 @@
 #include <unistd.h>
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <limits>
 #include <memory>
 #include <utility>
 #include "core/base/file.h"
 #include "core/base/trace.h"
 #include "core/device/parallel.h"
+#include "core/device/timer.h"
 
 namespace bellows {
 
@@ -111,12 +111,6 @@ static Watch& watch() {
   return all;
 }
 
-static int64_t process_ns() {
-  timespec t = {};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return t.tv_sec * 1'000'000'000ll + t.tv_nsec;
-}
-
 void watch_pool(int threads, Adaptive adaptive) {
   Watch& w = watch();
   w.threads = threads;
@@ -124,7 +118,7 @@ void watch_pool(int threads, Adaptive adaptive) {
   w.governor = ThreadGovernor(threads);
   w.use(threads);
   w.waited_ns = 0;
-  w.used_before_ns = process_ns();
+  w.used_before_ns = time_ns(Clock::cpu);
   w.window_begin_ns = 0;
 }
 
@@ -156,7 +150,7 @@ void adapt_threads() {
 CpuTime cpu_time() {
   Watch& w = watch();
   w.read();
-  return {process_ns() - w.used_before_ns, w.waited_ns};
+  return {time_ns(Clock::cpu) - w.used_before_ns, w.waited_ns};
 }
 
 }  // namespace bellows

@@ -115,9 +115,12 @@ std::vector<Printed> printed_commands() {
 
 std::map<std::string, size_t> fewest_commands() {
   const auto measured = std::ranges::count_if(toggles(), [](auto& t) { return *t.example != 0; });
-  return {{"help", verbs().size() + benches().size()}, {"list", verbs().size() + benches().size()},
-          {"explain", static_cast<size_t>(measured)},  {"README.md", 15},
-          {"docs/reference.md", verbs().size()},       {"docs/README.md", 5},
+  return {{"help", verbs().size() + benches().size()},
+          {"list", verbs().size() + benches().size()},
+          {"explain", static_cast<size_t>(measured)},
+          {"README.md", 15},
+          {"docs/reference.md", 10},
+          {"docs/README.md", 5},
           {"docs/measurements/README.md", 10}};
 }
 

@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <set>
 #include <sstream>
 #include "ops/base/op.h"
 #include "plan/toggle.h"
 #include "tests/house/tree.h"
-#include "trainer/verbs/verbs.h"
+#include "trainer/verbs/tables.h"
 
 using namespace bellows;
 
@@ -29,20 +30,19 @@ static std::string toggle_table() {
   return table;
 }
 
-template <class Signature> static std::string entry_rows(const std::string& kind) {
-  std::string rows;
-  for (const auto& [name, entry] : entries<Signature>())
-    rows += cat("| ", kind, " | `", name, "` | ", cell(entry.help), " |\n");
-  return rows;
-}
-
+// All lists of `trainer list` except toggles and ops, which have tables of their own.
 static std::string entry_table() {
-  std::string table = "| | name | |\n|---|---|---|\n";
-  for (const auto& [name, verb] : verbs())
-    table += cat("| verb | `trainer ", name, "` | ", cell(verb.help), " |\n");
-  return table + entry_rows<MakeModel>("model") + entry_rows<MakeLayer>("layer") +
-         entry_rows<MakeDataset>("data set") + entry_rows<MakeTransform>("transform") +
-         entry_rows<UpdateRule()>("optimizer") + entry_rows<Curve(const Horizon&)>("schedule");
+  const std::map<std::string, std::string> starts = {{"verb", "trainer "},
+                                                     {"benchmark", "trainer bench "}};
+  std::string text = "| | name | |\n|---|---|---|\n";
+  for (const Table& table : tables()) {
+    const std::string one = table.one;
+    if (one == "toggle" || one == "op") continue;
+    const std::string start = starts.contains(one) ? starts.at(one) : "";
+    for (const TableRow& row : table.rows())
+      text += cat("| ", one, " | `", start, row[0], "` | ", cell(row[1]), " |\n");
+  }
+  return text;
 }
 
 static std::string op_table() {
@@ -119,6 +119,16 @@ TEST(Docs, TheTeachingPathIsShortAndItsLineCountsAreTrue) {
   EXPECT_GT(files, 40);
   EXPECT_LE(total, 12'000);
   if (writes()) std::ofstream(in_sources("docs/reading.md")) << text;
+}
+
+// docs/README.md: "| data copy | Is data created where it is used? |".
+TEST(Docs, TheCourseHasAQuestionForEachKeyPoint) {
+  std::set<std::string> key_points, asked;
+  for (const Toggle& toggle : toggles()) key_points.insert(toggle.key_point);
+  for (const std::string& line : lines_of("docs/README.md"))
+    if (line.starts_with("| ") && line.ends_with("? |"))
+      asked.insert(line.substr(2, line.find(" |") - 2));
+  EXPECT_EQ(asked, key_points);
 }
 
 // In README.md, `<!-- file: PATH -->` stands before a code block with lines of that file.

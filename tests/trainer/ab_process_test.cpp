@@ -1,18 +1,19 @@
 // Arms as processes: their time slices, that they are stopped in between, and every failure of an
 // arm. The arms are real programs: a shell, or this test program itself.
-#include "trainer/ab/ab_process.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <thread>
 #include "tests/refusal.h"
+#include "trainer/ab/process.h"
 
 using namespace bellows;
 using testing::HasSubstr;
@@ -32,7 +33,7 @@ void spin_in_two_threads() {
   while (true) {
     const int64_t begun = spins;
     while (spins < begun + 1'000'000) std::this_thread::yield();
-    if (write(kReportTo, "{}\n", 3) != 3) _exit(1);
+    if (write(kReportFd, "{}\n", 3) != 3) _exit(1);
     raise(SIGSTOP);
   }
 }
@@ -47,10 +48,10 @@ const char* const kCounting = "n=0; while :; do n=$((n+1)); echo $n >&3; kill -S
 
 }  // namespace
 
-TEST(ArmProcess, IsStoppedAfterEachTurn) {
+TEST(ArmProcess, IsStoppedAfterEachTimeSlice) {
   ArmProcess arm("arm", shell(kCounting), kPatience);
-  for (const char* turn : {"1", "2", "3"}) {
-    EXPECT_EQ(arm.turn(), turn);
+  for (const char* slice : {"1", "2", "3"}) {
+    EXPECT_EQ(arm.run_slice(), slice);
     EXPECT_TRUE(arm.stopped());
   }
 }
@@ -58,59 +59,59 @@ TEST(ArmProcess, IsStoppedAfterEachTurn) {
 TEST(ArmProcess, UsesNoProcessorWhileItWaitsNotEvenInOtherThreads) {
   const std::string self = std::filesystem::read_symlink("/proc/self/exe");
   ArmProcess arm("arm", {"env", "BELLOWS_TEST_ARM=1", self}, kPatience);
-  for (int turn = 0; turn < 3; ++turn) {
-    arm.turn();
+  for (int slice = 0; slice < 3; ++slice) {
+    arm.run_slice();
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
-  arm.turn();
+  arm.run_slice();
   EXPECT_LT(arm.cpu_seconds_waiting(), 0.03);  // of 0.3 s that a spinning thread would have used
 }
 
 TEST(ArmProcess, MayReportMoreThanAPipeHolds) {
   ArmProcess arm("arm", shell("head -c 300000 /dev/zero | tr '\\0' x >&3; echo >&3; kill -STOP $$"),
                  kPatience);
-  EXPECT_EQ(arm.turn(), std::string(300'000, 'x'));
+  EXPECT_EQ(arm.run_slice(), std::string(300'000, 'x'));
 }
 
 TEST(ArmProcess, EndsWhenItIsAskedTo) {
   ArmProcess arm("arm", shell("echo 1 >&3; kill -STOP $$; echo end >&3"), kPatience);
-  arm.turn();
+  arm.run_slice();
   EXPECT_EQ(arm.finish(), "end");
 }
 
 TEST(ArmProcess, PassesOnTheExitCodeOfAnArmThatFails) {
   ArmProcess at_start("num_workers=4", shell("exit 3"), kPatience);
-  const Refusal error = refused([&] { at_start.turn(); });
+  const Refusal error = refused([&] { at_start.run_slice(); });
   EXPECT_EQ(error.exit, Exit::data);
-  EXPECT_THAT(error.message, HasSubstr("num_workers=4 ended with exit code 3 after 0 turns"));
+  EXPECT_THAT(error.message, HasSubstr("num_workers=4 ended with exit code 3 after 0 time slices"));
 
   ArmProcess later("arm", shell("echo 1 >&3; kill -STOP $$; exit 6"), kPatience);
-  later.turn();
-  EXPECT_EQ(refused([&] { later.turn(); }).exit, Exit::memory);
+  later.run_slice();
+  EXPECT_EQ(refused([&] { later.run_slice(); }).exit, Exit::memory);
 
   ArmProcess at_end("arm", shell("echo 1 >&3; kill -STOP $$; echo end >&3; exit 8"), kPatience);
-  at_end.turn();
+  at_end.run_slice();
   EXPECT_EQ(refused([&] { at_end.finish(); }).exit, Exit::storage);
 }
 
 TEST(ArmProcess, SaysHowAnArmWasKilled) {
   ArmProcess arm("arm", shell("echo 1 >&3; kill -STOP $$; kill -SEGV $$"), kPatience);
-  arm.turn();
-  const Refusal error = refused([&] { arm.turn(); });
+  arm.run_slice();
+  const Refusal error = refused([&] { arm.run_slice(); });
   EXPECT_EQ(error.exit, Exit::internal);
-  EXPECT_THAT(error.message, HasSubstr("killed by signal 11 after 1 turns"));
+  EXPECT_THAT(error.message, HasSubstr("killed by signal 11 after 1 time slice"));
 }
 
 TEST(ArmProcess, DoesNotTakeAnEarlyEndForSuccess) {
   ArmProcess arm("arm", shell("exit 0"), kPatience);
-  EXPECT_THAT(refused([&] { arm.turn(); }).message, HasSubstr("ended too early"));
+  EXPECT_THAT(refused([&] { arm.run_slice(); }).message, HasSubstr("ended too early"));
   ArmProcess unstopped("arm", shell("echo 1 >&3; exit 0"), kPatience);
-  EXPECT_THAT(refused([&] { unstopped.turn(); }).message, HasSubstr("ended too early"));
+  EXPECT_THAT(refused([&] { unstopped.run_slice(); }).message, HasSubstr("ended too early"));
   ArmProcess wordless("arm", shell("echo 1 >&3; kill -STOP $$; exit 0"), kPatience);
-  wordless.turn();
+  wordless.run_slice();
   EXPECT_THAT(refused([&] { wordless.finish(); }).message, HasSubstr("ended too early"));
   ArmProcess unknown("arm", {"/no/such/program"}, kPatience);
-  EXPECT_THAT(refused([&] { unknown.turn(); }).message, HasSubstr("exit code 127"));
+  EXPECT_THAT(refused([&] { unknown.run_slice(); }).message, HasSubstr("exit code 127"));
 }
 
 // The program blocks signals in all its threads. Processes that it starts must not inherit that.
@@ -126,12 +127,50 @@ TEST(ArmProcess, StartsWithAnEmptySignalMask) {
 }
 
 TEST(ArmProcess, GivesUpOnOneThatHangsBeforeItsLineOrAfterIt) {
-  for (const char* script : {"exec sleep 1000", "echo 1 >&3; exec sleep 1000"}) {
+  for (const char* script :
+       {"exec sleep 1000", "echo 1 >&3; exec sleep 1000",
+        "echo 1 >&3; exec head -c 300000 /dev/zero >&3"}) {  // more than a pipe
     ArmProcess arm("arm", shell(script), 0.1);
-    const Refusal error = refused([&] { arm.turn(); });
+    const Refusal error = refused([&] { arm.run_slice(); });
     EXPECT_EQ(error.exit, Exit::internal);
-    EXPECT_THAT(error.message, HasSubstr("no answer for 0.1 s"));
+    EXPECT_THAT(error.message, HasSubstr("did not finish a time slice within 0.1 s"));
   }
+}
+
+TEST(ArmProcess, LeavesNoProcessAfterATimeOut) {
+  pid_t pid = 0;
+  {
+    ArmProcess arm("arm", shell("echo $$ >&3; kill -STOP $$; exec sleep 1000"), 0.5);
+    pid = std::stoi(arm.run_slice());
+    EXPECT_EQ(kill(pid, 0), 0);
+    refused([&] { arm.run_slice(); });
+  }
+  EXPECT_EQ(kill(pid, 0), -1);
+  EXPECT_EQ(errno, ESRCH);
+}
+
+TEST(ArmProcess, GivesUpOnOneThatClosesItsPipeAndGoesOn) {
+  ArmProcess arm("arm", shell("echo 1 >&3; kill -STOP $$; exec sleep 1000 3>&-"), 0.5);
+  arm.run_slice();
+  const Refusal error = refused([&] { arm.run_slice(); });
+  EXPECT_EQ(error.exit, Exit::internal);
+  EXPECT_THAT(error.message, HasSubstr("closed its report pipe after 1 time slice"));
+}
+
+// A child of the arm still holds the pipe, so that it does not close.
+TEST(ArmProcess, NoticesTheEndOfAnArmWhoseChildGoesOn) {
+  ArmProcess arm("arm", shell("sleep 20 & echo $! >&3; kill -STOP $$; exit 6"), kPatience);
+  const pid_t child = std::stoi(arm.run_slice());
+  const Refusal error = refused([&] { arm.run_slice(); });
+  kill(child, SIGKILL);
+  EXPECT_EQ(error.exit, Exit::memory);
+  EXPECT_THAT(error.message, HasSubstr("exit code 6 after 1 time slice"));
+}
+
+TEST(ArmProcess, CanBeInterruptedWhileItRuns) {
+  ArmProcess arm("arm", shell("exec sleep 1000"), kPatience,
+                 [] { fail(Exit::terminated, "interrupted"); });
+  EXPECT_EQ(refused([&] { arm.run_slice(); }).exit, Exit::terminated);
 }
 
 // Returns the signal that ended the process, or 0 if it is still alive after ten seconds and is
@@ -154,9 +193,9 @@ TEST(ArmProcess, DiesWithItsParentEvenWhenThatIsKilled) {
   if (parent == 0) {
     ArmProcess stopped("arm", shell("echo $$ >&3; kill -STOP $$"), kPatience);
     ArmProcess running("arm", shell("echo $$ >&3; kill -STOP $$; while :; do :; done"), kPatience);
-    const std::string pids = stopped.turn() + " " + running.turn() + "\n";
+    const std::string pids = stopped.run_slice() + " " + running.run_slice() + "\n";
     if (write(pipe_ends[1], pids.data(), pids.size()) < 0) _exit(1);
-    running.turn();
+    running.run_slice();
     _exit(1);
   }
   FILE* const pids = fdopen(pipe_ends[0], "r");

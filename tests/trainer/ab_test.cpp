@@ -12,7 +12,6 @@
 #include "tests/place.h"
 #include "tests/refusal.h"
 #include "tests/trainer/runs.h"
-#include "trainer/ab/ab_progress.h"
 #include "trainer/verbs/verbs.h"
 
 using namespace bellows;
@@ -79,14 +78,14 @@ Toggle with_class(Same same) {
 // ---- time slices
 
 // The arms are shells. Each time slice adds the arm's letter to a file.
-class AbTurns : public testing::Test {
+class AbInterleaving : public testing::Test {
  protected:
   void SetUp() override { std::filesystem::remove(trail_), std::filesystem::remove(pid_); }
   void TearDown() override { SetUp(); }
 
   ArmCommand arm(const std::string& letter, int blocks) const {
     std::string script = "echo $$ > " + pid_ + "." + letter + "; ";
-    for (int turn = 0; turn <= blocks; ++turn)
+    for (int block = 0; block <= blocks; ++block)
       script += "printf " + letter + " >> " + trail_ + "; " + report() + "kill -STOP $$; ";
     script += "echo '" + to_line(AbEnd{{0.25}, {}, 1, 0, 0}) + "' >&3";
     return {letter, {"sh", "-c", script}};
@@ -102,13 +101,13 @@ class AbTurns : public testing::Test {
   const std::string pid_ = testing::TempDir() + "ab_pid." + std::to_string(getpid());
 };
 
-TEST(TurnOrder, PutsEachArmFirstInEverySecondPair) {
-  EXPECT_THAT(turn_order(4), ElementsAre(0, 1, 1, 0, 0, 1, 1, 0));
-  EXPECT_THAT(turn_order(0), IsEmpty());
+TEST(SliceOrder, PutsEachArmFirstInEverySecondPair) {
+  EXPECT_THAT(slice_order(4), ElementsAre(0, 1, 1, 0, 0, 1, 1, 0));
+  EXPECT_THAT(slice_order(0), IsEmpty());
 }
 
-TEST_F(AbTurns, GoToEachArmInOrderAfterBothHaveWarmedUp) {
-  const AbPair pair = take_turns(arm("A", 3), arm("B", 3), 3, 60);
+TEST_F(AbInterleaving, RunsTheArmsInOrderAfterBothHaveWarmedUp) {
+  const AbPair pair = interleave(arm("A", 3), arm("B", 3), 3, 60);
   EXPECT_EQ(trail(), "ABABBAAB");
   EXPECT_EQ(pair.off.name, "A");
   EXPECT_EQ(pair.off.blocks.size(), 3);
@@ -116,7 +115,7 @@ TEST_F(AbTurns, GoToEachArmInOrderAfterBothHaveWarmedUp) {
   EXPECT_THAT(pair.on.end.losses, ElementsAre(0.25));
 }
 
-TEST_F(AbTurns, AreOverWhenAnArmWorksOutOfTurn) {
+TEST_F(AbInterleaving, EndsWhenAnArmRunsOutsideItsTimeSlice) {
   const std::string line = report();
   const ArmCommand woken = {"A",
                             {"sh", "-c",
@@ -126,24 +125,24 @@ TEST_F(AbTurns, AreOverWhenAnArmWorksOutOfTurn) {
       "B",
       {"sh", "-c",
        line + "kill -STOP $$; kill -CONT $(cat " + pid_ + "); " + line + "kill -STOP $$"}};
-  const Refusal error = refused([&] { take_turns(woken, waking, 2, 60); });
+  const Refusal error = refused([&] { interleave(woken, waking, 2, 60); });
   EXPECT_EQ(error.exit, Exit::internal);
-  EXPECT_THAT(error.message, HasSubstr("A works although the turn is not its own"));
+  EXPECT_THAT(error.message, HasSubstr("A ran during the other arm's time slice"));
 }
 
-TEST_F(AbTurns, EndBetweenTwoBlocksAfterASignal) {
+TEST_F(AbInterleaving, EndsAfterASignal) {
   // Sleeps so that the thread for signals is first: the block comes through a pipe.
   const ArmCommand signalling = {
       "B",
       {"sh", "-c",
        report() + "kill -STOP $$; kill -TERM $PPID; sleep 0.2; " + report() + "kill -STOP $$"}};
-  const Refusal error = refused([&] { take_turns(arm("A", 9), signalling, 9, 60); });
+  const Refusal error = refused([&] { interleave(arm("A", 9), signalling, 9, 60); });
   EXPECT_EQ(error.exit, Exit::terminated);
 }
 
-TEST_F(AbTurns, RefuseALineThatIsNoBlock) {
+TEST_F(AbInterleaving, RefusesALineThatIsNoBlock) {
   const ArmCommand babbling = {"B", {"sh", "-c", "echo hello >&3; kill -STOP $$"}};
-  const Refusal error = refused([&] { take_turns(arm("A", 2), babbling, 2, 60); });
+  const Refusal error = refused([&] { interleave(arm("A", 2), babbling, 2, 60); });
   EXPECT_EQ(error.exit, Exit::internal);
   EXPECT_THAT(error.message, HasSubstr("'hello'"));
   EXPECT_EQ(refused([] { parse_block("{\"steps\": 1}"); }).exit, Exit::internal);
@@ -224,22 +223,22 @@ TEST(AbArms, HoldWhatNeedsTheToggleEqual) {
   EXPECT_THAT(forced_off(options, *find_toggle("fused_optimizer")), IsEmpty());
 }
 
-TEST(AbProgress, ShowsTheTurnAndTheTimeThatIsLeft) {
+TEST(AbProgress, ShowsTheTimeSliceAndTheTimeThatIsLeft) {
   AbOptions options;
   options.blocks = 10;
   options.steps = 5;
   options.warmup = 50;
   AbProgress progress(options);
   progress.begin("placebo");
-  EXPECT_EQ(progress.text(0), "ab: placebo, turn 0 of 22, 00:00:00 elapsed, ETA unknown");
+  EXPECT_EQ(progress.text(0), "ab: placebo, time slice 0 of 22, 00:00:00 elapsed, ETA unknown");
   progress.add({50, 0, 0, {}});  // of 4 x (50 + 10 x 5)
   progress.add({50, 0, 0, {}});
-  EXPECT_EQ(progress.text(60), "ab: placebo, turn 2 of 22, 00:01:00 elapsed, ETA 00:03:00");
+  EXPECT_EQ(progress.text(60), "ab: placebo, time slice 2 of 22, 00:01:00 elapsed, ETA 00:03:00");
   options.measure = AbMeasure::epoch;
   AbProgress epochs(options);
   epochs.begin("placebo");
   epochs.add({7, 0, 0, {}});
-  EXPECT_EQ(epochs.text(1), "ab: placebo, turn 1 of 22, 00:00:01 elapsed, ETA 00:00:43");
+  EXPECT_EQ(epochs.text(1), "ab: placebo, time slice 1 of 22, 00:00:01 elapsed, ETA 00:00:43");
 }
 
 // ---- findings
@@ -280,7 +279,7 @@ TEST(AbFinding, HasNoVerdictFromFewBlocks) {
 TEST(AbFinding, TakesTheClockThatItIsTold) {
   AbResult result = result_of(80);
   for (AbBlock& block : result.measured.on.blocks) block.cpu_s = 0.4;  // twice that of `off`
-  result.options.clock = AbClock::cpu;
+  result.options.clock = Clock::cpu;
   EXPECT_THAT(headline(result), StartsWith("slower: 0.5"));
 }
 
@@ -470,7 +469,7 @@ TEST_F(AbVerb, HoldsTogglesThatNeedThisOneEqualInBothArmsAndSaysSo) {
          "--steps 1 --blocks 1 --warmup 1 --report r.md");
   EXPECT_EQ(said.code, 0) << said.text;
   const std::string held =
-      "held equal in both arms, since they need num_workers: "
+      "off in both arms, because they need num_workers: "
       "persistent_workers=off, prefetch_factor=0, ring_queues=off\n";
   EXPECT_THAT(said.text, AllOf(StartsWith("ab: " + held), HasSubstr("\n- " + held)));
   EXPECT_EQ(Json::parse(std::ifstream(folder_ / "r.json")).at("held").size(), 3);
@@ -489,9 +488,9 @@ TEST_F(AbVerb, DrawsProgressOnATerminalAndClearsIt) {
   const Said said =
       on_terminal("cd '" + folder_.string() + "' && '" + program + "'" + words + "--warmup 1");
   EXPECT_EQ(said.code, 0) << said.text;
-  const std::string line = "\r\033[Kab: placebo, fused_optimizer=off against itself, turn ";
+  const std::string line = "\r\033[Kab: placebo, fused_optimizer=off against itself, time slice ";
   EXPECT_THAT(said.text, AllOf(HasSubstr(line + "0 of 4, "), HasSubstr(line + "4 of 4, ")));
-  EXPECT_THAT(said.text, HasSubstr("fused_optimizer=on, turn 4 of 4, "));
+  EXPECT_THAT(said.text, HasSubstr("fused_optimizer=on, time slice 4 of 4, "));
   EXPECT_THAT(said.text, HasSubstr("ETA 00:00:00\r\033[K\r\n# fused_optimizer=off against"));
 }
 
@@ -517,6 +516,7 @@ TEST_F(AbVerb, RefusesWhatMakesNoComparison) {
 TEST_F(AbVerb, PassesOnWhatAnArmDiesOf) {
   const Said said = ab("--toggle fused_optimizer data.name=mnist data.root=/no/such");
   EXPECT_EQ(said.code, 3);
-  EXPECT_THAT(said.text, HasSubstr("fused_optimizer=off ended with exit code 3 after 0 turns"));
+  EXPECT_THAT(said.text,
+              HasSubstr("fused_optimizer=off ended with exit code 3 after 0 time slices"));
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "runs"));
 }

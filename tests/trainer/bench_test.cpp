@@ -2,11 +2,11 @@
 #include "trainer/bench/bench.h"
 #include <gmock/gmock.h>
 #include "core/device/device.h"
+#include "core/device/timer.h"
 #include "tests/refusal.h"
 #include "tests/trainer/program.h"
 #include "trainer/bench/alignment.h"
 #include "trainer/bench/seed_table.h"
-#include "trainer/bench/timing.h"
 
 using namespace bellows;
 using testing::AllOf;
@@ -63,15 +63,15 @@ TEST(AlignmentTable, TurnsAtCublas11) {
 
 // ---- timing
 
-TEST(Timing, CallsTakeTurnsInAlternatingOrder) {
+TEST(Timing, InterleavesCallsInAlternatingOrder) {
   std::string order;
   const auto note = [&](char name) {
     return [&order, name] {
       if (order.empty() || order.back() != name) order += name;
     };
   };
-  const std::vector<Timing> times =
-      time_in_turns({note('A'), note('B'), note('C')}, Device::cpu, {.rounds = 3, .turn_s = 1e-5});
+  const std::vector<Timing> times = time_interleaved({note('A'), note('B'), note('C')}, Device::cpu,
+                                                     {.rounds = 3, .slice_s = 1e-5});
   EXPECT_EQ(order,
             "ABC"
             "ABCBABC");

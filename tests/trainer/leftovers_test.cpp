@@ -102,7 +102,7 @@ TEST_F(Leftovers, EmptyPathsAreRefused) {
                                             {"eval", ""},
                                             {"predict", "runs/run", ""},
                                             {"export", "runs/run", ""}})
-    expect_refusal(args, 2, ": an empty value; write one, or leave the option out");
+    expect_refusal(args, 2, ": the value is empty; write one, or leave the option out");
   EXPECT_EQ(run(tiny({"--resume"})).code, 0);  // its value may be left out
 }
 

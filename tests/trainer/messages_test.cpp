@@ -8,6 +8,7 @@
 #include "core/base/json.h"
 #include "core/base/plural.h"
 #include "plan/toggle.h"
+#include "tests/place.h"
 #include "tests/refusal.h"
 #include "tests/trainer/program.h"
 
@@ -64,6 +65,19 @@ TEST_F(Program, ExplainsNamesInAnyCaseAndThoseOfOtherTools) {
     EXPECT_THAT(run({"explain", name}).out, HasSubstr("option train.patience = 0 ")) << name;
   EXPECT_THAT(run({"explain", "save_best"}).out, HasSubstr("option ckpt.best = none "));
   EXPECT_THAT(run({"explain", "learning_rate"}).out, HasSubstr("option optimizer.lr = "));
+}
+
+TEST_F(Program, ExplainMarksWhatOnlyAGpuCouldMeasureAndNoReportDoesAsExperimental) {
+  int marked = 0;
+  for (const Toggle& toggle : toggles()) {
+    const fs::path report = source_dir() + "/docs/measurements/ab/" + toggle.name + ".md";
+    const bool experimental = std::ranges::count(toggle.needs, "cuda") && !fs::exists(report);
+    const std::string card = run({"explain", toggle.name}).out;
+    EXPECT_EQ(card.find("\n  status:    experimental: ") != card.npos, experimental) << card;
+    marked += experimental;
+  }
+  EXPECT_GT(marked, 0);
+  EXPECT_LT(marked, std::ssize(toggles()));
 }
 
 // Regression: `explain loss` showed fused = false, while a config without it fuses.

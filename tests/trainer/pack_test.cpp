@@ -235,7 +235,7 @@ TEST_F(Pack, RefusesWithOneLine) {
   expect_refusal({"pack", data, "--out", "p", "--side", "10"}, 2, "these are all 28 x 28");
   EXPECT_FALSE(fs::exists(folder_ / "p"));
   write("full/file", "something");
-  expect_refusal({"pack", data, "--out", "full"}, 2, "full: is there already");
+  expect_refusal({"pack", data, "--out", "full"}, 2, "full: exists and is not an empty folder");
   write("file", "something");
   expect_refusal({"pack", data, "--out", "file/below"}, 8, "file/below/train-00000.shard");
   expect_refusal(tiny({"data={name: packed, folder: nowhere}"}), 3,

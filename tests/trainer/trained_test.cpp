@@ -125,10 +125,10 @@ TEST_F(Trained, PredictTakesManyImagesAndContinuesAfterADamagedOne) {
   EXPECT_EQ(bad.code, 3);
   EXPECT_EQ(bad.out, good.out);
   EXPECT_THAT(bad.err, AllOf(StartsWith("trainer: in/damaged.png: "),
-                             HasSubstr("\ntrainer: 1 of 4 images cannot be used\n")));
+                             HasSubstr("\ntrainer: 1 of 4 images could not be used\n")));
   fs::create_directories(folder_ / "empty");
   expect_refusal({"predict", "runs/run", "empty"}, 3, "empty: no .png, .jpg");
-  expect_refusal({"predict", "runs/run"}, 2, "no image to look at");
+  expect_refusal({"predict", "runs/run"}, 2, "no image is named");
 }
 
 TEST_F(Trained, PredictReadsAnImageOrAListFromStdin) {
@@ -251,7 +251,7 @@ TEST_F(Trained, ACheckpointWithoutADescriptionOfItsDataOpensThem) {
   EXPECT_EQ(run({"predict", "old.safetensors", "a.pgm"}).out, predicted);
   EXPECT_EQ(run({"eval", "old.safetensors"}).out, metrics);
   EXPECT_THAT(run({"export", "old.safetensors", "x.safetensors"}).err,
-              HasSubstr("warning: the checkpoint is of an earlier version"));
+              HasSubstr("warning: the checkpoint is from an earlier version"));
 }
 
 // ---- evaluation

@@ -6,7 +6,6 @@
 #include <fstream>
 #include "core/base/file.h"
 #include "core/base/output.h"
-#include "trainer/ab/ab_progress.h"
 #include "trainer/log/system.h"
 #include "trainer/state/scratch_folder.h"
 #include "trainer/verbs/verbs.h"
@@ -73,14 +72,14 @@ static AbResult measure(const AbOptions& options, const Toggle& toggle) {
   const ArmCommand twin = arm_command(options, toggle.off(), scratch / "twin");
   const ArmCommand on = arm_command(options, options.value, scratch / "on");
   AbResult result = {options, &toggle, forced_off(options, toggle), {}, {}, machine_now()};
-  if (!result.held.empty()) say(cat("ab: ", forced_off_text(result)));
+  if (!result.forced_off.empty()) say(cat("ab: ", forced_off_text(result)));
   AbProgress progress(options);
   const auto compare = [&](const std::string& title, const ArmCommand& one,
                            const ArmCommand& other) {
     say(cat("ab: ", title));
     progress.begin(title);
-    const AbPair pair = take_turns(one, other, options.blocks, options.timeout_s,
-                                   [&](const AbBlock& turn) { progress.add(turn); });
+    const AbPair pair = interleave(one, other, options.blocks, options.timeout_s,
+                                   [&](const AbBlock& block) { progress.add(block); });
     progress.clear();
     return pair;
   };
@@ -93,8 +92,8 @@ static AbResult measure(const AbOptions& options, const Toggle& toggle) {
 
 static void check_report(const std::filesystem::path& report) {
   if (report.empty()) return;
-  CHECK(report.extension() == ".md", "ab: --report ", report.string(), ": write  --report ",
-        report.stem().string(), ".md");
+  CHECK(report.extension() == ".md", "ab: --report ", report.string(),
+        ": the report is Markdown; write  --report ", report.stem().string(), ".md");
   const Path folder = report.has_parent_path() ? report.parent_path() : ".";
   CHECK(kind_of(folder, Exit::usage) == Kind::folder, "ab: --report: no folder ", folder.string());
 }
@@ -114,19 +113,26 @@ struct AbLine {
 
 static void declare(CommandLine& line, AbLine& given) {
   AbOptions& o = given.options;
-  line.add_option("overrides", o.overrides, "key=value: options, the same for both arms");
+  line.add_option("overrides", o.overrides, "key=value: options of both arms");
   line.add_option("--config,-c", o.config, "YAML file")->required();
-  line.add_option("--toggle", o.toggle, "in which the arms differ")->required();
-  line.add_option("--value", o.value, "of the arm that has it on (default: its fast one)");
-  line.add_option("--measure", given.measure, "step, or epoch: with its evaluation and checkpoint")
+  line.add_option("--toggle", o.toggle, "the toggle in which the arms differ")->required();
+  line.add_option("--value", o.value,
+                  "value in the arm that has it on (default: the one of `toggles: all`)");
+  line.add_option("--measure", given.measure,
+                  "step: training steps only; epoch: whole epochs, with evaluation and "
+                  "checkpoint")
       ->check(CLI::IsMember({"step", "epoch"}));
-  line.add_option("--clock", given.clock, "wall, or cpu: of the process, for one thread")
+  line.add_option("--clock", given.clock,
+                  "wall: elapsed time; cpu: CPU time of the process, for one thread on a busy "
+                  "machine")
       ->check(CLI::IsMember({"wall", "cpu"}));
-  line.add_option("--steps", o.steps, "in a block")->check(CLI::PositiveNumber);
-  line.add_option("--blocks", o.blocks, "a side")->check(CLI::PositiveNumber);
+  line.add_option("--steps", o.steps, "steps per block")->check(CLI::PositiveNumber);
+  line.add_option("--blocks", o.blocks, "blocks per arm")->check(CLI::PositiveNumber);
   line.add_option("--warmup", o.warmup, "steps before the first block")->check(CLI::PositiveNumber);
-  line.add_option("--timeout", o.timeout_s, "seconds for one block")->check(CLI::PositiveNumber);
-  line.add_option("--report", o.report, "FILE.md; FILE.json goes beside it");
+  line.add_option("--timeout", o.timeout_s, "limit for one block, in seconds")
+      ->check(CLI::PositiveNumber);
+  line.add_option("--report", o.report,
+                  "Markdown file to write, FILE.md; FILE.json is written beside it");
   line.add_option("--arm", given.arm)->group("");
   line.add_option("--folder", given.folder)->group("");
 }
@@ -138,9 +144,10 @@ static int run(const Arguments& args) {
   if (!line.read(args)) return 0;
   AbOptions& options = given.options;
   options.measure = given.measure == "step" ? AbMeasure::step : AbMeasure::epoch;
-  options.clock = given.clock == "wall" ? AbClock::wall : AbClock::cpu;
+  options.clock = given.clock == "wall" ? Clock::wall : Clock::cpu;
   const Toggle& toggle = toggle_of(options);
-  CHECK(given.arm.empty() == given.folder.empty(), "ab: --arm is what ab says to its own arms");
+  CHECK(given.arm.empty() == given.folder.empty(),
+        "ab: --arm is for the processes that ab starts itself; leave it out");
   if (!given.arm.empty())
     return run_arm(arm_config(options, toggle, given.arm).plan, options, given.folder);
   options.toggle = toggle.name;
@@ -151,12 +158,14 @@ static int run(const Arguments& args) {
   say_part(to_markdown(result));
   if (!options.report.empty()) write_report(options.report, result);
   const Finding losses = compare_losses(toggle, result.measured);
-  if (!losses.good) fail(Exit::numeric, "ab: ", toggle.name, " breaks its promise: ", losses.text);
+  if (!losses.good)
+    fail(Exit::numeric, "ab: ", toggle.name,
+         ": the losses differ by more than the toggle allows: ", losses.text);
   return 0;
 }
 
-static const AddVerb verb({"ab", "does a toggle help? two runs in turns, told apart from noise",
-                           "trainer ab --config configs/lenet.yaml --toggle num_workers --value 2",
-                           run});
+static const AddVerb verb(
+    {"ab", "compares two runs that differ in one toggle, with a confidence interval",
+     "trainer ab --config configs/lenet.yaml --toggle num_workers --value 2", run});
 
 }  // namespace bellows

@@ -1,42 +1,42 @@
 // `trainer ab`: compares two runs ("arms") that differ in one toggle. The arms run alternately, one
-// time slice ("turn") each, so that drift of the machine affects both alike. Files in this folder:
-//   ab           the verb                            ab_finding   costs, speedup, counters
-//   ab_config    configurations of the arms          ab_losses    comparison of the losses
-//   ab_arm       the process of an arm               ab_report    results as Markdown and JSON
-//   ab_process   an arm as the parent controls it    ab_progress  progress on a terminal
-//   ab_turns     order of turns, report lines
+// time slice each, so that drift of the machine affects both alike. Files in this folder:
+//   ab        the verb                             interleave  order of time slices, report lines
+//   config    configurations of the arms           findings    costs, speedup, counters, losses
+//   arm       the process of an arm                report      Markdown, JSON, progress line
+//   process   an arm as the parent controls it
 #pragma once
 #include "core/base/json.h"
 #include "core/base/statistics.h"
+#include "core/device/timer.h"
 #include "plan/toggle.h"
+#include "trainer/log/live_line.h"
 
 namespace bellows {
 
 // step: training steps only, without evaluation and checkpoints. epoch: whole epochs, with their
 // start, evaluation and checkpoint.
 enum class AbMeasure { step, epoch };
-enum class AbClock { wall, cpu };  // cpu: of the process; for one thread on a busy machine
 
 struct AbOptions {
   std::string config;
   Names overrides;
   std::string toggle, value;  // value: of the arm that has the toggle on
   AbMeasure measure = AbMeasure::step;
-  AbClock clock = AbClock::wall;
-  int64_t steps = 50;      // per block; with AbMeasure::epoch a block is one epoch
-  int64_t blocks = 40;     // per arm
-  int64_t warmup = 50;     // steps before the first block; with AbMeasure::epoch one epoch
-  double timeout_s = 600;  // limit for one turn
-  std::string report;      // path of the Markdown report (.md), or ""; a .json goes next to it
+  Clock clock = Clock::wall;  // cpu: for one thread on a busy machine
+  int64_t steps = 50;         // per block; with AbMeasure::epoch a block is one epoch
+  int64_t blocks = 40;        // per arm
+  int64_t warmup = 50;        // steps before the first block; with AbMeasure::epoch one epoch
+  double timeout_s = 600;     // limit for one time slice
+  std::string report;         // path of the Markdown report (.md), or ""; a .json goes next to it
 };
 
-// Reported by an arm at the end of each turn.
+// Reported by an arm at the end of each time slice.
 struct AbBlock {
   int64_t steps = 0;
   double wall_s = 0, cpu_s = 0;             // of all steps of the block, waiting for data included
   std::map<std::string, int64_t> counters;  // since the start of the process
 };
-// Reported by an arm after its last turn.
+// Reported by an arm after its last time slice.
 struct AbEnd {
   std::vector<double> losses;  // of every step, warm-up included
   std::map<std::string, int64_t> counters;
@@ -60,24 +60,25 @@ struct AbPair {
   AbArm off, on;
 };
 
-// Returns which arm (0: off, 1: on) runs in each of the 2 * blocks turns: A B B A A B B A ...
+// Returns which arm (0: off, 1: on) runs in each of the 2 * blocks time slices: A B B A A B B A ...
 // Neither arm is always the first of a pair, and a steady drift affects both alike.
-std::vector<int> turn_order(int64_t blocks);
+std::vector<int> slice_order(int64_t blocks);
 
 struct ArmCommand {
   std::string name;
   std::vector<std::string> argv;
 };
-// Starts the two arms one after the other and lets each run its warm-up turn, then `blocks` turns
-// each in turn_order. Calls `after_turn` after every turn, warm-ups included. A turn may take up to
-// `timeout_s` seconds. Throws Error if an arm fails (its exit code, or 9) or runs outside its turn
-// (9), and after SIGINT or SIGTERM between turns (exit 130, 143).
-using AfterTurn = std::function<void(const AbBlock&)>;
-AbPair take_turns(
+// Starts the two arms one after the other and lets each run its warm-up, then `blocks` time slices
+// each in slice_order. Calls `after_block` after every slice, warm-ups included. A slice may take
+// up to `timeout_s` seconds. Both arms have ended when it returns or throws. Throws Error if an arm
+// fails (its exit code, or 9), takes too long (9) or runs outside its slice (9), and within a
+// second after SIGINT or SIGTERM (exit 130, 143).
+using AfterBlock = std::function<void(const AbBlock&)>;
+AbPair interleave(
     const ArmCommand& off, const ArmCommand& on, int64_t blocks, double timeout_s,
-    const AfterTurn& after_turn = [](const AbBlock&) {});
+    const AfterBlock& after_block = [](const AbBlock&) {});
 
-// Runs in the process of an arm: trains as the plan says, one turn after the other, until all
+// Runs in the process of an arm: trains as the plan says, one time slice after the other, until all
 // blocks are done. Writes its checkpoints and log to `folder`. Returns the exit code: 0, or 128 +
 // signal.
 int run_arm(const Plan& plan, const AbOptions& options, const std::string& folder);
@@ -107,14 +108,14 @@ void check_arms(const AbOptions& options, const Toggle& toggle);
 struct AbResult {
   AbOptions options;
   const Toggle* toggle = nullptr;
-  Names held;      // from forced_off
+  Names forced_off;
   AbPair placebo;  // two arms, both with the toggle off
   AbPair measured;
   Json machine;
 };
 
-std::vector<double> step_costs(const AbArm& arm, AbClock clock);  // s per step; one per block
-Speedup speedup(const AbPair& pair, AbClock clock);
+std::vector<double> step_costs(const AbArm& arm, Clock clock);  // s per step; one per block
+Speedup speedup(const AbPair& pair, Clock clock);
 
 struct Finding {
   bool good;
@@ -134,5 +135,28 @@ std::string headline(const AbResult& result);         // verdict, ratio, interva
 std::string forced_off_text(const AbResult& result);  // toggles that are off in both arms
 std::string to_markdown(const AbResult& result);
 Json to_json(const AbResult& result);
+
+// Progress on a terminal, with the estimated time left:
+//   ab: placebo, time slice 12 of 82, 00:00:09 elapsed, ETA 00:00:51
+class AbProgress {
+ public:
+  explicit AbProgress(const AbOptions& options);
+  void begin(const std::string& title);  // starts one of the two comparisons
+  void add(const AbBlock& block);        // counts a finished time slice
+  void clear() { line_.clear(); }
+  std::string text(double elapsed_s) const;
+
+ private:
+  void draw();
+
+  LiveLine line_;
+  AbMeasure measure_;
+  int64_t slices_;  // per comparison, warm-ups included
+  double work_;     // of both comparisons: steps, or slices with AbMeasure::epoch
+  int64_t done_ = 0;
+  double work_done_ = 0;
+  int64_t started_ns_;
+  std::string title_;
+};
 
 }  // namespace bellows

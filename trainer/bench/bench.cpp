@@ -36,6 +36,25 @@ std::string device_text(Device device) {
   return cat("cpu: ", cpu_model(), ", ", threads, threads == 1 ? " thread" : " threads");
 }
 
+static std::string three_digits(double value) {
+  const int decimals = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+  return fmt::format("{:.{}f}", value, decimals);
+}
+
+std::string time_text(double seconds) {
+  const double ns = seconds * 1e9;
+  if (ns < 1e3) return three_digits(ns) + " ns";
+  if (ns < 1e6) return three_digits(ns / 1e3) + " us";
+  if (ns < 1e9) return three_digits(ns / 1e6) + " ms";
+  return three_digits(seconds) + " s";
+}
+
+std::string rate_text(double per_second, const char* unit) {
+  const bool tera = per_second >= 1e12;
+  return fmt::format("{} {}{}", three_digits(per_second / (tera ? 1e12 : 1e9)), tera ? "T" : "G",
+                     unit);
+}
+
 static void print_benches() {
   say("trainer bench NAME [options]   measures one thing, alone");
   say("");

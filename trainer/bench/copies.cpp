@@ -9,11 +9,11 @@
 #include "core/base/file.h"
 #include "core/base/trace.h"
 #include "core/device/parallel.h"
+#include "core/device/timer.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/pinned.h"
 #include "core/tensor/rng.h"
 #include "core/tensor/tensor.h"
-#include "trainer/bench/timing.h"
 
 namespace bellows {
 
@@ -53,20 +53,20 @@ std::vector<CopyRate> memory_rates() {
   fill_uniform(b, 0, 1, {.seed = 2});
   volatile double kept = 0;
   const std::vector<Timing> times =
-      time_in_turns({[&] { kept = kept + read_all(a.ptr<float>(), n); },
-                     [&] {
-                       parallel_for(n, kPage, [&](int64_t begin, int64_t end) {
-                         std::memcpy(y.ptr<float>() + begin, a.ptr<float>() + begin,
-                                     size_t(end - begin) * sizeof(float));
-                       });
-                     },
-                     [&] {
-                       parallel_for(n, kPage, [&](int64_t begin, int64_t end) {
-                         stream_triad(y.ptr<float>() + begin, a.ptr<float>() + begin,
-                                      b.ptr<float>() + begin, end - begin);
-                       });
-                     }},
-                    Device::cpu);
+      time_interleaved({[&] { kept = kept + read_all(a.ptr<float>(), n); },
+                        [&] {
+                          parallel_for(n, kPage, [&](int64_t begin, int64_t end) {
+                            std::memcpy(y.ptr<float>() + begin, a.ptr<float>() + begin,
+                                        size_t(end - begin) * sizeof(float));
+                          });
+                        },
+                        [&] {
+                          parallel_for(n, kPage, [&](int64_t begin, int64_t end) {
+                            stream_triad(y.ptr<float>() + begin, a.ptr<float>() + begin,
+                                         b.ptr<float>() + begin, end - begin);
+                          });
+                        }},
+                       Device::cpu);
   const double bytes = double(n) * sizeof(float);
   return {{"RAM read", bytes / times[0].median(), "read"},
           {"RAM copy", 2 * bytes / times[1].median(), "read + written"},
@@ -79,8 +79,6 @@ static void check_io(bool done, const std::filesystem::path& folder, const char*
   if (!done)
     fail(Exit::storage, printable(folder.string()), ": ", call, ": ", std::strerror(errno));
 }
-
-static double seconds_since(int64_t begin) { return 1e-9 * double(trace::now_ns() - begin); }
 
 static constexpr int64_t kBlock = 4 << 20;
 
@@ -129,14 +127,14 @@ std::vector<CopyRate> device_rates(int64_t bytes) {
   const Tensor pageable = full({bytes}, 1, DType::u8), source = to(Device::cuda, pageable),
                target = empty_like(source);
   std::memcpy(locked.bytes(), pageable.bytes(), size_t(bytes));
-  const auto copy = [&](void* to, const void* from) -> Call {
+  const auto copy = [&](void* to, const void* from) -> std::function<void()> {
     return [=] { api_of(Device::cuda).copy(to, from, size_t(bytes), stream); };
   };
-  const std::vector<Timing> times =
-      time_in_turns({copy(target.bytes(), locked.bytes()), copy(target.bytes(), pageable.bytes()),
-                     copy(locked.bytes(), source.bytes()), copy(pageable.bytes(), source.bytes()),
-                     copy(target.bytes(), source.bytes())},
-                    Device::cuda);
+  const std::vector<Timing> times = time_interleaved(
+      {copy(target.bytes(), locked.bytes()), copy(target.bytes(), pageable.bytes()),
+       copy(locked.bytes(), source.bytes()), copy(pageable.bytes(), source.bytes()),
+       copy(target.bytes(), source.bytes())},
+      Device::cuda);
   const auto rate = [&](size_t i) { return double(bytes) / times[i].median(); };
   return {{"h2d pinned", rate(0), "read"},
           {"h2d pageable", rate(1), "read"},

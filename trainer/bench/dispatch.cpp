@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 #include <omp.h>
 #include <algorithm>
-#include <array>
-#include <ctime>
 #include "autograd/backward.h"
 #include "core/base/output.h"
+#include "core/base/statistics.h"
+#include "core/device/timer.h"
 #include "core/tensor/foreach.h"
 #include "ops/cross_entropy.h"
 #include "ops/elementwise.h"
@@ -18,12 +18,6 @@ namespace bellows {
 static constinit Kernel<void(const Tensor& t)> nothing{"nothing"};
 static const bool cpu = nothing.on(Device::cpu, [](const Tensor&) {});
 
-static double cpu_ns() {
-  timespec t;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return 1e9 * double(t.tv_sec) + double(t.tv_nsec);
-}
-
 namespace {
 // Measures CPU time of this process, the fastest and the median of 31 rounds, because other load on
 // the machine can only add to it. On a GPU this is the host's part: work is queued, not waited for.
@@ -31,16 +25,15 @@ class Rounds {
  public:
   explicit Rounds(Device device) : device_(device) {}
   void measure(const std::string& what, int calls, const auto& call) {
-    std::array<double, 31> rounds;
-    for (double& round : rounds) {
+    std::vector<double> ns(31);
+    for (double& each : ns) {
       synchronize(current_stream(device_));
-      const double begin = cpu_ns();
+      const int64_t begin = time_ns(Clock::cpu);
       for (int i = 0; i < calls; ++i) call();
-      round = (cpu_ns() - begin) / calls;
+      each = double(time_ns(Clock::cpu) - begin) / calls;
     }
-    std::ranges::sort(rounds);
-    rows.push_back({what, fmt::format("{:.1f}", rounds.front()),
-                    fmt::format("{:.1f}", rounds[rounds.size() / 2])});
+    rows.push_back({what, fmt::format("{:.1f}", *std::ranges::min_element(ns)),
+                    fmt::format("{:.1f}", median(ns))});
   }
   std::vector<TableRow> rows = {{"ns a call", "fastest", "median"}};
 

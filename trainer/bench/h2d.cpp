@@ -2,7 +2,6 @@
 #include "core/base/output.h"
 #include "trainer/bench/bench.h"
 #include "trainer/bench/copies.h"
-#include "trainer/bench/timing.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {

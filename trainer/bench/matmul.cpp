@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 #include "core/base/output.h"
 #include "core/base/plural.h"
+#include "core/device/timer.h"
 #include "trainer/bench/alignment.h"
 #include "trainer/bench/bench.h"
 #include "trainer/bench/product.h"
 #include "trainer/bench/seed_table.h"
-#include "trainer/bench/timing.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {
@@ -26,9 +26,9 @@ static std::vector<Measured> measure(const std::vector<Precision>& wanted, const
                                      const Shape& b, Device device) {
   std::vector<Product> products;
   for (const Precision& precision : wanted) products.emplace_back(precision, a, b, device);
-  std::vector<Call> calls;
+  std::vector<std::function<void()>> calls;
   for (const Product& product : products) calls.push_back([&product] { product.run(); });
-  const std::vector<Timing> times = time_in_turns(calls, device, {.rounds = 5});
+  const std::vector<Timing> times = time_interleaved(calls, device, {.rounds = 5});
   std::vector<Measured> measured;
   for (size_t i = 0; i < products.size(); ++i)
     measured.push_back({wanted[i].name, times[i], products[i].flop()});

@@ -10,10 +10,10 @@
 #include "core/base/trace.h"
 #include "core/config/hint.h"
 #include "core/device/allocator.h"
+#include "core/device/timer.h"
 #include "core/tensor/copy.h"
 #include "ops/base/op_inputs.h"
 #include "trainer/bench/bench.h"
-#include "trainer/bench/timing.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {
@@ -74,7 +74,7 @@ static std::vector<Way> ways_of(const Case& c) {
   return ways;
 }
 
-static Call forward_of(const Way& way, const Case& c) {
+static std::function<void()> forward_of(const Way& way, const Case& c) {
   return [&] {
     const Kernels use(way.kernels);
     const NoGrad guard;
@@ -83,7 +83,7 @@ static Call forward_of(const Way& way, const Case& c) {
 }
 
 // Runs backward on a graph that is recorded once, starting from a gradient of ones.
-static Call backward_of(const Way& way, const Case& c) {
+static std::function<void()> backward_of(const Way& way, const Case& c) {
   const Kernels use(way.kernels);
   const Tensor y = way.run(c.inputs), dy = full(y.shape(), 1, y.detach());
   const Tensor loss =
@@ -120,11 +120,11 @@ struct Options {
 
 static std::vector<Measured> measure(const Case& c, Device device) {
   const std::vector<Way> ways = ways_of(c);
-  std::vector<Call> calls;
+  std::vector<std::function<void()>> calls;
   for (const Way& way : ways) calls.push_back(forward_of(way, c));
   if (c.op->differentiable)
     for (const Way& way : ways) calls.push_back(backward_of(way, c));
-  const std::vector<Timing> times = time_in_turns(calls, device);
+  const std::vector<Timing> times = time_interleaved(calls, device);
   std::vector<Measured> measured;
   for (size_t i = 0; i < ways.size(); ++i) {
     measured.push_back({ways[i], times[i], {}});

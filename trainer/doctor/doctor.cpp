@@ -8,7 +8,6 @@
 #include "plan/toggle.h"
 #include "trainer/bench/bench.h"
 #include "trainer/bench/copies.h"
-#include "trainer/bench/timing.h"
 #include "trainer/doctor/machine.h"
 #include "trainer/doctor/shapes.h"
 #include "trainer/doctor/stress.h"

@@ -1,8 +1,8 @@
 // Measures the peak rate of a CPU: independent multiply-adds that stay in registers.
 #include <immintrin.h>
 #include <omp.h>
+#include "core/device/timer.h"
 #include "ops/base/lanes.h"
-#include "trainer/bench/timing.h"
 #include "trainer/doctor/stress.h"
 
 namespace bellows {
@@ -48,7 +48,7 @@ template <class T> static double rate_of(const auto& run) {
   constexpr int kCalls = 64;
   double flop = 0;
   static volatile double kept = 0;
-  const Call all_threads = [&] {
+  const std::function<void()> all_threads = [&] {
 #pragma omp parallel
     {
       T sum = 1;
@@ -61,7 +61,7 @@ template <class T> static double rate_of(const auto& run) {
       }
     }
   };
-  const Timing timing = time_in_turns({all_threads}, Device::cpu)[0];
+  const Timing timing = time_interleaved({all_threads}, Device::cpu)[0];
   return flop * omp_get_max_threads() / timing.fastest();
 }
 

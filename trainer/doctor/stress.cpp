@@ -3,7 +3,7 @@
 #include <deque>
 #include "core/base/philox.h"
 #include "core/base/trace.h"
-#include "trainer/bench/timing.h"
+#include "core/device/timer.h"
 
 namespace bellows {
 
@@ -78,7 +78,7 @@ std::vector<Stress> stress(Device device, int64_t n, int products) {
 int64_t stress_size(Device device) {
   if (device != Device::cpu) return 8192;
   const Product probe(precisions(device)[0], {384, 384}, {384, 384}, device);
-  const Timing timing = time_in_turns({[&] { probe.run(); }}, device, {.rounds = 3})[0];
+  const Timing timing = time_interleaved({[&] { probe.run(); }}, device, {.rounds = 3})[0];
   const double affordable = 2.0 / 100 * probe.flop() / timing.fastest();  // flop of one product
   int64_t n = 256;
   for (const int64_t larger : {512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192})

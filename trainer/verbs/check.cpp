@@ -37,10 +37,11 @@ static int run(const Arguments& args) {
   CommandLine line("check");
   std::string config;
   Names overrides;
-  line.add_option("overrides", overrides, "key=value, over those of the file");
-  line.add_option("--config,-c", config, "only the ops that this config trains with");
+  line.add_option("overrides", overrides, "key=value: options that override those of the file");
+  line.add_option("--config,-c", config, "check only the ops that training with this config uses");
   if (!line.read(args)) return 0;
-  CHECK(!config.empty() || overrides.empty(), "check: only --config takes key=value");
+  CHECK(!config.empty() || overrides.empty(),
+        "check: key=value has no effect without --config; add --config FILE");
   std::set<std::string> wanted;
   if (!config.empty()) wanted = ops_of(make_config(sources_of(config, overrides)).plan);
   Names wrong;
@@ -60,7 +61,8 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb verb({"check", "gradients of the ops against central differences, in f64",
+static const AddVerb verb({"check",
+                           "compares the gradients of each op with central differences, in f64",
                            "trainer check --config configs/lenet.yaml", run});
 
 }  // namespace bellows

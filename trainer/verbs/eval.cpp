@@ -13,12 +13,12 @@ static int run(const Arguments& args) {
   Names overrides;
   bool json = false;
   line.add_option("run,--checkpoint", from, "run folder or checkpoint file")->required();
-  line.add_option("overrides", overrides, "key=value: data.root=FOLDER, eval.batch_size=500");
+  line.add_option("overrides", overrides, "key=value: options to change, such as data.root=FOLDER");
   line.add_option(
       "--data", data,
-      "another data set: its name, {name: ..., its options}, or a folder for one of the "
-      "run's kind; the training data need not be there");
-  line.add_flag("--json", json, "in full precision");
+      "data set to evaluate on instead of the run's: a name, {name: ..., options}, or a folder "
+      "with the same kind of data; the training data are not needed");
+  line.add_flag("--json", json, "print one JSON object, with all digits");
   if (!line.read(args)) return 0;
   const auto session = load_to_evaluate(from, overrides, data);
   const Metrics metrics = evaluate(*session);
@@ -31,7 +31,7 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb verb({"eval", "metrics of a trained model on the test set",
+static const AddVerb verb({"eval", "computes the metrics of a trained model on the test set",
                            "trainer eval runs/lenet", run});
 
 }  // namespace bellows

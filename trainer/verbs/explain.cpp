@@ -26,7 +26,18 @@ constexpr std::string_view kSeeds =
 #include <seeds.inc>
     ;
 
-// Text of the statement "S1:37", its number in front.
+// Toggles with a report in docs/measurements/ab.
+constexpr std::string_view kMeasured[] = {
+#include <measured.inc>
+};
+
+// True if only a GPU can show what the toggle gains, and no report does.
+static bool is_experimental(const Toggle& t) {
+  return std::ranges::count(t.needs, "cuda") &&
+         !std::ranges::count(kMeasured, std::string_view(t.name));
+}
+
+// Returns the text of the statement "S1:37", with its number before it.
 static std::string_view statement(const std::string& number) {
   const size_t at = kSeeds.find("\n- " + number + " ");
   if (at == std::string_view::npos) return {};
@@ -34,7 +45,7 @@ static std::string_view statement(const std::string& number) {
   return kSeeds.substr(begin, kSeeds.find('\n', begin) - begin);
 }
 
-// "S0:12,13 S1:27" to "S0:12", "S0:13", "S1:27"; words without a colon are no statements.
+// Splits "S0:12,13 S1:27" into "S0:12", "S0:13", "S1:27". Skips words without a colon.
 static Names statements_of(const std::string& sources) {
   Names numbers;
   std::istringstream words(sources);
@@ -51,6 +62,8 @@ static Names statements_of(const std::string& sources) {
 static void explain_toggle(const Toggle& t) {
   say(cat("toggle ", t.name, " (", t.key_point, ")"));
   if (!t.aliases.empty()) say("  also known as: " + joined(t.aliases));
+  if (is_experimental(t))
+    say("  status:    experimental: it needs a GPU, and no measurement shows yet that it helps");
   say(cat("  idea:      ", t.idea));
   say(cat("  claim:     ", t.claim));
   say(cat("  cost:      ", t.cost));
@@ -177,8 +190,9 @@ static std::string known_name(const std::string& name) {
 static int run(const Arguments& args) {
   CommandLine line("explain");
   std::string name, expression;
-  line.add_option("name", name, "a toggle, an op, an option, a model, ...")->required();
-  line.add_option("expression", expression, "of einsum: its loop nest is printed");
+  line.add_option("name", name, "name of a toggle, an op, an option, a model and so on")
+      ->required();
+  line.add_option("expression", expression, "an expression of einsum, whose loops are printed");
   if (!line.read(args)) return 0;
   CHECK(expression.empty() || name == "einsum", "explain: only einsum takes an expression");
   if (!expression.empty()) {
@@ -197,7 +211,8 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb verb({"explain", "what a toggle, an op or an option does, and what it costs",
-                           "trainer explain einsum 'ij,jk->ki'", run});
+static const AddVerb verb(
+    {"explain", "explains a toggle, an op, an option or a model: what it does, and what it costs",
+     "trainer explain einsum 'ij,jk->ki'", run});
 
 }  // namespace bellows

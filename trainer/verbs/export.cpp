@@ -29,8 +29,8 @@ static void restore_biases(NamedTensors& model, const Names& dropped) {
     const auto at =
         std::ranges::find_if(model, [&](const NamedTensor& t) { return t.name == weight; });
     if (at == model.end() || by_name(model).contains(bias))
-      fail(Exit::checkpoint, "the checkpoint says that it lacks ", bias,
-           ", and its tensors do not agree");
+      fail(Exit::checkpoint, "the checkpoint lists ", bias,
+           " as removed, but its tensors do not agree; the file is damaged");
     model.insert(at + 1, {bias, zeros({at->tensor.dim(0)}, at->tensor.dtype())});
   }
 }
@@ -72,8 +72,8 @@ static int run(const Arguments& args) {
   std::string from, to;
   bool overwrite = false;
   line.add_option("run,--checkpoint", from, "run folder or checkpoint file")->required();
-  line.add_option("to,--to", to, "the .safetensors file to write")->required();
-  line.add_flag("--overwrite", overwrite, "replace that file if it is there");
+  line.add_option("to,--to", to, ".safetensors file to write")->required();
+  line.add_flag("--overwrite", overwrite, "replace the file if it exists");
   line.footer(
       "Metadata, in JSON: input_size (C, H, W), channels, mean and std of pixels from 0 to 1,\n"
       "transforms (the whole list), classes (names in the order of the outputs).\n\n" +
@@ -81,7 +81,7 @@ static int run(const Arguments& args) {
   if (!line.read(args)) return 0;
   refuse_other_formats(to);
   CHECK(overwrite || kind_of(to, Exit::storage) == Kind::nothing, to,
-        " is there already; replace it with --overwrite, or name another file");
+        " exists; replace it with --overwrite, or name another file");
   std::vector<std::string> messages;
   const Loaded saved = load_checkpoint(from, messages);
   NamedTensors model = model_part(saved.content.tensors);
@@ -92,8 +92,8 @@ static int run(const Arguments& args) {
     restore_biases(model, *dropped);
   else if (plan_of(saved.content).model.drop_conv_bias)
     warn(
-        "the checkpoint is of an earlier version and does not name the biases that "
-        "drop_conv_bias removed; those are missing, so load it with strict=False");
+        "the checkpoint is from an earlier version and does not list the biases that "
+        "drop_conv_bias removed; they are missing from the export, so load it with strict=False");
   remove_temporaries(Path(to).has_parent_path() ? Path(to).parent_path() : ".");
   write_safetensors(to, model, metadata_of(saved.content));
   int64_t values = 0;
@@ -105,7 +105,8 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb verb({"export", "writes a trained model's weights for PyTorch",
+static const AddVerb verb({"export",
+                           "writes the weights of a trained model as safetensors, for PyTorch",
                            "trainer export runs/lenet lenet.safetensors", run});
 
 }  // namespace bellows

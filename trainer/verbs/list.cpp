@@ -12,8 +12,8 @@ static const Table& find_table(const std::string& name) {
     if (table.name == name) return table;
     names.push_back(table.name);
   }
-  fail(Exit::usage, "there is no list of '", name, "', the nearest one is '", nearest(name, names),
-       "'; trainer list  shows all");
+  fail(Exit::usage, "unknown list '", name, "', the nearest one is '", nearest(name, names),
+       "'; trainer list  prints all");
 }
 
 static int run(const Arguments& args) {
@@ -23,8 +23,8 @@ static int run(const Arguments& args) {
   std::string names;
   for (const Table& table : tables())
     names += (names.empty() ? "" : ", ") + std::string(table.name);
-  line.add_option("what", name, "one of: " + names + " (default: all)");
-  line.add_flag("--markdown", markdown, "as tables in Markdown");
+  line.add_option("what", name, "one of: " + names + " (default: all of them)");
+  line.add_flag("--markdown", markdown, "print Markdown tables");
   if (!line.read(args)) return 0;
   const auto print = [&](const Table& table) {
     say_part(markdown ? as_markdown(table) : as_text(table));
@@ -41,7 +41,8 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb verb({"list", "toggles, models, data sets, ops and whatever else there is",
-                           "trainer list toggles --markdown", run});
+static const AddVerb verb(
+    {"list", "lists the toggles, models, layers, data sets, optimizers, ops and so on",
+     "trainer list toggles --markdown", run});
 
 }  // namespace bellows

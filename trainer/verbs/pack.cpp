@@ -20,21 +20,23 @@ struct PackLine {
 }  // namespace
 
 static void declare(CommandLine& line, PackLine& given) {
-  line.add_option("overrides", given.overrides, "key=value: options, over those of the file");
+  line.add_option("overrides", given.overrides,
+                  "key=value: options that override those of the file");
   line.add_option("--config,-c", given.config, "YAML file that names the data set");
-  line.add_option("--out,-o", given.out, "folder of the shards, a new one")->required();
+  line.add_option("--out,-o", given.out, "new folder for the shards")->required();
   line.add_option("--encoding", given.encoding,
-                  "keep: files as they are, unread, else raw pixels (default); raw: pixels; jpeg: "
-                  "everything as a new JPEG")
+                  "keep: copy image files unchanged, store other data as pixels (default); raw: "
+                  "store pixels; jpeg: encode every image as JPEG")
       ->check(CLI::IsMember(kEncodings).description(""))
       ->type_name("keep|raw|jpeg");
   line.add_option("--side", given.options.side,
-                  "make larger pictures smaller, to this shorter side (default: they stay)")
+                  "shrink larger images until their shorter side has this many pixels (default: "
+                  "keep the size)")
       ->check(CLI::Range(1, 65535).description(""));
-  line.add_option("--quality", given.options.quality, "of the JPEGs that are made, 1 to 100")
+  line.add_option("--quality", given.options.quality, "quality of encoded JPEGs, 1 to 100")
       ->check(CLI::Range(1, 100).description(""))
       ->capture_default_str();
-  line.add_option("--shard-mb", given.shard_mb, "size at which the next shard begins")
+  line.add_option("--shard-mb", given.shard_mb, "approximate size of a shard, in MiB")
       ->check(CLI::Range(1, 1 << 20).description(""))
       ->capture_default_str();
 }
@@ -65,7 +67,7 @@ static int run(const Arguments& args) {
   if (!line.read(args)) return 0;
   const std::vector<Values> sources = sources_of(given.config, given.overrides);
   CHECK(!given.config.empty() || names_data(sources.back()),
-        "no data set is named; write  trainer pack --config FILE --out ", given.out);
+        "pack: no data set is named; write  trainer pack --config FILE --out ", given.out);
   const Plan plan = make_config(sources).plan;
   given.options.encoding =
       static_cast<Encoding>(std::ranges::find(kEncodings, given.encoding) - kEncodings.begin());
@@ -74,14 +76,15 @@ static int run(const Arguments& args) {
   const Kind there = kind_of(given.out, Exit::storage);
   CHECK(there == Kind::nothing ||
             (there == Kind::folder && paths_in(given.out, Exit::storage).empty()),
-        given.out, ": is there already; remove it, or name another folder with --out");
+        given.out,
+        ": exists and is not an empty folder; remove it, or name another one with --out");
   if (const std::string few = apply(plan.threads); !few.empty()) say(few);
   for (const Split split : {Split::train, Split::test}) pack_split(plan, given, split);
-  say(cat("to read it:  data={name: packed, folder: ", given.out, "}"));
+  say(cat("to use it:  data={name: packed, folder: ", given.out, "}"));
   return 0;
 }
 
-static const AddVerb verb({"pack", "writes a data set as shards, which open and read faster",
+static const AddVerb verb({"pack", "writes a data set as shards, which are faster to open and read",
                            "trainer pack --config configs/resnet50_imagefolder.yaml "
                            "data.root=photos --side 256 --out datasets/packed",
                            run});

@@ -104,25 +104,28 @@ static Json json_of(const std::vector<float>& values, const Names& names, const 
 static void declare(CommandLine& line, PredictLine& given) {
   line.add_option("run,--checkpoint", given.from, "run folder or checkpoint file")->required();
   line.add_option("images,--image", given.images,
-                  "PNG, JPEG, PGM or PPM files, folders of such, or - for an image on stdin");
-  line.add_option("--list", given.list, "file with the path of an image in each line; - for stdin");
-  line.add_flag("--json", given.json,
-                "an object a line: image, class, name, and the values of all classes in order");
-  line.add_flag("--logits", given.logits, "what the model computes, before softmax");
+                  "PNG, JPEG, PGM or PPM files, folders of them, or - for an image on stdin");
+  line.add_option("--list", given.list, "file with one image path per line; - for stdin");
+  line.add_flag(
+      "--json", given.json,
+      "print one JSON object per line: image, class, name, and the values of all classes");
+  line.add_flag("--logits", given.logits, "print logits instead of probabilities");
   line.add_flag("--invert", given.invert,
-                "dark on light, where the model learned light on dark (MNIST)");
-  line.add_option("--top", given.top, "classes to show, the likeliest first (not with --json)")
+                "invert the pixels, for dark on light if the model learned light on dark (MNIST)");
+  line.add_option("--top", given.top,
+                  "number of classes to print, most probable first (not with --json)")
       ->check(CLI::PositiveNumber);
 }
 
 static std::vector<std::string> paths_of(const PredictLine& line) {
   std::vector<std::string> given = line.images;
   CHECK(line.list.empty() || std::ranges::count(given, "-") == 0 || line.list != "-",
-        "standard input is either an image or the list");
-  CHECK(std::ranges::count(given, "-") <= 1, "standard input is one image; name  -  once");
+        "predict: standard input cannot be both an image and the list; name - once");
+  CHECK(std::ranges::count(given, "-") <= 1,
+        "predict: standard input holds one image; name - once");
   if (!line.list.empty())
     for (const std::string& path : read_lines(line.list)) given.push_back(path);
-  CHECK(!given.empty(), "no image to look at; write  trainer predict ", line.from, " IMAGE");
+  CHECK(!given.empty(), "no image is named; write  trainer predict ", line.from, " IMAGE");
   return image_paths(given);
 }
 
@@ -144,7 +147,7 @@ static void predict_all(const Predictor& predict, const std::vector<std::string>
     }
     if (line.json) say(to_line(json));
   }
-  if (unread) fail(Exit::data, unread, " of ", paths.size(), " images cannot be used");
+  if (unread) fail(Exit::data, unread, " of ", paths.size(), " images could not be used");
 }
 
 static int run(const Arguments& args) {
@@ -164,7 +167,7 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb verb({"predict", "class probabilities of images",
+static const AddVerb verb({"predict", "prints the class probabilities of images",
                            "trainer predict runs/lenet digit.png", run});
 
 }  // namespace bellows

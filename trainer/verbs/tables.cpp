@@ -14,10 +14,10 @@ template <class Signature> static std::vector<TableRow> rows_of() {
   return rows;
 }
 
-template <class Signature> static Table table_of(const char* name) {
+template <class Signature> static Table table_of(const char* name, const char* one) {
   return {
-      name, {"name", "what"}, rows_of<Signature>, [](Visitor& visitor, const std::string& entry) {
-        Choice<Signature>(entry).visit_options(visitor);
+      name, one, {"name", "what"}, rows_of<Signature>, [](Visitor& v, const std::string& entry) {
+        Choice<Signature>(entry).visit_options(v);
       }};
 }
 
@@ -60,19 +60,20 @@ static std::vector<TableRow> fusion_rows() {
 const std::vector<Table>& tables() {
   static const std::vector<Table> all = {
       {"toggles",
+       "toggle",
        {"toggle", "key point", "sources", "same loss", "footprint", "default", "fast"},
        toggle_rows},
-      {"verbs", {"verb", "what", "example"}, [] { return verb_rows(verbs()); }},
-      {"benches", {"bench", "what", "example"}, [] { return verb_rows(benches()); }},
-      table_of<MakeModel>("models"),
-      table_of<MakeLayer>("layers"),
-      {"fusions", {"name", "what"}, fusion_rows},
-      table_of<MakeDataset>("datasets"),
-      table_of<MakeTransform>("transforms"),
-      table_of<UpdateRule()>("optimizers"),
-      table_of<Curve(const Horizon&)>("schedules"),
-      table_of<std::unique_ptr<ProcessGroup>()>("backends"),
-      {"ops", {"op", "maths"}, op_rows},
+      {"verbs", "verb", {"verb", "what", "example"}, [] { return verb_rows(verbs()); }},
+      {"benches", "benchmark", {"bench", "what", "example"}, [] { return verb_rows(benches()); }},
+      table_of<MakeModel>("models", "model"),
+      table_of<MakeLayer>("layers", "layer"),
+      {"fusions", "fusion", {"name", "what"}, fusion_rows},
+      table_of<MakeDataset>("datasets", "data set"),
+      table_of<MakeTransform>("transforms", "transform"),
+      table_of<UpdateRule()>("optimizers", "optimizer"),
+      table_of<Curve(const Horizon&)>("schedules", "schedule"),
+      table_of<std::unique_ptr<ProcessGroup>()>("backends", "backend"),
+      {"ops", "op", {"op", "maths"}, op_rows},
   };
   return all;
 }

@@ -1,4 +1,4 @@
-// The registries as tables, for `trainer list`, `trainer explain` and the README.
+// The registries as tables, for `trainer list`, `trainer explain` and docs/reference.md.
 #pragma once
 #include <functional>
 #include <string>
@@ -12,6 +12,7 @@ using TableRow = std::vector<std::string>;
 
 struct Table {
   const char* name;  // "toggles"
+  const char* one;   // "toggle"
   TableRow columns;
   std::function<std::vector<TableRow>()> rows;                        // sorted by the first column
   std::function<void(Visitor&, const std::string&)> visit = nullptr;  // options of an entry

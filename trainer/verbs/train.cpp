@@ -19,18 +19,22 @@ struct TrainLine {
 }  // namespace
 
 static void declare(CommandLine& line, TrainLine& given) {
-  line.add_option("overrides", given.overrides, "key=value: options, over those of the file");
-  line.add_option("--config,-c", given.config, "YAML file");
-  line.add_flag("--print-config", given.print_config, "print every option with its origin");
-  line.add_flag("--dry-run", given.dry_run, "build everything, run one batch, write nothing");
-  line.add_option("--run-dir", given.run_dir,
-                  "folder of the run, refused if a run is there (default: runs/<name>, numbered)");
-  line.add_flag("--overwrite", given.overwrite, "replace what an earlier run wrote there");
+  line.add_option("overrides", given.overrides,
+                  "key=value: options that override those of the file");
+  line.add_option("--config,-c", given.config, "YAML file with the options of the run");
+  line.add_flag("--print-config", given.print_config,
+                "print every option with the file and line that set it, and exit");
+  line.add_flag("--dry-run", given.dry_run,
+                "build everything and run one batch, without writing anything");
+  line.add_option(
+      "--run-dir", given.run_dir,
+      "folder of the run, which must not hold one yet (default: runs/<name>, numbered)");
+  line.add_flag("--overwrite", given.overwrite, "replace an earlier run in that folder");
   line.add_option(
           "--resume", given.resume,
-          "continue from the newest checkpoint of --run-dir, of the newest runs/<name> or of a "
-          "run folder; from a checkpoint file: branch off into a new folder, where learning "
-          "rate, epochs, schedule, data and more may be others")
+          "continue from the newest checkpoint of a run folder, of --run-dir or of the newest "
+          "runs/<name>; a checkpoint file starts a new run folder, in which learning rate, "
+          "epochs, schedule, data and more may change")
       ->expected(0, 1)
       ->default_str("latest");
 }
@@ -56,7 +60,7 @@ static std::string config_of(const TrainLine& given) {
 static std::string defaults_note(const Plan& plan) {
   return cat("config: none given, so the defaults: model ", plan.model.model.name(), ", data ",
              plan.data.dataset.name(), ", optimizer ", plan.optimizer.rule.name(), ", ",
-             count_of(plan.train.epochs, "epoch"), "; --config FILE reads one");
+             count_of(plan.train.epochs, "epoch"), "; name one with --config FILE");
 }
 
 static int run(const Arguments& args) {
@@ -80,7 +84,7 @@ static int run(const Arguments& args) {
   return run_training({config, given.run_dir, given.overwrite, given.resume});
 }
 
-static const AddVerb verb({"train", "trains a model as a config says",
+static const AddVerb verb({"train", "trains a model on a data set, as a config describes",
                            "trainer --config configs/lenet.yaml train.epochs=2 seed=7", run});
 
 }  // namespace bellows

@@ -31,7 +31,7 @@ static void refuse_empty(const Arguments& args, const std::string& program) {
           assigned  ? args[i].substr(0, args[i].size() - 1)
           : follows ? args[i - 1]
                     : program,
-          ": an empty value; write one, or leave the option out");
+          ": the value is empty; write one, or leave the option out");
   }
 }
 
@@ -50,10 +50,10 @@ bool CommandLine::read(Arguments args) {
 }
 
 static void print_help() {
-  say("Bellows: a minimal training framework in which every speed-up is a switch.");
+  say("Bellows: a minimal training framework in which every optimization is a switch.");
   say("");
-  say("  trainer --config FILE [key=value ...]   trains");
-  say("  trainer VERB --help                     shows what a verb takes");
+  say("  trainer --config FILE [key=value ...]   trains a model");
+  say("  trainer VERB --help                     prints the options of a verb");
   say("  trainer --version                       prints version, commit and libraries");
   say("");
   for (const auto& [name, verb] : verbs()) {
@@ -81,7 +81,7 @@ static int run_verb(const Arguments& args) {
     Names names;
     for (const auto& [name, verb] : verbs()) names.push_back(name);
     fail(Exit::usage, "unknown verb '", first, "', the nearest one is '", nearest(first, names),
-         "'; trainer --help lists them all");
+         "'; trainer --help  lists all verbs");
   }
   return found->second.run({args.begin() + 1, args.end()});
 }
@@ -102,7 +102,7 @@ static int run_guarded(const Arguments& args) {
     if (error.code() != std::errc::resource_unavailable_try_again)
       return report(Exit::internal, cat("internal error: ", error.what()));
     return report(Exit::memory,
-                  "no thread to be had; raise the limit (ulimit -u), or use fewer threads:  "
+                  "the system starts no more threads; raise the limit (ulimit -u), or use fewer:  "
                   "toggles.num_workers=0 threads.threads=1");
   } catch (const std::exception& error) {
     return report(Exit::internal, cat("internal error: ", error.what()));

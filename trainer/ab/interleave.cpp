@@ -1,39 +1,42 @@
-// Runs the turns of both arms; writes and parses the lines in which arms report.
+// Runs the time slices of both arms alternately; writes and parses the lines that arms report.
 #include <cmath>
 #include "trainer/ab/ab.h"
-#include "trainer/ab/ab_process.h"
+#include "trainer/ab/process.h"
 #include "trainer/run/signals.h"
 
 namespace bellows {
 
-std::vector<int> turn_order(int64_t blocks) {
+std::vector<int> slice_order(int64_t blocks) {
   std::vector<int> order;
   for (int64_t pair = 0; pair < blocks; ++pair)
     for (const int place : {0, 1}) order.push_back(place ^ static_cast<int>(pair % 2));
   return order;
 }
 
-AbPair take_turns(const ArmCommand& off, const ArmCommand& on, int64_t blocks, double timeout_s,
-                  const AfterTurn& after_turn) {
-  const Signals signals;  // SIGINT and SIGTERM end the loop below, so both arms are cleaned up
-  ArmProcess off_process(off.name, off.argv, timeout_s);
-  const auto turn_of = [&](ArmProcess& arm) {
-    const AbBlock block = parse_block(arm.turn());
-    after_turn(block);
+AbPair interleave(const ArmCommand& off, const ArmCommand& on, int64_t blocks, double timeout_s,
+                  const AfterBlock& after_block) {
+  const Signals signals;  // SIGINT and SIGTERM throw below, so that both arms are killed
+  const auto end_by_signal = [&] {
+    if (const int signal = signals.stop())
+      fail(static_cast<Exit>(128 + signal), "ab: ended by signal ", signal, ", without a result");
+  };
+  ArmProcess off_process(off.name, off.argv, timeout_s, end_by_signal);
+  const auto block_of = [&](ArmProcess& arm) {
+    const AbBlock block = parse_block(arm.run_slice());
+    after_block(block);
     return block;
   };
   AbPair pair;
-  pair.off = {off.name, turn_of(off_process), {}, {}, 0};
-  ArmProcess on_process(on.name, on.argv, timeout_s);
-  pair.on = {on.name, turn_of(on_process), {}, {}, 0};
-  for (const int turn : turn_order(blocks)) {
-    if (const int signal = signals.stop())
-      fail(static_cast<Exit>(128 + signal), "ab: ended by signal ", signal, ", without a result");
-    const ArmProcess& waits = turn == 0 ? on_process : off_process;
-    if (!waits.stopped())
-      fail(Exit::internal, "ab: ", waits.name(), " works although the turn is not its own");
-    ArmProcess& works = turn == 0 ? off_process : on_process;
-    (turn == 0 ? pair.off : pair.on).blocks.push_back(turn_of(works));
+  pair.off = {off.name, block_of(off_process), {}, {}, 0};
+  ArmProcess on_process(on.name, on.argv, timeout_s, end_by_signal);
+  pair.on = {on.name, block_of(on_process), {}, {}, 0};
+  for (const int arm : slice_order(blocks)) {
+    end_by_signal();
+    const ArmProcess& waiting = arm == 0 ? on_process : off_process;
+    if (!waiting.stopped())
+      fail(Exit::internal, "ab: ", waiting.name(), " ran during the other arm's time slice");
+    ArmProcess& running = arm == 0 ? off_process : on_process;
+    (arm == 0 ? pair.off : pair.on).blocks.push_back(block_of(running));
   }
   pair.off.end = parse_end(off_process.finish());
   pair.on.end = parse_end(on_process.finish());
@@ -63,7 +66,7 @@ template <class Read> static auto parse(const std::string& line, Read read) {
   try {
     return read(Json::parse(line));
   } catch (const Json::exception& error) {
-    fail(Exit::internal, "ab: an arm wrote '", line.substr(0, 100), "': ", error.what());
+    fail(Exit::internal, "ab: an arm reported '", line.substr(0, 100), "': ", error.what());
   }
 }
 

@@ -1,21 +1,27 @@
-#include "trainer/ab/ab_process.h"
+#include "trainer/ab/process.h"
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <ctime>
 #include <fstream>
 #include "core/base/check.h"
+#include "core/base/plural.h"
 #include "core/base/trace.h"
 
 namespace bellows {
 
-ArmProcess::ArmProcess(std::string name, const std::vector<std::string>& command, double timeout_s)
-    : name_(std::move(name)), timeout_s_(timeout_s) {
+constexpr int64_t kLookMs = 1000;  // how often to check that the arm is alive
+constexpr double kExitS = 10;      // for an arm that has closed its pipe to end
+
+ArmProcess::ArmProcess(std::string name, const std::vector<std::string>& command, double timeout_s,
+                       std::function<void()> while_waiting)
+    : name_(std::move(name)), timeout_s_(timeout_s), while_waiting_(std::move(while_waiting)) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) fail(Exit::storage, "pipe: ", std::strerror(errno));
   report_ = ends[0];
@@ -48,40 +54,45 @@ void ArmProcess::start(const std::vector<std::string>& command, int report_to) {
   sigprocmask(SIG_SETMASK, &none, nullptr);
   dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
   // dup2 of a descriptor onto itself would keep its O_CLOEXEC.
-  if (report_to == kReportTo)
-    fcntl(kReportTo, F_SETFD, 0);
+  if (report_to == kReportFd)
+    fcntl(kReportFd, F_SETFD, 0);
   else
-    dup2(report_to, kReportTo);
+    dup2(report_to, kReportFd);
   execvp(argv[0], argv.data());
   _exit(127);
 }
 
-std::string ArmProcess::turn() {
-  if (turns_ > 0) resume();
+std::string ArmProcess::run_slice() {
+  if (slices_ > 0) resume();
   std::string line = read_line();
-  wait_until_stopped();
+  const Change change = wait_for_change(timeout_s_, true);
+  if (change == Change::none) time_out();
+  if (change == Change::ended) explain_end();
   cpu_at_stop_ = cpu_seconds();
-  ++turns_;
+  ++slices_;
   return line;
 }
 
 void ArmProcess::resume() {
   cpu_waiting_ += cpu_seconds() - cpu_at_stop_;
-  kill(pid_, SIGCONT);
+  if (pid_ > 0) kill(pid_, SIGCONT);
 }
 
 std::string ArmProcess::finish() {
   resume();
   std::string line = read_line();
-  const int status = wait_for_change(0);
-  if (status != 0) explain_end(status);
-  pid_ = -1;
+  if (wait_for_change(timeout_s_, false) == Change::none) time_out();
+  if (*end_ != 0) explain_end();
   return line;
+}
+
+static int64_t ns_from_now(double seconds) {
+  return trace::now_ns() + static_cast<int64_t>(std::min(seconds, 1e9) * 1e9);
 }
 
 // Sleeps in poll until there is data, because the running arm shares the machine with this process.
 std::string ArmProcess::read_line() {
-  const int64_t deadline = trace::now_ns() + static_cast<int64_t>(timeout_s_ * 1e9);
+  const int64_t deadline = ns_from_now(timeout_s_);
   while (true) {
     if (const size_t end = unread_.find('\n'); end != std::string::npos) {
       const std::string line = unread_.substr(0, end);
@@ -89,45 +100,62 @@ std::string ArmProcess::read_line() {
       return line;
     }
     const int64_t left_ms = (deadline - trace::now_ns()) / 1'000'000;
-    if (left_ms <= 0) give_up();
+    if (left_ms <= 0) time_out();
     pollfd readable = {report_, POLLIN, 0};
-    if (poll(&readable, 1, static_cast<int>(left_ms)) <= 0) continue;
+    const int ready = poll(&readable, 1, end_ ? 0 : static_cast<int>(std::min(left_ms, kLookMs)));
+    if (ready <= 0) {
+      while_waiting_();
+      // The pipe does not show the end of an arm whose own children still hold it. What the arm
+      // wrote before its end is read first.
+      if (end_) explain_end();
+      change(false);
+      continue;
+    }
     char buffer[1 << 16];
     const ssize_t count = read(report_, buffer, sizeof(buffer));
-    if (count == 0) explain_end(wait_for_change(0));
     if (count > 0) unread_.append(buffer, count);
+    if (count != 0) continue;
+    if (wait_for_change(std::min(timeout_s_, kExitS), false) == Change::ended) explain_end();
+    fail(Exit::internal, "ab: ", name_, " closed its report pipe", when(),
+         " but did not end, and was killed");
   }
+}
+
+// Returns without waiting. Stops are reported once, and only with `or_stop`.
+ArmProcess::Change ArmProcess::change(bool or_stop) {
+  int status = 0;
+  if (!end_ && waitpid(pid_, &status, WNOHANG | (or_stop ? WUNTRACED : 0)) == pid_) {
+    if (WIFSTOPPED(status)) return Change::stopped;
+    end_ = status;
+    pid_ = -1;
+  }
+  return end_ ? Change::ended : Change::none;
 }
 
 // waitpid has no time-out, so this polls once per millisecond. The wait is short: an arm stops or
 // exits right after its last line.
-int ArmProcess::wait_for_change(int options) {
-  const int64_t deadline = trace::now_ns() + static_cast<int64_t>(timeout_s_ * 1e9);
-  int status = 0;
-  while (waitpid(pid_, &status, options | WNOHANG) == 0) {
-    if (trace::now_ns() > deadline) give_up();
+ArmProcess::Change ArmProcess::wait_for_change(double most_s, bool or_stop) {
+  const int64_t deadline = ns_from_now(most_s);
+  while (true) {
+    const Change seen = change(or_stop);
+    if (seen != Change::none || trace::now_ns() > deadline) return seen;
+    while_waiting_();
     usleep(1000);
   }
-  return status;
 }
 
-void ArmProcess::wait_until_stopped() {
-  const int status = wait_for_change(WUNTRACED);
-  if (!WIFSTOPPED(status)) explain_end(status);
+std::string ArmProcess::when() const { return " after " + count_of(slices_, "time slice"); }
+
+void ArmProcess::explain_end() const {
+  if (WIFSIGNALED(*end_))
+    fail(Exit::internal, "ab: ", name_, " was killed by signal ", WTERMSIG(*end_), when());
+  const int code = WEXITSTATUS(*end_);
+  if (code == 0) fail(Exit::internal, "ab: ", name_, " ended too early,", when());
+  fail(static_cast<Exit>(code), "ab: ", name_, " ended with exit code ", code, when());
 }
 
-void ArmProcess::explain_end(int status) {
-  pid_ = -1;  // reaped
-  const std::string when = cat(" after ", turns_, " turns");
-  if (WIFSIGNALED(status))
-    fail(Exit::internal, "ab: ", name_, " was killed by signal ", WTERMSIG(status), when);
-  const int code = WEXITSTATUS(status);
-  if (code == 0) fail(Exit::internal, "ab: ", name_, " ended too early,", when);
-  fail(static_cast<Exit>(code), "ab: ", name_, " ended with exit code ", code, when);
-}
-
-void ArmProcess::give_up() const {
-  fail(Exit::internal, "ab: ", name_, " gave no answer for ", timeout_s_,
+void ArmProcess::time_out() const {
+  fail(Exit::internal, "ab: ", name_, " did not finish a time slice within ", timeout_s_,
        " s and was killed; --timeout allows more");
 }
 

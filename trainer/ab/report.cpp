@@ -1,7 +1,9 @@
-// Results of `trainer ab` as Markdown that is readable unrendered, and as JSON.
+// Results of `trainer ab` as Markdown that is readable unrendered, and as JSON; its progress line.
 #include <fmt/format.h>
+#include "core/base/trace.h"
 #include "core/base/utf8.h"
 #include "trainer/ab/ab.h"
+#include "trainer/log/log_line.h"
 
 namespace bellows {
 
@@ -40,7 +42,7 @@ std::string headline(const AbResult& result) {
 
 // ---- Markdown
 
-static std::string cost_text(const AbArm& arm, AbClock clock) {
+static std::string cost_text(const AbArm& arm, Clock clock) {
   const auto costs = step_costs(arm, clock);
   return fmt::format("{:.4g} ({:.4g} to {:.4g})", 1e3 * median(costs), 1e3 * quantile(costs, 0.25),
                      1e3 * quantile(costs, 0.75));
@@ -54,11 +56,11 @@ static std::string arm_table(const AbPair& pair) {
   const auto row = [&](const char* what, const std::function<std::string(const AbArm&)>& of) {
     text += fmt::format("| {} | {} | {} |\n", what, of(pair.off), of(pair.on));
   };
-  row("wall time a step, ms: median of the blocks (quartiles)",
-      [](const AbArm& arm) { return cost_text(arm, AbClock::wall); });
-  row("CPU time a step, ms", [](const AbArm& arm) { return cost_text(arm, AbClock::cpu); });
+  row("wall time per step, ms: median of the blocks (quartiles)",
+      [](const AbArm& arm) { return cost_text(arm, Clock::wall); });
+  row("CPU time per step, ms", [](const AbArm& arm) { return cost_text(arm, Clock::cpu); });
   row("blocks that were outliers", [](const AbArm& arm) {
-    return std::to_string(count_outliers(step_costs(arm, AbClock::wall)));
+    return std::to_string(count_outliers(step_costs(arm, Clock::wall)));
   });
   row("peak of tensors, MB", [](const AbArm& arm) { return megabytes(arm.end.peak_tensor_bytes); });
   row("peak of the process, MB",
@@ -73,7 +75,7 @@ static std::string counter_table(const AbPair& pair) {
   const auto rates = differing_counters(pair);
   if (rates.empty()) return "No counter differs.\n";
   std::string text =
-      fmt::format("| counted a step | {} | {} |\n|---|---|---|\n", pair.off.name, pair.on.name);
+      fmt::format("| counter, per step | {} | {} |\n|---|---|---|\n", pair.off.name, pair.on.name);
   for (const auto& [name, off, on] : rates)
     text += fmt::format("| `{}` | {:.4g} | {:.4g} |\n", name, off, on);
   return text;
@@ -93,7 +95,7 @@ static std::string command_line(const AbOptions& o) {
                                  quoted(o.config), o.toggle, o.value, o.blocks);
   text += o.measure == AbMeasure::epoch ? " --measure epoch"
                                         : fmt::format(" --steps {} --warmup {}", o.steps, o.warmup);
-  if (o.clock == AbClock::cpu) text += " --clock cpu";
+  if (o.clock == Clock::cpu) text += " --clock cpu";
   if (o.timeout_s != AbOptions().timeout_s) text += fmt::format(" --timeout {}", o.timeout_s);
   for (const std::string& assignment : o.overrides) text.append(" ").append(quoted(assignment));
   return text;
@@ -108,8 +110,8 @@ static std::string machine_text(const Json& machine) {
 }
 
 std::string forced_off_text(const AbResult& result) {
-  return fmt::format("held equal in both arms, since they need {}: {}", result.toggle->name,
-                     fmt::join(result.held, ", "));
+  return fmt::format("off in both arms, because they need {}: {}", result.toggle->name,
+                     fmt::join(result.forced_off, ", "));
 }
 
 std::string to_markdown(const AbResult& result) {
@@ -119,7 +121,7 @@ std::string to_markdown(const AbResult& result) {
   const auto mark = [](const Finding& finding) { return finding.good ? "" : "**FAILED** "; };
   std::string text = fmt::format("# {}\n\n**{}**\n\n", on_and_off(result), headline(result));
   text += fmt::format("- claim: {}\n- cost: {}\n", toggle.claim, toggle.cost);
-  if (!result.held.empty()) text += fmt::format("- {}\n", forced_off_text(result));
+  if (!result.forced_off.empty()) text += fmt::format("- {}\n", forced_off_text(result));
   text += fmt::format("- footprint: {}{}\n", mark(footprints), footprints.text);
   text += fmt::format("- loss: {}{}\n", mark(losses), losses.text);
   text += fmt::format("- placebo, {} against itself: {}\n\n", result.placebo.off.name,
@@ -134,8 +136,8 @@ std::string to_markdown(const AbResult& result) {
 
 static Json arm_json(const AbArm& arm) {
   Json wall = Json::array(), cpu = Json::array();
-  for (const double cost : step_costs(arm, AbClock::wall)) wall.push_back(cost);
-  for (const double cost : step_costs(arm, AbClock::cpu)) cpu.push_back(cost);
+  for (const double cost : step_costs(arm, Clock::wall)) wall.push_back(cost);
+  for (const double cost : step_costs(arm, Clock::cpu)) cpu.push_back(cost);
   return {{"name", arm.name},
           {"wall_s_per_step", wall},
           {"cpu_s_per_step", cpu},
@@ -144,7 +146,7 @@ static Json arm_json(const AbArm& arm) {
           {"peak_resident_bytes", arm.end.peak_resident_bytes}};
 }
 
-static Json pair_json(const AbPair& pair, AbClock clock) {
+static Json pair_json(const AbPair& pair, Clock clock) {
   const Speedup s = speedup(pair, clock);
   return {{"ratio", s.ratio},
           {"interval", {s.interval.low, s.interval.high}},
@@ -161,9 +163,9 @@ Json to_json(const AbResult& result) {
   return {{"toggle", result.toggle->name},
           {"verdict", headline(result)},
           {"claim", result.toggle->claim},
-          {"held", result.held},
+          {"held", result.forced_off},
           {"command", command_line(result.options)},
-          {"clock", result.options.clock == AbClock::wall ? "wall" : "cpu"},
+          {"clock", result.options.clock == Clock::wall ? "wall" : "cpu"},
           {"placebo", pair_json(result.placebo, result.options.clock)},
           {"measured", pair_json(result.measured, result.options.clock)},
           {"losses_hold", losses.good},
@@ -172,6 +174,39 @@ Json to_json(const AbResult& result) {
           {"footprint", footprints.text},
           {"counters_per_step", counters},
           {"machine", result.machine}};
+}
+
+// ---- progress
+
+AbProgress::AbProgress(const AbOptions& options)
+    : measure_(options.measure),
+      slices_(2 + 2 * options.blocks),
+      work_(measure_ == AbMeasure::epoch
+                ? 2.0 * static_cast<double>(slices_)
+                : 4.0 * static_cast<double>(options.warmup + options.blocks * options.steps)),
+      started_ns_(trace::now_ns()) {}
+
+void AbProgress::begin(const std::string& title) {
+  title_ = title;
+  done_ = 0;
+  draw();
+}
+
+void AbProgress::add(const AbBlock& block) {
+  ++done_;
+  work_done_ += measure_ == AbMeasure::epoch ? 1 : static_cast<double>(block.steps);
+  draw();
+}
+
+std::string AbProgress::text(double elapsed_s) const {
+  const std::string eta =
+      work_done_ > 0 ? clock_text(elapsed_s * (work_ - work_done_) / work_done_) : "unknown";
+  return cat("ab: ", title_, ", time slice ", done_, " of ", slices_, ", ", clock_text(elapsed_s),
+             " elapsed, ETA ", eta);
+}
+
+void AbProgress::draw() {
+  line_.draw(text(1e-9 * static_cast<double>(trace::now_ns() - started_ns_)));
 }
 
 }  // namespace bellows

@@ -6,36 +6,29 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <ctime>
 #include "core/base/trace.h"
 #include "core/device/adaptive_threads.h"
 #include "trainer/ab/ab.h"
-#include "trainer/ab/ab_process.h"
+#include "trainer/ab/process.h"
 #include "trainer/run/loop.h"
 #include "trainer/state/training_state.h"
 #include "trainer/state/weights.h"
 
 namespace bellows {
 
-static double seconds_of(clockid_t clock) {
-  timespec now = {};
-  clock_gettime(clock, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
 static void report(std::string line) {
   line += '\n';
-  if (!write_fully(kReportTo, bytes_of(line)))
-    fail(Exit::storage, "ab: an arm cannot report: ", std::strerror(errno));
+  if (!write_fully(kReportFd, bytes_of(line)))
+    fail(Exit::storage, "ab: an arm cannot write its report: ", std::strerror(errno));
 }
 
 namespace {
 
-// Measures one block per turn. The clocks start when the parent resumes the process and stop when
-// the block is complete.
-class Turns {
+// Measures one block per time slice. The clocks start when the parent resumes the process and stop
+// when the block is complete.
+class Blocks {
  public:
-  Turns(const AbOptions& options, const Session& session)
+  Blocks(const AbOptions& options, const Session& session)
       : due_(options.measure == AbMeasure::epoch ? session.steps_per_epoch() : options.warmup),
         next_due_(options.measure == AbMeasure::epoch ? due_ : options.steps),
         device_(session.device) {
@@ -45,8 +38,8 @@ class Turns {
   void end_update() {
     if (++block_.steps < due_) return;
     synchronize(current_stream(device_));
-    block_.wall_s = seconds_of(CLOCK_MONOTONIC) - wall_begin_;
-    block_.cpu_s = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu_begin_;
+    block_.wall_s = seconds_since(wall_begin_);
+    block_.cpu_s = seconds_since(cpu_begin_, Clock::cpu);
     block_.counters = trace::counters();
     report(to_line(block_));
     raise(SIGSTOP);
@@ -57,14 +50,14 @@ class Turns {
  private:
   void begin() {
     block_ = {};
-    wall_begin_ = seconds_of(CLOCK_MONOTONIC);
-    cpu_begin_ = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+    wall_begin_ = time_ns(Clock::wall);
+    cpu_begin_ = time_ns(Clock::cpu);
   }
 
   int64_t due_, next_due_;  // steps
   Device device_;
   AbBlock block_;
-  double wall_begin_ = 0, cpu_begin_ = 0;
+  int64_t wall_begin_ = 0, cpu_begin_ = 0;  // ns
 };
 
 }  // namespace
@@ -92,7 +85,8 @@ static AbEnd end_of(const Outcome& outcome, Device device) {
 }
 
 int run_arm(const Plan& plan, const AbOptions& options, const std::string& folder) {
-  CHECK(fcntl(kReportTo, F_GETFD) >= 0, "ab: --arm is what ab says to its own arms");
+  CHECK(fcntl(kReportFd, F_GETFD) >= 0,
+        "ab: --arm is for the processes that ab starts itself; leave it out");
   Session session(measured_plan(plan, options));
   std::vector<std::string> unsaid;
   load_weights(session, unsaid);
@@ -100,9 +94,9 @@ int run_arm(const Plan& plan, const AbOptions& options, const std::string& folde
   Log log(session.plan, folder, LogOutput::silent);
   Checkpoints checkpoints(folder, session.plan.ckpt);
   Signals signals;
-  Turns turns(options, session);
+  Blocks blocks(options, session);
   const Outcome outcome =
-      train(session, log, &checkpoints, signals, {}, [&](const Position&) { turns.end_update(); });
+      train(session, log, &checkpoints, signals, {}, [&](const Position&) { blocks.end_update(); });
   if (outcome.signal != 0) return 128 + outcome.signal;
   report(to_line(end_of(outcome, session.device)));
   return 0;

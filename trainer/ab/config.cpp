@@ -1,6 +1,6 @@
 // Configurations of the two arms of `trainer ab`.
-#include <set>
 #include "core/config/config.h"
+#include <set>
 #include "core/config/hint.h"
 #include "trainer/ab/ab.h"
 
