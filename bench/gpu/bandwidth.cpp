@@ -14,6 +14,7 @@
 #include "autograd/record.h"
 #include "core/base/json.h"
 #include "core/base/trace.h"
+#include "core/device/allocator.h"
 #include "core/device/device_info.h"
 #include "core/device/threads.h"
 #include "core/device/timer.h"

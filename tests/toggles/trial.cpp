@@ -4,6 +4,7 @@
 #include <numeric>
 #include "core/base/trace.h"
 #include "trainer/run/loop.h"
+#include "trainer/session/session.h"
 
 namespace bellows {
 

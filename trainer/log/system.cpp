@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include "core/base/check.h"
 #include "core/device/device.h"
 #include "core/device/device_info.h"
 #include "core/device/threads.h"

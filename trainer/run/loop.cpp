@@ -5,6 +5,7 @@
 #include "core/base/trace.h"
 #include "core/device/device_info.h"
 #include "core/tensor/copy.h"
+#include "trainer/session/session.h"
 
 namespace bellows {
 

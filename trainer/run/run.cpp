@@ -6,6 +6,7 @@
 #include "trainer/log/system.h"
 #include "trainer/run/loop.h"
 #include "trainer/run/summary.h"
+#include "trainer/session/session.h"
 #include "trainer/state/plan_diff.h"
 #include "trainer/state/weights.h"
 

@@ -1,7 +1,7 @@
 // Copies tensors of a file into tensors of the same names.
 #pragma once
 #include <map>
-#include "core/tensor/named.h"
+#include "core/tensor/tensor.h"
 
 namespace bellows {
 

@@ -1,6 +1,7 @@
 #include "trainer/state/weights.h"
 #include "core/tensor/copy.h"
 #include "ops/elementwise.h"
+#include "trainer/session/session.h"
 #include "trainer/state/checkpoints.h"
 #include "trainer/state/copy_saved.h"
 #include "trainer/state/training_state.h"

@@ -1,8 +1,11 @@
 // Loads the initial weights of a new run.
 #pragma once
-#include "trainer/session/session.h"
+#include <string>
+#include <vector>
 
 namespace bellows {
+
+class Session;
 
 // Loads plan.train.weights: a safetensors file or a run folder, with PyTorch's names, written by
 // any program. The prefix "module." of DistributedDataParallel is removed, and floating-point

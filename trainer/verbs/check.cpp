@@ -8,6 +8,7 @@
 #include "ops/base/op_inputs.h"
 #include "plan/toggle.h"
 #include "trainer/run/loop.h"
+#include "trainer/session/session.h"
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {
