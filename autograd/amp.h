@@ -8,7 +8,6 @@
 #include <array>
 #include "autograd/grad_scaler.h"
 #include "autograd/record.h"
-#include "core/config/visitor.h"
 
 namespace bellows {
 

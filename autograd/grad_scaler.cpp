@@ -1,4 +1,5 @@
 #include "autograd/grad_scaler.h"
+#include "core/config/visitor.h"
 
 namespace bellows {
 

@@ -10,10 +10,11 @@
 //
 // Micikevicius et al., "Mixed Precision Training", ICLR 2018.
 #pragma once
-#include "core/config/visitor.h"
 #include "core/tensor/step_state.h"
 
 namespace bellows {
+
+class Visitor;
 
 struct GradScalerOptions {
   double init_scale = 1024;

@@ -1,4 +1,5 @@
 #include "dist/process_group.h"
+#include "core/config/visitor.h"
 
 namespace bellows {
 

@@ -1,7 +1,7 @@
 // ProcessGroup: the ranks that train one model together, and their collectives.
 #pragma once
 #include <memory>
-#include "core/config/visitor.h"
+#include "core/config/choice.h"
 #include "core/tensor/tensor.h"
 
 namespace bellows {

@@ -2,7 +2,7 @@
 // DistributedDataParallel.
 #pragma once
 #include <set>
-#include "core/tensor/named.h"
+#include "core/tensor/tensor.h"
 #include "dist/process_group.h"
 
 namespace bellows {

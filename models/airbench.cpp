@@ -1,5 +1,6 @@
 // The network of airbench94_muon, for CIFAR-10: 94 % after 8 short epochs. Parameter names are
 // those of the original. K. Jordan, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU", 2024.
+#include "core/config/visitor.h"
 #include "models/layers/batch_norm.h"
 #include "models/layers/conv2d.h"
 #include "models/layers/linear.h"

@@ -1,4 +1,5 @@
 #include "models/criterion.h"
+#include "core/config/visitor.h"
 
 namespace bellows {
 

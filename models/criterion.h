@@ -1,9 +1,10 @@
 // The loss that training minimizes.
 #pragma once
-#include "core/config/visitor.h"
 #include "ops/cross_entropy.h"
 
 namespace bellows {
+
+class Visitor;
 
 struct LossOptions {
   double label_smoothing = 0;

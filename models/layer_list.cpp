@@ -1,5 +1,6 @@
 // Model described in YAML as a list of layers, named by position as in torch.nn.Sequential:
 //   model: {name: layers, layers: [{name: conv2d, out: 8, kernel: 5}, relu, max_pool2d, ...]}
+#include "core/config/visitor.h"
 #include "models/module/build.h"
 
 namespace bellows {

@@ -1,4 +1,5 @@
 // Multilayer perceptron. Without hidden layers it is a linear classifier.
+#include "core/config/visitor.h"
 #include "models/layers/dropout.h"
 #include "models/layers/linear.h"
 #include "models/module/build.h"

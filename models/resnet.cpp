@@ -1,5 +1,6 @@
 // ResNet v1.5 (the stride is on the 3x3 convolution), with torchvision's parameter names.
 // He, Zhang, Ren, Sun, "Deep Residual Learning for Image Recognition", CVPR 2016.
+#include "core/config/visitor.h"
 #include "models/layers/batch_norm.h"
 #include "models/layers/conv2d.h"
 #include "models/layers/linear.h"

@@ -11,6 +11,8 @@
 
 namespace bellows {
 
+class Visitor;
+
 struct AdamOptions {
   double lr = 0.001, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
 };

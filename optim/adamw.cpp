@@ -1,4 +1,5 @@
 // adamw: Adam whose weight decay does not pass through the moments.
+#include "core/config/choice.h"
 #include "optim/adam.h"
 
 namespace bellows {

@@ -1,5 +1,6 @@
 #include "optim/ema.h"
 #include "core/tensor/copy.h"
+#include "core/tensor/step_state.h"
 
 namespace bellows {
 

@@ -4,7 +4,7 @@
 // when GradScaler skips an update.
 #pragma once
 #include "core/tensor/foreach.h"
-#include "core/tensor/named.h"
+#include "core/tensor/tensor.h"
 
 namespace bellows {
 

@@ -1,6 +1,8 @@
 #include "optim/muon.h"
 #include <Eigen/Core>
 #include <cmath>
+#include "core/config/choice.h"
+#include "core/config/visitor.h"
 #include "core/device/parallel.h"
 #include "core/tensor/copy.h"
 

@@ -12,6 +12,8 @@
 
 namespace bellows {
 
+class Visitor;
+
 struct MuonOptions {
   double lr = 0.02, momentum = 0.95;
   bool nesterov = true;

@@ -4,6 +4,7 @@
 #include "autograd/amp.h"
 #include "autograd/backward.h"
 #include "core/base/trace.h"
+#include "core/config/visitor.h"
 #include "core/tensor/copy.h"
 
 namespace bellows {

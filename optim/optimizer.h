@@ -1,8 +1,7 @@
 // Optimizer: applies update rules to a model's parameters.
 #pragma once
 #include "core/config/choice.h"
-#include "core/config/visitor.h"
-#include "core/tensor/named.h"
+#include "core/tensor/tensor.h"
 #include "optim/rule.h"
 
 namespace bellows {

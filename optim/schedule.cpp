@@ -1,6 +1,7 @@
 #include "optim/schedule.h"
 #include <algorithm>
 #include <cmath>
+#include "core/config/visitor.h"
 
 namespace bellows {
 

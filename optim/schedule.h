@@ -5,7 +5,7 @@
 #include <functional>
 #include <optional>
 #include <utility>
-#include "core/config/visitor.h"
+#include "core/config/choice.h"
 #include "core/tensor/tensor.h"
 
 namespace bellows {

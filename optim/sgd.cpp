@@ -1,4 +1,6 @@
 #include "optim/sgd.h"
+#include "core/config/choice.h"
+#include "core/config/visitor.h"
 #include "optim/rule_cpu.h"
 
 namespace bellows {

@@ -9,6 +9,8 @@
 
 namespace bellows {
 
+class Visitor;
+
 struct SgdOptions {
   double lr = 0.1, momentum = 0, weight_decay = 0;
   bool nesterov = false;

@@ -1,5 +1,6 @@
 #include "plan/plan.h"
 #include "core/base/utf8.h"
+#include "core/config/visitor.h"
 
 namespace bellows {
 

@@ -6,7 +6,7 @@
 #include "core/device/kernel_options.h"
 #include "core/device/threads.h"
 #include "data/images/transform.h"
-#include "data/loader/loader.h"
+#include "data/loader/loader_options.h"
 #include "data/sets/dataset.h"
 #include "models/criterion.h"
 #include "models/module/fuse.h"

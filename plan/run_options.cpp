@@ -1,4 +1,5 @@
 #include "plan/run_options.h"
+#include "core/config/visitor.h"
 
 namespace bellows {
 

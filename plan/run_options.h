@@ -1,11 +1,12 @@
 // Options of the training loop: evaluation, log, checkpoints, target, profiling and debug switches.
 // They are declared here because Plan contains them and trainer/ has a higher rank.
 #pragma once
-#include "core/config/visitor.h"
 #include "core/device/sync_guard.h"
 #include "data/images/tta.h"
 
 namespace bellows {
+
+class Visitor;
 
 enum class OnNonfinite { stop, skip, go_on };
 struct TrainOptions {

@@ -15,6 +15,7 @@
 #include "core/base/json.h"
 #include "core/base/statistics.h"
 #include "core/base/trace.h"
+#include "core/device/allocator.h"
 #include "core/device/device_info.h"
 #include "core/device/threads.h"
 #include "core/device/timer.h"

@@ -1,6 +1,7 @@
 // Times the trainer's step on one batch of random values.
 #pragma once
 #include "trainer/run/summary.h"
+#include "trainer/session/session.h"
 #include "trainer/session/training_step.h"
 
 namespace bellows {

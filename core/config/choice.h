@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 #include "core/base/check.h"
+#include "core/base/plural.h"
 #include "core/base/registry.h"
 
 namespace bellows {
@@ -56,8 +57,8 @@ template <class R, class... Args> class Choice<R(Args...)> {
   explicit Choice(const std::string& name) { choose(name); }
 
   const std::string& name() const { return name_; }
-  static std::vector<std::string> names() {
-    std::vector<std::string> names;
+  static Names names() {
+    Names names;
     for (const auto& [name, entry] : entries<R(Args...)>()) names.push_back(name);
     return names;
   }

@@ -7,11 +7,12 @@
 #include <optional>
 #include <string>
 #include <vector>
-#include "core/config/choice.h"
+#include "core/base/check.h"
+#include "core/base/plural.h"
 
 namespace bellows {
 
-using Names = std::vector<std::string>;
+template <class Signature> class Choice;
 
 // Range of a numeric option, both ends included.
 struct Bounds {

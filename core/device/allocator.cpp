@@ -8,6 +8,7 @@
 #include "core/base/check.h"
 #include "core/base/round.h"
 #include "core/base/trace.h"
+#include "core/config/visitor.h"
 #include "core/device/device_pool.h"
 #include "core/device/guards.h"
 #include "core/device/huge_pages.h"

@@ -6,10 +6,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include "core/config/visitor.h"
 #include "core/device/device.h"
 
 namespace bellows {
+
+class Visitor;
 
 struct AllocatorOptions {
   bool caching = false;

@@ -8,6 +8,7 @@
 #pragma once
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 #include "core/base/module_path.h"

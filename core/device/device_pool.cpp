@@ -1,6 +1,7 @@
 #include "core/device/device_pool.h"
 #include <algorithm>
 #include <utility>
+#include "core/base/check.h"
 #include "core/base/module_path.h"
 #include "core/device/graph.h"
 

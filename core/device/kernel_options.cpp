@@ -1,4 +1,5 @@
 #include "core/device/kernel_options.h"
+#include "core/config/visitor.h"
 
 namespace bellows {
 

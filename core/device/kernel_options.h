@@ -2,9 +2,11 @@
 //   const Kernels use(plan.kernels);
 // record() captures them, so backward and recompute run under the options of their forward.
 #pragma once
-#include "core/config/visitor.h"
+#include <cstdint>
 
 namespace bellows {
+
+class Visitor;
 
 // How to choose among algorithms of one kernel: by a heuristic, the fastest in a benchmark, or the
 // result of an earlier benchmark without running a new one.

@@ -10,6 +10,7 @@
 #include <latch>
 #include <thread>
 #include "core/base/trace.h"
+#include "core/config/visitor.h"
 #include "core/device/affinity.h"
 
 namespace bellows {

@@ -3,11 +3,12 @@
 #pragma once
 #include <filesystem>
 #include <string>
-#include "core/config/visitor.h"
 #include "core/device/adaptive_threads.h"
 #include "core/device/topology.h"
 
 namespace bellows {
+
+class Visitor;
 
 struct ThreadOptions {
   int threads = 0;      // in the pool; 0: OMP_NUM_THREADS, or one per allowed core

@@ -3,8 +3,9 @@
 #pragma once
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
-#include "core/tensor/tensor.h"
+#include "core/device/device.h"
 
 namespace bellows {
 
@@ -50,17 +51,5 @@ std::optional<size_t> winner(std::vector<TimedCandidate> timed);
 
 // Returns the machine that choices are valid for: "NVIDIA H200, driver 580.82.07".
 std::string tuned_machine(Device device);
-
-// The part of a tensor that a choice depends on: everything but its values and address.
-struct Signature {
-  explicit Signature(const Tensor& t)
-      : shape(t.shape()), strides(t.strides()), dtype(t.dtype()), defined(t.defined()) {}
-  Shape shape;
-  Strides strides;
-  DType dtype;
-  bool defined;
-  bool operator==(const Signature&) const = default;
-};
-std::ostream& operator<<(std::ostream& out, const Signature& signature);
 
 }  // namespace bellows

@@ -1,4 +1,5 @@
 #include "core/tensor/channel_room.h"
+#include "core/device/allocator.h"
 #include "core/tensor/foreach.h"
 
 namespace bellows {

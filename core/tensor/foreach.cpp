@@ -3,6 +3,7 @@
 #include <numeric>
 #include "core/device/parallel.h"
 #include "core/tensor/copy.h"
+#include "core/tensor/step_state.h"
 
 namespace bellows {
 

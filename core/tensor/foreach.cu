@@ -1,5 +1,6 @@
 #include <cmath>
 #include "core/tensor/norm.cuh"
+#include "core/tensor/step_state.h"
 
 namespace bellows {
 

@@ -2,9 +2,11 @@
 // raises the version of the tensors that it writes. Tensors must be dense (except `t` in add_into)
 // and floating-point (except in fill).
 #pragma once
-#include "core/tensor/step_state.h"
+#include "core/tensor/kernel.h"
 
 namespace bellows {
+
+struct StepState;
 
 using TensorSpan = std::span<const Tensor>;
 

@@ -44,6 +44,18 @@ struct Vendor {
   Version version = nullptr;
 };
 
+// The part of a tensor that a choice depends on: everything but its values and address.
+struct Signature {
+  explicit Signature(const Tensor& t)
+      : shape(t.shape()), strides(t.strides()), dtype(t.dtype()), defined(t.defined()) {}
+  Shape shape;
+  Strides strides;
+  DType dtype;
+  bool defined;
+  bool operator==(const Signature&) const = default;
+};
+std::ostream& operator<<(std::ostream& out, const Signature& signature);
+
 // Returns what the choice of an algorithm depends on: all arguments except tensor values and slots.
 template <class Arg> auto signature_of(const Arg& arg) {
   if constexpr (std::is_same_v<Arg, Tensor>)

@@ -4,7 +4,7 @@
 #include <future>
 #include <map>
 #include "core/base/file.h"
-#include "core/tensor/named.h"
+#include "core/tensor/tensor.h"
 
 namespace bellows {
 

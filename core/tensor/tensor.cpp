@@ -1,8 +1,14 @@
 #include "core/tensor/tensor.h"
+#include "core/device/allocator.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 
 namespace bellows {
+
+Storage::Storage(size_t bytes, Device device)
+    : Storage(allocate(device, bytes), bytes, device, release) {}
+
+void record_use(const Tensor& t, Stream stream) { record_use(t.device(), t.bytes(), stream); }
 
 static bool is_row_major(const Shape& shape, const Strides& strides) {
   int64_t step = 1;

@@ -6,11 +6,12 @@
 #pragma once
 #include <source_location>
 #include <span>
+#include <string>
 #include <vector>
 #include "core/base/dtype.h"
 #include "core/base/pool.h"
 #include "core/base/ref.h"
-#include "core/device/allocator.h"
+#include "core/device/device.h"
 #include "core/tensor/shape.h"
 
 namespace bellows {
@@ -19,7 +20,7 @@ class Storage : public RefCounted {
  public:
   using Release = void (*)(Device device, void* memory, size_t bytes) noexcept;
 
-  Storage(size_t bytes, Device device) : Storage(allocate(device, bytes), bytes, device, release) {}
+  Storage(size_t bytes, Device device);  // from core/device/allocator.h
   // Wraps external memory, which `release` takes back. Null: the memory outlives this object.
   Storage(void* memory, size_t bytes, Device device, Release release)
       : bytes_(static_cast<std::byte*>(memory)), size_(bytes), device_(device), release_(release) {}
@@ -130,11 +131,16 @@ const MemoryFormat& format_of(const Tensor& t);
 
 using Tensors = std::vector<Tensor, SmallBlockAllocator<Tensor>>;
 
+// A tensor with its name, as models, optimizers and files exchange it.
+struct NamedTensor {
+  std::string name;  // "conv1.weight"
+  Tensor tensor;
+};
+using NamedTensors = std::vector<NamedTensor>;
+
 // Reports that work on that stream uses the tensor, which belongs to another stream: see
 // core/device/allocator.h.
-inline void record_use(const Tensor& t, Stream stream) {
-  record_use(t.device(), t.bytes(), stream);
-}
+void record_use(const Tensor& t, Stream stream);
 
 // ---- factories: allocated on the device; empty() leaves the elements uninitialized
 

@@ -1,5 +1,6 @@
 #include "data/loader/loader.h"
 #include "core/base/trace.h"
+#include "core/config/visitor.h"
 
 namespace bellows {
 

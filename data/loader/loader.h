@@ -2,37 +2,11 @@
 // worker threads do so ahead of use. Order and contents do not depend on the number of workers.
 #pragma once
 #include "data/loader/feed.h"
+#include "data/loader/loader_options.h"
 #include "data/loader/sampler.h"
 #include "data/loader/worker.h"
 
 namespace bellows {
-
-struct LoaderOptions {
-  int64_t batch_size = 64;
-  bool shuffle = true;
-  Order order = Order::random;
-  int64_t window = 64;  // pages that a quasi-random order shuffles together
-  bool augment = true;  // off: transforms are deterministic, as in evaluation
-  Tta tta = Tta::none;  // for evaluation: an epoch is one view
-  OnDamaged on_damaged = OnDamaged::error;
-  bool scaled_decode = false;
-  bool drop_last = false;
-  bool channels_last = false;   // batches are made in NHWC
-  int64_t num_workers = 0;      // threads; 0: next() makes the batch
-  int64_t prefetch_factor = 0;  // finished batches that may wait, per worker
-  bool persistent_workers = false;
-  QueueKind queue = QueueKind::locked;
-  bool background = false;
-  bool device_randperm = false;
-  bool pin_memory = false;      // batches are made in page-locked memory
-  bool non_blocking = false;    // batches are copied to the device ahead of use
-  bool device_tensors = false;  // samples stay on the device, batches are gathered there
-  bool device_augment = false;  // batches are bytes; the device runs the transforms it can
-  int64_t sim_latency_us = 0;
-  double timeout_s = 60;
-  const MemoryFormat& format() const { return channels_last ? kNHWC : kNCHW; }
-};
-void visit(Visitor& v, LoaderOptions& o);
 
 // Compute thread only: start() may call parallel_for.
 class Loader : public Feed {

@@ -1,4 +1,5 @@
 #include "models/layers/batch_norm.h"
+#include "core/config/visitor.h"
 
 namespace bellows {
 

@@ -1,6 +1,7 @@
 #include "models/layers/conv2d.h"
 #include <cmath>
 #include "core/base/trace.h"
+#include "core/config/visitor.h"
 
 namespace bellows {
 

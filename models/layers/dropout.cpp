@@ -1,4 +1,5 @@
 #include "models/layers/dropout.h"
+#include "core/config/visitor.h"
 #include "ops/dropout.h"
 
 namespace bellows {

@@ -1,5 +1,6 @@
 #include "models/layers/linear.h"
 #include <cmath>
+#include "core/config/visitor.h"
 
 namespace bellows {
 

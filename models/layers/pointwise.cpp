@@ -1,4 +1,5 @@
 #include "models/layers/pointwise.h"
+#include "core/config/visitor.h"
 
 namespace bellows {
 

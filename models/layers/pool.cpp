@@ -1,4 +1,5 @@
 #include "models/layers/pool.h"
+#include "core/config/visitor.h"
 
 namespace bellows {
 

@@ -1,4 +1,5 @@
 #include "ops/quantile_levels.h"
+#include "core/config/visitor.h"
 #include "models/module/module.h"
 
 namespace bellows {

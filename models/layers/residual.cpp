@@ -1,5 +1,6 @@
 #include "models/layers/residual.h"
 #include "autograd/amp.h"
+#include "core/config/visitor.h"
 #include "ops/elementwise.h"
 
 namespace bellows {

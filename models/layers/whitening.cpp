@@ -5,6 +5,7 @@
 #include <Eigen/Eigenvalues>
 #include <cmath>
 #include "core/base/round.h"
+#include "core/config/visitor.h"
 #include "core/device/parallel.h"
 #include "core/tensor/copy.h"
 #include "models/module/module.h"

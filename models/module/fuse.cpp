@@ -1,5 +1,6 @@
 #include "models/module/fuse.h"
 #include <algorithm>
+#include "core/config/visitor.h"
 #include "models/module/sequential.h"
 
 namespace bellows {

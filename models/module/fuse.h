@@ -9,6 +9,8 @@
 
 namespace bellows {
 
+class Visitor;
+
 template <class Layer> bool is(const Child& child) {
   return dynamic_cast<const Layer*>(child.module.get());
 }

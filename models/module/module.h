@@ -6,12 +6,12 @@
 #include <memory>
 #include "autograd/record.h"
 #include "core/base/philox.h"
-#include "core/config/visitor.h"
-#include "core/tensor/named.h"
-#include "core/tensor/step_state.h"
+#include "core/config/choice.h"
+#include "core/tensor/tensor.h"
 
 namespace bellows {
 
+class DeviceStepState;
 class Module;
 using ModulePtr = std::unique_ptr<Module>;
 

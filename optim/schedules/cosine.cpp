@@ -1,5 +1,6 @@
 #include <cmath>
 #include <numbers>
+#include "core/config/visitor.h"
 #include "optim/schedule.h"
 
 namespace bellows {

@@ -1,3 +1,4 @@
+#include "core/config/visitor.h"
 #include "optim/schedule.h"
 
 namespace bellows {

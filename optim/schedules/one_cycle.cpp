@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include "core/config/visitor.h"
 #include "optim/schedule.h"
 
 namespace bellows {

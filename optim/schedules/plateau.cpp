@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include "core/config/visitor.h"
 #include "optim/schedule.h"
 
 namespace bellows {

@@ -1,4 +1,5 @@
 #include <cmath>
+#include "core/config/visitor.h"
 #include "optim/schedule.h"
 
 namespace bellows {

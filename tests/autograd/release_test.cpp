@@ -1,6 +1,7 @@
 // A graph that is dropped without a backward frees all of its branches.
 #include <gtest/gtest.h>
 #include "autograd/record.h"
+#include "core/device/allocator.h"
 #include "core/tensor/foreach.h"
 
 using namespace bellows;

@@ -6,6 +6,7 @@
 #include <thread>
 #include "core/base/module_path.h"
 #include "core/base/trace.h"
+#include "core/device/allocator.h"
 #include "core/device/graph.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <random>
 #include "core/base/crc32c.h"
+#include "core/device/allocator.h"
 #include "core/tensor/foreach.h"
 #include "tests/refusal.h"
 

@@ -2,6 +2,7 @@
 #include "core/config/visitor.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include "core/config/choice.h"
 #include "core/device/kernel_options.h"
 #include "tests/refusal.h"
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <cmath>
 #include "core/base/philox.h"
+#include "core/device/allocator.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "tests/cuda_host/cuda_host.h"

@@ -1,6 +1,7 @@
 // Faults between streams, planted in the product's own allocator and feed: an event without a wait,
 // a block that is reused while another stream still uses it.
 #include <gtest/gtest.h>
+#include "core/device/allocator.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "data/feeds/device_feed.h"

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <cstring>
 #include "core/base/trace.h"
+#include "core/device/allocator.h"
 #include "core/tensor/channel_room.h"
 #include "tests/data/noise.h"
 #include "tests/twins.h"

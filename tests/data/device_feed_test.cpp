@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "core/base/trace.h"
+#include "core/device/allocator.h"
 #include "core/tensor/pinned.h"
 #include "data/packed/pack.h"
 #include "data/packed/packed.h"

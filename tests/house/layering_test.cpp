@@ -29,12 +29,18 @@ static size_t room_rank(const std::string& folder, const std::string& room) {
   return std::ranges::find(rooms->second, room) - rooms->second.begin();
 }
 
+// The file that `line` includes from the project; "" if none.
+static std::string included(const std::string& line) {
+  const std::string include = "#include \"";
+  if (!line.starts_with(include)) return "";
+  return line.substr(include.size(), line.rfind('"') - include.size());
+}
+
 // The folder or room ("core/device") that `line`, found in `file`, includes against the order; ""
 // if none.
 static std::string offence(const std::filesystem::path& file, const std::string& line) {
-  const std::string include = "#include \"";
-  if (!line.starts_with(include)) return "";
-  const std::filesystem::path other = line.substr(include.size(), line.rfind('"') - include.size());
+  const std::filesystem::path other = included(line);
+  if (other.empty()) return "";
   const std::string folder = *file.begin(), its_folder = *other.begin();
   if (its_folder != folder) return rank_of(its_folder) < rank_of(folder) ? "" : its_folder;
   const std::string room = room_of(file), its_room = room_of(other);
@@ -74,6 +80,31 @@ TEST(Layering, IncludesGoDownOnly) {
   for (const auto& file : files)
     for (const std::string& line : lines_of(file))
       EXPECT_EQ(offence(file, line), "") << file << " may not: " << line;
+}
+
+// Chains of includes, by file: the longest one that starts at it, itself included.
+using Chains = std::map<std::string, std::vector<std::string>>;
+static const std::vector<std::string>& longest_chain(const std::string& file, Chains& known) {
+  if (const auto found = known.find(file); found != known.end()) return found->second;
+  known[file] = {file};  // ends a cycle
+  std::vector<std::string> longest;
+  for (const std::string& line : lines_of(file))
+    if (const std::string other = included(line); !other.empty())
+      if (const auto& chain = longest_chain(other, known); chain.size() > longest.size())
+        longest = chain;
+  longest.insert(longest.begin(), file);
+  return known[file] = longest;
+}
+
+TEST(Layering, NoChainOfIncludesIsLongerThanTwelve) {
+  Chains known;
+  size_t longest = 0;
+  for (const auto& file : files_in(product_folders(), {".h", ".cpp", ".cu", ".cuh"})) {
+    const auto& chain = longest_chain(file, known);
+    longest = std::max(longest, chain.size());
+    EXPECT_LE(chain.size(), 12u) << testing::PrintToString(chain);
+  }
+  EXPECT_GT(longest, 5u);  // includes are found
 }
 
 namespace {

@@ -2,6 +2,7 @@
 // tests; this file never changes.
 #include <set>
 #include "core/base/trace.h"
+#include "core/device/allocator.h"
 #include "tests/ops/op_results.h"
 #include "tests/twins.h"
 

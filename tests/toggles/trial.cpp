@@ -5,6 +5,7 @@
 #include "core/base/trace.h"
 #include "tests/pooled_lenet.h"
 #include "trainer/run/loop.h"
+#include "trainer/session/session.h"
 
 namespace bellows {
 

@@ -1,6 +1,7 @@
 // Options of every type from text and back to it. Errors name what would be right.
 #include "core/config/values.h"
 #include <gmock/gmock.h>
+#include "core/config/choice.h"
 
 using namespace bellows;
 using testing::HasSubstr;

@@ -9,6 +9,7 @@
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
 #include "tests/refusal.h"
+#include "trainer/session/session.h"
 #include "trainer/state/training_state.h"
 
 using namespace bellows;

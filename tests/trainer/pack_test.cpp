@@ -1,6 +1,7 @@
 // `trainer pack`: training with its shards, or with those of the toggle, gives the same bits.
 #include <gmock/gmock.h>
 #include <fstream>
+#include <memory>
 #include "core/base/check.h"
 #include "core/tensor/safetensors.h"
 #include "tests/data/image_files.h"

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 #include "core/base/json.h"
+#include "core/config/visitor.h"
 #include "core/tensor/safetensors.h"
 #include "plan/plan.h"
 #include "tests/trainer/program.h"

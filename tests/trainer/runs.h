@@ -2,6 +2,7 @@
 #pragma once
 #include "core/config/values.h"
 #include "trainer/run/loop.h"
+#include "trainer/session/session.h"
 
 namespace bellows {
 

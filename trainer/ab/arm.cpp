@@ -11,6 +11,7 @@
 #include "trainer/ab/ab.h"
 #include "trainer/ab/process.h"
 #include "trainer/run/loop.h"
+#include "trainer/session/session.h"
 #include "trainer/state/training_state.h"
 #include "trainer/state/weights.h"
 

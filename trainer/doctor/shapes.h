@@ -1,7 +1,7 @@
 // Finds weights whose sizes do not suit Tensor Cores.
 #pragma once
 #include <string>
-#include "core/tensor/named.h"
+#include "core/tensor/tensor.h"
 
 namespace bellows {
 

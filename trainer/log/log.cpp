@@ -5,6 +5,7 @@
 #include "core/base/output.h"
 #include "core/base/plural.h"
 #include "core/base/trace.h"
+#include "plan/plan.h"
 #include "trainer/log/system.h"
 
 namespace bellows {

@@ -1,6 +1,7 @@
 // Output of a run: lines or a progress bar on stdout, metrics.jsonl in full precision (the source
 // of truth), and TensorBoard events.
 #pragma once
+#include <memory>
 #include "core/base/file.h"
 #include "trainer/log/live_line.h"
 #include "trainer/log/log_line.h"

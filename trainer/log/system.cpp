@@ -13,6 +13,7 @@
 #include <fstream>
 #include <set>
 #include <sstream>
+#include "core/base/check.h"
 #include "core/device/device.h"
 #include "core/device/device_info.h"
 #include "core/device/threads.h"

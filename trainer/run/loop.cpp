@@ -9,6 +9,7 @@
 #include "trainer/run/cpu_share.h"
 #include "trainer/session/losses.h"
 #include "trainer/session/profile_window.h"
+#include "trainer/session/session.h"
 #include "trainer/session/training_step.h"
 
 namespace bellows {

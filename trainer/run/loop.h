@@ -1,6 +1,7 @@
 // The training loop.
 #pragma once
 #include <functional>
+#include "core/tensor/step_state.h"
 #include "trainer/log/log.h"
 #include "trainer/log/meter.h"
 #include "trainer/run/signals.h"

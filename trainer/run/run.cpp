@@ -9,6 +9,7 @@
 #include "trainer/log/system.h"
 #include "trainer/run/loop.h"
 #include "trainer/run/summary.h"
+#include "trainer/session/session.h"
 #include "trainer/session/training_step.h"
 #include "trainer/state/weights.h"
 

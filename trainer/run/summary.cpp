@@ -5,6 +5,7 @@
 #include "core/base/plural.h"
 #include "core/base/trace.h"
 #include "core/device/affinity.h"
+#include "trainer/session/session.h"
 
 namespace bellows {
 

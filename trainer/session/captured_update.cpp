@@ -1,6 +1,7 @@
 #include "trainer/session/captured_update.h"
 #include "autograd/amp.h"
 #include "core/tensor/copy.h"
+#include "trainer/session/session.h"
 
 namespace bellows {
 

@@ -1,10 +1,15 @@
 // The toggle cuda_graph: captures one update after a few uncaptured ones, then launches it as a
 // graph for each batch of that size.
 #pragma once
+#include <functional>
+#include <memory>
+#include "core/device/allocator.h"
 #include "core/device/graph.h"
-#include "trainer/session/session.h"
+#include "data/loader/batch.h"
 
 namespace bellows {
+
+class Session;
 
 class CapturedUpdate {
  public:

@@ -2,7 +2,6 @@
 // need no training set, and in exports.
 #pragma once
 #include "core/base/json.h"
-#include "core/config/visitor.h"
 #include "data/images/transform.h"
 #include "data/sets/dataset.h"
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include "core/tensor/copy.h"
 #include "ops/elementwise.h"
+#include "trainer/session/session.h"
 
 namespace bellows {
 

@@ -1,8 +1,14 @@
 // Evaluates a model on the test set.
 #pragma once
-#include "trainer/session/session.h"
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace bellows {
+
+class Session;
 
 inline constexpr int64_t kTop5From = 10;  // fewest classes for which accuracy_top5 is computed
 

@@ -4,6 +4,7 @@
 #include "core/device/adaptive_threads.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/safetensors.h"
+#include "trainer/session/session.h"
 
 namespace bellows {
 

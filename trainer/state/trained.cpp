@@ -2,6 +2,7 @@
 #include "core/base/output.h"
 #include "core/config/config.h"
 #include "data/packed/packed_twin.h"
+#include "trainer/session/session.h"
 #include "trainer/state/checkpoints.h"
 #include "trainer/state/training_state.h"
 

@@ -1,9 +1,12 @@
 // Loads a trained model from a run folder or a checkpoint, for eval and predict.
 #pragma once
 #include <memory>
-#include "trainer/session/session.h"
+#include <string>
+#include "core/base/plural.h"
 
 namespace bellows {
+
+class Session;
 
 // Both functions return a Session with the plan that the model was trained under, and print
 // warnings (such as a damaged checkpoint) on stderr. They do not open the training data, because

@@ -9,6 +9,7 @@
 #include "core/device/adaptive_threads.h"
 #include "core/tensor/copy.h"
 #include "trainer/session/data_card.h"
+#include "trainer/session/session.h"
 #include "trainer/state/weights.h"
 
 namespace bellows {

@@ -1,9 +1,16 @@
 // The complete state of a run between two updates. Another process can resume from it bit for bit.
 #pragma once
+#include <optional>
+#include "core/base/plural.h"
 #include "core/tensor/safetensors.h"
-#include "trainer/session/session.h"
 
 namespace bellows {
+
+class Dataset;
+class Session;
+struct NormedConv;
+struct Plan;
+struct TrainingSetInfo;
 
 // Sum and count of losses; the log prints their mean.
 struct LossSum {

@@ -2,6 +2,7 @@
 #include <set>
 #include "core/tensor/copy.h"
 #include "ops/elementwise.h"
+#include "trainer/session/session.h"
 #include "trainer/state/checkpoints.h"
 #include "trainer/state/training_state.h"
 

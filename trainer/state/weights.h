@@ -1,9 +1,13 @@
 // Copies tensors of a file into a model's, by name; loads the initial weights of a new run.
 #pragma once
 #include <map>
-#include "trainer/session/session.h"
+#include <string>
+#include <vector>
+#include "core/tensor/tensor.h"
 
 namespace bellows {
+
+class Session;
 
 using TensorsByName = std::map<std::string, Tensor>;
 TensorsByName by_name(const NamedTensors& tensors);

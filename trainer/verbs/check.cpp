@@ -7,6 +7,7 @@
 #include "core/config/config.h"
 #include "ops/base/op_inputs.h"
 #include "plan/toggle.h"
+#include "trainer/session/session.h"
 #include "trainer/session/training_step.h"
 #include "trainer/verbs/verbs.h"
 

@@ -2,6 +2,7 @@
 #include "core/base/json.h"
 #include "core/base/output.h"
 #include "trainer/session/evaluate.h"
+#include "trainer/session/session.h"
 #include "trainer/state/trained.h"
 #include "trainer/verbs/verbs.h"
 

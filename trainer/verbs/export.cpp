@@ -4,6 +4,7 @@
 #include <cctype>
 #include "core/base/output.h"
 #include "core/tensor/copy.h"
+#include "plan/plan.h"
 #include "trainer/session/data_card.h"
 #include "trainer/state/checkpoints.h"
 #include "trainer/state/training_state.h"

@@ -11,6 +11,7 @@
 #include "core/tensor/copy.h"
 #include "data/images/transform.h"
 #include "ops/softmax.h"
+#include "trainer/session/session.h"
 #include "trainer/state/trained.h"
 #include "trainer/verbs/image.h"
 #include "trainer/verbs/verbs.h"

@@ -4,9 +4,10 @@
 #include <string>
 #include <string_view>
 #include <vector>
-#include "core/config/visitor.h"
 
 namespace bellows {
+
+class Visitor;
 
 using TableRow = std::vector<std::string>;
 
