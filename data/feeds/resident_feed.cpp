@@ -89,7 +89,7 @@ class ResidentFeed : public Feed {
 
 std::string why_not_resident(Device device, const Loader& loader) {
   const Dataset& dataset = loader.dataset();
-  if (!dataset.in_memory()) return "the data set is not held in memory";
+  if (!dataset.fixed_pixels()) return "the host decodes its samples";
   const Transforms& transforms = loader.transforms();
   if (loader.options().device_augment && !transforms.all_left())
     return "only the host can do some of its transforms";

@@ -6,12 +6,6 @@ namespace bellows {
 void visit(Visitor& v, LoaderOptions& o) {
   v("batch_size", o.batch_size, "samples per step and rank", {.min = 1, .max = 1 << 24});
   v("shuffle", o.shuffle, "another order in each epoch");
-  v("order", o.order, {"random", "quasi_random"},
-    "of a shuffled epoch; quasi_random: pages of a packed data set at random, and the samples of "
-    "`window` pages among each other");
-  v("window", o.window,
-    "pages that a quasi-random order is in at a time; a cache of as many reads each once an epoch",
-    {.min = 1, .max = 1e6});
   v("augment", o.augment, "random transforms are random; off: as in evaluation");
   v("on_damaged", o.on_damaged, {"error", "skip"},
     "a sample that cannot be read ends the run, or the next one stands in for it");
@@ -52,9 +46,8 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset,
           seed, options.batch_size, options.pin_memory, options.on_damaged, options.scaled_decode,
           options.sim_latency_us, options.device_augment ? kNCHW : options.format()}),
       sampler_(dataset->size(),
-               {options.batch_size, options.shuffle, options.drop_last, options.device_randperm,
-                options.order, options.window},
-               seed, share, dataset->pages()),
+               {options.batch_size, options.shuffle, options.drop_last, options.device_randperm},
+               seed, share),
       maker_(source_) {}
 
 Recipe Loader::recipe(int64_t epoch) const {

@@ -10,8 +10,6 @@ namespace bellows {
 struct LoaderOptions {
   int64_t batch_size = 64;
   bool shuffle = true;
-  Order order = Order::random;
-  int64_t window = 64;  // pages that a quasi-random order shuffles together
   bool augment = true;  // off: transforms are deterministic, as in evaluation
   Tta tta = Tta::none;  // for evaluation: an epoch is one view
   OnDamaged on_damaged = OnDamaged::error;

@@ -40,7 +40,7 @@ class Pairs : public Dataset {
     return {scratch.data(), info_.sample, index % 10};
   }
   std::string origin(int64_t index) const override { return cat("pairs/", index); }
-  bool in_memory() const override { return true; }
+  bool fixed_pixels() const override { return true; }
 
  private:
   DatasetInfo info_{.sample = {2, 1, 2}, .classes = 10, .mean = {0, 1}, .std = {1, 2}};
@@ -268,8 +268,8 @@ TEST_F(FeedCostsOnDevice, PinnedMemoryHasABound) {
 TEST_F(FeedCostsOnDevice, ADataSetThatCannotStayIsFetchedAndSaysWhy) {
   const LoaderOptions options = with(kWays[4], {.batch_size = 8});
   const Fed on_disk(options, std::make_shared<Numbers>(20, false));
-  EXPECT_EQ(on_disk.notes, std::vector<std::string>{
-                               "device_tensors: not here, the data set is not held in memory"});
+  EXPECT_EQ(on_disk.notes,
+            std::vector<std::string>{"device_tensors: not here, the host decodes its samples"});
   EXPECT_EQ(on_disk.epoch(0), on_the_host({.batch_size = 8}, 20, 0));
   std::vector<TransformChoice> transforms;
   transforms.emplace_back("test_jitter");
@@ -289,13 +289,11 @@ TEST_F(FeedCostsOnDevice, OnTheCpuTheLoaderIsTheFeed) {
 
 // ---- samples that stay on the device
 
-// Packed pixels that fit into their cache stay in memory, so a device may hold them.
-TEST_F(FeedCostsOnDevice, PackedSamplesAreHeldAndOrderedAsOnTheHost) {
+TEST_F(FeedCostsOnDevice, PackedPixelsStayOnTheDeviceInTheOrderOfTheHost) {
   const TempFolder folder;
   pack(Numbers(103), Split::train, "", folder.path, {.shard_bytes = 40});
-  const auto packed =
-      std::make_shared<Packed>(PackedOptions{.folder = folder.path, .cache_mb = 1}, Split::train);
-  LoaderOptions options{.batch_size = 8, .order = Order::quasi_random, .window = 3};
+  const auto packed = std::make_shared<Packed>(PackedOptions{.folder = folder.path}, Split::train);
+  LoaderOptions options{.batch_size = 8};
   Loader host(packed, {}, options, 5);
   options.device_tensors = true;
   const Moved created("tensor.device_created");

@@ -28,7 +28,7 @@ static bool may_change(const std::string& key) {
       !*owner->second->statistical_where)
     return true;
   for (const char* open : {"name", "device", "data.root", "data.folder", "data.on_damaged",
-                           "data.cache_mb", "data.sim_latency_us", "data.timeout_s"})
+                           "data.sim_latency_us", "data.timeout_s"})
     if (key == open) return true;
   for (const char* open : {"schedule.", "eval.", "log.", "ckpt.", "target.", "kernels.",
                            "allocator.", "threads.", "debug.", "profile.", "train."})
