@@ -27,7 +27,7 @@ static void check_size(const Loader& loader, int64_t index) {
     shape = shape_at(loader.dataset(), index);
   } catch (const Error& error) {
     if (error.exit != Exit::data) throw;
-    if (loader.options().on_damaged != OnDamaged::error) return;
+    if (loader.options().batch.on_damaged != OnDamaged::error) return;
     fail(Exit::data, error.what(), "; data.on_damaged=skip leaves it out");
   }
   loader.transforms().plan(shape, 0, 0, index);

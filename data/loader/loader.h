@@ -7,28 +7,12 @@
 
 namespace bellows {
 
+// The keys of all four are keys of `data`.
 struct LoaderOptions {
-  int64_t batch_size = 64;
-  bool shuffle = true;
-  bool augment = true;  // off: transforms are deterministic, as in evaluation
-  Tta tta = Tta::none;  // for evaluation: an epoch is one view
-  OnDamaged on_damaged = OnDamaged::error;
-  bool scaled_decode = false;
-  bool drop_last = false;
-  bool channels_last = false;   // batches are made in NHWC
-  int64_t num_workers = 0;      // threads; 0: next() makes the batch
-  int64_t prefetch_factor = 0;  // finished batches that may wait, per worker
-  bool persistent_workers = false;
-  QueueKind queue = QueueKind::locked;
-  bool background = false;
-  bool device_randperm = false;
-  bool pin_memory = false;      // batches are made in page-locked memory
-  bool non_blocking = false;    // batches are copied to the device ahead of use
-  bool device_tensors = false;  // samples stay on the device, batches are gathered there
-  bool device_augment = false;  // batches are bytes; the device runs the transforms it can
-  int64_t sim_latency_us = 0;
-  double timeout_s = 60;
-  const MemoryFormat& format() const { return channels_last ? kNHWC : kNCHW; }
+  SamplerOptions sampler = {};
+  BatchOptions batch = {};
+  WorkerOptions workers = {};
+  FeedOptions feed = {};
 };
 void visit(Visitor& v, LoaderOptions& o);
 
@@ -62,7 +46,7 @@ class Loader : public Feed {
   void stop_workers(Seconds patience);
   void end_epoch(Seconds patience);
   Made take();
-  Seconds timeout() const { return Seconds(options_.timeout_s); }
+  Seconds timeout() const { return Seconds(options_.workers.timeout_s); }
 
   LoaderOptions options_;
   std::shared_ptr<const BatchSource> source_;

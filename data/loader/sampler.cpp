@@ -6,6 +6,13 @@
 
 namespace bellows {
 
+void visit(Visitor& v, SamplerOptions& o) {
+  v("batch_size", o.batch_size, "samples per step and rank", {.min = 1, .max = 1 << 24});
+  v("shuffle", o.shuffle, "another order in each epoch");
+  v("drop_last", o.drop_last, "leave out the samples that do not fill a batch");
+  v("device_randperm", o.device_randperm, "a keyed parallel permutation, not a serial shuffle");
+}
+
 Sampler::Sampler(int64_t samples, const SamplerOptions& options, uint64_t seed, RankShare share)
     : samples_(samples), options_(options), seed_(seed), share_(share) {
   CHECK(share.world >= 1 && share.rank >= 0 && share.rank < share.world, "rank ", share.rank,

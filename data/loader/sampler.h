@@ -1,6 +1,7 @@
 // Sampler: the samples of a rank in an epoch, in order. The order is a pure function of (seed,
 // epoch), so a run can resume at any batch, with any number of workers.
 #pragma once
+#include "core/config/visitor.h"
 #include "core/tensor/tensor.h"
 
 namespace bellows {
@@ -18,6 +19,7 @@ struct SamplerOptions {
   bool drop_last = false;
   bool device_randperm = false;  // keyed permutation, in parallel, instead of a serial shuffle
 };
+void visit(Visitor& v, SamplerOptions& o);
 
 // Step s of an epoch takes world * batch_size samples of the order, from s * world * batch_size
 // on, and deals them to the ranks in turn. Every rank has the same number of batches: at the end

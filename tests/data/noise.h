@@ -60,7 +60,7 @@ struct Fed {
 };
 
 inline LoaderOptions augmenting(LoaderOptions options) {
-  options.device_augment = true;
+  options.feed.device_augment = true;
   return options;
 }
 

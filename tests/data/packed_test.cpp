@@ -309,11 +309,11 @@ TEST(Packed, OrderDoesNotDependOnWorkersAndResumes) {
   const TempFolder folder;
   pack(Numbers(1000), Split::train, "", folder.path, {.shard_bytes = 4 * 100});
   const std::shared_ptr<const Dataset> dataset = opened(folder);
-  LoaderOptions options{.batch_size = 16};
+  LoaderOptions options{.sampler = {.batch_size = 16}};
   Loader alone(dataset, {}, options, 1);
   const auto whole = epoch_of(alone, 2);
   for (const int64_t workers : {1, 3}) {
-    options.num_workers = workers;
+    options.workers.num_workers = workers;
     Loader loader(dataset, {}, options, 1);
     EXPECT_EQ(epoch_of(loader, 2), whole);
     EXPECT_EQ(epoch_of(loader, 2, 20), std::vector(whole.begin() + 320, whole.end()));

@@ -253,7 +253,7 @@ struct TwinsOfDamaged : Twins {
     const trace::Counter& damaged = trace::counter("data.damaged");
     Epoch epoch{{}, -damaged.value()};
     Loader loader(dataset, {chosen<TransformChoice>("center_crop", {{"size", "2"}})},
-                  {.batch_size = 4, .on_damaged = on_damaged}, 3);
+                  {.sampler = {.batch_size = 4}, .batch = {.on_damaged = on_damaged}}, 3);
     loader.start(1);
     for (Batch batch; loader.next(batch);)
       for (int64_t i = 0; i < batch.size(); ++i)

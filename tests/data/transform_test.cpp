@@ -419,7 +419,9 @@ TEST(Loader, AugmentsUnlessItIsToldNotTo) {
   const auto numbers = std::make_shared<Numbers>(64);
   const std::vector flip{TransformChoice("random_flip")};
   for (const bool augment : {true, false}) {
-    Loader loader(numbers, flip, {.batch_size = 64, .shuffle = false, .augment = augment}, 1);
+    Loader loader(numbers, flip,
+                  {.sampler = {.batch_size = 64, .shuffle = false}, .batch = {.augment = augment}},
+                  1);
     loader.start(0);
     Batch batch;
     ASSERT_TRUE(loader.next(batch));

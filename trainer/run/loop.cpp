@@ -223,7 +223,7 @@ Scalars Loop::gauges() {
 
 static int64_t samples_at(const Session& session, const Position& at) {
   const int64_t all = session.loader.samples();
-  return at.epoch * all + std::min(at.batch * session.plan.data.loader.batch_size, all);
+  return at.epoch * all + std::min(at.batch * session.plan.data.loader.sampler.batch_size, all);
 }
 
 static bool reached(const TargetOptions& target, const Metrics& metrics) {

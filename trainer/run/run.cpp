@@ -151,7 +151,8 @@ int dry_run_training(const Config& config) {
   const Kernels use(session.plan.kernels);
   dry_run(session);
   speaker.line(cat("dry run: ", count_of(session.total_steps(), "step"), " of ",
-                   count_of(session.plan.data.loader.batch_size, "sample"), " would follow"));
+                   count_of(session.plan.data.loader.sampler.batch_size, "sample"),
+                   " would follow"));
   return 0;
 }
 

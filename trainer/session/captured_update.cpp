@@ -17,7 +17,7 @@ CapturedUpdate::CapturedUpdate(Session& session)
 
 Tensors CapturedUpdate::run(const Batch& batch, const Body& body) {
   const bool tuned_later = kernel_options().autotune < session_.plan.kernels.autotune;
-  if (tuned_later || batch.size() != session_.plan.data.loader.batch_size)
+  if (tuned_later || batch.size() != session_.plan.data.loader.sampler.batch_size)
     return body(Update(batch, session_.plan.train.accumulate));
   if (!input_.x.defined() || !(input_.x.shape() == batch.x.shape())) start_over(batch.x.shape());
   copy_into(input_.x, batch.x);

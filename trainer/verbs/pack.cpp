@@ -70,7 +70,7 @@ static int run(const Arguments& args) {
   given.options.encoding =
       static_cast<Encoding>(std::ranges::find(kEncodings, given.encoding) - kEncodings.begin());
   given.options.shard_bytes = given.shard_mb << 20;
-  given.options.on_damaged = plan.data.loader.on_damaged;
+  given.options.on_damaged = plan.data.loader.batch.on_damaged;
   const Kind there = kind_of(given.out, Exit::storage);
   CHECK(there == Kind::nothing ||
             (there == Kind::folder && paths_in(given.out, Exit::storage).empty()),
