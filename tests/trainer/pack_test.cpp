@@ -46,7 +46,7 @@ TEST_F(Pack, TheToggleTrainsWithTheSameBitsAndSaysWhereItReads) {
   EXPECT_EQ(hash_in(second.out), plain);
 }
 
-TEST_F(Pack, ADryRunReadsATwinThatIsThereAndMakesNone) {
+TEST_F(Pack, ADryRunReadsACachedCopyAndMakesNone) {
   const Args dry = tiny({"toggles={packed_dataset: on, background_loader: off}", "--dry-run"});
   const Ended before = run_here(dry);
   EXPECT_EQ(before.code, 0) << before.err;
@@ -74,8 +74,8 @@ TEST_F(Pack, ProcessesThatStartTogetherPackOnce) {
   EXPECT_EQ(packed, 1);
 }
 
-// Changes the last byte of the twin's shard.
-TEST_F(Pack, ADamagedTwinEndsWithTheSameBitsAndIsPackedAgain) {
+// Changes the last byte of the cached shard.
+TEST_F(Pack, ADamagedCopyEndsWithTheSameBitsAndIsPackedAgain) {
   const Args args = tiny({"toggles={packed_dataset: on, background_loader: off}"});
   const std::string whole = hash_in(run_here(args).out);
   for (const auto& entry : fs::recursive_directory_iterator(folder_ / "cache/bellows/packed"))
@@ -121,14 +121,14 @@ TEST_F(PackPhotos, HaveTheNamesOfTheirClassesAndSkipTheSame) {
   const Ended plain = run_here(photos("plain", kFolder));
   EXPECT_THAT(plain.err, HasSubstr("warning: photos/train/stoat/3.jpg: skipped: JPEG: "));
   const Ended packed = run_here(photos("packed", "name: packed, folder: p"));
-  const Ended twin = run_here(photos("twin", kFolder, {"toggles.packed_dataset=on"}));
-  EXPECT_THAT(twin.out, HasSubstr("packed: 8 samples, 1 shard, "));
-  EXPECT_THAT(twin.err, HasSubstr("warning: photos/train/stoat/3.jpg, packed in "));
+  const Ended cached = run_here(photos("cached", kFolder, {"toggles.packed_dataset=on"}));
+  EXPECT_THAT(cached.out, HasSubstr("packed: 8 samples, 1 shard, "));
+  EXPECT_THAT(cached.err, HasSubstr("warning: photos/train/stoat/3.jpg, packed in "));
   EXPECT_EQ(hash_in(packed.out), hash_in(plain.out));
-  EXPECT_EQ(hash_in(twin.out), hash_in(plain.out));
+  EXPECT_EQ(hash_in(cached.out), hash_in(plain.out));
   const std::string predicted = run_here({"predict", "runs/plain", "picture.ppm"}).out;
   EXPECT_THAT(predicted, AllOf(HasSubstr("class 0 stoat: 0."), HasSubstr("class 1 weasel: 0.")));
-  for (const std::string run : {"packed", "twin"}) {
+  for (const std::string run : {"packed", "cached"}) {
     EXPECT_EQ(run_here({"predict", "runs/" + run, "picture.ppm"}).out, predicted);
     EXPECT_EQ(run_here({"export", "runs/" + run, run + ".safetensors"}).code, 0);
     EXPECT_EQ(read_safetensors(folder_ / (run + ".safetensors")).metadata.at("classes"),
@@ -163,14 +163,14 @@ TEST_F(PackPhotos, ThatCannotBeReadFollowThePolicyUnderTheToggle) {
   EXPECT_EQ(refused.code, 3);
   EXPECT_THAT(refused.err, HasSubstr("sample 2 (photos/train/stoat/5.jpg): "));
   const Ended plain = run_here(photos("plain", kFolder));
-  const Ended twin = run_here(photos("twin", kFolder, on));
-  EXPECT_THAT(twin.out, HasSubstr(" s, 1 unreadable, into "));
-  EXPECT_EQ(hash_in(twin.out), hash_in(plain.out));
+  const Ended cached = run_here(photos("cached", kFolder, on));
+  EXPECT_THAT(cached.out, HasSubstr(" s, 1 unreadable, into "));
+  EXPECT_EQ(hash_in(cached.out), hash_in(plain.out));
   for (const char* file : {"stoat/3.jpg", "stoat/5.jpg"}) {
     EXPECT_THAT(plain.err, HasSubstr(cat("warning: photos/train/", file, ": skipped: ")));
-    EXPECT_THAT(twin.err, HasSubstr(cat("warning: photos/train/", file, ", packed in ")));
+    EXPECT_THAT(cached.err, HasSubstr(cat("warning: photos/train/", file, ", packed in ")));
   }
-  EXPECT_EQ(std::ranges::count(twin.err, '\n'), std::ranges::count(plain.err, '\n'));
+  EXPECT_EQ(std::ranges::count(cached.err, '\n'), std::ranges::count(plain.err, '\n'));
 }
 
 class PackReal : public Pack {

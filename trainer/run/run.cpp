@@ -2,7 +2,7 @@
 #include <csignal>
 #include "core/base/plural.h"
 #include "core/base/trace.h"
-#include "data/packed/packed_twin.h"
+#include "data/packed/packed_cache.h"
 #include "trainer/log/system.h"
 #include "trainer/run/loop.h"
 #include "trainer/run/summary.h"
@@ -139,7 +139,7 @@ int run_training(const RunRequest& request) {
 int dry_run_training(const Config& config) {
   Plan plan = config.plan;
   Lines notes;
-  if (plan.data.packed && !has_packed_twin(plan.data.dataset)) {
+  if (plan.data.packed && !has_cached_copy(plan.data.dataset)) {
     plan.data.packed = false;
     notes.push_back("packed: not yet, and a dry run packs nothing: it reads the data set itself");
   }

@@ -8,7 +8,7 @@
 #include "core/tensor/copy.h"
 #include "data/images/transform.h"
 #include "data/loader/check_sizes.h"
-#include "data/packed/packed_twin.h"
+#include "data/packed/packed_cache.h"
 #include "ops/matmul/padded.h"
 #include "optim/schedule.h"
 #include "trainer/session/data_card.h"
@@ -70,7 +70,7 @@ class DescribedDataset : public Dataset {
 static std::shared_ptr<const Dataset> open(const DataOptions& data, Split split,
                                            std::vector<std::string>& notes) {
   if (!data.packed) return data.dataset.make({split});
-  return packed_twin(
+  return cached_copy(
       data.dataset, split,
       {.on_damaged = data.loader.batch.on_damaged, .timeout_s = data.loader.workers.timeout_s},
       notes);

@@ -2,7 +2,7 @@
 #include "data/packed/pack.h"
 #include "core/base/output.h"
 #include "core/config/config.h"
-#include "data/packed/packed_twin.h"
+#include "data/packed/packed_cache.h"
 #include "plan/toggle.h"
 #include "trainer/verbs/verbs.h"
 

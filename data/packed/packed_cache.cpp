@@ -1,4 +1,4 @@
-#include "data/packed/packed_twin.h"
+#include "data/packed/packed_cache.h"
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <mutex>
@@ -61,11 +61,11 @@ class Describe : public Visitor {
   }
 };
 
-// Packed data set that knows its original. origin() names the original's files, and damaged records
-// are read from there.
-class Twin : public Packed {
+// Packed copy of a data set, which it calls the original. origin() names the original's files, and
+// damaged records are read from there.
+class CachedCopy : public Packed {
  public:
-  Twin(const Path& folder, Split split, const DatasetChoice& choice, bool of_files)
+  CachedCopy(const Path& folder, Split split, const DatasetChoice& choice, bool of_files)
       : Packed({.folder = folder}, split), choice_(choice), split_(split), of_files_(of_files) {}
 
   Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override {
@@ -139,15 +139,15 @@ Source read_source(DatasetChoice choice) {
 
 std::string source_of(const DatasetChoice& choice) { return read_source(choice).text; }
 
-// Returns the twin in `folder`. Null if there is none or it cannot be used; `why` then receives the
+// Returns the copy in `folder`. Null if there is none or it cannot be used; `why` then receives the
 // error, if any.
-static std::shared_ptr<const Twin> find(const Path& folder, Split split,
-                                        const DatasetChoice& choice, const Source& source,
-                                        std::string& why) {
+static std::shared_ptr<const CachedCopy> find(const Path& folder, Split split,
+                                              const DatasetChoice& choice, const Source& source,
+                                              std::string& why) {
   std::error_code unreadable;
   if (!fs::exists(shard_path(folder, split, 0), unreadable)) return nullptr;
   try {
-    auto found = std::make_shared<Twin>(folder, split, choice, source.of_files);
+    auto found = std::make_shared<CachedCopy>(folder, split, choice, source.of_files);
     if (found->source() == source.text) return found;
   } catch (const Error& error) {
     if (error.exit != Exit::data && error.exit != Exit::storage) throw;
@@ -161,7 +161,7 @@ static Path folder_of(const DatasetChoice& choice, const Source& source) {
          fmt::format("{}-{:08x}", choice.name(), crc32c(bytes_of(source.text)));
 }
 
-bool has_packed_twin(const DatasetChoice& choice) {
+bool has_cached_copy(const DatasetChoice& choice) {
   if (choice.name() == "packed") return true;
   const Source source = read_source(choice);
   const Path folder = folder_of(choice, source);
@@ -184,8 +184,8 @@ static FileLock lock_in(const Path& folder) try {
   fail(error.exit, error.what(), "; XDG_CACHE_HOME is where caches lie");
 }
 
-std::shared_ptr<const Dataset> packed_twin(const DatasetChoice& choice, Split split,
-                                           const PackedTwinOptions& options,
+std::shared_ptr<const Dataset> cached_copy(const DatasetChoice& choice, Split split,
+                                           const PackedCacheOptions& options,
                                            std::vector<std::string>& notes) {
   if (choice.name() == "packed") return choice.make({split});
   const Source source = read_source(choice);
@@ -211,7 +211,7 @@ std::shared_ptr<const Dataset> packed_twin(const DatasetChoice& choice, Split sp
                                 {.on_damaged = options.on_damaged, .record_failures = true});
   notes.push_back(cat("packed", why.empty() ? "" : " again", ": ", text_of(made), ", into ",
                       folder.string(), why.empty() ? "" : "; what was there: ", why));
-  return std::make_shared<Twin>(folder, split, choice, source.of_files);
+  return std::make_shared<CachedCopy>(folder, split, choice, source.of_files);
 }
 
 }  // namespace bellows
