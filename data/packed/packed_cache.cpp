@@ -17,6 +17,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// Begins each note of the original in a shard's `source`, after the text of source_of().
+constexpr std::string_view kNote = "\nnote: ";
+
 // Text of a data set's options, with a stamp of the files below each option that is a path.
 class Describe : public Visitor {
  public:
@@ -36,16 +39,20 @@ class Describe : public Visitor {
   std::optional<size_t> list_size(const std::string&, size_t, const char*) override { return {}; }
 
  public:
-  // Number of files and checksum of their paths, sizes and times: of a file, or of all files below
-  // a folder. Independent of the order in which they are found.
+  // Number of files and checksum of their paths, sizes and times: of a file, or of all files and
+  // folders below a folder. Independent of the order in which they are found. A folder's time
+  // changes if something in it is renamed, so files that change places are noticed even if their
+  // sizes and times are equal, and so is an empty folder of another class, which shifts labels.
   static std::string stamp(const fs::path& path) {
     uint64_t files = 0, sum = 0;
     const auto add = [&](const fs::path& file) {
       struct stat status = {};
-      if (stat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return;
-      ++files;
-      sum += crc32c(bytes_of(cat(file.string(), " ", status.st_size, " ", status.st_mtim.tv_sec,
-                                 ".", status.st_mtim.tv_nsec)));
+      if (stat(file.c_str(), &status) != 0) return;
+      const bool regular = S_ISREG(status.st_mode);
+      if (!regular && !S_ISDIR(status.st_mode)) return;
+      files += regular;
+      sum += crc32c(bytes_of(cat(file.string(), " ", regular ? status.st_size : -1, " ",
+                                 status.st_mtim.tv_sec, ".", status.st_mtim.tv_nsec)));
     };
     add(path);
     constexpr auto options = fs::directory_options::follow_directory_symlink |
@@ -87,14 +94,27 @@ class CachedCopy : public Packed {
     const Dataset* const files = of_files_ ? original() : nullptr;
     return files ? cat(files->origin(index), ", packed in ", record) : record;
   }
+  std::vector<std::string> notes() const override {
+    std::vector<std::string> notes;
+    std::string_view rest = source();
+    for (size_t at; (at = rest.rfind(kNote)) != rest.npos; rest = rest.substr(0, at))
+      notes.emplace(notes.begin(), rest.substr(at + kNote.size()));
+    return notes;
+  }
+  // True if it was packed from a data set with that source_of().
+  bool is_of(std::string_view described) const {
+    const std::string_view all = source();
+    return all.starts_with(described) &&
+           (all.size() == described.size() || all.substr(described.size()).starts_with(kNote));
+  }
 
  private:
-  // Opens the original on first use. Null if it is gone or has another size.
+  // Opens the original on first use. Null if it is gone or has changed.
   const Dataset* original() const {
     std::call_once(asked_, [this] {
       try {
-        original_ = choice_.make({split_});
-        if (original_->size() != size()) original_ = nullptr;
+        if (is_of(source_of(choice_))) original_ = choice_.make({split_});
+        if (original_ && original_->size() != size()) original_ = nullptr;
       } catch (const Error&) {
       }
     });
@@ -148,7 +168,7 @@ static std::shared_ptr<const CachedCopy> find(const Path& folder, Split split,
   if (!fs::exists(shard_path(folder, split, 0), unreadable)) return nullptr;
   try {
     auto found = std::make_shared<CachedCopy>(folder, split, choice, source.of_files);
-    if (found->source() == source.text) return found;
+    if (found->is_of(source.text)) return found;
   } catch (const Error& error) {
     if (error.exit != Exit::data && error.exit != Exit::storage) throw;
     why = error.what();
@@ -161,12 +181,15 @@ static Path folder_of(const DatasetChoice& choice, const Source& source) {
          fmt::format("{}-{:08x}", choice.name(), crc32c(bytes_of(source.text)));
 }
 
-bool has_cached_copy(const DatasetChoice& choice) {
+bool has_cached_copy(const DatasetChoice& choice, const std::vector<std::string>& classes) {
   if (choice.name() == "packed") return true;
   const Source source = read_source(choice);
   const Path folder = folder_of(choice, source);
   std::string untold;
-  const auto has = [&](Split split) { return find(folder, split, choice, source, untold); };
+  const auto has = [&](Split split) {
+    const auto copy = find(folder, split, choice, source, untold);
+    return copy && (classes.empty() || class_names(copy->info()) == classes);
+  };
   return has(Split::train) && has(Split::test);
 }
 
@@ -206,8 +229,9 @@ std::shared_ptr<const Dataset> cached_copy(const DatasetChoice& choice, Split sp
     return found;
   }
   const auto original = choice.make({split});
-  for (const std::string& note : original->notes()) notes.push_back(note);
-  const PackedSplit made = pack(*original, split, source.text, folder,
+  std::string described = source.text;
+  for (const std::string& note : original->notes()) described += cat(kNote, note);
+  const PackedSplit made = pack(*original, split, described, folder,
                                 {.on_damaged = options.on_damaged, .record_failures = true});
   notes.push_back(cat("packed", why.empty() ? "" : " again", ": ", text_of(made), ", into ",
                       folder.string(), why.empty() ? "" : "; what was there: ", why));

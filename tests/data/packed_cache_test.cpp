@@ -95,6 +95,64 @@ TEST_F(PackedCache, PacksAgainWhenAFileBehindALinkHasChanged) {
   EXPECT_THAT(notes, Packs());
 }
 
+// Sizes and times of the files stay the same.
+TEST_F(PackedCache, PacksAgainWhenClassFoldersChangeNames) {
+  const TempFolder pictures;
+  const fs::path train = pictures.path / "train";
+  const auto written = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  for (const char* name : {"train/a/0.jpg", "train/b/0.jpg"}) {
+    pictures.write(name, as_jpeg(slopes(20, 20)));
+    fs::last_write_time(pictures.path / name, written);
+  }
+  const auto all_folders_from = [&](auto time) {
+    for (const fs::path& path : {train / "a", train / "b", train}) fs::last_write_time(path, time);
+  };
+  all_folders_from(written);
+  const auto folder = chosen<DatasetChoice>("image_folder", {{"root", pictures.path}});
+  copy_of(folder);
+  fs::rename(train / "a", train / "c");
+  fs::rename(train / "b", train / "a");
+  fs::rename(train / "c", train / "b");
+  copy_of(folder);
+  EXPECT_THAT(notes, Packs()) << "they changed places";
+  all_folders_from(written);
+  copy_of(folder);
+  fs::create_directory(train / "A");
+  const auto shifted = copy_of(folder);
+  EXPECT_THAT(notes, Packs()) << "an empty class came first";
+  EXPECT_THAT(shifted->info().names, ElementsAre("A", "a", "b"));
+  Scratch scratch;
+  EXPECT_EQ(shifted->at(1, scratch).label, 2);
+}
+
+TEST_F(PackedCache, HasACopyOnlyWithTheSameClasses) {
+  const TempFolder pictures;
+  for (const char* name : {"train/a/0.jpg", "train/b/0.jpg", "val/a/0.jpg", "val/b/0.jpg"})
+    pictures.write(name, as_jpeg(slopes(20, 20)));
+  const auto folder = chosen<DatasetChoice>("image_folder", {{"root", pictures.path}});
+  EXPECT_FALSE(has_cached_copy(folder));
+  for (const Split split : {Split::train, Split::test}) copy_of(folder, split);
+  EXPECT_TRUE(has_cached_copy(folder));
+  EXPECT_TRUE(has_cached_copy(folder, {"a", "b"}));
+  EXPECT_FALSE(has_cached_copy(folder, {"b", "a"}));
+  EXPECT_FALSE(has_cached_copy(folder, {"a", "b", "c"}));
+  for (const Split split : {Split::train, Split::test}) copy_of(digits(20), split);
+  EXPECT_TRUE(has_cached_copy(digits(20), class_names({.classes = 10}))) << "numbered classes";
+}
+
+TEST_F(PackedCache, ReportsLinksThatLeadNowhereEachTime) {
+  const TempFolder pictures;
+  pictures.write("train/a/0.jpg", as_jpeg(slopes(20, 20)));
+  fs::create_symlink("nowhere.jpg", pictures.path / "train/a/1.jpg");
+  const auto folder = chosen<DatasetChoice>("image_folder", {{"root", pictures.path}});
+  const auto wanted = folder.make({Split::train})->notes();
+  EXPECT_THAT(wanted, ElementsAre(HasSubstr(": 1 link leads nowhere, left out; the first is ")));
+  EXPECT_EQ(copy_of(folder)->notes(), wanted);
+  EXPECT_THAT(notes, Packs());
+  EXPECT_EQ(copy_of(folder)->notes(), wanted);
+  EXPECT_THAT(notes, Reads());
+}
+
 // `train: train` is relative to root, not to the working directory.
 TEST_F(PackedCache, DoesNotDependOnTheWorkingDirectory) {
   const TempFolder pictures, elsewhere;
@@ -375,6 +433,17 @@ TEST_F(PackedCache, DrawsDamagedRecordsAgain) {
     EXPECT_TRUE(std::equal(got.pixels, got.pixels + 28 * 28, wanted.pixels)) << i;
   }
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("record 19: damaged: checksum "));
+}
+
+// Another file may be the record's sample then, or its label another class.
+TEST_F(PackedCacheOfDamaged, ReadsNoDamagedRecordFromFilesThatHaveChanged) {
+  copy_of(folder());
+  spoil(folders().front() / "train-00000.shard");
+  const auto spoilt = copy_of(folder());
+  fs::rename(pictures.path / "train/cat", pictures.path / "train/elk");
+  Scratch scratch;
+  EXPECT_THAT(complaint(Exit::data, [&] { spoilt->at(11, scratch); }),
+              StartsWith("damaged: checksum "));
 }
 
 TEST_F(PackedCacheOfDamaged, ReportsDamagedRecordsIfTheFilesAreGone) {

@@ -47,6 +47,7 @@ static std::string source_of(const Plan& plan, const PackOptions& o) {
 
 static void pack_split(const Plan& plan, const PackLine& given, Split split) {
   const auto dataset = plan.data.dataset.make({split});
+  for (const std::string& note : dataset->notes()) say(note);
   const PackedSplit made =
       pack(*dataset, split, source_of(plan, given.options), given.out, given.options);
   say(cat(split == Split::train ? "train: " : "test: ", text_of(made)));
