@@ -3,7 +3,7 @@
 #pragma once
 #include "core/config/visitor.h"
 #include "core/device/sync_guard.h"
-#include "data/images/tta.h"
+#include "data/images/recipe.h"
 
 namespace bellows {
 

@@ -1,12 +1,28 @@
-// Colors: maps bytes (r, g, b) to matrix * (r, g, b) + shift, clamped to [0, 255], then rotates
-// the hue.
+// Maps of pixel values: Levels per channel, Colors between channels.
 #pragma once
 #include <algorithm>
 #include <cmath>
 #include "core/base/check.h"
+#include "core/base/dtype.h"
 
 namespace bellows {
 
+inline constexpr int kMaxChannels = 4;
+
+// Maps a byte to the value pixel * scale + shift, per channel.
+struct Levels {
+  static constexpr float kByte = 1.f / 255;
+  float scale[kMaxChannels] = {kByte, kByte, kByte, kByte};  // to [0, 1]
+  float shift[kMaxChannels] = {};
+
+  // Explicit fma, rounded once: the same bits on every device, whether or not a compiler contracts.
+  HD float at(int channel, float pixel) const {
+    return std::fma(pixel, scale[channel], shift[channel]);
+  }
+  bool operator==(const Levels&) const = default;
+};
+
+// Maps bytes (r, g, b) to matrix * (r, g, b) + shift, clamped to [0, 255], then rotates the hue.
 struct Colors {
   float matrix[3][3] = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
   float shift[3] = {};

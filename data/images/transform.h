@@ -5,9 +5,9 @@
 #include <limits>
 #include <memory>
 #include "core/config/choice.h"
-#include "data/images/dataset_info.h"
 #include "data/images/image_plan.h"
 #include "data/images/recipe.h"
+#include "data/images/sample.h"
 
 namespace bellows {
 

@@ -3,7 +3,7 @@
 #pragma once
 #include <atomic>
 #include "data/images/transform.h"
-#include "data/loader/batch_buffers.h"
+#include "data/loader/batch.h"
 #include "data/sets/damaged.h"
 
 namespace bellows {

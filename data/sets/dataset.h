@@ -4,7 +4,6 @@
 #include <memory>
 #include <optional>
 #include "core/config/choice.h"
-#include "data/images/dataset_info.h"
 #include "data/images/sample.h"
 
 namespace bellows {

@@ -7,7 +7,7 @@
 #include "core/device/topology.h"
 #include "core/tensor/copy.h"
 #include "data/images/transform.h"
-#include "data/loader/check_sizes.h"
+#include "data/loader/loader.h"
 #include "data/packed/packed_cache.h"
 #include "ops/matmul/padded.h"
 #include "optim/schedule.h"
