@@ -31,7 +31,7 @@ struct Colors {
   // Returns this map followed by `next`. Throws Error(Exit::usage) if this one rotates the hue.
   Colors then(const Colors& next) const {
     CHECK(turn == 0,
-          "the hue has been turned already; put one color_jitter with a hue, as the last");
+          "the hue is rotated already; use one color_jitter with a hue, and put it last");
     Colors both;
     both.turn = next.turn;
     for (int i = 0; i < 3; ++i) {

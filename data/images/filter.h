@@ -46,9 +46,10 @@ class Axis {
 
  private:
   void refuse_padding() const {
-    CHECK(!cells_.padded(),
-          "the picture has padding already, which cannot be resized or padded again: put what pads "
-          "behind what resizes");
+    CHECK(
+        !cells_.padded(),
+        "the image has padding already, which cannot be resized or padded again: put the transform "
+        "that pads after those that resize");
   }
 
   int64_t low_ = 0, high_;

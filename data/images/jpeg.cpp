@@ -133,7 +133,8 @@ static void blend_inks(Scratch& pixels) {
 static Shape shape_in_header(Jpeg& jpeg) {
   if (!jpeg.read_header()) jpeg.refuse();
   if (jpeg.num_components == 2 || jpeg.num_components > 4)
-    fail(Exit::data, "JPEG: ", jpeg.num_components, " colors; grey, RGB and CMYK are read");
+    fail(Exit::data, "JPEG: ", jpeg.num_components,
+         " color channels; gray, RGB and CMYK are supported");
   check_size("JPEG", jpeg.image_height, jpeg.image_width);
   return {3, jpeg.image_height, jpeg.image_width};
 }

@@ -7,9 +7,9 @@ namespace bellows {
 
 void visit(Visitor& v, FeedOptions& o) {
   v("non_blocking", o.non_blocking, "the next batch is copied to the GPU during a step");
-  v("device_tensors", o.device_tensors, "the samples lie on the GPU, batches are gathered there");
+  v("device_tensors", o.device_tensors, "the GPU keeps the samples and gathers batches there");
   v("device_augment", o.device_augment,
-    "pixels travel as bytes, and the GPU crops, flips and normalizes them");
+    "pixels are copied as bytes, and the GPU crops, flips and normalizes them");
 }
 
 void visit(Visitor& v, LoaderOptions& o) {

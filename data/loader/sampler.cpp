@@ -8,7 +8,7 @@ namespace bellows {
 
 void visit(Visitor& v, SamplerOptions& o) {
   v("batch_size", o.batch_size, "samples per step and rank", {.min = 1, .max = 1 << 24});
-  v("shuffle", o.shuffle, "another order in each epoch");
+  v("shuffle", o.shuffle, "a new random order in each epoch");
   v("drop_last", o.drop_last, "leave out the samples that do not fill a batch");
   v("device_randperm", o.device_randperm, "a keyed parallel permutation, not a serial shuffle");
 }

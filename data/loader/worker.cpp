@@ -4,13 +4,13 @@
 namespace bellows {
 
 void visit(Visitor& v, WorkerOptions& o) {
-  v("num_workers", o.num_workers, "threads that load; 0: the training thread does",
+  v("num_workers", o.num_workers, "threads that make batches; 0: the training thread does",
     {.min = 0, .max = 256});
-  v("prefetch_factor", o.prefetch_factor, "finished batches that each worker may have waiting",
+  v("prefetch_factor", o.prefetch_factor, "finished batches that may wait, per worker",
     {.min = 0, .max = 64});
-  v("persistent_workers", o.persistent_workers, "workers live on from epoch to epoch");
+  v("persistent_workers", o.persistent_workers, "keep the threads from epoch to epoch");
   v("queue", o.queue, {"locked", "rings"}, "one queue under a lock, or a ring for each worker");
-  v("background", o.background, "workers take only time that nothing else wants");
+  v("background", o.background, "workers run only on cores that are idle otherwise");
   v("timeout_s", o.timeout_s,
     "how long to wait for a batch before giving up, and for another process that packs the data "
     "set",

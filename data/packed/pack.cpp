@@ -49,18 +49,15 @@ class ShardWriter {
 
 void check_options(const DatasetInfo& info, const PackOptions& o) {
   CHECK(info.sample.rank() == 3, "samples of shape ", info.sample,
-        " are no pictures: only those "
-        "can be packed");
+        " are not images: only images can be packed");
   CHECK(info.classes <= kMostClasses, info.classes, " classes; up to ", kMostClasses,
         " can be packed");
   CHECK(o.encoding != Encoding::jpeg || info.sample[0] == 3,
-        "encoding jpeg is for pictures of 3 "
-        "channels, these have ",
-        info.sample[0], "; write  --encoding raw");
+        "encoding jpeg is for images of 3 channels, these have ", info.sample[0],
+        "; write  --encoding raw");
   CHECK(o.side == 0 || info.sample[1] == 0, "side ", o.side,
-        " is for pictures that differ in size,"
-        " these are all ",
-        info.sample[1], " x ", info.sample[2]);
+        " is for images that differ in size, these are all ", info.sample[1], " x ",
+        info.sample[2]);
 }
 
 // ---- one sample

@@ -18,10 +18,11 @@ struct ImageFolderOptions {
   int64_t hold_out = 0;
 };
 void visit(Visitor& v, ImageFolderOptions& o) {
-  v("root", o.root, "folder of the pictures");
-  v("train", o.train, "folder in it of those to learn from; a folder in that for each class");
-  v("test", o.test, "folder in it of those to be tested on");
-  v("hold_out", o.hold_out, "n: the classes are in `root`, every n-th picture is to be tested on",
+  v("root", o.root, "folder of the images");
+  v("train", o.train, "folder below root with the training images, a folder per class");
+  v("test", o.test, "folder below root with the test images");
+  v("hold_out", o.hold_out,
+    "n: the classes are in `root`, every n-th image is held out for testing",
     {.min = 0, .max = 1e6});
 }
 

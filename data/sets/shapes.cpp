@@ -18,8 +18,8 @@ struct ShapesOptions {
   int64_t train_size = 10000, test_size = 2000;
 };
 void visit(Visitor& v, ShapesOptions& o) {
-  v("train_size", o.train_size, "samples to learn from", {.min = 1, .max = 1e6});
-  v("test_size", o.test_size, "samples to be tested on", {.min = 1, .max = 1e6});
+  v("train_size", o.train_size, "samples to train on", {.min = 1, .max = 1e6});
+  v("test_size", o.test_size, "samples to test on", {.min = 1, .max = 1e6});
 }
 
 // ---- outlines

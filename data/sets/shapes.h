@@ -1,4 +1,4 @@
-// What the data sets `shapes` and `shapes_jpeg` share.
+// Images of the data sets `shapes` and `shapes_jpeg`.
 #pragma once
 #include "data/sets/drawn.h"
 

@@ -14,8 +14,8 @@ struct ShapesJpegOptions {
   int64_t min_side = 64, max_side = 160;
 };
 void visit(Visitor& v, ShapesJpegOptions& o) {
-  v("train_size", o.train_size, "samples to learn from", {.min = 1, .max = 1e6});
-  v("test_size", o.test_size, "samples to be tested on", {.min = 1, .max = 1e6});
+  v("train_size", o.train_size, "samples to train on", {.min = 1, .max = 1e6});
+  v("test_size", o.test_size, "samples to test on", {.min = 1, .max = 1e6});
   v("min_side", o.min_side, "of the sides of an image", {.min = 1, .max = 4096});
   v("max_side", o.max_side, "of the sides of an image", {.min = 1, .max = 4096});
 }

@@ -137,7 +137,8 @@ TEST_F(PackedCache, HasACopyOnlyWithTheSameClasses) {
   EXPECT_FALSE(has_cached_copy(folder, {"b", "a"}));
   EXPECT_FALSE(has_cached_copy(folder, {"a", "b", "c"}));
   for (const Split split : {Split::train, Split::test}) copy_of(digits(20), split);
-  EXPECT_TRUE(has_cached_copy(digits(20), class_names({.classes = 10}))) << "numbered classes";
+  EXPECT_TRUE(has_cached_copy(digits(20), class_names(digits(20).make({Split::train})->info())))
+      << "numbered classes";
 }
 
 TEST_F(PackedCache, ReportsLinksThatLeadNowhereEachTime) {

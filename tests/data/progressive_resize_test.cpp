@@ -138,28 +138,28 @@ TEST(ProgressiveResize, LooksAtFewerPixelsWhereTheyAreScaled) {
 TEST(ProgressiveResize, RefusesWhatCannotBe) {
   EXPECT_THAT(refusal({grow({{"from", "40"}})}), HasSubstr("from 40 to 32 by steps of 32"));
   EXPECT_THAT(refusal({grow({{"from", "16"}, {"to", "40"}, {"step", "8"}})}),
-              HasSubstr("it goes up to what the pictures have, in whole steps"));
+              HasSubstr("it grows to at most the size of the images, in whole steps"));
   EXPECT_THAT(refusal({grow({{"from", "16"}, {"step", "5"}})}), HasSubstr("in whole steps"));
   EXPECT_THAT(refusal({grow({{"first_epoch", "3"}, {"last_epoch", "2"}})}),
               HasSubstr("the last epoch, 2, comes before the first, 3"));
   EXPECT_THAT(refusal({grow()}, {3, 0, 0}),
-              HasSubstr("put it behind random_resized_crop or center_crop"));
+              HasSubstr("put it after random_resized_crop or center_crop"));
   EXPECT_THAT(refusal({grow(), flip(), center_crop(12)}),
-              HasSubstr("transform center_crop: it makes all pictures of one size"));
+              HasSubstr("transform center_crop: it makes all images of one size"));
 }
 
 // Padding cannot be resized. The error comes when the list is read, not with the first sample.
 TEST(ProgressiveResize, RefusesPaddingBeforeIt) {
   const std::string wanted =
-      "transform progressive_resize: the picture has padding already, which cannot be resized or "
-      "padded again: put what pads behind what resizes";
+      "transform progressive_resize: the image has padding already, which cannot be resized or "
+      "padded again: put the transform that pads after those that resize";
   const Shape square{3, 32, 32};
   EXPECT_EQ(refusal({random_crop(32, 4), grow()}), wanted);
   EXPECT_EQ(refusal({random_crop(32, 1, "reflect"), flip(), grow()}), wanted);
-  EXPECT_THAT(refusal({random_crop(24, 4), resize(24)}), HasSubstr("transform resize: the pict"));
+  EXPECT_THAT(refusal({random_crop(24, 4), resize(24)}), HasSubstr("transform resize: the image"));
   EXPECT_THAT(refusal({random_crop(32, 4), resized_crop()}), HasSubstr("random_resized_crop: the"));
   EXPECT_THAT(refusal({random_crop(32, 4), flip(), random_crop(32, 2)}),
-              HasSubstr("transform random_crop: the pictures have padding already"));
+              HasSubstr("transform random_crop: the images have padding already"));
   Transforms({random_crop(32, 0), grow()}, info_of(square));
   Transforms({random_crop(32, 4), grow({{"from", "32"}})}, info_of(square));
   Transforms({random_crop(32, 4), flip(), center_crop(20), cutout(5)}, info_of(kPicture));
