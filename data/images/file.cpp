@@ -8,7 +8,7 @@ namespace bellows {
 
 namespace fs = std::filesystem;
 
-std::vector<uint8_t> read_file(const std::string& path) {
+std::vector<uint8_t> read_bytes(const std::string& path) {
   static trace::Counter& opens = trace::counter("data.file_opens");
   opens.add();
   const InputFile file(path, Exit::data);

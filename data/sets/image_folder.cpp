@@ -42,12 +42,12 @@ class ImageFolder : public Dataset {
     return at_least(index, {}, scratch);  // the whole image
   }
   Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override {
-    Sample sample = decode_image(read_file(files_.paths[index]), scratch, wanted);
+    Sample sample = decode_image(read_bytes(files_.paths[index]), scratch, wanted);
     sample.label = files_.labels[index];
     return sample;
   }
   std::optional<EncodedSample> encoded(int64_t index) const override {
-    return EncodedSample{read_file(files_.paths[index]), files_.labels[index]};
+    return EncodedSample{read_bytes(files_.paths[index]), files_.labels[index]};
   }
   std::string origin(int64_t index) const override { return printable(files_.paths[index]); }
   std::vector<std::string> notes() const override {
