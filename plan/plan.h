@@ -6,7 +6,7 @@
 #include "core/device/kernel_options.h"
 #include "core/device/threads.h"
 #include "data/images/transform.h"
-#include "data/loader/loader_options.h"
+#include "data/loader/loader.h"
 #include "data/sets/dataset.h"
 #include "models/criterion.h"
 #include "models/module/fuse.h"
@@ -21,7 +21,7 @@ enum class DeviceChoice { automatic, cpu, cuda };
 
 struct DataOptions {
   DatasetChoice dataset{"digits"};
-  bool packed = false;  // read from its packed twin (data/packed/packed_twin.h)
+  bool packed = false;  // read from its copy in the packed cache (data/packed/packed_cache.h)
   // An empty list in a config is replaced by this one, so the printed and saved plan is exact.
   std::vector<TransformChoice> transforms{TransformChoice("normalize")};
   LoaderOptions loader;

@@ -2,7 +2,7 @@
 // They are declared here because Plan contains them and trainer/ has a higher rank.
 #pragma once
 #include "core/device/sync_guard.h"
-#include "data/images/tta.h"
+#include "data/images/recipe.h"
 
 namespace bellows {
 

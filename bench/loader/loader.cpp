@@ -89,9 +89,10 @@ void measure_throughput(const Arguments& a) {
       "{{\"bench\": \"loader\", \"dataset\": \"{}\", \"workers\": {}, \"prefetch\": {}, "
       "\"queue\": \"{}\", \"batch\": {}, \"epochs\": {}, \"samples_per_s\": {:.0f}, "
       "\"fastest\": {:.0f}, \"samples_per_cpu_s\": {:.0f}, \"file_opens\": {}}}\n",
-      a.dataset, a.loader.num_workers, a.loader.prefetch_factor, a.rings ? "rings" : "locked",
-      a.loader.batch_size, a.epochs, median(rates), *std::ranges::max_element(rates),
-      median(cpu_rates), (opens.value() - opens_before) / a.epochs);
+      a.dataset, a.loader.workers.num_workers, a.loader.workers.prefetch_factor,
+      a.rings ? "rings" : "locked", a.loader.sampler.batch_size, a.epochs, median(rates),
+      *std::ranges::max_element(rates), median(cpu_rates),
+      (opens.value() - opens_before) / a.epochs);
 }
 
 void compute_for(int64_t us) {
@@ -119,12 +120,12 @@ double batch_cost(Loader& loader, const Arguments& a) {
 
 void measure_law(Arguments a) {
   const auto dataset = open(a);
-  a.loader.batch_size = std::max<int64_t>(1, dataset->size() / 120);
-  a.loader.sim_latency_us = a.latency_us;
+  a.loader.sampler.batch_size = std::max<int64_t>(1, dataset->size() / 120);
+  a.loader.batch.sim_latency_us = a.latency_us;
   const double load = double(a.latency_us) * 1e-3, compute = double(a.compute_us) * 1e-3;
   fmt::print("| workers | law, ms | batch_cost, ms | ratio |\n|---|---|---|---|\n");
   for (const int64_t workers : {0, 1, 2, 3, 4}) {
-    a.loader.num_workers = workers;
+    a.loader.workers.num_workers = workers;
     Loader loader(dataset, {}, a.loader, 1);
     const double law = workers ? std::max(compute, load / double(workers)) : load + compute;
     const double cost = batch_cost(loader, a);
@@ -141,19 +142,20 @@ int main(int argc, char** argv) {
   app.add_option("--root", a.root, "its folder");
   app.add_option("--transform", a.transforms, "one or several, in their order");
   app.add_option("--crop", a.crop, "the size that they make of each picture");
-  app.add_flag("--scaled-decode", a.loader.scaled_decode, "of a JPEG only what the crop needs");
-  app.add_option("--workers", a.loader.num_workers, "loader threads");
-  app.add_option("--prefetch", a.loader.prefetch_factor, "batches that each keeps ready");
-  app.add_option("--batch", a.loader.batch_size, "samples");
+  app.add_flag("--scaled-decode", a.loader.batch.scaled_decode,
+               "of a JPEG only what the crop needs");
+  app.add_option("--workers", a.loader.workers.num_workers, "loader threads");
+  app.add_option("--prefetch", a.loader.workers.prefetch_factor, "batches that each keeps ready");
+  app.add_option("--batch", a.loader.sampler.batch_size, "samples");
   app.add_option("--epochs", a.epochs, "measured ones; the median counts");
   app.add_flag("--rings", a.rings, "a ring for each worker, not one locked queue");
-  app.add_flag("--background", a.loader.background, "workers in the idle class");
+  app.add_flag("--background", a.loader.workers.background, "workers in the idle class");
   app.add_flag("--law", a.law, "the table of the planted-latency law");
   app.add_option("--latency-us", a.latency_us, "L of the law");
   app.add_option("--compute-us", a.compute_us, "C of the law");
   CLI11_PARSE(app, argc, argv);
-  a.loader.queue = a.rings ? QueueKind::rings : QueueKind::locked;
-  a.loader.persistent_workers = true;
+  a.loader.workers.queue = a.rings ? QueueKind::rings : QueueKind::locked;
+  a.loader.workers.persistent_workers = true;
   try {
     a.law ? measure_law(a) : measure_throughput(a);
   } catch (const Error& error) {

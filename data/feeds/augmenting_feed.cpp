@@ -35,8 +35,9 @@ class AugmentingFeed : public Feed {
     if (!from_.next(bytes)) return false;
     const Tensor x = buffers_.free(with_rows(bytes.size(), shape_)).x;
     x.raise_version();
-    kernels::augment(x, {}, bytes.x, {}, order_,
-                     {next_++ * loader_.options().batch_size, loader_.sampler().share(), recipe_});
+    kernels::augment(
+        x, {}, bytes.x, {}, order_,
+        {next_++ * loader_.options().sampler.batch_size, loader_.sampler().share(), recipe_});
     images.add(x.dim(0));
     batch = {x, bytes.y};
     return true;

@@ -9,7 +9,7 @@ namespace bellows {
 
 std::unique_ptr<Feed> make_feed(Device device, Loader& loader, std::vector<std::string>& notes,
                                 const ModelInput& input) {
-  const LoaderOptions& options = loader.options();
+  const FeedOptions& options = loader.options().feed;
   if (device != Device::cpu && options.device_tensors) {
     const std::string why_not = why_not_resident(device, loader);
     if (why_not.empty()) return resident_feed(device, loader, input);
@@ -42,14 +42,14 @@ BatchBuffers buffers_on(Device device, const Loader& loader) {
 
 BatchBuffers model_buffers_on(Device device, const Loader& loader, const ModelInput& input) {
   const LoaderOptions& options = loader.options();
-  Shape x = with_rows(options.batch_size, loader.transforms().shape());
-  const bool room = options.channels_last && input.channels > x[1];
+  Shape x = with_rows(options.sampler.batch_size, loader.transforms().shape());
+  const bool room = options.batch.channels_last && input.channels > x[1];
   if (room) x[1] = input.channels;
   const auto make = [device, room](const Shape& shape, DType type) {
     return room && shape.rank() == 4 ? channel_room(shape, type, device)
                                      : zeros(shape, type, device);
   };
-  return {x, input.dtype, options.format(), make};
+  return {x, input.dtype, options.batch.format(), make};
 }
 
 }  // namespace bellows

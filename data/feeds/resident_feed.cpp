@@ -22,7 +22,7 @@ static void upload(const Loader& loader, const Tensor& pixels, const Tensor& lab
     const Tensor x(with_rows(n, shape), DType::u8), y({n}, DType::i64);
     for (int64_t i = 0; i < n; ++i)
       at_sample(dataset, begin + i, [&] {
-        const Sample sample = read_undamaged(dataset, begin + i, loader.options().on_damaged,
+        const Sample sample = read_undamaged(dataset, begin + i, loader.options().batch.on_damaged,
                                              [&](int64_t at) { return dataset.at(at, scratch); });
         if (!(sample.shape == shape))
           fail(Exit::data, "its shape is ", sample.shape, ", the data set's is ", shape);
@@ -52,8 +52,9 @@ class ResidentFeed : public Feed {
     CHECK(first_batch >= 0 && first_batch <= loader_.batches(), "batch ", first_batch,
           " of an epoch that has ", loader_.batches());
     order_ = loader_.sampler().whole_order(epoch, device_);
-    recipe_ = loader_.options().device_augment ? loader_.recipe(epoch)
-                                               : Recipe{.levels = *loader_.transforms().levels()};
+    recipe_ = loader_.options().feed.device_augment
+                  ? loader_.recipe(epoch)
+                  : Recipe{.levels = *loader_.transforms().levels()};
     next_ = first_batch;
   }
 
@@ -63,7 +64,7 @@ class ResidentFeed : public Feed {
     CHECK(order_.defined(), "start() an epoch before next()");
     batch = {};
     if (next_ == loader_.batches()) return false;
-    const int64_t size = loader_.options().batch_size, first = next_++ * size;
+    const int64_t size = loader_.options().sampler.batch_size, first = next_++ * size;
     batch = buffers_.free(
         with_rows(std::min(size, loader_.samples() - first), loader_.transforms().shape()));
     batch.x.raise_version();
@@ -71,7 +72,7 @@ class ResidentFeed : public Feed {
     kernels::augment(batch.x, batch.y, pixels_, labels_, order_,
                      {first, loader_.sampler().share(), recipe_});
     created.add(2);
-    if (loader_.options().device_augment) images.add(batch.size());
+    if (loader_.options().feed.device_augment) images.add(batch.size());
     return true;
   }
 
@@ -89,11 +90,11 @@ class ResidentFeed : public Feed {
 
 std::string why_not_resident(Device device, const Loader& loader) {
   const Dataset& dataset = loader.dataset();
-  if (!dataset.in_memory()) return "the data set is not held in memory";
+  if (!dataset.fixed_pixels()) return "the host decodes its samples";
   const Transforms& transforms = loader.transforms();
-  if (loader.options().device_augment && !transforms.all_left())
+  if (loader.options().feed.device_augment && !transforms.all_left())
     return "only the host can do some of its transforms";
-  if (!loader.options().device_augment && !transforms.levels())
+  if (!loader.options().feed.device_augment && !transforms.levels())
     return "its transforms are the host's; write  toggles: {device_augment: on}";
   const auto bytes = static_cast<size_t>(dataset.size() * (dataset.info().sample.numel() + 8));
   const size_t free = api_of(device).available();

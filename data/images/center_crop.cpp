@@ -10,7 +10,7 @@ struct CenterCropOptions {
   int64_t size = 224;
 };
 void visit(Visitor& v, CenterCropOptions& o) {
-  v("size", o.size, "of the sides of the square", {.min = 1, .max = 1 << 14});
+  v("size", o.size, "side of the square", {.min = 1, .max = 1 << 14});
 }
 
 }  // namespace

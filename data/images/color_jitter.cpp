@@ -14,10 +14,10 @@ struct ColorJitterOptions {
   double brightness = 0.4, contrast = 0.4, saturation = 0.4, hue = 0;
 };
 void visit(Visitor& v, ColorJitterOptions& o) {
-  v("brightness", o.brightness, "its factor is in [1 - this, 1 + this]", {.min = 0, .max = 1});
-  v("contrast", o.contrast, "the same, of distances from the mean grey", {.min = 0, .max = 1});
-  v("saturation", o.saturation, "the same, of distances from grey", {.min = 0, .max = 1});
-  v("hue", o.hue, "it is turned by [-this, this] of a full circle", {.min = 0, .max = 0.5});
+  v("brightness", o.brightness, "random factor in [1 - this, 1 + this]", {.min = 0, .max = 1});
+  v("contrast", o.contrast, "the same, for the distance from the mean gray", {.min = 0, .max = 1});
+  v("saturation", o.saturation, "the same, for the distance from gray", {.min = 0, .max = 1});
+  v("hue", o.hue, "rotated by [-this, this] of a full circle", {.min = 0, .max = 0.5});
 }
 
 constexpr float kLuma[] = {0.299f, 0.587f, 0.114f};  // ITU-R BT.601
@@ -42,7 +42,7 @@ Colors turned(float turn) {
 
 class ColorJitter : public RandomTransform {
  public:
-  ColorJitter(const ColorJitterOptions& o, float grey) : o_(o), grey_(grey) {}
+  ColorJitter(const ColorJitterOptions& o, float gray) : o_(o), gray_(gray) {}
   void apply(ImagePlan& picture, const RngKey& key) const override {
     const Philox rng(key);
     const auto around = [&](double middle, double most, uint64_t index) {
@@ -50,14 +50,14 @@ class ColorJitter : public RandomTransform {
     };
     picture.colors = picture.colors.value_or(Colors())
                          .then(stretched(around(1, o_.brightness, 0), 0))
-                         .then(stretched(around(1, o_.contrast, 1), grey_))
+                         .then(stretched(around(1, o_.contrast, 1), gray_))
                          .then(saturated(around(1, o_.saturation, 2)))
                          .then(turned(around(0, o_.hue, 3)));
   }
 
  private:
   ColorJitterOptions o_;
-  float grey_;  // mean gray of the data set, in [0, 255]
+  float gray_;  // mean gray of the data set, in [0, 255]
 };
 
 }  // namespace
@@ -65,10 +65,10 @@ class ColorJitter : public RandomTransform {
 static std::shared_ptr<const Transform> make_color_jitter(const ColorJitterOptions& o,
                                                           const DatasetInfo& info) {
   CHECK(info.sample[0] == 3 && info.mean.size() == 3,
-        "color_jitter takes red, green and blue; the data set's pictures are ", info.sample);
-  float grey = 0;
-  for (int c = 0; c < 3; ++c) grey += 255 * kLuma[c] * info.mean[c];
-  return std::make_shared<ColorJitter>(o, grey);
+        "color_jitter takes red, green and blue; the data set's images are ", info.sample);
+  float gray = 0;
+  for (int c = 0; c < 3; ++c) gray += 255 * kLuma[c] * info.mean[c];
+  return std::make_shared<ColorJitter>(o, gray);
 }
 
 static const AddEntry<MakeTransform> entry("color_jitter",

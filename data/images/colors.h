@@ -1,12 +1,28 @@
-// Colors: maps bytes (r, g, b) to matrix * (r, g, b) + shift, clamped to [0, 255], then rotates
-// the hue.
+// Maps of pixel values: Levels per channel, Colors between channels.
 #pragma once
 #include <algorithm>
 #include <cmath>
 #include "core/base/check.h"
+#include "core/base/dtype.h"
 
 namespace bellows {
 
+inline constexpr int kMaxChannels = 4;
+
+// Maps a byte to the value pixel * scale + shift, per channel.
+struct Levels {
+  static constexpr float kByte = 1.f / 255;
+  float scale[kMaxChannels] = {kByte, kByte, kByte, kByte};  // to [0, 1]
+  float shift[kMaxChannels] = {};
+
+  // Explicit fma, rounded once: the same bits on every device, whether or not a compiler contracts.
+  HD float at(int channel, float pixel) const {
+    return std::fma(pixel, scale[channel], shift[channel]);
+  }
+  bool operator==(const Levels&) const = default;
+};
+
+// Maps bytes (r, g, b) to matrix * (r, g, b) + shift, clamped to [0, 255], then rotates the hue.
 struct Colors {
   float matrix[3][3] = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
   float shift[3] = {};
@@ -15,7 +31,7 @@ struct Colors {
   // Returns this map followed by `next`. Throws Error(Exit::usage) if this one rotates the hue.
   Colors then(const Colors& next) const {
     CHECK(turn == 0,
-          "the hue has been turned already; put one color_jitter with a hue, as the last");
+          "the hue is rotated already; use one color_jitter with a hue, and put it last");
     Colors both;
     both.turn = next.turn;
     for (int i = 0; i < 3; ++i) {

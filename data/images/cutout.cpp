@@ -11,7 +11,7 @@ struct CutoutOptions {
   int64_t size = 8;
 };
 void visit(Visitor& v, CutoutOptions& o) {
-  v("size", o.size, "of the sides of the square", {.min = 1, .max = 1 << 14});
+  v("size", o.size, "side of the square", {.min = 1, .max = 1 << 14});
 }
 
 }  // namespace
@@ -20,6 +20,7 @@ static std::shared_ptr<const Transform> make_cutout(const CutoutOptions& o, cons
   return std::make_shared<EditTransform>(Edit{.kind = Edit::Kind::cutout, .size = o.size});
 }
 
-static const AddEntry<MakeTransform> entry("cutout", "a square of zeros somewhere", &make_cutout);
+static const AddEntry<MakeTransform> entry("cutout", "a square of zeros at a random place",
+                                           &make_cutout);
 
 }  // namespace bellows

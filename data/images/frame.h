@@ -1,10 +1,78 @@
-// Frame: source position of each pixel of an image, as a kernel computes it. It is a ImagePlan
-// without resizing, colors and checks.
+// Frame: source position of each pixel of an image under crops, flips and padding, as a kernel
+// computes it. It is an ImagePlan without resizing, colors and checks.
 #pragma once
-#include "data/images/cells.h"
-#include "data/images/rectangle.h"
+#include <algorithm>
+#include <cstdint>
+#include "core/base/half.h"
 
 namespace bellows {
+
+// A part of an image, in pixels.
+struct Rectangle {
+  int64_t top = 0, left = 0, height = 0, width = 0;
+
+  HD bool contains(int64_t y, int64_t x) const {
+    return y >= top && y < top + height && x >= left && x < left + width;
+  }
+};
+
+enum class Outside { zeros, reflect };  // what padding shows
+
+// One axis of an image. It checks nothing, because kernels use it; Axis does.
+//
+// Pixel i shows cell begin + first + i or, if mirrored, begin + first + size - 1 - i. Cells outside
+// [begin, begin + count) are padding.
+class Cells {
+ public:
+  HD explicit Cells(int64_t count) : count_(count), size_(count) {}
+
+  HD int64_t size() const { return size_; }
+  HD bool holds(int64_t at, int64_t size) const { return at >= 0 && at + size <= size_; }
+  HD bool padded() const { return first_ < 0 || first_ + size_ > count_; }
+  // True if the axis shows `count` cells, all and unchanged.
+  HD bool are_all(int64_t count) const {
+    return begin_ == 0 && first_ == 0 && size_ == count && count_ == count && !mirrored_;
+  }
+
+  // A range that begins before the first pixel or ends after the last one is padded, at most once.
+  HD void crop(int64_t at, int64_t size, Outside outside) {
+    const bool pads = !holds(at, size);
+    if (mirrored_) at = size_ - at - size;
+    if (pads) cut();
+    if (pads) outside_ = outside;
+    first_ += at;
+    size_ = size;
+  }
+  HD void mirror() { mirrored_ = !mirrored_; }
+  // Makes the current crop the whole source, as if it had been stored.
+  HD void cut() {
+    begin_ += first_;
+    count_ = size_;
+    first_ = 0;
+  }
+  // Replaces all cells by `count` new ones.
+  HD void replace(int64_t count) {
+    begin_ = first_ = 0;
+    count_ = size_ = count;
+  }
+
+  HD int64_t begin() const { return begin_; }
+  HD int64_t count() const { return count_; }
+  // Cell of pixel i; -1: black.
+  HD int64_t cell(int64_t i) const {
+    const int64_t g = first_ + (mirrored_ ? size_ - 1 - i : i);
+    if (g >= 0 && g < count_) return begin_ + g;
+    if (outside_ == Outside::zeros) return -1;
+    const int64_t period = std::max<int64_t>(1, 2 * (count_ - 1));
+    const int64_t there = (g % period + period) % period;
+    return begin_ + std::min(there, period - there);
+  }
+
+ private:
+  int64_t begin_ = 0, count_, first_ = 0, size_;
+  bool mirrored_ = false;
+  Outside outside_ = Outside::zeros;
+};
 
 // Returns where the middle `size` of `length` pixels begins. Rounds halves to even, as torchvision
 // does.

@@ -1,7 +1,5 @@
 #include "data/images/image_file.h"
 #include "core/base/trace.h"
-#include "data/images/jpeg.h"
-#include "data/images/png.h"
 
 namespace bellows {
 

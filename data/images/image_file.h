@@ -1,4 +1,4 @@
-// Decodes image files, JPEG or PNG.
+// Decodes image files, JPEG or PNG, and encodes JPEG.
 #pragma once
 #include <span>
 #include "data/images/sample.h"
@@ -16,9 +16,38 @@ void check_size(const char* format, int64_t height, int64_t width);
 Shape image_shape(std::span<const uint8_t> file);
 
 // Decodes a JPEG or PNG file, detected by its content, into `scratch`; the label is 0. `wanted`
-// selects the view that is needed, without it the whole image: see data/images/jpeg.h and
-// data/images/png.h for this and for errors. Thread-safe. Counters: decode.pixels and, for images
-// of which fewer pixels were decoded than they have, decode.scaled_images.
+// selects the view that is needed, without it the whole image: see decode_jpeg()
+// and decode_png() for this and for errors. Thread-safe. Counters: decode.pixels and, if fewer
+// pixels were decoded than the image has, decode.scaled_images.
 Sample decode_image(std::span<const uint8_t> file, Scratch& scratch, const ViewOf& wanted = {});
+
+// ---- JPEG, with libjpeg-turbo
+
+// Returns (3, H, W), from the header alone. Throws Error(Exit::data) as decode_jpeg() does.
+Shape jpeg_shape(std::span<const uint8_t> file);
+
+// Decodes at least the part of the image that `wanted` selects, with the same bits as in the whole
+// image; without `wanted`, the whole image. If the view's step is 2 or more, decodes at 1/2, 1/4 or
+// 1/8 of the size, which is not exactly the mean of the pixels. Damage after the part is not
+// noticed.
+//
+// The sample is RGB, interleaved, in `scratch`; its label is 0. Gray is expanded, CMYK converted,
+// an Exif orientation ignored. Throws Error(Exit::data) for a file that is damaged, or has more
+// than kMostPixels or more scans than any encoder writes. Thread-safe.
+Sample decode_jpeg(std::span<const uint8_t> file, Scratch& scratch, const ViewOf& wanted = {});
+
+// Returns the JPEG file of an RGB image, (height, width, 3) bytes. Chroma is subsampled 4:2:0, as
+// cameras do. `quality` is libjpeg's, 1 to 100. Throws Error(Exit::data). Thread-safe.
+std::vector<uint8_t> encode_jpeg(const uint8_t* pixels, int64_t height, int64_t width, int quality);
+
+// ---- PNG, with libpng
+
+// Returns (3, H, W), from the header alone. Throws Error(Exit::data) as decode_png() does.
+Shape png_shape(std::span<const uint8_t> file);
+
+// Decodes the whole image. The sample is RGB, interleaved, in `scratch`; its label is 0. Palettes
+// and gray are expanded, 16 bits cut to 8, alpha and gamma ignored. Throws Error(Exit::data) for a
+// file that is damaged or has more than kMostPixels. Thread-safe.
+Sample decode_png(std::span<const uint8_t> file, Scratch& scratch);
 
 }  // namespace bellows

@@ -6,7 +6,8 @@ namespace bellows {
 
 void ImagePlan::refuse_hole() const {
   CHECK(!hole_,
-        "the picture has a hole already: put one cutout behind what crops, resizes or flips");
+        "the image has a hole already: put one cutout after the transforms that crop, resize or "
+        "flip");
 }
 
 void ImagePlan::crop(const Rectangle& part, Outside outside) {
@@ -16,7 +17,7 @@ void ImagePlan::crop(const Rectangle& part, Outside outside) {
 }
 
 void ImagePlan::crop_center(int64_t height, int64_t width) {
-  CHECK(height <= this->height() && width <= this->width(), "the picture, ", shape(),
+  CHECK(height <= this->height() && width <= this->width(), "the image, ", shape(),
         ", is smaller than the ", height, "x", width, " to be cut out of it; resize it first");
   crop({middle(this->height(), height), middle(this->width(), width), height, width});
 }

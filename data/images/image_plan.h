@@ -2,9 +2,8 @@
 // the other; then write_image applies all edits in one pass.
 #pragma once
 #include <optional>
-#include "data/images/axis.h"
 #include "data/images/colors.h"
-#include "data/images/levels.h"
+#include "data/images/filter.h"
 #include "data/images/sample.h"
 
 namespace bellows {

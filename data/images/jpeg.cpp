@@ -1,10 +1,10 @@
-#include "data/images/jpeg.h"
 #include <csetjmp>
 #include <cstdio>
+#include <cstdlib>
+#include "data/images/image_file.h"
 // jpeglib.h needs <cstdio>.
 #include <jpeglib.h>
 #include "core/base/round.h"
-#include "data/images/image_file.h"
 
 namespace bellows {
 
@@ -18,32 +18,39 @@ constexpr int64_t kMostScannedPixels = 24 * kMostPixels;  // scans times pixels:
 
 // libjpeg reports errors by longjmp, which must not skip a destructor. So each step is a function
 // without objects that have one, and returns false after a jump.
-struct Jpeg : jpeg_decompress_struct {
+template <class Codec> struct WithErrors : Codec {
+  WithErrors() : Codec{} {
+    this->err = jpeg_std_error(&errors);
+    errors.error_exit = [](j_common_ptr common) {
+      auto* const self = static_cast<WithErrors*>(reinterpret_cast<Codec*>(common));
+      common->err->format_message(common, self->message);
+      longjmp(self->escape, 1);
+    };
+  }
+  WithErrors(WithErrors&&) = delete;
+  [[noreturn]] void refuse() const { fail(Exit::data, "JPEG: ", message); }
+
+  jpeg_error_mgr errors;
+  jmp_buf escape;
+  char message[JMSG_LENGTH_MAX];
+};
+
+struct Jpeg : WithErrors<jpeg_decompress_struct> {
   explicit Jpeg(std::span<const uint8_t> file);
   ~Jpeg() { jpeg_destroy_decompress(this); }
-  Jpeg(Jpeg&&) = delete;
 
   bool read_header();
   bool start(int64_t reduced);
   bool crop(JDIMENSION& left, JDIMENSION& width);  // widened to what libjpeg can crop
   bool read_rows(JDIMENSION top, JDIMENSION height, uint8_t* pixels);
-  [[noreturn]] void refuse() const { fail(Exit::data, "JPEG: ", message); }
 
   std::span<const uint8_t> file;
-  jpeg_error_mgr errors;
   jpeg_progress_mgr monitor{};
-  jmp_buf escape;
-  char message[JMSG_LENGTH_MAX];
 };
 
 }  // namespace
 
 extern "C" {
-static void jpeg_fails(j_common_ptr common) {
-  auto* const jpeg = static_cast<Jpeg*>(reinterpret_cast<j_decompress_ptr>(common));
-  jpeg->err->format_message(common, jpeg->message);
-  longjmp(jpeg->escape, 1);
-}
 // Called before each row of blocks of each scan.
 static void jpeg_progresses(j_common_ptr common) {
   auto* const jpeg = static_cast<Jpeg*>(reinterpret_cast<j_decompress_ptr>(common));
@@ -57,15 +64,11 @@ static void jpeg_progresses(j_common_ptr common) {
 }
 // Treats warnings as errors: libjpeg only warns of a truncated file, and fills in gray.
 static void jpeg_warns(j_common_ptr common, int level) {
-  if (level < 0) jpeg_fails(common);
+  if (level < 0) common->err->error_exit(common);
 }
 }
 
-Jpeg::Jpeg(std::span<const uint8_t> file) : jpeg_decompress_struct{}, file(file) {
-  err = jpeg_std_error(&errors);
-  errors.error_exit = jpeg_fails;
-  errors.emit_message = jpeg_warns;
-}
+Jpeg::Jpeg(std::span<const uint8_t> file) : file(file) { errors.emit_message = jpeg_warns; }
 
 bool Jpeg::read_header() {
   if (setjmp(escape)) return false;
@@ -130,7 +133,8 @@ static void blend_inks(Scratch& pixels) {
 static Shape shape_in_header(Jpeg& jpeg) {
   if (!jpeg.read_header()) jpeg.refuse();
   if (jpeg.num_components == 2 || jpeg.num_components > 4)
-    fail(Exit::data, "JPEG: ", jpeg.num_components, " colors; grey, RGB and CMYK are read");
+    fail(Exit::data, "JPEG: ", jpeg.num_components,
+         " color channels; gray, RGB and CMYK are supported");
   check_size("JPEG", jpeg.image_height, jpeg.image_width);
   return {3, jpeg.image_height, jpeg.image_width};
 }
@@ -154,6 +158,50 @@ Sample decode_jpeg(std::span<const uint8_t> file, Scratch& scratch, const ViewOf
   if (!jpeg.read_rows(top, height, scratch.data())) jpeg.refuse();
   if (jpeg.out_color_space == JCS_CMYK) blend_inks(scratch);
   return {scratch.data(), shape, 0, Part{top, left, height, width, reduced, true}};
+}
+
+// ---- encoding
+
+namespace {
+
+// Fails for lack of memory, or a side above the format's 65500 pixels.
+struct Encoder : WithErrors<jpeg_compress_struct> {
+  ~Encoder() {
+    jpeg_destroy_compress(this);
+    std::free(bytes);
+  }
+  bool write(const uint8_t* pixels, int64_t height, int64_t width, int quality);
+
+  unsigned char* bytes = nullptr;
+  unsigned long size = 0;
+};
+
+bool Encoder::write(const uint8_t* pixels, int64_t height, int64_t width, int quality) {
+  if (setjmp(escape)) return false;
+  jpeg_create_compress(this);
+  jpeg_mem_dest(this, &bytes, &size);
+  image_height = static_cast<JDIMENSION>(height);
+  image_width = static_cast<JDIMENSION>(width);
+  input_components = 3;
+  in_color_space = JCS_RGB;
+  jpeg_set_defaults(this);
+  jpeg_set_quality(this, quality, TRUE);
+  jpeg_start_compress(this, TRUE);
+  while (next_scanline < image_height) {
+    JSAMPROW row = const_cast<JSAMPROW>(pixels + size_t{next_scanline} * image_width * 3);
+    jpeg_write_scanlines(this, &row, 1);
+  }
+  jpeg_finish_compress(this);
+  return true;
+}
+
+}  // namespace
+
+std::vector<uint8_t> encode_jpeg(const uint8_t* pixels, int64_t height, int64_t width,
+                                 int quality) {
+  Encoder jpeg;
+  if (!jpeg.write(pixels, height, width, quality)) jpeg.refuse();
+  return {jpeg.bytes, jpeg.bytes + jpeg.size};
 }
 
 }  // namespace bellows

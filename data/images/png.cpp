@@ -1,4 +1,3 @@
-#include "data/images/png.h"
 #include <png.h>
 #include <csetjmp>
 #include <cstring>

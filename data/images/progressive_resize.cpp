@@ -18,12 +18,11 @@ struct ProgressiveResizeOptions {
 };
 void visit(Visitor& v, ProgressiveResizeOptions& o) {
   v("from", o.from, "shorter side, up to first_epoch", {.min = 1, .max = 1 << 14});
-  v("to", o.to, "shorter side, from last_epoch on; 0: as the pictures come",
-    {.min = 0, .max = 1 << 14});
-  v("step", o.step, "the sizes in between are so many pixels apart", {.min = 1, .max = 1 << 14});
-  v("first_epoch", o.first_epoch, "the last one of the smallest pictures, counted from 1",
+  v("to", o.to, "shorter side, from last_epoch on; 0: full size", {.min = 0, .max = 1 << 14});
+  v("step", o.step, "pixels between one size and the next", {.min = 1, .max = 1 << 14});
+  v("first_epoch", o.first_epoch, "the last one with the smallest images, counted from 1",
     {.min = 1});
-  v("last_epoch", o.last_epoch, "the first one of the largest pictures", {.min = 1});
+  v("last_epoch", o.last_epoch, "the first one with the largest images", {.min = 1});
 }
 
 class ProgressiveResize : public Transform {
@@ -37,7 +36,7 @@ class ProgressiveResize : public Transform {
   void settle(ImagePlan&) const override {}
   Shape shape_in(int64_t epoch, const Shape& in) const override {
     CHECK(in.numel() > 0,
-          "progressive_resize: the pictures before it differ in size; put it behind "
+          "progressive_resize: the images before it differ in size; put it after "
           "random_resized_crop or center_crop");
     ImagePlan picture(in);
     picture.resize_short_side(size_in(epoch, in));
@@ -51,8 +50,8 @@ class ProgressiveResize : public Transform {
   int64_t size_in(int64_t epoch, const Shape& in) const {
     const int64_t full = shorter(in), to = o_.to ? o_.to : full;
     CHECK(o_.from <= to && to <= full && (to - o_.from) % o_.step == 0, "progressive_resize: from ",
-          o_.from, " to ", to, " by steps of ", o_.step, ", of pictures of ", in,
-          "; it goes up to what the pictures have, in whole steps");
+          o_.from, " to ", to, " by steps of ", o_.step, ", for images of ", in,
+          "; it grows to at most the size of the images, in whole steps");
     const int64_t first = o_.first_epoch - 1, last = o_.last_epoch - 1;
     if (epoch >= last) return to;
     if (epoch <= first) return o_.from;
@@ -73,7 +72,7 @@ static std::shared_ptr<const Transform> make_progressive_resize(const Progressiv
 }
 
 static const AddEntry<MakeTransform> entry("progressive_resize",
-                                           "smaller pictures in the first epochs of training",
+                                           "smaller images in the first epochs of training",
                                            &make_progressive_resize);
 
 }  // namespace bellows

@@ -11,9 +11,9 @@ struct RandomCropOptions {
   Outside padding_mode = Outside::zeros;
 };
 void visit(Visitor& v, RandomCropOptions& o) {
-  v("size", o.size, "of the sides of the square", {.min = 1, .max = 1 << 14});
-  v("padding", o.padding, "on each side, before", {.min = 0, .max = 1 << 14});
-  v("padding_mode", o.padding_mode, {"zeros", "reflect"}, "black, or the picture mirrored");
+  v("size", o.size, "side of the square", {.min = 1, .max = 1 << 14});
+  v("padding", o.padding, "on each side, before the crop", {.min = 0, .max = 1 << 14});
+  v("padding_mode", o.padding_mode, {"zeros", "reflect"}, "black, or the image mirrored");
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ struct RandomFlipOptions {
   bool alternate = false;
 };
 void visit(Visitor& v, RandomFlipOptions& o) {
-  v("probability", o.probability, "that a picture is mirrored", {.min = 0, .max = 1});
-  v("alternate", o.alternate, "by chance in the first epoch, then the other way each time");
+  v("probability", o.probability, "that an image is mirrored", {.min = 0, .max = 1});
+  v("alternate", o.alternate, "random in the first epoch, then inverted from epoch to epoch");
 }
 
 }  // namespace
@@ -27,7 +27,7 @@ static std::shared_ptr<const Transform> make_random_flip(const RandomFlipOptions
       Edit{.kind = Edit::Kind::flip, .probability = o.probability, .alternate = o.alternate});
 }
 
-static const AddEntry<MakeTransform> entry("random_flip", "left to right, by chance",
+static const AddEntry<MakeTransform> entry("random_flip", "left to right, at random",
                                            &make_random_flip);
 
 }  // namespace bellows

@@ -14,12 +14,12 @@ struct RandomResizedCropOptions {
   double eval_share = 0.875;
 };
 void visit(Visitor& v, RandomResizedCropOptions& o) {
-  v("size", o.size, "of the sides of the square", {.min = 1, .max = 1 << 14});
-  v("min_scale", o.min_scale, "least share of the picture's area", {.min = 1e-6, .max = 1});
-  v("max_scale", o.max_scale, "greatest share of the picture's area", {.min = 1e-6, .max = 1});
-  v("min_ratio", o.min_ratio, "least width for a height of 1", {.min = 1e-2, .max = 1e2});
-  v("max_ratio", o.max_ratio, "greatest width for a height of 1", {.min = 1e-2, .max = 1e2});
-  v("eval_share", o.eval_share, "in evaluation: what is kept of the shorter side",
+  v("size", o.size, "side of the square", {.min = 1, .max = 1 << 14});
+  v("min_scale", o.min_scale, "smallest fraction of the image's area", {.min = 1e-6, .max = 1});
+  v("max_scale", o.max_scale, "largest fraction of the image's area", {.min = 1e-6, .max = 1});
+  v("min_ratio", o.min_ratio, "smallest ratio of width to height", {.min = 1e-2, .max = 1e2});
+  v("max_ratio", o.max_ratio, "largest ratio of width to height", {.min = 1e-2, .max = 1e2});
+  v("eval_share", o.eval_share, "in evaluation: fraction of the shorter side that is kept",
     {.min = 1e-2, .max = 1});
 }
 
@@ -76,7 +76,7 @@ static std::shared_ptr<const Transform> make_random_resized_crop(const RandomRes
 }
 
 static const AddEntry<MakeTransform> entry("random_resized_crop",
-                                           "a part of random size and shape, made a square",
+                                           "a part of random size and shape, resized to a square",
                                            &make_random_resized_crop);
 
 }  // namespace bellows

@@ -11,8 +11,8 @@ struct ResizeOptions {
   bool square = false;
 };
 void visit(Visitor& v, ResizeOptions& o) {
-  v("size", o.size, "of the shorter side, or of both", {.min = 1, .max = 1 << 14});
-  v("square", o.square, "both sides get that size, whatever the proportions were");
+  v("size", o.size, "length of the shorter side, or of both", {.min = 1, .max = 1 << 14});
+  v("square", o.square, "both sides get that size, without keeping the aspect ratio");
 }
 
 class Resize : public Transform {

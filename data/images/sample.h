@@ -1,13 +1,23 @@
-// Sample: the pixels of one image and its label, whole or in part.
+// Sample: the pixels of one image and its label, whole or in part. DatasetInfo: what all samples of
+// a data set have in common.
 #pragma once
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 #include "core/tensor/shape.h"
-#include "data/images/rectangle.h"
+#include "data/images/frame.h"
 
 namespace bellows {
+
+struct DatasetInfo {
+  Shape sample;         // (C, H, W); H and W are 0 if they differ from sample to sample
+  int64_t classes = 0;  // labels are in [0, classes)
+  std::vector<std::string> names = {};  // of the classes; empty: "0", "1" and so on
+  const char* unit = "images";          // unit of `ips`
+  std::vector<float> mean, std;         // of the pixels scaled to [0, 1], per channel
+};
 
 // Region of the source image that transforms read, and its downscale factor: source pixels per
 // output pixel, along the axis where that is smaller.

@@ -20,8 +20,8 @@ Shape EditTransform::shape_of(const Shape& in) const {
 Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info, Use use,
                        DoneBy by, Tta tta)
     : use_(use), by_(by), views_(views_of(tta)), in_(info.sample) {
-  CHECK(in_.rank() == 3 && in_[0] <= kMaxChannels, "transforms take pictures of up to ",
-        kMaxChannels, " channels, (C, H, W); the data set's are ", in_);
+  CHECK(in_.rank() == 3 && in_[0] <= kMaxChannels, "transforms take images of up to ", kMaxChannels,
+        " channels, (C, H, W); the data set's are ", in_);
   if (choices.empty()) choices.emplace_back("normalize");
   Shape first = in_, last = in_;  // shapes in the first and in the last epoch
   for (const TransformChoice& choice : choices) {
@@ -30,11 +30,11 @@ Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& 
     const bool grew = !(first == last);
     first = shape_behind(item, first, 0), last = shape_behind(item, last, kLastEpoch);
     CHECK(!grew || !(first == last), "transform ", item.name,
-          ": it makes all pictures of one size, and those before it grow from epoch to epoch; put "
-          "it, without padding, in front of what makes them grow");
+          ": it makes all images of one size, and those before it grow from epoch to epoch; put "
+          "it, without padding, before the transform that makes them grow");
   }
   CHECK(last.numel() > 0,
-        "the pictures of this data set differ in size, and no transform makes "
+        "the images of this data set differ in size, and no transform makes "
         "them alike; add random_resized_crop, or resize and center_crop, to data.transforms");
   made_ = items_.size();
   if (by == DoneBy::device) leave_to_device();
@@ -56,7 +56,7 @@ void Transforms::check_list() const {
     const std::optional<Edit> edit = item.transform->edit(use_);
     const bool pads = edit && edit->padding;
     CHECK(!padded || !pads, "transform ", item.name,
-          ": the pictures have padding already, and get it once; take one of the two away");
+          ": the images have padding already, and only one transform may pad; remove one of them");
     const Shape shape = shape_behind(i, 0);
     ImagePlan trial({shape[0], shape[1] ? shape[1] : kLarge, shape[2] ? shape[2] : kLarge});
     if (padded) trial.crop({-trial.height(), -trial.width(), trial.height(), trial.width()});

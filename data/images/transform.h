@@ -5,9 +5,9 @@
 #include <limits>
 #include <memory>
 #include "core/config/choice.h"
-#include "data/images/dataset_info.h"
 #include "data/images/image_plan.h"
 #include "data/images/recipe.h"
+#include "data/images/sample.h"
 
 namespace bellows {
 
@@ -16,7 +16,7 @@ enum class Use { training, evaluation };
 class Transform {
  public:
   virtual ~Transform() = default;
-  // Edits an image for training. Thread-safe. Random numbers are functions of `key`, made of (seed,
+  // Edits an image for training. Thread-safe. Random values are functions of `key`, made of (seed,
   // epoch, sample, index in the list), so they do not depend on workers, ranks or batch size.
   virtual void apply(ImagePlan& picture, const RngKey& key) const = 0;
   // Edits an image for evaluation, deterministically.

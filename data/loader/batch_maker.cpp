@@ -1,9 +1,22 @@
 #include "data/loader/batch_maker.h"
 #include <chrono>
 #include <thread>
+#include "core/config/visitor.h"
 #include "core/tensor/pinned.h"
 
 namespace bellows {
+
+void visit(Visitor& v, BatchOptions& o) {
+  v("augment", o.augment, "random transforms are random; off: as in evaluation");
+  v("on_damaged", o.on_damaged, {"error", "skip"},
+    "a sample that cannot be read ends the run, or the next one replaces it");
+  v("scaled_decode", o.scaled_decode,
+    "decode only the part of a JPEG that is used, at a fraction of its size if that is enough");
+  v("channels_last", o.channels_last, "memory format of batches is NHWC, not NCHW");
+  v("pin_memory", o.pin_memory, "batches are made in page-locked memory, for a GPU to fetch");
+  v("sim_latency_us", o.sim_latency_us, "sleep this long for each batch: a planted slow disk",
+    {.min = 0, .max = 1e9});
+}
 
 Shape BatchSource::batch_shape() const { return with_rows(batch_size, transforms.made_shape()); }
 
@@ -12,7 +25,7 @@ static Tensor pageable(const Shape& shape, DType dtype) { return Tensor(shape, d
 BatchMaker::BatchMaker(std::shared_ptr<const BatchSource> source)
     : source_(std::move(source)),
       buffers_(source_->batch_shape(), source_->transforms.dtype(), source_->format,
-               source_->pin_memory ? pinned : pageable) {}
+               source_->options.pin_memory ? pinned : pageable) {}
 
 std::string BatchMaker::at_work_on() const {
   return name_of_sample(*source_->dataset, sample_.load(std::memory_order_relaxed));
@@ -23,9 +36,9 @@ Sample BatchMaker::read(int64_t sample, int64_t epoch) {
   const ViewOf wanted = [&](const Shape& picture) {
     return from.transforms.plan(picture, from.seed, epoch, sample).view();
   };
-  return read_undamaged(*from.dataset, sample, from.on_damaged, [&](int64_t i) {
-    return from.scaled_decode ? from.dataset->at_least(i, wanted, scratch_)
-                              : from.dataset->at(i, scratch_);
+  return read_undamaged(*from.dataset, sample, from.options.on_damaged, [&](int64_t i) {
+    return from.options.scaled_decode ? from.dataset->at_least(i, wanted, scratch_)
+                                      : from.dataset->at(i, scratch_);
   });
 }
 
@@ -54,8 +67,8 @@ Batch BatchMaker::fill_all(std::span<const int64_t> samples, int64_t epoch) {
 }
 
 Made BatchMaker::make(std::span<const int64_t> samples, int64_t epoch) {
-  if (source_->sim_latency_us)
-    std::this_thread::sleep_for(std::chrono::microseconds(source_->sim_latency_us));
+  if (source_->options.sim_latency_us)
+    std::this_thread::sleep_for(std::chrono::microseconds(source_->options.sim_latency_us));
   try {
     return {fill_all(samples, epoch), nullptr};
   } catch (...) {

@@ -3,10 +3,24 @@
 #pragma once
 #include <atomic>
 #include "data/images/transform.h"
-#include "data/loader/batch_buffers.h"
+#include "data/loader/batch.h"
 #include "data/sets/damaged.h"
 
 namespace bellows {
+
+class Visitor;
+
+struct BatchOptions {
+  bool augment = true;  // off: transforms are deterministic, as in evaluation
+  Tta tta = Tta::none;  // for evaluation: an epoch is one view
+  OnDamaged on_damaged = OnDamaged::error;
+  bool scaled_decode = false;
+  bool channels_last = false;  // NHWC
+  bool pin_memory = false;     // in page-locked memory
+  int64_t sim_latency_us = 0;  // sleep per batch, to simulate a slow disk
+  const MemoryFormat& format() const { return channels_last ? kNHWC : kNCHW; }
+};
+void visit(Visitor& v, BatchOptions& o);
 
 // Immutable inputs that all makers of a loader share.
 struct BatchSource {
@@ -14,11 +28,8 @@ struct BatchSource {
   Transforms transforms;
   uint64_t seed;
   int64_t batch_size;
-  bool pin_memory;
-  OnDamaged on_damaged;
-  bool scaled_decode;
-  int64_t sim_latency_us;  // sleep per batch, to simulate a slow disk
-  MemoryFormat format;     // of the batches
+  BatchOptions options;
+  MemoryFormat format;  // of the batches: the options', or NCHW for bytes
 
   Shape batch_shape() const;  // (B, C, H, W) of the largest batch that makers produce
 };

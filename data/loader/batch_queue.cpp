@@ -2,6 +2,7 @@
 #include <condition_variable>
 #include <deque>
 #include <optional>
+#include <semaphore>
 #include "core/base/mutex.h"
 
 namespace bellows {
@@ -51,6 +52,46 @@ class LockedQueue : public BatchQueue {
   std::condition_variable_any changed_;
 };
 
+// Queue from one producer thread to one consumer thread, without a lock. Each end owns its index
+// and sleeps on its semaphore only when it has to wait.
+class Ring {
+ public:
+  // Holds up to `capacity` items; with 0, push() waits until a consumer is in pop().
+  Ring(int64_t capacity, Depth& depth) : items_(capacity + 1), room_(capacity), depth_(depth) {}
+
+  // Producer only. Waits for room; false once closed.
+  bool push(Made&& item) {
+    room_.acquire();
+    if (closed_.load(std::memory_order_acquire)) return false;
+    depth_.add();
+    items_[tail_++ % items_.size()] = std::move(item);
+    ready_.release();
+    return true;
+  }
+  // Consumer only. Makes room first, so that a ring of capacity 0 can pass an item on. False if
+  // nothing arrived within `timeout`; must not be called again after that.
+  bool pop(Made& item, Seconds timeout) {
+    depth_.remove();
+    room_.release();
+    if (!ready_.try_acquire_for(timeout)) return false;
+    item = std::move(items_[head_++ % items_.size()]);
+    return true;
+  }
+  void close() {
+    closed_.store(true, std::memory_order_release);
+    room_.release();
+  }
+
+ private:
+  std::vector<Made> items_;
+  alignas(64) std::counting_semaphore<> room_;
+  size_t tail_ = 0;
+  alignas(64) std::counting_semaphore<> ready_{0};
+  size_t head_ = 0;
+  std::atomic<bool> closed_{false};
+  Depth& depth_;
+};
+
 // One ring per worker. Turns are dealt round-robin, so popping the rings in that order merges them.
 class RingQueue : public BatchQueue {
  public:
@@ -65,14 +106,14 @@ class RingQueue : public BatchQueue {
     return ring(turn_++).pop(made, timeout);
   }
   void close() override {
-    for (Ring<Made>& ring : rings_) ring.close();
+    for (Ring& ring : rings_) ring.close();
   }
 
  private:
-  Ring<Made>& ring(int64_t turn) { return rings_[turn % rings_.size()]; }
+  Ring& ring(int64_t turn) { return rings_[turn % rings_.size()]; }
 
   const std::shared_ptr<Depth> depth_;
-  std::deque<Ring<Made>> rings_;
+  std::deque<Ring> rings_;
   int64_t turn_ = 0;
 };
 

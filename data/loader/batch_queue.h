@@ -1,10 +1,35 @@
 // BatchQueue: finished batches between the workers and the training thread, in the epoch's order.
 #pragma once
+#include <atomic>
+#include <chrono>
 #include <memory>
+#include "core/base/trace.h"
 #include "data/loader/batch.h"
-#include "data/loader/ring.h"
 
 namespace bellows {
+
+using Seconds = std::chrono::duration<double>;
+
+// Number of items that wait in a queue. Its maximum is added to the counter data.queue_max. Each
+// loader has one Depth, so the counter is the sum of the loaders' maxima.
+class Depth {
+ public:
+  // Call after acquiring room for the item, before it can be taken.
+  void add() {
+    static trace::Counter& most = trace::counter("data.queue_max");
+    const int64_t now = now_.fetch_add(1, std::memory_order_acq_rel) + 1;
+    int64_t before = most_.load(std::memory_order_relaxed);
+    while (before < now && !most_.compare_exchange_weak(before, now, std::memory_order_relaxed)) {
+    }
+    if (before < now) most.add(now - before);
+  }
+  // Call when a consumer requests an item, before that makes room for another one.
+  void remove() { now_.fetch_sub(1, std::memory_order_acq_rel); }
+  void clear() { now_.store(0, std::memory_order_relaxed); }  // the queue was dropped
+
+ private:
+  std::atomic<int64_t> now_{0}, most_{0};
+};
 
 enum class QueueKind { locked, rings };
 

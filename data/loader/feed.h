@@ -10,6 +10,16 @@
 
 namespace bellows {
 
+class Visitor;
+
+// Selects the feed of a GPU. device_augment also applies to the CPU.
+struct FeedOptions {
+  bool non_blocking = false;    // batches are copied to the device ahead of use
+  bool device_tensors = false;  // samples stay on the device, batches are gathered there
+  bool device_augment = false;  // batches are bytes; the device runs the transforms it can
+};
+void visit(Visitor& v, FeedOptions& o);
+
 class Feed {
  public:
   virtual ~Feed() = default;

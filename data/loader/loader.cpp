@@ -1,61 +1,43 @@
 #include "data/loader/loader.h"
 #include "core/base/trace.h"
 #include "core/config/visitor.h"
+#include "core/device/parallel.h"
+#include "data/images/image_file.h"
 
 namespace bellows {
 
-void visit(Visitor& v, LoaderOptions& o) {
-  v("batch_size", o.batch_size, "samples per step and rank", {.min = 1, .max = 1 << 24});
-  v("shuffle", o.shuffle, "another order in each epoch");
-  v("order", o.order, {"random", "quasi_random"},
-    "of a shuffled epoch; quasi_random: pages of a packed data set at random, and the samples of "
-    "`window` pages among each other");
-  v("window", o.window,
-    "pages that a quasi-random order is in at a time; a cache of as many reads each once an epoch",
-    {.min = 1, .max = 1e6});
-  v("augment", o.augment, "random transforms are random; off: as in evaluation");
-  v("on_damaged", o.on_damaged, {"error", "skip"},
-    "a sample that cannot be read ends the run, or the next one stands in for it");
-  v("scaled_decode", o.scaled_decode,
-    "of a JPEG only the part that is used is decoded, at a fraction of its size where that will "
-    "do");
-  v("drop_last", o.drop_last, "leave out the samples that do not fill a batch");
-  v("channels_last", o.channels_last, "batches lie in memory as NHWC, not NCHW");
-  v("num_workers", o.num_workers, "threads that load; 0: the training thread does",
-    {.min = 0, .max = 256});
-  v("prefetch_factor", o.prefetch_factor, "finished batches that each worker may have waiting",
-    {.min = 0, .max = 64});
-  v("persistent_workers", o.persistent_workers, "workers live on from epoch to epoch");
-  v("queue", o.queue, {"locked", "rings"}, "one queue under a lock, or a ring for each worker");
-  v("background", o.background, "workers take only time that nothing else wants");
-  v("device_randperm", o.device_randperm, "a keyed parallel permutation, not a serial shuffle");
-  v("pin_memory", o.pin_memory, "batches are made in page-locked memory, for a GPU to fetch");
+void visit(Visitor& v, FeedOptions& o) {
   v("non_blocking", o.non_blocking, "the next batch is copied to the GPU during a step");
-  v("device_tensors", o.device_tensors, "the samples lie on the GPU, batches are gathered there");
+  v("device_tensors", o.device_tensors, "the GPU keeps the samples and gathers batches there");
   v("device_augment", o.device_augment,
-    "pixels travel as bytes, and the GPU crops, flips and normalizes them");
-  v("sim_latency_us", o.sim_latency_us, "sleep this long for each batch: a planted slow disk",
-    {.min = 0, .max = 1e9});
-  v("timeout_s", o.timeout_s,
-    "how long to wait for a batch before giving up, and for another process that packs the data "
-    "set",
-    {.min = 1e-3, .max = 1e6});
+    "pixels are copied as bytes, and the GPU crops, flips and normalizes them");
+}
+
+void visit(Visitor& v, LoaderOptions& o) {
+  visit(v, o.sampler);
+  visit(v, o.batch);
+  visit(v, o.workers);
+  visit(v, o.feed);
+}
+
+static Transforms transforms_of(const DatasetInfo& info, const std::vector<TransformChoice>& list,
+                                const LoaderOptions& o) {
+  return {list, info, o.batch.augment ? Use::training : Use::evaluation,
+          o.feed.device_augment ? DoneBy::device : DoneBy::host, o.batch.tta};
 }
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset,
                const std::vector<TransformChoice>& transforms, const LoaderOptions& options,
                uint64_t seed, RankShare share)
     : options_(options),
-      source_(new BatchSource{
-          dataset,
-          Transforms(transforms, dataset->info(), options.augment ? Use::training : Use::evaluation,
-                     options.device_augment ? DoneBy::device : DoneBy::host, options.tta),
-          seed, options.batch_size, options.pin_memory, options.on_damaged, options.scaled_decode,
-          options.sim_latency_us, options.device_augment ? kNCHW : options.format()}),
-      sampler_(dataset->size(),
-               {options.batch_size, options.shuffle, options.drop_last, options.device_randperm,
-                options.order, options.window},
-               seed, share, dataset->pages()),
+      source_(
+          new BatchSource{.dataset = dataset,
+                          .transforms = transforms_of(dataset->info(), transforms, options),
+                          .seed = seed,
+                          .batch_size = options.sampler.batch_size,
+                          .options = options.batch,
+                          .format = options.feed.device_augment ? kNCHW : options.batch.format()}),
+      sampler_(dataset->size(), options.sampler, seed, share),
       maker_(source_) {}
 
 Recipe Loader::recipe(int64_t epoch) const {
@@ -72,22 +54,27 @@ void Loader::start(int64_t epoch, int64_t first_batch) {
   CHECK(first_batch >= 0 && first_batch <= batches(), "batch ", first_batch,
         " of an epoch that has ", batches());
   end_epoch(timeout());
-  epoch_.reset(new Epoch{epoch, sampler_.order(epoch), first_batch, batches(), options_.batch_size,
-                         nullptr});
+  epoch_.reset(new Epoch{.number = epoch,
+                         .order = sampler_.order(epoch),
+                         .first = first_batch,
+                         .last = batches(),
+                         .batch_size = options_.sampler.batch_size,
+                         .queue = nullptr});
   next_ = first_batch;
-  if (options_.num_workers == 0) return;
-  epoch_->queue =
-      make_queue(options_.queue, options_.num_workers, options_.prefetch_factor, depth_);
+  const WorkerOptions& o = options_.workers;
+  if (o.num_workers == 0) return;
+  epoch_->queue = make_queue(o.queue, o.num_workers, o.prefetch_factor, depth_);
   start_workers();
   for (const auto& worker : workers_) worker->run(epoch_);
 }
 
 void Loader::start_workers() {
-  const int workers = static_cast<int>(options_.num_workers);
+  const int workers = static_cast<int>(options_.workers.num_workers);
   if (!workers_.empty()) trace::counter("data.worker_reuses").add(workers);
   try {
     for (int w = static_cast<int>(workers_.size()); w < workers; ++w)
-      workers_.push_back(std::make_unique<Worker>(source_, w, workers, options_.background));
+      workers_.push_back(
+          std::make_unique<Worker>(source_, w, workers, options_.workers.background));
   } catch (const std::system_error& error) {
     fail(Exit::memory, "no thread for loader worker ", workers_.size(), " of ", workers, ": ",
          error.what(), "; lower num_workers");
@@ -102,7 +89,7 @@ void Loader::stop_workers(Seconds patience) {
   // After one worker has used up the timeout, the others are only polled.
   for (const auto& worker : workers_)
     if (!worker->wait(stuck ? Seconds(0) : patience)) stuck = true;
-  if (stuck || !options_.persistent_workers) workers_.clear();
+  if (stuck || !options_.workers.persistent_workers) workers_.clear();
 }
 
 void Loader::end_epoch(Seconds patience) {
@@ -116,7 +103,7 @@ Made Loader::take() {
   const Worker& worker = *workers_[(next_ - epoch_->first) % workers_.size()];
   const std::string where = worker.at_work_on();
   end_epoch(Seconds(0));
-  fail(Exit::data, "no batch for ", options_.timeout_s, " s: ", where,
+  fail(Exit::data, "no batch for ", options_.workers.timeout_s, " s: ", where,
        "; data.timeout_s is how long to wait");
 }
 
@@ -132,6 +119,45 @@ bool Loader::next(Batch& batch) {
   ++next_;
   batch = std::move(made.batch);
   return true;
+}
+
+// ---- checking sizes before training
+
+// Transforms refuse only images that are too small, so a list that takes one pixel takes any size.
+static bool take_any_size(const Transforms& transforms, int64_t channels) {
+  try {
+    transforms.plan({channels, 1, 1}, 0, 0, 0);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+static Shape shape_at(const Dataset& dataset, int64_t index) {
+  if (const auto sample = dataset.encoded(index)) return image_shape(sample->file);
+  Scratch scratch;
+  return dataset.at(index, scratch).shape;
+}
+
+static void check_size(const Loader& loader, int64_t index) {
+  Shape shape;
+  try {
+    shape = shape_at(loader.dataset(), index);
+  } catch (const Error& error) {
+    if (error.exit != Exit::data) throw;
+    if (loader.options().batch.on_damaged != OnDamaged::error) return;
+    fail(Exit::data, error.what(), "; data.on_damaged=skip leaves it out");
+  }
+  loader.transforms().plan(shape, 0, 0, index);
+}
+
+void check_sizes(const Loader& loader) {
+  const Dataset& dataset = loader.dataset();
+  const Shape& sample = dataset.info().sample;
+  if (sample.numel() || take_any_size(loader.transforms(), sample[0])) return;
+  parallel_for(dataset.size(), 64, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) at_sample(dataset, i, [&] { check_size(loader, i); });
+  });
 }
 
 }  // namespace bellows

@@ -2,11 +2,19 @@
 // worker threads do so ahead of use. Order and contents do not depend on the number of workers.
 #pragma once
 #include "data/loader/feed.h"
-#include "data/loader/loader_options.h"
 #include "data/loader/sampler.h"
 #include "data/loader/worker.h"
 
 namespace bellows {
+
+// The keys of all four are keys of `data`.
+struct LoaderOptions {
+  SamplerOptions sampler = {};
+  BatchOptions batch = {};
+  WorkerOptions workers = {};
+  FeedOptions feed = {};
+};
+void visit(Visitor& v, LoaderOptions& o);
 
 // Compute thread only: start() may call parallel_for.
 class Loader : public Feed {
@@ -38,7 +46,7 @@ class Loader : public Feed {
   void stop_workers(Seconds patience);
   void end_epoch(Seconds patience);
   Made take();
-  Seconds timeout() const { return Seconds(options_.timeout_s); }
+  Seconds timeout() const { return Seconds(options_.workers.timeout_s); }
 
   LoaderOptions options_;
   std::shared_ptr<const BatchSource> source_;
@@ -49,5 +57,11 @@ class Loader : public Feed {
   int64_t next_ = 0;  // index of the next batch
   std::vector<std::unique_ptr<Worker>> workers_;
 };
+
+// Throws Error(Exit::data) that names the first sample whose size the loader's transforms refuse,
+// such as an image smaller than a crop. Reads the header of every file, but only if image sizes
+// differ and some size would be refused. A sample that cannot be read is an error or ignored,
+// according to on_damaged. Compute thread only.
+void check_sizes(const Loader& loader);
 
 }  // namespace bellows

@@ -5,6 +5,8 @@
 
 namespace bellows {
 
+class Visitor;
+
 struct RankShare {
   int rank = 0, world = 1;
   // Index of the rank's i-th sample in the order of all samples. Wraps around, so that all ranks
@@ -12,34 +14,22 @@ struct RankShare {
   HD int64_t at(int64_t i, int64_t samples) const { return (i * world + rank) % samples; }
 };
 
-enum class Order {
-  random,
-  quasi_random,  // random pages; the samples of `window` pages are shuffled together
-};
-
 struct SamplerOptions {
   int64_t batch_size = 64;  // per rank
   bool shuffle = true;
   bool drop_last = false;
   bool device_randperm = false;  // keyed permutation, in parallel, instead of a serial shuffle
-  Order order = Order::random;   // if shuffle is on
-  int64_t window = 64;           // pages
 };
+void visit(Visitor& v, SamplerOptions& o);
 
 // Step s of an epoch takes world * batch_size samples of the order, from s * world * batch_size
 // on, and deals them to the ranks in turn. Every rank has the same number of batches: at the end
 // of the order, ranks without a sample take one from its start. With drop_last, samples that do not
 // fill a batch on every rank are left out instead.
-//
-// A quasi-random order also depends on the pages: it stays within `window` of them at a time, so a
-// cache of that size reads each page once per epoch. Without pages it is a random order. Counter:
-// data.quasi_random_orders.
 class Sampler {
  public:
-  // `pages`: first sample of each page, from Dataset::pages(). Throws Error(Exit::data) if there
-  // are no samples, or if drop_last leaves none.
-  Sampler(int64_t samples, const SamplerOptions& options, uint64_t seed, RankShare share,
-          std::vector<int64_t> pages = {});
+  // Throws Error(Exit::data) if there are no samples, or if drop_last leaves none.
+  Sampler(int64_t samples, const SamplerOptions& options, uint64_t seed, RankShare share);
   int64_t size() const { return size_; }        // samples per epoch, of this rank
   int64_t batches() const { return batches_; }  // the last may be smaller
   Tensor order(int64_t epoch) const;            // (size()) i64, on the host
@@ -48,14 +38,10 @@ class Sampler {
   const RankShare& share() const { return share_; }
 
  private:
-  Tensor permutation(int64_t n, int64_t epoch, uint64_t site, Device device) const;
-  Tensor quasi_random(int64_t epoch) const;
-
   int64_t samples_, size_, batches_;
   SamplerOptions options_;
   uint64_t seed_;
   RankShare share_;
-  std::vector<int64_t> pages_;
 };
 
 }  // namespace bellows

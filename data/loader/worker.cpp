@@ -1,7 +1,22 @@
 #include "data/loader/worker.h"
+#include "core/config/visitor.h"
 #include "core/device/threads.h"
 
 namespace bellows {
+
+void visit(Visitor& v, WorkerOptions& o) {
+  v("num_workers", o.num_workers, "threads that make batches; 0: the training thread does",
+    {.min = 0, .max = 256});
+  v("prefetch_factor", o.prefetch_factor, "finished batches that may wait, per worker",
+    {.min = 0, .max = 64});
+  v("persistent_workers", o.persistent_workers, "keep the threads from epoch to epoch");
+  v("queue", o.queue, {"locked", "rings"}, "one queue under a lock, or a ring for each worker");
+  v("background", o.background, "workers run only on cores that are idle otherwise");
+  v("timeout_s", o.timeout_s,
+    "how long to wait for a batch before giving up, and for another process that packs the data "
+    "set",
+    {.min = 1e-3, .max = 1e6});
+}
 
 std::span<const int64_t> Epoch::samples_of(int64_t batch) const {
   const int64_t begin = batch * batch_size, end = std::min(order.numel(), begin + batch_size);

@@ -6,6 +6,16 @@
 
 namespace bellows {
 
+struct WorkerOptions {
+  int64_t num_workers = 0;      // threads; 0: Loader::next() makes the batch
+  int64_t prefetch_factor = 0;  // finished batches that may wait, per worker
+  bool persistent_workers = false;
+  QueueKind queue = QueueKind::locked;
+  bool background = false;
+  double timeout_s = 60;  // how long Loader::next() waits for a batch
+};
+void visit(Visitor& v, WorkerOptions& o);
+
 // One pass over the samples of a rank, from batch `first` on.
 struct Epoch {
   int64_t number;

@@ -4,6 +4,8 @@
 #include "core/base/plural.h"
 #include "core/base/trace.h"
 #include "core/device/parallel.h"
+#include "data/images/image_file.h"
+#include "data/images/write_image.h"
 
 namespace bellows {
 
@@ -45,26 +47,66 @@ class ShardWriter {
   std::vector<PackedRecord> records_;
 };
 
+void check_options(const DatasetInfo& info, const PackOptions& o) {
+  CHECK(info.sample.rank() == 3, "samples of shape ", info.sample,
+        " are not images: only images can be packed");
+  CHECK(info.classes <= kMostClasses, info.classes, " classes; up to ", kMostClasses,
+        " can be packed");
+  CHECK(o.encoding != Encoding::jpeg || info.sample[0] == 3,
+        "encoding jpeg is for images of 3 channels, these have ", info.sample[0],
+        "; write  --encoding raw");
+  CHECK(o.side == 0 || info.sample[1] == 0, "side ", o.side,
+        " is for images that differ in size, these are all ", info.sample[1], " x ",
+        info.sample[2]);
+}
+
+// ---- one sample
+
+PackedRecord as_file(EncodedSample file) {
+  return {{.label = static_cast<uint32_t>(file.label), .form = Form::file}, std::move(file.file)};
+}
+
+PackedRecord as_pixels(std::vector<uint8_t> bytes, const Shape& shape, int64_t label, Form form) {
+  return {{.height = static_cast<uint32_t>(shape[1]),
+           .width = static_cast<uint32_t>(shape[2]),
+           .label = static_cast<uint32_t>(label),
+           .form = form},
+          std::move(bytes)};
+}
+
+// Keeps the data set's own bytes and their order, so that reading returns the same sample.
+PackedRecord as_they_are(const Sample& sample) {
+  const bool interleaved = sample.part && sample.part->interleaved;
+  return as_pixels({sample.pixels, sample.pixels + sample.shape.numel()}, sample.shape,
+                   sample.label, interleaved ? Form::interleaved : Form::planar);
+}
+
+// Returns one sample as it is packed.
+PackedRecord packed_record(const Dataset& dataset, int64_t index, const PackOptions& o) {
+  std::optional<EncodedSample> file;
+  if (o.encoding == Encoding::keep) file = dataset.encoded(index);
+  if (file && !o.side) return as_file(std::move(*file));
+  Scratch scratch;
+  const Sample sample = dataset.at(index, scratch);
+  const bool shrinks = o.side && std::min(sample.shape[1], sample.shape[2]) > o.side;
+  if (file && !shrinks) return as_file(std::move(*file));
+  const bool jpeg = file || o.encoding == Encoding::jpeg;
+  if (!jpeg && !shrinks) return as_they_are(sample);
+  ImagePlan picture(sample.shape);
+  if (shrinks) picture.resize_short_side(o.side);
+  std::vector<uint8_t> bytes = interleaved_bytes(picture, sample);
+  if (!jpeg) return as_pixels(std::move(bytes), picture.shape(), sample.label, Form::interleaved);
+  return as_file(
+      {encode_jpeg(bytes.data(), picture.height(), picture.width(), static_cast<int>(o.quality)),
+       sample.label});
+}
+
+// ---- all samples
+
 struct Packing {
   PackedRecord record;
   std::exception_ptr error;
 };
-
-void check_options(const DatasetInfo& info, const PackOptions& o) {
-  CHECK(info.sample.rank() == 3, "samples of shape ", info.sample,
-        " are no pictures: only those "
-        "can be packed");
-  CHECK(info.classes <= kMostClasses, info.classes, " classes; up to ", kMostClasses,
-        " can be packed");
-  CHECK(o.encoding != Encoding::jpeg || info.sample[0] == 3,
-        "encoding jpeg is for pictures of 3 "
-        "channels, these have ",
-        info.sample[0], "; write  --encoding raw");
-  CHECK(o.side == 0 || info.sample[1] == 0, "side ", o.side,
-        " is for pictures that differ in size,"
-        " these are all ",
-        info.sample[1], " x ", info.sample[2]);
-}
 
 // Packs samples in parallel; an error is kept with its sample.
 std::vector<Packing> pack_some(const Dataset& dataset, int64_t first, int64_t count,

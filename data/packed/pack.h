@@ -35,7 +35,4 @@ std::string text_of(const PackedSplit& split);  // "20 samples, 1 shard, 0.06 MB
 PackedSplit pack(const Dataset& dataset, Split split, const std::string& source, const Path& folder,
                  const PackOptions& options = {});
 
-// Returns one sample as it is packed.
-PackedRecord packed_record(const Dataset& dataset, int64_t index, const PackOptions& options);
-
 }  // namespace bellows

@@ -1,7 +1,6 @@
 #include "data/packed/packed.h"
 #include <fmt/format.h>
 #include <algorithm>
-#include <cstring>
 #include "core/base/crc32c.h"
 #include "core/config/visitor.h"
 #include "data/images/image_file.h"
@@ -10,10 +9,6 @@ namespace bellows {
 
 void visit(Visitor& v, PackedOptions& o) {
   v("folder", o.folder, "folder of the shards; `trainer pack` writes them");
-  v("cache_mb", o.cache_mb, "pages kept in memory; 0: the system's own cache has to do",
-    {.min = 0, .max = 1e7});
-  v("page_kb", o.page_kb, "read at once where there is a cache, kept together by quasi_random",
-    {.min = 1, .max = 1e6});
 }
 
 // ---- opening
@@ -51,69 +46,29 @@ void Packed::open_all(const Path& folder, Split split) {
   } while (!shards_.back()->head().last);
 }
 
-void Packed::cut_pages(int64_t bytes) {
-  for (size_t s = 0; s < shards_.size(); ++s) {
-    const auto records = shards_[s]->records();
-    uint64_t begin = 0;  // of the page, as an offset in the file
-    for (size_t i = 0; i < records.size(); ++i) {
-      if (i > 0 && records[i].offset + records[i].size - begin <= uint64_t(bytes)) continue;
-      begin = records[i].offset;
-      pages_.push_back(firsts_[s] + static_cast<int64_t>(i));
-    }
-  }
-}
-
-// True if the cache can hold all samples, and all are planar pixels of the data set's shape, as a
-// device needs them.
-bool Packed::fits(int64_t cache_bytes) const {
-  for (const auto& shard : shards_)
-    for (const ShardRecord& r : shard->records()) {
-      cache_bytes -= r.size;
-      if (r.form != Form::planar || r.height != info_.sample[1] || r.width != info_.sample[2])
-        return false;
-    }
-  return cache_bytes >= 0;
-}
-
 Packed::Packed(const PackedOptions& options, Split split) {
   open_all(options.folder, split);
   info_ = info_of(shards_.front()->front());
-  cut_pages(options.page_kb << 10);
-  const int64_t cache = options.cache_mb << 20;
-  if (cache) cache_ = std::make_unique<PageCache>(cache);
-  in_memory_ = fits(cache);
+}
+
+bool Packed::fixed_pixels() const {
+  const auto fixed = [&](const ShardRecord& r) {
+    return r.form == Form::planar && r.height == info_.sample[1] && r.width == info_.sample[2];
+  };
+  return std::ranges::all_of(
+      shards_, [&](const auto& shard) { return std::ranges::all_of(shard->records(), fixed); });
 }
 
 // ---- reading
 
-// Returns the index of the last element of `firsts` that is not above `index`.
-static size_t last_begun(const std::vector<int64_t>& firsts, int64_t index) {
-  return std::ranges::upper_bound(firsts, index) - firsts.begin() - 1;
-}
-
 Packed::Place Packed::place_of(int64_t index) const {
-  const size_t shard = last_begun(firsts_, index);
+  const size_t shard = std::ranges::upper_bound(firsts_, index) - firsts_.begin() - 1;
   return {*shards_[shard], static_cast<size_t>(index - firsts_[shard])};
 }
 
 std::string Packed::origin(int64_t index) const {
   const Place place = place_of(index);
   return cat(printable(place.shard.path().native()), ", record ", place.number);
-}
-
-void Packed::copy(int64_t index, std::span<uint8_t> to) const {
-  const Place place = place_of(index);
-  const ShardRecord& record = place.record();
-  if (!cache_) return place.shard.read(record.offset, to);
-  const size_t page = last_begun(pages_, index);
-  const int64_t end = page + 1 < pages_.size() ? pages_[page + 1] : size_;
-  const ShardRecord& first = place_of(pages_[page]).record();
-  const ShardRecord& last = place_of(end - 1).record();
-  const auto size = static_cast<int64_t>(last.offset + last.size - first.offset);
-  const auto held = cache_->get(static_cast<int64_t>(page), size, [&](PageCache::Page& bytes) {
-    place.shard.read(first.offset, bytes);
-  });
-  std::memcpy(to.data(), held->data() + (record.offset - first.offset), to.size());
 }
 
 static void check(const ShardRecord& record, std::span<const uint8_t> bytes) {
@@ -127,7 +82,7 @@ static void check(const ShardRecord& record, std::span<const uint8_t> bytes) {
 void Packed::read(int64_t index, std::span<uint8_t> to) const {
   const Place place = place_of(index);
   try {
-    copy(index, to);
+    place.shard.read(place.record().offset, to);
     check(place.record(), to);
   } catch (const Error& error) {
     throw DamagedRecord(error, place.shard.path());

@@ -1,15 +1,11 @@
-// packed: samples from shards (data/packed/shard.h), one read each, or read by pages that a cache
-// keeps.
+// packed: samples from shards (data/packed/shard.h), one read each.
 #pragma once
-#include "data/packed/page_cache.h"
 #include "data/packed/shard.h"
 
 namespace bellows {
 
 struct PackedOptions {
   std::string folder = "datasets/packed";
-  int64_t cache_mb = 0;
-  int64_t page_kb = 1024;
 };
 void visit(Visitor& v, PackedOptions& o);
 
@@ -34,9 +30,7 @@ class Packed : public Dataset {
   Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override;
   std::optional<EncodedSample> encoded(int64_t index) const override;
   std::string origin(int64_t index) const override;
-  bool in_memory() const override { return in_memory_; }
-  // A page is a run of records in a shard, up to page_kb in size.
-  std::vector<int64_t> pages() const override { return pages_; }
+  bool fixed_pixels() const override;
 
  private:
   struct Place {
@@ -46,19 +40,13 @@ class Packed : public Dataset {
   };
 
   void open_all(const Path& folder, Split split);
-  void cut_pages(int64_t bytes);
-  bool fits(int64_t cache_bytes) const;
   Place place_of(int64_t index) const;
-  void copy(int64_t index, std::span<uint8_t> to) const;
   void read(int64_t index, std::span<uint8_t> to) const;
 
   std::vector<std::unique_ptr<const Shard>> shards_;
   std::vector<int64_t> firsts_;  // first sample of each shard
-  std::vector<int64_t> pages_;   // first sample of each page
   int64_t size_ = 0;
   DatasetInfo info_;
-  std::unique_ptr<PageCache> cache_;  // null: one read per sample
-  bool in_memory_;
 };
 
 }  // namespace bellows

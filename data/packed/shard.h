@@ -11,7 +11,7 @@
 // on, up to the one that is marked as the last.
 #pragma once
 #include "core/base/file.h"
-#include "data/images/levels.h"
+#include "data/images/colors.h"
 #include "data/sets/dataset.h"
 
 namespace bellows {

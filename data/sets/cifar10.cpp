@@ -33,7 +33,7 @@ static std::string find(const std::string& root, const std::string& name) {
 // Appends the records of a file.
 static void read_records(const std::string& path, std::vector<uint8_t>& pixels,
                          std::vector<uint8_t>& labels) {
-  const std::vector<uint8_t> file = read_file(path);
+  const std::vector<uint8_t> file = read_bytes(path);
   const auto size = static_cast<int64_t>(file.size());
   if (size == 0 || size % kRecord)
     fail(Exit::data, path, ": ", size, " bytes are not whole records of ", kRecord, "; after ",

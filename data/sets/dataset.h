@@ -4,7 +4,6 @@
 #include <memory>
 #include <optional>
 #include "core/config/choice.h"
-#include "data/images/dataset_info.h"
 #include "data/images/sample.h"
 
 namespace bellows {
@@ -33,11 +32,9 @@ class Dataset {
   virtual std::string origin(int64_t index) const = 0;
   // Lines to print at start-up: files that were left out.
   virtual std::vector<std::string> notes() const { return {}; }
-  // True if all samples are in memory, or stay there once read, and at() always returns the same
-  // bytes: a device may keep them too.
-  virtual bool in_memory() const { return false; }
-  // First sample of each page, if samples are stored in pages that are best read as a whole.
-  virtual std::vector<int64_t> pages() const { return {}; }
+  // True if at() decodes nothing and always returns the same pixels, (C, H, W) as in info(): a
+  // device may keep them.
+  virtual bool fixed_pixels() const { return false; }
 };
 
 struct DatasetContext {
@@ -62,7 +59,7 @@ class MemoryDataset : public Dataset {
     return {pixels_.data() + index * bytes_, info_.sample, labels_[index]};
   }
   std::string origin(int64_t) const override { return origin_; }
-  bool in_memory() const override { return true; }
+  bool fixed_pixels() const override { return true; }
 
  private:
   DatasetInfo info_;

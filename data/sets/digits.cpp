@@ -19,8 +19,8 @@ struct DigitsOptions {
   int64_t train_size = 12000, test_size = 2000;
 };
 void visit(Visitor& v, DigitsOptions& o) {
-  v("train_size", o.train_size, "samples to learn from", {.min = 1, .max = 1e6});
-  v("test_size", o.test_size, "samples to be tested on", {.min = 1, .max = 1e6});
+  v("train_size", o.train_size, "samples to train on", {.min = 1, .max = 1e6});
+  v("test_size", o.test_size, "samples to test on", {.min = 1, .max = 1e6});
 }
 
 // Maps a skeleton's unit square to pixels: a random wave, then a random affine map.

@@ -6,7 +6,7 @@
 
 namespace bellows {
 
-// Random numbers of one sample; each call uses the next Philox block.
+// Random values of one sample; each call uses the next Philox block.
 class Draw {
  public:
   Draw(Split split, int64_t index)

@@ -109,7 +109,7 @@ Shape read_header(const std::string& path, IdxSource& source, int rank) {
 
 }  // namespace
 
-IdxFile::IdxFile(const std::string& path, int rank) : IdxFile(read_file(path), path, rank) {}
+IdxFile::IdxFile(const std::string& path, int rank) : IdxFile(read_bytes(path), path, rank) {}
 
 IdxFile::IdxFile(Bytes content, const std::string& path, int rank)
     : path_(path),

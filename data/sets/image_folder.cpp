@@ -1,7 +1,6 @@
 // image_folder: JPEG and PNG files in one folder per class, <root>/train/<class>/x.jpg and
 // <root>/val/<class>/y.jpg; or <root>/<class>/x.jpg, with every n-th image held out for testing.
 #include <algorithm>
-#include <filesystem>
 #include "core/base/file.h"
 #include "core/config/visitor.h"
 #include "data/images/file.h"
@@ -19,10 +18,11 @@ struct ImageFolderOptions {
   int64_t hold_out = 0;
 };
 void visit(Visitor& v, ImageFolderOptions& o) {
-  v("root", o.root, "folder of the pictures");
-  v("train", o.train, "folder in it of those to learn from; a folder in that for each class");
-  v("test", o.test, "folder in it of those to be tested on");
-  v("hold_out", o.hold_out, "n: the classes are in `root`, every n-th picture is to be tested on",
+  v("root", o.root, "folder of the images");
+  v("train", o.train, "folder below root with the training images, a folder per class");
+  v("test", o.test, "folder below root with the test images");
+  v("hold_out", o.hold_out,
+    "n: the classes are in `root`, every n-th image is held out for testing",
     {.min = 0, .max = 1e6});
 }
 
@@ -42,40 +42,23 @@ class ImageFolder : public Dataset {
     return at_least(index, {}, scratch);  // the whole image
   }
   Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override {
-    Sample sample = decode_image(read_file(files_.paths[index]), scratch, wanted);
+    Sample sample = decode_image(read_bytes(files_.paths[index]), scratch, wanted);
     sample.label = files_.labels[index];
     return sample;
   }
   std::optional<EncodedSample> encoded(int64_t index) const override {
-    return EncodedSample{read_file(files_.paths[index]), files_.labels[index]};
+    return EncodedSample{read_bytes(files_.paths[index]), files_.labels[index]};
   }
   std::string origin(int64_t index) const override { return printable(files_.paths[index]); }
   std::vector<std::string> notes() const override {
-    const size_t links = files_.dangling.size();
-    if (links == 0) return {};
-    return {cat("warning: ", printable(files_.folder.native()), ": ", links,
-                links == 1 ? " link leads" : " links lead", " nowhere, left out; the first is ",
-                printable(files_.dangling.front()))};
+    if (files_.dangling.empty()) return {};
+    return {"warning: " + left_out(files_.folder, files_.dangling)};
   }
 
  private:
   DatasetInfo info_;
   Picked files_;
 };
-
-bool is_image(const fs::path& path) {
-  std::string suffix = path.extension();
-  std::ranges::transform(suffix, suffix.begin(), [](unsigned char c) { return std::tolower(c); });
-  return suffix == ".jpg" || suffix == ".jpeg" || suffix == ".png";
-}
-
-// True for a link whose target is missing, or that is part of a cycle.
-bool is_dangling(const fs::path& path) {
-  std::error_code error;
-  if (!fs::is_symlink(path, error)) return false;
-  const bool missing = fs::status(path, error).type() == fs::file_type::not_found;
-  return missing || error == std::errc::too_many_symbolic_link_levels;
-}
 
 // Returns the class names, sorted; a label is an index into them.
 std::vector<std::string> classes_in(const fs::path& folder) {
@@ -86,22 +69,6 @@ std::vector<std::string> classes_in(const fs::path& folder) {
   if (names.empty())
     fail(Exit::data, printable(folder.native()), ": no folder of a class in there");
   return names;
-}
-
-std::vector<std::string> images_below(const fs::path& folder, std::vector<std::string>& dangling) {
-  std::vector<std::string> found;
-  std::error_code error, unknown;
-  for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end;
-       at.increment(error)) {
-    if (!is_image(at->path())) continue;
-    if (is_dangling(at->path()))
-      dangling.push_back(at->path());
-    else if (at->is_regular_file(unknown))
-      found.push_back(at->path());
-  }
-  if (error) fail(Exit::data, printable(folder.native()), ": ", error.message());
-  std::ranges::sort(found);
-  return found;
 }
 
 // Returns the folder that contains the class folders.
@@ -146,7 +113,8 @@ Picked pick(const ImageFolderOptions& o, const std::vector<std::string>& classes
     if (is_dangling(path)) files.dangling.push_back(path);
   for (size_t label = 0; label < classes.size(); ++label) {
     if (classes[label].empty()) continue;
-    const auto images = images_below(folder / classes[label], files.dangling);
+    const auto [images, dangling] = files_below(folder / classes[label], {".jpg", ".jpeg", ".png"});
+    files.dangling.insert(files.dangling.end(), dangling.begin(), dangling.end());
     for (size_t i = 0; i < images.size(); ++i) {
       if (o.hold_out && (i % o.hold_out == 0) == (split == Split::train)) continue;
       files.paths.push_back(images[i]);

@@ -1,10 +1,11 @@
 // shapes: synthetic color images of one of ten outlines, at a random place, size and angle. Colors
 // and textures do not depend on the class.
+#include "data/sets/shapes.h"
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include "core/config/visitor.h"
-#include "data/sets/draw_shape.h"
-#include "data/sets/shape_outlines.h"
 
 namespace bellows {
 
@@ -17,9 +18,50 @@ struct ShapesOptions {
   int64_t train_size = 10000, test_size = 2000;
 };
 void visit(Visitor& v, ShapesOptions& o) {
-  v("train_size", o.train_size, "samples to learn from", {.min = 1, .max = 1e6});
-  v("test_size", o.test_size, "samples to be tested on", {.min = 1, .max = 1e6});
+  v("train_size", o.train_size, "samples to train on", {.min = 1, .max = 1e6});
+  v("test_size", o.test_size, "samples to test on", {.min = 1, .max = 1e6});
 }
+
+// ---- outlines
+
+// Signed distance to an outline's edge, negative inside, as exact as soft edges need. All outlines
+// fit into the unit disc. No two are equal up to rotation and scale.
+struct Outline {
+  const char* name;
+  float (*at)(float x, float y);
+};
+
+float box(float x, float y, float half_width, float half_height) {
+  return std::max(std::abs(x) - half_width, std::abs(y) - half_height);
+}
+
+constexpr Outline kOutlines[] = {
+    {"disc", [](float x, float y) { return std::hypot(x, y) - .85f; }},
+    {"ring", [](float x, float y) { return std::abs(std::hypot(x, y) - .7f) - .22f; }},
+    {"square", [](float x, float y) { return box(x, y, .75f, .75f); }},
+    {"frame", [](float x, float y) { return std::abs(box(x, y, .55f, .55f)) - .19f; }},
+    {"triangle",
+     [](float x, float y) { return std::max(.866f * std::abs(x) + .5f * y, -y) - .5f; }},
+    {"bar", [](float x, float y) { return box(x, y, .95f, .27f); }},
+    {"cross",
+     [](float x, float y) { return std::min(box(x, y, .95f, .27f), box(x, y, .27f, .95f)); }},
+    {"corner",
+     [](float x, float y) {
+       return std::min(box(x + .5f, y, .24f, .75f), box(x, y - .5f, .75f, .24f));
+     }},
+    {"crescent",
+     [](float x, float y) {
+       return std::max(std::hypot(x, y) - .95f, .8f - std::hypot(x - .5f, y));
+     }},
+    {"star",
+     [](float x, float y) {
+       const float turn = 1.2566f, angle = std::atan2(x, -y);
+       const float t = std::abs(angle - turn * std::round(angle / turn)), r = std::hypot(x, y);
+       return .81f * r * std::sin(t) + .59f * r * std::cos(t) - .55f;
+     }},
+};
+
+// ---- drawing
 
 using Color = std::array<float, 3>;  // red, green, blue in [0, 1]
 
@@ -125,14 +167,19 @@ uint8_t draw_shape(Draw& draw, uint8_t* pixels) {
   return shape;
 }
 
+DatasetInfo shapes_info(int64_t side) {
+  std::vector<std::string> names;
+  for (const Outline& outline : kOutlines) names.emplace_back(outline.name);
+  return {.sample = {3, side, side},
+          .classes = std::size(kOutlines),
+          .names = names,
+          .mean = {0.5f, 0.5f, 0.5f},
+          .std = {0.27f, 0.27f, 0.27f}};
+}
+
 static std::shared_ptr<const Dataset> make_shapes(const ShapesOptions& o, const DatasetContext& c) {
-  const DatasetInfo info{.sample = {3, kSide, kSide},
-                         .classes = std::size(kOutlines),
-                         .names = outline_names(),
-                         .mean = {0.5f, 0.5f, 0.5f},
-                         .std = {0.27f, 0.27f, 0.27f}};
   const int64_t size = c.split == Split::train ? o.train_size : o.test_size;
-  return drawn_dataset(info, c.split, size, "shapes", draw_shape);
+  return drawn_dataset(shapes_info(kSide), c.split, size, "shapes", draw_shape);
 }
 
 static const AddEntry<MakeDataset> entry("shapes", "outlines drawn by the program, 3x32x32",

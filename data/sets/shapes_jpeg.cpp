@@ -1,11 +1,9 @@
 // shapes_jpeg: the images of `shapes`, enlarged to different sizes, as JPEG files in memory. Loads
 // the pipeline as a folder of photos does, without the folder.
 #include "core/config/visitor.h"
-#include "data/images/encode_jpeg.h"
 #include "data/images/image_file.h"
 #include "data/images/write_image.h"
-#include "data/sets/draw_shape.h"
-#include "data/sets/shape_outlines.h"
+#include "data/sets/shapes.h"
 
 namespace bellows {
 
@@ -16,16 +14,15 @@ struct ShapesJpegOptions {
   int64_t min_side = 64, max_side = 160;
 };
 void visit(Visitor& v, ShapesJpegOptions& o) {
-  v("train_size", o.train_size, "samples to learn from", {.min = 1, .max = 1e6});
-  v("test_size", o.test_size, "samples to be tested on", {.min = 1, .max = 1e6});
-  v("min_side", o.min_side, "of the sides of a picture", {.min = 1, .max = 4096});
-  v("max_side", o.max_side, "of the sides of a picture", {.min = 1, .max = 4096});
+  v("train_size", o.train_size, "samples to train on", {.min = 1, .max = 1e6});
+  v("test_size", o.test_size, "samples to test on", {.min = 1, .max = 1e6});
+  v("min_side", o.min_side, "of the sides of an image", {.min = 1, .max = 4096});
+  v("max_side", o.max_side, "of the sides of an image", {.min = 1, .max = 4096});
 }
 
 class ShapesJpeg : public Dataset {
  public:
-  ShapesJpeg(const DatasetInfo& info, std::vector<EncodedSample> files)
-      : info_(info), files_(std::move(files)) {}
+  explicit ShapesJpeg(std::vector<EncodedSample> files) : files_(std::move(files)) {}
   int64_t size() const override { return static_cast<int64_t>(files_.size()); }
   const DatasetInfo& info() const override { return info_; }
   Sample at(int64_t index, Scratch& scratch) const override { return at_least(index, {}, scratch); }
@@ -38,7 +35,7 @@ class ShapesJpeg : public Dataset {
   std::string origin(int64_t) const override { return "shapes_jpeg"; }
 
  private:
-  DatasetInfo info_;
+  const DatasetInfo info_ = shapes_info(0);
   std::vector<EncodedSample> files_;
 };
 
@@ -70,12 +67,7 @@ static std::shared_ptr<const Dataset> make_shapes_jpeg(const ShapesJpegOptions& 
       files[i] = draw_file(draw, o);
     }
   });
-  const DatasetInfo info{.sample = {3, 0, 0},
-                         .classes = std::size(kOutlines),
-                         .names = outline_names(),
-                         .mean = {0.5f, 0.5f, 0.5f},
-                         .std = {0.27f, 0.27f, 0.27f}};
-  return std::make_shared<ShapesJpeg>(info, std::move(files));
+  return std::make_shared<ShapesJpeg>(std::move(files));
 }
 
 static const AddEntry<MakeDataset> entry("shapes_jpeg", "the shapes as JPEG files of any size",

@@ -60,8 +60,8 @@ TEST(BenchStep, LossesAreThoseOfATraining) {
                          {kBlocks, "toggles.drop_conv_bias=on", "toggles.recompute=2"}};
   for (const Words& words : kinds) {
     Plan plan = config_of(request_of(words)).plan;
-    plan.data.loader.shuffle = false;  // would reorder the samples of the batch
-    plan.train.epochs = 4;             // of one update each
+    plan.data.loader.sampler.shuffle = false;  // would reorder the samples of the batch
+    plan.train.epochs = 4;                     // of one update each
     plan.eval.every = plan.ckpt.every = 0;
     std::vector<double> losses;
     NoiseStep step(plan);
@@ -139,9 +139,9 @@ TEST(BenchStep, RefusesWhatItWouldIgnore) {
 
 TEST(BenchStep, APresetLeavesThatOut) {
   const Config config = config_of(request_of({"toggles=all"}));
-  EXPECT_EQ(config.plan.data.loader.num_workers, 0);
+  EXPECT_EQ(config.plan.data.loader.workers.num_workers, 0);
   EXPECT_FALSE(config.plan.log.deferred);
-  EXPECT_TRUE(config.plan.data.loader.channels_last) << "is the model's, too";
+  EXPECT_TRUE(config.plan.data.loader.batch.channels_last) << "is the model's, too";
   EXPECT_TRUE(config.plan.train.dry_run);
 }
 

@@ -78,8 +78,10 @@ std::vector<float> reuse(bool record, Fault fault) {
 std::vector<float> train(Fault fault) {
   const OwnCache cache;
   const Plant plant(fault);
-  Loader loader(std::make_shared<Numbers>(24), {},
-                {.batch_size = 4, .pin_memory = true, .non_blocking = true}, 3);
+  Loader loader(
+      std::make_shared<Numbers>(24), {},
+      {.sampler = {.batch_size = 4}, .batch = {.pin_memory = true}, .feed = {.non_blocking = true}},
+      3);
   std::vector<std::string> notes;
   const auto feed = make_feed(Device::cuda, loader, notes);
   const Tensor sum = zeros({4, 1, 2, 2}, DType::f32, Device::cuda);
@@ -113,8 +115,10 @@ TEST_F(StreamsOfTheProduct, TheFeedNeverMakesTheHostWaitForTheDevice) {
   train(Fault::none);  // warm-up
   cuda_host::reset();
   const OwnCache cache;
-  Loader loader(std::make_shared<Numbers>(24), {},
-                {.batch_size = 4, .pin_memory = true, .non_blocking = true}, 3);
+  Loader loader(
+      std::make_shared<Numbers>(24), {},
+      {.sampler = {.batch_size = 4}, .batch = {.pin_memory = true}, .feed = {.non_blocking = true}},
+      3);
   std::vector<std::string> notes;
   const auto feed = make_feed(Device::cuda, loader, notes);
   feed->start(0);

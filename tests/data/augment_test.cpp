@@ -44,8 +44,10 @@ void expect_same(Device device, const LoaderOptions& options, const Shape& shape
   Fed split(device, augmenting(options), noise, chain);
   EXPECT_EQ(split.notes, std::vector<std::string>{});
   EXPECT_TRUE(split.loader.transforms().all_left());
-  Fed host(Device::cpu, {.batch_size = options.batch_size, .augment = options.augment}, noise,
-           chain);
+  Fed host(Device::cpu,
+           {.sampler = {.batch_size = options.sampler.batch_size},
+            .batch = {.augment = options.batch.augment}},
+           noise, chain);
   for (const int64_t epoch : {0, 3}) EXPECT_EQ(split.epoch(epoch), host.epoch(epoch));
   EXPECT_EQ(split.epoch(1, 2), host.epoch(1, 2)) << "resumed";
 }
@@ -81,8 +83,10 @@ void expect_as_wanted(Device device, LoaderOptions options, const Chain& chain) 
     for (const int64_t channels : {0, 8})
       for (const bool channels_last : {false, true}) {
         SCOPED_TRACE(cat(dtype, ", ", channels, " channels", channels_last ? ", NHWC" : ""));
-        options.channels_last = channels_last;
-        Fed host(Device::cpu, {.batch_size = options.batch_size, .channels_last = channels_last},
+        options.batch.channels_last = channels_last;
+        Fed host(Device::cpu,
+                 {.sampler = {.batch_size = options.sampler.batch_size},
+                  .batch = {.channels_last = channels_last}},
                  noise, chain);
         Fed split(device, augmenting(options), noise, chain, {}, {dtype, channels});
         for (const int64_t epoch : {0, 1}) {
@@ -96,7 +100,7 @@ void expect_as_wanted(Device device, LoaderOptions options, const Chain& chain) 
           EXPECT_EQ(batch.x.shape(), with_rows(batch.size(), made));
           const bool room = channels && channels_last;
           EXPECT_EQ(whole_room(batch.x, 8).defined(), room);
-          EXPECT_TRUE(room || batch.x.is_contiguous(options.format()));
+          EXPECT_TRUE(room || batch.x.is_contiguous(options.batch.format()));
           if (room) {
             EXPECT_THAT(behind(batch.x), testing::Each(0.f));
           }
@@ -107,13 +111,15 @@ void expect_as_wanted(Device device, LoaderOptions options, const Chain& chain) 
 // Compares every view of an evaluation; consecutive views must differ.
 void expect_same_views(Device device, LoaderOptions options, const Chain& chain) {
   const auto noise = std::make_shared<Noise>(Shape{3, 7, 10}, 23);
-  options.augment = false;
-  options.tta = Tta::mirror_shift;
+  options.batch.augment = false;
+  options.batch.tta = Tta::mirror_shift;
   Fed split(device, augmenting(options), noise, chain);
-  Fed host(Device::cpu, {.batch_size = options.batch_size, .augment = false, .tta = options.tta},
+  Fed host(Device::cpu,
+           {.sampler = {.batch_size = options.sampler.batch_size},
+            .batch = {.augment = false, .tta = options.batch.tta}},
            noise, chain);
   Numbered last;
-  for (int64_t view = 0; view < std::ssize(views_of(options.tta)); ++view) {
+  for (int64_t view = 0; view < std::ssize(views_of(options.batch.tta)); ++view) {
     const Numbered now = split.epoch(view);
     EXPECT_EQ(now, host.epoch(view)) << "view " << view;
     EXPECT_NE(now, std::exchange(last, now)) << "view " << view;
@@ -126,7 +132,7 @@ TEST(Augment, DoesWhatTheHostWouldHaveDoneBitForBit) {
   for (const auto& [name, chain] : chains())
     for (const int64_t channels : {1, 3}) {
       SCOPED_TRACE(cat(name, ", ", channels, " channels"));
-      expect_same(Device::cpu, {.batch_size = 8}, {channels, 7, 10}, chain);
+      expect_same(Device::cpu, {.sampler = {.batch_size = 8}}, {channels, 7, 10}, chain);
     }
 }
 
@@ -134,14 +140,15 @@ TEST(Augment, LeavesNothingToChanceInEvaluation) {
   for (const char* name :
        {"nothing but normalize", "crop", "crop with a border", "cutout", "all"}) {
     SCOPED_TRACE(name);
-    expect_same(Device::cpu, {.batch_size = 8, .augment = false}, {3, 7, 10}, chains().at(name));
+    expect_same(Device::cpu, {.sampler = {.batch_size = 8}, .batch = {.augment = false}},
+                {3, 7, 10}, chains().at(name));
   }
 }
 
 TEST(Augment, ShowsTheViewsThatTheHostWouldHaveShown) {
   for (const char* name : {"nothing but normalize", "crop with a border", "all"}) {
     SCOPED_TRACE(name);
-    expect_same_views(Device::cpu, {.batch_size = 8}, chains().at(name));
+    expect_same_views(Device::cpu, {.sampler = {.batch_size = 8}}, chains().at(name));
   }
 }
 
@@ -150,9 +157,10 @@ TEST(Augment, IsTheSameForAnyWorkersAndRanks) {
   const Chain& chain = chains().at("all");
   for (const int64_t workers : {0, 2})
     for (int rank = 0; rank < 2; ++rank) {
-      const LoaderOptions options{.batch_size = 4, .num_workers = workers, .prefetch_factor = 2};
+      const LoaderOptions options{.sampler = {.batch_size = 4},
+                                  .workers = {.num_workers = workers, .prefetch_factor = 2}};
       Fed split(Device::cpu, augmenting(options), noise, chain, {rank, 2});
-      Fed host(Device::cpu, {.batch_size = 4}, noise, chain, {rank, 2});
+      Fed host(Device::cpu, {.sampler = {.batch_size = 4}}, noise, chain, {rank, 2});
       EXPECT_EQ(split.epoch(2), host.epoch(2));
     }
 }
@@ -160,7 +168,7 @@ TEST(Augment, IsTheSameForAnyWorkersAndRanks) {
 TEST(Augment, CountsPicturesAndLoadsBytes) {
   const trace::Counter& images = trace::counter("augment.device_images");
   const auto noise = std::make_shared<Noise>(Shape{3, 7, 10}, 23);
-  Fed host(Device::cpu, {.batch_size = 8}, noise, {}),
+  Fed host(Device::cpu, {.sampler = {.batch_size = 8}}, noise, {}),
       split(Device::cpu, augmenting({}), noise, {});
   const int64_t before = images.value();
   host.epoch(0);
@@ -174,9 +182,11 @@ TEST(Augment, CountsPicturesAndLoadsBytes) {
 }
 
 TEST(Augment, WritesWhatTheModelWantsAsItWouldBeCast) {
-  expect_as_wanted(Device::cpu, {.batch_size = 8}, chains().at("all"));
-  expect_as_wanted(Device::cpu, {.batch_size = 8, .num_workers = 2, .prefetch_factor = 1},
-                   chains().at("crop with a border"));
+  expect_as_wanted(Device::cpu, {.sampler = {.batch_size = 8}}, chains().at("all"));
+  expect_as_wanted(
+      Device::cpu,
+      {.sampler = {.batch_size = 8}, .workers = {.num_workers = 2, .prefetch_factor = 1}},
+      chains().at("crop with a border"));
 }
 
 // ---- on a device
@@ -195,11 +205,10 @@ class AugmentOnDevice : public testing::TestWithParam<Way> {
     if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
   }
   static LoaderOptions options(bool augment = true) {
-    return {.batch_size = 8,
-            .augment = augment,
-            .pin_memory = GetParam().pin_memory,
-            .non_blocking = GetParam().non_blocking,
-            .device_tensors = GetParam().device_tensors};
+    return {.sampler = {.batch_size = 8},
+            .batch = {.augment = augment, .pin_memory = GetParam().pin_memory},
+            .feed = {.non_blocking = GetParam().non_blocking,
+                     .device_tensors = GetParam().device_tensors}};
   }
 };
 INSTANTIATE_TEST_SUITE_P(By, AugmentOnDevice,
@@ -236,8 +245,8 @@ std::ostream& operator<<(std::ostream& out, const Costs& c) {
 
 // Cost of an epoch of 12 batches, after two others.
 Costs costs(LoaderOptions options, bool augment) {
-  options.device_augment = augment;
-  options.device_randperm = true;
+  options.feed.device_augment = augment;
+  options.sampler.device_randperm = true;
   configure_allocator(Device::cuda, {.caching = true});
   Costs moved{};
   {

@@ -26,22 +26,22 @@ void expect_same_everywhere(LoaderOptions options, const Chain& chain, int64_t e
   expect_same(Device::cpu, options, chain, epochs);
   if (device_count(Device::cuda) == 0) return;
   expect_same(Device::cuda, options, chain, epochs);
-  options.device_tensors = true;
+  options.feed.device_tensors = true;
   expect_same(Device::cuda, options, chain, epochs);
 }
 
 }  // namespace
 
 TEST(AugmentViews, OfAnEvaluationAreTheHosts) {
-  const LoaderOptions options{
-      .batch_size = 4, .shuffle = false, .augment = false, .tta = Tta::mirror_shift};
+  const LoaderOptions options{.sampler = {.batch_size = 4, .shuffle = false},
+                              .batch = {.augment = false, .tta = Tta::mirror_shift}};
   expect_same_everywhere(options, {}, 6);
   expect_same_everywhere(options, {random_crop(5, 2), flip(), cutout(3), normalize()}, 6);
 }
 
 TEST(AugmentViews, OfFlipsThatAlternateAreTheHosts) {
   const Chain chain{named("random_flip", {{"alternate", "true"}}), normalize()};
-  expect_same_everywhere({.batch_size = 4, .shuffle = false}, chain, 2);
+  expect_same_everywhere({.sampler = {.batch_size = 4, .shuffle = false}}, chain, 2);
   const Chain moved{named("random_flip", {{"alternate", "true"}}), random_crop(7, 2), normalize()};
-  expect_same_everywhere({.batch_size = 4}, moved, 4);
+  expect_same_everywhere({.sampler = {.batch_size = 4}}, moved, 4);
 }

@@ -41,7 +41,7 @@ class Pairs : public Dataset {
     return {scratch.data(), info_.sample, index % 10};
   }
   std::string origin(int64_t index) const override { return cat("pairs/", index); }
-  bool in_memory() const override { return true; }
+  bool fixed_pixels() const override { return true; }
 
  private:
   DatasetInfo info_{.sample = {2, 1, 2}, .classes = 10, .mean = {0, 1}, .std = {1, 2}};
@@ -59,9 +59,9 @@ constexpr Way kWays[] = {{"Plain", false, false, false},
                          {"Resident", false, false, true}};
 
 LoaderOptions with(const Way& way, LoaderOptions options) {
-  options.pin_memory = way.pin_memory;
-  options.non_blocking = way.non_blocking;
-  options.device_tensors = way.device_tensors;
+  options.batch.pin_memory = way.pin_memory;
+  options.feed.non_blocking = way.non_blocking;
+  options.feed.device_tensors = way.device_tensors;
   return options;
 }
 
@@ -110,12 +110,11 @@ INSTANTIATE_TEST_SUITE_P(By, FeedOnDevice, testing::ValuesIn(kWays),
 TEST_P(FeedOnDevice, DeliversWhatTheLoaderDoesBitForBit) {
   for (const int64_t workers : {0, 2})
     for (const bool randperm : {false, true}) {
-      const LoaderOptions options = with(GetParam(), {.batch_size = 8,
-                                                      .num_workers = workers,
-                                                      .prefetch_factor = 2,
-                                                      .persistent_workers = true,
-                                                      .device_randperm = randperm});
-      const LoaderOptions plain{.batch_size = 8, .device_randperm = randperm};
+      const LoaderOptions options = with(
+          GetParam(),
+          {.sampler = {.batch_size = 8, .device_randperm = randperm},
+           .workers = {.num_workers = workers, .prefetch_factor = 2, .persistent_workers = true}});
+      const LoaderOptions plain{.sampler = {.batch_size = 8, .device_randperm = randperm}};
       const Fed fed(options, std::make_shared<Numbers>(103));
       EXPECT_EQ(fed.notes, std::vector<std::string>{});
       for (int64_t epoch = 0; epoch < 3; ++epoch)
@@ -127,9 +126,10 @@ TEST_P(FeedOnDevice, DeliversWhatTheLoaderDoesBitForBit) {
 
 TEST_P(FeedOnDevice, DeliversNhwcWhereTheLoaderDoes) {
   const auto pairs = std::make_shared<Pairs>();
-  Loader planes(pairs, {}, {.batch_size = 8}, 5);
+  Loader planes(pairs, {}, {.sampler = {.batch_size = 8}}, 5);
   planes.start(1);
-  const Fed fed(with(GetParam(), {.batch_size = 8, .channels_last = true}), pairs);
+  const Fed fed(with(GetParam(), {.sampler = {.batch_size = 8}, .batch = {.channels_last = true}}),
+                pairs);
   EXPECT_EQ(fed.epoch(1), rest_of(planes));
   fed.feed->start(1);
   Batch batch;
@@ -141,14 +141,15 @@ TEST_P(FeedOnDevice, GivesEachRankItsShare) {
   for (const bool drop_last : {false, true})
     for (const bool shuffle : {false, true})
       for (int rank = 0; rank < 3; ++rank) {
-        const LoaderOptions options{.batch_size = 4, .shuffle = shuffle, .drop_last = drop_last};
+        const LoaderOptions options{
+            .sampler = {.batch_size = 4, .shuffle = shuffle, .drop_last = drop_last}};
         const Fed fed(with(GetParam(), options), std::make_shared<Numbers>(31), {rank, 3});
         EXPECT_EQ(fed.epoch(1), on_the_host(options, 31, 1, 0, {rank, 3}));
       }
 }
 
 TEST_P(FeedOnDevice, UsesItsBuffersAgainAndNoneThatSomebodyHolds) {
-  const LoaderOptions options = with(GetParam(), {.batch_size = 8});
+  const LoaderOptions options = with(GetParam(), {.sampler = {.batch_size = 8}});
   const Fed fed(options, std::make_shared<Numbers>(96));
   std::set<const std::byte*> buffers;
   std::vector<float> kept_values;
@@ -163,7 +164,7 @@ TEST_P(FeedOnDevice, UsesItsBuffersAgainAndNoneThatSomebodyHolds) {
       kept_values.assign(host.ptr<float>(), host.ptr<float>() + host.numel());
     }
   }
-  EXPECT_LE(buffers.size(), options.non_blocking ? 3u : 2u) << "one of them is held";
+  EXPECT_LE(buffers.size(), options.feed.non_blocking ? 3u : 2u) << "one of them is held";
   const Tensor host = to(Device::cpu, kept.x);
   EXPECT_TRUE(std::ranges::equal(host.data<float>(), kept_values));
 }
@@ -171,7 +172,7 @@ TEST_P(FeedOnDevice, UsesItsBuffersAgainAndNoneThatSomebodyHolds) {
 TEST_P(FeedOnDevice, AsksForNoMemoryInTheSteadyState) {
   configure_allocator(Device::cuda, {.caching = true});
   {
-    const Fed fed(with(GetParam(), {.batch_size = 8, .device_randperm = true}),
+    const Fed fed(with(GetParam(), {.sampler = {.batch_size = 8, .device_randperm = true}}),
                   std::make_shared<Numbers>(96));
     fed.epoch(0);
     const int64_t calls = allocator_stats(Device::cuda).system_calls;
@@ -192,7 +193,8 @@ TEST_P(FeedOnDevice, ThrowsWhatWentWrongWhenItIsDue) {
     if (index == 20) fail(Exit::data, "it is torn");
   };
   for (const int64_t workers : {0, 2}) {
-    const Fed fed(with(GetParam(), {.batch_size = 8, .shuffle = false, .num_workers = workers}),
+    const Fed fed(with(GetParam(), {.sampler = {.batch_size = 8, .shuffle = false},
+                                    .workers = {.num_workers = workers}}),
                   dataset);
     fed.feed->start(0);
     Batch batch;
@@ -206,7 +208,8 @@ TEST_P(FeedOnDevice, ThrowsWhatWentWrongWhenItIsDue) {
 
 TEST_P(FeedOnDevice, MayBeLeftInTheMiddle) {
   for (int64_t steps = 0; steps < 4; ++steps) {
-    const Fed fed(with(GetParam(), {.batch_size = 8, .num_workers = 1, .prefetch_factor = 1}),
+    const Fed fed(with(GetParam(), {.sampler = {.batch_size = 8},
+                                    .workers = {.num_workers = 1, .prefetch_factor = 1}}),
                   std::make_shared<Numbers>(103));
     fed.feed->start(0);
     Batch batch;
@@ -230,7 +233,7 @@ std::ostream& operator<<(std::ostream& out, const Costs& c) {
 
 // Cost of an epoch after the first: 12 batches of 8 samples of 16 bytes and a label.
 Costs costs(const Way& way, bool randperm) {
-  const Fed fed(with(way, {.batch_size = 8, .device_randperm = randperm}),
+  const Fed fed(with(way, {.sampler = {.batch_size = 8, .device_randperm = randperm}}),
                 std::make_shared<Numbers>(96));
   for (int64_t epoch = 0;; ++epoch) {
     const Moved pinned("data.pinned_copy"), staged("data.staging_copies"), async("copy.async"),
@@ -258,7 +261,8 @@ TEST_F(FeedCostsOnDevice, AreTheseByCounter) {
 // Pinned memory is limited to a few batches, however far ahead the host is.
 TEST_F(FeedCostsOnDevice, PinnedMemoryHasABound) {
   const Moved bytes("alloc.pinned_bytes");
-  const Fed fed(with(kWays[3], {.batch_size = 8, .num_workers = 1, .prefetch_factor = 2}),
+  const Fed fed(with(kWays[3], {.sampler = {.batch_size = 8},
+                                .workers = {.num_workers = 1, .prefetch_factor = 2}}),
                 std::make_shared<Numbers>(800));
   fed.epoch(0);
   // Two in the queue, one that the worker fills, four that copies read.
@@ -267,11 +271,11 @@ TEST_F(FeedCostsOnDevice, PinnedMemoryHasABound) {
 }
 
 TEST_F(FeedCostsOnDevice, ADataSetThatCannotStayIsFetchedAndSaysWhy) {
-  const LoaderOptions options = with(kWays[4], {.batch_size = 8});
+  const LoaderOptions options = with(kWays[4], {.sampler = {.batch_size = 8}});
   const Fed on_disk(options, std::make_shared<Numbers>(20, false));
-  EXPECT_EQ(on_disk.notes, std::vector<std::string>{
-                               "device_tensors: not here, the data set is not held in memory"});
-  EXPECT_EQ(on_disk.epoch(0), on_the_host({.batch_size = 8}, 20, 0));
+  EXPECT_EQ(on_disk.notes,
+            std::vector<std::string>{"device_tensors: not here, the host decodes its samples"});
+  EXPECT_EQ(on_disk.epoch(0), on_the_host({.sampler = {.batch_size = 8}}, 20, 0));
   std::vector<TransformChoice> transforms;
   transforms.emplace_back("test_jitter");
   const Fed augmented(options, std::make_shared<Numbers>(20), {}, transforms);
@@ -290,15 +294,13 @@ TEST_F(FeedCostsOnDevice, OnTheCpuTheLoaderIsTheFeed) {
 
 // ---- samples that stay on the device
 
-// Packed pixels that fit into their cache stay in memory, so a device may hold them.
-TEST_F(FeedCostsOnDevice, PackedSamplesAreHeldAndOrderedAsOnTheHost) {
+TEST_F(FeedCostsOnDevice, PackedPixelsStayOnTheDeviceInTheOrderOfTheHost) {
   const TempFolder folder;
   pack(Numbers(103), Split::train, "", folder.path, {.shard_bytes = 40});
-  const auto packed =
-      std::make_shared<Packed>(PackedOptions{.folder = folder.path, .cache_mb = 1}, Split::train);
-  LoaderOptions options{.batch_size = 8, .order = Order::quasi_random, .window = 3};
+  const auto packed = std::make_shared<Packed>(PackedOptions{.folder = folder.path}, Split::train);
+  LoaderOptions options{.sampler = {.batch_size = 8}};
   Loader host(packed, {}, options, 5);
-  options.device_tensors = true;
+  options.feed.device_tensors = true;
   const Moved created("tensor.device_created");
   const Fed fed(options, packed);
   for (int64_t epoch = 0; epoch < 2; ++epoch) {
@@ -313,10 +315,11 @@ TEST_F(FeedCostsOnDevice, ADamagedSampleOnTheWayThereEndsTheRunOrIsReplaced) {
   dataset->on_read = [](int64_t index) {
     if (index == 20) fail(Exit::data, "it is torn");
   };
-  LoaderOptions options{.batch_size = 8, .shuffle = false, .device_tensors = true};
+  LoaderOptions options{.sampler = {.batch_size = 8, .shuffle = false},
+                        .feed = {.device_tensors = true}};
   EXPECT_EQ(complaint(Exit::data, [&] { Fed(options, dataset); }),
             "sample 20 (numbers/20.png): it is torn; data.on_damaged=skip leaves it out");
-  options.on_damaged = OnDamaged::skip;
+  options.batch.on_damaged = OnDamaged::skip;
   testing::internal::CaptureStderr();
   const Fed fed(options, dataset);
   testing::internal::GetCapturedStderr();

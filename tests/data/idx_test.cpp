@@ -103,14 +103,14 @@ TEST(ReadFile, RefusesWhatIsNoRegularFile) {
   const TempFolder folder;
   const std::string pipe = folder.path / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_THAT(complaint(Exit::data, [&] { read_file(pipe); }), HasSubstr("not a regular file"));
-  EXPECT_THAT(complaint(Exit::data, [&] { read_file(folder.path); }),
+  EXPECT_THAT(complaint(Exit::data, [&] { read_bytes(pipe); }), HasSubstr("not a regular file"));
+  EXPECT_THAT(complaint(Exit::data, [&] { read_bytes(folder.path); }),
               HasSubstr("not a regular file"));
-  EXPECT_THAT(complaint(Exit::data, [&] { read_file("/dev/zero"); }),
+  EXPECT_THAT(complaint(Exit::data, [&] { read_bytes("/dev/zero"); }),
               HasSubstr("not a regular file"));
-  EXPECT_THAT(complaint(Exit::data, [&] { read_file(folder.path / "none"); }),
+  EXPECT_THAT(complaint(Exit::data, [&] { read_bytes(folder.path / "none"); }),
               HasSubstr("No such file"));
   const std::string sparse = folder.write("sparse", "");
   std::filesystem::resize_file(sparse, uint64_t(1) << 40);
-  EXPECT_THAT(complaint(Exit::data, [&] { read_file(sparse); }), HasSubstr("larger than 4 GiB"));
+  EXPECT_THAT(complaint(Exit::data, [&] { read_bytes(sparse); }), HasSubstr("larger than 4 GiB"));
 }

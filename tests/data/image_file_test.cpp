@@ -218,7 +218,7 @@ TEST(ImageFile, IsRefusedIfItIsNeither) {
 TEST(Jpeg, OfRealPhotosAllDecode) {
   const std::string path = real_data("caltech101-subset") + "/caltech101-subset.tar";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "no photos in " << path;
-  const std::vector<uint8_t> tar = read_file(path);
+  const std::vector<uint8_t> tar = read_bytes(path);
   Scratch scratch;
   int photos = 0;
   for (size_t at = 0; at + 512 <= tar.size() && tar[at] && photos < 300;) {

@@ -144,10 +144,11 @@ TEST(Damaged, EndsTheRunOrIsSkippedAndCounted) {
   const std::string broken = folder.write("train/a/4.png", plain(0).substr(0, 60));
   folder.write("train/a/2.png", "");
   for (const int64_t workers : {0, 2}) {
-    LoaderOptions options{.batch_size = 2, .shuffle = false, .num_workers = workers};
+    LoaderOptions options{.sampler = {.batch_size = 2, .shuffle = false},
+                          .workers = {.num_workers = workers}};
     EXPECT_THAT(complaint(Exit::data, [&] { epoch_of(folder, options); }),
                 AllOf(HasSubstr("train/a/2.png"), HasSubstr("neither JPEG nor PNG")));
-    options.on_damaged = OnDamaged::skip;
+    options.batch.on_damaged = OnDamaged::skip;
     const int64_t before = damaged();
     testing::internal::CaptureStderr();
     EXPECT_THAT(epoch_of(folder, options), ElementsAre(10, 11, 13, 13, 10));
@@ -164,7 +165,8 @@ TEST(Damaged, EndsTheRunOrIsSkippedAndCounted) {
 TEST(Damaged, EndsTheRunIfNothingCanBeRead) {
   const TempFolder folder;
   for (int i = 0; i < 20; ++i) folder.write(cat("train/a/", 10 + i, ".png"), "");
-  const LoaderOptions options{.shuffle = false, .on_damaged = OnDamaged::skip};
+  const LoaderOptions options{.sampler = {.shuffle = false},
+                              .batch = {.on_damaged = OnDamaged::skip}};
   testing::internal::CaptureStderr();
   EXPECT_THAT(complaint(Exit::data, [&] { epoch_of(folder, options); }),
               AllOf(HasSubstr("16 damaged samples in a row"), HasSubstr("a/25.png")));

@@ -261,14 +261,14 @@ TEST(ImagePlan, LeavesAHoleOfZeros) {
              picture.crop({0, 0, 1, 1});
            },
            [&] { picture.erase({}); }})
-    EXPECT_THAT(complaint(Exit::usage, change), HasSubstr("put one cutout behind"));
+    EXPECT_THAT(complaint(Exit::usage, change), HasSubstr("put one cutout after"));
 }
 
 TEST(ImagePlan, RefusesWhatIsNotOnePass) {
   ImagePlan picture({1, 8, 8});
   picture.crop({-1, 0, 8, 8});
   EXPECT_THAT(complaint(Exit::usage, [&] { picture.resize(4, 4); }),
-              HasSubstr("put what pads behind what resizes"));
+              HasSubstr("put the transform that pads after those that resize"));
   EXPECT_THAT(complaint(Exit::usage, [&] { picture.crop_center(4, 9); }),
               HasSubstr("is smaller than the 4x9 to be cut out of it"));
 }

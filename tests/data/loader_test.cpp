@@ -48,16 +48,16 @@ static std::vector<LoaderOptions> grid() {
     for (const int64_t prefetch : {0, 1, 3})
       for (const QueueKind queue : {QueueKind::locked, QueueKind::rings})
         for (const bool persistent : {false, true})
-          all.push_back({.batch_size = 8,
-                         .num_workers = workers,
-                         .prefetch_factor = prefetch,
-                         .persistent_workers = persistent,
-                         .queue = queue});
+          all.push_back({.sampler = {.batch_size = 8},
+                         .workers = {.num_workers = workers,
+                                     .prefetch_factor = prefetch,
+                                     .persistent_workers = persistent,
+                                     .queue = queue}});
   return all;
 }
 
 TEST(Loader, DeliversTheSameForAnyNumberOfWorkersPrefetchAndQueue) {
-  Loader alone = make({.batch_size = 8});
+  Loader alone = make({.sampler = {.batch_size = 8}});
   const auto first = epoch_of(alone, 0), second = epoch_of(alone, 1);
   EXPECT_NE(first, second);
   EXPECT_EQ(std::set(first.begin(), first.end()).size(), 103u);
@@ -71,8 +71,8 @@ TEST(Loader, DeliversTheSameForAnyNumberOfWorkersPrefetchAndQueue) {
 TEST(Loader, WritesNhwcBatchesWithoutATranspose) {
   const trace::Counter& transposes = trace::counter("layout.transposes");
   const auto shapes = DatasetChoice("shapes").make({Split::train});
-  Loader planes(shapes, {}, {.batch_size = 6}, 5),
-      pixels(shapes, {}, {.batch_size = 6, .channels_last = true}, 5);
+  Loader planes(shapes, {}, {.sampler = {.batch_size = 6}}, 5),
+      pixels(shapes, {}, {.sampler = {.batch_size = 6}, .batch = {.channels_last = true}}, 5);
   planes.start(0), pixels.start(0);
   Batch a, b;
   const int64_t before = transposes.value();
@@ -84,11 +84,11 @@ TEST(Loader, WritesNhwcBatchesWithoutATranspose) {
 }
 
 TEST(Loader, ResumesAtAnyBatch) {
-  Loader alone = make({.batch_size = 8});
+  Loader alone = make({.sampler = {.batch_size = 8}});
   const auto whole = epoch_of(alone, 2);
   for (const int64_t workers : {0, 3})
     for (int64_t first = 0; first <= alone.batches(); ++first) {
-      Loader loader = make({.batch_size = 8, .num_workers = workers});
+      Loader loader = make({.sampler = {.batch_size = 8}, .workers = {.num_workers = workers}});
       const auto rest = epoch_of(loader, 2, first);
       EXPECT_TRUE(std::ranges::equal(
           rest, std::span(whole).subspan(std::min<size_t>(8 * first, whole.size()))));
@@ -99,24 +99,24 @@ TEST(Loader, ResumesAtAnyBatch) {
 
 TEST(Loader, LetsTheLastBatchBeSmallerOrDropsIt) {
   for (const int64_t workers : {0, 2}) {
-    Loader loader = make({.batch_size = 8, .num_workers = workers});
+    Loader loader = make({.sampler = {.batch_size = 8}, .workers = {.num_workers = workers}});
     loader.start(0);
     Batch batch;
     for (int64_t b = 0; b < loader.batches(); ++b) ASSERT_TRUE(loader.next(batch));
     EXPECT_EQ(batch.size(), 103 % 8);
     EXPECT_FALSE(loader.next(batch));
     EXPECT_FALSE(batch.x.defined());
-    Loader dropping = make({.batch_size = 8, .drop_last = true, .num_workers = workers});
+    Loader dropping = make(
+        {.sampler = {.batch_size = 8, .drop_last = true}, .workers = {.num_workers = workers}});
     EXPECT_EQ(epoch_of(dropping, 0).size(), 96u);
   }
 }
 
 TEST(Loader, FillsTheSameBuffersAgainOnceTheTrainerLetsGo) {
   for (const int64_t workers : {0, 2}) {
-    Loader loader = make({.batch_size = 4,
-                          .num_workers = workers,
-                          .prefetch_factor = 2,
-                          .persistent_workers = true});
+    Loader loader = make(
+        {.sampler = {.batch_size = 4},
+         .workers = {.num_workers = workers, .prefetch_factor = 2, .persistent_workers = true}});
     std::map<const std::byte*, uint32_t> buffers;  // version of each when last seen
     for (int64_t epoch = 0; epoch < 5; ++epoch) {
       loader.start(epoch);
@@ -131,7 +131,8 @@ TEST(Loader, FillsTheSameBuffersAgainOnceTheTrainerLetsGo) {
 }
 
 TEST(Loader, LeavesABufferAloneWhileAnyoneHoldsAViewOfIt) {
-  Loader loader = make({.batch_size = 4, .num_workers = 1, .prefetch_factor = 1});
+  Loader loader =
+      make({.sampler = {.batch_size = 4}, .workers = {.num_workers = 1, .prefetch_factor = 1}});
   loader.start(0);
   Batch batch;
   ASSERT_TRUE(loader.next(batch));
@@ -151,10 +152,10 @@ static bool comes_true(const std::function<bool()>& condition) {
 
 TEST(Loader, QueuesExactlyTheBatchesThatItMay) {
   for (LoaderOptions options : grid()) {
-    if (options.num_workers == 0) continue;
+    if (options.workers.num_workers == 0) continue;
     const Moved most("data.queue_max");
     Loader loader = make(options, 400);
-    const int64_t may = options.num_workers * options.prefetch_factor;
+    const int64_t may = options.workers.num_workers * options.workers.prefetch_factor;
     loader.start(0);
     ASSERT_TRUE(comes_true([&] { return most == may; }));
     EXPECT_EQ(rest_of(loader).size(), 400u);
@@ -167,7 +168,8 @@ TEST(Loader, StartsItsWorkersOnceIfTheyPersistAndForEachEpochIfNot) {
   for (const bool persistent : {false, true}) {
     const Moved starts("data.worker_starts"), reuses("data.worker_reuses"),
         batches("data.worker_batches");
-    Loader loader = make({.batch_size = 8, .num_workers = 3, .persistent_workers = persistent});
+    Loader loader = make({.sampler = {.batch_size = 8},
+                          .workers = {.num_workers = 3, .persistent_workers = persistent}});
     for (int64_t epoch = 0; epoch < 4; ++epoch) epoch_of(loader, epoch);
     EXPECT_EQ(starts, persistent ? 3 : 12);
     EXPECT_EQ(reuses, persistent ? 9 : 0);
@@ -178,11 +180,11 @@ TEST(Loader, StartsItsWorkersOnceIfTheyPersistAndForEachEpochIfNot) {
 TEST(Loader, CountsNothingOfWorkersWithoutThem) {
   const Moved starts("data.worker_starts"), batches("data.worker_batches"), most("data.queue_max"),
       pops("data.ring_pops"), background("data.background_threads");
-  Loader loader = make({.batch_size = 8,
-                        .prefetch_factor = 2,
-                        .persistent_workers = true,
-                        .queue = QueueKind::rings,
-                        .background = true});
+  Loader loader = make({.sampler = {.batch_size = 8},
+                        .workers = {.prefetch_factor = 2,
+                                    .persistent_workers = true,
+                                    .queue = QueueKind::rings,
+                                    .background = true}});
   epoch_of(loader, 0);
   EXPECT_EQ(starts + batches + most + pops + background, 0);
 }
@@ -190,7 +192,8 @@ TEST(Loader, CountsNothingOfWorkersWithoutThem) {
 TEST(Loader, PopsRingsWithoutAnyLock) {
   for (const QueueKind queue : {QueueKind::locked, QueueKind::rings}) {
     const Moved pops("data.ring_pops"), contended("lock.contended");
-    Loader loader = make({.batch_size = 8, .num_workers = 4, .prefetch_factor = 2, .queue = queue});
+    Loader loader = make({.sampler = {.batch_size = 8},
+                          .workers = {.num_workers = 4, .prefetch_factor = 2, .queue = queue}});
     epoch_of(loader, 0);
     EXPECT_EQ(pops, queue == QueueKind::rings ? 13 : 0);
     if (queue == QueueKind::rings) {
@@ -205,7 +208,7 @@ TEST(Loader, RunsBackgroundWorkersInTheIdleClass) {
     std::atomic<int> idle{0};
     numbers->on_read = [&](int64_t) { idle += sched_getscheduler(0) == SCHED_IDLE; };
     const Moved threads("data.background_threads");
-    Loader loader(numbers, {}, {.num_workers = 2, .background = background}, 5);
+    Loader loader(numbers, {}, {.workers = {.num_workers = 2, .background = background}}, 5);
     epoch_of(loader, 0);
     EXPECT_EQ(threads, background ? 2 : 0);
     EXPECT_EQ(idle, background ? 40 : 0);
@@ -216,7 +219,7 @@ TEST(Loader, RunsBackgroundWorkersInTheIdleClass) {
 TEST(Loader, RethrowsAWorkersErrorWithIndexAndPathWhenItsBatchIsDue) {
   for (const LoaderOptions& base : grid()) {
     LoaderOptions options = base;
-    options.shuffle = false;
+    options.sampler.shuffle = false;
     const auto numbers = std::make_shared<Numbers>(103);
     numbers->on_read = [](int64_t index) {
       if (index == 42) fail(Exit::data, "the picture is torn");
@@ -236,7 +239,7 @@ TEST(Loader, RethrowsAWorkersErrorWithIndexAndPathWhenItsBatchIsDue) {
 
 TEST(Loader, GivesForeignErrorsTheirExitCode) {
   const auto numbers = std::make_shared<Numbers>(10);
-  Loader loader(numbers, {}, {.num_workers = 1}, 5);
+  Loader loader(numbers, {}, {.workers = {.num_workers = 1}}, 5);
   numbers->on_read = [](int64_t) { throw std::bad_alloc(); };
   EXPECT_THAT(complaint(Exit::memory, [&] { epoch_of(loader, 0); }), HasSubstr("numbers/"));
   numbers->on_read = [](int64_t) { throw std::runtime_error("odd"); };
@@ -252,10 +255,10 @@ TEST(Loader, NamesTheStuckWorkerAndItsSampleAndGoesOnWithoutIt) {
       if (index == 13) unstuck.acquire();
     };
     {
-      Loader loader(
-          numbers, {},
-          {.batch_size = 4, .shuffle = false, .num_workers = 2, .queue = queue, .timeout_s = .3},
-          5);
+      Loader loader(numbers, {},
+                    {.sampler = {.batch_size = 4, .shuffle = false},
+                     .workers = {.num_workers = 2, .queue = queue, .timeout_s = .3}},
+                    5);
       loader.start(0);
       Batch batch;
       for (int b = 0; b < 3; ++b) ASSERT_TRUE(loader.next(batch));
@@ -275,11 +278,11 @@ TEST(Loader, CanBeLeftAtAnyPoint) {
   const auto numbers = std::make_shared<Numbers>(60);
   for (int round = 0; round < 1000; ++round) {
     Loader loader(numbers, {},
-                  {.batch_size = 1 + below(9),
-                   .num_workers = below(4),
-                   .prefetch_factor = below(4),
-                   .persistent_workers = below(2) == 1,
-                   .queue = QueueKind(below(2))},
+                  {.sampler = {.batch_size = 1 + below(9)},
+                   .workers = {.num_workers = below(4),
+                               .prefetch_factor = below(4),
+                               .persistent_workers = below(2) == 1,
+                               .queue = QueueKind(below(2))}},
                   5);
     for (int64_t epoch = below(4); epoch > 0; --epoch) {
       const int64_t first = below(loader.batches() + 1);
@@ -297,7 +300,10 @@ TEST(Loader, SleepsThePlantedLatencyInWhoeverLoads) {
     const auto numbers = std::make_shared<Numbers>(12);
     std::atomic<int> here{0};
     numbers->on_read = [&](int64_t) { here += std::this_thread::get_id() == trainer; };
-    Loader loader(numbers, {}, {.batch_size = 4, .num_workers = workers, .sim_latency_us = 3000},
+    Loader loader(numbers, {},
+                  {.sampler = {.batch_size = 4},
+                   .batch = {.sim_latency_us = 3000},
+                   .workers = {.num_workers = workers}},
                   5);
     const int64_t begin = trace::now_ns();
     epoch_of(loader, 0);
@@ -308,7 +314,7 @@ TEST(Loader, SleepsThePlantedLatencyInWhoeverLoads) {
 }
 
 TEST(Update, SplitsABatchIntoViewsThatTogetherAreTheBatch) {
-  Loader loader = make({.batch_size = 10, .shuffle = false});
+  Loader loader = make({.sampler = {.batch_size = 10, .shuffle = false}});
   loader.start(0);
   Batch whole;
   ASSERT_TRUE(loader.next(whole));

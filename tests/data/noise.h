@@ -23,7 +23,7 @@ class Noise : public Dataset {
     return {scratch.data(), info_.sample, index % 10};
   }
   std::string origin(int64_t index) const override { return cat("noise/", index); }
-  bool in_memory() const override { return true; }
+  bool fixed_pixels() const override { return true; }
 
  private:
   int64_t size_;
@@ -60,7 +60,7 @@ struct Fed {
 };
 
 inline LoaderOptions augmenting(LoaderOptions options) {
-  options.device_augment = true;
+  options.feed.device_augment = true;
   return options;
 }
 

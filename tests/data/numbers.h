@@ -10,7 +10,7 @@ namespace bellows {
 // Shape (1, 2, 2). Mean and standard deviation are such that the model receives the raw bytes.
 class Numbers : public Dataset {
  public:
-  explicit Numbers(int64_t size, bool in_memory = true) : size_(size), in_memory_(in_memory) {}
+  explicit Numbers(int64_t size, bool fixed = true) : size_(size), fixed_(fixed) {}
   int64_t size() const override { return size_; }
   const DatasetInfo& info() const override { return info_; }
   Sample at(int64_t index, Scratch& scratch) const override {
@@ -19,14 +19,14 @@ class Numbers : public Dataset {
     return {scratch.data(), info_.sample, index % 10};
   }
   std::string origin(int64_t index) const override { return cat("numbers/", index, ".png"); }
-  bool in_memory() const override { return in_memory_; }
+  bool fixed_pixels() const override { return fixed_; }
 
   std::vector<std::string>& class_names() { return info_.names; }
   std::function<void(int64_t)> on_read = [](int64_t) {};
 
  private:
   int64_t size_;
-  bool in_memory_;
+  bool fixed_;
   DatasetInfo info_{.sample = {1, 2, 2}, .classes = 10, .mean = {0}, .std = {1.f / 255}};
 };
 

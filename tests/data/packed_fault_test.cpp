@@ -101,7 +101,8 @@ TEST_F(Spoilt, ARecordFollowsOnDamaged) {
   bytes[entry(6) + 4 * 3] ^= 1;
   write(bytes);
   for (const int64_t workers : {0, 2}) {
-    LoaderOptions options{.batch_size = 2, .shuffle = false, .num_workers = workers};
+    LoaderOptions options{.sampler = {.batch_size = 2, .shuffle = false},
+                          .workers = {.num_workers = workers}};
     const auto epoch = [&] {
       Loader loader(open(), {}, options, 1);
       loader.start(0);
@@ -112,7 +113,7 @@ TEST_F(Spoilt, ARecordFollowsOnDamaged) {
     };
     EXPECT_THAT(complaint(Exit::data, epoch),
                 StartsWith("sample 3 (" + path + ", record 3): damaged: checksum "));
-    options.on_damaged = OnDamaged::skip;
+    options.batch.on_damaged = OnDamaged::skip;
     testing::internal::CaptureStderr();
     EXPECT_THAT(epoch(), testing::ElementsAre(0, 1, 2, 4, 4, 5));
     testing::internal::GetCapturedStderr();

@@ -21,10 +21,8 @@ static std::shared_ptr<const Dataset> make(const std::string& name, Split split,
                                            const Texts& options) {
   return chosen<DatasetChoice>(name, options).make({split});
 }
-static std::unique_ptr<Packed> opened(const TempFolder& folder, Split split = Split::train,
-                                      PackedOptions options = {}) {
-  options.folder = folder.path;
-  return std::make_unique<Packed>(options, split);
+static std::unique_ptr<Packed> opened(const TempFolder& folder, Split split = Split::train) {
+  return std::make_unique<Packed>(PackedOptions{.folder = folder.path}, split);
 }
 
 // Returns the pixels as (C, H, W), from a planar or an interleaved sample.
@@ -101,8 +99,6 @@ TEST_P(PackedAs, HoldsTheSameSamples) {
     }
     EXPECT_EQ(made.bytes, bytes);
     EXPECT_EQ(made.shards, files);
-    const Packed cached({.folder = folder.path, .cache_mb = 3, .page_kb = 100}, split);
-    expect_same(*dataset, cached);
   }
 }
 
@@ -301,65 +297,25 @@ TEST(Packed, OpensAFileAShardAndReadsOnceASample) {
   EXPECT_EQ(reads() - reads_before, 27);
 }
 
-// 1000 samples of 4 bytes in shards of 100. A page ends with its shard.
-class Paged : public testing::Test {
- protected:
-  Paged() { pack(Numbers(kSamples), Split::train, "", folder.path, {.shard_bytes = 4 * 100}); }
-  std::unique_ptr<Packed> open(int64_t cache_mb) {
-    return opened(folder, Split::train, {.cache_mb = cache_mb});
-  }
-  static constexpr int64_t kSamples = 1000;
-  const TempFolder folder;
-};
-
-TEST_F(Paged, PagesEndWithTheirShard) {
-  EXPECT_THAT(open(0)->pages(),
-              testing::ElementsAre(0, 100, 200, 300, 400, 500, 600, 700, 800, 900));
+TEST(Packed, PixelsOfOneShapeAreFixedAndFilesAreNot) {
+  const TempFolder numbers, jpegs;
+  pack(Numbers(1000), Split::train, "", numbers.path, {.shard_bytes = 4 * 100});
+  EXPECT_TRUE(opened(numbers)->fixed_pixels());
+  pack(*make("shapes_jpeg", Split::train, {{"train_size", "3"}}), Split::train, "", jpegs.path);
+  EXPECT_FALSE(opened(jpegs)->fixed_pixels());
 }
 
-// The cache holds a third of the samples: the pages that the order visits at a time.
-TEST(Packed, QuasiRandomOrderReadsEachPageOnceThroughASmallCache) {
+TEST(Packed, OrderDoesNotDependOnWorkersAndResumes) {
   const TempFolder folder;
-  pack(*make("digits", Split::train, {{"train_size", "4000"}}), Split::train, "", folder.path);
-  const auto reads_of_epochs = [&](Order order) {
-    const std::shared_ptr<const Dataset> dataset =
-        opened(folder, Split::train, {.cache_mb = 1, .page_kb = 256});
-    EXPECT_EQ(dataset->pages().size(), 12u);
-    EXPECT_FALSE(dataset->in_memory());
-    Loader loader(dataset, {}, {.order = order, .window = 4}, 1);
-    std::vector<int64_t> counts;
-    for (int64_t epoch = 0; epoch < 3; ++epoch) {
-      const int64_t before = reads();
-      loader.start(epoch);
-      for (Batch batch; loader.next(batch);) {
-      }
-      counts.push_back(reads() - before);
-    }
-    return counts;
-  };
-  // The first page of an epoch may still be in the cache.
-  EXPECT_THAT(reads_of_epochs(Order::quasi_random),
-              testing::Each(testing::AllOf(testing::Ge(8), testing::Le(12))));
-  EXPECT_THAT(reads_of_epochs(Order::random), testing::Each(testing::Gt(1000)));
-}
-
-TEST_F(Paged, QuasiRandomOrderDoesNotDependOnWorkersAndResumes) {
-  const std::shared_ptr<const Dataset> dataset = open(1);
-  LoaderOptions options{.batch_size = 16, .order = Order::quasi_random, .window = 3};
+  pack(Numbers(1000), Split::train, "", folder.path, {.shard_bytes = 4 * 100});
+  const std::shared_ptr<const Dataset> dataset = opened(folder);
+  LoaderOptions options{.sampler = {.batch_size = 16}};
   Loader alone(dataset, {}, options, 1);
   const auto whole = epoch_of(alone, 2);
   for (const int64_t workers : {1, 3}) {
-    options.num_workers = workers;
+    options.workers.num_workers = workers;
     Loader loader(dataset, {}, options, 1);
     EXPECT_EQ(epoch_of(loader, 2), whole);
     EXPECT_EQ(epoch_of(loader, 2, 20), std::vector(whole.begin() + 320, whole.end()));
   }
-}
-
-TEST_F(Paged, PixelsThatFitIntoTheCacheAreInMemory) {
-  EXPECT_FALSE(open(0)->in_memory());
-  EXPECT_TRUE(open(1)->in_memory());
-  const TempFolder jpegs;
-  pack(*make("shapes_jpeg", Split::train, {{"train_size", "3"}}), Split::train, "", jpegs.path);
-  EXPECT_FALSE(opened(jpegs, Split::train, {.cache_mb = 1})->in_memory());
 }

@@ -67,10 +67,11 @@ TEST(ProgressiveResize, KeepsProportionsAndEvaluationKeepsItsSize) {
 
 TEST(ProgressiveResize, GivesThePicturesOfAPlainResizeBitForBit) {
   const auto noise = std::make_shared<Noise>(kPicture, 11);
-  Fed growing(Device::cpu, {.batch_size = 4}, noise, {resized_crop(), grow(), flip()});
+  Fed growing(Device::cpu, {.sampler = {.batch_size = 4}}, noise, {resized_crop(), grow(), flip()});
   for (int64_t epoch = 0; epoch < 7; ++epoch) {
     const int64_t size = growing.loader.transforms().shape(epoch)[1];
-    Fed plain(Device::cpu, {.batch_size = 4}, noise, {resized_crop(), resize(size), flip()});
+    Fed plain(Device::cpu, {.sampler = {.batch_size = 4}}, noise,
+              {resized_crop(), resize(size), flip()});
     EXPECT_EQ(growing.epoch(epoch), plain.epoch(epoch)) << epoch;
   }
   const Numbered whole = growing.epoch(3);
@@ -80,8 +81,10 @@ TEST(ProgressiveResize, GivesThePicturesOfAPlainResizeBitForBit) {
 TEST(ProgressiveResize, WhereAllEpochsHaveOneSizeItIsAsWithoutIt) {
   const auto noise = std::make_shared<Noise>(kPicture, 11);
   const Texts constant{{"from", "32"}, {"step", "1"}, {"last_epoch", "2"}};
-  Fed with(Device::cpu, {.batch_size = 4}, noise, {grow(constant), normalize(), flip()});
-  Fed without(Device::cpu, {.batch_size = 4}, noise, {resize(32), normalize(), flip()});
+  Fed with(Device::cpu, {.sampler = {.batch_size = 4}}, noise,
+           {grow(constant), normalize(), flip()});
+  Fed without(Device::cpu, {.sampler = {.batch_size = 4}}, noise,
+              {resize(32), normalize(), flip()});
   for (const int64_t epoch : {0, 1, 5}) EXPECT_EQ(with.epoch(epoch), without.epoch(epoch));
   EXPECT_TRUE(Transforms({grow(constant)}, info_of(kPicture)).levels());
   EXPECT_FALSE(Transforms({grow()}, info_of(kPicture)).levels());
@@ -93,16 +96,14 @@ TEST(ProgressiveResize, IsTheSameForAnyWorkersFormatAndShards) {
   pack(*noise, Split::train, "noise", folder.path);
   const auto packed = std::make_shared<Packed>(PackedOptions{.folder = folder.path}, Split::train);
   const Chain chain{grow(), flip()};
-  Fed alone(Device::cpu, {.batch_size = 4}, noise, chain);
+  Fed alone(Device::cpu, {.sampler = {.batch_size = 4}}, noise, chain);
   for (const std::shared_ptr<const Dataset>& set :
        {std::shared_ptr<const Dataset>(noise), std::shared_ptr<const Dataset>(packed)})
     for (const bool channels_last : {false, true}) {
       Fed fed(Device::cpu,
-              {.batch_size = 4,
-               .channels_last = channels_last,
-               .num_workers = 2,
-               .prefetch_factor = 2,
-               .persistent_workers = true},
+              {.sampler = {.batch_size = 4},
+               .batch = {.channels_last = channels_last},
+               .workers = {.num_workers = 2, .prefetch_factor = 2, .persistent_workers = true}},
               set, chain);
       for (const int64_t epoch : {0, 2, 4, 6, 1}) {
         EXPECT_EQ(fed.epoch(epoch), alone.epoch(epoch)) << epoch;
@@ -115,7 +116,7 @@ TEST(ProgressiveResize, IsTheSameForAnyWorkersFormatAndShards) {
 }
 
 TEST(ProgressiveResize, FillsBuffersThatTheLargestFits) {
-  Loader loader(std::make_shared<Noise>(kPicture, 12), {grow()}, {.batch_size = 4}, 5);
+  Loader loader(std::make_shared<Noise>(kPicture, 12), {grow()}, {.sampler = {.batch_size = 4}}, 5);
   std::set<const std::byte*> buffers;
   for (int64_t epoch = 0; epoch < 7; ++epoch) {
     loader.start(epoch);
@@ -137,28 +138,28 @@ TEST(ProgressiveResize, LooksAtFewerPixelsWhereTheyAreScaled) {
 TEST(ProgressiveResize, RefusesWhatCannotBe) {
   EXPECT_THAT(refusal({grow({{"from", "40"}})}), HasSubstr("from 40 to 32 by steps of 32"));
   EXPECT_THAT(refusal({grow({{"from", "16"}, {"to", "40"}, {"step", "8"}})}),
-              HasSubstr("it goes up to what the pictures have, in whole steps"));
+              HasSubstr("it grows to at most the size of the images, in whole steps"));
   EXPECT_THAT(refusal({grow({{"from", "16"}, {"step", "5"}})}), HasSubstr("in whole steps"));
   EXPECT_THAT(refusal({grow({{"first_epoch", "3"}, {"last_epoch", "2"}})}),
               HasSubstr("the last epoch, 2, comes before the first, 3"));
   EXPECT_THAT(refusal({grow()}, {3, 0, 0}),
-              HasSubstr("put it behind random_resized_crop or center_crop"));
+              HasSubstr("put it after random_resized_crop or center_crop"));
   EXPECT_THAT(refusal({grow(), flip(), center_crop(12)}),
-              HasSubstr("transform center_crop: it makes all pictures of one size"));
+              HasSubstr("transform center_crop: it makes all images of one size"));
 }
 
 // Padding cannot be resized. The error comes when the list is read, not with the first sample.
 TEST(ProgressiveResize, RefusesPaddingBeforeIt) {
   const std::string wanted =
-      "transform progressive_resize: the picture has padding already, which cannot be resized or "
-      "padded again: put what pads behind what resizes";
+      "transform progressive_resize: the image has padding already, which cannot be resized or "
+      "padded again: put the transform that pads after those that resize";
   const Shape square{3, 32, 32};
   EXPECT_EQ(refusal({random_crop(32, 4), grow()}), wanted);
   EXPECT_EQ(refusal({random_crop(32, 1, "reflect"), flip(), grow()}), wanted);
-  EXPECT_THAT(refusal({random_crop(24, 4), resize(24)}), HasSubstr("transform resize: the pict"));
+  EXPECT_THAT(refusal({random_crop(24, 4), resize(24)}), HasSubstr("transform resize: the image"));
   EXPECT_THAT(refusal({random_crop(32, 4), resized_crop()}), HasSubstr("random_resized_crop: the"));
   EXPECT_THAT(refusal({random_crop(32, 4), flip(), random_crop(32, 2)}),
-              HasSubstr("transform random_crop: the pictures have padding already"));
+              HasSubstr("transform random_crop: the images have padding already"));
   Transforms({random_crop(32, 0), grow()}, info_of(square));
   Transforms({random_crop(32, 4), grow({{"from", "32"}})}, info_of(square));
   Transforms({random_crop(32, 4), flip(), center_crop(20), cutout(5)}, info_of(kPicture));
@@ -181,7 +182,7 @@ void expect_near(const Numbered& a, const Numbered& b) {
 void expect_grown_there(Device device, const LoaderOptions& options) {
   const auto noise = std::make_shared<Noise>(kPicture, 11);
   const Chain chain{resized_crop(), grow(), flip(), cutout(5)};
-  Fed host(Device::cpu, {.batch_size = 4}, noise, chain);
+  Fed host(Device::cpu, {.sampler = {.batch_size = 4}}, noise, chain);
   Fed split(device, augmenting(options), noise, chain);
   EXPECT_EQ(split.loader.transforms().recipe().count, 2);
   const trace::Counter& images = trace::counter("augment.device_images");
@@ -196,11 +197,11 @@ void expect_grown_there(Device device, const LoaderOptions& options) {
 }  // namespace
 
 TEST(ProgressiveResize, LeavesTheRestToADevice) {
-  expect_grown_there(Device::cpu, {.batch_size = 4});
+  expect_grown_there(Device::cpu, {.sampler = {.batch_size = 4}});
   const Chain grown{grow(), flip()};
   EXPECT_EQ(split(grown, kPicture).made_shape(0), (Shape{3, 16, 24}));
   Loader loader(std::make_shared<Noise>(kPicture, 11), grown,
-                augmenting({.batch_size = 4, .device_tensors = true}), 5);
+                augmenting({.sampler = {.batch_size = 4}, .feed = {.device_tensors = true}}), 5);
   EXPECT_EQ(why_not_resident(Device::cpu, loader), "only the host can do some of its transforms");
 }
 
@@ -209,10 +210,12 @@ TEST(ProgressiveResizeOnDevice, ArrivesAsItWasMadeByEachWay) {
   const auto noise = std::make_shared<Noise>(kPicture, 11);
   const Chain chain{resized_crop(), grow(), flip()};
   for (const bool non_blocking : {false, true}) {
-    const LoaderOptions options{.batch_size = 4, .pin_memory = true, .non_blocking = non_blocking};
+    const LoaderOptions options{.sampler = {.batch_size = 4},
+                                .batch = {.pin_memory = true},
+                                .feed = {.non_blocking = non_blocking}};
     expect_grown_there(Device::cuda, options);
     Fed moved(Device::cuda, options, noise, chain),
-        host(Device::cpu, {.batch_size = 4}, noise, chain);
+        host(Device::cpu, {.sampler = {.batch_size = 4}}, noise, chain);
     for (const int64_t epoch : {0, 3, 6, 1}) EXPECT_EQ(moved.epoch(epoch), host.epoch(epoch));
   }
 }

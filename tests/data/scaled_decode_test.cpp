@@ -122,7 +122,8 @@ TEST(ScaledDecode, IsCounted) {
   const std::vector crop{chosen<TransformChoice>("random_resized_crop", {{"size", "16"}})};
   std::vector<Tensor> batches;
   for (const bool scaled : {false, true}) {
-    Loader loader(dataset, crop, {.batch_size = 6, .scaled_decode = scaled}, 1);
+    Loader loader(dataset, crop, {.sampler = {.batch_size = 6}, .batch = {.scaled_decode = scaled}},
+                  1);
     const int64_t pixels_before = pixels(), images_before = images();
     loader.start(0);
     Batch batch;

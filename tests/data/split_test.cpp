@@ -104,12 +104,12 @@ TEST(Split, RefusesStepsThatDoNotFit) {
                         [] {
                           split({center_crop(9)}, {3, 4, 20});
                         }),
-              HasSubstr("transform center_crop: the picture, [3,4,20], is smaller than the 9x9"));
+              HasSubstr("transform center_crop: the image, [3,4,20], is smaller than the 9x9"));
   EXPECT_THAT(complaint(Exit::usage,
                         [] {
                           split({cutout(2), flip()}, {3, 4, 20});
                         }),
-              HasSubstr("transform random_flip: the picture has a hole already"));
+              HasSubstr("transform random_flip: the image has a hole already"));
 }
 
 // The host's part may cost half a step between bytes, and no more.

@@ -331,7 +331,7 @@ TEST(ColorJitter, TurnsTheHueByWhatIsDrawnAndAfterTheOthers) {
   EXPECT_NEAR(most, .3, .01);
   const std::vector twice(2, chosen<TransformChoice>("color_jitter", {{"hue", "0.1"}}));
   EXPECT_THAT(complaint(Exit::usage, [&] { Transforms(twice, info_of(in)).plan(in, 1, 0, 0); }),
-              HasSubstr("the hue has been turned already"));
+              HasSubstr("the hue is rotated already"));
 }
 
 static double correlation(const std::vector<double>& a, const std::vector<double>& b) {
@@ -393,13 +393,13 @@ TEST(Transforms, RefuseWhatDoesNotFollowAHoleOrATurnedHue) {
   const auto refusal = [](const std::vector<TransformChoice>& list, const Shape& sample) {
     return complaint(Exit::usage, [&] { Transforms(list, info_of(sample)); });
   };
-  const std::string hole = ": the picture has a hole already: put one cutout behind ";
+  const std::string hole = ": the image has a hole already: put one cutout after ";
   for (const Shape& sample : {Shape{3, 32, 32}, Shape{3, 0, 0}}) {
     EXPECT_THAT(refusal({cutout, crop}, sample), HasSubstr("transform random_resized_crop" + hole));
     EXPECT_THAT(refusal({crop, cutout, flip}, sample), HasSubstr("transform random_flip" + hole));
     EXPECT_THAT(refusal({crop, cutout, cutout}, sample), HasSubstr("transform cutout" + hole));
     EXPECT_THAT(refusal({hue, crop, hue}, sample),
-                HasSubstr("transform color_jitter: the hue has been turned already"));
+                HasSubstr("transform color_jitter: the hue is rotated already"));
     Transforms({hue, flip, crop, cutout}, info_of(sample));
   }
 }
@@ -419,7 +419,9 @@ TEST(Loader, AugmentsUnlessItIsToldNotTo) {
   const auto numbers = std::make_shared<Numbers>(64);
   const std::vector flip{TransformChoice("random_flip")};
   for (const bool augment : {true, false}) {
-    Loader loader(numbers, flip, {.batch_size = 64, .shuffle = false, .augment = augment}, 1);
+    Loader loader(numbers, flip,
+                  {.sampler = {.batch_size = 64, .shuffle = false}, .batch = {.augment = augment}},
+                  1);
     loader.start(0);
     Batch batch;
     ASSERT_TRUE(loader.next(batch));

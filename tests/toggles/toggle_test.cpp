@@ -190,10 +190,10 @@ TEST(Machine, WithoutAGpuAToggleStaysOffAndSaysSo) {
   EXPECT_EQ(asked.notes, Names{"pin_memory: no effect without a GPU"});
   EXPECT_EQ(asked.toggles.at("pin_memory").text, "off");
   EXPECT_EQ(asked.toggles.at("pin_memory").origin, "off, no effect without a GPU");
-  EXPECT_FALSE(asked.plan.data.loader.pin_memory);
+  EXPECT_FALSE(asked.plan.data.loader.batch.pin_memory);
   const Config preset = on_the_cpu("toggles", "all");
   EXPECT_EQ(preset.notes, Names{}) << "nobody asked for it by name";
-  EXPECT_FALSE(preset.plan.data.loader.pin_memory);
+  EXPECT_FALSE(preset.plan.data.loader.batch.pin_memory);
   EXPECT_EQ(on_the_cpu("toggles.pin_memory", "off").notes, Names{});
 }
 

@@ -94,7 +94,7 @@ TEST(PlantedInTraining, AMechanismThatRunsWhenItIsOffIsFound) {
 
 TEST(PlantedInTraining, LossesThatDifferAreFound) {
   const auto shuffles = [](Plan& plan, const std::string&) {
-    plan.data.loader.device_randperm = true;
+    plan.data.loader.sampler.device_randperm = true;
   };
   EXPECT_THAT(loss_findings(planted(shuffles), kCpu),
               HasSubstr("planted: on: update 1: the loss is "));

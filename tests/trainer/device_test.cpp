@@ -102,7 +102,7 @@ TEST_F(TrainingOnDevice, TimeOfTheDeviceIsTimeOfSteps) {
     SCOPED_TRACE(resident);
     Plan plan =
         with(with(fast(small_lenet({{"data.train_size", {"64"}}})), "pin_memory"), "non_blocking");
-    plan.data.loader.device_tensors = resident;
+    plan.data.loader.feed.device_tensors = resident;
     const Meter meter = run(plan).meter;
     EXPECT_GT(meter.seconds(Phase::step), 0.8 * meter.total_seconds());
   }
@@ -280,7 +280,7 @@ static const Values kMoved = {{"data.transforms.0.name", {"random_crop"}},
 TEST_F(TrainingOnDevice, AugmentedThereItIsAsFromTheHostBitForBit) {
   const Plan host = small_lenet(kMoved);
   Plan copied = with(with(with(host, "device_augment"), "pin_memory"), "non_blocking");
-  copied.data.loader.num_workers = 2;
+  copied.data.loader.workers.num_workers = 2;
   Plan fast_host = fast(host);  // its samples cannot stay on the device
   fast_host.train.accumulate = 2;
   const Plan resident = with(with(fast_host, "device_augment"), "cuda_graph");
@@ -331,7 +331,7 @@ TEST_F(TrainingOnDevice, AugmentedSteadyStepCopiesItsBytesAndNoMore) {
   values["debug.sync_guard"] = {"error"};
   const Plan augmented = with(fast(small_lenet(values)), "device_augment");
   Plan copied = with(with(augmented, "pin_memory"), "non_blocking");
-  copied.data.loader.device_tensors = false;
+  copied.data.loader.feed.device_tensors = false;
   for (const Plan& plan : {augmented, copied}) {
     std::map<std::string, int64_t> warm, steady;
     run(plan, [&](const Position& at) {
@@ -342,7 +342,7 @@ TEST_F(TrainingOnDevice, AugmentedSteadyStepCopiesItsBytesAndNoMore) {
       EXPECT_EQ(steady[name], warm[name]) << name;
     const int64_t bytes = 4 * 28 * 28, labels = 4 * 8;
     EXPECT_EQ(steady["copy.h2d_bytes"] - warm["copy.h2d_bytes"],
-              plan.data.loader.device_tensors ? 0 : 2 * (bytes + labels));
+              plan.data.loader.feed.device_tensors ? 0 : 2 * (bytes + labels));
   }
 }
 

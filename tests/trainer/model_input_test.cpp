@@ -25,7 +25,7 @@ Plan plan_with(const Values& more) {
                  more);
 }
 Plan augmented(Plan plan) {
-  plan.data.loader.device_augment = true;
+  plan.data.loader.feed.device_augment = true;
   return plan;
 }
 

@@ -33,9 +33,7 @@ TEST_F(Pack, TrainingOnWhatItWroteEndsWithTheSameBits) {
   EXPECT_THAT(packed.out, AllOf(HasSubstr("train: 64 samples, 1 shard, 0.05 MB, "),
                                 HasSubstr("test: 20 samples, 1 shard, 0.02 MB, "),
                                 HasSubstr("data={name: packed, folder: p}")));
-  const std::string plain = hash_of({});
-  for (const char* more : {"", ", cache_mb: 1"})
-    EXPECT_EQ(hash_of({cat("data={name: packed, folder: p, batch_size: 16", more, "}")}), plain);
+  EXPECT_EQ(hash_of({"data={name: packed, folder: p, batch_size: 16}"}), hash_of({}));
 }
 
 TEST_F(Pack, TheToggleTrainsWithTheSameBitsAndSaysWhereItReads) {
@@ -49,7 +47,7 @@ TEST_F(Pack, TheToggleTrainsWithTheSameBitsAndSaysWhereItReads) {
   EXPECT_EQ(hash_in(second.out), plain);
 }
 
-TEST_F(Pack, ADryRunReadsATwinThatIsThereAndMakesNone) {
+TEST_F(Pack, ADryRunReadsACachedCopyAndMakesNone) {
   const Args dry = tiny({"toggles={packed_dataset: on, background_loader: off}", "--dry-run"});
   const Ended before = run_here(dry);
   EXPECT_EQ(before.code, 0) << before.err;
@@ -77,8 +75,8 @@ TEST_F(Pack, ProcessesThatStartTogetherPackOnce) {
   EXPECT_EQ(packed, 1);
 }
 
-// Changes the last byte of the twin's shard.
-TEST_F(Pack, ADamagedTwinEndsWithTheSameBitsAndIsPackedAgain) {
+// Changes the last byte of the cached shard.
+TEST_F(Pack, ADamagedCopyEndsWithTheSameBitsAndIsPackedAgain) {
   const Args args = tiny({"toggles={packed_dataset: on, background_loader: off}"});
   const std::string whole = hash_in(run_here(args).out);
   for (const auto& entry : fs::recursive_directory_iterator(folder_ / "cache/bellows/packed"))
@@ -124,14 +122,14 @@ TEST_F(PackPhotos, HaveTheNamesOfTheirClassesAndSkipTheSame) {
   const Ended plain = run_here(photos("plain", kFolder));
   EXPECT_THAT(plain.err, HasSubstr("warning: photos/train/stoat/3.jpg: skipped: JPEG: "));
   const Ended packed = run_here(photos("packed", "name: packed, folder: p"));
-  const Ended twin = run_here(photos("twin", kFolder, {"toggles.packed_dataset=on"}));
-  EXPECT_THAT(twin.out, HasSubstr("packed: 8 samples, 1 shard, "));
-  EXPECT_THAT(twin.err, HasSubstr("warning: photos/train/stoat/3.jpg, packed in "));
+  const Ended cached = run_here(photos("cached", kFolder, {"toggles.packed_dataset=on"}));
+  EXPECT_THAT(cached.out, HasSubstr("packed: 8 samples, 1 shard, "));
+  EXPECT_THAT(cached.err, HasSubstr("warning: photos/train/stoat/3.jpg, packed in "));
   EXPECT_EQ(hash_in(packed.out), hash_in(plain.out));
-  EXPECT_EQ(hash_in(twin.out), hash_in(plain.out));
+  EXPECT_EQ(hash_in(cached.out), hash_in(plain.out));
   const std::string predicted = run_here({"predict", "runs/plain", "picture.ppm"}).out;
   EXPECT_THAT(predicted, AllOf(HasSubstr("class 0 stoat: 0."), HasSubstr("class 1 weasel: 0.")));
-  for (const std::string run : {"packed", "twin"}) {
+  for (const std::string run : {"packed", "cached"}) {
     EXPECT_EQ(run_here({"predict", "runs/" + run, "picture.ppm"}).out, predicted);
     EXPECT_EQ(run_here({"export", "runs/" + run, run + ".safetensors"}).code, 0);
     EXPECT_EQ(read_safetensors(folder_ / (run + ".safetensors")).metadata.at("classes"),
@@ -166,14 +164,14 @@ TEST_F(PackPhotos, ThatCannotBeReadFollowThePolicyUnderTheToggle) {
   EXPECT_EQ(refused.code, 3);
   EXPECT_THAT(refused.err, HasSubstr("sample 2 (photos/train/stoat/5.jpg): "));
   const Ended plain = run_here(photos("plain", kFolder));
-  const Ended twin = run_here(photos("twin", kFolder, on));
-  EXPECT_THAT(twin.out, HasSubstr(" s, 1 unreadable, into "));
-  EXPECT_EQ(hash_in(twin.out), hash_in(plain.out));
+  const Ended cached = run_here(photos("cached", kFolder, on));
+  EXPECT_THAT(cached.out, HasSubstr(" s, 1 unreadable, into "));
+  EXPECT_EQ(hash_in(cached.out), hash_in(plain.out));
   for (const char* file : {"stoat/3.jpg", "stoat/5.jpg"}) {
     EXPECT_THAT(plain.err, HasSubstr(cat("warning: photos/train/", file, ": skipped: ")));
-    EXPECT_THAT(twin.err, HasSubstr(cat("warning: photos/train/", file, ", packed in ")));
+    EXPECT_THAT(cached.err, HasSubstr(cat("warning: photos/train/", file, ", packed in ")));
   }
-  EXPECT_EQ(std::ranges::count(twin.err, '\n'), std::ranges::count(plain.err, '\n'));
+  EXPECT_EQ(std::ranges::count(cached.err, '\n'), std::ranges::count(plain.err, '\n'));
 }
 
 class PackReal : public Pack {
@@ -209,14 +207,11 @@ TEST_F(PackReal, PhotosTrainWithTheSameBits) {
                    32);
 }
 
-TEST_F(Pack, ResumesInAQuasiRandomOrder) {
+TEST_F(Pack, ResumesWithTheSameBits) {
   run({"pack", "data={name: digits, train_size: 64, test_size: 20}", "--out", "p"});
-  const Args args = tiny(
-      {"data={name: packed, folder: p, batch_size: 16, order: quasi_random, window: 2, page_kb: 4, "
-       "cache_mb: 1}",
-       "ckpt={every_iters: 1, keep: 20}"});
+  const Args args =
+      tiny({"data={name: packed, folder: p, batch_size: 16}", "ckpt={every_iters: 1, keep: 20}"});
   const std::string whole = hash_in(run(args).out);
-  EXPECT_NE(whole, hash_in(run(tiny({"name=random"})).out));
   for (int step = 7; step < 9; ++step)
     fs::remove(folder_ / cat("runs/run/checkpoints/step_0000000", step, ".safetensors"));
   Args resumed = args;

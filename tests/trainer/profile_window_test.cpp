@@ -31,7 +31,7 @@ class Window : public testing::Test {
 
   static Outcome train(const ProfileOptions& profile) {
     Plan plan;
-    plan.data.loader.batch_size = 8;
+    plan.data.loader.sampler.batch_size = 8;
     plan.train.max_iters = 6;
     plan.eval.every = plan.ckpt.every = 0;
     plan.threads.threads = 1;

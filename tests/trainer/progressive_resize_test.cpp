@@ -220,7 +220,7 @@ TEST_F(GrowingProgram, RefusesPaddingAndAStemThatChoosesBeforeItTrains) {
   const std::string grow = "{name: progressive_resize, from: 20, step: 4, last_epoch: 2}";
   expect_refusal(tiny({cat("data.transforms=[{name: random_crop, size: 28, padding: 2}, ", grow,
                            ", normalize]")}),
-                 2, "transform progressive_resize: the picture has padding already");
+                 2, "transform progressive_resize: the image has padding already");
   expect_refusal(tiny({"model={name: resnet18, width: 2}",
                        cat("data.transforms=[{name: resize, size: 64}, ", grow, ", normalize]")}),
                  2, "with no option that chooses by size (model.stem: auto)");

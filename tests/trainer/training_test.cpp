@@ -189,12 +189,12 @@ TEST(Resume, ShowsWhatAPlanChangedAndRefusesAnotherRun) {
 // turn them on.
 TEST(Resume, AcceptsOtherTogglesThatKeepTheLosses) {
   Plan gpu = small_plan();
-  gpu.data.loader.pin_memory = gpu.data.loader.non_blocking = true;
+  gpu.data.loader.batch.pin_memory = gpu.data.loader.feed.non_blocking = true;
   const Plan cpu = small_plan({{"optimizer.fused", {"true"}}, {"amp.dtype", {"bf16"}}});
   EXPECT_EQ(compare_plans(gpu, cpu).size(), 4);
   EXPECT_EQ(compare_plans(cpu, gpu).size(), 4);
   Plan other = small_plan();
-  other.data.loader.scaled_decode = true;
+  other.data.loader.batch.scaled_decode = true;
   EXPECT_THAT(refusal([&] { compare_plans(gpu, other); }), HasSubstr("data.scaled_decode"));
 }
 

@@ -11,5 +11,5 @@ static const bellows::AddToggle toggle({
     .footprint = "rng.device_perms",
     .same = bellows::Same::statistical,
     .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.data.loader.device_randperm = true; },
+                 const std::string&) { plan.data.loader.sampler.device_randperm = true; },
 });

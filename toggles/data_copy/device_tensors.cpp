@@ -16,5 +16,5 @@ static const bellows::AddToggle toggle({
     .supersedes = {"num_workers", "prefetch_factor", "persistent_workers", "ring_queues",
                    "background_loader", "pin_memory", "non_blocking"},
     .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.data.loader.device_tensors = true; },
+                 const std::string&) { plan.data.loader.feed.device_tensors = true; },
 });

@@ -11,6 +11,7 @@ static const bellows::AddToggle toggle({
     .footprint = "copy.async",
     .same = bellows::Same::bitwise,
     .needs = {"cuda"},
-    .proof = [](bellows::Plan& plan) { plan.data.loader.pin_memory = true; },
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.data.loader.non_blocking = true; },
+    .proof = [](bellows::Plan& plan) { plan.data.loader.batch.pin_memory = true; },
+    .enable = [](bellows::Plan& plan,
+                 const std::string&) { plan.data.loader.feed.non_blocking = true; },
 });

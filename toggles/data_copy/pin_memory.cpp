@@ -11,5 +11,6 @@ static const bellows::AddToggle toggle({
     .footprint = "data.pinned_copy",
     .same = bellows::Same::bitwise,
     .needs = {"cuda"},
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.data.loader.pin_memory = true; },
+    .enable = [](bellows::Plan& plan,
+                 const std::string&) { plan.data.loader.batch.pin_memory = true; },
 });

@@ -12,6 +12,7 @@ static const bellows::AddToggle toggle({
     .same = bellows::Same::bitwise,
     .default_value = "off",  // loaders must not starve beside other programs
     .needs = {"num_workers"},
-    .proof = [](bellows::Plan& plan) { plan.data.loader.num_workers = 1; },
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.data.loader.background = true; },
+    .proof = [](bellows::Plan& plan) { plan.data.loader.workers.num_workers = 1; },
+    .enable = [](bellows::Plan& plan,
+                 const std::string&) { plan.data.loader.workers.background = true; },
 });

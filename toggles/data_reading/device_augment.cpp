@@ -28,5 +28,5 @@ static const bellows::AddToggle toggle({
     .needs = {"cuda"},
     .proof = learn_moved_digits,
     .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.data.loader.device_augment = true; },
+                 const std::string&) { plan.data.loader.feed.device_augment = true; },
 });

@@ -14,6 +14,8 @@ static const bellows::AddToggle toggle({
     .numbers = bellows::Bounds{.min = 0, .max = 256},
     .default_value = "1",
     .fast = "1",
-    .enable = [](bellows::Plan& plan,
-                 const std::string& value) { plan.data.loader.num_workers = std::stoll(value); },
+    .enable =
+        [](bellows::Plan& plan, const std::string& value) {
+          plan.data.loader.workers.num_workers = std::stoll(value);
+        },
 });

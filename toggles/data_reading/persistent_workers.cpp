@@ -11,9 +11,9 @@ static const bellows::AddToggle toggle({
     .needs = {"num_workers"},
     .proof =
         [](bellows::Plan& plan) {
-          plan.data.loader.num_workers = 1;
+          plan.data.loader.workers.num_workers = 1;
           plan.train.epochs = 2;
         },
     .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.data.loader.persistent_workers = true; },
+                 const std::string&) { plan.data.loader.workers.persistent_workers = true; },
 });

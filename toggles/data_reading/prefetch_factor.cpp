@@ -14,9 +14,9 @@ static const bellows::AddToggle toggle({
     .default_value = "2",
     .fast = "2",
     .needs = {"num_workers"},
-    .proof = [](bellows::Plan& plan) { plan.data.loader.num_workers = 2; },
+    .proof = [](bellows::Plan& plan) { plan.data.loader.workers.num_workers = 2; },
     .enable =
         [](bellows::Plan& plan, const std::string& value) {
-          plan.data.loader.prefetch_factor = std::stoll(value);
+          plan.data.loader.workers.prefetch_factor = std::stoll(value);
         },
 });

@@ -27,5 +27,5 @@ static const bellows::AddToggle toggle({
     .proof = learn_jpegs,
     .example = "configs/plain/resnet18.yaml data=shapes_jpeg",
     .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.data.loader.scaled_decode = true; },
+                 const std::string&) { plan.data.loader.batch.scaled_decode = true; },
 });

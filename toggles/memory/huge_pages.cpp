@@ -15,7 +15,7 @@ static const bellows::AddToggle toggle({
     .proof =
         [](bellows::Plan& plan) {
           // The first convolution's output, (128, 6, 28, 28) f32, takes 2.3 MiB.
-          plan.data.loader.batch_size = 128;
+          plan.data.loader.sampler.batch_size = 128;
           plan = bellows::load(plan, {{"data.train_size", {"384"}}});
         },
     .example = "configs/lenet.yaml data.batch_size=512",

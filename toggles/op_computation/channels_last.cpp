@@ -19,7 +19,7 @@ static const bellows::AddToggle toggle({
     .example = "configs/resnet18.yaml",
     .enable =
         [](bellows::Plan& plan, const std::string&) {
-          plan.data.loader.channels_last = true;
+          plan.data.loader.batch.channels_last = true;
           plan.model.channels_last = true;
         },
 });

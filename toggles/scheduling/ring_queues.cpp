@@ -10,7 +10,9 @@ static const bellows::AddToggle toggle({
     .footprint = "data.ring_pops",
     .same = bellows::Same::bitwise,
     .needs = {"num_workers"},
-    .proof = [](bellows::Plan& plan) { plan.data.loader.num_workers = 2; },
-    .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.data.loader.queue = bellows::QueueKind::rings; },
+    .proof = [](bellows::Plan& plan) { plan.data.loader.workers.num_workers = 2; },
+    .enable =
+        [](bellows::Plan& plan, const std::string&) {
+          plan.data.loader.workers.queue = bellows::QueueKind::rings;
+        },
 });

@@ -29,7 +29,7 @@ std::string best_metric(const Plan& plan) {
 
 static int64_t samples_at(const Session& session, const Position& at) {
   const int64_t all = session.loader->samples();
-  return at.epoch * all + std::min(at.batch * session.plan.data.loader.batch_size, all);
+  return at.epoch * all + std::min(at.batch * session.plan.data.loader.sampler.batch_size, all);
 }
 
 static bool reached(const TargetOptions& target, const Metrics& metrics) {

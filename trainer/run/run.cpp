@@ -5,7 +5,7 @@
 #include "core/base/plural.h"
 #include "core/base/trace.h"
 #include "core/config/values.h"
-#include "data/packed/packed_twin.h"
+#include "data/packed/packed_cache.h"
 #include "trainer/log/system.h"
 #include "trainer/run/loop.h"
 #include "trainer/run/summary.h"
@@ -91,7 +91,7 @@ static bool may_change(const std::string& key) {
       !*owner->second->statistical_where)
     return true;
   for (const char* open : {"name", "device", "data.root", "data.folder", "data.on_damaged",
-                           "data.cache_mb", "data.sim_latency_us", "data.timeout_s"})
+                           "data.sim_latency_us", "data.timeout_s"})
     if (key == open) return true;
   for (const char* open : {"schedule.", "eval.", "log.", "ckpt.", "target.", "kernels.",
                            "allocator.", "threads.", "debug.", "profile.", "train."})
@@ -204,7 +204,7 @@ int run_training(const RunRequest& request) {
 int dry_run_training(const Config& config) {
   Plan plan = config.plan;
   Lines notes;
-  if (plan.data.packed && !has_packed_twin(plan.data.dataset)) {
+  if (plan.data.packed && !has_cached_copy(plan.data.dataset)) {
     plan.data.packed = false;
     notes.push_back("packed: no shards yet; a dry run writes none and reads the data set itself");
   }
@@ -217,7 +217,8 @@ int dry_run_training(const Config& config) {
   const TrainingStep step(session);  // throws if an update cannot be captured
   dry_run(session);
   speaker.line(cat("dry run: ", count_of(session.total_steps(), "step"), " of ",
-                   count_of(session.plan.data.loader.batch_size, "sample"), " would follow"));
+                   count_of(session.plan.data.loader.sampler.batch_size, "sample"),
+                   " would follow"));
   return 0;
 }
 

@@ -136,7 +136,7 @@ Scalars totals(const Session& session, const Outcome& outcome) {
                     {"save_s", meter.seconds(Phase::save)},
                     {"max_mem_allocated", peak}};
   if (outcome.at.target_s >= 0) values.emplace_back("target_s", outcome.at.target_s);
-  if (session.plan.data.loader.on_damaged == OnDamaged::skip) {
+  if (session.plan.data.loader.batch.on_damaged == OnDamaged::skip) {
     values.emplace_back("damaged_samples", double(counted("data.damaged_samples")));
     values.emplace_back("damaged_reads", double(counted("data.damaged")));
   }

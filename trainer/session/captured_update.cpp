@@ -19,7 +19,8 @@ CapturedUpdate::CapturedUpdate(Session& session)
 Tensors CapturedUpdate::run(const Update& update, const Body& body) {
   const bool tuned_later = session_.kernels().autotune < session_.plan.kernels.autotune;
   const Batch& batch = update.whole();
-  if (tuned_later || batch.size() != session_.plan.data.loader.batch_size) return body(update);
+  if (tuned_later || batch.size() != session_.plan.data.loader.sampler.batch_size)
+    return body(update);
   if (!input_ || !(input_->whole().x.shape() == batch.x.shape())) start_over(update);
   copy_into(input_->whole().x, batch.x);
   copy_into(input_->whole().y, batch.y);

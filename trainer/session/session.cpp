@@ -7,8 +7,8 @@
 #include "core/device/topology.h"
 #include "core/tensor/copy.h"
 #include "data/images/transform.h"
-#include "data/loader/check_sizes.h"
-#include "data/packed/packed_twin.h"
+#include "data/loader/loader.h"
+#include "data/packed/packed_cache.h"
 #include "ops/matmul/padded.h"
 #include "optim/schedule.h"
 #include "trainer/session/data_card.h"
@@ -73,7 +73,10 @@ static std::shared_ptr<const Dataset> open(const DataOptions& data, Split split,
   if (trained && split == Split::train) return std::make_shared<DescribedDataset>(*trained);
   if (!data.packed)
     return data.dataset.make({split, trained ? class_names(trained->info) : Names()});
-  return packed_twin(data.dataset, split, {data.loader.on_damaged, data.loader.timeout_s}, notes);
+  return cached_copy(
+      data.dataset, split,
+      {.on_damaged = data.loader.batch.on_damaged, .timeout_s = data.loader.workers.timeout_s},
+      notes);
 }
 
 static OptimizerOptions optimizer_options(const Plan& plan) {
@@ -126,16 +129,16 @@ static std::string unevaluated(const Plan& plan) {
 // Pins memory only if a GPU copies from it.
 static LoaderOptions loader_options(const Plan& plan, Device device) {
   LoaderOptions options = plan.data.loader;
-  options.pin_memory &= device != Device::cpu;
+  options.batch.pin_memory &= device != Device::cpu;
   return options;
 }
 
 static LoaderOptions test_options(const Plan& plan, Device device) {
   LoaderOptions options = loader_options(plan, device);
-  options.shuffle = options.drop_last = options.augment = false;
-  options.tta = plan.eval.tta;
-  if (options.on_damaged == OnDamaged::skip) options.on_damaged = OnDamaged::leave_out;
-  if (plan.eval.batch_size) options.batch_size = plan.eval.batch_size;
+  options.sampler.shuffle = options.sampler.drop_last = options.batch.augment = false;
+  options.batch.tta = plan.eval.tta;
+  if (options.batch.on_damaged == OnDamaged::skip) options.batch.on_damaged = OnDamaged::leave_out;
+  if (plan.eval.batch_size) options.sampler.batch_size = plan.eval.batch_size;
   return options;
 }
 
@@ -218,11 +221,11 @@ static void say_once(const std::vector<std::string>& lines, std::vector<std::str
 
 // Returns the first images as a batch without shuffling and augmentation.
 static Tensor first_images(const Session& session, int64_t n) {
-  LoaderOptions options;
-  options.batch_size = std::min(n, session.train_set->size());
-  options.shuffle = options.augment = false;
-  options.on_damaged = session.plan.data.loader.on_damaged;
-  options.scaled_decode = session.plan.data.loader.scaled_decode;
+  const BatchOptions& given = session.plan.data.loader.batch;
+  const LoaderOptions options{
+      .sampler = {.batch_size = std::min(n, session.train_set->size()), .shuffle = false},
+      .batch = {
+          .augment = false, .on_damaged = given.on_damaged, .scaled_decode = given.scaled_decode}};
   Loader loader(session.train_set, session.plan.data.transforms, options, session.plan.seed);
   loader.start(0);
   Batch first;
@@ -291,7 +294,7 @@ ModulePtr Session::make_model(bool trained) {
 
 // Input as the first conv2d would convert it: in the low precision, with padded channels.
 ModelInput Session::wanted() const {
-  if (!plan.data.loader.device_augment || !model->begins_with_conv2d()) return {};
+  if (!plan.data.loader.feed.device_augment || !model->begins_with_conv2d()) return {};
   const DType dtype = plan.amp.low();
   return {dtype, padded::wide_channels(plan.kernels, dtype, device, input[0])};
 }

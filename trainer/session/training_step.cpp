@@ -49,7 +49,8 @@ Tensors TrainingStep::train_on(const Update& update) {
 
 // Returns an update of zeros in the largest batch size, split as in training.
 static Update largest_update(const Session& session) {
-  const int64_t n = std::min(session.plan.data.loader.batch_size, session.loader->samples());
+  const int64_t n =
+      std::min(session.plan.data.loader.sampler.batch_size, session.loader->samples());
   const Shape shape = with_rows(n, session.loader->transforms().shape());
   return {session.zeros_like_batches(shape), session.plan.train.accumulate};
 }

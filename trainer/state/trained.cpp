@@ -1,7 +1,7 @@
 #include "trainer/state/trained.h"
 #include "core/base/output.h"
 #include "core/config/config.h"
-#include "data/packed/packed_twin.h"
+#include "data/packed/packed_cache.h"
 #include "trainer/session/session.h"
 #include "trainer/state/checkpoints.h"
 #include "trainer/state/training_state.h"
@@ -32,8 +32,10 @@ static std::unique_ptr<Session> model_of(const SafeTensors& saved, Plan plan, bo
   if (trained) {
     trained->tests = tests;
     plan.data.transforms = with_statistics(plan.data.transforms, trained->info);
-    // Packs nothing: the training files may be missing, and one evaluation does not pay for it.
-    plan.data.packed = plan.data.packed && tests && has_packed_twin(plan.data.dataset);
+    // Packs nothing: the training files may be missing, and one evaluation does not pay for it. A
+    // copy with other classes is not used: the data set itself is read in the model's order.
+    plan.data.packed =
+        plan.data.packed && tests && has_cached_copy(plan.data.dataset, class_names(trained->info));
   }
   auto session = std::make_unique<Session>(plan, trained);
   restore_model(*session, saved);

@@ -7,7 +7,10 @@
 #include <cstring>
 #include <sstream>
 #include "core/base/file.h"
+#include "core/base/output.h"
+#include "data/images/file.h"
 #include "data/images/image_file.h"
+#include "data/images/write_image.h"
 
 namespace bellows {
 
@@ -74,26 +77,13 @@ std::vector<std::string> read_lines(const std::string& path) {
   return lines;
 }
 
-static bool is_image(const Path& path) {
-  std::string suffix = path.extension();
-  std::ranges::transform(suffix, suffix.begin(), [](unsigned char c) { return std::tolower(c); });
-  return suffix == ".png" || suffix == ".jpg" || suffix == ".jpeg" || suffix == ".pgm" ||
-         suffix == ".ppm";
-}
-
 static std::vector<std::string> images_below(const Path& folder) {
-  namespace fs = std::filesystem;
-  std::vector<std::string> found;
-  std::error_code error, unknown;
-  for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end;
-       at.increment(error))
-    if (at->is_regular_file(unknown) && is_image(at->path())) found.push_back(at->path());
-  if (error) fail(Exit::data, printable(folder.native()), ": ", error.message());
-  if (found.empty())
+  const FoundFiles found = files_below(folder, {".png", ".jpg", ".jpeg", ".pgm", ".ppm"});
+  if (!found.dangling.empty()) warn(left_out(folder, found.dangling));
+  if (found.paths.empty())
     fail(Exit::data, printable(folder.native()),
          ": no .png, .jpg, .jpeg, .pgm or .ppm file in this folder; name the files themselves");
-  std::ranges::sort(found);
-  return found;
+  return found.paths;
 }
 
 std::vector<std::string> image_paths(const std::vector<std::string>& paths) {
@@ -122,46 +112,28 @@ Image read_image(const std::string& path) {
 
 // ---- resizing
 
-// Weights of the old pixels that a new pixel covers, along one axis.
-struct Cover {
-  int64_t first;
-  std::vector<double> weights;  // of first, first + 1, ...; they sum to 1
-};
-static std::vector<Cover> covers(int64_t from, int64_t to) {
-  std::vector<Cover> all;
-  const double step = static_cast<double>(from) / to;
-  for (int64_t i = 0; i < to; ++i) {
-    const double begin = i * step, end = begin + step;
-    Cover cover{static_cast<int64_t>(begin), {}};
-    for (int64_t j = cover.first; j < from && j < end; ++j)
-      cover.weights.push_back((std::min(end, j + 1.0) - std::max<double>(begin, j)) / step);
-    all.push_back(std::move(cover));
-  }
-  return all;
-}
-
-static double channel_at(const uint8_t* pixel, int64_t channels, int64_t wanted, int64_t c) {
-  if (channels == 3 && wanted == 1) return 0.299 * pixel[0] + 0.587 * pixel[1] + 0.114 * pixel[2];
-  return pixel[std::min(c, channels - 1)];
-}
-
-std::vector<uint8_t> fitted(const Image& image, int64_t channels, int64_t height, int64_t width) {
-  const std::vector<Cover> rows = covers(image.height, height),
-                           columns = covers(image.width, width);
+// Returns the pixels as (channels, height, width).
+static std::vector<uint8_t> planes_of(const Image& image, int64_t channels) {
+  const bool grays = channels == 1 && image.channels == 3;
   std::vector<uint8_t> planes;
+  planes.reserve(image.height * image.width * channels);
   for (int64_t c = 0; c < channels; ++c)
-    for (const Cover& row : rows)
-      for (const Cover& column : columns) {
-        double sum = 0;
-        for (size_t y = 0; y < row.weights.size(); ++y)
-          for (size_t x = 0; x < column.weights.size(); ++x) {
-            const int64_t at = (row.first + y) * image.width + column.first + x;
-            sum += row.weights[y] * column.weights[x] *
-                   channel_at(&image.pixels[at * image.channels], image.channels, channels, c);
-          }
-        planes.push_back(static_cast<uint8_t>(std::lround(std::clamp(sum, 0.0, 255.0))));
-      }
+    for (size_t at = 0; at < image.pixels.size(); at += image.channels) {
+      const uint8_t* const p = &image.pixels[at];
+      planes.push_back(grays ? uint8_t(std::lround(0.299 * p[0] + 0.587 * p[1] + 0.114 * p[2]))
+                             : p[std::min(c, image.channels - 1)]);
+    }
   return planes;
+}
+
+std::vector<uint8_t> fitted(const Image& image, const Shape& shape) {
+  const std::vector<uint8_t> planes = planes_of(image, shape[0]);
+  ImagePlan plan({shape[0], image.height, image.width});
+  const Sample source{planes.data(), plan.shape()};
+  plan.resize(shape[1], shape[2]);
+  std::vector<uint8_t> pixels(shape.numel());
+  write_bytes(plan, source, pixels.data());
+  return pixels;
 }
 
 }  // namespace bellows

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <vector>
+#include "core/tensor/shape.h"
 
 namespace bellows {
 
@@ -17,13 +18,15 @@ struct Image {
 Image read_image(const std::string& path);
 
 // Replaces each folder in `paths` by the images in and below it (.png, .jpg, .jpeg, .pgm, .ppm),
-// sorted. Other paths are kept. Throws Error (exit 3) for a folder without images.
+// sorted. Other paths are kept. Warns of links that lead nowhere. Throws Error (exit 3) for a
+// folder without images.
 std::vector<std::string> image_paths(const std::vector<std::string>& paths);
 // Returns the lines of a file without empty ones. The path "-" is standard input.
 std::vector<std::string> read_lines(const std::string& path);
 
-// Resizes to (channels, height, width). Each new pixel is the mean of the area that it covers. RGB
-// becomes gray with the weights of ITU-R BT.601; gray becomes RGB by repetition.
-std::vector<uint8_t> fitted(const Image& image, int64_t channels, int64_t height, int64_t width);
+// Returns the image as (C, H, W) bytes of that shape, resized like the transform `resize`: bilinear
+// and antialiased. RGB becomes gray with the weights of ITU-R BT.601; gray becomes RGB by
+// repetition.
+std::vector<uint8_t> fitted(const Image& image, const Shape& shape);
 
 }  // namespace bellows

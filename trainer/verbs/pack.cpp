@@ -2,7 +2,7 @@
 #include "data/packed/pack.h"
 #include "core/base/output.h"
 #include "core/config/config.h"
-#include "data/packed/packed_twin.h"
+#include "data/packed/packed_cache.h"
 #include "plan/toggle.h"
 #include "trainer/verbs/verbs.h"
 
@@ -49,6 +49,7 @@ static std::string source_of(const Plan& plan, const PackOptions& o) {
 
 static void pack_split(const Plan& plan, const PackLine& given, Split split) {
   const auto dataset = plan.data.dataset.make({split});
+  for (const std::string& note : dataset->notes()) say(note);
   const PackedSplit made =
       pack(*dataset, split, source_of(plan, given.options), given.out, given.options);
   say(cat(split == Split::train ? "train: " : "test: ", text_of(made)));
@@ -72,7 +73,7 @@ static int run(const Arguments& args) {
   given.options.encoding =
       static_cast<Encoding>(std::ranges::find(kEncodings, given.encoding) - kEncodings.begin());
   given.options.shard_bytes = given.shard_mb << 20;
-  given.options.on_damaged = plan.data.loader.on_damaged;
+  given.options.on_damaged = plan.data.loader.batch.on_damaged;
   const Kind there = kind_of(given.out, Exit::storage);
   CHECK(there == Kind::nothing ||
             (there == Kind::folder && paths_in(given.out, Exit::storage).empty()),

@@ -54,7 +54,7 @@ class Predictor {
     const Image image = read_image(path);
     Shape shape = info_.sample;
     if (shape[1] == 0) shape = {shape[0], image.height, image.width};  // the transforms resize it
-    std::vector<uint8_t> pixels = fitted(image, shape[0], shape[1], shape[2]);
+    std::vector<uint8_t> pixels = fitted(image, shape);
     if (line_.invert)
       for (uint8_t& pixel : pixels) pixel = 255 - pixel;
     const Tensor x(with_rows(1, session_.input), DType::f32);

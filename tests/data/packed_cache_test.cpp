@@ -1,5 +1,5 @@
-// The packed twin of a data set: packed once, and again only when its source has changed.
-#include "data/packed/packed_twin.h"
+// The packed cache: a data set is packed once, and again only when its source has changed.
+#include "data/packed/packed_cache.h"
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,15 +21,15 @@ using testing::StartsWith;
 namespace fs = std::filesystem;
 
 namespace {
-struct Twins : testing::Test {
-  Twins() { setenv("XDG_CACHE_HOME", caches.path.c_str(), 1); }
-  ~Twins() override {
+struct PackedCache : testing::Test {
+  PackedCache() { setenv("XDG_CACHE_HOME", caches.path.c_str(), 1); }
+  ~PackedCache() override {
     known.empty() ? unsetenv("XDG_CACHE_HOME") : setenv("XDG_CACHE_HOME", known.c_str(), 1);
   }
-  std::shared_ptr<const Dataset> twin(const DatasetChoice& choice, Split split = Split::train,
-                                      OnDamaged on_damaged = OnDamaged::error) {
+  std::shared_ptr<const Dataset> copy_of(const DatasetChoice& choice, Split split = Split::train,
+                                         OnDamaged on_damaged = OnDamaged::error) {
     notes.clear();
-    return packed_twin(choice, split, {on_damaged, timeout_s}, notes);
+    return cached_copy(choice, split, {on_damaged, timeout_s}, notes);
   }
   std::vector<fs::path> folders() const {
     std::vector<fs::path> all;
@@ -51,52 +51,111 @@ struct Twins : testing::Test {
 static auto Packs() { return ElementsAre(HasSubstr(" MB, ")); }
 static auto Reads() { return ElementsAre(HasSubstr(" samples, out of ")); }
 
-TEST_F(Twins, ArePackedOnceAndThenRead) {
-  EXPECT_EQ(twin(digits(20))->size(), 20);
+TEST_F(PackedCache, PacksOnceAndThenReads) {
+  EXPECT_EQ(copy_of(digits(20))->size(), 20);
   EXPECT_THAT(notes, Packs());
-  EXPECT_EQ(twin(digits(20))->size(), 20);
+  EXPECT_EQ(copy_of(digits(20))->size(), 20);
   EXPECT_THAT(notes, Reads());
   EXPECT_EQ(folders().size(), 1u);
   EXPECT_THAT(notes.front(), HasSubstr(folders().front().string()));
-  twin(digits(20), Split::test);
+  copy_of(digits(20), Split::test);
   EXPECT_THAT(notes, Packs());
-  EXPECT_EQ(twin(digits(21))->size(), 21);
-  EXPECT_THAT(notes, Packs()) << "other options, another twin";
+  EXPECT_EQ(copy_of(digits(21))->size(), 21);
+  EXPECT_THAT(notes, Packs()) << "other options, another copy";
   EXPECT_EQ(folders().size(), 2u);
 }
 
-TEST_F(Twins, ArePackedAgainWhenAFileHasChanged) {
+TEST_F(PackedCache, PacksAgainWhenAFileHasChanged) {
   const TempFolder pictures;
   for (const char* name : {"train/a/0.jpg", "train/a/1.jpg"})
     pictures.write(name, as_jpeg(slopes(20, 20)));
   const auto folder = chosen<DatasetChoice>("image_folder", {{"root", pictures.path}});
-  twin(folder);
-  twin(folder);
+  copy_of(folder);
+  copy_of(folder);
   EXPECT_THAT(notes, Reads());
   pictures.write("train/a/2.jpg", as_jpeg(slopes(20, 20)));
-  EXPECT_EQ(twin(folder)->size(), 3);
+  EXPECT_EQ(copy_of(folder)->size(), 3);
   EXPECT_THAT(notes, Packs());
   const fs::path first = pictures.path / "train/a/0.jpg";
   fs::last_write_time(first, fs::last_write_time(first) + std::chrono::seconds(1));
-  twin(folder);
+  copy_of(folder);
   EXPECT_THAT(notes, Packs()) << "as large as before, and written later";
 }
 
-TEST_F(Twins, ArePackedAgainWhenAFileBehindALinkHasChanged) {
+TEST_F(PackedCache, PacksAgainWhenAFileBehindALinkHasChanged) {
   const TempFolder disk, pictures;
   disk.write("a/0.jpg", as_jpeg(slopes(20, 20)));
   fs::create_directory_symlink(disk.path, pictures.path / "train");
   for (const char* circle : {"all", "again"})
     fs::create_directory_symlink(pictures.path, pictures.path / circle);
   const auto folder = chosen<DatasetChoice>("image_folder", {{"root", pictures.path}});
-  twin(folder);
+  copy_of(folder);
   disk.write("a/1.jpg", as_jpeg(slopes(20, 20)));
-  EXPECT_EQ(twin(folder)->size(), 2);
+  EXPECT_EQ(copy_of(folder)->size(), 2);
   EXPECT_THAT(notes, Packs());
 }
 
+// Sizes and times of the files stay the same.
+TEST_F(PackedCache, PacksAgainWhenClassFoldersChangeNames) {
+  const TempFolder pictures;
+  const fs::path train = pictures.path / "train";
+  const auto written = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  for (const char* name : {"train/a/0.jpg", "train/b/0.jpg"}) {
+    pictures.write(name, as_jpeg(slopes(20, 20)));
+    fs::last_write_time(pictures.path / name, written);
+  }
+  const auto all_folders_from = [&](auto time) {
+    for (const fs::path& path : {train / "a", train / "b", train}) fs::last_write_time(path, time);
+  };
+  all_folders_from(written);
+  const auto folder = chosen<DatasetChoice>("image_folder", {{"root", pictures.path}});
+  copy_of(folder);
+  fs::rename(train / "a", train / "c");
+  fs::rename(train / "b", train / "a");
+  fs::rename(train / "c", train / "b");
+  copy_of(folder);
+  EXPECT_THAT(notes, Packs()) << "they changed places";
+  all_folders_from(written);
+  copy_of(folder);
+  fs::create_directory(train / "A");
+  const auto shifted = copy_of(folder);
+  EXPECT_THAT(notes, Packs()) << "an empty class came first";
+  EXPECT_THAT(shifted->info().names, ElementsAre("A", "a", "b"));
+  Scratch scratch;
+  EXPECT_EQ(shifted->at(1, scratch).label, 2);
+}
+
+TEST_F(PackedCache, HasACopyOnlyWithTheSameClasses) {
+  const TempFolder pictures;
+  for (const char* name : {"train/a/0.jpg", "train/b/0.jpg", "val/a/0.jpg", "val/b/0.jpg"})
+    pictures.write(name, as_jpeg(slopes(20, 20)));
+  const auto folder = chosen<DatasetChoice>("image_folder", {{"root", pictures.path}});
+  EXPECT_FALSE(has_cached_copy(folder));
+  for (const Split split : {Split::train, Split::test}) copy_of(folder, split);
+  EXPECT_TRUE(has_cached_copy(folder));
+  EXPECT_TRUE(has_cached_copy(folder, {"a", "b"}));
+  EXPECT_FALSE(has_cached_copy(folder, {"b", "a"}));
+  EXPECT_FALSE(has_cached_copy(folder, {"a", "b", "c"}));
+  for (const Split split : {Split::train, Split::test}) copy_of(digits(20), split);
+  EXPECT_TRUE(has_cached_copy(digits(20), class_names(digits(20).make({Split::train})->info())))
+      << "numbered classes";
+}
+
+TEST_F(PackedCache, ReportsLinksThatLeadNowhereEachTime) {
+  const TempFolder pictures;
+  pictures.write("train/a/0.jpg", as_jpeg(slopes(20, 20)));
+  fs::create_symlink("nowhere.jpg", pictures.path / "train/a/1.jpg");
+  const auto folder = chosen<DatasetChoice>("image_folder", {{"root", pictures.path}});
+  const auto wanted = folder.make({Split::train})->notes();
+  EXPECT_THAT(wanted, ElementsAre(HasSubstr(": 1 link leads nowhere, left out; the first is ")));
+  EXPECT_EQ(copy_of(folder)->notes(), wanted);
+  EXPECT_THAT(notes, Packs());
+  EXPECT_EQ(copy_of(folder)->notes(), wanted);
+  EXPECT_THAT(notes, Reads());
+}
+
 // `train: train` is relative to root, not to the working directory.
-TEST_F(Twins, DoNotDependOnWhatLiesInTheWorkingDirectory) {
+TEST_F(PackedCache, DoesNotDependOnTheWorkingDirectory) {
   const TempFolder pictures, elsewhere;
   pictures.write("train/a/0.jpg", as_jpeg(slopes(20, 20)));
   elsewhere.write("train/notes.txt", "of something else");
@@ -109,53 +168,53 @@ TEST_F(Twins, DoNotDependOnWhatLiesInTheWorkingDirectory) {
   EXPECT_EQ(there, here);
 }
 
-TEST_F(Twins, ThatAreDamagedOrAnothersAreNotUsed) {
-  twin(digits(20));
+TEST_F(PackedCache, DoesNotUseADamagedCopyOrThatOfOtherData) {
+  copy_of(digits(20));
   const fs::path shard = folders().front() / "train-00000.shard";
   fs::resize_file(shard, 1000);
-  EXPECT_EQ(twin(digits(20))->size(), 20);
+  EXPECT_EQ(copy_of(digits(20))->size(), 20);
   EXPECT_THAT(notes, ElementsAre(AllOf(StartsWith("packed again: 20 samples, "),
                                        HasSubstr("; what was there: " + shard.string()))));
   const fs::path mine = folders().front();
-  twin(digits(21));
+  copy_of(digits(21));
   for (const fs::path& other : folders())
     if (other != mine)
       fs::copy(other / "train-00000.shard", shard, fs::copy_options::overwrite_existing);
-  EXPECT_EQ(twin(digits(20))->size(), 20);
+  EXPECT_EQ(copy_of(digits(20))->size(), 20);
   EXPECT_THAT(notes, Packs());
 }
 
-TEST_F(Twins, OfAnOlderVersionArePackedAgain) {
-  twin(digits(20));
+TEST_F(PackedCache, PacksAgainForAnOlderVersion) {
+  copy_of(digits(20));
   const fs::path shard = folders().front() / "train-00000.shard";
   std::fstream(shard, std::ios::in | std::ios::out).seekp(8).put(1);
-  EXPECT_EQ(twin(digits(20))->size(), 20);
+  EXPECT_EQ(copy_of(digits(20))->size(), 20);
   EXPECT_THAT(notes, ElementsAre(AllOf(StartsWith("packed again: "), HasSubstr("version 1"))));
-  twin(digits(20));
+  copy_of(digits(20));
   EXPECT_THAT(notes, Reads());
 }
 
-TEST_F(Twins, LeaveNothingOfAPackerThatWasKilled) {
-  twin(digits(20));
+TEST_F(PackedCache, RemovesTheTemporariesOfAPackerThatWasKilled) {
+  copy_of(digits(20));
   const fs::path left = folders().front() / "train-00001.shard.77-0.bellows-tmp";
   std::ofstream(left) << "half a shard";
-  twin(digits(20));
+  copy_of(digits(20));
   EXPECT_FALSE(fs::exists(left));
 }
 
-TEST_F(Twins, OfWhatIsPackedAreItself) {
-  twin(digits(20));
+TEST_F(PackedCache, ReturnsAPackedDataSetItself) {
+  copy_of(digits(20));
   const fs::path folder = folders().front();
   const auto packed = chosen<DatasetChoice>("packed", {{"folder", folder}});
-  EXPECT_EQ(twin(packed)->size(), 20);
+  EXPECT_EQ(copy_of(packed)->size(), 20);
   EXPECT_THAT(notes, testing::IsEmpty());
   EXPECT_EQ(folders().size(), 1u);
 }
 
-TEST_F(Twins, SayThatTheCacheCannotBeWritten) {
+TEST_F(PackedCache, ReportsThatItCannotBeWritten) {
   const std::string file = caches.write("file", "in the way");
   setenv("XDG_CACHE_HOME", file.c_str(), 1);
-  EXPECT_THAT(complaint(Exit::storage, [&] { twin(digits(20)); }),
+  EXPECT_THAT(complaint(Exit::storage, [&] { copy_of(digits(20)); }),
               AllOf(HasSubstr(file), HasSubstr("XDG_CACHE_HOME")));
 }
 
@@ -188,24 +247,24 @@ class Holder {
   pid_t process_;
 };
 
-TEST_F(Twins, WaitForAProcessThatPacksTheSameAndNameIt) {
-  twin(digits(20));
+TEST_F(PackedCache, WaitsForAProcessThatPacksTheSameAndNamesIt) {
+  copy_of(digits(20));
   const fs::path folder = folders().front();
   const Holder holder(folder, .2);
   testing::internal::CaptureStderr();
-  EXPECT_EQ(twin(digits(20))->size(), 20);
+  EXPECT_EQ(copy_of(digits(20))->size(), 20);
   EXPECT_THAT(notes, Reads());
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             cat("packed: waiting for ", holder.name(), ", which packs the same data set into ",
                 folder.string(), "\n"));
 }
 
-TEST_F(Twins, AreDoneWithoutAfterTheTimeout) {
-  twin(digits(20));
+TEST_F(PackedCache, ReturnsTheDataSetItselfAfterTheTimeout) {
+  copy_of(digits(20));
   const auto holder = std::make_unique<Holder>(folders().front(), 60);
   timeout_s = .05;
   testing::internal::CaptureStderr();
-  const auto read = twin(digits(20));
+  const auto read = copy_of(digits(20));
   testing::internal::GetCapturedStderr();
   EXPECT_EQ(read->size(), 20);
   EXPECT_EQ(dynamic_cast<const Packed*>(read.get()), nullptr);
@@ -213,11 +272,11 @@ TEST_F(Twins, AreDoneWithoutAfterTheTimeout) {
                                      "0.05 s (data.timeout_s); reading the data set itself")));
 }
 
-TEST_F(Twins, TakeTheLockOfAProcessThatWasKilled) {
-  twin(digits(20));
+TEST_F(PackedCache, TakesTheLockOfAProcessThatWasKilled) {
+  copy_of(digits(20));
   std::make_unique<Holder>(folders().front(), 60).reset();
   timeout_s = .05;
-  twin(digits(20));
+  copy_of(digits(20));
   EXPECT_THAT(notes, Reads());
 }
 
@@ -226,8 +285,8 @@ TEST_F(Twins, TakeTheLockOfAProcessThatWasKilled) {
 namespace {
 
 // JPEGs of one gray each. The sixth has ramps instead, and the last quarter of its file is missing.
-struct TwinsOfDamaged : Twins {
-  TwinsOfDamaged() {
+struct PackedCacheOfDamaged : PackedCache {
+  PackedCacheOfDamaged() {
     for (int i = 0; i < 12; ++i) {
       Pixels grey = slopes(16, 16);
       std::ranges::fill(grey.bytes, uint8_t(20 * i));
@@ -253,7 +312,7 @@ struct TwinsOfDamaged : Twins {
     const trace::Counter& damaged = trace::counter("data.damaged");
     Epoch epoch{{}, -damaged.value()};
     Loader loader(dataset, {chosen<TransformChoice>("center_crop", {{"size", "2"}})},
-                  {.batch_size = 4, .on_damaged = on_damaged}, 3);
+                  {.sampler = {.batch_size = 4}, .batch = {.on_damaged = on_damaged}}, 3);
     loader.start(1);
     for (Batch batch; loader.next(batch);)
       for (int64_t i = 0; i < batch.size(); ++i)
@@ -268,14 +327,14 @@ struct TwinsOfDamaged : Twins {
 
 }  // namespace
 
-TEST_F(TwinsOfDamaged, GiveWhatTheFilesGiveWhereThoseAreSkipped) {
+TEST_F(PackedCacheOfDamaged, SkipsTheSameSamplesAsTheFiles) {
   make_unreadable(8);
   testing::internal::CaptureStderr();
   const Epoch wanted = epoch_of(folder().make({Split::train}), OnDamaged::skip);
   EXPECT_EQ(wanted.samples.size(), 12u);
   EXPECT_EQ(wanted.damaged, 2);
   for (const char* note : {"packed: 12 samples, 1 shard, ", "packed: 12 samples, out of "}) {
-    const auto packed = twin(folder(), Split::train, OnDamaged::skip);
+    const auto packed = copy_of(folder(), Split::train, OnDamaged::skip);
     EXPECT_THAT(notes, ElementsAre(HasSubstr(note)));
     EXPECT_EQ(epoch_of(packed, OnDamaged::skip), wanted);
   }
@@ -290,8 +349,8 @@ TEST_F(TwinsOfDamaged, GiveWhatTheFilesGiveWhereThoseAreSkipped) {
 }
 
 // Its upper part can be decoded, so the file cannot be marked as damaged as a whole.
-TEST_F(TwinsOfDamaged, GiveThePartThatTheFileStillHas) {
-  const auto files = folder().make({Split::train}), packed = twin(folder());
+TEST_F(PackedCacheOfDamaged, ReturnsThePartThatTheFileStillHas) {
+  const auto files = folder().make({Split::train}), packed = copy_of(folder());
   const ViewOf top = [](const Shape&) { return View{{0, 0, 8, 64}}; };
   Scratch one, two;
   EXPECT_EQ(files->at_least(5, top, one).part->height, 8);
@@ -301,40 +360,40 @@ TEST_F(TwinsOfDamaged, GiveThePartThatTheFileStillHas) {
     EXPECT_THAT(complaint(Exit::data, [&] { dataset->at(5, one); }), StartsWith("JPEG: "));
 }
 
-TEST_F(TwinsOfDamaged, EndTheRunWhereThoseDo) {
+TEST_F(PackedCacheOfDamaged, EndsTheRunAtTheSameSampleAsTheFiles) {
   const std::string file =
       complaint(Exit::data, [&] { epoch_of(folder().make({Split::train}), OnDamaged::error); });
-  const auto packed = twin(folder());
+  const auto packed = copy_of(folder());
   const std::string record = complaint(Exit::data, [&] { epoch_of(packed, OnDamaged::error); });
   EXPECT_THAT(file, StartsWith(cat("sample 5 (", path(5), "): JPEG: ")));
   EXPECT_THAT(record, StartsWith(cat("sample 5 (", path(5), ", packed in ")));
   EXPECT_EQ(record.substr(record.find("): ")), file.substr(file.find("): ")));
 }
 
-TEST_F(TwinsOfDamaged, AreNotPackedOfWhatCannotBeReadUnlessItIsSkipped) {
+TEST_F(PackedCacheOfDamaged, RefusesUnreadableSamplesUnlessTheyAreSkipped) {
   make_unreadable(8);
-  EXPECT_EQ(complaint(Exit::data, [&] { twin(folder()); }),
+  EXPECT_EQ(complaint(Exit::data, [&] { copy_of(folder()); }),
             cat("sample 8 (", path(8), "): ", path(8), ": larger than 4 GiB"));
-  twin(folder(), Split::train, OnDamaged::skip);
+  copy_of(folder(), Split::train, OnDamaged::skip);
   EXPECT_THAT(notes, ElementsAre(HasSubstr(" s, 1 unreadable, into ")));
-  const auto packed = twin(folder());
+  const auto packed = copy_of(folder());
   EXPECT_THAT(notes, Reads());
   Scratch scratch;
   EXPECT_EQ(complaint(Exit::data, [&] { packed->at(8, scratch); }),
             path(8) + ": larger than 4 GiB, when it was packed");
 }
 
-TEST_F(TwinsOfDamaged, NameTheirOwnRecordsWhereThereAreNoFiles) {
-  const auto fewer = twin(folder()), none = twin(folder());
+TEST_F(PackedCacheOfDamaged, NamesItsOwnRecordsWithoutTheFiles) {
+  const auto fewer = copy_of(folder()), none = copy_of(folder());
   const std::string record = (folders().front() / "train-00000.shard, record 5").string();
   fs::remove_all(pictures.path / "train/dog");
   EXPECT_EQ(fewer->origin(5), record);
   fs::remove_all(pictures.path / "train");
   EXPECT_EQ(none->origin(5), record);
-  EXPECT_THAT(twin(digits(20))->origin(3), StartsWith(caches.path.string()));
+  EXPECT_THAT(copy_of(digits(20))->origin(3), StartsWith(caches.path.string()));
 }
 
-// ---- damaged twins
+// ---- damaged copies
 
 // Flips a bit in the last record of a shard.
 static void spoil(const fs::path& shard) {
@@ -344,29 +403,29 @@ static void spoil(const fs::path& shard) {
   file.seekp(-3, std::ios::end).put(char(byte ^ 1));
 }
 
-TEST_F(TwinsOfDamaged, AreReadFromTheFilesWhereTheyAreDamagedThemselvesAndThenPackedAgain) {
+TEST_F(PackedCacheOfDamaged, ReadsDamagedRecordsFromTheFilesAndPacksAgain) {
   testing::internal::CaptureStderr();
   const Epoch wanted = epoch_of(folder().make({Split::train}), OnDamaged::skip);
-  twin(folder());
+  copy_of(folder());
   const fs::path shard = folders().front() / "train-00000.shard";
   spoil(shard);
-  const auto spoilt = twin(folder());
+  const auto spoilt = copy_of(folder());
   EXPECT_THAT(notes, Reads()) << "opening looks at no record";
   testing::internal::GetCapturedStderr();
   testing::internal::CaptureStderr();
   for (int epochs = 0; epochs < 2; ++epochs) EXPECT_EQ(epoch_of(spoilt, OnDamaged::skip), wanted);
   const std::string told = testing::internal::GetCapturedStderr();
   EXPECT_THAT(told, HasSubstr(cat("warning: ", shard.string(), ", record 11: damaged: checksum ")));
-  EXPECT_EQ(std::ranges::count(told, '\n'), 2) << "of the file, and once of the twin: " << told;
-  const auto again = twin(folder());
+  EXPECT_EQ(std::ranges::count(told, '\n'), 2) << "of the file, and once of the copy: " << told;
+  const auto again = copy_of(folder());
   EXPECT_THAT(notes, Packs());
   EXPECT_EQ(epoch_of(again, OnDamaged::skip), wanted);
 }
 
-TEST_F(Twins, OfWhatTheProgramDrawsAreReadFromItWhereTheyAreDamaged) {
-  twin(digits(20));
+TEST_F(PackedCache, DrawsDamagedRecordsAgain) {
+  copy_of(digits(20));
   spoil(folders().front() / "train-00000.shard");
-  const auto drawn = digits(20).make({Split::train}), spoilt = twin(digits(20));
+  const auto drawn = digits(20).make({Split::train}), spoilt = copy_of(digits(20));
   testing::internal::CaptureStderr();
   for (int64_t i = 0; i < 20; ++i) {
     Scratch scratch;
@@ -377,10 +436,21 @@ TEST_F(Twins, OfWhatTheProgramDrawsAreReadFromItWhereTheyAreDamaged) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("record 19: damaged: checksum "));
 }
 
-TEST_F(TwinsOfDamaged, AreAnErrorIfTheFilesAreGoneToo) {
-  twin(folder());
+// Another file may be the record's sample then, or its label another class.
+TEST_F(PackedCacheOfDamaged, ReadsNoDamagedRecordFromFilesThatHaveChanged) {
+  copy_of(folder());
   spoil(folders().front() / "train-00000.shard");
-  const auto spoilt = twin(folder());
+  const auto spoilt = copy_of(folder());
+  fs::rename(pictures.path / "train/cat", pictures.path / "train/elk");
+  Scratch scratch;
+  EXPECT_THAT(complaint(Exit::data, [&] { spoilt->at(11, scratch); }),
+              StartsWith("damaged: checksum "));
+}
+
+TEST_F(PackedCacheOfDamaged, ReportsDamagedRecordsIfTheFilesAreGone) {
+  copy_of(folder());
+  spoil(folders().front() / "train-00000.shard");
+  const auto spoilt = copy_of(folder());
   fs::remove_all(pictures.path / "train");
   Scratch scratch;
   EXPECT_THAT(complaint(Exit::data, [&] { spoilt->at(11, scratch); }),

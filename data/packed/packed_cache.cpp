@@ -1,4 +1,4 @@
-#include "data/packed/packed_twin.h"
+#include "data/packed/packed_cache.h"
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <mutex>
@@ -16,6 +16,9 @@ namespace bellows {
 namespace fs = std::filesystem;
 
 namespace {
+
+// Begins each note of the original in a shard's `source`, after the text of source_of().
+constexpr std::string_view kNote = "\nnote: ";
 
 // Text of a data set's options, with a stamp of the files below each option that is a path.
 class Describe : public Visitor {
@@ -36,16 +39,20 @@ class Describe : public Visitor {
   std::optional<size_t> list_size(const std::string&, size_t, const char*) override { return {}; }
 
  public:
-  // Number of files and checksum of their paths, sizes and times: of a file, or of all files below
-  // a folder. Independent of the order in which they are found.
+  // Number of files and checksum of their paths, sizes and times: of a file, or of all files and
+  // folders below a folder. Independent of the order in which they are found. A folder's time
+  // changes if something in it is renamed, so files that change places are noticed even if their
+  // sizes and times are equal, and so is an empty folder of another class, which shifts labels.
   static std::string stamp(const fs::path& path) {
     uint64_t files = 0, sum = 0;
     const auto add = [&](const fs::path& file) {
       struct stat status = {};
-      if (stat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return;
-      ++files;
-      sum += crc32c(bytes_of(cat(file.string(), " ", status.st_size, " ", status.st_mtim.tv_sec,
-                                 ".", status.st_mtim.tv_nsec)));
+      if (stat(file.c_str(), &status) != 0) return;
+      const bool regular = S_ISREG(status.st_mode);
+      if (!regular && !S_ISDIR(status.st_mode)) return;
+      files += regular;
+      sum += crc32c(bytes_of(cat(file.string(), " ", regular ? status.st_size : -1, " ",
+                                 status.st_mtim.tv_sec, ".", status.st_mtim.tv_nsec)));
     };
     add(path);
     constexpr auto options = fs::directory_options::follow_directory_symlink |
@@ -61,11 +68,11 @@ class Describe : public Visitor {
   }
 };
 
-// Packed data set that knows its original. origin() names the original's files, and damaged records
-// are read from there.
-class Twin : public Packed {
+// Packed copy of a data set, which it calls the original. origin() names the original's files, and
+// damaged records are read from there.
+class CachedCopy : public Packed {
  public:
-  Twin(const Path& folder, Split split, const DatasetChoice& choice, bool of_files)
+  CachedCopy(const Path& folder, Split split, const DatasetChoice& choice, bool of_files)
       : Packed({.folder = folder}, split), choice_(choice), split_(split), of_files_(of_files) {}
 
   Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override {
@@ -87,14 +94,27 @@ class Twin : public Packed {
     const Dataset* const files = of_files_ ? original() : nullptr;
     return files ? cat(files->origin(index), ", packed in ", record) : record;
   }
+  std::vector<std::string> notes() const override {
+    std::vector<std::string> notes;
+    std::string_view rest = source();
+    for (size_t at; (at = rest.rfind(kNote)) != rest.npos; rest = rest.substr(0, at))
+      notes.emplace(notes.begin(), rest.substr(at + kNote.size()));
+    return notes;
+  }
+  // True if it was packed from a data set with that source_of().
+  bool is_of(std::string_view described) const {
+    const std::string_view all = source();
+    return all.starts_with(described) &&
+           (all.size() == described.size() || all.substr(described.size()).starts_with(kNote));
+  }
 
  private:
-  // Opens the original on first use. Null if it is gone or has another size.
+  // Opens the original on first use. Null if it is gone or has changed.
   const Dataset* original() const {
     std::call_once(asked_, [this] {
       try {
-        original_ = choice_.make({split_});
-        if (original_->size() != size()) original_ = nullptr;
+        if (is_of(source_of(choice_))) original_ = choice_.make({split_});
+        if (original_ && original_->size() != size()) original_ = nullptr;
       } catch (const Error&) {
       }
     });
@@ -139,16 +159,16 @@ Source read_source(DatasetChoice choice) {
 
 std::string source_of(const DatasetChoice& choice) { return read_source(choice).text; }
 
-// Returns the twin in `folder`. Null if there is none or it cannot be used; `why` then receives the
+// Returns the copy in `folder`. Null if there is none or it cannot be used; `why` then receives the
 // error, if any.
-static std::shared_ptr<const Twin> find(const Path& folder, Split split,
-                                        const DatasetChoice& choice, const Source& source,
-                                        std::string& why) {
+static std::shared_ptr<const CachedCopy> find(const Path& folder, Split split,
+                                              const DatasetChoice& choice, const Source& source,
+                                              std::string& why) {
   std::error_code unreadable;
   if (!fs::exists(shard_path(folder, split, 0), unreadable)) return nullptr;
   try {
-    auto found = std::make_shared<Twin>(folder, split, choice, source.of_files);
-    if (found->source() == source.text) return found;
+    auto found = std::make_shared<CachedCopy>(folder, split, choice, source.of_files);
+    if (found->is_of(source.text)) return found;
   } catch (const Error& error) {
     if (error.exit != Exit::data && error.exit != Exit::storage) throw;
     why = error.what();
@@ -161,12 +181,15 @@ static Path folder_of(const DatasetChoice& choice, const Source& source) {
          fmt::format("{}-{:08x}", choice.name(), crc32c(bytes_of(source.text)));
 }
 
-bool has_packed_twin(const DatasetChoice& choice) {
+bool has_cached_copy(const DatasetChoice& choice, const std::vector<std::string>& classes) {
   if (choice.name() == "packed") return true;
   const Source source = read_source(choice);
   const Path folder = folder_of(choice, source);
   std::string untold;
-  const auto has = [&](Split split) { return find(folder, split, choice, source, untold); };
+  const auto has = [&](Split split) {
+    const auto copy = find(folder, split, choice, source, untold);
+    return copy && (classes.empty() || class_names(copy->info()) == classes);
+  };
   return has(Split::train) && has(Split::test);
 }
 
@@ -184,8 +207,8 @@ static FileLock lock_in(const Path& folder) try {
   fail(error.exit, error.what(), "; XDG_CACHE_HOME is where caches lie");
 }
 
-std::shared_ptr<const Dataset> packed_twin(const DatasetChoice& choice, Split split,
-                                           const PackedTwinOptions& options,
+std::shared_ptr<const Dataset> cached_copy(const DatasetChoice& choice, Split split,
+                                           const PackedCacheOptions& options,
                                            std::vector<std::string>& notes) {
   if (choice.name() == "packed") return choice.make({split});
   const Source source = read_source(choice);
@@ -206,12 +229,13 @@ std::shared_ptr<const Dataset> packed_twin(const DatasetChoice& choice, Split sp
     return found;
   }
   const auto original = choice.make({split});
-  for (const std::string& note : original->notes()) notes.push_back(note);
-  const PackedSplit made = pack(*original, split, source.text, folder,
+  std::string described = source.text;
+  for (const std::string& note : original->notes()) described += cat(kNote, note);
+  const PackedSplit made = pack(*original, split, described, folder,
                                 {.on_damaged = options.on_damaged, .record_failures = true});
   notes.push_back(cat("packed", why.empty() ? "" : " again", ": ", text_of(made), ", into ",
                       folder.string(), why.empty() ? "" : "; what was there: ", why));
-  return std::make_shared<Twin>(folder, split, choice, source.of_files);
+  return std::make_shared<CachedCopy>(folder, split, choice, source.of_files);
 }
 
 }  // namespace bellows

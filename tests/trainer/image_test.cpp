@@ -1,0 +1,48 @@
+// Images for `trainer predict`: resized as training images are, and broken links are reported.
+#include "trainer/verbs/image.h"
+#include <gmock/gmock.h>
+#include "core/base/check.h"
+#include "tests/data/files.h"
+
+using namespace bellows;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+static Image grays(int64_t height, int64_t width) {
+  Image image{height, width, 1, {}};
+  for (int64_t i = 0; i < height * width; ++i) image.pixels.push_back(uint8_t(10 * i));
+  return image;
+}
+
+TEST(FittedImage, OfTheSameSizeHasTheSamePixelsAsPlanes) {
+  EXPECT_EQ(fitted(grays(3, 5), {1, 3, 5}), grays(3, 5).pixels);
+  EXPECT_THAT(fitted({1, 2, 3, {1, 2, 3, 4, 5, 6}}, {3, 1, 2}), ElementsAre(1, 4, 2, 5, 3, 6));
+}
+
+TEST(FittedImage, ConvertsBetweenGrayAndRgb) {
+  EXPECT_THAT(fitted({1, 1, 3, {100, 50, 200}}, {1, 1, 1}), ElementsAre(82));
+  EXPECT_THAT(fitted({1, 1, 1, {7}}, {3, 1, 1}), Each(7));
+}
+
+// A triangle two output pixels wide: Pillow gives the same.
+TEST(FittedImage, IsBlendedWithTheFilterOfTheTransformResize) {
+  EXPECT_THAT(fitted(grays(1, 4), {1, 1, 2}), ElementsAre(7, 23));
+  EXPECT_THAT(fitted({1, 2, 1, {0, 100}}, {1, 1, 4}), ElementsAre(0, 25, 75, 100));
+  EXPECT_THAT(fitted({64, 48, 3, std::vector<uint8_t>(64 * 48 * 3, 90)}, {1, 28, 28}), Each(90));
+}
+
+TEST(ImagePaths, ReportsLinksThatLeadNowhere) {
+  const TempFolder folder;
+  folder.write("b/1.png", "");
+  std::filesystem::create_symlink("1.png", folder.path / "b/2.PNG");
+  std::filesystem::create_symlink("nowhere", folder.path / "b/3.png");
+  testing::internal::CaptureStderr();
+  const auto paths = image_paths({folder.path});
+  EXPECT_THAT(paths,
+              ElementsAre((folder.path / "b/1.png").string(), (folder.path / "b/2.PNG").string()));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr(cat("warning: ", folder.path.string(),
+                            ": 1 link leads nowhere, left out; the first is ",
+                            (folder.path / "b/3.png").string())));
+}
