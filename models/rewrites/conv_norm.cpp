@@ -1,16 +1,16 @@
 // Fuses a residual block of two or three convolutions, each with a batch_norm, into one op
-// (ops/conv/residual_block.h).
+// (ops/conv/conv_norm.h).
+#include "ops/conv/conv_norm.h"
 #include "models/layers/batch_norm.h"
 #include "models/layers/conv2d.h"
 #include "models/layers/residual.h"
 #include "models/module/fuse.h"
-#include "ops/conv/residual_block.h"
 
 namespace bellows {
 
 namespace {
 
-// conv, bn, relu, .. conv, bn, shortcut, relu
+// Number of modules: conv, bn, relu, .. conv, bn, shortcut, relu.
 constexpr size_t length_of(size_t convs) { return 3 * convs + 1; }
 
 bool is_conv_norm(const Child& conv, const Child& norm) {
@@ -23,48 +23,39 @@ bool is_identity_or_conv_norm(const Child& shortcut) {
   return inside.empty() || (inside.size() == 2 && is_conv_norm(inside[0], inside[1]));
 }
 
-struct Layer {
-  Conv2dLayer& conv;
-  BatchNormLayer& norm;
-  ConvNorm now() const {
-    const Conv2dLayerOptions& o = conv.options();
-    return {.w = conv.weight(),
-            .conv = {.stride = o.stride, .padding = o.padding},
-            .weight = norm.weight(),
-            .bias = norm.bias(),
-            .running = norm.running(),
-            .norm = norm.options(),
-            .slot = &conv.slot()};
-  }
-};
-
-class ConvNormBlock : public Fused {
+class ConvNorm : public Fused {
  public:
-  explicit ConvNormBlock(std::span<Child> window)
-      : Fused(window), shortcut_(child<Shortcut>(children().size() - 2)) {
-    for (size_t i = 0; i + 2 < children().size(); i += 3) add(layers_, children(), i);
-    if (!shortcut_.children().empty()) add(aside_, shortcut_.children(), 0);
-  }
+  explicit ConvNorm(std::span<Child> window)
+      : Fused(window), shortcut_(child<Shortcut>(children().size() - 2)) {}
   const char* kind() const override { return "conv_norm"; }
 
  protected:
   Tensor forward(const Tensor& x) override {
-    return residual_block(x, shortcut_.leave(), now(layers_), now(aside_));
+    return conv_norm(x, shortcut_.leave(), layers_in(children()), layers_in(shortcut_.children()));
   }
 
  private:
-  static void add(std::vector<Layer>& to, std::vector<Child>& from, size_t i) {
-    to.push_back({dynamic_cast<Conv2dLayer&>(*from[i].module),
-                  dynamic_cast<BatchNormLayer&>(*from[i + 1].module)});
-  }
-  static std::vector<ConvNorm> now(const std::vector<Layer>& layers) {
-    std::vector<ConvNorm> all;
-    for (const Layer& layer : layers) all.push_back(layer.now());
-    return all;
+  // The layers in a list of modules, with their current parameters. Each is a conv2d and the
+  // batch_norm after it.
+  static std::vector<ConvNormLayer> layers_in(const std::vector<Child>& modules) {
+    std::vector<ConvNormLayer> layers;
+    for (size_t i = 0; i + 1 < modules.size(); ++i) {
+      auto* const conv = dynamic_cast<Conv2dLayer*>(modules[i].module.get());
+      if (!conv) continue;
+      auto& norm = dynamic_cast<BatchNormLayer&>(*modules[i + 1].module);
+      layers.push_back(
+          {.w = conv->weight(),
+           .conv = {.stride = conv->options().stride, .padding = conv->options().padding},
+           .weight = norm.weight(),
+           .bias = norm.bias(),
+           .running = norm.running(),
+           .norm = norm.options(),
+           .slot = &conv->slot()});
+    }
+    return layers;
   }
 
   Shortcut& shortcut_;
-  std::vector<Layer> layers_, aside_;
 };
 
 template <size_t convs> bool matches(std::span<Child> window) {
@@ -78,11 +69,11 @@ template <size_t convs> bool matches(std::span<Child> window) {
 
 template <size_t convs> AddPattern block_of() {
   return AddPattern({.name = "conv_norm",
-                     .help = "a residual block as one op: what its batch_norms give in between is "
-                             "computed again in backward; on a GPU in f16 it is never written",
+                     .help = "a residual block as one op: backward recomputes the outputs of its "
+                             "batch_norms; on a GPU in f16 they are never written",
                      .length = length_of(convs),
                      .matches = matches<convs>,
-                     .fuse = make_fused<ConvNormBlock>});
+                     .fuse = make_fused<ConvNorm>});
 }
 
 }  // namespace

@@ -11,7 +11,6 @@
 #include "ops/conv/conv2d_cpu.h"
 #include "ops/conv/padded_conv2d.h"
 
-// Dimensions: N batch, C input channels, K output channels, H W image, OH OW output, KH KW kernel.
 namespace bellows {
 
 // ---- the op
@@ -100,44 +99,29 @@ template <class T> using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynami
 template <class T>
 using Block = Eigen::Map<Matrix<T>, 0, Eigen::OuterStride<>>;  // rows of a wider matrix
 
-struct Geometry {
-  Geometry(const Shape& x, const Shape& w, const Conv2dOptions& o)
-      : shape(x),
-        stride(o.stride),
-        padding(o.padding),
-        kernel_h(w[2]),
-        kernel_w(w[3]),
-        out_h((x[2] + 2 * padding - kernel_h) / stride + 1),
-        out_w((x[3] + 2 * padding - kernel_w) / stride + 1) {}
-  int64_t taps() const { return shape[1] * kernel_h * kernel_w; }
-  int64_t pixels() const { return out_h * out_w; }
-
-  Shape shape;
-  int64_t stride, padding, kernel_h, kernel_w, out_h, out_w;
-};
+using conv2d_cpu::Sizes;
 
 // Maps tap (c, r, s) at output pixels [pixel, pixel + pixels) to pixels of x. Calls fn(j, at,
 // count) for each run of output pixels j, j + 1, ... in one row: they read x at offsets at, at +
 // stride, ... Pixels whose tap is in the padding are left out.
 template <class Fn>
-void for_each_run(const Geometry& g, int64_t tap, int64_t pixel, int64_t pixels, const Fn& fn) {
-  const int64_t H = g.shape[2], W = g.shape[3];
-  const int64_t c = tap / (g.kernel_h * g.kernel_w), r = tap / g.kernel_w % g.kernel_h - g.padding;
-  const int64_t s = tap % g.kernel_w - g.padding;
+void for_each_run(const Sizes& g, int64_t tap, int64_t pixel, int64_t pixels, const Fn& fn) {
+  const int64_t c = tap / (g.KH * g.KW), r = tap / g.KW % g.KH - g.padding;
+  const int64_t s = tap % g.KW - g.padding;
   // Output columns whose input column is inside: 0 <= j * stride + s < W.
   const int64_t first = s < 0 ? (-s + g.stride - 1) / g.stride : 0;
-  const int64_t last = W - s <= 0 ? 0 : std::min(g.out_w, (W - s - 1) / g.stride + 1);
-  for (int64_t i = pixel / g.out_w; i * g.out_w < pixel + pixels; ++i) {
-    const int64_t h = i * g.stride + r, row = i * g.out_w - pixel;  // of the row's first pixel
+  const int64_t last = g.W - s <= 0 ? 0 : std::min(g.OW, (g.W - s - 1) / g.stride + 1);
+  for (int64_t i = pixel / g.OW; i * g.OW < pixel + pixels; ++i) {
+    const int64_t h = i * g.stride + r, row = i * g.OW - pixel;  // of the row's first pixel
     const int64_t begin = std::max(first, -row), end = std::min(last, pixels - row);
-    if (h >= 0 && h < H && begin < end)
-      fn(row + begin, (c * H + h) * W + begin * g.stride + s, end - begin);
+    if (h >= 0 && h < g.H && begin < end)
+      fn(row + begin, (c * g.H + h) * g.W + begin * g.stride + s, end - begin);
   }
 }
 
 // Values of x under each tap and output pixel: (taps, pixels). x: one image (C, H, W).
 template <class T>
-Matrix<T> im2col(const T* x, const Geometry& g, int64_t tap, int64_t taps, int64_t pixel,
+Matrix<T> im2col(const T* x, const Sizes& g, int64_t tap, int64_t taps, int64_t pixel,
                  int64_t pixels) {
   Matrix<T> columns = Matrix<T>::Zero(taps, pixels);
   for (int64_t i = 0; i < taps; ++i)
@@ -155,9 +139,9 @@ static Tensor forward(const Tensor& x_, const Tensor& w_, const Tensor& b_,
   constexpr int64_t kPixels = 64;
   const Tensor x = contiguous(x_), w = contiguous(w_);
   const Tensor b = b_.defined() ? contiguous(b_) : b_;
-  const Geometry g(x.shape(), w.shape(), options);
-  const int64_t N = x.dim(0), K = w.dim(0), blocks = ceil_div(g.pixels(), kPixels);
-  const Tensor y = empty({N, K, g.out_h, g.out_w}, x);
+  const Sizes g(x.shape(), w.shape(), options);
+  const int64_t N = g.N, K = g.K, blocks = ceil_div(g.pixels(), kPixels);
+  const Tensor y = empty({N, K, g.OH, g.OW}, x);
   visit_float(x.dtype(), [&]<class T>(T) {
     const Block<T> weights(w.ptr<T>(), K, g.taps(), Eigen::OuterStride<>(g.taps()));
     parallel_for(N * blocks, 1, [&](int64_t begin, int64_t end) {
@@ -180,18 +164,18 @@ static Tensor forward(const Tensor& x_, const Tensor& w_, const Tensor& b_,
 static Tensor backward_x(const Tensor& dy_, const Tensor& w_, const Shape& x,
                          const Conv2dOptions& options, Slot&) {
   const Tensor dy = contiguous(dy_), w = contiguous(w_);
-  const Geometry g(x, w.shape(), options);
-  const int64_t K = w.dim(0), C = x[1], taps = g.kernel_h * g.kernel_w;
+  const Sizes g(x, w.shape(), options);
+  const int64_t K = g.K, C = g.C, taps = g.KH * g.KW;
   const Tensor dx = full(x, 0, dy);
   visit_float(dy.dtype(), [&]<class T>(T) {
-    parallel_for(x[0] * C, 1, [&](int64_t begin, int64_t end) {
+    parallel_for(g.N * C, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t n = i / C, c = i % C;
         const Block<T> weights(w.ptr<T>() + c * taps, K, taps, Eigen::OuterStride<>(g.taps()));
         const Block<T> grad(dy.ptr<T>() + n * K * g.pixels(), K, g.pixels(),
                             Eigen::OuterStride<>(g.pixels()));
         const Matrix<T> columns = weights.transpose() * grad;
-        T* const image = dx.ptr<T>() + n * C * x[2] * x[3];
+        T* const image = dx.ptr<T>() + n * C * g.H * g.W;
         for (int64_t t = 0; t < taps; ++t)
           for_each_run(g, c * taps + t, 0, g.pixels(), [&](int64_t j, int64_t at, int64_t count) {
             for (int64_t k = 0; k < count; ++k) image[at + k * g.stride] += columns(t, j + k);
@@ -206,8 +190,8 @@ static Tensor backward_x(const Tensor& dy_, const Tensor& w_, const Shape& x,
 static void sum_products(const Tensor& dy, const Tensor& x, const Tensor& dw,
                          const Conv2dOptions& options) {
   constexpr int64_t kTaps = 32;
-  const Geometry g(x.shape(), dw.shape(), options);
-  const int64_t N = x.dim(0), K = dw.dim(0);
+  const Sizes g(x.shape(), dw.shape(), options);
+  const int64_t N = g.N, K = g.K;
   visit_float(dy.dtype(), [&]<class T>(T) {
     const auto grad = [&](int64_t n) {
       return Block<T>(dy.ptr<T>() + n * K * g.pixels(), K, g.pixels(),

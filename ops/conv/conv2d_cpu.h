@@ -7,6 +7,20 @@
 
 namespace bellows::conv2d_cpu {
 
+// Dimensions: N batch, C H W image, K output channels, KH KW kernel, OH OW output.
+struct Sizes {
+  Sizes(const Shape& x, const Shape& w, const Conv2dOptions& o)
+      : stride(o.stride), padding(o.padding) {
+    const Shape y = conv2d_shape("conv2d", x, w, o);
+    N = x[0], C = x[1], H = x[2], W = x[3];
+    K = w[0], KH = w[2], KW = w[3], OH = y[2], OW = y[3];
+  }
+  int64_t taps() const { return C * KH * KW; }
+  int64_t pixels() const { return OH * OW; }
+
+  int64_t N, C, H, W, K, KH, KW, OH, OW, stride, padding;
+};
+
 // db[k] = sum over n and pixels of dy[n, k]. dy must be contiguous (NCHW).
 inline void sum_pixels(const Tensor& dy, const Tensor& db) {
   const int64_t N = dy.dim(0), K = dy.dim(1), pixels = dy.dim(2) * dy.dim(3);
@@ -21,37 +35,6 @@ inline void sum_pixels(const Tensor& dy, const Tensor& db) {
 }
 
 inline bool floats(const Tensor& t) { return t.dtype() == DType::f32 || t.dtype() == DType::f64; }
-
-inline bool fits_forward(const Tensor& x, const Tensor&, const Tensor&, const Conv2dOptions& o,
-                         Slot&) {
-  return o.stride == 1 && floats(x);
-}
-
-// For stride 1, dx is also a convolution: of dy, with the weights rotated by 180 degrees, input and
-// output channels exchanged, and padding KH - 1 - padding.
-inline bool fits_backward_x(const Tensor& dy, const Tensor& w, const Shape&, const Conv2dOptions& o,
-                            Slot&) {
-  return o.stride == 1 && floats(dy) && w.dim(2) == w.dim(3) && o.padding < w.dim(2);
-  // Returns w (K, C, KH, KW) rotated: (C, K, KH, KW), row-major.
-}
-inline Tensor turned(const Tensor& w_) {
-  const Tensor w = contiguous(w_);
-  const int64_t K = w.dim(0), C = w.dim(1), taps = w.dim(2) * w.dim(3);
-  const Tensor y = empty({C, K, w.dim(2), w.dim(3)}, w);
-  visit_float(w.dtype(), [&]<class T>(T) {
-    for (int64_t k = 0; k < K; ++k)
-      for (int64_t c = 0; c < C; ++c)
-        std::reverse_copy(w.ptr<T>() + (k * C + c) * taps, w.ptr<T>() + (k * C + c + 1) * taps,
-                          y.ptr<T>() + (c * K + k) * taps);
-  });
-  return y;
-}
-template <auto forward>
-Tensor backward_x_by(const Tensor& dy, const Tensor& w, const Shape&, const Conv2dOptions& o,
-                     Slot& slot) {
-  const Tensor dx = forward(dy, turned(w), Tensor(), {.padding = w.dim(2) - 1 - o.padding}, slot);
-  return contiguous(dx, conv2d_format(dy, w));
-}
 
 // Computes dw with sum_products(dy, x, dw, options), which takes row-major tensors, and db.
 template <auto sum_products>

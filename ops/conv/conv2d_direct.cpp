@@ -10,6 +10,8 @@ namespace bellows {
 
 namespace {
 
+using conv2d_cpu::Sizes;
+
 constexpr int kChannels = 4;  // output channels that share each load of x
 
 // Image planes with a border of zeros, and at least one vector's length of slack after each row.
@@ -59,34 +61,35 @@ static Tensor forward(const Tensor& x_, const Tensor& w_, const Tensor& b_,
                       const Conv2dOptions& options, Slot&) {
   const Tensor x = contiguous(x_), w = contiguous(w_);
   const Tensor b = b_.defined() ? contiguous(b_) : b_;
-  const Tensor y = empty(conv2d_shape("conv2d", x.shape(), w.shape(), options), x);
-  const int64_t C = x.dim(1), H = x.dim(2), W = x.dim(3), K = w.dim(0), OH = y.dim(2);
-  const int64_t KH = w.dim(2), KW = w.dim(3), OW = y.dim(3), taps = C * KH * KW;
+  const Sizes g(x.shape(), w.shape(), options);
+  const Tensor y = empty({g.N, g.K, g.OH, g.OW}, x);
   visit_float(x.dtype(), [&]<class T>(T) {
     const auto images = [&]<int L>(int64_t begin, int64_t end) __attribute__((always_inline)) {
-      Framed<T> framed(C, H, W, options.padding, 2 * L);
+      Framed<T> framed(g.C, g.H, g.W, g.padding, 2 * L);
       std::vector<int64_t> offsets;
-      for (int64_t tap = 0; tap < taps; ++tap)
-        offsets.push_back(framed.row(tap / (KH * KW), tap / KW % KH) + tap % KW - framed.row(0, 0));
-      std::vector<T> nowhere(OW);
+      for (int64_t tap = 0; tap < g.taps(); ++tap)
+        offsets.push_back(framed.row(tap / (g.KH * g.KW), tap / g.KW % g.KH) + tap % g.KW -
+                          framed.row(0, 0));
+      std::vector<T> nowhere(g.OW);
       for (int64_t n = begin; n < end; ++n) {
-        for (int64_t c = 0; c < C; ++c) framed.load(c, x.ptr<T>() + (n * C + c) * H * W);
-        for (int64_t k = 0; k < K; k += kChannels)
-          for (int64_t i = 0; i < OH; ++i) {
+        for (int64_t c = 0; c < g.C; ++c) framed.load(c, x.ptr<T>() + (n * g.C + c) * g.H * g.W);
+        for (int64_t k = 0; k < g.K; k += kChannels)
+          for (int64_t i = 0; i < g.OH; ++i) {
             const T* weights[kChannels];
             T* rows[kChannels];
             T bias[kChannels];
             for (int64_t q = 0; q < kChannels; ++q) {
-              const int64_t channel = std::min(k + q, K - 1);
-              weights[q] = w.ptr<T>() + channel * taps;
+              const int64_t channel = std::min(k + q, g.K - 1);
+              weights[q] = w.ptr<T>() + channel * g.taps();
               bias[q] = b.defined() ? b.ptr<T>()[channel] : T(0);
-              rows[q] = k + q < K ? y.ptr<T>() + ((n * K + k + q) * OH + i) * OW : nowhere.data();
+              rows[q] =
+                  k + q < g.K ? y.ptr<T>() + ((n * g.K + k + q) * g.OH + i) * g.OW : nowhere.data();
             }
-            row_of<L>(framed.row(0, i), offsets, weights, bias, rows, OW);
+            row_of<L>(framed.row(0, i), offsets, weights, bias, rows, g.OW);
           }
       }
     };
-    parallel_for(x.dim(0), 1, [&](int64_t begin, int64_t end) {
+    parallel_for(g.N, 1, [&](int64_t begin, int64_t end) {
       in_lanes<T>([&]<int L>() __attribute__((always_inline)) {
         images.template operator()<L>(begin, end);
       });
@@ -116,40 +119,66 @@ static void add_taps(Framed<T>& dy, Framed<T>& x, int64_t KH, int64_t KW,
 
 static void sum_products(const Tensor& dy, const Tensor& x, const Tensor& dw,
                          const Conv2dOptions& options) {
-  const int64_t N = x.dim(0), C = x.dim(1), H = x.dim(2), W = x.dim(3), K = dw.dim(0);
-  const int64_t KH = dw.dim(2), KW = dw.dim(3), OH = dy.dim(2), OW = dy.dim(3);
-  const int64_t groups = ceil_div(K, kChannels);
+  const Sizes g(x.shape(), dw.shape(), options);
+  const int64_t C = g.C, K = g.K, area = g.KH * g.KW, groups = ceil_div(K, kChannels);
   visit_float(x.dtype(), [&]<class T>(T) {
     parallel_for(groups * C, 1, [&](int64_t begin, int64_t end) {
-      Framed<T> grads(kChannels, OH, OW, 0, lane_count<T>());
-      Framed<T> image(1, H, W, options.padding, lane_count<T>());
+      Framed<T> grads(kChannels, g.OH, g.OW, 0, lane_count<T>());
+      Framed<T> image(1, g.H, g.W, g.padding, lane_count<T>());
       for (int64_t item = begin; item < end; ++item) {
         const int64_t k = item / C * kChannels, c = item % C;
         std::vector<T> sums[kChannels];
-        for (auto& taps : sums) taps.assign(KH * KW, T(0));
-        for (int64_t n = 0; n < N; ++n) {
-          image.load(0, x.ptr<T>() + (n * C + c) * H * W);
+        for (auto& taps : sums) taps.assign(area, T(0));
+        for (int64_t n = 0; n < g.N; ++n) {
+          image.load(0, x.ptr<T>() + (n * C + c) * g.H * g.W);
           for (int64_t q = 0; q < kChannels && k + q < K; ++q)
-            grads.load(q, dy.ptr<T>() + (n * K + k + q) * OH * OW);
-          add_taps(grads, image, KH, KW, sums);
+            grads.load(q, dy.ptr<T>() + (n * K + k + q) * g.pixels());
+          add_taps(grads, image, g.KH, g.KW, sums);
         }
         for (int64_t q = 0; q < kChannels && k + q < K; ++q)
-          std::ranges::copy(sums[q], dw.ptr<T>() + ((k + q) * C + c) * KH * KW);
+          std::ranges::copy(sums[q], dw.ptr<T>() + ((k + q) * C + c) * area);
       }
     });
   });
   dw.raise_version();
 }
 
-static bool fits_backward_w(const Tensor&, const Tensor& x, const Tensor&, const Tensor&,
+// For stride 1, dx is also a convolution: of dy, with the weights rotated by 180 degrees, input and
+// output channels exchanged, and padding KH - 1 - padding.
+static Tensor backward_x(const Tensor& dy, const Tensor& w_, const Shape&, const Conv2dOptions& o,
+                         Slot& slot) {
+  const Tensor w = contiguous(w_);
+  const int64_t K = w.dim(0), C = w.dim(1), area = w.dim(2) * w.dim(3);
+  const Tensor rotated = empty({C, K, w.dim(2), w.dim(3)}, w);
+  visit_float(w.dtype(), [&]<class T>(T) {
+    for (int64_t k = 0; k < K; ++k)
+      for (int64_t c = 0; c < C; ++c)
+        std::reverse_copy(w.ptr<T>() + (k * C + c) * area, w.ptr<T>() + (k * C + c + 1) * area,
+                          rotated.ptr<T>() + (c * K + k) * area);
+  });
+  const Tensor dx = forward(dy, rotated, Tensor(), {.padding = w.dim(2) - 1 - o.padding}, slot);
+  return contiguous(dx, conv2d_format(dy, w_));
+}
+
+static bool fits(const Tensor& images, const Tensor& w, const Conv2dOptions& options) {
+  return options.stride == 1 && conv2d_cpu::floats(images) && w.numel() > 0;
+}
+static bool fits_forward(const Tensor& x, const Tensor& w, const Tensor&,
+                         const Conv2dOptions& options, Slot&) {
+  return fits(x, w, options);
+}
+static bool fits_backward_x(const Tensor& dy, const Tensor& w, const Shape&,
                             const Conv2dOptions& options, Slot&) {
-  return options.stride == 1 && conv2d_cpu::floats(x);
+  return fits(dy, w, options) && w.dim(2) == w.dim(3) && options.padding < w.dim(2);
+}
+static bool fits_backward_w(const Tensor&, const Tensor& x, const Tensor& dw, const Tensor&,
+                            const Conv2dOptions& options, Slot&) {
+  return fits(x, dw, options);
 }
 
 static const bool algorithm =
-    kernels::conv2d.algorithm_on(Device::cpu, "direct", conv2d_cpu::fits_forward, forward) &&
-    kernels::conv2d_backward_x.algorithm_on(Device::cpu, "direct", conv2d_cpu::fits_backward_x,
-                                            conv2d_cpu::backward_x_by<forward>) &&
+    kernels::conv2d.algorithm_on(Device::cpu, "direct", fits_forward, forward) &&
+    kernels::conv2d_backward_x.algorithm_on(Device::cpu, "direct", fits_backward_x, backward_x) &&
     kernels::conv2d_backward_w.algorithm_on(Device::cpu, "direct", fits_backward_w,
                                             conv2d_cpu::backward_w_by<sum_products>);
 

@@ -12,9 +12,9 @@
 
 namespace bellows {
 
-namespace {
+using namespace conv_act_pool_cpu;
 
-using Sizes = ConvActPoolSizes;
+namespace {
 
 constexpr int64_t kSamples = 16;  // of a chunk, which has its own sums of dw and db
 constexpr int64_t kMaskBits = 32;

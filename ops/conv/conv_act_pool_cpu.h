@@ -1,34 +1,21 @@
 // Shared by forward and backward of conv_act_pool on the CPU.
 #pragma once
-#include "core/tensor/tensor.h"
 #include "ops/base/lanes.h"
 #include "ops/base/per_thread.h"
+#include "ops/conv/conv_act_pool_sizes.h"
 
-namespace bellows {
+namespace bellows::conv_act_pool_cpu {
 
-// Dimensions: N batch, C H W input, K output channels, KH KW kernel, PH PW pooled output. HP and
-// WP: the part of the padded input that the windows read.
-struct ConvActPoolSizes {
-  ConvActPoolSizes(const Shape& x, const Shape& w, int64_t padding)
-      : N(x[0]),
-        C(x[1]),
-        H(x[2]),
-        W(x[3]),
-        K(w[0]),
-        KH(w[2]),
-        KW(w[3]),
-        PH((H + 2 * padding - KH + 1) / 2),
-        PW((W + 2 * padding - KW + 1) / 2),
-        HP(rows_under(PH)),
-        WP(2 * PW + KW - 1),
-        padding(padding) {}
-  int64_t taps() const { return C * KH * KW; }
+// HP and WP: the part of the padded input that the windows read.
+struct Sizes : ConvActPoolSizes<int64_t> {
+  Sizes(const Shape& x, const Shape& w, int64_t padding)
+      : ConvActPoolSizes(x, w, padding), HP(rows_under(PH)), WP(2 * PW + KW - 1) {}
   int64_t windows() const { return PH * PW; }
   int64_t rows_under(int64_t pooled_rows) const { return 2 * pooled_rows + KH - 1; }
   // Columns of the image that the windows read. They start at column `padding` of the padded image.
   int64_t columns() const { return std::min(WP - padding, W); }
 
-  int64_t N, C, H, W, K, KH, KW, PH, PW, HP, WP, padding;
+  int64_t HP, WP;
 };
 
 // Offsets in w, which may have any strides, of the taps (c, r, s) of one output channel.
@@ -53,16 +40,4 @@ template <int most, class Fn>
   }
 }
 
-// Calls fn.operator()<S>() with the size of a square kernel if loops are unrolled for it, else 0.
-template <class Fn>
-[[gnu::always_inline]] inline void with_kernel(const ConvActPoolSizes& z, const Fn& fn) {
-  if (z.KH == 5 && z.KW == 5) {
-    fn.template operator()<5>();
-  } else if (z.KH == 3 && z.KW == 3) {
-    fn.template operator()<3>();
-  } else {
-    fn.template operator()<0>();
-  }
-}
-
-}  // namespace bellows
+}  // namespace bellows::conv_act_pool_cpu

@@ -11,9 +11,9 @@
 
 namespace bellows {
 
-namespace {
+using namespace conv_act_pool_cpu;
 
-using Sizes = ConvActPoolSizes;
+namespace {
 
 // Number of accumulators that fit in the registers beside their operands.
 constexpr int channels_at_once(int64_t vector_bytes) { return vector_bytes == 64 ? 6 : 2; }

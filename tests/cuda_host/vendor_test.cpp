@@ -8,7 +8,7 @@
 #include "core/device/graph.h"
 #include "core/tensor/copy.h"
 #include "ops/conv/conv2d.h"
-#include "ops/conv/norm_conv2d.h"
+#include "ops/conv/conv_norm.h"
 #include "ops/matmul/linear.h"
 #include "ops/matmul/matmul.h"
 #include "tests/cuda_host/cuda_host.h"
@@ -154,9 +154,9 @@ TEST_F(VendorCalls, NormalizeOnTheWayIntoAConvolutionInF16) {
                  dbias = empty_like(one);
     const Tensor statistics = kernels::channel_statistics(x);
     const int64_t before = counted.value();
-    const Tensor y = kernels::norm_conv2d(x, statistics, one, one, 1e-5, w, {.padding = 1}, slot).y;
-    kernels::norm_conv2d_backward(y, x, statistics, one, one, 1e-5, w, {.padding = 1}, dw, dweight,
-                                  dbias, slot);
+    const Tensor y = kernels::conv_norm(x, statistics, one, one, 1e-5, w, {.padding = 1}, slot).y;
+    kernels::conv_norm_backward(y, x, statistics, one, one, 1e-5, w, {.padding = 1}, dw, dweight,
+                                dbias, slot);
     return counted.value() - before;
   };
   EXPECT_EQ(calls(DType::f16, 8), 2);

@@ -118,3 +118,20 @@ TEST(Conv2d, AnEmptyBatchHasNoWeightsToLearnByAnyAlgorithm) {
       EXPECT_TRUE(same(grad(w), zeros({4, 3, 3, 3}))) << algorithm << " vendor " << vendor;
     }
 }
+
+TEST(Conv2d, WithoutChannelsIsZeroByAnyAlgorithm) {
+  for (const char* algorithm : {"", "winograd", "direct", "matmul"})
+    for (const int64_t kernel : {1, 3})
+      for (const Shape& channels : {Shape{0, 1}, Shape{4, 0}}) {
+        SCOPED_TRACE(testing::Message() << algorithm << " " << kernel << " " << channels);
+        const Kernels use({.algorithm = *algorithm ? algorithm : nullptr});
+        const int64_t K = channels[0], C = channels[1];
+        const Tensor x = require_grad(normal({2, C, 4, 4}, 1));
+        const Tensor w = require_grad(normal({K, C, kernel, kernel}, 2));
+        const Tensor y = conv2d(x, w, Tensor(), {.padding = kernel / 2});
+        EXPECT_TRUE(same(y.detach(), zeros({2, K, 4, 4})));
+        backward(sum(y));
+        EXPECT_TRUE(same(grad(x), zeros({2, C, 4, 4})));
+        EXPECT_TRUE(same(grad(w), zeros({K, C, kernel, kernel})));
+      }
+}

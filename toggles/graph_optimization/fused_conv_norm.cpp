@@ -30,13 +30,13 @@ static void prove(bellows::Plan& plan) {
 static const bellows::AddToggle toggle({
     .name = "fused_conv_norm",
     .aliases = {"ConvBNfprop", "ConvBNwgrad", "conv_bn_fusion", "genstats"},
-    .idea = "A residual block is one op that keeps what its convolutions gave and nothing between "
-            "them. On a GPU in fp16 they normalize their input on the way in and sum up their "
-            "output on the way out.",
+    .idea = "A residual block is one op that saves the outputs of its convolutions and nothing "
+            "between them. On a GPU in fp16 each convolution normalizes its input as it reads it, "
+            "and computes the statistics of its output as it writes it.",
     .claim = "ResNet-50 moves 341 -> 262 MB an image beyond fused_bn_act, in fp16 on Ampere and "
              "Hopper; MLPerf's ResNet-50 uses it",
-    .cost = "anywhere but with amp: fp16 on such a GPU: there the block runs in separate kernels, "
-            "which normalize again in backward; that saves memory, and costs time",
+    .cost = "slower except with amp: fp16 on such a GPU: elsewhere the block runs in separate "
+            "kernels and normalizes again in backward, which saves memory and costs time",
     .sources = "S1:38",
     .footprint = "fuse.conv_norm",
     .same = bellows::Same::close,

@@ -1,5 +1,5 @@
-// residual_block beyond the generic suite: runs that count as fused, and refusals.
-#include "ops/conv/residual_block.h"
+// conv_norm beyond the generic suite: runs that count as fused, and refusals.
+#include "ops/conv/conv_norm.h"
 #include <gtest/gtest.h>
 #include "autograd/amp.h"
 #include "core/base/trace.h"
@@ -11,7 +11,7 @@ using namespace bellows;
 
 namespace {
 
-ConvNorm layer(bool training, DType dtype = DType::f32) {
+ConvNormLayer layer(bool training, DType dtype = DType::f32) {
   return {.w = full({2, 2, 1, 1}, 0.5, dtype),
           .conv = {},
           .weight = full({2}, 1),
@@ -24,14 +24,14 @@ Tensor images(DType dtype = DType::f32) {
   for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = float(i % 5);
   return cast(x, dtype);
 }
-Tensor run(const Tensor& x, const Tensor& around, const std::vector<ConvNorm>& layers,
-           const std::vector<ConvNorm>& shortcut = {}) {
-  return residual_block(x, around, layers, shortcut, Impl::fused);
+Tensor run(const Tensor& x, const Tensor& around, const std::vector<ConvNormLayer>& layers,
+           const std::vector<ConvNormLayer>& shortcut = {}) {
+  return conv_norm(x, around, layers, shortcut, Impl::fused);
 }
 
 }  // namespace
 
-TEST(ResidualBlock, CountsTheFusedRunsOnly) {
+TEST(ConvNorm, CountsTheFusedRunsOnly) {
   const trace::Counter& fused = trace::counter("fuse.conv_norm");
   const Tensor x = images();
   const int64_t before = fused.value();
@@ -41,23 +41,21 @@ TEST(ResidualBlock, CountsTheFusedRunsOnly) {
   EXPECT_EQ(fused.value(), before + 1);
 }
 
-TEST(ResidualBlock, TrainsAllOfItsNormsOrNone) {
+TEST(ConvNorm, TrainsAllOfItsNormsOrNone) {
   const Tensor x = images();
-  const char* const want = "residual_block: some of its norms train, and some evaluate";
+  const char* const want = "conv_norm: some of its norms train, and some evaluate";
   EXPECT_EQ(refusal([&] { run(x, x, {layer(true), layer(false)}); }), want);
   EXPECT_EQ(refusal([&] { run(x, x, {layer(false), layer(true)}); }), want);
   EXPECT_EQ(refusal([&] { run(x, x, {layer(true)}, {layer(false)}); }), want);
 }
 
-TEST(ResidualBlock, RefusesTwoDTypes) {
+TEST(ConvNorm, RefusesTwoDTypes) {
   const Tensor x = images(), low = images(DType::f16);
   EXPECT_EQ(refusal([&] { run(x, x, {layer(true, DType::f16)}); }),
-            "residual_block: x is f32 and w is f16");
+            "conv_norm: x is f32 and w is f16");
   EXPECT_EQ(refusal([&] { run(x, x, {layer(true)}, {layer(true, DType::bf16)}); }),
-            "residual_block: x is f32 and w is bf16");
-  EXPECT_EQ(refusal([&] { run(x, low, {layer(true)}); }),
-            "residual_block: x is f32 and around is f16");
+            "conv_norm: x is f32 and w is bf16");
+  EXPECT_EQ(refusal([&] { run(x, low, {layer(true)}); }), "conv_norm: x is f32 and around is f16");
   const Autocast cast(DType::bf16);
-  EXPECT_EQ(refusal([&] { run(low, low, {layer(true)}); }),
-            "residual_block: x is f16 and w is bf16");
+  EXPECT_EQ(refusal([&] { run(low, low, {layer(true)}); }), "conv_norm: x is f16 and w is bf16");
 }

@@ -1,11 +1,11 @@
-// norm_conv2d with cuDNN: the convolution reads its raw input once and normalizes it in registers.
+// conv_norm with cuDNN: the convolution reads its raw input once and normalizes it in registers.
 // It also returns the statistics of its output y, as sum and sum of squares in f32, taken before y
 // is rounded.
 #include <optional>
 #include "core/device/launch.cuh"
 #include "core/tensor/copy.h"
-#include "ops/conv/norm_conv2d.h"
-#include "ops/vendor/cudnn_norm_conv2d.h"
+#include "ops/conv/conv_norm.h"
+#include "ops/vendor/cudnn_conv_norm.h"
 
 namespace bellows {
 
@@ -13,7 +13,7 @@ namespace cudnn {
 
 namespace {
 struct Layouts {
-  explicit Layouts(const NormConvolution& c)
+  explicit Layouts(const ConvNormKey& c)
       : x(c.x, kNHWC, DType::f16),
         w(c.w, kNHWC, DType::f16),
         y(conv2d_shape("conv2d", c.x, c.w, c.options), kNHWC, DType::f16),
@@ -24,14 +24,14 @@ struct Layouts {
 };
 
 // relu(scale * x + shift)
-Id normalized(NormConvolutionGraph& d, const Layouts& layouts) {
-  NormConvolutionTensors& t = d.tensors;
+Id normalized(ConvNormGraph& d, const Layouts& layouts) {
+  ConvNormTensors& t = d.tensors;
   t.scale = d.graph.input(layouts.low_of_x), t.shift = d.graph.input(layouts.low_of_x);
   return d.graph.relu(d.graph.add(d.graph.multiply(t.x, t.scale), t.shift));
 }
 
-void describe_forward(NormConvolutionGraph& d, const NormConvolution& c, const Layouts& layouts) {
-  NormConvolutionTensors& t = d.tensors;
+void describe_forward(ConvNormGraph& d, const ConvNormKey& c, const Layouts& layouts) {
+  ConvNormTensors& t = d.tensors;
   t.x = d.graph.input(layouts.x), t.w = d.graph.input(layouts.w);
   t.y = d.graph.conv2d(c.norm ? normalized(d, layouts) : t.x, t.w, c.options);
   const auto sums = d.graph.channel_sums(t.y);
@@ -41,18 +41,16 @@ void describe_forward(NormConvolutionGraph& d, const NormConvolution& c, const L
   d.graph.output(t.squares, layouts.of_y);
 }
 
-void describe_backward_w(NormConvolutionGraph& d, const NormConvolution& c,
-                         const Layouts& layouts) {
-  NormConvolutionTensors& t = d.tensors;
+void describe_backward_w(ConvNormGraph& d, const ConvNormKey& c, const Layouts& layouts) {
+  ConvNormTensors& t = d.tensors;
   t.y = d.graph.input(layouts.y), t.x = d.graph.input(layouts.x);
   t.dw = d.graph.conv2d_backward_w(t.y, normalized(d, layouts), c.options);
   d.graph.output(t.dw, layouts.w);
 }
 
 // norm(x) in the order that cuDNN's patterns match: ((x - mean) * inverse) * weight + bias.
-void describe_backward_x(NormConvolutionGraph& d, const NormConvolution& c,
-                         const Layouts& layouts) {
-  NormConvolutionTensors& t = d.tensors;
+void describe_backward_x(ConvNormGraph& d, const ConvNormKey& c, const Layouts& layouts) {
+  ConvNormTensors& t = d.tensors;
   Graph& g = d.graph;
   t.y = g.input(layouts.y), t.w = g.input(layouts.w), t.x = g.input(layouts.x);
   for (Id* const id : {&t.mean, &t.inverse, &t.weight, &t.bias}) *id = g.input(layouts.of_x);
@@ -69,11 +67,10 @@ void describe_backward_x(NormConvolutionGraph& d, const NormConvolution& c,
 }
 }  // namespace
 
-NormConvolutionGraph describe(const NormConvolution& c) {
+ConvNormGraph describe(const ConvNormKey& c) {
   const Layouts layouts(c);
   // cuDNN requires f16 intermediates for dw.
-  NormConvolutionGraph d{c.half == Half::backward_w ? Graph(DType::f16, DType::f16)
-                                                    : Graph(DType::f16)};
+  ConvNormGraph d{c.half == Half::backward_w ? Graph(DType::f16, DType::f16) : Graph(DType::f16)};
   if (c.half == Half::forward)
     describe_forward(d, c, layouts);
   else if (c.half == Half::backward_w)
@@ -91,21 +88,21 @@ using cudnn::aligned;
 using cudnn::Half;
 
 struct Ready {
-  explicit Ready(const cudnn::NormConvolution& c) : Ready(c, cudnn::describe(c)) {}
-  Ready(const cudnn::NormConvolution& c, cudnn::NormConvolutionGraph d)
+  explicit Ready(const cudnn::ConvNormKey& c) : Ready(c, cudnn::describe(c)) {}
+  Ready(const cudnn::ConvNormKey& c, cudnn::ConvNormGraph d)
       : tensors(d.tensors), plans(std::move(d.graph).plans(c.filter, cudnn::Search::quick, 1)) {}
   explicit operator bool() const { return !plans.empty(); }
 
-  cudnn::NormConvolutionTensors tensors;
+  cudnn::ConvNormTensors tensors;
   std::vector<cudnn::Plan> plans;  // one plan, or none if cuDNN has no engine
 };
 
-cudnn::NormConvolution of(cudnn::NormConvolution convolution, Half half) {
+cudnn::ConvNormKey of(cudnn::ConvNormKey convolution, Half half) {
   convolution.half = half;
   return convolution;
 }
 struct ReadyBackward {
-  explicit ReadyBackward(const cudnn::NormConvolution& c)
+  explicit ReadyBackward(const cudnn::ConvNormKey& c)
       : w(of(c, Half::backward_w)), x(of(c, Half::backward_x)) {}
   explicit operator bool() const { return w && x; }
   Ready w, x;
@@ -115,8 +112,8 @@ struct ReadyBackward {
 template <class Kind>
 Kind* find(Half half, const Tensor& x, const Tensor& w, bool norm, const Conv2dOptions& options,
            Slot& slot) {
-  if (!cudnn::takes_norm_conv2d(x, w) || !cudnn::available()) return nullptr;
-  const cudnn::NormConvolution key{half, x.shape(), w.shape(), norm, options, cudnn::filter()};
+  if (!cudnn::takes_conv_norm(x, w) || !cudnn::available()) return nullptr;
+  const cudnn::ConvNormKey key{half, x.shape(), w.shape(), norm, options, cudnn::filter()};
   Kind& ready = slot.get<Kind>(key, [&] { return Kind(key); });
   return ready ? &ready : nullptr;
 }
@@ -161,14 +158,13 @@ struct Prologue {
 
 }  // namespace
 
-static kernels::NormConv2d forward(const Tensor& x_, const Tensor& statistics, const Tensor& weight,
-                                   const Tensor& bias, double eps, const Tensor& w_,
-                                   const Conv2dOptions& options, Slot& slot) {
+static kernels::ConvNorm forward(const Tensor& x_, const Tensor& statistics, const Tensor& weight,
+                                 const Tensor& bias, double eps, const Tensor& w_,
+                                 const Conv2dOptions& options, Slot& slot) {
   const bool norm = statistics.defined();
   const Ready* const ready = find<Ready>(Half::forward, x_, w_, norm, options, slot);
-  if (!ready)
-    return kernels::norm_conv2d.plain(x_, statistics, weight, bias, eps, w_, options, slot);
-  const cudnn::NormConvolutionTensors& t = ready->tensors;
+  if (!ready) return kernels::conv_norm.plain(x_, statistics, weight, bias, eps, w_, options, slot);
+  const cudnn::ConvNormTensors& t = ready->tensors;
   const Tensor x = aligned(contiguous(x_, kNHWC)), w = aligned(contiguous(w_, kNHWC));
   const Tensor y(conv2d_shape("conv2d", x.shape(), w.shape(), options), DType::f16, Device::cuda,
                  kNHWC);
@@ -193,15 +189,15 @@ static Tensor backward(const Tensor& dy_, const Tensor& x_, const Tensor& statis
                        const Tensor& dbias, Slot& slot) {
   const auto* const ready = find<ReadyBackward>(Half::backward_x, x_, w_, true, options, slot);
   if (!ready)
-    return kernels::norm_conv2d_backward.plain(dy_, x_, statistics, weight_, bias_, eps, w_,
-                                               options, dw_, dweight, dbias, slot);
+    return kernels::conv_norm_backward.plain(dy_, x_, statistics, weight_, bias_, eps, w_, options,
+                                             dw_, dweight, dbias, slot);
   const Tensor x = aligned(contiguous(x_, kNHWC)), w = aligned(contiguous(w_, kNHWC));
   const Tensor dy = aligned(contiguous(dy_, kNHWC));
   const Tensor weight = aligned(weight_), bias = aligned(bias_);
   const Prologue on(statistics, weight, bias, eps);
 
   const Tensor dw(w.shape(), DType::f16, Device::cuda, kNHWC);
-  const cudnn::NormConvolutionTensors& a = ready->w.tensors;
+  const cudnn::ConvNormTensors& a = ready->w.tensors;
   ready->w.plans[0].run({{a.y, dy.bytes()},
                          {a.x, x.bytes()},
                          {a.scale, on.scale()},
@@ -212,7 +208,7 @@ static Tensor backward(const Tensor& dy_, const Tensor& x_, const Tensor& statis
   const int64_t C = x.dim(1);
   const Tensor dnorm = empty_like(x), sums({5, C}, DType::f32, Device::cuda);
   const auto row = [&](int64_t i) { return sums.ptr<float>() + i * C; };
-  const cudnn::NormConvolutionTensors& b = ready->x.tensors;
+  const cudnn::ConvNormTensors& b = ready->x.tensors;
   ready->x.plans[0].run({{b.y, dy.bytes()},
                          {b.w, w.bytes()},
                          {b.x, x.bytes()},
@@ -234,9 +230,9 @@ static Tensor backward(const Tensor& dy_, const Tensor& x_, const Tensor& statis
 }
 
 static const bool gpu =
-    kernels::norm_conv2d.vendor_on(Device::cuda, forward,
-                                   {.thread_invariant = true, .version = cudnn::loaded}) &&
-    kernels::norm_conv2d_backward.vendor_on(Device::cuda, backward,
-                                            {.thread_invariant = true, .version = cudnn::loaded});
+    kernels::conv_norm.vendor_on(Device::cuda, forward,
+                                 {.thread_invariant = true, .version = cudnn::loaded}) &&
+    kernels::conv_norm_backward.vendor_on(Device::cuda, backward,
+                                          {.thread_invariant = true, .version = cudnn::loaded});
 
 }  // namespace bellows

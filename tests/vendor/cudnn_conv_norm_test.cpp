@@ -1,6 +1,6 @@
-// Graphs of residual blocks that never write what they normalize, for an H200 without having one,
-// against a table of earlier results (tests/vendor/h200_norm_conv2d.txt).
-#include "ops/vendor/cudnn_norm_conv2d.h"
+// cuDNN's engines for conv_norm on an H200, which need not be present, against a table of earlier
+// results (tests/vendor/h200_conv_norm.txt).
+#include "ops/vendor/cudnn_conv_norm.h"
 #include <iomanip>
 #include "tests/vendor/h200.h"
 
@@ -40,8 +40,7 @@ TEST_F(CudnnOnH200, HasEnginesForEveryResidualBlockOfTheResNets) {
   };
   add("resnet18", resnet18());
   add("resnet50", resnet50());
-  expect_table("h200_norm_conv2d.txt", "engines for y, dx, dw in f16; MiB of scratch memory",
-               table);
+  expect_table("h200_conv_norm.txt", "engines for y, dx, dw in f16; MiB of scratch memory", table);
 }
 
 TEST_F(CudnnOnH200, NormalizesOnTheWayInWithTheSameBitsEveryTime) {

@@ -1,0 +1,269 @@
+#include "ops/conv/conv_norm.h"
+#include "autograd/amp.h"
+#include "autograd/backward.h"
+#include "core/base/trace.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
+#include "ops/base/one_dtype.h"
+#include "ops/elementwise.h"
+
+namespace bellows {
+
+// ---- the op
+
+// Composed of conv2d, batch_norm and batch_norm_relu.
+static Tensor composed(const Tensor& x, const Tensor& around, std::span<const ConvNormLayer> layers,
+                       std::span<const ConvNormLayer> shortcut) {
+  const auto conv = [](const ConvNormLayer& l, const Tensor& in) {
+    return conv2d(in, l.w, {}, l.conv, l.slot);
+  };
+  Tensor residual = around, y = x;
+  for (const ConvNormLayer& l : shortcut)
+    residual = batch_norm(conv(l, around), l.weight, l.bias, l.running, l.norm);
+  for (const ConvNormLayer& l : layers) {
+    const bool last = &l == &layers.back();
+    y = conv(l, y);
+    if (last) residual = is_low(y.dtype()) ? amp::to_low(residual) : amp::full(residual);
+    y = batch_norm_relu(y, last ? residual : Tensor(), l.weight, l.bias, l.running, l.norm);
+  }
+  return y;
+}
+
+namespace {
+
+// A layer and the results of its forward. T: Tensor in forward, Saved for backward.
+template <class T> struct Stage {
+  Conv2dOptions conv;
+  double eps;
+  T w, weight, bias;  // w: in the precision it runs in
+  T y, statistics;    // y: the output of the convolution
+  Slot slot;
+};
+
+const Tensor& value(const Tensor& t) { return t; }
+const Tensor& value(const Saved& t) { return t(); }
+// Weight and bias of a stage's norm in the precision of its statistics.
+template <class T> Tensor weight(const Stage<T>& s) {
+  return contiguous(cast(value(s.weight), value(s.statistics).dtype()));
+}
+template <class T> Tensor bias(const Stage<T>& s) {
+  return contiguous(cast(value(s.bias), value(s.statistics).dtype()));
+}
+
+// Runs a layer on relu(norm(before->y)), or on x if no stage comes before it.
+Stage<Tensor> run(const ConvNormLayer& layer, const Tensor& x, const Stage<Tensor>* before) {
+  const Tensor none, w = amp::to_low(layer.w);
+  check_one_dtype("conv_norm", x, w, none);
+  Slot slot = layer.slot ? *layer.slot : Slot();
+  const auto [y, statistics] =
+      before ? kernels::conv_norm(before->y, before->statistics, weight(*before), bias(*before),
+                                  before->eps, w, layer.conv, slot)
+             : kernels::conv_norm(x, none, none, none, 0, w, layer.conv, slot);
+  update_running(layer.running, y, statistics, layer.norm);
+  return {layer.conv, layer.norm.eps, w, layer.weight, layer.bias, y, statistics, slot};
+}
+
+std::vector<Stage<Saved>> saved(const std::vector<Stage<Tensor>>& stages) {
+  std::vector<Stage<Saved>> all;
+  for (const Stage<Tensor>& s : stages)
+    all.push_back({s.conv, s.eps, Saved(s.w), Saved(s.weight), Saved(s.bias), Saved(s.y),
+                   Saved(s.statistics), s.slot});
+  return all;
+}
+
+// Gradients of a stage's parameters; dweight and dbias in the precision of the statistics.
+struct StageGrads {
+  explicit StageGrads(const Stage<Saved>& s)
+      : dw(grad_out(s.w())),
+        dweight(cast(grad_out(s.weight()), s.statistics().dtype())),
+        dbias(cast(grad_out(s.bias()), s.statistics().dtype())) {}
+  Tensor dw, dweight, dbias;
+};
+
+// Backward through the norm of one stage.
+kernels::NormalizedGrads through_norm(const Tensor& dy, const Stage<Saved>& stage,
+                                      const StageGrads& grads, const Tensor& bits, bool residual) {
+  kernels::batch_norm_backward_w(dy, stage.y(), stage.statistics(), bits, stage.eps, grads.dweight,
+                                 grads.dbias);
+  return kernels::batch_norm_backward_x(dy, stage.y(), stage.statistics(), weight(stage),
+                                        grads.dweight, grads.dbias, bits, stage.eps, residual);
+}
+// Backward through a convolution whose input x was not normalized.
+Tensor through_conv(const Tensor& dy, Stage<Saved>& stage, const StageGrads& grads, const Tensor& x,
+                    bool needs_dx) {
+  kernels::conv2d_backward_w(dy, x, grads.dw, {}, stage.conv, stage.slot);
+  if (!needs_dx) return {};
+  return kernels::conv2d_backward_x(dy, stage.w(), x.shape(), stage.conv, stage.slot);
+}
+
+struct Block {
+  Saved x, around, bits;
+  std::vector<Stage<Saved>> layers, shortcut;
+  bool needs_dx, needs_daround;
+
+  Grads operator()(const Tensor& dy) {
+    std::vector<StageGrads> grads(layers.begin(), layers.end());
+    const size_t last = layers.size() - 1;
+    auto [d, daround] = through_norm(dy, layers[last], grads[last], bits(), true);
+    for (size_t i = last; i > 0; --i) {
+      const Stage<Saved>& in = layers[i - 1];
+      d = kernels::conv_norm_backward(d, in.y(), in.statistics(), weight(in), bias(in), in.eps,
+                                      layers[i].w(), layers[i].conv, grads[i].dw,
+                                      grads[i - 1].dweight, grads[i - 1].dbias, layers[i].slot);
+    }
+    const Tensor dx = through_conv(d, layers[0], grads[0], x(), needs_dx);
+    for (Stage<Saved>& stage : shortcut) {
+      grads.emplace_back(stage);
+      const Tensor ds = through_norm(daround, stage, grads.back(), {}, false).dx;
+      daround = through_conv(ds, stage, grads.back(), around(), needs_daround);
+    }
+    Grads all{dx, daround};
+    for (size_t i = 0; i < grads.size(); ++i) {
+      const Stage<Saved>& stage = i < layers.size() ? layers[i] : shortcut[0];
+      all.insert(all.end(), {grads[i].dw, cast(grads[i].dweight, stage.weight().dtype()),
+                             cast(grads[i].dbias, stage.bias().dtype())});
+    }
+    return all;
+  }
+};
+
+}  // namespace
+
+static void check(const Tensor& x, const Tensor& around, std::span<const ConvNormLayer> layers,
+                  std::span<const ConvNormLayer> shortcut) {
+  CHECK(!layers.empty() && shortcut.size() <= 1, "conv_norm: ", layers.size(), " layers and ",
+        shortcut.size(),
+        " in the shortcut; needs one layer or more, and at most one in the shortcut");
+  Shape y = x.shape(), residual = around.shape();
+  const auto step = [&](Shape& shape, const ConvNormLayer& l) {
+    shape = conv2d_shape("conv_norm", shape, l.w.shape(), l.conv);
+    check_norm("conv_norm", shape, l.weight, l.bias, l.running, l.norm);
+    CHECK(l.norm.training == layers[0].norm.training,
+          "conv_norm: some of its norms train, and some evaluate");
+  };
+  for (const ConvNormLayer& l : layers) step(y, l);
+  for (const ConvNormLayer& l : shortcut) step(residual, l);
+  CHECK(y == residual, "conv_norm: the layers give ", y, ", the shortcut ", residual);
+}
+
+Tensor conv_norm(const Tensor& x_, const Tensor& around_, std::span<const ConvNormLayer> layers,
+                 std::span<const ConvNormLayer> shortcut, Impl impl) {
+  check(x_, around_, layers, shortcut);
+  if (impl == Impl::composed || !layers.back().norm.training)
+    return composed(x_, around_, layers, shortcut);
+  static trace::Counter& fused = trace::counter("fuse.conv_norm");
+  fused.add();
+
+  const auto [x, around] = amp::low(x_, around_);
+  CHECK(x.dtype() == around.dtype(), "conv_norm: x is ", x.dtype(), " and around is ",
+        around.dtype());
+  std::vector<Stage<Tensor>> stages, aside;
+  for (const ConvNormLayer& l : layers)
+    stages.push_back(run(l, x, stages.empty() ? nullptr : &stages.back()));
+  Tensor residual = around;
+  for (const ConvNormLayer& l : shortcut) {
+    const Stage<Tensor>& s = aside.emplace_back(run(l, around, nullptr));
+    residual = kernels::batch_norm(s.y, s.statistics, weight(s), bias(s), {}, false, s.eps).y;
+  }
+  const Stage<Tensor>& end = stages.back();
+  const auto [y, bits] =
+      kernels::batch_norm(end.y, end.statistics, weight(end), bias(end), residual, true, end.eps);
+  Tensors inputs{x, around};
+  for (const auto* list : {&stages, &aside})
+    for (const Stage<Tensor>& s : *list) inputs.insert(inputs.end(), {s.w, s.weight, s.bias});
+  if (!will_record(std::span<const Tensor>(inputs))) return y;
+  return record("conv_norm", y, std::span<const Tensor>(inputs),
+                Block{Saved(x), Saved(shortcut.empty() ? Tensor() : around), Saved(bits),
+                      saved(stages), saved(aside), needs_grad(x), needs_grad(around)});
+}
+
+// ---- kernels: the plain implementation on every device
+
+namespace kernels {
+
+ConvNorm conv_norm_in_steps(const Tensor& x, const Tensor& statistics, const Tensor& weight,
+                            const Tensor& bias, double eps, const Tensor& w,
+                            const Conv2dOptions& options, Slot& slot) {
+  const Tensor in =
+      statistics.defined() ? batch_norm(x, statistics, weight, bias, {}, true, eps).y : x;
+  const Tensor y = conv2d(in, w, {}, options, slot);
+  return {y, channel_statistics(y)};
+}
+
+Tensor conv_norm_backward_in_steps(const Tensor& dy, const Tensor& x, const Tensor& statistics,
+                                   const Tensor& weight, const Tensor& bias, double eps,
+                                   const Tensor& w, const Conv2dOptions& options, const Tensor& dw,
+                                   const Tensor& dweight, const Tensor& dbias, Slot& slot) {
+  const auto [in, bits] = batch_norm(x, statistics, weight, bias, {}, true, eps);
+  conv2d_backward_w(dy, in, dw, {}, options, slot);
+  const Tensor din = conv2d_backward_x(dy, w, x.shape(), options, slot);
+  batch_norm_backward_w(din, x, statistics, bits, eps, dweight, dbias);
+  return batch_norm_backward_x(din, x, statistics, weight, dweight, dbias, bits, eps, false).dx;
+}
+
+static const bool cpu = conv_norm.on(Device::cpu, conv_norm_in_steps) &&
+                        conv_norm_backward.on(Device::cpu, conv_norm_backward_in_steps);
+
+}  // namespace kernels
+
+// ---- specs
+
+// Inputs: x, then (w, weight, bias) of each layer, then those of the shortcut if there is one.
+static OpFn run_with(std::vector<Conv2dOptions> convs, bool shortcut, Impl impl) {
+  return [=](const Inputs& in) {
+    std::vector<ConvNormLayer> layers;
+    for (size_t i = 0; i < convs.size(); ++i) {
+      const Tensor &weight = in[3 * i + 2], &bias = in[3 * i + 3];
+      const auto running = [&](double value) {
+        return full(weight.shape(), value, precise(in[0].dtype()), in[0].device());
+      };
+      layers.push_back({in[3 * i + 1], convs[i], weight, bias, {running(0.25), running(2)}, {}});
+    }
+    const std::span all(layers);
+    const size_t n = layers.size() - shortcut;
+    return conv_norm(in[0], in[0], all.first(n), all.subspan(n), impl);
+  };
+}
+static AddOp spec(const char* variant, const std::vector<Conv2dOptions>& convs, bool shortcut,
+                  std::vector<Shapes> cases, std::vector<Shapes> rejects,
+                  std::vector<Shapes> large) {
+  return AddOp({.name = "conv_norm",
+                .math = "y = relu(norm(conv(relu(norm(conv(x))))) + shortcut(x))",
+                .cases = std::move(cases),
+                .run = run_with(convs, shortcut, Impl::fused),
+                .rejects = std::move(rejects),
+                .variant = variant,
+                .large = std::move(large),
+                .composed = run_with(convs, shortcut, Impl::composed),
+                .rounds_each_step = true,
+                .close_f32 = false});
+}
+static constexpr Conv2dOptions k1x1{}, k3x3{.padding = 1}, kHalf{.stride = 2, .padding = 1},
+    kHalf1x1{.stride = 2};
+static const AddOp specs[] = {
+    spec("", {k3x3, k3x3}, false, {{{3, 4, 5, 4}, {6, 4, 3, 3}, {6}, {6}, {4, 6, 3, 3}, {4}, {4}}},
+         {{{3, 4, 5, 4}, {6, 3, 3, 3}, {6}, {6}, {4, 6, 3, 3}, {4}, {4}},
+          {{3, 4, 5, 4}, {6, 4, 3, 3}, {5}, {6}, {4, 6, 3, 3}, {4}, {4}},
+          {{3, 4, 5, 4}, {6, 4, 3, 3}, {6}, {6}, {5, 6, 3, 3}, {5}, {5}}},
+         {{{5, 16, 9, 8}, {24, 16, 3, 3}, {24}, {24}, {16, 24, 3, 3}, {16}, {16}}}),
+    spec("shortcut", {kHalf, k3x3, kHalf1x1}, true,
+         {{{3, 3, 6, 5}, {4, 3, 3, 3}, {4}, {4}, {5, 4, 3, 3}, {5}, {5}, {5, 3, 1, 1}, {5}, {5}}},
+         {}, {}),
+    spec("bottleneck", {k1x1, kHalf, k1x1, kHalf1x1}, true,
+         {{{3, 8, 6, 4},
+           {8, 8, 1, 1},
+           {8},
+           {8},
+           {8, 8, 3, 3},
+           {8},
+           {8},
+           {16, 8, 1, 1},
+           {16},
+           {16},
+           {16, 8, 1, 1},
+           {16},
+           {16}}},
+         {}, {}),
+};
+
+}  // namespace bellows
