@@ -17,8 +17,8 @@ constexpr int kBlock = 512, kWarps = kBlock / kWarp;
 // ---- slice of a block
 
 // Slices of 64, 32 or 16 bytes of each row: the widest that fit and still give each multiprocessor
-// a block. With fewer blocks, slices of few rows still pay: processing them takes
-// about 2 us (a row per cycle, twice), no more than the launches that they save.
+// a block. With fewer blocks, slices of few rows still pay: processing them takes about 2 us (a row
+// per cycle, twice), no more than the launches that they save.
 struct Slices {
   // keeps: number of tensors of x's size that stay in shared memory.
   Slices(const Rows& rows, DType dtype, int keeps) {
