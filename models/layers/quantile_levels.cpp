@@ -1,4 +1,4 @@
-#include "ops/quantile_levels.h"
+#include "ops/bucketize.h"
 #include "models/module/module.h"
 
 namespace bellows {
