@@ -1,6 +1,8 @@
-// Bucket index of each value, by search over sorted boundaries (torch.bucketize).
+// Bucket index of each value, by search over sorted boundaries (torch.bucketize), and quantization
+// to n levels, as a lesson in two versions: a loop over the levels, as beginners write it, and one
+// op over the whole tensor.
 #pragma once
-#include "core/tensor/kernel.h"
+#include "ops/base/op.h"
 
 namespace bellows {
 
@@ -12,9 +14,43 @@ namespace bellows {
 // the CPU only, not ascending.
 Tensor bucketize(const Tensor& x, const Tensor& boundaries);
 
-// y has `dtype`: any on the CPU; i64 or the dtype of x on a device.
+// Returns the bucket of each value as its level, in the dtype of x. No gradient, since it is
+// piecewise constant. Arguments as of bucketize().
+//
+// composed: fills zeros, then runs two kernels per level, which select its values and add them.
+// fused: bucketize, one kernel; counted as ops.vectorized_calls.
+Tensor quantile_levels(const Tensor& x, const Tensor& boundaries, Impl impl);
+
 namespace kernels {
+// y has `dtype`: any on the CPU; i64 or the dtype of x on a device.
 inline constinit Kernel<Tensor(const Tensor& x, const Tensor& boundaries, DType dtype)> bucketize{
     "bucketize"};
+// `level` where x is in that bucket, else 0.
+inline constinit Kernel<Tensor(const Tensor& x, const Tensor& boundaries, int64_t level)> in_level{
+    "in_level"};
+
+// ---- formulas, for every device
+
+// NaN is above all edges.
+HD inline bool is_above(double x, double edge) { return !(x <= edge); }
+
+// Returns the number of edges below x, by binary search.
+HD inline int64_t bucket_of(double x, const double* edges, int64_t n_edges) {
+  int64_t low = 0, high = n_edges;
+  while (low < high) {
+    const int64_t middle = (low + high) / 2;
+    if (is_above(x, edges[middle]))
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+// Returns whether bucket_of(x) is `level`, by its two edges.
+HD inline bool is_in_level(double x, const double* edges, int64_t n_edges, int64_t level) {
+  return (level == 0 || is_above(x, edges[level - 1])) &&
+         (level == n_edges || !is_above(x, edges[level]));
+}
 }  // namespace kernels
 }  // namespace bellows

@@ -89,9 +89,9 @@ Targets targets_of(const Tensor& target, const Tensor& logits, double smoothing)
 }
 
 Grid grid_of_rows(int64_t N, int64_t C, Team team) {
-  constexpr int64_t kWorthASecondLaunch = 32768, kMostBlocks = 4 * 132;
+  constexpr int64_t kWorthASecondLaunch = 32768;
   Grid grid = grid_of_lines(N, team);
-  grid.blocks.x = std::min<int64_t>(grid.blocks.x, kMostBlocks);
+  grid.blocks.x = std::min<int64_t>(grid.blocks.x, 4 * cuda::limits().multiprocessors);
   if (team.size == kWarp && N * C <= kWorthASecondLaunch) {
     grid.blocks.x = 1;
     grid.threads.x = std::min<int64_t>(N, kWarp) * kWarp;

@@ -6,8 +6,6 @@ namespace bellows {
 
 namespace {
 
-template <class T> struct alignas(4 * sizeof(T)) Four { T at[4]; };
-
 // Each Philox draw decides four consecutive elements. Blocks of 256 threads, one draw per thread
 // and iteration. Forward reads the step from the step state and saves it for backward.
 template <class T>
@@ -15,16 +13,17 @@ __global__ void mask(const T* x, T* y, int64_t n, double p, RngKey key, const in
                      int64_t* kept_step) {
   key.step = *step;
   const Philox rng(key);
+  using Four = AlignedVector<T, 4>;
   const Acc<T> kept = 1 / (1 - p);
   const bool fours =
-      (reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(y)) % sizeof(Four<T>) == 0;
+      (reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(y)) % sizeof(Four) == 0;
   for (int64_t draw = thread_index(); draw * 4 < n; draw += thread_count()) {
     const Philox::Four drawn = rng(draw);
     const int64_t first = draw * 4, count = std::min(n - first, int64_t(4));
     const bool whole = fours && count == 4;
-    Four<T> block{};
+    Four block{};
     if (whole)
-      block = *reinterpret_cast<const Four<T>*>(x + first);
+      block = *reinterpret_cast<const Four*>(x + first);
     else
       for (int k = 0; k < count; ++k) block.at[k] = x[first + k];
     for (int k = 0; k < 4; ++k) {
@@ -32,7 +31,7 @@ __global__ void mask(const T* x, T* y, int64_t n, double p, RngKey key, const in
       block.at[k] = T(drops ? Acc<T>(0) : Acc<T>(block.at[k]) * kept);
     }
     if (whole)
-      *reinterpret_cast<Four<T>*>(y + first) = block;
+      *reinterpret_cast<Four*>(y + first) = block;
     else
       for (int k = 0; k < count; ++k) y[first + k] = block.at[k];
   }

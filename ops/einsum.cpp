@@ -1,8 +1,12 @@
 #include "ops/einsum.h"
 #include <map>
 #include "core/device/parallel.h"
+#include "core/tensor/copy.h"
 #include "ops/base/op.h"
 #include "ops/einsum_nest.h"
+#include "ops/matmul/matmul.h"
+#include "ops/reduce.h"
+#include "ops/shape.h"
 
 namespace bellows {
 
@@ -66,6 +70,91 @@ Sizes sizes_of(const std::string& text, const Expression& e, TensorSpan inputs) 
   return sizes;
 }
 
+bool repeats_a_letter(const std::string& letters) {
+  return std::ranges::any_of(letters, [&](char c) { return std::ranges::count(letters, c) > 1; });
+}
+
+// ---- two terms as one matrix product
+
+// A tensor, and the letters of its axes, each of which occurs once.
+struct Factor {
+  std::string letters;
+  Tensor t;
+
+  // Sums over the letters that are not in `wanted`.
+  Factor summed_to(const std::string& wanted) const {
+    Factor sums;
+    Shape kept = t.shape(), shape;
+    for (int i = 0; i < t.rank(); ++i) {
+      if (has_letter(wanted, letters[i])) {
+        sums.letters += letters[i];
+        shape.push_back(t.dim(i));
+      } else {
+        kept[i] = 1;
+      }
+    }
+    if (sums.letters == letters) return *this;
+    sums.t = kernels::sum(t, kept, 1).view_as(shape);
+    return sums;
+  }
+
+  // Returns t with one axis for each of these groups of its letters; copies t if it must.
+  Tensor matrices(const std::string& batch, const std::string& rows,
+                  const std::string& columns) const {
+    Shape order, shape;
+    for (const std::string* group : {&batch, &rows, &columns}) {
+      shape.push_back(1);
+      for (const char letter : *group) {
+        const int axis = int(letters.find(letter));
+        order.push_back(axis);
+        shape[-1] *= t.dim(axis);
+      }
+    }
+    return reshape(permute(t, order), shape);
+  }
+};
+
+// Letters of a, b and y are batches, letters of y and one factor are rows or columns, and letters
+// of a and b alone are contracted. Letters of y alone, which only gradients have, get stride 0. The
+// factor that has the first row or column of y provides the rows, so y seldom needs a copy.
+Tensor matrix_product(Factor a, Factor b, const std::string& out, const Shape& shape) {
+  a = a.summed_to(b.letters + out);
+  b = b.summed_to(a.letters + out);
+  std::string batch, rows, columns, contracted;
+  for (const char letter : out) {
+    const bool in_a = has_letter(a.letters, letter), in_b = has_letter(b.letters, letter);
+    if (in_a && in_b) {
+      batch += letter;
+    } else if (in_a || in_b) {
+      if (rows.empty() && in_b) std::swap(a, b);
+      (has_letter(a.letters, letter) ? rows : columns) += letter;
+    }
+  }
+  for (const char letter : a.letters)
+    if (!has_letter(out, letter)) contracted += letter;
+  const Tensor y =
+      kernels::product(a.matrices(batch, rows, contracted), b.matrices(batch, contracted, columns));
+  Strides strides = shape;
+  for (int i = 0; i < shape.rank(); ++i) strides[i] = 0;
+  const std::string axes = batch + rows + columns;
+  int64_t step = 1;
+  for (auto letter = axes.rbegin(); letter != axes.rend(); ++letter) {
+    const int axis = int(out.find(*letter));
+    strides[axis] = step;
+    step *= shape[axis];
+  }
+  return y.view(shape, strides, 0);
+}
+
+// y may have any strides.
+Tensor computed(TensorSpan inputs, const std::vector<std::string>& terms, const std::string& out,
+                const Shape& shape) {
+  if (inputs.size() != 2 || repeats_a_letter(terms[0]) || repeats_a_letter(terms[1]) ||
+      repeats_a_letter(out))
+    return kernels::einsum(inputs, terms, out, shape);
+  return matrix_product({terms[0], inputs[0].detach()}, {terms[1], inputs[1].detach()}, out, shape);
+}
+
 }  // namespace
 
 // The gradient of an input is also an einsum: of dy and the other inputs, to that input's letters.
@@ -78,7 +167,7 @@ static Tensor gradient(const Expression& e, const std::vector<Saved>& inputs, co
     factors.push_back(inputs[k]());
     terms.push_back(e.terms[k]);
   }
-  return kernels::einsum(factors, terms, e.terms[of], inputs[of]().shape());
+  return computed(factors, terms, e.terms[of], inputs[of]().shape());
 }
 
 Tensor einsum(const std::string& expression, TensorSpan inputs) {
@@ -86,7 +175,7 @@ Tensor einsum(const std::string& expression, TensorSpan inputs) {
   const Sizes sizes = sizes_of(expression, e, inputs);
   Shape shape;
   for (const char letter : e.out) shape.push_back(sizes.at(letter));
-  const Tensor y = kernels::einsum(inputs, e.terms, e.out, shape);
+  const Tensor y = contiguous(computed(inputs, e.terms, e.out, shape));
   if (!will_record(inputs)) return y;
   std::vector<Saved> saved;
   std::vector<bool> wanted;
@@ -155,7 +244,7 @@ double sum_over(std::span<const EinsumLoop> loops, std::span<const T* const> dat
                 std::vector<int64_t>& at) {
   if (loops.empty()) {
     double product = 1;
-    for (size_t t = 1; t < data.size(); ++t) product *= data[t][at[t]];
+    for (size_t t = 1; t < data.size(); ++t) product *= double(Acc<T>(data[t][at[t]]));
     return product;
   }
   const EinsumLoop& loop = loops.front();
@@ -177,7 +266,7 @@ static Tensor einsum_cpu(TensorSpan inputs, const std::vector<std::string>& term
   tensors.insert(tensors.end(), inputs.begin(), inputs.end());
   const EinsumNest nest = plan_nest(out, terms, tensors);
   const int64_t elements = nest.elements();
-  visit_float(y.dtype(), [&]<class T>(T) {
+  visit_stored(y.dtype(), [&]<class T>(T) {
     std::vector<const T*> data;
     for (const Tensor& t : tensors) data.push_back(t.ptr<T>());
     parallel_for(elements, 256, [&](int64_t b, int64_t e) {
@@ -189,7 +278,7 @@ static Tensor einsum_cpu(TensorSpan inputs, const std::vector<std::string>& term
           left /= loop.size;
         }
         const int64_t to = at[0];
-        y.ptr<T>()[to] = T(sum_over<T>(nest.summed, data, at));
+        y.ptr<T>()[to] = T(Acc<T>(sum_over<T>(nest.summed, data, at)));
       }
     });
   });

@@ -1,4 +1,5 @@
-// Einstein summation, computed as the loop nest it stands for.
+// Einstein summation: a matrix product where the letters allow it, else the loop nest it stands
+// for.
 #pragma once
 #include <string>
 #include "core/tensor/foreach.h"
@@ -7,9 +8,11 @@ namespace bellows {
 
 // einsum("ij,jk->ki", {a, b}): each term has one letter per axis of its tensor. Shared letters are
 // multiplied, letters missing in the output are summed, and the output's letters may have any
-// order. A letter that occurs twice in one term takes its diagonal. All inputs have one dtype, f32
-// or f64, on a device also bf16 and f16, where at most 7 inputs are allowed. Throws (exit 2),
-// naming the letter, if letters and shapes do not fit.
+// order. A letter that occurs twice in one term takes its diagonal. All inputs have one float
+// dtype; y is row-major. Two terms without repeated letters run as kernels::matmul, after a sum
+// over the letters that only one of them has; 16-bit types round that sum. All else runs as the
+// loop nest, summed in double, on a device with at most 7 inputs. Throws (exit 2), naming the
+// letter, if letters and shapes do not fit.
 Tensor einsum(const std::string& expression, TensorSpan inputs);
 inline Tensor einsum(const std::string& expression, std::initializer_list<Tensor> inputs) {
   return einsum(expression, TensorSpan(inputs.begin(), inputs.size()));
@@ -19,6 +22,7 @@ inline Tensor einsum(const std::string& expression, std::initializer_list<Tensor
 std::string explain_einsum(const std::string& expression);
 
 namespace kernels {
+// The loop nest, which defines einsum:
 // y[out] = sum over all other letters of the product of the inputs. `terms` has the letters of each
 // input. A letter twice in `out` writes the diagonal; the rest of y is 0.
 inline constinit Kernel<Tensor(TensorSpan inputs, const std::vector<std::string>& terms,

@@ -123,7 +123,7 @@ __global__ void fold_parts(const typename R::Part* parts, int n_parts, Job job, 
   if (threadIdx.x == 0) r.store(job.outs.at(out)[1], mine);
 }
 
-// ---- plans; they depend on shape and strides only
+// ---- plans; they depend on shape, strides and the GPU only
 
 // True if the innermost axis in memory is reduced.
 bool goes_innermost(const Tensor& x, const Shape& kept) {
@@ -146,11 +146,10 @@ Job plan_job(const Tensor& x, const Shape& kept, const Strides& index) {
   return job;
 }
 
-// Splits each sum into parts of at least `least` elements, until a large GPU is full.
+// Splits each sum into parts of at least `least` elements, until the GPU is full.
 int cut_into_parts(Job& job, int64_t blocks, int64_t least) {
-  constexpr int64_t kFull = 8 * 132;
   const int64_t most = std::max<int64_t>(job.n_ins / least, 1);
-  const int64_t parts = std::clamp<int64_t>(kFull / blocks, 1, most);
+  const int64_t parts = std::clamp<int64_t>(resident_blocks() / blocks, 1, most);
   job.length = round_up(ceil_div(job.n_ins, parts), 8);  // whole packs
   return int(ceil_div(job.n_ins, job.length));
 }

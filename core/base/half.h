@@ -66,4 +66,10 @@ struct F16 {
 // The type that kernels compute in for stored type T: double for double, else float.
 template <class T> using Acc = decltype(T() + 0.0f);
 
+// n consecutive elements, 16 bytes by default, which a GPU's thread loads or stores at once.
+template <class T, int n = 16 / sizeof(T)> struct alignas(n * sizeof(T)) AlignedVector {
+  static constexpr int kSize = n;
+  T at[n];
+};
+
 }  // namespace bellows

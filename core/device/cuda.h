@@ -23,6 +23,14 @@ inline cudaStream_t stream() {
 }
 inline cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream.native); }
 
+// Limits of the GPU, which grids follow: 132, 2048 and 227 KiB on an H200.
+struct Limits {
+  int multiprocessors;
+  int threads;       // resident at once on one multiprocessor
+  int shared_bytes;  // of a block whose kernel opts in
+};
+const Limits& limits();  // read once
+
 // Records a launch, for the message of an error that shows only later.
 void note_launch();
 

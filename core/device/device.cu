@@ -35,6 +35,22 @@ std::string last_launches() {
 
 }  // namespace
 
+const Limits& limits() {
+  static const Limits read = [] {
+    int device = 0;
+    CUDA_CHECK(cudaGetDevice(&device));
+    const auto attribute = [&](cudaDeviceAttr which) {
+      int value = 0;
+      CUDA_CHECK(cudaDeviceGetAttribute(&value, which, device));
+      return value;
+    };
+    return Limits{attribute(cudaDevAttrMultiProcessorCount),
+                  attribute(cudaDevAttrMaxThreadsPerMultiProcessor),
+                  attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)};
+  }();
+  return read;
+}
+
 void note_launch() { remembered[launched++ % kRemembered] = {running_kernel(), current_site()}; }
 
 // Errors of the launch itself. A launch also reports faults of earlier kernels.

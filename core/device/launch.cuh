@@ -50,10 +50,14 @@ template <class... Args> void launch(cudaKernel_t kernel, const Grid& grid, cons
 
 inline constexpr int kThreads = 256;
 
-// Returns a grid of at most 16 blocks per multiprocessor of a large GPU (132 of them).
+// Number of blocks of kThreads threads that the GPU runs at once.
+inline int64_t resident_blocks() {
+  return int64_t(cuda::limits().multiprocessors) * cuda::limits().threads / kThreads;
+}
+
+// Returns a grid of at most twice the blocks that the GPU runs at once.
 inline Grid grid_of(int64_t n, int threads = kThreads) {
-  constexpr int64_t kMostBlocks = 132 * 16;
-  const int64_t blocks = std::clamp<int64_t>(ceil_div(n, threads), 1, kMostBlocks);
+  const int64_t blocks = std::clamp<int64_t>(ceil_div(n, threads), 1, 2 * resident_blocks());
   return {dim3(unsigned(blocks)), dim3(unsigned(threads))};
 }
 __device__ inline int64_t thread_index() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }

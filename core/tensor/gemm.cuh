@@ -164,15 +164,15 @@ void start(const A& a, const B& b, const Out& out, const Extent& y) {
          out, int(y.M), int(y.N), int(y.depth));
 }
 
-// Uses narrow tiles if wide ones would be mostly empty, or too few to keep a large GPU busy.
+// Uses narrow tiles if wide ones would be mostly empty, or too few for all multiprocessors.
 template <class A, class B, class Out>
 void run(const A& a, const B& b, const Out& out, const Extent& y) {
-  constexpr int64_t kLimit = (int64_t{1} << 31) - 256, kFew = 128;
+  constexpr int64_t kLimit = (int64_t{1} << 31) - 256;
   const int64_t narrow = y.batch * tiles<Narrow>(y);
   CHECK(std::max({y.M, y.N, y.depth, narrow}) < kLimit, running_kernel(), ": a product of ", y.M,
         " x ", y.depth, " x ", y.N, " (", y.batch, " of them) is beyond 32-bit indices");
   if (narrow == 0) return;
-  if (std::min(y.M, y.N) <= Narrow::M || y.batch * tiles<Wide>(y) < kFew)
+  if (std::min(y.M, y.N) <= Narrow::M || y.batch * tiles<Wide>(y) < cuda::limits().multiprocessors)
     start<Narrow>(a, b, out, y);
   else
     start<Wide>(a, b, out, y);

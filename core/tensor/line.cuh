@@ -22,7 +22,7 @@ inline Grid grid_of_lines(int64_t lines, Team team) {
 // Calls fn(i, x[i * step]...) for the elements i < n of this thread.
 template <class T, class Fn, class... X>
 __device__ void for_line(int64_t n, int64_t step, Team team, const Fn& fn, const X*... x) {
-  constexpr int kSize = Pack<T>::kSize;
+  constexpr int kSize = AlignedVector<T>::kSize;
   const bool packs = step == 1 && fit_packs(x...);
   const auto take = [&](int64_t i, const auto... in) {  // by value: one load each
     for (int k = 0; k < kSize; ++k) fn(i + k, Acc<T>(in.at[k])...);
@@ -30,7 +30,7 @@ __device__ void for_line(int64_t n, int64_t step, Team team, const Fn& fn, const
   for (int64_t pack = team.rank(); pack * kSize < n; pack += team.size) {
     const int64_t first = pack * kSize, end = std::min(n, first + kSize);
     if (packs && end == first + kSize) {
-      take(first, reinterpret_cast<const Pack<T>*>(x)[pack]...);
+      take(first, reinterpret_cast<const AlignedVector<T>*>(x)[pack]...);
     } else {
 #pragma unroll 1
       for (int64_t i = first; i < end; ++i) fn(i, Acc<T>(x[i * step])...);
@@ -41,18 +41,18 @@ __device__ void for_line(int64_t n, int64_t step, Team team, const Fn& fn, const
 // y[i * step] = fn(i, x[i * step]...) for the elements i < n of this thread.
 template <class T, class Fn, class... X>
 __device__ void map_line(T* y, int64_t n, int64_t step, Team team, const Fn& fn, const X*... x) {
-  constexpr int kSize = Pack<T>::kSize;
+  constexpr int kSize = AlignedVector<T>::kSize;
   const bool packs = step == 1 && fit_packs(y, x...);
   const auto mapped = [&](int64_t i, const auto... in) {
-    Pack<T> out;
+    AlignedVector<T> out;
     for (int k = 0; k < kSize; ++k) out.at[k] = T(fn(i + k, Acc<T>(in.at[k])...));
     return out;
   };
   for (int64_t pack = team.rank(); pack * kSize < n; pack += team.size) {
     const int64_t first = pack * kSize, end = std::min(n, first + kSize);
     if (packs && end == first + kSize) {
-      reinterpret_cast<Pack<T>*>(y)[pack] =
-          mapped(first, reinterpret_cast<const Pack<T>*>(x)[pack]...);
+      reinterpret_cast<AlignedVector<T>*>(y)[pack] =
+          mapped(first, reinterpret_cast<const AlignedVector<T>*>(x)[pack]...);
     } else {
 #pragma unroll 1
       for (int64_t i = first; i < end; ++i) y[i * step] = T(fn(i, Acc<T>(x[i * step])...));

@@ -6,11 +6,7 @@
 
 namespace bellows {
 
-// 16 bytes, which one thread loads or stores at once.
-template <class T> struct alignas(16) Pack {
-  static constexpr int kSize = 16 / sizeof(T);
-  T at[kSize];
-};
+// True if all are aligned to 16 bytes, as an AlignedVector of T is.
 template <class... P> HD bool fit_packs(const P*... p) {
   return ((reinterpret_cast<uintptr_t>(p) % 16 == 0) && ...);
 }
@@ -19,10 +15,10 @@ namespace detail {
 
 // One pack per thread and grid stride, in blocks of kThreads.
 template <class T, class Fn, class... X>
-__global__ void map_packs(Pack<T>* y, int64_t packs, int64_t n, Fn fn, const X*... x) {
-  constexpr int kSize = Pack<T>::kSize;
+__global__ void map_packs(AlignedVector<T>* y, int64_t packs, int64_t n, Fn fn, const X*... x) {
+  constexpr int kSize = AlignedVector<T>::kSize;
   for (int64_t i = thread_index(); i < packs; i += thread_count()) {
-    Pack<T> out;
+    AlignedVector<T> out;
     const auto apply = [&](const auto... in) {  // by value: one load each
       for (int k = 0; k < kSize; ++k) out.at[k] = T(fn(Acc<T>(in.at[k])...));
     };
@@ -63,10 +59,10 @@ void map_into(const Tensor& y, const Tensor* const (&x)[N], const Fn& fn) {
     T* const y_ = y.ptr<T>();
     const bool dense = ((x[k]->strides() == y.strides()) && ...) && y.is_dense();
     if (dense && fit_packs(y_, x[k]->template ptr<T>()...)) {
-      const int64_t packs = n / Pack<T>::kSize;
-      launch(detail::map_packs<T, Fn, std::conditional_t<k == k, Pack<T>, void>...>,
-             grid_of(std::max<int64_t>(packs, 1)), reinterpret_cast<Pack<T>*>(y_), packs, n, fn,
-             reinterpret_cast<const Pack<T>*>(x[k]->template ptr<T>())...);
+      const int64_t packs = n / AlignedVector<T>::kSize;
+      launch(detail::map_packs<T, Fn, std::conditional_t<k == k, AlignedVector<T>, void>...>,
+             grid_of(std::max<int64_t>(packs, 1)), reinterpret_cast<AlignedVector<T>*>(y_), packs,
+             n, fn, reinterpret_cast<const AlignedVector<T>*>(x[k]->template ptr<T>())...);
     } else {
       launch(detail::map_strided<T, N + 1, Fn, std::conditional_t<k == k, T, void>...>, grid_of(n),
              Walk<N + 1>(y.shape(), {&y.strides(), &x[k]->strides()...}), n, fn, y_,

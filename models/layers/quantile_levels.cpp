@@ -1,6 +1,6 @@
-#include "ops/quantile_levels.h"
 #include "core/config/visitor.h"
 #include "models/module/module.h"
+#include "ops/bucketize.h"
 
 namespace bellows {
 

@@ -179,16 +179,19 @@ using SharedOps = TypeList<AddRelu>;
 template <class F> struct Slope {
   static constexpr const char *name = F::name, *mark = "'";
   static constexpr int arity = 2;
+  static constexpr bool exact = F::exact;
   template <class T> FORMULA static T value(T dy, T v) { return dy * F::slope(v); }
 };
 template <class F> struct Da {
   static constexpr const char *name = F::name, *mark = "'a";
   static constexpr int arity = 3;
+  static constexpr bool exact = false;
   template <class T> FORMULA static T value(T dy, T a, T b) { return F::da(dy, a, b); }
 };
 template <class F> struct Db {
   static constexpr const char *name = F::name, *mark = "'b";
   static constexpr int arity = 3;
+  static constexpr bool exact = false;
   template <class T> FORMULA static T value(T dy, T a, T b) { return F::db(dy, a, b); }
 };
 

@@ -24,9 +24,6 @@ struct PointwiseGrid {
   void* out[kMostTensors] = {};
 };
 
-// n consecutive elements, moved with one instruction.
-template <class T, int n> struct alignas(n * sizeof(T)) Neighbors { T at[n]; };
-
 // Offset of element i in each input. 32-bit division takes a quarter of the time of 64-bit
 // division.
 template <int kIn, class Index>
@@ -44,7 +41,7 @@ __device__ void locate(const PointwiseGrid& g, Index i, int64_t (&offset)[kIn]) 
 // values in all inputs to those in all outputs, as Acc<T>.
 template <class T, int kIn, int kOut, int n, class Body>
 __device__ void run_elements(const PointwiseGrid& g, int64_t i, const Body& body) {
-  Neighbors<T, n> in[kIn] = {}, out[kOut] = {};
+  AlignedVector<T, n> in[kIn] = {}, out[kOut] = {};
   int64_t offset[kIn];
   if (g.rank && g.count < 0x7fffffff)
     locate(g, uint32_t(i), offset);
@@ -54,7 +51,7 @@ __device__ void run_elements(const PointwiseGrid& g, int64_t i, const Body& body
     if (k >= g.inputs) continue;
     const T* const data = static_cast<const T*>(g.in[k].data);
     if (g.in[k].dense)
-      in[k] = *reinterpret_cast<const Neighbors<T, n>*>(data + i);
+      in[k] = *reinterpret_cast<const AlignedVector<T, n>*>(data + i);
     else
       for (int e = 0; e < n; ++e) in[k].at[e] = data[offset[k] + e * g.in[k].step[0]];
   }
@@ -67,13 +64,14 @@ __device__ void run_elements(const PointwiseGrid& g, int64_t i, const Body& body
       if (k < g.outputs) out[k].at[e] = T(y[k]);
   }
   for (int k = 0; k < kOut; ++k)
-    if (k < g.outputs) *reinterpret_cast<Neighbors<T, n>*>(static_cast<T*>(g.out[k]) + i) = out[k];
+    if (k < g.outputs)
+      *reinterpret_cast<AlignedVector<T, n>*>(static_cast<T*>(g.out[k]) + i) = out[k];
 }
 
 // Computes all elements on a one-dimensional grid, for up to kIn inputs and kOut outputs.
 template <class T, int kIn, int kOut, class Body>
 __device__ void run_all_elements(const PointwiseGrid& g, const Body& body) {
-  constexpr int kPack = 16 / sizeof(T);
+  constexpr int kPack = AlignedVector<T>::kSize;
   const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   const int64_t threads = int64_t(gridDim.x) * blockDim.x;
   for (int64_t i = thread; i < g.packs; i += threads)

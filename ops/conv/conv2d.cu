@@ -228,13 +228,13 @@ static Tensor backward_x(const Tensor& dy, const Tensor& w_, const Shape& x,
 // Splits the pixels into shares, so that enough blocks run at once, and adds up the shares.
 static void sum_shares(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,
                        const Conv2dOptions& options) {
-  constexpr int64_t kBlocks = 512, kLeast = 256;  // kLeast: pixels of a share
+  constexpr int64_t kLeast = 256;  // pixels of a share
   const int64_t K = dw.dim(0), taps = dw.numel() / std::max<int64_t>(K, 1);
   const int64_t columns = db.defined() ? taps + 1 : taps, part = K * columns;
   check_sizes(x), check_sizes(dy);
   const Pixels pixels(dy.shape());
   const int64_t tiles = std::max<int64_t>(gemm::tiles<gemm::Wide>({1, K, columns, 0}), 1);
-  const int64_t most = std::max(kBlocks / tiles, int64_t{1});
+  const int64_t most = std::max<int64_t>(4 * cuda::limits().multiprocessors / tiles, 1);
   const int64_t each = std::max(kLeast, ceil_div<int64_t>(pixels.count, most));
   const int64_t shares = std::max<int64_t>(ceil_div<int64_t>(pixels.count, each), 1);
   visit_stored(dy.dtype(), [&]<class T>(T) {

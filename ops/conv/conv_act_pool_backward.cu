@@ -172,10 +172,10 @@ __global__ void backward_both(Sizes z, Shares shares, Quads quads, const T* dy,
 
 // ---- host code
 
-// Enough shares to fill a large GPU with blocks, each of at least one image.
+// Enough shares to fill the GPU with blocks, each of at least one image.
 Shares shares_of(const Sizes& z, int R) {
-  constexpr int kBlocks = 528;
-  const int most = std::max(kBlocks / z.K, 1), images = std::max(ceil_div(z.N, most), 1);
+  const int most = std::max(4 * cuda::limits().multiprocessors / z.K, 1),
+            images = std::max(ceil_div(z.N, most), 1);
   const Divisor row(z.KW / R), kernel(int64_t(z.KH) * z.KW / R);
   const int lanes = std::clamp(int(std::bit_ceil(unsigned(z.C * kernel.size))), 8, kBlock);
   return {std::max(ceil_div(z.N, images), 1), images, lanes, kBlock / lanes, row, kernel};

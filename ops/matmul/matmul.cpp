@@ -71,17 +71,17 @@ Tensor kernels::flat_rows(const Tensor& t) {
   return contiguous(t).view_as({rows, t.dim(-1)});
 }
 
-// True if rows or columns are contiguous and do not overlap.
-static bool fits_kernel(const Tensor& t) {
+std::optional<MatrixLayout> matrix_layout(const Tensor& t) {
   const int64_t rows = t.dim(-2), columns = t.dim(-1);
   const int64_t row = t.strides()[-2], column = t.strides()[-1];
-  return (column == 1 && (rows == 1 || row >= columns)) ||
-         (row == 1 && (columns == 1 || column >= rows));
+  if (column == 1 && (rows == 1 || row >= columns)) return {{false, std::max(row, columns)}};
+  if (row == 1 && (columns == 1 || column >= rows)) return {{true, std::max(column, rows)}};
+  return std::nullopt;
 }
 
 // One matrix for a whole batch gets stride 0.
 Tensor kernels::batched(const Tensor& t, int64_t batch) {
-  const Tensor fit = fits_kernel(t) ? t : contiguous(t);
+  const Tensor fit = matrix_layout(t) ? t : contiguous(t);
   const int64_t rows = t.dim(-2), columns = t.dim(-1);
   if (t.rank() == 2)
     return fit.view({batch, rows, columns}, {0, fit.strides()[0], fit.strides()[1]}, fit.offset());
@@ -115,20 +115,20 @@ template <class T> using Rows = Eigen::Map<Matrix<T>, 0, AnyStride>;
 
 // Passes the matrix to fn as Eigen handles it best: contiguous rows, or the transpose of such.
 template <class T, class Fn>
-void with_matrix(T* data, int64_t rows, int64_t columns, const Strides& strides, const Fn& fn) {
-  if (strides[-1] == 1) {
-    fn(Rows<T>(data, rows, columns, AnyStride(strides[-2], 1)));
+void with_matrix(T* data, int64_t rows, int64_t columns, const MatrixLayout& layout, const Fn& fn) {
+  if (layout.transposed) {
+    fn(Rows<T>(data, columns, rows, AnyStride(layout.stride, 1)).transpose());
   } else {
-    fn(Rows<T>(data, columns, rows, AnyStride(strides[-1], 1)).transpose());
+    fn(Rows<T>(data, rows, columns, AnyStride(layout.stride, 1)));
   }
 }
 }  // namespace
 
 template <class T>
-static void multiply_block(const Rows<T>& y, const T* a, const Strides& a_strides, const T* b,
-                           const Strides& b_strides, int64_t depth, Into into) {
-  with_matrix(const_cast<T*>(a), y.rows(), depth, a_strides, [&](const auto& a_) {
-    with_matrix(const_cast<T*>(b), depth, y.cols(), b_strides, [&](const auto& b_) {
+static void multiply_block(const Rows<T>& y, T* a, const MatrixLayout& a_layout, T* b,
+                           const MatrixLayout& b_layout, int64_t depth, Into into) {
+  with_matrix(a, y.rows(), depth, a_layout, [&](const auto& a_) {
+    with_matrix(b, depth, y.cols(), b_layout, [&](const auto& b_) {
       Rows<T> target = y;
       if (into == Into::add) {
         target.noalias() += a_ * b_;
@@ -143,6 +143,7 @@ static void matmul_cpu(const Tensor& y, const Tensor& a, const Tensor& b, Into i
   constexpr int64_t kRows = 128, kColumns = 32;
   const int64_t M = y.dim(1), N = y.dim(2), depth = a.dim(2);
   const int64_t tall = ceil_div(M, kRows), wide = ceil_div(N, kColumns);
+  const MatrixLayout a_layout = *matrix_layout(a), b_layout = *matrix_layout(b);
   visit_float(y.dtype(), [&]<class T>(T) {
     parallel_for(y.dim(0) * tall * wide, 1, [&](int64_t begin, int64_t end) {
       for (int64_t block = begin; block < end; ++block) {
@@ -151,8 +152,8 @@ static void matmul_cpu(const Tensor& y, const Tensor& a, const Tensor& b, Into i
         const Rows<T> part(y.ptr<T>() + batch * y.strides()[0] + m * y.strides()[1] + n,
                            std::min(kRows, M - m), std::min(kColumns, N - n),
                            AnyStride(y.strides()[1], 1));
-        multiply_block(part, a.ptr<T>() + batch * a.strides()[0] + m * a.strides()[1], a.strides(),
-                       b.ptr<T>() + batch * b.strides()[0] + n * b.strides()[2], b.strides(), depth,
+        multiply_block(part, a.ptr<T>() + batch * a.strides()[0] + m * a.strides()[1], a_layout,
+                       b.ptr<T>() + batch * b.strides()[0] + n * b.strides()[2], b_layout, depth,
                        into);
       }
     });

@@ -6,7 +6,7 @@ namespace bellows {
 
 namespace {
 
-template <class T> struct Rows {
+template <class T> struct Output {
   T* y;
   int64_t batch, row;
   const T* bias;  // or null
@@ -33,8 +33,8 @@ void matmul_cuda(const Tensor& y, const Tensor& a, const Tensor& b, Into into,
   visit_stored(y.dtype(), [&]<class T>(T) {
     gemm::run(gemm::Matrix<T>{a.ptr<T>(), as[0], as[1], as[2], M, K},
               gemm::Matrix<T>{b.ptr<T>(), bs[0], bs[2], bs[1], N, K},
-              Rows<T>{y.ptr<T>(), ys[0], ys[1], bias.defined() ? bias.ptr<T>() : nullptr,
-                      bias.defined() ? bias.strides()[0] : 0, epilogue.relu, into == Into::add},
+              Output<T>{y.ptr<T>(), ys[0], ys[1], bias.defined() ? bias.ptr<T>() : nullptr,
+                        bias.defined() ? bias.strides()[0] : 0, epilogue.relu, into == Into::add},
               extent);
   });
 }

@@ -1,5 +1,6 @@
 // Matrix products y = a b, also for batches of matrices.
 #pragma once
+#include <optional>
 #include "core/tensor/kernel.h"
 #include "core/tensor/slot.h"
 
@@ -13,6 +14,17 @@ Tensor matmul(const Tensor& a, const Tensor& b, Slot* slot = nullptr);
 
 // Swaps the last two axes. Returns a view without history.
 Tensor transposed(const Tensor& t);
+
+// Memory layout of matrices: each row is contiguous, and rows are `stride` elements apart; or, if
+// transposed, each column. The stride is at least the length of a row, even if there is only one.
+struct MatrixLayout {
+  bool transposed;
+  int64_t stride;
+  bool operator==(const MatrixLayout&) const = default;
+};
+// Returns the layout of t (..., rows, columns), or nothing if neither rows nor columns are
+// contiguous and apart.
+std::optional<MatrixLayout> matrix_layout(const Tensor& t);
 
 enum class Into { overwrite, add };
 

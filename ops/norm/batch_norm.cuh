@@ -48,7 +48,6 @@ struct Rows {
   int64_t count;
 };
 
-template <class T, int K> struct alignas(K * sizeof(T)) AlignedVector { T at[K]; };
 template <int K, class T> __device__ AlignedVector<T, K> load(const T* from) {
   return *reinterpret_cast<const AlignedVector<T, K>*>(from);
 }
@@ -58,8 +57,8 @@ template <class T, int K> __device__ void store(T* to, const AlignedVector<T, K>
 
 // Calls fn.operator()<K>(), K elements per piece: 16 bytes if they divide n, else one element.
 template <class T, class Fn> void in_pieces(int64_t n, const Fn& fn) {
-  if (n % Pack<T>::kSize == 0)
-    fn.template operator()<Pack<T>::kSize>();
+  if (n % AlignedVector<T>::kSize == 0)
+    fn.template operator()<AlignedVector<T>::kSize>();
   else
     fn.template operator()<1>();
 }

@@ -59,6 +59,10 @@ inline constinit Kernel<Tensor(const Tensor& x)> channel_statistics{"batch_norm"
 inline constinit Kernel<void(const Tensor& mean, const Tensor& var, const Tensor& batches,
                              const Tensor& statistics, double momentum, double unbiased)>
     update_running{"batch_norm"};
+// A running statistic after the update, on every device.
+HD inline double moved(double running, double batch, double momentum, double unbiased = 1) {
+  return (1 - momentum) * running + momentum * unbiased * batch;
+}
 // y = (x - mean) / sqrt(var + eps) * weight + bias (+ residual), then relu if requested.
 inline constinit Kernel<Normalized(const Tensor& x, const Tensor& statistics, const Tensor& weight,
                                    const Tensor& bias, const Tensor& residual, bool relu,

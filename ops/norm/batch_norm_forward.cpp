@@ -53,8 +53,8 @@ static void update_running_cpu(const Tensor& mean, const Tensor& var, const Tens
       const A* const batch = statistics.ptr<A>();
       for (int64_t c = 0; c < C; ++c) {
         R &m = mean.ptr<R>()[c], &v = var.ptr<R>()[c];
-        m = R((1 - momentum) * m + momentum * batch[c]);
-        v = R((1 - momentum) * v + momentum * unbiased * batch[C + c]);
+        m = R(kernels::moved(m, batch[c], momentum));
+        v = R(kernels::moved(v, batch[C + c], momentum, unbiased));
       }
     });
   });

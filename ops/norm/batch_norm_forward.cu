@@ -69,8 +69,8 @@ __global__ void move_running(R* mean, R* var, int64_t* batches, const A* statist
                              double momentum, double unbiased) {
   if (batches && thread_index() == 0) ++*batches;
   for (int64_t c = thread_index(); c < channels; c += thread_count()) {
-    mean[c] = R((1 - momentum) * mean[c] + momentum * statistics[c]);
-    var[c] = R((1 - momentum) * var[c] + momentum * unbiased * statistics[channels + c]);
+    mean[c] = R(kernels::moved(mean[c], statistics[c], momentum));
+    var[c] = R(kernels::moved(var[c], statistics[channels + c], momentum, unbiased));
   }
 }
 

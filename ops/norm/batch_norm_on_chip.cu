@@ -16,31 +16,21 @@ constexpr int kBlock = 512, kWarps = kBlock / kWarp;
 
 // ---- slice of a block
 
-// Shared memory that one block may use: 227 KiB on an H200, 64 on a T4.
-int64_t shared_bytes() {
-  static const int64_t bytes = [] {
-    int device = 0, most = 0;
-    CUDA_CHECK(cudaGetDevice(&device));
-    CUDA_CHECK(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-    return most;
-  }();
-  return bytes;
-}
-
 // Slices of 64, 32 or 16 bytes of each row: the widest that fit and still give each multiprocessor
-// of a large GPU a block. With fewer blocks, slices of few rows still pay: processing them takes
-// about 2 us (a row per cycle, twice), no more than the launches that they save.
+// a block. With fewer blocks, slices of few rows still pay: processing them takes about 2 us (a row
+// per cycle, twice), no more than the launches that they save.
 struct Slices {
   // keeps: number of tensors of x's size that stay in shared memory.
   Slices(const Rows& rows, DType dtype, int keeps) {
-    constexpr int64_t kMultiprocessors = 132, kFewRows = 2048, kNarrowest = 16;
+    constexpr int64_t kFewRows = 2048, kNarrowest = 16;
+    const cuda::Limits& gpu = cuda::limits();
     if (!rows.by_pixel || rows.count == 0) return;
     for (int64_t wide = 64; wide >= kNarrowest && count == 0; wide /= 2) {
       const int64_t kept = keeps * rows.count * wide;
       const int64_t slices = ceil_div(rows.channels * size_of(dtype), wide);
       const bool enough =
-          slices >= kMultiprocessors || (wide == kNarrowest && rows.count <= kFewRows);
-      if (!enough || kept + fold_bytes(wide, dtype) > shared_bytes()) continue;
+          slices >= gpu.multiprocessors || (wide == kNarrowest && rows.count <= kFewRows);
+      if (!enough || kept + fold_bytes(wide, dtype) > gpu.shared_bytes) continue;
       count = slices, bytes = wide, shared = kept + fold_bytes(wide, dtype);
     }
   }
@@ -63,7 +53,7 @@ template <auto kernel, class... Args> void launch_on_chip(const Grid& grid, cons
   [[maybe_unused]] static const bool allowed = [] {
     CUDA_CHECK(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                     cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    int(shared_bytes())));
+                                    cuda::limits().shared_bytes));
     return true;
   }();
   launch(kernel, grid, args...);

@@ -7,12 +7,11 @@
 
 namespace bellows::batch_norm_cuda {
 
-// Splits the rows into as many groups as fill a large GPU, each of `least` rows or more.
+// Splits the rows into as many groups as fill the GPU, each of `least` rows or more.
 struct Groups {
   Groups(const Rows& rows, int64_t least, int64_t blocks) : rows(rows) {
-    constexpr int64_t kFull = 8 * 132;
     const int64_t most = std::max<int64_t>(rows.count / least, 1);
-    const int64_t wanted = std::clamp<int64_t>(kFull / blocks, 1, most);
+    const int64_t wanted = std::clamp<int64_t>(resident_blocks() / blocks, 1, most);
     each = std::max<int64_t>(ceil_div(rows.count, wanted), 1);
     count = int(ceil_div(rows.count, each));
   }

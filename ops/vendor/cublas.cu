@@ -121,7 +121,7 @@ uint32_t alignment_of(const void* address) {
 }
 
 cublasOperation_t turned(const Operand& operand) {
-  return operand.column_major ? CUBLAS_OP_T : CUBLAS_OP_N;
+  return operand.layout.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
 }
 
 }  // namespace
@@ -130,11 +130,8 @@ Operand::Operand(const Tensor& t)
     : rows(t.dim(1)),
       columns(t.dim(2)),
       batch_stride(t.strides()[0]),
-      column_major(!(t.strides()[2] == 1 && (rows == 1 || t.strides()[1] >= columns))),
-      alignment(alignment_of(t.bytes())) {
-  // The stride of a single row is arbitrary; cuBLAS requires at least the row's length.
-  stride = std::max(column_major ? t.strides()[2] : t.strides()[1], column_major ? rows : columns);
-}
+      layout(*matrix_layout(t)),
+      alignment(alignment_of(t.bytes())) {}
 
 Problem::Problem(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Epilogue epilogue,
                  const void* extra)
@@ -162,10 +159,10 @@ void Product::Destroy::operator()(cublasLtMatmulPreferenceOpaque_t* preference) 
 }
 
 Product::Layout Product::layout(const Operand& operand, const Problem& problem) {
-  const auto [rows, columns] = operand.column_major ? std::pair(operand.rows, operand.columns)
-                                                    : std::pair(operand.columns, operand.rows);
+  const auto [rows, columns] = operand.layout.transposed ? std::pair(operand.rows, operand.columns)
+                                                         : std::pair(operand.columns, operand.rows);
   cublasLtMatrixLayout_t made = nullptr;
-  check(api().create_layout(&made, type_of(problem.dtype), rows, columns, operand.stride),
+  check(api().create_layout(&made, type_of(problem.dtype), rows, columns, operand.layout.stride),
         "cublasLtMatrixLayoutCreate");
   set(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, int32_t(problem.batch));
   set(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, operand.batch_stride);

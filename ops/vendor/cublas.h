@@ -22,8 +22,7 @@ enum class Epilogue {
 struct Operand {
   explicit Operand(const Tensor& t);  // (B, rows, columns), rows or columns contiguous
   int64_t rows, columns, batch_stride;
-  int64_t stride;  // between rows, or between columns if column_major
-  bool column_major;
+  MatrixLayout layout;
   uint32_t alignment;  // of the address, in bytes
   bool operator==(const Operand&) const = default;
 };

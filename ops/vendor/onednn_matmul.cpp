@@ -9,18 +9,6 @@
 namespace bellows {
 
 namespace {
-// One matrix of a batch as an argument of sgemm, which is row-major.
-struct Operand {
-  explicit Operand(const Tensor& t)
-      : rows(t.strides()[2] == 1 && (t.dim(1) == 1 || t.strides()[1] >= t.dim(2))),
-        stride(rows ? t.strides()[1] : t.strides()[2]) {
-    stride = std::max(stride, rows ? t.dim(2) : t.dim(1));  // a single row may have any stride
-  }
-  char letter() const { return rows ? 'N' : 'T'; }
-  bool rows;
-  int64_t stride;
-};
-
 // Part of y that one thread computes. It depends on the sizes only, so results do not depend on the
 // thread count. A product of up to 2^20 multiply-adds (about 20 us on one core) is one tile and
 // wakes no other thread.
@@ -40,7 +28,7 @@ struct Tile {
 
 static void sgemm(const Tensor& y, const Tensor& a, const Tensor& b, Into into) {
   static trace::Counter& calls = trace::counter("kernel.vendor_calls");
-  const Operand a_(a), b_(b);
+  const MatrixLayout a_ = *matrix_layout(a), b_ = *matrix_layout(b);
   const int64_t M = y.dim(1), N = y.dim(2), K = a.dim(2);
   const Tile tile(M, N, K);
   const int64_t tall = ceil_div(M, tile.rows), wide = ceil_div(N, tile.columns);
@@ -49,12 +37,13 @@ static void sgemm(const Tensor& y, const Tensor& a, const Tensor& b, Into into) 
     for (int64_t at = begin; at < end; ++at) {
       const int64_t i = at / (tall * wide);
       const int64_t m = at / wide % tall * tile.rows, n = at % wide * tile.columns;
-      const dnnl_status_t status = dnnl_sgemm(
-          a_.letter(), b_.letter(), std::min(tile.rows, M - m), std::min(tile.columns, N - n), K, 1,
-          a.ptr<float>() + i * a.strides()[0] + m * a.strides()[1], a_.stride,
-          b.ptr<float>() + i * b.strides()[0] + n * b.strides()[2], b_.stride,
-          into == Into::add ? 1 : 0, y.ptr<float>() + i * y.strides()[0] + m * y.strides()[1] + n,
-          y.strides()[1]);
+      const dnnl_status_t status =
+          dnnl_sgemm(a_.transposed ? 'T' : 'N', b_.transposed ? 'T' : 'N',
+                     std::min(tile.rows, M - m), std::min(tile.columns, N - n), K, 1,
+                     a.ptr<float>() + i * a.strides()[0] + m * a.strides()[1], a_.stride,
+                     b.ptr<float>() + i * b.strides()[0] + n * b.strides()[2], b_.stride,
+                     into == Into::add ? 1 : 0,
+                     y.ptr<float>() + i * y.strides()[0] + m * y.strides()[1] + n, y.strides()[1]);
       // With valid arguments sgemm fails only if it cannot allocate memory for generated code.
       if (status == dnnl_unimplemented || status == dnnl_runtime_error)
         onednn::refuse(dnnl_out_of_memory, "no room for the code of sgemm");
@@ -90,9 +79,8 @@ View view_of(const Tensor& t, bool batch) {
   const Strides& s = t.strides();
   const int64_t rows = t.dim(1), columns = t.dim(2);
   if (batch) return {{s[0] ? t.dim(0) : 1, rows, columns}, s, t.dtype()};
-  const bool across = s[2] != 1;  // column-major
-  const int64_t step = std::max(s[across ? 2 : 1], across ? rows : columns);
-  return {{rows, columns}, across ? Strides{1, step} : Strides{step, 1}, t.dtype()};
+  const auto [transposed, step] = *matrix_layout(t);
+  return {{rows, columns}, transposed ? Strides{1, step} : Strides{step, 1}, t.dtype()};
 }
 
 struct Product {

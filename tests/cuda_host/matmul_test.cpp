@@ -49,19 +49,19 @@ TEST_P(TiledProduct, NarrowTiles) {
         expect_product(p, DType::f32, a_rows, b_rows, Into::overwrite);
 }
 
-// Enough products to select the wide tiles.
+// A tile for each of 132 multiprocessors, which selects the wide tiles.
 TEST_P(TiledProduct, WideTiles) {
-  expect_product({128, 63, 15, 17}, DType::f32, true, true, Into::overwrite);
-  expect_product({128, 17, 17, 64}, DType::f32, false, true, Into::overwrite);
-  expect_product({64, 64, 16, 65}, DType::f32, true, false, Into::add);
-  expect_product({32, 65, 33, 66}, DType::f32, false, false, Into::overwrite);
+  expect_product({132, 63, 15, 17}, DType::f32, true, true, Into::overwrite);
+  expect_product({132, 17, 17, 64}, DType::f32, false, true, Into::overwrite);
+  expect_product({66, 64, 16, 65}, DType::f32, true, false, Into::add);
+  expect_product({33, 65, 33, 66}, DType::f32, false, false, Into::overwrite);
 }
 
 TEST_P(TiledProduct, EveryDtype) {
   for (const DType dtype : kFloats)
     for (const Into into : {Into::overwrite, Into::add}) {
       expect_product({1, 18, 130, 20}, dtype, true, false, into);
-      expect_product({32, 65, 17, 70}, dtype, false, true, into);
+      expect_product({33, 65, 17, 70}, dtype, false, true, into);
     }
 }
 

@@ -13,7 +13,9 @@ namespace cuda_host {
 namespace {
 
 constexpr size_t kDeviceBytes = size_t{1} << 30;
-constexpr size_t kShared = 48 << 10, kSharedOptIn = 227 << 10;  // of an H200
+// Those of an H200.
+constexpr size_t kShared = 48 << 10, kSharedOptIn = 227 << 10;
+constexpr int kMultiprocessors = 132, kResidentThreads = 2048;
 
 std::map<const void*, size_t> shared_limit;
 
@@ -159,9 +161,16 @@ cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   return api([=] {
-    REQUIRE(attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin, cudaErrorInvalidValue,
-            "cudaDeviceGetAttribute ", attribute);
-    *value = kSharedOptIn;
+    switch (attribute) {
+      case cudaDevAttrMultiProcessorCount:
+        return void(*value = kMultiprocessors);
+      case cudaDevAttrMaxThreadsPerMultiProcessor:
+        return void(*value = kResidentThreads);
+      case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+        return void(*value = kSharedOptIn);
+      default:
+        REQUIRE(false, cudaErrorInvalidValue, "cudaDeviceGetAttribute ", attribute);
+    }
   });
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
@@ -170,7 +179,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   properties->major = 9;
   properties->warpSize = 32;
   properties->maxThreadsPerBlock = 1024;
-  properties->multiProcessorCount = 132;
+  properties->multiProcessorCount = kMultiprocessors;
   properties->totalGlobalMem = kDeviceBytes;
   properties->sharedMemPerBlock = kShared;
   properties->sharedMemPerBlockOptin = kSharedOptIn;

@@ -1,10 +1,14 @@
-// einsum beyond the generic suite: the text of the loop nest, refusals, and random expressions
-// against a naive evaluation.
+// einsum beyond the generic suite: the text of the loop nest, refusals, the kernels that run, and
+// random expressions against a naive evaluation.
 #include "ops/einsum.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
+#include "autograd/backward.h"
+#include "core/tensor/foreach.h"
+#include "core/tensor/kernel.h"
 #include "core/tensor/rng.h"
+#include "ops/reduce.h"
 
 using namespace bellows;
 using testing::ElementsAre;
@@ -66,6 +70,48 @@ TEST(Einsum, ExplainsItselfAsALoopNest) {
             "for i:\n"
             "  y += a[i] * b[i]\n");
   EXPECT_THROW(explain_einsum("ij,ji->ik"), Error);
+}
+
+// Returns the names of the kernels that multiplied in forward and in backward: "matmul", "einsum"
+// or both.
+static std::string kernels_of(const std::string& expression, std::initializer_list<Shape> shapes) {
+  const auto runs_of = [](std::string_view name) {
+    for (const KernelRecord* kernel : kernel_records())
+      if (kernel->name == name) return kernel->runs[int(Device::cpu)].load();
+    return int64_t(-1);
+  };
+  const int64_t products = runs_of("matmul"), nests = runs_of("einsum");
+  std::vector<Tensor> inputs;
+  for (const Shape& shape : shapes) inputs.push_back(require_grad(full(shape, 1)));
+  backward(sum(einsum(expression, inputs)));
+  const bool product = runs_of("matmul") > products, nest = runs_of("einsum") > nests;
+  return product && nest ? "both" : product ? "matmul" : nest ? "einsum" : "none";
+}
+
+TEST(Einsum, OfTwoTermsWithoutRepeatedLettersIsAMatmul) {
+  const Kernels plain({});  // only plain kernels count their runs
+  EXPECT_EQ(kernels_of("ij,jk->ki", {{2, 3}, {3, 4}}), "matmul");
+  EXPECT_EQ(kernels_of("ij,jk->ijk", {{2, 3}, {3, 4}}), "matmul");
+  EXPECT_EQ(kernels_of("i,i->", {{5}, {5}}), "matmul");
+  EXPECT_EQ(kernels_of("i,j->ji", {{2}, {3}}), "matmul");
+  EXPECT_EQ(kernels_of("bhqd,bhkd->bhqk", {{2, 3, 4, 5}, {2, 3, 6, 5}}), "matmul");
+  EXPECT_EQ(kernels_of("nchw,oc->nohw", {{2, 3, 4, 5}, {2, 3}}), "matmul");
+  EXPECT_EQ(kernels_of("ijk,lj->k", {{2, 3, 4}, {2, 3}}), "matmul") << "after sums over i and l";
+  EXPECT_EQ(kernels_of(",ab->ba", {{}, {2, 3}}), "matmul");
+}
+
+TEST(Einsum, OfAnythingElseIsTheLoopNest) {
+  const Kernels plain({});
+  EXPECT_EQ(kernels_of("ii->i", {{3, 3}}), "einsum");
+  EXPECT_EQ(kernels_of("ii,ij->j", {{3, 3}, {3, 4}}), "einsum");
+  EXPECT_EQ(kernels_of("a,b,c->cab", {{2}, {3}, {4}}), "einsum");
+}
+
+TEST(Einsum, OfEmptyTensorsIsZero) {
+  const Tensor y = einsum("ji,jk->ik", {Tensor({0, 2}, DType::f32), Tensor({0, 3}, DType::f32)});
+  EXPECT_THAT(y.data<float>(), ElementsAre(0, 0, 0, 0, 0, 0));
+  EXPECT_EQ(einsum("ij,kj->ki", {Tensor({2, 3}, DType::f32), Tensor({0, 3}, DType::f32)}).shape(),
+            (Shape{0, 2}));
 }
 
 // Loops over all letters at once and looks up each element by its letters.

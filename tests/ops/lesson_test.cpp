@@ -9,7 +9,6 @@
 #include "core/tensor/rng.h"
 #include "ops/bucketize.h"
 #include "ops/gather.h"
-#include "ops/quantile_levels.h"
 #include "ops/reduce.h"
 
 using namespace bellows;

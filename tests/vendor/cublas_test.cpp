@@ -43,14 +43,14 @@ TEST(Cublas, TakesTheDescriptionOfEveryProduct) {
 TEST(Cublas, SeesHowAnOperandLies) {
   const Tensor t = matrix(5, 7, DType::f32);
   const cublas::Operand rows(t), columns(turned(t)), row(matrix(1, 7, DType::f32));
-  EXPECT_FALSE(rows.column_major);
-  EXPECT_EQ(rows.stride, 7);
-  EXPECT_TRUE(columns.column_major);
-  EXPECT_EQ(columns.stride, 7);
-  EXPECT_FALSE(row.column_major);
-  EXPECT_GE(row.stride, 7);
+  EXPECT_FALSE(rows.layout.transposed);
+  EXPECT_EQ(rows.layout.stride, 7);
+  EXPECT_TRUE(columns.layout.transposed);
+  EXPECT_EQ(columns.layout.stride, 7);
+  EXPECT_FALSE(row.layout.transposed);
+  EXPECT_GE(row.layout.stride, 7);
   EXPECT_EQ(rows.alignment, 256u);
   const Tensor shifted = t.view({1, 5, 6}, {35, 7, 1}, 1);
   EXPECT_EQ(cublas::Operand(shifted).alignment, 4u);
-  EXPECT_EQ(cublas::Operand(shifted).stride, 7);
+  EXPECT_EQ(cublas::Operand(shifted).layout.stride, 7);
 }
