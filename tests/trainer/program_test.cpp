@@ -90,8 +90,8 @@ TEST_F(Program, ADryRunWritesNothing) {
 }
 
 TEST_F(Program, ADryRunKeepsNoKernelsInTheUsersCache) {
-  const Args args = tiny({"toggles={background_loader: off, kernel_autotune: benchmark}",
-                          "model=lenet", "train.max_iters=2"});
+  const Args args = tiny(
+      {"toggles={preset: none, kernel_autotune: benchmark}", "model=lenet", "train.max_iters=2"});
   const auto cached = [this] { setenv("XDG_CACHE_HOME", (folder_ / "cache").c_str(), 1); };
   Args dry = args;
   dry.push_back("--dry-run");
