@@ -8,7 +8,7 @@
 #include "data/images/transform.h"
 #include "data/loader/loader.h"
 #include "data/sets/dataset.h"
-#include "models/criterion.h"
+#include "models/losses/loss.h"
 #include "models/module/fuse.h"
 #include "models/module/module.h"
 #include "optim/optimizer.h"

@@ -41,6 +41,7 @@ static std::string entry_table() {
   for (const auto& [name, verb] : verbs())
     table += cat("| verb | `trainer ", name, "` | ", cell(verb.help), " |\n");
   return table + entry_rows<MakeModel>("model") + entry_rows<MakeLayer>("layer") +
+         entry_rows<LossFunction>("loss") + entry_rows<MakeMetric>("metric") +
          entry_rows<MakeDataset>("data set") + entry_rows<MakeTransform>("transform") +
          entry_rows<UpdateRule()>("optimizer") + entry_rows<Curve(const Horizon&)>("schedule");
 }

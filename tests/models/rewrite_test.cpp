@@ -8,7 +8,7 @@
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/rng.h"
-#include "models/criterion.h"
+#include "models/losses/loss.h"
 #include "tests/models/build.h"
 
 using namespace bellows;

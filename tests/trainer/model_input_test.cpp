@@ -40,7 +40,7 @@ Evaluated trained(const Plan& plan) {
   const Ran ran = run(session);
   const int64_t bytes = padded.value() - before;
   const Kernels use(plan.kernels);
-  return {ran, evaluate(session).loss, bytes};
+  return {ran, evaluate(session).value("loss"), bytes};
 }
 
 void expect_same(const Evaluated& got, const Evaluated& want) {

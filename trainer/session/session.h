@@ -11,6 +11,7 @@
 #include "optim/schedule.h"
 #include "plan/plan.h"
 #include "trainer/session/data_card.h"
+#include "trainer/session/losses.h"
 
 namespace bellows {
 
@@ -25,7 +26,7 @@ class Session {
   // size.
   Batch zeros_like_batches(const Shape& x) const;
   // Runs a forward pass and returns the mean loss, a scalar. `batch` is on the device. The caller
-  // has plan.kernels in force.
+  // has plan.kernels in force. Adds the terms of a sum to loss_terms.
   Tensor loss_of(const Batch& batch);
   int64_t steps_per_epoch() const { return loader.batches(); }
   int64_t total_steps() const;  // updates of the whole plan
@@ -37,7 +38,9 @@ class Session {
   const RateState& rate_state() const { return rate_state_; }
   void set_rate_state(const RateState& state);
   // Lets the schedule react to an evaluation. Returns true if the rate of the next update changed.
-  bool react(const MetricValue& metric);
+  bool react(const MetricValue& now);
+  // Metric that the schedule reacts to; "" if it reacts to none.
+  std::string watched_metric() const;
 
   const Plan plan;
   std::vector<std::string> notes;  // printed at start-up: device, data, model, fused layers
@@ -59,6 +62,7 @@ class Session {
   const GradScaler scaler;
   const std::unique_ptr<ProcessGroup> group;
   Reducer reducer;
+  LossTerms loss_terms;
 
  private:
   ModulePtr make_model(bool trained);

@@ -66,6 +66,8 @@ const std::vector<Table>& tables() {
       {"benches", {"bench", "what", "example"}, [] { return verb_rows(benches()); }},
       table_of<MakeModel>("models"),
       table_of<MakeLayer>("layers"),
+      table_of<LossFunction>("losses"),
+      table_of<MakeMetric>("metrics"),
       {"fusions", {"name", "what"}, fusion_rows},
       table_of<MakeDataset>("datasets"),
       table_of<MakeTransform>("transforms"),
