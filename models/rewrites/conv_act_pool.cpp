@@ -1,7 +1,6 @@
 // Fuses conv2d + relu + max_pool2d(2) into one op with the batch in the vector lanes
 // (ops/conv/conv_act_pool.h).
 #include "ops/conv/conv_act_pool.h"
-#include "models/layers/activation.h"
 #include "models/layers/conv2d.h"
 #include "models/layers/pool.h"
 #include "models/module/fuse.h"
