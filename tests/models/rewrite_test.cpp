@@ -1,5 +1,4 @@
 // Passes over a model's tree: the same values, with less memory or fewer parameters.
-#include "models/rewrites/rewrite.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cstring>

@@ -215,7 +215,7 @@ TEST(Training, HasTheSameBitsForAnyNumberOfWorkers) {
 TEST(Training, DeterministicHasTheSameBitsForAnyNumberOfThreads) {
   Plan plan = small_plan();
   plan.model.model.choose("lenet");
-  plan.model.fuse.wanted["conv_act_pool"] = true;
+  plan.model.rewrites.values["fuse.conv_act_pool"] = 1;
   plan.kernels.deterministic = plan.kernels.vendor = true;
   plan.train.max_iters = 4;
   const int before = omp_get_max_threads();

@@ -13,5 +13,5 @@ static const bellows::AddToggle toggle({
     .proof = bellows::residual_net,
     .example = "configs/resnet18.yaml toggles.fused_bn_add_act=off",
     .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.model.fuse.wanted["add_act"] = true; },
+                 const std::string&) { plan.model.rewrites.values["fuse.add_act"] = 1; },
 });

@@ -12,5 +12,5 @@ static const bellows::AddToggle toggle({
     .same = bellows::Same::close,
     .tolerance = 1e-5,
     .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.model.fuse.wanted["bias_act"] = true; },
+                 const std::string&) { plan.model.rewrites.values["fuse.bias_act"] = 1; },
 });

@@ -16,5 +16,5 @@ static const bellows::AddToggle toggle({
     .proof = bellows::residual_net,
     .example = "configs/resnet18.yaml",
     .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.model.fuse.wanted["bn_act"] = true; },
+                 const std::string&) { plan.model.rewrites.values["fuse.bn_act"] = 1; },
 });

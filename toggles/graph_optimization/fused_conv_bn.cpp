@@ -24,5 +24,5 @@ static const bellows::AddToggle toggle({
     .proof = prove,
     .example = "configs/resnet18.yaml --measure epoch",
     .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.model.fuse.wanted["conv_bn"] = true; },
+                 const std::string&) { plan.model.rewrites.values["fuse.conv_bn"] = 1; },
 });

@@ -47,5 +47,5 @@ static const bellows::AddToggle toggle({
     .proof = prove,
     .example = "configs/resnet18.yaml",
     .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.model.fuse.wanted["conv_norm"] = true; },
+                 const std::string&) { plan.model.rewrites.values["fuse.conv_norm"] = 1; },
 });

@@ -32,5 +32,5 @@ static const bellows::AddToggle toggle({
     .proof = prove,
     .example = "",
     .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.model.fuse.wanted["pointwise"] = true; },
+                 const std::string&) { plan.model.rewrites.values["fuse.pointwise"] = 1; },
 });

@@ -19,6 +19,6 @@ static const bellows::AddToggle toggle({
     .example = "configs/resnet18.yaml",
     .enable =
         [](bellows::Plan& plan, const std::string& value) {
-          plan.model.recompute = value == "blocks" ? 1 : std::stoll(value);
+          plan.model.rewrites.values["recompute"] = value == "blocks" ? 1 : std::stoll(value);
         },
 });

@@ -13,5 +13,5 @@ static const bellows::AddToggle toggle({
     .same = bellows::Same::close,
     .tolerance = 1e-5,
     .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.model.fuse.wanted["conv_act_pool"] = true; },
+                 const std::string&) { plan.model.rewrites.values["fuse.conv_act_pool"] = 1; },
 });

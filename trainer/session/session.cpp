@@ -288,14 +288,8 @@ ModulePtr Session::make_model(bool trained) {
   ModulePtr made = plan.model.model.make(context);
   const Shape smallest = loader.transforms().shape(0);
   if (!(smallest == input)) check_takes(plan.model.model, context, smallest, *made);
-  std::vector<std::string> changes;
-  const auto note = [&](const std::vector<std::string>& lines) {
-    changes.insert(changes.end(), lines.begin(), lines.end());
-  };
   normed_convs = find_normed_convs(*made);
-  if (plan.model.drop_conv_bias) note(drop_conv_bias(*made));
-  for (const std::string& line : fuse(*made, plan.model.fuse)) note({"fused: " + line});
-  if (plan.model.recompute) note(recompute_blocks(*made, plan.model.recompute));
+  const std::vector<std::string> changes = rewrite(*made, plan.model.rewrites);
   made->name_all("");
   made->initialize(plan.seed);
   int64_t weights = 0;

@@ -5,7 +5,7 @@
 #include "core/tensor/step_state.h"
 #include "data/feeds/device_feed.h"
 #include "dist/reducer.h"
-#include "models/rewrites/rewrite.h"
+#include "models/rewrites/normed_conv.h"
 #include "optim/ema.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
@@ -51,7 +51,7 @@ class Session {
   const std::shared_ptr<DeviceStepState> state;
   const Shape input;                     // of a sample in evaluation: (C, H, W)
   double model_s = 0;                    // time to make the model, filters from images included
-  std::vector<NormedConv> normed_convs;  // of the model before fusion
+  std::vector<NormedConv> normed_convs;  // of the model before rewrites
   const ModulePtr model;
   const std::unique_ptr<Feed> device_feed, test_device_feed;  // null: the loader is the feed
   Feed &feed, &test_feed;                                     // deliver batches on the device

@@ -90,7 +90,7 @@ static int run(const Arguments& args) {
   const std::optional<Names> dropped = dropped_biases(saved.content);
   if (dropped)
     restore_biases(model, *dropped);
-  else if (plan_of(saved.content).model.drop_conv_bias)
+  else if (plan_of(saved.content).model.rewrites.on("drop_conv_bias"))
     warn(
         "the checkpoint is of an earlier version and does not name the biases that "
         "drop_conv_bias removed; those are missing, so load it with strict=False");

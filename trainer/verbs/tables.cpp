@@ -21,7 +21,7 @@ template <class Signature> static Table table_of(const char* name) {
       }};
 }
 
-// Sorts and removes duplicates: variants of an op and lengths of a pattern share a row.
+// Sorts and removes duplicates: variants of an op and lengths of a fusion share a row.
 static std::vector<TableRow> sorted(std::vector<TableRow> rows) {
   std::ranges::sort(rows);
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
@@ -51,9 +51,13 @@ static std::vector<TableRow> verb_rows(const std::map<std::string, Verb>& verbs)
   return rows;
 }
 
-static std::vector<TableRow> fusion_rows() {
+// A fusion's name without "fuse.".
+static std::vector<TableRow> rewrite_rows() {
   std::vector<TableRow> rows;
-  for (const FusePattern& pattern : fuse_patterns()) rows.push_back({pattern.name, pattern.help});
+  for (const Rewrite& rewrite : rewrites()) {
+    const std::string name = rewrite.name;
+    rows.push_back({name.substr(name.find('.') + 1), rewrite.help});
+  }
   return sorted(rows);
 }
 
@@ -68,7 +72,7 @@ const std::vector<Table>& tables() {
       table_of<MakeLayer>("layers"),
       table_of<LossFunction>("losses"),
       table_of<MakeMetric>("metrics"),
-      {"fusions", {"name", "what"}, fusion_rows},
+      {"rewrites", {"name", "what"}, rewrite_rows},
       table_of<MakeDataset>("datasets"),
       table_of<MakeTransform>("transforms"),
       table_of<UpdateRule()>("optimizers"),
