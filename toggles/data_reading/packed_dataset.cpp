@@ -13,7 +13,7 @@ static const bellows::AddToggle toggle({
             "first run waits for the packing, and one that starts meanwhile for that, up to "
             "data.timeout_s; what is in memory anyway is read from disk instead",
     .sources = "S0:7 S1:29",
-    .footprint = "data.packed_reads",
+    .footprint = "data.twin_reads",
     .same = bellows::Same::bitwise,
     .statistical_where = "data.quasi_random_orders",  // depend on the page layout
     .default_value = "off",

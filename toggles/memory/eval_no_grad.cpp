@@ -7,7 +7,7 @@ static const bellows::AddToggle toggle({
     .claim = "graph nodes and saved bytes of an evaluation are 0; no figure in the seeds",
     .cost = "never",
     .sources = "S4:118",
-    .footprint = "grad.untracked_ops",
+    .footprint = "eval.untracked_ops",
     .same = bellows::Same::bitwise,
     .proof = [](bellows::Plan& plan) { plan.eval.every = 1; },
     .example = "configs/lenet.yaml --measure epoch",

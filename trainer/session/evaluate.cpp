@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
+#include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "ops/elementwise.h"
 
@@ -152,6 +153,9 @@ Metrics evaluate(Session& session) {
   const EmaScope averaged(session.ema);
   std::optional<NoGrad> untracked;
   if (plan.eval.no_grad) untracked.emplace();
+  static trace::Counter &skipped = trace::counter("grad.untracked_ops"),
+                        &in_evaluation = trace::counter("eval.untracked_ops");
+  const int64_t skipped_before = skipped.value();
   const Autocast precision(plan.amp.low());
   const int64_t begin = trace::now_ns();
   const std::vector<TtaView> views = views_of(plan.eval.tta);
@@ -168,6 +172,7 @@ Metrics evaluate(Session& session) {
     }
   }
   Metrics metrics = tally.means();
+  if (plan.eval.no_grad) in_evaluation.add(skipped.value() - skipped_before);
   metrics.seconds = (trace::now_ns() - begin) * 1e-9;
   return metrics;
 }

@@ -1,4 +1,5 @@
 #include "trainer/session/losses.h"
+#include <algorithm>
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
@@ -29,7 +30,8 @@ void Losses::read() {
   static trace::Counter& reads = trace::counter("log.host_reads");
   static trace::Counter& deferred_reads = trace::counter("log.deferred_reads");
   if (parts_.empty()) return;
-  (deferred_ ? deferred_reads : reads).add();
+  const int64_t updates = std::ranges::count(parts_, true, &Part::last);
+  (updates > 1 ? deferred_reads : reads).add();  // with one update, nothing was deferred
   const Shape filled{std::ssize(parts_)};
   const Tensor host = to(Device::cpu, slots_.view(filled, strides_of(filled), 0));
   for (size_t i = 0; i < parts_.size(); ++i) {
