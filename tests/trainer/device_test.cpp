@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "core/base/trace.h"
+#include "core/config/yaml.h"
 #include "core/tensor/copy.h"
 #include "plan/residual_net.h"
 #include "plan/toggle.h"
@@ -202,7 +203,7 @@ TEST_F(TrainingOnDevice, AnEvaluationWaitsAsOftenForManyBatchesAsForFew) {
 TEST_F(TrainingOnDevice, CapturedResidualNetEqualsEagerBitForBit) {
   for (const char* const precision : {"off", "bf16", "fp16"}) {
     Plan eager = fast(small_lenet({{"amp.dtype", {precision}}}));
-    residual_net(eager);
+    eager = load(eager, parse_yaml(kResidualNet, "residual net"));
     eager = with(with(eager, "fused_bn_act"), "fused_bn_add_act");
     const Ran want = run(eager), got = run(with(eager, "cuda_graph"));
     EXPECT_EQ(want.losses, got.losses) << precision;
@@ -214,7 +215,7 @@ TEST_F(TrainingOnDevice, CapturedResidualBlocksEqualEagerBitForBit) {
   const trace::Counter& fused = trace::counter("fuse.conv_norm");
   for (const char* const precision : {"off", "fp16"}) {
     Plan eager = fast(small_lenet({{"amp.dtype", {precision}}}));
-    find_toggle("fused_conv_norm")->proof(eager);
+    eager = with_proof(eager, *find_toggle("fused_conv_norm"));
     eager = with(with(eager, "fused_conv_norm"), "vendor_kernels");
     const int64_t before = fused.value();
     const Ran want = run(eager), got = run(with(eager, "cuda_graph"));
