@@ -38,7 +38,7 @@ static void cast_into(const Tensor& copy, const Tensor& leaf) {
   static trace::Counter& casts = trace::counter("amp.weight_casts");
   casts.add();
   copy_into(copy, leaf.detach());
-  GradMeta& meta = *grad_meta(leaf);
+  Leaf& meta = leaf_of(leaf);
   meta.low = copy;
   meta.low_version = leaf.storage()->version;
 }
@@ -46,7 +46,7 @@ static void cast_into(const Tensor& copy, const Tensor& leaf) {
 // Low-precision copy of `leaf`, cast again only if the leaf has changed. It keeps its storage
 // unless a closure saved it, because a captured graph reads the copy at a fixed address.
 static Tensor low_copy(const Tensor& leaf, DType dtype) {
-  GradMeta& meta = *grad_meta(leaf);
+  Leaf& meta = leaf_of(leaf);
   meta.low_read = true;
   const bool fits = meta.low.defined() && meta.low.dtype() == dtype;
   if (fits && meta.low_version == leaf.storage()->version) return meta.low;
@@ -60,21 +60,21 @@ static Tensor low_copy(const Tensor& leaf, DType dtype) {
 namespace amp {
 
 Tensor copy_of(const Tensor& leaf) {
-  const GradMeta& meta = *grad_meta(leaf);
+  const Leaf& meta = leaf_of(leaf);
   return meta.low_version == leaf.storage()->version ? meta.low : Tensor();
 }
 
 Tensor copy_in_use(const Tensor& leaf) {
   const Tensor copy = copy_of(leaf);
   const bool free = copy.defined() && copy.storage()->saved == 0;
-  return free && grad_meta(leaf)->low_read ? copy : Tensor();
+  return free && leaf_of(leaf).low_read ? copy : Tensor();
 }
 
 void written(const Tensor& leaf, const Tensor& copy) {
   leaf.raise_version();
   if (!copy.defined()) return;
   copy.raise_version();
-  GradMeta& meta = *grad_meta(leaf);
+  Leaf& meta = leaf_of(leaf);
   meta.low = copy;
   meta.low_version = leaf.storage()->version;
   meta.low_read = false;

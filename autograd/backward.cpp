@@ -13,10 +13,10 @@ struct Pass {
   uint64_t id;
   // Tensors whose gradient is complete, so their node may run. A heap with the latest node first:
   // nodes run in the reverse order of forward, so sums of contributions are reproducible.
-  std::vector<Edge> ready;
+  std::vector<Ref<Node>> ready;
 };
 
-bool earlier(const Edge& a, const Edge& b) { return a->node->order < b->node->order; }
+bool earlier(const Ref<Node>& a, const Ref<Node>& b) { return a->order < b->order; }
 
 }  // namespace
 
@@ -31,7 +31,7 @@ static Pass plan_pass(GradMeta* root) {
     if (meta->pass != pass.id) {
       meta->pass = pass.id;
       meta->shares = 0;
-      meta->place_given = false;
+      if (meta->leaf) static_cast<Leaf*>(meta)->place_given = false;
       meta->dy = {};
       reached.push_back(meta);
     }
@@ -39,7 +39,7 @@ static Pass plan_pass(GradMeta* root) {
   };
   expect(root);
   while (!reached.empty()) {
-    const Node* const node = reached.back()->node;
+    const Node* const node = node_of(reached.back());
     reached.pop_back();
     if (!node) continue;
     CHECK(!node->released(), "backward(): an earlier pass has released ", node->op,
@@ -62,7 +62,7 @@ static Tensor own(Tensor&& t, const Strides& strides) {
 // A leaf's gradient owns its storage and has the leaf's strides. `a + b` sends the same dy to both
 // inputs; if both kept it, clipping in place would scale it twice. So a dy is kept without a copy
 // only if nothing else refers to its storage.
-static void finish_leaf(GradMeta& leaf) {
+static void finish(Leaf& leaf) {
   Tensor dy = std::move(leaf.dy);
   if (!dy.defined()) return;
   if (leaf.grad.defined()) {
@@ -96,12 +96,9 @@ static void send(Pass& pass, const Edge& to, Tensor&& g, const char* op) {
     to->dy = to->dy.defined() ? sum(std::move(to->dy), g) : std::move(g);
   }
   if (--to->shares > 0) return;
-  if (to->node) {
-    pass.ready.push_back(to);
-    std::push_heap(pass.ready.begin(), pass.ready.end(), earlier);
-  } else {
-    finish_leaf(*to);
-  }
+  if (to->leaf) return finish(static_cast<Leaf&>(*to));
+  pass.ready.emplace_back(node_of(to.get()));
+  std::push_heap(pass.ready.begin(), pass.ready.end(), earlier);
 }
 
 static void refuse_anomaly(const Node& node, const Grads& grads) {
@@ -136,29 +133,25 @@ void backward(const Tensor& loss, const BackwardOptions& options) {
   send(pass, Edge(grad_meta(loss)), std::move(seed), "backward");
   while (!pass.ready.empty()) {
     std::pop_heap(pass.ready.begin(), pass.ready.end(), earlier);
-    const Edge next = std::move(pass.ready.back());
+    const Ref<Node> next = std::move(pass.ready.back());
     pass.ready.pop_back();
     {
       const Tensor dy = std::move(next->dy);
-      run(pass, *next->node, dy);
+      run(pass, *next, dy);
     }
     if (options.retain_graph) continue;
-    next->node->release();
-    next->node->edges.clear();
+    next->release();
+    next->edges.clear();
   }
 }
 
-const Tensor& grad(const Tensor& leaf) {
-  CHECK(is_leaf(leaf), "grad(): not a leaf");
-  return grad_meta(leaf)->grad;
-}
+const Tensor& grad(const Tensor& leaf) { return leaf_of(leaf, "grad").grad; }
 
 void zero_grad(std::span<const Tensor> leaves, bool set_to_none) {
   static trace::Counter& dropped = trace::counter("grad.dropped");
   static trace::Counter& memsets = trace::counter("grad.memsets");
   for (const Tensor& leaf : leaves) {
-    CHECK(is_leaf(leaf), "zero_grad(): not a leaf");
-    Tensor& g = grad_meta(leaf)->grad;
+    Tensor& g = leaf_of(leaf, "zero_grad").grad;
     if (!g.defined()) continue;
     (set_to_none ? dropped : memsets).add();
     if (set_to_none) {
@@ -170,21 +163,20 @@ void zero_grad(std::span<const Tensor> leaves, bool set_to_none) {
 }
 
 void on_grad_ready(const Tensor& leaf, GradHook hook) {
-  CHECK(is_leaf(leaf), "on_grad_ready(): not a leaf");
-  grad_meta(leaf)->hook = std::move(hook);
+  leaf_of(leaf, "on_grad_ready").hook = std::move(hook);
 }
 
 void place_grad(const Tensor& leaf, const Tensor& place) {
-  CHECK(is_leaf(leaf), "place_grad(): not a leaf");
+  Leaf& meta = leaf_of(leaf, "place_grad");
   const bool alike = place.shape() == leaf.shape() && place.dtype() == leaf.dtype();
   CHECK(!place.defined() || (alike && place.is_dense()), "place_grad(): a place of ", place.shape(),
         " in ", place.dtype(), " for a leaf of ", leaf.shape(), " in ", leaf.dtype());
-  grad_meta(leaf)->grad_place = place;
+  meta.grad_place = place;
 }
 
 Tensor grad_out(const Tensor& input) {
   if (is_leaf(input)) {
-    GradMeta& leaf = *grad_meta(input);
+    Leaf& leaf = leaf_of(input);
     const bool first = !leaf.grad.defined() && !leaf.dy.defined() && !leaf.place_given;
     if (leaf.grad_place.defined() && first) {
       leaf.place_given = true;

@@ -1,4 +1,7 @@
 #include "autograd/record.h"
+#include <algorithm>
+#include <atomic>
+#include <iterator>
 #include "core/base/trace.h"
 
 namespace bellows {
@@ -8,37 +11,44 @@ bool& grad_mode() {
   return on;
 }
 
-Node::Node(const char* op, Edges edges)
-    : op(op), edges(std::move(edges)), site(current_site()), kernels(kernel_options()) {
+// A handle of the result that is saved in the node's own closure has no history, so there is no
+// reference cycle.
+Node::Node(const char* op, const Shape& shape, Edges edges)
+    : GradMeta(shape, false),
+      op(op),
+      edges(std::move(edges)),
+      site(current_site()),
+      kernels(kernel_options()) {
   static std::atomic<uint64_t> next{0};
+  static trace::Counter& nodes = trace::counter("graph.nodes");
   order = next.fetch_add(1, std::memory_order_relaxed);
+  nodes.add();
 }
 
 // Frees the nodes that only this one kept alive, in a loop: nested destructors of a long chain
 // would overflow the stack.
-GradMeta::~GradMeta() {
-  Node* doomed = node;
-  while (doomed) {
-    Node* const last = doomed;
-    doomed = last->next_doomed;
-    last->release();  // first, so that captured inputs are referenced by the edges only
-    while (!last->edges.empty()) {
-      const Edge input = std::move(last->edges.back());
-      last->edges.pop_back();
-      if (!input || input->references() > 1 || !input->node) continue;
-      input->node->next_doomed = doomed;
-      doomed = std::exchange(input->node, nullptr);
-    }
-    delete last;
+Node::~Node() {
+  Edges doomed = std::move(edges);
+  while (!doomed.empty()) {
+    const Edge input = std::move(doomed.back());
+    doomed.pop_back();
+    Node* const node = input && input->references() == 1 ? node_of(input.get()) : nullptr;
+    if (!node) continue;
+    node->release();  // first, so that captured inputs are referenced by the edges only
+    std::ranges::move(node->edges, std::back_inserter(doomed));
+    node->edges.clear();
   }
 }
 
 Tensor require_grad(const Tensor& t) {
   CHECK(is_float(t.dtype()), "require_grad: a ", t.dtype(), " tensor has no gradient");
-  return t.with_meta(Ref<Meta>(new GradMeta(t, nullptr)));
+  return t.with_meta(Ref<Meta>(new Leaf(t)));
 }
 
-bool is_leaf(const Tensor& t) { return needs_grad(t) && !grad_meta(t)->node; }
+Leaf& leaf_of(const Tensor& t, const char* caller) {
+  CHECK(is_leaf(t), caller, "(): not a leaf");
+  return static_cast<Leaf&>(*grad_meta(t));
+}
 
 static trace::Counter& saved_bytes() {
   static trace::Counter& counter = trace::counter("mem.saved_bytes");
@@ -82,15 +92,6 @@ Edges detail::edges_to(std::span<const Input> inputs) {
 }
 Edges detail::edges_to(std::span<const Tensor> inputs) {
   return edges_of(inputs, [](const Tensor& input) -> const Tensor& { return input; });
-}
-
-// Returns a new handle of y that owns the node. A handle of y saved in the node's own closure has
-// no history, so there is no reference cycle.
-Tensor detail::attach(Tensor y, Node* node) {
-  static trace::Counter& nodes = trace::counter("graph.nodes");
-  nodes.add();
-  Ref<Meta> meta(new GradMeta(y, node));
-  return std::move(y).with_meta(std::move(meta));
 }
 
 }  // namespace bellows

@@ -21,18 +21,46 @@ namespace bellows {
 using Grads = Tensors;  // one per input, in order; undefined = no gradient
 using GradHook = std::function<void(const Tensor& grad)>;
 
-struct GradMeta;
+// Autograd metadata of a tracked tensor: a Node if an op made it, else a Leaf. Tensors own it; so
+// do the nodes of which it is an input. A node refers to its inputs only, so there are no cycles.
+struct GradMeta : Meta {
+  GradMeta(const Shape& shape, bool leaf) : shape(shape), leaf(leaf) {}
+  static void* operator new(size_t bytes) { return small_block_allocate(bytes); }
+  static void operator delete(void* block, size_t bytes) { pool_release(block, bytes); }
+
+  const Shape shape;
+  const bool leaf;
+  // State in the current backward pass:
+  int shares = 0;  // contributions still to come from consumers
+  uint64_t pass = 0;
+  Tensor dy;  // sum of the contributions so far
+};
+
 using Edge = Ref<GradMeta>;  // to an input; null if the input needs no gradient
 using Edges = std::vector<Edge, SmallBlockAllocator<Edge>>;
 
-// One recorded op. The derived NodeOf holds the closure; node and closure share one pooled block.
-class Node {
+// A tensor that accumulates its gradient, such as a parameter.
+struct Leaf final : GradMeta {
+  explicit Leaf(const Tensor& of)
+      : GradMeta(of.shape(), true), strides(of.is_dense() ? of.strides() : strides_of(shape)) {}
+
+  const Strides strides;  // of the gradient
+  Tensor grad, grad_place;
+  bool place_given = false;  // in this backward pass, grad_out() has returned grad_place
+  GradHook hook;
+  // Cached 16-bit copy (autograd/amp.h), the version of the leaf that it holds, and whether a
+  // product has read it since an update wrote it.
+  Tensor low;
+  uint32_t low_version = 0;
+  bool low_read = false;
+};
+
+// One recorded op, the metadata of its result. The derived NodeOf holds the closure; node and
+// closure share one pooled block.
+class Node : public GradMeta {
  public:
-  Node(const char* op, Edges edges);
-  virtual ~Node() = default;
-  Node(Node&&) = delete;
-  static void* operator new(size_t bytes) { return small_block_allocate(bytes); }
-  static void operator delete(void* block, size_t bytes) { pool_release(block, bytes); }
+  Node(const char* op, const Shape& shape, Edges edges);
+  ~Node() override;
 
   virtual Grads run(const Tensor& dy) = 0;
   virtual void release() = 0;  // drops the closure with the tensors it saved
@@ -40,39 +68,16 @@ class Node {
 
   const char* op;
   Edges edges;
-  uint64_t order;               // rank by creation; backward runs in reverse order
-  const ModuleSite* site;       // module path at which it was recorded
-  KernelOptions kernels;        // options that forward ran under; backward uses them too
-  Node* next_doomed = nullptr;  // next in the list of nodes to free
-};
-
-// Autograd metadata of a tracked tensor. A leaf accumulates `grad`; any other tensor owns its node.
-struct GradMeta : Meta {
-  GradMeta(const Tensor& of, Node* node) : shape(of.shape()), node(node) {
-    if (!node) strides = of.is_dense() ? of.strides() : strides_of(shape);
-  }
-  ~GradMeta() override;
-  static void* operator new(size_t bytes) { return small_block_allocate(bytes); }
-  static void operator delete(void* block, size_t bytes) { pool_release(block, bytes); }
-
-  Shape shape;
-  Strides strides;  // of the gradient; leaves only
-  Node* node;       // owned; null for a leaf
-  Tensor grad, grad_place;
-  GradHook hook;
-  // Leaves only: cached 16-bit copy (autograd/amp.h), the version of the leaf that it holds, and
-  // whether a product has read it since an update wrote it.
-  Tensor low;
-  uint32_t low_version = 0;
-  bool low_read = false;
-  // State in the current backward pass:
-  uint64_t pass = 0;
-  int shares = 0;            // contributions still to come from consumers
-  bool place_given = false;  // grad_out() has returned grad_place
-  Tensor dy;                 // sum of the contributions so far
+  uint64_t order;          // rank by creation; backward runs in reverse order
+  const ModuleSite* site;  // module path at which it was recorded
+  KernelOptions kernels;   // options that forward ran under; backward uses them too
 };
 
 inline GradMeta* grad_meta(const Tensor& t) { return static_cast<GradMeta*>(t.meta().get()); }
+// The node of `meta`; null for a leaf.
+inline Node* node_of(GradMeta* meta) { return meta->leaf ? nullptr : static_cast<Node*>(meta); }
+// Metadata of a leaf. Throws Exit::usage, naming `caller`, for any other tensor.
+Leaf& leaf_of(const Tensor& t, const char* caller = "leaf_of");
 
 bool& grad_mode();  // of this thread: true if ops are recorded
 
@@ -100,7 +105,7 @@ inline bool will_record(std::span<const Tensor> inputs) {
   return std::ranges::any_of(inputs, needs_grad) && detail::tracking();
 }
 Tensor require_grad(const Tensor& t);  // a new handle of t that is a leaf; t must be floating-point
-bool is_leaf(const Tensor& t);         // accumulates a gradient and has no node
+inline bool is_leaf(const Tensor& t) { return needs_grad(t) && grad_meta(t)->leaf; }
 
 // A tensor kept for backward. Counts its bytes in mem.saved_bytes, once per storage; parameters
 // (leaves) live anyway and are not counted. Reading it after an in-place write throws Exit::usage.
@@ -119,8 +124,8 @@ class Saved {
 
 template <class Closure> class NodeOf final : public Node {
  public:
-  NodeOf(const char* op, Edges edges, Closure&& closure)
-      : Node(op, std::move(edges)), closure_(std::move(closure)) {}
+  NodeOf(const char* op, const Shape& shape, Edges edges, Closure&& closure)
+      : Node(op, shape, std::move(edges)), closure_(std::move(closure)) {}
   Grads run(const Tensor& dy) override { return (*closure_)(dy); }
   void release() override { closure_.reset(); }
   bool released() const override { return !closure_; }
@@ -138,15 +143,15 @@ struct Input {
 // Empty if there is nothing to record.
 Edges edges_to(std::span<const Input> inputs);
 Edges edges_to(std::span<const Tensor> inputs);
-Tensor attach(Tensor y, Node* node);
 
 template <class Closure, class Inputs>
 Tensor record(const char* op, Tensor&& y, const Inputs& inputs, Closure&& closure) {
   Edges edges = edges_to(inputs);
   if (edges.empty()) return std::move(y);
   using Kept = std::remove_cvref_t<Closure>;
-  return attach(std::move(y),
-                new NodeOf<Kept>(op, std::move(edges), Kept(std::forward<Closure>(closure))));
+  Ref<Meta> node(
+      new NodeOf<Kept>(op, y.shape(), std::move(edges), Kept(std::forward<Closure>(closure))));
+  return std::move(y).with_meta(std::move(node));
 }
 }  // namespace detail
 

@@ -81,8 +81,8 @@ static void check_labels_cpu(const Tensor& target, int64_t classes) {
   for (int64_t n = 0; n < target.numel(); ++n) {
     const int64_t label = target_[n * step];
     if (label < 0 || label >= classes)
-      fail(Exit::data, "cross_entropy: label ", label, " of sample ", n,
-           " of the batch is not in [0, ", classes, ")");
+      fail(Exit::data, "label ", label, " of sample ", n, " of the batch is not in [0, ", classes,
+           ")");
   }
 }
 

@@ -29,8 +29,11 @@ struct RateState {
   int64_t bad_evaluations = 0;      // since it improved
   bool operator==(const RateState&) const = default;
 };
-// Value of a metric of the last evaluation, by its name: "loss", "accuracy".
-using MetricValue = std::function<double(const std::string&)>;
+// A metric of the last evaluation.
+struct MetricValue {
+  double value;
+  bool higher_is_better;
+};
 
 // A schedule: a share of the peak rate for each update, from 0 on, and optionally a reaction to
 // each evaluation.
@@ -40,7 +43,8 @@ struct Curve {
 
   std::function<double(int64_t update)> share;
   std::function<void(RateState&, const MetricValue&)> react = {};
-  double min_lr = 0;  // reactions lower no rate below it
+  std::string metric = {};  // that react reads: "loss", "accuracy"
+  double min_lr = 0;        // reactions lower no rate below it
 };
 
 struct ScheduleOptions {

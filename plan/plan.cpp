@@ -15,13 +15,8 @@ void visit(Visitor& v, DataOptions& o) {
 
 void visit(Visitor& v, ModelOptions& o) {
   v.choice("name", o.model, "model");
-  v.group("fuse", o.fuse);
+  visit(v, o.rewrites);
   v("vectorized", o.vectorized, "lesson layers run on whole tensors instead of in a loop");
-  v("recompute", o.recompute,
-    "n: of n residual blocks in a row only the first one's input is kept; they run again in "
-    "backward",
-    {.min = 0, .max = 1024});
-  v("drop_conv_bias", o.drop_conv_bias, "no bias in convolutions before a batch_norm");
   v("channels_last", o.channels_last, "weights of convolutions lie in memory as OHWI, not OIHW");
 }
 

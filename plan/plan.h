@@ -8,9 +8,8 @@
 #include "data/images/transform.h"
 #include "data/loader/loader.h"
 #include "data/sets/dataset.h"
-#include "models/criterion.h"
-#include "models/module/fuse.h"
-#include "models/module/module.h"
+#include "models/losses/loss.h"
+#include "models/module/rewrite.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "plan/run_options.h"
@@ -30,11 +29,9 @@ void visit(Visitor& v, DataOptions& o);
 
 struct ModelOptions {
   Choice<MakeModel> model{"lenet"};
-  FuseOptions fuse;
+  RewriteOptions rewrites;
   bool vectorized = false;
-  int64_t recompute = 0;        // recompute up to n adjacent residual blocks as one segment; 0: off
-  bool drop_conv_bias = false;  // remove biases of convolutions followed by a batch_norm
-  bool channels_last = false;   // weights of convolutions are stored in NHWC
+  bool channels_last = false;  // weights of convolutions are stored in NHWC
 };
 void visit(Visitor& v, ModelOptions& o);
 

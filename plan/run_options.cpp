@@ -30,6 +30,7 @@ void visit(Visitor& v, EvalOptions& o) {
   v("every", o.every, "epochs between evaluations; 0: never", {.min = 0});
   v("batch_size", o.batch_size, "samples per batch; 0: as in training", {.min = 0, .max = 1 << 24});
   v("no_grad", o.no_grad, "evaluation builds no graph and saves nothing");
+  v.choices("metrics", o.metrics, "computed besides the loss");
   v("tta", o.tta, {"none", "mirror", "mirror_shift"},
     "logits are means over an image and its mirror image, and over both shifted by a pixel");
 }
@@ -48,8 +49,9 @@ void visit(Visitor& v, CkptOptions& o) {
   v("every", o.every, "epochs between checkpoints; 0: only at the end", {.min = 0});
   v("every_iters", o.every_iters, "iterations between further checkpoints; 0: none", {.min = 0});
   v("keep", o.keep, "newest checkpoints to keep", {.min = 1});
-  v("best", o.best, {"none", "accuracy", "accuracy_top5", "loss"},
-    "evaluation metric whose best checkpoint is kept as checkpoints/best.safetensors");
+  v("best", o.best,
+    "none, loss or a metric of eval.metrics: the best checkpoint by it is kept as "
+    "checkpoints/best.safetensors");
   v("async", o.async, "take a snapshot, write it in the background");
   v("max_overhead", o.max_overhead, "warn if saving takes a larger share of the time",
     {.min = 0, .max = 1});
@@ -59,10 +61,9 @@ void visit(Visitor& v, CkptOptions& o) {
 }
 
 void visit(Visitor& v, TargetOptions& o) {
-  v("metric", o.metric, {"none", "accuracy", "accuracy_top5", "loss"},
-    "evaluation metric that ends the training");
-  v("value", o.value, "what it has to reach: at least this accuracy (0 to 1), at most this loss");
-  v("stop", o.stop, "end the training there; false: only report the time");
+  v("metric", o.metric, "none, loss or the metric of eval.metrics that ends the training");
+  v("value", o.value, "value to reach: at least this accuracy (0 to 1), at most this loss");
+  v("stop", o.stop, "end the training there; false: only say when it got there");
 }
 
 void visit(Visitor& v, ProfileOptions& o) {

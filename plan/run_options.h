@@ -3,6 +3,7 @@
 #pragma once
 #include "core/device/sync_guard.h"
 #include "data/images/recipe.h"
+#include "models/metrics/metric.h"
 
 namespace bellows {
 
@@ -28,6 +29,9 @@ struct EvalOptions {
   int64_t every = 1;       // epochs between evaluations; 0: never
   int64_t batch_size = 0;  // 0: same as in training
   bool no_grad = false;
+  // Besides the loss. Metrics that need more classes than the data set has are left out.
+  std::vector<Choice<MakeMetric>> metrics = {Choice<MakeMetric>("accuracy"),
+                                             Choice<MakeMetric>("top_k")};
   Tta tta = Tta::none;
 };
 void visit(Visitor& v, EvalOptions& o);

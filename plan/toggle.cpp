@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include "core/config/hint.h"
+#include "core/config/yaml.h"
 
 namespace bellows {
 
@@ -80,6 +81,11 @@ std::string no_effect(const Toggle& toggle, DeviceChoice device, const std::stri
     if (resource && !resource->is_there(device)) return resource->lack;
   }
   return "";
+}
+
+Plan with_proof(const Plan& plan, const Toggle& toggle) {
+  if (toggle.proof.empty()) return plan;
+  return load(plan, parse_yaml(toggle.proof, cat("proof of ", toggle.name)));
 }
 
 Plan switched(Plan plan, const Toggle& toggle, const std::string& value) {

@@ -34,9 +34,9 @@ struct Toggle {
   // Machine features ("cuda", "cpu", "numa"; "bf16=bf16": only value bf16 needs it), and toggles
   // that must be on.
   Names needs = {};
-  const char* nondeterministic_value = "";     // value that `deterministic: on` excludes
-  Names supersedes = {};                       // toggles that do not run where this one matches
-  void (*proof)(Plan&) = [](Plan&) {};         // edits a test's plan so that the mechanism runs
+  const char* nondeterministic_value = "";  // value that `deterministic: on` excludes
+  Names supersedes = {};                    // toggles that do not run where this one matches
+  std::string proof = {};                   // YAML: options with which the mechanism runs in a test
   const char* example = "configs/lenet.yaml";  // config in which `ab` sees it run; "": none exists
   void (*enable)(Plan&, const std::string& value);  // edits the plan; `value` is never off()
 
@@ -75,6 +75,8 @@ std::string no_effect(const Toggle& toggle, DeviceChoice device = DeviceChoice::
                       const std::string& value = "");
 bool is_machine_feature(const std::string& need);  // a machine feature, not a toggle
 
+// Returns the plan with the options of the toggle's proof.
+Plan with_proof(const Plan& plan, const Toggle& toggle);
 // Returns the plan with the toggle set to `value`. The toggle must be off in `plan`.
 Plan switched(Plan plan, const Toggle& toggle, const std::string& value);
 

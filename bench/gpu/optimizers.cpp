@@ -14,7 +14,7 @@ static Work update(const Setup& s, const Choice<UpdateRule()>& rule, double clip
   NamedTensors weights;
   for (int i = 0; i < kWeights; ++i) {
     weights.push_back({std::to_string(i), require_grad(masters.normal({masters.n}))});
-    grad_meta(weights.back().tensor)->grad = masters.normal({masters.n});
+    leaf_of(weights.back().tensor).grad = masters.normal({masters.n});
   }
   const OptimizerOptions options{.rule = rule, .fused = true, .clip_norm = clip_norm};
   const auto optimizer = std::make_shared<Optimizer>(options, weights, full({1}, 1e-4, DType::f64));

@@ -97,21 +97,19 @@ Json time_by_op(NoiseStep& step) {
 Json graph_of(const Tensor& loss) {
   const auto dims = [](const GradMeta& t) { return std::vector(t.shape.begin(), t.shape.end()); };
   Json graph = Json::array();
-  std::set<const GradMeta*> seen;
-  std::vector<const GradMeta*> open{grad_meta(loss)};
+  std::set<const Node*> seen;
+  std::vector<GradMeta*> open{grad_meta(loss)};
   while (!open.empty()) {
-    const GradMeta& y = *open.back();
+    const Node* const y = node_of(open.back());
     open.pop_back();
-    if (!y.node || !seen.insert(&y).second) continue;
+    if (!y || !seen.insert(y).second) continue;
     Json inputs = Json::array();
-    for (const Edge& x : y.node->edges) {
+    for (const Edge& x : y->edges) {
       inputs.push_back(x ? Json(dims(*x)) : Json());
       if (x) open.push_back(x.get());
     }
-    graph.push_back({{"path", y.node->site->path},
-                     {"name", y.node->op},
-                     {"output", dims(y)},
-                     {"inputs", inputs}});
+    graph.push_back(
+        {{"path", y->site->path}, {"name", y->op}, {"output", dims(*y)}, {"inputs", inputs}});
   }
   return graph;
 }

@@ -50,6 +50,8 @@ class WaitClock {
  public:
   explicit WaitClock(long tid)
       : file_(::open(cat("/proc/self/task/", tid, "/schedstat").c_str(), O_RDONLY | O_CLOEXEC)) {}
+  // False if the system keeps no such statistics.
+  bool readable() const { return file_.get() >= 0; }
   // Returns ns since the last call, at first since the thread began; 0 after it has ended.
   int64_t lap() {
     char text[80] = {};
@@ -91,6 +93,9 @@ struct Watch {
     for (const auto& clock : clocks) clock->lap();  // drops waits from before this watch
   }
 
+  bool readable() const {
+    return std::ranges::any_of(clocks, [](const auto& c) { return c->readable(); });
+  }
   void read() {
     int64_t waited = 0;
     for (const auto& clock : clocks) waited += clock->lap();
@@ -134,7 +139,7 @@ void adapt_threads() {
   const int64_t now = trace::now_ns(), window = now - w.window_begin_ns;
   if (window < kWindow) return;
   w.read();
-  readings.add();
+  if (w.readable()) readings.add();
   if (w.window_begin_ns == 0) return w.begin_window();  // ignores what came before the first step
   const int before = w.in_use();
   const double all = static_cast<double>(window) * before;

@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <fstream>
 #include <map>
@@ -39,11 +40,11 @@ static std::vector<int> cores_of_thread() {
       [](size_t bytes, cpu_set_t* set) { return sched_getaffinity(0, bytes, set); });
 }
 
-// Moves this thread to these cores. No effect if they have gone offline.
-static void run_on(const std::vector<int>& cores) {
+// Moves this thread to these cores. Returns false if they have gone offline.
+static bool run_on(const std::vector<int>& cores) {
   CpuSet set(*std::ranges::max_element(cores) / CPU_SETSIZE + 1);
   for (const int cpu : cores) CPU_SET_S(cpu, bytes_of(set), set.data());
-  sched_setaffinity(0, bytes_of(set), set.data());
+  return sched_setaffinity(0, bytes_of(set), set.data()) == 0;
 }
 
 template <class Fn> static void on_each_thread(const Fn& fn) {
@@ -85,11 +86,12 @@ int bind_to_node(int local_rank, const fs::path& sys) {
   const auto& [node, cores] = *std::next(by_node.begin(), local_rank % int(by_node.size()));
   process().cores = cores;
   process().placed = true;
-  on_each_thread([node = node](size_t) {
-    run_on(process().cores);
+  std::atomic<int> moved = 0;
+  on_each_thread([&moved, node = node](size_t) {
+    moved += run_on(process().cores);
     prefer_memory_of(node);
   });
-  trace::counter("cpu.node_bound").add();
+  if (moved > 0) trace::counter("cpu.node_bound").add();
   return node;
 }
 
@@ -103,8 +105,9 @@ void pin_threads(Pinning pinning, const std::vector<int>& cores) {
     CHECK(std::ranges::count(allowed, cpu), "threads.cores: core ", cpu,
           " is not allowed to this process");
   process().placed = true;
-  on_each_thread([&](size_t thread) { run_on({order[thread % order.size()]}); });
-  trace::counter("cpu.core_pinning").add(omp_get_max_threads());
+  std::atomic<int> pinned = 0;
+  on_each_thread([&](size_t thread) { pinned += run_on({order[thread % order.size()]}); });
+  trace::counter("cpu.core_pinning").add(pinned);
 }
 
 void unpin_thread() {

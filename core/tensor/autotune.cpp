@@ -100,7 +100,7 @@ bool Tuning::due() {
   static trace::Counter &hits = count("hits"), &misses = count("misses");
   const Autotune mode = kernel_options().autotune;
   if (mode == Autotune::heuristic) return false;
-  if (made_) return hits.add(), false;
+  if (made_) return (found_ ? hits : misses).add(), false;
   if (capturing() || (looked_up_ && mode == Autotune::found)) return misses.add(), false;
   return true;
 }
@@ -121,7 +121,7 @@ std::optional<size_t> Tuning::make(Device device, const std::string& problem, co
   const std::string name = cat("plan-", device), key = tuned_machine(device) + "\n" + problem;
   if (!std::exchange(looked_up_, true))
     if (const auto kept = cache.find(name, key)) {
-      made_ = !kept->empty() && !find(*kept).empty();
+      found_ = made_ = !kept->empty() && !find(*kept).empty();
       const char* const found = cache.is_own(name, key) ? "repeated" : "kept";
       if (made_) return count(found).add(), count("hits").add(), 0;
       complain_once(*kept);
@@ -134,6 +134,7 @@ std::optional<size_t> Tuning::make(Device device, const std::string& problem, co
   // Releases the outputs and workspaces of all candidates, which no step needs.
   if (allocator_stats(device).reserved > reserved) empty_cache(device);
   made_ = true;  // even if none can run: do not search again
+  found_ = best.has_value();
   if (best) cache.keep(name, key, candidates[*best].name);
   return best;
 }

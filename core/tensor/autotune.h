@@ -34,7 +34,7 @@ class Tuning {
                              DiskCache& cache);
 
  private:
-  bool looked_up_ = false, made_ = false;
+  bool looked_up_ = false, made_ = false, found_ = false;  // found_: a candidate was chosen
 };
 
 // Returns the index of the fastest candidate, among those that run and fit in the workspace limit

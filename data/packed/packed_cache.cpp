@@ -7,6 +7,7 @@
 #include "core/base/file_lock.h"
 #include "core/base/output.h"
 #include "core/base/plural.h"
+#include "core/base/trace.h"
 #include "core/config/visitor.h"
 #include "data/packed/pack.h"
 #include "data/packed/packed.h"
@@ -76,6 +77,7 @@ class CachedCopy : public Packed {
       : Packed({.folder = folder}, split), choice_(choice), split_(split), of_files_(of_files) {}
 
   Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override {
+    reads_.add();
     try {
       return Packed::at_least(index, wanted, scratch);
     } catch (const DamagedRecord& damage) {
@@ -83,6 +85,7 @@ class CachedCopy : public Packed {
     }
   }
   std::optional<EncodedSample> encoded(int64_t index) const override {
+    reads_.add();
     try {
       return Packed::encoded(index);
     } catch (const DamagedRecord& damage) {
@@ -139,6 +142,7 @@ class CachedCopy : public Packed {
   bool of_files_;
   mutable std::once_flag asked_, told_;
   mutable std::shared_ptr<const Dataset> original_;
+  trace::Counter& reads_ = trace::counter("data.twin_reads");
 };
 
 // Description of what a data set is read from, and whether these are the user's files.

@@ -1,15 +1,29 @@
-#include "models/layers/activation.h"
+// Layers that apply an elementwise op of ops/base/functors.h, under its name: relu, gelu, tanh and
+// all the others. Any shape.
+#include "models/module/module.h"
+#include "ops/elementwise.h"
 
 namespace bellows {
 
-template <class F> static ModulePtr make(const NoOptions&, LayerContext&) {
-  return std::make_unique<ActivationLayer>(F::name, &unary<F>);
+namespace {
+template <class F> class ActivationLayer : public Module {
+ public:
+  const char* kind() const override { return F::name; }
+
+ protected:
+  Tensor forward(const Tensor& x) override { return unary<F>(x); }
+};
+
+template <class F> ModulePtr make(const NoOptions&, LayerContext&) {
+  return std::make_unique<ActivationLayer<F>>();
 }
 
-static const AddEntry<MakeLayer> relu_entry("relu", "max(x, 0)", make<functors::Relu>);
-static const AddEntry<MakeLayer> gelu_entry("gelu", "x times the normal cdf", make<functors::Gelu>);
-static const AddEntry<MakeLayer> tanh_entry("tanh", "tanh(x)", make<functors::Tanh>);
-static const AddEntry<MakeLayer> sigmoid_entry("sigmoid", "1 / (1 + exp(-x))",
-                                               make<functors::Sigmoid>);
+template <class List> struct AddLayers;
+template <class... Fs> struct AddLayers<TypeList<Fs...>> {
+  AddLayers() { (AddEntry<MakeLayer>(Fs::name, Fs::math, make<Fs>), ...); }
+};
+}  // namespace
+
+static const AddLayers<functors::UnaryOps> layers;
 
 }  // namespace bellows

@@ -1,6 +1,6 @@
 // Fuses shortcut + relu into one pass over memory: the sum is never written.
 #include "models/layers/residual.h"
-#include "models/module/fuse.h"
+#include "models/module/rewrite.h"
 #include "ops/elementwise.h"
 
 namespace bellows {
@@ -19,15 +19,15 @@ class AddRelu : public Fused {
 };
 }  // namespace
 
-static const AddPattern pattern({
-    .name = "add_act",
+static const AddRewrite entry({
+    .name = "fuse.add_act",
     .help = "shortcut + relu in one pass over memory",
     .length = 2,
     .matches =
         [](std::span<Child> window) {
           return is<Shortcut>(window[0]) && is_kind(window[1], "relu");
         },
-    .fuse = make_fused<AddRelu>,
+    .fused = make_fused<AddRelu>,
 });
 
 }  // namespace bellows

@@ -1,6 +1,6 @@
 // Fuses linear + relu: the product's epilogue applies bias and activation (ops/matmul/linear.h).
 #include "models/layers/linear.h"
-#include "models/module/fuse.h"
+#include "models/module/rewrite.h"
 
 namespace bellows {
 
@@ -18,15 +18,15 @@ class LinearRelu : public Fused {
 };
 }  // namespace
 
-static const AddPattern pattern({
-    .name = "bias_act",
+static const AddRewrite entry({
+    .name = "fuse.bias_act",
     .help = "linear + relu: bias and activation in the product's epilogue",
     .length = 2,
     .matches =
         [](std::span<Child> window) {
           return is<LinearLayer>(window[0]) && is_kind(window[1], "relu");
         },
-    .fuse = make_fused<LinearRelu>,
+    .fused = make_fused<LinearRelu>,
 });
 
 }  // namespace bellows

@@ -1,6 +1,6 @@
 // Fuses batch_norm + relu (ops/norm/batch_norm.h).
 #include "models/layers/batch_norm.h"
-#include "models/module/fuse.h"
+#include "models/module/rewrite.h"
 
 namespace bellows {
 
@@ -19,15 +19,15 @@ class BatchNormRelu : public Fused {
 };
 }  // namespace
 
-static const AddPattern pattern({
-    .name = "bn_act",
+static const AddRewrite entry({
+    .name = "fuse.bn_act",
     .help = "batch_norm + relu in one pass, a bit an element for backward",
     .length = 2,
     .matches =
         [](std::span<Child> window) {
           return is<BatchNormLayer>(window[0]) && is_kind(window[1], "relu");
         },
-    .fuse = make_fused<BatchNormRelu>,
+    .fused = make_fused<BatchNormRelu>,
 });
 
 }  // namespace bellows

@@ -1,7 +1,7 @@
 // Fuses batch_norm + shortcut + relu, the end of a residual block (ops/norm/batch_norm.h).
 #include "models/layers/batch_norm.h"
 #include "models/layers/residual.h"
-#include "models/module/fuse.h"
+#include "models/module/rewrite.h"
 
 namespace bellows {
 
@@ -21,8 +21,8 @@ class BatchNormAddRelu : public Fused {
 };
 }  // namespace
 
-static const AddPattern pattern({
-    .name = "bn_add_act",
+static const AddRewrite entry({
+    .name = "fuse.bn_add_act",
     .help = "batch_norm + shortcut + relu in one pass, a bit an element for backward",
     .length = 3,
     .matches =
@@ -30,7 +30,7 @@ static const AddPattern pattern({
           return is<BatchNormLayer>(window[0]) && is<Shortcut>(window[1]) &&
                  is_kind(window[2], "relu");
         },
-    .fuse = make_fused<BatchNormAddRelu>,
+    .fused = make_fused<BatchNormAddRelu>,
 });
 
 }  // namespace bellows

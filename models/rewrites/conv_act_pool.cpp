@@ -1,10 +1,9 @@
 // Fuses conv2d + relu + max_pool2d(2) into one op with the batch in the vector lanes
 // (ops/conv/conv_act_pool.h).
 #include "ops/conv/conv_act_pool.h"
-#include "models/layers/activation.h"
 #include "models/layers/conv2d.h"
 #include "models/layers/pool.h"
-#include "models/module/fuse.h"
+#include "models/module/rewrite.h"
 
 namespace bellows {
 
@@ -33,12 +32,12 @@ static bool matches(std::span<Child> window) {
          pool->options().kernel == 2 && pool->options().stride == 2 && pool->options().padding == 0;
 }
 
-static const AddPattern pattern({
-    .name = "conv_act_pool",
+static const AddRewrite entry({
+    .name = "fuse.conv_act_pool",
     .help = "conv2d + relu + max_pool2d in one kernel, the batch in the vector lanes",
     .length = 3,
     .matches = matches,
-    .fuse = make_fused<ConvActPool>,
+    .fused = make_fused<ConvActPool>,
 });
 
 }  // namespace bellows

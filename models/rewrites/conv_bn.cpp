@@ -7,7 +7,7 @@
 #include "models/layers/batch_norm.h"
 #include "models/layers/conv2d.h"
 #include "models/layers/residual.h"
-#include "models/module/fuse.h"
+#include "models/module/rewrite.h"
 #include "ops/elementwise.h"
 #include "ops/shape.h"
 
@@ -90,16 +90,16 @@ class ConvBatchNorm : public Fused {
 
 }  // namespace
 
-static const AddPattern pattern({
-    .name = "conv_bn",
+static const AddRewrite entry({
+    .name = "fuse.conv_bn",
     .help = "conv2d + batch_norm, without a gradient: one convolution",
+    .stage = Rewrite::fuse_rest,
     .length = 2,
     .matches =
         [](std::span<Child> window) {
           return is<Conv2dLayer>(window[0]) && behind(*window[1].module).norm;
         },
-    .fuse = make_fused<ConvBatchNorm>,
-    .last = true,
+    .fused = make_fused<ConvBatchNorm>,
 });
 
 }  // namespace bellows

@@ -4,7 +4,7 @@
 #include "models/layers/batch_norm.h"
 #include "models/layers/conv2d.h"
 #include "models/layers/residual.h"
-#include "models/module/fuse.h"
+#include "models/module/rewrite.h"
 
 namespace bellows {
 
@@ -67,17 +67,17 @@ template <size_t convs> bool matches(std::span<Child> window) {
   return is<Shortcut>(shortcut) && is_identity_or_conv_norm(shortcut) && is_kind(relu, "relu");
 }
 
-template <size_t convs> AddPattern block_of() {
-  return AddPattern({.name = "conv_norm",
+template <size_t convs> AddRewrite block_of() {
+  return AddRewrite({.name = "fuse.conv_norm",
                      .help = "a residual block as one op: backward recomputes the outputs of its "
                              "batch_norms; on a GPU in f16 they are never written",
                      .length = length_of(convs),
                      .matches = matches<convs>,
-                     .fuse = make_fused<ConvNorm>});
+                     .fused = make_fused<ConvNorm>});
 }
 
 }  // namespace
 
-static const AddPattern basic = block_of<2>(), bottleneck = block_of<3>();
+static const AddRewrite basic = block_of<2>(), bottleneck = block_of<3>();
 
 }  // namespace bellows

@@ -1,6 +1,6 @@
 // Runs a pointwise layer in one pass over memory instead of one pass per function.
 #include "models/layers/pointwise.h"
-#include "models/module/fuse.h"
+#include "models/module/rewrite.h"
 
 namespace bellows {
 
@@ -23,12 +23,12 @@ static bool matches(std::span<Child> window) {
   return dynamic_cast<PointwiseLayer*>(window[0].module.get());
 }
 
-static const AddPattern pattern({
-    .name = "pointwise",
+static const AddRewrite entry({
+    .name = "fuse.pointwise",
     .help = "each pointwise layer in one kernel, which is compiled for it on a GPU",
     .length = 1,
     .matches = matches,
-    .fuse = make_fused<FusedPointwise>,
+    .fused = make_fused<FusedPointwise>,
 });
 
 }  // namespace bellows

@@ -14,7 +14,7 @@ struct PlateauOptions {
   double min_lr = 0;
 };
 void visit(Visitor& v, PlateauOptions& o) {
-  v("metric", o.metric, {"loss", "accuracy"}, "evaluation metric to watch");
+  v("metric", o.metric, "loss or the metric of eval.metrics to watch");
   v("factor", o.factor, "factor of each drop", {.min = 0, .max = 1});
   v("patience", o.patience, "evaluations without improvement that it tolerates before a drop",
     {.min = 0});
@@ -24,16 +24,16 @@ void visit(Visitor& v, PlateauOptions& o) {
 }
 }  // namespace
 
-static bool improves(const PlateauOptions& o, double value, double best) {
-  return o.metric == "loss" ? value < best * (1 - o.threshold) : value > best * (1 + o.threshold);
+static bool improves(const PlateauOptions& o, const MetricValue& now, double best) {
+  return now.higher_is_better ? now.value > best * (1 + o.threshold)
+                              : now.value < best * (1 - o.threshold);
 }
 
 // As PyTorch's ReduceLROnPlateau in its relative mode, stepped once per evaluation; the metric
 // determines whether lower or higher is better. A value that is not finite is no improvement.
-static void react(const PlateauOptions& o, RateState& state, const MetricValue& metric) {
-  const double value = metric(o.metric);
-  if (std::isfinite(value) && (!state.best || improves(o, value, *state.best))) {
-    state.best = value;
+static void react(const PlateauOptions& o, RateState& state, const MetricValue& now) {
+  if (std::isfinite(now.value) && (!state.best || improves(o, now, *state.best))) {
+    state.best = now.value;
     state.bad_evaluations = 0;
   } else if (++state.bad_evaluations > o.patience) {
     state.factor *= o.factor;
@@ -43,7 +43,8 @@ static void react(const PlateauOptions& o, RateState& state, const MetricValue& 
 
 static Curve plateau(const PlateauOptions& o, const Horizon&) {
   Curve curve([](int64_t) { return 1.0; });
-  curve.react = [o](RateState& state, const MetricValue& metric) { react(o, state, metric); };
+  curve.react = [o](RateState& state, const MetricValue& now) { react(o, state, now); };
+  curve.metric = o.metric;
   curve.min_lr = o.min_lr;
   return curve;
 }

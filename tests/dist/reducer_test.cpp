@@ -52,7 +52,7 @@ TEST(Reducer, CostsNothingInAWorldOfOne) {
   const Tensor w = leaf();
   const int64_t before = trace::counter("dist.all_reduces").value();
   Reducer reducer(*group, {{"w", w}});
-  EXPECT_FALSE(grad_meta(w)->hook);
+  EXPECT_FALSE(leaf_of(w).hook);
   {
     const auto quiet = reducer.no_sync(false);
     backward(loss_of(w));

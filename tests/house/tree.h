@@ -21,7 +21,7 @@ inline const std::map<std::string, std::vector<std::string>> kRooms = {
     {"core", {"base", "config", "device", "tensor"}},
     {"data", {"images", "sets", "packed", "loader", "feeds"}},
     {"ops", {"base", ".", "matmul", "norm", "conv", "chain", "vendor"}},
-    {"models", {"module", "layers", "rewrites", "."}},
+    {"models", {"module", "losses", "metrics", "layers", "rewrites", "."}},
     {"trainer", {"session", "state", "log", "run", "verbs", "ab", "bench", "doctor", "."}}};
 
 inline std::set<std::string> product_folders() {

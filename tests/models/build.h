@@ -2,8 +2,6 @@
 #pragma once
 #include "core/config/values.h"
 #include "core/tensor/rng.h"
-#include "models/module/fuse.h"
-#include "models/rewrites/rewrite.h"
 #include "plan/plan.h"
 
 namespace bellows {
@@ -13,7 +11,7 @@ struct BuildContext {
   int64_t classes = 10;
   uint64_t seed = 1;
   std::shared_ptr<const DeviceStepState> state = std::make_shared<DeviceStepState>(Device::cpu);
-  std::vector<std::string>* fused = nullptr;  // receives the report of the fuse pass
+  std::vector<std::string>* fused = nullptr;  // receives the report of the fusions
 };
 
 inline ModulePtr build(const std::map<std::string, std::string>& texts,
@@ -33,10 +31,11 @@ inline ModulePtr build(const std::map<std::string, std::string>& texts,
                                          .format = options.channels_last ? kNHWC : kNCHW,
                                          .images = images},
                                         context.classes});
-  if (options.drop_conv_bias) drop_conv_bias(*model);
-  const std::vector<std::string> report = fuse(*model, options.fuse);
-  if (options.recompute) recompute_blocks(*model, options.recompute);
-  if (context.fused) *context.fused = report;
+  const std::string fused = "fused: ";
+  if (context.fused) context.fused->clear();
+  for (const std::string& line : rewrite(*model, options.rewrites))
+    if (context.fused && line.starts_with(fused))
+      context.fused->push_back(line.substr(fused.size()));
   model->name_all("");
   model->initialize(context.seed);
   return model;

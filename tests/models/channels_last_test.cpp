@@ -7,7 +7,7 @@
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/rng.h"
-#include "models/criterion.h"
+#include "models/losses/loss.h"
 #include "ops/conv/conv2d.h"
 #include "optim/optimizer.h"
 #include "tests/models/build.h"

@@ -9,7 +9,7 @@
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
-#include "models/criterion.h"
+#include "models/losses/loss.h"
 #include "ops/conv/conv2d.h"
 #include "tests/models/build.h"
 

@@ -5,6 +5,7 @@
 #include "autograd/amp.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
+#include "ops/elementwise.h"
 #include "tests/models/build.h"
 #include "tests/refusal.h"
 
@@ -33,6 +34,19 @@ TEST(LeNet, HasTheParametersOfItsStateDict) {
   EXPECT_TRUE(lenet->buffers().empty());
   EXPECT_EQ((*lenet)(zeros({3, 1, 28, 28})).shape(), (Shape{3, 10}));
 }
+
+template <class... Fs> static void expect_layers(TypeList<Fs...>) {
+  const Tensor x = full({2, 3}, 0.75);
+  const auto expect_layer = [&](const char* name, const Tensor& y) {
+    LayerContext context{.shape = {3}, .seed = 1, .state = {}, .vectorized = false};
+    const ModulePtr layer = Choice<MakeLayer>(name).make(context);
+    EXPECT_EQ(layer->kind(), std::string(name));
+    EXPECT_EQ((*layer)(x).data<float>()[5], y.data<float>()[5]) << name;
+    EXPECT_EQ(context.shape, (Shape{3})) << name;
+  };
+  (expect_layer(Fs::name, unary<Fs>(x)), ...);
+}
+TEST(Layers, HaveEveryUnaryOp) { expect_layers(functors::UnaryOps()); }
 
 TEST(Mlp, HasTheHiddenLayersThatItsOptionsName) {
   const ModulePtr mlp = build({{"name", "mlp"}, {"hidden.0", "32"}});

@@ -8,7 +8,7 @@
 #include "autograd/backward.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/safetensors.h"
-#include "models/criterion.h"
+#include "models/losses/loss.h"
 #include "tests/models/build.h"
 #include "tests/models/distance.h"
 #include "tests/place.h"

@@ -1,5 +1,4 @@
 // Passes over a model's tree: the same values, with less memory or fewer parameters.
-#include "models/rewrites/rewrite.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cstring>
@@ -8,7 +7,7 @@
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/rng.h"
-#include "models/criterion.h"
+#include "models/losses/loss.h"
 #include "tests/models/build.h"
 
 using namespace bellows;

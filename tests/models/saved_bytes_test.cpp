@@ -5,7 +5,7 @@
 #include "core/base/trace.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
-#include "models/criterion.h"
+#include "models/losses/loss.h"
 #include "tests/models/build.h"
 
 using namespace bellows;

@@ -62,9 +62,8 @@ TEST(CrossEntropy, ALabelOutOfRangeIsADataErrorThatNamesTheSample) {
         ADD_FAILURE() << "was taken";
       } catch (const Error& error) {
         EXPECT_EQ(error.exit, Exit::data);
-        EXPECT_STREQ(error.what(), cat("cross_entropy: label ", label,
-                                       " of sample 1 of the batch is not in [0, 3)")
-                                       .c_str());
+        EXPECT_STREQ(error.what(),
+                     cat("label ", label, " of sample 1 of the batch is not in [0, 3)").c_str());
       }
 }
 

@@ -66,11 +66,9 @@ TEST(Schedule, PlateauFollowsPyTorchsReduceLROnPlateau) {
   RateState state;
   std::vector<double> after;
   for (const double loss : losses) {
-    const auto value = [&](const std::string& metric) {
-      EXPECT_EQ(metric, "loss");
-      return loss;
-    };
-    options.curve.make(Horizon{}).react(state, value);
+    const Curve curve = options.curve.make(Horizon{});
+    EXPECT_EQ(curve.metric, "loss");
+    curve.react(state, {loss, false});
     after.push_back(lr_table(options, 0.8, 1, 1, state.factor).item());
   }
   expect_near(after,
@@ -82,7 +80,7 @@ TEST(Schedule, PlateauOfAnAccuracyWaitsForAHigherOneAndNaNIsNoImprovement) {
       ScheduleOptions{}, {{"name", {"plateau"}}, {"metric", {"accuracy"}}, {"patience", {"0"}}});
   RateState state;
   const auto after = [&](double accuracy) {
-    options.curve.make(Horizon{}).react(state, [&](const std::string&) { return accuracy; });
+    options.curve.make(Horizon{}).react(state, {accuracy, true});
     return state.factor;
   };
   EXPECT_EQ(after(NAN), 0.1);

@@ -43,7 +43,7 @@ inline Tensor gradient(size_t parameter, int step, const Shape& shape, DType dty
   return clone(g);
 }
 
-inline void set_grad(const Tensor& leaf, const Tensor& g) { grad_meta(leaf)->grad = g; }
+inline void set_grad(const Tensor& leaf, const Tensor& g) { leaf_of(leaf).grad = g; }
 
 // Sizes of full vectors, of less than a vector, and of several chunks.
 inline NamedTensors odd_parameters(DType dtype, Device device = Device::cpu) {

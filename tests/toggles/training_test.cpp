@@ -87,7 +87,7 @@ TEST(PlantedInTraining, AnOptionThatItsComponentIgnoresIsFound) {
 
 TEST(PlantedInTraining, AMechanismThatRunsWhenItIsOffIsFound) {
   Toggle toggle = planted(forgetful);
-  toggle.proof = [](Plan& plan) { plan.optimizer.fused = true; };
+  toggle.proof = "optimizer.fused: true";
   EXPECT_THAT(footprint_findings(toggle, kCpu),
               StartsWith("planted: off, but optim.fused_launches moved by 6"));
 }

@@ -86,9 +86,7 @@ std::string compare(const Trial& plain, const Trial& changed, const Closeness& a
 }
 
 static Plan proof_plan(const Toggle& toggle, DeviceChoice device) {
-  Plan plan = tiny_plan(device);
-  toggle.proof(plan);
-  return plan;
+  return with_proof(tiny_plan(device), toggle);
 }
 
 std::string footprint_findings(const Toggle& toggle, DeviceChoice device) {

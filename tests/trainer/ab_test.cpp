@@ -454,7 +454,7 @@ TEST_F(AbVerb, MeasuresWholeEpochsWithTheirEvaluation) {
   const Said said = ab("--toggle eval_no_grad --measure epoch --blocks 1");
   EXPECT_EQ(said.code, 0);
   EXPECT_THAT(said.text, HasSubstr("**no conclusion from fewer than 5 blocks a side"));
-  EXPECT_THAT(said.text, HasSubstr("`grad.untracked_ops` counted 0 with it off and "));
+  EXPECT_THAT(said.text, HasSubstr("`eval.untracked_ops` counted 0 with it off and "));
 }
 
 TEST_F(AbVerb, SaysThatAToggleDidNotRun) {

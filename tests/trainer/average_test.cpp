@@ -98,7 +98,7 @@ TEST(Average, IsTheModelThatIsLoaded) {
   Session trained(plan), loaded(plan);
   run(trained);
   restore_model(loaded, {snapshot(state_tensors(trained)), {}});
-  EXPECT_EQ(evaluate(loaded).loss, evaluate(trained).loss);
+  EXPECT_EQ(evaluate(loaded).value("loss"), evaluate(trained).value("loss"));
 }
 
 // The head stops training after the first of two epochs, all other layers continue.

@@ -138,11 +138,13 @@ TEST(Patience, StartsAgainWithEachImprovement) {
 TEST(Patience, WatchesTheMetricOfTheBestCheckpoint) {
   EXPECT_EQ(best_metric(restless()), "loss");
   EXPECT_EQ(best_metric(restless({{"ckpt.best", {"accuracy"}}})), "accuracy");
-  EXPECT_TRUE(improves("loss", 1, 2));
-  EXPECT_TRUE(improves("accuracy", 2, 1));
-  for (const char* metric : {"loss", "accuracy"}) {
-    EXPECT_FALSE(improves(metric, 1, 1));
-    EXPECT_FALSE(improves(metric, NAN, metric == std::string("loss") ? INFINITY : -INFINITY));
+  EXPECT_FALSE(higher_is_better(restless(), "loss"));
+  EXPECT_TRUE(higher_is_better(restless(), "accuracy"));
+  EXPECT_TRUE(improves(false, 1, 2));
+  EXPECT_TRUE(improves(true, 2, 1));
+  for (const bool higher : {false, true}) {
+    EXPECT_FALSE(improves(higher, 1, 1));
+    EXPECT_FALSE(improves(higher, NAN, higher ? -INFINITY : INFINITY));
   }
 }
 

@@ -48,6 +48,6 @@ TEST(ShapesDataSet, IsBeyondALinearClassifier) {
                                                             {"optimizer.lr", {"0.01"}},
                                                             {"train.epochs", {"4"}}});
   const Ran ran = run(linear.plan);
-  EXPECT_LT(ran.metrics->accuracy, 0.6);
+  EXPECT_LT(ran.metrics->value("accuracy"), 0.6);
   EXPECT_LT(ran.losses.back(), ran.losses.front());
 }

@@ -61,9 +61,9 @@ TEST(Evaluate, TestTimeAugmentationIsTheWeightedMeanOfTheLogits) {
   }
   const Metrics metrics = evaluate(tta);
   EXPECT_EQ(metrics.samples, 21);
-  EXPECT_NEAR(metrics.loss, loss / 21, 1e-5);
-  EXPECT_NEAR(metrics.accuracy, right / 21, 1e-9);
-  EXPECT_GT(std::abs(metrics.loss - evaluate(plain).loss), 1e-4);
+  EXPECT_NEAR(metrics.value("loss"), loss / 21, 1e-5);
+  EXPECT_NEAR(metrics.value("accuracy"), right / 21, 1e-9);
+  EXPECT_GT(std::abs(metrics.value("loss") - evaluate(plain).value("loss")), 1e-4);
 }
 
 // The caller has no kernel options in force.
@@ -117,6 +117,42 @@ TEST(Evaluate, RefusesAMetricThatNeedsMoreClasses) {
                   "use accuracy"));
 }
 
+TEST(Evaluate, ComputesTheMetricsOfTheListAndTheTermsOfTheLoss) {
+  const Plan plan = load(plan_with("none"), {{"eval.metrics.0", {"mean_absolute_error"}},
+                                             {"eval.metrics.1.name", {"top_k"}},
+                                             {"eval.metrics.1.k", {"2"}},
+                                             {"loss", {"sum"}},
+                                             {"loss.terms.0", {"mse"}},
+                                             {"loss.terms.1.name", {"l1"}},
+                                             {"loss.terms.1.weight", {"0.5"}},
+                                             {"ckpt.best", {"mean_absolute_error"}}});
+  Session session(plan);
+  const Metrics metrics = evaluate(session);
+  std::vector<std::string> names;
+  for (const auto& [name, value] : metrics.values) names.push_back(name);
+  EXPECT_EQ(names, (std::vector<std::string>{"mean_absolute_error", "accuracy_top2", "loss",
+                                             "loss.mse", "loss.l1"}));
+  EXPECT_NEAR(metrics.value("loss"), metrics.value("loss.mse") + metrics.value("loss.l1") / 2,
+              1e-6);
+  EXPECT_NEAR(metrics.value("loss.l1"), metrics.value("mean_absolute_error"), 1e-6);
+  EXPECT_FALSE(higher_is_better(plan, "mean_absolute_error"));
+  EXPECT_TRUE(higher_is_better(plan, "accuracy_top2"));
+}
+
+TEST(Evaluate, RefusesAMetricThatIsNotInTheList) {
+  const auto refusal_of = [](const Values& values) {
+    return refusal([&] { Session session(load(plan_with("none"), values)); });
+  };
+  EXPECT_EQ(refusal_of({{"target.metric", {"f1"}}}),
+            "target.metric: 'f1' is not evaluated; eval.metrics gives loss, accuracy, "
+            "accuracy_top5");
+  EXPECT_EQ(refusal_of({{"schedule", {"plateau"}}, {"schedule.metric", {"accuracy_top3"}}}),
+            "schedule.metric: 'accuracy_top3' is not evaluated; eval.metrics gives loss, accuracy, "
+            "accuracy_top5");
+  EXPECT_EQ(refusal_of({{"eval.metrics.0", {"accuracy"}}, {"eval.metrics.1", {"accuracy"}}}),
+            "eval.metrics: accuracy is there twice");
+}
+
 TEST(Evaluate, LeavesOutDamagedSamplesWithoutReplacement) {
   for (const char* tta : {"none", "mirror"}) {
     const Metrics got = metrics_of_images(true, tta), want = metrics_of_images(false, tta);
@@ -124,8 +160,8 @@ TEST(Evaluate, LeavesOutDamagedSamplesWithoutReplacement) {
     EXPECT_EQ(got.damaged, 1);
     EXPECT_EQ(want.samples, 6);
     EXPECT_EQ(want.damaged, 0);
-    EXPECT_NEAR(got.loss, want.loss, 1e-6);
-    EXPECT_EQ(got.accuracy, want.accuracy);
+    EXPECT_NEAR(got.value("loss"), want.value("loss"), 1e-6);
+    EXPECT_EQ(got.value("accuracy"), want.value("accuracy"));
   }
 }
 
@@ -143,7 +179,7 @@ TEST(Evaluate, WithAveragedWeightsRestoresTheModel) {
     EXPECT_NEAR(average.tensor.data<float>()[i], .75 * first.data<float>()[i] + .25 * 2, 1e-6);
   copy_into(weight(other), average.tensor);
   other.ema->restart();
-  EXPECT_EQ(evaluate(session).loss, evaluate(other).loss);
+  EXPECT_EQ(evaluate(session).value("loss"), evaluate(other).value("loss"));
   EXPECT_EQ(weight(session).data<float>()[0], 2);
 }
 

@@ -26,7 +26,7 @@ TEST(Messages, CountNounsInTheRightNumber) {
   EXPECT_EQ(count_of(2, "epoch"), "2 epochs");
 }
 
-// "loss=mse" must not be answered with  loss: {fused: ...},  which a toggle sets.
+// "amp=mse" must not be answered with  amp: {dtype: ...},  which a toggle sets.
 TEST(Messages, AWordInPlaceOfASectionIsAdvisedOnlyWhatIsTaken) {
   std::set<std::string> sections;
   for (const auto& [key, value] : dump(Plan{}))
@@ -51,9 +51,9 @@ TEST(Messages, AWordInPlaceOfASectionIsAdvisedOnlyWhatIsTaken) {
   }
   EXPECT_GE(advised, 5);
   EXPECT_THAT(refusal([] {
-                make_config({{{"loss", {"mse", "here"}}}});
+                make_config({{{"loss", {"hinge", "here"}}}});
               }),
-              HasSubstr("write  loss: {label_smoothing: ...}"));
+              AllOf(HasSubstr("here: loss.name: "), HasSubstr("cross_entropy")));
 }
 
 TEST_F(Program, ExplainsNamesInAnyCaseAndThoseOfOtherTools) {

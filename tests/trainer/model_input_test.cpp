@@ -39,7 +39,7 @@ Evaluated trained(const Plan& plan) {
   const int64_t before = padded.value();
   const Ran ran = run(session);
   const int64_t bytes = padded.value() - before;
-  return {ran, evaluate(session).loss, bytes};
+  return {ran, evaluate(session).value("loss"), bytes};
 }
 
 void expect_same(const Evaluated& got, const Evaluated& want) {

@@ -54,6 +54,22 @@ TEST_F(Program, MetricsHoldTheNumbersOfTheLinesInFullPrecision) {
   EXPECT_EQ(splits["run"], 1);
 }
 
+TEST_F(Program, LogsEachTermOfALoss) {
+  const char* const sum = "loss={name: sum, terms: [{name: cross_entropy}, {name: l1, weight: 2}]}";
+  const Ended ended = run(tiny({sum, "log={every: 2}"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  std::istringstream lines(read("runs/run/metrics.jsonl"));
+  int rows = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const Json json = Json::parse(line);
+    if (json["split"] == "run") continue;
+    const auto value = [&](const char* key) { return json.at(key).get<double>(); };
+    EXPECT_NEAR(value("loss"), value("loss.cross_entropy") + 2 * value("loss.l1"), 1e-4) << line;
+    ++rows;
+  }
+  EXPECT_EQ(rows, 6);
+}
+
 TEST_F(Program, AnEvaluationInTheMiddleOfAnEpochIsOfThatEpoch) {
   EXPECT_THAT(run(tiny({"train.max_iters=6"})).out, HasSubstr("eval: epoch: 2, step: 6"));
 }

@@ -3,11 +3,11 @@
 static const bellows::AddToggle toggle({
     .name = "device_tensors",
     .aliases = {"gpu_dataset", "data_on_device", "torch.zeros(device=)"},
-    .idea = "What the device needs is made on the device: the samples lie there from the start and "
-            "a kernel gathers each batch, instead of making it on the host and moving it.",
-    .claim = "no host memory and no copy in a step; no figure in the seeds",
-    .cost = "the whole data set takes memory of the device; only for pictures of one size whose "
-            "transforms are the same for all",
+    .idea = "The whole data set lies on the device from the start, and a kernel gathers each batch "
+            "there, instead of the host making and copying it.",
+    .claim = "no host memory and no copy per step; no figure in the seeds",
+    .cost = "device memory for the whole data set; only for images of one size with the same "
+            "transforms",
     .sources = "S3:101 S4:134",
     .footprint = "tensor.device_created",
     .same = bellows::Same::bitwise,

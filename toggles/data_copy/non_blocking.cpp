@@ -3,15 +3,16 @@
 static const bellows::AddToggle toggle({
     .name = "non_blocking",
     .aliases = {"async_copy", "prefetch_to_device", "use_double_buffer"},
-    .idea = "The next batch is copied on a stream of its own while the step computes; the streams "
-            "wait for each other by events, and the host goes on.",
-    .claim = "the copy costs no time beside a longer step; little effect (seed S3)",
-    .cost = "a second batch on the device; without pin_memory the driver makes the host wait",
+    .idea = "The next batch is copied on a separate stream while the step computes. Events order "
+            "the two streams, and the host does not wait.",
+    .claim = "hides the copy behind a longer step; little effect (seed S3)",
+    .cost = "memory for a second batch on the device; without pin_memory the driver makes the host "
+            "wait",
     .sources = "S1:31 S3:110 S4:117",
     .footprint = "copy.async",
     .same = bellows::Same::bitwise,
     .needs = {"cuda"},
-    .proof = [](bellows::Plan& plan) { plan.data.loader.batch.pin_memory = true; },
+    .proof = "data.pin_memory: true",
     .enable = [](bellows::Plan& plan,
                  const std::string&) { plan.data.loader.feed.non_blocking = true; },
 });

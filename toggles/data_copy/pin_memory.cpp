@@ -3,10 +3,10 @@
 static const bellows::AddToggle toggle({
     .name = "pin_memory",
     .aliases = {"page_locked", "use_pinned_memory"},
-    .idea = "Batches are made in a few page-locked buffers, straight by the workers, and the GPU "
-            "fetches them from there; pageable memory the driver has to copy to its own first.",
-    .claim = "a shorter way from host to device (seed S2); little effect (seed S3)",
-    .cost = "page-locked memory is lost to the rest of the machine, and slow to get",
+    .idea = "Workers write batches directly into a few page-locked buffers, from which the GPU "
+            "copies. From pageable memory the driver first copies to a buffer of its own.",
+    .claim = "one copy less from host to device (seed S2); little effect (seed S3)",
+    .cost = "page-locked memory is slow to allocate and unavailable to other processes",
     .sources = "S2:89 S3:109 S4:117",
     .footprint = "data.pinned_copy",
     .same = bellows::Same::bitwise,

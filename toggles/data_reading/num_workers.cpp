@@ -5,8 +5,8 @@ static const bellows::AddToggle toggle({
     .aliases = {"workers", "num_workers>0", "dataloader_num_workers", "worker_num"},
     .idea = "W threads load and transform batches while the step computes, instead of before it.",
     .claim = "batch_cost = max(C, L / W) instead of L + C: twice the speed in the seed's case",
-    .cost = "too many cost memory (W x prefetch batches), cores that the step needs, and time at "
-            "the start of an epoch",
+    .cost = "each worker costs memory (prefetch_factor batches), a core that the step may need, "
+            "and start-up time in each epoch",
     .sources = "S0:12,13 S1:27,28,46,49,50 S2:88 S3:111,113 S4:117",
     .footprint = "data.worker_batches",
     .same = bellows::Same::bitwise,

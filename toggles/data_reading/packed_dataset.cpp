@@ -3,17 +3,17 @@
 static const bellows::AddToggle toggle({
     .name = "packed_dataset",
     .aliases = {"ffcv", "webdataset", "tfrecord", "lmdb"},
-    .idea = "All samples lie in a few files with an index (shards), so a sample is one read and no "
-            "file is opened for it. The first run packs them into the user's cache, as they are. "
-            "Raw pixels and smaller images are options of a packed data set of one's own: "
-            "trainer pack.",
-    .claim = "one open a shard instead of one a sample; no figure in the seeds",
-    .cost = "takes the data's size again on disk, anew when a file of it has changed, until you "
-            "remove it: rm -r ~/.cache/bellows/packed (or $XDG_CACHE_HOME/bellows/packed); the "
-            "first run waits for the packing, and one that starts meanwhile for that, up to "
-            "data.timeout_s; what is in memory anyway is read from disk instead",
+    .idea = "All samples lie in a few indexed files (shards), so a sample is one read without "
+            "opening a file. The first run packs the samples unchanged into the user's cache. Raw "
+            "pixels and smaller images are options of `trainer pack` (trainer "
+            "explain packed).",
+    .claim = "one open per shard instead of one per sample; no figure in the seeds",
+    .cost = "a second copy of the data on disk, made again when a file changes and kept until you "
+            "run  rm -r ~/.cache/bellows/packed  (or $XDG_CACHE_HOME/bellows/packed). The first "
+            "run waits for the packing; a run that starts meanwhile waits up to data.timeout_s. "
+            "Data that fit in memory are read from disk instead.",
     .sources = "S0:7 S1:29",
-    .footprint = "data.packed_reads",
+    .footprint = "data.twin_reads",
     .same = bellows::Same::bitwise,
     .default_value = "off",
     .fast = "",  // helps only with many files

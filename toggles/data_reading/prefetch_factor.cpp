@@ -3,9 +3,9 @@
 static const bellows::AddToggle toggle({
     .name = "prefetch_factor",
     .aliases = {"prefetch", "buffer_size", "use_buffer_reader"},
-    .idea = "Each worker goes on to its next batches while the finished ones wait to be taken.",
+    .idea = "Each worker makes up to F batches ahead instead of waiting until its batch is taken.",
     .claim = "no stalls when the loading time varies; little effect when it does not (seed S3)",
-    .cost = "keeps W x F batches in memory",
+    .cost = "memory for W x F batches",
     .sources = "S3:112,114",
     .footprint = "data.queue_max",
     .same = bellows::Same::bitwise,
@@ -14,7 +14,7 @@ static const bellows::AddToggle toggle({
     .default_value = "2",
     .fast = "2",
     .needs = {"num_workers"},
-    .proof = [](bellows::Plan& plan) { plan.data.loader.workers.num_workers = 2; },
+    .proof = "data.num_workers: 2",
     .enable =
         [](bellows::Plan& plan, const std::string& value) {
           plan.data.loader.workers.prefetch_factor = std::stoll(value);

@@ -3,9 +3,9 @@
 static const bellows::AddToggle toggle({
     .name = "gradient_accumulation",
     .aliases = {"accumulate_grad_batches", "gradient_merge", "update_freq", "accum_iter"},
-    .idea = "Each batch goes through the net in N parts whose gradients add up to one update.",
-    .claim = "activation memory falls to 1 / N at the same update; slower, not faster",
-    .cost = "N times the calls; smaller products; batch statistics see the parts",
+    .idea = "Each batch passes through the model in N parts whose gradients add up to one update.",
+    .claim = "activation memory falls to 1 / N for the same update; slower, not faster",
+    .cost = "N times the kernel launches, smaller products, and batch statistics per part",
     .sources = "S4:138",
     .footprint = "update.accumulated",
     .same = bellows::Same::close,

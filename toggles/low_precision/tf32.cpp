@@ -4,9 +4,9 @@ static const bellows::AddToggle toggle({
     .name = "tf32",
     .aliases = {"allow_tf32", "float32_matmul_precision", "NVIDIA_TF32_OVERRIDE"},
     .idea = "Products and convolutions of f32 tensors run on Tensor Cores, which read 10 of the 23 "
-            "bits of mantissa and add up in f32.",
-    .claim = "up to 7x for large products: an H200's data sheet says 494 TFLOP/s against 67",
-    .cost = "each product keeps 3 of 7 digits; no gain where memory or launches are the limit, or "
+            "mantissa bits and accumulate in f32.",
+    .claim = "up to 7x for large products: an H200's data sheet states 494 TFLOP/s instead of 67",
+    .cost = "a product keeps 3 of 7 digits; no gain if memory or launches are the limit, or if "
             "rows are not multiples of 16 bytes",
     .sources = "S1:60",
     .footprint = "matmul.tf32_calls",
@@ -14,6 +14,6 @@ static const bellows::AddToggle toggle({
     .tolerance = 5e-3,
     .default_value = "off",
     .needs = {"cuda", "vendor_kernels"},
-    .proof = [](bellows::Plan& plan) { plan.kernels.vendor = true; },
+    .proof = "kernels.vendor: true",
     .enable = [](bellows::Plan& plan, const std::string&) { plan.kernels.tf32 = true; },
 });

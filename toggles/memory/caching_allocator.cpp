@@ -3,11 +3,11 @@
 static const bellows::AddToggle toggle({
     .name = "caching_allocator",
     .aliases = {"PYTORCH_CUDA_ALLOC_CONF", "auto_growth", "FLAGS_allocator_strategy", "jemalloc"},
-    .idea = "Freed blocks are kept and handed out again without asking the system: on the CPU by "
-            "size, on a GPU by stream, split and merged, where cudaFree would stop everything.",
-    .claim = "system allocations per step fall to 0 after the first steps",
-    .cost = "memory that one size has used is not there for another; on a GPU it may come to lie "
-            "in pieces (preallocate helps)",
+    .idea = "Keeps freed blocks and reuses them without a system call: on the CPU by size, on a "
+            "GPU by stream, split and merged. cudaFree would wait for the whole device.",
+    .claim = "no system allocations after the first steps",
+    .cost = "memory cached for one size is not available to others; on a GPU it may fragment "
+            "(preallocate helps)",
     .sources = "S4:130",
     .footprint = "alloc.cache_hits",
     .same = bellows::Same::bitwise,

@@ -3,16 +3,16 @@
 static const bellows::AddToggle toggle({
     .name = "preallocate",
     .aliases = {"warm_up_allocator", "reserve_memory"},
-    .idea = "One forward and backward over the largest batch before the first step, without an "
-            "update, so the allocator holds all blocks that training will ask for.",
-    .claim = "no allocation from the system after the start, with inputs of any size; on a GPU the "
-             "largest blocks come first, so smaller ones do not leave it in pieces",
-    .cost = "one step of time at the start",
+    .idea = "Runs one forward and backward pass on the largest batch before the first step, "
+            "without an update, so the allocator already holds all blocks that training needs.",
+    .claim = "no system allocation after the start, for inputs of any size; on a GPU the largest "
+             "blocks are allocated first, which avoids fragmentation",
+    .cost = "the time of one step at the start",
     .sources = "S4:136",
     .footprint = "alloc.dry_runs",
     .same = bellows::Same::bitwise,
     .default_value = "off",
     .needs = {"caching_allocator"},
-    .proof = [](bellows::Plan& plan) { plan.allocator.caching = true; },
+    .proof = "allocator.caching: true",
     .enable = [](bellows::Plan& plan, const std::string&) { plan.train.dry_run = true; },
 });

@@ -4,10 +4,10 @@
 static const bellows::AddToggle toggle({
     .name = "recompute",
     .aliases = {"activation_checkpointing", "gradient_checkpointing", "torch.utils.checkpoint"},
-    .idea = "A residual block keeps its input only; backward runs the block again to have what it "
-            "needs in between. A number n: of n blocks in a row only the first keeps it.",
-    .claim = "what a block saves for backward falls to its input, for a third more computation",
-    .cost = "always in time; it is for nets and batches that do not fit",
+    .idea = "A residual block saves only its input; backward runs the block again to get its "
+            "activations. n: of n adjacent blocks only the first saves its input.",
+    .claim = "a block saves only its input for backward, for a third more computation",
+    .cost = "always slower; use it for models and batches that do not fit in memory",
     .sources = "S4:123",
     .footprint = "recompute.replays",
     .same = bellows::Same::bitwise,
@@ -15,10 +15,10 @@ static const bellows::AddToggle toggle({
     .numbers = bellows::Bounds{.min = 2, .max = 1024},
     .default_value = "off",
     .fast = "",
-    .proof = bellows::residual_net,
+    .proof = bellows::kResidualNet,
     .example = "configs/resnet18.yaml",
     .enable =
         [](bellows::Plan& plan, const std::string& value) {
-          plan.model.recompute = value == "blocks" ? 1 : std::stoll(value);
+          plan.model.rewrites.values["recompute"] = value == "blocks" ? 1 : std::stoll(value);
         },
 });

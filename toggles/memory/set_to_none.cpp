@@ -3,9 +3,10 @@
 static const bellows::AddToggle toggle({
     .name = "set_to_none",
     .aliases = {"zero_grad(set_to_none=True)", "grad=None"},
-    .idea = "Gradients are dropped, not overwritten with zeros; the first share assigns.",
-    .claim = "one write of zeros and one addition for each parameter less; no figure in the seeds",
-    .cost = "a parameter without a gradient keeps its momentum instead of decaying it",
+    .idea = "Gradients are released instead of overwritten with zeros; the first contribution is "
+            "assigned.",
+    .claim = "saves a write and an addition per parameter; no figure in the seeds",
+    .cost = "the momentum of a parameter without a gradient does not decay",
     .sources = "S4:120",
     .footprint = "grad.dropped",
     .same = bellows::Same::bitwise,

@@ -4,11 +4,11 @@ static const bellows::AddToggle toggle({
     .name = "kernel_autotune",
     .aliases = {"cudnn_benchmark", "cudnn.benchmark", "exhaustive_search", "autotune",
                 "FLAGS_cudnn_exhaustive_search"},
-    .idea = "In the first updates (train.tuning_window) each convolution is run by every algorithm "
-            "that can do it; from then on the fastest runs. What won is kept on disk.",
-    .claim = "a rule is cheap, but not always right; no figure in the seeds",
-    .cost = "seconds at the start, again for each new shape; two machines, and two searches, may "
-            "choose differently, and then losses differ in the last digits",
+    .idea = "In the first updates (train.tuning_window) each convolution runs every algorithm that "
+            "supports it; from then on it uses the fastest. The choice is kept on disk.",
+    .claim = "a heuristic is cheap, but not always right; no figure in the seeds",
+    .cost = "seconds at the start, again for each new shape. Two machines or two searches may "
+            "choose differently; then losses differ in the last digits",
     .sources = "S1:52,53,80 S4:132",
     .footprint = "autotune.hits",
     .same = bellows::Same::close,
@@ -17,7 +17,7 @@ static const bellows::AddToggle toggle({
     .default_value = "heuristic",
     .fast = "benchmark",
     .nondeterministic_value = "benchmark",
-    .proof = [](bellows::Plan& plan) { plan.kernels.vendor = true; },  // a GPU needs them
+    .proof = "kernels.vendor: true",  // a GPU needs them
     .example = "configs/resnet18.yaml",
     .enable = [](bellows::Plan& plan,
                  const std::string&) { plan.kernels.autotune = bellows::Autotune::benchmark; },

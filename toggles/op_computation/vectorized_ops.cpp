@@ -3,14 +3,14 @@
 static const bellows::AddToggle toggle({
     .name = "vectorized_ops",
     .aliases = {"bucketize", "searchsorted"},
-    .idea = "Lesson layers run one op over the whole tensor, not a loop over levels.",
-    .claim = "2n passes over the tensor become 1 for n levels",
-    .cost = "harder to read; the loop stays beside it as the tested reference",
+    .idea = "Lesson layers run one op on the whole tensor instead of a loop over levels.",
+    .claim = "1 pass over the tensor instead of 2n for n levels",
+    .cost = "harder to read; the loop is kept as the tested reference",
     .sources = "S3:102,103,104",
     .footprint = "ops.vectorized_calls",
     .same = bellows::Same::bitwise,
     .default_value = "off",
-    .proof = [](bellows::Plan& plan) { plan.model.model.choose("levels_mlp"); },
+    .proof = "model: levels_mlp",
     .example = "configs/lenet.yaml model=levels_mlp",
     .enable = [](bellows::Plan& plan, const std::string&) { plan.model.vectorized = true; },
 });

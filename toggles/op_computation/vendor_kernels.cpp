@@ -5,9 +5,9 @@ static const bellows::AddToggle toggle({
     .aliases = {"mkldnn", "onednn", "mkl", "cudnn", "use_mkldnn"},
     .idea = "oneDNN, cuDNN and cuBLAS compute convolutions and products, instead of plain loops "
             "and Eigen.",
-    .claim = "about 1.9x a core for f32 products against Eigen built for AVX2; MKL several times "
-             "OpenBLAS for some matrices (seed S0)",
-    .cost = "tiny shapes, where preparing the call costs more than the work",
+    .claim = "about 1.9x per core for f32 products, compared with Eigen built for AVX2; for some "
+             "matrices MKL is several times faster than OpenBLAS (seed S0)",
+    .cost = "slower for tiny shapes, where preparing the call takes longer than the computation",
     .sources = "S0:17,18 S1:39",
     .footprint = "kernel.vendor_calls",
     .same = bellows::Same::close,

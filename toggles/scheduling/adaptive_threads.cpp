@@ -3,12 +3,12 @@
 static const bellows::AddToggle toggle({
     .name = "adaptive_threads",
     .aliases = {"OMP_DYNAMIC", "omp_set_dynamic", "dynamic_threads"},
-    .idea = "Watches how long its threads wait for a core and uses fewer while that lasts. on: in "
-            "kernels whose results do not depend on the thread count. all: in oneDNN's too.",
-    .claim = "a step beside three busy processes on two cores takes at most 1.5 times its fair "
+    .idea = "Measures how long its threads wait for a core and uses fewer while that lasts. on: in "
+            "kernels whose results do not depend on the thread count. all: in oneDNN's as well.",
+    .claim = "beside three busy processes on two cores, a step takes at most 1.5 times its fair "
              "share of time; no figure in the seeds",
-    .cost = "every pause (up to 2 s, or 64 steps) one step tries all threads again; all: results "
-            "depend on the load, within rounding",
+    .cost = "after every pause (up to 2 s, or 64 steps) one step tries all threads again; all: "
+            "results depend on the load, within rounding",
     .sources = "no seed",
     .footprint = "cpu.wait_readings",
     .same = bellows::Same::bitwise,

@@ -3,12 +3,11 @@
 static const bellows::AddToggle toggle({
     .name = "core_pinning",
     .aliases = {"KMP_AFFINITY", "GOMP_CPU_AFFINITY", "OMP_PROC_BIND", "taskset"},
-    .idea =
-        "Each thread of the pool stays on a core of its own, with its caches: compact near each "
-        "other, spread over the sockets, or a list (threads.cores).",
-    .claim =
-        "no thread is moved any more (cpu_migrations in metrics.jsonl); no figure in the seeds",
-    .cost = "two runs on one machine take the same cores; a core that others use holds up all",
+    .idea = "Each thread of the pool stays on one core and its caches. compact: neighboring cores; "
+            "spread: over the sockets; list: threads.cores.",
+    .claim = "threads no longer migrate (cpu_migrations in metrics.jsonl); no figure in the seeds",
+    .cost = "two runs on one machine use the same cores; a core busy with other work delays all "
+            "threads",
     .sources = "S4:128",
     .footprint = "cpu.core_pinning",
     .same = bellows::Same::bitwise,

@@ -3,10 +3,10 @@
 static const bellows::AddToggle toggle({
     .name = "numa_local",
     .aliases = {"numactl", "cpunodebind", "membind"},
-    .idea = "A process runs on the cores of one socket and takes its memory there; the ranks of a "
+    .idea = "A process runs on the cores of one socket and allocates memory there; the ranks of a "
             "machine take the sockets in turn.",
     .claim = "no access crosses to the other socket's memory; no figure in the seeds",
-    .cost = "a single process has only one socket's cores",
+    .cost = "a single process uses only one socket's cores",
     .sources = "S4:127",
     .footprint = "cpu.node_bound",
     .same = bellows::Same::bitwise,

@@ -108,7 +108,7 @@ void Log::progress(const LogPoint& point) {
 void Log::totals(const Position& at, const Scalars& values) { record("run", at, values); }
 
 void Log::evaluation(const Position& at, const Metrics& metrics) {
-  const std::string row = record("test", at, values_of(metrics));
+  const std::string row = record("test", at, metrics.values);
   if (options_.format != LogFormat::json)
     line(cat("eval: epoch: ", at.epoch, ", step: ", at.step, ", ", text_of(metrics)));
   else if (voice_ == LogOutput::lines)

@@ -32,10 +32,11 @@ static int64_t samples_at(const Session& session, const Position& at) {
   return at.epoch * all + std::min(at.batch * session.plan.data.loader.sampler.batch_size, all);
 }
 
-static bool reached(const TargetOptions& target, const Metrics& metrics) {
+static bool reached(const Plan& plan, const Metrics& metrics) {
+  const TargetOptions& target = plan.target;
   if (target.metric == "none") return false;
   const double value = metrics.value(target.metric);
-  return target.metric == "loss" ? value <= target.value : value >= target.value;
+  return higher_is_better(plan, target.metric) ? value >= target.value : value <= target.value;
 }
 
 namespace {
@@ -60,6 +61,7 @@ class Loop {
   Outcome run() {
     const Kernels use(session_.kernels());  // the feed runs kernels, too
     train_on_.prepare();
+    session_.loss_terms.take();  // of a dry run
     session_.model->train(true);
     meter_.lap(Phase::other);
     for (;;) {  // a checkpoint may be between the last update of an epoch and its evaluation
@@ -202,7 +204,9 @@ class Loop {
   }
 
   Scalars gauges() {
-    Scalars values = session_.tuning.take();
+    Scalars values = session_.loss_terms.take();
+    const Scalars tuning = session_.tuning.take();
+    values.insert(values.end(), tuning.begin(), tuning.end());
     if (image_shape_.rank())
       values.emplace_back("image_size", double(std::min(image_shape_[1], image_shape_[2])));
     if (plan_.amp.scales()) {
@@ -246,7 +250,7 @@ class Loop {
     metrics_ = evaluate(session_);
     at_.evaluated = at_.step;
     meter_.lap(Phase::eval);
-    if (at_.target_s < 0 && reached(plan_.target, *metrics_)) {
+    if (at_.target_s < 0 && reached(plan_, *metrics_)) {
       at_.target_s = elapsed_s();
       at_.target_epochs = at_.epoch;
       at_.target_samples = samples_at(session_, at_);
@@ -262,8 +266,9 @@ class Loop {
   }
 
   void adjust_rate() {
-    const auto value = [&](const std::string& metric) { return metrics_->value(metric); };
-    if (!session_.react(value)) return;
+    const std::string metric = session_.watched_metric();
+    if (metric.empty()) return;
+    if (!session_.react({metrics_->value(metric), higher_is_better(plan_, metric)})) return;
     log_.line(fmt::format("schedule: epoch: {}, step: {}, no improvement, lr is {:g} now",
                           at_.epoch, at_.step, session_.next_rate()));
   }
@@ -271,9 +276,9 @@ class Loop {
   void note_best(const Position& seen, bool regular) {
     const std::string metric = best_metric(plan_);
     const double value = metrics_->value(metric);
-    const double none = metric == "loss" ? INFINITY : -INFINITY;
+    const bool higher = higher_is_better(plan_, metric);
     Best& best = at_.best;
-    if (improves(metric, value, best.step < 0 ? none : best.value)) {
+    if (improves(higher, value, best.step >= 0 ? best.value : higher ? -INFINITY : INFINITY)) {
       best = {.step = seen.step, .epoch = seen.epoch, .value = value};
       if (plan_.ckpt.best != "none") save_best();
     } else {

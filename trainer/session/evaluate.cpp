@@ -2,34 +2,32 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
+#include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "ops/elementwise.h"
 #include "trainer/session/session.h"
 
 namespace bellows {
 
-static constexpr int64_t kTop = 5;  // classes
-
 double Metrics::value(const std::string& metric) const {
-  if (metric == "loss") return loss;
-  if (metric == "accuracy") return accuracy;
-  return accuracy_top5.value();
+  const auto found = std::ranges::find(values, metric, &Scalars::value_type::first);
+  INVARIANT(found != values.end(), "evaluation has no ", metric);
+  return found->second;
 }
 
-bool improves(const std::string& metric, double value, double on) {
-  return std::isfinite(value) && (metric == "loss" ? value < on : value > on);
+bool higher_is_better(const Plan& plan, const std::string& metric) {
+  for (const Choice<MakeMetric>& choice : plan.eval.metrics)
+    if (const Metric made = choice.make(); made.name == metric) return made.higher_is_better;
+  return false;
 }
 
-std::vector<std::pair<std::string, double>> values_of(const Metrics& m) {
-  std::vector<std::pair<std::string, double>> values = {{"accuracy", m.accuracy}};
-  if (m.accuracy_top5) values.emplace_back("accuracy_top5", *m.accuracy_top5);
-  values.emplace_back("loss", m.loss);
-  return values;
+bool improves(bool higher_is_better, double value, double than) {
+  return std::isfinite(value) && (higher_is_better ? value > than : value < than);
 }
 
 std::string text_of(const Metrics& metrics) {
   std::string text;
-  for (const auto& [name, value] : values_of(metrics))
+  for (const auto& [name, value] : metrics.values)
     text += fmt::format("{}{}: {:.4f}", text.empty() ? "" : ", ", name, value);
   return text;
 }
@@ -49,34 +47,87 @@ std::pair<Tensor, Tensor> undamaged(const Tensor& logits, const Tensor& labels, 
   return {x, y};
 }
 
-struct Tally {
-  int64_t samples = 0, damaged = 0, first = 0, top5 = 0;
-  double loss = 0;
+// Sums of scalars of batches, by name. The scalars stay on the device until read().
+class BatchSums {
+ public:
+  explicit BatchSums(Device device) : slots_(Shape{kSlots}, DType::f32, device) {}
 
-  void add(const Tensor& logits, const Tensor& labels, const LossOptions& options) {
-    const int64_t n = logits.dim(0), classes = logits.dim(1);
-    const Tensor on_host = contiguous(cast(to(Device::cpu, logits.detach()), DType::f32));
-    const Tensor truth = to(Device::cpu, labels);
-    if (const int64_t out = std::ranges::count(truth.data<int64_t>(), kLeftOut)) {
-      damaged += out;
-      if (out == n) return;
-      const auto [rows, known] = undamaged(on_host, truth, n - out);
-      return add(rows, known, options);
+  void add(const std::string& name, const Tensor& scalar, double weight) {
+    auto sum = std::ranges::find(sums_, name, &Scalars::value_type::first);
+    if (sum == sums_.end()) sum = sums_.emplace(sum, name, 0);
+    if (std::ssize(parts_) == kSlots) read();
+    copy_into(slots_.view(scalar.shape(), strides_of(scalar.shape()), std::ssize(parts_)),
+              scalar.detach());
+    parts_.push_back({sum - sums_.begin(), weight});
+  }
+  // Returns the sums in the order of their first add(). Waits for the device.
+  Scalars& read() {
+    const Shape filled{std::ssize(parts_)};
+    const Tensor host = to(Device::cpu, slots_.view(filled, strides_of(filled), 0));
+    for (size_t i = 0; i < parts_.size(); ++i)
+      sums_[parts_[i].sum].second += parts_[i].weight * host.data<float>()[i];
+    parts_.clear();
+    return sums_;
+  }
+
+ private:
+  static constexpr int64_t kSlots = 16384;
+  struct Part {
+    int64_t sum;
+    double weight;
+  };
+  Tensor slots_;             // (kSlots) on the device
+  std::vector<Part> parts_;  // one per used slot
+  Scalars sums_;
+};
+
+class Tally {
+ public:
+  explicit Tally(const Session& session)
+      : loss_(session.plan.loss),
+        may_leave_out_(session.plan.data.loader.on_damaged == OnDamaged::skip),
+        sums_(session.device) {
+    const int64_t classes = session.test_set->info().classes;
+    for (const Choice<MakeMetric>& choice : session.plan.eval.metrics)
+      if (const Metric metric = choice.make(); classes >= metric.min_classes)
+        metrics_.push_back(metric);
+  }
+
+  void add(const Tensor& logits, const Tensor& labels) {
+    const int64_t n = logits.dim(0);
+    if (may_leave_out_) {
+      const Tensor truth = to(Device::cpu, labels);
+      if (const int64_t out = std::ranges::count(truth.data<int64_t>(), kLeftOut)) {
+        damaged_ += out;
+        if (out == n) return;
+        const Tensor on_host = contiguous(cast(to(Device::cpu, logits.detach()), DType::f32));
+        const auto [rows, known] = undamaged(on_host, truth, n - out);
+        return add(to(logits.device(), rows), to(logits.device(), known));
+      }
     }
-    loss += criterion(logits, labels, options).item() * static_cast<double>(n);
-    const auto scores = on_host.data<float>();
-    for (int64_t i = 0; i < n; ++i)
-      add_row(scores.subspan(i * classes, classes), truth.data<int64_t>()[i]);
-    samples += n;
+    NamedTensors terms;
+    const Tensor loss =
+        criterion({.output = logits, .labels = labels, .training = false, .terms = &terms}, loss_);
+    const Tensor scores = contiguous(cast(logits.detach(), DType::f32));
+    for (const Metric& metric : metrics_) sums_.add(metric.name, metric.sum(scores, labels), 1);
+    sums_.add("loss", loss, double(n));
+    for (const NamedTensor& term : terms) sums_.add(term.name, term.tensor, double(n));
+    samples_ += n;
   }
-  // A tie counts against the model, and so does a row of NaN: a broken model must not look good.
-  void add_row(std::span<const float> scores, int64_t label) {
-    int64_t ahead = 0;
-    for (int64_t c = 0; c < std::ssize(scores); ++c)
-      ahead += c != label && !(scores[c] < scores[label]);
-    first += ahead == 0;
-    top5 += ahead < kTop;
+  // Waits for the device. Call once.
+  Metrics means() {
+    if (samples_ == 0) fail(Exit::data, "test set: no sample of it can be read");
+    Metrics metrics{.samples = samples_, .damaged = damaged_, .values = sums_.read()};
+    for (auto& [name, value] : metrics.values) value /= double(samples_);
+    return metrics;
   }
+
+ private:
+  const LossOptions loss_;
+  const bool may_leave_out_;  // labels may be kLeftOut
+  std::vector<Metric> metrics_;
+  int64_t samples_ = 0, damaged_ = 0;
+  BatchSums sums_;
 };
 
 // Adds the weighted logits of one more view to the sum of the views so far.
@@ -104,12 +155,13 @@ Metrics evaluate(Session& session) {
   const EmaScope averaged(*session.ema);
   std::optional<NoGrad> untracked;
   if (plan.eval.no_grad) untracked.emplace();
+  static trace::Counter &skipped = trace::counter("grad.untracked_ops"),
+                        &in_evaluation = trace::counter("eval.untracked_ops");
+  const int64_t skipped_before = skipped.value();
   const Autocast precision(plan.amp.low());
   const int64_t begin = trace::now_ns();
   const std::vector<TtaView> views = views_of(plan.eval.tta);
-  LossOptions loss = plan.loss;
-  loss.label_smoothing = 0;  // for training only; evaluations of two runs must be comparable
-  Tally tally;
+  Tally tally(session);
   Tensors answers;  // weighted sum of logits per batch, over the views so far
   for (size_t view = 0; view < views.size(); ++view) {
     session.test_feed->start(int64_t(view));
@@ -118,18 +170,12 @@ Metrics evaluate(Session& session) {
       const Tensor logits = (*session.model)(batch.x);
       if (view == 0) answers.emplace_back();
       answers[at] = sum_of(answers[at], logits, views[view].weight);
-      if (view + 1 == views.size()) tally.add(std::exchange(answers[at], {}), batch.y, loss);
+      if (view + 1 == views.size()) tally.add(std::exchange(answers[at], {}), batch.y);
     }
   }
-  if (tally.samples == 0) fail(Exit::data, "test set: no sample of it can be read");
-  const auto n = static_cast<double>(tally.samples);
-  Metrics metrics{.samples = tally.samples,
-                  .damaged = tally.damaged,
-                  .loss = tally.loss / n,
-                  .accuracy = tally.first / n,
-                  .accuracy_top5 = {},
-                  .seconds = (trace::now_ns() - begin) * 1e-9};
-  if (session.test_set->info().classes >= kTop5From) metrics.accuracy_top5 = tally.top5 / n;
+  Metrics metrics = tally.means();
+  if (plan.eval.no_grad) in_evaluation.add(skipped.value() - skipped_before);
+  metrics.seconds = (trace::now_ns() - begin) * 1e-9;
   return metrics;
 }
 

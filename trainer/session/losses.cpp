@@ -1,6 +1,8 @@
 #include "trainer/session/losses.h"
+#include <algorithm>
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
 
 namespace bellows {
 
@@ -28,7 +30,8 @@ void Losses::read() {
   static trace::Counter& reads = trace::counter("log.host_reads");
   static trace::Counter& deferred_reads = trace::counter("log.deferred_reads");
   if (parts_.empty()) return;
-  (deferred_ ? deferred_reads : reads).add();
+  const int64_t updates = std::ranges::count(parts_, true, &Part::last);
+  (updates > 1 ? deferred_reads : reads).add();  // with one update, nothing was deferred
   const Shape filled{std::ssize(parts_)};
   const Tensor host = to(Device::cpu, slots_.view(filled, strides_of(filled), 0));
   for (size_t i = 0; i < parts_.size(); ++i) {
@@ -36,6 +39,31 @@ void Losses::read() {
     if (parts_[i].last) known_.push_back(std::exchange(sum_, 0));
   }
   parts_.clear();
+}
+
+void LossTerms::add(const NamedTensors& terms, double share) {
+  if (terms.empty()) return;
+  const Device device = terms[0].tensor.device();
+  if (sums_.empty()) {
+    updates_ = zeros({}, DType::f32, device);
+    for (const NamedTensor& term : terms) {
+      names_.push_back(term.name);
+      sums_.push_back(zeros({}, DType::f32, device));
+    }
+  }
+  for (size_t i = 0; i < terms.size(); ++i) add_into(sums_[i], terms[i].tensor, share);
+  add_into(updates_, full({}, 1, updates_), share);
+}
+
+Scalars LossTerms::take() {
+  Scalars means;
+  const double updates = sums_.empty() ? 0 : updates_.item();
+  for (size_t i = 0; updates > 0 && i < sums_.size(); ++i) {
+    means.emplace_back(names_[i], sums_[i].item() / updates);
+    fill(sums_[i], 0);
+  }
+  if (updates > 0) fill(updates_, 0);
+  return means;
 }
 
 }  // namespace bellows

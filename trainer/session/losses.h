@@ -1,7 +1,9 @@
-// Losses of a run. The host reads each one at once, or all of a log window together (the toggle
-// sync_free_logging). Both give the same values.
+// Losses of a run, and the terms of a loss that is a sum. The host reads each one at once, or all
+// of a log window together (the toggle sync_free_logging). Both give the same values.
 #pragma once
 #include <vector>
+#include "core/base/json.h"
+#include "core/tensor/named.h"
 #include "data/loader/batch.h"
 
 namespace bellows {
@@ -28,6 +30,20 @@ class Losses {
   std::vector<Part> parts_;  // one per used slot
   double sum_ = 0;           // of the update in progress
   std::vector<double> known_;
+};
+
+// Means of the terms of a loss over the updates since the last take(). They are summed on the
+// device, so a captured update adds its own. A resumed run begins with none.
+class LossTerms {
+ public:
+  // Adds the terms of a micro-batch, scalars on the device. share: Batch::share.
+  void add(const NamedTensors& terms, double share);
+  Scalars take();  // waits for the device, if there are terms
+
+ private:
+  std::vector<std::string> names_;
+  Tensors sums_;    // f32 scalars: one per term
+  Tensor updates_;  // f32 scalar: sum of the shares
 };
 
 }  // namespace bellows

@@ -4,6 +4,7 @@
 #include "autograd/backward.h"
 #include "core/base/mutex.h"
 #include "core/base/plural.h"
+#include "core/config/hint.h"
 #include "core/device/topology.h"
 #include "core/tensor/copy.h"
 #include "data/images/transform.h"
@@ -12,7 +13,6 @@
 #include "ops/matmul/padded.h"
 #include "optim/schedule.h"
 #include "trainer/session/data_card.h"
-#include "trainer/session/evaluate.h"
 #include "trainer/session/profile_window.h"
 
 namespace bellows {
@@ -106,23 +106,40 @@ static std::vector<Tensor> group_rates(const Plan& plan, int64_t per_epoch, doub
   return tables;
 }
 
-// Returns null unless the schedule reacts to evaluations.
-static auto reaction_of(const Plan& plan) { return plan.schedule.curve.make(Horizon{}).react; }
+std::string Session::watched_metric() const { return plan.schedule.curve.make(Horizon{}).metric; }
 
-static void check_metric(const char* option, const std::string& metric, const Plan& plan,
-                         int64_t classes) {
-  CHECK(metric != "accuracy_top5" || classes >= kTop5From, option,
-        ": accuracy_top5 is computed from ", kTop5From, " classes on, and ",
-        plan.data.dataset.name(), " has ", classes, "; use accuracy");
+// Throws unless evaluation computes all metrics that options name, each once.
+static void check_metrics(const Session& session) {
+  const Plan& plan = session.plan;
+  const int64_t classes = session.test_set->info().classes;
+  std::map<std::string, int64_t> known = {{"", 0}, {"none", 0}, {"loss", 0}};
+  std::string names = "loss";
+  for (const Choice<MakeMetric>& choice : plan.eval.metrics) {
+    const Metric metric = choice.make();
+    CHECK(known.emplace(metric.name, metric.min_classes).second, "eval.metrics: ", metric.name,
+          " is there twice");
+    names += ", " + metric.name;
+  }
+  for (const auto& [option, metric] :
+       {std::pair("target.metric", plan.target.metric), std::pair("ckpt.best", plan.ckpt.best),
+        std::pair("schedule.metric", session.watched_metric())}) {
+    const auto found = known.find(metric);
+    CHECK(found != known.end(), option, ": ", on_one_line(metric),
+          " is not evaluated; eval.metrics gives ", names);
+    CHECK(classes >= found->second, option, ": ", metric, " is computed from ", found->second,
+          " classes on, and ", plan.data.dataset.name(), " has ", classes, "; use accuracy");
+  }
 }
 
 // Returns an option that has no effect because evaluation is off, and why; "" if there is none.
-static std::string unevaluated(const Plan& plan) {
+static std::string unevaluated(const Session& session) {
+  const Plan& plan = session.plan;
   if (plan.eval.every) return "";
+  const std::string watched = session.watched_metric();
   const std::string option = plan.train.patience        ? "train.patience"
                              : plan.ckpt.best != "none" ? "ckpt.best"
-                             : reaction_of(plan)        ? "schedule." + plan.schedule.curve.name()
-                                                        : "";
+                             : watched.empty()          ? ""
+                                                        : "schedule." + plan.schedule.curve.name();
   return option.empty() ? "" : option + ": no effect without evaluations (eval.every is 0)";
 }
 
@@ -187,8 +204,7 @@ void Session::check(bool tests) const {
            " classes, its training set ", known, "; use the test set that belongs to it");
     check_sizes(*test_loader);
   }
-  check_metric("target.metric", plan.target.metric, plan, classes);
-  check_metric("ckpt.best", plan.ckpt.best, plan, classes);
+  check_metrics(*this);
 }
 
 // Notes on the data and the schedule, and on options without effect.
@@ -204,7 +220,7 @@ void Session::describe() {
   if (steps && warmup >= steps)
     notes.push_back(cat("schedule: the run ends after ", steps, " of ", count_of(warmup, "update"),
                         " of warm-up, so its rate stays below the peak"));
-  if (const std::string idle = unevaluated(plan); !idle.empty()) notes.push_back(idle);
+  if (const std::string idle = unevaluated(*this); !idle.empty()) notes.push_back(idle);
   if (!plan.profile.window.empty()) notes.push_back(profiler_command(plan.profile, plan.name));
 }
 
@@ -274,14 +290,8 @@ ModulePtr Session::make_model(bool trained) {
   ModulePtr made = plan.model.model.make(context);
   const Shape smallest = loader->transforms().shape(0);
   if (!(smallest == input)) check_takes(plan.model.model, context, smallest, *made);
-  std::vector<std::string> changes;
-  const auto note = [&](const std::vector<std::string>& lines) {
-    changes.insert(changes.end(), lines.begin(), lines.end());
-  };
   normed_convs = find_normed_convs(*made);
-  if (plan.model.drop_conv_bias) note(drop_conv_bias(*made));
-  for (const std::string& line : fuse(*made, plan.model.fuse)) note({"fused: " + line});
-  if (plan.model.recompute) note(recompute_blocks(*made, plan.model.recompute));
+  const std::vector<std::string> changes = rewrite(*made, plan.model.rewrites);
   made->name_all("");
   made->initialize(plan.seed);
   int64_t weights = 0;
@@ -326,11 +336,9 @@ void Session::set_rate_state(const RateState& state) {
   optimizer->set_rates(table, group_rates(plan, steps_per_epoch(), factor));
 }
 
-bool Session::react(const MetricValue& metric) {
-  const auto reaction = reaction_of(plan);
-  if (!reaction) return false;
+bool Session::react(const MetricValue& now) {
   RateState next = rate_state_;
-  reaction(next, metric);
+  plan.schedule.curve.make(Horizon{}).react(next, now);
   const double before = next_rate();
   if (next.factor == rate_state_.factor) return rate_state_ = next, false;
   set_rate_state(next);
@@ -342,7 +350,11 @@ Tensor Session::loss_of(const Batch& batch) {
   const Kernels use(kernels());
   const Autocast precision(plan.amp.low());
   state->begin_forward();
-  return criterion((*model)(batch.x), batch.y, plan.loss);
+  NamedTensors terms;
+  const Tensor loss =
+      criterion({.output = (*model)(batch.x), .labels = batch.y, .terms = &terms}, plan.loss);
+  loss_terms.add(terms, batch.share);
+  return loss;
 }
 
 }  // namespace bellows

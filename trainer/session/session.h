@@ -5,12 +5,13 @@
 #include "core/tensor/step_state.h"
 #include "data/feeds/device_feed.h"
 #include "dist/reducer.h"
-#include "models/rewrites/rewrite.h"
+#include "models/rewrites/normed_conv.h"
 #include "optim/ema.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "plan/plan.h"
 #include "trainer/session/data_card.h"
+#include "trainer/session/losses.h"
 #include "trainer/session/tuning_window.h"
 
 namespace bellows {
@@ -26,7 +27,7 @@ class Session {
   // size.
   Batch zeros_like_batches(const Shape& x) const;
   // Runs a forward pass under kernels() and returns the mean loss, a scalar. `batch` is on the
-  // device.
+  // device. Adds the terms of a sum to loss_terms.
   Tensor loss_of(const Batch& batch);
   // Kernel options of the next update and of evaluations: plan.kernels, but autotuning searches in
   // the tuning window only.
@@ -41,7 +42,9 @@ class Session {
   const RateState& rate_state() const { return rate_state_; }
   void set_rate_state(const RateState& state);
   // Lets the schedule react to an evaluation. Returns true if the rate of the next update changed.
-  bool react(const MetricValue& metric);
+  bool react(const MetricValue& now);
+  // Metric that the schedule reacts to; "" if it reacts to none.
+  std::string watched_metric() const;
 
   // The parts, none of them empty. Each may refer to those before it.
   const Plan plan;
@@ -54,7 +57,7 @@ class Session {
   std::shared_ptr<DeviceStepState> state;
   Shape input;                           // of a sample in evaluation: (C, H, W)
   double model_s = 0;                    // time to make the model, filters from images included
-  std::vector<NormedConv> normed_convs;  // of the model before fusion
+  std::vector<NormedConv> normed_convs;  // of the model before rewrites
   ModulePtr model;
   NamedTensors parameters;
   Feed *feed = nullptr, *test_feed = nullptr;  // deliver batches on the device
@@ -64,6 +67,7 @@ class Session {
   std::optional<GradScaler> scaler;
   std::unique_ptr<ProcessGroup> group;
   std::optional<Reducer> reducer;
+  LossTerms loss_terms;
 
  private:
   ModulePtr make_model(bool trained);

@@ -69,7 +69,7 @@ void dry_run(Session& session) {
       const auto quiet = session.reducer->no_sync(true);
       backward(session.loss_of(batch), {.seed = batch.share, .state = session.scaler->state()});
     }
-  for (const NamedTensor& p : session.parameters) zero_grad({&p.tensor, 1}, true);
+  for (const NamedTensor& p : session.parameters) leaf_of(p.tensor).grad = {};
   for (size_t i = 0; i < buffers.size(); ++i) copy_into(buffers[i].tensor, kept[i].tensor);
   session.state->write(before);
 }

@@ -99,7 +99,7 @@ std::string bias_name(const NamedTensors& model, const NormedConv& conv) {
 static Names dropped_biases(const Session& session) {
   Names names;
   for (const NormedConv& conv : session.normed_convs)
-    if (conv.has_bias && session.plan.model.drop_conv_bias)
+    if (conv.has_bias && session.plan.model.rewrites.on("drop_conv_bias"))
       names.push_back(bias_name(session.parameters, conv));
   return names;
 }

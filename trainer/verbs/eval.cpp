@@ -25,7 +25,7 @@ static int run(const Arguments& args) {
   const Metrics metrics = evaluate(*session);
   Json all = {
       {"samples", metrics.samples}, {"damaged", metrics.damaged}, {"seconds", metrics.seconds}};
-  for (const auto& [name, value] : values_of(metrics)) all[name] = value;
+  for (const auto& [name, value] : metrics.values) all[name] = value;
   const std::string damaged = metrics.damaged ? cat(metrics.damaged, " damaged, ") : "";
   say(json ? to_line(all)
            : cat("eval: ", metrics.samples, " samples, ", damaged, text_of(metrics)));

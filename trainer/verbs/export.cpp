@@ -91,7 +91,7 @@ static int run(const Arguments& args) {
   const std::optional<Names> dropped = dropped_biases(saved.content);
   if (dropped)
     restore_biases(model, *dropped);
-  else if (plan_of(saved.content).model.drop_conv_bias)
+  else if (plan_of(saved.content).model.rewrites.on("drop_conv_bias"))
     warn(
         "the checkpoint is from an earlier version and does not list the biases that "
         "drop_conv_bias removed; they are missing from the export, so load it with strict=False");

@@ -21,7 +21,7 @@ template <class Signature> static Table table_of(const char* name, const char* o
       }};
 }
 
-// Sorts and removes duplicates: variants of an op and lengths of a pattern share a row.
+// Sorts and removes duplicates: variants of an op and lengths of a fusion share a row.
 static std::vector<TableRow> sorted(std::vector<TableRow> rows) {
   std::ranges::sort(rows);
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
@@ -51,9 +51,13 @@ static std::vector<TableRow> verb_rows(const std::map<std::string, Verb>& verbs)
   return rows;
 }
 
-static std::vector<TableRow> fusion_rows() {
+// A fusion's name without "fuse.".
+static std::vector<TableRow> rewrite_rows() {
   std::vector<TableRow> rows;
-  for (const FusePattern& pattern : fuse_patterns()) rows.push_back({pattern.name, pattern.help});
+  for (const Rewrite& rewrite : rewrites()) {
+    const std::string name = rewrite.name;
+    rows.push_back({name.substr(name.find('.') + 1), rewrite.help});
+  }
   return sorted(rows);
 }
 
@@ -67,7 +71,9 @@ const std::vector<Table>& tables() {
       {"benches", "benchmark", {"bench", "what", "example"}, [] { return verb_rows(benches()); }},
       table_of<MakeModel>("models", "model"),
       table_of<MakeLayer>("layers", "layer"),
-      {"fusions", "fusion", {"name", "what"}, fusion_rows},
+      table_of<LossFunction>("losses", "loss"),
+      table_of<MakeMetric>("metrics", "metric"),
+      {"rewrites", "rewrite", {"name", "what"}, rewrite_rows},
       table_of<MakeDataset>("datasets", "data set"),
       table_of<MakeTransform>("transforms", "transform"),
       table_of<UpdateRule()>("optimizers", "optimizer"),

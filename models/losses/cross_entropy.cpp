@@ -1,0 +1,19 @@
+#include "ops/cross_entropy.h"
+#include "models/losses/loss.h"
+
+namespace bellows {
+
+static void visit(Visitor& v, CrossEntropyOptions& o) {
+  v("label_smoothing", o.label_smoothing,
+    "share of the target spread over all classes; evaluation never smooths",
+    {.min = 0, .max = 0.999});
+}
+
+static Tensor loss(const CrossEntropyOptions& o, const LossInput& in) {
+  return cross_entropy(in.output, in.labels, in.training ? o : CrossEntropyOptions{},
+                       in.fused ? Impl::fused : Impl::composed);
+}
+static const AddEntry<LossFunction> entry("cross_entropy", "-mean(log(softmax(output)[label]))",
+                                          loss);
+
+}  // namespace bellows

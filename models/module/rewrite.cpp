@@ -1,0 +1,76 @@
+#include "models/module/rewrite.h"
+#include <algorithm>
+
+namespace bellows {
+
+std::vector<Rewrite>& rewrites() {
+  static std::vector<Rewrite> all;
+  return all;
+}
+
+void visit(Visitor& v, RewriteOptions& o) {
+  std::map<std::string, const Rewrite*> by_name;
+  for (const Rewrite& rewrite : rewrites()) by_name[rewrite.name] = &rewrite;
+  for (const auto& [name, rewrite] : by_name) {
+    int64_t& value = o.values[name];
+    if (rewrite->max > 1) {
+      v(rewrite->name, value, rewrite->help, {.min = 0, .max = double(rewrite->max)});
+    } else {
+      bool on = value;
+      v(rewrite->name, on, rewrite->help);
+      value = on;
+    }
+  }
+}
+
+// "conv1 + relu1 + pool1". A fused module has no name; its children are listed instead.
+static std::string names_of(std::span<const Child> window) {
+  std::string names;
+  for (const Child& child : window)
+    names += (names.empty() ? "" : " + ") +
+             (child.name.empty() ? names_of(child.module->children()) : child.name);
+  return names;
+}
+
+static void fuse_in(std::vector<Child>& children, const std::vector<Rewrite>& fusions,
+                    std::vector<std::string>& report) {
+  for (size_t at = 0; at < children.size(); ++at) {
+    for (const Rewrite& fusion : fusions) {
+      if (at + fusion.length > children.size()) continue;
+      const std::span window(children.data() + at, fusion.length);
+      if (!fusion.matches(window)) continue;
+      const std::string name = fusion.name;
+      report.push_back(cat("fused: ", name.substr(name.find('.') + 1), ": ", names_of(window)));
+      children[at] = {"", fusion.fused(window)};
+      children.erase(children.begin() + at + 1, children.begin() + at + fusion.length);
+      break;
+    }
+  }
+}
+
+// Fuses in a module before its children, so the report has the order of the tree.
+static void fuse_tree(Module& module, const std::vector<Rewrite>& fusions,
+                      std::vector<std::string>& report) {
+  if (dynamic_cast<Sequential*>(&module)) fuse_in(module.children(), fusions, report);
+  for (const Child& child : module.children()) fuse_tree(*child.module, fusions, report);
+}
+
+std::vector<std::string> rewrite(Module& root, const RewriteOptions& options) {
+  std::vector<std::string> report;
+  for (const auto stage : {Rewrite::edit, Rewrite::fuse, Rewrite::fuse_rest, Rewrite::group}) {
+    std::vector<Rewrite> fusions;
+    for (const Rewrite& rewrite : rewrites()) {
+      if (rewrite.stage != stage || !options.on(rewrite.name)) continue;
+      if (rewrite.apply)
+        std::ranges::move(rewrite.apply(root, options.values.at(rewrite.name)),
+                          std::back_inserter(report));
+      else
+        fusions.push_back(rewrite);
+    }
+    std::ranges::stable_sort(fusions, std::greater<>(), &Rewrite::length);
+    if (!fusions.empty()) fuse_tree(root, fusions, report);
+  }
+  return report;
+}
+
+}  // namespace bellows

@@ -1,0 +1,73 @@
+// Rewrites: an open collection of edits of a model's tree. Each keeps the model's function and the
+// names of the remaining parameters, and is a file that registers itself. A fusion replaces
+// adjacent modules of a Sequential with one module that runs a fused op; that module keeps them as
+// children under their own names, so parameters, checkpoints and initial values stay the same.
+#pragma once
+#include <map>
+#include <span>
+#include "models/module/sequential.h"
+
+namespace bellows {
+
+template <class Layer> bool is(const Child& child) {
+  return dynamic_cast<const Layer*>(child.module.get());
+}
+inline bool is_kind(const Child& child, std::string_view kind) {
+  return child.module->kind() == kind;
+}
+
+// Base of fused modules. Takes ownership of the modules in the matched window as its children.
+class Fused : public Module {
+ protected:
+  explicit Fused(std::span<Child> window) {
+    for (Child& child : window) add_child(child.name, std::move(child.module));
+  }
+  template <class Layer> Layer& child(size_t i) {
+    return dynamic_cast<Layer&>(*children()[i].module);
+  }
+};
+template <class Made> ModulePtr make_fused(std::span<Child> window) {
+  return std::make_unique<Made>(window);
+}
+
+struct Rewrite {
+  const char* name;  // of its option: model.<name>. That of a fusion begins with "fuse.".
+  const char* help;
+  int64_t max = 1;  // largest value of the option, 0 is off; 1: the option is a bool
+  // Stages run in this order. Fusions of one stage share a pass: at each position the longest is
+  // tried first. Those of fuse_rest see the result of all others.
+  enum Stage { edit, fuse, fuse_rest, group } stage = fuse;
+  // Edits the tree and returns one line per change. `value`: of the option, not 0.
+  std::vector<std::string> (*apply)(Module& root, int64_t value) = nullptr;
+  // A fusion has these instead:
+  size_t length = 0;  // number of modules it replaces: size of `window`
+  bool (*matches)(std::span<Child> window) = nullptr;
+  ModulePtr (*fused)(std::span<Child> window) = nullptr;  // takes ownership of the modules
+};
+std::vector<Rewrite>& rewrites();
+struct AddRewrite {
+  explicit AddRewrite(const Rewrite& rewrite, const char* file = __builtin_FILE()) {
+    registered_files().insert(file);
+    rewrites().push_back(rewrite);
+  }
+};
+
+// Values of the rewrites' options by name; absent means 0, off.
+struct RewriteOptions {
+  std::map<std::string, int64_t> values;
+  bool on(const std::string& name) const { return values.contains(name) && values.at(name); }
+};
+void visit(Visitor& v, RewriteOptions& o);
+
+// Calls fn(module) for each Sequential of the tree, children first. Modules that fn inserts are not
+// visited.
+template <class Fn> void each_sequential(Module& root, const Fn& fn) {
+  for (const Child& child : root.children()) each_sequential(*child.module, fn);
+  if (auto* const sequential = dynamic_cast<Sequential*>(&root)) fn(*sequential);
+}
+
+// Applies the enabled rewrites. Returns one line per change: "fused: conv_act_pool: conv1 + relu1 +
+// pool1". Call before name_all().
+std::vector<std::string> rewrite(Module& root, const RewriteOptions& options);
+
+}  // namespace bellows
