@@ -1,4 +1,5 @@
 // trainer doctor: its findings on invented machines, and the real program on this one.
+#include "trainer/doctor/doctor.h"
 #include <gmock/gmock.h>
 #include <omp.h>
 #include "core/device/device.h"
@@ -6,9 +7,6 @@
 #include "ops/matmul/matmul.h"
 #include "tests/place.h"
 #include "tests/trainer/program.h"
-#include "trainer/doctor/machine.h"
-#include "trainer/doctor/shapes.h"
-#include "trainer/doctor/stress.h"
 #include "trainer/log/system.h"
 
 using namespace bellows;

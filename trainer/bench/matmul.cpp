@@ -4,10 +4,9 @@
 #include "core/base/output.h"
 #include "core/base/plural.h"
 #include "core/device/timer.h"
-#include "trainer/bench/alignment.h"
 #include "trainer/bench/bench.h"
 #include "trainer/bench/product.h"
-#include "trainer/bench/seed_table.h"
+#include "trainer/bench/tensor_cores.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {
@@ -116,7 +115,7 @@ static void print_measured_alignment(Device device) {
 static void print_alignment(Device device) {
   std::vector<TableRow> rows = {
       {"Tensor Cores", "cuBLAS < 11.0, cuDNN < 7.6.3", "cuBLAS >= 11.0, cuDNN >= 7.6.3"}};
-  for (const Alignment& row : alignments())
+  for (const Alignment& row : kAlignments)
     rows.push_back({row.type, alignment_rule(row, 100000), alignment_rule(row, 110000)});
   say_part(aligned(rows));
   if (device != Device::cpu) return print_measured_alignment(device);

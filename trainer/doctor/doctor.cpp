@@ -1,16 +1,15 @@
 // trainer doctor: describes this machine and this binary, checks them, and prints what to type if
 // something is wrong.
+#include "trainer/doctor/doctor.h"
 #include <fmt/format.h>
 #include <charconv>
 #include "core/base/output.h"
+#include "core/base/round.h"
 #include "core/config/config.h"
 #include "core/config/hint.h"
 #include "plan/toggle.h"
 #include "trainer/bench/bench.h"
 #include "trainer/bench/copies.h"
-#include "trainer/doctor/machine.h"
-#include "trainer/doctor/shapes.h"
-#include "trainer/doctor/stress.h"
 #include "trainer/log/nvml.h"
 #include "trainer/session/session.h"
 #include "trainer/verbs/tables.h"
@@ -77,6 +76,18 @@ static void print_findings(const std::vector<std::string>& found) {
   if (found.empty()) return say("findings: none");
   say("findings:");
   for (const std::string& line : found) say("  - " + line);
+}
+
+std::string unaligned_shapes(const NamedTensors& parameters) {
+  std::vector<TableRow> rows = {{"weight", "out", "in", "pad to"}};
+  for (const auto& [name, tensor] : parameters) {
+    if (tensor.rank() < 2) continue;  // biases are not operands of a product
+    const int64_t out = tensor.dim(0), in = tensor.dim(1);
+    const int64_t wide_out = round_up(out, 8), wide_in = round_up(in, 8);
+    if (wide_out == out && wide_in == in) continue;
+    rows.push_back({name, cat(out), cat(in), cat(wide_out, ", ", wide_in)});
+  }
+  return rows.size() > 1 ? aligned(rows, "lrrr") : "all sizes are multiples of 8\n";
 }
 
 static int print_shapes(const std::string& config, const std::vector<std::string>& overrides) {

@@ -2,7 +2,7 @@
 #include "core/base/check.h"
 #include "core/base/plural.h"
 #include "plan/toggle.h"
-#include "trainer/doctor/machine.h"
+#include "trainer/doctor/doctor.h"
 
 namespace bellows {
 
