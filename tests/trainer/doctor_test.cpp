@@ -53,6 +53,9 @@ TEST(Findings, OtherRunsOnTheSameCores) {
   m.other_trainers = 1;
   EXPECT_THAT(findings(m), ElementsAre(AllOf(HasSubstr("1 other process of this program"),
                                              HasSubstr("threads.threads=2"))));
+  m.other_trainers = 3;
+  EXPECT_THAT(findings(m), ElementsAre(AllOf(HasSubstr("3 other processes of this program"),
+                                             HasSubstr("threads.threads=1"))));
 }
 
 TEST(Findings, TwoOpenMpRuntimes) {

@@ -162,9 +162,9 @@ static int run(const Arguments& args) {
     rows.push_back({kibibytes < 1024 ? cat(kibibytes, " KiB") : cat(kibibytes >> 10, " MiB")});
     for (const CopyRate& rate : rates) rows.back().push_back(rate_text(rate.bytes_per_s, "B/s"));
   }
-  say(cat("copies on ", device_text(device), ", one behind the other; medians"));
+  say(cat("copies on ", device_text(device), ", one after the other; medians"));
   say_part(aligned(rows, "rrrrrr"));
-  say("d2d counts what is read and what is written");
+  say("d2d counts the bytes read and the bytes written");
   return 0;
 }
 
