@@ -40,7 +40,7 @@ static Values toggles_beside() {
 }
 
 // Same inputs as bench/peers/torch_step.py: shapes of MNIST, CIFAR-10 or ImageNet.
-static std::string pictures_of(const StepRequest& r) {
+static std::string images_of(const StepRequest& r) {
   if (r.model == "lenet" || r.model.starts_with("mlp")) return "channels: 1, size: 28, classes: 10";
   return cat("channels: 3, size: ", r.image, ", classes: ", r.image <= 32 ? 10 : 1000);
 }
@@ -51,7 +51,7 @@ Config config_of(const StepRequest& r) {
                        "optimizer=sgd", "optimizer.lr=0.01", "optimizer.momentum=0.9",
                        "optimizer.weight_decay=1e-4",
                        cat("data={name: noise, samples: ", r.batch, ", batch_size: ", r.batch, ", ",
-                           pictures_of(r), "}")});
+                           images_of(r), "}")});
   const Values words = parse_overrides(r.words);
   refuse_beside(words);
   return make_config({own, words, toggles_beside()});

@@ -11,7 +11,7 @@ struct NoiseOptions {
   int64_t channels = 3, size = 32, classes = 10, samples = 64;
 };
 void visit(Visitor& v, NoiseOptions& o) {
-  v("channels", o.channels, "of a picture", {.min = 1, .max = 4});
+  v("channels", o.channels, "of an image", {.min = 1, .max = 4});
   v("size", o.size, "its side", {.min = 1, .max = 4096});
   v("classes", o.classes, "of the labels", {.min = 1, .max = 1e6});
   v("samples", o.samples, "in either split", {.min = 1, .max = 1e6});
