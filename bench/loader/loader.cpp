@@ -141,7 +141,7 @@ int main(int argc, char** argv) {
   app.add_option("--dataset", a.dataset, "a registered data set");
   app.add_option("--root", a.root, "its folder");
   app.add_option("--transform", a.transforms, "one or several, in their order");
-  app.add_option("--crop", a.crop, "the size that they make of each picture");
+  app.add_option("--crop", a.crop, "side of the square that they make of each image");
   app.add_flag("--scaled-decode", a.loader.batch.scaled_decode,
                "of a JPEG only what the crop needs");
   app.add_option("--workers", a.loader.workers.num_workers, "loader threads");

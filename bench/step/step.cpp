@@ -19,7 +19,7 @@
 #include "core/base/trace.h"
 #include "core/device/sync_guard.h"
 #include "trainer/bench/copies.h"
-#include "trainer/doctor/stress.h"
+#include "trainer/doctor/doctor.h"
 
 using namespace bellows;
 

@@ -5,8 +5,7 @@
 #include "core/device/timer.h"
 #include "tests/refusal.h"
 #include "tests/trainer/program.h"
-#include "trainer/bench/alignment.h"
-#include "trainer/bench/seed_table.h"
+#include "trainer/bench/tensor_cores.h"
 
 using namespace bellows;
 using testing::AllOf;
@@ -42,7 +41,7 @@ TEST(SeedTable, FollowsTheRuleOfItsTime) {
 
 TEST(AlignmentTable, HasEveryCell) {
   std::vector<std::string> cells;
-  for (const Alignment& row : alignments())
+  for (const Alignment& row : kAlignments)
     for (const int cublas : {100000, 110000})
       cells.push_back(cat(row.type, ": ", alignment_rule(row, cublas)));
   EXPECT_THAT(
@@ -51,7 +50,7 @@ TEST(AlignmentTable, HasEveryCell) {
                  "FP16: multiples of 8", "FP16: always; best with multiples of 8, on A100 of 64",
                  "TF32: not available", "TF32: always; best with multiples of 4, on A100 of 32",
                  "FP64: not available", "FP64: always; best with multiples of 2, on A100 of 16"));
-  EXPECT_THAT(refusal([] { alignment_of("FP8"); }), HasSubstr("no alignment is known of FP8"));
+  EXPECT_THAT(refusal([] { alignment_of("FP8"); }), HasSubstr("unknown type FP8"));
 }
 
 TEST(AlignmentTable, TurnsAtCublas11) {

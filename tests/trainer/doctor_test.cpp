@@ -1,4 +1,5 @@
 // trainer doctor: its findings on invented machines, and the real program on this one.
+#include "trainer/doctor/doctor.h"
 #include <gmock/gmock.h>
 #include <omp.h>
 #include "core/device/device.h"
@@ -6,9 +7,6 @@
 #include "ops/matmul/matmul.h"
 #include "tests/place.h"
 #include "tests/trainer/program.h"
-#include "trainer/doctor/machine.h"
-#include "trainer/doctor/shapes.h"
-#include "trainer/doctor/stress.h"
 #include "trainer/log/system.h"
 
 using namespace bellows;
@@ -55,6 +53,9 @@ TEST(Findings, OtherRunsOnTheSameCores) {
   m.other_trainers = 1;
   EXPECT_THAT(findings(m), ElementsAre(AllOf(HasSubstr("1 other process of this program"),
                                              HasSubstr("threads.threads=2"))));
+  m.other_trainers = 3;
+  EXPECT_THAT(findings(m), ElementsAre(AllOf(HasSubstr("3 other processes of this program"),
+                                             HasSubstr("threads.threads=1"))));
 }
 
 TEST(Findings, TwoOpenMpRuntimes) {

@@ -27,9 +27,9 @@ namespace {
 
 // Measures one block per time slice. The clocks start when the parent resumes the process and stop
 // when the block is complete.
-class Blocks {
+class BlockTimer {
  public:
-  Blocks(const AbOptions& options, const Session& session)
+  BlockTimer(const AbOptions& options, const Session& session)
       : due_(options.measure == AbMeasure::epoch ? session.steps_per_epoch() : options.warmup),
         next_due_(options.measure == AbMeasure::epoch ? due_ : options.steps),
         device_(session.device) {
@@ -95,9 +95,9 @@ int run_arm(const Plan& plan, const AbOptions& options, const std::string& folde
   Log log(session.plan, folder, LogOutput::silent);
   Checkpoints checkpoints(folder, session.plan.ckpt);
   Signals signals;
-  Blocks blocks(options, session);
+  BlockTimer timer(options, session);
   const Outcome outcome =
-      train(session, log, &checkpoints, signals, {}, [&](const Position&) { blocks.end_update(); });
+      train(session, log, &checkpoints, signals, {}, [&](const Position&) { timer.end_update(); });
   if (outcome.signal != 0) return 128 + outcome.signal;
   report(to_line(end_of(outcome, session.device)));
   return 0;

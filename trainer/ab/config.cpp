@@ -77,7 +77,7 @@ Names extra_differences(const Config& off, const Config& on, const Toggle& toggl
 
 void check_arms(const AbOptions& options, const Toggle& toggle) {
   CHECK(options.value != toggle.off(), "ab: ", toggle.name, "=", options.value,
-        " is off, so both arms would be equal; --value takes another");
+        " is off, so both arms would be equal; choose another with --value");
   const Config off = arm_config(options, toggle, toggle.off());
   const Config on = arm_config(options, toggle, options.value);
   const std::string why = no_effect(toggle, on.options.device, options.value);

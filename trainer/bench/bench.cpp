@@ -1,4 +1,4 @@
-// The verb `bench`: measures one thing alone.
+// The verb `bench`: measures one operation alone.
 #include "trainer/bench/bench.h"
 #include <fmt/format.h>
 #include <omp.h>
@@ -13,7 +13,7 @@
 namespace bellows {
 
 void add_device_option(CommandLine& line, std::string& device) {
-  line.add_option("--device", device, "auto: a GPU if there is one")
+  line.add_option("--device", device, "auto takes a GPU if there is one")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
 }
 
@@ -56,11 +56,11 @@ std::string rate_text(double per_second, const char* unit) {
 }
 
 static void print_benches() {
-  say("trainer bench NAME [options]   measures one thing, alone");
+  say("trainer bench NAME [options]   measures one operation alone");
   say("");
   for (const auto& [name, bench] : benches()) say(fmt::format("  {:10}{}", name, bench.help));
   say_part(
-      "\ntrainer bench NAME --help   shows what it takes\n"
+      "\ntrainer bench NAME --help   prints its options\n"
       "\nExample:\n  trainer bench matmul --seed-table\n");
 }
 
@@ -72,13 +72,14 @@ static int run(const Arguments& args) {
   std::vector<std::string> names;
   for (const auto& [name, bench] : benches()) names.push_back(name);
   const auto found = benches().find(args[0]);
-  CHECK(found != benches().end(), "bench: there is no ", on_one_line(args[0]),
+  CHECK(found != benches().end(), "bench: unknown benchmark ", on_one_line(args[0]),
         ", the nearest one is '", nearest(args[0], names),
         "'; trainer bench --help  lists them all");
   return found->second.run({args.begin() + 1, args.end()});
 }
 
-static const AddVerb verb({"bench", "how fast is one thing alone: a product, an op, a copy, a call",
+static const AddVerb verb({"bench",
+                           "measures one operation alone: a matrix product, an op, a copy, a call",
                            "trainer bench matmul --seed-table", run});
 
 }  // namespace bellows

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include "core/base/file.h"
+#include "core/base/output.h"
 #include "core/base/trace.h"
 #include "core/device/parallel.h"
 #include "core/device/timer.h"
@@ -14,6 +15,8 @@
 #include "core/tensor/pinned.h"
 #include "core/tensor/rng.h"
 #include "core/tensor/tensor.h"
+#include "trainer/bench/bench.h"
+#include "trainer/verbs/tables.h"
 
 namespace bellows {
 
@@ -142,5 +145,30 @@ std::vector<CopyRate> device_rates(int64_t bytes) {
           {"d2h pageable", rate(3), "written"},
           {"d2d", 2 * rate(4), "read + written"}};
 }
+
+// ---- trainer bench h2d: bytes per second to a GPU and back, from pinned and pageable memory
+
+static int run(const Arguments& args) {
+  CommandLine line = bench_line("h2d");
+  if (!line.read(args)) return 0;
+  const Device device = start_bench("cuda");
+  std::vector<TableRow> rows;
+  for (const int64_t kibibytes : {64, 1024, 16384, 262144}) {
+    const std::vector<CopyRate> rates = device_rates(kibibytes << 10);
+    if (rows.empty()) {
+      rows.push_back({"bytes"});
+      for (const CopyRate& rate : rates) rows[0].push_back(rate.what);
+    }
+    rows.push_back({kibibytes < 1024 ? cat(kibibytes, " KiB") : cat(kibibytes >> 10, " MiB")});
+    for (const CopyRate& rate : rates) rows.back().push_back(rate_text(rate.bytes_per_s, "B/s"));
+  }
+  say(cat("copies on ", device_text(device), ", one after the other; medians"));
+  say_part(aligned(rows, "rrrrrr"));
+  say("d2d counts the bytes read and the bytes written");
+  return 0;
+}
+
+static const AddBench bench({"h2d", "GB/s to a GPU and back, from pinned and pageable memory",
+                             "trainer bench h2d", run});
 
 }  // namespace bellows

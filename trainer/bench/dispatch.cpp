@@ -89,7 +89,7 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddBench bench({"dispatch", "ns of a call beyond its arithmetic",
+static const AddBench bench({"dispatch", "overhead of an op call, in ns",
                              "taskset -c 0 trainer bench dispatch", run});
 
 }  // namespace bellows

@@ -4,10 +4,9 @@
 #include "core/base/output.h"
 #include "core/base/plural.h"
 #include "core/device/timer.h"
-#include "trainer/bench/alignment.h"
 #include "trainer/bench/bench.h"
 #include "trainer/bench/product.h"
-#include "trainer/bench/seed_table.h"
+#include "trainer/bench/tensor_cores.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {
@@ -93,9 +92,10 @@ static void print_seed_table(Device device) {
   say_part(cat("and here, ", device_text(device), "\n\n"));
   say_part(aligned(rows, "rrrlrrrlrrrrrll"));
   say("");
-  say("The 16 is folded into M, and 16 x 36 and 16 x 35 are multiples of 8 both: the table does");
-  say("not test M. Since cuBLAS 11 Tensor Cores take any size, so on a GPU of today rows 3 and 4");
-  say("are expected to come near row 1.");
+  say("The 16 is folded into M, and both 16 x 36 and 16 x 35 are multiples of 8, so the table "
+      "does");
+  say("not test M. Since cuBLAS 11, Tensor Cores take any size: on a current GPU, rows 3 and 4");
+  say("should come close to row 1.");
   say_what_is_missing(device);
 }
 
@@ -116,7 +116,7 @@ static void print_measured_alignment(Device device) {
 static void print_alignment(Device device) {
   std::vector<TableRow> rows = {
       {"Tensor Cores", "cuBLAS < 11.0, cuDNN < 7.6.3", "cuBLAS >= 11.0, cuDNN >= 7.6.3"}};
-  for (const Alignment& row : alignments())
+  for (const Alignment& row : kAlignments)
     rows.push_back({row.type, alignment_rule(row, 100000), alignment_rule(row, 110000)});
   say_part(aligned(rows));
   if (device != Device::cpu) return print_measured_alignment(device);
@@ -136,16 +136,17 @@ struct Wanted {
 
 static void declare(CommandLine& line, Wanted& wanted) {
   CLI::Option* const table =
-      line.add_flag("--seed-table", wanted.seed_table, "the seed's sizes: its V100, and here");
+      line.add_flag("--seed-table", wanted.seed_table,
+                    "the sizes of the seed text: times of its V100, and of this machine");
   CLI::Option* const rules =
-      line.add_flag("--align", wanted.align, "which sizes Tensor Cores want")->excludes(table);
+      line.add_flag("--align", wanted.align, "the sizes that suit Tensor Cores")->excludes(table);
   const auto add_size = [&](const char* name, int64_t& size, const char* help) {
     line.add_option(name, size, help)
         ->check(CLI::Range(1, 1 << 20))
         ->excludes(table)
         ->excludes(rules);
   };
-  add_size("--batch", wanted.batch, "of [batch, M, K] x [K, N]");
+  add_size("--batch", wanted.batch, "batch of [batch, M, K] x [K, N]");
   add_size("--m", wanted.m, "M");
   add_size("--k", wanted.k, "K");
   add_size("--n", wanted.n, "N");
@@ -167,7 +168,8 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddBench bench({"matmul", "a product in each precision; the seed's table; alignment",
-                             "trainer bench matmul --seed-table", run});
+static const AddBench bench(
+    {"matmul", "a matrix product in each precision; the table of the seed text; alignment",
+     "trainer bench matmul --seed-table", run});
 
 }  // namespace bellows

@@ -20,7 +20,7 @@ namespace bellows {
 
 namespace {
 // One implementation of an op.
-struct Way {
+struct Implementation {
   std::string name;  // "composed, vendor"
   OpFn run;
   KernelOptions kernels;
@@ -54,38 +54,38 @@ static Case make_case(const OpSpec& op, const Shapes& shapes, DType dtype, Devic
 
 // Returns true if the implementation calls a vendor kernel on these inputs. Otherwise its "vendor"
 // variant would repeat the plain one.
-static bool uses_vendor(const Way& way, const Inputs& inputs) {
+static bool uses_vendor(const Implementation& impl, const Inputs& inputs) {
   trace::Counter& calls = trace::counter("kernel.vendor_calls");
   const int64_t before = calls.value();
-  const Kernels use(way.kernels);
+  const Kernels use(impl.kernels);
   const NoGrad guard;
-  way.run(inputs);
+  impl.run(inputs);
   return calls.value() != before;
 }
 
-static std::vector<Way> ways_of(const Case& c) {
-  std::vector<Way> ways = {{c.op->composed ? "fused" : "plain", c.op->run, {}}};
-  if (c.op->composed) ways.push_back({"composed", c.op->composed, {}});
-  for (Way way : std::vector(ways)) {
-    way.kernels.vendor = true;
-    way.name = way.name == "plain" ? "vendor" : way.name + ", vendor";
-    if (uses_vendor(way, c.inputs)) ways.push_back(way);
+static std::vector<Implementation> implementations_of(const Case& c) {
+  std::vector<Implementation> all = {{c.op->composed ? "fused" : "plain", c.op->run, {}}};
+  if (c.op->composed) all.push_back({"composed", c.op->composed, {}});
+  for (Implementation impl : std::vector(all)) {
+    impl.kernels.vendor = true;
+    impl.name = impl.name == "plain" ? "vendor" : impl.name + ", vendor";
+    if (uses_vendor(impl, c.inputs)) all.push_back(impl);
   }
-  return ways;
+  return all;
 }
 
-static std::function<void()> forward_of(const Way& way, const Case& c) {
+static std::function<void()> forward_of(const Implementation& impl, const Case& c) {
   return [&] {
-    const Kernels use(way.kernels);
+    const Kernels use(impl.kernels);
     const NoGrad guard;
-    way.run(c.inputs);
+    impl.run(c.inputs);
   };
 }
 
 // Runs backward on a graph that is recorded once, starting from a gradient of ones.
-static std::function<void()> backward_of(const Way& way, const Case& c) {
-  const Kernels use(way.kernels);
-  const Tensor y = way.run(c.inputs), dy = full(y.shape(), 1, y.detach());
+static std::function<void()> backward_of(const Implementation& impl, const Case& c) {
+  const Kernels use(impl.kernels);
+  const Tensor y = impl.run(c.inputs), dy = full(y.shape(), 1, y.detach());
   const Tensor loss =
       record("loss", full({}, 0, y.detach()), {y}, [dy](const Tensor&) { return Grads{dy}; });
   return [loss, &c] {
@@ -106,7 +106,7 @@ static std::string gb(double bytes, const Timing& timing) {
 
 namespace {
 struct Measured {
-  Way way;
+  Implementation impl;
   Timing forward;
   std::optional<Timing> backward;
 };
@@ -119,16 +119,16 @@ struct Options {
 }  // namespace
 
 static std::vector<Measured> measure(const Case& c, Device device) {
-  const std::vector<Way> ways = ways_of(c);
+  const std::vector<Implementation> all = implementations_of(c);
   std::vector<std::function<void()>> calls;
-  for (const Way& way : ways) calls.push_back(forward_of(way, c));
+  for (const Implementation& impl : all) calls.push_back(forward_of(impl, c));
   if (c.op->differentiable)
-    for (const Way& way : ways) calls.push_back(backward_of(way, c));
+    for (const Implementation& impl : all) calls.push_back(backward_of(impl, c));
   const std::vector<Timing> times = time_interleaved(calls, device);
   std::vector<Measured> measured;
-  for (size_t i = 0; i < ways.size(); ++i) {
-    measured.push_back({ways[i], times[i], {}});
-    if (c.op->differentiable) measured[i].backward = times[ways.size() + i];
+  for (size_t i = 0; i < all.size(); ++i) {
+    measured.push_back({all[i], times[i], {}});
+    if (c.op->differentiable) measured[i].backward = times[all.size() + i];
   }
   return measured;
 }
@@ -139,8 +139,8 @@ static std::string name_of(const OpSpec& op) {
 
 static void add_rows(const Case& c, Device device, std::vector<TableRow>& rows) {
   std::string name = name_of(*c.op), shapes = shapes_text(c.inputs);
-  for (const auto& [way, forward, backward] : measure(c, device)) {
-    rows.push_back({std::exchange(name, ""), std::exchange(shapes, ""), way.name,
+  for (const auto& [impl, forward, backward] : measure(c, device)) {
+    rows.push_back({std::exchange(name, ""), std::exchange(shapes, ""), impl.name,
                     time_text(forward.median()), gb(c.forward_bytes, forward),
                     backward ? time_text(backward->median()) : "-",
                     backward ? gb(c.backward_bytes, *backward) : "-"});
@@ -188,7 +188,7 @@ static std::vector<const OpSpec*> specs_of(const Options& o) {
   }
   CHECK(!specs.empty(), "bench op: no op ", on_one_line(o.name),
         o.elements ? " that is elementwise" : " with shapes to time", ", the nearest is '",
-        nearest(o.name, names), "'; trainer bench op  takes them all");
+        nearest(o.name, names), "'; trainer bench op  times all of them");
   std::ranges::stable_sort(specs, {}, [](const OpSpec* op) { return std::string_view(op->name); });
   return specs;
 }
@@ -196,13 +196,13 @@ static std::vector<const OpSpec*> specs_of(const Options& o) {
 static int run(const Arguments& args) {
   CommandLine line = bench_line("op");
   Options o;
-  line.add_option("name", o.name, "of an op (default: all that have large shapes)");
+  line.add_option("name", o.name, "name of an op (default: all that have shapes to time)");
   add_device_option(line, o.device);
-  line.add_option("--dtype", o.dtype, "of the inputs")
+  line.add_option("--dtype", o.dtype, "element type of the inputs")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
-  line.add_option("--elements", o.elements, "elementwise ops alone, on vectors of this size")
+  line.add_option("--elements", o.elements, "time only elementwise ops, on vectors of this size")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 30));
-  line.add_flag("--json", o.json, "one line for programs: ns an element, with --elements");
+  line.add_flag("--json", o.json, "print one JSON line, in ns per element; needs --elements");
   if (!line.read(args)) return 0;
   CHECK(!o.json || o.elements, "bench op: --json needs --elements");
   const std::vector<const OpSpec*> specs = specs_of(o);
@@ -211,13 +211,14 @@ static int run(const Arguments& args) {
   std::vector<TableRow> rows = {{"op", "shapes", "kernel", "forward", "GB/s", "backward", "GB/s"}};
   for_each_case(specs, o, device, [&](const Case& c) { add_rows(c, device, rows); });
   say(cat("ops in ", o.dtype, " on ", device_text(device)));
-  say("medians of turns; GB/s count each input, output and gradient once");
+  say("medians; GB/s counts each input, output and gradient once");
   say("");
   say_part(aligned(rows, "lllrrrr"));
   return 0;
 }
 
-static const AddBench bench({"op", "each kernel of an op: plain, a library's, fused or composed",
-                             "trainer bench op matmul", run});
+static const AddBench bench(
+    {"op", "compares the implementations of an op: plain, library, fused, composed",
+     "trainer bench op matmul", run});
 
 }  // namespace bellows

@@ -1,16 +1,15 @@
 // trainer doctor: describes this machine and this binary, checks them, and prints what to type if
 // something is wrong.
+#include "trainer/doctor/doctor.h"
 #include <fmt/format.h>
 #include <charconv>
 #include "core/base/output.h"
+#include "core/base/round.h"
 #include "core/config/config.h"
 #include "core/config/hint.h"
 #include "plan/toggle.h"
 #include "trainer/bench/bench.h"
 #include "trainer/bench/copies.h"
-#include "trainer/doctor/machine.h"
-#include "trainer/doctor/shapes.h"
-#include "trainer/doctor/stress.h"
 #include "trainer/log/nvml.h"
 #include "trainer/session/session.h"
 #include "trainer/verbs/tables.h"
@@ -65,7 +64,7 @@ static void print_rates(const std::string& folder) {
   for (const auto& more : {disk_rates(folder), device_rates(256 << 20)})
     rates.insert(rates.end(), more.begin(), more.end());
   say("");
-  say("bandwidths: the ceilings of copies and of kernels that only move data");
+  say("bandwidths: upper limits for copies and for kernels that only move data");
   std::vector<TableRow> rows;
   for (const CopyRate& rate : rates)
     rows.push_back({rate.what, rate_text(rate.bytes_per_s, "B/s"), rate.counted});
@@ -77,6 +76,18 @@ static void print_findings(const std::vector<std::string>& found) {
   if (found.empty()) return say("findings: none");
   say("findings:");
   for (const std::string& line : found) say("  - " + line);
+}
+
+std::string unaligned_shapes(const NamedTensors& parameters) {
+  std::vector<TableRow> rows = {{"weight", "out", "in", "pad to"}};
+  for (const auto& [name, tensor] : parameters) {
+    if (tensor.rank() < 2) continue;  // biases are not operands of a product
+    const int64_t out = tensor.dim(0), in = tensor.dim(1);
+    const int64_t wide_out = round_up(out, 8), wide_in = round_up(in, 8);
+    if (wide_out == out && wide_in == in) continue;
+    rows.push_back({name, cat(out), cat(in), cat(wide_out, ", ", wide_in)});
+  }
+  return rows.size() > 1 ? aligned(rows, "lrrr") : "all sizes are multiples of 8\n";
 }
 
 static int print_shapes(const std::string& config, const std::vector<std::string>& overrides) {
@@ -105,16 +116,18 @@ static int64_t size_of(const std::string& text) {
 }
 
 static void declare(CommandLine& line, Wanted& wanted) {
-  line.add_option("overrides", wanted.overrides, "key=value, for --shapes");
-  line.add_option("--stress", wanted.size,
-                  "[n]: 100 products n x n x n in each precision, verified; 8192 on a GPU, what "
-                  "takes seconds on a CPU")
+  line.add_option("overrides", wanted.overrides, "key=value: options of the model, for --shapes");
+  line.add_option(
+          "--stress", wanted.size,
+          "[n]: 100 products n x n x n in each precision, with verified results (default n: "
+          "8192 on a GPU, a size that takes seconds on a CPU)")
       ->expected(0, 1);
   line.add_flag("--bandwidths", wanted.bandwidths, "copy rates of RAM, disk and GPU");
-  line.add_option("--folder", wanted.folder, "of the disk to measure")
+  line.add_option("--folder", wanted.folder, "folder on the disk to measure, for --bandwidths")
       ->check(CLI::ExistingDirectory);
-  line.add_flag("--shapes", wanted.shapes, "weights whose sizes are no multiples of 8, only");
-  line.add_option("--config,-c", wanted.config, "of the model, for --shapes");
+  line.add_flag("--shapes", wanted.shapes,
+                "print only the weights whose sizes are not multiples of 8");
+  line.add_option("--config,-c", wanted.config, "YAML file of the model, for --shapes");
   add_device_option(line, wanted.device);
 }
 
@@ -139,7 +152,7 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb verb({"doctor", "what this machine and this binary are, and what is wrong",
+static const AddVerb verb({"doctor", "describes this machine and this binary, and says what to fix",
                            "trainer doctor --stress --bandwidths", run});
 
 }  // namespace bellows

@@ -2,7 +2,7 @@
 #include "core/base/check.h"
 #include "core/base/plural.h"
 #include "plan/toggle.h"
-#include "trainer/doctor/machine.h"
+#include "trainer/doctor/doctor.h"
 
 namespace bellows {
 
@@ -15,7 +15,7 @@ static std::string too_many_threads(const Machine& m) {
   if (m.threads <= m.cores) return "";
   return fmt::format(
       "{} OpenMP threads on {} cores: each parallel loop waits for threads that wait for a core "
-      "(toggle thread_budget holds training to {}); type  export OMP_NUM_THREADS={}",
+      "(the toggle thread_budget limits training to {}); type  export OMP_NUM_THREADS={}",
       m.threads, m.cores, m.cores, m.cores);
 }
 
@@ -29,8 +29,11 @@ static std::string too_few_threads(const Machine& m) {
 static std::string several_runs(const Machine& m) {
   if (m.other_trainers == 0 || m.cores == 1) return "";
   const int share = std::max(1, m.cores / (m.other_trainers + 1));
-  return cat(count_of(m.other_trainers, "other process"), " of this program here, each with a ",
-             "thread for every core; start each with  threads.threads=", share);
+  return cat(
+      m.other_trainers, " other ", m.other_trainers == 1 ? "process" : "processes",
+      " of this program on this machine, each with a thread for every core; start each with  "
+      "threads.threads=",
+      share);
 }
 
 static std::string two_openmp_runtimes(const Machine& m) {
@@ -38,7 +41,7 @@ static std::string two_openmp_runtimes(const Machine& m) {
   if (runtimes.size() < 2) return "";
   const std::string preload = variable(m, "LD_PRELOAD");
   return cat(runtimes.size(), " OpenMP runtimes in one process (", joined(runtimes),
-             "): each has threads of its own; ",
+             "): each starts its own threads; ",
              preload.empty() ? "build everything with one compiler" : "type  unset LD_PRELOAD");
 }
 
@@ -76,14 +79,14 @@ static std::string lowered_isa(const Machine& m) {
 static std::string busy(const Machine& m) {
   if (m.load <= m.topology.cpus) return "";
   return fmt::format(
-      "load {:.1f} on {} CPUs: others work here, and what is timed now is too slow; look with  "
-      "top -o %CPU",
+      "load {:.1f} on {} CPUs: other programs use the CPUs, so timings are too long now; find "
+      "them with  top -o %CPU",
       m.load, m.topology.cpus);
 }
 
 static std::string not_optimized(const Machine& m) {
   return m.optimized ? ""
-                     : "this binary is made for finding faults, not for speed; type  "
+                     : "this binary is a debug or sanitizer build, which is slow; type  "
                        "cmake --preset release && ninja -C build";
 }
 
