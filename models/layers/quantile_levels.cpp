@@ -1,5 +1,5 @@
-#include "ops/bucketize.h"
 #include "models/module/module.h"
+#include "ops/bucketize.h"
 
 namespace bellows {
 
