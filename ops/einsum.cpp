@@ -234,30 +234,7 @@ static const bool specs = [] {
   return true;
 }();
 
-// ---- CPU: the loop nest; output letters outermost, in parallel, and sums in double
-
-namespace {
-
-// Sum of products over the remaining loops. at: current offset in each tensor.
-template <class T>
-double sum_over(std::span<const EinsumLoop> loops, std::span<const T* const> data,
-                std::vector<int64_t>& at) {
-  if (loops.empty()) {
-    double product = 1;
-    for (size_t t = 1; t < data.size(); ++t) product *= double(Acc<T>(data[t][at[t]]));
-    return product;
-  }
-  const EinsumLoop& loop = loops.front();
-  double sum = 0;
-  for (int64_t i = 0; i < loop.size; ++i) {
-    sum += sum_over(loops.subspan(1), data, at);
-    for (size_t t = 0; t < at.size(); ++t) at[t] += loop.steps[t];
-  }
-  for (size_t t = 0; t < at.size(); ++t) at[t] -= loop.size * loop.steps[t];
-  return sum;
-}
-
-}  // namespace
+// ---- CPU: the loop nest; the elements of y in parallel, and sums in double
 
 static Tensor einsum_cpu(TensorSpan inputs, const std::vector<std::string>& terms,
                          const std::string& out, const Shape& shape) {
@@ -265,20 +242,25 @@ static Tensor einsum_cpu(TensorSpan inputs, const std::vector<std::string>& term
   Tensors tensors{y};
   tensors.insert(tensors.end(), inputs.begin(), inputs.end());
   const EinsumNest nest = plan_nest(out, terms, tensors);
-  const int64_t elements = nest.elements();
+  const int64_t summed = iterations(nest.summed);
   visit_stored(y.dtype(), [&]<class T>(T) {
-    std::vector<const T*> data;
+    std::vector<T*> data;
     for (const Tensor& t : tensors) data.push_back(t.ptr<T>());
-    parallel_for(elements, 256, [&](int64_t b, int64_t e) {
-      std::vector<int64_t> at(data.size());
+    const int n = int(data.size());
+    parallel_for(nest.elements(), 256, [&](int64_t b, int64_t e) {
+      std::vector<int64_t> first, at;
       for (int64_t i = b; i < e; ++i) {
-        std::ranges::fill(at, 0);
-        for (int64_t left = i; const EinsumLoop& loop : nest.out) {
-          for (size_t t = 0; t < at.size(); ++t) at[t] += left % loop.size * loop.steps[t];
-          left /= loop.size;
+        first.assign(n, 0);
+        advance(nest.out.data(), int(nest.out.size()), i, first.data(), n);
+        double sum = 0;
+        for (int64_t term = 0; term < summed; ++term) {
+          at = first;
+          advance(nest.summed.data(), int(nest.summed.size()), term, at.data(), n);
+          double product = 1;
+          for (int t = 1; t < n; ++t) product *= double(Acc<T>(data[t][at[t]]));
+          sum += product;
         }
-        const int64_t to = at[0];
-        y.ptr<T>()[to] = T(Acc<T>(sum_over<T>(nest.summed, data, at)));
+        data[0][first[0]] = T(Acc<T>(sum));
       }
     });
   });

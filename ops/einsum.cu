@@ -17,14 +17,6 @@ struct Loops {
   One out[kMaxRank], summed[kSummed];
   int n_out, n_summed, n_tensors;
   int64_t elements, terms;  // of y; of each sum
-
-  // Adds the offsets of iteration i of these loops, the first one innermost, to `at`.
-  __device__ void advance(const One* loops, int n, int64_t i, int64_t* at) const {
-    for (int k = 0; k < n; ++k) {
-      for (int t = 0; t < kTensors; ++t) at[t] += i % loops[k].size * loops[k].steps[t];
-      i /= loops[k].size;
-    }
-  }
 };
 
 template <class T> struct Operands { T* at[kTensors]; };
@@ -32,12 +24,12 @@ template <class T> struct Operands { T* at[kTensors]; };
 template <class T> __global__ void sum_products(Operands<T> data, Loops loops) {
   for (int64_t i = thread_index(); i < loops.elements; i += thread_count()) {
     int64_t first[kTensors] = {};
-    loops.advance(loops.out, loops.n_out, i, first);
+    advance(loops.out, loops.n_out, i, first, kTensors);
     double sum = 0;
     for (int64_t term = 0; term < loops.terms; ++term) {
       int64_t at[kTensors];
       for (int t = 0; t < kTensors; ++t) at[t] = first[t];
-      loops.advance(loops.summed, loops.n_summed, term, at);
+      advance(loops.summed, loops.n_summed, term, at, kTensors);
       double product = 1;
       for (int t = 1; t < kTensors; ++t)  // constant bound: `at` stays in registers
         if (t < loops.n_tensors) product *= double(Acc<T>(data.at[t][at[t]]));

@@ -22,6 +22,16 @@ inline int64_t iterations(std::span<const EinsumLoop> loops) {
   return n;
 }
 
+// Adds the offsets of iteration i of these loops, the first one innermost, to `at`, which has one
+// offset for each tensor.
+template <class Loop>
+HD void advance(const Loop* loops, int n_loops, int64_t i, int64_t* at, int n_tensors) {
+  for (int k = 0; k < n_loops; ++k) {
+    for (int t = 0; t < n_tensors; ++t) at[t] += i % loops[k].size * loops[k].steps[t];
+    i /= loops[k].size;
+  }
+}
+
 struct EinsumNest {
   std::vector<EinsumLoop> out, summed;
   int64_t elements() const { return iterations(out); }  // computed elements of y; the rest is 0

@@ -1,7 +1,9 @@
-// OpSpec: the description of an op from which tests, docs and benchmarks are generated.
+// OpSpec: the description of an op from which tests, docs and benchmarks are generated. And what
+// ops share: checks and counts of their operands.
 #pragma once
 #include "autograd/record.h"
 #include "core/base/registry.h"
+#include "core/base/trace.h"
 #include "core/tensor/kernel.h"
 
 namespace bellows {
@@ -45,5 +47,26 @@ struct AddOp {
     op_specs().push_back(std::move(spec));
   }
 };
+
+// Returns leaves of these shapes on the CPU, drawn as `op` requires (positive, distinct, away from
+// a kink) and rounded to `dtype`. The values are the same on every run and for every dtype, so
+// failures are reproducible.
+Inputs make_inputs(const OpSpec& op, const Shapes& shapes, DType dtype);
+
+// ---- operands
+
+// Throws (exit 2) unless w and b have the dtype of x: kernels read them all as the type of x. b may
+// be undefined. Call it after amp::low, which casts only f32 tensors.
+inline void check_one_dtype(const char* op, const Tensor& x, const Tensor& w, const Tensor& b) {
+  CHECK(w.dtype() == x.dtype(), op, ": x is ", x.dtype(), " and w is ", w.dtype());
+  CHECK(!b.defined() || b.dtype() == x.dtype(), op, ": x is ", x.dtype(), " and b is ", b.dtype());
+}
+
+// Increments layout.nhwc_ops, the footprint of channels_last, if x, the input of an op on images,
+// is (N, C, H, W) in NHWC.
+inline void count_layout(const Tensor& x) {
+  static trace::Counter& nhwc = trace::counter("layout.nhwc_ops");
+  if (x.rank() == 4 && format_of(x) == kNHWC) nhwc.add();
+}
 
 }  // namespace bellows

@@ -1,10 +1,11 @@
-#include "ops/chain/expression.h"
+// Parser for the text of a pointwise chain.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstring>
 #include "core/base/file.h"
 #include "core/config/nearest.h"
+#include "ops/chain/program.h"
 
 namespace bellows {
 

@@ -3,7 +3,6 @@
 #include "core/base/trace.h"
 #include "ops/base/map.h"
 #include "ops/base/per_thread.h"
-#include "ops/chain/expression.h"
 #include "ops/elementwise.h"
 #include "ops/shape.h"
 

@@ -1,7 +1,6 @@
 // Builds the kernel argument PointwiseGrid from a chain's tensors.
 #pragma once
-#include "core/device/launch.cuh"
-#include "core/tensor/walk.h"
+#include "core/tensor/map.cuh"
 #include "ops/chain/pointwise_device.cuh"
 #include "ops/chain/program.h"
 
@@ -19,7 +18,6 @@ inline PointwiseGrid make_grid(std::span<const Tensor> inputs, std::span<const T
       .count = outputs[0].numel(), .inputs = int(inputs.size()), .outputs = int(outputs.size())};
   const int64_t bytes = size_of(outputs[0].dtype());
   bool packs = true;  // until a tensor is misaligned
-  const auto fits = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; };
   for (int k = 0; k < grid.inputs; ++k) {
     auto& in = grid.in[k];
     in = {inputs[k].bytes(), true, {}};
@@ -28,13 +26,13 @@ inline PointwiseGrid make_grid(std::span<const Tensor> inputs, std::span<const T
       in.dense &= walk.step(axis)[k + 1] == walk.step(axis)[0];
     }
     if (!in.dense) grid.rank = walk.rank();
-    packs &= !in.dense || fits(in.data);
+    packs &= !in.dense || fit_packs(in.data);
   }
   for (int axis = 0; axis < walk.rank(); ++axis)
     grid.size[walk.rank() - 1 - axis] = walk.size(axis);
   for (int k = 0; k < grid.outputs; ++k) {
     grid.out[k] = outputs[k].bytes();
-    packs &= fits(grid.out[k]);
+    packs &= fit_packs(grid.out[k]);
   }
   if (grid.rank) packs &= grid.size[0] * bytes % 16 == 0;
   if (packs) grid.packs = grid.count * bytes / 16;

@@ -7,8 +7,7 @@
 
 namespace bellows {
 
-// A parsed chain. ops/chain/expression.h has the grammar and the errors. For the compute thread
-// only.
+// A parsed chain: parse_pointwise() has the grammar and the errors. For the compute thread only.
 class Chain {
  public:
   Chain(const std::string& text, std::vector<std::string> inputs);

@@ -73,6 +73,16 @@ int add_step(std::vector<Step>& steps, const Step& step);
 // Returns the program of these steps with one output. Steps that it does not need are dropped.
 StepProgram make_program(const std::vector<Step>& steps, int output);
 
+// Parses "relu(x * scale + shift)" into a program; input k of the chain is named inputs[k]. The
+// grammar has numbers, names of inputs, + - * /, unary minus, parentheses, and calls of the
+// functors in ops/base/functors.h: gelu(x), maximum(x, 0).
+//
+// x + 2, 2 - x, 2 * x and -x become affine steps; x / 2 stays a division. Common subexpressions are
+// computed once. Only arithmetic between constants is evaluated. Throws (exit 2) on a syntax error,
+// with the column and the nearest known name, on an input that the text does not use, on a text
+// that depends on no input, and on too many inputs or steps.
+StepProgram parse_pointwise(const std::string& text, const std::vector<std::string>& inputs);
+
 // Gradients with respect to a chain's n inputs. Inputs 0 .. n - 1 of the program are the chain's,
 // input n is dy. The program recomputes the forward results it needs.
 struct Derivative {

@@ -5,8 +5,6 @@
 #include "core/device/parallel.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/in_f32.h"
-#include "ops/base/layout.h"
-#include "ops/base/one_dtype.h"
 #include "ops/base/op.h"
 #include "ops/conv/conv2d_cpu.h"
 #include "ops/conv/padded_conv2d.h"

@@ -2,8 +2,6 @@
 #include "autograd/amp.h"
 #include "autograd/backward.h"
 #include "core/base/trace.h"
-#include "ops/base/layout.h"
-#include "ops/base/one_dtype.h"
 #include "ops/conv/conv2d.h"
 #include "ops/conv/pool.h"
 #include "ops/elementwise.h"

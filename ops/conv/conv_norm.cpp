@@ -4,7 +4,6 @@
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
-#include "ops/base/one_dtype.h"
 #include "ops/elementwise.h"
 
 namespace bellows {

@@ -4,7 +4,6 @@
 #include "core/tensor/foreach.h"
 #include "core/tensor/in_f32.h"
 #include "ops/base/lanes.h"
-#include "ops/base/layout.h"
 #include "ops/base/op.h"
 
 namespace bellows {

@@ -5,7 +5,6 @@
 #include "core/device/parallel.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/in_f32.h"
-#include "ops/base/one_dtype.h"
 #include "ops/elementwise.h"
 #include "ops/matmul/matmul.h"
 #include "ops/matmul/padded.h"

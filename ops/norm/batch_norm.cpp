@@ -3,7 +3,6 @@
 #include "autograd/recompute.h"
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
-#include "ops/base/layout.h"
 #include "ops/elementwise.h"
 
 namespace bellows {

@@ -76,11 +76,11 @@ struct Key {
 // implementation for that case in 3-D. A matrix shared by the batch (batch stride 0) has batch size
 // 1.
 View view_of(const Tensor& t, bool batch) {
-  const Strides& s = t.strides();
-  const int64_t rows = t.dim(1), columns = t.dim(2);
-  if (batch) return {{s[0] ? t.dim(0) : 1, rows, columns}, s, t.dtype()};
   const auto [transposed, step] = *matrix_layout(t);
-  return {{rows, columns}, transposed ? Strides{1, step} : Strides{step, 1}, t.dtype()};
+  const int64_t row = transposed ? 1 : step, column = transposed ? step : 1;
+  const int64_t rows = t.dim(1), columns = t.dim(2), matrix = t.strides()[0];
+  if (!batch) return {{rows, columns}, {row, column}, t.dtype()};
+  return {{matrix ? t.dim(0) : 1, rows, columns}, {matrix, row, column}, t.dtype()};
 }
 
 struct Product {

@@ -1,5 +1,4 @@
 // Expressions of chains: their values, and the errors for invalid ones.
-#include "ops/chain/expression.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cmath>

@@ -7,7 +7,7 @@
 #include <cstring>
 #include "autograd/backward.h"
 #include "core/tensor/copy.h"
-#include "ops/base/op_inputs.h"
+#include "ops/base/op.h"
 
 namespace bellows {
 

@@ -7,7 +7,7 @@
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
-#include "ops/base/op_inputs.h"
+#include "ops/base/op.h"
 #include "ops/conv/padded_conv2d.h"
 #include "ops/cross_entropy.h"
 

@@ -6,7 +6,7 @@
 #include "autograd/gradcheck.h"
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
-#include "ops/base/op_inputs.h"
+#include "ops/base/op.h"
 #include "ops/chain/pointwise.h"
 
 using namespace bellows;

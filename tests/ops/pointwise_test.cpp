@@ -9,7 +9,7 @@
 #include "autograd/gradcheck.h"
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
-#include "ops/base/op_inputs.h"
+#include "ops/base/op.h"
 #include "ops/elementwise.h"
 #include "tests/refusal.h"
 

@@ -1,5 +1,6 @@
 // trainer bench op: all implementations of an op against each other, timed alternately: plain
 // loops, the library's, fused and composed. Forward, and backward alone.
+#include "ops/base/op.h"
 #include <fmt/format.h>
 #include <omp.h>
 #include <algorithm>
@@ -12,7 +13,6 @@
 #include "core/device/allocator.h"
 #include "core/device/timer.h"
 #include "core/tensor/copy.h"
-#include "ops/base/op_inputs.h"
 #include "trainer/bench/bench.h"
 #include "trainer/verbs/tables.h"
 

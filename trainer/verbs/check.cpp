@@ -5,7 +5,7 @@
 #include "core/base/output.h"
 #include "core/base/trace.h"
 #include "core/config/config.h"
-#include "ops/base/op_inputs.h"
+#include "ops/base/op.h"
 #include "plan/toggle.h"
 #include "trainer/session/session.h"
 #include "trainer/session/training_step.h"

@@ -1,4 +1,4 @@
-#include "ops/base/op_inputs.h"
+#include "ops/base/op.h"
 #include <cmath>
 #include "core/base/philox.h"
 #include "core/tensor/copy.h"
