@@ -1,5 +1,4 @@
-// Fuses conv2d + relu + max_pool2d(2) into one op with the batch in the vector lanes
-// (ops/conv/conv_act_pool.h).
+// Fuses conv2d + relu + max_pool2d of 2x2 windows into one op (ops/conv/conv_act_pool.h).
 #include "ops/conv/conv_act_pool.h"
 #include "models/layers/conv2d.h"
 #include "models/layers/pool.h"
@@ -34,7 +33,7 @@ static bool matches(std::span<Child> window) {
 
 static const AddRewrite entry({
     .name = "fuse.conv_act_pool",
-    .help = "conv2d + relu + max_pool2d in one kernel, the batch in the vector lanes",
+    .help = "conv2d + relu + max_pool2d in one kernel; on a CPU the batch is in the vector lanes",
     .length = 3,
     .matches = matches,
     .fused = make_fused<ConvActPool>,

@@ -29,8 +29,9 @@ const MemoryFormat& conv2d_format(const Tensor& a, const Tensor& b);
 // Returns the shape of y. Throws (exit 2), naming `op`, if x and w do not fit.
 Shape conv2d_shape(const char* op, const Shape& x, const Shape& w, const Conv2dOptions& options);
 
-// Forward and the two gradients are separate kernels, so unneeded gradients are not computed. Every
-// kernel takes dense tensors in any memory format, on one device.
+// Forward and the two gradients are separate kernels, so that an unneeded gradient is not computed.
+// Shapes and dtypes are those of conv2d(). Every kernel takes dense tensors in any memory format,
+// on one device.
 namespace kernels {
 inline constinit Kernel<Tensor(const Tensor& x, const Tensor& w, const Tensor& b,
                                const Conv2dOptions& options, Slot& slot)>

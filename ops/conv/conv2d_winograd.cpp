@@ -192,22 +192,23 @@ template <class M, int L, class S>
 
 // ---- y and dx
 
-constexpr int64_t kTiles = 48;   // most tiles that a thread computes at a time
+constexpr int64_t kTiles = 48;   // maximum number of tiles that a thread computes at a time
 constexpr int64_t kInputs = 16;  // input channels whose weights are transformed at a time
 
-// The weights w (K, C, 3, 3) of a convolution from `in` to `out` channels. For dx they are rotated
-// by 180 degrees (`turned`) and lead from K to C.
+// Weights w (K, C, 3, 3) of a convolution from `in` to `out` channels. For dx they are rotated by
+// 180 degrees (`rotated`) and map K channels to C.
 struct Filters {
-  Filters(const Tensor& w, bool turned)
-      : w(w), turned(turned), in(w.dim(turned ? 0 : 1)), out(w.dim(turned ? 1 : 0)) {}
-  // First of the 9 taps from channel i to o, `tap` elements apart; in reverse order if turned.
+  Filters(const Tensor& w, bool rotated)
+      : w(w), rotated(rotated), in(w.dim(rotated ? 0 : 1)), out(w.dim(rotated ? 1 : 0)) {}
+  // Returns the first of the 9 taps from channel i to o. They are `tap` elements apart, and in
+  // reverse order if rotated.
   template <class S> const S* taps(int64_t i, int64_t o) const {
-    return w.ptr<S>() + (turned ? i : o) * w.strides()[0] + (turned ? o : i) * w.strides()[1];
+    return w.ptr<S>() + (rotated ? i : o) * w.strides()[0] + (rotated ? o : i) * w.strides()[1];
   }
   // True if output channels are contiguous.
-  bool outwards() const { return turned && w.strides()[1] == 1; }
+  bool outwards() const { return rotated && w.strides()[1] == 1; }
   Tensor w;
-  bool turned;
+  bool rotated;
   int64_t in, out, tap = w.strides()[3];
 };
 
@@ -234,12 +235,12 @@ template <class S> struct Weights {
   [[gnu::always_inline]] void transform(int64_t first, int64_t count, int64_t b) const {
     const Positions<T> to = block(b);
     for (int64_t j = 0; j < columns<L>(b); j += L) {
-      T numbers[kInputs][9][L] = {};
-      read<L>(first, count, b * width + j, numbers);
+      T values[kInputs][9][L] = {};
+      read<L>(first, count, b * width + j, values);
       for (int64_t i = 0; i < count; ++i) {
         T* const at = to.at + (first + i) * width + j;
         const auto tap = [&](int t) __attribute__((always_inline)) {
-          return load<L>(numbers[i][filters.turned ? 8 - t : t]);
+          return load<L>(values[i][filters.rotated ? 8 - t : t]);
         };
         both<FilterToTile, Lanes<T, L>>(
             tap, [&](int p, auto v)
@@ -251,24 +252,24 @@ template <class S> struct Weights {
   // Reads the taps from `count` input channels to L output channels.
   template <int L>
   [[gnu::always_inline]] void read(int64_t first, int64_t count, int64_t o,
-                                   T (&numbers)[kInputs][9][L]) const {
+                                   T (&values)[kInputs][9][L]) const {
     const int64_t outputs = std::min<int64_t>(L, filters.out - o);
     if (filters.outwards()) {
       for (int64_t i = 0; i < count; ++i)
         for (int t = 0; t < 9; ++t)
-          store<L>(numbers[i][t],
+          store<L>(values[i][t],
                    load_some<L>(filters.taps<S>(first + i, o) + t * filters.tap, outputs));
       return;
     }
-    const int64_t tap = filters.tap, input = filters.w.strides()[filters.turned ? 0 : 1];
+    const int64_t tap = filters.tap, input = filters.w.strides()[filters.rotated ? 0 : 1];
     for (int64_t lane = 0; lane < outputs; ++lane) {
       const S* const from = filters.taps<S>(first, o + lane);
       if (tap == 1)
         for (int64_t i = 0; i < count; ++i)
-          for (int t = 0; t < 9; ++t) numbers[i][t][lane] = from[i * input + t];
+          for (int t = 0; t < 9; ++t) values[i][t][lane] = from[i * input + t];
       else
         for (int t = 0; t < 9; ++t)
-          for (int64_t i = 0; i < count; ++i) numbers[i][t][lane] = from[i * input + t * tap];
+          for (int64_t i = 0; i < count; ++i) values[i][t][lane] = from[i * input + t * tap];
     }
   }
 
@@ -277,7 +278,7 @@ template <class S> struct Weights {
   const Tensor memory;
 };
 
-// Data shared by all threads. Each computes some tiles at a time, in its own scratch memory.
+// Data shared by all threads. Each thread computes some tiles at a time in its own scratch memory.
 template <class S> struct Convolution {
   using T = Acc<S>;
   Positions<T> products(T* scratch, int64_t count) const { return {scratch, count, weights.width}; }
@@ -387,8 +388,8 @@ static Tensor backward_x(const Tensor& dy, const Tensor& w, const Shape& x,
 
 namespace {
 
-constexpr int64_t kBytes = 1 << 20;  // of transformed tiles at a time, so that they stay in cache
-constexpr int64_t kFewest = 64;      // least tiles at a time, or rereading the sums dominates
+constexpr int64_t kBytes = 1 << 20;  // of transformed tiles at a time: they stay in the cache
+constexpr int64_t kFewest = 64;      // tiles at a time; with fewer, rereading the sums dominates
 constexpr int64_t kRows = 32;        // input channels of a block
 
 template <class S> struct WeightGradient {
@@ -449,12 +450,12 @@ template <class S> struct WeightGradient {
     const int64_t channel = channels_last ? 1 : 9, tap = channels_last ? kRows : 1;
     for (int64_t i = 0; i < rows; ++i) {
       const T* const m = from.at + i * width + j;
-      T numbers[9][L];
+      T values[9][L];
       both<TileToFilter, Lanes<T, L>>(
           [&](int p) __attribute__((always_inline)) { return load<L>(m + p * from.step); },
-          [&](int t, auto v) __attribute__((always_inline)) { store<L>(numbers[t], v); });
+          [&](int t, auto v) __attribute__((always_inline)) { store<L>(values[t], v); });
       for (int lane = 0; lane < L; ++lane)
-        for (int t = 0; t < 9; ++t) taps[lane][i * channel + t * tap] = S(numbers[t][lane]);
+        for (int t = 0; t < 9; ++t) taps[lane][i * channel + t * tap] = S(values[t][lane]);
     }
     for (int64_t lane = 0; lane < std::min<int64_t>(L, K - k); ++lane) {
       S* const to = dw.ptr<S>() + (k + lane) * C * 9 + c * channel;

@@ -1,4 +1,5 @@
-// y = max_pool2d(relu(conv2d(x, w, b)), 2) as one op, for the first layers of small models.
+// y = max_pool2d(relu(conv2d(x, w, b)), 2) as one op, for the first layers of small models. It
+// writes no intermediate tensor, and its backward computes only the pixels that won their window.
 #pragma once
 #include "core/tensor/kernel.h"
 #include "ops/base/op.h"
@@ -13,17 +14,17 @@ struct ConvActPoolOptions {
 // down. All have one dtype: f32 or f64, on a GPU also 16 bits; under Autocast x is cast to f32.
 // Throws (exit 2) if shapes or dtypes do not fit, or if the convolution is too small to pool.
 //
-// fused: one pass forward and one backward (on a GPU one launch and two). On the CPU its y is CHWN
-// if the batch fills the vector lanes at least as well as the output channels do, else NCHW.
-// Counted as fuse.conv_act_pool.
+// Fused it is one pass forward and one backward; on a GPU, one kernel launch and two. On the CPU y
+// is CHWN if the batch fills the vector lanes at least as well as the output channels do, else
+// NCHW. Counted as fuse.conv_act_pool.
 Tensor conv_act_pool(const Tensor& x, const Tensor& w, const Tensor& b,
                      const ConvActPoolOptions& options, Impl impl);
 
 namespace kernels {
 struct ConvActPool {
   Tensor y;
-  // u8, with shape and memory format of y: the pixel taken from each 2x2 window, in row-major
-  // order; kNoWinner if relu made it 0.
+  // Row-major index, 0 to 3, of the largest pixel of each 2x2 window; kNoWinner unless y > 0.
+  // u8, with the shape and memory format of y.
   Tensor winner;
 };
 inline constexpr uint8_t kNoWinner = 4;

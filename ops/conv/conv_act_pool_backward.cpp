@@ -1,9 +1,9 @@
-// conv_act_pool backward on the CPU: dw, db and dx from the winners alone.
+// conv_act_pool backward on the CPU: computes dw, db and dx from the winners.
 //
 // Only one pixel in four of a pooled convolution has a gradient, at another place in each sample
 // and channel. So samples are processed one by one, and the vector lanes hold the patch of x under
 // a winner: rows of KW * C contiguous elements in NHWC. This takes a quarter of the multiplications
-// of a dense backward. With samples in the lanes none of them could be skipped.
+// of a dense backward, which samples in the lanes would need.
 #include "core/base/round.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
@@ -16,7 +16,7 @@ using namespace conv_act_pool_cpu;
 
 namespace {
 
-constexpr int64_t kSamples = 16;  // of a chunk, which has its own sums of dw and db
+constexpr int64_t kSamples = 16;  // samples of a chunk; each chunk has its own sums of dw and db
 constexpr int64_t kMaskBits = 32;
 
 // Offsets of the elements that one loop visits, in its order.
@@ -98,7 +98,8 @@ template <class T, int L>
     }
 }
 
-// Converts winners to offsets of patches, sets gradients that relu stopped to 0, and adds up db.
+// Converts winners to offsets of patches, zeroes the gradients of windows without a winner, and
+// adds up db.
 template <class T, int L>
 [[gnu::always_inline]] inline void place_winners(const Job<T>& job, T* dy, int32_t* at, T* db) {
   const int32_t right = int32_t(job.z.C), down = int32_t(job.pixel_row);
@@ -298,7 +299,7 @@ Tensor run(const Job<T>& job, const Tensor& w, const Tensor& dw, const Tensor& d
   const int64_t part = z.K * (job.patch() + 1), winners = samples * z.K * job.winners;
   const Tensor parts = full({chunks * part}, 0, w), packed = needs_dx ? pack(job, w) : Tensor();
   const int64_t images = samples * job.sample, row = z.K * job.winners;
-  const PerThread<T> numbers(2 * images + winners);
+  const PerThread<T> values(2 * images + winners);
   const PerThread<uint8_t> which(winners);
   const PerThread<int32_t> marks(row + round_up(z.K, kMaskBits) / kMaskBits * 4 * job.winners);
   Tensor dx;
@@ -309,7 +310,7 @@ Tensor run(const Job<T>& job, const Tensor& w, const Tensor& dw, const Tensor& d
     dx_at = offsets(z.columns(), dx.strides()[3], z.C, dx.strides()[1]);
   }
   parallel_for(chunks, 1, [&](int64_t begin, int64_t end) {
-    T* const x = numbers.mine();
+    T* const x = values.mine();
     const Scratch<T> s{
         x, x + images, x + 2 * images, which.mine(), marks.mine(), marks.mine() + row};
     in_lanes<T>([&]<int L>() __attribute__((always_inline)) {

@@ -1,4 +1,4 @@
-// conv_act_pool backward on the GPU: dw, db and dx from the winners alone.
+// conv_act_pool backward on the GPU: computes dw, db and dx from the winners.
 #include "core/base/round.h"
 #include "ops/conv/conv_act_pool.cuh"
 #include "ops/matmul/sum_rows.cuh"

@@ -4,6 +4,7 @@
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
+#include "ops/base/op.h"
 #include "ops/elementwise.h"
 
 namespace bellows {

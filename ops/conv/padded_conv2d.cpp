@@ -18,7 +18,7 @@ Tensor conv2d_backward_x(const Tensor& dy, const Tensor& w, const Shape& x,
   const Shape wide = widened(w.shape());
   const Tensor dx = kernels::conv2d_backward_x(with_channels(dy, wide[0]), weight(w, slot),
                                                {x[0], wide[1], x[2], x[3]}, options, slot);
-  return cut(dx, x);
+  return without(dx, x[1]);
 }
 
 void conv2d_backward_w(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,

@@ -67,7 +67,7 @@ __global__ void give_to_winner(const T* dy, const int* winner, T* dx, int n, Lay
                                Windows rows, Windows columns) {
   for (int64_t i = thread_index(); i < n; i += thread_count()) {
     const auto place = to.place(int(i));
-    const auto h = rows.holding(place.h), w = columns.holding(place.w);
+    const auto h = rows.containing(place.h), w = columns.containing(place.w);
     const int here = place.h * to.width.size + place.w;
     Acc<T> sum = 0;
     for (int a = h.begin; a < h.end; ++a)
@@ -84,7 +84,7 @@ __global__ void share_out(const T* dy, T* dx, int n, Layout from, Layout to, Win
                           Windows columns) {
   for (int64_t i = thread_index(); i < n; i += thread_count()) {
     const auto place = to.place(int(i));
-    const auto h = rows.holding(place.h), w = columns.holding(place.w);
+    const auto h = rows.containing(place.h), w = columns.containing(place.w);
     Acc<T> sum = 0;
     for (int a = h.begin; a < h.end; ++a)
       for (int b = w.begin; b < w.end; ++b)

@@ -24,7 +24,7 @@ Tensor adaptive_avg_pool2d(const Tensor& x, int64_t height, int64_t width);
 struct Window {
   int64_t begin, end, size;
 };
-// The windows along one axis, computed by formula, so that a GPU needs no table.
+// Windows along one axis, computed by formula, so that a GPU needs no table.
 class Windows {
  public:
   static Windows sliding(int64_t image, const Pool2dOptions& o) {
@@ -42,11 +42,11 @@ class Windows {
     return {begin < 0 ? 0 : begin, begin + kernel_ < image_ ? begin + kernel_ : image_, kernel_};
   }
 
-  // Range [begin, end) of the windows that contain position h of the image.
-  struct Holding {
+  // Returns the range of the windows that contain position h of the image.
+  struct Range {
     int begin, end;
   };
-  HD Holding holding(int h) const {
+  HD Range containing(int h) const {
     const int at = h + padding_;
     int begin, end;
     if (kernel_ == 0) {

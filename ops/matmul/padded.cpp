@@ -45,21 +45,18 @@ Tensor pad(const Tensor& t, const Shape& shape) {
   copy_into(corner(y, t.shape()), t);
   return y;
 }
-Tensor cut(const Tensor& t, const Shape& shape) {
-  if (t.shape() == shape) return t;
-  const Tensor y = room(shape, t);
-  copy_into(y, corner(t, shape));
-  return y;
-}
 Tensor with_channels(const Tensor& t, int64_t channels) {
   Shape shape = t.shape();
   shape[1] = channels;
   return pad(t, shape);
 }
 Tensor without(const Tensor& t, int64_t channels) {
+  if (t.dim(1) == channels) return t;
   Shape shape = t.shape();
   shape[1] = channels;
-  return cut(t, shape);
+  const Tensor y = room(shape, t);
+  copy_into(y, corner(t, shape));
+  return y;
 }
 
 namespace {

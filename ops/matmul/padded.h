@@ -34,9 +34,8 @@ void count_channels(const Shape& w);  // pad.channels
 Tensor room(const Shape& shape, const Tensor& like);      // uninitialized
 Tensor corner(const Tensor& t, const Shape& shape);       // view of the first elements of each axis
 Tensor pad(const Tensor& t, const Shape& shape);          // `t` in the corner of zeros
-Tensor cut(const Tensor& t, const Shape& shape);          // copy of the corner
 Tensor with_channels(const Tensor& t, int64_t channels);  // pads axis 1
-Tensor without(const Tensor& t, int64_t channels);        // cuts axis 1
+Tensor without(const Tensor& t, int64_t channels);        // copies the first ones of axis 1
 // The padded weight, kept in `slot` for one version of the weight's storage.
 Tensor weight(const Tensor& w, Slot& slot);
 

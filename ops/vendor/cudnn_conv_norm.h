@@ -1,5 +1,6 @@
-// Convolutions that normalize their input and sum their output per channel, as cuDNN graphs: f16 on
-// Ampere and Hopper. NVIDIA's names: SBRCS, ConvBNwgrad, DgradDreluBNBwdWeight.
+// Kernels of conv_norm as cuDNN graphs: convolutions that normalize their input and sum their
+// output per channel. f16 on Ampere and Hopper. NVIDIA's names: SBRCS, ConvBNwgrad,
+// DgradDreluBNBwdWeight.
 #pragma once
 #include "ops/vendor/cudnn.h"
 #include "ops/vendor/cudnn_conv2d.h"

@@ -92,7 +92,7 @@ TEST(WindowsByFormula, HoldWhatTheyCover) {
   }
   for (const auto& [image, windows] : all)
     for (int64_t h = 0; h < image; ++h) {
-      const auto holding = windows.holding(int(h));
+      const auto holding = windows.containing(int(h));
       for (int64_t i = 0; i < windows.size(); ++i)
         ASSERT_EQ(i >= holding.begin && i < holding.end,
                   windows[i].begin <= h && h < windows[i].end)
