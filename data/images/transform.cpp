@@ -17,9 +17,9 @@ Shape EditTransform::shape_of(const Shape& in) const {
   return crops ? Shape{in[0], training_.size, training_.size} : in;
 }
 
-Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info, Use use,
-                       DoneBy by, Tta tta)
-    : use_(use), by_(by), views_(views_of(tta)), in_(info.sample) {
+Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info,
+                       TransformMode mode, DoneBy by, Tta tta)
+    : mode_(mode), by_(by), views_(views_of(tta)), in_(info.sample) {
   CHECK(in_.rank() == 3 && in_[0] <= kMaxChannels, "transforms take images of up to ", kMaxChannels,
         " channels, (C, H, W); the data set's are ", in_);
   if (choices.empty()) choices.emplace_back("normalize");
@@ -53,7 +53,7 @@ void Transforms::check_list() const {
   for (size_t i = 0; i < items_.size(); ++i) {
     const Item& item = items_[i];
     if (item.left) continue;
-    const std::optional<Edit> edit = item.transform->edit(use_);
+    const std::optional<Edit> edit = item.transform->edit(mode_);
     const bool pads = edit && edit->padding;
     CHECK(!padded || !pads, "transform ", item.name,
           ": the images have padding already, and only one transform may pad; remove one of them");
@@ -69,7 +69,8 @@ void Transforms::check_list() const {
 }
 
 Shape Transforms::shape_behind(const Item& item, const Shape& in, int64_t epoch) const {
-  return use_ == Use::training ? item.transform->shape_in(epoch, in) : item.transform->shape_of(in);
+  return mode_ == TransformMode::training ? item.transform->shape_in(epoch, in)
+                                          : item.transform->shape_of(in);
 }
 
 Shape Transforms::shape_behind(size_t items, int64_t epoch) const {
@@ -83,7 +84,7 @@ void Transforms::leave_to_device() {
   bool behind = true, pads = false;  // an image is padded at most once
   for (size_t i = items_.size(); i-- > 0;) {
     Item& item = items_[i];
-    const std::optional<Edit> edit = item.transform->edit(use_);
+    const std::optional<Edit> edit = item.transform->edit(mode_);
     behind = behind && edit && !item.any_size && !(pads && edit->padding);
     if (behind) made_ = i;
     pads |= behind && edit->padding;
@@ -96,7 +97,7 @@ void Transforms::fill_recipe() {
   ImagePlan trial(made_shape());  // makes the checks that a kernel cannot make
   for (size_t i = 0; i < items_.size(); ++i) {
     const Item& item = items_[i];
-    std::optional<Edit> edit = item.transform->edit(use_);
+    std::optional<Edit> edit = item.transform->edit(mode_);
     if (!item.left) {
       CHECK(!edit || edit->kind != Edit::Kind::cutout, "transform ", item.name,
             ": what comes behind it only the host can do, and a hole is no byte; put it last, or "
@@ -115,7 +116,8 @@ void Transforms::fill_recipe() {
 
 void Transforms::apply(const Item& item, ImagePlan& picture, const RngKey& key) const {
   try {
-    use_ == Use::training ? item.transform->apply(picture, key) : item.transform->settle(picture);
+    mode_ == TransformMode::training ? item.transform->apply(picture, key)
+                                     : item.transform->settle(picture);
   } catch (const Error& error) {
     fail(error.exit, "transform ", item.name, ": ", error.what());
   }
@@ -166,7 +168,7 @@ void Transforms::write(const Sample& sample, uint64_t seed, int64_t epoch, int64
 
 std::optional<Levels> Transforms::levels() const {
   for (const Item& item : items_)
-    if (use_ == Use::training && item.transform->is_random()) return {};
+    if (mode_ == TransformMode::training && item.transform->is_random()) return {};
   if (in_.numel() == 0 || views_.size() > 1) return {};
   const ImagePlan picture = plan(in_, 0, 0, 0);
   if (!picture.levels_only()) return {};

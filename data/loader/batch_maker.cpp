@@ -65,7 +65,7 @@ Batch BatchMaker::fill_all(std::span<const int64_t> samples, int64_t epoch) {
   return batch;
 }
 
-Made BatchMaker::make(std::span<const int64_t> samples, int64_t epoch) {
+BatchResult BatchMaker::make(std::span<const int64_t> samples, int64_t epoch) {
   if (source_->options.sim_latency_us)
     std::this_thread::sleep_for(std::chrono::microseconds(source_->options.sim_latency_us));
   try {

@@ -178,7 +178,7 @@ Session::Session(const Plan& plan, const std::optional<TrainingSetInfo>& trained
       loader(train_set, plan.data.transforms, loader_options(plan, device), plan.seed),
       test_loader(test_set, plan.data.transforms, test_options(plan, device), plan.seed),
       state(std::make_shared<DeviceStepState>(device)),
-      input(Transforms(plan.data.transforms, train_set->info(), Use::evaluation).shape()),
+      input(Transforms(plan.data.transforms, train_set->info(), TransformMode::evaluation).shape()),
       model(make_model(trained.has_value())),
       device_feed(make_feed(device, loader, notes, wanted())),
       test_device_feed(make_feed(device, test_loader, notes, wanted())),
