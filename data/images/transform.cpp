@@ -3,13 +3,13 @@
 
 namespace bellows {
 
-void EditTransform::apply(ImagePlan& picture, const RngKey& key) const {
+void EditTransform::apply(ImagePlan& image, const RngKey& key) const {
   const Edit& e = training_;
-  const int64_t side = std::min(picture.height(), picture.width());
+  const int64_t side = std::min(image.height(), image.width());
   CHECK(e.kind != Edit::Kind::crop || side + 2 * e.padding >= e.size, "a side of ", side,
         " with padding of ", e.padding, " is shorter than the crop of ", e.size,
         "; resize it first");
-  e.apply(picture, key);
+  e.apply(image, key);
 }
 
 Shape EditTransform::shape_of(const Shape& in) const {
@@ -114,10 +114,10 @@ void Transforms::fill_recipe() {
   recipe_.levels = trial.levels;
 }
 
-void Transforms::apply(const Item& item, ImagePlan& picture, const RngKey& key) const {
+void Transforms::apply(const Item& item, ImagePlan& image, const RngKey& key) const {
   try {
-    mode_ == TransformMode::training ? item.transform->apply(picture, key)
-                                     : item.transform->settle(picture);
+    mode_ == TransformMode::training ? item.transform->apply(image, key)
+                                     : item.transform->settle(image);
   } catch (const Error& error) {
     fail(error.exit, "transform ", item.name, ": ", error.what());
   }
@@ -129,11 +129,11 @@ const TtaView& Transforms::view(int64_t epoch) const {
 }
 
 ImagePlan Transforms::plan(const Shape& sample, uint64_t seed, int64_t epoch, int64_t index) const {
-  ImagePlan picture(sample);
+  ImagePlan image(sample);
   for (size_t i = 0; i < items_.size(); ++i)
-    if (!items_[i].left) apply(items_[i], picture, augment_key(seed, epoch, index, int(i)));
-  if (by_ == DoneBy::host) view(epoch).show(picture);
-  return picture;
+    if (!items_[i].left) apply(items_[i], image, augment_key(seed, epoch, index, int(i)));
+  if (by_ == DoneBy::host) view(epoch).show(image);
+  return image;
 }
 
 static bool fits(const Shape& shape, const Shape& wanted) {
@@ -146,10 +146,10 @@ ImagePlan Transforms::plan(const Sample& sample, uint64_t seed, int64_t epoch,
                            int64_t index) const {
   if (!fits(sample.shape, in_))
     fail(Exit::data, "its shape is ", sample.shape, ", the data set's is ", in_);
-  const ImagePlan picture = plan(sample.shape, seed, epoch, index);
-  INVARIANT(picture.shape() == made_shape(epoch), "the transforms left ", picture.shape(), ", not ",
+  const ImagePlan image = plan(sample.shape, seed, epoch, index);
+  INVARIANT(image.shape() == made_shape(epoch), "the transforms left ", image.shape(), ", not ",
             made_shape(epoch));
-  return picture;
+  return image;
 }
 
 void Transforms::write(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index,
@@ -159,20 +159,20 @@ void Transforms::write(const Sample& sample, uint64_t seed, int64_t epoch, int64
 
 void Transforms::write(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index,
                        uint8_t* out) const {
-  const ImagePlan picture = plan(sample, seed, epoch, index);
-  CHECK(picture.bytes_only(),
+  const ImagePlan image = plan(sample, seed, epoch, index);
+  CHECK(image.bytes_only(),
         "what a transform makes is no byte, and no device can do it; write  toggles: "
         "{device_augment: off}");
-  write_bytes(picture, sample, out);
+  write_bytes(image, sample, out);
 }
 
 std::optional<Levels> Transforms::levels() const {
   for (const Item& item : items_)
     if (mode_ == TransformMode::training && item.transform->is_random()) return {};
   if (in_.numel() == 0 || views_.size() > 1) return {};
-  const ImagePlan picture = plan(in_, 0, 0, 0);
-  if (!picture.levels_only()) return {};
-  return picture.levels;
+  const ImagePlan image = plan(in_, 0, 0, 0);
+  if (!image.levels_only()) return {};
+  return image.levels;
 }
 
 }  // namespace bellows

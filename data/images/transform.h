@@ -18,9 +18,9 @@ class Transform {
   virtual ~Transform() = default;
   // Edits an image for training. Thread-safe. Random values are functions of `key`, made of (seed,
   // epoch, sample, index in the list), so they do not depend on workers, ranks or batch size.
-  virtual void apply(ImagePlan& picture, const RngKey& key) const = 0;
+  virtual void apply(ImagePlan& image, const RngKey& key) const = 0;
   // Edits an image for evaluation, deterministically.
-  virtual void settle(ImagePlan& picture) const { apply(picture, {}); }
+  virtual void settle(ImagePlan& image) const { apply(image, {}); }
   virtual bool is_random() const { return false; }
   // The same as one Edit, which a device can do too; none: only the host can.
   virtual std::optional<Edit> edit(TransformMode) const { return {}; }
@@ -41,8 +41,8 @@ class EditTransform final : public Transform {
  public:
   explicit EditTransform(const Edit& training, const Edit& evaluation = {})
       : training_(training), evaluation_(evaluation) {}
-  void apply(ImagePlan& picture, const RngKey& key) const override;
-  void settle(ImagePlan& picture) const override { evaluation_.apply(picture, RngKey()); }
+  void apply(ImagePlan& image, const RngKey& key) const override;
+  void settle(ImagePlan& image) const override { evaluation_.apply(image, RngKey()); }
   bool is_random() const override { return training_.is_random(); }
   std::optional<Edit> edit(TransformMode mode) const override {
     return mode == TransformMode::training ? training_ : evaluation_;
@@ -108,7 +108,7 @@ class Transforms {
   void leave_to_device();
   void fill_recipe();
   void check_list() const;
-  void apply(const Item& item, ImagePlan& picture, const RngKey& key) const;
+  void apply(const Item& item, ImagePlan& image, const RngKey& key) const;
   ImagePlan plan(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index) const;
 
   TransformMode mode_;

@@ -32,8 +32,8 @@ std::string BatchMaker::at_work_on() const {
 
 Sample BatchMaker::read(int64_t sample, int64_t epoch) {
   const BatchSource& from = *source_;
-  const ViewOf wanted = [&](const Shape& picture) {
-    return from.transforms.plan(picture, from.seed, epoch, sample).view();
+  const ViewOf wanted = [&](const Shape& image) {
+    return from.transforms.plan(image, from.seed, epoch, sample).view();
   };
   return read_undamaged(*from.dataset, sample, from.options.on_damaged, [&](int64_t i) {
     return from.options.scaled_decode ? from.dataset->at_least(i, wanted, scratch_)
