@@ -1,6 +1,7 @@
 #include "data/loader/sampler.h"
 #include <numeric>
 #include "core/base/round.h"
+#include "core/config/visitor.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/rng.h"
 

@@ -1,10 +1,11 @@
 // Sampler: the samples of a rank in an epoch, in order. The order is a pure function of (seed,
 // epoch), so a run can resume at any batch, with any number of workers.
 #pragma once
-#include "core/config/visitor.h"
 #include "core/tensor/tensor.h"
 
 namespace bellows {
+
+class Visitor;
 
 struct RankShare {
   int rank = 0, world = 1;
