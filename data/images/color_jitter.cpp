@@ -43,16 +43,16 @@ Colors turned(float turn) {
 class ColorJitter : public RandomTransform {
  public:
   ColorJitter(const ColorJitterOptions& o, float gray) : o_(o), gray_(gray) {}
-  void apply(ImagePlan& picture, const RngKey& key) const override {
+  void apply(ImagePlan& image, const RngKey& key) const override {
     const Philox rng(key);
     const auto around = [&](double middle, double most, uint64_t index) {
       return float(middle + most * (2 * rng.uniform(index) - 1));
     };
-    picture.colors = picture.colors.value_or(Colors())
-                         .then(stretched(around(1, o_.brightness, 0), 0))
-                         .then(stretched(around(1, o_.contrast, 1), gray_))
-                         .then(saturated(around(1, o_.saturation, 2)))
-                         .then(turned(around(0, o_.hue, 3)));
+    image.colors = image.colors.value_or(Colors())
+                       .then(stretched(around(1, o_.brightness, 0), 0))
+                       .then(stretched(around(1, o_.contrast, 1), gray_))
+                       .then(saturated(around(1, o_.saturation, 2)))
+                       .then(turned(around(0, o_.hue, 3)));
   }
 
  private:

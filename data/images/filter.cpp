@@ -51,19 +51,19 @@ class Triangles {
 
 ReadRange read_range(const Axis& axis, const SourceRange& held) {
   const Triangles triangles(axis, held);
-  ReadRange looked{.begin = held.size};
+  ReadRange range{.begin = held.size};
   for (int64_t i = 0; i < axis.size(); ++i) {
     const Triangle t = triangles[i];
     if (t.last < 0) continue;
-    looked.begin = std::min(looked.begin, t.first - held.begin);
-    looked.end = std::max(looked.end, t.last + 1 - held.begin);
-    looked.taps = std::max(looked.taps, t.last - t.first + 1);
+    range.begin = std::min(range.begin, t.first - held.begin);
+    range.end = std::max(range.end, t.last + 1 - held.begin);
+    range.taps = std::max(range.taps, t.last - t.first + 1);
   }
-  return looked;
+  return range;
 }
 
 Filter::Filter(const Axis& axis, const SourceRange& held)
-    : looked_(read_range(axis, held)), firsts_(axis.size()), weights_(axis.size() * taps()) {
+    : range_(read_range(axis, held)), firsts_(axis.size()), weights_(axis.size() * taps()) {
   const Triangles triangles(axis, held);
   for (int64_t i = 0; i < axis.size(); ++i) {
     const Triangle t = triangles[i];

@@ -78,15 +78,15 @@ class Filter {
  public:
   Filter(const Axis& axis, const SourceRange& held);
 
-  int64_t taps() const { return looked_.taps; }
+  int64_t taps() const { return range_.taps; }
   // Index of each output pixel's first tap, (size); weights of pixel i, (taps), all 0 if black.
   const int32_t* firsts() const { return firsts_.data(); }
   const float* weights(int64_t i) const { return &weights_[i * taps()]; }
-  int64_t begin() const { return looked_.begin; }
-  int64_t end() const { return looked_.end; }
+  int64_t begin() const { return range_.begin; }
+  int64_t end() const { return range_.end; }
 
  private:
-  ReadRange looked_;
+  ReadRange range_;
   std::vector<int32_t> firsts_;
   std::vector<float> weights_;  // (size, taps)
 };

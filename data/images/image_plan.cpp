@@ -46,9 +46,9 @@ void ImagePlan::erase(const Rectangle& hole) {
 // Returns begin and size of the source pixels that an axis reads: at least one, because a decoder
 // cannot return an empty image. If all output is black, none is read.
 static std::pair<int64_t, int64_t> part_of(const Axis& axis) {
-  const ReadRange looked = read_range(axis, {.size = axis.high()});
-  if (looked.begin >= looked.end) return {0, 1};
-  return {looked.begin, looked.end - looked.begin};
+  const ReadRange range = read_range(axis, {.size = axis.high()});
+  if (range.begin >= range.end) return {0, 1};
+  return {range.begin, range.end - range.begin};
 }
 
 View ImagePlan::view() const {

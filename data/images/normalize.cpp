@@ -25,7 +25,9 @@ class Normalize : public Transform {
       p.levels.shift[c] = (p.levels.shift[c] - mean_[c]) / std_[c];
     }
   }
-  std::optional<Edit> edit(Use) const override { return Edit{.kind = Edit::Kind::levels}; }
+  std::optional<Edit> edit(TransformMode) const override {
+    return Edit{.kind = Edit::Kind::levels};
+  }
 
  private:
   std::vector<float> mean_, std_;

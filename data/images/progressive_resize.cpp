@@ -29,18 +29,18 @@ class ProgressiveResize : public Transform {
  public:
   explicit ProgressiveResize(const ProgressiveResizeOptions& o) : o_(o) {}
 
-  void apply(ImagePlan& picture, const RngKey& key) const override {
-    const int64_t size = size_in(int64_t(key.step), picture.shape());
-    if (size != shorter(picture.shape())) picture.resize_short_side(size);
+  void apply(ImagePlan& image, const RngKey& key) const override {
+    const int64_t size = size_in(int64_t(key.step), image.shape());
+    if (size != shorter(image.shape())) image.resize_short_side(size);
   }
   void settle(ImagePlan&) const override {}
   Shape shape_in(int64_t epoch, const Shape& in) const override {
     CHECK(in.numel() > 0,
           "progressive_resize: the images before it differ in size; put it after "
           "random_resized_crop or center_crop");
-    ImagePlan picture(in);
-    picture.resize_short_side(size_in(epoch, in));
-    return picture.shape();
+    ImagePlan image(in);
+    image.resize_short_side(size_in(epoch, in));
+    return image.shape();
   }
 
  private:

@@ -26,13 +26,13 @@ void visit(Visitor& v, RandomResizedCropOptions& o) {
 class RandomResizedCrop : public RandomTransform {
  public:
   explicit RandomResizedCrop(const RandomResizedCropOptions& o) : o_(o) {}
-  void apply(ImagePlan& picture, const RngKey& key) const override {
-    picture.crop(part_of(picture.height(), picture.width(), Philox(key)));
-    picture.resize(o_.size, o_.size);
+  void apply(ImagePlan& image, const RngKey& key) const override {
+    image.crop(part_of(image.height(), image.width(), Philox(key)));
+    image.resize(o_.size, o_.size);
   }
-  void settle(ImagePlan& picture) const override {
-    picture.resize_short_side(std::lrint(double(o_.size) / o_.eval_share));
-    picture.crop_center(o_.size, o_.size);
+  void settle(ImagePlan& image) const override {
+    image.resize_short_side(std::lrint(double(o_.size) / o_.eval_share));
+    image.crop_center(o_.size, o_.size);
   }
   Shape shape_of(const Shape& in) const override { return {in[0], o_.size, o_.size}; }
 

@@ -18,18 +18,18 @@ void visit(Visitor& v, ResizeOptions& o) {
 class Resize : public Transform {
  public:
   explicit Resize(const ResizeOptions& o) : o_(o) {}
-  void apply(ImagePlan& picture, const RngKey&) const override {
+  void apply(ImagePlan& image, const RngKey&) const override {
     if (o_.square)
-      picture.resize(o_.size, o_.size);
+      image.resize(o_.size, o_.size);
     else
-      picture.resize_short_side(o_.size);
+      image.resize_short_side(o_.size);
   }
   Shape shape_of(const Shape& in) const override {
     if (o_.square) return {in[0], o_.size, o_.size};
     if (in.numel() == 0) return in;
-    ImagePlan picture(in);
-    picture.resize_short_side(o_.size);
-    return picture.shape();
+    ImagePlan image(in);
+    image.resize_short_side(o_.size);
+    return image.shape();
   }
 
  private:

@@ -25,7 +25,7 @@ struct View {
   Rectangle part;
   double step = 1;
 };
-using ViewOf = std::function<View(const Shape& picture)>;
+using ViewOf = std::function<View(const Shape& image)>;
 
 // Pixels that a decoder produced: a part of the image, possibly at a reduced size.
 struct Part {

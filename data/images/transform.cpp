@@ -3,13 +3,13 @@
 
 namespace bellows {
 
-void EditTransform::apply(ImagePlan& picture, const RngKey& key) const {
+void EditTransform::apply(ImagePlan& image, const RngKey& key) const {
   const Edit& e = training_;
-  const int64_t side = std::min(picture.height(), picture.width());
+  const int64_t side = std::min(image.height(), image.width());
   CHECK(e.kind != Edit::Kind::crop || side + 2 * e.padding >= e.size, "a side of ", side,
         " with padding of ", e.padding, " is shorter than the crop of ", e.size,
         "; resize it first");
-  e.apply(picture, key);
+  e.apply(image, key);
 }
 
 Shape EditTransform::shape_of(const Shape& in) const {
@@ -17,9 +17,9 @@ Shape EditTransform::shape_of(const Shape& in) const {
   return crops ? Shape{in[0], training_.size, training_.size} : in;
 }
 
-Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info, Use use,
-                       DoneBy by, Tta tta)
-    : use_(use), by_(by), views_(views_of(tta)), in_(info.sample) {
+Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info,
+                       TransformMode mode, DoneBy by, Tta tta)
+    : mode_(mode), by_(by), views_(views_of(tta)), in_(info.sample) {
   CHECK(in_.rank() == 3 && in_[0] <= kMaxChannels, "transforms take images of up to ", kMaxChannels,
         " channels, (C, H, W); the data set's are ", in_);
   if (choices.empty()) choices.emplace_back("normalize");
@@ -53,7 +53,7 @@ void Transforms::check_list() const {
   for (size_t i = 0; i < items_.size(); ++i) {
     const Item& item = items_[i];
     if (item.left) continue;
-    const std::optional<Edit> edit = item.transform->edit(use_);
+    const std::optional<Edit> edit = item.transform->edit(mode_);
     const bool pads = edit && edit->padding;
     CHECK(!padded || !pads, "transform ", item.name,
           ": the images have padding already, and only one transform may pad; remove one of them");
@@ -69,7 +69,8 @@ void Transforms::check_list() const {
 }
 
 Shape Transforms::shape_behind(const Item& item, const Shape& in, int64_t epoch) const {
-  return use_ == Use::training ? item.transform->shape_in(epoch, in) : item.transform->shape_of(in);
+  return mode_ == TransformMode::training ? item.transform->shape_in(epoch, in)
+                                          : item.transform->shape_of(in);
 }
 
 Shape Transforms::shape_behind(size_t items, int64_t epoch) const {
@@ -83,7 +84,7 @@ void Transforms::leave_to_device() {
   bool behind = true, pads = false;  // an image is padded at most once
   for (size_t i = items_.size(); i-- > 0;) {
     Item& item = items_[i];
-    const std::optional<Edit> edit = item.transform->edit(use_);
+    const std::optional<Edit> edit = item.transform->edit(mode_);
     behind = behind && edit && !item.any_size && !(pads && edit->padding);
     if (behind) made_ = i;
     pads |= behind && edit->padding;
@@ -96,7 +97,7 @@ void Transforms::fill_recipe() {
   ImagePlan trial(made_shape());  // makes the checks that a kernel cannot make
   for (size_t i = 0; i < items_.size(); ++i) {
     const Item& item = items_[i];
-    std::optional<Edit> edit = item.transform->edit(use_);
+    std::optional<Edit> edit = item.transform->edit(mode_);
     if (!item.left) {
       CHECK(!edit || edit->kind != Edit::Kind::cutout, "transform ", item.name,
             ": what comes behind it only the host can do, and a hole is no byte; put it last, or "
@@ -113,9 +114,10 @@ void Transforms::fill_recipe() {
   recipe_.levels = trial.levels;
 }
 
-void Transforms::apply(const Item& item, ImagePlan& picture, const RngKey& key) const {
+void Transforms::apply(const Item& item, ImagePlan& image, const RngKey& key) const {
   try {
-    use_ == Use::training ? item.transform->apply(picture, key) : item.transform->settle(picture);
+    mode_ == TransformMode::training ? item.transform->apply(image, key)
+                                     : item.transform->settle(image);
   } catch (const Error& error) {
     fail(error.exit, "transform ", item.name, ": ", error.what());
   }
@@ -127,11 +129,11 @@ const TtaView& Transforms::view(int64_t epoch) const {
 }
 
 ImagePlan Transforms::plan(const Shape& sample, uint64_t seed, int64_t epoch, int64_t index) const {
-  ImagePlan picture(sample);
+  ImagePlan image(sample);
   for (size_t i = 0; i < items_.size(); ++i)
-    if (!items_[i].left) apply(items_[i], picture, augment_key(seed, epoch, index, int(i)));
-  if (by_ == DoneBy::host) view(epoch).show(picture);
-  return picture;
+    if (!items_[i].left) apply(items_[i], image, augment_key(seed, epoch, index, int(i)));
+  if (by_ == DoneBy::host) view(epoch).show(image);
+  return image;
 }
 
 static bool fits(const Shape& shape, const Shape& wanted) {
@@ -144,10 +146,10 @@ ImagePlan Transforms::plan(const Sample& sample, uint64_t seed, int64_t epoch,
                            int64_t index) const {
   if (!fits(sample.shape, in_))
     fail(Exit::data, "its shape is ", sample.shape, ", the data set's is ", in_);
-  const ImagePlan picture = plan(sample.shape, seed, epoch, index);
-  INVARIANT(picture.shape() == made_shape(epoch), "the transforms left ", picture.shape(), ", not ",
+  const ImagePlan image = plan(sample.shape, seed, epoch, index);
+  INVARIANT(image.shape() == made_shape(epoch), "the transforms left ", image.shape(), ", not ",
             made_shape(epoch));
-  return picture;
+  return image;
 }
 
 void Transforms::write(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index,
@@ -157,20 +159,20 @@ void Transforms::write(const Sample& sample, uint64_t seed, int64_t epoch, int64
 
 void Transforms::write(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index,
                        uint8_t* out) const {
-  const ImagePlan picture = plan(sample, seed, epoch, index);
-  CHECK(picture.bytes_only(),
+  const ImagePlan image = plan(sample, seed, epoch, index);
+  CHECK(image.bytes_only(),
         "what a transform makes is no byte, and no device can do it; write  toggles: "
         "{device_augment: off}");
-  write_bytes(picture, sample, out);
+  write_bytes(image, sample, out);
 }
 
 std::optional<Levels> Transforms::levels() const {
   for (const Item& item : items_)
-    if (use_ == Use::training && item.transform->is_random()) return {};
+    if (mode_ == TransformMode::training && item.transform->is_random()) return {};
   if (in_.numel() == 0 || views_.size() > 1) return {};
-  const ImagePlan picture = plan(in_, 0, 0, 0);
-  if (!picture.levels_only()) return {};
-  return picture.levels;
+  const ImagePlan image = plan(in_, 0, 0, 0);
+  if (!image.levels_only()) return {};
+  return image.levels;
 }
 
 }  // namespace bellows

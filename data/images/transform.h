@@ -11,19 +11,19 @@
 
 namespace bellows {
 
-enum class Use { training, evaluation };
+enum class TransformMode { training, evaluation };
 
 class Transform {
  public:
   virtual ~Transform() = default;
   // Edits an image for training. Thread-safe. Random values are functions of `key`, made of (seed,
   // epoch, sample, index in the list), so they do not depend on workers, ranks or batch size.
-  virtual void apply(ImagePlan& picture, const RngKey& key) const = 0;
+  virtual void apply(ImagePlan& image, const RngKey& key) const = 0;
   // Edits an image for evaluation, deterministically.
-  virtual void settle(ImagePlan& picture) const { apply(picture, {}); }
+  virtual void settle(ImagePlan& image) const { apply(image, {}); }
   virtual bool is_random() const { return false; }
   // The same as one Edit, which a device can do too; none: only the host can.
-  virtual std::optional<Edit> edit(Use) const { return {}; }
+  virtual std::optional<Edit> edit(TransformMode) const { return {}; }
   // (C, H, W) of the output for images of shape `in`; sides that differ between images are 0.
   virtual Shape shape_of(const Shape& in) const { return in; }
   // The same in an epoch of training: images may grow from epoch to epoch, but never shrink.
@@ -41,11 +41,11 @@ class EditTransform final : public Transform {
  public:
   explicit EditTransform(const Edit& training, const Edit& evaluation = {})
       : training_(training), evaluation_(evaluation) {}
-  void apply(ImagePlan& picture, const RngKey& key) const override;
-  void settle(ImagePlan& picture) const override { evaluation_.apply(picture, RngKey()); }
+  void apply(ImagePlan& image, const RngKey& key) const override;
+  void settle(ImagePlan& image) const override { evaluation_.apply(image, RngKey()); }
   bool is_random() const override { return training_.is_random(); }
-  std::optional<Edit> edit(Use use) const override {
-    return use == Use::training ? training_ : evaluation_;
+  std::optional<Edit> edit(TransformMode mode) const override {
+    return mode == TransformMode::training ? training_ : evaluation_;
   }
   Shape shape_of(const Shape& in) const override;
 
@@ -70,8 +70,9 @@ class Transforms {
   // end of the list is left to the device: from the place on where all transforms are edits and
   // take images of one size. The host does the ones before it and rounds to bytes. If `tta` has
   // several views, an epoch is the index of one. Throws Error(Exit::usage) for an impossible list.
-  Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info, Use use = Use::training,
-             DoneBy by = DoneBy::host, Tta tta = Tta::none);
+  Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info,
+             TransformMode mode = TransformMode::training, DoneBy by = DoneBy::host,
+             Tta tta = Tta::none);
   // (C, H, W) of the model's input in an epoch; made_shape() and dtype(): of what the host makes.
   Shape shape(int64_t epoch) const { return shape_behind(items_.size(), epoch); }
   Shape made_shape(int64_t epoch) const { return shape_behind(made_, epoch); }
@@ -107,10 +108,10 @@ class Transforms {
   void leave_to_device();
   void fill_recipe();
   void check_list() const;
-  void apply(const Item& item, ImagePlan& picture, const RngKey& key) const;
+  void apply(const Item& item, ImagePlan& image, const RngKey& key) const;
   ImagePlan plan(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index) const;
 
-  Use use_;
+  TransformMode mode_;
   DoneBy by_;
   std::vector<TtaView> views_;
   Shape in_;

@@ -31,36 +31,36 @@ template <class Fn> void unrolled(int64_t count, const Fn& fn) {
 class Writer {
  public:
   // row_step, channel_step: strides of `out`, in elements; the pixels of a row are adjacent.
-  Writer(const ImagePlan& picture, const Sample& sample, float* out, int64_t row_step,
+  Writer(const ImagePlan& image, const Sample& sample, float* out, int64_t row_step,
          int64_t channel_step)
-      : picture_(picture),
+      : image_(image),
         sample_(sample),
         part_(sample.part.value_or(all_of(sample.shape))),
-        rows_(picture.rows(), {part_.top, part_.height, part_.reduced}),
-        columns_(picture.columns(), {part_.left, part_.width, part_.reduced}),
-        line_(part_.width * picture.channels() + 1),
-        mixed_(picture.colors ? kAsTheyAre : picture.levels),
+        rows_(image.rows(), {part_.top, part_.height, part_.reduced}),
+        columns_(image.columns(), {part_.left, part_.width, part_.reduced}),
+        line_(part_.width * image.channels() + 1),
+        mixed_(image.colors ? kAsTheyAre : image.levels),
         out_(out),
         row_step_(row_step),
         channel_step_(channel_step) {}
 
   // Calls done(y) after each row.
   template <class Fn> void write(const Fn& done) {
-    for (int64_t y = 0; y < picture_.height(); ++y) {
+    for (int64_t y = 0; y < image_.height(); ++y) {
       mix_rows(y);
       mix_columns(y);
-      if (picture_.colors) apply_colors(*picture_.colors, y);
+      if (image_.colors) apply_colors(*image_.colors, y);
       done(y);
     }
   }
 
  private:
   std::span<float> row(int64_t channel, int64_t y) const {
-    return {out_ + channel * channel_step_ + y * row_step_, static_cast<size_t>(picture_.width())};
+    return {out_ + channel * channel_step_ + y * row_step_, static_cast<size_t>(image_.width())};
   }
 
   void mix_rows(int64_t y) {
-    const int64_t channels = picture_.channels(), begin = columns_.begin();
+    const int64_t channels = image_.channels(), begin = columns_.begin();
     const int64_t used = std::max<int64_t>(0, columns_.end() - begin);
     if (part_.interleaved)
       return mix_run(y, 0, part_.width * channels, begin * channels, used * channels);
@@ -85,8 +85,8 @@ class Writer {
   }
 
   void mix_columns(int64_t y) const {
-    const int64_t channels = picture_.channels();
-    if (part_.interleaved && channels == 3 && picture_.width() >= 4)
+    const int64_t channels = image_.channels();
+    if (part_.interleaved && channels == 3 && image_.width() >= 4)
       return unrolled(columns_.taps(), [&](auto taps) { mix_pixels(taps, y); });
     for (int c = 0; c < channels; ++c)
       part_.interleaved ? mix_channel(c, line_.data() + c, channels, row(c, y))
@@ -107,7 +107,7 @@ class Writer {
     float* const out[] = {row(0, y).data(), row(1, y).data(), row(2, y).data()};
     const float *const line = line_.data(), *const all_weights = columns_.weights(0);
     const int32_t* const all_firsts = columns_.firsts();
-    for (int64_t at = 0, width = picture_.width(); at < width; at += 4) {
+    for (int64_t at = 0, width = image_.width(); at < width; at += 4) {
       const int64_t x = std::min(at, width - 4);
       const float* const weights = all_weights + x * taps;
       const float* in[4];
@@ -131,13 +131,13 @@ class Writer {
       float mapped[3];
       for (int c = 0; c < 3; ++c) mapped[c] = colors.at(c, in[0], in[1], in[2]);
       if (colors.turn != 0) turn_hue(colors.turn, mapped[0], mapped[1], mapped[2]);
-      red[x] = picture_.levels.at(0, mapped[0]);
-      green[x] = picture_.levels.at(1, mapped[1]);
-      blue[x] = picture_.levels.at(2, mapped[2]);
+      red[x] = image_.levels.at(0, mapped[0]);
+      green[x] = image_.levels.at(1, mapped[1]);
+      blue[x] = image_.levels.at(2, mapped[2]);
     }
   }
 
-  const ImagePlan& picture_;
+  const ImagePlan& image_;
   const Sample& sample_;
   const Part part_;
   const Filter rows_, columns_;
@@ -151,19 +151,19 @@ class Writer {
 
 // Fast path without resampling; same values as Writer's. Rows are adjacent, so a plane is one long
 // row.
-static void write_levels(const ImagePlan& picture, const uint8_t* pixels, float* out,
+static void write_levels(const ImagePlan& image, const uint8_t* pixels, float* out,
                          const Strides& strides) {
-  const int64_t plane = picture.height() * picture.width(), step = strides[3];
-  for (int c = 0; c < picture.channels(); ++c, pixels += plane, out += strides[1])
+  const int64_t plane = image.height() * image.width(), step = strides[3];
+  for (int c = 0; c < image.channels(); ++c, pixels += plane, out += strides[1])
     if (step == 1)
-      for (int64_t i = 0; i < plane; ++i) out[i] = picture.levels.at(c, pixels[i]);
+      for (int64_t i = 0; i < plane; ++i) out[i] = image.levels.at(c, pixels[i]);
     else
-      for (int64_t i = 0; i < plane; ++i) out[i * step] = picture.levels.at(c, pixels[i]);
+      for (int64_t i = 0; i < plane; ++i) out[i * step] = image.levels.at(c, pixels[i]);
 }
 
-static void write_hole(const ImagePlan& picture, const Rectangle& hole, float* out,
+static void write_hole(const ImagePlan& image, const Rectangle& hole, float* out,
                        const Strides& strides) {
-  for (int64_t c = 0; c < picture.channels(); ++c)
+  for (int64_t c = 0; c < image.channels(); ++c)
     for (int64_t y = hole.top; y < hole.top + hole.height; ++y)
       for (int64_t x = hole.left; x < hole.left + hole.width; ++x)
         out[c * strides[1] + y * strides[2] + x * strides[3]] = 0;
@@ -171,47 +171,47 @@ static void write_hole(const ImagePlan& picture, const Rectangle& hole, float* o
 
 // Calls put(channel, y, values) for each row of each channel.
 template <class Put>
-static void write_rows(const ImagePlan& picture, const Sample& sample, const Put& put) {
-  const int64_t width = picture.width();
-  std::vector<float> rows(picture.channels() * width);
-  Writer(picture, sample, rows.data(), 0, width).write([&](int64_t y) {
-    for (int64_t c = 0; c < picture.channels(); ++c) put(c, y, rows.data() + c * width);
+static void write_rows(const ImagePlan& image, const Sample& sample, const Put& put) {
+  const int64_t width = image.width();
+  std::vector<float> rows(image.channels() * width);
+  Writer(image, sample, rows.data(), 0, width).write([&](int64_t y) {
+    for (int64_t c = 0; c < image.channels(); ++c) put(c, y, rows.data() + c * width);
   });
 }
 
-void write_image(const ImagePlan& picture, const Sample& sample, float* out,
+void write_image(const ImagePlan& image, const Sample& sample, float* out,
                  const MemoryFormat& format) {
-  const int64_t width = picture.width();
-  const Strides strides = strides_of({1, picture.channels(), picture.height(), width}, format);
-  if (picture.levels_only() && !sample.part)
-    write_levels(picture, sample.pixels, out, strides);
+  const int64_t width = image.width();
+  const Strides strides = strides_of({1, image.channels(), image.height(), width}, format);
+  if (image.levels_only() && !sample.part)
+    write_levels(image, sample.pixels, out, strides);
   else if (strides[3] == 1)
-    Writer(picture, sample, out, strides[2], strides[1]).write([](int64_t) {});
+    Writer(image, sample, out, strides[2], strides[1]).write([](int64_t) {});
   else
-    write_rows(picture, sample, [&](int64_t c, int64_t y, const float* row) {
+    write_rows(image, sample, [&](int64_t c, int64_t y, const float* row) {
       float* const to = out + c * strides[1] + y * strides[2];
       for (int64_t x = 0; x < width; ++x) to[x * strides[3]] = row[x];
     });
-  if (picture.hole()) write_hole(picture, *picture.hole(), out, strides);
+  if (image.hole()) write_hole(image, *image.hole(), out, strides);
 }
 
-void write_bytes(const ImagePlan& picture, const Sample& sample, uint8_t* out) {
-  if (picture.is_source() && !sample.part) {
-    std::copy_n(sample.pixels, picture.shape().numel(), out);
+void write_bytes(const ImagePlan& image, const Sample& sample, uint8_t* out) {
+  if (image.is_source() && !sample.part) {
+    std::copy_n(sample.pixels, image.shape().numel(), out);
     return;
   }
-  ImagePlan plain = picture;
+  ImagePlan plain = image;
   plain.levels = kAsTheyAre;
-  const int64_t height = picture.height(), width = picture.width();
+  const int64_t height = image.height(), width = image.width();
   write_rows(plain, sample, [&](int64_t c, int64_t y, const float* row) {
     for (int64_t x = 0; x < width; ++x) out[(c * height + y) * width + x] = uint8_t(row[x] + .5f);
   });
 }
 
-std::vector<uint8_t> interleaved_bytes(const ImagePlan& picture, const Sample& sample) {
-  ImagePlan plain = picture;
+std::vector<uint8_t> interleaved_bytes(const ImagePlan& image, const Sample& sample) {
+  ImagePlan plain = image;
   plain.levels = kAsTheyAre;
-  std::vector<float> numbers(picture.shape().numel());
+  std::vector<float> numbers(image.shape().numel());
   write_image(plain, sample, numbers.data(), kNHWC);
   std::vector<uint8_t> bytes(numbers.size());
   std::ranges::transform(numbers, bytes.begin(), [](float x) { return uint8_t(std::lround(x)); });

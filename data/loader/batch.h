@@ -20,7 +20,7 @@ struct Batch {
 };
 
 // Result of a worker: a batch or an error.
-struct Made {
+struct BatchResult {
   Batch batch;
   std::exception_ptr error;  // null if there is a batch
 };

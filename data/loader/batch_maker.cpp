@@ -33,8 +33,8 @@ std::string BatchMaker::at_work_on() const {
 
 Sample BatchMaker::read(int64_t sample, int64_t epoch) {
   const BatchSource& from = *source_;
-  const ViewOf wanted = [&](const Shape& picture) {
-    return from.transforms.plan(picture, from.seed, epoch, sample).view();
+  const ViewOf wanted = [&](const Shape& image) {
+    return from.transforms.plan(image, from.seed, epoch, sample).view();
   };
   return read_undamaged(*from.dataset, sample, from.options.on_damaged, [&](int64_t i) {
     return from.options.scaled_decode ? from.dataset->at_least(i, wanted, scratch_)
@@ -66,7 +66,7 @@ Batch BatchMaker::fill_all(std::span<const int64_t> samples, int64_t epoch) {
   return batch;
 }
 
-Made BatchMaker::make(std::span<const int64_t> samples, int64_t epoch) {
+BatchResult BatchMaker::make(std::span<const int64_t> samples, int64_t epoch) {
   if (source_->options.sim_latency_us)
     std::this_thread::sleep_for(std::chrono::microseconds(source_->options.sim_latency_us));
   try {

@@ -10,6 +10,7 @@ namespace bellows {
 
 class Visitor;
 
+// How samples become a batch.
 struct BatchOptions {
   bool augment = true;  // off: transforms are deterministic, as in evaluation
   Tta tta = Tta::none;  // for evaluation: an epoch is one view
@@ -38,7 +39,7 @@ class BatchMaker {
  public:
   explicit BatchMaker(std::shared_ptr<const BatchSource> source);
   // Returns the batch of these samples, or an error that names the sample and its origin.
-  Made make(std::span<const int64_t> samples, int64_t epoch);
+  BatchResult make(std::span<const int64_t> samples, int64_t epoch);
   // Names the sample that make() is working on, "sample 7 (path)". Callable from any thread.
   std::string at_work_on() const;
 

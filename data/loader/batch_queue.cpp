@@ -15,7 +15,7 @@ class LockedQueue : public BatchQueue {
   LockedQueue(int64_t window, std::shared_ptr<Depth> depth)
       : window_(window), slots_(window + 1), depth_(std::move(depth)) {}
 
-  bool push(int64_t turn, Made&& made) override {
+  bool push(int64_t turn, BatchResult&& made) override {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return closed_ || turn < asked_ + window_; });
     if (closed_) return false;
@@ -24,10 +24,10 @@ class LockedQueue : public BatchQueue {
     changed_.notify_all();
     return true;
   }
-  bool pop(Made& made, Seconds timeout) override {
+  bool pop(BatchResult& made, Seconds timeout) override {
     std::unique_lock lock(mutex_);
     depth_->remove();
-    std::optional<Made>& next = slot(asked_++);
+    std::optional<BatchResult>& next = slot(asked_++);
     changed_.notify_all();
     if (!changed_.wait_for(lock, timeout, [&] { return next.has_value(); })) return false;
     made = std::move(*next);
@@ -41,12 +41,12 @@ class LockedQueue : public BatchQueue {
   }
 
  private:
-  std::optional<Made>& slot(int64_t turn) { return slots_[turn % slots_.size()]; }
+  std::optional<BatchResult>& slot(int64_t turn) { return slots_[turn % slots_.size()]; }
 
   const int64_t window_;  // batches that may wait here
   int64_t asked_ = 0;     // batches requested so far
   bool closed_ = false;
-  std::vector<std::optional<Made>> slots_;
+  std::vector<std::optional<BatchResult>> slots_;
   const std::shared_ptr<Depth> depth_;
   Mutex mutex_{"loader_queue"};
   std::condition_variable_any changed_;
@@ -60,7 +60,7 @@ class Ring {
   Ring(int64_t capacity, Depth& depth) : items_(capacity + 1), room_(capacity), depth_(depth) {}
 
   // Producer only. Waits for room; false once closed.
-  bool push(Made&& item) {
+  bool push(BatchResult&& item) {
     room_.acquire();
     if (closed_.load(std::memory_order_acquire)) return false;
     depth_.add();
@@ -70,7 +70,7 @@ class Ring {
   }
   // Consumer only. Makes room first, so that a ring of capacity 0 can pass an item on. False if
   // nothing arrived within `timeout`; must not be called again after that.
-  bool pop(Made& item, Seconds timeout) {
+  bool pop(BatchResult& item, Seconds timeout) {
     depth_.remove();
     room_.release();
     if (!ready_.try_acquire_for(timeout)) return false;
@@ -83,7 +83,7 @@ class Ring {
   }
 
  private:
-  std::vector<Made> items_;
+  std::vector<BatchResult> items_;
   alignas(64) std::counting_semaphore<> room_;
   size_t tail_ = 0;
   alignas(64) std::counting_semaphore<> ready_{0};
@@ -99,8 +99,8 @@ class RingQueue : public BatchQueue {
       : depth_(std::move(depth)) {
     for (int64_t w = 0; w < workers; ++w) rings_.emplace_back(prefetch, *depth_);
   }
-  bool push(int64_t turn, Made&& made) override { return ring(turn).push(std::move(made)); }
-  bool pop(Made& made, Seconds timeout) override {
+  bool push(int64_t turn, BatchResult&& made) override { return ring(turn).push(std::move(made)); }
+  bool pop(BatchResult& made, Seconds timeout) override {
     static trace::Counter& pops = trace::counter("data.ring_pops");
     pops.add();
     return ring(turn_++).pop(made, timeout);

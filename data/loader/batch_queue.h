@@ -37,10 +37,10 @@ enum class QueueKind { locked, rings };
 class BatchQueue {
  public:
   virtual ~BatchQueue() = default;
-  virtual bool push(int64_t turn, Made&& made) = 0;  // waits for room; false once closed
+  virtual bool push(int64_t turn, BatchResult&& made) = 0;  // waits for room; false once closed
   // Takes the batch of the next turn. False if it did not arrive within `timeout`; the caller must
   // close the queue then.
-  virtual bool pop(Made& made, Seconds timeout) = 0;
+  virtual bool pop(BatchResult& made, Seconds timeout) = 0;
   virtual void close() = 0;  // threads that wait in push() return
 };
 

@@ -22,7 +22,7 @@ void visit(Visitor& v, LoaderOptions& o) {
 
 static Transforms transforms_of(const DatasetInfo& info, const std::vector<TransformChoice>& list,
                                 const LoaderOptions& o) {
-  return {list, info, o.batch.augment ? Use::training : Use::evaluation,
+  return {list, info, o.batch.augment ? TransformMode::training : TransformMode::evaluation,
           o.feed.device_augment ? DoneBy::device : DoneBy::host, o.batch.tta};
 }
 
@@ -97,8 +97,8 @@ void Loader::end_epoch(Seconds patience) {
   epoch_.reset();
 }
 
-Made Loader::take() {
-  Made made;
+BatchResult Loader::take() {
+  BatchResult made;
   if (epoch_->queue->pop(made, timeout())) return made;
   const Worker& worker = *workers_[(next_ - epoch_->first) % workers_.size()];
   const std::string where = worker.at_work_on();
@@ -111,7 +111,8 @@ bool Loader::next(Batch& batch) {
   CHECK(epoch_, "start() an epoch before next()");
   batch = {};
   if (next_ == epoch_->last) return stop_workers(timeout()), false;
-  Made made = workers_.empty() ? maker_.make(epoch_->samples_of(next_), epoch_->number) : take();
+  BatchResult made =
+      workers_.empty() ? maker_.make(epoch_->samples_of(next_), epoch_->number) : take();
   if (made.error) {
     end_epoch(timeout());
     std::rethrow_exception(made.error);

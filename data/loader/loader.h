@@ -45,7 +45,7 @@ class Loader : public Feed {
   void start_workers();
   void stop_workers(Seconds patience);
   void end_epoch(Seconds patience);
-  Made take();
+  BatchResult take();
   Seconds timeout() const { return Seconds(options_.workers.timeout_s); }
 
   LoaderOptions options_;

@@ -14,6 +14,7 @@ struct RankShare {
   HD int64_t at(int64_t i, int64_t samples) const { return (i * world + rank) % samples; }
 };
 
+// Which samples an epoch has, and in which order.
 struct SamplerOptions {
   int64_t batch_size = 64;  // per rank
   bool shuffle = true;

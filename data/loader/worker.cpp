@@ -51,7 +51,7 @@ void Worker::State::work(bool background) {
 void Worker::State::make_all() {
   static trace::Counter& made_by_workers = trace::counter("data.worker_batches");
   for (int64_t b = epoch->first + index; b < epoch->last; b += workers) {
-    Made made = maker.make(epoch->samples_of(b), epoch->number);
+    BatchResult made = maker.make(epoch->samples_of(b), epoch->number);
     made_by_workers.add();
     if (!epoch->queue->push(b - epoch->first, std::move(made))) return;
   }

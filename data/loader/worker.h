@@ -6,6 +6,7 @@
 
 namespace bellows {
 
+// The threads of a loader.
 struct WorkerOptions {
   int64_t num_workers = 0;      // threads; 0: Loader::next() makes the batch
   int64_t prefetch_factor = 0;  // finished batches that may wait, per worker

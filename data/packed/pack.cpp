@@ -92,12 +92,12 @@ PackedRecord packed_record(const Dataset& dataset, int64_t index, const PackOpti
   if (file && !shrinks) return as_file(std::move(*file));
   const bool jpeg = file || o.encoding == Encoding::jpeg;
   if (!jpeg && !shrinks) return as_they_are(sample);
-  ImagePlan picture(sample.shape);
-  if (shrinks) picture.resize_short_side(o.side);
-  std::vector<uint8_t> bytes = interleaved_bytes(picture, sample);
-  if (!jpeg) return as_pixels(std::move(bytes), picture.shape(), sample.label, Form::interleaved);
+  ImagePlan image(sample.shape);
+  if (shrinks) image.resize_short_side(o.side);
+  std::vector<uint8_t> bytes = interleaved_bytes(image, sample);
+  if (!jpeg) return as_pixels(std::move(bytes), image.shape(), sample.label, Form::interleaved);
   return as_file(
-      {encode_jpeg(bytes.data(), picture.height(), picture.width(), static_cast<int>(o.quality)),
+      {encode_jpeg(bytes.data(), image.height(), image.width(), static_cast<int>(o.quality)),
        sample.label});
 }
 

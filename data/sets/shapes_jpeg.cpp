@@ -42,9 +42,9 @@ class ShapesJpeg : public Dataset {
 // Enlarges the image and encodes it.
 std::vector<uint8_t> encode(const uint8_t* pixels, int64_t height, int64_t width) {
   const Shape shape{3, kShapeSide, kShapeSide};
-  ImagePlan picture(shape);
-  picture.resize(height, width);
-  return encode_jpeg(interleaved_bytes(picture, {pixels, shape}).data(), height, width, 90);
+  ImagePlan image(shape);
+  image.resize(height, width);
+  return encode_jpeg(interleaved_bytes(image, {pixels, shape}).data(), height, width, 90);
 }
 
 EncodedSample draw_file(Draw& draw, const ShapesJpegOptions& o) {

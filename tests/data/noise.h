@@ -67,7 +67,8 @@ inline LoaderOptions augmenting(LoaderOptions options) {
 inline DatasetInfo info_of(const Shape& sample) {
   return {.sample = sample, .classes = 10, .mean = {0, 0, 0}, .std = {1, 1, 1}};
 }
-inline Transforms split(const Chain& chain, const Shape& sample, Use use = Use::training) {
-  return {chain, info_of(sample), use, DoneBy::device};
+inline Transforms split(const Chain& chain, const Shape& sample,
+                        TransformMode mode = TransformMode::training) {
+  return {chain, info_of(sample), mode, DoneBy::device};
 }
 }  // namespace bellows

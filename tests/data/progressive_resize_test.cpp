@@ -58,7 +58,8 @@ TEST(ProgressiveResize, KeepsProportionsAndEvaluationKeepsItsSize) {
   const Transforms training(chain, info_of(kPicture));
   EXPECT_EQ(training.shape(0), (Shape{3, 16, 24}));
   EXPECT_EQ(training.shape(), (Shape{3, 24, 36}));
-  const Transforms evaluation(chain, info_of(kPicture), Use::evaluation, DoneBy::host, Tta::mirror);
+  const Transforms evaluation(chain, info_of(kPicture), TransformMode::evaluation, DoneBy::host,
+                              Tta::mirror);
   for (const int64_t view : {0, 1}) {
     EXPECT_EQ(evaluation.shape(view), kPicture);
     EXPECT_EQ(evaluation.plan(kPicture, 1, view, 0).shape(), kPicture);
@@ -163,7 +164,7 @@ TEST(ProgressiveResize, RefusesPaddingBeforeIt) {
   Transforms({random_crop(32, 0), grow()}, info_of(square));
   Transforms({random_crop(32, 4), grow({{"from", "32"}})}, info_of(square));
   Transforms({random_crop(32, 4), flip(), center_crop(20), cutout(5)}, info_of(kPicture));
-  Transforms({random_crop(32, 4), resize(24)}, info_of(kPicture), Use::evaluation);
+  Transforms({random_crop(32, 4), resize(24)}, info_of(kPicture), TransformMode::evaluation);
 }
 
 // ---- with the other transforms on a device

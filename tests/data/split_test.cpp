@@ -53,9 +53,10 @@ TEST(Split, LeavesTheEndOfTheListBehindWhatOnlyTheHostCanDo) {
   EXPECT_EQ(left_of(split({resized_crop(), flip(), normalize()}, in)), (Left{{1}, {3, 12, 12}}));
   EXPECT_EQ(left_of(split({flip(), resize(), flip()}, in)), (Left{{2}, {3, 16, 24}}));
   EXPECT_EQ(left_of(split({flip(), jitter()}, in)), (Left{{}, in}));
-  EXPECT_EQ(left_of(split({resized_crop(), flip(), cutout(3)}, in, Use::evaluation)),
+  EXPECT_EQ(left_of(split({resized_crop(), flip(), cutout(3)}, in, TransformMode::evaluation)),
             (Left{{}, {3, 12, 12}}));
-  EXPECT_EQ(left_of(split({random_crop(9, 2), flip()}, in, Use::evaluation)), (Left{{0}, in}));
+  EXPECT_EQ(left_of(split({random_crop(9, 2), flip()}, in, TransformMode::evaluation)),
+            (Left{{0}, in}));
 }
 
 TEST(Split, MakesPicturesAlikeOnTheHost) {
@@ -72,7 +73,8 @@ TEST(Split, PadsOnceOnTheDevice) {
 TEST(Split, LeavesLevelsFromAnywhere) {
   const DatasetInfo info{
       .sample = {3, 20, 30}, .classes = 10, .mean = {.25, .5, .75}, .std = {.5, .25, .125}};
-  const Transforms first({normalize(), resize(), flip()}, info, Use::training, DoneBy::device);
+  const Transforms first({normalize(), resize(), flip()}, info, TransformMode::training,
+                         DoneBy::device);
   EXPECT_EQ(first.recipe().levels,
             Transforms({normalize()}, info).plan(info.sample, 0, 0, 0).levels);
   EXPECT_TRUE(first.plan(info.sample, 1, 0, 0).bytes_only());

@@ -58,8 +58,8 @@ static DatasetInfo info_of(const Shape& sample) {
   return {.sample = sample, .classes = 10, .mean = {0, 0, 0}, .std = {1, 1, 1}};
 }
 static Transforms only(const std::string& name, const Texts& options, const Shape& sample,
-                       Use use = Use::training) {
-  return Transforms({chosen<TransformChoice>(name, options)}, info_of(sample), use);
+                       TransformMode mode = TransformMode::training) {
+  return Transforms({chosen<TransformChoice>(name, options)}, info_of(sample), mode);
 }
 // Source of a pixel: (row, column), -1 for padding.
 static std::pair<int64_t, int64_t> origin(const ImagePlan& p, int64_t y = 0, int64_t x = 0) {
@@ -87,7 +87,7 @@ TEST(RandomCrop, GoesEverywhereEquallyOften) {
   EXPECT_EQ(count.size(), 3u * 4);
   for (const auto& [place, n] : count) EXPECT_NEAR(n, 1000, 150);
   const Transforms settled =
-      only("random_crop", {{"size", "4"}, {"padding", "1"}}, in, Use::evaluation);
+      only("random_crop", {{"size", "4"}, {"padding", "1"}}, in, TransformMode::evaluation);
   EXPECT_EQ(origin(settled.plan(in, 1, 0, 7)), (std::pair<int64_t, int64_t>{0, 0}));
 }
 
@@ -133,8 +133,8 @@ TEST(RandomFlip, AlternatesFromItsFirstChoice) {
 
 TEST(Tta, ShowsThePictureItsMirrorImageAndBothMoved) {
   const Shape in{3, 4, 5};
-  const Transforms views({chosen<TransformChoice>("random_flip", {})}, info_of(in), Use::evaluation,
-                         DoneBy::host, Tta::mirror_shift);
+  const Transforms views({chosen<TransformChoice>("random_flip", {})}, info_of(in),
+                         TransformMode::evaluation, DoneBy::host, Tta::mirror_shift);
   const auto corners = [&](int64_t view) {
     const ImagePlan p = views.plan(in, 1, view, 0);
     return std::pair(origin(p), origin(p, 3, 4));
@@ -151,8 +151,9 @@ TEST(Tta, ShowsThePictureItsMirrorImageAndBothMoved) {
   double sum = 0;
   for (const TtaView& view : views_of(Tta::mirror_shift)) sum += view.weight;
   EXPECT_EQ(sum, 1);
-  EXPECT_FALSE(Transforms({}, info_of(in), Use::evaluation, DoneBy::host, Tta::mirror).levels());
-  EXPECT_TRUE(Transforms({}, info_of(in), Use::evaluation).levels());
+  EXPECT_FALSE(
+      Transforms({}, info_of(in), TransformMode::evaluation, DoneBy::host, Tta::mirror).levels());
+  EXPECT_TRUE(Transforms({}, info_of(in), TransformMode::evaluation).levels());
 }
 
 TEST(RandomResizedCrop, TakesPartsOfTheAreaAndProportionsThatItIsTold) {
@@ -202,7 +203,7 @@ TEST(RandomResizedCrop, TakesAPixelAtLeast) {
 // Like torchvision's presets: resize to 256, then crop to 224.
 TEST(RandomResizedCrop, InEvaluationTakesTheMiddle) {
   const Shape in{3, 512, 640};
-  const Transforms settled = only("random_resized_crop", {}, in, Use::evaluation);
+  const Transforms settled = only("random_resized_crop", {}, in, TransformMode::evaluation);
   const Transforms named({chosen<TransformChoice>("resize", {{"size", "256"}}),
                           chosen<TransformChoice>("center_crop", {{"size", "224"}})},
                          info_of(in));
@@ -241,7 +242,7 @@ TEST(Cutout, MakesAHoleThatMayHangOverTheEdge) {
   EXPECT_NEAR(heights[4], 3500, 150);
   EXPECT_NEAR(heights[3], 1000, 150);
   EXPECT_NEAR(covered, (4 * .7 + 3 * .2 + 2 * .1) * (4 * 9 + 3 * 2 + 2) / 12, .2);
-  EXPECT_FALSE(only("cutout", {}, in, Use::evaluation).plan(in, 1, 0, 0).hole());
+  EXPECT_FALSE(only("cutout", {}, in, TransformMode::evaluation).plan(in, 1, 0, 0).hole());
 }
 
 // Reference: the three steps one after the other, on values from 0 to 1, as torchvision defines
@@ -411,7 +412,7 @@ TEST(Transforms, AreLevelsOnlyIfNothingElseIsDoneToAnyPicture) {
   EXPECT_FALSE(only("center_crop", {{"size", "7"}}, in).levels());
   const Texts padded{{"size", "8"}, {"padding", "2"}};
   EXPECT_FALSE(only("random_crop", padded, in).levels());
-  EXPECT_TRUE(only("random_crop", padded, in, Use::evaluation).levels());
+  EXPECT_TRUE(only("random_crop", padded, in, TransformMode::evaluation).levels());
   EXPECT_FALSE(Transforms({TransformChoice("center_crop")}, info_of({3, 0, 0})).levels());
 }
 

@@ -168,7 +168,7 @@ Session::Session(const Plan& plan, const std::optional<TrainingSetInfo>& trained
   test_set = tests ? open(plan.data, Split::test, trained, notes) : train_set;
   loader.emplace(train_set, plan.data.transforms, loader_options(plan, device), plan.seed);
   test_loader.emplace(test_set, plan.data.transforms, test_options(plan, device), plan.seed);
-  input = Transforms(plan.data.transforms, train_set->info(), Use::evaluation).shape();
+  input = Transforms(plan.data.transforms, train_set->info(), TransformMode::evaluation).shape();
 
   state = std::make_shared<DeviceStepState>(device);
   model = make_model(trained.has_value());

@@ -58,7 +58,7 @@ static Metadata metadata_of(const SafeTensors& saved) {
     return metadata;
   }
   const auto list = with_statistics(plan_of(saved).data.transforms, trained->info);
-  const Shape input = Transforms(list, trained->info, Use::evaluation).shape();
+  const Shape input = Transforms(list, trained->info, TransformMode::evaluation).shape();
   const Json transforms = to_json(list);
   metadata["input_size"] = to_line({input[0], input[1], input[2]});
   metadata["channels"] = std::to_string(input[0]);

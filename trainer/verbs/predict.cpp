@@ -35,7 +35,7 @@ class Predictor {
       : session_(session),
         line_(line),
         info_(session.train_set->info()),
-        transforms_(session.plan.data.transforms, info_, Use::evaluation) {
+        transforms_(session.plan.data.transforms, info_, TransformMode::evaluation) {
     session.model->train(false);
   }
 
