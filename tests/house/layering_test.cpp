@@ -146,7 +146,7 @@ static const std::vector<Rule> kRules = {
       {"autograd/record.cpp", "grad mode"},
       {"autograd/recompute.cpp", "which segment runs, first or again, and what it draws"},
       {"core/device/device.cpp", "current stream"},
-      {"core/device/device.cu", "the last launches, for the message of an error"},
+      {"core/device/device.cu", "the last launches, for errors; the GPU that the thread entered"},
       {"core/device/device_pool.cpp", "the pool that a captured graph's memory comes from"},
       {"core/device/graph.cpp", "whether this thread captures"},
       {"core/device/sync_guard.cpp", "debug.sync_guard"},

@@ -23,7 +23,7 @@ Loop::Loop(Session& session, Log& log, Checkpoints* checkpoints, const Position&
   if (plan_.amp.scales()) seen_ = session.state->read();
   if (session.device != Device::cuda) return;
   if (const CudaReport report = cuda_report(); !report.gpus.empty())
-    nvml_.emplace(report.gpus[0].pci);
+    nvml_.emplace(report.gpu().pci);
 }
 
 // With progressive_resize, logs the size of this epoch's images. A new size needs other kernels, so
