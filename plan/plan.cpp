@@ -34,7 +34,7 @@ void visit(Visitor& v, Plan& plan) {
       "must be one component of a path, of 1 to 200 bytes: no '/', no control characters, not . "
       "or ..; --run-dir puts a run elsewhere");
   v("seed", plan.seed, "every random number is a function of it");
-  v("device", plan.device, {"auto", "cpu", "cuda"}, "auto: the GPU if there is one");
+  v("device", plan.device, "auto: the first GPU if there is one; cuda:N: GPU N, from 0");
   v("deterministic", plan.kernels.deterministic, {"off", "on"},
     "only kernels with the same bits for any number of threads");
   v.group("model", plan.model);

@@ -12,11 +12,10 @@
 #include "models/module/rewrite.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
+#include "plan/device_choice.h"
 #include "plan/run_options.h"
 
 namespace bellows {
-
-enum class DeviceChoice { automatic, cpu, cuda };
 
 struct DataOptions {
   DatasetChoice dataset{"digits"};

@@ -51,7 +51,7 @@ static constexpr Resource kResources[] = {
     {"cpu",
      [](DeviceChoice d) {
        return d == DeviceChoice::cpu ||
-              (d == DeviceChoice::automatic && device_count(Device::cuda) == 0);
+              (d.kind == DeviceChoice::automatic && device_count(Device::cuda) == 0);
      },
      "no effect on a GPU"},
     {"bf16",

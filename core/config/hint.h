@@ -1,11 +1,15 @@
-// Suggestions for an unknown key: corrected typing mistakes, keys of another section, and names
-// that users of PyTorch and Paddle know.
+// Suggestions for unknown names and keys: corrected typing mistakes, keys of another section, and
+// names that users of PyTorch and Paddle know.
 #pragma once
 #include <string>
 #include <vector>
-#include "core/config/nearest.h"
 
 namespace bellows {
+
+// Returns the element of `known` that starts with `word`, else the one at the smallest edit
+// distance. A key in the wrong section counts as one edit, so `lr` finds `optimizer.lr`. `known`
+// must not be empty.
+std::string nearest(const std::string& word, const std::vector<std::string>& known);
 
 // Returns "it is called 'optimizer.lr' here" or "the nearest known key is 'optimizer.lr'". `known`
 // must not be empty.

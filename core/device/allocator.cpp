@@ -1,7 +1,9 @@
 #include "core/device/allocator.h"
+#include <sys/mman.h>
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstdlib>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -11,7 +13,6 @@
 #include "core/config/visitor.h"
 #include "core/device/device_pool.h"
 #include "core/device/guards.h"
-#include "core/device/huge_pages.h"
 
 namespace bellows {
 
@@ -22,6 +23,20 @@ void visit(Visitor& v, AllocatorOptions& o) {
   v("reserve_mb", o.reserve_mb, "MiB taken from the system at the start",
     {.min = 0, .max = kMostReservedMb});
   v("huge_pages", o.huge_pages, "large host tensors ask for pages of 2 MiB");
+}
+
+static constexpr size_t kHugePage = size_t{2} << 20;
+
+// Returns memory aligned to a huge page, or null if out of memory; the CPU's release() takes it
+// back. Requests a huge page for each whole one in it, which the system may decline. The rest stays
+// in small pages: rounding up would waste up to 2 MiB per tensor.
+static void* allocate_huge(size_t bytes) {
+  static trace::Counter& huge = trace::counter("alloc.huge_bytes");
+  void* memory = nullptr;
+  if (posix_memalign(&memory, kHugePage, bytes) != 0) return nullptr;
+  const size_t whole = bytes / kHugePage * kHugePage;
+  if (madvise(memory, whole, MADV_HUGEPAGE) == 0) huge.add(static_cast<int64_t>(whole));
+  return memory;
 }
 
 namespace {

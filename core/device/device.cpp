@@ -1,5 +1,7 @@
 #include "core/device/device.h"
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include "core/base/check.h"
@@ -31,6 +33,19 @@ std::string why_no_device(Device device) {
   return usable > 0 || !trouble.empty() ? trouble
                                         : "the driver has a GPU that the CUDA runtime cannot use";
 }
+
+static constexpr int kNoGpu = -1;
+static constinit std::atomic<int> chosen{kNoGpu};
+
+void choose_gpu(int number) {
+  const int gpus = device_count(Device::cuda);
+  CHECK(gpus == 0 || number < gpus, "device: cuda:", number, ", but the number of GPUs is ", gpus,
+        ", counted from cuda:0");
+  int before = kNoGpu;
+  CHECK(chosen.compare_exchange_strong(before, number) || before == number, "device: cuda:", number,
+        ", but this process already uses cuda:", before);
+}
+int chosen_gpu() { return std::max(chosen.load(std::memory_order_relaxed), 0); }
 
 // Created on first use and never destroyed: the CUDA runtime may end before static destructors run.
 Stream stream_of(Device device, StreamUse use) {

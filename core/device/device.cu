@@ -1,4 +1,4 @@
-// GPU part of core/device/device.h: one device, non-blocking streams, ordered by events only.
+// GPU part of core/device/device.h: one GPU, non-blocking streams, ordered by events only.
 #include <array>
 #include <cstring>
 #include <string>
@@ -82,6 +82,16 @@ static int count() {
   return cudaGetDeviceCount(&devices) == cudaSuccess ? devices : 0;
 }
 
+// Makes the chosen GPU the calling thread's. The runtime has one for each thread, initially GPU 0.
+// Work that names a stream runs on the stream's GPU.
+static void enter_gpu() {
+  thread_local int entered = 0;
+  if (const int gpu = chosen_gpu(); gpu != entered) {
+    CUDA_CHECK(cudaSetDevice(gpu));
+    entered = gpu;
+  }
+}
+
 // Allows allocations during a capture. They do not invalidate it, but CUDA refuses them by default.
 class Relaxed {
  public:
@@ -94,6 +104,7 @@ class Relaxed {
 };
 
 static void* allocate(size_t bytes) {
+  enter_gpu();
   const Relaxed in_a_capture;
   void* memory = nullptr;
   const cudaError_t status = cudaMalloc(&memory, bytes);
@@ -105,12 +116,14 @@ static void* allocate(size_t bytes) {
 static void release(void* memory, size_t) { cudaFree(memory); }
 
 static size_t available() {
+  enter_gpu();
   size_t free = 0, all = 0;
   CUDA_CHECK(cudaMemGetInfo(&free, &all));
   return free;
 }
 
 static void* allocate_pinned(size_t bytes) {
+  enter_gpu();
   void* memory = nullptr;
   const cudaError_t status = cudaMallocHost(&memory, bytes);
   if (status == cudaErrorMemoryAllocation) return cudaGetLastError(), nullptr;
@@ -128,6 +141,7 @@ static void set(void* memory, int byte, size_t bytes, Stream stream) {
 }
 
 static Stream make_stream() {
+  enter_gpu();
   cudaStream_t stream = nullptr;
   CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   return {Device::cuda, stream};
@@ -135,6 +149,7 @@ static Stream make_stream() {
 static void synchronize_stream(Stream stream) { CUDA_CHECK(cudaStreamSynchronize(native(stream))); }
 
 static void* make_event() {
+  enter_gpu();
   cudaEvent_t event = nullptr;
   CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   return event;

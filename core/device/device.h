@@ -62,6 +62,12 @@ const DeviceApi& api_of(Device device);    // throws if this build lacks the dev
 int device_count(Device device);           // 0 also if this build lacks the device
 std::string why_no_device(Device device);  // reason, as "no CUDA driver"; "" if usable
 
+// Selects the GPU of this process, numbered as the CUDA runtime numbers the visible ones. Applies
+// to all threads. Call it before other work on the GPU. Throws Error, exit 2, if there are GPUs
+// but not this one, or if another one was selected before.
+void choose_gpu(int number);
+int chosen_gpu();  // 0 if none was selected
+
 // Streams of a device: for ops, for copies of batches, for communication of gradients.
 enum class StreamUse : uint8_t { compute, copy, communicate };
 Stream stream_of(Device device, StreamUse use = StreamUse::compute);

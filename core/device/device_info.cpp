@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 #include "core/base/library.h"
+#include "core/device/device.h"
 
 namespace bellows {
 
@@ -148,6 +149,7 @@ static void read_driver(CudaReport& report) {
 CudaReport cuda_report() {
   CudaReport report;
   report.code = cuda_code;
+  report.chosen = chosen_gpu();
   read_driver(report);
   return report;
 }
@@ -183,7 +185,7 @@ std::string cuda_trouble(const CudaReport& r) {
                "; build where nvcc is found");
   }
   if (const std::string trouble = driver_trouble(r); !trouble.empty()) return trouble;
-  const Gpu& gpu = r.gpus[0];  // the one that a process uses
+  const Gpu& gpu = r.gpu();
   if (runs_on(r.code.architectures, gpu.arch)) return "";
   return cat("wrong architecture in the binary: it has ", architectures_text(r.code.architectures),
              ", the ", gpu.name, " is sm_", gpu.arch,

@@ -37,6 +37,8 @@ struct CudaReport {
   std::string driver_release;  // "580.82.07"; "" if unknown
   std::string refusal;         // why the driver offers no GPU
   std::vector<Gpu> gpus;
+  int chosen = 0;  // number of the GPU that this process uses: chosen_gpu()
+  const Gpu& gpu() const { return gpus.at(chosen); }  // that one; `gpus` must not be empty
 };
 CudaReport cuda_report();
 

@@ -144,7 +144,7 @@ std::optional<size_t> Tuning::make(Device device, const std::string& problem, co
 std::string tuned_machine(Device device) {
   if (device == Device::cpu) return cat(cpu_model(), ", threads ", omp_get_max_threads());
   static const CudaReport report = cuda_report();
-  return cat(report.gpus.empty() ? "?" : report.gpus[0].name, ", driver ", report.driver_release);
+  return cat(report.gpus.empty() ? "?" : report.gpu().name, ", driver ", report.driver_release);
 }
 
 std::ostream& operator<<(std::ostream& out, const Signature& s) {

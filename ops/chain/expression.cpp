@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include "core/base/file.h"
-#include "core/config/nearest.h"
+#include "core/config/hint.h"
 #include "ops/chain/program.h"
 
 namespace bellows {

@@ -1,6 +1,6 @@
 // nearest(): the known name closest to a misspelled one.
-#include "core/config/nearest.h"
 #include <gtest/gtest.h>
+#include "core/config/hint.h"
 
 using bellows::nearest;
 

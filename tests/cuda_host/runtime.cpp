@@ -78,6 +78,7 @@ void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStr
 cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel,
                    std::function<void()> thread) {
   return api([&] {
+    require_same_gpu("a launch");
     require_stream(config.stream);
     require_launchable(config, kernel);
     ++runtime.count.launches;
@@ -154,11 +155,16 @@ extern "C" {
 
 // ---- device and errors
 
-cudaError_t cudaGetDeviceCount(int* number) { return *number = 1, cudaSuccess; }
+cudaError_t cudaGetDeviceCount(int* number) { return *number = kGpus, cudaSuccess; }
 cudaError_t cudaDriverGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
 cudaError_t cudaRuntimeGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
-cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
-cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+cudaError_t cudaGetDevice(int* device) { return *device = thread_gpu, cudaSuccess; }
+cudaError_t cudaSetDevice(int device) {
+  return api([=] {
+    REQUIRE(device >= 0 && device < kGpus, cudaErrorInvalidDevice, "no GPU ", device);
+    thread_gpu = device;
+  });
+}
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   return api([=] {
     switch (attribute) {
@@ -218,6 +224,7 @@ cudaError_t cudaProfilerStop() { return cudaSuccess; }
 
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
   return api([=] {
+    require_same_gpu("an allocation");
     if (capture_mode != cudaStreamCaptureModeRelaxed) require_no_capture("an allocation");
     REQUIRE(bytes_in_use() + bytes <= kDeviceBytes, cudaErrorMemoryAllocation,
             "out of memory: ", bytes, " bytes wanted, ", kDeviceBytes - bytes_in_use(), " free");
@@ -227,6 +234,7 @@ cudaError_t cudaMalloc(void** memory, size_t bytes) {
 }
 cudaError_t cudaMallocHost(void** memory, size_t bytes) {
   return api([=] {
+    require_same_gpu("an allocation of pinned memory");
     if (capture_mode != cudaStreamCaptureModeRelaxed) require_no_capture("an allocation");
     ++runtime.count.allocations;
     *memory = allocate(bytes, Place::pinned);

@@ -19,10 +19,31 @@ static std::map<std::string, std::string> texts(const Plan& plan) {
   return all;
 }
 
+TEST(DeviceChoiceTest, ReadsWhatItPrints) {
+  DeviceChoice choice = DeviceChoice::automatic;
+  const Option option = option_of(choice, Bounds());
+  EXPECT_EQ(option.text, "auto");
+  for (const std::string text : {"auto", "cpu", "cuda", "cuda:0", "cuda:15"}) {
+    EXPECT_TRUE(option.read(text)) << text;
+    EXPECT_EQ(choice.text(), text);
+  }
+  EXPECT_EQ(choice.kind, DeviceChoice::cuda);
+  EXPECT_EQ(choice.gpu, 15);
+}
+
+TEST(DeviceChoiceTest, RefusesOtherTexts) {
+  DeviceChoice choice = DeviceChoice::cpu;
+  const Option option = option_of(choice, Bounds());
+  for (const std::string text : {"", "CUDA", "gpu", "cpu:0", "cuda:", "cuda:-1", "cuda:01",
+                                 "cuda:1x", "cuda: 1", "cuda:99999999999", "cuda:0,1"})
+    EXPECT_FALSE(option.read(text)) << text;
+  EXPECT_EQ(choice.text(), "cpu");
+}
+
 TEST(Plan, SurvivesTheWayToTextAndBack) {
   const Plan plan = load(Plan{}, given({{"name", "a run: #1"},
                                         {"seed", "18446744073709551615"},
-                                        {"device", "cpu"},
+                                        {"device", "cuda:1"},
                                         {"deterministic", "on"},
                                         {"model.name", "layers"},
                                         {"model.layers.0", "flatten"},

@@ -30,7 +30,7 @@ Device start_bench(const std::string& device) {
 std::string device_text(Device device) {
   if (device == Device::cuda) {
     const CudaReport report = cuda_report();
-    return report.gpus.empty() ? "cuda" : "cuda: " + report.gpus[0].name;
+    return report.gpus.empty() ? "cuda" : "cuda: " + report.gpu().name;
   }
   const int threads = omp_get_max_threads();
   return cat("cpu: ", cpu_model(), ", ", threads, threads == 1 ? " thread" : " threads");

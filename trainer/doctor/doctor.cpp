@@ -33,9 +33,9 @@ static TableRow row_of(const Stress& s) {
 
 // A GPU that is hot, power-capped or shared explains a rate that the kernels cannot.
 static void say_state(Device device, const char* when) {
-  const std::vector<Gpu> gpus = cuda_report().gpus;
-  if (device == Device::cuda && !gpus.empty())
-    say(cat(when, ": ", text_of(Nvml(gpus[0].pci).read())));
+  const CudaReport report = cuda_report();
+  if (device == Device::cuda && !report.gpus.empty())
+    say(cat(when, ": ", text_of(Nvml(report.gpu().pci).read())));
 }
 
 // Exits with 5 if a result is wrong: no result of such a machine can be trusted.

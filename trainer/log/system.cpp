@@ -154,6 +154,7 @@ Json environment() {
           {"threads", omp_get_max_threads()},
           {"memory_bytes", int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE)},
           {"cuda_devices", device_count(Device::cuda)},
+          {"cuda_device", chosen_gpu()},
           {"cuda", cuda()},
           {"commit", BELLOWS_COMMIT},
           {"versions", versions()},

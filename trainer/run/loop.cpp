@@ -55,7 +55,7 @@ class Loop {
     if (plan_.amp.scales()) seen_ = session.state->read();
     if (session.device != Device::cuda) return;
     if (const CudaReport report = cuda_report(); !report.gpus.empty())
-      nvml_.emplace(report.gpus[0].pci);
+      nvml_.emplace(report.gpu().pci);
   }
 
   Outcome run() {

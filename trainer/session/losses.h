@@ -3,7 +3,7 @@
 #pragma once
 #include <vector>
 #include "core/base/json.h"
-#include "core/tensor/named.h"
+#include "core/tensor/tensor.h"
 #include "data/loader/batch.h"
 
 namespace bellows {

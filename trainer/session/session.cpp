@@ -19,10 +19,11 @@ namespace bellows {
 
 static Device choose_device(const Plan& plan, std::vector<std::string>& notes) {
   if (plan.device == DeviceChoice::cpu) return notes.push_back("device: cpu"), Device::cpu;
-  const std::string trouble = why_no_device(Device::cuda);
-  if (plan.device == DeviceChoice::cuda) {
-    CHECK(trouble.empty(), "device: cuda, but ", trouble, "; or write  device: auto");
-    return notes.push_back("device: cuda"), Device::cuda;
+  choose_gpu(plan.device.gpu.value_or(0));
+  const std::string trouble = why_no_device(Device::cuda), wanted = plan.device.text();
+  if (plan.device.kind == DeviceChoice::cuda) {
+    CHECK(trouble.empty(), "device: ", wanted, ", but ", trouble, "; or write  device: auto");
+    return notes.push_back("device: " + wanted), Device::cuda;
   }
   notes.push_back(trouble.empty() ? "device: auto -> cuda"
                                   : cat("device: auto -> cpu (", trouble, ")"));

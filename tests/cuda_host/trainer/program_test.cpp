@@ -34,6 +34,19 @@ TEST_F(ProgramOnDevice, TrainsAndEndsWell) {
   EXPECT_THAT(ended.out, testing::HasSubstr("device: cuda\n"));
 }
 
+// cuda_host has two GPUs, and refuses work of a thread that is on another one than the process.
+TEST_F(ProgramOnDevice, UsesTheChosenGpuInEveryThread) {
+  const Ended ended =
+      run(tiny({"device=cuda:1", "toggles={pin_memory: on, non_blocking: on, num_workers: 2}"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, testing::HasSubstr("device: cuda:1\n"));
+}
+
+TEST_F(ProgramOnDevice, RefusesAGpuThatIsNotThere) {
+  expect_end(tiny({"device=cuda:2"}), 2,
+             "device: cuda:2, but the number of GPUs is 2, counted from cuda:0");
+}
+
 TEST_F(ProgramOnDevice, OutOfMemoryEndsItWithSix) {
   expect_end(tiny({"device=cuda", "model={name: mlp, hidden: [500000]}"}), 6,
              "layer 'fc1': out of cuda memory: asked for 1495.4 MiB");
