@@ -14,13 +14,16 @@ void visit(Visitor& v, MuonOptions& o) {
   v("normalize_weights", o.normalize_weights, "a weight starts each update with norm sqrt(out)");
 }
 
-// Returns the shape (out, rest) of a weight as a matrix: dense, with its first axis outermost.
-static Shape matrix_of(const Tensor& w) {
-  CHECK(w.rank() >= 2 && w.strides()[0] * w.dim(0) == w.numel(), "muon takes matrices and ",
-        "convolutions, got a weight of shape ", w.shape(),
-        "; give the others to another rule in optimizer.groups");
-  return {w.dim(0), w.numel() / w.dim(0)};
+static void check(const NamedTensor& parameter) {
+  const auto& [name, w] = parameter;
+  CHECK(w.rank() >= 2 && w.numel() > 0 && w.strides()[0] * w.dim(0) == w.numel(),
+        "optimizer: muon takes matrices and convolutions, with their first axis outermost; '", name,
+        "' has shape ", w.shape(), " and strides ", w.strides(),
+        "; give it to another rule in optimizer.groups");
 }
+
+// Returns the shape (out, rest) of a weight as a matrix.
+static Shape matrix_of(const Tensor& w) { return {w.dim(0), w.numel() / w.dim(0)}; }
 
 static Tensor transposed(const Tensor& x) {
   return contiguous(x.view({x.dim(1), x.dim(0)}, {1, x.dim(1)}, 0));
@@ -52,11 +55,12 @@ static void update(const Launch& u, size_t i, const MuonOptions& o) {
 }
 
 static UpdateRule muon(const MuonOptions& o) {
-  return {.lr = o.lr, .buffers = {"momentum"}, .passes = {1}, .run = [o](const Launch& u) {
-            for (size_t i = 0; i < u.weights.size(); ++i)
-              if (u.grads[i].defined()) update(u, i, o);
-            if (u.last) kernels::muon_end(u.weights.front(), u.state);
-          }};
+  const auto run = [o](const Launch& u) {
+    for (size_t i = 0; i < u.weights.size(); ++i)
+      if (u.grads[i].defined()) update(u, i, o);
+    if (u.last) kernels::muon_end(u.weights.front(), u.state);
+  };
+  return {.lr = o.lr, .buffers = {"momentum"}, .passes = {1}, .run = run, .check = check};
 }
 static const AddEntry<UpdateRule()> entry("muon", "orthogonal momentum, for matrices", muon);
 

@@ -36,6 +36,7 @@ static bool matches(std::string_view pattern, std::string_view name) {
 }
 
 void Optimizer::Group::add(const NamedTensor& parameter) {
+  if (rule.check) rule.check(parameter);
   const Tensor& w = parameter.tensor;
   names.push_back(parameter.name);
   weights.push_back(w);

@@ -30,7 +30,8 @@ class Optimizer {
  public:
   // Parameters: dense leaves of one dtype (f32 or f64) on one device, updated in place. lr_table:
   // f64, rank 1, the learning rate after n applied updates; its last entry stays in force.
-  // group_tables: one such table for each of options.groups. Throws Error(Exit::usage).
+  // group_tables: one such table for each of options.groups. Throws Error(Exit::usage), also for a
+  // parameter that its rule cannot update.
   Optimizer(const OptimizerOptions& options, const NamedTensors& parameters, const Tensor& lr_table,
             std::span<const Tensor> group_tables = {});
 
