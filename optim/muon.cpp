@@ -42,7 +42,8 @@ static Tensor newton_schulz(Tensor x, int64_t steps) {
   return x;
 }
 
-static void update(const Launch& u, size_t i, const MuonOptions& o) {
+// Returns the number of kernels.
+static int64_t update(const Launch& u, size_t i, const MuonOptions& o) {
   const Tensor& w = u.weights[i];
   const Tensor direction = empty(matrix_of(w), w);
   kernels::muon_momentum(direction, u, i, o);
@@ -52,13 +53,17 @@ static void update(const Launch& u, size_t i, const MuonOptions& o) {
   const Tensor x = newton_schulz(tall ? transposed(direction) : direction, o.ns_steps);
   const Tensor norm = o.normalize_weights ? norm_of({&w, 1}) : Tensor();
   kernels::muon_step(tall ? transposed(x) : x, norm, u, i);
+  const int64_t transposes = tall && direction.dim(1) > 1 ? 2 : 0;
+  return 4 + 3 * o.ns_steps + transposes + o.normalize_weights;
 }
 
 static UpdateRule muon(const MuonOptions& o) {
   const auto run = [o](const Launch& u) {
+    int64_t launches = u.last;
     for (size_t i = 0; i < u.weights.size(); ++i)
-      if (u.grads[i].defined()) update(u, i, o);
+      if (u.grads[i].defined()) launches += update(u, i, o);
     if (u.last) kernels::muon_end(u.weights.front(), u.state);
+    return launches;
   };
   return {.lr = o.lr, .buffers = {"momentum"}, .passes = {1}, .run = run, .check = check};
 }

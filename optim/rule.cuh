@@ -74,39 +74,44 @@ void launch_update(const Launch& u, const typename Rule::Options& options,
          u.lr_table, u.lr_updates, u.clip_norm, last);
 }
 
-// Updates the weights that have a gradient, up to kMost per launch.
+// Updates the weights that have a gradient, up to kMost per launch. Returns the number of launches.
 template <unsigned passes, class Rule, int kMost, class T>
-void update_in(const Launch& u, const typename Rule::Options& options, T) {
+int64_t update_in(const Launch& u, const typename Rule::Options& options, T) {
   Rows<T, kMost> table;
+  int64_t launches = 1;
   for (size_t i = 0; i < u.weights.size(); ++i) {
     if (!u.grads[i].defined()) continue;
     if (table.count == kMost) {
       launch_update<passes, Rule>(u, options, table, false);
       table.count = 0;
+      ++launches;
     }
     table.rows[table.count] = row_of<T>(u, i, 0);
     table.starts[table.count + 1] = table.starts[table.count] + u.weights[i].numel();
     ++table.count;
   }
   launch_update<passes, Rule>(u, options, table, u.last);
+  return launches;
 }
 
 template <template <class> class Formula, Decay decay>
-void update_cuda(TensorSpan weights, const Launch& u,
-                 const typename Formula<float>::Options& options) {
+int64_t update_cuda(TensorSpan weights, const Launch& u,
+                    const typename Formula<float>::Options& options) {
+  int64_t launches = 0;
   visit_float(weights.front().dtype(), [&]<class T>(T zero) {
     using Rule = Elementwise<Formula, T>;
     with_passes(u.passes, PassSets<Formula, decay>(), [&](auto all) {
       constexpr unsigned passes = decltype(all)::value;
       if constexpr (std::has_single_bit(passes)) {
-        update_in<passes, Rule, 1>(u, options, zero);
+        launches = update_in<passes, Rule, 1>(u, options, zero);
       } else if (weights.size() <= kFewWeights) {
-        update_in<passes, Rule, kFewWeights>(u, options, zero);
+        launches = update_in<passes, Rule, kFewWeights>(u, options, zero);
       } else {
-        update_in<passes, Rule, kManyWeights>(u, options, zero);
+        launches = update_in<passes, Rule, kManyWeights>(u, options, zero);
       }
     });
   });
+  return launches;
 }
 
 // Registers the CUDA half of a rule; optim/rule_cpu.h has registered its name.

@@ -89,7 +89,8 @@ struct UpdateRule {
   double lr;                         // peak learning rate; schedules multiply it
   std::vector<std::string> buffers;  // names of the state tensors of a weight, initially 0
   std::vector<unsigned> passes;      // one bit each, in the order in which they run
-  std::function<void(const Launch&)> run = {};
+  // Runs passes. Returns how many kernels it launched, which on the CPU is how many it called.
+  std::function<int64_t(const Launch&)> run = {};
   // Throws Error(Exit::usage) for a parameter that the rule cannot update; empty: takes any.
   std::function<void(const NamedTensor& parameter)> check = {};
 };
@@ -144,10 +145,10 @@ using PassSets =
     decltype(sets_with<decay>(typename Formula<float>::Sets(), std::make_index_sequence<8>()));
 
 namespace kernels {
-// Runs the passes `u.passes` of a rule over the weights.
+// Runs the passes `u.passes` of a rule over the weights. Returns the number of launches.
 template <template <class> class Formula, Decay decay>
-inline constinit Kernel<void(TensorSpan weights, const Launch& u,
-                             const typename Formula<float>::Options& o)>
+inline constinit Kernel<int64_t(TensorSpan weights, const Launch& u,
+                                const typename Formula<float>::Options& o)>
     update{Formula<float>::name};
 }  // namespace kernels
 

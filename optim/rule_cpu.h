@@ -44,8 +44,8 @@ template <unsigned passes, class Rule, class T> void run_all(const Rule& rule, c
 }
 
 template <template <class> class Formula, Decay decay>
-void update_cpu(TensorSpan weights, const Launch& u,
-                const typename Formula<float>::Options& options) {
+int64_t update_cpu(TensorSpan weights, const Launch& u,
+                   const typename Formula<float>::Options& options) {
   visit_float(weights.front().dtype(), [&]<class T>(T zero) {
     if (u.state->found_inf) return;
     const Elementwise<Formula, T> rule(
@@ -54,6 +54,7 @@ void update_cpu(TensorSpan weights, const Launch& u,
                 [&](auto passes) { run_all<decltype(passes)::value>(rule, u, zero); });
   });
   if (u.last) finish_step(*u.state);
+  return 1;
 }
 
 template <template <class> class Formula, class Options, Decay decay>
@@ -64,7 +65,7 @@ UpdateRule elementwise_rule(const Options& o) {
     first = decay == Decay::l2 ? std::vector<unsigned>{kScale, kSum}
                                : std::vector<unsigned>{kCopy, kDecay};
   rule.passes.insert(rule.passes.begin(), first.begin(), first.end());
-  rule.run = [o](const Launch& u) { kernels::update<Formula, decay>(u.weights, u, o); };
+  rule.run = [o](const Launch& u) { return kernels::update<Formula, decay>(u.weights, u, o); };
   return rule;
 }
 

@@ -118,6 +118,33 @@ TEST_F(OptimizerOnDevice, IsTwoLaunchesAndNoWait) {
   EXPECT_EQ(state.read().applied, 1);
 }
 
+// More parameters than a launch takes, and their norm.
+TEST_F(OptimizerOnDevice, CountsEachLaunch) {
+  const trace::Counter &real = trace::counter("cuda.launches"),
+                       &counted = trace::counter("optim.launches");
+  for (const std::string& name : Choice<UpdateRule()>::names())
+    for (const bool fused : {false, true}) {
+      SCOPED_TRACE(cat(name, fused ? " fused" : ""));
+      OptimizerOptions options = variants_of(name).back();
+      options.fused = fused;
+      options.clip_norm = 1;
+      NamedTensors parameters;
+      for (int i = 0; i < (is_elementwise(options) ? 520 : 3); ++i) {
+        const Tensor w = normal(i % 2 ? Shape{3, 2} : Shape{2, 3}, DType::f32, i);
+        parameters.push_back({cat("w", i), require_grad(to(Device::cuda, w))});
+        set_grad(parameters.back().tensor, clone(parameters.back().tensor.detach()));
+      }
+      Optimizer optimizer(options, parameters, rates({0.1}));
+      DeviceStepState state(Device::cuda);
+      const int64_t real_before = real.value(), counted_before = counted.value();
+      optimizer.step(state);
+      EXPECT_EQ(counted.value() - counted_before, real.value() - real_before);
+      if (fused && is_elementwise(options)) {
+        EXPECT_EQ(real.value() - real_before, 2 + 2);
+      }
+    }
+}
+
 TEST_F(OptimizerOnDevice, NonFiniteGradientChangesNothingButSkipped) {
   for (const std::string& name : Choice<UpdateRule()>::names())
     for (const bool fused : {false, true}) {
