@@ -16,13 +16,16 @@ void visit(Visitor& v, MuonOptions& o) {
   v("normalize_weights", o.normalize_weights, "a weight starts each update with norm sqrt(out)");
 }
 
-// Returns the shape (out, rest) of a weight as a matrix: dense, with its first axis outermost.
-static Shape matrix_of(const Tensor& w) {
-  CHECK(w.rank() >= 2 && w.strides()[0] * w.dim(0) == w.numel(), "muon takes matrices and ",
-        "convolutions, got a weight of shape ", w.shape(),
-        "; give the others to another rule in optimizer.groups");
-  return {w.dim(0), w.numel() / w.dim(0)};
+static void check(const NamedTensor& parameter) {
+  const auto& [name, w] = parameter;
+  CHECK(w.rank() >= 2 && w.numel() > 0 && w.strides()[0] * w.dim(0) == w.numel(),
+        "optimizer: muon takes matrices and convolutions, with their first axis outermost; '", name,
+        "' has shape ", w.shape(), " and strides ", w.strides(),
+        "; give it to another rule in optimizer.groups");
 }
+
+// Returns the shape (out, rest) of a weight as a matrix.
+static Shape matrix_of(const Tensor& w) { return {w.dim(0), w.numel() / w.dim(0)}; }
 
 static Tensor transposed(const Tensor& x) {
   return contiguous(x.view({x.dim(1), x.dim(0)}, {1, x.dim(1)}, 0));
@@ -41,7 +44,8 @@ static Tensor newton_schulz(Tensor x, int64_t steps) {
   return x;
 }
 
-static void update(const Launch& u, size_t i, const MuonOptions& o) {
+// Returns the number of kernels.
+static int64_t update(const Launch& u, size_t i, const MuonOptions& o) {
   const Tensor& w = u.weights[i];
   const Tensor direction = empty(matrix_of(w), w);
   kernels::muon_momentum(direction, u, i, o);
@@ -51,14 +55,19 @@ static void update(const Launch& u, size_t i, const MuonOptions& o) {
   const Tensor x = newton_schulz(tall ? transposed(direction) : direction, o.ns_steps);
   const Tensor norm = o.normalize_weights ? norm_of({&w, 1}) : Tensor();
   kernels::muon_step(tall ? transposed(x) : x, norm, u, i);
+  const int64_t transposes = tall && direction.dim(1) > 1 ? 2 : 0;
+  return 4 + 3 * o.ns_steps + transposes + o.normalize_weights;
 }
 
 static UpdateRule muon(const MuonOptions& o) {
-  return {.lr = o.lr, .buffers = {"momentum"}, .passes = {1}, .run = [o](const Launch& u) {
-            for (size_t i = 0; i < u.weights.size(); ++i)
-              if (u.grads[i].defined()) update(u, i, o);
-            if (u.last) kernels::muon_end(u.weights.front(), u.state);
-          }};
+  const auto run = [o](const Launch& u) {
+    int64_t launches = u.last;
+    for (size_t i = 0; i < u.weights.size(); ++i)
+      if (u.grads[i].defined()) launches += update(u, i, o);
+    if (u.last) kernels::muon_end(u.weights.front(), u.state);
+    return launches;
+  };
+  return {.lr = o.lr, .buffers = {"momentum"}, .passes = {1}, .run = run, .check = check};
 }
 static const AddEntry<UpdateRule()> entry("muon", "orthogonal momentum, for matrices", muon);
 

@@ -37,6 +37,7 @@ static bool matches(std::string_view pattern, std::string_view name) {
 }
 
 void Optimizer::Group::add(const NamedTensor& parameter) {
+  if (rule.check) rule.check(parameter);
   const Tensor& w = parameter.tensor;
   names.push_back(parameter.name);
   weights.push_back(w);
@@ -102,24 +103,22 @@ static void count_copies(const Tensors& copies) {
   static trace::Counter& written = trace::counter("optim.copies_written");
   written.add(std::ranges::count_if(copies, &Tensor::defined));
 }
-static void count_launch(bool fused) {
+static void count_launches(bool fused, int64_t n) {
   static trace::Counter& all = trace::counter("optim.launches");
   static trace::Counter& of_fused = trace::counter("optim.fused_launches");
-  all.add();
-  if (fused) of_fused.add();
+  all.add(n);
+  if (fused) of_fused.add(n);
 }
 
 void Optimizer::measure(const std::vector<Tensors>& grads, DeviceStepState& state) const {
   Tensors present;
   for (const Tensors& list : grads)
     std::ranges::copy_if(list, std::back_inserter(present), &Tensor::defined);
-  kernels::grad_norm(present, state.get());
-  count_launch(fused_);
+  count_launches(fused_, kernels::grad_norm(present, state.get()));
 }
 
 void Optimizer::launch(const Group& group, const Launch& launch) const {
-  group.rule.run(launch);
-  count_launch(fused_);
+  count_launches(fused_, group.rule.run(launch));
 }
 
 // Plain form: one launch per pass and tensor, with the direction in memory in between.
@@ -206,10 +205,11 @@ NamedTensors Optimizer::state() const {
 
 // ---- CPU
 
-static void grad_norm_cpu(TensorSpan grads, StepState* state) {
+static int64_t grad_norm_cpu(TensorSpan grads, StepState* state) {
   const double norm = norm_of(grads).item() * state->inverse_scale;
   state->grad_norm = static_cast<float>(norm);
   state->found_inf = !std::isfinite(norm);
+  return 1;
 }
 static const bool cpu = kernels::grad_norm.on(Device::cpu, grad_norm_cpu);
 

@@ -12,8 +12,8 @@ struct WriteNorm {
     state->found_inf = !std::isfinite(norm);
   }
 };
-static void grad_norm_cuda(TensorSpan grads, StepState* state) {
-  sum_of_squares(grads, WriteNorm{state});
+static int64_t grad_norm_cuda(TensorSpan grads, StepState* state) {
+  return sum_of_squares(grads, WriteNorm{state});
 }
 static const bool gpu = kernels::grad_norm.on(Device::cuda, grad_norm_cuda);
 

@@ -29,7 +29,8 @@ class Optimizer {
  public:
   // Parameters: dense leaves of one dtype (f32 or f64) on one device, updated in place. lr_table:
   // f64, rank 1, the learning rate after n applied updates; its last entry stays in force.
-  // group_tables: one such table for each of options.groups. Throws Error(Exit::usage).
+  // group_tables: one such table for each of options.groups. Throws Error(Exit::usage), also for a
+  // parameter that its rule cannot update.
   Optimizer(const OptimizerOptions& options, const NamedTensors& parameters, const Tensor& lr_table,
             std::span<const Tensor> group_tables = {});
 
@@ -40,8 +41,9 @@ class Optimizer {
   //
   // If fused, also writes the 16-bit copies of weights that products have read since the last
   // update (counter optim.copies_written); the next forward casts the others. Counter
-  // optim.launches: one for each parameter and pass or, if fused, one for each group (also in
-  // optim.fused_launches), plus one for the norm if it is needed.
+  // optim.launches: kernels launched. One for each parameter and pass or, if fused, for each group
+  // (also in optim.fused_launches), plus one for the norm if it is needed. On a GPU one takes up to
+  // 500 parameters. Muon takes more.
   void step(DeviceStepState& state);
   void zero_grad();
   // Replaces the learning rates by tables of the same sizes. The memory of the tables stays in
@@ -76,7 +78,7 @@ class Optimizer {
 
 namespace kernels {
 // Sets state->grad_norm, the norm of all gradients without the loss scale, and state->found_inf if
-// that is not finite.
-inline constinit Kernel<void(TensorSpan grads, StepState* state)> grad_norm{"grad_norm"};
+// that is not finite. Returns the number of launches.
+inline constinit Kernel<int64_t(TensorSpan grads, StepState* state)> grad_norm{"grad_norm"};
 }  // namespace kernels
 }  // namespace bellows

@@ -1,5 +1,5 @@
-// CUDA half of every update rule: one block per chunk of the flattened list of weights. The table
-// of addresses is a kernel argument, so a launch copies nothing and a graph can capture it.
+// CUDA half of every elementwise rule: one block per chunk of the flattened list of weights. The
+// table of addresses is a kernel argument, so a launch copies nothing and a graph can capture it.
 #pragma once
 #include <bit>
 #include "core/base/round.h"
@@ -34,18 +34,18 @@ template <class T, int kMost> __device__ int weight_at(const Rows<T, kMost>& tab
 inline constexpr int64_t kUpdateChunk = 4 * kThreads;
 static __device__ unsigned update_ticket;
 
-// Blocks of 256 threads, 4 elements per thread; shared memory for one Rule<T>, which thread 0
+// Blocks of 256 threads, 4 elements per thread; shared memory for one Rule, which thread 0
 // computes. A fused launch keeps d in a register. Values moved per element: w and each buffer read
 // and written, g read, and the 16-bit copy written. The last block of the last launch of a step
 // advances the state.
-template <unsigned passes, template <class> class Rule, class Options, class T, int kMost>
-__global__ void update_chunks(const __grid_constant__ Rows<T, kMost> table, Options options,
-                              StepState* state, const double* lr_table, int64_t lr_updates,
-                              double clip_norm, bool last) {
-  auto* const rule = dynamic_shared<Rule<T>>();
+template <unsigned passes, class Rule, class T, int kMost>
+__global__ void update_chunks(const __grid_constant__ Rows<T, kMost> table,
+                              typename Rule::Options options, StepState* state,
+                              const double* lr_table, int64_t lr_updates, double clip_norm,
+                              bool last) {
+  auto* const rule = dynamic_shared<Rule>();
   const bool skip = state->found_inf;
-  if (threadIdx.x == 0)
-    *rule = Rule<T>(options, step_values(*state, lr_table, lr_updates, clip_norm));
+  if (threadIdx.x == 0) *rule = Rule(options, step_values(*state, lr_table, lr_updates, clip_norm));
   __syncthreads();
   const int64_t begin = blockIdx.x * kUpdateChunk, all = table.starts[table.count];
   const int64_t end = begin + kUpdateChunk < all ? begin + kUpdateChunk : all;
@@ -65,46 +65,62 @@ __global__ void update_chunks(const __grid_constant__ Rows<T, kMost> table, Opti
   if (last && is_last_block(&update_ticket) && threadIdx.x == 0) finish_step(*state);
 }
 
-template <unsigned passes, template <class> class Rule, class T, int kMost, class Options>
-void launch_update(const Launch& u, const Options& options, const Rows<T, kMost>& table,
-                   bool last) {
+template <unsigned passes, class Rule, class T, int kMost>
+void launch_update(const Launch& u, const typename Rule::Options& options,
+                   const Rows<T, kMost>& table, bool last) {
   const int64_t blocks = ceil_div(table.starts[table.count], kUpdateChunk);
-  launch(update_chunks<passes, Rule, Options, T, kMost>,
-         {unsigned(std::max<int64_t>(blocks, 1)), kThreads, sizeof(Rule<T>)}, table, options,
-         u.state, u.lr_table, u.lr_updates, u.clip_norm, last);
+  launch(update_chunks<passes, Rule, T, kMost>,
+         {unsigned(std::max<int64_t>(blocks, 1)), kThreads, sizeof(Rule)}, table, options, u.state,
+         u.lr_table, u.lr_updates, u.clip_norm, last);
 }
 
-// Updates the weights that have a gradient, up to kMost per launch.
-template <unsigned passes, template <class> class Rule, class T, int kMost, class Options>
-void update_in(const Launch& u, const Options& options, T) {
+// Updates the weights that have a gradient, up to kMost per launch. Returns the number of launches.
+template <unsigned passes, class Rule, int kMost, class T>
+int64_t update_in(const Launch& u, const typename Rule::Options& options, T) {
   Rows<T, kMost> table;
+  int64_t launches = 1;
   for (size_t i = 0; i < u.weights.size(); ++i) {
     if (!u.grads[i].defined()) continue;
     if (table.count == kMost) {
       launch_update<passes, Rule>(u, options, table, false);
       table.count = 0;
+      ++launches;
     }
     table.rows[table.count] = row_of<T>(u, i, 0);
     table.starts[table.count + 1] = table.starts[table.count] + u.weights[i].numel();
     ++table.count;
   }
   launch_update<passes, Rule>(u, options, table, u.last);
+  return launches;
 }
 
-template <template <class> class Rule, class Options>
-void update_cuda(TensorSpan weights, const Launch& u, const Options& options) {
+template <template <class> class Formula, Decay decay>
+int64_t update_cuda(TensorSpan weights, const Launch& u,
+                    const typename Formula<float>::Options& options) {
+  int64_t launches = 0;
   visit_float(weights.front().dtype(), [&]<class T>(T zero) {
-    with_passes(u.passes, typename Rule<T>::Sets(), [&](auto all) {
+    using Rule = Elementwise<Formula, T>;
+    with_passes(u.passes, PassSets<Formula, decay>(), [&](auto all) {
       constexpr unsigned passes = decltype(all)::value;
       if constexpr (std::has_single_bit(passes)) {
-        update_in<passes, Rule, T, 1>(u, options, zero);
+        launches = update_in<passes, Rule, 1>(u, options, zero);
       } else if (weights.size() <= kFewWeights) {
-        update_in<passes, Rule, T, kFewWeights>(u, options, zero);
+        launches = update_in<passes, Rule, kFewWeights>(u, options, zero);
       } else {
-        update_in<passes, Rule, T, kManyWeights>(u, options, zero);
+        launches = update_in<passes, Rule, kManyWeights>(u, options, zero);
       }
     });
   });
+  return launches;
 }
+
+// Registers the CUDA half of a rule; optim/rule_cpu.h has registered its name.
+template <template <class> class Formula, class Options, Decay decay> struct AddRuleOnCuda {
+  AddRuleOnCuda(const char*, const char*, const char* file = __builtin_FILE()) {
+    kernels::update<Formula, decay>.on(Device::cuda, update_cuda<Formula, decay>, file);
+  }
+};
+template <template <class> class Formula, class Options, Decay decay>
+using AddRule = AddRuleOnCuda<Formula, Options, decay>;
 
 }  // namespace bellows

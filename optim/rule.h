@@ -7,8 +7,10 @@
 // nor on the device.
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include "core/tensor/foreach.h"
+#include "core/tensor/named.h"
 #include "core/tensor/step_state.h"
 
 namespace bellows {
@@ -87,7 +89,67 @@ struct UpdateRule {
   double lr;                         // peak learning rate; schedules multiply it
   std::vector<std::string> buffers;  // names of the state tensors of a weight, initially 0
   std::vector<unsigned> passes;      // one bit each, in the order in which they run
-  std::function<void(const Launch&)> run;
+  // Runs passes. Returns how many kernels it launched, which on the CPU is how many it called.
+  std::function<int64_t(const Launch&)> run = {};
+  // Throws Error(Exit::usage) for a parameter that the rule cannot update; empty: takes any.
+  std::function<void(const NamedTensor& parameter)> check = {};
 };
+
+// ---- elementwise rules (optim/elementwise.h)
+
+// l2: weight decay is added to the gradient. decoupled: it is applied to the weight.
+enum class Decay { l2, decoupled };
+
+// Passes that every elementwise rule begins with. An L2 penalty takes two (scale, sum), as in
+// frameworks that add it to the graph.
+enum FirstPass : unsigned { kCopy = 1, kScale = 2, kSum = 4, kDecay = 8 };
+// Returns the bit of the k-th pass of a rule's own; k < 8.
+constexpr unsigned own_pass(int k) { return 16u << k; }
+
+// A rule's functor after the first passes.
+template <template <class> class Formula, class T> class Elementwise {
+ public:
+  using Options = typename Formula<T>::Options;
+  HD Elementwise(const Options& o, const StepValues& now)
+      : grad_scale_(T(now.scale)),
+        decay_(T(o.weight_decay)),
+        shrink_(T(now.lr * o.weight_decay)),
+        formula_(o, now) {}
+
+  template <unsigned passes> HD void run(const Row<T>& row, int64_t i, T& d) const {
+    T& w = row.w[i];
+    if constexpr (passes & kCopy) d = grad_scale_ * row.g[i];
+    if constexpr (passes & kScale) d = decay_ * w;
+    if constexpr (passes & kSum) d = std::fma(grad_scale_, row.g[i], d);
+    if constexpr (passes & kDecay) w = std::fma(-shrink_, w, w);
+    if constexpr (passes >= own_pass(0)) formula_.template run<passes>(row, i, d);
+  }
+
+ private:
+  T grad_scale_, decay_, shrink_;
+  Formula<T> formula_;
+};
+
+// Sets of passes that can run: each pass alone, and each set of the rule's own after the first
+// passes. Some are listed twice.
+template <Decay decay, unsigned... own, size_t... bit>
+constexpr auto sets_with(std::integer_sequence<unsigned, own...>, std::index_sequence<bit...>) {
+  constexpr bool l2 = decay == Decay::l2;
+  return std::integer_sequence<unsigned, kCopy, (l2 ? kScale : kDecay), (l2 ? kSum : kDecay),
+                               (own_pass(bit) & (own | ...) ? own_pass(bit) : unsigned(kCopy))...,
+                               (kCopy | own)...,
+                               ((l2 ? kScale | kSum : kCopy | kDecay) | own)...>();
+}
+template <template <class> class Formula, Decay decay>
+using PassSets =
+    decltype(sets_with<decay>(typename Formula<float>::Sets(), std::make_index_sequence<8>()));
+
+namespace kernels {
+// Runs the passes `u.passes` of a rule over the weights. Returns the number of launches.
+template <template <class> class Formula, Decay decay>
+inline constinit Kernel<int64_t(TensorSpan weights, const Launch& u,
+                                const typename Formula<float>::Options& o)>
+    update{Formula<float>::name};
+}  // namespace kernels
 
 }  // namespace bellows

@@ -1,11 +1,7 @@
-// CPU half of every update rule. A rule's functor is
-//   template <class T> struct Rule {
-//     HD Rule(const Options&, const Now&);
-//     using Sets = std::integer_sequence<unsigned, ...>;  // sets of passes that can run
-//     template <unsigned passes> HD void run(const Row<T>& row, int64_t i, T& d) const;
-//   };
+// CPU half of every elementwise rule, and their registration.
 #pragma once
 #include <bit>
+#include "core/config/choice.h"
 #include "core/device/parallel.h"
 #include "optim/rule.h"
 
@@ -47,15 +43,40 @@ template <unsigned passes, class Rule, class T> void run_all(const Rule& rule, c
   });
 }
 
-template <template <class> class Rule, class Options>
-void update_cpu(TensorSpan weights, const Launch& u, const Options& options) {
+template <template <class> class Formula, Decay decay>
+int64_t update_cpu(TensorSpan weights, const Launch& u,
+                   const typename Formula<float>::Options& options) {
   visit_float(weights.front().dtype(), [&]<class T>(T zero) {
     if (u.state->found_inf) return;
-    const Rule<T> rule(options, step_values(*u.state, u.lr_table, u.lr_updates, u.clip_norm));
-    with_passes(u.passes, typename Rule<T>::Sets(),
+    const Elementwise<Formula, T> rule(
+        options, step_values(*u.state, u.lr_table, u.lr_updates, u.clip_norm));
+    with_passes(u.passes, PassSets<Formula, decay>(),
                 [&](auto passes) { run_all<decltype(passes)::value>(rule, u, zero); });
   });
   if (u.last) finish_step(*u.state);
+  return 1;
 }
+
+template <template <class> class Formula, class Options, Decay decay>
+UpdateRule elementwise_rule(const Options& o) {
+  UpdateRule rule = Formula<float>::rule(o);
+  std::vector<unsigned> first = {kCopy};
+  if (o.weight_decay > 0)
+    first = decay == Decay::l2 ? std::vector<unsigned>{kScale, kSum}
+                               : std::vector<unsigned>{kCopy, kDecay};
+  rule.passes.insert(rule.passes.begin(), first.begin(), first.end());
+  rule.run = [o](const Launch& u) { return kernels::update<Formula, decay>(u.weights, u, o); };
+  return rule;
+}
+
+// Registers a rule under a name, and its CPU half.
+template <template <class> class Formula, class Options, Decay decay> struct AddRuleOnCpu {
+  AddRuleOnCpu(const char* name, const char* help, const char* file = __builtin_FILE()) {
+    AddEntry<UpdateRule()>(name, help, elementwise_rule<Formula, Options, decay>, file);
+    kernels::update<Formula, decay>.on(Device::cpu, update_cpu<Formula, decay>, file);
+  }
+};
+template <template <class> class Formula, class Options, Decay decay>
+using AddRule = AddRuleOnCpu<Formula, Options, decay>;
 
 }  // namespace bellows

@@ -2,8 +2,8 @@
 #include <memory>
 #include "autograd/record.h"
 #include "bench/gpu/bandwidth.h"
+#include "core/config/values.h"
 #include "optim/optimizer.h"
-#include "optim/sgd.h"
 
 namespace bellows {
 
@@ -25,9 +25,7 @@ static Work update(const Setup& s, const Choice<UpdateRule()>& rule, double clip
 }
 
 static Choice<UpdateRule()> momentum() {
-  Choice<UpdateRule()> rule("sgd");
-  rule.as<SgdOptions>().momentum = 0.9;
-  return rule;
+  return load(OptimizerOptions{}, {{"name", {"sgd"}}, {"momentum", {"0.9"}}}).rule;
 }
 
 static const AddCases cases{

@@ -34,18 +34,22 @@ template <class Finish> __global__ void finish_nothing(Finish finish) { finish(0
 
 }  // namespace detail
 
-// Calls finish(sum) on one thread of the device. Needs one launch per Chunks::kMost tensors.
-template <class Finish> void sum_of_squares(TensorSpan list, const Finish& finish) {
+// Calls finish(sum) on one thread of the device. Returns the number of launches: one per
+// Chunks::kMost tensors.
+template <class Finish> int64_t sum_of_squares(TensorSpan list, const Finish& finish) {
   int all = 0, done = 0;
+  int64_t launches = 0;
   for (const Tensor& t : list) all += Chunks::chunks_of(t);
-  if (!all) return launch(detail::finish_nothing<Finish>, {1, 1}, finish);
+  if (!all) return launch(detail::finish_nothing<Finish>, {1, 1}, finish), 1;
   const Tensor parts({all}, DType::f64, Device::cuda);
   for_chunks("norm_of", list, [&](const Chunks& chunks) {
     done += chunks.count();
+    ++launches;
     launch(detail::sum_squares<Finish>,
            {unsigned(chunks.count()), kThreads, kThreads / kWarp * sizeof(double)}, chunks,
            parts.ptr<double>(), done, done == all, finish);
   });
+  return launches;
 }
 
 }  // namespace bellows

@@ -1,7 +1,6 @@
 #include "core/base/library.h"
-#include "core/base/trace.h"
 #include "ops/vendor/cublas.h"
-#include "ops/vendor/workspace.h"
+#include "ops/vendor/cuda_call.h"
 
 namespace bellows::cublas {
 
@@ -13,6 +12,7 @@ struct Api {
   Api() {
     if (!loaded) return;
     loaded.require("cublasLtCreate", create);
+    loaded.require("cublasLtGetVersion", version);
     loaded.require("cublasLtGetStatusString", text);
     loaded.require("cublasLtMatmulDescCreate", create_operation);
     loaded.require("cublasLtMatmulDescDestroy", destroy_operation);
@@ -29,6 +29,7 @@ struct Api {
 
   Library loaded{"libcublasLt.so.13", "products run on plain kernels"};
   decltype(&cublasLtCreate) create;
+  decltype(&cublasLtGetVersion) version;
   decltype(&cublasLtGetStatusString) text;
   decltype(&cublasLtMatmulDescCreate) create_operation;
   decltype(&cublasLtMatmulDescDestroy) destroy_operation;
@@ -126,6 +127,8 @@ cublasOperation_t turned(const Operand& operand) {
 
 }  // namespace
 
+std::string loaded() { return api().loaded ? cat("cuBLASLt ", api().version()) : "no cuBLASLt"; }
+
 Operand::Operand(const Tensor& t)
     : rows(t.dim(1)),
       columns(t.dim(2)),
@@ -209,10 +212,6 @@ void Product::choose(const Problem& problem) {
 }
 
 void Product::run(const Tensor& y, const Tensor& a, const Tensor& b, void* extra) const {
-  static trace::Counter &calls = trace::counter("kernel.vendor_calls"),
-                        &tf32_calls = trace::counter("matmul.tf32_calls");
-  calls.add();
-  if (tf32_) tf32_calls.add();
   if (extra) set(operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, extra);
   const double one = 1, zero = 0;
   const float one_f = 1, zero_f = 0;
@@ -220,11 +219,10 @@ void Product::run(const Tensor& y, const Tensor& a, const Tensor& b, void* extra
     if (wide_) return is_one ? &one : &zero;
     return is_one ? &one_f : &zero_f;
   };
-  const Workspace workspace(int64_t(chosen_.workspaceSize));
-  cuda::note_launch();
+  const CudaCall call(int64_t(chosen_.workspaceSize), tf32_);
   check(api().matmul(handle(), operation_.get(), scalar(true), b.bytes(), a_.get(), a.bytes(),
                      b_.get(), scalar(into_ == Into::add), y.bytes(), y_.get(), y.bytes(), y_.get(),
-                     &chosen_.algo, workspace.get(), chosen_.workspaceSize, cuda::stream()),
+                     &chosen_.algo, call.workspace(), chosen_.workspaceSize, cuda::stream()),
         "cublasLtMatmul");
 }
 

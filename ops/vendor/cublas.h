@@ -9,6 +9,8 @@
 
 namespace bellows::cublas {
 
+std::string loaded();  // "cuBLASLt 130200" or "no cuBLASLt"
+
 // Work fused into the kernel of y = a b. `extra` is a vector.
 enum class Epilogue {
   none,

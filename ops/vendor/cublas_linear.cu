@@ -30,8 +30,9 @@ static void linear_backward_w(const Tensor& dy, const Tensor& x, const Tensor& d
 }
 
 static const bool gpu =
-    kernels::linear.vendor_on(Device::cuda, linear, {.thread_invariant = true}) &&
+    kernels::linear.vendor_on(Device::cuda, linear,
+                              {.thread_invariant = true, .version = cublas::loaded}) &&
     kernels::linear_backward_w.vendor_on(Device::cuda, linear_backward_w,
-                                         {.thread_invariant = true});
+                                         {.thread_invariant = true, .version = cublas::loaded});
 
 }  // namespace bellows

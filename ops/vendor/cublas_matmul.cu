@@ -8,7 +8,7 @@ static void multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into int
     kernels::matmul.plain(y, a, b, into, slot);
 }
 // cuBLASLt adds partial sums in a fixed order.
-static const bool gpu =
-    kernels::matmul.vendor_on(Device::cuda, multiply, {.thread_invariant = true});
+static const bool gpu = kernels::matmul.vendor_on(
+    Device::cuda, multiply, {.thread_invariant = true, .version = cublas::loaded});
 
 }  // namespace bellows

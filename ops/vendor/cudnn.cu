@@ -2,11 +2,9 @@
 // with the host compiler.
 #include <cudnn_frontend.h>
 #include "core/base/library.h"
-#include "core/base/trace.h"
-#include "core/device/cuda.h"
 #include "core/tensor/copy.h"
+#include "ops/vendor/cuda_call.h"
 #include "ops/vendor/cudnn.h"
-#include "ops/vendor/workspace.h"
 
 // Library handle through which the frontend looks up cuDNN's functions.
 void* cudnn_frontend::cudnn_dlhandle = nullptr;
@@ -28,12 +26,25 @@ std::string version() { return available() ? fe::detail::get_backend_version_str
 
 std::string loaded() { return available() ? "cuDNN " + version() : "no cuDNN"; }
 
-bool is_aligned(const Tensor& t) { return reinterpret_cast<uintptr_t>(t.bytes()) % 16 == 0; }
+static bool is_aligned(const Tensor& t) { return reinterpret_cast<uintptr_t>(t.bytes()) % 16 == 0; }
 Tensor aligned(const Tensor& t) {
   if (is_aligned(t)) return t;
   const Tensor copy(t.shape(), t.strides(), t.dtype(), t.device());
   copy_into(copy, t);
   return copy;
+}
+
+Output::Output(const Tensor& t) : t_(t), written_(is_aligned(t) ? t : empty_like(t)) {}
+Output::Output(const Tensor& t, const MemoryFormat& format)
+    : t_(t),
+      written_(t.is_contiguous(format) && is_aligned(t)
+                   ? t
+                   : Tensor(t.shape(), t.dtype(), t.device(), format)) {}
+void Output::done() const {
+  if (written_.bytes() == t_.bytes())
+    t_.raise_version();
+  else
+    copy_into(t_, written_);
 }
 
 static const char* caller() { return running_kernel() ? running_kernel() : "cudnn"; }
@@ -267,17 +278,12 @@ struct Plan::Built {
 const std::string& Plan::name() const { return built_->name; }
 int64_t Plan::workspace_bytes() const { return built_->workspace_bytes; }
 
-void Plan::run(std::initializer_list<Binding> bindings) const {
-  static trace::Counter &calls = trace::counter("kernel.vendor_calls"),
-                        &tf32_calls = trace::counter("matmul.tf32_calls");
-  calls.add();
-  if (built_->tf32) tf32_calls.add();
+void Plan::run(Bindings bindings) const {
   for (const auto& [tensor, address] : bindings)
     if (tensor) built_->addresses[tensor] = const_cast<void*>(address);
-  const Workspace workspace(built_->workspace_bytes);
-  cuda::note_launch();
+  const CudaCall call(built_->workspace_bytes, built_->tf32);
   check(built_->engines->execute_plan_at_index(handle_on_current_stream(), built_->addresses,
-                                               workspace.get(), built_->engine),
+                                               call.workspace(), built_->engine),
         built_->name.c_str());
 }
 

@@ -6,11 +6,12 @@
 //   const Id x = graph.input(x_layout), w = graph.input(w_layout), y = graph.conv2d(x, w, {});
 //   graph.output(y, y_layout);
 //   const std::vector<Plan> plans = std::move(graph).plans(filter(), Search::quick, 1);
-//   if (!plans.empty()) plans[0].run({{x, x_.bytes()}, {w, w_.bytes()}, {y, y_.bytes()}});
+//   if (!plans.empty()) plans[0].run({{x, x_}, {w, w_}, {y, y_}});
 #pragma once
 #include <memory>
 #include <vector>
 #include "ops/conv/conv2d.h"
+#include "ops/vendor/plan.h"
 
 namespace bellows::cudnn {
 
@@ -53,11 +54,7 @@ class Plan {
 
   // Runs on the current stream with a workspace from the allocator. Addresses are on the device, a
   // multiple of 16 bytes. Bindings of tensor 0 are ignored. Counted in kernel.vendor_calls.
-  struct Binding {
-    Id tensor;
-    const void* address;
-  };
-  void run(std::initializer_list<Binding> bindings) const;
+  void run(Bindings bindings) const;
 
  private:
   std::shared_ptr<Built> built_;
@@ -129,8 +126,37 @@ class Graph {
   std::unique_ptr<Description> description_;
 };
 
-// True if the address is a multiple of 16 bytes, as graphs require. Views may be unaligned.
-bool is_aligned(const Tensor& t);
-Tensor aligned(const Tensor& t);  // t itself if aligned, else a copy
+// A described graph and the Ids of its tensors, which are the same in each description of it.
+template <class Tensors> struct Described {
+  Graph graph;
+  Tensors tensors = {};
+};
+// The plan of the engine that cuDNN ranks first. False if it has none.
+template <class Tensors> struct Planned {
+  Planned(Described<Tensors> d, const Filter& filter)
+      : tensors(d.tensors), plans(std::move(d.graph).plans(filter, Search::quick, 1)) {}
+  explicit operator bool() const { return !plans.empty(); }
+  void run(Bindings bindings) const { plans.front().run(bindings); }
+
+  Tensors tensors;
+  std::vector<Plan> plans;  // one or none
+};
+
+// Returns t itself if its address is a multiple of 16 bytes, as graphs require, else a copy. Views
+// may be unaligned.
+Tensor aligned(const Tensor& t);
+
+// An output of a graph: t itself if it is aligned and in the memory format, else a temporary that
+// done() copies to t.
+class Output {
+ public:
+  explicit Output(const Tensor& t);  // any format
+  Output(const Tensor& t, const MemoryFormat& format);
+  const Tensor& tensor() const { return written_; }
+  void done() const;
+
+ private:
+  Tensor t_, written_;
+};
 
 }  // namespace bellows::cudnn

@@ -72,25 +72,20 @@ namespace {
 
 using cudnn::aligned;
 
-// Plans of both passes. cuDNN must run both or none: only its backward can read the mask bits that
-// its forward writes.
-struct Ready {
-  explicit Ready(const cudnn::BatchNorm& pass)
-      : Ready(pass, cudnn::describe_forward(pass), cudnn::describe_backward(pass)) {}
-  Ready(const cudnn::BatchNorm& pass, cudnn::BatchNormGraph there, cudnn::BatchNormGraph back)
-      : in_forward(there.tensors),
-        in_backward(back.tensors),
-        forward(std::move(there.graph).plans(pass.filter, cudnn::Search::quick, 1)),
-        backward(std::move(back.graph).plans(pass.filter, cudnn::Search::quick, 1)) {}
-  explicit operator bool() const { return !forward.empty() && !backward.empty(); }
-
-  cudnn::BatchNormTensors in_forward, in_backward;
-  std::vector<cudnn::Plan> forward, backward;  // one plan, or none if cuDNN has no engine
+// Two types, so that a slot keeps a plan of each for the same key.
+struct Forward : cudnn::Planned<cudnn::BatchNormTensors> {
+  explicit Forward(const cudnn::BatchNorm& pass)
+      : Planned(cudnn::describe_forward(pass), pass.filter) {}
+};
+struct Backward : cudnn::Planned<cudnn::BatchNormTensors> {
+  explicit Backward(const cudnn::BatchNorm& pass)
+      : Planned(cudnn::describe_backward(pass), pass.filter) {}
 };
 
-Ready& find(const Tensor& x, bool relu, bool residual, double eps, Slot& slot) {
+template <class Pass>
+const Pass& find(const Tensor& x, bool relu, bool residual, double eps, Slot& slot) {
   const cudnn::BatchNorm pass{x.shape(), x.dtype(), relu, residual, eps, cudnn::filter()};
-  return slot.get<Ready>(pass, [&] { return Ready(pass); });
+  return slot.get<Pass>(pass, [&] { return Pass(pass); });
 }
 
 // cuDNN's statistics are (mean, 1 / sqrt(var + eps)), ours (mean, var). Both kernels: one thread
@@ -104,48 +99,31 @@ __global__ void inverse_deviations(const float* var, float* inverse, int64_t cha
     inverse[c] = float(1 / sqrt(var[c] + eps));
 }
 
-// Aligned output of a graph: t itself, or a temporary that done() copies to t.
-class Written {
- public:
-  explicit Written(const Tensor& t) : t_(t), at_(cudnn::is_aligned(t) ? t : empty_like(t)) {}
-  const void* bytes() const { return at_.bytes(); }
-  void done() const {
-    if (at_.bytes() == t_.bytes())
-      t_.raise_version();
-    else
-      copy_into(t_, at_);
-  }
-
- private:
-  Tensor t_, at_;
-};
-
 }  // namespace
 
 static kernels::NormalizedGrads backward(const Tensor& dy_, const Tensor& x,
                                          const Tensor& statistics, const Tensor& weight,
                                          const Tensor& bits, double eps, bool residual,
                                          const Tensor& dw_, const Tensor& db_, Slot& slot) {
-  Ready& ready = find(x, bits.defined(), residual, eps, slot);
-  INVARIANT(!ready.backward.empty(), "cuDNN has an engine for batch_norm forward and none back");
-  const cudnn::BatchNormTensors& t = ready.in_backward;
+  const auto& plan = find<Backward>(x, bits.defined(), residual, eps, slot);
+  INVARIANT(plan, "cuDNN has an engine for batch_norm forward and none back");
+  const cudnn::BatchNormTensors& t = plan.tensors;
   const int64_t C = x.dim(1);
   const Tensor dy = aligned(contiguous(dy_, kNHWC)), dx = empty_like(x);
   const Tensor dresidual = residual ? empty_like(x) : Tensor(),
                inverse({C}, DType::f32, x.device());
   launch(inverse_deviations, grid_of(C), statistics.ptr<float>() + C, inverse.ptr<float>(), C, eps);
-  const Written dw(dw_), db(db_);
-  const Tensor x_ = aligned(x), weight_ = aligned(weight);
-  ready.backward[0].run({{t.dy, dy.bytes()},
-                         {t.bits, bits.defined() ? bits.bytes() : nullptr},
-                         {t.dresidual, residual ? dresidual.bytes() : nullptr},
-                         {t.x, x_.bytes()},
-                         {t.weight, weight_.bytes()},
-                         {t.mean, statistics.bytes()},
-                         {t.inverse, inverse.bytes()},
-                         {t.dx, dx.bytes()},
-                         {t.dw, dw.bytes()},
-                         {t.db, db.bytes()}});
+  const cudnn::Output dw(dw_), db(db_);
+  plan.run({{t.dy, dy},
+            {t.bits, bits},
+            {t.dresidual, dresidual},
+            {t.x, aligned(x)},
+            {t.weight, aligned(weight)},
+            {t.mean, statistics},
+            {t.inverse, inverse},
+            {t.dx, dx},
+            {t.dw, dw.tensor()},
+            {t.db, db.tensor()}});
   dw.done();
   db.done();
   return {dx, dresidual};
@@ -153,24 +131,28 @@ static kernels::NormalizedGrads backward(const Tensor& dy_, const Tensor& x,
 
 static kernels::BatchNormPass forward(const Tensor& x_, const Tensor& weight_, const Tensor& bias_,
                                       const Tensor& residual_, bool relu, double eps, Slot& slot) {
-  Ready& ready = find(x_, relu, residual_.defined(), eps, slot);
-  if (!ready)
+  // cuDNN must run both passes or none: only its backward can read the mask bits that its forward
+  // writes. The plan to run is found last, because building one may evict another from the slot.
+  const bool back = bool(find<Backward>(x_, relu, residual_.defined(), eps, slot));
+  const auto* const plan =
+      back ? &find<Forward>(x_, relu, residual_.defined(), eps, slot) : nullptr;
+  if (!plan || !*plan)
     return kernels::batch_norm_training.plain(x_, weight_, bias_, residual_, relu, eps, slot);
-  const cudnn::BatchNormTensors& t = ready.in_forward;
+  const cudnn::BatchNormTensors& t = plan->tensors;
   const int64_t C = x_.dim(1);
   const Tensor x = aligned(x_), weight = aligned(weight_), bias = aligned(bias_);
   const Tensor residual = residual_.defined() ? aligned(contiguous(residual_, kNHWC)) : residual_;
   const Tensor y = empty_like(x), statistics({2, C}, DType::f32, x.device());
   const Tensor bits = relu ? Tensor({(x.numel() + 7) / 8}, DType::u8, x.device()) : Tensor();
   float* const inverse = statistics.ptr<float>() + C;
-  ready.forward[0].run({{t.x, x.bytes()},
-                        {t.weight, weight.bytes()},
-                        {t.bias, bias.bytes()},
-                        {t.residual, residual.defined() ? residual.bytes() : nullptr},
-                        {t.y, y.bytes()},
-                        {t.bits, relu ? bits.bytes() : nullptr},
-                        {t.mean, statistics.bytes()},
-                        {t.inverse, inverse}});
+  plan->run({{t.x, x},
+             {t.weight, weight},
+             {t.bias, bias},
+             {t.residual, residual},
+             {t.y, y},
+             {t.bits, bits},
+             {t.mean, statistics},
+             {t.inverse, inverse}});
   launch(variances, grid_of(C), inverse, C, eps);
   return {y, bits, statistics, backward};
 }

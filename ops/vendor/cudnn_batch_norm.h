@@ -8,7 +8,7 @@ namespace bellows::cudnn {
 struct BatchNorm {
   Shape x;  // (N, C, H, W)
   DType dtype;
-  bool relu, residual;  // fused: y = relu(batch_norm(x) + residual)
+  bool relu, residual;  // fused: y = relu(batch_norm(x) + residual); backward: dresidual is wanted
   double eps;
   Filter filter;
   bool operator==(const BatchNorm&) const = default;
@@ -27,10 +27,7 @@ struct BatchNormTensors {
   Id x = 0, weight = 0, bias = 0, residual = 0, y = 0, bits = 0, mean = 0, inverse = 0;
   Id dy = 0, dx = 0, dresidual = 0, dw = 0, db = 0;
 };
-struct BatchNormGraph {
-  Graph graph;
-  BatchNormTensors tensors = {};  // equal keys give equal Ids
-};
+using BatchNormGraph = Described<BatchNormTensors>;
 BatchNormGraph describe_forward(const BatchNorm& pass);
 BatchNormGraph describe_backward(const BatchNorm& pass);
 

@@ -49,21 +49,17 @@ constexpr size_t kMostPlans = 16;  // candidates of autotuning
 // A convolution with its plan, kept in the layer's slot.
 class Ready {
  public:
-  explicit Ready(const cudnn::Convolution& c) : Ready(c, cudnn::describe(c)) {}
-  explicit operator bool() const { return !plans_.empty(); }
+  explicit Ready(const cudnn::Convolution& c)
+      : convolution_(c), planned_(cudnn::describe(c), c.filter) {}
+  explicit operator bool() const { return bool(planned_); }
 
   // a, c: the graph's first and second tensor; b: bias, may be undefined. In the graph's format.
   void run(const Tensor& a, const Tensor& c, const Tensor& b, const Tensor& y) {
     if (tuning_.due()) choose(a, c, b, y);
-    run(plans_[0], a, c, b, y);
+    run(planned_.plans[0], a, c, b, y);
   }
 
  private:
-  Ready(const cudnn::Convolution& c, cudnn::ConvolutionGraph d)
-      : convolution_(c),
-        tensors_(d.tensors),
-        plans_(std::move(d.graph).plans(c.filter, Search::quick, 1)) {}
-
   void choose(const Tensor& a, const Tensor& c, const Tensor& b, const Tensor& y) {
     std::vector<cudnn::Plan> found;
     const auto find = [&](const std::string& name) {
@@ -84,20 +80,17 @@ class Ready {
     const std::string name = found[*best].name();
     found.clear();  // frees the graph that keeps all candidates' engines
     auto plans = cudnn::describe(convolution_).graph.plan(convolution_.filter, name);
-    if (!plans.empty()) plans_ = std::move(plans);
+    if (!plans.empty()) planned_.plans = std::move(plans);
   }
 
   void run(const cudnn::Plan& plan, const Tensor& a, const Tensor& c, const Tensor& b,
            const Tensor& y) const {
-    plan.run({{tensors_.first, a.bytes()},
-              {tensors_.second, c.bytes()},
-              {tensors_.bias, b.defined() ? b.bytes() : nullptr},
-              {tensors_.result, y.bytes()}});
+    const cudnn::ConvolutionTensors& t = planned_.tensors;
+    plan.run({{t.first, a}, {t.second, c}, {t.bias, b}, {t.result, y}});
   }
 
   cudnn::Convolution convolution_;
-  cudnn::ConvolutionTensors tensors_;
-  std::vector<cudnn::Plan> plans_;  // one plan, or none if cuDNN has no engine
+  cudnn::Planned<cudnn::ConvolutionTensors> planned_;
   Tuning tuning_;
 };
 
@@ -142,13 +135,9 @@ static void backward_w(const Tensor& dy_, const Tensor& x, const Tensor& dw, con
       find(Half::backward_w, x.dtype(), x.shape(), dw.shape(), format, false, options, slot);
   if (!ready) return kernels::conv2d_backward_w.plain(dy_, x, dw, db, options, slot);
   const Tensor dy = aligned(contiguous(dy_, format));
-  const bool in_place = dw.is_contiguous(format) && cudnn::is_aligned(dw);
-  const Tensor result = in_place ? dw : Tensor(dw.shape(), dw.dtype(), Device::cuda, format);
-  ready->run(dy, aligned(contiguous(x, format)), Tensor(), result);
-  if (in_place)
-    dw.raise_version();
-  else
-    copy_into(dw, result);
+  const cudnn::Output result(dw, format);
+  ready->run(dy, aligned(contiguous(x, format)), Tensor(), result.tensor());
+  result.done();
   if (db.defined()) copy_into(db, kernels::sum(dy, {1, dw.dim(0), 1, 1}, 1).view_as(db.shape()));
 }
 

@@ -23,10 +23,7 @@ struct ConvolutionTensors {
   Id first = 0, second = 0;  // x and w (forward), dy and w (backward_x), dy and x (backward_w)
   Id bias = 0, result = 0;
 };
-struct ConvolutionGraph {
-  Graph graph;
-  ConvolutionTensors tensors = {};  // equal keys give equal Ids
-};
+using ConvolutionGraph = Described<ConvolutionTensors>;
 ConvolutionGraph describe(const Convolution& convolution);
 
 }  // namespace bellows::cudnn

@@ -32,19 +32,17 @@ static std::string implementation_of(const dnnl::primitive& primitive) {
   return name;
 }
 
-Bound::Bound(dnnl::primitive primitive,
-             std::initializer_list<std::pair<int, dnnl::memory::desc>> args)
+Plan::Plan(dnnl::primitive primitive,
+           std::initializer_list<std::pair<int, dnnl::memory::desc>> args)
     : primitive_(std::move(primitive)),
       runs_(&trace::counter("onednn." + implementation_of(primitive_))) {
   for (const auto& [which, desc] : args)
     args_.emplace(which, dnnl::memory(desc, engine(), DNNL_MEMORY_NONE));
 }
 
-void Bound::set(int which, const void* address) {
-  args_.at(which).set_data_handle(const_cast<void*>(address));
-}
-
-void Bound::run() {
+void Plan::run(Bindings bindings) {
+  for (const auto& [which, address] : bindings)
+    if (address) args_.at(int(which)).set_data_handle(const_cast<void*>(address));
   static trace::Counter& calls = trace::counter("kernel.vendor_calls");
   calls.add();
   runs_->add();
@@ -73,10 +71,10 @@ dnnl::memory::desc desc(const Shape& shape, dnnl::memory::format_tag tag, DType 
   return {dnnl::memory::dims(shape.begin(), shape.end()), type_of(dtype), tag};
 }
 
-static std::optional<Bound> reorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to) {
+static std::optional<Plan> reorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to) {
   if (from == to) return {};
-  return Bound(dnnl::reorder({engine(), from, engine(), to}),
-               {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+  return Plan(dnnl::reorder({engine(), from, engine(), to}),
+              {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
 }
 
 Reorder::Reorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to)
@@ -86,9 +84,7 @@ Reorder::Reorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to)
 
 void Reorder::run(const Tensor& from, const Tensor& to) {
   detail::count_transpose();
-  reorder_->set(DNNL_ARG_FROM, from.bytes());
-  reorder_->set(DNNL_ARG_TO, to.bytes());
-  reorder_->run();
+  reorder_->run({{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
 }
 
 Tensor Reorder::operator()(const Tensor& t) {
@@ -107,17 +103,14 @@ void Reorder::finish(const Tensor& room, const Tensor& y) {
 
 Reordered::Reordered(const dnnl::memory::desc& from, const dnnl::memory::desc& to)
     : reorder_(reorder(from, to)) {
-  if (!reorder_) return;
-  copy_ = Tensor({int64_t(to.get_size())}, DType::u8);
-  reorder_->set(DNNL_ARG_TO, copy_.bytes());
+  if (reorder_) copy_ = Tensor({int64_t(to.get_size())}, DType::u8);
 }
 
 const void* Reordered::of(const Tensor& t) {
   if (!reorder_) return t.bytes();
   const bool same = source_.defined() && source_.bytes() == t.bytes();
   if (!same || version_ != t.storage()->version) {
-    reorder_->set(DNNL_ARG_FROM, t.bytes());
-    reorder_->run();
+    reorder_->run({{DNNL_ARG_FROM, t}, {DNNL_ARG_TO, copy_}});
     source_ = t.detach();
     version_ = t.storage()->version;
   }

@@ -5,7 +5,8 @@
 #include <optional>
 #include <unordered_map>
 #include "core/base/trace.h"
-#include "core/tensor/tensor.h"
+#include "core/tensor/slot.h"
+#include "ops/vendor/plan.h"
 
 namespace bellows::onednn {
 
@@ -25,18 +26,23 @@ const dnnl::engine& engine();
 dnnl::stream& stream();
 
 // A primitive with its arguments: created once, run with new addresses each time.
-class Bound {
+class Plan {
  public:
-  Bound(dnnl::primitive primitive, std::initializer_list<std::pair<int, dnnl::memory::desc>> args);
-  // Sets the address of argument `which` (DNNL_ARG_*) for all later runs.
-  void set(int which, const void* address);
-  void run();  // counted in kernel.vendor_calls and in onednn.<implementation>
+  Plan(dnnl::primitive primitive, std::initializer_list<std::pair<int, dnnl::memory::desc>> args);
+  // Runs with these addresses of arguments (DNNL_ARG_*). Those that are not bound keep the address
+  // of the run before. Counted in kernel.vendor_calls and in onednn.<implementation>.
+  void run(Bindings bindings);
 
  private:
   dnnl::primitive primitive_;
   trace::Counter* runs_;  // "onednn.brgconv:avx512_core"
   std::unordered_map<int, dnnl::memory> args_;
 };
+
+// Returns the T that the slot keeps for this key, made from the key on its first use.
+template <class T, class Key> T& plan_for(Slot& slot, const Key& key) {
+  return slot.get<T>(key, [&] { return checked([&] { return T(key); }); });
+}
 
 // True for f32, and for bf16 and f16 if the CPU has instructions for them (AVX512-BF16,
 // AVX512-FP16) and ONEDNN_MAX_CPU_ISA allows them. Otherwise oneDNN would emulate bf16, slower than
@@ -58,7 +64,7 @@ class Reorder {
 
  private:
   void run(const Tensor& from, const Tensor& to);
-  std::optional<Bound> reorder_;  // empty if the layouts are equal
+  std::optional<Plan> reorder_;  // empty if the layouts are equal
   int64_t from_bytes_, to_bytes_;
 };
 
@@ -71,7 +77,7 @@ class Reordered {
   const void* of(const Tensor& t);
 
  private:
-  std::optional<Bound> reorder_;  // empty if the layouts are equal
+  std::optional<Plan> reorder_;  // empty if the layouts are equal
   Tensor copy_, source_;
   uint32_t version_ = 0;
 };

@@ -68,7 +68,7 @@ struct Forward {
                                                  {DNNL_ARG_DST, p.dst_desc()}}) {}
   onednn::Reorder x, y;
   onednn::Reordered weights;
-  onednn::Bound primitive;
+  onednn::Plan primitive;
 };
 
 struct BackwardX {
@@ -85,7 +85,7 @@ struct BackwardX {
                                                        {DNNL_ARG_DIFF_SRC, p.diff_src_desc()}}) {}
   onednn::Reorder dy, dx;
   onednn::Reordered weights;
-  onednn::Bound primitive;
+  onednn::Plan primitive;
 };
 
 struct BackwardW {
@@ -104,18 +104,11 @@ struct BackwardW {
         reorder(dnnl::reorder(
                     {onednn::engine(), p.diff_weights_desc(), onednn::engine(), key.w_desc()}),
                 {{DNNL_ARG_FROM, p.diff_weights_desc()}, {DNNL_ARG_TO, key.w_desc()}}),
-        blocked({int64_t(p.diff_weights_desc().get_size())}, DType::u8) {
-    primitive.set(DNNL_ARG_DIFF_WEIGHTS, blocked.bytes());
-    reorder.set(DNNL_ARG_FROM, blocked.bytes());
-  }
+        blocked({int64_t(p.diff_weights_desc().get_size())}, DType::u8) {}
   onednn::Reorder x, dy;
-  onednn::Bound primitive, reorder;
+  onednn::Plan primitive, reorder;
   Tensor blocked;  // dw as the primitive writes it
 };
-
-template <class Plan> Plan& plan(Slot& slot, const Key& key) {
-  return slot.get<Plan>(key, [&] { return onednn::checked([&] { return Plan(key); }); });
-}
 
 }  // namespace
 
@@ -134,15 +127,14 @@ static Tensor forward(const Tensor& x_, const Tensor& w_, const Tensor& b_,
                 .dtype = x_.dtype(),
                 .images = conv2d_format(x_, w_),
                 .weights = weight_format(w_)};
-  Forward& conv = plan<Forward>(slot, key);
+  Forward& conv = onednn::plan_for<Forward>(slot, key);
   const Tensor y(key.y(), key.dtype, Device::cpu, key.images), out = conv.y.room(y);
   const Tensor x = conv.x(contiguous(x_, key.images)), w = contiguous(w_, key.weights);
   const Tensor b = b_.defined() ? contiguous(b_) : b_;
-  conv.primitive.set(DNNL_ARG_SRC, x.bytes());
-  conv.primitive.set(DNNL_ARG_WEIGHTS, conv.weights.of(w));
-  if (b.defined()) conv.primitive.set(DNNL_ARG_BIAS, b.bytes());
-  conv.primitive.set(DNNL_ARG_DST, out.bytes());
-  conv.primitive.run();
+  conv.primitive.run({{DNNL_ARG_SRC, x},
+                      {DNNL_ARG_WEIGHTS, conv.weights.of(w)},
+                      {DNNL_ARG_BIAS, b},
+                      {DNNL_ARG_DST, out}});
   conv.y.finish(out, y);
   return y;
 }
@@ -158,13 +150,11 @@ static Tensor backward_x(const Tensor& dy_, const Tensor& w_, const Shape& x,
                 .dtype = dy_.dtype(),
                 .images = conv2d_format(dy_, w_),
                 .weights = weight_format(w_)};
-  BackwardX& conv = plan<BackwardX>(slot, key);
+  BackwardX& conv = onednn::plan_for<BackwardX>(slot, key);
   const Tensor dx(x, key.dtype, Device::cpu, key.images), out = conv.dx.room(dx);
   const Tensor dy = conv.dy(contiguous(dy_, key.images)), w = contiguous(w_, key.weights);
-  conv.primitive.set(DNNL_ARG_DIFF_DST, dy.bytes());
-  conv.primitive.set(DNNL_ARG_WEIGHTS, conv.weights.of(w));
-  conv.primitive.set(DNNL_ARG_DIFF_SRC, out.bytes());
-  conv.primitive.run();
+  conv.primitive.run(
+      {{DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_WEIGHTS, conv.weights.of(w)}, {DNNL_ARG_DIFF_SRC, out}});
   conv.dx.finish(out, dx);
   return dx;
 }
@@ -192,15 +182,14 @@ static void backward_w(const Tensor& dy_, const Tensor& x_, const Tensor& dw_, c
     return conv2d_cpu::product_fits(dy_, x_, dw_, db, options, slot)
                ? conv2d_cpu::backward_w_by_product(dy_, x_, dw_, db, options, slot)
                : kernels::conv2d_backward_w.plain(dy_, x_, dw_, db, options, slot);
-  BackwardW& conv = plan<BackwardW>(slot, key);
+  BackwardW& conv = onednn::plan_for<BackwardW>(slot, key);
   const Tensor dy = conv.dy(contiguous(dy_, key.images)), x = conv.x(contiguous(x_, key.images));
-  conv.primitive.set(DNNL_ARG_SRC, x.bytes());
-  conv.primitive.set(DNNL_ARG_DIFF_DST, dy.bytes());
-  if (db.defined()) conv.primitive.set(DNNL_ARG_DIFF_BIAS, db.bytes());
-  conv.primitive.run();
+  conv.primitive.run({{DNNL_ARG_SRC, x},
+                      {DNNL_ARG_DIFF_DST, dy},
+                      {DNNL_ARG_DIFF_WEIGHTS, conv.blocked},
+                      {DNNL_ARG_DIFF_BIAS, db}});
   write_in(key.weights, dw_, [&](const Tensor& dw) {
-    conv.reorder.set(DNNL_ARG_TO, dw.bytes());
-    conv.reorder.run();
+    conv.reorder.run({{DNNL_ARG_FROM, conv.blocked}, {DNNL_ARG_TO, dw}});
     dw.raise_version();
   });
   if (db.defined()) db.raise_version();

@@ -97,19 +97,15 @@ struct Product {
     attributes.set_post_ops(after);
     return attributes;
   }
-  onednn::Bound primitive;
+  onednn::Plan primitive;
 };
 }  // namespace
 
 static void product(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Slot& slot) {
   const bool batch = y.dim(0) > 1;
   const Key key{view_of(y, batch), view_of(a, batch), view_of(b, batch), into};
-  auto& [primitive] =
-      slot.get<Product>(key, [&] { return onednn::checked([&] { return Product(key); }); });
-  primitive.set(DNNL_ARG_SRC, a.bytes());
-  primitive.set(DNNL_ARG_WEIGHTS, b.bytes());
-  primitive.set(DNNL_ARG_DST, y.bytes());
-  primitive.run();
+  onednn::plan_for<Product>(slot, key).primitive.run(
+      {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, y}});
 }
 
 static void matmul(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Slot& slot) {

@@ -162,10 +162,10 @@ TEST(OneDnn, ErrorsOfRunningAreOurs) {
   const auto matrix = [](int64_t rows, int64_t columns) {
     return onednn::desc({rows, columns}, memory::format_tag::ab, DType::f32);
   };
-  onednn::Bound incomplete(
+  onednn::Plan incomplete(
       dnnl::matmul({onednn::engine(), matrix(2, 3), matrix(3, 4), matrix(2, 4)}),
       {{DNNL_ARG_SRC, matrix(2, 3)}});
-  const Refusal got = refused([&] { incomplete.run(); });
+  const Refusal got = refused([&] { incomplete.run({}); });
   EXPECT_EQ(got.exit, Exit::internal);
   EXPECT_THAT(got.message, testing::HasSubstr("could not execute"));
 }

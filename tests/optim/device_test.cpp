@@ -25,12 +25,18 @@ class OptimizerOnDevice : public testing::Test {
   }
 };
 
+// Muon is one pass over each weight, and has a test of its own.
+bool is_elementwise(const OptimizerOptions& options) {
+  return options.rule.make().passes.size() > 1;
+}
+
 }  // namespace
 
 // Powers and the last bits of the norm may round differently; all other arithmetic is the same.
 TEST_F(OptimizerOnDevice, EqualsTheCpu) {
   int variant = 0;
   for (const OptimizerOptions& options : every_variant()) {
+    if (!is_elementwise(options)) continue;
     SCOPED_TRACE(cat(options.rule.name(), " variant ", variant++));
     const Trained cpu = train(options, true, 2);
     const Trained gpu = train(options, true, 2, DType::f32, Device::cuda);
@@ -45,15 +51,17 @@ TEST_F(OptimizerOnDevice, EqualsTheCpu) {
 
 TEST_F(OptimizerOnDevice, FusedEqualsPlainBitForBit) {
   int variant = 0;
-  for (const OptimizerOptions& options : every_variant())
+  for (const OptimizerOptions& options : every_variant()) {
+    if (!is_elementwise(options)) continue;
     expect_same_bits(train(options, false, 2, DType::f32, Device::cuda),
                      train(options, true, 2, DType::f32, Device::cuda),
                      cat(options.rule.name(), " variant ", variant++));
+  }
 }
 
 // A group with Muon, wide and tall, and one with sgd.
 TEST_F(OptimizerOnDevice, MuonEqualsTheCpu) {
-  OptimizerOptions options = sgd_options({.momentum = 0.9});
+  OptimizerOptions options = sgd_options({{"momentum", "0.9"}});
   GroupOptions muon;
   muon.parameters = "conv*";
   muon.rule.choose("muon");
@@ -91,7 +99,7 @@ TEST_F(OptimizerOnDevice, MuonEqualsTheCpu) {
 }
 
 TEST_F(OptimizerOnDevice, IsTwoLaunchesAndNoWait) {
-  OptimizerOptions options = sgd_options({.momentum = 0.9, .weight_decay = 0.01});
+  OptimizerOptions options = sgd_options({{"momentum", "0.9"}, {"weight_decay", "0.01"}});
   options.clip_norm = 1;
   options.fused = true;
   const NamedTensors parameters = odd_parameters(DType::f32, Device::cuda);
@@ -110,23 +118,52 @@ TEST_F(OptimizerOnDevice, IsTwoLaunchesAndNoWait) {
   EXPECT_EQ(state.read().applied, 1);
 }
 
+// More parameters than a launch takes, and their norm.
+TEST_F(OptimizerOnDevice, CountsEachLaunch) {
+  const trace::Counter &real = trace::counter("cuda.launches"),
+                       &counted = trace::counter("optim.launches");
+  for (const std::string& name : Choice<UpdateRule()>::names())
+    for (const bool fused : {false, true}) {
+      SCOPED_TRACE(cat(name, fused ? " fused" : ""));
+      OptimizerOptions options = variants_of(name).back();
+      options.fused = fused;
+      options.clip_norm = 1;
+      NamedTensors parameters;
+      for (int i = 0; i < (is_elementwise(options) ? 520 : 3); ++i) {
+        const Tensor w = normal(i % 2 ? Shape{3, 2} : Shape{2, 3}, DType::f32, i);
+        parameters.push_back({cat("w", i), require_grad(to(Device::cuda, w))});
+        set_grad(parameters.back().tensor, clone(parameters.back().tensor.detach()));
+      }
+      Optimizer optimizer(options, parameters, rates({0.1}));
+      DeviceStepState state(Device::cuda);
+      const int64_t real_before = real.value(), counted_before = counted.value();
+      optimizer.step(state);
+      EXPECT_EQ(counted.value() - counted_before, real.value() - real_before);
+      if (fused && is_elementwise(options)) {
+        EXPECT_EQ(real.value() - real_before, 2 + 2);
+      }
+    }
+}
+
 TEST_F(OptimizerOnDevice, NonFiniteGradientChangesNothingButSkipped) {
-  for (const bool fused : {false, true}) {
-    OptimizerOptions options = sgd_options({.momentum = 0.9});
-    options.fused = fused;
-    options.skip_nonfinite = true;
-    const Tensor w = require_grad(to(Device::cuda, normal({3000}, DType::f32, 1)));
-    Optimizer optimizer(options, {{"w", w}}, rates({0.1}));
-    DeviceStepState state(Device::cuda);
-    const Tensor g = normal({3000}, DType::f32, 2);
-    set_grad(w, to(Device::cuda, g));
-    optimizer.step(state);
-    const Tensor before = to(Device::cpu, w);
-    g.data<float>()[2999] = NAN;
-    set_grad(w, to(Device::cuda, g));
-    optimizer.step(state);
-    EXPECT_TRUE(same_bits(before, to(Device::cpu, w)));
-    EXPECT_EQ(state.read().applied, 1);
-    EXPECT_EQ(state.read().skipped, 1);
-  }
+  for (const std::string& name : Choice<UpdateRule()>::names())
+    for (const bool fused : {false, true}) {
+      SCOPED_TRACE(cat(name, fused ? " fused" : ""));
+      OptimizerOptions options = rule_options(name);
+      options.fused = fused;
+      options.skip_nonfinite = true;
+      const Tensor w = require_grad(to(Device::cuda, normal({30, 100}, DType::f32, 1)));
+      Optimizer optimizer(options, {{"w", w}}, rates({0.1}));
+      DeviceStepState state(Device::cuda);
+      const Tensor g = normal({30, 100}, DType::f32, 2);
+      set_grad(w, to(Device::cuda, g));
+      optimizer.step(state);
+      const Tensor before = to(Device::cpu, w);
+      g.data<float>()[2999] = NAN;
+      set_grad(w, to(Device::cuda, g));
+      optimizer.step(state);
+      EXPECT_TRUE(same_bits(before, to(Device::cpu, w)));
+      EXPECT_EQ(state.read().applied, 1);
+      EXPECT_EQ(state.read().skipped, 1);
+    }
 }

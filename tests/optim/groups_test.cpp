@@ -20,11 +20,10 @@ OptimizerOptions muon_options(const MuonOptions& muon) {
 }
 
 GroupOptions group(const std::string& parameters, double lr, double epochs = 0) {
-  GroupOptions group;
-  group.parameters = parameters;
-  group.rule.as<SgdOptions>() = {.lr = lr};
-  group.epochs = epochs;
-  return group;
+  return load(GroupOptions{}, {{"parameters", {parameters}},
+                               {"name", {"sgd"}},
+                               {"lr", {cat(lr)}},
+                               {"epochs", {cat(epochs)}}});
 }
 
 Tensor leaf(const Shape& shape, double (*value)(double)) {
@@ -73,32 +72,26 @@ TEST(Muon, AgreesWithNumbersFromPyTorch) {
   }
 }
 
-TEST(Muon, TakesNoVectors) {
-  const Tensor w = leaf({4}, [](double i) { return i; });
-  Optimizer optimizer(muon_options({}), {{"w", w}}, rates({0.1}));
-  DeviceStepState state(Device::cpu);
-  set_grad(w, clone(w.detach()));
-  EXPECT_THAT(refusal([&] { optimizer.step(state); }),
-              HasSubstr("a weight of shape [4]; give the others to another rule"));
+TEST(Muon, RefusesVectorsByNameBeforeTheFirstUpdate) {
+  const Tensor w = leaf({4, 2}, [](double i) { return i; });
+  for (const Shape& shape : {Shape{4}, Shape{}, Shape{0, 2}}) {
+    const Tensor b = leaf(shape, [](double i) { return i; });
+    const Refusal refusal = refused([&] {
+      Optimizer(muon_options({}), {{"fc.weight", w}, {"fc.bias", b}}, rates({0.1}));
+    });
+    EXPECT_EQ(refusal.exit, Exit::usage);
+    EXPECT_THAT(refusal.message, HasSubstr(cat("'fc.bias' has shape ", shape)));
+    EXPECT_THAT(refusal.message, HasSubstr("optimizer.groups"));
+  }
 }
 
-TEST(Muon, NonFiniteGradientChangesNothing) {
-  OptimizerOptions options = muon_options({.normalize_weights = true});
-  options.skip_nonfinite = true;
-  const Tensor w = leaf({4, 5}, [](double i) { return std::sin(i); });
-  Optimizer optimizer(options, {{"w", w}}, rates({0.1}));
-  DeviceStepState state(Device::cpu);
-  set_grad(w, clone(w.detach()));
-  optimizer.step(state);
-  const Tensor before = clone(w.detach()), momentum = clone(optimizer.state()[0].tensor);
-  const Tensor broken = clone(w.detach());
-  broken.ptr<double>()[7] = NAN;
-  set_grad(w, broken);
-  optimizer.step(state);
-  EXPECT_TRUE(same_bits(before, w.detach()));
-  EXPECT_TRUE(same_bits(momentum, optimizer.state()[0].tensor));
-  EXPECT_EQ(state.read().applied, 1);
-  EXPECT_EQ(state.read().skipped, 1);
+TEST(Muon, RefusesAConvolutionWhoseFirstAxisIsNotOutermost) {
+  const Tensor w({4, 3, 2, 2}, DType::f64, Device::cpu, kCHWN);
+  fill(w, 1);
+  EXPECT_THAT(refusal([&] {
+                Optimizer(muon_options({}), {{"conv.weight", require_grad(w)}}, rates({0.1}));
+              }),
+              HasSubstr("'conv.weight'"));
 }
 
 namespace {
@@ -127,7 +120,7 @@ std::vector<double> taken(const OptimizerOptions& options, const std::vector<Ten
 
 TEST(Groups, AParameterBelongsToTheFirstThatNamesIt) {
   for (const bool fused : {false, true}) {
-    OptimizerOptions options = sgd_options({});
+    OptimizerOptions options = sgd_options();
     options.fused = fused;
     options.groups = {group("a.bias", 0), group("*.bias", 0)};
     EXPECT_THAT(taken(options, {rates({10}), rates({100})}), ElementsAre(1, 10, 100));
@@ -146,13 +139,13 @@ TEST(Groups, RestAfterTheirEpochs) {
               ElementsAre(4, 3, 2, 1, 0));
   EXPECT_EQ(lr_table_of(linear, 4, 3, 6, 2).numel(), 6);
   EXPECT_EQ(lr_table_of(linear, 4, 9, 6, 2).numel(), 6);
-  OptimizerOptions options = sgd_options({});
+  OptimizerOptions options = sgd_options();
   options.groups = {group("a.bias", 4, 2)};
   EXPECT_THAT(taken(options, {table}, 9), ElementsAre(9, 10, 9));
 }
 
 TEST(Groups, MustNameSomething) {
-  OptimizerOptions options = sgd_options({});
+  OptimizerOptions options = sgd_options();
   options.groups = {group("*.bias", 1), group("b.bias", 1)};
   EXPECT_THAT(refusal([&] {
                 taken(options, {rates({1}), rates({1})});
@@ -161,7 +154,7 @@ TEST(Groups, MustNameSomething) {
 }
 
 TEST(Groups, AreClippedTogether) {
-  OptimizerOptions options = sgd_options({});
+  OptimizerOptions options = sgd_options();
   options.groups = {group("*.bias", 0)};
   options.clip_norm = std::sqrt(6.) / 2;  // all six gradients are 1
   for (const double value : taken(options, {rates({1})})) EXPECT_NEAR(value, 0.5, 1e-6);

@@ -3,26 +3,24 @@
 #include <gtest/gtest.h>
 #include <cstring>
 #include <map>
+#include <tuple>
 #include "autograd/backward.h"
+#include "core/config/values.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/rng.h"
-#include "optim/adam.h"
 #include "optim/optimizer.h"
-#include "optim/sgd.h"
+#include "tests/refusal.h"
 
 namespace bellows {
 
-inline OptimizerOptions sgd_options(const SgdOptions& sgd) {
-  OptimizerOptions options;
-  options.rule.as<SgdOptions>() = sgd;
-  return options;
+using Texts = std::map<std::string, std::string>;  // options, as in a config
+
+inline OptimizerOptions rule_options(const std::string& name, const Texts& texts = {}) {
+  Values source{{"name", {name}}};
+  for (const auto& [key, text] : texts) source[key].text = text;
+  return load(OptimizerOptions{}, source);
 }
-template <class Options> OptimizerOptions adam_options(const char* name, const Options& adam) {
-  OptimizerOptions options;
-  options.rule.choose(name);
-  options.rule.as<Options>() = adam;
-  return options;
-}
+inline OptimizerOptions sgd_options(const Texts& texts = {}) { return rule_options("sgd", texts); }
 
 inline Tensor rates(const std::vector<double>& values) {
   return tensor_of(values, {int64_t(values.size())});
@@ -36,9 +34,9 @@ inline Tensor normal(const Shape& shape, DType dtype, uint64_t seed) {
 
 // Returns one of a few cached gradients, since drawing them takes longer than the updates.
 inline Tensor gradient(size_t parameter, int step, const Shape& shape, DType dtype) {
-  static std::map<std::pair<uint64_t, DType>, Tensor> drawn;
+  static std::map<std::tuple<uint64_t, DType, std::string>, Tensor> drawn;
   const uint64_t seed = 100 + 3 * parameter + step % 3;
-  Tensor& g = drawn[{seed, dtype}];
+  Tensor& g = drawn[{seed, dtype, cat(shape)}];
   if (!g.defined()) g = normal(shape, dtype, seed);
   return clone(g);
 }
@@ -46,12 +44,24 @@ inline Tensor gradient(size_t parameter, int step, const Shape& shape, DType dty
 inline void set_grad(const Tensor& leaf, const Tensor& g) { leaf_of(leaf).grad = g; }
 
 // Sizes of full vectors, of less than a vector, and of several chunks.
+inline const std::vector<Shape> kOddShapes = {{3}, {17, 5}, {1}, {9001}, {0}, {129, 131}, {8192}};
+
 inline NamedTensors odd_parameters(DType dtype, Device device = Device::cpu) {
   NamedTensors parameters;
-  const std::vector<Shape> shapes = {{3}, {17, 5}, {1}, {9001}, {0}, {129, 131}, {8192}};
-  for (size_t i = 0; i < shapes.size(); ++i)
+  for (size_t i = 0; i < kOddShapes.size(); ++i)
     parameters.push_back(
-        {"p" + std::to_string(i), require_grad(to(device, normal(shapes[i], dtype, i)))});
+        {"p" + std::to_string(i), require_grad(to(device, normal(kOddShapes[i], dtype, i)))});
+  return parameters;
+}
+
+// Those of the odd parameters that a rule takes. Muon refuses vectors.
+inline NamedTensors parameters_for(const OptimizerOptions& options, DType dtype,
+                                   Device device = Device::cpu) {
+  const UpdateRule rule = options.rule.make();
+  NamedTensors parameters = odd_parameters(dtype, device);
+  std::erase_if(parameters, [&](const NamedTensor& p) {
+    return rule.check && refused([&] { rule.check(p); }).exit != Exit::done;
+  });
   return parameters;
 }
 
@@ -64,7 +74,7 @@ struct Trained {
 inline Trained train(OptimizerOptions options, bool fused, int steps, DType dtype = DType::f32,
                      Device device = Device::cpu) {
   options.fused = fused;
-  const NamedTensors parameters = odd_parameters(dtype, device);
+  const NamedTensors parameters = parameters_for(options, dtype, device);
   Optimizer optimizer(options, parameters, rates({0.1, 0.05, 0.2, 0.01}));
   DeviceStepState state(device);
   for (int step = 0; step < steps; ++step) {
@@ -95,21 +105,49 @@ inline void expect_same_bits(const Trained& a, const Trained& b, const std::stri
     EXPECT_TRUE(same_bits(a.state[i].tensor, b.state[i].tensor)) << what << a.state[i].name;
 }
 
+// Values that an option takes in every_variant(): both of a bool; 0 and more than 0 of a number
+// that is 0 by default, and of weight decay. Empty: leaves the default.
+inline std::vector<std::string> settings_of(const std::string& key, const std::string& text) {
+  if (text == "false" || text == "true") return {"false", "true"};
+  if (key == "weight_decay") return {"0", "0.01"};
+  if (text == "0") return {"0", "0.9"};
+  return {};
+}
+
+// Returns a rule with all settings of its options that it does not refuse.
+inline std::vector<OptimizerOptions> variants_of(const std::string& name) {
+  Choice<UpdateRule()> rule(name);
+  Dump own;
+  own.choice("name", rule, "");
+  std::vector<Texts> all(1);
+  for (const auto& [key, value] : own.values) {
+    const std::vector<std::string> settings = settings_of(key, value.text);
+    if (settings.empty()) continue;
+    std::vector<Texts> more;
+    for (Texts texts : all)
+      for (const std::string& setting : settings) {
+        texts[key] = setting;
+        more.push_back(texts);
+      }
+    all = std::move(more);
+  }
+  std::vector<OptimizerOptions> variants;
+  for (const Texts& texts : all) {
+    const OptimizerOptions options = rule_options(name, texts);
+    if (refused([&] { options.rule.make(); }).exit == Exit::done) variants.push_back(options);
+  }
+  return variants;
+}
+
+// Returns all variants of every registered rule, without and with clipping.
 inline std::vector<OptimizerOptions> every_variant() {
   std::vector<OptimizerOptions> all;
-  for (const double decay : {0.0, 0.01}) {
-    for (const double momentum : {0.0, 0.9})
-      all.push_back(sgd_options({.momentum = momentum, .weight_decay = decay}));
-    all.push_back(sgd_options({.momentum = 0.9, .weight_decay = decay, .nesterov = true}));
-    AdamWOptions adam;
-    adam.weight_decay = decay;
-    all.push_back(adam_options<AdamOptions>("adam", adam));
-    all.push_back(adam_options("adamw", adam));
-  }
-  for (size_t i = 0, n = all.size(); i < n; ++i) {
-    all.push_back(all[i]);
-    all.back().clip_norm = 3;
-  }
+  for (const std::string& name : Choice<UpdateRule()>::names())
+    for (OptimizerOptions options : variants_of(name))
+      for (const double clip_norm : {0, 3}) {
+        options.clip_norm = clip_norm;
+        all.push_back(options);
+      }
   return all;
 }
 

@@ -38,6 +38,11 @@ TEST(Cublas, TakesTheDescriptionOfEveryProduct) {
       }
 }
 
+// A tuned choice of another version is not reused.
+TEST(Cublas, NamesTheVersionThatAChoiceIsValidFor) {
+  EXPECT_THAT(cublas::loaded(), testing::ContainsRegex("^cuBLASLt [0-9]+$"));
+}
+
 // cuBLAS computes the row-major y = a b as y^T = b^T a^T. Operands with dense rows are not
 // transposed.
 TEST(Cublas, SeesHowAnOperandLies) {
