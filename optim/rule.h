@@ -10,7 +10,7 @@
 #include <cmath>
 #include <utility>
 #include "core/tensor/foreach.h"
-#include "core/tensor/named.h"
+#include "core/tensor/tensor.h"
 #include "core/tensor/step_state.h"
 
 namespace bellows {

@@ -114,31 +114,30 @@ struct AbLine {
 static void declare(CommandLine& line, AbLine& given) {
   AbOptions& o = given.options;
   line.add_option("overrides", o.overrides, "key=value: options of both arms");
-  line.add_option("--config,-c", o.config, "YAML file")->required();
-  line.add_option("--toggle", o.toggle, "the toggle in which the arms differ")->required();
+  line.add_option("--config,-c", o.config, "YAML file").required();
+  line.add_option("--toggle", o.toggle, "the toggle in which the arms differ").required();
   line.add_option("--value", o.value,
                   "value in the arm that has it on (default: the one of `toggles: all`)");
   line.add_option("--measure", given.measure,
                   "step: training steps only; epoch: whole epochs, with evaluation and "
                   "checkpoint")
-      ->check(CLI::IsMember({"step", "epoch"}));
+      .one_of({"step", "epoch"});
   line.add_option("--clock", given.clock,
                   "wall: elapsed time; cpu: CPU time of the process, for one thread on a busy "
                   "machine")
-      ->check(CLI::IsMember({"wall", "cpu"}));
-  line.add_option("--steps", o.steps, "steps per block")->check(CLI::PositiveNumber);
-  line.add_option("--blocks", o.blocks, "blocks per arm")->check(CLI::PositiveNumber);
-  line.add_option("--warmup", o.warmup, "steps before the first block")->check(CLI::PositiveNumber);
-  line.add_option("--timeout", o.timeout_s, "limit for one block, in seconds")
-      ->check(CLI::PositiveNumber);
+      .one_of({"wall", "cpu"});
+  line.add_option("--steps", o.steps, "steps per block").positive();
+  line.add_option("--blocks", o.blocks, "blocks per arm").positive();
+  line.add_option("--warmup", o.warmup, "steps before the first block").positive();
+  line.add_option("--timeout", o.timeout_s, "limit for one block, in seconds").positive();
   line.add_option("--report", o.report,
                   "Markdown file to write, FILE.md; FILE.json is written beside it");
-  line.add_option("--arm", given.arm)->group("");
-  line.add_option("--folder", given.folder)->group("");
+  line.add_option("--arm", given.arm).hidden();
+  line.add_option("--folder", given.folder).hidden();
 }
 
 static int run(const Arguments& args) {
-  CommandLine line("ab");
+  CommandLine line = verb_line("ab");
   AbLine given;
   declare(line, given);
   if (!line.read(args)) return 0;

@@ -14,7 +14,7 @@ namespace bellows {
 
 void add_device_option(CommandLine& line, std::string& device) {
   line.add_option("--device", device, "auto takes a GPU if there is one")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+      .one_of({"auto", "cpu", "cuda"});
 }
 
 Device start_bench(const std::string& device) {

@@ -23,7 +23,8 @@ struct AddBench {
 };
 
 inline CommandLine bench_line(const std::string& name) {
-  return CommandLine("trainer bench", benches().at(name));
+  const Verb& bench = benches().at(name);
+  return CommandLine("trainer bench " + name, bench.help, bench.example);
 }
 
 void add_device_option(CommandLine& line, std::string& device);  // --device auto|cpu|cuda

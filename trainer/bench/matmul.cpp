@@ -135,16 +135,13 @@ struct Wanted {
 }  // namespace
 
 static void declare(CommandLine& line, Wanted& wanted) {
-  CLI::Option* const table =
+  const CommandLine::Option table =
       line.add_flag("--seed-table", wanted.seed_table,
                     "the sizes of the seed text: times of its V100, and of this machine");
-  CLI::Option* const rules =
-      line.add_flag("--align", wanted.align, "the sizes that suit Tensor Cores")->excludes(table);
+  const CommandLine::Option rules =
+      line.add_flag("--align", wanted.align, "the sizes that suit Tensor Cores").excludes(table);
   const auto add_size = [&](const char* name, int64_t& size, const char* help) {
-    line.add_option(name, size, help)
-        ->check(CLI::Range(1, 1 << 20))
-        ->excludes(table)
-        ->excludes(rules);
+    line.add_option(name, size, help).range(1, 1 << 20).excludes(table).excludes(rules);
   };
   add_size("--batch", wanted.batch, "batch of [batch, M, K] x [K, N]");
   add_size("--m", wanted.m, "M");

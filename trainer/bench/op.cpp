@@ -198,10 +198,9 @@ static int run(const Arguments& args) {
   Options o;
   line.add_option("name", o.name, "name of an op (default: all that have shapes to time)");
   add_device_option(line, o.device);
-  line.add_option("--dtype", o.dtype, "element type of the inputs")
-      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
+  line.add_option("--dtype", o.dtype, "element type of the inputs").one_of({"f32", "bf16", "f16"});
   line.add_option("--elements", o.elements, "time only elementwise ops, on vectors of this size")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 30));
+      .range(int64_t(1), int64_t(1) << 30);
   line.add_flag("--json", o.json, "print one JSON line, in ns per element; needs --elements");
   if (!line.read(args)) return 0;
   CHECK(!o.json || o.elements, "bench op: --json needs --elements");

@@ -121,10 +121,10 @@ static void declare(CommandLine& line, Wanted& wanted) {
           "--stress", wanted.size,
           "[n]: 100 products n x n x n in each precision, with verified results (default n: "
           "8192 on a GPU, a size that takes seconds on a CPU)")
-      ->expected(0, 1);
+      .without_value();
   line.add_flag("--bandwidths", wanted.bandwidths, "copy rates of RAM, disk and GPU");
   line.add_option("--folder", wanted.folder, "folder on the disk to measure, for --bandwidths")
-      ->check(CLI::ExistingDirectory);
+      .existing_folder();
   line.add_flag("--shapes", wanted.shapes,
                 "print only the weights whose sizes are not multiples of 8");
   line.add_option("--config,-c", wanted.config, "YAML file of the model, for --shapes");
@@ -132,11 +132,11 @@ static void declare(CommandLine& line, Wanted& wanted) {
 }
 
 static int run(const Arguments& args) {
-  CommandLine line("doctor");
+  CommandLine line = verb_line("doctor");
   Wanted wanted;
   declare(line, wanted);
   if (!line.read(args)) return 0;
-  wanted.stress = line.count("--stress") > 0;
+  wanted.stress = line.given("--stress");
   CHECK(wanted.shapes || (wanted.overrides.empty() && wanted.config.empty()),
         "doctor: only --shapes takes a config");
   if (wanted.shapes) return print_shapes(wanted.config, wanted.overrides);

@@ -35,7 +35,7 @@ static std::string check_op(const OpSpec& op) {
 }
 
 static int run(const Arguments& args) {
-  CommandLine line("check");
+  CommandLine line = verb_line("check");
   std::string config;
   Names overrides;
   line.add_option("overrides", overrides, "key=value: options that override those of the file");

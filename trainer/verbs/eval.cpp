@@ -9,11 +9,11 @@
 namespace bellows {
 
 static int run(const Arguments& args) {
-  CommandLine line("eval");
+  CommandLine line = verb_line("eval");
   std::string from, data;
   Names overrides;
   bool json = false;
-  line.add_option("run,--checkpoint", from, "run folder or checkpoint file")->required();
+  line.add_option("run,--checkpoint", from, "run folder or checkpoint file").required();
   line.add_option("overrides", overrides, "key=value: options to change, such as data.root=FOLDER");
   line.add_option(
       "--data", data,

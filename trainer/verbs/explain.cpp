@@ -188,10 +188,9 @@ static std::string known_name(const std::string& name) {
 }
 
 static int run(const Arguments& args) {
-  CommandLine line("explain");
+  CommandLine line = verb_line("explain");
   std::string name, expression;
-  line.add_option("name", name, "name of a toggle, an op, an option, a model and so on")
-      ->required();
+  line.add_option("name", name, "name of a toggle, an op, an option, a model and so on").required();
   line.add_option("expression", expression, "an expression of einsum, whose loops are printed");
   if (!line.read(args)) return 0;
   CHECK(expression.empty() || name == "einsum", "explain: only einsum takes an expression");

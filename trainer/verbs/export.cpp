@@ -69,16 +69,15 @@ static Metadata metadata_of(const SafeTensors& saved) {
 }
 
 static int run(const Arguments& args) {
-  CommandLine line("export");
+  CommandLine line = verb_line("export");
   std::string from, to;
   bool overwrite = false;
-  line.add_option("run,--checkpoint", from, "run folder or checkpoint file")->required();
-  line.add_option("to,--to", to, ".safetensors file to write")->required();
+  line.add_option("run,--checkpoint", from, "run folder or checkpoint file").required();
+  line.add_option("to,--to", to, ".safetensors file to write").required();
   line.add_flag("--overwrite", overwrite, "replace the file if it exists");
-  line.footer(
+  line.add_note(
       "Metadata, in JSON: input_size (C, H, W), channels, mean and std of pixels from 0 to 1,\n"
-      "transforms (the whole list), classes (names in the order of the outputs).\n\n" +
-      line.get_footer());
+      "transforms (the whole list), classes (names in the order of the outputs).");
   if (!line.read(args)) return 0;
   refuse_other_formats(to);
   CHECK(overwrite || kind_of(to, Exit::storage) == Kind::nothing, to,

@@ -17,7 +17,7 @@ static const Table& find_table(const std::string& name) {
 }
 
 static int run(const Arguments& args) {
-  CommandLine line("list");
+  CommandLine line = verb_line("list");
   std::string name;
   bool markdown = false;
   std::string names;

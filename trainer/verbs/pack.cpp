@@ -23,22 +23,22 @@ static void declare(CommandLine& line, PackLine& given) {
   line.add_option("overrides", given.overrides,
                   "key=value: options that override those of the file");
   line.add_option("--config,-c", given.config, "YAML file that names the data set");
-  line.add_option("--out,-o", given.out, "new folder for the shards")->required();
+  line.add_option("--out,-o", given.out, "new folder for the shards").required();
   line.add_option("--encoding", given.encoding,
                   "keep: copy image files unchanged, store other data as pixels (default); raw: "
                   "store pixels; jpeg: encode every image as JPEG")
-      ->check(CLI::IsMember(kEncodings).description(""))
-      ->type_name("keep|raw|jpeg");
+      .one_of(kEncodings)
+      .value_name("keep|raw|jpeg");
   line.add_option("--side", given.options.side,
                   "shrink larger images until their shorter side has this many pixels (default: "
                   "keep the size)")
-      ->check(CLI::Range(1, 65535).description(""));
+      .range(1, 65535);
   line.add_option("--quality", given.options.quality, "quality of encoded JPEGs, 1 to 100")
-      ->check(CLI::Range(1, 100).description(""))
-      ->capture_default_str();
+      .range(1, 100)
+      .shows_default();
   line.add_option("--shard-mb", given.shard_mb, "approximate size of a shard, in MiB")
-      ->check(CLI::Range(1, 1 << 20).description(""))
-      ->capture_default_str();
+      .range(1, 1 << 20)
+      .shows_default();
 }
 
 // Describes the input and the encoding: equal `pack` commands have equal sources.
@@ -62,7 +62,7 @@ static bool names_data(const Values& overrides) {
 }
 
 static int run(const Arguments& args) {
-  CommandLine line("pack");
+  CommandLine line = verb_line("pack");
   PackLine given;
   declare(line, given);
   if (!line.read(args)) return 0;

@@ -103,7 +103,7 @@ static Json json_of(const std::vector<float>& values, const Names& names, const 
 }
 
 static void declare(CommandLine& line, PredictLine& given) {
-  line.add_option("run,--checkpoint", given.from, "run folder or checkpoint file")->required();
+  line.add_option("run,--checkpoint", given.from, "run folder or checkpoint file").required();
   line.add_option("images,--image", given.images,
                   "PNG, JPEG, PGM or PPM files, folders of them, or - for an image on stdin");
   line.add_option("--list", given.list, "file with one image path per line; - for stdin");
@@ -115,7 +115,7 @@ static void declare(CommandLine& line, PredictLine& given) {
                 "invert the pixels, for dark on light if the model learned light on dark (MNIST)");
   line.add_option("--top", given.top,
                   "number of classes to print, most probable first (not with --json)")
-      ->check(CLI::PositiveNumber);
+      .positive();
 }
 
 static std::vector<std::string> paths_of(const PredictLine& line) {
@@ -152,7 +152,7 @@ static void predict_all(const Predictor& predict, const std::vector<std::string>
 }
 
 static int run(const Arguments& args) {
-  CommandLine line("predict");
+  CommandLine line = verb_line("predict");
   PredictLine given;
   declare(line, given);
   if (!line.read(args)) return 0;

@@ -35,8 +35,7 @@ static void declare(CommandLine& line, TrainLine& given) {
           "continue from the newest checkpoint of a run folder, of --run-dir or of the newest "
           "runs/<name>; a checkpoint file starts a new run folder, in which learning rate, "
           "epochs, schedule, data and more may change")
-      ->expected(0, 1)
-      ->default_str("latest");
+      .without_value("latest");
 }
 
 // Returns the run folder that --resume names, or the one of the checkpoint that it names; "" if it
@@ -64,7 +63,7 @@ static std::string defaults_note(const Plan& plan) {
 }
 
 static int run(const Arguments& args) {
-  CommandLine line("train");
+  CommandLine line = verb_line("train");
   TrainLine given;
   declare(line, given);
   if (!line.read(args)) return 0;

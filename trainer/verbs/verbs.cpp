@@ -14,39 +14,9 @@
 
 namespace bellows {
 
-CommandLine::CommandLine(const std::string& verb) : CommandLine("trainer", verbs().at(verb)) {}
-
-CommandLine::CommandLine(const std::string& program, const Verb& verb)
-    : CLI::App(verb.help, program + " " + verb.name) {
-  footer(std::string("Example:\n  ") + verb.example);
-}
-
-// Refuses empty values, as in  --config "$UNSET". They would stand for a default, or take the next
-// word as their value.
-static void refuse_empty(const Arguments& args, const std::string& program) {
-  for (size_t i = 0; i < args.size(); ++i) {
-    const bool assigned = args[i].starts_with("--") && args[i].find('=') == args[i].size() - 1;
-    const bool follows = i > 0 && args[i - 1].starts_with("-");
-    CHECK(!args[i].empty() && !assigned,
-          assigned  ? args[i].substr(0, args[i].size() - 1)
-          : follows ? args[i - 1]
-                    : program,
-          ": the value is empty; write one, or leave the option out");
-  }
-}
-
-bool CommandLine::read(Arguments args) {
-  refuse_empty(args, get_name());
-  std::ranges::reverse(args);  // CLI11 expects the last one first
-  try {
-    parse(std::move(args));
-  } catch (const CLI::CallForHelp&) {
-    say_part(help());
-    return false;
-  } catch (const CLI::ParseError& error) {
-    fail(Exit::usage, error.what(), "; see  ", get_name(), " --help");
-  }
-  return true;
+CommandLine verb_line(const std::string& name) {
+  const Verb& verb = verbs().at(name);
+  return CommandLine("trainer " + name, verb.help, verb.example);
 }
 
 static void print_help() {

@@ -1,23 +1,21 @@
 // The verbs of the program, `trainer <verb> ...`. A verb is a file that registers itself:
 //
 //   static int run(const Arguments& args) {
-//     CommandLine line("eval");
+//     CommandLine line = verb_line("eval");
 //     std::string from;
-//     line.add_option("run", from, "run folder or checkpoint")->required();
+//     line.add_option("run", from, "run folder or checkpoint").required();
 //     if (!line.read(args)) return 0;  // --help
 //     ...
 //   }
 //   static const AddVerb verb({"eval", "metrics of a trained model", "trainer eval runs/lenet",
 //   run});
 #pragma once
-#include <CLI/CLI.hpp>
 #include <map>
 #include "core/base/check.h"
 #include "core/base/registry.h"
+#include "trainer/verbs/command_line.h"
 
 namespace bellows {
-
-using Arguments = std::vector<std::string>;
 
 struct Verb {
   const char* name;
@@ -42,15 +40,8 @@ struct AddVerb {
   }
 };
 
-// Command line of a verb. Its help text and example come from the registry.
-class CommandLine : public CLI::App {
- public:
-  explicit CommandLine(const std::string& verb);
-  CommandLine(const std::string& program, const Verb& verb);  // "trainer bench" and a benchmark
-  // Parses `args`. Returns false if --help was given and has been printed. Throws Error (exit 2)
-  // for arguments that it does not know.
-  bool read(Arguments args);
-};
+// Returns the empty command line of a verb; its help text and example come from the registry.
+CommandLine verb_line(const std::string& name);
 
 // Runs the verb that the first argument names, or `train` if that is an option or key=value.
 // Returns the exit code. Reports each failure as one line on stderr.

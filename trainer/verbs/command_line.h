@@ -1,0 +1,65 @@
+// CommandLine: the arguments of a verb, as CLI11 reads them. Only command_line.cpp includes CLI11,
+// whose headers take longer to compile than most verbs.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace bellows {
+
+using Arguments = std::vector<std::string>;
+
+class CommandLine {
+ public:
+  // One option of the command line, for further settings.
+  class Option {
+   public:
+    explicit Option(CLI::Option* option) : option_(option) {}
+    Option required() const;
+    Option one_of(const std::vector<std::string>& values) const;
+    Option range(int64_t least, int64_t most) const;
+    Option positive() const;
+    Option existing_folder() const;
+    Option excludes(Option other) const;
+    Option without_value(const std::string& meaning = "") const;  // the value may be left out
+    Option value_name(const std::string& name) const;             // in the help, for TEXT or INT
+    Option shows_default() const;                                 // the variable's present value
+    Option hidden() const;                                        // from the help
+
+   private:
+    CLI::Option* option_;
+  };
+
+  // `help` and `example` are one line each.
+  CommandLine(const std::string& program, const std::string& help, const std::string& example);
+  ~CommandLine();
+  CommandLine(CommandLine&&) = delete;
+
+  // Declares an option. `names` is "--name,-n", or "name" for an argument without dashes, of which
+  // a vector takes all. The variable must live until read() returns.
+  Option add_option(const std::string& names, std::string& variable, const std::string& help);
+  Option add_option(const std::string& names, int64_t& variable, const std::string& help);
+  Option add_option(const std::string& names, int& variable, const std::string& help);
+  Option add_option(const std::string& names, double& variable, const std::string& help);
+  Option add_option(const std::string& names, Arguments& variable, const std::string& help);
+  Option add_flag(const std::string& name, bool& variable, const std::string& help);
+  void add_note(const std::string& text);     // to the end of the help, before the example
+  bool given(const std::string& name) const;  // true if read() found that option
+  const std::string& program() const { return program_; }  // "trainer eval"
+
+  // Parses `args`. Returns false if --help was given and has been printed. Throws Error (exit 2)
+  // for arguments that it does not know.
+  bool read(Arguments args);
+
+ private:
+  std::string program_;
+  std::unique_ptr<CLI::App> app_;
+};
+
+}  // namespace bellows
