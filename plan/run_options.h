@@ -1,6 +1,7 @@
 // Options of the training loop: evaluation, log, checkpoints, target, profiling and debug switches.
 // They are declared here because Plan contains them and trainer/ has a higher rank.
 #pragma once
+#include "core/config/choice.h"
 #include "core/device/sync_guard.h"
 #include "data/images/recipe.h"
 #include "models/metrics/metric.h"

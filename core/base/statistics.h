@@ -2,9 +2,14 @@
 // with the speedup that the same protocol measures for two equal arms (a placebo).
 #pragma once
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace bellows {
+
+// Named values of one time step, for metrics.jsonl and TensorBoard.
+using Scalars = std::vector<std::pair<std::string, double>>;
 
 double quantile(std::vector<double> values, double share);  // share: 0 to 1; interpolated
 inline double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include "core/base/json.h"
+#include "core/base/statistics.h"
 
 namespace bellows {
 

@@ -1,6 +1,7 @@
 // The toggle cuda_graph: captures one update after a few uncaptured ones, then launches it as a
 // graph for each batch of that size.
 #pragma once
+#include <optional>
 #include <functional>
 #include <memory>
 #include "core/device/allocator.h"

@@ -1,6 +1,7 @@
 #include "trainer/session/data_card.h"
 #include <algorithm>
 #include <cmath>
+#include "core/base/json.h"
 #include "core/config/visitor.h"
 
 namespace bellows {

@@ -85,7 +85,7 @@ class Tally {
  public:
   explicit Tally(const Session& session)
       : loss_(session.plan.loss),
-        may_leave_out_(session.plan.data.loader.on_damaged == OnDamaged::skip),
+        may_leave_out_(session.plan.data.loader.batch.on_damaged == OnDamaged::skip),
         sums_(session.device) {
     const int64_t classes = session.test_set->info().classes;
     for (const Choice<MakeMetric>& choice : session.plan.eval.metrics)

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <omp.h>
 #include "autograd/backward.h"
+#include "core/base/json.h"
 #include "core/base/mutex.h"
 #include "core/base/plural.h"
 #include "core/config/hint.h"

@@ -1,7 +1,7 @@
 // The updates in which autotuning may try kernels. Before the window a heuristic chooses them;
 // after it the fastest known ones are used, so no later step is slowed by a search.
 #pragma once
-#include "core/base/json.h"
+#include "core/base/statistics.h"
 #include "core/device/kernel_options.h"
 #include "plan/run_options.h"
 
