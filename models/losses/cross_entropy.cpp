@@ -1,4 +1,5 @@
 #include "ops/cross_entropy.h"
+#include "core/config/visitor.h"
 #include "models/losses/loss.h"
 
 namespace bellows {

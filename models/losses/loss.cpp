@@ -1,4 +1,5 @@
 #include "models/losses/loss.h"
+#include "core/config/visitor.h"
 #include "core/tensor/copy.h"
 #include "ops/cross_entropy.h"
 #include "ops/elementwise.h"

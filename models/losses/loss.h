@@ -2,6 +2,7 @@
 //   static const AddEntry<LossFunction> entry("mse", "mean of squared errors", mse);
 #pragma once
 #include "autograd/amp.h"
+#include "core/config/choice.h"
 #include "core/tensor/tensor.h"
 
 namespace bellows {

@@ -2,7 +2,7 @@
 //   static const AddEntry<MakeMetric> entry("accuracy", "...", accuracy);
 #pragma once
 #include <functional>
-#include "core/config/visitor.h"
+#include "core/config/choice.h"
 #include "core/tensor/tensor.h"
 
 namespace bellows {

@@ -1,3 +1,4 @@
+#include "core/config/visitor.h"
 #include "models/metrics/metric.h"
 
 namespace bellows {

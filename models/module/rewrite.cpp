@@ -1,5 +1,6 @@
 #include "models/module/rewrite.h"
 #include <algorithm>
+#include "core/config/visitor.h"
 
 namespace bellows {
 

@@ -132,8 +132,8 @@ static void declare(CommandLine& line, AbLine& given) {
   line.add_option("--timeout", o.timeout_s, "limit for one block, in seconds").positive();
   line.add_option("--report", o.report,
                   "Markdown file to write, FILE.md; FILE.json is written beside it");
-  line.add_option("--arm", given.arm).hidden();
-  line.add_option("--folder", given.folder).hidden();
+  line.add_option("--arm", given.arm, "").hidden();
+  line.add_option("--folder", given.folder, "").hidden();
 }
 
 static int run(const Arguments& args) {

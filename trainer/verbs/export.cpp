@@ -2,6 +2,7 @@
 // safetensors.torch.load_file.
 #include <algorithm>
 #include <cctype>
+#include "core/base/json.h"
 #include "core/base/output.h"
 #include "core/tensor/copy.h"
 #include "plan/plan.h"

@@ -24,7 +24,7 @@ struct PredictLine {
   std::string from, list;
   std::vector<std::string> images;
   bool invert = false, json = false, logits = false;
-  size_t top = 10;
+  int64_t top = 10;
 };
 
 // Applies the evaluation transforms of the training run. Runs one image at a time, so that no
@@ -84,10 +84,10 @@ static std::vector<size_t> ranked(const std::vector<float>& values) {
 }
 
 // Returns "class 3 cat: 0.9812" for each of the `top` best classes.
-static Names best_of(const std::vector<float>& values, const Names& names, size_t top) {
+static Names best_of(const std::vector<float>& values, const Names& names, int64_t top) {
   Names best = {};
   for (const size_t i : ranked(values)) {
-    if (best.size() == top) break;
+    if (std::ssize(best) == top) break;
     best.push_back(
         fmt::format("class {}{}: {:.4f}", i, names.empty() ? "" : " " + names[i], values[i]));
   }
