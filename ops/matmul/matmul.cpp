@@ -74,6 +74,7 @@ Tensor kernels::flat_rows(const Tensor& t) {
 std::optional<MatrixLayout> matrix_layout(const Tensor& t) {
   const int64_t rows = t.dim(-2), columns = t.dim(-1);
   const int64_t row = t.strides()[-2], column = t.strides()[-1];
+  if (t.numel() <= 1) return {{false, std::max<int64_t>(columns, 1)}};  // whatever its strides are
   if (column == 1 && (rows == 1 || row >= columns)) return {{false, std::max(row, columns)}};
   if (row == 1 && (columns == 1 || column >= rows)) return {{true, std::max(column, rows)}};
   return std::nullopt;

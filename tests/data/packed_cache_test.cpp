@@ -49,7 +49,7 @@ struct PackedCache : testing::Test {
 }  // namespace
 
 static auto Packs() { return ElementsAre(HasSubstr(" MB, ")); }
-static auto Reads() { return ElementsAre(HasSubstr(" samples, out of ")); }
+static auto Reads() { return ElementsAre(HasSubstr(", out of ")); }
 
 TEST_F(PackedCache, PacksOnceAndThenReads) {
   EXPECT_EQ(copy_of(digits(20))->size(), 20);

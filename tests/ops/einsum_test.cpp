@@ -1,6 +1,6 @@
 // einsum beyond the generic suite: the text of the loop nest, refusals, the kernels that run, and
 // random expressions against a naive evaluation.
-#include "ops/einsum.h"
+#include "ops/matmul/einsum.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>

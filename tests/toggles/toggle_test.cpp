@@ -199,8 +199,8 @@ TEST(Machine, WithoutAGpuAToggleStaysOffAndSaysSo) {
 
 TEST(Deterministic, ExcludesWhatMayChooseDifferently) {
   EXPECT_EQ(config_refusal({{"deterministic", "on"}, {"toggles.kernel_autotune", "benchmark"}}),
-            "test: kernel_autotune: benchmark and  deterministic: on  exclude each other; take one "
-            "of them back");
+            "test: kernel_autotune: benchmark and  deterministic: on  exclude each other; remove "
+            "one of them");
   const Config preset = configured({{"deterministic", "on"}, {"toggles", "all"}});
   EXPECT_EQ(preset.toggles.at("kernel_autotune").origin, "off, deterministic is on");
   EXPECT_EQ(preset.plan.kernels.autotune, Autotune::heuristic);

@@ -17,7 +17,7 @@ namespace {
 
 // Small enough for cuda_host. The model is pooled_lenet() unless `more` names another.
 Plan small_lenet(Values more = {}) {
-  if (!more.contains("model.name")) more.merge(pooled_lenet());
+  if (!more.contains("model") && !more.contains("model.name")) more.merge(pooled_lenet());
   return plan_of({{"device", {"cuda"}},
                   {"data.train_size", {"32"}},
                   {"data.test_size", {"8"}},

@@ -296,7 +296,7 @@ TEST_F(Program, EvaluatesPredictsAndExportsWhatItTrained) {
   EXPECT_EQ(run({"export", "runs/run", "model.safetensors"}).code, 0);
   const SafeTensors model = read_safetensors(folder_ / "model.safetensors");
   EXPECT_EQ(model.metadata.at("classes"), R"(["0","1","2","3","4","5","6","7","8","9"])");
-  expect_refusal({"export", "runs/run", "model.safetensors"}, 2, "model.safetensors is there");
+  expect_refusal({"export", "runs/run", "model.safetensors"}, 2, "model.safetensors exists");
   EXPECT_EQ(run({"export", "runs/run", "model.safetensors", "--overwrite"}).code, 0);
   ASSERT_EQ(model.tensors.size(), 2u);
   EXPECT_EQ(model.tensors[0].name, "1.weight");

@@ -223,6 +223,6 @@ TEST_F(GrowingProgram, RefusesPaddingAndAStemThatChoosesBeforeItTrains) {
                  2, "transform progressive_resize: the image has padding already");
   expect_refusal(tiny({"model={name: resnet18, width: 2}",
                        cat("data.transforms=[{name: resize, size: 64}, ", grow, ", normalize]")}),
-                 2, "with no option that chooses by size (model.stem: auto)");
+                 2, "has no option that depends on the size (model.stem: auto)");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "runs"));
 }

@@ -62,7 +62,8 @@ TEST_F(Unreachable, AConfigIsBasedOnNamesTheFileThatSaysSo) {
                  as_nobody);
 }
 
-// Other caches only cost time if they cannot be written, but the packed copy of a data set needs a folder.
+// Other caches only cost time if they cannot be written, but the packed copy of a data set needs a
+// folder.
 TEST_F(Unreachable, ACacheFolder) {
   const auto in_locked_cache = [this] {
     setenv("XDG_CACHE_HOME", (folder_ / "locked").c_str(), 1);

@@ -74,7 +74,7 @@ static void refuse_empty(const Arguments& args, const std::string& program) {
           assigned  ? args[i].substr(0, args[i].size() - 1)
           : follows ? args[i - 1]
                     : program,
-          ": an empty value; write one, or leave the option out");
+          ": the value is empty; write one, or leave the option out");
   }
 }
 

@@ -7,7 +7,7 @@
 #include "core/base/plural.h"
 #include "core/config/hint.h"
 #include "ops/base/op.h"
-#include "ops/einsum.h"
+#include "ops/matmul/einsum.h"
 #include "plan/toggle.h"
 #include "trainer/verbs/tables.h"
 #include "trainer/verbs/verbs.h"

@@ -1,7 +1,7 @@
 // Einsum on the GPU: one thread per element of y, which sums over the dropped letters in double.
 #include "core/tensor/map.cuh"
-#include "ops/einsum.h"
-#include "ops/einsum_nest.h"
+#include "ops/matmul/einsum.h"
+#include "ops/matmul/einsum_nest.h"
 
 namespace bellows {
 

@@ -1,9 +1,9 @@
-#include "ops/einsum.h"
+#include "ops/matmul/einsum.h"
 #include <map>
 #include "core/device/parallel.h"
 #include "core/tensor/copy.h"
 #include "ops/base/op.h"
-#include "ops/einsum_nest.h"
+#include "ops/matmul/einsum_nest.h"
 #include "ops/matmul/matmul.h"
 #include "ops/reduce.h"
 #include "ops/shape.h"
