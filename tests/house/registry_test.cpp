@@ -17,6 +17,8 @@ static bool registers(const std::string& line) {
                       add + 3 < line.size() &&
                       std::isupper(static_cast<unsigned char>(line[add + 3]));
   return object || line.find("on(Device::") != std::string::npos ||
+         line.find("vendor_on(") != std::string::npos ||
+         line.find("add_kernels(Device::") != std::string::npos ||
          line.find("add_marker({") != std::string::npos;
 }
 

@@ -140,7 +140,8 @@ TEST_F(Trained, PredictReadsAnImageOrAListFromStdin) {
   const std::string from_file = run({"predict", "runs/run", "--list", "list"}).out;
   EXPECT_EQ(std::ranges::count(from_file, '\n'), 2);
   EXPECT_EQ(run({"predict", "runs/run", "--list", "-"}, from_stdin(list)).out, from_file);
-  expect_refusal({"predict", "runs/run", "-", "--list", "-"}, 2, "cannot be both an image and the list");
+  expect_refusal({"predict", "runs/run", "-", "--list", "-"}, 2,
+                 "cannot be both an image and the list");
 }
 
 TEST_F(Trained, PredictWritesJsonWithProbabilitiesOrLogits) {
