@@ -10,8 +10,8 @@
 #include <cmath>
 #include <utility>
 #include "core/tensor/foreach.h"
-#include "core/tensor/tensor.h"
 #include "core/tensor/step_state.h"
+#include "core/tensor/tensor.h"
 
 namespace bellows {
 

@@ -1,9 +1,9 @@
 // The toggle cuda_graph: captures one update after a few uncaptured ones, then launches it as a
 // graph for each batch of that size.
 #pragma once
-#include <optional>
 #include <functional>
 #include <memory>
+#include <optional>
 #include "core/device/allocator.h"
 #include "core/device/graph.h"
 #include "data/loader/batch.h"
