@@ -1,4 +1,4 @@
-// What holds for every registered update rule, with all settings of its options.
+// Tests every registered update rule with all settings of its options.
 #include <gtest/gtest.h>
 #include <omp.h>
 #include <cmath>

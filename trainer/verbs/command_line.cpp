@@ -35,25 +35,15 @@ CommandLine::CommandLine(const std::string& program, const std::string& help,
 }
 CommandLine::~CommandLine() = default;
 
-Option CommandLine::add_option(const std::string& names, std::string& variable,
-                               const std::string& help) {
+template <class T>
+Option CommandLine::add_option(const std::string& names, T& variable, const std::string& help) {
   return Option(app_->add_option(names, variable, help));
 }
-Option CommandLine::add_option(const std::string& names, int64_t& variable,
-                               const std::string& help) {
-  return Option(app_->add_option(names, variable, help));
-}
-Option CommandLine::add_option(const std::string& names, int& variable, const std::string& help) {
-  return Option(app_->add_option(names, variable, help));
-}
-Option CommandLine::add_option(const std::string& names, double& variable,
-                               const std::string& help) {
-  return Option(app_->add_option(names, variable, help));
-}
-Option CommandLine::add_option(const std::string& names, Arguments& variable,
-                               const std::string& help) {
-  return Option(app_->add_option(names, variable, help));
-}
+template Option CommandLine::add_option(const std::string&, std::string&, const std::string&);
+template Option CommandLine::add_option(const std::string&, int64_t&, const std::string&);
+template Option CommandLine::add_option(const std::string&, double&, const std::string&);
+template Option CommandLine::add_option(const std::string&, Arguments&, const std::string&);
+
 Option CommandLine::add_flag(const std::string& name, bool& variable, const std::string& help) {
   return Option(app_->add_flag(name, variable, help));
 }

@@ -43,15 +43,12 @@ class CommandLine {
 
   // Declares an option. `names` is "--name,-n", or "name" for an argument without dashes, of which
   // a vector takes all. The variable must live until read() returns.
-  Option add_option(const std::string& names, std::string& variable, const std::string& help);
-  Option add_option(const std::string& names, int64_t& variable, const std::string& help);
-  Option add_option(const std::string& names, int& variable, const std::string& help);
-  Option add_option(const std::string& names, double& variable, const std::string& help);
-  Option add_option(const std::string& names, Arguments& variable, const std::string& help);
+  // T: std::string, int64_t, double or Arguments.
+  template <class T>
+  Option add_option(const std::string& names, T& variable, const std::string& help);
   Option add_flag(const std::string& name, bool& variable, const std::string& help);
   void add_note(const std::string& text);     // to the end of the help, before the example
   bool given(const std::string& name) const;  // true if read() found that option
-  const std::string& program() const { return program_; }  // "trainer eval"
 
   // Parses `args`. Returns false if --help was given and has been printed. Throws Error (exit 2)
   // for arguments that it does not know.
