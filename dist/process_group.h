@@ -1,29 +1,56 @@
 // ProcessGroup: the ranks that train one model together, and their collectives.
 #pragma once
 #include <memory>
-#include "core/config/choice.h"
+#include <string>
 #include "core/tensor/tensor.h"
+#include "dist/options.h"
+#include "dist/rendezvous.h"
+#include "dist/store.h"
 
 namespace bellows {
 
-// All ranks must make the same calls in the same order. One thread at a time.
+enum class Reduction { sum, mean };
+
+// A collective that has started. Its tensors must stay alive and untouched until wait() returns.
+class Work {
+ public:
+  virtual ~Work() = default;
+  // Makes later work of the current stream (on the CPU: the caller) see the results. Throws Error,
+  // exit 7, if the collective failed or took longer than dist.timeout_s; the group is then dead.
+  virtual void wait() = 0;
+};
+using WorkPtr = std::unique_ptr<Work>;
+
+// All ranks must start the same collectives in the same order, from one thread. Tensors are dense
+// and contiguous; their dtype is f32, f64, bf16, f16 or i64 (i64: sum only). `what` names a
+// collective in errors and in the flight recorder, for example "bucket 2".
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
   virtual int rank() const = 0;
   virtual int world() const = 0;
 
-  // Collectives start here and are done after wait(); do not touch the tensor in between.
-  virtual void all_reduce(const Tensor& t) = 0;           // t = sum over ranks
-  virtual void broadcast(const Tensor& t, int root) = 0;  // t = t of rank `root`
-  // Later work of the current stream sees the results of all collectives so far.
-  virtual void wait() = 0;
-  virtual void barrier() = 0;  // returns once all ranks have called it
+  virtual WorkPtr all_reduce(const Tensor& t, Reduction reduction, const std::string& what) = 0;
+  virtual WorkPtr broadcast(const Tensor& t, int root, const std::string& what) = 0;
+  // mine: (n), all: (world * n): the values of all ranks, by rank.
+  virtual WorkPtr all_gather(const Tensor& mine, const Tensor& all, const std::string& what) = 0;
+  // all: (world * n), mine: (n): this rank's part of the reduced values.
+  virtual WorkPtr reduce_scatter(const Tensor& all, const Tensor& mine, Reduction reduction,
+                                 const std::string& what) = 0;
+  // Returns once all ranks have called it.
+  virtual void barrier(const std::string& what) = 0;
+  // Tells the other ranks why this one leaves, so that they report the cause. Their pending and
+  // later collectives throw. For a rank that ends with an error of its own.
+  virtual void abort(const std::string& why) noexcept = 0;
+
+  int64_t step = 0;  // update in progress, counted from 1, for errors; set by the loop
 };
 
-struct DistOptions {
-  Choice<std::unique_ptr<ProcessGroup>()> backend{"single"};
+struct GroupContext {
+  Ranks ranks;
+  std::shared_ptr<Store> store;  // of all ranks; null in a world of one
+  Device device = Device::cpu;   // of the tensors
+  DistOptions options;
 };
-void visit(Visitor& v, DistOptions& o);
 
 }  // namespace bellows

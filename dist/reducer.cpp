@@ -1,7 +1,6 @@
 #include "dist/reducer.h"
 #include "autograd/backward.h"
 #include "core/base/trace.h"
-#include "core/tensor/foreach.h"
 
 namespace bellows {
 
@@ -11,21 +10,21 @@ Reducer::Reducer(ProcessGroup& group, const NamedTensors& parameters) : group_(g
     const size_t i = leaves_.size();
     leaves_.push_back(leaf);
     leaf.raise_version();
-    group.broadcast(leaf.detach(), 0);
+    pending_.push_back(group.broadcast(leaf.detach(), 0, name));
     on_grad_ready(leaf, [this, i](const Tensor&) {
       if (!held_) return send(i);
       waiting_.insert(i);
     });
   }
-  group.wait();
+  wait_for_all();
 }
 
 void Reducer::send(size_t i) {
   static trace::Counter& collectives = trace::counter("dist.all_reduces");
   collectives.add();
   waiting_.erase(i);
-  sent_.push_back(grad(leaves_[i]));
-  group_.all_reduce(sent_.back());
+  const Tensor& sent = grad(leaves_[i]);
+  pending_.push_back(group_.all_reduce(sent, Reduction::mean, cat("gradient ", i)));
 }
 
 Reducer::~Reducer() {
@@ -35,10 +34,11 @@ Reducer::~Reducer() {
 void Reducer::wait() {
   for (const size_t i : std::exchange(waiting_, {}))
     if (grad(leaves_[i]).defined()) send(i);  // zero_grad() may have dropped it
-  if (sent_.empty()) return;
-  group_.wait();
-  scale_each(sent_, 1.0 / group_.world());
-  sent_.clear();
+  wait_for_all();
+}
+
+void Reducer::wait_for_all() {
+  for (const WorkPtr& work : std::exchange(pending_, {})) work->wait();
 }
 
 }  // namespace bellows

@@ -38,11 +38,12 @@ class Reducer {
 
  private:
   void send(size_t i);
+  void wait_for_all();
 
   ProcessGroup& group_;
   std::vector<Tensor> leaves_;
   std::set<size_t> waiting_;  // leaves with a gradient that no_sync() kept back
-  Tensors sent_;              // gradients sent since the last wait()
+  std::vector<WorkPtr> pending_;
   bool held_ = false;
 };
 

@@ -51,6 +51,7 @@ void visit(Visitor& v, Plan& plan) {
   v.group("kernels", plan.kernels);
   v.group("allocator", plan.allocator);
   v.group("threads", plan.threads);
+  v.group("dist", plan.dist);
   v.group("profile", plan.profile);
   v.group("debug", plan.debug);
 }

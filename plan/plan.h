@@ -8,6 +8,7 @@
 #include "data/images/transform.h"
 #include "data/loader/loader.h"
 #include "data/sets/dataset.h"
+#include "dist/options.h"
 #include "models/losses/loss.h"
 #include "models/module/rewrite.h"
 #include "optim/optimizer.h"
@@ -52,6 +53,7 @@ struct Plan {
   KernelOptions kernels;
   AllocatorOptions allocator;
   ThreadOptions threads;
+  DistOptions dist;
   ProfileOptions profile;
   DebugOptions debug;
 };

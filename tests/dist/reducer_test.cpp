@@ -10,27 +10,40 @@ using namespace bellows;
 
 namespace {
 
+// A collective that multiplies its tensor in wait().
+class Scaling : public Work {
+ public:
+  Scaling(const Tensor& t, double factor) : t_(t), factor_(factor) {}
+  void wait() override { scale_each({&t_, 1}, factor_); }
+
+ private:
+  Tensor t_;
+  double factor_;
+};
+
 // Rank 0 of two ranks with equal tensors: a sum over ranks is twice the local value.
 class Twins : public ProcessGroup {
  public:
   int rank() const override { return 0; }
   int world() const override { return 2; }
-  void all_reduce(const Tensor& t) override {
-    begun.push_back(t);
+  WorkPtr all_reduce(const Tensor& t, Reduction reduction, const std::string&) override {
     sent.push_back(t.bytes());
     ++reduces;
+    return std::make_unique<Scaling>(t, reduction == Reduction::mean ? 1 : 2);
   }
-  void broadcast(const Tensor& t, int root) override {
+  WorkPtr broadcast(const Tensor& t, int root, const std::string&) override {
     EXPECT_EQ(root, 0);
     broadcasts.push_back(t);
+    return std::make_unique<Scaling>(t, 1);
   }
-  void wait() override {
-    for (const Tensor& t : begun) scale_each({&t, 1}, 2);
-    begun.clear();
+  WorkPtr all_gather(const Tensor&, const Tensor&, const std::string&) override { return nullptr; }
+  WorkPtr reduce_scatter(const Tensor&, const Tensor&, Reduction, const std::string&) override {
+    return nullptr;
   }
-  void barrier() override {}
+  void barrier(const std::string&) override {}
+  void abort(const std::string&) noexcept override {}
 
-  Tensors begun, broadcasts;
+  Tensors broadcasts;
   std::vector<const std::byte*> sent;
   int reduces = 0;
 };
@@ -46,7 +59,7 @@ Tensor leaf() { return require_grad(full({2}, 1)); }
 }  // namespace
 
 TEST(Reducer, CostsNothingInAWorldOfOne) {
-  const auto group = DistOptions().backend.make();
+  const auto group = DistOptions().backend.make(GroupContext());
   EXPECT_EQ(group->world(), 1);
   EXPECT_EQ(group->rank(), 0);
   const Tensor w = leaf();

@@ -78,7 +78,7 @@ const std::vector<Table>& tables() {
       table_of<MakeTransform>("transforms", "transform"),
       table_of<UpdateRule()>("optimizers", "optimizer"),
       table_of<Curve(const Horizon&)>("schedules", "schedule"),
-      table_of<std::unique_ptr<ProcessGroup>()>("backends", "backend"),
+      table_of<MakeGroup>("backends", "backend"),
       {"ops", "op", {"op", "maths"}, op_rows},
   };
   return all;

@@ -1,0 +1,40 @@
+// Options of training on several ranks: the group `dist` of a plan.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include "core/config/choice.h"
+
+namespace bellows {
+
+class ProcessGroup;
+struct GroupContext;
+using MakeGroup = std::unique_ptr<ProcessGroup>(const GroupContext&);
+
+// Ranks that get fewer batches than others in an epoch.
+enum class Uneven {
+  drop,  // all ranks drop the last, incomplete round of batches
+  pad,   // samples from the beginning of the epoch fill the last round
+  join,  // a rank without a batch sends zeros, and means count the samples there are
+};
+
+struct DistOptions {
+  Choice<MakeGroup> backend{"auto"};
+  double timeout_s = 300;       // of each collective, and of the rendezvous
+  int64_t store_port = 0;       // of rank 0's store; 0: as the launcher says
+  double bucket_mb = 25;        // capacity of a gradient bucket, in MiB
+  double first_bucket_mb = 1;   // of the first bucket, so that communication begins early
+  bool ddp = true;              // false: rank 0 alone updates (dp), the "before" of DDP
+  bool bucketed = false;        // false: one collective per gradient
+  bool overlap = false;         // buckets leave during backward; false: after it
+  bool rebuild = false;         // bucket order follows the order of readiness
+  bool views = false;           // gradients are views into the buckets
+  bool no_sync = false;         // only the last micro-batch of an update sends
+  bool compress = false;        // f32 gradients travel as bf16
+  bool find_unused = false;     // name parameters that got no gradient
+  Uneven uneven = Uneven::pad;
+  int64_t flight_recorder = 64;  // collectives kept per rank for the report of a failure
+  bool check_collectives = false;  // compare op, shape and dtype over the store before each
+};
+void visit(Visitor& v, DistOptions& o);
+
+}  // namespace bellows

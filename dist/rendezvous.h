@@ -1,0 +1,35 @@
+// Where a process stands among the ranks of a run, and how the ranks find each other.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include "dist/options.h"
+#include "dist/store.h"
+
+namespace bellows {
+
+// This process's place in a run, as its launcher described it. The default: alone.
+struct Ranks {
+  int rank = 0, world = 1;
+  int local_rank = 0, local_world = 1;  // among the ranks of this machine
+  std::string host = "127.0.0.1";       // of rank 0
+  int port = 0;                         // of the store that rank 0 serves
+  std::string attempt = "0";            // restart count; prefixes all keys of the store
+  std::string token;                    // shared secret of the run; "" if the launcher has none
+  std::string launcher;                 // "trainer launch", "torchrun", "mpirun", "srun" or ""
+};
+
+// Reads the variables of trainer launch, torchrun, Open MPI or Slurm. `variable` returns the value
+// of an environment variable, or null. dist.store_port overrides the port. Throws Error, exit 2,
+// for values that are missing or impossible.
+Ranks ranks_from(const std::function<const char*(const char*)>& variable,
+                 const DistOptions& options);
+// The same, from the environment of this process; read once.
+const Ranks& this_rank(const DistOptions& options);
+
+// Rank 0 serves the store, and all ranks connect to it. Returns once all have arrived. Throws Error,
+// exit 7, naming the missing ranks, after dist.timeout_s, or if the port is in use.
+std::shared_ptr<Store> meet(const Ranks& ranks, const DistOptions& options);
+
+}  // namespace bellows
