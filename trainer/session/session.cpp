@@ -183,8 +183,10 @@ Session::Session(const Plan& plan, const std::optional<TrainingSetInfo>& trained
                     group_rates(plan, steps_per_epoch()));
   ema.emplace(plan.optimizer.ema_decay, parameters, model->buffers());
   scaler.emplace(plan.amp.scales(), plan.amp.scaler, *state);
-  group = plan.dist.backend.make(
-      {.ranks = {}, .store = nullptr, .device = device, .options = plan.dist});
+  GroupContext ranks;
+  ranks.device = device;
+  ranks.options = plan.dist;
+  group = plan.dist.backend.make(ranks);
   reducer.emplace(*group, parameters);
 
   check(tests);
