@@ -28,8 +28,8 @@ Ranks ranks_from(const std::function<const char*(const char*)>& variable,
 // The same, from the environment of this process; read once.
 const Ranks& this_rank(const DistOptions& options);
 
-// Rank 0 serves the store, and all ranks connect to it. Returns once all have arrived. Throws Error,
-// exit 7, naming the missing ranks, after dist.timeout_s, or if the port is in use.
+// Rank 0 serves the store, and all ranks connect to it. Returns once all have arrived. Throws
+// Error, exit 7, naming the missing ranks, after dist.timeout_s, or if the port is in use.
 std::shared_ptr<Store> meet(const Ranks& ranks, const DistOptions& options);
 
 }  // namespace bellows

@@ -88,6 +88,8 @@ struct Watch {
     std::vector<long> tids(static_cast<size_t>(in_use()));
 #pragma omp parallel num_threads(in_use())
     tids[static_cast<size_t>(omp_get_thread_num())] = syscall(SYS_gettid);
+    const std::vector<long> workers = worker_ids();
+    tids.insert(tids.end(), workers.begin(), workers.end());
     clocks.clear();
     for (const long tid : tids) clocks.push_back(std::make_unique<WaitClock>(tid));
     for (const auto& clock : clocks) clock->lap();  // drops waits from before this watch

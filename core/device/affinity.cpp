@@ -4,12 +4,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <fstream>
 #include <map>
 #include "core/base/check.h"
 #include "core/base/trace.h"
+#include "core/device/workers.h"
 
 namespace bellows {
 
@@ -47,9 +47,14 @@ static bool run_on(const std::vector<int>& cores) {
   return sched_setaffinity(0, bytes_of(set), set.data()) == 0;
 }
 
-template <class Fn> static void on_each_thread(const Fn& fn) {
-#pragma omp parallel
-  fn(static_cast<size_t>(omp_get_thread_num()));
+// Calls place(thread) on each thread of the OpenMP team, and on workers when they start. Returns
+// the sum of what it returned on the team.
+static int place_threads(const std::function<bool(int thread)>& place) {
+  int placed = 0;
+#pragma omp parallel reduction(+ : placed)
+  placed += place(omp_get_thread_num());
+  restart_workers(place);
+  return placed;
 }
 
 namespace {
@@ -86,10 +91,9 @@ int bind_to_node(int local_rank, const fs::path& sys) {
   const auto& [node, cores] = *std::next(by_node.begin(), local_rank % int(by_node.size()));
   process().cores = cores;
   process().placed = true;
-  std::atomic<int> moved = 0;
-  on_each_thread([&moved, node = node](size_t) {
-    moved += run_on(process().cores);
+  const int moved = place_threads([node = node](int) {
     prefer_memory_of(node);
+    return run_on(process().cores);
   });
   if (moved > 0) trace::counter("cpu.node_bound").add();
   return node;
@@ -105,9 +109,9 @@ void pin_threads(Pinning pinning, const std::vector<int>& cores) {
     CHECK(std::ranges::count(allowed, cpu), "threads.cores: core ", cpu,
           " is not allowed to this process");
   process().placed = true;
-  std::atomic<int> pinned = 0;
-  on_each_thread([&](size_t thread) { pinned += run_on({order[thread % order.size()]}); });
-  trace::counter("cpu.core_pinning").add(pinned);
+  trace::counter("cpu.core_pinning").add(place_threads([order](int thread) {
+    return run_on({order[static_cast<size_t>(thread) % order.size()]});
+  }));
 }
 
 void unpin_thread() {
@@ -117,9 +121,9 @@ void unpin_thread() {
 void unpin_threads() {
   if (!process().placed) return;
   process().cores = process().started;
-  on_each_thread([](size_t) {
-    unpin_thread();
+  place_threads([](int) {
     prefer_memory_of(-1);
+    return run_on(process().cores);
   });
   process().placed = false;
 }

@@ -1,8 +1,5 @@
-// parallel_for on the process's single OpenMP pool. The borders of its chunks do not depend on the
-// number of threads, so sums have the same bits for any thread count.
-//
-// Call these from the compute thread only: libgomp keeps a team per calling thread, so a loader
-// thread that opened a region would create a second pool.
+// parallel_for on the process's workers. The borders of its chunks do not depend on the number of
+// threads, so sums have the same bits for any thread count.
 #pragma once
 #include <omp.h>
 #include <algorithm>
@@ -12,6 +9,7 @@
 #include <mutex>
 #include <vector>
 #include "core/base/round.h"
+#include "core/device/workers.h"
 
 namespace bellows {
 
@@ -24,7 +22,8 @@ inline int threads_in_use() {
   return std::min(omp_get_max_threads(), thread_limit().load(std::memory_order_relaxed));
 }
 
-// Keeps libraries that this thread calls from opening parallel regions, during its lifetime.
+// Keeps this thread, and libraries that it calls, from opening parallel regions, during its
+// lifetime.
 class SingleThreadScope {
  public:
   SingleThreadScope() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
@@ -63,20 +62,23 @@ class ChunkExceptions {
 // it do not run.
 template <class Fn> void parallel_for(int64_t n, int64_t chunk, const Fn& fn) {
   const int64_t chunks = ceil_div(n, chunk);
-  const int threads = threads_in_use();
-  if (chunks <= 1 || threads == 1 || omp_in_parallel()) {
+  const auto threads = static_cast<int>(std::min<int64_t>(threads_in_use(), chunks));
+  if (threads <= 1) {
     for (int64_t c = 0; c < chunks; ++c) fn(c * chunk, std::min(n, (c + 1) * chunk));
     return;
   }
+  const SingleThreadScope nested;  // a region inside a chunk runs on the chunk's thread
   detail::ChunkExceptions thrown;
-#pragma omp parallel for schedule(static) num_threads(threads)
-  for (int64_t c = 0; c < chunks; ++c) {
+  const auto run = [&](int64_t c) {
     try {
       fn(c * chunk, std::min(n, (c + 1) * chunk));
     } catch (...) {
       thrown.keep(c);
     }
-  }
+  };
+  using Run = std::remove_const_t<decltype(run)>;
+  run_chunks(chunks, threads,
+             {&run, [](const void* body, int64_t c) { (*static_cast<const Run*>(body))(c); }});
   thrown.rethrow();
 }
 

@@ -78,7 +78,8 @@ std::string apply(const ThreadOptions& options, int local_ranks, int local_rank)
   }
   static int pool = 1;  // threads started by the runtime, plus the caller
   const int wanted = threads;
-  if (wanted > pool) threads = pool + startable_threads(wanted - pool);
+  // Beside each thread of OpenMP's team there is a worker (core/device/workers.h).
+  if (wanted > pool) threads = pool + startable_threads(2 * (wanted - pool)) / 2;
   omp_set_num_threads(threads);
   flush_denormals();
   pool = threads;

@@ -5,13 +5,14 @@
 
 namespace bellows {
 
-// `size` elements of T for each thread of the pool, uninitialized. Construct it on the compute
-// thread outside parallel regions, and call mine() inside one.
+// `size` elements of T for each thread that may run a chunk, uninitialized. Construct it outside
+// parallel regions, and call mine() inside one.
 template <class T> class PerThread {
  public:
   explicit PerThread(int64_t size)
-      : size_((size + 63) / 64 * 64), memory_({omp_get_max_threads() * size_}, dtype_of<T>) {}
-  T* mine() const { return memory_.ptr<T>() + omp_get_thread_num() * size_; }
+      : size_((size + 63) / 64 * 64),
+        memory_({std::max(omp_get_max_threads(), 1 + worker_count()) * size_}, dtype_of<T>) {}
+  T* mine() const { return memory_.ptr<T>() + worker_index() * size_; }
 
  private:
   int64_t size_;

@@ -37,17 +37,17 @@ TEST_P(Threads, EachChunkRunsOnceWithTheSameBorders) {
 TEST_P(Threads, RunsInOneThreadInsideAnotherRegion) {
   std::atomic<int> ran{0}, elsewhere{0};
   parallel_for(4, 1, [&](int64_t, int64_t) {
-    const int outer = omp_get_thread_num();
+    const int outer = worker_index();
     parallel_for(8, 1, [&](int64_t, int64_t) {
       ++ran;
-      elsewhere += omp_get_thread_num() != outer;
+      elsewhere += worker_index() != outer;
     });
   });
   EXPECT_EQ(ran, 32);
   EXPECT_EQ(elsewhere, 0);
 }
 
-// An exception that leaves an OpenMP region would end the process. The first chunk's is kept.
+// An exception that leaves a worker would end the process. The first chunk's is kept.
 TEST_P(Threads, WhatAChunkThrowsReachesTheCaller) {
   for (int attempt = 0; attempt < 20; ++attempt) {
     std::atomic<int> ran{0};
@@ -108,8 +108,7 @@ TEST(ParallelFor, UsesNoMoreThreadsThanTheLimit) {
   std::set<int> threads;
   parallel_for(64, 1, [&](int64_t, int64_t) {
     const std::lock_guard lock(mutex);
-    threads.insert(omp_get_thread_num());
-    EXPECT_EQ(omp_get_num_threads(), 2);
+    threads.insert(worker_index());
   });
   EXPECT_EQ(threads, (std::set<int>{0, 1}));
   EXPECT_EQ(omp_get_max_threads(), 4);
