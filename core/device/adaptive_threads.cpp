@@ -85,6 +85,7 @@ struct Watch {
   }
 
   void find_threads() {
+    parallel_for(in_use(), 1, [](int64_t, int64_t) {});  // starts the workers
     std::vector<long> tids(static_cast<size_t>(in_use()));
 #pragma omp parallel num_threads(in_use())
     tids[static_cast<size_t>(omp_get_thread_num())] = syscall(SYS_gettid);

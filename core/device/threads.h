@@ -1,5 +1,5 @@
-// CPU resources of the process: size and placement of its OpenMP pool, and names and scheduling of
-// its other threads.
+// CPU resources of the process: size and placement of its pool (the workers, and the team that
+// OpenMP keeps for libraries), and names and scheduling of its other threads.
 #pragma once
 #include <filesystem>
 #include <string>

@@ -5,9 +5,9 @@
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <algorithm>
 #include <array>
 #include <atomic>
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -155,8 +155,6 @@ void run_chunks(int64_t chunks, int threads, const ChunkBody& body) {
 
 int worker_count() { return workers().count(); }
 std::vector<long> worker_ids() { return workers().ids(); }
-void restart_workers(std::function<void(int)> on_start) {
-  workers().restart(std::move(on_start));
-}
+void restart_workers(std::function<void(int)> on_start) { workers().restart(std::move(on_start)); }
 
 }  // namespace bellows

@@ -84,6 +84,7 @@ class OnOneCore : public testing::Test {
     omp_set_num_threads(2);
 #pragma omp parallel
     run_on(cores_.front());
+    restart_workers([core = cores_.front()](int) { run_on(core); });
     for (pid_t& child : busy_) child = spin();
   }
   ~OnOneCore() override {
@@ -93,6 +94,7 @@ class OnOneCore : public testing::Test {
     for (const int core : cores_) CPU_SET(core, &all);
 #pragma omp parallel
     sched_setaffinity(0, sizeof(all), &all);
+    restart_workers({});
     omp_set_num_threads(before_);
     watch_pool(before_, Adaptive::off);
   }

@@ -1,23 +1,34 @@
 // parallel_for and parallel_sum: chunks and bits do not depend on the number of threads.
 #include "core/device/parallel.h"
 #include <gtest/gtest.h>
+#include <immintrin.h>
+#include <array>
 #include <cmath>
 #include <mutex>
 #include <new>
 #include <set>
+#include <thread>
 #include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
 
-class Threads : public testing::TestWithParam<int> {
- protected:
-  Threads() { omp_set_num_threads(GetParam()); }
-  ~Threads() override { omp_set_num_threads(before_); }
+namespace {
+// Uses n threads during its lifetime.
+class Pool {
+ public:
+  explicit Pool(int n) { omp_set_num_threads(n); }
+  ~Pool() { omp_set_num_threads(before_); }
+  Pool(Pool&&) = delete;
 
  private:
   const int before_ = omp_get_max_threads();
+};
+}  // namespace
+
+class Threads : public testing::TestWithParam<int> {
+  const Pool pool_{GetParam()};
 };
 INSTANTIATE_TEST_SUITE_P(OneToEight, Threads, testing::Range(1, 9));
 
@@ -101,17 +112,80 @@ TEST_P(Threads, ForeachHasTheBitsOfOneThread) {
 }
 
 TEST(ParallelFor, UsesNoMoreThreadsThanTheLimit) {
-  const int before = omp_get_max_threads();
-  omp_set_num_threads(4);
+  const Pool pool(4);
+  restart_workers({});
   thread_limit() = 2;
-  std::mutex mutex;
-  std::set<int> threads;
-  parallel_for(64, 1, [&](int64_t, int64_t) {
-    const std::lock_guard lock(mutex);
-    threads.insert(worker_index());
-  });
-  EXPECT_EQ(threads, (std::set<int>{0, 1}));
+  parallel_for(64, 1, [](int64_t, int64_t) {});
+  EXPECT_EQ(worker_count(), 1);
   EXPECT_EQ(omp_get_max_threads(), 4);
   thread_limit() = std::numeric_limits<int>::max();
-  omp_set_num_threads(before);
+}
+
+// A chunk that cannot go on keeps no other chunk waiting, not even those of its thread's share.
+TEST(Workers, ChunksThatNoThreadHasBegunGoToThoseThatAreFree) {
+  const Pool pool(2);
+  std::atomic<bool> begun{false};
+  std::atomic<int> others{0};
+  parallel_for(8, 1, [&](int64_t, int64_t) {
+    if (worker_index() == 1 && !begun.exchange(true)) {
+      while (others < 7) std::this_thread::yield();
+      return;
+    }
+    while (!begun) std::this_thread::yield();
+    ++others;
+  });
+  EXPECT_EQ(others, 7);
+  EXPECT_EQ(worker_count(), 1);
+}
+
+TEST(Workers, ComputeWithTheModesOfTheCaller) {
+  const Pool pool(3);
+  const unsigned before = _mm_getcsr();
+  for (const unsigned modes : {before | _MM_FLUSH_ZERO_ON, before}) {
+    _mm_setcsr(modes);
+    std::atomic<int> different{0};
+    for (int region = 0; region < 100; ++region)
+      parallel_for(30, 1, [&](int64_t, int64_t) { different += _mm_getcsr() != modes; });
+    EXPECT_EQ(different, 0);
+  }
+  _mm_setcsr(before);
+}
+
+TEST(Workers, CallWhatTheyWereRestartedWithBeforeTheirFirstChunk) {
+  const Pool pool(4);
+  std::mutex mutex;
+  std::multiset<int> started;
+  restart_workers([&](int worker) {
+    const std::lock_guard lock(mutex);
+    started.insert(worker);
+  });
+  EXPECT_EQ(worker_count(), 0);
+  parallel_for(4, 1, [](int64_t, int64_t) {});
+  EXPECT_EQ(started, (std::multiset<int>{1, 2, 3}));
+  EXPECT_EQ(worker_ids().size(), 3u);
+  restart_workers({});
+}
+
+TEST(Workers, RegionsOfTwoThreadsAtOnceRunEachChunkOnce) {
+  const auto count_chunks = [](std::atomic<int>& ran) {
+    const Pool pool(3);
+    for (int region = 0; region < 500; ++region)
+      parallel_for(7, 1, [&](int64_t, int64_t) { ++ran; });
+  };
+  std::atomic<int> here{0}, there{0};
+  std::thread other([&] { count_chunks(there); });
+  count_chunks(here);
+  other.join();
+  EXPECT_EQ(here, 3500);
+  EXPECT_EQ(there, 3500);
+}
+
+TEST(Workers, EachChunkRunsOnceInRegionsOfAnySizeAndThreadCount) {
+  for (int region = 0; region < 3000; ++region) {
+    const Pool pool(1 + region % 5);
+    std::array<std::atomic<int>, 23> ran{};
+    const int chunks = 1 + region % 23;
+    parallel_for(chunks, 1, [&](int64_t c, int64_t) { ++ran[static_cast<size_t>(c)]; });
+    for (int c = 0; c < chunks; ++c) ASSERT_EQ(ran[static_cast<size_t>(c)], 1);
+  }
 }

@@ -5,9 +5,11 @@ static const bellows::AddToggle toggle({
     .aliases = {"OMP_DYNAMIC", "omp_set_dynamic", "dynamic_threads"},
     .idea = "Measures how long its threads wait for a core and uses fewer while that lasts. on: in "
             "kernels whose results do not depend on the thread count. all: in oneDNN's as well.",
-    .claim = "beside three busy processes on two cores, a step takes at most 1.5 times its fair "
-             "share of time; no figure in the seeds",
-    .cost = "after every pause (up to 2 s, or 64 steps) one step tries all threads again; all: "
+    .claim = "less waiting for threads that have no core, on a machine with other work; no figure "
+             "in the seeds",
+    .cost = "little to gain since regions do not wait for threads that have not begun "
+            "(core/device/workers.h); after every pause (up to 2 s, or 64 steps) one step tries "
+            "all threads again; all: "
             "results depend on the load, within rounding",
     .sources = "no seed",
     .footprint = "cpu.wait_readings",
@@ -15,6 +17,8 @@ static const bellows::AddToggle toggle({
     .tolerance = 1e-5,
     .close_where = "cpu.library_threads",
     .values = {"off", "on", "all"},
+    .default_value = "off",
+    .fast = "",
     .enable =
         [](bellows::Plan& plan, const std::string& value) {
           using enum bellows::Adaptive;
