@@ -134,7 +134,7 @@ Tensor concat(std::span<const Tensor> parts, int axis_) {
     Shape rest = part.shape();
     if (rest.rank() == first.rank()) rest[axis] = first.dim(axis);
     CHECK(rest == first.shape() && part.dtype() == first.dtype(), "concat along axis ", axis, ": ",
-          part.dtype(), " ", part.shape(), " does not fit to ", first.dtype(), " ", first.shape());
+          part.dtype(), " ", part.shape(), " does not match ", first.dtype(), " ", first.shape());
     shape[axis] += part.dim(axis);
   }
   const Tensor y = empty(shape, first);

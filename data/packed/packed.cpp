@@ -35,7 +35,7 @@ void Packed::open_all(const Path& folder, Split split) {
     refuse_missing(path, shards_.size());
     auto shard = std::make_unique<const Shard>(path);
     if (!shards_.empty() && !alike(*shard, *shards_.front()))
-      fail(Exit::data, path.string(), ": of another packing than ",
+      fail(Exit::data, path.string(), ": written by another run of trainer pack than ",
            shards_.front()->path().string());
     if (shard->head().first != static_cast<uint64_t>(size_))
       fail(Exit::data, path.string(), ": begins with sample ", shard->head().first, ", not ",

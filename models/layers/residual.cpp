@@ -18,8 +18,8 @@ ModulePtr residual_block(LayerContext& context, const AddLayers& layers, const A
   layers(block);
   shortcut(around);
   block.add(shortcut_name, [&](LayerContext& here) {
-    CHECK(around.shape() == here.shape, "the layers give samples of ", here.shape,
-          ", the shortcut ", around.shape(), "; they have to be the same");
+    CHECK(around.shape() == here.shape, "the layers produce samples of ", here.shape,
+          ", the shortcut ", around.shape(), "; the shapes must be equal");
     return around.take();
   });
   after(block);

@@ -190,7 +190,7 @@ TEST(Packing, ShardsOfTwoDoNotMix) {
   fs::copy_file(b.path / "train-00001.shard", a.path / "train-00001.shard",
                 fs::copy_options::overwrite_existing);
   EXPECT_THAT(complaint(Exit::data, [&] { Packed(PackedOptions{.folder = a.path}, Split::train); }),
-              HasSubstr("train-00001.shard: of another packing than "));
+              HasSubstr("train-00001.shard: written by another run of trainer pack than "));
 }
 
 // A file that shrinks while it is open gives an error, not a signal.
