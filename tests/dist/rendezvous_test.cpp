@@ -1,0 +1,488 @@
+// Ranks from the variables of each launcher, and how they meet: as threads and as processes.
+#include "dist/rendezvous.h"
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <csignal>
+#include <future>
+#include <map>
+#include <thread>
+#include "dist/sockets.h"
+#include "tests/refusal.h"
+
+using namespace bellows;
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+using Variables = std::map<std::string, std::string>;
+
+static Ranks read(const Variables& variables, const DistOptions& options = {}) {
+  return ranks_from(
+      [&](const char* name) {
+        const auto found = variables.find(name);
+        return found == variables.end() ? nullptr : found->second.c_str();
+      },
+      options);
+}
+
+// "rank/world local_rank/local_world host:port attempt token launcher"
+static std::string text_of(const Ranks& r) {
+  return cat(r.rank, "/", r.world, " ", r.local_rank, "/", r.local_world, " ", r.host, ":", r.port,
+             " ", r.attempt, " '", r.token, "' ", r.launcher);
+}
+
+// `base` with changes; an empty value unsets a variable.
+static Variables with(Variables base, const Variables& changes) {
+  for (const auto& [name, value] : changes) base[name] = value;
+  return base;
+}
+
+static const Variables kLaunch = {
+    {"BELLOWS_RANK", "2"},        {"BELLOWS_WORLD", "4"},   {"BELLOWS_LOCAL_RANK", "0"},
+    {"BELLOWS_LOCAL_WORLD", "2"}, {"BELLOWS_HOST", "big1"}, {"BELLOWS_PORT", "4000"},
+    {"BELLOWS_ATTEMPT", "3"},     {"BELLOWS_TOKEN", "t"},
+};
+static const Variables kTorchrun = {
+    {"RANK", "5"},
+    {"WORLD_SIZE", "8"},
+    {"LOCAL_RANK", "1"},
+    {"LOCAL_WORLD_SIZE", "4"},
+    {"MASTER_ADDR", "10.0.0.1"},
+    {"MASTER_PORT", "29500"},
+    {"TORCHELASTIC_RESTART_COUNT", "2"},
+    {"TORCHELASTIC_RUN_ID", "run7"},
+    {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+};
+static const Variables kOpenMpi = {
+    {"OMPI_COMM_WORLD_RANK", "1"},       {"OMPI_COMM_WORLD_SIZE", "2"},
+    {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+    {"OMPI_MCA_ess_base_jobid", "77"},
+};
+static const Variables kSlurm = {
+    {"SLURM_PROCID", "6"},
+    {"SLURM_NTASKS", "7"},
+    {"SLURM_LOCALID", "0"},
+    {"SLURM_NODEID", "3"},
+    {"SLURM_TASKS_PER_NODE", "2(x3),1"},
+    {"SLURM_JOB_NODELIST", "node[003-010,12],x1"},
+    {"SLURM_JOB_ID", "123456"},
+};
+
+TEST(RanksTest, AreReadFromEachLauncher) {
+  const struct {
+    Variables variables;
+    std::string expected;
+  } cases[] = {
+      {{}, "0/1 0/1 127.0.0.1:0 0 '' "},
+      {{{"WORLD_SIZE", "4"}, {"SLURM_NTASKS", "4"}}, "0/1 0/1 127.0.0.1:0 0 '' "},
+      {kLaunch, "2/4 0/2 big1:4000 3 't' trainer launch"},
+      {with(kLaunch, kTorchrun), "2/4 0/2 big1:4000 3 't' trainer launch"},
+      {with(kLaunch, {{"BELLOWS_ATTEMPT", ""}, {"BELLOWS_TOKEN", ""}}),
+       "2/4 0/2 big1:4000 0 '' trainer launch"},
+      {kTorchrun, "5/8 1/4 10.0.0.1:29503 2 'run7' torchrun"},
+      {with(kTorchrun, kSlurm), "5/8 1/4 10.0.0.1:29503 2 'run7' torchrun"},
+      {with(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "False"}}),
+       "5/8 1/4 10.0.0.1:29500 2 'run7' torchrun"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}},
+       "0/1 0/1 127.0.0.1:0 0 '' torchrun"},
+      {with(kOpenMpi, {{"MASTER_ADDR", "head"}, {"MASTER_PORT", "5000"}}),
+       "1/2 1/2 head:5000 0 '77' mpirun"},
+      {with(kOpenMpi, {{"MASTER_PORT", "5000"}, {"BELLOWS_TOKEN", "own"}}),
+       "1/2 1/2 127.0.0.1:5000 0 'own' mpirun"},
+      {with(kOpenMpi, kSlurm), text_of(read(kOpenMpi))},
+      {kSlurm, "6/7 0/1 node003:13456 0 '123456' srun"},
+      {with(kSlurm, {{"SLURM_PROCID", "1"}, {"SLURM_LOCALID", "1"}, {"SLURM_NODEID", "0"}}),
+       "1/7 1/2 node003:13456 0 '123456' srun"},
+      {with(kSlurm, {{"SLURM_STEP_TASKS_PER_NODE", "7"}, {"SLURM_NODEID", "0"}}),
+       "6/7 0/7 127.0.0.1:13456 0 '123456' srun"},
+      {with(kSlurm,
+            {{"SLURM_TASKS_PER_NODE", ""}, {"SLURM_NTASKS_PER_NODE", "2"}, {"SLURM_NODEID", "0"}}),
+       "6/7 0/2 node003:13456 0 '123456' srun"},
+      {with(kSlurm, {{"SLURM_STEP_NODELIST", "x[7],y"}}), "6/7 0/1 x7:13456 0 '123456' srun"},
+      {{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}, {"SLURM_JOB_ID", "9"}},
+       "0/1 0/1 127.0.0.1:0 0 '9' srun"},
+  };
+  for (const auto& [variables, expected] : cases) EXPECT_EQ(text_of(read(variables)), expected);
+}
+
+TEST(RanksTest, ReadTheFirstHostOfSlurmsLists) {
+  const Variables lists = {{"node[003-010,12],x1", "node003"},
+                           {"a,b", "a"},
+                           {"login-1", "login-1"},
+                           {"n[7]", "n7"},
+                           {"n[12,3-4]", "n12"},
+                           {"rack[1-2]node[08-09].local,z", "rack1node08.local"}};
+  for (const auto& [list, host] : lists)
+    EXPECT_EQ(read(with(kSlurm, {{"SLURM_JOB_NODELIST", list}})).host, host);
+}
+
+TEST(RanksTest, TheStoresPortMayBeGiven) {
+  DistOptions options;
+  options.store_port = 7000;
+  for (const Variables& variables : {kLaunch, kTorchrun, kOpenMpi, kSlurm})
+    EXPECT_EQ(read(variables, options).port, 7000);
+  EXPECT_EQ(read(with(kTorchrun, {{"MASTER_PORT", ""}}), options).port, 7000);
+}
+
+TEST(RanksTest, JobsOfOpenMpiHavePortsOfTheirOwn) {
+  const int port = read(kOpenMpi).port;
+  EXPECT_EQ(read(with(kOpenMpi, {{"OMPI_COMM_WORLD_RANK", "0"}})).port, port);
+  EXPECT_NE(read(with(kOpenMpi, {{"OMPI_MCA_ess_base_jobid", "78"}})).port, port);
+  const Variables pmix =
+      with(kOpenMpi, {{"OMPI_MCA_ess_base_jobid", ""}, {"PMIX_NAMESPACE", "prterun-host-12@1"}});
+  EXPECT_EQ(read(pmix).token, "prterun-host-12@1");
+  for (const int one : {port, read(pmix).port}) EXPECT_TRUE(one >= 10000 && one < 30000) << one;
+}
+
+TEST(RanksTest, RefuseMissingAndImpossibleValues) {
+  const struct {
+    Variables variables;
+    const char* message;
+  } cases[] = {
+      {with(kLaunch, {{"BELLOWS_WORLD", ""}}),
+       "BELLOWS_WORLD: not set, although BELLOWS_RANK is; "},
+      {with(kLaunch, {{"BELLOWS_RANK", "4"}}),
+       "BELLOWS_RANK: expected an integer from 0 to 3, got '4'; "},
+      {with(kLaunch, {{"BELLOWS_PORT", "0"}}),
+       "BELLOWS_PORT: expected an integer from 1 to 65535, got '0'; "},
+      {with(kLaunch, {{"BELLOWS_PORT", ""}}), "BELLOWS_PORT: not set"},
+      {with(kLaunch, {{"BELLOWS_HOST", ""}}), "BELLOWS_HOST: not set"},
+      {with(kLaunch, {{"BELLOWS_ATTEMPT", "-1"}}), "BELLOWS_ATTEMPT: expected an integer"},
+      {with(kLaunch, {{"BELLOWS_TOKEN", std::string(257, 't')}}),
+       "BELLOWS_TOKEN: expected at most"},
+      {{{"RANK", "0"}}, "WORLD_SIZE: not set, although RANK is; "},
+      {with(kTorchrun, {{"RANK", "-1"}}), "RANK: expected an integer from 0 to 7, got '-1'"},
+      {with(kTorchrun, {{"RANK", "1.0"}}), "RANK: expected an integer from 0 to 7, got '1.0'"},
+      {with(kTorchrun, {{"RANK", " 1"}}), "RANK: expected an integer from 0 to 7, got ' 1'"},
+      {with(kTorchrun, {{"WORLD_SIZE", "0"}}), "WORLD_SIZE: expected an integer from 1 to 65536"},
+      {with(kTorchrun, {{"WORLD_SIZE", "99999999999"}}), "WORLD_SIZE: expected"},
+      {with(kTorchrun, {{"WORLD_SIZE", "8\n\x1b[2J"}}), "WORLD_SIZE: expected"},
+      {with(kTorchrun, {{"LOCAL_RANK", "4"}}), "LOCAL_RANK: expected an integer from 0 to 3"},
+      {with(kTorchrun, {{"LOCAL_WORLD_SIZE", "9"}}),
+       "LOCAL_WORLD_SIZE: expected an integer from 1"},
+      {with(kTorchrun, {{"MASTER_ADDR", ""}}), "MASTER_ADDR: not set, although RANK is"},
+      {with(kTorchrun, {{"MASTER_PORT", "65533"}}),  // + 1 + 2 restarts
+       "MASTER_PORT: expected an integer from 1 to 65532, got '65533'"},
+      {with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", ""}}), "OMPI_COMM_WORLD_LOCAL_SIZE: not set"},
+      {with(kOpenMpi, {{"OMPI_MCA_ess_base_jobid", ""}}), "MASTER_PORT: not set"},
+      {with(kOpenMpi, {{"OMPI_COMM_WORLD_SIZE", "4"}}),
+       "MASTER_ADDR: not set, but mpirun started ranks on several machines; pass  -x MASTER_ADDR"},
+      {{{"SLURM_PROCID", "0"}}, "SLURM_NTASKS: not set, although SLURM_PROCID is"},
+      {with(kSlurm, {{"SLURM_PROCID", "7"}}), "SLURM_PROCID: expected an integer from 0 to 6"},
+      {with(kSlurm, {{"SLURM_NODEID", "4"}}), "SLURM_TASKS_PER_NODE: expected tasks per node"},
+      {with(kSlurm, {{"SLURM_TASKS_PER_NODE", "many"}}), "SLURM_TASKS_PER_NODE: expected tasks"},
+      {with(kSlurm, {{"SLURM_TASKS_PER_NODE", ""}}), "SLURM_NTASKS_PER_NODE: not set"},
+      {with(kSlurm, {{"SLURM_LOCALID", "1"}}), "SLURM_LOCALID: expected an integer from 0 to 0"},
+      {with(kSlurm, {{"SLURM_JOB_NODELIST", "node[1-2"}}), "SLURM_JOB_NODELIST: expected hosts"},
+      {with(kSlurm, {{"SLURM_JOB_NODELIST", ""}}), "SLURM_JOB_NODELIST: not set"},
+      {with(kSlurm, {{"SLURM_JOB_ID", ""}}), "SLURM_JOB_ID: not set"},
+  };
+  for (const auto& [variables, message] : cases) {
+    const Refusal refusal = refused([&, &v = variables] { read(v); });
+    EXPECT_EQ(refusal.exit, Exit::usage);
+    EXPECT_THAT(refusal.message, StartsWith(message));
+    EXPECT_THAT(refusal.message, Not(HasSubstr("\n")));
+  }
+}
+
+// ---- the meeting
+
+static int free_port() {
+  const Descriptor listener = listen_on("127.0.0.1", true, 0);
+  return local_address_of(listener.get()).second;
+}
+
+static Ranks member(int rank, int world, int port) {
+  Ranks ranks;
+  ranks.rank = ranks.local_rank = rank;
+  ranks.world = ranks.local_world = world;
+  ranks.port = port;
+  ranks.launcher = "trainer launch";
+  return ranks;
+}
+
+static DistOptions within(double timeout_s) {
+  DistOptions options;
+  options.timeout_s = timeout_s;
+  return options;
+}
+
+TEST(RendezvousTest, AWorldOfOneNeedsNoStore) {
+  EXPECT_EQ(meet({}, {}), nullptr);
+  EXPECT_EQ(this_rank({}).world, 1);
+}
+
+TEST(RendezvousTest, RanksMeetInAnyOrder) {
+  for (const char* host : {"127.0.0.1", "localhost", "0.0.0.0"}) {
+    const int port = free_port();
+    std::vector<std::jthread> threads;
+    for (const int rank : {2, 0, 3, 1}) {
+      threads.emplace_back([=] {
+        Ranks ranks = member(rank, 4, port);
+        ranks.host = host;
+        const std::shared_ptr<Store> store = meet(ranks, within(60));
+        store->set(cat("from ", rank), cat(rank));
+        for (int other = 0; other < 4; ++other)
+          EXPECT_EQ(store->get(cat("from ", other), 60s), cat(other));
+      });
+      std::this_thread::sleep_for(10ms);  // rank 2 finds no store at first
+    }
+  }
+}
+
+TEST(RendezvousTest, MissingRanksAreNamedOnAllOthers) {
+  const int port = free_port();
+  std::vector<std::future<Refusal>> ranks;
+  for (const int rank : {0, 1, 3})
+    ranks.push_back(std::async(std::launch::async, [=] {
+      return refused([=] { meet(member(rank, 4, port), within(rank == 0 ? 2 : 60)); });
+    }));
+  for (auto& rank : ranks) {
+    const Refusal refusal = rank.get();
+    EXPECT_EQ(refusal.exit, Exit::distributed);
+    EXPECT_EQ(refusal.message,
+              "rendezvous: rank 2 of 4 did not arrive within 2 s; its output may have the cause; "
+              "start all ranks with trainer launch");
+  }
+}
+
+TEST(RendezvousTest, ARefusedProcessIsNamedBesideTheMissingRank) {
+  const int port = free_port();
+  auto first = std::async(std::launch::async,
+                          [=] { return refusal([=] { meet(member(0, 2, port), within(1)); }); });
+  const std::string second = refusal([=] { meet(member(1, 3, port), within(60)); });
+  EXPECT_THAT(second, AllOf(StartsWith(cat("rendezvous: rank 0 at 127.0.0.1 port ", port)),
+                            HasSubstr(" refused rank 1: it is rank 1 of 3, but rank 0 expects 2")));
+  EXPECT_THAT(
+      first.get(),
+      AllOf(StartsWith("rendezvous: rank 1 of 2 did not arrive within 1 s; "),
+            HasSubstr("rank 0 refused a process: it is rank 1 of 3, but rank 0 expects 2")));
+}
+
+TEST(RendezvousTest, AnAbsentRankZeroIsNamed) {
+  const int port = free_port();
+  const Refusal refusal = refused([=] { meet(member(1, 2, port), within(0.3)); });
+  EXPECT_EQ(refusal.exit, Exit::distributed);
+  EXPECT_EQ(refusal.message,
+            cat("rendezvous: rank 0 at 127.0.0.1 port ", port,
+                " did not answer rank 1 within 0.3 s (Connection refused); its output may have the "
+                "cause"));
+}
+
+TEST(RendezvousTest, AForeignServerOnThePortIsNoRankZero) {
+  const Descriptor listener = listen_on("127.0.0.1", true, 0);  // accepts, never answers
+  const int port = local_address_of(listener.get()).second;
+  EXPECT_THAT(refusal([=] { meet(member(1, 2, port), within(0.3)); }),
+              HasSubstr("did not answer rank 1 within 0.3 s;"));
+}
+
+TEST(RendezvousTest, APortInUseIsReportedWithItsProcess) {
+  const Descriptor listener = listen_on("127.0.0.1", true, 0);
+  const int port = local_address_of(listener.get()).second;
+  const auto begin = Clock::now();
+  const Refusal refusal = refused([=] { meet(member(0, 2, port), within(60)); });
+  EXPECT_LT(Clock::now() - begin, 4s);
+  EXPECT_EQ(refusal.exit, Exit::distributed);
+  EXPECT_THAT(refusal.message, AllOf(HasSubstr(cat("cannot listen on port ", port,
+                                                   ": it is in use by process ", getpid(), " (")),
+                                     HasSubstr("; choose another with dist.store_port")));
+}
+
+TEST(RendezvousTest, WaitsForAPortThatIsTakenWithoutAListener) {
+  Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  const int port = local_address_of(socket.get()).second;
+  auto listening = std::async(std::launch::async, [=] {
+    return local_address_of(listen_on("127.0.0.1", true, port).get()).second;
+  });
+  EXPECT_EQ(listening.wait_for(100ms), std::future_status::timeout);
+  ::close(socket.release());
+  EXPECT_EQ(listening.get(), port);
+}
+
+// A store that only this machine's ranks use is not reachable from others.
+TEST(RendezvousTest, LoopbackHostsAreServedOnTheLoopbackInterfaceOnly) {
+  const struct {
+    const char* host;
+    bool all_local, loopback;
+  } cases[] = {{"127.0.0.1", true, true},  {"127.0.0.1", false, true},
+               {"localhost", true, true},  {"::1", true, true},
+               {"0.0.0.0", true, false},   {"node.invalid", false, false},
+               {"localhost", false, false}};
+  for (const auto& [host, all_local, loopback] : cases) {
+    const Descriptor listener = listen_on(host, all_local, 0);
+    sockaddr_storage own{};
+    socklen_t size = sizeof(own);
+    ASSERT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&own), &size), 0);
+    const auto* const six = reinterpret_cast<const sockaddr_in6*>(&own);
+    const auto* const four = reinterpret_cast<const sockaddr_in*>(&own);
+    EXPECT_EQ(own.ss_family == AF_INET6 ? IN6_IS_ADDR_LOOPBACK(&six->sin6_addr)
+                                        : four->sin_addr.s_addr == htonl(INADDR_LOOPBACK),
+              loopback)
+        << host;
+  }
+}
+
+// ---- processes
+
+namespace {
+
+// A rank of its own process. Reports on a descriptor of its own that it met the others, and then
+// what came of a set ('!') or a get ('?') for each byte of its input.
+constexpr int kReport = 3;
+
+[[noreturn]] void be_a_rank() {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  int code = 0;
+  const auto report = [](const std::string& line) {
+    EXPECT_TRUE(write_fully(kReport, bytes_of(line + "\n")));
+  };
+  try {
+    const DistOptions options = within(60);
+    const std::shared_ptr<Store> store = meet(this_rank(options), options);
+    report("met");
+    for (char byte = 0; ::read(STDIN_FILENO, &byte, 1) == 1;) {
+      if (byte == '?') report(store->get("never", 500ms));
+      store->set("key", "value");
+      report("set");
+    }
+  } catch (const Error& error) {
+    report(error.what());
+    code = static_cast<int>(error.exit);
+  }
+  ::_exit(code);
+}
+// With BELLOWS_TEST_RANK set, this program is a rank instead of running tests.
+class RankEnvironment : public testing::Environment {
+  void SetUp() override {
+    if (std::getenv("BELLOWS_TEST_RANK")) be_a_rank();
+  }
+};
+[[maybe_unused]] const auto* const kEnvironment =
+    testing::AddGlobalTestEnvironment(new RankEnvironment);
+
+class Process {
+ public:
+  Process(int rank, int world, int port) {
+    EXPECT_EQ(::pipe2(in_, O_CLOEXEC), 0);
+    EXPECT_EQ(::pipe2(out_, O_CLOEXEC), 0);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, in_[0], STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, out_[1], kReport);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    const Variables variables = {
+        {"BELLOWS_TEST_RANK", "1"},          {"BELLOWS_RANK", cat(rank)},
+        {"BELLOWS_WORLD", cat(world)},       {"BELLOWS_LOCAL_RANK", cat(rank)},
+        {"BELLOWS_LOCAL_WORLD", cat(world)}, {"BELLOWS_HOST", "127.0.0.1"},
+        {"BELLOWS_PORT", cat(port)},         {"BELLOWS_TOKEN", "secret"}};
+    std::vector<std::string> texts;
+    for (const auto& [name, value] : variables) texts.push_back(cat(name, "=", value));
+    std::vector<char*> environment;
+    for (std::string& text : texts) environment.push_back(text.data());
+    for (char** at = environ; *at; ++at) environment.push_back(*at);
+    environment.push_back(nullptr);
+    char name[] = "rank";
+    char* arguments[] = {name, nullptr};
+    EXPECT_EQ(posix_spawn(&id_, "/proc/self/exe", &actions, nullptr, arguments, environment.data()),
+              0);
+    posix_spawn_file_actions_destroy(&actions);
+    ::close(in_[0]);
+    ::close(out_[1]);
+  }
+  ~Process() {
+    send(SIGKILL);
+    end();
+    ::close(out_[0]);
+  }
+  Process(Process&&) = delete;
+
+  void send(int signal) const {
+    if (id_ > 0) ::kill(id_, signal);
+  }
+  void order(char what) const { EXPECT_EQ(::write(in_[1], &what, 1), 1); }
+  std::string line() const {
+    std::string line;
+    for (char byte = 0; ::read(out_[0], &byte, 1) == 1 && byte != '\n';) line += byte;
+    return line;
+  }
+  // Closes its input and returns its exit code, or 128 + signal.
+  int end() {
+    if (id_ < 0) return code_;
+    ::close(in_[1]);
+    int status = 0;
+    while (::waitpid(id_, &status, 0) < 0 && errno == EINTR) {
+    }
+    id_ = -1;
+    return code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+ private:
+  int in_[2] = {}, out_[2] = {};
+  pid_t id_ = -1;
+  int code_ = 0;
+};
+
+struct Job {
+  explicit Job(int world) {
+    const int port = free_port();
+    for (int rank = 0; rank < world; ++rank)
+      processes.push_back(std::make_unique<Process>(rank, world, port));
+    for (const auto& process : processes) EXPECT_EQ(process->line(), "met");
+  }
+  Process& operator[](size_t i) { return *processes[i]; }
+  std::vector<std::unique_ptr<Process>> processes;
+};
+
+}  // namespace
+
+TEST(RendezvousProcessTest, RanksMeetAndEnd) {
+  Job job(3);
+  for (const auto& process : job.processes) EXPECT_EQ(process->end(), 0);
+}
+
+TEST(RendezvousProcessTest, AKilledRankZeroEndsTheOthersAtOnce) {
+  Job job(3);
+  job[1].order('!');
+  EXPECT_EQ(job[1].line(), "set");
+  job[0].send(SIGKILL);
+  EXPECT_EQ(job[0].end(), 128 + SIGKILL);
+  const auto begin = Clock::now();
+  for (const int rank : {1, 2}) {
+    job[rank].order('!');
+    EXPECT_THAT(job[rank].line(), AllOf(HasSubstr("rank 0 at 127.0.0.1"), HasSubstr("is gone")));
+    EXPECT_EQ(job[rank].end(), 7);
+  }
+  EXPECT_LT(Clock::now() - begin, 10s);
+}
+
+TEST(RendezvousProcessTest, AStoppedRankZeroEndsTheOthersAfterTheTimeout) {
+  Job job(3);
+  job[0].send(SIGSTOP);
+  for (const int rank : {1, 2}) job[rank].order('?');
+  for (const int rank : {1, 2}) {
+    EXPECT_THAT(job[rank].line(), HasSubstr("no rank set 'never' within 0.5 s"));
+    EXPECT_EQ(job[rank].end(), 7);
+  }
+}
+
+TEST(RendezvousProcessTest, AKilledRankDisturbsNoOther) {
+  Job job(3);
+  job[2].send(SIGKILL);
+  for (const int rank : {0, 1}) {
+    job[rank].order('!');
+    EXPECT_EQ(job[rank].line(), "set");
+  }
+  for (const int rank : {1, 0}) EXPECT_EQ(job[rank].end(), 0);
+}
