@@ -22,7 +22,8 @@ inline const std::map<std::string, std::vector<std::string>> kRooms = {
     {"data", {"images", "sets", "packed", "loader", "feeds"}},
     {"ops", {"base", ".", "matmul", "norm", "conv", "chain", "vendor"}},
     {"models", {"module", "losses", "metrics", "layers", "rewrites", "."}},
-    {"trainer", {"session", "state", "log", "run", "verbs", "ab", "bench", "doctor", "."}}};
+    {"trainer",
+     {"session", "state", "log", "run", "launch", "verbs", "ab", "bench", "doctor", "."}}};
 
 inline std::set<std::string> product_folders() {
   std::set<std::string> folders;

@@ -1,7 +1,6 @@
 #include "trainer/ab/process.h"
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <algorithm>
@@ -11,8 +10,10 @@
 #include <ctime>
 #include <fstream>
 #include "core/base/check.h"
+#include "core/base/file.h"
 #include "core/base/plural.h"
 #include "core/base/trace.h"
+#include "trainer/launch/child.h"
 
 namespace bellows {
 
@@ -38,28 +39,9 @@ ArmProcess::~ArmProcess() {
 }
 
 void ArmProcess::start(const std::vector<std::string>& command, int report_to) {
-  std::vector<char*> argv;
-  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  const pid_t parent = getpid();
-  pid_ = fork();
-  if (pid_ < 0) fail(Exit::storage, "fork: ", std::strerror(errno));
-  if (pid_ > 0) return;
-  // Only async-signal-safe calls until exec: the child has none of the other threads, but may have
-  // inherited locks that they held.
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(127);  // the parent died before prctl
-  sigset_t none;                        // `command` may rely on an empty mask
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
-  dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
-  // dup2 of a descriptor onto itself would keep its O_CLOEXEC.
-  if (report_to == kReportFd)
-    fcntl(kReportFd, F_SETFD, 0);
-  else
-    dup2(report_to, kReportFd);
-  execvp(argv[0], argv.data());
-  _exit(127);
+  const Descriptor nowhere(open("/dev/null", O_WRONLY | O_CLOEXEC));
+  pid_ = start_child({.argv = command}, {{nowhere.get(), STDOUT_FILENO}, {report_to, kReportFd}},
+                     Group::ours);
 }
 
 std::string ArmProcess::run_slice() {

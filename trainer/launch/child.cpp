@@ -1,0 +1,84 @@
+#include "trainer/launch/child.h"
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <string_view>
+#include "core/base/check.h"
+
+namespace bellows {
+
+using Pointers = std::vector<char*>;  // as exec takes them
+
+static Pointers pointers_to(const std::vector<std::string>& words) {
+  Pointers all;
+  for (const std::string& word : words) all.push_back(const_cast<char*>(word.c_str()));
+  return all;
+}
+
+static std::string_view name_in(std::string_view variable) {
+  return variable.substr(0, variable.find('='));
+}
+
+static Pointers environment_with(const std::vector<std::string>& variables) {
+  Pointers all = pointers_to(variables);
+  for (char** known = environ; *known; ++known)
+    if (std::ranges::none_of(variables, [&](const std::string& variable) {
+          return name_in(variable) == name_in(*known);
+        }))
+      all.push_back(*known);
+  return all;
+}
+
+// Async-signal-safe. Returns only on failure.
+static void execute(const Pointers& argv, const Pointers& variables) {
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  execvpe(argv[0], argv.data(), variables.data());
+}
+
+static void apply_redirection(const Redirection& redirection) {
+  // dup2 of a descriptor onto itself would keep its O_CLOEXEC.
+  if (redirection.ours == redirection.its)
+    fcntl(redirection.its, F_SETFD, 0);
+  else
+    dup2(redirection.ours, redirection.its);
+}
+
+pid_t start_child(const Command& command, const std::vector<Redirection>& redirections,
+                  Group group) {
+  Pointers argv = pointers_to(command.argv), variables = environment_with(command.variables);
+  argv.push_back(nullptr);
+  variables.push_back(nullptr);
+  const pid_t parent = getpid(), child = fork();
+  if (child < 0) fail(Exit::memory, "fork: ", std::strerror(errno));
+  if (child > 0) {
+    if (group == Group::own) setpgid(child, child);  // both do it, as either may be first
+    return child;
+  }
+  // Only async-signal-safe calls until exec: the child has none of the other threads, but may have
+  // inherited locks that they held.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(127);  // the parent died before prctl
+  if (group == Group::own) {
+    setpgid(0, 0);
+    signal(SIGTTOU, SIG_IGN);  // output to the terminal would stop a background group
+  }
+  for (const Redirection& redirection : redirections) apply_redirection(redirection);
+  execute(argv, variables);
+  _exit(127);
+}
+
+void become(const Command& command) {
+  Pointers argv = pointers_to(command.argv), variables = environment_with(command.variables);
+  argv.push_back(nullptr);
+  variables.push_back(nullptr);
+  execute(argv, variables);
+  fail(Exit::usage, command.argv[0], ": cannot be executed: ", std::strerror(errno));
+}
+
+}  // namespace bellows
