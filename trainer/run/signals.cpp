@@ -14,6 +14,9 @@ namespace bellows {
 static std::atomic<int> stop_signal = 0;
 static std::atomic<bool> recording = false, save_requested = false, no_thread = false;
 
+static std::mutex relay_lock;
+static const std::function<void(int)>* relay = nullptr;  // guarded by relay_lock
+
 static sigset_t set_of(std::initializer_list<int> signals) {
   sigset_t set;
   sigemptyset(&set);
@@ -35,7 +38,14 @@ static void take_default_action(int signal) {
   pthread_sigmask(SIG_BLOCK, &one, nullptr);
 }
 
+static bool relayed(int signal) {
+  const std::lock_guard lock(relay_lock);
+  if (relay) (*relay)(signal);
+  return relay;
+}
+
 static void take(int signal) {
+  if (relayed(signal)) return;
   if (signal == SIGUSR1) {
     save_requested = true;
   } else if (!recording) {
@@ -65,10 +75,14 @@ void wait_for_signals() {
   });
 }
 
-Signals::Signals() {
+static void require_thread() {
   if (no_thread)
     fail(Exit::memory,
          "cannot start the thread that waits for signals; raise the limit (ulimit -u)");
+}
+
+Signals::Signals() {
+  require_thread();
   stop_signal = 0;
   recording = true;
 }
@@ -78,5 +92,16 @@ Signals::~Signals() { recording = false; }
 int Signals::stop() const { return stop_signal; }
 
 bool Signals::take_save_request() { return save_requested.exchange(false); }
+
+SignalRelay::SignalRelay(std::function<void(int)> pass_on) : pass_on_(std::move(pass_on)) {
+  require_thread();
+  const std::lock_guard lock(relay_lock);
+  relay = &pass_on_;
+}
+
+SignalRelay::~SignalRelay() {
+  const std::lock_guard lock(relay_lock);
+  relay = nullptr;
+}
 
 }  // namespace bellows

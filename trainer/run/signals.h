@@ -2,6 +2,7 @@
 // pointer into the heap (oneDNN's JIT sgemm does), and the system would write the signal frame
 // below it. A dedicated thread waits for signals instead.
 #pragma once
+#include <functional>
 
 namespace bellows {
 
@@ -21,6 +22,18 @@ class Signals {
 
   int stop() const;          // SIGINT or SIGTERM once requested, else 0
   bool take_save_request();  // true once after one or more SIGUSR1
+};
+
+// While an object exists, the signals above do nothing but call `pass_on`, on the waiting thread.
+// At most one object per process.
+class SignalRelay {
+ public:
+  explicit SignalRelay(std::function<void(int signal)> pass_on);  // throws Error as Signals() does
+  ~SignalRelay();                                                 // waits for a call in progress
+  SignalRelay(SignalRelay&&) = delete;
+
+ private:
+  const std::function<void(int)> pass_on_;
 };
 
 }  // namespace bellows
