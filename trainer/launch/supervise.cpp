@@ -1,0 +1,178 @@
+#include "trainer/launch/supervise.h"
+#include <poll.h>
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <list>
+#include <map>
+#include <mutex>
+#include <set>
+#include "core/base/check.h"
+#include "core/base/trace.h"
+#include "trainer/run/signals.h"
+
+namespace bellows {
+
+constexpr int kLookMs = 100;                  // how often to look at all ranks without news
+constexpr int64_t kSettleNs = 1'000'000'000;  // after an exit 7, for the rank that caused it to end
+constexpr int kDistributed = static_cast<int>(Exit::distributed);
+
+namespace {
+
+class Supervisor {
+ public:
+  Supervisor(const std::vector<RankCommand>& ranks, const SuperviseOptions& options);
+  int run();
+
+ private:
+  void start();
+  void pass_on(int signal);
+  void wait_for_news() const;
+  void look();
+  void note_end(const RankProcess& rank);
+  void end_all();
+  void send(int signal);
+  bool any_running() const;
+
+  std::list<RankProcess> ranks_;
+  const int64_t grace_ns_;
+  const RankProcess* cause_ = nullptr;
+  int64_t failed_ns_ = 0, term_ns_ = 0;
+  // Signals arrive on another thread. Guards the members below and which ranks run.
+  std::mutex lock_;
+  int stop_ = 0;         // the last SIGINT or SIGTERM that was passed on
+  std::set<int> fatal_;  // signals sent in order to end the ranks
+  bool ended_by_us_ = false;
+};
+
+}  // namespace
+
+static int64_t ns_of(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
+
+Supervisor::Supervisor(const std::vector<RankCommand>& ranks, const SuperviseOptions& options)
+    : grace_ns_(ns_of(options.grace_s)) {
+  for (const RankCommand& rank : ranks)
+    ranks_.emplace_back(rank, options.all_output ? RankOutput::prefix
+                              : rank.rank == 0   ? RankOutput::ours
+                                                 : RankOutput::kept);
+}
+
+// After a stop signal, the ranks that have not started yet never do.
+void Supervisor::start() {
+  for (RankProcess& rank : ranks_) {
+    const std::lock_guard lock(lock_);
+    if (stop_)
+      ended_by_us_ = true;
+    else
+      rank.start();
+  }
+}
+
+bool Supervisor::any_running() const { return std::ranges::any_of(ranks_, &RankProcess::running); }
+
+void Supervisor::send(int signal) {
+  for (const RankProcess& rank : ranks_) rank.send(signal);
+}
+
+// Signals go out from here, not from the loop: that may wait for a reader of stdout.
+void Supervisor::pass_on(int signal) {
+  const std::lock_guard lock(lock_);
+  if (signal == SIGINT || signal == SIGTERM) {
+    if (std::exchange(stop_, signal)) signal = SIGKILL;
+    fatal_.insert(signal);
+  }
+  send(signal);
+  if (stop_) send(SIGCONT);  // a stopped process would not take it
+}
+
+void Supervisor::wait_for_news() const {
+  std::vector<pollfd> all;
+  for (const RankProcess& rank : ranks_) rank.watch(all);
+  poll(all.data(), all.size(), kLookMs);
+}
+
+void Supervisor::look() {
+  for (RankProcess& rank : ranks_) {
+    rank.read_output();
+    if (!rank.has_exited()) continue;
+    {
+      const std::lock_guard lock(lock_);
+      rank.reap();
+      note_end(rank);
+    }
+    rank.read_output();
+  }
+  const int64_t now = trace::now_ns();
+  if (cause_ && !term_ns_ && (cause_->code() != kDistributed || now - failed_ns_ > kSettleNs)) {
+    term_ns_ = now;
+    end_all();
+  }
+  if (term_ns_ && now - term_ns_ > grace_ns_) {
+    const std::lock_guard lock(lock_);
+    fatal_.insert(SIGKILL);
+    send(SIGKILL);
+  }
+}
+
+void Supervisor::note_end(const RankProcess& rank) {
+  if (rank.code() == 0) return;
+  if (fatal_.contains(rank.code() - 128)) {
+    ended_by_us_ = true;
+  } else if (!cause_ || (cause_->code() == kDistributed && rank.code() != kDistributed)) {
+    cause_ = &rank;
+    failed_ns_ = trace::now_ns();
+  }
+}
+
+void Supervisor::end_all() {
+  const std::lock_guard lock(lock_);
+  if (!stop_) {  // at a second signal, a rank would end without its last checkpoint
+    fatal_.insert(SIGTERM);
+    send(SIGTERM);
+  }
+  send(SIGCONT);
+}
+
+// ---- the end
+
+static std::string meaning(int code) {
+  static const std::map<Exit, const char*> names = {
+      {Exit::usage, " (usage)"},           {Exit::data, " (data)"},
+      {Exit::checkpoint, " (checkpoint)"}, {Exit::numeric, " (numeric)"},
+      {Exit::memory, " (memory)"},         {Exit::distributed, " (distributed)"},
+      {Exit::storage, " (storage)"},       {Exit::internal, " (internal)"}};
+  const auto found = names.find(static_cast<Exit>(code));
+  return found == names.end() ? "" : found->second;
+}
+
+static std::string end_of(const RankProcess& rank) {
+  if (!rank.signaled()) return cat("with exit ", rank.code(), meaning(rank.code()));
+  const int signal = rank.code() - 128;
+  return cat("by signal ", signal, " (", strsignal(signal), ")");
+}
+
+int Supervisor::run() {
+  {
+    const SignalRelay relay([this](int signal) { pass_on(signal); });
+    start();
+    while (any_running()) {
+      wait_for_news();
+      look();
+    }
+  }
+  // Ranks that a signal ends at different moments lose each other.
+  const bool stopped = stop_ && ended_by_us_ && (!cause_ || cause_->code() == kDistributed);
+  if (stopped) return 128 + stop_;
+  if (!cause_) return 0;
+  cause_->print_last_lines();
+  fail(static_cast<Exit>(cause_->code()), "launch: rank ", cause_->rank(), " ended first, ",
+       end_of(*cause_),
+       cause_->code() == 128 + SIGKILL ? "; if nobody killed it, memory ran out: see dmesg"
+                                       : "; its last lines stand above");
+}
+
+int supervise(const std::vector<RankCommand>& ranks, const SuperviseOptions& options) {
+  return Supervisor(ranks, options).run();
+}
+
+}  // namespace bellows

@@ -1,0 +1,28 @@
+// Runs the ranks of a launch on this machine as child processes, until all have ended.
+#pragma once
+#include <vector>
+#include "trainer/launch/rank_process.h"
+
+namespace bellows {
+
+struct SuperviseOptions {
+  bool all_output = false;  // of all ranks, with a prefix; false: of rank 0 alone, unchanged
+  double grace_s = 10;      // between SIGTERM and SIGKILL, for ranks that have to end
+};
+
+// Starts the ranks and returns 0 once all have ended with 0. Their stdin is empty.
+//
+// When one fails, the others receive SIGTERM, and SIGKILL after grace_s. Throws Error with the exit
+// code of the first failure (128 + signal if one ended it), after printing that rank's last lines,
+// unless its output is this process's own. Exit 7 may be the consequence of another rank's failure:
+// if that one ends within a second, it counts as the first.
+//
+// SIGINT, SIGTERM, SIGHUP and SIGUSR1 go to all ranks. If they end by SIGINT or SIGTERM, returns
+// 128 + signal. The second of these kills them.
+//
+// Each rank leads a process group, so Ctrl-C reaches it once, through this process, and processes
+// that it leaves behind are killed with it. The cost: Ctrl-Z stops this process only. A rank (not
+// its own children) is killed when the calling thread ends, even by kill -9.
+int supervise(const std::vector<RankCommand>& ranks, const SuperviseOptions& options);
+
+}  // namespace bellows
