@@ -1,0 +1,118 @@
+// trainer launch --ranks N -- arguments: runs the program in N processes, the ranks of one run.
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include "trainer/launch/reserved_port.h"
+#include "trainer/launch/supervise.h"
+#include "trainer/verbs/verbs.h"
+
+namespace bellows {
+
+namespace {
+struct LaunchLine {
+  int64_t ranks = 1, nodes = 1, node_rank = 0, port = 0;  // port 0: a free one
+  std::string host = "127.0.0.1", token, output = "rank0";
+  SuperviseOptions supervise;
+};
+}  // namespace
+
+static void declare(CommandLine& line, LaunchLine& given) {
+  line.add_option("--ranks,-n", given.ranks, "processes on this machine").required().range(1, 1024);
+  line.add_option("--nodes", given.nodes, "machines; run the command on each, with its --node-rank")
+      .range(1, 65536)
+      .shows_default();
+  line.add_option("--node-rank", given.node_rank, "number of this machine, from 0").range(0, 65535);
+  line.add_option("--host", given.host, "address of machine 0").shows_default();
+  line.add_option("--port", given.port, "free port of machine 0 (default on one machine: any)")
+      .range(1, 65535);
+  line.add_option(
+      "--token", given.token,
+      "secret that all machines share (default: the variable BELLOWS_TOKEN, which other "
+      "users cannot see)");
+  line.add_option("--output", given.output,
+                  "rank0: of rank 0 only, unchanged; all: of all ranks, each line after its [rank]")
+      .one_of({"rank0", "all"})
+      .value_name("rank0|all");
+  line.add_option("--grace", given.supervise.grace_s,
+                  "seconds from SIGTERM to SIGKILL, for the other ranks when one has failed")
+      .positive()
+      .shows_default();
+  line.add_note(
+      "The arguments of each rank follow --. The exit code is that of the first rank that failed.");
+}
+
+static std::string variable(const char* name, const std::string& otherwise) {
+  const char* const value = std::getenv(name);
+  return value && *value ? value : otherwise;
+}
+
+static void check_nodes(const CommandLine& line, const LaunchLine& given) {
+  CHECK(given.node_rank < given.nodes, "launch: --node-rank ", given.node_rank, " of ", given.nodes,
+        " machines; the first one is 0");
+  if (given.nodes == 1) return;
+  for (const char* name : {"--node-rank", "--host", "--port"})
+    CHECK(line.given(name), "launch: --nodes needs ", name, "; add it, see  trainer launch --help");
+  CHECK(!given.token.empty(),
+        "launch: --nodes needs a token; set BELLOWS_TOKEN to the same secret on all machines");
+}
+
+static std::string random_token() {
+  unsigned char bytes[16];
+  if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
+    fail(Exit::internal, "getrandom: ", std::strerror(errno));
+  std::string text;
+  for (const unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
+  return text;
+}
+
+static Command command_of(int64_t local_rank, const LaunchLine& given, const Arguments& args) {
+  Command command = {{"/proc/self/exe"}};
+  command.argv.insert(command.argv.end(), args.begin(), args.end());
+  const auto set = [&](const char* name, const auto& value) {
+    command.variables.push_back(cat(name, "=", value));
+  };
+  set("BELLOWS_RANK", given.node_rank * given.ranks + local_rank);
+  set("BELLOWS_WORLD", given.nodes * given.ranks);
+  set("BELLOWS_LOCAL_RANK", local_rank);
+  set("BELLOWS_LOCAL_WORLD", given.ranks);
+  set("BELLOWS_HOST", given.host);
+  set("BELLOWS_PORT", given.port);
+  set("BELLOWS_ATTEMPT", variable("BELLOWS_ATTEMPT", "0"));
+  set("BELLOWS_TOKEN", given.token);
+  return command;
+}
+
+static int run(const Arguments& args) {
+  CommandLine line = verb_line("launch");
+  LaunchLine given;
+  declare(line, given);
+  const auto dashes = std::ranges::find(args, "--");
+  if (!line.read({args.begin(), dashes})) return 0;
+  CHECK(dashes != args.end() && dashes + 1 != args.end(),
+        "launch: no arguments for the ranks; write them after --, as in  trainer launch --ranks ",
+        given.ranks, " -- --config FILE");
+  const Arguments rank_args(dashes + 1, args.end());
+  given.supervise.all_output = given.output == "all";
+  if (given.token.empty() && given.nodes > 1) given.token = variable("BELLOWS_TOKEN", "");
+  check_nodes(line, given);
+  if (given.token.empty()) given.token = random_token();
+  std::optional<ReservedPort> reserved;
+  if (given.port == 0) given.port = reserved.emplace().number();
+  if (given.nodes * given.ranks == 1 && !given.supervise.all_output)
+    become(command_of(0, given, rank_args));  // with its stdin, its terminal, its signals
+  std::vector<RankCommand> ranks;
+  for (int64_t rank = 0; rank < given.ranks; ++rank)
+    ranks.push_back({given.node_rank * given.ranks + rank, command_of(rank, given, rank_args)});
+  return supervise(ranks, given.supervise);
+}
+
+static const AddVerb verb({"launch", "trains on several ranks: runs the program in N processes",
+                           "trainer launch --ranks 2 -- --config configs/lenet.yaml "
+                           "train.max_iters=20",
+                           run});
+
+}  // namespace bellows
