@@ -42,6 +42,9 @@ class ProcessGroup {
   // Tells the other ranks why this one leaves, so that they report the cause. Their pending and
   // later collectives throw. For a rank that ends with an error of its own.
   virtual void abort(const std::string& why) noexcept = 0;
+  // The last dist.flight_recorder collectives of this rank, a line each, to be kept if the run
+  // fails; "" in a world of one.
+  virtual std::string flight_report() const { return ""; }
 
   int64_t step = 0;  // update in progress, counted from 1, for errors; set by the loop
 };

@@ -1,0 +1,316 @@
+// Gloo's collectives between ranks that are threads, and what they report of ranks that are late,
+// leave or do something else.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <cmath>
+#include "core/base/trace.h"
+#include "tests/dist/rank_threads.h"
+
+using namespace bellows;
+using testing::AllOf;
+using testing::HasSubstr;
+
+namespace {
+
+constexpr DType kDTypes[] = {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i64};
+
+// Element i of a rank; integers, whose sums are exact in every dtype.
+double small_integer(int rank, int64_t i) { return double((i * 7 + rank * 3) % 17 - 8); }
+// Not exact in 16 bits.
+double noise(int rank, int64_t i) { return std::sin(double(i * 31 + rank * 17) * 0.37); }
+
+template <class Value> Tensor values_of(DType dtype, int64_t n, const Value& value) {
+  const Tensor t({n}, dtype);
+  visit_dtype(dtype, [&]<class T>(T) {
+    for (int64_t i = 0; i < n; ++i) t.ptr<T>()[i] = convert<T>(value(i));
+  });
+  return t;
+}
+double at(const Tensor& t, int64_t i) {
+  return visit_dtype(t.dtype(), [&]<class T>(T) { return convert<double>(t.ptr<T>()[i]); });
+}
+std::string bits_of(const Tensor& t) {
+  return {reinterpret_cast<const char*>(t.bytes()), t.nbytes()};
+}
+void expect_no_errors(const std::vector<Refusal>& errors) {
+  for (const Refusal& error : errors) EXPECT_EQ(error.message, "no error");
+}
+DistOptions with_timeout(double seconds) {
+  DistOptions options;
+  options.timeout_s = seconds;
+  return options;
+}
+
+class Gloo : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Worlds, Gloo, testing::Values(2, 3, 4));
+
+}  // namespace
+
+TEST_P(Gloo, ReducesEveryDTypeAndSize) {
+  const int world = GetParam();
+  const auto sum = [&](int64_t i) {
+    double all = 0;
+    for (int r = 0; r < world; ++r) all += small_integer(r, i);
+    return all;
+  };
+  expect_no_errors(RankThreads{world}.run([&](ProcessGroup& group) {
+    for (const DType dtype : kDTypes)
+      for (const int64_t n : {0, 1, 7, 100'003})
+        for (const Reduction reduction : {Reduction::sum, Reduction::mean}) {
+          if (dtype == DType::i64 && reduction == Reduction::mean) continue;
+          const double divisor = reduction == Reduction::mean ? world : 1;
+          const Tensor t =
+              values_of(dtype, n, [&](int64_t i) { return small_integer(group.rank(), i); });
+          const Tensor expected = values_of(dtype, n, [&](int64_t i) { return sum(i) / divisor; });
+          group.all_reduce(t, reduction, "t")->wait();
+          ASSERT_EQ(bits_of(t) == bits_of(expected), true) << dtype << " " << n;
+        }
+  }));
+}
+
+// Larger than two segments of Gloo's ring for each rank.
+TEST_P(Gloo, ReducesLargeTensorsToTheSameBitsEveryTimeAndOnEveryRank) {
+  std::vector<std::string> results(size_t(GetParam()) * 2);
+  expect_no_errors(RankThreads{GetParam()}.run([&](ProcessGroup& group) {
+    for (int round = 0; round < 2; ++round) {
+      const Tensor t =
+          values_of(DType::f32, 2'500'001, [&](int64_t i) { return noise(group.rank(), i); });
+      group.all_reduce(t, Reduction::mean, "t")->wait();
+      results[group.rank() * 2 + round] = bits_of(t);
+      double mean = 0;
+      for (int r = 0; r < group.world(); ++r) mean += noise(r, 123'456) / group.world();
+      EXPECT_NEAR(at(t, 123'456), mean, 1e-6);
+    }
+  }));
+  for (const std::string& result : results) EXPECT_EQ(result == results[0], true);
+}
+
+TEST_P(Gloo, BroadcastsFromAnyRank) {
+  expect_no_errors(RankThreads{GetParam()}.run([&](ProcessGroup& group) {
+    for (int root = 0; root < group.world(); ++root) {
+      const Tensor t = full({1001}, group.rank() == root ? 3.5 : -1);
+      group.broadcast(t, root, "t")->wait();
+      EXPECT_EQ(at(t, 0), 3.5);
+      EXPECT_EQ(at(t, 1000), 3.5);
+    }
+  }));
+}
+
+TEST_P(Gloo, GathersAndScattersByRank) {
+  expect_no_errors(RankThreads{GetParam()}.run([&](ProcessGroup& group) {
+    const int64_t world = group.world(), n = 1001;
+    for (const DType dtype : kDTypes) {
+      const Tensor mine = values_of(dtype, n, [&](int64_t i) { return i % 50 + group.rank(); });
+      const Tensor all({world * n}, dtype);
+      group.all_gather(mine, all, "gather")->wait();
+      const std::string gathered = bits_of(all);
+      for (int64_t i = 0; i < world * n; ++i) ASSERT_EQ(at(all, i), i % n % 50 + i / n) << dtype;
+      const Reduction reduction = dtype == DType::i64 ? Reduction::sum : Reduction::mean;
+      group.reduce_scatter(all, mine, reduction, "scatter")->wait();
+      const double factor = dtype == DType::i64 ? double(world) : 1;
+      for (int64_t i = 0; i < n; ++i)
+        ASSERT_EQ(at(mine, i), (i % 50 + group.rank()) * factor) << dtype;
+      EXPECT_EQ(bits_of(all) == gathered, true);  // the input is left as it was
+    }
+  }));
+}
+
+TEST_P(Gloo, RunsWhatWasStartedInOrderAndWaitsInAnyOrder) {
+  expect_no_errors(RankThreads{GetParam()}.run([&](ProcessGroup& group) {
+    std::vector<Tensor> tensors;
+    std::vector<WorkPtr> works;
+    for (int64_t i = 0; i < 20; ++i) {
+      tensors.push_back(full({1 + i * 100}, double(i)));
+      works.push_back(group.all_reduce(tensors.back(), Reduction::mean, cat("bucket ", i)));
+    }
+    group.barrier("all");
+    for (int64_t i = 19; i >= 0; --i) {
+      works[i]->wait();
+      EXPECT_EQ(at(tensors[i], i * 100), i);
+    }
+  }));
+}
+
+// (a + b) / 2 in f32 or f64, rounded once to the element.
+TEST(GlooOfTwo, EqualsTheSumInOneProcessBitForBit) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
+    const int64_t n = 100'003;
+    const Tensor a = values_of(dtype, n, [](int64_t i) { return noise(0, i); });
+    const Tensor b = values_of(dtype, n, [](int64_t i) { return noise(1, i); });
+    const Tensor sum({n}, dtype), mean({n}, dtype);
+    visit_stored(dtype, [&]<class T>(T) {
+      for (int64_t i = 0; i < n; ++i) {
+        const Acc<T> both = Acc<T>(a.ptr<T>()[i]) + Acc<T>(b.ptr<T>()[i]);
+        sum.ptr<T>()[i] = T(both);
+        mean.ptr<T>()[i] = T(both / 2);
+      }
+    });
+    expect_no_errors(RankThreads{}.run([&](ProcessGroup& group) {
+      for (const bool averaged : {false, true}) {
+        const Tensor t = values_of(dtype, n, [&](int64_t i) { return noise(group.rank(), i); });
+        group.all_reduce(t, averaged ? Reduction::mean : Reduction::sum, "t")->wait();
+        EXPECT_EQ(bits_of(t) == bits_of(averaged ? mean : sum), true) << dtype << averaged;
+      }
+    }));
+  }
+}
+
+TEST(GlooOfTwo, CountsCollectivesTheirBytesAndTheWait) {
+  const auto before = trace::counters();
+  expect_no_errors(RankThreads{}.run([&](ProcessGroup& group) {
+    if (group.rank()) std::this_thread::sleep_for(Timeout(50));
+    group.all_reduce(full({1000}, 1), Reduction::sum, "t")->wait();
+  }));
+  auto after = trace::counters();
+  for (const auto& [name, value] : before) after[name] -= value;
+  EXPECT_EQ(after["dist.collectives"], 4);  // two ranks: the barrier at the start, and this
+  EXPECT_EQ(after["dist.bytes"], 8000);
+  EXPECT_GE(after["dist.wait_us"], 30'000);
+}
+
+TEST(GlooOfTwo, RefusesTensorsThatItCannotReduce) {
+  alignas(8) std::byte memory[64];
+  const Ref<Storage> on_gpu(new Storage(memory, sizeof memory, Device::cuda, nullptr));
+  expect_no_errors(RankThreads{}.run([&](ProcessGroup& group) {
+    const auto reduce = [&](const Tensor& t, Reduction reduction) {
+      return refusal([&] { group.all_reduce(t, reduction, "bucket 2"); });
+    };
+    EXPECT_THAT(reduce(Tensor(on_gpu, {4}, DType::f32), Reduction::sum),
+                AllOf(HasSubstr("bucket 2: the tensor is on"), HasSubstr("nccl")));
+    EXPECT_THAT(reduce(Tensor({4}, DType::u8), Reduction::sum), HasSubstr("got u8"));
+    EXPECT_THAT(reduce(Tensor({4}, DType::i64), Reduction::mean), HasSubstr("i64 has no mean"));
+    EXPECT_THAT(reduce(full({4, 4}, 0).view({4, 2}, {4, 1}, 0), Reduction::sum),
+                HasSubstr("needs a dense tensor"));
+    EXPECT_THAT(refusal([&] { group.all_gather(full({2}, 0), full({5}, 0), "metrics"); }),
+                HasSubstr("metrics: 5 f32 are not 2 times 2 f32"));
+    group.barrier("it lives");
+  }));
+}
+
+TEST(GlooOfTwo, ListensOnTheInterfaceOfTheEnvironment) {
+  setenv("GLOO_SOCKET_IFNAME", "lo", 1);
+  expect_no_errors(RankThreads{}.run([&](ProcessGroup& group) { group.barrier("b"); }));
+  setenv("GLOO_SOCKET_IFNAME", "nosuch0", 1);
+  for (const Refusal& error : RankThreads{}.run([](ProcessGroup&) {})) {
+    EXPECT_THAT(error.message, HasSubstr("check GLOO_SOCKET_IFNAME='nosuch0'"));
+    EXPECT_EQ(error.exit, Exit::distributed);
+  }
+  unsetenv("GLOO_SOCKET_IFNAME");
+}
+
+TEST(GlooOfTwo, IsRefusedInAWorldOfOne) {
+  EXPECT_THAT(refusal([] { RankThreads{.world = 1}.group_of(0); }),
+              HasSubstr("dist.backend: auto"));
+}
+
+// A rank whose part of the last collective is done may leave before the others have noticed.
+TEST(GlooOfMany, LetsRanksLeaveOneByOne) {
+  for (int round = 0; round < 5; ++round)
+    expect_no_errors(RankThreads{.world = 4}.run([](ProcessGroup& group) {
+      const Tensor t = full({300'000}, 1);
+      group.all_reduce(t, Reduction::sum, "last")->wait();
+      EXPECT_EQ(at(t, 7), 4);
+    }));
+}
+
+// ---- ranks that are late, leave, or differ
+
+TEST(GlooFailure, NamesTheRankThatDoesNotConnect) {
+  RankThreads ranks{.world = 3, .options = with_timeout(0.3)};
+  std::thread second([&] { refusal([&] { ranks.group_of(1); }); });
+  const Refusal error = refused([&] { ranks.group_of(0); });
+  second.join();
+  EXPECT_THAT(error.message, HasSubstr("rank 2 did not connect within 0.3 s"));
+  EXPECT_EQ(error.exit, Exit::distributed);
+}
+
+// Rank 1 lives, but computes.
+TEST(GlooFailure, NamesTheRankThatComesTooLate) {
+  const RankThreads ranks{.world = 3, .options = with_timeout(0.5)};
+  std::atomic<int> failed = 0;
+  const auto errors = ranks.run([&](ProcessGroup& group) {
+    group.step = 12;
+    if (group.rank() == 1) {
+      while (failed < 2) std::this_thread::sleep_for(Timeout(5));
+      group.barrier("too late");
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    const Tensor t = full({100'000}, 1);
+    const std::string first =
+        refusal([&] { group.all_reduce(t, Reduction::sum, "bucket 3")->wait(); });
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, Timeout(2500));
+    ++failed;
+    const std::string second = refusal([&] { group.barrier("end"); });
+    EXPECT_EQ(first, second);  // the group is dead
+    EXPECT_THAT(group.flight_report(),
+                HasSubstr("collective 2, step 12: all_reduce (sum) of 100000 "
+                          "f32: bucket 3 (400000 bytes); started"));
+    EXPECT_THAT(group.flight_report(), HasSubstr("not done"));
+    fail(Exit::distributed, first);
+  });
+  for (const int rank : {0, 2})
+    EXPECT_THAT(errors[rank].message,
+                HasSubstr("gloo: step 12, bucket 3: rank 1 did not come within 0.5 s; "));
+  EXPECT_EQ(errors[1].exit, Exit::distributed);
+}
+
+TEST(GlooFailure, ReportsTheCauseOfARankThatAborts) {
+  const auto errors = RankThreads{.world = 4}.run([](ProcessGroup& group) {
+    group.step = 7;
+    if (group.rank() == 2) {
+      group.abort("disk full");
+      EXPECT_THAT(refusal([&] { group.barrier("later"); }), HasSubstr("disk full"));
+      return;
+    }
+    const Tensor t = full({1'000'000}, 1);
+    for (;;) group.all_reduce(t, Reduction::mean, "bucket 1")->wait();
+  });
+  for (const int rank : {0, 1, 3}) {
+    EXPECT_EQ(errors[rank].message, "gloo: step 7, bucket 1: rank 2 left in step 7: disk full");
+    EXPECT_EQ(errors[rank].exit, Exit::distributed);
+  }
+}
+
+TEST(GlooFailure, ReportsARankThatLeavesWithoutACause) {
+  const auto errors = RankThreads{.world = 3}.run([](ProcessGroup& group) {
+    if (group.rank() == 0) return;
+    const Tensor t = full({100}, 1);
+    group.all_reduce(t, Reduction::mean, "bucket 1")->wait();
+  });
+  for (const int rank : {1, 2})
+    EXPECT_THAT(errors[rank].message, HasSubstr("gloo: bucket 1: rank 0 left and gave no cause"));
+}
+
+TEST(GlooFailure, FindsRanksThatStartDifferentCollectives) {
+  DistOptions options;
+  options.check_collectives = true;
+  for (const auto& [what, n] : {std::pair("bucket 2", 100), std::pair("bucket 1", 101)}) {
+    const auto errors = RankThreads{.world = 3, .options = options}.run([&](ProcessGroup& group) {
+      group.barrier("both");
+      const bool other = group.rank() == 2;
+      group.all_reduce(full({other ? n : 100}, 1), Reduction::sum, other ? what : "bucket 1")
+          ->wait();
+    });
+    for (int rank = 0; rank < 3; ++rank) {
+      EXPECT_THAT(errors[rank].message,
+                  HasSubstr(cat("the ranks differ in collective 3: rank 0 started \"all_reduce "
+                                "(sum) of 100 f32: bucket 1\", rank 2 \"all_reduce (sum) of ",
+                                n, " f32: ", what, "\"")));
+      EXPECT_EQ(errors[rank].exit, Exit::distributed);
+    }
+  }
+}
+
+TEST(GlooFailure, ChecksEqualCollectivesWithoutFillingTheStore) {
+  const auto store = std::make_shared<MemoryStore>();
+  RankThreads ranks{.world = 2, .store = store};
+  ranks.options.check_collectives = true;
+  std::atomic<size_t> before = 0;
+  expect_no_errors(ranks.run([&](ProcessGroup& group) {
+    for (int i = 0; i < 20; ++i) {
+      group.all_reduce(full({10}, 1), Reduction::sum, "t")->wait();
+      if (i == 4 && group.rank() == 0) before = store->size();
+    }
+  }));
+  EXPECT_LE(store->size(), before + 4);
+}

@@ -1,0 +1,50 @@
+// A store for ranks that are threads of one process.
+#pragma once
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include "core/base/check.h"
+#include "dist/store.h"
+
+namespace bellows {
+
+class MemoryStore : public Store {
+ public:
+  void set(const std::string& key, const std::string& value) override {
+    const std::lock_guard lock(mutex_);
+    values_[key] = value;
+    changed_.notify_all();
+  }
+  std::string get(const std::string& key, Timeout timeout) override {
+    if (!wait(key, timeout))
+      fail(Exit::distributed, "store: no value of '", key, "' within ", timeout.count(), " ms");
+    const std::lock_guard lock(mutex_);
+    return values_.at(key);
+  }
+  bool wait(const std::string& key, Timeout timeout) override {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, timeout, [&] { return values_.contains(key); });
+  }
+  int64_t add(const std::string& key, int64_t n) override {
+    const std::lock_guard lock(mutex_);
+    changed_.notify_all();
+    std::string& value = values_[key];
+    value = std::to_string((value.empty() ? 0 : std::stoll(value)) + n);
+    return std::stoll(value);
+  }
+  void remove(const std::string& key) override {
+    const std::lock_guard lock(mutex_);
+    values_.erase(key);
+  }
+  size_t size() {
+    const std::lock_guard lock(mutex_);
+    return values_.size();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, std::string> values_;
+};
+
+}  // namespace bellows

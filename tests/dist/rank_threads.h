@@ -1,0 +1,39 @@
+// Ranks that are threads of one process, over a store in memory.
+#pragma once
+#include <thread>
+#include "core/device/parallel.h"
+#include "dist/process_group.h"
+#include "tests/dist/memory_store.h"
+#include "tests/refusal.h"
+
+namespace bellows {
+
+struct RankThreads {
+  int world = 2;
+  DistOptions options = {};
+  std::shared_ptr<Store> store = std::make_shared<MemoryStore>();
+
+  // Calls body(group) for each rank. Returns the error of each.
+  template <class Body> std::vector<Refusal> run(const Body& body) const {
+    std::vector<Refusal> errors(world);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < world; ++rank)
+      threads.emplace_back([&, rank] {
+        const SingleThreadScope single;
+        errors[rank] = refused([&] { body(*group_of(rank)); });
+      });
+    for (std::thread& thread : threads) thread.join();
+    return errors;
+  }
+
+  std::unique_ptr<ProcessGroup> group_of(int rank) const {
+    GroupContext context;
+    context.store = store;
+    context.options = options;
+    context.ranks.rank = context.ranks.local_rank = rank;
+    context.ranks.world = context.ranks.local_world = world;
+    return Choice<MakeGroup>("gloo").make(context);
+  }
+};
+
+}  // namespace bellows
