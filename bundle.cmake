@@ -36,6 +36,11 @@ execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libgomp.so.1 OUTP
                 OUTPUT_STRIP_TRAILING_WHITESPACE)
 file(REAL_PATH ${gomp} gomp_file)
 install(FILES ${gomp_file} TYPE LIB RENAME libgomp.so.1)
+install(FILES $<TARGET_FILE:gloo> TYPE LIB RENAME $<TARGET_SONAME_FILE_NAME:gloo>)
+foreach(library file IN ZIP_LISTS gloo_needs gloo_libraries)
+  file(REAL_PATH ${file} file)
+  install(FILES ${file} TYPE LIB RENAME ${library})
+endforeach()
 
 install(DIRECTORY configs DESTINATION .)
 install(DIRECTORY bench DESTINATION . FILES_MATCHING PATTERN "*.py")

@@ -94,11 +94,11 @@ class GlooProcesses : public testing::Test {
   void expect_survivors(int world, int signal, const std::string& text) {
     FolderStore store(folder_);
     for (int rank = 0; rank < world; ++rank) {
-      const std::string place = cat(rank, " ", world, " ", folder_.string());
+      setenv("BELLOWS_TEST_RANK", cat(rank, " ", world, " ", folder_.string()).c_str(), 1);
       const pid_t process = fork();
       ASSERT_GE(process, 0);
       if (process == 0) {
-        setenv("BELLOWS_TEST_RANK", place.c_str(), 1);
+        dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
         execl("/proc/self/exe", "dist_test", "--gtest_filter=*RunsARank",
               "--gtest_also_run_disabled_tests", nullptr);
         _exit(127);
