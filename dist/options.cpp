@@ -12,7 +12,6 @@ void visit(Visitor& v, DistOptions& o) {
   v("bucket_mb", o.bucket_mb, "capacity of a gradient bucket in MiB", {.min = 0.001, .max = 4096});
   v("first_bucket_mb", o.first_bucket_mb, "capacity of the first bucket, which leaves earliest",
     {.min = 0.001, .max = 4096});
-  v("ddp", o.ddp, "all ranks update; false: rank 0 alone updates and sends the parameters");
   v("bucketed", o.bucketed, "one collective per bucket, not per gradient");
   v("overlap", o.overlap, "a bucket leaves during backward, as soon as it is full");
   v("rebuild", o.rebuild, "buckets follow the order in which gradients become ready");

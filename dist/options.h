@@ -23,7 +23,6 @@ struct DistOptions {
   int64_t store_port = 0;      // of rank 0's store; 0: as the launcher says
   double bucket_mb = 25;       // capacity of a gradient bucket, in MiB
   double first_bucket_mb = 1;  // of the first bucket, so that communication begins early
-  bool ddp = true;             // false: rank 0 alone updates (dp), the "before" of DDP
   bool bucketed = false;       // false: one collective per gradient
   bool overlap = false;        // buckets leave during backward; false: after it
   bool rebuild = false;        // bucket order follows the order of readiness
