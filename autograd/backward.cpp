@@ -68,8 +68,11 @@ static void finish(Leaf& leaf) {
   if (leaf.grad.defined()) {
     add_into(leaf.grad, laid_out(dy, leaf.grad.strides()));
   } else if (leaf.grad_place.defined()) {
-    if (dy.storage() != leaf.grad_place.storage() || dy.offset() != leaf.grad_place.offset())
+    if (dy.storage() != leaf.grad_place.storage() || dy.offset() != leaf.grad_place.offset()) {
+      static trace::Counter& copied = trace::counter("grad.place_copy_bytes");
       copy_into(leaf.grad_place, dy);
+      copied.add(dy.nbytes());
+    }
     leaf.grad = leaf.grad_place;
   } else {
     leaf.grad = own(std::move(dy), leaf.strides);

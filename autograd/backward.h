@@ -28,7 +28,8 @@ void zero_grad(std::span<const Tensor> leaves, bool set_to_none);
 void on_grad_ready(const Tensor& leaf, GradHook hook);
 
 // Makes `place`, a dense view into a gradient bucket, the memory of the leaf's gradient. Shape and
-// dtype must be the leaf's. Undefined: the gradient has its own memory again.
+// dtype must be the leaf's. Undefined: the gradient has its own memory again. Counter
+// grad.place_copy_bytes: gradients that an op wrote elsewhere, so that they had to be copied there.
 void place_grad(const Tensor& leaf, const Tensor& place);
 
 // Returns the tensor into which a closure writes the gradient of `input`: the place of a leaf

@@ -1,44 +1,212 @@
 #include "dist/reducer.h"
+#include <algorithm>
 #include "autograd/backward.h"
 #include "core/base/trace.h"
+#include "core/device/allocator.h"
+#include "core/device/sync_guard.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
 
 namespace bellows {
 
-Reducer::Reducer(ProcessGroup& group, const NamedTensors& parameters) : group_(group) {
-  if (group.world() == 1) return;
-  for (const auto& [name, leaf] : parameters) {
-    const size_t i = leaves_.size();
-    leaves_.push_back(leaf);
-    leaf.raise_version();
-    pending_.push_back(group.broadcast(leaf.detach(), 0, name));
-    on_grad_ready(leaf, [this, i](const Tensor&) {
-      if (!held_) return send(i);
-      waiting_.insert(i);
-    });
-  }
-  wait_for_all();
+// The elements of a dense tensor, in the order of its memory.
+static Tensor flat(const Tensor& t) {
+  return t.view({t.numel()}, strides_of({t.numel()}), t.offset());
 }
 
-void Reducer::send(size_t i) {
-  static trace::Counter& collectives = trace::counter("dist.all_reduces");
-  collectives.add();
-  waiting_.erase(i);
-  const Tensor& sent = grad(leaves_[i]);
-  pending_.push_back(group_.all_reduce(sent, Reduction::mean, cat("gradient ", i)));
+Reducer::Reducer(ProcessGroup& group, const DistOptions& options, const NamedTensors& parameters,
+                 const NamedTensors& buffers)
+    : group_(group), options_(options) {
+  if (group.world() == 1) return;
+  start_from_rank_zero(parameters, buffers);
+  for (const auto& [name, leaf] : parameters) {
+    order_.insert(order_.begin(), parameters_.size());
+    parameters_.push_back({name, leaf});
+  }
+  make_buckets();
+  for (size_t i = 0; i < parameters_.size(); ++i)
+    on_grad_ready(parameters_[i].leaf, [this, i](const Tensor&) { ready(i); });
 }
 
 Reducer::~Reducer() {
-  for (const Tensor& leaf : leaves_) on_grad_ready(leaf, nullptr);
+  for (const Parameter& p : parameters_) {
+    on_grad_ready(p.leaf, nullptr);
+    place_grad(p.leaf, {});
+  }
+}
+
+void Reducer::start_from_rank_zero(const NamedTensors& parameters, const NamedTensors& buffers) {
+  std::vector<WorkPtr> works;
+  for (const NamedTensors* list : {&parameters, &buffers})
+    for (const auto& [name, t] : *list) {
+      works.push_back(group_.broadcast(flat(t), 0, name));
+      t.raise_version();
+    }
+  for (const WorkPtr& work : works) work->wait();
+}
+
+// The memory of buckets is outside of that of captured updates, because a bucket outlives them.
+void Reducer::make_buckets() {
+  const PoolScope outside(nullptr);
+  std::vector<GradientSize> sizes;
+  for (const size_t i : order_)
+    sizes.push_back({parameters_[i].leaf.numel(), parameters_[i].leaf.dtype()});
+  buckets_.clear();
+  for (const BucketPlan& plan : plan_buckets(sizes, options_)) {
+    const size_t n = plan.gradients.size();
+    const Parameter &first = parameters_[order_[plan.gradients.front()]],
+                    &last = parameters_[order_[plan.gradients.back()]];
+    const Device device = first.leaf.device();
+    const bool compressed = options_.compress && plan.dtype == DType::f32;
+    Bucket& b = buckets_.emplace_back();
+    b.name =
+        cat("bucket ", buckets_.size() - 1, " (", first.name, n > 1 ? " to " + last.name : "", ")");
+    b.missing = n;
+    b.in_place = n == 1 && !options_.views && !compressed;
+    if (!b.in_place) b.values = zeros({plan.numel}, plan.dtype, device);
+    if (compressed) b.wire = Tensor({plan.numel}, DType::bf16, device);
+    for (size_t k = 0; k < n; ++k) {
+      b.members.push_back(order_[plan.gradients[k]]);
+      Parameter& p = parameters_[b.members.back()];
+      p.bucket = buckets_.size() - 1;
+      p.place = {};
+      if (b.in_place) continue;
+      p.place = b.values.view(p.leaf.shape(), leaf_of(p.leaf).strides, plan.offsets[k]);
+      if (options_.views) place_grad(p.leaf, p.place);
+    }
+  }
+}
+
+Reducer::PassScope Reducer::no_sync(bool on) {
+  static trace::Counter& skipped = trace::counter("dist.skipped_allreduces");
+  if (on && options_.no_sync) {
+    skipped.add(std::ssize(buckets_));
+    return {pass_, Pass::hold};
+  }
+  if (!options_.no_sync && std::exchange(round_open_, !buckets_.empty())) finish_round();
+  return {pass_, Pass::send};
+}
+
+// Buckets leave in their order, because all ranks must start the same collectives in one order.
+void Reducer::ready(size_t parameter) {
+  static trace::Counter& early = trace::counter("dist.early_buckets");
+  if (pass_ == Pass::test) return;
+  Parameter& p = parameters_[parameter];
+  INVARIANT(p.bucket >= next_, "reducer: backward reached ", p.name, " again after ",
+            buckets_[p.bucket].name, " had left");
+  p.reached = true;
+  if (pass_ == Pass::hold || std::exchange(p.ready, true)) return;
+  if (!std::exchange(p.recorded, true)) ready_order_.push_back(parameter);
+  --buckets_[p.bucket].missing;
+  if (!options_.overlap) return;
+  for (; next_ < buckets_.size() && buckets_[next_].missing == 0; ++next_) {
+    send(buckets_[next_]);
+    early.add();
+  }
+}
+
+static trace::Counter& copied_bytes() {
+  static trace::Counter& counter = trace::counter("dist.grad_copy_bytes");
+  return counter;
+}
+
+void Reducer::send(Bucket& bucket) {
+  static trace::Counter& sent = trace::counter("dist.buckets");
+  static trace::Counter& views = trace::counter("dist.view_grads");
+  static trace::Counter& bucketed = trace::counter("dist.bucketed_grads");
+  static trace::Counter& compressed = trace::counter("dist.compressed_bytes");
+  for (const size_t i : bucket.members) {
+    Parameter& p = parameters_[i];
+    Leaf& leaf = leaf_of(p.leaf);
+    if (bucket.in_place) {
+      if (!leaf.grad.defined()) {
+        leaf.grad = Tensor(leaf.shape, leaf.strides, p.leaf.dtype(), p.leaf.device());
+        fill(leaf.grad, 0);
+      }
+      bucket.values = flat(leaf.grad);
+    } else if (!leaf.grad.defined()) {
+      fill(p.place, 0);
+    } else if (leaf.grad.bytes() != p.place.bytes()) {
+      copy_into(p.place, leaf.grad);
+      copied_bytes().add(p.place.nbytes());
+    } else {
+      views.add();
+    }
+    if (options_.views) leaf.grad = p.place;
+  }
+  if (bucket.wire.defined()) {
+    copy_into(bucket.wire, bucket.values);
+    compressed.add(bucket.wire.nbytes());
+  }
+  const Tensor& message = bucket.wire.defined() ? bucket.wire : bucket.values;
+  bucket.work = group_.all_reduce(message, Reduction::mean, bucket.name);
+  sent.add();
+  if (bucket.members.size() > 1) bucketed.add(std::ssize(bucket.members));
+}
+
+void Reducer::receive(Bucket& bucket) {
+  static trace::Counter& waited = trace::counter("dist.exposed_wait_ns");
+  const int64_t begin = trace::now_ns();
+  std::exchange(bucket.work, {})->wait();
+  waited.add(trace::now_ns() - begin);
+  if (bucket.wire.defined()) copy_into(bucket.values, bucket.wire);
+  for (const size_t i : bucket.members) {
+    Parameter& p = parameters_[i];
+    p.ready = false;
+    if (bucket.in_place || options_.views) continue;
+    Leaf& leaf = leaf_of(p.leaf);
+    if (!leaf.grad.defined())
+      leaf.grad = Tensor(leaf.shape, leaf.strides, p.leaf.dtype(), p.leaf.device());
+    copy_into(leaf.grad, p.place);
+    copied_bytes().add(p.place.nbytes());
+  }
+  bucket.missing = bucket.members.size();
+}
+
+// Sends the buckets that have not left, and waits for all.
+void Reducer::finish_round() {
+  const trace::Range range("wait_for_buckets");
+  for (; next_ < buckets_.size(); ++next_) send(buckets_[next_]);
+  for (Bucket& bucket : buckets_) receive(bucket);
+  next_ = 0;
+}
+
+void Reducer::note_unused() {
+  static trace::Counter& unused = trace::counter("dist.unused_gradients");
+  std::string names;
+  for (Parameter& p : parameters_) {
+    if (std::exchange(p.reached, false)) continue;
+    unused.add();
+    if (options_.find_unused && !std::exchange(p.mentioned, true))
+      names += (names.empty() ? "" : ", ") + p.name;
+  }
+  if (!names.empty())
+    messages_.push_back(cat("dist.find_unused: rank ", group_.rank(), ", step ", group_.step,
+                            ": backward did not reach ", names));
 }
 
 void Reducer::wait() {
-  for (const size_t i : std::exchange(waiting_, {}))
-    if (grad(leaves_[i]).defined()) send(i);  // zero_grad() may have dropped it
-  wait_for_all();
+  if (buckets_.empty()) return;
+  finish_round();
+  round_open_ = false;
+  note_unused();
+  if (options_.rebuild && !std::exchange(rebuilt_, true)) rebuild();
 }
 
-void Reducer::wait_for_all() {
-  for (const WorkPtr& work : std::exchange(pending_, {})) work->wait();
+// Gradients of this update stay in the old buckets until they are dropped; those that zero_grad()
+// keeps move with the next bucket that leaves.
+void Reducer::rebuild() {
+  static trace::Counter& rebuilds = trace::counter("dist.rebuilds");
+  const SyncGuard expected(OnSync::ignore);
+  for (const size_t i : order_)
+    if (!parameters_[i].recorded) ready_order_.push_back(i);
+  const Tensor order = tensor_of(std::vector<int64_t>(ready_order_.begin(), ready_order_.end()),
+                                 {std::ssize(ready_order_)}, parameters_.front().leaf.device());
+  group_.broadcast(order, 0, "order of readiness")->wait();
+  const Tensor known = to(Device::cpu, order);
+  std::ranges::copy(known.data<int64_t>(), order_.begin());
+  make_buckets();
+  rebuilds.add();
 }
 
 }  // namespace bellows

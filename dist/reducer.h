@@ -1,50 +1,111 @@
 // Reducer: averages gradients over the ranks of a ProcessGroup, like PyTorch's
 // DistributedDataParallel.
 #pragma once
-#include <set>
+#include <string>
+#include <vector>
 #include "core/tensor/tensor.h"
+#include "dist/buckets.h"
 #include "dist/process_group.h"
 
 namespace bellows {
 
-// Starts the all_reduce of a gradient as soon as it is final, while backward goes on. In a world of
-// one rank there are no hooks, no copies and no waits. One collective per gradient; counter:
-// dist.all_reduces.
+// Gradients travel in buckets (dist/buckets.h), which leave in ascending order on every rank. With
+// options.overlap a bucket leaves during backward: as soon as its last gradient is final and the
+// bucket before it has left. In a world of one rank there are no hooks, copies or waits. For the
+// compute thread only.
+//
+// Counters: dist.buckets (sent), dist.bucketed_grads (gradients sent in a bucket with others),
+// dist.early_buckets (sent before wait()), dist.view_grads (gradients that lay in their bucket),
+// dist.grad_copy_bytes (copied into buckets and back), dist.compressed_bytes (sent as bf16),
+// dist.skipped_allreduces (buckets that no_sync() kept back), dist.unused_gradients (parameters
+// that backward did not reach in an update), dist.rebuilds, and dist.exposed_wait_ns (wall time
+// that the compute thread spent waiting for buckets).
 class Reducer {
  public:
-  // Broadcasts the parameters, which must be leaves, from rank 0. The group must outlive this.
-  Reducer(ProcessGroup& group, const NamedTensors& parameters);
+  // Broadcasts parameters, which must be leaves, and buffers from rank 0. All ranks pass the same
+  // names, shapes and dtypes in the same order. Buckets begin with the reverse of that order. The
+  // group must outlive this object. All members throw as the group does (exit 7).
+  Reducer(ProcessGroup& group, const DistOptions& options, const NamedTensors& parameters,
+          const NamedTensors& buffers);
   ~Reducer();
   Reducer(Reducer&&) = delete;
 
-  // While one of these with `on` lives, backward only accumulates gradients, like no_sync() in
-  // PyTorch. For all micro-batches of an update except the last.
-  class NoSync {
+  // What a backward pass does with its gradients.
+  enum class Pass {
+    send,  // they go to the other ranks
+    hold,  // they only add up, until a later pass of the update sends the sums
+    test,  // they are for this process alone, which drops them
+  };
+  class PassScope {
    public:
-    ~NoSync() { held_ = previous_; }
-    NoSync(NoSync&&) = delete;
+    ~PassScope() { pass_ = previous_; }
+    PassScope(PassScope&&) = delete;
 
    private:
     friend class Reducer;
-    NoSync(bool& held, bool on) : held_(held), previous_(std::exchange(held, on)) {}
-    bool& held_;
-    bool previous_;
+    PassScope(Pass& pass, Pass now) : pass_(pass), previous_(std::exchange(pass, now)) {}
+    Pass& pass_;
+    Pass previous_;
   };
-  [[nodiscard]] NoSync no_sync(bool on) { return {held_, on}; }
+  // Begins a micro-batch of an update; `on` for all except the last. While the result lives,
+  // backward only accumulates gradients, like no_sync() in PyTorch. Without options.no_sync each
+  // micro-batch sends: then the sum so far, which is equal on all ranks, is averaged again with the
+  // new gradients, and remains what it was.
+  [[nodiscard]] PassScope no_sync(bool on);
+  // Call before a backward pass whose gradients are dropped, as in a dry run.
+  [[nodiscard]] PassScope pause() { return {pass_, Pass::test}; }
 
-  // Call after the last backward of an update. Afterwards the gradients are the means; work on the
-  // current stream sees them.
+  // Call after the last backward of an update. Afterwards every parameter has a gradient, the mean
+  // over the ranks: work on the current stream sees it. A rank on which backward did not reach a
+  // parameter contributes zeros. With options.rebuild, the first call also rebuilds the buckets in
+  // the order in which rank 0's gradients became ready.
   void wait();
 
+  // Returns lines to log since the last call. With options.find_unused, they name each parameter
+  // once that backward did not reach.
+  std::vector<std::string> take_messages() { return std::exchange(messages_, {}); }
+
  private:
-  void send(size_t i);
-  void wait_for_all();
+  struct Parameter {
+    std::string name;
+    Tensor leaf;
+    Tensor place = {};       // in its bucket
+    size_t bucket = 0;       // index
+    bool ready = false;      // in this round of buckets
+    bool reached = false;    // by a backward pass of this update
+    bool recorded = false;   // in ready_order_
+    bool mentioned = false;  // in messages_
+  };
+  struct Bucket {
+    std::string name;
+    std::vector<size_t> members;  // indices of parameters
+    bool in_place;                // its only gradient travels from its own memory, without views
+    size_t missing;               // gradients that are not ready
+    Tensor values;                // rank 1
+    Tensor wire = {};             // the values in bf16; undefined: not compressed
+    WorkPtr work = {};            // on its way
+  };
+
+  void start_from_rank_zero(const NamedTensors& parameters, const NamedTensors& buffers);
+  void make_buckets();
+  void ready(size_t parameter);
+  void send(Bucket& bucket);
+  void receive(Bucket& bucket);
+  void finish_round();
+  void note_unused();
+  void rebuild();
 
   ProcessGroup& group_;
-  std::vector<Tensor> leaves_;
-  std::set<size_t> waiting_;  // leaves with a gradient that no_sync() kept back
-  std::vector<WorkPtr> pending_;
-  bool held_ = false;
+  const DistOptions options_;
+  std::vector<Parameter> parameters_;
+  std::vector<size_t> order_;        // of parameters in buckets
+  std::vector<size_t> ready_order_;  // of parameters in the first update
+  std::vector<Bucket> buckets_;      // empty in a world of one
+  size_t next_ = 0;                  // bucket that leaves next
+  bool round_open_ = false;          // a micro-batch has begun whose buckets have not been awaited
+  bool rebuilt_ = false;
+  Pass pass_ = Pass::send;
+  std::vector<std::string> messages_;
 };
 
 }  // namespace bellows

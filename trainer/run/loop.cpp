@@ -128,6 +128,7 @@ class Loop {
     if (log_.progress_due()) log_.progress(point());
     if (const std::string tuned = session_.tuning.report(); !tuned.empty()) log_.line(tuned);
     for (const std::string& report : take_sync_reports()) log_.line(report);
+    for (const std::string& message : session_.reducer->take_messages()) log_.line(message);
     poll_checkpoints();
     if (after_update_) after_update_(at_);
     meter_.lap(Phase::other);

@@ -183,11 +183,11 @@ Session::Session(const Plan& plan, const std::optional<TrainingSetInfo>& trained
                     group_rates(plan, steps_per_epoch()));
   ema.emplace(plan.optimizer.ema_decay, parameters, model->buffers());
   scaler.emplace(plan.amp.scales(), plan.amp.scaler, *state);
-  GroupContext ranks;
-  ranks.device = device;
-  ranks.options = plan.dist;
-  group = plan.dist.backend.make(ranks);
-  reducer.emplace(*group, parameters);
+  GroupContext context;
+  context.device = device;
+  context.options = plan.dist;
+  group = plan.dist.backend.make(context);
+  reducer.emplace(*group, plan.dist, parameters, model->buffers());
 
   check(tests);
   describe();

@@ -66,7 +66,7 @@ void dry_run(Session& session) {
   const int passes = session.kernels().autotune == Autotune::benchmark ? 2 : 1;
   for (int pass = 0; pass < passes; ++pass)
     for (const Batch& batch : update) {
-      const auto quiet = session.reducer->no_sync(true);
+      const auto alone = session.reducer->pause();
       backward(session.loss_of(batch), {.seed = batch.share, .state = session.scaler->state()});
     }
   for (const NamedTensor& p : session.parameters) leaf_of(p.tensor).grad = {};
