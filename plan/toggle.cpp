@@ -1,8 +1,10 @@
 #include "plan/toggle.h"
 #include <fmt/format.h>
 #include <algorithm>
+#include <cstdlib>
 #include "core/config/hint.h"
 #include "core/config/yaml.h"
+#include "dist/rendezvous.h"
 
 namespace bellows {
 
@@ -62,6 +64,8 @@ static constexpr Resource kResources[] = {
      "this CPU has no bf16 arithmetic (AVX512-BF16, AMX); fp16 is emulated anywhere"},
     {"numa", [](DeviceChoice) { return read_topology().nodes.size() > 1; },
      "no effect with a single NUMA node"},
+    {"ranks", [](DeviceChoice) { return ranks_from(std::getenv, {}).world > 1; },
+     "no effect with a single rank"},
 };
 
 static const Resource* find_resource(const std::string& name) {

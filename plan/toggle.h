@@ -31,8 +31,8 @@ struct Toggle {
   std::optional<Bounds> numbers = {};  // range of integers that are values too
   const char* default_value = "on";    // value if no config sets it (`default` is a keyword)
   const char* fast = "on";  // value under `toggles: all`; "" if it trades speed for something else
-  // Machine features ("cuda", "cpu", "numa"; "bf16=bf16": only value bf16 needs it), and toggles
-  // that must be on.
+  // Features of the machine ("cuda", "cpu", "numa"; "bf16=bf16": only value bf16 needs it) or of
+  // the run ("ranks": more than one), and toggles that must be on.
   Names needs = {};
   const char* nondeterministic_value = "";  // value that `deterministic: on` excludes
   Names supersedes = {};                    // toggles that do not run where this one matches

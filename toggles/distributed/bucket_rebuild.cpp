@@ -1,0 +1,20 @@
+#include "plan/toggle.h"
+
+static const bellows::AddToggle toggle({
+    .name = "bucket_rebuild",
+    .aliases = {"static_graph", "rebuild_buckets"},
+    .idea = "Buckets begin in the reverse order of registration. After the first update they are "
+            "rebuilt in the order in which gradients became ready on rank 0, so that no bucket "
+            "waits for a late gradient.",
+    .claim = "models that register modules in another order than they run overlap as well as the "
+             "others; no figure in the seeds",
+    .cost = "one broadcast and new buckets, once",
+    .sources = "S4:139",
+    .footprint = "dist.rebuilds",
+    .same = bellows::Same::close,
+    .tolerance = 1e-5,
+    .needs = {"ranks", "overlap_allreduce"},
+    .proof = "dist.overlap: true",
+    .example = "",
+    .enable = [](bellows::Plan& plan, const std::string&) { plan.dist.rebuild = true; },
+});

@@ -1,0 +1,19 @@
+#include "plan/toggle.h"
+
+static const bellows::AddToggle toggle({
+    .name = "bucketed_allreduce",
+    .aliases = {"fuse_all_reduce_ops", "fuse_grad_size_in_MB", "tensor_fusion"},
+    .idea = "Gradients travel together in flat buckets of dist.bucket_mb, not each on its own. The "
+            "first bucket is smaller (dist.first_bucket_mb), so that communication begins early.",
+    .claim = "one collective per 25 MiB, not per parameter: 5 for ResNet-50 instead of 161, each "
+             "of which would cost a round trip; no figure in the seeds",
+    .cost = "memory of the size of the gradients, and their copies into buckets and back, both "
+            "without gradient_as_bucket_view",
+    .sources = "S4:139",
+    .footprint = "dist.bucketed_grads",
+    .same = bellows::Same::close,
+    .tolerance = 1e-5,
+    .needs = {"ranks"},
+    .example = "",
+    .enable = [](bellows::Plan& plan, const std::string&) { plan.dist.bucketed = true; },
+});

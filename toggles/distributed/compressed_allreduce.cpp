@@ -1,0 +1,21 @@
+#include "plan/toggle.h"
+
+static const bellows::AddToggle toggle({
+    .name = "compressed_allreduce",
+    .aliases = {"bf16_compress_hook", "fp16_compress_hook", "fp16_allreduce",
+                "communication_data_type"},
+    .idea = "f32 gradients are rounded to bf16 before they travel and cast back on arrival. The "
+            "optimizer's state and the weights stay in f32.",
+    .claim = "half the bytes on the wire; no figure in the seeds",
+    .cost = "two casts, and 16 of 24 bits of each gradient's precision; slower where the link is "
+            "not the limit",
+    .sources = "no seed",
+    .footprint = "dist.compressed_bytes",
+    .same = bellows::Same::close,
+    .tolerance = 0.01,
+    .default_value = "off",
+    .fast = "",  // trades precision for bytes
+    .needs = {"ranks"},
+    .example = "",
+    .enable = [](bellows::Plan& plan, const std::string&) { plan.dist.compress = true; },
+});

@@ -1,0 +1,17 @@
+#include "plan/toggle.h"
+
+static const bellows::AddToggle toggle({
+    .name = "gradient_as_bucket_view",
+    .aliases = {"grad_as_bucket_view", "contiguous_gradients"},
+    .idea = "Gradients are views into the buckets, and backward writes them there.",
+    .claim = "copied gradient bytes (dist.grad_copy_bytes) fall from twice the gradients' size per "
+             "update to 0, and memory by their size; no figure in the seeds",
+    .cost = "the memory of gradients stays allocated between updates, also under set_to_none",
+    .sources = "no seed",
+    .footprint = "dist.view_grads",
+    .same = bellows::Same::bitwise,
+    .needs = {"ranks", "bucketed_allreduce"},
+    .proof = "dist.bucketed: true",
+    .example = "",
+    .enable = [](bellows::Plan& plan, const std::string&) { plan.dist.views = true; },
+});

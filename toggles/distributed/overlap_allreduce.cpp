@@ -1,0 +1,17 @@
+#include "plan/toggle.h"
+
+static const bellows::AddToggle toggle({
+    .name = "overlap_allreduce",
+    .aliases = {"overlap_grad_reduce", "overlap_comm", "delay_allreduce"},
+    .idea = "A bucket leaves as soon as its last gradient is final, while backward computes those "
+            "of earlier layers. Without it all buckets leave after backward.",
+    .claim = "hides communication behind backward, except the last bucket; 38 % of a step of "
+             "ResNet-50 over NCCL (Li et al., VLDB 2020); no figure in the seeds",
+    .cost = "communication takes cores or memory bandwidth from backward",
+    .sources = "S4:139",
+    .footprint = "dist.early_buckets",
+    .same = bellows::Same::bitwise,
+    .needs = {"ranks"},
+    .example = "",
+    .enable = [](bellows::Plan& plan, const std::string&) { plan.dist.overlap = true; },
+});
