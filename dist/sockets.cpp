@@ -125,7 +125,7 @@ static std::vector<Address> addresses_to_bind(const std::string& host, bool all_
   if (!named.empty() && std::ranges::all_of(named, &Address::loopback)) return named;
   // IPv6 first: such a socket serves IPv4, too.
   std::vector<Address> any = resolve(nullptr, port, AI_PASSIVE, why);
-  std::ranges::stable_partition(any, &Address::ip6);
+  std::stable_partition(any.begin(), any.end(), [](const Address& one) { return one.ip6(); });
   return any;
 }
 

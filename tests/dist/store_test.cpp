@@ -220,6 +220,15 @@ TEST(StoreTest, DropsStrangersSoon) {
   EXPECT_FALSE(store.wait("key", 0ms));
 }
 
+TEST(StoreTest, OfACrowdOfStrangersTheOldestAreDropped) {
+  const StoreServer server(of_world(1));
+  std::vector<std::unique_ptr<RawClient>> crowd;
+  for (int i = 0; i < 200; ++i) crowd.push_back(std::make_unique<RawClient>(server));
+  EXPECT_TRUE(crowd.front()->closed_within(1s));  // before its time for the hello is over
+  crowd.back()->send(hello_of(server, 0));
+  EXPECT_EQ(crowd.back()->answer().value().word, Word::ok);
+}
+
 TEST(StoreTest, FramesMayArriveByteByByte) {
   const StoreServer server(of_world(1));
   RawClient client(server);
