@@ -1,7 +1,7 @@
 #include "dist/tcp_store.h"
 #include <poll.h>
+#include <unistd.h>
 #include <algorithm>
-#include <random>
 #include <thread>
 
 namespace bellows {
@@ -12,10 +12,10 @@ static std::string seconds(Timeout timeout) {
   return cat(static_cast<double>(timeout.count()) / 1000, " s");
 }
 
-// The random number distinguishes this process from another that claims the same rank.
+// The number distinguishes this process from another that claims the same rank.
 static std::string hello_of(const Ranks& ranks) {
-  std::random_device random;
-  const uint64_t process = uint64_t{random()} << 32 | random();
+  const auto now = static_cast<uint64_t>(Clock::now().time_since_epoch().count());
+  const uint64_t process = now ^ static_cast<uint64_t>(getpid()) << 40;
   return pack(Word::hello, ranks.token,
               cat(kMagic, " ", kVersion, " ", ranks.rank, " ", ranks.world, " ", process, " ",
                   ranks.attempt));

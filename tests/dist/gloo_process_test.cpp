@@ -94,7 +94,7 @@ class GlooProcesses : public testing::Test {
   void expect_survivors(int world, int signal, const std::string& text) {
     FolderStore store(folder_);
     for (int rank = 0; rank < world; ++rank) {
-      setenv("BELLOWS_TEST_RANK", cat(rank, " ", world, " ", folder_.string()).c_str(), 1);
+      setenv("BELLOWS_TEST_GLOO_RANK", cat(rank, " ", world, " ", folder_.string()).c_str(), 1);
       const pid_t process = fork();
       ASSERT_GE(process, 0);
       if (process == 0) {
@@ -132,7 +132,7 @@ class GlooProcesses : public testing::Test {
 }  // namespace
 
 TEST(GlooProcess, DISABLED_RunsARank) {
-  const char* const place = std::getenv("BELLOWS_TEST_RANK");
+  const char* const place = std::getenv("BELLOWS_TEST_GLOO_RANK");
   if (!place) GTEST_SKIP() << "started by the tests below";
   std::istringstream in(place);
   int rank, world;

@@ -151,6 +151,7 @@ static const std::vector<Rule> kRules = {
       {"core/device/device_pool.cpp", "the pool that a captured graph's memory comes from"},
       {"core/device/graph.cpp", "whether this thread captures"},
       {"core/device/sync_guard.cpp", "debug.sync_guard"},
+      {"core/device/workers.cpp", "index of a worker"},
       {"core/device/kernel_options.cpp", "kernels"},
       {"core/base/module_path.cpp", "module path"},
       {"core/base/module_path.h", "the kernel that is running, for messages and reports"},
