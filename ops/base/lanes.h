@@ -34,16 +34,35 @@ template <int L, int... lane>
   return __builtin_shufflevector(halves, halves, (2 * lane + 1)...);
 }
 
+// The formulas of F16's own conversions. All vectors have 32 bits a lane, and no number is
+// negative.
+template <int L> [[gnu::always_inline]] inline Lanes<float, L> widen_half(Lanes<int32_t, L> bits) {
+  const Lanes<int32_t, L> rest = (bits & 0x7fff) << 13, exponent = bits & 0x7c00;
+  const auto small =
+      (Lanes<int32_t, L>)(__builtin_convertvector(rest >> 13, Lanes<float, L>) * 0x1p-24f);
+  const Lanes<int32_t, L> number = exponent == 0 ? small : rest + (112 << 23);
+  const Lanes<int32_t, L> value = exponent == 0x7c00 ? rest | 0x7f800000 : number;
+  return (Lanes<float, L>)(value | (bits & 0x8000) << 16);
+}
+template <int L> [[gnu::always_inline]] inline Lanes<int32_t, L> half_bits(Lanes<float, L> values) {
+  const auto bits = (Lanes<int32_t, L>)values;
+  const Lanes<int32_t, L> magnitude = bits & 0x7fffffff;
+  const auto small = (Lanes<int32_t, L>)((Lanes<float, L>)magnitude + 0.5f) - 0x3f000000;
+  const Lanes<int32_t, L> normal = (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13;
+  const Lanes<int32_t, L> number = magnitude < 0x38800000 ? small : normal;
+  const Lanes<int32_t, L> finite = magnitude >= 0x477ff000 ? Lanes<int32_t, L>{} + 0x7c00 : number;
+  const Lanes<int32_t, L> value = magnitude > 0x7f800000 ? Lanes<int32_t, L>{} + 0x7e00 : finite;
+  return value | (bits >> 16 & 0x8000);
+}
+
 template <int L, class S> [[gnu::always_inline]] inline Lanes<Lane<S>, L> load(const S* from) {
   if constexpr (std::is_same_v<S, Bf16>) {
     return widen<L>(load<L>(&from->bits), std::make_integer_sequence<int, 2 * L>());
+  } else if constexpr (std::is_same_v<S, F16>) {
+    return widen_half<L>(__builtin_convertvector(load<L>(&from->bits), Lanes<int32_t, L>));
   } else {
-    Lanes<Lane<S>, L> values{};
-    if constexpr (std::is_same_v<S, F16>) {
-      for (int i = 0; i < L; ++i) values[i] = from[i];
-    } else {
-      __builtin_memcpy(&values, from, sizeof values);
-    }
+    Lanes<S, L> values;
+    __builtin_memcpy(&values, from, sizeof values);
     return values;
   }
 }
@@ -55,7 +74,7 @@ template <int L, class S>
     const Bits bits = values != values ? u | 0x400000 : u + 0x7fff + (u >> 16 & 1);
     store<L>(&to->bits, upper<L>(bits, std::make_integer_sequence<int, L>()));
   } else if constexpr (std::is_same_v<S, F16>) {
-    for (int i = 0; i < L; ++i) to[i] = S(values[i]);
+    store<L>(&to->bits, __builtin_convertvector(half_bits<L>(values), Lanes<uint16_t, L>));
   } else {
     __builtin_memcpy(to, &values, sizeof values);
   }
