@@ -3,19 +3,13 @@
 #include <cstdint>
 #include <memory>
 #include "core/config/choice.h"
+#include "data/loader/uneven.h"
 
 namespace bellows {
 
 class ProcessGroup;
 struct GroupContext;
 using MakeGroup = std::unique_ptr<ProcessGroup>(const GroupContext&);
-
-// Ranks that get fewer batches than others in an epoch.
-enum class Uneven {
-  drop,  // all ranks drop the last, incomplete round of batches
-  pad,   // samples from the beginning of the epoch fill the last round
-  join,  // a rank without a batch sends zeros, and means count the samples there are
-};
 
 struct DistOptions {
   Choice<MakeGroup> backend{"auto"};

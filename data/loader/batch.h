@@ -15,7 +15,7 @@ struct Batch {
   Tensor x;
   Tensor y;          // (B) i64
   bool last = true;  // last micro-batch of its update
-  double share = 1;  // fraction of the update's samples: weight of its mean loss
+  double share = 1;  // weight of its mean loss: its fraction of the update's samples
   int64_t size() const { return x.dim(0); }
 };
 
@@ -26,18 +26,21 @@ struct BatchResult {
 };
 
 // The samples of one update, split into min(parts, samples) micro-batches whose sizes differ by at
-// most one. They are views of the whole batch.
+// most one. They are views of the whole batch. `weight` multiplies their shares: that of the batch
+// among those of other ranks.
 class Update {
  public:
-  Update(const Batch& whole, int64_t parts);
+  Update(const Batch& whole, int64_t parts, double weight = 1);
   const Batch& whole() const { return whole_; }
   auto begin() const { return parts_.begin(); }
   auto end() const { return parts_.end(); }
   int64_t size() const { return static_cast<int64_t>(parts_.size()); }
   int64_t samples() const { return whole_.size(); }
+  double weight() const { return weight_; }
 
  private:
   Batch whole_;
+  double weight_;
   std::vector<Batch, SmallBlockAllocator<Batch>> parts_;
 };
 

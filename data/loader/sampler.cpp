@@ -1,4 +1,5 @@
 #include "data/loader/sampler.h"
+#include <algorithm>
 #include <numeric>
 #include "core/base/round.h"
 #include "core/config/visitor.h"
@@ -18,15 +19,48 @@ Sampler::Sampler(int64_t samples, const SamplerOptions& options, uint64_t seed, 
     : samples_(samples), options_(options), seed_(seed), share_(share) {
   CHECK(share.world >= 1 && share.rank >= 0 && share.rank < share.world, "rank ", share.rank,
         " of ", share.world);
-  const int64_t batch = options.batch_size;
+  const int64_t batch = options.batch_size, world = share.world, joint = batch * world;
   CHECK(batch >= 1, "data.batch_size ", batch, " is not positive");
-  size_ = ceil_div(samples, share.world);
-  if (options.drop_last) size_ = samples / (batch * share.world) * batch;
-  batches_ = ceil_div(size_, batch);
   if (samples == 0) fail(Exit::data, "the data set is empty");
+  const int64_t rounds = samples / joint, rest = samples % joint;
+  share_.batch = batch;
+  share_.full = size_ = rounds * batch;
+  batches_ = rounds;
+  last_joint_ = joint;
+  const bool drop = options.drop_last || share.uneven == Uneven::drop;
+  if (rest && !drop) {
+    ++batches_;
+    place_last(rounds * joint, rest);
+  }
   if (size_ == 0)
-    fail(Exit::data, "drop_last leaves nothing: ", samples, " samples do not fill a batch of ",
-         batch, " on ", share.world, " ranks; make data.batch_size smaller");
+    fail(Exit::data, options.drop_last ? "drop_last" : "dist.uneven: drop",
+         " leaves nothing: ", samples, " samples do not fill a batch of ", batch, " on ", world,
+         " ranks; make data.batch_size smaller");
+}
+
+// Takes this rank's part of the last `rest` samples, which begin at `first` of the order.
+void Sampler::place_last(int64_t first, int64_t rest) {
+  const int64_t world = share_.world, rank = share_.rank;
+  if (share_.uneven == Uneven::pad) {
+    const int64_t each = ceil_div(rest, world);
+    share_.last = first + rank * each;
+    size_ += each;
+    last_joint_ = each * world;
+    return;
+  }
+  const int64_t mine = rest / world + (rank < rest % world);
+  share_.last = first + rank * (rest / world) + std::min(rank, rest % world);
+  size_ += std::max<int64_t>(1, mine);
+  last_joint_ = rest;
+  last_weight_ = double(mine * world) / double(rest);
+}
+
+int64_t Sampler::joint_size(int64_t batch) const {
+  return batch + 1 == batches_ ? last_joint_ : share_.batch * share_.world;
+}
+
+int64_t Sampler::joint_size() const {
+  return (batches_ - 1) * share_.batch * share_.world + last_joint_;
 }
 
 Tensor Sampler::whole_order(int64_t epoch, Device device) const {
@@ -41,7 +75,7 @@ Tensor Sampler::whole_order(int64_t epoch, Device device) const {
 
 Tensor Sampler::order(int64_t epoch) const {
   const Tensor all = whole_order(epoch, Device::cpu);
-  if (size_ == samples_) return all;
+  if (size_ == samples_ && share_.world == 1) return all;
   const Tensor mine({size_}, DType::i64);
   for (int64_t i = 0; i < size_; ++i)
     mine.ptr<int64_t>()[i] = all.ptr<int64_t>()[share_.at(i, samples_)];

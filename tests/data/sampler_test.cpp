@@ -36,38 +36,17 @@ TEST(Sampler, CountsTheDevicePermutationsOnlyWhereTheyAreMade) {
   EXPECT_EQ(made.value(), before + 1);
 }
 
-// Step s of all ranks together is step s of one rank with the larger batch.
-TEST(Sampler, DealsTheStepsOfOneRankOutToMany) {
-  const SamplerOptions one{.batch_size = 12}, each{.batch_size = 4};
-  const auto whole = order(96, one, 1);
-  for (int64_t step = 0; step < 8; ++step) {
-    std::vector<int64_t> together;
-    for (int rank = 0; rank < 3; ++rank) {
-      const auto mine = order(96, each, 1, {rank, 3});
-      together.insert(together.end(), mine.begin() + step * 4, mine.begin() + step * 4 + 4);
-    }
-    EXPECT_THAT(together, testing::UnorderedElementsAreArray(whole.begin() + step * 12,
-                                                             whole.begin() + step * 12 + 12));
-  }
-}
-
-TEST(Sampler, GivesEveryRankTheSameCountByRepeatingTheFirstOrDroppingTheLast) {
-  for (int rank = 0; rank < 4; ++rank) {
-    const Sampler padded(21, {.batch_size = 4, .shuffle = false}, 7, {rank, 4});
-    EXPECT_EQ(padded.size(), 6);
-    EXPECT_EQ(padded.batches(), 2);
-    EXPECT_EQ(order(21, {.batch_size = 4, .shuffle = false}, 0, {rank, 4})[5], (20 + rank) % 21);
-    const Sampler dropped(21, {.batch_size = 4, .drop_last = true}, 7, {rank, 4});
-    EXPECT_EQ(dropped.size(), 4);
-    EXPECT_EQ(dropped.batches(), 1);
-  }
-  EXPECT_EQ(order(1, {.batch_size = 4}, 0, {3, 4}), std::vector<int64_t>{0});
-}
-
 TEST(Sampler, RefusesAnEpochWithoutABatch) {
   EXPECT_THAT(complaint(Exit::data, [] { Sampler(0, {}, 1, {}); }),
               testing::HasSubstr("the data set is empty"));
   EXPECT_THAT(
       complaint(Exit::data, [] { Sampler(63, {.batch_size = 64, .drop_last = true}, 1, {}); }),
-      testing::HasSubstr("63 samples do not fill a batch of 64"));
+      testing::HasSubstr("drop_last leaves nothing: 63 samples do not fill a batch of 64"));
+  EXPECT_THAT(complaint(Exit::data,
+                        [] {
+                          Sampler(63, {.batch_size = 32}, 1,
+                                  {.rank = 1, .world = 2, .uneven = Uneven::drop});
+                        }),
+              testing::HasSubstr("dist.uneven: drop leaves nothing: 63 samples do not fill a batch "
+                                 "of 32 on 2 ranks"));
 }
