@@ -19,8 +19,9 @@ CapturedUpdate::CapturedUpdate(Session& session)
 Tensors CapturedUpdate::run(const Update& update, const Body& body) {
   const bool tuned_later = session_.kernels().autotune < session_.plan.kernels.autotune;
   const Batch& batch = update.whole();
-  if (tuned_later || batch.size() != session_.plan.data.loader.sampler.batch_size)
-    return body(update);
+  const bool usual =
+      batch.size() == session_.plan.data.loader.sampler.batch_size && update.weight() == 1;
+  if (tuned_later || !usual) return body(update);
   if (!input_ || !(input_->whole().x.shape() == batch.x.shape())) start_over(update);
   copy_into(input_->whole().x, batch.x);
   copy_into(input_->whole().y, batch.y);

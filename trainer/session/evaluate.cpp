@@ -52,16 +52,21 @@ class BatchSums {
  public:
   explicit BatchSums(Device device) : slots_(Shape{kSlots}, DType::f32, device) {}
 
-  void add(const std::string& name, const Tensor& scalar, double weight) {
+  // Returns the index of the sum with that name, which begins with 0.
+  int64_t name(const std::string& name) {
     auto sum = std::ranges::find(sums_, name, &Scalars::value_type::first);
     if (sum == sums_.end()) sum = sums_.emplace(sum, name, 0);
+    return sum - sums_.begin();
+  }
+  void add(const std::string& name, const Tensor& scalar, double weight) {
     if (std::ssize(parts_) == kSlots) read();
     copy_into(slots_.view(scalar.shape(), strides_of(scalar.shape()), std::ssize(parts_)),
               scalar.detach());
-    parts_.push_back({sum - sums_.begin(), weight});
+    parts_.push_back({this->name(name), weight});
   }
-  // Returns the sums in the order of their first add(). Waits for the device.
+  // Returns the sums in the order in which they were named. Waits for the device.
   Scalars& read() {
+    if (parts_.empty()) return sums_;
     const Shape filled{std::ssize(parts_)};
     const Tensor host = to(Device::cpu, slots_.view(filled, strides_of(filled), 0));
     for (size_t i = 0; i < parts_.size(); ++i)
@@ -89,8 +94,11 @@ class Tally {
         sums_(session.device) {
     const int64_t classes = session.test_set->info().classes;
     for (const Choice<MakeMetric>& choice : session.plan.eval.metrics)
-      if (const Metric metric = choice.make(); classes >= metric.min_classes)
+      if (const Metric metric = choice.make(); classes >= metric.min_classes) {
         metrics_.push_back(metric);
+        sums_.name(metric.name);
+      }
+    sums_.name("loss");
   }
 
   void add(const Tensor& logits, const Tensor& labels) {
@@ -114,8 +122,10 @@ class Tally {
     for (const NamedTensor& term : terms) sums_.add(term.name, term.tensor, double(n));
     samples_ += n;
   }
-  // Waits for the device. Call once.
-  Metrics means() {
+  // Adds the sums of all ranks, so that each has the means over the whole test set. Waits for the
+  // device. Call once.
+  Metrics means(ProcessGroup& group) {
+    if (group.world() > 1) add_ranks(group);
     if (samples_ == 0) fail(Exit::data, "test set: no sample of it can be read");
     Metrics metrics{.samples = samples_, .damaged = damaged_, .values = sums_.read()};
     for (auto& [name, value] : metrics.values) value /= double(samples_);
@@ -123,6 +133,20 @@ class Tally {
   }
 
  private:
+  // A rank whose samples are all damaged does not know the terms of the loss, which come last.
+  void add_ranks(ProcessGroup& group) {
+    constexpr int64_t kMost = 256;
+    const Tensor all = zeros({kMost}, DType::f64);
+    const std::span<double> values(all.ptr<double>(), kMost);
+    Scalars& sums = sums_.read();
+    values[0] = double(samples_), values[1] = double(damaged_);
+    const size_t known = std::min<size_t>(sums.size(), kMost - 2);
+    for (size_t i = 0; i < known; ++i) values[i + 2] = sums[i].second;
+    group.all_reduce(all, Reduction::sum, "evaluation")->wait();
+    samples_ = int64_t(values[0]), damaged_ = int64_t(values[1]);
+    for (size_t i = 0; i < known; ++i) sums[i].second = values[i + 2];
+  }
+
   const LossOptions loss_;
   const bool may_leave_out_;  // labels may be kLeftOut
   std::vector<Metric> metrics_;
@@ -146,6 +170,18 @@ struct InEvaluation {
   bool before;
 };
 
+// Buffers, such as running means of a batch norm, follow each rank's own samples. All ranks
+// evaluate with those of rank 0, which are also the ones in checkpoints.
+void share_buffers(const Session& session) {
+  if (session.ranks.world == 1) return;
+  std::vector<WorkPtr> sent;
+  for (const auto& [name, buffer] : session.model->buffers()) {
+    buffer.raise_version();
+    sent.push_back(session.group->broadcast(buffer.detach(), 0, name));
+  }
+  for (const WorkPtr& work : sent) work->wait();
+}
+
 }  // namespace
 
 Metrics evaluate(Session& session) {
@@ -153,6 +189,7 @@ Metrics evaluate(Session& session) {
   const Kernels use(session.kernels());
   const InEvaluation mode(*session.model);
   const EmaScope averaged(*session.ema);
+  share_buffers(session);
   std::optional<NoGrad> untracked;
   if (plan.eval.no_grad) untracked.emplace();
   static trace::Counter &skipped = trace::counter("grad.untracked_ops"),
@@ -170,10 +207,12 @@ Metrics evaluate(Session& session) {
       const Tensor logits = (*session.model)(batch.x);
       if (view == 0) answers.emplace_back();
       answers[at] = sum_of(answers[at], logits, views[view].weight);
-      if (view + 1 == views.size()) tally.add(std::exchange(answers[at], {}), batch.y);
+      const bool last = view + 1 == views.size();
+      const bool counts = session.test_loader->sampler().weight(int64_t(at)) > 0;
+      if (last && counts) tally.add(std::exchange(answers[at], {}), batch.y);
     }
   }
-  Metrics metrics = tally.means();
+  Metrics metrics = tally.means(session.host_group());
   if (plan.eval.no_grad) in_evaluation.add(skipped.value() - skipped_before);
   metrics.seconds = (trace::now_ns() - begin) * 1e-9;
   return metrics;

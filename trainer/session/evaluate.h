@@ -25,8 +25,9 @@ bool improves(bool higher_is_better, double value, double than);
 std::string text_of(const Metrics& metrics);
 
 // Runs the test set through the model under session.kernels(), with the averaged weights if there
-// are any and with all views of eval.tta. Without damaged samples, the host waits for a device
-// once, at the end. Afterwards the parameters and training() are as before.
+// are any and with all views of eval.tta. Each rank runs its part of the test set, with the buffers
+// of rank 0, and returns the metrics of the whole set. Without damaged samples, the host waits for
+// a device once, at the end. Afterwards the parameters and training() are as before.
 Metrics evaluate(Session& session);
 
 }  // namespace bellows

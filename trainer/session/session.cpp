@@ -6,6 +6,7 @@
 #include "core/base/mutex.h"
 #include "core/base/plural.h"
 #include "core/config/hint.h"
+#include "core/config/values.h"
 #include "core/device/topology.h"
 #include "core/tensor/copy.h"
 #include "data/images/transform.h"
@@ -18,9 +19,15 @@
 
 namespace bellows {
 
-static Device choose_device(const Plan& plan, std::vector<std::string>& notes) {
+// Each rank of a machine takes a GPU of its own. A launcher may show it that one alone.
+static int gpu_of(const Plan& plan, const Ranks& ranks) {
+  if (plan.device.gpu) return *plan.device.gpu;
+  return device_count(Device::cuda) > 1 ? ranks.local_rank : 0;
+}
+
+static Device choose_device(const Plan& plan, const Ranks& ranks, std::vector<std::string>& notes) {
   if (plan.device == DeviceChoice::cpu) return notes.push_back("device: cpu"), Device::cpu;
-  choose_gpu(plan.device.gpu.value_or(0));
+  choose_gpu(gpu_of(plan, ranks));
   const std::string trouble = why_no_device(Device::cuda), wanted = plan.device.text();
   if (plan.device.kind == DeviceChoice::cuda) {
     CHECK(trouble.empty(), "device: ", wanted, ", but ", trouble, "; or write  device: auto");
@@ -37,18 +44,32 @@ static AllocatorOptions host_options(AllocatorOptions options) {
   return options;
 }
 
+// Ranks of one machine share its cores, unless the user says how many threads each has: with all
+// cores for each, threads that wait for each other also wait for a core.
+static ThreadOptions thread_options(const Plan& plan, const Ranks& ranks) {
+  ThreadOptions threads = plan.threads;
+  const bool given = threads.threads || std::getenv("OMP_NUM_THREADS");
+  if (ranks.local_world > 1 && !given)
+    threads.threads = std::max(1, allowed_cores() / ranks.local_world);
+  return threads;
+}
+
 // Sets up process-wide state. Must run before anything allocates or opens a parallel region.
-static Device prepare_process(const Plan& plan, std::vector<std::string>& notes) {
-  if (const std::string few = apply(plan.threads); !few.empty()) notes.push_back(few);
-  const Device device = choose_device(plan, notes);
+static Device prepare_process(const Plan& plan, const Ranks& ranks,
+                              std::vector<std::string>& notes) {
+  const std::string few = apply(thread_options(plan, ranks), ranks.local_world, ranks.local_rank);
+  if (!few.empty()) notes.push_back(few);
+  const Device device = choose_device(plan, ranks, notes);
   configure_allocator(device, plan.allocator);
   if (device != Device::cpu) configure_allocator(Device::cpu, host_options(plan.allocator));
   if (plan.allocator.reserve_mb && !plan.allocator.caching)
     notes.push_back("allocator.reserve_mb: no effect without  toggles.caching_allocator: on");
   anomaly().on = plan.debug.anomaly;
   Mutex::collect_stats(plan.debug.lock_stats);
+  const std::string shared =
+      ranks.local_world > 1 ? cat(" that ", ranks.local_world, " ranks share") : "";
   notes.push_back(cat("threads: ", omp_get_max_threads(), " of ", count_of(allowed_cores(), "core"),
-                      ", ", cpu_model()));
+                      shared, ", ", cpu_model()));
   return device;
 }
 
@@ -163,18 +184,35 @@ static LoaderOptions test_options(const Plan& plan, Device device) {
 
 Session::Session(const Plan& plan, const std::optional<TrainingSetInfo>& trained)
     : plan(plan), tuning(plan.train, plan.kernels) {
-  device = prepare_process(plan, notes);
+  if (!trained) ranks = this_rank(plan.dist);
+  try {
+    build(trained);
+  } catch (const std::exception& error) {
+    abort(error.what());
+    throw;
+  }
+}
+
+// The group comes first, so that other ranks learn of any later error.
+void Session::build(const std::optional<TrainingSetInfo>& trained) {
+  device = prepare_process(plan, ranks, notes);
+  meet_ranks();
 
   const bool tests = !trained || trained->tests;
   train_set = open(plan.data, Split::train, trained, notes);
   test_set = tests ? open(plan.data, Split::test, trained, notes) : train_set;
-  loader.emplace(train_set, plan.data.transforms, loader_options(plan, device), plan.seed);
-  test_loader.emplace(test_set, plan.data.transforms, test_options(plan, device), plan.seed);
+  const RankShare share{.rank = ranks.rank, .world = ranks.world, .uneven = plan.dist.uneven};
+  RankShare each_once = share;
+  each_once.uneven = Uneven::join;
+  loader.emplace(train_set, plan.data.transforms, loader_options(plan, device), plan.seed, share);
+  test_loader.emplace(test_set, plan.data.transforms, test_options(plan, device), plan.seed,
+                      each_once);
   input = Transforms(plan.data.transforms, train_set->info(), TransformMode::evaluation).shape();
 
   state = std::make_shared<DeviceStepState>(device);
   model = make_model(trained.has_value());
   parameters = model->parameters();
+  if (ranks.world > 1) agree("start", facts());
   feed = feed_from(*loader);
   test_feed = feed_from(*test_loader);
 
@@ -183,15 +221,66 @@ Session::Session(const Plan& plan, const std::optional<TrainingSetInfo>& trained
                     group_rates(plan, steps_per_epoch()));
   ema.emplace(plan.optimizer.ema_decay, parameters, model->buffers());
   scaler.emplace(plan.amp.scales(), plan.amp.scaler, *state);
-  GroupContext context;
-  context.device = device;
-  context.options = plan.dist;
-  group = plan.dist.backend.make(context);
   reducer.emplace(*group, plan.dist, parameters, model->buffers());
 
   check(tests);
   describe();
 }
+
+// ---- ranks
+
+// NCCL takes tensors on the GPU only, so a second group serves those in host memory.
+void Session::meet_ranks() {
+  const std::string& given = plan.dist.backend.name();
+  const std::string automatic = device == Device::cuda ? "nccl" : "gloo";
+  const std::string backend = given == "auto" ? automatic : given;
+  if (ranks.world > 1) store = meet(ranks, plan.dist);
+  GroupContext context;
+  context.ranks = ranks;
+  context.store = store;
+  context.device = device;
+  context.options = plan.dist;
+  group = plan.dist.backend.make(context);
+  if (ranks.world == 1) return;
+  context.device = Device::cpu;
+  if (backend == "nccl") host_group_ = Choice<MakeGroup>("gloo").make(context);
+  notes.push_back(cat("ranks: ", ranks.world, " (", backend, "), global batch ", joint_batch(),
+                      " = ", ranks.world, " x ", plan.data.loader.sampler.batch_size,
+                      "; ips counts all ranks"));
+}
+
+static void add_data(Facts& facts, const std::string& name, const Dataset& set) {
+  facts.emplace_back(name + " samples", std::to_string(set.size()));
+  facts.emplace_back(name + " classes", cat(set.info().classes, " ", joined(set.info().names)));
+  facts.emplace_back(name + " image", cat(set.info().sample));
+}
+
+// All that has to be equal on every rank, in the order in which a user would look for it.
+Facts Session::facts() const {
+  Facts all;
+  for (const auto& [key, value] : dump(plan)) all.emplace_back(key, value.text);
+  all.emplace_back("device in use", cat(device));
+  add_data(all, "training set", *train_set);
+  add_data(all, "test set", *test_set);
+  for (const NamedTensors& part : {parameters, model->buffers()})
+    for (const auto& [name, tensor] : part)
+      all.emplace_back(name, cat(tensor.dtype(), " ", tensor.shape()));
+  return all;
+}
+
+void Session::agree(const std::string& topic, const Facts& facts) const {
+  if (ranks.world > 1) bellows::agree(*store, ranks, topic, facts, plan.dist.timeout_s);
+}
+
+void Session::abort(const std::string& why) const noexcept {
+  if (ranks.world == 1) return;
+  for (const char* topic : {"start", "state"})
+    if (store) refuse(*store, ranks, topic, why);
+  if (group) group->abort(why);
+  if (host_group_) host_group_->abort(why);
+}
+
+int64_t Session::joint_batch() const { return plan.data.loader.sampler.batch_size * ranks.world; }
 
 // Evaluation runs after an epoch of training. This check reports problems of the test set before
 // that. `tests`: the session has a test set.
@@ -278,6 +367,10 @@ static void check_takes(const Choice<MakeModel>& model, ModelContext context, co
   }
 }
 
+// Distance between the seeds of two ranks. Layers draw different masks on each rank, since each has
+// other samples.
+static constexpr uint64_t kRankStride = 0x9e3779b97f4a7c15;
+
 // A trained model is built with zeros instead of images: its filters are loaded later.
 ModulePtr Session::make_model(bool trained) {
   const int64_t begin = trace::now_ns();
@@ -285,7 +378,7 @@ ModulePtr Session::make_model(bool trained) {
     return trained ? zeros(with_rows(1, input)) : first_images(*this, n);
   };
   const ModelContext context{{.shape = input,
-                              .seed = plan.seed,
+                              .seed = plan.seed + kRankStride * ranks.rank,
                               .state = state,
                               .vectorized = plan.model.vectorized,
                               .device = device,

@@ -10,6 +10,7 @@
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "plan/plan.h"
+#include "trainer/session/agreement.h"
 #include "trainer/session/data_card.h"
 #include "trainer/session/losses.h"
 #include "trainer/session/tuning_window.h"
@@ -19,7 +20,8 @@ namespace bellows {
 class Session {
  public:
   // `trained`: description of the training set, which is then not opened. Throws Error: exit 2 for
-  // a plan that is impossible, 3 for data that cannot be read.
+  // a plan that is impossible, 3 for data that cannot be read, 7 if ranks are missing or differ.
+  // Joins the ranks that a launcher started, unless `trained`: such a session is alone.
   explicit Session(const Plan& plan, const std::optional<TrainingSetInfo>& trained = {});
   Session(Session&&) = delete;
 
@@ -34,6 +36,7 @@ class Session {
   KernelOptions kernels() const { return tuning.now(); }
   int64_t steps_per_epoch() const { return loader->batches(); }
   int64_t total_steps() const;  // updates of the whole plan
+  int64_t joint_batch() const;  // samples per update, of all ranks
   double last_rate() const;     // of the last applied update; waits for the device
   double next_rate() const;     // of the next update; waits for the device
 
@@ -46,12 +49,23 @@ class Session {
   // Metric that the schedule reacts to; "" if it reacts to none.
   std::string watched_metric() const;
 
+  // Returns once all ranks have called it with equal facts; see trainer/session/agreement.h.
+  void agree(const std::string& topic, const Facts& facts) const;
+  // Tells the other ranks why this one ends with an error.
+  void abort(const std::string& why) const noexcept;
+  // The group for tensors in host memory. They need no wait for a device.
+  ProcessGroup& host_group() const { return host_group_ ? *host_group_ : *group; }
+
   // The parts, none of them empty. Each may refer to those before it.
   const Plan plan;
   TuningWindow tuning;
   std::vector<std::string> notes;  // printed at start-up: device, data, model, fused layers
   Device device = Device::cpu;
+  Ranks ranks;
+  std::shared_ptr<Store> store;  // null in a world of one
+  std::unique_ptr<ProcessGroup> group;
   std::shared_ptr<const Dataset> train_set, test_set;
+  // Each delivers this rank's part.
   std::optional<Loader> loader;       // of the training set
   std::optional<Loader> test_loader;  // of the test set: in order, complete, not augmented
   std::shared_ptr<DeviceStepState> state;
@@ -65,17 +79,20 @@ class Session {
   std::optional<Optimizer> optimizer;
   std::optional<Ema> ema;
   std::optional<GradScaler> scaler;
-  std::unique_ptr<ProcessGroup> group;
   std::optional<Reducer> reducer;
   LossTerms loss_terms;
 
  private:
+  void build(const std::optional<TrainingSetInfo>& trained);
+  void meet_ranks();
+  Facts facts() const;
   ModulePtr make_model(bool trained);
   ModelInput wanted() const;
   Feed* feed_from(Loader& loader);
   void check(bool tests) const;
   void describe();
 
+  std::unique_ptr<ProcessGroup> host_group_;  // null if `group` takes tensors in host memory
   std::vector<std::unique_ptr<Feed>> device_feeds_;
   RateState rate_state_;
 };

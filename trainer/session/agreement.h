@@ -1,0 +1,23 @@
+// Compares what the ranks of a run start with, over their store.
+#pragma once
+#include <string>
+#include <utility>
+#include <vector>
+#include "dist/rendezvous.h"
+#include "dist/store.h"
+
+namespace bellows {
+
+using Facts = std::vector<std::pair<std::string, std::string>>;  // names and values
+
+// Returns once the facts of all ranks are equal. Throws Error, exit 7, on every rank: the message
+// names the first rank that differs from rank 0, the first fact that does and both values, or the
+// error that a rank has reported. `topic` is unique in the run. Waits `timeout_s` for a rank.
+void agree(Store& store, const Ranks& ranks, const std::string& topic, const Facts& facts,
+           double timeout_s);
+// Makes agree() on that topic fail on the other ranks, with `why`. For a rank that cannot take
+// part.
+void refuse(Store& store, const Ranks& ranks, const std::string& topic,
+            const std::string& why) noexcept;
+
+}  // namespace bellows
