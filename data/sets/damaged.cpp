@@ -6,9 +6,10 @@
 
 namespace bellows {
 
+static std::mutex mutex;
+static std::set<std::string> told;  // guarded by mutex
+
 static void tell_once(const std::string& origin, const char* why) {
-  static std::mutex mutex;
-  static std::set<std::string> told;
   static trace::Counter& samples = trace::counter("data.damaged_samples");
   const std::lock_guard lock(mutex);
   if (!told.insert(origin).second) return;
@@ -36,6 +37,11 @@ Sample read_undamaged(const Dataset& dataset, int64_t index, OnDamaged on_damage
              ": ", error.what());
     }
   }
+}
+
+std::vector<std::string> skipped_samples() {
+  const std::lock_guard lock(mutex);
+  return {told.begin(), told.end()};
 }
 
 std::string name_of_sample(const Dataset& dataset, int64_t index) {

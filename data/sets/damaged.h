@@ -20,6 +20,9 @@ Sample read_undamaged(const Dataset& dataset, int64_t index, OnDamaged on_damage
                       const std::function<Sample(int64_t)>& read);
 inline constexpr int64_t kMostInARow = 16;
 
+// Returns the origins of the samples that this process has skipped, each once, sorted.
+std::vector<std::string> skipped_samples();
+
 // Returns "sample 7 (path)".
 std::string name_of_sample(const Dataset& dataset, int64_t index);
 

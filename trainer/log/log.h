@@ -13,16 +13,20 @@ namespace bellows {
 
 enum class LogOutput { silent, lines };  // output on stdout
 
+// Values of all ranks, by name and rank; lists in metrics.jsonl.
+using RankScalars = std::vector<std::pair<std::string, std::vector<double>>>;
+
 // Prints lines on stdout. With log.format json each one becomes an object {"message": text}, so
 // that stdout is valid JSON lines.
 class LinePrinter {
  public:
-  explicit LinePrinter(LogFormat format) : json_(format == LogFormat::json) {}
+  explicit LinePrinter(LogFormat format, LogOutput voice = LogOutput::lines)
+      : json_(format == LogFormat::json), silent_(voice == LogOutput::silent) {}
   void line(const std::string& text) const;
   void all(const std::vector<std::string>& lines) const;
 
  private:
-  bool json_;
+  bool json_, silent_;
 };
 
 // Removes the rows of metrics.jsonl that a run resumed at `from` writes again. These are rows after
@@ -37,8 +41,8 @@ class Log {
   Log(const Plan& plan, const Path& folder, LogOutput voice, const Position& from = {});
 
   // Records the means of a log window and prints them unless a bar is drawn. `more`: values for
-  // metrics.jsonl and TensorBoard only.
-  void window(const LogPoint& point, const Scalars& more);
+  // metrics.jsonl and TensorBoard only. `by_rank`: for metrics.jsonl only.
+  void window(const LogPoint& point, const Scalars& more, const RankScalars& by_rank = {});
   bool progress_due() const { return bar_.due(); }  // at most ten times a second
   void progress(const LogPoint& point);
   void epoch(const Position& at);  // mean loss of the epoch, if a bar is drawn
@@ -48,7 +52,8 @@ class Log {
 
  private:
   // Writes a row to metrics.jsonl and TensorBoard, and returns it as JSON.
-  std::string record(const char* split, const Position& at, const Scalars& values);
+  std::string record(const char* split, const Position& at, const Scalars& values,
+                     const RankScalars& by_rank = {});
 
   LogOptions options_;
   int64_t epochs_;

@@ -1,11 +1,15 @@
 #include "trainer/run/loop.h"
 #include <fmt/format.h>
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <iterator>
 #include "autograd/backward.h"
 #include "core/base/trace.h"
 #include "core/device/device_info.h"
 #include "core/tensor/copy.h"
 #include "trainer/log/nvml.h"
+#include "trainer/run/consensus.h"
 #include "trainer/run/cpu_share.h"
 #include "trainer/session/losses.h"
 #include "trainer/session/profile_window.h"
@@ -27,9 +31,10 @@ std::string best_metric(const Plan& plan) {
   return plan.ckpt.best == "none" ? "loss" : plan.ckpt.best;
 }
 
+// Samples of all ranks.
 static int64_t samples_at(const Session& session, const Position& at) {
-  const int64_t all = session.loader->samples();
-  return at.epoch * all + std::min(at.batch * session.plan.data.loader.sampler.batch_size, all);
+  const int64_t all = session.loader->sampler().joint_size();
+  return at.epoch * all + std::min(at.batch * session.joint_batch(), all);
 }
 
 static bool reached(const Plan& plan, const Metrics& metrics) {
@@ -49,7 +54,7 @@ class Loop {
       : session_(session),
         log_(log),
         checkpoints_(checkpoints),
-        signals_(signals),
+        consensus_(session.host_group(), signals),
         after_update_(after_update),
         from_(from) {
     if (plan_.amp.scales()) seen_ = session.state->read();
@@ -70,15 +75,15 @@ class Loop {
       run_epoch();
     }
     end_window();
-    const bool due = plan_.eval.every && at_.evaluated != at_.step && !signals_.stop();
+    consensus_.settle_now();
+    const bool due = plan_.eval.every && at_.evaluated != at_.step && !consensus_.stop();
     if (due) evaluate_now();
     save();
-    if (checkpoints_) {
-      checkpoints_->wait();
-      log_checkpoint_messages();
-    }
+    guarded([&] { checkpoints_->wait(); });
+    consensus_.settle_now();
+    log_checkpoint_messages();
     meter_.lap(Phase::save);
-    return {at_, losses_.known(), metrics_, meter_, signals_.stop(), cpu_.line()};
+    return {at_, known_losses_, metrics_, meter_, consensus_.stop(), cpu_.line()};
   }
 
  private:
@@ -95,12 +100,21 @@ class Loop {
     for (Batch data; !done() && next(data);) {  // already on the device
       meter_.lap(Phase::load);
       profile_.begin(at_.step);
-      anomaly().step = at_.step + 1;
-      const Update update(data, plan_.train.accumulate);  // 1 or N micro-batches
+      anomaly().step = session_.group->step = session_.host_group().step = at_.step + 1;
+      const Update update = update_of(data);
       losses_.add(train_on_(update), update);
       profile_.end(at_.step);
-      end_update(update);
+      end_update();
     }
+  }
+
+  // Splits a batch into 1 or N micro-batches. All ranks make as many, also where some have fewer
+  // samples.
+  Update update_of(const Batch& batch) const {
+    const Sampler& sampler = session_.loader->sampler();
+    const int64_t fewest = sampler.joint_size(at_.batch) / session_.ranks.world;
+    const int64_t parts = std::min(plan_.train.accumulate, std::max<int64_t>(1, fewest));
+    return {batch, parts, sampler.weight(at_.batch)};
   }
 
   // With progressive_resize, logs the size of this epoch's images. A new size needs other kernels,
@@ -114,14 +128,15 @@ class Loop {
   }
 
   bool done() const {
-    return finished(session_, at_) || signals_.stop() || profile_.ends_the_run(at_.step);
+    return finished(session_, at_) || consensus_.stop() || profile_.ends_the_run(at_.step);
   }
 
-  void end_update(const Update& update) {
+  void end_update() {
     losses_.end_update();
+    meter_.count(session_.loader->sampler().joint_size(at_.batch));
     ++at_.batch, ++at_.step;
     meter_.lap(Phase::step);
-    meter_.count(update.samples());
+    consensus_.end_update(plan_.log.deferred ? nullptr : &losses_.known().back());
     check_losses();
     const bool last = at_.batch == session_.steps_per_epoch();
     if (at_.batch % plan_.log.every == 0 || last) end_window();
@@ -143,14 +158,24 @@ class Loop {
   }
 
   void poll_checkpoints() {
-    if (!checkpoints_) return;
-    checkpoints_->poll();  // a background save may have ended or failed
+    guarded([&] { checkpoints_->poll(); });  // a background save may have ended or failed
     const int64_t every = plan_.ckpt.every_iters;
-    if ((every && at_.step % every == 0) || signals_.take_save_request()) save();
+    if ((every && at_.step % every == 0) || consensus_.take_save_request()) save();
     log_checkpoint_messages();
   }
 
+  // Runs work on checkpoints, on the rank that writes them. Its errors end all ranks.
+  template <class Work> void guarded(const Work& work) {
+    if (!checkpoints_) return;
+    try {
+      work();
+    } catch (const Error& error) {
+      consensus_.announce(error);
+    }
+  }
+
   void log_checkpoint_messages() {
+    if (!checkpoints_) return;
     for (const std::string& message : checkpoints_->take_messages()) log_.line(message);
   }
 
@@ -158,13 +183,19 @@ class Loop {
   void read_losses() {
     meter_.lap(Phase::other);
     losses_.read();
+    consensus_.settle();
     meter_.lap(Phase::step);
+    if (plan_.log.deferred) {
+      const auto unread = std::span(losses_.known()).subspan(known_losses_.size());
+      std::ranges::copy(consensus_.means(unread), std::back_inserter(known_losses_));
+    }
     check_losses();
   }
 
   // Called before anything is saved or evaluated, so that no non-finite loss goes unnoticed.
   void check_losses() {
-    const std::vector<double>& known = losses_.known();
+    std::ranges::copy(consensus_.take_losses(), std::back_inserter(known_losses_));
+    const std::vector<double>& known = known_losses_;
     for (; checked_ < known.size(); ++checked_) {
       at_.window.add(known[checked_]);
       at_.of_epoch.add(known[checked_]);
@@ -172,8 +203,9 @@ class Loop {
       if (plan_.train.on_nonfinite != OnNonfinite::stop || nonfinite_ < plan_.train.max_nonfinite)
         continue;
       const int64_t step = from_.step + static_cast<int64_t>(checked_) + 1;
-      fail(Exit::numeric, "step ", step, ": the loss is ", known[checked_],
-           "; lower the learning rate, or see which op with  debug.anomaly=true");
+      throw AgreedError(cat("step ", step, ": the loss is ", known[checked_],
+                            "; lower the learning rate, or see which op with  debug.anomaly=true"),
+                        Exit::numeric);
     }
   }
 
@@ -187,7 +219,8 @@ class Loop {
     last_.batch_cost = window.batch_cost;
     last_.reader_cost = window.reader_cost;
     last_.ips = window.ips;
-    log_.window(point(), gauges());
+    const Scalars values = gauges();
+    log_.window(point(), values, costs_by_rank());
     if (const std::string news = cpu_.news(); !news.empty()) log_.line(news);
     check_scale();
     meter_.lap(Phase::other);
@@ -204,8 +237,32 @@ class Loop {
     return now;
   }
 
+  // Costs per update of each rank since the last log line, in seconds: waiting for data, and
+  // waiting for gradients of other ranks. Empty in a world of one.
+  RankScalars costs_by_rank() {
+    if (consensus_.alone()) return {};
+    const int64_t updates = std::max<int64_t>(1, at_.step - std::exchange(costs_at_, at_.step));
+    const int64_t now = waited_.value(), waited = now - std::exchange(waited_before_, now);
+    const double wait = 1e-9 * double(waited) / double(updates);
+    const std::vector<double> all = consensus_.gather(std::array{last_.reader_cost, wait});
+    RankScalars costs = {{"reader_cost_by_rank", {}}, {"wait_by_rank", {}}};
+    for (size_t i = 0; i < all.size(); ++i) costs[i % 2].second.push_back(all[i]);
+    return costs;
+  }
+
+  // Means over the ranks of the terms of the loss.
+  Scalars loss_terms() {
+    Scalars terms = session_.loss_terms.take();
+    if (consensus_.alone()) return terms;
+    std::vector<double> mine;
+    for (const auto& [name, value] : terms) mine.push_back(value);
+    const std::vector<double> means = consensus_.means(mine);
+    for (size_t i = 0; i < means.size(); ++i) terms[i].second = means[i];
+    return terms;
+  }
+
   Scalars gauges() {
-    Scalars values = session_.loss_terms.take();
+    Scalars values = loss_terms();
     const Scalars tuning = session_.tuning.take();
     values.insert(values.end(), tuning.begin(), tuning.end());
     if (image_shape_.rank())
@@ -240,10 +297,12 @@ class Loop {
   void check_scale() const {
     constexpr int64_t kMostStuck = 5;  // fewer may come from a few bad batches
     if (plan_.train.on_nonfinite != OnNonfinite::stop || stuck_ < kMostStuck) return;
-    fail(Exit::numeric, "step ", at_.step, ": the last ", stuck_,
-         " updates were skipped for gradients that are not finite, and the loss scale ",
-         seen_.loss_scale,
-         " falls no further; lower the learning rate or amp.scaler.min_scale, or train in bf16");
+    throw AgreedError(
+        cat("step ", at_.step, ": the last ", stuck_,
+            " updates were skipped for gradients that are not finite, and the loss scale ",
+            seen_.loss_scale,
+            " falls no further; lower the learning rate or amp.scaler.min_scale, or train in bf16"),
+        Exit::numeric);
   }
 
   void evaluate_now() {
@@ -293,22 +352,28 @@ class Loop {
     at_.elapsed_s = elapsed_s();
     const bool again = saved_ && saved_->step == at_.step && saved_->epoch == at_.epoch &&
                        saved_->evaluated == at_.evaluated;
-    if (!checkpoints_ || again) return;
-    meter_.lap(Phase::other);
-    checkpoints_->save(at_.step, state_tensors(session_), state_metadata(session_, at_));
+    if (again) return;
+    write([&] { checkpoints_->save(at_.step, state_tensors(session_), metadata()); });
     saved_ = at_;
-    meter_.lap(Phase::save);
     log_checkpoint_messages();
   }
 
   // Saves best.safetensors, which ckpt.keep does not count. It is complete before the next ordinary
   // checkpoint, whose position refers to it.
   void save_best() {
-    if (!checkpoints_) return;
     const SyncGuard expected(OnSync::ignore);
     at_.elapsed_s = elapsed_s();
+    write([&] { checkpoints_->save_best(state_tensors(session_), metadata()); });
+  }
+
+  Metadata metadata() const { return state_metadata(session_, at_); }
+
+  // Writes a checkpoint. All ranks wait for it, and end with the one that cannot write it; with
+  // ckpt.async they learn that after a later update.
+  template <class Write> void write(const Write& write) {
     meter_.lap(Phase::other);
-    checkpoints_->save_best(state_tensors(session_), state_metadata(session_, at_));
+    guarded(write);
+    if (!plan_.ckpt.async) consensus_.settle_now();
     meter_.lap(Phase::save);
   }
 
@@ -318,7 +383,7 @@ class Loop {
   const Plan& plan_ = session_.plan;
   Log& log_;
   Checkpoints* checkpoints_;
-  Signals& signals_;
+  Consensus consensus_;
   const AfterUpdate& after_update_;
   const Position from_;
   Position at_ = from_;
@@ -328,8 +393,11 @@ class Loop {
   std::optional<Nvml> nvml_;  // of the GPU, if training is on one
   ProfileWindow profile_{plan_.profile};
   TrainingStep train_on_{session_};
-  Shape image_shape_;      // (C, H, W) of this epoch, with progressive_resize
-  size_t checked_ = 0;     // number of known losses that are checked
+  Shape image_shape_;                 // (C, H, W) of this epoch, with progressive_resize
+  std::vector<double> known_losses_;  // of the updates of this process; means over the ranks
+  size_t checked_ = 0;                // number of them that are checked
+  trace::Counter& waited_ = trace::counter("dist.exposed_wait_ns");
+  int64_t waited_before_ = waited_.value(), costs_at_ = from_.step;  // at the last costs_by_rank()
   int64_t nonfinite_ = 0;  // consecutive non-finite losses
   StepState seen_;         // at the last log step, with fp16 loss scaling
   int64_t stuck_ = 0;      // skipped updates since one was applied or the scale changed

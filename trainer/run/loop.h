@@ -11,7 +11,7 @@ namespace bellows {
 
 struct Outcome {
   Position at;                     // where training ended
-  std::vector<double> losses;      // one per update of this process
+  std::vector<double> losses;      // one per update of this process; means over the ranks
   std::optional<Metrics> metrics;  // of the last evaluation
   Meter meter;
   int signal = 0;   // SIGINT or SIGTERM if one ended the run, else 0
@@ -22,9 +22,10 @@ struct Outcome {
 using AfterUpdate = std::function<void(const Position&)>;
 
 // Trains from that position until the plan, the target, train.patience, the profile window or a
-// signal ends the run. `checkpoints`: null if nothing is saved. Throws Error: exit 5 with
-// train.on_nonfinite: stop, for non-finite losses or if the loss scale is at its minimum and all
-// updates are skipped; 8 if a checkpoint cannot be written; and errors from data and ops.
+// signal ends the run. `checkpoints`: null if nothing is saved, and on all ranks but rank 0. Throws
+// Error: exit 5 with train.on_nonfinite: stop, for non-finite losses or if the loss scale is at its
+// minimum and all updates are skipped; 8 if a checkpoint cannot be written; and errors from data
+// and ops.
 Outcome train(Session& session, Log& log, Checkpoints* checkpoints, Signals& signals,
               const Position& from = {}, const AfterUpdate& after_update = {});
 

@@ -2,11 +2,15 @@
 #include <algorithm>
 #include <csignal>
 #include <set>
+#include <sstream>
 #include "core/base/plural.h"
 #include "core/base/trace.h"
+#include "core/config/hint.h"
 #include "core/config/values.h"
 #include "data/packed/packed_cache.h"
+#include "data/sets/damaged.h"
 #include "trainer/log/system.h"
+#include "trainer/run/consensus.h"
 #include "trainer/run/loop.h"
 #include "trainer/run/summary.h"
 #include "trainer/session/session.h"
@@ -93,13 +97,25 @@ static bool may_change(const std::string& key) {
   for (const char* open : {"name", "device", "data.root", "data.folder", "data.on_damaged",
                            "data.sim_latency_us", "data.timeout_s"})
     if (key == open) return true;
+  if (key == "dist.uneven") return false;
   for (const char* open : {"schedule.", "eval.", "log.", "ckpt.", "target.", "kernels.",
-                           "allocator.", "threads.", "debug.", "profile.", "train."})
+                           "allocator.", "threads.", "dist.", "debug.", "profile.", "train."})
     if (key.starts_with(open)) return true;
   return false;
 }
 
-std::vector<std::string> compare_plans(const Plan& saved, const Plan& now, Resume resume) {
+static void check_global_batch(const Plan& saved, const Plan& now, const RankCounts& ranks) {
+  const int64_t then = saved.data.loader.sampler.batch_size,
+                each = now.data.loader.sampler.batch_size;
+  CHECK(ranks.saved == ranks.now || ranks.saved * then == ranks.now * each,
+        "a resumed run cannot change the global batch: ", ranks.saved * then, " = ", ranks.saved,
+        " x ", then, " -> ", ranks.now * each, " = ", ranks.now, " x ", each,
+        " (ranks x data.batch_size); change data.batch_size with the number of ranks");
+}
+
+std::vector<std::string> compare_plans(const Plan& saved, const Plan& now, Resume resume,
+                                       const RankCounts& ranks) {
+  if (resume == Resume::same_run) check_global_batch(saved, now, ranks);
   const Values before = dump(saved), after = dump(now);
   std::vector<std::string> changes;
   const auto text = [](const Values& values, const std::string& key) {
@@ -118,7 +134,9 @@ std::vector<std::string> compare_plans(const Plan& saved, const Plan& now, Resum
     const std::string change = cat(key, ": ", text(before, key), " -> ", text(after, key));
     const std::string fixed = why_fixed(key);
     CHECK(fixed.empty(), "a resumed run cannot change ", change, ": ", fixed);
-    CHECK(resume == Resume::branch || may_change(key), "a resumed run cannot change ", change,
+    const bool same_joint = key == "data.batch_size" && ranks.saved != ranks.now;
+    CHECK(resume == Resume::branch || same_joint || may_change(key), "a resumed run cannot change ",
+          change,
           "; undo the change, or start a branch in another folder: --resume RUN/checkpoints/FILE");
     changes.push_back(change);
   }
@@ -135,13 +153,16 @@ static void forget_outdated(Session& session, Position& at, const std::string& c
 
 static Position resume(Session& session, Start& start) {
   const Loaded& saved = *start.saved;
-  const Lines changes = compare_plans(plan_of(saved.content), session.plan, start.resume);
+  const RankCounts ranks{ranks_of(saved.content), session.ranks.world};
+  const Lines changes = compare_plans(plan_of(saved.content), session.plan, start.resume, ranks);
   check_finite(saved.path, saved.content.tensors, session.plan.ckpt, start.notes);
   Position at = restore(session, saved.content, start.notes, start.resume);
   for (const std::string& change : changes) {
     start.notes.push_back("resume: changed " + change);
     forget_outdated(session, at, change);
   }
+  if (ranks.saved != ranks.now)
+    start.notes.push_back(cat("resume: ranks: ", ranks.saved, " -> ", ranks.now));
   start.notes.push_back(
       cat("resume: ", saved.path.string(), ", step ", at.step, ", epoch ", at.epoch));
   return at;
@@ -170,35 +191,162 @@ static void print_start(const LinePrinter& speaker, const Session& session, cons
   speaker.all(notes);
 }
 
-int run_training(const RunRequest& request) {
-  const Counts before = trace::counters();
-  Start start = start_of(request);
-  Session session(request.config.plan);
-  const LinePrinter speaker(session.plan.log.format);
+static LogOutput voice_of(const Session& session) {
+  return session.ranks.rank == 0 ? LogOutput::lines : LogOutput::silent;
+}
+
+// All ranks read the same file, or start from the same weights. A file that differs, such as an old
+// copy on one machine, is found here.
+static void compare_ranks(const Session& session) {
+  if (session.ranks.world == 1) return;
+  const std::string version = version_text();
+  session.agree("state", {{"the program", version.substr(0, version.find('\n'))},
+                          {"the hash of the state after loading", state_hash(session)}});
+}
+
+namespace {
+// What rank 0 alone has: a folder, and the checkpoints in it.
+struct Files {
+  Files(const RunRequest& request, const Session& session, const Start& start)
+      : folder(start.folder, start.existing),
+        checkpoints(folder.checkpoints(), session.plan.ckpt,
+                    start.saved ? start.saved->path : Path()) {
+    folder.write("plan.yaml", print_config(request.config));
+    folder.write("env.json", environment().dump(2) + "\n");
+  }
+  const RunFolder folder;
+  Checkpoints checkpoints;
+};
+}  // namespace
+
+// Returns rank 0's folder on every rank; "" if it is not there on this machine.
+static Path shared_folder(const Session& session, const Path& folder) {
+  if (session.ranks.world == 1) return folder;
+  const std::string key = "run/folder";
+  if (session.ranks.rank == 0) return session.store->set(key, folder.string()), folder;
+  const Timeout timeout(static_cast<int64_t>(1000 * session.plan.dist.timeout_s));
+  const Path shared = session.store->get(key, timeout);
+  std::error_code none;
+  return fs::is_directory(shared, none) ? shared : Path();
+}
+
+// Adds the damaged samples that other ranks have skipped to the counters of rank 0, whose summary
+// reports them. Each sample counts once.
+static void gather_damaged(const Session& session) {
+  const bool skips = session.plan.data.loader.batch.on_damaged == OnDamaged::skip;
+  if (session.ranks.world == 1 || !skips) return;
+  constexpr size_t kMost = 1'000'000;  // bytes that the store takes
+  static trace::Counter &samples = trace::counter("data.damaged_samples"),
+                        &reads = trace::counter("data.damaged");
+  const auto key = [](int rank) { return cat("damaged/", rank); };
+  const Names mine = skipped_samples();
+  if (session.ranks.rank > 0) {
+    std::string text = std::to_string(reads.value());
+    for (const std::string& origin : mine)
+      if (text.size() + origin.size() < kMost) text += "\n" + on_one_line(origin);
+    return session.store->set(key(session.ranks.rank), text);
+  }
+  std::set<std::string> all;
+  for (const std::string& origin : mine) all.insert(on_one_line(origin));
+  const Timeout timeout(static_cast<int64_t>(1000 * session.plan.dist.timeout_s));
+  for (int rank = 1; rank < session.ranks.world; ++rank) {
+    std::istringstream lines(session.store->get(key(rank), timeout));
+    std::string line;
+    std::getline(lines, line);
+    reads.add(std::stoll(line));
+    while (std::getline(lines, line)) samples.add(all.insert(line).second);
+  }
+}
+
+// Keeps this rank's last collectives for whoever looks into a failure.
+static void write_flight_report(const Session& session, const Path& folder) noexcept {
+  try {
+    const std::string report = session.group->flight_report();
+    const std::string name = cat(kFlightReport, session.ranks.rank, ".txt");
+    if (!folder.empty() && !report.empty()) write_file(folder / name, bytes_of(report));
+  } catch (const std::exception&) {  // the error in flight says more
+  }
+}
+
+// `shared`: receives the folder of rank 0.
+static int run_in(Session& session, const RunRequest& request, Start& start, Path& shared,
+                  const Counts& before) {
+  const LogOutput voice = voice_of(session);
+  const LinePrinter speaker(session.plan.log.format, voice);
   Position at;
   if (start.saved)
     at = resume(session, start);
   else
     load_weights(session, start.notes);
+  compare_ranks(session);
   print_start(speaker, session, request.config, start.notes);
   if (start.saved && nothing_to_do(session, at)) {
     speaker.line("nothing to do: the run is finished");
     speaker.line("params hash: " + model_hash(session));
     return 0;
   }
-  const RunFolder folder(start.folder, start.existing);
-  folder.write("plan.yaml", print_config(request.config));
-  folder.write("env.json", environment().dump(2) + "\n");
-  speaker.line("run folder: " + folder.path().string());
-  Log log(session.plan, folder.path(), LogOutput::lines, at);
-  Checkpoints checkpoints(folder.checkpoints(), session.plan.ckpt,
-                          start.saved ? start.saved->path : Path());
+  std::optional<Files> files;
+  if (voice == LogOutput::lines) files.emplace(request, session, start);
+  const Path folder = files ? files->folder.path() : Path();
+  shared = shared_folder(session, folder);
+  speaker.line("run folder: " + folder.string());
+  Log log(session.plan, folder, voice, at);
   Signals signals;  // also while the summary is printed
-  const Outcome outcome = train(session, log, &checkpoints, signals, at);
+  const Outcome outcome = train(session, log, files ? &files->checkpoints : nullptr, signals, at);
+  gather_damaged(session);
   log.totals(outcome.at, totals(session, outcome));
   const int code = end_run(session, outcome, speaker);
   speaker.all(idle_toggles(request.config, before, trace::counters()));
   return code;
+}
+
+// Runs work(folder). Reports its errors to the other ranks, and this rank's last collectives in the
+// run folder, if work() has set it.
+template <class Work> static int with_ranks(const Session& session, const Work& work) {
+  Path folder;
+  try {
+    return work(folder);
+  } catch (const AgreedError&) {
+    throw;
+  } catch (const std::exception& error) {
+    session.abort(error.what());
+    write_flight_report(session, folder);
+    throw;
+  }
+}
+
+// Errors begin with the rank, since all ranks may write to one terminal.
+template <class Work> static int as_rank(const Config& config, const Work& work) {
+  const Ranks& ranks = this_rank(config.plan.dist);
+  if (ranks.world == 1) return work();
+  try {
+    return work();
+  } catch (const Error& error) {
+    const std::string name = cat("rank ", ranks.rank, ": ");
+    fail(error.exit, std::string_view(error.what()).starts_with(name) ? "" : name, error.what());
+  }
+}
+
+int run_training(const RunRequest& request) {
+  const Counts before = trace::counters();
+  return as_rank(request.config, [&] {
+    Start start = start_of(request);
+    Session session(request.config.plan);
+    return with_ranks(
+        session, [&](Path& folder) { return run_in(session, request, start, folder, before); });
+  });
+}
+
+static int dry_run_in(Session& session, const Config& config, Lines& notes) {
+  const LinePrinter speaker(session.plan.log.format, voice_of(session));
+  load_weights(session, notes);
+  compare_ranks(session);
+  print_start(speaker, session, config, notes);
+  const TrainingStep step(session);  // throws if an update cannot be captured
+  dry_run(session);
+  speaker.line(cat("dry run: ", count_of(session.total_steps(), "step"), " of ",
+                   count_of(session.joint_batch(), "sample"), " would follow"));
+  return 0;
 }
 
 int dry_run_training(const Config& config) {
@@ -210,16 +358,10 @@ int dry_run_training(const Config& config) {
   }
   // Uses kernels that an earlier run has found: a search would be kept in the user's cache.
   if (plan.kernels.autotune == Autotune::benchmark) plan.kernels.autotune = Autotune::found;
-  Session session(plan);
-  const LinePrinter speaker(session.plan.log.format);
-  load_weights(session, notes);
-  print_start(speaker, session, config, notes);
-  const TrainingStep step(session);  // throws if an update cannot be captured
-  dry_run(session);
-  speaker.line(cat("dry run: ", count_of(session.total_steps(), "step"), " of ",
-                   count_of(session.plan.data.loader.sampler.batch_size, "sample"),
-                   " would follow"));
-  return 0;
+  return as_rank(config, [&] {
+    Session session(plan);
+    return with_ranks(session, [&](Path&) { return dry_run_in(session, config, notes); });
+  });
 }
 
 }  // namespace bellows

@@ -13,8 +13,8 @@ struct RunRequest {
   std::string resume;  // "latest", a run folder or a checkpoint file; "": a new run
 };
 
-// Trains and writes the run folder. Returns the exit code: 0, or 130 or 143 after a signal. Throws
-// Error.
+// Trains and writes the run folder; with several ranks, rank 0 alone writes and prints. Returns the
+// exit code: 0, or 130 or 143 after a signal. Throws Error.
 int run_training(const RunRequest& request);
 // Does everything except training: loads the data, runs one forward and backward. Writes no run
 // folder, packs nothing and searches for no kernels. Returns the exit code.
@@ -24,8 +24,13 @@ int dry_run_training(const Config& config);
 // 10" for each option that differs. Throws Error (exit 2) with the reason for an option that cannot
 // change. The same run must keep seed, model, data, batch size, loss and optimizer. A branch must
 // keep model and optimizer rule, because its checkpoint holds their state. Changed shapes of
-// tensors are found by restore().
+// tensors are found by restore(). With another number of ranks, the same run must keep the global
+// batch: ranks times data.batch_size.
+struct RankCounts {
+  int64_t saved = 1, now = 1;
+};
 std::vector<std::string> compare_plans(const Plan& saved, const Plan& now,
-                                       Resume resume = Resume::same_run);
+                                       Resume resume = Resume::same_run,
+                                       const RankCounts& ranks = {});
 
 }  // namespace bellows

@@ -46,7 +46,8 @@ static std::vector<fs::path> written_by_runs(const fs::path& folder) {
                                best_path(folder / "checkpoints")})
     if (fs::exists(fs::symlink_status(path, error))) written.push_back(path);
   for (const fs::path& path : paths_in(folder, Exit::storage))
-    if (path.filename().string().starts_with("events.out.tfevents.")) written.push_back(path);
+    for (const char* start : {"events.out.tfevents.", kFlightReport})
+      if (path.filename().string().starts_with(start)) written.push_back(path);
   return written;
 }
 

@@ -1,5 +1,6 @@
 // The folder of a run: runs/<name>/ with plan.yaml, env.json, metrics.jsonl, events.out.tfevents.*
-// and checkpoints/. One process at a time owns it. Existing files are overwritten only on request.
+// and checkpoints/; after a failure of several ranks flight_recorder.<rank>.txt. One process at a
+// time owns it. Existing files are overwritten only on request.
 #pragma once
 #include <optional>
 #include "core/base/file_lock.h"
@@ -7,6 +8,8 @@
 namespace bellows {
 
 enum class IfExists { another, refuse, keep, overwrite };  // what to do with a folder that exists
+
+inline constexpr const char* kFlightReport = "flight_recorder.";  // and the rank
 
 class RunFolder {
  public:

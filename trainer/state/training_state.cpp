@@ -16,7 +16,8 @@ namespace bellows {
 
 static constexpr const char* kFormat = "bellows-checkpoint";
 static constexpr int kVersion = 1;
-static constexpr const char *kDataset = "dataset", *kDroppedBiases = "dropped_biases";
+static constexpr const char *kDataset = "dataset", *kDroppedBiases = "dropped_biases",
+                            *kRanks = "ranks";
 static const std::string kOptimizer = "optimizer/";  // no module path has a slash
 
 // ---- writing
@@ -116,7 +117,8 @@ Metadata state_metadata(const Session& session, const Position& position) {
           {kDataset, to_line(data_card(*session.train_set))},
           {kClassNames, to_line(Json(data.names))},
           {kDroppedBiases, to_line(Json(dropped_biases(session)))},
-          {"threads", std::to_string(pool_threads())}};
+          {"threads", std::to_string(pool_threads())},
+          {kRanks, std::to_string(session.ranks.world)}};
 }
 
 // ---- reading
@@ -158,6 +160,15 @@ Plan plan_of(const SafeTensors& saved) {
       fail(Exit::checkpoint, error.what());
     }
   });
+}
+
+int64_t ranks_of(const SafeTensors& saved) {
+  if (!saved.metadata.contains(kRanks)) return 1;
+  const auto ranks =
+      read_entry(saved, kRanks, [](const Json& json) { return json.get<int64_t>(); });
+  if (ranks < 1 || ranks > 1'000'000)
+    fail(Exit::checkpoint, "the checkpoint's 'ranks' is ", ranks, ", not a number of ranks");
+  return ranks;
 }
 
 static Names names_in(const SafeTensors& saved, const char* key) {
@@ -338,13 +349,23 @@ std::string fingerprint(const Dataset& data) {
   return fmt::format("{} samples, crc {:08x}", n, crc);
 }
 
-std::string model_hash(const Session& session) {
+static uint32_t crc_of(const NamedTensors& tensors) {
   uint32_t crc = 0;
-  for (const auto& [name, tensor] : model_tensors(session)) {
+  for (const auto& [name, tensor] : tensors) {
     const Tensor host = contiguous(to(Device::cpu, tensor.detach()));
     crc = crc32c(std::span(host.bytes(), host.nbytes()), crc);
   }
-  return fmt::format("{:08x}", crc);
+  return crc;
+}
+
+std::string model_hash(const Session& session) {
+  return fmt::format("{:08x}", crc_of(model_tensors(session)));
+}
+
+std::string state_hash(const Session& session) {
+  const std::string steps = to_line(step_state_json(session.state->read()));
+  const uint32_t crc = crc_of(state_tensors(session));
+  return fmt::format("{:08x}", crc32c(std::as_bytes(std::span(steps)), crc));
 }
 
 }  // namespace bellows

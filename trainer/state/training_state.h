@@ -49,7 +49,7 @@ NamedTensors state_tensors(const Session& session);
 // Returns the model's tensors of a checkpoint: the averaged ones if there are any.
 NamedTensors model_part(const NamedTensors& saved);
 // StepState, RateState, position, plan, data fingerprint, data card (trainer/session/data_card.h),
-// names of classes and of dropped biases, thread count, format version.
+// names of classes and of dropped biases, thread count, number of ranks, format version.
 Metadata state_metadata(const Session& session, const Position& position);
 inline const std::string kClassNames = "classes";  // a JSON list; empty if there are no names
 
@@ -74,9 +74,14 @@ void restore_model(Session& session, const SafeTensors& saved);
 
 // Returns the plan that a checkpoint was written under. Throws Error (exit 4) for other formats.
 Plan plan_of(const SafeTensors& saved);
+// Returns the number of ranks that trained it; 1 for checkpoints of earlier versions. Throws Error
+// (exit 4).
+int64_t ranks_of(const SafeTensors& saved);
 // Returns the number of samples and a CRC-32C of the pixels and labels of up to 256 samples.
 std::string fingerprint(const Dataset& data);
 // Returns a CRC-32C of all parameters and buffers in order, as 8 hexadecimal digits.
 std::string model_hash(const Session& session);
+// The same of the complete state, with that of the optimizer and the StepState.
+std::string state_hash(const Session& session);
 
 }  // namespace bellows

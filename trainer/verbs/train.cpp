@@ -3,6 +3,7 @@
 #include "core/base/output.h"
 #include "core/base/plural.h"
 #include "core/config/config.h"
+#include "dist/rendezvous.h"
 #include "trainer/run/run.h"
 #include "trainer/verbs/verbs.h"
 
@@ -76,7 +77,7 @@ static int run(const Arguments& args) {
   Config config = make_config(sources_of(file, given.overrides));
   if (file.empty()) config.notes.push_back(defaults_note(config.plan));
   if (given.print_config) {
-    say_part(print_config(config));
+    if (this_rank(config.plan.dist).rank == 0) say_part(print_config(config));
     return 0;
   }
   if (given.dry_run) return dry_run_training(config);

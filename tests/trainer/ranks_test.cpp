@@ -1,0 +1,335 @@
+// Training on several ranks, each a process of the real program, as a launcher starts them.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <cmath>
+#include <csignal>
+#include <sstream>
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/tensor/safetensors.h"
+#include "tests/data/image_files.h"
+#include "tests/trainer/program.h"
+
+using namespace bellows;
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::Each;
+using testing::Field;
+using testing::HasSubstr;
+
+namespace {
+
+// A port that no process listens on.
+int free_port() {
+  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = {
+      .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  socklen_t size = sizeof address;
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  EXPECT_EQ(bind(socket.get(), any, size), 0);
+  EXPECT_EQ(getsockname(socket.get(), any, &size), 0);
+  return ntohs(address.sin_port);
+}
+
+class RanksTest : public Program {
+ protected:
+  using InRank = std::function<void(int rank)>;
+  using ArgsOf = std::function<Args(int rank)>;
+  using Running = std::vector<std::unique_ptr<RunningProgram>>;
+
+  Running start_ranks(
+      int world, const ArgsOf& args, const InRank& in_rank = [](int) {}) {
+    Running ranks;
+    const int port = free_port();
+    for (int rank = 0; rank < world; ++rank)
+      ranks.push_back(start(args(rank), [&] {
+        for (const auto& [name, value] : {std::pair("BELLOWS_RANK", rank),
+                                          {"BELLOWS_LOCAL_RANK", rank},
+                                          {"BELLOWS_WORLD", world},
+                                          {"BELLOWS_LOCAL_WORLD", world},
+                                          {"BELLOWS_PORT", port},
+                                          {"OMP_NUM_THREADS", 1}})
+          setenv(name, std::to_string(value).c_str(), 1);
+        setenv("BELLOWS_HOST", "127.0.0.1", 1);
+        setenv("BELLOWS_TOKEN", "of this test", 1);
+        in_rank(rank);
+      }));
+    return ranks;
+  }
+  static std::vector<Ended> ends(const Running& ranks) {
+    std::vector<Ended> all;
+    for (const auto& rank : ranks) all.push_back(rank->end());
+    return all;
+  }
+  std::vector<Ended> run_ranks(
+      int world, const Args& args, const InRank& in_rank = [](int) {}) {
+    return ends(start_ranks(
+        world, [&](int) { return args; }, in_rank));
+  }
+
+  // Runs that many ranks, or one process, without an error. Returns what rank 0 printed.
+  std::string train(int world, const Args& args) {
+    const std::vector<Ended> all =
+        world == 1 ? std::vector{run(args, [] { setenv("OMP_NUM_THREADS", "1", 1); })}
+                   : run_ranks(world, args);
+    for (const Ended& ended : all) EXPECT_EQ(ended.code, 0) << ended.err;
+    for (const Ended& ended : all) EXPECT_EQ(ended.err, "");
+    return all[0].out;
+  }
+
+  // Rows of a run's metrics.jsonl of that split.
+  std::vector<Json> rows(const fs::path& run, const std::string& split) const {
+    std::istringstream lines(read(run / "metrics.jsonl"));
+    std::vector<Json> rows;
+    for (std::string line; std::getline(lines, line);)
+      if (Json row = Json::parse(line); row["split"] == split) rows.push_back(std::move(row));
+    return rows;
+  }
+
+  // Expects the same tensors in the last checkpoints of two runs, up to the rounding of sums in
+  // another order, and the same losses and metrics.
+  void expect_close(const std::string& a, const std::string& b) const {
+    SCOPED_TRACE(a + " and " + b);
+    const auto last = [&](const std::string& run) {
+      return read_safetensors(folder_ / run / "checkpoints" / checkpoints(run).back());
+    };
+    const SafeTensors x = last(a), y = last(b);
+    ASSERT_EQ(x.tensors.size(), y.tensors.size());
+    for (size_t i = 0; i < x.tensors.size(); ++i)
+      for (int64_t k = 0; k < x.tensors[i].tensor.numel(); ++k) {
+        const float u = x.tensors[i].tensor.ptr<float>()[k],
+                    v = y.tensors[i].tensor.ptr<float>()[k];
+        ASSERT_NEAR(u, v, 1e-5 + 1e-4 * std::abs(u)) << x.tensors[i].name << " " << k;
+      }
+    for (const char* split : {"train", "test"}) {
+      const std::vector<Json> of_a = rows(a, split), of_b = rows(b, split);
+      ASSERT_EQ(of_a.size(), of_b.size()) << split;
+      for (size_t i = 0; i < of_a.size(); ++i)
+        for (const char* key : {"step", "loss", "accuracy", "accuracy_top5", "lr"})
+          if (of_a[i].contains(key)) {
+            const auto u = of_a[i][key].get<double>(), v = of_b[i][key].get<double>();
+            EXPECT_NEAR(u, v, 1e-5 + 1e-4 * std::abs(u)) << split << " " << i << " " << key;
+          }
+    }
+  }
+
+  // LeNet on digits; `data` has no braces.
+  static Args lenet(const std::string& folder, const std::string& data, const Args& more = {}) {
+    return tiny([&] {
+      Args args = {"model=lenet", cat("data={name: digits, test_size: 21, ", data, "}"),
+                   "optimizer={name: sgd, lr: 0.05, momentum: 0.9}", "--run-dir", folder};
+      args.insert(args.end(), more.begin(), more.end());
+      return args;
+    }());
+  }
+};
+
+const auto quietly = [](int code) {
+  return AllOf(Field("code", &Ended::code, code), Field("err", &Ended::err, ""));
+};
+
+}  // namespace
+
+// ---- the same training
+
+TEST_F(RanksTest, TwoGiveTheBitsOfOneThatAccumulatesTheirBatches) {
+  const std::string one = train(1, lenet("one", "train_size: 64, batch_size: 16",
+                                         {"toggles={gradient_accumulation: 2}"})),
+                    two = train(2, lenet("two", "train_size: 64, batch_size: 8"));
+  EXPECT_EQ(hash_in(one), hash_in(two));
+  EXPECT_THAT(two, HasSubstr("ranks: 2 (gloo), global batch 16 = 2 x 8; ips counts all ranks"));
+}
+
+TEST_F(RanksTest, GiveTheParametersOfOneWithTheJointBatch) {
+  train(1, lenet("one", "train_size: 64, batch_size: 16"));
+  for (const int world : {2, 4}) {
+    const std::string data = cat("train_size: 64, batch_size: ", 16 / world);
+    const std::string first = train(world, lenet(cat("ranks", world), data));
+    expect_close("one", cat("ranks", world));
+    EXPECT_EQ(hash_in(first), hash_in(train(world, lenet(cat("again", world), data))));
+  }
+}
+
+TEST_F(RanksTest, GiveTheParametersOfOneAlsoWithAccumulationWorkersAndLossesReadInEachUpdate) {
+  const Args more = {"toggles={gradient_accumulation: 2, num_workers: 2, sync_free_logging: off}"};
+  train(1, lenet("one", "train_size: 64, batch_size: 16", more));
+  train(2, lenet("two", "train_size: 64, batch_size: 8", more));
+  expect_close("one", "two");
+}
+
+// 70 samples: 4 rounds of 16, and 6 samples. With 4 ranks of 4 and 65, one sample is left.
+TEST_F(RanksTest, GiveTheParametersOfOneForUnevenData) {
+  for (const std::string uneven : {"drop", "join"})
+    for (const int samples : {70, 65}) {
+      const auto given = [&](int world) {
+        return lenet(cat(uneven, samples, "of", world),
+                     cat("train_size: ", samples, ", batch_size: ", 16 / world),
+                     {"dist.uneven=" + uneven, "toggles={gradient_accumulation: 2}"});
+      };
+      for (const int world : {1, 2, 4}) train(world, given(world));
+      for (const int world : {2, 4})
+        expect_close(cat(uneven, samples, "of1"), cat(uneven, samples, "of", world));
+    }
+  EXPECT_EQ(rows("join65of4", "train").back()["step"], 10);
+  EXPECT_EQ(rows("drop65of4", "train").back()["step"], 8);
+}
+
+TEST_F(RanksTest, OneWritesAndPrintsAndReportsTheCostsOfAll) {
+  const std::vector<Ended> all = run_ranks(2, lenet("out", "train_size: 64, batch_size: 8"));
+  EXPECT_THAT(all, Each(quietly(0)));
+  EXPECT_EQ(all[1].out, "");
+  for (const Json& row : rows("out", "train")) {
+    EXPECT_EQ(row["reader_cost_by_rank"].size(), 2u);
+    EXPECT_EQ(row["wait_by_rank"].size(), 2u);
+    EXPECT_EQ(row["reader_cost_by_rank"][0], row["reader_cost"]);
+    // Within the rounding of the clock: 16 samples per update of both ranks.
+    EXPECT_NEAR(row["ips"].get<double>() * row["batch_cost"].get<double>(), 16, 1e-6);
+  }
+}
+
+// ---- agreement
+
+TEST_F(RanksTest, AreRefusedIfTheirPlansDiffer) {
+  const auto all = ends(start_ranks(2, [](int rank) {
+    return tiny({cat("optimizer={name: sgd, lr: ", rank ? 0.25 : 0.5, "}")});
+  }));
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(all[rank].code, 7);
+    EXPECT_EQ(all[rank].err, cat("trainer: rank ", rank, ": the ranks differ: optimizer.lr is 0.5 ",
+                                 "on rank 0, 0.25 on rank 1; start all ranks with one program, ",
+                                 "configuration and data set\n"));
+    EXPECT_EQ(all[rank].out, "");
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "runs"));
+}
+
+TEST_F(RanksTest, AreRefusedIfTheirInitialWeightsDiffer) {
+  for (const int seed : {1, 2}) {
+    run(tiny({cat("seed=", seed), "--run-dir", cat("run", seed)}));
+    fs::create_directories(folder_ / cat("rank", seed - 1));
+    fs::rename(folder_ / cat("run", seed), folder_ / cat("rank", seed - 1) / "weights");
+  }
+  const auto in_its_folder = [](int rank) {
+    if (chdir(cat("rank", rank).c_str()) != 0) _exit(99);
+  };
+  const auto all = run_ranks(2, tiny({"train.weights=weights"}), in_its_folder);
+  for (const Ended& ended : all) {
+    EXPECT_EQ(ended.code, 7);
+    EXPECT_THAT(ended.err, HasSubstr("the ranks differ: the hash of the state after loading is "));
+  }
+  // A rank without the file ends with its own error, and the other one names it.
+  fs::remove_all(folder_ / "rank1" / "weights");
+  const auto one_fails = run_ranks(2, tiny({"train.weights=weights"}), in_its_folder);
+  EXPECT_EQ(one_fails[1].code, 4);
+  EXPECT_THAT(one_fails[1].err, testing::StartsWith("trainer: rank 1: "));
+  EXPECT_EQ(one_fails[0].code, 7);
+  EXPECT_THAT(one_fails[0].err, testing::StartsWith("trainer: rank 0: rank 1: "));
+}
+
+TEST_F(RanksTest, StopTogetherWhenOneIsTerminatedAndResumeToTheSameHash) {
+  const Args args = lenet("whole", "train_size: 160, batch_size: 8", {"train.epochs=3"});
+  const std::string whole = hash_in(train(2, args));
+  const Args again = lenet("run", "train_size: 160, batch_size: 8, sim_latency_us: 3000",
+                           {"train.epochs=3", "--resume"});
+  const Running ranks = start_ranks(2, [&](int) { return again; });
+  ASSERT_TRUE(ranks[0]->says("epoch: 1, iter: 4/10"));
+  ranks[1]->send(SIGTERM);
+  const std::vector<Ended> all = ends(ranks);
+  EXPECT_THAT(all, Each(quietly(143)));
+  EXPECT_THAT(all[0].out, HasSubstr("stopped by SIGTERM after step "));
+  EXPECT_EQ(hash_in(train(2, again)), whole);
+}
+
+TEST_F(RanksTest, SaveWhenOneIsAsked) {
+  const Running ranks = start_ranks(2, [&](int) {
+    return lenet("run", "train_size: 160, batch_size: 8, sim_latency_us: 3000",
+                 {"train.epochs=3", "ckpt.every=0"});
+  });
+  ASSERT_TRUE(ranks[0]->says("epoch: 1, iter: 2/10"));
+  ranks[1]->send(SIGUSR1);
+  EXPECT_THAT(ends(ranks), Each(quietly(0)));
+  EXPECT_EQ(checkpoints("run").size(), 2u);
+}
+
+TEST_F(RanksTest, ResumeWithAnotherNumberIfTheGlobalBatchStays) {
+  const auto given = [](const std::string& folder, int batch, int epochs) {
+    return lenet(folder, cat("train_size: 64, batch_size: ", batch),
+                 {cat("train.epochs=", epochs), "ckpt.every_iters=3", "--resume"});
+  };
+  train(1, given("one", 16, 4));
+  train(2, given("run", 8, 2));
+  EXPECT_THAT(train(4, given("run", 4, 3)),
+              AllOf(HasSubstr("resume: ranks: 2 -> 4"),
+                    HasSubstr("resume: changed data.batch_size: 8 -> 4")));
+  train(1, given("run", 16, 4));
+  const auto last = [&](const std::string& run) { return rows(run, "test").back(); };
+  EXPECT_NEAR(last("run")["loss"].get<double>(), last("one")["loss"].get<double>(), 1e-4);
+  for (const Ended& ended : run_ranks(2, given("run", 16, 5))) {
+    EXPECT_EQ(ended.code, 2);
+    EXPECT_THAT(ended.err, HasSubstr("a resumed run cannot change the global batch: 16 = 1 x 16 -> "
+                                     "32 = 2 x 16"));
+  }
+}
+
+// Both ranks meet each damaged image in some epoch, and one of them at last.
+TEST_F(RanksTest, CountADamagedSampleOnceAndLeaveItOutOfTheEvaluation) {
+  for (const std::string name : {"a", "b"})
+    for (int i = 0; i < 4; ++i)
+      for (const std::string split : {"train", "val"})
+        write(cat("set/", split, "/", name, "/", i, ".png"), as_png(slopes(8, 8)));
+  write("set/train/a/1.png", "no image");
+  write("set/val/b/2.png", "no image");
+  const auto all =
+      run_ranks(2, tiny({"model={name: layers, layers: [flatten, {name: linear, out: 2}]}",
+                         "data={name: image_folder, root: set, batch_size: 2, on_damaged: skip}",
+                         "train.epochs=4", "--run-dir", "out"}));
+  for (const Ended& ended : all) EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(all[0].out, HasSubstr("data: 2 damaged samples skipped"));
+  EXPECT_EQ(rows("out", "run").back()["damaged_samples"], 2);
+  const auto accuracy = rows("out", "test").back()["accuracy"].get<double>();
+  EXPECT_NEAR(accuracy * 7, std::round(accuracy * 7), 1e-9);  // 7 of 8 can be read
+}
+
+// ---- errors
+
+TEST_F(RanksTest, EndTogetherWhenTheFirstCannotSave) {
+  for (const std::string async : {"off", "on"}) {
+    const auto no_room = [](int rank) {
+      const rlimit limit{.rlim_cur = 100'000, .rlim_max = 100'000};
+      if (rank == 0) setrlimit(RLIMIT_FSIZE, &limit);
+    };
+    const auto all = run_ranks(2,
+                               lenet("out" + async, "train_size: 64, batch_size: 8",
+                                     {cat("toggles={async_checkpoint: ", async, "}")}),
+                               no_room);
+    EXPECT_THAT(all, Each(Field(&Ended::code, 8)));
+    EXPECT_THAT(all[0].err, HasSubstr("step_00000004.safetensors"));
+    EXPECT_EQ(all[1].err, "trainer: rank 1: ended with rank 0, whose message says why\n");
+  }
+}
+
+TEST_F(RanksTest, EndTogetherOnANonFiniteLoss) {
+  const auto all = run_ranks(
+      2, lenet("out", "train_size: 64, batch_size: 8", {"optimizer={name: sgd, lr: 1e30}"}));
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(all[rank].code, 5) << all[rank].err;
+    EXPECT_THAT(all[rank].err, HasSubstr("the loss is "));
+  }
+}
+
+TEST_F(RanksTest, KeepTheLastCollectivesWhenOneIsKilled) {
+  const Running ranks = start_ranks(2, [&](int) {
+    return lenet("run", "train_size: 160, batch_size: 8, sim_latency_us: 3000",
+                 {"train.epochs=50", "dist.timeout_s=5"});
+  });
+  ASSERT_TRUE(ranks[0]->says("epoch: 1, iter: 4/10"));
+  ranks[1]->send(SIGKILL);
+  const Ended ended = ranks[0]->end();
+  EXPECT_EQ(ended.code, 7);
+  EXPECT_THAT(ended.err, AllOf(testing::StartsWith("trainer: rank 0: "), HasSubstr("rank 1")));
+  EXPECT_THAT(read("run/flight_recorder.0.txt"), HasSubstr("step "));
+  EXPECT_EQ(ranks[1]->end().code, 128 + SIGKILL);
+}

@@ -1,0 +1,61 @@
+// Consensus: what the ranks of a run decide together, so that all of them stop, save or fail after
+// the same update.
+#pragma once
+#include <optional>
+#include <span>
+#include <vector>
+#include "dist/process_group.h"
+#include "trainer/run/signals.h"
+
+namespace bellows {
+
+// An error that every rank throws after the same update, so none has to tell the others.
+struct AgreedError : Error {
+  using Error::Error;
+};
+
+// After each update every rank contributes its signals, its loss and its failure to one small
+// all_reduce. Its result is read after the next update, so nothing waits for it: ranks act one
+// update later. In a world of one there is no collective, and everything is known at once. For the
+// compute thread only.
+class Consensus {
+ public:
+  // `group`: for tensors in host memory.
+  Consensus(ProcessGroup& group, Signals& signals) : group_(group), signals_(signals) {}
+
+  // Ends an update. `loss`: its mean over this rank's samples, times their weight; null if it is
+  // not known yet. All ranks know theirs, or none does. Throws as settle() does.
+  void end_update(const double* loss);
+  // Waits for the results of the last update. Throws an AgreedError on all ranks if one has
+  // announced a failure, with its exit code.
+  void settle();
+  // The same, for what has happened since that update, too.
+  void settle_now();
+  // Announces that the run has to end with this error. Throws it in a world of one.
+  void announce(const Error& error);
+
+  int stop() const;          // SIGINT or SIGTERM once a rank has received it, else 0
+  bool take_save_request();  // true once after one or more SIGUSR1
+  // Means over the ranks of the losses of end_update(). Clears the list.
+  std::vector<double> take_losses() { return std::exchange(losses_, {}); }
+
+  // Means over the ranks of values that all have. Waits for the other ranks.
+  std::vector<double> means(std::span<const double> mine);
+  // Values of all ranks, by rank: m values of each. Waits for the other ranks.
+  std::vector<double> gather(std::span<const double> mine);
+  bool alone() const { return group_.world() == 1; }
+
+ private:
+  void contribute(const double* loss);
+
+  ProcessGroup& group_;
+  Signals& signals_;
+  Tensor votes_;                  // f64, on their way
+  WorkPtr work_;                  // null: there are none
+  std::optional<Error> failure_;  // of this rank
+  int stop_ = 0;
+  bool save_ = false;
+  std::vector<double> losses_;
+};
+
+}  // namespace bellows
