@@ -159,12 +159,12 @@ Ranks ranks_from(const std::function<const char*(const char*)>& variable,
   static constexpr struct {
     const char *marker, *name;
     void (*read)(const Environment&, Ranks&);
-  } kLaunchers[] = {{"BELLOWS_RANK", "trainer launch", trainer_launch},
-                    {"RANK", "torchrun", torchrun},
-                    {"OMPI_COMM_WORLD_RANK", "mpirun", open_mpi},
-                    {"SLURM_PROCID", "srun", slurm}};
+  } launchers[] = {{"BELLOWS_RANK", "trainer launch", trainer_launch},
+                   {"RANK", "torchrun", torchrun},
+                   {"OMPI_COMM_WORLD_RANK", "mpirun", open_mpi},
+                   {"SLURM_PROCID", "srun", slurm}};
   Ranks ranks;
-  for (const auto& launcher : kLaunchers) {
+  for (const auto& launcher : launchers) {
     const Environment env{variable, launcher.marker};
     if (!env.find(launcher.marker)) continue;
     ranks.launcher = launcher.name;

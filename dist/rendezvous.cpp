@@ -55,20 +55,20 @@ std::shared_ptr<Store> meet(const Ranks& ranks, const DistOptions& options) {
   const std::shared_ptr<Store> store = connect(ranks, timeout);
 
   // The rank that arrives last, or runs out of time first, tells all.
-  const char* const kResult = "rendezvous/result";
+  const char* const result_key = "rendezvous/result";
   store->set(key_of(ranks.rank), "");
-  if (store->add("rendezvous/arrived", 1) == ranks.world) store->set(kResult, "");
+  if (store->add("rendezvous/arrived", 1) == ranks.world) store->set(result_key, "");
   const auto left = std::chrono::ceil<Timeout>(deadline - Clock::now());
-  if (!store->wait(kResult, std::max(left, Timeout(1)))) {
+  if (!store->wait(result_key, std::max(left, Timeout(1)))) {
     std::string reason = cat("rendezvous: ", missing(*store, ranks.world),
                              " did not arrive within ", options.timeout_s, " s");
     if (store->wait("rendezvous/refused", Timeout(0)))
       reason += cat("; rank 0 refused a process: ", store->get("rendezvous/refused", Timeout(0)));
     else
       reason += cat("; its output may have the cause; start all ranks with ", ranks.launcher);
-    store->set(kResult, reason);
+    store->set(result_key, reason);
   }
-  const std::string result = store->get(kResult, timeout);
+  const std::string result = store->get(result_key, timeout);
   if (!result.empty()) fail(Exit::distributed, result);
   return store;
 }
