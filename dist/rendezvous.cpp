@@ -32,7 +32,7 @@ static std::shared_ptr<Store> connect(const Ranks& ranks, Timeout timeout) {
 
 static std::string key_of(int rank) { return cat("rendezvous/rank ", rank); }
 
-// Returns "rank 2 of 4" or "ranks 1, 2 of 4".
+// Returns "rank 2 of 4" or "ranks 1, 2 of 4"; "" if the last one has just arrived.
 static std::string missing(Store& store, int world) {
   Names names;
   int64_t more = 0;
@@ -43,6 +43,7 @@ static std::string missing(Store& store, int world) {
     else
       ++more;
   }
+  if (names.empty()) return "";
   return cat(names.size() == 1 ? "rank " : "ranks ", joined(names),
              more ? cat(" and ", more, " more") : "", " of ", world);
 }
@@ -59,9 +60,11 @@ std::shared_ptr<Store> meet(const Ranks& ranks, const DistOptions& options) {
   store->set(key_of(ranks.rank), "");
   if (store->add("rendezvous/arrived", 1) == ranks.world) store->set(result_key, "");
   const auto left = std::chrono::ceil<Timeout>(deadline - Clock::now());
-  if (!store->wait(result_key, std::max(left, Timeout(1)))) {
-    std::string reason = cat("rendezvous: ", missing(*store, ranks.world),
-                             " did not arrive within ", options.timeout_s, " s");
+  const bool late = !store->wait(result_key, std::max(left, Timeout(1)));
+  const std::string absent = late ? missing(*store, ranks.world) : "";
+  if (!absent.empty()) {
+    std::string reason =
+        cat("rendezvous: ", absent, " did not arrive within ", options.timeout_s, " s");
     if (store->wait("rendezvous/refused", Timeout(0)))
       reason += cat("; rank 0 refused a process: ", store->get("rendezvous/refused", Timeout(0)));
     else
