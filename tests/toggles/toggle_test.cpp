@@ -36,6 +36,11 @@ static std::string config_refusal(const std::map<std::string, std::string>& text
   return refusal([&] { configured(texts); });
 }
 
+// Returns `value`, or off if it has no effect on this machine.
+static std::string here(const Toggle& toggle, const std::string& value) {
+  return no_effect(toggle, DeviceChoice::automatic, value).empty() ? value : toggle.off();
+}
+
 static bool accepts(const Toggle& toggle, const std::string& text) {
   int64_t number = 0;
   return std::ranges::count(toggle.values, text) ||
@@ -125,13 +130,13 @@ TEST_P(EachToggle, TakesEachOfItsValuesAndNoOther) {
   std::map<std::string, std::string> given{{"toggles", "none"}}, expected;
   for (const std::string& need : toggle.needs) {
     if (!find_toggle(need)) continue;
-    expected[need] = find_toggle(need)->values.back();
-    given["toggles." + need] = expected[need];
+    const Toggle& needed = *find_toggle(need);
+    given["toggles." + need] = needed.values.back();
+    expected[need] = here(needed, needed.values.back());
   }
   for (const std::string& value : toggle.values) {
-    given[key] = expected[toggle.name] = value;
-    if (!no_effect(toggle, DeviceChoice::automatic, value).empty())
-      expected[toggle.name] = toggle.off();
+    given[key] = value;
+    expected[toggle.name] = here(toggle, value);
     EXPECT_EQ(dump(configured(given).plan), dump(with_toggles(Plan{}, expected))) << value;
   }
   EXPECT_THAT(config_refusal({{key, "maybe"}}),
@@ -139,11 +144,6 @@ TEST_P(EachToggle, TakesEachOfItsValuesAndNoOther) {
 }
 
 // ---- presets and order
-
-// Returns `value`, or off if it has no effect on this machine.
-static std::string here(const Toggle& toggle, const std::string& value) {
-  return no_effect(toggle, DeviceChoice::automatic, value).empty() ? value : toggle.off();
-}
 
 TEST(Presets, NoneIsThePlainPlanAndSilenceTheDefault) {
   EXPECT_EQ(dump(configured({{"toggles", "none"}}).plan), dump(Plan{}));
