@@ -282,11 +282,12 @@ TEST_F(RanksTest, CountADamagedSampleOnceAndLeaveItOutOfTheEvaluation) {
         write(cat("set/", split, "/", name, "/", i, ".png"), as_png(slopes(8, 8)));
   write("set/train/a/1.png", "no image");
   write("set/val/b/2.png", "no image");
-  const auto all =
-      run_ranks(2, tiny({"model={name: layers, layers: [flatten, {name: linear, out: 2}]}",
-                         "data={name: image_folder, root: set, batch_size: 2, on_damaged: skip}",
-                         "train.epochs=4", "--run-dir", "out"}));
-  for (const Ended& ended : all) EXPECT_EQ(ended.code, 0) << ended.err;
+  const auto all = run_ranks(
+      2, tiny({"model={name: layers, layers: [flatten, {name: linear, out: 2}]}",
+               "data={name: image_folder, root: set, batch_size: 2, on_damaged: skip, "
+               "transforms: [{name: resize, size: 8}, {name: center_crop, size: 8}, normalize]}",
+               "train.epochs=4", "--run-dir", "out"}));
+  for (const Ended& ended : all) ASSERT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(all[0].out, HasSubstr("data: 2 damaged samples skipped"));
   EXPECT_EQ(rows("out", "run").back()["damaged_samples"], 2);
   const auto accuracy = rows("out", "test").back()["accuracy"].get<double>();
@@ -312,8 +313,7 @@ TEST_F(RanksTest, EndTogetherWhenTheFirstCannotSave) {
 }
 
 TEST_F(RanksTest, EndTogetherOnANonFiniteLoss) {
-  const auto all = run_ranks(
-      2, lenet("out", "train_size: 64, batch_size: 8", {"optimizer={name: sgd, lr: 1e30}"}));
+  const auto all = run_ranks(2, tiny({"model=lenet", "optimizer={name: sgd, lr: 1e30}"}));
   for (const int rank : {0, 1}) {
     EXPECT_EQ(all[rank].code, 5) << all[rank].err;
     EXPECT_THAT(all[rank].err, HasSubstr("the loss is "));
