@@ -1,100 +1,90 @@
-// Ranks that are processes: one is killed or stopped in the middle of a collective.
+// Ranks that are processes and meet over the real store: one is killed or stopped in the middle of
+// a collective.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/file.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <csignal>
+#include <sstream>
 #include <thread>
 #include "core/base/file.h"
-#include "core/base/output.h"
 #include "dist/process_group.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
-using testing::HasSubstr;
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 namespace {
 
-// A store of which each value is a file. It outlives all ranks.
-class FolderStore : public Store {
- public:
-  explicit FolderStore(const Path& folder)
-      : folder_(folder), lock_(open_own_file(folder / "lock", O_RDWR)) {}
-  void set(const std::string& key, const std::string& value) override {
-    write_file(path_of(key), bytes_of(value));
-  }
-  std::string get(const std::string& key, Timeout timeout) override {
-    if (!wait(key, timeout)) fail(Exit::distributed, "store: no value of '", key, "'");
-    return read_file(path_of(key), 1 << 20, Exit::distributed);
-  }
-  bool wait(const std::string& key, Timeout timeout) override {
-    for (const auto end = Clock::now() + timeout; access(path_of(key).c_str(), R_OK);) {
-      if (Clock::now() >= end) return false;
-      std::this_thread::sleep_for(Timeout(1));
-    }
-    return true;
-  }
-  int64_t add(const std::string& key, int64_t n) override {
-    flock(lock_.get(), LOCK_EX);
-    const int64_t sum = n + (wait(key, Timeout(0)) ? std::stoll(get(key, Timeout(0))) : 0);
-    set(key, std::to_string(sum));
-    flock(lock_.get(), LOCK_UN);
-    return sum;
-  }
-  void remove(const std::string& key) override { unlink(path_of(key).c_str()); }
-
- private:
-  Path path_of(std::string key) const {
-    std::ranges::replace(key, '/', '+');
-    return folder_ / key;
-  }
-  const Path folder_;
-  const Descriptor lock_;
-};
-
 constexpr double kTimeout = 1;  // of a collective, in seconds
 
-// Reduces until a collective fails, and leaves the error in the store.
-[[noreturn]] void run_rank(int rank, int world, const Path& folder) {
-  const auto store = std::make_shared<FolderStore>(folder);
-  GroupContext context;
-  context.store = store;
-  context.ranks.rank = context.ranks.local_rank = rank;
-  context.ranks.world = context.ranks.local_world = world;
-  context.options.timeout_s = kTimeout;
+// Reduces until a collective fails. Writes `error<rank>` into the folder, and `runs<rank>` before.
+[[noreturn]] void run_rank(int rank, int world, int port, const Path& folder) {
+  const auto write = [&](const char* name, const std::string& text) {
+    write_file(folder / cat(name, rank), bytes_of(text));
+  };
   const Refusal error = refused([&] {
+    GroupContext context;
+    context.ranks.rank = context.ranks.local_rank = rank;
+    context.ranks.world = context.ranks.local_world = world;
+    context.ranks.port = port;
+    DistOptions patient;
+    patient.timeout_s = 30;  // of the start on a busy machine
+    context.store = meet(context.ranks, patient);
+    context.options.timeout_s = kTimeout;
     const auto group = Choice<MakeGroup>("gloo").make(context);
     const Tensor t = full({4'000'000}, 1);
     for (;;) {
       ++group->step;
-      group->all_reduce(t, Reduction::mean, "bucket 3")->wait();
-      if (group->step == 3) store->set(cat("runs/", rank), "");
+      try {
+        group->all_reduce(t, Reduction::mean, "bucket 3")->wait();
+      } catch (const Error& failed) {
+        write("error", failed.what());
+        throw;
+      }
+      if (group->step == 3) write("runs", "");
     }
   });
-  store->set(cat("error/", rank), error.message);
   _exit(int(error.exit));
 }
 
-class GlooProcesses : public testing::Test {
+int free_port() {
+  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  socklen_t size = sizeof at;
+  auto* const address = reinterpret_cast<sockaddr*>(&at);
+  EXPECT_EQ(bind(socket.get(), address, size), 0);
+  EXPECT_EQ(getsockname(socket.get(), address, &size), 0);
+  return ntohs(at.sin_port);
+}
+
+struct Fault {
+  int world, victim, signal;
+  const char* error;  // of the others, after "gloo: step 4, bucket 3: "
+};
+
+class GlooProcesses : public testing::TestWithParam<Fault> {
  protected:
   ~GlooProcesses() override {
-    for (const pid_t process : processes_) {
+    for (const pid_t process : processes) {
+      if (!process) continue;
       kill(process, SIGKILL);
       waitpid(process, nullptr, 0);
     }
     std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
+    std::filesystem::remove_all(folder, ignored);
   }
 
-  // Starts the ranks, and once all are at work sends `signal` to the last one. Expects that the
-  // others end in time and name it in their errors, with `text` after the name.
-  void expect_survivors(int world, int signal, const std::string& text) {
-    FolderStore store(folder_);
+  void start(int world) {
+    const int port = free_port();
+    unsetenv("GTEST_TOTAL_SHARDS");  // a rank runs one test
     for (int rank = 0; rank < world; ++rank) {
-      setenv("BELLOWS_TEST_GLOO_RANK", cat(rank, " ", world, " ", folder_.string()).c_str(), 1);
+      const std::string place = cat(rank, " ", world, " ", port, " ", folder.string());
+      setenv("BELLOWS_TEST_RANK", place.c_str(), 1);
       const pid_t process = fork();
       ASSERT_GE(process, 0);
       if (process == 0) {
@@ -103,53 +93,68 @@ class GlooProcesses : public testing::Test {
               "--gtest_also_run_disabled_tests", nullptr);
         _exit(127);
       }
-      processes_.push_back(process);
+      processes.push_back(process);
     }
-    for (int rank = 0; rank < world; ++rank)
-      ASSERT_TRUE(store.wait(cat("runs/", rank), Timeout(20'000)));
-    const auto begin = Clock::now();
-    kill(processes_.back(), signal);
-    for (int rank = 0; rank < world - 1; ++rank) {
-      int status = 0;
-      waitpid(processes_[rank], &status, 0);
-      EXPECT_EQ(WEXITSTATUS(status), int(Exit::distributed));
-      EXPECT_THAT(store.get(cat("error/", rank), Timeout(0)),
-                  testing::MatchesRegex(
-                      cat("gloo: step [0-9]+, bucket 3: rank ", world - 1, " ", text, ".*")));
+  }
+  // Waits for a file of that name.
+  bool comes(const std::string& name, Timeout timeout) const {
+    for (const auto end = SteadyClock::now() + timeout; access((folder / name).c_str(), R_OK);) {
+      if (SteadyClock::now() >= end) return false;
+      std::this_thread::sleep_for(Timeout(2));
     }
-    EXPECT_LT(Clock::now() - begin, Timeout(int(kTimeout * 1000) + 2000));
+    return true;
   }
 
- private:
   static Path fresh_folder() {
     std::string name = testing::TempDir() + "/gloo_XXXXXX";
     return mkdtemp(name.data());
   }
-  const Path folder_ = fresh_folder();
-  std::vector<pid_t> processes_;
+  const Path folder = fresh_folder();
+  std::vector<pid_t> processes;  // by rank; 0: has ended
 };
+
+constexpr Fault kFaults[] = {
+    {2, 1, SIGKILL, "rank 1 left and gave no cause; .*"},
+    {3, 2, SIGKILL, "rank 2 left and gave no cause; .*"},
+    {3, 0, SIGKILL, "rank 0 left .*"},
+    {2, 1, SIGSTOP, "rank 1 did not answer within 1 s; .*"},
+    {3, 2, SIGSTOP, "rank 2 did not answer within 1 s; .*"},
+    {3, 0, SIGSTOP, ".*rank 0 .*"},
+};
+std::string name_of(const testing::TestParamInfo<Fault>& info) {
+  const Fault& fault = info.param;
+  return cat("Rank", fault.victim, "Of", fault.world,
+             fault.signal == SIGKILL ? "Killed" : "Stopped");
+}
+INSTANTIATE_TEST_SUITE_P(Faults, GlooProcesses, testing::ValuesIn(kFaults), name_of);
 
 }  // namespace
 
 TEST(GlooProcess, DISABLED_RunsARank) {
-  const char* const place = std::getenv("BELLOWS_TEST_GLOO_RANK");
+  const char* const place = std::getenv("BELLOWS_TEST_RANK");
   if (!place) GTEST_SKIP() << "started by the tests below";
   std::istringstream in(place);
-  int rank, world;
+  int rank, world, port;
   std::string folder;
-  in >> rank >> world >> folder;
-  run_rank(rank, world, folder);
+  in >> rank >> world >> port >> folder;
+  run_rank(rank, world, port, folder);
 }
 
-TEST_F(GlooProcesses, EndWhenOneOfTwoIsKilled) {
-  expect_survivors(2, SIGKILL, "left and gave no cause");
-}
-TEST_F(GlooProcesses, EndWhenOneOfThreeIsKilled) {
-  expect_survivors(3, SIGKILL, "left and gave no cause");
-}
-TEST_F(GlooProcesses, EndWhenOneOfTwoIsStopped) {
-  expect_survivors(2, SIGSTOP, "did not answer within 1 s");
-}
-TEST_F(GlooProcesses, EndWhenOneOfThreeIsStopped) {
-  expect_survivors(3, SIGSTOP, "did not answer within 1 s");
+TEST_P(GlooProcesses, SurvivorsEndInTimeAndNameTheRank) {
+  const Fault& fault = GetParam();
+  start(fault.world);
+  for (int rank = 0; rank < fault.world; ++rank)
+    ASSERT_TRUE(comes(cat("runs", rank), Timeout(40'000)));
+  const auto limit = SteadyClock::now() + Timeout(int64_t(kTimeout * 1000) + 2000);
+  kill(processes[fault.victim], fault.signal);
+  for (int rank = 0; rank < fault.world; ++rank) {
+    if (rank == fault.victim) continue;
+    const std::string file = cat("error", rank);
+    ASSERT_TRUE(comes(file, std::chrono::ceil<Timeout>(limit - SteadyClock::now())));
+    EXPECT_THAT(read_file(folder / file, 10'000, Exit::data),
+                testing::MatchesRegex(cat("gloo: step [0-9]+, bucket 3: ", fault.error)));
+    int status = 0;
+    waitpid(std::exchange(processes[rank], 0), &status, 0);
+    EXPECT_EQ(WEXITSTATUS(status), int(Exit::distributed));
+  }
 }

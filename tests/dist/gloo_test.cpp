@@ -284,18 +284,17 @@ TEST(GlooFailure, ReportsARankThatLeavesWithoutACause) {
 TEST(GlooFailure, FindsRanksThatStartDifferentCollectives) {
   DistOptions options;
   options.check_collectives = true;
-  for (const auto& [what, n] : {std::pair("bucket 2", 100), std::pair("bucket 1", 101)}) {
+  for (const auto& different : {std::pair("bucket 2", 100), std::pair("bucket 1", 101)}) {
     const auto errors = RankThreads{.world = 3, .options = options}.run([&](ProcessGroup& group) {
+      const auto [what, n] = group.rank() == 2 ? different : std::pair("bucket 1", 100);
       group.barrier("both");
-      const bool other = group.rank() == 2;
-      group.all_reduce(full({other ? n : 100}, 1), Reduction::sum, other ? what : "bucket 1")
-          ->wait();
+      group.all_reduce(full({n}, 1), Reduction::sum, what)->wait();
     });
     for (int rank = 0; rank < 3; ++rank) {
       EXPECT_THAT(errors[rank].message,
                   HasSubstr(cat("the ranks differ in collective 3: rank 0 started \"all_reduce "
                                 "(sum) of 100 f32: bucket 1\", rank 2 \"all_reduce (sum) of ",
-                                n, " f32: ", what, "\"")));
+                                different.second, " f32: ", different.first, "\"")));
       EXPECT_EQ(errors[rank].exit, Exit::distributed);
     }
   }
