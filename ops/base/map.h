@@ -1,8 +1,5 @@
 // y_i = fn(x_i, ...) on the CPU, over operands of any strides: the loop of all elementwise kernels.
-// Only the loop over dense elements is compiled for each fn; operands that are stretched or in
-// another memory order are copied, block by block, into the order of y.
 #pragma once
-#include <functional>
 #include <utility>
 #include "core/base/dtype.h"
 #include "core/device/parallel.h"
@@ -13,7 +10,6 @@
 namespace bellows {
 
 inline constexpr int64_t kMapChunk = 16384;  // elements per chunk: enough to wake a thread
-inline constexpr int64_t kMapBlock = 1024;  // elements per block: its operands stay in the L1 cache
 
 // Runs loop(), compiled for this CPU's widest vectors of Acc<T>. Everything it calls must be
 // inlined.
@@ -32,33 +28,50 @@ template <class T> void exp_in_place(T* x, int64_t n) {
   });
 }
 
-// An operand in the memory order of y, which is dense: a pointer into it where its elements follow
-// one another as those of y do, else a copy. T is f64, f32, bf16 or f16. Keeps a pointer to x.
-template <class T> class BlockReader {
- public:
-  BlockReader(const Tensor& x, const Tensor& y);
-  // Returns elements [begin, end); copies them to `room` if necessary.
-  const T* block(int64_t begin, int64_t end, T* room) const;
+// Maps one row of n elements. Vectorized for unit strides, also if one operand but dy is constant.
+template <class T, size_t N, class Fn, size_t... k>
+void map_row(T* y, const std::array<const T*, N>& x, const std::array<int64_t, N + 1>& steps,
+             int64_t n, const Fn& fn, std::index_sequence<k...>) {
+  using Steps = std::array<int64_t, N + 1>;
+  if (((steps[k + 1] == 1) && ... && (steps[0] == 1))) return map_dense(y, n, fn, x[k]...);
+  if constexpr (N == 2) {
+    if (steps == Steps{1, 1, 0})
+      return map_dense(
+          y, n, [&fn, b = Acc<T>(*x[1])](Acc<T> a) { return fn(a, b); }, x[0]);
+    if (steps == Steps{1, 0, 1})
+      return map_dense(
+          y, n, [&fn, a = Acc<T>(*x[0])](Acc<T> b) { return fn(a, b); }, x[1]);
+  }
+  if constexpr (N == 3) {
+    if (steps == Steps{1, 1, 1, 0})
+      return map_dense(
+          y, n, [&fn, b = Acc<T>(*x[2])](Acc<T> dy, Acc<T> a) { return fn(dy, a, b); }, x[0], x[1]);
+    if (steps == Steps{1, 1, 0, 1})
+      return map_dense(
+          y, n, [&fn, a = Acc<T>(*x[1])](Acc<T> dy, Acc<T> b) { return fn(dy, a, b); }, x[0], x[2]);
+  }
+  for (int64_t i = 0; i < n; ++i) y[i * steps[0]] = T(fn(Acc<T>(x[k][i * steps[k + 1]])...));
+}
 
- private:
-  Walk<2> walk_;
-  const T* x_;
-};
-
-// loop(y, x, n): y_i = fn(x_i, ...) for n dense elements.
-template <class T, size_t N>
-using MapLoop = std::function<void(T* y, const std::array<const T*, N>& x, int64_t n)>;
-
-// Runs loop on all elements of y, which is dense, and of x. N is 1, 2 or 3.
-template <class T, size_t N>
-void map_blocks(const Tensor& y, const Tensor* const (&x)[N], const MapLoop<T, N>& loop);
-
-// y = fn(x...) for tensors of one shape and dtype T. y is dense. fn takes Acc<T>.
+// y = fn(x...) for tensors of one shape and dtype T. fn takes and returns Acc<T>.
 template <class T, size_t N, class Fn>
 void map_into(const Tensor& y, const Tensor* const (&x)[N], const Fn& fn) {
-  const auto each = [&]<size_t... k>(std::index_sequence<k...>) {
-    map_blocks<T, N>(y, x, [&fn](T* to, const std::array<const T*, N>& from, int64_t n) {
-      in_wide_loop<T>([&]() __attribute__((always_inline)) { map_dense(to, n, fn, from[k]...); });
+  if (y.numel() == 0) return;
+  T* const y_ = y.ptr<T>();
+  const auto each = [&]<size_t... k>(std::index_sequence<k...> all) {
+    const std::array<const T*, N> x_{x[k]->template ptr<T>()...};
+    if (((x[k]->strides() == y.strides()) && ...) && y.is_dense())
+      return parallel_for(y.numel(), kMapChunk, [&](int64_t b, int64_t e) {
+        in_wide_loop<T>([&]() __attribute__((always_inline)) {
+          map_dense(y_ + b, e - b, fn, (x_[k] + b)...);
+        });
+      });
+    const Walk<N + 1> walk(y.shape(), {&y.strides(), &x[k]->strides()...});
+    const int64_t chunk = std::max<int64_t>(kMapChunk / walk.length, 1);
+    parallel_for(walk.rows, chunk, [&](int64_t b, int64_t e) {
+      walk.for_rows(b, e, [&](const auto& at) {
+        map_row<T, N>(y_ + at[0], {(x_[k] + at[k + 1])...}, walk.steps, walk.length, fn, all);
+      });
     });
   };
   each(std::make_index_sequence<N>());

@@ -189,6 +189,8 @@ static const AddOp specs[] = {
 
 namespace {
 
+constexpr int64_t kBlock = 1024;
+
 template <class F, class T>
 void run_step(const Step& step, T* y, const T* a, const T* b, const T* c, int64_t n) {
   in_wide_loop<T>([&]() __attribute__((always_inline)) {
@@ -216,32 +218,58 @@ void run_step(TypeList<Fs...>, const Step& step, T* y, const T* a, const T* b, c
   loops[step.function](step, y, a, b, c, n);
 }
 
+// An input, block by block: a pointer into it if its memory order is y's, else a copy.
+template <class T> class Source {
+ public:
+  Source(const Tensor& x, const Tensor& y)
+      : walk_(y.shape(), {&y.strides(), &x.strides()}), x_(x.ptr<T>()) {}
+
+  const T* block(int64_t begin, int64_t end, T* room) const {
+    if (walk_.rows == 1 && walk_.steps[1] == 1) return x_ + begin;
+    const int64_t length = walk_.length, step = walk_.steps[1];
+    int64_t row = begin / length;
+    T* to = room;
+    walk_.for_rows(row, (end - 1) / length + 1, [&](const auto& at) {
+      const int64_t first = std::max(begin - row * length, int64_t(0));
+      const int64_t last = std::min(end - row * length, length);
+      const T* const from = x_ + at[1];
+      for (int64_t i = first; i < last; ++i) *to++ = from[i * step];
+      ++row;
+    });
+    return room;
+  }
+
+ private:
+  Walk<2> walk_;
+  const T* x_;
+};
+
 template <class T> class Blocks {
  public:
   Blocks(std::span<const Tensor> inputs, const StepProgram& program,
          std::span<const Tensor> outputs)
       : program_(program), written_(program.steps.size()) {
-    for (const Tensor& x : inputs) readers_.emplace_back(x, outputs[0]);
+    for (const Tensor& x : inputs) sources_.emplace_back(x, outputs[0]);
     for (size_t i = 0; i < outputs.size(); ++i) written_[program.outputs[i]] = outputs[i].ptr<T>();
   }
 
   // Computes elements [begin, end) of the outputs in memory order, in `room` as scratch memory.
   void run(int64_t begin, int64_t end, T* room) const {
     std::vector<const T*> results(program_.steps.size());
-    for (int64_t b = begin; b < end; b += kMapBlock)
-      run_block(b, std::min(b + kMapBlock, end), room, results);
+    for (int64_t b = begin; b < end; b += kBlock)
+      run_block(b, std::min(b + kBlock, end), room, results);
   }
-  int64_t room() const { return program_.place_count * kMapBlock; }
+  int64_t room() const { return program_.place_count * kBlock; }
 
  private:
   void run_block(int64_t begin, int64_t end, T* room, std::vector<const T*>& results) const {
     const int64_t n = end - begin;
     for (size_t s = 0; s < results.size(); ++s) {
       const Step& step = program_.steps[s];
-      T* const place = room + program_.places[s] * kMapBlock;
+      T* const place = room + program_.places[s] * kBlock;
       T* const y = written_[s] ? written_[s] + begin : place;
       if (step.function == kInput) {
-        results[s] = readers_[step.from[0]].block(begin, end, place);
+        results[s] = sources_[step.from[0]].block(begin, end, place);
         if (written_[s]) std::copy_n(results[s], n, y);
       } else if (step.function == kNumber) {
         results[s] = std::fill_n(place, n, T(step.a)) - n;
@@ -254,7 +282,7 @@ template <class T> class Blocks {
   }
 
   const StepProgram& program_;
-  std::vector<BlockReader<T>> readers_;
+  std::vector<Source<T>> sources_;
   std::vector<T*> written_;  // per step: the output it writes, or null
 };
 
