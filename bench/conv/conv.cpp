@@ -165,9 +165,11 @@ static double peak(const Arguments& a, DType dtype) {
   const double s = best_s(a, [&] {
     parallel_for(a.threads * kCalls, kCalls, [&](int64_t begin, int64_t end) {
       std::vector<float> left(kRows * kDepth, 1), right(kDepth * columns, 1), y(kRows * columns);
-      for (int64_t i = begin; i < end; ++i)
-        multiply<float>({left.data(), kDepth}, {right.data(), columns}, {y.data(), columns}, kRows,
-                        kDepth, columns);
+      in_lanes<float>([&]<int L>() __attribute__((always_inline)) {
+        for (int64_t i = begin; i < end; ++i)
+          multiply<L, float>({left.data(), kDepth}, {right.data(), columns}, {y.data(), columns},
+                             kRows, kDepth, columns);
+      });
     });
   });
   return 2. * double(kRows * kDepth * columns * kCalls * a.threads) / s;

@@ -303,8 +303,9 @@ template <class S> struct Convolution {
     for (int64_t b = 0; b < weights.blocks; ++b) {
       const Positions<T> w = weights.block(b);
       for (int p = 0; p < kPositions; ++p)
-        multiply<T>({in.matrix(p), in.columns}, {w.matrix(p), w.columns},
-                    {out.matrix(p), out.columns}, count, channels, weights.template columns<L>(b));
+        multiply<L, T>({in.matrix(p), in.columns}, {w.matrix(p), w.columns},
+                       {out.matrix(p), out.columns}, count, channels,
+                       weights.template columns<L>(b));
       for (int64_t t = 0; t < count; ++t) restore<L>(first + t, t, b, out);
     }
   }
@@ -435,8 +436,8 @@ template <class S> struct WeightGradient {
     const int64_t rows = std::min(kRows, C - c), columns = std::min(width, out - k);
     const Positions<T> to = block(b), left = x_tiles(), right = dy_tiles();
     for (int p = 0; p < kPositions; ++p)
-      multiply<T>({left.matrix(p) + c, 1, in}, {right.matrix(p) + k, out}, {to.matrix(p), width},
-                  rows, count, columns, add);
+      multiply<L, T>({left.matrix(p) + c, 1, in}, {right.matrix(p) + k, out}, {to.matrix(p), width},
+                     rows, count, columns, add);
     if (last)
       for (int64_t j = 0; j < columns; j += L) restore<L>(c, rows, k + j, to, j);
   }
