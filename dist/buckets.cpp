@@ -16,7 +16,8 @@ std::vector<BucketPlan> plan_buckets(std::span<const GradientSize> gradients,
     closed.push_back(std::move(open.extract(dtype).mapped()));
   };
   for (size_t i = 0; i < gradients.size(); ++i) {
-    const auto [numel, dtype] = gradients[i];
+    const int64_t numel = gradients[i].numel;
+    const DType dtype = gradients[i].dtype;
     const auto size = static_cast<int64_t>(size_of(dtype));
     const int64_t padded = round_up(std::max<int64_t>(1, numel) * size, kAlignment) / size;
     const auto bytes_with = [&](int64_t more) {

@@ -32,8 +32,9 @@ static std::string text_of(const Facts& facts) {
 static std::string difference(const std::string& zero, const std::string& other, int rank) {
   std::istringstream ours(zero), theirs(other);
   for (std::string a, b;;) {
-    const bool more = bool(std::getline(ours, a)) | bool(std::getline(theirs, b));
-    if (a == b && more) continue;
+    const bool more_of_ours = bool(std::getline(ours, a));
+    const bool more_of_theirs = bool(std::getline(theirs, b));
+    if (a == b && (more_of_ours || more_of_theirs)) continue;
     const size_t tab = a.find('\t'), end = b.find('\t');
     if (a.substr(0, tab) != b.substr(0, end))
       return cat("rank 0 has ", a.substr(0, tab), ", rank ", rank, " has ", b.substr(0, end));
