@@ -84,7 +84,7 @@ class GlooProcesses : public testing::TestWithParam<Fault> {
     unsetenv("GTEST_TOTAL_SHARDS");  // a rank runs one test
     for (int rank = 0; rank < world; ++rank) {
       const std::string place = cat(rank, " ", world, " ", port, " ", folder.string());
-      setenv("BELLOWS_TEST_RANK", place.c_str(), 1);
+      setenv("BELLOWS_TEST_GLOO_RANK", place.c_str(), 1);
       const pid_t process = fork();
       ASSERT_GE(process, 0);
       if (process == 0) {
@@ -131,7 +131,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, GlooProcesses, testing::ValuesIn(kFaults), name
 }  // namespace
 
 TEST(GlooProcess, DISABLED_RunsARank) {
-  const char* const place = std::getenv("BELLOWS_TEST_RANK");
+  const char* const place = std::getenv("BELLOWS_TEST_GLOO_RANK");
   if (!place) GTEST_SKIP() << "started by the tests below";
   std::istringstream in(place);
   int rank, world, port;

@@ -75,9 +75,10 @@ TEST_F(Exhaustion, ThreadsThatFailEndInOneLineAndTheRunGoesOnLater) {
 }
 
 TEST_F(Exhaustion, APoolThatCannotHaveItsThreadsIsSmaller) {
-  // 1 waits for signals, 2 to 4 check whether the pool can have its threads.
+  // 1 waits for signals, 2 to 7 check whether the pool can have its threads: for each a worker and
+  // one of OpenMP's.
   const Ended ended = run_without_threads(
-      tiny({"threads.threads=4", "toggles={num_workers: 0, thread_budget: off}"}), 3, "once");
+      tiny({"threads.threads=4", "toggles={num_workers: 0, thread_budget: off}"}), 4, "once");
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.out, HasSubstr("lets this process start 1 of 3 compute threads"));
   EXPECT_THAT(ended.out, HasSubstr("threads: 2 of "));
@@ -119,7 +120,7 @@ TEST_F(Exhaustion, ARealLimitOfThreads) {
   const Ended alone = with_threads(2, frugal);
   EXPECT_EQ(alone.code, 0) << alone.err;
   EXPECT_THAT(alone.out, HasSubstr("start 0 of 3 compute threads"));
-  const Ended two = with_threads(3, frugal);
+  const Ended two = with_threads(4, frugal);
   EXPECT_EQ(two.code, 0) << two.err;
   EXPECT_THAT(two.out, HasSubstr("start 1 of 3 compute threads"));
 }
