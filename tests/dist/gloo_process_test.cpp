@@ -81,7 +81,8 @@ class GlooProcesses : public testing::TestWithParam<Fault> {
 
   void start(int world) {
     const int port = free_port();
-    unsetenv("GTEST_TOTAL_SHARDS");  // a rank runs one test
+    // A rank runs one test, which may be in another part of the suite.
+    for (const char* name : {"GTEST_TOTAL_SHARDS", "GTEST_SHARD_INDEX"}) unsetenv(name);
     for (int rank = 0; rank < world; ++rank) {
       const std::string place = cat(rank, " ", world, " ", port, " ", folder.string());
       setenv("BELLOWS_TEST_GLOO_RANK", place.c_str(), 1);
