@@ -12,7 +12,7 @@ namespace bellows {
 namespace {
 using Clock = std::chrono::steady_clock;
 
-// What Gloo needs of a store. Values of rank r have the keys "r" and "rank_r".
+// Our store with the interface that Gloo expects. Values of rank r have the keys "r" and "rank_r".
 class Rendezvous : public gloo::rendezvous::Store {
  public:
   Rendezvous(bellows::Store& store, const std::string& prefix, Timeout timeout)

@@ -30,7 +30,7 @@ class Reducer {
   ~Reducer();
   Reducer(Reducer&&) = delete;
 
-  // What a backward pass does with its gradients.
+  // Treatment of the gradients of a backward pass.
   enum class Pass {
     send,  // they go to the other ranks
     hold,  // they only add up, until a later pass of the update sends the sums

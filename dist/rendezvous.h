@@ -1,4 +1,4 @@
-// Where a process stands among the ranks of a run, and how the ranks find each other.
+// Rank of this process in a run, and the rendezvous with the other ranks.
 #pragma once
 #include <cstdint>
 #include <functional>

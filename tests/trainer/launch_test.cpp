@@ -42,7 +42,7 @@ std::vector<RankCommand> shells(const Scripts& scripts) {
   return ranks;
 }
 
-// What a user sees of a launch.
+// Runs the scripts as ranks and returns the exit code and everything printed.
 Ended supervised(const Scripts& scripts, const SuperviseOptions& options = {}) {
   Ended ended;
   testing::internal::CaptureStdout();

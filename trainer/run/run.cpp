@@ -205,7 +205,7 @@ static void compare_ranks(const Session& session) {
 }
 
 namespace {
-// What rank 0 alone has: a folder, and the checkpoints in it.
+// Run folder and checkpoints, which only rank 0 has.
 struct Files {
   Files(const RunRequest& request, const Session& session, const Start& start)
       : folder(start.folder, start.existing),
