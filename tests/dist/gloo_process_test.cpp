@@ -3,8 +3,6 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <csignal>
@@ -12,6 +10,7 @@
 #include <thread>
 #include "core/base/file.h"
 #include "dist/process_group.h"
+#include "tests/free_port.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
@@ -49,17 +48,6 @@ constexpr double kTimeout = 1;  // of a collective, in seconds
     }
   });
   _exit(int(error.exit));
-}
-
-int free_port() {
-  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  socklen_t size = sizeof at;
-  auto* const address = reinterpret_cast<sockaddr*>(&at);
-  EXPECT_EQ(bind(socket.get(), address, size), 0);
-  EXPECT_EQ(getsockname(socket.get(), address, &size), 0);
-  return ntohs(at.sin_port);
 }
 
 struct Fault {

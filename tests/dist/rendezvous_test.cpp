@@ -14,6 +14,7 @@
 #include <map>
 #include <thread>
 #include "dist/sockets.h"
+#include "tests/free_port.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
@@ -194,11 +195,6 @@ TEST(RanksTest, RefuseMissingAndImpossibleValues) {
 }
 
 // ---- the meeting
-
-static int free_port() {
-  const Descriptor listener = listen_on("127.0.0.1", true, 0);
-  return local_address_of(listener.get()).second;
-}
 
 static Ranks member(int rank, int world, int port) {
   Ranks ranks;

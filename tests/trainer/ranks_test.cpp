@@ -1,8 +1,6 @@
 // Training on several ranks, each a process of the real program, as a launcher starts them.
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 #include <cmath>
 #include <csignal>
@@ -11,6 +9,7 @@
 #include "core/base/json.h"
 #include "core/tensor/safetensors.h"
 #include "tests/data/image_files.h"
+#include "tests/free_port.h"
 #include "tests/trainer/program.h"
 
 using namespace bellows;
@@ -21,18 +20,6 @@ using testing::Field;
 using testing::HasSubstr;
 
 namespace {
-
-// A port that no process listens on.
-int free_port() {
-  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address = {
-      .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-  socklen_t size = sizeof address;
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  EXPECT_EQ(bind(socket.get(), any, size), 0);
-  EXPECT_EQ(getsockname(socket.get(), any, &size), 0);
-  return ntohs(address.sin_port);
-}
 
 class RanksTest : public Program {
  protected:
