@@ -48,7 +48,8 @@ template <int L> [[gnu::always_inline]] inline Lanes<int32_t, L> half_bits(Lanes
   const auto bits = (Lanes<int32_t, L>)values;
   const Lanes<int32_t, L> magnitude = bits & 0x7fffffff;
   const auto small = (Lanes<int32_t, L>)((Lanes<float, L>)magnitude + 0.5f) - 0x3f000000;
-  const Lanes<int32_t, L> normal = (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13;
+  const auto u = (Lanes<uint32_t, L>)magnitude;
+  const auto normal = (Lanes<int32_t, L>)((u - 0x38000000 + 0xfff + (u >> 13 & 1)) >> 13);
   const Lanes<int32_t, L> number = magnitude < 0x38800000 ? small : normal;
   const Lanes<int32_t, L> finite = magnitude >= 0x477ff000 ? Lanes<int32_t, L>{} + 0x7c00 : number;
   const Lanes<int32_t, L> value = magnitude > 0x7f800000 ? Lanes<int32_t, L>{} + 0x7e00 : finite;

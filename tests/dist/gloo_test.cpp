@@ -10,6 +10,11 @@ using namespace bellows;
 using testing::AllOf;
 using testing::HasSubstr;
 
+// Gloo does not free the list of interfaces that it searches for GLOO_SOCKET_IFNAME.
+extern "C" const char* __lsan_default_suppressions() {  // NOLINT(bugprone-reserved-identifier)
+  return "leak:gloo::transport::tcp::CreateDeviceAttr";
+}
+
 namespace {
 
 constexpr DType kDTypes[] = {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i64};
