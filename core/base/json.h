@@ -9,8 +9,6 @@ using Json = nlohmann::ordered_json;
 
 // Returns the object as one line of ASCII, which needs no escaping when printed. NaN and Inf, which
 // JSON lacks, become null; invalid UTF-8 becomes U+FFFD.
-inline std::string to_line(const Json& object) {
-  return object.dump(-1, ' ', true, Json::error_handler_t::replace);
-}
+std::string to_line(const Json& object);
 
 }  // namespace bellows

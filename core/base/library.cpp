@@ -12,9 +12,9 @@ bool is_planted(const std::string& name) {
   if (!path || !*path || name.find('/') != name.npos) return false;
   for (std::string_view rest = path;;) {
     const size_t end = rest.find_first_of(":;");
-    std::string entry(rest.substr(0, end));
+    std::string_view entry = rest.substr(0, end);
     if (entry.empty()) entry = ".";
-    if (entry[0] != '/' && access((entry + "/" + name).c_str(), F_OK) == 0) return true;
+    if (entry[0] != '/' && access(cat(entry, "/", name).c_str(), F_OK) == 0) return true;
     if (end == rest.npos) return false;
     rest.remove_prefix(end + 1);
   }

@@ -1,0 +1,9 @@
+#include "core/base/json.h"
+
+namespace bellows {
+
+std::string to_line(const Json& object) {
+  return object.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+}  // namespace bellows
