@@ -21,6 +21,7 @@
 #include <sstream>
 #include <thread>
 #include "core/base/check.h"
+#include "tests/trainer/processes.h"
 #include "tests/trainer/program.h"
 #include "trainer/launch/reserved_port.h"
 #include "trainer/launch/supervise.h"
@@ -61,40 +62,6 @@ Ended supervised(const Scripts& scripts, const SuperviseOptions& options = {}) {
 
 const char* const kWait = "while :; do sleep 0.02; done";  // traps run between the sleeps
 const SuperviseOptions kAll = {.all_output = true};
-
-bool eventually(const std::function<bool()>& condition) {
-  for (int i = 0; i < 4000; ++i) {
-    if (condition()) return true;
-    usleep(5000);
-  }
-  return false;
-}
-
-// The fields of /proc/<pid>/stat after the name: state, parent, group. Empty without that process.
-std::vector<std::string> fields_of(pid_t pid) {
-  std::string text;
-  std::getline(std::ifstream(cat("/proc/", pid, "/stat")), text);
-  const size_t name_end = text.rfind(") ");
-  if (name_end == text.npos) return {};
-  std::istringstream rest(text.substr(name_end + 2));
-  return {std::istream_iterator<std::string>(rest), {}};
-}
-
-bool is_gone(pid_t pid) {
-  const auto fields = fields_of(pid);
-  return fields.empty() || fields[0] == "Z" || fields[0] == "X";
-}
-
-std::vector<pid_t> children_of(pid_t parent) {
-  std::vector<pid_t> children;
-  for (const auto& entry : fs::directory_iterator("/proc")) {
-    const pid_t pid = std::atoi(entry.path().filename().c_str());
-    const auto fields = pid ? fields_of(pid) : std::vector<std::string>();
-    if (fields.size() > 1 && fields[1] == std::to_string(parent) && !is_gone(pid))
-      children.push_back(pid);
-  }
-  return children;
-}
 
 std::vector<pid_t> wait_for_children(pid_t parent, size_t count) {
   std::vector<pid_t> children;
@@ -517,6 +484,25 @@ TEST_F(LaunchTest, SigtermOfTheProgramEndsItsRanks) {
   running->send(SIGTERM);
   EXPECT_EQ(running->end().code, 143);
   for (const pid_t rank : ranks) EXPECT_TRUE(is_gone(rank));
+}
+
+// As systemd does it for a service, for example.
+TEST_F(LaunchTest, ASignalToEveryProcessKeepsTheLastCheckpoint) {
+  Args args =
+      tiny({"data={name: digits, train_size: 64, test_size: 20, batch_size: 8, "
+            "sim_latency_us: 3000}",
+            "train.epochs=1000", "eval.every=0", "ckpt.every=0", "--run-dir", "run"});
+  args.insert(args.begin(), {"launch", "--ranks", "2", "--"});
+  const auto running = start(args, [] { setenv("OMP_NUM_THREADS", "1", 1); });
+  ASSERT_TRUE(running->says("epoch: 2, "));
+  for (const pid_t rank : children_of(running->process())) kill(rank, SIGTERM);
+  usleep(2000);  // so that the two signals do not become one
+  running->send(SIGTERM);
+  const Ended ended = running->end();
+  EXPECT_EQ(ended.code, 143);
+  EXPECT_EQ(ended.err, "");
+  EXPECT_THAT(ended.out, HasSubstr("stopped by SIGTERM after step "));
+  EXPECT_EQ(checkpoints("run").size(), 1u);
 }
 
 TEST_F(LaunchTest, RefusesWhatCannotWork) {

@@ -13,6 +13,7 @@ namespace bellows {
 
 static std::atomic<int> stop_signal = 0;
 static std::atomic<bool> recording = false, save_requested = false, no_thread = false;
+static std::atomic<bool> stop_sent_by_parent = false, stop_sent_by_other = false;
 
 static std::mutex relay_lock;
 static const std::function<void(int)>* relay = nullptr;  // guarded by relay_lock
@@ -44,22 +45,31 @@ static bool relayed(int signal) {
   return relay;
 }
 
-static void take(int signal) {
+// A supervisor may signal each process of a job, and a launcher passes the same signal on to its
+// ranks. So a stop signal of the parent and one of another sender are one request.
+static void request_stop(int signal, bool by_parent) {
+  stop_signal = signal;
+  if (!(by_parent ? stop_sent_by_parent : stop_sent_by_other).exchange(true)) return;
+  remove_own_temporaries();
+  _exit(128 + signal);  // the exit code that a shell reports for a process killed by it
+}
+
+static void take(int signal, bool by_parent) {
   if (relayed(signal)) return;
   if (signal == SIGUSR1) {
     save_requested = true;
   } else if (!recording) {
     take_default_action(signal);
-  } else if (signal != SIGHUP && stop_signal.exchange(signal)) {
-    remove_own_temporaries();
-    _exit(128 + signal);  // the exit code that a shell reports for a process killed by it
+  } else if (signal != SIGHUP) {
+    request_stop(signal, by_parent);
   }
 }
 
 static void take_all() {
   pthread_setname_np(pthread_self(), "signals");
-  for (int signal = 0;;)
-    if (sigwait(&kTaken, &signal) == 0) take(signal);
+  for (siginfo_t info;;)  // a terminal's signals have no sender
+    if (sigwaitinfo(&kTaken, &info) > 0)
+      take(info.si_signo, info.si_code <= 0 && info.si_pid == getppid());
 }
 
 void wait_for_signals() {
@@ -84,6 +94,7 @@ static void require_thread() {
 Signals::Signals() {
   require_thread();
   stop_signal = 0;
+  stop_sent_by_parent = stop_sent_by_other = false;
   recording = true;
 }
 

@@ -12,8 +12,10 @@ namespace bellows {
 // its request. If the thread cannot be started, signals keep their default action.
 void wait_for_signals();
 
-// While an object exists, SIGINT and SIGTERM request the end (a second one exits at once with 128 +
-// signal), SIGUSR1 requests a checkpoint and SIGHUP is ignored. At most one object per process.
+// While an object exists, SIGINT and SIGTERM request the end, SIGUSR1 requests a checkpoint and
+// SIGHUP is ignored. A second SIGINT or SIGTERM exits at once with 128 + signal, unless only one of
+// them was sent by the parent: it may be a launcher that passes the other one on. At most one
+// object per process.
 class Signals {
  public:
   Signals();  // throws Error (exit 6) if the waiting thread could not be started
