@@ -21,7 +21,8 @@ std::string description_of(const Collective& c);
 // Returns "step 12, bucket 2", for errors.
 std::string place_of(const Collective& c);
 
-// Any thread. Counters: dist.collectives, dist.bytes (of the tensors, not of the wire).
+// Any thread. Counters: dist.collectives (of every kind: also votes, evaluations, barriers; buckets
+// alone are dist.buckets), dist.bytes (of the tensors, not of the wire).
 class FlightRecorder {
  public:
   explicit FlightRecorder(int64_t capacity) : capacity_(capacity) {}

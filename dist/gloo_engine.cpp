@@ -1,6 +1,5 @@
 #include "dist/gloo_engine.h"
 #include <signal.h>
-#include "core/base/trace.h"
 #include "core/device/threads.h"
 #include "dist/collective_check.h"
 
@@ -45,8 +44,6 @@ int64_t GlooEngine::start(GlooOperation operation) {
 }
 
 void GlooEngine::wait(int64_t sequence) {
-  static trace::Counter& waited = trace::counter("dist.wait_us");
-  const int64_t begin = trace::now_ns();
   std::unique_lock lock(mutex_);
   bool closed = false;
   while (done_ < sequence && failure_.empty()) {
@@ -64,7 +61,6 @@ void GlooEngine::wait(int64_t sequence) {
       changed_.notify_all();
     }
   }
-  waited.add((trace::now_ns() - begin) / 1000);
   if (done_ < sequence) fail(Exit::distributed, failure_);
 }
 

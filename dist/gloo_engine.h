@@ -29,8 +29,7 @@ class GlooEngine {
   // Returns the sequence number. Throws Error, exit 7, if the group is dead.
   int64_t start(GlooOperation operation);
   // Blocks until the operation of that number has ended; at most dist.timeout_s after it began, and
-  // two more seconds that finding the cause may take. Throws Error, exit 7, if it failed. Counter:
-  // dist.wait_us.
+  // two more seconds that finding the cause may take. Throws Error, exit 7, if it failed.
   void wait(int64_t sequence);
   void abort(const std::string& cause);
   // Ends both threads. Returns false if one is stuck.

@@ -160,17 +160,15 @@ TEST(GlooOfTwo, EqualsTheSumInOneProcessBitForBit) {
   }
 }
 
-TEST(GlooOfTwo, CountsCollectivesTheirBytesAndTheWait) {
+TEST(GlooOfTwo, CountsCollectivesAndTheirBytes) {
   const auto before = trace::counters();
   expect_no_errors(RankThreads{}.run([&](ProcessGroup& group) {
-    if (group.rank()) std::this_thread::sleep_for(Timeout(50));
     group.all_reduce(full({1000}, 1), Reduction::sum, "t")->wait();
   }));
   auto after = trace::counters();
   for (const auto& [name, value] : before) after[name] -= value;
   EXPECT_EQ(after["dist.collectives"], 4);  // two ranks: the barrier at the start, and this
   EXPECT_EQ(after["dist.bytes"], 8000);
-  EXPECT_GE(after["dist.wait_us"], 30'000);
 }
 
 TEST(GlooOfTwo, RefusesTensorsThatItCannotReduce) {
