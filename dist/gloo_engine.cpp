@@ -13,6 +13,8 @@ static constexpr Timeout kGrace(300);
 // After the timeout of an operation: when its connections are closed, and when the search for the
 // cause must have ended.
 static constexpr Timeout kLate(100), kSearch(1600);
+// For a request to the store during that search: rank 0 may be the one that is stuck.
+static constexpr Timeout kRequest(600);
 
 // No signal goes to the calling thread, SIGPIPE of a closed connection included.
 static void begin_thread(const char* name) {
@@ -145,6 +147,7 @@ void GlooEngine::diagnose(const Collective& c, bool timed_out, const std::string
     const std::lock_guard lock(mutex_);
     if (!failure_.empty()) return;
   }
+  store_->set_timeout(kRequest);
   postmortem_.report(recorder_.started(), timed_out);
   mesh_->close();  // so that the others fail, and report, too
   const std::string why = postmortem_.why(c, timed_out, timeout_s_, symptom);

@@ -23,6 +23,9 @@ class Store {
   // Adds n to a counter that starts at 0. Returns the new value, which get() returns as text.
   virtual int64_t add(const std::string& key, int64_t n) = 0;
   virtual void remove(const std::string& key) = 0;
+  // Replaces dist.timeout_s as the limit of later calls. For a rank that ends with an error: the
+  // store may be what does not answer. A store in this process has no such limit.
+  virtual void set_timeout(Timeout) {}
 };
 
 }  // namespace bellows

@@ -99,10 +99,11 @@ std::optional<Frame> TcpStore::ask(Word word, const std::string& key, const std:
 }
 
 std::string TcpStore::ask_now(Word word, const std::string& key, const std::string& value) {
-  const std::optional<Frame> answer = ask(word, key, value, timeout_);
+  const Timeout timeout = timeout_;
+  const std::optional<Frame> answer = ask(word, key, value, timeout);
   if (!answer)
     fail(Exit::distributed, "store: ", rank0(), " did not answer for '", key, "' within ",
-         seconds(timeout_), "; it hangs, or the network does");
+         seconds(timeout), "; it hangs, or the network does");
   INVARIANT(answer->word == Word::ok, "store: '", key, "': ", answer->value);
   return answer->value;
 }
@@ -120,7 +121,7 @@ void TcpStore::remove(const std::string& key) { ask_now(Word::remove, key, ""); 
 // With a timeout of 0 rank 0 is asked once, which may take until timeout_.
 std::optional<std::string> TcpStore::value_of(const std::string& key, Timeout timeout) {
   const bool once = timeout <= Timeout::zero();
-  const auto answer = ask(once ? Word::find : Word::get, key, "", once ? timeout_ : timeout);
+  const auto answer = ask(once ? Word::find : Word::get, key, "", once ? timeout_.load() : timeout);
   if (!answer || answer->word != Word::ok) return {};
   return answer->value;
 }

@@ -1,5 +1,6 @@
 // TcpStore: a rank's access to the store that rank 0 serves (dist/store_server.h).
 #pragma once
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -25,6 +26,7 @@ class TcpStore : public Store {
   bool wait(const std::string& key, Timeout timeout) override;
   int64_t add(const std::string& key, int64_t n) override;
   void remove(const std::string& key) override;
+  void set_timeout(Timeout timeout) override { timeout_ = timeout; }
 
  private:
   using Connection = std::unique_ptr<Descriptor>;
@@ -36,7 +38,7 @@ class TcpStore : public Store {
   std::string rank0() const { return cat("rank 0 at ", ranks_.host, " port ", ranks_.port); }
 
   const Ranks ranks_;
-  const Timeout timeout_;
+  std::atomic<Timeout> timeout_;
   const std::string hello_;
   Connection presence_;  // without requests: as long as it is open, rank 0 knows of this rank
   std::mutex mutex_;     // of idle_

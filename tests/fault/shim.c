@@ -1,10 +1,12 @@
 // Makes calls of the durable writer fail, fall short, or be the last thing the process does. For
 // LD_PRELOAD. Affects only the calls named here, on files below FAULT_FOLDER.
 //
-//   FAULT_CALL   open, write, read, fsync, close, rename, flock or thread (pthread_create)
+//   FAULT_CALL   open, write, read, fsync, close, rename, flock, thread (pthread_create), connect,
+//                bucket (half of a large message has been sent), or a point of fault_point()
 //   FAULT_NTH    index of the call to affect, from 1
 //   FAULT_MODE   once, persist (that call and all later ones), short (half a write), damage (a
-//                flipped bit in a write), kill, stop (continues after SIGCONT) or hang
+//                flipped bit in a write), kill, stop (continues after SIGCONT), slow (that call and
+//                all later ones take FAULT_MS milliseconds) or hang
 //   FAULT_ERRNO  errno of the failing call
 //   FAULT_LOG    file that receives a line for every call, and "hit" for every fault
 #define _GNU_SOURCE
@@ -18,8 +20,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define REAL(name) ((__typeof__(name)*)dlsym(RTLD_NEXT, #name))
@@ -60,6 +64,7 @@ static int fails(const char* call, const char* line) {
   note(line);
   if (strcmp(call, target)) return 0;
   const int n = ++seen;
+  if (n >= nth && !strcmp(mode, "slow")) return usleep(1000 * atoi(setting("FAULT_MS")));
   if (n != nth && !(n > nth && !strcmp(mode, "persist"))) return 0;
   note("hit");
   if (!strcmp(mode, "kill")) kill(getpid(), SIGKILL);
@@ -68,6 +73,8 @@ static int fails(const char* call, const char* line) {
   errno = error;
   return 1;
 }
+
+void fault_point(const char* name) { fails(name, name); }
 
 int open(const char* path, int flags, ...) {
   va_list list;
@@ -110,6 +117,21 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
 
 int flock(int fd, int operation) {
   return is_ours(fd) && fails("flock", "flock") ? -1 : REAL(flock)(fd, operation);
+}
+
+int connect(int fd, const struct sockaddr* address, socklen_t size) {
+  return fails("connect", "connect") ? -1 : REAL(connect)(fd, address, size);
+}
+
+// Only for a bucket: its second buffer, after Gloo's header, is large.
+ssize_t writev(int fd, const struct iovec* buffers, int count) {
+  struct iovec half[2];
+  if (strcmp(target, "bucket") || count != 2 || buffers[1].iov_len < 1024)
+    return REAL(writev)(fd, buffers, count);
+  memcpy(half, buffers, sizeof half);
+  half[1].iov_len /= 2;
+  const ssize_t sent = REAL(writev)(fd, half, 2);
+  return fails("bucket", "bucket") ? -1 : sent;
 }
 
 int rename(const char* from, const char* to) {

@@ -9,8 +9,7 @@
 #include "core/base/json.h"
 #include "core/tensor/safetensors.h"
 #include "tests/data/image_files.h"
-#include "tests/free_port.h"
-#include "tests/trainer/program.h"
+#include "tests/trainer/rank_programs.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;
@@ -21,42 +20,8 @@ using testing::HasSubstr;
 
 namespace {
 
-class RanksTest : public Program {
+class RanksTest : public RankPrograms {
  protected:
-  using InRank = std::function<void(int rank)>;
-  using ArgsOf = std::function<Args(int rank)>;
-  using Running = std::vector<std::unique_ptr<RunningProgram>>;
-
-  Running start_ranks(
-      int world, const ArgsOf& args, const InRank& in_rank = [](int) {}) {
-    Running ranks;
-    const int port = free_port();
-    for (int rank = 0; rank < world; ++rank)
-      ranks.push_back(start(args(rank), [&] {
-        for (const auto& [name, value] : {std::pair("BELLOWS_RANK", rank),
-                                          {"BELLOWS_LOCAL_RANK", rank},
-                                          {"BELLOWS_WORLD", world},
-                                          {"BELLOWS_LOCAL_WORLD", world},
-                                          {"BELLOWS_PORT", port},
-                                          {"OMP_NUM_THREADS", 1}})
-          setenv(name, std::to_string(value).c_str(), 1);
-        setenv("BELLOWS_HOST", "127.0.0.1", 1);
-        setenv("BELLOWS_TOKEN", "of this test", 1);
-        in_rank(rank);
-      }));
-    return ranks;
-  }
-  static std::vector<Ended> ends(const Running& ranks) {
-    std::vector<Ended> all;
-    for (const auto& rank : ranks) all.push_back(rank->end());
-    return all;
-  }
-  std::vector<Ended> run_ranks(
-      int world, const Args& args, const InRank& in_rank = [](int) {}) {
-    return ends(start_ranks(
-        world, [&](int) { return args; }, in_rank));
-  }
-
   // Runs that many ranks, or one process, without an error. Returns what rank 0 printed.
   std::string train(int world, const Args& args) {
     const std::vector<Ended> all =
@@ -193,6 +158,25 @@ TEST_F(RanksTest, AreRefusedIfTheirPlansDiffer) {
     EXPECT_EQ(all[rank].out, "");
   }
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
+}
+
+TEST_F(RanksTest, AreRefusedIfTheirImagesDiffer) {
+  for (const int rank : {0, 1})
+    for (const std::string file : {"train/a/0", "train/b/0", "val/a/0", "val/b/0"})
+      write(cat("rank", rank, "/set/", file, ".png"),
+            as_png(rank && file == "val/b/0" ? slopes(8, 9) : slopes(8, 8)));
+  const auto all = run_ranks(
+      2,
+      tiny({"model={name: layers, layers: [flatten, {name: linear, out: 2}]}",
+            "data={name: image_folder, root: set, batch_size: 1, transforms: [{name: resize, "
+            "size: 8}, {name: center_crop, size: 8}, normalize]}"}),
+      [](int rank) {
+        if (chdir(cat("rank", rank).c_str()) != 0) _exit(99);
+      });
+  for (const Ended& ended : all) {
+    EXPECT_EQ(ended.code, 7);
+    EXPECT_THAT(ended.err, HasSubstr("the ranks differ: test set content is "));
+  }
 }
 
 TEST_F(RanksTest, AreRefusedIfTheirInitialWeightsDiffer) {

@@ -1,5 +1,6 @@
 #include "trainer/log/system.h"
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <omp.h>
 #include <png.h>
 #include <sys/utsname.h>
@@ -14,6 +15,8 @@
 #include <set>
 #include <sstream>
 #include "core/base/check.h"
+#include "core/base/crc32c.h"
+#include "core/base/file.h"
 #include "core/device/device.h"
 #include "core/device/device_info.h"
 #include "core/device/threads.h"
@@ -78,6 +81,12 @@ std::string version_text() {
                   version.is_string() ? version.get<std::string>() : version.dump(), "\n");
   const int cuda = cuda_report().code.runtime;
   return text + cat("  cuda ", cuda ? cuda_version(cuda) : "not in this build", "\n");
+}
+
+std::string program_checksum() {
+  constexpr size_t kMost = size_t{1} << 32;
+  const std::string program = read_file("/proc/self/exe", kMost, Exit::internal);
+  return fmt::format("{:08x}", crc32c(bytes_of(program)));
 }
 
 static Json variables() {

@@ -10,6 +10,8 @@ namespace bellows {
 double wall_seconds();  // since 1970-01-01 UTC
 // Text for --version: version and commit of this program, then one line per library.
 std::string version_text();
+// Returns the checksum of this process's program file, in hexadecimal.
+std::string program_checksum();
 std::string host_name();
 
 // Versions, compiler, CPU and its vector units, memory, commit, relevant environment variables,

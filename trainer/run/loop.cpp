@@ -79,7 +79,7 @@ class Loop {
     const bool due = plan_.eval.every && at_.evaluated != at_.step && !consensus_.stop();
     if (due) evaluate_now();
     save();
-    guarded([&] { checkpoints_->wait(); });
+    on_rank0([&] { checkpoints_->wait(); });
     consensus_.settle_now();
     log_checkpoint_messages();
     meter_.lap(Phase::save);
@@ -172,6 +172,12 @@ class Loop {
     } catch (const Error& error) {
       consensus_.announce(error);
     }
+  }
+
+  // The same for work that may take longer than dist.timeout_s: the other ranks wait for it.
+  template <class Work> void on_rank0(const Work& work) {
+    guarded(work);
+    session_.wait_for_rank0(cat("step ", at_.step, ", checkpoint ", ++writes_));
   }
 
   void log_checkpoint_messages() {
@@ -372,7 +378,7 @@ class Loop {
   // ckpt.async they learn that after a later update.
   template <class Write> void write(const Write& write) {
     meter_.lap(Phase::other);
-    guarded(write);
+    on_rank0(write);
     if (!plan_.ckpt.async) consensus_.settle_now();
     meter_.lap(Phase::save);
   }
@@ -398,6 +404,7 @@ class Loop {
   size_t checked_ = 0;                // number of them that are checked
   trace::Counter& waited_ = trace::counter("dist.exposed_wait_ns");
   int64_t waited_before_ = waited_.value(), costs_at_ = from_.step;  // at the last costs_by_rank()
+  int64_t writes_ = 0;                                               // calls of on_rank0()
   int64_t nonfinite_ = 0;  // consecutive non-finite losses
   StepState seen_;         // at the last log step, with fp16 loss scaling
   int64_t stuck_ = 0;      // skipped updates since one was applied or the scale changed

@@ -201,6 +201,7 @@ static void compare_ranks(const Session& session) {
   if (session.ranks.world == 1) return;
   const std::string version = version_text();
   session.agree("state", {{"the program", version.substr(0, version.find('\n'))},
+                          {"the checksum of the program file", program_checksum()},
                           {"the hash of the state after loading", state_hash(session)}});
 }
 

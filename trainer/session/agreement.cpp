@@ -83,14 +83,28 @@ void agree(Store& store, const Ranks& ranks, const std::string& topic, const Fac
   if (!why.empty()) fail(Exit::distributed, why);
 }
 
-void refuse(Store& store, const Ranks& ranks, const std::string& topic,
+bool refuse(Store& store, const Ranks& ranks, const std::string& topic,
             const std::string& why) noexcept {
   try {
     if (ranks.rank == 0)
       store.set(key(topic, kVerdict), cat("rank 0: ", why));
     else
       store.set(key(topic, ranks.rank), kError + why);
+    return true;
   } catch (const std::exception&) {  // the store is gone, and with it all who would wait
+    return false;
+  }
+}
+
+void wait_for_rank0(Store& store, const Ranks& ranks, const std::string& what) {
+  constexpr Timeout kLook(500);
+  const std::string done = key("rank 0", what);
+  try {
+    if (ranks.rank == 0) return store.set(done, "");
+    while (!store.wait(done, kLook))
+      if (store.wait(done, Timeout(0))) return;  // throws if rank 0 does not answer
+  } catch (const Error& error) {
+    fail(error.exit, what, ": ", error.what());
   }
 }
 

@@ -16,8 +16,13 @@ using Facts = std::vector<std::pair<std::string, std::string>>;  // names and va
 void agree(Store& store, const Ranks& ranks, const std::string& topic, const Facts& facts,
            double timeout_s);
 // Makes agree() on that topic fail on the other ranks, with `why`. For a rank that cannot take
-// part.
-void refuse(Store& store, const Ranks& ranks, const std::string& topic,
+// part. Returns false if the store does not answer.
+bool refuse(Store& store, const Ranks& ranks, const std::string& topic,
             const std::string& why) noexcept;
+
+// Rank 0 calls it after work that may take longer than dist.timeout_s, such as a checkpoint. On the
+// other ranks it returns then, and waits as long as rank 0's store answers. `what` is unique in the
+// run. Throws Error, exit 7, naming `what`, if rank 0 has died or is stuck.
+void wait_for_rank0(Store& store, const Ranks& ranks, const std::string& what);
 
 }  // namespace bellows

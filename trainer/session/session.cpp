@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <omp.h>
 #include "autograd/backward.h"
+#include "core/base/crc32c.h"
 #include "core/base/json.h"
 #include "core/base/mutex.h"
 #include "core/base/plural.h"
@@ -249,10 +250,39 @@ void Session::meet_ranks() {
                       "; ips counts all ranks"));
 }
 
+// Returns a checksum of up to 64 samples, from the first to the last: files as they are stored, or
+// else pixels.
+static std::string content_of(const Dataset& set) {
+  constexpr int64_t kMost = 64;
+  const int64_t n = std::min(set.size(), kMost);
+  uint32_t crc = 0;
+  Scratch scratch;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t index = n > 1 ? i * (set.size() - 1) / (n - 1) : 0;
+    try {
+      int64_t label = 0;
+      if (const auto file = set.encoded(index)) {
+        crc = crc32c(std::as_bytes(std::span(file->file)), crc);
+        label = file->label;
+      } else {
+        const Sample sample = set.at(index, scratch);
+        const auto bytes = static_cast<size_t>(sample.shape.numel());
+        crc = crc32c(std::as_bytes(std::span(sample.pixels, bytes)), crc);
+        label = sample.label;
+      }
+      crc = crc32c(std::as_bytes(std::span(&label, 1)), crc);
+    } catch (const Error&) {  // damaged; data.on_damaged decides once it is needed
+      crc = crc32c(std::as_bytes(std::span(&index, 1)), crc);
+    }
+  }
+  return fmt::format("{:08x}", crc);
+}
+
 static void add_data(Facts& facts, const std::string& name, const Dataset& set) {
   facts.emplace_back(name + " samples", std::to_string(set.size()));
   facts.emplace_back(name + " classes", cat(set.info().classes, " ", joined(set.info().names)));
   facts.emplace_back(name + " image", cat(set.info().sample));
+  facts.emplace_back(name + " content", content_of(set));
 }
 
 // All that has to be equal on every rank, in the order in which a user would look for it.
@@ -272,10 +302,16 @@ void Session::agree(const std::string& topic, const Facts& facts) const {
   if (ranks.world > 1) bellows::agree(*store, ranks, topic, facts, plan.dist.timeout_s);
 }
 
+void Session::wait_for_rank0(const std::string& what) const {
+  if (ranks.world > 1) bellows::wait_for_rank0(*store, ranks, what);
+}
+
 void Session::abort(const std::string& why) const noexcept {
   if (ranks.world == 1) return;
-  for (const char* topic : {"start", "state"})
-    if (store) refuse(*store, ranks, topic, why);
+  if (store) {
+    store->set_timeout(Timeout(500));  // rank 0 may be stuck, and this rank has to end
+    refuse(*store, ranks, "start", why) && refuse(*store, ranks, "state", why);
+  }
   if (group) group->abort(why);
   if (host_group_) host_group_->abort(why);
 }

@@ -51,6 +51,8 @@ class Session {
 
   // Returns once all ranks have called it with equal facts; see trainer/session/agreement.h.
   void agree(const std::string& topic, const Facts& facts) const;
+  // Rank 0 calls it after work of its own; see there, too. No effect in a world of one.
+  void wait_for_rank0(const std::string& what) const;
   // Tells the other ranks why this one ends with an error.
   void abort(const std::string& why) const noexcept;
   // The group for tensors in host memory. They need no wait for a device.

@@ -1,0 +1,286 @@
+// Faults of a rank at named points of a run. The other rank ends within dist.timeout_s and two
+// seconds with one line that names the rank, and the last checkpoint continues to the same
+// parameters.
+#include <gmock/gmock.h>
+#include <unistd.h>
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <future>
+#include <iostream>
+#include <list>
+#include <random>
+#include "core/base/check.h"
+#include "dist/sockets.h"
+#include "tests/place.h"
+#include "tests/trainer/processes.h"
+#include "tests/trainer/rank_programs.h"
+
+using namespace bellows;
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::AnyOf;
+using testing::HasSubstr;
+
+namespace {
+
+constexpr double kTimeoutS = 2;
+
+// A call of the shim. `place` is what the error of the other rank has to name.
+struct Point {
+  const char* name;
+  const char* call;
+  int nth;
+  const char* place;
+};
+
+// 8 updates and 2 evaluations; a checkpoint after every second update.
+const Point kPoints[] = {{"arrival", "connect", 1, "rendezvous: "},
+                         {"rendezvous", "connect", 3, ""},
+                         {"forward", "forward", 6, "step "},
+                         {"bucket", "bucket", 23, "step 6, bucket 0 ("},
+                         {"checkpoint", "rename", 4, "step "},
+                         {"evaluation", "evaluation", 1, "step 4, evaluation: "},
+                         {"exit", "exit", 1, ""}};
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+class FaultyRanks : public RankPrograms {
+ protected:
+  std::string program() const override { return FAULT_TRAINER; }
+
+  static Args training(const std::string& folder, const Args& more = {}) {
+    Args args = {"model={name: layers, layers: [flatten, {name: linear, out: 10}, fault]}",
+                 "data={name: digits, train_size: 64, test_size: 20, batch_size: 8}", "--run-dir",
+                 folder, "--resume"};
+    const Args usual = {"ckpt.every_iters=2", cat("dist.timeout_s=", kTimeoutS)};
+    args.insert(args.end(), more.empty() ? usual.begin() : more.begin(),
+                more.empty() ? usual.end() : more.end());
+    return tiny(args);
+  }
+  // Preloads the shim, in the process of one rank.
+  void plant(const std::string& call, int nth, const std::string& mode, const fs::path& log) const {
+    setenv("LD_PRELOAD", FAULT_PRELOAD, 1);
+    setenv("FAULT_CALL", call.c_str(), 1);
+    setenv("FAULT_NTH", std::to_string(nth).c_str(), 1);
+    setenv("FAULT_MODE", mode.c_str(), 1);
+    setenv("FAULT_LOG", log.c_str(), 1);
+  }
+  Running start_pair(const Args& args, const InRank& in_rank) {
+    return start_ranks(
+        2, [&](int) { return args; }, in_rank);
+  }
+  static std::string hash_of(const Running& ranks) {
+    const std::vector<Ended> all = ends(ranks);
+    for (const Ended& ended : all) EXPECT_EQ(ended.code, 0) << ended.err;
+    for (const Ended& ended : all) EXPECT_EQ(ended.err, "");
+    return hash_in(all[0].out);
+  }
+  std::string hash_of_pair(const Args& args) {
+    return hash_of(start_pair(args, [](int) {}));
+  }
+
+  struct Job {
+    const Point* point;
+    Running ranks;
+    Clock::time_point hit = {};
+    std::future<std::pair<Ended, double>> other =
+        {};  // and the seconds that it took after the fault
+  };
+  Job start_job(const Point& point, int victim, const std::string& mode) {
+    const fs::path log = folder_ / cat(point.name, ".log");
+    Job job{&point, start_pair(training(point.name), [&](int rank) {
+              if (rank == victim) plant(point.call, point.nth, mode, log);
+            })};
+    for (int i = 0; i < 4000 && read(log).find("hit\n") == std::string::npos; ++i) usleep(5000);
+    job.hit = Clock::now();
+    job.other = std::async(std::launch::async, [&other = *job.ranks[1 - victim], hit = job.hit] {
+      Ended ended = other.end();
+      return std::pair(std::move(ended), seconds_since(hit));
+    });
+    return job;
+  }
+  // Jobs begin one after the other, when the one before has come to its fault, and end together.
+  void expect_ends(int victim, const std::string& mode);
+};
+
+void FaultyRanks::expect_ends(int victim, const std::string& mode) {
+  const std::string whole = hash_of_pair(training("whole"));
+  std::vector<Job> jobs;
+  for (const Point& point : kPoints)
+    if (victim == 0 || point.call != std::string("rename"))  // rank 0 writes the checkpoints
+      jobs.push_back(start_job(point, victim, mode));
+  for (Job& job : jobs) {
+    SCOPED_TRACE(job.point->name);
+    const auto [other, took_s] = job.other.get();
+    EXPECT_LT(took_s, kTimeoutS + 2);
+    if (job.point->name == std::string("exit")) {
+      EXPECT_EQ(other.code, 0) << other.err;  // nothing is left to do with the other rank
+    } else {
+      EXPECT_EQ(other.code, 7) << other.err;
+      EXPECT_THAT(other.err, AllOf(testing::StartsWith(cat("trainer: rank ", 1 - victim, ": ")),
+                                   HasSubstr(cat("rank ", victim)), HasSubstr(job.point->place)));
+      EXPECT_EQ(std::ranges::count(other.err, '\n'), 1) << other.err;
+    }
+    RunningProgram& its = *job.ranks[victim];
+    if (mode == "kill") {
+      EXPECT_EQ(its.end().code, 128 + SIGKILL);
+    } else {
+      const Clock::time_point continued = Clock::now();
+      its.send(SIGCONT);
+      EXPECT_THAT(its.end().code, AnyOf(0, 7));
+      EXPECT_LT(seconds_since(continued), 2);
+    }
+    EXPECT_EQ(hash_of_pair(training(job.point->name)), whole);
+  }
+}
+
+}  // namespace
+
+// ---- at points of a run
+
+TEST_F(FaultyRanks, EndWhenRank0IsKilled) { expect_ends(0, "kill"); }
+TEST_F(FaultyRanks, EndWhenRank1IsKilled) { expect_ends(1, "kill"); }
+TEST_F(FaultyRanks, EndWhenRank0Hangs) { expect_ends(0, "stop"); }
+TEST_F(FaultyRanks, EndWhenRank1Hangs) { expect_ends(1, "stop"); }
+
+TEST_F(FaultyRanks, WaitForARankThatIsTenTimesSlower) {
+  const std::string whole = hash_of_pair(training("whole"));
+  EXPECT_EQ(hash_of(start_pair(training("slow"),
+                               [&](int rank) {
+                                 setenv("FAULT_MS", "20", 1);  // an update takes 1 to 2 ms
+                                 if (rank == 1) plant("forward", 1, "slow", folder_ / "log");
+                               })),
+            whole);
+}
+
+TEST_F(FaultyRanks, WaitForACheckpointThatTakesLongerThanTheTimeout) {
+  for (const std::string async : {"off", "on"}) {
+    const Running ranks = start_pair(
+        training("save" + async,
+                 {"dist.timeout_s=0.7", "ckpt.every=0",
+                  cat("toggles={background_loader: off, async_checkpoint: ", async, "}")}),
+        [&](int rank) {
+          setenv("FAULT_MS", "1600", 1);
+          if (rank == 0) plant("rename", 3, "slow", folder_ / "log");  // after two of the folder
+        });
+    hash_of(ranks);
+    EXPECT_EQ(checkpoints("save" + async).size(), 1u);
+  }
+}
+
+TEST_F(FaultyRanks, EndWithTheFirstWhoseDiskIsFullAndResume) {
+  const Running ranks = start_pair(training("full"), [&](int rank) {
+    setenv("FAULT_FOLDER", "full/checkpoints", 1);
+    setenv("FAULT_ERRNO", std::to_string(ENOSPC).c_str(), 1);
+    if (rank == 0) plant("write", 10, "persist", folder_ / "log");
+  });
+  const std::vector<Ended> all = ends(ranks);
+  for (const Ended& ended : all) EXPECT_EQ(ended.code, 8) << ended.err;
+  EXPECT_THAT(all[0].err, HasSubstr("write: No space left on device"));
+  EXPECT_EQ(all[1].err, "trainer: rank 1: ended with rank 0, whose message says why\n");
+  EXPECT_FALSE(checkpoints("full").empty());
+  EXPECT_EQ(hash_of_pair(training("full")), hash_of_pair(training("whole")));
+}
+
+// ---- before the first update
+
+TEST_F(FaultyRanks, AreRefusedIfTheirProgramsDiffer) {
+  const Args args = tiny({"--run-dir", "out"});
+  const auto all = ends(start_pair(args, [&](int rank) {
+    std::vector<char*> argv = {const_cast<char*>("trainer")};
+    for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
+    argv.push_back(nullptr);
+    if (rank == 1) execv((program_dir() + "/trainer").c_str(), argv.data());
+  }));
+  for (const Ended& ended : all) {
+    EXPECT_EQ(ended.code, 7);
+    EXPECT_THAT(ended.err, HasSubstr("the ranks differ: the checksum of the program file is "));
+  }
+}
+
+TEST_F(FaultyRanks, EndIfAnotherProgramHasThePort) {
+  const Descriptor other = listen_on("127.0.0.1", true, 0);
+  const std::string port = std::to_string(local_address_of(other.get()).second);
+  const Clock::time_point begin = Clock::now();
+  const auto all =
+      ends(start_pair(training("out"), [&](int) { setenv("BELLOWS_PORT", port.c_str(), 1); }));
+  EXPECT_LT(seconds_since(begin), kTimeoutS + 2);
+  for (const Ended& ended : all) {
+    EXPECT_EQ(ended.code, 7);
+    EXPECT_THAT(ended.err, AllOf(HasSubstr("rank 0"), HasSubstr("port " + port)));
+    EXPECT_EQ(std::ranges::count(ended.err, '\n'), 1) << ended.err;
+  }
+}
+
+// ---- strangers on the port
+
+TEST_F(FaultyRanks, TrainOnWhileStrangersSendGarbageAndLeaveConnectionsOpen) {
+  const Args more = {"train.epochs=60", "ckpt.every=0", "eval.every=0"};
+  const std::string whole = hash_of_pair(training("whole", more));
+  const Running ranks = start_pair(training("run", more), [](int) {});
+  ASSERT_TRUE(ranks[0]->says("run folder: "));
+  std::mt19937 random(7);
+  std::list<Descriptor> strangers;
+  for (int i = 0; i < 60; ++i) {
+    std::string why, garbage(random() % 3 ? random() % 5000 : 0, '\0');
+    for (char& c : garbage) c = static_cast<char>(random());
+    strangers.emplace_back(
+        connect_to("127.0.0.1", port_, Clock::now() + std::chrono::seconds(5), why));
+    if (strangers.back().get() >= 0) send_some(strangers.back().get(), garbage, why);
+  }
+  EXPECT_EQ(hash_of(ranks), whole);
+}
+
+// ---- kills at random
+
+namespace {
+int kills_to_send() {
+  const char* const count = std::getenv("BELLOWS_KILLS");
+  return count ? std::atoi(count) : 4;
+}
+}  // namespace
+
+// The launcher or a rank is killed, and the next launch resumes, until one reaches the end of the
+// run. BELLOWS_KILLS=100 kills as often.
+TEST_F(FaultyRanks, ResumeToTheSameHashAfterKillsAtRandom) {
+  const auto launched = [&](const std::string& folder) {
+    Args args = training(
+        folder, {"ckpt.every_iters=1", "train.epochs=4", cat("dist.timeout_s=", kTimeoutS)});
+    args.insert(args.begin(), {"launch", "--ranks", "2", "--"});
+    return start(args, [] { setenv("OMP_NUM_THREADS", "1", 1); });
+  };
+  const Clock::time_point first = Clock::now();
+  const std::string whole = hash_in(launched("whole")->end().out);
+  ASSERT_EQ(whole.size(), 8u);
+  const auto run_us = static_cast<uint64_t>(1e6 * seconds_since(first));
+  std::mt19937_64 random(7);
+  int sent = 0, chains = 0, seen = 0;
+  double slowest_s = 0;
+  while ((sent < kills_to_send() || seen) && !HasFailure()) {
+    const auto launch = launched(cat("chain", chains));
+    std::vector<pid_t> victims = {launch->process()};
+    if (sent < kills_to_send()) {
+      usleep(random() % run_us);
+      for (const pid_t rank : children_of(launch->process())) victims.push_back(rank);
+      kill(victims[random() % victims.size()], SIGKILL);
+    }
+    const Clock::time_point killed = Clock::now();
+    const Ended ended = launch->end();
+    for (const pid_t process : victims) EXPECT_TRUE(eventually([&] { return is_gone(process); }));
+    if (ended.code == 0) {  // it had come to its end before the kill
+      EXPECT_EQ(hash_in(ended.out), whole) << "chain " << chains;
+      ++chains, seen = 0;
+      continue;
+    }
+    slowest_s = std::max(slowest_s, seconds_since(killed));
+    EXPECT_EQ(ended.code, 128 + SIGKILL) << ended.err;
+    EXPECT_LT(slowest_s, kTimeoutS + 3) << ended.err;
+    ++sent, ++seen;
+  }
+  std::cout << sent << " kills in " << chains << " runs; the slowest end took " << slowest_s
+            << " s\n";
+}
