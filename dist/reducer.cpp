@@ -17,12 +17,12 @@ static Tensor flat(const Tensor& t) {
 Reducer::Reducer(ProcessGroup& group, const DistOptions& options, const NamedTensors& parameters,
                  const NamedTensors& buffers)
     : group_(group), options_(options) {
-  if (group.world() == 1) return;
-  start_from_rank_zero(parameters, buffers);
   for (const auto& [name, leaf] : parameters) {
     order_.insert(order_.begin(), parameters_.size());
     parameters_.push_back({name, leaf});
   }
+  if (group.world() == 1) return;
+  start_from_rank_zero(parameters, buffers);
   make_buckets();
   for (size_t i = 0; i < parameters_.size(); ++i)
     on_grad_ready(parameters_[i].leaf, [this, i](const Tensor&) { ready(i); });
@@ -110,6 +110,12 @@ static trace::Counter& copied_bytes() {
   return counter;
 }
 
+static void set_zero_gradient(const Tensor& t) {
+  Leaf& leaf = leaf_of(t);
+  leaf.grad = Tensor(leaf.shape, leaf.strides, t.dtype(), t.device());
+  fill(leaf.grad, 0);
+}
+
 void Reducer::send(Bucket& bucket) {
   static trace::Counter& sent = trace::counter("dist.buckets");
   static trace::Counter& views = trace::counter("dist.view_grads");
@@ -119,10 +125,7 @@ void Reducer::send(Bucket& bucket) {
     Parameter& p = parameters_[i];
     Leaf& leaf = leaf_of(p.leaf);
     if (bucket.in_place) {
-      if (!leaf.grad.defined()) {
-        leaf.grad = Tensor(leaf.shape, leaf.strides, p.leaf.dtype(), p.leaf.device());
-        fill(leaf.grad, 0);
-      }
+      if (!leaf.grad.defined()) set_zero_gradient(p.leaf);
       bucket.values = flat(leaf.grad);
     } else if (!leaf.grad.defined()) {
       fill(p.place, 0);
@@ -185,8 +188,17 @@ void Reducer::note_unused() {
                             ": backward did not reach ", names));
 }
 
+// Without hooks, a gradient that zero_grad() has kept counts as reached.
+void Reducer::finish_alone() {
+  for (Parameter& p : parameters_) {
+    p.reached = leaf_of(p.leaf).grad.defined();
+    if (!p.reached) set_zero_gradient(p.leaf);
+  }
+  note_unused();
+}
+
 void Reducer::wait() {
-  if (buckets_.empty()) return;
+  if (group_.world() == 1) return finish_alone();
   finish_round();
   round_open_ = false;
   note_unused();

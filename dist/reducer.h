@@ -11,8 +11,8 @@ namespace bellows {
 
 // Gradients travel in buckets (dist/buckets.h), which leave in ascending order on every rank. With
 // options.overlap a bucket leaves during backward: as soon as its last gradient is final and the
-// bucket before it has left. In a world of one rank there are no hooks, copies or waits. For the
-// compute thread only.
+// bucket before it has left. In a world of one rank there are no hooks, copies or waits; only
+// missing gradients are set to zero. For the compute thread only.
 //
 // Counters: dist.buckets (sent), dist.bucketed_grads (gradients sent in a bucket with others),
 // dist.early_buckets (sent before wait()), dist.view_grads (gradients that lay in their bucket),
@@ -57,8 +57,10 @@ class Reducer {
 
   // Call after the last backward of an update. Afterwards every parameter has a gradient, the mean
   // over the ranks: work on the current stream sees it. A rank on which backward did not reach a
-  // parameter contributes zeros. With options.rebuild, the first call also rebuilds the buckets in
-  // the order in which rank 0's gradients became ready.
+  // parameter contributes zeros, also in a world of one. So the optimizer skips no parameter:
+  // weight decay and momentum act on one that is never reached, as they do not in PyTorch. With
+  // options.rebuild, the first call also rebuilds the buckets in the order in which rank 0's
+  // gradients became ready.
   void wait();
 
   // Returns lines to log since the last call. With options.find_unused, they name each parameter
@@ -92,6 +94,7 @@ class Reducer {
   void send(Bucket& bucket);
   void receive(Bucket& bucket);
   void finish_round();
+  void finish_alone();
   void note_unused();
   void rebuild();
 

@@ -539,6 +539,23 @@ TEST(Reducer, SendsZerosForWhatBackwardDidNotReach) {
   }
 }
 
+// Weight decay then acts on it as on several ranks.
+TEST(Reducer, SetsMissingGradientsToZeroAlsoInAWorldOfOne) {
+  const auto run = [] {
+    on_ranks(1, [](ThreadGroup& group) {
+      DistOptions options = options_of(kAll);
+      options.find_unused = true;
+      const std::vector<Tensor> leaves = {leaf(), leaf()};
+      Reducer reducer(group, options, named(leaves), {});
+      backward(loss_of({leaves[0]}, 2));
+      reducer.wait();
+      EXPECT_THAT(gradients(leaves), ElementsAre(2, 0));
+      EXPECT_EQ(reducer.take_messages().size(), 1u);
+    });
+  };
+  EXPECT_EQ(moved("dist.unused_gradients", run), 1);
+}
+
 TEST(Reducer, CountsAGradientOfZerosAsUnused) {
   on_ranks(2, [](ThreadGroup& group) {
     DistOptions options = options_of(kAll);
