@@ -1,0 +1,70 @@
+// Training by the launchers that users have: torchrun, mpirun, srun. A launcher that is not
+// installed is skipped. BELLOWS_TORCHRUN names a torchrun that is not in PATH.
+#include <gmock/gmock.h>
+#include <unistd.h>
+#include <sstream>
+#include "core/base/check.h"
+#include "tests/place.h"
+#include "tests/trainer/program.h"
+
+using namespace bellows;
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+namespace {
+
+// Returns the path of a program; "" if it is not in PATH.
+std::string in_path(const std::string& name) {
+  std::istringstream folders(std::getenv("PATH"));
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (access((fs::path(folder) / name).c_str(), X_OK) == 0) return fs::path(folder) / name;
+  return "";
+}
+
+class LaunchersTest : public Program {
+ protected:
+  std::string program() const override { return "/usr/bin/env"; }
+
+  // Runs the trainer by `launcher` and returns the hash of its parameters.
+  std::string train_by(Args launcher, const std::string& name) {
+    const Args training = {program_dir() + "/trainer",
+                           "--config",
+                           source_dir() + "/configs/lenet.yaml",
+                           "train.max_iters=4",
+                           "data={train_size: 64, test_size: 20, batch_size: 8}",
+                           "--run-dir",
+                           name};
+    launcher.insert(launcher.end(), training.begin(), training.end());
+    const Ended ended = run(launcher, [] { setenv("OMP_NUM_THREADS", "1", 1); });
+    EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
+    EXPECT_THAT(ended.out, HasSubstr("ranks: 2 (gloo), global batch 16 = 2 x 8"));
+    return hash_in(ended.out);
+  }
+  std::string hash_of_trainer_launch() {
+    return train_by({program_dir() + "/trainer", "launch", "--ranks", "2", "--"}, "launch");
+  }
+};
+
+}  // namespace
+
+TEST_F(LaunchersTest, TorchrunTrainsTheSame) {
+  const char* const given = std::getenv("BELLOWS_TORCHRUN");
+  const std::string torchrun = given ? given : in_path("torchrun");
+  if (torchrun.empty()) GTEST_SKIP() << "no torchrun in PATH; set BELLOWS_TORCHRUN";
+  EXPECT_EQ(
+      train_by({torchrun, "--standalone", "--nproc-per-node", "2", "--no-python"}, "torchrun"),
+      hash_of_trainer_launch());
+}
+
+TEST_F(LaunchersTest, MpirunTrainsTheSame) {
+  if (in_path("mpirun").empty()) GTEST_SKIP() << "no mpirun in PATH (Debian: openmpi-bin)";
+  EXPECT_EQ(train_by({"mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2"}, "mpirun"),
+            hash_of_trainer_launch());
+}
+
+TEST_F(LaunchersTest, SrunTrainsTheSame) {
+  if (in_path("srun").empty()) GTEST_SKIP() << "no srun in PATH (Debian: slurm-wlm)";
+  const Ended nodes = run({"timeout", "2", "sinfo", "--noheader", "--states", "idle"});
+  if (nodes.code != 0 || nodes.out.empty()) GTEST_SKIP() << "Slurm has no idle node";
+  EXPECT_EQ(train_by({"srun", "--immediate=5", "-n", "2"}, "srun"), hash_of_trainer_launch());
+}
