@@ -1,6 +1,7 @@
 // trainer bench: its tables, and the real program on tiny sizes.
 #include "trainer/bench/bench.h"
 #include <gmock/gmock.h>
+#include "core/base/json.h"
 #include "core/device/device.h"
 #include "core/device/timer.h"
 #include "tests/refusal.h"
@@ -158,4 +159,28 @@ TEST_F(Program, BenchRefusesWhatItCannotDo) {
   if (device_count(Device::cuda) > 0) GTEST_SKIP() << "here is a GPU";
   expect_refusal({"bench", "h2d"}, 2, "device cuda: ");
   expect_refusal({"bench", "matmul", "--device", "cuda"}, 2, "device cuda: ");
+}
+
+TEST_F(Program, BenchAllreduceStartsTwoRanksAndPutsGloosCallBesideOurs) {
+  const Ended ended = run({"bench", "allreduce", "--max-mb", "0.01", "--rounds", "2"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out,
+              AllOf(HasSubstr("over 2 ranks: medians of 2 rounds in turns"), HasSubstr("\n1 KiB "),
+                    HasSubstr("\n8 KiB "), Not(HasSubstr("64 KiB"))));
+}
+
+// Two ranks send as much as the message has; three send 4/3 of it.
+TEST_F(Program, BenchAllreduceRunsUnderALauncherAndPrintsJson) {
+  const Ended ended = run({"launch", "--ranks", "3", "--", "bench", "allreduce", "--max-mb",
+                           "0.001", "--rounds", "3", "--json"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  const Json object = Json::parse(ended.out);
+  EXPECT_EQ(object["ranks"], 3);
+  ASSERT_EQ(object["sizes"].size(), 1U);
+  EXPECT_EQ(object["sizes"][0]["bytes"], 1024);
+  for (const char* side : {"ours_s", "gloo_s"}) {
+    EXPECT_EQ(object["sizes"][0][side].size(), 3U);
+    for (const Json& seconds : object["sizes"][0][side]) EXPECT_GT(seconds.get<double>(), 0);
+  }
+  expect_refusal({"launch", "--ranks", "1", "--", "bench", "allreduce"}, 2, "one rank");
 }
