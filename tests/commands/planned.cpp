@@ -146,7 +146,8 @@ static Planned planned_run(const std::string& command) {
       std::string(benches().at(words[1]).help).find("GPU") != std::string::npos)
     return {Treatment::run, command, 2, "GPU"};
   if (verb == "launch") return {Treatment::run, command + smaller(words, "train")};
-  if (verb == "train" || verb == "pack") return {Treatment::run, command + smaller(words, verb)};
+  if (verb == "train" || verb == "pack" || verb == "plan")
+    return {Treatment::run, command + smaller(words, verb)};
   return {Treatment::run, command};
 }
 
