@@ -1,6 +1,7 @@
 #include "core/config/config.h"
 #include <algorithm>
 #include "bench/step/step.h"
+#include "dist/rendezvous.h"
 
 namespace bellows {
 
@@ -50,8 +51,8 @@ Config config_of(const StepRequest& r) {
       parse_overrides({"model=" + r.model, "device=" + r.device, cat("threads.threads=", r.threads),
                        "optimizer=sgd", "optimizer.lr=0.01", "optimizer.momentum=0.9",
                        "optimizer.weight_decay=1e-4",
-                       cat("data={name: noise, samples: ", r.batch, ", batch_size: ", r.batch, ", ",
-                           images_of(r), "}")});
+                       cat("data={name: noise, samples: ", r.batch * this_rank({}).world,
+                           ", batch_size: ", r.batch, ", ", images_of(r), "}")});
   const Values words = parse_overrides(r.words);
   refuse_beside(words);
   return make_config({own, words, toggles_beside()});
