@@ -38,6 +38,17 @@ TEST(Configs, ComePlainAndFastUnderTheirOwnNames) {
     }
 }
 
+TEST(Configs, OfRanksHaveNamesOfTheirOwnAndTheJointBatchOfTheirBase) {
+  const std::set<std::string> names = configs_in("configs/ddp");
+  ASSERT_FALSE(names.empty());
+  for (const std::string& file : names) {
+    const Plan plan = config_of("configs/ddp/" + file).plan,
+               base = config_of("configs/" + file).plan;
+    EXPECT_EQ(plan.name, base.name + "_ddp");
+    EXPECT_EQ(2 * plan.data.loader.sampler.batch_size, base.data.loader.sampler.batch_size) << file;
+  }
+}
+
 // This makes the set suitable for showing that convolutions learn.
 TEST(ShapesDataSet, IsBeyondALinearClassifier) {
   const Config linear = config_of("configs/resnet18.yaml", {{"device", {"cpu"}},
