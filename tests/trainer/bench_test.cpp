@@ -176,6 +176,7 @@ TEST_F(Program, BenchAllreduceRunsUnderALauncherAndPrintsJson) {
   EXPECT_EQ(ended.code, 0) << ended.err;
   const Json object = Json::parse(ended.out);
   EXPECT_EQ(object["ranks"], 3);
+  EXPECT_GT(object["later_s"], 0);
   ASSERT_EQ(object["sizes"].size(), 1U);
   EXPECT_EQ(object["sizes"][0]["bytes"], 1024);
   for (const char* side : {"ours_s", "gloo_s"}) {

@@ -3,6 +3,7 @@
 #include <gloo/allreduce.h>
 #include <gloo/math.h>
 #include <algorithm>
+#include <thread>
 #include "core/base/json.h"
 #include "core/base/output.h"
 #include "core/base/statistics.h"
@@ -29,6 +30,23 @@ class Bench {
         group_(
             Choice<MakeGroup>("gloo").make({.ranks = ranks, .store = store_, .options = options_})),
         mesh_(ranks, *store_, "bench/", Timeout(int64_t(1000 * options_.timeout_s))) {}
+
+  // Median seconds that a small sum takes of the caller who reads it later, after other work: like
+  // the vote of each update (trainer/run/consensus.h).
+  double later_s() {
+    const Tensor t = zeros({8}, DType::f64, Device::cpu);
+    std::vector<double> seconds;
+    for (int i = 0; i < 50; ++i) {
+      const int64_t begin = time_ns(Clock::wall);
+      const WorkPtr work = group_->all_reduce(t, Reduction::sum, "bench");
+      const double start = seconds_since(begin);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      const int64_t read = time_ns(Clock::wall);
+      work->wait();
+      seconds.push_back(start + seconds_since(read));
+    }
+    return median(seconds);
+  }
 
   Measured measure(int64_t bytes, int64_t rounds) {
     const Tensor t = zeros({bytes / 4}, DType::f32, Device::cpu);
@@ -97,7 +115,7 @@ static Json link_of(const std::vector<Measured>& all, int world) {
   return {{"latency_us", 1e6 * least / (2.0 * (world - 1))}, {"gbps", 8e-9 * bytes / more}};
 }
 
-static void print(const std::vector<Measured>& all, int world, int64_t rounds) {
+static void print(const std::vector<Measured>& all, int world, int64_t rounds, double later_s) {
   const auto rate = [](const Measured& m, const std::vector<double>& seconds, double share) {
     return fmt::format("{:.3f}", 1e-9 * double(m.bytes) * share / median(seconds));
   };
@@ -114,6 +132,8 @@ static void print(const std::vector<Measured>& all, int world, int64_t rounds) {
   say(cat("allreduce of f32 over ", world, " ranks: medians of ", rounds,
           " rounds in turns; ratio: Gloo's time / ours"));
   say_part(aligned(rows, "rrrrrrrr"));
+  say(cat("a small one that is read later, as the vote of each update, takes ", time_text(later_s),
+          " of the caller"));
   const Json link = link_of(all, world);
   if (link.is_null()) return;
   say(fmt::format("as a ring, for a prediction:  trainer plan --latency-us {:.1f} --gbps {:.2f}",
@@ -145,9 +165,10 @@ static int run(const Arguments& args) {
   std::vector<Measured> all;
   for (int64_t bytes = 1024; all.empty() || double(bytes) <= max_mb * (1 << 20); bytes *= 8)
     all.push_back(bench.measure(bytes, rounds));
+  const double later_s = bench.later_s();
   if (ranks.rank > 0) return 0;
-  if (!json) return print(all, ranks.world, rounds), 0;
-  Json object = {{"ranks", ranks.world}, {"sizes", Json::array()}};
+  if (!json) return print(all, ranks.world, rounds, later_s), 0;
+  Json object = {{"ranks", ranks.world}, {"later_s", later_s}, {"sizes", Json::array()}};
   for (const Measured& m : all)
     object["sizes"].push_back({{"bytes", m.bytes}, {"ours_s", m.ours}, {"gloo_s", m.gloos}});
   object["link"] = link_of(all, ranks.world);

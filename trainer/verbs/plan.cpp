@@ -206,6 +206,7 @@ static int run(const Arguments& args) {
   }
   if (!given.json) return print(rows, profile, given, options, ends), 0;
   Json object = {{"step_s", profile.step_s},
+                 {"first_ready_s", profile.gradients.front().ready_s},
                  {"backward_end_s", profile.gradients.back().ready_s},
                  {"bytes", bytes_of(profile)},
                  {"overlap_ends", ends ? Json(ends) : Json()},
