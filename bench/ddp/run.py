@@ -6,8 +6,8 @@ machine with one thread each, over Gloo, in turns.
     bench/ddp/run.py --model resnet18_cifar --precision bf16 --peer FILE --python PYTHON
 
 A turn measures the same step twice: both ranks alone at the same time, then together. The peer's
-script does so itself: torchrun --nproc-per-node 2 FILE --model M --batch B --precision P --threads 1
---seconds S prints a JSON line with ms_alone and ms_ddp. Without --peer only ours runs.
+script does so itself: torchrun --nproc-per-node 2 FILE --model M --batch B --precision P --threads
+1 --seconds S prints a JSON line with ms_alone and ms_ddp. Without --peer only ours runs.
 
 Also measured, ours only: a world of one that a launcher started against no launcher.
 """
@@ -168,8 +168,8 @@ def main():
     if len(one) == 2:
         ratio = measure.spread(*measure.ratio(one["no launcher"], one["world of one"], "ms_median"),
                                ".3f")
-        text += f"## A world of one\n\nA step of {a.model[0]} with a launcher takes {ratio} times " \
-                "as long as without.\n\n"
+        text += (f"## A world of one\n\nA step of {a.model[0]} with a launcher takes {ratio} times "
+                 "as long as without.\n\n")
     facts["load average after"] = measure.load_average()
     facts["command"] = (f"bench/ddp/run.py --model {' '.join(a.model)} --precision "
                         f"{' '.join(a.precision)} --rounds {a.rounds} --seconds {a.seconds:g}")
