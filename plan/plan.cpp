@@ -18,6 +18,7 @@ void visit(Visitor& v, ModelOptions& o) {
   visit(v, o.rewrites);
   v("vectorized", o.vectorized, "lesson layers run on whole tensors instead of in a loop");
   v("channels_last", o.channels_last, "weights of convolutions lie in memory as OHWI, not OIHW");
+  v("sync_bn", o.sync_bn, "batch norms train with the statistics of all ranks' batches");
 }
 
 // True if `text` can name a folder. 200 bytes leave room for a numeric suffix.

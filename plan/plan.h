@@ -32,6 +32,7 @@ struct ModelOptions {
   RewriteOptions rewrites;
   bool vectorized = false;
   bool channels_last = false;  // weights of convolutions are stored in NHWC
+  bool sync_bn = false;        // batch norms train with the statistics of all ranks' batches
 };
 void visit(Visitor& v, ModelOptions& o);
 

@@ -1,5 +1,6 @@
 #include "models/layers/batch_norm.h"
 #include "core/config/visitor.h"
+#include "models/layers/sync_batch_norm.h"
 
 namespace bellows {
 
@@ -10,7 +11,7 @@ static void visit(Visitor& v, BatchNormLayerOptions& o) {
 }
 
 BatchNormLayer::BatchNormLayer(const BatchNormLayerOptions& options, LayerContext& context)
-    : options_(options) {
+    : options_(options), group_(context.group) {
   CHECK(context.shape.rank() == 1 || context.shape.rank() == 3,
         "batch_norm: needs samples of (C) or (C, H, W), got ", context.shape);
   const Shape channels{context.shape[0]};
@@ -27,9 +28,13 @@ BatchNormOptions BatchNormLayer::options() const {
   return {.eps = options_.eps, .momentum = options_.momentum, .training = training()};
 }
 Tensor BatchNormLayer::forward(const Tensor& x) {
+  if (synchronized() && training())
+    return sync_batch_norm(x, {}, false, weight_, bias_, running_, options(), *group_);
   return batch_norm(x, weight_, bias_, running_, options(), &slot_);
 }
 Tensor BatchNormLayer::with_relu(const Tensor& x, const Tensor& residual) {
+  if (synchronized() && training())
+    return sync_batch_norm(x, residual, true, weight_, bias_, running_, options(), *group_);
   return batch_norm_relu(x, residual, weight_, bias_, running_, options(), Impl::fused, &slot_);
 }
 

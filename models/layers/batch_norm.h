@@ -19,6 +19,8 @@ class BatchNormLayer : public Module {
   const Tensor& bias() const { return bias_; }
   const RunningStatistics& running() const { return running_; }
   BatchNormOptions options() const;
+  // True if training takes the statistics of all ranks' batches (model.sync_bn).
+  bool synchronized() const { return group_; }
   // Returns relu(batch_norm(x) + residual) from the fused op. `residual` may be undefined.
   Tensor with_relu(const Tensor& x, const Tensor& residual);
 
@@ -30,6 +32,7 @@ class BatchNormLayer : public Module {
   Tensor weight_, bias_;
   RunningStatistics running_;
   Slot slot_;
+  ProcessGroup* group_;  // whose batches share their statistics; null: each rank's are its own
 };
 
 }  // namespace bellows

@@ -13,6 +13,7 @@ namespace bellows {
 
 class DeviceStepState;
 class Module;
+class ProcessGroup;
 using ModulePtr = std::unique_ptr<Module>;
 
 // Initial values of a parameter.
@@ -87,6 +88,7 @@ struct LayerContext {
   Device device = Device::cpu;
   MemoryFormat format = kNCHW;  // memory format of 4-D weights
   FirstImages images = {};
+  ProcessGroup* group = nullptr;  // of the ranks whose batch norms share statistics; null: none do
 };
 using MakeLayer = ModulePtr(LayerContext& context);
 

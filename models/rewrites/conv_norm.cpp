@@ -15,7 +15,9 @@ constexpr size_t length_of(size_t convs) { return 3 * convs + 1; }
 
 bool is_conv_norm(const Child& conv, const Child& norm) {
   const auto* const layer = dynamic_cast<Conv2dLayer*>(conv.module.get());
-  return layer && !layer->bias().defined() && is<BatchNormLayer>(norm);
+  const auto* const after = dynamic_cast<BatchNormLayer*>(norm.module.get());
+  const bool alone = after && !after->synchronized();  // the op takes one rank's statistics
+  return layer && !layer->bias().defined() && alone;
 }
 
 bool is_identity_or_conv_norm(const Child& shortcut) {

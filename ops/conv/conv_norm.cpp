@@ -59,7 +59,7 @@ Stage<Tensor> run(const ConvNormLayer& layer, const Tensor& x, const Stage<Tenso
       before ? kernels::conv_norm(before->y, before->statistics, weight(*before), bias(*before),
                                   before->eps, w, layer.conv, slot)
              : kernels::conv_norm(x, none, none, none, 0, w, layer.conv, slot);
-  update_running(layer.running, y, statistics, layer.norm);
+  update_running(layer.running, statistics, layer.norm.momentum, unbiased(y));
   return {layer.conv, layer.norm.eps, w, layer.weight, layer.bias, y, statistics, slot};
 }
 

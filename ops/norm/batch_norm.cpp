@@ -23,14 +23,18 @@ void check_norm(const char* op, const Shape& x, const Tensor& weight, const Tens
         "of an epoch, write  data.drop_last=true");
 }
 
-void update_running(const RunningStatistics& running, const Tensor& x, const Tensor& statistics,
-                    const BatchNormOptions& options) {
+double unbiased(const Tensor& x) {
+  const double n = double(x.numel()) / double(x.dim(1));
+  return n / (n - 1);
+}
+
+void update_running(const RunningStatistics& running, const Tensor& statistics, double momentum,
+                    double unbiased) {
   if (replaying()) return;
   static trace::Counter& batches = trace::counter("norm.batches");
   batches.add();
-  const double n = double(x.numel()) / double(x.dim(1));
-  kernels::update_running(running.mean, running.var, running.batches, statistics, options.momentum,
-                          n / (n - 1));
+  kernels::update_running(running.mean, running.var, running.batches, statistics, momentum,
+                          unbiased);
   for (const Tensor& t : {running.mean, running.var, running.batches})
     if (t.defined()) t.raise_version();
 }
@@ -86,7 +90,7 @@ static Tensor normalize(const char* op, const Tensor& x, const Tensor& residual,
       options.training
           ? kernels::batch_norm_training(x, weight, bias, residual, relu, options.eps, cache)
           : kernels::batch_norm_evaluation(x, weight, bias, residual, relu, options.eps, running);
-  if (options.training) update_running(running, x, statistics, options);
+  if (options.training) update_running(running, statistics, options.momentum, unbiased(x));
   if (!will_record(x, residual, weight_, bias_)) return y;
   return record(
       op, y, {x, residual, weight_, bias_},

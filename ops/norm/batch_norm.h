@@ -40,10 +40,12 @@ DType precise(DType dtype);  // dtype of statistics and other (C) tensors: f64 f
 // Throws (exit 2), naming `op`, unless the tensors fit x and x can be normalized.
 void check_norm(const char* op, const Shape& x, const Tensor& weight, const Tensor& bias,
                 const RunningStatistics& running, const BatchNormOptions& options);
-// Updates `running` with the statistics (2, C) of x. No-op while a forward is recomputed, so that
-// each batch counts once.
-void update_running(const RunningStatistics& running, const Tensor& x, const Tensor& statistics,
-                    const BatchNormOptions& options);
+// Returns the unbiased variance of x's channels over the biased one: n / (n - 1).
+double unbiased(const Tensor& x);
+// Updates `running` with a batch's statistics (2, C), the variances times `unbiased`. No-op while a
+// forward is recomputed, so that each batch counts once.
+void update_running(const RunningStatistics& running, const Tensor& statistics, double momentum,
+                    double unbiased);
 
 // `statistics` is (2, C): means and biased variances. All (C) tensors are f32, or f64 if x is.
 namespace kernels {

@@ -12,6 +12,7 @@ struct BuildContext {
   uint64_t seed = 1;
   std::shared_ptr<const DeviceStepState> state = std::make_shared<DeviceStepState>(Device::cpu);
   std::vector<std::string>* fused = nullptr;  // receives the report of the fusions
+  ProcessGroup* group = nullptr;
 };
 
 inline ModulePtr build(const std::map<std::string, std::string>& texts,
@@ -29,7 +30,8 @@ inline ModulePtr build(const std::map<std::string, std::string>& texts,
                                          .state = context.state,
                                          .vectorized = options.vectorized,
                                          .format = options.channels_last ? kNHWC : kNCHW,
-                                         .images = images},
+                                         .images = images,
+                                         .group = context.group},
                                         context.classes});
   const std::string fused = "fused: ";
   if (context.fused) context.fused->clear();

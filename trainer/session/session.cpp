@@ -318,6 +318,16 @@ void Session::abort(const std::string& why) const noexcept {
 
 int64_t Session::joint_batch() const { return plan.data.loader.sampler.batch_size * ranks.world; }
 
+// Each rank has to add samples to the statistics, and one without any takes one that counts for
+// nothing.
+static void check_sync_bn(const Session& session) {
+  const Sampler& sampler = session.loader->sampler();
+  const bool spare = sampler.joint_size(sampler.batches() - 1) < session.ranks.world;
+  CHECK(!session.plan.model.sync_bn || !spare, "model.sync_bn: with  dist.uneven: join  ",
+        sampler.joint_size(sampler.batches() - 1), " of ", session.ranks.world,
+        " ranks have a sample in the last batch of an epoch; write  dist.uneven: drop  or  pad");
+}
+
 // Evaluation runs after an epoch of training. This check reports problems of the test set before
 // that. `tests`: the session has a test set.
 void Session::check(bool tests) const {
@@ -335,6 +345,17 @@ void Session::check(bool tests) const {
     check_sizes(*test_loader);
   }
   check_metrics(*this);
+  check_sync_bn(*this);
+}
+
+// Returns how model.sync_bn acts if not as its name says; "" if it does.
+static std::string about_sync_bn(const Session& session) {
+  const ModelOptions& model = session.plan.model;
+  if (!model.sync_bn) return "";
+  if (session.ranks.world == 1) return "model.sync_bn: no effect with a single rank";
+  return model.rewrites.on("fuse.conv_norm")
+             ? "model.sync_bn: fused_conv_norm, which takes the statistics of one rank, is not used"
+             : "";
 }
 
 // Notes on the data and the schedule, and on options without effect.
@@ -351,6 +372,7 @@ void Session::describe() {
     notes.push_back(cat("schedule: the run ends after ", steps, " of ", count_of(warmup, "update"),
                         " of warm-up, so its rate stays below the peak"));
   if (const std::string idle = unevaluated(*this); !idle.empty()) notes.push_back(idle);
+  if (const std::string note = about_sync_bn(*this); !note.empty()) notes.push_back(note);
   if (!plan.profile.window.empty()) notes.push_back(profiler_command(plan.profile, plan.name));
 }
 
@@ -413,14 +435,16 @@ ModulePtr Session::make_model(bool trained) {
   const auto images = [this, trained](int64_t n) {
     return trained ? zeros(with_rows(1, input)) : first_images(*this, n);
   };
-  const ModelContext context{{.shape = input,
-                              .seed = plan.seed + kRankStride * ranks.rank,
-                              .state = state,
-                              .vectorized = plan.model.vectorized,
-                              .device = device,
-                              .format = plan.model.channels_last ? kNHWC : kNCHW,
-                              .images = images},
-                             train_set->info().classes};
+  const ModelContext context{
+      {.shape = input,
+       .seed = plan.seed + kRankStride * ranks.rank,
+       .state = state,
+       .vectorized = plan.model.vectorized,
+       .device = device,
+       .format = plan.model.channels_last ? kNHWC : kNCHW,
+       .images = images,
+       .group = plan.model.sync_bn && ranks.world > 1 ? group.get() : nullptr},
+      train_set->info().classes};
   ModulePtr made = plan.model.model.make(context);
   const Shape smallest = loader->transforms().shape(0);
   if (!(smallest == input)) check_takes(plan.model.model, context, smallest, *made);
