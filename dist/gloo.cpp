@@ -3,6 +3,8 @@
 #include <gloo/allreduce.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
+#include <gloo/gather.h>
+#include <gloo/scatter.h>
 #include <algorithm>
 #include <thread>
 #include "dist/gloo_engine.h"
@@ -113,6 +115,43 @@ class Gloo : public ProcessGroup {
                    std::copy_n(reduced.data() + context->rank * mine.nbytes(), mine.nbytes(),
                                mine.bytes());
                  });
+  }
+
+  void gather(const Tensor& mine, const Tensor& all, int root, const std::string& what) override {
+    check(mine, Reduction::sum, what);
+    if (rank() == root) check_part(mine, all, what);
+    start(cat("gather (root ", root, ")"), mine, what,
+          [=](const Context& context, uint32_t tag, Timeout timeout) {
+            gloo::GatherOptions options(context);
+            options.setTag(tag);
+            options.setTimeout(timeout);
+            options.setRoot(root);
+            options.setInput(mine.bytes(), mine.nbytes());
+            if (context->rank == root) options.setOutput(all.bytes(), all.nbytes());
+            gloo::gather(options);
+          })
+        ->wait();
+    if (rank() == root) all.raise_version();
+  }
+
+  void scatter(const Tensor& all, const Tensor& mine, int root, const std::string& what) override {
+    check(mine, Reduction::sum, what);
+    if (rank() == root) check_part(mine, all, what);
+    start(cat("scatter (root ", root, ")"), mine, what,
+          [=](const Context& context, uint32_t tag, Timeout timeout) {
+            std::vector<std::byte*> parts;
+            for (int r = 0; context->rank == root && r < context->size; ++r)
+              parts.push_back(all.bytes() + r * mine.nbytes());
+            gloo::ScatterOptions options(context);
+            options.setTag(tag);
+            options.setTimeout(timeout);
+            options.setRoot(root);
+            if (!parts.empty()) options.setInputs(parts, mine.nbytes());
+            options.setOutput(mine.bytes(), mine.nbytes());
+            gloo::scatter(options);
+          })
+        ->wait();
+    mine.raise_version();
   }
 
   void barrier(const std::string& what) override {

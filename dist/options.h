@@ -24,6 +24,7 @@ struct DistOptions {
   bool no_sync = false;        // only the last micro-batch of an update sends
   bool compress = false;       // f32 gradients travel as bf16
   bool find_unused = false;    // name parameters that got no gradient
+  bool ddp = false;            // all ranks update; false: rank 0 alone (dist/data_parallel.h)
   Uneven uneven = Uneven::pad;
   int64_t flight_recorder = 64;    // collectives kept per rank for the report of a failure
   bool check_collectives = false;  // compare op, shape and dtype over the store before each

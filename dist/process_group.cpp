@@ -1,8 +1,24 @@
 #include "dist/process_group.h"
 #include <algorithm>
 #include "core/config/hint.h"
+#include "core/tensor/copy.h"
 
 namespace bellows {
+
+// For backends without these two: every rank receives everything.
+void ProcessGroup::gather(const Tensor& mine, const Tensor& all, int root,
+                          const std::string& what) {
+  const Shape shape{world() * mine.numel()};
+  all_gather(mine, rank() == root ? all : Tensor(shape, mine.dtype(), mine.device()), what)->wait();
+}
+
+void ProcessGroup::scatter(const Tensor& all, const Tensor& mine, int root,
+                           const std::string& what) {
+  const int64_t n = mine.numel();
+  const Tensor parts = rank() == root ? all : Tensor({world() * n}, mine.dtype(), mine.device());
+  broadcast(parts, root, what)->wait();
+  copy_into(mine, parts.view({n}, {1}, parts.offset() + rank() * n));
+}
 
 // auto: single in a world of one, else nccl for tensors on a GPU and gloo for others.
 static std::unique_ptr<ProcessGroup> automatic(const NoOptions&, const GroupContext& context) {

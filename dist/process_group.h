@@ -21,6 +21,11 @@ class Work {
 };
 using WorkPtr = std::unique_ptr<Work>;
 
+// Returns the elements of a dense tensor in the order of its memory, (numel).
+inline Tensor flat(const Tensor& t) {
+  return t.view({t.numel()}, strides_of({t.numel()}), t.offset());
+}
+
 // All ranks must start the same collectives in the same order, from one thread. Tensors are dense
 // and contiguous; their dtype is f32, f64, bf16, f16 or i64 (i64: sum only). `what` names a
 // collective in errors and in the flight recorder, for example "bucket 2".
@@ -37,6 +42,10 @@ class ProcessGroup {
   // all: (world * n), mine: (n): this rank's part of the reduced values.
   virtual WorkPtr reduce_scatter(const Tensor& all, const Tensor& mine, Reduction reduction,
                                  const std::string& what) = 0;
+  // all: (world * n) on `root`, ignored elsewhere; mine: (n). gather: the root receives the values
+  // of all ranks, by rank. scatter: each rank receives its part of the root's. Both wait.
+  virtual void gather(const Tensor& mine, const Tensor& all, int root, const std::string& what);
+  virtual void scatter(const Tensor& all, const Tensor& mine, int root, const std::string& what);
   // Returns once all ranks have called it.
   virtual void barrier(const std::string& what) = 0;
   // Tells the other ranks why this one leaves, so that they report the cause. Their pending and

@@ -9,11 +9,6 @@
 
 namespace bellows {
 
-// The elements of a dense tensor, in the order of its memory.
-static Tensor flat(const Tensor& t) {
-  return t.view({t.numel()}, strides_of({t.numel()}), t.offset());
-}
-
 Reducer::Reducer(ProcessGroup& group, const DistOptions& options, const NamedTensors& parameters,
                  const NamedTensors& buffers)
     : group_(group), options_(options) {
@@ -23,6 +18,10 @@ Reducer::Reducer(ProcessGroup& group, const DistOptions& options, const NamedTen
   }
   if (group.world() == 1) return;
   start_from_rank_zero(parameters, buffers);
+  if (!options.ddp) {
+    dp_.emplace(group, parameters);
+    return;
+  }
   make_buckets();
   for (size_t i = 0; i < parameters_.size(); ++i)
     on_grad_ready(parameters_[i].leaf, [this, i](const Tensor&) { ready(i); });
@@ -197,12 +196,24 @@ void Reducer::finish_alone() {
   note_unused();
 }
 
-void Reducer::wait() {
-  if (group_.world() == 1) return finish_alone();
+bool Reducer::wait() {
+  if (dp_) {
+    dp_->return_gradients();
+    return group_.rank() == 0;
+  }
+  if (group_.world() == 1) {
+    finish_alone();
+    return true;
+  }
   finish_round();
   round_open_ = false;
   note_unused();
   if (options_.rebuild && !std::exchange(rebuilt_, true)) rebuild();
+  return true;
+}
+
+void Reducer::end_update(DeviceStepState& state) {
+  if (dp_) dp_->send_parameters(state);
 }
 
 // Gradients of this update stay in the old buckets until they are dropped; those that zero_grad()

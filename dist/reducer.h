@@ -1,10 +1,12 @@
 // Reducer: averages gradients over the ranks of a ProcessGroup, like PyTorch's
 // DistributedDataParallel.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 #include "core/tensor/tensor.h"
 #include "dist/buckets.h"
+#include "dist/data_parallel.h"
 #include "dist/process_group.h"
 
 namespace bellows {
@@ -12,7 +14,8 @@ namespace bellows {
 // Gradients travel in buckets (dist/buckets.h), which leave in ascending order on every rank. With
 // options.overlap a bucket leaves during backward: as soon as its last gradient is final and the
 // bucket before it has left. In a world of one rank there are no hooks, copies or waits; only
-// missing gradients are set to zero. For the compute thread only.
+// missing gradients are set to zero. Without options.ddp gradients go to rank 0, which updates alone
+// (dist/data_parallel.h). For the compute thread only.
 //
 // Counters: dist.buckets (sent), dist.bucketed_grads (gradients sent in a bucket with others),
 // dist.early_buckets (sent before wait()), dist.view_grads (gradients that lay in their bucket),
@@ -55,13 +58,16 @@ class Reducer {
   // Call before a backward pass whose gradients are dropped, as in a dry run.
   [[nodiscard]] PassScope pause() { return {pass_, Pass::test}; }
 
-  // Call after the last backward of an update. Afterwards every parameter has a gradient, the mean
-  // over the ranks: work on the current stream sees it. A rank on which backward did not reach a
-  // parameter contributes zeros, also in a world of one. So the optimizer skips no parameter:
-  // weight decay and momentum act on one that is never reached, as they do not in PyTorch. With
-  // options.rebuild, the first call also rebuilds the buckets in the order in which rank 0's
-  // gradients became ready.
-  void wait();
+  // Call after the last backward of an update. Returns true if this rank updates: then every
+  // parameter has a gradient, the mean over the ranks, and work on the current stream sees it. A
+  // rank on which backward did not reach a parameter contributes zeros, also in a world of one. So
+  // the optimizer skips no parameter: weight decay and momentum act on one that is never reached, as
+  // they do not in PyTorch. With options.rebuild, the first call also rebuilds the buckets in the
+  // order in which rank 0's gradients became ready.
+  bool wait();
+  // Call after the optimizer's step, on all ranks. Without options.ddp, rank 0 sends its parameters
+  // and its state.
+  void end_update(DeviceStepState& state);
 
   // Returns lines to log since the last call. With options.find_unused, they name each parameter
   // once that backward did not reach.
@@ -100,6 +106,7 @@ class Reducer {
 
   ProcessGroup& group_;
   const DistOptions options_;
+  std::optional<DataParallel> dp_;  // without options.ddp
   std::vector<Parameter> parameters_;
   std::vector<size_t> order_;        // of parameters in buckets
   std::vector<size_t> ready_order_;  // of parameters in the first update

@@ -120,6 +120,23 @@ TEST_P(Gloo, GathersAndScattersByRank) {
   }));
 }
 
+TEST_P(Gloo, GathersAtTheRootAndScattersFromIt) {
+  expect_no_errors(RankThreads{GetParam()}.run([&](ProcessGroup& group) {
+    const int64_t world = group.world(), n = 1001;
+    const int root = int(world) - 1;
+    for (const DType dtype : kDTypes) {
+      const Tensor mine = values_of(dtype, n, [&](int64_t i) { return i % 50 + group.rank(); });
+      const Tensor all = group.rank() == root ? Tensor({world * n}, dtype) : Tensor();
+      group.gather(mine, all, root, "gather");
+      for (int64_t i = 0; all.defined() && i < all.numel(); ++i)
+        ASSERT_EQ(at(all, i), i % n % 50 + i / n) << dtype;
+      const Tensor part({n}, dtype);
+      group.scatter(all, part, root, "scatter");
+      EXPECT_EQ(bits_of(part), bits_of(mine)) << dtype;
+    }
+  }));
+}
+
 TEST_P(Gloo, RunsWhatWasStartedInOrderAndWaitsInAnyOrder) {
   expect_no_errors(RankThreads{GetParam()}.run([&](ProcessGroup& group) {
     std::vector<Tensor> tensors;

@@ -58,7 +58,7 @@ struct Net {
 };
 
 struct Training {
-  DistOptions dist = {};
+  DistOptions dist = {.ddp = true};
   int world = 2, accumulate = 1, updates = 4;
   bool set_to_none = true;
   int broken = 1;  // update in which rank 1 has a batch that is not finite
@@ -101,8 +101,8 @@ std::vector<float> train(ThreadGroup& group, const Training& t) {
       const Tensor x = images(t, update, micro, group.rank(), 1);
       backward(net.loss(x, labels(1)), {.seed = 1.0 / t.accumulate});
     }
-    reducer.wait();
-    opt.step(state);
+    if (reducer.wait()) opt.step(state);
+    reducer.end_update(state);
     opt.zero_grad();
   }
   EXPECT_EQ(state.read().skipped, t.broken < t.updates ? 1 : 0);
@@ -156,7 +156,7 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
 
 // Bit i of `bits` switches option i. Buckets hold a few of the net's gradients.
 DistOptions options_of(int bits) {
-  DistOptions options;
+  DistOptions options{.ddp = true};
   bool DistOptions::*const flags[] = {&DistOptions::bucketed, &DistOptions::overlap,
                                       &DistOptions::rebuild, &DistOptions::views,
                                       &DistOptions::no_sync};
@@ -231,6 +231,25 @@ TEST(Reducer, TrainsLikeOneRankUnderAllOptions) {
     }
 }
 
+// dp: rank 0 alone updates. Its state tells the other ranks of the update that it skipped.
+TEST(Reducer, TrainsLikeOneRankWithoutDdp) {
+  for (const int world : {2, 3})
+    for (const bool set_to_none : {false, true}) {
+      Training t{.world = world, .accumulate = 2, .set_to_none = set_to_none};
+      const std::vector<float> expected = train_alone(t, true);
+      t.dist = options_of(kAll);
+      t.dist.ddp = false;
+      int64_t buckets = 0;
+      const int64_t bytes = moved("dist.root_bytes", [&] {
+        buckets =
+            moved("dist.buckets", [&] { EXPECT_LT(distance(train_on_ranks(t), expected), 1e-6); });
+      });
+      EXPECT_EQ(buckets, 0);
+      EXPECT_EQ(bytes, 2 * std::ssize(expected) * 4 * (world - 1) * t.updates)
+          << "all gradients to rank 0, and all parameters from it";
+    }
+}
+
 TEST(Reducer, TrainsAlmostAlikeOnCompressedGradients) {
   Training t{.dist = options_of(kAll), .broken = 9};
   const std::vector<float> exact = train_on_ranks(t);
@@ -252,7 +271,8 @@ TEST(Reducer, BeginsWithParametersAndBuffersOfRankZero) {
     fill(images, mine);
     const Tensor filters = require_grad(images);
     const uint32_t before = w.storage()->version;
-    const Reducer reducer(group, {}, {{"w", w}, {"f", filters}}, {{"mean", mean}, {"n", count}});
+    const Reducer reducer(group, {.ddp = true}, {{"w", w}, {"f", filters}},
+                          {{"mean", mean}, {"n", count}});
     EXPECT_EQ(w.data<float>()[1], 1);
     EXPECT_EQ(filters.ptr<float>()[23], 1);
     EXPECT_EQ(mean.data<float>()[2], 1);
@@ -348,7 +368,7 @@ TEST(Reducer, SendsHalfTheBytesIfCompressed) {
 TEST(Reducer, SendsBucketsDuringBackwardOnlyWithOverlap) {
   for (const bool overlap : {false, true})
     on_ranks(2, [&](ThreadGroup& group) {
-      DistOptions options;
+      DistOptions options{.ddp = true};
       options.overlap = overlap;
       const Tensor w = leaf(), v = leaf(), u = leaf();
       Reducer reducer(group, options, named({w, v, u}), {});
@@ -382,7 +402,7 @@ TEST(Reducer, CountsBucketsThatLeaveEarly) {
 // ThreadGroup fails if ranks start collectives in different orders.
 TEST(Reducer, SendsBucketsInOneOrderWhateverBecomesReadyFirst) {
   on_ranks(3, [](ThreadGroup& group) {
-    DistOptions options;
+    DistOptions options{.ddp = true};
     options.overlap = true;
     const Tensor a = leaf(), b = leaf(), c = leaf();
     Reducer reducer(group, options, named({a, b, c}), {});
@@ -422,7 +442,7 @@ TEST(Reducer, OverlapsAfterTheRebuildWhateverTheOrderOfRegistration) {
   const auto gone_before_last = [](bool rebuild) {
     std::vector<size_t> gone;
     on_ranks(2, [&](ThreadGroup& group) {
-      DistOptions options;
+      DistOptions options{.ddp = true};
       options.overlap = true;
       options.rebuild = rebuild;
       const Tensor a = leaf(), b = leaf(), c = leaf(), d = leaf();

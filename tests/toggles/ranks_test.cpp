@@ -64,9 +64,11 @@ std::vector<double> train(ThreadGroup& group, const Plan& plan) {
       backward(loss, {.seed = part.share, .state = scaler.state()});
       losses.back() += part.share * loss.item();
     }
-    reducer.wait();
-    optimizer.step(*state);
-    scaler.update();
+    if (reducer.wait()) {
+      optimizer.step(*state);
+      scaler.update();
+    }
+    reducer.end_update(*state);
     optimizer.zero_grad();
   }
   return losses;

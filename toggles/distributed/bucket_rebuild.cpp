@@ -13,8 +13,8 @@ static const bellows::AddToggle toggle({
     .footprint = "dist.rebuilds",
     .same = bellows::Same::close,
     .tolerance = 1e-5,
-    .needs = {"ranks", "overlap_allreduce"},
-    .proof = "dist.overlap: true",
+    .needs = {"ranks", "ddp", "overlap_allreduce"},
+    .proof = "dist: {ddp: true, overlap: true}",
     .example = "",
     .enable = [](bellows::Plan& plan, const std::string&) { plan.dist.rebuild = true; },
 });

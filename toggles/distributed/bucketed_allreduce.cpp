@@ -13,7 +13,8 @@ static const bellows::AddToggle toggle({
     .footprint = "dist.bucketed_grads",
     .same = bellows::Same::close,
     .tolerance = 1e-5,
-    .needs = {"ranks"},
+    .needs = {"ranks", "ddp"},
+    .proof = "dist.ddp: true",
     .example = "",
     .enable = [](bellows::Plan& plan, const std::string&) { plan.dist.bucketed = true; },
 });

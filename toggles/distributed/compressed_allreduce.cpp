@@ -15,7 +15,8 @@ static const bellows::AddToggle toggle({
     .tolerance = 0.01,
     .default_value = "off",
     .fast = "",  // trades precision for bytes
-    .needs = {"ranks"},
+    .needs = {"ranks", "ddp"},
+    .proof = "dist.ddp: true",
     .example = "",
     .enable = [](bellows::Plan& plan, const std::string&) { plan.dist.compress = true; },
 });

@@ -10,8 +10,8 @@ static const bellows::AddToggle toggle({
     .sources = "no seed",
     .footprint = "dist.view_grads",
     .same = bellows::Same::bitwise,
-    .needs = {"ranks", "bucketed_allreduce"},
-    .proof = "dist.bucketed: true",
+    .needs = {"ranks", "ddp", "bucketed_allreduce"},
+    .proof = "dist: {ddp: true, bucketed: true}",
     .example = "",
     .enable = [](bellows::Plan& plan, const std::string&) { plan.dist.views = true; },
 });

@@ -12,8 +12,8 @@ static const bellows::AddToggle toggle({
     .footprint = "dist.skipped_allreduces",
     .same = bellows::Same::close,
     .tolerance = 1e-5,
-    .needs = {"ranks"},
-    .proof = "train.accumulate: 2",
+    .needs = {"ranks", "ddp"},
+    .proof = "{dist.ddp: true, train.accumulate: 2}",
     .example = "",
     .enable = [](bellows::Plan& plan, const std::string&) { plan.dist.no_sync = true; },
 });

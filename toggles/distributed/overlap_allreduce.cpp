@@ -11,7 +11,8 @@ static const bellows::AddToggle toggle({
     .sources = "S4:139",
     .footprint = "dist.early_buckets",
     .same = bellows::Same::bitwise,
-    .needs = {"ranks"},
+    .needs = {"ranks", "ddp"},
+    .proof = "dist.ddp: true",
     .example = "",
     .enable = [](bellows::Plan& plan, const std::string&) { plan.dist.overlap = true; },
 });

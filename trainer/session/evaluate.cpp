@@ -171,14 +171,19 @@ struct InEvaluation {
 };
 
 // Buffers, such as running means of a batch norm, follow each rank's own samples. All ranks
-// evaluate with those of rank 0, which are also the ones in checkpoints.
+// evaluate with those of rank 0, which are also the ones in checkpoints. In dp the average of the
+// parameters is rank 0's, too.
 void share_buffers(const Session& session) {
   if (session.ranks.world == 1) return;
   std::vector<WorkPtr> sent;
-  for (const auto& [name, buffer] : session.model->buffers()) {
-    buffer.raise_version();
-    sent.push_back(session.group->broadcast(buffer.detach(), 0, name));
-  }
+  const auto send = [&](const NamedTensors& list) {
+    for (const auto& [name, tensor] : list) {
+      tensor.raise_version();
+      sent.push_back(session.group->broadcast(flat(tensor.detach()), 0, name));
+    }
+  };
+  send(session.model->buffers());
+  if (session.by_root()) send(session.parameters);
   for (const WorkPtr& work : sent) work->wait();
 }
 

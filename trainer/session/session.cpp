@@ -17,6 +17,7 @@
 #include "optim/schedule.h"
 #include "trainer/session/data_card.h"
 #include "trainer/session/profile_window.h"
+#include "trainer/session/scattered_feed.h"
 
 namespace bellows {
 
@@ -214,7 +215,7 @@ void Session::build(const std::optional<TrainingSetInfo>& trained) {
   model = make_model(trained.has_value());
   parameters = model->parameters();
   if (ranks.world > 1) agree("start", facts());
-  feed = feed_from(*loader);
+  feed = training_feed();
   test_feed = feed_from(*test_loader);
 
   rates = rates_of(plan, plan.optimizer.rule, 0, steps_per_epoch());
@@ -248,6 +249,8 @@ void Session::meet_ranks() {
   notes.push_back(cat("ranks: ", ranks.world, " (", backend, "), global batch ", joint_batch(),
                       " = ", ranks.world, " x ", plan.data.loader.sampler.batch_size,
                       "; ips counts all ranks"));
+  if (by_root())
+    notes.push_back("dp: rank 0 reads the batches of all ranks and updates alone; ddp is off");
 }
 
 // Returns a checksum of up to 64 samples, from the first to the last: files as they are stored, or
@@ -472,6 +475,25 @@ Feed* Session::feed_from(Loader& loader) {
   std::unique_ptr<Feed> made = make_feed(device, loader, notes, wanted());
   if (!made) return &loader;
   return device_feeds_.emplace_back(std::move(made)).get();
+}
+
+// In dp rank 0 has a loader for each rank, and sends what they deliver.
+Feed* Session::training_feed() {
+  if (!by_root()) return feed_from(*loader);
+  std::vector<Feed*> feeds;
+  for (int rank = 0; ranks.rank == 0 && rank < ranks.world; ++rank) {
+    RankShare share = loader->sampler().share();
+    share.rank = rank;
+    Loader& its =
+        rank == 0
+            ? *loader
+            : *other_loaders_.emplace_back(std::make_unique<Loader>(
+                  train_set, plan.data.transforms, loader_options(plan, device), plan.seed, share));
+    feeds.push_back(feed_from(its));
+  }
+  auto scattered =
+      scattered_feed(*group, *loader, feeds, model_buffers_on(device, *loader, wanted()));
+  return device_feeds_.emplace_back(std::move(scattered)).get();
 }
 
 Batch Session::zeros_like_batches(const Shape& x) const {

@@ -37,8 +37,10 @@ class Session {
   int64_t steps_per_epoch() const { return loader->batches(); }
   int64_t total_steps() const;  // updates of the whole plan
   int64_t joint_batch() const;  // samples per update, of all ranks
-  double last_rate() const;     // of the last applied update; waits for the device
-  double next_rate() const;     // of the next update; waits for the device
+  // True if rank 0 alone updates, and reads the batches of all ranks (dist/data_parallel.h).
+  bool by_root() const { return ranks.world > 1 && !plan.dist.ddp; }
+  double last_rate() const;  // of the last applied update; waits for the device
+  double next_rate() const;  // of the next update; waits for the device
 
   // State of the learning rates after the evaluations so far. Setting it rewrites the rate tables
   // in place, also on the device, so a captured update reads the new rates.
@@ -91,10 +93,12 @@ class Session {
   ModulePtr make_model(bool trained);
   ModelInput wanted() const;
   Feed* feed_from(Loader& loader);
+  Feed* training_feed();
   void check(bool tests) const;
   void describe();
 
   std::unique_ptr<ProcessGroup> host_group_;  // null if `group` takes tensors in host memory
+  std::vector<std::unique_ptr<Loader>> other_loaders_;  // of rank 0, in dp: those of other ranks
   std::vector<std::unique_ptr<Feed>> device_feeds_;
   RateState rate_state_;
 };

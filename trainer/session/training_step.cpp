@@ -9,7 +9,9 @@
 namespace bellows {
 
 TrainingStep::TrainingStep(Session& session) : session_(session) {
-  if (session.plan.train.cuda_graph) captured_ = std::make_unique<CapturedUpdate>(session);
+  // In dp the host sends what changes in an update, which a graph cannot.
+  if (session.plan.train.cuda_graph && !session.by_root())
+    captured_ = std::make_unique<CapturedUpdate>(session);
 }
 
 void TrainingStep::prepare() {
@@ -39,10 +41,12 @@ Tensors TrainingStep::train_on(const Update& update) {
     backward(loss, {.seed = batch.share, .state = s.scaler->state()});  // sends buckets meanwhile
     losses.push_back(loss.detach());
   }
-  s.reducer->wait();            // now every rank has the same gradients
-  s.optimizer->step(*s.state);  // skips non-finite gradients if skip_nonfinite is on
-  s.scaler->update();
-  s.ema->update(s.state->get());
+  if (s.reducer->wait()) {        // now this rank has the mean gradients of all
+    s.optimizer->step(*s.state);  // skips non-finite gradients if skip_nonfinite is on
+    s.scaler->update();
+    s.ema->update(s.state->get());
+  }
+  s.reducer->end_update(*s.state);
   s.optimizer->zero_grad();
   return losses;
 }

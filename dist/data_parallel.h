@@ -1,0 +1,32 @@
+// DataParallel: rank 0 holds the model, and the other ranks compute for it, as the devices of
+// PyTorch's DataParallel do for the first one. This is dp, which the toggle ddp replaces.
+#pragma once
+#include "core/tensor/step_state.h"
+#include "core/tensor/tensor.h"
+#include "dist/process_group.h"
+
+namespace bellows {
+
+// Adds bytes that rank 0 sends to or receives from each of the other ranks to the counter
+// dist.root_bytes. Call on every rank; rank 0 counts.
+void count_root_bytes(const ProcessGroup& group, size_t bytes);
+
+// All ranks pass the same parameters in the same order; the group must outlive this object. Its
+// members wait for the other ranks, and throw as the group does (exit 7).
+class DataParallel {
+ public:
+  DataParallel(ProcessGroup& group, const NamedTensors& parameters)
+      : group_(group), parameters_(parameters) {}
+
+  // Collects all gradients on rank 0, where they become the means over the ranks. A rank without
+  // one sends zeros.
+  void return_gradients() const;
+  // Sends rank 0's parameters and its state to the other ranks.
+  void send_parameters(DeviceStepState& state) const;
+
+ private:
+  ProcessGroup& group_;
+  const NamedTensors parameters_;
+};
+
+}  // namespace bellows

@@ -1,0 +1,14 @@
+// The training feed of dp: rank 0 reads the batches of all ranks and sends each rank its own.
+#pragma once
+#include "data/feeds/device_feed.h"
+#include "dist/process_group.h"
+
+namespace bellows {
+
+// feeds: on rank 0 those of all ranks, by rank; empty elsewhere. `loader`: of this rank, which
+// reads on rank 0 only; elsewhere it says how many batches there are. All must outlive the result.
+// Counter: dist.root_bytes. Throws as feeds and the group do.
+std::unique_ptr<Feed> scattered_feed(ProcessGroup& group, const Loader& loader,
+                                     std::vector<Feed*> feeds, BatchBuffers buffers);
+
+}  // namespace bellows
