@@ -245,7 +245,10 @@ static void settle_machine(Config& config) {
     Value& value = config.toggles.at(toggle.name);
     const std::string why = no_effect(toggle, config.options.device, value.text);
     if (value.text == toggle.off() || why.empty()) continue;
-    if (set_by_name(value)) config.notes.push_back(cat(toggle.name, ": ", why));
+    if (set_by_name(value)) {
+      config.notes.push_back(cat(toggle.name, ": ", why));
+      config.unavailable[toggle.name] = value;
+    }
     value = {toggle.off(), "off, " + why};
   }
 }
@@ -331,13 +334,23 @@ class PrintUnowned : public Print {
 };
 }  // namespace
 
+// A toggle that was turned off here, for want of ranks or of a GPU, is not off for a run that has
+// them: it keeps the value that the user set, or none.
+static std::string print_toggle(const Config& config, const std::string& name, const Value& value) {
+  const auto asked = config.unavailable.find(name);
+  const bool turned_off = value.origin.starts_with("off, ");
+  const std::string& text = asked == config.unavailable.end() ? value.text : asked->second.text;
+  const char* const begin = turned_off && asked == config.unavailable.end() ? "  # " : "  ";
+  return fmt::format("{:<38}  # {}\n", cat(begin, name, ": ", text), value.origin);
+}
+
 std::string print_config(const Config& config) {
   PrintUnowned options(config.origins);
   Plan plan = config.options;
   visit(options, plan);
   std::string text = options.text() + "toggles:\n";
-  for (const auto& [name, value] : config.toggles)
-    text += fmt::format("{:<38}  # {}\n", "  " + name + ": " + value.text, value.origin);
+  text += fmt::format("{:<38}  # for those without a value\n", "  preset: " + config.preset);
+  for (const auto& [name, value] : config.toggles) text += print_toggle(config, name, value);
   const Values effective = dump(config.plan);
   for (const auto& [key, toggle] : option_owners())
     if (effective.contains(key))

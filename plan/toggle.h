@@ -91,10 +91,11 @@ struct Config {
   Config();
   Plan options;  // all toggles off
   std::string preset = "default";
-  Values toggles;  // value of each toggle, by name
-  Values origins;  // source of each option
-  Names notes;     // toggles set by name that have no effect here, with the reason
-  Plan plan;       // options with the toggles applied: the plan that runs
+  Values toggles;      // value of each toggle, by name
+  Values origins;      // source of each option
+  Names notes;         // toggles set by name that have no effect here, with the reason
+  Plan plan;           // options with the toggles applied: the plan that runs
+  Values unavailable;  // toggles set by name without effect here: the value that was set
 };
 // Applies the sources in order; later ones override. Throws Exit::usage with a suggestion.
 Config make_config(const std::vector<Values>& sources);
