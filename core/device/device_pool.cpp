@@ -51,12 +51,7 @@ void DevicePool::release(void* memory) noexcept {
     stats_.allocated -= static_cast<int64_t>(block.size);
     if (block.users.empty()) return set_free(block);
     block.state = Block::waiting;
-    if (capturing()) {
-      captured_.push_back(&block);
-      captured_by_ = std::this_thread::get_id();
-    } else {
-      mark_uses(block);
-    }
+    if (!outside_captures([&] { mark_uses(block); })) captured_.push_back(&block);
   } catch (const Error&) {
   }
 }
@@ -90,8 +85,10 @@ void DevicePool::mark_uses(Block& block) {
 
 void DevicePool::collect() {
   if (capturing()) return;
-  if (!captured_.empty() && captured_by_ == std::this_thread::get_id())
+  const auto mark_all = [this] {
     for (Block* block : std::exchange(captured_, {})) mark_uses(*block);
+  };
+  if (!captured_.empty() && !outside_captures(mark_all)) return;
   for (auto& [stream, uses] : uses_) {
     while (!uses.empty() && api_.ready(uses.front().event)) {
       const Use done = uses.front();

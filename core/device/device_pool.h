@@ -8,7 +8,6 @@
 #pragma once
 #include <deque>
 #include <mutex>
-#include <thread>
 #include "core/base/trace.h"
 #include "core/device/blocks.h"
 
@@ -57,9 +56,7 @@ class DevicePool {
   bool caching_ = false;
   Blocks blocks_;
   std::map<void*, std::deque<Use>> uses_;  // by stream, in the order of their events
-  // Released during a capture, by that thread; their events are recorded after it.
-  std::vector<Block*> captured_;
-  std::thread::id captured_by_;
+  std::vector<Block*> captured_;  // released during a capture; their events are recorded after it
   std::vector<void*> spare_events_;
   AllocatorStats stats_;
   trace::Counter& hits_ = trace::counter("alloc.cache_hits");

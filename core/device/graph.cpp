@@ -1,31 +1,47 @@
 #include "core/device/graph.h"
-#include <utility>
+#include <atomic>
+#include <mutex>
 #include "core/base/check.h"
 #include "core/base/trace.h"
 
 namespace bellows {
 
-static bool& in_capture() {
-  static thread_local bool capturing = false;
-  return capturing;
+// Captures in progress in this process. Changed and read with the lock, and read without it where
+// the answer may be stale.
+static constinit std::atomic<int> captures{0};
+static std::mutex& captures_mutex() {
+  static std::mutex& mutex =
+      *new std::mutex;  // tensors in static objects are released after main()
+  return mutex;
 }
-bool capturing() { return in_capture(); }
+
+bool capturing() { return captures.load(std::memory_order_relaxed) > 0; }
+
+bool outside_captures(const std::function<void()>& fn) {
+  const std::lock_guard lock(captures_mutex());
+  if (capturing()) return false;
+  fn();
+  return true;
+}
 
 Graph::Graph(Device device, const std::function<void()>& work) : device_(device) {
   const DeviceApi& api = api_of(device);
   CHECK(api.begin_capture, "the device ", device, " has no graphs");
   const Stream stream = stream_of(device);
-  api.begin_capture(stream);
-  in_capture() = true;
+  {
+    const std::lock_guard lock(captures_mutex());
+    api.begin_capture(stream);
+    ++captures;
+  }
   try {
     work();
+    native_ = api.end_capture(stream, operations_);
   } catch (...) {
-    in_capture() = false;
     api.drop_capture(stream);
+    --captures;
     throw;
   }
-  in_capture() = false;
-  native_ = api.end_capture(stream, operations_);
+  --captures;
   trace::counter("graph.captures").add();
 }
 

@@ -25,8 +25,12 @@ class Graph {
   int64_t operations_ = 0;
 };
 
-// Returns whether a capture is running on this thread: then it must not wait for the device, query
-// events or measure time.
+// Returns whether a capture is running, on any thread. Its own thread must then not wait for the
+// device, query events or measure time.
 bool capturing();
+// Calls fn() and returns true if no capture is running; none begins before fn() returns. Else
+// returns false. For events that are queried later: recorded during a capture, they would belong to
+// it (cudaErrorCapturedEvent).
+bool outside_captures(const std::function<void()>& fn);
 
 }  // namespace bellows

@@ -244,6 +244,27 @@ TEST_F(AllocatorOnDevice, OtherThreadsGoOnDuringACapture) {
   EXPECT_EQ(graph.operations(), 1);
 }
 
+// An event of this use, recorded on the stream of the capture, would belong to the capture, and no
+// later allocation could query it.
+TEST_F(AllocatorOnDevice, AnotherThreadReleasesABlockThatTheCapturedStreamUses) {
+  Tensor block;
+  {
+    const StreamGuard on(copies());
+    block = on_gpu(1000);
+  }
+  const std::byte* const address = block.bytes();
+  record_use(block, stream_of(Device::cuda));
+  const Tensor x = on_gpu(100);
+  const Graph graph(Device::cuda, [&] {
+    fill(x, 1);
+    std::thread([&] { block = {}; }).join();
+  });
+  on_gpu(1000);
+  synchronize(stream_of(Device::cuda));
+  const StreamGuard on(copies());
+  EXPECT_EQ(on_gpu(1000).bytes(), address) << "its event is ready: it is free";
+}
+
 // ---- out of memory
 
 TEST_F(AllocatorOnDevice, SaysWhoHoldsWhatAndWhatToDo) {

@@ -149,7 +149,6 @@ static const std::vector<Rule> kRules = {
       {"core/device/device.cpp", "current stream"},
       {"core/device/device.cu", "the last launches, for errors; the GPU that the thread entered"},
       {"core/device/device_pool.cpp", "the pool that a captured graph's memory comes from"},
-      {"core/device/graph.cpp", "whether this thread captures"},
       {"core/device/sync_guard.cpp", "debug.sync_guard"},
       {"core/device/workers.cpp", "index of a worker"},
       {"core/device/kernel_options.cpp", "kernels"},
