@@ -36,6 +36,11 @@ else()
   message(STATUS "No cuDNN frontend: convolutions on a GPU run on our own kernels")
   list(FILTER kernels EXCLUDE REGEX "ops/vendor/cudnn")
 endif()
+find_path(NCCL_INCLUDE nccl.h PATHS ${CUDAToolkit_INCLUDE_DIRS})
+if(NOT NCCL_INCLUDE)
+  message(STATUS "No nccl.h: ranks on GPUs talk through gloo")
+  list(FILTER kernels EXCLUDE REGEX "dist/(communicator|nccl_library).cu$")
+endif()
 # Vendor libraries are opened on first use, from the toolkit's folder if the system has none.
 set(CMAKE_BUILD_RPATH ${CUDAToolkit_LIBRARY_DIR})
 
@@ -57,6 +62,9 @@ add_library(bellows_cuda OBJECT ${kernels})
 target_compile_options(bellows_cuda PRIVATE
   $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 --expt-relaxed-constexpr -Werror=all-warnings
   -Xcompiler=-Wall,-Wextra,-Werror>)
+if(NCCL_INCLUDE)
+  target_include_directories(bellows_cuda SYSTEM PRIVATE ${NCCL_INCLUDE})
+endif()
 target_include_directories(bellows_cuda PUBLIC ${PROJECT_SOURCE_DIR}
                            PRIVATE ${PROJECT_BINARY_DIR})
 set(architectures ${CMAKE_CUDA_ARCHITECTURES})

@@ -1,4 +1,5 @@
-// gloo: collectives over TCP between CPUs, by the Gloo library.
+// gloo: collectives over TCP between CPUs, by the Gloo library. Tensors of a GPU are copied through
+// pinned memory.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/barrier.h>
@@ -7,28 +8,27 @@
 #include <gloo/scatter.h>
 #include <algorithm>
 #include <thread>
+#include "core/device/graph.h"
 #include "dist/gloo_engine.h"
 #include "dist/reduce_function.h"
+#include "dist/staging.h"
 
 namespace bellows {
 
 namespace {
 using Context = std::shared_ptr<gloo::Context>;
 
-const char* name_of(Reduction reduction) { return reduction == Reduction::sum ? "sum" : "mean"; }
-
-// to = the sum or the mean over ranks of `from`, which may be `to`. A mean of two ranks is halved
-// while it is added, that of more ranks is divided in the end; both give the same bits.
-void ring_all_reduce(const Context& context, uint32_t tag, Timeout timeout, const Tensor& from,
-                     void* to, Reduction reduction) {
-  const DType dtype = from.dtype();
-  const size_t n = from.numel();
+// to = the sum or the mean over ranks of `from`, which may be `to`: n values each. A mean of two
+// ranks is halved while it is added, that of more ranks is divided in the end; both give the same
+// bits.
+void ring_all_reduce(const Context& context, uint32_t tag, Timeout timeout, DType dtype, size_t n,
+                     void* from, void* to, Reduction reduction) {
   const bool pair_mean = reduction == Reduction::mean && context->size == 2;
   gloo::AllreduceOptions options(context);
   options.setTag(tag);
   options.setTimeout(timeout);
   visit_dtype(dtype, [&]<class T>(T) {
-    if (to != from.bytes()) options.setInput(from.ptr<T>(), n);
+    if (to != from) options.setInput(static_cast<T*>(from), n);
     options.setOutput(static_cast<T*>(to), n);
   });
   options.setReduceFunction([=](void* c, const void* a, const void* b, size_t count) {
@@ -40,20 +40,28 @@ void ring_all_reduce(const Context& context, uint32_t tag, Timeout timeout, cons
 
 class GlooWork : public Work {
  public:
-  GlooWork(std::shared_ptr<GlooEngine> engine, int64_t sequence)
-      : engine_(std::move(engine)), sequence_(sequence) {}
-  void wait() override { engine_->wait(sequence_); }
+  GlooWork(std::shared_ptr<GlooEngine> engine, int64_t sequence,
+           std::shared_ptr<const StagedCopies> copies)
+      : engine_(std::move(engine)), sequence_(sequence), copies_(std::move(copies)) {}
+  void wait() override {
+    engine_->wait(sequence_);
+    if (copies_) copies_->hold();
+  }
 
  private:
   const std::shared_ptr<GlooEngine> engine_;
   const int64_t sequence_;
+  const std::shared_ptr<const StagedCopies> copies_;  // null on the CPU
 };
 
 class Gloo : public ProcessGroup {
  public:
   // Returns once all ranks are connected.
   explicit Gloo(const GroupContext& context)
-      : ranks_(context.ranks), engine_(std::make_shared<GlooEngine>(context)) {
+      : ranks_(context.ranks),
+        device_(context.device),
+        staging_(device_ == Device::cpu ? nullptr : std::make_shared<Staging>()),
+        engine_(std::make_shared<GlooEngine>(context)) {
     threads_.emplace_back([engine = engine_] { engine->run_all(); });
     threads_.emplace_back([engine = engine_] { engine->watch(); });
   }
@@ -64,40 +72,43 @@ class Gloo : public ProcessGroup {
 
   int rank() const override { return ranks_.rank; }
   int world() const override { return ranks_.world; }
+  std::string backend() const override { return "gloo"; }
 
   WorkPtr all_reduce(const Tensor& t, Reduction reduction, const std::string& what) override {
-    check(t, reduction, what);
+    check_collective(*this, device_, t, reduction, what);
     t.raise_version();
-    return start(cat("all_reduce (", name_of(reduction), ")"), t, what,
-                 [=](const Context& context, uint32_t tag, Timeout timeout) {
-                   ring_all_reduce(context, tag, timeout, t, t.bytes(), reduction);
+    return start(cat("all_reduce (", name_of(reduction), ")"), {{t, true, true}}, what,
+                 [=, dtype = t.dtype(), n = t.numel()](const Context& context, uint32_t tag,
+                                                       Timeout timeout, const Tensors& host) {
+                   ring_all_reduce(context, tag, timeout, dtype, n, host[0].bytes(),
+                                   host[0].bytes(), reduction);
                  });
   }
 
   WorkPtr broadcast(const Tensor& t, int root, const std::string& what) override {
-    check(t, Reduction::sum, what);
+    check_collective(*this, device_, t, Reduction::sum, what);
     t.raise_version();
-    return start(cat("broadcast (root ", root, ")"), t, what,
-                 [=](const Context& context, uint32_t tag, Timeout timeout) {
+    return start(cat("broadcast (root ", root, ")"), {{t, rank() == root, rank() != root}}, what,
+                 [=](const Context& context, uint32_t tag, Timeout timeout, const Tensors& host) {
                    gloo::BroadcastOptions options(context);
                    options.setTag(tag);
                    options.setTimeout(timeout);
                    options.setRoot(root);
-                   options.setOutput(t.bytes(), t.nbytes());
+                   options.setOutput(host[0].bytes(), host[0].nbytes());
                    gloo::broadcast(options);
                  });
   }
 
   WorkPtr all_gather(const Tensor& mine, const Tensor& all, const std::string& what) override {
-    check_part(mine, all, what);
+    check_collective(*this, device_, mine, all, Reduction::sum, what);
     all.raise_version();
-    return start("all_gather", mine, what,
-                 [=](const Context& context, uint32_t tag, Timeout timeout) {
+    return start("all_gather", {{mine, true, false}, {all, false, true}}, what,
+                 [](const Context& context, uint32_t tag, Timeout timeout, const Tensors& host) {
                    gloo::AllgatherOptions options(context);
                    options.setTag(tag);
                    options.setTimeout(timeout);
-                   options.setInput(mine.bytes(), mine.nbytes());
-                   options.setOutput(all.bytes(), all.nbytes());
+                   options.setInput(host[0].bytes(), host[0].nbytes());
+                   options.setOutput(host[1].bytes(), host[1].nbytes());
                    gloo::allgather(options);
                  });
   }
@@ -105,15 +116,17 @@ class Gloo : public ProcessGroup {
   // Gloo has none, so each rank reduces everything and keeps its part.
   WorkPtr reduce_scatter(const Tensor& all, const Tensor& mine, Reduction reduction,
                          const std::string& what) override {
-    check_part(mine, all, what);
-    check(all, reduction, what);
+    check_collective(*this, device_, mine, all, reduction, what);
     mine.raise_version();
-    return start(cat("reduce_scatter (", name_of(reduction), ")"), all, what,
-                 [=](const Context& context, uint32_t tag, Timeout timeout) {
-                   std::vector<std::byte> reduced(all.nbytes());
-                   ring_all_reduce(context, tag, timeout, all, reduced.data(), reduction);
-                   std::copy_n(reduced.data() + context->rank * mine.nbytes(), mine.nbytes(),
-                               mine.bytes());
+    return start(cat("reduce_scatter (", name_of(reduction), ")"),
+                 {{all, true, false}, {mine, false, true}}, what,
+                 [=, dtype = all.dtype(), n = all.numel()](const Context& context, uint32_t tag,
+                                                           Timeout timeout, const Tensors& host) {
+                   std::vector<std::byte> reduced(host[0].nbytes());
+                   ring_all_reduce(context, tag, timeout, dtype, n, host[0].bytes(), reduced.data(),
+                                   reduction);
+                   const size_t bytes = host[1].nbytes();
+                   std::copy_n(reduced.data() + context->rank * bytes, bytes, host[1].bytes());
                  });
   }
 
@@ -155,13 +168,13 @@ class Gloo : public ProcessGroup {
   }
 
   void barrier(const std::string& what) override {
-    start({.op = "barrier", .what = what, .step = step}, [](const Context& context, uint32_t tag,
-                                                            Timeout timeout) {
+    const auto run = [](const Context& context, uint32_t tag, Timeout timeout) {
       gloo::BarrierOptions options(context);
       options.setTag(tag);
       options.setTimeout(timeout);
       gloo::barrier(options);
-    })->wait();
+    };
+    engine_->wait(engine_->start({{.op = "barrier", .what = what, .step = step}, run}));
   }
 
   void abort(const std::string& why) noexcept override {
@@ -175,35 +188,31 @@ class Gloo : public ProcessGroup {
   std::string flight_report() const override { return engine_->report(); }
 
  private:
-  using Run = std::function<void(const Context&, uint32_t, Timeout)>;
+  using Run = std::function<void(const Context&, uint32_t, Timeout, const Tensors& host)>;
 
-  static void check(const Tensor& t, Reduction reduction, const std::string& what) {
-    CHECK(t.device() == Device::cpu, "gloo: ", what, ": the tensor is on ", t.device(),
-          ", and gloo takes tensors on the CPU; write  dist.backend: nccl");
-    CHECK(t.is_dense(), "gloo: ", what, ": needs a dense tensor, got strides ", t.strides());
-    CHECK(t.dtype() == DType::i64 || is_float(t.dtype()), "gloo: ", what,
-          ": needs f32, f64, bf16, f16 or i64, got ", t.dtype());
-    CHECK(t.dtype() != DType::i64 || reduction == Reduction::sum, "gloo: ", what,
-          ": i64 has no mean; take the sum");
-  }
-  void check_part(const Tensor& mine, const Tensor& all, const std::string& what) const {
-    check(mine, Reduction::sum, what);
-    check(all, Reduction::sum, what);
-    CHECK(mine.dtype() == all.dtype() && mine.numel() * world() == all.numel(), "gloo: ", what,
-          ": ", all.numel(), " ", all.dtype(), " are not ", world(), " times ", mine.numel(), " ",
-          mine.dtype());
-  }
-
-  WorkPtr start(const std::string& op, const Tensor& t, const std::string& what, Run run) {
-    if (!t.numel()) run = [](const Context&, uint32_t, Timeout) {};
-    return start({.op = op, .elements = t.numel(), .dtype = t.dtype(), .what = what, .step = step},
-                 std::move(run));
-  }
-  WorkPtr start(const Collective& collective, Run run) {
-    return std::make_unique<GlooWork>(engine_, engine_->start({collective, std::move(run)}));
+  // The first part is the tensor that reports describe.
+  WorkPtr start(const std::string& op, const std::vector<StagedPart>& parts,
+                const std::string& what, const Run& run) {
+    CHECK(!staging_ || !capturing(), "gloo: ", what,
+          ": runs on the host, so no graph can capture "
+          "it; write  toggles.cuda_graph: off");
+    const Tensor& t = parts[0].tensor;
+    const auto copies = staging_ ? std::make_shared<StagedCopies>(staging_, parts) : nullptr;
+    Tensors host;
+    for (const StagedPart& part : parts) host.push_back(part.tensor);
+    const auto staged = [=](const Context& context, uint32_t tag, Timeout timeout) {
+      if (copies) copies->wait(timeout);
+      if (host[0].numel()) run(context, tag, timeout, copies ? copies->host() : host);
+      if (copies) copies->copy_back();
+    };
+    const Collective collective{
+        .op = op, .elements = t.numel(), .dtype = t.dtype(), .what = what, .step = step};
+    return std::make_unique<GlooWork>(engine_, engine_->start({collective, staged}), copies);
   }
 
   const Ranks ranks_;
+  const Device device_;                     // of the tensors
+  const std::shared_ptr<Staging> staging_;  // null on the CPU
   const std::shared_ptr<GlooEngine> engine_;
   std::vector<std::thread> threads_;
 };
@@ -216,6 +225,7 @@ static std::unique_ptr<ProcessGroup> gloo_group(const NoOptions&, const GroupCon
   group->barrier("start");
   return group;
 }
-static const AddEntry<MakeGroup> entry("gloo", "tensors on the CPU, over TCP", gloo_group);
+static const AddEntry<MakeGroup> entry(
+    "gloo", "tensors on the CPU or, through pinned memory, on a GPU, over TCP", gloo_group);
 
 }  // namespace bellows

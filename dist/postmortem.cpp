@@ -17,6 +17,7 @@ static std::string named(const Names& ranks) {
 void Postmortem::leave(const std::string& cause) {
   try {
     if (store_->add(prefix_ + "causes", 1) == 1) store_->set(prefix_ + "cause", cause);
+    store_->set(prefix_ + "failed", "");
   } catch (const Error&) {
   }
 }
@@ -25,7 +26,16 @@ void Postmortem::report(int64_t started, bool timed_out) {
   if (reported_.exchange(true)) return;
   try {
     store_->set(key("started", ranks_.rank), cat(started, timed_out ? " timeout" : ""));
+    store_->set(prefix_ + "failed", "");
   } catch (const Error&) {
+  }
+}
+
+bool Postmortem::failed() const {
+  try {
+    return store_->wait(prefix_ + "failed", Timeout(0));
+  } catch (const Error&) {
+    return false;
   }
 }
 

@@ -21,6 +21,9 @@ class Postmortem {
   // Reports the number of collectives that this rank has started. `timed_out`: one of them took too
   // long, and no connection broke. Only the first call counts. Errors of the store are ignored.
   void report(int64_t started, bool timed_out);
+  // Returns true once a rank has left a cause or reported: the group has failed. Asks the store,
+  // and returns false if that does not answer.
+  bool failed() const;
   // Returns the cause that a rank has left, or "".
   std::string cause() const;
   // Returns why `c`, which this rank has reported, failed: the cause of a rank, or which ranks are

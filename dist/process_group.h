@@ -34,6 +34,11 @@ class ProcessGroup {
   virtual ~ProcessGroup() = default;
   virtual int rank() const = 0;
   virtual int world() const = 0;
+  virtual std::string backend() const = 0;  // its entry: "gloo"
+  // True if collectives are work of the GPU's streams. Then tensors are on the GPU, wait() does not
+  // make the host wait, and a graph can capture both. All works must end in the capture, and the
+  // graph must be destroyed before the group.
+  virtual bool on_streams() const { return false; }
 
   virtual WorkPtr all_reduce(const Tensor& t, Reduction reduction, const std::string& what) = 0;
   virtual WorkPtr broadcast(const Tensor& t, int root, const std::string& what) = 0;
@@ -54,9 +59,22 @@ class ProcessGroup {
   // The last dist.flight_recorder collectives of this rank, a line each, to be kept if the run
   // fails; "" in a world of one.
   virtual std::string flight_report() const { return ""; }
+  // Call after each launch of a graph with collectives of this group, on the current stream: the
+  // graph then has dist.timeout_s, too. Throws as Work::wait() does.
+  virtual void graph_launched() {}
 
   int64_t step = 0;  // update in progress, counted from 1, for errors; set by the loop
 };
+
+// Returns "sum" or "mean".
+const char* name_of(Reduction reduction);
+// Throws Error, exit 2, unless a group whose tensors are on `device` takes this one; `what` as
+// above.
+void check_collective(const ProcessGroup& group, Device device, const Tensor& t,
+                      Reduction reduction, const std::string& what);
+// The same for all_gather and reduce_scatter, and if `all` are not world * `mine`.
+void check_collective(const ProcessGroup& group, Device device, const Tensor& mine,
+                      const Tensor& all, Reduction reduction, const std::string& what);
 
 struct GroupContext {
   Ranks ranks;

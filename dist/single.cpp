@@ -14,6 +14,7 @@ class Single : public ProcessGroup {
  public:
   int rank() const override { return 0; }
   int world() const override { return 1; }
+  std::string backend() const override { return "single"; }
   WorkPtr all_reduce(const Tensor&, Reduction, const std::string&) override { return done(); }
   WorkPtr broadcast(const Tensor&, int, const std::string&) override { return done(); }
   WorkPtr all_gather(const Tensor& mine, const Tensor& all, const std::string&) override {

@@ -12,6 +12,8 @@ struct RankThreads {
   int world = 2;
   DistOptions options = {};
   std::shared_ptr<Store> store = std::make_shared<MemoryStore>();
+  std::string backend = "gloo";
+  Device device = Device::cpu;
 
   // Calls body(group) for each rank. Returns the error of each.
   template <class Body> std::vector<Refusal> run(const Body& body) const {
@@ -30,9 +32,10 @@ struct RankThreads {
     GroupContext context;
     context.store = store;
     context.options = options;
+    context.device = device;
     context.ranks.rank = context.ranks.local_rank = rank;
     context.ranks.world = context.ranks.local_world = world;
-    return Choice<MakeGroup>("gloo").make(context);
+    return Choice<MakeGroup>(backend).make(context);
   }
 };
 

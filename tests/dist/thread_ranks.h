@@ -77,6 +77,7 @@ class ThreadGroup : public ProcessGroup {
 
   int rank() const override { return rank_; }
   int world() const override { return meeting_->world; }
+  std::string backend() const override { return "threads"; }
   WorkPtr all_reduce(const Tensor& t, Reduction reduction, const std::string& what) override {
     return start("all_reduce", what, {t, t}, [reduction](const Meeting::Parts& parts) {
       const Tensor sum = total(parts, reduction);

@@ -1,0 +1,45 @@
+// Ranks that are threads and share the stand-in device, each with a compute stream of its own.
+#pragma once
+#include <gtest/gtest.h>
+#include "core/device/allocator.h"
+#include "tests/cuda_host/cuda_host.h"
+#include "tests/cuda_host/own_stream.h"
+#include "tests/dist/nccl_alone.h"
+#include "tests/dist/rank_threads.h"
+
+namespace bellows {
+
+// A block that goes back to the system waits for the whole device, so also for other ranks.
+class RanksOnDevice : public testing::Test {
+ protected:
+  void SetUp() override { configure_allocator(Device::cuda, {.caching = true}); }
+  void TearDown() override {
+    synchronize(stream_of(Device::cuda));
+    configure_allocator(Device::cuda, {.caching = false});
+  }
+};
+
+struct GpuRanks : RankThreads {
+  explicit GpuRanks(const std::string& name, int ranks = 2, double timeout_s = 20) {
+    backend = name;
+    world = ranks;
+    device = Device::cuda;
+    options.timeout_s = timeout_s;
+  }
+  // Calls body(group, compute stream) for each rank. Returns the error of each.
+  template <class Body> std::vector<Refusal> run(const Body& body) const {
+    return RankThreads::run([&](ProcessGroup& group) {
+      const cuda_host::OwnStream stream;
+      const Stream compute{Device::cuda, cudaStream_t(stream)};
+      const StreamGuard on(compute);
+      body(group, compute);
+      synchronize(compute);
+    });
+  }
+};
+
+inline void expect_no_errors(const std::vector<Refusal>& errors) {
+  for (const Refusal& error : errors) EXPECT_EQ(error.message, "no error");
+}
+
+}  // namespace bellows

@@ -1,0 +1,178 @@
+// NCCL's process group on a stand-in library that records its calls, fails and hangs.
+#include "tests/cuda_host/vendor/nccl.h"
+#include <gmock/gmock.h>
+#include "core/config/values.h"
+#include "core/device/graph.h"
+#include "tests/cuda_host/dist/gpu_ranks.h"
+#include "tests/cuda_host/operations.h"
+#include "tests/dist/nccl_alone.h"
+
+using namespace bellows;
+using cuda_host::NcclCall;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+namespace {
+
+class NcclOnDevice : public RanksOnDevice {
+ protected:
+  void SetUp() override {
+    RanksOnDevice::SetUp();
+    cuda_host::take_nccl_calls();
+    cuda_host::aborted_communicators();
+  }
+};
+
+std::vector<std::string> texts(const std::vector<NcclCall>& calls) {
+  std::vector<std::string> all;
+  for (const NcclCall& call : calls) all.push_back(call.text);
+  return all;
+}
+
+}  // namespace
+
+TEST_F(NcclOnDevice, CallsInOrderOnAStreamOfItsOwn) {
+  {
+    const NcclAlone alone;
+    const Tensor t = on_gpu(100, 1), half = on_gpu(40, 1, DType::bf16);
+    alone.group->all_reduce(t, Reduction::mean, "a")->wait();
+    alone.group->all_reduce(half, Reduction::sum, "b")->wait();
+    alone.group->broadcast(t, 0, "c")->wait();
+  }
+  const std::vector<NcclCall> calls = cuda_host::take_nccl_calls();
+  EXPECT_THAT(texts(calls),
+              ElementsAre("ncclCommInitRankConfig", "ncclAllReduce of 1 float32, sum",
+                          "ncclAllReduce of 100 float32, avg", "ncclAllReduce of 40 bfloat16, sum",
+                          "ncclBroadcast of 100 float32 from 0", "ncclCommDestroy"));
+  for (const NcclCall& call : calls) {
+    EXPECT_FALSE(call.captured);
+    EXPECT_NE(call.stream, stream_of(Device::cuda).native);
+  }
+}
+
+TEST_F(NcclOnDevice, PassesItsLimitOfBlocks) {
+  Choice<MakeGroup> nccl("nccl");
+  const Values eight = {{"max_ctas", {"8"}}};
+  Load load(eight);
+  nccl.visit_options(load);
+  GroupContext context;
+  context.device = Device::cuda;
+  const auto group = nccl.make(context);
+  EXPECT_EQ(cuda_host::take_nccl_calls().at(0).text, "ncclCommInitRankConfig, max_ctas 8");
+}
+
+// ---- graphs
+
+TEST_F(NcclOnDevice, CapturesItsCollectivesAndRepeatsNoCall) {
+  for (const cuda_host::Schedule& schedule : cuda_host::schedules(2)) {
+    cuda_host::use(schedule);
+    NcclUpdate update;
+    update.run();
+    cuda_host::take_nccl_calls();
+    const Graph graph(Device::cuda, [&] { update.run(); });
+    EXPECT_EQ(at(update.x, 63), 20);
+    for (const NcclCall& call : cuda_host::take_nccl_calls()) EXPECT_TRUE(call.captured);
+    graph.launch();
+    EXPECT_EQ(at(update.x, 63), 400);
+    EXPECT_TRUE(cuda_host::take_nccl_calls().empty());
+  }
+}
+
+TEST_F(NcclOnDevice, AGraphThatHangsIsAborted) {
+  const NcclAlone alone(0.5);
+  const Tensor x = on_gpu(64, 1);
+  const Graph graph(Device::cuda,
+                    [&] { alone.group->all_reduce(x, Reduction::mean, "a")->wait(); });
+  cuda_host::hang(static_cast<cudaStream_t>(stream_of(Device::cuda).native));
+  graph.launch();
+  alone.group->graph_launched();
+  synchronize(stream_of(Device::cuda));  // the abort ends it
+  EXPECT_EQ(cuda_host::aborted_communicators(), 1);
+  EXPECT_EQ(refusal([&] { alone.group->graph_launched(); }),
+            "nccl: step 12, captured update: not done within 0.5 s; raise dist.timeout_s");
+}
+
+// ---- failures
+
+TEST_F(NcclOnDevice, AbortsACollectiveThatTakesTooLong) {
+  const NcclAlone alone(0.5);
+  const Tensor t = on_gpu(100, 1);
+  cuda_host::break_next_collective();
+  alone.group->all_reduce(t, Reduction::mean, "bucket 3")->wait();
+  synchronize(stream_of(Device::cuda));
+  const Refusal error =
+      refused([&] { alone.group->all_reduce(t, Reduction::mean, "bucket 4")->wait(); });
+  EXPECT_EQ(error.message, "nccl: step 12, bucket 3: not done within 0.5 s; raise dist.timeout_s");
+  EXPECT_EQ(error.exit, Exit::distributed);
+  EXPECT_EQ(cuda_host::aborted_communicators(), 1);
+  EXPECT_THAT(alone.group->flight_report(),
+              AllOf(HasSubstr("collective 2, step 12: all_reduce (mean) of 100 f32: bucket 3"),
+                    HasSubstr("not done")));
+}
+
+TEST_F(NcclOnDevice, NamesTheCollectiveOfAnAsynchronousError) {
+  const NcclAlone alone;
+  const Tensor t = on_gpu(100, 1);
+  cuda_host::break_next_collective(ncclRemoteError);
+  const Refusal error = refused([&] {
+    alone.group->all_reduce(t, Reduction::mean, "bucket 3")->wait();
+    alone.group->barrier("end");
+  });
+  EXPECT_EQ(error.message,
+            "nccl: step 12, bucket 3: remote process exited or there was a network error");
+  EXPECT_EQ(error.exit, Exit::distributed);
+  EXPECT_EQ(cuda_host::aborted_communicators(), 1);
+  synchronize(stream_of(Device::cuda));
+}
+
+TEST_F(NcclOnDevice, NamesTheRankThatComesTooLate) {
+  std::atomic<bool> failed = false;
+  const auto errors = GpuRanks("nccl", 2, 0.3).run([&](ProcessGroup& group, Stream) {
+    group.step = 12;
+    const Tensor t = on_gpu(100, 1);
+    if (group.rank() == 1) {
+      while (!failed) std::this_thread::sleep_for(Timeout(2));
+    } else {
+      group.all_reduce(t, Reduction::mean, "bucket 3")->wait();
+      const std::string why = refusal([&] { group.barrier("end"); });
+      failed = true;
+      fail(Exit::distributed, why);
+    }
+    group.barrier("end");
+  });
+  EXPECT_THAT(errors[0].message,
+              HasSubstr("nccl: step 12, bucket 3: rank 1 did not come within 0.3 s; "));
+  for (const Refusal& error : errors) EXPECT_EQ(error.exit, Exit::distributed);
+}
+
+TEST_F(NcclOnDevice, ReportsTheCauseOfARankThatAborts) {
+  const auto errors = GpuRanks("nccl").run([](ProcessGroup& group, Stream) {
+    group.step = 7;
+    if (group.rank() == 1) return group.abort("disk full");
+    const Tensor t = on_gpu(100, 1);
+    group.all_reduce(t, Reduction::mean, "bucket 1")->wait();
+    group.barrier("end");
+  });
+  EXPECT_EQ(errors[0].message, "nccl: step 7, bucket 1: rank 1 left in step 7: disk full");
+}
+
+TEST_F(NcclOnDevice, FindsRanksThatStartDifferentCollectives) {
+  GpuRanks ranks("nccl");
+  ranks.options.check_collectives = true;
+  for (const Refusal& error : ranks.run([](ProcessGroup&group, Stream) {
+         const Tensor t = on_gpu(100 + group.rank(), 1);
+         group.all_reduce(t, Reduction::sum, "bucket 1")->wait();
+       }))
+    EXPECT_THAT(error.message, HasSubstr("rank 0 started \"all_reduce (sum) of 100 f32: bucket "
+                                         "1\", rank 1 \"all_reduce (sum) of 101 f32: bucket 1\""));
+}
+
+TEST_F(NcclOnDevice, WaitsForAConnectionNoLongerThanTheTimeout) {
+  cuda_host::hang_next_connection();
+  const Refusal error = refused([] { NcclAlone(0.1); });
+  EXPECT_THAT(error.message, StartsWith("nccl: the ranks did not connect: not done within 100 ms"));
+  EXPECT_EQ(error.exit, Exit::distributed);
+  EXPECT_EQ(cuda_host::aborted_communicators(), 1);
+}

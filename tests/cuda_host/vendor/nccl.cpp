@@ -1,0 +1,307 @@
+// Replaces dist/nccl_library.cu.
+#include "tests/cuda_host/vendor/nccl.h"
+#include <cstring>
+#include <map>
+#include "core/base/dtype.h"
+#include "dist/nccl_library.h"
+#include "tests/cuda_host/runtime.h"
+
+using namespace cuda_host;
+
+namespace {
+
+// One rank's part of a collective.
+struct Part {
+  const std::byte* from = nullptr;
+  std::byte* to = nullptr;
+};
+using Parts = std::vector<Part>;  // by rank
+
+// A collective on which some ranks, not all, have arrived.
+struct Meeting {
+  std::string text;
+  OperationRef done;
+  Operations arrivals;
+  Parts parts;
+  bool broken = false;
+};
+struct World {
+  int size = 0, joined = 0;
+  std::map<int64_t, Meeting> meetings;  // by number
+};
+
+// Guarded by the runtime's mutex.
+std::map<std::string, std::shared_ptr<World>> worlds;
+std::vector<NcclCall> calls;
+std::vector<OperationRef> hung;
+int ids = 0, aborted = 0;
+bool break_next = false, connect_never = false;
+ncclResult_t next_error = ncclSuccess;
+
+}  // namespace
+
+struct ncclComm {
+  std::shared_ptr<World> world;
+  int rank;
+  int64_t started = 0;
+  ncclResult_t error = ncclSuccess;
+  bool connects = true;
+};
+
+namespace {
+
+// Runs an API call like those of the runtime.
+ncclResult_t nccl_call(const std::function<void()>& body) {
+  return api(body) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+const char* name_of(ncclDataType_t type) {
+  switch (type) {
+    case ncclFloat32:
+      return "float32";
+    case ncclFloat64:
+      return "float64";
+    case ncclFloat16:
+      return "float16";
+    case ncclBfloat16:
+      return "bfloat16";
+    default:
+      return "int64";
+  }
+}
+template <class Fn> void visit(ncclDataType_t type, const Fn& fn) {
+  switch (type) {
+    case ncclFloat32:
+      return fn(float());
+    case ncclFloat64:
+      return fn(double());
+    case ncclFloat16:
+      return fn(bellows::F16());
+    case ncclBfloat16:
+      return fn(bellows::Bf16());
+    default:
+      return fn(int64_t());
+  }
+}
+size_t size_of(ncclDataType_t type) {
+  size_t size = 0;
+  visit(type, [&]<class T>(T) { size = sizeof(T); });
+  return size;
+}
+
+// Adds in the order of the ranks, 16 bits in f32, and rounds once.
+template <class T> std::vector<T> reduced(const Parts& parts, size_t first, size_t n, bool mean) {
+  using Sum = std::conditional_t<sizeof(T) == 2, float, T>;
+  std::vector<T> all(n);
+  for (size_t i = 0; i < n; ++i) {
+    Sum sum{};
+    for (const Part& part : parts)
+      sum += bellows::convert<Sum>(reinterpret_cast<const T*>(part.from)[first + i]);
+    all[i] = bellows::convert<T>(mean ? sum / static_cast<Sum>(parts.size()) : sum);
+  }
+  return all;
+}
+
+// A rank arrives when its stream reaches this call. The exchange follows the last arrival, and all
+// streams continue after it.
+void meet(ncclComm_t comm, const std::string& text, const Part& part, cudaStream_t stream,
+          const std::function<void(const Parts&)>& exchange) {
+  require_same_gpu("a collective");
+  require_stream(stream);
+  World& world = *comm->world;
+  const bool captured = stream->capture;
+  calls.push_back({comm->rank, text, stream, captured});
+  const bool broken = std::exchange(break_next, false);
+  if (broken) comm->error = std::exchange(next_error, ncclSuccess);
+  const auto describe = [text] { return text; };
+  if (world.size == 1 && !broken)
+    return enqueue(stream, describe, [=] { run_watched([&] { exchange({part}); }); });
+  REQUIRE(!captured, cudaErrorStreamCaptureUnsupported,
+          "this stand-in captures collectives of one rank only");
+  Meeting& meeting = world.meetings[comm->started++];
+  if (!meeting.done) {
+    meeting.text = text;
+    meeting.done = open_operation(describe);
+    meeting.parts.resize(world.size);
+  }
+  REQUIRE(meeting.text == text, cudaErrorInvalidValue, "rank ", comm->rank, " starts ", text,
+          ", another rank ", meeting.text);
+  meeting.broken |= broken;
+  enqueue(stream, describe, [] {});
+  meeting.arrivals.push_back(stream->next_after.at(0));
+  stream->next_after = {meeting.done};
+  meeting.parts[comm->rank] = part;
+  if (int(meeting.arrivals.size()) < world.size || meeting.broken) return;
+  start_open(meeting.done, meeting.arrivals,
+             [parts = meeting.parts, exchange] { run_watched([&] { exchange(parts); }); });
+  world.meetings.erase(comm->started - 1);
+}
+
+ncclResult_t get_unique_id(ncclUniqueId* id) {
+  return nccl_call([=] { std::snprintf(id->internal, sizeof id->internal, "world %d", ++ids); });
+}
+
+ncclResult_t init(ncclComm_t* comm, int size, ncclUniqueId id, int rank, ncclConfig_t* config) {
+  const ncclResult_t result = nccl_call([=] {
+    require_same_gpu("a communicator");
+    REQUIRE(config->blocking == 0, cudaErrorInvalidValue, "a communicator that blocks");
+    auto& world = worlds[id.internal];
+    if (!world) world = std::make_shared<World>(World{size, 0, {}});
+    ++world->joined;
+    *comm = new ncclComm{world, rank};
+    (*comm)->connects = !std::exchange(connect_never, false);
+    calls.push_back(
+        {rank,
+         bellows::cat("ncclCommInitRankConfig",
+                      config->maxCTAs > 0 ? bellows::cat(", max_ctas ", config->maxCTAs) : ""),
+         nullptr, false});
+  });
+  return result == ncclSuccess ? ncclInProgress : result;
+}
+
+ncclResult_t async_error(ncclComm_t comm, ncclResult_t* error) {
+  return nccl_call([=] {
+    const World& world = *comm->world;
+    *error = world.joined < world.size || !comm->connects ? ncclInProgress : comm->error;
+  });
+}
+
+ncclResult_t destroy(ncclComm_t comm) {
+  return nccl_call([=] {
+    calls.push_back({comm->rank, "ncclCommDestroy", nullptr, false});
+    delete comm;
+  });
+}
+
+ncclResult_t abort_communicator(ncclComm_t comm) {
+  return nccl_call([=] {
+    calls.push_back({comm->rank, "ncclCommAbort", nullptr, false});
+    ++aborted;
+    // The collectives that this rank has reached; other ranks wait on.
+    std::erase_if(comm->world->meetings, [comm](const auto& entry) {
+      const Meeting& meeting = entry.second;
+      const bool reached = meeting.parts[comm->rank].from;
+      if (reached) drop_open(meeting.done);
+      return reached;
+    });
+    for (const OperationRef& operation : std::exchange(hung, {})) drop_open(operation);
+    delete comm;
+  });
+}
+
+const char* error_string(ncclResult_t result) {
+  return result == ncclRemoteError   ? "remote process exited or there was a network error"
+         : result == ncclSystemError ? "unhandled system error"
+                                     : "an error of NCCL";
+}
+
+ncclResult_t all_reduce(const void* from, void* to, size_t n, ncclDataType_t type, ncclRedOp_t op,
+                        ncclComm_t comm, cudaStream_t stream) {
+  return nccl_call([=] {
+    const bool mean = op == ncclAvg;
+    meet(comm, bellows::cat("ncclAllReduce of ", n, " ", name_of(type), mean ? ", avg" : ", sum"),
+         {static_cast<const std::byte*>(from), static_cast<std::byte*>(to)}, stream,
+         [=](const Parts& parts) {
+           visit(type, [&]<class T>(T) {
+             const std::vector<T> all = reduced<T>(parts, 0, n, mean);
+             for (const Part& part : parts) std::memcpy(part.to, all.data(), n * sizeof(T));
+           });
+         });
+  });
+}
+
+ncclResult_t broadcast(const void* from, void* to, size_t n, ncclDataType_t type, int root,
+                       ncclComm_t comm, cudaStream_t stream) {
+  return nccl_call([=] {
+    meet(comm, bellows::cat("ncclBroadcast of ", n, " ", name_of(type), " from ", root),
+         {static_cast<const std::byte*>(from), static_cast<std::byte*>(to)}, stream,
+         [=](const Parts& parts) {
+           for (const Part& part : parts)
+             if (part.to != parts[root].from)
+               std::memcpy(part.to, parts[root].from, n * size_of(type));
+         });
+  });
+}
+
+ncclResult_t all_gather(const void* from, void* to, size_t n, ncclDataType_t type, ncclComm_t comm,
+                        cudaStream_t stream) {
+  return nccl_call([=] {
+    meet(comm, bellows::cat("ncclAllGather of ", n, " ", name_of(type)),
+         {static_cast<const std::byte*>(from), static_cast<std::byte*>(to)}, stream,
+         [=](const Parts& parts) {
+           const size_t bytes = n * size_of(type);
+           for (const Part& part : parts)
+             for (size_t r = 0; r < parts.size(); ++r)
+               std::memcpy(part.to + r * bytes, parts[r].from, bytes);
+         });
+  });
+}
+
+ncclResult_t reduce_scatter(const void* from, void* to, size_t n, ncclDataType_t type,
+                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  return nccl_call([=] {
+    const bool mean = op == ncclAvg;
+    meet(comm,
+         bellows::cat("ncclReduceScatter of ", n, " ", name_of(type), mean ? ", avg" : ", sum"),
+         {static_cast<const std::byte*>(from), static_cast<std::byte*>(to)}, stream,
+         [=](const Parts& parts) {
+           visit(type, [&]<class T>(T) {
+             for (size_t r = 0; r < parts.size(); ++r) {
+               const std::vector<T> mine = reduced<T>(parts, r * n, n, mean);
+               std::memcpy(parts[r].to, mine.data(), n * sizeof(T));
+             }
+           });
+         });
+  });
+}
+
+}  // namespace
+
+namespace cuda_host {
+
+std::vector<NcclCall> take_nccl_calls() {
+  const std::lock_guard lock(runtime.mutex);
+  return std::exchange(calls, {});
+}
+void break_next_collective(ncclResult_t error) {
+  const std::lock_guard lock(runtime.mutex);
+  break_next = true;
+  next_error = error;
+}
+void hang(cudaStream_t stream) {
+  const std::lock_guard lock(runtime.mutex);
+  hung.push_back(open_operation([] { return "a collective that hangs"; }));
+  stream->next_after.push_back(hung.back());
+}
+void hang_next_connection() {
+  const std::lock_guard lock(runtime.mutex);
+  connect_never = true;
+}
+int aborted_communicators() {
+  const std::lock_guard lock(runtime.mutex);
+  return std::exchange(aborted, 0);
+}
+
+}  // namespace cuda_host
+
+namespace bellows {
+
+const NcclLibrary& nccl() {
+  static const NcclLibrary functions = {
+      .get_unique_id = ::get_unique_id,
+      .init = ::init,
+      .async_error = ::async_error,
+      .finalize = [](ncclComm_t) { return ncclSuccess; },
+      .destroy = ::destroy,
+      .abort = abort_communicator,
+      .error_string = ::error_string,
+      .last_error = [](ncclComm_t) { return ""; },
+      .all_reduce = ::all_reduce,
+      .broadcast = ::broadcast,
+      .all_gather = ::all_gather,
+      .reduce_scatter = ::reduce_scatter,
+  };
+  return functions;
+}
+
+}  // namespace bellows

@@ -1,0 +1,51 @@
+// NCCL's process group in a world of one, on any GPU.
+#pragma once
+#include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
+#include "dist/process_group.h"
+
+namespace bellows {
+
+// Element i of a tensor on any device; waits for the current stream.
+inline double at(const Tensor& t, int64_t i) {
+  const Tensor host = to(Device::cpu, t);
+  return visit_dtype(t.dtype(), [&]<class T>(T) { return convert<double>(host.ptr<T>()[i]); });
+}
+inline Tensor on_gpu(int64_t n, double value, DType dtype = DType::f32) {
+  const Tensor t({n}, dtype, Device::cuda);
+  fill(t, value);
+  return t;
+}
+
+// As  dist.backend: nccl  makes it without a launcher, on the compute stream.
+struct NcclAlone {
+  explicit NcclAlone(double timeout_s = 20) {
+    GroupContext context;
+    context.device = Device::cuda;
+    context.options.timeout_s = timeout_s;
+    group = Choice<MakeGroup>("nccl").make(context);
+    group->step = 12;
+  }
+  std::unique_ptr<ProcessGroup> group;
+};
+
+// An update with two collectives, in memory that a graph may use.
+struct NcclUpdate {
+  const NcclAlone alone;
+  const Tensor x = on_gpu(64, 1), a = on_gpu(64, 0), b = on_gpu(64, 0);
+
+  // x = 20 x; both collectives overlap with work of the compute stream.
+  void run() const {
+    copy_into(a, x);
+    scale_each(Tensors{a}, 2);
+    const WorkPtr first = alone.group->all_reduce(a, Reduction::mean, "a");
+    copy_into(b, x);
+    const WorkPtr second = alone.group->all_reduce(b, Reduction::mean, "b");
+    first->wait();
+    second->wait();
+    scale_each(Tensors{a}, 10);
+    copy_into(x, a);
+  }
+};
+
+}  // namespace bellows
