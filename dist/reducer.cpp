@@ -16,7 +16,7 @@ Reducer::Reducer(ProcessGroup& group, const DistOptions& options, const NamedTen
     order_.insert(order_.begin(), parameters_.size());
     parameters_.push_back({name, leaf});
   }
-  if (group.world() == 1) return;
+  if (alone()) return;
   start_from_rank_zero(parameters, buffers);
   if (!options.ddp) {
     dp_.emplace(group, parameters);
@@ -201,7 +201,7 @@ bool Reducer::wait() {
     dp_->return_gradients();
     return group_.rank() == 0;
   }
-  if (group_.world() == 1) {
+  if (alone()) {
     finish_alone();
     return true;
   }

@@ -13,9 +13,10 @@ namespace bellows {
 
 // Gradients travel in buckets (dist/buckets.h), which leave in ascending order on every rank. With
 // options.overlap a bucket leaves during backward: as soon as its last gradient is final and the
-// bucket before it has left. In a world of one rank there are no hooks, copies or waits; only
-// missing gradients are set to zero. Without options.ddp gradients go to rank 0, which updates alone
-// (dist/data_parallel.h). For the compute thread only.
+// bucket before it has left. In a world of one rank there are no hooks, copies or waits, except with
+// nccl; only missing gradients are set to zero. With nccl the streams wait for buckets, not the
+// host, so a graph can capture an update after the first one. Without options.ddp gradients go to
+// rank 0, which updates alone (dist/data_parallel.h). For the compute thread only.
 //
 // Counters: dist.buckets (sent), dist.bucketed_grads (gradients sent in a bucket with others),
 // dist.early_buckets (sent before wait()), dist.view_grads (gradients that lay in their bucket),
@@ -100,6 +101,8 @@ class Reducer {
   void send(Bucket& bucket);
   void receive(Bucket& bucket);
   void finish_round();
+  // No rank to send to; in a world of one, nccl's collectives run nevertheless.
+  bool alone() const { return group_.world() == 1 && !group_.on_streams(); }
   void finish_alone();
   void note_unused();
   void rebuild();

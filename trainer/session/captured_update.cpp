@@ -14,6 +14,11 @@ CapturedUpdate::CapturedUpdate(Session& session)
   CHECK(!session.plan.debug.anomaly,
         "cuda_graph: debug.anomaly looks at every gradient on the "
         "host, which a captured update cannot; write  debug.anomaly=false");
+  const ProcessGroup& group = *session.group;
+  CHECK(group.world() == 1 || group.on_streams(), "cuda_graph: the collectives of ",
+        group.backend(),
+        " run on the host, so no graph can capture an update of several ranks; "
+        "write  toggles.cuda_graph: off  or give each rank a GPU of its own");
 }
 
 Tensors CapturedUpdate::run(const Update& update, const Body& body) {
@@ -70,6 +75,7 @@ void CapturedUpdate::replay() {
   const NamedTensors& parameters = session_.parameters;
   for (size_t i = 0; i < parameters.size(); ++i) amp::renew(parameters[i].tensor, copies_[i].read);
   graph_->launch();
+  session_.group->graph_launched();
   for (size_t i = 0; i < parameters.size(); ++i)
     amp::written(parameters[i].tensor, copies_[i].written);
   for (const NamedTensor& b : session_.model->buffers()) b.tensor.raise_version();

@@ -231,11 +231,8 @@ void Session::build(const std::optional<TrainingSetInfo>& trained) {
 
 // ---- ranks
 
-// NCCL takes tensors on the GPU only, so a second group serves those in host memory.
+// A group takes tensors of one device, so on a GPU a second one serves those in host memory.
 void Session::meet_ranks() {
-  const std::string& given = plan.dist.backend.name();
-  const std::string automatic = device == Device::cuda ? "nccl" : "gloo";
-  const std::string backend = given == "auto" ? automatic : given;
   if (ranks.world > 1) store = meet(ranks, plan.dist);
   GroupContext context;
   context.ranks = ranks;
@@ -245,9 +242,9 @@ void Session::meet_ranks() {
   group = plan.dist.backend.make(context);
   if (ranks.world == 1) return;
   context.device = Device::cpu;
-  if (backend == "nccl") host_group_ = Choice<MakeGroup>("gloo").make(context);
-  notes.push_back(cat("ranks: ", ranks.world, " (", backend, "), global batch ", joint_batch(),
-                      " = ", ranks.world, " x ", plan.data.loader.sampler.batch_size,
+  if (device != Device::cpu) host_group_ = Choice<MakeGroup>("gloo").make(context);
+  notes.push_back(cat("ranks: ", ranks.world, " (", group->backend(), "), global batch ",
+                      joint_batch(), " = ", ranks.world, " x ", plan.data.loader.sampler.batch_size,
                       "; ips counts all ranks"));
   if (by_root())
     notes.push_back("dp: rank 0 reads the batches of all ranks and updates alone; ddp is off");
