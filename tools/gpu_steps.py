@@ -95,6 +95,44 @@ def peers(model, *words):
             "--with", "", "--with", "toggles=all", "--out", "{out}/result", *words]
 
 
+def nccl_alone():
+    """A world of one with NCCL beside one without, eager and in a graph: same bits, 2 % at most."""
+    arms = [f"toggles=all toggles.cuda_graph={graph} dist.backend={backend}"
+            for graph in ("off", "on") for backend in ("single", "nccl")]
+    return ["python3", BUNDLE / "bench/gpu/run.py", "--model", "resnet18", "--precision", "bf16",
+            "--ours", BIN / "bench_step", *[word for arm in arms for word in ("--with", arm)],
+            "--peers", "--out", "{out}/result"]
+
+
+def two_ranks(backend, *words):
+    """Two ranks that share GPU 0, each its own NCCL_HOSTID, so that NCCL takes them for two nodes
+    and talks through sockets."""
+    network = "NCCL_SOCKET_IFNAME=lo NCCL_NET=Socket NCCL_IB_DISABLE=1 NCCL_MNNVL_ENABLE=0"
+    start = " ".join(f'"{word}"' for word in [
+        BIN / "trainer", "--config", BUNDLE / "configs/lenet.yaml", "device=cuda:0",
+        f"dist.backend={backend}", "dist.timeout_s=60", "toggles.cuda_graph=off", *words,
+        "--run-dir", "{out}/run"])
+    return ["bash", "-c", f"""
+        export BELLOWS_WORLD=2 BELLOWS_LOCAL_WORLD=2 BELLOWS_HOST=127.0.0.1 BELLOWS_PORT=29591
+        export BELLOWS_TOKEN=$RANDOM$RANDOM {network}
+        BELLOWS_RANK=1 BELLOWS_LOCAL_RANK=1 NCCL_HOSTID=1 {start} & other=$!
+        BELLOWS_RANK=0 BELLOWS_LOCAL_RANK=0 NCCL_HOSTID=0 {start}
+        code=$?; wait $other; echo $((code + $?)) > {{out}}/code"""]
+
+
+def nccl_on_one_gpu(out):
+    """Not supported before NCCL 2.30, so a refusal only says so."""
+    if int((out / "code").read_text()):
+        raise Skipped("this NCCL refuses two ranks on one GPU")
+    return accuracy(0.9)(out)
+
+
+def gloo_on_one_gpu(out):
+    if int((out / "code").read_text()):
+        raise Failed("a rank failed")
+    return accuracy(0.9)(out)
+
+
 TINY = ["--device", "cpu", "--batch", "2", "--image", "32", "--rounds", "2", "--seconds", "0.05",
         "--warmup", "1", "--peers", "eager"]
 
@@ -118,6 +156,12 @@ def all_steps():
             yield Step(f"{model}_{precision}", f"{model} beside PyTorch, {precision}, batch 256",
                        580, peers(model, "--precision", precision),
                        [*TINY, "--precision", "bf16"], tables)
+    yield Step("nccl_alone", "NCCL in a world of one, graph off and on: at most 2 %", 400,
+               nccl_alone(), read=tables)
+    yield Step("gloo_one_gpu", "two ranks on one GPU through pinned memory", 200,
+               two_ranks("gloo"), read=gloo_on_one_gpu)
+    yield Step("nccl_one_gpu", "two ranks on one GPU by NCCL_HOSTID, a probe", 200,
+               two_ranks("nccl"), read=nccl_on_one_gpu)
     yield Step("mnist", "LeNet learns MNIST, every toggle on", 200,
                [trainer, "--config", BUNDLE / "configs/lenet_mnist.yaml", "toggles=all",
                 f"data.root={BUNDLE / 'data/mnist'}", "--run-dir", "{out}/run"],
