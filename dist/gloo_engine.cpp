@@ -14,7 +14,7 @@ static constexpr Timeout kGrace(300);
 // cause must have ended.
 static constexpr Timeout kLate(100), kSearch(1600);
 // For a request to the store during that search: rank 0 may be the one that is stuck.
-static constexpr Timeout kRequest(600);
+static constexpr Timeout kRequest(400);
 
 // No signal goes to the calling thread, SIGPIPE of a closed connection included.
 static void begin_thread(const char* name) {

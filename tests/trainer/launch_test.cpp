@@ -490,11 +490,11 @@ TEST_F(LaunchTest, SigtermOfTheProgramEndsItsRanks) {
 TEST_F(LaunchTest, ASignalToEveryProcessKeepsTheLastCheckpoint) {
   Args args =
       tiny({"data={name: digits, train_size: 64, test_size: 20, batch_size: 8, "
-            "sim_latency_us: 3000}",
+            "sim_latency_us: 20000}",
             "train.epochs=1000", "eval.every=0", "ckpt.every=0", "--run-dir", "run"});
   args.insert(args.begin(), {"launch", "--ranks", "2", "--"});
   const auto running = start(args, [] { setenv("OMP_NUM_THREADS", "1", 1); });
-  ASSERT_TRUE(running->says("epoch: 2, "));
+  ASSERT_TRUE(running->says("epoch: 1, iter: 2"));
   for (const pid_t rank : children_of(running->process())) kill(rank, SIGTERM);
   usleep(2000);  // so that the two signals do not become one
   running->send(SIGTERM);

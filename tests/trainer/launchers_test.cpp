@@ -25,24 +25,23 @@ class LaunchersTest : public Program {
  protected:
   std::string program() const override { return "/usr/bin/env"; }
 
-  // Runs the trainer by `launcher` and returns the hash of its parameters.
-  std::string train_by(Args launcher, const std::string& name) {
-    const Args training = {program_dir() + "/trainer",
-                           "--config",
-                           source_dir() + "/configs/lenet.yaml",
-                           "train.max_iters=4",
-                           "data={train_size: 64, test_size: 20, batch_size: 8}",
-                           "--run-dir",
-                           name};
-    launcher.insert(launcher.end(), training.begin(), training.end());
-    const Ended ended = run(launcher, [] { setenv("OMP_NUM_THREADS", "1", 1); });
+  // Runs the trainer after the words of a launcher. Returns the hash of its parameters.
+  std::string train_by(Args words, const std::string& name) {
+    const Args training = {
+        "--config",          source_dir() + "/configs/lenet.yaml",
+        "train.max_iters=4", "data={train_size: 64, test_size: 20, batch_size: 8}",
+        "--run-dir",         name};
+    words.insert(words.end(), training.begin(), training.end());
+    const Ended ended = run(words, [] { setenv("OMP_NUM_THREADS", "1", 1); });
     EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
     EXPECT_THAT(ended.out, HasSubstr("ranks: 2 (gloo), global batch 16 = 2 x 8"));
     return hash_in(ended.out);
   }
   std::string hash_of_trainer_launch() {
-    return train_by({program_dir() + "/trainer", "launch", "--ranks", "2", "--"}, "launch");
+    return train_by({trainer_, "launch", "--ranks", "2", "--"}, "launch");
   }
+
+  const std::string trainer_ = program_dir() + "/trainer";
 };
 
 }  // namespace
@@ -51,20 +50,22 @@ TEST_F(LaunchersTest, TorchrunTrainsTheSame) {
   const char* const given = std::getenv("BELLOWS_TORCHRUN");
   const std::string torchrun = given ? given : in_path("torchrun");
   if (torchrun.empty()) GTEST_SKIP() << "no torchrun in PATH; set BELLOWS_TORCHRUN";
-  EXPECT_EQ(
-      train_by({torchrun, "--standalone", "--nproc-per-node", "2", "--no-python"}, "torchrun"),
-      hash_of_trainer_launch());
+  EXPECT_EQ(train_by({torchrun, "--standalone", "--nproc-per-node", "2", "--no-python", trainer_},
+                     "torchrun"),
+            hash_of_trainer_launch());
 }
 
 TEST_F(LaunchersTest, MpirunTrainsTheSame) {
   if (in_path("mpirun").empty()) GTEST_SKIP() << "no mpirun in PATH (Debian: openmpi-bin)";
-  EXPECT_EQ(train_by({"mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2"}, "mpirun"),
-            hash_of_trainer_launch());
+  EXPECT_EQ(
+      train_by({"mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", trainer_}, "mpirun"),
+      hash_of_trainer_launch());
 }
 
 TEST_F(LaunchersTest, SrunTrainsTheSame) {
   if (in_path("srun").empty()) GTEST_SKIP() << "no srun in PATH (Debian: slurm-wlm)";
   const Ended nodes = run({"timeout", "2", "sinfo", "--noheader", "--states", "idle"});
   if (nodes.code != 0 || nodes.out.empty()) GTEST_SKIP() << "Slurm has no idle node";
-  EXPECT_EQ(train_by({"srun", "--immediate=5", "-n", "2"}, "srun"), hash_of_trainer_launch());
+  EXPECT_EQ(train_by({"srun", "--immediate=5", "-n", "2", trainer_}, "srun"),
+            hash_of_trainer_launch());
 }

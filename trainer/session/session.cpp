@@ -308,8 +308,9 @@ void Session::wait_for_rank0(const std::string& what) const {
 
 void Session::abort(const std::string& why) const noexcept {
   if (ranks.world == 1) return;
-  if (store) {
-    store->set_timeout(Timeout(500));  // rank 0 may be stuck, and this rank has to end
+  const bool training = group && group->step > 0;  // no rank is in agree() any more
+  if (store && !training) {
+    store->set_timeout(Timeout(300));  // rank 0 may be stuck, and this rank has to end
     refuse(*store, ranks, "start", why) && refuse(*store, ranks, "state", why);
   }
   if (group) group->abort(why);
