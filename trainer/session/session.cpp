@@ -240,9 +240,9 @@ void Session::meet_ranks() {
   context.device = device;
   context.options = plan.dist;
   group = plan.dist.backend.make(context);
-  if (ranks.world == 1) return;
   context.device = Device::cpu;
-  if (device != Device::cpu) host_group_ = Choice<MakeGroup>("gloo").make(context);
+  if (device != Device::cpu) host_group_ = Choice<MakeGroup>("auto").make(context);
+  if (ranks.world == 1) return;
   notes.push_back(cat("ranks: ", ranks.world, " (", group->backend(), "), global batch ",
                       joint_batch(), " = ", ranks.world, " x ", plan.data.loader.sampler.batch_size,
                       "; ips counts all ranks"));

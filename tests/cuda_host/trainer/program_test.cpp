@@ -2,6 +2,7 @@
 #include "tests/trainer/program.h"
 #include <gmock/gmock.h>
 #include <sstream>
+#include "tests/free_port.h"
 #include "tests/place.h"
 
 using namespace bellows;
@@ -22,6 +23,27 @@ class ProgramOnDevice : public Program {
       if (!line.starts_with("cuda_host: ")) own += line + "\n";
     EXPECT_THAT(own, testing::MatchesRegex("trainer: [^\n]*\n"));
     EXPECT_THAT(own, testing::HasSubstr(text));
+  }
+  // Runs two ranks on GPU 0. Returns what rank 0 printed, or the errors of both.
+  std::string run_two_ranks(const Args& more) {
+    const int port = free_port();
+    std::vector<std::unique_ptr<RunningProgram>> ranks;
+    Args args = {"device=cuda:0"};
+    args.insert(args.end(), more.begin(), more.end());
+    for (int rank = 0; rank < 2; ++rank)
+      ranks.push_back(start(tiny(args), [&] {
+        for (const auto& [name, value] : {std::pair("BELLOWS_RANK", rank),
+                                          {"BELLOWS_LOCAL_RANK", rank},
+                                          {"BELLOWS_WORLD", 2},
+                                          {"BELLOWS_LOCAL_WORLD", 2},
+                                          {"BELLOWS_PORT", port},
+                                          {"OMP_NUM_THREADS", 1}})
+          setenv(name, std::to_string(value).c_str(), 1);
+        setenv("BELLOWS_HOST", "127.0.0.1", 1);
+        setenv("BELLOWS_TOKEN", "of this test", 1);
+      }));
+    const Ended first = ranks[0]->end(), second = ranks[1]->end();
+    return first.code || second.code ? first.err + second.err : first.out;
   }
   std::string name_ = "trainer_on_stand_in";
 };
@@ -45,6 +67,37 @@ TEST_F(ProgramOnDevice, UsesTheChosenGpuInEveryThread) {
 TEST_F(ProgramOnDevice, RefusesAGpuThatIsNotThere) {
   expect_end(tiny({"device=cuda:2"}), 2,
              "device: cuda:2, but the number of GPUs is 2, counted from cuda:0");
+}
+
+// ---- ranks
+
+// NCCL's collectives of one rank change nothing, eager and inside of the graph.
+TEST_F(ProgramOnDevice, TrainsTheSameParametersWithNcclAndInAGraph) {
+  std::set<std::string> hashes;
+  for (const char* backend : {"single", "nccl"})
+    for (const char* graph : {"off", "on"}) {
+      const Ended ended = run(tiny({"device=cuda", cat("dist.backend=", backend),
+                                    cat("toggles={caching_allocator: on, cuda_graph: ", graph, "}"),
+                                    "--run-dir", cat("runs/", backend, graph)}));
+      EXPECT_EQ(ended.code, 0) << ended.err;
+      hashes.insert(hash_in(ended.out));
+    }
+  EXPECT_EQ(hashes.size(), 1);
+}
+
+TEST_F(ProgramOnDevice, TwoRanksOnOneGpuTalkThroughPinnedMemory) {
+  const std::string in_buckets = run_two_ranks({});
+  EXPECT_THAT(in_buckets, testing::HasSubstr("ranks: 2 (gloo), global batch 32 = 2 x 16"));
+  const std::string one_by_one = run_two_ranks(
+      {"toggles={bucketed_allreduce: off, overlap_allreduce: off}", "--run-dir", "runs/other"});
+  EXPECT_EQ(hash_in(in_buckets), hash_in(one_by_one));
+}
+
+TEST_F(ProgramOnDevice, TwoRanksOnOneGpuRefuseAGraph) {
+  EXPECT_THAT(run_two_ranks({"toggles={cuda_graph: on}"}),
+              testing::HasSubstr("cuda_graph: the collectives of gloo run on the host, so no graph "
+                                 "can capture an update of several ranks; write  "
+                                 "toggles.cuda_graph: off"));
 }
 
 TEST_F(ProgramOnDevice, OutOfMemoryEndsItWithSix) {
