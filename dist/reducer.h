@@ -13,10 +13,10 @@ namespace bellows {
 
 // Gradients travel in buckets (dist/buckets.h), which leave in ascending order on every rank. With
 // options.overlap a bucket leaves during backward: as soon as its last gradient is final and the
-// bucket before it has left. In a world of one rank there are no hooks, copies or waits, except with
-// nccl; only missing gradients are set to zero. With nccl the streams wait for buckets, not the
-// host, so a graph can capture an update after the first one. Without options.ddp gradients go to
-// rank 0, which updates alone (dist/data_parallel.h). For the compute thread only.
+// bucket before it has left. In a world of one rank there are no hooks, copies or waits, except
+// with nccl; only missing gradients are set to zero. With nccl the streams wait for buckets, not
+// the host, so a graph can capture an update after the first one. Without options.ddp gradients go
+// to rank 0, which updates alone (dist/data_parallel.h). For the compute thread only.
 //
 // Counters: dist.buckets (sent), dist.bucketed_grads (gradients sent in a bucket with others),
 // dist.early_buckets (sent before wait()), dist.view_grads (gradients that lay in their bucket),
@@ -62,9 +62,9 @@ class Reducer {
   // Call after the last backward of an update. Returns true if this rank updates: then every
   // parameter has a gradient, the mean over the ranks, and work on the current stream sees it. A
   // rank on which backward did not reach a parameter contributes zeros, also in a world of one. So
-  // the optimizer skips no parameter: weight decay and momentum act on one that is never reached, as
-  // they do not in PyTorch. With options.rebuild, the first call also rebuilds the buckets in the
-  // order in which rank 0's gradients became ready.
+  // the optimizer skips no parameter: weight decay and momentum act on one that is never reached,
+  // as they do not in PyTorch. With options.rebuild, the first call also rebuilds the buckets in
+  // the order in which rank 0's gradients became ready.
   bool wait();
   // Call after the optimizer's step, on all ranks. Without options.ddp, rank 0 sends its parameters
   // and its state.

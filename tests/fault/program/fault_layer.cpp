@@ -1,5 +1,5 @@
-// The layer "fault" returns its input. It reports "forward" (in training), "evaluation" and "exit" to
-// the shim, if that is preloaded. A rank exits while its connections are still open.
+// The layer "fault" returns its input. It reports "forward" (in training), "evaluation" and "exit"
+// to the shim, if that is preloaded. A rank exits while its connections are still open.
 #include <dlfcn.h>
 #include "models/module/module.h"
 
