@@ -101,8 +101,7 @@ void wait_for_rank0(Store& store, const Ranks& ranks, const std::string& what) {
   const std::string done = key("rank 0", what);
   try {
     if (ranks.rank == 0) return store.set(done, "");
-    while (!store.wait(done, kLook))
-      if (store.wait(done, Timeout(0))) return;  // throws if rank 0 does not answer
+    while (!store.wait(done, kLook)) store.add(key("rank 0", "asked"), 1);  // throws if it is stuck
   } catch (const Error& error) {
     fail(error.exit, what, ": ", error.what());
   }
