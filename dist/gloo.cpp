@@ -131,36 +131,40 @@ class Gloo : public ProcessGroup {
   }
 
   void gather(const Tensor& mine, const Tensor& all, int root, const std::string& what) override {
-    check(mine, Reduction::sum, what);
-    if (rank() == root) check_part(mine, all, what);
-    start(cat("gather (root ", root, ")"), mine, what,
-          [=](const Context& context, uint32_t tag, Timeout timeout) {
+    const bool here = rank() == root;
+    check_root(mine, all, here, what);
+    std::vector<StagedPart> parts = {{mine, true, false}};
+    if (here) parts.push_back({all, false, true});
+    start(cat("gather (root ", root, ")"), parts, what,
+          [=](const Context& context, uint32_t tag, Timeout timeout, const Tensors& host) {
             gloo::GatherOptions options(context);
             options.setTag(tag);
             options.setTimeout(timeout);
             options.setRoot(root);
-            options.setInput(mine.bytes(), mine.nbytes());
-            if (context->rank == root) options.setOutput(all.bytes(), all.nbytes());
+            options.setInput(host[0].bytes(), host[0].nbytes());
+            if (here) options.setOutput(host[1].bytes(), host[1].nbytes());
             gloo::gather(options);
           })
         ->wait();
-    if (rank() == root) all.raise_version();
+    if (here) all.raise_version();
   }
 
   void scatter(const Tensor& all, const Tensor& mine, int root, const std::string& what) override {
-    check(mine, Reduction::sum, what);
-    if (rank() == root) check_part(mine, all, what);
-    start(cat("scatter (root ", root, ")"), mine, what,
-          [=](const Context& context, uint32_t tag, Timeout timeout) {
-            std::vector<std::byte*> parts;
-            for (int r = 0; context->rank == root && r < context->size; ++r)
-              parts.push_back(all.bytes() + r * mine.nbytes());
+    const bool here = rank() == root;
+    check_root(mine, all, here, what);
+    std::vector<StagedPart> parts = {{mine, false, true}};
+    if (here) parts.push_back({all, true, false});
+    start(cat("scatter (root ", root, ")"), parts, what,
+          [=](const Context& context, uint32_t tag, Timeout timeout, const Tensors& host) {
+            std::vector<std::byte*> shares;
+            for (int r = 0; here && r < context->size; ++r)
+              shares.push_back(host[1].bytes() + r * host[0].nbytes());
             gloo::ScatterOptions options(context);
             options.setTag(tag);
             options.setTimeout(timeout);
             options.setRoot(root);
-            if (!parts.empty()) options.setInputs(parts, mine.nbytes());
-            options.setOutput(mine.bytes(), mine.nbytes());
+            if (here) options.setInputs(shares, host[0].nbytes());
+            options.setOutput(host[0].bytes(), host[0].nbytes());
             gloo::scatter(options);
           })
         ->wait();
@@ -189,6 +193,14 @@ class Gloo : public ProcessGroup {
 
  private:
   using Run = std::function<void(const Context&, uint32_t, Timeout, const Tensors& host)>;
+
+  // Only the root of a gather or scatter has all values.
+  void check_root(const Tensor& mine, const Tensor& all, bool here, const std::string& what) const {
+    if (here)
+      check_collective(*this, device_, mine, all, Reduction::sum, what);
+    else
+      check_collective(*this, device_, mine, Reduction::sum, what);
+  }
 
   // The first part is the tensor that reports describe.
   WorkPtr start(const std::string& op, const std::vector<StagedPart>& parts,
