@@ -15,12 +15,7 @@ void count_root_bytes(const ProcessGroup& group, size_t bytes) {
 void DataParallel::return_gradients() const {
   const int world = group_.world();
   for (const auto& [name, tensor] : parameters_) {
-    Leaf& leaf = leaf_of(tensor);
-    if (!leaf.grad.defined()) {
-      leaf.grad = Tensor(leaf.shape, leaf.strides, tensor.dtype(), tensor.device());
-      fill(leaf.grad, 0);
-    }
-    const Tensor mine = flat(leaf.grad);
+    const Tensor mine = flat(leaf_of(tensor).grad);
     const int64_t n = mine.numel();
     const bool root = group_.rank() == 0;
     const Tensor all = root ? Tensor({world * n}, mine.dtype(), mine.device()) : Tensor();

@@ -18,8 +18,8 @@ class DataParallel {
   DataParallel(ProcessGroup& group, const NamedTensors& parameters)
       : group_(group), parameters_(parameters) {}
 
-  // Collects all gradients on rank 0, where they become the means over the ranks. A rank without
-  // one sends zeros.
+  // Collects all gradients on rank 0, where they become the means over the ranks. Every parameter
+  // has one.
   void return_gradients() const;
   // Sends rank 0's parameters and its state to the other ranks.
   void send_parameters(DeviceStepState& state) const;

@@ -188,7 +188,7 @@ void Reducer::note_unused() {
 }
 
 // Without hooks, a gradient that zero_grad() has kept counts as reached.
-void Reducer::finish_alone() {
+void Reducer::fill_missing() {
   for (Parameter& p : parameters_) {
     p.reached = leaf_of(p.leaf).grad.defined();
     if (!p.reached) set_zero_gradient(p.leaf);
@@ -197,13 +197,10 @@ void Reducer::finish_alone() {
 }
 
 bool Reducer::wait() {
-  if (dp_) {
-    dp_->return_gradients();
+  if (dp_ || alone()) {
+    fill_missing();
+    if (dp_) dp_->return_gradients();
     return group_.rank() == 0;
-  }
-  if (alone()) {
-    finish_alone();
-    return true;
   }
   finish_round();
   round_open_ = false;

@@ -103,7 +103,7 @@ class Reducer {
   void finish_round();
   // No rank to send to; in a world of one, nccl's collectives run nevertheless.
   bool alone() const { return group_.world() == 1 && !group_.on_streams(); }
-  void finish_alone();
+  void fill_missing();
   void note_unused();
   void rebuild();
 
