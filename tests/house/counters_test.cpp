@@ -4,7 +4,7 @@
 #include "tests/house/tree.h"
 
 using namespace bellows;
-using Names = std::set<std::string>;
+using NameSet = std::set<std::string>;
 
 static std::string text_of(const std::filesystem::path& file) {
   std::string text;
@@ -13,8 +13,8 @@ static std::string text_of(const std::filesystem::path& file) {
 }
 
 // Returns the text between each `before` and the next quotation mark.
-static Names quoted(const std::string& text, const std::string& before) {
-  Names names;
+static NameSet quoted(const std::string& text, const std::string& before) {
+  NameSet names;
   for (size_t at = 0; (at = text.find(before, at)) != std::string::npos;) {
     const size_t begin = at + before.size(), end = text.find('"', begin);
     names.insert(text.substr(begin, end - begin));
@@ -24,13 +24,13 @@ static Names quoted(const std::string& text, const std::string& before) {
 }
 
 // Returns the names in a list of a script:  COUNTED = ["a.b", "c.d"]
-static Names counted_by(const std::string& script) {
+static NameSet counted_by(const std::string& script) {
   const size_t begin = script.find("COUNTED = ["), end = script.find(']', begin);
-  return begin == std::string::npos ? Names() : quoted(script.substr(begin, end - begin), "\"");
+  return begin == std::string::npos ? NameSet() : quoted(script.substr(begin, end - begin), "\"");
 }
 
-static Names counters_of_the_product() {
-  Names names;
+static NameSet counters_of_the_product() {
+  NameSet names;
   for (const auto& file : files_in(product_folders(), {".cpp", ".h", ".cu", ".cuh"}))
     names.merge(quoted(text_of(file), "counter(\""));
   return names;
@@ -38,12 +38,12 @@ static Names counters_of_the_product() {
 
 TEST(Counters, AreReadAsAScriptListsThem) {
   EXPECT_EQ(counted_by("x = \"y\"\nCOUNTED = [\"a.b\",\n  \"c\"]\nz = \"w\"\n"),
-            (Names{"a.b", "c"}));
-  EXPECT_EQ(quoted("counter(\"a\").add(); counter(\"b.c\")", "counter(\""), (Names{"a", "b.c"}));
+            (NameSet{"a.b", "c"}));
+  EXPECT_EQ(quoted("counter(\"a\").add(); counter(\"b.c\")", "counter(\""), (NameSet{"a", "b.c"}));
 }
 
 TEST(Counters, ThatAScriptAsksForAreCounted) {
-  const Names asked = counted_by(text_of("bench/gpu/run.py"));
+  const NameSet asked = counted_by(text_of("bench/gpu/run.py"));
   EXPECT_FALSE(asked.empty());
   EXPECT_THAT(counters_of_the_product(), testing::IsSupersetOf(asked));
 }

@@ -5,7 +5,7 @@
 #include "tests/house/tree.h"
 
 using namespace bellows;
-using Names = std::set<std::string>;
+using NameSet = std::set<std::string>;
 
 static bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
@@ -24,9 +24,9 @@ static std::string word_at(const std::string& code, size_t& at) {
 }
 
 // Names of the error codes in the file.
-static Names error_codes(const std::string& code) {
+static NameSet error_codes(const std::string& code) {
   const std::string type = "error_code ";
-  Names names;
+  NameSet names;
   for (size_t at = 0; (at = code.find(type, at)) != std::string::npos;) {
     at += type.size();
     names.insert(word_at(code, at));
@@ -49,16 +49,16 @@ static std::string last_argument(const std::string& code, size_t at) {
 }
 
 // exists(status) does no system call; the call that made the status is checked by itself.
-static bool cannot_throw(const std::string& argument, const Names& codes) {
+static bool cannot_throw(const std::string& argument, const NameSet& codes) {
   return codes.contains(argument) || argument == "fs::status" || argument == "fs::symlink_status";
 }
 
-static const Names kTypes = {"path", "directory_options", "file_type", "file_status"};
+static const NameSet kTypes = {"path", "directory_options", "file_type", "file_status"};
 
 // Returns the functions of std::filesystem (`fs`) and the methods that are called and may throw.
 static std::vector<std::string> throwing(const std::vector<std::string>& lines) {
   const std::string code = code_in(lines);
-  const Names codes = error_codes(code);
+  const NameSet codes = error_codes(code);
   std::vector<std::string> found;
   for (const std::string space : {"filesystem::", "fs::"})
     for (size_t at = 0; (at = code.find(space, at)) != std::string::npos;) {

@@ -6,27 +6,33 @@
 
 namespace bellows {
 
-using Option = CommandLine::Option;
-
-Option Option::required() const { return Option(option_->required()); }
-Option Option::one_of(const std::vector<std::string>& values) const {
+auto CommandLine::Option::required() const -> Option { return Option(option_->required()); }
+auto CommandLine::Option::one_of(const std::vector<std::string>& values) const -> Option {
   return Option(option_->check(CLI::IsMember(values)));
 }
-Option Option::range(int64_t least, int64_t most) const {
+auto CommandLine::Option::range(int64_t least, int64_t most) const -> Option {
   return Option(option_->check(CLI::Range(least, most).description("")));
 }
-Option Option::positive() const { return Option(option_->check(CLI::PositiveNumber)); }
-Option Option::existing_folder() const { return Option(option_->check(CLI::ExistingDirectory)); }
-Option Option::excludes(Option other) const { return Option(option_->excludes(other.option_)); }
-Option Option::without_value(const std::string& meaning) const {
+auto CommandLine::Option::positive() const -> Option {
+  return Option(option_->check(CLI::PositiveNumber));
+}
+auto CommandLine::Option::existing_folder() const -> Option {
+  return Option(option_->check(CLI::ExistingDirectory));
+}
+auto CommandLine::Option::excludes(Option other) const -> Option {
+  return Option(option_->excludes(other.option_));
+}
+auto CommandLine::Option::without_value(const std::string& meaning) const -> Option {
   option_->expected(0, 1);
   return Option(meaning.empty() ? option_ : option_->default_str(meaning));
 }
-Option Option::value_name(const std::string& name) const {
+auto CommandLine::Option::value_name(const std::string& name) const -> Option {
   return Option(option_->type_name(name));
 }
-Option Option::shows_default() const { return Option(option_->capture_default_str()); }
-Option Option::hidden() const { return Option(option_->group("")); }
+auto CommandLine::Option::shows_default() const -> Option {
+  return Option(option_->capture_default_str());
+}
+auto CommandLine::Option::hidden() const -> Option { return Option(option_->group("")); }
 
 CommandLine::CommandLine(const std::string& program, const std::string& help,
                          const std::string& example)
@@ -36,15 +42,21 @@ CommandLine::CommandLine(const std::string& program, const std::string& help,
 CommandLine::~CommandLine() = default;
 
 template <class T>
-Option CommandLine::add_option(const std::string& names, T& variable, const std::string& help) {
+CommandLine::Option CommandLine::add_option(const std::string& names, T& variable,
+                                            const std::string& help) {
   return Option(app_->add_option(names, variable, help));
 }
-template Option CommandLine::add_option(const std::string&, std::string&, const std::string&);
-template Option CommandLine::add_option(const std::string&, int64_t&, const std::string&);
-template Option CommandLine::add_option(const std::string&, double&, const std::string&);
-template Option CommandLine::add_option(const std::string&, Arguments&, const std::string&);
+template CommandLine::Option CommandLine::add_option(const std::string&, std::string&,
+                                                     const std::string&);
+template CommandLine::Option CommandLine::add_option(const std::string&, int64_t&,
+                                                     const std::string&);
+template CommandLine::Option CommandLine::add_option(const std::string&, double&,
+                                                     const std::string&);
+template CommandLine::Option CommandLine::add_option(const std::string&, Arguments&,
+                                                     const std::string&);
 
-Option CommandLine::add_flag(const std::string& name, bool& variable, const std::string& help) {
+CommandLine::Option CommandLine::add_flag(const std::string& name, bool& variable,
+                                          const std::string& help) {
   return Option(app_->add_flag(name, variable, help));
 }
 
