@@ -39,7 +39,7 @@ endif()
 find_path(NCCL_INCLUDE nccl.h PATHS ${CUDAToolkit_INCLUDE_DIRS})
 if(NOT NCCL_INCLUDE)
   message(STATUS "No nccl.h: ranks on GPUs talk through gloo")
-  list(FILTER kernels EXCLUDE REGEX "dist/(communicator|nccl_library).cu$")
+  list(FILTER kernels EXCLUDE REGEX "dist/groups/(communicator|nccl_library).cu$")
 endif()
 # Vendor libraries are opened on first use, from the toolkit's folder if the system has none.
 set(CMAKE_BUILD_RPATH ${CUDAToolkit_LIBRARY_DIR})

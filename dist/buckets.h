@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 #include "core/base/dtype.h"
-#include "dist/options.h"
+#include "dist/base/options.h"
 
 namespace bellows {
 

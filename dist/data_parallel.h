@@ -3,7 +3,7 @@
 #pragma once
 #include "core/tensor/step_state.h"
 #include "core/tensor/tensor.h"
-#include "dist/process_group.h"
+#include "dist/groups/process_group.h"
 
 namespace bellows {
 

@@ -7,7 +7,7 @@
 #include "core/tensor/tensor.h"
 #include "dist/buckets.h"
 #include "dist/data_parallel.h"
-#include "dist/process_group.h"
+#include "dist/groups/process_group.h"
 
 namespace bellows {
 

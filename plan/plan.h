@@ -8,7 +8,7 @@
 #include "data/images/transform.h"
 #include "data/loader/loader.h"
 #include "data/sets/dataset.h"
-#include "dist/options.h"
+#include "dist/base/options.h"
 #include "models/losses/loss.h"
 #include "models/module/rewrite.h"
 #include "optim/optimizer.h"

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include "core/config/hint.h"
 #include "core/config/yaml.h"
-#include "dist/rendezvous.h"
+#include "dist/rendezvous/rendezvous.h"
 
 namespace bellows {
 

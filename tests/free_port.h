@@ -1,6 +1,6 @@
 // A TCP port for the ranks that a test starts.
 #pragma once
-#include "dist/sockets.h"
+#include "dist/rendezvous/sockets.h"
 
 namespace bellows {
 

@@ -1,7 +1,7 @@
 #include "core/config/config.h"
 #include <algorithm>
 #include "bench/step/step.h"
-#include "dist/rendezvous.h"
+#include "dist/rendezvous/rendezvous.h"
 
 namespace bellows {
 

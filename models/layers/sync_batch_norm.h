@@ -1,7 +1,7 @@
 // Batch normalization with the statistics of all ranks' batches (model.sync_bn), as
 // torch.nn.SyncBatchNorm. It takes part in their collectives, so it is not in ops/.
 #pragma once
-#include "dist/process_group.h"
+#include "dist/groups/process_group.h"
 #include "ops/norm/batch_norm.h"
 
 namespace bellows {

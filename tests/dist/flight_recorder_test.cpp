@@ -1,4 +1,4 @@
-#include "dist/flight_recorder.h"
+#include "dist/groups/flight_recorder.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "core/base/check.h"

@@ -9,7 +9,7 @@
 #include <sstream>
 #include <thread>
 #include "core/base/file.h"
-#include "dist/process_group.h"
+#include "dist/groups/process_group.h"
 #include "tests/free_port.h"
 #include "tests/refusal.h"
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <mutex>
 #include "core/base/check.h"
-#include "dist/store.h"
+#include "dist/rendezvous/store.h"
 
 namespace bellows {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
-#include "dist/process_group.h"
+#include "dist/groups/process_group.h"
 
 namespace bellows {
 

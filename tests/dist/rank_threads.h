@@ -2,7 +2,7 @@
 #pragma once
 #include <thread>
 #include "core/device/parallel.h"
-#include "dist/process_group.h"
+#include "dist/groups/process_group.h"
 #include "tests/dist/memory_store.h"
 #include "tests/refusal.h"
 

@@ -1,5 +1,5 @@
 // Ranks from the variables of each launcher, and how they meet: as threads and as processes.
-#include "dist/rendezvous.h"
+#include "dist/rendezvous/rendezvous.h"
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include <future>
 #include <map>
 #include <thread>
-#include "dist/sockets.h"
+#include "dist/rendezvous/sockets.h"
 #include "tests/free_port.h"
 #include "tests/refusal.h"
 

@@ -9,8 +9,8 @@
 #include <thread>
 #include <tuple>
 #include "core/base/trace.h"
-#include "dist/store_server.h"
-#include "dist/tcp_store.h"
+#include "dist/rendezvous/store_server.h"
+#include "dist/rendezvous/tcp_store.h"
 #include "tests/refusal.h"
 
 using namespace bellows;

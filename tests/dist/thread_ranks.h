@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 #include "core/base/half.h"
-#include "dist/process_group.h"
+#include "dist/groups/process_group.h"
 
 namespace bellows {
 

@@ -12,7 +12,7 @@
 #include <list>
 #include <random>
 #include "core/base/check.h"
-#include "dist/sockets.h"
+#include "dist/rendezvous/sockets.h"
 #include "tests/place.h"
 #include "tests/trainer/processes.h"
 #include "tests/trainer/rank_programs.h"

@@ -19,6 +19,7 @@ inline const std::vector<std::vector<std::string>> kRanks = {
 // only the folder's own files.
 inline const std::map<std::string, std::vector<std::string>> kRooms = {
     {"core", {"base", "config", "device", "tensor"}},
+    {"dist", {"base", "rendezvous", "groups", "."}},
     {"data", {"images", "sets", "packed", "loader", "feeds"}},
     {"ops", {"base", ".", "matmul", "norm", "conv", "chain", "vendor"}},
     {"models", {"module", "losses", "metrics", "layers", "rewrites", "."}},

@@ -9,8 +9,8 @@
 #include "core/base/statistics.h"
 #include "core/device/timer.h"
 #include "core/tensor/foreach.h"
-#include "dist/gloo_mesh.h"
-#include "dist/process_group.h"
+#include "dist/groups/gloo_mesh.h"
+#include "dist/groups/process_group.h"
 #include "trainer/bench/bench.h"
 #include "trainer/verbs/tables.h"
 

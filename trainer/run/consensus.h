@@ -4,7 +4,7 @@
 #include <optional>
 #include <span>
 #include <vector>
-#include "dist/process_group.h"
+#include "dist/groups/process_group.h"
 #include "trainer/run/signals.h"
 
 namespace bellows {

@@ -3,8 +3,8 @@
 #include <string>
 #include <utility>
 #include <vector>
-#include "dist/rendezvous.h"
-#include "dist/store.h"
+#include "dist/rendezvous/rendezvous.h"
+#include "dist/rendezvous/store.h"
 
 namespace bellows {
 

@@ -1,7 +1,7 @@
 // The training feed of dp: rank 0 reads the batches of all ranks and sends each rank its own.
 #pragma once
 #include "data/feeds/device_feed.h"
-#include "dist/process_group.h"
+#include "dist/groups/process_group.h"
 
 namespace bellows {
 

@@ -1,6 +1,6 @@
 #include "trainer/verbs/tables.h"
 #include <algorithm>
-#include "dist/process_group.h"
+#include "dist/groups/process_group.h"
 #include "ops/base/op.h"
 #include "optim/schedule.h"
 #include "plan/toggle.h"

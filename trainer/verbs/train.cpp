@@ -3,7 +3,7 @@
 #include "core/base/output.h"
 #include "core/base/plural.h"
 #include "core/config/config.h"
-#include "dist/rendezvous.h"
+#include "dist/rendezvous/rendezvous.h"
 #include "trainer/run/run.h"
 #include "trainer/verbs/verbs.h"
 

@@ -1,9 +1,9 @@
-// Replaces dist/nccl_library.cu.
+// Replaces dist/groups/nccl_library.cu.
 #include "tests/cuda_host/vendor/nccl.h"
 #include <cstring>
 #include <map>
 #include "core/base/dtype.h"
-#include "dist/nccl_library.h"
+#include "dist/groups/nccl_library.h"
 #include "tests/cuda_host/runtime.h"
 
 using namespace cuda_host;

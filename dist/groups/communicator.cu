@@ -1,0 +1,184 @@
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include "core/device/cuda.h"
+#include "dist/groups/communicator.h"
+#include "dist/groups/nccl_library.h"
+
+namespace bellows {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kPoll = std::chrono::microseconds(200);
+constexpr Timeout kFarewell(2000);  // for the other ranks to end theirs
+
+class OwnStream {
+ public:
+  OwnStream() {
+    const Event enters_the_gpu(Device::cuda);
+    int lowest = 0, highest = 0;
+    CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
+    CUDA_CHECK(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, highest));
+  }
+  ~OwnStream() { cudaStreamDestroy(stream_); }
+  OwnStream(OwnStream&&) = delete;
+  operator cudaStream_t() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+ncclDataType_t type_of(const Tensor& t) {
+  switch (t.dtype()) {
+    case DType::f64:
+      return ncclFloat64;
+    case DType::bf16:
+      return ncclBfloat16;
+    case DType::f16:
+      return ncclFloat16;
+    case DType::i64:
+      return ncclInt64;
+    default:
+      return ncclFloat32;
+  }
+}
+// NCCL divides by the number of ranks in the kernel that adds.
+ncclRedOp_t op_of(Reduction reduction) { return reduction == Reduction::sum ? ncclSum : ncclAvg; }
+
+// The id that rank 0 draws.
+ncclUniqueId shared_id(const CommunicatorOptions& options) {
+  ncclUniqueId id{};
+  if (options.ranks.rank == 0) {
+    const ncclResult_t result = nccl().get_unique_id(&id);
+    if (result != ncclSuccess)
+      fail(Exit::distributed, "nccl: ", nccl().error_string(result), " (",
+           nccl().last_error(nullptr), "); set NCCL_DEBUG=INFO to see why");
+    if (options.store) options.store->set(options.prefix + "id", {id.internal, sizeof id.internal});
+    return id;
+  }
+  const std::string bytes = options.store->get(options.prefix + "id", options.timeout);
+  INVARIANT(bytes.size() == sizeof id.internal, "nccl: an id of ", bytes.size(), " bytes");
+  std::memcpy(id.internal, bytes.data(), bytes.size());
+  return id;
+}
+
+class NcclCommunicator : public Communicator {
+ public:
+  explicit NcclCommunicator(const CommunicatorOptions& options) : timeout_(options.timeout) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    if (options.max_ctas) config.maxCTAs = static_cast<int>(options.max_ctas);
+    const ncclUniqueId id = shared_id(options);
+    try {
+      call([&] {
+        return nccl().init(&comm_, options.ranks.world, id, options.ranks.rank, &config);
+      });
+    } catch (const Error& error) {
+      abort();
+      fail(Exit::distributed, "nccl: the ranks did not connect: ", error.what(),
+           "; set NCCL_DEBUG=INFO to see why");
+    }
+  }
+  ~NcclCommunicator() override {
+    try {
+      const auto end = Clock::now() + kFarewell;
+      if (comm_ && settled([&] { return nccl().finalize(comm_); }, end) == ncclSuccess)
+        nccl().destroy(std::exchange(comm_, nullptr));
+    } catch (const Error&) {  // it was aborted meanwhile
+    }
+    abort();
+  }
+
+  Stream stream() const override { return {Device::cuda, cudaStream_t(stream_)}; }
+
+  void all_reduce(const Tensor& t, Reduction reduction) override {
+    call([&] {
+      return nccl().all_reduce(t.bytes(), t.bytes(), t.numel(), type_of(t), op_of(reduction), comm_,
+                               stream_);
+    });
+  }
+  void broadcast(const Tensor& t, int root) override {
+    call([&] {
+      return nccl().broadcast(t.bytes(), t.bytes(), t.numel(), type_of(t), root, comm_, stream_);
+    });
+  }
+  void all_gather(const Tensor& mine, const Tensor& all) override {
+    call([&] {
+      return nccl().all_gather(mine.bytes(), all.bytes(), mine.numel(), type_of(mine), comm_,
+                               stream_);
+    });
+  }
+  void reduce_scatter(const Tensor& all, const Tensor& mine, Reduction reduction) override {
+    call([&] {
+      return nccl().reduce_scatter(all.bytes(), mine.bytes(), mine.numel(), type_of(mine),
+                                   op_of(reduction), comm_, stream_);
+    });
+  }
+
+  std::string error() override {
+    const std::lock_guard lock(mutex_);
+    if (!comm_) return "";
+    ncclResult_t state = ncclSuccess;
+    const ncclResult_t result = nccl().async_error(comm_, &state);
+    if (result != ncclSuccess) state = result;
+    return state == ncclSuccess || state == ncclInProgress ? "" : text_of(state);
+  }
+
+  void abort() noexcept override {
+    const std::lock_guard lock(mutex_);
+    if (comm_) nccl().abort(std::exchange(comm_, nullptr));
+  }
+
+ private:
+  std::string text_of(ncclResult_t result) const {
+    const std::string more = nccl().last_error(comm_);
+    return cat(nccl().error_string(result), more.empty() ? "" : " (" + more + ")");
+  }
+
+  // A communicator that does not block answers "in progress" to the host's part of a call, and
+  // takes no further call before that has ended.
+  template <class Fn> ncclResult_t settled(const Fn& fn, Clock::time_point end) {
+    std::unique_lock lock(mutex_);
+    ncclResult_t result = fn();
+    while (result == ncclInProgress && Clock::now() < end) {
+      lock.unlock();
+      std::this_thread::sleep_for(kPoll);
+      lock.lock();
+      refuse_if_aborted();
+      nccl().async_error(comm_, &result);
+    }
+    return result;
+  }
+  template <class Fn> void call(const Fn& fn) {
+    const ncclResult_t result = settled(
+        [&] {
+          if (connected_) refuse_if_aborted();
+          return fn();
+        },
+        Clock::now() + timeout_);
+    connected_ = true;
+    if (result == ncclInProgress)
+      fail(Exit::distributed, "not done within ", timeout_.count(), " ms");
+    const std::lock_guard lock(mutex_);
+    if (result != ncclSuccess) fail(Exit::distributed, text_of(result));
+  }
+  void refuse_if_aborted() const {
+    if (!comm_) fail(Exit::distributed, "the communicator was aborted");
+  }
+
+  const Timeout timeout_;
+  const OwnStream stream_;
+  std::mutex mutex_;
+  ncclComm_t comm_ = nullptr;  // null: not made yet, or aborted
+  bool connected_ = false;
+};
+
+}  // namespace
+
+static std::unique_ptr<Communicator> make(const CommunicatorOptions& options) {
+  return std::make_unique<NcclCommunicator>(options);
+}
+static const AddCommunicator entry(make);
+
+}  // namespace bellows

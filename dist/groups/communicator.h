@@ -1,0 +1,45 @@
+// Communicator: a communicator of NCCL, without its headers. dist/groups/communicator.cu implements
+// it.
+#pragma once
+#include "dist/groups/process_group.h"
+
+namespace bellows {
+
+struct CommunicatorOptions {
+  Ranks ranks;
+  Store* store = nullptr;  // null in a world of one
+  std::string prefix;      // of its keys in the store
+  Timeout timeout{};       // of the connection, and of the host's part of each call
+  int64_t max_ctas = 0;    // blocks that a collective may occupy; 0: NCCL decides
+};
+
+// Queues collectives on a stream of its own, whose priority is high. The host waits for none of
+// them. Tensors are contiguous and on the GPU. Errors of NCCL throw Error, exit 7, whose message is
+// NCCL's. One thread queues; any thread may call error() and abort().
+class Communicator {
+ public:
+  // If it was not aborted, all ranks destroy it, and nothing is queued any more.
+  virtual ~Communicator() = default;
+  virtual Stream stream() const = 0;
+  virtual void all_reduce(const Tensor& t, Reduction reduction) = 0;
+  virtual void broadcast(const Tensor& t, int root) = 0;
+  virtual void all_gather(const Tensor& mine, const Tensor& all) = 0;
+  virtual void reduce_scatter(const Tensor& all, const Tensor& mine, Reduction reduction) = 0;
+  // Returns the error that NCCL's threads or kernels found, "" if there is none.
+  virtual std::string error() = 0;
+  // Ends all collectives, also those that are queued. Later calls throw.
+  virtual void abort() noexcept = 0;
+};
+
+// Returns once all ranks are connected. Throws Error, exit 2 without libnccl.so.2, exit 7 if a rank
+// does not connect in time.
+using MakeCommunicator = std::unique_ptr<Communicator>(const CommunicatorOptions&);
+inline constinit MakeCommunicator* make_communicator = nullptr;  // null: this build has no NCCL
+struct AddCommunicator {
+  explicit AddCommunicator(MakeCommunicator* make, const char* file = __builtin_FILE()) {
+    registered_files().insert(file);
+    make_communicator = make;
+  }
+};
+
+}  // namespace bellows

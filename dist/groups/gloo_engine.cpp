@@ -1,0 +1,197 @@
+#include "dist/groups/gloo_engine.h"
+#include <signal.h>
+#include "core/device/threads.h"
+#include "dist/groups/collective_check.h"
+
+namespace bellows {
+
+using Clock = std::chrono::steady_clock;
+
+// How long a collective may go on after a connection broke: a rank that has done its part of the
+// last one may leave.
+static constexpr Timeout kGrace(300);
+// After the timeout of an operation: when its connections are closed, and when the search for the
+// cause must have ended.
+static constexpr Timeout kLate(100), kSearch(1600);
+// For a request to the store during that search: rank 0 may be the one that is stuck.
+static constexpr Timeout kRequest(400);
+
+// No signal goes to the calling thread, SIGPIPE of a closed connection included.
+static void begin_thread(const char* name) {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  name_thread(name);
+}
+
+GlooEngine::GlooEngine(const GroupContext& group)
+    : ranks_(group.ranks),
+      timeout_s_(group.options.timeout_s),
+      timeout_(int64_t(timeout_s_ * 1000)),
+      check_(group.options.check_collectives),
+      store_(group.store),
+      // Equal on all ranks, because they make the same groups in the same order.
+      prefix_(cat("gloo/", store_->add(cat("gloo/groups/", ranks_.rank), 1), "/")),
+      postmortem_(store_, ranks_, prefix_ + "end/"),
+      recorder_(group.options.flight_recorder) {}
+
+int64_t GlooEngine::start(GlooOperation operation) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_.empty()) fail(Exit::distributed, failure_);
+  const int64_t sequence = operation.collective.sequence = recorder_.start(operation.collective);
+  if (queue_.empty()) due_ = Clock::now() + timeout_;
+  queue_.push_back(std::move(operation));
+  changed_.notify_all();
+  return sequence;
+}
+
+void GlooEngine::wait(int64_t sequence) {
+  std::unique_lock lock(mutex_);
+  bool closed = false;
+  while (done_ < sequence && failure_.empty()) {
+    const auto limit = due_ + (closed ? kSearch : kLate);
+    if (Clock::now() < limit) {
+      changed_.wait_until(lock, limit);
+    } else if (!closed) {
+      closed = true;
+      if (mesh_) mesh_->close();  // Gloo limits each wait for a peer, not their sum
+    } else {
+      failure_ =
+          cat("gloo: ", place_of(queue_.front().collective), ": not done within ", timeout_s_,
+              " s, and the store of rank 0 does not answer; is rank 0 stopped, "
+              "or its machine down?");
+      changed_.notify_all();
+    }
+  }
+  if (done_ < sequence) fail(Exit::distributed, failure_);
+}
+
+void GlooEngine::abort(const std::string& cause) {
+  std::unique_lock lock(mutex_);
+  if (!failure_.empty() || !mesh_) return;
+  cause_ = cause;
+  failure_ = "gloo: " + cause;
+  changed_.notify_all();
+  mesh_->stop_watching();
+  changed_.wait_for(lock, kGrace, [this] { return watched_; });
+}
+
+bool GlooEngine::stop() {
+  std::unique_lock lock(mutex_);
+  stopping_ = true;
+  changed_.notify_all();
+  if (mesh_) {
+    if (!queue_.empty()) mesh_->close();
+    mesh_->stop_watching();
+  }
+  return changed_.wait_for(lock, kGrace, [this] { return ran_ && watched_; });
+}
+
+// ---- the thread that runs the operations
+
+void GlooEngine::run_all() {
+  begin_thread("gloo");
+  std::unique_ptr<GlooMesh> mesh;
+  try {
+    mesh = std::make_unique<GlooMesh>(ranks_, *store_, prefix_ + "mesh/", timeout_);
+  } catch (const std::exception& error) {
+    set_failure(error.what());
+  }
+  std::unique_lock lock(mutex_);
+  mesh_ = std::move(mesh);
+  changed_.notify_all();
+  for (;;) {
+    changed_.wait(lock, [this] { return stopping_ || !failure_.empty() || !queue_.empty(); });
+    if (stopping_ || !failure_.empty()) break;
+    const GlooOperation& operation = queue_.front();
+    due_ = Clock::now() + timeout_;
+    lock.unlock();
+    const bool done = run(operation);
+    lock.lock();
+    if (!done) break;
+    done_ = operation.collective.sequence;
+    queue_.pop_front();
+    changed_.notify_all();
+  }
+  ran_ = true;
+  changed_.notify_all();
+}
+
+// Returns false, with failure_ set, if the operation failed.
+bool GlooEngine::run(const GlooOperation& operation) {
+  const Collective& c = operation.collective;
+  const auto due = Clock::now() + timeout_;
+  try {
+    if (check_) {
+      const std::string differences =
+          differences_of(c, *store_, prefix_ + "check/", ranks_, timeout_);
+      if (!differences.empty()) {
+        postmortem_.leave(differences);
+        diagnose(c, false, "");
+        return false;
+      }
+    }
+    const auto left = std::chrono::duration_cast<Timeout>(due - Clock::now());
+    operation.run(mesh_->context(), uint32_t(c.sequence), std::max(Timeout(1), left));
+    recorder_.finish(c.sequence);
+    return true;
+  } catch (const std::exception& error) {
+    diagnose(c, Clock::now() >= due - Timeout(20), plain(error.what()));
+    return false;
+  }
+}
+
+void GlooEngine::diagnose(const Collective& c, bool timed_out, const std::string& symptom) {
+  const std::lock_guard searching(search_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.empty()) return;
+  }
+  store_->set_timeout(kRequest);
+  postmortem_.report(recorder_.started(), timed_out);
+  mesh_->close();  // so that the others fail, and report, too
+  const std::string why = postmortem_.why(c, timed_out, timeout_s_, symptom);
+  postmortem_.finish();
+  set_failure(cat("gloo: ", place_of(c), ": ", why));
+}
+
+void GlooEngine::set_failure(const std::string& failure) {
+  const std::lock_guard lock(mutex_);
+  if (failure_.empty()) failure_ = failure;
+  changed_.notify_all();
+}
+
+// ---- the thread that watches the connections
+
+void GlooEngine::watch() {
+  begin_thread("gloo watch");
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return mesh_ || stopping_ || !failure_.empty(); });
+  if (mesh_) {
+    lock.unlock();
+    const bool broken = mesh_->watch();
+    lock.lock();
+    if (!cause_.empty()) {
+      lock.unlock();
+      postmortem_.leave(cause_);
+      mesh_->close();
+      lock.lock();
+    } else if (broken) {
+      lock.unlock();
+      postmortem_.report(recorder_.started(), false);
+      lock.lock();
+      changed_.wait_for(lock, kGrace,
+                        [this] { return queue_.empty() || stopping_ || !failure_.empty(); });
+      if (!queue_.empty() && !stopping_ && failure_.empty()) {
+        const Collective first = queue_.front().collective;
+        lock.unlock();
+        diagnose(first, false, "closed by peer");
+        lock.lock();
+      }
+    }
+  }
+  watched_ = true;
+  changed_.notify_all();
+}
+
+}  // namespace bellows

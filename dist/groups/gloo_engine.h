@@ -1,0 +1,65 @@
+// GlooEngine: the threads of a Gloo process group, and what they share with it.
+#pragma once
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include "dist/groups/gloo_mesh.h"
+#include "dist/groups/postmortem.h"
+#include "dist/groups/process_group.h"
+
+namespace bellows {
+
+// A collective that was started. `run` performs it on any thread, within `timeout` for each wait.
+struct GlooOperation {
+  Collective collective;
+  std::function<void(const std::shared_ptr<gloo::Context>&, uint32_t tag, Timeout timeout)> run;
+};
+
+// One thread runs the operations in the order in which they were started. Another one watches the
+// connections, so that a rank that computes still notices a dead one, and reports that it lives.
+// Both share ownership of this object, because a thread that is stuck in Gloo cannot be joined.
+// Any thread may call it.
+class GlooEngine {
+ public:
+  explicit GlooEngine(const GroupContext& group);
+
+  void run_all();  // the first thread
+  void watch();    // the second thread
+
+  // Returns the sequence number. Throws Error, exit 7, if the group is dead.
+  int64_t start(GlooOperation operation);
+  // Blocks until the operation of that number has ended; at most dist.timeout_s after it began, and
+  // two more seconds that finding the cause may take. Throws Error, exit 7, if it failed.
+  void wait(int64_t sequence);
+  void abort(const std::string& cause);
+  // Ends both threads. Returns false if one is stuck.
+  bool stop();
+  std::string report() const { return recorder_.report(); }
+
+ private:
+  bool run(const GlooOperation& operation);
+  void diagnose(const Collective& c, bool timed_out, const std::string& symptom);
+  void set_failure(const std::string& failure);
+
+  const Ranks ranks_;
+  const double timeout_s_;
+  const Timeout timeout_;
+  const bool check_;
+  const std::shared_ptr<Store> store_;
+  const std::string prefix_;
+  Postmortem postmortem_;
+  FlightRecorder recorder_;
+  std::mutex search_;  // for the cause of a failure
+
+  std::mutex mutex_;  // guards all below
+  std::condition_variable changed_;
+  std::deque<GlooOperation> queue_;  // the first one runs
+  int64_t done_ = 0;                 // sequence number of the last operation that has ended
+  std::chrono::steady_clock::time_point due_;  // end of the first one, at the latest
+  std::unique_ptr<GlooMesh> mesh_;             // null until connected; then it does not change
+  std::string failure_;                        // why the group is dead; "" while it lives
+  std::string cause_;                          // of abort(), for the other ranks
+  bool stopping_ = false, ran_ = false, watched_ = false;  // the latter: the threads have ended
+};
+
+}  // namespace bellows

@@ -1,0 +1,132 @@
+#include "dist/groups/gloo_mesh.h"
+#include <gloo/rendezvous/context.h>
+#include <gloo/transport/tcp/device.h>
+#include <gloo/types.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <cstdlib>
+#include "core/base/file.h"
+
+namespace bellows {
+
+namespace {
+using Clock = std::chrono::steady_clock;
+
+// Our store with the interface that Gloo expects. Values of rank r have the keys "r" and "rank_r".
+class Rendezvous : public gloo::rendezvous::Store {
+ public:
+  Rendezvous(bellows::Store& store, const std::string& prefix, Timeout timeout)
+      : store_(store), prefix_(prefix), timeout_(timeout), end_(Clock::now() + timeout) {}
+
+  void set(const std::string& key, const std::vector<char>& value) override {
+    store_.set(prefix_ + key, {value.begin(), value.end()});
+  }
+  std::vector<char> get(const std::string& key) override {
+    wait({key});
+    const std::string value = store_.get(prefix_ + key, timeout_);
+    return {value.begin(), value.end()};
+  }
+  void wait(const std::vector<std::string>& keys) override {
+    for (const std::string& key : keys) {
+      rank_ = key.substr(key.find_first_of("0123456789"));
+      const auto left = std::chrono::duration_cast<Timeout>(end_ - Clock::now());
+      if (!store_.wait(prefix_ + key, std::max(Timeout(1), left))) fail_late();
+    }
+  }
+  void wait(const std::vector<std::string>& keys, const Timeout&) override { wait(keys); }
+  [[noreturn]] void fail_late(const std::string& symptom = "") const {
+    fail(Exit::distributed, "gloo: rank ", rank_, " did not connect within ",
+         double(timeout_.count()) / 1000, " s", symptom, "; look at its last lines");
+  }
+
+ private:
+  bellows::Store& store_;
+  const std::string prefix_;
+  const Timeout timeout_;
+  const Clock::time_point end_;
+  std::string rank_;  // that is being waited for
+};
+
+// Returns the numeric address of this machine's interface that routes to `host`.
+std::string address_towards(const std::string& host) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_DGRAM;
+  const int error = getaddrinfo(host.c_str(), "9", &hints, &found);
+  if (error)
+    fail(Exit::distributed, "gloo: host '", host, "' of rank 0: ", gai_strerror(error),
+         "; check the launcher's address of rank 0");
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, freeaddrinfo);
+  for (const addrinfo* at = found; at; at = at->ai_next) {
+    const Descriptor udp(socket(at->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    sockaddr_storage own{};
+    socklen_t size = sizeof own;
+    char text[NI_MAXHOST];
+    if (udp.get() >= 0 && connect(udp.get(), at->ai_addr, at->ai_addrlen) == 0 &&
+        getsockname(udp.get(), reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
+        getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text, sizeof text, nullptr, 0,
+                    NI_NUMERICHOST) == 0)
+      return text;
+  }
+  fail(Exit::distributed, "gloo: no route to rank 0 at '", host, "'; set GLOO_SOCKET_IFNAME");
+}
+
+std::shared_ptr<gloo::transport::Device> device_for(const Ranks& ranks) {
+  gloo::transport::tcp::attr at;
+  if (const char* const interface = std::getenv("GLOO_SOCKET_IFNAME"); interface && *interface)
+    at.iface = interface;
+  else
+    at.hostname = address_towards(ranks.host);
+  const bool loopback = at.hostname.starts_with("127.") || at.hostname == "::1";
+  if (loopback && ranks.local_world < ranks.world)
+    fail(Exit::distributed, "gloo: '", ranks.host, "' is ", at.hostname,
+         " here, which other machines cannot reach; set GLOO_SOCKET_IFNAME");
+  try {
+    return gloo::transport::tcp::CreateDevice(at);
+  } catch (const std::exception& error) {
+    fail(Exit::distributed, "gloo: ", plain(error.what()), "; check GLOO_SOCKET_IFNAME='", at.iface,
+         "', which takes the name of one interface");
+  }
+}
+}  // namespace
+
+std::string plain(const std::string& gloo_message) {
+  const size_t end = gloo_message.starts_with('[') ? gloo_message.find("] ") : std::string::npos;
+  return end == std::string::npos ? gloo_message : gloo_message.substr(end + 2);
+}
+
+GlooMesh::GlooMesh(const Ranks& ranks, Store& store, const std::string& prefix, Timeout timeout) {
+  auto device = device_for(ranks);
+  const auto context = std::make_shared<gloo::rendezvous::Context>(ranks.rank, ranks.world);
+  // Gloo waits for a connection five times as long. Collectives set their own timeouts.
+  context->setTimeout(std::max(timeout / 5, Timeout(1)));
+  Rendezvous rendezvous(store, prefix, timeout);
+  try {
+    context->connectFullMesh(rendezvous, device);
+    alarm_ = context->createUnboundBuffer(nullptr, 0);
+    for (int r = 0; r < ranks.world; ++r)
+      if (r != ranks.rank) alarm_->recv(r, gloo::Slot::build(0xff, 0));
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    rendezvous.fail_late(cat(" (", plain(error.what()), ")"));
+  }
+  context_ = context;
+}
+
+bool GlooMesh::watch() {
+  try {
+    return alarm_->waitRecv(std::chrono::hours(24 * 365));
+  } catch (const std::exception&) {
+    return true;
+  }
+}
+
+// Gloo closes all connections when an operation times out.
+void GlooMesh::close() {
+  try {
+    context_->createUnboundBuffer(nullptr, 0)->waitRecv(Timeout(1));
+  } catch (const std::exception&) {
+  }
+}
+
+}  // namespace bellows

@@ -1,0 +1,37 @@
+// GlooMesh: this rank's TCP connections to all others, made by Gloo.
+#pragma once
+#include <gloo/context.h>
+#include <gloo/transport/unbound_buffer.h>
+#include "dist/rendezvous/rendezvous.h"
+
+namespace bellows {
+
+// Returns the text of a Gloo exception without the place in Gloo's sources.
+std::string plain(const std::string& gloo_message);
+
+// Any thread, except where noted.
+class GlooMesh {
+ public:
+  // Connects to all ranks, which find each other through keys of the store that start with
+  // `prefix`. Listens on the interface in GLOO_SOCKET_IFNAME, or else on the one that routes to
+  // ranks.host. Gloo's thread inherits name and signal mask of the caller. Throws Error, exit 7,
+  // naming the rank that did not come within `timeout`.
+  GlooMesh(const Ranks& ranks, Store& store, const std::string& prefix, Timeout timeout);
+
+  // For collectives, which one thread at a time may run.
+  const std::shared_ptr<gloo::Context>& context() const { return context_; }
+  // Blocks until a connection breaks, and returns true, or until stop_watching(), and returns
+  // false. One call in all.
+  bool watch();
+  void stop_watching() { alarm_->abortWaitRecv(); }
+  // Closes all connections. A collective in progress throws, here and on the other ranks.
+  void close();
+
+ private:
+  std::shared_ptr<gloo::Context> context_;
+  // Expects a message from each rank that nobody sends. Gloo signals the failure of a connection to
+  // the buffers that expect data from it.
+  std::unique_ptr<gloo::transport::UnboundBuffer> alarm_;
+};
+
+}  // namespace bellows

@@ -1,0 +1,104 @@
+#include "dist/groups/postmortem.h"
+#include "core/base/plural.h"
+
+namespace bellows {
+
+using Clock = std::chrono::steady_clock;
+static constexpr Timeout kPatience(900);  // with the reports of other ranks
+static constexpr Timeout kFarewell(500);  // of rank 0
+
+static Timeout until(Clock::time_point end) {
+  return std::max(Timeout(0), std::chrono::duration_cast<Timeout>(end - Clock::now()));
+}
+static std::string named(const Names& ranks) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + joined(ranks);
+}
+
+void Postmortem::leave(const std::string& cause) {
+  try {
+    if (store_->add(prefix_ + "causes", 1) == 1) store_->set(prefix_ + "cause", cause);
+    store_->set(prefix_ + "failed", "");
+  } catch (const Error&) {
+  }
+}
+
+void Postmortem::report(int64_t started, bool timed_out) {
+  if (reported_.exchange(true)) return;
+  try {
+    store_->set(key("started", ranks_.rank), cat(started, timed_out ? " timeout" : ""));
+    store_->set(prefix_ + "failed", "");
+  } catch (const Error&) {
+  }
+}
+
+bool Postmortem::failed() const {
+  try {
+    return store_->wait(prefix_ + "failed", Timeout(0));
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+std::string Postmortem::cause() const {
+  const bool left = store_->wait(prefix_ + "cause", Timeout(0));
+  return left ? store_->get(prefix_ + "cause", kPatience) : "";
+}
+
+std::string Postmortem::why(const Collective& c, bool timed_out, double timeout_s,
+                            const std::string& symptom) {
+  try {
+    return find(c, timed_out, timeout_s, symptom);
+  } catch (const Error& error) {
+    return cat("rank 0 left or is stuck: its store does not answer (", error.what(),
+               "); look at the last lines of rank 0");
+  }
+}
+
+std::string Postmortem::find(const Collective& c, bool timed_out, double timeout_s,
+                             const std::string& symptom) {
+  const auto end = Clock::now() + kPatience;
+  Names silent, late;
+  for (int r = 0; r < ranks_.world; ++r) {
+    if (r == ranks_.rank) continue;
+    if (const std::string left = cause(); !left.empty()) return left;
+    if (!store_->wait(key("started", r), until(end))) {
+      silent.push_back(std::to_string(r));
+      silent_.insert(r);
+      continue;
+    }
+    const std::string report = store_->get(key("started", r), kPatience);
+    if (std::stoll(report) < c.sequence) late.push_back(std::to_string(r));
+    timed_out = timed_out || report.ends_with(" timeout");
+  }
+  if (const std::string left = cause(); !left.empty()) return left;
+  const std::string within = cat(" within ", timeout_s, " s; ");
+  if (!silent.empty() && timed_out)
+    return cat(named(silent), " did not answer", within, "is it stopped, or its machine down?");
+  if (!silent.empty())
+    return cat(named(silent),
+               " left and gave no cause; look at its last lines, and whether the "
+               "system killed it");
+  if (!late.empty() && timed_out)
+    return cat(named(late), " did not come", within,
+               "find out what it is doing, or raise dist.timeout_s");
+  if (!late.empty())
+    return cat(named(late), " ended earlier; all ranks must start the same collectives");
+  if (timed_out)
+    return cat("not done", within,
+               "all ranks are there, so the network is too slow, or raise "
+               "dist.timeout_s");
+  return cat("a connection broke (", symptom, "); look at the network");
+}
+
+void Postmortem::finish() {
+  try {
+    store_->set(key("finished", ranks_.rank), "");
+    if (ranks_.rank) return;
+    const auto end = Clock::now() + kFarewell;
+    for (int r = 1; r < ranks_.world; ++r)
+      if (!silent_.contains(r)) store_->wait(key("finished", r), until(end));
+  } catch (const Error&) {
+  }
+}
+
+}  // namespace bellows

@@ -1,0 +1,86 @@
+// ProcessGroup: the ranks that train one model together, and their collectives.
+#pragma once
+#include <memory>
+#include <string>
+#include "core/tensor/tensor.h"
+#include "dist/base/options.h"
+#include "dist/rendezvous/rendezvous.h"
+#include "dist/rendezvous/store.h"
+
+namespace bellows {
+
+enum class Reduction { sum, mean };
+
+// A collective that has started. Its tensors must stay alive and untouched until wait() returns.
+class Work {
+ public:
+  virtual ~Work() = default;
+  // Makes later work of the current stream (on the CPU: the caller) see the results. Throws Error,
+  // exit 7, if the collective failed or took longer than dist.timeout_s; the group is then dead.
+  virtual void wait() = 0;
+};
+using WorkPtr = std::unique_ptr<Work>;
+
+// Returns the elements of a dense tensor in the order of its memory, (numel).
+inline Tensor flat(const Tensor& t) {
+  return t.view({t.numel()}, strides_of({t.numel()}), t.offset());
+}
+
+// All ranks must start the same collectives in the same order, from one thread. Tensors are dense
+// and contiguous; their dtype is f32, f64, bf16, f16 or i64 (i64: sum only). `what` names a
+// collective in errors and in the flight recorder, for example "bucket 2".
+class ProcessGroup {
+ public:
+  virtual ~ProcessGroup() = default;
+  virtual int rank() const = 0;
+  virtual int world() const = 0;
+  virtual std::string backend() const = 0;  // its entry: "gloo"
+  // True if collectives are work of the GPU's streams. Then tensors are on the GPU, wait() does not
+  // make the host wait, and a graph can capture both. All works must end in the capture, and the
+  // graph must be destroyed before the group.
+  virtual bool on_streams() const { return false; }
+
+  virtual WorkPtr all_reduce(const Tensor& t, Reduction reduction, const std::string& what) = 0;
+  virtual WorkPtr broadcast(const Tensor& t, int root, const std::string& what) = 0;
+  // mine: (n), all: (world * n): the values of all ranks, by rank.
+  virtual WorkPtr all_gather(const Tensor& mine, const Tensor& all, const std::string& what) = 0;
+  // all: (world * n), mine: (n): this rank's part of the reduced values.
+  virtual WorkPtr reduce_scatter(const Tensor& all, const Tensor& mine, Reduction reduction,
+                                 const std::string& what) = 0;
+  // all: (world * n) on `root`, ignored elsewhere; mine: (n). gather: the root receives the values
+  // of all ranks, by rank. scatter: each rank receives its part of the root's. Both wait.
+  virtual void gather(const Tensor& mine, const Tensor& all, int root, const std::string& what);
+  virtual void scatter(const Tensor& all, const Tensor& mine, int root, const std::string& what);
+  // Returns once all ranks have called it.
+  virtual void barrier(const std::string& what) = 0;
+  // Tells the other ranks why this one leaves, so that they report the cause. Their pending and
+  // later collectives throw. For a rank that ends with an error of its own.
+  virtual void abort(const std::string& why) noexcept = 0;
+  // The last dist.flight_recorder collectives of this rank, a line each, to be kept if the run
+  // fails; "" in a world of one.
+  virtual std::string flight_report() const { return ""; }
+  // Call after each launch of a graph with collectives of this group, on the current stream: the
+  // graph then has dist.timeout_s, too. Throws as Work::wait() does.
+  virtual void graph_launched() {}
+
+  int64_t step = 0;  // update in progress, counted from 1, for errors; set by the loop
+};
+
+// Returns "sum" or "mean".
+const char* name_of(Reduction reduction);
+// Throws Error, exit 2, unless a group whose tensors are on `device` takes this one; `what` as
+// above.
+void check_collective(const ProcessGroup& group, Device device, const Tensor& t,
+                      Reduction reduction, const std::string& what);
+// The same for all_gather and reduce_scatter, and if `all` are not world * `mine`.
+void check_collective(const ProcessGroup& group, Device device, const Tensor& mine,
+                      const Tensor& all, Reduction reduction, const std::string& what);
+
+struct GroupContext {
+  Ranks ranks;
+  std::shared_ptr<Store> store;  // of all ranks; null in a world of one
+  Device device = Device::cpu;   // of the tensors
+  DistOptions options;
+};
+
+}  // namespace bellows

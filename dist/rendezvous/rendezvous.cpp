@@ -1,0 +1,79 @@
+#include "dist/rendezvous/rendezvous.h"
+#include <cstdlib>
+#include "core/base/plural.h"
+#include "dist/rendezvous/store_server.h"
+#include "dist/rendezvous/tcp_store.h"
+
+namespace bellows {
+
+const Ranks& this_rank(const DistOptions& options) {
+  static const Ranks ranks =
+      ranks_from([](const char* name) { return std::getenv(name); }, options);
+  return ranks;
+}
+
+namespace {
+// Rank 0's store. The members are destroyed in reverse: its own connections end before the server
+// waits for those of the others.
+struct HostedStore {
+  HostedStore(const Ranks& ranks, Timeout timeout)
+      : server(ranks), store(server.seen_from_inside(), timeout) {}
+
+  StoreServer server;
+  TcpStore store;
+};
+}  // namespace
+
+static std::shared_ptr<Store> connect(const Ranks& ranks, Timeout timeout) {
+  if (ranks.rank > 0) return std::make_shared<TcpStore>(ranks, timeout);
+  const auto hosted = std::make_shared<HostedStore>(ranks, timeout);
+  return {hosted, &hosted->store};
+}
+
+static std::string key_of(int rank) { return cat("rendezvous/rank ", rank); }
+
+// Returns "rank 2 of 4" or "ranks 1, 2 of 4"; "" if the last one has just arrived.
+static std::string missing(Store& store, int world) {
+  Names names;
+  int64_t more = 0;
+  for (int rank = 0; rank < world; ++rank) {
+    if (store.wait(key_of(rank), Timeout(0))) continue;
+    if (names.size() < 8)
+      names.push_back(std::to_string(rank));
+    else
+      ++more;
+  }
+  if (names.empty()) return "";
+  return cat(names.size() == 1 ? "rank " : "ranks ", joined(names),
+             more ? cat(" and ", more, " more") : "", " of ", world);
+}
+
+std::shared_ptr<Store> meet(const Ranks& ranks, const DistOptions& options) {
+  if (ranks.world == 1) return nullptr;
+  const auto timeout =
+      std::chrono::duration_cast<Timeout>(std::chrono::duration<double>(options.timeout_s));
+  const auto deadline = deadline_after(timeout);
+  const std::shared_ptr<Store> store = connect(ranks, timeout);
+
+  // The rank that arrives last, or runs out of time first, tells all.
+  const char* const result_key = "rendezvous/result";
+  store->set(key_of(ranks.rank), "");
+  if (store->add("rendezvous/arrived", 1) == ranks.world) store->set(result_key, "");
+  const auto left = std::chrono::ceil<Timeout>(deadline - Clock::now());
+  const bool late = !store->wait(result_key, std::max(left, Timeout(1)));
+  const std::string absent = late ? missing(*store, ranks.world) : "";
+  if (!absent.empty()) {
+    std::string reason =
+        cat("rendezvous: ", absent, " did not arrive within ", options.timeout_s, " s");
+    if (store->wait("rendezvous/refused", Timeout(0)))
+      reason += cat("; rank 0 refused a process: ", store->get("rendezvous/refused", Timeout(0)));
+    else
+      reason += cat("; its output may have the cause; start all ranks with ", ranks.launcher);
+    store->set(result_key, reason);
+  }
+  const std::string result = store->get(result_key, timeout);
+  if (!result.empty()) fail(Exit::distributed, result);
+  return store;
+}
+
+}  // namespace bellows

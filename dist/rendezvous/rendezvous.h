@@ -1,0 +1,37 @@
+// Rank of this process in a run, and the rendezvous with the other ranks.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include "dist/base/options.h"
+#include "dist/rendezvous/store.h"
+
+namespace bellows {
+
+// This process's place in a run, as its launcher described it. The default: alone.
+struct Ranks {
+  int rank = 0, world = 1;
+  int local_rank = 0, local_world = 1;  // among the ranks of this machine
+  std::string host = "127.0.0.1";       // of rank 0
+  int port = 0;                         // of the store that rank 0 serves
+  std::string attempt = "0";            // restart count; prefixes all keys of the store
+  std::string token;                    // shared secret of the run; "" if the launcher has none
+  std::string launcher;                 // "trainer launch", "torchrun", "mpirun", "srun" or ""
+};
+
+// Reads the variables of trainer launch, torchrun, Open MPI or Slurm. `variable` returns the value
+// of an environment variable, or null. dist.store_port overrides the port. Throws Error, exit 2,
+// for values that are missing or impossible.
+Ranks ranks_from(const std::function<const char*(const char*)>& variable,
+                 const DistOptions& options);
+// The same, from the environment of this process; read once.
+const Ranks& this_rank(const DistOptions& options);
+
+// Rank 0 serves the store, and all ranks connect to it. Returns once all have arrived; null in a
+// world of one. Throws Error, exit 7, naming the missing ranks, after dist.timeout_s, if the port
+// is in use, or if rank 0 refuses this rank. Rank 0's store is served until its last reference is
+// gone and, for a few seconds more, until the other ranks have disconnected.
+std::shared_ptr<Store> meet(const Ranks& ranks, const DistOptions& options);
+
+}  // namespace bellows
