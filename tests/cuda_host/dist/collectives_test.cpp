@@ -72,7 +72,7 @@ TEST_P(CollectivesOnDevice, AverageGradientsOfAReducer) {
   for (const bool views : {false, true})
     expect_no_errors(GpuRanks(GetParam()).run([&](ProcessGroup& group, Stream) {
       DistOptions options;
-      options.bucketed = options.overlap = options.rebuild = true;
+      options.ddp = options.bucketed = options.overlap = options.rebuild = true;
       options.views = views;
       options.compress = views;
       NamedTensors leaves;
