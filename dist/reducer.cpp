@@ -18,7 +18,7 @@ Reducer::Reducer(ProcessGroup& group, const DistOptions& options, const NamedTen
   }
   if (alone()) return;
   start_from_rank_zero(parameters, buffers);
-  if (!options.ddp) {
+  if (!options.ddp && group.world() > 1) {
     dp_.emplace(group, parameters);
     return;
   }
