@@ -164,10 +164,10 @@ TEST_F(FaultyRanks, WaitForACheckpointThatTakesLongerThanTheTimeout) {
   const auto run_of = [&](const std::string& async) {
     return start_pair(
         training("async_" + async,
-                 {"dist.timeout_s=0.7", "ckpt.every=0",
+                 {cat("dist.timeout_s=", kTimeoutS), "ckpt.every=0",
                   cat("toggles={background_loader: off, async_checkpoint: ", async, "}")}),
         [&](int rank) {
-          setenv("FAULT_MS", "1600", 1);
+          setenv("FAULT_MS", "3000", 1);
           if (rank == 0)  // after two files of the run folder
             plant("rename", 3, "slow", folder_ / ("log." + async));
         });
