@@ -18,7 +18,7 @@ using namespace bellows;
 
 namespace {
 
-// What one pass forward and backward of a batch norm reads and leaves behind.
+// The results of one forward and backward pass of a batch norm.
 struct Pass {
   // (N, C, H, W) or (N, C); residual and dresidual: undefined without relu
   Tensor x, residual = {}, dy = {}, y = {}, dx = {}, dresidual = {};
