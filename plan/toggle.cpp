@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cstdlib>
+#include "core/base/registry.h"
 #include "core/config/hint.h"
 #include "core/config/yaml.h"
 #include "dist/rendezvous/rendezvous.h"
@@ -19,6 +20,17 @@ void place(Toggle& toggle, const std::string& path) {
   const size_t room = toggle.file.find('/') + 1, end = toggle.file.find('/', room);
   toggle.key_point = toggle.file.substr(room, end - room);
   std::ranges::replace(toggle.key_point, '_', ' ');
+}
+
+std::vector<Toggle>& toggles() {
+  static std::vector<Toggle> all;
+  return all;
+}
+
+AddToggle::AddToggle(Toggle&& toggle, const char* file) {
+  note_registration(file);
+  place(toggle, file);
+  toggles().push_back(std::move(toggle));
 }
 
 static bool moved(const Counters& counters, const char* name) {

@@ -37,7 +37,8 @@ struct Toggle {
   const char* nondeterministic_value = "";  // value that `deterministic: on` excludes
   Names supersedes = {};                    // toggles that do not run where this one matches
   std::string proof = {};                   // YAML: options with which the mechanism runs in a test
-  const char* example = "configs/lenet.yaml";  // config in which `ab` sees it run; "": none exists
+  // Config in which `ab` sees it run, and options that it needs; "": none exists.
+  const char* example = "configs/lenet.yaml";
   void (*enable)(Plan&, const std::string& value);  // edits the plan; `value` is never off()
 
   // Set by AddToggle: the source file, "toggles/memory/set_to_none.cpp", and the resource that the
@@ -50,16 +51,9 @@ struct Toggle {
 // Sets `file` and `key_point` from the path of a source file.
 void place(Toggle& toggle, const std::string& path);
 
-inline std::vector<Toggle>& toggles() {
-  static std::vector<Toggle> all;
-  return all;
-}
+std::vector<Toggle>& toggles();
 struct AddToggle {
-  explicit AddToggle(Toggle toggle, const std::string& file = __builtin_FILE()) {
-    registered_files().insert(file);
-    place(toggle, file);
-    toggles().push_back(std::move(toggle));
-  }
+  explicit AddToggle(Toggle&& toggle, const char* file = __builtin_FILE());
 };
 // Returns the equality that the toggle promises for two runs, given how much each trace counter
 // increased in the run without it (`off`) and with it (`on`).

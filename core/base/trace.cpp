@@ -74,7 +74,7 @@ void mark(bool on) {
 }
 
 bool add_marker(const Marker& tool, const char* file) {
-  registered_files().insert(file);
+  note_registration(file);
   marker = tool;
   return true;
 }

@@ -34,7 +34,7 @@ template <class R, class... Args> struct AddEntry<R(Args...)> {
   template <class Options>
   AddEntry(const char* name, const char* help, R (*make)(const Options&, Args...),
            const char* file = __builtin_FILE()) {
-    registered_files().insert(file);
+    note_registration(file);
     const Entry<R(Args...)> entry = {
         help, [] { return std::any(Options{}); },
         [](Visitor& visitor, std::any& any) { visit(visitor, std::any_cast<Options&>(any)); },

@@ -53,7 +53,7 @@ struct DeviceApi {
 inline constinit DeviceApi device_apis[kDevices] = {};
 struct AddDevice {
   AddDevice(Device device, const DeviceApi& api, const char* file = __builtin_FILE()) {
-    registered_files().insert(file);
+    note_registration(file);
     device_apis[static_cast<int>(device)] = api;
   }
 };

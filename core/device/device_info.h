@@ -26,7 +26,7 @@ struct CudaCode {
 inline constinit CudaCode cuda_code = {};
 struct AddCudaCode {
   explicit AddCudaCode(const CudaCode& code, const char* file = __builtin_FILE()) {
-    registered_files().insert(file);
+    note_registration(file);
     cuda_code = code;
   }
 };

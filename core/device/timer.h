@@ -54,7 +54,7 @@ struct ClockApi {
 inline constinit ClockApi clock_apis[kDevices] = {};
 struct AddClock {
   AddClock(Device device, const ClockApi& api, const char* file = __builtin_FILE()) {
-    registered_files().insert(file);
+    note_registration(file);
     clock_apis[static_cast<int>(device)] = api;
   }
 };

@@ -100,7 +100,7 @@ template <class R, class... Args> class Kernel<R(Args...)> {
 
   // Registers the plain implementation for a device.
   bool on(Device device, Fn fn, const char* file = __builtin_FILE()) {
-    registered_files().insert(file);
+    note_registration(file);
     if (!plain_[0] && !plain_[1]) kernel_records().push_back(&record_);
     record_.file[static_cast<int>(device)] = file;
     plain_[static_cast<int>(device)] = fn;
@@ -109,7 +109,7 @@ template <class R, class... Args> class Kernel<R(Args...)> {
   // Registers a library's implementation, used if KernelOptions request vendor kernels. It may call
   // plain() for arguments that it does not support.
   bool vendor_on(Device device, Fn fn, Vendor traits = {}, const char* file = __builtin_FILE()) {
-    registered_files().insert(file);
+    note_registration(file);
     record_.vendor[static_cast<int>(device)] = true;
     vendor_[static_cast<int>(device)] = fn;
     traits_[static_cast<int>(device)] = traits;
@@ -122,7 +122,7 @@ template <class R, class... Args> class Kernel<R(Args...)> {
   bool algorithm_on(Device device, const char* name, bool (*fits)(Args...), Fn fn,
                     Version version = nullptr, const char* file = __builtin_FILE()) {
     static_assert(kTunable, "autotuning needs a Slot, and arguments that it can print");
-    registered_files().insert(file);
+    note_registration(file);
     const int d = static_cast<int>(device);
     int i = 0;
     while (i < kMostAlgorithms && record_.algorithms[d][i]) ++i;

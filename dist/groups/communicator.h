@@ -37,7 +37,7 @@ using MakeCommunicator = std::unique_ptr<Communicator>(const CommunicatorOptions
 inline constinit MakeCommunicator* make_communicator = nullptr;  // null: this build has no NCCL
 struct AddCommunicator {
   explicit AddCommunicator(MakeCommunicator* make, const char* file = __builtin_FILE()) {
-    registered_files().insert(file);
+    note_registration(file);
     make_communicator = make;
   }
 };

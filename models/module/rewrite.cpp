@@ -1,5 +1,6 @@
 #include "models/module/rewrite.h"
 #include <algorithm>
+#include "core/base/registry.h"
 #include "core/config/visitor.h"
 
 namespace bellows {
@@ -7,6 +8,11 @@ namespace bellows {
 std::vector<Rewrite>& rewrites() {
   static std::vector<Rewrite> all;
   return all;
+}
+
+AddRewrite::AddRewrite(const Rewrite& rewrite, const char* file) {
+  note_registration(file);
+  rewrites().push_back(rewrite);
 }
 
 void visit(Visitor& v, RewriteOptions& o) {

@@ -46,10 +46,7 @@ struct Rewrite {
 };
 std::vector<Rewrite>& rewrites();
 struct AddRewrite {
-  explicit AddRewrite(const Rewrite& rewrite, const char* file = __builtin_FILE()) {
-    registered_files().insert(file);
-    rewrites().push_back(rewrite);
-  }
+  explicit AddRewrite(const Rewrite& rewrite, const char* file = __builtin_FILE());
 };
 
 // Values of the rewrites' options by name; absent means 0, off.

@@ -1,9 +1,20 @@
 #include "ops/base/op.h"
 #include <cmath>
 #include "core/base/philox.h"
+#include "core/base/registry.h"
 #include "core/tensor/copy.h"
 
 namespace bellows {
+
+std::vector<OpSpec>& op_specs() {
+  static std::vector<OpSpec> specs;
+  return specs;
+}
+
+AddOp::AddOp(OpSpec&& spec, const char* file) {
+  note_registration(file);
+  op_specs().push_back(std::move(spec));
+}
 
 static double draw(const OpSpec& op, const Philox& rng, const Permutation& order, int64_t i) {
   // Evenly spaced in random order, so that no difference quotient crosses a tie.

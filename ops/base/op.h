@@ -2,7 +2,6 @@
 // ops share: checks and counts of their operands.
 #pragma once
 #include "autograd/record.h"
-#include "core/base/registry.h"
 #include "core/base/trace.h"
 #include "core/tensor/kernel.h"
 
@@ -37,15 +36,9 @@ struct OpSpec {
   bool elementwise = false;    // takes inputs of any one shape and returns that shape
 };
 
-inline std::vector<OpSpec>& op_specs() {
-  static std::vector<OpSpec> specs;
-  return specs;
-}
+std::vector<OpSpec>& op_specs();
 struct AddOp {
-  explicit AddOp(OpSpec spec, const char* file = __builtin_FILE()) {
-    registered_files().insert(file);
-    op_specs().push_back(std::move(spec));
-  }
+  explicit AddOp(OpSpec&& spec, const char* file = __builtin_FILE());
 };
 
 // Returns leaves of these shapes on the CPU, drawn as `op` requires (positive, distinct, away from

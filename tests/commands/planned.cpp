@@ -145,6 +145,8 @@ static Planned planned_run(const std::string& command) {
   if (verb == "bench" && device_count(Device::cuda) == 0 && benches().contains(words[1]) &&
       std::string(benches().at(words[1]).help).find("GPU") != std::string::npos)
     return {Treatment::run, command, 2, "GPU"};
+  if (verb == "launch" && std::ranges::count(words, "ab"))  // its exit code needs no look here
+    return {Treatment::run, planned_ab(command, words).command};
   if (verb == "launch") return {Treatment::run, command + smaller(words, "train")};
   if (verb == "train" || verb == "pack" || verb == "plan")
     return {Treatment::run, command + smaller(words, verb)};

@@ -15,6 +15,6 @@ static const bellows::AddToggle toggle({
     .tolerance = 1e-5,
     .needs = {"ranks", "ddp"},
     .proof = "dist.ddp: true",
-    .example = "",
+    .example = "configs/ddp/lenet.yaml",
     .enable = [](bellows::Plan& plan, const std::string&) { plan.dist.bucketed = true; },
 });

@@ -17,6 +17,6 @@ static const bellows::AddToggle toggle({
     .fast = "",  // trades precision for bytes
     .needs = {"ranks", "ddp"},
     .proof = "dist.ddp: true",
-    .example = "",
+    .example = "configs/ddp/lenet.yaml",
     .enable = [](bellows::Plan& plan, const std::string&) { plan.dist.compress = true; },
 });

@@ -18,6 +18,6 @@ static const bellows::AddToggle toggle({
     .same = bellows::Same::close,
     .tolerance = 1e-5,
     .needs = {"ranks"},
-    .example = "",
+    .example = "configs/ddp/lenet.yaml",
     .enable = [](bellows::Plan& plan, const std::string&) { plan.dist.ddp = true; },
 });

@@ -12,6 +12,6 @@ static const bellows::AddToggle toggle({
     .same = bellows::Same::bitwise,
     .needs = {"ranks", "ddp", "bucketed_allreduce"},
     .proof = "dist: {ddp: true, bucketed: true}",
-    .example = "",
+    .example = "configs/ddp/lenet.yaml",
     .enable = [](bellows::Plan& plan, const std::string&) { plan.dist.views = true; },
 });

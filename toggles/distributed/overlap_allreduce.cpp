@@ -13,6 +13,6 @@ static const bellows::AddToggle toggle({
     .same = bellows::Same::bitwise,
     .needs = {"ranks", "ddp"},
     .proof = "dist.ddp: true",
-    .example = "",
+    .example = "configs/ddp/lenet.yaml",
     .enable = [](bellows::Plan& plan, const std::string&) { plan.dist.overlap = true; },
 });

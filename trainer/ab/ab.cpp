@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 #include <cstdlib>
 #include <ctime>
+#include <deque>
 #include <fstream>
 #include "core/base/file.h"
 #include "core/base/output.h"
+#include "dist/rendezvous/rendezvous.h"
+#include "trainer/launch/reserved_port.h"
 #include "trainer/log/system.h"
 #include "trainer/state/scratch_folder.h"
 #include "trainer/verbs/verbs.h"
@@ -14,8 +17,35 @@ namespace bellows {
 
 // ---- the arms
 
+namespace {
+// Where a launcher has started several ranks, each runs `ab` and starts its own rank of every arm.
+// The ranks of an arm meet at a store of their own, on a port that rank 0 chooses.
+class ArmPorts {
+ public:
+  ArmPorts(const DistOptions& dist, double timeout_s)
+      : rank_(this_rank(dist).rank),
+        store_(meet(this_rank(dist), dist)),
+        timeout_(static_cast<int64_t>(1000 * timeout_s)) {}
+
+  // Returns the setting for the next arm, the same on all ranks; none in a world of one.
+  Names next() {
+    if (!store_) return {};
+    const std::string arm = cat("arm ", ++arms_);
+    if (rank_ == 0) store_->set(arm, std::to_string(reserved_.emplace_back().number()));
+    return {cat("dist.store_port=", store_->get(arm, timeout_))};
+  }
+
+ private:
+  int rank_;
+  std::shared_ptr<Store> store_;
+  Timeout timeout_;
+  int arms_ = 0;
+  std::deque<ReservedPort> reserved_;
+};
+}  // namespace
+
 static ArmCommand arm_command(const AbOptions& options, const std::string& value,
-                              const std::string& folder) {
+                              const std::string& folder, const Names& more) {
   std::vector<std::string> argv = {"/proc/self/exe", "ab", "--arm", value, "--folder", folder};
   const auto add = [&](const char* option, const std::string& text) {
     argv.insert(argv.end(), {option, text});
@@ -27,6 +57,7 @@ static ArmCommand arm_command(const AbOptions& options, const std::string& value
   add("--blocks", std::to_string(options.blocks));
   add("--warmup", std::to_string(options.warmup));
   argv.insert(argv.end(), options.overrides.begin(), options.overrides.end());
+  argv.insert(argv.end(), more.begin(), more.end());
   return {options.toggle + "=" + value, argv};
 }
 
@@ -66,26 +97,29 @@ static Json machine_now() {
 
 // ---- the verb
 
-static AbResult measure(const AbOptions& options, const Toggle& toggle) {
+static AbResult measure(const AbOptions& options, const Toggle& toggle, const DistOptions& dist) {
   const ScratchFolder scratch;
-  const ArmCommand off = arm_command(options, toggle.off(), scratch / "off");
-  const ArmCommand twin = arm_command(options, toggle.off(), scratch / "twin");
-  const ArmCommand on = arm_command(options, options.value, scratch / "on");
+  ArmPorts ports(dist, options.timeout_s);
   AbResult result = {options, &toggle, forced_off(options, toggle), {}, {}, machine_now()};
-  if (!result.forced_off.empty()) say(cat("ab: ", forced_off_text(result)));
+  const auto tell = [&](const std::string& text) {
+    if (this_rank(dist).rank == 0) say(text);
+  };
+  if (!result.forced_off.empty()) tell(cat("ab: ", forced_off_text(result)));
   AbProgress progress(options);
-  const auto compare = [&](const std::string& title, const ArmCommand& one,
-                           const ArmCommand& other) {
-    say(cat("ab: ", title));
+  const auto compare = [&](const std::string& title, const std::string& value) {
+    const ArmCommand off = arm_command(options, toggle.off(), scratch / "off", ports.next());
+    const ArmCommand other = arm_command(options, value, scratch / "other", ports.next());
+    tell("ab: " + title);
     progress.begin(title);
-    const AbPair pair = interleave(one, other, options.blocks, options.timeout_s,
+    const AbPair pair = interleave(off, other, options.blocks, options.timeout_s,
                                    [&](const AbBlock& block) { progress.add(block); });
     progress.clear();
     return pair;
   };
-  result.placebo = compare(cat("placebo, ", off.name, " against itself"), off, twin);
-  result.measured = compare(cat(off.name, " against ", on.name), off, on);
-  say("");
+  const std::string off = cat(toggle.name, "=", toggle.off());
+  result.placebo = compare(cat("placebo, ", off, " against itself"), toggle.off());
+  result.measured = compare(cat(off, " against ", toggle.name, "=", options.value), options.value);
+  tell("");
   result.machine["load average after"] = load_average();
   return result;
 }
@@ -153,7 +187,10 @@ static int run(const Arguments& args) {
   if (options.value.empty()) options.value = suggested(toggle);
   check_arms(options, toggle);
   check_report(options.report);
-  const AbResult result = measure(options, toggle);
+  const DistOptions dist = arm_config(options, toggle, toggle.off()).plan.dist;
+  options.ranks = this_rank(dist).world;
+  const AbResult result = measure(options, toggle, dist);
+  if (this_rank(dist).rank > 0) return 0;
   say_part(to_markdown(result));
   if (!options.report.empty()) write_report(options.report, result);
   const Finding losses = compare_losses(toggle, result.measured);

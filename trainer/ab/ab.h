@@ -1,5 +1,6 @@
 // `trainer ab`: compares two runs ("arms") that differ in one toggle. The arms run alternately, one
-// time slice each, so that drift of the machine affects both alike. Files in this folder:
+// time slice each, so that drift of the machine affects both alike. With several ranks, each rank
+// runs `ab` and its own rank of both arms, and rank 0 reports. Files in this folder:
 //   ab        the verb                             interleave  order of time slices, report lines
 //   config    configurations of the arms           findings    costs, speedup, counters, losses
 //   arm       the process of an arm                report      Markdown, JSON, progress line
@@ -28,6 +29,7 @@ struct AbOptions {
   int64_t warmup = 50;        // steps before the first block; with AbMeasure::epoch one epoch
   double timeout_s = 600;     // limit for one time slice
   std::string report;         // path of the Markdown report (.md), or ""; a .json goes next to it
+  int ranks = 1;              // that a launcher has started; set by the verb
 };
 
 // Reported by an arm at the end of each time slice.

@@ -25,20 +25,20 @@ static void report(std::string line) {
 
 namespace {
 
-// Measures one block per time slice. The clocks start when the parent resumes the process and stop
-// when the block is complete.
+// Measures one block per time slice. The clocks start when the parents have resumed the processes
+// of all ranks, and stop when the block is complete.
 class BlockTimer {
  public:
   BlockTimer(const AbOptions& options, const Session& session)
-      : due_(options.measure == AbMeasure::epoch ? session.steps_per_epoch() : options.warmup),
-        next_due_(options.measure == AbMeasure::epoch ? due_ : options.steps),
-        device_(session.device) {
+      : session_(session),
+        due_(options.measure == AbMeasure::epoch ? session.steps_per_epoch() : options.warmup),
+        next_due_(options.measure == AbMeasure::epoch ? due_ : options.steps) {
     begin();
   }
 
   void end_update() {
     if (++block_.steps < due_) return;
-    synchronize(current_stream(device_));
+    synchronize(current_stream(session_.device));
     block_.wall_s = seconds_since(wall_begin_);
     block_.cpu_s = seconds_since(cpu_begin_, Clock::cpu);
     block_.counters = trace::counters();
@@ -50,13 +50,14 @@ class BlockTimer {
 
  private:
   void begin() {
+    session_.host_group().barrier("the start of a time slice");
     block_ = {};
     wall_begin_ = time_ns(Clock::wall);
     cpu_begin_ = time_ns(Clock::cpu);
   }
 
+  const Session& session_;
   int64_t due_, next_due_;  // steps
-  Device device_;
   AbBlock block_;
   int64_t wall_begin_ = 0, cpu_begin_ = 0;  // ns
 };
@@ -96,8 +97,8 @@ int run_arm(const Plan& plan, const AbOptions& options, const std::string& folde
   Checkpoints checkpoints(folder, session.plan.ckpt);
   Signals signals;
   BlockTimer timer(options, session);
-  const Outcome outcome =
-      train(session, log, &checkpoints, signals, {}, [&](const Position&) { timer.end_update(); });
+  const Outcome outcome = train(session, log, session.ranks.rank == 0 ? &checkpoints : nullptr,
+                                signals, {}, [&](const Position&) { timer.end_update(); });
   if (outcome.signal != 0) return 128 + outcome.signal;
   report(to_line(end_of(outcome, session.device)));
   return 0;

@@ -91,8 +91,10 @@ static std::string quoted(const std::string& word) {
 }
 
 static std::string command_line(const AbOptions& o) {
-  std::string text = fmt::format("trainer ab --config {} --toggle {} --value {} --blocks {}",
-                                 quoted(o.config), o.toggle, o.value, o.blocks);
+  std::string text = "trainer ";
+  if (o.ranks > 1) text += fmt::format("launch --ranks {} -- ", o.ranks);
+  text += fmt::format("ab --config {} --toggle {} --value {} --blocks {}", quoted(o.config),
+                      o.toggle, o.value, o.blocks);
   text += o.measure == AbMeasure::epoch ? " --measure epoch"
                                         : fmt::format(" --steps {} --warmup {}", o.steps, o.warmup);
   if (o.clock == Clock::cpu) text += " --clock cpu";

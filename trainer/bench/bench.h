@@ -17,7 +17,7 @@ namespace bellows {
 
 struct AddBench {
   explicit AddBench(const Verb& bench, const char* file = __builtin_FILE()) {
-    registered_files().insert(file);
+    note_registration(file);
     benches()[bench.name] = bench;
   }
 };

@@ -81,7 +81,10 @@ static void explain_toggle(const Toggle& t) {
   if (const std::string why = no_effect(t); !why.empty()) say("  here:      " + why);
   for (const auto& [option, owner] : option_owners())
     if (owner->name == std::string_view(t.name)) say("  sets:      " + option);
-  if (*t.example) say(cat("  measure:   trainer ab --toggle ", t.name, " --config ", t.example));
+  const bool ranks = std::ranges::count(t.needs, "ranks");
+  if (*t.example)
+    say(cat("  measure:   trainer ", ranks ? "launch --ranks 2 -- " : "", "ab --toggle ", t.name,
+            " --config ", t.example));
 }
 
 static std::vector<Describe::Line> options_of(const Table& table, const std::string& entry) {

@@ -35,7 +35,7 @@ inline std::map<std::string, Verb>& benches() {
 
 struct AddVerb {
   explicit AddVerb(const Verb& verb, const char* file = __builtin_FILE()) {
-    registered_files().insert(file);
+    note_registration(file);
     verbs()[verb.name] = verb;
   }
 };
