@@ -69,7 +69,7 @@ void refuse(const char* call, cudaError_t status) {
   if (running_kernel() && std::strstr(call, "cudaLaunch") && is_of_a_launch(status))
     fail(Exit::internal, name({running_kernel(), current_site()}), ": the launch failed: ", text);
   fail(Exit::internal, "cuda: ", text, "; the last kernels were ", last_launches(),
-       "; CUDA_LAUNCH_BLOCKING=1 finds which  [", call, "]");
+       "; set CUDA_LAUNCH_BLOCKING=1 to find the one that failed  [", call, "]");
 }
 
 }  // namespace cuda

@@ -104,7 +104,7 @@ BatchResult Loader::take() {
   const std::string where = worker.at_work_on();
   end_epoch(Seconds(0));
   fail(Exit::data, "no batch for ", options_.workers.timeout_s, " s: ", where,
-       "; data.timeout_s is how long to wait");
+       "; raise data.timeout_s to wait longer");
 }
 
 bool Loader::next(Batch& batch) {

@@ -168,7 +168,7 @@ PackedSplit pack(const Dataset& dataset, Split split, const std::string& source,
       ++unreadable;
     }
   }
-  if (unreadable == dataset.size()) fail(Exit::data, "no sample is left to be packed");
+  if (unreadable == dataset.size()) fail(Exit::data, "no sample can be read, so none is packed");
   writer.end();
   writer.written.unreadable = unreadable;
   writer.written.seconds = static_cast<double>(trace::now_ns() - begin) * 1e-9;

@@ -208,7 +208,7 @@ static bool take(FileLock& lock, const Path& folder, double timeout_s) {
 static FileLock lock_in(const Path& folder) try {
   return FileLock(folder / ".lock");
 } catch (const Error& error) {
-  fail(error.exit, error.what(), "; XDG_CACHE_HOME is where caches lie");
+  fail(error.exit, error.what(), "; set XDG_CACHE_HOME to another folder for caches");
 }
 
 std::shared_ptr<const Dataset> cached_copy(const DatasetChoice& choice, Split split,

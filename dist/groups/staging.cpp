@@ -44,7 +44,7 @@ void StagedCopies::wait(Timeout timeout) const {
   const auto end = std::chrono::steady_clock::now() + timeout;
   while (!arrived_.ready()) {
     if (std::chrono::steady_clock::now() > end)
-      fail(Exit::distributed, "the GPU has not computed the values");
+      fail(Exit::distributed, "the GPU has not computed the values in time");
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
 }

@@ -46,7 +46,7 @@ static void sgemm(const Tensor& y, const Tensor& a, const Tensor& b, Into into) 
                      y.ptr<float>() + i * y.strides()[0] + m * y.strides()[1] + n, y.strides()[1]);
       // With valid arguments sgemm fails only if it cannot allocate memory for generated code.
       if (status == dnnl_unimplemented || status == dnnl_runtime_error)
-        onednn::refuse(dnnl_out_of_memory, "no room for the code of sgemm");
+        onednn::refuse(dnnl_out_of_memory, "no memory for the code of sgemm");
       if (status != dnnl_success) onednn::refuse(status, "could not execute sgemm");
     }
   });

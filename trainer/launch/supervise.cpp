@@ -168,7 +168,7 @@ int Supervisor::run() {
   fail(static_cast<Exit>(cause_->code()), "launch: rank ", cause_->rank(), " ended first, ",
        end_of(*cause_),
        cause_->code() == 128 + SIGKILL ? "; if nobody killed it, memory ran out: see dmesg"
-                                       : "; its last lines stand above");
+                                       : "; its last lines are above");
 }
 
 int supervise(const std::vector<RankCommand>& ranks, const SuperviseOptions& options) {

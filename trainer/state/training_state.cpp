@@ -267,8 +267,8 @@ static void check_classes(const Names& names, const SafeTensors& saved) {
   const Names then = names_in(saved, kClassNames.c_str());
   const auto [learned, given] = std::ranges::mismatch(then, here);
   if (then.empty() || (learned == then.end() && given == here.end())) return;
-  fail(Exit::data, "other classes than the model learned: class ", given - here.begin(), " of ",
-       here.size(), " is ", given == here.end() ? "none" : *given, ", class ",
+  fail(Exit::data, "the classes differ from those of the model: class ", given - here.begin(),
+       " of ", here.size(), " is ", given == here.end() ? "none" : *given, ", class ",
        learned - then.begin(), " of ", then.size(), " was ",
        learned == then.end() ? "none" : *learned);
 }

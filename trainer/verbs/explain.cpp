@@ -70,9 +70,9 @@ static void explain_toggle(const Toggle& t) {
   for (const std::string& number : statements_of(t.sources))
     say(cat("  source:    ", statement(number)));
   say(cat("  footprint: ", t.footprint, " (0 when off)"));
-  say(cat("  same loss: ", name_of(t.same),
-          t.same == Same::close ? cat(", within ", t.tolerance) : "",
-          *t.statistical_where ? cat("; statistical where ", t.statistical_where, " moves") : ""));
+  say(cat(
+      "  same loss: ", name_of(t.same), t.same == Same::close ? cat(", within ", t.tolerance) : "",
+      *t.statistical_where ? cat("; statistical where ", t.statistical_where, " increments") : ""));
   int64_t number = 0;
   const std::string numbers = t.numbers ? " or " + option_of(number, *t.numbers).accepts : "";
   say(cat("  values:    ", joined(t.values), numbers, "; default ", t.default_value,
