@@ -44,7 +44,7 @@ struct Leaf final : GradMeta {
   explicit Leaf(const Tensor& of)
       : GradMeta(of.shape(), true), strides(of.is_dense() ? of.strides() : strides_of(shape)) {}
 
-  const Strides strides;  // of the gradient
+  const Strides strides;  // the gradient's
   Tensor grad, grad_place;
   bool place_given = false;  // in this backward pass, grad_out() has returned grad_place
   GradHook hook;
@@ -79,7 +79,7 @@ inline Node* node_of(GradMeta* meta) { return meta->leaf ? nullptr : static_cast
 // Metadata of a leaf. Throws Exit::usage, naming `caller`, for any other tensor.
 Leaf& leaf_of(const Tensor& t, const char* caller = "leaf_of");
 
-bool& grad_mode();  // of this thread: true if ops are recorded
+bool& grad_mode();  // true if this thread records ops
 
 // Turns recording off on this thread while it lives.
 class NoGrad {

@@ -19,8 +19,8 @@ struct GradientSize {
 struct BucketPlan {
   DType dtype;
   int64_t numel = 0;                   // gaps included
-  std::vector<size_t> gradients = {};  // positions in the list that was planned, ascending
-  std::vector<int64_t> offsets = {};   // of each of them, in elements
+  std::vector<size_t> gradients = {};  // indices into the planned list, ascending
+  std::vector<int64_t> offsets = {};   // offset of each gradient, in elements
   int64_t bytes() const { return numel * static_cast<int64_t>(size_of(dtype)); }
 };
 

@@ -11,15 +11,14 @@ namespace bellows {
 // dist.root_bytes. Call on every rank; rank 0 counts.
 void count_root_bytes(const ProcessGroup& group, size_t bytes);
 
-// All ranks pass the same parameters in the same order; the group must outlive this object. Its
-// members wait for the other ranks, and throw as the group does (exit 7).
+// All ranks pass the same parameters in the same order; the group must outlive this object. Members
+// wait for the other ranks, and throw as the group does (exit 7).
 class DataParallel {
  public:
   DataParallel(ProcessGroup& group, const NamedTensors& parameters)
       : group_(group), parameters_(parameters) {}
 
-  // Collects all gradients on rank 0, where they become the means over the ranks. Every parameter
-  // has one.
+  // Collects all gradients on rank 0 and averages them there. Every parameter must have one.
   void return_gradients() const;
   // Sends rank 0's parameters and its state to the other ranks.
   void send_parameters(DeviceStepState& state) const;

@@ -34,7 +34,7 @@ Forecast forecast(const ComputeProfile& profile, const DistOptions& options, int
   std::vector<GradientSize> sizes;
   for (const GradientTime& gradient : profile.gradients) sizes.push_back(gradient.size);
   const double backward_end = profile.gradients.back().ready_s;
-  double free = 0;  // when the previous collective has ended
+  double free = 0;  // end of the previous collective
   for (const BucketPlan& bucket : plan_buckets(sizes, options)) {
     const bool halved = options.compress && bucket.dtype == DType::f32;
     const double took = all_reduce_s(double(bucket.bytes()) / (halved ? 2 : 1), ranks, network);

@@ -6,7 +6,7 @@
 namespace bellows {
 
 struct Link {
-  double latency_s = 0;    // of a message, processing included
+  double latency_s = 0;    // per message, processing included
   double bytes_per_s = 0;  // in each direction, both at once
 };
 enum class ReduceAlgorithm { ring, tree, faster };
@@ -38,30 +38,31 @@ struct ComputeProfile {
 };
 
 struct BucketTime {
-  double ready_s, begin_s, end_s;  // of its last gradient, of its collective
+  double ready_s, begin_s, end_s;  // last gradient ready; collective begins and ends
 };
 struct Forecast {
   std::vector<BucketTime> buckets;
   double step_s = 0;
-  double communication_s = 0;  // of all buckets
+  double communication_s = 0;  // sum over all buckets
   double exposed_s = 0;        // from the end of backward to that of the last bucket
-  // The last bucket has to wait for those before it: backward hides no more.
+  // True if the last bucket has to wait for earlier ones, so backward can hide no more.
   bool queued() const {
     return !buckets.empty() && buckets.back().begin_s > buckets.back().ready_s;
   }
 };
 // Simulates the reducer: one collective at a time, in the order of plan_buckets(). options.overlap:
-// a bucket leaves as soon as it is ready; options.compress: f32 travels in two bytes. Neglects what
-// communication takes from computation, copies and casts, and ranks that are late.
+// a bucket leaves as soon as it is ready; options.compress: f32 travels in two bytes. Neglects
+// copies, casts, late ranks, and that communication slows computation.
 Forecast forecast(const ComputeProfile& profile, const DistOptions& options, int64_t ranks,
                   const Network& network);
 
-// Capacities to compare, in MiB: powers of two, the last one for all gradients of the profile.
+// Returns the capacities to compare, in MiB: powers of two, the last one for all gradients of the
+// profile.
 std::vector<double> bucket_ladder(const ComputeProfile& profile);
-// The one with the shortest step; of equal ones the largest.
+// Returns the capacity with the shortest step, the largest of equal ones.
 double best_bucket_mb(const ComputeProfile& profile, DistOptions options, int64_t ranks,
                       const Network& network);
-// The smallest number of ranks, up to `most`, at which buckets queue; 0 if there is none.
+// Returns the smallest number of ranks, up to `most`, at which buckets queue; 0 if there is none.
 int64_t overlap_ends(const ComputeProfile& profile, const DistOptions& options, int64_t most,
                      const Network& network);
 

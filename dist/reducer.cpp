@@ -44,7 +44,7 @@ void Reducer::start_from_rank_zero(const NamedTensors& parameters, const NamedTe
   for (const WorkPtr& work : works) work->wait();
 }
 
-// The memory of buckets is outside of that of captured updates, because a bucket outlives them.
+// Allocates buckets outside the memory pool of captured updates, because they outlive those.
 void Reducer::make_buckets() {
   const PoolScope outside(nullptr);
   std::vector<GradientSize> sizes;

@@ -19,7 +19,7 @@ namespace bellows {
 // to rank 0, which updates alone (dist/data_parallel.h). For the compute thread only.
 //
 // Counters: dist.buckets (sent), dist.bucketed_grads (gradients sent in a bucket with others),
-// dist.early_buckets (sent before wait()), dist.view_grads (gradients that lay in their bucket),
+// dist.early_buckets (sent before wait()), dist.view_grads (gradients stored in their bucket),
 // dist.grad_copy_bytes (copied into buckets and back), dist.compressed_bytes (sent as bf16),
 // dist.skipped_allreduces (buckets that no_sync() kept back), dist.unused_gradients (parameters
 // that backward did not reach in an update), dist.rebuilds, and dist.exposed_wait_ns (wall time
@@ -36,9 +36,9 @@ class Reducer {
 
   // Treatment of the gradients of a backward pass.
   enum class Pass {
-    send,  // they go to the other ranks
-    hold,  // they only add up, until a later pass of the update sends the sums
-    test,  // they are for this process alone, which drops them
+    send,  // averaged over the ranks
+    hold,  // summed until a later pass of the update sends the sums
+    test,  // for this process alone, which drops them
   };
   class PassScope {
    public:
@@ -53,25 +53,25 @@ class Reducer {
   };
   // Begins a micro-batch of an update; `on` for all except the last. While the result lives,
   // backward only accumulates gradients, like no_sync() in PyTorch. Without options.no_sync each
-  // micro-batch sends: then the sum so far, which is equal on all ranks, is averaged again with the
-  // new gradients, and remains what it was.
+  // micro-batch sends. The sum so far is then averaged again with the new gradients, which does not
+  // change it: it is equal on all ranks.
   [[nodiscard]] PassScope no_sync(bool on);
   // Call before a backward pass whose gradients are dropped, as in a dry run.
   [[nodiscard]] PassScope pause() { return {pass_, Pass::test}; }
 
   // Call after the last backward of an update. Returns true if this rank updates: then every
   // parameter has a gradient, the mean over the ranks, and work on the current stream sees it. A
-  // rank on which backward did not reach a parameter contributes zeros, also in a world of one. So
-  // the optimizer skips no parameter: weight decay and momentum act on one that is never reached,
-  // as they do not in PyTorch. With options.rebuild, the first call also rebuilds the buckets in
-  // the order in which rank 0's gradients became ready.
+  // rank contributes zeros for each parameter that its backward did not reach, also in a world of
+  // one. So, unlike in PyTorch, weight decay and momentum act on a parameter that is never reached.
+  // With options.rebuild, the first call also rebuilds the buckets in the order in which rank 0's
+  // gradients became ready.
   bool wait();
   // Call after the optimizer's step, on all ranks. Without options.ddp, rank 0 sends its parameters
   // and its state.
   void end_update(DeviceStepState& state);
 
-  // Returns lines to log since the last call. With options.find_unused, they name each parameter
-  // once that backward did not reach.
+  // Returns the log lines since the last call. With options.find_unused they name each parameter
+  // that backward did not reach, once.
   std::vector<std::string> take_messages() { return std::exchange(messages_, {}); }
 
  private:
@@ -101,7 +101,7 @@ class Reducer {
   void send(Bucket& bucket);
   void receive(Bucket& bucket);
   void finish_round();
-  // No rank to send to; in a world of one, nccl's collectives run nevertheless.
+  // True if nothing is sent. With nccl, collectives run in a world of one as well.
   bool alone() const { return group_.world() == 1 && !group_.on_streams(); }
   void fill_missing();
   void note_unused();
@@ -111,11 +111,11 @@ class Reducer {
   const DistOptions options_;
   std::optional<DataParallel> dp_;  // without options.ddp
   std::vector<Parameter> parameters_;
-  std::vector<size_t> order_;        // of parameters in buckets
-  std::vector<size_t> ready_order_;  // of parameters in the first update
+  std::vector<size_t> order_;        // order of parameters in buckets
+  std::vector<size_t> ready_order_;  // order of readiness in the first update
   std::vector<Bucket> buckets_;      // empty in a world of one
   size_t next_ = 0;                  // bucket that leaves next
-  bool round_open_ = false;          // a micro-batch has begun whose buckets have not been awaited
+  bool round_open_ = false;          // a micro-batch has begun; its buckets were not waited for
   bool rebuilt_ = false;
   Pass pass_ = Pass::send;
   std::vector<std::string> messages_;

@@ -3,7 +3,7 @@
 // build makes, for the GPU; so its functions are inline, in a struct or static. It has a functor
 //   template <class T> struct X {
 //     using Options = XOptions;                      // has lr and weight_decay
-//     static constexpr const char* name = "x";       // of its kernels
+//     static constexpr const char* name = "x";       // for its kernels
 //     enum : unsigned { momentum = own_pass(0), step = own_pass(1) };
 //     using Sets = std::integer_sequence<unsigned, momentum | step>;  // what rule() can return
 //     static UpdateRule rule(const XOptions&);       // its buffers and passes, but not run

@@ -21,7 +21,7 @@ struct OptimizerOptions {
   bool set_to_none = false;
   double clip_norm = 0;
   bool skip_nonfinite = false;
-  double ema_decay = 0;  // of the model's average (optim/ema.h); 0: none
+  double ema_decay = 0;  // for the model's average (optim/ema.h); 0: none
 };
 void visit(Visitor& v, OptimizerOptions& o);
 

@@ -19,14 +19,14 @@ namespace bellows {
 struct Launch {
   TensorSpan weights;
   TensorSpan grads;                 // undefined: the weight is left alone
-  TensorSpan buffers;               // of the rule; those of one weight are adjacent
+  TensorSpan buffers;               // the rule's; those of one weight are adjacent
   TensorSpan directions = {};       // d of each weight while passes run one by one
   TensorSpan copies;                // 16-bit copies to write too; undefined: none
   std::span<const int64_t> starts;  // offset of each weight in the flattened list, and its end
   unsigned passes;                  // bits of the rule's passes
   bool last;                        // last launch of this step: advances the state
   StepState* state;                 // on the weights' device
-  const double* lr_table;           // learning rate after n applied updates; on that device, too
+  const double* lr_table;           // learning rate after n applied updates; on the same device
   int64_t lr_updates;               // entries of the table; the last one stays in force
   double clip_norm;                 // 0: no clipping
 };

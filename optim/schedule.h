@@ -12,7 +12,7 @@ namespace bellows {
 
 // Length of a curve, in applied updates.
 struct Horizon {
-  int64_t updates = 1;  // of the whole run
+  int64_t updates = 1;  // length of the whole run
   int64_t per_epoch = 1;
   int64_t warmup = 0;  // updates at the start; curves that anneal begin after them
 
@@ -24,7 +24,7 @@ struct Horizon {
 
 // Changes that evaluations have made to the rates so far. A checkpoint keeps it.
 struct RateState {
-  double factor = 1;                // of every rate from now on
+  double factor = 1;                // multiplies every rate from now on
   std::optional<double> best = {};  // value of the metric that the schedule watches
   int64_t bad_evaluations = 0;      // since it improved
   bool operator==(const RateState&) const = default;
@@ -43,7 +43,7 @@ struct Curve {
 
   std::function<double(int64_t update)> share;
   std::function<void(RateState&, const MetricValue&)> react = {};
-  std::string metric = {};  // that react reads: "loss", "accuracy"
+  std::string metric = {};  // read by react: "loss", "accuracy"
   double min_lr = 0;        // reactions lower no rate below it
 };
 

@@ -346,8 +346,8 @@ class PrintUnowned : public Print {
 };
 }  // namespace
 
-// A toggle that was turned off here, for want of ranks or of a GPU, is not off for a run that has
-// them: it keeps the value that the user set, or none.
+// A toggle that was turned off here, because ranks or a GPU are missing, is not off for a run that
+// has them: it keeps the value that the user set, or none.
 static std::string print_toggle(const Config& config, const std::string& name, const Value& value) {
   const auto asked = config.unavailable.find(name);
   const bool turned_off = value.origin.starts_with("off, ");

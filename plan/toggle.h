@@ -24,7 +24,7 @@ struct Toggle {
   const char* sources;    // statements of the seed texts: docs/seeds.md
   const char* footprint;  // trace counter that increments if and only if the mechanism runs
   Same same;
-  double tolerance = 0;                // of Same::close: relative, of losses up to the first update
+  double tolerance = 0;  // for Same::close: relative, for losses up to the first update
   const char* statistical_where = "";  // counter: if > 0 with the toggle off, same = statistical
   const char* close_where = "";        // counter: if > 0 with the toggle on, same = close
   Names values = {"off", "on"};        // the first one is off
@@ -37,7 +37,7 @@ struct Toggle {
   const char* nondeterministic_value = "";  // value that `deterministic: on` excludes
   Names supersedes = {};                    // toggles that do not run where this one matches
   std::string proof = {};                   // YAML: options with which the mechanism runs in a test
-  // Config in which `ab` sees it run, and options that it needs; "": none exists.
+  // Config in which `ab` can show its effect, and options that it needs; "" if there is none.
   const char* example = "configs/lenet.yaml";
   void (*enable)(Plan&, const std::string& value);  // edits the plan; `value` is never off()
 

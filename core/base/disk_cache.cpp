@@ -15,7 +15,7 @@ namespace {
 struct Head {
   char magic[8] = {'b', 'e', 'l', 'l', 'o', 'w', 's', '1'};
   uint64_t key_size = 0, content_size = 0;
-  uint32_t checksum = 0;  // of key followed by content
+  uint32_t checksum = 0;  // CRC-32C of the key followed by the content
   uint32_t unused = 0;
 };
 constexpr int64_t kMostBytes = int64_t{1} << 28;

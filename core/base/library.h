@@ -8,7 +8,7 @@
 namespace bellows {
 
 // True if a relative or empty entry of LD_LIBRARY_PATH finds the library. Those entries depend on
-// the working folder, so anybody who may write there could run code in this process.
+// the working folder, so any user who may write there could run code in this process.
 bool is_planted(const std::string& name);
 
 class Library {

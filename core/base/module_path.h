@@ -10,7 +10,7 @@ namespace bellows {
 // A module path and its hash. Interned and never freed: a graph node may outlive its module.
 struct ModuleSite {
   std::string path;   // "layer3.0.conv2"; empty outside modules
-  uint64_t hash = 0;  // of the path; part of the key of random values drawn there
+  uint64_t hash = 0;  // hash of `path`; part of the key of random values drawn in the module
 };
 // site_of() is thread-safe; current_site() belongs to the calling thread.
 const ModuleSite& site_of(const std::string& path);

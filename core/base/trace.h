@@ -28,7 +28,7 @@ std::map<std::string, int64_t> counters();  // values of all counters that exist
 // atomic load unless collect() or mark() is on. Event: a range that has ended.
 struct Event {
   const char* name;
-  std::string path;  // of the module it ran in
+  std::string path;  // module that it ran in
   uint64_t thread;
   int64_t begin_ns, end_ns;
 };

@@ -85,7 +85,7 @@ template <class R, class... Args> class Choice<R(Args...)> {
   }
 
   std::string name_;
-  std::any options_;  // of the entry's type; copying a Choice copies them
+  std::any options_;  // has the entry's type; copying a Choice copies it
 };
 
 }  // namespace bellows

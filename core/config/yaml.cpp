@@ -18,7 +18,7 @@ static std::string place(const std::string& name, const YAML::Mark& mark) {
 }
 
 // Returns what is wrong with a key, or "". A key is words joined by dots. No word may be an item's
-// index: `layers.1: x` does not say what the rest of the list is, so lists are written whole.
+// index: `layers.1: x` leaves the other items undefined, so lists are written whole.
 static std::string fault_of_key(const std::string& key) {
   if (key.size() > kYamlKeyLength) return cat("a key of more than ", kYamlKeyLength, " letters");
   std::istringstream words(key + ".");

@@ -25,7 +25,7 @@ static int fewer(int threads, double waited) {
 
 int ThreadGovernor::next(int64_t now_ns, int64_t window_ns, double waited) {
   const bool crowded = waited > kCrowded;
-  if (now_ns > retry_at_ns_ + pause_ns_) pause_ns_ = 0;  // calm, or idle, as long as the last pause
+  if (now_ns > retry_at_ns_ + pause_ns_) pause_ns_ = 0;  // no crowding for the last pause's time
   if (in_use_ < all_) {
     if (now_ns >= retry_at_ns_) return in_use_ = all_;
     if (crowded) in_use_ = fewer(in_use_, waited);
@@ -71,7 +71,7 @@ struct Watch {
   int threads = omp_get_max_threads();
   Adaptive adaptive = Adaptive::off;
   ThreadGovernor governor{threads};
-  std::vector<std::unique_ptr<WaitClock>> clocks;  // of the threads in use
+  std::vector<std::unique_ptr<WaitClock>> clocks;  // one for each thread in use
   int64_t window_begin_ns = 0;
   int64_t window_waited_ns = 0, waited_ns = 0;
   int64_t used_before_ns = 0;

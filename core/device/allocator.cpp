@@ -43,7 +43,7 @@ namespace {
 
 // Four classes per doubling: beyond the first 256 bytes, at most a fifth of a block is unused.
 struct SizeClass {
-  size_t size;   // of its blocks, in bytes
+  size_t size;   // size of its blocks, in bytes
   size_t index;  // among all classes
 };
 constexpr size_t kClasses = 4 + 4 * 56;

@@ -24,7 +24,7 @@ struct AllocatorStats {
   int64_t reserved = 0, peak_reserved = 0;    // bytes taken from the system
   int64_t system_calls = 0, cache_hits = 0;
   // Devices only:
-  int64_t splits = 0, merges = 0;      // of blocks
+  int64_t splits = 0, merges = 0;      // counts of blocks so far
   int64_t free = 0, largest_free = 0;  // bytes in free blocks, and in the largest one
   int64_t inactive_split = 0;          // free bytes whose segment also has blocks in use
   // Share of the free bytes that is useless for one large request.

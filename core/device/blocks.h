@@ -38,8 +38,8 @@ struct Block {
   enum { free, held, waiting } state = free;  // waiting: other streams still use it
   const ModuleSite* site = nullptr;           // module and kernel that allocated it
   const char* op = nullptr;
-  std::vector<Stream> users = {};  // streams other than its own
-  int events = 0;                  // of these streams, not ready yet
+  std::vector<Stream> users = {};  // other streams that use it
+  int events = 0;                  // events of `users` that are not ready yet
 };
 
 class Blocks {

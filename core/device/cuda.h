@@ -27,7 +27,7 @@ inline cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(str
 struct Limits {
   int multiprocessors;
   int threads;       // resident at once on one multiprocessor
-  int shared_bytes;  // of a block whose kernel opts in
+  int shared_bytes;  // shared memory of a block whose kernel opts in
 };
 const Limits& limits();  // read once
 

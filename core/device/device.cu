@@ -77,7 +77,7 @@ void refuse(const char* call, cudaError_t status) {
 using cuda::native;
 
 static int count() {
-  if (is_planted("libcuda.so.1")) return 0;  // the runtime would open it
+  if (is_planted("libcuda.so.1")) return 0;  // the CUDA runtime would load it
   int devices = 0;
   return cudaGetDeviceCount(&devices) == cudaSuccess ? devices : 0;
 }

@@ -71,7 +71,7 @@ int chosen_gpu();  // 0 if none was selected
 // Streams of a device: for ops, for copies of batches, for communication of gradients.
 enum class StreamUse : uint8_t { compute, copy, communicate };
 Stream stream_of(Device device, StreamUse use = StreamUse::compute);
-Stream current_stream(Device device);  // of this thread; compute outside StreamGuards
+Stream current_stream(Device device);  // this thread's; compute outside StreamGuards
 // Makes the host wait for the stream. Increments sync.count and informs the SyncGuard
 // (core/device/sync_guard.h).
 void synchronize(Stream stream, const std::source_location& at = std::source_location::current());

@@ -38,7 +38,7 @@ struct CudaReport {
   std::string refusal;         // why the driver offers no GPU
   std::vector<Gpu> gpus;
   int chosen = 0;  // number of the GPU that this process uses: chosen_gpu()
-  const Gpu& gpu() const { return gpus.at(chosen); }  // that one; `gpus` must not be empty
+  const Gpu& gpu() const { return gpus.at(chosen); }  // the chosen one; `gpus` must not be empty
 };
 CudaReport cuda_report();
 

@@ -8,7 +8,7 @@ namespace bellows {
 
 class Visitor;
 
-// How to choose among algorithms of one kernel: by a heuristic, the fastest in a benchmark, or the
+// Choice among the algorithms of a kernel: by a heuristic, the fastest in a benchmark, or the
 // result of an earlier benchmark without running a new one.
 enum class Autotune { heuristic, benchmark, found };
 

@@ -48,7 +48,7 @@ static std::ptrdiff_t live_threads() {
 }
 
 // Returns how many threads, at most `wanted`, the system lets this process start now. libgomp would
-// end the process if it could not start as many as it wants.
+// end the process if it could not start as many as it needs.
 static int startable_threads(int wanted) {
   const std::ptrdiff_t before = live_threads();
   std::latch counted(1);

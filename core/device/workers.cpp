@@ -16,8 +16,8 @@
 
 namespace bellows {
 
-// Rounds for which an idle worker spins before it sleeps: libgomp's (bounded_spinning.cpp), tens
-// of microseconds. None for more threads than cores.
+// Rounds for which an idle worker spins before it sleeps: libgomp's (bounded_spinning.cpp), tens of
+// microseconds. 0 if there are more threads than cores.
 static int64_t spin_rounds(int worker) {
   if (worker >= omp_get_num_procs()) return 0;
   const char* policy = std::getenv("OMP_WAIT_POLICY");
@@ -67,10 +67,10 @@ class Workers {
     on_start_ = std::move(on_start);
   }
 
-  std::mutex in_use;  // by the thread whose region is in progress
+  std::mutex in_use;  // held by the thread whose region is in progress
 
  private:
-  // Chunks of a thread's share that nobody has begun. On a cache line of its own.
+  // Chunks of a thread's share that have not begun. On its own cache line.
   struct alignas(64) Share {
     std::atomic<int64_t> left{0};
   };
@@ -85,7 +85,7 @@ class Workers {
         threads_of_system_.emplace_back(
             [this, &id, worker = count() + 1, seen = regions_.load()] { work(worker, seen, id); });
       } catch (const std::system_error&) {
-        return;  // the system gives no more threads
+        return;  // the system grants no more threads
       }
       id.wait(0);
       ids_.push_back(id);
@@ -125,7 +125,7 @@ class Workers {
     }
   }
 
-  std::array<Share, kMostThreads> shares_;  // of the caller and each worker
+  std::array<Share, kMostThreads> shares_;  // the caller's, then one for each worker
   std::vector<std::thread> threads_of_system_;
   std::vector<long> ids_;
   std::function<void(int)> on_start_;

@@ -7,7 +7,7 @@ namespace bellows {
 // Copies `from` to `to`, elementwise, with equal shapes. On one device: any strides and dtypes.
 // Between devices: dense, with equal strides and dtypes (else Error, exit 2). Runs on the current
 // stream, and raises the version of `to`. A copy to the host waits for the device.
-using Place = std::source_location;  // of the caller, for reports of such waits
+using Place = std::source_location;  // the caller's location, for reports of such waits
 void copy_into(const Tensor& to, const Tensor& from, const Place& at = Place::current());
 
 // Returns t if it is on `device` already, else a contiguous copy.

@@ -75,7 +75,7 @@ concept CanBeSigned = std::is_same_v<Arg, Tensor> || std::is_same_v<Arg, Slot> |
 inline constexpr int kMostAlgorithms = 4;
 struct KernelRecord {
   const char* name;
-  const char* file[kDevices] = {};  // of the plain implementation; null: none
+  const char* file[kDevices] = {};  // source of the plain implementation; null: none
   bool vendor[kDevices] = {};       // has a vendor implementation
   const char* algorithms[kDevices][kMostAlgorithms] = {};  // besides the plain one
   // Number of runs of the plain implementation when no tuned algorithm was chosen. Counted without

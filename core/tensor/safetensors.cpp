@@ -140,7 +140,8 @@ static std::string read_header(const InputFile& file, const std::string& where) 
     fail(Exit::checkpoint, where, ": ", file.size(), " bytes are no safetensors file");
   file.read(0, std::as_writable_bytes(std::span(&length, 1)));
   const auto left = static_cast<uint64_t>(file.size() - 8);
-  // Zip archives, and the older pickles of torch.save: as lengths, too large for any file.
+  // First bytes of a zip archive or of an older torch.save pickle. Read as a header's length, they
+  // are larger than any file.
   const bool zipped = (length & 0xffffffff) == 0x04034b50, pickled = (length & 0xff) == 0x80;
   if (length > kMaxHeader && (zipped || pickled))
     fail(Exit::checkpoint, where, ": a PyTorch pickle; save it as safetensors, with  ",

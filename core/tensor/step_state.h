@@ -11,7 +11,7 @@ struct StepState {
   int64_t skipped = 0;   // updates skipped because of a non-finite gradient
   float loss_scale = 1, inverse_scale = 1;
   int32_t good_updates = 0;  // since the loss scale changed
-  float grad_norm = 0;       // of the last update, before clipping
+  float grad_norm = 0;       // norm of the last update's gradients, before clipping
   int32_t found_inf = 0;     // in the reduced gradients, so all ranks skip together
 };
 

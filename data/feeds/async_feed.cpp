@@ -52,7 +52,7 @@ class AsyncFeed : public Feed {
   std::deque<Flight> flights_;  // a ring, in the order of the copies
   size_t next_ = 0;             // number of copies so far: index of the next flight
   std::optional<PendingBatch> sent_;
-  std::exception_ptr error_;  // of the batch after sent_; thrown when it is due
+  std::exception_ptr error_;  // from the batch after sent_; thrown when that is due
   bool ended_ = false;
 };
 

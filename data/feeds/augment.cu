@@ -9,7 +9,7 @@ namespace bellows {
 namespace {
 
 struct Source {
-  Planes planes;                  // of all samples, or of the batch only
+  Planes planes;                  // pixels of all samples, or of the batch only
   const int64_t *labels, *order;  // labels: null if planes has only the batch
   int64_t samples;
 };

@@ -16,7 +16,7 @@ struct Rectangle {
   }
 };
 
-enum class Outside { zeros, reflect };  // what padding shows
+enum class Outside { zeros, reflect };  // content of the padding
 
 // One axis of an image. It checks nothing, because kernels use it; Axis does.
 //

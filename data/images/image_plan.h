@@ -31,7 +31,7 @@ class ImagePlan {
   void erase(const Rectangle& hole);
 
   Levels levels;                 // per channel, after `colors`; initially to [0, 1]
-  std::optional<Colors> colors;  // of bytes: applied before levels, in any order of edits
+  std::optional<Colors> colors;  // applied to bytes, before levels, in any order of edits
 
   const Axis& rows() const { return rows_; }
   const Axis& columns() const { return columns_; }

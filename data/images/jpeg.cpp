@@ -41,7 +41,7 @@ struct Jpeg : WithErrors<jpeg_decompress_struct> {
 
   bool read_header();
   bool start(int64_t reduced);
-  bool crop(JDIMENSION& left, JDIMENSION& width);  // widened to what libjpeg can crop
+  bool crop(JDIMENSION& left, JDIMENSION& width);  // widens the range to one that libjpeg can crop
   bool read_rows(JDIMENSION top, JDIMENSION height, uint8_t* pixels);
 
   std::span<const uint8_t> file;

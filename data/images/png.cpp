@@ -15,7 +15,7 @@ struct Png {
   Png(Png&&) = delete;
 
   bool read_header();
-  bool read_rows(uint8_t* pixels);  // and to the end of the file
+  bool read_rows(uint8_t* pixels);  // reads to the end of the file, too
   [[noreturn]] void refuse() const { fail(Exit::data, "PNG: ", message); }
 
   std::span<const uint8_t> rest;  // unread part of the file

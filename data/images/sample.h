@@ -14,9 +14,9 @@ namespace bellows {
 struct DatasetInfo {
   Shape sample;         // (C, H, W); H and W are 0 if they differ from sample to sample
   int64_t classes = 0;  // labels are in [0, classes)
-  std::vector<std::string> names = {};  // of the classes; empty: "0", "1" and so on
+  std::vector<std::string> names = {};  // class names; empty: "0", "1" and so on
   const char* unit = "images";          // unit of `ips`
-  std::vector<float> mean, std;         // of the pixels scaled to [0, 1], per channel
+  std::vector<float> mean, std;         // for pixels scaled to [0, 1], per channel
 };
 
 // Region of the source image that transforms read, and its downscale factor: source pixels per

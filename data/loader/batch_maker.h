@@ -10,7 +10,7 @@ namespace bellows {
 
 class Visitor;
 
-// How samples become a batch.
+// Options for making batches of samples.
 struct BatchOptions {
   bool augment = true;  // off: transforms are deterministic, as in evaluation
   Tta tta = Tta::none;  // for evaluation: an epoch is one view
@@ -30,7 +30,7 @@ struct BatchSource {
   uint64_t seed;
   int64_t batch_size;
   BatchOptions options;
-  MemoryFormat format;  // of the batches: the options', or NCHW for bytes
+  MemoryFormat format;  // for batches: the options', or NCHW for bytes
 
   Shape batch_shape() const;  // (B, C, H, W) of the largest batch that makers produce
 };

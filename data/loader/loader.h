@@ -52,7 +52,7 @@ class Loader : public Feed {
   std::shared_ptr<const BatchSource> source_;
   Sampler sampler_;
   BatchMaker maker_;                                                // used without workers
-  const std::shared_ptr<Depth> depth_ = std::make_shared<Depth>();  // of the queues
+  const std::shared_ptr<Depth> depth_ = std::make_shared<Depth>();  // shared by the queues
   std::shared_ptr<Epoch> epoch_;
   int64_t next_ = 0;  // index of the next batch
   std::vector<std::unique_ptr<Worker>> workers_;

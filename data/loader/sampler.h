@@ -27,7 +27,7 @@ struct RankShare {
   }
 };
 
-// Which samples an epoch has, and in which order.
+// Selects the samples of an epoch and their order.
 struct SamplerOptions {
   int64_t batch_size = 64;  // per rank
   bool shuffle = true;
@@ -36,9 +36,9 @@ struct SamplerOptions {
 };
 void visit(Visitor& v, SamplerOptions& o);
 
-// All ranks have the same number of batches. At the end of the order remain fewer than
-// world * batch_size samples, which share.uneven deals out:
-// - pad: every rank takes as many. Ranks without a sample take one from the start of the order.
+// All ranks have the same number of batches. Fewer than world * batch_size samples may remain at
+// the end of the order. They are distributed by share.uneven:
+// - pad: all ranks take the same number. Ranks that lack one take it from the start of the order.
 // - join: the first ranks take one more than the others. A rank without a sample takes one whose
 //   weight is 0.
 // - drop, or drop_last: they are left out.
@@ -63,7 +63,7 @@ class Sampler {
 
   int64_t samples_, size_, batches_;
   int64_t last_joint_;      // samples of all ranks in the last round
-  double last_weight_ = 1;  // of this rank's part
+  double last_weight_ = 1;  // weight of this rank's part of it
   SamplerOptions options_;
   uint64_t seed_;
   RankShare share_;

@@ -1,12 +1,12 @@
-// Uneven: what ranks do with the last samples of an epoch, when they do not fill a batch on each.
+// Uneven: treatment of the last samples of an epoch if they do not fill a batch on each rank.
 #pragma once
 
 namespace bellows {
 
 enum class Uneven {
   drop,  // the last, incomplete round of batches is left out
-  pad,   // samples from the beginning of the epoch give every rank as many
-  join,  // ranks may have fewer samples, or none, and means count the samples there are
+  pad,   // adds samples from the beginning of the epoch, so all ranks have the same number
+  join,  // ranks may have fewer samples or none; means count existing samples only
 };
 
 }  // namespace bellows

@@ -14,7 +14,7 @@ enum class Encoding {
 struct PackOptions {
   Encoding encoding = Encoding::keep;
   int64_t side = 0;      // larger images are shrunk to this shorter side; 0: never
-  int64_t quality = 90;  // of JPEGs that are encoded, 1 to 100
+  int64_t quality = 90;  // for JPEGs that are encoded, 1 to 100
   int64_t shard_bytes = int64_t{256} << 20;  // a shard with this many is full
   OnDamaged on_damaged = OnDamaged::error;   // skip: unreadable samples are left out
   bool record_failures =

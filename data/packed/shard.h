@@ -28,7 +28,7 @@ struct ShardHead {
   uint32_t last = 0;   // 1: no shard follows
   uint32_t source_size = 0;
   uint64_t names_size = 0;
-  uint32_t channels = 0, height = 0, width = 0;  // of a sample; sides that differ: 0
+  uint32_t channels = 0, height = 0, width = 0;  // shape of a sample; 0: the sides differ
   uint32_t classes = 0;
   float mean[kMaxChannels] = {}, std[kMaxChannels] = {};  // DatasetInfo's
 };
@@ -55,7 +55,7 @@ struct ShardRecord {
   uint64_t offset = 0;  // from the start of the file
   uint32_t size = 0;    // bytes
   uint32_t checksum = 0;
-  uint32_t height = 0, width = 0;  // of pixels; 0: see the file
+  uint32_t height = 0, width = 0;  // size of raw pixels; 0: see the encoded file
   uint32_t label = 0;
   Form form = Form::planar;
 };

@@ -28,7 +28,7 @@ class IdxFile {
 
  private:
   std::string path_;
-  std::vector<uint8_t> content_;  // of the file, compressed or not
+  std::vector<uint8_t> content_;  // bytes of the file, compressed or not
   std::unique_ptr<IdxSource> source_;
   Shape shape_;
 };

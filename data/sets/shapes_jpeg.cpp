@@ -1,5 +1,5 @@
-// shapes_jpeg: the images of `shapes`, enlarged to different sizes, as JPEG files in memory. Loads
-// the pipeline as a folder of photos does, without the folder.
+// shapes_jpeg: the images of `shapes`, enlarged to different sizes, as JPEG files in memory.
+// Exercises the same pipeline as a folder of JPEG files, without any files.
 #include "core/config/visitor.h"
 #include "data/images/image_file.h"
 #include "data/images/write_image.h"

@@ -13,10 +13,10 @@ using MakeGroup = std::unique_ptr<ProcessGroup>(const GroupContext&);
 
 struct DistOptions {
   Choice<MakeGroup> backend{"auto"};
-  double timeout_s = 300;      // of each collective, and of the rendezvous
-  int64_t store_port = 0;      // of rank 0's store; 0: as the launcher says
+  double timeout_s = 300;      // limit for each collective and for the rendezvous
+  int64_t store_port = 0;      // for rank 0's store; 0: the launcher's
   double bucket_mb = 25;       // capacity of a gradient bucket, in MiB
-  double first_bucket_mb = 1;  // of the first bucket, so that communication begins early
+  double first_bucket_mb = 1;  // small, so that communication begins early
   bool ddp = false;            // all ranks update; false: rank 0 alone (dist/data_parallel.h)
   bool bucketed = false;       // false: one collective per gradient
   bool overlap = false;        // buckets leave during backward; false: after it
@@ -24,7 +24,7 @@ struct DistOptions {
   bool views = false;          // gradients are views into the buckets
   bool no_sync = false;        // only the last micro-batch of an update sends
   bool compress = false;       // f32 gradients travel as bf16
-  bool find_unused = false;    // name parameters that got no gradient
+  bool find_unused = false;    // report parameters without a gradient
   Uneven uneven = Uneven::pad;
   int64_t flight_recorder = 64;    // collectives kept per rank for the report of a failure
   bool check_collectives = false;  // compare op, shape and dtype over the store before each

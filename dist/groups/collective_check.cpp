@@ -13,7 +13,7 @@ std::string differences_of(const Collective& c, Store& store, const std::string&
     started.push_back(store.get(key(c.sequence, r),
                                 std::max(Timeout(1), std::chrono::duration_cast<Timeout>(left))));
   }
-  // A rank that started the last one had read the keys of the one before.
+  // All ranks have started this collective, so they have read the keys of earlier ones.
   if (c.sequence > 2) store.remove(key(c.sequence - 2, ranks.rank));
   for (int r = 1; r < ranks.world; ++r)
     if (started[r] != started[0])

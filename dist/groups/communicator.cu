@@ -11,7 +11,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kPoll = std::chrono::microseconds(200);
-constexpr Timeout kFarewell(2000);  // for the other ranks to end theirs
+constexpr Timeout kFarewell(2000);  // limit for the other ranks to finalize theirs
 
 class OwnStream {
  public:
@@ -46,7 +46,7 @@ ncclDataType_t type_of(const Tensor& t) {
 // NCCL divides by the number of ranks in the kernel that adds.
 ncclRedOp_t op_of(Reduction reduction) { return reduction == Reduction::sum ? ncclSum : ncclAvg; }
 
-// The id that rank 0 draws.
+// Returns the id of the communicator, which rank 0 creates.
 ncclUniqueId shared_id(const CommunicatorOptions& options) {
   ncclUniqueId id{};
   if (options.ranks.rank == 0) {
@@ -136,8 +136,8 @@ class NcclCommunicator : public Communicator {
     return cat(nccl().error_string(result), more.empty() ? "" : " (" + more + ")");
   }
 
-  // A communicator that does not block answers "in progress" to the host's part of a call, and
-  // takes no further call before that has ended.
+  // A non-blocking communicator returns "in progress" for the host's part of a call, and accepts no
+  // other call until that part has ended.
   template <class Fn> ncclResult_t settled(const Fn& fn, Clock::time_point end) {
     std::unique_lock lock(mutex_);
     ncclResult_t result = fn();

@@ -8,17 +8,17 @@ namespace bellows {
 struct CommunicatorOptions {
   Ranks ranks;
   Store* store = nullptr;  // null in a world of one
-  std::string prefix;      // of its keys in the store
-  Timeout timeout{};       // of the connection, and of the host's part of each call
+  std::string prefix;      // for its keys in the store
+  Timeout timeout{};       // limit for connecting, and for the host's part of each call
   int64_t max_ctas = 0;    // blocks that a collective may occupy; 0: NCCL decides
 };
 
-// Queues collectives on a stream of its own, whose priority is high. The host waits for none of
-// them. Tensors are contiguous and on the GPU. Errors of NCCL throw Error, exit 7, whose message is
-// NCCL's. One thread queues; any thread may call error() and abort().
+// Queues collectives on its own stream, whose priority is high; the host never waits for them.
+// Tensors are contiguous and on the GPU. Errors of NCCL throw Error, exit 7, with NCCL's message.
+// One thread queues; any thread may call error() and abort().
 class Communicator {
  public:
-  // If it was not aborted, all ranks destroy it, and nothing is queued any more.
+  // All ranks must destroy it, with nothing queued, unless it was aborted.
   virtual ~Communicator() = default;
   virtual Stream stream() const = 0;
   virtual void all_reduce(const Tensor& t, Reduction reduction) = 0;
@@ -27,7 +27,7 @@ class Communicator {
   virtual void reduce_scatter(const Tensor& all, const Tensor& mine, Reduction reduction) = 0;
   // Returns the error that NCCL's threads or kernels found, "" if there is none.
   virtual std::string error() = 0;
-  // Ends all collectives, also those that are queued. Later calls throw.
+  // Ends all collectives, queued ones included. Later calls throw.
   virtual void abort() noexcept = 0;
 };
 

@@ -12,17 +12,17 @@ struct Collective {
   std::string op;  // "all_reduce (mean)", "broadcast (root 0)", "barrier"
   int64_t elements = 0;
   DType dtype = DType::f32;
-  std::string what;      // of the caller: "bucket 2"
+  std::string what;      // name that the caller gave it: "bucket 2"
   int64_t step = 0;      // update in progress; 0: none yet
-  int64_t sequence = 0;  // of the group, counted from 1; equal on all ranks
+  int64_t sequence = 0;  // number in the group, from 1; equal on all ranks
 };
 // Returns "all_reduce (mean) of 1024 f32: bucket 2": equal on all ranks that do the same.
 std::string description_of(const Collective& c);
 // Returns "step 12, bucket 2", for errors.
 std::string place_of(const Collective& c);
 
-// Any thread. Counters: dist.collectives (of every kind: also votes, evaluations, barriers; buckets
-// alone are dist.buckets), dist.bytes (of the tensors, not of the wire).
+// Thread-safe. Counters: dist.collectives (all of them, also votes, evaluations and barriers;
+// buckets alone are dist.buckets), dist.bytes (of the tensors, not of the wire).
 class FlightRecorder {
  public:
   explicit FlightRecorder(int64_t capacity) : capacity_(capacity) {}

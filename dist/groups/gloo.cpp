@@ -18,9 +18,8 @@ namespace bellows {
 namespace {
 using Context = std::shared_ptr<gloo::Context>;
 
-// to = the sum or the mean over ranks of `from`, which may be `to`: n values each. A mean of two
-// ranks is halved while it is added, that of more ranks is divided in the end; both give the same
-// bits.
+// to = sum or mean of `from` over the ranks, n values each; `from` may be `to`. With two ranks the
+// mean is halved during the addition, with more it is divided at the end. Both give the same bits.
 void ring_all_reduce(const Context& context, uint32_t tag, Timeout timeout, DType dtype, size_t n,
                      void* from, void* to, Reduction reduction) {
   const bool pair_mean = reduction == Reduction::mean && context->size == 2;
@@ -113,7 +112,7 @@ class Gloo : public ProcessGroup {
                  });
   }
 
-  // Gloo has none, so each rank reduces everything and keeps its part.
+  // Gloo has no reduce_scatter, so each rank reduces everything and keeps its part.
   WorkPtr reduce_scatter(const Tensor& all, const Tensor& mine, Reduction reduction,
                          const std::string& what) override {
     check_collective(*this, device_, mine, all, reduction, what);
@@ -223,7 +222,7 @@ class Gloo : public ProcessGroup {
   }
 
   const Ranks ranks_;
-  const Device device_;                     // of the tensors
+  const Device device_;                     // where tensors are
   const std::shared_ptr<Staging> staging_;  // null on the CPU
   const std::shared_ptr<GlooEngine> engine_;
   std::vector<std::thread> threads_;

@@ -7,16 +7,16 @@ namespace bellows {
 
 using Clock = std::chrono::steady_clock;
 
-// How long a collective may go on after a connection broke: a rank that has done its part of the
-// last one may leave.
+// Time for which a collective may continue after a connection broke, because a rank that has done
+// its part of the last collective may leave.
 static constexpr Timeout kGrace(300);
-// After the timeout of an operation: when its connections are closed, and when the search for the
-// cause must have ended.
+// Times after an operation's timeout: kLate until its connections are closed, kSearch until the
+// search for the cause must have ended.
 static constexpr Timeout kLate(100), kSearch(1600);
-// For a request to the store during that search: rank 0 may be the one that is stuck.
+// Limit of a request to the store during that search, because rank 0 may be the one that is stuck.
 static constexpr Timeout kRequest(400);
 
-// No signal goes to the calling thread, SIGPIPE of a closed connection included.
+// Blocks all signals in the calling thread, including SIGPIPE of a closed connection.
 static void begin_thread(const char* name) {
   sigset_t all;
   sigfillset(&all);
@@ -149,7 +149,7 @@ void GlooEngine::diagnose(const Collective& c, bool timed_out, const std::string
   }
   store_->set_timeout(kRequest);
   postmortem_.report(recorder_.started(), timed_out);
-  mesh_->close();  // so that the others fail, and report, too
+  mesh_->close();  // so that the others fail and report as well
   const std::string why = postmortem_.why(c, timed_out, timeout_s_, symptom);
   postmortem_.finish();
   set_failure(cat("gloo: ", place_of(c), ": ", why));

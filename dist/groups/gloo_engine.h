@@ -16,9 +16,9 @@ struct GlooOperation {
 };
 
 // One thread runs the operations in the order in which they were started. Another one watches the
-// connections, so that a rank that computes still notices a dead one, and reports that it lives.
-// Both share ownership of this object, because a thread that is stuck in Gloo cannot be joined.
-// Any thread may call it.
+// connections, so that a rank notices a dead one while it computes, and reports that it is alive
+// itself. Both share ownership of this object, because a thread that is stuck in Gloo cannot be
+// joined. Thread-safe.
 class GlooEngine {
  public:
   explicit GlooEngine(const GroupContext& group);
@@ -28,8 +28,8 @@ class GlooEngine {
 
   // Returns the sequence number. Throws Error, exit 7, if the group is dead.
   int64_t start(GlooOperation operation);
-  // Blocks until the operation of that number has ended; at most dist.timeout_s after it began, and
-  // two more seconds that finding the cause may take. Throws Error, exit 7, if it failed.
+  // Blocks until the operation with that number has ended: for up to dist.timeout_s after it began,
+  // and two more seconds to find the cause of a failure. Throws Error, exit 7, if it failed.
   void wait(int64_t sequence);
   void abort(const std::string& cause);
   // Ends both threads. Returns false if one is stuck.
@@ -49,17 +49,17 @@ class GlooEngine {
   const std::string prefix_;
   Postmortem postmortem_;
   FlightRecorder recorder_;
-  std::mutex search_;  // for the cause of a failure
+  std::mutex search_;  // held during the search for the cause of a failure
 
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   std::deque<GlooOperation> queue_;  // the first one runs
   int64_t done_ = 0;                 // sequence number of the last operation that has ended
-  std::chrono::steady_clock::time_point due_;  // end of the first one, at the latest
+  std::chrono::steady_clock::time_point due_;  // deadline of the first one
   std::unique_ptr<GlooMesh> mesh_;             // null until connected; then it does not change
   std::string failure_;                        // why the group is dead; "" while it lives
-  std::string cause_;                          // of abort(), for the other ranks
-  bool stopping_ = false, ran_ = false, watched_ = false;  // the latter: the threads have ended
+  std::string cause_;                          // argument of abort(), for the other ranks
+  bool stopping_ = false, ran_ = false, watched_ = false;  // ran_, watched_: that thread has ended
 };
 
 }  // namespace bellows

@@ -44,7 +44,7 @@ class Rendezvous : public gloo::rendezvous::Store {
   const std::string prefix_;
   const Timeout timeout_;
   const Clock::time_point end_;
-  std::string rank_;  // that is being waited for
+  std::string rank_;  // rank that Gloo waits for
 };
 
 // Returns the numeric address of this machine's interface that routes to `host`.
@@ -97,7 +97,7 @@ std::string plain(const std::string& gloo_message) {
 GlooMesh::GlooMesh(const Ranks& ranks, Store& store, const std::string& prefix, Timeout timeout) {
   auto device = device_for(ranks);
   const auto context = std::make_shared<gloo::rendezvous::Context>(ranks.rank, ranks.world);
-  // Gloo waits for a connection five times as long. Collectives set their own timeouts.
+  // Gloo waits five times this long for a connection. Collectives set their own timeouts.
   context->setTimeout(std::max(timeout / 5, Timeout(1)));
   Rendezvous rendezvous(store, prefix, timeout);
   try {
@@ -121,7 +121,7 @@ bool GlooMesh::watch() {
   }
 }
 
-// Gloo closes all connections when an operation times out.
+// Gloo has no call for this, but closes all connections when an operation times out.
 void GlooMesh::close() {
   try {
     context_->createUnboundBuffer(nullptr, 0)->waitRecv(Timeout(1));

@@ -9,7 +9,7 @@ namespace bellows {
 // Returns the text of a Gloo exception without the place in Gloo's sources.
 std::string plain(const std::string& gloo_message);
 
-// Any thread, except where noted.
+// Thread-safe, except where noted.
 class GlooMesh {
  public:
   // Connects to all ranks, which find each other through keys of the store that start with
@@ -18,10 +18,9 @@ class GlooMesh {
   // naming the rank that did not come within `timeout`.
   GlooMesh(const Ranks& ranks, Store& store, const std::string& prefix, Timeout timeout);
 
-  // For collectives, which one thread at a time may run.
+  // For collectives, which only one thread at a time may run.
   const std::shared_ptr<gloo::Context>& context() const { return context_; }
-  // Blocks until a connection breaks, and returns true, or until stop_watching(), and returns
-  // false. One call in all.
+  // Returns true once a connection breaks, or false after stop_watching(). Call it once.
   bool watch();
   void stop_watching() { alarm_->abortWaitRecv(); }
   // Closes all connections. A collective in progress throws, here and on the other ranks.
@@ -29,8 +28,8 @@ class GlooMesh {
 
  private:
   std::shared_ptr<gloo::Context> context_;
-  // Expects a message from each rank that nobody sends. Gloo signals the failure of a connection to
-  // the buffers that expect data from it.
+  // Expects a message from each rank, which none sends. Gloo reports a broken connection to the
+  // buffers that expect data from it.
   std::unique_ptr<gloo::transport::UnboundBuffer> alarm_;
 };
 

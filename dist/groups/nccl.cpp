@@ -38,8 +38,8 @@ class Nccl : public ProcessGroup {
         communicator_(make_communicator(options)),
         watch_(std::make_unique<NcclWatch>(context, options.prefix, *communicator_)),
         token_(zeros({1}, DType::f32, Device::cuda)) {}
-  // The communicator of a group that has failed, or of a rank that ends with an error, waits for no
-  // other rank.
+  // Aborts the communicator of a group that has failed, or of a rank that ends with an error,
+  // instead of waiting for other ranks.
   ~Nccl() override {
     if (!watch_->drain()) communicator_->abort();
   }
@@ -103,7 +103,7 @@ class Nccl : public ProcessGroup {
         .op = op, .elements = t.numel(), .dtype = t.dtype(), .what = what, .step = step};
     return start(collective, queue);
   }
-  // The communication stream waits for the work so far of the current one.
+  // The communication stream waits for all work queued so far on the current one.
   WorkPtr start(Collective& collective, const Queue& queue) {
     collective.sequence = watch_->start(collective);
     if (context_.options.check_collectives && world() > 1) compare(collective);
@@ -129,7 +129,7 @@ class Nccl : public ProcessGroup {
   const CommunicatorOptions options_;
   const std::unique_ptr<Communicator> communicator_;
   const std::unique_ptr<NcclWatch> watch_;
-  const Tensor token_;  // of barriers
+  const Tensor token_;  // operand of barriers
 };
 }  // namespace
 

@@ -5,8 +5,8 @@
 namespace bellows {
 
 static constexpr Timeout kPoll(2), kDrain(500);
-// Between questions to the store whether another rank has failed; shorter than the time for which a
-// rank waits for the reports of the others.
+// Interval of asking the store whether another rank has failed. Shorter than the time for which a
+// rank waits for the others' reports.
 static constexpr Timeout kAsk(300);
 
 NcclWatch::NcclWatch(const GroupContext& group, const std::string& prefix,
@@ -123,7 +123,7 @@ void NcclWatch::run_thread() {
         ++ended;
       }
       symptom = communicator_.error();
-    } catch (const Error& error) {  // of the device
+    } catch (const Error& error) {  // the device failed
       symptom = error.what();
     }
     if (ended < flights.size() && (!symptom.empty() || late || others_failed)) {

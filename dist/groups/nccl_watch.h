@@ -9,9 +9,9 @@
 
 namespace bellows {
 
-// Queries the events of collectives in flight. One that takes longer than dist.timeout_s, an error
-// of NCCL and a failure on another rank abort the communicator, so that nothing on the device waits
-// for ever, and are diagnosed as Gloo's are (dist/groups/postmortem.h). Any thread may call it.
+// Queries the events of collectives in flight. Aborts the communicator if one takes longer than
+// dist.timeout_s, if NCCL reports an error or if another rank fails, so that nothing on the device
+// waits forever. Diagnoses these failures as Gloo's are (dist/groups/postmortem.h). Thread-safe.
 class NcclWatch {
  public:
   NcclWatch(const GroupContext& group, const std::string& prefix, Communicator& communicator);
@@ -21,15 +21,16 @@ class NcclWatch {
   // Records that a collective starts. Returns its sequence number. Throws Error, exit 7, if the
   // group is dead.
   int64_t start(const Collective& collective);
-  // Calls queue(), which queues it. Throws Error, exit 7, with the diagnosis if that fails.
+  // Calls queue(), which queues the collective. Throws Error, exit 7, with the diagnosis if that
+  // fails.
   void run(const Collective& collective, const std::function<void()>& queue);
-  // Watches it until `done`. Without an event it has been captured, and does not run yet.
+  // Watches the collective until `done`. Null: it was captured and does not run yet.
   void watch(const Collective& collective, std::shared_ptr<Event> done);
-  // Blocks until the collective of that number has ended. Throws Error, exit 7, if it failed.
+  // Blocks until the collective with that number has ended. Throws Error, exit 7, if it failed.
   void wait(int64_t sequence);
   void check() const;  // throws Error, exit 7, if the group is dead
   void abort(const std::string& cause);
-  // Waits half a second at most. Returns true once nothing is in flight, false if something failed.
+  // Waits up to half a second. Returns true if nothing is in flight then and nothing has failed.
   bool drain();
   std::string report() const { return recorder_.report(); }
 
@@ -47,12 +48,12 @@ class NcclWatch {
   Communicator& communicator_;
   std::optional<Postmortem> postmortem_;  // none in a world of one
   FlightRecorder recorder_;
-  std::mutex search_;  // for the cause of a failure
+  std::mutex search_;  // held during the search for the cause of a failure
 
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   std::deque<Flight> flights_;
-  Clock::time_point due_;  // end of the first one, at the latest
+  Clock::time_point due_;  // deadline of the first one
   int64_t done_ = 0;       // sequence number of the last collective that has ended
   std::string failure_;    // why the group is dead; "" while it lives
   bool stopping_ = false;

@@ -4,8 +4,8 @@
 namespace bellows {
 
 using Clock = std::chrono::steady_clock;
-static constexpr Timeout kPatience(900);  // with the reports of other ranks
-static constexpr Timeout kFarewell(500);  // of rank 0
+static constexpr Timeout kPatience(900);  // how long to wait for the reports of other ranks
+static constexpr Timeout kFarewell(500);  // how long rank 0 waits for finish() of the others
 
 static Timeout until(Clock::time_point end) {
   return std::max(Timeout(0), std::chrono::duration_cast<Timeout>(end - Clock::now()));

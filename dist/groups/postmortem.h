@@ -7,31 +7,31 @@
 
 namespace bellows {
 
-// Any thread. A rank that lives reports how far it got as soon as it sees a connection break. The
-// others learn from that which ranks are dead, stuck or late.
+// Thread-safe. A live rank reports how far it got as soon as it sees a connection break. From these
+// reports the others learn which ranks are dead, stuck or late.
 class Postmortem {
  public:
-  // Its keys of the store start with `prefix`.
+  // `prefix` begins the names of its keys in the store.
   Postmortem(std::shared_ptr<Store> store, const Ranks& ranks, const std::string& prefix)
       : store_(std::move(store)), ranks_(ranks), prefix_(prefix) {}
 
-  // Leaves a cause for all ranks, unless another rank was first. Call it before closing
-  // connections. Errors of the store are ignored.
+  // Publishes the cause of the failure, unless another rank has done so. Call it before closing
+  // connections. Ignores errors of the store.
   void leave(const std::string& cause);
   // Reports the number of collectives that this rank has started. `timed_out`: one of them took too
-  // long, and no connection broke. Only the first call counts. Errors of the store are ignored.
+  // long, and no connection broke. Later calls do nothing. Ignores errors of the store.
   void report(int64_t started, bool timed_out);
-  // Returns true once a rank has left a cause or reported: the group has failed. Asks the store,
-  // and returns false if that does not answer.
+  // Returns true once a rank has published a cause or a report, so the group has failed. Returns
+  // false if the store does not answer.
   bool failed() const;
-  // Returns the cause that a rank has left, or "".
+  // Returns the published cause, or "".
   std::string cause() const;
-  // Returns why `c`, which this rank has reported, failed: the cause of a rank, or which ranks are
-  // dead, stuck or late. Waits 0.9 s at most for their reports. `symptom`: of the library.
+  // Returns why `c`, which this rank has reported, failed: the published cause, or which ranks are
+  // dead, stuck or late. Waits up to 0.9 s for their reports. `symptom`: the library's message.
   std::string why(const Collective& c, bool timed_out, double timeout_s,
                   const std::string& symptom);
-  // Reports that this rank needs the store no more. Rank 0, which serves it, waits up to 0.5 s
-  // for the same from others that live. Errors of the store are ignored.
+  // Reports that this rank no longer needs the store. Rank 0, which serves it, waits up to 0.5 s
+  // for this report of the other live ranks. Ignores errors of the store.
   void finish();
 
  private:

@@ -28,7 +28,7 @@ void check_collective(const ProcessGroup& group, Device device, const Tensor& mi
         mine.numel(), " ", mine.dtype());
 }
 
-// For backends without these two: every rank receives everything.
+// For backends without gather and scatter: every rank receives all parts.
 void ProcessGroup::gather(const Tensor& mine, const Tensor& all, int root,
                           const std::string& what) {
   const Shape shape{world() * mine.numel()};
@@ -62,8 +62,7 @@ static std::string gpu_backend(const GroupContext& context) {
   return store.get(prefix + "/backend", Timeout(int64_t(context.options.timeout_s * 1000)));
 }
 
-// auto: single in a world of one, nccl for tensors on GPUs of which each rank has its own, else
-// gloo.
+// auto: single in a world of one; nccl for tensors on GPUs if each rank has its own; else gloo.
 static std::unique_ptr<ProcessGroup> automatic(const NoOptions&, const GroupContext& context) {
   const std::string name = context.ranks.world == 1         ? "single"
                            : context.device == Device::cuda ? gpu_backend(context)

@@ -35,9 +35,9 @@ class ProcessGroup {
   virtual int rank() const = 0;
   virtual int world() const = 0;
   virtual std::string backend() const = 0;  // its entry: "gloo"
-  // True if collectives are work of the GPU's streams. Then tensors are on the GPU, wait() does not
-  // make the host wait, and a graph can capture both. All works must end in the capture, and the
-  // graph must be destroyed before the group.
+  // True if collectives run on the GPU's streams. Then tensors are on the GPU, wait() does not make
+  // the host wait, and a graph can capture collectives. Those that start in a capture must end in
+  // it, and the graph must be destroyed before the group.
   virtual bool on_streams() const { return false; }
 
   virtual WorkPtr all_reduce(const Tensor& t, Reduction reduction, const std::string& what) = 0;
@@ -48,19 +48,20 @@ class ProcessGroup {
   virtual WorkPtr reduce_scatter(const Tensor& all, const Tensor& mine, Reduction reduction,
                                  const std::string& what) = 0;
   // all: (world * n) on `root`, ignored elsewhere; mine: (n). gather: the root receives the values
-  // of all ranks, by rank. scatter: each rank receives its part of the root's. Both wait.
+  // of all ranks, by rank. scatter: each rank receives its part of the root's. Both block until
+  // that is done.
   virtual void gather(const Tensor& mine, const Tensor& all, int root, const std::string& what);
   virtual void scatter(const Tensor& all, const Tensor& mine, int root, const std::string& what);
   // Returns once all ranks have called it.
   virtual void barrier(const std::string& what) = 0;
-  // Tells the other ranks why this one leaves, so that they report the cause. Their pending and
+  // Sends the other ranks the reason why this one leaves, so that they report it. Their pending and
   // later collectives throw. For a rank that ends with an error of its own.
   virtual void abort(const std::string& why) noexcept = 0;
-  // The last dist.flight_recorder collectives of this rank, a line each, to be kept if the run
-  // fails; "" in a world of one.
+  // Returns the last dist.flight_recorder collectives of this rank, one line each, to be kept if
+  // the run fails; "" in a world of one.
   virtual std::string flight_report() const { return ""; }
-  // Call after each launch of a graph with collectives of this group, on the current stream: the
-  // graph then has dist.timeout_s, too. Throws as Work::wait() does.
+  // Call after each launch of a graph with collectives of this group, on the current stream.
+  // dist.timeout_s then limits the graph as well. Throws as Work::wait() does.
   virtual void graph_launched() {}
 
   int64_t step = 0;  // update in progress, counted from 1, for errors; set by the loop
@@ -68,18 +69,17 @@ class ProcessGroup {
 
 // Returns "sum" or "mean".
 const char* name_of(Reduction reduction);
-// Throws Error, exit 2, unless a group whose tensors are on `device` takes this one; `what` as
-// above.
+// Throws Error, exit 2, unless `t` fits a group whose tensors are on `device`; `what` as above.
 void check_collective(const ProcessGroup& group, Device device, const Tensor& t,
                       Reduction reduction, const std::string& what);
-// The same for all_gather and reduce_scatter, and if `all` are not world * `mine`.
+// The same for all_gather and reduce_scatter; `all` must have world * `mine` elements.
 void check_collective(const ProcessGroup& group, Device device, const Tensor& mine,
                       const Tensor& all, Reduction reduction, const std::string& what);
 
 struct GroupContext {
   Ranks ranks;
-  std::shared_ptr<Store> store;  // of all ranks; null in a world of one
-  Device device = Device::cpu;   // of the tensors
+  std::shared_ptr<Store> store;  // shared by all ranks; null in a world of one
+  Device device = Device::cpu;   // where tensors are
   DistOptions options;
 };
 

@@ -33,13 +33,13 @@ class Staging {
 // runs the collective calls the others, in this order. Counter: dist.staged_bytes (copied).
 class StagedCopies {
  public:
-  // Queues copies to the host after the work so far of the current stream.
+  // Queues copies to the host, after all work queued so far on the current stream.
   StagedCopies(std::shared_ptr<Staging> staging, const std::vector<StagedPart>& parts);
   // Blocks until the copies are done. Throws Error, exit 7, after the timeout.
   void wait(Timeout timeout) const;
   const Tensors& host() const { return host_; }  // in the order of the parts; u8, rank 1
   void copy_back();                              // queues the copies to the device
-  void hold() const;  // later work of the current stream sees them; after copy_back()
+  void hold() const;  // makes later work of the current stream see them; after copy_back()
 
  private:
   const std::shared_ptr<Staging> staging_;

@@ -14,7 +14,7 @@ namespace bellows {
 namespace {
 constexpr int kMaxWorld = 65536, kMaxPort = 65535;
 
-// The variables that a launcher sets. `marker` is the one that tells that it started this process.
+// Variables that a launcher sets. If `marker` is set, that launcher started this process.
 struct Environment {
   const std::function<const char*(const char*)>& variable;
   const char* marker;
@@ -60,7 +60,7 @@ static void read_local(const Environment& env, Ranks& r, const char* rank, const
 
 static bool all_local(const Ranks& r) { return r.local_world == r.world; }
 
-// The range is below the ports that systems give to outgoing connections.
+// Ports 10000 to 29999, below those that systems assign to outgoing connections.
 static int port_of_job(uint32_t job) { return 10000 + static_cast<int>(job % 20000); }
 
 static void trainer_launch(const Environment& env, Ranks& r) {
@@ -80,7 +80,7 @@ static void torchrun(const Environment& env, Ranks& r) {
   r.token = env.text("TORCHELASTIC_RUN_ID", "");
   if (r.world == 1) return;
   r.host = env.text("MASTER_ADDR");
-  // With its own store in the agent, torchrun listens on MASTER_PORT itself.
+  // If torchrun's agent serves a store, MASTER_PORT is the port of that store.
   const bool taken = env.text("TORCHELASTIC_USE_AGENT_STORE", "False") == "True";
   const int offset = taken ? 1 + restarts : 0;
   if (!r.port) r.port = offset + env.number("MASTER_PORT", 1, kMaxPort - offset);
@@ -118,8 +118,8 @@ static std::string first_host(const std::string& list) {
   return host;
 }
 
-// Returns the number of tasks on a node, from a list such as "2(x3),1": 2 on nodes 0 to 2. 0 if the
-// list does not say.
+// Returns the number of tasks on a node, from a list such as "2(x3),1": 2 on nodes 0 to 2. Returns
+// 0 if the list is too short.
 static int tasks_on_node(const std::string& list, int node) {
   for (size_t at = 0; at < list.size(); at = list.find(',', at), at += at != list.npos) {
     int tasks = 0, nodes = 1;
@@ -135,7 +135,7 @@ static int tasks_on_node(const std::string& list, int node) {
 static void slurm(const Environment& env, Ranks& r) {
   r.world = env.number("SLURM_NTASKS", 1, kMaxWorld);
   r.token = env.text("SLURM_JOB_ID", "");
-  if (r.world == 1) return;  // also a shell in an interactive allocation
+  if (r.world == 1) return;  // true in the shell of an interactive allocation, too
   r.rank = env.number("SLURM_PROCID", 0, r.world - 1);
   const int node = env.number("SLURM_NODEID", 0, kMaxWorld);
   const char* name =

@@ -13,8 +13,8 @@ const Ranks& this_rank(const DistOptions& options) {
 }
 
 namespace {
-// Rank 0's store. The members are destroyed in reverse: its own connections end before the server
-// waits for those of the others.
+// Rank 0's store. Members are destroyed in reverse order, so its own connections end before the
+// server waits for those of the others.
 struct HostedStore {
   HostedStore(const Ranks& ranks, Timeout timeout)
       : server(ranks), store(server.seen_from_inside(), timeout) {}
@@ -55,7 +55,7 @@ std::shared_ptr<Store> meet(const Ranks& ranks, const DistOptions& options) {
   const auto deadline = deadline_after(timeout);
   const std::shared_ptr<Store> store = connect(ranks, timeout);
 
-  // The rank that arrives last, or runs out of time first, tells all.
+  // The rank that arrives last, or the first one that times out, publishes the result.
   const char* const result_key = "rendezvous/result";
   store->set(key_of(ranks.rank), "");
   if (store->add("rendezvous/arrived", 1) == ranks.world) store->set(result_key, "");

@@ -13,8 +13,8 @@ namespace bellows {
 struct Ranks {
   int rank = 0, world = 1;
   int local_rank = 0, local_world = 1;  // among the ranks of this machine
-  std::string host = "127.0.0.1";       // of rank 0
-  int port = 0;                         // of the store that rank 0 serves
+  std::string host = "127.0.0.1";       // rank 0's
+  int port = 0;                         // where rank 0 serves the store
   std::string attempt = "0";            // restart count; prefixes all keys of the store
   std::string token;                    // shared secret of the run; "" if the launcher has none
   std::string launcher;                 // "trainer launch", "torchrun", "mpirun", "srun" or ""

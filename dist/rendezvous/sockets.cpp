@@ -123,7 +123,7 @@ static std::vector<Address> addresses_to_bind(const std::string& host, bool all_
   std::string why;
   std::vector<Address> named = resolve(host.c_str(), port, all_local ? 0 : AI_NUMERICHOST, why);
   if (!named.empty() && std::ranges::all_of(named, &Address::loopback)) return named;
-  // IPv6 first: such a socket serves IPv4, too.
+  // IPv6 first, because an IPv6 socket also serves IPv4.
   std::vector<Address> any = resolve(nullptr, port, AI_PASSIVE, why);
   std::stable_partition(any.begin(), any.end(), [](const Address& one) { return one.ip6(); });
   return any;
@@ -131,7 +131,8 @@ static std::vector<Address> addresses_to_bind(const std::string& host, bool all_
 
 Descriptor listen_on(const std::string& host, bool all_local, int port) {
   const std::vector<Address> addresses = addresses_to_bind(host, all_local, port);
-  // For a moment, the source port of an outgoing connection may block the port. No listener does.
+  // Retries while the port is in use but no process listens on it: it is then the source port of an
+  // outgoing connection, which may end soon.
   for (const auto deadline = Clock::now() + seconds(5);;
        std::this_thread::sleep_for(milliseconds(20))) {
     int error = EADDRNOTAVAIL;
@@ -157,7 +158,7 @@ Descriptor listen_on(const std::string& host, bool all_local, int port) {
 
 // ---- connections
 
-// A connection that idles for hours must survive firewalls, which forget idle ones.
+// Sends keepalive probes, because firewalls forget connections that idle for hours.
 static void configure(int socket) {
   const int yes = 1, idle_s = 60;
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
@@ -175,8 +176,8 @@ static int connect_socket(int socket, const Address& to, Clock::time_point deadl
     getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size);
     if (error) return error;
   }
-  // While nobody listens on a port of the ephemeral range, a socket may be given that port as its
-  // own and connect to itself.
+  // While no process listens on a port of the ephemeral range, the system may assign that port to a
+  // socket that connects to it, which then connects to itself.
   Address peer;
   if (getpeername(socket, peer.get(), &peer.size) != 0) return errno;
   const Address own = own_address(socket);
@@ -185,7 +186,7 @@ static int connect_socket(int socket, const Address& to, Clock::time_point deadl
 }
 
 int connect_to(const std::string& host, int port, Clock::time_point deadline, std::string& why) {
-  // A host that is down swallows the first packet; another attempt may find it up.
+  // Limits each attempt, because a host that is down now may be up at the next one.
   deadline = std::min(deadline, Clock::now() + seconds(5));
   for (const Address& address : resolve(host.c_str(), port, 0, why)) {
     const int type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;

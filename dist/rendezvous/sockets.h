@@ -15,8 +15,8 @@ Clock::time_point deadline_after(Timeout timeout);
 // deadline passes before.
 bool wait_for_socket(int socket, short events, Clock::time_point deadline);
 
-// Listens on `port`; 0: any free one. The loopback interface alone is bound if `host` is one of its
-// addresses or, where all ranks are on this machine, a name of it, else all interfaces. Throws
+// Listens on `port`; 0: any free one. Binds the loopback interface alone if `host` is one of its
+// addresses or, with all ranks on this machine, one of its names; else all interfaces. Throws
 // Error, exit 7, with the process that holds the port.
 Descriptor listen_on(const std::string& host, bool all_local, int port);
 // Returns the host and the port by which this machine reaches a listening socket.

@@ -9,22 +9,22 @@ namespace bellows {
 
 using Timeout = std::chrono::milliseconds;
 
-// Any thread; a get that waits holds up no other call. Keys have at most 256 bytes, values at most
-// 1 MiB. Throws Error, exit 7, on timeouts (of set, add and remove: dist.timeout_s) and if the
-// store is gone; the message names the key.
+// Thread-safe; a get() that waits does not block other calls. Keys have at most 256 bytes, values
+// at most 1 MiB. Throws Error, exit 7, naming the key, if the store is gone or a call times out
+// (set, add and remove: after dist.timeout_s).
 class Store {
  public:
   virtual ~Store() = default;
   virtual void set(const std::string& key, const std::string& value) = 0;
-  // Returns the value, waiting until a rank has set it. A timeout of 0 asks once.
+  // Returns the value, waiting until a rank has set it. With a timeout of 0 it does not wait.
   virtual std::string get(const std::string& key, Timeout timeout) = 0;
-  // Returns true once `key` exists, false after the timeout. A timeout of 0 asks once.
+  // Returns true once `key` exists, false after the timeout. With a timeout of 0 it does not wait.
   virtual bool wait(const std::string& key, Timeout timeout) = 0;
   // Adds n to a counter that starts at 0. Returns the new value, which get() returns as text.
   virtual int64_t add(const std::string& key, int64_t n) = 0;
   virtual void remove(const std::string& key) = 0;
-  // Replaces dist.timeout_s as the limit of later calls. For a rank that ends with an error: the
-  // store may be what does not answer. A store in this process has no such limit.
+  // Replaces dist.timeout_s as the limit of later calls. For a rank that ends with an error,
+  // because the store may be the cause. A store in this process has no such limit.
   virtual void set_timeout(Timeout) {}
 };
 

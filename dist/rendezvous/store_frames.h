@@ -17,7 +17,7 @@ enum class Word : uint8_t {
   find,  // answered at once, with the value or `absent`
   add,   // value: an integer as text; answered with the new value
   remove,
-  ok,  // answers from here on; value: the result
+  ok,  // this and the next two are answers; value: the result
   absent,
   refused,  // value: the reason
 };
@@ -28,7 +28,7 @@ struct Frame {
 };
 
 constexpr size_t kMaxKey = 256, kMaxValue = 1 << 20;
-constexpr size_t kMaxFrame = kMaxValue + 1024;  // with the key and the prefix of the attempt
+constexpr size_t kMaxFrame = kMaxValue + 1024;  // room for the key and the attempt's prefix
 constexpr size_t kMaxHello = 1024;
 constexpr char kMagic[] = "bellows-store";
 constexpr int kVersion = 1;

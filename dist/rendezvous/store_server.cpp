@@ -27,7 +27,8 @@ constexpr int kConnectionsOfRank = 64, kStrangers = 64;
 struct StoreServer::Client {
   explicit Client(int socket) : socket(socket) {}
   bool stranger() const { return rank < 0; }
-  // A client that does not read its answer is not read either.
+  // Reads no request before the last answer is sent, so a client that reads none cannot fill
+  // memory.
   short wanted_events() const {
     if (!out.empty()) return POLLOUT;
     return in.size() < kMaxFrame + 4 ? POLLIN : 0;
@@ -56,7 +57,7 @@ Ranks StoreServer::seen_from_inside() const {
   return ranks;
 }
 
-// The thread takes no signal.
+// Blocks all signals while the thread starts, so that it inherits that mask and runs no handler.
 void StoreServer::start() {
   sigset_t all, before;
   sigfillset(&all);
@@ -141,7 +142,7 @@ void StoreServer::accept_some() {
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       return;
     } else if (errno != EINTR && errno != ECONNABORTED) {
-      accept_after_ = Clock::now() + kTick;  // no descriptor left: strangers will free theirs
+      accept_after_ = Clock::now() + kTick;  // out of descriptors: retry once a stranger is dropped
       return;
     }
   }
@@ -150,7 +151,7 @@ void StoreServer::accept_some() {
 void StoreServer::attend(Client& client, short events) {
   std::string why;
   Frame frame;
-  bool open = events & (POLLIN | POLLOUT);  // else only an error
+  bool open = events & (POLLIN | POLLOUT);  // false: an error alone
   if (events & POLLIN) open = receive_some(client.socket.get(), client.in, why);
   if (events & POLLOUT) open = send_some(client.socket.get(), client.out, why);
   client.dropped |= !open;
@@ -169,7 +170,7 @@ void StoreServer::attend(Client& client, short events) {
 
 // ---- the first frame
 
-// Takes the same time for all tokens of one length.
+// Takes the same time for all tokens of one length, so timing reveals nothing about the token.
 static bool same_token(const std::string& a, const std::string& b) {
   unsigned char difference = a.size() != b.size();
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) difference |= a[i] ^ b[i];
@@ -196,7 +197,7 @@ void StoreServer::greet(Client& client, const Frame& hello) {
   }
 }
 
-// Returns why the process cannot be a rank of this run, or "" and its rank.
+// Returns why the process cannot be a rank of this run. If it can, returns "" and sets `rank`.
 std::string StoreServer::objection(const Frame& hello, std::istringstream& rest, int& rank) {
   int version = 0, claimed = -1, world = 0;
   uint64_t process = 0;

@@ -12,20 +12,20 @@
 
 namespace bellows {
 
-// One thread serves all ranks, without ever waiting for one of them. A connection becomes a rank's
-// by its first frame, which has the token, the attempt and the world size; one that sends anything
-// else, or nothing for two seconds, is dropped. Connections, and the bytes kept for each, are
-// bounded, and a client that does not read its answers is not read either. Counter:
-// dist.store_strangers, connections that did not become a rank's.
+// One thread serves all ranks and never waits for one of them. A connection becomes a rank's by its
+// first frame, which has the token, the attempt and the world size. One that sends anything else,
+// or nothing for two seconds, is dropped. Connections, and the bytes kept for each, are bounded: no
+// request is read from a client that does not read its answers. Counter: dist.store_strangers,
+// connections that did not become a rank's.
 class StoreServer {
  public:
   // Listens on ranks.port (0: any free one). Throws Error, exit 7.
   explicit StoreServer(const Ranks& ranks);
-  // Serves on until all ranks have disconnected, or sent nothing for a second, for five seconds at
-  // most: rank 0 may be the first to end.
+  // Keeps serving until all ranks have disconnected or sent nothing for a second, for five seconds
+  // at most, because rank 0 may be the first to end.
   ~StoreServer();
   StoreServer(StoreServer&&) = delete;
-  // The ranks as given, with the address that this process reaches the server at.
+  // Returns the given ranks with the address at which this process reaches the server.
   Ranks seen_from_inside() const;
 
  private:
@@ -47,10 +47,10 @@ class StoreServer {
   const Descriptor listener_, wake_;  // wake_: an eventfd, written by the destructor
   std::atomic<bool> leaving_ = false;
 
-  // Used by the thread alone.
+  // Used only by the thread.
   std::vector<std::unique_ptr<Client>> clients_;  // in order of arrival
   std::map<std::string, std::string> values_;
-  std::map<int, uint64_t> processes_;  // by rank: the random number of its process
+  std::map<int, uint64_t> processes_;  // by rank: `process` of its hello
   Clock::time_point accept_after_, last_request_, farewell_until_;
 
   std::thread thread_;

@@ -12,7 +12,7 @@ static std::string seconds(Timeout timeout) {
   return cat(static_cast<double>(timeout.count()) / 1000, " s");
 }
 
-// The number distinguishes this process from another that claims the same rank.
+// `process` distinguishes this process from another one that claims the same rank.
 static std::string hello_of(const Ranks& ranks) {
   const auto now = static_cast<uint64_t>(Clock::now().time_since_epoch().count());
   const uint64_t process = now ^ static_cast<uint64_t>(getpid()) << 40;
@@ -50,7 +50,7 @@ TcpStore::TcpStore(const Ranks& ranks, Timeout timeout)
 }
 
 // Returns a connection that rank 0 has accepted, or null with the reason in `why`, which is empty
-// after the deadline. Patient: retries also while nobody listens.
+// after the deadline. `patient`: also retries while no process listens.
 TcpStore::Connection TcpStore::connect(Clock::time_point deadline, bool patient, std::string& why) {
   for (milliseconds pause{2};; pause = std::min(2 * pause, milliseconds(250))) {
     auto socket = std::make_unique<Descriptor>(connect_to(ranks_.host, ranks_.port, deadline, why));
@@ -71,8 +71,8 @@ TcpStore::Connection TcpStore::connect(Clock::time_point deadline, bool patient,
 
 // ---- requests
 
-// Returns the answer, or nothing after the timeout; the connection is then closed, because its
-// answer may still come.
+// Returns the answer, or nothing after the timeout. The connection is then closed, because the late
+// answer would be taken for that of the next request.
 std::optional<Frame> TcpStore::ask(Word word, const std::string& key, const std::string& value,
                                    Timeout timeout) {
   INVARIANT(key.size() <= kMaxKey && value.size() <= kMaxValue, "store: key of ", key.size(),
@@ -118,7 +118,7 @@ int64_t TcpStore::add(const std::string& key, int64_t n) {
 
 void TcpStore::remove(const std::string& key) { ask_now(Word::remove, key, ""); }
 
-// With a timeout of 0 rank 0 is asked once, which may take until timeout_.
+// With a timeout of 0 the key is looked up once; that request may take until timeout_.
 std::optional<std::string> TcpStore::value_of(const std::string& key, Timeout timeout) {
   const bool once = timeout <= Timeout::zero();
   const auto answer = ask(once ? Word::find : Word::get, key, "", once ? timeout_.load() : timeout);

@@ -12,9 +12,9 @@
 
 namespace bellows {
 
-// A call takes an idle connection or makes one, so a get that waits holds up no other thread. Keys
-// are prefixed by ranks.attempt. The destructor disconnects, which tells rank 0 that this rank has
-// no more requests.
+// A call takes an idle connection or makes one, so a get() that waits does not block other threads.
+// Keys are prefixed by ranks.attempt. The destructor disconnects, from which rank 0 concludes that
+// this rank has no more requests.
 class TcpStore : public Store {
  public:
   // Connects to ranks.host, retrying until rank 0 answers. `timeout` limits that, and later each
@@ -40,8 +40,8 @@ class TcpStore : public Store {
   const Ranks ranks_;
   std::atomic<Timeout> timeout_;
   const std::string hello_;
-  Connection presence_;  // without requests: as long as it is open, rank 0 knows of this rank
-  std::mutex mutex_;     // of idle_
+  Connection presence_;  // carries no requests; rank 0 counts this rank as present while it is open
+  std::mutex mutex_;     // guards idle_
   std::vector<Connection> idle_;
 };
 

@@ -32,7 +32,7 @@ class BatchNormLayer : public Module {
   Tensor weight_, bias_;
   RunningStatistics running_;
   Slot slot_;
-  ProcessGroup* group_;  // whose batches share their statistics; null: each rank's are its own
+  ProcessGroup* group_;  // ranks that share statistics; null: each rank has its own
 };
 
 }  // namespace bellows

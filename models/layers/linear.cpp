@@ -14,7 +14,7 @@ LinearLayer::LinearLayer(const LinearLayerOptions& o, LayerContext& context) {
   CHECK(context.shape.rank() == 1, "linear: needs flat samples, got ", context.shape,
         "; put a flatten layer before it");
   const int64_t in = context.shape[0];
-  const Init init{Init::uniform, 1 / std::sqrt(double(in))};  // as PyTorch
+  const Init init{Init::uniform, 1 / std::sqrt(double(in))};  // as in torch.nn.Linear
   const bool unit = o.init == LinearLayerOptions::Start::unit;
   weight_ = add_parameter("weight", {o.out, in}, unit ? Init{Init::uniform, std::sqrt(3.0)} : init,
                           context.device);

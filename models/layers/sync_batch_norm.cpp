@@ -22,9 +22,9 @@ Tensor columns(const Tensor& t, int64_t begin, int64_t n) {
 }
 Tensor sum_of_ranks(const Tensor& parts) { return sum(parts, {.axes = {0}, .keepdim = true}); }
 
-// Merges the statistics by the rule of Chan, Golub and LeVeque for several parts:
-// var = sum of share_r (var_r + (mean_r - mean)^2). The number of elements is a value, too, so the
-// host waits for nothing.
+// Merges the statistics by the rule of Chan, Golub and LeVeque for several parts: var = sum of
+// share_r (var_r + (mean_r - mean)^2). The number of elements is in a tensor as well, so the host
+// never waits.
 Joint merge(const Tensor& mine, int64_t n, ProcessGroup& group) {
   const int64_t C = mine.dim(1), W = group.world(), width = 2 * C + 1;
   const Tensor message({1, width}, DType::f64, mine.device()),

@@ -13,7 +13,8 @@ static Tensor above(const Tensor& x, double bound) {
 
 Tensor in_top_k(const Tensor& output, const Tensor& labels, int64_t k) {
   const Tensor own = gather(output, 1, contiguous(labels).view_as({labels.dim(0), 1}));
-  // Scores >= the label's, its own included. No f32 lies between -1e-300 and 0.
+  // Counts scores >= the label's, including that one. The bound makes > act as >=: no f32 is in
+  // [-1e-300, 0).
   const Tensor not_below = sum(above(sub(output, own), -1e-300), {.axes = {1}});
   return affine(sum(above(not_below, double(k) + 0.5)), -1, double(labels.dim(0)));
 }

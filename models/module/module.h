@@ -81,14 +81,14 @@ using FirstImages = std::function<Tensor(int64_t n)>;
 // Argument of layer constructors. A layer reads its input's shape from `shape` and replaces it with
 // its output's.
 struct LayerContext {
-  Shape shape;  // of a sample, without the batch axis
+  Shape shape;  // one sample's, without the batch axis
   uint64_t seed;
   std::shared_ptr<const DeviceStepState> state;  // keys the random numbers of dropout
   bool vectorized;  // lesson layers run one op on the whole tensor instead of a loop
   Device device = Device::cpu;
   MemoryFormat format = kNCHW;  // memory format of 4-D weights
   FirstImages images = {};
-  ProcessGroup* group = nullptr;  // of the ranks whose batch norms share statistics; null: none do
+  ProcessGroup* group = nullptr;  // ranks whose batch norms share statistics; null: none do
 };
 using MakeLayer = ModulePtr(LayerContext& context);
 

@@ -31,7 +31,7 @@ template <class Made> ModulePtr make_fused(std::span<Child> window) {
 }
 
 struct Rewrite {
-  const char* name;  // of its option: model.<name>. That of a fusion begins with "fuse.".
+  const char* name;  // its option is model.<name>; the name of a fusion begins with "fuse."
   const char* help;
   int64_t max = 1;  // largest value of the option, 0 is off; 1: the option is a bool
   // Stages run in this order. Fusions of one stage share a pass: at each position the longest is

@@ -34,8 +34,8 @@ template <int L, int... lane>
   return __builtin_shufflevector(halves, halves, (2 * lane + 1)...);
 }
 
-// The formulas of F16's own conversions. All vectors have 32 bits a lane, and no number is
-// negative.
+// The formulas of F16 (core/base/half.h) on vectors with 32 bits a lane. Magnitudes are never
+// negative, so signed integers serve.
 template <int L> [[gnu::always_inline]] inline Lanes<float, L> widen_half(Lanes<int32_t, L> bits) {
   const Lanes<int32_t, L> rest = (bits & 0x7fff) << 13, exponent = bits & 0x7c00;
   const auto small =

@@ -17,7 +17,7 @@ struct Code {
     double a, b;
   };
   int lines = 0;
-  int place[kMostTensors] = {};  // of each output
+  int place[kMostTensors] = {};  // one for each output
   Line line[kMostDerivedSteps];
 };
 

@@ -42,7 +42,7 @@ struct StepProgram {
   // share one. A step never writes a place that it reads.
   std::vector<int> places;
   int place_count = 0;
-  mutable Slot slot;  // what a device compiled from the program; compute thread only
+  mutable Slot slot;  // code that a device compiled; compute thread only
 };
 
 // Properties of a functor.

@@ -110,7 +110,7 @@ void for_each_run(const Sizes& g, int64_t tap, int64_t pixel, int64_t pixels, co
   const int64_t first = s < 0 ? (-s + g.stride - 1) / g.stride : 0;
   const int64_t last = g.W - s <= 0 ? 0 : std::min(g.OW, (g.W - s - 1) / g.stride + 1);
   for (int64_t i = pixel / g.OW; i * g.OW < pixel + pixels; ++i) {
-    const int64_t h = i * g.stride + r, row = i * g.OW - pixel;  // of the row's first pixel
+    const int64_t h = i * g.stride + r, row = i * g.OW - pixel;  // row: j of the row's first pixel
     const int64_t begin = std::max(first, -row), end = std::min(last, pixels - row);
     if (h >= 0 && h < g.H && begin < end)
       fn(row + begin, (c * g.H + h) * g.W + begin * g.stride + s, end - begin);

@@ -80,7 +80,7 @@ template <class T> struct InputPatch {
 template <class T> struct OutputGradient {
   using Value = Acc<T>;
   Image<T> dy;
-  Pixels pixels;  // of x
+  Pixels pixels;  // in x
   Window2d window;
   int taps;  // K * KH * KW
 

@@ -388,7 +388,7 @@ static Tensor backward_x(const Tensor& dy, const Tensor& w, const Shape& x,
 
 namespace {
 
-constexpr int64_t kBytes = 1 << 20;  // of transformed tiles at a time: they stay in the cache
+constexpr int64_t kBytes = 1 << 20;  // transformed tiles at a time, which then stay in the cache
 constexpr int64_t kFewest = 64;      // tiles at a time; with fewer, rereading the sums dominates
 constexpr int64_t kRows = 32;        // input channels of a block
 

@@ -65,7 +65,7 @@ template <class T> struct Job {
   int64_t winners;              // windows of one channel, padded to whole vectors
   bool half;                    // patches are so narrow that half a vector holds a row
   int64_t patch_row;            // KW * C, padded to whole vectors
-  std::vector<int32_t> corner;  // of each window in the padded image, repeated for each channel
+  std::vector<int32_t> corner;  // offset of each window in the padded image, once per channel
 };
 
 // Scratch memory of one thread, for up to kSamples samples.

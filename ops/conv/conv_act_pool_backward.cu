@@ -84,7 +84,7 @@ __device__ void backward_w(const Sizes& z, const Shares& shares, int block, cons
 // around the kernel stands for taps outside it.
 
 struct Quads {
-  Divisor height, width, image;  // of one plane, in quads; height * width
+  Divisor height, width, image;  // size of a plane in quads; image: height * width
   int threads, parts;            // for one channel of all images; blocks for them
   int channels;                  // output channels whose weights are in shared memory at once
 };

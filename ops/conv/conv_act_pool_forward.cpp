@@ -22,7 +22,7 @@ constexpr int windows_at_once(int64_t vector_bytes) { return vector_bytes == 64 
 template <class T> struct Job {
   Sizes z;
   const T* x;
-  Strides strides;         // of x
+  Strides strides;         // x's
   const T *w, *b;          // w in blocks of channels: (block, C, KH, KW, channels of the block)
   const int64_t* lane_at;  // with samples in the lanes: offset of each column in a padded row
   T* y;

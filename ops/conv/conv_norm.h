@@ -15,7 +15,7 @@ struct ConvNormLayer {
   Tensor weight, bias;
   RunningStatistics running;
   BatchNormOptions norm;
-  Slot* slot = nullptr;  // of the convolution; may be null
+  Slot* slot = nullptr;  // the convolution's; may be null
 };
 
 // y = relu(norm(conv(... relu(norm(conv(x))) ...)) + norm(conv(around))). `layers` has one or more

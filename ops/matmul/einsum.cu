@@ -16,7 +16,7 @@ struct Loops {
   };
   One out[kMaxRank], summed[kSummed];
   int n_out, n_summed, n_tensors;
-  int64_t elements, terms;  // of y; of each sum
+  int64_t elements, terms;  // elements of y; terms of each sum
 };
 
 template <class T> struct Operands { T* at[kTensors]; };

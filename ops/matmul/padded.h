@@ -27,7 +27,8 @@ int64_t wide_channels(const KernelOptions& options, DType dtype, Device device, 
 
 int64_t widened(int64_t n);
 Shape widened(Shape w);
-// Whether a product of `t` with a weight of shape `w`, or that weight's gradient, is padded.
+// Returns true if a product of `t` with a weight of shape `w`, or that weight's gradient, is
+// padded.
 bool pads(const Tensor& t, const Shape& w);
 void count_channels(const Shape& w);  // pad.channels
 

@@ -88,7 +88,7 @@ struct Bits {
     return at ? unsigned(at[i >> log2]) >> (i & ((1 << log2) - 1)) : ~0u;
   }
   const uint8_t* at;
-  int log2;  // of the elements per byte
+  int log2;  // log2 of the elements per byte
 };
 
 // Statistics that x is normalized by.

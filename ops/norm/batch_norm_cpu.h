@@ -101,7 +101,7 @@ template <class A> struct ChannelSums {
   template <int L, bool inner, int R, class Of>
   [[gnu::always_inline]] void add(const Rows& rows, const Of& terms, int64_t row, int64_t begin) {
     const int64_t at = rows.partial(row);
-    A line[2][16] = {};  // of a plane, per lane
+    A line[2][16] = {};  // sums of a plane, per lane
     A *const a = inner ? first + at : line[0], *const b = inner ? second + at : line[1];
     along<L>(
         rows.length, [=]<int K>(int64_t j) __attribute__((always_inline)) {

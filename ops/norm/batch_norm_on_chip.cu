@@ -16,9 +16,9 @@ constexpr int kBlock = 512, kWarps = kBlock / kWarp;
 
 // ---- slice of a block
 
-// Slices of 64, 32 or 16 bytes of each row: the widest that fit and still give each multiprocessor
-// a block. With fewer blocks, slices of few rows still pay: processing them takes about 2 us (a row
-// per cycle, twice), no more than the launches that they save.
+// Slices of 64, 32 or 16 bytes of each row: the widest that fit in shared memory and are enough for
+// a block per multiprocessor. With up to kFewRows rows, the narrowest slices run with fewer blocks
+// too: they take about 2 us (a row per cycle, twice), no more than the launches that they save.
 struct Slices {
   // keeps: number of tensors of x's size that stay in shared memory.
   Slices(const Rows& rows, DType dtype, int keeps) {

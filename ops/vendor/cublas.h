@@ -25,7 +25,7 @@ struct Operand {
   explicit Operand(const Tensor& t);  // (B, rows, columns), rows or columns contiguous
   int64_t rows, columns, batch_stride;
   MatrixLayout layout;
-  uint32_t alignment;  // of the address, in bytes
+  uint32_t alignment;  // bytes to which the address is aligned
   bool operator==(const Operand&) const = default;
 };
 

@@ -64,7 +64,7 @@ class Plan {
 struct Support {
   int64_t engines = 0;          // number of engines that pass the filter
   std::string first = {};       // name of the engine that cuDNN ranks first, "" if there is none
-  int64_t workspace_bytes = 0;  // of the first engine
+  int64_t workspace_bytes = 0;  // for the first engine
   std::string why_not = {};     // cuDNN's message if there is no engine
 };
 

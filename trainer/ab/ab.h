@@ -35,14 +35,14 @@ struct AbOptions {
 // Reported by an arm at the end of each time slice.
 struct AbBlock {
   int64_t steps = 0;
-  double wall_s = 0, cpu_s = 0;             // of all steps of the block, waiting for data included
+  double wall_s = 0, cpu_s = 0;  // time of all steps of the block, waiting for data included
   std::map<std::string, int64_t> counters;  // since the start of the process
 };
 // Reported by an arm after its last time slice.
 struct AbEnd {
-  std::vector<double> losses;  // of every step, warm-up included
+  std::vector<double> losses;  // loss of every step, warm-up included
   std::map<std::string, int64_t> counters;
-  int64_t threads = 0;  // of the thread pool
+  int64_t threads = 0;  // size of the thread pool
   int64_t peak_tensor_bytes = 0, peak_resident_bytes = 0;
 };
 // Reports travel as one line of JSON each.
@@ -123,7 +123,7 @@ struct Finding {
   bool good;
   std::string text;
 };
-int64_t footprint(const Toggle& toggle, const AbArm& arm);             // of the whole run
+int64_t footprint(const Toggle& toggle, const AbArm& arm);             // over the whole run
 Finding compare_losses(const Toggle& toggle, const AbPair& pair);      // good: kept its promise
 Finding compare_footprints(const Toggle& toggle, const AbPair& pair);  // good: ran only when on
 
@@ -154,7 +154,7 @@ class AbProgress {
   LiveLine line_;
   AbMeasure measure_;
   int64_t slices_;  // per comparison, warm-ups included
-  double work_;     // of both comparisons: steps, or slices with AbMeasure::epoch
+  double work_;     // in both comparisons: steps, or slices with AbMeasure::epoch
   int64_t done_ = 0;
   double work_done_ = 0;
   int64_t started_ns_;

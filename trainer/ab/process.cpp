@@ -87,8 +87,8 @@ std::string ArmProcess::read_line() {
     const int ready = poll(&readable, 1, end_ ? 0 : static_cast<int>(std::min(left_ms, kLookMs)));
     if (ready <= 0) {
       while_waiting_();
-      // The pipe does not show the end of an arm whose own children still hold it. What the arm
-      // wrote before its end is read first.
+      // The pipe does not show the end of an arm whose own children still hold it. Output that the
+      // arm wrote before its end is read first.
       if (end_) explain_end();
       change(false);
       continue;

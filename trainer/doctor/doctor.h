@@ -18,7 +18,7 @@ struct Machine {
   std::vector<int> affinity;  // CPUs in the affinity mask of this process
   int quota = 0;              // CPU quota of its cgroup in whole cores; 0: none
   int cores = 1;              // allowed: the smaller of affinity and quota
-  int threads = 1;            // of the OpenMP pool, unless a config says otherwise
+  int threads = 1;            // size of the OpenMP pool, unless a config sets another
   int other_trainers = 0;     // processes of this program, besides this one
   double load = 0;            // average over the last minute, of the whole machine
   int64_t available_bytes = 0;
@@ -41,7 +41,7 @@ std::vector<std::string> findings(const Machine& machine);
 
 struct Stress {
   const char* precision;
-  double flop_per_s = 0;                      // of all products, which end in one synchronization
+  double flop_per_s = 0;  // rate over all products, which end in one synchronization
   double slowest_part = 0, fastest_part = 0;  // flop/s of the slowest and fastest tenth
   double peak = 0;         // flop/s of multiply-adds in registers; 0: not measured (on a GPU)
   double worst_error = 0;  // in units of the rounding bound (worst_error); above 1: wrong

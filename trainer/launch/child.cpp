@@ -57,7 +57,7 @@ pid_t start_child(const Command& command, const std::vector<Redirection>& redire
   const pid_t parent = getpid(), child = fork();
   if (child < 0) fail(Exit::memory, "fork: ", std::strerror(errno));
   if (child > 0) {
-    if (group == Group::own) setpgid(child, child);  // both do it, as either may be first
+    if (group == Group::own) setpgid(child, child);  // so does the child: either may be first
     return child;
   }
   // Only async-signal-safe calls until exec: the child has none of the other threads, but may have

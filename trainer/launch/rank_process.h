@@ -24,7 +24,7 @@ enum class RankOutput {
   prefix,  // lines are printed with "[rank] " before them, and the last 20 are kept
 };
 
-// Leads a process group of its own. Not thread-safe.
+// A process that leads its own process group. Not thread-safe.
 class RankProcess {
  public:
   // `command` must outlive the object. Nothing is started yet.
@@ -36,15 +36,15 @@ class RankProcess {
   void send(int signal) const;  // to the group; no effect before start() and after reap()
   bool running() const { return process_ > 0; }
   bool has_exited() const;  // true until reap()
-  void reap();              // after has_exited(); kills what is left of the group
+  void reap();              // call after has_exited(); kills the rest of the group
 
   int64_t rank() const { return command_.rank; }
   int code() const { return code_; }  // after reap(): exit code, or 128 + signal if one ended it
   bool signaled() const { return signaled_; }
 
-  void watch(std::vector<pollfd>& all) const;  // adds what becomes readable when it has news
-  void read_output();             // once more after reap(), for what the pipes still hold
-  void print_last_lines() const;  // to stderr
+  void watch(std::vector<pollfd>& all) const;  // adds descriptors that an event makes readable
+  void read_output();                          // call again after reap(), for the rest in the pipes
+  void print_last_lines() const;               // to stderr
 
  private:
   struct Stream {

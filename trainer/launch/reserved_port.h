@@ -4,8 +4,8 @@
 
 namespace bellows {
 
-// While the object exists, a server on any address of this machine can take the port only with
-// SO_REUSEADDR, and the system gives it to nobody who asks for any port.
+// While the object exists, the system assigns the port to no process that requests any free port,
+// and a server on this machine can take it only with SO_REUSEADDR.
 class ReservedPort {
  public:
   ReservedPort();  // throws Error, exit 7

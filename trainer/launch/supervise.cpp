@@ -13,8 +13,8 @@
 
 namespace bellows {
 
-constexpr int kLookMs = 100;                  // how often to look at all ranks without news
-constexpr int64_t kSettleNs = 1'000'000'000;  // after an exit 7, for the rank that caused it to end
+constexpr int kLookMs = 100;                  // interval of checking all ranks without events
+constexpr int64_t kSettleNs = 1'000'000'000;  // after an exit 7: time for the causing rank to end
 constexpr int kDistributed = static_cast<int>(Exit::distributed);
 
 namespace {
@@ -38,7 +38,7 @@ class Supervisor {
   const int64_t grace_ns_;
   const RankProcess* cause_ = nullptr;
   int64_t failed_ns_ = 0, term_ns_ = 0;
-  // Signals arrive on another thread. Guards the members below and which ranks run.
+  // Guards the members below, and which ranks run, because signals arrive on another thread.
   std::mutex lock_;
   int stop_ = 0;         // the last SIGINT or SIGTERM that was passed on
   std::set<int> fatal_;  // signals sent in order to end the ranks
@@ -57,7 +57,7 @@ Supervisor::Supervisor(const std::vector<RankCommand>& ranks, const SuperviseOpt
                                                  : RankOutput::kept);
 }
 
-// After a stop signal, the ranks that have not started yet never do.
+// Starts no further rank after a stop signal.
 void Supervisor::start() {
   for (RankProcess& rank : ranks_) {
     const std::lock_guard lock(lock_);
@@ -74,7 +74,7 @@ void Supervisor::send(int signal) {
   for (const RankProcess& rank : ranks_) rank.send(signal);
 }
 
-// Signals go out from here, not from the loop: that may wait for a reader of stdout.
+// Sends signals on the signal thread, because the loop may wait for a reader of stdout.
 void Supervisor::pass_on(int signal) {
   const std::lock_guard lock(lock_);
   if (signal == SIGINT || signal == SIGTERM) {
@@ -82,7 +82,7 @@ void Supervisor::pass_on(int signal) {
     fatal_.insert(signal);
   }
   send(signal);
-  if (stop_) send(SIGCONT);  // a stopped process would not take it
+  if (stop_) send(SIGCONT);  // a stopped process would not handle the signal
 }
 
 void Supervisor::wait_for_news() const {
@@ -126,7 +126,7 @@ void Supervisor::note_end(const RankProcess& rank) {
 
 void Supervisor::end_all() {
   const std::lock_guard lock(lock_);
-  if (!stop_) {  // at a second signal, a rank would end without its last checkpoint
+  if (!stop_) {  // a second signal would prevent the last checkpoint
     fatal_.insert(SIGTERM);
     send(SIGTERM);
   }
@@ -160,7 +160,7 @@ int Supervisor::run() {
       look();
     }
   }
-  // Ranks that a signal ends at different moments lose each other.
+  // After a stop signal exit 7 is no failure: ranks that end earlier disconnect from the others.
   const bool stopped = stop_ && ended_by_us_ && (!cause_ || cause_->code() == kDistributed);
   if (stopped) return 128 + stop_;
   if (!cause_) return 0;

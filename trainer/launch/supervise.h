@@ -6,7 +6,7 @@
 namespace bellows {
 
 struct SuperviseOptions {
-  bool all_output = false;  // of all ranks, with a prefix; false: of rank 0 alone, unchanged
+  bool all_output = false;  // print all ranks' output, prefixed; false: rank 0's alone, unchanged
   double grace_s = 10;      // between SIGTERM and SIGKILL, for ranks that have to end
 };
 

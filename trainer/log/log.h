@@ -47,7 +47,7 @@ class Log {
   void progress(const LogPoint& point);
   void epoch(const Position& at);  // mean loss of the epoch, if a bar is drawn
   void evaluation(const Position& at, const Metrics& metrics);
-  void totals(const Position& at, const Scalars& values);  // of the whole run, at its end
+  void totals(const Position& at, const Scalars& values);  // writes the totals; call it at the end
   void line(const std::string& text);                      // any other message
 
  private:

@@ -26,7 +26,7 @@ class Meter {
   Window take();
 
   double seconds(Phase phase) const { return total_[static_cast<int>(phase)] * 1e-9; }
-  double total_seconds() const;  // of all phases
+  double total_seconds() const;  // sum over all phases
   double ips() const;            // over the whole run
 
  private:

@@ -9,7 +9,7 @@
 
 namespace bellows {
 
-// An error that every rank throws after the same update, so none has to tell the others.
+// An error that every rank throws after the same update, so no rank has to report it to the others.
 struct AgreedError : Error {
   using Error::Error;
 };
@@ -29,7 +29,7 @@ class Consensus {
   // Waits for the results of the last update. Throws an AgreedError on all ranks if one has
   // announced a failure, with its exit code.
   void settle();
-  // The same, for what has happened since that update, too.
+  // Like settle(), but also shares everything since that update.
   void settle_now();
   // Announces that the run has to end with this error. Throws it in a world of one.
   void announce(const Error& error);
@@ -39,9 +39,9 @@ class Consensus {
   // Means over the ranks of the losses of end_update(). Clears the list.
   std::vector<double> take_losses() { return std::exchange(losses_, {}); }
 
-  // Means over the ranks of values that all have. Waits for the other ranks.
+  // Returns the means over the ranks of values that every rank has. Waits for the other ranks.
   std::vector<double> means(std::span<const double> mine);
-  // Values of all ranks, by rank: m values of each. Waits for the other ranks.
+  // Returns the values of all ranks, by rank: m values of each. Waits for the other ranks.
   std::vector<double> gather(std::span<const double> mine);
   bool alone() const { return group_.world() == 1; }
 
@@ -51,8 +51,8 @@ class Consensus {
   ProcessGroup& group_;
   Signals& signals_;
   Tensor votes_;                  // f64, on their way
-  WorkPtr work_;                  // null: there are none
-  std::optional<Error> failure_;  // of this rank
+  WorkPtr work_;                  // null: no votes are on their way
+  std::optional<Error> failure_;  // this rank's
   int stop_ = 0;
   bool save_ = false;
   std::vector<double> losses_;

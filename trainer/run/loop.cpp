@@ -64,9 +64,9 @@ class Loop {
   }
 
   Outcome run() {
-    const Kernels use(session_.kernels());  // the feed runs kernels, too
+    const Kernels use(session_.kernels());  // the feed also runs kernels
     train_on_.prepare();
-    session_.loss_terms.take();  // of a dry run
+    session_.loss_terms.take();  // drops those of a dry run
     session_.model->train(true);
     meter_.lap(Phase::other);
     for (;;) {  // a checkpoint may be between the last update of an epoch and its evaluation
@@ -108,8 +108,8 @@ class Loop {
     }
   }
 
-  // Splits a batch into 1 or N micro-batches. All ranks make as many, also where some have fewer
-  // samples.
+  // Splits a batch into 1 or N micro-batches. All ranks make the same number, even if some have
+  // fewer samples.
   Update update_of(const Batch& batch) const {
     const Sampler& sampler = session_.loader->sampler();
     const int64_t fewest = sampler.joint_size(at_.batch) / session_.ranks.world;
@@ -185,7 +185,7 @@ class Loop {
     for (const std::string& message : checkpoints_->take_messages()) log_.line(message);
   }
 
-  // Waiting for the device here counts as time of its steps.
+  // Counts the wait for the device as time of steps.
   void read_losses() {
     meter_.lap(Phase::other);
     losses_.read();
@@ -374,8 +374,8 @@ class Loop {
 
   Metadata metadata() const { return state_metadata(session_, at_); }
 
-  // Writes a checkpoint. All ranks wait for it, and end with the one that cannot write it; with
-  // ckpt.async they learn that after a later update.
+  // Writes a checkpoint. All ranks wait for it and end if it cannot be written; with ckpt.async,
+  // after a later update.
   template <class Write> void write(const Write& write) {
     meter_.lap(Phase::other);
     on_rank0(write);
@@ -396,11 +396,11 @@ class Loop {
   Meter meter_{trace::now_ns};
   Losses losses_{plan_.log.deferred, session_.device};
   CpuShare cpu_;
-  std::optional<Nvml> nvml_;  // of the GPU, if training is on one
+  std::optional<Nvml> nvml_;  // load of the GPU, if training is on one
   ProfileWindow profile_{plan_.profile};
   TrainingStep train_on_{session_};
   Shape image_shape_;                 // (C, H, W) of this epoch, with progressive_resize
-  std::vector<double> known_losses_;  // of the updates of this process; means over the ranks
+  std::vector<double> known_losses_;  // losses of this process's updates; means over the ranks
   size_t checked_ = 0;                // number of them that are checked
   trace::Counter& waited_ = trace::counter("dist.exposed_wait_ns");
   int64_t waited_before_ = waited_.value(), costs_at_ = from_.step;  // at the last costs_by_rank()
@@ -410,7 +410,7 @@ class Loop {
   int64_t stuck_ = 0;      // skipped updates since one was applied or the scale changed
   LogPoint last_;          // values of the last log line
   std::optional<Position> saved_;
-  std::optional<Metrics> metrics_;  // of the last evaluation in this process
+  std::optional<Metrics> metrics_;  // result of the last evaluation in this process
 };
 
 }  // namespace

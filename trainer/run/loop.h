@@ -10,9 +10,9 @@
 namespace bellows {
 
 struct Outcome {
-  Position at;                     // where training ended
+  Position at;                     // end of training
   std::vector<double> losses;      // one per update of this process; means over the ranks
-  std::optional<Metrics> metrics;  // of the last evaluation
+  std::optional<Metrics> metrics;  // result of the last evaluation
   Meter meter;
   int signal = 0;   // SIGINT or SIGTERM if one ended the run, else 0
   std::string cpu;  // CpuShare::line() of the run, or ""

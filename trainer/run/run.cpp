@@ -259,13 +259,13 @@ static void gather_damaged(const Session& session) {
   }
 }
 
-// Keeps this rank's last collectives for whoever looks into a failure.
+// Writes this rank's last collectives to the run folder, for the diagnosis of a failure.
 static void write_flight_report(const Session& session, const Path& folder) noexcept {
   try {
     const std::string report = session.group->flight_report();
     const std::string name = cat(kFlightReport, session.ranks.rank, ".txt");
     if (!folder.empty() && !report.empty()) write_file(folder / name, bytes_of(report));
-  } catch (const std::exception&) {  // the error in flight says more
+  } catch (const std::exception&) {  // ignored: the error being thrown is the cause
   }
 }
 
@@ -357,7 +357,8 @@ int dry_run_training(const Config& config) {
     plan.data.packed = false;
     notes.push_back("packed: no shards yet; a dry run writes none and reads the data set itself");
   }
-  // Uses kernels that an earlier run has found: a search would be kept in the user's cache.
+  // Uses kernels that an earlier run has found, because the result of a search would be kept in the
+  // user's cache.
   if (plan.kernels.autotune == Autotune::benchmark) plan.kernels.autotune = Autotune::found;
   return as_rank(config, [&] {
     Session session(plan);

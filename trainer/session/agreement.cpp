@@ -10,14 +10,14 @@ namespace bellows {
 // A rank sets "<topic>/<rank>" to one of these and its text; rank 0 sets "<topic>/verdict".
 static constexpr char kFacts = 'F', kError = 'E';
 static constexpr const char* kVerdict = "verdict";
-// Most bytes of facts in a value of the store. The checksum before them covers all.
+// Limit on the bytes of facts in a value of the store. The checksum after them covers all facts.
 static constexpr size_t kMost = 1'000'000;
 
 static std::string key(const std::string& topic, const auto& name) {
   return cat("agree/", topic, "/", name);
 }
 
-// One line per fact, "name\tvalue", after a checksum of all lines.
+// One line per fact, "name\tvalue", then a checksum of all lines, those beyond kMost included.
 static std::string text_of(const Facts& facts) {
   std::string lines;
   for (auto [name, value] : facts) {
@@ -91,7 +91,7 @@ bool refuse(Store& store, const Ranks& ranks, const std::string& topic,
     else
       store.set(key(topic, ranks.rank), kError + why);
     return true;
-  } catch (const std::exception&) {  // the store is gone, and with it all who would wait
+  } catch (const std::exception&) {  // the store is gone, so no rank waits
     return false;
   }
 }
@@ -101,7 +101,7 @@ void wait_for_rank0(Store& store, const Ranks& ranks, const std::string& what) {
   const std::string done = key("rank 0", what);
   try {
     if (ranks.rank == 0) return store.set(done, "");
-    while (!store.wait(done, kLook)) store.add(key("rank 0", "asked"), 1);  // throws if it is stuck
+    while (!store.wait(done, kLook)) store.add(key("rank 0", "asked"), 1);  // fails if rank 0 hangs
   } catch (const Error& error) {
     fail(error.exit, what, ": ", error.what());
   }

@@ -20,9 +20,10 @@ void agree(Store& store, const Ranks& ranks, const std::string& topic, const Fac
 bool refuse(Store& store, const Ranks& ranks, const std::string& topic,
             const std::string& why) noexcept;
 
-// Rank 0 calls it after work that may take longer than dist.timeout_s, such as a checkpoint. On the
-// other ranks it returns then, and waits as long as rank 0's store answers. `what` is unique in the
-// run. Throws Error, exit 7, naming `what`, if rank 0 has died or is stuck.
+// Makes the other ranks wait for work of rank 0 that may take longer than dist.timeout_s, such as a
+// checkpoint. Rank 0 calls it after that work. On the other ranks it returns then, and waits as
+// long as rank 0's store answers. `what` is unique in the run. Throws Error, exit 7, naming `what`,
+// if rank 0 has died or is stuck.
 void wait_for_rank0(Store& store, const Ranks& ranks, const std::string& what);
 
 }  // namespace bellows

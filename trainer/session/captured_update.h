@@ -38,12 +38,12 @@ class CapturedUpdate {
   Session& session_;
   const std::shared_ptr<const MemoryPool>
       pool_;                     // memory that the graph writes; lives as long as it
-  std::optional<Update> input_;  // of the graph: each update is copied into it
+  std::optional<Update> input_;  // read by the graph: each update is copied into it
   Tensors losses_;
   struct Copy {
     Tensor read, written;  // by the graph; undefined: none
   };
-  std::vector<Copy> copies_;  // of each parameter, in 16 bits
+  std::vector<Copy> copies_;  // 16-bit copy of each parameter
   int64_t warm_ups_ = 0;
   std::unique_ptr<Graph> graph_;
 };

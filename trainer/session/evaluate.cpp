@@ -171,8 +171,8 @@ struct InEvaluation {
 };
 
 // Buffers, such as running means of a batch norm, follow each rank's own samples. All ranks
-// evaluate with those of rank 0, which are also the ones in checkpoints. In dp the average of the
-// parameters is rank 0's, too.
+// evaluate with those of rank 0, which are also the ones in checkpoints. In dp the same holds for
+// the average of the parameters.
 void share_buffers(const Session& session) {
   if (session.ranks.world == 1) return;
   std::vector<WorkPtr> sent;

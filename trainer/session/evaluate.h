@@ -17,7 +17,7 @@ struct Metrics {
   double value(const std::string& metric) const;
 };
 
-// Whether a higher value of an evaluated metric is better. False for losses.
+// Returns true if a higher value of an evaluated metric is better, false for losses.
 bool higher_is_better(const Plan& plan, const std::string& metric);
 // Returns true if `value` is better than `than`. A value that is not finite is never better.
 bool improves(bool higher_is_better, double value, double than);

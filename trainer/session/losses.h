@@ -23,12 +23,12 @@ class Losses {
  private:
   struct Part {
     double share;
-    bool last = false;  // of its update
+    bool last = false;  // last part of its update
   };
   bool deferred_;
   Tensor slots_;             // (kSlots) on the device: losses not read yet
   std::vector<Part> parts_;  // one per used slot
-  double sum_ = 0;           // of the update in progress
+  double sum_ = 0;           // over the update in progress
   std::vector<double> known_;
 };
 

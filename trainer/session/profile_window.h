@@ -15,12 +15,12 @@ class ProfileWindow {
   // Call before and after update number `update`, counted from 0.
   void begin(int64_t update);
   void end(int64_t update);
-  bool ends_the_run(int64_t updates) const;  // true if `updates` reach the end of the window
+  bool ends_the_run(int64_t updates) const;  // true after the window, with profile.exit_after
 
  private:
   ProfileOptions options_;
   bool marking_ = false;
-  std::string name_;  // of the open range
+  std::string name_;  // names the open range
   std::optional<trace::Range> step_;
 };
 

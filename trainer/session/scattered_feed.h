@@ -5,8 +5,8 @@
 
 namespace bellows {
 
-// feeds: on rank 0 those of all ranks, by rank; empty elsewhere. `loader`: of this rank, which
-// reads on rank 0 only; elsewhere it says how many batches there are. All must outlive the result.
+// `feeds`: on rank 0 those of all ranks, by rank; empty elsewhere. `loader`: this rank's. Only rank
+// 0 reads from it; other ranks take the number of batches from it. All must outlive the result.
 // Counter: dist.root_bytes. Throws as feeds and the group do.
 std::unique_ptr<Feed> scattered_feed(ProcessGroup& group, const Loader& loader,
                                      std::vector<Feed*> feeds, BatchBuffers buffers);

@@ -21,7 +21,7 @@
 
 namespace bellows {
 
-// Each rank of a machine takes a GPU of its own. A launcher may show it that one alone.
+// Each rank of a machine takes its own GPU. A launcher may make only that one visible.
 static int gpu_of(const Plan& plan, const Ranks& ranks) {
   if (plan.device.gpu) return *plan.device.gpu;
   return device_count(Device::cuda) > 1 ? ranks.local_rank : 0;
@@ -46,8 +46,8 @@ static AllocatorOptions host_options(AllocatorOptions options) {
   return options;
 }
 
-// Ranks of one machine share its cores, unless the user says how many threads each has: with all
-// cores for each, threads that wait for each other also wait for a core.
+// Ranks of one machine share its cores, unless the user sets the number of threads. If each rank
+// used all cores, a thread that others wait for might itself wait for a core.
 static ThreadOptions thread_options(const Plan& plan, const Ranks& ranks) {
   ThreadOptions threads = plan.threads;
   const bool given = threads.threads || std::getenv("OMP_NUM_THREADS");
@@ -285,7 +285,8 @@ static void add_data(Facts& facts, const std::string& name, const Dataset& set) 
   facts.emplace_back(name + " content", content_of(set));
 }
 
-// All that has to be equal on every rank, in the order in which a user would look for it.
+// Returns everything that must be equal on every rank, in the order in which a user would look for
+// a difference.
 Facts Session::facts() const {
   Facts all;
   for (const auto& [key, value] : dump(plan)) all.emplace_back(key, value.text);
@@ -310,7 +311,7 @@ void Session::abort(const std::string& why) const noexcept {
   if (ranks.world == 1) return;
   const bool training = group && group->step > 0;  // no rank is in agree() any more
   if (store && !training) {
-    store->set_timeout(Timeout(300));  // rank 0 may be stuck, and this rank has to end
+    store->set_timeout(Timeout(300));  // rank 0 may be stuck; do not wait for it
     refuse(*store, ranks, "start", why) && refuse(*store, ranks, "state", why);
   }
   if (group) group->abort(why);
@@ -319,8 +320,7 @@ void Session::abort(const std::string& why) const noexcept {
 
 int64_t Session::joint_batch() const { return plan.data.loader.sampler.batch_size * ranks.world; }
 
-// Each rank has to add samples to the statistics, and one without any takes one that counts for
-// nothing.
+// Each rank must contribute samples to the statistics; one without any takes one of weight 0.
 static void check_sync_bn(const Session& session) {
   const Sampler& sampler = session.loader->sampler();
   const bool spare = sampler.joint_size(sampler.batches() - 1) < session.ranks.world;
@@ -349,7 +349,7 @@ void Session::check(bool tests) const {
   check_sync_bn(*this);
 }
 
-// Returns how model.sync_bn acts if not as its name says; "" if it does.
+// Returns a note if model.sync_bn has no effect or turns off a fusion, else "".
 static std::string about_sync_bn(const Session& session) {
   const ModelOptions& model = session.plan.model;
   if (!model.sync_bn) return "";

@@ -39,8 +39,8 @@ class Session {
   int64_t joint_batch() const;  // samples per update, of all ranks
   // True if rank 0 alone updates, and reads the batches of all ranks (dist/data_parallel.h).
   bool by_root() const { return ranks.world > 1 && !plan.dist.ddp; }
-  double last_rate() const;  // of the last applied update; waits for the device
-  double next_rate() const;  // of the next update; waits for the device
+  double last_rate() const;  // in the last applied update; waits for the device
+  double next_rate() const;  // in the next update; waits for the device
 
   // State of the learning rates after the evaluations so far. Setting it rewrites the rate tables
   // in place, also on the device, so a captured update reads the new rates.
@@ -53,14 +53,15 @@ class Session {
 
   // Returns once all ranks have called it with equal facts; see trainer/session/agreement.h.
   void agree(const std::string& topic, const Facts& facts) const;
-  // Rank 0 calls it after work of its own; see there, too. No effect in a world of one.
+  // Rank 0 calls it after work of its own; see trainer/session/agreement.h. No effect in a world of
+  // one.
   void wait_for_rank0(const std::string& what) const;
-  // Tells the other ranks why this one ends with an error.
+  // Sends the other ranks the reason why this one ends with an error.
   void abort(const std::string& why) const noexcept;
-  // The group for tensors in host memory. They need no wait for a device.
+  // Group for tensors in host memory, which need no wait for a device.
   ProcessGroup& host_group() const { return host_group_ ? *host_group_ : *group; }
 
-  // The parts, none of them empty. Each may refer to those before it.
+  // Parts of the session, all of them set. Each may refer to those before it.
   const Plan plan;
   TuningWindow tuning;
   std::vector<std::string> notes;  // printed at start-up: device, data, model, fused layers
@@ -70,12 +71,12 @@ class Session {
   std::unique_ptr<ProcessGroup> group;
   std::shared_ptr<const Dataset> train_set, test_set;
   // Each delivers this rank's part.
-  std::optional<Loader> loader;       // of the training set
-  std::optional<Loader> test_loader;  // of the test set: in order, complete, not augmented
+  std::optional<Loader> loader;       // batches of the training set
+  std::optional<Loader> test_loader;  // all of the test set, in order, not augmented
   std::shared_ptr<DeviceStepState> state;
-  Shape input;                           // of a sample in evaluation: (C, H, W)
+  Shape input;                           // shape of a sample in evaluation: (C, H, W)
   double model_s = 0;                    // time to make the model, filters from images included
-  std::vector<NormedConv> normed_convs;  // of the model before rewrites
+  std::vector<NormedConv> normed_convs;  // those of the model before rewrites
   ModulePtr model;
   NamedTensors parameters;
   Feed *feed = nullptr, *test_feed = nullptr;  // deliver batches on the device
@@ -98,7 +99,7 @@ class Session {
   void describe();
 
   std::unique_ptr<ProcessGroup> host_group_;  // null if `group` takes tensors in host memory
-  std::vector<std::unique_ptr<Loader>> other_loaders_;  // of rank 0, in dp: those of other ranks
+  std::vector<std::unique_ptr<Loader>> other_loaders_;  // on rank 0 in dp: loaders of other ranks
   std::vector<std::unique_ptr<Feed>> device_feeds_;
   RateState rate_state_;
 };

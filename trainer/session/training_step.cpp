@@ -65,8 +65,8 @@ void dry_run(Session& session) {
   const StepState before = session.state->read();
   const NamedTensors buffers = session.model->buffers(), kept = snapshot(buffers);
   const Update update = largest_update(session);
-  // The first pass makes all searches. Each one releases the allocator's cached blocks, so a second
-  // pass takes them again.
+  // The first pass runs all kernel searches, each of which releases the allocator's cached blocks.
+  // A second pass allocates them again.
   const int passes = session.kernels().autotune == Autotune::benchmark ? 2 : 1;
   for (int pass = 0; pass < passes; ++pass)
     for (const Batch& batch : update) {

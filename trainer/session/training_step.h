@@ -23,9 +23,9 @@ class TrainingStep {
   std::unique_ptr<CapturedUpdate> captured_;  // null unless cuda_graph is on
 };
 
-// Runs one forward and backward over a batch of the largest size, without an update; two if kernels
-// are searched for. Afterwards all searches are made, and the allocator has cached all blocks that
-// forward and backward will request. Nothing else changes. Counted: alloc.dry_runs.
+// Runs one forward and backward over a batch of the largest size, without an update; with
+// kernel_autotune, two. Afterwards no kernel has to be searched for, and the allocator has cached
+// all blocks that forward and backward will request. Changes nothing else. Counter: alloc.dry_runs.
 void dry_run(Session& session);
 
 }  // namespace bellows

@@ -37,7 +37,7 @@ static fs::path make_new(const fs::path& path) {
   }
 }
 
-// Returns the files in the folder that have names of files that runs write.
+// Returns the files in the folder that runs have written, judged by their names.
 static std::vector<fs::path> written_by_runs(const fs::path& folder) {
   if (kind_of(folder, Exit::storage) != Kind::folder) return {};
   std::vector<fs::path> written = list_checkpoints(folder / "checkpoints");

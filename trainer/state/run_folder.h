@@ -7,9 +7,9 @@
 
 namespace bellows {
 
-enum class IfExists { another, refuse, keep, overwrite };  // what to do with a folder that exists
+enum class IfExists { another, refuse, keep, overwrite };  // action for a folder that exists
 
-inline constexpr const char* kFlightReport = "flight_recorder.";  // and the rank
+inline constexpr const char* kFlightReport = "flight_recorder.";  // followed by the rank
 
 class RunFolder {
  public:

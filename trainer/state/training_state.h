@@ -60,7 +60,7 @@ std::optional<Names> dropped_biases(const SafeTensors& saved);
 // Returns the name of a convolution's bias, even if the bias has been removed.
 std::string bias_name(const NamedTensors& model, const NormedConv& conv);
 
-// How a run resumes: as the same run, or as a branch with its own folder, which may train on other
+// Mode of a resume: as the same run, or as a branch with its own folder, which may train on other
 // data.
 enum class Resume { same_run, branch };
 // Copies a checkpoint's values into the session and returns the position. Throws Error: exit 4 with

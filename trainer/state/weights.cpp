@@ -112,7 +112,8 @@ static std::string settle_biases(TensorsByName& saved, const NamedTensors& model
          list_of("missing, so 0", absent);
 }
 
-// Copies the tensors that fit; the others keep their initial values. Returns a list of both.
+// Copies the tensors that fit; the others keep their initial values. Returns a list of those, and
+// of the file's tensors that are not used.
 static std::string copy_what_fits(const NamedTensors& model, const TensorsByName& saved,
                                   const std::string& file) {
   NamedTensors fit;

@@ -5,7 +5,7 @@
 
 namespace bellows {
 
-static constexpr double kLeft = 60, kRight = 700, kTop = 50, kBottom = 360;  // of the axes
+static constexpr double kLeft = 60, kRight = 700, kTop = 50, kBottom = 360;  // ends of the axes
 
 static std::string escaped(const std::string& text) {
   std::string out;
