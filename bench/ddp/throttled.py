@@ -11,6 +11,8 @@ size of the plan's ladder, in turns. It fails if the wait for gradients that ove
 max(0, communication - backward) by more than 15 % of the communication, or if the bucket size with
 the shortest measured wait is further than a factor of two from the predicted one, by more than the
 noise. Skipped where namespaces are not allowed. Needs root.
+
+--ab FOLDER writes the reports of trainer ab for overlap_allreduce and bucketed_allreduce instead.
 """
 import argparse
 import json
@@ -40,6 +42,7 @@ def arguments():
     p.add_argument("--sizes", type=int, default=5, help="of buckets, around the predicted one")
     p.add_argument("--timeout", type=float, default=300, help="s, for a run")
     p.add_argument("--out", help="report to write: OUT.md and OUT.json")
+    p.add_argument("--ab", help="folder for the reports of trainer ab")
     p.add_argument("words", nargs="*", help="key=value as for the trainer")
     return p.parse_args()
 
@@ -154,6 +157,19 @@ def measure_all(a, ranks, plan):
                   for name, each in results.items()}
 
 
+def write_ab_reports(a, ranks):
+    """Each rank runs `ab`; the report of rank 0 gets a line about the link."""
+    for toggle in ("overlap_allreduce", "bucketed_allreduce"):
+        report = pathlib.Path(a.ab).resolve() / f"{toggle}.md"
+        ranks.run("ab", "--config", os.path.relpath(a.config), "--toggle", toggle, "--blocks", 12,
+                  "--steps", 5, "--warmup", 10, "--report", report, *a.words)
+        link = f"{a.mbit:g} Mbit/s each way between two network namespaces (tc tbf)"
+        report.write_text(report.read_text() + f"- link: {link}\n")
+        facts = json.loads(report.with_suffix(".json").read_text())
+        facts["machine"]["link"] = link
+        report.with_suffix(".json").write_text(json.dumps(facts, indent=1) + "\n")
+
+
 def judged(plan, best, results):
     """The two claims, with their figures: [(text, holds)]."""
     late = results["no overlap"]
@@ -180,6 +196,8 @@ def main():
     try:
         with Link(a.mbit) as link:
             ranks = Ranks(a, link)
+            if a.ab:
+                return write_ab_reports(a, ranks)
             network = json.loads(ranks.run("bench", "allreduce", "--json", "--max-mb", 1))["link"]
             if not network:
                 raise SystemExit("the machine is too noisy to measure the link")

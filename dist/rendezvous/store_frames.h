@@ -22,7 +22,7 @@ enum class Word : uint8_t {
   refused,  // value: the reason
 };
 
-struct Frame {
+struct StoreFrame {
   Word word{};
   std::string key, value;
 };
@@ -46,7 +46,7 @@ inline std::string pack(Word word, std::string_view key, std::string_view value)
 // Moves the first frame of `buffer` into `frame`. A frame that declares more than max_size bytes is
 // invalid as soon as its size has arrived.
 enum class Unpacked { frame, incomplete, invalid };
-inline Unpacked unpack(std::string& buffer, size_t max_size, Frame& frame) {
+inline Unpacked unpack(std::string& buffer, size_t max_size, StoreFrame& frame) {
   uint32_t size = 0;
   uint16_t key_size = 0;
   if (buffer.size() < 4) return Unpacked::incomplete;

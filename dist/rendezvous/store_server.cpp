@@ -150,7 +150,7 @@ void StoreServer::accept_some() {
 
 void StoreServer::attend(Client& client, short events) {
   std::string why;
-  Frame frame;
+  StoreFrame frame;
   bool open = events & (POLLIN | POLLOUT);  // false: an error alone
   if (events & POLLIN) open = receive_some(client.socket.get(), client.in, why);
   if (events & POLLOUT) open = send_some(client.socket.get(), client.out, why);
@@ -177,7 +177,7 @@ static bool same_token(const std::string& a, const std::string& b) {
   return !difference;
 }
 
-void StoreServer::greet(Client& client, const Frame& hello) {
+void StoreServer::greet(Client& client, const StoreFrame& hello) {
   std::istringstream words(hello.value);
   std::string magic;
   words >> magic;
@@ -198,7 +198,7 @@ void StoreServer::greet(Client& client, const Frame& hello) {
 }
 
 // Returns why the process cannot be a rank of this run. If it can, returns "" and sets `rank`.
-std::string StoreServer::objection(const Frame& hello, std::istringstream& rest, int& rank) {
+std::string StoreServer::objection(const StoreFrame& hello, std::istringstream& rest, int& rank) {
   int version = 0, claimed = -1, world = 0;
   uint64_t process = 0;
   std::string attempt;
@@ -225,7 +225,7 @@ std::string StoreServer::objection(const Frame& hello, std::istringstream& rest,
 
 // ---- requests
 
-void StoreServer::handle(Client& client, Frame request) {
+void StoreServer::handle(Client& client, StoreFrame request) {
   last_request_ = Clock::now();
   const auto found = values_.find(request.key);
   switch (request.word) {

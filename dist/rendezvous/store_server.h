@@ -36,9 +36,9 @@ class StoreServer {
   void drop_clients();
   void accept_some();
   void attend(Client& client, short events);
-  void greet(Client& client, const Frame& hello);
-  std::string objection(const Frame& hello, std::istringstream& rest, int& rank);
-  void handle(Client& client, Frame request);
+  void greet(Client& client, const StoreFrame& hello);
+  std::string objection(const StoreFrame& hello, std::istringstream& rest, int& rank);
+  void handle(Client& client, StoreFrame request);
   void add(Client& client, const std::string& key, const std::string& n);
   void put(const std::string& key, std::string value);
   void answer(Client& client, Word word, const std::string& value = "");

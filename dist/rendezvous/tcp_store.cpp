@@ -22,10 +22,10 @@ static std::string hello_of(const Ranks& ranks) {
 }
 
 // Returns the answer, or nothing with the reason in `why`, which is empty after the deadline.
-static std::optional<Frame> exchange(int socket, std::string request, Clock::time_point deadline,
-                                     std::string& why) {
+static std::optional<StoreFrame> exchange(int socket, std::string request,
+                                          Clock::time_point deadline, std::string& why) {
   std::string received;
-  Frame answer;
+  StoreFrame answer;
   why.clear();
   for (;;) {
     const bool sending = !request.empty();
@@ -73,8 +73,8 @@ TcpStore::Connection TcpStore::connect(Clock::time_point deadline, bool patient,
 
 // Returns the answer, or nothing after the timeout. The connection is then closed, because the late
 // answer would be taken for that of the next request.
-std::optional<Frame> TcpStore::ask(Word word, const std::string& key, const std::string& value,
-                                   Timeout timeout) {
+std::optional<StoreFrame> TcpStore::ask(Word word, const std::string& key, const std::string& value,
+                                        Timeout timeout) {
   INVARIANT(key.size() <= kMaxKey && value.size() <= kMaxValue, "store: key of ", key.size(),
             " bytes, value of ", value.size(), ", at most ", kMaxKey, " and ", kMaxValue);
   const auto deadline = deadline_after(timeout);
@@ -84,7 +84,7 @@ std::optional<Frame> TcpStore::ask(Word word, const std::string& key, const std:
     idle_.pop_back();
   }
   std::string why;
-  std::optional<Frame> answer;
+  std::optional<StoreFrame> answer;
   if (!connection) connection = connect(deadline, false, why);
   if (connection)
     answer = exchange(connection->get(), pack(word, cat(ranks_.attempt, "/", key), value), deadline,
@@ -100,7 +100,7 @@ std::optional<Frame> TcpStore::ask(Word word, const std::string& key, const std:
 
 std::string TcpStore::ask_now(Word word, const std::string& key, const std::string& value) {
   const Timeout timeout = timeout_;
-  const std::optional<Frame> answer = ask(word, key, value, timeout);
+  const std::optional<StoreFrame> answer = ask(word, key, value, timeout);
   if (!answer)
     fail(Exit::distributed, "store: ", rank0(), " did not answer for '", key, "' within ",
          seconds(timeout), "; it hangs, or the network does");

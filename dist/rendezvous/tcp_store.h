@@ -31,8 +31,8 @@ class TcpStore : public Store {
  private:
   using Connection = std::unique_ptr<Descriptor>;
   Connection connect(Clock::time_point deadline, bool patient, std::string& why);
-  std::optional<Frame> ask(Word word, const std::string& key, const std::string& value,
-                           Timeout timeout);
+  std::optional<StoreFrame> ask(Word word, const std::string& key, const std::string& value,
+                                Timeout timeout);
   std::optional<std::string> value_of(const std::string& key, Timeout timeout);
   std::string ask_now(Word word, const std::string& key, const std::string& value);
   std::string rank0() const { return cat("rank 0 at ", ranks_.host, " port ", ranks_.port); }

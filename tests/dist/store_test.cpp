@@ -59,8 +59,8 @@ class RawClient {
       if (!receive_some(socket_.get(), received, why_)) return true;
     return false;
   }
-  std::optional<Frame> answer() {
-    Frame frame;
+  std::optional<StoreFrame> answer() {
+    StoreFrame frame;
     while (wait_for_socket(socket_.get(), POLLIN, deadline_after(kLong))) {
       if (!receive_some(socket_.get(), received_, why_)) return {};
       if (unpack(received_, kMaxFrame, frame) == Unpacked::frame) return frame;

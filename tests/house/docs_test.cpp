@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <regex>
 #include <set>
 #include <sstream>
 #include "ops/base/op.h"
@@ -12,6 +15,7 @@
 #include "trainer/verbs/tables.h"
 
 using namespace bellows;
+namespace fs = std::filesystem;
 
 // A bar would end the cell.
 static std::string cell(std::string text) {
@@ -23,8 +27,9 @@ static std::string cell(std::string text) {
 static std::string toggle_table() {
   std::map<std::string, std::string> rows;
   for (const Toggle& toggle : toggles())
-    rows[toggle.name] = cat("| [`", toggle.name, "`](", toggle.file, ") | ", toggle.default_value,
-                            " | ", name_of(toggle.same), " | ", cell(toggle.idea), " |\n");
+    rows[toggle.name] =
+        cat("| [`", toggle.name, "`](../", toggle.file, ") | ", toggle.default_value, " | ",
+            name_of(toggle.same), " | ", cell(toggle.idea), " |\n");
   std::string table = "| toggle | default | the loss stays | what it does |\n|---|---|---|---|\n";
   for (const auto& [name, row] : rows) table += row;
   return table;
@@ -129,6 +134,21 @@ TEST(Docs, TheCourseHasAQuestionForEachKeyPoint) {
     if (line.starts_with("| ") && line.ends_with("? |"))
       asked.insert(line.substr(2, line.find(" |") - 2));
   EXPECT_EQ(asked, key_points);
+}
+
+// "[text](path#heading)", relative to the page. Addresses of the web have a colon.
+TEST(Docs, LinksLeadToFiles) {
+  const std::regex link(R"(\]\(([^)#:\s]+)[^)]*\))");
+  std::vector<fs::path> pages = files_in({"docs", "bench", "tests"}, {".md"});
+  pages.insert(pages.end(), {"README.md", "CONTRIBUTING.md"});
+  int links = 0;
+  for (const fs::path& page : pages) {
+    const std::string text = text_of(page.string());
+    for (std::sregex_iterator at(text.begin(), text.end(), link), end; at != end; ++at, ++links)
+      EXPECT_TRUE(fs::exists(in_sources((page.parent_path() / at->str(1)).string())))
+          << page << " links to " << at->str(1);
+  }
+  EXPECT_GT(links, 150);
 }
 
 // In README.md, `<!-- file: PATH -->` stands before a code block with lines of that file.

@@ -318,7 +318,14 @@ TEST_F(TrainingOnDevice, AugmentedThereItIsAsFromTheHostBitForBit) {
 TEST_F(TrainingOnDevice, AugmentedAsConvolutionsWantItIsAsFromTheHostBitForBit) {
   const trace::Counter& padded = trace::counter("pad.bytes");
   Values values = kMoved;
-  values["model.name"] = {"lenet"};  // begins with a convolution
+  values["model.name"] = {"layers"};  // begins with a convolution
+  values["model.layers.0.name"] = {"conv2d"};
+  values["model.layers.0.out"] = {"4"};
+  values["model.layers.0.kernel"] = {"5"};
+  values["model.layers.0.stride"] = {"3"};
+  values["model.layers.1.name"] = {"flatten"};
+  values["model.layers.2.name"] = {"linear"};
+  values["model.layers.2.out"] = {"10"};
   values["amp.dtype"] = {"fp16"};
   values["data.train_size"] = {"14"};
   for (const bool pads : {false, true}) {
