@@ -14,6 +14,6 @@ static const bellows::AddToggle toggle({
     .tolerance = 1e-5,
     .needs = {"ranks", "ddp"},
     .proof = "{dist.ddp: true, train.accumulate: 2}",
-    .example = "configs/ddp/lenet.yaml train.accumulate=2",
+    .example = "configs/ddp/lenet.yaml toggles.gradient_accumulation=2",
     .enable = [](bellows::Plan& plan, const std::string&) { plan.dist.no_sync = true; },
 });
