@@ -13,8 +13,6 @@ static constexpr Timeout kGrace(300);
 // Times after an operation's timeout: kLate until its connections are closed, kSearch until the
 // search for the cause must have ended.
 static constexpr Timeout kLate(100), kSearch(1600);
-// Limit of a request to the store during that search, because rank 0 may be the one that is stuck.
-static constexpr Timeout kRequest(400);
 
 // Blocks all signals in the calling thread, including SIGPIPE of a closed connection.
 static void begin_thread(const char* name) {
@@ -147,11 +145,8 @@ void GlooEngine::diagnose(const Collective& c, bool timed_out, const std::string
     const std::lock_guard lock(mutex_);
     if (!failure_.empty()) return;
   }
-  store_->set_timeout(kRequest);
-  postmortem_.report(recorder_.started(), timed_out);
-  mesh_->close();  // so that the others fail and report as well
-  const std::string why = postmortem_.why(c, timed_out, timeout_s_, symptom);
-  postmortem_.finish();
+  const std::string why = postmortem_.why(c, recorder_.started(), timed_out, timeout_s_, symptom,
+                                          [this] { mesh_->close(); });
   set_failure(cat("gloo: ", place_of(c), ": ", why));
 }
 

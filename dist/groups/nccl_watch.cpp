@@ -90,12 +90,13 @@ void NcclWatch::diagnose(const Collective& c, bool timed_out, const std::string&
     const std::lock_guard lock(mutex_);
     if (!failure_.empty()) return;
   }
-  const std::string alone =
+  const auto close = [this] { communicator_.abort(); };
+  std::string why =
       timed_out ? cat("not done within ", timeout_s_, " s; raise dist.timeout_s") : symptom;
-  if (postmortem_) postmortem_->report(recorder_.started(), timed_out);
-  communicator_.abort();
-  const std::string why = postmortem_ ? postmortem_->why(c, timed_out, timeout_s_, symptom) : alone;
-  if (postmortem_) postmortem_->finish();
+  if (postmortem_)
+    why = postmortem_->why(c, recorder_.started(), timed_out, timeout_s_, symptom, close);
+  else
+    close();
   const std::lock_guard lock(mutex_);
   if (failure_.empty()) failure_ = cat("nccl: ", place_of(c), ": ", why);
   changed_.notify_all();

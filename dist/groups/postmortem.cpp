@@ -4,8 +4,10 @@
 namespace bellows {
 
 using Clock = std::chrono::steady_clock;
+static constexpr Timeout kSearch(1400);   // limit of all requests to the store for the cause
 static constexpr Timeout kPatience(900);  // how long to wait for the reports of other ranks
-static constexpr Timeout kFarewell(500);  // how long rank 0 waits for finish() of the others
+// How long rank 0 waits for finish() of the others, and how long publishing a cause may take.
+static constexpr Timeout kFarewell(500);
 
 static Timeout until(Clock::time_point end) {
   return std::max(Timeout(0), std::chrono::duration_cast<Timeout>(end - Clock::now()));
@@ -15,6 +17,7 @@ static std::string named(const Names& ranks) {
 }
 
 void Postmortem::leave(const std::string& cause) {
+  store_->end_within(kFarewell);
   try {
     if (store_->add(prefix_ + "causes", 1) == 1) store_->set(prefix_ + "cause", cause);
     store_->set(prefix_ + "failed", "");
@@ -39,15 +42,21 @@ bool Postmortem::failed() const {
   }
 }
 
+// Returns the published cause, or "".
 std::string Postmortem::cause() const {
   const bool left = store_->wait(prefix_ + "cause", Timeout(0));
   return left ? store_->get(prefix_ + "cause", kPatience) : "";
 }
 
-std::string Postmortem::why(const Collective& c, bool timed_out, double timeout_s,
-                            const std::string& symptom) {
+std::string Postmortem::why(const Collective& c, int64_t started, bool timed_out, double timeout_s,
+                            const std::string& symptom, const std::function<void()>& close) {
+  store_->end_within(kSearch);
+  report(started, timed_out);
+  close();
   try {
-    return find(c, timed_out, timeout_s, symptom);
+    const std::string why = find(c, timed_out, timeout_s, symptom);
+    finish();
+    return why;
   } catch (const Error& error) {
     return cat("rank 0 left or is stuck: its store does not answer (", error.what(),
                "); look at the last lines of rank 0");
@@ -90,6 +99,8 @@ std::string Postmortem::find(const Collective& c, bool timed_out, double timeout
   return cat("a connection broke (", symptom, "); look at the network");
 }
 
+// Reports that this rank no longer needs the store. Rank 0, which serves it, waits up to 0.5 s for
+// this report of the other live ranks. Ignores errors of the store.
 void Postmortem::finish() {
   try {
     store_->set(key("finished", ranks_.rank), "");

@@ -1,6 +1,7 @@
 // Postmortem: finds out, over the store, which rank made a collective fail, and why.
 #pragma once
 #include <atomic>
+#include <functional>
 #include <set>
 #include "dist/groups/flight_recorder.h"
 #include "dist/rendezvous/rendezvous.h"
@@ -16,7 +17,7 @@ class Postmortem {
       : store_(std::move(store)), ranks_(ranks), prefix_(prefix) {}
 
   // Publishes the cause of the failure, unless another rank has done so. Call it before closing
-  // connections. Ignores errors of the store.
+  // connections. Takes up to 0.5 s. Ignores errors of the store.
   void leave(const std::string& cause);
   // Reports the number of collectives that this rank has started. `timed_out`: one of them took too
   // long, and no connection broke. Later calls do nothing. Ignores errors of the store.
@@ -24,17 +25,15 @@ class Postmortem {
   // Returns true once a rank has published a cause or a report, so the group has failed. Returns
   // false if the store does not answer.
   bool failed() const;
-  // Returns the published cause, or "".
-  std::string cause() const;
-  // Returns why `c`, which this rank has reported, failed: the published cause, or which ranks are
-  // dead, stuck or late. Waits up to 0.9 s for their reports. `symptom`: the library's message.
-  std::string why(const Collective& c, bool timed_out, double timeout_s,
-                  const std::string& symptom);
-  // Reports that this rank no longer needs the store. Rank 0, which serves it, waits up to 0.5 s
-  // for this report of the other live ranks. Ignores errors of the store.
-  void finish();
+  // Calls report(), then `close`, which makes the other ranks fail and report as well. Returns why
+  // `c` failed: the published cause, or which ranks are dead, stuck or late. Takes up to 1.4 s,
+  // also if rank 0 is stuck; later requests to the store fail. `symptom`: the library's message.
+  std::string why(const Collective& c, int64_t started, bool timed_out, double timeout_s,
+                  const std::string& symptom, const std::function<void()>& close);
 
  private:
+  std::string cause() const;
+  void finish();
   std::string find(const Collective& c, bool timed_out, double timeout_s,
                    const std::string& symptom);
   std::string key(const char* name, int rank) const { return cat(prefix_, name, "/", rank); }

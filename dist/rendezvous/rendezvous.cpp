@@ -32,11 +32,16 @@ static std::shared_ptr<Store> connect(const Ranks& ranks, Timeout timeout) {
 
 static std::string key_of(int rank) { return cat("rendezvous/rank ", rank); }
 
-// Returns "rank 2 of 4" or "ranks 1, 2 of 4"; "" if the last one has just arrived.
+// Limit of a request to rank 0 after dist.timeout_s.
+static constexpr Timeout kAnswer(1000);
+
+// Returns "rank 2 of 4" or "ranks 1, 2 of 4"; "" if the last one has just arrived. Throws if rank 0
+// is stuck.
 static std::string missing(Store& store, int world) {
   Names names;
   int64_t more = 0;
   for (int rank = 0; rank < world; ++rank) {
+    store.end_within(kAnswer);
     if (store.wait(key_of(rank), Timeout(0))) continue;
     if (names.size() < 8)
       names.push_back(std::to_string(rank));
@@ -48,31 +53,41 @@ static std::string missing(Store& store, int world) {
              more ? cat(" and ", more, " more") : "", " of ", world);
 }
 
+// Returns "" once all ranks have arrived, else the reason why they have not. The rank that arrives
+// last, or the first one that times out, publishes the result.
+static std::string arrive(Store& store, const Ranks& ranks, Clock::time_point deadline,
+                          double timeout_s) {
+  const char* const result_key = "rendezvous/result";
+  store.set(key_of(ranks.rank), "");
+  if (store.add("rendezvous/arrived", 1) == ranks.world) store.set(result_key, "");
+  const auto left = std::chrono::ceil<Timeout>(deadline - Clock::now());
+  const bool late = !store.wait(result_key, std::max(left, Timeout(1)));
+  const std::string absent = late ? missing(store, ranks.world) : "";
+  if (!absent.empty()) {
+    std::string reason = cat(absent, " did not arrive within ", timeout_s, " s");
+    if (store.wait("rendezvous/refused", Timeout(0)))
+      reason += cat("; rank 0 refused a process: ", store.get("rendezvous/refused", Timeout(0)));
+    else
+      reason += cat("; its output may have the cause; start all ranks with ", ranks.launcher);
+    store.set(result_key, reason);
+  }
+  return store.get(result_key, late ? kAnswer : Timeout(0));
+}
+
 std::shared_ptr<Store> meet(const Ranks& ranks, const DistOptions& options) {
   if (ranks.world == 1) return nullptr;
   const auto timeout =
       std::chrono::duration_cast<Timeout>(std::chrono::duration<double>(options.timeout_s));
   const auto deadline = deadline_after(timeout);
   const std::shared_ptr<Store> store = connect(ranks, timeout);
-
-  // The rank that arrives last, or the first one that times out, publishes the result.
-  const char* const result_key = "rendezvous/result";
-  store->set(key_of(ranks.rank), "");
-  if (store->add("rendezvous/arrived", 1) == ranks.world) store->set(result_key, "");
-  const auto left = std::chrono::ceil<Timeout>(deadline - Clock::now());
-  const bool late = !store->wait(result_key, std::max(left, Timeout(1)));
-  const std::string absent = late ? missing(*store, ranks.world) : "";
-  if (!absent.empty()) {
-    std::string reason =
-        cat("rendezvous: ", absent, " did not arrive within ", options.timeout_s, " s");
-    if (store->wait("rendezvous/refused", Timeout(0)))
-      reason += cat("; rank 0 refused a process: ", store->get("rendezvous/refused", Timeout(0)));
-    else
-      reason += cat("; its output may have the cause; start all ranks with ", ranks.launcher);
-    store->set(result_key, reason);
+  std::string result;
+  try {
+    result = arrive(*store, ranks, deadline, options.timeout_s);
+  } catch (const Error& error) {  // of the store
+    fail(error.exit, "rendezvous: ", error.what());
   }
-  const std::string result = store->get(result_key, timeout);
-  if (!result.empty()) fail(Exit::distributed, result);
+  if (!result.empty()) fail(Exit::distributed, "rendezvous: ", result);
+  store->end_within(Timeout::max());
   return store;
 }
 

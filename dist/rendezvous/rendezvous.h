@@ -29,9 +29,10 @@ Ranks ranks_from(const std::function<const char*(const char*)>& variable,
 const Ranks& this_rank(const DistOptions& options);
 
 // Rank 0 serves the store, and all ranks connect to it. Returns once all have arrived; null in a
-// world of one. Throws Error, exit 7, naming the missing ranks, after dist.timeout_s, if the port
-// is in use, or if rank 0 refuses this rank. Rank 0's store is served until its last reference is
-// gone and, for a few seconds more, until the other ranks have disconnected.
+// world of one. Throws Error, exit 7, naming the missing ranks after dist.timeout_s, or rank 0 at
+// most a second later if it is stuck; also if the port is in use, or if rank 0 refuses this rank.
+// Rank 0's store is served until its last reference is gone and, for a few seconds more, until the
+// other ranks have disconnected.
 std::shared_ptr<Store> meet(const Ranks& ranks, const DistOptions& options);
 
 }  // namespace bellows

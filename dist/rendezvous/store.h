@@ -10,8 +10,8 @@ namespace bellows {
 using Timeout = std::chrono::milliseconds;
 
 // Thread-safe; a get() that waits does not block other calls. Keys have at most 256 bytes, values
-// at most 1 MiB. Throws Error, exit 7, naming the key, if the store is gone or a call times out
-// (set, add and remove: after dist.timeout_s).
+// at most 1 MiB. Throws Error, exit 7, naming the key, if the store is gone or does not answer
+// within dist.timeout_s.
 class Store {
  public:
   virtual ~Store() = default;
@@ -23,9 +23,10 @@ class Store {
   // Adds n to a counter that starts at 0. Returns the new value, which get() returns as text.
   virtual int64_t add(const std::string& key, int64_t n) = 0;
   virtual void remove(const std::string& key) = 0;
-  // Replaces dist.timeout_s as the limit of later calls. For a rank that ends with an error,
-  // because the store may be the cause. A store in this process has no such limit.
-  virtual void set_timeout(Timeout) {}
+  // Limits all later calls together: once `limit` has passed, they fail at once. Timeout::max():
+  // no limit. For a rank that ends with an error, because rank 0 may be stuck. A store in this
+  // process has no limit.
+  virtual void end_within([[maybe_unused]] Timeout limit) {}
 };
 
 }  // namespace bellows

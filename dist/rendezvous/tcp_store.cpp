@@ -77,7 +77,7 @@ std::optional<StoreFrame> TcpStore::ask(Word word, const std::string& key, const
                                         Timeout timeout) {
   INVARIANT(key.size() <= kMaxKey && value.size() <= kMaxValue, "store: key of ", key.size(),
             " bytes, value of ", value.size(), ", at most ", kMaxKey, " and ", kMaxValue);
-  const auto deadline = deadline_after(timeout);
+  const auto deadline = deadline_after(limited(timeout));
   Connection connection;
   if (const std::lock_guard lock(mutex_); !idle_.empty()) {
     connection = std::move(idle_.back());
@@ -98,14 +98,20 @@ std::optional<StoreFrame> TcpStore::ask(Word word, const std::string& key, const
   return answer;
 }
 
-std::string TcpStore::ask_now(Word word, const std::string& key, const std::string& value) {
-  const Timeout timeout = timeout_;
-  const std::optional<StoreFrame> answer = ask(word, key, value, timeout);
+// Returns `timeout`, or the time until the deadline if that is shorter.
+Timeout TcpStore::limited(Timeout timeout) const {
+  const auto left = std::chrono::ceil<Timeout>(deadline_.load() - Clock::now());
+  return std::clamp(left, Timeout(0), timeout);
+}
+
+StoreFrame TcpStore::ask_now(Word word, const std::string& key, const std::string& value) {
+  const Timeout timeout = limited(timeout_);
+  std::optional<StoreFrame> answer = ask(word, key, value, timeout);
   if (!answer)
-    fail(Exit::distributed, "store: ", rank0(), " did not answer for '", key, "' within ",
-         seconds(timeout), "; it hangs, or the network does");
-  INVARIANT(answer->word == Word::ok, "store: '", key, "': ", answer->value);
-  return answer->value;
+    fail(Exit::distributed, "store: ", rank0(), " did not answer for '", key, "'",
+         timeout.count() ? " within " + seconds(timeout) : "", "; it hangs, or the network does");
+  INVARIANT(answer->word != Word::refused, "store: '", key, "': ", answer->value);
+  return *std::move(answer);
 }
 
 void TcpStore::set(const std::string& key, const std::string& value) {
@@ -113,15 +119,16 @@ void TcpStore::set(const std::string& key, const std::string& value) {
 }
 
 int64_t TcpStore::add(const std::string& key, int64_t n) {
-  return std::stoll(ask_now(Word::add, key, std::to_string(n)));
+  return std::stoll(ask_now(Word::add, key, std::to_string(n)).value);
 }
 
 void TcpStore::remove(const std::string& key) { ask_now(Word::remove, key, ""); }
 
-// With a timeout of 0 the key is looked up once; that request may take until timeout_.
+// With a timeout of 0 the key is looked up once. Throws if rank 0 does not answer that: a caller
+// that took it for an absent key would ask for the next one, and wait as long again.
 std::optional<std::string> TcpStore::value_of(const std::string& key, Timeout timeout) {
-  const bool once = timeout <= Timeout::zero();
-  const auto answer = ask(once ? Word::find : Word::get, key, "", once ? timeout_.load() : timeout);
+  const std::optional<StoreFrame> answer =
+      timeout > Timeout::zero() ? ask(Word::get, key, "", timeout) : ask_now(Word::find, key, "");
   if (!answer || answer->word != Word::ok) return {};
   return answer->value;
 }

@@ -18,7 +18,8 @@ namespace bellows {
 class TcpStore : public Store {
  public:
   // Connects to ranks.host, retrying until rank 0 answers. `timeout` limits that, and later each
-  // set, add and remove. Throws Error, exit 7, after the timeout or if rank 0 refuses this rank.
+  // call that does not wait for a key. Throws Error, exit 7, after the timeout or if rank 0 refuses
+  // this rank.
   TcpStore(const Ranks& ranks, Timeout timeout);
 
   void set(const std::string& key, const std::string& value) override;
@@ -26,7 +27,7 @@ class TcpStore : public Store {
   bool wait(const std::string& key, Timeout timeout) override;
   int64_t add(const std::string& key, int64_t n) override;
   void remove(const std::string& key) override;
-  void set_timeout(Timeout timeout) override { timeout_ = timeout; }
+  void end_within(Timeout limit) override { deadline_ = deadline_after(limit); }
 
  private:
   using Connection = std::unique_ptr<Descriptor>;
@@ -34,11 +35,13 @@ class TcpStore : public Store {
   std::optional<StoreFrame> ask(Word word, const std::string& key, const std::string& value,
                                 Timeout timeout);
   std::optional<std::string> value_of(const std::string& key, Timeout timeout);
-  std::string ask_now(Word word, const std::string& key, const std::string& value);
+  StoreFrame ask_now(Word word, const std::string& key, const std::string& value);
+  Timeout limited(Timeout timeout) const;
   std::string rank0() const { return cat("rank 0 at ", ranks_.host, " port ", ranks_.port); }
 
   const Ranks ranks_;
-  std::atomic<Timeout> timeout_;
+  const Timeout timeout_;
+  std::atomic<Clock::time_point> deadline_ = Clock::time_point::max();
   const std::string hello_;
   Connection presence_;  // carries no requests; rank 0 counts this rank as present while it is open
   std::mutex mutex_;     // guards idle_

@@ -14,6 +14,7 @@
 #include <map>
 #include <thread>
 #include "dist/rendezvous/sockets.h"
+#include "tests/dist/fake_server.h"
 #include "tests/free_port.h"
 #include "tests/refusal.h"
 
@@ -278,6 +279,23 @@ TEST(RendezvousTest, AForeignServerOnThePortIsNoRankZero) {
   const int port = local_address_of(listener.get()).second;
   EXPECT_THAT(refusal([=] { meet(member(1, 2, port), within(0.3)); }),
               HasSubstr("did not answer rank 1 within 0.3 s;"));
+}
+
+// A request that nothing answers takes dist.timeout_s, or a second after that.
+TEST(RendezvousTest, ARankZeroThatStopsAtAnyRequestEndsTheOthersInTime) {
+  std::vector<std::future<void>> cases;
+  for (int answered = 0; answered < 6; ++answered)  // two hellos, set, add, get, find
+    cases.push_back(std::async(std::launch::async, [=] {
+      SCOPED_TRACE(answered);
+      const FakeServer server(std::vector(answered, kYes), true);
+      const auto begin = Clock::now();
+      const Refusal refusal = refused([&] { meet(server.ranks(), within(1)); });
+      EXPECT_LT(Clock::now() - begin, 3s);
+      EXPECT_EQ(refusal.exit, Exit::distributed);
+      EXPECT_THAT(refusal.message,
+                  AllOf(StartsWith("rendezvous: "), HasSubstr("rank 0 at 127.0.")));
+    }));
+  for (auto& one : cases) one.get();
 }
 
 TEST(RendezvousTest, APortInUseIsReportedWithItsProcess) {

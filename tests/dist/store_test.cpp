@@ -7,10 +7,11 @@
 #include <fstream>
 #include <future>
 #include <thread>
-#include <tuple>
 #include "core/base/trace.h"
+#include "dist/groups/postmortem.h"
 #include "dist/rendezvous/store_server.h"
 #include "dist/rendezvous/tcp_store.h"
+#include "tests/dist/fake_server.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
@@ -253,67 +254,56 @@ TEST(StoreTest, AFrameCutAnywhereChangesNothing) {
   EXPECT_FALSE(store.wait("key", 0ms));
 }
 
-namespace {
-
-// Accepts two connections and answers their hellos, and the request of the second one with `bytes`.
-class FakeServer {
- public:
-  explicit FakeServer(std::string bytes, bool stays = false)
-      : listener_(listen_on("127.0.0.1", true, 0)),
-        thread_([this, bytes, stays](const std::stop_token& stop) {
-          const Descriptor first(accept_rank()), second(accept_rank());
-          receive(second.get());
-          EXPECT_EQ(::send(second.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), bytes.size());
-          while (stays && !stop.stop_requested()) std::this_thread::sleep_for(5ms);
-        }) {}
-  Ranks ranks() const {
-    Ranks ranks = of_world(2);
-    std::tie(ranks.host, ranks.port) = local_address_of(listener_.get());
-    return ranks;
-  }
-
- private:
-  static void receive(int socket) {
-    char bytes[4096];
-    EXPECT_GT(::recv(socket, bytes, sizeof(bytes), 0), 0);
-  }
-  int accept_rank() const {
-    wait_for_socket(listener_.get(), POLLIN, deadline_after(kLong));
-    const int socket = ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC);
-    receive(socket);
-    const std::string hello = pack(Word::ok, "", "");
-    EXPECT_EQ(::send(socket, hello.data(), hello.size(), MSG_NOSIGNAL), hello.size());
-    return socket;
-  }
-
-  const Descriptor listener_;
-  const std::jthread thread_;
-};
-
-}  // namespace
-
 TEST(StoreTest, AnAnswerCutAnywhereIsAnErrorOfItsKey) {
   const std::string answer = pack(Word::ok, "", "value");
   for (size_t size = 0; size < answer.size(); ++size) {
-    const FakeServer server(answer.substr(0, size));
+    const FakeServer server({kYes, kYes, answer.substr(0, size)});
     TcpStore store(server.ranks(), kLong);
     const Refusal refusal = refused([&] { store.get("key", kLong); });
     EXPECT_EQ(refusal.exit, Exit::distributed) << size;
     EXPECT_THAT(refusal.message, HasSubstr("is gone (it closed the connection)"));
     EXPECT_THAT(refusal.message, HasSubstr("'key'"));
   }
-  const FakeServer server(answer);
+  const FakeServer server({kYes, kYes, answer});
   EXPECT_EQ(TcpStore(server.ranks(), kLong).get("key", kLong), "value");
 }
 
 TEST(StoreTest, AStoreThatHangsIsAnErrorAfterTheTimeout) {
-  for (const std::string& bytes : {std::string(), pack(Word::ok, "", "").substr(0, 5)}) {
-    const FakeServer server(bytes, true);
-    TcpStore store(server.ranks(), 500ms);
-    const Refusal refusal = refused([&] { store.set("key", "value"); });
-    EXPECT_EQ(refusal.exit, Exit::distributed);
-    EXPECT_THAT(refusal.message, HasSubstr("did not answer for 'key' within 0.5 s"));
-  }
+  const std::function<void(Store&)> calls[] = {[](Store& store) { store.set("key", "value"); },
+                                               [](Store& store) { store.wait("key", 0ms); }};
+  for (const std::string& bytes : {std::string(), kYes.substr(0, 5)})
+    for (const auto& call : calls) {
+      const FakeServer server({kYes, kYes, bytes}, true);
+      TcpStore store(server.ranks(), 500ms);
+      const Refusal refusal = refused([&] { call(store); });
+      EXPECT_EQ(refusal.exit, Exit::distributed);
+      EXPECT_THAT(refusal.message, HasSubstr("did not answer for 'key' within 0.5 s"));
+    }
+}
+
+TEST(StoreTest, AllCallsTogetherEndWithinTheirLimitIfTheStoreHangs) {
+  const FakeServer server({kYes, kYes}, true);
+  TcpStore store(server.ranks(), kLong);
+  const auto begin = Clock::now();
+  store.end_within(300ms);
+  EXPECT_THAT(refused([&] { store.set("key", ""); }).message,
+              HasSubstr("did not answer for 'key'"));
+  EXPECT_GE(Clock::now() - begin, 300ms);
+  EXPECT_EQ(refused([&] { store.add("key", 1); }).exit, Exit::distributed);
+  EXPECT_EQ(refused([&] { store.wait("key", 0ms); }).exit, Exit::distributed);
+  EXPECT_FALSE(store.wait("key", kLong));
+  EXPECT_LT(Clock::now() - begin, 10s);
+}
+
+TEST(StoreTest, TheSearchForACauseEndsInTimeIfTheStoreHangs) {
+  const FakeServer server({kYes, kYes}, true);
+  Postmortem postmortem(std::make_shared<TcpStore>(server.ranks(), kLong), server.ranks(), "end/");
+  const auto begin = Clock::now();
+  bool closed = false;
+  EXPECT_THAT(postmortem.why({.sequence = 7}, 7, true, 60, "", [&] { closed = true; }),
+              HasSubstr("rank 0 left or is stuck: its store does not answer"));
+  EXPECT_TRUE(closed);
+  EXPECT_LT(Clock::now() - begin, 10s);
 }
 
 TEST(StoreTest, AClientThatReadsNothingIsNotReadEither) {

@@ -311,7 +311,7 @@ void Session::abort(const std::string& why) const noexcept {
   if (ranks.world == 1) return;
   const bool training = group && group->step > 0;  // no rank is in agree() any more
   if (store && !training) {
-    store->set_timeout(Timeout(300));  // rank 0 may be stuck; do not wait for it
+    store->end_within(Timeout(300));  // rank 0 may be stuck; do not wait for it
     refuse(*store, ranks, "start", why) && refuse(*store, ranks, "state", why);
   }
   if (group) group->abort(why);
