@@ -300,7 +300,9 @@ TEST(StoreTest, TheSearchForACauseEndsInTimeIfTheStoreHangs) {
   Postmortem postmortem(std::make_shared<TcpStore>(server.ranks(), kLong), server.ranks(), "end/");
   const auto begin = Clock::now();
   bool closed = false;
-  EXPECT_THAT(postmortem.why({.sequence = 7}, 7, true, 60, "", [&] { closed = true; }),
+  Collective collective;
+  collective.sequence = 7;
+  EXPECT_THAT(postmortem.why(collective, 7, true, 60, "", [&] { closed = true; }),
               HasSubstr("rank 0 left or is stuck: its store does not answer"));
   EXPECT_TRUE(closed);
   EXPECT_LT(Clock::now() - begin, 10s);
