@@ -12,7 +12,7 @@ using Clock = std::chrono::steady_clock;
 static constexpr Timeout kGrace(300);
 // Times after an operation's timeout: kLate until its connections are closed, kSearch until the
 // search for the cause must have ended.
-static constexpr Timeout kLate(100), kSearch(1600);
+static constexpr Timeout kLate(100), kSearch(1400);
 
 // Blocks all signals in the calling thread, including SIGPIPE of a closed connection.
 static void begin_thread(const char* name) {

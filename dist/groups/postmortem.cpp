@@ -4,7 +4,7 @@
 namespace bellows {
 
 using Clock = std::chrono::steady_clock;
-static constexpr Timeout kSearch(1400);   // limit of all requests to the store for the cause
+static constexpr Timeout kSearch(1200);   // limit of all requests to the store for the cause
 static constexpr Timeout kPatience(900);  // how long to wait for the reports of other ranks
 // How long rank 0 waits for finish() of the others, and how long publishing a cause may take.
 static constexpr Timeout kFarewell(500);

@@ -123,7 +123,7 @@ void FaultyRanks::expect_ends(int victim, const std::string& mode) {
   for (Job& job : jobs) {
     SCOPED_TRACE(job.point->name);
     const auto [other, took_s] = job.other.get();
-    EXPECT_LT(took_s, kLimitS);
+    EXPECT_LT(took_s, kLimitS) << other.err;
     if (job.point->name == std::string("exit")) {
       EXPECT_EQ(other.code, 0) << other.err;  // nothing is left to do with the other rank
     } else {
