@@ -1,9 +1,10 @@
-// Every registered metric against a plain definition.
+// What holds for every registered metric, and ours against plain definitions.
 #include "models/metrics/metric.h"
 #include <gtest/gtest.h>
 #include <cmath>
 #include <map>
 #include "core/config/values.h"
+#include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
 
 using namespace bellows;
@@ -24,6 +25,13 @@ struct Batch {
   }
   const float* row(int64_t n) const { return output.ptr<float>() + n * C; }
   int64_t label(int64_t n) const { return labels.data<int64_t>()[n]; }
+  // The metric's sum over samples first .. end - 1.
+  double sum(const Metric& metric, int64_t first, int64_t end) const {
+    const Shape rows{end - first, C}, n{end - first};
+    return metric
+        .sum(output.view(rows, strides_of(rows), first * C), labels.view(n, strides_of(n), first))
+        .item();
+  }
 };
 
 using Definition = double (*)(const float* scores, int64_t label);
@@ -55,24 +63,44 @@ static const std::map<std::string, Expected> kExpected = {
     {"mean_absolute_error", {"mean_absolute_error", false, absolute_error}},
 };
 
-TEST(Metric, OfEveryNameIsTheSumOfItsDefinition) {
+TEST(Metric, OfEveryNameAddsUpOverTheSamples) {
   const Batch batch;
   for (const std::string& name : Choice<MakeMetric>::names()) {
+    const Metric metric = Choice<MakeMetric>(name).make();
+    double want = 0;
+    for (int64_t n = 3; n < N; ++n) want += batch.sum(metric, n, n + 1);
+    EXPECT_NEAR(batch.sum(metric, 3, N), want, 1e-5 * std::abs(want)) << name;
+  }
+}
+
+// A score of 1 for one class of each sample: its label's, or that of the next class.
+TEST(Metric, OfEveryNamePrefersRightScoresAndNoNaN) {
+  const auto score = [](const Metric& metric, int64_t shift, float others) {
+    const Batch batch;
+    fill(batch.output, others);
+    for (int64_t n = 0; n < N; ++n)
+      batch.output.data<float>()[n * C + (batch.label(n) + shift) % C] += 1;
+    return batch.sum(metric, 0, N) * (metric.higher_is_better ? 1 : -1);
+  };
+  for (const std::string& name : Choice<MakeMetric>::names()) {
+    const Metric metric = Choice<MakeMetric>(name).make();
+    const double right = score(metric, 0, 0), wrong = score(metric, 1, 0);
+    EXPECT_GT(right, wrong) << name;
+    EXPECT_FALSE(score(metric, 0, NAN) > wrong) << name << ": a broken model looks good";
+  }
+}
+
+TEST(Metric, IsTheSumOfItsDefinition) {
+  const Batch batch;
+  for (const auto& [name, expected] : kExpected) {
     SCOPED_TRACE(name);
-    ASSERT_TRUE(kExpected.contains(name)) << "write its definition here";
-    const Expected& expected = kExpected.at(name);
     const Metric metric = Choice<MakeMetric>(name).make();
     EXPECT_EQ(metric.name, expected.name);
     EXPECT_EQ(metric.higher_is_better, expected.higher_is_better);
     for (const int64_t first : {0, 3}) {  // with and without NaN
       double want = 0;
       for (int64_t n = first; n < N; ++n) want += expected.definition(batch.row(n), batch.label(n));
-      const Shape rows{N - first, C};
-      const double got =
-          metric
-              .sum(batch.output.view(rows, strides_of(rows), first * C),
-                   batch.labels.view(Shape{N - first}, strides_of(Shape{N - first}), first))
-              .item();
+      const double got = batch.sum(metric, first, N);
       if (std::isnan(want))
         EXPECT_TRUE(std::isnan(got));
       else
