@@ -169,6 +169,19 @@ TEST(EveryRule, LeavesAWeightWithAGradientOfZeroToItsDecay) {
     }
 }
 
+// The loss is |w|^2 / 2, so its gradient is w.
+TEST(EveryRule, DescendsAQuadratic) {
+  for (const OptimizerOptions& options : every_variant()) {
+    Trial run(options);
+    const double before = norm_of(run.parameters);
+    for (int step = 0; step < 3; ++step) {
+      for (const NamedTensor& p : run.parameters) set_grad(p.tensor, clone(p.tensor.detach()));
+      run.optimizer.step(run.state);
+    }
+    EXPECT_LT(norm_of(run.parameters), before) << text_of(options);
+  }
+}
+
 // The difference of all weights together, because a single quotient may be ill-conditioned.
 TEST(EveryRule, FollowsItsDefinitionInF64) {
   for (const OptimizerOptions& options : every_variant()) {
