@@ -1,5 +1,6 @@
-// Elementwise ops. To add one, write its functor in ops/base/functors.h, add it to one of the lists
-// there, and declare a named function below. Kernels for every device, tests and docs follow.
+// Elementwise ops. To add one, write its functor in ops/base/functors.h and add it to one of the
+// lists there. Kernels for every device, tests, docs and, for a unary op, a layer follow. Only C++
+// code that calls the op needs a named function below.
 //
 // All tensors are f64, f32, bf16 or f16, with any strides. y keeps the memory format of a dense x.
 #pragma once

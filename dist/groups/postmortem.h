@@ -26,7 +26,7 @@ class Postmortem {
   // false if the store does not answer.
   bool failed() const;
   // Calls report(), then `close`, which makes the other ranks fail and report as well. Returns why
-  // `c` failed: the published cause, or which ranks are dead, stuck or late. Takes up to 1.4 s,
+  // `c` failed: the published cause, or which ranks are dead, stuck or late. Takes up to 1.2 s,
   // also if rank 0 is stuck; later requests to the store fail. `symptom`: the library's message.
   std::string why(const Collective& c, int64_t started, bool timed_out, double timeout_s,
                   const std::string& symptom, const std::function<void()>& close);
