@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include "core/base/file.h"
+#include "tests/place.h"
 
 using namespace bellows;
 using testing::HasSubstr;
@@ -16,7 +17,7 @@ TEST(RunFolderFault, AFailureToLockIsNoRunThatHoldsIt) {
   const std::string command = cat(
       "cd ", folder.native(), " && exec env FAULT_FOLDER=runs FAULT_CALL=flock FAULT_NTH=1",
       " FAULT_MODE=persist FAULT_ERRNO=", ENOLCK, " OMP_NUM_THREADS=1 LD_PRELOAD=", FAULT_PRELOAD,
-      " ", BELLOWS_BINARY_DIR, "/trainer train train.epochs=0 ",
+      " ", build_dir(), "/trainer train train.epochs=0 ",
       "'model={name: layers, layers: [flatten, {name: linear, out: 10}]}' ",
       "'data={name: digits, train_size: 16, test_size: 16}' > out 2> err");
   const int status = std::system(command.c_str());

@@ -59,7 +59,7 @@ static std::string op_table() {
 }
 
 static std::filesystem::path in_sources(const std::string& file) {
-  return std::filesystem::path(BELLOWS_SOURCE_DIR) / file;
+  return std::filesystem::path(source_dir()) / file;
 }
 
 static std::string text_of(const std::string& file) {

@@ -25,7 +25,7 @@ static bool registers(const std::string& line) {
 // Files for a library that this build leaves out are not compiled, which only shows here.
 static bool is_compiled(const fs::path& file) {
   static const std::string commands = [] {
-    std::ifstream in(fs::path(BELLOWS_BINARY_DIR) / "compile_commands.json");
+    std::ifstream in(fs::path(build_dir()) / "compile_commands.json");
     return std::string(std::istreambuf_iterator<char>(in), {});
   }();
   return commands.find("/" + file.string() + "\"") != std::string::npos;
@@ -56,7 +56,7 @@ static std::string from_the_root(const fs::path& file) {
   for (auto start = file.begin(); start != file.end(); ++start) {
     fs::path rest;
     for (auto part = start; part != file.end(); ++part) rest /= *part;
-    if (product_folders().contains(*start) && fs::exists(fs::path(BELLOWS_SOURCE_DIR) / rest))
+    if (product_folders().contains(*start) && fs::exists(fs::path(source_dir()) / rest))
       return rest;
   }
   return file;

@@ -34,7 +34,7 @@ static bool is_elf(const fs::path& file) {
 static std::vector<fs::path> built_files() {
   const std::set<fs::path> left_out = {"CMakeFiles", "Testing", "bundle_test", "cache"};
   std::vector<fs::path> files;
-  for (fs::recursive_directory_iterator at(BELLOWS_BINARY_DIR), end; at != end; ++at) {
+  for (fs::recursive_directory_iterator at(bellows::build_dir()), end; at != end; ++at) {
     if (left_out.contains(at->path().filename())) at.disable_recursion_pending();
     if (at->is_regular_file() && is_elf(at->path())) files.push_back(at->path());
   }

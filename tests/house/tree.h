@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <vector>
+#include "tests/place.h"
 
 namespace bellows {
 
@@ -36,7 +37,7 @@ inline std::set<std::string> product_folders() {
 inline std::vector<std::filesystem::path> files_in(const std::set<std::string>& folders,
                                                    const std::set<std::string>& extensions) {
   namespace fs = std::filesystem;
-  const fs::path root = BELLOWS_SOURCE_DIR;
+  const fs::path root = source_dir();
   std::vector<fs::path> files;
   for (const std::string& folder : folders) {
     if (!fs::exists(root / folder)) continue;
@@ -48,7 +49,7 @@ inline std::vector<std::filesystem::path> files_in(const std::set<std::string>& 
 }
 
 inline std::vector<std::string> lines_of(const std::filesystem::path& file) {
-  std::ifstream in(std::filesystem::path(BELLOWS_SOURCE_DIR) / file);
+  std::ifstream in(std::filesystem::path(source_dir()) / file);
   std::vector<std::string> lines;
   for (std::string line; std::getline(in, line);) lines.push_back(line);
   return lines;

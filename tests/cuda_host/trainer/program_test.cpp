@@ -12,7 +12,7 @@ namespace {
 // The trainer linked with cuda_host, or one whose kernel writes past its output.
 class ProgramOnDevice : public Program {
  protected:
-  std::string program() const override { return BELLOWS_BINARY_DIR "/tests/cuda_host/" + name_; }
+  std::string program() const override { return build_dir() + "/tests/cuda_host/" + name_; }
   // Drops the lines that cuda_host prints; the program itself must print exactly one.
   void expect_end(const Args& args, int code, const std::string& text) {
     const Ended ended = run(args);
