@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Compares what data-parallel training adds to a step, ours and PyTorch's, on two ranks of this
-machine with one thread each, over Gloo, in turns.
+machine with one thread each, in turns. Ours runs twice: values travel through shared memory, as
+by default, or through Gloo and TCP, as PyTorch's do.
 
     bench/ddp/run.py --peer torch_ddp.py --python PYTHON_WITH_TORCH
     bench/ddp/run.py --model resnet18_cifar --precision bf16 --peer FILE --python PYTHON
@@ -94,7 +95,8 @@ def steps_of(a, model, precision):
             f"toggles.amp={AMP[precision]}"]
 
 
-def ours(a, model, precision):
+def ours(a, model, precision, *words):
+    """`words`: key=value of the run together."""
     command = steps_of(a, model, precision)
     alone = together(a, [[*command, "--seconds", a.seconds]] * 2, [environment()] * 2)
     if not alone:
@@ -102,13 +104,18 @@ def ours(a, model, precision):
     # Ranks need the same number of steps.
     steps = max(5, math.ceil(a.seconds * 1e3 / alone["ms_median"]))
     port = free_port()
-    ddp = together(a, [[*command, "--seconds", 0, "--min-steps", steps]] * 2,
+    ddp = together(a, [[*command, "--seconds", 0, "--min-steps", steps, *words]] * 2,
                    [environment(**rank_variables(rank, 2, port)) for rank in range(2)])
     if not ddp:
         return None
     kept = {name: ddp["per_step"].get(name, 0) for name in
-            ("dist.buckets", "dist.early_buckets", "dist.grad_copy_bytes", "dist.exposed_wait_ns")}
+            ("dist.buckets", "dist.early_buckets", "dist.grad_copy_bytes", "dist.exposed_wait_ns",
+             "dist.shared_bytes")}
     return {"ms_alone": alone["ms_median"], "ms_ddp": ddp["ms_median"], "per_step": kept}
+
+
+def ours_over_tcp(a, model, precision):
+    return ours(a, model, precision, "dist.backend=gloo", "dist.shared_memory=false")
 
 
 def peers(a, model, precision):
@@ -138,8 +145,9 @@ def row(name, results):
 
 INTRODUCTION = """# Data-parallel steps on the CPU, beside PyTorch
 
-Two ranks on this machine with one thread each, over Gloo, {batch} samples per rank. `alone`: both
-ranks at the same time, without communication. `together`: with DistributedDataParallel, or ours.
+Two ranks on this machine with one thread each, {batch} samples per rank. `alone`: both ranks at the
+same time, without communication. `together`: with DistributedDataParallel over Gloo, or ours through
+shared memory or over Gloo (TCP).
 {rounds} rounds of {seconds:g} s each, in turns; a time is the median over the rounds, a ratio is
 taken within each round: median (smallest to largest).
 
@@ -150,7 +158,7 @@ def main():
     a = arguments()
     if not pathlib.Path(a.ours).exists():
         raise SystemExit(f"{a.ours} is missing; build it with  ninja -C build bench_step")
-    sides = {"bellows": ours}
+    sides = {"bellows": ours, "bellows over TCP": ours_over_tcp}
     facts, text, every = measure.machine(), INTRODUCTION.format(**vars(a)), []
     if a.peer and (version := measure.torch_version(a.python)):
         sides[f"torch {version}"] = peers

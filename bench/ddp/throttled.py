@@ -115,9 +115,12 @@ class Ranks:
     def train(self, *words):
         """Median ms of a step, loading excluded, and of its wait for gradients on rank 0."""
         with tempfile.TemporaryDirectory() as folder:
-            self.run("--config", self.a.config, f"train.max_iters={self.a.updates}", "log.every=1",
-                     "eval.every=0", "ckpt.every=0", "log.tensorboard=false", "--run-dir",
-                     f"{folder}/run", *self.a.words, *words)
+            printed = self.run("--config", self.a.config, f"train.max_iters={self.a.updates}",
+                               "log.every=1", "eval.every=0", "ckpt.every=0",
+                               "log.tensorboard=false", "--run-dir", f"{folder}/run",
+                               *self.a.words, *words)
+            if "ranks: 2 (gloo), " not in printed:
+                raise SystemExit("the values of the ranks did not travel over the link")
             lines = (pathlib.Path(folder) / "run" / "metrics.jsonl").read_text().splitlines()
         rows = [row for row in map(json.loads, lines) if row["split"] == "train"]
         rows = rows[len(rows) // 3:]

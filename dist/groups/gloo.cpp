@@ -1,5 +1,5 @@
-// gloo: collectives over TCP between CPUs, by the Gloo library. Tensors of a GPU are copied through
-// pinned memory.
+// gloo: collectives between CPUs: through memory that the ranks of one machine share, else over TCP
+// by the Gloo library. Tensors of a GPU are copied through pinned memory.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/barrier.h>
@@ -8,21 +8,37 @@
 #include <gloo/scatter.h>
 #include <algorithm>
 #include <thread>
+#include "core/config/visitor.h"
 #include "core/device/graph.h"
 #include "dist/groups/gloo_engine.h"
 #include "dist/groups/reduce_function.h"
-#include "dist/groups/staging.h"
 
 namespace bellows {
 
 namespace {
-using Context = std::shared_ptr<gloo::Context>;
+struct GlooOptions {
+  bool shared_memory = true;
+};
+void visit(Visitor& v, GlooOptions& o) {
+  v("shared_memory", o.shared_memory, "values of ranks on one machine do not travel over TCP");
+}
 
-// to = sum or mean of `from` over the ranks, n values each; `from` may be `to`. With two ranks the
-// mean is halved during the addition, with more it is divided at the end. Both give the same bits.
+using Context = std::shared_ptr<gloo::Context>;
+using Chunks = SharedMemory::Chunks;
+using Read = SharedMemory::Read;
+
+// With two ranks the mean is halved during the addition, with more it is divided at the end. Both
+// give the same bits.
+bool is_pair_mean(Reduction reduction, int world) {
+  return reduction == Reduction::mean && world == 2;
+}
+
+// ---- over TCP
+
+// to = sum or mean of `from` over the ranks, n values each; `from` may be `to`.
 void ring_all_reduce(const Context& context, uint32_t tag, Timeout timeout, DType dtype, size_t n,
                      void* from, void* to, Reduction reduction) {
-  const bool pair_mean = reduction == Reduction::mean && context->size == 2;
+  const bool pair_mean = is_pair_mean(reduction, context->size);
   gloo::AllreduceOptions options(context);
   options.setTag(tag);
   options.setTimeout(timeout);
@@ -35,6 +51,46 @@ void ring_all_reduce(const Context& context, uint32_t tag, Timeout timeout, DTyp
   });
   gloo::allreduce(options);
   if (reduction == Reduction::mean && !pair_mean) divide(dtype, to, n, context->size);
+}
+
+// ---- through shared memory
+
+// to = sum or mean of the chunks, added in the order of the ranks.
+Read reduce_to(std::byte* to, DType dtype, Reduction reduction) {
+  return [=](size_t offset, size_t bytes, const Chunks& chunks) {
+    const size_t world = chunks.size(), n = bytes / size_of(dtype);
+    const bool pair_mean = is_pair_mean(reduction, int(world));
+    add_scaled(dtype, to + offset, chunks[0], chunks[1], n, pair_mean ? 0.5 : 1);
+    for (size_t r = 2; r < world; ++r) add_scaled(dtype, to + offset, to + offset, chunks[r], n, 1);
+    if (reduction == Reduction::mean && !pair_mean) divide(dtype, to + offset, n, double(world));
+  };
+}
+Read copy_to(std::byte* to, int from_rank) {
+  return [=](size_t offset, size_t bytes, const Chunks& chunks) {
+    std::copy_n(chunks[from_rank], bytes, to + offset);
+  };
+}
+// The values of all ranks, `each` bytes long, in the order of the ranks.
+Read collect_to(std::byte* to, size_t each) {
+  return [=](size_t offset, size_t bytes, const Chunks& chunks) {
+    for (size_t r = 0; r < chunks.size(); ++r)
+      std::copy_n(chunks[r], bytes, to + r * each + offset);
+  };
+}
+// Only the part of the message from `begin` to `end`.
+Read part_of(size_t begin, size_t end, const Read& read) {
+  return [=](size_t offset, size_t bytes, Chunks chunks) {
+    const size_t from = std::max(offset, begin), to = std::min(offset + bytes, end);
+    if (from >= to) return;
+    for (const std::byte*& chunk : chunks) chunk += from - offset;
+    read(from - begin, to - from, chunks);
+  };
+}
+Read nothing() {
+  return [](size_t, size_t, const Chunks&) {};
+}
+SharedMemory::Message message(const Tensor& t, bool offered, const Read& read) {
+  return {.mine = offered ? t.bytes() : nullptr, .bytes = t.nbytes(), .read = read};
 }
 
 class GlooWork : public Work {
@@ -56,11 +112,11 @@ class GlooWork : public Work {
 class Gloo : public ProcessGroup {
  public:
   // Returns once all ranks are connected.
-  explicit Gloo(const GroupContext& context)
+  Gloo(const GlooOptions& options, const GroupContext& context)
       : ranks_(context.ranks),
         device_(context.device),
         staging_(device_ == Device::cpu ? nullptr : std::make_shared<Staging>()),
-        engine_(std::make_shared<GlooEngine>(context)) {
+        engine_(std::make_shared<GlooEngine>(context, options.shared_memory)) {
     threads_.emplace_back([engine = engine_] { engine->run_all(); });
     threads_.emplace_back([engine = engine_] { engine->watch(); });
   }
@@ -72,44 +128,59 @@ class Gloo : public ProcessGroup {
   int rank() const override { return ranks_.rank; }
   int world() const override { return ranks_.world; }
   std::string backend() const override { return "gloo"; }
+  std::string path() const override {
+    return engine_->shares_memory() ? "gloo, shared memory" : "gloo";
+  }
 
   WorkPtr all_reduce(const Tensor& t, Reduction reduction, const std::string& what) override {
     check_collective(*this, device_, t, reduction, what);
     t.raise_version();
-    return start(cat("all_reduce (", name_of(reduction), ")"), {{t, true, true}}, what,
-                 [=, dtype = t.dtype(), n = t.numel()](const Context& context, uint32_t tag,
-                                                       Timeout timeout, const Tensors& host) {
-                   ring_all_reduce(context, tag, timeout, dtype, n, host[0].bytes(),
-                                   host[0].bytes(), reduction);
-                 });
+    return start(
+        cat("all_reduce (", name_of(reduction), ")"), {{t, true, true}}, what,
+        [=, dtype = t.dtype(), n = t.numel()](const Context& context, uint32_t tag, Timeout timeout,
+                                              const Tensors& host) {
+          ring_all_reduce(context, tag, timeout, dtype, n, host[0].bytes(), host[0].bytes(),
+                          reduction);
+        },
+        [&](const Tensors& host) {
+          return message(host[0], true, reduce_to(host[0].bytes(), t.dtype(), reduction));
+        });
   }
 
   WorkPtr broadcast(const Tensor& t, int root, const std::string& what) override {
     check_collective(*this, device_, t, Reduction::sum, what);
     t.raise_version();
-    return start(cat("broadcast (root ", root, ")"), {{t, rank() == root, rank() != root}}, what,
-                 [=](const Context& context, uint32_t tag, Timeout timeout, const Tensors& host) {
-                   gloo::BroadcastOptions options(context);
-                   options.setTag(tag);
-                   options.setTimeout(timeout);
-                   options.setRoot(root);
-                   options.setOutput(host[0].bytes(), host[0].nbytes());
-                   gloo::broadcast(options);
-                 });
+    return start(
+        cat("broadcast (root ", root, ")"), {{t, rank() == root, rank() != root}}, what,
+        [=](const Context& context, uint32_t tag, Timeout timeout, const Tensors& host) {
+          gloo::BroadcastOptions options(context);
+          options.setTag(tag);
+          options.setTimeout(timeout);
+          options.setRoot(root);
+          options.setOutput(host[0].bytes(), host[0].nbytes());
+          gloo::broadcast(options);
+        },
+        [=, here = rank() == root](const Tensors& host) {
+          return message(host[0], here, here ? nothing() : copy_to(host[0].bytes(), root));
+        });
   }
 
   WorkPtr all_gather(const Tensor& mine, const Tensor& all, const std::string& what) override {
     check_collective(*this, device_, mine, all, Reduction::sum, what);
     all.raise_version();
-    return start("all_gather", {{mine, true, false}, {all, false, true}}, what,
-                 [](const Context& context, uint32_t tag, Timeout timeout, const Tensors& host) {
-                   gloo::AllgatherOptions options(context);
-                   options.setTag(tag);
-                   options.setTimeout(timeout);
-                   options.setInput(host[0].bytes(), host[0].nbytes());
-                   options.setOutput(host[1].bytes(), host[1].nbytes());
-                   gloo::allgather(options);
-                 });
+    return start(
+        "all_gather", {{mine, true, false}, {all, false, true}}, what,
+        [](const Context& context, uint32_t tag, Timeout timeout, const Tensors& host) {
+          gloo::AllgatherOptions options(context);
+          options.setTag(tag);
+          options.setTimeout(timeout);
+          options.setInput(host[0].bytes(), host[0].nbytes());
+          options.setOutput(host[1].bytes(), host[1].nbytes());
+          gloo::allgather(options);
+        },
+        [](const Tensors& host) {
+          return message(host[0], true, collect_to(host[1].bytes(), host[0].nbytes()));
+        });
   }
 
   // Gloo has no reduce_scatter, so each rank reduces everything and keeps its part.
@@ -117,16 +188,21 @@ class Gloo : public ProcessGroup {
                          const std::string& what) override {
     check_collective(*this, device_, mine, all, reduction, what);
     mine.raise_version();
-    return start(cat("reduce_scatter (", name_of(reduction), ")"),
-                 {{all, true, false}, {mine, false, true}}, what,
-                 [=, dtype = all.dtype(), n = all.numel()](const Context& context, uint32_t tag,
-                                                           Timeout timeout, const Tensors& host) {
-                   std::vector<std::byte> reduced(host[0].nbytes());
-                   ring_all_reduce(context, tag, timeout, dtype, n, host[0].bytes(), reduced.data(),
-                                   reduction);
-                   const size_t bytes = host[1].nbytes();
-                   std::copy_n(reduced.data() + context->rank * bytes, bytes, host[1].bytes());
-                 });
+    return start(
+        cat("reduce_scatter (", name_of(reduction), ")"), {{all, true, false}, {mine, false, true}},
+        what,
+        [=, dtype = all.dtype(), n = all.numel()](const Context& context, uint32_t tag,
+                                                  Timeout timeout, const Tensors& host) {
+          std::vector<std::byte> reduced(host[0].nbytes());
+          ring_all_reduce(context, tag, timeout, dtype, n, host[0].bytes(), reduced.data(),
+                          reduction);
+          const size_t bytes = host[1].nbytes();
+          std::copy_n(reduced.data() + context->rank * bytes, bytes, host[1].bytes());
+        },
+        [=, this, dtype = all.dtype()](const Tensors& host) {
+          const Read reduce = reduce_to(host[1].bytes(), dtype, reduction);
+          return message(host[0], true, own_part(host[1].nbytes(), reduce));
+        });
   }
 
   void gather(const Tensor& mine, const Tensor& all, int root, const std::string& what) override {
@@ -134,16 +210,21 @@ class Gloo : public ProcessGroup {
     check_root(mine, all, here, what);
     std::vector<StagedPart> parts = {{mine, true, false}};
     if (here) parts.push_back({all, false, true});
-    start(cat("gather (root ", root, ")"), parts, what,
-          [=](const Context& context, uint32_t tag, Timeout timeout, const Tensors& host) {
-            gloo::GatherOptions options(context);
-            options.setTag(tag);
-            options.setTimeout(timeout);
-            options.setRoot(root);
-            options.setInput(host[0].bytes(), host[0].nbytes());
-            if (here) options.setOutput(host[1].bytes(), host[1].nbytes());
-            gloo::gather(options);
-          })
+    start(
+        cat("gather (root ", root, ")"), parts, what,
+        [=](const Context& context, uint32_t tag, Timeout timeout, const Tensors& host) {
+          gloo::GatherOptions options(context);
+          options.setTag(tag);
+          options.setTimeout(timeout);
+          options.setRoot(root);
+          options.setInput(host[0].bytes(), host[0].nbytes());
+          if (here) options.setOutput(host[1].bytes(), host[1].nbytes());
+          gloo::gather(options);
+        },
+        [=](const Tensors& host) {
+          return message(host[0], true,
+                         here ? collect_to(host[1].bytes(), host[0].nbytes()) : nothing());
+        })
         ->wait();
     if (here) all.raise_version();
   }
@@ -153,19 +234,26 @@ class Gloo : public ProcessGroup {
     check_root(mine, all, here, what);
     std::vector<StagedPart> parts = {{mine, false, true}};
     if (here) parts.push_back({all, true, false});
-    start(cat("scatter (root ", root, ")"), parts, what,
-          [=](const Context& context, uint32_t tag, Timeout timeout, const Tensors& host) {
-            std::vector<std::byte*> shares;
-            for (int r = 0; here && r < context->size; ++r)
-              shares.push_back(host[1].bytes() + r * host[0].nbytes());
-            gloo::ScatterOptions options(context);
-            options.setTag(tag);
-            options.setTimeout(timeout);
-            options.setRoot(root);
-            if (here) options.setInputs(shares, host[0].nbytes());
-            options.setOutput(host[0].bytes(), host[0].nbytes());
-            gloo::scatter(options);
-          })
+    start(
+        cat("scatter (root ", root, ")"), parts, what,
+        [=](const Context& context, uint32_t tag, Timeout timeout, const Tensors& host) {
+          std::vector<std::byte*> shares;
+          for (int r = 0; here && r < context->size; ++r)
+            shares.push_back(host[1].bytes() + r * host[0].nbytes());
+          gloo::ScatterOptions options(context);
+          options.setTag(tag);
+          options.setTimeout(timeout);
+          options.setRoot(root);
+          if (here) options.setInputs(shares, host[0].nbytes());
+          options.setOutput(host[0].bytes(), host[0].nbytes());
+          gloo::scatter(options);
+        },
+        [=, this](const Tensors& host) {
+          const size_t bytes = host[0].nbytes();
+          return SharedMemory::Message{.mine = here ? host[1].bytes() : nullptr,
+                                       .bytes = world() * bytes,
+                                       .read = own_part(bytes, copy_to(host[0].bytes(), root))};
+        })
         ->wait();
     mine.raise_version();
   }
@@ -192,6 +280,12 @@ class Gloo : public ProcessGroup {
 
  private:
   using Run = std::function<void(const Context&, uint32_t, Timeout, const Tensors& host)>;
+  using Share = std::function<SharedMemory::Message(const Tensors& host)>;
+
+  // The part of this rank, if each has `bytes` of the message.
+  Read own_part(size_t bytes, const Read& read) const {
+    return part_of(rank() * bytes, (rank() + 1) * bytes, read);
+  }
 
   // Only the root of a gather or scatter has all values.
   void check_root(const Tensor& mine, const Tensor& all, bool here, const std::string& what) const {
@@ -201,9 +295,10 @@ class Gloo : public ProcessGroup {
       check_collective(*this, device_, mine, Reduction::sum, what);
   }
 
-  // The first part is the tensor that reports describe.
+  // The first part is the tensor that reports describe. `run` goes over TCP, `share` through shared
+  // memory.
   WorkPtr start(const std::string& op, const std::vector<StagedPart>& parts,
-                const std::string& what, const Run& run) {
+                const std::string& what, const Run& run, const Share& share) {
     CHECK(!staging_ || !capturing(), "gloo: ", what,
           ": runs on the host, so no graph can capture "
           "it; write  toggles.cuda_graph: off");
@@ -211,14 +306,14 @@ class Gloo : public ProcessGroup {
     const auto copies = staging_ ? std::make_shared<StagedCopies>(staging_, parts) : nullptr;
     Tensors host;
     for (const StagedPart& part : parts) host.push_back(part.tensor);
-    const auto staged = [=](const Context& context, uint32_t tag, Timeout timeout) {
-      if (copies) copies->wait(timeout);
-      if (host[0].numel()) run(context, tag, timeout, copies ? copies->host() : host);
-      if (copies) copies->copy_back();
+    if (copies) host = copies->host();
+    const auto over_tcp = [=](const Context& context, uint32_t tag, Timeout timeout) {
+      if (host[0].numel()) run(context, tag, timeout, host);
     };
     const Collective collective{
         .op = op, .elements = t.numel(), .dtype = t.dtype(), .what = what, .step = step};
-    return std::make_unique<GlooWork>(engine_, engine_->start({collective, staged}), copies);
+    const int64_t sequence = engine_->start({collective, over_tcp, share(host), copies});
+    return std::make_unique<GlooWork>(engine_, sequence, copies);
   }
 
   const Ranks ranks_;
@@ -229,14 +324,16 @@ class Gloo : public ProcessGroup {
 };
 }  // namespace
 
-static std::unique_ptr<ProcessGroup> gloo_group(const NoOptions&, const GroupContext& context) {
+static std::unique_ptr<ProcessGroup> gloo_group(const GlooOptions& options,
+                                                const GroupContext& context) {
   CHECK(context.ranks.world > 1 && context.store,
         "dist.backend: gloo, but this process is alone; write  dist.backend: auto");
-  auto group = std::make_unique<Gloo>(context);
+  auto group = std::make_unique<Gloo>(options, context);
   group->barrier("start");
   return group;
 }
 static const AddEntry<MakeGroup> entry(
-    "gloo", "tensors on the CPU or, through pinned memory, on a GPU, over TCP", gloo_group);
+    "gloo", "tensors on the CPU or, through pinned memory, on a GPU; over TCP between machines",
+    gloo_group);
 
 }  // namespace bellows

@@ -22,11 +22,12 @@ static void begin_thread(const char* name) {
   name_thread(name);
 }
 
-GlooEngine::GlooEngine(const GroupContext& group)
+GlooEngine::GlooEngine(const GroupContext& group, bool share)
     : ranks_(group.ranks),
       timeout_s_(group.options.timeout_s),
       timeout_(int64_t(timeout_s_ * 1000)),
       check_(group.options.check_collectives),
+      share_(share),
       store_(group.store),
       // Equal on all ranks, because they make the same groups in the same order.
       prefix_(cat("gloo/", store_->add(cat("gloo/groups/", ranks_.rank), 1), "/")),
@@ -38,9 +39,21 @@ int64_t GlooEngine::start(GlooOperation operation) {
   if (!failure_.empty()) fail(Exit::distributed, failure_);
   const int64_t sequence = operation.collective.sequence = recorder_.start(operation.collective);
   if (queue_.empty()) due_ = Clock::now() + timeout_;
+  SharedMemory::Message& message = operation.message;
+  if (!shared_) message.bytes = 0;
+  if (message.bytes) shared_->number(message);
+  // Small messages are all there at once. Waking the thread for them would take longer.
+  if (!caller_may_run(operation) || !shared_->put(message)) {
+    wanted_ = sequence;
+    has_work_.notify_one();
+  }
   queue_.push_back(std::move(operation));
-  changed_.notify_all();
   return sequence;
+}
+
+// Not over TCP, because Gloo limits each wait for a peer, not their sum, so wait() has to look on.
+bool GlooEngine::caller_may_run(const GlooOperation& operation) const {
+  return operation.message.bytes && !operation.copies && !check_;
 }
 
 void GlooEngine::wait(int64_t sequence) {
@@ -48,17 +61,19 @@ void GlooEngine::wait(int64_t sequence) {
   bool closed = false;
   while (done_ < sequence && failure_.empty()) {
     const auto limit = due_ + (closed ? kSearch : kLate);
-    if (Clock::now() < limit) {
+    if (!running_ && caller_may_run(queue_.front())) {
+      run_first(lock);
+    } else if (Clock::now() < limit) {
       changed_.wait_until(lock, limit);
     } else if (!closed) {
       closed = true;
-      if (mesh_) mesh_->close();  // Gloo limits each wait for a peer, not their sum
+      close();
     } else {
       failure_ =
           cat("gloo: ", place_of(queue_.front().collective), ": not done within ", timeout_s_,
               " s, and the store of rank 0 does not answer; is rank 0 stopped, "
               "or its machine down?");
-      changed_.notify_all();
+      wake();
     }
   }
   if (done_ < sequence) fail(Exit::distributed, failure_);
@@ -69,7 +84,7 @@ void GlooEngine::abort(const std::string& cause) {
   if (!failure_.empty() || !mesh_) return;
   cause_ = cause;
   failure_ = "gloo: " + cause;
-  changed_.notify_all();
+  wake();
   mesh_->stop_watching();
   changed_.wait_for(lock, kGrace, [this] { return watched_; });
 }
@@ -77,12 +92,28 @@ void GlooEngine::abort(const std::string& cause) {
 bool GlooEngine::stop() {
   std::unique_lock lock(mutex_);
   stopping_ = true;
-  changed_.notify_all();
+  wake();
   if (mesh_) {
-    if (!queue_.empty()) mesh_->close();
+    if (done_ < wanted_) close();
     mesh_->stop_watching();
   }
   return changed_.wait_for(lock, kGrace, [this] { return ran_ && watched_; });
+}
+
+bool GlooEngine::shares_memory() {
+  const std::lock_guard lock(mutex_);
+  return shared_ != nullptr;
+}
+
+// Ends the operation in progress, here and on the other ranks, if there is a mesh.
+void GlooEngine::close() {
+  if (shared_) shared_->close();
+  if (mesh_) mesh_->close();
+}
+
+void GlooEngine::wake() {
+  changed_.notify_all();
+  has_work_.notify_one();
 }
 
 // ---- the thread that runs the operations
@@ -90,29 +121,42 @@ bool GlooEngine::stop() {
 void GlooEngine::run_all() {
   begin_thread("gloo");
   std::unique_ptr<GlooMesh> mesh;
+  std::unique_ptr<SharedMemory> shared;
   try {
     mesh = std::make_unique<GlooMesh>(ranks_, *store_, prefix_ + "mesh/", timeout_);
+    shared = SharedMemory::join(ranks_, *store_, prefix_ + "memory/", timeout_, share_);
   } catch (const std::exception& error) {
     set_failure(error.what());
   }
   std::unique_lock lock(mutex_);
   mesh_ = std::move(mesh);
+  shared_ = std::move(shared);
   changed_.notify_all();
-  for (;;) {
-    changed_.wait(lock, [this] { return stopping_ || !failure_.empty() || !queue_.empty(); });
-    if (stopping_ || !failure_.empty()) break;
-    const GlooOperation& operation = queue_.front();
-    due_ = Clock::now() + timeout_;
-    lock.unlock();
-    const bool done = run(operation);
-    lock.lock();
-    if (!done) break;
-    done_ = operation.collective.sequence;
-    queue_.pop_front();
-    changed_.notify_all();
-  }
+  do {
+    has_work_.wait(
+        lock, [this] { return stopping_ || !failure_.empty() || (done_ < wanted_ && !running_); });
+  } while (!stopping_ && failure_.empty() && run_first(lock));
   ran_ = true;
   changed_.notify_all();
+}
+
+// Runs the first operation of the queue. Returns false, with failure_ set, if it failed.
+bool GlooEngine::run_first(std::unique_lock<std::mutex>& lock) {
+  const GlooOperation& operation = queue_.front();
+  running_ = true;
+  due_ = Clock::now() + timeout_;
+  lock.unlock();
+  const bool done = run(operation);
+  lock.lock();
+  running_ = false;
+  if (done) {
+    done_ = operation.collective.sequence;
+    queue_.pop_front();
+    due_ = Clock::now() + timeout_;  // of the next one
+  }
+  changed_.notify_all();
+  if (done_ < wanted_) has_work_.notify_one();
+  return done;
 }
 
 // Returns false, with failure_ set, if the operation failed.
@@ -129,8 +173,15 @@ bool GlooEngine::run(const GlooOperation& operation) {
         return false;
       }
     }
-    const auto left = std::chrono::duration_cast<Timeout>(due - Clock::now());
-    operation.run(mesh_->context(), uint32_t(c.sequence), std::max(Timeout(1), left));
+    const auto left = [&] {
+      return std::max(Timeout(1), std::chrono::duration_cast<Timeout>(due - Clock::now()));
+    };
+    if (operation.copies) operation.copies->wait(left());
+    if (operation.message.bytes)
+      shared_->finish(operation.message, left());
+    else
+      operation.run(mesh_->context(), uint32_t(c.sequence), left());
+    if (operation.copies) operation.copies->copy_back();
     recorder_.finish(c.sequence);
     return true;
   } catch (const std::exception& error) {
@@ -145,15 +196,15 @@ void GlooEngine::diagnose(const Collective& c, bool timed_out, const std::string
     const std::lock_guard lock(mutex_);
     if (!failure_.empty()) return;
   }
-  const std::string why = postmortem_.why(c, recorder_.started(), timed_out, timeout_s_, symptom,
-                                          [this] { mesh_->close(); });
+  const std::string why =
+      postmortem_.why(c, recorder_.started(), timed_out, timeout_s_, symptom, [this] { close(); });
   set_failure(cat("gloo: ", place_of(c), ": ", why));
 }
 
 void GlooEngine::set_failure(const std::string& failure) {
   const std::lock_guard lock(mutex_);
   if (failure_.empty()) failure_ = failure;
-  changed_.notify_all();
+  wake();
 }
 
 // ---- the thread that watches the connections
@@ -169,12 +220,14 @@ void GlooEngine::watch() {
     if (!cause_.empty()) {
       lock.unlock();
       postmortem_.leave(cause_);
-      mesh_->close();
+      close();
       lock.lock();
     } else if (broken) {
       lock.unlock();
       postmortem_.report(recorder_.started(), false);
       lock.lock();
+      wanted_ = recorder_.started();  // the queue tells whether the ranks that left are missed
+      has_work_.notify_one();
       changed_.wait_for(lock, kGrace,
                         [this] { return queue_.empty() || stopping_ || !failure_.empty(); });
       if (!queue_.empty() && !stopping_ && failure_.empty()) {

@@ -6,22 +6,30 @@
 #include "dist/groups/gloo_mesh.h"
 #include "dist/groups/postmortem.h"
 #include "dist/groups/process_group.h"
+#include "dist/groups/shared_memory.h"
+#include "dist/groups/staging.h"
 
 namespace bellows {
 
-// A collective that was started. `run` performs it on any thread, within `timeout` for each wait.
+// A collective that was started.
 struct GlooOperation {
   Collective collective;
+  // Performs it over TCP, on any thread, within `timeout` for each wait.
   std::function<void(const std::shared_ptr<gloo::Context>&, uint32_t tag, Timeout timeout)> run;
+  SharedMemory::Message message = {};         // of 0 bytes: always over TCP
+  std::shared_ptr<StagedCopies> copies = {};  // null on the CPU
 };
 
-// One thread runs the operations in the order in which they were started. Another one watches the
-// connections, so that a rank notices a dead one while it computes, and reports that it is alive
-// itself. Both share ownership of this object, because a thread that is stuck in Gloo cannot be
-// joined. Thread-safe.
+// Operations run in the order in which they were started. If the ranks share memory, wait() runs
+// those that have not begun: the thread that needs the result is awake already. Otherwise a thread
+// of the engine does, while the caller computes, unless the other ranks need nothing more of this
+// one. Another thread watches the connections, so that a rank notices a dead one while it computes,
+// and reports that it is alive itself. Both share ownership of this object, because a thread that
+// is stuck in Gloo cannot be joined. Thread-safe.
 class GlooEngine {
  public:
-  explicit GlooEngine(const GroupContext& group);
+  // `share`: exchange values through memory if all ranks can.
+  GlooEngine(const GroupContext& group, bool share);
 
   void run_all();  // the first thread
   void watch();    // the second thread
@@ -35,28 +43,37 @@ class GlooEngine {
   // Ends both threads. Returns false if one is stuck.
   bool stop();
   std::string report() const { return recorder_.report(); }
+  bool shares_memory();
 
  private:
+  bool run_first(std::unique_lock<std::mutex>& lock);
   bool run(const GlooOperation& operation);
+  bool caller_may_run(const GlooOperation& operation) const;
+  void close();
+  void wake();
   void diagnose(const Collective& c, bool timed_out, const std::string& symptom);
   void set_failure(const std::string& failure);
 
   const Ranks ranks_;
   const double timeout_s_;
   const Timeout timeout_;
-  const bool check_;
+  const bool check_, share_;
   const std::shared_ptr<Store> store_;
   const std::string prefix_;
   Postmortem postmortem_;
   FlightRecorder recorder_;
   std::mutex search_;  // held during the search for the cause of a failure
 
-  std::mutex mutex_;  // guards all below
-  std::condition_variable changed_;
-  std::deque<GlooOperation> queue_;  // the first one runs
-  int64_t done_ = 0;                 // sequence number of the last operation that has ended
+  std::mutex mutex_;                  // guards all below
+  std::condition_variable changed_;   // all below
+  std::condition_variable has_work_;  // for the thread that runs operations
+  std::deque<GlooOperation> queue_;
+  bool running_ = false;  // the first one of the queue
+  int64_t done_ = 0;      // sequence number of the last operation that has ended
+  int64_t wanted_ = 0;    // and of the last one that must not be left to wait()
   std::chrono::steady_clock::time_point due_;  // deadline of the first one
   std::unique_ptr<GlooMesh> mesh_;             // null until connected; then it does not change
+  std::unique_ptr<SharedMemory> shared_;       // set with mesh_; null: all values go over TCP
   std::string failure_;                        // why the group is dead; "" while it lives
   std::string cause_;                          // argument of abort(), for the other ranks
   bool stopping_ = false, ran_ = false, watched_ = false;  // ran_, watched_: that thread has ended

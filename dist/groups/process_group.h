@@ -35,6 +35,8 @@ class ProcessGroup {
   virtual int rank() const = 0;
   virtual int world() const = 0;
   virtual std::string backend() const = 0;  // its entry: "gloo"
+  // Returns how values travel, for logs: "gloo, shared memory".
+  virtual std::string path() const { return backend(); }
   // True if collectives run on the GPU's streams. Then tensors are on the GPU, wait() does not make
   // the host wait, and a graph can capture collectives. Those that start in a capture must end in
   // it, and the graph must be destroyed before the group.

@@ -1,5 +1,5 @@
-// Gloo's collectives between ranks that are threads, and what they report of ranks that are late,
-// leave or do something else.
+// Collectives of the group `gloo` between ranks that are threads, over TCP and through shared
+// memory, and what they report of ranks that are late, leave or do something else.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cmath>
@@ -45,13 +45,45 @@ DistOptions with_timeout(double seconds) {
   return options;
 }
 
-class Gloo : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Worlds, Gloo, testing::Values(2, 3, 4));
+enum class Over { tcp, memory };
+RankThreads ranks_of(int world, Over over, const DistOptions& options = {}) {
+  RankThreads ranks{.world = world, .options = options};
+  ranks.backend_options = {{"shared_memory", {over == Over::memory ? "true" : "false"}}};
+  return ranks;
+}
+std::string name_of(Over over) { return over == Over::tcp ? "Tcp" : "Memory"; }
+
+class Gloo : public testing::TestWithParam<std::tuple<int, Over>> {
+ protected:
+  const int world = std::get<0>(GetParam());
+  const RankThreads ranks = ranks_of(world, std::get<1>(GetParam()));
+};
+INSTANTIATE_TEST_SUITE_P(Worlds, Gloo,
+                         testing::Combine(testing::Values(2, 3, 4),
+                                          testing::Values(Over::tcp, Over::memory)),
+                         [](const auto& info) {
+                           return cat(std::get<0>(info.param), name_of(std::get<1>(info.param)));
+                         });
+
+// Tests of a fixed number of ranks.
+class OverEither : public testing::TestWithParam<Over> {
+ protected:
+  RankThreads ranks_of(int world, const DistOptions& options = {}) const {
+    return ::ranks_of(world, GetParam(), options);
+  }
+};
+class GlooOfTwo : public OverEither {};
+class GlooOfMany : public OverEither {};
+class GlooFailure : public OverEither {};
+const auto either = testing::Values(Over::tcp, Over::memory);
+std::string name_of_either(const testing::TestParamInfo<Over>& info) { return name_of(info.param); }
+INSTANTIATE_TEST_SUITE_P(Either, GlooOfTwo, either, name_of_either);
+INSTANTIATE_TEST_SUITE_P(Either, GlooOfMany, either, name_of_either);
+INSTANTIATE_TEST_SUITE_P(Either, GlooFailure, either, name_of_either);
 
 }  // namespace
 
 TEST_P(Gloo, ReducesEveryDTypeAndSize) {
-  const int world = GetParam();
   const auto sum = [&](int64_t i) {
     double all = 0;
     for (int r = 0; r < world; ++r) all += small_integer(r, i);
@@ -74,8 +106,8 @@ TEST_P(Gloo, ReducesEveryDTypeAndSize) {
 
 // Larger than two segments of Gloo's ring for each rank.
 TEST_P(Gloo, ReducesLargeTensorsToTheSameBitsEveryTimeAndOnEveryRank) {
-  std::vector<std::string> results(size_t(GetParam()) * 2);
-  expect_no_errors(RankThreads{GetParam()}.run([&](ProcessGroup& group) {
+  std::vector<std::string> results(size_t(world) * 2);
+  expect_no_errors(ranks.run([&](ProcessGroup& group) {
     for (int round = 0; round < 2; ++round) {
       const Tensor t =
           values_of(DType::f32, 2'500'001, [&](int64_t i) { return noise(group.rank(), i); });
@@ -90,19 +122,19 @@ TEST_P(Gloo, ReducesLargeTensorsToTheSameBitsEveryTimeAndOnEveryRank) {
 }
 
 TEST_P(Gloo, BroadcastsFromAnyRank) {
-  expect_no_errors(RankThreads{GetParam()}.run([&](ProcessGroup& group) {
+  expect_no_errors(ranks.run([&](ProcessGroup& group) {
     for (int root = 0; root < group.world(); ++root) {
-      const Tensor t = full({1001}, group.rank() == root ? 3.5 : -1);
+      const Tensor t = full({100'001}, group.rank() == root ? 3.5 : -1);
       group.broadcast(t, root, "t")->wait();
       EXPECT_EQ(at(t, 0), 3.5);
-      EXPECT_EQ(at(t, 1000), 3.5);
+      EXPECT_EQ(at(t, 100'000), 3.5);
     }
   }));
 }
 
 TEST_P(Gloo, GathersAndScattersByRank) {
-  expect_no_errors(RankThreads{GetParam()}.run([&](ProcessGroup& group) {
-    const int64_t world = group.world(), n = 1001;
+  expect_no_errors(ranks.run([&](ProcessGroup& group) {
+    const int64_t n = 20'011;  // more than a chunk of shared memory
     for (const DType dtype : kDTypes) {
       const Tensor mine = values_of(dtype, n, [&](int64_t i) { return i % 50 + group.rank(); });
       const Tensor all({world * n}, dtype);
@@ -120,9 +152,9 @@ TEST_P(Gloo, GathersAndScattersByRank) {
 }
 
 TEST_P(Gloo, GathersAtTheRootAndScattersFromIt) {
-  expect_no_errors(RankThreads{GetParam()}.run([&](ProcessGroup& group) {
-    const int64_t world = group.world(), n = 1001;
-    const int root = int(world) - 1;
+  expect_no_errors(ranks.run([&](ProcessGroup& group) {
+    const int64_t n = 20'011;  // more than a chunk of shared memory
+    const int root = world - 1;
     for (const DType dtype : kDTypes) {
       const Tensor mine = values_of(dtype, n, [&](int64_t i) { return i % 50 + group.rank(); });
       const Tensor all = group.rank() == root ? Tensor({world * n}, dtype) : Tensor();
@@ -137,7 +169,7 @@ TEST_P(Gloo, GathersAtTheRootAndScattersFromIt) {
 }
 
 TEST_P(Gloo, RunsWhatWasStartedInOrderAndWaitsInAnyOrder) {
-  expect_no_errors(RankThreads{GetParam()}.run([&](ProcessGroup& group) {
+  expect_no_errors(ranks.run([&](ProcessGroup& group) {
     std::vector<Tensor> tensors;
     std::vector<WorkPtr> works;
     for (int64_t i = 0; i < 20; ++i) {
@@ -153,7 +185,7 @@ TEST_P(Gloo, RunsWhatWasStartedInOrderAndWaitsInAnyOrder) {
 }
 
 // (a + b) / 2 in f32 or f64, rounded once to the element.
-TEST(GlooOfTwo, EqualsTheSumInOneProcessBitForBit) {
+TEST_P(GlooOfTwo, EqualsTheSumInOneProcessBitForBit) {
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
     const int64_t n = 100'003;
     const Tensor a = values_of(dtype, n, [](int64_t i) { return noise(0, i); });
@@ -166,7 +198,7 @@ TEST(GlooOfTwo, EqualsTheSumInOneProcessBitForBit) {
         mean.ptr<T>()[i] = T(both / 2);
       }
     });
-    expect_no_errors(RankThreads{}.run([&](ProcessGroup& group) {
+    expect_no_errors(ranks_of(2).run([&](ProcessGroup& group) {
       for (const bool averaged : {false, true}) {
         const Tensor t = values_of(dtype, n, [&](int64_t i) { return noise(group.rank(), i); });
         group.all_reduce(t, averaged ? Reduction::mean : Reduction::sum, "t")->wait();
@@ -176,21 +208,22 @@ TEST(GlooOfTwo, EqualsTheSumInOneProcessBitForBit) {
   }
 }
 
-TEST(GlooOfTwo, CountsCollectivesAndTheirBytes) {
+TEST_P(GlooOfTwo, CountsCollectivesAndTheirBytes) {
   const auto before = trace::counters();
-  expect_no_errors(RankThreads{}.run([&](ProcessGroup& group) {
+  expect_no_errors(ranks_of(2).run([&](ProcessGroup& group) {
     group.all_reduce(full({1000}, 1), Reduction::sum, "t")->wait();
   }));
   auto after = trace::counters();
   for (const auto& [name, value] : before) after[name] -= value;
   EXPECT_EQ(after["dist.collectives"], 4);  // two ranks: the barrier at the start, and this
   EXPECT_EQ(after["dist.bytes"], 8000);
+  EXPECT_EQ(after["dist.shared_bytes"], GetParam() == Over::memory ? 8000 : 0);
 }
 
-TEST(GlooOfTwo, RefusesTensorsThatItCannotReduce) {
+TEST_P(GlooOfTwo, RefusesTensorsThatItCannotReduce) {
   alignas(8) std::byte memory[64];
   const Ref<Storage> on_gpu(new Storage(memory, sizeof memory, Device::cuda, nullptr));
-  expect_no_errors(RankThreads{}.run([&](ProcessGroup& group) {
+  expect_no_errors(ranks_of(2).run([&](ProcessGroup& group) {
     const auto reduce = [&](const Tensor& t, Reduction reduction) {
       return refusal([&] { group.all_reduce(t, reduction, "bucket 2"); });
     };
@@ -206,26 +239,25 @@ TEST(GlooOfTwo, RefusesTensorsThatItCannotReduce) {
   }));
 }
 
-TEST(GlooOfTwo, ListensOnTheInterfaceOfTheEnvironment) {
+TEST_P(GlooOfTwo, ListensOnTheInterfaceOfTheEnvironment) {
   setenv("GLOO_SOCKET_IFNAME", "lo", 1);
-  expect_no_errors(RankThreads{}.run([&](ProcessGroup& group) { group.barrier("b"); }));
+  expect_no_errors(ranks_of(2).run([&](ProcessGroup& group) { group.barrier("b"); }));
   setenv("GLOO_SOCKET_IFNAME", "nosuch0", 1);
-  for (const Refusal& error : RankThreads{}.run([](ProcessGroup&) {})) {
+  for (const Refusal& error : ranks_of(2).run([](ProcessGroup&) {})) {
     EXPECT_THAT(error.message, HasSubstr("check GLOO_SOCKET_IFNAME='nosuch0'"));
     EXPECT_EQ(error.exit, Exit::distributed);
   }
   unsetenv("GLOO_SOCKET_IFNAME");
 }
 
-TEST(GlooOfTwo, IsRefusedInAWorldOfOne) {
-  EXPECT_THAT(refusal([] { RankThreads{.world = 1}.group_of(0); }),
-              HasSubstr("dist.backend: auto"));
+TEST_P(GlooOfTwo, IsRefusedInAWorldOfOne) {
+  EXPECT_THAT(refusal([&] { ranks_of(1).group_of(0); }), HasSubstr("dist.backend: auto"));
 }
 
 // A rank whose part of the last collective is done may leave before the others have noticed.
-TEST(GlooOfMany, LetsRanksLeaveOneByOne) {
+TEST_P(GlooOfMany, LetsRanksLeaveOneByOne) {
   for (int round = 0; round < 5; ++round)
-    expect_no_errors(RankThreads{.world = 4}.run([](ProcessGroup& group) {
+    expect_no_errors(ranks_of(4).run([](ProcessGroup& group) {
       const Tensor t = full({300'000}, 1);
       group.all_reduce(t, Reduction::sum, "last")->wait();
       EXPECT_EQ(at(t, 7), 4);
@@ -234,8 +266,8 @@ TEST(GlooOfMany, LetsRanksLeaveOneByOne) {
 
 // ---- ranks that are late, leave, or differ
 
-TEST(GlooFailure, NamesTheRankThatDoesNotConnect) {
-  RankThreads ranks{.world = 3, .options = with_timeout(0.3)};
+TEST_P(GlooFailure, NamesTheRankThatDoesNotConnect) {
+  const RankThreads ranks = ranks_of(3, with_timeout(0.3));
   std::thread second([&] { refusal([&] { ranks.group_of(1); }); });
   const Refusal error = refused([&] { ranks.group_of(0); });
   second.join();
@@ -244,8 +276,8 @@ TEST(GlooFailure, NamesTheRankThatDoesNotConnect) {
 }
 
 // Rank 1 lives, but computes.
-TEST(GlooFailure, NamesTheRankThatComesTooLate) {
-  const RankThreads ranks{.world = 3, .options = with_timeout(0.5)};
+TEST_P(GlooFailure, NamesTheRankThatComesTooLate) {
+  const RankThreads ranks = ranks_of(3, with_timeout(0.5));
   std::atomic<int> failed = 0;
   const auto errors = ranks.run([&](ProcessGroup& group) {
     group.step = 12;
@@ -273,8 +305,8 @@ TEST(GlooFailure, NamesTheRankThatComesTooLate) {
   EXPECT_EQ(errors[1].exit, Exit::distributed);
 }
 
-TEST(GlooFailure, ReportsTheCauseOfARankThatAborts) {
-  const auto errors = RankThreads{.world = 4}.run([](ProcessGroup& group) {
+TEST_P(GlooFailure, ReportsTheCauseOfARankThatAborts) {
+  const auto errors = ranks_of(4).run([](ProcessGroup& group) {
     group.step = 7;
     if (group.rank() == 2) {
       group.abort("disk full");
@@ -290,8 +322,8 @@ TEST(GlooFailure, ReportsTheCauseOfARankThatAborts) {
   }
 }
 
-TEST(GlooFailure, ReportsARankThatLeavesWithoutACause) {
-  const auto errors = RankThreads{.world = 3}.run([](ProcessGroup& group) {
+TEST_P(GlooFailure, ReportsARankThatLeavesWithoutACause) {
+  const auto errors = ranks_of(3).run([](ProcessGroup& group) {
     if (group.rank() == 0) return;
     const Tensor t = full({100}, 1);
     group.all_reduce(t, Reduction::mean, "bucket 1")->wait();
@@ -300,11 +332,11 @@ TEST(GlooFailure, ReportsARankThatLeavesWithoutACause) {
     EXPECT_THAT(errors[rank].message, HasSubstr("gloo: bucket 1: rank 0 left and gave no cause"));
 }
 
-TEST(GlooFailure, FindsRanksThatStartDifferentCollectives) {
+TEST_P(GlooFailure, FindsRanksThatStartDifferentCollectives) {
   DistOptions options;
   options.check_collectives = true;
   for (const auto& different : {std::pair("bucket 2", 100), std::pair("bucket 1", 101)}) {
-    const auto errors = RankThreads{.world = 3, .options = options}.run([&](ProcessGroup& group) {
+    const auto errors = ranks_of(3, options).run([&](ProcessGroup& group) {
       const auto [what, n] = group.rank() == 2 ? different : std::pair("bucket 1", 100);
       group.barrier("both");
       group.all_reduce(full({n}, 1), Reduction::sum, what)->wait();
@@ -319,10 +351,12 @@ TEST(GlooFailure, FindsRanksThatStartDifferentCollectives) {
   }
 }
 
-TEST(GlooFailure, ChecksEqualCollectivesWithoutFillingTheStore) {
+TEST_P(GlooFailure, ChecksEqualCollectivesWithoutFillingTheStore) {
   const auto store = std::make_shared<MemoryStore>();
-  RankThreads ranks{.world = 2, .store = store};
-  ranks.options.check_collectives = true;
+  DistOptions options;
+  options.check_collectives = true;
+  RankThreads ranks = ranks_of(2, options);
+  ranks.store = store;
   std::atomic<size_t> before = 0;
   expect_no_errors(ranks.run([&](ProcessGroup& group) {
     for (int i = 0; i < 20; ++i) {

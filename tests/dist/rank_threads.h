@@ -1,6 +1,7 @@
 // Ranks that are threads of one process, over a store in memory.
 #pragma once
 #include <thread>
+#include "core/config/values.h"
 #include "core/device/parallel.h"
 #include "dist/groups/process_group.h"
 #include "tests/dist/memory_store.h"
@@ -14,6 +15,7 @@ struct RankThreads {
   std::shared_ptr<Store> store = std::make_shared<MemoryStore>();
   std::string backend = "gloo";
   Device device = Device::cpu;
+  Values backend_options = {};
 
   // Calls body(group) for each rank. Returns the error of each.
   template <class Body> std::vector<Refusal> run(const Body& body) const {
@@ -35,7 +37,10 @@ struct RankThreads {
     context.device = device;
     context.ranks.rank = context.ranks.local_rank = rank;
     context.ranks.world = context.ranks.local_world = world;
-    return Choice<MakeGroup>(backend).make(context);
+    Choice<MakeGroup> choice(backend);
+    Load load(backend_options);
+    choice.visit_options(load);
+    return choice.make(context);
   }
 };
 

@@ -34,7 +34,7 @@ class LaunchersTest : public Program {
     words.insert(words.end(), training.begin(), training.end());
     const Ended ended = run(words, [] { setenv("OMP_NUM_THREADS", "1", 1); });
     EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
-    EXPECT_THAT(ended.out, HasSubstr("ranks: 2 (gloo), global batch 16 = 2 x 8"));
+    EXPECT_THAT(ended.out, HasSubstr("ranks: 2 (gloo, shared memory), global batch 16 = 2 x 8"));
     return hash_in(ended.out);
   }
   std::string hash_of_trainer_launch() {

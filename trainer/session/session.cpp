@@ -243,7 +243,7 @@ void Session::meet_ranks() {
   context.device = Device::cpu;
   if (device != Device::cpu) host_group_ = Choice<MakeGroup>("auto").make(context);
   if (ranks.world == 1) return;
-  notes.push_back(cat("ranks: ", ranks.world, " (", group->backend(), "), global batch ",
+  notes.push_back(cat("ranks: ", ranks.world, " (", group->path(), "), global batch ",
                       joint_batch(), " = ", ranks.world, " x ", plan.data.loader.sampler.batch_size,
                       "; ips counts all ranks"));
   if (by_root())

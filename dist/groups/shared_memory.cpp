@@ -1,0 +1,233 @@
+#include "dist/groups/shared_memory.h"
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <algorithm>
+#include <climits>
+#include <fstream>
+#include "core/base/trace.h"
+
+namespace bellows {
+
+using Clock = std::chrono::steady_clock;
+
+// Every rank reads the values of all, so more ranks are no faster this way than as Gloo's ring.
+static constexpr int kMostRanks = 8;
+// A power of two, because numbers wrap around: soon after kFirst, so that every test goes there.
+static constexpr uint32_t kSlots = 16;
+static constexpr uint32_t kFirst = 0U - 2 * kSlots;
+// Slots of two ranks fit into a cache, and a chunk is worth the exchange of two numbers.
+static constexpr size_t kChunk = 64 << 10;
+// About as long as it takes to wake a sleeping thread.
+static constexpr std::chrono::microseconds kSpin(50);
+
+// Zeros at first. Each rank's numbers have cache lines of their own.
+struct SharedMemory::Layout {
+  using Number = std::atomic<uint32_t>;
+  static_assert(Number::is_always_lock_free);
+  struct Rank {
+    alignas(64) Number put, read;  // chunks that it has put, and read
+    size_t bytes[kSlots];          // of the message to which the chunk in the slot belongs
+  };
+
+  alignas(64) Number bell, sleepers, closed;
+  Rank ranks[kMostRanks];
+  alignas(4096) std::byte slots[][kSlots][kChunk];  // by rank
+
+  static size_t size(int world) { return sizeof(Layout) + world * kSlots * kChunk; }
+};
+
+// ---- how ranks find the memory
+
+// Returns what ranks must have in common to share memory; "" if the system hides it.
+static std::string machine() {
+  std::string text;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> text;
+  for (const char* space : {"/proc/thread-self/ns/net", "/proc/thread-self/ns/pid"}) {
+    std::error_code unknown;
+    text += cat(" ", std::filesystem::read_symlink(space, unknown).string());
+    if (unknown) return "";
+  }
+  return text;
+}
+
+static std::string inode_of(int file) {
+  struct stat status {};
+  return fstat(file, &status) ? "" : cat(" ", status.st_dev, " ", status.st_ino);
+}
+
+// Creates memory of that size without a name. Returns its file; negative: none.
+static int create(size_t bytes) {
+  const int file = memfd_create("bellows ranks", MFD_CLOEXEC);
+  if (file < 0 || posix_fallocate(file, 0, off_t(bytes)) == 0) return file;
+  close(file);
+  return -1;
+}
+
+// Opens the memory of rank 0, which keeps its file open meanwhile. Returns a file; negative: none.
+static int open_at(const std::string& path, const std::string& inode) {
+  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (file < 0 || inode_of(file) == inode) return file;
+  close(file);
+  return -1;
+}
+
+std::unique_ptr<SharedMemory> SharedMemory::join(const Ranks& ranks, Store& store,
+                                                 const std::string& prefix, Timeout timeout,
+                                                 bool willing) {
+  if (ranks.world > kMostRanks) return nullptr;
+  const size_t bytes = Layout::size(ranks.world);
+  const std::string here = machine();
+  willing = willing && !here.empty();
+  const Descriptor created(willing && ranks.rank == 0 ? create(bytes) : -1);
+  if (ranks.rank == 0) {
+    store.set(prefix + "machine", created.get() < 0 ? "" : here);
+    store.set(prefix + "path", cat("/proc/", getpid(), "/fd/", created.get()));
+    store.set(prefix + "inode", inode_of(created.get()));
+  }
+  willing = willing && store.get(prefix + "machine", timeout) == here;
+  const Descriptor opened(
+      willing ? open_at(store.get(prefix + "path", timeout), store.get(prefix + "inode", timeout))
+              : -1);
+  void* const mapped =
+      opened.get() < 0 ? MAP_FAILED
+                       : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, opened.get(), 0);
+  std::unique_ptr<SharedMemory> memory;
+  if (mapped == MAP_FAILED)
+    store.set(prefix + "refused", "");
+  else
+    memory.reset(new SharedMemory(mapped, ranks));
+  if (store.add(prefix + "ranks", 1) == ranks.world)
+    store.set(prefix + "result", store.wait(prefix + "refused", Timeout(0)) ? "refused" : "shared");
+  if (store.get(prefix + "result", timeout) == "refused") memory = nullptr;
+  return memory;
+}
+
+SharedMemory::SharedMemory(void* memory, const Ranks& ranks)
+    : shared_(*static_cast<Layout*>(memory)),
+      rank_(ranks.rank),
+      world_(ranks.world),
+      numbered_(kFirst) {
+  shared_.ranks[rank_].put = shared_.ranks[rank_].read = kFirst;
+}
+SharedMemory::~SharedMemory() { munmap(&shared_, Layout::size(world_)); }
+
+// ---- messages
+
+// True if number a comes before b.
+static bool before(uint32_t a, uint32_t b) { return int32_t(a - b) < 0; }
+static uint32_t chunks_of(size_t bytes) { return uint32_t((bytes + kChunk - 1) / kChunk); }
+
+std::byte* SharedMemory::slot(int rank, uint32_t number) const {
+  return shared_.slots[rank][number % kSlots];
+}
+
+void SharedMemory::number(Message& message) {
+  message.first = numbered_;
+  numbered_ += chunks_of(message.bytes);
+}
+
+// Returns false if the next chunk is none of this message's, or has no free slot.
+bool SharedMemory::put_next(const Message& message) {
+  static trace::Counter& copied = trace::counter("dist.shared_bytes");
+  Layout::Rank& mine = shared_.ranks[rank_];
+  const uint32_t next = mine.put, i = next - message.first;
+  if (i >= chunks_of(message.bytes)) return false;
+  for (int r = 0; r < world_; ++r)
+    if (!before(next, shared_.ranks[r].read + kSlots)) return false;
+  mine.bytes[next % kSlots] = message.bytes;
+  if (message.mine) {
+    const size_t offset = i * kChunk, bytes = std::min(kChunk, message.bytes - offset);
+    std::copy_n(message.mine + offset, bytes, slot(rank_, next));
+    copied.add(int64_t(bytes));
+  }
+  mine.put = next + 1;
+  ring_bell();
+  return true;
+}
+
+bool SharedMemory::put(const Message& message) {
+  while (put_next(message)) {
+  }
+  return shared_.ranks[rank_].put == message.first + chunks_of(message.bytes);
+}
+
+// Returns true once all ranks have put this chunk of the message.
+bool SharedMemory::all_put(const Message& message, uint32_t number) const {
+  for (int r = 0; r < world_; ++r) {
+    const Layout::Rank& rank = shared_.ranks[r];
+    if (!before(number, rank.put)) return false;
+    if (const size_t bytes = rank.bytes[number % kSlots]; bytes != message.bytes)
+      fail(Exit::distributed, "rank ", r, " sends ", bytes, " bytes, this rank ", message.bytes,
+           "; all ranks must start the same collectives");
+  }
+  return true;
+}
+
+void SharedMemory::finish(const Message& message, Timeout timeout) {
+  const auto end = Clock::now() + timeout;
+  Layout::Rank& mine = shared_.ranks[rank_];
+  Chunks chunks(world_);
+  for (size_t offset = 0; offset < message.bytes; offset += kChunk) {
+    const uint32_t number = mine.read;
+    wait(end, [&] {
+      put(message);
+      return all_put(message, number);
+    });
+    for (int r = 0; r < world_; ++r) chunks[r] = slot(r, number);
+    message.read(offset, std::min(kChunk, message.bytes - offset), chunks);
+    mine.read = number + 1;
+    ring_bell();
+  }
+}
+
+void SharedMemory::close() {
+  shared_.closed = 1;
+  ring_bell();
+}
+
+// ---- waiting
+//
+// A rank that is about to sleep first says so, then looks at the numbers again; a rank that has
+// changed a number looks for sleepers afterwards. These accesses are sequentially consistent, so
+// one of the two sees the other. The bell changes between look and sleep, or it does not ring.
+
+static void futex(std::atomic<uint32_t>& word, int operation, uint32_t value,
+                  const timespec* timeout) {
+  syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
+}
+
+void SharedMemory::ring_bell() {
+  if (shared_.sleepers == 0) return;
+  ++shared_.bell;
+  futex(shared_.bell, FUTEX_WAKE, INT_MAX, nullptr);
+}
+
+template <class Ready> void SharedMemory::wait(Clock::time_point end, const Ready& ready) {
+  const auto over = [&] {
+    if (ready()) return true;
+    if (shared_.closed) fail(Exit::distributed, "closed by peer");
+    return false;
+  };
+  if (over()) return;
+  for (const auto awake = Clock::now() + kSpin; Clock::now() < awake; sched_yield())
+    if (over()) return;
+  struct Sleeper {
+    explicit Sleeper(Layout& shared) : shared(shared) { ++shared.sleepers; }
+    ~Sleeper() { --shared.sleepers; }
+    Layout& shared;
+  } const sleeper(shared_);
+  for (;;) {
+    const uint32_t bell = shared_.bell;
+    if (over()) return;
+    const auto left = std::chrono::nanoseconds(end - Clock::now()).count();
+    if (left <= 0) fail(Exit::distributed, "timed out");
+    const timespec limit{.tv_sec = left / 1'000'000'000, .tv_nsec = left % 1'000'000'000};
+    futex(shared_.bell, FUTEX_WAIT, bell, &limit);
+  }
+}
+
+}  // namespace bellows
