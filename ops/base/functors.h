@@ -95,7 +95,7 @@ struct Abs : Unary {
   static constexpr const char *name = "abs", *math = "|x|; slope 0 at 0";
   static constexpr bool exact = true;
   static constexpr double keep_from_zero = 0.05;
-  template <class T> FORMULA static T value(T x) { return x < T(0) ? -x : x; }
+  template <class T> FORMULA static T value(T x) { return magnitude(x); }
   template <class T> FORMULA static T slope(T x) { return T((x > T(0)) - (x < T(0))); }
 };
 

@@ -1,5 +1,6 @@
 // y_i = fn(x_i, ...) on the CPU, over operands of any strides: the loop of all elementwise kernels.
 #pragma once
+#include <immintrin.h>
 #include <utility>
 #include "core/base/dtype.h"
 #include "core/device/parallel.h"
@@ -11,6 +12,10 @@ namespace bellows {
 
 inline constexpr int64_t kMapChunk = 16384;  // elements per chunk: enough to wake a thread
 
+// Smallest output, in bytes, whose stores bypass the caches. An ordinary store first reads the
+// line that it overwrites, and of a large output little is cached when the next op reads it.
+inline constexpr size_t kStreamedBytes = 16 << 20;
+
 // Runs loop(), compiled for this CPU's widest vectors of Acc<T>. Everything it calls must be
 // inlined.
 template <class T, class Loop> void in_wide_loop(const Loop& loop) {
@@ -20,6 +25,24 @@ template <class T, class Loop> void in_wide_loop(const Loop& loop) {
 template <class T, class Fn, class... X>
 [[gnu::always_inline]] inline void map_dense(T* y, int64_t n, const Fn& fn, const X*... x) {
   for (int64_t i = 0; i < n; ++i) y[i] = T(fn(Acc<X>(x[i])...));
+}
+
+// Maps whole blocks with stores that bypass the caches, and returns the number of elements in them.
+// A block is computed in the first-level cache, because GCC has no such store for loops that it
+// vectorizes. y must be aligned to 32 bytes.
+template <class T, class Fn, class... X>
+[[gnu::always_inline]] inline int64_t map_streamed(T* y, int64_t n, const Fn& fn, const X*... x) {
+  constexpr int64_t kBlock = 512 / sizeof(T), kVector = sizeof(__m256i) / sizeof(T);
+  alignas(32) T block[kBlock];
+  int64_t i = 0;
+  for (; i + kBlock <= n; i += kBlock) {
+    map_dense(block, kBlock, fn, (x + i)...);
+    for (int64_t j = 0; j < kBlock; j += kVector)
+      _mm256_stream_si256(reinterpret_cast<__m256i*>(y + i + j),
+                          _mm256_load_si256(reinterpret_cast<const __m256i*>(block + j)));
+  }
+  _mm_sfence();  // before another thread reads y
+  return i;
 }
 
 template <class T> void exp_in_place(T* x, int64_t n) {
@@ -60,12 +83,15 @@ void map_into(const Tensor& y, const Tensor* const (&x)[N], const Fn& fn) {
   T* const y_ = y.ptr<T>();
   const auto each = [&]<size_t... k>(std::index_sequence<k...> all) {
     const std::array<const T*, N> x_{x[k]->template ptr<T>()...};
-    if (((x[k]->strides() == y.strides()) && ...) && y.is_dense())
+    if (((x[k]->strides() == y.strides()) && ...) && y.is_dense()) {
+      const bool streamed = y.nbytes() >= kStreamedBytes && uintptr_t(y_) % 32 == 0;
       return parallel_for(y.numel(), kMapChunk, [&](int64_t b, int64_t e) {
         in_wide_loop<T>([&]() __attribute__((always_inline)) {
-          map_dense(y_ + b, e - b, fn, (x_[k] + b)...);
+          const int64_t done = streamed ? map_streamed(y_ + b, e - b, fn, (x_[k] + b)...) : 0;
+          map_dense(y_ + b + done, e - b - done, fn, (x_[k] + b + done)...);
         });
       });
+    }
     const Walk<N + 1> walk(y.shape(), {&y.strides(), &x[k]->strides()...});
     const int64_t chunk = std::max<int64_t>(kMapChunk / walk.length, 1);
     parallel_for(walk.rows, chunk, [&](int64_t b, int64_t e) {

@@ -26,6 +26,12 @@ inline constexpr bool kOnGpu = false;
 inline constexpr float kInfinity = std::bit_cast<float>(0x7f800000);
 inline constexpr float kNaN = std::bit_cast<float>(0x7fc00000);
 
+// |x|, on the bits: for a Bf16, GCC then compiles one instruction without a float.
+FORMULA float magnitude(float x) {
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(x) & 0x7fffffff);
+}
+FORMULA double magnitude(double x) { return std::fabs(x); }
+
 // c0 + c1 x + c2 x^2 + ..., by Horner's rule.
 template <class... Cs> FORMULA float polynomial(float x, float c0, Cs... cs) {
   if constexpr (sizeof...(cs) == 0)
@@ -68,12 +74,13 @@ FORMULA float exp_of(float x) {
 }
 FORMULA double exp_of(double x) { return std::exp(x); }
 
-// e^x for x in [-104.3, 0] or NaN; 1 ulp.
-FORMULA float exp_below_0(float x) {
-  if constexpr (kOnGpu) return std::exp(x);
+// 2^24 e^x for x in [-104.3, 0] or NaN; 1 ulp. e^x itself may be subnormal.
+FORMULA float scaled_exp_below_0(float x) {
+  if constexpr (kOnGpu) return std::exp(x) * 0x1p24f;
   const auto [r, bits] = octaves<127 + 24>(x);
-  return exp_near_0(r) * std::bit_cast<float>(bits << 23) * 0x1p-24f;
+  return exp_near_0(r) * std::bit_cast<float>(bits << 23);
 }
+FORMULA float exp_below_0(float x) { return scaled_exp_below_0(x) * 0x1p-24f; }
 
 // log(2^e (1 + f)) with 1 + f in [sqrt(1/2), sqrt(2)); 1 ulp. Subnormal x is first scaled by 2^23.
 FORMULA float log_of(float x) {
@@ -114,27 +121,31 @@ FORMULA double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
 // min(|x|, 14.44): beyond it the two functions below are 0 or 1. NaN also becomes 14.44; gelu and
 // its slope multiply by x, which makes the result NaN again.
 FORMULA float clamped_size(float x) {
-  const uint32_t size = std::bit_cast<uint32_t>(x) & 0x7fffffff, most = 0x41670a3d;
+  const uint32_t size = std::bit_cast<uint32_t>(magnitude(x)), most = 0x41670a3d;
   return std::bit_cast<float>(size < most ? size : most);
 }
 
-// e^(-x^2 / 2); 2 ulp. The rounding error of x * x grows with x^2, so it is added back.
-FORMULA float gauss(float x) {
-  const float a = clamped_size(x), square = a * a, lost = std::fma(a, a, -square);
-  const float e = exp_below_0(-0.5f * square);
-  return std::fma(e, -0.5f * lost, e);
+// 2^24 e^(-x^2 / 2); 2 ulp. The rounding error of the power grows with x^2, so it is added back.
+FORMULA float scaled_gauss(float x) {
+  const float a = clamped_size(x), half = -0.5f * a, power = half * a;
+  const float e = scaled_exp_below_0(power), lost = std::fma(half, a, -power);
+  return std::fma(e, lost, e);
 }
+FORMULA float gauss(float x) { return scaled_gauss(x) * 0x1p-24f; }
 FORMULA double gauss(double x) { return std::exp(-x * x / 2); }
 
-// P(X <= x) of the normal distribution; 5 ulp. For x <= 0 it is gauss(x) P(|x|) / Q(|x|).
+// P(X <= x) of the normal distribution; 5 ulp. For x <= 0 it is gauss(x) P(|x|) / Q(|x|), with P
+// and Q in |x| and -x^2 / 2. P undoes gauss's scale.
 FORMULA float normal_cdf(float x) {
-  const float a = clamped_size(x), square = a * a;
-  const float p_high = std::fma(square, 0.0041163090f, std::fma(a, 0.040633221f, 0.18323512f));
-  const float p = std::fma(square, p_high, std::fma(a, 0.43829491f, 0.5f));
-  const float q_middle = std::fma(a, 0.46947057f, 1.2025030f);
-  const float q_high = std::fma(square, std::fma(a, 0.010317937f, 0.10185883f), q_middle);
-  const float q = std::fma(square, q_high, std::fma(a, 1.6744748f, 1.f));
-  const float tail = gauss(x) * (p / q);
+  constexpr float k = 0x1p-24f;
+  const float a = clamped_size(x), power = -0.5f * a * a;
+  const float p_middle = std::fma(a, k * -0.081266442f, k * -0.36647024f);
+  const float p_high = std::fma(power, k * 0.016465236f, p_middle);
+  const float p = std::fma(power, p_high, std::fma(a, k * 0.43829491f, k * 0.5f));
+  const float q_middle = std::fma(a, -0.93894114f, -2.405006f);
+  const float q_high = std::fma(power, std::fma(a, 0.041271748f, 0.40743532f), q_middle);
+  const float q = std::fma(power, q_high, std::fma(a, 1.6744748f, 1.f));
+  const float tail = scaled_gauss(x) * (p / q);
   return x > 0 ? 1 - tail : tail;
 }
 FORMULA double normal_cdf(double x) { return std::erfc(-x * M_SQRT1_2) / 2; }

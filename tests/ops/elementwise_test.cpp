@@ -5,6 +5,8 @@
 #include "autograd/backward.h"
 #include "core/base/trace.h"
 #include "core/tensor/foreach.h"
+#include "core/tensor/rng.h"
+#include "ops/base/map.h"
 
 using namespace bellows;
 using testing::ElementsAre;
@@ -22,6 +24,47 @@ TEST(Elementwise, ReluAndMaximumHandOnNaN) {
   EXPECT_TRUE(std::isnan(maximum(x, zero).data<float>()[0]));
   EXPECT_TRUE(std::isnan(maximum(zero, x).data<float>()[0]));
   EXPECT_TRUE(std::isnan(minimum(zero, x).data<float>()[0]));
+}
+
+template <class T> static void expect_no_sign(DType dtype) {
+  const Tensor x = cast(tensor_of<float>({-0.0F, -1.5F, 2, -INFINITY, NAN}, {5}), dtype);
+  const std::span<T> y = abs(x).data<T>();
+  EXPECT_THAT(std::vector<double>(y.begin(), y.begin() + 4), ElementsAre(0, 1.5, 2, INFINITY));
+  EXPECT_TRUE(std::isnan(double(y[4])));
+  for (const T value : y) EXPECT_FALSE(std::signbit(double(value)));
+}
+TEST(Elementwise, AbsClearsTheSignAlsoOfZero) {
+  expect_no_sign<float>(DType::f32);
+  expect_no_sign<double>(DType::f64);
+  expect_no_sign<Bf16>(DType::bf16);
+  expect_no_sign<F16>(DType::f16);
+}
+
+// Outputs of at least kStreamedBytes are stored another way, unless a view makes them unaligned.
+template <class T> static void expect_same_bits_at_any_size(DType dtype) {
+  const auto fn = [](Acc<T> a, Acc<T> b) { return T(functors::Gelu::value(a) + b); };
+  const int64_t n = kStreamedBytes / sizeof(T) + 12'345, piece = 5'000;
+  Tensor a({n}, DType::f32), b({n}, DType::f32);
+  fill_uniform(a, -4, 4, {.seed = 1});
+  fill_uniform(b, -4, 4, {.seed = 2});
+  a = cast(a, dtype), b = cast(b, dtype);
+  const Tensor y(Shape{n + 1}, dtype, Device::cpu), want(Shape{n}, dtype, Device::cpu);
+  for (int64_t i = 0; i < n; i += piece) {
+    const auto part = [&](const Tensor& t) { return t.view({std::min(piece, n - i)}, {1}, i); };
+    const Tensor a_ = part(a), b_ = part(b);
+    map_into<T>(part(want), {&a_, &b_}, fn);
+  }
+  for (const int64_t offset : {0, 1}) {
+    fill(y, -9);
+    map_into<T>(y.view({n}, {1}, offset), {&a, &b}, fn);
+    const T* const got = y.ptr<T>();
+    EXPECT_EQ(std::memcmp(got + offset, want.ptr<T>(), n * sizeof(T)), 0) << offset;
+    EXPECT_EQ(float(got[offset ? 0 : n]), -9) << offset;
+  }
+}
+TEST(Elementwise, LargeOutputsHaveTheBitsOfSmallOnes) {
+  expect_same_bits_at_any_size<float>(DType::f32);
+  expect_same_bits_at_any_size<Bf16>(DType::bf16);
 }
 
 TEST(Elementwise, KeepsTheMemoryFormatOfADenseInput) {
