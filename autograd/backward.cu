@@ -9,6 +9,7 @@ namespace bellows {
 // Grid-stride loop, one element per thread and round, blocks of 256 threads; reads each element
 // once.
 template <class T> static __global__ void find_nonfinite(const T* t, int64_t n, int32_t* found) {
+  await_predecessor();
   for (int64_t i = thread_index(); i < n; i += thread_count())
     if (!std::isfinite(Acc<T>(t[i]))) atomicExch(found, 1);
 }
@@ -23,6 +24,7 @@ static bool all_finite_cuda(const Tensor& t) {
 
 // One thread: seed is a scalar.
 template <class T> static __global__ void times_loss_scale(T* seed, const StepState* state) {
+  await_predecessor();
   *seed *= state->loss_scale;
 }
 static void scale_seed_cuda(const Tensor& seed, const StepState* state) {

@@ -9,6 +9,7 @@ namespace {
 // Blocks of 256 threads, one element per thread and iteration.
 template <class T, class To>
 __global__ void find_buckets(const T* x, To* y, int64_t n, const double* edges, int64_t n_edges) {
+  await_predecessor();
   for (int64_t i = thread_index(); i < n; i += thread_count())
     y[i] = To(kernels::bucket_of(double(Acc<T>(x[i])), edges, n_edges));
 }

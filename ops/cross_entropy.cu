@@ -42,6 +42,7 @@ __device__ void reduce_loss(double mine, double* parts, T* loss, int64_t N, doub
 template <class T>
 __global__ void __launch_bounds__(1024) forward(const T* x, Targets targets, int64_t N, Acc<T>* lse,
                                                 double* parts, T* loss, Team team) {
+  await_predecessor();
   using A = Acc<T>;
   auto* const scratch = dynamic_shared<Exps<double>>();  // large enough for every fold below
   double mine = 0;
@@ -64,6 +65,7 @@ __global__ void __launch_bounds__(1024) forward(const T* x, Targets targets, int
 }
 
 template <class T> __global__ void mean_of(const double* parts, int n_parts, int64_t N, T* loss) {
+  await_predecessor();
   double mine = 0;
   for (int part = threadIdx.x; part < n_parts; part += blockDim.x) mine += parts[part];
   reduce_loss<T>(mine, nullptr, loss, N, dynamic_shared<double>());
@@ -73,6 +75,7 @@ template <class T> __global__ void mean_of(const double* parts, int n_parts, int
 template <class T>
 __global__ void backward(const T* dy, const T* x, Targets targets, int64_t N, const Acc<T>* lse,
                          T* dx, Team team) {
+  await_predecessor();
   using A = Acc<T>;
   const int64_t n = team.line(), label = n < N ? targets.label(n) : 0;
   if (n >= N) return;

@@ -20,6 +20,7 @@ struct Moment {
 // per element: momentum 4, normalize 2, step 3, and one more if there is a 16-bit copy.
 template <class T>
 __global__ void momentum(T* x, T* v, const T* g, int64_t n, MuonOptions o, Moment moment) {
+  await_predecessor();
   if (moment.state->found_inf) return;
   const MuonMomentum<T> rule(o, moment.now());
   for (int64_t i = thread_index(); i < n; i += thread_count()) x[i] = rule.direction(g[i], v[i]);
@@ -32,6 +33,7 @@ void momentum_cuda(const Tensor& x, const Launch& u, size_t i, const MuonOptions
 }
 
 template <class T> __global__ void normalize(T* x, int64_t n, const float* norm) {
+  await_predecessor();
   const T scale = T(muon_scale(*norm));
   for (int64_t i = thread_index(); i < n; i += thread_count()) x[i] *= scale;
 }
@@ -68,6 +70,7 @@ void product_cuda(const Tensor& y, const kernels::MuonProduct& p) {
 template <class T>
 __global__ void step(Row<T> row, const T* x, int64_t out, int64_t rest, const float* norm,
                      Moment moment) {
+  await_predecessor();
   if (moment.state->found_inf) return;
   const MuonStep<T> rule(out, rest, norm, moment.now());
   for (int64_t i = thread_index(); i < out * rest; i += thread_count()) {
@@ -82,7 +85,10 @@ void step_cuda(const Tensor& x, const Tensor& norm, const Launch& u, size_t i) {
   });
 }
 
-__global__ void end(StepState* state) { finish_step(*state); }
+__global__ void end(StepState* state) {
+  await_predecessor();
+  finish_step(*state);
+}
 void end_cuda(const Tensor&, StepState* state) { launch(end, {1, 1}, state); }
 
 const bool gpu = kernels::muon_momentum.on(Device::cuda, momentum_cuda) &&

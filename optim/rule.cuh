@@ -43,6 +43,7 @@ __global__ void update_chunks(const __grid_constant__ Rows<T, kMost> table,
                               typename Rule::Options options, StepState* state,
                               const double* lr_table, int64_t lr_updates, double clip_norm,
                               bool last) {
+  await_predecessor();
   auto* const rule = dynamic_shared<Rule>();
   const bool skip = state->found_inf;
   if (threadIdx.x == 0) *rule = Rule(options, step_values(*state, lr_table, lr_updates, clip_norm));

@@ -26,8 +26,9 @@ inline cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(str
 // Limits of the GPU, which grids follow: 132, 2048 and 227 KiB on an H200.
 struct Limits {
   int multiprocessors;
-  int threads;       // resident at once on one multiprocessor
-  int shared_bytes;  // shared memory of a block whose kernel opts in
+  int threads;        // resident at once on one multiprocessor
+  int shared_bytes;   // shared memory of a block whose kernel opts in
+  bool early_launch;  // can launch a kernel while its predecessor runs
 };
 const Limits& limits();  // read once
 

@@ -46,7 +46,8 @@ const Limits& limits() {
     };
     return Limits{attribute(cudaDevAttrMultiProcessorCount),
                   attribute(cudaDevAttrMaxThreadsPerMultiProcessor),
-                  attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)};
+                  attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin),
+                  attribute(cudaDevAttrComputeCapabilityMajor) >= 9};
   }();
   return read;
 }

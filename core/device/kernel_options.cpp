@@ -8,6 +8,8 @@ void visit(Visitor& v, KernelOptions& o) {
   v("tf32", o.tf32, "f32 matmul and conv with a 10-bit mantissa, where the device can");
   v("pad_channels", o.pad_channels,
     "channels and features of products in 16 bits or TF32 are padded to multiples of 8");
+  v("early_launch", o.early_launch,
+    "a kernel is launched while the kernel before it runs, on GPUs from compute capability 9.0");
   v("autotune", o.autotune, {"heuristic", "benchmark", "found"},
     "how an algorithm is chosen: by rule, the fastest by trying, or what that found earlier");
   v("workspace_mb", o.workspace_mb, "MiB of scratch memory that one vendor's kernel may take",

@@ -6,6 +6,7 @@ namespace bellows {
 
 // One element per thread and grid stride, in blocks of kThreads.
 template <class T> static __global__ void fill_with(T* t, int64_t n, T value) {
+  await_predecessor();
   for (int64_t i = thread_index(); i < n; i += thread_count()) t[i] = value;
 }
 
@@ -30,6 +31,7 @@ static void add_into_cuda(const Tensor& sum, const Tensor& t, double factor) {
 
 // The kernels below take a block of kThreads per chunk (core/tensor/foreach.cuh).
 static __global__ void scale_chunks(const __grid_constant__ Chunks chunks, double factor) {
+  await_predecessor();
   chunks.visit(blockIdx.x, [&]<class T>(T* t, int64_t n) {
     const auto scaled = [f = Acc<T>(factor)](int64_t, Acc<T> value) { return value * f; };
     map_line(t, n, 1, Team{int(blockDim.x)}, scaled, t);
@@ -45,6 +47,7 @@ static void scale_each_cuda(TensorSpan list, double factor) {
 static __global__ void lerp_chunks(const __grid_constant__ Chunks list,
                                    const __grid_constant__ Chunks to, double share,
                                    const StepState* state) {
+  await_predecessor();
   if (state && state->found_inf) return;
   visit_pair(list, to, blockIdx.x, [&]<class T>(T* t, const T* other, int64_t n) {
     using A = Acc<T>;
@@ -62,6 +65,7 @@ static void lerp_each_cuda(TensorSpan list, TensorSpan to, double share, const S
 
 static __global__ void swap_chunks(const __grid_constant__ Chunks a,
                                    const __grid_constant__ Chunks b) {
+  await_predecessor();
   visit_pair(a, b, blockIdx.x, [&]<class T>(T* x, T* y, int64_t n) {
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
       const T value = x[i];

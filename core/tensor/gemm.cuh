@@ -126,6 +126,7 @@ template <class Tile, class Value> struct Sums {
 // One block of kThreads per tile of y; the tiles of a product z are consecutive, row by row.
 template <class Tile, class A, class B, class Out>
 __global__ void multiply(A a, B b, Out out, int M, int N, int depth) {
+  await_predecessor();
   using Value = typename A::Value;
   const int wide = ceil_div(N, Tile::N), tall = ceil_div(M, Tile::M);
   const int m = blockIdx.x / wide % tall * Tile::M, n = blockIdx.x % wide * Tile::N;

@@ -6,6 +6,7 @@ namespace bellows {
 
 // One element per thread and grid stride, in blocks of kThreads.
 static __global__ void permute(int64_t* order, int64_t n, Permutation permutation) {
+  await_predecessor();
   for (int64_t i = thread_index(); i < n; i += thread_count()) order[i] = permutation(i);
 }
 static void randperm_cuda(const Tensor& order, const RngKey& key) {
@@ -16,11 +17,13 @@ static void randperm_cuda(const Tensor& order, const RngKey& key) {
 // Computes in double, as on the CPU, and rounds at the end, so both agree.
 template <class T>
 static __global__ void uniform(T* t, int64_t n, double low, double high, Philox rng) {
+  await_predecessor();
   for (int64_t i = thread_index(); i < n; i += thread_count())
     t[i] = T(Acc<T>(low + (high - low) * rng.uniform(i)));
 }
 template <class T>
 static __global__ void normal(T* t, int64_t n, double mean, double deviation, Philox rng) {
+  await_predecessor();
   for (int64_t i = thread_index(); i < n; i += thread_count())
     t[i] = T(Acc<T>(mean + deviation * rng.normal(i)));
 }

@@ -163,6 +163,7 @@ template <class T, int S>
 __global__ void backward_both(Sizes z, Shares shares, Quads quads, const T* dy,
                               const uint8_t* winner, Image<const T> x, const T* w, Acc<T>* parts,
                               T* dx) {
+  await_predecessor();
   const int block = int(blockIdx.x), blocks_of_w = shares.count * z.K;
   if (block < blocks_of_w)
     backward_w<T, S ? S : 1>(z, shares, block, dy, winner, x, parts);

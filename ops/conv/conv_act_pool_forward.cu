@@ -26,6 +26,7 @@ template <class T, int S>
 __global__ void __launch_bounds__(kBlock, sizeof(Acc<T>) == 4 ? 3 : 2)
     forward_windows(Sizes z, Divisor parts, Image<const T> x, const T* w, const T* b, T* y,
                     uint8_t* winner) {
+  await_predecessor();
   const int KH = S ? S : z.KH, KW = S ? S : z.KW, groups = ceil_div(z.K, kChannels);
   const int n = int(blockIdx.x) / parts, i = int(blockIdx.x) % parts * kBlock + int(threadIdx.x);
   if (i >= groups * z.windows.size) return;

@@ -33,6 +33,7 @@ struct Layout {
 template <class T>
 __global__ void take_largest(const T* x, T* y, int* winner, int n, Layout from, Layout to,
                              Windows rows, Windows columns) {
+  await_predecessor();
   for (int64_t i = thread_index(); i < n; i += thread_count()) {
     const auto place = to.place(int(i));
     const Window h = rows[place.h], w = columns[place.w];
@@ -51,6 +52,7 @@ __global__ void take_largest(const T* x, T* y, int* winner, int n, Layout from, 
 template <class T>
 __global__ void take_mean(const T* x, T* y, int n, Layout from, Layout to, Windows rows,
                           Windows columns) {
+  await_predecessor();
   for (int64_t i = thread_index(); i < n; i += thread_count()) {
     const auto place = to.place(int(i));
     const Window h = rows[place.h], w = columns[place.w];
@@ -65,6 +67,7 @@ __global__ void take_mean(const T* x, T* y, int n, Layout from, Layout to, Windo
 template <class T>
 __global__ void give_to_winner(const T* dy, const int* winner, T* dx, int n, Layout from, Layout to,
                                Windows rows, Windows columns) {
+  await_predecessor();
   for (int64_t i = thread_index(); i < n; i += thread_count()) {
     const auto place = to.place(int(i));
     const auto h = rows.containing(place.h), w = columns.containing(place.w);
@@ -82,6 +85,7 @@ __global__ void give_to_winner(const T* dy, const int* winner, T* dx, int n, Lay
 template <class T>
 __global__ void share_out(const T* dy, T* dx, int n, Layout from, Layout to, Windows rows,
                           Windows columns) {
+  await_predecessor();
   for (int64_t i = thread_index(); i < n; i += thread_count()) {
     const auto place = to.place(int(i));
     const auto h = rows.containing(place.h), w = columns.containing(place.w);

@@ -22,6 +22,7 @@ struct Loops {
 template <class T> struct Operands { T* at[kTensors]; };
 
 template <class T> __global__ void sum_products(Operands<T> data, Loops loops) {
+  await_predecessor();
   for (int64_t i = thread_index(); i < loops.elements; i += thread_count()) {
     int64_t first[kTensors] = {};
     advance(loops.out, loops.n_out, i, first, kTensors);

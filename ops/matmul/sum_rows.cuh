@@ -24,6 +24,7 @@ constexpr int kRowsAtOnce = 8;
 template <class To, class From>
 __global__ void sum_rows(const From* from, int64_t rows, int64_t columns, int64_t rows_each,
                          RowSums<To> to) {
+  await_predecessor();
   using Sum = Acc<To>;
   Sum* const part = dynamic_shared<Sum>();  // (kRowsAtOnce, kWarp)
   const int64_t c = int64_t(blockIdx.x) * kWarp + threadIdx.x, first = blockIdx.y * rows_each;

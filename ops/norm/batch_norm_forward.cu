@@ -50,6 +50,7 @@ template <int K, class T, class A = Acc<T>>
 __global__ void forward_rows(const T* __restrict__ x, const T* __restrict__ residual,
                              T* __restrict__ y, uint8_t* __restrict__ bits, Batch<A> batch,
                              const A* weight, const A* bias, Rows rows) {
+  await_predecessor();
   const int column = own_column<K>();
   if (column >= rows.length) return;
   Forward<K, A> forward;
@@ -67,6 +68,7 @@ __global__ void forward_rows(const T* __restrict__ x, const T* __restrict__ resi
 template <class A, class R>
 __global__ void move_running(R* mean, R* var, int64_t* batches, const A* statistics, int channels,
                              double momentum, double unbiased) {
+  await_predecessor();
   if (batches && thread_index() == 0) ++*batches;
   for (int64_t c = thread_index(); c < channels; c += thread_count()) {
     mean[c] = R(kernels::moved(mean[c], statistics[c], momentum));

@@ -153,6 +153,7 @@ __global__ void __launch_bounds__(kBlock, 1)
     forward_on_chip(const T* __restrict__ x, const T* __restrict__ residual, T* __restrict__ y,
                     uint8_t* __restrict__ bits, A* statistics, Batch<A> batch, const A* weight,
                     const A* bias, Rows rows) {
+  await_predecessor();
   const Slice<T, K> slice(rows);
   AlignedVector<T, K>* const kept = slice.kept(0);
   const int warp = int(threadIdx.y * blockDim.x + threadIdx.x) / kWarp;
@@ -197,6 +198,7 @@ template <int K, class T, class A = Acc<T>>
 __global__ void __launch_bounds__(kBlock, 1)
     backward_on_chip(Incoming<T> incoming, T* __restrict__ dx, T* __restrict__ dresidual,
                      Batch<A> batch, const A* weight, A* dw, A* db, A share, Rows rows) {
+  await_predecessor();
   const Slice<T, K> slice(rows);
   AlignedVector<T, K>*const kept_x = slice.kept(0), *const kept_dy = slice.kept(1);
   A mean[K] = {};

@@ -91,10 +91,12 @@ const Pass& find(const Tensor& x, bool relu, bool residual, double eps, Slot& sl
 // cuDNN's statistics are (mean, 1 / sqrt(var + eps)), ours (mean, var). Both kernels: one thread
 // per channel, blocks of 256; they read and write 4 bytes per channel.
 __global__ void variances(float* of, int64_t channels, double eps) {
+  await_predecessor();
   for (int64_t c = thread_index(); c < channels; c += thread_count())
     of[c] = float(fmax(1 / (double(of[c]) * of[c]) - eps, 0.0));
 }
 __global__ void inverse_deviations(const float* var, float* inverse, int64_t channels, double eps) {
+  await_predecessor();
   for (int64_t c = thread_index(); c < channels; c += thread_count())
     inverse[c] = float(1 / sqrt(var[c] + eps));
 }

@@ -125,6 +125,7 @@ Kind* find(Half half, const Tensor& x, const Tensor& w, bool norm, const Conv2dO
 __global__ void prologue(const float* mean, const float* var, const float* weight,
                          const float* bias, double eps, int64_t channels, F16* scale, F16* shift,
                          float* inverse) {
+  await_predecessor();
   for (int64_t c = thread_index(); c < channels; c += thread_count()) {
     const double deviation = sqrt(var[c] + eps), s = weight[c] / deviation;
     scale[c] = F16(float(s));
@@ -135,6 +136,7 @@ __global__ void prologue(const float* mean, const float* var, const float* weigh
 // Converts (sum, sum of squares) to (mean, variance) in place. Reads and writes 8 bytes per
 // channel.
 __global__ void statistics_of(float* sum, float* squares, double n, int64_t channels) {
+  await_predecessor();
   for (int64_t c = thread_index(); c < channels; c += thread_count()) {
     const double mean = sum[c] / n, square = squares[c] / n;
     sum[c] = float(mean);

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kDeviceBytes = size_t{1} << 30;
 // Those of an H200.
 constexpr size_t kShared = 48 << 10, kSharedOptIn = 227 << 10;
-constexpr int kMultiprocessors = 132, kResidentThreads = 2048;
+constexpr int kMajor = 9, kMultiprocessors = 132, kResidentThreads = 2048;
 
 std::map<const void*, size_t> shared_limit;
 
@@ -174,6 +174,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
         return void(*value = kResidentThreads);
       case cudaDevAttrMaxSharedMemoryPerBlockOptin:
         return void(*value = kSharedOptIn);
+      case cudaDevAttrComputeCapabilityMajor:
+        return void(*value = kMajor);
       default:
         REQUIRE(false, cudaErrorInvalidValue, "cudaDeviceGetAttribute ", attribute);
     }
@@ -182,7 +184,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};
   std::strcpy(properties->name, "cuda_host");
-  properties->major = 9;
+  properties->major = kMajor;
   properties->warpSize = 32;
   properties->maxThreadsPerBlock = 1024;
   properties->multiProcessorCount = kMultiprocessors;
