@@ -1,5 +1,6 @@
 #include "trainer/log/nvml.h"
 #include <gtest/gtest.h>
+#include <chrono>
 #include "tests/place.h"
 
 using namespace bellows;
@@ -23,4 +24,16 @@ TEST(Nvml, ReadsTheGpuAtThatAddress) {
 TEST(Nvml, SaysNothingOfAGpuThatIsNotThere) {
   EXPECT_FALSE(load_of("0000:00:00.0"));
   EXPECT_FALSE(Nvml("0000:3b:00.0", "no-such-library.so").read());
+}
+
+TEST(Nvml, AMonitorReadsAgainAndAgain) {
+  const GpuMonitor monitor(Nvml("0000:3b:00.0", (fakes_dir() + "/libfake_nvml.so").c_str()));
+  const double first = monitor.latest()->temperature_c;
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (monitor.latest()->temperature_c == first)
+    ASSERT_LT(std::chrono::steady_clock::now(), limit);
+}
+
+TEST(Nvml, AMonitorOfNoGpuHasNoLoad) {
+  EXPECT_FALSE(GpuMonitor(Nvml("0000:3b:00.0", "no-such-library.so")).latest());
 }

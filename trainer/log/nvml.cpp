@@ -1,5 +1,6 @@
 #include "trainer/log/nvml.h"
 #include <fmt/format.h>
+#include <chrono>
 #include "core/base/library.h"
 
 namespace bellows {
@@ -39,6 +40,7 @@ Nvml::Nvml(const std::string& pci, const char* library) : api_(std::make_unique<
     nvml.device = nullptr;
 }
 Nvml::~Nvml() = default;
+Nvml::Nvml(Nvml&&) = default;
 
 std::string text_of(const std::optional<GpuLoad>& load) {
   if (!load) return "NVML does not answer";
@@ -64,6 +66,35 @@ std::optional<GpuLoad> Nvml::read() const {
                                               &reasons);
   return GpuLoad{use.gpu / 100.0, double(memory.used), milliwatts / 1000.0,
                  double(celsius), double(sm),          reasons};
+}
+
+GpuMonitor::GpuMonitor(Nvml nvml) : nvml_(std::move(nvml)), thread_([this] { watch(); }) {}
+
+GpuMonitor::~GpuMonitor() {
+  {
+    const std::lock_guard lock(mutex_);
+    end_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void GpuMonitor::watch() {
+  std::unique_lock lock(mutex_);
+  while (!end_) {
+    lock.unlock();
+    const std::optional<GpuLoad> load = nvml_.read();
+    lock.lock();
+    latest_ = load;
+    changed_.notify_all();
+    changed_.wait_for(lock, std::chrono::milliseconds(100), [this] { return end_; });
+  }
+}
+
+std::optional<GpuLoad> GpuMonitor::latest() const {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return latest_.has_value(); });
+  return *latest_;
 }
 
 }  // namespace bellows

@@ -1,8 +1,11 @@
 // Load of a GPU as NVML reports it. The library is loaded at run time if it is installed.
 #pragma once
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 
 namespace bellows {
 
@@ -21,11 +24,32 @@ class Nvml {
   // `pci`: bus id of the GPU, "0000:3b:00.0". NVML numbers GPUs differently from CUDA.
   explicit Nvml(const std::string& pci, const char* library = "libnvidia-ml.so.1");
   ~Nvml();
+  Nvml(Nvml&&);
   std::optional<GpuLoad> read() const;  // empty without NVML or this GPU
 
  private:
   struct Api;
   std::unique_ptr<Api> api_;
+};
+
+// Reads the load ten times a second on a thread of its own. A read takes milliseconds, in which the
+// training thread would queue no kernels.
+class GpuMonitor {
+ public:
+  explicit GpuMonitor(Nvml nvml);
+  ~GpuMonitor();
+  // Latest load; waits for the first. Empty without NVML or this GPU.
+  std::optional<GpuLoad> latest() const;
+
+ private:
+  void watch();
+
+  const Nvml nvml_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::optional<std::optional<GpuLoad>> latest_;  // unset until the first read
+  bool end_ = false;
+  std::thread thread_;
 };
 
 }  // namespace bellows

@@ -60,7 +60,7 @@ class Loop {
     if (plan_.amp.scales()) seen_ = session.state->read();
     if (session.device != Device::cuda) return;
     if (const CudaReport report = cuda_report(); !report.gpus.empty())
-      nvml_.emplace(report.gpu().pci);
+      gpu_.emplace(Nvml(report.gpu().pci));
   }
 
   Outcome run() {
@@ -281,7 +281,7 @@ class Loop {
     }
     values.emplace_back("max_mem_allocated",
                         double(allocator_stats(session_.device).peak_allocated));
-    if (const auto gpu = nvml_ ? nvml_->read() : std::nullopt) {
+    if (const auto gpu = gpu_ ? gpu_->latest() : std::nullopt) {
       values.emplace_back("gpu_utilization", gpu->utilization);
       values.emplace_back("gpu_memory_bytes", gpu->memory_bytes);
       values.emplace_back("gpu_power_w", gpu->power_w);
@@ -396,7 +396,7 @@ class Loop {
   Meter meter_{trace::now_ns};
   Losses losses_{plan_.log.deferred, session_.device};
   CpuShare cpu_;
-  std::optional<Nvml> nvml_;  // load of the GPU, if training is on one
+  std::optional<GpuMonitor> gpu_;  // load of the GPU, if training is on one
   ProfileWindow profile_{plan_.profile};
   TrainingStep train_on_{session_};
   Shape image_shape_;                 // (C, H, W) of this epoch, with progressive_resize

@@ -1,9 +1,10 @@
-// Fake NVML for tests: one GPU at 0000:3b:00.0 with known values.
+// Fake NVML for tests: one GPU at 0000:3b:00.0 with known values. It gets warmer with each read.
 #include <string.h>
 
 static int device;
+static unsigned degrees;
 
-int nvmlInit_v2(void) { return 0; }
+int nvmlInit_v2(void) { return degrees = 54, 0; }
 int nvmlShutdown(void) { return 0; }
 int nvmlDeviceGetHandleByPciBusId_v2(const char* pci, void** handle) {
   *handle = &device;
@@ -14,7 +15,7 @@ int nvmlDeviceGetMemoryInfo(void* gpu, unsigned long long* memory) {
   return memory[0] = 10, memory[1] = 3, memory[2] = 7, 0;
 }
 int nvmlDeviceGetPowerUsage(void* gpu, unsigned* milliwatts) { return *milliwatts = 612500, 0; }
-int nvmlDeviceGetTemperature(void* gpu, int sensor, unsigned* celsius) { return *celsius = 54, 0; }
+int nvmlDeviceGetTemperature(void* gpu, int sensor, unsigned* celsius) { return *celsius = degrees++, 0; }
 int nvmlDeviceGetClockInfo(void* gpu, int clock, unsigned* mhz) {
   return *mhz = clock == 1 ? 1980 : 3201, 0;
 }
