@@ -117,6 +117,11 @@ f32; {busy} processes spin on {cores} cores in the busy halves. {rounds} rounds 
 each arm and half, in turns; a time is the median over the rounds. A step's fair time is its CPU
 time on one quiet thread, times {busy} + 1 runs, over {cores} cores.
 
+A kernel that switches between threads at its timer tick (every 4 ms at 250 Hz) lets a thread run
+for one tick and wait for the next. So a step shorter than a tick is either undisturbed or waits for
+a whole one, and its third quartile says which happens to every fourth step. No thread can change
+that: a longer time slice, requested with sched_setattr, made no difference.
+
 """
 
 
