@@ -49,10 +49,11 @@ inline cudaLaunchConfig_t begin_launch(const Grid& grid) {
 template <class... Params>
 void launch(void (*kernel)(Params...), const Grid& grid, std::type_identity_t<Params>... args) {
   cudaLaunchConfig_t config = detail::begin_launch(grid);
-  cudaLaunchAttribute early{.id = cudaLaunchAttributeProgrammaticStreamSerialization};
+  cudaLaunchAttribute early{};
   if (kernel_options().early_launch && cuda::limits().early_launch) {
     static trace::Counter& launches = trace::counter("cuda.early_launches");
     launches.add();
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
     config.attrs = &early;
     config.numAttrs = 1;
