@@ -61,6 +61,7 @@ TEST_F(Program, ExplainsNamesInAnyCaseAndThoseOfOtherTools) {
   EXPECT_THAT(run({"explain", "AdamW"}).out, StartsWith("optimizers: adamw: "));
   EXPECT_THAT(run({"explain", "Num-Workers"}).out, StartsWith("toggle num_workers"));
   EXPECT_THAT(run({"explain", "Train.Epochs"}).out, StartsWith("option train.epochs"));
+  EXPECT_THAT(run({"explain", "Loss"}).out, HasSubstr("option loss.fused = true "));
   for (const char* name : {"early_stopping", "EarlyStopping", "patience"})
     EXPECT_THAT(run({"explain", name}).out, HasSubstr("option train.patience = 0 ")) << name;
   EXPECT_THAT(run({"explain", "save_best"}).out, HasSubstr("option ckpt.best = none "));

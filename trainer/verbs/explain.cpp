@@ -14,7 +14,7 @@
 
 namespace bellows {
 
-// Returns "cuda", or for a need of one value only "bf16, for the value bf16".
+// Returns "cuda" for "cuda", and "bf16, for the value bf16" for "bf16=bf16".
 static std::string text_of_need(const std::string& need) {
   const size_t is = need.find('=');
   if (is == std::string::npos) return need;
@@ -159,7 +159,11 @@ static Names all_names() {
   Names names;
   for (const Table& table : tables())
     for (const TableRow& row : table.rows()) names.push_back(row[0]);
-  for (const auto& [key, value] : dump(Plan{})) names.push_back(key);
+  for (const auto& [key, value] : dump(Plan{})) {
+    for (size_t dot = key.find('.'); dot != key.npos; dot = key.find('.', dot + 1))
+      names.push_back(key.substr(0, dot));  // sections
+    names.push_back(key);
+  }
   return names;
 }
 
