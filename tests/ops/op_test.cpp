@@ -10,6 +10,8 @@ using namespace bellows;
 
 class DifferentiableOp : public Op {};
 class FusedOp : public Op {};
+class OpWithAlgorithms : public Op {};
+class OpOnImages : public Op {};
 
 TEST_P(DifferentiableOp, GradientEqualsTheDifferenceQuotient) {
   for (const Shapes& shapes : op.cases) {
@@ -67,7 +69,7 @@ TEST_P(Op, InSixteenBitsGivesTheSameRoundedOrRefuses) {
   }
 }
 
-TEST_P(Op, OtherAlgorithmsEqualThePlainOneInAnyMemoryFormat) {
+TEST_P(OpWithAlgorithms, EqualsThePlainOneInAnyMemoryFormat) {
   for (const char* algorithm : algorithms_of(op))
     for (const Shapes& shapes : all_shapes(op))
       for (const DType dtype : {DType::f64, DType::f32}) {
@@ -86,7 +88,7 @@ TEST_P(Op, OtherAlgorithmsEqualThePlainOneInAnyMemoryFormat) {
       }
 }
 
-TEST_P(Op, AnyMemoryFormatGivesTheSame) {
+TEST_P(OpOnImages, AnyMemoryFormatGivesTheSame) {
   for (const Shapes& shapes : op.cases)
     for (const MemoryFormat& format : {kNHWC, kCHWN})
       for (const bool vendor : {false, true}) {
@@ -199,6 +201,20 @@ TEST_P(Op, RefusesBadShapesByNameAndValue) {
 INSTANTIATE_TEST_SUITE_P(All, Op, testing::ValuesIn(op_specs()), test_name);
 INSTANTIATE_TEST_SUITE_P(All, DifferentiableOp, testing::ValuesIn(specs_where([](const OpSpec& op) {
                            return op.differentiable;
+                         })),
+                         test_name);
+INSTANTIATE_TEST_SUITE_P(All, OpWithAlgorithms, testing::ValuesIn(specs_where([](const OpSpec& op) {
+                           return !algorithms_of(op).empty();
+                         })),
+                         test_name);
+// Only tensors of rank 4 have memory formats.
+INSTANTIATE_TEST_SUITE_P(All, OpOnImages, testing::ValuesIn(specs_where([](const OpSpec& op) {
+                           const auto is_image = [](const Shape& shape) {
+                             return shape.rank() == 4;
+                           };
+                           return std::ranges::any_of(op.cases, [&](const Shapes& shapes) {
+                             return std::ranges::any_of(shapes, is_image);
+                           });
                          })),
                          test_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FusedOp);
