@@ -6,7 +6,7 @@
 namespace bellows {
 
 struct StepState {
-  int64_t forwards = 0;  // forward passes begun; a key of dropout's random numbers
+  int64_t forwards = 0;  // number of forward passes begun; a key of dropout's random numbers
   int64_t applied = 0;   // updates that changed the parameters; index of the schedule
   int64_t skipped = 0;   // updates skipped because of a non-finite gradient
   float loss_scale = 1, inverse_scale = 1;

@@ -110,7 +110,7 @@ template <class Lookup> struct OverTaps : Lookup {
   __device__ Pixel lane(int i) const { return this->pixel(i); }
   __device__ Tap depth(int k) const { return this->tap(k); }
 };
-// Operand (tap, pixel) of a product that sums over `each` pixels, starting at z * each.
+// Operand (tap, pixel) of a product whose block z sums over `each` pixels from z * each on.
 template <class Lookup> struct OverPixels : Lookup {
   static constexpr bool along = true;
   int each, first = 0;

@@ -51,7 +51,7 @@ TEST_P(FusedLayer, OfLeNet) {
 }
 
 // Odd sizes that the pool truncates, 3 x 3, 5 x 5 and other kernels, more taps than a team has
-// threads, and so many channels that a share has several images and the last share fewer.
+// threads, and enough channels that a share has several images and the last share fewer.
 TEST_P(FusedLayer, OfOddSizes) {
   for (const Layer& l : {Layer{1, 1, 2, 2, 1, 1, 1, 0},
                          {2, 3, 5, 6, 4, 2, 3, 0},

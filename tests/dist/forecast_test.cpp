@@ -1,4 +1,4 @@
-// Forecasts against values computed by hand, at the limits, and as the network changes.
+// Forecasts against values computed manually, at the limits, and as the network changes.
 #include "dist/forecast.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

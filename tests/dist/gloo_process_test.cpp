@@ -127,7 +127,7 @@ void compare(const Place&, GroupContext context) {
 
 struct Fault {
   int world, victim, signal;
-  const char* error;  // of the others, after "gloo: step 4, bucket 3: "
+  const char* error;  // on the other ranks, after "gloo: step 4, bucket 3: "
 };
 
 class Processes : public testing::Test {

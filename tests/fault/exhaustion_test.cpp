@@ -37,7 +37,7 @@ class Exhaustion : public Program {
     });
   }
   bool failed() { return read("log").find("hit\n") != std::string::npos; }
-  static std::string line_of(const std::string& err) {  // libgomp begins with a line break
+  static std::string line_of(const std::string& err) {  // libgomp's begins with a newline
     return err.substr(err.find_first_not_of('\n'));
   }
 };

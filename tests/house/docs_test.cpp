@@ -85,7 +85,7 @@ static void for_each_block(std::string& text, const std::string& mark, const Fn&
   }
 }
 
-// A row that is missing is no lie, so whoever adds a thing need not edit a document; .ci/run, which
+// Adding a thing needs no edit of a document, so a missing row is no failure here; .ci/run, which
 // writes the tables again, finds it.
 TEST(Docs, EveryRowOfTheReferenceIsTrue) {
   const std::map<std::string, std::function<std::string()>> tables = {

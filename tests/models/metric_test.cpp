@@ -1,4 +1,4 @@
-// What holds for every registered metric, and ours against plain definitions.
+// Properties of every registered metric, and ours against plain definitions.
 #include "models/metrics/metric.h"
 #include <gtest/gtest.h>
 #include <cmath>

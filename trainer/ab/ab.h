@@ -23,7 +23,7 @@ struct AbOptions {
   Names overrides;
   std::string toggle, value;  // value: of the arm that has the toggle on
   AbMeasure measure = AbMeasure::step;
-  Clock clock = Clock::wall;  // cpu: for one thread on a busy machine
+  Clock clock = Clock::wall;  // cpu: on a busy machine; one thread only
   int64_t steps = 50;         // per block; with AbMeasure::epoch a block is one epoch
   int64_t blocks = 40;        // per arm
   int64_t warmup = 50;        // steps before the first block; with AbMeasure::epoch one epoch

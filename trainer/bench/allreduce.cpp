@@ -31,8 +31,8 @@ class Bench {
             Choice<MakeGroup>("gloo").make({.ranks = ranks, .store = store_, .options = options_})),
         mesh_(ranks, *store_, "bench/", Timeout(int64_t(1000 * options_.timeout_s))) {}
 
-  // Median seconds that a small sum takes of the caller who reads it later, after other work: like
-  // the vote of each update (trainer/run/consensus.h).
+  // Returns the median time in seconds that a small all-reduce costs a caller who reads the result
+  // after other work, as the vote of each update does (trainer/run/consensus.h).
   double later_s() {
     const Tensor t = zeros({8}, DType::f64, Device::cpu);
     std::vector<double> seconds;

@@ -11,7 +11,7 @@ struct Command {
   std::vector<std::string> variables = {};  // "NAME=value", added to this process's environment
 };
 
-// Descriptor `ours` of this process becomes `its` in the child.
+// The child receives this process's descriptor `ours` as its descriptor `its`.
 struct Redirection {
   int ours, its;
 };

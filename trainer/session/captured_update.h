@@ -26,7 +26,7 @@ class CapturedUpdate {
   // tuning window are not captured. A new image size is captured again.
   Tensors run(const Update& update, const Body& body);
 
-  // The memory pool of captured updates, for other work that allocates the same blocks (dry_run).
+  // Memory pool of captured updates, for other work that allocates the same blocks (dry_run).
   std::shared_ptr<const MemoryPool> pool() const { return pool_; }
 
  private:
