@@ -104,7 +104,9 @@ TEST_F(RanksTest, TwoGiveTheBitsOfOneThatAccumulatesTheirBatches) {
                                          {"toggles={gradient_accumulation: 2}"})),
                     two = train(2, lenet("two", "train_size: 64, batch_size: 8"));
   EXPECT_EQ(hash_in(one), hash_in(two));
-  EXPECT_THAT(two, HasSubstr("ranks: 2 (gloo, shared memory), global batch 16 = 2 x 8; ips counts all ranks"));
+  EXPECT_THAT(
+      two,
+      HasSubstr("ranks: 2 (gloo, shared memory), global batch 16 = 2 x 8; ips counts all ranks"));
 }
 
 TEST_F(RanksTest, GiveTheParametersOfOneWithTheJointBatch) {

@@ -87,7 +87,8 @@ TEST_F(ProgramOnDevice, TrainsTheSameParametersWithNcclAndInAGraph) {
 
 TEST_F(ProgramOnDevice, TwoRanksOnOneGpuTalkThroughPinnedMemory) {
   const std::string in_buckets = run_two_ranks({});
-  EXPECT_THAT(in_buckets, testing::HasSubstr("ranks: 2 (gloo, shared memory), global batch 32 = 2 x 16"));
+  EXPECT_THAT(in_buckets,
+              testing::HasSubstr("ranks: 2 (gloo, shared memory), global batch 32 = 2 x 16"));
   const std::string one_by_one = run_two_ranks(
       {"toggles={bucketed_allreduce: off, overlap_allreduce: off}", "--run-dir", "runs/other"});
   EXPECT_EQ(hash_in(in_buckets), hash_in(one_by_one));
