@@ -9,12 +9,6 @@
 
 namespace bellows {
 
-static Names toggle_names() {
-  Names all;
-  for (const Toggle& toggle : toggles()) all.push_back(toggle.name);
-  return all;
-}
-
 void place(Toggle& toggle, const std::string& path) {
   toggle.file = path.substr(path.rfind("toggles/"));
   const size_t room = toggle.file.find('/') + 1, end = toggle.file.find('/', room);
@@ -47,6 +41,15 @@ const Toggle* find_toggle(const std::string& name) {
   for (const Toggle& toggle : toggles())
     if (toggle.name == name || std::ranges::count(toggle.aliases, name)) return &toggle;
   return nullptr;
+}
+
+const Toggle& known_toggle(const std::string& name, const std::string& where) {
+  const Toggle* const toggle = find_toggle(name);
+  Names names;
+  for (const Toggle& known : toggles()) names.push_back(known.name);
+  CHECK(toggle, where, ": unknown toggle ", on_one_line(name), ", the nearest one is '",
+        nearest(name, names), "'");
+  return *toggle;
 }
 
 // ---- machine features that a toggle may need
@@ -184,13 +187,11 @@ class ReadToggles {
   }
 
   void read_one(const std::string& name, const Value& value) {
-    const Toggle* const toggle = find_toggle(name);
-    CHECK(toggle, value.origin, ": unknown toggle '", name, "', the nearest one is '",
-          nearest(name, toggle_names()), "'");
-    CHECK(toggle->name == name, value.origin, ": unknown toggle '", name, "', it is called '",
-          toggle->name, "' here");
-    std::string text = toggle->off();
-    const Option option = value_option(*toggle, text);
+    const Toggle& toggle = known_toggle(name, value.origin);
+    CHECK(toggle.name == name, value.origin, ": unknown toggle '", name, "', it is called '",
+          toggle.name, "' here");
+    std::string text = toggle.off();
+    const Option option = value_option(toggle, text);
     CHECK(option.read(value.text), value.origin, ": toggles.", name, ": '", value.text, "' is not ",
           option.accepts);
     config_.toggles[name] = {text, value.origin};

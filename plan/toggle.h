@@ -62,6 +62,8 @@ Same promise(const Toggle& toggle, const Counters& off, const Counters& on);
 
 // Finds a toggle by its name or one of its aliases; null if there is none.
 const Toggle* find_toggle(const std::string& name);
+// Finds it, or throws Exit::usage with the nearest name. `where` begins the message.
+const Toggle& known_toggle(const std::string& name, const std::string& where);
 
 // Returns why the toggle has no effect on this machine with that device ("no effect without a
 // GPU"), or "". Needs of a single value ("bf16=bf16") count only if `value` is that value.

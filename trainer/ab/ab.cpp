@@ -178,7 +178,7 @@ static int run(const Arguments& args) {
   AbOptions& options = given.options;
   options.measure = given.measure == "step" ? AbMeasure::step : AbMeasure::epoch;
   options.clock = given.clock == "wall" ? Clock::wall : Clock::cpu;
-  const Toggle& toggle = toggle_of(options);
+  const Toggle& toggle = known_toggle(options.toggle, "ab");
   CHECK(given.arm.empty() == given.folder.empty(),
         "ab: --arm is for the processes that ab starts itself; leave it out");
   if (!given.arm.empty())

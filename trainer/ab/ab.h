@@ -87,8 +87,6 @@ int run_arm(const Plan& plan, const AbOptions& options, const std::string& folde
 
 // ---- configurations
 
-const Toggle& toggle_of(const AbOptions& options);  // throws Error (exit 2) with the nearest name
-
 // Returns the configuration of the arm in which the toggle has `value`. Toggles that need this one
 // are off in both arms. The off arm could not have them, so the arms would differ in more than one
 // toggle. Throws Error (exit 2).

@@ -1,19 +1,9 @@
 // Configurations of the two arms of `trainer ab`.
 #include "core/config/config.h"
 #include <set>
-#include "core/config/hint.h"
 #include "trainer/ab/ab.h"
 
 namespace bellows {
-
-const Toggle& toggle_of(const AbOptions& options) {
-  const Toggle* const toggle = find_toggle(options.toggle);
-  Names names;
-  for (const Toggle& known : toggles()) names.push_back(known.name);
-  CHECK(toggle, "ab: unknown toggle ", on_one_line(options.toggle), ", the nearest one is '",
-        nearest(options.toggle, names), "'");
-  return *toggle;
-}
 
 // Returns the settings that switch off all toggles that need `toggle`, directly or through another
 // one.
