@@ -33,8 +33,8 @@ for file in "${changed[@]}"; do
 done
 echo "== tidy: ${#tidied[@]} files"
 ((${#tidied[@]})) || exit 0
-# clang cannot read the headers that GCC precompiled. clang 14 does not know all of GCC's warnings and
-# lacks std::source_location.
+# clang cannot read the headers that GCC precompiled. clang 14 does not know all of GCC's warnings
+# and lacks std::source_location.
 mkdir -p build/lint
 sed 's/-Winvalid-pch -include [^ ]*//' build/compile_commands.json >build/lint/compile_commands.json
 printf '%s\0' "${tidied[@]}" | xargs -0 -n 4 -P "$(nproc)" clang-tidy-14 -p build/lint --quiet \

@@ -123,6 +123,7 @@ static const std::vector<Rule> kRules = {
      "the backend is the file extension",
      {{"core/base/half.h", "HD, what kernels share with the host"},
       {"core/base/pool.cpp", "under sanitizers every block is its own"},
+      {"core/device/launch.cuh", "GPUs before 9.0 launch no kernel early"},
       {"ops/base/maths.h", "GPUs keep CUDA's exp, log and tanh"},
       {"optim/elementwise.h", "the file of an update rule is compiled for each device"},
       {"trainer/doctor/machine.cpp", "it tells how it was compiled"}}},
