@@ -104,7 +104,8 @@ def judge(step, code, limit_s, out, said):
 
 def attempt(step, limit_s, on_gpu, log):
     out = pathlib.Path(tempfile.mkdtemp(prefix=f"{step.name}."))
-    begin, result = time.monotonic(), {"what": step.what, "date": now()}
+    begin, result = time.monotonic(), {"what": step.what, "predicted": step.predicted,
+                                       "date": now()}
     start, states = log.tell(), {}
     try:
         argv = words(step, out, on_gpu)
@@ -154,10 +155,10 @@ def markdown(report):
                    if item[0] in order else len(order))
     text = "# Checks of a bundle\n\n"
     text += "".join(f"- {key}: {value}\n" for key, value in report["machine"].items())
-    text += "\n| step | what | | | s |\n| --- | --- | --- | --- | --- |\n"
+    text += "\n| step | what | predicted | | saw | s |\n| --- | --- | --- | --- | --- | --- |\n"
     for name, step in steps:
-        text += (f"| {name} | {step['what']} | {step['status']} | {step['summary']} | "
-                 f"{step['seconds']:g} |\n")
+        text += (f"| {name} | {step['what']} | {step['predicted']} | {step['status']} | "
+                 f"{step['summary']} | {step['seconds']:g} |\n")
     for name, step in steps:
         data = step.get("data", {})
         if "markdown" in data:
@@ -220,7 +221,7 @@ def check(a, on_gpu):
             report["steps"][step.name] = result
             write(a.out, report)
             print(f"{result['status']:8}{step.name:16}{result['seconds']:7.1f} s  "
-                  f"{result['summary']}", flush=True)
+                  f"predicted: {step.predicted}; saw: {result['summary']}", flush=True)
     return any(step["status"] == "failed" for step in report["steps"].values())
 
 

@@ -3,19 +3,22 @@
 A step passes if its program ends with 0 and `read`, if it has one, finds what it looks for. `read`
 gets the step's own folder, which is also {out} in the words of the command, and gives back
 (a line that sums up, data for the report), or raises Failed. Without a `read`, the report keeps
-what the program has said.
+what the program has said. `predicted` is what the step should show, stated before any GPU ran it.
+The steps are in the order of what would be learned: whether the libraries and kernels work at all,
+then LeNet in a graph, ResNet-50 beside PyTorch, and the rest.
 """
 import dataclasses
 import json
 import os
 import pathlib
 import shutil
+import statistics
 
 BUNDLE = pathlib.Path(__file__).resolve().parent.parent
 BIN = BUNDLE / "bin"
 # Suites that find a GPU by themselves and then run on it, too.
-SUITES = ["vendor", "nvrtc", "core", "autograd", "ops", "optim", "data", "dist", "models",
-          "toggles", "trainer", "bench"]
+FIRST_SUITES = ["vendor", "ops", "nvrtc"]
+SUITES = ["core", "autograd", "optim", "models", "trainer", "toggles", "data", "dist", "bench"]
 ON_DEVICE = "*OnDevice*"
 
 
@@ -31,6 +34,7 @@ class Skipped(Exception):
 class Step:
     name: str
     what: str
+    predicted: str
     limit_s: int
     command: list
     on_cpu: list = None  # words in their place without a GPU; none: the step needs one
@@ -46,8 +50,10 @@ def tests(out):
     ran = report["tests"] - report["disabled"] - len(skipped)
     failed = [f"{case['classname']}.{case['name']}" for case in cases if case.get("failures")]
     data = {"ran": ran, "failed": failed, "skipped": len(skipped)}
-    if failed:
-        raise Failed(f"{len(failed)} of {ran} failed: {' '.join(failed[:5])}", data)
+    if failed:  # a test of an op ends with its name: EqualsTheCpuIn/conv2d
+        ops = sorted({name.rsplit("/", 1)[1] for name in failed if "/" in name.split(".", 1)[1]})
+        raise Failed(f"{len(failed)} of {ran} failed{', on ' * bool(ops)}{' '.join(ops[:8])}: "
+                     f"{' '.join(failed[:5])}", data)
     if not ran:
         raise Failed("no test ran", data)
     return f"{ran} tests, {len(skipped)} skipped", data
@@ -64,6 +70,29 @@ def tables(out):
         raise Failed("missing: " + "; ".join(lost), data)
     line = data.get("line", "measured")
     return f"{line}; no peer, torch: {missing['torch']}" if missing else line, data
+
+
+def beside_peers(out):
+    """As tables(), with the step of our fastest arm and of each peer."""
+    line, data = tables(out)
+    ms = {name: statistics.median(turn["ms_median"] for turn in turns)
+          for name, turns in data["results"].items()}
+    ours = min((name for name in ms if name.startswith("bellows")), key=ms.get)
+    peers = [f"{name} {ms[name] / ms[ours]:.2f} x" for name in ms if name.startswith("torch")]
+    return f"{ms[ours]:.4g} ms a step; {', '.join(peers) or line}", data
+
+
+def predictions():
+    """Steps by name of docs/measurements/gpu-prediction.json; none without the file."""
+    file = BUNDLE / "docs/measurements/gpu-prediction.json"
+    return json.loads(file.read_text()) if file.exists() else {}
+
+
+def step_ms(name, steps=1):
+    """The predicted time on each card, of that many steps."""
+    cards = predictions().get(name, {})
+    return ", ".join(f"{1e3 * steps * p['step_s']:.4g} ms on an {card.upper()}"
+                     for card, p in cards.items()) or "not predicted yet"
 
 
 def accuracy(least):
@@ -139,41 +168,58 @@ TINY = ["--device", "cpu", "--batch", "2", "--image", "32", "--rounds", "2", "--
 
 def all_steps():
     trainer = BIN / "trainer"
-    yield Step("doctor", "versions, libraries, driver", 120, [trainer, "doctor"], [])
-    for name in SUITES:
-        yield Step(f"{name}_test", f"the suite {name}, device included", 400, suite(name), [],
-                   tests)
-    yield Step("memcheck", "the ops' kernels under compute-sanitizer: memory", 580,
-               lambda: sanitizer("memcheck"), read=tests)
-    yield Step("racecheck", "the ops' kernels under compute-sanitizer: races", 580,
-               lambda: sanitizer("racecheck"), read=tests)
-    yield Step("bandwidth", "own kernels against the copy rate", 300,
+    passes = "every test passes"
+
+    def suites(names):
+        for name in names:
+            yield Step(f"{name}_test", f"the suite {name}, device included", passes, 400,
+                       suite(name), [], tests)
+
+    def resnet(model, precision):
+        name = f"{model}_{precision}"
+        return Step(name, f"{model} beside PyTorch, {precision}, batch 256", step_ms(name), 580,
+                    peers(model, "--precision", precision), [*TINY, "--precision", "bf16"],
+                    beside_peers)
+
+    yield Step("doctor", "versions, libraries, driver", "a GPU, cuDNN 9 and cuBLAS 13", 120,
+               [trainer, "doctor"], [])
+    yield from suites(FIRST_SUITES)
+    yield Step("lenet", "LeNet beside PyTorch, captured, f32, batch 64", step_ms("lenet"), 400,
+               peers("lenet"), TINY, beside_peers)
+    yield resnet("resnet50", "bf16")
+    yield from suites(SUITES)
+    yield resnet("resnet50", "f16")
+    yield resnet("resnet18", "bf16")
+    yield resnet("resnet18", "f16")
+    yield Step("bandwidth", "own kernels against the copy rate",
+               "85 % of a copy, which is 4.3 TB/s on an H200", 300,
                [BIN / "bench_gpu", "--out", "{out}/result"], ["--device", "cpu", "--mib", "4"],
                tables)
-    yield Step("lenet", "LeNet beside PyTorch, f32, batch 64", 400, peers("lenet"), TINY, tables)
-    for model in ("resnet18", "resnet50"):
-        for precision in ("bf16", "f16"):
-            yield Step(f"{model}_{precision}", f"{model} beside PyTorch, {precision}, batch 256",
-                       580, peers(model, "--precision", precision),
-                       [*TINY, "--precision", "bf16"], tables)
-    yield Step("nccl_alone", "NCCL in a world of one, graph off and on: at most 2 %", 400,
-               nccl_alone(), read=tables)
-    yield Step("gloo_one_gpu", "two ranks on one GPU through pinned memory", 200,
-               two_ranks("gloo"), read=gloo_on_one_gpu)
-    yield Step("nccl_one_gpu", "two ranks on one GPU by NCCL_HOSTID, a probe", 200,
-               two_ranks("nccl"), read=nccl_on_one_gpu)
-    yield Step("mnist", "LeNet learns MNIST, every toggle on", 200,
-               [trainer, "--config", BUNDLE / "configs/lenet_mnist.yaml", "toggles=all",
-                f"data.root={BUNDLE / 'data/mnist'}", "--run-dir", "{out}/run"],
-               ["threads.threads=1"], accuracy(0.99), "mnist")
-    yield Step("airbench", "CIFAR-10 to 94 %, the mean of five seeds", 500,
+    yield Step("airbench", "CIFAR-10 to 94 %, the mean of five seeds",
+               f"{step_ms('airbench', 200)} for the steps", 500,
                ["python3", BUNDLE / "bench/gpu/airbench.py", "--ours", trainer, "--data",
                 BUNDLE / "data/cifar10", "--out", "{out}/result"],
                ["--seeds", "1", "--least", "0", "--rehearse"], tables, "cifar10")
-    yield Step("copies", "host to device and back, pinned and pageable", 120,
-               [trainer, "bench", "h2d"])
-    yield Step("stress", "8192^3 products, verified", 200, [trainer, "doctor", "--stress"], ["256"])
-    yield Step("seed_table", "the seeds' matmul table", 200,
+    yield Step("mnist", "LeNet learns MNIST, every toggle on", "accuracy of 0.99 or more", 200,
+               [trainer, "--config", BUNDLE / "configs/lenet_mnist.yaml", "toggles=all",
+                f"data.root={BUNDLE / 'data/mnist'}", "--run-dir", "{out}/run"],
+               ["threads.threads=1"], accuracy(0.99), "mnist")
+    yield Step("stress", "8192^3 products, verified", "788 TFLOP/s in bf16 on an H200", 200,
+               [trainer, "doctor", "--stress"], ["256"])
+    yield Step("copies", "host to device and back, pinned and pageable",
+               "pinned 50 GB/s or more by PCIe 5", 120, [trainer, "bench", "h2d"])
+    yield Step("nccl_alone", "NCCL in a world of one, graph off and on", "2 % slower at most", 400,
+               nccl_alone(), read=tables)
+    yield Step("gloo_one_gpu", "two ranks on one GPU through pinned memory",
+               "accuracy of 0.9 or more", 200, two_ranks("gloo"), read=gloo_on_one_gpu)
+    yield Step("nccl_one_gpu", "two ranks on one GPU by NCCL_HOSTID, a probe",
+               "accuracy of 0.9 or more, or refused by NCCL before 2.30", 200, two_ranks("nccl"),
+               read=nccl_on_one_gpu)
+    yield Step("memcheck", "the ops' kernels under compute-sanitizer: memory", passes, 580,
+               lambda: sanitizer("memcheck"), read=tests)
+    yield Step("racecheck", "the ops' kernels under compute-sanitizer: races", passes, 580,
+               lambda: sanitizer("racecheck"), read=tests)
+    yield Step("seed_table", "the seeds' matmul table", "the seeds' ratios", 200,
                [trainer, "bench", "matmul", "--seed-table"], [])
-    yield Step("align", "which sizes Tensor Cores want", 200,
+    yield Step("align", "which sizes Tensor Cores want", "multiples of 8 in 16 bits", 200,
                [trainer, "bench", "matmul", "--align"], [])
