@@ -15,6 +15,7 @@ static const bellows::AddToggle toggle({
     .footprint = "cuda.early_launches",
     .same = bellows::Same::bitwise,
     .default_value = "off",
+    .fast = "",  // until a GPU has run it
     .needs = {"cuda"},
     .enable = [](bellows::Plan& plan, const std::string&) { plan.kernels.early_launch = true; },
 });
