@@ -119,8 +119,7 @@ time on one quiet thread, times {busy} + 1 runs, over {cores} cores.
 
 A kernel that switches between threads at its timer tick (every 4 ms at 250 Hz) lets a thread run
 for one tick and wait for the next. So a step shorter than a tick is either undisturbed or waits for
-a whole one, and its third quartile says which happens to every fourth step. No thread can change
-that: a longer time slice, requested with sched_setattr, made no difference.
+a whole one, and its third quartile says which happens to every fourth step.
 
 """
 
