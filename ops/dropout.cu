@@ -27,10 +27,12 @@ __global__ void mask(const T* x, T* y, int64_t n, double p, RngKey key, const in
       block = *reinterpret_cast<const Four*>(x + first);
     else
       for (int k = 0; k < count; ++k) block.at[k] = x[first + k];
+    Acc<T> out[4];
     for (int k = 0; k < 4; ++k) {
       const bool drops = Philox::to_uniform(drawn.v[k]) < p;
-      block.at[k] = T(drops ? Acc<T>(0) : Acc<T>(block.at[k]) * kept);
+      out[k] = drops ? Acc<T>(0) : Acc<T>(block.at[k]) * kept;
     }
+    block = packed<T>(out);
     if (whole)
       *reinterpret_cast<Four*>(y + first) = block;
     else

@@ -44,9 +44,9 @@ __device__ void map_line(T* y, int64_t n, int64_t step, Team team, const Fn& fn,
   constexpr int kSize = AlignedVector<T>::kSize;
   const bool packs = step == 1 && fit_packs(y, x...);
   const auto mapped = [&](int64_t i, const auto... in) {
-    AlignedVector<T> out;
-    for (int k = 0; k < kSize; ++k) out.at[k] = T(fn(i + k, Acc<T>(in.at[k])...));
-    return out;
+    Acc<T> out[kSize];
+    for (int k = 0; k < kSize; ++k) out[k] = fn(i + k, Acc<T>(in.at[k])...);
+    return packed<T>(out);
   };
   for (int64_t pack = team.rank(); pack * kSize < n; pack += team.size) {
     const int64_t first = pack * kSize, end = std::min(n, first + kSize);

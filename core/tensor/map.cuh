@@ -19,12 +19,12 @@ __global__ void map_packs(AlignedVector<T>* y, int64_t packs, int64_t n, Fn fn, 
   await_predecessor();
   constexpr int kSize = AlignedVector<T>::kSize;
   for (int64_t i = thread_index(); i < packs; i += thread_count()) {
-    AlignedVector<T> out;
     const auto apply = [&](const auto... in) {  // by value: one load each
-      for (int k = 0; k < kSize; ++k) out.at[k] = T(fn(Acc<T>(in.at[k])...));
+      Acc<T> out[kSize];
+      for (int k = 0; k < kSize; ++k) out[k] = fn(Acc<T>(in.at[k])...);
+      return packed<T>(out);
     };
-    apply(x[i]...);
-    y[i] = out;
+    y[i] = apply(x[i]...);
   }
   // Elements after the last full pack, by the first threads.
   const int64_t rest = packs * kSize + thread_index();

@@ -41,7 +41,8 @@ __device__ void locate(const PointwiseGrid& g, Index i, int64_t (&offset)[kIn]) 
 // values in all inputs to those in all outputs, as Acc<T>.
 template <class T, int kIn, int kOut, int n, class Body>
 __device__ void run_elements(const PointwiseGrid& g, int64_t i, const Body& body) {
-  AlignedVector<T, n> in[kIn] = {}, out[kOut] = {};
+  AlignedVector<T, n> in[kIn] = {};
+  Acc<T> out[kOut][n] = {};
   int64_t offset[kIn];
   if (g.rank && g.count < 0x7fffffff)
     locate(g, uint32_t(i), offset);
@@ -61,11 +62,11 @@ __device__ void run_elements(const PointwiseGrid& g, int64_t i, const Body& body
       if (k < g.inputs) x[k] = Acc<T>(in[k].at[e]);
     body(x, y);
     for (int k = 0; k < kOut; ++k)
-      if (k < g.outputs) out[k].at[e] = T(y[k]);
+      if (k < g.outputs) out[k][e] = y[k];
   }
   for (int k = 0; k < kOut; ++k)
     if (k < g.outputs)
-      *reinterpret_cast<AlignedVector<T, n>*>(static_cast<T*>(g.out[k]) + i) = out[k];
+      *reinterpret_cast<AlignedVector<T, n>*>(static_cast<T*>(g.out[k]) + i) = packed<T>(out[k]);
 }
 
 // Computes all elements on a one-dimensional grid, for up to kIn inputs and kOut outputs.

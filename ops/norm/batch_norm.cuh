@@ -143,15 +143,15 @@ template <int K, class A> struct Forward {
   template <class T>
   __device__ void put(T* y, uint8_t* bits, int64_t i, const AlignedVector<T, K>& x,
                       const AlignedVector<T, K>& residual) const {
-    AlignedVector<T, K> out;
+    A out[K];
     unsigned on = 0;
     for (int k = 0; k < K; ++k) {
       const A v = (A(x.at[k]) - mean[k]) * scale[k] + shift[k] + A(residual.at[k]);
       const bool off = bits && v <= A(0);  // false for NaN
       on |= unsigned(!off) << k;
-      out.at[k] = T(off ? A(0) : v);
+      out[k] = off ? A(0) : v;
     }
-    store(y + i, out);
+    store(y + i, packed<T>(out));
     if (bits) bits[i / K] = uint8_t(on);
   }
 };
@@ -186,14 +186,14 @@ template <int K, class A> struct Backward {
   template <class T, class Gradient>
   __device__ void put(T* dx, T* dresidual, int64_t i, const AlignedVector<T, K>& x,
                       const Gradient& gradient) const {
-    AlignedVector<T, K> out, passed;
+    A out[K], passed[K];
     for (int k = 0; k < K; ++k) {
       const A g = gradient(k);
-      passed.at[k] = T(g);
-      out.at[k] = T(scale[k] * g - slope[k] * (A(x.at[k]) - mean[k]) - shift[k]);
+      passed[k] = g;
+      out[k] = scale[k] * g - slope[k] * (A(x.at[k]) - mean[k]) - shift[k];
     }
-    store(dx + i, out);
-    if (dresidual) store(dresidual + i, passed);
+    store(dx + i, packed<T>(out));
+    if (dresidual) store(dresidual + i, packed<T>(passed));
   }
 };
 

@@ -207,13 +207,14 @@ __global__ void __launch_bounds__(kBlock, 1)
   Sums<A> sums[K];
   slice.template visit<2>([&](int64_t i) { return incoming.template read<K>(i); },
                           [&](int row, const auto& met) {
-                            AlignedVector<T, K> dy;
+                            A dy[K];
                             for (int k = 0; k < K; ++k) {
                               const A g = met.gradient(k);
-                              dy.at[k] = T(g);
+                              dy[k] = g;
                               sums[k] = sums[k] + Sums<A>{g, g * (A(met.x.at[k]) - mean[k])};
                             }
-                            kept_x[slice.place(row)] = met.x, kept_dy[slice.place(row)] = dy;
+                            kept_x[slice.place(row)] = met.x,
+                            kept_dy[slice.place(row)] = packed<T>(dy);
                           });
   slice.fold(
       sums, reinterpret_cast<Sums<A>*>(slice.kept(2)),
