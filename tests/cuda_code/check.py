@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+"""Checks the machine code of the CUDA objects that a release build makes.
+
+    tests/cuda_code/check.py                  # build/; fails with a diff or the list of violations
+    tests/cuda_code/check.py --update         # rewrites resources.tsv and docs/measurements/cuda-code.md
+
+Checks registers, shared memory, stack and local memory of every kernel against resources.tsv;
+128-bit loads and stores where a kernel's template arguments promise them; no local memory; packed
+conversions in kernels that write 16-bit vectors; no call of the CUDA runtime outside a list.
+
+Needs cuobjdump: the toolkit's, the one in PATH, or build/cuda_code (a venv with NVIDIA's wheel,
+which the first run makes). Exits with 77, and one line, where there are no objects or no tool.
+"""
+import argparse
+import collections
+import difflib
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = ROOT / 'tests/cuda_code'
+TABLE, REPORT = HERE / 'resources.tsv', ROOT / 'docs/measurements/cuda-code.md'
+WHEEL = 'nvidia-cuda-cuobjdump==13.2.78'
+
+# sm_90, from the CUDA programming guide: limits of a multiprocessor.
+REGISTERS, WARPS, BLOCKS, REGISTER_UNIT = 65536, 64, 32, 256
+# H200: 132 multiprocessors issue 4 warp instructions a cycle at 1.98 GHz; 4.8 TB/s.
+ISSUED_PER_BYTE = 132 * 4 * 32 * 1.98e9 / 4.8e12
+
+# Runtime calls by folder; a call elsewhere would allocate or wait behind the wrappers.
+WRAPPERS = ('core/device/', 'ops/vendor/', 'dist/groups/')
+ALLOWED = {'cudaLaunchKernelExC', 'cudaFuncSetAttribute', 'cudaGetErrorString', 'cudaGetLastError',
+           'cudaProfilerStart', 'cudaProfilerStop'}
+# Kernels that divide 64-bit integers per element so far: they locate it by strides or windows.
+DIVIDE = re.compile(r'(copy_strided|detail:map_strided|interpret|share_out)<')
+DIVIDING_FILES = {'ops/gather.cu', 'ops/matmul/einsum.cu', 'ops/reduce.cu', 'ops/vendor/cudnn_batch_norm.cu',
+                  'ops/vendor/cudnn_conv_norm.cu'}
+# Kernels that may use local memory, with the reason.
+LOCAL_MEMORY = {
+    'ops/chain/pointwise.cu: interpret<': 'the program chooses the registers of its steps',
+    'core/tensor/rng.cu: normal<': "reduction of large angles in CUDA's sincos",
+    'ops/cross_entropy.cu: forward<double>': 'f64, which no preset trains in',
+}
+# Written by nvcc into every object with a kernel.
+REGISTRATION = re.compile(r'__cuda|cudaLaunchKernel$|__cudaPushCallConfiguration')
+
+Kernel = collections.namedtuple('Kernel', 'file name registers shared stack local')
+
+
+def skip(why):
+    print(f'skipped: {why}')
+    sys.exit(77)
+
+
+def run(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def cuobjdump(build):
+    venv = build / 'cuda_code'
+    home = os.environ.get('CUDA_HOME', '/usr/local/cuda')
+    for attempt in (False, True):
+        places = [pathlib.Path(home) / 'bin', *venv.glob('lib/python3*/site-packages/nvidia/*/bin')]
+        found = shutil.which('cuobjdump', path=os.pathsep.join([*map(str, places), os.environ['PATH']]))
+        if found:
+            return found
+        if not attempt:
+            try:
+                run(sys.executable, '-m', 'venv', str(venv))
+                run(str(venv / 'bin/pip'), 'install', '-q', '--no-deps', '--retries', '1', '--timeout', '20', WHEEL)
+            except (subprocess.CalledProcessError, OSError):
+                break
+    skip(f'no cuobjdump in the toolkit or in PATH, and PyPI did not give {WHEEL}')
+
+
+def readable(names):
+    """Demangled, without parameters and without the hashes of anonymous namespaces."""
+    text = subprocess.run(['c++filt'], input='\n'.join(names), check=True, capture_output=True, text=True).stdout
+    short = {}
+    for name, line in zip(names, text.splitlines()):
+        line = re.sub(r'_GLOBAL__N__\w+|\(anonymous namespace\)|bellows::', '', line).removeprefix('void ')
+        line, depth = re.sub(r'(?<![\w>]):+', '', line), 0
+        for i, c in enumerate(line):
+            depth += (c == '<') - (c == '>' and line[i - 1] != '-')
+            if c == '(' and depth == 0 and i:
+                line = line[:i]
+                break
+        short[name] = line
+    return short
+
+
+def resources(tool, objects):
+    kernels = []
+    for file, path in objects.items():
+        found = re.findall(r'Function (\S+):\s*REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)',
+                           run(tool, '-res-usage', str(path)))
+        short = readable([f[0] for f in found])
+        kernels += [Kernel(file, short[n], int(r), int(sh), int(st), int(lo)) for n, r, st, sh, lo in found]
+    return sorted(kernels)
+
+
+def occupancy(registers, threads=256):
+    """Share of a multiprocessor's warps that blocks of `threads` fill, as far as registers allow."""
+    of_warp = -(-registers * 32 // REGISTER_UNIT) * REGISTER_UNIT
+    warps = threads // 32
+    blocks = min(BLOCKS, WARPS // warps, REGISTERS // of_warp // warps)
+    return blocks * warps / WARPS
+
+
+def table_of(kernels):
+    rows = ['\t'.join((*Kernel._fields, 'occupancy_256'))]
+    rows += ['\t'.join(map(str, (*k, f'{occupancy(k.registers):.2f}'))) for k in kernels]
+    return '\n'.join(rows) + '\n'
+
+
+def code_of(tool, path):
+    """Instructions of each kernel: (address, text without its predicate)."""
+    kernels, name = {}, None
+    for line in run(tool, '-sass', str(path)).splitlines():
+        if found := re.search(r'Function : (\S+)', line):
+            name = found[1]
+            kernels[name] = []
+        elif found := re.match(r'\s+/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;', line):
+            kernels[name].append((int(found[1], 16), re.sub(r'^@!?U?P\w+\s+', '', found[2])))
+    return kernels
+
+
+def bytes_of(text):
+    """Bytes that a global load or store moves per thread."""
+    if not re.match(r'(LDG|STG)\b', text):
+        return 0
+    wide = re.search(r'\.(128|64|U8|S8|U16|S16)\b', text.split()[0])
+    return {'128': 16, '64': 8, 'U8': 1, 'S8': 1, 'U16': 2, 'S16': 2}[wide[1]] if wide else 4
+
+
+def inner_loop(code):
+    """Instructions of the loop that moves most bytes of those that contain no other loop that moves
+    any, on all of its paths; none without such a loop."""
+    loops = []
+    for at, text in code:
+        found = re.match(r'BRA(?:\.\w+)* (?:\S+, )?`?\(?(?:\.L_x_\d+|0x([0-9a-f]+))', text)
+        if found and found[1] and int(found[1], 16) < at:
+            body = [t for a, t in code if int(found[1], 16) <= a <= at]
+            loops.append((int(found[1], 16), at, body))
+    moving = [l for l in loops if any(map(bytes_of, l[2]))]
+    innermost = [l for l in moving if not any(o != l and l[0] <= o[0] and o[1] <= l[1] for o in moving)]
+    return max((l[2] for l in innermost), key=lambda body: sum(map(bytes_of, body)), default=[])
+
+
+def sixteen_bit(name):
+    return re.search(r'\b(Bf16|F16)\b', name)
+
+
+def faults_of(file, name, code):
+    texts = [text for _, text in code]
+    has = lambda pattern: any(re.match(pattern, t) for t in texts)
+    if has(r'(LDL|STL)\b') and not f'{file}: {name}'.startswith(tuple(LOCAL_MEMORY)):
+        yield 'uses local memory'
+    # Only division of 64-bit integers converts them so; it is a subroutine outside the loop.
+    dividing = file in DIVIDING_FILES or DIVIDE.match(name)
+    if not dividing and has(r'I2F\.U64\.RP') and any(re.match(r'CALL\b|I2F\.U64\.RP', t) for t in inner_loop(code)):
+        yield 'divides 64-bit integers in its inner loop, or calls another subroutine there'
+    # forward_rows<8, Bf16, ...>: 8 elements, 16 bytes, per load; map_packs and AlignedVector alike.
+    pieces = re.search(r'<(\d), (float|double|F16|Bf16)\b', name)
+    wide = pieces and int(pieces[1]) * {'float': 4, 'double': 8}.get(pieces[2], 2) == 16 or 'map_packs<' in name
+    if wide and has(r'LDG\b') and not has(r'LDG\S*\.128'):
+        yield 'claims 16 bytes per load, has no LDG.128'
+    if wide and sixteen_bit(name) and has(r'STG\S*\.128') and not has(r'F2FP\S*\.PACK_AB'):
+        yield 'writes 16-bit vectors without packed conversions (F2FP)'
+
+
+def imports_of(path):
+    return {s for s in re.findall(r'^\s+U (\S+)', run('nm', str(path)), re.M) if 'cuda' in s and s.isidentifier()
+            and not s.startswith('_Z')}
+
+
+def report_of(loops):
+    worst = sorted(loops, key=lambda l: -l[2] / l[3])[:10]
+    norms = [l for l in loops if re.search(r'forward_rows<8, (Bf16|F16)', l[1])]
+    line = lambda l: f'| `{l[0]}` | `{l[1]}` | {l[2]} | {l[3]} | {l[2] / l[3]:.2f} | {l[2] / l[3] / ISSUED_PER_BYTE:.2f} |'
+    head = ['| file | kernel | instructions | bytes | per byte | issue time / memory time |', '|---|---|---|---|---|---|']
+    return '\n'.join([
+        '# Instructions per byte of the CUDA kernels', '',
+        'Written by `tests/cuda_code/check.py --update` from machine code for sm_90; no GPU ran it. For each kernel the',
+        'loop that moves most bytes of global memory, with the instructions and the bytes of all its paths. An H200',
+        f'issues {ISSUED_PER_BYTE:.1f} thread instructions in the time of one byte (132 x 4 x 32 x 1.98 GHz / 4.8 TB/s): above 1 in the',
+        'last column, issue is the bound.', '', '## The worst ten', '', *head, *map(line, worst), '',
+        '## batch_norm forward in 16 bits', '', *head, *map(line, norms), ''])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--build', type=pathlib.Path, default=ROOT / 'build')
+    parser.add_argument('--update', action='store_true', help='rewrite the table and the report')
+    args = parser.parse_args()
+    folder = args.build / 'CMakeFiles/bellows_cuda.dir'
+    objects = {str(p.relative_to(folder)).removesuffix('.o'): p for p in sorted(folder.rglob('*.cu.o'))}
+    if not objects:
+        skip(f'no CUDA objects in {folder}')
+    tool = cuobjdump(args.build)
+
+    faults, loops = [], []
+    for file, path in objects.items():
+        code = code_of(tool, path)
+        short = readable(list(code))
+        for name, instructions in code.items():
+            faults += [f'{file}: {short[name]}: {f}' for f in faults_of(file, short[name], instructions)]
+            if loop := inner_loop(instructions):
+                loops.append((file, short[name], len(loop), sum(map(bytes_of, loop))))
+        if not file.startswith(WRAPPERS):
+            extra = sorted(s for s in imports_of(path) - ALLOWED if not REGISTRATION.match(s))
+            faults += [f'{file}: calls {s}; only {", ".join(WRAPPERS)} may' for s in extra]
+
+    table = table_of(resources(tool, objects))
+    if args.update:
+        TABLE.write_text(table)
+        REPORT.write_text(report_of(loops))
+    else:
+        known = TABLE.read_text() if TABLE.exists() else ''
+        diff = list(difflib.unified_diff(known.splitlines(), table.splitlines(), 'resources.tsv', 'this build', 'as committed', '', 0, ''))
+        if diff:
+            print('\n'.join(diff), '\n\nif that is meant: tests/cuda_code/check.py --update', sep='')
+            faults.append('the resources of kernels have changed')
+    print('\n'.join(faults))
+    print(f'{len(objects)} objects, {len(table.splitlines()) - 1} kernels, {len(faults)} faults')
+    return bool(faults)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
