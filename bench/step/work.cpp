@@ -58,6 +58,9 @@ Times time_steps(NoiseStep& step, int64_t steps, double seconds) {
     times.cpu_ms.push_back(1e3 * seconds_since(cpu, Clock::cpu));
   }
   times.moved = moved_since(before);
+  if (times.moved.contains("kernel.fallbacks"))
+    fail(Exit::internal, "some products ran on the plain kernel (see the warnings above), so the ",
+         "times say nothing about the library");
   synchronize(stream);
   times.wall_ms = 1e3 * seconds_since(begin);
   for (size_t i = 1; i < passed.size(); ++i) times.ms.push_back(passed[i].ms_since(passed[i - 1]));

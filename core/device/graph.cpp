@@ -24,6 +24,12 @@ bool outside_captures(const std::function<void()>& fn) {
   return true;
 }
 
+static thread_local Graph* captured_here = nullptr;
+
+void keep_for_capture(std::shared_ptr<const void> what) {
+  if (captured_here) captured_here->kept_.push_back(std::move(what));
+}
+
 Graph::Graph(Device device, const std::function<void()>& work) : device_(device) {
   const DeviceApi& api = api_of(device);
   CHECK(api.begin_capture, "the device ", device, " has no graphs");
@@ -34,9 +40,12 @@ Graph::Graph(Device device, const std::function<void()>& work) : device_(device)
     ++captures;
   }
   try {
+    captured_here = this;
     work();
+    captured_here = nullptr;
     native_ = api.end_capture(stream, operations_);
   } catch (...) {
+    captured_here = nullptr;
     api.drop_capture(stream);
     --captures;
     throw;

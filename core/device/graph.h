@@ -3,6 +3,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <vector>
 #include "core/device/device.h"
 
 namespace bellows {
@@ -20,10 +21,16 @@ class Graph {
   int64_t operations() const { return operations_; }
 
  private:
+  friend void keep_for_capture(std::shared_ptr<const void> what);
   Device device_;
   void* native_;
   int64_t operations_ = 0;
+  std::vector<std::shared_ptr<const void>> kept_;
 };
+
+// Makes the graph that this thread captures share the ownership of something that its launches
+// need, such as a library's plan. No-op if this thread captures none.
+void keep_for_capture(std::shared_ptr<const void> what);
 
 // Returns whether a capture is running, on any thread. Its own thread must then not wait for the
 // device, query events or measure time.

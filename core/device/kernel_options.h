@@ -19,6 +19,8 @@ struct KernelOptions {
   bool pad_channels = false;
   bool early_launch = false;  // starts kernels before their predecessor ends: launch.cuh
   Autotune autotune = Autotune::heuristic;
+  double search_seconds = 10;       // limit of one benchmark among algorithms or plans
+  bool search_compiled = false;     // also among engines of cuDNN that compile at run time
   int64_t workspace_mb = 1024;      // limit of scratch memory per call of a vendor kernel
   bool deterministic = false;       // only kernels with equal bits for any number of threads
   const char* algorithm = nullptr;  // for tests: forces this algorithm in every kernel that has it

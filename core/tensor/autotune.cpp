@@ -13,6 +13,7 @@
 #include "core/device/sync_guard.h"
 #include "core/device/timer.h"
 #include "core/device/topology.h"
+#include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 
 namespace bellows {
@@ -62,6 +63,23 @@ static std::optional<double> warm_up(const Candidate& candidate, const Tensor& f
   }
 }
 
+// End of this thread's innermost search; 0: none runs.
+static thread_local int64_t search_ends_ns = 0;
+
+namespace {
+struct SearchTime {  // limits a search and counts what it takes
+  SearchTime() { search_ends_ns = begin + int64_t(kernel_options().search_seconds * 1e9); }
+  ~SearchTime() {
+    search_ends_ns = outer;
+    count("search_us").add((trace::now_ns() - begin) / 1000);
+  }
+  SearchTime(SearchTime&&) = delete;
+  const int64_t begin = trace::now_ns(), outer = search_ends_ns;
+};
+}  // namespace
+
+bool search_time_is_up() { return search_ends_ns && trace::now_ns() >= search_ends_ns; }
+
 std::optional<size_t> fastest(Device device, const Candidates& candidates) {
   const SyncGuard expected(OnSync::ignore);
   const PoolScope shared(nullptr);  // memory of the search is not a graph's
@@ -70,6 +88,7 @@ std::optional<size_t> fastest(Device device, const Candidates& candidates) {
   std::vector<TimedCandidate> timed;
   double best = INFINITY;
   for (size_t i = 0; i < candidates.size(); ++i) {
+    if (!timed.empty() && search_time_is_up()) break;
     if (candidates[i].workspace_bytes > most_bytes) continue;
     const auto ms = warm_up(candidates[i], flush);
     if (!ms) continue;
@@ -80,6 +99,7 @@ std::optional<size_t> fastest(Device device, const Candidates& candidates) {
   const int64_t begin = trace::now_ns();
   const double most_ms = kMostMs * double(timed.size());
   for (int run = 0; run < kMostRuns; ++run) {
+    if (search_time_is_up()) break;
     if (run >= kFewestRuns && double(trace::now_ns() - begin) * 1e-6 > most_ms) break;
     for (TimedCandidate& c : timed) c.ms.push_back(ms_of(candidates[c.place], flush));
   }
@@ -92,6 +112,45 @@ std::optional<size_t> winner(std::vector<TimedCandidate> timed) {
   const double best = time(*std::ranges::min_element(timed, {}, time));
   std::erase_if(timed, [&](const TimedCandidate& c) { return time(c) > best * kEqual; });
   return std::ranges::min_element(timed, {}, &TimedCandidate::workspace_bytes)->place;
+}
+
+// ---- comparison with the plain implementation
+
+// Largest |got - plain| / |plain| in the L2 norm. Both sum products in f32 (f64 for f64), in
+// different orders, and round to the dtype; cancellation may cost some digits.
+static double tolerance(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return 1e-9;
+    case DType::bf16:
+      return 0x1p-6;
+    case DType::f16:
+      return 0x1p-8;
+    default:
+      return kernel_options().tf32 ? 0x1p-8 : 1e-4;
+  }
+}
+
+static double norm(const Tensor& t) {
+  const Tensor list[] = {t};
+  return double(to(Device::cpu, norm_of(list)).data<float>()[0]);
+}
+
+std::string difference(const std::vector<Tensor>& got, const std::vector<Tensor>& plain) {
+  const SyncGuard expected(OnSync::ignore);
+  for (size_t i = 0; i < plain.size(); ++i) {
+    if (!plain[i].defined()) continue;
+    const DType dtype = plain[i].dtype(), computed = dtype == DType::f64 ? DType::f64 : DType::f32;
+    const Tensor error = clone(cast(contiguous(plain[i]), computed));
+    const double size = norm(error);
+    if (!std::isfinite(size)) continue;  // NaN or overflow in the inputs: shows nothing
+    add_into(error, cast(contiguous(got[i]), computed).view_as(error.shape()), -1);
+    const double apart = norm(error);
+    if (!(apart <= tolerance(dtype) * size))
+      return cat("its values differ from the plain kernel's by ", apart / size,
+                 " of their norm, more than ", tolerance(dtype));
+  }
+  return "";
 }
 
 // ---- choosing
@@ -129,6 +188,7 @@ std::optional<size_t> Tuning::make(Device device, const std::string& problem, co
   if (kernel_options().autotune != Autotune::benchmark) return count("misses").add(), std::nullopt;
   count("searches").add();
   const int64_t reserved = allocator_stats(device).reserved;
+  const SearchTime limited;
   const Candidates candidates = find("");
   const std::optional<size_t> best = fastest(device, candidates);
   // Releases the outputs and workspaces of all candidates, which no step needs.

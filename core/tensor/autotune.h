@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 #include "core/device/device.h"
+#include "core/tensor/tensor.h"
 
 namespace bellows {
 
@@ -36,6 +37,15 @@ class Tuning {
  private:
   bool looked_up_ = false, made_ = false, found_ = false;  // found_: a candidate was chosen
 };
+
+// Compares the results of a candidate with those of the plain implementation, pairwise. Returns ""
+// if they are equal but for rounding, else how far apart they are. Shapes may differ in axes of
+// length 1. Waits for the device.
+std::string difference(const std::vector<Tensor>& got, const std::vector<Tensor>& plain);
+
+// Returns whether the search that runs on this thread has used its kernels.search_seconds. It then
+// times no further candidate, as soon as it has one.
+bool search_time_is_up();
 
 // Returns the index of the fastest candidate, among those that run and fit in the workspace limit
 // of KernelOptions. After a warm-up, their runs are interleaved, with cold caches.

@@ -7,10 +7,12 @@
 #pragma once
 #include <atomic>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
 #include "core/base/module_path.h"
+#include "core/base/output.h"
 #include "core/base/registry.h"
 #include "core/device/kernel_options.h"
 #include "core/tensor/autotune.h"
@@ -133,6 +135,15 @@ template <class R, class... Args> class Kernel<R(Args...)> {
     return true;
   }
 
+  // Registers how autotuning runs an implementation, where that is more than one call: a choice
+  // that also decides the backward is timed with it. Returns all results, which must equal the
+  // plain implementation's.
+  using Trial = std::vector<Tensor> (*)(Fn, Args...);
+  bool tried_as(Trial trial) {
+    trial_ = trial;
+    return true;
+  }
+
   // Runs on the device of its arguments. Throws Error, exit 2, if they are on different devices, or
   // if this build has no implementation for the device.
   R operator()(Args... args) const {
@@ -222,11 +233,14 @@ template <class R, class... Args> class Kernel<R(Args...)> {
 
   template <class Key> Fn tune(Tuning& tuning, int device, const Key& key, Args... args) const {
     std::vector<Algorithm> found;
+    std::set<std::string_view> right;
+    std::vector<Tensor> plain;
     const auto find = [&](const std::string& name) {
       found = ways(device, name, args...);
       Candidates candidates;
       for (const Algorithm& way : found)
-        candidates.push_back({way.name, 0, [&, fn = way.fn] { fn(args...); }});
+        candidates.push_back(
+            {way.name, 0, [&, way] { try_out(way, device, right, plain, args...); }});
       return candidates;
     };
     std::string problem =
@@ -235,6 +249,20 @@ template <class R, class... Args> class Kernel<R(Args...)> {
       problem += cat(" ", way.name, way.version ? " " + way.version() : "");
     const auto best = tuning.make(static_cast<Device>(device), problem, find);
     return best ? found[*best].fn : nullptr;
+  }
+
+  // Compares the results with the plain implementation's on the first run, if there is a Trial.
+  void try_out(const Algorithm& way, int device, std::set<std::string_view>& right,
+               std::vector<Tensor>& plain, Args... args) const {
+    if (!trial_) return void(way.fn(args...));
+    const std::vector<Tensor> got = trial_(way.fn, args...);
+    if (right.contains(way.name)) return;
+    if (plain.empty()) plain = trial_(plain_[device], args...);
+    if (const std::string why = difference(got, plain); !why.empty()) {
+      warn(cat(name(), ": algorithm ", way.name, " is dropped: ", why));
+      fail(Exit::internal, why);
+    }
+    right.insert(way.name);
   }
 
   static Slot& slot_among(Args... args) {
@@ -251,6 +279,7 @@ template <class R, class... Args> class Kernel<R(Args...)> {
   Fn vendor_[kDevices] = {};
   Vendor traits_[kDevices] = {};
   Algorithm algorithms_[kDevices][kMostAlgorithms] = {};
+  Trial trial_ = nullptr;
 };
 
 }  // namespace bellows

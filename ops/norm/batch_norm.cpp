@@ -75,6 +75,18 @@ static BatchNormPass batch_norm_evaluation(const Tensor& x, const Tensor& weight
   return {y, bits, statistics, backward_of_evaluation};
 }
 
+// The choice of a pass also decides its backward, so autotuning runs both.
+static std::vector<Tensor> both_passes(decltype(batch_norm_training)::Fn forward, const Tensor& x,
+                                       const Tensor& weight, const Tensor& bias,
+                                       const Tensor& residual, bool relu, double eps, Slot& slot) {
+  const BatchNormPass pass = forward(x, weight, bias, residual, relu, eps, slot);
+  const Tensor dw = empty_like(weight), db = empty_like(bias);
+  const auto [dx, dresidual] = pass.backward(pass.y, x, pass.statistics, weight, pass.bits, eps,
+                                             residual.defined(), dw, db, slot);
+  return {pass.y, pass.statistics, dx, dresidual, dw, db};
+}
+static const bool tried = batch_norm_training.tried_as(both_passes);
+
 }  // namespace kernels
 
 static Tensor normalize(const char* op, const Tensor& x, const Tensor& residual,

@@ -1,3 +1,4 @@
+#include <cublasLt.h>
 #include "core/base/library.h"
 #include "ops/vendor/cublas.h"
 #include "ops/vendor/cuda_call.h"
@@ -24,6 +25,7 @@ struct Api {
     loaded.require("cublasLtMatmulPreferenceDestroy", destroy_preference);
     loaded.require("cublasLtMatmulPreferenceSetAttribute", set_preference);
     loaded.require("cublasLtMatmulAlgoGetHeuristic", choose);
+    loaded.require("cublasLtMatmulAlgoConfigGetAttribute", get_setting);
     loaded.require("cublasLtMatmul", matmul);
   }
 
@@ -41,6 +43,7 @@ struct Api {
   decltype(&cublasLtMatmulPreferenceDestroy) destroy_preference;
   decltype(&cublasLtMatmulPreferenceSetAttribute) set_preference;
   decltype(&cublasLtMatmulAlgoGetHeuristic) choose;
+  decltype(&cublasLtMatmulAlgoConfigGetAttribute) get_setting;
   decltype(&cublasLtMatmul) matmul;
 };
 
@@ -115,85 +118,78 @@ cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
   }
 }
 
-// Largest power of two up to 256 that divides the address.
-uint32_t alignment_of(const void* address) {
-  const auto bits = reinterpret_cast<uintptr_t>(address) | 256;
-  return uint32_t(bits & -bits);
-}
-
 cublasOperation_t turned(const Operand& operand) {
   return operand.layout.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
 }
 
 }  // namespace
 
-std::string loaded() { return api().loaded ? cat("cuBLASLt ", api().version()) : "no cuBLASLt"; }
+bool available() { return bool(api().loaded); }
+std::string loaded() { return available() ? cat("cuBLASLt ", api().version()) : "no cuBLASLt"; }
 
-Operand::Operand(const Tensor& t)
-    : rows(t.dim(1)),
-      columns(t.dim(2)),
-      batch_stride(t.strides()[0]),
-      layout(*matrix_layout(t)),
-      alignment(alignment_of(t.bytes())) {}
+// ---- plans
 
-Problem::Problem(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Epilogue epilogue,
-                 const void* extra)
-    : dtype(y.dtype()),
-      batch(y.dim(0)),
-      y(y),
-      a(a),
-      b(b),
-      into(into),
-      epilogue(epilogue),
-      extra_alignment(alignment_of(extra)),
-      tf32(dtype == DType::f32 && kernel_options().tf32),
-      workspace_bytes(std::min<int64_t>(32, kernel_options().workspace_mb) << 20) {}
+namespace {
 
-// ---- Product
+struct Destroy {
+  void operator()(cublasLtMatmulDescOpaque_t* operation) const {
+    api().destroy_operation(operation);
+  }
+  void operator()(cublasLtMatrixLayoutOpaque_t* layout) const { api().destroy_layout(layout); }
+  void operator()(cublasLtMatmulPreferenceOpaque_t* preference) const {
+    api().destroy_preference(preference);
+  }
+};
+template <class T> using Owned = std::unique_ptr<T, Destroy>;
+using Layout = Owned<cublasLtMatrixLayoutOpaque_t>;
 
-void Product::Destroy::operator()(cublasLtMatmulDescOpaque_t* operation) const {
-  api().destroy_operation(operation);
-}
-void Product::Destroy::operator()(cublasLtMatrixLayoutOpaque_t* layout) const {
-  api().destroy_layout(layout);
-}
-void Product::Destroy::operator()(cublasLtMatmulPreferenceOpaque_t* preference) const {
-  api().destroy_preference(preference);
-}
-
-Product::Layout Product::layout(const Operand& operand, const Problem& problem) {
+Layout layout(const Operand& operand, const Problem& problem) {
   const auto [rows, columns] = operand.layout.transposed ? std::pair(operand.rows, operand.columns)
                                                          : std::pair(operand.columns, operand.rows);
   cublasLtMatrixLayout_t made = nullptr;
   check(api().create_layout(&made, type_of(problem.dtype), rows, columns, operand.layout.stride),
         "cublasLtMatrixLayoutCreate");
+  Layout owned(made);
   set(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, int32_t(problem.batch));
   set(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, operand.batch_stride);
-  return Layout(made);
+  return owned;
 }
+
+// Descriptors of a product, which its plans share.
+struct Product {
+  explicit Product(const Problem& problem);
+  std::vector<cublasLtMatmulHeuristicResult_t> algorithms(const Problem& problem) const;
+  void run(Bindings bindings, const cublasLtMatmulHeuristicResult_t& chosen) const;
+
+  Owned<cublasLtMatmulDescOpaque_t> operation;
+  Layout a, b, y;  // cuBLAS is column-major and computes y^T = b^T a^T: `a` describes our b
+  bool wide;       // alpha and beta are doubles
+  Into into;
+  bool tf32;
+};
 
 Product::Product(const Problem& problem)
-    : a_(layout(problem.b, problem)),
-      b_(layout(problem.a, problem)),
-      y_(layout(problem.y, problem)),
-      wide_(problem.dtype == DType::f64),
-      into_(problem.into),
-      tf32_(problem.tf32) {
-  cublasLtMatmulDesc_t operation = nullptr;
-  check(api().create_operation(&operation, compute_of(problem), wide_ ? CUDA_R_64F : CUDA_R_32F),
+    : a(layout(problem.b, problem)),
+      b(layout(problem.a, problem)),
+      y(layout(problem.y, problem)),
+      wide(problem.dtype == DType::f64),
+      into(problem.into),
+      tf32(problem.tf32) {
+  cublasLtMatmulDesc_t made = nullptr;
+  check(api().create_operation(&made, compute_of(problem), wide ? CUDA_R_64F : CUDA_R_32F),
         "cublasLtMatmulDescCreate");
-  operation_.reset(operation);
-  set(operation, CUBLASLT_MATMUL_DESC_TRANSA, turned(problem.b));
-  set(operation, CUBLASLT_MATMUL_DESC_TRANSB, turned(problem.a));
-  set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(problem.epilogue));
+  operation.reset(made);
+  set(made, CUBLASLT_MATMUL_DESC_TRANSA, turned(problem.b));
+  set(made, CUBLASLT_MATMUL_DESC_TRANSB, turned(problem.a));
+  set(made, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(problem.epilogue));
   // The heuristic needs the pointer's alignment; run() sets the address.
   if (problem.epilogue > Epilogue::relu)
-    set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+    set(made, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
         reinterpret_cast<void*>(uintptr_t(problem.extra_alignment)));
-  choose(problem);
 }
 
-void Product::choose(const Problem& problem) {
+std::vector<cublasLtMatmulHeuristicResult_t> Product::algorithms(const Problem& problem) const {
+  constexpr int kMost = 8;
   cublasLtMatmulPreference_t preference = nullptr;
   check(api().create_preference(&preference), "cublasLtMatmulPreferenceCreate");
   const Owned<cublasLtMatmulPreferenceOpaque_t> owned(preference);
@@ -205,35 +201,77 @@ void Product::choose(const Problem& problem) {
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, problem.a.alignment);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, problem.y.alignment);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, problem.y.alignment);
-  int found = 0;
-  const cublasStatus_t status = api().choose(handle(), operation_.get(), a_.get(), b_.get(),
-                                             y_.get(), y_.get(), preference, 1, &chosen_, &found);
-  found_ = status == CUBLAS_STATUS_SUCCESS && found == 1 && chosen_.state == CUBLAS_STATUS_SUCCESS;
+  std::vector<cublasLtMatmulHeuristicResult_t> found(kMost);
+  int count = 0;
+  const cublasStatus_t status = api().choose(handle(), operation.get(), a.get(), b.get(), y.get(),
+                                             y.get(), preference, kMost, found.data(), &count);
+  found.resize(status == CUBLAS_STATUS_SUCCESS ? count : 0);
+  std::erase_if(found, [](const auto& one) { return one.state != CUBLAS_STATUS_SUCCESS; });
+  return found;
 }
 
-void Product::run(const Tensor& y, const Tensor& a, const Tensor& b, void* extra) const {
-  if (extra) set(operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, extra);
+void Product::run(Bindings bindings, const cublasLtMatmulHeuristicResult_t& chosen) const {
+  const void* address[4] = {};
+  for (const auto& [tensor, at] : bindings) address[tensor] = at;
+  if (address[kExtra])
+    set(operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, const_cast<void*>(address[kExtra]));
   const double one = 1, zero = 0;
   const float one_f = 1, zero_f = 0;
   const auto scalar = [&](bool is_one) -> const void* {
-    if (wide_) return is_one ? &one : &zero;
+    if (wide) return is_one ? &one : &zero;
     return is_one ? &one_f : &zero_f;
   };
-  const CudaCall call(int64_t(chosen_.workspaceSize), tf32_);
-  check(api().matmul(handle(), operation_.get(), scalar(true), b.bytes(), a_.get(), a.bytes(),
-                     b_.get(), scalar(into_ == Into::add), y.bytes(), y_.get(), y.bytes(), y_.get(),
-                     &chosen_.algo, call.workspace(), chosen_.workspaceSize, cuda::stream()),
-        "cublasLtMatmul");
+  void* const out = const_cast<void*>(address[kY]);
+  const CudaCall call(int64_t(chosen.workspaceSize), tf32);
+  const cublasStatus_t status =
+      api().matmul(handle(), operation.get(), scalar(true), address[kB], a.get(), address[kA],
+                   b.get(), scalar(into == Into::add), out, y.get(), out, y.get(), &chosen.algo,
+                   call.workspace(), chosen.workspaceSize, cuda::stream());
+  if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
+    throw PlanFailure(cat("cublasLtMatmul: ", api().text(status)));
 }
 
-bool multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Epilogue epilogue,
-              const Tensor& extra, Slot& slot) {
-  if (!api().loaded || y.numel() == 0 || a.dim(2) == 0) return false;
-  void* const address = extra.defined() ? extra.bytes() : nullptr;
-  const Problem problem(y, a, b, into, epilogue, address);
-  const Product& product = slot.get<Product>(problem, [&] { return Product(problem); });
-  if (product) product.run(y, a, b, address);
-  return bool(product);
+struct Algorithm : VendorPlan {
+  Algorithm(std::shared_ptr<const Product> product, const cublasLtMatmulHeuristicResult_t& chosen)
+      : product(std::move(product)), chosen(chosen) {}
+  int64_t workspace_bytes() const override { return int64_t(chosen.workspaceSize); }
+  void run(Bindings bindings) const override { product->run(bindings, chosen); }
+  std::shared_ptr<const Product> product;
+  cublasLtMatmulHeuristicResult_t chosen;
+};
+
+// Returns all settings: "algo66_tile18_stages12_splitk1_reduction0_..."
+std::string name_of(const cublasLtMatmulAlgo_t& algorithm) {
+  constexpr std::pair<const char*, cublasLtMatmulAlgoConfigAttributes_t> kSettings[] = {
+      {"algo", CUBLASLT_ALGO_CONFIG_ID},
+      {"_tile", CUBLASLT_ALGO_CONFIG_TILE_ID},
+      {"_stages", CUBLASLT_ALGO_CONFIG_STAGES_ID},
+      {"_splitk", CUBLASLT_ALGO_CONFIG_SPLITK_NUM},
+      {"_reduction", CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME},
+      {"_swizzle", CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING},
+      {"_custom", CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION},
+      {"_inner", CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID},
+      {"_cluster", CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID}};
+  std::string name;
+  for (const auto& [label, setting] : kSettings) {
+    const bool is_short = setting >= CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID;
+    uint32_t value = 0;
+    size_t written = 0;
+    api().get_setting(&algorithm, setting, &value, is_short ? 2 : 4, &written);
+    name += cat(label, value);
+  }
+  return name;
+}
+
+}  // namespace
+
+Proposals propose(const Problem& problem) {
+  const auto product = std::make_shared<const Product>(problem);
+  Proposals all;
+  for (const cublasLtMatmulHeuristicResult_t& found : product->algorithms(problem))
+    all.push_back({name_of(found.algo),
+                   [product, found] { return std::make_shared<const Algorithm>(product, found); }});
+  return all;
 }
 
 }  // namespace bellows::cublas

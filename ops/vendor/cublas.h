@@ -1,15 +1,11 @@
-// Wrapper of cuBLASLt, for .cu files. The library is opened on first use. A matrix product is
-// described and its algorithm chosen once, then run with new addresses each time. Compute thread
-// only. Errors of cuBLASLt throw Exit::internal.
+// Wrapper of cuBLASLt that does not include its headers. The library is opened on first use. A
+// matrix product is described and its algorithm chosen once, then run with new addresses each time.
+// Compute thread only.
 #pragma once
-#include <cublasLt.h>
-#include <memory>
-#include "core/device/cuda.h"
 #include "ops/matmul/matmul.h"
+#include "ops/vendor/planned_call.h"
 
 namespace bellows::cublas {
-
-std::string loaded();  // "cuBLASLt 130200" or "no cuBLASLt"
 
 // Work fused into the kernel of y = a b. `extra` is a vector.
 enum class Epilogue {
@@ -29,7 +25,7 @@ struct Operand {
   bool operator==(const Operand&) const = default;
 };
 
-// Key of a Product: everything that the choice of an algorithm depends on.
+// Key of the plans: everything that the choice of an algorithm depends on.
 // y (B, M, N) = a (B, M, K) b (B, K, N), all of one dtype.
 struct Problem {
   Problem(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Epilogue epilogue,
@@ -44,41 +40,29 @@ struct Problem {
   int64_t workspace_bytes;
   bool operator==(const Problem&) const = default;
 };
+std::ostream& operator<<(std::ostream& out, const Problem& problem);
 
-// A product with its algorithm.
-class Product {
- public:
-  explicit Product(const Problem& problem);
-  explicit operator bool() const { return found_; }  // false: cuBLASLt has no algorithm for it
-  // Runs on the current stream, with a workspace from the allocator. The tensors must match the
-  // Problem in shape, strides, dtype and alignment.
-  void run(const Tensor& y, const Tensor& a, const Tensor& b, void* extra) const;
+// ---- the library: ops/vendor/cublas.cu
 
- private:
-  struct Destroy {
-    void operator()(cublasLtMatmulDescOpaque_t* operation) const;
-    void operator()(cublasLtMatrixLayoutOpaque_t* layout) const;
-    void operator()(cublasLtMatmulPreferenceOpaque_t* preference) const;
-  };
-  template <class T> using Owned = std::unique_ptr<T, Destroy>;
-  using Layout = Owned<cublasLtMatrixLayoutOpaque_t>;
-  static Layout layout(const Operand& operand, const Problem& problem);
+bool available();
+std::string loaded();  // "cuBLASLt 130200" or "no cuBLASLt"
 
-  void choose(const Problem& problem);
+// Tensors of a plan. It must run with tensors that match the Problem in shape, strides, dtype and
+// alignment; kExtra is bound if the epilogue needs it.
+enum : int64_t { kY, kA, kB, kExtra };
+// Returns the algorithms that cuBLASLt's heuristic ranks first, the best first; empty if it has
+// none.
+Proposals propose(const Problem& problem);
 
-  Owned<cublasLtMatmulDescOpaque_t> operation_;
-  Layout a_, b_, y_;  // cuBLAS is column-major and computes y^T = b^T a^T: a_ describes our b
-  cublasLtMatmulHeuristicResult_t chosen_{};
-  bool found_ = false, wide_ = false;  // wide: alpha and beta are doubles
-  Into into_;
-  bool tf32_;
-};
+// ---- products: ops/vendor/cublas_matmul.cu
 
 // Computes y = a b, or y += a b for Into::add, with the epilogue; shapes as in Problem, f32, f64,
 // bf16 or f16. `extra` may be undefined if the epilogue needs none. Returns false, having done
-// nothing, if cuBLASLt is missing or has no algorithm, or if a tensor is empty. Counted in
-// kernel.vendor_calls, and with TF32 in matmul.tf32_calls.
+// nothing, if a tensor is empty, or, which is logged, if cuBLASLt is missing or none of its
+// algorithms runs. plain() returns y, and for sum_a extra, as the plain kernel computes them.
+// Counted in kernel.vendor_calls, and with TF32 in matmul.tf32_calls.
+using Plain = std::function<PlannedCall::Tensors()>;
 bool multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Epilogue epilogue,
-              const Tensor& extra, Slot& slot);
+              const Tensor& extra, Slot& slot, const Plain& plain);
 
 }  // namespace bellows::cublas

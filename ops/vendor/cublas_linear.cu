@@ -14,16 +14,23 @@ static Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, Activati
   const Epilogue epilogue = b.defined() ? (relu ? Epilogue::add_row_relu : Epilogue::add_row)
                                         : (relu ? Epilogue::relu : Epilogue::none);
   const Tensor y = empty({x.dim(0), w.dim(0)}, x), bias = b.defined() ? contiguous(b) : b;
-  const bool done = cublas::multiply(batched(y, 1), batched(x, 1), batched(transposed(w), 1),
-                                     Into::overwrite, epilogue, bias, slot);
-  return done ? y : kernels::linear.plain(x, w, b, activation, slot);
+  const auto plain = [&] { return kernels::linear.plain(x, w, b, activation, slot); };
+  const bool done =
+      cublas::multiply(batched(y, 1), batched(x, 1), batched(transposed(w), 1), Into::overwrite,
+                       epilogue, bias, slot, [&] { return PlannedCall::Tensors{plain()}; });
+  return done ? y : plain();
 }
 
 static void linear_backward_w(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,
                               Slot& slot) {
+  const auto plain = [&] {
+    const Tensor dw_ = empty_like(dw), db_ = empty_like(db);
+    kernels::linear_backward_w.plain(dy, x, dw_, db_, slot);
+    return PlannedCall::Tensors{dw_, db_};
+  };
   const bool done = dw.defined() && db.defined() &&
                     cublas::multiply(batched(dw, 1), batched(transposed(dy), 1), batched(x, 1),
-                                     Into::overwrite, Epilogue::sum_a, db, slot);
+                                     Into::overwrite, Epilogue::sum_a, db, slot, plain);
   if (!done) return kernels::linear_backward_w.plain(dy, x, dw, db, slot);
   dw.raise_version();
   db.raise_version();

@@ -2,7 +2,6 @@
 // with the host compiler.
 #include <cudnn_frontend.h>
 #include "core/base/library.h"
-#include "core/tensor/copy.h"
 #include "ops/vendor/cuda_call.h"
 #include "ops/vendor/cudnn.h"
 
@@ -23,29 +22,6 @@ bool available() {
 }
 
 std::string version() { return available() ? fe::detail::get_backend_version_string() : ""; }
-
-std::string loaded() { return available() ? "cuDNN " + version() : "no cuDNN"; }
-
-static bool is_aligned(const Tensor& t) { return reinterpret_cast<uintptr_t>(t.bytes()) % 16 == 0; }
-Tensor aligned(const Tensor& t) {
-  if (is_aligned(t)) return t;
-  const Tensor copy(t.shape(), t.strides(), t.dtype(), t.device());
-  copy_into(copy, t);
-  return copy;
-}
-
-Output::Output(const Tensor& t) : t_(t), written_(is_aligned(t) ? t : empty_like(t)) {}
-Output::Output(const Tensor& t, const MemoryFormat& format)
-    : t_(t),
-      written_(t.is_contiguous(format) && is_aligned(t)
-                   ? t
-                   : Tensor(t.shape(), t.dtype(), t.device(), format)) {}
-void Output::done() const {
-  if (written_.bytes() == t_.bytes())
-    t_.raise_version();
-  else
-    copy_into(t_, written_);
-}
 
 static const char* caller() { return running_kernel() ? running_kernel() : "cudnn"; }
 static void check(cudnnStatus_t status, const char* what) {
@@ -75,11 +51,6 @@ static cudnnHandle_t handle_on_current_stream() {
     set = stream;
   }
   return handle();
-}
-
-Filter filter() {
-  const KernelOptions& options = kernel_options();
-  return {options.tf32, options.deterministic, options.workspace_mb << 20};
 }
 
 // ---- descriptions
@@ -134,9 +105,6 @@ struct Graph::Description {
         .set_stride({o.stride, o.stride})
         .set_dilation({1, 1});
   }
-  // An empty `name` accepts any engine.
-  std::vector<Plan> build(const Filter& filter, Search search, size_t most,
-                          const std::string& name);
 };
 
 static DType computed(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
@@ -256,6 +224,8 @@ fe::error_t Engines::propose(DType dtype, const Filter& filter, Search search) {
   if (filter.deterministic) without.push_back(Note::NONDETERMINISTIC);
   if (dtype == DType::f32 && !filter.tf32) without.push_back(Note::TENSOR_CORE);
   deselect_numeric_notes(without);
+  if (search == Search::thorough && !filter.compiled)
+    deselect_behavior_notes({fe::BehaviorNote_t::RUNTIME_COMPILATION});
   deselect_workspace_greater_than(filter.workspace_bytes);
   return {};
 }
@@ -266,47 +236,49 @@ std::string Engines::name(int64_t engine) const {
   return name;
 }
 
-struct Plan::Built {
+namespace {
+// Built engine of a graph, which frees it although other plans may keep the graph.
+struct Engine : VendorPlan {
+  Engine(std::shared_ptr<Engines> engines, int64_t index, bool tf32)
+      : engines(std::move(engines)), index(index), tf32(tf32) {}
+  ~Engine() override { engines->list().execution_plans.at(index).reset(); }
+  Engine(Engine&&) = delete;
+
+  int64_t workspace_bytes() const override {
+    return engines->get_workspace_size_plan_at_index(index);
+  }
+  void run(Bindings bindings) const override {
+    for (const auto& [tensor, address] : bindings)
+      if (tensor) addresses[tensor] = const_cast<void*>(address);
+    const CudaCall call(workspace, tf32);
+    const fe::error_t error = engines->execute_plan_at_index(handle_on_current_stream(), addresses,
+                                                             call.workspace(), index);
+    if (error.is_bad()) [[unlikely]]
+      throw PlanFailure(error.get_message());
+  }
+
   std::shared_ptr<Engines> engines;
-  int64_t engine;
+  int64_t index;
   bool tf32;
-  std::string name = engines->name(engine);
-  int64_t workspace_bytes = engines->get_workspace_size_plan_at_index(engine);
-  std::unordered_map<Id, void*> addresses = {};
+  int64_t workspace = workspace_bytes();
+  mutable std::unordered_map<Id, void*> addresses = {};
 };
+}  // namespace
 
-const std::string& Plan::name() const { return built_->name; }
-int64_t Plan::workspace_bytes() const { return built_->workspace_bytes; }
-
-void Plan::run(Bindings bindings) const {
-  for (const auto& [tensor, address] : bindings)
-    if (tensor) built_->addresses[tensor] = const_cast<void*>(address);
-  const CudaCall call(built_->workspace_bytes, built_->tf32);
-  check(built_->engines->execute_plan_at_index(handle_on_current_stream(), built_->addresses,
-                                               call.workspace(), built_->engine),
-        built_->name.c_str());
-}
-
-std::vector<Plan> Graph::Description::build(const Filter& filter, Search search, size_t most,
-                                            const std::string& name) {
+Proposals Graph::propose(const Filter& filter, Search search) && {
+  const std::shared_ptr<Engines> engines = description_->engines;
   check(engines->validate(), "cuDNN does not take the graph");
-  std::vector<Plan> plans;
+  Proposals all;
   if (engines->build_operation_graph(handle()).is_bad() ||
-      engines->propose(dtype, filter, search).is_bad())
-    return plans;
-  const bool tf32 = multiplies && dtype == DType::f32 && filter.tf32;
-  for (int64_t i = 0; i < engines->get_execution_plan_count() && plans.size() < most; ++i)
-    if ((name.empty() || name == engines->name(i)) &&
-        engines->build_plan_at_index(handle(), i).is_good())
-      plans.emplace_back(std::make_shared<Plan::Built>(Plan::Built{engines, i, tf32}));
-  return plans;
-}
-
-std::vector<Plan> Graph::plans(const Filter& filter, Search search, size_t most) && {
-  return description_->build(filter, search, most, "");
-}
-std::vector<Plan> Graph::plan(const Filter& filter, const std::string& name) && {
-  return description_->build(filter, Search::thorough, 1, name);
+      engines->propose(description_->dtype, filter, search).is_bad())
+    return all;
+  const bool tf32 = description_->multiplies && description_->dtype == DType::f32 && filter.tf32;
+  for (int64_t i = 0; i < engines->get_execution_plan_count(); ++i)
+    all.push_back({engines->name(i), [=]() -> std::shared_ptr<const VendorPlan> {
+                     if (engines->build_plan_at_index(handle(), i).is_bad()) return nullptr;
+                     return std::make_shared<Engine>(engines, i, tf32);
+                   }});
+  return all;
 }
 
 // Errors are not thrown: they mean "not supported".

@@ -1,17 +1,17 @@
-// Wrapper of cuDNN 9's graph API that does not include cuDNN's headers. A Graph is described once;
-// engines that cuDNN proposes for it are built into Plans; a Plan is run with new addresses each
-// time. Compute thread only. Errors of cuDNN throw Exit::internal.
+// Wrapper of cuDNN 9's graph API that does not include cuDNN's headers. A Graph is described, cuDNN
+// proposes engines for it, and a PlannedCall runs one of them with new addresses each time. Compute
+// thread only. Other errors of cuDNN than those of a plan throw Exit::internal.
 //
 //   Graph graph(DType::bf16);
 //   const Id x = graph.input(x_layout), w = graph.input(w_layout), y = graph.conv2d(x, w, {});
 //   graph.output(y, y_layout);
-//   const std::vector<Plan> plans = std::move(graph).plans(filter(), Search::quick, 1);
-//   if (!plans.empty()) plans[0].run({{x, x_}, {w, w_}, {y, y_}});
+//   const Proposals plans = std::move(graph).propose(filter(), Search::quick);
+//   if (const auto plan = plans.at(0).build()) plan->run({{x, x_}, {w, w_}, {y, y_}});
 #pragma once
 #include <memory>
 #include <vector>
 #include "ops/conv/conv2d.h"
-#include "ops/vendor/plan.h"
+#include "ops/vendor/planned_call.h"
 
 namespace bellows::cudnn {
 
@@ -34,31 +34,14 @@ struct Layout {
 struct Filter {
   bool tf32 = false;           // allow f32 products with a 10-bit mantissa
   bool deterministic = false;  // only engines that give the same bits every time
+  bool compiled = false;       // a thorough search takes engines that compile at run time, too
   int64_t workspace_bytes = int64_t{1} << 30;
   bool operator==(const Filter&) const = default;
 };
 Filter filter();  // from the current KernelOptions
-
-// quick: engines in the order of cuDNN's cheap heuristic. thorough: engines of all heuristics.
-enum class Search { quick, thorough };
+std::ostream& operator<<(std::ostream& out, const Filter& filter);
 
 using Id = int64_t;  // a tensor of a graph; 0: none
-
-// An engine with its knobs, built for a graph. Copies share it.
-class Plan {
- public:
-  struct Built;
-  explicit Plan(std::shared_ptr<Built> built) : built_(std::move(built)) {}
-  const std::string& name() const;  // "eng62_k2=4_k13=0": the same for the same graph and cuDNN
-  int64_t workspace_bytes() const;
-
-  // Runs on the current stream with a workspace from the allocator. Addresses are on the device, a
-  // multiple of 16 bytes. Bindings of tensor 0 are ignored. Counted in kernel.vendor_calls.
-  void run(Bindings bindings) const;
-
- private:
-  std::shared_ptr<Built> built_;
-};
 
 // cuDNN's support for a graph on a device that need not be present.
 struct Support {
@@ -113,10 +96,11 @@ class Graph {
   void inside(Id tensor, const Layout& layout);  // for intermediates whose shape is not inferred
 
   // The functions below consume the description.
-  // Returns plans of the first `most` engines that can be built; empty if there is none.
-  std::vector<Plan> plans(const Filter& filter, Search search, size_t most) &&;
-  // Returns the plan of the engine with that name; empty if it cannot be built.
-  std::vector<Plan> plan(const Filter& filter, const std::string& name) &&;
+  // Returns the engines that pass the filter, in cuDNN's order, as "eng62_k2=4_k13=0". A thorough
+  // search takes engines of all heuristics; of those that compile at run time, only if the filter
+  // says so. Addresses in a plan's Bindings are a multiple of 16 bytes; those of tensor 0 are
+  // ignored.
+  Proposals propose(const Filter& filter, Search search) &&;
   // Reports support without building a plan or using a device. `device_properties` is JSON as cuDNN
   // serializes it.
   Support support(const Filter& filter, Search search, const std::string& device_properties) &&;
@@ -131,15 +115,17 @@ template <class Tensors> struct Described {
   Graph graph;
   Tensors tensors = {};
 };
-// The plan of the engine that cuDNN ranks first. False if it has none.
+// A layer's call, as it lies in its slot: the process's call for the key, and the graph's tensors.
 template <class Tensors> struct Planned {
-  Planned(Described<Tensors> d, const Filter& filter)
-      : tensors(d.tensors), plans(std::move(d.graph).plans(filter, Search::quick, 1)) {}
-  explicit operator bool() const { return !plans.empty(); }
-  void run(Bindings bindings) const { plans.front().run(bindings); }
-
+  // describe(key) describes the graph.
+  template <class Key>
+  Planned(const Key& key, Described<Tensors> (*describe)(const Key&))
+      : tensors(describe(key).tensors),
+        call(planned_call(cat(loaded(), " ", key), [key, describe](Search search) {
+          return std::move(describe(key).graph).propose(key.filter, search);
+        })) {}
   Tensors tensors;
-  std::vector<Plan> plans;  // one or none
+  std::shared_ptr<PlannedCall> call;
 };
 
 // Returns t itself if its address is a multiple of 16 bytes, as graphs require, else a copy. Views

@@ -66,26 +66,25 @@ BatchNormGraph describe_backward(const BatchNorm& pass) {
   return d;
 }
 
+std::ostream& operator<<(std::ostream& out, const BatchNorm& pass) {
+  return out << (pass.backward ? "batch_norm_backward " : "batch_norm ") << pass.dtype << pass.x
+             << (pass.relu ? " relu" : "") << (pass.residual ? " residual" : "") << " eps "
+             << pass.eps << ' ' << pass.filter;
+}
+
 }  // namespace cudnn
 
 namespace {
 
 using cudnn::aligned;
+using Planned = cudnn::Planned<cudnn::BatchNormTensors>;
 
-// Two types, so that a slot keeps a plan of each for the same key.
-struct Forward : cudnn::Planned<cudnn::BatchNormTensors> {
-  explicit Forward(const cudnn::BatchNorm& pass)
-      : Planned(cudnn::describe_forward(pass), pass.filter) {}
-};
-struct Backward : cudnn::Planned<cudnn::BatchNormTensors> {
-  explicit Backward(const cudnn::BatchNorm& pass)
-      : Planned(cudnn::describe_backward(pass), pass.filter) {}
-};
-
-template <class Pass>
-const Pass& find(const Tensor& x, bool relu, bool residual, double eps, Slot& slot) {
-  const cudnn::BatchNorm pass{x.shape(), x.dtype(), relu, residual, eps, cudnn::filter()};
-  return slot.get<Pass>(pass, [&] { return Pass(pass); });
+const Planned& find(bool backward, const Tensor& x, bool relu, bool residual, double eps,
+                    Slot& slot) {
+  const cudnn::BatchNorm pass{x.shape(), x.dtype(), relu, residual, eps, cudnn::filter(), backward};
+  return slot.get<Planned>(pass, [&] {
+    return Planned(pass, backward ? cudnn::describe_backward : cudnn::describe_forward);
+  });
 }
 
 // cuDNN's statistics are (mean, 1 / sqrt(var + eps)), ours (mean, var). Both kernels: one thread
@@ -107,25 +106,27 @@ static kernels::NormalizedGrads backward(const Tensor& dy_, const Tensor& x,
                                          const Tensor& statistics, const Tensor& weight,
                                          const Tensor& bits, double eps, bool residual,
                                          const Tensor& dw_, const Tensor& db_, Slot& slot) {
-  const auto& plan = find<Backward>(x, bits.defined(), residual, eps, slot);
-  INVARIANT(plan, "cuDNN has an engine for batch_norm forward and none back");
-  const cudnn::BatchNormTensors& t = plan.tensors;
+  const auto& [t, call] = find(true, x, bits.defined(), residual, eps, slot);
   const int64_t C = x.dim(1);
   const Tensor dy = aligned(contiguous(dy_, kNHWC)), dx = empty_like(x);
   const Tensor dresidual = residual ? empty_like(x) : Tensor(),
                inverse({C}, DType::f32, x.device());
   launch(inverse_deviations, grid_of(C), statistics.ptr<float>() + C, inverse.ptr<float>(), C, eps);
   const cudnn::Output dw(dw_), db(db_);
-  plan.run({{t.dy, dy},
-            {t.bits, bits},
-            {t.dresidual, dresidual},
-            {t.x, aligned(x)},
-            {t.weight, aligned(weight)},
-            {t.mean, statistics},
-            {t.inverse, inverse},
-            {t.dx, dx},
-            {t.dw, dw.tensor()},
-            {t.db, db.tensor()}});
+  const bool done = call->run({{t.dy, dy},
+                               {t.bits, bits},
+                               {t.dresidual, dresidual},
+                               {t.x, aligned(x)},
+                               {t.weight, aligned(weight)},
+                               {t.mean, statistics},
+                               {t.inverse, inverse},
+                               {t.dx, dx},
+                               {t.dw, dw.tensor()},
+                               {t.db, db.tensor()}});
+  if (!done)
+    fail(Exit::internal,
+         "batch_norm_backward: no plan of cuDNN runs, and only cuDNN can read the "
+         "mask bits of its forward; write  kernels.autotune: heuristic  to use Bellows' kernels");
   dw.done();
   db.done();
   return {dx, dresidual};
@@ -134,27 +135,27 @@ static kernels::NormalizedGrads backward(const Tensor& dy_, const Tensor& x,
 static kernels::BatchNormPass forward(const Tensor& x_, const Tensor& weight_, const Tensor& bias_,
                                       const Tensor& residual_, bool relu, double eps, Slot& slot) {
   // cuDNN must run both passes or none: only its backward can read the mask bits that its forward
-  // writes. The plan to run is found last, because building one may evict another from the slot.
-  const bool back = bool(find<Backward>(x_, relu, residual_.defined(), eps, slot));
-  const auto* const plan =
-      back ? &find<Forward>(x_, relu, residual_.defined(), eps, slot) : nullptr;
-  if (!plan || !*plan)
+  // writes. The call to run is found last, because finding one may evict another from the slot.
+  const auto plain = [&] {
     return kernels::batch_norm_training.plain(x_, weight_, bias_, residual_, relu, eps, slot);
-  const cudnn::BatchNormTensors& t = plan->tensors;
+  };
+  if (!find(true, x_, relu, residual_.defined(), eps, slot).call->can_run()) return plain();
+  const auto& [t, call] = find(false, x_, relu, residual_.defined(), eps, slot);
   const int64_t C = x_.dim(1);
   const Tensor x = aligned(x_), weight = aligned(weight_), bias = aligned(bias_);
   const Tensor residual = residual_.defined() ? aligned(contiguous(residual_, kNHWC)) : residual_;
   const Tensor y = empty_like(x), statistics({2, C}, DType::f32, x.device());
   const Tensor bits = relu ? Tensor({(x.numel() + 7) / 8}, DType::u8, x.device()) : Tensor();
   float* const inverse = statistics.ptr<float>() + C;
-  plan->run({{t.x, x},
-             {t.weight, weight},
-             {t.bias, bias},
-             {t.residual, residual},
-             {t.y, y},
-             {t.bits, bits},
-             {t.mean, statistics},
-             {t.inverse, inverse}});
+  const bool done = call->run({{t.x, x},
+                               {t.weight, weight},
+                               {t.bias, bias},
+                               {t.residual, residual},
+                               {t.y, y},
+                               {t.bits, bits},
+                               {t.mean, statistics},
+                               {t.inverse, inverse}});
+  if (!done) return plain();
   launch(variances, grid_of(C), inverse, C, eps);
   return {y, bits, statistics, backward};
 }

@@ -11,8 +11,11 @@ struct BatchNorm {
   bool relu, residual;  // fused: y = relu(batch_norm(x) + residual); backward: dresidual is wanted
   double eps;
   Filter filter;
+  bool backward = false;
   bool operator==(const BatchNorm&) const = default;
 };
+
+std::ostream& operator<<(std::ostream& out, const BatchNorm& pass);
 
 // True for non-empty NHWC images, not f64, whose channels fill a multiple of 16 bytes: cuDNN reads
 // channels in 16-byte vectors.

@@ -32,8 +32,7 @@ ConvolutionGraph describe(const Convolution& c) {
 std::ostream& operator<<(std::ostream& out, const Convolution& c) {
   constexpr const char* halves[] = {"conv2d", "conv2d_backward_x", "conv2d_backward_w"};
   return out << halves[int(c.half)] << ' ' << c.dtype << ' ' << c.format.name << c.x << c.w
-             << (c.bias ? " bias " : " ") << c.options << (c.filter.tf32 ? " tf32" : "")
-             << (c.filter.deterministic ? " deterministic " : " ") << c.filter.workspace_bytes;
+             << (c.bias ? " bias " : " ") << c.options << ' ' << c.filter;
 }
 
 }  // namespace cudnn
@@ -42,65 +41,28 @@ namespace {
 
 using cudnn::aligned;
 using cudnn::Half;
-using cudnn::Search;
+using Planned = cudnn::Planned<cudnn::ConvolutionTensors>;
 
-constexpr size_t kMostPlans = 16;  // candidates of autotuning
-
-// A convolution with its plan, kept in the layer's slot.
-class Ready {
- public:
-  explicit Ready(const cudnn::Convolution& c)
-      : convolution_(c), planned_(cudnn::describe(c), c.filter) {}
-  explicit operator bool() const { return bool(planned_); }
-
-  // a, c: the graph's first and second tensor; b: bias, may be undefined. In the graph's format.
-  void run(const Tensor& a, const Tensor& c, const Tensor& b, const Tensor& y) {
-    if (tuning_.due()) choose(a, c, b, y);
-    run(planned_.plans[0], a, c, b, y);
-  }
-
- private:
-  void choose(const Tensor& a, const Tensor& c, const Tensor& b, const Tensor& y) {
-    std::vector<cudnn::Plan> found;
-    const auto find = [&](const std::string& name) {
-      cudnn::Graph graph = std::move(cudnn::describe(convolution_).graph);
-      const std::string version = "cuDNN " + cudnn::version() + " ";
-      if (name.empty())
-        found = std::move(graph).plans(convolution_.filter, Search::thorough, kMostPlans);
-      else if (name.starts_with(version))
-        found = std::move(graph).plan(convolution_.filter, name.substr(version.size()));
-      Candidates candidates;
-      for (const cudnn::Plan& plan : found)
-        candidates.push_back(
-            {version + plan.name(), plan.workspace_bytes(), [&] { run(plan, a, c, b, y); }});
-      return candidates;
-    };
-    const auto best = tuning_.make(Device::cuda, cat(convolution_), find);
-    if (!best) return;
-    const std::string name = found[*best].name();
-    found.clear();  // frees the graph that keeps all candidates' engines
-    auto plans = cudnn::describe(convolution_).graph.plan(convolution_.filter, name);
-    if (!plans.empty()) planned_.plans = std::move(plans);
-  }
-
-  void run(const cudnn::Plan& plan, const Tensor& a, const Tensor& c, const Tensor& b,
-           const Tensor& y) const {
-    const cudnn::ConvolutionTensors& t = planned_.tensors;
-    plan.run({{t.first, a}, {t.second, c}, {t.bias, b}, {t.result, y}});
-  }
-
-  cudnn::Convolution convolution_;
-  cudnn::Planned<cudnn::ConvolutionTensors> planned_;
-  Tuning tuning_;
+// Tensors of a graph, in its format; the bias may be undefined.
+struct Operands {
+  Tensor first, second, bias, result;
 };
 
-// Returns null, for the plain kernel, if cuDNN is missing or has no engine.
-Ready* find(Half half, DType dtype, const Shape& x, const Shape& w, const MemoryFormat& format,
-            bool bias, const Conv2dOptions& options, Slot& slot) {
-  if (!cudnn::available()) return nullptr;
-  const cudnn::Convolution key{half, x, w, format, dtype, bias, options, cudnn::filter()};
-  Ready& ready = slot.get<Ready>(key, [&] { return Ready(key); });
-  return ready ? &ready : nullptr;
+// Returns false if the plain kernel must run. plain() returns its result.
+template <class Plain>
+bool run(const cudnn::Convolution& key, const Operands& o, Slot& slot, const Plain& plain) {
+  if (!cudnn::available()) return note_fallback("no cuDNN"), false;
+  // A copy, because the plain kernel in a trial may evict the slot's.
+  const Planned planned = slot.get<Planned>(key, [&] { return Planned(key, cudnn::describe); });
+  const cudnn::ConvolutionTensors& t = planned.tensors;
+  const auto once = [&](const VendorPlan& plan) {
+    plan.run({{t.first, o.first}, {t.second, o.second}, {t.bias, o.bias}, {t.result, o.result}});
+    return PlannedCall::Tensors{o.result};
+  };
+  return planned.call->run(
+      {{t.first, o.first}, {t.second, o.second}, {t.bias, o.bias}, {t.result, o.result}}, [&] {
+        return PlannedCall::Trial{once, [&] { return PlannedCall::Tensors{plain()}; }};
+      });
 }
 
 }  // namespace
@@ -108,35 +70,42 @@ Ready* find(Half half, DType dtype, const Shape& x, const Shape& w, const Memory
 static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& b,
                       const Conv2dOptions& options, Slot& slot) {
   const MemoryFormat& format = conv2d_format(x, w);
-  Ready* ready =
-      find(Half::forward, x.dtype(), x.shape(), w.shape(), format, b.defined(), options, slot);
-  if (!ready) return kernels::conv2d.plain(x, w, b, options, slot);
-  const Shape shape = conv2d_shape("conv2d", x.shape(), w.shape(), options);
-  const Tensor y(shape, x.dtype(), Device::cuda, format);
-  ready->run(aligned(contiguous(x, format)), aligned(contiguous(w, format)),
-             b.defined() ? aligned(contiguous(b)) : b, y);
-  return y;
+  const Tensor y(conv2d_shape("conv2d", x.shape(), w.shape(), options), x.dtype(), Device::cuda,
+                 format);
+  const auto plain = [&] { return kernels::conv2d.plain(x, w, b, options, slot); };
+  const bool done = run({Half::forward, x.shape(), w.shape(), format, x.dtype(), b.defined(),
+                         options, cudnn::filter()},
+                        {aligned(contiguous(x, format)), aligned(contiguous(w, format)),
+                         b.defined() ? aligned(contiguous(b)) : b, y},
+                        slot, plain);
+  return done ? y : plain();
 }
 
 static Tensor backward_x(const Tensor& dy, const Tensor& w, const Shape& x,
                          const Conv2dOptions& options, Slot& slot) {
   const MemoryFormat& format = conv2d_format(dy, w);
-  Ready* ready = find(Half::backward_x, dy.dtype(), x, w.shape(), format, false, options, slot);
-  if (!ready) return kernels::conv2d_backward_x.plain(dy, w, x, options, slot);
   const Tensor dx(x, dy.dtype(), Device::cuda, format);
-  ready->run(aligned(contiguous(dy, format)), aligned(contiguous(w, format)), Tensor(), dx);
-  return dx;
+  const auto plain = [&] { return kernels::conv2d_backward_x.plain(dy, w, x, options, slot); };
+  const bool done =
+      run({Half::backward_x, x, w.shape(), format, dy.dtype(), false, options, cudnn::filter()},
+          {aligned(contiguous(dy, format)), aligned(contiguous(w, format)), {}, dx}, slot, plain);
+  return done ? dx : plain();
 }
 
 static void backward_w(const Tensor& dy_, const Tensor& x, const Tensor& dw, const Tensor& db,
                        const Conv2dOptions& options, Slot& slot) {
   const MemoryFormat& format = conv2d_format(dy_, x);
-  Ready* ready =
-      find(Half::backward_w, x.dtype(), x.shape(), dw.shape(), format, false, options, slot);
-  if (!ready) return kernels::conv2d_backward_w.plain(dy_, x, dw, db, options, slot);
   const Tensor dy = aligned(contiguous(dy_, format));
   const cudnn::Output result(dw, format);
-  ready->run(dy, aligned(contiguous(x, format)), Tensor(), result.tensor());
+  const auto plain = [&] {
+    const Tensor dw_ = empty_like(dw);
+    kernels::conv2d_backward_w.plain(dy_, x, dw_, Tensor(), options, slot);
+    return dw_;
+  };
+  const bool done = run(
+      {Half::backward_w, x.shape(), dw.shape(), format, x.dtype(), false, options, cudnn::filter()},
+      {dy, aligned(contiguous(x, format)), {}, result.tensor()}, slot, plain);
+  if (!done) return kernels::conv2d_backward_w.plain(dy_, x, dw, db, options, slot);
   result.done();
   if (db.defined()) copy_into(db, kernels::sum(dy, {1, dw.dim(0), 1, 1}, 1).view_as(db.shape()));
 }

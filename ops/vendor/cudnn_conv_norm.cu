@@ -80,6 +80,12 @@ ConvNormGraph describe(const ConvNormKey& c) {
   return d;
 }
 
+std::ostream& operator<<(std::ostream& out, const ConvNormKey& c) {
+  constexpr const char* halves[] = {"conv_norm", "conv_norm_backward_x", "conv_norm_backward_w"};
+  return out << halves[int(c.half)] << ' ' << c.x << c.w << (c.norm ? " norm " : " ") << c.options
+             << ' ' << c.filter;
+}
+
 }  // namespace cudnn
 
 namespace {
@@ -87,35 +93,14 @@ namespace {
 using cudnn::aligned;
 using cudnn::Half;
 
-struct Ready {
-  explicit Ready(const cudnn::ConvNormKey& c) : Ready(c, cudnn::describe(c)) {}
-  Ready(const cudnn::ConvNormKey& c, cudnn::ConvNormGraph d)
-      : tensors(d.tensors), plans(std::move(d.graph).plans(c.filter, cudnn::Search::quick, 1)) {}
-  explicit operator bool() const { return !plans.empty(); }
+using Planned = cudnn::Planned<cudnn::ConvNormTensors>;
 
-  cudnn::ConvNormTensors tensors;
-  std::vector<cudnn::Plan> plans;  // one plan, or none if cuDNN has no engine
-};
-
-cudnn::ConvNormKey of(cudnn::ConvNormKey convolution, Half half) {
-  convolution.half = half;
-  return convolution;
-}
-struct ReadyBackward {
-  explicit ReadyBackward(const cudnn::ConvNormKey& c)
-      : w(of(c, Half::backward_w)), x(of(c, Half::backward_x)) {}
-  explicit operator bool() const { return w && x; }
-  Ready w, x;
-};
-
-// Returns null, for the plain kernel, if cuDNN is missing or does not support the case.
-template <class Kind>
-Kind* find(Half half, const Tensor& x, const Tensor& w, bool norm, const Conv2dOptions& options,
-           Slot& slot) {
-  if (!cudnn::takes_conv_norm(x, w) || !cudnn::available()) return nullptr;
+// Returns nothing, for the plain kernel, if cuDNN is missing or does not support the case.
+std::optional<Planned> find(Half half, const Tensor& x, const Tensor& w, bool norm,
+                            const Conv2dOptions& options, Slot& slot) {
+  if (!cudnn::takes_conv_norm(x, w) || !cudnn::available()) return std::nullopt;
   const cudnn::ConvNormKey key{half, x.shape(), w.shape(), norm, options, cudnn::filter()};
-  Kind& ready = slot.get<Kind>(key, [&] { return Kind(key); });
-  return ready ? &ready : nullptr;
+  return slot.get<Planned>(key, [&] { return Planned(key, cudnn::describe); });
 }
 
 // ---- per-channel kernels: one thread per channel, blocks of 256
@@ -164,9 +149,12 @@ static kernels::ConvNorm forward(const Tensor& x_, const Tensor& statistics, con
                                  const Tensor& bias, double eps, const Tensor& w_,
                                  const Conv2dOptions& options, Slot& slot) {
   const bool norm = statistics.defined();
-  const Ready* const ready = find<Ready>(Half::forward, x_, w_, norm, options, slot);
-  if (!ready) return kernels::conv_norm.plain(x_, statistics, weight, bias, eps, w_, options, slot);
-  const cudnn::ConvNormTensors& t = ready->tensors;
+  const auto plain = [&] {
+    return kernels::conv_norm.plain(x_, statistics, weight, bias, eps, w_, options, slot);
+  };
+  const std::optional<Planned> planned = find(Half::forward, x_, w_, norm, options, slot);
+  if (!planned) return plain();
+  const cudnn::ConvNormTensors& t = planned->tensors;
   const Tensor x = aligned(contiguous(x_, kNHWC)), w = aligned(contiguous(w_, kNHWC));
   const Tensor y(conv2d_shape("conv2d", x.shape(), w.shape(), options), DType::f16, Device::cuda,
                  kNHWC);
@@ -174,13 +162,14 @@ static kernels::ConvNorm forward(const Tensor& x_, const Tensor& statistics, con
   const Tensor sums({2, K}, DType::f32, Device::cuda);
   float *const sum = sums.ptr<float>(), *const squares = sum + K;
   const auto on = norm ? std::optional<Prologue>({statistics, weight, bias, eps}) : std::nullopt;
-  ready->plans[0].run({{t.x, x.bytes()},
-                       {t.w, w.bytes()},
-                       {t.scale, norm ? on->scale() : nullptr},
-                       {t.shift, norm ? on->shift() : nullptr},
-                       {t.y, y.bytes()},
-                       {t.sum, sum},
-                       {t.squares, squares}});
+  const bool done = planned->call->run({{t.x, x},
+                                        {t.w, w},
+                                        {t.scale, norm ? on->scale() : nullptr},
+                                        {t.shift, norm ? on->shift() : nullptr},
+                                        {t.y, y},
+                                        {t.sum, sum},
+                                        {t.squares, squares}});
+  if (!done) return plain();
   launch(statistics_of, grid_of(K), sum, squares, double(y.numel()) / double(K), K);
   return {y, sums};
 }
@@ -189,41 +178,43 @@ static Tensor backward(const Tensor& dy_, const Tensor& x_, const Tensor& statis
                        const Tensor& weight_, const Tensor& bias_, double eps, const Tensor& w_,
                        const Conv2dOptions& options, const Tensor& dw_, const Tensor& dweight,
                        const Tensor& dbias, Slot& slot) {
-  const auto* const ready = find<ReadyBackward>(Half::backward_x, x_, w_, true, options, slot);
-  if (!ready)
+  const auto plain = [&] {
     return kernels::conv_norm_backward.plain(dy_, x_, statistics, weight_, bias_, eps, w_, options,
                                              dw_, dweight, dbias, slot);
+  };
+  const std::optional<Planned> for_w = find(Half::backward_w, x_, w_, true, options, slot);
+  const std::optional<Planned> for_x = find(Half::backward_x, x_, w_, true, options, slot);
+  if (!for_w || !for_x) return plain();
   const Tensor x = aligned(contiguous(x_, kNHWC)), w = aligned(contiguous(w_, kNHWC));
   const Tensor dy = aligned(contiguous(dy_, kNHWC));
   const Tensor weight = aligned(weight_), bias = aligned(bias_);
   const Prologue on(statistics, weight, bias, eps);
 
   const Tensor dw(w.shape(), DType::f16, Device::cuda, kNHWC);
-  const cudnn::ConvNormTensors& a = ready->w.tensors;
-  ready->w.plans[0].run({{a.y, dy.bytes()},
-                         {a.x, x.bytes()},
-                         {a.scale, on.scale()},
-                         {a.shift, on.shift()},
-                         {a.dw, dw.bytes()}});
+  const cudnn::ConvNormTensors& a = for_w->tensors;
+  const bool have_dw = for_w->call->run(
+      {{a.y, dy}, {a.x, x}, {a.scale, on.scale()}, {a.shift, on.shift()}, {a.dw, dw}});
+  if (!have_dw) return plain();
   copy_into(dw_, dw);
 
   const int64_t C = x.dim(1);
   const Tensor dnorm = empty_like(x), sums({5, C}, DType::f32, Device::cuda);
   const auto row = [&](int64_t i) { return sums.ptr<float>() + i * C; };
-  const cudnn::ConvNormTensors& b = ready->x.tensors;
-  ready->x.plans[0].run({{b.y, dy.bytes()},
-                         {b.w, w.bytes()},
-                         {b.x, x.bytes()},
-                         {b.mean, statistics.bytes()},
-                         {b.inverse, on.inverse.bytes()},
-                         {b.weight, weight.bytes()},
-                         {b.bias, bias.bytes()},
-                         {b.dnorm, dnorm.bytes()},
-                         {b.dweight, row(0)},
-                         {b.dbias, row(1)},
-                         {b.scale_dy, row(2)},
-                         {b.scale_x, row(3)},
-                         {b.rest, row(4)}});
+  const cudnn::ConvNormTensors& b = for_x->tensors;
+  const bool have_dx = for_x->call->run({{b.y, dy},
+                                         {b.w, w},
+                                         {b.x, x},
+                                         {b.mean, statistics},
+                                         {b.inverse, on.inverse},
+                                         {b.weight, weight},
+                                         {b.bias, bias},
+                                         {b.dnorm, dnorm},
+                                         {b.dweight, row(0)},
+                                         {b.dbias, row(1)},
+                                         {b.scale_dy, row(2)},
+                                         {b.scale_x, row(3)},
+                                         {b.rest, row(4)}});
+  if (!have_dx) return plain();
   copy_into(dweight, sums.view({C}, {1}, 0));
   copy_into(dbias, sums.view({C}, {1}, C));
   return kernels::batch_norm_backward_x(dnorm, x, statistics, weight, dweight, dbias, {}, eps,

@@ -17,6 +17,8 @@ struct ConvNormKey {
   bool operator==(const ConvNormKey&) const = default;
 };
 
+std::ostream& operator<<(std::ostream& out, const ConvNormKey& convolution);
+
 // True for non-empty f16 images with multiples of 8 channels on both sides.
 inline bool takes_conv_norm(const Tensor& x, const Tensor& w) {
   return x.dtype() == DType::f16 && w.dim(0) % 8 == 0 && w.dim(1) % 8 == 0 && x.numel() > 0;
@@ -32,10 +34,7 @@ struct ConvNormTensors {
   Id mean = 0, inverse = 0, weight = 0, bias = 0;
   Id dnorm = 0, dweight = 0, dbias = 0, scale_dy = 0, scale_x = 0, rest = 0;
 };
-struct ConvNormGraph {
-  Graph graph;
-  ConvNormTensors tensors = {};  // equal keys give equal Ids
-};
+using ConvNormGraph = Described<ConvNormTensors>;
 ConvNormGraph describe(const ConvNormKey& convolution);
 
 }  // namespace bellows::cudnn

@@ -245,7 +245,7 @@ TEST_F(AllocatorOnDevice, OtherThreadsGoOnDuringACapture) {
 }
 
 // An event of this use, recorded on the stream of the capture, would belong to the capture, and no
-// later allocation could query it.
+// later allocation could query it, on whatever thread.
 TEST_F(AllocatorOnDevice, AnotherThreadReleasesABlockThatTheCapturedStreamUses) {
   Tensor block;
   {
@@ -257,9 +257,13 @@ TEST_F(AllocatorOnDevice, AnotherThreadReleasesABlockThatTheCapturedStreamUses) 
   const Tensor x = on_gpu(100);
   const Graph graph(Device::cuda, [&] {
     fill(x, 1);
-    std::thread([&] { block = {}; }).join();
+    std::thread([&] {
+      block = {};
+      on_gpu(1000);  // queries no event
+    }).join();
   });
-  on_gpu(1000);
+  std::thread([] { on_gpu(1000); }).join();  // records the event
+  std::thread([] { on_gpu(1000); }).join();  // queries it
   synchronize(stream_of(Device::cuda));
   const StreamGuard on(copies());
   EXPECT_EQ(on_gpu(1000).bytes(), address) << "its event is ready: it is free";

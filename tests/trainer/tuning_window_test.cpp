@@ -89,6 +89,7 @@ TEST(TuningWindow, ReportsItsResultsOnce) {
   const Plan plan = plan_with({{"train.tuning_window.0", {"1"}}, {"train.tuning_window.1", {"2"}}});
   TuningWindow window(plan.train, plan.kernels);
   trace::counter("autotune.searches").add(1);
+  trace::counter("autotune.search_us").add(1'234'000);
   trace::counter("autotune.repeated").add(2);
   trace::counter("autotune.hits").add(3);
   const Scalars scalars = window.take();
@@ -97,6 +98,6 @@ TEST(TuningWindow, ReportsItsResultsOnce) {
   EXPECT_EQ(window.report(), "");
   window.end_update();
   EXPECT_EQ(window.report(),
-            "autotune: 1 searches, 2 repeated problems, 0 found on disk, hit rate 75.0 %");
+            "autotune: 1 searches in 1.2 s, 2 repeated problems, 0 found on disk, hit rate 75.0 %");
   EXPECT_EQ(window.report(), "") << "once";
 }

@@ -27,21 +27,23 @@ double TuningWindow::Counts::hit_rate() const {
 TuningWindow::Counts TuningWindow::counts() {
   const auto value = [](const char* name) { return trace::counter(name).value(); };
   return {value("autotune.searches"), value("autotune.repeated"), value("autotune.kept"),
-          value("autotune.hits"), value("autotune.misses")};
+          value("autotune.hits"),     value("autotune.misses"),   value("autotune.search_us")};
 }
 
 TuningWindow::Counts TuningWindow::since(const Counts& before) const {
   const Counts now = counts();
-  return {now.searches - before.searches, now.repeated - before.repeated, now.kept - before.kept,
-          now.hits - before.hits, now.misses - before.misses};
+  return {now.searches - before.searches, now.repeated - before.repeated,
+          now.kept - before.kept,         now.hits - before.hits,
+          now.misses - before.misses,     now.search_us - before.search_us};
 }
 
 std::string TuningWindow::report() {
   if (!on() || updates_ < last_ || std::exchange(reported_, true)) return "";
   const Counts c = since(begin_);
   return fmt::format(
-      "autotune: {} searches, {} repeated problems, {} found on disk, hit rate {:.1f} %",
-      c.searches, c.repeated, c.kept, 100 * c.hit_rate());
+      "autotune: {} searches in {:.1f} s, {} repeated problems, {} found on disk, hit rate {:.1f} "
+      "%",
+      c.searches, double(c.search_us) * 1e-6, c.repeated, c.kept, 100 * c.hit_rate());
 }
 
 Scalars TuningWindow::take() {

@@ -28,6 +28,7 @@ class TuningWindow {
     int64_t searches;
     int64_t repeated, kept;  // already found: by this run for another layer; by an earlier run
     int64_t hits, misses;
+    int64_t search_us;
     double hit_rate() const;
   };
   static Counts counts();

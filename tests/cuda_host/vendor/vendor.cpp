@@ -1,11 +1,12 @@
 #include "tests/cuda_host/vendor/vendor.h"
 #include <omp.h>
 #include <bit>
+#include <chrono>
 #include <cmath>
-#include "core/base/trace.h"
-#include "core/device/cuda.h"
+#include <thread>
 #include "core/device/kernel_options.h"
 #include "core/tensor/walk.h"
+#include "ops/vendor/cuda_call.h"
 #include "tests/cuda_host/runtime.h"
 
 namespace cuda_host {
@@ -46,14 +47,6 @@ struct SingleThreadScope {
 
 }  // namespace
 
-View::View(const Tensor& t) {
-  if (!t.defined()) return;
-  bytes_ = t.bytes();
-  shape_ = t.shape();
-  strides_ = t.strides();
-  dtype_ = t.dtype();
-}
-
 Tensor View::load() const {
   if (!bytes_) return {};
   const Tensor copy(shape_, dtype_ == DType::f64 ? DType::f64 : DType::f32);
@@ -78,25 +71,61 @@ void View::store(const Tensor& t) const {
   });
 }
 
-void vendor_call(const char* name, std::function<void()> work) {
-  static trace::Counter& calls = trace::counter("kernel.vendor_calls");
-  calls.add();
-  api([&] {
-    enqueue(
-        cuda::stream(), [name] { return name; },
-        [work = std::move(work)] {
-          const SingleThreadScope alone;
-          const Kernels plain({});
-          work();
-        });
-  });
+// ---- plans with faults
+
+// Uses up one fault.
+static bool happens(int& times) {
+  if (times == 0) return false;
+  if (times > 0) --times;
+  return true;
 }
 
-bool count_tf32(const Tensor& t) {
-  static trace::Counter& calls = trace::counter("matmul.tf32_calls");
-  const bool asked = t.dtype() == DType::f32 && kernel_options().tf32;
-  if (asked) calls.add();
-  return asked;
+namespace {
+class StandInPlan : public VendorPlan {
+ public:
+  StandInPlan(const char* call, std::string name, bool tf32, Work work)
+      : call_(call), name_(std::move(name)), tf32_(tf32), work_(std::move(work)) {
+    ++vendor_library.alive;
+  }
+  ~StandInPlan() override { --vendor_library.alive; }
+  int64_t workspace_bytes() const override { return 0; }
+  void run(Bindings bindings) const override {
+    PlanFaults& faults = vendor_library.faults[name_];
+    ++vendor_library.runs[name_];
+    ++vendor_library.runs[call_];
+    if (happens(faults.run)) throw PlanFailure("a planted failure");
+    std::this_thread::sleep_for(std::chrono::milliseconds(faults.slow_ms));
+    const CudaCall counted(0, tf32_);
+    const auto what = [call = call_] { return call; };
+    api([&] {
+      for (int i = 0; i < faults.slow; ++i) enqueue(cuda::stream(), what, [] {});
+      enqueue(cuda::stream(), what, [work = work_(bindings), wrong = happens(faults.wrong)] {
+        const SingleThreadScope alone;
+        const Kernels plain({});
+        work(wrong);
+      });
+    });
+  }
+
+ private:
+  const char* call_;
+  std::string name_;
+  bool tf32_;
+  Work work_;
+};
+}  // namespace
+
+Proposals propose_plans(const char* call, bool compiled, bool tf32, const Work& work) {
+  std::vector<std::string> names = kPlans;
+  if (compiled) names.push_back(kCompiled);
+  Proposals all;
+  for (const std::string& name : names)
+    all.push_back({name, [=]() -> std::shared_ptr<const VendorPlan> {
+                     ++vendor_library.built[name];
+                     if (happens(vendor_library.faults[name].build)) return nullptr;
+                     return std::make_shared<StandInPlan>(call, name, tf32, work);
+                   }});
+  return all;
 }
 
 }  // namespace cuda_host

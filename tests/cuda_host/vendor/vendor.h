@@ -1,14 +1,23 @@
 // Stand-in for a vendor's library: the plain CPU kernel as one operation of the stream.
 #pragma once
 #include <functional>
+#include <map>
+#include <string>
 #include "core/tensor/tensor.h"
+#include "ops/vendor/plan.h"
 
 namespace cuda_host {
 
 // Non-owning view of a device tensor, for an operation that runs later.
 class View {
  public:
-  View(const bellows::Tensor& t);  // if undefined, load() returns an undefined tensor
+  View() = default;  // load() returns an undefined tensor
+  View(const void* address, const bellows::Shape& shape, const bellows::Strides& strides,
+       bellows::DType dtype)
+      : bytes_(static_cast<std::byte*>(const_cast<void*>(address))),
+        shape_(shape),
+        strides_(strides),
+        dtype_(dtype) {}
   // Returns a copy on the host, f64 for f64 and f32 for all other dtypes.
   bellows::Tensor load() const;
   // Like load(); if `tf32`, rounded to the 10 bits of mantissa that TF32 has.
@@ -22,12 +31,28 @@ class View {
   bellows::DType dtype_ = bellows::DType::f32;
 };
 
-// Enqueues `work` on the current stream and counts it as kernel.vendor_calls. It runs with plain
-// kernels.
-void vendor_call(const char* name, std::function<void()> work);
+// Plans that the stand-ins of cuDNN and cuBLASLt propose, in this order. "compiled" is an engine
+// that compiles at run time.
+inline const std::vector<std::string> kPlans = {"first", "second", "third"};
+inline const std::string kCompiled = "compiled";
 
-// Returns whether t is f32 and the current KernelOptions request TF32; if so, counts it as
-// matmul.tf32_calls.
-bool count_tf32(const bellows::Tensor& t);
+// Faults of a plan: how often each happens, -1: always.
+struct PlanFaults {
+  int build = 0, run = 0, wrong = 0;
+  int slow = 0;     // operations that each run adds to the stream
+  int slow_ms = 0;  // time that each run takes on the host
+};
+// Faults and counts of the stand-in libraries, by the plan's name. Runs are also counted by call.
+struct VendorLibrary {
+  std::map<std::string, PlanFaults> faults;
+  std::map<std::string, int> built, runs;
+  int alive = 0;  // plans that have been built and not freed
+};
+inline VendorLibrary vendor_library;
+
+// Returns the plans as proposals. `work(bindings)` returns what a run computes later, on the
+// stream, given whether its values must be wrong.
+using Work = std::function<std::function<void(bool wrong)>(bellows::Bindings)>;
+bellows::Proposals propose_plans(const char* call, bool compiled, bool tf32, const Work& work);
 
 }  // namespace cuda_host

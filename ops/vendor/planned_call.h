@@ -1,0 +1,78 @@
+// PlannedCall: a call of a CUDA library that survives a plan that fails. Plans are tried in the
+// order in which the library proposes them; a plan that fails when it runs, or that a search finds
+// wrong, is dropped with one notice. When none is left, the caller runs its plain kernel.
+// Compute thread only.
+//
+//   Slot entry: std::shared_ptr<PlannedCall> call = planned_call(cat(key), propose);
+//   if (!call->run({{t.x, x}, {t.y, y}}, make_trial)) return kernels::op.plain(...);
+#pragma once
+#include <set>
+#include "core/device/graph.h"
+#include "core/device/kernel_options.h"
+#include "core/tensor/autotune.h"
+#include "ops/vendor/plan.h"
+
+namespace bellows {
+
+class PlannedCall {
+ public:
+  // How a search runs a plan, any number of times, and what the plain kernel returns for the same
+  // inputs. Results are compared pairwise.
+  using Tensors = std::vector<Tensor>;
+  struct Trial {
+    std::function<Tensors(const VendorPlan&)> run;
+    std::function<Tensors()> plain;
+  };
+
+  PlannedCall(std::string problem, Propose propose)
+      : problem_(std::move(problem)), propose_(std::move(propose)) {}
+
+  // Returns false, having done nothing, if no plan can run: the caller then runs its plain kernel,
+  // and the log has a line about it, once per layer. Under Autotune::benchmark, searches for the
+  // fastest plan, and uses none before its values were compared with the plain kernel's;
+  // make_trial() then returns the Trial.
+  //
+  // In a capture nothing may fail, so it uses only a plan that has run before. The graph shares
+  // the ownership of the plan.
+  template <class MakeTrial> bool run(Bindings bindings, const MakeTrial& make_trial) {
+    const bool due = tuning_.due();
+    if (due || is_unproven()) settle(due, make_trial());
+    return run(bindings);
+  }
+  // The same without a search.
+  bool run(Bindings bindings);
+  // Returns whether there is a plan to run; builds one if there is none.
+  bool can_run();
+
+ private:
+  struct Candidate {
+    std::string name = {};
+    std::shared_ptr<const VendorPlan> plan = {};
+    bool has_run = false;   // outside captures, without an error
+    bool is_right = false;  // compared with the plain kernel
+  };
+  bool is_unproven();
+  void settle(bool due, const Trial& trial);
+  void search(const Trial& trial, Tensors& plain);
+  void try_out(Candidate& candidate, const Trial& trial, Tensors& plain);
+  bool has_plan();  // builds the next one if there is none
+  void drop(const std::string& name, const std::string& why);
+
+  const std::string problem_;
+  const Propose propose_;
+  Candidate now_;        // in use; without a plan: none is built
+  Proposals rest_ = {};  // in order, after now_
+  bool proposed_ = false;
+  std::set<std::string> dropped_ = {};
+  Tuning tuning_;
+};
+
+// Returns the call for a problem, from the process's map. `problem` states all that plans depend
+// on, the version of the library included.
+std::shared_ptr<PlannedCall> planned_call(const std::string& problem, const Propose& propose);
+
+// Logs, once per layer and kernel, that the running kernel falls back to the plain one. Counts
+// each fallback in kernel.fallbacks, on which benchmarks fail.
+void note_fallback(const std::string& why);
+
+}  // namespace bellows
