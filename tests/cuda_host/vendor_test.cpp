@@ -1,5 +1,6 @@
 // Products of vendors' libraries, with plain kernels as stand-ins: they are ordered like any call
 // of a stream, match the CPU, and follow the KernelOptions.
+#include "tests/cuda_host/vendor/vendor.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cmath>
@@ -12,7 +13,6 @@
 #include "ops/matmul/linear.h"
 #include "ops/matmul/matmul.h"
 #include "tests/cuda_host/cuda_host.h"
-#include "tests/cuda_host/vendor/vendor.h"
 
 using namespace bellows;
 
