@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <iterator>
+#include "autograd/op_log.h"
 #include "core/base/trace.h"
 
 namespace bellows {
@@ -10,6 +11,13 @@ bool& grad_mode() {
   static thread_local bool on = true;
   return on;
 }
+
+static OpLog*& op_log() {
+  static constinit thread_local OpLog* log = nullptr;
+  return log;
+}
+OpLog::OpLog() : outer_(std::exchange(op_log(), this)) {}
+OpLog::~OpLog() { op_log() = outer_; }
 
 // A handle of the result that is saved in the node's own closure has no history, so there is no
 // reference cycle.
@@ -23,6 +31,12 @@ Node::Node(const char* op, const Shape& shape, Edges edges)
   static trace::Counter& nodes = trace::counter("graph.nodes");
   order = next.fetch_add(1, std::memory_order_relaxed);
   nodes.add();
+  if (OpLog* const log = op_log()) {
+    RecordedOp& recorded = log->ops.back();  // edges_to() has added it with its inputs
+    recorded.name = op;
+    recorded.path = site->path;
+    recorded.y = shape;
+  }
 }
 
 // Frees the nodes that only this one kept alive, in a loop: nested destructors of a long chain
@@ -85,6 +99,14 @@ template <class Range> static Edges edges_of(const Range& inputs, const auto& te
   if (std::ranges::none_of(inputs, tracked) || !detail::tracking()) return edges;
   edges.reserve(inputs.size());
   for (const auto& input : inputs) edges.emplace_back(grad_meta(tensor_in(input)));
+  if (OpLog* const log = op_log()) {
+    std::vector<Operand>& operands = log->ops.emplace_back().inputs;
+    for (const auto& input : inputs) {
+      const Tensor& t = tensor_in(input);
+      operands.push_back(t.defined() ? Operand{t.shape(), t.dtype(), true, is_leaf(t), grad_meta(t)}
+                                     : Operand{});
+    }
+  }
   return edges;
 }
 Edges detail::edges_to(std::span<const Input> inputs) {

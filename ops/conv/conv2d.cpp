@@ -6,6 +6,7 @@
 #include "core/tensor/foreach.h"
 #include "core/tensor/in_f32.h"
 #include "ops/base/op.h"
+#include "ops/base/work.h"
 #include "ops/conv/conv2d_cpu.h"
 #include "ops/conv/padded_conv2d.h"
 
@@ -52,6 +53,11 @@ Tensor conv2d(const Tensor& x_, const Tensor& w_, const Tensor& b_, const Conv2d
                   return grads;
                 });
 }
+
+static const AddWork work("conv2d", [](const RecordedOp& op) {
+  const Shape& w = op.inputs.at(1).shape;
+  return product(op, 2.0 * double(op.y.numel()) * double(w.numel() / w[0]));
+});
 
 static AddOp spec(const char* variant, const Conv2dOptions& options, std::vector<Shapes> cases,
                   std::vector<Shapes> rejects, std::vector<Shapes> large) {

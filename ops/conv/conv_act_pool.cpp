@@ -2,6 +2,7 @@
 #include "autograd/amp.h"
 #include "autograd/backward.h"
 #include "core/base/trace.h"
+#include "ops/base/work.h"
 #include "ops/conv/conv2d.h"
 #include "ops/conv/pool.h"
 #include "ops/elementwise.h"
@@ -37,6 +38,15 @@ Tensor conv_act_pool(const Tensor& x_, const Tensor& w, const Tensor& b,
                   return Grads{dx, dw, db};
                 });
 }
+
+// Each value of y is the largest of four of the convolution. A byte per value keeps its place.
+static const AddWork work("conv_act_pool", [](const RecordedOp& op) {
+  const Shape& w = op.inputs.at(1).shape;
+  OpWork work = product(op, 2.0 * 4 * double(op.y.numel()) * double(w.numel() / w[0]));
+  work.forward.bytes += double(op.y.numel());
+  work.backward.bytes += double(op.y.numel());
+  return work;
+});
 
 template <Impl impl, int64_t padding> static Tensor run(const Inputs& in) {
   return conv_act_pool(in[0], in[1], in[2], {.padding = padding}, impl);

@@ -5,6 +5,7 @@
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "ops/base/op.h"
+#include "ops/base/work.h"
 #include "ops/elementwise.h"
 
 namespace bellows {
@@ -176,6 +177,12 @@ Tensor conv_norm(const Tensor& x_, const Tensor& around_, std::span<const ConvNo
                 Block{Saved(x), Saved(shortcut.empty() ? Tensor() : around), Saved(bits),
                       saved(stages), saved(aside), needs_grad(x), needs_grad(around)});
 }
+
+// The shapes of a block do not show which of its layers has the stride.
+static const AddWork work("conv_norm", [](const RecordedOp& op) -> OpWork {
+  fail(Exit::usage, op.path,
+       ": conv_norm cannot state its work; turn  toggles.fused_conv_norm  off");
+});
 
 // ---- kernels: the plain implementation on every device
 

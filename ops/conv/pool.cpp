@@ -5,6 +5,7 @@
 #include "core/tensor/in_f32.h"
 #include "ops/base/lanes.h"
 #include "ops/base/op.h"
+#include "ops/base/work.h"
 
 namespace bellows {
 
@@ -48,6 +49,20 @@ static Tensor average(const char* op, const Tensor& x, const Windows& rows,
         return Grads{kernels::avg_pool2d_backward(laid_out(dy, strides), shape, rows, columns)};
       });
 }
+
+// The gradient needs neither x nor y, only where each maximum was.
+static OpWork work_of_average(const RecordedOp& op) {
+  const double both = op.inputs.at(0).bytes() + result_bytes(op);
+  return {{0, both}, {0, both}};
+}
+static OpWork work_of_max(const RecordedOp& op) {
+  const double both = op.inputs.at(0).bytes() + result_bytes(op),
+               winners = double(op.y.numel()) * sizeof(int32_t);
+  return {{0, both + winners}, {0, both + winners}};
+}
+static const AddWork works[] = {{"max_pool2d", work_of_max},
+                                {"avg_pool2d", work_of_average},
+                                {"adaptive_avg_pool2d", work_of_average}};
 
 Tensor avg_pool2d(const Tensor& x, const Pool2dOptions& options) {
   return average("avg_pool2d", x, windows("avg_pool2d", x.shape(), 2, options),

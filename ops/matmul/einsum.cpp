@@ -3,6 +3,7 @@
 #include "core/device/parallel.h"
 #include "core/tensor/copy.h"
 #include "ops/base/op.h"
+#include "ops/base/work.h"
 #include "ops/matmul/einsum_nest.h"
 #include "ops/matmul/matmul.h"
 #include "ops/reduce.h"
@@ -211,6 +212,11 @@ std::string explain_einsum(const std::string& expression) {
   for (const char letter : e.summed) loop(letter);
   return text + indent + at("y", e.out) + " += " + product + "\n";
 }
+
+// Shapes alone do not show which axes are summed over.
+static const AddWork work("einsum", [](const RecordedOp& op) -> OpWork {
+  fail(Exit::usage, op.path, ": einsum cannot state its work; write it as matmul and permute");
+});
 
 // ---- specs
 

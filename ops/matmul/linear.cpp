@@ -5,6 +5,7 @@
 #include "core/device/parallel.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/in_f32.h"
+#include "ops/base/work.h"
 #include "ops/elementwise.h"
 #include "ops/matmul/matmul.h"
 #include "ops/matmul/padded.h"
@@ -78,6 +79,16 @@ Tensor linear_relu(const Tensor& x_, const Tensor& w_, const Tensor& b_, Impl im
                   return back(kernels::unary_backward<functors::Relu>(dy, y()));
                 });
 }
+
+static OpWork product_of(const RecordedOp& op) {
+  return product(op, 2.0 * double(op.y.numel()) * double(op.inputs.at(1).shape[1]));
+}
+static const AddWork work("linear", product_of);
+static const AddWork relu_work("linear_relu", [](const RecordedOp& op) {
+  OpWork work = product_of(op);
+  work.backward.bytes += 3 * result_bytes(op);  // dy and y are read, the masked dy is written
+  return work;
+});
 
 static const AddOp spec({.name = "linear",
                          .math = "y = x w^T + b",

@@ -6,6 +6,7 @@
 #include "core/tensor/copy.h"
 #include "core/tensor/in_f32.h"
 #include "ops/base/op.h"
+#include "ops/base/work.h"
 
 namespace bellows {
 
@@ -52,6 +53,10 @@ Tensor matmul(const Tensor& a_, const Tensor& b_, Slot* slot) {
                   return grads;
                 });
 }
+
+static const AddWork work("matmul", [](const RecordedOp& op) {
+  return product(op, 2.0 * double(op.y.numel()) * double(op.inputs.at(0).shape[-1]));
+});
 
 static const AddOp spec(
     {.name = "matmul",

@@ -3,6 +3,7 @@
 #include "autograd/recompute.h"
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
+#include "ops/base/work.h"
 #include "ops/elementwise.h"
 
 namespace bellows {
@@ -153,6 +154,16 @@ static OpFn run_with(bool relu, Impl impl, bool training) {
                            impl);
   };
 }
+// Inputs x, residual, weight, bias. Forward reads x for the statistics, reads it again with the
+// residual, and writes y and one bit per element for relu. Backward reads x, dy and the bits twice
+// and writes dx and the residual's gradient.
+static OpWork work_of_norm(const RecordedOp& op) {
+  const double x = result_bytes(op), residual = op.inputs.at(1).bytes(),
+               bits = op.name == "batch_norm_relu" ? double(op.y.numel()) / 8 : 0;
+  return {{0, 3 * x + residual + bits}, {0, 5 * x + residual + 2 * bits}};
+}
+static const AddWork work("batch_norm", work_of_norm), relu_work("batch_norm_relu", work_of_norm);
+
 static AddOp spec(const char* name, const char* math, const char* variant, bool relu, bool training,
                   std::vector<Shapes> cases, std::vector<Shapes> rejects,
                   std::vector<Shapes> large) {

@@ -58,6 +58,30 @@ TEST_F(Program, PlanPredictsFromTheNetworkOfItsCommandLine) {
   EXPECT_NEAR(rows[2]["exposed_s"], 0.006, 1e-6) << "six hops";
 }
 
+// The work of a batch is scaled from two and four samples, exactly for FLOP.
+TEST_F(Program, PlanPredictsAStepOnAGpuFromTheWorkOfItsOps) {
+  constexpr double kConv1 = 117600, kAll = kConv1 + 240000 + 48000 + 10080 + 840;  // of LeNet
+  const Args args = {"plan",      "--gpu", "h200",        "--sample",   "1x28x28",
+                     "--classes", "10",    "model=lenet", "device=cpu", "data.batch_size=50"};
+  Args json = args;
+  json.emplace_back("--json");
+  const Ended ended = run(json), text = run(args);
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const Json object = Json::parse(ended.out);
+  EXPECT_EQ(object["flop"], 50 * 2 * (3 * kAll - kConv1));
+  EXPECT_EQ(object["launches_counted"], false);
+  double ops_s = object["launching_s"];
+  for (const Json& op : object["ops"]) {
+    ops_s += double(op["s"]);
+    EXPECT_GE(double(op["s"]), double(op["bytes"]) / double(object["stream_bytes_per_s"]));
+  }
+  EXPECT_DOUBLE_EQ(object["step_s"], ops_s);
+  std::istringstream lines(text.out);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
+  EXPECT_THAT(text.out, HasSubstr("predicted on h200: "));
+  expect_refusal({"plan", "--gpu", "h200", "--sample", "28x28"}, 2, "--sample '28x28'");
+}
+
 TEST_F(Program, PlanRefusesImpossibleRanks) {
   for (const char* ranks : {"0", "8..4", "x", "8..", "70000"})
     expect_refusal({"plan", "--ranks", ranks}, 2, "--ranks: expected a number from 1 to 65536");

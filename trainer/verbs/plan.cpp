@@ -9,6 +9,7 @@
 #include "core/config/config.h"
 #include "plan/toggle.h"
 #include "trainer/verbs/compute_profile.h"
+#include "trainer/verbs/gpu_plan.h"
 #include "trainer/verbs/scaling_chart.h"
 #include "trainer/verbs/tables.h"
 #include "trainer/verbs/verbs.h"
@@ -22,6 +23,7 @@ struct PlanLine {
   int64_t ranks_per_node = 1, updates = 10;
   double latency_us = 20, gbps = 25, inside_latency_us = 5, inside_gbps = 200, step_ms = 0;
   bool json = false;
+  GpuPlanRequest step = {};
 };
 
 // Forecasts for one number of ranks.
@@ -59,8 +61,15 @@ static void declare(CommandLine& line, PlanLine& given) {
       .positive();
   line.add_option("--svg", given.svg, "file for a chart of the efficiency");
   line.add_flag("--json", given.json, "print one JSON object, times in seconds");
+  line.add_option("--gpu", given.step.gpu, "predict a step on this card instead")
+      .one_of(gpu_names());
+  line.add_option("--sample", given.step.sample,
+                  "with --gpu, channels, height and width of an image, if the data set is not here")
+      .value_name("CxHxW");
+  line.add_option("--classes", given.step.classes, "with --sample").range(1, 1000000);
   line.add_note(
-      "Measures one rank of the config here, then predicts. The batch grows with the ranks. "
+      "With --gpu, the step of one rank on that card, from the work that its ops state. Else: "
+      "measures one rank of the config here, then predicts. The batch grows with the ranks. "
       "Neglects "
       "late ranks and what communication takes from computation, so it is a bound.");
 }
@@ -188,6 +197,8 @@ static int run(const Arguments& args) {
   if (!line.read(args)) return 0;
   const std::vector<int64_t> ranks = ranks_in(given.ranks);
   const Config config = make_config(sources_of(given.config, given.overrides));
+  given.step.json = given.json;
+  if (!given.step.gpu.empty()) return predict_step(config.plan, given.step), 0;
   DistOptions options = config.plan.dist;
   options.bucketed = options.overlap = true;  // their toggles turn off on one rank
   const Network network = network_of(given);
@@ -217,7 +228,7 @@ static int run(const Arguments& args) {
 }
 
 static const AddVerb verb({"plan",
-                           "predicts an update on many ranks from one that is measured here",
+                           "predicts an update on many ranks, or a step on a GPU that is not here",
                            "trainer plan --config configs/lenet.yaml --ranks 8..64", run});
 
 }  // namespace bellows

@@ -1,0 +1,37 @@
+// OpLog: the ops that this thread records while it lives, for counts of their work
+// (ops/base/work.h).
+#pragma once
+#include <string>
+#include <vector>
+#include "core/base/dtype.h"
+#include "core/tensor/shape.h"
+
+namespace bellows {
+
+struct Operand {
+  Shape shape;
+  DType dtype = DType::f32;
+  bool defined = false, leaf = false;
+  const void* grad = nullptr;  // identifies its gradient; null if it needs none
+  double bytes() const { return defined ? double(shape.numel()) * double(size_of(dtype)) : 0; }
+};
+
+struct RecordedOp {
+  std::string name, path;  // path: of the module
+  Shape y;
+  std::vector<Operand> inputs;  // in the order of record()
+  DType dtype() const { return inputs.at(0).dtype; }
+};
+
+class OpLog {
+ public:
+  OpLog();
+  ~OpLog();
+  OpLog(OpLog&&) = delete;
+  std::vector<RecordedOp> ops;  // in the order of the forward pass
+
+ private:
+  OpLog* const outer_;
+};
+
+}  // namespace bellows

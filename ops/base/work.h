@@ -1,0 +1,36 @@
+// FLOP and bytes of a recorded op, for predictions and profiles.
+#pragma once
+#include "autograd/op_log.h"
+
+namespace bellows {
+
+// FLOP: two for each multiply-add of a product. All other arithmetic costs less than the bytes it
+// works on and is not counted. Bytes: tensors that each pass reads and writes, once per pass.
+struct Work {
+  double flop = 0, bytes = 0;
+  Work& operator+=(const Work& o) { return flop += o.flop, bytes += o.bytes, *this; }
+};
+struct OpWork {
+  Work forward, backward;
+};
+
+// Bytes of y, in the dtype of the first input.
+double result_bytes(const RecordedOp& op);
+// One pass forward and one backward: forward reads the inputs and writes y; backward reads dy and
+// the inputs and writes the gradients that are needed. No FLOP.
+OpWork single_pass(const RecordedOp& op);
+// A product with `flop` in each of its passes: y, and a gradient for each of the two operands.
+OpWork product(const RecordedOp& op, double flop);
+
+// Registers the work of an op, beside its definition. An op without it is a single_pass().
+using StateWork = OpWork (*)(const RecordedOp& op);
+struct AddWork {
+  AddWork(const char* op, StateWork work, const char* file = __builtin_FILE());
+};
+OpWork work_of(const RecordedOp& op);
+
+// Bytes of adding the gradients of tensors with several consumers: two read, one written for each
+// further consumer.
+double gradient_sum_bytes(const std::vector<RecordedOp>& ops);
+
+}  // namespace bellows

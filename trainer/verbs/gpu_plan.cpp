@@ -1,0 +1,191 @@
+#include "trainer/verbs/gpu_plan.h"
+#include <fmt/format.h>
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include "core/base/json.h"
+#include "core/base/output.h"
+#include "core/base/trace.h"
+#include "ops/base/work.h"
+#include "trainer/session/session.h"
+#include "trainer/session/training_step.h"
+#include "trainer/verbs/tables.h"
+
+namespace bellows {
+
+namespace {
+
+// Rates that a training step reaches, not those of the data sheet. H200: a device copy of 4.3 TB/s
+// and a bf16 product of 8192^3 at 788 TFLOP/s were measured. H100: the same share of its data
+// sheet.
+struct Card {
+  const char* name;
+  double copy;                                // bytes/s
+  double tensor16, tf32, vector32, vector64;  // FLOP/s of a large product
+  // Our kernels stream at this share of a copy, and the convolutions of a model reach this share of
+  // a large product. A launch inside a graph takes this long beside its work.
+  double stream_share = 0.85, product_share = 0.65, launch_s = 1.8e-6;
+};
+constexpr Card kCards[] = {{"h100", 3.0e12, 788e12, 390e12, 55e12, 27e12},
+                           {"h200", 4.3e12, 788e12, 390e12, 55e12, 27e12}};
+
+double product_rate(const Card& card, DType dtype, bool tf32) {
+  return card.product_share * (size_of(dtype) == 2   ? card.tensor16
+                               : dtype == DType::f64 ? card.vector64
+                               : tf32                ? card.tf32
+                                                     : card.vector32);
+}
+
+struct Step {
+  std::vector<RecordedOp> ops;
+  int64_t launches;  // 0: not counted
+};
+
+// Work of all calls of one op in one direction.
+struct Row {
+  int64_t calls = 0;
+  Work work;
+  double s = 0;
+};
+using Rows = std::map<std::string, Row>;
+
+}  // namespace
+
+std::vector<std::string> gpu_names() {
+  std::vector<std::string> names;
+  for (const Card& card : kCards) names.emplace_back(card.name);
+  return names;
+}
+
+static std::optional<TrainingSetInfo> described(const GpuPlanRequest& request, int64_t samples) {
+  if (request.sample.empty()) return {};
+  int64_t c = 0, h = 0, w = 0;
+  char rest = 0;
+  const int read = std::sscanf(request.sample.c_str(), "%ldx%ldx%ld%c", &c, &h, &w, &rest);
+  CHECK(read == 3 && std::min({c, h, w}) > 0 && request.classes > 0, "plan: --sample '",
+        request.sample, "' and --classes ", request.classes,
+        "; expected channels, height and width as in 3x224x224, and a number of classes");
+  const std::vector<float> mean(c, .5f), std(c, .25f);
+  return TrainingSetInfo{
+      {.sample = {c, h, w}, .classes = request.classes, .mean = mean, .std = std}, samples, false};
+}
+
+static int64_t launches_so_far() {
+  return trace::counter("cuda.launches").value() + trace::counter("kernel.vendor_calls").value();
+}
+
+static Step recorded(Session& session, TrainingStep& train, int64_t rows) {
+  const Update update(session.zeros_like_batches(with_rows(rows, session.input)), 1);
+  train(update);  // the first one also makes buffers
+  const int64_t before = launches_so_far();
+  OpLog log;
+  train(update);
+  return {log.ops, session.device == Device::cpu ? 0 : launches_so_far() - before};
+}
+
+// Parameters, gradients and buffers in f32: one read of each, one write of parameters, buffers and
+// 16-bit copies. A check for finite gradients, or their norm, reads them once more.
+static Work work_of_update(const Session& session) {
+  double parameters = 0, buffers = 0;
+  for (const NamedTensor& p : session.parameters) parameters += double(p.tensor.nbytes());
+  for (const NamedTensor& b : session.optimizer->state()) buffers += double(b.tensor.nbytes());
+  const OptimizerOptions& o = session.plan.optimizer;
+  const double checks = o.clip_norm > 0 || session.plan.amp.scales() ? parameters : 0;
+  const double copies = session.plan.amp.low() == DType::f32 ? 0 : parameters / 2;
+  return {0, 3 * parameters + 2 * buffers + copies + checks};
+}
+
+// Work at `batch` samples from that at 2 and at 4: weights do not grow with the batch.
+static Work scaled(const Work& two, const Work& four, int64_t batch) {
+  const double steps = double(batch) / 2 - 1;
+  return {two.flop + steps * (four.flop - two.flop), two.bytes + steps * (four.bytes - two.bytes)};
+}
+
+static void add(Rows& rows, const std::string& name, const Work& work, double flop_rate,
+                const Card& card) {
+  if (work.flop == 0 && work.bytes == 0) return;
+  Row& row = rows[name];
+  ++row.calls;
+  row.work += work;
+  row.s += std::max(work.flop / flop_rate, work.bytes / (card.stream_share * card.copy));
+}
+
+static Rows rows_of(const Session& session, const Step& two, const Step& four, int64_t batch,
+                    const Card& card) {
+  Rows rows;
+  for (size_t i = 0; i < two.ops.size(); ++i) {
+    const RecordedOp& op = two.ops[i];
+    const OpWork a = work_of(op), b = work_of(four.ops[i]);
+    const double rate = product_rate(card, op.dtype(), session.plan.kernels.tf32);
+    add(rows, op.name, scaled(a.forward, b.forward, batch), rate, card);
+    add(rows, op.name + ", backward", scaled(a.backward, b.backward, batch), rate, card);
+  }
+  const Work sums[] = {{0, gradient_sum_bytes(two.ops)}, {0, gradient_sum_bytes(four.ops)}};
+  add(rows, "sums of gradients", scaled(sums[0], sums[1], batch), 1, card);
+  add(rows, "update", work_of_update(session), 1, card);
+  return rows;
+}
+
+static std::string milli(double seconds) { return fmt::format("{:.3f}", 1e3 * seconds); }
+
+void predict_step(Plan plan, const GpuPlanRequest& request) {
+  const Card& card = *std::ranges::find(kCards, request.gpu, &Card::name);
+  const int64_t batch = plan.data.loader.sampler.batch_size;
+  plan.train.cuda_graph = false;  // a replay records no ops
+  plan.train.accumulate = 1;
+  plan.kernels.autotune = Autotune::heuristic;
+  Session session(plan, described(request, batch));
+  TrainingStep train(session);
+  session.model->train(true);
+  const Step two = recorded(session, train, 2), four = recorded(session, train, 4);
+  CHECK(two.ops.size() == four.ops.size(), "plan: ", two.ops.size(), " ops on two samples, ",
+        four.ops.size(), " on four; the ops of this model depend on the batch");
+
+  const Rows rows = rows_of(session, two, four, batch, card);
+  const bool counted = four.launches > 0;
+  const int64_t launches = counted ? four.launches : 2 * std::ssize(four.ops);
+  Row all;
+  for (const auto& [name, row] : rows) all.work += row.work, all.s += row.s;
+  const double launching_s = double(launches) * card.launch_s, step_s = all.s + launching_s;
+  if (request.json) {
+    Json ops = Json::array();
+    for (const auto& [name, row] : rows)
+      ops.push_back({{"op", name},
+                     {"calls", row.calls},
+                     {"flop", row.work.flop},
+                     {"bytes", row.work.bytes},
+                     {"s", row.s}});
+    say(to_line({{"gpu", card.name},
+                 {"batch", batch},
+                 {"step_s", step_s},
+                 {"ips", double(batch) / step_s},
+                 {"flop", all.work.flop},
+                 {"bytes", all.work.bytes},
+                 {"launches", launches},
+                 {"launches_counted", counted},
+                 {"launching_s", launching_s},
+                 {"stream_bytes_per_s", card.stream_share * card.copy},
+                 {"product_share", card.product_share},
+                 {"launch_s", card.launch_s},
+                 {"ops", ops}}));
+    return;
+  }
+  std::vector<TableRow> table = {{"op", "calls", "GFLOP", "GB", "ms"}};
+  const auto line = [&](const std::string& name, const std::string& calls, const Work& work,
+                        double s) {
+    table.push_back({name, calls, fmt::format("{:.3f}", 1e-9 * work.flop),
+                     fmt::format("{:.4f}", 1e-9 * work.bytes), milli(s)});
+  };
+  for (const auto& [name, row] : rows) line(name, std::to_string(row.calls), row.work, row.s);
+  line("launches", std::to_string(launches), {}, launching_s);
+  line("step", "", all.work, step_s);
+  say_part(aligned(table, "lrrrr"));
+  say(fmt::format("predicted on {}: {} ms a step of {}, ips: {:.0f}", card.name, milli(step_s),
+                  batch, double(batch) / step_s));
+  say(fmt::format("assumes {:.2f} TB/s, products at {:.0f} % of a large one, {} us a launch",
+                  1e-12 * card.stream_share * card.copy, 100 * card.product_share,
+                  1e6 * card.launch_s));
+  if (!counted) say("no CUDA device here, so launches are taken as one per op and pass");
+}
+
+}  // namespace bellows
