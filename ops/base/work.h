@@ -6,12 +6,12 @@ namespace bellows {
 
 // FLOP: two for each multiply-add of a product. All other arithmetic costs less than the bytes it
 // works on and is not counted. Bytes: tensors that each pass reads and writes, once per pass.
-struct Work {
+struct Cost {
   double flop = 0, bytes = 0;
-  Work& operator+=(const Work& o) { return flop += o.flop, bytes += o.bytes, *this; }
+  Cost& operator+=(const Cost& o) { return flop += o.flop, bytes += o.bytes, *this; }
 };
 struct OpWork {
-  Work forward, backward;
+  Cost forward, backward;
 };
 
 // Bytes of y, in the dtype of the first input.

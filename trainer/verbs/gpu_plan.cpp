@@ -42,12 +42,12 @@ struct Step {
 };
 
 // Work of all calls of one op in one direction.
-struct Row {
+struct OpRow {
   int64_t calls = 0;
-  Work work;
+  Cost work;
   double s = 0;
 };
-using Rows = std::map<std::string, Row>;
+using Rows = std::map<std::string, OpRow>;
 
 }  // namespace
 
@@ -85,7 +85,7 @@ static Step recorded(Session& session, TrainingStep& train, int64_t rows) {
 
 // Parameters, gradients and buffers in f32: one read of each, one write of parameters, buffers and
 // 16-bit copies. A check for finite gradients, or their norm, reads them once more.
-static Work work_of_update(const Session& session) {
+static Cost work_of_update(const Session& session) {
   double parameters = 0, buffers = 0;
   for (const NamedTensor& p : session.parameters) parameters += double(p.tensor.nbytes());
   for (const NamedTensor& b : session.optimizer->state()) buffers += double(b.tensor.nbytes());
@@ -96,15 +96,15 @@ static Work work_of_update(const Session& session) {
 }
 
 // Work at `batch` samples from that at 2 and at 4: weights do not grow with the batch.
-static Work scaled(const Work& two, const Work& four, int64_t batch) {
+static Cost scaled(const Cost& two, const Cost& four, int64_t batch) {
   const double steps = double(batch) / 2 - 1;
   return {two.flop + steps * (four.flop - two.flop), two.bytes + steps * (four.bytes - two.bytes)};
 }
 
-static void add(Rows& rows, const std::string& name, const Work& work, double flop_rate,
+static void add(Rows& rows, const std::string& name, const Cost& work, double flop_rate,
                 const Card& card) {
   if (work.flop == 0 && work.bytes == 0) return;
-  Row& row = rows[name];
+  OpRow& row = rows[name];
   ++row.calls;
   row.work += work;
   row.s += std::max(work.flop / flop_rate, work.bytes / (card.stream_share * card.copy));
@@ -120,7 +120,7 @@ static Rows rows_of(const Session& session, const Step& two, const Step& four, i
     add(rows, op.name, scaled(a.forward, b.forward, batch), rate, card);
     add(rows, op.name + ", backward", scaled(a.backward, b.backward, batch), rate, card);
   }
-  const Work sums[] = {{0, gradient_sum_bytes(two.ops)}, {0, gradient_sum_bytes(four.ops)}};
+  const Cost sums[] = {{0, gradient_sum_bytes(two.ops)}, {0, gradient_sum_bytes(four.ops)}};
   add(rows, "sums of gradients", scaled(sums[0], sums[1], batch), 1, card);
   add(rows, "update", work_of_update(session), 1, card);
   return rows;
@@ -144,7 +144,7 @@ void predict_step(Plan plan, const GpuPlanRequest& request) {
   const Rows rows = rows_of(session, two, four, batch, card);
   const bool counted = four.launches > 0;
   const int64_t launches = counted ? four.launches : 2 * std::ssize(four.ops);
-  Row all;
+  OpRow all;
   for (const auto& [name, row] : rows) all.work += row.work, all.s += row.s;
   const double launching_s = double(launches) * card.launch_s, step_s = all.s + launching_s;
   if (request.json) {
@@ -171,7 +171,7 @@ void predict_step(Plan plan, const GpuPlanRequest& request) {
     return;
   }
   std::vector<TableRow> table = {{"op", "calls", "GFLOP", "GB", "ms"}};
-  const auto line = [&](const std::string& name, const std::string& calls, const Work& work,
+  const auto line = [&](const std::string& name, const std::string& calls, const Cost& work,
                         double s) {
     table.push_back({name, calls, fmt::format("{:.3f}", 1e-9 * work.flop),
                      fmt::format("{:.4f}", 1e-9 * work.bytes), milli(s)});
