@@ -155,19 +155,20 @@ void predict_step(Plan plan, const GpuPlanRequest& request) {
                      {"flop", row.work.flop},
                      {"bytes", row.work.bytes},
                      {"s", row.s}});
-    say(to_line({{"gpu", card.name},
-                 {"batch", batch},
-                 {"step_s", step_s},
-                 {"ips", double(batch) / step_s},
-                 {"flop", all.work.flop},
-                 {"bytes", all.work.bytes},
-                 {"launches", launches},
-                 {"launches_counted", counted},
-                 {"launching_s", launching_s},
-                 {"stream_bytes_per_s", card.stream_share * card.copy},
-                 {"product_share", card.product_share},
-                 {"launch_s", card.launch_s},
-                 {"ops", ops}}));
+    const Json line = {{"gpu", card.name},
+                       {"batch", batch},
+                       {"step_s", step_s},
+                       {"ips", double(batch) / step_s},
+                       {"flop", all.work.flop},
+                       {"bytes", all.work.bytes},
+                       {"launches", launches},
+                       {"launches_counted", counted},
+                       {"launching_s", launching_s},
+                       {"stream_bytes_per_s", card.stream_share * card.copy},
+                       {"product_share", card.product_share},
+                       {"launch_s", card.launch_s},
+                       {"ops", ops}};
+    say(to_line(line));
     return;
   }
   std::vector<TableRow> table = {{"op", "calls", "GFLOP", "GB", "ms"}};
