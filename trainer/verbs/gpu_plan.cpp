@@ -183,7 +183,7 @@ void predict_step(Plan plan, const GpuPlanRequest& request) {
   say_part(aligned(table, "lrrrr"));
   say(fmt::format("predicted on {}: {} ms a step of {}, ips: {:.0f}", card.name, milli(step_s),
                   batch, double(batch) / step_s));
-  say(fmt::format("assumes {:.2f} TB/s, products at {:.0f} % of a large one, {} us a launch",
+  say(fmt::format("assumes {:.2f} TB/s, products at {:.0f} % of a large one, {:g} us a launch",
                   1e-12 * card.stream_share * card.copy, 100 * card.product_share,
                   1e6 * card.launch_s));
   if (!counted) say("no CUDA device here, so launches are taken as one per op and pass");
