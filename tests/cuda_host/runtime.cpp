@@ -23,6 +23,8 @@ Fault take_error() { return std::exchange(runtime.last, {cudaSuccess, "no error"
 
 // "void forward<float>(float const*, int) at ops/layer_norm.cu:16"
 std::string name_of(const void* kernel) {
+  static std::map<const void*, std::string> known;
+  if (const auto found = known.find(kernel); found != known.end()) return found->second;
   Dl_info module{};
   dladdr(kernel, &module);
   const size_t offset = static_cast<const char*>(kernel) - static_cast<char*>(module.dli_fbase);
@@ -32,7 +34,7 @@ std::string name_of(const void* kernel) {
   char line[512] = "?";
   if (pipe && std::fgets(line, sizeof(line), pipe)) line[std::strcspn(line, "\n")] = 0;
   if (pipe) pclose(pipe);
-  return line;
+  return known[kernel] = line;
 }
 
 void require_launchable(const cudaLaunchConfig_t& config, const void* kernel) {
