@@ -4,9 +4,10 @@
     tests/cuda_code/check.py                  # build/; fails with a diff or the list of violations
     tests/cuda_code/check.py --update         # rewrites resources.tsv and docs/measurements/cuda-code.md
 
-Checks registers, shared memory, stack and local memory of every kernel against resources.tsv;
-128-bit loads and stores where a kernel's template arguments promise them; no local memory; packed
-conversions in kernels that write 16-bit vectors; no call of the CUDA runtime outside a list.
+Checks registers, shared memory, stack and local memory of every kernel against resources.tsv; that
+it waits for the kernel before it ahead of its first access to global memory; 128-bit loads and
+stores where its template arguments promise them; no local memory; packed conversions in kernels
+that write 16-bit vectors; no call of the CUDA runtime outside a list.
 
 Needs cuobjdump: the toolkit's, the one in PATH, or build/cuda_code (a venv with NVIDIA's wheel,
 which the first run makes). Exits with 77, and one line, where there are no objects or no tool.
@@ -158,6 +159,9 @@ def sixteen_bit(name):
 def faults_of(file, name, code):
     texts = [text for _, text in code]
     has = lambda pattern: any(re.match(pattern, t) for t in texts)
+    first = lambda pattern: next((i for i, t in enumerate(texts) if re.match(pattern, t)), len(texts))
+    if first('ACQBULK') > first(r'(LDG|STG|LD|ST|LDGSTS|ATOM|ATOMG|RED|REDG)\b'):
+        yield 'touches global memory before it waits for the kernel before it (ACQBULK)'
     if has(r'(LDL|STL)\b') and not f'{file}: {name}'.startswith(tuple(LOCAL_MEMORY)):
         yield 'uses local memory'
     # Only division of 64-bit integers converts them so; it is a subroutine outside the loop.
