@@ -155,11 +155,14 @@ Layout layout(const Operand& operand, const Problem& problem) {
   return owned;
 }
 
+// Has a name of its own, because nvcc 13.0 fails on a vector of a struct without one.
+struct Heuristic : cublasLtMatmulHeuristicResult_t {};
+
 // Descriptors of a product, which its plans share.
 struct Product {
   explicit Product(const Problem& problem);
-  std::vector<cublasLtMatmulHeuristicResult_t> algorithms(const Problem& problem) const;
-  void run(Bindings bindings, const cublasLtMatmulHeuristicResult_t& chosen) const;
+  std::vector<Heuristic> algorithms(const Problem& problem) const;
+  void run(Bindings bindings, const Heuristic& chosen) const;
 
   Owned<cublasLtMatmulDescOpaque_t> operation;
   Layout a, b, y;  // cuBLAS is column-major and computes y^T = b^T a^T: `a` describes our b
@@ -188,7 +191,7 @@ Product::Product(const Problem& problem)
         reinterpret_cast<void*>(uintptr_t(problem.extra_alignment)));
 }
 
-std::vector<cublasLtMatmulHeuristicResult_t> Product::algorithms(const Problem& problem) const {
+std::vector<Heuristic> Product::algorithms(const Problem& problem) const {
   constexpr int kMost = 8;
   cublasLtMatmulPreference_t preference = nullptr;
   check(api().create_preference(&preference), "cublasLtMatmulPreferenceCreate");
@@ -201,7 +204,7 @@ std::vector<cublasLtMatmulHeuristicResult_t> Product::algorithms(const Problem& 
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, problem.a.alignment);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, problem.y.alignment);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, problem.y.alignment);
-  std::vector<cublasLtMatmulHeuristicResult_t> found(kMost);
+  std::vector<Heuristic> found(kMost);
   int count = 0;
   const cublasStatus_t status = api().choose(handle(), operation.get(), a.get(), b.get(), y.get(),
                                              y.get(), preference, kMost, found.data(), &count);
@@ -210,7 +213,7 @@ std::vector<cublasLtMatmulHeuristicResult_t> Product::algorithms(const Problem& 
   return found;
 }
 
-void Product::run(Bindings bindings, const cublasLtMatmulHeuristicResult_t& chosen) const {
+void Product::run(Bindings bindings, const Heuristic& chosen) const {
   const void* address[4] = {};
   for (const auto& [tensor, at] : bindings) address[tensor] = at;
   if (address[kExtra])
@@ -232,12 +235,12 @@ void Product::run(Bindings bindings, const cublasLtMatmulHeuristicResult_t& chos
 }
 
 struct Algorithm : VendorPlan {
-  Algorithm(std::shared_ptr<const Product> product, const cublasLtMatmulHeuristicResult_t& chosen)
+  Algorithm(std::shared_ptr<const Product> product, const Heuristic& chosen)
       : product(std::move(product)), chosen(chosen) {}
   int64_t workspace_bytes() const override { return int64_t(chosen.workspaceSize); }
   void run(Bindings bindings) const override { product->run(bindings, chosen); }
   std::shared_ptr<const Product> product;
-  cublasLtMatmulHeuristicResult_t chosen;
+  Heuristic chosen;
 };
 
 // Returns all settings: "algo66_tile18_stages12_splitk1_reduction0_..."
@@ -268,7 +271,7 @@ std::string name_of(const cublasLtMatmulAlgo_t& algorithm) {
 Proposals propose(const Problem& problem) {
   const auto product = std::make_shared<const Product>(problem);
   Proposals all;
-  for (const cublasLtMatmulHeuristicResult_t& found : product->algorithms(problem))
+  for (const Heuristic& found : product->algorithms(problem))
     all.push_back({name_of(found.algo),
                    [product, found] { return std::make_shared<const Algorithm>(product, found); }});
   return all;

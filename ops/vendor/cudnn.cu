@@ -251,7 +251,7 @@ struct Engine : VendorPlan {
     for (const auto& [tensor, address] : bindings)
       if (tensor) addresses[tensor] = const_cast<void*>(address);
     const CudaCall call(workspace, tf32);
-    const fe::error_t error = engines->execute_plan_at_index(handle_on_current_stream(), addresses,
+    fe::error_t error = engines->execute_plan_at_index(handle_on_current_stream(), addresses,
                                                              call.workspace(), index);
     if (error.is_bad()) [[unlikely]]
       throw PlanFailure(error.get_message());
