@@ -53,7 +53,7 @@ Arguments parse(int argc, char** argv) {
   return a;
 }
 
-void complain(const std::string& line) { fmt::print(stderr, "bench_step: {}\n", line); }
+void print_problem(const std::string& line) { fmt::print(stderr, "bench_step: {}\n", line); }
 
 // Exclusive time of each trace range of a step, median ms. Forward ranges have the layer's kind as
 // name, backward ranges the op's.
@@ -129,7 +129,7 @@ Json block(const Arguments& a, NoiseStep& step, int64_t steps) {
   const auto done = int64_t(t.ms.size());
   Json per_step = Json::object();
   for (const auto& [name, moved] : t.moved) per_step[name] = double(moved) / double(done);
-  for (const std::string& report : take_sync_reports()) complain(report);
+  for (const std::string& report : take_sync_reports()) print_problem(report);
   const double middle = median(t.ms);
   return {{"steps", done},
           {"ms_median", middle},
@@ -152,7 +152,7 @@ void say(const Json& line) {
 std::vector<std::string> warnings(const Config& config) {
   std::vector<std::string> lines = config.notes;
   std::ranges::move(idle_toggles(config, {}, trace::counters()), std::back_inserter(lines));
-  for (const std::string& line : lines) complain(line);
+  for (const std::string& line : lines) print_problem(line);
   return lines;
 }
 
@@ -197,7 +197,7 @@ int main(int argc, char** argv) {
   try {
     return run(parse(argc, argv));
   } catch (const Error& error) {
-    complain(error.what());
+    print_problem(error.what());
     return static_cast<int>(error.exit);
   }
 }

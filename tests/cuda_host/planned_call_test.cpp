@@ -26,11 +26,15 @@ int64_t next_size() {
 
 class PlannedCalls : public testing::Test {
  protected:
-  void SetUp() override {
-    cuda_host::reset();
-    vendor_library.built.clear();
-    vendor_library.runs.clear();
-  }
+  // First of all, because the members below are made on the device.
+  struct FreshDevice {
+    FreshDevice() {
+      empty_cache(Device::cuda);  // of the test before
+      cuda_host::reset();
+      vendor_library.built.clear();
+      vendor_library.runs.clear();
+    }
+  };
   void TearDown() override {
     vendor_library.faults.clear();
     EXPECT_EQ(settle(), "");
@@ -48,6 +52,7 @@ class PlannedCalls : public testing::Test {
   }
   Tensor convolve() { return kernels::conv2d(x_, w_, {}, {}, slot); }
 
+  const FreshDevice fresh;
   const int64_t size = next_size();
   const Tensor x = normal({1, 2, size, size}, 1), w = normal({3, 2, 3, 3}, 2);
   const Tensor x_ = on_device(x, DType::f32), w_ = on_device(w, DType::f32);
