@@ -258,10 +258,8 @@ static void settle_machine(Config& config) {
     Value& value = config.toggles.at(toggle.name);
     const std::string why = no_effect(toggle, config.options.device, value.text);
     if (value.text == toggle.off() || why.empty()) continue;
-    if (set_by_name(value)) {
-      config.notes.push_back(cat(toggle.name, ": ", why));
-      config.unavailable[toggle.name] = value;
-    }
+    if (set_by_name(value)) config.notes.push_back(cat(toggle.name, ": ", why));
+    config.unavailable[toggle.name] = value;
     value = {toggle.off(), "off, " + why};
   }
 }
@@ -351,9 +349,10 @@ class PrintUnowned : public Print {
 // has them: it keeps the value that the user set, or none.
 static std::string print_toggle(const Config& config, const std::string& name, const Value& value) {
   const auto asked = config.unavailable.find(name);
+  const bool named = asked != config.unavailable.end() && set_by_name(asked->second);
   const bool turned_off = value.origin.starts_with("off, ");
-  const std::string& text = asked == config.unavailable.end() ? value.text : asked->second.text;
-  const char* const begin = turned_off && asked == config.unavailable.end() ? "  # " : "  ";
+  const std::string& text = named ? asked->second.text : value.text;
+  const char* const begin = turned_off && !named ? "  # " : "  ";
   return fmt::format("{:<38}  # {}\n", cat(begin, name, ": ", text), value.origin);
 }
 

@@ -91,7 +91,7 @@ struct Config {
   Values origins;      // source of each option
   Names notes;         // toggles set by name that have no effect here, with the reason
   Plan plan;           // options with the toggles applied: the plan that runs
-  Values unavailable;  // toggles set by name without effect here: the value that was set
+  Values unavailable;  // toggles turned off because they have no effect here: what they were
 };
 // Applies the sources in order; later ones override. Throws Exit::usage with a suggestion.
 Config make_config(const std::vector<Values>& sources);

@@ -6,7 +6,6 @@
 //   build/tests/cuda_host/cuda_host_ledger > docs/measurements/gpu-bytes.md
 #include <fmt/format.h>
 #include <map>
-#include "core/base/output.h"
 #include "ops/base/work.h"
 #include "tests/cuda_host/recorded_step.h"
 
@@ -15,13 +14,13 @@ using namespace bellows;
 namespace {
 
 // Bytes that grow with the batch, and those that do not, from steps on one and on two images.
-struct Entry {
+struct LedgerRow {
   double one = 0, two = 0, stated_one = 0, stated_two = 0;
   int64_t launches = 0;
   double per_image() const { return two - one; }
   double stated() const { return stated_two - stated_one; }
 };
-using Ledger = std::map<std::string, Entry>;
+using Ledger = std::map<std::string, LedgerRow>;
 
 // One name for an op, its passes and its kernels: "conv2d" of "conv2d_backward_w".
 std::string family(std::string name) {
@@ -40,15 +39,15 @@ void measure(Ledger& ledger, int64_t batch) {
   plan.kernels.algorithm = "streaming";  // norms of a large batch do not fit on chip
   NoiseStep step(plan);
   for (const cuda_host::Recorded& work : cuda_host::recorded_step(step, true)) {
-    Entry& entry = ledger[family(work.kernel)];
-    (batch == 1 ? entry.one : entry.two) += double(work.read + work.written);
-    if (batch == 1) ++entry.launches;
+    LedgerRow& row = ledger[family(work.kernel)];
+    (batch == 1 ? row.one : row.two) += double(work.read + work.written);
+    if (batch == 1) ++row.launches;
   }
   OpLog log;
   step.forward();
   const auto state = [&](const std::string& name, double bytes) {
-    Entry& entry = ledger[name];
-    (batch == 1 ? entry.stated_one : entry.stated_two) += bytes;
+    LedgerRow& row = ledger[name];
+    (batch == 1 ? row.stated_one : row.stated_two) += bytes;
   };
   for (const RecordedOp& op : log.ops) {
     const OpWork work = work_of(op);
@@ -65,23 +64,25 @@ int main() {
   Ledger ledger;
   measure(ledger, 1);
   measure(ledger, 2);
-  say("# Bytes of a ResNet-50 step, bf16\n\n"
-      "MB of device memory that a captured training step at 224x224 reads and writes, all toggles "
-      "on, on\nthe stand-in device (`tests/cuda_host`). Made by "
-      "`build/tests/cuda_host/cuda_host_ledger`. Measured by\npages of 4 KiB, each once per launch "
-      "and direction; the difference between one and two images is an\nimage's share, what is left "
-      "of one image is the step's. Stated: what the ops say of themselves\n(`ops/base/work.h`). "
-      "Norms run as streaming kernels, as they do at batch 256. The model of schedule B\n"
-      "(fused norms) has 341 MB an image and no sum of gradients.\n\n"
-      "| op | launches | MB an image | stated | excess | MB a step |\n|---|---|---|---|---|---|");
-  Entry all;
+  fmt::print(R"(# Bytes of a ResNet-50 step, bf16
+
+MB of device memory that a captured training step at 224x224 reads and writes, all toggles on, on
+the stand-in device (`tests/cuda_host`). Made in 8 minutes by `build/tests/cuda_host/cuda_host_ledger`.
+Measured by pages of 4 KiB, each once per launch and direction; the difference between one and two
+images is an image's share, what is left of one image is the step's. Stated: what the ops say of
+themselves (`ops/base/work.h`). Norms run as streaming kernels, as they do at batch 256. `add_into`
+sums the gradients of a fork.
+
+| op | launches | MB an image | stated | excess | MB a step |
+|---|---|---|---|---|---|
+)");
+  LedgerRow all;
   for (const auto& [name, e] : ledger) {
-    say(fmt::format("| {} | {} | {} | {} | {} | {} |", name, e.launches, mb(e.per_image()),
-                    mb(e.stated()), mb(e.per_image() - e.stated()), mb(e.one - e.per_image())));
+    fmt::print("| {} | {} | {} | {} | {} | {} |\n", name, e.launches, mb(e.per_image()),
+               mb(e.stated()), mb(e.per_image() - e.stated()), mb(e.one - e.per_image()));
     all.one += e.one, all.two += e.two, all.launches += e.launches;
     all.stated_one += e.stated_one, all.stated_two += e.stated_two;
   }
-  say(fmt::format("| all | {} | {} | {} | {} | {} |", all.launches, mb(all.per_image()),
-                  mb(all.stated()), mb(all.per_image() - all.stated()),
-                  mb(all.one - all.per_image())));
+  fmt::print("| all | {} | {} | {} | {} | {} |\n", all.launches, mb(all.per_image()),
+             mb(all.stated()), mb(all.per_image() - all.stated()), mb(all.one - all.per_image()));
 }

@@ -31,7 +31,7 @@ std::string name_of(const void* kernel) {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe");  // has all kernels
   std::FILE* pipe =
       popen(bellows::cat("addr2line -Cfpe ", program, " 0x", std::hex, offset).c_str(), "r");
-  char line[512] = "?";
+  char line[4096] = "?";
   if (pipe && std::fgets(line, sizeof(line), pipe)) line[std::strcspn(line, "\n")] = 0;
   if (pipe) pclose(pipe);
   return known[kernel] = line;

@@ -190,6 +190,13 @@ static std::string chart_of(const std::string& name, const std::vector<int64_t>&
   return scaling_chart(cat("predicted efficiency of ", name), ranks, lines);
 }
 
+// A GPU computes in 16 bits even where this CPU does not.
+static Plan on_gpu(const Config& config) {
+  const auto amp = config.unavailable.find("amp");
+  if (amp == config.unavailable.end()) return config.plan;
+  return switched(config.plan, *find_toggle("amp"), amp->second.text);
+}
+
 static int run(const Arguments& args) {
   CommandLine line = verb_line("plan");
   PlanLine given;
@@ -198,7 +205,7 @@ static int run(const Arguments& args) {
   const std::vector<int64_t> ranks = ranks_in(given.ranks);
   const Config config = make_config(sources_of(given.config, given.overrides));
   given.step.json = given.json;
-  if (!given.step.gpu.empty()) return predict_step(config.plan, given.step), 0;
+  if (!given.step.gpu.empty()) return predict_step(on_gpu(config), given.step), 0;
   DistOptions options = config.plan.dist;
   options.bucketed = options.overlap = true;  // their toggles turn off on one rank
   const Network network = network_of(given);
