@@ -9,8 +9,8 @@ it waits for the kernel before it ahead of its first access to global memory; 12
 stores where its template arguments promise them; no local memory; packed conversions in kernels
 that write 16-bit vectors; no call of the CUDA runtime outside a list.
 
-Needs cuobjdump: the toolkit's, the one in PATH, or build/cuda_code (a venv with NVIDIA's wheel,
-which the first run makes). Exits with 77, and one line, where there are no objects or no tool.
+Needs cuobjdump and nvdisasm: the toolkit's, those in PATH, or build/cuda_code (a venv with NVIDIA's
+wheels, which the first run makes). Exits with 77, and one line, where there are no objects or no tool.
 """
 import argparse
 import collections
@@ -25,7 +25,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / 'tests/cuda_code'
 TABLE, REPORT = HERE / 'resources.tsv', ROOT / 'docs/measurements/cuda-code.md'
-WHEEL = 'nvidia-cuda-cuobjdump==13.2.78'
+WHEELS = 'nvidia-cuda-cuobjdump==13.2.78', 'nvidia-cuda-nvdisasm==13.2.78'
 
 # sm_90, from the CUDA programming guide: limits of a multiprocessor.
 REGISTERS, WARPS, BLOCKS, REGISTER_UNIT = 65536, 64, 32, 256
@@ -66,16 +66,19 @@ def cuobjdump(build):
     home = os.environ.get('CUDA_HOME', '/usr/local/cuda')
     for attempt in (False, True):
         places = [pathlib.Path(home) / 'bin', *venv.glob('lib/python3*/site-packages/nvidia/*/bin')]
-        found = shutil.which('cuobjdump', path=os.pathsep.join([*map(str, places), os.environ['PATH']]))
-        if found:
+        path = os.pathsep.join([*map(str, places), os.environ['PATH']])
+        found = shutil.which('cuobjdump', path=path)
+        if found and shutil.which('nvdisasm', path=path):
+            os.environ['PATH'] = path  # cuobjdump runs nvdisasm
             return found
         if not attempt:
             try:
                 run(sys.executable, '-m', 'venv', str(venv))
-                run(str(venv / 'bin/pip'), 'install', '-q', '--no-deps', '--retries', '1', '--timeout', '20', WHEEL)
+                run(str(venv / 'bin/pip'), 'install', '-q', '--no-deps', '--retries', '1',
+                    '--timeout', '20', *WHEELS)
             except (subprocess.CalledProcessError, OSError):
                 break
-    skip(f'no cuobjdump in the toolkit or in PATH, and PyPI did not give {WHEEL}')
+    skip(f'no cuobjdump and nvdisasm in the toolkit or in PATH, and PyPI did not give {WHEELS}')
 
 
 def readable(names):
