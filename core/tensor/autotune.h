@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 #include "core/device/device.h"
-#include "core/tensor/tensor.h"
 
 namespace bellows {
 
 class DiskCache;
+class Tensor;
 
 struct Candidate {
   std::string name;  // kept on disk; with its library's version unless `problem` has it

@@ -252,7 +252,7 @@ struct Engine : VendorPlan {
       if (tensor) addresses[tensor] = const_cast<void*>(address);
     const CudaCall call(workspace, tf32);
     fe::error_t error = engines->execute_plan_at_index(handle_on_current_stream(), addresses,
-                                                             call.workspace(), index);
+                                                       call.workspace(), index);
     if (error.is_bad()) [[unlikely]]
       throw PlanFailure(error.get_message());
   }

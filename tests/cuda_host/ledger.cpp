@@ -67,7 +67,7 @@ int main() {
   fmt::print(R"(# Bytes of a ResNet-50 step, bf16
 
 MB of device memory that a captured training step at 224x224 reads and writes, all toggles on, on
-the stand-in device (`tests/cuda_host`). Made in 8 minutes by `build/tests/cuda_host/cuda_host_ledger`.
+the stand-in device (`tests/cuda_host`). `build/tests/cuda_host/cuda_host_ledger` takes 8 minutes.
 Measured by pages of 4 KiB, each once per launch and direction; the difference between one and two
 images is an image's share, what is left of one image is the step's. Stated: what the ops say of
 themselves (`ops/base/work.h`). Norms run as streaming kernels, as they do at batch 256. `add_into`

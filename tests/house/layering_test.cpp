@@ -149,6 +149,8 @@ static const std::vector<Rule> kRules = {
       {"autograd/recompute.cpp", "which segment runs, first or again, and what it draws"},
       {"core/device/device.cpp", "current stream"},
       {"core/device/device.cu", "the last launches, for errors; the GPU that the thread entered"},
+      {"core/device/graph.cpp", "the graph that this thread captures"},
+      {"core/tensor/autotune.cpp", "when the running search must end"},
       {"core/device/device_pool.cpp", "the pool that a captured graph's memory comes from"},
       {"core/device/sync_guard.cpp", "debug.sync_guard"},
       {"core/device/workers.cpp", "index of a worker"},
