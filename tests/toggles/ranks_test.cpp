@@ -33,8 +33,13 @@ Batch batch_of(int rank) {
   return batch;
 }
 
+struct Trained {
+  std::vector<double> losses = {};
+  std::vector<float> weights = {};
+};
+
 // One rank, as Session and TrainingStep do it.
-std::vector<double> train(ThreadGroup& group, const Plan& plan) {
+Trained train(ThreadGroup& group, const Plan& plan) {
   const auto state = std::make_shared<DeviceStepState>(Device::cpu);
   const ModulePtr model =
       plan.model.model.make({{.shape = {1, 28, 28},
@@ -53,16 +58,16 @@ std::vector<double> train(ThreadGroup& group, const Plan& plan) {
   Reducer reducer(group, plan.dist, model->parameters(), model->buffers());
   const Batch batch = batch_of(group.rank());
   const Kernels use(plan.kernels);
-  std::vector<double> losses;
+  Trained trained;
   for (int update = 0; update < kUpdates; ++update) {
-    losses.push_back(0);
+    trained.losses.push_back(0);
     for (const Batch& part : Update(batch, plan.train.accumulate)) {
       const auto quiet = reducer.no_sync(!part.last);
       const Autocast precision(plan.amp.low());
       state->begin_forward();
       const Tensor loss = criterion((*model)(part.x), part.y, plan.loss);
       backward(loss, {.seed = part.share, .state = scaler.state()});
-      losses.back() += part.share * loss.item();
+      trained.losses.back() += part.share * loss.item();
     }
     if (reducer.wait()) {
       optimizer.step(*state);
@@ -71,7 +76,9 @@ std::vector<double> train(ThreadGroup& group, const Plan& plan) {
     reducer.end_update(*state);
     optimizer.zero_grad();
   }
-  return losses;
+  for (const NamedTensor& p : model->parameters())
+    for (const float value : p.tensor.data<float>()) trained.weights.push_back(value);
+  return trained;
 }
 
 // The losses of all ranks, update by update.
@@ -80,14 +87,16 @@ const Trial& tried_on_ranks(const Plan& plan) {
   const Values key = dump(plan);
   if (const auto found = done.find(key); found != done.end()) return found->second;
   const auto before = trace::counters();
-  std::vector<double> of_rank[kRanks];
+  Trained of_rank[kRanks];
   on_ranks(kRanks, [&](ThreadGroup& group) { of_rank[group.rank()] = train(group, plan); });
   Trial trial;
   for (int i = 0; i < kUpdates; ++i) {
     double sum = 0;
-    for (const auto& losses : of_rank) sum += losses.at(i);
+    for (const Trained& trained : of_rank) sum += trained.losses.at(i);
     trial.losses.push_back(sum / kRanks);
   }
+  // A gradient that was not reduced moves the mean of the losses less than rounding may.
+  EXPECT_EQ(of_rank[0].weights, of_rank[1].weights) << "two ranks";
   trial.counters = trace::counters();
   for (const auto& [name, value] : before) trial.counters[name] -= value;
   return done.emplace(key, std::move(trial)).first->second;
