@@ -1,8 +1,9 @@
 #include "core/base/statistics.h"
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 #include "core/base/check.h"
-#include "core/base/philox.h"
 
 namespace bellows {
 
@@ -15,46 +16,97 @@ double quantile(std::vector<double> values, double share) {
   return std::lerp(values[below], values[above], at - static_cast<double>(below));
 }
 
-int64_t count_outliers(const std::vector<double>& values) {
+static std::vector<double> distances_from_median(const std::vector<double>& values) {
   const double middle = median(values);
   std::vector<double> distances;
   for (const double value : values) distances.push_back(std::abs(value - middle));
-  const double limit = 10 * 1.4826 * median(distances);
-  return std::ranges::count_if(distances, [&](double distance) { return distance > limit; });
+  return distances;
 }
 
-// Returns the 95 % interval of the median, from resampling with replacement.
-static Interval bootstrap(const std::vector<double>& values, uint64_t seed) {
-  constexpr int kResamples = 1000;
-  const uint64_t n = values.size();
-  const Philox rng({.seed = seed});
-  std::vector<double> medians, sample(n);
-  for (uint64_t resample = 0; resample < kResamples; ++resample) {
-    for (uint64_t i = 0; i < n; ++i) sample[i] = values[rng.below(n, resample * n + i)];
-    medians.push_back(median(sample));
+static double median_deviation(const std::vector<double>& values) {
+  return median(distances_from_median(values));
+}
+
+int64_t count_outliers(const std::vector<double>& values) {
+  const double limit = 10 * 1.4826 * median_deviation(values);
+  return std::ranges::count_if(distances_from_median(values),
+                               [&](double distance) { return distance > limit; });
+}
+
+// With x = sqrt(n) tan(angle), the density of Student's t with n degrees of freedom becomes
+// proportional to cos(angle)^(n - 1), from 0 to pi / 2.
+double student_t(double error, int64_t degrees_of_freedom) {
+  const auto n = static_cast<double>(degrees_of_freedom);
+  constexpr int kSteps = 2048;
+  constexpr double kStep = M_PI / 2 / kSteps;
+  const auto density = [&](int i) { return std::pow(std::cos((i + 0.5) * kStep), n - 1); };
+  double left = 0;
+  for (int i = 0; i < kSteps; ++i) left += (1 - error) * density(i);
+  int i = 0;
+  while (left > density(i)) left -= density(i++);
+  return std::sqrt(n) * std::tan((i + left / density(i)) * kStep);
+}
+
+static double mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+static double variance(const std::vector<double>& values) {
+  const double middle = mean(values);
+  double sum = 0;
+  for (const double value : values) sum += (value - middle) * (value - middle);
+  return sum / static_cast<double>(values.size() - 1);
+}
+
+// Variance of the median of blocks, as if they were normal with the width of their middle.
+static double variance_of_median(const std::vector<double>& blocks) {
+  const double sigma = 1.4826 * median_deviation(blocks);
+  return M_PI / 2 * sigma * sigma / static_cast<double>(blocks.size());
+}
+
+Speedup speedup(const LogRatios& ratios, double error) {
+  std::vector<double> medians, within;
+  for (const std::vector<double>& blocks : ratios) {
+    medians.push_back(median(blocks));
+    within.push_back(variance_of_median(blocks));
   }
-  return {quantile(medians, 0.025), quantile(medians, 0.975)};
+  CHECK(!medians.empty(), "no rounds to compare");
+  const auto rounds = static_cast<int64_t>(medians.size());
+  const double middle = mean(medians);
+  Speedup result = {.ratio = std::exp(middle), .error = error, .rounds = rounds};
+  result.interval = {0, std::numeric_limits<double>::infinity()};
+  if (rounds < 2) return result;
+  const double spread = variance(medians);
+  const double reach =
+      student_t(error, rounds - 1) * std::sqrt(spread / static_cast<double>(rounds));
+  result.interval = {std::exp(middle - reach), std::exp(middle + reach)};
+  if (spread > 0) result.between = std::max(0.0, 1 - mean(within) / spread);
+  return result;
 }
 
-Speedup speedup(const std::vector<double>& off, const std::vector<double>& on, uint64_t seed) {
-  CHECK(off.size() == on.size() && !off.empty(), "blocks come in pairs, and there are ", off.size(),
-        " and ", on.size());
-  std::vector<double> ratios;
-  for (size_t i = 0; i < off.size(); ++i) ratios.push_back(off[i] / on[i]);
-  return {median(ratios), bootstrap(ratios, seed), static_cast<int64_t>(ratios.size())};
-}
-
-Interval noise_band(const Speedup& placebo) {
-  const double widest = std::max({1.01, placebo.interval.high, 1 / placebo.interval.low});
-  return {1 / widest, widest};
+double noise_of(const Speedup& placebo) {
+  return std::max({1.01, placebo.ratio, 1 / placebo.ratio});
 }
 
 Verdict judge(const Speedup& measured, const Speedup& placebo) {
-  if (std::min(measured.blocks, placebo.blocks) < kFewestBlocks) return Verdict::too_few_blocks;
-  const Interval noise = noise_band(placebo);
-  if (measured.interval.low > noise.high) return Verdict::faster;
-  if (measured.interval.high < noise.low) return Verdict::slower;
+  if (std::min(measured.rounds, placebo.rounds) < kFewestRounds) return Verdict::too_few_rounds;
+  const double noise = noise_of(placebo);
+  if (measured.interval.low > noise) return Verdict::faster;
+  if (measured.interval.high < 1 / noise) return Verdict::slower;
   return Verdict::no_difference;
+}
+
+std::vector<Look> looks_for(int64_t rounds) {
+  std::vector<Look> looks;
+  double spent = 0;
+  for (const int64_t at : {(rounds + 3) / 4, (rounds + 1) / 2, rounds}) {
+    if (at < kFewestRounds || (!looks.empty() && looks.back().rounds == at)) continue;
+    const double part = static_cast<double>(at) / static_cast<double>(rounds);
+    const double allowed = 0.05 * part * part * part;
+    looks.push_back({at, allowed - spent});
+    spent = allowed;
+  }
+  return looks;
 }
 
 }  // namespace bellows

@@ -23,24 +23,47 @@ struct Interval {
   double low = 1, high = 1;
 };
 
-// Speedup of `on` over `off`: the median over i of off[i] / on[i], above 1 if `on` is faster. The
-// i-th blocks of both arms ran one after the other, so slow drift cancels within a pair. The 95 %
-// interval is a bootstrap over pairs, because the steps inside a block are not independent.
+// Ratios of an interleaved comparison, as natural logarithms: ratios[round][block]. In a round each
+// arm is one process, and the i-th blocks of all arms run one after the other, so slow drift
+// cancels within a ratio.
+using LogRatios = std::vector<std::vector<double>>;
+
+// Speedup of one arm over another, above 1 if it is faster: the median of each round's blocks, and
+// the mean of these over the rounds. Two processes of one program differ by the luck of their
+// memory and thread placement, which is drawn once per process. So a round counts as one
+// observation, and the interval is Student's t over the rounds. Resampling blocks would find a
+// difference between equal arms in a third of the cases, resampling rounds and blocks (a
+// hierarchical bootstrap of few rounds) in a tenth.
 struct Speedup {
   double ratio = 1;
-  Interval interval;
-  int64_t blocks = 0;  // per arm
+  Interval interval = {};
+  double error = 0.05;  // probability that the interval misses the truth
+  int64_t rounds = 0;
+  double between = 0;  // share of the variance of rounds that blocks do not explain, 0 to 1
 };
-Speedup speedup(const std::vector<double>& off, const std::vector<double>& on, uint64_t seed = 1);
+// A single round has no interval: it is from 0 to infinity.
+Speedup speedup(const LogRatios& ratios, double error = 0.05);
 
-// Returns the ratios that count as noise: the interval of two equal arms, symmetric around 1 and at
-// least +-1 % wide. Two processes of one program differ by the luck of their memory layout, and a
-// placebo samples that luck only once.
-Interval noise_band(const Speedup& placebo);
+// Returns the factor by which equal arms may differ: the placebo's ratio, upwards, and at least
+// 1.01.
+double noise_of(const Speedup& placebo);
 
-enum class Verdict { faster, slower, no_difference, too_few_blocks };
-constexpr int64_t kFewestBlocks = 5;  // per arm
-// Returns faster or slower only if the whole interval lies outside the noise band.
+enum class Verdict { faster, slower, no_difference, too_few_rounds };
+constexpr int64_t kFewestRounds = 3;
+// Returns faster or slower only if the whole interval lies beyond the noise of the placebo.
 Verdict judge(const Speedup& measured, const Speedup& placebo);
+
+// Returns the x that Student's t exceeds in absolute value with probability `error`.
+double student_t(double error, int64_t degrees_of_freedom);
+
+// A comparison may end early, after any of these numbers of rounds, if its interval at that error
+// gives the answer. The errors add up to 0.05, so looking several times finds a difference between
+// equal arms no more often than looking once. The first looks take little of it (a power family of
+// Kim and DeMets, Biometrika 1987), so the last interval is hardly wider than one of 95 %.
+struct Look {
+  int64_t rounds;
+  double error;
+};
+std::vector<Look> looks_for(int64_t rounds);
 
 }  // namespace bellows

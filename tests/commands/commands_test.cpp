@@ -62,7 +62,8 @@ TEST(PrintedCommands, KeepTheirWordsAndGetSmallerSizes) {
   EXPECT_THAT(planned("trainer ab --config configs/lenet.yaml --toggle amp --value fp16 "
                       "--blocks 40")
                   .command,
-              HasSubstr("--value fp16 --blocks 1 --steps 2 --warmup 2 data.train_size=32"));
+              HasSubstr("--value fp16 --blocks 1 --processes 1 --steps 2 --warmup 2 "
+                        "data.train_size=32"));
   EXPECT_EQ(planned("trainer list [toggles]").command, "trainer list --help");
   EXPECT_THROW(planned("trainer train OTHER"), Error);
   EXPECT_THROW(planned("ls"), Error);

@@ -119,8 +119,12 @@ static void set_option(Strings& words, std::string& command, const std::string& 
 // ---- rules
 
 static Planned planned_ab(std::string command, Strings words) {
+  const bool limited = !value_of(words, "--budget").empty();
   for (const auto& [option, value] :
-       {std::pair{"--blocks", "1"}, {"--steps", "2"}, {"--warmup", "2"}})
+       {std::pair{limited ? "--budget" : "--processes", limited ? "1s" : "1"},
+        {"--blocks", "1"},
+        {"--steps", "2"},
+        {"--warmup", "2"}})
     set_option(words, command, option, value);
   Planned plan = {Treatment::run, command + smaller(words, "ab")};
   const Toggle* const toggle = find_toggle(value_of(words, "--toggle"));

@@ -13,36 +13,70 @@ namespace {
 
 using Times = std::vector<double>;
 
-// Simulates a shared machine: speed drifts by 25 % within the run, each block has 3 % of noise, and
-// one block in twelve takes four times as long.
+// Simulates a shared machine: speed drifts by 25 % during the comparison, each process is faster or
+// slower by `luck`, each block has 3 % of noise, and one block in twelve takes four times as long.
 struct Machine {
-  explicit Machine(uint64_t seed) : rng({.seed = seed}) {}
-  double time(double cost, double at) {  // at: position in the run, 0 to 1
+  Machine(uint64_t seed, double luck) : rng({.seed = seed}), luck(luck) {}
+  double process() { return std::exp(luck * rng.normal(next++)); }
+  double block(double cost, double at) {  // at: position in the comparison, 0 to 1
     const double wander = 1 + 0.25 * std::sin(6 * at + rng.key0);
     const double noise = std::exp(0.03 * rng.normal(next++));
     const double hit = rng.uniform(1 << 20 | next++) < 1.0 / 12 ? 4 : 1;
     return cost * wander * noise * hit;
   }
   Philox rng;
+  double luck;
   uint64_t next = 0;
 };
 
-// Time slices A B B A A B B A ..., where arm B runs at `ratio` times the speed of A.
-Speedup run_interleaved(uint64_t seed, double ratio, int64_t blocks = 30) {
-  Machine machine(seed);
-  Times a(blocks), b(blocks);
-  for (int64_t i = 0; i < blocks; ++i) {
-    const double first = (2 * i) / (2.0 * blocks), second = (2 * i + 1) / (2.0 * blocks);
-    a[i] = machine.time(1, i % 2 ? second : first);
-    b[i] = machine.time(1 / ratio, i % 2 ? first : second);
+constexpr double kLuck = 0.03;
+
+// Rounds of time slices A B B A A B B A ..., where arm B runs at `ratio` times the speed of A.
+LogRatios run_interleaved(uint64_t seed, double ratio, double luck = kLuck, int64_t rounds = 10,
+                          int64_t blocks = 8) {
+  Machine machine(seed, luck);
+  LogRatios ratios;
+  for (int64_t round = 0; round < rounds; ++round) {
+    const double a = machine.process(), b = machine.process() / ratio;
+    Times& logs = ratios.emplace_back();
+    for (int64_t i = 0; i < blocks; ++i) {
+      const double slice = 1.0 / (2 * blocks * rounds);
+      const double first = (2 * (round * blocks + i)) * slice, second = first + slice;
+      logs.push_back(std::log(machine.block(a, i % 2 ? second : first) /
+                              machine.block(b, i % 2 ? first : second)));
+    }
   }
-  return speedup(a, b, seed);
+  return ratios;
 }
+
+LogRatios first_rounds(const LogRatios& all, int64_t rounds) {
+  return {all.begin(), all.begin() + rounds};
+}
+
+// The interval of the median of all blocks, by resampling them.
+Interval bootstrap_of_blocks(const LogRatios& all, uint64_t seed) {
+  Times blocks, medians;
+  for (const Times& round : all) blocks.insert(blocks.end(), round.begin(), round.end());
+  const Philox rng({.seed = seed});
+  Times sample(blocks.size());
+  for (uint64_t next = 0; medians.size() < 200;) {
+    for (double& value : sample) value = blocks[rng.below(blocks.size(), next++)];
+    medians.push_back(median(sample));
+  }
+  return {std::exp(quantile(medians, 0.025)), std::exp(quantile(medians, 0.975))};
+}
+
+bool covers(const Interval& interval, double ratio) {
+  return interval.low <= ratio && ratio <= interval.high;
+}
+
+constexpr int64_t kSimulations = 500;
 
 int64_t count_verdicts(Verdict verdict, double ratio) {
   int64_t count = 0;
-  for (uint64_t seed = 0; seed < 100; ++seed)
-    count += judge(run_interleaved(1000 + seed, ratio), run_interleaved(seed, 1)) == verdict;
+  for (uint64_t seed = 0; seed < kSimulations; ++seed)
+    count += judge(speedup(run_interleaved(10'000 + seed, ratio)),
+                   speedup(run_interleaved(seed, 1))) == verdict;
   return count;
 }
 
@@ -67,76 +101,150 @@ TEST(Statistics, CountsOutliersByTheMedianDeviation) {
   EXPECT_EQ(count_outliers(times), 2);
 }
 
-TEST(Statistics, FindsAKnownRatioThroughNoise) {
-  const Speedup measured = run_interleaved(7, 1.25);
-  EXPECT_NEAR(measured.ratio, 1.25, 0.03);
-  EXPECT_LT(measured.interval.low, 1.25);
-  EXPECT_GT(measured.interval.high, 1.25);
-  EXPECT_EQ(count_verdicts(Verdict::faster, 1.25), 100);
-  EXPECT_EQ(count_verdicts(Verdict::slower, 1 / 1.25), 100);
+// The values are those of printed tables.
+TEST(Statistics, StudentsTIsTheTabulatedOne) {
+  EXPECT_NEAR(student_t(0.05, 1), 12.706, 0.01);
+  EXPECT_NEAR(student_t(0.05, 4), 2.776, 0.002);
+  EXPECT_NEAR(student_t(0.01, 2), 9.925, 0.01);
+  EXPECT_NEAR(student_t(0.001, 9), 4.781, 0.005);
+  EXPECT_NEAR(student_t(0.05, 1000), 1.962, 0.002);
 }
 
-TEST(Statistics, IntervalCoversTheTruthAsOftenAsItSays) {
-  int64_t covered = 0;
-  for (uint64_t seed = 0; seed < 200; ++seed) {
-    const Interval interval = run_interleaved(seed, 1.1).interval;
-    covered += interval.low <= 1.1 && 1.1 <= interval.high;
+// ---- one look
+
+TEST(Statistics, FindsAKnownRatioThroughNoiseAndLuck) {
+  const Speedup measured = speedup(run_interleaved(7, 1.25));
+  EXPECT_NEAR(measured.ratio, 1.25, 0.05);
+  EXPECT_TRUE(covers(measured.interval, 1.25));
+  EXPECT_GE(count_verdicts(Verdict::faster, 1.25), kSimulations * 0.97);
+  EXPECT_GE(count_verdicts(Verdict::slower, 1 / 1.25), kSimulations * 0.97);
+}
+
+TEST(Statistics, IntervalCoversTheTruthAsOftenAsItSaysWhateverTheLuckOfProcesses) {
+  for (const double luck : {0.0, 0.01, 0.06})
+    for (const int64_t rounds : {3, 5, 10}) {
+      int64_t missed = 0;
+      for (uint64_t seed = 0; seed < kSimulations; ++seed)
+        missed += !covers(speedup(run_interleaved(seed, 1.1, luck, rounds)).interval, 1.1);
+      EXPECT_LE(missed, kSimulations * 0.065) << luck << " " << rounds;
+      EXPECT_GE(missed, kSimulations * 0.01) << luck << " " << rounds;  // else it is too wide
+    }
+}
+
+// Negative control: the same times, with each block taken for an independent observation.
+TEST(Statistics, BlocksOfOneProcessAreNoIndependentObservations) {
+  int64_t found = 0, found_in_blocks = 0;
+  for (uint64_t seed = 0; seed < kSimulations; ++seed) {
+    const LogRatios equal = run_interleaved(seed, 1, kLuck, 5, 20);
+    found += !covers(speedup(equal).interval, 1);
+    found_in_blocks += !covers(bootstrap_of_blocks(equal, seed), 1);
   }
-  EXPECT_GE(covered, 200 * 0.92);
-  EXPECT_LT(covered, 200);  // an interval that is never wrong is too wide to be one of 95 %
+  EXPECT_LE(found, kSimulations * 0.06);
+  EXPECT_GE(found_in_blocks, kSimulations * 0.2);
 }
 
 TEST(Statistics, TwoEqualArmsShowNoDifference) {
-  EXPECT_GE(count_verdicts(Verdict::no_difference, 1), 94);
+  EXPECT_GE(count_verdicts(Verdict::no_difference, 1), kSimulations * 0.97);
+}
+
+TEST(Statistics, TellsTheLuckOfProcessesFromNoiseOfBlocks) {
+  EXPECT_LT(speedup(run_interleaved(3, 1, 0, 40)).between, 0.4);
+  EXPECT_GT(speedup(run_interleaved(3, 1, 0.06, 40)).between, 0.9);
+  EXPECT_EQ(speedup({{0.1, 0.1}, {0.1, 0.1}}).between, 0);
 }
 
 // The machine slows down to half its speed during the measurement. If one arm follows the other, as
 // in hyperfine, that drift is a result; if they are interleaved, it is not.
 TEST(Statistics, DriftIsNoResultInTurnsAndWouldBeOneWithoutThem) {
   const auto cost = [](double at) { return 1 + at; };
-  Times a, b, first_half, second_half;
-  for (int i = 0; i < 30; ++i) {
-    a.push_back(cost((2 * i + i % 2) / 60.0));
-    b.push_back(cost((2 * i + 1 - i % 2) / 60.0));
-    first_half.push_back(cost(i / 60.0));
-    second_half.push_back(cost((30 + i) / 60.0));
-  }
-  const Speedup still = {1, {}, 30};  // a placebo without any noise
-  EXPECT_EQ(judge(speedup(a, b), still), Verdict::no_difference);
-  EXPECT_NEAR(speedup(a, b).ratio, 1, 0.001);
-  EXPECT_EQ(judge(speedup(first_half, second_half), still), Verdict::slower);
+  LogRatios in_turns(5), one_after_the_other(5);
+  for (int round = 0; round < 5; ++round)
+    for (int i = 0; i < 6; ++i) {
+      const double a = round / 5.0 + (2 * i + i % 2) / 60.0;
+      const double b = round / 5.0 + (2 * i + 1 - i % 2) / 60.0;
+      in_turns[round].push_back(std::log(cost(a) / cost(b)));
+      one_after_the_other[round].push_back(std::log(cost(round / 10.0) / cost(0.5 + round / 10.0)));
+    }
+  const Speedup still = {.rounds = 5};  // a placebo without any noise
+  EXPECT_EQ(judge(speedup(in_turns), still), Verdict::no_difference);
+  EXPECT_NEAR(speedup(in_turns).ratio, 1, 0.001);
+  EXPECT_EQ(judge(speedup(one_after_the_other), still), Verdict::slower);
 }
 
 TEST(Statistics, AFifthOfBlocksHitTenfoldMovesNothing) {
-  Times off(30, 1.2), on(30, 1.0);
-  for (int i = 0; i < 30; i += 5) (i % 2 ? on : off)[i] *= 10;
-  const Speedup measured = speedup(off, on);
-  EXPECT_NEAR(measured.ratio, 1.2, 1e-9);
-  EXPECT_NEAR(measured.interval.high, 1.2, 1e-9);
-  EXPECT_EQ(count_outliers(off), 3);
+  LogRatios ratios(4, Times(10, std::log(1.2)));
+  for (Times& round : ratios) round[3] += std::log(10), round[7] -= std::log(10);
+  EXPECT_NEAR(speedup(ratios).ratio, 1.2, 1e-9);
+  EXPECT_NEAR(speedup(ratios).interval.high, 1.2, 1e-9);
 }
 
+// ---- the verdict
+
 TEST(Statistics, APlaceboThatWandersHidesWhatIsSmallerThanItself) {
-  const Speedup measured = {1.06, {1.05, 1.07}, 30};
-  EXPECT_EQ(judge(measured, {1, {0.99, 1.02}, 30}), Verdict::faster);
-  EXPECT_EQ(judge(measured, {1, {0.99, 1.055}, 30}), Verdict::no_difference);
-  EXPECT_EQ(judge(measured, {1, {0.94, 1.01}, 30}), Verdict::no_difference);  // either direction
+  const Speedup measured = {.ratio = 1.06, .interval = {1.05, 1.07}, .rounds = 5};
+  EXPECT_EQ(judge(measured, {.ratio = 1.02, .rounds = 5}), Verdict::faster);
+  EXPECT_EQ(judge(measured, {.ratio = 1.055, .rounds = 5}), Verdict::no_difference);
+  EXPECT_EQ(judge(measured, {.ratio = 0.94, .rounds = 5}), Verdict::no_difference);  // either way
 }
 
 TEST(Statistics, LessThanOnePercentIsNeverAResult) {
-  EXPECT_EQ(judge({1.008, {1.007, 1.009}, 30}, {1, {1, 1}, 30}), Verdict::no_difference);
+  EXPECT_EQ(judge({.ratio = 1.008, .interval = {1.007, 1.009}, .rounds = 5}, {.rounds = 5}),
+            Verdict::no_difference);
 }
 
-TEST(Statistics, ConcludesNothingFromFewBlocks) {
-  const Times two(4, 2.0), one(4, 1.0), five_two(5, 2.0), five_one(5, 1.0);
-  EXPECT_EQ(judge(speedup(two, one), speedup(five_one, five_one)), Verdict::too_few_blocks);
-  EXPECT_EQ(judge(speedup(five_two, five_one), speedup(one, one)), Verdict::too_few_blocks);
-  EXPECT_EQ(judge(speedup(five_two, five_one), speedup(five_one, five_one)), Verdict::faster);
-  EXPECT_THROW(speedup(five_one, one), Error);
+TEST(Statistics, ConcludesNothingFromFewRounds) {
+  const Times twice(8, std::log(2)), same(8, 0.0);
+  EXPECT_EQ(judge(speedup({twice, twice}), speedup({same, same})), Verdict::too_few_rounds);
+  EXPECT_EQ(judge(speedup({twice, twice, twice}), speedup({same, same, same})), Verdict::faster);
+  EXPECT_FALSE(std::isfinite(speedup({twice}).interval.high));
+  EXPECT_EQ(speedup({twice}).interval.low, 0);
+  EXPECT_THROW(speedup({}), Error);
 }
 
-TEST(Statistics, TheSameSeedGivesTheSameInterval) {
-  const Times off = {1, 2, 3, 4, 5, 6, 7}, on = {2, 2, 2, 2, 3, 3, 9};
-  EXPECT_EQ(speedup(off, on, 3).interval.low, speedup(off, on, 3).interval.low);
-  EXPECT_EQ(speedup(off, on, 3).interval.high, speedup(off, on, 3).interval.high);
+// ---- several looks
+
+TEST(Looks, SpendFivePercentInAll) {
+  for (const int64_t rounds : {3, 4, 7, 12, 40}) {
+    const std::vector<Look> looks = looks_for(rounds);
+    double error = 0;
+    for (const Look& look : looks) error += look.error;
+    EXPECT_NEAR(error, 0.05, 1e-12);
+    EXPECT_EQ(looks.back().rounds, rounds);
+    EXPECT_GE(looks.front().rounds, kFewestRounds);
+  }
+  EXPECT_EQ(looks_for(12).size(), 3);
+  EXPECT_GT(looks_for(12).back().error, 0.04);
+  EXPECT_EQ(looks_for(3).size(), 1);
+}
+
+namespace {
+struct Sequence {
+  int64_t found = 0, rounds = 0;
+};
+// Ends at the first look whose interval excludes 1. `error_of` returns the error of a look.
+template <class ErrorOf> Sequence run_sequences(double ratio, const ErrorOf& error_of) {
+  Sequence all;
+  for (uint64_t seed = 0; seed < kSimulations; ++seed) {
+    const LogRatios ratios = run_interleaved(seed, ratio, kLuck, 12);
+    for (const Look& look : looks_for(12)) {
+      const auto s = speedup(first_rounds(ratios, look.rounds), error_of(look));
+      const bool found = !covers(s.interval, 1);
+      if (!found && look.rounds < 12) continue;
+      all.found += found;
+      all.rounds += look.rounds;
+      break;
+    }
+  }
+  return all;
+}
+}  // namespace
+
+// With 95 % at each look, more than one in twenty would find a difference between equal arms.
+TEST(Looks, KeepTheErrorRateAndEndEarlyWhereTheAnswerIsClear) {
+  const auto spent = [](const Look& look) { return look.error; };
+  EXPECT_LE(run_sequences(1, spent).found, kSimulations * 0.06);
+  EXPECT_GE(run_sequences(1, [](const Look&) { return 0.05; }).found, kSimulations * 0.08);
+  const Sequence clear = run_sequences(1.5, spent);
+  EXPECT_EQ(clear.found, kSimulations);
+  EXPECT_LT(clear.rounds, kSimulations * 7);
 }

@@ -1,4 +1,4 @@
-// trainer ab on several ranks: each runs `ab` and its own rank of both arms.
+// trainer ab on several ranks: each runs `ab` and its own rank of all arms.
 #include <gmock/gmock.h>
 #include <csignal>
 #include "tests/place.h"
@@ -33,8 +33,8 @@ class AbOnRanks : public RankPrograms, public testing::WithParamInterface<const 
 
 TEST_P(AbOnRanks, RunsTheToggleInOneArmAndReportsOnRank0) {
   const std::string toggle = GetParam();
-  const std::vector<Ended> ranks =
-      run_ranks(2, ab(toggle, {"--steps", "2", "--blocks", "2", "--warmup", "2"}));
+  const std::vector<Ended> ranks = run_ranks(
+      2, ab(toggle, {"--processes", "2", "--steps", "2", "--blocks", "2", "--warmup", "2"}));
   for (const Ended& rank : ranks) EXPECT_EQ(rank.code, 0) << rank.err;
   EXPECT_THAT(ranks[0].out, AllOf(HasSubstr(toggle + "=off against"),
                                   HasSubstr("trainer launch --ranks 2 -- ab "),
@@ -52,7 +52,7 @@ TEST_F(AbOnRanks, EndsOnAllRanksWithAnArmThatDies) {
   const Args args = ab("overlap_allreduce", {"--steps", "1000000", "--warmup", "2"});
   const Running ranks = start_ranks(2, [&](int) { return args; });
   const pid_t ab_of_rank1 = ranks[1]->process();
-  ASSERT_TRUE(eventually([&] { return children_of(ab_of_rank1).size() == 2; }));
+  ASSERT_TRUE(eventually([&] { return children_of(ab_of_rank1).size() == 3; }));
   kill(children_of(ab_of_rank1)[0], SIGKILL);
   const std::vector<Ended> all = ends(ranks);
   EXPECT_THAT(all[1].err, HasSubstr("was killed by signal 9"));

@@ -1,65 +1,19 @@
-// The verb `ab`: first a placebo (the off arm against itself), then off against on.
+// The verb `ab`.
 #include "trainer/ab/ab.h"
 #include <fmt/format.h>
+#include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <deque>
 #include <fstream>
+#include <sstream>
 #include "core/base/file.h"
 #include "core/base/output.h"
 #include "dist/rendezvous/rendezvous.h"
-#include "trainer/launch/reserved_port.h"
+#include "trainer/ab/rounds.h"
 #include "trainer/log/system.h"
-#include "trainer/state/scratch_folder.h"
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {
-
-// ---- the arms
-
-namespace {
-// Where a launcher has started several ranks, each runs `ab` and starts its own rank of every arm.
-// The ranks of an arm meet at a store of their own, on a port that rank 0 chooses.
-class ArmPorts {
- public:
-  ArmPorts(const DistOptions& dist, double timeout_s)
-      : rank_(this_rank(dist).rank),
-        store_(meet(this_rank(dist), dist)),
-        timeout_(static_cast<int64_t>(1000 * timeout_s)) {}
-
-  // Returns the setting for the next arm, the same on all ranks; none in a world of one.
-  Names next() {
-    if (!store_) return {};
-    const std::string arm = cat("arm ", ++arms_);
-    if (rank_ == 0) store_->set(arm, std::to_string(reserved_.emplace_back().number()));
-    return {cat("dist.store_port=", store_->get(arm, timeout_))};
-  }
-
- private:
-  int rank_;
-  std::shared_ptr<Store> store_;
-  Timeout timeout_;
-  int arms_ = 0;
-  std::deque<ReservedPort> reserved_;
-};
-}  // namespace
-
-static ArmCommand arm_command(const AbOptions& options, const std::string& value,
-                              const std::string& folder, const Names& more) {
-  std::vector<std::string> argv = {"/proc/self/exe", "ab", "--arm", value, "--folder", folder};
-  const auto add = [&](const char* option, const std::string& text) {
-    argv.insert(argv.end(), {option, text});
-  };
-  add("--config", options.config);
-  add("--toggle", options.toggle);
-  add("--measure", options.measure == AbMeasure::step ? "step" : "epoch");
-  add("--steps", std::to_string(options.steps));
-  add("--blocks", std::to_string(options.blocks));
-  add("--warmup", std::to_string(options.warmup));
-  argv.insert(argv.end(), options.overrides.begin(), options.overrides.end());
-  argv.insert(argv.end(), more.begin(), more.end());
-  return {options.toggle + "=" + value, argv};
-}
 
 // ---- the machine
 
@@ -97,33 +51,6 @@ static Json machine_now() {
 
 // ---- the verb
 
-static AbResult measure(const AbOptions& options, const Toggle& toggle, const DistOptions& dist) {
-  const ScratchFolder scratch;
-  ArmPorts ports(dist, options.timeout_s);
-  AbResult result = {options, &toggle, forced_off(options, toggle), {}, {}, machine_now()};
-  const auto tell = [&](const std::string& text) {
-    if (this_rank(dist).rank == 0) say(text);
-  };
-  if (!result.forced_off.empty()) tell(cat("ab: ", forced_off_text(result)));
-  AbProgress progress(options);
-  const auto compare = [&](const std::string& title, const std::string& value) {
-    const ArmCommand off = arm_command(options, toggle.off(), scratch / "off", ports.next());
-    const ArmCommand other = arm_command(options, value, scratch / "other", ports.next());
-    tell("ab: " + title);
-    progress.begin(title);
-    const AbPair pair = interleave(off, other, options.blocks, options.timeout_s,
-                                   [&](const AbBlock& block) { progress.add(block); });
-    progress.clear();
-    return pair;
-  };
-  const std::string off = cat(toggle.name, "=", toggle.off());
-  result.placebo = compare(cat("placebo, ", off, " against itself"), toggle.off());
-  result.measured = compare(cat(off, " against ", toggle.name, "=", options.value), options.value);
-  tell("");
-  result.machine["load average after"] = load_average();
-  return result;
-}
-
 static void check_report(const std::filesystem::path& report) {
   if (report.empty()) return;
   CHECK(report.extension() == ".md", "ab: --report ", report.string(),
@@ -140,34 +67,89 @@ static void write_report(std::filesystem::path path, const AbResult& result) {
 namespace {
 struct AbLine {
   AbOptions options;
-  std::string measure = "step", clock = "wall";
-  std::string arm, folder;  // set only when this process is one of the arms
+  std::string values, budget, target, measure = "step", clock = "wall";
+  ArmProcessOptions process;  // set only when this process is one of the arms
 };
 }  // namespace
 
 static void declare(CommandLine& line, AbLine& given) {
   AbOptions& o = given.options;
-  line.add_option("overrides", o.overrides, "key=value: options of both arms");
+  ArmProcessOptions& p = given.process;
+  line.add_option("overrides", o.overrides, "key=value: options of all arms");
   line.add_option("--config,-c", o.config, "YAML file").required();
-  line.add_option("--toggle", o.toggle, "the toggle in which the arms differ").required();
-  line.add_option("--value", o.value,
-                  "value in the arm that has it on (default: the one of `toggles: all`)");
-  line.add_option("--measure", given.measure,
-                  "step: training steps only; epoch: whole epochs, with evaluation and "
-                  "checkpoint")
-      .one_of({"step", "epoch"});
+  const auto toggle = line.add_option("--toggle", o.toggle, "the toggle in which the arms differ");
+  line.add_option("--value", given.values,
+                  "values of the arms that have it on, such as 1,2,4 (default: the one of "
+                  "`toggles: all`)");
+  line.add_option("--against", o.against,
+                  "YAML file of the other arm, instead of --toggle; its differences are listed")
+      .excludes(toggle);
+  line.add_flag("--allow-many", o.allow_many, "--against may differ in more than one option");
+  const auto measure =
+      line.add_option("--measure", given.measure,
+                      "step: training steps only; epoch: whole epochs, with evaluation and "
+                      "checkpoint")
+          .one_of({"step", "epoch"});
+  line.add_option("--time-to", given.target,
+                  "whole runs until a metric reaches a value, such as accuracy=0.98; each round "
+                  "has another seed")
+      .excludes(measure);
   line.add_option("--clock", given.clock,
                   "wall: elapsed time; cpu: CPU time of the process, for one thread on a busy "
                   "machine")
       .one_of({"wall", "cpu"});
+  const auto processes =
+      line.add_option("--processes", o.processes, "processes per arm").positive();
+  line.add_option("--budget", given.budget,
+                  "time for all processes, such as 90s or 2m; ends earlier once the answer is "
+                  "clear")
+      .excludes(processes);
+  line.add_option("--blocks", o.blocks, "blocks per process").positive();
   line.add_option("--steps", o.steps, "steps per block").positive();
-  line.add_option("--blocks", o.blocks, "blocks per arm").positive();
   line.add_option("--warmup", o.warmup, "steps before the first block").positive();
   line.add_option("--timeout", o.timeout_s, "limit for one block, in seconds").positive();
   line.add_option("--report", o.report,
                   "Markdown file to write, FILE.md; FILE.json is written beside it");
-  line.add_option("--arm", given.arm, "").hidden();
-  line.add_option("--folder", given.folder, "").hidden();
+  line.add_option("--arm-folder", p.folder, "").hidden();
+  line.add_option("--round", p.round, "").hidden();
+  line.add_option("--mantissa", p.mantissa, "").hidden();
+  line.add_flag("--placebo", p.placebo, "").hidden();
+}
+
+// Returns the seconds in "90s" or "2m".
+static double seconds_of(const std::string& text) {
+  if (text.empty()) return 0;
+  char unit = 0, rest = 0;
+  double amount = 0;
+  const bool fits = std::sscanf(text.c_str(), "%lf%c%c", &amount, &unit, &rest) == 2;
+  CHECK(fits && amount > 0 && (unit == 's' || unit == 'm'), "ab: --budget: '", text,
+        "' is no time; write seconds or minutes, such as 90s or 2m");
+  return unit == 'm' ? 60 * amount : amount;
+}
+
+static Names split(const std::string& list) {
+  Names parts;
+  std::istringstream stream(list);
+  for (std::string part; std::getline(stream, part, ',');) parts.push_back(part);
+  return parts;
+}
+
+static void time_to(AbOptions& options, const std::string& target) {
+  const size_t equals = target.find('=');
+  char rest = 0;
+  const bool fits = equals != std::string::npos && std::sscanf(target.c_str() + equals + 1, "%lf%c",
+                                                               &options.target.value, &rest) == 1;
+  CHECK(fits, "ab: --time-to: '", target,
+        "' is no target; write a metric and its value, such as accuracy=0.98");
+  options.target.metric = target.substr(0, equals);
+  options.measure = AbMeasure::target;
+  options.blocks = 1;
+}
+
+static void settle_values(AbOptions& options, const Toggle& toggle) {
+  options.toggle = toggle.name;  // not an alias
+  if (options.values.empty()) options.values = {suggested(toggle)};
+  check_arms(options, toggle);
 }
 
 static int run(const Arguments& args) {
@@ -177,31 +159,38 @@ static int run(const Arguments& args) {
   if (!line.read(args)) return 0;
   AbOptions& options = given.options;
   options.measure = given.measure == "step" ? AbMeasure::step : AbMeasure::epoch;
+  if (!given.target.empty()) time_to(options, given.target);
   options.clock = given.clock == "wall" ? Clock::wall : Clock::cpu;
-  const Toggle& toggle = known_toggle(options.toggle, "ab");
-  CHECK(given.arm.empty() == given.folder.empty(),
-        "ab: --arm is for the processes that ab starts itself; leave it out");
-  if (!given.arm.empty())
-    return run_arm(arm_config(options, toggle, given.arm).plan, options, given.folder);
-  options.toggle = toggle.name;
-  if (options.value.empty()) options.value = suggested(toggle);
-  check_arms(options, toggle);
+  options.budget_s = seconds_of(given.budget);
+  options.values = split(given.values);
+  CHECK(options.toggle.empty() != options.against.empty() || !given.process.folder.empty(),
+        "ab: name the difference between the arms with either --toggle or --against");
+  const Toggle* const toggle =
+      options.toggle.empty() ? nullptr : &known_toggle(options.toggle, "ab");
+  if (!given.process.folder.empty())
+    return run_arm(arm_plan(options, toggle, given.values), options, given.process);
+  if (toggle) settle_values(options, *toggle);
   check_report(options.report);
-  const DistOptions dist = arm_config(options, toggle, toggle.off()).plan.dist;
-  options.ranks = this_rank(dist).world;
-  const AbResult result = measure(options, toggle, dist);
-  if (this_rank(dist).rank > 0) return 0;
+  const Ranks ranks = this_rank(arm_plan(options, toggle, toggle ? toggle->off() : "").dist);
+  options.ranks = ranks.world;
+  Json machine = machine_now();
+  AbResult result = run_rounds(options, toggle);
+  if (ranks.rank > 0) return 0;
+  machine["load average after"] = load_average();
+  result.machine = std::move(machine);
+  say("");
   say_part(to_markdown(result));
   if (!options.report.empty()) write_report(options.report, result);
-  const Finding losses = compare_losses(toggle, result.measured);
-  if (!losses.good)
-    fail(Exit::numeric, "ab: ", toggle.name,
-         ": the losses differ by more than the toggle allows: ", losses.text);
-  return 0;
+  for (const AbArm& arm : result.on)
+    if (const Finding losses = compare_losses(result, arm); !losses.good)
+      fail(Exit::numeric, "ab: ", arm.name,
+           ": the losses differ by more than they may: ", losses.text);
+  return result.signal ? 128 + result.signal : 0;
 }
 
-static const AddVerb verb(
-    {"ab", "compares two runs that differ in one toggle, with a confidence interval",
-     "trainer ab --config configs/lenet.yaml --toggle num_workers --value 2", run});
+static const AddVerb verb({"ab",
+                           "compares runs that differ in one toggle, with a confidence interval",
+                           "trainer ab --config configs/lenet.yaml --toggle num_workers --value 2",
+                           run});
 
 }  // namespace bellows

@@ -4,10 +4,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstring>
+#include <limits>
+#include "core/base/module_path.h"
+#include "core/base/philox.h"
 #include "core/base/trace.h"
 #include "core/device/adaptive_threads.h"
+#include "core/tensor/copy.h"
 #include "trainer/ab/ab.h"
 #include "trainer/ab/process.h"
 #include "trainer/run/loop.h"
@@ -33,14 +38,20 @@ class BlockTimer {
       : session_(session),
         due_(options.measure == AbMeasure::epoch ? session.steps_per_epoch() : options.warmup),
         next_due_(options.measure == AbMeasure::epoch ? due_ : options.steps) {
+    if (options.measure == AbMeasure::target)
+      due_ = next_due_ = std::numeric_limits<int64_t>::max();
     begin();
   }
 
   void end_update() {
-    if (++block_.steps < due_) return;
+    if (++block_.steps >= due_) end_block();
+  }
+
+  void end_block() {
     synchronize(current_stream(session_.device));
     block_.wall_s = seconds_since(wall_begin_);
     block_.cpu_s = seconds_since(cpu_begin_, Clock::cpu);
+    block_.waited_s = 1e-9 * static_cast<double>(cpu_time().waited_ns - waited_begin_);
     block_.counters = trace::counters();
     report(to_line(block_));
     raise(SIGSTOP);
@@ -54,22 +65,28 @@ class BlockTimer {
     block_ = {};
     wall_begin_ = time_ns(Clock::wall);
     cpu_begin_ = time_ns(Clock::cpu);
+    waited_begin_ = cpu_time().waited_ns;
   }
 
   const Session& session_;
   int64_t due_, next_due_;  // steps
   AbBlock block_;
-  int64_t wall_begin_ = 0, cpu_begin_ = 0;  // ns
+  int64_t wall_begin_ = 0, cpu_begin_ = 0, waited_begin_ = 0;  // ns
 };
 
 }  // namespace
 
 // The same plan, but long enough for all blocks and without early stopping. When steps are
 // measured, evaluation and checkpoints are off too.
-static Plan measured_plan(Plan plan, const AbOptions& options) {
+static Plan measured_plan(Plan plan, const AbOptions& options, int64_t round) {
   plan.target = {};
   plan.train.patience = 0;
   plan.ckpt.best = "none";
+  if (options.measure == AbMeasure::target) {
+    plan.target = options.target;
+    plan.seed += static_cast<uint64_t>(round);
+    return plan;
+  }
   plan.train.max_iters = 0;
   plan.train.epochs = 1 + options.blocks;
   if (options.measure == AbMeasure::epoch) return plan;
@@ -79,28 +96,64 @@ static Plan measured_plan(Plan plan, const AbOptions& options) {
   return plan;
 }
 
-static AbEnd end_of(const Outcome& outcome, Device device) {
+static AbEnd end_of(const Outcome& outcome, const Session& session) {
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
-  return {outcome.losses, trace::counters(), pool_threads(), allocator_stats(device).peak_allocated,
-          usage.ru_maxrss * 1024};
+  return {.losses = outcome.losses,
+          .counters = trace::counters(),
+          .threads = pool_threads(),
+          .peak_tensor_bytes = allocator_stats(session.device).peak_allocated,
+          .peak_resident_bytes = usage.ru_maxrss * 1024,
+          .samples = static_cast<int64_t>(outcome.losses.size()) * session.joint_batch(),
+          .reached_target = outcome.at.target_s >= 0};
 }
 
-int run_arm(const Plan& plan, const AbOptions& options, const std::string& folder) {
+// ---- the start
+
+// Zeros stay zeros: their last place is a denormal.
+static void nudge(const Tensor& weights, int64_t mantissa, const Philox& rng) {
+  const Tensor host = clone(to(Device::cpu, weights));  // contiguous: equal in every memory format
+  float* const w = host.ptr<float>();
+  for (int64_t i = 0; i < host.numel(); ++i) {
+    if (w[i] == 0) continue;
+    const float unit = std::ldexp(1.0f, std::ilogb(w[i]) - static_cast<int>(mantissa));
+    w[i] += rng.bits(static_cast<uint64_t>(i)) % 2 ? unit : -unit;
+  }
+  copy_into(weights, to(weights.device(), host));
+}
+
+void nudge_weights(const NamedTensors& parameters, const ArmProcessOptions& process) {
+  const auto change = [&](uint64_t seed) {
+    for (const auto& [name, tensor] : parameters)
+      if (tensor.dtype() == DType::f32)
+        nudge(tensor.detach(), process.mantissa,
+              Philox({.seed = seed, .purpose = Purpose::init, .site = site_of(name).hash}));
+  };
+  const auto round = static_cast<uint64_t>(process.round);
+  if (round > 0) change(2 * round);
+  if (process.placebo) change(2 * round + 1);
+}
+
+int run_arm(const Plan& plan, const AbOptions& options, const ArmProcessOptions& process) {
   CHECK(fcntl(kReportFd, F_GETFD) >= 0,
-        "ab: --arm is for the processes that ab starts itself; leave it out");
-  Session session(measured_plan(plan, options));
+        "ab: --arm-folder is for the processes that ab starts itself; leave it out");
+  Session session(measured_plan(plan, options, process.round));
   std::vector<std::string> unsaid;
   load_weights(session, unsaid);
-  make_folders(folder);
-  Log log(session.plan, folder, LogOutput::silent);
-  Checkpoints checkpoints(folder, session.plan.ckpt);
+  nudge_weights(session.parameters, process);
+  session.ema->restart();
+  make_folders(process.folder);
+  Log log(session.plan, process.folder, LogOutput::silent);
+  Checkpoints checkpoints(process.folder, session.plan.ckpt);
   Signals signals;
   BlockTimer timer(options, session);
+  const bool whole_run = options.measure == AbMeasure::target;
+  if (whole_run) timer.end_block();  // instead of a warm-up
   const Outcome outcome = train(session, log, session.ranks.rank == 0 ? &checkpoints : nullptr,
                                 signals, {}, [&](const Position&) { timer.end_update(); });
   if (outcome.signal != 0) return 128 + outcome.signal;
-  report(to_line(end_of(outcome, session.device)));
+  if (whole_run) timer.end_block();
+  report(to_line(end_of(outcome, session)));
   return 0;
 }
 

@@ -1,5 +1,6 @@
-// Configurations of the two arms of `trainer ab`.
+// Configurations of the arms of `trainer ab`.
 #include "core/config/config.h"
+#include <algorithm>
 #include <set>
 #include "trainer/ab/ab.h"
 
@@ -37,9 +38,14 @@ Config arm_config(const AbOptions& options, const Toggle& toggle, const std::str
   return config_with(sources, toggle, value, dependents_off(toggle));
 }
 
+Plan arm_plan(const AbOptions& options, const Toggle* toggle, const std::string& value) {
+  return toggle ? arm_config(options, *toggle, value).plan
+                : make_config(sources_of(options.config, options.overrides)).plan;
+}
+
 Names forced_off(const AbOptions& options, const Toggle& toggle) {
   const std::vector<Values> sources = sources_of(options.config, options.overrides);
-  const Config free = config_with(sources, toggle, options.value, {});
+  const Config free = config_with(sources, toggle, options.values.front(), {});
   Names held;
   for (const auto& [key, off] : dependents_off(toggle)) {
     const std::string name = key.substr(key.find('.') + 1);
@@ -48,11 +54,11 @@ Names forced_off(const AbOptions& options, const Toggle& toggle) {
   return held;
 }
 
-Names extra_differences(const Config& off, const Config& on, const Toggle& toggle) {
+static Names differences_but(const std::string& toggle, const Config& off, const Config& on) {
   Names extra;
   for (const auto& [name, value] : off.toggles) {
     const Value& other = on.toggles.at(name);
-    if (name == toggle.name || value.text == other.text) continue;
+    if (name == toggle || value.text == other.text) continue;
     extra.push_back(cat("toggles.", name, " is ", value.text, " (", value.origin, ") and ",
                         other.text, " (", other.origin, ")"));
   }
@@ -65,15 +71,52 @@ Names extra_differences(const Config& off, const Config& on, const Toggle& toggl
   return extra;
 }
 
+Names differences(const Config& a, const Config& b) {
+  Config renamed = b;
+  renamed.options.name = a.options.name;
+  return differences_but("", a, renamed);
+}
+
+Names extra_differences(const Config& off, const Config& on, const Toggle& toggle) {
+  return differences_but(toggle.name, off, on);
+}
+
 void check_arms(const AbOptions& options, const Toggle& toggle) {
-  CHECK(options.value != toggle.off(), "ab: ", toggle.name, "=", options.value,
-        " is off, so both arms would be equal; choose another with --value");
   const Config off = arm_config(options, toggle, toggle.off());
-  const Config on = arm_config(options, toggle, options.value);
-  const std::string why = no_effect(toggle, on.options.device, options.value);
-  CHECK(why.empty(), "ab: ", toggle.name, "=", options.value, ": ", why);
-  const Names extra = extra_differences(off, on, toggle);
-  INVARIANT(extra.empty(), "ab: the arms differ in more than ", toggle.name, ": ", extra.front());
+  for (const std::string& value : options.values) {
+    CHECK(value != toggle.off(), "ab: ", toggle.name, "=", value,
+          " is off, so two arms would be equal; choose another with --value");
+    CHECK(std::ranges::count(options.values, value) == 1, "ab: --value: '", value,
+          "' is there twice; name each value once");
+    const Config on = arm_config(options, toggle, value);
+    const std::string why = no_effect(toggle, on.options.device, value);
+    CHECK(why.empty(), "ab: ", toggle.name, "=", value, ": ", why);
+    const Names extra = extra_differences(off, on, toggle);
+    INVARIANT(extra.empty(), "ab: the arms differ in more than ", toggle.name, ": ", extra.front());
+  }
+}
+
+Names check_against(const AbOptions& options) {
+  const Names found = differences(make_config(sources_of(options.config, options.overrides)),
+                                  make_config(sources_of(options.against, options.overrides)));
+  CHECK(!found.empty(), "ab: --against: ", options.config, " and ", options.against,
+        " describe the same run; change an option in one of them");
+  CHECK(found.size() == 1 || options.allow_many, "ab: --against: ", found.size(),
+        " differences, so a result would not tell which one matters: ", joined(found),
+        "; leave one, or add --allow-many");
+  return found;
+}
+
+int64_t mantissa_bits(const Plan& plan) {
+  using Precision = AmpOptions::Precision;
+  int64_t bits = 23;
+  const auto at_most = [&](bool used, int64_t other) {
+    if (used) bits = std::min(bits, other);
+  };
+  at_most(plan.amp.dtype == Precision::fp16 || plan.kernels.tf32, 10);
+  at_most(plan.data.loader.feed.device_augment, 8);
+  at_most(plan.amp.dtype == Precision::bf16 || plan.dist.compress, 7);
+  return bits;
 }
 
 }  // namespace bellows

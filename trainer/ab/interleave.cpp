@@ -1,48 +1,48 @@
-// Runs the time slices of both arms alternately; writes and parses the lines that arms report.
+// Runs the time slices of all arms alternately; writes and parses the lines that arms report.
 #include <cmath>
+#include <deque>
 #include "trainer/ab/ab.h"
 #include "trainer/ab/process.h"
-#include "trainer/run/signals.h"
 
 namespace bellows {
 
-std::vector<int> slice_order(int64_t blocks) {
-  std::vector<int> order;
-  for (int64_t pair = 0; pair < blocks; ++pair)
-    for (const int place : {0, 1}) order.push_back(place ^ static_cast<int>(pair % 2));
+std::vector<size_t> slice_order(size_t arms, int64_t blocks) {
+  std::vector<size_t> order;
+  for (int64_t block = 0; block < blocks; ++block)
+    for (size_t place = 0; place < arms; ++place)
+      order.push_back(block % 2 ? arms - 1 - place : place);
   return order;
 }
 
-AbPair interleave(const ArmCommand& off, const ArmCommand& on, int64_t blocks, double timeout_s,
-                  const AfterBlock& after_block) {
-  const Signals signals;  // SIGINT and SIGTERM throw below, so that both arms are killed
+std::vector<AbProcess> interleave(const std::vector<ArmCommand>& arms, int64_t blocks,
+                                  double timeout_s, const Signals& signals,
+                                  const AfterBlock& after_block) {
   const auto end_by_signal = [&] {
     if (const int signal = signals.stop())
       fail(static_cast<Exit>(128 + signal), "ab: ended by signal ", signal, ", without a result");
   };
-  ArmProcess off_process(off.name, off.argv, timeout_s, end_by_signal);
-  const auto block_of = [&](ArmProcess& arm) {
-    const AbBlock block = parse_block(arm.run_slice());
+  std::vector<AbProcess> measured(arms.size());
+  std::deque<ArmProcess> processes;
+  const auto run_slice = [&](size_t arm) {
+    end_by_signal();
+    for (size_t other = 0; other < processes.size(); ++other)
+      if (other != arm && !processes[other].stopped())
+        fail(Exit::internal, "ab: ", arms[other].name, " ran during another arm's time slice");
+    const AbBlock block = parse_block(processes[arm].run_slice());
     after_block(block);
     return block;
   };
-  AbPair pair;
-  pair.off = {off.name, block_of(off_process), {}, {}, 0};
-  ArmProcess on_process(on.name, on.argv, timeout_s, end_by_signal);
-  pair.on = {on.name, block_of(on_process), {}, {}, 0};
-  for (const int arm : slice_order(blocks)) {
-    end_by_signal();
-    const ArmProcess& waiting = arm == 0 ? on_process : off_process;
-    if (!waiting.stopped())
-      fail(Exit::internal, "ab: ", waiting.name(), " ran during the other arm's time slice");
-    ArmProcess& running = arm == 0 ? off_process : on_process;
-    (arm == 0 ? pair.off : pair.on).blocks.push_back(block_of(running));
+  for (size_t arm = 0; arm < arms.size(); ++arm) {
+    processes.emplace_back(arms[arm].name, arms[arm].argv, timeout_s, end_by_signal);
+    measured[arm].warmup = run_slice(arm);
   }
-  pair.off.end = parse_end(off_process.finish());
-  pair.on.end = parse_end(on_process.finish());
-  pair.off.cpu_s_waiting = off_process.cpu_seconds_waiting();
-  pair.on.cpu_s_waiting = on_process.cpu_seconds_waiting();
-  return pair;
+  for (const size_t arm : slice_order(arms.size(), blocks))
+    measured[arm].blocks.push_back(run_slice(arm));
+  for (size_t arm = 0; arm < arms.size(); ++arm) {
+    measured[arm].end = parse_end(processes[arm].finish());
+    measured[arm].cpu_s_waiting = processes[arm].cpu_seconds_waiting();
+  }
+  return measured;
 }
 
 // ---- lines
@@ -51,6 +51,7 @@ std::string to_line(const AbBlock& block) {
   return to_line(Json{{"steps", block.steps},
                       {"wall_s", block.wall_s},
                       {"cpu_s", block.cpu_s},
+                      {"waited_s", block.waited_s},
                       {"counters", block.counters}});
 }
 
@@ -59,7 +60,9 @@ std::string to_line(const AbEnd& end) {
                       {"counters", end.counters},
                       {"threads", end.threads},
                       {"peak_tensor_bytes", end.peak_tensor_bytes},
-                      {"peak_resident_bytes", end.peak_resident_bytes}});
+                      {"peak_resident_bytes", end.peak_resident_bytes},
+                      {"samples", end.samples},
+                      {"reached_target", end.reached_target}});
 }
 
 template <class Read> static auto parse(const std::string& line, Read read) {
@@ -76,6 +79,7 @@ AbBlock parse_block(const std::string& line) {
     json.at("steps").get_to(block.steps);
     json.at("wall_s").get_to(block.wall_s);
     json.at("cpu_s").get_to(block.cpu_s);
+    json.at("waited_s").get_to(block.waited_s);
     json.at("counters").get_to(block.counters);
     return block;
   });
@@ -90,6 +94,8 @@ AbEnd parse_end(const std::string& line) {
     json.at("threads").get_to(end.threads);
     json.at("peak_tensor_bytes").get_to(end.peak_tensor_bytes);
     json.at("peak_resident_bytes").get_to(end.peak_resident_bytes);
+    json.at("samples").get_to(end.samples);
+    json.at("reached_target").get_to(end.reached_target);
     return end;
   });
 }

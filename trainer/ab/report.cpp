@@ -1,5 +1,6 @@
 // Results of `trainer ab` as Markdown that is readable unrendered, and as JSON; its progress line.
 #include <fmt/format.h>
+#include <algorithm>
 #include "core/base/trace.h"
 #include "core/base/utf8.h"
 #include "trainer/ab/ab.h"
@@ -7,13 +8,16 @@
 
 namespace bellows {
 
-static std::string on_and_off(const AbResult& result) {
-  return result.measured.off.name + " against " + result.measured.on.name;
+static std::string title(const AbResult& result) {
+  Names on;
+  for (const AbArm& arm : result.on) on.push_back(arm.name);
+  return cat(result.off.name, " against ", joined(on));
 }
 
 static std::string ratio_text(const Speedup& s) {
-  return fmt::format("{:.3f} x (95 % interval {:.3f} to {:.3f})", s.ratio, s.interval.low,
-                     s.interval.high);
+  if (s.rounds < 2) return fmt::format("{:.3f} x (no interval)", s.ratio);
+  return fmt::format("{:.3f} x ({:.4g} % interval {:.3f} to {:.3f})", s.ratio, 100 * (1 - s.error),
+                     s.interval.low, s.interval.high);
 }
 
 static std::string verdict_text(Verdict verdict) {
@@ -24,58 +28,103 @@ static std::string verdict_text(Verdict verdict) {
       return "slower";
     case Verdict::no_difference:
       return "no difference shown";
-    case Verdict::too_few_blocks:
+    case Verdict::too_few_rounds:
       break;
   }
-  return fmt::format("no conclusion from fewer than {} blocks a side", kFewestBlocks);
+  return fmt::format("no conclusion from fewer than {} processes a side", kFewestRounds);
 }
 
-std::string headline(const AbResult& result) {
-  const Speedup measured = speedup(result.measured, result.options.clock);
-  const Speedup placebo = speedup(result.placebo, result.options.clock);
-  const Interval noise = noise_band(placebo);
-  const bool ran = footprint(*result.toggle, result.measured.on) != 0;
-  return fmt::format("{}{}: {}; noise {:.3f} to {:.3f}, {} blocks a side",
-                     ran ? "" : "did not run; ", verdict_text(judge(measured, placebo)),
-                     ratio_text(measured), noise.low, noise.high, measured.blocks);
+static std::string busy_text(const AbResult& result) {
+  const Names reasons = result.busy.reasons();
+  if (reasons.empty()) return "";
+  std::string text = "; busy machine: " + joined(reasons);
+  if (result.options.clock == Clock::wall && result.options.ranks == 1)
+    text += result.one_thread ? "; try --clock cpu"
+                              : "; try --clock cpu threads.threads=1, which suits one thread";
+  return text;
+}
+
+static std::string target_text(const AbOptions& options) {
+  return fmt::format("{}={:g}", options.target.metric, options.target.value);
+}
+
+std::string headline(const AbResult& result, const AbArm& on) {
+  const Speedup measured = speedup(result, on), placebo = placebo_speedup(result);
+  if (const int64_t missed = misses(result))
+    return fmt::format("no conclusion: {} ended before {} {}", count_of(missed, "run"),
+                       target_text(result.options), busy_text(result));
+  return fmt::format("{}{}: {}; placebo {:.3f} x, {} processes a side{}",
+                     result.toggle && footprint(*result.toggle, on) == 0 ? "did not run; " : "",
+                     verdict_text(judge(measured, placebo)), ratio_text(measured), placebo.ratio,
+                     measured.rounds, busy_text(result));
 }
 
 // ---- Markdown
 
-static std::string cost_text(const AbArm& arm, Clock clock) {
-  const auto costs = step_costs(arm, clock);
+static std::string cost_text(const AbArm& arm, const AbOptions& options, Clock clock) {
+  const auto costs = costs_of(arm, options, clock);
   return fmt::format("{:.4g} ({:.4g} to {:.4g})", 1e3 * median(costs), 1e3 * quantile(costs, 0.25),
                      1e3 * quantile(costs, 0.75));
+}
+
+static std::string samples_text(const AbArm& arm) {
+  std::vector<double> samples;
+  for (const AbProcess& process : arm.processes)
+    samples.push_back(static_cast<double>(process.end.samples));
+  return fmt::format("{:.0f} ({:.0f}, {:.0f})", median(samples), quantile(samples, 0),
+                     quantile(samples, 1));
 }
 
 static std::string megabytes(int64_t bytes) { return fmt::format("{:.2f}", bytes / 1e6); }
 
 // One row per quantity, one column per arm.
-static std::string arm_table(const AbPair& pair) {
-  std::string text = fmt::format("| | {} | {} |\n|---|---|---|\n", pair.off.name, pair.on.name);
+static std::string arm_table(const AbResult& result) {
+  std::vector<const AbArm*> arms = {&result.off};
+  for (const AbArm& arm : result.on) arms.push_back(&arm);
+  std::string text = "| |";
+  for (const AbArm* arm : arms) text += cat(" ", arm->name, " |");
+  text += "\n|---|";
+  for (size_t i = 0; i < arms.size(); ++i) text += "---|";
+  text += "\n";
   const auto row = [&](const char* what, const std::function<std::string(const AbArm&)>& of) {
-    text += fmt::format("| {} | {} | {} |\n", what, of(pair.off), of(pair.on));
+    text += fmt::format("| {} |", what);
+    for (const AbArm* arm : arms) text += cat(" ", of(*arm), " |");
+    text += "\n";
   };
-  row("wall time per step, ms: median of the blocks (quartiles)",
-      [](const AbArm& arm) { return cost_text(arm, Clock::wall); });
-  row("CPU time per step, ms", [](const AbArm& arm) { return cost_text(arm, Clock::cpu); });
-  row("blocks that were outliers", [](const AbArm& arm) {
-    return std::to_string(count_outliers(step_costs(arm, Clock::wall)));
+  const auto largest = [](const AbArm& arm, const auto& of) {
+    return of(*std::ranges::max_element(arm.processes, {}, of));
+  };
+  const AbOptions& o = result.options;
+  const bool whole_runs = o.measure == AbMeasure::target;
+  row(whole_runs ? "wall time per run, ms: median (quartiles)"
+                 : "wall time per step, ms: median of the blocks (quartiles)",
+      [&](const AbArm& arm) { return cost_text(arm, o, Clock::wall); });
+  row(whole_runs ? "CPU time per run, ms" : "CPU time per step, ms",
+      [&](const AbArm& arm) { return cost_text(arm, o, Clock::cpu); });
+  if (whole_runs) row("samples per run: median (smallest, largest)", samples_text);
+  row("blocks that were outliers", [&](const AbArm& arm) {
+    return std::to_string(count_outliers(costs_of(arm, o, Clock::wall)));
   });
-  row("peak of tensors, MB", [](const AbArm& arm) { return megabytes(arm.end.peak_tensor_bytes); });
-  row("peak of the process, MB",
-      [](const AbArm& arm) { return megabytes(arm.end.peak_resident_bytes); });
-  row("threads of the pool", [](const AbArm& arm) { return std::to_string(arm.end.threads); });
-  row("CPU time while it was stopped, ms",
-      [](const AbArm& arm) { return fmt::format("{:.3f}", 1e3 * arm.cpu_s_waiting); });
+  row("peak of tensors, MB", [&](const AbArm& arm) {
+    return megabytes(largest(arm, [](const AbProcess& p) { return p.end.peak_tensor_bytes; }));
+  });
+  row("peak of the process, MB", [&](const AbArm& arm) {
+    return megabytes(largest(arm, [](const AbProcess& p) { return p.end.peak_resident_bytes; }));
+  });
+  row("threads of the pool",
+      [](const AbArm& arm) { return std::to_string(arm.processes.front().end.threads); });
+  row("CPU time while it was stopped, ms", [&](const AbArm& arm) {
+    return fmt::format("{:.3f}",
+                       1e3 * largest(arm, [](const AbProcess& p) { return p.cpu_s_waiting; }));
+  });
   return text;
 }
 
-static std::string counter_table(const AbPair& pair) {
-  const auto rates = differing_counters(pair);
+static std::string counter_table(const AbArm& off_arm, const AbArm& on_arm) {
+  const auto rates = differing_counters(off_arm, on_arm);
   if (rates.empty()) return "No counter differs.\n";
   std::string text =
-      fmt::format("| counter, per step | {} | {} |\n|---|---|---|\n", pair.off.name, pair.on.name);
+      fmt::format("| counter, per step | {} | {} |\n|---|---|---|\n", off_arm.name, on_arm.name);
   for (const auto& [name, off, on] : rates)
     text += fmt::format("| `{}` | {:.4g} | {:.4g} |\n", name, off, on);
   return text;
@@ -93,10 +142,20 @@ static std::string quoted(const std::string& word) {
 static std::string command_line(const AbOptions& o) {
   std::string text = "trainer ";
   if (o.ranks > 1) text += fmt::format("launch --ranks {} -- ", o.ranks);
-  text += fmt::format("ab --config {} --toggle {} --value {} --blocks {}", quoted(o.config),
-                      o.toggle, o.value, o.blocks);
-  text += o.measure == AbMeasure::epoch ? " --measure epoch"
-                                        : fmt::format(" --steps {} --warmup {}", o.steps, o.warmup);
+  text += fmt::format("ab --config {}", quoted(o.config));
+  if (o.against.empty())
+    text += fmt::format(" --toggle {} --value {}", o.toggle, fmt::join(o.values, ","));
+  else
+    text += " --against " + quoted(o.against) + (o.allow_many ? " --allow-many" : "");
+  text += o.budget_s > 0 ? fmt::format(" --budget {:g}s", o.budget_s)
+                         : fmt::format(" --processes {}", o.processes);
+  if (o.measure == AbMeasure::target)
+    text += " --time-to " + target_text(o);
+  else
+    text += fmt::format(" --blocks {}", o.blocks);
+  if (o.measure == AbMeasure::epoch) text += " --measure epoch";
+  if (o.measure == AbMeasure::step)
+    text += fmt::format(" --steps {} --warmup {}", o.steps, o.warmup);
   if (o.clock == Clock::cpu) text += " --clock cpu";
   if (o.timeout_s != AbOptions().timeout_s) text += fmt::format(" --timeout {}", o.timeout_s);
   for (const std::string& assignment : o.overrides) text.append(" ").append(quoted(assignment));
@@ -112,23 +171,54 @@ static std::string machine_text(const Json& machine) {
 }
 
 std::string forced_off_text(const AbResult& result) {
-  return fmt::format("off in both arms, because they need {}: {}", result.toggle->name,
+  return fmt::format("off in all arms, because they need {}: {}", result.toggle->name,
                      fmt::join(result.forced_off, ", "));
 }
 
-std::string to_markdown(const AbResult& result) {
-  const Toggle& toggle = *result.toggle;
-  const Finding losses = compare_losses(toggle, result.measured);
-  const Finding footprints = compare_footprints(toggle, result.measured);
+// Findings about one arm, as items of a list.
+static std::string findings_text(const AbResult& result, const AbArm& on) {
   const auto mark = [](const Finding& finding) { return finding.good ? "" : "**FAILED** "; };
-  std::string text = fmt::format("# {}\n\n**{}**\n\n", on_and_off(result), headline(result));
-  text += fmt::format("- claim: {}\n- cost: {}\n", toggle.claim, toggle.cost);
-  if (!result.forced_off.empty()) text += fmt::format("- {}\n", forced_off_text(result));
-  text += fmt::format("- footprint: {}{}\n", mark(footprints), footprints.text);
+  const Finding losses = compare_losses(result, on);
+  std::string text;
+  if (result.toggle) {
+    const Finding footprints = compare_footprints(*result.toggle, result.off, on);
+    text = fmt::format("- footprint: {}{}\n", mark(footprints), footprints.text);
+  }
   text += fmt::format("- loss: {}{}\n", mark(losses), losses.text);
-  text += fmt::format("- placebo, {} against itself: {}\n\n", result.placebo.off.name,
-                      ratio_text(speedup(result.placebo, result.options.clock)));
-  text += arm_table(result.measured) + "\n" + counter_table(result.measured) + "\n";
+  text += fmt::format("- luck of a process: {:.0f} % of the variance lies between processes\n",
+                      100 * speedup(result, on).between);
+  return text;
+}
+
+static std::string rounds_text(const AbResult& result) {
+  const auto done = static_cast<int64_t>(result.off.processes.size());
+  if (done == result.planned) return "";
+  const std::string why = result.signal  ? fmt::format("interrupted by signal {}", result.signal)
+                          : result.clear ? "the answer was clear"
+                                         : "the budget was spent";
+  return fmt::format("- ended early: {} after {} of {} processes a side\n", why, done,
+                     result.planned);
+}
+
+std::string to_markdown(const AbResult& result) {
+  const bool several = result.on.size() > 1;
+  std::string text = fmt::format("# {}\n\n", title(result));
+  for (const AbArm& on : result.on)
+    text += fmt::format("**{}{}**\n\n", several ? on.name + ": " : "", headline(result, on));
+  if (const Toggle* toggle = result.toggle)
+    text += fmt::format("- claim: {}\n- cost: {}\n", toggle->claim, toggle->cost);
+  for (const std::string& difference : result.differences)
+    text += fmt::format("- difference: {}\n", difference);
+  if (!result.forced_off.empty()) text += fmt::format("- {}\n", forced_off_text(result));
+  text += rounds_text(result);
+  text += fmt::format("- placebo, {} against itself: {}\n", result.off.name,
+                      ratio_text(placebo_speedup(result)));
+  if (!several) text += findings_text(result, result.on.front());
+  text += "\n" + arm_table(result) + "\n";
+  for (const AbArm& on : result.on) {
+    if (several) text += fmt::format("## {}\n\n{}\n", on.name, findings_text(result, on));
+    text += counter_table(result.off, on) + "\n";
+  }
   text += fmt::format("    {}\n\n{}", printable(command_line(result.options)),
                       machine_text(result.machine));
   return text;
@@ -136,75 +226,98 @@ std::string to_markdown(const AbResult& result) {
 
 // ---- JSON
 
-static Json arm_json(const AbArm& arm) {
-  Json wall = Json::array(), cpu = Json::array();
-  for (const double cost : step_costs(arm, Clock::wall)) wall.push_back(cost);
-  for (const double cost : step_costs(arm, Clock::cpu)) cpu.push_back(cost);
-  return {{"name", arm.name},
-          {"wall_s_per_step", wall},
-          {"cpu_s_per_step", cpu},
-          {"cpu_s_waiting", arm.cpu_s_waiting},
-          {"peak_tensor_bytes", arm.end.peak_tensor_bytes},
-          {"peak_resident_bytes", arm.end.peak_resident_bytes}};
+static Json arm_json(const AbResult& result, const AbArm& arm) {
+  const auto costs = [&](const AbProcess& process, Clock clock) {
+    return costs_of(process, result.options, clock);
+  };
+  const std::string unit = result.options.measure == AbMeasure::target ? "run" : "step";
+  Json json = {{"name", arm.name}, {"processes", Json::array()}};
+  for (const AbProcess& process : arm.processes)
+    json["processes"].push_back({{"wall_s_per_" + unit, costs(process, Clock::wall)},
+                                 {"cpu_s_per_" + unit, costs(process, Clock::cpu)},
+                                 {"samples", process.end.samples},
+                                 {"cpu_s_waiting", process.cpu_s_waiting},
+                                 {"peak_tensor_bytes", process.end.peak_tensor_bytes},
+                                 {"peak_resident_bytes", process.end.peak_resident_bytes}});
+  return json;
 }
 
-static Json pair_json(const AbPair& pair, Clock clock) {
-  const Speedup s = speedup(pair, clock);
+static Json speedup_json(const Speedup& s) {
   return {{"ratio", s.ratio},
           {"interval", {s.interval.low, s.interval.high}},
-          {"off", arm_json(pair.off)},
-          {"on", arm_json(pair.on)}};
+          {"confidence", 1 - s.error},
+          {"variance_between_processes", s.between}};
+}
+
+static Json on_json(const AbResult& result, const AbArm& on) {
+  const Finding losses = compare_losses(result, on);
+  const Divergence apart = divergence(result, on);
+  Json counters = Json::object();
+  for (const auto& [name, off, rate] : differing_counters(result.off, on))
+    counters[name] = {off, rate};
+  Json json = arm_json(result, on);
+  json["verdict"] = headline(result, on);
+  json["speedup"] = speedup_json(speedup(result, on));
+  json["losses_hold"] = losses.good;
+  json["losses"] = losses.text;
+  json["losses_apart"] = {{"arms", apart.arms}, {"placebo", apart.placebo}};
+  if (result.toggle) {
+    const Finding footprints = compare_footprints(*result.toggle, result.off, on);
+    json["footprint_holds"] = footprints.good;
+    json["footprint"] = footprints.text;
+  }
+  json["counters_per_step"] = counters;
+  return json;
 }
 
 Json to_json(const AbResult& result) {
-  const Finding losses = compare_losses(*result.toggle, result.measured);
-  const Finding footprints = compare_footprints(*result.toggle, result.measured);
-  Json counters = Json::object();
-  for (const auto& [name, off, on] : differing_counters(result.measured))
-    counters[name] = {off, on};
-  return {{"toggle", result.toggle->name},
-          {"verdict", headline(result)},
-          {"claim", result.toggle->claim},
+  Json on = Json::array();
+  for (const AbArm& arm : result.on) on.push_back(on_json(result, arm));
+  Json placebo = arm_json(result, result.placebo);
+  placebo["speedup"] = speedup_json(placebo_speedup(result));
+  return {{"toggle", result.toggle ? result.toggle->name : ""},
+          {"claim", result.toggle ? result.toggle->claim : ""},
           {"held", result.forced_off},
+          {"differences", result.differences},
           {"command", command_line(result.options)},
           {"clock", result.options.clock == Clock::wall ? "wall" : "cpu"},
-          {"placebo", pair_json(result.placebo, result.options.clock)},
-          {"measured", pair_json(result.measured, result.options.clock)},
-          {"losses_hold", losses.good},
-          {"losses", losses.text},
-          {"footprint_holds", footprints.good},
-          {"footprint", footprints.text},
-          {"counters_per_step", counters},
+          {"off", arm_json(result, result.off)},
+          {"placebo", placebo},
+          {"on", on},
+          {"busy", result.busy.reasons()},
           {"machine", result.machine}};
 }
 
 // ---- progress
 
-AbProgress::AbProgress(const AbOptions& options)
+AbProgress::AbProgress(const AbOptions& options, size_t arms, int64_t rounds)
     : measure_(options.measure),
-      slices_(2 + 2 * options.blocks),
-      work_(measure_ == AbMeasure::epoch
-                ? 2.0 * static_cast<double>(slices_)
-                : 4.0 * static_cast<double>(options.warmup + options.blocks * options.steps)),
+      slices_(static_cast<int64_t>(arms) * (1 + options.blocks)),
+      round_work_(static_cast<double>(measure_ != AbMeasure::step
+                                          ? slices_
+                                          : static_cast<int64_t>(arms) *
+                                                (options.warmup + options.blocks * options.steps))),
+      rounds_(rounds),
       started_ns_(trace::now_ns()) {}
 
-void AbProgress::begin(const std::string& title) {
-  title_ = title;
+void AbProgress::begin_round() {
+  ++round_;
   done_ = 0;
   draw();
 }
 
 void AbProgress::add(const AbBlock& block) {
   ++done_;
-  work_done_ += measure_ == AbMeasure::epoch ? 1 : static_cast<double>(block.steps);
+  work_done_ += measure_ != AbMeasure::step ? 1 : static_cast<double>(block.steps);
   draw();
 }
 
 std::string AbProgress::text(double elapsed_s) const {
+  const double work = round_work_ * static_cast<double>(rounds_);
   const std::string eta =
-      work_done_ > 0 ? clock_text(elapsed_s * (work_ - work_done_) / work_done_) : "unknown";
-  return cat("ab: ", title_, ", time slice ", done_, " of ", slices_, ", ", clock_text(elapsed_s),
-             " elapsed, ETA ", eta);
+      work_done_ > 0 ? clock_text(elapsed_s * (work - work_done_) / work_done_) : "unknown";
+  return cat("ab: process ", round_, " of ", rounds_, ", time slice ", done_, " of ", slices_, ", ",
+             clock_text(elapsed_s), " elapsed, ETA ", eta);
 }
 
 void AbProgress::draw() {

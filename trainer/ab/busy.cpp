@@ -1,0 +1,59 @@
+#include "trainer/ab/busy.h"
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+namespace bellows {
+
+// Tenths, as in the line `cpu:` of a run. The hypervisor takes a few percent of a healthy machine.
+constexpr double kBusy = 0.1, kStolen = 0.05;
+
+std::vector<std::string> BusyMachine::reasons() const {
+  std::vector<std::string> found;
+  if (others > kBusy)
+    found.push_back(fmt::format("other processes used {:.0f} % of the cores", 100 * others));
+  if (stolen > kStolen)
+    found.push_back(fmt::format("the hypervisor took {:.0f} % of the cores", 100 * stolen));
+  if (waited > kBusy)
+    found.push_back(
+        fmt::format("threads waited for a core for {:.0f} % of the time", 100 * waited));
+  return found;
+}
+
+MachineTicks parse_ticks(const std::string& stat) {
+  std::istringstream line(stat);
+  std::string cpu;
+  int64_t user = 0, nice = 0, system = 0, idle = 0, iowait = 0, irq = 0, softirq = 0, steal = 0;
+  line >> cpu >> user >> nice >> system >> idle >> iowait >> irq >> softirq >> steal;
+  const int64_t used = user + nice + system + irq + softirq;
+  return {used + idle + iowait + steal, used, steal};
+}
+
+BusyMachine shares(const MachineTicks& begin, const MachineTicks& end, double own) {
+  const auto all = static_cast<double>(std::max<int64_t>(end.all - begin.all, 1));
+  const auto used = static_cast<double>(end.used - begin.used);
+  return {.others = std::max(0.0, used - own) / all,
+          .stolen = static_cast<double>(end.stolen - begin.stolen) / all};
+}
+
+MachineTicks MachineClock::now() {
+  std::string line;
+  std::getline(std::ifstream("/proc/stat"), line);
+  return parse_ticks(line);
+}
+
+double MachineClock::own_ticks() {
+  double seconds = 0;
+  for (const auto who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage usage = {};
+    getrusage(who, &usage);
+    for (const timeval& time : {usage.ru_utime, usage.ru_stime})
+      seconds += static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  }
+  return seconds * static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+}  // namespace bellows
