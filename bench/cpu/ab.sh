@@ -16,9 +16,9 @@ compare() { # <config> <toggle> [arguments]
 
 for toggle in num_workers vendor_kernels batch_lanes fused_optimizer caching_allocator \
   fused_bias_act; do
-  compare lenet "$toggle" --steps 20 --blocks 20 --warmup 20 "$@"
+  compare lenet "$toggle" "$@"
 done
 for toggle in channels_last amp fused_bn_act fused_bn_add_act fused_add_act recompute; do
-  compare resnet18 "$toggle" --steps 5 --blocks 20 --warmup 10 toggles.vendor_kernels=on \
+  compare resnet18 "$toggle" --steps 5 --warmup 10 toggles.vendor_kernels=on \
     toggles.caching_allocator=on "$@"
 done
