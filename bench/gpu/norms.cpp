@@ -15,7 +15,7 @@ struct Norm {
         weight(full({256}, 1, DType::f32, s.device)),
         dw(clone(weight)),
         db(clone(weight)),
-        statistics(kernels::channel_statistics(x)),
+        statistics(kernels::channel_statistics(x, {})),
         bits(forward(true)[1]) {}
 
   Outputs forward(bool add) const {
@@ -40,7 +40,7 @@ struct Norm {
 
 static Work sums(const Setup& s, const MemoryFormat& format) {
   const Norm norm(s, format);
-  return work({norm.x}, [=] { return Outputs{kernels::channel_statistics(norm.x)}; });
+  return work({norm.x}, [=] { return Outputs{kernels::channel_statistics(norm.x, {})}; });
 }
 static Work forward(const Setup& s, const MemoryFormat& format, bool add) {
   const Norm norm(s, format);

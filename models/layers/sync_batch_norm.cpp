@@ -80,11 +80,11 @@ Tensor sync_batch_norm(const Tensor& x, const Tensor& residual, bool relu, const
   Joint joint;
   {
     const NoGrad constants;
-    joint = merge(kernels::channel_statistics(x), x.numel() / x.dim(1), group);
+    joint = merge(kernels::channel_statistics(x, {}), x.numel() / x.dim(1), group);
   }
   const auto [y, bits] =
       kernels::batch_norm(x, joint.statistics, weight, bias, residual, relu, options.eps);
-  update_running(running, joint.unbiased, options.momentum, 1);
+  kernels::update_running(joint.unbiased, update_of(running, options.momentum, 1));
   if (!will_record(x, residual, weight_, bias_)) return y;
   return record(
       "sync_batch_norm", y, {x, residual, weight_, bias_},

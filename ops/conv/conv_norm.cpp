@@ -60,7 +60,7 @@ Stage<Tensor> run(const ConvNormLayer& layer, const Tensor& x, const Stage<Tenso
       before ? kernels::conv_norm(before->y, before->statistics, weight(*before), bias(*before),
                                   before->eps, w, layer.conv, slot)
              : kernels::conv_norm(x, none, none, none, 0, w, layer.conv, slot);
-  update_running(layer.running, statistics, layer.norm.momentum, unbiased(y));
+  kernels::update_running(statistics, update_of(layer.running, layer.norm.momentum, unbiased(y)));
   return {layer.conv, layer.norm.eps, w, layer.weight, layer.bias, y, statistics, slot};
 }
 
@@ -194,7 +194,7 @@ ConvNorm conv_norm_in_steps(const Tensor& x, const Tensor& statistics, const Ten
   const Tensor in =
       statistics.defined() ? batch_norm(x, statistics, weight, bias, {}, true, eps).y : x;
   const Tensor y = conv2d(in, w, {}, options, slot);
-  return {y, channel_statistics(y)};
+  return {y, channel_statistics(y, {})};
 }
 
 Tensor conv_norm_backward_in_steps(const Tensor& dy, const Tensor& x, const Tensor& statistics,

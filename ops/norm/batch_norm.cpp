@@ -29,15 +29,13 @@ double unbiased(const Tensor& x) {
   return n / (n - 1);
 }
 
-void update_running(const RunningStatistics& running, const Tensor& statistics, double momentum,
-                    double unbiased) {
-  if (replaying()) return;
+RunningUpdate update_of(const RunningStatistics& running, double momentum, double unbiased) {
+  if (replaying()) return {};
   static trace::Counter& batches = trace::counter("norm.batches");
   batches.add();
-  kernels::update_running(running.mean, running.var, running.batches, statistics, momentum,
-                          unbiased);
   for (const Tensor& t : {running.mean, running.var, running.batches})
     if (t.defined()) t.raise_version();
+  return {running, momentum, unbiased};
 }
 
 namespace kernels {
@@ -51,8 +49,9 @@ NormalizedGrads batch_norm_backward_in_steps(const Tensor& dy, const Tensor& x,
 }
 
 BatchNormPass batch_norm_in_steps(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                  const Tensor& residual, bool relu, double eps, Slot&) {
-  const Tensor statistics = channel_statistics(x);
+                                  const Tensor& residual, bool relu, double eps,
+                                  const RunningUpdate& running, Slot&) {
+  const Tensor statistics = channel_statistics(x, running);
   const auto [y, bits] = batch_norm(x, statistics, weight, bias, residual, relu, eps);
   return {y, bits, statistics, batch_norm_backward_in_steps};
 }
@@ -76,11 +75,13 @@ static BatchNormPass batch_norm_evaluation(const Tensor& x, const Tensor& weight
   return {y, bits, statistics, backward_of_evaluation};
 }
 
-// The choice of a pass also decides its backward, so autotuning runs both.
+// The choice of a pass also decides its backward, so autotuning runs both. It leaves the running
+// statistics alone.
 static std::vector<Tensor> both_passes(decltype(batch_norm_training)::Fn forward, const Tensor& x,
                                        const Tensor& weight, const Tensor& bias,
-                                       const Tensor& residual, bool relu, double eps, Slot& slot) {
-  const BatchNormPass pass = forward(x, weight, bias, residual, relu, eps, slot);
+                                       const Tensor& residual, bool relu, double eps,
+                                       const RunningUpdate&, Slot& slot) {
+  const BatchNormPass pass = forward(x, weight, bias, residual, relu, eps, {}, slot);
   const Tensor dw = empty_like(weight), db = empty_like(bias);
   const auto [dx, dresidual] = pass.backward(pass.y, x, pass.statistics, weight, pass.bits, eps,
                                              residual.defined(), dw, db, slot);
@@ -101,9 +102,9 @@ static Tensor normalize(const char* op, const Tensor& x, const Tensor& residual,
   Slot cache = slot ? *slot : Slot();
   const auto [y, bits, statistics, backward] =
       options.training
-          ? kernels::batch_norm_training(x, weight, bias, residual, relu, options.eps, cache)
+          ? kernels::batch_norm_training(x, weight, bias, residual, relu, options.eps,
+                                         update_of(running, options.momentum, unbiased(x)), cache)
           : kernels::batch_norm_evaluation(x, weight, bias, residual, relu, options.eps, running);
-  if (options.training) update_running(running, statistics, options.momentum, unbiased(x));
   if (!will_record(x, residual, weight_, bias_)) return y;
   return record(
       op, y, {x, residual, weight_, bias_},

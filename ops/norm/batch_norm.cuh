@@ -8,6 +8,7 @@
 #include "core/base/divisor.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/map.cuh"
+#include "core/tensor/pieces.cuh"
 #include "ops/norm/batch_norm.h"
 
 namespace bellows::batch_norm_cuda {
@@ -47,21 +48,6 @@ struct Rows {
   int channels, length;
   int64_t count;
 };
-
-template <int K, class T> __device__ AlignedVector<T, K> load(const T* from) {
-  return *reinterpret_cast<const AlignedVector<T, K>*>(from);
-}
-template <class T, int K> __device__ void store(T* to, const AlignedVector<T, K>& piece) {
-  *reinterpret_cast<AlignedVector<T, K>*>(to) = piece;
-}
-
-// Calls fn.operator()<K>(), K elements per piece: 16 bytes if they divide n, else one element.
-template <class T, class Fn> void in_pieces(int64_t n, const Fn& fn) {
-  if (n % AlignedVector<T>::kSize == 0)
-    fn.template operator()<AlignedVector<T>::kSize>();
-  else
-    fn.template operator()<1>();
-}
 
 // Calls use(i, read(i)) for i, i + step, ... below end. Reads kAhead values before it uses the
 // first, so that their loads overlap.
@@ -103,7 +89,8 @@ template <class A> struct Batch {
 // ---- two sums over the elements of each channel
 
 // Forward: sums of d = x - pivot and of d * d. The pivot avoids cancellation between large squares.
-// Backward: sums of dy and of dy * (x - mean).
+// Between launches: mean of a group, and sum of the squared distances from it. Backward: sums of dy
+// and of dy * (x - mean).
 template <class A> struct Sums {
   A first = 0, second = 0;
   __device__ Sums operator+(const Sums& o) const { return {first + o.first, second + o.second}; }
@@ -116,13 +103,42 @@ __device__ Sums<double> by_pivot_below(const Sums<A>& sums, double n, double del
   const double s = sums.first;
   return {s + n * delta, sums.second + delta * (2 * s + n * delta)};
 }
+
+// Running statistics on the device; `mean` is null if there is nothing to update.
+struct Running {
+  explicit Running(const RunningUpdate& r)
+      : mean(r.mean.defined() ? r.mean.bytes() : nullptr),
+        var(mean ? r.var.bytes() : nullptr),
+        batches(r.batches.defined() ? r.batches.ptr<int64_t>() : nullptr),
+        in_double(mean && r.mean.dtype() == DType::f64),
+        momentum(r.momentum),
+        unbiased(r.unbiased) {}
+  // The thread of channel 0 counts the batch.
+  __device__ void update(int c, double batch_mean, double batch_var) const {
+    if (mean)
+      in_double ? update_in<double>(c, batch_mean, batch_var)
+                : update_in<float>(c, batch_mean, batch_var);
+    if (batches && c == 0) ++*batches;
+  }
+  template <class R> __device__ void update_in(int c, double batch_mean, double batch_var) const {
+    R &m = static_cast<R*>(mean)[c], &v = static_cast<R*>(var)[c];
+    m = R(kernels::moved(m, batch_mean, momentum));
+    v = R(kernels::moved(v, batch_var, momentum, unbiased));
+  }
+  void *mean, *var;
+  int64_t* batches;
+  bool in_double;
+  double momentum, unbiased;
+};
+
 // Writes mean and biased variance of channel c, from the sums over n elements.
 template <class A>
 __device__ void store_statistics(A* out, int channels, int c, const Sums<double>& sums, double n,
-                                 double pivot) {
+                                 double pivot, const Running& running) {
   const double mean = sums.first / n;
-  out[c] = A(pivot + mean);
-  out[channels + c] = A(std::max(0.0, sums.second / n - mean * mean));
+  const A stored = A(pivot + mean), var = A(std::max(0.0, sums.second / n - mean * mean));
+  out[c] = stored, out[channels + c] = var;
+  running.update(c, stored, var);
 }
 template <class A>
 __device__ void store_gradients(A* dw, A* db, int c, const Sums<double>& sums,
@@ -133,6 +149,27 @@ __device__ void store_gradients(A* dw, A* db, int c, const Sums<double>& sums,
 
 // ---- elementwise formulas for a piece, with the parameters of its channels
 
+// Pieces that forward reads. Without a residual there is no such member, and nothing to add.
+template <bool adds, int K, class T> struct Read {
+  AlignedVector<T, K> x, residual;
+  __device__ Acc<T> added_to(Acc<T> v, int k) const { return v + Acc<T>(residual.at[k]); }
+};
+template <int K, class T> struct Read<false, K, T> {
+  AlignedVector<T, K> x;
+  __device__ Acc<T> added_to(Acc<T> v, int) const { return v; }
+};
+template <bool adds, int K, class T>
+__device__ Read<adds, K, T> read_forward(const T* x, const T* residual, int64_t i) {
+  if constexpr (adds)
+    return {load<K>(x + i), load<K>(residual + i)};
+  else
+    return {load<K>(x + i)};
+}
+// Calls fn.operator()<adds>().
+template <class Fn> void with_residual(const Tensor& residual, const Fn& fn) {
+  residual.defined() ? fn.template operator()<true>() : fn.template operator()<false>();
+}
+
 // y = (x - mean) * scale + shift + residual, then relu if there are bits.
 template <int K, class A> struct Forward {
   A mean[K], scale[K], shift[K];
@@ -140,13 +177,12 @@ template <int K, class A> struct Forward {
   __device__ void of(int k, const Batch<A>& batch, const A* weight, const A* bias, int c) {
     mean[k] = batch.mean[c], scale[k] = weight[c] * batch.inverse_deviation(c), shift[k] = bias[c];
   }
-  template <class T>
-  __device__ void put(T* y, uint8_t* bits, int64_t i, const AlignedVector<T, K>& x,
-                      const AlignedVector<T, K>& residual) const {
+  template <bool adds, class T>
+  __device__ void put(T* y, uint8_t* bits, int64_t i, const Read<adds, K, T>& in) const {
     A out[K];
     unsigned on = 0;
     for (int k = 0; k < K; ++k) {
-      const A v = (A(x.at[k]) - mean[k]) * scale[k] + shift[k] + A(residual.at[k]);
+      const A v = in.added_to((A(in.x.at[k]) - mean[k]) * scale[k] + shift[k], k);
       const bool off = bits && v <= A(0);  // false for NaN
       on |= unsigned(!off) << k;
       out[k] = off ? A(0) : v;

@@ -42,10 +42,20 @@ void check_norm(const char* op, const Shape& x, const Tensor& weight, const Tens
                 const RunningStatistics& running, const BatchNormOptions& options);
 // Returns the unbiased variance of x's channels over the biased one: n / (n - 1).
 double unbiased(const Tensor& x);
-// Updates `running` with a batch's statistics (2, C), the variances times `unbiased`. No-op while a
-// forward is recomputed, so that each batch counts once.
-void update_running(const RunningStatistics& running, const Tensor& statistics, double momentum,
-                    double unbiased);
+
+// How a batch of statistics updates the running ones:
+//   mean = (1 - momentum) mean + momentum * batch mean
+// The same for var, with the batch's variance times `unbiased`. Adds 1 to `batches`. Without `mean`
+// nothing is updated.
+struct RunningUpdate : RunningStatistics {
+  double momentum = 0, unbiased = 1;
+  // The choice of an algorithm does not depend on it.
+  bool operator==(const RunningUpdate&) const { return true; }
+};
+inline std::ostream& operator<<(std::ostream& out, const RunningUpdate&) { return out; }
+// Returns the update of `running` by one batch; empty while a forward is recomputed, so that each
+// batch counts once.
+RunningUpdate update_of(const RunningStatistics& running, double momentum, double unbiased);
 
 // `statistics` is (2, C): means and biased variances. All (C) tensors are f32, or f64 if x is.
 namespace kernels {
@@ -55,11 +65,10 @@ struct Normalized {
 struct NormalizedGrads {
   Tensor dx, dresidual;
 };
-inline constinit Kernel<Tensor(const Tensor& x)> channel_statistics{"batch_norm"};
-// mean = (1 - momentum) mean + momentum * batch mean. The same for var, with the batch's variance
-// times `unbiased`. Adds 1 to `batches`.
-inline constinit Kernel<void(const Tensor& mean, const Tensor& var, const Tensor& batches,
-                             const Tensor& statistics, double momentum, double unbiased)>
+inline constinit Kernel<Tensor(const Tensor& x, const RunningUpdate& running)> channel_statistics{
+    "batch_norm"};
+// Applies `running`, for statistics that another kernel or library has computed.
+inline constinit Kernel<void(const Tensor& statistics, const RunningUpdate& running)>
     update_running{"batch_norm"};
 // A running statistic after the update, on every device.
 HD inline double moved(double running, double batch, double momentum, double unbiased = 1) {
@@ -92,13 +101,15 @@ struct BatchNormPass {
   Tensor y, bits, statistics;
   BatchNormBackward backward;
 };
-// Normalizes by the statistics of x. Leaves the running ones alone, so autotuning may run it again.
+// Normalizes by the statistics of x, and updates the running ones with them.
 inline constinit Kernel<BatchNormPass(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                      const Tensor& residual, bool relu, double eps, Slot& slot)>
+                                      const Tensor& residual, bool relu, double eps,
+                                      const RunningUpdate& running, Slot& slot)>
     batch_norm_training{"batch_norm_training"};
 // The plain implementation on every device: the kernels above, one after the other.
 BatchNormPass batch_norm_in_steps(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                  const Tensor& residual, bool relu, double eps, Slot& slot);
+                                  const Tensor& residual, bool relu, double eps,
+                                  const RunningUpdate& running, Slot& slot);
 NormalizedGrads batch_norm_backward_in_steps(const Tensor& dy, const Tensor& x,
                                              const Tensor& statistics, const Tensor& weight,
                                              const Tensor& bits, double eps, bool residual,

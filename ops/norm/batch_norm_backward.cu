@@ -31,10 +31,12 @@ template <class T> struct Gradients {
     for (int m = 0; m < M; ++m) terms.mean[m] = batch.mean[c + m];
     return terms;
   }
-  __device__ Sums<double> of_group(Sums<A> sums, const Groups&, int, int) const {
-    return {sums.first, sums.second};
+  __device__ A pivot(int64_t) const { return 0; }
+  __device__ Sums<A> part(const Sums<A>& sums, double, A) const { return sums; }
+  __device__ Sums<double> of_group(const Sums<A>& part, double, const Sums<A>&) const {
+    return {part.first, part.second};
   }
-  __device__ void store(Sums<double> sums, const Groups&, int c) const {
+  __device__ void store(const Sums<double>& sums, const Rows&, int c, const Sums<A>&) const {
     store_gradients(dw, db, c, sums, batch);
   }
 };
@@ -43,15 +45,15 @@ template <class T> struct Gradients {
 template <int K, class T, class A = Acc<T>>
 __global__ void __launch_bounds__(kThreads, 3)
     backward_x(Incoming<T> incoming, T* __restrict__ dx, T* __restrict__ dresidual, Batch<A> batch,
-               const A* weight, const A* dw, const A* db, A share, Rows rows) {
+               const A* weight, const A* dw, const A* db, A share, Groups groups) {
   await_predecessor();
   const int column = own_column<K>();
-  if (column >= rows.length) return;
+  if (column >= groups.rows.length) return;
   Backward<K, A> backward;
   for (int k = 0; k < K; ++k)
-    backward.of(k, batch, weight, dw, db, share, (column + k) / rows.inner);
+    backward.of(k, batch, weight, dw, db, share, (column + k) / groups.rows.inner);
   const auto read = [&](int64_t i) { return incoming.template read<K>(i); };
-  down_the_rows(rows, column, read, [&](int64_t i, const auto& met) {
+  back_up_the_rows(groups, column, read, [&](int64_t i, const auto& met) {
     backward.put(dx, dresidual, i, met.x, [&](int k) { return met.gradient(k); });
   });
 }
@@ -84,9 +86,9 @@ static kernels::NormalizedGrads backward_x_cuda(const Tensor& dy_, const Tensor&
     using A = Acc<T>;
     in_pieces<T>(rows.length, [&]<int K>() {
       const Incoming<T> incoming{x.ptr<T>(), dy.ptr<T>(), Bits(bits, x)};
-      launch(backward_x<K, T>, grid_of_rows<K>(rows), incoming, dx.ptr<T>(), pointer<T>(dresidual),
-             Batch<A>(statistics, eps), weight.ptr<A>(), pointer<A>(dw), pointer<A>(db),
-             A(1 / double(rows.of_a_channel())), rows);
+      launch_on_rows<backward_x<K, T>, K>(
+          rows, incoming, dx.ptr<T>(), pointer<T>(dresidual), Batch<A>(statistics, eps),
+          weight.ptr<A>(), pointer<A>(dw), pointer<A>(db), A(1 / double(rows.of_a_channel())));
     });
   });
   return {dx, dresidual};

@@ -7,7 +7,7 @@ using namespace batch_norm_cpu;
 
 // Each part subtracts its first element, which avoids cancellation between large squares. Parts are
 // merged by the rule of Chan, Golub and LeVeque.
-static Tensor statistics_cpu(const Tensor& x_) {
+static Tensor statistics_cpu(const Tensor& x_, const RunningUpdate& running) {
   const Rows rows(x_);
   const Tensor x = rows.ordered(x_), statistics({2, rows.channels}, precise(x.dtype()));
   visit_stored(x.dtype(), [&]<class S>(S) {
@@ -41,11 +41,13 @@ static Tensor statistics_cpu(const Tensor& x_) {
       }
     });
   });
+  kernels::update_running(statistics, running);
   return statistics;
 }
 
-static void update_running_cpu(const Tensor& mean, const Tensor& var, const Tensor& batches,
-                               const Tensor& statistics, double momentum, double unbiased) {
+static void update_running_cpu(const Tensor& statistics, const RunningUpdate& running) {
+  const auto& [mean, var, batches] = static_cast<const RunningStatistics&>(running);
+  if (!mean.defined()) return;
   if (batches.defined()) ++*batches.ptr<int64_t>();
   const int64_t C = mean.numel();
   visit_float(statistics.dtype(), [&]<class A>(A) {
@@ -53,8 +55,8 @@ static void update_running_cpu(const Tensor& mean, const Tensor& var, const Tens
       const A* const batch = statistics.ptr<A>();
       for (int64_t c = 0; c < C; ++c) {
         R &m = mean.ptr<R>()[c], &v = var.ptr<R>()[c];
-        m = R(kernels::moved(m, batch[c], momentum));
-        v = R(kernels::moved(v, batch[C + c], momentum, unbiased));
+        m = R(kernels::moved(m, batch[c], running.momentum));
+        v = R(kernels::moved(v, batch[C + c], running.momentum, running.unbiased));
       }
     });
   });

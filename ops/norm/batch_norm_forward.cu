@@ -1,4 +1,5 @@
-// batch_norm forward on the GPU: two launches for the batch's statistics, a third one for y.
+// batch_norm forward on the GPU: two launches for the batch's statistics and the update of the
+// running ones, a third one for y.
 #include "ops/norm/batch_norm_streaming.cuh"
 
 namespace bellows {
@@ -7,95 +8,83 @@ using namespace batch_norm_cuda;
 
 namespace {
 
-// The pivot is an element of the group. In double, all groups are converted to the first one's.
+// Groups are merged by the rule of Chan, Golub and LeVeque.
 template <class T> struct Statistics {
   using A = Acc<T>;
   const T* x;
   A* out;
+  Running running;
 
   template <int K, int M> struct Terms {  // for pieces with M different channels
     static constexpr int kAhead = 4;
     const T* x;
-    A pivot[M] = {};
+    AlignedVector<T, M> pivot;
     __device__ AlignedVector<T, K> read(int64_t i) const { return load<K>(x + i); }
     __device__ void add(const AlignedVector<T, K>& in, Sums<A> (&sums)[K]) const {
       for (int k = 0; k < K; ++k) {
-        const A d = A(in.at[k]) - pivot[k % M];
+        const A d = A(in.at[k]) - A(pivot.at[k % M]);
         sums[k] = sums[k] + Sums<A>{d, d * d};
       }
     }
   };
-  // first: offset of the group's first element in channel c.
+  // first: offset of the group's first element in channel c, which is the pivot.
   template <int K, int M> __device__ Terms<K, M> terms(int64_t first, int) const {
-    Terms<K, M> terms{x};
-    for (int m = 0; m < M; ++m) terms.pivot[m] = A(x[first + m]);
-    return terms;
+    return {x, load<M>(x + first)};
   }
-  __device__ Sums<double> of_group(Sums<A> sums, const Groups& groups, int g, int c) const {
-    const double n = double(groups.end(g) - groups.begin(g)) * groups.rows.inner.size;
-    const double own = A(x[groups.rows.first(groups.begin(g), c)]);
-    return by_pivot_below(sums, n, own - pivot(groups, c));
+  __device__ A pivot(int64_t first) const { return A(x[first]); }
+  __device__ Sums<A> part(const Sums<A>& sums, double n, A pivot) const {
+    const double mean = sums.first / n;
+    return {A(pivot + mean), A(std::max(0.0, sums.second - sums.first * mean))};
   }
-  __device__ void store(Sums<double> sums, const Groups& groups, int c) const {
-    const double n = double(groups.rows.count) * groups.rows.inner.size;
-    store_statistics(out, groups.rows.channels, c, sums, n, pivot(groups, c));
+  __device__ Sums<double> of_group(const Sums<A>& part, double n, const Sums<A>& first) const {
+    return by_pivot_below(Sums<A>{0, part.second}, n, double(part.first) - first.first);
   }
-  __device__ double pivot(const Groups& groups, int c) const {
-    return A(x[groups.rows.first(0, c)]);
+  __device__ void store(const Sums<double>& sums, const Rows& rows, int c,
+                        const Sums<A>& first) const {
+    const double n = double(rows.count) * rows.inner.size;
+    store_statistics(out, rows.channels, c, sums, n, first.first, running);
   }
 };
 
 // Blocks of kThreads threads, 16 bytes per thread and row. Moves x, residual and y once.
-template <int K, class T, class A = Acc<T>>
+template <int K, bool adds, class T, class A = Acc<T>>
 __global__ void forward_rows(const T* __restrict__ x, const T* __restrict__ residual,
                              T* __restrict__ y, uint8_t* __restrict__ bits, Batch<A> batch,
-                             const A* weight, const A* bias, Rows rows) {
+                             const A* weight, const A* bias, Groups groups) {
   await_predecessor();
   const int column = own_column<K>();
-  if (column >= rows.length) return;
+  if (column >= groups.rows.length) return;
   Forward<K, A> forward;
-  for (int k = 0; k < K; ++k) forward.of(k, batch, weight, bias, (column + k) / rows.inner);
-  struct Met {
-    AlignedVector<T, K> x, residual;
-  };
-  const auto read = [&](int64_t i) {
-    return Met{load<K>(x + i), residual ? load<K>(residual + i) : AlignedVector<T, K>()};
-  };
-  down_the_rows(rows, column, read,
-                [&](int64_t i, const Met& met) { forward.put(y, bits, i, met.x, met.residual); });
+  for (int k = 0; k < K; ++k) forward.of(k, batch, weight, bias, (column + k) / groups.rows.inner);
+  const auto read = [&](int64_t i) { return read_forward<adds, K>(x, residual, i); };
+  back_up_the_rows(groups, column, read,
+                   [&](int64_t i, const auto& in) { forward.put(y, bits, i, in); });
 }
 
-template <class A, class R>
-__global__ void move_running(R* mean, R* var, int64_t* batches, const A* statistics, int channels,
-                             double momentum, double unbiased) {
+template <class A>
+__global__ void update_channels(Running running, const A* statistics, int channels) {
   await_predecessor();
-  if (batches && thread_index() == 0) ++*batches;
-  for (int64_t c = thread_index(); c < channels; c += thread_count()) {
-    mean[c] = R(kernels::moved(mean[c], statistics[c], momentum));
-    var[c] = R(kernels::moved(var[c], statistics[channels + c], momentum, unbiased));
-  }
+  for (int64_t c = thread_index(); c < channels; c += thread_count())
+    running.update(int(c), statistics[c], statistics[channels + c]);
 }
 
 }  // namespace
 
-static Tensor statistics_cuda(const Tensor& x_) {
+static Tensor statistics_cuda(const Tensor& x_, const RunningUpdate& running) {
   const Rows rows(x_);
   const Tensor x = rows.ordered(x_);
   return visit_stored(x.dtype(), [&]<class T>(T) {
     const Tensor statistics({2, rows.channels}, dtype_of<Acc<T>>, x.device());
-    sum_channels<T>(Statistics<T>{x.ptr<T>(), statistics.ptr<Acc<T>>()}, rows);
+    sum_channels<T>(Statistics<T>{x.ptr<T>(), statistics.ptr<Acc<T>>(), Running(running)}, rows);
     return statistics;
   });
 }
 
-static void update_running_cuda(const Tensor& mean, const Tensor& var, const Tensor& batches,
-                                const Tensor& statistics, double momentum, double unbiased) {
-  const int channels = int(mean.numel());
+static void update_running_cuda(const Tensor& statistics, const RunningUpdate& running) {
+  if (!running.mean.defined()) return;
+  const int channels = int(running.mean.numel());
   visit_float(statistics.dtype(), [&]<class A>(A) {
-    visit_float(mean.dtype(), [&]<class R>(R) {
-      launch(move_running<A, R>, grid_of(channels), mean.ptr<R>(), var.ptr<R>(),
-             pointer<int64_t>(batches), statistics.ptr<A>(), channels, momentum, unbiased);
-    });
+    launch(update_channels<A>, grid_of(channels), Running(running), statistics.ptr<A>(), channels);
   });
 }
 
@@ -111,9 +100,11 @@ static kernels::Normalized forward_cuda(const Tensor& x_, const Tensor& statisti
     in_pieces<T>(rows.length, [&]<int K>() {
       if (relu) bits = Tensor({x.numel() / K}, DType::u8, x.device());
       if (x.numel() == 0) return;
-      launch(forward_rows<K, T>, grid_of_rows<K>(rows), x.ptr<T>(), pointer<T>(residual),
-             y.ptr<T>(), pointer<uint8_t>(bits), Batch<A>(statistics, eps), weight.ptr<A>(),
-             bias.ptr<A>(), rows);
+      with_residual(residual, [&]<bool adds>() {
+        launch_on_rows<forward_rows<K, adds, T>, K>(
+            rows, x.ptr<T>(), pointer<T>(residual), y.ptr<T>(), pointer<uint8_t>(bits),
+            Batch<A>(statistics, eps), weight.ptr<A>(), bias.ptr<A>());
+      });
     });
   });
   return {y, bits};

@@ -148,11 +148,11 @@ __device__ void Slice<T, K>::fold(Sums<A> (&sums)[K], Sums<A>* scratch, const Of
 
 // The pivot is the first element of each warp. In double, all warps are converted to the first
 // one's. Keeps x in shared memory; reads x and residual once and writes y once.
-template <int K, class T, class A = Acc<T>>
+template <int K, bool adds, class T, class A = Acc<T>>
 __global__ void __launch_bounds__(kBlock, 1)
     forward_on_chip(const T* __restrict__ x, const T* __restrict__ residual, T* __restrict__ y,
-                    uint8_t* __restrict__ bits, A* statistics, Batch<A> batch, const A* weight,
-                    const A* bias, Rows rows) {
+                    uint8_t* __restrict__ bits, A* statistics, Running running, Batch<A> batch,
+                    const A* weight, const A* bias, Rows rows) {
   await_predecessor();
   const Slice<T, K> slice(rows);
   AlignedVector<T, K>* const kept = slice.kept(0);
@@ -180,17 +180,22 @@ __global__ void __launch_bounds__(kBlock, 1)
       },
       [&](int c, const Sums<double>& sums) {
         const int i = c - int(blockIdx.x * blockDim.x) * K;
-        store_statistics(statistics, rows.channels, c, sums, double(rows.count), element(0, i));
+        store_statistics(statistics, rows.channels, c, sums, double(rows.count), element(0, i),
+                         running);
       });
   __syncthreads();
   if (!slice.inside) return;
   Forward<K, A> forward;
   for (int k = 0; k < K; ++k) forward.of(k, batch, weight, bias, slice.column + k);
-  slice.template visit<4>(
-      [&](int64_t i) { return residual ? load<K>(residual + i) : AlignedVector<T, K>(); },
-      [&](int row, const AlignedVector<T, K>& added) {
-        forward.put(y, bits, slice.at(row), kept[slice.place(row)], added);
-      });
+  if constexpr (adds)
+    slice.template visit<4>(
+        [&](int64_t i) { return load<K>(residual + i); },
+        [&](int row, const AlignedVector<T, K>& added) {
+          forward.put(y, bits, slice.at(row), Read<true, K, T>{kept[slice.place(row)], added});
+        });
+  else
+    for (int row = threadIdx.y; row < rows.count; row += blockDim.y)
+      forward.put(y, bits, slice.at(row), Read<false, K, T>{kept[slice.place(row)]});
 }
 
 // Keeps x and the masked dy in shared memory; reads both once and writes dx and dresidual once.
@@ -264,10 +269,11 @@ static kernels::NormalizedGrads backward_cuda(const Tensor& dy_, const Tensor& x
 
 static kernels::BatchNormPass training_cuda(const Tensor& x_, const Tensor& weight,
                                             const Tensor& bias, const Tensor& residual_, bool relu,
-                                            double eps, Slot& slot) {
+                                            double eps, const RunningUpdate& running, Slot& slot) {
   const Rows rows(x_);
   const Slices slices(rows, x_.dtype(), 1);
-  if (!slices) return kernels::batch_norm_in_steps(x_, weight, bias, residual_, relu, eps, slot);
+  if (!slices)
+    return kernels::batch_norm_in_steps(x_, weight, bias, residual_, relu, eps, running, slot);
   const Tensor x = rows.ordered(x_), y = rows.like(x_);
   const Tensor residual = residual_.defined() ? rows.ordered(residual_) : residual_;
   const Tensor statistics({2, rows.channels}, precise(x.dtype()), x.device());
@@ -276,17 +282,19 @@ static kernels::BatchNormPass training_cuda(const Tensor& x_, const Tensor& weig
     using A = Acc<T>;
     in_pieces<T>(rows.length, [&]<int K>() {
       if (relu) bits = Tensor({x.numel() / K}, DType::u8, x.device());
-      launch_on_chip<forward_on_chip<K, T>>(
-          slices.grid<K>(x.dtype()), x.ptr<T>(), pointer<T>(residual), y.ptr<T>(),
-          pointer<uint8_t>(bits), statistics.ptr<A>(), Batch<A>(statistics, eps), weight.ptr<A>(),
-          bias.ptr<A>(), rows);
+      with_residual(residual, [&]<bool adds>() {
+        launch_on_chip<forward_on_chip<K, adds, T>>(
+            slices.grid<K>(x.dtype()), x.ptr<T>(), pointer<T>(residual), y.ptr<T>(),
+            pointer<uint8_t>(bits), statistics.ptr<A>(), Running(running),
+            Batch<A>(statistics, eps), weight.ptr<A>(), bias.ptr<A>(), rows);
+      });
     });
   });
   return {y, bits, statistics, backward_cuda};
 }
 
 static bool fits_on_chip(const Tensor& x, const Tensor&, const Tensor&, const Tensor&, bool, double,
-                         Slot&) {
+                         const RunningUpdate&, Slot&) {
   return bool(Slices(Rows(x), x.dtype(), 1));
 }
 

@@ -2,25 +2,34 @@
 // rows, then over the groups.
 #pragma once
 #include "core/device/shared.cuh"
+#include "core/device/wave.cuh"
 #include "core/tensor/line.cuh"
 #include "ops/norm/batch_norm.cuh"
 
 namespace bellows::batch_norm_cuda {
 
-// Splits the rows into as many groups as fill the GPU, each of `least` rows or more.
+// Splits the rows into groups, one for each block beside which `tiles` others share its rows. A
+// group has every count-th run of `height` rows, so all blocks pass over x together: when they end,
+// the L2 cache holds the last rows of x, with which the next pass begins (back_up_the_rows). As
+// many groups as one wave of blocks runs at once, each of `least` rows or more.
 struct Groups {
-  Groups(const Rows& rows, int64_t least, int64_t blocks) : rows(rows) {
+  Groups(const Rows& rows, int height, int64_t least, int64_t wave, int64_t tiles)
+      : rows(rows), height(height) {
     const int64_t most = std::max<int64_t>(rows.count / least, 1);
-    const int64_t wanted = std::clamp<int64_t>(resident_blocks() / blocks, 1, most);
-    each = std::max<int64_t>(ceil_div(rows.count, wanted), 1);
-    count = int(ceil_div(rows.count, each));
+    count = rows.count ? int(std::clamp<int64_t>(wave / tiles, 1, most)) : 0;
+    step = int64_t(height) * count;
+    rounds = step ? rows.count / step : 0;
   }
-  __device__ int64_t begin(int group) const { return group * each; }
-  __device__ int64_t end(int group) const { return std::min(begin(group) + each, rows.count); }
+  __device__ int64_t first(int group) const { return int64_t(group) * height; }
+  // Elements of a channel in a group.
+  __device__ double elements(int group) const {
+    const int64_t rest = rows.count - rounds * step - first(group);
+    return double(rounds * height + std::clamp<int64_t>(rest, 0, height)) * rows.inner.size;
+  }
 
   Rows rows;
-  int64_t each;
-  int count;
+  int height, count;
+  int64_t step, rounds;  // from a group's run of rows to its next; runs that all groups have
 };
 
 // Sums for inner = 1. blockIdx.y is the group; threads with equal threadIdx.x split its rows.
@@ -31,22 +40,26 @@ __global__ void sum_columns(Job job, Groups groups, Sums<A>* parts) {
   auto* const shared = dynamic_shared<Sums<A>>();  // (blockDim.y, width)
   const int width = blockDim.x * K, begin = blockIdx.x * width, thread = threadIdx.x * K;
   const int c = begin + thread, channels = groups.rows.channels;
-  const int64_t first = groups.begin(blockIdx.y);
+  const int64_t first = groups.first(blockIdx.y) * channels;
+  // The first threads fold one channel each.
+  const int mine = threadIdx.y * blockDim.x + threadIdx.x;
+  const bool folds = mine < width && begin + mine < channels;
+  const A pivot = folds ? job.pivot(first + begin + mine) : A(0);
   Sums<A> sums[K];
   if (c < channels) {
-    const auto terms = job.template terms<K, K>(first * channels + c, c);
+    const auto terms = job.template terms<K, K>(first + c, c);
     read_ahead<terms.kAhead>(
-        first + threadIdx.y, groups.end(blockIdx.y), int64_t(blockDim.y),
+        groups.first(blockIdx.y) + threadIdx.y, groups.rows.count, groups.step,
         [&](int64_t row) { return terms.read(row * channels + c); },
         [&](int64_t, const auto& in) { terms.add(in, sums); });
   }
   for (int k = 0; k < K; ++k) shared[threadIdx.y * width + thread + k] = sums[k];
   __syncthreads();
-  const int mine = threadIdx.y * blockDim.x + threadIdx.x;
-  if (mine >= width || begin + mine >= channels) return;
+  if (!folds) return;
   Sums<A> sum = shared[mine];
   for (unsigned y = 1; y < blockDim.y; ++y) sum = sum + shared[y * width + mine];
-  parts[int64_t(begin + mine) * groups.count + blockIdx.y] = sum;
+  parts[int64_t(begin + mine) * groups.count + blockIdx.y] =
+      job.part(sum, groups.elements(blockIdx.y), pivot);
 }
 
 // Sums for inner > 1: one block of kThreads threads per channel and group of images.
@@ -54,19 +67,20 @@ template <int K, class Job, class A = typename Job::A>
 __global__ void sum_planes(Job job, Groups groups, Divisor pieces, Sums<A>* parts) {
   await_predecessor();
   const int c = blockIdx.x, g = blockIdx.y;
-  const int64_t first = groups.rows.first(groups.begin(g), c);
-  const int n = int(groups.end(g) - groups.begin(g)) * pieces.size;
+  const int64_t first = groups.rows.first(groups.first(g), c);
+  const double elements = groups.elements(g);
   const auto terms = job.template terms<K, 1>(first, c);
   Sums<A> sums[K];
   const auto read = [&](int i) {
     const int image = i / pieces, piece = i - image * pieces.size;
-    return terms.read(first + int64_t(image) * groups.rows.length + piece * K);
+    return terms.read(first + image * groups.step * groups.rows.length + piece * K);
   };
-  read_ahead<terms.kAhead>(int(threadIdx.x), n, kThreads, read,
+  read_ahead<terms.kAhead>(int(threadIdx.x), int(elements) / K, kThreads, read,
                            [&](int, const auto& in) { terms.add(in, sums); });
   for (int k = 1; k < K; ++k) sums[0] = sums[0] + sums[k];
   const Sums<A> sum = block_fold(sums[0], Sums<A>(), Plus(), dynamic_shared<Sums<A>>());
-  if (threadIdx.x == 0) parts[int64_t(c) * groups.count + g] = sum;
+  if (threadIdx.x == 0)
+    parts[int64_t(c) * groups.count + g] = job.part(sum, elements, job.pivot(first));
 }
 
 // Adds up the groups: one warp per channel.
@@ -76,24 +90,30 @@ __global__ void fold_groups(Job job, Groups groups, const Sums<A>* parts) {
   const Team team{kWarp};
   const int c = int(team.line());
   if (c >= groups.rows.channels) return;
+  const Sums<A>* const own = parts + int64_t(c) * groups.count;
+  const Sums<A> first = groups.count ? own[0] : Sums<A>();
   Sums<double> sums;
 #pragma unroll 4
   for (int g = team.rank(); g < groups.count; g += kWarp)
-    sums = sums + job.of_group(parts[int64_t(c) * groups.count + g], groups, g, c);
+    sums = sums + job.of_group(own[g], groups.elements(g), first);
   sums = warp_fold(sums, Plus());
-  if (team.rank() == 0) job.store(sums, groups, c);
+  if (team.rank() == 0) job.store(sums, groups.rows, c, first);
 }
 
 // ---- elementwise pass
 
-// Calls use(i, read(i)) for this thread's pieces [i, i + K), one in each of its rows.
+// Calls use(i, read(i)) for this thread's pieces [i, i + K), one in each of its rows, from the last
+// row to the first.
 template <class Read, class Use>
-__device__ void down_the_rows(const Rows& rows, int column, const Read& read, const Use& use) {
-  const auto at = [&](int64_t row) { return row * rows.length + column; };
+__device__ void back_up_the_rows(const Groups& groups, int column, const Read& read,
+                                 const Use& use) {
+  const int64_t first = groups.first(blockIdx.y) + threadIdx.y;
+  int64_t last = first + groups.rounds * groups.step;
+  if (last >= groups.rows.count) last -= groups.step;
+  const auto at = [&](int64_t back) { return (last - back) * groups.rows.length + column; };
   read_ahead<2>(
-      int64_t(blockIdx.y * blockDim.y + threadIdx.y), rows.count, int64_t(gridDim.y * blockDim.y),
-      [&](int64_t row) { return read(at(row)); },
-      [&](int64_t row, const auto& in) { use(at(row), in); });
+      int64_t(0), last - first + 1, groups.step, [&](int64_t back) { return read(at(back)); },
+      [&](int64_t back, const auto& in) { use(at(back), in); });
 }
 template <int K> __device__ int own_column() {
   return int(blockIdx.x * blockDim.x + threadIdx.x) * K;
@@ -121,17 +141,22 @@ template <class Job, class Sum> void sum_groups(const Job& job, const Groups& gr
 }
 template <int K, class Job> void sum_by_columns(const Job& job, const Rows& rows) {
   const Tiles tiles(rows.channels / K);
-  const Groups groups(rows, 8 * tiles.threads.y, tiles.count);
+  const int height = int(tiles.threads.y);
+  const size_t shared = kThreads * K * sizeof(Sums<typename Job::A>);
+  const int64_t wave = blocks_of_a_wave<sum_columns<K, Job>>(kThreads, shared);
+  const Groups groups(rows, height, 8 * height, wave, tiles.count);
   sum_groups(job, groups, [&](auto* parts) {
-    const Grid grid{dim3(tiles.count, groups.count), tiles.threads, kThreads * K * sizeof(*parts)};
+    const Grid grid{dim3(tiles.count, groups.count), tiles.threads, shared};
     launch(sum_columns<K, Job>, grid, job, groups, parts);
   });
 }
 template <int K, class Job> void sum_by_planes(const Job& job, const Rows& rows) {
-  const int least = (4096 + rows.inner.size - 1) / rows.inner.size;
-  const Groups groups(rows, least, rows.channels);
+  const int64_t least = ceil_div(4096, rows.inner.size);
+  const size_t shared = kWarp * sizeof(Sums<typename Job::A>);
+  const int64_t wave = blocks_of_a_wave<sum_planes<K, Job>>(kThreads, shared);
+  const Groups groups(rows, 1, least, wave, rows.channels);
   sum_groups(job, groups, [&](auto* parts) {
-    const Grid grid{dim3(rows.channels, groups.count), kThreads, kWarp * sizeof(*parts)};
+    const Grid grid{dim3(rows.channels, groups.count), kThreads, shared};
     launch(sum_planes<K, Job>, grid, job, groups, Divisor(rows.inner.size / K), parts);
   });
 }
@@ -142,11 +167,14 @@ template <class T, class Job> void sum_channels(const Job& job, const Rows& rows
   });
 }
 
-// Each thread has some four rows or more, to amortize loading the parameters of its channels.
-template <int K> Grid grid_of_rows(const Rows& rows) {
+// Launches an elementwise pass, with its groups as the last argument. Each thread has some four
+// rows or more, to amortize loading the parameters of its channels.
+template <auto kernel, int K, class... Args>
+void launch_on_rows(const Rows& rows, const Args&... args) {
   const Tiles tiles(rows.length / K);
-  const Groups groups(rows, 4 * tiles.threads.y, tiles.count);
-  return {dim3(tiles.count, groups.count), tiles.threads};
+  const int height = int(tiles.threads.y);
+  const Groups groups(rows, height, 4 * height, blocks_of_a_wave<kernel>(kThreads), tiles.count);
+  launch(kernel, {dim3(tiles.count, groups.count), tiles.threads}, args..., groups);
 }
 
 }  // namespace bellows::batch_norm_cuda

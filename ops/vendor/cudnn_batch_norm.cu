@@ -133,11 +133,13 @@ static kernels::NormalizedGrads backward(const Tensor& dy_, const Tensor& x,
 }
 
 static kernels::BatchNormPass forward(const Tensor& x_, const Tensor& weight_, const Tensor& bias_,
-                                      const Tensor& residual_, bool relu, double eps, Slot& slot) {
+                                      const Tensor& residual_, bool relu, double eps,
+                                      const RunningUpdate& running, Slot& slot) {
   // cuDNN must run both passes or none: only its backward can read the mask bits that its forward
   // writes. The call to run is found last, because finding one may evict another from the slot.
   const auto plain = [&] {
-    return kernels::batch_norm_training.plain(x_, weight_, bias_, residual_, relu, eps, slot);
+    return kernels::batch_norm_training.plain(x_, weight_, bias_, residual_, relu, eps, running,
+                                              slot);
   };
   if (!find(true, x_, relu, residual_.defined(), eps, slot).call->can_run()) return plain();
   const auto& [t, call] = find(false, x_, relu, residual_.defined(), eps, slot);
@@ -157,11 +159,12 @@ static kernels::BatchNormPass forward(const Tensor& x_, const Tensor& weight_, c
                                {t.inverse, inverse}});
   if (!done) return plain();
   launch(variances, grid_of(C), inverse, C, eps);
+  kernels::update_running(statistics, running);
   return {y, bits, statistics, backward};
 }
 
 static bool fits(const Tensor& x, const Tensor&, const Tensor&, const Tensor&, bool, double,
-                 Slot&) {
+                 const RunningUpdate&, Slot&) {
   return kernel_options().vendor && cudnn::takes_batch_norm(x) && cudnn::available();
 }
 

@@ -28,7 +28,7 @@ struct Answer {
 Answer answer(const Job& job, bool relu, Tensor statistics = {}) {
   const auto& [x, residual, dy, weight, bias] = job;
   Answer a;
-  a.statistics = kernels::channel_statistics(x);
+  a.statistics = kernels::channel_statistics(x, {});
   if (!statistics.defined()) statistics = a.statistics;
   const auto [y, bits] =
       kernels::batch_norm(x, statistics, weight, bias, relu ? residual : Tensor(), relu, 1e-5);
@@ -112,8 +112,8 @@ TEST_P(Norm, LargeNumbersDoNotCancel) {
       for (int64_t i = 0; i < x.numel(); ++i)
         x.data<double>()[i] = blank && i < x.numel() / 130 ? 0 : x.data<double>()[i] + 1e4;
       const Tensor x_ = contiguous(on_device(x, DType::f32), format);
-      const Tensor want = kernels::channel_statistics(cast(cast(x, DType::f32), DType::f64));
-      const Tensor got = to(Device::cpu, kernels::channel_statistics(x_));
+      const Tensor want = kernels::channel_statistics(cast(cast(x, DType::f32), DType::f64), {});
+      const Tensor got = to(Device::cpu, kernels::channel_statistics(x_, {}));
       synchronize(current_stream(Device::cuda));
       for (int64_t c = 0; c < 24; ++c)
         EXPECT_NEAR(got.data<float>()[c] / want.data<double>()[c], 1, c < 12 ? 2e-7 : 5e-5) << c;
@@ -141,8 +141,9 @@ TEST_P(Norm, RunningStatisticsOfBothPrecisions) {
         const Tensor mean = full({5}, 1, kept, device), var = full({5}, 2, kept, device);
         const Tensor batches = full({}, 7, DType::i64, device);
         const Tensor statistics = to(device, cast(normal({2, 5}, 1), batch));
-        kernels::update_running(mean, var, batches, statistics, 0.1, 1.25);
-        kernels::update_running(mean, var, {}, statistics, 0.1, 1.25);
+        kernels::update_running(statistics, {{mean, var, batches}, 0.1, 1.25});
+        kernels::update_running(statistics, {{mean, var}, 0.1, 1.25});
+        kernels::update_running(statistics, {});
         return std::vector{mean, var, batches};
       };
       const auto want = run(Device::cpu), got = run(Device::cuda);
@@ -162,10 +163,8 @@ TEST_P(Norm, IsFewLaunches) {
       const auto queued = [&] {
         return launches.value() - std::exchange(before, launches.value());
       };
-      const Tensor statistics = kernels::channel_statistics(x);
+      const Tensor statistics = kernels::channel_statistics(x, {{dw, db, batches}, 0.1, 1});
       EXPECT_EQ(queued(), 2);
-      kernels::update_running(dw, db, batches, statistics, 0.1, 1);
-      EXPECT_EQ(queued(), 1);
       const auto [y, bits] = kernels::batch_norm(x, statistics, one, one, x, true, 1e-5);
       EXPECT_EQ(queued(), 1);
       kernels::batch_norm_backward_w(y, x, statistics, bits, 1e-5, dw, db);
@@ -186,7 +185,7 @@ TEST_P(Norm, GoesToALibraryAsAWhole) {
     const Tensor x = contiguous(on_device(normal({2, channels, 3, 5}, 1), dtype), format);
     const Tensor one = full({channels}, 1, precise(dtype), Device::cuda), dw = clone(one),
                  db = clone(one);
-    const auto pass = kernels::batch_norm_training(x, one, one, x, true, 1e-5, slot);
+    const auto pass = kernels::batch_norm_training(x, one, one, x, true, 1e-5, {}, slot);
     pass.backward(x, x, pass.statistics, one, pass.bits, 1e-5, true, dw, db, slot);
     return calls.value() - before;
   };
@@ -215,8 +214,8 @@ Pass pass_of(const Job& job, bool relu, const char* algorithm = nullptr) {
   Pass pass;
   pass.dw = empty_like(weight), pass.db = empty_like(bias);
   const int64_t before = launches.value();
-  pass.forward =
-      kernels::batch_norm_training(x, weight, bias, relu ? residual : Tensor(), relu, 1e-5, slot);
+  pass.forward = kernels::batch_norm_training(x, weight, bias, relu ? residual : Tensor(), relu,
+                                              1e-5, {}, slot);
   const int64_t between = launches.value();
   const auto [dx, dresidual] =
       pass.forward.backward(dy, x, pass.forward.statistics, weight, pass.forward.bits, 1e-5, relu,
@@ -258,6 +257,32 @@ void expect_on_chip(const Shape& shape, DType dtype, bool relu) {
   const auto [y, bits] = kernels::batch_norm(job_.x, got.forward.statistics, job_.weight, job_.bias,
                                              job_.residual, true, 1e-5);
   EXPECT_EQ(difference(to(Device::cpu, bits), got.forward.bits), 0);
+}
+
+// The kernels that compute the statistics update the running ones as a launch of its own would.
+TEST_P(Norm, UpdatesRunningStatisticsOnTheWay) {
+  for (const char* algorithm : {"plain", "streaming"})
+    for (const DType dtype : {DType::bf16, DType::f64})
+      for (const DType kept : {DType::f32, DType::f64}) {
+        SCOPED_TRACE(cat(algorithm, " ", dtype, " ", kept));
+        const Kernels use({.algorithm = algorithm});
+        const auto fresh = [&] {
+          return RunningUpdate{
+              {full({24}, 1, kept, Device::cuda), full({24}, 2, kept, Device::cuda),
+               full({}, 7, DType::i64, Device::cuda)},
+              0.1,
+              1.25};
+        };
+        const Job job = on_device(job_of({9, 24, 5, 7}, dtype), dtype);
+        const RunningUpdate got = fresh(), want = fresh();
+        Slot slot;
+        const auto pass =
+            kernels::batch_norm_training(job.x, job.weight, job.bias, {}, false, 1e-5, got, slot);
+        kernels::update_running(pass.statistics, want);
+        EXPECT_LE(difference(to(Device::cpu, want.mean), got.mean), 1e-15);
+        EXPECT_LE(difference(to(Device::cpu, want.var), got.var), 1e-15);
+        EXPECT_EQ(difference(to(Device::cpu, want.batches), got.batches), 0);
+      }
 }
 
 // Rows that do not fill a block or its warps; channels that do not fill a slice.
@@ -329,7 +354,7 @@ TEST_P(Norm, OnChipLargeNumbersDoNotCancel) {
     const Job job = on_device({x, x, x, normal({12}, 4), normal({12}, 5)}, DType::f32);
     const Pass pass = pass_of(job, false);
     EXPECT_EQ(pass.launches[0], 1);
-    const Tensor want = kernels::channel_statistics(cast(cast(x, DType::f32), DType::f64));
+    const Tensor want = kernels::channel_statistics(cast(cast(x, DType::f32), DType::f64), {});
     const Tensor got = to(Device::cpu, pass.forward.statistics);
     synchronize(current_stream(Device::cuda));
     for (int64_t c = 0; c < 24; ++c)

@@ -193,7 +193,7 @@ TEST_F(Searches, DropAPlanWhoseValuesAreWrong) {
 TEST_F(Searches, TimeBothPassesOfBatchNormTogether) {
   const Tensor image = contiguous(on_device(normal({2, 8, size, size}, 1), DType::f32), kNHWC);
   const Tensor one = full({8}, 1, DType::f32, Device::cuda);
-  kernels::batch_norm_training(image, one, one, {}, true, 1e-5, slot);
+  kernels::batch_norm_training(image, one, one, {}, true, 1e-5, {}, slot);
   EXPECT_GE(vendor_library.runs["cuDNN batch_norm"], 3);
   EXPECT_GE(vendor_library.runs["cuDNN batch_norm_backward"], 3);
 }
@@ -203,10 +203,10 @@ TEST_F(Searches, DropABatchNormWhoseValuesAreWrong) {
   const Tensor image = contiguous(on_device(normal({2, 8, size, size}, 1), DType::f32), kNHWC);
   const Tensor one = full({8}, 1, DType::f32, Device::cuda);
   const std::string log = log_of([&] {
-    const auto pass = kernels::batch_norm_training(image, one, one, {}, true, 1e-5, slot);
+    const auto pass = kernels::batch_norm_training(image, one, one, {}, true, 1e-5, {}, slot);
     const Kernels plain({});
     Slot fresh;
-    const auto want = kernels::batch_norm_training(image, one, one, {}, true, 1e-5, fresh);
+    const auto want = kernels::batch_norm_training(image, one, one, {}, true, 1e-5, {}, fresh);
     EXPECT_LE(difference(to(Device::cpu, want.y), pass.y), 1e-5);
   });
   EXPECT_THAT(log, HasSubstr("batch_norm_training: algorithm cudnn is dropped"));

@@ -154,7 +154,7 @@ TEST_F(VendorCalls, NormalizeOnTheWayIntoAConvolutionInF16) {
     const Tensor w = normal({8, channels, 3, 3}, 2, dtype, Device::cuda), dw = empty_like(w);
     const Tensor one = full({channels}, 1, DType::f32, Device::cuda), dweight = empty_like(one),
                  dbias = empty_like(one);
-    const Tensor statistics = kernels::channel_statistics(x);
+    const Tensor statistics = kernels::channel_statistics(x, {});
     const int64_t before = counted.value();
     with_sums = 0;
     const Tensor y = kernels::conv_norm(x, statistics, one, one, 1e-5, w, {.padding = 1}, slot).y;

@@ -25,7 +25,7 @@ TEST(BatchNorm, StatisticsAreThoseOfAllPartsTogether) {
           mean[c] += v / count;
       }
     for (const MemoryFormat& format : {kNCHW, kNHWC}) {
-      const Tensor statistics = kernels::channel_statistics(contiguous(x, format));
+      const Tensor statistics = kernels::channel_statistics(contiguous(x, format), {});
       for (int64_t c = 0; c < channels; ++c) {
         EXPECT_NEAR(statistics.ptr<float>()[c], mean[c], 1e-3) << format.name << " channel " << c;
         EXPECT_NEAR(statistics.ptr<float>()[channels + c] / var[c], 1, 1e-4)
