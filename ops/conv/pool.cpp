@@ -57,7 +57,7 @@ static OpWork work_of_average(const RecordedOp& op) {
 }
 static OpWork work_of_max(const RecordedOp& op) {
   const double both = op.inputs.at(0).bytes() + result_bytes(op),
-               winners = double(op.y.numel()) * sizeof(int32_t);
+               winners = double(op.y.numel());  // a byte each
   return {{0, both + winners}, {0, both + winners}};
 }
 static const AddWork works[] = {{"max_pool2d", work_of_max},
@@ -150,26 +150,28 @@ template <class Fn> void for_each_pixel(const RowsOf& rows, int64_t OH, int64_t 
 
 }  // namespace
 
-// Writes the maximum of the window for each element of a row, and its offset in the image.
-template <int L, class T>
+// Writes the maximum of the window for each element of a row, and its place in the window. (top,
+// left): the place of *first; columns: the width of the window.
+template <int L, class T, class W>
 [[gnu::always_inline]] inline void largest(const T* first, const RowsOf& from, const Window& h,
-                                           const Window& w, int64_t W, T* y, int32_t* winner) {
+                                           const Window& w, int64_t top, int64_t left,
+                                           int64_t columns, T* y, W* winner) {
   using A = Acc<T>;
   using M = MaskOf<A>;
   along<L>(
       from.count, [&]<int K>(int64_t k) __attribute__((always_inline)) {
         Lanes<A, K> best = load<K>(first + k);
-        Lanes<M, K> at = Lanes<M, K>{} + M(h.begin * W + w.begin);
+        Lanes<M, K> at = Lanes<M, K>{} + M(top * columns + left);
         for (int64_t a = 0; a < h.end - h.begin; ++a)
           for (int64_t b = 0; b < w.end - w.begin; ++b) {
             const Lanes<A, K> tap = load<K>(first + a * from.strides[2] + b * from.strides[3] + k);
-            const Lanes<M, K> here = Lanes<M, K>{} + M((h.begin + a) * W + w.begin + b);
+            const Lanes<M, K> here = Lanes<M, K>{} + M((top + a) * columns + left + b);
             const Lanes<M, K> keep = (Lanes<M, K>)(tap <= best) | nan_mask<A, K>(best);
             at = (at & keep) | (here & ~keep);  // the first NaN wins
             best = (Lanes<A, K>)(((Lanes<M, K>)best & keep) | ((Lanes<M, K>)tap & ~keep));
           }
         store<K>(y + k, best);
-        store<K>(winner + k, __builtin_convertvector(at, Lanes<int32_t, K>));
+        store<K>(winner + k, __builtin_convertvector(at, Lanes<W, K>));
       });
 }
 
@@ -177,29 +179,31 @@ static kernels::MaxPool max_forward(const Tensor& x_, const Windows& rows, const
   const MemoryFormat& format = format_of(x_);
   const Tensor x = contiguous(x_, format);
   const Shape shape{x.dim(0), x.dim(1), rows.size(), columns.size()};
-  const kernels::MaxPool out{Tensor(shape, x.dtype(), x.device(), format),
-                             Tensor(shape, DType::i32, x.device(), format)};
+  const kernels::MaxPool out{
+      Tensor(shape, x.dtype(), x.device(), format),
+      Tensor(shape, kernels::winner_type(rows, columns), x.device(), format)};
   const RowsOf from(x, format), to(out.y, format);
-  const int64_t W = x.dim(3);
   visit_stored(x.dtype(), [&]<class T>(T) {
-    for_each_row(to, shape[2] * shape[3], [&](int64_t begin, int64_t end) {
-      in_lanes<Acc<T>>([&]<int L>() __attribute__((always_inline)) {
-        for (int64_t r = begin; r < end; ++r)
-          for (int64_t i = 0; i < shape[2]; ++i)
-            for (int64_t j = 0; j < shape[3]; ++j) {
-              const Window h = rows[i], w = columns[j];
-              largest<L>(x.ptr<T>() + from.at(r, h.begin, w.begin), from, h, w, W,
-                         out.y.ptr<T>() + to.at(r, i, j),
-                         out.winner.ptr<int32_t>() + to.at(r, i, j));
-            }
+    kernels::visit_winner(out.winner.dtype(), [&]<class W>(W) {
+      for_each_row(to, shape[2] * shape[3], [&](int64_t begin, int64_t end) {
+        in_lanes<Acc<T>>([&]<int L>() __attribute__((always_inline)) {
+          for (int64_t r = begin; r < end; ++r)
+            for (int64_t i = 0; i < shape[2]; ++i)
+              for (int64_t j = 0; j < shape[3]; ++j) {
+                const Window h = rows[i], w = columns[j];
+                largest<L>(x.ptr<T>() + from.at(r, h.begin, w.begin), from, h, w,
+                           h.begin - rows.start(i), w.begin - columns.start(j), columns.kernel(),
+                           out.y.ptr<T>() + to.at(r, i, j), out.winner.ptr<W>() + to.at(r, i, j));
+              }
+        });
       });
     });
   });
   return out;
 }
 
-static Tensor max_backward(const Tensor& dy_, const Tensor& winner, const Shape& x, const Windows&,
-                           const Windows&) {
+static Tensor max_backward(const Tensor& dy_, const Tensor& winner, const Shape& x,
+                           const Windows& rows, const Windows& columns) {
   const MemoryFormat& format = format_of(winner);
   const Tensor dy = contiguous(dy_, format), dx(x, dy.dtype(), dy.device(), format);
   fill(dx, 0);
@@ -207,12 +211,20 @@ static Tensor max_backward(const Tensor& dy_, const Tensor& winner, const Shape&
   visit_stored(dy.dtype(), [&]<class T>(T) {
     // Distance between neighboring pixels; the elements of a row are between them.
     const int64_t pixel = to.count == 1 ? 1 : to.strides[3];
-    for_each_pixel(from, dy.dim(2), dy.dim(3), [&](int64_t r, int64_t i, int64_t j) {
-      const T* const g = dy.ptr<T>() + from.at(r, i, j);
-      const int32_t* const at = winner.ptr<int32_t>() + from.at(r, i, j);
-      T* const image = dx.ptr<T>() + to.at(r, 0, 0);
-      for (int64_t k = 0; k < from.count; ++k)
-        image[at[k] * pixel + k] = T(Acc<T>(image[at[k] * pixel + k]) + Acc<T>(g[k]));
+    std::vector<int64_t> places;  // offset of each place in a window from its first
+    for (int64_t a = 0; a < rows.kernel(); ++a)
+      for (int64_t b = 0; b < columns.kernel(); ++b) places.push_back((a * x[3] + b) * pixel);
+    kernels::visit_winner(winner.dtype(), [&]<class W>(W) {
+      for_each_pixel(from, dy.dim(2), dy.dim(3), [&](int64_t r, int64_t i, int64_t j) {
+        const T* const g = dy.ptr<T>() + from.at(r, i, j);
+        const W* const at = winner.ptr<W>() + from.at(r, i, j);
+        T* const image = dx.ptr<T>() + to.at(r, 0, 0);
+        const int64_t first = (rows.start(i) * x[3] + columns.start(j)) * pixel;
+        for (int64_t k = 0; k < from.count; ++k) {
+          T& to_winner = image[first + places[at[k]] + k];
+          to_winner = T(Acc<T>(to_winner) + Acc<T>(g[k]));
+        }
+      });
     });
   });
   return dx;

@@ -1,21 +1,27 @@
-#include "core/device/launch.cuh"
 #include "core/tensor/copy.h"
+#include "core/tensor/map.cuh"
+#include "core/tensor/pieces.cuh"
 #include "ops/conv/pool.h"
 
 namespace bellows {
 
 namespace {
 
-// ---- device code: one thread per element of y, or of dx. Backward gathers, so no two threads add
-// to the same element and the order of each sum is fixed. Blocks of 256 threads.
+// ---- device code: one thread per piece of y, or of dx. Backward gathers, so no two threads add to
+// the same element and the order of each sum is fixed. Blocks of 256 threads. Maxima come in pieces
+// of 16 bytes if they fit, else an element at a time; means an element at a time.
 
-// A dense image tensor in any memory format as (outer, height, width, inner). `inner` is 1 in NCHW,
-// C in NHWC and N in CHWN.
+int64_t inner_of(const Tensor& t, const MemoryFormat& format) {
+  return format == kNCHW ? 1 : t.dim(format == kNHWC ? 1 : 0);
+}
+
+// A dense image tensor in any memory format as (outer, height, width, inner), with pieces of K
+// elements as its elements. `inner` is 1 in NCHW, C / K in NHWC and N / K in CHWN.
 struct Layout {
-  Layout(const Tensor& t, const MemoryFormat& format)
+  Layout(const Tensor& t, const MemoryFormat& format, int K = 1)
       : height(std::max<int64_t>(t.dim(2), 1)),
         width(std::max<int64_t>(t.dim(3), 1)),
-        inner(std::max<int64_t>(format == kNCHW ? 1 : t.dim(format == kNHWC ? 1 : 0), 1)) {}
+        inner(std::max<int64_t>(inner_of(t, format) / K, 1)) {}
   struct Place {
     int outer, h, w, inner;
   };
@@ -30,22 +36,31 @@ struct Layout {
   Divisor height, width, inner;
 };
 
-template <class T>
-__global__ void take_largest(const T* x, T* y, int* winner, int n, Layout from, Layout to,
+// Reads each element of x once for each window that it is in; writes y, and a winner per element.
+template <int K, class T, class W>
+__global__ void take_largest(const T* x, T* y, W* winner, int pieces, Layout from, Layout to,
                              Windows rows, Windows columns) {
   await_predecessor();
-  for (int64_t i = thread_index(); i < n; i += thread_count()) {
+  for (int64_t i = thread_index(); i < pieces; i += thread_count()) {
     const auto place = to.place(int(i));
     const Window h = rows[place.h], w = columns[place.w];
-    int64_t best = h.begin * from.width.size + w.begin;
-    Acc<T> largest(x[from.at(place, h.begin, w.begin)]);
-    for (int64_t a = h.begin; a < h.end; ++a)
+    const int left = int(w.begin) - columns.start(place.w);
+    int row = (int(h.begin) - rows.start(place.h)) * columns.kernel();
+    Acc<T> largest[K] = {};
+    AlignedVector<W, K> best = {};
+    for (int64_t a = h.begin; a < h.end; ++a, row += columns.kernel())
       for (int64_t b = w.begin; b < w.end; ++b) {
-        const Acc<T> value(x[from.at(place, a, b)]);
-        if (value <= largest || largest != largest) continue;  // the first NaN wins
-        largest = value, best = a * from.width.size + b;
+        const AlignedVector<T, K> in = load<K>(x + from.at(place, a, b) * K);
+        const bool first = a == h.begin && b == w.begin;
+        const int here = row + left + int(b - w.begin);
+        for (int k = 0; k < K; ++k) {
+          const Acc<T> value(in.at[k]);
+          if (!first && (value <= largest[k] || largest[k] != largest[k])) continue;
+          largest[k] = value, best.at[k] = W(here);  // the first NaN wins
+        }
       }
-    y[i] = T(largest), winner[i] = int(best);
+    store(y + i * K, packed<T>(largest));
+    store(winner + i * K, best);
   }
 }
 
@@ -63,22 +78,26 @@ __global__ void take_mean(const T* x, T* y, int n, Layout from, Layout to, Windo
   }
 }
 
-// dx = sum of dy over the windows whose maximum is this element.
-template <class T>
-__global__ void give_to_winner(const T* dy, const int* winner, T* dx, int n, Layout from, Layout to,
-                               Windows rows, Windows columns) {
+// dx = sum of dy over the windows whose maximum is this element. Reads dy and the winners once for
+// each element of a window, and writes dx.
+template <int K, class T, class W>
+__global__ void give_to_winner(const T* dy, const W* winner, T* dx, int pieces, Layout from,
+                               Layout to, Windows rows, Windows columns) {
   await_predecessor();
-  for (int64_t i = thread_index(); i < n; i += thread_count()) {
+  for (int64_t i = thread_index(); i < pieces; i += thread_count()) {
     const auto place = to.place(int(i));
     const auto h = rows.containing(place.h), w = columns.containing(place.w);
-    const int here = place.h * to.width.size + place.w;
-    Acc<T> sum = 0;
+    Acc<T> sum[K] = {};
     for (int a = h.begin; a < h.end; ++a)
       for (int b = w.begin; b < w.end; ++b) {
-        const int64_t at = from.at(place, a, b);
-        if (winner[at] == here) sum += Acc<T>(dy[at]);
+        const int64_t at = from.at(place, a, b) * K;
+        const auto won = load<K>(winner + at);
+        const auto in = load<K>(dy + at);
+        const int here = (place.h - rows.start(a)) * columns.kernel() + place.w - columns.start(b);
+        for (int k = 0; k < K; ++k)
+          if (won.at[k] == here) sum[k] += Acc<T>(in.at[k]);
       }
-    dx[i] = T(sum);
+    store(dx + i * K, packed<T>(sum));
   }
 }
 
@@ -111,17 +130,29 @@ Tensor pooled(const Tensor& x, DType dtype, const Windows& rows, const Windows& 
 
 }  // namespace
 
+// Calls fn.operator()<K>(), K elements per piece of images in this format.
+template <class T, class Fn>
+static void in_pieces_of(const Tensor& image, const MemoryFormat& format, const Fn& fn) {
+  in_pieces<T>(fit_packs(image.bytes()) ? inner_of(image, format) : 1, fn);
+}
+
 static kernels::MaxPool max_forward(const Tensor& x_, const Windows& rows, const Windows& columns) {
   const MemoryFormat& format = format_of(x_);
   const Tensor x = contiguous(x_, format);
   const kernels::MaxPool out{pooled(x, x.dtype(), rows, columns),
-                             pooled(x, DType::i32, rows, columns)};
+                             pooled(x, kernels::winner_type(rows, columns), rows, columns)};
   count(x);
-  if (const int n = count(out.y))
-    visit_stored(x.dtype(), [&]<class T>(T) {
-      launch(take_largest<T>, grid_of(n), x.ptr<T>(), out.y.ptr<T>(), out.winner.ptr<int32_t>(), n,
-             Layout(x, format), Layout(out.y, format), rows, columns);
+  const int n = count(out.y);
+  if (n == 0) return out;
+  visit_stored(x.dtype(), [&]<class T>(T) {
+    kernels::visit_winner(out.winner.dtype(), [&]<class W>(W) {
+      in_pieces_of<T>(x, format, [&]<int K>() {
+        launch(take_largest<K, T, W>, grid_of(n / K), x.ptr<T>(), out.y.ptr<T>(),
+               out.winner.ptr<W>(), n / K, Layout(x, format, K), Layout(out.y, format, K), rows,
+               columns);
+      });
     });
+  });
   return out;
 }
 
@@ -141,11 +172,16 @@ static Tensor max_backward(const Tensor& dy_, const Tensor& winner, const Shape&
                            const Windows& rows, const Windows& columns) {
   const MemoryFormat& format = format_of(winner);
   const Tensor dy = contiguous(dy_, format), dx(x, dy.dtype(), dy.device(), format);
-  if (const int n = count(dx))
-    visit_stored(dy.dtype(), [&]<class T>(T) {
-      launch(give_to_winner<T>, grid_of(n), dy.ptr<T>(), winner.ptr<int32_t>(), dx.ptr<T>(), n,
-             Layout(dy, format), Layout(dx, format), rows, columns);
+  const int n = count(dx);
+  if (n == 0) return dx;
+  visit_stored(dy.dtype(), [&]<class T>(T) {
+    kernels::visit_winner(winner.dtype(), [&]<class W>(W) {
+      in_pieces_of<T>(dy, format, [&]<int K>() {
+        launch(give_to_winner<K, T, W>, grid_of(n / K), dy.ptr<T>(), winner.ptr<W>(), dx.ptr<T>(),
+               n / K, Layout(dy, format, K), Layout(dx, format, K), rows, columns);
+      });
     });
+  });
   return dx;
 }
 

@@ -38,9 +38,12 @@ class Windows {
       const int64_t begin = i * image_ / count_, end = ((i + 1) * image_ + count_ - 1) / count_;
       return {begin, end, end - begin};
     }
-    const int64_t begin = i * stride_.size - padding_;
+    const int64_t begin = start(i);
     return {begin < 0 ? 0 : begin, begin + kernel_ < image_ ? begin + kernel_ : image_, kernel_};
   }
+  // For sliding windows: their size, and the position of the first element, padding included.
+  HD int kernel() const { return kernel_; }
+  HD int start(int64_t i) const { return int(i) * stride_.size - padding_; }
 
   // Returns the range of the windows that contain position h of the image.
   struct Range {
@@ -72,10 +75,17 @@ class Windows {
 };
 
 namespace kernels {
+// winner: strides of y. Element b of row a of a window, padding included, is a * columns.kernel() +
+// b. u8, or i32 if windows have more than 256 elements. Windows must be sliding.
 struct MaxPool {
-  Tensor y;
-  Tensor winner;  // i32, strides of y: offset h * W + w of the element in its image
+  Tensor y, winner;
 };
+inline DType winner_type(const Windows& rows, const Windows& columns) {
+  return rows.kernel() * columns.kernel() <= 256 ? DType::u8 : DType::i32;
+}
+template <class Fn> void visit_winner(DType dtype, const Fn& fn) {
+  dtype == DType::u8 ? fn(uint8_t()) : fn(int32_t());
+}
 inline constinit Kernel<MaxPool(const Tensor& x, const Windows& rows, const Windows& columns)>
     max_pool2d{"max_pool2d"};
 inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& winner, const Shape& x,

@@ -10,7 +10,7 @@
 
 using namespace bellows;
 
-static constexpr int64_t N = 32, kFloat = 4, kLong = 8, kInt = 4, kByte = 1;
+static constexpr int64_t N = 32, kFloat = 4, kLong = 8, kByte = 1;
 
 struct Bytes {
   int64_t counted;  // mem.saved_bytes of one forward
@@ -38,8 +38,8 @@ static constexpr int64_t kLinear = N * (400 + 120 + 84) * kFloat;
 
 // x for conv1; the output of relu and the winners of pool; the output of pool for conv2; and again.
 static constexpr int64_t kPlain = N * (1 * 28 * 28) * kFloat + N * (6 * 28 * 28) * kFloat +
-                                  N * (6 * 14 * 14) * kInt + N * (6 * 14 * 14) * kFloat +
-                                  N * (16 * 10 * 10) * kFloat + N * (16 * 5 * 5) * kInt;
+                                  N * (6 * 14 * 14) * kByte + N * (6 * 14 * 14) * kFloat +
+                                  N * (16 * 10 * 10) * kFloat + N * (16 * 5 * 5) * kByte;
 
 // x, a byte for each window, and the input of the second layer. No output of a convolution or relu.
 static constexpr int64_t kFusedLayers = N * (1 * 28 * 28) * kFloat + N * (6 * 14 * 14) * kByte +
