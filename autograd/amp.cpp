@@ -21,13 +21,15 @@ DType& autocast() {
   return low;
 }
 
-// `copy` (t in another dtype) with history: backward casts the gradient back to t's dtype.
+// `copy` (t in another dtype) with history: backward casts the gradient back to t's dtype, unless a
+// leaf takes it as it is.
 static Tensor recorded(const Tensor& t, const Tensor& copy) {
   if (!will_record(t)) return copy;
   if (!is_leaf(t))
     return record("cast", copy, {t},
                   [dtype = t.dtype()](const Tensor& dy) { return Grads{cast(dy, dtype)}; });
   return record("cast", copy, {t}, [t = Saved(t)](const Tensor& dy) {
+    if (takes_low_grad(t())) return Grads{dy};
     const Tensor g = grad_out(t());
     copy_into(g, dy);
     return Grads{g};

@@ -16,6 +16,15 @@ struct Pass {
   std::vector<Ref<Node>> ready;
 };
 
+// Of the current pass. A closure may run a pass of its own (autograd/recompute.cpp).
+bool low_grads = false;
+struct LowGrads {
+  explicit LowGrads(bool on) : previous(std::exchange(low_grads, on)) {}
+  ~LowGrads() { low_grads = previous; }
+  LowGrads(LowGrads&&) = delete;
+  const bool previous;
+};
+
 bool earlier(const Ref<Node>& a, const Ref<Node>& b) { return a->order < b->order; }
 
 }  // namespace
@@ -66,6 +75,7 @@ static void finish(Leaf& leaf) {
   Tensor dy = std::move(leaf.dy);
   if (!dy.defined()) return;
   if (leaf.grad.defined()) {
+    if (leaf.grad.dtype() != dy.dtype()) leaf.grad = cast(leaf.grad, dy.dtype());
     add_into(leaf.grad, laid_out(dy, leaf.grad.strides()));
   } else if (leaf.grad_place.defined()) {
     if (dy.storage() != leaf.grad_place.storage() || dy.offset() != leaf.grad_place.offset()) {
@@ -80,8 +90,10 @@ static void finish(Leaf& leaf) {
   if (leaf.hook) leaf.hook(leaf.grad);
 }
 
-// a + b, in place if nothing else refers to a's storage.
+// a + b, in place if nothing else refers to a's storage. In b's dtype: a may be in 16 bits (see
+// takes_low_grad).
 static Tensor sum(Tensor&& a, const Tensor& b) {
+  if (a.dtype() != b.dtype()) a = cast(a, b.dtype());
   const bool mine = a.is_dense() && a.storage()->references() == 1;
   const Tensor y = mine ? std::move(a) : empty_like(a);
   if (!mine) copy_into(y, a);
@@ -111,11 +123,12 @@ static void refuse_anomaly(const Node& node, const Grads& grads) {
            " a gradient that is not finite, at step ", anomaly().step);
 }
 
-static void run(Pass& pass, Node& node, const Tensor& dy) {
+static void run(Pass& pass, Node& node, Tensor dy) {
   const Kernels use(node.kernels);
   const ModuleScope at(*node.site);
   const trace::Range range(node.op);
   Grads grads = dy.defined() ? node.run(dy) : Grads(node.edges.size());
+  dy = {};  // a leaf keeps a gradient that nothing else refers to, instead of a copy
   INVARIANT(grads.size() == node.edges.size(), node.op, ": backward gave ", grads.size(),
             " gradients for ", node.edges.size(), " inputs");
   if (anomaly().on) refuse_anomaly(node, grads);
@@ -130,18 +143,16 @@ void backward(const Tensor& loss, const BackwardOptions& options) {
   CHECK(needs_grad(loss), "backward(): nothing upstream of this tensor requires grad");
   const trace::Range range("backward");
   const NoGrad guard;
+  const LowGrads precision(options.low_grads);
   Pass pass = plan_pass(grad_meta(loss));
-  Tensor seed = full(loss.shape(), options.seed, loss);
-  if (options.state) kernels::scale_seed(seed, options.state);
+  Tensor seed = empty(loss.shape(), loss);
+  kernels::fill_seed(seed, options.seed, options.state);
   send(pass, Edge(grad_meta(loss)), std::move(seed), "backward");
   while (!pass.ready.empty()) {
     std::pop_heap(pass.ready.begin(), pass.ready.end(), earlier);
     const Ref<Node> next = std::move(pass.ready.back());
     pass.ready.pop_back();
-    {
-      const Tensor dy = std::move(next->dy);
-      run(pass, *next, dy);
-    }
+    run(pass, *next, std::move(next->dy));
     if (options.retain_graph) continue;
     next->release();
     next->edges.clear();
@@ -189,6 +200,12 @@ Tensor grad_out(const Tensor& input) {
   return empty_like(input);
 }
 
+bool takes_low_grad(const Tensor& t) {
+  const Leaf& leaf = leaf_of(t);
+  const bool first = !leaf.grad.defined() && !leaf.dy.defined();
+  return low_grads && first && !leaf.hook && !leaf.grad_place.defined();
+}
+
 Anomaly& anomaly() {
   static Anomaly state;
   return state;
@@ -208,10 +225,11 @@ static bool all_finite_cpu(const Tensor& t) {
            }) == 0;
   });
 }
-static void scale_seed_cpu(const Tensor& seed, const StepState* state) {
-  visit_float(seed.dtype(), [&]<class T>(T) { *seed.ptr<T>() *= state->loss_scale; });
+static void fill_seed_cpu(const Tensor& seed, double value, const StepState* state) {
+  visit_stored(seed.dtype(),
+               [&]<class T>(T) { *seed.ptr<T>() = kernels::seed_of<T>(value, state); });
 }
 static const bool cpu = kernels::all_finite.on(Device::cpu, all_finite_cpu) &&
-                        kernels::scale_seed.on(Device::cpu, scale_seed_cpu);
+                        kernels::fill_seed.on(Device::cpu, fill_seed_cpu);
 
 }  // namespace bellows

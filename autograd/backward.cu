@@ -23,17 +23,18 @@ static bool all_finite_cuda(const Tensor& t) {
 }
 
 // One thread: seed is a scalar.
-template <class T> static __global__ void times_loss_scale(T* seed, const StepState* state) {
+template <class T>
+static __global__ void write_seed(T* seed, double value, const StepState* state) {
   await_predecessor();
-  *seed *= state->loss_scale;
+  *seed = kernels::seed_of<T>(value, state);
 }
-static void scale_seed_cuda(const Tensor& seed, const StepState* state) {
-  visit_float(seed.dtype(), [&]<class T>(T) {
-    launch(times_loss_scale<T>, {1, 1}, seed.ptr<T>(), state);
+static void fill_seed_cuda(const Tensor& seed, double value, const StepState* state) {
+  visit_stored(seed.dtype(), [&]<class T>(T) {
+    launch(write_seed<T>, {1, 1}, seed.ptr<T>(), value, state);
   });
 }
 
 static const bool gpu = kernels::all_finite.on(Device::cuda, all_finite_cuda) &&
-                        kernels::scale_seed.on(Device::cuda, scale_seed_cuda);
+                        kernels::fill_seed.on(Device::cuda, fill_seed_cuda);
 
 }  // namespace bellows

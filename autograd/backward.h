@@ -10,6 +10,7 @@ struct BackwardOptions {
   bool retain_graph = false;         // false: each node is released as soon as it has run
   double seed = 1;                   // d loss / d loss: 1 / N for one of N micro-batches
   const StepState* state = nullptr;  // on the loss's device; its loss_scale multiplies the seed
+  bool low_grads = false;            // see takes_low_grad()
 };
 
 // Adds seed * d loss / d leaf to the gradient of every leaf that the scalar `loss` depends on.
@@ -17,7 +18,8 @@ struct BackwardOptions {
 // history, or if an earlier pass has released the graph.
 void backward(const Tensor& loss, const BackwardOptions& options = {});
 
-// Gradient of a leaf; undefined until backward() has reached it. Valid while the leaf lives.
+// Gradient of a leaf; undefined until backward() has reached it. Valid while the leaf lives. In the
+// leaf's dtype, or in 16 bits after a pass with low_grads.
 const Tensor& grad(const Tensor& leaf);
 // Drops the gradients (set_to_none), or fills those that exist with zeros.
 void zero_grad(std::span<const Tensor> leaves, bool set_to_none);
@@ -37,6 +39,11 @@ void place_grad(const Tensor& leaf, const Tensor& place);
 // undefined. The closure must return this very tensor.
 Tensor grad_out(const Tensor& input);
 
+// True if a closure may return the gradient of this f32 leaf in 16 bits, which saves a cast. Only
+// in a pass with low_grads, and only for the first gradient of a leaf without hook and place: sums,
+// hooks and places are in the leaf's dtype.
+bool takes_low_grad(const Tensor& leaf);
+
 // Debug switch: the first non-finite gradient stops the run (Exit::numeric) with op, module path
 // and step in the message.
 struct Anomaly {
@@ -49,7 +56,12 @@ bool all_finite(const Tensor& t);
 
 namespace kernels {
 inline constinit Kernel<bool(const Tensor& t)> all_finite{"all_finite"};
-// Multiplies seed, an f32 or f64 scalar, by the loss scale, in place.
-inline constinit Kernel<void(const Tensor& seed, const StepState* state)> scale_seed{"scale_seed"};
+// Sets seed, a scalar, to `value`, times the loss scale unless `state` is null.
+inline constinit Kernel<void(const Tensor& seed, double value, const StepState* state)> fill_seed{
+    "fill_seed"};
+// For the kernel of every device.
+template <class T> HD T seed_of(double value, const StepState* state) {
+  return T(Acc<T>(value) * Acc<T>(state ? state->loss_scale : 1));
+}
 }  // namespace kernels
 }  // namespace bellows

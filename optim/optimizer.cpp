@@ -80,13 +80,20 @@ Optimizer::Optimizer(const OptimizerOptions& options, const NamedTensors& parame
           "'");
 }
 
-// A gradient that place_grad() put elsewhere may have other strides than its weight.
-Tensors Optimizer::Group::gradients() const {
+// A gradient that place_grad() put elsewhere may have other strides than its weight. `low`: those
+// in 16 bits are passed as they are, if the rule can read them.
+Tensors Optimizer::Group::gradients(bool low) const {
+  static trace::Counter& read = trace::counter("optim.low_grads");
   Tensors grads;
   grads.reserve(weights.size());
   for (const Tensor& w : weights) {
     const Tensor& g = grad(w);
-    grads.push_back(g.defined() ? laid_out(g, w.strides()) : g);
+    const bool as_it_is = low && rule.reads_low_grads;
+    if (!g.defined())
+      grads.push_back(g);
+    else
+      grads.push_back(laid_out(as_it_is ? g : cast(g, w.dtype()), w.strides()));
+    if (g.defined() && grads.back().dtype() != w.dtype()) read.add();
   }
   return grads;
 }
@@ -171,7 +178,7 @@ static bool any_defined(const Tensors& grads) {
 void Optimizer::step(DeviceStepState& state) {
   const trace::Range range("optimizer");
   std::vector<Tensors> grads;
-  for (const Group& group : groups_) grads.push_back(group.gradients());
+  for (const Group& group : groups_) grads.push_back(group.gradients(fused_));
   size_t last = grads.size();
   for (size_t i = 0; i < grads.size(); ++i)
     if (any_defined(grads[i])) last = i;

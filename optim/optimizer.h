@@ -39,13 +39,17 @@ class Optimizer {
   // set in state.found_inf), changes no parameter or buffer and increments state.skipped. Throws
   // Error(Exit::usage) if no parameter has a gradient.
   //
-  // If fused, also writes the 16-bit copies of weights that products have read since the last
-  // update (counter optim.copies_written); the next forward casts the others. Counter
+  // If fused, reads 16-bit gradients as they are (counter optim.low_grads), and also writes the
+  // 16-bit copies of weights that products have read since the last update (counter
+  // optim.copies_written); the next forward casts the others. Counter
   // optim.launches: kernels launched. One for each parameter and pass or, if fused, for each group
   // (also in optim.fused_launches), plus one for the norm if it is needed. On a GPU one takes up to
   // 500 parameters. Muon takes more.
   void step(DeviceStepState& state);
   void zero_grad();
+  // True if backward() may leave gradients in 16 bits: a fused update reads them as they are, and
+  // no gradient is filled with zeros and added to. Rules that cannot read them get casts.
+  bool reads_low_grads() const { return fused_ && set_to_none_; }
   // Replaces the learning rates by tables of the same sizes. The memory of the tables stays in
   // place, so a captured update reads the new ones.
   void set_rates(const Tensor& lr_table, std::span<const Tensor> group_tables);
@@ -63,7 +67,7 @@ class Optimizer {
     std::vector<int64_t> starts = {0};
 
     void add(const NamedTensor& parameter);
-    Tensors gradients() const;
+    Tensors gradients(bool low) const;
     Tensors copies() const;  // 16-bit copies that products have read
   };
   void measure(const std::vector<Tensors>& grads, DeviceStepState& state) const;

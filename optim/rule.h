@@ -18,7 +18,8 @@ namespace bellows {
 // One launch: some passes of a rule over some weights. All lists are parallel to the weights.
 struct Launch {
   TensorSpan weights;
-  TensorSpan grads;                 // undefined: the weight is left alone
+  TensorSpan grads;                 // undefined: the weight is left alone. In the weight's dtype,
+                                    // or in 16 bits for a rule that reads these
   TensorSpan buffers;               // the rule's; those of one weight are adjacent
   TensorSpan directions = {};       // d of each weight while passes run one by one
   TensorSpan copies;                // 16-bit copies to write too; undefined: none
@@ -50,30 +51,40 @@ HD inline void finish_step(StepState& s) { ++(s.found_inf ? s.skipped : s.applie
 inline constexpr int kMaxBuffers = 2;
 template <class T> struct Row {
   T* w;
-  const T* g;
+  const void* g;  // of grad_dtype: T or 16 bits
   T* d;
   T* buffer[kMaxBuffers];
-  Bf16* bf16 = nullptr;  // 16-bit copy of w: at most one of the two
-  F16* f16 = nullptr;
+  void* copy = nullptr;  // 16-bit copy of w, of copy_dtype; null: none
+  DType grad_dtype = dtype_of<T>, copy_dtype = {};
+
+  HD T gradient(int64_t i) const {
+    if (grad_dtype == DType::bf16) return static_cast<const Bf16*>(g)[i];
+    if (grad_dtype == DType::f16) return static_cast<const F16*>(g)[i];
+    return static_cast<const T*>(g)[i];
+  }
 };
 
 // Returns the row of one weight of a launch, starting at element `from`.
 template <class T> Row<T> row_of(const Launch& u, size_t weight, int64_t from) {
-  Row<T> row{u.weights[weight].ptr<T>() + from, u.grads[weight].ptr<T>() + from, nullptr, {}};
+  const auto from_on = [&](const Tensor& t) { return t.bytes() + from * size_of(t.dtype()); };
+  const Tensor &g = u.grads[weight], &copy = u.copies[weight];
+  Row<T> row{u.weights[weight].ptr<T>() + from, from_on(g), nullptr, {}};
+  row.grad_dtype = g.dtype();
   if (!u.directions.empty()) row.d = u.directions[weight].ptr<T>() + from;
   const size_t buffers = u.buffers.size() / u.weights.size();
   for (size_t k = 0; k < buffers; ++k)
     row.buffer[k] = u.buffers[weight * buffers + k].ptr<T>() + from;
-  const Tensor& copy = u.copies[weight];
-  if (copy.defined() && copy.dtype() == DType::bf16) row.bf16 = copy.ptr<Bf16>() + from;
-  if (copy.defined() && copy.dtype() == DType::f16) row.f16 = copy.ptr<F16>() + from;
+  if (copy.defined()) row.copy = from_on(copy), row.copy_dtype = copy.dtype();
   return row;
 }
 
 // Writes the 16-bit copy of element i, rounded as a cast does.
 template <class T> HD void write_copy(const Row<T>& row, int64_t i) {
-  if (row.bf16) row.bf16[i] = Bf16(float(row.w[i]));
-  if (row.f16) row.f16[i] = F16(float(row.w[i]));
+  if (!row.copy) return;
+  if (row.copy_dtype == DType::bf16)
+    static_cast<Bf16*>(row.copy)[i] = Bf16(float(row.w[i]));
+  else
+    static_cast<F16*>(row.copy)[i] = F16(float(row.w[i]));
 }
 
 // Calls fn(std::integral_constant<unsigned, passes>()); `passes` must be one of the rule's sets.
@@ -89,6 +100,7 @@ struct UpdateRule {
   double lr;                         // peak learning rate; schedules multiply it
   std::vector<std::string> buffers;  // names of the state tensors of a weight, initially 0
   std::vector<unsigned> passes;      // one bit each, in the order in which they run
+  bool reads_low_grads = false;      // takes 16-bit gradients of f32 weights
   // Runs passes. Returns how many kernels it launched, which on the CPU is how many it called.
   std::function<int64_t(const Launch&)> run = {};
   // Throws Error(Exit::usage) for a parameter that the rule cannot update; empty: takes any.
@@ -116,11 +128,13 @@ template <template <class> class Formula, class T> class Elementwise {
         shrink_(T(now.lr * o.weight_decay)),
         formula_(o, now) {}
 
-  template <unsigned passes> HD void run(const Row<T>& row, int64_t i, T& d) const {
+  // gradient(): that of element i, not scaled.
+  template <unsigned passes, class Gradient>
+  HD void run(const Row<T>& row, int64_t i, const Gradient& gradient, T& d) const {
     T& w = row.w[i];
-    if constexpr (passes & kCopy) d = grad_scale_ * row.g[i];
+    if constexpr (passes & kCopy) d = grad_scale_ * gradient();
     if constexpr (passes & kScale) d = decay_ * w;
-    if constexpr (passes & kSum) d = std::fma(grad_scale_, row.g[i], d);
+    if constexpr (passes & kSum) d = std::fma(grad_scale_, gradient(), d);
     if constexpr (passes & kDecay) w = std::fma(-shrink_, w, w);
     if constexpr (passes >= own_pass(0)) formula_.template run<passes>(row, i, d);
   }

@@ -9,22 +9,48 @@ namespace bellows {
 
 // Writes 16-bit copies of n values, as a cast does, while these are in the cache.
 template <class Low, class T> void round_to(Low* copy, const T* w, int64_t n) {
-  if (copy) std::transform(w, w + n, copy, [](T value) { return Low(float(value)); });
+  std::transform(w, w + n, copy, [](T value) { return Low(float(value)); });
 }
 
-// Rule and row are passed by value: stores to w must not make the compiler reload them.
-template <unsigned passes, class Rule, class T> void run_row(Rule rule, Row<T> row, int64_t n) {
+// g: gradients of the n elements. Rule and row are passed by value: stores to w must not make the
+// compiler reload them.
+template <unsigned passes, class Rule, class T>
+void run_row(Rule rule, Row<T> row, const T* g, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
+    const auto gradient = [=] { return g[i]; };
     if constexpr (std::has_single_bit(passes)) {
-      rule.template run<passes>(row, i, row.d[i]);
+      rule.template run<passes>(row, i, gradient, row.d[i]);
     } else {
       T d = 0;
-      rule.template run<passes>(row, i, d);
+      rule.template run<passes>(row, i, gradient, d);
     }
   }
-  round_to(row.bf16, row.w, n);
-  round_to(row.f16, row.w, n);
+  if (!row.copy) return;
+  if (row.copy_dtype == DType::bf16)
+    round_to(static_cast<Bf16*>(row.copy), row.w, n);
+  else
+    round_to(static_cast<F16*>(row.copy), row.w, n);
+}
+
+// Elements [from, from + n) of a weight. 16-bit gradients are widened in pieces that stay in the
+// cache.
+template <unsigned passes, class T, class Rule>
+void run_part(const Rule& rule, const Launch& u, size_t weight, int64_t from, int64_t n) {
+  constexpr int64_t kPiece = 1024;
+  visit_stored(u.grads[weight].dtype(), [&]<class G>(G) {
+    const G* const g = u.grads[weight].ptr<G>() + from;
+    if constexpr (std::is_same_v<G, T>) {
+      run_row<passes>(rule, row_of<T>(u, weight, from), g, n);
+    } else {
+      T wide[kPiece];
+      for (int64_t i = 0; i < n; i += kPiece) {
+        const int64_t piece = std::min(kPiece, n - i);
+        std::transform(g + i, g + i + piece, wide, [](G value) { return T(value); });
+        run_row<passes>(rule, row_of<T>(u, weight, from + i), wide, piece);
+      }
+    }
+  });
 }
 
 // Splits the flattened list into chunks, so that threads share the work evenly, whether weights are
@@ -38,7 +64,7 @@ template <unsigned passes, class Rule, class T> void run_all(const Rule& rule, c
     for (size_t k = after - u.starts.begin() - 1; begin < end; begin = u.starts[++k]) {
       const int64_t stop = std::min(end, u.starts[k + 1]);
       if (!u.grads[k].defined()) continue;
-      run_row<passes>(rule, row_of<T>(u, k, begin - u.starts[k]), stop - begin);
+      run_part<passes, T>(rule, u, k, begin - u.starts[k], stop - begin);
     }
   });
 }
@@ -60,6 +86,7 @@ int64_t update_cpu(TensorSpan weights, const Launch& u,
 template <template <class> class Formula, class Options, Decay decay>
 UpdateRule elementwise_rule(const Options& o) {
   UpdateRule rule = Formula<float>::rule(o);
+  rule.reads_low_grads = true;
   std::vector<unsigned> first = {kCopy};
   if (o.weight_decay > 0)
     first = decay == Decay::l2 ? std::vector<unsigned>{kScale, kSum}

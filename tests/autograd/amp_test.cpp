@@ -55,6 +55,42 @@ TEST(Autocast, GradientsOfLeavesAreF32AndClose) {
     EXPECT_NEAR(grad(w).ptr<float>()[i], want.ptr<float>()[i], 0.02);
 }
 
+// In a pass with low_grads, the only gradient of a weight stays as the product wrote it. Sums, and
+// what hooks and places see, are f32. Values are those of a pass without.
+TEST(Autocast, GradientsOfWeightsMayStayLow) {
+  const Tensor x = leaf({16, 8}, 1), one = leaf({6, 8}, 2), two = leaf({6, 8}, 3),
+               hooked = leaf({6, 8}, 4), placed = leaf({6, 8}, 5), kept = leaf({6, 8}, 6);
+  const std::array leaves{one, two, hooked, placed, kept};
+  std::vector<DType> seen;
+  on_grad_ready(hooked, [&](const Tensor& g) { seen.push_back(g.dtype()); });
+  place_grad(placed, Tensor({6, 8}, DType::f32));
+  const Autocast cast(DType::bf16);
+  const auto train = [&](bool low_grads) {
+    Tensor y = linear(x.detach(), one, {});
+    for (const Tensor& w : {two, two, hooked, placed, kept}) y = add(y, linear(x.detach(), w, {}));
+    backward(mean(square(amp::full(y))), {.low_grads = low_grads});
+  };
+  Tensors want;
+  for (const bool low_grads : {false, true}) {
+    zero_grad(leaves, true);
+    train(low_grads);
+    for (const Tensor& w : leaves) {
+      const bool stays =
+          low_grads && (w.storage() == one.storage() || w.storage() == kept.storage());
+      EXPECT_EQ(grad(w).dtype(), stays ? DType::bf16 : DType::f32);
+    }
+    train(low_grads);  // adds up
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      const Tensor& g = grad(leaves[i]);
+      ASSERT_EQ(g.dtype(), DType::f32);
+      if (!low_grads) want.push_back(clone(g));
+      for (int64_t k = 0; k < g.numel(); ++k)
+        EXPECT_EQ(g.ptr<float>()[k], want[i].ptr<float>()[k]) << i;
+    }
+  }
+  EXPECT_THAT(seen, testing::Each(DType::f32));
+}
+
 TEST(Autocast, AWeightIsCastOnceUntilItIsWritten) {
   const Tensor x = leaf({4, 8}, 1), w = leaf({6, 8}, 2);
   const Autocast cast(DType::bf16);

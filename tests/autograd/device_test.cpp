@@ -49,11 +49,13 @@ TEST_F(AutogradOnDevice, ScalesAndMovesTheLossScaleAsTheCpuDoes) {
     EXPECT_EQ(device.read().inverse_scale, host.read().inverse_scale);
     EXPECT_EQ(device.read().good_updates, host.read().good_updates);
     for (const DType dtype : {DType::f32, DType::f64}) {
-      const Tensor seed = full({}, 0.25, dtype), there = to(Device::cuda, seed);
-      kernels::scale_seed(seed, host.get());
-      kernels::scale_seed(there, device.get());
+      const Tensor seed({}, dtype), there({}, dtype, Device::cuda);
+      kernels::fill_seed(seed, 0.25, host.get());
+      kernels::fill_seed(there, 0.25, device.get());
       EXPECT_EQ(there.item(), seed.item());
       EXPECT_EQ(seed.item(), 0.25 * host.read().loss_scale);
+      kernels::fill_seed(there, 0.25, nullptr);
+      EXPECT_EQ(there.item(), 0.25);
     }
   }
 }

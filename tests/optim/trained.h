@@ -2,6 +2,7 @@
 #pragma once
 #include <gtest/gtest.h>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <tuple>
 #include "autograd/backward.h"
@@ -71,8 +72,11 @@ struct Trained {
   StepState step;
 };
 
-inline Trained train(OptimizerOptions options, bool fused, int steps, DType dtype = DType::f32,
-                     Device device = Device::cpu) {
+// `as` converts each gradient before the update.
+inline Trained train(
+    OptimizerOptions options, bool fused, int steps, DType dtype = DType::f32,
+    Device device = Device::cpu,
+    const std::function<Tensor(const Tensor&)>& as = [](const Tensor& g) { return g; }) {
   options.fused = fused;
   const NamedTensors parameters = parameters_for(options, dtype, device);
   Optimizer optimizer(options, parameters, rates({0.1, 0.05, 0.2, 0.01}));
@@ -81,7 +85,7 @@ inline Trained train(OptimizerOptions options, bool fused, int steps, DType dtyp
     for (size_t i = 0; i < parameters.size(); ++i) {
       const bool frozen = i == 1 && step % 3 == 1;
       const Tensor& w = parameters[i].tensor;
-      set_grad(w, frozen ? Tensor() : to(device, gradient(i, step, w.shape(), dtype)));
+      set_grad(w, frozen ? Tensor() : as(to(device, gradient(i, step, w.shape(), dtype))));
     }
     optimizer.step(state);
     optimizer.zero_grad();

@@ -31,6 +31,12 @@ Tensors TrainingStep::operator()(const Update& update) {
   return losses;
 }
 
+static BackwardOptions backward_options(const Session& s, const Batch& batch) {
+  return {.seed = batch.share,
+          .state = s.scaler->state(),
+          .low_grads = !s.by_root() && s.optimizer->reads_low_grads()};
+}
+
 // Trains on 1 or N micro-batches. Their losses stay on the device until they are read.
 Tensors TrainingStep::train_on(const Update& update) {
   Session& s = session_;
@@ -38,7 +44,7 @@ Tensors TrainingStep::train_on(const Update& update) {
   for (const Batch& batch : update) {
     const auto quiet = s.reducer->no_sync(!batch.last);  // only the last one sends buckets
     const Tensor loss = s.loss_of(batch);
-    backward(loss, {.seed = batch.share, .state = s.scaler->state()});  // sends buckets meanwhile
+    backward(loss, backward_options(s, batch));  // sends buckets meanwhile
     losses.push_back(loss.detach());
   }
   if (s.reducer->wait()) {        // now this rank has the mean gradients of all
@@ -71,7 +77,7 @@ void dry_run(Session& session) {
   for (int pass = 0; pass < passes; ++pass)
     for (const Batch& batch : update) {
       const auto alone = session.reducer->pause();
-      backward(session.loss_of(batch), {.seed = batch.share, .state = session.scaler->state()});
+      backward(session.loss_of(batch), backward_options(session, batch));
     }
   for (const NamedTensor& p : session.parameters) leaf_of(p.tensor).grad = {};
   for (size_t i = 0; i < buffers.size(); ++i) copy_into(buffers[i].tensor, kept[i].tensor);
