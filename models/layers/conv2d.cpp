@@ -15,25 +15,37 @@ static void visit(Visitor& v, Conv2dLayerOptions& o) {
     "of the weights: by fan_in, by fan_out, or by fan_in behind filters that pass channels on");
 }
 
+void Conv2dLayer::add_parameters(Device device, const MemoryFormat& format) {
+  const Conv2dLayerOptions& o = options_;
+  const double taps = double(o.kernel * o.kernel);
+  const Init by_fan_in{Init::uniform, 1 / std::sqrt(double(in_) * taps)};
+  const Init by_fan_out{Init::normal, std::sqrt(2 / (double(o.out) * taps))};
+  using Start = Conv2dLayerOptions::Start;
+  Init init = o.init == Start::kaiming_normal ? by_fan_out : by_fan_in;
+  init.pass_on = o.init == Start::dirac;
+  weight_ = add_parameter("weight", {o.out, in_, o.kernel, o.kernel}, init, device, format);
+  if (o.bias) bias_ = add_parameter("bias", {o.out}, by_fan_in, device);
+}
+
 Conv2dLayer::Conv2dLayer(const Conv2dLayerOptions& o, LayerContext& context) : options_(o) {
   Shape& shape = context.shape;
   CHECK(shape.rank() == 3, "conv2d: needs samples of (C, H, W), got ", shape);
   CHECK(shape[1] + 2 * o.padding >= o.kernel && shape[2] + 2 * o.padding >= o.kernel,
         "conv2d: a kernel of ", o.kernel, " does not fit samples of ", shape);
-  const int64_t in = shape[0];
-  const double taps = double(o.kernel * o.kernel);
-  const Init by_fan_in{Init::uniform, 1 / std::sqrt(double(in) * taps)};
-  const Init by_fan_out{Init::normal, std::sqrt(2 / (double(o.out) * taps))};
-  using Start = Conv2dLayerOptions::Start;
-  Init init = o.init == Start::kaiming_normal ? by_fan_out : by_fan_in;
-  init.pass_on = o.init == Start::dirac;
-  weight_ = add_parameter("weight", {o.out, in, o.kernel, o.kernel}, init, context.device,
-                          context.format);
-  if (o.bias) bias_ = add_parameter("bias", {o.out}, by_fan_in, context.device);
+  in_ = shape[0];
+  add_parameters(context.device, context.format);
   const auto outputs = [&](int64_t size) {
     return (size + 2 * o.padding - o.kernel) / o.stride + 1;
   };
   shape = {o.out, outputs(shape[1]), outputs(shape[2])};
+}
+
+void Conv2dLayer::store_in_nchw() {
+  if (weight_.is_contiguous()) return;
+  const Device device = weight_.device();
+  drop_parameter("weight");
+  drop_parameter("bias");
+  add_parameters(device, kNCHW);
 }
 
 void Conv2dLayer::drop_bias() {

@@ -26,12 +26,17 @@ class Conv2dLayer : public Module {
   const Tensor& bias() const { return bias_; }  // undefined without a bias
   Slot& slot() { return slot_; }
   void drop_bias();
+  // Stores the weight in NCHW, for an op that computes in it. Call before initialize().
+  void store_in_nchw();
 
  protected:
   Tensor forward(const Tensor& x) override;
 
  private:
+  void add_parameters(Device device, const MemoryFormat& format);
+
   Conv2dLayerOptions options_;
+  int64_t in_;  // input channels
   Tensor weight_, bias_;
   Slot slot_;
 };

@@ -9,7 +9,9 @@ namespace bellows {
 namespace {
 class ConvActPool : public Fused {
  public:
-  explicit ConvActPool(std::span<Child> window) : Fused(window), conv_(child<Conv2dLayer>(0)) {}
+  explicit ConvActPool(std::span<Child> window) : Fused(window), conv_(child<Conv2dLayer>(0)) {
+    conv_.store_in_nchw();
+  }
   const char* kind() const override { return "conv_act_pool"; }
 
  protected:

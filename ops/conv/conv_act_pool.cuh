@@ -1,4 +1,4 @@
-// Shared by forward and backward of conv_act_pool on the GPU: one launch forward, two backward.
+// Shared by forward and backward of conv_act_pool on the GPU, one launch each.
 //
 // Small models have too little work to fill a GPU, so both split it as finely as possible. Forward
 // splits it into windows; dw into channels, shares of the images and taps; dx into pixels and

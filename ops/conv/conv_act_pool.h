@@ -14,8 +14,8 @@ struct ConvActPoolOptions {
 // down. All have one dtype: f32 or f64, on a GPU also 16 bits; under Autocast x is cast to f32.
 // Throws (exit 2) if shapes or dtypes do not fit, or if the convolution is too small to pool.
 //
-// Fused it is one pass forward and one backward; on a GPU, one kernel launch and two. On the CPU y
-// is CHWN if the batch fills the vector lanes at least as well as the output channels do, else
+// Fused it is one pass forward and one backward; on a GPU, one kernel launch each. On the CPU y is
+// CHWN if the batch fills the vector lanes at least as well as the output channels do, else
 // NCHW. Counted as fuse.conv_act_pool.
 Tensor conv_act_pool(const Tensor& x, const Tensor& w, const Tensor& b,
                      const ConvActPoolOptions& options, Impl impl);

@@ -1,7 +1,8 @@
 // conv_act_pool backward on the GPU: computes dw, db and dx from the winners.
 #include "core/base/round.h"
+#include "core/device/reduce.cuh"
+#include "core/device/shared.cuh"
 #include "ops/conv/conv_act_pool.cuh"
-#include "ops/matmul/sum_rows.cuh"
 
 namespace bellows {
 
@@ -10,7 +11,8 @@ using kernels::kNoWinner;
 
 namespace {
 
-// ---- backward of w and b: one block per output channel and share of the images
+// ---- backward of w and b: one block per output channel and share of the images; of a channel's
+// blocks, the one that ends last adds up the shares
 //
 //   dw(k, c, r, s) = sum over winners (n, k, i, j) of dy(n, k, i, j) x(n, c, h + r, w + s)
 //
@@ -49,15 +51,24 @@ __device__ void add_taps(const Sizes& z, const Shares& shares, int share, int k,
   }
 }
 
-// parts: (shares, K * taps + K), each share with dw followed by db.
+constexpr int kTickets = 256;  // more channels than these share them
+static __device__ unsigned tickets[kTickets];
+
+template <class T> struct WeightGrads {
+  T *dw, *db;
+  Acc<T>* parts;  // (K, shares, taps + 1): the taps of dw, then db
+};
+
 template <class T, int R>
 __device__ void backward_w(const Sizes& z, const Shares& shares, int block, const T* dy,
-                           const uint8_t* winner, const Image<const T>& x, Acc<T>* parts) {
+                           const uint8_t* winner, const Image<const T>& x,
+                           const WeightGrads<T>& grads) {
   Acc<T>* const scratch = dynamic_shared<Acc<T>>();  // (teams, lanes, R + 1)
   const int share = block / z.K, k = block % z.K, items = z.C * shares.kernel.size;
   const int lane = int(threadIdx.x) % shares.lanes, team = int(threadIdx.x) / shares.lanes;
   const int taps = items * R, width = shares.lanes * (R + 1);
-  parts += int64_t(share) * z.K * (taps + 1);
+  const int64_t of_channel = int64_t(shares.count) * (taps + 1);
+  Acc<T>* const part = grads.parts + k * of_channel + int64_t(share) * (taps + 1);
   for (int first = 0; first < items; first += shares.lanes) {
     Acc<T> sum[R + 1] = {};
     if (first + lane < items)
@@ -68,11 +79,21 @@ __device__ void backward_w(const Sizes& z, const Shares& shares, int block, cons
       Acc<T> total = scratch[i];
       for (int other = 1; other < shares.teams; ++other) total += scratch[other * width + i];
       const int item = first + i / (R + 1), t = i % (R + 1);
-      if (t < R && item < items) parts[int64_t(k) * taps + item * R + t] = total;
-      if (t == R && item == 0) parts[int64_t(z.K) * taps + k] = total;
+      if (t < R && item < items) part[item * R + t] = total;
+      if (t == R && item == 0) part[taps] = total;
     }
     __syncthreads();
   }
+  const int ticket = k % kTickets;
+  if (!is_last_block(&tickets[ticket], shares.count * ceil_div(z.K - ticket, kTickets))) return;
+  for (int c = ticket; c < z.K; c += kTickets)
+    for (int i = threadIdx.x; i <= taps; i += kBlock) {
+      Acc<T> sum = 0;
+#pragma unroll 8
+      for (int s = 0; s < shares.count; ++s)
+        sum += grads.parts[c * of_channel + s * (taps + 1) + i];
+      (i < taps ? grads.dw[int64_t(c) * taps + i] : grads.db[c]) = T(sum);
+    }
 }
 
 // ---- backward of x: four threads for 2x2 pixels, each with every fourth channel
@@ -161,12 +182,12 @@ __device__ void backward_x(const Sizes& z, const Quads& quads, int block, const 
 // Shared memory: R + 1 sums per thread, or the weights of quads.channels channels; at most 48 KiB.
 template <class T, int S>
 __global__ void backward_both(Sizes z, Shares shares, Quads quads, const T* dy,
-                              const uint8_t* winner, Image<const T> x, const T* w, Acc<T>* parts,
-                              T* dx) {
+                              const uint8_t* winner, Image<const T> x, const T* w,
+                              WeightGrads<T> grads, T* dx) {
   await_predecessor();
   const int block = int(blockIdx.x), blocks_of_w = shares.count * z.K;
   if (block < blocks_of_w)
-    backward_w<T, S ? S : 1>(z, shares, block, dy, winner, x, parts);
+    backward_w<T, S ? S : 1>(z, shares, block, dy, winner, x, grads);
   else
     backward_x<T, S>(z, quads, block - blocks_of_w, dy, winner, w, dx);
 }
@@ -199,23 +220,22 @@ static Tensor backward(const Tensor& dy_, const Tensor& winner, const Tensor& x,
   const Sizes z(x.shape(), w.shape(), padding);
   const Tensor dx = needs_dx ? empty(x.shape(), x) : Tensor();
   const Quads quads = quads_of(z);
-  const int64_t part = int64_t(z.K) * (z.taps() + 1), area = bordered(z.KH) * bordered(z.KW);
+  const int64_t area = bordered(z.KH) * bordered(z.KW);
   const auto run = [&](const Tensor& dw) {
     visit_stored(x.dtype(), [&]<class T>(T) {
       with_kernel(z, [&]<int S>() {
         constexpr int R = S ? S : 1;
         const Shares shares = shares_of(z, R);
-        const Tensor parts({shares.count, part}, dtype_of<Acc<T>>, x.device());
-        Acc<T>* const sums = parts.ptr<Acc<T>>();
+        const Tensor parts({z.K, shares.count, z.taps() + 1}, dtype_of<Acc<T>>, x.device());
         const int blocks = shares.count * z.K + (needs_dx ? z.C * quads.parts : 0);
         const size_t shared =
             std::max<int64_t>(kBlock * (R + 1), quads.channels * area) * sizeof(Acc<T>);
         CHECK(shared <= 48 << 10, running_kernel(), ": w ", w.shape(), " needs ", shared,
               " bytes of shared memory, more than 49152");
         launch(backward_both<T, S>, Grid{unsigned(blocks), kBlock, shared}, z, shares, quads,
-               dy.ptr<T>(), winner.ptr<uint8_t>(), Image<const T>(x), w.ptr<T>(), sums,
+               dy.ptr<T>(), winner.ptr<uint8_t>(), Image<const T>(x), w.ptr<T>(),
+               WeightGrads<T>{dw.ptr<T>(), db.ptr<T>(), parts.ptr<Acc<T>>()},
                needs_dx ? dx.ptr<T>() : nullptr);
-        sum_rows_into(RowSums<T>{dw.ptr<T>(), part - z.K, db.ptr<T>()}, sums, shares.count, part);
       });
     });
     dw.raise_version();

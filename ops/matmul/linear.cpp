@@ -27,32 +27,49 @@ static Shape linear_shape(const char* op, const Tensor& x_, const Tensor& w_, co
 }
 
 namespace {
-// Computes the gradients of x, w and b from that of x w^T + b.
+// Computes the gradients of x, w and b from that of x w^T + b, or of relu(x w^T + b) = y.
 struct Backward {
-  Backward(const Tensor& x, const Tensor& w, const Tensor& b, const Slot& slot)
-      : x(x), w(w), b(b), slot(slot), dx(needs_grad(x)), dw(needs_grad(w)), db(needs_grad(b)) {}
+  Backward(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y, const Slot& slot)
+      : x(x),
+        w(w),
+        b(b),
+        y(y),
+        slot(slot),
+        dx(needs_grad(x)),
+        dw(needs_grad(w)),
+        db(needs_grad(b)) {}
 
-  Grads operator()(const Tensor& dy_) {
-    const Tensor dy = contiguous(kernels::flat_rows(dy_));
+  Grads operator()(const Tensor& dy) {
     Grads grads(3);
-    if (dx) grads[0] = padded::linear_backward_x(dy, w(), slot).view_as(x().shape());
     if (dw) grads[1] = grad_out(w());
     if (db) grads[2] = grad_out(b());
+    const auto rows = [](const Tensor& t) { return t.defined() ? kernels::flat_rows(t) : t; };
     const auto write = [&](const Tensor& row_major) {
-      padded::linear_backward_w(dy, kernels::flat_rows(x()), row_major, grads[2], slot);
+      grads[0] = kernels::linear_backward(contiguous(rows(dy)), rows(y()), rows(x()), w(),
+                                          row_major, grads[2], dx, slot);
     };
     if (dw)
       write_in(kNCHW, grads[1], write);
-    else if (db)
+    else
       write({});
+    if (dx) grads[0] = grads[0].view_as(x().shape());
     return grads;
   }
 
-  Saved x, w, b;
+  Saved x, w, b, y;
   Slot slot;
   bool dx, dw, db;
 };
 }  // namespace
+
+Tensor kernels::linear_backward_in_steps(const Tensor& dy_, const Tensor& y, const Tensor& x,
+                                         const Tensor& w, const Tensor& dw, const Tensor& db,
+                                         bool needs_dx, Slot& slot) {
+  const Tensor dy = y.defined() ? unary_backward<functors::Relu>(dy_, y) : dy_;
+  const Tensor dx = needs_dx ? padded::linear_backward_x(dy, w, slot) : Tensor();
+  if (dw.defined() || db.defined()) padded::linear_backward_w(dy, x, dw, db, slot);
+  return dx;
+}
 
 Tensor linear(const Tensor& x_, const Tensor& w_, const Tensor& b_, Slot* slot) {
   const auto [x, w, b] = amp::low(x_, w_, b_);
@@ -61,7 +78,7 @@ Tensor linear(const Tensor& x_, const Tensor& w_, const Tensor& b_, Slot* slot) 
   const Tensor y =
       padded::linear(kernels::flat_rows(x), w, b, Activation::none, cache).view_as(shape);
   if (!will_record(x, w, b)) return y;
-  return record("linear", y, {x, w, b}, Backward(x, w, b, cache));
+  return record("linear", y, {x, w, b}, Backward(x, w, b, {}, cache));
 }
 
 Tensor linear_relu(const Tensor& x_, const Tensor& w_, const Tensor& b_, Impl impl, Slot* slot) {
@@ -74,10 +91,7 @@ Tensor linear_relu(const Tensor& x_, const Tensor& w_, const Tensor& b_, Impl im
   const Tensor y =
       padded::linear(kernels::flat_rows(x), w, b, Activation::relu, cache).view_as(shape);
   if (!will_record(x, w, b)) return y;
-  return record("linear_relu", y, {x, w, b},
-                [y = Saved(y), back = Backward(x, w, b, cache)](const Tensor& dy) mutable {
-                  return back(kernels::unary_backward<functors::Relu>(dy, y()));
-                });
+  return record("linear_relu", y, {x, w, b}, Backward(x, w, b, y, cache));
 }
 
 static OpWork product_of(const RecordedOp& op) {
@@ -162,6 +176,7 @@ static void sum_rows_cpu(const Tensor& dy, const Tensor& db) {
 
 static const bool cpu =
     kernels::linear.on(Device::cpu, linear_cpu) &&
+    kernels::linear_backward.on(Device::cpu, kernels::linear_backward_in_steps) &&
     kernels::linear_backward_w.on(Device::cpu, kernels::multiply_and_sum_rows) &&
     kernels::sum_rows.on(Device::cpu, in_f32<sum_rows_cpu>);
 

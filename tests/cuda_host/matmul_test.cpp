@@ -1,5 +1,6 @@
 // The tiled product of matmul and linear, at the boundaries of narrow and wide tiles.
 #include "ops/matmul/matmul.h"
+#include "core/base/trace.h"
 #include "core/tensor/foreach.h"
 #include "ops/matmul/linear.h"
 #include "tests/cuda_host/beside_cpu.h"
@@ -89,6 +90,42 @@ TEST_P(TiledProduct, LinearWithAndWithoutBias) {
                              kernels::linear(on_device(x, dtype), w_, on_device(b, dtype),
                                              activation, slot)),
                   tolerance_of(dtype));
+      }
+}
+
+// Both products of a small layer's backward, relu's included, in one launch: equal to the steps, on
+// the CPU and, for dx and dw in f32, bit for bit on the device.
+TEST_P(TiledProduct, LinearBackwardOfASmallLayer) {
+  const trace::Counter& launches = trace::counter("cuda.launches");
+  for (const DType dtype : kFloats)
+    for (const bool relu : {false, true})
+      for (const auto& [rows, out, in] : {std::array{18, 33, 40}, {5, 10, 16}, {64, 1, 3}}) {
+        SCOPED_TRACE(cat(dtype, relu ? " relu " : " ", rows, " ", out, " ", in));
+        const Tensor x = normal({rows, in}, 1, dtype), w = normal({out, in}, 2, dtype);
+        const Tensor dy = normal({rows, out}, 3, dtype),
+                     y = relu ? normal({rows, out}, 4, dtype) : Tensor();
+        struct Grads {
+          Tensor dx, dw, db;
+        };
+        const auto run = [&](const auto& kernel, DType type, Device device, const auto& move) {
+          Slot slot;
+          Grads g{{}, Tensor(w.shape(), type, device), Tensor({out}, type, device)};
+          g.dx = kernel(move(dy), move(y), with_order(move(x), {1, 0}), with_order(move(w), {1, 0}),
+                        g.dw, g.db, true, slot);
+          return g;
+        };
+        const auto same = [](const Tensor& t) { return t; };
+        const auto moved = [&](const Tensor& t) { return on_device(t, dtype); };
+        const Grads want = run(kernels::linear_backward, DType::f64, Device::cpu, same);
+        const int64_t before = launches.value();
+        const Grads got = run(kernels::linear_backward, dtype, Device::cuda, moved);
+        EXPECT_EQ(launches.value() - before, 1 + 4) << "and two of each with_order()";
+        const Grads steps = run(kernels::linear_backward_in_steps, dtype, Device::cuda, moved);
+        EXPECT_LE(difference(want.dx, got.dx), tolerance_of(dtype)) << "dx";
+        EXPECT_LE(difference(want.dw, got.dw), tolerance_of(dtype)) << "dw";
+        EXPECT_LE(difference(want.db, got.db), tolerance_of(dtype)) << "db";
+        EXPECT_EQ(difference(to(Device::cpu, steps.dx), got.dx), 0) << "dx of the steps";
+        EXPECT_EQ(difference(to(Device::cpu, steps.dw), got.dw), 0) << "dw of the steps";
       }
 }
 

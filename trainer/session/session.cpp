@@ -446,7 +446,9 @@ ModulePtr Session::make_model(bool trained) {
        .images = images,
        .group = plan.model.sync_bn && ranks.world > 1 ? group.get() : nullptr},
       train_set->info().classes};
+  const long users = state.use_count();
   ModulePtr made = plan.model.model.make(context);
+  draws_ = state.use_count() > users;  // only layers that draw keep the state
   const Shape smallest = loader->transforms().shape(0);
   if (!(smallest == input)) check_takes(plan.model.model, context, smallest, *made);
   normed_convs = find_normed_convs(*made);
@@ -527,7 +529,7 @@ Tensor Session::loss_of(const Batch& batch) {
   const trace::Range range("forward");
   const Kernels use(kernels());
   const Autocast precision(plan.amp.low());
-  state->begin_forward();
+  if (draws_) state->begin_forward();
   NamedTensors terms;
   const Tensor loss =
       criterion({.output = (*model)(batch.x), .labels = batch.y, .terms = &terms}, plan.loss);
