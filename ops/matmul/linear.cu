@@ -86,13 +86,18 @@ __global__ void backward_both(int blocks_of_w, Masked<T> dy_of_out, WithOnes<T> 
 
 }  // namespace
 
-static Tensor backward_cuda(const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& w,
-                            const Tensor& dw, const Tensor& db, bool needs_dx, Slot& slot) {
+static bool is_small(const Tensor& dy, const Tensor& w) {
   // About 3 us of an H200 at a tenth of its peak (estimate).
   constexpr int64_t kSmall = 8 << 20;
+  const int64_t products = dy.dim(0) * w.numel();
+  return products > 0 && products <= kSmall;
+}
+
+static Tensor backward_cuda(const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& w,
+                            const Tensor& dw, const Tensor& db, bool needs_dx, Slot& slot) {
   const int64_t rows = dy.dim(0), out = w.dim(0), in = w.dim(1);
   const bool both = needs_dx && (dw.defined() || db.defined());
-  if (!both || rows * out * in > kSmall || rows * out * in == 0)
+  if (!both || !is_small(dy, w))
     return kernels::linear_backward_in_steps(dy, y, x, w, dw, db, needs_dx, slot);
   const Tensor dx = empty({rows, in}, dy);
   const int n = int(rows), o = int(out), i = int(in);
@@ -114,9 +119,16 @@ static Tensor backward_cuda(const Tensor& dy, const Tensor& y, const Tensor& x, 
   return dx;
 }
 
+static bool fits_in_one_launch(const Tensor& dy, const Tensor&, const Tensor&, const Tensor& w,
+                               const Tensor&, const Tensor&, bool needs_dx, Slot&) {
+  return needs_dx && is_small(dy, w);
+}
+
 static const bool gpu =
     kernels::linear.on(Device::cuda, linear_cuda) &&
     kernels::linear_backward.on(Device::cuda, backward_cuda) &&
+    kernels::linear_backward.algorithm_on(Device::cuda, "in_steps", fits_in_one_launch,
+                                          kernels::linear_backward_in_steps) &&
     kernels::linear_backward_w.on(Device::cuda, kernels::multiply_and_sum_rows) &&
     kernels::sum_rows.on(Device::cuda, sum_rows_cuda);
 

@@ -110,10 +110,12 @@ __device__ void back_up_the_rows(const Groups& groups, int column, const Read& r
   const int64_t first = groups.first(blockIdx.y) + threadIdx.y;
   int64_t last = first + groups.rounds * groups.step;
   if (last >= groups.rows.count) last -= groups.step;
-  const auto at = [&](int64_t back) { return (last - back) * groups.rows.length + column; };
+  // Offsets from the last piece, because they take fewer registers than rows.
+  const int64_t length = groups.rows.length, top = last * length + column;
   read_ahead<2>(
-      int64_t(0), last - first + 1, groups.step, [&](int64_t back) { return read(at(back)); },
-      [&](int64_t back, const auto& in) { use(at(back), in); });
+      int64_t(0), (last - first) * length + 1, groups.step * length,
+      [&](int64_t back) { return read(top - back); },
+      [&](int64_t back, const auto& in) { use(top - back, in); });
 }
 template <int K> __device__ int own_column() {
   return int(blockIdx.x * blockDim.x + threadIdx.x) * K;

@@ -6,6 +6,7 @@
 #include "autograd/backward.h"
 #include "autograd/grad_scaler.h"
 #include "core/base/trace.h"
+#include "core/tensor/copy.h"
 #include "core/tensor/rng.h"
 #include "dist/reducer.h"
 #include "models/module/rewrite.h"
@@ -76,8 +77,10 @@ Trained train(ThreadGroup& group, const Plan& plan) {
     reducer.end_update(*state);
     optimizer.zero_grad();
   }
-  for (const NamedTensor& p : model->parameters())
-    for (const float value : p.tensor.data<float>()) trained.weights.push_back(value);
+  for (const NamedTensor& p : model->parameters()) {
+    const Tensor dense = contiguous(p.tensor);
+    for (const float value : dense.data<float>()) trained.weights.push_back(value);
+  }
   return trained;
 }
 

@@ -59,6 +59,7 @@ TEST_F(SignalsTest, AreBlockedInEveryThreadAndHaveNoHandler) {
   for (const auto& task : fs::directory_iterator(cat("/proc/", running->process(), "/task"))) {
     std::string name;
     std::getline(std::ifstream(task.path() / "comm"), name);
+    if (name.empty()) continue;  // it has ended meanwhile
     if (name == "signals")
       ++waiting;
     else

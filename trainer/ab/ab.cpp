@@ -111,6 +111,7 @@ static void declare(CommandLine& line, AbLine& given) {
   line.add_option("--report", o.report,
                   "Markdown file to write, FILE.md; FILE.json is written beside it");
   line.add_option("--arm-folder", p.folder, "").hidden();
+  line.add_option("--parent", p.parent, "").hidden();
   line.add_option("--round", p.round, "").hidden();
   line.add_option("--mantissa", p.mantissa, "").hidden();
   line.add_flag("--placebo", p.placebo, "").hidden();

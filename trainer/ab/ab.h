@@ -104,6 +104,7 @@ struct ArmProcessOptions {
   int64_t round = 0;
   bool placebo = false;
   int64_t mantissa = 23;  // bits: the arms differ by rounding to that many
+  int64_t parent = 0;     // the process of ab that starts it
 };
 // Changes every weight by one unit in the last place, up or down by chance, in all rounds but the
 // first, and in the placebo once more. The arms of a round start equal but for the placebo, whose

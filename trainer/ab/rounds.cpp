@@ -1,5 +1,6 @@
 #include "trainer/ab/rounds.h"
 #include <fmt/format.h>
+#include <unistd.h>
 #include <algorithm>
 #include <csignal>
 #include <deque>
@@ -79,6 +80,7 @@ static ArmCommand arm_command(const AbOptions& options, const AbArm& arm,
     argv.insert(argv.end(), {option, cat(value)});
   };
   add("--arm-folder", process.folder);
+  add("--parent", getpid());
   add("--round", process.round);
   add("--mantissa", process.mantissa);
   if (process.placebo) argv.push_back("--placebo");
