@@ -46,9 +46,9 @@ static Tensor statistics_cpu(const Tensor& x_, const RunningUpdate& running) {
 }
 
 static void update_running_cpu(const Tensor& statistics, const RunningUpdate& running) {
-  const auto& [mean, var, batches] = static_cast<const RunningStatistics&>(running);
+  const Tensor &mean = running.mean, &var = running.var;
   if (!mean.defined()) return;
-  if (batches.defined()) ++*batches.ptr<int64_t>();
+  if (running.batches.defined()) ++*running.batches.ptr<int64_t>();
   const int64_t C = mean.numel();
   visit_float(statistics.dtype(), [&]<class A>(A) {
     visit_float(mean.dtype(), [&]<class R>(R) {
