@@ -175,7 +175,8 @@ class Comparison {
   // Each round begins with another arm, so all have each place in the order equally often.
   void run_round() {
     std::vector<AbArm*> arms = arms_;
-    std::ranges::rotate(arms, arms.begin() + plan_.done() % static_cast<int64_t>(arms.size()));
+    std::rotate(arms.begin(), arms.begin() + plan_.done() % static_cast<int64_t>(arms.size()),
+                arms.end());
     std::vector<ArmCommand> commands;
     for (const AbArm* arm : arms)
       commands.push_back(arm_command(options_, *arm,
