@@ -17,7 +17,7 @@ struct Pass {
 };
 
 // Of the current pass. A closure may run a pass of its own (autograd/recompute.cpp).
-bool low_grads = false;
+thread_local bool low_grads = false;
 struct LowGrads {
   explicit LowGrads(bool on) : previous(std::exchange(low_grads, on)) {}
   ~LowGrads() { low_grads = previous; }

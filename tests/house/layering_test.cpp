@@ -145,6 +145,7 @@ static const std::vector<Rule> kRules = {
     {{"thread_local"},
      "hidden state: grad mode, autocast, kernels, current stream and module path, no more",
      {{"autograd/amp.cpp", "autocast"},
+      {"autograd/backward.cpp", "whether the running pass may leave gradients in 16 bits"},
       {"autograd/record.cpp", "grad mode"},
       {"autograd/recompute.cpp", "which segment runs, first or again, and what it draws"},
       {"core/device/device.cpp", "current stream"},
