@@ -16,7 +16,7 @@ struct Pass {
   std::vector<Ref<Node>> ready;
 };
 
-// Of the current pass. A closure may run a pass of its own (autograd/recompute.cpp).
+// Belongs to the pass that runs. A closure may run a pass of its own (autograd/recompute.cpp).
 thread_local bool low_grads = false;
 struct LowGrads {
   explicit LowGrads(bool on) : previous(std::exchange(low_grads, on)) {}

@@ -84,14 +84,16 @@ def main():
     p.add_argument("--out", default=measure.ROOT / "docs/measurements/gpu-prediction")
     a = p.parse_args()
     stand_in = a.build / "tests/cuda_host/trainer_on_stand_in"
-    steps = {name: {card: predicted(stand_in if name in COUNTED else a.build / "trainer", card, words)
-                    for card in CARDS}
-             for name, words in STEPS.items()}
+    steps = {}
+    for name, words in STEPS.items():
+        trainer = stand_in if name in COUNTED else a.build / "trainer"
+        steps[name] = {card: predicted(trainer, card, words) for card in CARDS}
     some = next(iter(steps.values()))["h200"]
     text = TEXT.format(stream=some["stream_bytes_per_s"] * 1e-12, launch=some["launch_s"] * 1e6,
                        products=100 * some["product_share"])
     rows = [[name, card, str(s["batch"]), f"{s['flop'] * 1e-9:.4g}", f"{s['bytes'] * 1e-9:.4g}",
-             f"{'' if s['launches_counted'] else '~'}{s['launches']}", f"{s['step_s'] * 1e3:.3f}", f"{s['ips']:.0f}", limits(s)]
+             f"{'' if s['launches_counted'] else '~'}{s['launches']}",
+             f"{s['step_s'] * 1e3:.3f}", f"{s['ips']:.0f}", limits(s)]
             for name, cards in steps.items() for card, s in cards.items()]
     text += measure.table(["step", "card", "batch", "GFLOP", "GB", "launches", "ms", "images/s",
                            "where the time goes"], rows)

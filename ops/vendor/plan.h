@@ -1,5 +1,5 @@
-// What the wrappers of libraries share: the arguments of a call, and for cuDNN and cuBLASLt a call
-// with several plans. oneDNN (ops/vendor/onednn.h) uses the arguments alone.
+// The wrappers of libraries share the arguments of a call, and those of cuDNN and cuBLASLt also the
+// plans of a call. oneDNN (ops/vendor/onednn.h) uses the arguments alone.
 #pragma once
 #include <functional>
 #include <initializer_list>

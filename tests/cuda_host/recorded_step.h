@@ -1,4 +1,4 @@
-// What the device does in a captured training step, all optimizations on.
+// Records the work of the device in a captured training step, all optimizations on.
 #pragma once
 #include "bench/step/step.h"
 #include "core/base/check.h"

@@ -1,7 +1,7 @@
 #include "trainer/verbs/gpu_plan.h"
 #include <fmt/format.h>
 #include <algorithm>
-#include <charconv>
+#include <cstdio>
 #include <map>
 #include "core/base/json.h"
 #include "core/base/output.h"

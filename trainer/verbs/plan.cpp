@@ -70,8 +70,7 @@ static void declare(CommandLine& line, PlanLine& given) {
   line.add_note(
       "With --gpu, the step of one rank on that card, from the work that its ops state. Else: "
       "measures one rank of the config here, then predicts. The batch grows with the ranks. "
-      "Neglects "
-      "late ranks and what communication takes from computation, so it is a bound.");
+      "Neglects late ranks and what communication takes from computation, so it is a bound.");
 }
 
 static int64_t number_in(std::string_view text) {
