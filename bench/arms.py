@@ -12,6 +12,7 @@ import select
 import shlex
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -26,6 +27,23 @@ class Failed(Exception):
 
 def die_with_parent():
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Spinning:
+    """Context manager: `count` processes that spin."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def __enter__(self):
+        spin = [sys.executable, "-c", "while True: pass"]
+        self.all = [subprocess.Popen(spin, preexec_fn=die_with_parent)
+                    for _ in range(self.count)]
+
+    def __exit__(self, *_):
+        for process in self.all:
+            process.kill()
+            process.wait()
 
 
 class Arm:
