@@ -91,6 +91,16 @@ static kernels::Dropout dropout_cpu(const Tensor& x, double p, const RngKey& key
   return {masked(x, p, Philox(at_step), kept.ptr<uint8_t>()), step, kept};
 }
 
+// y = block where the bit is set, else 0. Compares bits, so 16-bit values need not be widened.
+template <class T>
+[[gnu::always_inline]] static inline void keep(T* y, const T* block, const uint8_t* kept) {
+  using Bits = std::conditional_t<sizeof(T) == 2, int16_t, MaskOf<Acc<T>>>;  // as wide as T
+  constexpr int L = 32 / sizeof(T);
+  for (int k = 0; k < kBlock; k += L)
+    store<L>(reinterpret_cast<Bits*>(y + k),
+             load<L>(reinterpret_cast<const Bits*>(block + k)) & get_bits<L, Bits>(kept, k));
+}
+
 static Tensor dropout_backward_cpu(const Tensor& dy, double p, const RngKey& key,
                                    const Tensor& step, const Tensor& kept) {
   if (!kept.defined()) {
@@ -101,19 +111,19 @@ static Tensor dropout_backward_cpu(const Tensor& dy, double p, const RngKey& key
   const Tensor dense = contiguous(dy), dx = empty(dy.shape(), dy);
   const uint8_t* const kept_ = kept.ptr<uint8_t>();
   visit_stored(dy.dtype(), [&]<class T>(T) {
-    using M = MaskOf<Acc<T>>;
     const T* const dy_ = dense.ptr<T>();
     T* const dx_ = dx.ptr<T>();
-    const Acc<T> scale = Acc<T>(1 / (1 - p));
-    parallel_for(dy.numel(), kMapChunk, [&](int64_t b, int64_t e) {
-      in_wide_loop<T>([&, dy_, dx_, b, e, scale ]() __attribute__((always_inline)) {
-        const int64_t whole = b + (e - b) / 8 * 8;
-        for (int64_t i = b; i < whole; i += 8) {
-          const auto scaled = load<8>(dy_ + i) * scale;
-          store<8>(dx_ + i, (Lanes<Acc<T>, 8>)((Lanes<M, 8>)scaled & get_bits<8, M>(kept_, i)));
+    const auto scaled = [scale = Acc<T>(1 / (1 - p))](Acc<T> dy) { return dy * scale; };
+    parallel_for(dy.numel(), kMapChunk, [&](int64_t b, int64_t e) {  // multiple of kBlock
+      in_wide_loop<T>([&]() __attribute__((always_inline)) {
+        const int64_t whole = b + (e - b) / kBlock * kBlock;
+        for (int64_t i = b; i < whole; i += kBlock) {
+          T block[kBlock];
+          map_dense(block, kBlock, scaled, dy_ + i);
+          keep(dx_ + i, block, kept_ + i / 8);
         }
         for (int64_t i = whole; i < e; ++i)
-          dx_[i] = T(kept_[i / 8] >> i % 8 & 1 ? Acc<T>(dy_[i]) * scale : Acc<T>(0));
+          dx_[i] = kept_[i / 8] >> i % 8 & 1 ? T(scaled(Acc<T>(dy_[i]))) : T(Acc<T>(0));
       });
     });
   });

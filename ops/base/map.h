@@ -1,6 +1,7 @@
 // y_i = fn(x_i, ...) on the CPU, over operands of any strides: the loop of all elementwise kernels.
 #pragma once
 #include <immintrin.h>
+#include <cstring>
 #include <utility>
 #include "core/base/dtype.h"
 #include "core/device/parallel.h"
@@ -22,9 +23,32 @@ template <class T, class Loop> void in_wide_loop(const Loop& loop) {
   in_lanes<Acc<T>>([&]<int L>() __attribute__((always_inline)) { loop(); });
 }
 
+// Takes the Bf16 in pairs, as words: their upper and lower halves are widened and narrowed in
+// place, while a vector of 16-bit lanes would have to be unpacked and packed, 1.2 to 1.8 times
+// slower.
+template <class Fn, class... X>
+[[gnu::always_inline]] inline void map_pairs(Bf16* y, int64_t pairs, const Fn& fn, const X*... x) {
+  const auto word = [](const Bf16* from) __attribute__((always_inline)) {
+    uint32_t both;
+    std::memcpy(&both, &from->bits, sizeof both);
+    return both;
+  };
+  for (int64_t i = 0; i < 2 * pairs; i += 2) {
+    const Bf16 low(fn(std::bit_cast<float>(word(x + i) << 16)...));
+    const Bf16 high(fn(std::bit_cast<float>(word(x + i) & 0xffff0000)...));
+    const uint32_t both = low.bits | uint32_t(high.bits) << 16;
+    std::memcpy(&y[i].bits, &both, sizeof both);
+  }
+}
+
 template <class T, class Fn, class... X>
 [[gnu::always_inline]] inline void map_dense(T* y, int64_t n, const Fn& fn, const X*... x) {
-  for (int64_t i = 0; i < n; ++i) y[i] = T(fn(Acc<X>(x[i])...));
+  int64_t i = 0;
+  if constexpr (std::is_same_v<T, Bf16> && (std::is_same_v<X, Bf16> && ...)) {
+    i = n / 2 * 2;
+    map_pairs(y, n / 2, fn, x...);
+  }
+  for (; i < n; ++i) y[i] = T(fn(Acc<X>(x[i])...));
 }
 
 // Maps whole blocks with stores that bypass the caches, and returns the number of elements in them.
