@@ -13,6 +13,7 @@ namespace bellows {
 
 // Vector of L values. Access memory only with load() and store(), which accept any address of a T.
 template <class T, int L> struct LanesOf {
+  // NOLINTNEXTLINE(modernize-use-using): GCC ignores the attribute there
   typedef T type __attribute__((vector_size(L * sizeof(T))));
 };
 template <class T, int L> using Lanes = typename LanesOf<T, L>::type;

@@ -26,7 +26,7 @@ static std::vector<Measured> measure(const std::vector<Precision>& wanted, const
   std::vector<Product> products;
   for (const Precision& precision : wanted) products.emplace_back(precision, a, b, device);
   std::vector<std::function<void()>> calls;
-  for (const Product& product : products) calls.push_back([&product] { product.run(); });
+  for (const Product& product : products) calls.emplace_back([&product] { product.run(); });
   const std::vector<Timing> times = time_interleaved(calls, device, {.rounds = 5});
   std::vector<Measured> measured;
   for (size_t i = 0; i < products.size(); ++i)

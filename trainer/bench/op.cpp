@@ -183,7 +183,7 @@ static std::vector<const OpSpec*> specs_of(const Options& o) {
   std::vector<std::string> names;
   for (const OpSpec& op : op_specs()) {
     if (o.elements ? !op.elementwise : op.large.empty()) continue;
-    names.push_back(op.name);
+    names.emplace_back(op.name);
     if (o.name.empty() || o.name == op.name) specs.push_back(&op);
   }
   CHECK(!specs.empty(), "bench op: no op ", on_one_line(o.name),
