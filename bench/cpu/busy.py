@@ -100,11 +100,9 @@ each arm and half, in turns; a time is the median over the rounds. A step's fair
 time on one quiet thread, times {busy} + 1 runs, over {cores} cores.
 
 A kernel that switches between threads at its timer tick (every 4 ms at 250 Hz) lets a thread run
-for one tick and wait for the next. A step of t ms of CPU time has a fair time of 2 t, is disturbed
-in t of 4 cases, and takes t + 4 ms then. So for t between 1 and 2 ms, its third quartile exceeds
-1.5 times the fair time whatever the program does: LeNet with batch 64 is such a step. A request for
-longer time slices (sched_setattr, up to 100 ms) changes nothing: the third quartile was 5.8 ms
-without it and 5.7 ms with it.
+for one tick and wait for the next. On one thread beside one spinning process, a step of t ms of CPU
+time has a fair time of 2 t, is disturbed in t of 4 cases, and takes t + 4 ms then. So for t between
+1 and 2 ms, more than a fourth of the steps take longer than 1.5 times the fair time.
 
 """
 

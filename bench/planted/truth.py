@@ -85,7 +85,8 @@ INTRODUCTION = """# How often `trainer ab` is wrong
 
 LeNet; each run has {budget} at most, for the reference, its placebo and {count} more: an equal arm
 differs by a counter only, wrong gradients are too large by 0.1 %, and a slow arm wastes
-{waste_us} us of a step of {step_us:.0f} us ({share:.1f} %). Busy runs compete with {busy} processes that spin.
+{waste_us} us of a step of {step_us:.0f} us ({share:.1f} %). Busy runs compete with {busy} processes
+that spin.
 
 """
 
