@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -59,9 +60,20 @@ SizeClass class_of(size_t bytes) {
   return {quarters << quarter, (below - 8) * 4 + quarters - 1};
 }
 
+// Free blocks of a class. Each holds the address of the next, so a release needs no memory.
 struct FreeBlocks {
   size_t size = 0;
-  std::vector<void*> blocks;
+  void* first = nullptr;
+
+  void add(void* block) {
+    std::memcpy(block, &first, sizeof first);
+    first = block;
+  }
+  void* take() {
+    void* const block = first;
+    std::memcpy(&first, block, sizeof first);
+    return block;
+  }
 };
 
 struct Arena {
@@ -96,7 +108,7 @@ class HostPool {
     stats_.allocated -= size;
     if (caching_ || in_arena(block)) {
       free_[index].size = size;
-      free_[index].blocks.push_back(block);
+      free_[index].add(block);
     } else {
       to_system(block, size);
     }
@@ -125,12 +137,10 @@ class HostPool {
 
  private:
   void* from_cache(size_t size, size_t index) {
-    if (std::vector<void*>& blocks = free_[index].blocks; !blocks.empty()) {
+    if (free_[index].first) {
       ++stats_.cache_hits;
       hits_.add();
-      void* const block = blocks.back();
-      blocks.pop_back();
-      return block;
+      return free_[index].take();
     }
     for (Arena& arena : arenas_)
       if (arena.bytes - arena.used >= size)
@@ -138,10 +148,14 @@ class HostPool {
     return from_system(size);
   }
   void give_back() {
-    for (FreeBlocks& free : free_)
-      std::erase_if(free.blocks, [&](void* block) {
-        return !in_arena(block) && (to_system(block, free.size), true);
-      });
+    for (FreeBlocks& free : free_) {
+      FreeBlocks kept = {.size = free.size};
+      while (free.first) {
+        void* const block = free.take();
+        in_arena(block) ? kept.add(block) : to_system(block, free.size);
+      }
+      free = kept;
+    }
   }
   void* from_system(size_t size) {
     ++stats_.system_calls;
