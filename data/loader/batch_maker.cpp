@@ -67,10 +67,14 @@ Batch BatchMaker::fill_all(std::span<const int64_t> samples, int64_t epoch) {
 }
 
 BatchResult BatchMaker::make(std::span<const int64_t> samples, int64_t epoch) {
+  const int64_t begin = trace::now_ns();
   if (source_->options.sim_latency_us)
     std::this_thread::sleep_for(std::chrono::microseconds(source_->options.sim_latency_us));
   try {
-    return {fill_all(samples, epoch), nullptr};
+    BatchResult made = {fill_all(samples, epoch), nullptr};
+    source_->time->ns += trace::now_ns() - begin;
+    ++source_->time->batches;
+    return made;
   } catch (...) {
     return {{}, std::current_exception()};
   }

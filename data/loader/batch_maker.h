@@ -23,7 +23,13 @@ struct BatchOptions {
 };
 void visit(Visitor& v, BatchOptions& o);
 
-// Immutable inputs that all makers of a loader share.
+// Batches that all makers of a loader have made, and the time that took them, waits for files
+// included.
+struct MakingTime {
+  std::atomic<int64_t> batches{0}, ns{0};
+};
+
+// Inputs that all makers of a loader share.
 struct BatchSource {
   std::shared_ptr<const Dataset> dataset;
   Transforms transforms;
@@ -31,6 +37,7 @@ struct BatchSource {
   int64_t batch_size;
   BatchOptions options;
   MemoryFormat format;  // for batches: the options', or NCHW for bytes
+  std::shared_ptr<MakingTime> time = std::make_shared<MakingTime>();
 
   Shape batch_shape() const;  // (B, C, H, W) of the largest batch that makers produce
 };

@@ -33,6 +33,7 @@ class Loader : public Feed {
   const Sampler& sampler() const { return sampler_; }
   const LoaderOptions& options() const { return options_; }
   Shape batch_shape() const { return source_->batch_shape(); }  // (B, C, H, W) of the largest
+  const MakingTime& making_time() const { return *source_->time; }
   // Returns the transforms that are left to the device in that epoch.
   Recipe recipe(int64_t epoch) const;
   const MemoryFormat& batch_format() const { return source_->format; }

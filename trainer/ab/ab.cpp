@@ -117,13 +117,12 @@ static void declare(CommandLine& line, AbLine& given) {
   line.add_flag("--placebo", p.placebo, "").hidden();
 }
 
-// Returns the seconds in "90s" or "2m".
-static double seconds_of(const std::string& text) {
+double seconds_of(const std::string& text, const char* option) {
   if (text.empty()) return 0;
   char unit = 0, rest = 0;
   double amount = 0;
   const bool fits = std::sscanf(text.c_str(), "%lf%c%c", &amount, &unit, &rest) == 2;
-  CHECK(fits && amount > 0 && (unit == 's' || unit == 'm'), "ab: --budget: '", text,
+  CHECK(fits && amount > 0 && (unit == 's' || unit == 'm'), option, ": '", text,
         "' is no time; write seconds or minutes, such as 90s or 2m");
   return unit == 'm' ? 60 * amount : amount;
 }
@@ -162,7 +161,7 @@ static int run(const Arguments& args) {
   options.measure = given.measure == "step" ? AbMeasure::step : AbMeasure::epoch;
   if (!given.target.empty()) time_to(options, given.target);
   options.clock = given.clock == "wall" ? Clock::wall : Clock::cpu;
-  options.budget_s = seconds_of(given.budget);
+  options.budget_s = seconds_of(given.budget, "ab: --budget");
   options.values = split(given.values);
   CHECK(options.toggle.empty() != options.against.empty() || !given.process.folder.empty(),
         "ab: name the difference between the arms with either --toggle or --against");

@@ -117,6 +117,9 @@ void nudge_weights(const NamedTensors& parameters, const ArmProcessOptions& proc
 // signal.
 int run_arm(const Plan& plan, const AbOptions& options, const ArmProcessOptions& process);
 
+// Returns the seconds in "90s" or "2m"; 0 for "". Throws Error (exit 2) that names the option.
+double seconds_of(const std::string& text, const char* option);
+
 // ---- configurations
 
 // Returns the configuration of the arm in which the toggle has `value`. Toggles that need this one

@@ -99,19 +99,19 @@ static int print_shapes(const std::string& config, const std::vector<std::string
 
 namespace {
 struct Wanted {
-  std::string device = "auto", size, folder = ".", config;
+  std::string device = "auto", size, folder = ".", config, watch, run;
   std::vector<std::string> overrides;
   bool stress = false, bandwidths = false, shapes = false;
 };
 }  // namespace
 
-// Returns 0 for an empty text: stress_size chooses.
-static int64_t size_of(const std::string& text) {
+// Returns 0 for an empty text.
+static int64_t number_of(const std::string& text, const char* option) {
   int64_t n = 0;
   const char* const end = text.data() + text.size();
   const auto [stopped, error] = std::from_chars(text.data(), end, n);
   CHECK(text.empty() || (error == std::errc() && stopped == end && n >= 1 && n <= 65536),
-        "doctor: --stress ", on_one_line(text), ": a size is a number from 1 to 65536");
+        "doctor: ", option, " ", on_one_line(text), ": it takes a number from 1 to 65536");
   return n;
 }
 
@@ -125,6 +125,10 @@ static void declare(CommandLine& line, Wanted& wanted) {
   line.add_flag("--bandwidths", wanted.bandwidths, "copy rates of RAM, disk and GPU");
   line.add_option("--folder", wanted.folder, "folder on the disk to measure, for --bandwidths")
       .existing_folder();
+  line.add_option("--watch", wanted.watch,
+                  "[n]: print the machine's load for n seconds, or until Ctrl-C")
+      .without_value();
+  line.add_option("--run", wanted.run, "folder of a run whose costs --watch shows beside the load");
   line.add_flag("--shapes", wanted.shapes,
                 "print only the weights whose sizes are not multiples of 8");
   line.add_option("--config,-c", wanted.config, "YAML file of the model, for --shapes");
@@ -140,7 +144,9 @@ static int run(const Arguments& args) {
   CHECK(wanted.shapes || (wanted.overrides.empty() && wanted.config.empty()),
         "doctor: only --shapes takes a config");
   if (wanted.shapes) return print_shapes(wanted.config, wanted.overrides);
-  const int64_t n = size_of(wanted.size);
+  CHECK(wanted.run.empty() || line.given("--watch"), "doctor: only --watch takes a --run");
+  if (line.given("--watch")) return watch_machine(wanted.run, number_of(wanted.watch, "--watch"));
+  const int64_t n = number_of(wanted.size, "--stress");  // 0: stress_size chooses
   const Machine machine = this_machine();
   say_part(describe(machine));
   if (wanted.stress) print_stress(start_bench(wanted.device), n);

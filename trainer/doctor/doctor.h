@@ -59,6 +59,13 @@ int64_t stress_size(Device device);
 // two operations. 0 if the CPU has none for this dtype. AMX tiles are not counted.
 double fma_rate(DType dtype);
 
+// ---- watch
+
+// Prints a line a second: load of the machine, and the costs that the run in that folder (or "")
+// has logged last. Ends after that many lines, or if that is 0 with a signal. Returns the exit
+// code.
+int watch_machine(const std::string& run, int64_t lines);
+
 // ---- shapes
 
 // Returns a table of the weights (out, in, ..) with `out` or `in` not a multiple of 8, and the

@@ -13,7 +13,7 @@ namespace bellows {
 
 enum class LogOutput { silent, lines };  // output on stdout
 
-// Values of all ranks, by name and rank; lists in metrics.jsonl.
+// Values of all ranks or of all CPUs, by name; lists in metrics.jsonl.
 using RankScalars = std::vector<std::pair<std::string, std::vector<double>>>;
 
 // Prints lines on stdout. With log.format json each one becomes an object {"message": text}, so

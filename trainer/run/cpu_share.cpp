@@ -7,25 +7,28 @@
 
 namespace bellows {
 
-CpuShare::Reading CpuShare::read() { return {trace::now_ns(), cpu_time()}; }
-
-std::string CpuShare::text(const Reading& from, const Reading& to) {
-  const auto wall = static_cast<double>(std::max<int64_t>(to.at_ns - from.at_ns, 1));
-  if (static_cast<double>(to.cpu.waited_ns - from.cpu.waited_ns) < 0.1 * wall) return "";
-  const double share =
-      static_cast<double>(to.cpu.used_ns - from.cpu.used_ns) / (wall * pool_threads());
+std::string cpu_line(const CpuUse& use) {
+  if (use.waited < 0.1) return "";
   double load = 0;
   getloadavg(&load, 1);
-  return fmt::format("cpu: got {:.0f} % of {} {}, load {:.1f}", 100 * share, pool_threads(),
-                     pool_threads() == 1 ? "core" : "cores", load);
+  return fmt::format("cpu: got {:.0f} % of {} {}, load {:.1f}", 100 * use.used / pool_threads(),
+                     pool_threads(), pool_threads() == 1 ? "core" : "cores", load);
 }
 
-std::string CpuShare::line() const { return text(begin_, read()); }
+CpuShare::Reading CpuShare::read() { return {trace::now_ns(), cpu_time()}; }
+
+CpuUse CpuShare::use(const Reading& from, const Reading& to) {
+  const auto wall = static_cast<double>(std::max<int64_t>(to.at_ns - from.at_ns, 1));
+  return {static_cast<double>(to.cpu.used_ns - from.cpu.used_ns) / wall,
+          static_cast<double>(to.cpu.waited_ns - from.cpu.waited_ns) / wall};
+}
+
+CpuUse CpuShare::use() const { return use(begin_, read()); }
 
 std::string CpuShare::news() {
   const Reading from = std::exchange(last_, read());
   if (last_.at_ns < quiet_until_ns_) return "";
-  const std::string found = text(from, last_);
+  const std::string found = cpu_line(use(from, last_));
   if (!found.empty()) quiet_until_ns_ = last_.at_ns + 30'000'000'000;
   return found;
 }

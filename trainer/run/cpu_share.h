@@ -5,13 +5,20 @@
 
 namespace bellows {
 
+// In cores: CPU time of the process divided by wall time, and time in which threads of the pool
+// were ready but had no core, added up and divided by wall time.
+struct CpuUse {
+  double used = 0, waited = 0;
+};
+
+// For example "cpu: got 35 % of 2 cores, load 5.1": cores in use, divided by the threads of the
+// pool. Empty if threads waited for a core for less than a tenth of the time.
+std::string cpu_line(const CpuUse& use);
+
 class CpuShare {
  public:
-  // For example "cpu: got 35 % of 2 cores, load 5.1": CPU time since construction, divided by wall
-  // time times threads of the pool. Empty if threads waited for a core for less than a tenth of the
-  // time.
-  std::string line() const;
-  // The same for the time since the last call. Empty for 30 s after a non-empty result.
+  CpuUse use() const;  // since construction
+  // cpu_line() for the time since the last call. Empty for 30 s after a non-empty result.
   std::string news();
 
  private:
@@ -20,7 +27,7 @@ class CpuShare {
     CpuTime cpu;
   };
   static Reading read();
-  static std::string text(const Reading& from, const Reading& to);
+  static CpuUse use(const Reading& from, const Reading& to);
 
   Reading begin_ = read(), last_ = begin_;
   int64_t quiet_until_ns_ = 0;

@@ -8,9 +8,9 @@
 #include "core/base/trace.h"
 #include "core/device/device_info.h"
 #include "core/tensor/copy.h"
+#include "trainer/log/machine_load.h"
 #include "trainer/log/nvml.h"
 #include "trainer/run/consensus.h"
-#include "trainer/run/cpu_share.h"
 #include "trainer/session/losses.h"
 #include "trainer/session/profile_window.h"
 #include "trainer/session/session.h"
@@ -83,7 +83,7 @@ class Loop {
     consensus_.settle_now();
     log_checkpoint_messages();
     meter_.lap(Phase::save);
-    return {at_, known_losses_, metrics_, meter_, consensus_.stop(), cpu_.line()};
+    return {at_, known_losses_, metrics_, meter_, consensus_.stop(), cpu_.use()};
   }
 
  private:
@@ -225,8 +225,15 @@ class Loop {
     last_.batch_cost = window.batch_cost;
     last_.reader_cost = window.reader_cost;
     last_.ips = window.ips;
-    const Scalars values = gauges();
-    log_.window(point(), values, costs_by_rank());
+    Scalars values = gauges();
+    RankScalars lists = costs_by_rank();
+    if (const auto load = load_.next()) {
+      values.insert(values.end(), {{"cpu_utilization", load->cpu()},
+                                   {"resident_bytes", load->resident_bytes},
+                                   {"disk_bytes_per_s", load->disk_bytes_per_s}});
+      lists.emplace_back("cpu_utilization_by_core", load->cores);
+    }
+    log_.window(point(), values, lists);
     if (const std::string news = cpu_.news(); !news.empty()) log_.line(news);
     check_scale();
     meter_.lap(Phase::other);
@@ -396,6 +403,7 @@ class Loop {
   Meter meter_{trace::now_ns};
   Losses losses_{plan_.log.deferred, session_.device};
   CpuShare cpu_;
+  LoadMeter load_;                 // of the machine, once a second
   std::optional<GpuMonitor> gpu_;  // load of the GPU, if training is on one
   ProfileWindow profile_{plan_.profile};
   TrainingStep train_on_{session_};

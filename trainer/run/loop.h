@@ -4,6 +4,7 @@
 #include "core/tensor/step_state.h"
 #include "trainer/log/log.h"
 #include "trainer/log/meter.h"
+#include "trainer/run/cpu_share.h"
 #include "trainer/run/signals.h"
 #include "trainer/state/checkpoints.h"
 
@@ -14,8 +15,8 @@ struct Outcome {
   std::vector<double> losses;      // one per update of this process; means over the ranks
   std::optional<Metrics> metrics;  // result of the last evaluation
   Meter meter;
-  int signal = 0;   // SIGINT or SIGTERM if one ended the run, else 0
-  std::string cpu;  // CpuShare::line() of the run, or ""
+  int signal = 0;  // SIGINT or SIGTERM if one ended the run, else 0
+  CpuUse cpu;
 };
 
 // Called after each update. Its time belongs to the run, but not to the cost of any phase.

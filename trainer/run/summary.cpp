@@ -115,7 +115,7 @@ Lines summary(const Session& session, const Outcome& outcome) {
   if (session.plan.amp.scales()) lines.push_back(amp_line(session));
   if (const std::string line = damaged_line(); !line.empty()) lines.push_back(line);
   lines.push_back(time_line(meter));
-  if (!outcome.cpu.empty()) lines.push_back(outcome.cpu);
+  if (const std::string line = cpu_line(outcome.cpu); !line.empty()) lines.push_back(line);
   lines.push_back(fmt::format("memory: {:.1f} MiB in tensors at the peak",
                               allocator_stats(session.device).peak_allocated / 1048576.0));
   if (const std::string line = saving_warning(session, meter); !line.empty()) lines.push_back(line);
@@ -127,14 +127,19 @@ Lines summary(const Session& session, const Outcome& outcome) {
 Scalars totals(const Session& session, const Outcome& outcome) {
   const Meter& meter = outcome.meter;
   const auto peak = static_cast<double>(allocator_stats(session.device).peak_allocated);
-  Scalars values = {{"elapsed_s", outcome.at.elapsed_s},
-                    {"model_s", session.model_s},
-                    {"ips", meter.ips()},
-                    {"load_s", meter.seconds(Phase::load)},
-                    {"step_s", meter.seconds(Phase::step)},
-                    {"eval_s", meter.seconds(Phase::eval)},
-                    {"save_s", meter.seconds(Phase::save)},
-                    {"max_mem_allocated", peak}};
+  const MakingTime& making = session.loader->making_time();
+  Scalars values = {
+      {"elapsed_s", outcome.at.elapsed_s},
+      {"model_s", session.model_s},
+      {"ips", meter.ips()},
+      {"load_s", meter.seconds(Phase::load)},
+      {"load_s_per_batch", 1e-9 * double(making.ns) / double(std::max<int64_t>(1, making.batches))},
+      {"step_s", meter.seconds(Phase::step)},
+      {"eval_s", meter.seconds(Phase::eval)},
+      {"save_s", meter.seconds(Phase::save)},
+      {"cpu_used", outcome.cpu.used},
+      {"cpu_waited", outcome.cpu.waited},
+      {"max_mem_allocated", peak}};
   if (outcome.at.target_s >= 0) values.emplace_back("target_s", outcome.at.target_s);
   if (session.plan.data.loader.batch.on_damaged == OnDamaged::skip) {
     values.emplace_back("damaged_samples", double(counted("data.damaged_samples")));

@@ -1,0 +1,259 @@
+// trainer diagnose: every rule fires on its planted fault and is silent without it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include "autograd/backward.h"
+#include "core/base/trace.h"
+#include "core/config/config.h"
+#include "tests/place.h"
+#include "tests/trainer/program.h"
+#include "trainer/diagnose/diagnosis.h"
+#include "trainer/session/session.h"
+
+using namespace bellows;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+namespace {
+
+Config config_of(const Names& overrides) {
+  return make_config(sources_of(source_dir() + "/configs/lenet.yaml", overrides));
+}
+
+// A run in which nothing is wrong: 10 ms an update, 1 % of it waiting for data.
+Evidence healthy(const Names& overrides = {}) {
+  Evidence e{.config = config_of(overrides), .updates = 100, .cores = 4, .measured = true};
+  e.batch_cost.assign(100, 10e-3);
+  e.reader_cost.assign(100, 0.1e-3);
+  e.cpu_used = 3.9;
+  e.load_s = 0.5e-3;
+  e.waited = 0.01;
+  e.ops = {{"conv2d", 5e-3, 5e9}, {"linear", 2e-3, 1e9}};
+  e.product_bytes = 1e6;
+  e.between_ops_s = 0.5e-3;
+  e.fma_per_s = 2e12;
+  e.counters = {{"grad.dropped", 800}};
+  return e;
+}
+
+void wait_for_data(Evidence& e, double share) {
+  for (size_t i = 0; i < e.batch_cost.size(); ++i) e.reader_cost[i] = share * e.batch_cost[i];
+}
+
+Names rules_of(const Diagnosis& d) {
+  Names names;
+  for (const Fault& f : d.findings) names.push_back(f.rule);
+  return names;
+}
+
+struct Planted {
+  const char* rule;
+  void (*plant)(Evidence&);
+  const char* remedy;  // "": advice only
+};
+const Planted kFaults[] = {
+    {"workers_too_few",
+     [](Evidence& e) {
+       wait_for_data(e, 0.5), e.cpu_used = 1, e.load_s = 10e-3,
+                              e.config = config_of({"toggles.num_workers=1"});
+     },
+     "toggles.num_workers=2"},
+    {"cpu_saturated", [](Evidence& e) { wait_for_data(e, 0.5), e.cpu_used = 3.9; },
+     "toggles.packed_dataset=on"},
+    {"device_oscillating",
+     [](Evidence& e) {
+       e.config = config_of({"toggles.num_workers=8"}), e.cpu_used = 1;
+       for (size_t i = 0; i < 100; i += 4) e.reader_cost[i] = 9.9e-3;
+     },
+     "toggles.prefetch_factor=4"},
+    {"io_starved",
+     [](Evidence& e) {
+       e.config = config_of({"toggles.num_workers=8"}), e.cpu_used = 1, wait_for_data(e, 0.2);
+     },
+     "toggles.packed_dataset=on"},
+    {"device_unused", [](Evidence& e) { e.gpu_idle = true; }, "device=cuda"},
+    {"host_bound", [](Evidence& e) { e.between_ops_s = 6e-3; }, ""},
+    {"kernel_hot", [](Evidence& e) { e.config = config_of({"toggles.vendor_kernels=off"}); },
+     "toggles.vendor_kernels=on"},
+    {"blas_slow", [](Evidence& e) { e.fma_per_s = 50e12; }, ""},
+    {"amp_worthwhile", [](Evidence& e) { e.on_gpu = e.tensor_cores = true; }, "toggles.amp=bf16"},
+    {"host_contended", [](Evidence& e) { e.waited = 2, e.cpu_used = 2; }, ""},
+    {"lock_contended",
+     [](Evidence& e) {
+       e.counters["lock.queue.wait_ns"] = 100'000'000;
+       e.config = config_of({"toggles.num_workers=2", "toggles.ring_queues=off"});
+     },
+     "toggles.ring_queues=on"},
+    {"algo_search_repeated",
+     [](Evidence& e) {
+       e.counters["autotune.searches"] = 100, e.counters["autotune.search_us"] = 300'000;
+     },
+     ""},
+    {"copy_not_pinned",
+     [](Evidence& e) { e.on_gpu = true, e.counters["data.staging_copies"] = 100; },
+     "toggles.pin_memory=on"},
+    {"created_then_moved",
+     [](Evidence& e) { e.on_gpu = true, e.counters["tensor.created_then_moved"] = 100; }, ""},
+    {"bias_before_bn",
+     [](Evidence& e) {
+       e.biases_before_norm = 3, e.config = config_of({"toggles.drop_conv_bias=off"});
+     },
+     "toggles.drop_conv_bias=on"},
+    {"grads_not_cleared", [](Evidence& e) { e.counters.clear(); }, ""},
+    {"saving", [](Evidence& e) { e.save_share = 0.2; }, ""},
+    {"evaluating", [](Evidence& e) { e.eval_share = 0.5; }, ""},
+};
+
+}  // namespace
+
+TEST(Diagnose, IsSilentWithoutAFault) {
+  EXPECT_THAT(rules_of(diagnose(healthy())), IsEmpty());
+  EXPECT_THAT(to_text(diagnose(healthy())), HasSubstr("findings: none"));
+}
+
+TEST(Diagnose, EveryRuleFiresOnItsFaultAlone) {
+  Names planted;
+  for (const Planted& fault : kFaults) {
+    SCOPED_TRACE(fault.rule);
+    planted.push_back(fault.rule);
+    Evidence e = healthy();
+    fault.plant(e);
+    const Diagnosis d = diagnose(e);
+    ASSERT_THAT(rules_of(d), ElementsAre(fault.rule));
+    if (*fault.remedy) {
+      EXPECT_THAT(d.findings[0].remedies, Contains(fault.remedy));
+    }
+    EXPECT_FALSE(d.findings[0].remedies.empty() && d.findings[0].advice.empty());
+  }
+  for (const Rule& rule : diagnosis_rules()) EXPECT_THAT(planted, Contains(rule.name));
+}
+
+// Two faults at once, in ten mixtures: the one that costs more is named first.
+TEST(Diagnose, NamesTheLargerOfTwoFaultsFirst) {
+  for (int i = 1; i <= 10; ++i) {
+    const double input = 0.11 + 0.07 * i, waiting = 0.98 - input;
+    SCOPED_TRACE(input);
+    Evidence e = healthy({"toggles.num_workers=1"});
+    e.cpu_used = 1;
+    wait_for_data(e, input);
+    e.load_s = 10e-3;
+    e.waited = waiting * e.cores;
+    const Diagnosis d = diagnose(e);
+    ASSERT_THAT(rules_of(d), testing::UnorderedElementsAre("workers_too_few", "host_contended"));
+    EXPECT_EQ(d.findings[0].rule, input > waiting ? "workers_too_few" : "host_contended");
+  }
+}
+
+TEST(Diagnose, TellsFourClassesApart) {
+  const auto with = [](double compute, double loading) {
+    Evidence e = healthy();
+    wait_for_data(e, 1 - compute);
+    e.load_s = loading;
+    return e;
+  };
+  EXPECT_EQ(class_of(with(0.99, 1e-3)), 3);
+  EXPECT_EQ(class_of(with(0.99, 9e-3)), 4);
+  EXPECT_EQ(class_of(with(0.2, 20e-3)), 2);
+  Evidence tiny = with(0.99, 1e-3);
+  tiny.between_ops_s = 8e-3;
+  EXPECT_EQ(class_of(tiny), 1);
+}
+
+// The law of the seeds' DeepLab case: 48.5 ms to load, 11.66 ms to compute.
+TEST(Diagnose, PredictsTheWorkersThatHideTheLoading) {
+  Evidence e = healthy({"toggles.num_workers=2"});
+  e.cpu_used = 1;
+  e.load_s = 48.5e-3;
+  e.batch_cost.assign(100, 24.25e-3);
+  e.reader_cost.assign(100, 24.25e-3 - 11.66e-3);
+  EXPECT_EQ(workers_needed(e), 5);  // 48.5 / 11.66 = 4.2
+  EXPECT_EQ(diagnose(e).findings.at(0).remedies, Names{"toggles.num_workers=5"});
+}
+
+// ---- with real training
+
+TEST(Diagnose, TimesOfOpsAndTheRestAddUpToAnUpdate) {
+  const Evidence e = measure(config_of({}), 0.5);
+  double ops = e.between_ops_s;
+  for (const OpTime& op : e.ops) ops += op.s;
+  EXPECT_NEAR(ops, e.compute_s(), 0.02 * e.batch_s());
+  EXPECT_TRUE(std::ranges::any_of(e.ops, [](const OpTime& op) { return op.flop > 0; }));
+}
+
+TEST(Diagnose, SeesALoopThatNeverClearsGradients) {
+  Session session(config_of({}).plan);
+  Batch batch;
+  session.feed->start(0);
+  ASSERT_TRUE(session.feed->next(batch));
+  const auto update = [&](bool clear) {
+    backward(session.loss_of(batch));
+    session.optimizer->step(*session.state);
+    if (clear) session.optimizer->zero_grad();
+  };
+  const auto judged = [&](bool clear) {
+    const Counters before = trace::counters();
+    for (int i = 0; i < 5; ++i) update(clear);
+    Evidence e = healthy();
+    e.counters = trace::counters();
+    for (auto& [name, value] : e.counters)
+      if (before.contains(name)) value -= before.at(name);
+    return rules_of(diagnose(e));
+  };
+  EXPECT_THAT(judged(true), IsEmpty());
+  EXPECT_THAT(judged(false), ElementsAre("grads_not_cleared"));
+}
+
+class DiagnoseProgram : public Program {
+ protected:
+  const std::string lenet_ = source_dir() + "/configs/lenet.yaml";
+  const Args slow_disk_ = {"data.sim_latency_us=20000", "toggles.num_workers=2"};
+
+  static Json json_in(const Ended& ended) {
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    return Json::parse(ended.out, nullptr, false);
+  }
+};
+
+TEST_F(DiagnoseProgram, FindsASlowDiskByTraining) {
+  Args args = {"diagnose", "--config", lenet_, "--seconds", "0.5", "--json"};
+  args.insert(args.end(), slow_disk_.begin(), slow_disk_.end());
+  const Json found = json_in(run(args));
+  EXPECT_EQ(found["kind"], "diagnose");
+  EXPECT_EQ(found["limit"], "input");
+  EXPECT_EQ(found["findings"][0]["rule"], "workers_too_few");
+  const std::string remedy = found["findings"][0]["remedies"][0];
+  const double compute = found["batch_cost"].get<double>() - found["reader_cost"].get<double>();
+  const double workers = std::stod(remedy.substr(remedy.find('=') + 1));
+  EXPECT_NEAR(workers, std::min(20e-3 / compute, 64.0), 1 + 0.3 * workers);
+}
+
+TEST_F(DiagnoseProgram, ReadsTheFolderOfARun) {
+  Args args = {"--config",           lenet_,        "--run-dir",   "slow",
+               "train.max_iters=12", "log.every=4", "eval.every=0"};
+  args.insert(args.end(), slow_disk_.begin(), slow_disk_.end());
+  ASSERT_EQ(run(args).code, 0);
+  const Json found = json_in(run({"diagnose", "slow", "--json"}));
+  EXPECT_EQ(found["measured_here"], false);
+  EXPECT_GE(found["cores_used"].get<double>(), 0);
+  EXPECT_EQ(found["findings"][0]["rule"], "workers_too_few");
+}
+
+TEST_F(DiagnoseProgram, AppliesTheRemedy) {
+  write("slow.yaml", "base: " + lenet_ + "\ndata.sim_latency_us: 5000\n");
+  const Ended ended = run({"diagnose", "--config", "slow.yaml", "--seconds", "0.3", "--apply",
+                           "better.yaml", "--budget", "4s"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(read("better.yaml"), HasSubstr("base: slow.yaml\ntoggles: {num_workers: "));
+  EXPECT_THAT(ended.out, HasSubstr("predicted at most"));
+  EXPECT_THAT(ended.out, HasSubstr("measured: faster"));
+}
+
+TEST_F(DiagnoseProgram, RefusesWhatItCannotJudge) {
+  expect_refusal({"diagnose"}, 2, "name either");
+  expect_refusal({"diagnose", "nowhere"}, 2, "no plan.yaml");
+  expect_refusal({"diagnose", "nowhere", "--apply", "x.yaml"}, 2, "--apply needs --config");
+  write("broken/plan.yaml", "model: lenet\n");
+  write("broken/metrics.jsonl", "{\"split\": \"tr\n");
+  expect_refusal({"diagnose", "broken"}, 4, "damaged");
+}

@@ -1,0 +1,107 @@
+// `trainer diagnose`: which resource limits a run, and which switch helps. Files in this folder:
+//   evidence   what is known of a run, measured here or read from its folder
+//   rules      the faults, one rule each
+//   diagnosis  the rules that fire, as text and JSON
+//   diagnose   the verb
+#pragma once
+#include "core/base/json.h"
+#include "plan/toggle.h"
+
+namespace bellows {
+
+// ---- evidence
+
+// An op in both passes, all its calls of an update together.
+struct OpTime {
+  std::string name;
+  double s = 0;     // self time per update
+  double flop = 0;  // of products, per update
+};
+
+// What is known of a run. Either measured by training here, or read from the folder of a run, which
+// has less of it.
+struct Evidence {
+  Config config = {};
+  int64_t updates = 0;  // that were measured
+  // One value per update, or per log window: seconds per update, and the part of it spent waiting
+  // for data.
+  std::vector<double> batch_cost = {}, reader_cost = {};
+  // Shares of the whole run; 0 if unknown.
+  double eval_share = 0, save_share = 0;
+
+  bool on_gpu = false;
+  bool gpu_idle = false;  // the machine has a GPU that the binary could use, and the run does not
+  bool tensor_cores = false;
+  double load_s = 0;             // that one worker takes to make a batch
+  double batch_bytes = 0;        // 0: unknown
+  double disk_bytes_per_s = -1;  // read by all programs of the machine; -1: unknown
+  // In cores, -1 if unknown: CPU time of the process, and time in which compute threads were ready
+  // but had no core, per second.
+  double cpu_used = -1, waited = -1;
+  int cores = 1;
+
+  // Measured here only:
+  bool measured = false;
+  std::vector<OpTime> ops = {};  // longest first
+  double product_bytes = 0;      // that the products of an update read and write
+  double between_ops_s = 0;      // per update: in the step, but in no op
+  double fma_per_s = 0;          // FLOP/s of multiply-adds in registers; 0: unknown
+  int64_t biases_before_norm = 0;
+  Counters counters = {};  // increases during the measurement
+
+  double batch_s() const;   // mean seconds per update
+  double reader_s() const;  // of which waiting for data
+  double compute_s() const { return batch_s() - reader_s(); }
+  double input_share() const { return batch_s() > 0 ? reader_s() / batch_s() : 0; }
+  // Standard deviation of the updates' compute shares: 0 steady, 0.5 if they alternate between none
+  // and all.
+  double swing() const;
+  int64_t workers() const { return config.plan.data.loader.workers.num_workers; }
+  int64_t counted(const std::string& counter) const;  // 0 if it does not exist
+};
+
+// Trains with the plan for about `seconds`, after the warm-up, without evaluations and checkpoints.
+// Throws what training throws.
+Evidence measure(const Config& config, double seconds);
+// Reads plan.yaml and metrics.jsonl of a run's folder. Throws Error: exit 2 if it is no run folder,
+// 4 if a file is damaged.
+Evidence evidence_of(const std::string& folder);
+
+// ---- diagnosis
+
+struct Fault {
+  std::string rule = {};  // its name; diagnose() sets it
+  std::string text = {};
+  double saves_s = 0;       // per update, at most: the measured time of what the remedy can remove
+  Names remedies = {};      // settings that a command line takes: "toggles.num_workers=4"
+  std::string advice = {};  // where no setting helps
+};
+
+struct Rule {
+  const char* name;
+  const char* fires_when;
+  // Returns the fault, or nothing.
+  std::optional<Fault> (*judge)(const Evidence&);
+};
+const std::vector<Rule>& diagnosis_rules();
+
+// Workers that hide the loading: ceil(L / C), where one worker needs L seconds for a batch and the
+// step computes for C.
+int64_t workers_needed(const Evidence& e);
+
+// Returns the toggles that `toggles: all` would switch on.
+Names untried(const Evidence& e);
+
+// The four kinds of training of the seed texts, by the share of an update in ops and how much work
+// loading is: 1 small model, light loading; 2 small, heavy; 3 large, light; 4 large, heavy.
+int class_of(const Evidence& e);
+
+struct Diagnosis {
+  Evidence evidence = {};
+  std::vector<Fault> findings = {};  // the largest saving first
+};
+Diagnosis diagnose(Evidence evidence);
+std::string to_text(const Diagnosis& diagnosis);  // 80 columns
+Json to_json(const Diagnosis& diagnosis);         // "kind": "diagnose"
+
+}  // namespace bellows

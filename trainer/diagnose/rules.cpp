@@ -1,0 +1,282 @@
+// The rules. Each has a test that plants its fault; on a run without faults all are silent.
+#include <fmt/format.h>
+#include <algorithm>
+#include <cmath>
+#include "core/base/plural.h"
+#include "trainer/diagnose/diagnosis.h"
+
+namespace bellows {
+
+using Judged = std::optional<Fault>;
+
+// ---- what the rules share
+
+static bool is_on(const Evidence& e, const std::string& toggle) {
+  return e.config.toggles.at(toggle).text != find_toggle(toggle)->off();
+}
+
+// Returns the settings that would switch on those toggles that are off and can have an effect here.
+static Names switch_on(const Evidence& e, const Names& names) {
+  Names settings;
+  for (const std::string& name : names) {
+    const Toggle& toggle = known_toggle(name, "diagnose");
+    const bool works = e.on_gpu || no_effect(toggle, e.config.plan.device).empty();
+    if (!is_on(e, name) && works) settings.push_back(cat("toggles.", name, "=", suggested(toggle)));
+  }
+  return settings;
+}
+
+static std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
+static std::string ms(double seconds) { return fmt::format("{:.3g} ms", 1e3 * seconds); }
+
+static bool cores_full(const Evidence& e) { return e.cpu_used > 0.85 * e.cores; }
+// Other programs take the cores: then everything waits, and nothing else can be told.
+static bool contended(const Evidence& e) { return e.waited > 0.1 * e.cores && !cores_full(e); }
+static bool starved(const Evidence& e) { return e.input_share() > 0.1; }
+int64_t workers_needed(const Evidence& e) {
+  constexpr double kMost = 64;
+  const double ratio = e.load_s / std::max(e.compute_s(), 1e-9);
+  return static_cast<int64_t>(std::ceil(std::min(ratio, kMost)));
+}
+
+// The workers should keep up, and do not.
+static bool starved_by_enough(const Evidence& e) {
+  return starved(e) && !cores_full(e) && !contended(e) && workers_needed(e) <= e.workers();
+}
+
+Names untried(const Evidence& e) {
+  Names names;
+  for (const Toggle& toggle : toggles())
+    if (*toggle.fast && e.config.toggles.at(toggle.name).text == toggle.off() &&
+        toggle.fast != toggle.off() && no_effect(toggle, e.config.plan.device).empty())
+      names.emplace_back(toggle.name);
+  std::ranges::sort(names);
+  return names;
+}
+
+// ---- input
+
+static Judged workers_too_few(const Evidence& e) {
+  const int64_t wanted = workers_needed(e);
+  if (!starved(e) || cores_full(e) || wanted <= e.workers()) return {};
+  return Fault{
+      .text = fmt::format(
+          "The step waits for data {} of the time{}. One worker needs {} for a batch, the step "
+          "computes for {}: {} hide the loading.",
+          percent(e.input_share()),
+          e.cpu_used < 0 ? ""
+                         : fmt::format(", and {:.1f} of {} cores are in use", e.cpu_used, e.cores),
+          ms(e.load_s), ms(e.compute_s()), count_of(wanted, "worker")),
+      .saves_s = e.reader_s(),
+      .remedies = {cat("toggles.num_workers=", wanted)}};
+}
+
+static Judged cpu_saturated(const Evidence& e) {
+  if (!starved(e) || !cores_full(e)) return {};
+  return Fault{.text = fmt::format("The step waits for data {} of the time, and all {} cores are "
+                                   "in use, so more workers would not help: do less for a sample.",
+                                   percent(e.input_share()), e.cores),
+               .saves_s = e.reader_s(),
+               .remedies = switch_on(e, {"packed_dataset", "scaled_decode", "device_augment"}),
+               .advice = "more cores, smaller images, or fewer transforms"};
+}
+
+static Judged device_oscillating(const Evidence& e) {
+  if (!starved_by_enough(e) || e.swing() < 0.25) return {};
+  Names remedies = switch_on(e, {"device_randperm", "sync_free_logging"});
+  if (e.workers() > 0) {
+    const int64_t ahead =
+        2 * std::max<int64_t>(2, e.config.plan.data.loader.workers.prefetch_factor);
+    remedies.insert(remedies.begin(), cat("toggles.prefetch_factor=", ahead));
+  }
+  return Fault{.text = fmt::format("Computing swings between none and all of an update (standard "
+                                   "deviation {}): batches arrive in bursts.",
+                                   percent(e.swing())),
+               .saves_s = e.reader_s(),
+               .remedies = remedies};
+}
+
+static Judged io_starved(const Evidence& e) {
+  if (!starved_by_enough(e) || device_oscillating(e)) return {};
+  return Fault{.text = fmt::format("The step waits for data {} of the time, although {} should be "
+                                   "enough: reading is the limit.",
+                                   percent(e.input_share()), count_of(e.workers(), "worker")),
+               .saves_s = e.reader_s(),
+               .remedies = switch_on(e, {"packed_dataset", "persistent_workers"}),
+               .advice = "a faster disk, or data on a local one"};
+}
+
+// ---- the device
+
+static Judged device_unused(const Evidence& e) {
+  if (!e.gpu_idle) return {};
+  return Fault{.text = "The GPU of this machine stays at 0 %: the run is on the CPU.",
+               .saves_s = e.compute_s(),
+               .remedies = {"device=cuda"},
+               .advice = "`trainer doctor` says whether this binary can use the GPU"};
+}
+
+static Judged host_bound(const Evidence& e) {
+  const double share = e.between_ops_s / std::max(e.batch_s(), 1e-12);
+  if (!e.measured || share < 0.5) return {};
+  return Fault{.text = fmt::format("{} of an update, {}, is spent in no op: the host keeps the "
+                                   "device waiting.",
+                                   percent(share), ms(e.between_ops_s)),
+               .saves_s = e.between_ops_s,
+               .remedies = switch_on(e, {"cuda_graph", "sync_free_logging", "fused_optimizer"}),
+               .advice = "`trainer profile` shows what runs between the ops"};
+}
+
+static Judged kernel_hot(const Evidence& e) {
+  if (e.ops.empty()) return {};
+  const double share = e.ops[0].s / std::max(e.batch_s(), 1e-12);
+  const Names remedies = switch_on(e, {"vendor_kernels", "batch_lanes"});
+  if (share < 0.3 || remedies.empty()) return {};
+  return Fault{.text = fmt::format("{} takes {} of an update, and other kernels for it are off.",
+                                   e.ops[0].name, percent(share)),
+               .saves_s = e.ops[0].s,
+               .remedies = remedies};
+}
+
+// Products of large operands, which do many FLOP for each byte, should come near the peak.
+static Judged blas_slow(const Evidence& e) {
+  double s = 0, flop = 0;
+  for (const OpTime& op : e.ops)
+    if (op.flop > 0) s += op.s, flop += op.flop;
+  const double reached = flop / std::max(s, 1e-12) / std::max(e.fma_per_s, 1.0);
+  const bool many_flop = flop > 20 * e.product_bytes;
+  if (kernel_hot(e) || e.on_gpu || e.fma_per_s == 0 || s < 0.3 * e.batch_s() || !many_flop ||
+      reached > 0.15)
+    return {};
+  return Fault{.text = fmt::format("Products take {} of an update and reach {} of the FLOP/s that "
+                                   "this CPU's registers do.",
+                                   percent(s / e.batch_s()), percent(reached)),
+               .saves_s = s * (1 - reached / 0.5),
+               .remedies = switch_on(e, {"vendor_kernels", "kernel_autotune", "channels_last"}),
+               .advice = "`trainer doctor --stress` tells whether oneDNN may use all vector units"};
+}
+
+static Judged amp_worthwhile(const Evidence& e) {
+  double s = 0;
+  for (const OpTime& op : e.ops)
+    if (op.flop > 0) s += op.s;
+  // The GPU generations with Tensor Cores; a CPU gains too, but `ab` has to show how much.
+  if (!e.on_gpu || !e.tensor_cores || is_on(e, "amp") || s < 0.3 * e.batch_s()) return {};
+  return Fault{.text = fmt::format("Products take {} of an update in f32; the Tensor Cores of "
+                                   "this GPU are idle.",
+                                   percent(s / e.batch_s())),
+               .saves_s = s / 2,
+               .remedies = switch_on(e, {"amp", "channels_last", "pad_channels"})};
+}
+
+// ---- the host and its software
+
+static Judged host_contended(const Evidence& e) {
+  if (!contended(e)) return {};
+  const double waited = e.waited / e.cores;
+  return Fault{.text = fmt::format("Compute threads were ready but had no core for {} of the time: "
+                                   "other programs use this machine.",
+                                   percent(waited)),
+               .saves_s = waited * e.batch_s(),
+               .remedies = switch_on(e, {"adaptive_threads"}),
+               .advice = "a machine of its own, or  threads.threads=  fewer"};
+}
+
+static Judged lock_contended(const Evidence& e) {
+  double wait_s = 0;
+  for (const auto& [name, ns] : e.counters)
+    if (name.starts_with("lock.") && name.ends_with(".wait_ns")) wait_s += 1e-9 * double(ns);
+  const double each = wait_s / double(std::max<int64_t>(e.updates, 1));
+  if (each < 0.05 * e.batch_s()) return {};
+  return Fault{.text = fmt::format("Threads wait {} an update for locks.", ms(each)),
+               .saves_s = std::min(each, e.batch_s()),
+               .remedies = switch_on(e, {"ring_queues"})};
+}
+
+static Judged algo_search_repeated(const Evidence& e) {
+  const int64_t searches = e.counted("autotune.searches");
+  if (searches == 0) return {};
+  const double s = 1e-6 * double(e.counted("autotune.search_us")) / double(e.updates);
+  return Fault{.text = fmt::format(
+                   "{} for the fastest kernel after the warm-up, {} an update.",
+                   searches == 1 ? std::string("1 search") : cat(searches, " searches"), ms(s)),
+               .saves_s = s,
+               .advice = "a shorter train.tuning_window, or shapes that do not change"};
+}
+
+static Judged copy_not_pinned(const Evidence& e) {
+  if (e.counted("data.staging_copies") == 0) return {};
+  return Fault{.text =
+                   "Batches are copied to the device from pageable memory, so the driver "
+                   "copies them once more and the host waits.",
+               .remedies = switch_on(e, {"pin_memory", "non_blocking"})};
+}
+
+static Judged created_then_moved(const Evidence& e) {
+  if (!e.on_gpu || e.counted("tensor.created_then_moved") == 0 || is_on(e, "device_tensors"))
+    return {};
+  return Fault{.text = "Tensors are made on the host and moved to the device at once.",
+               .remedies = switch_on(e, {"device_tensors"})};
+}
+
+// ---- the model and the loop
+
+static Judged bias_before_norm(const Evidence& e) {
+  if (e.biases_before_norm == 0 || is_on(e, "drop_conv_bias")) return {};
+  return Fault{.text = fmt::format("The biases of {} are subtracted again by the batch norm "
+                                   "behind each.",
+                                   count_of(e.biases_before_norm, "convolution")),
+               .remedies = switch_on(e, {"drop_conv_bias"})};
+}
+
+static Judged grads_not_cleared(const Evidence& e) {
+  if (!e.measured || e.counted("grad.dropped") + e.counted("grad.memsets") > 0) return {};
+  return Fault{.text =
+                   "No gradient was cleared: they add up from update to update, so each one "
+                   "repeats all before it.",
+               .advice = "call zero_grad() after every update"};
+}
+
+static Judged saving(const Evidence& e) {
+  const double limit = e.config.plan.ckpt.max_overhead;
+  if (e.save_share <= limit) return {};
+  return Fault{.text = fmt::format("Saving took {} of the run, more than {} (ckpt.max_overhead).",
+                                   percent(e.save_share), percent(limit)),
+               .saves_s = e.save_share * e.batch_s(),
+               .remedies = switch_on(e, {"async_checkpoint"}),
+               .advice = "save less often (ckpt.every)"};
+}
+
+static Judged evaluating(const Evidence& e) {
+  if (e.eval_share < 0.3) return {};
+  return Fault{.text = fmt::format("Evaluation took {} of the run.", percent(e.eval_share)),
+               .saves_s = e.eval_share * e.batch_s(),
+               .remedies = switch_on(e, {"eval_no_grad"}),
+               .advice = "evaluate less often (eval.every)"};
+}
+
+const std::vector<Rule>& diagnosis_rules() {
+  static const std::vector<Rule> all = {
+      {"workers_too_few", "input is over 10 % of an update, cores are idle", workers_too_few},
+      {"cpu_saturated", "input is over 10 % of an update, all cores are in use", cpu_saturated},
+      {"device_oscillating", "batches arrive in bursts", device_oscillating},
+      {"io_starved", "input is over 10 % of an update, workers are enough", io_starved},
+      {"device_unused", "the machine has a GPU and the run is on the CPU", device_unused},
+      {"host_bound", "half of an update is in no op", host_bound},
+      {"kernel_hot", "an op takes over 30 % and other kernels for it are off", kernel_hot},
+      {"blas_slow", "products are far below the CPU's peak", blas_slow},
+      {"amp_worthwhile", "products in f32 on a GPU with Tensor Cores", amp_worthwhile},
+      {"host_contended", "threads wait for a core for over 10 %", host_contended},
+      {"lock_contended", "threads wait for locks for over 5 %", lock_contended},
+      {"algo_search_repeated", "kernels are searched after the warm-up", algo_search_repeated},
+      {"copy_not_pinned", "copies from pageable memory", copy_not_pinned},
+      {"created_then_moved", "tensors made on the host for the device", created_then_moved},
+      {"bias_before_bn", "a convolution's bias in front of a batch norm", bias_before_norm},
+      {"grads_not_cleared", "gradients add up over updates", grads_not_cleared},
+      {"saving", "saving exceeds ckpt.max_overhead", saving},
+      {"evaluating", "evaluation takes over 30 % of the run", evaluating},
+  };
+  return all;
+}
+
+}  // namespace bellows
