@@ -1,5 +1,5 @@
 // OpLog: the ops that this thread records while it lives, for counts of their work
-// (ops/base/work.h).
+// (ops/base/work.h) and for profiles.
 #pragma once
 #include <string>
 #include <vector>
@@ -13,6 +13,7 @@ struct Operand {
   DType dtype = DType::f32;
   bool defined = false, leaf = false;
   const void* grad = nullptr;  // identifies its gradient; null if it needs none
+  const char* layout = "";     // "nhwc"; "" unless it is (N, C, H, W)
   double bytes() const { return defined ? double(shape.numel()) * double(size_of(dtype)) : 0; }
 };
 
@@ -20,6 +21,7 @@ struct RecordedOp {
   std::string name, path;  // path: of the module
   Shape y;
   std::vector<Operand> inputs;  // in the order of record()
+  int64_t end_ns = 0;           // when its forward was done, by trace::now_ns()
   DType dtype() const { return inputs.at(0).dtype; }
 };
 

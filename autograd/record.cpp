@@ -36,6 +36,7 @@ Node::Node(const char* op, const Shape& shape, Edges edges)
     recorded.name = op;
     recorded.path = site->path;
     recorded.y = shape;
+    recorded.end_ns = trace::now_ns();
   }
 }
 
@@ -103,8 +104,10 @@ template <class Range> static Edges edges_of(const Range& inputs, const auto& te
     std::vector<Operand>& operands = log->ops.emplace_back().inputs;
     for (const auto& input : inputs) {
       const Tensor& t = tensor_in(input);
-      operands.push_back(t.defined() ? Operand{t.shape(), t.dtype(), true, is_leaf(t), grad_meta(t)}
-                                     : Operand{});
+      operands.emplace_back();
+      if (!t.defined()) continue;
+      const char* const layout = t.rank() == 4 ? format_of(t).name : "";
+      operands.back() = {t.shape(), t.dtype(), true, is_leaf(t), grad_meta(t), layout};
     }
   }
   return edges;

@@ -28,6 +28,7 @@ class Mutex {
   void wait() {
     static trace::Counter& all = trace::counter("lock.contended");
     all.add();
+    const trace::Range range("lock");
     if (!stats_.load(std::memory_order_relaxed)) return mutex_.lock();
     const int64_t begin = trace::now_ns();
     mutex_.lock();

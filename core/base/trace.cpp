@@ -1,7 +1,7 @@
 #include "core/base/trace.h"
+#include <unistd.h>
 #include <chrono>
 #include <mutex>
-#include <thread>
 #include <utility>
 #include "core/base/module_path.h"
 #include "core/base/registry.h"
@@ -58,7 +58,7 @@ void Range::end() const {
   const int64_t end_ns = now_ns();
   if (marked_) marker.pop();
   if (!(wants & kCollect)) return;
-  const uint64_t thread = std::hash<std::thread::id>()(std::this_thread::get_id());
+  const auto thread = static_cast<uint64_t>(gettid());
   const std::lock_guard lock(collected().mutex);
   collected().events.push_back({name_, current_site()->path, thread, begin_ns_, end_ns});
 }

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 #include <vector>
+#include "core/base/allocation_log.h"
 #include "core/base/check.h"
 #include "core/base/round.h"
 #include "core/base/trace.h"
@@ -235,14 +236,21 @@ static void to_pool(Device device, void* memory, size_t bytes) {
   device == Device::cpu ? host_pool().release(memory, bytes) : device_pool().release(memory);
 }
 
-void* allocate(Device device, size_t bytes) {
-  if (!guards::on()) [[likely]]
-    return from_pool(device, bytes);
+static void* allocate_guarded(Device device, size_t bytes) {
   const size_t zone = guards::zone(device);
   return guards::set_up(device, from_pool(device, bytes + 2 * zone), bytes);
 }
 
+void* allocate(Device device, size_t bytes) {
+  void* const memory = guards::on() ? allocate_guarded(device, bytes) : from_pool(device, bytes);
+  if (allocations_logged.load(std::memory_order_relaxed)) [[unlikely]]
+    note_allocation(memory, static_cast<int64_t>(bytes));
+  return memory;
+}
+
 void release(Device device, void* memory, size_t bytes) noexcept {
+  if (allocations_logged.load(std::memory_order_relaxed)) [[unlikely]]
+    note_allocation(memory, -static_cast<int64_t>(bytes));
   if (guards::any() && guards::take_down(device, memory)) [[unlikely]] {
     const size_t zone = guards::zone(device);
     return to_pool(device, static_cast<std::byte*>(memory) - zone, bytes + 2 * zone);

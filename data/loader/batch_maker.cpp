@@ -1,6 +1,7 @@
 #include "data/loader/batch_maker.h"
 #include <chrono>
 #include <thread>
+#include "core/base/trace.h"
 #include "core/config/visitor.h"
 #include "core/tensor/pinned.h"
 
@@ -67,6 +68,7 @@ Batch BatchMaker::fill_all(std::span<const int64_t> samples, int64_t epoch) {
 }
 
 BatchResult BatchMaker::make(std::span<const int64_t> samples, int64_t epoch) {
+  const trace::Range range("make_batch");
   const int64_t begin = trace::now_ns();
   if (source_->options.sim_latency_us)
     std::this_thread::sleep_for(std::chrono::microseconds(source_->options.sim_latency_us));

@@ -95,6 +95,7 @@ class Loop {
     const auto next = [&](Batch& batch) {
       s.feed->catch_up();
       meter_.lap(Phase::step);
+      const trace::Range range("input");
       return s.feed->next(batch);
     };
     for (Batch data; !done() && next(data);) {  // already on the device

@@ -6,7 +6,6 @@
 #include "core/base/json.h"
 #include "core/base/output.h"
 #include "core/base/trace.h"
-#include "ops/base/work.h"
 #include "trainer/session/session.h"
 #include "trainer/session/training_step.h"
 #include "trainer/verbs/tables.h"
@@ -85,7 +84,7 @@ static Step recorded(Session& session, TrainingStep& train, int64_t rows) {
 
 // Parameters, gradients and buffers in f32: one read of each, one write of parameters, buffers and
 // 16-bit copies. A check for finite gradients, or their norm, reads them once more.
-static Cost work_of_update(const Session& session) {
+Cost work_of_update(const Session& session) {
   double parameters = 0, buffers = 0;
   for (const NamedTensor& p : session.parameters) parameters += double(p.tensor.nbytes());
   for (const NamedTensor& b : session.optimizer->state()) buffers += double(b.tensor.nbytes());
