@@ -1,0 +1,171 @@
+// The trace of `trainer profile`: the rules by which Perfetto imports JSON, and what it holds.
+#include "trainer/profile/chrome_trace.h"
+#include <gmock/gmock.h>
+#include <cmath>
+#include "tests/trainer/program.h"
+
+using namespace bellows;
+using testing::AllOf;
+using testing::Contains;
+using testing::IsEmpty;
+
+// Returns what Perfetto's JSON importer would drop or complain of, by its trace_processor
+// (json_trace_parser_impl.cc, slice_tracker.cc, flow_tracker.cc), and breaks of Kineto's format.
+static std::vector<std::string> complaints(const Json& trace) {
+  std::vector<std::string> found;
+  const auto check = [&](bool fine, const Json& event, const char* rule) {
+    if (!fine) found.push_back(cat(rule, ": ", event.dump()));
+  };
+  check(trace.value("schemaVersion", 0) == 1 && trace.contains("traceEvents"), {}, "not Kineto's");
+  struct Slice {
+    int64_t begin, end;
+    const Json* event;
+  };
+  std::map<int64_t, std::vector<Slice>> threads;
+  const auto ns = [](double us) { return std::llround(us * 1000); };
+  for (const Json& e : trace.at("traceEvents")) {
+    const std::string ph = e.value("ph", "");
+    check(ph == "X" || ph == "M" || ph == "C" || ph == "s" || ph == "f", e, "phase");
+    check(e.contains("name") && e["name"].is_string() && e["name"] != "", e, "name");
+    for (const char* id : {"pid", "tid"})
+      check(e.contains(id) && e[id].is_number_integer() && e[id] >= 0 && e[id] < 1LL << 32, e, id);
+    if (!e.contains("ts") || !e["ts"].is_number()) {
+      check(false, e, "ts");
+      continue;
+    }
+    if (ph == "X") {
+      check(e.value("dur", -1.) >= 0, e, "dur");
+      check(e.contains("cat") && e["args"].is_object(), e, "cat and args");
+      const int64_t begin = ns(e["ts"]);
+      threads[e["tid"]].push_back({begin, begin + ns(e["dur"]), &e});
+    } else if (ph == "M") {
+      const bool order = e["name"].get<std::string>().ends_with("_sort_index");
+      const char* key = order ? "sort_index" : e["name"] == "process_labels" ? "labels" : "name";
+      check(e.contains("args") && e["args"].contains(key), e, "metadata without its argument");
+    } else if (ph == "C") {
+      check(e.contains("args") && !e["args"].empty(), e, "counter without a value");
+      for (const Json& value : e["args"]) check(value.is_number(), e, "counter of no number");
+    }
+  }
+  // Slices of a thread nest: one that overlaps the end of another is dropped.
+  for (auto& [thread, slices] : threads) {
+    std::ranges::stable_sort(slices, {}, &Slice::begin);
+    std::vector<int64_t> open;
+    for (const Slice& s : slices) {
+      while (!open.empty() && open.back() <= s.begin) open.pop_back();
+      check(open.empty() || s.end <= open.back(), *s.event, "overlaps the slice around it");
+      open.push_back(s.end);
+    }
+  }
+  // A flow begins and ends in slices, and each end has one begin.
+  std::map<std::string, int> starts;
+  for (const Json& e : trace.at("traceEvents")) {
+    const std::string ph = e["ph"];
+    if ((ph != "s" && ph != "f") || !e.contains("ts")) continue;
+    check(e.contains("cat") && e.contains("id"), e, "flow without cat or id");
+    const int64_t at = ns(e["ts"]);
+    check(std::ranges::any_of(threads[e["tid"]],
+                              [&](const Slice& s) { return s.begin <= at && at < s.end; }),
+          e, "flow outside of slices");
+    int& count = starts[e["id"].dump()];
+    check(ph == "s" ? count++ == 0 : count-- == 1, e, "flow that does not begin, or begins twice");
+    check(ph == "s" || e.value("bp", "") == "e", e, "flow that ends in the next slice");
+  }
+  return found;
+}
+
+// ---- the checker finds what is planted
+
+static Json small_trace() {
+  return Json::parse(R"({"schemaVersion": 1, "traceEvents": [
+    {"ph": "M", "name": "thread_name", "pid": 1, "tid": 2, "ts": 0, "args": {"name": "compute"}},
+    {"ph": "X", "name": "a", "pid": 1, "tid": 2, "ts": 0, "dur": 10, "cat": "cpu_op", "args": {}},
+    {"ph": "s", "name": "f", "pid": 1, "tid": 2, "ts": 1, "cat": "fwdbwd", "id": 7},
+    {"ph": "X", "name": "b", "pid": 1, "tid": 2, "ts": 2, "dur": 8, "cat": "cpu_op", "args": {}},
+    {"ph": "f", "name": "f", "pid": 1, "tid": 2, "ts": 3, "cat": "fwdbwd", "id": 7, "bp": "e"},
+    {"ph": "C", "name": "core", "pid": 1, "tid": 0, "ts": 3, "args": {"busy": 50}}]})");
+}
+
+TEST(TraceRules, FindWhatIsPlanted) {
+  EXPECT_THAT(complaints(small_trace()), IsEmpty());
+  const std::vector<std::pair<int, Json>> faults = {
+      {0, {{"args", Json::object()}}},       // a thread without a name
+      {1, {{"ts", "then"}}},                 // no number
+      {3, {{"dur", 9}}},                     // beyond the end of a
+      {3, {{"dur", -1}}},                    // ends before it begins
+      {4, {{"id", 8}}},                      // an end without a begin
+      {4, {{"ts", 30}}},                     // in no slice
+      {5, {{"args", {{"busy", "50 %"}}}}}};  // no number
+  for (const auto& [event, change] : faults) {
+    Json trace = small_trace();
+    trace["traceEvents"][event].update(change);
+    EXPECT_THAT(complaints(trace), testing::Not(IsEmpty())) << change;
+  }
+}
+
+// ---- a real trace
+
+class TraceFile : public Program {
+ protected:
+  Json recorded(const std::vector<std::string>& more) {
+    std::vector<std::string> args = {"profile",
+                                     "--steps",
+                                     "3:13",
+                                     "--trace",
+                                     "t.json",
+                                     "model=lenet",
+                                     "device=cpu",
+                                     "threads.threads=1",
+                                     "data={name: digits, train_size: 400, batch_size: 16}"};
+    args.insert(args.end(), more.begin(), more.end());
+    const Ended ended = run(args);
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    return Json::parse(read(folder_ / "t.json"));
+  }
+};
+
+TEST_F(TraceFile, KeepsTheRulesAndHoldsStepsPhasesOpsThreadsAndCores) {
+  const Json trace = recorded({"toggles.num_workers=2", "data.sim_latency_us=3000"});
+  EXPECT_THAT(complaints(trace), IsEmpty());
+  std::vector<std::string> steps, threads;
+  std::map<std::string, int> phases, cores;
+  int forward = 0, backward = 0, flows = 0;
+  for (const Json& e : trace["traceEvents"]) {
+    const std::string ph = e["ph"], name = e["name"];
+    if (ph == "M" && name == "thread_name") threads.push_back(e["args"]["name"]);
+    if (ph == "C") {
+      ++cores[name];
+      EXPECT_LE(e["args"]["busy %"], 100);
+      EXPECT_GE(e["args"]["busy %"], 0);
+    }
+    flows += ph == "f";
+    if (ph != "X") continue;
+    if (name.starts_with("ProfilerStep#")) steps.push_back(name);
+    ++phases[name];
+    if (e["args"].value("Module Hierarchy", "") != "conv2" || e["cat"] != "cpu_op") continue;
+    EXPECT_EQ(e["args"]["Input Dims"][1], Json({16, 6, 5, 5}));
+    ++(name.ends_with("_backward") ? backward : forward);
+  }
+  ASSERT_EQ(steps.size(), 10U);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(steps[i], cat("ProfilerStep#", 3 + i));
+  for (const char* phase : {"forward", "backward", "optimizer", "zero_grad"})
+    EXPECT_EQ(phases[phase], 10) << phase;
+  EXPECT_EQ(phases["input"], 10);
+  EXPECT_EQ(forward, backward);
+  EXPECT_GE(forward, 10);
+  EXPECT_GE(flows, 10 * 7) << "each op to its backward";
+  EXPECT_THAT(threads, AllOf(Contains(testing::StartsWith("compute ")),
+                             Contains(testing::StartsWith("loader/0 ")),
+                             Contains(testing::StartsWith("loader/1 "))));
+  EXPECT_GE(phases["make_batch"], 1) << "on the loader's threads";
+}
+
+// The counters say what the system says: a core that only this test keeps busy is not idle.
+TEST_F(TraceFile, CountsHowBusyEachCoreIs) {
+  const Json trace = recorded({"data.sim_latency_us=15000"});
+  std::map<std::string, int> samples;
+  for (const Json& e : trace["traceEvents"])
+    if (e["ph"] == "C") ++samples[e["name"]];
+  EXPECT_FALSE(samples.empty());
+  for (const auto& [core, count] : samples) EXPECT_GE(count, 2) << core << " in 150 ms";
+}

@@ -1,0 +1,255 @@
+#include "trainer/profile/analysis.h"
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+#include "core/base/statistics.h"
+
+namespace bellows {
+
+double Ceilings::seconds(const Cost& work, DType dtype) const {
+  const double flops = is_low(dtype) ? bf16 : f32;
+  const double s = flops > 0 ? work.flop / flops : 0;
+  return bytes_per_s > 0 ? std::max(s, work.bytes / bytes_per_s) : s;
+}
+
+namespace {
+
+// Calls of one key.
+struct Calls {
+  OpRow row;
+  std::vector<const Slice*> slices;
+};
+using CallsByKey = std::map<OpKey, Calls>;
+
+constexpr double kSecond = 1e-9;  // of a nanosecond
+
+}  // namespace
+
+static std::string shape_text(const Operand& x) {
+  if (!x.defined) return "-";
+  std::string text;
+  for (const int64_t dim : x.shape) text += cat(text.empty() ? "" : "x", dim);
+  return text.empty() ? "scalar" : text;
+}
+
+static OpKey key_of(const Slice& slice, const Recording& recording) {
+  OpKey key{slice.name, slice.kind == SliceKind::backward, "", "", ""};
+  if (slice.op < 0) return key;
+  for (const Operand& x : recording.ops[slice.op].inputs) {
+    key.shapes += cat(key.shapes.empty() ? "" : " ", shape_text(x));
+    if (key.layout.empty()) key.layout = x.layout;
+  }
+  key.dtype = cat(recording.ops[slice.op].dtype());
+  return key;
+}
+
+// Nothing for a range that is no op, and for an op whose shapes do not determine its work.
+static Cost work_in(const Slice& slice, const Recording& recording) {
+  if (slice.name == "optimizer") return recording.update;
+  if (slice.op < 0) return {};
+  try {
+    const OpWork work = work_of(recording.ops[slice.op]);
+    return slice.kind == SliceKind::backward ? work.backward : work.forward;
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+static CallsByKey calls_in(const Timeline& timeline, const Recording& recording,
+                           const Ceilings& ceilings) {
+  CallsByKey calls;
+  for (const Slice& slice : timeline.slices) {
+    if (!slice.computes()) continue;
+    const OpKey key = key_of(slice, recording);
+    auto& [row, slices] = calls[key];
+    const Cost work = work_in(slice, recording);
+    row.key = key;
+    ++row.calls;
+    row.s += kSecond * double(slice.self_ns);
+    row.work += work;
+    row.ceiling_s +=
+        ceilings.seconds(work, slice.op < 0 ? DType::f32 : recording.ops[slice.op].dtype());
+    slices.push_back(&slice);
+  }
+  return calls;
+}
+
+static double total_s(const Recording& recording) {
+  double ns = 0;
+  for (const StepTime& step : recording.steps) ns += double(step.end_ns - step.begin_ns);
+  return kSecond * ns;
+}
+
+// Sets the shares and puts the longest first.
+static std::vector<OpRow> ranked(std::vector<OpRow> rows, double total) {
+  for (OpRow& row : rows) row.share = row.s / total;
+  std::ranges::stable_sort(rows, std::greater<>(), &OpRow::s);
+  return rows;
+}
+
+static std::vector<OpRow> by_kind(const std::vector<OpRow>& ops, double total) {
+  std::map<std::pair<std::string, bool>, OpRow> kinds;
+  for (const OpRow& op : ops) {
+    OpRow& kind = kinds[{op.key.op, op.key.backward}];
+    kind.key.op = op.key.op;
+    kind.key.backward = op.key.backward;
+    kind.calls += op.calls;
+    kind.s += op.s;
+    kind.work += op.work;
+    kind.ceiling_s += op.ceiling_s;
+  }
+  std::vector<OpRow> rows;
+  for (const auto& [name, row] : kinds) rows.push_back(row);
+  return ranked(rows, total);
+}
+
+static void add_phases(Profile& profile, const Timeline& timeline) {
+  std::map<std::string, double> s;
+  double sum = 0;
+  for (const Slice& slice : timeline.slices) {
+    if (slice.kind == SliceKind::update) continue;
+    const double self = kSecond * double(slice.self_ns) / double(profile.updates);
+    s[slice.phase.empty() ? "other" : slice.phase] += self;
+    sum += self;
+  }
+  profile.batch_cost_s = sum;
+  constexpr std::pair<const char*, const char*> kNames[] = {
+      {"input", "input wait"},    {"forward", "forward"},      {"backward", "backward"},
+      {"optimizer", "optimizer"}, {"zero_grad", "clear_grad"}, {"other", "other"}};
+  for (const auto& [phase, name] : kNames)
+    profile.phases.push_back({name, s[phase], s[phase] / sum});
+}
+
+static std::vector<ModuleRow> modules_in(const Timeline& timeline, const Profile& profile) {
+  std::map<std::string, ModuleRow> rows;
+  for (const Slice& slice : timeline.slices) {
+    const bool backward = slice.phase == "backward";
+    if (slice.path.empty() || !(backward || slice.phase == "forward")) continue;
+    ModuleRow& row = rows[slice.path];
+    row.path = slice.path;
+    (backward ? row.backward_s : row.forward_s) +=
+        kSecond * double(slice.self_ns) / double(profile.updates);
+  }
+  std::vector<ModuleRow> list;
+  for (auto& [path, row] : rows) {
+    row.share = (row.forward_s + row.backward_s) / profile.update_s;
+    list.push_back(row);
+  }
+  std::ranges::stable_sort(list, std::greater<>(), &ModuleRow::share);
+  return list;
+}
+
+static std::vector<Outlier> outliers_in(const CallsByKey& calls) {
+  constexpr size_t kFewest = 5;  // calls that have a median worth the name
+  std::vector<Outlier> found;
+  for (const auto& [key, all] : calls) {
+    if (all.slices.size() < kFewest) continue;
+    std::vector<double> s, apart;
+    for (const Slice* slice : all.slices) s.push_back(kSecond * double(slice->self_ns));
+    const double middle = median(s);
+    for (const double one : s) apart.push_back(std::abs(one - middle));
+    const double mad = median(apart);
+    for (size_t i = 0; i < s.size(); ++i)
+      if (apart[i] > 3 * mad)
+        found.push_back({key, all.slices[i]->path, all.slices[i]->step, s[i], middle, mad});
+  }
+  std::ranges::stable_sort(found, std::greater<>(),
+                           [](const Outlier& o) { return std::abs(o.s - o.median_s); });
+  return found;
+}
+
+// Cause of a gap: that of the innermost range around it that has one.
+static std::string cause_of(const Timeline& timeline, int slice) {
+  for (; slice >= 0; slice = timeline.slices[slice].parent) {
+    const std::string& name = timeline.slices[slice].name;
+    if (name == "input" || name == "lock") return name;
+    if (name == "synchronize" || name == "wait_for_buckets") return "synchronisation";
+  }
+  return "host";
+}
+
+static std::vector<GapRow> gaps_in(const Timeline& timeline, const Profile& profile) {
+  std::map<std::pair<std::string, std::string>, GapRow> rows;
+  for (const Gap& gap : timeline.gaps) {
+    const Slice& in = timeline.slices[gap.slice];
+    const std::string name = in.name.starts_with("ProfilerStep#") ? "step"
+                             : in.kind == SliceKind::update       ? "between updates"
+                                                                  : in.name;
+    const std::string cause = cause_of(timeline, gap.slice);
+    const std::string where = in.path.empty() ? name : cat(name, " ", in.path);
+    GapRow& row = rows[{cause, where}];
+    row.cause = cause;
+    row.where = where;
+    ++row.count;
+    const double s = kSecond * double(gap.end_ns - gap.begin_ns);
+    row.s += s / double(profile.updates);
+    if (s > row.longest_s) row.longest_s = s, row.longest_step = in.step;
+  }
+  std::vector<GapRow> list;
+  for (auto& [key, row] : rows) {
+    row.share = row.s / profile.update_s;
+    list.push_back(row);
+  }
+  std::ranges::stable_sort(list, std::greater<>(), &GapRow::s);
+  return list;
+}
+
+// Number of log entries until most bytes are in use.
+static size_t peak_of(const std::vector<Allocation>& log) {
+  int64_t bytes = 0, most = 0;
+  size_t end = 0;
+  for (size_t i = 0; i < log.size(); ++i)
+    if ((bytes += log[i].bytes) > most) most = bytes, end = i + 1;
+  return end;
+}
+
+static void add_memory(Profile& profile, const Recording& recording) {
+  const std::span log = std::span(recording.allocations).first(peak_of(recording.allocations));
+  std::unordered_map<const void*, const Allocation*> alive;
+  int64_t older = 0;  // bytes released that were taken before the window
+  for (const Allocation& entry : log) {
+    if (entry.bytes >= 0)
+      alive[entry.block] = &entry;
+    else if (!alive.erase(entry.block))
+      older -= entry.bytes;
+  }
+  std::map<std::string, MemoryRow> rows;
+  for (const auto& [block, entry] : alive) {
+    const std::string& path = entry->site->path;
+    rows[path.empty() ? "outside of modules" : path].tensors += entry->bytes;
+  }
+  for (const Held& held : recording.held)
+    rows[held.module.empty() ? held.what : held.module].held += held.bytes;
+  rows["other"].held = std::max<int64_t>(0, rows["other"].held - older);
+  for (auto& [module, row] : rows) {
+    row.module = module;
+    profile.peak_bytes += row.bytes();
+    if (row.bytes() > 0) profile.memory.push_back(row);
+  }
+  std::ranges::stable_sort(profile.memory, std::greater<>(), &MemoryRow::bytes);
+  for (const StepTime& step : recording.steps)
+    if (!log.empty() && step.begin_ns <= log.back().at_ns) profile.peak_step = step.number;
+}
+
+Profile analyze(const Recording& recording, const Ceilings& ceilings) {
+  const Timeline timeline = timeline_of(recording);
+  const double total = total_s(recording);
+  Profile profile;
+  profile.first = recording.steps.at(0).number;
+  profile.updates = std::ssize(recording.steps);
+  profile.update_s = total / double(profile.updates);
+  profile.waited_share = kSecond * double(recording.waited_ns) / total;
+  const CallsByKey calls = calls_in(timeline, recording, ceilings);
+  std::vector<OpRow> ops;
+  for (const auto& [key, all] : calls) ops.push_back(all.row);
+  profile.ops = ranked(ops, total);
+  profile.kinds = by_kind(ops, total);
+  add_phases(profile, timeline);
+  profile.modules = modules_in(timeline, profile);
+  profile.outliers = outliers_in(calls);
+  profile.gaps = gaps_in(timeline, profile);
+  add_memory(profile, recording);
+  return profile;
+}
+
+}  // namespace bellows

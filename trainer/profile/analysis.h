@@ -1,0 +1,83 @@
+// What a recording shows, as data: tables of phases, ops and modules, slow calls, gaps, and memory.
+#pragma once
+#include "trainer/profile/timeline.h"
+
+namespace bellows {
+
+// Rates of this machine: multiply-adds in registers of all threads, and a triad past the caches.
+struct Ceilings {
+  double f32 = 0, bf16 = 0;  // FLOP/s; bf16 is 0 if the CPU has none
+  double bytes_per_s = 0;
+  // Shortest time for that work; 0 if nothing is known of it.
+  double seconds(const Cost& work, DType dtype) const;
+};
+
+struct PhaseRow {
+  std::string name;
+  double s = 0, share = 0;  // per update; of all phases
+};
+
+// Calls that are alike: an op in one direction, with its operands.
+struct OpKey {
+  std::string op;
+  bool backward = false;
+  std::string shapes, dtype, layout;  // "64x3x32x32 16x3x3x3", "f32", "nhwc"
+  auto operator<=>(const OpKey&) const = default;
+};
+struct OpRow {
+  OpKey key;
+  int64_t calls = 0;
+  double s = 0, share = 0;  // all calls, without what runs inside; share of all updates
+  Cost work = {};           // of all calls, as the op states it
+  double ceiling_s = 0;     // least time for that work; 0: unknown
+  double mean_s() const { return s / double(calls); }
+};
+
+struct ModuleRow {
+  std::string path;
+  double forward_s = 0, backward_s = 0, share = 0;  // per update, without the modules inside
+};
+
+// A call further from the median of its key than 3 median absolute deviations (MAD).
+struct Outlier {
+  OpKey key;
+  std::string path;
+  int64_t step;
+  double s, median_s, mad_s;
+};
+
+// Time of the compute thread in which none of its ops runs.
+struct GapRow {
+  std::string cause;  // "input", "synchronisation", "lock", "host"
+  std::string where;  // the range it is in: "backward", "sequential layer1.0"
+  int64_t count = 0;
+  double s = 0, share = 0;  // per update
+  double longest_s = 0;
+  int64_t longest_step = 0;
+};
+
+// Bytes in use when most were.
+struct MemoryRow {
+  std::string module;
+  int64_t held = 0;     // since before the window: weights, "optimizer state", "other"
+  int64_t tensors = 0;  // taken since by ops of the module: activations and gradients
+  int64_t bytes() const { return held + tensors; }
+};
+
+struct Profile {
+  int64_t first = 0, updates = 0;
+  double update_s = 0;      // mean time of an update, everything included
+  double batch_cost_s = 0;  // the same without log lines and the like, as a run prints it
+  std::vector<PhaseRow> phases;
+  std::vector<OpRow> ops;    // by key, longest first
+  std::vector<OpRow> kinds;  // the same by op alone
+  std::vector<ModuleRow> modules;
+  std::vector<Outlier> outliers;  // furthest first
+  std::vector<GapRow> gaps;
+  std::vector<MemoryRow> memory;
+  int64_t peak_step = 0, peak_bytes = 0;
+  double waited_share = 0;  // of the time, the compute thread was ready and had no core
+};
+Profile analyze(const Recording& recording, const Ceilings& ceilings);
+
+}  // namespace bellows

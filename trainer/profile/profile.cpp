@@ -1,0 +1,98 @@
+// trainer profile --config FILE --steps 20:30: where the time of an update goes on the CPU.
+#include <charconv>
+#include "core/base/file.h"
+#include "core/base/output.h"
+#include "core/config/config.h"
+#include "dist/rendezvous/rendezvous.h"
+#include "plan/toggle.h"
+#include "trainer/bench/copies.h"
+#include "trainer/doctor/doctor.h"
+#include "trainer/profile/chrome_trace.h"
+#include "trainer/profile/recorder.h"
+#include "trainer/profile/report.h"
+#include "trainer/run/loop.h"
+#include "trainer/session/session.h"
+#include "trainer/verbs/verbs.h"
+
+namespace bellows {
+
+namespace {
+struct ProfileLine {
+  std::string config, steps = "20:30", trace, json;
+  Arguments overrides;
+};
+}  // namespace
+
+static void declare(CommandLine& line, ProfileLine& given) {
+  line.add_option("overrides", given.overrides,
+                  "key=value: options that override those of the file");
+  line.add_option("--config,-c", given.config, "YAML file with the options of the run");
+  line.add_option("--steps", given.steps, "FIRST:LAST, updates to record, the last not included")
+      .shows_default();
+  line.add_option("--trace", given.trace,
+                  "file for a trace of all threads, for Perfetto and HolisticTraceAnalysis");
+  line.add_option("--json", given.json, "file for the tables as JSON");
+  line.add_note(
+      "Trains up to the last of these updates, evaluates and saves nothing, and prints tables of "
+      "phases, ops, modules, slow calls, gaps and memory. On a GPU, use profile.window and "
+      "Nsight.");
+}
+
+static std::vector<int64_t> window_of(const std::string& text) {
+  int64_t first = 0, last = 0;
+  const char* const end = text.data() + text.size();
+  const auto [colon, error] = std::from_chars(text.data(), end, first);
+  const bool split = error == std::errc() && colon != end && *colon == ':';
+  const auto [stopped, also] = std::from_chars(split ? colon + 1 : end, end, last);
+  CHECK(split && also == std::errc() && stopped == end && first >= 1 && last > first,
+        "profile: --steps '", text, "'; expected two numbers from 1 on, as in 20:30");
+  return {first, last};
+}
+
+static Plan profiled(Plan plan, const std::vector<int64_t>& window) {
+  plan.profile = {.window = window, .exit_after = true};
+  plan.eval.every = plan.ckpt.every = plan.ckpt.every_iters = 0;
+  plan.ckpt.best = plan.target.metric = "none";
+  plan.train.patience = 0;
+  return plan;
+}
+
+static Ceilings ceilings_here() {
+  return {fma_rate(DType::f32), fma_rate(DType::bf16), memory_rates().back().bytes_per_s};
+}
+
+static int run(const Arguments& args) {
+  CommandLine line = verb_line("profile");
+  ProfileLine given;
+  declare(line, given);
+  if (!line.read(args)) return 0;
+  const std::vector<int64_t> window = window_of(given.steps);
+  const Plan plan = profiled(make_config(sources_of(given.config, given.overrides)).plan, window);
+  const int world = this_rank(plan.dist).world;
+  CHECK(world == 1, "profile: records one rank, and the launcher started ", world,
+        "; run it without a launcher");
+  Session session(plan);
+  CHECK(session.device == Device::cpu, "profile: records the CPU, and this run is on ",
+        session.device, "; add device=cpu, or use Nsight with profile.window=[", window[0], ",",
+        window[1], "]");
+  CHECK(session.total_steps() >= window[1], "profile: the run ends after ", session.total_steps(),
+        " updates, before step ", window[1], "; lower --steps or raise train.epochs");
+  Recorder recorder(session, window[0], window[1]);
+  Log log(plan, {}, LogOutput::silent);
+  Signals signals;
+  const Outcome outcome = train(session, log, nullptr, signals, {},
+                                [&](const Position& at) { recorder.after_update(at); });
+  if (outcome.signal) return 128 + outcome.signal;
+  const Recording recording = recorder.take();
+  const Ceilings ceilings = ceilings_here();
+  const Profile profile = analyze(recording, ceilings);
+  say_part(text_of(profile, ceilings));
+  if (!given.json.empty()) write_file(given.json, bytes_of(to_line(json_of(profile, ceilings))));
+  if (!given.trace.empty()) write_file(given.trace, bytes_of(to_line(chrome_trace(recording))));
+  return 0;
+}
+
+static const AddVerb verb({"profile", "shows where the time and memory of an update go, on the CPU",
+                           "trainer profile --config configs/lenet.yaml --steps 20:30", run});
+
+}  // namespace bellows

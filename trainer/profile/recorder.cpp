@@ -1,0 +1,98 @@
+#include "trainer/profile/recorder.h"
+#include <unistd.h>
+#include <fstream>
+#include <utility>
+#include "core/base/file.h"
+#include "core/base/trace.h"
+#include "core/device/affinity.h"
+#include "core/device/allocator.h"
+#include "trainer/session/session.h"
+#include "trainer/state/training_state.h"
+#include "trainer/verbs/gpu_plan.h"
+
+namespace bellows {
+
+// The second number in schedstat: ns for which the thread waited for a core; 0 if unknown.
+static int64_t waited_ns() {
+  int64_t ran = 0, waited = 0;
+  std::ifstream("/proc/thread-self/schedstat") >> ran >> waited;
+  return waited;
+}
+
+static std::map<uint64_t, std::string> names_of_threads() {
+  std::map<uint64_t, std::string> names;
+  for (const Path& task : paths_in("/proc/self/task", Exit::internal))
+    std::getline(std::ifstream(task / "comm"), names[std::stoull(task.filename())]);
+  return names;
+}
+
+static std::string module_of(const std::string& parameter) {
+  const size_t dot = parameter.rfind('.');
+  return dot == std::string::npos ? "" : parameter.substr(0, dot);
+}
+
+static std::vector<Held> held_by(const Session& session) {
+  std::vector<Held> held;
+  int64_t other = allocator_stats(Device::cpu).allocated;
+  const auto add = [&](const std::string& module, const char* what, const Tensor& tensor) {
+    held.push_back({module, what, int64_t(tensor.nbytes())});
+    other -= held.back().bytes;
+  };
+  for (const NamedTensor& p : session.parameters) add(module_of(p.name), "weights", p.tensor);
+  for (const NamedTensor& b : session.model->buffers()) add(module_of(b.name), "weights", b.tensor);
+  for (const NamedTensor& b : session.optimizer->state()) add("", "optimizer state", b.tensor);
+  held.push_back({"", "other", std::max<int64_t>(0, other)});
+  return held;
+}
+
+Recorder::Recorder(const Session& session, int64_t first, int64_t last)
+    : session_(session), first_(first), last_(last), cores_(process_cores()) {
+  recording_.thread = uint64_t(gettid());
+}
+
+Recorder::~Recorder() {
+  trace::collect(false);
+  log_allocations(false);
+}
+
+void Recorder::start() {
+  recording_.update = work_of_update(session_);
+  recording_.held = held_by(session_);
+  recording_.waited_ns = waited_ns();
+  trace::take_events();
+  take_allocations();
+  ops_.emplace();
+  log_allocations(true);
+  trace::collect(true);
+}
+
+void Recorder::stop() {
+  trace::collect(false);
+  log_allocations(false);
+  recording_.ops = std::move(ops_->ops);
+  ops_.reset();
+  recording_.allocations = take_allocations();
+  recording_.waited_ns = waited_ns() - recording_.waited_ns;
+  recording_.threads = names_of_threads();
+  recording_.threads[recording_.thread] = "compute";
+  recording_.cores = cores_.stop();
+  std::erase_if(recording_.cores, [&](const CoreLoad& load) {
+    return load.end_ns <= recording_.steps.front().begin_ns;
+  });
+}
+
+// Copies names now: that of a step is gone with the next one.
+void Recorder::after_update(const Position& at) {
+  if (at.step > first_ && at.step <= last_) {
+    recording_.steps.push_back({at.step - 1, begin_ns_, trace::now_ns()});
+    for (trace::Event& e : trace::take_events())
+      recording_.spans.push_back({e.name, std::move(e.path), e.thread, e.begin_ns, e.end_ns});
+  }
+  if (at.step == first_) start();
+  if (at.step == last_) stop();
+  begin_ns_ = trace::now_ns();
+}
+
+Recording Recorder::take() { return std::exchange(recording_, {}); }
+
+}  // namespace bellows

@@ -1,0 +1,35 @@
+// Recorder: records a window of the updates of a run, in memory.
+#pragma once
+#include <optional>
+#include "autograd/op_log.h"
+#include "trainer/profile/recording.h"
+
+namespace bellows {
+
+class Session;
+struct Position;
+
+// Use it from the compute thread, on the CPU.
+class Recorder {
+ public:
+  // Records updates [first, last), first >= 1. The session must outlive this object.
+  Recorder(const Session& session, int64_t first, int64_t last);
+  ~Recorder();
+  Recorder(Recorder&&) = delete;
+
+  void after_update(const Position& at);  // call it after each update
+  Recording take();                       // call it once, after the window
+
+ private:
+  void start();
+  void stop();
+
+  const Session& session_;
+  const int64_t first_, last_;
+  Recording recording_;
+  std::optional<OpLog> ops_;
+  CoreWatch cores_;
+  int64_t begin_ns_ = 0;
+};
+
+}  // namespace bellows

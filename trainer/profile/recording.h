@@ -1,0 +1,43 @@
+// Recording: what happened in a window of updates: ranges of every thread, the ops of the forward
+// pass, allocations, and the load of the cores.
+#pragma once
+#include <map>
+#include <string>
+#include "core/base/allocation_log.h"
+#include "ops/base/work.h"
+#include "trainer/profile/cores.h"
+
+namespace bellows {
+
+// A trace range that has ended.
+struct Span {
+  std::string name, path;  // path: of the module
+  uint64_t thread;
+  int64_t begin_ns, end_ns;
+};
+
+struct StepTime {
+  int64_t number;            // of the update, from 0
+  int64_t begin_ns, end_ns;  // from the end of the update before it
+};
+
+struct Held {
+  std::string module;  // "" for what belongs to no module
+  std::string what;    // "weights", "optimizer state", "other"
+  int64_t bytes;
+};
+
+struct Recording {
+  std::vector<StepTime> steps;
+  std::vector<Span> spans;
+  std::vector<RecordedOp> ops;  // in the order of the forward passes
+  uint64_t thread = 0;          // the compute thread's
+  std::map<uint64_t, std::string> threads;
+  std::vector<CoreLoad> cores;
+  std::vector<Allocation> allocations;
+  std::vector<Held> held;  // memory in use when the window began
+  int64_t waited_ns = 0;   // time for which the compute thread was ready and had no core
+  Cost update;             // work of the optimizer in an update
+};
+
+}  // namespace bellows

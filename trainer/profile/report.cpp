@@ -1,0 +1,203 @@
+#include "trainer/profile/report.h"
+#include <fmt/format.h>
+#include "core/base/plural.h"
+#include "trainer/verbs/tables.h"
+
+namespace bellows {
+
+static constexpr size_t kRows = 10;  // of a table
+
+static std::string ms(double seconds) { return fmt::format("{:.3f}", 1e3 * seconds); }
+static std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+static std::string mib(int64_t bytes) { return fmt::format("{:.2f}", double(bytes) / (1 << 20)); }
+static std::string fitting(const std::string& text, size_t columns) {
+  return text.size() <= columns ? text : text.substr(0, columns - 3) + "...";
+}
+// The end of a module's path tells more than its begin.
+static std::string ending(const std::string& text, size_t columns) {
+  return text.size() <= columns ? text : "..." + text.substr(text.size() + 3 - columns);
+}
+static std::string name_of(const OpKey& key) {
+  return fitting(key.op, 16) + (key.backward ? ", back" : "");
+}
+
+template <class Row> static std::span<const Row> top(const std::vector<Row>& rows) {
+  return std::span(rows).first(std::min(rows.size(), kRows));
+}
+template <class Row> static std::string heading(const char* what, const std::vector<Row>& rows) {
+  const std::string all = rows.size() > kRows ? cat(", ", kRows, " of ", rows.size()) : "";
+  return cat("\n", what, all, "\n");
+}
+
+static std::string rate(double work, double s) {
+  return work > 0 && s > 0 ? fmt::format("{:.1f}", 1e-9 * work / s) : "";
+}
+static std::string of_ceiling(const OpRow& row) {
+  return row.ceiling_s > 0 ? fmt::format("{:.0f} %", 100 * row.ceiling_s / row.s) : "";
+}
+static TableRow cells(const OpRow& row) {
+  return {name_of(row.key),
+          cat(row.calls),
+          fmt::format("{:.1f}", 1e3 * row.s),
+          ms(row.mean_s()),
+          percent(row.share),
+          rate(row.work.flop, row.s),
+          rate(row.work.bytes, row.s),
+          of_ceiling(row)};
+}
+static const TableRow kOpColumns = {"op",    "calls",   "ms",   "mean ms",
+                                    "share", "GFLOP/s", "GB/s", "peak"};
+
+static std::string phases_text(const Profile& p) {
+  std::vector<TableRow> rows = {{"phase", "ms a step", "share"}};
+  for (const PhaseRow& row : p.phases) rows.push_back({row.name, ms(row.s), percent(row.share)});
+  rows.push_back({"batch_cost", ms(p.batch_cost_s), percent(1)});
+  return aligned(rows, "lrr");
+}
+
+// The operands of a key are in a line of their own, below its numbers.
+static std::string ops_text(const Profile& p) {
+  std::vector<TableRow> rows = {kOpColumns};
+  for (const OpRow& row : top(p.ops)) rows.push_back(cells(row));
+  const std::string table = aligned(rows, "lrrrrrrr");
+  std::string text = heading("ops by operands, self time", p.ops);
+  size_t begin = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const size_t end = table.find('\n', begin) + 1;
+    text += table.substr(begin, end - begin);
+    begin = end;
+    if (i == 0 || p.ops[i - 1].key.shapes.empty()) continue;
+    const OpKey& key = p.ops[i - 1].key;
+    text += cat(
+        "  ",
+        fitting(cat(key.dtype, key.layout.empty() ? "" : " ", key.layout, ": ", key.shapes), 78),
+        "\n");
+  }
+  return text;
+}
+
+static std::string kinds_text(const Profile& p, const Ceilings& c) {
+  std::vector<TableRow> rows = {kOpColumns};
+  for (const OpRow& row : top(p.kinds)) rows.push_back(cells(row));
+  std::string text = heading("ops, self time", p.kinds) + aligned(rows, "lrrrrrrr");
+  text += fmt::format("peak: of {:.0f} GFLOP/s in f32", 1e-9 * c.f32);
+  if (c.bf16 > 0) text += fmt::format(", {:.0f} in bf16", 1e-9 * c.bf16);
+  return text + fmt::format(
+                    " or {:.1f} GB/s, as measured here\nnow. Data in a cache and algorithms "
+                    "with fewer products may exceed it.\n",
+                    1e-9 * c.bytes_per_s);
+}
+
+static std::string modules_text(const Profile& p) {
+  std::vector<TableRow> rows = {{"module", "forward ms", "backward ms", "share"}};
+  for (const ModuleRow& row : top(p.modules))
+    rows.push_back(
+        {ending(row.path, 40), ms(row.forward_s), ms(row.backward_s), percent(row.share)});
+  return heading("modules, a step", p.modules) + aligned(rows, "lrrr");
+}
+
+static std::string outliers_text(const Profile& p) {
+  if (p.outliers.empty()) return "\nslow calls: none further than 3 MAD from their median\n";
+  std::vector<TableRow> rows = {{"op", "module", "step", "ms", "median ms", "MAD"}};
+  for (const Outlier& o : top(p.outliers))
+    rows.push_back(
+        {name_of(o.key), ending(o.path, 16), cat(o.step), ms(o.s), ms(o.median_s), ms(o.mad_s)});
+  return heading("calls further than 3 MAD from the median of their key", p.outliers) +
+         aligned(rows, "llrrrr");
+}
+
+static std::string gaps_text(const Profile& p) {
+  std::vector<TableRow> rows = {{"cause", "in", "count", "ms a step", "share", "longest", "step"}};
+  for (const GapRow& g : top(p.gaps))
+    rows.push_back({g.cause, fitting(g.where, 18), cat(g.count), ms(g.s), percent(g.share),
+                    ms(g.longest_s), cat(g.longest_step)});
+  return heading("gaps: no op runs on the compute thread", p.gaps) + aligned(rows, "llrrrrr") +
+         fmt::format("For {} of the time, other work had its core.\n", percent(p.waited_share));
+}
+
+static std::string memory_text(const Profile& p) {
+  std::vector<TableRow> rows = {{"module", "held MiB", "tensors MiB", "MiB"}};
+  for (const MemoryRow& m : top(p.memory))
+    rows.push_back({ending(m.module, 40), mib(m.held), mib(m.tensors), mib(m.bytes())});
+  rows.push_back({"all", "", "", mib(p.peak_bytes)});
+  return heading(cat("memory at the peak, in step ", p.peak_step).c_str(), p.memory) +
+         aligned(rows, "lrrr");
+}
+
+std::string text_of(const Profile& p, const Ceilings& ceilings) {
+  const std::string updates = count_of(p.updates, "update");
+  return fmt::format("profile: {} from step {}, {} ms each\n\n", updates, p.first, ms(p.update_s)) +
+         phases_text(p) + ops_text(p) + kinds_text(p, ceilings) + modules_text(p) +
+         outliers_text(p) + gaps_text(p) + memory_text(p);
+}
+
+static Json json_of(const OpRow& row) {
+  Json json = {{"op", row.key.op}, {"backward", row.key.backward}};
+  if (!row.key.shapes.empty())
+    json.update({{"shapes", row.key.shapes}, {"dtype", row.key.dtype}, {"layout", row.key.layout}});
+  json.update({{"calls", row.calls},
+               {"s", row.s},
+               {"mean_s", row.mean_s()},
+               {"share", row.share},
+               {"flop", row.work.flop},
+               {"bytes", row.work.bytes},
+               {"of_ceiling", row.ceiling_s > 0 ? Json(row.ceiling_s / row.s) : Json()}});
+  return json;
+}
+
+template <class Row> static Json list_of(const std::vector<Row>& rows, const auto& one) {
+  Json list = Json::array();
+  for (const Row& row : rows) list.push_back(one(row));
+  return list;
+}
+
+Json json_of(const Profile& p, const Ceilings& c) {
+  const auto op = [](const OpRow& row) { return json_of(row); };
+  return {
+      {"kind", "profile"},
+      {"first_step", p.first},
+      {"updates", p.updates},
+      {"update_s", p.update_s},
+      {"batch_cost_s", p.batch_cost_s},
+      {"waited_for_core_share", p.waited_share},
+      {"ceilings",
+       {{"f32_flop_per_s", c.f32}, {"bf16_flop_per_s", c.bf16}, {"bytes_per_s", c.bytes_per_s}}},
+      {"phases", list_of(p.phases,
+                         [](const PhaseRow& row) {
+                           return Json{{"phase", row.name}, {"s", row.s}, {"share", row.share}};
+                         })},
+      {"ops", list_of(p.kinds, op)},
+      {"ops_by_operands", list_of(p.ops, op)},
+      {"modules", list_of(p.modules,
+                          [](const ModuleRow& row) {
+                            return Json{{"module", row.path},
+                                        {"forward_s", row.forward_s},
+                                        {"backward_s", row.backward_s},
+                                        {"share", row.share}};
+                          })},
+      {"outliers", list_of(p.outliers,
+                           [](const Outlier& o) {
+                             return Json{{"op", o.key.op},         {"backward", o.key.backward},
+                                         {"shapes", o.key.shapes}, {"module", o.path},
+                                         {"step", o.step},         {"s", o.s},
+                                         {"median_s", o.median_s}, {"mad_s", o.mad_s}};
+                           })},
+      {"gaps", list_of(p.gaps,
+                       [](const GapRow& g) {
+                         return Json{{"cause", g.cause},
+                                     {"in", g.where},
+                                     {"count", g.count},
+                                     {"s", g.s},
+                                     {"share", g.share},
+                                     {"longest_s", g.longest_s},
+                                     {"longest_step", g.longest_step}};
+                       })},
+      {"memory",
+       {{"peak_bytes", p.peak_bytes},
+        {"step", p.peak_step},
+        {"modules", list_of(p.memory, [](const MemoryRow& m) {
+           return Json{{"module", m.module}, {"held", m.held}, {"tensors", m.tensors}};
+         })}}}};
+}
+
+}  // namespace bellows
