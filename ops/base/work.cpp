@@ -48,6 +48,9 @@ static const AddWork cast_work("cast", [](const RecordedOp& op) {
   return OpWork{{0, op.inputs.at(0).leaf ? 0 : both}, {0, both}};
 });
 
+// The ops of a segment state their own work, when backward records them.
+static const AddWork recompute_work("recompute", [](const RecordedOp&) { return OpWork{}; });
+
 double gradient_sum_bytes(const std::vector<RecordedOp>& ops) {
   std::map<const void*, int> consumers;
   double bytes = 0;

@@ -25,21 +25,22 @@ constexpr double kSecond = 1e-9;  // of a nanosecond
 
 }  // namespace
 
-static std::string shape_text(const Operand& x) {
-  if (!x.defined) return "-";
+static std::string text_of(const Shape& shape) {
   std::string text;
-  for (const int64_t dim : x.shape) text += cat(text.empty() ? "" : "x", dim);
+  for (const int64_t dim : shape) text += cat(text.empty() ? "" : "x", dim);
   return text.empty() ? "scalar" : text;
 }
 
 static OpKey key_of(const Slice& slice, const Recording& recording) {
   OpKey key{slice.name, slice.kind == SliceKind::backward, "", "", ""};
   if (slice.op < 0) return key;
-  for (const Operand& x : recording.ops[slice.op].inputs) {
-    key.shapes += cat(key.shapes.empty() ? "" : " ", shape_text(x));
+  const RecordedOp& op = recording.ops[slice.op];
+  for (const Operand& x : op.inputs) {
+    if (x.defined) key.shapes += text_of(x.shape) + " ";
     if (key.layout.empty()) key.layout = x.layout;
   }
-  key.dtype = cat(recording.ops[slice.op].dtype());
+  key.shapes += "-> " + text_of(op.y);
+  key.dtype = cat(op.dtype());
   return key;
 }
 
@@ -163,23 +164,21 @@ static std::string cause_of(const Timeline& timeline, int slice) {
   for (; slice >= 0; slice = timeline.slices[slice].parent) {
     const std::string& name = timeline.slices[slice].name;
     if (name == "input" || name == "lock") return name;
-    if (name == "synchronize" || name == "wait_for_buckets") return "synchronisation";
+    if (name == "synchronize" || name == "wait_for_buckets") return "sync";
   }
   return "host";
 }
 
 static std::vector<GapRow> gaps_in(const Timeline& timeline, const Profile& profile) {
-  std::map<std::pair<std::string, std::string>, GapRow> rows;
+  std::map<std::tuple<std::string, std::string, std::string>, GapRow> rows;
   for (const Gap& gap : timeline.gaps) {
     const Slice& in = timeline.slices[gap.slice];
-    const std::string name = in.name.starts_with("ProfilerStep#") ? "step"
-                             : in.kind == SliceKind::update       ? "between updates"
-                                                                  : in.name;
+    const std::string range = in.name.starts_with("ProfilerStep#") ? "step" : in.name;
     const std::string cause = cause_of(timeline, gap.slice);
-    const std::string where = in.path.empty() ? name : cat(name, " ", in.path);
-    GapRow& row = rows[{cause, where}];
+    GapRow& row = rows[{cause, range, in.path}];
     row.cause = cause;
-    row.where = where;
+    row.range = range;
+    row.path = in.path;
     ++row.count;
     const double s = kSecond * double(gap.end_ns - gap.begin_ns);
     row.s += s / double(profile.updates);

@@ -21,7 +21,7 @@ struct PhaseRow {
 struct OpKey {
   std::string op;
   bool backward = false;
-  std::string shapes, dtype, layout;  // "64x3x32x32 16x3x3x3", "f32", "nhwc"
+  std::string shapes, dtype, layout;  // "64x3x32x32 16x3x3x3 -> 64x16x32x32", "f32", "nhwc"
   auto operator<=>(const OpKey&) const = default;
 };
 struct OpRow {
@@ -48,8 +48,8 @@ struct Outlier {
 
 // Time of the compute thread in which none of its ops runs.
 struct GapRow {
-  std::string cause;  // "input", "synchronisation", "lock", "host"
-  std::string where;  // the range it is in: "backward", "sequential layer1.0"
+  std::string cause;        // "input", "sync", "lock", "host"
+  std::string range, path;  // innermost range around it, and its module; "loop": between updates
   int64_t count = 0;
   double s = 0, share = 0;  // per update
   double longest_s = 0;

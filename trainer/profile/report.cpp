@@ -107,11 +107,12 @@ static std::string outliers_text(const Profile& p) {
 }
 
 static std::string gaps_text(const Profile& p) {
-  std::vector<TableRow> rows = {{"cause", "in", "count", "ms a step", "share", "longest", "step"}};
+  std::vector<TableRow> rows = {
+      {"cause", "in", "module", "count", "ms a step", "share", "longest", "step"}};
   for (const GapRow& g : top(p.gaps))
-    rows.push_back({g.cause, fitting(g.where, 18), cat(g.count), ms(g.s), percent(g.share),
-                    ms(g.longest_s), cat(g.longest_step)});
-  return heading("gaps: no op runs on the compute thread", p.gaps) + aligned(rows, "llrrrrr") +
+    rows.push_back({g.cause, fitting(g.range, 14), ending(g.path, 14), cat(g.count), ms(g.s),
+                    percent(g.share), ms(g.longest_s), cat(g.longest_step)});
+  return heading("gaps: no op runs on the compute thread", p.gaps) + aligned(rows, "lllrrrrr") +
          fmt::format("For {} of the time, other work had its core.\n", percent(p.waited_share));
 }
 
@@ -185,7 +186,8 @@ Json json_of(const Profile& p, const Ceilings& c) {
       {"gaps", list_of(p.gaps,
                        [](const GapRow& g) {
                          return Json{{"cause", g.cause},
-                                     {"in", g.where},
+                                     {"in", g.range},
+                                     {"module", g.path},
                                      {"count", g.count},
                                      {"s", g.s},
                                      {"share", g.share},

@@ -38,7 +38,7 @@ class Builder {
 
   void begin(const StepTime& step) {
     waiting_.clear();
-    begin({.name = "update",
+    begin({.name = "loop",
            .path = {},
            .kind = SliceKind::update,
            .begin_ns = step.begin_ns,
