@@ -151,7 +151,8 @@ void say(const Json& line) {
 // Toggles that have no effect on this machine, or were on and never ran.
 std::vector<std::string> warnings(const Config& config) {
   std::vector<std::string> lines = config.notes;
-  std::ranges::move(idle_toggles(config, {}, trace::counters()), std::back_inserter(lines));
+  std::ranges::move(idle_toggles(toggle_uses(config, {}, trace::counters())),
+                    std::back_inserter(lines));
   for (const std::string& line : lines) print_problem(line);
   return lines;
 }

@@ -25,8 +25,8 @@ inline const std::map<std::string, std::vector<std::string>> kRooms = {
     {"ops", {"base", ".", "matmul", "norm", "conv", "chain", "vendor"}},
     {"models", {"module", "losses", "metrics", "layers", "rewrites", "."}},
     {"trainer",
-     {"session", "state", "log", "run", "launch", "verbs", "ab", "bench", "doctor", "profile",
-      "."}}};
+     {"session", "state", "log", "run", "launch", "page", "verbs", "ab", "bench", "doctor",
+      "profile", "diagnose", "."}}};
 
 inline std::set<std::string> product_folders() {
   std::set<std::string> folders;

@@ -177,7 +177,8 @@ TEST(Diagnose, TimesOfOpsAndTheRestAddUpToAnUpdate) {
   const Evidence e = measure(config_of({}), 0.5);
   double ops = e.between_ops_s;
   for (const OpTime& op : e.ops) ops += op.s;
-  EXPECT_NEAR(ops, e.compute_s(), 0.02 * e.batch_s());
+  EXPECT_GT(ops, 0.8 * e.compute_s());  // optimizer and clearing gradients are no ops
+  EXPECT_LT(ops, 1.02 * e.compute_s());
   EXPECT_TRUE(std::ranges::any_of(e.ops, [](const OpTime& op) { return op.flop > 0; }));
 }
 

@@ -11,6 +11,7 @@
 #include "dist/rendezvous/rendezvous.h"
 #include "trainer/ab/rounds.h"
 #include "trainer/log/system.h"
+#include "trainer/page/page.h"
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {
@@ -61,7 +62,9 @@ static void check_report(const std::filesystem::path& report) {
 
 static void write_report(std::filesystem::path path, const AbResult& result) {
   write_file(path, bytes_of(to_markdown(result)));
-  write_file(path.replace_extension(".json"), bytes_of(to_json(result).dump(1) + "\n"));
+  const Json json = to_json(result);
+  write_file(path.replace_extension(".json"), bytes_of(json.dump(1) + "\n"));
+  write_file(path.replace_extension(".html"), bytes_of(html_of(json, "ab")));
 }
 
 namespace {
@@ -108,8 +111,9 @@ static void declare(CommandLine& line, AbLine& given) {
   line.add_option("--steps", o.steps, "steps per block").positive();
   line.add_option("--warmup", o.warmup, "steps before the first block").positive();
   line.add_option("--timeout", o.timeout_s, "limit for one block, in seconds").positive();
-  line.add_option("--report", o.report,
-                  "Markdown file to write, FILE.md; FILE.json is written beside it");
+  line.add_option(
+      "--report", o.report,
+      "Markdown file to write, FILE.md; FILE.json and the page FILE.html are written beside it");
   line.add_option("--arm-folder", p.folder, "").hidden();
   line.add_option("--parent", p.parent, "").hidden();
   line.add_option("--round", p.round, "").hidden();

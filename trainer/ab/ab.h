@@ -40,7 +40,7 @@ struct AbOptions {
   int64_t steps = 20;         // per block, which is one epoch or one run with the other measures
   int64_t warmup = 20;        // steps before the first block; one epoch, or none
   double timeout_s = 600;     // limit for one time slice
-  std::string report;         // path of the Markdown report (.md), or ""; a .json goes next to it
+  std::string report;         // path of the Markdown (.md), or ""; .json and .html go next to it
   int ranks = 1;              // that a launcher has started; set by the verb
 };
 
@@ -188,8 +188,9 @@ Finding compare_footprints(const Toggle& toggle, const AbArm& off, const AbArm& 
 
 // Distance of two arms' losses, by step: the largest so far.
 struct Divergence {
-  std::vector<double> arms;     // off and on, in the round in which it is smallest
-  std::vector<double> placebo;  // off and placebo, in the round in which it is largest
+  std::vector<double> arms;          // off and on, in the round in which it is smallest
+  std::vector<double> placebo;       // off and placebo, in the round in which it is largest
+  std::vector<double> allowed = {};  // for a toggle of class `close`, by compare_losses; else empty
 };
 Divergence divergence(const AbResult& result, const AbArm& on);
 // Good if the losses keep the toggle's promise, or are finite without a toggle. One of class

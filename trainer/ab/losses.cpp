@@ -33,10 +33,23 @@ static std::vector<double> over_rounds(const AbArm& a, const AbArm& b, const Cho
   return chosen;
 }
 
+static Same promise(const AbResult& result, const AbArm& on) {
+  return promise(*result.toggle, result.off.processes.front().end.counters,
+                 on.processes.front().end.counters);
+}
+
 Divergence divergence(const AbResult& result, const AbArm& on) {
   const auto least = [](double a, double b) { return std::min(a, b); };
   const auto most = [](double a, double b) { return std::max(a, b); };
-  return {over_rounds(result.off, on, least), over_rounds(result.off, result.placebo, most)};
+  Divergence d = {over_rounds(result.off, on, least),
+                  over_rounds(result.off, result.placebo, most)};
+  if (!result.toggle || promise(result, on) != Same::close || d.placebo.empty()) return d;
+  const std::vector<double>& losses = result.off.processes.front().end.losses;
+  // Rounding of the loss itself can be larger than all that the placebo shows.
+  const double loss_unit = std::ldexp(*std::ranges::max_element(losses), -23);
+  for (const double apart : d.placebo)
+    d.allowed.push_back(kChaosFactor * std::max(apart, loss_unit));
+  return d;
 }
 
 // ---- the classes
@@ -80,13 +93,10 @@ static Finding judge_bitwise(const AbArm& off, const AbArm& on) {
 static Finding judge_close(const AbResult& result, const AbArm& on) {
   if (first_unequal(result.off, on) == 0) return {true, "declared close, and equal bit for bit"};
   const Divergence d = divergence(result, on);
-  const std::vector<double>& losses = result.off.processes.front().end.losses;
-  // Rounding of the loss itself can be larger than all that the placebo shows.
-  const double loss_unit = std::ldexp(*std::ranges::max_element(losses), -23);
   double worst = 0;
   size_t worst_at = 0;
   for (size_t i = 0; i < d.arms.size(); ++i) {
-    const double factor = d.arms[i] / std::max(d.placebo[i], loss_unit);
+    const double factor = kChaosFactor * d.arms[i] / d.allowed[i];
     if (factor > worst) worst = factor, worst_at = i;
   }
   const auto rounds = static_cast<int64_t>(on.processes.size());
@@ -114,14 +124,14 @@ Finding compare_losses(const AbResult& result, const AbArm& on) {
   for (const AbArm* arm : {&off, &on})
     for (const AbProcess& process : arm->processes)
       if (process.end.losses.empty()) return {false, "no loss was reported"};
-  const AbEnd &off_end = off.processes.front().end, &on_end = on.processes.front().end;
+  const AbEnd& off_end = off.processes.front().end;
   const std::string ends = fmt::format(
       "from {:.4f} to {:.4f} with it off and to {:.4f} with it on (means of the last quarter of {} "
       "steps)",
       off_end.losses.front(), mean_end(off), mean_end(on), off_end.losses.size());
   if (!are_finite(off) || !are_finite(on)) return {false, "not finite, " + ends};
   if (!result.toggle) return {true, "not judged, as no toggle promises anything; " + ends};
-  const Same same = promise(*result.toggle, off_end.counters, on_end.counters);
+  const Same same = promise(result, on);
   Finding finding = same == Same::bitwise ? judge_bitwise(off, on)
                     : same == Same::close ? judge_close(result, on)
                                           : judge_statistical(off, on);

@@ -231,7 +231,8 @@ static Json arm_json(const AbResult& result, const AbArm& arm) {
     return costs_of(process, result.options, clock);
   };
   const std::string unit = result.options.measure == AbMeasure::target ? "run" : "step";
-  Json json = {{"name", arm.name}, {"processes", Json::array()}};
+  const AbEnd& end = arm.processes.front().end;
+  Json json = {{"name", arm.name}, {"loss_by_step", end.losses}, {"processes", Json::array()}};
   for (const AbProcess& process : arm.processes)
     json["processes"].push_back({{"wall_s_per_" + unit, costs(process, Clock::wall)},
                                  {"cpu_s_per_" + unit, costs(process, Clock::cpu)},
@@ -257,10 +258,12 @@ static Json on_json(const AbResult& result, const AbArm& on) {
     counters[name] = {off, rate};
   Json json = arm_json(result, on);
   json["verdict"] = headline(result, on);
+  json["answer"] = verdict_text(judge(speedup(result, on), placebo_speedup(result)));
   json["speedup"] = speedup_json(speedup(result, on));
   json["losses_hold"] = losses.good;
   json["losses"] = losses.text;
   json["losses_apart"] = {{"arms", apart.arms}, {"placebo", apart.placebo}};
+  if (!apart.allowed.empty()) json["losses_apart"]["allowed"] = apart.allowed;
   if (result.toggle) {
     const Finding footprints = compare_footprints(*result.toggle, result.off, on);
     json["footprint_holds"] = footprints.good;
@@ -275,7 +278,8 @@ Json to_json(const AbResult& result) {
   for (const AbArm& arm : result.on) on.push_back(on_json(result, arm));
   Json placebo = arm_json(result, result.placebo);
   placebo["speedup"] = speedup_json(placebo_speedup(result));
-  return {{"toggle", result.toggle ? result.toggle->name : ""},
+  return {{"kind", "ab"},
+          {"toggle", result.toggle ? result.toggle->name : ""},
           {"claim", result.toggle ? result.toggle->claim : ""},
           {"held", result.forced_off},
           {"differences", result.differences},

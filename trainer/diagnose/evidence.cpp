@@ -10,14 +10,15 @@
 #include "core/config/hint.h"
 #include "core/device/device_info.h"
 #include "core/device/threads.h"
-#include "core/device/timer.h"
-#include "ops/base/work.h"
 #include "trainer/diagnose/diagnosis.h"
 #include "trainer/doctor/doctor.h"
 #include "trainer/log/machine_load.h"
+#include "trainer/profile/analysis.h"
+#include "trainer/profile/recorder.h"
 #include "trainer/run/cpu_share.h"
 #include "trainer/session/session.h"
 #include "trainer/session/training_step.h"
+#include "trainer/state/training_state.h"
 
 namespace bellows {
 
@@ -45,61 +46,6 @@ int64_t Evidence::counted(const std::string& counter) const {
 
 // ---- measured here
 
-constexpr const char* kBetween = "";  // not in an op
-
-namespace {
-// Work of the ops of one update.
-struct StepOps {
-  explicit StepOps(const std::vector<RecordedOp>& log) {
-    for (const RecordedOp& op : log) {
-      OpWork work = work_of(op);
-      const double flop = work.forward.flop + work.backward.flop;
-      name_at.try_emplace(op.path, op.name);
-      if (flop == 0) continue;
-      name_at[op.path] = op.name;  // a module with a product is named after it
-      flop_of[op.name] += flop;
-      product_bytes += work.forward.bytes + work.backward.bytes;
-    }
-  }
-  std::map<std::string, std::string> name_at;  // an op of each module, by the module's path
-  std::map<std::string, double> flop_of;       // by the op's name
-  double product_bytes = 0;
-};
-}  // namespace
-
-// Adds the self times of ops in seconds: a range, minus those inside it.
-static std::map<std::string, double> self_times(std::vector<trace::Event> events,
-                                                const StepOps& step) {
-  std::ranges::sort(events, [](const trace::Event& a, const trace::Event& b) {
-    return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.end_ns > b.end_ns;
-  });
-  std::map<std::string, double> self;
-  struct Open {
-    int64_t end_ns;
-    std::string name;
-  };
-  std::vector<Open> open;
-  int64_t backward_until = 0;
-  for (const trace::Event& e : events) {
-    while (!open.empty() && open.back().end_ns <= e.begin_ns) open.pop_back();
-    const std::string_view range = e.name;
-    if (range == "backward") backward_until = e.end_ns;
-    const auto module = step.name_at.find(e.path);
-    const bool forward =
-        e.begin_ns >= backward_until && range != "optimizer" && range != "zero_grad";
-    // A module that records no op only calls others: its own time is between ops.
-    std::string name = range == "backward"            ? kBetween
-                       : !forward                     ? e.name
-                       : module == step.name_at.end() ? kBetween
-                                                      : module->second;
-    const double s = 1e-9 * double(e.end_ns - e.begin_ns);
-    if (!open.empty()) self[open.back().name] -= s;
-    self[name] += s;
-    open.push_back({e.end_ns, std::move(name)});
-  }
-  return self;
-}
-
 static Plan measured_plan(Plan plan) {
   plan.train.cuda_graph = false;  // a replay enters no ranges
   plan.debug.lock_stats = true;
@@ -108,20 +54,38 @@ static Plan measured_plan(Plan plan) {
 }
 
 namespace {
-// Reads batches epoch after epoch.
-class Batches {
+// Trains epoch after epoch. Times each update, and its wait for data.
+class Updates {
  public:
-  explicit Batches(Session& session) : session_(session) {}
-  const Batch& next() {
-    if (epoch_ < 0 || !session_.feed->next(batch_)) {
-      session_.feed->start(++epoch_);
-      CHECK(session_.feed->next(batch_), "diagnose: the training set has no full batch");
-    }
-    return batch_;
+  explicit Updates(Session& session) : session_(session), train_(session) {
+    train_.prepare();
+    session.model->train(true);
   }
 
+  // Returns the seconds that the update took.
+  double run() {
+    const int64_t begin = trace::now_ns();
+    next();
+    const int64_t loaded = trace::now_ns();
+    train_({batch_, session_.plan.train.accumulate});
+    synchronize(current_stream(session_.device));
+    reader_s = 1e-9 * double(loaded - begin);
+    return 1e-9 * double(trace::now_ns() - begin);
+  }
+  double reader_s = 0;  // of the last update
+  double batch_bytes() const { return double(batch_.x.nbytes()); }
+
  private:
+  void next() {
+    const trace::Range range("input");
+    session_.feed->catch_up();
+    if (epoch_ >= 0 && session_.feed->next(batch_)) return;
+    session_.feed->start(++epoch_);
+    CHECK(session_.feed->next(batch_), "diagnose: the training set has no full batch");
+  }
+
   Session& session_;
+  TrainingStep train_;
   Batch batch_;
   int64_t epoch_ = -1;
 };
@@ -134,20 +98,23 @@ static Counters increases(const Counters& before) {
   return more;
 }
 
-// Turns collected ranges into times per update.
-static void add_ops(Evidence& e, const StepOps& step) {
+// Adds what the recording tells about ops.
+static void add_ops(Evidence& e, const Recording& recording) {
+  const Ceilings ceilings{fma_rate(DType::f32), fma_rate(DType::bf16), 0};
+  const Profile profile = analyze(recording, ceilings);
+  std::map<std::string, OpTime> ops;
   const double updates = double(e.updates);
-  double in_ops = 0;
-  for (const auto& [name, s] : self_times(trace::take_events(), step)) {
-    if (name == kBetween) continue;
-    const auto flop = step.flop_of.find(name);
-    e.ops.push_back({name, s / updates, flop == step.flop_of.end() ? 0 : flop->second});
-    in_ops += s / updates;
+  for (const OpRow& row : profile.kinds) {  // forward and backward are rows of their own
+    OpTime& op = ops.try_emplace(row.key.op, OpTime{row.key.op}).first->second;
+    op.s += row.s / updates;
+    op.flop += row.work.flop / updates;
+    if (row.work.flop > 0) e.product_bytes += row.work.bytes / updates;
   }
+  for (auto& [name, op] : ops) e.ops.push_back(std::move(op));
   std::ranges::sort(e.ops, std::greater(), &OpTime::s);
-  e.between_ops_s = std::max(0.0, e.compute_s() - in_ops);
-  e.product_bytes = step.product_bytes;
-  if (!e.on_gpu) e.fma_per_s = fma_rate(DType::f32);
+  for (const GapRow& gap : profile.gaps)
+    if (gap.cause == "host") e.between_ops_s += gap.s;
+  e.fma_per_s = ceilings.f32;
 }
 
 Evidence measure(const Config& config, double seconds) {
@@ -155,61 +122,46 @@ Evidence measure(const Config& config, double seconds) {
   CHECK(this_rank(plan.dist).world == 1,
         "diagnose: measures one rank; run it without a launcher, or give it the run's folder");
   Session session(plan);
-  TrainingStep train(session);
-  train.prepare();
-  session.model->train(true);
   const Kernels use(session.kernels());
-  const Stream stream = current_stream(session.device);
-  Batches batches(session);
-  const auto update = [&] {
-    session.feed->catch_up();
-    train({batches.next(), plan.train.accumulate});
-  };
+  Updates train(session);
   const bool searches = plan.kernels.autotune == Autotune::benchmark;
   const int64_t warmup = searches ? plan.train.tuning_window.back() : 3;
-  for (int64_t k = 0; k < warmup; ++k) update();
-  OpLog log;
-  update();
-  const StepOps step(std::exchange(log.ops, {}));
-  synchronize(stream);
+  for (int64_t k = 0; k < warmup; ++k) train.run();
+  constexpr double kFewest = 5, kMost = 2000;
+  const auto updates = int64_t(std::clamp(seconds / train.run(), kFewest, kMost));
 
-  Evidence e{.config = config, .on_gpu = session.device == Device::cuda, .measured = true};
+  Evidence e{.config = config,
+             .updates = updates,
+             .on_gpu = session.device == Device::cuda,
+             .cores = allowed_cores(),
+             .measured = true};
   const CudaReport gpus = cuda_report();
   e.tensor_cores = e.on_gpu && gpus.gpu().arch >= 70;
   e.gpu_idle = !e.on_gpu && !gpus.gpus.empty() && gpus.code.runtime != 0;
-  e.cores = allowed_cores();
   for (const NormedConv& conv : session.normed_convs) e.biases_before_norm += conv.has_bias;
+  std::optional<Recorder> recorder;
+  if (!e.on_gpu) recorder.emplace(session, 1, 1 + updates);
+  if (recorder) recorder->after_update({.step = 1});  // starts recording
+
   const Counters before = trace::counters();
   const MakingTime& making = session.loader->making_time();
   const int64_t made = making.batches, making_ns = making.ns;
   const CpuShare cpu;
   LoadMeter load;
-  const int64_t begin = trace::now_ns();
-  trace::take_events();
-  trace::collect(true);
-  constexpr int64_t kFewest = 5, kMost = 2000;
-  for (int64_t at = begin;
-       e.updates < kFewest || (e.updates < kMost && seconds_since(begin) < seconds); ++e.updates) {
-    session.feed->catch_up();
-    const Batch& batch = batches.next();
-    const int64_t loaded = trace::now_ns();
-    e.batch_bytes = double(batch.x.nbytes());
-    train({batch, plan.train.accumulate});
-    synchronize(stream);
-    const int64_t end = trace::now_ns();
-    e.reader_cost.push_back(1e-9 * double(loaded - at));
-    e.batch_cost.push_back(1e-9 * double(end - at));
-    at = end;
+  for (int64_t k = 1; k <= updates; ++k) {
+    e.batch_cost.push_back(train.run());
+    e.reader_cost.push_back(train.reader_s);
+    if (recorder) recorder->after_update({.step = 1 + k});
   }
-  trace::collect(false);
   const CpuUse used = cpu.use();
+  if (const auto seen = load.next()) e.disk_bytes_per_s = seen->disk_bytes_per_s;
   e.load_s =
       1e-9 * double(making.ns - making_ns) / double(std::max<int64_t>(1, making.batches - made));
-  if (const auto seen = load.next()) e.disk_bytes_per_s = seen->disk_bytes_per_s;
+  e.batch_bytes = train.batch_bytes();
   e.cpu_used = used.used;
   e.waited = used.waited;
   e.counters = increases(before);
-  add_ops(e, step);
+  if (recorder) add_ops(e, recorder->take());
   return e;
 }
 

@@ -1,5 +1,4 @@
 #include "trainer/log/machine_load.h"
-#include <unistd.h>
 #include <algorithm>
 #include <fstream>
 #include <numeric>
@@ -55,9 +54,6 @@ std::optional<MachineLoad> LoadMeter::next() {
         (last_.busy[i] - from.busy[i]) / std::max(last_.all[i] - from.all[i], 1.0), 0.0, 1.0));
   load.memory_bytes =
       1024 * (value_in("/proc/meminfo", "MemTotal") - value_in("/proc/meminfo", "MemAvailable"));
-  double pages = 0, resident = 0;
-  std::ifstream("/proc/self/statm") >> pages >> resident;
-  load.resident_bytes = resident * double(sysconf(_SC_PAGESIZE));
   load.disk_bytes_per_s =
       (last_.disk_bytes - from.disk_bytes) / (1e-9 * double(last_.at_ns - from.at_ns));
   return load;

@@ -9,7 +9,6 @@ namespace bellows {
 struct MachineLoad {
   std::vector<double> cores;    // share of the time in which each CPU was busy, 0 to 1
   double memory_bytes = 0;      // in use by all processes
-  double resident_bytes = 0;    // of this process
   double disk_bytes_per_s = 0;  // read from all disks; files in the page cache do not count
   double cpu() const;           // mean over the CPUs
 };

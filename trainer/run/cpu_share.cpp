@@ -27,8 +27,9 @@ CpuUse CpuShare::use() const { return use(begin_, read()); }
 
 std::string CpuShare::news() {
   const Reading from = std::exchange(last_, read());
+  latest_ = use(from, last_);
   if (last_.at_ns < quiet_until_ns_) return "";
-  const std::string found = cpu_line(use(from, last_));
+  const std::string found = cpu_line(latest_);
   if (!found.empty()) quiet_until_ns_ = last_.at_ns + 30'000'000'000;
   return found;
 }

@@ -20,6 +20,7 @@ class CpuShare {
   CpuUse use() const;  // since construction
   // cpu_line() for the time since the last call. Empty for 30 s after a non-empty result.
   std::string news();
+  const CpuUse& latest() const { return latest_; }  // between its last two calls
 
  private:
   struct Reading {
@@ -31,6 +32,7 @@ class CpuShare {
 
   Reading begin_ = read(), last_ = begin_;
   int64_t quiet_until_ns_ = 0;
+  CpuUse latest_;
 };
 
 }  // namespace bellows

@@ -1,5 +1,6 @@
 #include "trainer/run/loop.h"
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -226,16 +227,16 @@ class Loop {
     last_.batch_cost = window.batch_cost;
     last_.reader_cost = window.reader_cost;
     last_.ips = window.ips;
+    const std::string news = cpu_.news();
     Scalars values = gauges();
     RankScalars lists = costs_by_rank();
     if (const auto load = load_.next()) {
       values.insert(values.end(), {{"cpu_utilization", load->cpu()},
-                                   {"resident_bytes", load->resident_bytes},
                                    {"disk_bytes_per_s", load->disk_bytes_per_s}});
       lists.emplace_back("cpu_utilization_by_core", load->cores);
     }
     log_.window(point(), values, lists);
-    if (const std::string news = cpu_.news(); !news.empty()) log_.line(news);
+    if (!news.empty()) log_.line(news);
     check_scale();
     meter_.lap(Phase::other);
   }
@@ -289,6 +290,10 @@ class Loop {
     }
     values.emplace_back("max_mem_allocated",
                         double(allocator_stats(session_.device).peak_allocated));
+    rusage usage = {};
+    getrusage(RUSAGE_SELF, &usage);
+    values.emplace_back("peak_resident_bytes", 1024.0 * double(usage.ru_maxrss));
+    values.emplace_back("cpu_cores", cpu_.latest().used);
     if (const auto gpu = gpu_ ? gpu_->latest() : std::nullopt) {
       values.emplace_back("gpu_utilization", gpu->utilization);
       values.emplace_back("gpu_memory_bytes", gpu->memory_bytes);

@@ -175,8 +175,8 @@ static bool nothing_to_do(const Session& session, const Position& at) {
   return finished(session, at) && (!session.plan.eval.every || at.evaluated == at.step);
 }
 
-static int end_run(const Session& session, const Outcome& outcome, const LinePrinter& speaker) {
-  speaker.all(summary(session, outcome));
+static int end_run(const Outcome& outcome, const Lines& summary, const LinePrinter& speaker) {
+  speaker.all(summary);
   if (outcome.signal == 0) return 0;
   speaker.line(cat("stopped by ", outcome.signal == SIGINT ? "SIGINT" : "SIGTERM", " after step ",
                    outcome.at.step, "; continue with --resume"));
@@ -296,8 +296,11 @@ static int run_in(Session& session, const RunRequest& request, Start& start, Pat
   const Outcome outcome = train(session, log, files ? &files->checkpoints : nullptr, signals, at);
   gather_damaged(session);
   log.totals(outcome.at, totals(session, outcome));
-  const int code = end_run(session, outcome, speaker);
-  speaker.all(idle_toggles(request.config, before, trace::counters()));
+  const Lines lines = summary(session, outcome);
+  const auto uses = toggle_uses(request.config, before, trace::counters());
+  if (files) files->folder.write("end.json", to_line(end_of_run(lines, uses)) + "\n");
+  const int code = end_run(outcome, lines, speaker);
+  speaker.all(idle_toggles(uses));
   return code;
 }
 

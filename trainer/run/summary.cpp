@@ -150,24 +150,28 @@ Scalars totals(const Session& session, const Outcome& outcome) {
   return values;
 }
 
-Lines idle_toggles(const Config& config, const Counts& before, const Counts& after) {
-  const auto ran = [&](const Toggle& toggle) {
+std::vector<ToggleUse> toggle_uses(const Config& config, const Counts& before,
+                                   const Counts& after) {
+  std::vector<ToggleUse> uses;
+  for (const Toggle* toggle : toggles_on(config)) {
     const auto value = [&](const Counts& counts) {
-      const auto at = counts.find(toggle.footprint);
+      const auto at = counts.find(toggle->footprint);
       return at == counts.end() ? 0 : at->second;
     };
-    return value(after) != value(before);
-  };
-  const std::vector<const Toggle*> on = toggles_on(config);
-  const auto superseded = [&](const Toggle& toggle) {
-    return std::ranges::any_of(on, [&](const Toggle* other) {
-      return ran(*other) && std::ranges::count(other->supersedes, toggle.name);
+    uses.push_back({toggle, config.toggles.at(toggle->name), value(after) - value(before)});
+  }
+  for (ToggleUse& use : uses)
+    use.superseded = std::ranges::any_of(uses, [&](const ToggleUse& other) {
+      return other.count && std::ranges::count(other.toggle->supersedes, use.toggle->name);
     });
-  };
+  return uses;
+}
+
+Lines idle_toggles(const std::vector<ToggleUse>& uses) {
   std::string set, preset;  // by the user; by a default or a preset
-  for (const Toggle* toggle : on) {
-    if (ran(*toggle) || superseded(*toggle)) continue;
-    const bool by_name = set_by_name(config.toggles.at(toggle->name));
+  for (const auto& [toggle, value, count, superseded] : uses) {
+    if (count || superseded) continue;
+    const bool by_name = set_by_name(value);
     std::string& names = by_name ? set : preset;
     names += cat(names.empty() ? "" : ", ", toggle->name);
     if (by_name) names += cat(" (", toggle->footprint, " did not change)");
@@ -176,6 +180,16 @@ Lines idle_toggles(const Config& config, const Counts& before, const Counts& aft
   if (!set.empty()) lines.push_back("warning: these toggles were on but never ran: " + set);
   if (!preset.empty()) lines.push_back("these toggles had nothing to do here: " + preset);
   return lines;
+}
+
+Json end_of_run(const Lines& summary, const std::vector<ToggleUse>& uses) {
+  Json all = Json::array();
+  for (const auto& [toggle, value, count, superseded] : uses)
+    all.push_back({{"name", toggle->name},
+                   {"value", value.text},
+                   {"count", count},
+                   {"superseded", superseded}});
+  return {{"summary", summary}, {"toggles", all}};
 }
 
 }  // namespace bellows

@@ -43,7 +43,7 @@ static std::vector<fs::path> written_by_runs(const fs::path& folder) {
   std::vector<fs::path> written = list_checkpoints(folder / "checkpoints");
   std::error_code error;
   for (const fs::path& path : {folder / "plan.yaml", folder / "env.json", folder / "metrics.jsonl",
-                               best_path(folder / "checkpoints")})
+                               folder / "end.json", best_path(folder / "checkpoints")})
     if (fs::exists(fs::symlink_status(path, error))) written.push_back(path);
   for (const fs::path& path : paths_in(folder, Exit::storage))
     for (const char* start : {"events.out.tfevents.", kFlightReport})

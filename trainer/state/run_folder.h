@@ -1,6 +1,6 @@
-// The folder of a run: runs/<name>/ with plan.yaml, env.json, metrics.jsonl, events.out.tfevents.*
-// and checkpoints/; after a failure of several ranks flight_recorder.<rank>.txt. One process at a
-// time owns it. Existing files are overwritten only on request.
+// The folder of a run: runs/<name>/ with plan.yaml, env.json, metrics.jsonl, events.out.tfevents.*,
+// end.json and checkpoints/; after a failure of several ranks flight_recorder.<rank>.txt. One
+// process at a time owns it. Existing files are overwritten only on request.
 #pragma once
 #include <optional>
 #include "core/base/file_lock.h"

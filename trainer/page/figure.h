@@ -1,0 +1,43 @@
+// Frame of a figure, its plot with axes, and paths of SVG, for the charts. Strings are plain text
+// and are escaped here, unless they are named html.
+#pragma once
+#include <span>
+#include "trainer/page/charts.h"
+#include "trainer/page/scale.h"
+
+namespace bellows {
+
+char letter_of(Tone tone);  // class of an element: a, b, c
+
+std::string figure(const std::string& title, const std::string& note, const std::string& html);
+
+// Part of a figure that is `height` px high and as wide as there is room. x is from 0 to 1, y in px
+// from the top. `left`, `right`: room beside it for labels, in characters.
+class Plot {
+ public:
+  Plot(double height, size_t left, size_t right) : height_(height), left_(left), right_(right) {}
+  void path(const std::string& kind, Tone tone, const std::string& d);
+  void line(const char* kind, double x1, double y1, double x2, double y2);
+  void label(const char* kind, double x, double y, const std::string& text);
+  void x_axis(const Scale& scale, const std::string& name);
+  void label_html(const char* kind, double x, double y, const std::string& html);
+  // Values for the script, which shows those below the pointer.
+  void values(double x_low, double x_high, const std::vector<Series>& series);
+  std::string html() const;
+
+ private:
+  double height_;
+  size_t left_, right_;
+  std::string svg_, labels_, data_;
+};
+
+struct Point {
+  double x, y;
+};
+std::string path_of(std::span<const Point> points);  // one line through all
+std::string dots_of(std::span<const Point> points);  // for a round line cap
+
+// A row above its own plot: name at the left, numbers at the right.
+std::string row_title(const std::string& name, const std::string& text, Tone tone);
+
+}  // namespace bellows

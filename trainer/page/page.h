@@ -1,0 +1,37 @@
+// Report pages: one self-contained HTML file each, that asks nobody for anything. A kind of report
+// is a file in this folder that registers itself by the "kind" of its JSON:
+//
+//   static Page page_of(const Json& report) { ... }
+//   static const AddPage page({"ladder", page_of});
+#pragma once
+#include <map>
+#include "core/base/json.h"
+#include "core/base/registry.h"
+
+namespace bellows {
+
+struct Page {
+  std::string over, title, about;  // line above the title, title, line below: plain text
+  std::string body;                // HTML, made of html.h and charts.h
+};
+
+struct PageKind {
+  const char* kind;
+  Page (*make)(const Json& report);  // throws Json::exception if the report lacks something
+};
+inline std::map<std::string, PageKind>& page_kinds() {
+  static std::map<std::string, PageKind> all;
+  return all;
+}
+struct AddPage {
+  explicit AddPage(const PageKind& kind, const char* file = __builtin_FILE()) {
+    note_registration(file);
+    page_kinds()[kind.kind] = kind;
+  }
+};
+
+// Returns the HTML of a report. Throws Error (exit 2) if its kind has no page or it is incomplete;
+// `name` of its file begins the message.
+std::string html_of(const Json& report, const std::string& name);
+
+}  // namespace bellows

@@ -1,0 +1,97 @@
+// Distributions as strips of dots, ratios as points with intervals, parts of a whole as a bar.
+#include <fmt/format.h>
+#include <algorithm>
+#include <cmath>
+#include "core/base/statistics.h"
+#include "trainer/page/figure.h"
+#include "trainer/page/html.h"
+
+namespace bellows {
+
+constexpr size_t kMargin = 2;  // characters beside a plot, for the last digits of its axis
+
+static std::string axis_below(const Scale& scale, const std::string& name) {
+  Plot axis(1, kMargin, kMargin);
+  axis.line("grid", 0, 0, 1, 0);
+  axis.x_axis(scale, name);
+  return axis.html();
+}
+
+static Scale scale_of(const std::vector<double>& values) {
+  const auto [low, high] = std::ranges::minmax(values);
+  if (low > 0 && high > 3 * low) return log_scale(low, high);
+  const double room = 0.03 * (high > low ? high - low : std::abs(high) + 1e-12);
+  return scale_over(low - room, high + room, 5);
+}
+
+std::string strip_chart(const std::string& title, const std::string& note, const std::string& unit,
+                        const std::vector<Strip>& strips) {
+  std::vector<double> all;
+  for (const Strip& strip : strips)
+    for (const auto& lane : strip.lanes) all.insert(all.end(), lane.begin(), lane.end());
+  if (all.empty()) return "";
+  const Scale x = scale_of(all);
+  std::string html;
+  for (const Strip& strip : strips) {
+    const double lane_height = strip.lanes.size() > 12 ? 5 : 8,
+                 height = lane_height * (static_cast<double>(strip.lanes.size()) + 1);
+    Plot plot(height, kMargin, kMargin);
+    for (const double tick : x.ticks) plot.line("grid", x.at(tick), 0, x.at(tick), height);
+    std::vector<Point> dots;
+    std::vector<double> values;
+    double y = lane_height;
+    for (const auto& lane : strip.lanes) {
+      for (const double value : lane) dots.push_back({x.at(value), y});
+      values.insert(values.end(), lane.begin(), lane.end());
+      y += lane_height;
+    }
+    plot.path("dot some", strip.tone, dots_of(dots));
+    if (!values.empty()) plot.line("median", x.at(median(values)), 0, x.at(median(values)), height);
+    html += row_title(strip.name, strip.text, strip.tone) + plot.html();
+  }
+  return figure(title, note, html + axis_below(x, unit));
+}
+
+std::string ratio_chart(const std::string& title, const std::string& note, double noise,
+                        const std::vector<RatioRow>& rows) {
+  double low = std::min(1 / noise, 0.98), high = std::max(noise, 1.02);
+  const auto bounded = [](double value) { return std::isfinite(value) && value > 0; };
+  for (const RatioRow& row : rows)
+    for (const double value : {row.ratio, row.low, row.high})
+      if (bounded(value)) low = std::min(low, value), high = std::max(high, value);
+  const Scale x = log_scale(low, high);
+  std::string html;
+  for (const RatioRow& row : rows) {
+    constexpr double kHeight = 26;
+    Plot plot(kHeight, kMargin, kMargin);
+    const std::vector<Point> band = {
+        {x.at(1 / noise), 0}, {x.at(noise), 0}, {x.at(noise), kHeight}, {x.at(1 / noise), kHeight}};
+    plot.path("noise", Tone::quiet, path_of(band) + "Z");
+    plot.line("one", x.at(1), 0, x.at(1), kHeight);
+    if (bounded(row.low) && bounded(row.high))
+      plot.path(
+          "bar", row.tone,
+          path_of(std::vector<Point>{{x.at(row.low), kHeight / 2}, {x.at(row.high), kHeight / 2}}));
+    plot.path("dot big", row.tone, dots_of(std::vector<Point>{{x.at(row.ratio), kHeight / 2}}));
+    html += row_title(row.name, row.text, row.tone) + plot.html();
+  }
+  return figure(title, note, html + axis_below(x, "times as fast"));
+}
+
+std::string share_bar(const std::string& title, const std::string& note,
+                      const std::vector<Part>& parts) {
+  double whole = 0;
+  for (const Part& part : parts) whole += part.value;
+  if (!(whole > 0)) return "";
+  std::string bar, legend;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    bar +=
+        fmt::format("<i class=p{} style=\"width:{:.3f}%\"></i>", i, 100 * parts[i].value / whole);
+    legend += fmt::format("<li><i class=p{}></i>{} <b>{}</b> {}</li>\n", i, escaped(parts[i].name),
+                          percent_text(parts[i].value / whole), escaped(parts[i].text));
+  }
+  return figure(title, note,
+                fmt::format("<div class=bar>{}</div>\n<ul class=legend>\n{}</ul>\n", bar, legend));
+}
+
+}  // namespace bellows

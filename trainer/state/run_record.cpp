@@ -1,0 +1,99 @@
+#include "trainer/state/run_record.h"
+#include <sstream>
+#include "core/config/yaml.h"
+
+namespace bellows {
+
+constexpr int64_t kLargest = int64_t{1} << 30;
+
+static Json read_object(const Path& path) {
+  const Json object = Json::parse(read_file(path, kLargest, Exit::data), nullptr, false);
+  if (!object.is_object())
+    fail(Exit::data, path.string(), ": not a JSON object; the file is damaged");
+  return object;
+}
+
+static bool is_file(const Path& path) { return kind_of(path, Exit::data) == Kind::file; }
+
+// ---- plan.yaml
+
+// Reads "value  # origin" at an origin of the form "plan.yaml:12:3".
+static std::string first_origin(const std::vector<std::string>& lines, const std::string& place) {
+  const size_t column = place.rfind(':'), row = place.rfind(':', column - 1);
+  const size_t line = std::stoul(place.substr(row + 1, column - row - 1)) - 1;
+  const size_t comment = line < lines.size() ? lines[line].rfind("  # ") : std::string::npos;
+  return comment == std::string::npos ? "" : lines[line].substr(comment + 4);
+}
+
+static void add_plan(Json& run, const Path& path) {
+  const std::string text = read_file(path, kYamlBytes, Exit::data);
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  run["plan"] = Json::array();
+  for (const auto& [key, value] : parse_yaml(text, path.string()))
+    run["plan"].push_back({key, value.text, first_origin(lines, value.origin)});
+  run["plan_text"] = text;
+}
+
+// ---- metrics.jsonl
+
+// A column that begins late or misses a row has nulls there.
+static void add_row(Json& columns, const Json& row) {
+  const size_t count = columns.contains("step") ? columns["step"].size() : 0;
+  for (const auto& [name, value] : row.items()) {
+    if (name == "split") continue;
+    Json& column = columns[name];
+    while (column.size() < count) column.push_back(nullptr);
+    column.push_back(value);
+  }
+}
+
+static void add_rows(Json& run, const Path& path) {
+  std::istringstream lines(is_file(path) ? read_file(path, kLargest, Exit::data) : "");
+  size_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    const Json row = Json::parse(line, nullptr, false);
+    const std::string split = row.is_object() ? row.value("split", Json("")).dump() : "";
+    const bool whole = row.is_object() && row.value("step", Json()).is_number();
+    // The last line is incomplete if the run is still writing it.
+    if (!whole && lines.peek() == EOF) break;
+    if (!whole) fail(Exit::data, path.string(), ":", number, ": not a row; the file is damaged");
+    if (split == "\"run\"") run["totals"] = row;
+    if (split == "\"train\"" || split == "\"test\"") add_row(run[row["split"]], row);
+  }
+}
+
+// ---- end.json
+
+static void add_end(Json& run, const Path& path) {
+  if (run["totals"].empty() || !is_file(path)) {
+    for (const Json& option : run["plan"])
+      if (const std::string name = option[0], value = option[1]; name.starts_with("toggles.") &&
+                                                                 name != "toggles.preset" &&
+                                                                 value != "off" && value != "0")
+        run["toggles"].push_back({{"name", name.substr(8)}, {"value", value}});
+    return;
+  }
+  const Json end = read_object(path);
+  for (const char* key : {"summary", "toggles"})
+    if (const auto found = end.find(key); found != end.end() && found->is_array())
+      run[key] = *found;
+}
+
+Json read_run(const Path& folder) {
+  const Path plan = folder / "plan.yaml";
+  CHECK(kind_of(plan, Exit::usage) == Kind::file, folder.string(),
+        ": no run folder, it has no plan.yaml; name one such as runs/lenet");
+  Json run = {{"kind", "run"},           {"folder", folder.string()}, {"train", Json::object()},
+              {"test", Json::object()},  {"totals", Json::object()},  {"summary", Json::array()},
+              {"toggles", Json::array()}};
+  add_plan(run, plan);
+  run["env"] = is_file(folder / "env.json") ? read_object(folder / "env.json") : Json::object();
+  add_rows(run, folder / "metrics.jsonl");
+  add_end(run, folder / "end.json");
+  return run;
+}
+
+}  // namespace bellows
