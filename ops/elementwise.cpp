@@ -1,6 +1,7 @@
 #include "ops/elementwise.h"
 #include "core/base/trace.h"
 #include "ops/base/map.h"
+#include "ops/base/work.h"
 #include "ops/elementwise_kernels.h"
 
 namespace bellows {
@@ -22,6 +23,22 @@ Tensor add_relu(const Tensor& a, const Tensor& b, Impl impl) {
   fused.add();
   return binary<AddRelu>(a, b);
 }
+
+// dy itself is the gradient of an operand of y's shape; of another, its sum.
+static OpWork work_of_sum(const RecordedOp& op) {
+  OpWork work = single_pass(op);
+  work.backward.bytes = 0;
+  for (const Operand& x : op.inputs)
+    if (x.grad && !(x.shape == op.y)) work.backward.bytes += result_bytes(op) + x.bytes();
+  return work;
+}
+static const AddWork sum_work("add", work_of_sum);
+// One gradient serves both operands: dy where y is positive.
+static const AddWork sum_relu_work("add_relu", [](const RecordedOp& op) {
+  OpWork work = work_of_sum(op);
+  work.backward.bytes += 3 * result_bytes(op);
+  return work;
+});
 
 static const AddOp affine_spec({.name = functors::Affine::name,
                                 .math = functors::Affine::math,

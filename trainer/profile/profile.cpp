@@ -86,8 +86,15 @@ static int run(const Arguments& args) {
   const Recording recording = recorder.take();
   const Ceilings ceilings = ceilings_here();
   const Profile profile = analyze(recording, ceilings);
+  for (const std::string& note : session.notes) say(note);
   say_part(text_of(profile, ceilings));
-  if (!given.json.empty()) write_file(given.json, bytes_of(to_line(json_of(profile, ceilings))));
+  if (!given.json.empty()) {
+    Json json = json_of(profile, ceilings);
+    json.update({{"name", plan.name},
+                 {"batch", plan.data.loader.sampler.batch_size},
+                 {"run", session.notes}});
+    write_file(given.json, bytes_of(to_line(json)));
+  }
   if (!given.trace.empty()) write_file(given.trace, bytes_of(to_line(chrome_trace(recording))));
   return 0;
 }
