@@ -2,6 +2,7 @@
 #include <charconv>
 #include "core/base/file.h"
 #include "core/base/output.h"
+#include "core/base/plural.h"
 #include "core/config/config.h"
 #include "dist/rendezvous/rendezvous.h"
 #include "plan/toggle.h"
@@ -86,12 +87,14 @@ static int run(const Arguments& args) {
   const Recording recording = recorder.take();
   const Ceilings ceilings = ceilings_here();
   const Profile profile = analyze(recording, ceilings);
-  for (const std::string& note : session.notes) say(note);
+  const int64_t batch = plan.data.loader.sampler.batch_size;
+  say(cat(plan.name, ": batch ", batch, ", ", count_of(pool_threads(), "thread")));
   say_part(text_of(profile, ceilings));
   if (!given.json.empty()) {
     Json json = json_of(profile, ceilings);
     json.update({{"name", plan.name},
-                 {"batch", plan.data.loader.sampler.batch_size},
+                 {"batch", batch},
+                 {"threads", pool_threads()},
                  {"run", session.notes}});
     write_file(given.json, bytes_of(to_line(json)));
   }
