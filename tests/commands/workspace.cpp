@@ -86,6 +86,7 @@ static const std::vector<std::pair<std::string, Provide>>& provisions() {
       {"mnist", provide_mnist},
       {"cifar10", provide_cifar10},
       {"runs/lenet", provide_run},
+      {"runs/lenet-2", provide_run},
       {"folder: datasets/packed", provide_shards},
       {"resnet50.safetensors", provide_weights},
       {"docs/", [](const fs::path& f) { fs::create_directories(f / "docs/measurements/ab"); }},

@@ -17,6 +17,7 @@
 #include "core/base/check.h"
 #include "core/base/crc32c.h"
 #include "core/base/file.h"
+#include "core/base/plural.h"
 #include "core/device/device.h"
 #include "core/device/device_info.h"
 #include "core/device/threads.h"
@@ -151,7 +152,13 @@ std::vector<std::string> libraries_for(Job job, const Libraries& loaded) {
   return files;
 }
 
+// The libraries of this process that serve it: "libgomp.so.1".
+static std::string serving(Job job, const Libraries& loaded, const char* none) {
+  return joined(libraries_for(job, loaded), none);
+}
+
 Json environment() {
+  const Libraries loaded = loaded_libraries();
   utsname system = {};
   uname(&system);
   return {{"host", host_name()},
@@ -166,9 +173,13 @@ Json environment() {
           {"cuda_device", chosen_gpu()},
           {"cuda", cuda()},
           {"commit", BELLOWS_COMMIT},
+          {"flags", BELLOWS_FLAGS},
+          {"openmp_runtime", serving(Job::openmp, loaded, "built in")},
+          {"blas_library", serving(Job::blas, loaded, "none")},
+          {"allocator", serving(Job::allocator, loaded, "malloc of the C library")},
           {"versions", versions()},
           {"variables", variables()},
-          {"libraries", loaded_libraries()}};
+          {"libraries", loaded}};
 }
 
 }  // namespace bellows

@@ -14,8 +14,9 @@ std::string version_text();
 std::string program_checksum();
 std::string host_name();
 
-// Versions, compiler, CPU and its vector units, memory, commit, relevant environment variables,
-// GPUs, and every shared library that this process has loaded. Names the host.
+// Versions, compiler and its flags, OpenMP runtime, BLAS, allocator, CPU and its vector units,
+// memory, commit, relevant environment variables, GPUs, and every shared library that this process
+// has loaded. Names the host.
 Json environment();
 
 using Libraries = std::vector<std::string>;  // paths, unique, ascending

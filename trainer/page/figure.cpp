@@ -33,16 +33,17 @@ void Plot::label(const char* kind, double x, double y, const std::string& text) 
 }
 
 // In few digits; a value that JSON lacks was left out before.
-static Json rounded(const std::vector<double>& values) {
+static Json rounded(const std::vector<double>& values, int digits) {
   Json list = Json::array();
-  for (const double value : values) list.push_back(std::stod(fmt::format("{:.5g}", value)));
+  for (const double value : values)
+    list.push_back(std::stod(fmt::format("{:.{}g}", value, digits)));
   return list;
 }
 
 void Plot::values(double x_low, double x_high, const std::vector<Series>& series) {
   Json list = Json::array();
   for (const Series& s : series)
-    list.push_back({s.name, std::string(1, letter_of(s.tone)), rounded(s.x), rounded(s.y)});
+    list.push_back({s.name, std::string(1, letter_of(s.tone)), rounded(s.x, 12), rounded(s.y, 5)});
   data_ = fmt::format(" data-v=\"{}\"", escaped(to_line({x_low, x_high, list})));
 }
 

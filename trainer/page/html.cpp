@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 #include <cmath>
 #include <functional>
-#include "core/base/plural.h"
 #include "core/base/utf8.h"
+#include "trainer/state/run_record.h"
 
 namespace bellows {
 
@@ -103,14 +103,6 @@ std::string facts(const std::vector<std::pair<std::string, std::string>>& rows) 
   for (const auto& [name, value] : rows)
     html += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", name, value);
   return html + "</dl>\n";
-}
-
-static std::string plain(const Json& value) {
-  if (value.is_string()) return value;
-  if (!value.is_array()) return value.dump();
-  Names items;
-  for (const Json& each : value) items.push_back(plain(each));
-  return joined(items, "none");
 }
 
 std::string facts_of(const Json& object) {

@@ -9,29 +9,11 @@
 #include "trainer/page/charts.h"
 #include "trainer/page/html.h"
 #include "trainer/page/page.h"
+#include "trainer/state/run_record.h"
 
 namespace bellows {
 
 using Column = std::vector<double>;
-
-// NaN where a row has no such value.
-static Column column(const Json& rows, const std::string& name, double factor = 1) {
-  Column values;
-  if (const auto found = rows.find(name); found != rows.end())
-    for (const Json& value : *found)
-      values.push_back(value.is_number() ? factor * value.get<double>() : NAN);
-  return values;
-}
-
-static double number_in(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number() ? found->get<double>() : NAN;
-}
-
-static Column finite(Column values) {
-  std::erase_if(values, [](double value) { return !std::isfinite(value); });
-  return values;
-}
 
 static double last(const Column& values) { return values.empty() ? NAN : values.back(); }
 
@@ -56,24 +38,14 @@ static std::string metric_text(const std::string& metric, double value) {
   return is_share(metric) ? percent_text(value) : fmt::format("{:.4f}", value);
 }
 
-// Columns of the evaluations that are metrics.
-static Names metrics_of(const Json& test) {
-  Names names;
-  for (const auto& [name, values] : test.items())
-    if (name != "ts" && name != "step" && name != "epoch") names.push_back(name);
-  return names;
-}
-
 static std::string numbers_of(const Json& run) {
   const Json &train = run.at("train"), &test = run.at("test"), &totals = run.at("totals");
   std::vector<KeyNumber> numbers;
-  for (const std::string& metric : metrics_of(test)) {
+  for (const std::string& metric : metrics_in(test)) {
     const Column values = finite(column(test, metric));
     if (values.empty() || metric == "accuracy_top5") continue;
-    const auto [least, most] = std::ranges::minmax(values);
-    const double best = is_share(metric) ? most : least;
     numbers.push_back({"test " + escaped(metric), metric_text(metric, values.back()),
-                       fmt::format("best {} of {}", metric_text(metric, best),
+                       fmt::format("best {} of {}", metric_text(metric, best_of(metric, values)),
                                    count_of(std::ssize(values), "evaluation"))});
   }
   const Column loss = finite(column(train, "loss"));
@@ -119,7 +91,7 @@ static std::string learning(const Json& run) {
                   .series = losses,
                   .y_axis = axis});
   LineChart shares{.title = "Accuracy", .note = "of the test set, in %", .unit = " %"};
-  for (const std::string& metric : metrics_of(test)) {
+  for (const std::string& metric : metrics_in(test)) {
     if (metric == "loss") continue;
     const Tone tone = shares.series.empty() ? Tone::accent : Tone::quiet;
     if (is_share(metric))
@@ -287,8 +259,9 @@ static std::string configuration(const Json& run) {
 // Names no host and no folder, so that the page can be shown to others.
 static std::string machine(const Json& environment) {
   Json shown = Json::object();
-  for (const char* key : {"cpu", "vector_units", "cores", "threads", "memory_bytes", "kernel",
-                          "openmp", "blas", "allocator", "commit", "versions", "variables"})
+  for (const char* key :
+       {"cpu", "vector_units", "cores", "threads", "memory_bytes", "kernel", "openmp_runtime",
+        "blas_library", "allocator", "flags", "commit", "versions", "variables"})
     if (const auto found = environment.find(key); found != environment.end()) shown[key] = *found;
   return shown.empty() ? "" : facts_of(shown);
 }

@@ -1,4 +1,6 @@
 #include "trainer/state/run_record.h"
+#include <algorithm>
+#include <cmath>
 #include <sstream>
 #include "core/config/yaml.h"
 
@@ -94,6 +96,47 @@ Json read_run(const Path& folder) {
   add_rows(run, folder / "metrics.jsonl");
   add_end(run, folder / "end.json");
   return run;
+}
+
+// ---- reading it
+
+std::string plain(const Json& value) {
+  if (value.is_string()) return value;
+  if (!value.is_array()) return value.dump();
+  Names items;
+  for (const Json& each : value) items.push_back(plain(each));
+  return joined(items, "none");
+}
+
+std::vector<double> column(const Json& rows, const std::string& name, double factor) {
+  std::vector<double> values;
+  if (const auto found = rows.find(name); found != rows.end())
+    for (const Json& value : *found)
+      values.push_back(value.is_number() ? factor * value.get<double>() : NAN);
+  return values;
+}
+
+std::vector<double> finite(std::vector<double> values) {
+  std::erase_if(values, [](double value) { return !std::isfinite(value); });
+  return values;
+}
+
+double number_in(const Json& object, const std::string& key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number() ? found->get<double>() : NAN;
+}
+
+Names metrics_in(const Json& test) {
+  Names names;
+  for (const auto& [name, values] : test.items())
+    if (name != "ts" && name != "step" && name != "epoch") names.push_back(name);
+  return names;
+}
+
+double best_of(const std::string& metric, const std::vector<double>& values) {
+  if (values.empty()) return NAN;
+  const auto [least, most] = std::ranges::minmax(values);
+  return metric.starts_with("accuracy") ? most : least;
 }
 
 }  // namespace bellows

@@ -2,6 +2,7 @@
 #pragma once
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/base/plural.h"
 
 namespace bellows {
 
@@ -19,5 +20,17 @@ namespace bellows {
 // Files of other versions may lack values of env, rows and totals. Throws Error: exit 2 if no run
 // is in the folder, 3 if a file of it is damaged.
 Json read_run(const Path& folder);
+
+// ---- reading it
+
+std::string plain(const Json& value);  // as text: a string without quotes, a list as "a, b"
+
+// Returns a column of `rows` (train or test), times `factor`; NaN where a row has no such value.
+std::vector<double> column(const Json& rows, const std::string& name, double factor = 1);
+std::vector<double> finite(std::vector<double> values);        // the others left out
+double number_in(const Json& object, const std::string& key);  // NaN if there is none
+Names metrics_in(const Json& test);                            // its columns that are metrics
+// Returns the best value of a metric: the largest of an accuracy, else the smallest; NaN if empty.
+double best_of(const std::string& metric, const std::vector<double>& values);
 
 }  // namespace bellows

@@ -1,0 +1,122 @@
+// `trainer compare`: finds each difference of two real runs, and says where there is none.
+#include <gmock/gmock.h>
+#include <fstream>
+#include <sstream>
+#include "core/base/json.h"
+#include "tests/trainer/program.h"
+#include "trainer/log/system.h"
+#include "trainer/state/run_record.h"
+
+using namespace bellows;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+namespace fs = std::filesystem;
+
+class Compare : public Program {
+ protected:
+  // Returns the output, after a check that it fits 80 columns.
+  std::string compared(const std::string& a, const std::string& b) {
+    const Ended ended = run({"compare", a, b});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    std::istringstream lines(ended.out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+    return ended.out;
+  }
+  void change_environment(const std::string& of, const std::function<void(Json&)>& change) {
+    Json env = Json::parse(read(of + "/env.json"));
+    change(env);
+    write(of + "/env.json", env.dump(2));
+  }
+};
+
+TEST_F(Compare, SaysOfEqualRunsThatNothingDiffers) {
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(run(tiny({})).code, 0);
+  const std::string text = compared("runs/run", "runs/run-2");
+  for (const char* group :
+       {"machine", "versions", "libraries", "data", "plan", "toggles", "toggles that were on"})
+    EXPECT_THAT(text, HasSubstr(cat("\n", group, ": no differences in ")));
+  EXPECT_THAT(text, HasSubstr("The runs differ in nothing that they record"));
+  EXPECT_THAT(text, HasSubstr("train loss: equal to the last bit in 4 log windows\n"));
+  EXPECT_THAT(text, Not(HasSubstr("warning")));
+}
+
+TEST_F(Compare, NamesTheOneOptionThatDiffers) {
+  ASSERT_EQ(run(tiny({"optimizer.lr=0.01"})).code, 0);
+  ASSERT_EQ(run(tiny({"optimizer.lr=0.02"})).code, 0);
+  const std::string text = compared("runs/run", "runs/run-2");
+  EXPECT_THAT(text, HasSubstr("plan: 1 difference in "));
+  EXPECT_THAT(text, HasSubstr("\n  optimizer.lr  0.01  0.02\n"));
+  EXPECT_THAT(text, HasSubstr("train loss: differs from the log window on that ends at step 2\n"));
+  EXPECT_THAT(text, Not(HasSubstr("warning")));
+}
+
+TEST_F(Compare, PrintsEachDifferenceOfTheEnvironmentBeforeAnyRatio) {
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(run(tiny({})).code, 0);
+  const std::string wide(200, 'w');
+  change_environment("runs/run-2", [&](Json& env) {
+    env["versions"]["onednn"] = "0.0.1";
+    env["flags"] = wide;
+    env["cores"] = 4096;
+    env["unheard_of"] = {{"x", 1}};
+    env["allocator"] = "libjemalloc.so.2";
+    env["variables"]["OMP_PLACES"] = "cores";
+    env["libraries"].push_back("/lib/libplanted.so.1");
+    env["pid"] = 1;
+  });
+  const std::string text = compared("runs/run", "runs/run-2");
+  const size_t results = text.find("\nresults ");
+  ASSERT_NE(results, text.npos);
+  for (const char* found :
+       {"machine: 2 differences", "  cores ", " 4096\n", "  unheard_of.x  absent ",
+        "versions: 3 differences", "onednn\n", "B: 0.0.1\n", "  allocator\n",
+        "B: libjemalloc.so.2\n", "variables: 1 difference", "OMP_PLACES  absent  cores\n",
+        "libraries: 1 difference", "/lib/libplanted.so.1  absent  loaded\n",
+        "warning: the environments differ"})
+    EXPECT_LT(text.find(found), results) << found << "\n" << text;
+  const size_t w = std::ranges::count(text, 'w');
+  EXPECT_GE(w, 200u);  // wrapped, not cut
+}
+
+TEST_F(Compare, NamesTogglesThatDifferAndWhichOfThemRan) {
+  ASSERT_EQ(run(tiny({})).code, 0);
+  ASSERT_EQ(run(tiny({"toggles={background_loader: off, fused_loss: off}",
+                      "data={name: digits, train_size: 64, test_size: 20, batch_size: 32}"}))
+                .code,
+            0);
+  const std::string text = compared("runs/run", "runs/run-2");
+  EXPECT_THAT(text, AllOf(HasSubstr("  data.batch_size  16  32\n"),
+                          HasSubstr("  toggles.fused_loss  on  off\n"),
+                          HasSubstr("  fused_loss  ran  off\n"),
+                          HasSubstr("warning: more than one option differs"),
+                          HasSubstr("  updates "), HasSubstr(" 0.500\n")));
+}
+
+TEST_F(Compare, WarnsOfWhatARunDoesNotRecord) {
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(run(tiny({})).code, 0);
+  fs::remove(folder_ / "runs/run-2/env.json");
+  fs::remove(folder_ / "runs/run-2/metrics.jsonl");
+  EXPECT_THAT(compared("runs/run", "runs/run-2"),
+              AllOf(HasSubstr("warning: B has no env.json"), Not(HasSubstr("absent")),
+                    HasSubstr("train loss: a run has no log window")));
+  expect_refusal({"compare", "runs/run", "runs"}, 2, "runs: no run folder");
+}
+
+TEST(Environment, NamesTheLibrariesThatThisProcessHasLoaded) {
+  std::ostringstream maps;
+  maps << std::ifstream("/proc/self/maps").rdbuf();
+  const Json env = environment();
+  EXPECT_THAT(maps.str(), HasSubstr("/" + env["openmp_runtime"].get<std::string>() + "\n"));
+  EXPECT_THAT(env["flags"], HasSubstr("-march="));
+  EXPECT_EQ(env["allocator"], "malloc of the C library");
+}
+
+TEST(RunRecord, HasColumnsWithoutHoles) {
+  const Json rows = {{"loss", {1.5, nullptr, "x"}}, {"step", {1, 2, 3}}, {"ts", {0, 0, 0}}};
+  EXPECT_EQ(finite(column(rows, "loss", 2)), std::vector<double>{3});
+  EXPECT_EQ(column(rows, "loss").size(), 3u);
+  EXPECT_TRUE(column(rows, "absent").empty());
+  EXPECT_EQ(metrics_in(rows), Names{"loss"});
+  EXPECT_EQ(best_of("accuracy_top5", {1, 3, 2}), 3);
+  EXPECT_EQ(best_of("loss", {2, 1, 3}), 1);
+}

@@ -1,0 +1,234 @@
+// trainer compare RUN RUN: differences of two run folders. Those of the environment come before any
+// ratio, and a group without differences says so.
+#include <fmt/format.h>
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include "core/base/output.h"
+#include "core/base/plural.h"
+#include "core/base/statistics.h"
+#include "trainer/state/run_record.h"
+#include "trainer/verbs/tables.h"
+#include "trainer/verbs/verbs.h"
+
+namespace bellows {
+
+using Facts = std::map<std::string, std::string>;
+
+namespace {
+struct Difference {
+  std::string name, a, b;
+};
+struct Group {
+  std::string name;
+  Facts a = {}, b = {};
+  std::string missing = "absent";  // stands for a value that a run does not record
+};
+}  // namespace
+
+static std::vector<Difference> differences(const Group& group) {
+  std::set<std::string> names;
+  for (const Facts* facts : {&group.a, &group.b})
+    for (const auto& [name, value] : *facts) names.insert(name);
+  const auto value = [&](const Facts& facts, const std::string& name) {
+    const auto found = facts.find(name);
+    return found == facts.end() ? group.missing : found->second;
+  };
+  std::vector<Difference> found;
+  for (const std::string& name : names)
+    if (const std::string a = value(group.a, name), b = value(group.b, name); a != b)
+      found.push_back({name, a, b});
+  return found;
+}
+
+// ---- what is compared
+
+static void flatten(const std::string& name, const Json& value, Facts& facts) {
+  if (!value.is_object())
+    facts[name] = plain(value);
+  else
+    for (const auto& [key, each] : value.items())
+      flatten(name.empty() ? key : cat(name, ".", key), each, facts);
+}
+
+// Values of env.json by group. The process's own number is no difference.
+static Facts environment(const Json& run, const std::string& group) {
+  static const std::map<std::string, std::string> groups = {
+      {"versions", "versions"},       {"commit", "versions"},       {"flags", "versions"},
+      {"openmp_runtime", "versions"}, {"blas_library", "versions"}, {"allocator", "versions"},
+      {"variables", "variables"},     {"libraries", "libraries"},   {"pid", "none"}};
+  Facts facts;
+  for (const auto& [key, value] : run.at("env").items()) {
+    const auto found = groups.find(key);
+    if ((found == groups.end() ? "machine" : found->second) != group) continue;
+    if (group == "libraries")
+      for (const Json& path : value) facts[plain(path)] = "loaded";
+    else
+      flatten(key == "versions" || key == "variables" ? "" : key, value, facts);
+  }
+  return facts;
+}
+
+// Options of plan.yaml by group.
+static Facts plan(const Json& run, const std::string& group) {
+  Facts facts;
+  for (const Json& option : run.at("plan")) {
+    const std::string key = option[0];
+    const std::string own = key.starts_with("toggles.") ? "toggles"
+                            : key.starts_with("data.")  ? "data"
+                                                        : "plan";
+    if (own == group) facts[key] = option[1];
+  }
+  return facts;
+}
+
+// Toggles that were on, and whether their footprints counted. Empty if the run has not ended.
+static Facts toggles_that_ran(const Json& run) {
+  Facts facts;
+  for (const Json& toggle : run.at("toggles"))
+    if (toggle.contains("count"))
+      facts[toggle.at("name")] = toggle["count"] != 0 ? "ran" : "never ran";
+  return facts;
+}
+
+// ---- text of 80 columns
+
+constexpr size_t kColumns = 80;
+
+// Breaks `text` after spaces, or anywhere if a word is too long, and indents all lines but the
+// first.
+static void say_wrapped(std::string text, const std::string& indent) {
+  while (text.size() > kColumns) {
+    size_t end = text.rfind(' ', kColumns);
+    if (end == text.npos || end <= indent.size() + 8) end = kColumns;
+    say(text.substr(0, end));
+    text = indent + text.substr(end + (text[end] == ' '));
+  }
+  say(text);
+}
+
+static void print(const std::vector<Difference>& found) {
+  std::vector<TableRow> rows;
+  for (const Difference& d : found) rows.push_back({"  " + d.name, d.a, d.b});
+  const std::string table = aligned(rows);
+  size_t widest = 0;
+  for (size_t at = 0, end; (end = table.find('\n', at)) != table.npos; at = end + 1)
+    widest = std::max(widest, end - at);
+  if (widest <= kColumns) return say_part(table);
+  for (const Difference& d : found) {
+    say_wrapped("  " + d.name, "    ");
+    say_wrapped("    A: " + d.a, "       ");
+    say_wrapped("    B: " + d.b, "       ");
+  }
+}
+
+// Returns the number of differences.
+static size_t print(const Group& group) {
+  const auto found = differences(group);
+  const size_t values = std::max(group.a.size(), group.b.size());
+  if (group.a.empty() && group.b.empty())
+    say(cat(group.name, ": neither run records any"));
+  else if (found.empty())
+    say(cat(group.name, ": no differences in ", count_of(std::ssize(group.a), "value")));
+  else
+    say(cat(group.name, ": ", count_of(std::ssize(found), "difference"), " in ",
+            count_of(int64_t(values), "value")));
+  if (!found.empty()) print(found);
+  return found.size();
+}
+
+// ---- results
+
+// Quantity, values of both runs, format of a value.
+static void add_row(std::vector<TableRow>& rows, const std::string& name, double a, double b) {
+  const auto text = [](double value) {
+    return std::isfinite(value) ? fmt::format("{:.5g}", value) : std::string("-");
+  };
+  if (std::isfinite(a) || std::isfinite(b))
+    rows.push_back({"  " + name, text(a), text(b), b / a > 0 ? fmt::format("{:.3f}", b / a) : "-"});
+}
+
+static std::string curve_text(const Json& a, const Json& b) {
+  if (a.empty() || b.empty()) return "train loss: a run has no log window";
+  const auto steps_a = column(a, "step"), steps_b = column(b, "step");
+  if (steps_a[0] != steps_b[0]) return "train loss: the log windows end at different steps";
+  const auto loss_a = column(a, "loss"), loss_b = column(b, "loss");
+  const size_t both = std::min(loss_a.size(), loss_b.size());
+  for (size_t i = 0; i < both; ++i)
+    if (loss_a[i] != loss_b[i] && steps_a[i] == steps_b[i])
+      return fmt::format("train loss: differs from the log window on that ends at step {}",
+                         steps_a[i]);
+  return cat("train loss: equal to the last bit in ", count_of(int64_t(both), "log window"),
+             loss_a.size() == loss_b.size() ? "" : ", as far as both runs go");
+}
+
+static void print_results(const Json& a, const Json& b) {
+  std::vector<TableRow> rows = {{"results", "A", "B", "B / A"}};
+  const auto of = [&](const std::string& name, const char* split, const std::string& key,
+                      const auto& summary) {
+    add_row(rows, name, summary(finite(column(a.at(split), key))),
+            summary(finite(column(b.at(split), key))));
+  };
+  const auto last = [](const std::vector<double>& v) { return v.empty() ? NAN : v.back(); };
+  const auto middle = [](const std::vector<double>& v) { return v.empty() ? NAN : median(v); };
+  of("updates", "train", "step", last);
+  std::set<std::string> metrics;
+  for (const Json* run : {&a, &b})
+    for (const std::string& metric : metrics_in(run->at("test"))) metrics.insert(metric);
+  of("train loss, last", "train", "loss", last);
+  of("train loss, lowest", "train", "loss", [](const auto& v) { return best_of("loss", v); });
+  for (const std::string& metric : metrics) {
+    of(cat("test ", metric, ", last"), "test", metric, last);
+    of(cat("test ", metric, ", best"), "test", metric,
+       [&](const auto& v) { return best_of(metric, v); });
+  }
+  of("ips, median", "train", "ips", middle);
+  of("batch_cost, s, median", "train", "batch_cost", middle);
+  of("reader_cost, s, median", "train", "reader_cost", middle);
+  for (const auto& [key, name] : {std::pair("elapsed_s", "time of the run, s"),
+                                  {"max_mem_allocated", "peak of tensors, bytes"}})
+    add_row(rows, name, number_in(a.at("totals"), key), number_in(b.at("totals"), key));
+  say_part(aligned(rows, "lrrr"));
+  say(curve_text(a.at("train"), b.at("train")));
+}
+
+// ---- the verb
+
+static int run(const Arguments& args) {
+  CommandLine line = verb_line("compare");
+  std::string first, second;
+  line.add_option("a", first, "run folder").required();
+  line.add_option("b", second, "another one").required();
+  line.add_note("Exit code: 0 whatever differs, 2 for no run folder, 3 for a damaged file.");
+  if (!line.read(args)) return 0;
+  const Json a = read_run(first), b = read_run(second);
+  say_wrapped("A: " + first, "   ");
+  say_wrapped("B: " + second, "   ");
+  say("");
+  size_t apart = 0;
+  for (const auto& [name, run] : {std::pair("A", &a), {"B", &b}})
+    if (run->at("env").empty())
+      say(cat("warning: ", name, " has no env.json, so its environment is unknown")), ++apart;
+  if (!apart)
+    for (const char* group : {"machine", "versions", "variables", "libraries"})
+      apart += print({group, environment(a, group), environment(b, group)});
+  size_t options = 0;
+  for (const char* group : {"data", "plan", "toggles"})
+    options += print({group, plan(a, group), plan(b, group)});
+  print({"toggles that were on", toggles_that_ran(a), toggles_that_ran(b), "off"});
+  say("");
+  if (apart)
+    say_wrapped("warning: the environments differ or are unknown, so a ratio may come from them",
+                "");
+  if (options > 1)
+    say_wrapped("warning: more than one option differs, so a ratio may come from any of them", "");
+  if (apart + options == 0)
+    say_wrapped("The runs differ in nothing that they record, so the ratios show chance.", "");
+  print_results(a, b);
+  return 0;
+}
+
+static const AddVerb verb({"compare", "prints how two runs differ: environment, plan, results",
+                           "trainer compare runs/lenet runs/lenet-2", run});
+
+}  // namespace bellows
