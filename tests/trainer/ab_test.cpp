@@ -61,7 +61,8 @@ AbArm arm(const std::string& name, double block_ms, int64_t footprint, uint64_t 
 }
 
 AbResult result_of(double on_ms, int64_t footprint = 90) {
-  AbResult result = {.toggle = &kToggle};
+  AbResult result;
+  result.toggle = &kToggle;
   result.options.config = "configs/lenet.yaml";
   result.options.overrides = {"seed=2"};
   result.options.toggle = kToggle.name;
@@ -88,7 +89,8 @@ AbArm with_losses(const std::vector<LossList>& rounds) {
 // losses are `off` in all rounds.
 Finding judged(const Toggle& toggle, const LossList& off, const std::vector<LossList>& placebo,
                const std::vector<LossList>& on) {
-  AbResult result = {.toggle = &toggle};
+  AbResult result;
+  result.toggle = &toggle;
   result.off = with_losses(std::vector<LossList>(on.size(), off));
   result.placebo = with_losses(placebo);
   result.on = {with_losses(on)};
@@ -506,7 +508,8 @@ AbArm trained(const Plan& plan, int64_t mantissa, bool placebo = false) {
 Finding close_finding(const Values& off, const Values& on) {
   static const Toggle close = with_class(Same::close);
   const Plan off_plan = small_lenet(off), on_plan = small_lenet(on);
-  AbResult result = {.toggle = &close};
+  AbResult result;
+  result.toggle = &close;
   result.mantissa = mantissa_bits(on_plan);
   result.off = trained(off_plan, result.mantissa);
   result.placebo = trained(off_plan, result.mantissa, true);

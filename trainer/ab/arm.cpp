@@ -12,7 +12,7 @@
 #include "core/base/trace.h"
 #include "core/device/adaptive_threads.h"
 #include "core/tensor/copy.h"
-#include "trainer/ab/ab.h"
+#include "trainer/ab/arms.h"
 #include "trainer/ab/process.h"
 #include "trainer/run/loop.h"
 #include "trainer/session/session.h"
@@ -24,21 +24,42 @@ namespace bellows {
 static void report(std::string line) {
   line += '\n';
   if (!write_fully(kReportFd, bytes_of(line)))
-    fail(Exit::storage, "ab: an arm cannot write its report: ", std::strerror(errno));
+    fail(Exit::storage, "arms: an arm cannot write its report: ", std::strerror(errno));
 }
 
 namespace {
+
+// Measures how long the loop waits for data.
+class TimedFeed : public Feed {
+ public:
+  explicit TimedFeed(Feed& feed) : feed_(feed) {}
+  void start(int64_t epoch, int64_t first_batch) override { feed_.start(epoch, first_batch); }
+  void catch_up() override { feed_.catch_up(); }
+  bool next(Batch& batch) override {
+    const int64_t begin = time_ns(Clock::wall);
+    const bool more = feed_.next(batch);
+    waited_s += seconds_since(begin);
+    return more;
+  }
+
+  double waited_s = 0;
+
+ private:
+  Feed& feed_;
+};
 
 // Measures one block per time slice. The clocks start when the parents have resumed the processes
 // of all ranks, and stop when the block is complete.
 class BlockTimer {
  public:
-  BlockTimer(const AbOptions& options, const Session& session)
+  BlockTimer(const ArmOptions& options, Session& session)
       : session_(session),
+        feed_(*session.feed),
         due_(options.measure == AbMeasure::epoch ? session.steps_per_epoch() : options.warmup),
         next_due_(options.measure == AbMeasure::epoch ? due_ : options.steps) {
     if (options.measure == AbMeasure::target)
       due_ = next_due_ = std::numeric_limits<int64_t>::max();
+    session.feed = &feed_;
     begin();
   }
 
@@ -52,6 +73,7 @@ class BlockTimer {
     block_.cpu_s = seconds_since(cpu_begin_, Clock::cpu);
     block_.waited_s = 1e-9 * static_cast<double>(cpu_time().waited_ns - waited_begin_);
     block_.counters = trace::counters();
+    block_.reader_s = feed_.waited_s;
     report(to_line(block_));
     raise(SIGSTOP);
     due_ = next_due_;
@@ -65,9 +87,11 @@ class BlockTimer {
     wall_begin_ = time_ns(Clock::wall);
     cpu_begin_ = time_ns(Clock::cpu);
     waited_begin_ = cpu_time().waited_ns;
+    feed_.waited_s = 0;
   }
 
-  const Session& session_;
+  Session& session_;
+  TimedFeed feed_;
   int64_t due_, next_due_;  // steps
   AbBlock block_;
   int64_t wall_begin_ = 0, cpu_begin_ = 0, waited_begin_ = 0;  // ns
@@ -77,7 +101,7 @@ class BlockTimer {
 
 // The same plan, but long enough for all blocks and without early stopping. When steps are
 // measured, evaluation and checkpoints are off too.
-static Plan measured_plan(Plan plan, const AbOptions& options, int64_t round) {
+static Plan measured_plan(Plan plan, const ArmOptions& options, int64_t round) {
   plan.target = {};
   plan.train.patience = 0;
   plan.ckpt.best = "none";
@@ -98,13 +122,15 @@ static Plan measured_plan(Plan plan, const AbOptions& options, int64_t round) {
 static AbEnd end_of(const Outcome& outcome, const Session& session) {
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
+  const Shape image = session.loader->transforms().shape(0);  // (C, H, W)
   return {.losses = outcome.losses,
           .counters = trace::counters(),
           .threads = pool_threads(),
           .peak_tensor_bytes = allocator_stats(session.device).peak_allocated,
           .peak_resident_bytes = usage.ru_maxrss * 1024,
           .samples = static_cast<int64_t>(outcome.losses.size()) * session.joint_batch(),
-          .reached_target = outcome.at.target_s >= 0};
+          .reached_target = outcome.at.target_s >= 0,
+          .pixels = image[1] * image[2]};
 }
 
 // ---- the start
@@ -133,7 +159,7 @@ void nudge_weights(const NamedTensors& parameters, const ArmProcessOptions& proc
   if (process.placebo) change(2 * round + 1);
 }
 
-int run_arm(const Plan& plan, const AbOptions& options, const ArmProcessOptions& process) {
+int run_arm(const Plan& plan, const ArmOptions& options, const ArmProcessOptions& process) {
   CHECK(process.parent == getppid(),
         "ab: --arm-folder is for the processes that ab starts itself; leave it out");
   Session session(measured_plan(plan, options, process.round));

@@ -38,9 +38,10 @@ Config arm_config(const AbOptions& options, const Toggle& toggle, const std::str
   return config_with(sources, toggle, value, dependents_off(toggle));
 }
 
-Plan arm_plan(const AbOptions& options, const Toggle* toggle, const std::string& value) {
-  return toggle ? arm_config(options, *toggle, value).plan
-                : make_config(sources_of(options.config, options.overrides)).plan;
+Names arm_settings(const Toggle& toggle, const std::string& value) {
+  Names set = {cat("toggles.", toggle.name, "=", value)};
+  for (const auto& [key, off] : dependents_off(toggle)) set.push_back(cat(key, "=", off.text));
+  return set;
 }
 
 Names forced_off(const AbOptions& options, const Toggle& toggle) {
@@ -105,18 +106,6 @@ Names check_against(const AbOptions& options) {
         " differences, so a result would not tell which one matters: ", joined(found),
         "; leave one, or add --allow-many");
   return found;
-}
-
-int64_t mantissa_bits(const Plan& plan) {
-  using Precision = AmpOptions::Precision;
-  int64_t bits = 23;
-  const auto at_most = [&](bool used, int64_t other) {
-    if (used) bits = std::min(bits, other);
-  };
-  at_most(plan.amp.dtype == Precision::fp16 || plan.kernels.tf32, 10);
-  at_most(plan.data.loader.feed.device_augment, 8);
-  at_most(plan.amp.dtype == Precision::bf16 || plan.dist.compress, 7);
-  return bits;
 }
 
 }  // namespace bellows

@@ -1,7 +1,7 @@
 // Runs the time slices of all arms alternately; writes and parses the lines that arms report.
 #include <cmath>
 #include <deque>
-#include "trainer/ab/ab.h"
+#include "trainer/ab/arms.h"
 #include "trainer/ab/process.h"
 
 namespace bellows {
@@ -19,7 +19,7 @@ std::vector<AbProcess> interleave(const std::vector<ArmCommand>& arms, int64_t b
                                   const AfterBlock& after_block) {
   const auto end_by_signal = [&] {
     if (const int signal = signals.stop())
-      fail(static_cast<Exit>(128 + signal), "ab: ended by signal ", signal, ", without a result");
+      fail(static_cast<Exit>(128 + signal), "arms: ended by signal ", signal, ", without a result");
   };
   std::vector<AbProcess> measured(arms.size());
   std::deque<ArmProcess> processes;
@@ -27,7 +27,7 @@ std::vector<AbProcess> interleave(const std::vector<ArmCommand>& arms, int64_t b
     end_by_signal();
     for (size_t other = 0; other < processes.size(); ++other)
       if (other != arm && !processes[other].stopped())
-        fail(Exit::internal, "ab: ", arms[other].name, " ran during another arm's time slice");
+        fail(Exit::internal, arms[other].name, " ran during another arm's time slice");
     const AbBlock block = parse_block(processes[arm].run_slice());
     after_block(block);
     return block;
@@ -52,7 +52,8 @@ std::string to_line(const AbBlock& block) {
                       {"wall_s", block.wall_s},
                       {"cpu_s", block.cpu_s},
                       {"waited_s", block.waited_s},
-                      {"counters", block.counters}});
+                      {"counters", block.counters},
+                      {"reader_s", block.reader_s}});
 }
 
 std::string to_line(const AbEnd& end) {
@@ -62,14 +63,15 @@ std::string to_line(const AbEnd& end) {
                       {"peak_tensor_bytes", end.peak_tensor_bytes},
                       {"peak_resident_bytes", end.peak_resident_bytes},
                       {"samples", end.samples},
-                      {"reached_target", end.reached_target}});
+                      {"reached_target", end.reached_target},
+                      {"pixels", end.pixels}});
 }
 
 template <class Read> static auto parse(const std::string& line, Read read) {
   try {
     return read(Json::parse(line));
   } catch (const Json::exception& error) {
-    fail(Exit::internal, "ab: an arm reported '", line.substr(0, 100), "': ", error.what());
+    fail(Exit::internal, "arms: an arm reported '", line.substr(0, 100), "': ", error.what());
   }
 }
 
@@ -81,6 +83,7 @@ AbBlock parse_block(const std::string& line) {
     json.at("cpu_s").get_to(block.cpu_s);
     json.at("waited_s").get_to(block.waited_s);
     json.at("counters").get_to(block.counters);
+    json.at("reader_s").get_to(block.reader_s);
     return block;
   });
 }
@@ -96,6 +99,7 @@ AbEnd parse_end(const std::string& line) {
     json.at("peak_resident_bytes").get_to(end.peak_resident_bytes);
     json.at("samples").get_to(end.samples);
     json.at("reached_target").get_to(end.reached_target);
+    json.at("pixels").get_to(end.pixels);
     return end;
   });
 }

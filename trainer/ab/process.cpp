@@ -98,7 +98,7 @@ std::string ArmProcess::read_line() {
     if (count > 0) unread_.append(buffer, count);
     if (count != 0) continue;
     if (wait_for_change(std::min(timeout_s_, kExitS), false) == Change::ended) explain_end();
-    fail(Exit::internal, "ab: ", name_, " closed its report pipe", when(),
+    fail(Exit::internal, name_, " closed its report pipe", when(),
          " but did not end, and was killed");
   }
 }
@@ -130,14 +130,14 @@ std::string ArmProcess::when() const { return " after " + count_of(slices_, "tim
 
 void ArmProcess::explain_end() const {
   if (WIFSIGNALED(*end_))
-    fail(Exit::internal, "ab: ", name_, " was killed by signal ", WTERMSIG(*end_), when());
+    fail(Exit::internal, name_, " was killed by signal ", WTERMSIG(*end_), when());
   const int code = WEXITSTATUS(*end_);
-  if (code == 0) fail(Exit::internal, "ab: ", name_, " ended too early,", when());
-  fail(static_cast<Exit>(code), "ab: ", name_, " ended with exit code ", code, when());
+  if (code == 0) fail(Exit::internal, name_, " ended too early,", when());
+  fail(static_cast<Exit>(code), name_, " ended with exit code ", code, when());
 }
 
 void ArmProcess::time_out() const {
-  fail(Exit::internal, "ab: ", name_, " did not finish a time slice within ", timeout_s_,
+  fail(Exit::internal, name_, " did not finish a time slice within ", timeout_s_,
        " s and was killed; --timeout allows more");
 }
 

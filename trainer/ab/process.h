@@ -15,7 +15,7 @@ constexpr int kReportFd = 3;  // descriptor of the pipe that an arm writes to
 class ArmProcess {
  public:
   // Starts `command`, which is looked up in PATH. Its stdout is discarded, its stderr is ours. The
-  // process is killed by the destructor and when the calling thread dies. `name` is used in
+  // process is killed by the destructor and when the calling thread dies. `name` begins
   // messages. `timeout_s` limits each time slice. `while_waiting` is called at least once per
   // second while this object waits for the process; it may throw.
   ArmProcess(

@@ -1,10 +1,9 @@
-// Results of `trainer ab` as Markdown that is readable unrendered, and as JSON; its progress line.
+// Results of `trainer ab` as Markdown that is readable unrendered, and as JSON.
 #include <fmt/format.h>
 #include <algorithm>
-#include "core/base/trace.h"
 #include "core/base/utf8.h"
 #include "trainer/ab/ab.h"
-#include "trainer/log/log_line.h"
+#include "trainer/ab/arm_report.h"
 
 namespace bellows {
 
@@ -12,12 +11,6 @@ static std::string title(const AbResult& result) {
   Names on;
   for (const AbArm& arm : result.on) on.push_back(arm.name);
   return cat(result.off.name, " against ", joined(on));
-}
-
-static std::string ratio_text(const Speedup& s) {
-  if (s.rounds < 2) return fmt::format("{:.3f} x (no interval)", s.ratio);
-  return fmt::format("{:.3f} x ({:.4g} % interval {:.3f} to {:.3f})", s.ratio, 100 * (1 - s.error),
-                     s.interval.low, s.interval.high);
 }
 
 static std::string verdict_text(Verdict verdict) {
@@ -75,8 +68,6 @@ static std::string samples_text(const AbArm& arm) {
                      quantile(samples, 1));
 }
 
-static std::string megabytes(int64_t bytes) { return fmt::format("{:.2f}", bytes / 1e6); }
-
 // One row per quantity, one column per arm.
 static std::string arm_table(const AbResult& result) {
   std::vector<const AbArm*> arms = {&result.off};
@@ -90,9 +81,6 @@ static std::string arm_table(const AbResult& result) {
     text += fmt::format("| {} |", what);
     for (const AbArm* arm : arms) text += cat(" ", of(*arm), " |");
     text += "\n";
-  };
-  const auto largest = [](const AbArm& arm, const auto& of) {
-    return of(*std::ranges::max_element(arm.processes, {}, of));
   };
   const AbOptions& o = result.options;
   const bool whole_runs = o.measure == AbMeasure::target;
@@ -130,15 +118,6 @@ static std::string counter_table(const AbArm& off_arm, const AbArm& on_arm) {
   return text;
 }
 
-// Quotes `word` for a shell if needed.
-static std::string quoted(const std::string& word) {
-  const bool plain = word.find_first_of(" *?#$&;'\"[]{}<>()|\\`~!") == std::string::npos;
-  if (plain && !word.empty()) return word;
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
 static std::string command_line(const AbOptions& o) {
   std::string text = "trainer ";
   if (o.ranks > 1) text += fmt::format("launch --ranks {} -- ", o.ranks);
@@ -147,26 +126,9 @@ static std::string command_line(const AbOptions& o) {
     text += fmt::format(" --toggle {} --value {}", o.toggle, fmt::join(o.values, ","));
   else
     text += " --against " + quoted(o.against) + (o.allow_many ? " --allow-many" : "");
-  text += o.budget_s > 0 ? fmt::format(" --budget {:g}s", o.budget_s)
-                         : fmt::format(" --processes {}", o.processes);
-  if (o.measure == AbMeasure::target)
-    text += " --time-to " + target_text(o);
-  else
-    text += fmt::format(" --blocks {}", o.blocks);
-  if (o.measure == AbMeasure::epoch) text += " --measure epoch";
-  if (o.measure == AbMeasure::step)
-    text += fmt::format(" --steps {} --warmup {}", o.steps, o.warmup);
+  text += rounds_words(o);
   if (o.clock == Clock::cpu) text += " --clock cpu";
-  if (o.timeout_s != AbOptions().timeout_s) text += fmt::format(" --timeout {}", o.timeout_s);
-  for (const std::string& assignment : o.overrides) text.append(" ").append(quoted(assignment));
-  return text;
-}
-
-static std::string machine_text(const Json& machine) {
-  std::string text;
-  for (const auto& [key, value] : machine.items())
-    text +=
-        fmt::format("- {}: {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+  text += override_words(o);
   return text;
 }
 
@@ -190,16 +152,6 @@ static std::string findings_text(const AbResult& result, const AbArm& on) {
   return text;
 }
 
-static std::string rounds_text(const AbResult& result) {
-  const auto done = static_cast<int64_t>(result.off.processes.size());
-  if (done == result.planned) return "";
-  const std::string why = result.signal  ? fmt::format("interrupted by signal {}", result.signal)
-                          : result.clear ? "the answer was clear"
-                                         : "the budget was spent";
-  return fmt::format("- ended early: {} after {} of {} processes a side\n", why, done,
-                     result.planned);
-}
-
 std::string to_markdown(const AbResult& result) {
   const bool several = result.on.size() > 1;
   std::string text = fmt::format("# {}\n\n", title(result));
@@ -210,7 +162,7 @@ std::string to_markdown(const AbResult& result) {
   for (const std::string& difference : result.differences)
     text += fmt::format("- difference: {}\n", difference);
   if (!result.forced_off.empty()) text += fmt::format("- {}\n", forced_off_text(result));
-  text += rounds_text(result);
+  text += ended_early(result, static_cast<int64_t>(result.off.processes.size()));
   text += fmt::format("- placebo, {} against itself: {}\n", result.off.name,
                       ratio_text(placebo_speedup(result)));
   if (!several) text += findings_text(result, result.on.front());
@@ -226,37 +178,13 @@ std::string to_markdown(const AbResult& result) {
 
 // ---- JSON
 
-static Json arm_json(const AbResult& result, const AbArm& arm) {
-  const auto costs = [&](const AbProcess& process, Clock clock) {
-    return costs_of(process, result.options, clock);
-  };
-  const std::string unit = result.options.measure == AbMeasure::target ? "run" : "step";
-  const AbEnd& end = arm.processes.front().end;
-  Json json = {{"name", arm.name}, {"loss_by_step", end.losses}, {"processes", Json::array()}};
-  for (const AbProcess& process : arm.processes)
-    json["processes"].push_back({{"wall_s_per_" + unit, costs(process, Clock::wall)},
-                                 {"cpu_s_per_" + unit, costs(process, Clock::cpu)},
-                                 {"samples", process.end.samples},
-                                 {"cpu_s_waiting", process.cpu_s_waiting},
-                                 {"peak_tensor_bytes", process.end.peak_tensor_bytes},
-                                 {"peak_resident_bytes", process.end.peak_resident_bytes}});
-  return json;
-}
-
-static Json speedup_json(const Speedup& s) {
-  return {{"ratio", s.ratio},
-          {"interval", {s.interval.low, s.interval.high}},
-          {"confidence", 1 - s.error},
-          {"variance_between_processes", s.between}};
-}
-
 static Json on_json(const AbResult& result, const AbArm& on) {
   const Finding losses = compare_losses(result, on);
   const Divergence apart = divergence(result, on);
   Json counters = Json::object();
   for (const auto& [name, off, rate] : differing_counters(result.off, on))
     counters[name] = {off, rate};
-  Json json = arm_json(result, on);
+  Json json = arm_json(on, result.options);
   json["verdict"] = headline(result, on);
   json["answer"] = verdict_text(judge(speedup(result, on), placebo_speedup(result)));
   json["speedup"] = speedup_json(speedup(result, on));
@@ -276,7 +204,7 @@ static Json on_json(const AbResult& result, const AbArm& on) {
 Json to_json(const AbResult& result) {
   Json on = Json::array();
   for (const AbArm& arm : result.on) on.push_back(on_json(result, arm));
-  Json placebo = arm_json(result, result.placebo);
+  Json placebo = arm_json(result.placebo, result.options);
   placebo["speedup"] = speedup_json(placebo_speedup(result));
   return {{"kind", "ab"},
           {"toggle", result.toggle ? result.toggle->name : ""},
@@ -285,47 +213,11 @@ Json to_json(const AbResult& result) {
           {"differences", result.differences},
           {"command", command_line(result.options)},
           {"clock", result.options.clock == Clock::wall ? "wall" : "cpu"},
-          {"off", arm_json(result, result.off)},
+          {"off", arm_json(result.off, result.options)},
           {"placebo", placebo},
           {"on", on},
           {"busy", result.busy.reasons()},
           {"machine", result.machine}};
-}
-
-// ---- progress
-
-AbProgress::AbProgress(const AbOptions& options, size_t arms, int64_t rounds)
-    : measure_(options.measure),
-      slices_(static_cast<int64_t>(arms) * (1 + options.blocks)),
-      round_work_(static_cast<double>(measure_ != AbMeasure::step
-                                          ? slices_
-                                          : static_cast<int64_t>(arms) *
-                                                (options.warmup + options.blocks * options.steps))),
-      rounds_(rounds),
-      started_ns_(trace::now_ns()) {}
-
-void AbProgress::begin_round() {
-  ++round_;
-  done_ = 0;
-  draw();
-}
-
-void AbProgress::add(const AbBlock& block) {
-  ++done_;
-  work_done_ += measure_ != AbMeasure::step ? 1 : static_cast<double>(block.steps);
-  draw();
-}
-
-std::string AbProgress::text(double elapsed_s) const {
-  const double work = round_work_ * static_cast<double>(rounds_);
-  const std::string eta =
-      work_done_ > 0 ? clock_text(elapsed_s * (work - work_done_) / work_done_) : "unknown";
-  return cat("ab: process ", round_, " of ", rounds_, ", time slice ", done_, " of ", slices_, ", ",
-             clock_text(elapsed_s), " elapsed, ETA ", eta);
-}
-
-void AbProgress::draw() {
-  line_.draw(text(1e-9 * static_cast<double>(trace::now_ns() - started_ns_)));
 }
 
 }  // namespace bellows

@@ -8,8 +8,9 @@
 #include "core/base/trace.h"
 #include "core/device/timer.h"
 #include "dist/rendezvous/rendezvous.h"
-#include "trainer/ab/ab.h"
+#include "plan/toggle.h"
 #include "trainer/launch/reserved_port.h"
+#include "trainer/log/log_line.h"
 #include "trainer/state/scratch_folder.h"
 
 namespace bellows {
@@ -23,7 +24,7 @@ bool RoundPlan::add(double elapsed_s) {
   ++done_;
   if (budget_s_ > 0 && done_ == 1) {
     planned_ = std::max(kFewestRounds, static_cast<int64_t>(budget_s_ / elapsed_s));
-    looks_ = looks_for(planned_);
+    if (may_look_) looks_ = looks_for(planned_);
   }
   const double next_s = elapsed_s * static_cast<double>(done_ + 1) / static_cast<double>(done_);
   if (budget_s_ > 0 && done_ >= kFewestRounds && next_s > 1.1 * budget_s_) stop();
@@ -36,8 +37,8 @@ bool RoundPlan::add(double elapsed_s) {
 // ---- arms
 
 namespace {
-// Where a launcher has started several ranks, each runs `ab` and starts its own rank of every arm.
-// The ranks of an arm meet at a store of their own, on a port that rank 0 chooses. Rank 0 also
+// Where a launcher has started several ranks, each runs the verb and starts its own rank of every
+// arm. The ranks of an arm meet at a store of their own, on a port that rank 0 chooses. Rank 0 also
 // decides how many rounds there are.
 class RankLink {
  public:
@@ -60,7 +61,7 @@ class RankLink {
  private:
   // Returns choose() of rank 0.
   template <class Choose> std::string agreed(const Choose& choose) {
-    const std::string key = cat("ab ", ++agreements_);
+    const std::string key = cat("arms ", ++agreements_);
     if (is_first()) store_->set(key, choose());
     return store_->get(key, timeout_);
   }
@@ -73,7 +74,7 @@ class RankLink {
 };
 }  // namespace
 
-static ArmCommand arm_command(const AbOptions& options, const AbArm& arm,
+static ArmCommand arm_command(const ArmOptions& options, const AbArm& arm,
                               const ArmProcessOptions& process, const Names& more) {
   Names argv = {"/proc/self/exe", "ab"};
   const auto add = [&](const char* option, const auto& value) {
@@ -85,7 +86,7 @@ static ArmCommand arm_command(const AbOptions& options, const AbArm& arm,
   add("--mantissa", process.mantissa);
   if (process.placebo) argv.push_back("--placebo");
   add("--config", arm.config);
-  if (!options.toggle.empty()) add("--toggle", options.toggle), add("--value", arm.value);
+  for (const std::string& setting : arm.set) add("--set", setting);
   if (options.measure == AbMeasure::epoch) add("--measure", "epoch");
   if (options.measure == AbMeasure::target)
     add("--time-to", cat(options.target.metric, "=", options.target.value));
@@ -94,33 +95,7 @@ static ArmCommand arm_command(const AbOptions& options, const AbArm& arm,
   add("--warmup", options.warmup);
   argv.insert(argv.end(), options.overrides.begin(), options.overrides.end());
   argv.insert(argv.end(), more.begin(), more.end());
-  return {arm.name, argv};
-}
-
-// Returns a result without processes.
-static AbResult result_for(const AbOptions& options, const Toggle* toggle) {
-  AbResult result = {.options = options, .toggle = toggle};
-  if (toggle) result.forced_off = forced_off(options, *toggle);
-  if (!toggle) result.differences = check_against(options);
-  const auto add = [&](AbArm& arm, const std::string& config, const std::string& value,
-                       const char* note) {
-    AbOptions of_arm = options;
-    of_arm.config = config;
-    const Plan plan = arm_plan(of_arm, toggle, value);
-    arm = {.name = cat(toggle ? cat(toggle->name, "=", value) : config, note),
-           .config = config,
-           .value = value};
-    result.mantissa = std::min(result.mantissa, mantissa_bits(plan));
-    result.one_thread =
-        result.one_thread && plan.threads.threads == 1 && plan.data.loader.workers.num_workers == 0;
-  };
-  const std::string off = toggle ? toggle->off() : "";
-  add(result.off, options.config, off, "");
-  add(result.placebo, options.config, off, " again");
-  for (const std::string& value : options.values)
-    add(result.on.emplace_back(), options.config, value, "");
-  if (!toggle) add(result.on.emplace_back(), options.against, "", "");
-  return result;
+  return {cat(options.verb, ": ", arm.name), argv};
 }
 
 static double share_waited(const std::vector<AbArm*>& arms) {
@@ -139,20 +114,25 @@ static double share_waited(const std::vector<AbArm*>& arms) {
 namespace {
 class Comparison {
  public:
-  Comparison(const AbOptions& options, const Toggle* toggle)
+  Comparison(const std::vector<AbArm*>& arms, const ArmOptions& options, RoundsResult& result,
+             const AtLook& at_look)
       : options_(options),
-        result_(result_for(options, toggle)),
-        link_(arm_plan(options, toggle, result_.off.value).dist, options.timeout_s),
-        plan_(options.processes, options.budget_s),
-        progress_(options, 2 + result_.on.size(), plan_.planned()) {
-    arms_ = {&result_.off, &result_.placebo};
-    for (AbArm& arm : result_.on) arms_.push_back(&arm);
+        at_look_(at_look),
+        arms_(arms),
+        result_(result),
+        link_(config_of(*arms.front(), options.overrides).plan.dist, options.timeout_s),
+        plan_(options.processes, options.budget_s, at_look != nullptr),
+        progress_(options, arms.size(), plan_.planned()) {
+    for (const AbArm* arm : arms) {
+      const Plan plan = config_of(*arm, options.overrides).plan;
+      result.mantissa = std::min(result.mantissa, mantissa_bits(plan));
+      result.one_thread = result.one_thread && plan.threads.threads == 1 &&
+                          plan.data.loader.workers.num_workers == 0;
+    }
   }
   Comparison(Comparison&&) = delete;
 
-  AbResult run() {
-    for (const std::string& difference : result_.differences) tell(difference);
-    if (!result_.forced_off.empty()) tell(forced_off_text(result_));
+  void run() {
     const MachineClock machine;
     try {
       while (link_.go_on(!plan_.finished())) {
@@ -168,7 +148,6 @@ class Comparison {
     result_.busy = machine.since_begin();
     if (options_.ranks > 1) result_.busy.others = 0;  // they may be the other ranks' arms
     result_.busy.waited = share_waited(arms_);
-    return std::move(result_);
   }
 
  private:
@@ -182,7 +161,7 @@ class Comparison {
       commands.push_back(arm_command(options_, *arm,
                                      {.folder = scratch_ / cat("arm", commands.size()).c_str(),
                                       .round = plan_.done(),
-                                      .placebo = arm == &result_.placebo,
+                                      .placebo = arm->placebo,
                                       .mantissa = result_.mantissa},
                                      link_.next_arm()));
     progress_.begin_round();
@@ -198,23 +177,24 @@ class Comparison {
     if (options_.budget_s > 0 && plan_.done() == 1)
       tell(fmt::format("{:g} s allow {} processes a side", options_.budget_s, plan_.planned()));
     if (!look) return;
-    result_.clear = is_clear(result_);
+    std::string outlook;
+    result_.clear = at_look_(outlook, plan_.planned());
     if (result_.clear) return plan_.stop();
-    tell(fmt::format("{} of {} processes a side: differences from {:.1f} % on will show",
-                     plan_.done(), plan_.planned(), 100 * resolution(result_, plan_.planned())));
+    tell(fmt::format("{} of {} processes a side: {}", plan_.done(), plan_.planned(), outlook));
   }
 
   void tell(const std::string& text) {
     if (!link_.is_first()) return;
     progress_.clear();
-    say("ab: " + text);
+    say(cat(options_.verb, ": ", text));
   }
 
-  const AbOptions& options_;
+  const ArmOptions& options_;
+  const AtLook& at_look_;
+  const std::vector<AbArm*> arms_;
+  RoundsResult& result_;
   const ScratchFolder scratch_;
   const Signals signals_;
-  AbResult result_;
-  std::vector<AbArm*> arms_;
   RankLink link_;
   RoundPlan plan_;
   AbProgress progress_;
@@ -222,8 +202,54 @@ class Comparison {
 };
 }  // namespace
 
-AbResult run_rounds(const AbOptions& options, const Toggle* toggle) {
-  return Comparison(options, toggle).run();
+void run_rounds(const std::vector<AbArm*>& arms, const ArmOptions& options, RoundsResult& result,
+                const AtLook& at_look) {
+  Comparison(arms, options, result, at_look).run();
+}
+
+// ---- the pilot
+
+Pilot try_arms(const std::vector<AbArm*>& arms, ArmOptions options) {
+  options.blocks = 1;
+  options.steps = std::min<int64_t>(options.steps, 5);
+  const ScratchFolder scratch;
+  const Signals signals;
+  std::vector<ArmCommand> commands;
+  for (const AbArm* arm : arms)
+    commands.push_back(
+        arm_command(options, *arm, {.folder = scratch / cat("arm", commands.size()).c_str()}, {}));
+  const int64_t begin = trace::now_ns();
+  const auto processes = interleave(commands, options.blocks, options.timeout_s, signals);
+  double blocks_s = 0, steps = 0;
+  for (size_t i = 0; i < arms.size(); ++i) {
+    arms[i]->processes.push_back(processes[i]);
+    blocks_s += processes[i].blocks[0].wall_s;
+    steps += static_cast<double>(processes[i].blocks[0].steps);
+  }
+  return {(seconds_since(begin) - blocks_s) / static_cast<double>(arms.size()), blocks_s / steps};
+}
+
+double Pilot::round_s(const ArmOptions& options, size_t arms) const {
+  const auto steps = static_cast<double>(options.blocks * options.steps);
+  return static_cast<double>(arms) * (start_s + steps * step_s);
+}
+
+ArmOptions Pilot::fitted(ArmOptions options, size_t arms) const {
+  if (options.budget_s == 0) return options;
+  const double arm_s = options.budget_s / static_cast<double>(kPilotRounds * arms) - start_s;
+  const double steps = arm_s / (step_s * static_cast<double>(options.blocks));
+  options.steps = std::clamp<int64_t>(static_cast<int64_t>(steps), 1, options.steps);
+  return options;
+}
+
+std::string Pilot::text(const ArmOptions& options, size_t arms) const {
+  const double round = round_s(options, arms);
+  const int64_t rounds =
+      options.budget_s > 0 ? std::max(kFewestRounds, static_cast<int64_t>(options.budget_s / round))
+                           : options.processes;
+  return fmt::format("{} arms in {} rounds of {} steps, about {}", arms, rounds,
+                     options.warmup + options.blocks * options.steps,
+                     clock_text(round * static_cast<double>(rounds)));
 }
 
 }  // namespace bellows

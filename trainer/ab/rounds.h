@@ -1,18 +1,16 @@
 // The rounds of a comparison: how many, and when to stop.
 #pragma once
-#include "core/base/statistics.h"
+#include "trainer/ab/arms.h"
 
 namespace bellows {
-
-struct AbOptions;
-struct AbResult;
-struct Toggle;
 
 // Decides after each round whether another one follows. With a budget, the first round tells how
 // many there are time for, and the comparison may end early (looks_for).
 class RoundPlan {
  public:
-  RoundPlan(int64_t processes, double budget_s) : budget_s_(budget_s), planned_(processes) {
+  // `looks`: false if the comparison never ends early.
+  RoundPlan(int64_t processes, double budget_s, bool looks = true)
+      : budget_s_(budget_s), planned_(processes), may_look_(looks) {
     if (budget_s_ > 0) planned_ = kFewestRounds;
   }
 
@@ -29,13 +27,36 @@ class RoundPlan {
  private:
   double budget_s_;
   int64_t planned_, done_ = 0;
+  bool may_look_;
   std::vector<Look> looks_;
   double spent_ = 0, look_error_ = 0;  // errors of the looks before this one, and of this one
   bool at_look_ = false, stopped_ = false;
 };
 
-// Starts and measures the arms of all rounds. After SIGINT or SIGTERM it returns the rounds that
-// were complete, or throws Error (exit 130, 143) if there is none.
-AbResult run_rounds(const AbOptions& options, const Toggle* toggle);  // null: options.against
+// Called at a look, with result.error set. Returns true if more rounds would not change the answer.
+// Else sets `outlook` to what they can show.
+using AtLook = std::function<bool(std::string& outlook, int64_t planned)>;
+
+// Starts and measures the arms of all rounds: adds a process to each arm, and fills `result`. The
+// first arm decides which ranks meet. `at_look`: null if all rounds are to run. After SIGINT or
+// SIGTERM it returns after the rounds that were complete, or throws Error (exit 130, 143) if there
+// is none.
+void run_rounds(const std::vector<AbArm*>& arms, const ArmOptions& options, RoundsResult& result,
+                const AtLook& at_look = nullptr);
+
+// Duration of a comparison, as a few short processes show it.
+struct Pilot {
+  double start_s = 0;  // to start, warm up and end one arm, in the mean
+  double step_s = 0;
+  double round_s(const ArmOptions& options, size_t arms) const;
+  // Returns the options with fewer steps per block, if the budget allows fewer than kPilotRounds
+  // rounds otherwise.
+  ArmOptions fitted(ArmOptions options, size_t arms) const;
+  // Number of rounds that `options` allow, and their time: "10 arms in 5 rounds, about 00:02:10".
+  std::string text(const ArmOptions& options, size_t arms) const;
+};
+constexpr int64_t kPilotRounds = 5;
+// Runs one short process of each arm, which it adds to the arm. One rank only.
+Pilot try_arms(const std::vector<AbArm*>& arms, ArmOptions options);
 
 }  // namespace bellows

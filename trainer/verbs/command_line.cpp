@@ -33,6 +33,9 @@ auto CommandLine::Option::shows_default() const -> Option {
   return Option(option_->capture_default_str());
 }
 auto CommandLine::Option::hidden() const -> Option { return Option(option_->group("")); }
+auto CommandLine::Option::each_takes_one() const -> Option {
+  return Option(option_->allow_extra_args(false));
+}
 
 CommandLine::CommandLine(const std::string& program, const std::string& help,
                          const std::string& example)

@@ -31,6 +31,7 @@ class CommandLine {
     Option value_name(const std::string& name) const;             // in the help, for TEXT or INT
     Option shows_default() const;                                 // the variable's present value
     Option hidden() const;                                        // from the help
+    Option each_takes_one() const;  // of a vector: it is given once for each value
 
    private:
     CLI::Option* option_;

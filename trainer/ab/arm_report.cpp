@@ -1,0 +1,209 @@
+#include "trainer/ab/arm_report.h"
+#include <fmt/format.h>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include "core/base/file.h"
+#include "core/base/utf8.h"
+#include "trainer/log/system.h"
+
+namespace bellows {
+
+// ---- the command line
+
+void declare_config(CommandLine& line, ArmOptions& o) {
+  line.add_option("overrides", o.overrides, "key=value: options of all arms");
+  line.add_option("--config,-c", o.config, "YAML file").required();
+}
+
+void declare_rounds(CommandLine& line, ArmOptions& o, std::string& budget) {
+  const auto processes =
+      line.add_option("--processes", o.processes, "processes per arm").positive();
+  line.add_option("--budget", budget,
+                  "time for all processes, such as 90s or 2m; ends earlier once the answer is "
+                  "clear")
+      .excludes(processes);
+  line.add_option("--blocks", o.blocks, "blocks per process").positive();
+  line.add_option("--steps", o.steps, "steps per block").positive();
+  line.add_option("--warmup", o.warmup, "steps before the first block").positive();
+  line.add_option("--timeout", o.timeout_s, "limit for one block, in seconds").positive();
+  line.add_option("--report", o.report,
+                  "Markdown file to write, FILE.md; FILE.json is written beside it");
+}
+
+double budget_of(const std::string& verb, const std::string& text) {
+  if (text.empty()) return 0;
+  char unit = 0, rest = 0;
+  double amount = 0;
+  const bool fits = std::sscanf(text.c_str(), "%lf%c%c", &amount, &unit, &rest) == 2;
+  CHECK(fits && amount > 0 && (unit == 's' || unit == 'm'), verb, ": --budget: '", text,
+        "' is no time; write seconds or minutes, such as 90s or 2m");
+  return unit == 'm' ? 60 * amount : amount;
+}
+
+Names split(const std::string& list) {
+  Names parts;
+  int depth = 0;
+  bool open = false;  // the last part may still grow
+  for (const char c : list) {
+    depth += (c == '[' || c == '{') - (c == ']' || c == '}');
+    if (!open) parts.emplace_back();
+    open = c != ',' || depth > 0;
+    if (open) parts.back() += c;
+  }
+  return parts;
+}
+
+void check_report(const ArmOptions& o) {
+  const std::filesystem::path report = o.report;
+  if (report.empty()) return;
+  CHECK(report.extension() == ".md", o.verb, ": --report ", report.string(),
+        ": the report is Markdown; write  --report ", report.stem().string(), ".md");
+  const Path folder = report.has_parent_path() ? report.parent_path() : ".";
+  CHECK(kind_of(folder, Exit::usage) == Kind::folder, o.verb, ": --report: no folder ",
+        folder.string());
+}
+
+void write_report(const ArmOptions& options, const std::string& markdown, const Json& json) {
+  if (options.report.empty()) return;
+  std::filesystem::path path = options.report;
+  write_file(path, bytes_of(markdown));
+  write_file(path.replace_extension(".json"), bytes_of(json.dump(1) + "\n"));
+}
+
+std::string quoted(const std::string& word) {
+  const bool plain = word.find_first_of(" *?#$&;'\"[]{}<>()|\\`~!") == std::string::npos;
+  if (plain && !word.empty()) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+std::string rounds_words(const ArmOptions& o) {
+  std::string text = o.budget_s > 0 ? fmt::format(" --budget {:g}s", o.budget_s)
+                                    : fmt::format(" --processes {}", o.processes);
+  if (o.measure == AbMeasure::target)
+    text += fmt::format(" --time-to {}={:g}", o.target.metric, o.target.value);
+  else
+    text += fmt::format(" --blocks {}", o.blocks);
+  if (o.measure == AbMeasure::epoch) text += " --measure epoch";
+  if (o.measure == AbMeasure::step)
+    text += fmt::format(" --steps {} --warmup {}", o.steps, o.warmup);
+  return text;
+}
+
+std::string override_words(const ArmOptions& o) {
+  std::string text;
+  if (o.timeout_s != ArmOptions().timeout_s) text += fmt::format(" --timeout {}", o.timeout_s);
+  for (const std::string& assignment : o.overrides) text.append(" ").append(quoted(assignment));
+  return text;
+}
+
+// ---- the machine
+
+static std::string load_average() {
+  double load[3] = {};
+  getloadavg(load, 3);
+  return fmt::format("{:.2f} {:.2f} {:.2f}", load[0], load[1], load[2]);
+}
+
+static std::string governor() {
+  std::string name;
+  std::getline(std::ifstream("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"), name);
+  return name.empty() ? "unknown" : name;
+}
+
+static std::string today() {
+  const std::time_t now = std::time(nullptr);
+  char text[32] = {};
+  std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M UTC", std::gmtime(&now));
+  return text;
+}
+
+Json machine_before() {
+  const Json all = environment();
+  Json machine = {{"date", today()},
+                  {"cpu", all["cpu"]},
+                  {"cores", all["cores"]},
+                  {"governor", governor()},
+                  {"load average before", load_average()}};
+  for (const char* key : {"kernel", "commit", "versions", "variables"})
+    if (!all[key].empty() && all[key] != "") machine[key] = all[key];
+  return machine;
+}
+
+void note_load_after(Json& machine) { machine["load average after"] = load_average(); }
+
+std::string machine_text(const Json& machine) {
+  std::string text;
+  for (const auto& [key, value] : machine.items())
+    text +=
+        fmt::format("- {}: {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+  return text;
+}
+
+// ---- results
+
+std::string ratio_text(const Speedup& s) {
+  if (s.rounds < 2) return fmt::format("{:.3f} x (no interval)", s.ratio);
+  return fmt::format("{:.3f} x ({:.4g} % interval {:.3f} to {:.3f})", s.ratio, 100 * (1 - s.error),
+                     s.interval.low, s.interval.high);
+}
+
+Json speedup_json(const Speedup& s) {
+  return {{"ratio", s.ratio},
+          {"interval", {s.interval.low, s.interval.high}},
+          {"confidence", 1 - s.error},
+          {"variance_between_processes", s.between}};
+}
+
+Json arm_json(const AbArm& arm, const ArmOptions& options) {
+  const auto costs = [&](const AbProcess& process, Clock clock) {
+    return costs_of(process, options, clock);
+  };
+  const std::string unit = options.measure == AbMeasure::target ? "run" : "step";
+  Json json = {{"name", arm.name}, {"processes", Json::array()}};
+  for (const AbProcess& process : arm.processes)
+    json["processes"].push_back({{"wall_s_per_" + unit, costs(process, Clock::wall)},
+                                 {"cpu_s_per_" + unit, costs(process, Clock::cpu)},
+                                 {"samples", process.end.samples},
+                                 {"cpu_s_waiting", process.cpu_s_waiting},
+                                 {"peak_tensor_bytes", process.end.peak_tensor_bytes},
+                                 {"peak_resident_bytes", process.end.peak_resident_bytes}});
+  return json;
+}
+
+std::string megabytes(int64_t bytes) { return fmt::format("{:.2f}", bytes / 1e6); }
+
+std::string ended_early(const RoundsResult& result, int64_t done) {
+  if (done == result.planned) return "";
+  const std::string why = result.signal  ? fmt::format("interrupted by signal {}", result.signal)
+                          : result.clear ? "the answer was clear"
+                                         : "the budget was spent";
+  return fmt::format("- ended early: {} after {} of {} processes a side\n", why, done,
+                     result.planned);
+}
+
+std::string markdown_table(const std::vector<Names>& rows) {
+  std::vector<size_t> widths(rows.front().size(), 3);
+  for (const Names& row : rows)
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  std::string text;
+  const auto add = [&](const Names& row) {
+    for (size_t i = 0; i < row.size(); ++i)
+      text += i == 0 ? fmt::format("| {:<{}} |", row[i], widths[i])
+                     : fmt::format(" {:>{}} |", row[i], widths[i]);
+    text += "\n";
+  };
+  add(rows.front());
+  for (size_t i = 0; i < widths.size(); ++i)
+    text += i == 0 ? "|" + std::string(widths[i] + 2, '-') + "|"
+                   : std::string(widths[i] + 1, '-') + ":|";
+  text += "\n";
+  for (size_t r = 1; r < rows.size(); ++r) add(rows[r]);
+  return text;
+}
+
+}  // namespace bellows

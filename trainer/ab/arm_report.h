@@ -1,0 +1,54 @@
+// What the verbs `ab`, `ladder` and `sweep` share besides the rounds: options of their command
+// lines, and parts of their reports.
+#pragma once
+#include "trainer/ab/arms.h"
+#include "trainer/verbs/command_line.h"
+
+namespace bellows {
+
+// ---- the command line
+
+void declare_config(CommandLine& line, ArmOptions& options);  // --config, key=value
+// --processes, --budget, --blocks, --steps, --warmup, --timeout, --report
+void declare_rounds(CommandLine& line, ArmOptions& options, std::string& budget);
+// Returns the seconds in "90s" or "2m"; 0 for "". Throws Error (exit 2).
+double budget_of(const std::string& verb, const std::string& text);
+// Splits at commas outside brackets and braces.
+Names split(const std::string& list);
+// Throws Error (exit 2) if the report cannot be a Markdown file in an existing folder.
+void check_report(const ArmOptions& options);
+// Writes FILE.md and FILE.json, if a report is wanted.
+void write_report(const ArmOptions& options, const std::string& markdown, const Json& json);
+
+// Quotes `word` for a shell if needed.
+std::string quoted(const std::string& word);
+// " --budget 40s --blocks 8 --steps 20 ...": the words of declare_rounds, except --report.
+std::string rounds_words(const ArmOptions& options);
+std::string override_words(const ArmOptions& options);
+
+// ---- the machine
+
+// A subset of environment(): the report is published, so it names no host and no folder.
+Json machine_before();
+void note_load_after(Json& machine);
+std::string machine_text(const Json& machine);  // items of a Markdown list
+
+// ---- results
+
+std::string ratio_text(const Speedup& s);  // "1.035 x (95 % interval 1.021 to 1.049)"
+Json speedup_json(const Speedup& s);
+Json arm_json(const AbArm& arm, const ArmOptions& options);
+std::string megabytes(int64_t bytes);
+// Item of a list that says why fewer rounds ran than were planned, or "".
+std::string ended_early(const RoundsResult& result, int64_t done);
+// Largest of a quantity over the processes of an arm.
+template <class Of> auto largest(const AbArm& arm, const Of& of) {
+  auto most = of(arm.processes.front());
+  for (const AbProcess& process : arm.processes) most = std::max(most, of(process));
+  return most;
+}
+// Rows as a Markdown table that is readable unrendered: padded cells. The first row is the header;
+// columns are aligned to the right, but for the first.
+std::string markdown_table(const std::vector<Names>& rows);
+
+}  // namespace bellows

@@ -1,0 +1,105 @@
+// Configurations, costs and counters of arms.
+#include "trainer/ab/arms.h"
+#include <algorithm>
+#include <cmath>
+#include "core/config/config.h"
+#include "plan/toggle.h"
+
+namespace bellows {
+
+Config config_of(const AbArm& arm, const Names& overrides) {
+  std::vector<Values> sources = sources_of(arm.config, overrides);
+  sources.push_back(parse_overrides(arm.set));
+  return make_config(sources);
+}
+
+int64_t mantissa_bits(const Plan& plan) {
+  using Precision = AmpOptions::Precision;
+  int64_t bits = 23;
+  const auto at_most = [&](bool used, int64_t other) {
+    if (used) bits = std::min(bits, other);
+  };
+  at_most(plan.amp.dtype == Precision::fp16 || plan.kernels.tf32, 10);
+  at_most(plan.data.loader.feed.device_augment, 8);
+  at_most(plan.amp.dtype == Precision::bf16 || plan.dist.compress, 7);
+  return bits;
+}
+
+// ---- costs
+
+std::vector<double> costs_of(const AbProcess& process, const ArmOptions& options, Clock clock) {
+  std::vector<double> costs;
+  for (const AbBlock& block : process.blocks) {
+    const double spent = clock == Clock::wall ? block.wall_s : block.cpu_s;
+    // Mean of the block, not median of its steps. W workers deliver in bursts: most steps find
+    // their batch ready and one in W waits for all of them.
+    const bool whole_run = options.measure == AbMeasure::target;
+    costs.push_back(whole_run ? spent : spent / static_cast<double>(block.steps));
+  }
+  return costs;
+}
+
+std::vector<double> costs_of(const AbArm& arm, const ArmOptions& options, Clock clock) {
+  std::vector<double> costs;
+  for (const AbProcess& process : arm.processes)
+    for (const double cost : costs_of(process, options, clock)) costs.push_back(cost);
+  return costs;
+}
+
+Speedup arm_speedup(const std::vector<const AbArm*>& others, const AbArm& arm,
+                    const ArmOptions& options, Clock clock, double error) {
+  LogRatios ratios;
+  for (size_t round = 0; round < arm.processes.size(); ++round) {
+    std::vector<double>& blocks = ratios.emplace_back();
+    for (const double cost : costs_of(arm.processes[round], options, clock))
+      blocks.push_back(-std::log(cost));
+    for (const AbArm* other : others) {
+      const std::vector<double> costs = costs_of(other->processes[round], options, clock);
+      for (size_t i = 0; i < costs.size(); ++i)
+        blocks[i] += std::log(costs[i]) / static_cast<double>(others.size());
+    }
+  }
+  return speedup(ratios, error);
+}
+
+// ---- counters
+
+static int64_t count_of(const Counters& counters, const std::string& name) {
+  const auto found = counters.find(name);
+  return found == counters.end() ? 0 : found->second;
+}
+
+int64_t footprint(const Toggle& toggle, const AbArm& arm) {
+  int64_t count = 0;
+  for (const AbProcess& process : arm.processes)
+    count += count_of(process.end.counters, toggle.footprint);
+  return count;
+}
+
+static double per_step(const AbArm& arm, const std::string& name) {
+  int64_t steps = 0, count = 0;
+  for (const AbProcess& process : arm.processes) {
+    for (const AbBlock& block : process.blocks) steps += block.steps;
+    count +=
+        count_of(process.blocks.back().counters, name) - count_of(process.warmup.counters, name);
+  }
+  return static_cast<double>(count) / static_cast<double>(steps);
+}
+
+std::vector<CounterRates> differing_counters(const AbArm& off_arm, const AbArm& on_arm) {
+  Counters names;
+  for (const AbArm* arm : {&off_arm, &on_arm})
+    for (const AbProcess& process : arm->processes)
+      names.insert(process.blocks.back().counters.begin(), process.blocks.back().counters.end());
+  std::vector<CounterRates> rates;
+  for (const auto& [name, count] : names) {
+    const double off = per_step(off_arm, name), on = per_step(on_arm, name);
+    // The tolerance of 1 % covers batches that workers have made ahead when a block ends: their
+    // number varies.
+    if (std::abs(off - on) > 0.01 * std::max(std::abs(off), std::abs(on)))
+      rates.push_back({name, off, on});
+  }
+  return rates;
+}
+
+}  // namespace bellows

@@ -1,0 +1,187 @@
+// Arms of a comparison, for `ab`, `ladder` and `sweep`: each is a configuration with some settings.
+// In each round, every arm is a new process, and the processes run alternately, one time slice
+// each, so that drift of the machine affects all alike. Files in this folder that serve all three:
+//   arms        configurations, costs, counters     process     a process as the parent controls it
+//   rounds      number of rounds, budget, early end busy        other work on the machine
+//   interleave  one round: order of time slices     progress    the progress line
+//   arm         the process of an arm               arm_report  command line, report, machine
+#pragma once
+#include <functional>
+#include <map>
+#include "core/base/json.h"
+#include "core/base/statistics.h"
+#include "core/device/timer.h"
+#include "core/tensor/tensor.h"
+#include "plan/run_options.h"
+#include "trainer/ab/busy.h"
+#include "trainer/log/live_line.h"
+#include "trainer/run/signals.h"
+
+namespace bellows {
+
+struct Config;
+struct Plan;
+struct Toggle;
+using Counters = std::map<std::string, int64_t>;  // as in plan/toggle.h
+
+// step: training steps only, without evaluation and checkpoints. epoch: whole epochs, with their
+// start, evaluation and checkpoint. target: whole runs, until they reach a target; each round has
+// another seed.
+enum class AbMeasure { step, epoch, target };
+
+// Options of every comparison.
+struct ArmOptions {
+  std::string verb = "ab";  // begins each message
+  std::string config;
+  Names overrides;  // of all arms
+  AbMeasure measure = AbMeasure::step;
+  TargetOptions target = {};  // with AbMeasure::target
+  int64_t processes = 10;     // rounds: processes per arm
+  double budget_s = 0;        // instead of `processes`: time for all rounds; 0: no limit
+  int64_t blocks = 8;         // per process; 1 with AbMeasure::target
+  int64_t steps = 20;         // per block, which is one epoch or one run with the other measures
+  int64_t warmup = 20;        // steps before the first block; one epoch, or none
+  double timeout_s = 600;     // limit for one time slice
+  std::string report;         // path of the Markdown report (.md), or ""; a .json goes next to it
+  int ranks = 1;              // that a launcher has started; set by the verb
+};
+
+// Reported by an arm at the end of each time slice.
+struct AbBlock {
+  int64_t steps = 0;
+  double wall_s = 0, cpu_s = 0;  // time of all steps of the block, waiting for data included
+  double waited_s = 0;           // in which threads of the pool had no core, added up
+  Counters counters = {};        // since the start of the process
+  double reader_s = 0;           // part of wall_s in which the loop waited for data
+};
+// Reported by an arm after its last time slice.
+struct AbEnd {
+  std::vector<double> losses = {};  // loss of every step, warm-up included
+  Counters counters = {};
+  int64_t threads = 0;  // size of the thread pool
+  int64_t peak_tensor_bytes = 0, peak_resident_bytes = 0;
+  int64_t samples = 0;          // of all updates and ranks
+  bool reached_target = false;  // with AbMeasure::target
+  int64_t pixels = 0;           // of an image in the first epoch
+};
+// Reports travel as one line of JSON each.
+std::string to_line(const AbBlock& block);
+std::string to_line(const AbEnd& end);
+AbBlock parse_block(const std::string& line);  // throws Error (exit 9)
+AbEnd parse_end(const std::string& line);
+
+struct AbProcess {
+  AbBlock warmup = {};
+  std::vector<AbBlock> blocks = {};
+  AbEnd end = {};
+  double cpu_s_waiting = 0;  // CPU time used while it should have been stopped
+};
+struct AbArm {
+  std::string name = {};    // "fused_optimizer=on", or the configuration's path
+  std::string config = {};  // path of its file
+  Names set = {};           // key=value: what this arm sets, after the overrides of all arms
+  bool placebo = false;     // equal to another arm but for the first weights
+  std::vector<AbProcess> processes = {};  // one per round
+};
+
+// Returns the configuration of an arm. Throws Error (exit 2).
+Config config_of(const AbArm& arm, const Names& overrides);
+
+// ---- rounds
+
+// Returns which arm runs in each of the time slices of a round: A B C C B A A B C ... Neither arm
+// is always the first, and a steady drift affects all alike.
+std::vector<size_t> slice_order(size_t arms, int64_t blocks);
+
+struct ArmCommand {
+  std::string name;
+  Names argv;
+};
+// One round: starts the arms one after the other and lets each run its warm-up, then `blocks` time
+// slices each in slice_order. Calls `after_block` after every slice, warm-ups included. A slice may
+// take up to `timeout_s` seconds. All arms have ended when it returns or throws. Throws Error if an
+// arm fails (its exit code, or 9), takes too long (9) or runs outside its slice (9), and within a
+// second after SIGINT or SIGTERM (exit 130, 143).
+using AfterBlock = std::function<void(const AbBlock&)>;
+std::vector<AbProcess> interleave(
+    const std::vector<ArmCommand>& arms, int64_t blocks, double timeout_s, const Signals& signals,
+    const AfterBlock& after_block = [](const AbBlock&) {});
+
+// What the rounds of a comparison ended with.
+struct RoundsResult {
+  int64_t mantissa = 23;
+  bool one_thread = true;  // in every arm, without loader workers
+  double error = 0.05;     // probability that an interval misses the truth
+  int64_t planned = 0;     // rounds; fewer may have run
+  bool clear = false;      // ended early, since the answer was clear
+  int signal = 0;          // SIGINT or SIGTERM if one ended the comparison, else 0
+  BusyMachine busy = {};
+  Json machine = {};
+};
+
+// The part of an arm's command line that differs between processes.
+struct ArmProcessOptions {
+  std::string folder = {};  // of its run; "": this process is the verb itself
+  int64_t round = 0;
+  bool placebo = false;
+  int64_t mantissa = 23;  // bits: the arms differ by rounding to that many
+  int64_t parent = 0;     // the process of the verb that starts it
+};
+// Changes every weight by one unit in the last place, up or down by chance, in all rounds but the
+// first, and in the placebo once more. The arms of a round start equal but for the placebo, whose
+// distance shows what training makes of a rounding error, and each round shows it from other
+// weights. All layers are changed, because an arm rounds in all of them.
+void nudge_weights(const NamedTensors& parameters, const ArmProcessOptions& process);
+
+// Runs in the process of an arm, a `trainer ab` with hidden options: trains as the plan says, one
+// time slice after the other, until all blocks are done. Writes its checkpoints and log to a
+// folder. Returns the exit code: 0, or 128 + signal.
+int run_arm(const Plan& plan, const ArmOptions& options, const ArmProcessOptions& process);
+
+// ---- costs and counters
+
+// Seconds per step, by block; with AbMeasure::target, seconds per run.
+std::vector<double> costs_of(const AbProcess& process, const ArmOptions& options, Clock clock);
+std::vector<double> costs_of(const AbArm& arm, const ArmOptions& options, Clock clock);
+// The arm's speedup over the geometric mean of several others.
+Speedup arm_speedup(const std::vector<const AbArm*>& others, const AbArm& arm,
+                    const ArmOptions& options, Clock clock, double error);
+
+int64_t footprint(const Toggle& toggle, const AbArm& arm);  // over all processes
+struct CounterRates {
+  std::string name;
+  double off, on;  // per step
+};
+std::vector<CounterRates> differing_counters(const AbArm& off, const AbArm& on);
+
+// Returns the bits of the mantissa in the coarsest numbers that a run computes with: 23, or 10, 8
+// or 7 with amp, tf32, compressed gradients or images in bytes.
+int64_t mantissa_bits(const Plan& plan);
+
+// ---- progress
+
+// Progress on a terminal, with the estimated time left:
+//   ab: process 2 of 10, time slice 12 of 27, 00:00:09 elapsed, ETA 00:00:51
+class AbProgress {
+ public:
+  AbProgress(const ArmOptions& options, size_t arms, int64_t rounds);
+  void begin_round();
+  void add(const AbBlock& block);                        // counts a finished time slice
+  void set_rounds(int64_t rounds) { rounds_ = rounds; }  // once the budget has been divided
+  void clear() { line_.clear(); }
+  std::string text(double elapsed_s) const;
+
+ private:
+  void draw();
+
+  LiveLine line_;
+  std::string verb_;
+  AbMeasure measure_;
+  int64_t slices_;     // of a round
+  double round_work_;  // steps, or slices with AbMeasure::epoch
+  int64_t rounds_, round_ = 0, done_ = 0;
+  double work_done_ = 0;
+  int64_t started_ns_;
+};
+
+}  // namespace bellows
