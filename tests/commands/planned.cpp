@@ -71,8 +71,11 @@ static std::string value_of(const Strings& words, const std::string& option) {
 
 static Strings overrides_in(const Strings& words) {
   Strings overrides;
-  for (const std::string& word : words)
-    if (word.find('=') != word.npos && !word.starts_with("-")) overrides.push_back(word);
+  for (size_t i = 0; i < words.size(); ++i) {
+    const bool of_option = i > 0 && (words[i - 1] == "--key" || words[i - 1] == "--toggles");
+    if (words[i].find('=') != words[i].npos && !words[i].starts_with("-") && !of_option)
+      overrides.push_back(words[i]);
+  }
   return overrides;
 }
 
@@ -118,7 +121,8 @@ static void set_option(Strings& words, std::string& command, const std::string& 
 
 // ---- rules
 
-static Planned planned_ab(std::string command, Strings words) {
+// A comparison of arms: ab, ladder or sweep.
+static Planned planned_arms(std::string command, Strings words) {
   const bool limited = !value_of(words, "--budget").empty();
   for (const auto& [option, value] :
        {std::pair{limited ? "--budget" : "--processes", limited ? "1s" : "1"},
@@ -145,12 +149,12 @@ static Planned planned_run(const std::string& command) {
   if (verb_first && words.size() <= (verb == "bench" ? 2u : 1u))
     return {Treatment::run, command + " --help"};
   if (std::ranges::count(words, "--help")) return {Treatment::run, command};
-  if (verb == "ab") return planned_ab(command, words);
+  if (verb == "ab" || verb == "ladder" || verb == "sweep") return planned_arms(command, words);
   if (verb == "bench" && device_count(Device::cuda) == 0 && benches().contains(words[1]) &&
       std::string(benches().at(words[1]).help).find("GPU") != std::string::npos)
     return {Treatment::run, command, 2, "GPU"};
   if (verb == "launch" && std::ranges::count(words, "ab"))  // its exit code needs no look here
-    return {Treatment::run, planned_ab(command, words).command};
+    return {Treatment::run, planned_arms(command, words).command};
   if (verb == "launch") return {Treatment::run, command + smaller(words, "train")};
   if (verb == "train" || verb == "pack" || verb == "plan")
     return {Treatment::run, command + smaller(words, verb)};

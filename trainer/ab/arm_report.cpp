@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <sstream>
 #include "core/base/file.h"
 #include "core/base/utf8.h"
 #include "trainer/log/system.h"
@@ -22,8 +23,8 @@ void declare_rounds(CommandLine& line, ArmOptions& o, std::string& budget) {
   const auto processes =
       line.add_option("--processes", o.processes, "processes per arm").positive();
   line.add_option("--budget", budget,
-                  "time for all processes, such as 90s or 2m; ends earlier once the answer is "
-                  "clear")
+                  cat("time for all processes, such as 90s or 2m",
+                      o.verb == "ab" ? "; ends earlier once the answer is clear" : ""))
       .excludes(processes);
   line.add_option("--blocks", o.blocks, "blocks per process").positive();
   line.add_option("--steps", o.steps, "steps per block").positive();
@@ -184,6 +185,32 @@ std::string ended_early(const RoundsResult& result, int64_t done) {
                                          : "the budget was spent";
   return fmt::format("- ended early: {} after {} of {} processes a side\n", why, done,
                      result.planned);
+}
+
+// Further lines are indented by two.
+static std::string wrapped(const std::string& text) {
+  std::istringstream words(text);
+  std::string lines, line;
+  for (std::string word; words >> word;) {
+    if (!line.empty() && line.size() + 1 + word.size() > 80)
+      lines += std::exchange(line, " ") + "\n";
+    line += (line.empty() ? "" : " ") + word;
+  }
+  return lines + line + "\n";
+}
+
+std::string list_item(const std::string& text) { return wrapped("- " + text); }
+
+std::string message(const std::string& verb, const std::string& text) {
+  return wrapped(cat(verb, ": ", text));
+}
+
+std::string marked(const Speedup& s, const Speedup& placebo) {
+  if (s.rounds < 2) return fmt::format("{:.3f}", s.ratio);
+  const Verdict verdict = judge(s, placebo);
+  const bool shown = verdict == Verdict::faster || verdict == Verdict::slower;
+  return fmt::format("{:.3f} ({:.3f}, {:.3f}) {}", s.ratio, s.interval.low, s.interval.high,
+                     shown ? "*" : " ");
 }
 
 std::string markdown_table(const std::vector<Names>& rows) {

@@ -47,6 +47,12 @@ template <class Of> auto largest(const AbArm& arm, const Of& of) {
   for (const AbProcess& process : arm.processes) most = std::max(most, of(process));
   return most;
 }
+// Item of a Markdown list in lines of at most 80 columns, where words allow it.
+std::string list_item(const std::string& text);
+// The same for a line that a verb prints before it measures, "<verb>: <text>".
+std::string message(const std::string& verb, const std::string& text);
+// "1.035 (1.021, 1.049) *": the star marks a difference beyond the noise of the placebo.
+std::string marked(const Speedup& s, const Speedup& placebo);
 // Rows as a Markdown table that is readable unrendered: padded cells. The first row is the header;
 // columns are aligned to the right, but for the first.
 std::string markdown_table(const std::vector<Names>& rows);

@@ -1,0 +1,237 @@
+// trainer ladder: which toggles are steps, what its report says, and the program with its
+// processes.
+#include "trainer/ab/ladder.h"
+#include <gmock/gmock.h>
+#include <csignal>
+#include "plan/toggle.h"
+#include "tests/place.h"
+#include "tests/refusal.h"
+#include "tests/trainer/program.h"
+#include "trainer/ab/rounds.h"
+
+using namespace bellows;
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+namespace {
+
+ArmOptions on_lenet() {
+  ArmOptions options;
+  options.config = source_dir() + "/configs/lenet.yaml";
+  options.overrides = {"device=cpu"};
+  return options;
+}
+
+Names names_of(const LadderToggles& toggles) {
+  Names names;
+  for (const LadderToggle& t : toggles) names.push_back(t.toggle->name);
+  return names;
+}
+
+size_t place_of(const std::string& name, const Names& names) {
+  return static_cast<size_t>(std::ranges::find(names, name) - names.begin());
+}
+
+// Adds `rounds` processes of two blocks, each of ten steps of `step_ms`, with a little luck.
+void measure(AbArm& arm, double step_ms, const Counters& counters = {}, int rounds = 4) {
+  for (int round = 0; round < rounds; ++round) {
+    AbProcess& process = arm.processes.emplace_back();
+    for (int block = 1; block <= 2; ++block) {
+      Counters so_far;
+      for (const auto& [name, per_step] : counters) so_far[name] = 10 * block * per_step;
+      const double luck = 1 + 0.001 * ((round + block) % 3);
+      process.blocks.push_back({.steps = 10, .wall_s = 0.01 * step_ms * luck, .counters = so_far});
+      process.end.counters = so_far;
+    }
+  }
+}
+
+// vendor_kernels halves 100 ms, set_to_none never runs, fused_optimizer takes 40 to 25 ms.
+LadderResult measured() {
+  LadderResult result = ladder_arms(
+      on_lenet(), plan_ladder(on_lenet(), {"vendor_kernels", "set_to_none", "fused_optimizer"}));
+  result.planned = 4;
+  measure(result.plain, 100);
+  measure(result.placebo, 100);
+  measure(result.climb[0], 50, {{"kernel.vendor_calls", 7}});
+  measure(result.climb[1], 50, {{"kernel.vendor_calls", 7}});
+  measure(result.climb[2], 25, {{"kernel.vendor_calls", 7}, {"optim.fused_launches", 1}});
+  measure(result.without[0], 75);
+  measure(result.without[1], 25);
+  return result;
+}
+
+}  // namespace
+
+// ---- the plan
+
+TEST(LadderPlan, AddsEachToggleAfterThoseThatItNeeds) {
+  const LadderPlan plan = plan_ladder(on_lenet(), {});
+  const Names names = names_of(plan.toggles);
+  EXPECT_GT(names.size(), 12u);
+  for (size_t i = 0; i < names.size(); ++i)
+    for (const std::string& need : plan.toggles[i].toggle->needs)
+      if (find_toggle(need)) {
+        EXPECT_LT(place_of(need, names), i) << names[i] << " needs " << need;
+      }
+  EXPECT_LT(place_of("num_workers", names), place_of("prefetch_factor", names));
+}
+
+TEST(LadderPlan, NamesWhatItLeavesOutAndWhy) {
+  const LadderPlan plan = plan_ladder(on_lenet(), {});
+  EXPECT_THAT(plan.reasons.at("no effect without a GPU"),
+              AllOf(Contains("pin_memory"), Contains("cuda_graph")));
+  EXPECT_THAT(plan.reasons.at("no effect with a single rank"), Contains("overlap_allreduce"));
+  EXPECT_THAT(plan.reasons.at("not in toggles: all"), Contains("recompute"));
+  size_t all = plan.toggles.size();
+  for (const auto& [reason, names] : plan.reasons) all += names.size();
+  EXPECT_EQ(all, toggles().size());
+}
+
+TEST(LadderPlan, TakesTheTogglesThatItIsGivenInTheirOrder) {
+  const LadderPlan plan = plan_ladder(on_lenet(), {"fused_optimizer", "num_workers=2", "amp=fp16"});
+  EXPECT_THAT(settings_of(plan.toggles), ElementsAre("toggles=none", "toggles.fused_optimizer=on",
+                                                     "toggles.num_workers=2", "toggles.amp=fp16"));
+  const auto refused_for = [](const Names& wanted) {
+    return refusal([&] { plan_ladder(on_lenet(), wanted); });
+  };
+  EXPECT_THAT(refused_for({"fused_optimiser"}), HasSubstr("nearest one is 'fused_optimizer'"));
+  EXPECT_THAT(refused_for({"amp=fp16", "amp=fp16"}), HasSubstr("is there twice"));
+  EXPECT_THAT(refused_for({"pin_memory"}), HasSubstr("no effect without a GPU"));
+  EXPECT_THAT(refused_for({"ring_queues", "num_workers"}), HasSubstr("without num_workers"));
+  EXPECT_THAT(refused_for({"num_workers=0"}), HasSubstr("changes nothing"));
+  EXPECT_THAT(refused_for({"num_workers=many"}), HasSubstr("'many' is not"));
+}
+
+TEST(LadderPlan, LeavesOutAToggleWithThoseThatNeedIt) {
+  const LadderPlan plan =
+      plan_ladder(on_lenet(), {"num_workers", "fused_optimizer", "prefetch_factor"});
+  EXPECT_THAT(names_of(left_out(plan.toggles, 0)), ElementsAre("fused_optimizer"));
+  EXPECT_THAT(names_of(left_out(plan.toggles, 1)), ElementsAre("num_workers", "prefetch_factor"));
+}
+
+TEST(LadderPlan, DropsTogglesThatNeverRanUnlessAnotherOneCoversOrNeedsThem) {
+  LadderPlan plan = plan_ladder(on_lenet(), {"fused_add_act", "fused_bn_act", "fused_bn_add_act",
+                                             "caching_allocator", "preallocate"});
+  AbArm top;
+  top.processes.push_back({.end = {.counters = {{"fuse.norm_add_act", 3}, {"alloc.dry_runs", 1}}}});
+  drop_idle(plan, top);
+  EXPECT_THAT(names_of(plan.toggles),
+              ElementsAre("fused_add_act", "fused_bn_add_act", "caching_allocator", "preallocate"));
+  EXPECT_THAT(plan.reasons.at("never ran with all of them on"), ElementsAre("fused_bn_act"));
+}
+
+// ---- the estimate
+
+TEST(Pilot, EstimatesTheDurationAndFitsTheStepsToTheBudget) {
+  const Pilot pilot = {.start_s = 0.5, .step_s = 0.01};
+  ArmOptions options;
+  options.processes = 3;
+  options.blocks = 4;
+  EXPECT_DOUBLE_EQ(pilot.round_s(options, 10), 10 * (0.5 + 0.8));
+  EXPECT_EQ(pilot.text(options, 10), "10 arms in 3 rounds of 100 steps, about 00:00:39");
+  EXPECT_EQ(pilot.fitted(options, 10).steps, 20) << "no budget";
+  options.budget_s = 1000;
+  EXPECT_EQ(pilot.fitted(options, 10).steps, 20) << "enough";
+  options.budget_s = 50;  // 1 s for an arm: half of it are 50 steps, in 4 blocks
+  EXPECT_EQ(pilot.fitted(options, 10).steps, 12);
+  options.budget_s = 1;
+  EXPECT_EQ(pilot.fitted(options, 10).steps, 1) << "too little";
+}
+
+// ---- the report
+
+TEST(LadderReport, ComparesEachStepWithTheOneBeforeAndWithPlain) {
+  const LadderResult result = measured();
+  EXPECT_NEAR(step_speedup(result, 0).ratio, 2, 0.01);
+  EXPECT_NEAR(step_speedup(result, 1).ratio, 1, 0.01);
+  EXPECT_NEAR(step_speedup(result, 2).ratio, 2, 0.01);
+  EXPECT_NEAR(total_speedup(result, 2).ratio, 4, 0.01);
+  EXPECT_NEAR(lost_without(result, 0).ratio, 3, 0.01);
+  EXPECT_NEAR(lost_without(result, 1).ratio, 1, 0.01);
+  EXPECT_NEAR(lost_without(result, 2).ratio, 2, 0.01) << "the last step but one";
+}
+
+TEST(LadderReport, SaysWhatRanAndWhatChanged) {
+  const std::string text = to_markdown(measured());
+  EXPECT_THAT(text, HasSubstr("x (95 % interval "));
+  EXPECT_THAT(text, testing::ContainsRegex("\\+ vendor_kernels +\\|.* 2.000 \\(.*\\) \\* \\| +2.00 "
+                                           "\\| +ran \\|"));
+  EXPECT_THAT(text, testing::ContainsRegex("\\+ set_to_none +\\|.* 1.000 \\(.*\\)   \\| +2.00 \\| "
+                                           "never ran \\|"));
+  EXPECT_THAT(text, AllOf(HasSubstr("- vendor_kernels: `kernel.vendor_calls` 0 -> 7\n"),
+                          HasSubstr("- set_to_none: none\n"),
+                          HasSubstr("- fused_optimizer: `optim.fused_launches` 0 -> 1\n")));
+  EXPECT_THAT(text, HasSubstr("    + fused_optimizer        ############\n"));
+  std::istringstream lines(text.substr(0, text.find("    trainer ladder")));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+  const Json json = to_json(measured());
+  EXPECT_EQ(json.at("kind"), "ladder");
+  EXPECT_EQ(json.at("steps").at(1).at("ran"), false);
+  EXPECT_EQ(json.at("steps").at(2).at("counters_per_step").at("optim.fused_launches"),
+            Json({0.0, 1.0}));
+  EXPECT_NEAR(json.at("without").at(0).at("slowdown").at("ratio").get<double>(), 3, 0.01);
+}
+
+// ---- the program
+
+class LadderVerb : public Program {
+ protected:
+  Args ladder(const Args& more) const {
+    write("tiny.yaml", "data: {train_size: 64, test_size: 16, batch_size: 8}\n");
+    Args args = {"ladder", "--config", "tiny.yaml", "--steps", "2", "--blocks", "2"};
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+};
+
+TEST_F(LadderVerb, ClimbsInProcessesAndEachStepMovesItsOwnCounters) {
+  const Ended ended = run(ladder({"--warmup", "2", "--processes", "3", "--toggles",
+                                  "num_workers=2,fused_optimizer", "--report", "r.md"}));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("ladder: 5 arms in 3 rounds of 6 steps, about 00:00:"));
+  EXPECT_EQ(ended.out.substr(ended.out.find("# tiny.yaml")), read(folder_ / "r.md"));
+  const Json report = Json::parse(read(folder_ / "r.json"));
+  const Json& steps = report.at("steps");
+  ASSERT_EQ(steps.size(), 2u);
+  for (const Json& step : steps) EXPECT_TRUE(step.at("ran").get<bool>()) << step.at("toggle");
+  EXPECT_EQ(steps[0].at("processes").size(), 3u);
+  EXPECT_TRUE(steps[0].at("counters_per_step").contains("data.worker_batches"));
+  EXPECT_FALSE(steps[0].at("counters_per_step").contains("optim.fused_launches"));
+  EXPECT_EQ(steps[1].at("counters_per_step").at("optim.fused_launches"), Json({0.0, 1.0}));
+  EXPECT_EQ(report.at("without").at(0).at("name"), "- num_workers");
+}
+
+TEST_F(LadderVerb, ChoosesByItselfWhatCanRunHere) {
+  const Ended ended = run(ladder({"--warmup", "12", "--budget", "1s"}));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out,
+              AllOf(HasSubstr("ladder: left out, no effect without a GPU: "),
+                    HasSubstr("| + fused_optimizer "), HasSubstr("| - fused_optimizer ")));
+  EXPECT_THAT(ended.out, AllOf(Not(HasSubstr("| + fused_bn_act ")), HasSubstr("fused_bn_act")));
+}
+
+TEST_F(LadderVerb, KeepsWhatWasMeasuredBeforeASignal) {
+  const auto running =
+      start(ladder({"--warmup", "1", "--budget", "9999s", "--toggles", "fused_optimizer"}));
+  ASSERT_TRUE(running->says(" allow "));
+  running->send(SIGINT);
+  const Ended ended = running->end();
+  EXPECT_EQ(ended.code, 130) << ended.err;
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("- ended early: interrupted by signal 2 after "),
+                               HasSubstr("| + fused_optimizer ")));
+}
+
+TEST_F(LadderVerb, RefusesWhatIsNoLadder) {
+  expect_refusal(ladder({"toggles.amp=fp16"}), 2, "toggles.amp: each arm sets the toggles itself");
+  expect_refusal(ladder({"--toggles", "pin_memory", "device=cpu"}), 2, "no effect without a GPU");
+  expect_refusal(ladder({"--budget", "5"}), 2, "ladder: --budget: '5' is no time");
+  expect_refusal(ladder({"--report", "r.txt"}), 2, "r.md");
+  const Ended ended =
+      run(ladder({"--toggles", "fused_optimizer", "data.name=mnist", "data.root=/no"}));
+  EXPECT_EQ(ended.code, 3);
+  EXPECT_THAT(ended.err, HasSubstr("ladder: plain ended with exit code 3 after 0 time slices"));
+}

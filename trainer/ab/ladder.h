@@ -1,0 +1,56 @@
+// `trainer ladder`: a waterfall from the plain plan (toggles=none) to all toggles that can have an
+// effect here. Each step adds one toggle to the step before. The ablation then leaves each toggle
+// out of the full set. Both are needed: a step is credited with gains that earlier ones made
+// possible, and a toggle whose effect another one covers seems worthless when it is left out.
+#pragma once
+#include <map>
+#include "trainer/ab/arms.h"
+
+namespace bellows {
+
+struct LadderToggle {
+  const Toggle* toggle;
+  std::string value;
+};
+using LadderToggles = std::vector<LadderToggle>;
+
+struct LadderPlan {
+  LadderToggles toggles;                 // in the order in which they are added
+  std::map<std::string, Names> reasons;  // reason to leave toggles out -> their names
+};
+// Returns the toggles that a plan of this configuration accepts on this machine and that change it,
+// in the order of their files, each after those that it needs. With `wanted`, "name" or
+// "name=value" each, only these, in that order. Throws Error (exit 2) if a wanted one cannot be a
+// step.
+LadderPlan plan_ladder(const ArmOptions& options, const Names& wanted);
+
+// Returns the settings of an arm with these toggles and no others.
+Names settings_of(const LadderToggles& toggles);
+// Returns the toggles without that one and those that need it.
+LadderToggles left_out(const LadderToggles& toggles, size_t index);
+// Moves the toggles that never ran in `top`, an arm with all of them, to plan.reasons. Those that
+// another one supersedes stay: they may run before it is added.
+void drop_idle(LadderPlan& plan, const AbArm& top);
+
+struct LadderResult : RoundsResult {
+  ArmOptions options = {};
+  LadderPlan plan = {};
+  bool wanted = false;              // the user chose the toggles
+  AbArm plain = {}, placebo = {};   // both without toggles
+  std::vector<AbArm> climb = {};    // climb[i] has the toggles 0 to i
+  std::vector<AbArm> without = {};  // without[i] lacks toggle i
+};
+// Names the arms and sets their configurations.
+LadderResult ladder_arms(const ArmOptions& options, const LadderPlan& plan);
+
+// Speedup of step i over the step before; for the first, over plain and placebo.
+Speedup step_speedup(const LadderResult& result, size_t i);
+Speedup total_speedup(const LadderResult& result, size_t i);  // over plain and placebo
+Speedup ladder_placebo(const LadderResult& result);
+// Speedup of the full set over the set without toggle i.
+Speedup lost_without(const LadderResult& result, size_t i);
+
+std::string to_markdown(const LadderResult& result);
+Json to_json(const LadderResult& result);
+
+}  // namespace bellows

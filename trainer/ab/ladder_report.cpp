@@ -1,0 +1,179 @@
+// Results of `trainer ladder` as Markdown that is readable unrendered, and as JSON.
+#include <fmt/format.h>
+#include "core/base/utf8.h"
+#include "plan/toggle.h"
+#include "trainer/ab/arm_report.h"
+#include "trainer/ab/ladder.h"
+
+namespace bellows {
+
+static Speedup between(const LadderResult& result, const std::vector<const AbArm*>& others,
+                       const AbArm& arm) {
+  return arm_speedup(others, arm, result.options, Clock::wall, result.error);
+}
+
+Speedup step_speedup(const LadderResult& result, size_t i) {
+  if (i == 0) return total_speedup(result, 0);
+  return between(result, {&result.climb[i - 1]}, result.climb[i]);
+}
+
+Speedup total_speedup(const LadderResult& result, size_t i) {
+  return between(result, {&result.plain, &result.placebo}, result.climb[i]);
+}
+
+Speedup ladder_placebo(const LadderResult& result) {
+  return between(result, {&result.plain}, result.placebo);
+}
+
+// The arm without toggle i. Without the last one, it is the last step but one.
+static const AbArm& arm_without(const LadderResult& result, size_t i) {
+  if (i < result.without.size()) return result.without[i];
+  return result.climb.size() > 1 ? result.climb[i - 1] : result.plain;
+}
+
+Speedup lost_without(const LadderResult& result, size_t i) {
+  return between(result, {&arm_without(result, i)}, result.climb.back());
+}
+
+// ---- Markdown
+
+static double cost(const LadderResult& result, const AbArm& arm) {
+  return median(costs_of(arm, result.options, Clock::wall));
+}
+
+static std::string ms(double seconds) { return fmt::format("{:.4g}", 1e3 * seconds); }
+
+static std::string mark(const LadderResult& result, const Speedup& s) {
+  return marked(s, ladder_placebo(result));
+}
+
+static const char* ran(const LadderResult& result, size_t i) {
+  return footprint(*result.plan.toggles[i].toggle, result.climb[i]) ? "ran" : "never ran";
+}
+
+static std::string climb_table(const LadderResult& result) {
+  std::vector<Names> rows = {{"", "ms", "x the step before", "x plain", "footprint"},
+                             {"plain", ms(cost(result, result.plain)), "", "", ""}};
+  for (size_t i = 0; i < result.climb.size(); ++i)
+    rows.push_back({result.climb[i].name, ms(cost(result, result.climb[i])),
+                    mark(result, step_speedup(result, i)),
+                    fmt::format("{:.2f}", total_speedup(result, i).ratio), ran(result, i)});
+  return markdown_table(rows);
+}
+
+static std::string ablation_table(const LadderResult& result) {
+  std::vector<Names> rows = {{"", "ms", "times as long as all"}};
+  for (size_t i = 0; i < result.climb.size(); ++i)
+    rows.push_back({cat("- ", result.plan.toggles[i].toggle->name),
+                    ms(cost(result, arm_without(result, i))),
+                    mark(result, lost_without(result, i))});
+  return markdown_table(rows);
+}
+
+// Returns "x 3 -> 1, y 0 -> 40": the counters per step that the step changed.
+static std::string counters_text(const AbArm& before, const AbArm& after) {
+  Names all;
+  for (const auto& [name, off, on] : differing_counters(before, after))
+    all.push_back(fmt::format("`{}` {:.4g} -> {:.4g}", name, off, on));
+  return joined(all, "none");
+}
+
+static const AbArm& arm_before(const LadderResult& result, size_t i) {
+  return i == 0 ? result.plain : result.climb[i - 1];
+}
+
+static std::string bars(const LadderResult& result) {
+  constexpr int kWidth = 48;
+  std::vector<const AbArm*> arms = {&result.plain};
+  for (const AbArm& arm : result.climb) arms.push_back(&arm);
+  double slowest = 0;
+  for (const AbArm* arm : arms) slowest = std::max(slowest, cost(result, *arm));
+  std::string text;
+  for (const AbArm* arm : arms) {
+    const auto length = static_cast<size_t>(kWidth * cost(result, *arm) / slowest + 0.5);
+    text +=
+        fmt::format("    {:<24} {}\n", arm->name, std::string(std::max<size_t>(length, 1), '#'));
+  }
+  return text;
+}
+
+static std::string command_line(const LadderResult& result) {
+  const ArmOptions& o = result.options;
+  std::string text = fmt::format("trainer ladder --config {}", quoted(o.config));
+  Names toggles;
+  for (const auto& [toggle, value] : result.plan.toggles)
+    toggles.push_back(cat(toggle->name, "=", value));
+  if (result.wanted) text += fmt::format(" --toggles {}", fmt::join(toggles, ","));
+  return text + rounds_words(o) + override_words(o);
+}
+
+static std::string headline(const LadderResult& result) {
+  return fmt::format("{}, from {} to {} ms a step",
+                     ratio_text(total_speedup(result, result.climb.size() - 1)),
+                     ms(cost(result, result.plain)), ms(cost(result, result.climb.back())));
+}
+
+std::string to_markdown(const LadderResult& result) {
+  const int64_t rounds = std::ssize(result.plain.processes);
+  std::string text = fmt::format("# {}, from plain to all\n\n**{}**\n\n",
+                                 printable(result.options.config), headline(result));
+  text += ended_early(result, rounds);
+  text += list_item(cat("placebo, plain against itself: ", ratio_text(ladder_placebo(result))));
+  text += list_item(cat(rounds, " processes a side"));
+  if (const Names busy = result.busy.reasons(); !busy.empty())
+    text += list_item(cat("busy machine: ", joined(busy)));
+  for (const auto& [reason, names] : result.plan.reasons)
+    text += list_item(cat("left out, ", reason, ": ", joined(names)));
+  text += cat(
+      "\n## One toggle added at a time\n\n", climb_table(result), "\n", bars(result),
+      "\nTimes are medians of the blocks. A ratio has its interval, one of many, and *\nmarks a "
+      "difference beyond the noise of the placebo.\n\n## One toggle left out\n\n",
+      ablation_table(result), "\n## Counters per step that each toggle changed\n\n");
+  for (size_t i = 0; i < result.climb.size(); ++i)
+    text += list_item(cat(result.plan.toggles[i].toggle->name, ": ",
+                          counters_text(arm_before(result, i), result.climb[i])));
+  return text + fmt::format("\n    {}\n\n{}", printable(command_line(result)),
+                            machine_text(result.machine));
+}
+
+// ---- JSON
+
+static Json counters_json(const AbArm& before, const AbArm& after) {
+  Json counters = Json::object();
+  for (const auto& [name, off, on] : differing_counters(before, after)) counters[name] = {off, on};
+  return counters;
+}
+
+Json to_json(const LadderResult& result) {
+  Json steps = Json::array(), ablation = Json::array();
+  for (size_t i = 0; i < result.climb.size(); ++i) {
+    const auto& [toggle, value] = result.plan.toggles[i];
+    Json step = arm_json(result.climb[i], result.options);
+    step["toggle"] = toggle->name;
+    step["value"] = value;
+    step["speedup"] = speedup_json(step_speedup(result, i));
+    step["speedup_over_plain"] = speedup_json(total_speedup(result, i));
+    step["footprint"] = toggle->footprint;
+    step["ran"] = footprint(*toggle, result.climb[i]) > 0;
+    step["counters_per_step"] = counters_json(arm_before(result, i), result.climb[i]);
+    steps.push_back(step);
+    Json without = arm_json(arm_without(result, i), result.options);
+    without["toggle"] = toggle->name;
+    without["slowdown"] = speedup_json(lost_without(result, i));
+    ablation.push_back(without);
+  }
+  Json placebo = arm_json(result.placebo, result.options);
+  placebo["speedup"] = speedup_json(ladder_placebo(result));
+  return {{"kind", "ladder"},
+          {"config", result.options.config},
+          {"command", command_line(result)},
+          {"left_out", result.plan.reasons},
+          {"plain", arm_json(result.plain, result.options)},
+          {"placebo", placebo},
+          {"steps", steps},
+          {"without", ablation},
+          {"busy", result.busy.reasons()},
+          {"machine", result.machine}};
+}
+
+}  // namespace bellows
