@@ -139,7 +139,8 @@ TEST(Pilot, EstimatesTheDurationAndFitsTheStepsToTheBudget) {
   options.budget_s = 50;  // 1 s for an arm: half of it are 50 steps, in 4 blocks
   EXPECT_EQ(pilot.fitted(options, 10).steps, 12);
   options.budget_s = 1;
-  EXPECT_EQ(pilot.fitted(options, 10).steps, 1) << "too little";
+  EXPECT_EQ(pilot.fitted(options, 10).steps, 12) << "as long as the start";
+  EXPECT_EQ((Pilot{0.5, 10}.fitted(options, 10).steps), 1);
 }
 
 // ---- the report

@@ -236,8 +236,9 @@ double Pilot::round_s(const ArmOptions& options, size_t arms) const {
 
 ArmOptions Pilot::fitted(ArmOptions options, size_t arms) const {
   if (options.budget_s == 0) return options;
-  const double arm_s = options.budget_s / static_cast<double>(kPilotRounds * arms) - start_s;
-  const double steps = arm_s / (step_s * static_cast<double>(options.blocks));
+  const double arm_s = options.budget_s / static_cast<double>(kPilotRounds * arms);
+  const double steps =
+      std::max(arm_s - start_s, start_s) / (step_s * static_cast<double>(options.blocks));
   options.steps = std::clamp<int64_t>(static_cast<int64_t>(steps), 1, options.steps);
   return options;
 }

@@ -50,7 +50,7 @@ struct Pilot {
   double step_s = 0;
   double round_s(const ArmOptions& options, size_t arms) const;
   // Returns the options with fewer steps per block, if the budget allows fewer than kPilotRounds
-  // rounds otherwise.
+  // rounds otherwise; but with enough to fill as much time as the start, which is lost.
   ArmOptions fitted(ArmOptions options, size_t arms) const;
   // Number of rounds that `options` allow, and their time: "10 arms in 5 rounds, about 00:02:10".
   std::string text(const ArmOptions& options, size_t arms) const;
