@@ -64,6 +64,9 @@ TEST(PrintedCommands, KeepTheirWordsAndGetSmallerSizes) {
                   .command,
               HasSubstr("--value fp16 --blocks 1 --processes 1 --steps 2 --warmup 2 "
                         "data.train_size=32"));
+  EXPECT_THAT(planned("trainer sweep --config configs/lenet.yaml --key num_workers=0,1").command,
+              HasSubstr("--key num_workers=0,1 --processes 1 --blocks 1 --steps 2 --warmup 2 "
+                        "data.train_size=32"));
   EXPECT_EQ(planned("trainer list [toggles]").command, "trainer list --help");
   EXPECT_THROW(planned("trainer train OTHER"), Error);
   EXPECT_THROW(planned("ls"), Error);

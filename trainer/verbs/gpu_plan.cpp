@@ -5,9 +5,7 @@
 #include <map>
 #include "core/base/json.h"
 #include "core/base/output.h"
-#include "core/base/trace.h"
-#include "trainer/session/session.h"
-#include "trainer/session/training_step.h"
+#include "trainer/verbs/step_work.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {
@@ -34,11 +32,6 @@ double product_rate(const Card& card, DType dtype, bool tf32) {
                                : tf32                ? card.tf32
                                                      : card.vector32);
 }
-
-struct Step {
-  std::vector<RecordedOp> ops;
-  int64_t launches;  // 0: not counted
-};
 
 // Work of all calls of one op in one direction.
 struct OpRow {
@@ -69,37 +62,6 @@ static std::optional<TrainingSetInfo> described(const GpuPlanRequest& request, i
       {.sample = {c, h, w}, .classes = request.classes, .mean = mean, .std = std}, samples, false};
 }
 
-static int64_t launches_so_far() {
-  return trace::counter("cuda.launches").value() + trace::counter("kernel.vendor_calls").value();
-}
-
-static Step recorded(Session& session, TrainingStep& train, int64_t rows) {
-  const Update update(session.zeros_like_batches(with_rows(rows, session.input)), 1);
-  train(update);  // the first one also makes buffers
-  const int64_t before = launches_so_far();
-  OpLog log;
-  train(update);
-  return {log.ops, session.device == Device::cpu ? 0 : launches_so_far() - before};
-}
-
-// Parameters, gradients and buffers in f32: one read of each, one write of parameters, buffers and
-// 16-bit copies. A check for finite gradients, or their norm, reads them once more.
-Cost work_of_update(const Session& session) {
-  double parameters = 0, buffers = 0;
-  for (const NamedTensor& p : session.parameters) parameters += double(p.tensor.nbytes());
-  for (const NamedTensor& b : session.optimizer->state()) buffers += double(b.tensor.nbytes());
-  const OptimizerOptions& o = session.plan.optimizer;
-  const double checks = o.clip_norm > 0 || session.plan.amp.scales() ? parameters : 0;
-  const double copies = session.plan.amp.low() == DType::f32 ? 0 : parameters / 2;
-  return {0, 3 * parameters + 2 * buffers + copies + checks};
-}
-
-// Work at `batch` samples from that at 2 and at 4: weights do not grow with the batch.
-static Cost scaled(const Cost& two, const Cost& four, int64_t batch) {
-  const double steps = double(batch) / 2 - 1;
-  return {two.flop + steps * (four.flop - two.flop), two.bytes + steps * (four.bytes - two.bytes)};
-}
-
 static void add(Rows& rows, const std::string& name, const Cost& work, double flop_rate,
                 const Card& card) {
   if (work.flop == 0 && work.bytes == 0) return;
@@ -109,40 +71,22 @@ static void add(Rows& rows, const std::string& name, const Cost& work, double fl
   row.s += std::max(work.flop / flop_rate, work.bytes / (card.stream_share * card.copy));
 }
 
-static Rows rows_of(const Session& session, const Step& two, const Step& four, int64_t batch,
-                    const Card& card) {
+static Rows rows_of(const StepWork& step, bool tf32, const Card& card) {
   Rows rows;
-  for (size_t i = 0; i < two.ops.size(); ++i) {
-    const RecordedOp& op = two.ops[i];
-    const OpWork a = work_of(op), b = work_of(four.ops[i]);
-    const double rate = product_rate(card, op.dtype(), session.plan.kernels.tf32);
-    add(rows, op.name, scaled(a.forward, b.forward, batch), rate, card);
-    add(rows, op.name + ", backward", scaled(a.backward, b.backward, batch), rate, card);
-  }
-  const Cost sums[] = {{0, gradient_sum_bytes(two.ops)}, {0, gradient_sum_bytes(four.ops)}};
-  add(rows, "sums of gradients", scaled(sums[0], sums[1], batch), 1, card);
-  add(rows, "update", work_of_update(session), 1, card);
+  for (const WorkItem& item : step.items)
+    add(rows, item.name, item.work, product_rate(card, item.dtype, tf32), card);
   return rows;
 }
 
 static std::string milli(double seconds) { return fmt::format("{:.3f}", 1e3 * seconds); }
 
-void predict_step(Plan plan, const GpuPlanRequest& request) {
+void predict_step(const Plan& plan, const GpuPlanRequest& request) {
   const Card& card = *std::ranges::find(kCards, request.gpu, &Card::name);
   const int64_t batch = plan.data.loader.sampler.batch_size;
-  plan.train.cuda_graph = false;  // a replay records no ops
-  plan.train.accumulate = 1;
-  plan.kernels.autotune = Autotune::heuristic;
-  Session session(plan, described(request, batch));
-  TrainingStep train(session);
-  session.model->train(true);
-  const Step two = recorded(session, train, 2), four = recorded(session, train, 4);
-  CHECK(two.ops.size() == four.ops.size(), "plan: ", two.ops.size(), " ops on two samples, ",
-        four.ops.size(), " on four; the ops of this model depend on the batch");
-
-  const Rows rows = rows_of(session, two, four, batch, card);
-  const bool counted = four.launches > 0;
-  const int64_t launches = counted ? four.launches : 2 * std::ssize(four.ops);
+  const StepWork step = step_work(plan, described(request, batch));
+  const Rows rows = rows_of(step, plan.kernels.tf32, card);
+  const bool counted = step.launches > 0;
+  const int64_t launches = counted ? step.launches : 2 * step.ops;
   OpRow all;
   for (const auto& [name, row] : rows) all.work += row.work, all.s += row.s;
   const double launching_s = double(launches) * card.launch_s, step_s = all.s + launching_s;

@@ -22,6 +22,6 @@ Cost work_of_update(const Session& session);
 // Records a step on two and one on four samples, here, and scales their work to the batch. Launches
 // are counted where the device is CUDA's, and taken as one per op and pass elsewhere. Prints the
 // prediction. Throws Error as Session does.
-void predict_step(Plan plan, const GpuPlanRequest& request);
+void predict_step(const Plan& plan, const GpuPlanRequest& request);
 
 }  // namespace bellows

@@ -1,0 +1,263 @@
+// trainer sweep: its arms, the law of loader workers, its report, and the program with its
+// processes.
+#include "trainer/ab/sweep.h"
+#include <gmock/gmock.h>
+#include <csignal>
+#include "tests/place.h"
+#include "tests/refusal.h"
+#include "tests/trainer/program.h"
+
+using namespace bellows;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+namespace {
+
+ArmOptions on_lenet() {
+  ArmOptions options;
+  options.config = source_dir() + "/configs/lenet.yaml";
+  return options;
+}
+
+SweepResult arms(const Names& keys) {
+  std::vector<SweepKey> swept;
+  for (const std::string& key : keys) swept.push_back(parse_sweep(key));
+  return sweep_arms(on_lenet(), swept);
+}
+
+// Measures the law's times for each arm; every update lowers the loss by 0.01.
+void measure(SweepResult& result, const LoaderLaw& law, int64_t updates = 40) {
+  result.planned = 3;
+  const auto add = [&](AbArm& arm, int64_t workers) {
+    for (int round = 0; round < 3; ++round) {
+      AbProcess& process = arm.processes.emplace_back();
+      const double wall_s = 10 * law.batch_cost(workers) * (1 + 0.001 * round);
+      for (int block = 0; block < 2; ++block)
+        process.blocks.push_back({.steps = 10,
+                                  .wall_s = wall_s,
+                                  .cpu_s = 1.5 * wall_s,
+                                  .reader_s = wall_s - 10 * law.compute_s});
+      for (int64_t i = 0; i < updates; ++i)
+        process.end.losses.push_back(2 - 0.01 * static_cast<double>(i));
+      process.end.peak_tensor_bytes = 5'000'000;
+      process.end.peak_resident_bytes = 70'000'000;
+    }
+  };
+  for (size_t i = 0; i < result.arms.size(); ++i) add(result.arms[i], result.facts[i].workers);
+  add(result.placebo, result.facts[0].workers);
+}
+
+std::vector<WorkerCost> costs(const LoaderLaw& law, const std::vector<int64_t>& workers) {
+  std::vector<WorkerCost> measured;
+  for (const int64_t w : workers)
+    measured.push_back({w, law.batch_cost(w), law.batch_cost(w) - law.compute_s});
+  return measured;
+}
+
+}  // namespace
+
+// ---- the law
+
+TEST(LoaderLaw, IsLoadingPlusComputingWithoutWorkersAndTheSlowerOfBothWithThem) {
+  const LoaderLaw law = {.load_s = 48.5, .compute_s = 11.66};  // the table of the seed
+  const std::vector<std::pair<int64_t, double>> table = {
+      {0, 60.16}, {1, 48.50}, {2, 24.25}, {4, 12.125}, {5, 11.66}, {8, 11.66}, {16, 11.66}};
+  for (const auto& [workers, cost] : table) EXPECT_NEAR(law.batch_cost(workers), cost, 1e-9);
+  EXPECT_EQ(law.knee(), 5);
+  EXPECT_EQ((LoaderLaw{20, 10}.knee()), 2) << "an exact multiple";
+  EXPECT_EQ((LoaderLaw{1, 10}.knee()), 1);
+}
+
+TEST(LoaderLaw, IsFoundInItsOwnTimes) {
+  const LoaderLaw law = {.load_s = 0.0485, .compute_s = 0.01166};
+  for (const std::vector<int64_t>& workers :
+       std::vector<std::vector<int64_t>>{{0, 1, 2, 4, 8, 16}, {1, 2, 8}, {0, 2}, {1, 2, 4}, {0}}) {
+    const auto found = fit_law(costs(law, workers));
+    ASSERT_TRUE(found) << testing::PrintToString(workers);
+    EXPECT_NEAR(found->load_s, law.load_s, 1e-9) << testing::PrintToString(workers);
+    EXPECT_NEAR(found->compute_s, law.compute_s, 1e-9) << testing::PrintToString(workers);
+  }
+}
+
+TEST(LoaderLaw, IsFoundInNoisyTimes) {
+  const LoaderLaw law = {.load_s = 0.020, .compute_s = 0.008};
+  auto measured = costs(law, {0, 1, 2, 3, 4, 8});
+  for (size_t i = 0; i < measured.size(); ++i) {
+    measured[i].batch_s *= i % 2 ? 1.03 : 0.97;
+    measured[i].reader_s *= i % 2 ? 1.03 : 0.97;
+  }
+  const auto found = fit_law(measured);
+  ASSERT_TRUE(found);
+  EXPECT_NEAR(found->load_s, law.load_s, 0.03 * law.load_s);
+  EXPECT_NEAR(found->compute_s, law.compute_s, 0.03 * law.compute_s);
+  EXPECT_EQ(found->knee(), 3);
+}
+
+TEST(LoaderLaw, IsUnknownWhereNoArmWaits) {
+  const LoaderLaw law = {.load_s = 0.0485, .compute_s = 0.01166};
+  EXPECT_FALSE(fit_law(costs(law, {5, 8})));
+}
+
+// ---- the arms
+
+TEST(SweepArms, AreAllCombinationsOfTheValues) {
+  const SweepResult result = arms({"num_workers=1,2", "data.batch_size=8,16,32"});
+  Names names;
+  for (const AbArm& arm : result.arms) names.push_back(arm.name);
+  EXPECT_THAT(names, ElementsAre("num_workers=1 batch_size=8", "num_workers=1 batch_size=16",
+                                 "num_workers=1 batch_size=32", "num_workers=2 batch_size=8",
+                                 "num_workers=2 batch_size=16", "num_workers=2 batch_size=32"));
+  EXPECT_THAT(result.arms[5].set, ElementsAre("toggles.num_workers=2", "data.batch_size=32"));
+  EXPECT_EQ(result.facts[5].batch, 32);
+  EXPECT_EQ(result.facts[5].workers, 2);
+  EXPECT_TRUE(result.placebo.placebo);
+  EXPECT_EQ(result.placebo.set, result.arms[0].set);
+}
+
+TEST(SweepArms, TakeListsAsValues) {
+  EXPECT_THAT(
+      parse_sweep("data.transforms=[{name: resize, size: 8}, normalize],[normalize]").values,
+      ElementsAre("[{name: resize, size: 8}, normalize]", "[normalize]"));
+}
+
+TEST(SweepArms, ThatAreNoRunsOrTheSameRunAreRefused) {
+  const auto refused_for = [](const std::string& key) {
+    const Refusal said = refused([&] { arms({key}); });
+    EXPECT_EQ(said.exit, Exit::usage) << key;
+    return said.message;
+  };
+  EXPECT_THAT(refused_for("data.batch_size"), HasSubstr("has no values"));
+  EXPECT_THAT(refused_for("data.batch_size=8"), HasSubstr("two values or more"));
+  EXPECT_THAT(refused_for("data.batchsize=8,16"), HasSubstr("batch_size"));
+  EXPECT_THAT(refused_for("data.batch_size=8,8"), HasSubstr("the same run as batch_size=8"));
+  EXPECT_THAT(refused_for("amp=off,fp64"), HasSubstr("'fp64' is not"));
+  EXPECT_THAT(refused_for("pin_memory=off,on"), HasSubstr("pin_memory=on: pin_memory: no effect"));
+}
+
+// ---- the report
+
+TEST(SweepReport, PutsThePredictionBesideTheMeasurementAndMarksTheKnee) {
+  SweepResult result = arms({"num_workers=0,1,2,4,8"});
+  measure(result, {.load_s = 0.0485, .compute_s = 0.01166});
+  const std::string text = to_markdown(result);
+  EXPECT_THAT(text, AllOf(HasSubstr("L = 48.55 ms"), HasSubstr("C = 11.66 ms"),
+                          HasSubstr("W = ceil(L / C) = 5.")));
+  EXPECT_THAT(text, testing::ContainsRegex("\\| 0 +\\| +60.21 \\| +60.22 \\| 1.000 \\|"));
+  EXPECT_THAT(text, testing::ContainsRegex("\\| 0 +\\| +60.22 \\| +48.56 \\| +1063 \\| +5.00 "
+                                           "\\| +70.00 \\| +150 \\|"));
+  EXPECT_THAT(text, Not(HasSubstr("## Batch size")));
+  std::istringstream lines(text.substr(0, text.find("    trainer sweep")));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+  const Json json = to_json(result);
+  EXPECT_EQ(json.at("kind"), "sweep");
+  EXPECT_EQ(json.at("laws").at(0).at("knee"), 5);
+  EXPECT_EQ(json.at("arms").size(), 5u);
+  result = arms({"num_workers=0,5"});
+  measure(result, {.load_s = 0.0485, .compute_s = 0.01166});
+  EXPECT_THAT(to_markdown(result), HasSubstr("| 5 (knee) |"));
+}
+
+TEST(SweepReport, HasALawForEachValueOfTheOtherKey) {
+  SweepResult result = arms({"prefetch_factor=1,2", "num_workers=1,2,4"});
+  measure(result, {.load_s = 0.02, .compute_s = 0.01});
+  ASSERT_EQ(swept_laws(result).size(), 2u);
+  EXPECT_THAT(swept_laws(result)[1].arms, ElementsAre(3, 4, 5));
+  EXPECT_THAT(to_markdown(result), AllOf(HasSubstr("With toggles.prefetch_factor=1:"),
+                                         HasSubstr("With toggles.prefetch_factor=2:")));
+}
+
+TEST(SweepReport, ComparesBatchSizesPerSampleAndTheirLossesAtEqualSamplesAndUpdates) {
+  SweepResult result = arms({"data.batch_size=10,40"});
+  measure(result, {.load_s = 0.01, .compute_s = 0.01});
+  EXPECT_NEAR(speedup_over_first(result, 1).ratio, 4, 1e-6) << "four times the samples a step";
+  EXPECT_EQ(common_samples(result), 400);
+  EXPECT_EQ(common_updates(result), 40);
+  EXPECT_NEAR(loss_after(result.arms[0], 40), 2 - 0.01 * 37.5, 1e-9) << "updates 37 to 40";
+  EXPECT_NEAR(loss_after(result.arms[1], 10), 2 - 0.01 * 9, 1e-9) << "update 10";
+  result.facts[0].work = Cost{300, 100};
+  const std::string text = to_markdown(result);
+  EXPECT_THAT(text, AllOf(HasSubstr("after 400 samples and after 40 updates"), HasSubstr(" 3.00 |"),
+                          HasSubstr(" unknown |")));
+  EXPECT_THAT(text, testing::ContainsRegex("40 .* 1.9100 \\| +1.6250 \\|"));
+}
+
+// ---- the program
+
+class SweepVerb : public Program {
+ protected:
+  Args sweep(const Args& more) const {
+    write("tiny.yaml",
+          "model: {name: mlp, hidden: [8]}\n"
+          "data: {name: digits, train_size: 64, test_size: 16, batch_size: 8}\n");
+    Args args = {"sweep", "--config", "tiny.yaml", "--steps", "2", "--warmup", "2"};
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+  Json report() const { return Json::parse(read(folder_ / "r.json")); }
+};
+
+// A planted latency of 20 ms makes the loader the limit, whatever else the machine does.
+TEST_F(SweepVerb, MeasuresTheLawOfWorkersInProcesses) {
+  const Ended ended = run(sweep({"--key", "num_workers=0,4", "--processes", "3", "--blocks", "2",
+                                 "--report", "r.md", "data.sim_latency_us=20000"}));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("sweep: 3 arms in 3 rounds of 6 steps, about 00:00:"),
+                               HasSubstr("## Workers\n")));
+  const Json json = report();
+  EXPECT_EQ(json.at("placebo").at("processes").size(), 3u);
+  const Json& alone = json.at("arms").at(0);
+  EXPECT_GE(alone.at("reader_cost").get<double>(), 0.02);
+  EXPECT_GE(alone.at("batch_cost").get<double>(), alone.at("reader_cost").get<double>());
+  EXPECT_NEAR(alone.at("ips").get<double>(), 8 / alone.at("batch_cost").get<double>(), 1e-6);
+  EXPECT_GT(alone.at("peak_resident_bytes").get<int64_t>(), 1'000'000);
+}
+
+TEST_F(SweepVerb, MeasuresBatchSizesWithTheirWorkAndLosses) {
+  const Ended ended = run(sweep(
+      {"--key", "data.batch_size=4,16", "--processes", "1", "--blocks", "2", "--report", "r.md"}));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const Json arms = report().at("arms");
+  // Twice the product of the batch with each weight, forward and for each gradient; the images
+  // need none.
+  const double weights = 784 * 8, last = 8 * 10;
+  EXPECT_EQ(arms.at(0).at("flop"), 4 * 2 * (2 * weights + 3 * last));
+  EXPECT_EQ(arms.at(1).at("flop"), 16 * 2 * (2 * weights + 3 * last));
+  EXPECT_GT(arms.at(1).at("peak_tensor_bytes"), arms.at(0).at("peak_tensor_bytes"));
+  EXPECT_THAT(ended.out, HasSubstr("losses after 24 samples "));
+  EXPECT_LT(arms.at(0).at("flop").get<double>() / arms.at(0).at("bytes").get<double>(),
+            arms.at(1).at("flop").get<double>() / arms.at(1).at("bytes").get<double>())
+      << "weights are read once for more samples";
+}
+
+TEST_F(SweepVerb, MeasuresImageSizesInPixels) {
+  const Ended ended =
+      run(sweep({"--key", "data.transforms=[{name: resize, size: 14}, normalize],[normalize]",
+                 "--processes", "1", "--blocks", "1", "--report", "r.md"}));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("## Image size\n"), HasSubstr("Mpixels/s")));
+  const Json arms = report().at("arms");
+  EXPECT_EQ(arms.at(0).at("pixels"), 14 * 14);
+  EXPECT_EQ(arms.at(1).at("pixels"), 28 * 28);
+}
+
+TEST_F(SweepVerb, KeepsWhatWasMeasuredBeforeASignal) {
+  const auto running =
+      start(sweep({"--key", "num_workers=0,1", "--budget", "9999s", "--blocks", "1"}));
+  ASSERT_TRUE(running->says(" allow "));
+  running->send(SIGINT);
+  const Ended ended = running->end();
+  EXPECT_EQ(ended.code, 130) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("- ended early: interrupted by signal 2 after "));
+}
+
+TEST_F(SweepVerb, RefusesWhatIsNoSweep) {
+  expect_refusal(sweep({}), 2, "--key");
+  expect_refusal(sweep({"--key", "seed=1,2", "--key", "num_workers=1,2", "--key", "amp=off,fp16"}),
+                 2, "the most are two");
+  expect_refusal(sweep({"--key", "num_workers=0,1", "toggles.prefetch_factor=2"}), 2,
+                 "sweep: num_workers=0: ");
+  expect_refusal(sweep({"--key", "seed=1,2", "--budget", "5"}), 2,
+                 "sweep: --budget: '5' is no time");
+}

@@ -1,0 +1,59 @@
+// `trainer sweep`: measures a run for each value of one key, or each combination of two.
+#pragma once
+#include "ops/base/work.h"
+#include "trainer/ab/arms.h"
+#include "trainer/ab/loader_law.h"
+
+namespace bellows {
+
+struct SweepKey {
+  std::string key;  // of the configuration: "data.batch_size", "toggles.num_workers"
+  Names values;
+};
+// Reads "key=v1,v2"; a toggle needs no "toggles." before its name. Throws Error (exit 2).
+SweepKey parse_sweep(const std::string& text);
+
+// Properties of an arm's plan, and its work.
+struct SweepFacts {
+  int64_t batch = 0, workers = 0;
+  std::optional<Cost> work = {};  // of a step, if it was recorded
+};
+
+struct SweepResult : RoundsResult {
+  ArmOptions options = {};
+  std::vector<SweepKey> keys = {};
+  std::vector<AbArm> arms = {};        // one per combination, the last key varies fastest
+  std::vector<SweepFacts> facts = {};  // of each arm
+  AbArm placebo = {};                  // equal to the first arm
+};
+// Names the arms, sets their configurations and facts, except for work. Throws Error (exit 2) if a
+// combination is no run, or two are the same.
+SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& keys);
+
+// Time per sample of the first arm divided by that of arm i.
+Speedup speedup_over_first(const SweepResult& result, size_t i);
+Speedup sweep_placebo(const SweepResult& result);
+double batch_cost(const SweepResult& result, size_t i);   // s per step: median of the blocks
+double reader_cost(const SweepResult& result, size_t i);  // its part spent waiting for data
+
+// Mean loss of the last tenth of the first `updates` updates, over all processes.
+double loss_after(const AbArm& arm, int64_t updates);
+// Samples that all arms have seen, and updates that all arms have made.
+int64_t common_samples(const SweepResult& result);
+int64_t common_updates(const SweepResult& result);
+
+// The laws of arms that differ only in their number of workers: the arms' indices, and the law if
+// they determine one.
+struct SweptLaw {
+  std::vector<size_t> arms;
+  std::optional<LoaderLaw> law;
+};
+std::vector<SweptLaw> swept_laws(const SweepResult& result);
+
+bool vary(const SweepResult& result, int64_t SweepFacts::*fact);
+bool sizes_vary(const SweepResult& result);  // of the images
+
+std::string to_markdown(const SweepResult& result);
+Json to_json(const SweepResult& result);
+
+}  // namespace bellows

@@ -1,0 +1,304 @@
+// Results of `trainer sweep` as Markdown that is readable unrendered, and as JSON.
+#include <fmt/format.h>
+#include <algorithm>
+#include <cmath>
+#include "core/base/utf8.h"
+#include "trainer/ab/arm_report.h"
+#include "trainer/ab/sweep.h"
+
+namespace bellows {
+
+// ---- costs
+
+// Median over the blocks of all processes.
+template <class Of> static double over_blocks(const AbArm& arm, const Of& of) {
+  std::vector<double> values;
+  for (const AbProcess& process : arm.processes)
+    for (const AbBlock& block : process.blocks) values.push_back(of(block));
+  return median(values);
+}
+
+double batch_cost(const SweepResult& result, size_t i) {
+  return over_blocks(result.arms[i],
+                     [](const AbBlock& b) { return b.wall_s / static_cast<double>(b.steps); });
+}
+
+double reader_cost(const SweepResult& result, size_t i) {
+  return over_blocks(result.arms[i],
+                     [](const AbBlock& b) { return b.reader_s / static_cast<double>(b.steps); });
+}
+
+static double samples_per_s(const SweepResult& result, size_t i) {
+  return static_cast<double>(result.facts[i].batch) / batch_cost(result, i);
+}
+
+Speedup speedup_over_first(const SweepResult& result, size_t i) {
+  Speedup s = arm_speedup({&result.arms.front(), &result.placebo}, result.arms[i], result.options,
+                          Clock::wall, result.error);
+  const double samples =
+      static_cast<double>(result.facts[i].batch) / static_cast<double>(result.facts.front().batch);
+  s.ratio *= samples;
+  s.interval.low *= samples;
+  s.interval.high *= samples;
+  return s;
+}
+
+Speedup sweep_placebo(const SweepResult& result) {
+  return arm_speedup({&result.arms.front()}, result.placebo, result.options, Clock::wall,
+                     result.error);
+}
+
+// ---- losses
+
+double loss_after(const AbArm& arm, int64_t updates) {
+  double sum = 0;
+  const int64_t window = std::max<int64_t>(1, updates / 10);
+  for (const AbProcess& process : arm.processes)
+    for (int64_t i = updates - window; i < updates; ++i)
+      sum += process.end.losses[static_cast<size_t>(i)];
+  return sum / static_cast<double>(window * std::ssize(arm.processes));
+}
+
+int64_t common_updates(const SweepResult& result) {
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const AbArm& arm : result.arms)
+    for (const AbProcess& process : arm.processes)
+      least = std::min<int64_t>(least, std::ssize(process.end.losses));
+  return least;
+}
+
+int64_t common_samples(const SweepResult& result) {
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (size_t i = 0; i < result.arms.size(); ++i)
+    for (const AbProcess& process : result.arms[i].processes)
+      least = std::min(least, std::ssize(process.end.losses) * result.facts[i].batch);
+  return least;
+}
+
+// ---- which sections apply
+
+bool vary(const SweepResult& result, int64_t SweepFacts::*fact) {
+  return std::ranges::any_of(
+      result.facts, [&](const SweepFacts& f) { return f.*fact != result.facts.front().*fact; });
+}
+
+static int64_t pixels(const AbArm& arm) { return arm.processes.front().end.pixels; }
+
+bool sizes_vary(const SweepResult& result) {
+  return std::ranges::any_of(
+      result.arms, [&](const AbArm& arm) { return pixels(arm) != pixels(result.arms.front()); });
+}
+
+// Settings of an arm other than its number of workers.
+static Names rest_of(const AbArm& arm) {
+  Names rest;
+  std::ranges::copy_if(arm.set, std::back_inserter(rest), [](const std::string& setting) {
+    return !setting.starts_with("toggles.num_workers=");
+  });
+  return rest;
+}
+
+std::vector<SweptLaw> swept_laws(const SweepResult& result) {
+  std::vector<SweptLaw> laws;
+  if (!vary(result, &SweepFacts::workers)) return laws;
+  for (size_t i = 0; i < result.arms.size(); ++i) {
+    auto law = std::ranges::find_if(laws, [&](const SweptLaw& other) {
+      return rest_of(result.arms[other.arms.front()]) == rest_of(result.arms[i]);
+    });
+    if (law == laws.end()) law = laws.insert(law, SweptLaw{});
+    law->arms.push_back(i);
+  }
+  for (SweptLaw& swept : laws) {
+    std::vector<WorkerCost> measured;
+    for (const size_t i : swept.arms)
+      measured.push_back({result.facts[i].workers, batch_cost(result, i), reader_cost(result, i)});
+    swept.law = fit_law(measured);
+  }
+  return laws;
+}
+
+// ---- Markdown
+
+static std::string ms(double seconds) { return fmt::format("{:.4g}", 1e3 * seconds); }
+
+// First column of the tables: the keys, and an arm's values of them.
+static std::string key_names(const SweepResult& result) {
+  Names names;
+  for (const SweepKey& key : result.keys) names.push_back(key.key.substr(key.key.rfind('.') + 1));
+  return fmt::format("{}", fmt::join(names, " "));
+}
+static std::string values_of(const SweepResult& result, size_t i) {
+  Names values;
+  for (const std::string& setting : result.arms[i].set)
+    values.push_back(setting.substr(setting.find('=') + 1));
+  return fmt::format("{}", fmt::join(values, " "));
+}
+
+static int64_t tensor_bytes(const AbArm& arm) {
+  return largest(arm, [](const AbProcess& p) { return p.end.peak_tensor_bytes; });
+}
+static int64_t resident_bytes(const AbArm& arm) {
+  return largest(arm, [](const AbProcess& p) { return p.end.peak_resident_bytes; });
+}
+static double cpu_share(const AbArm& arm) {  // 1: one core, all the time
+  return over_blocks(arm, [](const AbBlock& b) { return b.cpu_s / b.wall_s; });
+}
+
+static std::string cost_table(const SweepResult& result) {
+  std::vector<Names> rows = {{key_names(result), "ms", "reader", "ips", "MB", "RSS MB", "CPU %"}};
+  for (size_t i = 0; i < result.arms.size(); ++i) {
+    const AbArm& arm = result.arms[i];
+    rows.push_back({values_of(result, i), ms(batch_cost(result, i)), ms(reader_cost(result, i)),
+                    fmt::format("{:.0f}", samples_per_s(result, i)), megabytes(tensor_bytes(arm)),
+                    megabytes(resident_bytes(arm)), fmt::format("{:.0f}", 100 * cpu_share(arm))});
+  }
+  return markdown_table(rows);
+}
+
+static std::string speed_table(const SweepResult& result) {
+  std::vector<Names> rows = {{key_names(result), "times as fast per sample as the first"}};
+  for (size_t i = 1; i < result.arms.size(); ++i)
+    rows.push_back(
+        {values_of(result, i), marked(speedup_over_first(result, i), sweep_placebo(result))});
+  return markdown_table(rows);
+}
+
+static std::string intensity(const std::optional<Cost>& work) {
+  return work && work->bytes > 0 ? fmt::format("{:.2f}", work->flop / work->bytes) : "unknown";
+}
+
+static std::string batch_section(const SweepResult& result) {
+  const int64_t samples = common_samples(result), updates = common_updates(result);
+  std::vector<Names> rows = {
+      {key_names(result), "samples/s", "FLOP/byte", "same samples", "same updates"}};
+  for (size_t i = 0; i < result.arms.size(); ++i) {
+    const AbArm& arm = result.arms[i];
+    const int64_t own = std::max<int64_t>(1, samples / result.facts[i].batch);
+    rows.push_back({values_of(result, i), fmt::format("{:.0f}", samples_per_s(result, i)),
+                    intensity(result.facts[i].work), fmt::format("{:.4f}", loss_after(arm, own)),
+                    fmt::format("{:.4f}", loss_after(arm, updates))});
+  }
+  return cat("\n## Batch size\n\n", markdown_table(rows),
+             fmt::format("\nThe last columns are losses after {} samples and after {} updates of "
+                         "each arm,\nmeans of the last tenth of these updates. All arms have the "
+                         "same learning rate.\n",
+                         samples, updates));
+}
+
+static std::string size_section(const SweepResult& result) {
+  std::vector<Names> rows = {{key_names(result), "pixels", "Mpixels/s", "FLOP/byte", "reader ms"}};
+  for (size_t i = 0; i < result.arms.size(); ++i) {
+    const int64_t size = pixels(result.arms[i]);
+    rows.push_back(
+        {result.arms[i].name, std::to_string(size),
+         fmt::format("{:.3g}", 1e-6 * static_cast<double>(size) * samples_per_s(result, i)),
+         intensity(result.facts[i].work), ms(reader_cost(result, i))});
+  }
+  return cat("\n## Image size\n\n", markdown_table(rows));
+}
+
+static std::string law_section(const SweepResult& result, const SweptLaw& swept) {
+  std::string text = "\n## Workers\n\n";
+  if (const Names rest = rest_of(result.arms[swept.arms.front()]); !rest.empty())
+    text += cat("With ", joined(rest), ":\n\n");
+  if (!swept.law)
+    return text + "No arm waits for data, so L is unknown; add an arm with 0 workers.\n";
+  const LoaderLaw& law = *swept.law;
+  text += fmt::format(
+      "Loading a batch takes L = {} ms and computing a step C = {} ms, fitted to\nthese arms. The "
+      "law "
+      "is L + C without workers and max(C, L / W) with W workers.\nThe knee is at W = ceil(L / C) "
+      "= "
+      "{}.\n\n",
+      ms(law.load_s), ms(law.compute_s), law.knee());
+  std::vector<Names> rows = {{"workers", "predicted ms", "measured ms", "ratio"}};
+  for (const size_t i : swept.arms) {
+    const int64_t workers = result.facts[i].workers;
+    const double predicted = law.batch_cost(workers), measured = batch_cost(result, i);
+    rows.push_back({cat(workers, workers == law.knee() ? " (knee)" : ""), ms(predicted),
+                    ms(measured), fmt::format("{:.3f}", measured / predicted)});
+  }
+  return text + markdown_table(rows);
+}
+
+static std::string command_line(const SweepResult& result) {
+  const ArmOptions& o = result.options;
+  std::string text = fmt::format("trainer sweep --config {}", quoted(o.config));
+  for (const SweepKey& key : result.keys)
+    text += " --key " + quoted(fmt::format("{}={}", key.key, fmt::join(key.values, ",")));
+  return text + rounds_words(o) + override_words(o);
+}
+
+std::string to_markdown(const SweepResult& result) {
+  Names keys;
+  for (const SweepKey& key : result.keys) keys.push_back(key.key);
+  std::string text = fmt::format("# {}: {}\n\n", printable(result.options.config), joined(keys));
+  const int64_t rounds = std::ssize(result.placebo.processes);
+  text += ended_early(result, rounds);
+  text += list_item(cat("placebo, ", result.arms.front().name,
+                        " against itself: ", ratio_text(sweep_placebo(result))));
+  text += list_item(cat(rounds, " processes a side"));
+  if (const Names busy = result.busy.reasons(); !busy.empty())
+    text += list_item(cat("busy machine: ", joined(busy)));
+  text += cat(
+      "\n", cost_table(result),
+      "\nms is batch_cost, and reader its part spent waiting for data: medians of the\nblocks. MB "
+      "is the peak of tensors, and 100 CPU % is one core.\n\n",
+      speed_table(result), "\n* marks a difference beyond the noise of the placebo.\n");
+  if (vary(result, &SweepFacts::batch)) text += batch_section(result);
+  if (sizes_vary(result)) text += size_section(result);
+  for (const SweptLaw& law : swept_laws(result)) text += law_section(result, law);
+  return text + fmt::format("\n    {}\n\n{}", printable(command_line(result)),
+                            machine_text(result.machine));
+}
+
+// ---- JSON
+
+static Json arm_facts(const SweepResult& result, size_t i) {
+  const AbArm& arm = result.arms[i];
+  const SweepFacts& facts = result.facts[i];
+  Json json = arm_json(arm, result.options);
+  json["set"] = arm.set;
+  json["batch_cost"] = batch_cost(result, i);
+  json["reader_cost"] = reader_cost(result, i);
+  json["ips"] = samples_per_s(result, i);
+  json["peak_tensor_bytes"] = tensor_bytes(arm);
+  json["peak_resident_bytes"] = resident_bytes(arm);
+  json["cpu_share"] = cpu_share(arm);
+  json["speedup_over_first"] = speedup_json(speedup_over_first(result, i));
+  json["batch_size"] = facts.batch;
+  json["workers"] = facts.workers;
+  json["pixels"] = pixels(arm);
+  if (facts.work) json["flop"] = facts.work->flop, json["bytes"] = facts.work->bytes;
+  if (vary(result, &SweepFacts::batch)) {
+    const int64_t own = std::max<int64_t>(1, common_samples(result) / facts.batch);
+    json["loss_at_equal_samples"] = loss_after(arm, own);
+    json["loss_at_equal_updates"] = loss_after(arm, common_updates(result));
+  }
+  return json;
+}
+
+Json to_json(const SweepResult& result) {
+  Json keys = Json::object(), arms = Json::array(), laws = Json::array();
+  for (const SweepKey& key : result.keys) keys[key.key] = key.values;
+  for (size_t i = 0; i < result.arms.size(); ++i) arms.push_back(arm_facts(result, i));
+  for (const SweptLaw& swept : swept_laws(result))
+    if (swept.law)
+      laws.push_back({{"arms", swept.arms},
+                      {"load_s", swept.law->load_s},
+                      {"compute_s", swept.law->compute_s},
+                      {"knee", swept.law->knee()}});
+  Json placebo = arm_json(result.placebo, result.options);
+  placebo["speedup"] = speedup_json(sweep_placebo(result));
+  return {{"kind", "sweep"},
+          {"config", result.options.config},
+          {"command", command_line(result)},
+          {"keys", keys},
+          {"placebo", placebo},
+          {"arms", arms},
+          {"laws", laws},
+          {"busy", result.busy.reasons()},
+          {"machine", result.machine}};
+}
+
+}  // namespace bellows

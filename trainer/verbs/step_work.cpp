@@ -1,0 +1,78 @@
+#include "trainer/verbs/step_work.h"
+#include "core/base/trace.h"
+#include "trainer/session/session.h"
+#include "trainer/session/training_step.h"
+
+namespace bellows {
+
+Cost StepWork::total() const {
+  Cost sum;
+  for (const WorkItem& item : items) sum += item.work;
+  return sum;
+}
+
+namespace {
+struct Step {
+  std::vector<RecordedOp> ops;
+  int64_t launches;  // 0: not counted
+};
+}  // namespace
+
+static int64_t launches_so_far() {
+  return trace::counter("cuda.launches").value() + trace::counter("kernel.vendor_calls").value();
+}
+
+static Step recorded(Session& session, TrainingStep& train, int64_t rows) {
+  const Update update(session.zeros_like_batches(with_rows(rows, session.input)), 1);
+  train(update);  // the first one also makes buffers
+  const int64_t before = launches_so_far();
+  OpLog log;
+  train(update);
+  return {log.ops, session.device == Device::cpu ? 0 : launches_so_far() - before};
+}
+
+// Parameters, gradients and buffers in f32: one read of each, one write of parameters, buffers and
+// 16-bit copies. A check for finite gradients, or their norm, reads them once more.
+static Cost work_of_update(const Session& session) {
+  double parameters = 0, buffers = 0;
+  for (const NamedTensor& p : session.parameters) parameters += double(p.tensor.nbytes());
+  for (const NamedTensor& b : session.optimizer->state()) buffers += double(b.tensor.nbytes());
+  const OptimizerOptions& o = session.plan.optimizer;
+  const double checks = o.clip_norm > 0 || session.plan.amp.scales() ? parameters : 0;
+  const double copies = session.plan.amp.low() == DType::f32 ? 0 : parameters / 2;
+  return {0, 3 * parameters + 2 * buffers + copies + checks};
+}
+
+// Work at `batch` samples from that at 2 and at 4: weights do not grow with the batch.
+static Cost scaled(const Cost& two, const Cost& four, int64_t batch) {
+  const double steps = double(batch) / 2 - 1;
+  return {two.flop + steps * (four.flop - two.flop), two.bytes + steps * (four.bytes - two.bytes)};
+}
+
+StepWork step_work(Plan plan, const std::optional<TrainingSetInfo>& trained) {
+  const int64_t batch = plan.data.loader.sampler.batch_size;
+  plan.train.cuda_graph = false;  // a replay records no ops
+  plan.train.accumulate = 1;
+  plan.kernels.autotune = Autotune::heuristic;
+  Session session(plan, trained);
+  TrainingStep train(session);
+  session.model->train(true);
+  const Step two = recorded(session, train, 2), four = recorded(session, train, 4);
+  CHECK(two.ops.size() == four.ops.size(), "plan: ", two.ops.size(), " ops on two samples, ",
+        four.ops.size(), " on four; the ops of this model depend on the batch");
+
+  StepWork step{.items = {}, .ops = std::ssize(four.ops), .launches = four.launches};
+  for (size_t i = 0; i < two.ops.size(); ++i) {
+    const RecordedOp& op = two.ops[i];
+    const OpWork a = work_of(op), b = work_of(four.ops[i]);
+    step.items.push_back({op.name, op.dtype(), scaled(a.forward, b.forward, batch)});
+    step.items.push_back(
+        {op.name + ", backward", op.dtype(), scaled(a.backward, b.backward, batch)});
+  }
+  const Cost sums[] = {{0, gradient_sum_bytes(two.ops)}, {0, gradient_sum_bytes(four.ops)}};
+  step.items.push_back({"sums of gradients", DType::f32, scaled(sums[0], sums[1], batch)});
+  step.items.push_back({"update", DType::f32, work_of_update(session)});
+  return step;
+}
+
+}  // namespace bellows
