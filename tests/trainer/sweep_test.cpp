@@ -3,6 +3,7 @@
 #include "trainer/ab/sweep.h"
 #include <gmock/gmock.h>
 #include <csignal>
+#include "plan/toggle.h"
 #include "tests/place.h"
 #include "tests/refusal.h"
 #include "tests/trainer/program.h"
@@ -122,6 +123,20 @@ TEST(SweepArms, TakeListsAsValues) {
       ElementsAre("[{name: resize, size: 8}, normalize]", "[normalize]"));
 }
 
+TEST(SweepArms, MayDifferInAnOptionOfAListItem) {
+  ArmOptions options = on_lenet();
+  options.overrides = {
+      "data.transforms=[{name: normalize, mean: [0.5], std: [0.25]}, random_flip, "
+      "{name: resize, size: 8}]"};
+  const SweepResult result = sweep_arms(options, {parse_sweep("data.transforms.2.size=8,16")});
+  EXPECT_EQ(result.arms[1].name, "size=16");
+  Plan plan = config_of(result.arms[1], options.overrides).plan;
+  EXPECT_EQ(dump(plan).at("data.transforms.2.size").text, "16");
+  EXPECT_EQ(dump(plan).at("data.transforms.0.std.0").text, "0.25");
+  EXPECT_THAT(refusal([&] { sweep_arms(options, {parse_sweep("data.transforms.2.sides=8,16")}); }),
+              HasSubstr("data.transforms.2.sides is no option of this configuration"));
+}
+
 TEST(SweepArms, ThatAreNoRunsOrTheSameRunAreRefused) {
   const auto refused_for = [](const std::string& key) {
     const Refusal said = refused([&] { arms({key}); });
@@ -233,8 +248,8 @@ TEST_F(SweepVerb, MeasuresBatchSizesWithTheirWorkAndLosses) {
 
 TEST_F(SweepVerb, MeasuresImageSizesInPixels) {
   const Ended ended =
-      run(sweep({"--key", "data.transforms=[{name: resize, size: 14}, normalize],[normalize]",
-                 "--processes", "1", "--blocks", "1", "--report", "r.md"}));
+      run(sweep({"--key", "data.transforms.0.size=14,28", "--processes", "1", "--blocks", "1",
+                 "--report", "r.md", "data.transforms=[{name: resize, size: 8}, normalize]"}));
   ASSERT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.out, AllOf(HasSubstr("## Image size\n"), HasSubstr("Mpixels/s")));
   const Json arms = report().at("arms");

@@ -26,13 +26,61 @@ SweepKey parse_sweep(const std::string& text) {
 
 static std::string short_name(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
-static AbArm arm_of(const ArmOptions& options, const std::vector<SweepKey>& keys, size_t index) {
-  AbArm arm{.name = "", .config = options.config};
+Names combination(const std::vector<SweepKey>& keys, size_t index) {
+  Names values;
   for (auto key = keys.rbegin(); key != keys.rend(); ++key) {
-    const std::string& value = key->values[index % key->values.size()];
+    values.insert(values.begin(), key->values[index % key->values.size()]);
     index /= key->values.size();
-    arm.set.insert(arm.set.begin(), cat(key->key, "=", value));
-    arm.name = cat(short_name(key->key), "=", value, arm.name.empty() ? "" : " ", arm.name);
+  }
+  return values;
+}
+
+// Returns what `values` have under a key, as YAML in one line: "[{name: resize, size: 8}]".
+static std::string yaml_of(const Values& values, const std::string& key) {
+  if (const auto leaf = values.find(key); leaf != values.end())
+    return leaf->second.text.find_first_of(" ,:#'\"[]{}") == std::string::npos &&
+                   !leaf->second.text.empty()
+               ? leaf->second.text
+               : cat("'", leaf->second.text, "'");
+  Names children;
+  for (auto at = values.lower_bound(key + "."); at != values.end(); ++at) {
+    if (!at->first.starts_with(key + ".")) break;
+    const std::string rest = at->first.substr(key.size() + 1),
+                      child = rest.substr(0, rest.find('.'));
+    if (!std::ranges::count(children, child)) children.push_back(child);
+  }
+  const bool is_list = std::ranges::count(children, "0") > 0;
+  Names parts;
+  for (size_t i = 0; i < children.size(); ++i)
+    parts.push_back(is_list ? yaml_of(values, cat(key, ".", i))
+                            : cat(children[i], ": ", yaml_of(values, cat(key, ".", children[i]))));
+  return is_list ? cat("[", joined(parts), "]") : cat("{", joined(parts), "}");
+}
+
+// Returns the assignment of a key. Items of a list are not set one by one, so that of an option in
+// it ("data.transforms.0.size") is the whole list.
+static std::string assignment(Values options, const std::string& key, const std::string& value) {
+  size_t item = key.find_first_of("0123456789");
+  while (item != key.npos && (item == 0 || key[item - 1] != '.'))
+    item = key.find_first_of("0123456789", item + 1);
+  if (item == key.npos) return cat(key, "=", value);
+  CHECK(options.contains(key), key, " is no option of this configuration");
+  options[key].text = value;
+  const std::string list = key.substr(0, item - 1);
+  return cat(list, "=", yaml_of(options, list));
+}
+
+static AbArm arm_of(const SweepResult& sweep, const Values& options, size_t index) {
+  AbArm arm{.name = "", .config = sweep.options.config};
+  const Names values = combination(sweep.keys, index);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const std::string& key = sweep.keys[i].key;
+    arm.name += cat(i ? " " : "", short_name(key), "=", values[i]);
+    try {
+      arm.set.push_back(assignment(options, key, values[i]));
+    } catch (const Error& error) {
+      fail(error.exit, "sweep: --key: ", error.what());
+    }
   }
   return arm;
 }
@@ -43,9 +91,11 @@ SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& k
   result.keys = keys;
   size_t count = 1;
   for (const SweepKey& key : keys) count *= key.values.size();
+  const Config base = config_of({.config = options.config}, options.overrides);
+  const Values defaults = dump(base.options);
   std::vector<Values> plans;
   for (size_t i = 0; i < count; ++i) {
-    AbArm arm = arm_of(options, keys, i);
+    AbArm arm = arm_of(result, defaults, i);
     try {
       const Config config = config_of(arm, options.overrides);
       CHECK(config.notes.empty(), config.notes.front());
@@ -95,6 +145,9 @@ static int run(const Arguments& args) {
       .each_takes_one()
       .required();
   declare_rounds(line, options, budget);
+  line.add_note(
+      "Workers come with the law max(C, L / W), batch sizes with FLOP per byte and losses, image "
+      "sizes, as in --key data.transforms.0.size=24,32, with pixels per second.");
   if (!line.read(args)) return 0;
   options.budget_s = budget_of("sweep", budget);
   check_report(options);

@@ -26,6 +26,8 @@ struct SweepResult : RoundsResult {
   std::vector<SweepFacts> facts = {};  // of each arm
   AbArm placebo = {};                  // equal to the first arm
 };
+// Values of the keys in arm `index`.
+Names combination(const std::vector<SweepKey>& keys, size_t index);
 // Names the arms, sets their configurations and facts, except for work. Throws Error (exit 2) if a
 // combination is no run, or two are the same.
 SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& keys);

@@ -128,10 +128,7 @@ static std::string key_names(const SweepResult& result) {
   return fmt::format("{}", fmt::join(names, " "));
 }
 static std::string values_of(const SweepResult& result, size_t i) {
-  Names values;
-  for (const std::string& setting : result.arms[i].set)
-    values.push_back(setting.substr(setting.find('=') + 1));
-  return fmt::format("{}", fmt::join(values, " "));
+  return fmt::format("{}", fmt::join(combination(result.keys, i), " "));
 }
 
 static int64_t tensor_bytes(const AbArm& arm) {
