@@ -104,6 +104,20 @@ static void measure(AbResult& result) {
   });
 }
 
+AbResult compare_arms(const AbOptions& options, const Toggle* toggle) {
+  AbResult result = arms_of(options, toggle);
+  const Ranks ranks = this_rank(config_of(result.off, options.overrides).plan.dist);
+  result.options.ranks = ranks.world;
+  if (ranks.rank == 0) {
+    for (const std::string& difference : result.differences) say("ab: " + difference);
+    if (!result.forced_off.empty()) say("ab: " + forced_off_text(result));
+  }
+  result.machine = machine_before();
+  measure(result);
+  note_load_after(result.machine);
+  return result;
+}
+
 static int run(const Arguments& args) {
   CommandLine line = verb_line("ab");
   AbLine given;
@@ -124,17 +138,9 @@ static int run(const Arguments& args) {
                    options, given.process);
   if (toggle) settle_values(options, *toggle);
   check_report(options);
-  AbResult result = arms_of(options, toggle);
+  const AbResult result = compare_arms(options, toggle);
   const Ranks ranks = this_rank(config_of(result.off, options.overrides).plan.dist);
-  result.options.ranks = ranks.world;
-  if (ranks.rank == 0) {
-    for (const std::string& difference : result.differences) say("ab: " + difference);
-    if (!result.forced_off.empty()) say("ab: " + forced_off_text(result));
-  }
-  result.machine = machine_before();
-  measure(result);
   if (ranks.rank > 0) return 0;
-  note_load_after(result.machine);
   const std::string report = to_markdown(result);
   say("");
   say_part(report);

@@ -56,6 +56,10 @@ struct AbResult : RoundsResult {
   std::vector<AbArm> on = {};    // one per value
 };
 
+// Starts and measures the arms. Prints what differs between them, and toggles that are off in all.
+// `toggle`: null with options.against. Throws Error as run_rounds() does.
+AbResult compare_arms(const AbOptions& options, const Toggle* toggle);
+
 int64_t misses(const AbResult& result);  // runs that ended before they reached their target
 // The arm's speedup over the toggle being off. Both the off arm and the placebo are off, so the
 // geometric mean of their costs stands for it, which halves its share of the luck.

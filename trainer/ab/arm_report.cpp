@@ -9,6 +9,7 @@
 #include "core/base/file.h"
 #include "core/base/utf8.h"
 #include "trainer/log/system.h"
+#include "trainer/page/page.h"
 
 namespace bellows {
 
@@ -30,8 +31,9 @@ void declare_rounds(CommandLine& line, ArmOptions& o, std::string& budget) {
   line.add_option("--steps", o.steps, "steps per block").positive();
   line.add_option("--warmup", o.warmup, "steps before the first block").positive();
   line.add_option("--timeout", o.timeout_s, "limit for one block, in seconds").positive();
-  line.add_option("--report", o.report,
-                  "Markdown file to write, FILE.md; FILE.json is written beside it");
+  line.add_option(
+      "--report", o.report,
+      "Markdown file to write, FILE.md; FILE.json and the page FILE.html are written beside it");
 }
 
 double budget_of(const std::string& verb, const std::string& text) {
@@ -72,6 +74,8 @@ void write_report(const ArmOptions& options, const std::string& markdown, const 
   std::filesystem::path path = options.report;
   write_file(path, bytes_of(markdown));
   write_file(path.replace_extension(".json"), bytes_of(json.dump(1) + "\n"));
+  if (page_kinds().contains(json.value("kind", "")))
+    write_file(path.replace_extension(".html"), bytes_of(html_of(json, options.verb)));
 }
 
 std::string quoted(const std::string& word) {
@@ -165,7 +169,8 @@ Json arm_json(const AbArm& arm, const ArmOptions& options) {
     return costs_of(process, options, clock);
   };
   const std::string unit = options.measure == AbMeasure::target ? "run" : "step";
-  Json json = {{"name", arm.name}, {"processes", Json::array()}};
+  const AbEnd& end = arm.processes.front().end;
+  Json json = {{"name", arm.name}, {"loss_by_step", end.losses}, {"processes", Json::array()}};
   for (const AbProcess& process : arm.processes)
     json["processes"].push_back({{"wall_s_per_" + unit, costs(process, Clock::wall)},
                                  {"cpu_s_per_" + unit, costs(process, Clock::cpu)},

@@ -5,7 +5,7 @@
 #include "core/base/output.h"
 #include "core/config/config.h"
 #include "trainer/ab/ab.h"
-#include "trainer/ab/rounds.h"
+#include "trainer/ab/arm_report.h"
 #include "trainer/diagnose/diagnosis.h"
 #include "trainer/verbs/verbs.h"
 
@@ -64,9 +64,9 @@ static int apply(const DiagnoseLine& given, const Diagnosis& d) {
   options.config = given.config;
   options.against = given.apply;
   options.allow_many = true;
-  options.budget_s = seconds_of(given.budget, "diagnose: --budget");
-  check_against(options);
-  const AbResult result = run_rounds(options, nullptr);
+  options.budget_s = budget_of("diagnose", given.budget);
+  options.verb = "diagnose";
+  const AbResult result = compare_arms(options, nullptr);
   const double predicted =
       1 / std::max(1 - curable->saves_s / std::max(d.evidence.batch_s(), 1e-12), 0.01);
   say(fmt::format("{}: predicted at most {:.2f} x", curable->rule, predicted));

@@ -8,7 +8,7 @@
 #include "core/device/allocator.h"
 #include "trainer/session/session.h"
 #include "trainer/state/training_state.h"
-#include "trainer/verbs/gpu_plan.h"
+#include "trainer/verbs/step_work.h"
 
 namespace bellows {
 

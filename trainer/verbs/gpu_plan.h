@@ -2,7 +2,6 @@
 // its ops state (ops/base/work.h) and from its kernel launches.
 #pragma once
 #include <string>
-#include "ops/base/work.h"
 #include "plan/plan.h"
 
 namespace bellows {
@@ -14,10 +13,6 @@ struct GpuPlanRequest {
   bool json = false;
 };
 std::vector<std::string> gpu_names();
-
-class Session;
-// Work of the optimizer in an update.
-Cost work_of_update(const Session& session);
 
 // Records a step on two and one on four samples, here, and scales their work to the batch. Launches
 // are counted where the device is CUDA's, and taken as one per op and pass elsewhere. Prints the

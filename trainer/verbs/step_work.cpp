@@ -33,7 +33,7 @@ static Step recorded(Session& session, TrainingStep& train, int64_t rows) {
 
 // Parameters, gradients and buffers in f32: one read of each, one write of parameters, buffers and
 // 16-bit copies. A check for finite gradients, or their norm, reads them once more.
-static Cost work_of_update(const Session& session) {
+Cost work_of_update(const Session& session) {
   double parameters = 0, buffers = 0;
   for (const NamedTensor& p : session.parameters) parameters += double(p.tensor.nbytes());
   for (const NamedTensor& b : session.optimizer->state()) buffers += double(b.tensor.nbytes());

@@ -9,6 +9,10 @@
 
 namespace bellows {
 
+class Session;
+// Returns the work of the optimizer in an update.
+Cost work_of_update(const Session& session);
+
 // All calls of one op in one direction ("conv2d", "conv2d, backward"), the sums of gradients or the
 // update.
 struct WorkItem {
