@@ -1,7 +1,10 @@
 #include "data/loader/loader.h"
+#include <fmt/format.h>
+#include <cmath>
 #include "core/base/trace.h"
 #include "core/config/visitor.h"
 #include "core/device/parallel.h"
+#include "core/device/threads.h"
 #include "data/images/image_file.h"
 
 namespace bellows {
@@ -62,14 +65,14 @@ void Loader::start(int64_t epoch, int64_t first_batch) {
                          .queue = nullptr});
   next_ = first_batch;
   const WorkerOptions& o = options_.workers;
-  if (o.num_workers == 0) return;
-  epoch_->queue = make_queue(o.queue, o.num_workers, o.prefetch_factor, depth_);
+  if (workers_now_ == 0) return;
+  epoch_->queue = make_queue(o.queue, workers_now_, o.prefetch_factor, depth_);
   start_workers();
   for (const auto& worker : workers_) worker->run(epoch_);
 }
 
 void Loader::start_workers() {
-  const int workers = static_cast<int>(options_.workers.num_workers);
+  const int workers = static_cast<int>(workers_now_);
   if (!workers_.empty()) trace::counter("data.worker_reuses").add(workers);
   try {
     for (int w = static_cast<int>(workers_.size()); w < workers; ++w)
@@ -107,9 +110,40 @@ BatchResult Loader::take() {
        "; raise data.timeout_s to wait longer");
 }
 
+// The first updates are slower, so the observation begins after some.
+constexpr int64_t kSkipped = 16, kObserved = 48;
+
+void Loader::observe(int64_t asked_ns) {
+  if (taken_ == kSkipped) {
+    made_ = making_time().batches;
+    making_ns_ = making_time().ns;
+  }
+  if (taken_ > kSkipped) caller_ns_ += asked_ns - returned_ns_;
+  if (taken_ == kObserved) choose_workers();
+}
+
+void Loader::choose_workers() {
+  const double made = double(std::max<int64_t>(1, making_time().batches - made_));
+  const double load = double(making_time().ns - making_ns_) / made;
+  const double compute = double(std::max<int64_t>(1, caller_ns_)) / double(kObserved - kSkipped);
+  const int64_t most = 4 * allowed_cores();
+  const auto wanted = int64_t(std::ceil(std::min(load / compute, double(most))));
+  news_ = fmt::format("workers: {}, because one takes {:.3g} ms for a batch and a step {:.3g} ms",
+                      wanted, 1e-6 * load, 1e-6 * compute);
+  if (std::exchange(workers_now_, wanted) == wanted) return;
+  const int64_t number = epoch_->number, from = next_;
+  end_epoch(timeout());
+  workers_.clear();  // each makes every W-th batch
+  start(number, from);
+}
+
+std::string Loader::take_news() { return std::exchange(news_, {}); }
+
 bool Loader::next(Batch& batch) {
   CHECK(epoch_, "start() an epoch before next()");
   batch = {};
+  const bool observes = options_.workers.num_workers == kAutoWorkers && taken_ <= kObserved;
+  if (observes && next_ < epoch_->last) observe(trace::now_ns());
   if (next_ == epoch_->last) return stop_workers(timeout()), false;
   BatchResult made =
       workers_.empty() ? maker_.make(epoch_->samples_of(next_), epoch_->number) : take();
@@ -119,6 +153,7 @@ bool Loader::next(Batch& batch) {
   }
   ++next_;
   batch = std::move(made.batch);
+  if (observes) ++taken_, returned_ns_ = trace::now_ns();
   return true;
 }
 

@@ -33,13 +33,17 @@ class Loader : public Feed {
   const Sampler& sampler() const { return sampler_; }
   const LoaderOptions& options() const { return options_; }
   Shape batch_shape() const { return source_->batch_shape(); }  // (B, C, H, W) of the largest
+  int64_t workers() const { return workers_now_; }
+  std::string take_news();  // one line when kAutoWorkers has chosen, else ""
   const MakingTime& making_time() const { return *source_->time; }
   // Returns the transforms that are left to the device in that epoch.
   Recipe recipe(int64_t epoch) const;
   const MemoryFormat& batch_format() const { return source_->format; }
 
   void start(int64_t epoch, int64_t first_batch = 0) override;
-  // Throws Error(Exit::data) if there is no batch after timeout_s. Any error ends the epoch.
+  // Throws Error(Exit::data) if there is no batch after timeout_s. Any error ends the epoch. With
+  // kAutoWorkers, once: after kObserved batches, the epoch goes on with ceil(L / C) workers, if
+  // one worker takes L for a batch and the caller C between two calls.
   bool next(Batch& batch) override;
 
  private:
@@ -47,6 +51,8 @@ class Loader : public Feed {
   void stop_workers(Seconds patience);
   void end_epoch(Seconds patience);
   BatchResult take();
+  void observe(int64_t asked_ns);
+  void choose_workers();
   Seconds timeout() const { return Seconds(options_.workers.timeout_s); }
 
   LoaderOptions options_;
@@ -56,6 +62,12 @@ class Loader : public Feed {
   const std::shared_ptr<Depth> depth_ = std::make_shared<Depth>();  // shared by the queues
   std::shared_ptr<Epoch> epoch_;
   int64_t next_ = 0;  // index of the next batch
+  int64_t workers_now_ =
+      options_.workers.num_workers == kAutoWorkers ? 1 : options_.workers.num_workers;
+  // With kAutoWorkers: batches so far, their making time and number when the observation began,
+  // and the caller's time since then.
+  int64_t taken_ = 0, made_ = 0, making_ns_ = 0, caller_ns_ = 0, returned_ns_ = 0;
+  std::string news_;
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 

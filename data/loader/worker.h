@@ -6,9 +6,12 @@
 
 namespace bellows {
 
+constexpr int64_t kAutoWorkers = -1;
+
 // The threads of a loader.
 struct WorkerOptions {
-  int64_t num_workers = 0;      // threads; 0: Loader::next() makes the batch
+  // Threads. 0: Loader::next() makes the batch. kAutoWorkers: as many as hide the loading.
+  int64_t num_workers = 0;
   int64_t prefetch_factor = 0;  // finished batches that may wait, per worker
   bool persistent_workers = false;
   QueueKind queue = QueueKind::locked;

@@ -336,3 +336,25 @@ TEST(Update, SplitsABatchIntoViewsThatTogetherAreTheBatch) {
     EXPECT_DOUBLE_EQ(share, 1);
   }
 }
+
+// One worker takes 6 ms for a batch and the caller 2 ms: three hide the loading.
+TEST(Loader, TakesAsManyWorkersAsHideTheLoading) {
+  Loader alone = make({.sampler = {.batch_size = 2}}, 200);
+  const LoaderOptions adapting = {.sampler = {.batch_size = 2},
+                                  .batch = {.sim_latency_us = 6000},
+                                  .workers = {.num_workers = kAutoWorkers}};
+  Loader loader = make(adapting, 200);
+  loader.start(0);
+  std::vector<int64_t> seen;
+  std::string news;
+  for (Batch batch; loader.next(batch);) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    for (int64_t i = 0; i < batch.size(); ++i) seen.push_back(index_of(batch, i));
+    news += loader.take_news();
+  }
+  EXPECT_EQ(seen, epoch_of(alone, 0));
+  EXPECT_GE(loader.workers(), 2);  // a busy machine stretches the 2 ms
+  EXPECT_LE(loader.workers(), 4);
+  EXPECT_THAT(news, HasSubstr(cat("workers: ", loader.workers(), ", because one takes ")));
+  EXPECT_EQ(epoch_of(loader, 1), epoch_of(alone, 1));
+}

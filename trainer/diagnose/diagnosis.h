@@ -56,7 +56,7 @@ struct Evidence {
   // Standard deviation of the updates' compute shares: 0 steady, 0.5 if they alternate between none
   // and all.
   double swing() const;
-  int64_t workers() const { return config.plan.data.loader.workers.num_workers; }
+  int64_t workers() const;  // with num_workers=auto: those it begins with
   int64_t counted(const std::string& counter) const;  // 0 if it does not exist
 };
 

@@ -39,6 +39,11 @@ double Evidence::swing() const {
   return std::sqrt(mean(shares));
 }
 
+int64_t Evidence::workers() const {
+  const int64_t workers = config.plan.data.loader.workers.num_workers;
+  return workers == kAutoWorkers ? 1 : workers;
+}
+
 int64_t Evidence::counted(const std::string& counter) const {
   const auto at = counters.find(counter);
   return at == counters.end() ? 0 : at->second;

@@ -144,6 +144,7 @@ class Loop {
     if (at_.batch % plan_.log.every == 0 || last) end_window();
     if (log_.progress_due()) log_.progress(point());
     if (const std::string tuned = session_.tuning.report(); !tuned.empty()) log_.line(tuned);
+    if (const std::string news = session_.loader->take_news(); !news.empty()) log_.line(news);
     for (const std::string& report : take_sync_reports()) log_.line(report);
     for (const std::string& message : session_.reducer->take_messages()) log_.line(message);
     poll_checkpoints();
