@@ -7,6 +7,7 @@
 #include "core/base/json.h"
 #include "core/base/statistics.h"
 #include "tests/refusal.h"
+#include "tests/trainer/page_checks.h"
 #include "tests/trainer/program.h"
 #include "trainer/page/charts.h"
 #include "trainer/page/html.h"
@@ -20,36 +21,6 @@ using testing::Not;
 namespace fs = std::filesystem;
 
 // ---- checks of any page
-
-// Returns the first tag that does not match, or "". Styles and scripts hold no tags.
-static std::string unbalanced(const std::string& html) {
-  Names open;
-  for (size_t at = html.find('<'); at != html.npos; at = html.find('<', at + 1)) {
-    const size_t end = html.find('>', at);
-    if (end == html.npos) return html.substr(at, 40);
-    const std::string tag = html.substr(at + 1, end - at - 1);
-    const size_t begin = tag.starts_with("/");
-    const std::string name = tag.substr(begin, tag.find_first_of(" \n/", begin) - begin);
-    if (name == "!doctype" || name == "meta" || name == "link" || tag.ends_with("/")) continue;
-    if (!begin) {
-      open.push_back(name);
-      if (name == "style" || name == "script") at = html.find("</" + name, at) - 1;
-    } else if (open.empty() || open.back() != name) {
-      return tag;
-    } else {
-      open.pop_back();
-    }
-  }
-  return joined(open);
-}
-
-static void expect_page(const std::string& html) {
-  EXPECT_TRUE(html.starts_with("<!doctype html>"));
-  EXPECT_EQ(unbalanced(html), "");
-  EXPECT_LT(html.size(), 500'000u);
-  for (const char* outside : {"http", "src=", "url(", "@import", "fetch(", "XMLHttp"})
-    EXPECT_EQ(html.find(outside), html.npos) << outside;
-}
 
 TEST(PageChecks, FindWhatIsPlanted) {
   EXPECT_EQ(unbalanced("<p class=x>a<b>c</b></p>"), "");

@@ -4,55 +4,17 @@
 #include "core/base/check.h"
 #include "core/base/plural.h"
 #include "core/base/statistics.h"
+#include "trainer/page/arms.h"
 #include "trainer/page/charts.h"
 #include "trainer/page/html.h"
 #include "trainer/page/page.h"
 
 namespace bellows {
 
-static std::vector<double> numbers(const Json& list) {
-  std::vector<double> values;
-  for (const Json& value : list) values.push_back(value.is_number() ? value.get<double>() : NAN);
-  return values;
-}
+static Ratio ratio_of_arm(const Json& arm) { return ratio_of(arm.at("speedup")); }
 
-static std::string text_of(const Json& object, const char* key) {
-  return object.at(key).get<std::string>();
-}
-
-namespace {
-struct Ratio {
-  double ratio, low, high, confidence;
-};
-}  // namespace
-
-static Ratio ratio_of(const Json& arm) {
-  const Json& s = arm.at("speedup");
-  const std::vector<double> interval = numbers(s.at("interval"));
-  return {s.at("ratio"), interval.at(0), interval.at(1), s.at("confidence")};
-}
-
-static std::string interval_text(const Ratio& r) {
-  if (!std::isfinite(r.high) || r.low <= 0) return "no interval from one process a side";
-  return fmt::format("{:.4g} % interval {:.3f} to {:.3f}", 100 * r.confidence, r.low, r.high);
-}
-
-// Seconds of each block, by process.
-static std::vector<std::vector<double>> costs(const Json& report, const Json& arm, double factor) {
-  std::vector<std::vector<double>> lanes;
-  for (const Json& process : arm.at("processes")) {
-    const std::string start = text_of(report, "clock") + "_s_per_";
-    const auto found = process.contains(start + "step") ? start + "step" : start + "run";
-    lanes.push_back(numbers(process.at(found)));
-    for (double& value : lanes.back()) value *= factor;
-  }
-  return lanes;
-}
-
-static std::vector<double> all_of(const std::vector<std::vector<double>>& lanes) {
-  std::vector<double> all;
-  for (const auto& lane : lanes) all.insert(all.end(), lane.begin(), lane.end());
-  return all;
+static Lanes costs(const Json& report, const Json& arm) {
+  return costs_ms(arm, text_of(report, "clock"));
 }
 
 static double largest(const Json& arm, const char* key) {
@@ -63,10 +25,7 @@ static double largest(const Json& arm, const char* key) {
 }
 
 static std::string median_ms(const Json& report, const Json& arm) {
-  const std::vector<double> ms = all_of(costs(report, arm, 1e3));
-  return ms.empty() ? "–"
-                    : fmt::format("{:.4g} ms ({:.4g} to {:.4g})", median(ms), quantile(ms, 0.25),
-                                  quantile(ms, 0.75));
+  return quartiles_text(all_of(costs(report, arm)));
 }
 
 static bool per_run(const Json& report) {
@@ -79,12 +38,12 @@ static std::string verdicts(const Json& report) {
   std::vector<KeyNumber> boxes;
   const bool several = report.at("on").size() > 1;
   for (const Json& on : report.at("on")) {
-    const Ratio r = ratio_of(on);
+    const Ratio r = ratio_of_arm(on);
     boxes.push_back({escaped(several ? text_of(on, "name") : text_of(on, "answer")),
                      fmt::format("{:.3f} ×", r.ratio),
                      (several ? escaped(text_of(on, "answer")) + "; " : "") + interval_text(r)});
   }
-  const Ratio placebo = ratio_of(report.at("placebo"));
+  const Ratio placebo = ratio_of_arm(report.at("placebo"));
   boxes.push_back({"placebo", fmt::format("{:.3f} ×", placebo.ratio),
                    "two equal arms; " + interval_text(placebo)});
   for (const Json& on : report.at("on"))
@@ -101,17 +60,16 @@ static std::string verdicts(const Json& report) {
 }
 
 static std::string speed(const Json& report) {
-  const Ratio placebo = ratio_of(report.at("placebo"));
-  const double noise = std::max({placebo.ratio, 1 / placebo.ratio, 1.01});
+  const double noise = noise_of(report);
   std::vector<RatioRow> ratios;
   std::vector<Strip> strips;
   const auto row = [&](const Json& arm, const std::string& name, Tone tone) {
-    const Ratio r = ratio_of(arm);
+    const Ratio r = ratio_of_arm(arm);
     ratios.push_back({name, fmt::format("{:.3f} × ({})", r.ratio, interval_text(r)), tone, r.ratio,
                       r.low, r.high});
   };
   const auto strip = [&](const Json& arm, const std::string& name, Tone tone) {
-    strips.push_back({name, median_ms(report, arm), tone, costs(report, arm, 1e3)});
+    strips.push_back({name, median_ms(report, arm), tone, costs(report, arm)});
   };
   for (const Json& on : report.at("on")) row(on, text_of(on, "name"), Tone::accent);
   row(report.at("placebo"), "placebo", Tone::quiet);
@@ -197,12 +155,6 @@ static std::string arms(const Json& report) {
   return html_of(table);
 }
 
-static std::string listed(const Json& texts, const char* before) {
-  Names all;
-  for (const Json& text : texts) all.push_back(text);
-  return all.empty() ? "" : fmt::format("<p>{}{}</p>\n", before, escaped(joined(all)));
-}
-
 static Page ab_page(const Json& report) {
   std::string title = text_of(report.at("off"), "name") + " against ", body = verdicts(report);
   for (const Json& on : report.at("on"))
@@ -211,8 +163,7 @@ static Page ab_page(const Json& report) {
   for (const Json& on : report.at("on")) body += about_arm(report, on);
   body += section("Arms", listed(report.at("differences"), "Differences: ") +
                               listed(report.at("held"), "Off in all arms: ") + arms(report));
-  body += section("Measurement", "<pre>" + escaped(text_of(report, "command")) + "</pre>\n" +
-                                     facts_of(report.at("machine")));
+  body += measurement(report);
   const std::string claim = text_of(report, "claim");
   return {"Bellows · ab", title, claim.empty() ? "" : "Claim: " + claim, body};
 }

@@ -7,7 +7,7 @@ namespace bellows {
 
 constexpr double kWidth = 1000;  // of the SVG's own coordinates, which are stretched
 
-char letter_of(Tone tone) { return tone == Tone::accent ? 'a' : tone == Tone::other ? 'b' : 'c'; }
+char letter_of(Tone tone) { return "abcg"[static_cast<size_t>(tone)]; }
 
 std::string figure(const std::string& title, const std::string& note, const std::string& html) {
   return fmt::format("<figure>\n<figcaption><b>{}</b> {}</figcaption>\n{}</figure>\n",
@@ -30,6 +30,16 @@ void Plot::label_html(const char* kind, double x, double y, const std::string& h
 
 void Plot::label(const char* kind, double x, double y, const std::string& text) {
   label_html(kind, x, y, escaped(text));
+}
+
+void Plot::slice(Tone tone, double x1, double x2, double y, const std::string& name,
+                 const std::string& about) {
+  constexpr double kNamed = 0.03;  // of the plot; narrower ones never have room
+  labels_ += fmt::format(
+      "<span class=\"slice {}\" style=\"left:{:.2f}%;width:{:.2f}%;top:{:.4g}px\" title=\"{}\">{}"
+      "</span>\n",
+      letter_of(tone), 100 * x1, 100 * (x2 - x1), y, escaped(about),
+      x2 - x1 > kNamed ? "<b>" + escaped(name) + "</b>" : "");
 }
 
 // In few digits; a value that JSON lacks was left out before.

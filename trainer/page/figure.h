@@ -7,7 +7,7 @@
 
 namespace bellows {
 
-char letter_of(Tone tone);  // class of an element: a, b, c
+char letter_of(Tone tone);  // class of an element: a, b, c, g
 
 std::string figure(const std::string& title, const std::string& note, const std::string& html);
 
@@ -21,6 +21,9 @@ class Plot {
   void label(const char* kind, double x, double y, const std::string& text);
   void x_axis(const Scale& scale, const std::string& name);
   void label_html(const char* kind, double x, double y, const std::string& html);
+  // A slice of time; its name shows if there is room, `about` below the pointer.
+  void slice(Tone tone, double x1, double x2, double y, const std::string& name,
+             const std::string& about);
   // Values for the script, which shows those below the pointer.
   void values(double x_low, double x_high, const std::vector<Series>& series);
   std::string html() const;

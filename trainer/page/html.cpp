@@ -128,6 +128,12 @@ std::string key_numbers(const std::vector<KeyNumber>& numbers) {
   return html + "</dl>\n";
 }
 
+std::string names_list(const std::string& title, const std::string& note,
+                       const std::string& items) {
+  if (items.empty()) return "";
+  return fmt::format("<h3>{} <span>{}</span></h3>\n<ul class=names>{}</ul>\n", title, note, items);
+}
+
 std::string section(const std::string& title, const std::string& body) {
   if (body.empty()) return "";
   return fmt::format("<section>\n<h2>{}</h2>\n{}</section>\n", title, body);

@@ -50,6 +50,7 @@ static Scale y_scale(const LineChart& chart, const std::vector<Series>& tops) {
   Range range;
   for (const Series& s : tops)
     for (const double y : s.y) range.add(y);
+  for (const auto& [x, low, high] : chart.intervals) range.add(low), range.add(high);
   if (chart.y_axis == YAxis::log) return log_scale(range.low, range.high);
   if (chart.stacked || chart.y_axis == YAxis::from_zero) range.add(0);
   return scale_around(range.low, range.high, 4);
@@ -113,6 +114,12 @@ std::string line_chart(const LineChart& chart) {
       if (points.size() <= 30) plot.path("dot", tops[s].tone, dots_of(points));
     }
     labels.push_back({end, &series[s]});
+  }
+  for (const auto& [at, low, high] : chart.intervals)
+    plot.line("interval", x.at(at), y_of(low), x.at(at), y_of(high));
+  if (chart.mark >= x.low && chart.mark <= x.high) {
+    plot.line("one", x.at(chart.mark), 0, x.at(chart.mark), kHeight);
+    plot.label("x", x.at(chart.mark), -18, chart.mark_name);
   }
   spread(labels);
   for (const auto& [at, s] : labels)

@@ -35,7 +35,8 @@ line-height:1.45}
 .grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,18.5rem),1fr));
 gap:2.6rem 3rem}
 figure{margin:0;min-width:0}
-figure+figure,.grid+*,figure+*,.facts+*,p+figure,p+.grid,p+.wide,pre+*{margin-top:2rem}
+figure+figure,.grid+*,figure+*,details+figure,
+.facts+*,p+figure,p+.grid,p+.wide,pre+*{margin-top:2rem}
 .grid>figure{margin-top:0}
 figcaption{font-size:.85rem;margin-bottom:1.1rem;line-height:1.45}
 figcaption b{display:block;color:var(--ink);font-size:.95rem;font-weight:600}
@@ -76,7 +77,33 @@ font-size:.87rem}
 .legend b{font-weight:600;margin-left:.3em}
 .legend i{display:inline-block;width:.7rem;height:.7rem;border-radius:2px;margin-right:.5rem}
 .p0{background:var(--a)}.p1{background:var(--b)}.p2{background:var(--a2)}
-.p3{background:var(--b2)}.p4{background:var(--c)}
+.p3{background:var(--b2)}.p4{background:var(--c)}.p5{background:var(--rule)}
+.bars{display:grid;grid-template-columns:fit-content(15rem) 1fr fit-content(22rem);
+grid-auto-flow:dense;gap:.42rem 1.2rem;align-items:center;font-size:.87rem}
+.bars.noted{grid-template-columns:fit-content(15rem) 1fr auto auto}
+.bars div{display:contents}
+.bars b{font-weight:500;overflow-wrap:anywhere}
+.bars em{font-style:normal;grid-column:3;text-align:right;color:var(--soft)}
+.bars .more{grid-column:4}
+.bars span{grid-column:2;position:relative;height:.95rem}
+.bars i,.bars u{position:absolute;left:0;top:0;height:100%;border-radius:2px}
+.bars i.a{background:var(--a)}.bars i.b{background:var(--b)}
+.bars i.c{background:color-mix(in srgb,var(--c) 50%,var(--paper))}
+.bars i.before{background:var(--rule)}
+.bars u{top:calc(50% - 1px);height:2px;background:var(--ink)}
+.plot .slice{height:22px;min-width:1px;overflow:hidden;container-type:inline-size;border-radius:1px}
+.slice.a{background:var(--a2)}.slice.b{background:var(--b2)}.slice.c{background:var(--rule)}
+.slice.g{background:var(--c)}
+.slice b{display:block;padding:3px 5px;font-weight:400;color:var(--ink);overflow:hidden;
+text-overflow:ellipsis;border-left:1px solid var(--paper)}
+@container(max-width:2.9rem){.slice b{visibility:hidden;padding:11px 0}}
+.plot .interval{stroke:var(--a);stroke-width:5;stroke-opacity:.3}
+.plot .wash{stroke:none;fill:var(--a);fill-opacity:.1}
+.plot .start{transform:translate(-100%,-50%);padding-right:1ch;color:var(--ink)}
+.plot .roof{transform:translateX(-100%)}
+.heat td.r{background:color-mix(in srgb,var(--a) var(--h),transparent);padding:.5rem .8rem}
+.heat th:first-child{white-space:normal}
+.heat th.r{padding-right:.8rem}
 .wide{overflow-x:auto}
 table{border-collapse:collapse;font-size:.87rem;line-height:1.45;min-width:min(100%,30rem)}
 th,td{text-align:left;padding:.36rem 1.6rem .36rem 0;border-bottom:1px solid var(--rule);
@@ -102,9 +129,17 @@ pre,code{font-family:ui-monospace,"SF Mono",Menlo,Consolas,"DejaVu Sans Mono",mo
 font-size:.8rem}
 pre{background:var(--wash);border-radius:6px;padding:1rem 1.2rem;overflow-x:auto;line-height:1.5;
 margin:0}
+ol.findings{list-style:none;margin:2.2rem 0 0;padding:0;display:grid;gap:1.8rem}
+.findings p{margin:0 0 .5rem}
+.findings pre{display:inline-block;max-width:100%;padding:.5rem .8rem}
 .bad{color:var(--a);font-weight:600}
 @media(min-width:48rem){.grid figcaption{min-height:4.1rem}}
 @media(max-width:60rem){.key{grid-template-columns:repeat(3,1fr)}}
+@media(max-width:48rem){.bars{grid-template-columns:1fr auto;gap:.15rem 1rem}
+.bars.noted{grid-template-columns:1fr auto}
+.bars em{grid-column:2}
+.bars .more{grid-column:1/-1;text-align:left}
+.bars span{grid-column:1/-1;margin-bottom:.55rem;height:.7rem}}
 @media(max-width:30rem){.facts dt{flex-basis:6.5rem}.key{grid-template-columns:1fr 1fr}
 .key dd{font-size:1.45rem}}
 @media print{body{font-size:10pt}main{padding:0;max-width:none}figure,tr{break-inside:avoid}

@@ -219,12 +219,6 @@ static std::string folded_rows(const char* title, const Json& rows) {
                               table);
 }
 
-static std::string names_list(const std::string& title, const std::string& note,
-                              const std::string& items) {
-  if (items.empty()) return "";
-  return fmt::format("<h3>{} <span>{}</span></h3>\n<ul class=names>{}</ul>\n", title, note, items);
-}
-
 static std::string toggles_of(const Json& run) {
   std::string ran, idle, unknown;
   for (const Json& toggle : run.at("toggles")) {

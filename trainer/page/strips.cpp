@@ -85,10 +85,12 @@ std::string share_bar(const std::string& title, const std::string& note,
   if (!(whole > 0)) return "";
   std::string bar, legend;
   for (size_t i = 0; i < parts.size(); ++i) {
-    bar +=
-        fmt::format("<i class=p{} style=\"width:{:.3f}%\"></i>", i, 100 * parts[i].value / whole);
-    legend += fmt::format("<li><i class=p{}></i>{} <b>{}</b> {}</li>\n", i, escaped(parts[i].name),
-                          percent_text(parts[i].value / whole), escaped(parts[i].text));
+    const int color = parts[i].color < 0 ? static_cast<int>(i) : parts[i].color;
+    bar += fmt::format("<i class=p{} style=\"width:{:.3f}%\"></i>", color,
+                       100 * parts[i].value / whole);
+    legend +=
+        fmt::format("<li><i class=p{}></i>{} <b>{}</b> {}</li>\n", color, escaped(parts[i].name),
+                    percent_text(parts[i].value / whole), escaped(parts[i].text));
   }
   return figure(title, note,
                 fmt::format("<div class=bar>{}</div>\n<ul class=legend>\n{}</ul>\n", bar, legend));

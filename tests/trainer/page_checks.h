@@ -1,0 +1,39 @@
+// Checks of any page of `trainer report`.
+#pragma once
+#include <gtest/gtest.h>
+#include "core/base/check.h"
+#include "core/base/plural.h"
+
+namespace bellows {
+
+// Returns the first tag that does not match, or "". Styles and scripts hold no tags.
+inline std::string unbalanced(const std::string& html) {
+  Names open;
+  for (size_t at = html.find('<'); at != html.npos; at = html.find('<', at + 1)) {
+    const size_t end = html.find('>', at);
+    if (end == html.npos) return html.substr(at, 40);
+    const std::string tag = html.substr(at + 1, end - at - 1);
+    const size_t begin = tag.starts_with("/");
+    const std::string name = tag.substr(begin, tag.find_first_of(" \n/", begin) - begin);
+    if (name == "!doctype" || name == "meta" || name == "link" || tag.ends_with("/")) continue;
+    if (!begin) {
+      open.push_back(name);
+      if (name == "style" || name == "script") at = html.find("</" + name, at) - 1;
+    } else if (open.empty() || open.back() != name) {
+      return tag;
+    } else {
+      open.pop_back();
+    }
+  }
+  return joined(open);
+}
+
+inline void expect_page(const std::string& html) {
+  EXPECT_TRUE(html.starts_with("<!doctype html>"));
+  EXPECT_EQ(unbalanced(html), "");
+  EXPECT_LT(html.size(), 500'000u);
+  for (const char* outside : {"http", "src=", "url(", "@import", "fetch(", "XMLHttp"})
+    EXPECT_EQ(html.find(outside), html.npos) << outside;
+}
+
+}  // namespace bellows

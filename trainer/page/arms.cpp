@@ -1,0 +1,73 @@
+#include "trainer/page/arms.h"
+#include <fmt/format.h>
+#include <algorithm>
+#include <cmath>
+#include "core/base/check.h"
+#include "core/base/plural.h"
+#include "core/base/statistics.h"
+#include "trainer/page/html.h"
+
+namespace bellows {
+
+std::string text_of(const Json& object, const char* key) {
+  return object.at(key).get<std::string>();
+}
+
+std::vector<double> numbers(const Json& list) {
+  std::vector<double> values;
+  for (const Json& value : list) values.push_back(value.is_number() ? value.get<double>() : NAN);
+  return values;
+}
+
+bool Ratio::has_interval() const { return std::isfinite(high) && low > 0; }
+
+Ratio ratio_of(const Json& speedup) {
+  const std::vector<double> interval = numbers(speedup.at("interval"));
+  return {speedup.at("ratio"), interval.at(0), interval.at(1), speedup.at("confidence")};
+}
+
+std::string interval_text(const Ratio& r) {
+  if (!r.has_interval()) return "no interval from one process a side";
+  return fmt::format("{:.4g} % interval {:.3f} to {:.3f}", 100 * r.confidence, r.low, r.high);
+}
+
+double noise_of(const Json& report) {
+  const Ratio placebo = ratio_of(report.at("placebo").at("speedup"));
+  return std::max({placebo.ratio, 1 / placebo.ratio, 1.01});
+}
+
+Lanes costs_ms(const Json& arm, const std::string& clock) {
+  Lanes lanes;
+  for (const Json& process : arm.at("processes")) {
+    const std::string start = clock + "_s_per_";
+    lanes.push_back(
+        numbers(process.at(start + (process.contains(start + "step") ? "step" : "run"))));
+    for (double& value : lanes.back()) value *= 1e3;
+  }
+  return lanes;
+}
+
+std::vector<double> all_of(const Lanes& lanes) {
+  std::vector<double> all;
+  for (const auto& lane : lanes) all.insert(all.end(), lane.begin(), lane.end());
+  return all;
+}
+
+std::string quartiles_text(const std::vector<double>& ms) {
+  return ms.empty() ? "–"
+                    : fmt::format("{:.4g} ms ({:.4g} to {:.4g})", median(ms), quantile(ms, 0.25),
+                                  quantile(ms, 0.75));
+}
+
+std::string listed(const Json& texts, const char* before) {
+  Names all;
+  for (const Json& text : texts) all.push_back(text);
+  return all.empty() ? "" : fmt::format("<p>{}{}</p>\n", before, escaped(joined(all)));
+}
+
+std::string measurement(const Json& report) {
+  return section("Measurement", "<pre>" + escaped(text_of(report, "command")) + "</pre>\n" +
+                                    facts_of(report.at("machine")));
+}
+
+}  // namespace bellows

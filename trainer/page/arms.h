@@ -1,0 +1,32 @@
+// What the reports of ab, ladder and sweep share: arms, their times, and ratios between them.
+#pragma once
+#include <string>
+#include <vector>
+#include "core/base/json.h"
+
+namespace bellows {
+
+// Like Json::at(), which throws if there is none.
+std::string text_of(const Json& object, const char* key);
+std::vector<double> numbers(const Json& list);  // NAN for what is no number
+
+struct Ratio {
+  double ratio, low, high, confidence;
+  bool has_interval() const;
+  bool differs(double noise) const { return has_interval() && (low > noise || high < 1 / noise); }
+};
+Ratio ratio_of(const Json& speedup);
+std::string interval_text(const Ratio& ratio);
+double noise_of(const Json& report);  // a ratio: how far the placebo is from 1, or 1.01
+
+// ms of each block, a lane for each process. `clock`: "wall" or "cpu".
+using Lanes = std::vector<std::vector<double>>;
+Lanes costs_ms(const Json& arm, const std::string& clock);
+std::vector<double> all_of(const Lanes& lanes);
+std::string quartiles_text(const std::vector<double>& ms);  // median and quartiles
+
+// "<p>Before: a, b</p>"; "" without texts.
+std::string listed(const Json& texts, const char* before);
+std::string measurement(const Json& report);  // its command and its machine
+
+}  // namespace bellows
