@@ -159,16 +159,6 @@ static std::vector<Outlier> outliers_in(const CallsByKey& calls) {
   return found;
 }
 
-// Cause of a gap: that of the innermost range around it that has one.
-static std::string cause_of(const Timeline& timeline, int slice) {
-  for (; slice >= 0; slice = timeline.slices[slice].parent) {
-    const std::string& name = timeline.slices[slice].name;
-    if (name == "input" || name == "lock") return name;
-    if (name == "synchronize" || name == "wait_for_buckets") return "sync";
-  }
-  return "host";
-}
-
 static std::vector<GapRow> gaps_in(const Timeline& timeline, const Profile& profile) {
   std::map<std::tuple<std::string, std::string, std::string>, GapRow> rows;
   for (const Gap& gap : timeline.gaps) {
@@ -248,6 +238,7 @@ Profile analyze(const Recording& recording, const Ceilings& ceilings) {
   profile.outliers = outliers_in(calls);
   profile.gaps = gaps_in(timeline, profile);
   add_memory(profile, recording);
+  profile.typical = typical_update(timeline, recording, profile.peak_bytes);
   return profile;
 }
 

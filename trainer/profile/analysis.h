@@ -64,6 +64,22 @@ struct MemoryRow {
   int64_t bytes() const { return held + tensors; }
 };
 
+// The update of median length. Times are seconds from its begin.
+struct TimedRange {
+  std::string name, path;  // path: of the module
+  bool backward = false;
+  double begin_s = 0, end_s = 0;
+};
+struct TypicalUpdate {
+  int64_t step = 0;
+  double s = 0;
+  std::vector<TimedRange> phases, ops, gaps;           // a gap has the name of its cause
+  std::vector<std::pair<double, int64_t>> bytes = {};  // in use from that time on
+};
+// `peak_bytes`: most that were in use in the whole recording.
+TypicalUpdate typical_update(const Timeline& timeline, const Recording& recording,
+                             int64_t peak_bytes);
+
 struct Profile {
   int64_t first = 0, updates = 0;
   double update_s = 0;      // mean time of an update, everything included
@@ -76,6 +92,7 @@ struct Profile {
   std::vector<GapRow> gaps;
   std::vector<MemoryRow> memory;
   int64_t peak_step = 0, peak_bytes = 0;
+  TypicalUpdate typical;
   double waited_share = 0;  // of the time, the compute thread was ready and had no core
 };
 Profile analyze(const Recording& recording, const Ceilings& ceilings);

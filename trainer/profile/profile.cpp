@@ -32,7 +32,8 @@ static void declare(CommandLine& line, ProfileLine& given) {
       .shows_default();
   line.add_option("--trace", given.trace,
                   "file for a trace of all threads, for Perfetto and HolisticTraceAnalysis");
-  line.add_option("--json", given.json, "file for the tables as JSON");
+  line.add_option("--json", given.json,
+                  "file for the tables as JSON, which `trainer report` shows");
   line.add_note(
       "Trains up to the last of these updates, evaluates and saves nothing, and prints tables of "
       "phases, ops, modules, slow calls, gaps and memory. On a GPU, use profile.window and "

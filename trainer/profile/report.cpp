@@ -1,5 +1,6 @@
 #include "trainer/profile/report.h"
 #include <fmt/format.h>
+#include <cmath>
 #include "core/base/plural.h"
 #include "trainer/verbs/tables.h"
 
@@ -152,6 +153,25 @@ template <class Row> static Json list_of(const std::vector<Row>& rows, const aut
   return list;
 }
 
+static Json json_of(const TypicalUpdate& update) {
+  // In ns, so that the numbers are short.
+  const auto ns = [](double seconds) { return std::llround(1e9 * seconds); };
+  const auto one = [&](const TimedRange& i) {
+    Json json = {{"name", i.name}, {"begin_ns", ns(i.begin_s)}, {"ns", ns(i.end_s - i.begin_s)}};
+    if (!i.path.empty()) json["module"] = i.path;
+    if (i.backward) json["backward"] = true;
+    return json;
+  };
+  return {{"step", update.step},
+          {"s", update.s},
+          {"phases", list_of(update.phases, one)},
+          {"ops", list_of(update.ops, one)},
+          {"gaps", list_of(update.gaps, one)},
+          {"bytes_in_use", list_of(update.bytes, [&](const auto& point) {
+             return Json{ns(point.first), point.second};
+           })}};
+}
+
 Json json_of(const Profile& p, const Ceilings& c) {
   const auto op = [](const OpRow& row) { return json_of(row); };
   return {
@@ -194,6 +214,7 @@ Json json_of(const Profile& p, const Ceilings& c) {
                                      {"longest_s", g.longest_s},
                                      {"longest_step", g.longest_step}};
                        })},
+      {"typical_update", json_of(p.typical)},
       {"memory",
        {{"peak_bytes", p.peak_bytes},
         {"step", p.peak_step},

@@ -37,4 +37,7 @@ struct Timeline {
 // that has not yet run.
 Timeline timeline_of(const Recording& recording);
 
+// Cause of a gap: that of the innermost range around it that has one.
+std::string cause_of(const Timeline& timeline, int slice);
+
 }  // namespace bellows
