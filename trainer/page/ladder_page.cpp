@@ -1,0 +1,124 @@
+// Page of a report of `trainer ladder` (trainer/ab/ladder_report.cpp).
+#include <fmt/format.h>
+#include "core/base/check.h"
+#include "core/base/plural.h"
+#include "core/base/statistics.h"
+#include "trainer/page/arms.h"
+#include "trainer/page/charts.h"
+#include "trainer/page/html.h"
+#include "trainer/page/page.h"
+
+namespace bellows {
+
+static std::vector<double> times(const Json& arm) { return all_of(costs_ms(arm, "wall")); }
+
+static double middle(const Json& arm) {
+  const std::vector<double> ms = times(arm);
+  return ms.empty() ? NAN : median(ms);
+}
+
+static std::string name_of(const Json& step) {
+  const std::string value = text_of(step, "value");
+  return text_of(step, "toggle") + (value == "on" ? "" : "=" + value);
+}
+
+static std::string ratio_text(const Ratio& r) {
+  return r.has_interval() ? fmt::format("{:.3f} × ({:.3f} to {:.3f})", r.ratio, r.low, r.high)
+                          : fmt::format("{:.3f} ×", r.ratio);
+}
+
+static Tone tone_of(const Ratio& r, double noise) {
+  return !r.differs(noise) ? Tone::quiet : r.ratio > 1 ? Tone::accent : Tone::other;
+}
+
+static std::string key_numbers_of(const Json& report) {
+  const Json &plain = report.at("plain"), &steps = report.at("steps"),
+             &last = steps.empty() ? steps.at(0) : steps.back();
+  const Ratio all = ratio_of(last.at("speedup_over_plain")),
+              placebo = ratio_of(report.at("placebo").at("speedup"));
+  return key_numbers(
+      {{"all toggles over plain", fmt::format("{:.3f} ×", all.ratio), interval_text(all)},
+       {"time of a step", fmt::format("{:.4g} ms", middle(last)),
+        fmt::format("from {:.4g} ms, medians", middle(plain))},
+       {"toggles", std::to_string(steps.size()), "added one at a time"},
+       {"placebo", fmt::format("{:.3f} ×", placebo.ratio),
+        "plain against itself; " + interval_text(placebo)},
+       {"processes", std::to_string(plain.at("processes").size()), "a side, taking turns"}});
+}
+
+static std::string waterfall(const Json& report) {
+  std::vector<Bar> bars;
+  const double noise = noise_of(report);
+  double before = NAN;
+  const auto add = [&](const Json& arm, const std::string& name, const std::string& ratio,
+                       Tone tone) {
+    const std::vector<double> ms = times(arm);
+    Bar bar{name, fmt::format("{:.4g} ms", middle(arm)), middle(arm), tone};
+    if (ms.size() > 1) bar.low = quantile(ms, 0.25), bar.high = quantile(ms, 0.75);
+    bar.note = ratio;
+    bar.before = before;
+    before = bar.value;
+    bars.push_back(bar);
+  };
+  add(report.at("plain"), "plain", "", Tone::quiet);
+  for (const Json& step : report.at("steps")) {
+    const Ratio r = ratio_of(step.at("speedup"));
+    add(step, "+ " + name_of(step), ratio_text(r), tone_of(r, noise));
+  }
+  return bar_chart("Time of a step, one toggle added at a time",
+                   "median of the blocks, a line from quartile to quartile, and the ratio to the "
+                   "step before with its interval; pale: what the toggle saved; in color: a "
+                   "difference beyond the noise of the placebo",
+                   bars);
+}
+
+static std::string left_out_one(const Json& report) {
+  HtmlTable table{{"without", "ms a step", "all on is faster by", "interval"}, "lrrr"};
+  const double noise = noise_of(report);
+  for (const Json& arm : report.at("without")) {
+    const Ratio r = ratio_of(arm.at("slowdown"));
+    table.rows.push_back({"<code>" + escaped(text_of(arm, "toggle")) + "</code>",
+                          fmt::format("{:.4g}", middle(arm)),
+                          fmt::format("{}{:.3f} ×{}", r.differs(noise) ? "<b>" : "", r.ratio,
+                                      r.differs(noise) ? "</b>" : ""),
+                          r.has_interval() ? fmt::format("{:.3f} to {:.3f}", r.low, r.high) : "–"});
+  }
+  return "<p>All toggles against all but one. A toggle that another one covers seems worthless "
+         "here, and one that others need takes them along.</p>\n" +
+         html_of(table);
+}
+
+static std::string toggles(const Json& report) {
+  std::string ran, idle;
+  HtmlTable table{{"toggle", "counter, per step", "before", "after"}, "llrr"};
+  for (const Json& step : report.at("steps")) {
+    (step.at("ran").get<bool>() ? ran : idle) += "<li>" + escaped(name_of(step)) + "</li>\n";
+    for (const auto& [name, rates] : step.at("counters_per_step").items())
+      table.rows.push_back({"<code>" + escaped(text_of(step, "toggle")) + "</code>",
+                            "<code>" + escaped(name) + "</code>",
+                            short_number(rates.at(0).get<double>()),
+                            short_number(rates.at(1).get<double>())});
+  }
+  std::string html = names_list("Ran", "their footprints counted", ran) +
+                     names_list("Not in its step", "another toggle may have replaced it", idle);
+  for (const auto& [reason, names] : report.at("left_out").items()) {
+    std::string items;
+    for (const Json& name : names)
+      items += "<li class=off>" + escaped(name.get<std::string>()) + "</li>\n";
+    html += names_list("Left out", escaped(reason), items);
+  }
+  return html + (table.rows.empty() ? "" : fold("Counters that changed", html_of(table)));
+}
+
+static Page ladder_page(const Json& report) {
+  return {"Bellows · ladder", text_of(report, "config") + ", from plain to all",
+          "Each step adds one toggle to the step before",
+          key_numbers_of(report) +
+              section("Steps", listed(report.at("busy"), "Busy machine: ") + waterfall(report)) +
+              section("One toggle left out", left_out_one(report)) +
+              section("Toggles", toggles(report)) + measurement(report)};
+}
+
+static const AddPage page({"ladder", ladder_page});
+
+}  // namespace bellows
