@@ -1,0 +1,222 @@
+// Page of a report of `trainer sweep` (trainer/ab/sweep_report.cpp).
+#include <fmt/format.h>
+#include <algorithm>
+#include <charconv>
+#include "core/base/check.h"
+#include "core/base/plural.h"
+#include "core/base/statistics.h"
+#include "trainer/page/arms.h"
+#include "trainer/page/charts.h"
+#include "trainer/page/html.h"
+#include "trainer/page/page.h"
+
+namespace bellows {
+
+static double number(const Json& report, const char* key) { return report.at(key).get<double>(); }
+
+static std::vector<double> times(const Json& arm) { return all_of(costs_ms(arm, "wall")); }
+
+static std::string short_key(const std::string& key) {
+  return key.substr(key.rfind('.') == key.npos ? 0 : key.rfind('.') + 1);
+}
+
+static double parsed(const std::string& text) {
+  double value = NAN;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? value : NAN;
+}
+
+namespace {
+struct Key {
+  std::string name;
+  Names values;
+};
+}  // namespace
+
+static std::vector<Key> keys_of(const Json& report) {
+  std::vector<Key> keys;
+  for (const auto& [key, values] : report.at("keys").items())
+    keys.push_back({key, values.get<Names>()});
+  return keys;
+}
+
+// Value of a key in an arm, whose "set" holds "key=value".
+static std::string value_in(const Json& arm, const std::string& key) {
+  for (const Json& each : arm.at("set"))
+    if (const std::string text = each; text.starts_with(key + "="))
+      return text.substr(key.size() + 1);
+  return "";
+}
+
+static std::string key_numbers_of(const Json& report) {
+  const Json& arms = report.at("arms");
+  const auto by = [](const char* key) {
+    return [key](const Json& a, const Json& b) { return number(a, key) < number(b, key); };
+  };
+  const Json& fastest = arms.empty() ? arms.at(0) : *std::ranges::max_element(arms, by("ips"));
+  const Ratio best = ratio_of(fastest.at("speedup_over_first")),
+              placebo = ratio_of(report.at("placebo").at("speedup"));
+  std::vector<KeyNumber> boxes = {
+      {"most samples a second", short_number(number(fastest, "ips")),
+       escaped(text_of(fastest, "name"))},
+      {"over the first", fmt::format("{:.3f} ×", best.ratio), interval_text(best)}};
+  for (const Json& law : report.at("laws"))
+    boxes.push_back(
+        {"knee", count_of(law.at("knee").get<int64_t>(), "worker"),
+         fmt::format("loading takes {} a batch, computing {}", seconds_text(number(law, "load_s")),
+                     seconds_text(number(law, "compute_s")))});
+  boxes.push_back({"placebo", fmt::format("{:.3f} ×", placebo.ratio),
+                   "the first against itself; " + interval_text(placebo)});
+  boxes.push_back({"processes", std::to_string(report.at("placebo").at("processes").size()),
+                   "an arm, taking turns"});
+  if (boxes.size() > 6) boxes.resize(6);
+  return key_numbers(boxes);
+}
+
+// The law of trainer/ab/loader_law.h.
+static double predicted_ms(const Json& law, double workers) {
+  const double load = number(law, "load_s"), compute = number(law, "compute_s");
+  return 1e3 * (workers == 0 ? load + compute : std::max(compute, load / workers));
+}
+
+static std::string lines(const Json& report, const Key& key) {
+  LineChart cost{.title = "Time of a step",
+                 .note = "batch_cost: median of the blocks, and from quartile to quartile",
+                 .unit = " ms",
+                 .x_name = short_key(key.name),
+                 .y_axis = YAxis::from_zero},
+      speed{.title = "Samples a second",
+            .note = "from the median of the blocks",
+            .x_name = short_key(key.name),
+            .y_axis = YAxis::from_zero};
+  Series measured{"measured"}, ips{"ips"}, predicted{"predicted", Tone::other};
+  std::vector<const Json*> arms;
+  for (const Json& arm : report.at("arms")) arms.push_back(&arm);
+  std::ranges::stable_sort(arms, {},
+                           [&](const Json* arm) { return parsed(value_in(*arm, key.name)); });
+  for (const Json* arm : arms) {
+    const double x = parsed(value_in(*arm, key.name));
+    const std::vector<double> ms = times(*arm);
+    measured.x.push_back(x), measured.y.push_back(1e3 * number(*arm, "batch_cost"));
+    ips.x.push_back(x), ips.y.push_back(number(*arm, "ips"));
+    if (ms.size() > 1) cost.intervals.push_back({x, quantile(ms, 0.25), quantile(ms, 0.75)});
+  }
+  if (const Json& laws = report.at("laws"); laws.size() == 1) {
+    for (const double x : measured.x)
+      predicted.x.push_back(x), predicted.y.push_back(predicted_ms(laws[0], x));
+    cost.series = {predicted};
+    cost.mark = number(laws[0], "knee");
+    cost.mark_name = "knee";
+    cost.note += fmt::format("; blue: the law max(C, L / W), whose knee is at {:.0f}", cost.mark);
+  }
+  cost.series.push_back(measured);
+  speed.series = {ips};
+  return line_chart(cost) + line_chart(speed);
+}
+
+static std::string bars(const Json& report) {
+  std::vector<Bar> cost, speed;
+  for (const Json& arm : report.at("arms")) {
+    const std::vector<double> ms = times(arm);
+    const std::string name = text_of(arm, "name");
+    Bar bar{name, quartiles_text(ms), 1e3 * number(arm, "batch_cost")};
+    if (ms.size() > 1) bar.low = quantile(ms, 0.25), bar.high = quantile(ms, 0.75);
+    cost.push_back(bar);
+    speed.push_back({name, short_number(number(arm, "ips")), number(arm, "ips")});
+  }
+  return bar_chart("Time of a step", "median of the blocks, with quartiles", cost) +
+         bar_chart("Samples a second", "from the median of the blocks", speed);
+}
+
+static std::string maps(const Json& report, const std::vector<Key>& keys) {
+  std::string html;
+  for (const auto& [field, title, factor] :
+       {std::tuple("ips", "Samples a second", 1.0), {"batch_cost", "Time of a step, ms", 1e3}}) {
+    HeatMap map{
+        short_key(keys[0].name), short_key(keys[1].name), keys[0].values, keys[1].values, {}};
+    map.values.assign(keys[0].values.size(), std::vector<double>(keys[1].values.size(), NAN));
+    for (const Json& arm : report.at("arms"))
+      for (size_t r = 0; r < map.rows.size(); ++r)
+        for (size_t c = 0; c < map.columns.size(); ++c)
+          if (value_in(arm, keys[0].name) == map.rows[r] &&
+              value_in(arm, keys[1].name) == map.columns[c])
+            map.values[r][c] = factor * number(arm, field);
+    html += heat_table(title, "median of the blocks; the larger, the darker", map);
+  }
+  return grid(html);
+}
+
+static std::string figures(const Json& report) {
+  const std::vector<Key> keys = keys_of(report);
+  if (keys.size() == 2) return maps(report, keys);
+  const bool numeric =
+      keys.size() == 1 && keys[0].values.size() > 1 &&
+      std::ranges::none_of(keys[0].values, [](const auto& v) { return std::isnan(parsed(v)); });
+  return numeric ? grid(lines(report, keys[0])) : grid(bars(report));
+}
+
+static std::string arms_table(const Json& report) {
+  HtmlTable table{{"arm", "ms a step", "quartiles", "waiting ms", "samples/s", "over the first",
+                   "tensors", "CPU %"},
+                  "lrrrrrrr"};
+  for (const Json& arm : report.at("arms")) {
+    const Ratio r = ratio_of(arm.at("speedup_over_first"));
+    const std::vector<double> ms = times(arm);
+    table.rows.push_back(
+        {escaped(text_of(arm, "name")), fmt::format("{:.4g}", 1e3 * number(arm, "batch_cost")),
+         ms.empty() ? "–" : fmt::format("{:.4g} to {:.4g}", quantile(ms, 0.25), quantile(ms, 0.75)),
+         fmt::format("{:.4g}", 1e3 * number(arm, "reader_cost")), short_number(number(arm, "ips")),
+         r.has_interval() ? fmt::format("{:.3f} ({:.3f} to {:.3f})", r.ratio, r.low, r.high)
+                          : fmt::format("{:.3f}", r.ratio),
+         bytes_text(number(arm, "peak_tensor_bytes")),
+         fmt::format("{:.0f}", 100 * number(arm, "cpu_share"))});
+  }
+  return html_of(table);
+}
+
+// The law of loader workers against what was measured.
+static std::string law_table(const Json& report) {
+  HtmlTable table{{"arm", "predicted ms", "measured ms", "ratio"}, "lrrr"};
+  for (const Json& law : report.at("laws"))
+    for (const Json& index : law.at("arms")) {
+      const Json& arm = report.at("arms").at(index.get<size_t>());
+      const double predicted = predicted_ms(law, number(arm, "workers")),
+                   measured = 1e3 * number(arm, "batch_cost");
+      table.rows.push_back({escaped(text_of(arm, "name")) +
+                                (number(arm, "workers") == number(law, "knee") ? " (knee)" : ""),
+                            fmt::format("{:.4g}", predicted), fmt::format("{:.4g}", measured),
+                            fmt::format("{:.3f}", measured / predicted)});
+    }
+  return table.rows.empty() ? "" : html_of(table);
+}
+
+static std::string losses_table(const Json& report) {
+  HtmlTable table{{"arm", "at equal samples", "at equal updates", "FLOP per byte"}, "lrrr"};
+  for (const Json& arm : report.at("arms")) {
+    if (!arm.contains("loss_at_equal_samples")) return "";
+    const auto loss = [&](const char* key) {
+      return arm.at(key).is_number() ? fmt::format("{:.4f}", number(arm, key)) : "–";
+    };
+    table.rows.push_back({escaped(text_of(arm, "name")), loss("loss_at_equal_samples"),
+                          loss("loss_at_equal_updates"),
+                          arm.contains("flop")
+                              ? fmt::format("{:.2f}", number(arm, "flop") / number(arm, "bytes"))
+                              : "–"});
+  }
+  return html_of(table);
+}
+
+static Page sweep_page(const Json& report) {
+  Names names;
+  for (const Key& key : keys_of(report)) names.push_back(short_key(key.name));
+  return {"Bellows · sweep", joined(names), text_of(report, "config"),
+          key_numbers_of(report) +
+              section("Speed", listed(report.at("busy"), "Busy machine: ") + figures(report)) +
+              section("Arms", arms_table(report)) +
+              section("The law of loader workers", law_table(report)) +
+              section("Losses", losses_table(report)) + measurement(report)};
+}
+
+static const AddPage page({"sweep", sweep_page});
+
+}  // namespace bellows
