@@ -122,6 +122,7 @@ Json to_json(const Diagnosis& d) {
                {"disk_bytes_per_s", e.disk_bytes_per_s},
                {"limit", limit_of(e)},
                {"class", class_of(e)},
+               {"class_text", text_of_class(class_of(e))},
                {"untried", untried(e)},
                {"ops", Json::array()},
                {"findings", Json::array()}};

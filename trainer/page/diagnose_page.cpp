@@ -1,0 +1,132 @@
+// Page of a report of `trainer diagnose --json` (trainer/diagnose/diagnosis.cpp).
+#include <fmt/format.h>
+#include <cmath>
+#include "core/base/check.h"
+#include "core/base/plural.h"
+#include "trainer/page/arms.h"
+#include "trainer/page/charts.h"
+#include "trainer/page/html.h"
+#include "trainer/page/page.h"
+
+namespace bellows {
+
+static double number(const Json& report, const char* key) { return report.at(key).get<double>(); }
+
+static std::string key_numbers_of(const Json& report) {
+  const Json& findings = report.at("findings");
+  std::vector<KeyNumber> boxes = {
+      {"limit", escaped(text_of(report, "limit")),
+       "an update takes " + seconds_text(number(report, "batch_cost"))},
+      {"class", fmt::format("{} of 4", report.at("class").get<int>()), ""}};
+  // "3, a large model and light loading: the device is the limit"
+  const std::string text = text_of(report, "class_text");
+  const size_t comma = text.find(", "), colon = text.find(':');
+  if (comma != text.npos && colon != text.npos)
+    boxes.back().note = escaped(text.substr(comma + 2, colon - comma - 2));
+  if (!findings.empty())
+    boxes.push_back({"largest possible gain",
+                     fmt::format("{:.2f} ×", number(findings[0], "most_speedup")),
+                     "<code>" + escaped(text_of(findings[0], "rule")) + "</code>"});
+  if (const double used = number(report, "cores_used"); used >= 0)
+    boxes.push_back(
+        {"cores in use", fmt::format("{:.1f} of {:.0f}", used, number(report, "cores")),
+         fmt::format("{:.1f} waited for", std::max(0.0, number(report, "waited_for_a_core")))});
+  boxes.push_back({"updates", short_number(number(report, "updates")),
+                   report.at("measured_here").get<bool>() ? "measured for this report"
+                                                          : "from the log of the run"});
+  return key_numbers(boxes);
+}
+
+static std::string share_of(double s, double whole) {
+  return fmt::format("{}, {}", seconds_text(s), fmt::format("{:.1f} %", 100 * s / whole));
+}
+
+static std::string time_of(const Json& report) {
+  const double whole = number(report, "batch_cost"), input = number(report, "reader_cost"),
+               between = number(report, "between_ops_s");
+  std::vector<Bar> bars;
+  double ops = 0;
+  for (const Json& op : report.at("ops")) {
+    const double s = number(op, "s");
+    ops += s;
+    if (bars.size() < 10) bars.push_back({text_of(op, "op"), share_of(s, whole), s});
+  }
+  std::vector<Part> parts = {{"input", input, seconds_text(input), 1}};
+  if (ops > 0) {
+    parts.push_back({"ops", ops, seconds_text(ops), 0});
+    parts.push_back({"between ops", between, seconds_text(between), 4});
+  }
+  if (const double rest = whole - input - ops - (ops > 0 ? between : 0); rest > 1e-3 * whole)
+    parts.push_back({ops > 0 ? "other" : "computing", rest, seconds_text(rest), ops > 0 ? 5 : 0});
+  return share_bar("An update", "waiting for data, in ops, and between ops", parts) +
+         bar_chart("Ops", "own time in an update, both passes", bars);
+}
+
+static std::string findings_of(const Json& report) {
+  const Json& findings = report.at("findings");
+  if (findings.empty()) return "<p>None: no rule fired.</p>\n";
+  const double whole = number(report, "batch_cost");
+  std::vector<Bar> bars;
+  std::string list;
+  for (const Json& finding : findings) {
+    const std::string rule = text_of(finding, "rule");
+    const double saves = number(finding, "saves_s");
+    bars.push_back({rule,
+                    saves > 0 ? fmt::format("{}, at most {:.2f} ×", share_of(saves, whole),
+                                            number(finding, "most_speedup"))
+                              : "not measured",
+                    saves});
+    list +=
+        "<li><h3>" + escaped(rule) + "</h3>\n<p>" + escaped(text_of(finding, "text")) + "</p>\n";
+    std::string code;
+    for (const Json& remedy : finding.at("remedies"))
+      code += (code.empty() ? "" : "\n") + escaped(remedy.get<std::string>());
+    if (!code.empty()) list += "<pre>" + code + "</pre>\n";
+    if (const std::string advice = text_of(finding, "advice"); !advice.empty())
+      list += "<p class=note>" + sentence(advice) + "</p>\n";
+    list += "</li>\n";
+  }
+  return bar_chart("Largest possible gain",
+                   "time of an update that the remedy could remove, and the speedup if it removed "
+                   "all of it",
+                   bars) +
+         "<ol class=findings>\n" + list + "</ol>\n";
+}
+
+static std::string untried(const Json& report) {
+  std::string items;
+  for (const Json& name : report.at("untried"))
+    items += "<li class=off>" + escaped(name.get<std::string>()) + "</li>\n";
+  return names_list("Off", "and able to run here", items);
+}
+
+static std::string rates(const Json& report) {
+  std::vector<std::pair<std::string, std::string>> rows;
+  const auto add = [&](const char* name, const std::string& value) {
+    rows.emplace_back(name, value);
+  };
+  if (const double load = number(report, "load_s"); load > 0)
+    add("load, one worker", seconds_text(load));
+  if (const double bytes = number(report, "batch_bytes"); bytes > 0)
+    add("batches", bytes_text(bytes / number(report, "batch_cost")) + "/s");
+  if (const double disk = number(report, "disk_bytes_per_s"); disk >= 0)
+    add("disks", bytes_text(disk) + "/s");
+  for (const auto& [key, name] : {std::pair("eval_share", "evaluation"), {"save_share", "saving"}})
+    if (const double share = number(report, key); share > 0)
+      add(name, percent_text(share) + " of the run");
+  return rows.empty() ? "" : facts(rows);
+}
+
+static Page diagnose_page(const Json& report) {
+  std::string about = text_of(report, "class_text");
+  about = about.substr(about.find(": ") == about.npos ? 0 : about.find(": ") + 2);
+  if (!about.empty()) about[0] = static_cast<char>(std::toupper(about[0]));
+  return {"Bellows · diagnose", text_of(report, "name"), about,
+          key_numbers_of(report) + section("Where an update goes", time_of(report)) +
+              section("Findings", findings_of(report)) + section("Toggles", untried(report)) +
+              section("Rates", rates(report))};
+}
+
+static const AddPage page({"diagnose", diagnose_page});
+
+}  // namespace bellows
