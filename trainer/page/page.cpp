@@ -34,7 +34,7 @@ margin-top:clamp(1.8rem,4vw,2.8rem)}
 line-height:1.45}
 .grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,18.5rem),1fr));
 gap:2.6rem 3rem}
-figure{margin:0;min-width:0}
+figure{margin:0;min-width:0;display:flow-root}
 figure+figure,.grid+*,figure+*,details+figure,
 .facts+*,p+figure,p+.grid,p+.wide,pre+*{margin-top:2rem}
 .grid>figure{margin-top:0}

@@ -211,12 +211,12 @@ static std::string memory(const Json& p) {
     else
       rest += held + tensors, ++others;
   }
-  if (others)
-    bars.push_back({fmt::format("{} others", others), bytes_text(rest), rest, Tone::quiet});
-  return bar_chart("Memory at the peak",
-                   fmt::format("{} in step {:.0f}, by the module that took it",
-                               bytes_text(number(at_peak, "peak_bytes")), number(at_peak, "step")),
-                   bars) +
+  return bar_chart(
+             "Memory at the peak",
+             fmt::format("{} in step {:.0f}, by the module that took it{}",
+                         bytes_text(number(at_peak, "peak_bytes")), number(at_peak, "step"),
+                         others ? fmt::format("; {} others: {}", others, bytes_text(rest)) : ""),
+             bars) +
          fold("Held from before the window, and tensors since", html_of(table));
 }
 
