@@ -1,7 +1,7 @@
 // A weighted sum of losses. The log shows each term without its weight, as "loss.<name>":
 //   loss: {name: sum, terms: [{name: cross_entropy}, {name: l1, weight: 0.1}]}
 #include "core/config/visitor.h"
-#include "models/losses/loss.h"
+#include "models/losses/terms.h"
 #include "ops/elementwise.h"
 
 namespace bellows {
@@ -42,6 +42,17 @@ static Tensor loss(const SumOptions& o, const LossInput& in) {
   }
   return sum;
 }
+
+std::vector<LossTerm> terms_of(const LossOptions& options) {
+  if (options.loss.name() != "sum") return {{"loss." + options.loss.name(), options.loss}};
+  Choice<LossFunction> sum = options.loss;
+  const std::vector<Term>& terms = sum.as<SumOptions>().terms;
+  std::vector<LossTerm> all;
+  for (size_t i = 0; i < terms.size(); ++i)
+    all.push_back({name_of(terms, i), terms[i].loss, terms[i].weight});
+  return all;
+}
+
 static const AddEntry<LossFunction> entry("sum", "weighted sum of losses", loss);
 
 }  // namespace bellows

@@ -1,9 +1,13 @@
 // trainer bench: its tables, and the real program on tiny sizes.
 #include "trainer/bench/bench.h"
 #include <gmock/gmock.h>
+#include <sstream>
+#include <thread>
 #include "core/base/json.h"
 #include "core/device/device.h"
 #include "core/device/timer.h"
+#include "models/losses/loss.h"
+#include "ops/elementwise.h"
 #include "tests/refusal.h"
 #include "tests/trainer/program.h"
 #include "trainer/bench/tensor_cores.h"
@@ -184,4 +188,129 @@ TEST_F(Program, BenchAllreduceRunsUnderALauncherAndPrintsJson) {
     for (const Json& seconds : object["sizes"][0][side]) EXPECT_GT(seconds.get<double>(), 0);
   }
   expect_refusal({"launch", "--ranks", "1", "--", "bench", "allreduce"}, 2, "one rank");
+}
+
+// ---- parts of a run
+
+namespace {
+struct PlantedOptions {
+  int64_t us = 0;
+};
+void visit(Visitor& v, PlantedOptions& o) { v("us", o.us, "sleep of each call"); }
+}  // namespace
+static Tensor planted_loss(const PlantedOptions& o, const LossInput& in) {
+  std::this_thread::sleep_for(std::chrono::microseconds(o.us));
+  return mean(square(in.output));
+}
+static const AddEntry<LossFunction> planted("planted_slow", "sleeps", planted_loss);
+
+// Runs a benchmark in this process, which knows the planted loss.
+static std::string in_this_process(const std::string& name, const Arguments& args) {
+  testing::internal::CaptureStdout();
+  const int code = benches().at(name).run(args);
+  const std::string out = testing::internal::GetCapturedStdout();
+  EXPECT_EQ(code, 0) << out;
+  return out;
+}
+
+// The row that starts with that name, without it.
+static std::string row(const std::string& out, const std::string& name) {
+  const size_t at = out.find("\n" + name + " ");
+  EXPECT_NE(at, std::string::npos) << name << " is not in\n" << out;
+  if (at == std::string::npos) return "";
+  const size_t begin = at + 1 + name.size();
+  return out.substr(begin, out.find('\n', begin) - begin);
+}
+
+TEST(BenchLoss, NamesThePlantedSlowThirdTerm) {
+  const std::string out = in_this_process(
+      "loss",
+      {"device=cpu", "threads.threads=1", "data={name: digits, train_size: 64, batch_size: 16}",
+       "loss={name: sum, terms: [{name: cross_entropy}, {name: l1, weight: 0.5}, {name: "
+       "planted_slow, us: 5000}]}"});
+  EXPECT_THAT(
+      out, AllOf(HasSubstr("\nmodel "), HasSubstr("\nloss.cross_entropy "),
+                 HasSubstr("\nloss.l1 x 0.5 "), HasSubstr("slowest term: loss.planted_slow, 9")));
+  EXPECT_THAT(row(out, "loss.planted_slow"), testing::MatchesRegex(" +[5-9]\\.[0-9]+ ms .*"));
+}
+
+TEST_F(Program, BenchLossTakesALossThatIsNoSum) {
+  const Ended ended = run({"bench", "loss", "device=cpu", "data.train_size=64"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("\nloss.cross_entropy "), Not(HasSubstr("slowest"))));
+}
+
+// Decoding dominates, so the parts in their order should add up to the loader's own time.
+TEST_F(Program, BenchLoaderPartsAddUpToTheWhole) {
+  const Ended ended = run({"bench", "loader",
+                           "data={name: shapes_jpeg, train_size: 128, batch_size: 64, transforms: "
+                           "[{name: resize, size: 72}, {name: center_crop, size: 64}, "
+                           "random_flip, normalize]}"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  size_t before = 0;
+  double sum = 0;
+  for (const char* part :
+       {"reading", "decoding", "resize", "center_crop", "random_flip", "normalize"}) {
+    const size_t at = ended.out.find(cat("\n", part, " "));
+    ASSERT_NE(at, std::string::npos) << part;
+    EXPECT_GT(at, before) << part;
+    before = at;
+    sum += std::stod(row(ended.out, part));
+  }
+  const double whole = std::stod(row(ended.out, "loader"));
+  EXPECT_NEAR(std::stod(row(ended.out, "sum")), sum, 10);  // each is rounded
+  EXPECT_NEAR(sum, whole, 0.3 * whole) << ended.out;
+  EXPECT_GT(std::stod(row(ended.out, "decoding")), std::stod(row(ended.out, "reading")));
+  EXPECT_NEAR(std::stod(ended.out.substr(ended.out.rfind("%\n") + 2)), 1e9 / whole, 0.01e9 / whole);
+}
+
+TEST_F(Program, BenchLoaderReadsOnlyWhatScaledDecodeNeeds) {
+  const auto decoding = [&](const char* scaled) {
+    const Ended ended =
+        run({"bench", "loader", cat("toggles.scaled_decode=", scaled),
+             "data={name: shapes_jpeg, train_size: 64, min_side: 300, max_side: 400, transforms: "
+             "[{name: resize, size: 40}, {name: center_crop, size: 32}]}"});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    return std::stod(row(ended.out, "sum"));
+  };
+  EXPECT_LT(decoding("on"), 0.7 * decoding("off"));
+}
+
+// ---- cores
+
+TEST_F(Program, BenchOversubCountsTheThreadsOfRealProcesses) {
+  const Ended ended =
+      run({"bench", "oversub", "--most", "3", "--seconds", "0.05", "--rounds", "1"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  std::istringstream lines(ended.out);
+  std::string line;
+  std::getline(lines, line), std::getline(lines, line);
+  std::vector<std::string> counted;
+  while (std::getline(lines, line) && !line.starts_with("more")) {
+    std::istringstream cells(line);
+    int64_t processes = 0, threads = 0, all = 0;
+    double products = 0;
+    cells >> processes >> threads >> all >> products;
+    counted.push_back(cat(processes, "x", threads, "=", all));
+    EXPECT_GT(products, 0) << line;
+  }
+  EXPECT_THAT(counted, ElementsAre("1x1=1", "1x2=2", "1x3=3", "2x1=2", "2x2=4", "2x3=6", "3x1=3",
+                                   "3x2=6", "3x3=9"));
+}
+
+// Other work may take the core from either row, but neither thread sleeps.
+TEST_F(Program, BenchBusyShowsABusyCoreThatComputesLittle) {
+  const Ended ended = run({"bench", "busy", "--seconds", "0.3"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  double busy[2], rate[2];
+  int i = 0;
+  for (const char* name : {"chain of additions, f32", "products of 384 x 384, f32"}) {
+    std::istringstream cells(row(ended.out, name));
+    std::string percent;
+    cells >> busy[i] >> percent >> rate[i];
+    EXPECT_GT(busy[i], 25) << ended.out;
+    EXPECT_LE(busy[i], 105) << ended.out;
+    ++i;
+  }
+  EXPECT_LT(rate[0] / busy[0], 0.2 * rate[1] / busy[1]) << ended.out;
 }

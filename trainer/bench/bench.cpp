@@ -1,4 +1,4 @@
-// The verb `bench`: measures one operation alone.
+// The verb `bench`: measures one part alone.
 #include "trainer/bench/bench.h"
 #include <fmt/format.h>
 #include <omp.h>
@@ -56,7 +56,7 @@ std::string rate_text(double per_second, const char* unit) {
 }
 
 static void print_benches() {
-  say("trainer bench NAME [options]   measures one operation alone");
+  say("trainer bench NAME [options]   measures one part alone");
   say("");
   for (const auto& [name, bench] : benches()) say(fmt::format("  {:10}{}", name, bench.help));
   say_part(
@@ -78,8 +78,8 @@ static int run(const Arguments& args) {
   return found->second.run({args.begin() + 1, args.end()});
 }
 
-static const AddVerb verb({"bench",
-                           "measures one operation alone: a matrix product, an op, a copy, a call",
-                           "trainer bench matmul --seed-table", run});
+static const AddVerb verb(
+    {"bench", "measures one part alone: a product, an op, a copy, a call, a loss, the loader",
+     "trainer bench matmul --seed-table", run});
 
 }  // namespace bellows
