@@ -240,6 +240,29 @@ TEST_F(Program, BenchLossTakesALossThatIsNoSum) {
   EXPECT_THAT(ended.out, AllOf(HasSubstr("\nloss.cross_entropy "), Not(HasSubstr("slowest"))));
 }
 
+TEST_F(Program, BenchOpRepeatsAModuleOfAModel) {
+  const auto repeat = [&](const std::string& path, const Args& more = {}) {
+    Args args = {
+        "bench", "op", "--repeat", path, "device=cpu", "data.train_size=64", "data.batch_size=16"};
+    args.insert(args.end(), more.begin(), more.end());
+    const Ended ended = run(args);
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    EXPECT_GT(std::stod(row(ended.out, "forward, ns")), 0);
+    EXPECT_EQ(std::stod(row(ended.out, "syncs")), 0);
+    return ended.out;
+  };
+  EXPECT_THAT(repeat("conv2"), HasSubstr(" of [16,6,14,14] on cpu: "));  // fused, with relu2
+  const std::string conv = repeat("conv2", {"toggles=none"});
+  EXPECT_THAT(conv, HasSubstr("run: conv2 (conv2d) of [16,6,14,14] on cpu: "));
+  EXPECT_EQ(std::stod(row(conv, "ops")), 1);
+  const std::string reshape = repeat("flatten", {"toggles=none"});
+  EXPECT_LT(std::stod(row(reshape, "allocations")), std::stod(row(conv, "allocations")));
+  const Args cached = {"toggles.caching_allocator=on"}, plain = {"toggles.caching_allocator=off"};
+  EXPECT_EQ(std::stod(row(repeat("fc1", cached), "of them by the system")), 0);
+  EXPECT_GT(std::stod(row(repeat("fc1", plain), "of them by the system")), 0);
+  expect_refusal({"bench", "op", "--repeat", "conv3", "device=cpu"}, 2, "the nearest is 'conv");
+}
+
 // Decoding dominates, so the parts in their order should add up to the loader's own time.
 TEST_F(Program, BenchLoaderPartsAddUpToTheWhole) {
   const Ended ended = run({"bench", "loader",

@@ -9,11 +9,14 @@
 #include "autograd/backward.h"
 #include "core/base/output.h"
 #include "core/base/trace.h"
+#include "core/config/config.h"
 #include "core/config/hint.h"
 #include "core/device/allocator.h"
 #include "core/device/timer.h"
 #include "core/tensor/copy.h"
+#include "plan/toggle.h"
 #include "trainer/bench/bench.h"
+#include "trainer/bench/passes.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {
@@ -112,7 +115,8 @@ struct Measured {
 };
 
 struct Options {
-  std::string name, device = "auto", dtype = "f32";
+  std::string name, device = "auto", dtype = "f32", repeat, config;
+  Arguments words;
   int64_t elements = 0;
   bool json = false;
 };
@@ -196,13 +200,23 @@ static std::vector<const OpSpec*> specs_of(const Options& o) {
 static int run(const Arguments& args) {
   CommandLine line = bench_line("op");
   Options o;
-  line.add_option("name", o.name, "name of an op (default: all that have shapes to time)");
+  line.add_option("name", o.words,
+                  "name of an op (default: all that have shapes to time); with --repeat, key=value "
+                  "options of the run");
   add_device_option(line, o.device);
   line.add_option("--dtype", o.dtype, "element type of the inputs").one_of({"f32", "bf16", "f16"});
   line.add_option("--elements", o.elements, "time only elementwise ops, on vectors of this size")
       .range(int64_t(1), int64_t(1) << 30);
   line.add_flag("--json", o.json, "print one JSON line, in ns per element; needs --elements");
+  line.add_option("--repeat", o.repeat,
+                  "path of a module: loop it alone, with its input in the first update of a run");
+  line.add_option("--config,-c", o.config, "YAML file of that run");
+  line.add_note("Another example:  trainer bench op --repeat conv2 --config configs/lenet.yaml");
   if (!line.read(args)) return 0;
+  if (line.given("--repeat"))
+    return repeat_module(o.repeat, make_config(sources_of(o.config, o.words)).plan), 0;
+  CHECK(o.words.size() <= 1 && o.config.empty(), "bench op: takes one op, or --repeat PATH");
+  if (!o.words.empty()) o.name = o.words[0];
   CHECK(!o.json || o.elements, "bench op: --json needs --elements");
   const std::vector<const OpSpec*> specs = specs_of(o);
   const Device device = start_bench(o.device);
