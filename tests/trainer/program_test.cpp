@@ -54,6 +54,25 @@ TEST_F(Program, MetricsHoldTheNumbersOfTheLinesInFullPrecision) {
   EXPECT_EQ(splits["run"], 1);
 }
 
+// Each batch takes 20 ms to read. An evaluation reads 60 of them, and is no part of the gap.
+TEST_F(Program, ReportsTheGapBetweenEpochsInTheFirstRowOfAnEpoch) {
+  const Ended ended = run(tiny({"train.epochs=3", "toggles=none", "log={every: 2}",
+                                "data={name: digits, train_size: 64, test_size: 60, batch_size: "
+                                "16, sim_latency_us: 20000}",
+                                "eval.batch_size=1"}));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  std::istringstream lines(read("runs/run/metrics.jsonl"));
+  std::vector<int64_t> steps;
+  for (std::string line; std::getline(lines, line);) {
+    const Json row = Json::parse(line);
+    if (!row.contains("epoch_gap_s")) continue;
+    steps.push_back(row["step"]);
+    EXPECT_GE(row["epoch_gap_s"].get<double>(), 0.02) << line;
+    EXPECT_LT(row["epoch_gap_s"].get<double>(), 60 * 0.02) << line;
+  }
+  EXPECT_EQ(steps, (std::vector<int64_t>{6, 10}));  // 4 updates per epoch
+}
+
 TEST_F(Program, LogsEachTermOfALoss) {
   const char* const sum = "loss={name: sum, terms: [{name: cross_entropy}, {name: l1, weight: 2}]}";
   const Ended ended = run(tiny({sum, "log={every: 2}"}));

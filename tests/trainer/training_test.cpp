@@ -44,6 +44,21 @@ std::string resumed_hash(const SafeTensors& saved, const Plan& plan) {
 
 }  // namespace
 
+// ---- epochs
+
+// The gap between epochs has to start the workers again unless they persist. Its time depends on
+// the machine; their number does not.
+TEST(Workers, AreStartedOncePerRunIfTheyPersist) {
+  const trace::Counter& starts = trace::counter("data.worker_starts");
+  for (const auto& [persistent, expected] : {std::pair("true", 2), std::pair("false", 2 * 3)}) {
+    const int64_t before = starts.value();
+    run(small_plan({{"data.num_workers", {"2"}},
+                    {"data.sim_latency_us", {"1000"}},
+                    {"data.persistent_workers", {persistent}}}));
+    EXPECT_EQ(starts.value() - before, expected) << persistent;
+  }
+}
+
 // ---- resume
 
 TEST(Resume, AtAnyStepEndsWithTheSameBits) {

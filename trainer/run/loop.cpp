@@ -101,6 +101,7 @@ class Loop {
     };
     for (Batch data; !done() && next(data);) {  // already on the device
       meter_.lap(Phase::load);
+      if (epoch_end_s_) epoch_gap_s_ = training_s() - *std::exchange(epoch_end_s_, {});
       profile_.begin(at_.step);
       anomaly().step = session_.group->step = session_.host_group().step = at_.step + 1;
       const Update update = update_of(data);
@@ -150,6 +151,7 @@ class Loop {
     poll_checkpoints();
     if (after_update_) after_update_(at_);
     meter_.lap(Phase::other);
+    if (last) epoch_end_s_ = training_s();
   }
 
   void end_epoch() {
@@ -279,6 +281,7 @@ class Loop {
 
   Scalars gauges() {
     Scalars values = loss_terms();
+    if (epoch_gap_s_) values.emplace_back("epoch_gap_s", *std::exchange(epoch_gap_s_, {}));
     const Scalars tuning = session_.tuning.take();
     values.insert(values.end(), tuning.begin(), tuning.end());
     if (image_shape_.rank())
@@ -397,6 +400,9 @@ class Loop {
     meter_.lap(Phase::save);
   }
 
+  double training_s() const {
+    return meter_.total_seconds() - meter_.seconds(Phase::eval) - meter_.seconds(Phase::save);
+  }
   double elapsed_s() const { return from_.elapsed_s + meter_.total_seconds(); }
 
   Session& session_;
@@ -423,7 +429,10 @@ class Loop {
   int64_t nonfinite_ = 0;  // consecutive non-finite losses
   StepState seen_;         // at the last log step, with fp16 loss scaling
   int64_t stuck_ = 0;      // skipped updates since one was applied or the scale changed
-  LogPoint last_;          // values of the last log line
+  // training_s() after the last update of an epoch, until the first batch of the next one is there;
+  // and how long that took. The first log line of an epoch reports it.
+  std::optional<double> epoch_end_s_, epoch_gap_s_;
+  LogPoint last_;  // values of the last log line
   std::optional<Position> saved_;
   std::optional<Metrics> metrics_;  // result of the last evaluation in this process
 };
