@@ -200,7 +200,7 @@ void visit(Visitor& v, PlantedOptions& o) { v("us", o.us, "sleep of each call");
 }  // namespace
 static Tensor planted_loss(const PlantedOptions& o, const LossInput& in) {
   std::this_thread::sleep_for(std::chrono::microseconds(o.us));
-  return mean(square(in.output));
+  return mean(square(one_hot_error("planted_slow", in)));
 }
 static const AddEntry<LossFunction> planted("planted_slow", "sleeps", planted_loss);
 
