@@ -136,6 +136,10 @@ TEST(Pilot, EstimatesTheDurationAndFitsTheStepsToTheBudget) {
   EXPECT_EQ(pilot.fitted(options, 10).steps, 20) << "no budget";
   options.budget_s = 1000;
   EXPECT_EQ(pilot.fitted(options, 10).steps, 20) << "enough";
+  EXPECT_EQ(pilot.text(options, 10), "10 arms in 76 rounds of 100 steps, about 00:16:28");
+  options.budget_s = 10;
+  EXPECT_THAT(pilot.text(options, 10),
+              HasSubstr("3 rounds of 100 steps, about 00:00:39, more than the budget of 10 s"));
   options.budget_s = 50;  // 1 s for an arm: half of it are 50 steps, in 4 blocks
   EXPECT_EQ(pilot.fitted(options, 10).steps, 12);
   options.budget_s = 1;

@@ -202,7 +202,7 @@ static int run(const Arguments& args) {
   result.wanted = !wanted.empty();
   result.options = pilot.fitted(options, arms.size());
   say_plan(plan);
-  say(cat("ladder: ", pilot.text(result.options, arms.size())));
+  say_part(message("ladder", pilot.text(result.options, arms.size())));
   result.machine = machine_before();
   run_rounds(arms, result.options, result);
   note_load_after(result.machine);

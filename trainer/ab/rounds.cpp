@@ -248,9 +248,14 @@ std::string Pilot::text(const ArmOptions& options, size_t arms) const {
   const int64_t rounds =
       options.budget_s > 0 ? std::max(kFewestRounds, static_cast<int64_t>(options.budget_s / round))
                            : options.processes;
-  return fmt::format("{} arms in {} rounds of {} steps, about {}", arms, rounds,
-                     options.warmup + options.blocks * options.steps,
-                     clock_text(round * static_cast<double>(rounds)));
+  const double total_s = round * static_cast<double>(rounds);
+  std::string text =
+      fmt::format("{} arms in {} rounds of {} steps, about {}", arms, rounds,
+                  options.warmup + options.blocks * options.steps, clock_text(total_s));
+  if (options.budget_s > 0 && total_s > 1.1 * options.budget_s)
+    text += fmt::format(", more than the budget of {:g} s: {} rounds are the fewest",
+                        options.budget_s, kFewestRounds);
+  return text;
 }
 
 }  // namespace bellows

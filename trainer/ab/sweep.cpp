@@ -164,7 +164,7 @@ static int run(const Arguments& args) {
   AbArm first = result.arms.front(), last = result.arms.back();
   const Pilot pilot = try_arms({&first, &last}, options);
   result.options = pilot.fitted(options, arms.size());
-  say(cat("sweep: ", pilot.text(result.options, arms.size())));
+  say_part(message("sweep", pilot.text(result.options, arms.size())));
   result.machine = machine_before();
   run_rounds(arms, result.options, result);
   note_load_after(result.machine);

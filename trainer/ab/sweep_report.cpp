@@ -187,7 +187,7 @@ static std::string size_section(const SweepResult& result) {
   for (size_t i = 0; i < result.arms.size(); ++i) {
     const int64_t size = pixels(result.arms[i]);
     rows.push_back(
-        {result.arms[i].name, std::to_string(size),
+        {values_of(result, i), std::to_string(size),
          fmt::format("{:.3g}", 1e-6 * static_cast<double>(size) * samples_per_s(result, i)),
          intensity(result.facts[i].work), ms(reader_cost(result, i))});
   }
