@@ -125,7 +125,7 @@ class TraceFile : public Program {
 };
 
 TEST_F(TraceFile, KeepsTheRulesAndHoldsStepsPhasesOpsThreadsAndCores) {
-  const Json trace = recorded({"toggles.num_workers=2", "data.sim_latency_us=3000"});
+  const Json trace = recorded({"toggles.num_workers=2", "data.sim_latency_us=12000"});
   EXPECT_THAT(complaints(trace), IsEmpty());
   std::vector<std::string> steps, threads;
   std::map<std::string, int> phases, cores;
@@ -158,14 +158,6 @@ TEST_F(TraceFile, KeepsTheRulesAndHoldsStepsPhasesOpsThreadsAndCores) {
                              Contains(testing::StartsWith("loader/0 ")),
                              Contains(testing::StartsWith("loader/1 "))));
   EXPECT_GE(phases["make_batch"], 1) << "on the loader's threads";
-}
-
-// The counters say what the system says: a core that only this test keeps busy is not idle.
-TEST_F(TraceFile, CountsHowBusyEachCoreIs) {
-  const Json trace = recorded({"data.sim_latency_us=15000"});
-  std::map<std::string, int> samples;
-  for (const Json& e : trace["traceEvents"])
-    if (e["ph"] == "C") ++samples[e["name"]];
-  EXPECT_FALSE(samples.empty());
-  for (const auto& [core, count] : samples) EXPECT_GE(count, 2) << core << " in 150 ms";
+  EXPECT_FALSE(cores.empty());
+  for (const auto& [core, count] : cores) EXPECT_GE(count, 2) << core << " in 60 ms";
 }

@@ -116,7 +116,7 @@ tr>:last-child{padding-right:0}
 .facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,25rem),1fr));
 gap:0 3.2rem;font-size:.87rem}
 .facts div{display:flex;gap:1rem;border-bottom:1px solid var(--rule);padding:.4rem 0}
-.facts dt{flex:0 0 8.5rem;color:var(--soft)}
+.facts dt{flex:0 0 8.5rem;color:var(--soft);overflow-wrap:anywhere}
 .facts dd{overflow-wrap:anywhere;min-width:0}
 .names{display:flex;flex-wrap:wrap;gap:.3rem .5rem;padding:0;margin:.2rem 0 1.6rem;list-style:none}
 .names li{background:var(--wash);border-radius:4px;padding:.12rem .55rem;font-size:.87rem}
