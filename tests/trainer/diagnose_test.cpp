@@ -252,9 +252,9 @@ TEST_F(DiagnoseProgram, AppliesTheRemedy) {
 
 TEST_F(DiagnoseProgram, RefusesWhatItCannotJudge) {
   expect_refusal({"diagnose"}, 2, "name either");
-  expect_refusal({"diagnose", "nowhere"}, 2, "no plan.yaml");
+  expect_refusal({"diagnose", "nowhere"}, 2, "plan.yaml");
   expect_refusal({"diagnose", "nowhere", "--apply", "x.yaml"}, 2, "--apply needs --config");
   write("broken/plan.yaml", "model: lenet\n");
-  write("broken/metrics.jsonl", "{\"split\": \"tr\n");
-  expect_refusal({"diagnose", "broken"}, 4, "damaged");
+  write("broken/metrics.jsonl", "{\"split\": \"tr\n{}\n");
+  expect_refusal({"diagnose", "broken"}, 3, "damaged");
 }

@@ -56,15 +56,15 @@ struct Evidence {
   // Standard deviation of the updates' compute shares: 0 steady, 0.5 if they alternate between none
   // and all.
   double swing() const;
-  int64_t workers() const;  // with num_workers=auto: those it begins with
+  int64_t workers() const;                            // with num_workers=auto: those it begins with
   int64_t counted(const std::string& counter) const;  // 0 if it does not exist
 };
 
 // Trains with the plan for about `seconds`, after the warm-up, without evaluations and checkpoints.
 // Throws what training throws.
 Evidence measure(const Config& config, double seconds);
-// Reads plan.yaml and metrics.jsonl of a run's folder. Throws Error: exit 2 if it is no run folder,
-// 4 if a file is damaged.
+// Reads what the folder of a run records. Throws Error: exit 2 if no run is in it, 3 if a file of
+// it is damaged.
 Evidence evidence_of(const std::string& folder);
 
 // ---- diagnosis

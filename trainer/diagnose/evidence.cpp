@@ -2,12 +2,9 @@
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <sstream>
 #include "core/base/file.h"
-#include "core/base/json.h"
 #include "core/base/trace.h"
 #include "core/config/config.h"
-#include "core/config/hint.h"
 #include "core/device/device_info.h"
 #include "core/device/threads.h"
 #include "trainer/diagnose/diagnosis.h"
@@ -18,6 +15,7 @@
 #include "trainer/run/cpu_share.h"
 #include "trainer/session/session.h"
 #include "trainer/session/training_step.h"
+#include "trainer/state/run_record.h"
 #include "trainer/state/training_state.h"
 
 namespace bellows {
@@ -172,46 +170,35 @@ Evidence measure(const Config& config, double seconds) {
 
 // ---- read from a run's folder
 
-static Json parsed(const std::string& text, const Path& file) {
-  Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded() || !json.is_object())
-    fail(Exit::checkpoint, file.string(), ": damaged: '", on_one_line(text.substr(0, 40)),
-         "' is no JSON object");
-  return json;
-}
-
-static double number(const Json& row, const char* key, double otherwise = 0) {
-  const auto at = row.find(key);
-  return at == row.end() || !at->is_number() ? otherwise : at->get<double>();
+// Numbers of a column; rows without one are left out.
+static std::vector<double> numbers(const Json& columns, const char* name) {
+  std::vector<double> values;
+  for (const Json& value : columns.value(name, Json::array()))
+    if (value.is_number()) values.push_back(value);
+  return values;
 }
 
 Evidence evidence_of(const std::string& folder) {
-  const Path run = folder, plan = run / "plan.yaml", metrics = run / "metrics.jsonl";
-  for (const Path& file : {plan, metrics})
-    CHECK(kind_of(file, Exit::usage) == Kind::file, "diagnose: ", folder, ": no ",
-          file.filename().string(), " in it, so it is no run folder");
-  Evidence e{.config = make_config(sources_of(plan.string(), {})), .cores = allowed_cores()};
-  constexpr int64_t kLargest = int64_t{1} << 30;
-  std::istringstream rows(read_file(metrics, kLargest, Exit::checkpoint));
-  for (std::string line; std::getline(rows, line);) {
-    const Json row = parsed(line, metrics);
-    const std::string split = row.value("split", "");
-    if (split == "train") {
-      e.updates = row.value("step", int64_t{0});
-      e.batch_cost.push_back(number(row, "batch_cost"));
-      e.reader_cost.push_back(number(row, "reader_cost"));
-    } else if (split == "run") {
-      const double load = number(row, "load_s"), step = number(row, "step_s"),
-                   eval = number(row, "eval_s"), save = number(row, "save_s");
-      const double all = std::max(load + step + eval + save, 1e-9);
-      e.eval_share = eval / all;
-      e.save_share = save / all;
-      e.load_s = number(row, "load_s_per_batch");
-      e.cpu_used = number(row, "cpu_used", -1);
-      e.waited = number(row, "cpu_waited", -1);
-    }
-  }
-  CHECK(!e.batch_cost.empty(), "diagnose: ", metrics.string(), ": no training step in it");
+  const Json run = read_run(folder);
+  const std::string plan = (Path(folder) / "plan.yaml").string();
+  Evidence e{.config = make_config(sources_of(plan, {})), .cores = allowed_cores()};
+  const Json& totals = run["totals"];
+  const auto total = [&](const char* name, double otherwise = 0) {
+    return totals.contains(name) && totals[name].is_number() ? totals[name].get<double>()
+                                                             : otherwise;
+  };
+  e.batch_cost = numbers(run["train"], "batch_cost");
+  e.reader_cost = numbers(run["train"], "reader_cost");
+  CHECK(!e.batch_cost.empty() && e.batch_cost.size() == e.reader_cost.size(), "diagnose: ", folder,
+        ": no log line with batch_cost and reader_cost in its metrics.jsonl");
+  e.updates = static_cast<int64_t>(numbers(run["train"], "step").back());
+  const double eval = total("eval_s"), save = total("save_s");
+  const double all = std::max(total("load_s") + total("step_s") + eval + save, 1e-9);
+  e.eval_share = eval / all;
+  e.save_share = save / all;
+  e.load_s = total("load_s_per_batch");
+  e.cpu_used = total("cpu_used", -1);
+  e.waited = total("cpu_waited", -1);
   e.on_gpu = e.config.plan.device == DeviceChoice::cuda;
   // The first window of several also makes buffers and searches for kernels.
   if (e.batch_cost.size() > 2) {
