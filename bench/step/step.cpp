@@ -4,8 +4,6 @@
 //
 //   bench_step --model lenet --batch 64 --threads 1
 //   bench_step --batch 64 --threads 1 toggles.batch_lanes=off   key=value as for the trainer
-//   bench_step --batch 64 --threads 1 --ops                     adds time and shapes of each op,
-//                                                               and the machine's peak rates
 //   bench_step --device cuda --resident                         one line after the warm-up, then
 //                                                               one per line on stdin
 #include "bench/step/step.h"
@@ -13,13 +11,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
-#include <set>
 #include "core/base/json.h"
 #include "core/base/statistics.h"
 #include "core/base/trace.h"
-#include "core/device/sync_guard.h"
-#include "trainer/bench/copies.h"
-#include "trainer/doctor/doctor.h"
 
 using namespace bellows;
 
@@ -28,7 +22,7 @@ namespace {
 struct Arguments : StepRequest {
   int64_t min_steps = 5, warmup = 20;
   double seconds = 5;
-  bool ops = false, resident = false;
+  bool resident = false;
 };
 
 Arguments parse(int argc, char** argv) {
@@ -42,7 +36,6 @@ Arguments parse(int argc, char** argv) {
   app.add_option("--warmup", a.warmup, "steps");
   app.add_option("--seconds", a.seconds, "of steps, for a block");
   app.add_option("--min-steps", a.min_steps);
-  app.add_flag("--ops", a.ops);
   app.add_flag("--resident", a.resident);
   app.add_option("words", a.words, "key=value");
   try {
@@ -54,65 +47,6 @@ Arguments parse(int argc, char** argv) {
 }
 
 void print_problem(const std::string& line) { fmt::print(stderr, "bench_step: {}\n", line); }
-
-// Exclusive time of each trace range of a step, median ms. Forward ranges have the layer's kind as
-// name, backward ranges the op's.
-Json time_by_op(NoiseStep& step) {
-  constexpr int kSteps = 20;
-  using Key = std::tuple<std::string, std::string, bool>;
-  std::map<Key, std::vector<double>> times;
-  for (int i = 0; i < kSteps; ++i) {
-    trace::collect(true);
-    step();
-    trace::collect(false);
-    std::vector<trace::Event> events = trace::take_events(), open;
-    std::ranges::sort(events, [](const trace::Event& a, const trace::Event& b) {
-      return std::pair(a.begin_ns, -a.end_ns) < std::pair(b.begin_ns, -b.end_ns);
-    });
-    std::map<Key, double> ms;
-    std::vector<Key> keys;  // parallel to `open`
-    for (const trace::Event& e : events) {
-      while (!open.empty() && open.back().end_ns <= e.begin_ns) open.pop_back(), keys.pop_back();
-      const double took = double(e.end_ns - e.begin_ns) * 1e-6;
-      if (!keys.empty()) ms[keys.back()] -= took;
-      const bool backward = std::ranges::any_of(open, [](const trace::Event& range) {
-        return range.name == std::string_view("backward");
-      });
-      open.push_back(e);
-      keys.emplace_back(e.path, e.name, backward);
-      ms[keys.back()] += took;
-    }
-    for (const auto& [key, took] : ms) times[key].push_back(took);
-  }
-  Json ops = Json::array();
-  for (const auto& [key, each] : times) {
-    const auto& [path, name, backward] = key;
-    ops.push_back({{"path", path}, {"name", name}, {"backward", backward}, {"ms", median(each)}});
-  }
-  return ops;
-}
-
-// Nodes of the autograd graph: module path, op name, output shape and input shapes (null for an
-// input without gradient).
-Json graph_of(const Tensor& loss) {
-  const auto dims = [](const GradMeta& t) { return std::vector(t.shape.begin(), t.shape.end()); };
-  Json graph = Json::array();
-  std::set<const Node*> seen;
-  std::vector<GradMeta*> open{grad_meta(loss)};
-  while (!open.empty()) {
-    const Node* const y = node_of(open.back());
-    open.pop_back();
-    if (!y || !seen.insert(y).second) continue;
-    Json inputs = Json::array();
-    for (const Edge& x : y->edges) {
-      inputs.push_back(x ? Json(dims(*x)) : Json());
-      if (x) open.push_back(x.get());
-    }
-    graph.push_back(
-        {{"path", y->site->path}, {"name", y->op}, {"output", dims(*y)}, {"inputs", inputs}});
-  }
-  return graph;
-}
 
 // Toggles that are on and whose footprint counter is not 0.
 Json toggles_that_ran(const Config& config) {
@@ -177,13 +111,6 @@ int run(const Arguments& a) {
                             : std::max(a.min_steps, int64_t(std::ceil(a.seconds / step_s)));
   if (!a.resident) {
     line.update(block(a, step, steps));
-    if (a.ops) {
-      line["ops"] = time_by_op(step);
-      line["graph"] = graph_of(step.forward());
-      line["ceilings"] = {{"f32", fma_rate(DType::f32)},
-                          {"bf16", fma_rate(DType::bf16)},
-                          {"bytes_per_s", memory_rates().back().bytes_per_s}};
-    }
     say(line);
     return 0;
   }

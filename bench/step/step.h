@@ -22,7 +22,6 @@ class NoiseStep {
   // `plan` must use the data set `noise` with a single batch, which stays on the device.
   explicit NoiseStep(const Plan& plan);
   void operator()();    // runs one training step
-  Tensor forward();     // returns the loss with its graph
   double loss() const;  // loss of the last step; waits for the device
   Device device() const { return session_.device; }
 

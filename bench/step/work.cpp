@@ -27,8 +27,6 @@ void NoiseStep::operator()() {
   losses_ = train_on_(update_);
 }
 
-Tensor NoiseStep::forward() { return session_.loss_of(update_.whole()); }
-
 double NoiseStep::loss() const {
   double sum = 0;
   for (auto part = update_.begin(); const Tensor& loss : losses_)
