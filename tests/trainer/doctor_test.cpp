@@ -260,7 +260,7 @@ TEST_F(Program, DoctorShowsWhichSizesOfLenetMissAMultipleOfEight) {
 }
 
 TEST_F(Program, DoctorRefusesWhatItCannotDo) {
-  expect_refusal({"doctor", "--stress", "0"}, 2, "--stress 0: it takes a number from 1 to 65536");
+  expect_refusal({"doctor", "--stress", "0"}, 2, "--stress '0': it takes a number from 1 to 65536");
   expect_refusal({"doctor", "--stress", "big"}, 2, "--stress 'big'");
   expect_refusal({"doctor", "--folder", "nowhere"}, 2, "nowhere");
   expect_refusal({"doctor", "model=lenet"}, 2, "only --shapes takes a config");
