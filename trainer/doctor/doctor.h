@@ -56,7 +56,7 @@ std::vector<Stress> stress(Device device, int64_t n, int products = 100);
 int64_t stress_size(Device device);
 
 // Returns the peak FLOP/s of multiply-adds in vector registers on all pool threads, each counted as
-// two operations. 0 if the CPU has none for this dtype. AMX tiles are not counted.
+// two operations; in bf16 of AMX tiles, where the CPU has them. 0 if it has none for this dtype.
 double fma_rate(DType dtype);
 
 // ---- watch

@@ -1,5 +1,8 @@
+#include <cpuid.h>
 #include <immintrin.h>
 #include <omp.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <algorithm>
 #include <deque>
 #include "core/base/philox.h"
@@ -125,6 +128,46 @@ template <class T> struct Chains {
   for (const __m512& chain : chains) sum += chain[0] * 1e-9F;
   flop = 2.0 * kTurns * kChains * 32;
 }
+
+// AMX: products of 16 x 32 with 32 x 16 bf16 values, one per instruction. Four cover its latency.
+[[gnu::target("amx-tile,amx-bf16")]] void tiles(float& sum, double& flop) {
+  struct alignas(64) Config {
+    uint8_t palette = 1, start_row = 0, reserved[14] = {};
+    uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64};
+    uint8_t rows[16] = {16, 16, 16, 16, 16, 16};
+  };
+  const Config config;
+  alignas(64) uint16_t halves[16 * 32];
+  alignas(64) float out[16 * 16];
+  std::ranges::fill(halves, uint16_t(0x3f00));  // 0.5
+  _tile_loadconfig(&config);
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_loadd(4, halves, 64);
+  _tile_loadd(5, halves, 64);
+  for (int turn = 0; turn < kTurns; ++turn) {
+    _tile_dpbf16ps(0, 4, 5);
+    _tile_dpbf16ps(1, 4, 5);
+    _tile_dpbf16ps(2, 4, 5);
+    _tile_dpbf16ps(3, 4, 5);
+  }
+  _tile_stored(0, out, 64);
+  _tile_release();
+  sum += out[0] * 1e-9F;
+  flop = 2.0 * kTurns * 4 * (16 * 16 * 32);
+}
+
+// Linux keeps the tiles from a process that does not ask for them.
+bool has_tiles() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned kBf16 = 1U << 22, kTile = 1U << 24;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & kBf16) == 0 || (d & kTile) == 0)
+    return false;
+  constexpr long kRequestState = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestState, kTileData) == 0;
+}
 }  // namespace
 
 // run(sum, flop) computes for a while, adds to `sum` and sets `flop` to the operations of one call.
@@ -156,7 +199,9 @@ template <class T> static double rate_in_lanes() {
 double fma_rate(DType dtype) {
   if (dtype == DType::f64) return rate_in_lanes<double>();
   if (dtype == DType::f32) return rate_in_lanes<float>();
-  return dtype == DType::bf16 && __builtin_cpu_supports("avx512bf16") ? rate_of<float>(pairs) : 0;
+  if (dtype != DType::bf16) return 0;
+  if (has_tiles()) return rate_of<float>(tiles);
+  return __builtin_cpu_supports("avx512bf16") ? rate_of<float>(pairs) : 0;
 }
 
 }  // namespace bellows
