@@ -29,8 +29,7 @@ int class_of(const Evidence& e) {
 static const char* text_of_class(int number) {
   static constexpr const char* texts[] = {
       "1, a small model and light loading: any machine will do, so choose a cheap one",
-      "2, a small model and heavy loading: cores matter more than the device, so choose a cheap "
-      "one",
+      "2, a small model and heavy loading: cores matter more than the device",
       "3, a large model and light loading: the device is the limit",
       "4, a large model and heavy loading: cores, disk and device may all be the limit"};
   return texts[number - 1];
