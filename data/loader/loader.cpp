@@ -1,11 +1,11 @@
 #include "data/loader/loader.h"
 #include <fmt/format.h>
-#include <cmath>
 #include "core/base/trace.h"
 #include "core/config/visitor.h"
 #include "core/device/parallel.h"
 #include "core/device/threads.h"
 #include "data/images/image_file.h"
+#include "data/loader/loader_law.h"
 
 namespace bellows {
 
@@ -64,6 +64,7 @@ void Loader::start(int64_t epoch, int64_t first_batch) {
                          .batch_size = options_.sampler.batch_size,
                          .queue = nullptr});
   next_ = first_batch;
+  returned_ns_ = trace::now_ns();  // evaluations between epochs are no part of a step
   const WorkerOptions& o = options_.workers;
   if (workers_now_ == 0) return;
   epoch_->queue = make_queue(o.queue, workers_now_, o.prefetch_factor, depth_);
@@ -127,7 +128,7 @@ void Loader::choose_workers() {
   const double load = double(making_time().ns - making_ns_) / made;
   const double compute = double(std::max<int64_t>(1, caller_ns_)) / double(kObserved - kSkipped);
   const int64_t most = 4 * allowed_cores();
-  const auto wanted = int64_t(std::ceil(std::min(load / compute, double(most))));
+  const int64_t wanted = std::min(LoaderLaw{load, compute}.knee(), most);
   news_ = fmt::format("workers: {}, because one takes {:.3g} ms for a batch and a step {:.3g} ms",
                       wanted, 1e-6 * load, 1e-6 * compute);
   if (std::exchange(workers_now_, wanted) == wanted) return;

@@ -12,6 +12,12 @@ const Ranks& this_rank(const DistOptions& options) {
   return ranks;
 }
 
+void check_alone(const std::string& verb, const DistOptions& options) {
+  const int world = this_rank(options).world;
+  CHECK(world == 1, verb, ": measures one rank, and the launcher started ", world,
+        "; run it without a launcher");
+}
+
 namespace {
 // Rank 0's store. Members are destroyed in reverse order, so its own connections end before the
 // server waits for those of the others.

@@ -427,11 +427,11 @@ TEST(AbFinding, SaysWhyItEndedEarly) {
 // ---- a busy machine
 
 TEST(BusyMachine, CountsTicksOfOtherProcessesAndOfTheHypervisor) {
-  const MachineTicks begin = parse_ticks("cpu  100 20 30 400 50 6 7 8 9 10");
+  const CpuTicks begin = parse_ticks("cpu  100 20 30 400 50 6 7 8 9 10");
   EXPECT_EQ(begin.used, 163);
   EXPECT_EQ(begin.stolen, 8);
   EXPECT_EQ(begin.all, 621);
-  const MachineTicks end = {.all = begin.all + 200, .used = begin.used + 150, .stolen = 28};
+  const CpuTicks end = {.all = begin.all + 200, .used = begin.used + 150, .stolen = 28};
   EXPECT_DOUBLE_EQ(shares(begin, end, 110).others, 0.2);
   EXPECT_DOUBLE_EQ(shares(begin, end, 110).stolen, 0.1);
   EXPECT_EQ(shares(begin, end, 151).others, 0);  // ticks are rounded

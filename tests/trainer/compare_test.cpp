@@ -117,6 +117,7 @@ TEST(RunRecord, HasColumnsWithoutHoles) {
   EXPECT_EQ(column(rows, "loss").size(), 3u);
   EXPECT_TRUE(column(rows, "absent").empty());
   EXPECT_EQ(metrics_in(rows), Names{"loss"});
-  EXPECT_EQ(best_of("accuracy_top5", {1, 3, 2}), 3);
-  EXPECT_EQ(best_of("loss", {2, 1, 3}), 1);
+  const Json run = {{"higher_is_better", {"f1"}}};
+  EXPECT_EQ(best_of(run, "f1", {1, 3, 2}), 3);
+  EXPECT_EQ(best_of(run, "loss", {2, 1, 3}), 1);
 }

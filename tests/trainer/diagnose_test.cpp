@@ -1,6 +1,7 @@
 // trainer diagnose: every rule fires on its planted fault and is silent without it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sstream>
 #include "autograd/backward.h"
 #include "core/base/trace.h"
 #include "core/config/config.h"
@@ -238,6 +239,35 @@ TEST_F(DiagnoseProgram, ReadsTheFolderOfARun) {
   EXPECT_EQ(found["measured_here"], false);
   EXPECT_GE(found["cores_used"].get<double>(), 0);
   EXPECT_EQ(found["findings"][0]["rule"], "workers_too_few");
+}
+
+// After a second, a run records the load of the machine, and --watch shows it beside the costs.
+TEST_F(DiagnoseProgram, WatchesTheMachineAndARun) {
+  ASSERT_EQ(run({"--config", lenet_, "--run-dir", "slow", "train.max_iters=60", "log.every=4",
+                 "eval.every=0", "data.sim_latency_us=30000"})
+                .code,
+            0);
+  std::istringstream rows(read("slow/metrics.jsonl"));
+  int64_t loads = 0;
+  for (std::string line; std::getline(rows, line);) {
+    const Json row = Json::parse(line);
+    if (!row.contains("cpu_utilization")) continue;
+    ++loads;
+    double sum = 0;
+    for (const double core : row["cpu_utilization_by_core"]) sum += core;
+    const double cores = double(row["cpu_utilization_by_core"].size());
+    EXPECT_NEAR(row["cpu_utilization"].get<double>(), sum / cores, 1e-9);
+    EXPECT_GT(sum, 0);
+    EXPECT_LE(sum, cores);
+  }
+  EXPECT_GE(loads, 1);
+  EXPECT_LE(loads, 3);
+  const Ended watched = run({"doctor", "--watch", "1", "--run", "slow"});
+  EXPECT_EQ(watched.code, 0) << watched.err;
+  EXPECT_THAT(watched.out, testing::ContainsRegex(
+                               "cpu %.*batch ms  reader ms\n[^\n]* 60 +[1-9][0-9.]* +[0-9.]+\n"));
+  expect_refusal({"doctor", "--run", "slow"}, 2, "only --watch takes a --run");
+  expect_refusal({"doctor", "--watch", "1", "--run", "nowhere"}, 2, "no metrics.jsonl");
 }
 
 TEST_F(DiagnoseProgram, AppliesTheRemedy) {

@@ -278,3 +278,12 @@ TEST_F(Program, AGpuThatOnlyTheDriverKnowsIsNotUsed) {
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.out + ended.err, HasSubstr(cat("device: auto -> cpu (", reason, ")")));
 }
+
+// A peak that is no peak would make every rate look good. AMX tiles do sixteen times what f32 does.
+TEST(FmaRate, OfBf16IsThatOfTheFastestUnit) {
+  const double f32 = fma_rate(DType::f32), bf16 = fma_rate(DType::bf16);
+  const std::string units = environment()["vector_units"].dump();
+  const bool tiles = units.find("amx_bf16") != std::string::npos;
+  if (bf16 == 0) GTEST_SKIP() << "this CPU has no products in bf16";
+  EXPECT_GT(bf16, (tiles ? 4 : 1) * f32);
+}

@@ -146,7 +146,8 @@ TEST_F(Report, OfAbIsWrittenBesideItsMarkdownAndHasItsNumbers) {
 
 // A report as `trainer ab` writes it, whose names are HTML.
 static Json hostile_ab() {
-  const Json speedup = {{"ratio", 1.5}, {"interval", {1.25, 1.75}}, {"confidence", 0.95}};
+  const Json speedup = {
+      {"ratio", 1.5}, {"interval", {1.25, 1.75}}, {"confidence", 0.95}, {"differs", true}};
   const Json process = {{"wall_s_per_step", {0.001, 0.002}},
                         {"peak_tensor_bytes", 1e6},
                         {"peak_resident_bytes", 2e6}};

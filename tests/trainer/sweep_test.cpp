@@ -174,6 +174,16 @@ TEST(SweepReport, PutsThePredictionBesideTheMeasurementAndMarksTheKnee) {
   EXPECT_THAT(to_markdown(result), HasSubstr("| 5 (knee) |"));
 }
 
+TEST(SweepReport, HasNoLawForAnArmThatChoosesItsWorkers) {
+  SweepResult result = arms({"num_workers=1,2,auto"});
+  measure(result, {.load_s = 0.03, .compute_s = 0.01});
+  const std::vector<SweptLaw> laws = swept_laws(result);
+  ASSERT_EQ(laws.size(), 1u);
+  EXPECT_THAT(laws[0].arms, ElementsAre(0, 1));
+  ASSERT_TRUE(laws[0].law);
+  EXPECT_NEAR(laws[0].law->load_s, 0.03, 1e-3);
+}
+
 TEST(SweepReport, HasALawForEachValueOfTheOtherKey) {
   SweepResult result = arms({"prefetch_factor=1,2", "num_workers=1,2,4"});
   measure(result, {.load_s = 0.02, .compute_s = 0.01});

@@ -10,8 +10,6 @@
 
 namespace bellows {
 
-// ---- the verb
-
 namespace {
 struct AbLine {
   AbOptions options;
@@ -109,12 +107,11 @@ AbResult compare_arms(const AbOptions& options, const Toggle* toggle) {
   const Ranks ranks = this_rank(config_of(result.off, options.overrides).plan.dist);
   result.options.ranks = ranks.world;
   if (ranks.rank == 0) {
-    for (const std::string& difference : result.differences) say("ab: " + difference);
-    if (!result.forced_off.empty()) say("ab: " + forced_off_text(result));
+    for (const std::string& difference : result.differences)
+      say(cat(options.verb, ": ", difference));
+    if (!result.forced_off.empty()) say(cat(options.verb, ": ", forced_off_text(result)));
   }
-  result.machine = machine_before();
   measure(result);
-  note_load_after(result.machine);
   return result;
 }
 
@@ -141,10 +138,7 @@ static int run(const Arguments& args) {
   const AbResult result = compare_arms(options, toggle);
   const Ranks ranks = this_rank(config_of(result.off, options.overrides).plan.dist);
   if (ranks.rank > 0) return 0;
-  const std::string report = to_markdown(result);
-  say("");
-  say_part(report);
-  write_report(options, report, to_json(result));
+  publish(options, to_markdown(result), to_json(result));
   for (const AbArm& arm : result.on)
     if (const Finding losses = compare_losses(result, arm); !losses.good)
       fail(Exit::numeric, "ab: ", arm.name,

@@ -7,9 +7,11 @@
 #include <fstream>
 #include <sstream>
 #include "core/base/file.h"
+#include "core/base/output.h"
 #include "core/base/utf8.h"
 #include "trainer/log/system.h"
 #include "trainer/page/page.h"
+#include "trainer/verbs/tables.h"
 
 namespace bellows {
 
@@ -69,13 +71,14 @@ void check_report(const ArmOptions& o) {
         folder.string());
 }
 
-void write_report(const ArmOptions& options, const std::string& markdown, const Json& json) {
+void publish(const ArmOptions& options, const std::string& markdown, const Json& json) {
+  say("");
+  say_part(markdown);
   if (options.report.empty()) return;
   std::filesystem::path path = options.report;
   write_file(path, bytes_of(markdown));
   write_file(path.replace_extension(".json"), bytes_of(json.dump(1) + "\n"));
-  if (page_kinds().contains(json.value("kind", "")))
-    write_file(path.replace_extension(".html"), bytes_of(html_of(json, options.verb)));
+  write_file(path.replace_extension(".html"), bytes_of(html_of(json, options.verb)));
 }
 
 std::string quoted(const std::string& word) {
@@ -151,14 +154,20 @@ std::string machine_text(const Json& machine) {
 
 // ---- results
 
+static bool differs(const Speedup& s, const Speedup& placebo) {
+  const Verdict verdict = judge(s, placebo);
+  return verdict == Verdict::faster || verdict == Verdict::slower;
+}
+
 std::string ratio_text(const Speedup& s) {
   if (s.rounds < 2) return fmt::format("{:.3f} x (no interval)", s.ratio);
   return fmt::format("{:.3f} x ({:.4g} % interval {:.3f} to {:.3f})", s.ratio, 100 * (1 - s.error),
                      s.interval.low, s.interval.high);
 }
 
-Json speedup_json(const Speedup& s) {
+Json speedup_json(const Speedup& s, const Speedup& placebo) {
   return {{"ratio", s.ratio},
+          {"differs", differs(s, placebo)},
           {"interval", {s.interval.low, s.interval.high}},
           {"confidence", 1 - s.error},
           {"variance_between_processes", s.between}};
@@ -192,30 +201,16 @@ std::string ended_early(const RoundsResult& result, int64_t done) {
                      result.planned);
 }
 
-// Further lines are indented by two.
-static std::string wrapped(const std::string& text) {
-  std::istringstream words(text);
-  std::string lines, line;
-  for (std::string word; words >> word;) {
-    if (!line.empty() && line.size() + 1 + word.size() > 80)
-      lines += std::exchange(line, " ") + "\n";
-    line += (line.empty() ? "" : " ") + word;
-  }
-  return lines + line + "\n";
-}
-
-std::string list_item(const std::string& text) { return wrapped("- " + text); }
+std::string list_item(const std::string& text) { return wrapped("- " + text, "  ") + "\n"; }
 
 std::string message(const std::string& verb, const std::string& text) {
-  return wrapped(cat(verb, ": ", text));
+  return wrapped(cat(verb, ": ", text), "  ") + "\n";
 }
 
 std::string marked(const Speedup& s, const Speedup& placebo) {
   if (s.rounds < 2) return fmt::format("{:.3f}", s.ratio);
-  const Verdict verdict = judge(s, placebo);
-  const bool shown = verdict == Verdict::faster || verdict == Verdict::slower;
   return fmt::format("{:.3f} ({:.3f}, {:.3f}) {}", s.ratio, s.interval.low, s.interval.high,
-                     shown ? "*" : " ");
+                     differs(s, placebo) ? "*" : " ");
 }
 
 std::string markdown_table(const std::vector<Names>& rows) {

@@ -1,5 +1,4 @@
-// What the verbs `ab`, `ladder` and `sweep` share besides the rounds: options of their command
-// lines, and parts of their reports.
+// Options of the command lines and parts of the reports that `ab`, `ladder` and `sweep` share.
 #pragma once
 #include "trainer/ab/arms.h"
 #include "trainer/verbs/command_line.h"
@@ -17,8 +16,8 @@ double budget_of(const std::string& verb, const std::string& text);
 Names split(const std::string& list);
 // Throws Error (exit 2) if the report cannot be a Markdown file in an existing folder.
 void check_report(const ArmOptions& options);
-// Writes FILE.md and FILE.json, if a report is wanted.
-void write_report(const ArmOptions& options, const std::string& markdown, const Json& json);
+// Prints the report and, if a file is wanted, writes FILE.md, FILE.json and the page FILE.html.
+void publish(const ArmOptions& options, const std::string& markdown, const Json& json);
 
 // Quotes `word` for a shell if needed.
 std::string quoted(const std::string& word);
@@ -36,7 +35,8 @@ std::string machine_text(const Json& machine);  // items of a Markdown list
 // ---- results
 
 std::string ratio_text(const Speedup& s);  // "1.035 x (95 % interval 1.021 to 1.049)"
-Json speedup_json(const Speedup& s);
+// "differs": the difference is beyond the noise of the placebo.
+Json speedup_json(const Speedup& s, const Speedup& placebo);
 Json arm_json(const AbArm& arm, const ArmOptions& options);
 std::string megabytes(int64_t bytes);
 // Item of a list that says why fewer rounds ran than were planned, or "".

@@ -107,7 +107,7 @@ std::vector<AbProcess> interleave(
     const std::vector<ArmCommand>& arms, int64_t blocks, double timeout_s, const Signals& signals,
     const AfterBlock& after_block = [](const AbBlock&) {});
 
-// What the rounds of a comparison ended with.
+// How the rounds of a comparison ended, and on which machine.
 struct RoundsResult {
   int64_t mantissa = 23;
   bool one_thread = true;  // in every arm, without loader workers

@@ -3,8 +3,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
 namespace bellows {
 
@@ -23,26 +21,11 @@ std::vector<std::string> BusyMachine::reasons() const {
   return found;
 }
 
-MachineTicks parse_ticks(const std::string& stat) {
-  std::istringstream line(stat);
-  std::string cpu;
-  int64_t user = 0, nice = 0, system = 0, idle = 0, iowait = 0, irq = 0, softirq = 0, steal = 0;
-  line >> cpu >> user >> nice >> system >> idle >> iowait >> irq >> softirq >> steal;
-  const int64_t used = user + nice + system + irq + softirq;
-  return {used + idle + iowait + steal, used, steal};
-}
-
-BusyMachine shares(const MachineTicks& begin, const MachineTicks& end, double own) {
+BusyMachine shares(const CpuTicks& begin, const CpuTicks& end, double own) {
   const auto all = static_cast<double>(std::max<int64_t>(end.all - begin.all, 1));
   const auto used = static_cast<double>(end.used - begin.used);
   return {.others = std::max(0.0, used - own) / all,
           .stolen = static_cast<double>(end.stolen - begin.stolen) / all};
-}
-
-MachineTicks MachineClock::now() {
-  std::string line;
-  std::getline(std::ifstream("/proc/stat"), line);
-  return parse_ticks(line);
 }
 
 double MachineClock::own_ticks() {

@@ -1,8 +1,8 @@
 // Recognizes other work on the machine while arms are measured.
 #pragma once
-#include <cstdint>
 #include <string>
 #include <vector>
+#include "trainer/log/machine_load.h"
 
 namespace bellows {
 
@@ -17,26 +17,21 @@ struct BusyMachine {
   std::vector<std::string> reasons() const;
 };
 
-// CPU time of all cores, in ticks since boot.
-struct MachineTicks {
-  int64_t all = 0, used = 0, stolen = 0;
-};
-MachineTicks parse_ticks(const std::string& stat);  // the content of /proc/stat
-
 // Returns `others` and `stolen` between two readings, in which this process and its children used
 // `own` ticks.
-BusyMachine shares(const MachineTicks& begin, const MachineTicks& end, double own);
+BusyMachine shares(const CpuTicks& begin, const CpuTicks& end, double own);
 
 class MachineClock {
  public:
   // Returns `others` and `stolen` since construction. Children count once they have ended.
-  BusyMachine since_begin() const { return shares(begin_, now(), own_ticks() - own_begin_); }
+  BusyMachine since_begin() const {
+    return shares(begin_, ticks_of_machine(), own_ticks() - own_begin_);
+  }
 
  private:
-  static MachineTicks now();
   static double own_ticks();
 
-  MachineTicks begin_ = now();
+  CpuTicks begin_ = ticks_of_machine();
   double own_begin_ = own_ticks();
 };
 

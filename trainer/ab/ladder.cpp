@@ -187,9 +187,7 @@ static int run(const Arguments& args) {
           ": each arm sets the toggles itself; choose the steps with --toggles");
   LadderPlan plan = plan_ladder(options, split(wanted));
   CHECK(!plan.toggles.empty(), "ladder: no toggle can have an effect here");
-  const int world = this_rank(config_with(options, {}).plan.dist).world;
-  CHECK(world == 1, "ladder: measures one rank, and the launcher started ", world,
-        "; run it without a launcher");
+  check_alone("ladder", config_with(options, {}).plan.dist);
 
   AbArm plain{.name = "plain", .config = options.config, .set = settings_of({})}, top = plain;
   top.name = "all";
@@ -203,13 +201,8 @@ static int run(const Arguments& args) {
   result.options = pilot.fitted(options, arms.size());
   say_plan(plan);
   say_part(message("ladder", pilot.text(result.options, arms.size())));
-  result.machine = machine_before();
   run_rounds(arms, result.options, result);
-  note_load_after(result.machine);
-  const std::string report = to_markdown(result);
-  say("");
-  say_part(report);
-  write_report(result.options, report, to_json(result));
+  publish(result.options, to_markdown(result), to_json(result));
   return result.signal ? 128 + result.signal : 0;
 }
 

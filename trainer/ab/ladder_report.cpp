@@ -151,19 +151,19 @@ Json to_json(const LadderResult& result) {
     Json step = arm_json(result.climb[i], result.options);
     step["toggle"] = toggle->name;
     step["value"] = value;
-    step["speedup"] = speedup_json(step_speedup(result, i));
-    step["speedup_over_plain"] = speedup_json(total_speedup(result, i));
+    step["speedup"] = speedup_json(step_speedup(result, i), ladder_placebo(result));
+    step["speedup_over_plain"] = speedup_json(total_speedup(result, i), ladder_placebo(result));
     step["footprint"] = toggle->footprint;
     step["ran"] = footprint(*toggle, result.climb[i]) > 0;
     step["counters_per_step"] = counters_json(arm_before(result, i), result.climb[i]);
     steps.push_back(step);
     Json without = arm_json(arm_without(result, i), result.options);
     without["toggle"] = toggle->name;
-    without["slowdown"] = speedup_json(lost_without(result, i));
+    without["slowdown"] = speedup_json(lost_without(result, i), ladder_placebo(result));
     ablation.push_back(without);
   }
   Json placebo = arm_json(result.placebo, result.options);
-  placebo["speedup"] = speedup_json(ladder_placebo(result));
+  placebo["speedup"] = speedup_json(ladder_placebo(result), ladder_placebo(result));
   return {{"kind", "ladder"},
           {"config", result.options.config},
           {"command", command_line(result)},

@@ -187,7 +187,7 @@ static Json on_json(const AbResult& result, const AbArm& on) {
   Json json = arm_json(on, result.options);
   json["verdict"] = headline(result, on);
   json["answer"] = verdict_text(judge(speedup(result, on), placebo_speedup(result)));
-  json["speedup"] = speedup_json(speedup(result, on));
+  json["speedup"] = speedup_json(speedup(result, on), placebo_speedup(result));
   json["losses_hold"] = losses.good;
   json["losses"] = losses.text;
   json["losses_apart"] = {{"arms", apart.arms}, {"placebo", apart.placebo}};
@@ -205,7 +205,7 @@ Json to_json(const AbResult& result) {
   Json on = Json::array();
   for (const AbArm& arm : result.on) on.push_back(on_json(result, arm));
   Json placebo = arm_json(result.placebo, result.options);
-  placebo["speedup"] = speedup_json(placebo_speedup(result));
+  placebo["speedup"] = speedup_json(placebo_speedup(result), placebo_speedup(result));
   return {{"kind", "ab"},
           {"toggle", result.toggle ? result.toggle->name : ""},
           {"claim", result.toggle ? result.toggle->claim : ""},

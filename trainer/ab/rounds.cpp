@@ -9,6 +9,7 @@
 #include "core/device/timer.h"
 #include "dist/rendezvous/rendezvous.h"
 #include "plan/toggle.h"
+#include "trainer/ab/arm_report.h"
 #include "trainer/launch/reserved_port.h"
 #include "trainer/log/log_line.h"
 #include "trainer/state/scratch_folder.h"
@@ -204,7 +205,9 @@ class Comparison {
 
 void run_rounds(const std::vector<AbArm*>& arms, const ArmOptions& options, RoundsResult& result,
                 const AtLook& at_look) {
+  result.machine = machine_before();
   Comparison(arms, options, result, at_look).run();
+  note_load_after(result.machine);
 }
 
 // ---- the pilot

@@ -155,9 +155,7 @@ static int run(const Arguments& args) {
   std::vector<SweepKey> swept;
   for (const std::string& key : keys) swept.push_back(parse_sweep(key));
   SweepResult result = sweep_arms(options, swept);
-  const int world = this_rank(config_of(result.placebo, options.overrides).plan.dist).world;
-  CHECK(world == 1, "sweep: measures one rank, and the launcher started ", world,
-        "; run it without a launcher");
+  check_alone("sweep", config_of(result.placebo, options.overrides).plan.dist);
 
   std::vector<AbArm*> arms = {&result.placebo};
   for (AbArm& arm : result.arms) arms.push_back(&arm);
@@ -165,14 +163,9 @@ static int run(const Arguments& args) {
   const Pilot pilot = try_arms({&first, &last}, options);
   result.options = pilot.fitted(options, arms.size());
   say_part(message("sweep", pilot.text(result.options, arms.size())));
-  result.machine = machine_before();
   run_rounds(arms, result.options, result);
-  note_load_after(result.machine);
   record_work(result);
-  const std::string report = to_markdown(result);
-  say("");
-  say_part(report);
-  write_report(result.options, report, to_json(result));
+  publish(result.options, to_markdown(result), to_json(result));
   return result.signal ? 128 + result.signal : 0;
 }
 

@@ -1,8 +1,8 @@
 // `trainer sweep`: measures a run for each value of one key, or each combination of two.
 #pragma once
+#include "data/loader/loader_law.h"
 #include "ops/base/work.h"
 #include "trainer/ab/arms.h"
-#include "trainer/ab/loader_law.h"
 
 namespace bellows {
 

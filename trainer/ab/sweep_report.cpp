@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include "core/base/utf8.h"
+#include "data/loader/worker.h"
 #include "trainer/ab/arm_report.h"
 #include "trainer/ab/sweep.h"
 
@@ -102,6 +103,7 @@ std::vector<SweptLaw> swept_laws(const SweepResult& result) {
   std::vector<SweptLaw> laws;
   if (!vary(result, &SweepFacts::workers)) return laws;
   for (size_t i = 0; i < result.arms.size(); ++i) {
+    if (result.facts[i].workers == kAutoWorkers) continue;  // its number changes in the run
     auto law = std::ranges::find_if(laws, [&](const SweptLaw& other) {
       return rest_of(result.arms[other.arms.front()]) == rest_of(result.arms[i]);
     });
@@ -203,10 +205,8 @@ static std::string law_section(const SweepResult& result, const SweptLaw& swept)
   const LoaderLaw& law = *swept.law;
   text += fmt::format(
       "Loading a batch takes L = {} ms and computing a step C = {} ms, fitted to\nthese arms. The "
-      "law "
-      "is L + C without workers and max(C, L / W) with W workers.\nThe knee is at W = ceil(L / C) "
-      "= "
-      "{}.\n\n",
+      "law is L + C without workers and max(C, L / W) with W workers.\nThe knee is at W = ceil(L "
+      "/ C) = {}.\n\n",
       ms(law.load_s), ms(law.compute_s), law.knee());
   std::vector<Names> rows = {{"workers", "predicted ms", "measured ms", "ratio"}};
   for (const size_t i : swept.arms) {
@@ -262,7 +262,7 @@ static Json arm_facts(const SweepResult& result, size_t i) {
   json["peak_tensor_bytes"] = tensor_bytes(arm);
   json["peak_resident_bytes"] = resident_bytes(arm);
   json["cpu_share"] = cpu_share(arm);
-  json["speedup_over_first"] = speedup_json(speedup_over_first(result, i));
+  json["speedup_over_first"] = speedup_json(speedup_over_first(result, i), sweep_placebo(result));
   json["batch_size"] = facts.batch;
   json["workers"] = facts.workers;
   json["pixels"] = pixels(arm);
@@ -286,7 +286,7 @@ Json to_json(const SweepResult& result) {
                       {"compute_s", swept.law->compute_s},
                       {"knee", swept.law->knee()}});
   Json placebo = arm_json(result.placebo, result.options);
-  placebo["speedup"] = speedup_json(sweep_placebo(result));
+  placebo["speedup"] = speedup_json(sweep_placebo(result), sweep_placebo(result));
   return {{"kind", "sweep"},
           {"config", result.options.config},
           {"command", command_line(result)},

@@ -7,10 +7,10 @@
 #include "core/device/threads.h"
 #include "core/device/timer.h"
 #include "data/images/write_image.h"
-#include "data/packed/packed_cache.h"
 #include "plan/toggle.h"
 #include "trainer/bench/bench.h"
 #include "trainer/log/system.h"
+#include "trainer/session/data_card.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {
@@ -104,14 +104,6 @@ static Plan on_one_core(Plan plan) {
   return plan;
 }
 
-static std::shared_ptr<const Dataset> open(const DataOptions& data) {
-  std::vector<std::string> notes;
-  if (!data.packed) return data.dataset.make({Split::train});
-  const OnDamaged on_damaged = data.loader.batch.on_damaged;
-  return cached_copy(data.dataset, Split::train,
-                     {.on_damaged = on_damaged, .timeout_s = data.loader.workers.timeout_s}, notes);
-}
-
 static void print(const std::vector<std::string>& names, const std::vector<Timing>& times,
                   int64_t samples) {
   const double n = double(samples), whole = times.back().median() / n;
@@ -150,7 +142,9 @@ static int run(const Arguments& args) {
   if (!line.read(args)) return 0;
   const Plan plan = on_one_core(make_config(sources_of(config, overrides)).plan);
   apply(plan.threads);
-  Loader loader(open(plan.data), plan.data.transforms, plan.data.loader, plan.seed);
+  Names notes;
+  Loader loader(open_set(plan.data, Split::train, {}, notes), plan.data.transforms,
+                plan.data.loader, plan.seed);
   const int64_t most = loader.samples(), batch = std::min(most, loader.batch_shape()[0]);
   const int64_t batches = std::min((least + batch - 1) / batch, most / batch);
   const Tensor order = loader.sampler().order(0);

@@ -7,8 +7,7 @@ namespace bellows {
 
 FirstUpdate::FirstUpdate(const Plan& plan)
     : session(plan), use_(session.kernels()), precision_(plan.amp.low()) {
-  CHECK(session.ranks.world == 1, "bench: times one rank, and the launcher started ",
-        session.ranks.world, "; run it without a launcher");
+  check_alone("bench", plan.dist);
   session.model->train(true);
   session.feed->start(0);
   CHECK(session.feed->next(batch), "bench: the training set has no batch");

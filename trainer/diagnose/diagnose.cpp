@@ -67,9 +67,8 @@ static int apply(const DiagnoseLine& given, const Diagnosis& d) {
   options.budget_s = budget_of("diagnose", given.budget);
   options.verb = "diagnose";
   const AbResult result = compare_arms(options, nullptr);
-  const double predicted =
-      1 / std::max(1 - curable->saves_s / std::max(d.evidence.batch_s(), 1e-12), 0.01);
-  say(fmt::format("{}: predicted at most {:.2f} x", curable->rule, predicted));
+  say(fmt::format("{}: predicted at most {:.2f} x", curable->rule,
+                  most_speedup(*curable, d.evidence)));
   say(cat("measured: ", headline(result, result.on.front())));
   return result.signal ? 128 + result.signal : 0;
 }

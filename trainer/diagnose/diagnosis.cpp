@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <functional>
-#include <sstream>
 #include "core/base/plural.h"
+#include "trainer/verbs/tables.h"
 
 namespace bellows {
 
@@ -26,13 +26,19 @@ int class_of(const Evidence& e) {
   return 1 + (heavy ? 1 : 0) + (large ? 2 : 0);
 }
 
-static const char* text_of_class(int number) {
-  static constexpr const char* texts[] = {
-      "1, a small model and light loading: any machine will do, so choose a cheap one",
-      "2, a small model and heavy loading: cores matter more than the device",
-      "3, a large model and light loading: the device is the limit",
-      "4, a large model and heavy loading: cores, disk and device may all be the limit"};
-  return texts[number - 1];
+namespace {
+struct Class {
+  const char *name, *advice;
+};
+}  // namespace
+
+static Class describe(int number) {
+  static constexpr Class classes[] = {
+      {"a small model and light loading", "any machine will do, so choose a cheap one"},
+      {"a small model and heavy loading", "cores matter more than the device"},
+      {"a large model and light loading", "the device is the limit"},
+      {"a large model and heavy loading", "cores, disk and device may all be the limit"}};
+  return classes[number - 1];
 }
 
 static std::string ms(double seconds) { return fmt::format("{:.3f} ms", 1e3 * seconds); }
@@ -45,30 +51,17 @@ static std::string limit_of(const Evidence& e) {
   return e.input_share() > 0.1 ? "input and computing" : "computing";
 }
 
-// Amdahl's law: the speedup if the remedy removes all that it can.
-static double most_speedup(const Fault& f, const Evidence& e) {
+double most_speedup(const Fault& f, const Evidence& e) {
   return 1 / std::max(1 - f.saves_s / std::max(e.batch_s(), 1e-12), 0.01);
-}
-
-// Breaks text at spaces into lines of at most 80 columns, indented.
-static std::string wrapped(const std::string& text, const std::string& indent) {
-  std::string all, line = indent;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (line.size() > indent.size() && line.size() + 1 + word.size() > 80)
-      all += std::exchange(line, indent) + "\n";
-    line += (line.size() > indent.size() ? " " : "") + word;
-  }
-  return all + line;
 }
 
 static std::string text_of(const Fault& f, const Evidence& e) {
   std::string text =
       cat(f.rule,
           f.saves_s > 0 ? fmt::format(", at most {:.2f} x", most_speedup(f, e)) : std::string());
-  text += "\n" + wrapped(f.text, "   ");
+  text += "\n" + wrapped("   " + f.text, "   ");
   for (const std::string& remedy : f.remedies) text += "\n   try: " + remedy;
-  if (!f.advice.empty()) text += "\n" + wrapped("or: " + f.advice, "   ");
+  if (!f.advice.empty()) text += "\n" + wrapped("   or: " + f.advice, "   ");
   return text;
 }
 
@@ -86,12 +79,13 @@ std::string to_text(const Diagnosis& d) {
     text += fmt::format("  cores: {:.1f} of {} in use{}\n", e.cpu_used, e.cores,
                         e.waited > 0.1 ? fmt::format(", {:.1f} waited for", e.waited) : "");
   if (e.batch_bytes > 0)
-    text += fmt::format("  batches: {:.1f} MB/s", 1e-6 * e.batch_bytes / e.batch_s());
-  if (e.batch_bytes > 0)
-    text += e.disk_bytes_per_s < 0
-                ? "\n"
-                : fmt::format(", disks: {:.1f} MB/s\n", 1e-6 * e.disk_bytes_per_s);
-  text += wrapped(cat("limit: ", limit_of(e), "; class ", text_of_class(class_of(e))), "") + "\n";
+    text += fmt::format("  batches: {:.1f} MB/s\n", 1e-6 * e.batch_bytes / e.batch_s());
+  if (e.disk_bytes_per_s >= 0)
+    text += fmt::format("  disks: {:.1f} MB/s\n", 1e-6 * e.disk_bytes_per_s);
+  const int number = class_of(e);
+  const auto [name, advice] = describe(number);
+  text +=
+      wrapped(cat("limit: ", limit_of(e), "; class ", number, ", ", name, ": ", advice), "") + "\n";
   if (const Names off = untried(e); !off.empty())
     text += wrapped(cat("off, and able to run here: ", joined(off)), "  ") + "\n";
   if (d.findings.empty()) return text + "findings: none\n";
@@ -121,7 +115,8 @@ Json to_json(const Diagnosis& d) {
                {"disk_bytes_per_s", e.disk_bytes_per_s},
                {"limit", limit_of(e)},
                {"class", class_of(e)},
-               {"class_text", text_of_class(class_of(e))},
+               {"class_name", describe(class_of(e)).name},
+               {"class_advice", describe(class_of(e)).advice},
                {"untried", untried(e)},
                {"ops", Json::array()},
                {"findings", Json::array()}};

@@ -1,5 +1,5 @@
 // `trainer diagnose`: which resource limits a run, and which switch helps. Files in this folder:
-//   evidence   what is known of a run, measured here or read from its folder
+//   evidence   a run, measured here or read from its folder
 //   rules      the faults, one rule each
 //   diagnosis  the rules that fire, as text and JSON
 //   diagnose   the verb
@@ -18,8 +18,7 @@ struct OpTime {
   double flop = 0;  // of products, per update
 };
 
-// What is known of a run. Either measured by training here, or read from the folder of a run, which
-// has less of it.
+// A run, as measured by training here or, with less in it, as its folder records it.
 struct Evidence {
   Config config = {};
   int64_t updates = 0;  // that were measured
@@ -79,9 +78,7 @@ struct Fault {
 
 struct Rule {
   const char* name;
-  const char* fires_when;
-  // Returns the fault, or nothing.
-  std::optional<Fault> (*judge)(const Evidence&);
+  std::optional<Fault> (*judge)(const Evidence&);  // returns the fault, or nothing
 };
 const std::vector<Rule>& diagnosis_rules();
 
@@ -95,6 +92,9 @@ Names untried(const Evidence& e);
 // The four kinds of training of the seed texts, by the share of an update in ops and how much work
 // loading is: 1 small model, light loading; 2 small, heavy; 3 large, light; 4 large, heavy.
 int class_of(const Evidence& e);
+
+// Amdahl's law: the speedup if the remedy removes all that it can.
+double most_speedup(const Fault& fault, const Evidence& e);
 
 struct Diagnosis {
   Evidence evidence = {};

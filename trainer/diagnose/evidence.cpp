@@ -122,8 +122,7 @@ static void add_ops(Evidence& e, const Recording& recording) {
 
 Evidence measure(const Config& config, double seconds) {
   const Plan plan = measured_plan(config.plan);
-  CHECK(this_rank(plan.dist).world == 1,
-        "diagnose: measures one rank; run it without a launcher, or give it the run's folder");
+  check_alone("diagnose", plan.dist);
   Session session(plan);
   const Kernels use(session.kernels());
   Updates train(session);
@@ -170,28 +169,20 @@ Evidence measure(const Config& config, double seconds) {
 
 // ---- read from a run's folder
 
-// Numbers of a column; rows without one are left out.
-static std::vector<double> numbers(const Json& columns, const char* name) {
-  std::vector<double> values;
-  for (const Json& value : columns.value(name, Json::array()))
-    if (value.is_number()) values.push_back(value);
-  return values;
-}
-
 Evidence evidence_of(const std::string& folder) {
   const Json run = read_run(folder);
   const std::string plan = (Path(folder) / "plan.yaml").string();
   Evidence e{.config = make_config(sources_of(plan, {})), .cores = allowed_cores()};
-  const Json& totals = run["totals"];
-  const auto total = [&](const char* name, double otherwise = 0) {
-    return totals.contains(name) && totals[name].is_number() ? totals[name].get<double>()
-                                                             : otherwise;
+  const Json &train = run["train"], &totals = run["totals"], &env = run["env"];
+  const auto total = [&](const char* key, double otherwise = 0) {
+    const double value = number_in(totals, key);
+    return std::isfinite(value) ? value : otherwise;
   };
-  e.batch_cost = numbers(run["train"], "batch_cost");
-  e.reader_cost = numbers(run["train"], "reader_cost");
+  e.batch_cost = finite(column(train, "batch_cost"));
+  e.reader_cost = finite(column(train, "reader_cost"));
   CHECK(!e.batch_cost.empty() && e.batch_cost.size() == e.reader_cost.size(), "diagnose: ", folder,
         ": no log line with batch_cost and reader_cost in its metrics.jsonl");
-  e.updates = static_cast<int64_t>(numbers(run["train"], "step").back());
+  e.updates = static_cast<int64_t>(column(train, "step").back());
   const double eval = total("eval_s"), save = total("save_s");
   const double all = std::max(total("load_s") + total("step_s") + eval + save, 1e-9);
   e.eval_share = eval / all;
@@ -199,7 +190,10 @@ Evidence evidence_of(const std::string& folder) {
   e.load_s = total("load_s_per_batch");
   e.cpu_used = total("cpu_used", -1);
   e.waited = total("cpu_waited", -1);
-  e.on_gpu = e.config.plan.device == DeviceChoice::cuda;
+  if (const double cores = number_in(env, "cores"); cores > 0) e.cores = static_cast<int>(cores);
+  if (const auto disk = finite(column(train, "disk_bytes_per_s")); !disk.empty())
+    e.disk_bytes_per_s = mean(disk);
+  e.on_gpu = train.contains("gpu_utilization");
   // The first window of several also makes buffers and searches for kernels.
   if (e.batch_cost.size() > 2) {
     e.batch_cost.erase(e.batch_cost.begin());

@@ -1,8 +1,8 @@
 // The rules. Each has a test that plants its fault; on a run without faults all are silent.
 #include <fmt/format.h>
 #include <algorithm>
-#include <cmath>
 #include "core/base/plural.h"
+#include "data/loader/loader_law.h"
 #include "trainer/diagnose/diagnosis.h"
 
 namespace bellows {
@@ -33,10 +33,10 @@ static bool cores_full(const Evidence& e) { return e.cpu_used > 0.85 * e.cores; 
 // Other programs take the cores: then everything waits, and nothing else can be told.
 static bool contended(const Evidence& e) { return e.waited > 0.1 * e.cores && !cores_full(e); }
 static bool starved(const Evidence& e) { return e.input_share() > 0.1; }
+
 int64_t workers_needed(const Evidence& e) {
-  constexpr double kMost = 64;
-  const double ratio = e.load_s / std::max(e.compute_s(), 1e-9);
-  return static_cast<int64_t>(std::ceil(std::min(ratio, kMost)));
+  constexpr int64_t kMost = 64;
+  return std::min(LoaderLaw{e.load_s, std::max(e.compute_s(), 1e-9)}.knee(), kMost);
 }
 
 // The workers should keep up, and do not.
@@ -145,13 +145,14 @@ static Judged blas_slow(const Evidence& e) {
     if (op.flop > 0) s += op.s, flop += op.flop;
   const double reached = flop / std::max(s, 1e-12) / std::max(e.fma_per_s, 1.0);
   const bool many_flop = flop > 20 * e.product_bytes;
+  constexpr double kUsual = 0.5;  // of the peak: large products of oneDNN reach it
   if (kernel_hot(e) || e.on_gpu || e.fma_per_s == 0 || s < 0.3 * e.batch_s() || !many_flop ||
       reached > 0.15)
     return {};
   return Fault{.text = fmt::format("Products take {} of an update and reach {} of the FLOP/s that "
                                    "this CPU's registers do.",
                                    percent(s / e.batch_s()), percent(reached)),
-               .saves_s = s * (1 - reached / 0.5),
+               .saves_s = s * (1 - reached / kUsual),
                .remedies = switch_on(e, {"vendor_kernels", "kernel_autotune", "channels_last"}),
                .advice = "`trainer doctor --stress` tells whether oneDNN may use all vector units"};
 }
@@ -257,24 +258,24 @@ static Judged evaluating(const Evidence& e) {
 
 const std::vector<Rule>& diagnosis_rules() {
   static const std::vector<Rule> all = {
-      {"workers_too_few", "input is over 10 % of an update, cores are idle", workers_too_few},
-      {"cpu_saturated", "input is over 10 % of an update, all cores are in use", cpu_saturated},
-      {"device_oscillating", "batches arrive in bursts", device_oscillating},
-      {"io_starved", "input is over 10 % of an update, workers are enough", io_starved},
-      {"device_unused", "the machine has a GPU and the run is on the CPU", device_unused},
-      {"host_bound", "half of an update is in no op", host_bound},
-      {"kernel_hot", "an op takes over 30 % and other kernels for it are off", kernel_hot},
-      {"blas_slow", "products are far below the CPU's peak", blas_slow},
-      {"amp_worthwhile", "products in f32 on a GPU with Tensor Cores", amp_worthwhile},
-      {"host_contended", "threads wait for a core for over 10 %", host_contended},
-      {"lock_contended", "threads wait for locks for over 5 %", lock_contended},
-      {"algo_search_repeated", "kernels are searched after the warm-up", algo_search_repeated},
-      {"copy_not_pinned", "copies from pageable memory", copy_not_pinned},
-      {"created_then_moved", "tensors made on the host for the device", created_then_moved},
-      {"bias_before_bn", "a convolution's bias in front of a batch norm", bias_before_norm},
-      {"grads_not_cleared", "gradients add up over updates", grads_not_cleared},
-      {"saving", "saving exceeds ckpt.max_overhead", saving},
-      {"evaluating", "evaluation takes over 30 % of the run", evaluating},
+      {"workers_too_few", workers_too_few},
+      {"cpu_saturated", cpu_saturated},
+      {"device_oscillating", device_oscillating},
+      {"io_starved", io_starved},
+      {"device_unused", device_unused},
+      {"host_bound", host_bound},
+      {"kernel_hot", kernel_hot},
+      {"blas_slow", blas_slow},
+      {"amp_worthwhile", amp_worthwhile},
+      {"host_contended", host_contended},
+      {"lock_contended", lock_contended},
+      {"algo_search_repeated", algo_search_repeated},
+      {"copy_not_pinned", copy_not_pinned},
+      {"created_then_moved", created_then_moved},
+      {"bias_before_bn", bias_before_norm},
+      {"grads_not_cleared", grads_not_cleared},
+      {"saving", saving},
+      {"evaluating", evaluating},
   };
   return all;
 }

@@ -37,7 +37,7 @@ static std::string watch_line(const MachineLoad& load, const std::optional<GpuLo
   constexpr double kGib = 1 << 30, kMb = 1e6;
   std::string line = fmt::format("{:>5.0f} {:>8.1f} {:>9.1f} ", 100 * load.cpu(),
                                  load.memory_bytes / kGib, load.disk_bytes_per_s / kMb);
-  line += gpu ? fmt::format("{:>5.0f} {:>8.1f} {:>6.0f} ", gpu->utilization,
+  line += gpu ? fmt::format("{:>5.0f} {:>8.1f} {:>6.0f} ", 100 * gpu->utilization,
                             gpu->memory_bytes / kGib, gpu->power_w)
               : fmt::format("{:>5} {:>8} {:>6} ", "-", "-", "-");
   const std::string step = row.is_object() ? std::to_string(row.value("step", int64_t{0})) : "-";

@@ -68,10 +68,10 @@ void Log::line(const std::string& text) {
 }
 
 std::string Log::record(const char* split, const Position& at, const Scalars& values,
-                        const RankScalars& by_rank) {
+                        const ScalarLists& lists) {
   Json json = {{"ts", wall_seconds()}, {"step", at.step}, {"epoch", at.epoch}, {"split", split}};
   for (const auto& [name, value] : values) json[name] = value;
-  for (const auto& [name, list] : by_rank) json[name] = list;
+  for (const auto& [name, list] : lists) json[name] = list;
   const std::string row = to_line(json);
   if (metrics_) metrics_->write(row);
   if (!tensorboard_) return row;
@@ -82,14 +82,14 @@ std::string Log::record(const char* split, const Position& at, const Scalars& va
   return row;
 }
 
-void Log::window(const LogPoint& p, const Scalars& more, const RankScalars& by_rank) {
+void Log::window(const LogPoint& p, const Scalars& more, const ScalarLists& lists) {
   Scalars values = {{"loss", p.loss},
                     {"lr", p.lr},
                     {"batch_cost", p.batch_cost},
                     {"reader_cost", p.reader_cost},
                     {"ips", p.ips}};
   values.insert(values.end(), more.begin(), more.end());
-  record("train", {.epoch = p.epoch, .step = p.step}, values, by_rank);
+  record("train", {.epoch = p.epoch, .step = p.step}, values, lists);
   if (!bar_.on() && voice_ == LogOutput::lines) say(log_line(p, options_.format));
 }
 

@@ -14,7 +14,7 @@ namespace bellows {
 enum class LogOutput { silent, lines };  // output on stdout
 
 // Values of all ranks or of all CPUs, by name; lists in metrics.jsonl.
-using RankScalars = std::vector<std::pair<std::string, std::vector<double>>>;
+using ScalarLists = std::vector<std::pair<std::string, std::vector<double>>>;
 
 // Prints lines on stdout. With log.format json each one becomes an object {"message": text}, so
 // that stdout is valid JSON lines.
@@ -41,8 +41,8 @@ class Log {
   Log(const Plan& plan, const Path& folder, LogOutput voice, const Position& from = {});
 
   // Records the means of a log window and prints them unless a bar is drawn. `more`: values for
-  // metrics.jsonl and TensorBoard only. `by_rank`: for metrics.jsonl only.
-  void window(const LogPoint& point, const Scalars& more, const RankScalars& by_rank = {});
+  // metrics.jsonl and TensorBoard only. `lists`: for metrics.jsonl only.
+  void window(const LogPoint& point, const Scalars& more, const ScalarLists& lists = {});
   bool progress_due() const { return bar_.due(); }  // at most ten times a second
   void progress(const LogPoint& point);
   void epoch(const Position& at);  // mean loss of the epoch, if a bar is drawn
@@ -53,7 +53,7 @@ class Log {
  private:
   // Writes a row to metrics.jsonl and TensorBoard, and returns it as JSON.
   std::string record(const char* split, const Position& at, const Scalars& values,
-                     const RankScalars& by_rank = {});
+                     const ScalarLists& lists = {});
 
   LogOptions options_;
   int64_t epochs_;

@@ -1,12 +1,45 @@
 #include "trainer/log/machine_load.h"
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <numeric>
 #include <sstream>
-#include <string>
 #include "core/base/trace.h"
 
 namespace bellows {
+
+// ---- CPUs
+
+CpuTicks parse_ticks(const std::string& line) {
+  std::istringstream words(line);
+  std::string cpu;
+  int64_t user = 0, nice = 0, system = 0, idle = 0, iowait = 0, irq = 0, softirq = 0, steal = 0;
+  words >> cpu >> user >> nice >> system >> idle >> iowait >> irq >> softirq >> steal;
+  const int64_t used = user + nice + system + irq + softirq;
+  return {used + idle + iowait + steal, used, steal};
+}
+
+CpuTicks ticks_of_machine() {
+  std::string line;
+  std::getline(std::ifstream("/proc/stat"), line);
+  return parse_ticks(line);
+}
+
+std::map<int, CpuTicks> ticks_by_core() {
+  std::map<int, CpuTicks> cores;
+  std::ifstream stat("/proc/stat");
+  for (std::string line; std::getline(stat, line) && line.starts_with("cpu");)
+    if (line.size() > 3 && line[3] != ' ') cores[std::atoi(line.c_str() + 3)] = parse_ticks(line);
+  return cores;
+}
+
+double busy_share(const CpuTicks& begin, const CpuTicks& end) {
+  const auto all = static_cast<double>(std::max<int64_t>(end.all - begin.all, 1));
+  const auto busy = static_cast<double>(end.used - begin.used + end.stolen - begin.stolen);
+  return std::clamp(busy / all, 0.0, 1.0);
+}
+
+// ---- the machine
 
 double MachineLoad::cpu() const {
   return std::accumulate(cores.begin(), cores.end(), 0.0) / std::max(double(cores.size()), 1.0);
@@ -25,21 +58,7 @@ static double value_in(const char* path, const std::string& name) {
 }
 
 LoadMeter::Reading LoadMeter::read() {
-  Reading now{.at_ns = trace::now_ns(), .disk_bytes = 1024 * value_in("/proc/vmstat", "pgpgin")};
-  std::ifstream stat("/proc/stat");
-  for (std::string line; std::getline(stat, line);) {
-    std::istringstream words(line);
-    std::string name;
-    words >> name;
-    if (!name.starts_with("cpu") || name == "cpu") continue;  // the line "cpu" is their sum
-    std::vector<double> ticks;  // user nice system idle iowait irq softirq steal ...
-    for (double n; ticks.size() < 8 && words >> n;) ticks.push_back(n);
-    ticks.resize(8);
-    const double all = std::accumulate(ticks.begin(), ticks.end(), 0.0);
-    now.all.push_back(all);
-    now.busy.push_back(all - ticks[3] - ticks[4]);
-  }
-  return now;
+  return {trace::now_ns(), ticks_by_core(), 1024 * value_in("/proc/vmstat", "pgpgin")};
 }
 
 LoadMeter::LoadMeter() : last_(read()) {}
@@ -49,9 +68,9 @@ std::optional<MachineLoad> LoadMeter::next() {
   if (trace::now_ns() - last_.at_ns < kSecond) return {};
   const Reading from = std::exchange(last_, read());
   MachineLoad load;
-  for (size_t i = 0; i < std::min(from.all.size(), last_.all.size()); ++i)
-    load.cores.push_back(std::clamp(
-        (last_.busy[i] - from.busy[i]) / std::max(last_.all[i] - from.all[i], 1.0), 0.0, 1.0));
+  for (const auto& [core, ticks] : last_.cores)
+    if (const auto before = from.cores.find(core); before != from.cores.end())
+      load.cores.push_back(busy_share(before->second, ticks));
   load.memory_bytes =
       1024 * (value_in("/proc/meminfo", "MemTotal") - value_in("/proc/meminfo", "MemAvailable"));
   load.disk_bytes_per_s =

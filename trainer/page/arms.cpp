@@ -12,6 +12,7 @@ namespace bellows {
 std::string text_of(const Json& object, const char* key) {
   return object.at(key).get<std::string>();
 }
+double number_of(const Json& object, const char* key) { return object.at(key).get<double>(); }
 
 std::vector<double> numbers(const Json& list) {
   std::vector<double> values;
@@ -23,7 +24,8 @@ bool Ratio::has_interval() const { return std::isfinite(high) && low > 0; }
 
 Ratio ratio_of(const Json& speedup) {
   const std::vector<double> interval = numbers(speedup.at("interval"));
-  return {speedup.at("ratio"), interval.at(0), interval.at(1), speedup.at("confidence")};
+  return {speedup.at("ratio"), interval.at(0), interval.at(1), speedup.at("confidence"),
+          speedup.at("differs")};
 }
 
 std::string interval_text(const Ratio& r) {

@@ -1,4 +1,4 @@
-// What the reports of ab, ladder and sweep share: arms, their times, and ratios between them.
+// Arms, their times and ratios between them, for the pages of ab, ladder and sweep.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,12 +8,13 @@ namespace bellows {
 
 // Like Json::at(), which throws if there is none.
 std::string text_of(const Json& object, const char* key);
+double number_of(const Json& object, const char* key);
 std::vector<double> numbers(const Json& list);  // NAN for what is no number
 
 struct Ratio {
   double ratio, low, high, confidence;
+  bool differs;  // beyond the noise of the placebo
   bool has_interval() const;
-  bool differs(double noise) const { return has_interval() && (low > noise || high < 1 / noise); }
 };
 Ratio ratio_of(const Json& speedup);
 std::string interval_text(const Ratio& ratio);

@@ -10,28 +10,22 @@
 
 namespace bellows {
 
-static double number(const Json& report, const char* key) { return report.at(key).get<double>(); }
-
 static std::string key_numbers_of(const Json& report) {
   const Json& findings = report.at("findings");
   std::vector<KeyNumber> boxes = {
       {"limit", escaped(text_of(report, "limit")),
-       "an update takes " + seconds_text(number(report, "batch_cost"))},
-      {"class", fmt::format("{} of 4", report.at("class").get<int>()), ""}};
-  // "3, a large model and light loading: the device is the limit"
-  const std::string text = text_of(report, "class_text");
-  const size_t comma = text.find(", "), colon = text.find(':');
-  if (comma != text.npos && colon != text.npos)
-    boxes.back().note = escaped(text.substr(comma + 2, colon - comma - 2));
+       "an update takes " + seconds_text(number_of(report, "batch_cost"))},
+      {"class", fmt::format("{} of 4", report.at("class").get<int>()),
+       escaped(text_of(report, "class_name"))}};
   if (!findings.empty())
     boxes.push_back({"largest possible gain",
-                     fmt::format("{:.2f} ×", number(findings[0], "most_speedup")),
+                     fmt::format("{:.2f} ×", number_of(findings[0], "most_speedup")),
                      "<code>" + escaped(text_of(findings[0], "rule")) + "</code>"});
-  if (const double used = number(report, "cores_used"); used >= 0)
+  if (const double used = number_of(report, "cores_used"); used >= 0)
     boxes.push_back(
-        {"cores in use", fmt::format("{:.1f} of {:.0f}", used, number(report, "cores")),
-         fmt::format("{:.1f} waited for", std::max(0.0, number(report, "waited_for_a_core")))});
-  boxes.push_back({"updates", short_number(number(report, "updates")),
+        {"cores in use", fmt::format("{:.1f} of {:.0f}", used, number_of(report, "cores")),
+         fmt::format("{:.1f} waited for", std::max(0.0, number_of(report, "waited_for_a_core")))});
+  boxes.push_back({"updates", short_number(number_of(report, "updates")),
                    report.at("measured_here").get<bool>() ? "measured for this report"
                                                           : "from the log of the run"});
   return key_numbers(boxes);
@@ -42,12 +36,12 @@ static std::string share_of(double s, double whole) {
 }
 
 static std::string time_of(const Json& report) {
-  const double whole = number(report, "batch_cost"), input = number(report, "reader_cost"),
-               between = number(report, "between_ops_s");
+  const double whole = number_of(report, "batch_cost"), input = number_of(report, "reader_cost"),
+               between = number_of(report, "between_ops_s");
   std::vector<Bar> bars;
   double ops = 0;
   for (const Json& op : report.at("ops")) {
-    const double s = number(op, "s");
+    const double s = number_of(op, "s");
     ops += s;
     if (bars.size() < 10) bars.push_back({text_of(op, "op"), share_of(s, whole), s});
   }
@@ -65,15 +59,15 @@ static std::string time_of(const Json& report) {
 static std::string findings_of(const Json& report) {
   const Json& findings = report.at("findings");
   if (findings.empty()) return "<p>None: no rule fired.</p>\n";
-  const double whole = number(report, "batch_cost");
+  const double whole = number_of(report, "batch_cost");
   std::vector<Bar> bars;
   std::string list;
   for (const Json& finding : findings) {
     const std::string rule = text_of(finding, "rule");
-    const double saves = number(finding, "saves_s");
+    const double saves = number_of(finding, "saves_s");
     bars.push_back({rule,
                     saves > 0 ? fmt::format("{}, at most {:.2f} ×", share_of(saves, whole),
-                                            number(finding, "most_speedup"))
+                                            number_of(finding, "most_speedup"))
                               : "not measured",
                     saves});
     list +=
@@ -105,21 +99,20 @@ static std::string rates(const Json& report) {
   const auto add = [&](const char* name, const std::string& value) {
     rows.emplace_back(name, value);
   };
-  if (const double load = number(report, "load_s"); load > 0)
+  if (const double load = number_of(report, "load_s"); load > 0)
     add("load, one worker", seconds_text(load));
-  if (const double bytes = number(report, "batch_bytes"); bytes > 0)
-    add("batches", bytes_text(bytes / number(report, "batch_cost")) + "/s");
-  if (const double disk = number(report, "disk_bytes_per_s"); disk >= 0)
+  if (const double bytes = number_of(report, "batch_bytes"); bytes > 0)
+    add("batches", bytes_text(bytes / number_of(report, "batch_cost")) + "/s");
+  if (const double disk = number_of(report, "disk_bytes_per_s"); disk >= 0)
     add("disks", bytes_text(disk) + "/s");
   for (const auto& [key, name] : {std::pair("eval_share", "evaluation"), {"save_share", "saving"}})
-    if (const double share = number(report, key); share > 0)
+    if (const double share = number_of(report, key); share > 0)
       add(name, percent_text(share) + " of the run");
   return rows.empty() ? "" : facts(rows);
 }
 
 static Page diagnose_page(const Json& report) {
-  std::string about = text_of(report, "class_text");
-  about = about.substr(about.find(": ") == about.npos ? 0 : about.find(": ") + 2);
+  std::string about = text_of(report, "class_advice");
   if (!about.empty()) about[0] = static_cast<char>(std::toupper(about[0]));
   return {"Bellows · diagnose", text_of(report, "name"), about,
           key_numbers_of(report) + section("Where an update goes", time_of(report)) +

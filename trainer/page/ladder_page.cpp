@@ -27,13 +27,13 @@ static std::string ratio_text(const Ratio& r) {
                           : fmt::format("{:.3f} ×", r.ratio);
 }
 
-static Tone tone_of(const Ratio& r, double noise) {
-  return !r.differs(noise) ? Tone::quiet : r.ratio > 1 ? Tone::accent : Tone::other;
+static Tone tone_of(const Ratio& r) {
+  return !r.differs ? Tone::quiet : r.ratio > 1 ? Tone::accent : Tone::other;
 }
 
 static std::string key_numbers_of(const Json& report) {
   const Json &plain = report.at("plain"), &steps = report.at("steps"),
-             &last = steps.empty() ? steps.at(0) : steps.back();
+             &last = steps.at(steps.empty() ? 0 : steps.size() - 1);
   const Ratio all = ratio_of(last.at("speedup_over_plain")),
               placebo = ratio_of(report.at("placebo").at("speedup"));
   return key_numbers(
@@ -48,7 +48,6 @@ static std::string key_numbers_of(const Json& report) {
 
 static std::string waterfall(const Json& report) {
   std::vector<Bar> bars;
-  const double noise = noise_of(report);
   double before = NAN;
   const auto add = [&](const Json& arm, const std::string& name, const std::string& ratio,
                        Tone tone) {
@@ -63,7 +62,7 @@ static std::string waterfall(const Json& report) {
   add(report.at("plain"), "plain", "", Tone::quiet);
   for (const Json& step : report.at("steps")) {
     const Ratio r = ratio_of(step.at("speedup"));
-    add(step, "+ " + name_of(step), ratio_text(r), tone_of(r, noise));
+    add(step, "+ " + name_of(step), ratio_text(r), tone_of(r));
   }
   return bar_chart("Time of a step, one toggle added at a time",
                    "median of the blocks, a line from quartile to quartile, and the ratio to the "
@@ -74,14 +73,12 @@ static std::string waterfall(const Json& report) {
 
 static std::string left_out_one(const Json& report) {
   HtmlTable table{{"without", "ms a step", "all on is faster by", "interval"}, "lrrr"};
-  const double noise = noise_of(report);
   for (const Json& arm : report.at("without")) {
     const Ratio r = ratio_of(arm.at("slowdown"));
-    table.rows.push_back({"<code>" + escaped(text_of(arm, "toggle")) + "</code>",
-                          fmt::format("{:.4g}", middle(arm)),
-                          fmt::format("{}{:.3f} ×{}", r.differs(noise) ? "<b>" : "", r.ratio,
-                                      r.differs(noise) ? "</b>" : ""),
-                          r.has_interval() ? fmt::format("{:.3f} to {:.3f}", r.low, r.high) : "–"});
+    table.rows.push_back(
+        {"<code>" + escaped(text_of(arm, "toggle")) + "</code>", fmt::format("{:.4g}", middle(arm)),
+         fmt::format("{}{:.3f} ×{}", r.differs ? "<b>" : "", r.ratio, r.differs ? "</b>" : ""),
+         r.has_interval() ? fmt::format("{:.3f} to {:.3f}", r.low, r.high) : "–"});
   }
   return "<p>All toggles against all but one. A toggle that another one covers seems worthless "
          "here, and one that others need takes them along.</p>\n" +

@@ -10,7 +10,6 @@
 
 namespace bellows {
 
-static double number(const Json& report, const char* key) { return report.at(key).get<double>(); }
 static std::string ms(double seconds) { return fmt::format("{:.3f}", 1e3 * seconds); }
 static std::string share(double part) { return fmt::format("{:.1f} %", 100 * part); }
 static std::string code(const std::string& text) { return "<code>" + escaped(text) + "</code>"; }
@@ -34,11 +33,12 @@ static std::string table_of(HtmlTable table, size_t most, const std::string& wha
 }
 
 static std::string key_numbers_of(const Json& p) {
-  const double s = number(p, "update_s"), updates = number(p, "updates"),
-               batch = number(p, "batch"), ceiling = number(p.at("ceilings"), "f32_flop_per_s");
+  const double s = number_of(p, "update_s"), updates = number_of(p, "updates"),
+               batch = number_of(p, "batch"),
+               ceiling = number_of(p.at("ceilings"), "f32_flop_per_s");
   double computing = 0, flop = 0;
   for (const Json& op : p.at("ops"))
-    computing += number(op, "share"), flop += number(op, "flop") / updates;
+    computing += number_of(op, "share"), flop += number_of(op, "flop") / updates;
   const Json& memory = p.at("memory");
   std::vector<KeyNumber> boxes = {
       {"update", seconds_text(s), fmt::format("mean of {:.0f}, batch {:.0f}", updates, batch)},
@@ -47,8 +47,8 @@ static std::string key_numbers_of(const Json& p) {
   if (flop > 0)
     boxes.push_back({"GFLOP/s", short_number(1e-9 * flop / s),
                      ceiling > 0 ? share(flop / s / ceiling) + " of this machine in f32" : ""});
-  boxes.push_back({"peak memory", bytes_text(number(memory, "peak_bytes")),
-                   fmt::format("in step {:.0f}", number(memory, "step"))});
+  boxes.push_back({"peak memory", bytes_text(number_of(memory, "peak_bytes")),
+                   fmt::format("in step {:.0f}", number_of(memory, "step"))});
   return key_numbers(boxes);
 }
 
@@ -60,14 +60,14 @@ static std::string phases(const Json& p) {
       {"input wait", 4}, {"forward", 0}, {"backward", 1}, {"optimizer", 5}, {"clear_grad", 3}};
   for (const Json& row : p.at("phases")) {
     const auto color = colors.find(text_of(row, "phase"));
-    parts.push_back({text_of(row, "phase"), number(row, "s"), seconds_text(number(row, "s")),
+    parts.push_back({text_of(row, "phase"), number_of(row, "s"), seconds_text(number_of(row, "s")),
                      color == colors.end() ? 2 : color->second});
   }
   return share_bar("Phases", "mean of all updates of the window", parts);
 }
 
 static LaneSlice slice_of(const Json& row, Tone tone) {
-  const double begin = 1e-6 * number(row, "begin_ns"), length = 1e-6 * number(row, "ns");
+  const double begin = 1e-6 * number_of(row, "begin_ns"), length = 1e-6 * number_of(row, "ns");
   const std::string name = text_of(row, "name") + (is_backward(row) ? ", back" : ""),
                     module = row.value("module", "");
   return {name,
@@ -80,8 +80,8 @@ static std::string one_update(const Json& p) {
   LanesChart chart{.title = "One update",
                    .note = fmt::format("step {:.0f}, of median length: the compute thread, its "
                                        "gaps by cause, and memory in use",
-                                       number(update, "step")),
-                   .ms = 1e3 * number(update, "s"),
+                                       number_of(update, "step")),
+                   .ms = 1e3 * number_of(update, "s"),
                    .lanes = {{"phases", {}}, {"ops", {}}}};
   for (const Json& row : update.at("phases"))
     chart.lanes[0].slices.push_back(slice_of(row, Tone::quiet));
@@ -93,14 +93,14 @@ static std::string one_update(const Json& p) {
   std::map<Tone, double> in_ops;
   for (const Json& row : update.at("ops")) {
     chart.lanes[1].slices.push_back(slice_of(row, tone_of(row)));
-    in_ops[tone_of(row)] += 1e-9 * number(row, "ns");
+    in_ops[tone_of(row)] += 1e-9 * number_of(row, "ns");
   }
   std::map<std::string, Lane> gaps;
   std::map<std::string, double> in_gaps;
   for (const Json& row : update.at("gaps")) {
     const std::string cause = text_of(row, "name");
     gaps[cause].slices.push_back(slice_of(row, Tone::gap));
-    in_gaps[cause] += 1e-9 * number(row, "ns");
+    in_gaps[cause] += 1e-9 * number_of(row, "ns");
   }
   for (const auto& [tone, name] : {std::pair(Tone::accent, "forward ops"),
                                    {Tone::other, "backward ops"},
@@ -127,13 +127,13 @@ static std::string rate(double work, double s) {
 }
 
 static std::vector<std::string> cells(const Json& op) {
-  const double s = number(op, "s"), flop = number(op, "flop"), bytes = number(op, "bytes");
+  const double s = number_of(op, "s"), flop = number_of(op, "flop"), bytes = number_of(op, "bytes");
   const Json& ceiling = op.at("of_ceiling");
   return {code(op_name(op)),
-          short_number(number(op, "calls")),
+          short_number(number_of(op, "calls")),
           ms(s),
-          ms(number(op, "mean_s")),
-          share(number(op, "share")),
+          ms(number_of(op, "mean_s")),
+          share(number_of(op, "share")),
           rate(flop, s),
           rate(bytes, s),
           flop > 0 && bytes > 0 ? fmt::format("{:.1f}", flop / bytes) : "",
@@ -147,23 +147,24 @@ static std::string ops(const Json& p) {
                     "GFLOP/s of each op over its FLOP per byte, and what this machine reaches; "
                     "orange forward, blue backward. Data in a cache and algorithms with fewer "
                     "products may exceed it",
-                .bytes_per_s = number(limits, "bytes_per_s"),
+                .bytes_per_s = number_of(limits, "bytes_per_s"),
                 .ceilings = {},
                 .points = {}};
   const bool low = std::ranges::any_of(
       p.at("ops_by_operands"), [](const Json& op) { return op.value("dtype", "f32") != "f32"; });
   for (const auto& [key, name] : {std::pair("f32_flop_per_s", "f32"), {"bf16_flop_per_s", "bf16"}})
-    if (const double limit = number(limits, key); limit > 0 && (low || name == std::string("f32")))
+    if (const double limit = number_of(limits, key);
+        limit > 0 && (low || name == std::string("f32")))
       roof.ceilings.emplace_back(fmt::format("{} {:.0f} GFLOP/s", name, 1e-9 * limit), limit);
   HtmlTable kinds{
       {"op", "calls", "ms", "mean ms", "share", "GFLOP/s", "GB/s", "FLOP/B", "of ceiling"},
       "lrrrrrrrr"};
   for (const Json& op : p.at("ops")) {
     kinds.rows.push_back(cells(op));
-    const double s = number(op, "s"), bytes = number(op, "bytes");
+    const double s = number_of(op, "s"), bytes = number_of(op, "bytes");
     if (s > 0 && bytes > 0)
       roof.points.push_back({text_of(op, "op"), is_backward(op) ? Tone::other : Tone::accent,
-                             number(op, "flop") / bytes, number(op, "flop") / s});
+                             number_of(op, "flop") / bytes, number_of(op, "flop") / s});
   }
   HtmlTable operands = kinds;
   operands.columns.insert(operands.columns.begin() + 1, "operands");
@@ -189,8 +190,8 @@ static std::string ops(const Json& p) {
 static std::string modules(const Json& p) {
   HtmlTable table{{"module", "forward ms", "backward ms", "share"}, "lrrr"};
   for (const Json& row : p.at("modules"))
-    table.rows.push_back({code(text_of(row, "module")), ms(number(row, "forward_s")),
-                          ms(number(row, "backward_s")), share(number(row, "share"))});
+    table.rows.push_back({code(text_of(row, "module")), ms(number_of(row, "forward_s")),
+                          ms(number_of(row, "backward_s")), share(number_of(row, "share"))});
   return table.rows.empty() ? "" : table_of(table, 12, "modules");
 }
 
@@ -201,11 +202,11 @@ static std::string memory(const Json& p) {
   size_t others = 0;
   HtmlTable table{{"module", "held before", "tensors", "both"}, "lrrr"};
   for (const Json& row : at_peak.at("modules")) {
-    const double held = number(row, "held"), tensors = number(row, "tensors");
+    const double held = number_of(row, "held"), tensors = number_of(row, "tensors");
     table.rows.push_back({code(text_of(row, "module")), bytes_text(held), bytes_text(tensors),
                           bytes_text(held + tensors)});
     constexpr double kLeast = 0.01;  // of the peak
-    if (bars.size() < 12 && held + tensors > kLeast * number(at_peak, "peak_bytes"))
+    if (bars.size() < 12 && held + tensors > kLeast * number_of(at_peak, "peak_bytes"))
       bars.push_back(
           {text_of(row, "module"), bytes_text(held + tensors), held + tensors, Tone::accent});
     else
@@ -214,7 +215,7 @@ static std::string memory(const Json& p) {
   return bar_chart(
              "Memory at the peak",
              fmt::format("{} in step {:.0f}, by the module that took it{}",
-                         bytes_text(number(at_peak, "peak_bytes")), number(at_peak, "step"),
+                         bytes_text(number_of(at_peak, "peak_bytes")), number_of(at_peak, "step"),
                          others ? fmt::format("; {} others: {}", others, bytes_text(rest)) : ""),
              bars) +
          fold("Held from before the window, and tensors since", html_of(table));
@@ -225,11 +226,12 @@ static std::string gaps(const Json& p) {
                   "lllrrrrr"};
   for (const Json& row : p.at("gaps"))
     table.rows.push_back({escaped(text_of(row, "cause")), code(text_of(row, "in")), module_of(row),
-                          short_number(number(row, "count")), ms(number(row, "s")),
-                          share(number(row, "share")), ms(number(row, "longest_s")),
-                          fmt::format("{:.0f}", number(row, "longest_step"))});
+                          short_number(number_of(row, "count")), ms(number_of(row, "s")),
+                          share(number_of(row, "share")), ms(number_of(row, "longest_s")),
+                          fmt::format("{:.0f}", number_of(row, "longest_step"))});
   if (table.rows.empty()) return "";
-  return "<p>No op runs on the compute thread. For " + share(number(p, "waited_for_core_share")) +
+  return "<p>No op runs on the compute thread. For " +
+         share(number_of(p, "waited_for_core_share")) +
          " of the time, other work had its core.</p>\n" + table_of(table, 10, "gaps");
 }
 
@@ -239,8 +241,8 @@ static std::string slow_calls(const Json& p) {
   for (const Json& row : p.at("outliers"))
     if (table.rows.size() < kMost)
       table.rows.push_back({code(op_name(row)), module_of(row),
-                            fmt::format("{:.0f}", number(row, "step")), ms(number(row, "s")),
-                            ms(number(row, "median_s")), ms(number(row, "mad_s"))});
+                            fmt::format("{:.0f}", number_of(row, "step")), ms(number_of(row, "s")),
+                            ms(number_of(row, "median_s")), ms(number_of(row, "mad_s"))});
   if (table.rows.empty()) return "<p>None is further than 3 MAD from its median.</p>\n";
   return fmt::format(
              "<p>{} further than 3 median absolute deviations (MAD) from the median of "
@@ -250,13 +252,13 @@ static std::string slow_calls(const Json& p) {
 }
 
 static Page profile_page(const Json& p) {
-  const double first = number(p, "first_step"), updates = number(p, "updates"),
-               threads = number(p, "threads");
+  const double first = number_of(p, "first_step"), updates = number_of(p, "updates"),
+               threads = number_of(p, "threads");
   std::string notes;
   for (const Json& line : p.at("run")) notes += escaped(line.get<std::string>()) + "\n";
   return {"Bellows · profile", text_of(p, "name"),
           fmt::format("Steps {:.0f} to {:.0f} · batch {:.0f} · {:.0f} thread{}", first,
-                      first + updates - 1, number(p, "batch"), threads, threads == 1 ? "" : "s"),
+                      first + updates - 1, number_of(p, "batch"), threads, threads == 1 ? "" : "s"),
           key_numbers_of(p) + section("Where an update goes", phases(p) + one_update(p)) +
               section("Ops", ops(p)) + section("Modules", modules(p)) +
               section("Memory", memory(p)) + section("Gaps", gaps(p)) +

@@ -44,9 +44,10 @@ static std::string numbers_of(const Json& run) {
   for (const std::string& metric : metrics_in(test)) {
     const Column values = finite(column(test, metric));
     if (values.empty() || metric == "accuracy_top5") continue;
-    numbers.push_back({"test " + escaped(metric), metric_text(metric, values.back()),
-                       fmt::format("best {} of {}", metric_text(metric, best_of(metric, values)),
-                                   count_of(std::ssize(values), "evaluation"))});
+    numbers.push_back(
+        {"test " + escaped(metric), metric_text(metric, values.back()),
+         fmt::format("best {} of {}", metric_text(metric, best_of(run, metric, values)),
+                     count_of(std::ssize(values), "evaluation"))});
   }
   const Column loss = finite(column(train, "loss"));
   if (!loss.empty())
@@ -180,7 +181,7 @@ static std::string resources(const Json& run) {
   figures += line_chart({.title = "GPU",
                          .note = "share of the time in which a kernel ran, in %",
                          .unit = " %",
-                         .series = {series("busy", Tone::accent, train, "gpu_utilization")},
+                         .series = {series("busy", Tone::accent, train, "gpu_utilization", 100)},
                          .y_axis = YAxis::from_zero});
   return figures;
 }

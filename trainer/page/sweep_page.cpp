@@ -12,8 +12,6 @@
 
 namespace bellows {
 
-static double number(const Json& report, const char* key) { return report.at(key).get<double>(); }
-
 static std::vector<double> times(const Json& arm) { return all_of(costs_ms(arm, "wall")); }
 
 static std::string short_key(const std::string& key) {
@@ -51,20 +49,20 @@ static std::string value_in(const Json& arm, const std::string& key) {
 static std::string key_numbers_of(const Json& report) {
   const Json& arms = report.at("arms");
   const auto by = [](const char* key) {
-    return [key](const Json& a, const Json& b) { return number(a, key) < number(b, key); };
+    return [key](const Json& a, const Json& b) { return number_of(a, key) < number_of(b, key); };
   };
   const Json& fastest = arms.empty() ? arms.at(0) : *std::ranges::max_element(arms, by("ips"));
   const Ratio best = ratio_of(fastest.at("speedup_over_first")),
               placebo = ratio_of(report.at("placebo").at("speedup"));
   std::vector<KeyNumber> boxes = {
-      {"most samples a second", short_number(number(fastest, "ips")),
+      {"most samples a second", short_number(number_of(fastest, "ips")),
        escaped(text_of(fastest, "name"))},
       {"over the first", fmt::format("{:.3f} ×", best.ratio), interval_text(best)}};
   for (const Json& law : report.at("laws"))
-    boxes.push_back(
-        {"knee", count_of(law.at("knee").get<int64_t>(), "worker"),
-         fmt::format("loading takes {} a batch, computing {}", seconds_text(number(law, "load_s")),
-                     seconds_text(number(law, "compute_s")))});
+    boxes.push_back({"knee", count_of(law.at("knee").get<int64_t>(), "worker"),
+                     fmt::format("loading takes {} a batch, computing {}",
+                                 seconds_text(number_of(law, "load_s")),
+                                 seconds_text(number_of(law, "compute_s")))});
   boxes.push_back({"placebo", fmt::format("{:.3f} ×", placebo.ratio),
                    "the first against itself; " + interval_text(placebo)});
   boxes.push_back({"processes", std::to_string(report.at("placebo").at("processes").size()),
@@ -73,9 +71,9 @@ static std::string key_numbers_of(const Json& report) {
   return key_numbers(boxes);
 }
 
-// The law of trainer/ab/loader_law.h.
+// The law of data/loader/loader_law.h.
 static double predicted_ms(const Json& law, double workers) {
-  const double load = number(law, "load_s"), compute = number(law, "compute_s");
+  const double load = number_of(law, "load_s"), compute = number_of(law, "compute_s");
   return 1e3 * (workers == 0 ? load + compute : std::max(compute, load / workers));
 }
 
@@ -97,15 +95,15 @@ static std::string lines(const Json& report, const Key& key) {
   for (const Json* arm : arms) {
     const double x = parsed(value_in(*arm, key.name));
     const std::vector<double> ms = times(*arm);
-    measured.x.push_back(x), measured.y.push_back(1e3 * number(*arm, "batch_cost"));
-    ips.x.push_back(x), ips.y.push_back(number(*arm, "ips"));
+    measured.x.push_back(x), measured.y.push_back(1e3 * number_of(*arm, "batch_cost"));
+    ips.x.push_back(x), ips.y.push_back(number_of(*arm, "ips"));
     if (ms.size() > 1) cost.intervals.push_back({x, quantile(ms, 0.25), quantile(ms, 0.75)});
   }
   if (const Json& laws = report.at("laws"); laws.size() == 1) {
     for (const double x : measured.x)
       predicted.x.push_back(x), predicted.y.push_back(predicted_ms(laws[0], x));
     cost.series = {predicted};
-    cost.mark = number(laws[0], "knee");
+    cost.mark = number_of(laws[0], "knee");
     cost.mark_name = "knee";
     cost.note += fmt::format("; blue: the law max(C, L / W), whose knee is at {:.0f}", cost.mark);
   }
@@ -119,10 +117,10 @@ static std::string bars(const Json& report) {
   for (const Json& arm : report.at("arms")) {
     const std::vector<double> ms = times(arm);
     const std::string name = text_of(arm, "name");
-    Bar bar{name, quartiles_text(ms), 1e3 * number(arm, "batch_cost")};
+    Bar bar{name, quartiles_text(ms), 1e3 * number_of(arm, "batch_cost")};
     if (ms.size() > 1) bar.low = quantile(ms, 0.25), bar.high = quantile(ms, 0.75);
     cost.push_back(bar);
-    speed.push_back({name, short_number(number(arm, "ips")), number(arm, "ips")});
+    speed.push_back({name, short_number(number_of(arm, "ips")), number_of(arm, "ips")});
   }
   return bar_chart("Time of a step", "median of the blocks, with quartiles", cost) +
          bar_chart("Samples a second", "from the median of the blocks", speed);
@@ -140,7 +138,7 @@ static std::string maps(const Json& report, const std::vector<Key>& keys) {
         for (size_t c = 0; c < map.columns.size(); ++c)
           if (value_in(arm, keys[0].name) == map.rows[r] &&
               value_in(arm, keys[1].name) == map.columns[c])
-            map.values[r][c] = factor * number(arm, field);
+            map.values[r][c] = factor * number_of(arm, field);
     html += heat_table(title, "median of the blocks; the larger, the darker", map);
   }
   return grid(html);
@@ -163,13 +161,14 @@ static std::string arms_table(const Json& report) {
     const Ratio r = ratio_of(arm.at("speedup_over_first"));
     const std::vector<double> ms = times(arm);
     table.rows.push_back(
-        {escaped(text_of(arm, "name")), fmt::format("{:.4g}", 1e3 * number(arm, "batch_cost")),
+        {escaped(text_of(arm, "name")), fmt::format("{:.4g}", 1e3 * number_of(arm, "batch_cost")),
          ms.empty() ? "–" : fmt::format("{:.4g} to {:.4g}", quantile(ms, 0.25), quantile(ms, 0.75)),
-         fmt::format("{:.4g}", 1e3 * number(arm, "reader_cost")), short_number(number(arm, "ips")),
+         fmt::format("{:.4g}", 1e3 * number_of(arm, "reader_cost")),
+         short_number(number_of(arm, "ips")),
          r.has_interval() ? fmt::format("{:.3f} ({:.3f} to {:.3f})", r.ratio, r.low, r.high)
                           : fmt::format("{:.3f}", r.ratio),
-         bytes_text(number(arm, "peak_tensor_bytes")),
-         fmt::format("{:.0f}", 100 * number(arm, "cpu_share"))});
+         bytes_text(number_of(arm, "peak_tensor_bytes")),
+         fmt::format("{:.0f}", 100 * number_of(arm, "cpu_share"))});
   }
   return html_of(table);
 }
@@ -180,12 +179,13 @@ static std::string law_table(const Json& report) {
   for (const Json& law : report.at("laws"))
     for (const Json& index : law.at("arms")) {
       const Json& arm = report.at("arms").at(index.get<size_t>());
-      const double predicted = predicted_ms(law, number(arm, "workers")),
-                   measured = 1e3 * number(arm, "batch_cost");
-      table.rows.push_back({escaped(text_of(arm, "name")) +
-                                (number(arm, "workers") == number(law, "knee") ? " (knee)" : ""),
-                            fmt::format("{:.4g}", predicted), fmt::format("{:.4g}", measured),
-                            fmt::format("{:.3f}", measured / predicted)});
+      const double predicted = predicted_ms(law, number_of(arm, "workers")),
+                   measured = 1e3 * number_of(arm, "batch_cost");
+      table.rows.push_back(
+          {escaped(text_of(arm, "name")) +
+               (number_of(arm, "workers") == number_of(law, "knee") ? " (knee)" : ""),
+           fmt::format("{:.4g}", predicted), fmt::format("{:.4g}", measured),
+           fmt::format("{:.3f}", measured / predicted)});
     }
   return table.rows.empty() ? "" : html_of(table);
 }
@@ -195,13 +195,13 @@ static std::string losses_table(const Json& report) {
   for (const Json& arm : report.at("arms")) {
     if (!arm.contains("loss_at_equal_samples")) return "";
     const auto loss = [&](const char* key) {
-      return arm.at(key).is_number() ? fmt::format("{:.4f}", number(arm, key)) : "–";
+      return arm.at(key).is_number() ? fmt::format("{:.4f}", number_of(arm, key)) : "–";
     };
     table.rows.push_back({escaped(text_of(arm, "name")), loss("loss_at_equal_samples"),
                           loss("loss_at_equal_updates"),
-                          arm.contains("flop")
-                              ? fmt::format("{:.2f}", number(arm, "flop") / number(arm, "bytes"))
-                              : "–"});
+                          arm.contains("flop") ? fmt::format("{:.2f}", number_of(arm, "flop") /
+                                                                           number_of(arm, "bytes"))
+                                               : "–"});
   }
   return html_of(table);
 }

@@ -1,4 +1,4 @@
-// What a recording shows, as data: tables of phases, ops and modules, slow calls, gaps, and memory.
+// A recording as tables: phases, ops and modules, slow calls, gaps, and memory.
 #pragma once
 #include "trainer/profile/timeline.h"
 

@@ -5,6 +5,7 @@
 #include <semaphore>
 #include <thread>
 #include <vector>
+#include "trainer/log/machine_load.h"
 
 namespace bellows {
 
@@ -24,13 +25,14 @@ class CoreWatch {
   std::vector<CoreLoad> stop();  // ends the thread
 
  private:
-  struct Ticks {
-    int64_t at_ns = 0, busy = 0, all = 0;
+  struct Seen {
+    int64_t at_ns = 0;
+    CpuTicks ticks = {};
   };
   void read();
 
   const std::vector<int> cores_;
-  std::map<int, Ticks> seen_;
+  std::map<int, Seen> seen_;
   std::vector<CoreLoad> loads_;
   std::binary_semaphore stop_{0};
   std::thread thread_;

@@ -70,9 +70,7 @@ static int run(const Arguments& args) {
   if (!line.read(args)) return 0;
   const std::vector<int64_t> window = window_of(given.steps);
   const Plan plan = profiled(make_config(sources_of(given.config, given.overrides)).plan, window);
-  const int world = this_rank(plan.dist).world;
-  CHECK(world == 1, "profile: records one rank, and the launcher started ", world,
-        "; run it without a launcher");
+  check_alone("profile", plan.dist);
   Session session(plan);
   CHECK(session.device == Device::cpu, "profile: records the CPU, and this run is on ",
         session.device, "; add device=cpu, or use Nsight with profile.window=[", window[0], ",",

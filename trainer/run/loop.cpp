@@ -232,7 +232,7 @@ class Loop {
     last_.ips = window.ips;
     const std::string news = cpu_.news();
     Scalars values = gauges();
-    RankScalars lists = costs_by_rank();
+    ScalarLists lists = costs_by_rank();
     if (const auto load = load_.next()) {
       values.insert(values.end(), {{"cpu_utilization", load->cpu()},
                                    {"disk_bytes_per_s", load->disk_bytes_per_s}});
@@ -257,13 +257,13 @@ class Loop {
 
   // Costs per update of each rank since the last log line, in seconds: waiting for data, and
   // waiting for gradients of other ranks. Empty in a world of one.
-  RankScalars costs_by_rank() {
+  ScalarLists costs_by_rank() {
     if (consensus_.alone()) return {};
     const int64_t updates = std::max<int64_t>(1, at_.step - std::exchange(costs_at_, at_.step));
     const int64_t now = waited_.value(), waited = now - std::exchange(waited_before_, now);
     const double wait = 1e-9 * double(waited) / double(updates);
     const std::vector<double> all = consensus_.gather(std::array{last_.reader_cost, wait});
-    RankScalars costs = {{"reader_cost_by_rank", {}}, {"wait_by_rank", {}}};
+    ScalarLists costs = {{"reader_cost_by_rank", {}}, {"wait_by_rank", {}}};
     for (size_t i = 0; i < all.size(); ++i) costs[i % 2].second.push_back(all[i]);
     return costs;
   }

@@ -3,8 +3,19 @@
 #include <cmath>
 #include "core/base/json.h"
 #include "core/config/visitor.h"
+#include "data/packed/packed_cache.h"
+#include "plan/plan.h"
 
 namespace bellows {
+
+std::shared_ptr<const Dataset> open_set(const DataOptions& data, Split split, const Names& names,
+                                        Names& notes) {
+  if (!data.packed) return data.dataset.make({split, names});
+  return cached_copy(
+      data.dataset, split,
+      {.on_damaged = data.loader.batch.on_damaged, .timeout_s = data.loader.workers.timeout_s},
+      notes);
+}
 
 Json data_card(const Dataset& train_set) {
   const DatasetInfo& info = train_set.info();

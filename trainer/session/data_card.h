@@ -15,6 +15,12 @@ struct TrainingSetInfo {
   bool tests = true;  // opens the test set; false: test_set is train_set
 };
 
+struct DataOptions;
+// Opens a data set, or its packed copy in the user's cache under data.packed. `names`: of the
+// classes, or empty. Notes say what was packed.
+std::shared_ptr<const Dataset> open_set(const DataOptions& data, Split split, const Names& names,
+                                        Names& notes);
+
 // Describes a training set, for example:
 // {"samples": 60000, "sample": [1, 28, 28], "classes": 10, "mean": [0.1307], "std": [0.3081]}
 nlohmann::ordered_json data_card(const Dataset& train_set);

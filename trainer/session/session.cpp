@@ -96,12 +96,7 @@ static std::shared_ptr<const Dataset> open(const DataOptions& data, Split split,
                                            const std::optional<TrainingSetInfo>& trained,
                                            std::vector<std::string>& notes) {
   if (trained && split == Split::train) return std::make_shared<DescribedDataset>(*trained);
-  if (!data.packed)
-    return data.dataset.make({split, trained ? class_names(trained->info) : Names()});
-  return cached_copy(
-      data.dataset, split,
-      {.on_damaged = data.loader.batch.on_damaged, .timeout_s = data.loader.workers.timeout_s},
-      notes);
+  return open_set(data, split, trained ? class_names(trained->info) : Names(), notes);
 }
 
 static OptimizerOptions optimizer_options(const Plan& plan) {

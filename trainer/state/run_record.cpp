@@ -2,7 +2,10 @@
 #include <algorithm>
 #include <cmath>
 #include <sstream>
+#include "core/config/config.h"
 #include "core/config/yaml.h"
+#include "plan/toggle.h"
+#include "trainer/session/evaluate.h"
 
 namespace bellows {
 
@@ -67,6 +70,21 @@ static void add_rows(Json& run, const Path& path) {
   }
 }
 
+// A plan of another version may not load; the metrics that all runs have are judged then.
+static Plan plan_of(const Path& file) {
+  try {
+    return make_config(sources_of(file.string(), {})).plan;
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+static void add_directions(Json& run, const Path& file) {
+  const Plan plan = plan_of(file);
+  for (const std::string& metric : metrics_in(run["test"]))
+    if (higher_is_better(plan, metric)) run["higher_is_better"].push_back(metric);
+}
+
 // ---- end.json
 
 static void add_end(Json& run, const Path& path) {
@@ -88,12 +106,18 @@ Json read_run(const Path& folder) {
   const Path plan = folder / "plan.yaml";
   CHECK(kind_of(plan, Exit::usage) == Kind::file, folder.string(),
         ": no run folder, it has no plan.yaml; name one such as runs/lenet");
-  Json run = {{"kind", "run"},           {"folder", folder.string()}, {"train", Json::object()},
-              {"test", Json::object()},  {"totals", Json::object()},  {"summary", Json::array()},
-              {"toggles", Json::array()}};
+  Json run = {{"kind", "run"},
+              {"folder", folder.string()},
+              {"train", Json::object()},
+              {"test", Json::object()},
+              {"totals", Json::object()},
+              {"summary", Json::array()},
+              {"toggles", Json::array()},
+              {"higher_is_better", Json::array()}};
   add_plan(run, plan);
   run["env"] = is_file(folder / "env.json") ? read_object(folder / "env.json") : Json::object();
   add_rows(run, folder / "metrics.jsonl");
+  add_directions(run, plan);
   add_end(run, folder / "end.json");
   return run;
 }
@@ -133,10 +157,10 @@ Names metrics_in(const Json& test) {
   return names;
 }
 
-double best_of(const std::string& metric, const std::vector<double>& values) {
+double best_of(const Json& run, const std::string& metric, const std::vector<double>& values) {
   if (values.empty()) return NAN;
   const auto [least, most] = std::ranges::minmax(values);
-  return metric.starts_with("accuracy") ? most : least;
+  return std::ranges::count(run.at("higher_is_better"), Json(metric)) ? most : least;
 }
 
 }  // namespace bellows

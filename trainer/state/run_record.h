@@ -13,6 +13,7 @@ namespace bellows {
 //   plan_text  plan.yaml
 //   env        env.json
 //   train, test  rows of metrics.jsonl as columns: {"step": [20, 40], "loss": [2.3, null]}
+//   higher_is_better  names of those columns of `test`
 //   totals     its last row, written when the run ends; else {}
 //   summary    lines that the run printed at its end; else []
 //   toggles    [{name, value, count, superseded}, ...]: those that were on. count, the change of
@@ -31,6 +32,6 @@ std::vector<double> finite(std::vector<double> values);        // the others lef
 double number_in(const Json& object, const std::string& key);  // NaN if there is none
 Names metrics_in(const Json& test);                            // its columns that are metrics
 // Returns the best value of a metric: the largest of an accuracy, else the smallest; NaN if empty.
-double best_of(const std::string& metric, const std::vector<double>& values);
+double best_of(const Json& run, const std::string& metric, const std::vector<double>& values);
 
 }  // namespace bellows

@@ -95,16 +95,8 @@ static Facts toggles_that_ran(const Json& run) {
 
 constexpr size_t kColumns = 80;
 
-// Breaks `text` after spaces, or anywhere if a word is too long, and indents all lines but the
-// first.
-static void say_wrapped(std::string text, const std::string& indent) {
-  while (text.size() > kColumns) {
-    size_t end = text.rfind(' ', kColumns);
-    if (end == text.npos || end <= indent.size() + 8) end = kColumns;
-    say(text.substr(0, end));
-    text = indent + text.substr(end + (text[end] == ' '));
-  }
-  say(text);
+static void say_wrapped(const std::string& text, const std::string& indent) {
+  say_part(wrapped(text, indent) + "\n");
 }
 
 static void print(const std::vector<Difference>& found) {
@@ -166,21 +158,28 @@ static void print_results(const Json& a, const Json& b) {
   std::vector<TableRow> rows = {{"results", "A", "B", "B / A"}};
   const auto of = [&](const std::string& name, const char* split, const std::string& key,
                       const auto& summary) {
-    add_row(rows, name, summary(finite(column(a.at(split), key))),
-            summary(finite(column(b.at(split), key))));
+    const auto value = [&](const Json& run) {
+      return summary(run, finite(column(run.at(split), key)));
+    };
+    add_row(rows, name, value(a), value(b));
   };
-  const auto last = [](const std::vector<double>& v) { return v.empty() ? NAN : v.back(); };
-  const auto middle = [](const std::vector<double>& v) { return v.empty() ? NAN : median(v); };
+  const auto last = [](const Json&, const std::vector<double>& v) {
+    return v.empty() ? NAN : v.back();
+  };
+  const auto middle = [](const Json&, const std::vector<double>& v) {
+    return v.empty() ? NAN : median(v);
+  };
   of("updates", "train", "step", last);
   std::set<std::string> metrics;
   for (const Json* run : {&a, &b})
     for (const std::string& metric : metrics_in(run->at("test"))) metrics.insert(metric);
   of("train loss, last", "train", "loss", last);
-  of("train loss, lowest", "train", "loss", [](const auto& v) { return best_of("loss", v); });
+  of("train loss, lowest", "train", "loss",
+     [](const Json& run, const auto& v) { return best_of(run, "loss", v); });
   for (const std::string& metric : metrics) {
     of(cat("test ", metric, ", last"), "test", metric, last);
     of(cat("test ", metric, ", best"), "test", metric,
-       [&](const auto& v) { return best_of(metric, v); });
+       [&](const Json& run, const auto& v) { return best_of(run, metric, v); });
   }
   of("ips, median", "train", "ips", middle);
   of("batch_cost, s, median", "train", "batch_cost", middle);

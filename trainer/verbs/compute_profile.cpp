@@ -17,9 +17,7 @@ static Update first_update(const Session& session) {
 }
 
 ComputeProfile measure_profile(Plan plan, int64_t updates) {
-  const int world = this_rank(plan.dist).world;
-  CHECK(world == 1, "plan: measures one rank, and the launcher started ", world,
-        "; run it without a launcher");
+  check_alone("plan", plan.dist);
   plan.train.cuda_graph = false;  // a replay calls no hooks
   Session session(plan);
   TrainingStep train(session);

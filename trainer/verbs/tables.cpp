@@ -103,6 +103,18 @@ std::string aligned(const std::vector<TableRow>& rows, std::string_view sides) {
   return text;
 }
 
+std::string wrapped(std::string text, const std::string& indent) {
+  constexpr size_t kColumns = 80;
+  std::string lines;
+  while (text.size() > kColumns) {
+    size_t end = text.rfind(' ', kColumns);
+    if (end == text.npos || end <= indent.size() + 8) end = kColumns;
+    lines += text.substr(0, end) + "\n";
+    text = indent + text.substr(end + (text[end] == ' '));
+  }
+  return lines + text;
+}
+
 std::string as_text(const Table& table) {
   std::vector<TableRow> rows = table.rows();
   rows.insert(rows.begin(), table.columns);

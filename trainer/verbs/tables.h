@@ -23,6 +23,9 @@ const std::vector<Table>& tables();
 // Returns the rows in aligned columns, two spaces apart. `sides`: 'l' or 'r' per column; missing
 // letters mean left. Lines have no trailing spaces.
 std::string aligned(const std::vector<TableRow>& rows, std::string_view sides = "");
+// Breaks text after spaces, or in a word that is longer than a line, into lines of at most 80
+// columns. Lines but the first are indented.
+std::string wrapped(std::string text, const std::string& indent);
 std::string as_text(const Table& table);      // aligned columns
 std::string as_markdown(const Table& table);  // with a header row
 

@@ -1,4 +1,4 @@
-#include "trainer/ab/loader_law.h"
+#include "data/loader/loader_law.h"
 #include <algorithm>
 #include <cmath>
 
