@@ -426,6 +426,13 @@ TEST(AbFinding, SaysWhyItEndedEarly) {
 
 // ---- a busy machine
 
+// libgomp's team and ours wait for each other on a quiet machine, too.
+TEST(BusyMachine, IsNotOneWhereARunWaitsForItself) {
+  EXPECT_THAT((BusyMachine{.others = 0.01, .stolen = 0.01, .waited = 0.41}).reasons(), IsEmpty());
+  EXPECT_THAT((BusyMachine{.others = 0.08, .stolen = 0, .waited = 0.41}).reasons(),
+              ElementsAre(HasSubstr("threads waited for a core for 41 % of the time")));
+}
+
 TEST(BusyMachine, CountsTicksOfOtherProcessesAndOfTheHypervisor) {
   const CpuTicks begin = parse_ticks("cpu  100 20 30 400 50 6 7 8 9 10");
   EXPECT_EQ(begin.used, 163);

@@ -15,7 +15,8 @@ std::vector<std::string> BusyMachine::reasons() const {
     found.push_back(fmt::format("other processes used {:.0f} % of the cores", 100 * others));
   if (stolen > kStolen)
     found.push_back(fmt::format("the hypervisor took {:.0f} % of the cores", 100 * stolen));
-  if (waited > kBusy)
+  // A run's own teams of threads, libgomp's and ours, also keep each other waiting.
+  if (waited > kBusy && others + stolen > kStolen)
     found.push_back(
         fmt::format("threads waited for a core for {:.0f} % of the time", 100 * waited));
   return found;

@@ -8,7 +8,8 @@
 namespace bellows {
 
 std::string cpu_line(const CpuUse& use) {
-  if (use.waited < 0.1) return "";
+  // With all the cores, its own teams of threads, libgomp's and ours, kept each other waiting.
+  if (use.waited < 0.1 || use.used > 0.95 * pool_threads()) return "";
   double load = 0;
   getloadavg(&load, 1);
   return fmt::format("cpu: got {:.0f} % of {} {}, load {:.1f}", 100 * use.used / pool_threads(),

@@ -12,7 +12,8 @@ struct CpuUse {
 };
 
 // For example "cpu: got 35 % of 2 cores, load 5.1": cores in use, divided by the threads of the
-// pool. Empty if threads waited for a core for less than a tenth of the time.
+// pool. Empty if threads waited for a core for less than a tenth of the time, or the process had
+// all its cores.
 std::string cpu_line(const CpuUse& use);
 
 class CpuShare {
