@@ -109,6 +109,7 @@ Json to_json(const Diagnosis& d) {
                {"cores", e.cores},
                {"cores_used", e.cpu_used},
                {"waited_for_a_core", e.waited},
+               {"others", e.others},
                {"between_ops_s", e.between_ops_s},
                {"load_s", e.load_s},
                {"batch_bytes", e.batch_bytes},

@@ -37,6 +37,7 @@ struct Evidence {
   // In cores, -1 if unknown: CPU time of the process, and time in which compute threads were ready
   // but had no core, per second.
   double cpu_used = -1, waited = -1;
+  double others = 0;  // share of all cores that went to other programs and machines; 0 if unknown
   int cores = 1;
 
   // Measured here only:

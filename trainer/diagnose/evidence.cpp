@@ -7,6 +7,7 @@
 #include "core/config/config.h"
 #include "core/device/device_info.h"
 #include "core/device/threads.h"
+#include "trainer/ab/busy.h"
 #include "trainer/diagnose/diagnosis.h"
 #include "trainer/doctor/doctor.h"
 #include "trainer/log/machine_load.h"
@@ -149,6 +150,7 @@ Evidence measure(const Config& config, double seconds) {
   const MakingTime& making = session.loader->making_time();
   const int64_t made = making.batches, making_ns = making.ns;
   const CpuShare cpu;
+  const MachineClock machine;
   LoadMeter load;
   for (int64_t k = 1; k <= updates; ++k) {
     e.batch_cost.push_back(train.run());
@@ -162,6 +164,8 @@ Evidence measure(const Config& config, double seconds) {
   e.batch_bytes = train.batch_bytes();
   e.cpu_used = used.used;
   e.waited = used.waited;
+  const BusyMachine busy = machine.since_begin();
+  e.others = busy.others + busy.stolen;
   e.counters = increases(before);
   if (recorder) add_ops(e, recorder->take());
   return e;
@@ -191,6 +195,9 @@ Evidence evidence_of(const std::string& folder) {
   e.cpu_used = total("cpu_used", -1);
   e.waited = total("cpu_waited", -1);
   if (const double cores = number_in(env, "cores"); cores > 0) e.cores = static_cast<int>(cores);
+  const auto machine = finite(column(train, "cpu_utilization"));
+  if (!machine.empty() && e.cpu_used >= 0)
+    e.others = std::max(0.0, mean(machine) - e.cpu_used / e.cores);
   if (const auto disk = finite(column(train, "disk_bytes_per_s")); !disk.empty())
     e.disk_bytes_per_s = mean(disk);
   e.on_gpu = train.contains("gpu_utilization");

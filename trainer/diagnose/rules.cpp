@@ -30,8 +30,9 @@ static std::string percent(double share) { return fmt::format("{:.0f} %", 100 * 
 static std::string ms(double seconds) { return fmt::format("{:.3g} ms", 1e3 * seconds); }
 
 static bool cores_full(const Evidence& e) { return e.cpu_used > 0.85 * e.cores; }
-// Other programs take the cores: then everything waits, and nothing else can be told.
-static bool contended(const Evidence& e) { return e.waited > 0.1 * e.cores && !cores_full(e); }
+// Other programs take the cores: then everything waits, and nothing else can be told. A run's own
+// teams of threads make each other wait on a quiet machine, too.
+static bool contended(const Evidence& e) { return e.waited > 0.1 * e.cores && e.others > 0.05; }
 static bool starved(const Evidence& e) { return e.input_share() > 0.1; }
 
 int64_t workers_needed(const Evidence& e) {

@@ -12,6 +12,7 @@
 #include "trainer/profile/recorder.h"
 #include "trainer/profile/report.h"
 #include "trainer/run/loop.h"
+#include "trainer/session/profile_window.h"
 #include "trainer/session/session.h"
 #include "trainer/verbs/verbs.h"
 
@@ -91,10 +92,10 @@ static int run(const Arguments& args) {
   say_part(text_of(profile, ceilings));
   if (!given.json.empty()) {
     Json json = json_of(profile, ceilings);
-    json.update({{"name", plan.name},
-                 {"batch", batch},
-                 {"threads", pool_threads()},
-                 {"run", session.notes}});
+    Names notes = session.notes;
+    std::erase(notes, profiler_command(plan.profile, plan.name));  // the command of another tool
+    json.update(
+        {{"name", plan.name}, {"batch", batch}, {"threads", pool_threads()}, {"run", notes}});
     write_file(given.json, bytes_of(to_line(json)));
   }
   if (!given.trace.empty()) write_file(given.trace, bytes_of(to_line(chrome_trace(recording))));
