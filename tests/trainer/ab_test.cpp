@@ -96,6 +96,12 @@ Finding judged(const Toggle& toggle, const LossList& off, const std::vector<Loss
   result.on = {with_losses(on)};
   return compare_losses(result, result.on[0]);
 }
+// Three losses after as many of 1 as are needed to judge.
+LossList ending(double a, double b, double c) {
+  LossList losses(kFewestSteps, 1);
+  losses.insert(losses.end(), {a, b, c});
+  return losses;
+}
 // The same losses in each of three rounds.
 Finding judged(const Toggle& toggle, const LossList& off, const LossList& on) {
   return judged(toggle, off, {off, off, off}, {on, on, on});
@@ -459,26 +465,39 @@ TEST(AbLosses, ThatAreDeclaredBitwiseHaveToBeEqualBitForBitInEveryRound) {
 // Training amplifies the last bit: the placebo of one round shows by how much.
 TEST(AbLosses, ThatAreDeclaredCloseMayDivergeAsFarAsTheLastBitOfTheWeightsDrivesThem) {
   const Toggle close = with_class(Same::close);
-  const LossList off = {1, 0.5, 0.5, 0.5};
-  const std::vector<LossList> placebo = {off, {1, 0.5, 0.501, 0.5}, off};
+  const LossList off = ending(0.5, 0.5, 0.5);
+  const std::vector<LossList> placebo = {off, ending(0.5, 0.501, 0.5), off};
   const auto on = [](double third, double fourth) {
-    return std::vector<LossList>(3, {1, 0.5, third, fourth});
+    return std::vector<LossList>(3, ending(0.5, third, fourth));
   };
   EXPECT_TRUE(judged(close, off, placebo, on(0.509, 0.491)).good);
   const Finding error = judged(close, off, placebo, on(0.5, 0.511));
   EXPECT_FALSE(error.good);
   EXPECT_THAT(error.text, AllOf(HasSubstr("declared close: apart by 1.1e-02"),
-                                HasSubstr("at most 11 times (step 4)"), HasSubstr("last of 24")));
+                                HasSubstr("at most 11 times (step 19)"), HasSubstr("last of 24")));
   EXPECT_FALSE(judged(close, off, placebo, on(0.5, NAN)).good);
 }
 
 TEST(AbLosses, ThatDivergeBeforeThePlaceboDoesAreAnError) {
   const Toggle close = with_class(Same::close);
-  const LossList off = {1, 1, 1, 1}, late = {1, 1, 1, 1.1}, early = {1, 1.001, 1.001, 1.001};
+  const LossList off = ending(1, 1, 1), late = ending(1, 1, 1.1), early = ending(1.001, 1, 1);
   EXPECT_FALSE(judged(close, off, {late, late, late}, {early, early, early}).good);
   // One round may have been the first to reach a cliff by chance; an error shows in all.
   EXPECT_TRUE(judged(close, off, {late, late, late}, {early, off, early}).good);
   EXPECT_TRUE(judged(close, off, {late, late}, {early, early}).good) << "too few to tell";
+}
+
+// A ReLU that changes sides parts two runs at once, and which of them is first is chance.
+TEST(AbLosses, MayPartInTheFirstStepsBeforeThePlaceboDoes) {
+  const Toggle close = with_class(Same::close);
+  const LossList off(kFewestSteps, 1);
+  LossList first = off, last = off;
+  last.back() = 1.01;
+  first.front() = 1.09;
+  EXPECT_TRUE(judged(close, off, {last, last, last}, {first, first, first}).good);
+  first.front() = 1.11;
+  EXPECT_FALSE(judged(close, off, {last, last, last}, {first, first, first}).good);
+  EXPECT_TRUE(judged(close, {1, 1}, {1.5, 1}).good) << "too few steps to tell";
 }
 
 // ---- rounding or an error, in real runs of LeNet

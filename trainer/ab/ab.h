@@ -83,6 +83,9 @@ Divergence divergence(const AbResult& result, const AbArm& on);
 // `close` is an error if, in every round, its losses come further apart than kChaosFactor times the
 // largest distance that one unit in the last place has caused by then in any round.
 constexpr double kChaosFactor = 10;
+// Two runs part by up to a thousand times as much at the step in which one ReLU changes sides in
+// one of them. Which of them is first is chance, so the placebo has until this step to do the same.
+constexpr size_t kFewestSteps = 16;
 Finding compare_losses(const AbResult& result, const AbArm& on);
 
 // True if more rounds would not change the verdicts: each arm is faster, slower, or within 1 % of

@@ -47,8 +47,11 @@ Divergence divergence(const AbResult& result, const AbArm& on) {
   const std::vector<double>& losses = result.off.processes.front().end.losses;
   // Rounding of the loss itself can be larger than all that the placebo shows.
   const double loss_unit = std::ldexp(*std::ranges::max_element(losses), -23);
-  for (const double apart : d.placebo)
+  const size_t last = d.placebo.size() - 1;
+  for (size_t i = 0; i <= last; ++i) {
+    const double apart = d.placebo[std::min(last, std::max(i, kFewestSteps - 1))];
     d.allowed.push_back(kChaosFactor * std::max(apart, loss_unit));
+  }
   return d;
 }
 
@@ -100,13 +103,15 @@ static Finding judge_close(const AbResult& result, const AbArm& on) {
     if (factor > worst) worst = factor, worst_at = i;
   }
   const auto rounds = static_cast<int64_t>(on.processes.size());
-  const bool judged = rounds >= kFewestRounds;
+  const bool judged = rounds >= kFewestRounds && d.arms.size() >= kFewestSteps;
   std::string text = fmt::format(
       "declared close: apart by {:.1e} at the end, and by at most {:.3g} times (step {}) as far as "
       "one unit in the last of {} bits of the first weights drives two runs, {:.1e} at the end; "
       "more than {:g} times would be an error",
       d.arms.back(), worst, worst_at + 1, result.mantissa + 1, d.placebo.back(), kChaosFactor);
-  if (!judged) text += fmt::format(", but fewer than {} processes a side show none", kFewestRounds);
+  if (!judged)
+    text += fmt::format(", but fewer than {} processes a side or {} steps show none", kFewestRounds,
+                        kFewestSteps);
   return {!judged || worst <= kChaosFactor, text};
 }
 
