@@ -43,6 +43,7 @@ class Workers {
     modes_ = _mm_getcsr();
     done_.store(0, std::memory_order_relaxed);
     threads_.store(threads, std::memory_order_relaxed);
+    resting_.store(false, std::memory_order_relaxed);
     for (int t = 0; t < threads; ++t)
       shares_[t].left.store(end_of(t) - end_of(t - 1), std::memory_order_release);
     regions_.fetch_add(1, std::memory_order_release);
@@ -52,6 +53,8 @@ class Workers {
     for (int64_t round = 0; done_.load(std::memory_order_acquire) < chunks; ++round)
       round < 3000 ? _mm_pause() : static_cast<void>(sched_yield());
   }
+
+  void rest() { resting_.store(true, std::memory_order_relaxed); }
 
   int count() const { return static_cast<int>(threads_of_system_.size()); }
   std::vector<long> ids() const { return {ids_.begin(), ids_.end()}; }
@@ -101,7 +104,8 @@ class Workers {
     id.notify_one();
     for (const int64_t rounds = spin_rounds(worker);;) {
       for (int64_t round = 0; regions_.load(std::memory_order_acquire) == seen; ++round)
-        round < rounds ? _mm_pause() : regions_.wait(seen);
+        round < rounds && !resting_.load(std::memory_order_relaxed) ? _mm_pause()
+                                                                    : regions_.wait(seen);
       seen = regions_.load(std::memory_order_acquire);
       if (stop_) return;
       if (worker < threads_.load(std::memory_order_relaxed)) take_chunks(worker);
@@ -131,6 +135,7 @@ class Workers {
   std::function<void(int)> on_start_;
   std::atomic<uint32_t> regions_ = 0;  // begun so far
   std::atomic<bool> stop_ = false;
+  std::atomic<bool> resting_ = false;  // until the next region
   // The region in progress. A thread reads body_, chunks_ and modes_ after it has taken a chunk.
   ChunkBody body_ = {};
   int64_t chunks_ = 0;
@@ -153,6 +158,7 @@ void run_chunks(int64_t chunks, int threads, const ChunkBody& body) {
   for (int64_t c = 0; c < chunks; ++c) body.call(body.body, c);
 }
 
+void rest_workers() { workers().rest(); }
 int worker_count() { return workers().count(); }
 std::vector<long> worker_ids() { return workers().ids(); }
 void restart_workers(std::function<void(int)> on_start) { workers().restart(std::move(on_start)); }

@@ -22,6 +22,10 @@ struct ChunkBody {
 // this thread if another one's region is in progress.
 void run_chunks(int64_t chunks, int threads, const ChunkBody& body);
 
+// Workers that spin until the next region sleep instead. Call it before a library starts its own
+// threads, which need the cores.
+void rest_workers();
+
 // Index of this thread: 1 and up for workers, 0 for all other threads.
 int worker_index();
 // Number of workers that exist. A region starts those it lacks.

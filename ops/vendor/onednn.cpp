@@ -1,5 +1,6 @@
 #include "ops/vendor/onednn.h"
 #include <dnnl_debug.h>
+#include "core/device/workers.h"
 #include "core/tensor/copy.h"
 
 namespace bellows::onednn {
@@ -46,6 +47,7 @@ void Plan::run(Bindings bindings) {
   static trace::Counter& calls = trace::counter("kernel.vendor_calls");
   calls.add();
   runs_->add();
+  rest_workers();
   checked([&] { primitive_.execute(stream(), args_); });
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <cstdlib>
 #include <fstream>
+#include "tests/variable.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;
@@ -98,23 +99,6 @@ TEST_F(DiskCaches, SayOnceThatAFolderCannotBeWritten) {
   EXPECT_EQ(std::ranges::count(said, '\n'), 1);
   EXPECT_EQ(cache.find("plan", "key"), std::nullopt);
 }
-
-namespace {
-// Sets an environment variable, or unsets it for null, during its lifetime.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) {
-    if (const char* const before = std::getenv(name)) before_ = before;
-    set(value);
-  }
-  ~Variable() { set(before_ ? before_->c_str() : nullptr); }
-
- private:
-  void set(const char* value) const { value ? setenv(name_, value, 1) : unsetenv(name_); }
-  const char* name_;
-  std::optional<std::string> before_;
-};
-}  // namespace
 
 TEST_F(DiskCaches, LieWhereTheUsersCachesDo) {
   const Variable home("HOME", folder.c_str());

@@ -4,6 +4,7 @@
 #include <immintrin.h>
 #include <array>
 #include <cmath>
+#include <fstream>
 #include <mutex>
 #include <new>
 #include <set>
@@ -11,6 +12,7 @@
 #include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
 #include "tests/refusal.h"
+#include "tests/variable.h"
 
 using namespace bellows;
 
@@ -124,6 +126,7 @@ TEST(ParallelFor, UsesNoMoreThreadsThanTheLimit) {
 // A chunk that cannot go on keeps no other chunk waiting, not even those of its thread's share.
 TEST(Workers, ChunksThatNoThreadHasBegunGoToThoseThatAreFree) {
   const Pool pool(2);
+  restart_workers({});
   std::atomic<bool> begun{false};
   std::atomic<int> others{0};
   parallel_for(8, 1, [&](int64_t, int64_t) {
@@ -163,6 +166,30 @@ TEST(Workers, CallWhatTheyWereRestartedWithBeforeTheirFirstChunk) {
   parallel_for(4, 1, [](int64_t, int64_t) {});
   EXPECT_EQ(started, (std::multiset<int>{1, 2, 3}));
   EXPECT_EQ(worker_ids().size(), 3u);
+  restart_workers({});
+}
+
+// R: running or ready to run; S: asleep.
+static char state_of(long thread) {
+  std::string status;
+  std::getline(std::ifstream(cat("/proc/self/task/", thread, "/stat")), status);
+  return status.at(status.rfind(')') + 2);
+}
+
+TEST(Workers, SleepInsteadOfSpinningWhileALibraryComputes) {
+  if (omp_get_num_procs() < 2) GTEST_SKIP() << "a worker spins on a core of its own";
+  const Pool pool(2);
+  const Variable endless("GOMP_SPINCOUNT", "1000000000000");
+  restart_workers({});
+  for (int region = 0; region < 2; ++region) {
+    parallel_for(2, 1, [](int64_t, int64_t) {});
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_EQ(state_of(worker_ids().front()), 'R');
+    rest_workers();
+    for (int tries = 0; tries < 1000 && state_of(worker_ids().front()) != 'S'; ++tries)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_EQ(state_of(worker_ids().front()), 'S');
+  }
   restart_workers({});
 }
 
