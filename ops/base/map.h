@@ -1,6 +1,7 @@
 // y_i = fn(x_i, ...) on the CPU, over operands of any strides: the loop of all elementwise kernels.
 #pragma once
 #include <immintrin.h>
+#include <unistd.h>
 #include <cstring>
 #include <utility>
 #include "core/base/dtype.h"
@@ -13,9 +14,15 @@ namespace bellows {
 
 inline constexpr int64_t kMapChunk = 16384;  // elements per chunk: enough to wake a thread
 
-// Smallest output, in bytes, whose stores bypass the caches. An ordinary store first reads the
-// line that it overwrites, and of a large output little is cached when the next op reads it.
-inline constexpr size_t kStreamedBytes = 16 << 20;
+inline constexpr size_t kLargeBytes = 2 << 20;  // not in a core's second-level cache
+
+// Smallest output, in bytes, whose stores bypass the caches: half of the last one, at least 16 MiB.
+// An ordinary store first reads the line that it overwrites, and of a large output little is cached
+// when the next op reads it.
+inline size_t streamed_bytes() {
+  static const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);  // 0 or -1: unknown
+  return std::max<size_t>(16 << 20, cache > 0 ? cache / 2 : 0);
+}
 
 // Runs loop(), compiled for this CPU's widest vectors of Acc<T>. Everything it calls must be
 // inlined.
@@ -69,6 +76,19 @@ template <class T, class Fn, class... X>
   return i;
 }
 
+// Maps a tensor that is not in the second-level cache. Arithmetic on one vector takes so long that
+// the CPU does not reach the loads of the next lines by itself, so these are requested a block
+// ahead. With more operands the hardware's own prefetching does as well.
+template <class T, class Fn, class X>
+[[gnu::always_inline]] inline void map_ahead(T* y, int64_t n, const Fn& fn, const X* x) {
+  constexpr int64_t kBlock = 1024 / sizeof(T), kLine = 64 / sizeof(T);
+  for (int64_t i = 0; i < n; i += kBlock) {
+    for (int64_t j = i + kBlock; j < std::min(n, i + 2 * kBlock); j += kLine)
+      __builtin_prefetch(x + j);
+    map_dense(y + i, std::min(kBlock, n - i), fn, x + i);
+  }
+}
+
 template <class T> void exp_in_place(T* x, int64_t n) {
   in_wide_loop<T>([&]() __attribute__((always_inline)) {
     for (int64_t i = 0; i < n; ++i) x[i] = exp_of(x[i]);
@@ -108,9 +128,12 @@ void map_into(const Tensor& y, const Tensor* const (&x)[N], const Fn& fn) {
   const auto each = [&]<size_t... k>(std::index_sequence<k...> all) {
     const std::array<const T*, N> x_{x[k]->template ptr<T>()...};
     if (((x[k]->strides() == y.strides()) && ...) && y.is_dense()) {
-      const bool streamed = y.nbytes() >= kStreamedBytes && uintptr_t(y_) % 32 == 0;
+      const bool large = y.nbytes() >= kLargeBytes;
+      const bool streamed = y.nbytes() >= streamed_bytes() && uintptr_t(y_) % 32 == 0;
       return parallel_for(y.numel(), kMapChunk, [&](int64_t b, int64_t e) {
         in_wide_loop<T>([&]() __attribute__((always_inline)) {
+          if constexpr (N == 1)
+            if (large && !streamed) return map_ahead(y_ + b, e - b, fn, x_[0] + b);
           const int64_t done = streamed ? map_streamed(y_ + b, e - b, fn, (x_[k] + b)...) : 0;
           map_dense(y_ + b + done, e - b - done, fn, (x_[k] + b + done)...);
         });

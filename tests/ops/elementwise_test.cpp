@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cstring>
+#include <numeric>
 #include "autograd/backward.h"
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
@@ -43,10 +44,25 @@ TEST(Elementwise, AbsClearsTheSignAlsoOfZero) {
   expect_no_sign<F16>(DType::f16);
 }
 
-// Outputs of at least kStreamedBytes are stored another way, unless a view makes them unaligned.
-template <class T> static void expect_same_bits_at_any_size(DType dtype) {
+// Outputs of at least kLargeBytes are computed in blocks, and those of at least streamed_bytes()
+// are stored another way, unless a view makes them unaligned.
+template <class T> static void expect_same_bits_in_blocks(DType dtype) {
+  const auto fn = [](Acc<T> a) { return T(functors::Gelu::value(a)); };
+  const int64_t n = kLargeBytes / sizeof(T) + 12'345, piece = 5'000;
+  Tensor a({n}, DType::f32);
+  fill_uniform(a, -4, 4, {.seed = 1});
+  a = cast(a, dtype);
+  const Tensor y(Shape{n}, dtype, Device::cpu), want(Shape{n}, dtype, Device::cpu);
+  map_into<T>(y, {&a}, fn);
+  for (int64_t i = 0; i < n; i += piece) {
+    const Tensor part = a.view({std::min(piece, n - i)}, {1}, i);
+    map_into<T>(want.view({std::min(piece, n - i)}, {1}, i), {&part}, fn);
+  }
+  EXPECT_EQ(std::memcmp(y.ptr<T>(), want.ptr<T>(), n * sizeof(T)), 0);
+}
+template <class T> static void expect_same_bits_streamed(DType dtype) {
   const auto fn = [](Acc<T> a, Acc<T> b) { return T(functors::Gelu::value(a) + b); };
-  const int64_t n = kStreamedBytes / sizeof(T) + 12'345, piece = 5'000;
+  const int64_t n = streamed_bytes() / sizeof(T) + 12'345, piece = 5'000;
   Tensor a({n}, DType::f32), b({n}, DType::f32);
   fill_uniform(a, -4, 4, {.seed = 1});
   fill_uniform(b, -4, 4, {.seed = 2});
@@ -66,8 +82,22 @@ template <class T> static void expect_same_bits_at_any_size(DType dtype) {
   }
 }
 TEST(Elementwise, LargeOutputsHaveTheBitsOfSmallOnes) {
-  expect_same_bits_at_any_size<float>(DType::f32);
-  expect_same_bits_at_any_size<Bf16>(DType::bf16);
+  expect_same_bits_in_blocks<float>(DType::f32);
+  expect_same_bits_in_blocks<Bf16>(DType::bf16);
+}
+TEST(Elementwise, OutputsThatBypassTheCachesHaveTheSameBits) {
+  alignas(32) std::array<float, 1000> y = {};
+  std::array<float, 1000> x, want;
+  std::iota(x.begin(), x.end(), -500.0f);
+  const auto half = [](float v) { return v / 2; };
+  map_dense(want.data(), 1000, half, x.data());
+  const int64_t done = map_streamed(y.data(), 1000, half, x.data());
+  EXPECT_EQ(done, 1000 / 128 * 128) << "blocks of 512 bytes";
+  EXPECT_TRUE(std::equal(y.begin(), y.begin() + done, want.begin()));
+  EXPECT_TRUE(std::all_of(y.begin() + done, y.end(), [](float v) { return v == 0; }));
+  if (streamed_bytes() > 64 << 20) GTEST_SKIP() << "the last cache holds more than a test should";
+  expect_same_bits_streamed<float>(DType::f32);
+  expect_same_bits_streamed<Bf16>(DType::bf16);
 }
 
 TEST(Elementwise, KeepsTheMemoryFormatOfADenseInput) {
