@@ -165,7 +165,7 @@ def write_ab_reports(a, ranks):
     for toggle in ("overlap_allreduce", "bucketed_allreduce"):
         report = pathlib.Path(a.ab).resolve() / f"{toggle}.md"
         ranks.run("ab", "--config", os.path.relpath(a.config), "--toggle", toggle, "--steps", 5,
-                  "--warmup", 10, "--report", report, *a.words)
+                  "--warmup", 10, "--processes", 5, "--report", report, *a.words)
         link = f"{a.mbit:g} Mbit/s each way between two network namespaces (tc tbf)"
         report.write_text(report.read_text() + f"- link: {link}\n")
         facts = json.loads(report.with_suffix(".json").read_text())
