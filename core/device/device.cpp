@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include "core/base/check.h"
 #include "core/base/round.h"
 #include "core/base/trace.h"
@@ -103,10 +105,17 @@ static void set_cpu(void* memory, int byte, size_t bytes, Stream) {
   if (bytes) std::memset(memory, byte, bytes);
 }
 
+static size_t available_cpu() {
+  std::ifstream in("/proc/meminfo");
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("MemAvailable:")) return std::stoull(line.substr(13)) * 1024;
+  return SIZE_MAX;
+}
+
 static const AddDevice cpu(Device::cpu, {.count = [] { return 1; },
                                          .allocate = allocate_cpu,
                                          .release = release_cpu,
-                                         .available = [] { return SIZE_MAX; },
+                                         .available = available_cpu,
                                          .allocate_pinned = allocate_cpu,
                                          .release_pinned = release_cpu,
                                          .copy = copy_cpu,

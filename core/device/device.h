@@ -29,7 +29,7 @@ struct DeviceApi {
   int (*count)() = nullptr;  // devices on this machine; 0 without a driver; never throws
   void* (*allocate)(size_t bytes) = nullptr;
   void (*release)(void* memory, size_t bytes) = nullptr;
-  size_t (*available)() = nullptr;  // bytes that no process has allocated
+  size_t (*available)() = nullptr;  // bytes that a process can still get
   // Page-locked host memory, which the device copies without the CPU. Null: out of memory.
   void* (*allocate_pinned)(size_t bytes) = nullptr;
   void (*release_pinned)(void* memory, size_t bytes) = nullptr;

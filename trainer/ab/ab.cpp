@@ -65,12 +65,6 @@ static void time_to(AbOptions& options, const std::string& target) {
   options.blocks = 1;
 }
 
-static void settle_values(AbOptions& options, const Toggle& toggle) {
-  options.toggle = toggle.name;  // not an alias
-  if (options.values.empty()) options.values = {suggested(toggle)};
-  check_arms(options, toggle);
-}
-
 // Returns a result without processes.
 static AbResult arms_of(const AbOptions& options, const Toggle* toggle) {
   AbResult result;
@@ -92,16 +86,6 @@ static AbResult arms_of(const AbOptions& options, const Toggle* toggle) {
   return result;
 }
 
-static void measure(AbResult& result) {
-  std::vector<AbArm*> arms = {&result.off, &result.placebo};
-  for (AbArm& arm : result.on) arms.push_back(&arm);
-  run_rounds(arms, result.options, result, [&](std::string& outlook, int64_t planned) {
-    outlook =
-        fmt::format("differences from {:.1f} % on will show", 100 * resolution(result, planned));
-    return is_clear(result);
-  });
-}
-
 AbResult compare_arms(const AbOptions& options, const Toggle* toggle) {
   AbResult result = arms_of(options, toggle);
   const Ranks ranks = this_rank(config_of(result.off, options.overrides).plan.dist);
@@ -111,7 +95,13 @@ AbResult compare_arms(const AbOptions& options, const Toggle* toggle) {
       say(cat(options.verb, ": ", difference));
     if (!result.forced_off.empty()) say(cat(options.verb, ": ", forced_off_text(result)));
   }
-  measure(result);
+  std::vector<AbArm*> arms = {&result.off, &result.placebo};
+  for (AbArm& arm : result.on) arms.push_back(&arm);
+  run_rounds(arms, result.options, result, [&](std::string& outlook, int64_t planned) {
+    outlook =
+        fmt::format("differences from {:.1f} % on will show", 100 * resolution(result, planned));
+    return is_clear(result);
+  });
   return result;
 }
 
@@ -133,7 +123,11 @@ static int run(const Arguments& args) {
   if (!given.process.folder.empty())
     return run_arm(config_of({.config = options.config, .set = given.set}, options.overrides).plan,
                    options, given.process);
-  if (toggle) settle_values(options, *toggle);
+  if (toggle) {
+    options.toggle = toggle->name;  // not an alias
+    if (options.values.empty()) options.values = {suggested(*toggle)};
+    check_arms(options, *toggle);
+  }
   check_report(options);
   const AbResult result = compare_arms(options, toggle);
   const Ranks ranks = this_rank(config_of(result.off, options.overrides).plan.dist);

@@ -71,7 +71,7 @@ class BlockTimer {
     synchronize(current_stream(session_.device));
     block_.wall_s = seconds_since(wall_begin_);
     block_.cpu_s = seconds_since(cpu_begin_, Clock::cpu);
-    block_.waited_s = 1e-9 * static_cast<double>(cpu_time().waited_ns - waited_begin_);
+    block_.waited_s = 1e-9 * double(cpu_time().waited_ns - waited_begin_);
     block_.counters = trace::counters();
     block_.reader_s = feed_.waited_s;
     report(to_line(block_));
@@ -107,7 +107,7 @@ static Plan measured_plan(Plan plan, const ArmOptions& options, int64_t round) {
   plan.ckpt.best = "none";
   if (options.measure == AbMeasure::target) {
     plan.target = options.target;
-    plan.seed += static_cast<uint64_t>(round);
+    plan.seed += uint64_t(round);
     return plan;
   }
   plan.train.max_iters = 0;
@@ -128,7 +128,7 @@ static AbEnd end_of(const Outcome& outcome, const Session& session) {
           .threads = pool_threads(),
           .peak_tensor_bytes = allocator_stats(session.device).peak_allocated,
           .peak_resident_bytes = usage.ru_maxrss * 1024,
-          .samples = static_cast<int64_t>(outcome.losses.size()) * session.joint_batch(),
+          .samples = int64_t(outcome.losses.size()) * session.joint_batch(),
           .reached_target = outcome.at.target_s >= 0,
           .pixels = image[1] * image[2]};
 }
@@ -142,7 +142,7 @@ static void nudge(const Tensor& weights, int64_t mantissa, const Philox& rng) {
   for (int64_t i = 0; i < host.numel(); ++i) {
     if (w[i] == 0) continue;
     const float unit = std::ldexp(1.0f, std::ilogb(w[i]) - static_cast<int>(mantissa));
-    w[i] += rng.bits(static_cast<uint64_t>(i)) % 2 ? unit : -unit;
+    w[i] += rng.bits(uint64_t(i)) % 2 ? unit : -unit;
   }
   copy_into(weights, to(weights.device(), host));
 }
@@ -154,7 +154,7 @@ void nudge_weights(const NamedTensors& parameters, const ArmProcessOptions& proc
         nudge(tensor.detach(), process.mantissa,
               Philox({.seed = seed, .purpose = Purpose::init, .site = site_of(name).hash}));
   };
-  const auto round = static_cast<uint64_t>(process.round);
+  const auto round = uint64_t(process.round);
   if (round > 0) change(2 * round);
   if (process.placebo) change(2 * round + 1);
 }

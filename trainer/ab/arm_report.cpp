@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <fstream>
-#include <sstream>
 #include "core/base/file.h"
 #include "core/base/output.h"
-#include "core/base/utf8.h"
 #include "trainer/log/system.h"
 #include "trainer/page/page.h"
 #include "trainer/verbs/tables.h"
@@ -62,7 +59,7 @@ Names split(const std::string& list) {
 }
 
 void check_report(const ArmOptions& o) {
-  const std::filesystem::path report = o.report;
+  const Path report = o.report;
   if (report.empty()) return;
   CHECK(report.extension() == ".md", o.verb, ": --report ", report.string(),
         ": the report is Markdown; write  --report ", report.stem().string(), ".md");
@@ -75,7 +72,7 @@ void publish(const ArmOptions& options, const std::string& markdown, const Json&
   say("");
   say_part(markdown);
   if (options.report.empty()) return;
-  std::filesystem::path path = options.report;
+  Path path = options.report;
   write_file(path, bytes_of(markdown));
   write_file(path.replace_extension(".json"), bytes_of(json.dump(1) + "\n"));
   write_file(path.replace_extension(".html"), bytes_of(html_of(json, options.verb)));
@@ -123,16 +120,9 @@ static std::string governor() {
   return name.empty() ? "unknown" : name;
 }
 
-static std::string today() {
-  const std::time_t now = std::time(nullptr);
-  char text[32] = {};
-  std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M UTC", std::gmtime(&now));
-  return text;
-}
-
 Json machine_before() {
   const Json all = environment();
-  Json machine = {{"date", today()},
+  Json machine = {{"date", date_text(wall_seconds())},
                   {"cpu", all["cpu"]},
                   {"cores", all["cores"]},
                   {"governor", governor()},
@@ -188,6 +178,19 @@ Json arm_json(const AbArm& arm, const ArmOptions& options) {
                                  {"peak_tensor_bytes", process.end.peak_tensor_bytes},
                                  {"peak_resident_bytes", process.end.peak_resident_bytes}});
   return json;
+}
+
+Json counters_json(const AbArm& before, const AbArm& after) {
+  Json counters = Json::object();
+  for (const auto& [name, off, on] : differing_counters(before, after)) counters[name] = {off, on};
+  return counters;
+}
+
+int64_t tensor_bytes(const AbArm& arm) {
+  return largest(arm, [](const AbProcess& p) { return p.end.peak_tensor_bytes; });
+}
+int64_t resident_bytes(const AbArm& arm) {
+  return largest(arm, [](const AbProcess& p) { return p.end.peak_resident_bytes; });
 }
 
 std::string megabytes(int64_t bytes) { return fmt::format("{:.2f}", bytes / 1e6); }

@@ -38,6 +38,7 @@ std::string ratio_text(const Speedup& s);  // "1.035 x (95 % interval 1.021 to 1
 // "differs": the difference is beyond the noise of the placebo.
 Json speedup_json(const Speedup& s, const Speedup& placebo);
 Json arm_json(const AbArm& arm, const ArmOptions& options);
+Json counters_json(const AbArm& before, const AbArm& after);  // those that differ, per step
 std::string megabytes(int64_t bytes);
 // Item of a list that says why fewer rounds ran than were planned, or "".
 std::string ended_early(const RoundsResult& result, int64_t done);
@@ -47,6 +48,8 @@ template <class Of> auto largest(const AbArm& arm, const Of& of) {
   for (const AbProcess& process : arm.processes) most = std::max(most, of(process));
   return most;
 }
+int64_t tensor_bytes(const AbArm& arm);    // peak
+int64_t resident_bytes(const AbArm& arm);  // peak
 // Item of a Markdown list in lines of at most 80 columns, where words allow it.
 std::string list_item(const std::string& text);
 // The same for a line that a verb prints before it measures, "<verb>: <text>".

@@ -15,14 +15,9 @@ Config config_of(const AbArm& arm, const Names& overrides) {
 
 int64_t mantissa_bits(const Plan& plan) {
   using Precision = AmpOptions::Precision;
-  int64_t bits = 23;
-  const auto at_most = [&](bool used, int64_t other) {
-    if (used) bits = std::min(bits, other);
-  };
-  at_most(plan.amp.dtype == Precision::fp16 || plan.kernels.tf32, 10);
-  at_most(plan.data.loader.feed.device_augment, 8);
-  at_most(plan.amp.dtype == Precision::bf16 || plan.dist.compress, 7);
-  return bits;
+  if (plan.amp.dtype == Precision::bf16 || plan.dist.compress) return 7;
+  if (plan.data.loader.feed.device_augment) return 8;
+  return plan.amp.dtype == Precision::fp16 || plan.kernels.tf32 ? 10 : 23;
 }
 
 // ---- costs
@@ -34,7 +29,7 @@ std::vector<double> costs_of(const AbProcess& process, const ArmOptions& options
     // Mean of the block, not median of its steps. W workers deliver in bursts: most steps find
     // their batch ready and one in W waits for all of them.
     const bool whole_run = options.measure == AbMeasure::target;
-    costs.push_back(whole_run ? spent : spent / static_cast<double>(block.steps));
+    costs.push_back(whole_run ? spent : spent / double(block.steps));
   }
   return costs;
 }
@@ -56,7 +51,7 @@ Speedup arm_speedup(const std::vector<const AbArm*>& others, const AbArm& arm,
     for (const AbArm* other : others) {
       const std::vector<double> costs = costs_of(other->processes[round], options, clock);
       for (size_t i = 0; i < costs.size(); ++i)
-        blocks[i] += std::log(costs[i]) / static_cast<double>(others.size());
+        blocks[i] += std::log(costs[i]) / double(others.size());
     }
   }
   return speedup(ratios, error);
@@ -83,7 +78,7 @@ static double per_step(const AbArm& arm, const std::string& name) {
     count +=
         count_of(process.blocks.back().counters, name) - count_of(process.warmup.counters, name);
   }
-  return static_cast<double>(count) / static_cast<double>(steps);
+  return double(count) / double(steps);
 }
 
 std::vector<CounterRates> differing_counters(const AbArm& off_arm, const AbArm& on_arm) {

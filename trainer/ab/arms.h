@@ -32,8 +32,8 @@ enum class AbMeasure { step, epoch, target };
 // Options of every comparison.
 struct ArmOptions {
   std::string verb = "ab";  // begins each message
-  std::string config;
-  Names overrides;  // of all arms
+  std::string config = {};
+  Names overrides = {};  // of all arms
   AbMeasure measure = AbMeasure::step;
   TargetOptions target = {};  // with AbMeasure::target
   int64_t processes = 10;     // rounds: processes per arm
@@ -42,7 +42,7 @@ struct ArmOptions {
   int64_t steps = 20;         // per block, which is one epoch or one run with the other measures
   int64_t warmup = 20;        // steps before the first block; one epoch, or none
   double timeout_s = 600;     // limit for one time slice
-  std::string report;         // path of the Markdown report (.md), or ""; a .json goes next to it
+  std::string report = {};    // path of the Markdown report (.md), or ""; a .json goes next to it
   int ranks = 1;              // that a launcher has started; set by the verb
 };
 

@@ -23,10 +23,10 @@ std::vector<std::string> BusyMachine::reasons() const {
 }
 
 BusyMachine shares(const CpuTicks& begin, const CpuTicks& end, double own) {
-  const auto all = static_cast<double>(std::max<int64_t>(end.all - begin.all, 1));
-  const auto used = static_cast<double>(end.used - begin.used);
+  const auto all = double(std::max<int64_t>(end.all - begin.all, 1));
+  const auto used = double(end.used - begin.used);
   return {.others = std::max(0.0, used - own) / all,
-          .stolen = static_cast<double>(end.stolen - begin.stolen) / all};
+          .stolen = double(end.stolen - begin.stolen) / all};
 }
 
 double MachineClock::own_ticks() {
@@ -35,9 +35,9 @@ double MachineClock::own_ticks() {
     rusage usage = {};
     getrusage(who, &usage);
     for (const timeval& time : {usage.ru_utime, usage.ru_stime})
-      seconds += static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+      seconds += double(time.tv_sec) + 1e-6 * double(time.tv_usec);
   }
-  return seconds * static_cast<double>(sysconf(_SC_CLK_TCK));
+  return seconds * double(sysconf(_SC_CLK_TCK));
 }
 
 }  // namespace bellows

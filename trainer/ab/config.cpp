@@ -22,14 +22,12 @@ static Values dependents_off(const Toggle& toggle) {
 }
 
 static Config config_with(std::vector<Values> sources, const Toggle& toggle,
-                          const std::string& value, Values more) {
+                          const std::string& value, Values more) try {
   more[cat("toggles.", toggle.name)] = {value, "ab"};
   sources.push_back(std::move(more));
-  try {
-    return make_config(sources);
-  } catch (const Error& error) {
-    fail(error.exit, "ab: no arm with ", toggle.name, "=", value, ": ", error.what());
-  }
+  return make_config(sources);
+} catch (const Error& error) {
+  fail(error.exit, "ab: no arm with ", toggle.name, "=", value, ": ", error.what());
 }
 
 Config arm_config(const AbOptions& options, const Toggle& toggle, const std::string& value) {

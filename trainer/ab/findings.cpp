@@ -41,10 +41,8 @@ double resolution(const AbResult& result, int64_t rounds) {
   for (const AbArm& arm : result.on) {
     const Speedup s = speedup(result, arm);
     const double deviation = std::log(s.interval.high / s.ratio) /
-                             student_t(s.error, s.rounds - 1) *
-                             std::sqrt(static_cast<double>(s.rounds));
-    widest = std::max(
-        widest, student_t(0.05, rounds - 1) * deviation / std::sqrt(static_cast<double>(rounds)));
+                             student_t(s.error, s.rounds - 1) * std::sqrt(double(s.rounds));
+    widest = std::max(widest, student_t(0.05, rounds - 1) * deviation / std::sqrt(double(rounds)));
   }
   return noise_of({}) * std::exp(widest) - 1;
 }

@@ -47,61 +47,49 @@ std::vector<AbProcess> interleave(const std::vector<ArmCommand>& arms, int64_t b
 
 // ---- lines
 
-std::string to_line(const AbBlock& block) {
-  return to_line(Json{{"steps", block.steps},
-                      {"wall_s", block.wall_s},
-                      {"cpu_s", block.cpu_s},
-                      {"waited_s", block.waited_s},
-                      {"counters", block.counters},
-                      {"reader_s", block.reader_s}});
+// Calls field(key, member) for each member, in the order of the line.
+static void each_field(AbBlock& block, const auto& field) {
+  field("steps", block.steps);
+  field("wall_s", block.wall_s);
+  field("cpu_s", block.cpu_s);
+  field("waited_s", block.waited_s);
+  field("counters", block.counters);
+  field("reader_s", block.reader_s);
+}
+static void each_field(AbEnd& end, const auto& field) {
+  field("losses", end.losses);
+  field("counters", end.counters);
+  field("threads", end.threads);
+  field("peak_tensor_bytes", end.peak_tensor_bytes);
+  field("peak_resident_bytes", end.peak_resident_bytes);
+  field("samples", end.samples);
+  field("reached_target", end.reached_target);
+  field("pixels", end.pixels);
 }
 
-std::string to_line(const AbEnd& end) {
-  return to_line(Json{{"losses", end.losses},
-                      {"counters", end.counters},
-                      {"threads", end.threads},
-                      {"peak_tensor_bytes", end.peak_tensor_bytes},
-                      {"peak_resident_bytes", end.peak_resident_bytes},
-                      {"samples", end.samples},
-                      {"reached_target", end.reached_target},
-                      {"pixels", end.pixels}});
+template <class Report> static std::string line_of(Report report) {
+  Json json;
+  each_field(report, [&](const char* key, const auto& value) { json[key] = value; });
+  return to_line(json);
 }
 
-template <class Read> static auto parse(const std::string& line, Read read) {
-  try {
-    return read(Json::parse(line));
-  } catch (const Json::exception& error) {
-    fail(Exit::internal, "arms: an arm reported '", line.substr(0, 100), "': ", error.what());
-  }
+static void read_value(const Json& json, auto& value) { json.get_to(value); }
+static void read_value(const Json& json, std::vector<double>& values) {  // JSON has no NaN
+  for (const Json& value : json) values.push_back(value.is_null() ? NAN : value.get<double>());
 }
 
-AbBlock parse_block(const std::string& line) {
-  return parse(line, [](const Json& json) {
-    AbBlock block;
-    json.at("steps").get_to(block.steps);
-    json.at("wall_s").get_to(block.wall_s);
-    json.at("cpu_s").get_to(block.cpu_s);
-    json.at("waited_s").get_to(block.waited_s);
-    json.at("counters").get_to(block.counters);
-    json.at("reader_s").get_to(block.reader_s);
-    return block;
-  });
+template <class Report> static Report parsed(const std::string& line) try {
+  const Json json = Json::parse(line);
+  Report report;
+  each_field(report, [&](const char* key, auto& value) { read_value(json.at(key), value); });
+  return report;
+} catch (const Json::exception& error) {
+  fail(Exit::internal, "arms: an arm reported '", line.substr(0, 100), "': ", error.what());
 }
 
-AbEnd parse_end(const std::string& line) {
-  return parse(line, [](const Json& json) {
-    AbEnd end;
-    for (const Json& loss : json.at("losses"))
-      end.losses.push_back(loss.is_null() ? NAN : loss.get<double>());  // JSON has no NaN
-    json.at("counters").get_to(end.counters);
-    json.at("threads").get_to(end.threads);
-    json.at("peak_tensor_bytes").get_to(end.peak_tensor_bytes);
-    json.at("peak_resident_bytes").get_to(end.peak_resident_bytes);
-    json.at("samples").get_to(end.samples);
-    json.at("reached_target").get_to(end.reached_target);
-    json.at("pixels").get_to(end.pixels);
-    return end;
-  });
-}
+std::string to_line(const AbBlock& block) { return line_of(block); }
+std::string to_line(const AbEnd& end) { return line_of(end); }
+AbBlock parse_block(const std::string& line) { return parsed<AbBlock>(line); }
+AbEnd parse_end(const std::string& line) { return parsed<AbEnd>(line); }
 
 }  // namespace bellows

@@ -153,26 +153,11 @@ LadderResult ladder_arms(const ArmOptions& options, const LadderPlan& plan) {
   return result;
 }
 
-static std::vector<AbArm*> all_arms(LadderResult& result) {
-  std::vector<AbArm*> arms = {&result.plain, &result.placebo};
-  for (auto* part : {&result.climb, &result.without})
-    for (AbArm& arm : *part) arms.push_back(&arm);
-  return arms;
-}
-
 // ---- the verb
-
-static void say_plan(const LadderPlan& plan) {
-  for (const auto& [reason, names] : plan.reasons)
-    say_part(message("ladder", cat("left out, ", reason, ": ", joined(names))));
-}
 
 static int run(const Arguments& args) {
   CommandLine line = verb_line("ladder");
-  ArmOptions options;
-  options.verb = "ladder";
-  options.processes = 5;
-  options.blocks = 4;
+  ArmOptions options = {.verb = "ladder", .processes = 5, .blocks = 4};
   std::string budget, wanted;
   declare_config(line, options);
   line.add_option("--toggles", wanted,
@@ -196,10 +181,13 @@ static int run(const Arguments& args) {
   if (wanted.empty()) drop_idle(plan, top);
   CHECK(!plan.toggles.empty(), "ladder: no toggle ran; raise --warmup or choose with --toggles");
   LadderResult result = ladder_arms(options, plan);
-  const std::vector<AbArm*> arms = all_arms(result);
+  std::vector<AbArm*> arms = {&result.plain, &result.placebo};
+  for (auto* part : {&result.climb, &result.without})
+    for (AbArm& arm : *part) arms.push_back(&arm);
   result.wanted = !wanted.empty();
   result.options = pilot.fitted(options, arms.size());
-  say_plan(plan);
+  for (const auto& [reason, names] : plan.reasons)
+    say_part(message("ladder", cat("left out, ", reason, ": ", joined(names))));
   say_part(message("ladder", pilot.text(result.options, arms.size())));
   run_rounds(arms, result.options, result);
   publish(result.options, to_markdown(result), to_json(result));

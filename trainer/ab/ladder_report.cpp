@@ -90,7 +90,7 @@ static std::string bars(const LadderResult& result) {
   for (const AbArm* arm : arms) slowest = std::max(slowest, cost(result, *arm));
   std::string text;
   for (const AbArm* arm : arms) {
-    const auto length = static_cast<size_t>(kWidth * cost(result, *arm) / slowest + 0.5);
+    const auto length = size_t(kWidth * cost(result, *arm) / slowest + 0.5);
     text +=
         fmt::format("    {:<24} {}\n", arm->name, std::string(std::max<size_t>(length, 1), '#'));
   }
@@ -137,12 +137,6 @@ std::string to_markdown(const LadderResult& result) {
 }
 
 // ---- JSON
-
-static Json counters_json(const AbArm& before, const AbArm& after) {
-  Json counters = Json::object();
-  for (const auto& [name, off, on] : differing_counters(before, after)) counters[name] = {off, on};
-  return counters;
-}
 
 Json to_json(const LadderResult& result) {
   Json steps = Json::array(), ablation = Json::array();

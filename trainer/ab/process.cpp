@@ -26,8 +26,9 @@ ArmProcess::ArmProcess(std::string name, const std::vector<std::string>& command
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) fail(Exit::storage, "pipe: ", std::strerror(errno));
   report_ = ends[0];
-  start(command, ends[1]);
-  close(ends[1]);
+  const Descriptor report_to(ends[1]), nowhere(open("/dev/null", O_WRONLY | O_CLOEXEC));
+  pid_ = start_child({.argv = command},
+                     {{nowhere.get(), STDOUT_FILENO}, {report_to.get(), kReportFd}}, Group::ours);
 }
 
 ArmProcess::~ArmProcess() {
@@ -36,12 +37,6 @@ ArmProcess::~ArmProcess() {
     waitpid(pid_, nullptr, 0);
   }
   close(report_);
-}
-
-void ArmProcess::start(const std::vector<std::string>& command, int report_to) {
-  const Descriptor nowhere(open("/dev/null", O_WRONLY | O_CLOEXEC));
-  pid_ = start_child({.argv = command}, {{nowhere.get(), STDOUT_FILENO}, {report_to, kReportFd}},
-                     Group::ours);
 }
 
 std::string ArmProcess::run_slice() {
@@ -69,7 +64,7 @@ std::string ArmProcess::finish() {
 }
 
 static int64_t ns_from_now(double seconds) {
-  return trace::now_ns() + static_cast<int64_t>(std::min(seconds, 1e9) * 1e9);
+  return trace::now_ns() + int64_t(std::min(seconds, 1e9) * 1e9);
 }
 
 // Sleeps in poll until there is data, because the running arm shares the machine with this process.
@@ -153,7 +148,7 @@ double ArmProcess::cpu_seconds() const {
   timespec used = {};
   if (clock_getcpuclockid(pid_, &clock) != 0 || clock_gettime(clock, &used) != 0)
     return cpu_at_stop_;  // the process is gone; the next read reports it
-  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+  return double(used.tv_sec) + 1e-9 * double(used.tv_nsec);
 }
 
 }  // namespace bellows

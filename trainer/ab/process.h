@@ -41,7 +41,6 @@ class ArmProcess {
  private:
   enum class Change { none, stopped, ended };
 
-  void start(const std::vector<std::string>& command, int report_to);
   void resume();
   std::string read_line();
   Change change(bool or_stop);

@@ -1,6 +1,5 @@
 // Results of `trainer ab` as Markdown that is readable unrendered, and as JSON.
 #include <fmt/format.h>
-#include <algorithm>
 #include "core/base/utf8.h"
 #include "trainer/ab/ab.h"
 #include "trainer/ab/arm_report.h"
@@ -14,16 +13,9 @@ static std::string title(const AbResult& result) {
 }
 
 static std::string verdict_text(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::faster:
-      return "faster";
-    case Verdict::slower:
-      return "slower";
-    case Verdict::no_difference:
-      return "no difference shown";
-    case Verdict::too_few_rounds:
-      break;
-  }
+  if (verdict == Verdict::faster) return "faster";
+  if (verdict == Verdict::slower) return "slower";
+  if (verdict == Verdict::no_difference) return "no difference shown";
   return fmt::format("no conclusion from fewer than {} processes a side", kFewestRounds);
 }
 
@@ -37,15 +29,12 @@ static std::string busy_text(const AbResult& result) {
   return text;
 }
 
-static std::string target_text(const AbOptions& options) {
-  return fmt::format("{}={:g}", options.target.metric, options.target.value);
-}
-
 std::string headline(const AbResult& result, const AbArm& on) {
   const Speedup measured = speedup(result, on), placebo = placebo_speedup(result);
+  const TargetOptions& target = result.options.target;
   if (const int64_t missed = misses(result))
-    return fmt::format("no conclusion: {} ended before {} {}", count_of(missed, "run"),
-                       target_text(result.options), busy_text(result));
+    return fmt::format("no conclusion: {} ended before {}={:g} {}", count_of(missed, "run"),
+                       target.metric, target.value, busy_text(result));
   return fmt::format("{}{}: {}; placebo {:.3f} x, {} processes a side{}",
                      result.toggle && footprint(*result.toggle, on) == 0 ? "did not run; " : "",
                      verdict_text(judge(measured, placebo)), ratio_text(measured), placebo.ratio,
@@ -62,8 +51,7 @@ static std::string cost_text(const AbArm& arm, const AbOptions& options, Clock c
 
 static std::string samples_text(const AbArm& arm) {
   std::vector<double> samples;
-  for (const AbProcess& process : arm.processes)
-    samples.push_back(static_cast<double>(process.end.samples));
+  for (const AbProcess& process : arm.processes) samples.push_back(double(process.end.samples));
   return fmt::format("{:.0f} ({:.0f}, {:.0f})", median(samples), quantile(samples, 0),
                      quantile(samples, 1));
 }
@@ -93,12 +81,8 @@ static std::string arm_table(const AbResult& result) {
   row("blocks that were outliers", [&](const AbArm& arm) {
     return std::to_string(count_outliers(costs_of(arm, o, Clock::wall)));
   });
-  row("peak of tensors, MB", [&](const AbArm& arm) {
-    return megabytes(largest(arm, [](const AbProcess& p) { return p.end.peak_tensor_bytes; }));
-  });
-  row("peak of the process, MB", [&](const AbArm& arm) {
-    return megabytes(largest(arm, [](const AbProcess& p) { return p.end.peak_resident_bytes; }));
-  });
+  row("peak of tensors, MB", [](const AbArm& arm) { return megabytes(tensor_bytes(arm)); });
+  row("peak of the process, MB", [](const AbArm& arm) { return megabytes(resident_bytes(arm)); });
   row("threads of the pool",
       [](const AbArm& arm) { return std::to_string(arm.processes.front().end.threads); });
   row("CPU time while it was stopped, ms", [&](const AbArm& arm) {
@@ -128,8 +112,7 @@ static std::string command_line(const AbOptions& o) {
     text += " --against " + quoted(o.against) + (o.allow_many ? " --allow-many" : "");
   text += rounds_words(o);
   if (o.clock == Clock::cpu) text += " --clock cpu";
-  text += override_words(o);
-  return text;
+  return text + override_words(o);
 }
 
 std::string forced_off_text(const AbResult& result) {
@@ -146,10 +129,10 @@ static std::string findings_text(const AbResult& result, const AbArm& on) {
     const Finding footprints = compare_footprints(*result.toggle, result.off, on);
     text = fmt::format("- footprint: {}{}\n", mark(footprints), footprints.text);
   }
-  text += fmt::format("- loss: {}{}\n", mark(losses), losses.text);
-  text += fmt::format("- luck of a process: {:.0f} % of the variance lies between processes\n",
-                      100 * speedup(result, on).between);
-  return text;
+  return text + fmt::format(
+                    "- loss: {}{}\n- luck of a process: {:.0f} % of the variance lies "
+                    "between processes\n",
+                    mark(losses), losses.text, 100 * speedup(result, on).between);
 }
 
 std::string to_markdown(const AbResult& result) {
@@ -162,7 +145,7 @@ std::string to_markdown(const AbResult& result) {
   for (const std::string& difference : result.differences)
     text += fmt::format("- difference: {}\n", difference);
   if (!result.forced_off.empty()) text += fmt::format("- {}\n", forced_off_text(result));
-  text += ended_early(result, static_cast<int64_t>(result.off.processes.size()));
+  text += ended_early(result, int64_t(result.off.processes.size()));
   text += fmt::format("- placebo, {} against itself: {}\n", result.off.name,
                       ratio_text(placebo_speedup(result)));
   if (!several) text += findings_text(result, result.on.front());
@@ -171,9 +154,8 @@ std::string to_markdown(const AbResult& result) {
     if (several) text += fmt::format("## {}\n\n{}\n", on.name, findings_text(result, on));
     text += counter_table(result.off, on) + "\n";
   }
-  text += fmt::format("    {}\n\n{}", printable(command_line(result.options)),
-                      machine_text(result.machine));
-  return text;
+  return text + fmt::format("    {}\n\n{}", printable(command_line(result.options)),
+                            machine_text(result.machine));
 }
 
 // ---- JSON
@@ -181,9 +163,6 @@ std::string to_markdown(const AbResult& result) {
 static Json on_json(const AbResult& result, const AbArm& on) {
   const Finding losses = compare_losses(result, on);
   const Divergence apart = divergence(result, on);
-  Json counters = Json::object();
-  for (const auto& [name, off, rate] : differing_counters(result.off, on))
-    counters[name] = {off, rate};
   Json json = arm_json(on, result.options);
   json["verdict"] = headline(result, on);
   json["answer"] = verdict_text(judge(speedup(result, on), placebo_speedup(result)));
@@ -197,7 +176,7 @@ static Json on_json(const AbResult& result, const AbArm& on) {
     json["footprint_holds"] = footprints.good;
     json["footprint"] = footprints.text;
   }
-  json["counters_per_step"] = counters;
+  json["counters_per_step"] = counters_json(result.off, on);
   return json;
 }
 

@@ -24,10 +24,10 @@ bool RoundPlan::add(double elapsed_s) {
   if (at_look_) spent_ += look_error_;
   ++done_;
   if (budget_s_ > 0 && done_ == 1) {
-    planned_ = std::max(kFewestRounds, static_cast<int64_t>(budget_s_ / elapsed_s));
+    planned_ = std::max(kFewestRounds, int64_t(budget_s_ / elapsed_s));
     if (may_look_) looks_ = looks_for(planned_);
   }
-  const double next_s = elapsed_s * static_cast<double>(done_ + 1) / static_cast<double>(done_);
+  const double next_s = elapsed_s * double(done_ + 1) / double(done_);
   if (budget_s_ > 0 && done_ >= kFewestRounds && next_s > 1.1 * budget_s_) stop();
   const auto look = std::ranges::find(looks_, done_, &Look::rounds);
   at_look_ = !finished() && look != looks_.end();
@@ -46,7 +46,7 @@ class RankLink {
   RankLink(const DistOptions& dist, double timeout_s)
       : rank_(this_rank(dist).rank),
         store_(meet(this_rank(dist), dist)),
-        timeout_(static_cast<int64_t>(1000 * timeout_s)) {}
+        timeout_(int64_t(1000 * timeout_s)) {}
 
   bool is_first() const { return rank_ == 0; }
   // Returns the setting for the next arm, the same on all ranks; none in a world of one.
@@ -105,7 +105,7 @@ static double share_waited(const std::vector<AbArm*>& arms) {
     for (const AbProcess& process : arm->processes)
       for (const AbBlock& block : process.blocks) {
         waited += block.waited_s;
-        wall += block.wall_s * static_cast<double>(process.end.threads);
+        wall += block.wall_s * double(process.end.threads);
       }
   return waited / wall;
 }
@@ -127,8 +127,7 @@ class Comparison {
     for (const AbArm* arm : arms) {
       const Plan plan = config_of(*arm, options.overrides).plan;
       result.mantissa = std::min(result.mantissa, mantissa_bits(plan));
-      result.one_thread = result.one_thread && plan.threads.threads == 1 &&
-                          plan.data.loader.workers.num_workers == 0;
+      result.one_thread &= plan.threads.threads == 1 && plan.data.loader.workers.num_workers == 0;
     }
   }
   Comparison(Comparison&&) = delete;
@@ -155,8 +154,7 @@ class Comparison {
   // Each round begins with another arm, so all have each place in the order equally often.
   void run_round() {
     std::vector<AbArm*> arms = arms_;
-    std::rotate(arms.begin(), arms.begin() + plan_.done() % static_cast<int64_t>(arms.size()),
-                arms.end());
+    std::rotate(arms.begin(), arms.begin() + plan_.done() % int64_t(arms.size()), arms.end());
     std::vector<ArmCommand> commands;
     for (const AbArm* arm : arms)
       commands.push_back(arm_command(options_, *arm,
@@ -227,31 +225,30 @@ Pilot try_arms(const std::vector<AbArm*>& arms, ArmOptions options) {
   for (size_t i = 0; i < arms.size(); ++i) {
     arms[i]->processes.push_back(processes[i]);
     blocks_s += processes[i].blocks[0].wall_s;
-    steps += static_cast<double>(processes[i].blocks[0].steps);
+    steps += double(processes[i].blocks[0].steps);
   }
-  return {(seconds_since(begin) - blocks_s) / static_cast<double>(arms.size()), blocks_s / steps};
+  return {(seconds_since(begin) - blocks_s) / double(arms.size()), blocks_s / steps};
 }
 
 double Pilot::round_s(const ArmOptions& options, size_t arms) const {
-  const auto steps = static_cast<double>(options.blocks * options.steps);
-  return static_cast<double>(arms) * (start_s + steps * step_s);
+  const auto steps = double(options.blocks * options.steps);
+  return double(arms) * (start_s + steps * step_s);
 }
 
 ArmOptions Pilot::fitted(ArmOptions options, size_t arms) const {
   if (options.budget_s == 0) return options;
-  const double arm_s = options.budget_s / static_cast<double>(kPilotRounds * arms);
-  const double steps =
-      std::max(arm_s - start_s, start_s) / (step_s * static_cast<double>(options.blocks));
-  options.steps = std::clamp<int64_t>(static_cast<int64_t>(steps), 1, options.steps);
+  const double arm_s = options.budget_s / double(kPilotRounds * arms);
+  const double steps = std::max(arm_s - start_s, start_s) / (step_s * double(options.blocks));
+  options.steps = std::clamp<int64_t>(int64_t(steps), 1, options.steps);
   return options;
 }
 
 std::string Pilot::text(const ArmOptions& options, size_t arms) const {
   const double round = round_s(options, arms);
-  const int64_t rounds =
-      options.budget_s > 0 ? std::max(kFewestRounds, static_cast<int64_t>(options.budget_s / round))
-                           : options.processes;
-  const double total_s = round * static_cast<double>(rounds);
+  const int64_t rounds = options.budget_s > 0
+                             ? std::max(kFewestRounds, int64_t(options.budget_s / round))
+                             : options.processes;
+  const double total_s = round * double(rounds);
   std::string text =
       fmt::format("{} arms in {} rounds of {} steps, about {}", arms, rounds,
                   options.warmup + options.blocks * options.steps, clock_text(total_s));

@@ -2,7 +2,6 @@
 #include "trainer/ab/sweep.h"
 #include <algorithm>
 #include "core/base/output.h"
-#include "core/config/config.h"
 #include "dist/rendezvous/rendezvous.h"
 #include "plan/toggle.h"
 #include "trainer/ab/arm_report.h"
@@ -23,8 +22,6 @@ SweepKey parse_sweep(const std::string& text) {
   CHECK(swept.values.size() > 1, "sweep: --key ", text, ": give two values or more");
   return swept;
 }
-
-static std::string short_name(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
 Names combination(const std::vector<SweepKey>& keys, size_t index) {
   Names values;
@@ -74,10 +71,10 @@ static AbArm arm_of(const SweepResult& sweep, const Values& options, size_t inde
   AbArm arm{.name = "", .config = sweep.options.config};
   const Names values = combination(sweep.keys, index);
   for (size_t i = 0; i < values.size(); ++i) {
-    const std::string& key = sweep.keys[i].key;
-    arm.name += cat(i ? " " : "", short_name(key), "=", values[i]);
+    const SweepKey& key = sweep.keys[i];
+    arm.name += cat(i ? " " : "", key.name(), "=", values[i]);
     try {
-      arm.set.push_back(assignment(options, key, values[i]));
+      arm.set.push_back(assignment(options, key.key, values[i]));
     } catch (const Error& error) {
       fail(error.exit, "sweep: --key: ", error.what());
     }
@@ -101,7 +98,7 @@ SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& k
       CHECK(config.notes.empty(), config.notes.front());
       const auto same = std::ranges::find(plans, dump(config.plan));
       CHECK(same == plans.end(), "the same run as ",
-            result.arms[static_cast<size_t>(same - plans.begin())].name);
+            result.arms[size_t(same - plans.begin())].name);
       plans.push_back(dump(config.plan));
       const LoaderOptions& loader = config.plan.data.loader;
       result.facts.push_back(
@@ -132,10 +129,7 @@ static void record_work(SweepResult& result) {
 
 static int run(const Arguments& args) {
   CommandLine line = verb_line("sweep");
-  ArmOptions options;
-  options.verb = "sweep";
-  options.processes = 5;
-  options.blocks = 4;
+  ArmOptions options = {.verb = "sweep", .processes = 5, .blocks = 4};
   std::string budget;
   Names keys;
   declare_config(line, options);

@@ -9,6 +9,7 @@ namespace bellows {
 struct SweepKey {
   std::string key;  // of the configuration: "data.batch_size", "toggles.num_workers"
   Names values;
+  std::string name() const { return key.substr(key.rfind('.') + 1); }  // "batch_size"
 };
 // Reads "key=v1,v2"; a toggle needs no "toggles." before its name. Throws Error (exit 2).
 SweepKey parse_sweep(const std::string& text);

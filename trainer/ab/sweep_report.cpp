@@ -1,7 +1,6 @@
 // Results of `trainer sweep` as Markdown that is readable unrendered, and as JSON.
 #include <fmt/format.h>
 #include <algorithm>
-#include <cmath>
 #include "core/base/utf8.h"
 #include "data/loader/worker.h"
 #include "trainer/ab/arm_report.h"
@@ -20,24 +19,21 @@ template <class Of> static double over_blocks(const AbArm& arm, const Of& of) {
 }
 
 double batch_cost(const SweepResult& result, size_t i) {
-  return over_blocks(result.arms[i],
-                     [](const AbBlock& b) { return b.wall_s / static_cast<double>(b.steps); });
+  return over_blocks(result.arms[i], [](const AbBlock& b) { return b.wall_s / double(b.steps); });
 }
 
 double reader_cost(const SweepResult& result, size_t i) {
-  return over_blocks(result.arms[i],
-                     [](const AbBlock& b) { return b.reader_s / static_cast<double>(b.steps); });
+  return over_blocks(result.arms[i], [](const AbBlock& b) { return b.reader_s / double(b.steps); });
 }
 
 static double samples_per_s(const SweepResult& result, size_t i) {
-  return static_cast<double>(result.facts[i].batch) / batch_cost(result, i);
+  return double(result.facts[i].batch) / batch_cost(result, i);
 }
 
 Speedup speedup_over_first(const SweepResult& result, size_t i) {
   Speedup s = arm_speedup({&result.arms.front(), &result.placebo}, result.arms[i], result.options,
                           Clock::wall, result.error);
-  const double samples =
-      static_cast<double>(result.facts[i].batch) / static_cast<double>(result.facts.front().batch);
+  const double samples = double(result.facts[i].batch) / double(result.facts.front().batch);
   s.ratio *= samples;
   s.interval.low *= samples;
   s.interval.high *= samples;
@@ -55,9 +51,8 @@ double loss_after(const AbArm& arm, int64_t updates) {
   double sum = 0;
   const int64_t window = std::max<int64_t>(1, updates / 10);
   for (const AbProcess& process : arm.processes)
-    for (int64_t i = updates - window; i < updates; ++i)
-      sum += process.end.losses[static_cast<size_t>(i)];
-  return sum / static_cast<double>(window * std::ssize(arm.processes));
+    for (int64_t i = updates - window; i < updates; ++i) sum += process.end.losses[size_t(i)];
+  return sum / double(window * std::ssize(arm.processes));
 }
 
 int64_t common_updates(const SweepResult& result) {
@@ -126,19 +121,13 @@ static std::string ms(double seconds) { return fmt::format("{:.4g}", 1e3 * secon
 // First column of the tables: the keys, and an arm's values of them.
 static std::string key_names(const SweepResult& result) {
   Names names;
-  for (const SweepKey& key : result.keys) names.push_back(key.key.substr(key.key.rfind('.') + 1));
+  for (const SweepKey& key : result.keys) names.push_back(key.name());
   return fmt::format("{}", fmt::join(names, " "));
 }
 static std::string values_of(const SweepResult& result, size_t i) {
   return fmt::format("{}", fmt::join(combination(result.keys, i), " "));
 }
 
-static int64_t tensor_bytes(const AbArm& arm) {
-  return largest(arm, [](const AbProcess& p) { return p.end.peak_tensor_bytes; });
-}
-static int64_t resident_bytes(const AbArm& arm) {
-  return largest(arm, [](const AbProcess& p) { return p.end.peak_resident_bytes; });
-}
 static double cpu_share(const AbArm& arm) {  // 1: one core, all the time
   return over_blocks(arm, [](const AbBlock& b) { return b.cpu_s / b.wall_s; });
 }
@@ -188,10 +177,9 @@ static std::string size_section(const SweepResult& result) {
   std::vector<Names> rows = {{key_names(result), "pixels", "Mpixels/s", "FLOP/byte", "reader ms"}};
   for (size_t i = 0; i < result.arms.size(); ++i) {
     const int64_t size = pixels(result.arms[i]);
-    rows.push_back(
-        {values_of(result, i), std::to_string(size),
-         fmt::format("{:.3g}", 1e-6 * static_cast<double>(size) * samples_per_s(result, i)),
-         intensity(result.facts[i].work), ms(reader_cost(result, i))});
+    rows.push_back({values_of(result, i), std::to_string(size),
+                    fmt::format("{:.3g}", 1e-6 * double(size) * samples_per_s(result, i)),
+                    intensity(result.facts[i].work), ms(reader_cost(result, i))});
   }
   return cat("\n## Image size\n\n", markdown_table(rows));
 }

@@ -8,7 +8,6 @@
 #include "core/base/output.h"
 #include "core/base/statistics.h"
 #include "core/device/timer.h"
-#include "core/tensor/foreach.h"
 #include "dist/groups/gloo_mesh.h"
 #include "dist/groups/process_group.h"
 #include "trainer/bench/bench.h"

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 #include <omp.h>
 #include "core/base/output.h"
+#include "core/base/plural.h"
 #include "core/config/hint.h"
 #include "core/device/allocator.h"
 #include "core/device/device_info.h"
 #include "core/device/threads.h"
 #include "core/device/topology.h"
-#include "trainer/log/system.h"
 
 namespace bellows {
 
@@ -32,8 +32,7 @@ std::string device_text(Device device) {
     const CudaReport report = cuda_report();
     return report.gpus.empty() ? "cuda" : "cuda: " + report.gpu().name;
   }
-  const int threads = omp_get_max_threads();
-  return cat("cpu: ", cpu_model(), ", ", threads, threads == 1 ? " thread" : " threads");
+  return cat("cpu: ", cpu_model(), ", ", count_of(omp_get_max_threads(), "thread"));
 }
 
 static std::string three_digits(double value) {

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include "core/base/file.h"
 #include "core/base/output.h"
 #include "core/base/trace.h"
 #include "core/device/parallel.h"
@@ -78,7 +77,7 @@ std::vector<CopyRate> memory_rates() {
 
 // ---- disk
 
-static void check_io(bool done, const std::filesystem::path& folder, const char* call) {
+static void check_io(bool done, const Path& folder, const char* call) {
   if (!done)
     fail(Exit::storage, printable(folder.string()), ": ", call, ": ", std::strerror(errno));
 }
@@ -96,7 +95,7 @@ static double rate_of(int64_t& blocks, const auto& move, const auto& finish) {
   return double(done * kBlock) / seconds_since(begin);
 }
 
-std::vector<CopyRate> disk_rates(const std::filesystem::path& folder) {
+std::vector<CopyRate> disk_rates(const Path& folder) {
   std::string name = (folder / "bellows-disk-XXXXXX").string();
   const Descriptor file(mkstemp(name.data()));
   check_io(file.get() >= 0, folder, "mkstemp");
@@ -104,18 +103,15 @@ std::vector<CopyRate> disk_rates(const std::filesystem::path& folder) {
   const Tensor noise({kBlock / 4}, DType::f32);  // not zeros, which a disk may compress
   fill_uniform(noise, 0, 1, {.seed = 1});
   int64_t blocks = 64;
+  const auto whole = [&](ssize_t bytes, const char* call) {
+    check_io(bytes == kBlock, folder, call);
+  };
   const double written = rate_of(
-      blocks,
-      [&](int64_t at) {
-        check_io(pwrite(file.get(), noise.bytes(), kBlock, at) == kBlock, folder, "write");
-      },
+      blocks, [&](int64_t at) { whole(pwrite(file.get(), noise.bytes(), kBlock, at), "write"); },
       [&] { check_io(fsync(file.get()) == 0, folder, "fsync"); });
   posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
   const double read = rate_of(
-      blocks,
-      [&](int64_t at) {
-        check_io(pread(file.get(), noise.bytes(), kBlock, at) == kBlock, folder, "read");
-      },
+      blocks, [&](int64_t at) { whole(pread(file.get(), noise.bytes(), kBlock, at), "read"); },
       [] {});
   return {{"disk write", written, "written and synced"},
           {"disk read", read, "read, not from the page cache"}};

@@ -1,9 +1,6 @@
 // Copy rates of memory, disk and GPU: upper limits for data loading, copies and kernels.
 #pragma once
-#include <filesystem>
-#include <string>
-#include <vector>
-#include "core/device/device.h"
+#include "core/base/file.h"
 
 namespace bellows {
 
@@ -18,7 +15,7 @@ std::vector<CopyRate> memory_rates();
 
 // Writes and syncs a file of up to 256 MiB in `folder`, then reads it bypassing the page cache. The
 // file is unlinked at once, so nothing is left over. Throws Error (exit 8) on I/O errors.
-std::vector<CopyRate> disk_rates(const std::filesystem::path& folder);
+std::vector<CopyRate> disk_rates(const Path& folder);
 
 // Rates of copies of `bytes` bytes between host and GPU, pinned and pageable, and within the GPU.
 // Empty if there is no GPU.

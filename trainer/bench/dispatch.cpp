@@ -6,7 +6,6 @@
 #include "core/base/output.h"
 #include "core/base/statistics.h"
 #include "core/device/timer.h"
-#include "core/tensor/foreach.h"
 #include "ops/cross_entropy.h"
 #include "ops/elementwise.h"
 #include "trainer/bench/bench.h"
@@ -42,13 +41,11 @@ class Rounds {
 };
 }  // namespace
 
-// Few enough on a GPU that no launch waits for space in its queue.
-static int calls_on(Device device) { return device == Device::cpu ? 5000 : 500; }
-
 static void measure_ops(Rounds& rounds, Device device) {
   const Tensor a = full({8}, 1, DType::f32, device), b = full({8}, 2, a);
   const Tensor leaf = require_grad(full({8}, 1, a)), scalar = require_grad(full({}, 1, a));
-  const int calls = calls_on(device);
+  // Few enough on a GPU that no launch waits for space in its queue.
+  const int calls = device == Device::cpu ? 5000 : 500;
   if (device == Device::cpu) rounds.measure("no-op kernel", calls, [&] { nothing(a); });
   rounds.measure("empty({8})", calls, [&] { empty({8}, a); });
   rounds.measure("add, no grad", calls, [&] { add(a, b); });

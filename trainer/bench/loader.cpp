@@ -9,7 +9,6 @@
 #include "data/images/write_image.h"
 #include "plan/toggle.h"
 #include "trainer/bench/bench.h"
-#include "trainer/log/system.h"
 #include "trainer/session/data_card.h"
 #include "trainer/verbs/tables.h"
 
@@ -128,8 +127,7 @@ static int run(const Arguments& args) {
   std::string config;
   int64_t least = 64;
   Arguments overrides;
-  line.add_option("overrides", overrides, "key=value: options that override those of the file");
-  line.add_option("--config,-c", config, "YAML file with the options of the run");
+  line.add_config(config, overrides);
   line.add_option("--samples", least, "samples to time, rounded up to whole batches")
       .range(1, 1000000)
       .shows_default();

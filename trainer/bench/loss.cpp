@@ -47,8 +47,7 @@ static int run(const Arguments& args) {
   CommandLine line = bench_line("loss");
   std::string config;
   Arguments overrides;
-  line.add_option("overrides", overrides, "key=value: options that override those of the file");
-  line.add_option("--config,-c", config, "YAML file with the options of the run");
+  line.add_config(config, overrides);
   line.add_note("Uses the first batch of training. Ranks of a launcher are not supported.");
   if (!line.read(args)) return 0;
   const Plan plan = make_config(sources_of(config, overrides)).plan;

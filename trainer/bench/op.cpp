@@ -11,7 +11,6 @@
 #include "core/base/trace.h"
 #include "core/config/config.h"
 #include "core/config/hint.h"
-#include "core/device/allocator.h"
 #include "core/device/timer.h"
 #include "core/tensor/copy.h"
 #include "plan/toggle.h"
@@ -35,17 +34,25 @@ struct Case {
   Inputs inputs;
   double forward_bytes = 0, backward_bytes = 0;  // each input, output and gradient counted once
 };
+
+struct Measured {
+  Implementation impl;
+  Timing forward;
+  std::optional<Timing> backward;
+};
+
+struct Options {
+  std::string name, device = "auto", dtype = "f32", repeat, config;
+  Arguments words;
+  int64_t elements = 0;
+  bool json = false;
+};
 }  // namespace
 
-static Inputs inputs_on(Device device, const OpSpec& op, const Shapes& shapes, DType dtype) {
-  Inputs inputs;
-  for (const Tensor& t : make_inputs(op, shapes, dtype))
-    inputs.push_back(require_grad(to(device, t.detach())));
-  return inputs;
-}
-
 static Case make_case(const OpSpec& op, const Shapes& shapes, DType dtype, Device device) {
-  Case c{&op, inputs_on(device, op, shapes, dtype)};
+  Case c{&op, {}};
+  for (const Tensor& t : make_inputs(op, shapes, dtype))
+    c.inputs.push_back(require_grad(to(device, t.detach())));
   const NoGrad guard;
   double in = 0;
   for (const Tensor& t : c.inputs) in += double(t.nbytes());
@@ -97,30 +104,9 @@ static std::function<void()> backward_of(const Implementation& impl, const Case&
   };
 }
 
-static std::string shapes_text(const Inputs& inputs) {
-  std::string text;
-  for (const Tensor& t : inputs) text += cat(text.empty() ? "" : " ", t.shape());
-  return text;
-}
-
 static std::string gb(double bytes, const Timing& timing) {
   return fmt::format("{:.2f}", 1e-9 * bytes / timing.median());
 }
-
-namespace {
-struct Measured {
-  Implementation impl;
-  Timing forward;
-  std::optional<Timing> backward;
-};
-
-struct Options {
-  std::string name, device = "auto", dtype = "f32", repeat, config;
-  Arguments words;
-  int64_t elements = 0;
-  bool json = false;
-};
-}  // namespace
 
 static std::vector<Measured> measure(const Case& c, Device device) {
   const std::vector<Implementation> all = implementations_of(c);
@@ -142,13 +128,13 @@ static std::string name_of(const OpSpec& op) {
 }
 
 static void add_rows(const Case& c, Device device, std::vector<TableRow>& rows) {
-  std::string name = name_of(*c.op), shapes = shapes_text(c.inputs);
-  for (const auto& [impl, forward, backward] : measure(c, device)) {
+  std::string name = name_of(*c.op), shapes;
+  for (const Tensor& t : c.inputs) shapes += cat(shapes.empty() ? "" : " ", t.shape());
+  for (const auto& [impl, forward, backward] : measure(c, device))
     rows.push_back({std::exchange(name, ""), std::exchange(shapes, ""), impl.name,
                     time_text(forward.median()), gb(c.forward_bytes, forward),
                     backward ? time_text(backward->median()) : "-",
                     backward ? gb(c.backward_bytes, *backward) : "-"});
-  }
 }
 
 // Returns the shapes to time: one vector of `elements` elements per input, or the op's own shapes.

@@ -1,7 +1,6 @@
 #include "trainer/bench/passes.h"
 #include <algorithm>
 #include "autograd/backward.h"
-#include "core/tensor/foreach.h"
 
 namespace bellows {
 

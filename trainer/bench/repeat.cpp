@@ -24,6 +24,10 @@ class Probe final : public Module {
   }
   Tensor& input_;
 };
+
+struct Counted {
+  int64_t ops, allocations, from_system, syncs;
+};
 }  // namespace
 
 // The modules from the model's child down to each path. A fused module has its parent's path.
@@ -60,12 +64,6 @@ static Tensor input_of(Child& child, FirstUpdate& first) {
   child.module = ModulePtr(std::move(inside.module));
   return input;
 }
-
-namespace {
-struct Counted {
-  int64_t ops, allocations, from_system, syncs;
-};
-}  // namespace
 
 static Counted count(const Passes& passes, Device device) {
   const trace::Counter& syncs = trace::counter("sync.count");

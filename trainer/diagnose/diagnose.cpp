@@ -1,6 +1,5 @@
 // trainer diagnose: names what limits a run, and with --apply tries the remedy.
 #include <fmt/format.h>
-#include <sstream>
 #include "core/base/file.h"
 #include "core/base/output.h"
 #include "core/config/config.h"
@@ -78,12 +77,11 @@ static int run(const Arguments& args) {
   DiagnoseLine given;
   declare(line, given);
   if (!line.read(args)) return 0;
-  for (const std::string& word : given.words) {
+  for (const std::string& word : given.words)
     if (word.find('=') != std::string::npos)
       given.overrides.push_back(word);
     else
       given.run = word;
-  }
   CHECK(given.run.empty() != given.config.empty() && (given.run.empty() || given.overrides.empty()),
         "diagnose: name either the folder of a run, or a config with --config");
   CHECK(given.apply.empty() || (!given.config.empty() && given.overrides.empty()),

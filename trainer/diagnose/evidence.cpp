@@ -95,13 +95,6 @@ class Updates {
 };
 }  // namespace
 
-static Counters increases(const Counters& before) {
-  Counters more = trace::counters();
-  for (auto& [name, value] : more)
-    if (const auto at = before.find(name); at != before.end()) value -= at->second;
-  return more;
-}
-
 // Adds what the recording tells about ops.
 static void add_ops(Evidence& e, const Recording& recording) {
   const Ceilings ceilings{fma_rate(DType::f32), fma_rate(DType::bf16), 0};
@@ -166,7 +159,8 @@ Evidence measure(const Config& config, double seconds) {
   e.waited = used.waited;
   const BusyMachine busy = machine.since_begin();
   e.others = busy.others + busy.stolen;
-  e.counters = increases(before);
+  e.counters = trace::counters();
+  for (const auto& [name, value] : before) e.counters[name] -= value;
   if (recorder) add_ops(e, recorder->take());
   return e;
 }
@@ -186,7 +180,7 @@ Evidence evidence_of(const std::string& folder) {
   e.reader_cost = finite(column(train, "reader_cost"));
   CHECK(!e.batch_cost.empty() && e.batch_cost.size() == e.reader_cost.size(), "diagnose: ", folder,
         ": no log line with batch_cost and reader_cost in its metrics.jsonl");
-  e.updates = static_cast<int64_t>(column(train, "step").back());
+  e.updates = int64_t(column(train, "step").back());
   const double eval = total("eval_s"), save = total("save_s");
   const double all = std::max(total("load_s") + total("step_s") + eval + save, 1e-9);
   e.eval_share = eval / all;

@@ -2,7 +2,6 @@
 // something is wrong.
 #include "trainer/doctor/doctor.h"
 #include <fmt/format.h>
-#include <charconv>
 #include "core/base/output.h"
 #include "core/base/round.h"
 #include "core/config/config.h"
@@ -18,15 +17,11 @@ namespace bellows {
 
 // ---- sections
 
-static std::string percent(double part, double whole) {
-  return whole > 0 ? fmt::format("{:.0f} %", 100 * part / whole) : "-";
-}
-
 static TableRow row_of(const Stress& s) {
   return {s.precision,
           rate_text(s.flop_per_s, "FLOP/s"),
           cat(rate_text(s.slowest_part, "FLOP/s"), " to ", rate_text(s.fastest_part, "FLOP/s")),
-          percent(s.flop_per_s, s.peak),
+          s.peak > 0 ? fmt::format("{:.0f} %", 100 * s.flop_per_s / s.peak) : "-",
           fmt::format("{:.3f}", s.worst_error),
           s.worst_error <= 1 ? "verified" : "WRONG"};
 }
@@ -107,11 +102,9 @@ struct Wanted {
 
 // Returns 0 for an empty text.
 static int64_t number_of(const std::string& text, const char* option) {
-  int64_t n = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, n);
-  CHECK(text.empty() || (error == std::errc() && stopped == end && n >= 1 && n <= 65536),
-        "doctor: ", option, " ", on_one_line(text), ": it takes a number from 1 to 65536");
+  const int64_t n = whole_number(text, 65536);
+  CHECK(text.empty() || n > 0, "doctor: ", option, " ", on_one_line(text),
+        ": it takes a number from 1 to 65536");
   return n;
 }
 

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include "core/base/check.h"
 #include "core/base/plural.h"
-#include "plan/toggle.h"
 #include "trainer/doctor/doctor.h"
 
 namespace bellows {
@@ -51,13 +50,11 @@ static std::string preload_not_loaded(const Machine& m) {
   std::istringstream items(wanted);
   for (std::string item; items >> item;) {
     const std::string file = item.substr(item.rfind('/') + 1);
-    const bool loaded = std::ranges::any_of(
-        m.libraries, [&](const std::string& path) { return path.ends_with(cat("/", file)); });
     // A symbolic link is mapped under the name of its target, which is the same up to ".so".
     const std::string stem = cat("/", file.substr(0, file.find(".so")), ".");
-    const bool linked = std::ranges::any_of(
-        m.libraries, [&](const std::string& path) { return path.find(stem) != std::string::npos; });
-    if (!loaded && !linked)
+    if (std::ranges::none_of(m.libraries, [&](const std::string& path) {
+          return path.ends_with(cat("/", file)) || path.find(stem) != path.npos;
+        }))
       return cat("LD_PRELOAD names ", item, ", which is not loaded; type  unset LD_PRELOAD");
   }
   return "";

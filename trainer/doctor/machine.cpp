@@ -2,20 +2,15 @@
 #include <omp.h>
 #include <unistd.h>
 #include <cstdlib>
-#include <fstream>
 #include "core/base/plural.h"
 #include "core/device/affinity.h"
+#include "core/device/device.h"
 #include "core/device/threads.h"
 #include "trainer/doctor/doctor.h"
 #include "trainer/log/system.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {
-
-// Without OMP_NUM_THREADS the pool has one thread per allowed core (core/device/threads.h).
-static int threads_asked_for() {
-  return std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads() : allowed_cores();
-}
 
 // Processes that run an executable of this one's name. Those of other users are not seen.
 static int other_trainers() {
@@ -30,23 +25,6 @@ static int other_trainers() {
     count += fs::read_symlink(at->path() / "exe", none).filename() == own.filename();
   }
   return count;
-}
-
-static double load_average() {
-  double minute = 0;
-  getloadavg(&minute, 1);
-  return minute;
-}
-
-static int64_t available_bytes() {
-  std::ifstream in("/proc/meminfo");
-  for (std::string key, unit; in >> key;) {
-    int64_t kilobytes = 0;
-    in >> kilobytes;
-    if (key == "MemAvailable:") return kilobytes * 1024;
-    std::getline(in, unit);
-  }
-  return 0;
 }
 
 static constexpr bool kOptimized =
@@ -64,10 +42,11 @@ Machine this_machine() {
   m.affinity = process_cores();
   m.quota = quota_cores();
   m.cores = allowed_cores();
-  m.threads = threads_asked_for();
+  // Without OMP_NUM_THREADS the pool has one thread per allowed core (core/device/threads.h).
+  m.threads = std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads() : m.cores;
   m.other_trainers = other_trainers();
-  m.load = load_average();
-  m.available_bytes = available_bytes();
+  getloadavg(&m.load, 1);
+  m.available_bytes = static_cast<int64_t>(api_of(Device::cpu).available());
   for (const auto& [name, value] : m.environment["variables"].items()) m.variables[name] = value;
   m.cuda = cuda_report();
   m.cuda_libraries = cuda_libraries();
@@ -94,11 +73,9 @@ static std::string version(const Machine& m, const char* key) {
 
 static std::string cpu(const Machine& m) {
   std::vector<std::string> units;
-  for (const Json& unit : m.environment["vector_units"]) {
-    const std::string name = unit;
+  for (const Json& unit : m.environment["vector_units"])
     for (const char* shown : {"avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16"})
-      if (name == shown) units.push_back(name);
-  }
+      if (unit == shown) units.emplace_back(shown);
   return text_of(m, "cpu") + ": " + joined(units, "no AVX2");
 }
 

@@ -11,11 +11,12 @@
 
 namespace bellows {
 
-using Pointers = std::vector<char*>;  // as exec takes them
+using Pointers = std::vector<char*>;  // as exec takes them: the last one is null
 
 static Pointers pointers_to(const std::vector<std::string>& words) {
   Pointers all;
   for (const std::string& word : words) all.push_back(const_cast<char*>(word.c_str()));
+  all.push_back(nullptr);
   return all;
 }
 
@@ -29,7 +30,7 @@ static Pointers environment_with(const std::vector<std::string>& variables) {
     if (std::ranges::none_of(variables, [&](const std::string& variable) {
           return name_in(variable) == name_in(*known);
         }))
-      all.push_back(*known);
+      all.insert(all.end() - 1, *known);
   return all;
 }
 
@@ -41,19 +42,9 @@ static void execute(const Pointers& argv, const Pointers& variables) {
   execvpe(argv[0], argv.data(), variables.data());
 }
 
-static void apply_redirection(const Redirection& redirection) {
-  // dup2 of a descriptor onto itself would keep its O_CLOEXEC.
-  if (redirection.ours == redirection.its)
-    fcntl(redirection.its, F_SETFD, 0);
-  else
-    dup2(redirection.ours, redirection.its);
-}
-
 pid_t start_child(const Command& command, const std::vector<Redirection>& redirections,
                   Group group) {
-  Pointers argv = pointers_to(command.argv), variables = environment_with(command.variables);
-  argv.push_back(nullptr);
-  variables.push_back(nullptr);
+  const Pointers argv = pointers_to(command.argv), variables = environment_with(command.variables);
   const pid_t parent = getpid(), child = fork();
   if (child < 0) fail(Exit::memory, "fork: ", std::strerror(errno));
   if (child > 0) {
@@ -68,15 +59,17 @@ pid_t start_child(const Command& command, const std::vector<Redirection>& redire
     setpgid(0, 0);
     signal(SIGTTOU, SIG_IGN);  // output to the terminal would stop a background group
   }
-  for (const Redirection& redirection : redirections) apply_redirection(redirection);
+  for (const auto& [ours, its] : redirections)
+    if (ours == its)
+      fcntl(its, F_SETFD, 0);  // dup2 of a descriptor onto itself would keep its O_CLOEXEC
+    else
+      dup2(ours, its);
   execute(argv, variables);
   _exit(127);
 }
 
 void become(const Command& command) {
-  Pointers argv = pointers_to(command.argv), variables = environment_with(command.variables);
-  argv.push_back(nullptr);
-  variables.push_back(nullptr);
+  const Pointers argv = pointers_to(command.argv), variables = environment_with(command.variables);
   execute(argv, variables);
   fail(Exit::usage, command.argv[0], ": cannot be executed: ", std::strerror(errno));
 }

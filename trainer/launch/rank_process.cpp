@@ -64,13 +64,11 @@ void RankProcess::watch(std::vector<pollfd>& all) const {
 
 void RankProcess::read_output() {
   for (const auto& stream : streams_)
-    for (const std::string& line : stream->pipe.read_lines(!running())) add_line(*stream, line);
-}
-
-void RankProcess::add_line(const Stream& from, const std::string& line) {
-  if (output_ == RankOutput::prefix) from.print(prefixed(line));
-  last_lines_.push_back(line);
-  if (last_lines_.size() > kLastLines) last_lines_.pop_front();
+    for (const std::string& line : stream->pipe.read_lines(!running())) {
+      if (output_ == RankOutput::prefix) stream->print(prefixed(line));
+      last_lines_.push_back(line);
+      if (last_lines_.size() > kLastLines) last_lines_.pop_front();
+    }
 }
 
 void RankProcess::print_last_lines() const {

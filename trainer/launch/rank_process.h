@@ -52,7 +52,6 @@ class RankProcess {
     LinePipe pipe;
     void (*print)(std::string_view line);
   };
-  void add_line(const Stream& from, const std::string& line);
   std::string prefixed(const std::string& line) const;
 
   const RankCommand& command_;

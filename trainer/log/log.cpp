@@ -37,12 +37,11 @@ int64_t drop_rows_after(const Position& from, const Path& metrics_jsonl) {
   std::istringstream lines(read_file(metrics_jsonl, kLargest, Exit::storage));
   std::string kept;
   int64_t dropped = 0;
-  for (std::string line; std::getline(lines, line);) {
+  for (std::string line; std::getline(lines, line);)
     if (is_repeated(line, from))
       ++dropped;
     else
       kept += line + "\n";
-  }
   if (dropped) write_file(metrics_jsonl, bytes_of(kept));
   return dropped;
 }

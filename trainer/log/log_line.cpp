@@ -6,7 +6,7 @@
 namespace bellows {
 
 std::string clock_text(double seconds) {
-  const auto s = static_cast<int64_t>(std::clamp(seconds, 0.0, 1e9));
+  const auto s = int64_t(std::clamp(seconds, 0.0, 1e9));
   return fmt::format("{:02}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
 }
 

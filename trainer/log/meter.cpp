@@ -1,5 +1,4 @@
 #include "trainer/log/meter.h"
-#include <algorithm>
 
 namespace bellows {
 
@@ -26,9 +25,8 @@ Meter::Window Meter::take() {
     return (total_[i] - taken_[i]) * 1e-9;
   };
   const double load = since(Phase::load), time = load + since(Phase::step);
-  const auto n = static_cast<double>(iterations_);
-  const Window window = {ratio(time, n), ratio(load, n),
-                         ratio(static_cast<double>(window_samples_), time)};
+  const auto n = double(iterations_);
+  const Window window = {ratio(time, n), ratio(load, n), ratio(double(window_samples_), time)};
   taken_ = total_;
   iterations_ = window_samples_ = 0;
   return window;
@@ -41,7 +39,7 @@ double Meter::total_seconds() const {
 }
 
 double Meter::ips() const {
-  return ratio(static_cast<double>(samples_), seconds(Phase::load) + seconds(Phase::step));
+  return ratio(double(samples_), seconds(Phase::load) + seconds(Phase::step));
 }
 
 }  // namespace bellows

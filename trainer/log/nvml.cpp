@@ -68,26 +68,18 @@ std::optional<GpuLoad> Nvml::read() const {
                  double(celsius), double(sm),          reasons};
 }
 
-GpuMonitor::GpuMonitor(Nvml nvml) : nvml_(std::move(nvml)), thread_([this] { watch(); }) {}
+GpuMonitor::GpuMonitor(Nvml nvml)
+    : nvml_(std::move(nvml)), thread_([this](const std::stop_token& end) { watch(end); }) {}
 
-GpuMonitor::~GpuMonitor() {
-  {
-    const std::lock_guard lock(mutex_);
-    end_ = true;
-  }
-  changed_.notify_all();
-  thread_.join();
-}
-
-void GpuMonitor::watch() {
+void GpuMonitor::watch(const std::stop_token& end) {
   std::unique_lock lock(mutex_);
-  while (!end_) {
+  while (!end.stop_requested()) {
     lock.unlock();
     const std::optional<GpuLoad> load = nvml_.read();
     lock.lock();
     latest_ = load;
     changed_.notify_all();
-    changed_.wait_for(lock, std::chrono::milliseconds(100), [this] { return end_; });
+    changed_.wait_for(lock, end, std::chrono::milliseconds(100), [] { return false; });
   }
 }
 

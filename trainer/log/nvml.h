@@ -37,19 +37,17 @@ class Nvml {
 class GpuMonitor {
  public:
   explicit GpuMonitor(Nvml nvml);
-  ~GpuMonitor();
   // Latest load; waits for the first. Empty without NVML or this GPU.
   std::optional<GpuLoad> latest() const;
 
  private:
-  void watch();
+  void watch(const std::stop_token& end);
 
   const Nvml nvml_;
   mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
+  mutable std::condition_variable_any changed_;
   std::optional<std::optional<GpuLoad>> latest_;  // unset until the first read
-  bool end_ = false;
-  std::thread thread_;
+  std::jthread thread_;  // the last member: its destructor ends the thread before the others go
 };
 
 }  // namespace bellows

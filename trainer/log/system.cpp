@@ -1,6 +1,6 @@
 #include "trainer/log/system.h"
 #include <dlfcn.h>
-#include <fmt/format.h>
+#include <fmt/chrono.h>
 #include <omp.h>
 #include <png.h>
 #include <sys/utsname.h>
@@ -12,6 +12,7 @@
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 #include "core/base/check.h"
@@ -28,7 +29,11 @@ namespace bellows {
 double wall_seconds() {
   timespec now = {};
   clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<double>(now.tv_sec) + now.tv_nsec * 1e-9;
+  return double(now.tv_sec) + now.tv_nsec * 1e-9;
+}
+
+std::string date_text(double wall_seconds) {
+  return fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(std::time_t(wall_seconds)));
 }
 
 std::string host_name() {
@@ -128,17 +133,14 @@ Libraries loaded_libraries() {
 }
 
 // File names without version, variant ("_minimal") or a wheel's hash ("-a34b3233").
-static const std::vector<std::string>& names_for(Job job) {
-  static const std::vector<std::string> openmp = {"libgomp", "libiomp5", "libomp"};
-  static const std::vector<std::string> blas = {"libopenblas", "libopenblasp", "libmkl",  "libblas",
-                                                "libcblas",    "libblis",      "libatlas"};
-  static const std::vector<std::string> allocator = {"libjemalloc", "libtcmalloc", "libmimalloc",
-                                                     "libtbbmalloc"};
-  return job == Job::openmp ? openmp : job == Job::blas ? blas : allocator;
-}
+static const std::map<Job, std::vector<std::string>> kNames = {
+    {Job::openmp, {"libgomp", "libiomp5", "libomp"}},
+    {Job::blas,
+     {"libopenblas", "libopenblasp", "libmkl", "libblas", "libcblas", "libblis", "libatlas"}},
+    {Job::allocator, {"libjemalloc", "libtcmalloc", "libmimalloc", "libtbbmalloc"}}};
 
 static bool does(Job job, const std::string& file) {
-  return std::ranges::any_of(names_for(job), [&](const std::string& name) {
+  return std::ranges::any_of(kNames.at(job), [&](const std::string& name) {
     return file.starts_with(name) && !std::isalnum(static_cast<unsigned char>(file[name.size()]));
   });
 }
@@ -150,11 +152,6 @@ std::vector<std::string> libraries_for(Job job, const Libraries& loaded) {
     if (does(job, file)) files.push_back(file);
   }
   return files;
-}
-
-// The libraries of this process that serve it: "libgomp.so.1".
-static std::string serving(Job job, const Libraries& loaded, const char* none) {
-  return joined(libraries_for(job, loaded), none);
 }
 
 Json environment() {
@@ -174,9 +171,9 @@ Json environment() {
           {"cuda", cuda()},
           {"commit", BELLOWS_COMMIT},
           {"flags", BELLOWS_FLAGS},
-          {"openmp_runtime", serving(Job::openmp, loaded, "built in")},
-          {"blas_library", serving(Job::blas, loaded, "none")},
-          {"allocator", serving(Job::allocator, loaded, "malloc of the C library")},
+          {"openmp_runtime", joined(libraries_for(Job::openmp, loaded), "built in")},
+          {"blas_library", joined(libraries_for(Job::blas, loaded), "none")},
+          {"allocator", joined(libraries_for(Job::allocator, loaded), "malloc of the C library")},
           {"versions", versions()},
           {"variables", variables()},
           {"libraries", loaded}};

@@ -7,7 +7,8 @@
 
 namespace bellows {
 
-double wall_seconds();  // since 1970-01-01 UTC
+double wall_seconds();                       // since 1970-01-01 UTC
+std::string date_text(double wall_seconds);  // "2026-11-25 23:40 UTC"
 // Text for --version: version and commit of this program, then one line per library.
 std::string version_text();
 // Returns the checksum of this process's program file, in hexadecimal.

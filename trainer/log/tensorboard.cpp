@@ -1,9 +1,7 @@
 #include "trainer/log/tensorboard.h"
 #include <unistd.h>
 #include <cstring>
-#include "core/base/check.h"
 #include "core/base/crc32c.h"
-#include "core/base/file.h"
 #include "trainer/log/system.h"
 
 namespace bellows {
@@ -66,16 +64,16 @@ std::string restart_record(double wall_time, int64_t step) {
 // ---- the file
 
 // A resumed run adds a file. TensorBoard reads the files of a folder in order.
-static std::filesystem::path new_file(const std::filesystem::path& folder) {
-  const std::string stem = cat("events.out.tfevents.", static_cast<int64_t>(wall_seconds()), ".",
-                               host_name(), ".", getpid(), ".");
+static Path new_file(const Path& folder) {
+  const std::string stem =
+      cat("events.out.tfevents.", int64_t(wall_seconds()), ".", host_name(), ".", getpid(), ".");
   for (int n = 0;; ++n)
     if (const auto path = folder / (stem + std::to_string(n));
         kind_of(path, Exit::storage) == Kind::nothing)
       return path;
 }
 
-TensorBoard::TensorBoard(const std::filesystem::path& folder, int64_t from)
+TensorBoard::TensorBoard(const Path& folder, int64_t from)
     : path_(new_file(folder)), out_(path_, std::ios::binary) {
   append(version_record(wall_seconds()));
   append(restart_record(wall_seconds(), from + 1));

@@ -7,9 +7,9 @@
 //   Value {1: string tag, 2: float simple_value}
 #pragma once
 #include <cstdint>
-#include <filesystem>
 #include <fstream>
 #include <string>
+#include "core/base/file.h"
 #include "core/base/statistics.h"
 
 namespace bellows {
@@ -25,12 +25,12 @@ std::string restart_record(double wall_time, int64_t step);
 class TensorBoard {
  public:
   // `from`: last step before this run; later events of earlier files are discarded.
-  TensorBoard(const std::filesystem::path& folder, int64_t from);
+  TensorBoard(const Path& folder, int64_t from);
   void write(int64_t step, const Scalars& scalars);
 
  private:
   void append(const std::string& record);
-  std::filesystem::path path_;
+  Path path_;
   std::ofstream out_;
 };
 

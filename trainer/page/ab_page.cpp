@@ -1,9 +1,6 @@
 // Page of a report of `trainer ab` (trainer/ab/report.cpp).
 #include <fmt/format.h>
-#include <cmath>
 #include "core/base/check.h"
-#include "core/base/plural.h"
-#include "core/base/statistics.h"
 #include "trainer/page/arms.h"
 #include "trainer/page/charts.h"
 #include "trainer/page/html.h"
@@ -26,10 +23,6 @@ static double largest(const Json& arm, const char* key) {
 
 static std::string median_ms(const Json& report, const Json& arm) {
   return quartiles_text(all_of(costs(report, arm)));
-}
-
-static bool per_run(const Json& report) {
-  return !report.at("off").at("processes").at(0).contains("wall_s_per_step");
 }
 
 // ---- sections
@@ -77,7 +70,8 @@ static std::string speed(const Json& report) {
   strip(report.at("placebo"), text_of(report.at("placebo"), "name") + " (placebo)", Tone::quiet);
   for (const Json& on : report.at("on")) strip(on, text_of(on, "name"), Tone::accent);
   const std::string clock = text_of(report, "clock") == "cpu" ? "CPU time" : "time";
-  const std::string unit = per_run(report) ? " of a run" : " of a step";
+  const bool per_step = report.at("off").at("processes").at(0).contains("wall_s_per_step");
+  const std::string unit = per_step ? " of a step" : " of a run";
   return grid(ratio_chart("Speedup",
                           "over " + text_of(report.at("off"), "name") +
                               ", and its interval; shaded: noise of the placebo",
@@ -92,7 +86,7 @@ static std::string speed(const Json& report) {
 // Steps from 1 on; zeros, which a logarithmic axis lacks, are left out.
 static Series by_step(const std::string& name, Tone tone, const Json& values) {
   Series s{name, tone, {}, numbers(values)};
-  for (size_t i = 0; i < s.y.size(); ++i) s.x.push_back(static_cast<double>(i + 1));
+  for (size_t i = 0; i < s.y.size(); ++i) s.x.push_back(double(i + 1));
   return s;
 }
 
@@ -112,8 +106,7 @@ static std::string loss_charts(const Json& report, const Json& on) {
                   .note = "of each step, first process of each arm",
                   .series = {by_step("off", Tone::other, report.at("off").at("loss_by_step")),
                              by_step("on", Tone::accent, on.at("loss_by_step"))}});
-  const std::string charts = losses + line_chart(distance);
-  return charts.empty() ? "" : grid(charts);
+  return grid(losses + line_chart(distance));
 }
 
 static std::string counters(const Json& report, const Json& on) {
@@ -121,9 +114,7 @@ static std::string counters(const Json& report, const Json& on) {
                    escaped(text_of(on, "name"))},
                   "lrr"};
   for (const auto& [name, rates] : on.at("counters_per_step").items())
-    table.rows.push_back({"<code>" + escaped(name) + "</code>",
-                          short_number(rates.at(0).get<double>()),
-                          short_number(rates.at(1).get<double>())});
+    table.rows.push_back({code(name), short_number(rates.at(0)), short_number(rates.at(1))});
   return table.rows.empty() ? "<p>No counter differs.</p>\n" : html_of(table);
 }
 

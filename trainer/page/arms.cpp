@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
-#include "core/base/check.h"
 #include "core/base/plural.h"
 #include "core/base/statistics.h"
 #include "trainer/page/html.h"

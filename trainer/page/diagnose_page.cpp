@@ -1,8 +1,5 @@
 // Page of a report of `trainer diagnose --json` (trainer/diagnose/diagnosis.cpp).
 #include <fmt/format.h>
-#include <cmath>
-#include "core/base/check.h"
-#include "core/base/plural.h"
 #include "trainer/page/arms.h"
 #include "trainer/page/charts.h"
 #include "trainer/page/html.h"
@@ -20,7 +17,7 @@ static std::string key_numbers_of(const Json& report) {
   if (!findings.empty())
     boxes.push_back({"largest possible gain",
                      fmt::format("{:.2f} ×", number_of(findings[0], "most_speedup")),
-                     "<code>" + escaped(text_of(findings[0], "rule")) + "</code>"});
+                     code(text_of(findings[0], "rule"))});
   if (const double used = number_of(report, "cores_used"); used >= 0)
     boxes.push_back(
         {"cores in use", fmt::format("{:.1f} of {:.0f}", used, number_of(report, "cores")),
@@ -32,7 +29,7 @@ static std::string key_numbers_of(const Json& report) {
 }
 
 static std::string share_of(double s, double whole) {
-  return fmt::format("{}, {}", seconds_text(s), fmt::format("{:.1f} %", 100 * s / whole));
+  return fmt::format("{}, {:.1f} %", seconds_text(s), 100 * s / whole);
 }
 
 static std::string time_of(const Json& report) {
@@ -72,10 +69,10 @@ static std::string findings_of(const Json& report) {
                     saves});
     list +=
         "<li><h3>" + escaped(rule) + "</h3>\n<p>" + escaped(text_of(finding, "text")) + "</p>\n";
-    std::string code;
+    std::string lines;
     for (const Json& remedy : finding.at("remedies"))
-      code += (code.empty() ? "" : "\n") + escaped(remedy.get<std::string>());
-    if (!code.empty()) list += "<pre>" + code + "</pre>\n";
+      lines += (lines.empty() ? "" : "\n") + escaped(remedy.get<std::string>());
+    if (!lines.empty()) list += "<pre>" + lines + "</pre>\n";
     if (const std::string advice = text_of(finding, "advice"); !advice.empty())
       list += "<p class=note>" + sentence(advice) + "</p>\n";
     list += "</li>\n";
@@ -96,18 +93,15 @@ static std::string untried(const Json& report) {
 
 static std::string rates(const Json& report) {
   std::vector<std::pair<std::string, std::string>> rows;
-  const auto add = [&](const char* name, const std::string& value) {
-    rows.emplace_back(name, value);
-  };
   if (const double load = number_of(report, "load_s"); load > 0)
-    add("load, one worker", seconds_text(load));
+    rows.emplace_back("load, one worker", seconds_text(load));
   if (const double bytes = number_of(report, "batch_bytes"); bytes > 0)
-    add("batches", bytes_text(bytes / number_of(report, "batch_cost")) + "/s");
+    rows.emplace_back("batches", bytes_text(bytes / number_of(report, "batch_cost")) + "/s");
   if (const double disk = number_of(report, "disk_bytes_per_s"); disk >= 0)
-    add("disks", bytes_text(disk) + "/s");
+    rows.emplace_back("disks", bytes_text(disk) + "/s");
   for (const auto& [key, name] : {std::pair("eval_share", "evaluation"), {"save_share", "saving"}})
     if (const double share = number_of(report, key); share > 0)
-      add(name, percent_text(share) + " of the run");
+      rows.emplace_back(name, percent_text(share) + " of the run");
   return rows.empty() ? "" : facts(rows);
 }
 

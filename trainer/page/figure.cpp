@@ -7,7 +7,7 @@ namespace bellows {
 
 constexpr double kWidth = 1000;  // of the SVG's own coordinates, which are stretched
 
-char letter_of(Tone tone) { return "abcg"[static_cast<size_t>(tone)]; }
+char letter_of(Tone tone) { return "abcg"[size_t(tone)]; }
 
 std::string figure(const std::string& title, const std::string& note, const std::string& html) {
   return fmt::format("<figure>\n<figcaption><b>{}</b> {}</figcaption>\n{}</figure>\n",

@@ -2,32 +2,20 @@
 #include <fmt/format.h>
 #include <cmath>
 #include <functional>
+#include <map>
 #include "core/base/utf8.h"
 #include "trainer/state/run_record.h"
 
 namespace bellows {
 
 std::string escaped(std::string_view text) {
+  static const std::map<char, std::string> entities = {
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
   std::string out;
-  for (const char c : printable(text, Newlines::keep)) switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
+  for (const char c : printable(text, Newlines::keep)) {
+    const auto entity = entities.find(c);
+    out += entity == entities.end() ? std::string(1, c) : entity->second;
+  }
   return out;
 }
 
@@ -79,6 +67,8 @@ std::string percent_text(double share) {
 }
 
 // ---- elements
+
+std::string code(std::string_view text) { return "<code>" + escaped(text) + "</code>"; }
 
 static const char* side_of(std::string_view sides, size_t column) {
   return column < sides.size() && sides[column] == 'r' ? " class=r" : "";
@@ -140,6 +130,7 @@ std::string section(const std::string& title, const std::string& body) {
 }
 
 std::string grid(const std::string& figures) {
+  if (figures.empty()) return "";
   return fmt::format("<div class=grid>\n{}</div>\n", figures);
 }
 

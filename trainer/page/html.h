@@ -17,6 +17,7 @@ std::string short_number(double value);    // "26.3k", "0.0469", "1.2M"; "–" i
 std::string bytes_text(double bytes);      // "5.1 MB"
 std::string seconds_text(double seconds);  // "0.68 ms", "4.2 s", "1 h 05 min"
 std::string percent_text(double share);    // 0.9885 is "98.85 %"
+std::string code(std::string_view text);   // escaped, as code
 
 // Cells are HTML, so escape text. `sides`: 'l' or 'r' per column, as in trainer/verbs/tables.h.
 // A click on a column's title sorts the rows.
@@ -43,7 +44,7 @@ std::string key_numbers(const std::vector<KeyNumber>& numbers);
 std::string names_list(const std::string& title, const std::string& note, const std::string& items);
 
 std::string section(const std::string& title, const std::string& body);  // "" without a body
-std::string grid(const std::string& figures);                            // side by side
+std::string grid(const std::string& figures);                            // side by side, or ""
 std::string fold(const std::string& title, const std::string& body);     // closed at first
 
 }  // namespace bellows

@@ -1,7 +1,5 @@
 // Page of a report of `trainer ladder` (trainer/ab/ladder_report.cpp).
 #include <fmt/format.h>
-#include "core/base/check.h"
-#include "core/base/plural.h"
 #include "core/base/statistics.h"
 #include "trainer/page/arms.h"
 #include "trainer/page/charts.h"
@@ -76,7 +74,7 @@ static std::string left_out_one(const Json& report) {
   for (const Json& arm : report.at("without")) {
     const Ratio r = ratio_of(arm.at("slowdown"));
     table.rows.push_back(
-        {"<code>" + escaped(text_of(arm, "toggle")) + "</code>", fmt::format("{:.4g}", middle(arm)),
+        {code(text_of(arm, "toggle")), fmt::format("{:.4g}", middle(arm)),
          fmt::format("{}{:.3f} ×{}", r.differs ? "<b>" : "", r.ratio, r.differs ? "</b>" : ""),
          r.has_interval() ? fmt::format("{:.3f} to {:.3f}", r.low, r.high) : "–"});
   }
@@ -91,10 +89,8 @@ static std::string toggles(const Json& report) {
   for (const Json& step : report.at("steps")) {
     (step.at("ran").get<bool>() ? ran : idle) += "<li>" + escaped(name_of(step)) + "</li>\n";
     for (const auto& [name, rates] : step.at("counters_per_step").items())
-      table.rows.push_back({"<code>" + escaped(text_of(step, "toggle")) + "</code>",
-                            "<code>" + escaped(name) + "</code>",
-                            short_number(rates.at(0).get<double>()),
-                            short_number(rates.at(1).get<double>())});
+      table.rows.push_back({code(text_of(step, "toggle")), code(name), short_number(rates.at(0)),
+                            short_number(rates.at(1))});
   }
   std::string html = names_list("Ran", "their footprints counted", ran) +
                      names_list("Not in its step", "another toggle may have replaced it", idle);

@@ -9,7 +9,7 @@ namespace bellows {
 std::string lanes_chart(const LanesChart& chart) {
   constexpr double kLane = 30, kBelow = 130, kSpace = 14;  // px
   const bool below = chart.below.x.size() > 1;
-  const double top = kLane * static_cast<double>(chart.lanes.size()),
+  const double top = kLane * double(chart.lanes.size()),
                height = top + (below ? kSpace + kBelow : 0);
   const Scale x = scale_over(0, chart.ms, 6);
   size_t left = 0;
@@ -17,7 +17,7 @@ std::string lanes_chart(const LanesChart& chart) {
   Plot plot(height, left + 2, 2);
   std::string legend;
   for (size_t i = 0; i < chart.lanes.size(); ++i) {
-    const double y = kLane * static_cast<double>(i);
+    const double y = kLane * double(i);
     plot.label("y", 0, y + kLane / 2 - 4, chart.lanes[i].name);
     for (const LaneSlice& slice : chart.lanes[i].slices)
       plot.slice(slice.tone, x.at(slice.begin), x.at(slice.end), y, slice.name, slice.about);

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <map>
-#include "core/base/check.h"
 #include "trainer/page/arms.h"
 #include "trainer/page/charts.h"
 #include "trainer/page/html.h"
@@ -12,7 +11,6 @@ namespace bellows {
 
 static std::string ms(double seconds) { return fmt::format("{:.3f}", 1e3 * seconds); }
 static std::string share(double part) { return fmt::format("{:.1f} %", 100 * part); }
-static std::string code(const std::string& text) { return "<code>" + escaped(text) + "</code>"; }
 static std::string module_of(const Json& row) {
   const std::string path = text_of(row, "module");
   return path.empty() ? "–" : code(path);

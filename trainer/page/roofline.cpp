@@ -1,5 +1,4 @@
 // The roofline of a machine, and how close ops come to it.
-#include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
 #include "trainer/page/figure.h"
@@ -53,7 +52,7 @@ std::string roofline(const Roofline& chart) {
            std::ranges::none_of(taken, [&](const Box& other) { return box.meets(other); });
   };
   for (const auto& [name, rate] : chart.ceilings) {
-    const double width = 7 * static_cast<double>(name.size()) / kPhone;
+    const double width = 7 * double(name.size()) / kPhone;
     plot.line("one", x.at(rate / chart.bytes_per_s), y_of(rate), 1, y_of(rate));
     plot.label("roof", 1, y_of(rate) - 18, name);
     taken.push_back({1 - width, 1, y_of(rate) - 10});
@@ -64,7 +63,7 @@ std::string roofline(const Roofline& chart) {
   }
   for (const RooflinePoint& p : points) {
     const double at = x.at(p.flop_per_byte), height = y_of(p.flop_per_s),
-                 width = 7 * static_cast<double>(p.name.size()) / kPhone;
+                 width = 7 * double(p.name.size()) / kPhone;
     plot.path("dot big", p.tone, dots_of(std::vector<Point>{{at, height}}));
     const Box right{at + 0.025, at + 0.025 + width, height},
         before{at - 0.025 - width, at - 0.025, height};

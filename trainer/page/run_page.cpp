@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 #include "core/base/check.h"
 #include "core/base/plural.h"
 #include "core/base/statistics.h"
+#include "trainer/log/system.h"
 #include "trainer/page/charts.h"
 #include "trainer/page/html.h"
 #include "trainer/page/page.h"
@@ -15,19 +15,10 @@ namespace bellows {
 
 using Column = std::vector<double>;
 
-static double last(const Column& values) { return values.empty() ? NAN : values.back(); }
-
 static std::string setting(const Json& run, const std::string& key) {
   for (const Json& each : run.at("plan"))
     if (each[0] == key) return each[1];
   return "";
-}
-
-static std::string date_of(double seconds) {
-  const auto whole = static_cast<std::time_t>(seconds);
-  char text[32] = {};
-  std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M UTC", std::gmtime(&whole));
-  return text;
 }
 
 // ---- the key numbers
@@ -105,11 +96,10 @@ static std::string learning(const Json& run) {
                              .note = "of the test set",
                              .series = {series(metric, Tone::accent, test, metric)}});
   }
-  figures += line_chart(shares);
-  figures += line_chart({.title = "Learning rate",
-                         .series = {series("lr", Tone::quiet, train, "lr")},
-                         .y_axis = YAxis::from_zero});
-  return figures;
+  return figures + line_chart(shares) +
+         line_chart({.title = "Learning rate",
+                     .series = {series("lr", Tone::quiet, train, "lr")},
+                     .y_axis = YAxis::from_zero});
 }
 
 // Adds up to batch_cost. With several ranks, the waits of the slowest one.
@@ -140,11 +130,11 @@ static std::string step_parts(const Json& train) {
 
 static std::string speed(const Json& run) {
   const Json& train = run.at("train");
-  const std::string ips = line_chart({.title = "Samples a second",
-                                      .note = "ips of each log window",
-                                      .series = {series("ips", Tone::accent, train, "ips")},
-                                      .y_axis = YAxis::from_zero});
-  return ips + step_parts(train);
+  return line_chart({.title = "Samples a second",
+                     .note = "ips of each log window",
+                     .series = {series("ips", Tone::accent, train, "ips")},
+                     .y_axis = YAxis::from_zero}) +
+         step_parts(train);
 }
 
 static std::string whole_run(const Json& totals) {
@@ -167,29 +157,28 @@ static std::string whole_run(const Json& totals) {
 
 static std::string resources(const Json& run) {
   const Json& train = run.at("train");
-  std::string figures =
-      line_chart({.title = "Memory",
-                  .note = "largest so far: of the process, and of tensors",
-                  .unit = " MB",
-                  .series = {series("process", Tone::quiet, train, "peak_resident_bytes", 1e-6),
-                             series("tensors", Tone::accent, train, "max_mem_allocated", 1e-6)},
-                  .y_axis = YAxis::from_zero});
-  figures += line_chart({.title = "CPU",
-                         .note = "cores that the process kept busy",
-                         .series = {series("cores", Tone::accent, train, "cpu_cores")},
-                         .y_axis = YAxis::from_zero});
-  figures += line_chart({.title = "GPU",
-                         .note = "share of the time in which a kernel ran, in %",
-                         .unit = " %",
-                         .series = {series("busy", Tone::accent, train, "gpu_utilization", 100)},
-                         .y_axis = YAxis::from_zero});
-  return figures;
+  return line_chart({.title = "Memory",
+                     .note = "largest so far: of the process, and of tensors",
+                     .unit = " MB",
+                     .series = {series("process", Tone::quiet, train, "peak_resident_bytes", 1e-6),
+                                series("tensors", Tone::accent, train, "max_mem_allocated", 1e-6)},
+                     .y_axis = YAxis::from_zero}) +
+         line_chart({.title = "CPU",
+                     .note = "cores that the process kept busy",
+                     .series = {series("cores", Tone::accent, train, "cpu_cores")},
+                     .y_axis = YAxis::from_zero}) +
+         line_chart({.title = "GPU",
+                     .note = "share of the time in which a kernel ran, in %",
+                     .unit = " %",
+                     .series = {series("busy", Tone::accent, train, "gpu_utilization", 100)},
+                     .y_axis = YAxis::from_zero});
 }
 
 // ---- tables
 
-// At most that many rows, evenly chosen, with the last one.
-static std::string rows_table(const Json& rows, size_t most) {
+// At most kMost rows, evenly chosen, with the last one.
+static std::string folded_rows(const char* title, const Json& rows) {
+  constexpr size_t kMost = 60;
   HtmlTable table;
   std::vector<Column> columns;
   static const std::string sides(64, 'r');
@@ -199,25 +188,17 @@ static std::string rows_table(const Json& rows, size_t most) {
     table.columns.push_back(escaped(name));
     columns.push_back(column(rows, name));
   }
-  const size_t count = columns.empty() ? 0 : columns.front().size();
-  const size_t shown = std::min(count, most);
+  if (columns.empty()) return "";
+  const size_t count = columns.front().size(), shown = std::min(count, kMost);
   for (size_t i = 1; i <= shown; ++i) {
     std::vector<std::string> cells;
     for (const Column& values : columns)
       cells.push_back(short_number(values[i * count / shown - 1]));
     table.rows.push_back(cells);
   }
-  return shown ? html_of(table) : "";
-}
-
-static std::string folded_rows(const char* title, const Json& rows) {
-  constexpr size_t kMost = 60;
-  const std::string table = rows_table(rows, kMost);
-  const size_t count = rows.contains("step") ? rows["step"].size() : 0;
-  return table.empty() ? ""
-                       : fold(count > kMost ? fmt::format("{}: {} of {}", title, kMost, count)
-                                            : fmt::format("{}: {}", title, count),
-                              table);
+  return fold(count > kMost ? fmt::format("{}: {} of {}", title, kMost, count)
+                            : fmt::format("{}: {}", title, count),
+              html_of(table));
 }
 
 static std::string toggles_of(const Json& run) {
@@ -243,8 +224,8 @@ static std::string configuration(const Json& run) {
   for (const Json& each : run.at("plan")) {
     const std::string origin = each[2];
     if (origin == "default" || origin.starts_with("off, ") || each[1] == "default") continue;
-    table.rows.push_back({"<code>" + escaped(each[0].get<std::string>()) + "</code>",
-                          escaped(each[1].get<std::string>()), escaped(origin)});
+    table.rows.push_back(
+        {code(each[0].get<std::string>()), escaped(each[1].get<std::string>()), escaped(origin)});
   }
   return (table.rows.empty() ? "<p>Every option has its default.</p>\n" : html_of(table)) +
          fold("plan.yaml: every option and where it was set",
@@ -269,30 +250,23 @@ static Page run_page(const Json& run) {
   if (const std::string model = setting(run, "model.name"); !model.empty())
     about.push_back(cat(model, " on ", setting(run, "data.name")));
   if (env.contains("cpu")) about.push_back(env["cpu"]);
-  if (const double begin = last(column(train, "ts")); std::isfinite(begin))
-    about.push_back(date_of(begin));
+  if (const Column ts = column(train, "ts"); !ts.empty() && std::isfinite(ts.back()))
+    about.push_back(date_text(ts.back()));
   if (run.at("totals").empty()) about.push_back("no end is recorded: it runs, or was killed");
-  std::string text;
-  for (const std::string& item : about) text += (text.empty() ? "" : " · ") + item;
-
   std::string summary;
   for (const Json& line : run.at("summary")) summary += escaped(line.get<std::string>()) + "\n";
   if (!summary.empty()) summary = "<pre>" + summary + "</pre>\n";
-  const std::string figures = speed(run) + whole_run(run.at("totals"));
-  const std::string speed_html =
-      (figures.empty() ? "" : grid(figures)) + folded_rows("Log windows", train);
-  const std::string curves = learning(run),
-                    curves_html = (curves.empty() ? "" : grid(curves)) +
-                                  folded_rows("Evaluations", run.at("test"));
-  const std::string more = resources(run);
-  return {
-      .over = "Bellows · training run",
-      .title = setting(run, "name"),
-      .about = text,
-      .body = numbers_of(run) + section("Learning", curves_html) + section("Speed", speed_html) +
-              section("Resources", more.empty() ? "" : grid(more)) +
-              section("Toggles", toggles_of(run)) + section("Configuration", configuration(run)) +
-              section("Machine", machine(env)) + section("Summary", summary)};
+  return {.over = "Bellows · training run",
+          .title = setting(run, "name"),
+          .about = fmt::format("{}", fmt::join(about, " · ")),
+          .body = numbers_of(run) +
+                  section("Learning",
+                          grid(learning(run)) + folded_rows("Evaluations", run.at("test"))) +
+                  section("Speed", grid(speed(run) + whole_run(run.at("totals"))) +
+                                       folded_rows("Log windows", train)) +
+                  section("Resources", grid(resources(run))) + section("Toggles", toggles_of(run)) +
+                  section("Configuration", configuration(run)) + section("Machine", machine(env)) +
+                  section("Summary", summary)};
 }
 
 static const AddPage page({"run", run_page});

@@ -1,6 +1,5 @@
 // The axis of a chart: where a value lies, and its ticks.
 #pragma once
-#include <string>
 #include <vector>
 
 namespace bellows {

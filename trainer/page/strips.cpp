@@ -34,7 +34,7 @@ std::string strip_chart(const std::string& title, const std::string& note, const
   std::string html;
   for (const Strip& strip : strips) {
     const double lane_height = strip.lanes.size() > 12 ? 5 : 8,
-                 height = lane_height * (static_cast<double>(strip.lanes.size()) + 1);
+                 height = lane_height * (double(strip.lanes.size()) + 1);
     Plot plot(height, kMargin, kMargin);
     for (const double tick : x.ticks) plot.line("grid", x.at(tick), 0, x.at(tick), height);
     std::vector<Point> dots;

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <charconv>
-#include "core/base/check.h"
 #include "core/base/plural.h"
 #include "core/base/statistics.h"
 #include "trainer/page/arms.h"
@@ -14,9 +13,7 @@ namespace bellows {
 
 static std::vector<double> times(const Json& arm) { return all_of(costs_ms(arm, "wall")); }
 
-static std::string short_key(const std::string& key) {
-  return key.substr(key.rfind('.') == key.npos ? 0 : key.rfind('.') + 1);
-}
+static std::string short_key(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
 static double parsed(const std::string& text) {
   double value = NAN;

@@ -45,15 +45,13 @@ static OpKey key_of(const Slice& slice, const Recording& recording) {
 }
 
 // Nothing for a range that is no op, and for an op whose shapes do not determine its work.
-static Cost work_in(const Slice& slice, const Recording& recording) {
+static Cost work_in(const Slice& slice, const Recording& recording) try {
   if (slice.name == "optimizer") return recording.update;
   if (slice.op < 0) return {};
-  try {
-    const OpWork work = work_of(recording.ops[slice.op]);
-    return slice.kind == SliceKind::backward ? work.backward : work.forward;
-  } catch (const Error&) {
-    return {};
-  }
+  const OpWork work = work_of(recording.ops[slice.op]);
+  return slice.kind == SliceKind::backward ? work.backward : work.forward;
+} catch (const Error&) {
+  return {};
 }
 
 static CallsByKey calls_in(const Timeline& timeline, const Recording& recording,
@@ -81,16 +79,18 @@ static double total_s(const Recording& recording) {
   return kSecond * ns;
 }
 
-// Sets the shares and puts the longest first.
-static std::vector<OpRow> ranked(std::vector<OpRow> rows, double total) {
-  for (OpRow& row : rows) row.share = row.s / total;
-  std::ranges::stable_sort(rows, std::greater<>(), &OpRow::s);
-  return rows;
+// Returns the rows, those with the largest `by` first.
+template <class Key, class Row>
+static std::vector<Row> sorted(const std::map<Key, Row>& rows, double Row::*by) {
+  std::vector<Row> list;
+  for (const auto& [key, row] : rows) list.push_back(row);
+  std::ranges::stable_sort(list, std::greater<>(), by);
+  return list;
 }
 
-static std::vector<OpRow> by_kind(const std::vector<OpRow>& ops, double total) {
+static std::vector<OpRow> by_kind(const std::map<OpKey, OpRow>& ops, double total) {
   std::map<std::pair<std::string, bool>, OpRow> kinds;
-  for (const OpRow& op : ops) {
+  for (const auto& [key, op] : ops) {
     OpRow& kind = kinds[{op.key.op, op.key.backward}];
     kind.key.op = op.key.op;
     kind.key.backward = op.key.backward;
@@ -99,9 +99,8 @@ static std::vector<OpRow> by_kind(const std::vector<OpRow>& ops, double total) {
     kind.work += op.work;
     kind.ceiling_s += op.ceiling_s;
   }
-  std::vector<OpRow> rows;
-  for (const auto& [name, row] : kinds) rows.push_back(row);
-  return ranked(rows, total);
+  for (auto& [name, kind] : kinds) kind.share = kind.s / total;
+  return sorted(kinds, &OpRow::s);
 }
 
 static void add_phases(Profile& profile, const Timeline& timeline) {
@@ -131,13 +130,8 @@ static std::vector<ModuleRow> modules_in(const Timeline& timeline, const Profile
     (backward ? row.backward_s : row.forward_s) +=
         kSecond * double(slice.self_ns) / double(profile.updates);
   }
-  std::vector<ModuleRow> list;
-  for (auto& [path, row] : rows) {
-    row.share = (row.forward_s + row.backward_s) / profile.update_s;
-    list.push_back(row);
-  }
-  std::ranges::stable_sort(list, std::greater<>(), &ModuleRow::share);
-  return list;
+  for (auto& [path, row] : rows) row.share = (row.forward_s + row.backward_s) / profile.update_s;
+  return sorted(rows, &ModuleRow::share);
 }
 
 static std::vector<Outlier> outliers_in(const CallsByKey& calls) {
@@ -174,13 +168,8 @@ static std::vector<GapRow> gaps_in(const Timeline& timeline, const Profile& prof
     row.s += s / double(profile.updates);
     if (s > row.longest_s) row.longest_s = s, row.longest_step = in.step;
   }
-  std::vector<GapRow> list;
-  for (auto& [key, row] : rows) {
-    row.share = row.s / profile.update_s;
-    list.push_back(row);
-  }
-  std::ranges::stable_sort(list, std::greater<>(), &GapRow::s);
-  return list;
+  for (auto& [key, row] : rows) row.share = row.s / profile.update_s;
+  return sorted(rows, &GapRow::s);
 }
 
 // Number of log entries until most bytes are in use.
@@ -196,12 +185,11 @@ static void add_memory(Profile& profile, const Recording& recording) {
   const std::span log = std::span(recording.allocations).first(peak_of(recording.allocations));
   std::unordered_map<const void*, const Allocation*> alive;
   int64_t older = 0;  // bytes released that were taken before the window
-  for (const Allocation& entry : log) {
+  for (const Allocation& entry : log)
     if (entry.bytes >= 0)
       alive[entry.block] = &entry;
     else if (!alive.erase(entry.block))
       older -= entry.bytes;
-  }
   std::map<std::string, MemoryRow> rows;
   for (const auto& [block, entry] : alive) {
     const std::string& path = entry->site->path;
@@ -229,9 +217,10 @@ Profile analyze(const Recording& recording, const Ceilings& ceilings) {
   profile.update_s = total / double(profile.updates);
   profile.waited_share = kSecond * double(recording.waited_ns) / total;
   const CallsByKey calls = calls_in(timeline, recording, ceilings);
-  std::vector<OpRow> ops;
-  for (const auto& [key, all] : calls) ops.push_back(all.row);
-  profile.ops = ranked(ops, total);
+  std::map<OpKey, OpRow> ops;
+  for (const auto& [key, all] : calls) ops[key] = all.row;
+  for (auto& [key, op] : ops) op.share = op.s / total;
+  profile.ops = sorted(ops, &OpRow::s);
   profile.kinds = by_kind(ops, total);
   add_phases(profile, timeline);
   profile.modules = modules_in(timeline, profile);

@@ -1,5 +1,4 @@
 // trainer profile --config FILE --steps 20:30: where the time of an update goes on the CPU.
-#include <charconv>
 #include "core/base/file.h"
 #include "core/base/output.h"
 #include "core/base/plural.h"
@@ -26,9 +25,7 @@ struct ProfileLine {
 }  // namespace
 
 static void declare(CommandLine& line, ProfileLine& given) {
-  line.add_option("overrides", given.overrides,
-                  "key=value: options that override those of the file");
-  line.add_option("--config,-c", given.config, "YAML file with the options of the run");
+  line.add_config(given.config, given.overrides);
   line.add_option("--steps", given.steps, "FIRST:LAST, updates to record, the last not included")
       .shows_default();
   line.add_option("--trace", given.trace,
@@ -42,13 +39,11 @@ static void declare(CommandLine& line, ProfileLine& given) {
 }
 
 static std::vector<int64_t> window_of(const std::string& text) {
-  int64_t first = 0, last = 0;
-  const char* const end = text.data() + text.size();
-  const auto [colon, error] = std::from_chars(text.data(), end, first);
-  const bool split = error == std::errc() && colon != end && *colon == ':';
-  const auto [stopped, also] = std::from_chars(split ? colon + 1 : end, end, last);
-  CHECK(split && also == std::errc() && stopped == end && first >= 1 && last > first,
-        "profile: --steps '", text, "'; expected two numbers from 1 on, as in 20:30");
+  const size_t colon = text.find(':');
+  const int64_t first = whole_number(text.substr(0, colon)),
+                last = colon == text.npos ? 0 : whole_number(text.substr(colon + 1));
+  CHECK(first > 0 && last > first, "profile: --steps '", text,
+        "'; expected two numbers from 1 on, as in 20:30");
   return {first, last};
 }
 
@@ -58,10 +53,6 @@ static Plan profiled(Plan plan, const std::vector<int64_t>& window) {
   plan.ckpt.best = plan.target.metric = "none";
   plan.train.patience = 0;
   return plan;
-}
-
-static Ceilings ceilings_here() {
-  return {fma_rate(DType::f32), fma_rate(DType::bf16), memory_rates().back().bytes_per_s};
 }
 
 static int run(const Arguments& args) {
@@ -85,7 +76,8 @@ static int run(const Arguments& args) {
                                 [&](const Position& at) { recorder.after_update(at); });
   if (outcome.signal) return 128 + outcome.signal;
   const Recording recording = recorder.take();
-  const Ceilings ceilings = ceilings_here();
+  const Ceilings ceilings = {fma_rate(DType::f32), fma_rate(DType::bf16),
+                             memory_rates().back().bytes_per_s};
   const Profile profile = analyze(recording, ceilings);
   const int64_t batch = plan.data.loader.sampler.batch_size;
   say(cat(plan.name, ": batch ", batch, ", ", count_of(pool_threads(), "thread")));

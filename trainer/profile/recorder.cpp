@@ -19,13 +19,6 @@ static int64_t waited_ns() {
   return waited;
 }
 
-static std::map<uint64_t, std::string> names_of_threads() {
-  std::map<uint64_t, std::string> names;
-  for (const Path& task : paths_in("/proc/self/task", Exit::internal))
-    std::getline(std::ifstream(task / "comm"), names[std::stoull(task.filename())]);
-  return names;
-}
-
 static std::string module_of(const std::string& parameter) {
   const size_t dot = parameter.rfind('.');
   return dot == std::string::npos ? "" : parameter.substr(0, dot);
@@ -73,7 +66,8 @@ void Recorder::stop() {
   ops_.reset();
   recording_.allocations = take_allocations();
   recording_.waited_ns = waited_ns() - recording_.waited_ns;
-  recording_.threads = names_of_threads();
+  for (const Path& task : paths_in("/proc/self/task", Exit::internal))
+    std::getline(std::ifstream(task / "comm"), recording_.threads[std::stoull(task.filename())]);
   recording_.threads[recording_.thread] = "compute";
   recording_.cores = cores_.stop();
   std::erase_if(recording_.cores, [&](const CoreLoad& load) {

@@ -22,7 +22,7 @@ void Consensus::contribute(const double* loss) {
   mine[kInterrupted] = signals_.stop() == SIGINT;
   mine[kTerminated] = signals_.stop() == SIGTERM;
   mine[kSave] = signals_.take_save_request();
-  mine[kFailure] = failure_ ? static_cast<double>(failure_->exit) : 0;
+  mine[kFailure] = failure_ ? double(failure_->exit) : 0;
   mine[kHasLoss] = loss != nullptr;
   if (loss) mine[kLoss] = *loss;
   votes_ = tensor_of(mine);

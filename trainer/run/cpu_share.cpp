@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <utility>
+#include "core/base/plural.h"
 #include "core/base/trace.h"
 
 namespace bellows {
@@ -12,16 +13,16 @@ std::string cpu_line(const CpuUse& use) {
   if (use.waited < 0.1 || use.used > 0.95 * pool_threads()) return "";
   double load = 0;
   getloadavg(&load, 1);
-  return fmt::format("cpu: got {:.0f} % of {} {}, load {:.1f}", 100 * use.used / pool_threads(),
-                     pool_threads(), pool_threads() == 1 ? "core" : "cores", load);
+  return fmt::format("cpu: got {:.0f} % of {}, load {:.1f}", 100 * use.used / pool_threads(),
+                     count_of(pool_threads(), "core"), load);
 }
 
 CpuShare::Reading CpuShare::read() { return {trace::now_ns(), cpu_time()}; }
 
 CpuUse CpuShare::use(const Reading& from, const Reading& to) {
-  const auto wall = static_cast<double>(std::max<int64_t>(to.at_ns - from.at_ns, 1));
-  return {static_cast<double>(to.cpu.used_ns - from.cpu.used_ns) / wall,
-          static_cast<double>(to.cpu.waited_ns - from.cpu.waited_ns) / wall};
+  const auto wall = double(std::max<int64_t>(to.at_ns - from.at_ns, 1));
+  return {double(to.cpu.used_ns - from.cpu.used_ns) / wall,
+          double(to.cpu.waited_ns - from.cpu.waited_ns) / wall};
 }
 
 CpuUse CpuShare::use() const { return use(begin_, read()); }

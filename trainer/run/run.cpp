@@ -62,11 +62,10 @@ static Start start_of(const RunRequest& request) {
     start.folder = request.folder.empty() ? newest_run(Path("runs") / request.config.plan.name)
                                           : Path(request.folder);
   const Path checkpoints = start.folder / "checkpoints";
-  if (latest && list_checkpoints(checkpoints).empty()) {
+  if (latest && list_checkpoints(checkpoints).empty())
     start.notes.push_back(cat("resume: no checkpoint in ", checkpoints.string(), ", a new run"));
-  } else {
+  else
     start.saved = load_newest(checkpoints, start.notes);
-  }
   return start;
 }
 
@@ -225,7 +224,7 @@ static Path shared_folder(const Session& session, const Path& folder) {
   if (session.ranks.world == 1) return folder;
   const std::string key = "run/folder";
   if (session.ranks.rank == 0) return session.store->set(key, folder.string()), folder;
-  const Timeout timeout(static_cast<int64_t>(1000 * session.plan.dist.timeout_s));
+  const Timeout timeout(int64_t(1000 * session.plan.dist.timeout_s));
   const Path shared = session.store->get(key, timeout);
   std::error_code none;
   return fs::is_directory(shared, none) ? shared : Path();
@@ -249,7 +248,7 @@ static void gather_damaged(const Session& session) {
   }
   std::set<std::string> all;
   for (const std::string& origin : mine) all.insert(on_one_line(origin));
-  const Timeout timeout(static_cast<int64_t>(1000 * session.plan.dist.timeout_s));
+  const Timeout timeout(int64_t(1000 * session.plan.dist.timeout_s));
   for (int rank = 1; rank < session.ranks.world; ++rank) {
     std::istringstream lines(session.store->get(key(rank), timeout));
     std::string line;
@@ -260,13 +259,11 @@ static void gather_damaged(const Session& session) {
 }
 
 // Writes this rank's last collectives to the run folder, for the diagnosis of a failure.
-static void write_flight_report(const Session& session, const Path& folder) noexcept {
-  try {
-    const std::string report = session.group->flight_report();
-    const std::string name = cat(kFlightReport, session.ranks.rank, ".txt");
-    if (!folder.empty() && !report.empty()) write_file(folder / name, bytes_of(report));
-  } catch (const std::exception&) {  // ignored: the error being thrown is the cause
-  }
+static void write_flight_report(const Session& session, const Path& folder) noexcept try {
+  const std::string report = session.group->flight_report();
+  const std::string name = cat(kFlightReport, session.ranks.rank, ".txt");
+  if (!folder.empty() && !report.empty()) write_file(folder / name, bytes_of(report));
+} catch (const std::exception&) {  // ignored: the error being thrown is the cause
 }
 
 // `shared`: receives the folder of rank 0.

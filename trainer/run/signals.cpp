@@ -56,13 +56,12 @@ static void request_stop(int signal, bool by_parent) {
 
 static void take(int signal, bool by_parent) {
   if (relayed(signal)) return;
-  if (signal == SIGUSR1) {
+  if (signal == SIGUSR1)
     save_requested = true;
-  } else if (!recording) {
+  else if (!recording)
     take_default_action(signal);
-  } else if (signal != SIGHUP) {
+  else if (signal != SIGHUP)
     request_stop(signal, by_parent);
-  }
 }
 
 static void take_all() {

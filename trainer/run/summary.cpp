@@ -126,7 +126,7 @@ Lines summary(const Session& session, const Outcome& outcome) {
 
 Scalars totals(const Session& session, const Outcome& outcome) {
   const Meter& meter = outcome.meter;
-  const auto peak = static_cast<double>(allocator_stats(session.device).peak_allocated);
+  const auto peak = double(allocator_stats(session.device).peak_allocated);
   const MakingTime& making = session.loader->making_time();
   Scalars values = {
       {"elapsed_s", outcome.at.elapsed_s},
@@ -146,7 +146,7 @@ Scalars totals(const Session& session, const Outcome& outcome) {
     values.emplace_back("damaged_reads", double(counted("data.damaged")));
   }
   if (const int64_t moved = migrations(); moved >= 0)
-    values.emplace_back("cpu_migrations", static_cast<double>(moved));
+    values.emplace_back("cpu_migrations", double(moved));
   return values;
 }
 

@@ -45,7 +45,7 @@ static std::string difference(const std::string& zero, const std::string& other,
 
 // Returns the reason why the ranks cannot start together, or "".
 static std::string verdict(Store& store, const Ranks& ranks, const std::string& topic,
-                           const std::string& mine, Timeout timeout) {
+                           const std::string& mine, Timeout timeout) try {
   for (int rank = 1; rank < ranks.world; ++rank) {
     const std::string its = store.get(key(topic, rank), timeout);
     if (its.starts_with(kError)) return cat("rank ", rank, ": ", its.substr(1));
@@ -54,18 +54,8 @@ static std::string verdict(Store& store, const Ranks& ranks, const std::string& 
                  "; start all ranks with one program, configuration and data set");
   }
   return "";
-}
-
-static std::string published_verdict(Store& store, const Ranks& ranks, const std::string& topic,
-                                     const std::string& mine, Timeout timeout) {
-  std::string why;
-  try {
-    why = verdict(store, ranks, topic, mine, timeout);
-  } catch (const Error& error) {  // a rank that did not arrive
-    why = error.what();
-  }
-  store.set(key(topic, kVerdict), why);
-  return why;
+} catch (const Error& error) {  // a rank that did not arrive
+  return error.what();
 }
 
 void agree(Store& store, const Ranks& ranks, const std::string& topic, const Facts& facts,
@@ -75,7 +65,8 @@ void agree(Store& store, const Ranks& ranks, const std::string& topic, const Fac
       std::chrono::duration_cast<Timeout>(std::chrono::duration<double>(timeout_s));
   std::string why;
   if (ranks.rank == 0) {
-    why = published_verdict(store, ranks, topic, mine, timeout);
+    why = verdict(store, ranks, topic, mine, timeout);
+    store.set(key(topic, kVerdict), why);
   } else {
     store.set(key(topic, ranks.rank), kFacts + mine);
     why = store.get(key(topic, kVerdict), timeout);
@@ -84,27 +75,23 @@ void agree(Store& store, const Ranks& ranks, const std::string& topic, const Fac
 }
 
 bool refuse(Store& store, const Ranks& ranks, const std::string& topic,
-            const std::string& why) noexcept {
-  try {
-    if (ranks.rank == 0)
-      store.set(key(topic, kVerdict), cat("rank 0: ", why));
-    else
-      store.set(key(topic, ranks.rank), kError + why);
-    return true;
-  } catch (const std::exception&) {  // the store is gone, so no rank waits
-    return false;
-  }
+            const std::string& why) noexcept try {
+  if (ranks.rank == 0)
+    store.set(key(topic, kVerdict), cat("rank 0: ", why));
+  else
+    store.set(key(topic, ranks.rank), kError + why);
+  return true;
+} catch (const std::exception&) {  // the store is gone, so no rank waits
+  return false;
 }
 
-void wait_for_rank0(Store& store, const Ranks& ranks, const std::string& what) {
+void wait_for_rank0(Store& store, const Ranks& ranks, const std::string& what) try {
   constexpr Timeout kLook(500);
   const std::string done = key("rank 0", what);
-  try {
-    if (ranks.rank == 0) return store.set(done, "");
-    while (!store.wait(done, kLook)) store.add(key("rank 0", "asked"), 1);  // fails if rank 0 hangs
-  } catch (const Error& error) {
-    fail(error.exit, what, ": ", error.what());
-  }
+  if (ranks.rank == 0) return store.set(done, "");
+  while (!store.wait(done, kLook)) store.add(key("rank 0", "asked"), 1);  // fails if rank 0 hangs
+} catch (const Error& error) {
+  fail(error.exit, what, ": ", error.what());
 }
 
 }  // namespace bellows

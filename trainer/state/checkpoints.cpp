@@ -103,14 +103,12 @@ bool Checkpoints::save_in_background(const NamedTensors& tensors, const Metadata
   return options_.async;
 }
 
-template <class Attempt> void Checkpoints::guarded(const Attempt& attempt) {
-  try {
-    attempt();
-    finished();
-  } catch (const Error& error) {
-    if (options_.on_error == OnSaveError::stop) throw;
-    messages_.push_back(cat("WARNING: this run continues without its checkpoint: ", error.what()));
-  }
+template <class Attempt> void Checkpoints::guarded(const Attempt& attempt) try {
+  attempt();
+  finished();
+} catch (const Error& error) {
+  if (options_.on_error == OnSaveError::stop) throw;
+  messages_.push_back(cat("WARNING: this run continues without its checkpoint: ", error.what()));
 }
 
 void Checkpoints::poll() {

@@ -17,23 +17,23 @@ class RunFolder {
   // run has written there. keep: continues in it. overwrite: removes files that an earlier run
   // wrote there, and nothing else. Throws Error: exit 2 if another run owns the folder or (refuse)
   // has written there, 8 if it is not writable.
-  RunFolder(const std::filesystem::path& path, IfExists existing);
+  RunFolder(const Path& path, IfExists existing);
   RunFolder(RunFolder&&) = delete;
 
-  const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+  const Path& path() const { return path_; }
+  Path checkpoints() const { return path_ / "checkpoints"; }
   void write(const std::string& name, const std::string& text) const;
 
  private:
   void lock();
 
-  std::filesystem::path path_;
+  Path path_;
   std::optional<FileLock> lock_;
 };
 
 // Throws Error (exit 2) if a run has written in that folder.
-void refuse_used(const std::filesystem::path& path);
+void refuse_used(const Path& path);
 // Returns the folder with the highest number: <path>-3 before <path>-2 before <path>.
-std::filesystem::path newest_run(const std::filesystem::path& path);
+Path newest_run(const Path& path);
 
 }  // namespace bellows

@@ -70,17 +70,12 @@ static void add_rows(Json& run, const Path& path) {
   }
 }
 
-// A plan of another version may not load; the metrics that all runs have are judged then.
-static Plan plan_of(const Path& file) {
-  try {
-    return make_config(sources_of(file.string(), {})).plan;
-  } catch (const Error&) {
-    return {};
-  }
-}
-
 static void add_directions(Json& run, const Path& file) {
-  const Plan plan = plan_of(file);
+  Plan plan;
+  try {
+    plan = make_config(sources_of(file.string(), {})).plan;
+  } catch (const Error&) {  // of another version: the metrics that all runs have are judged
+  }
   for (const std::string& metric : metrics_in(run["test"]))
     if (higher_is_better(plan, metric)) run["higher_is_better"].push_back(metric);
 }

@@ -1,6 +1,5 @@
 #include "trainer/state/scratch_folder.h"
 #include <fcntl.h>
-#include <unistd.h>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>

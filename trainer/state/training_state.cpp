@@ -132,13 +132,11 @@ static const std::string& entry(const SafeTensors& saved, const std::string& key
 
 // A file with valid checksums was written by this program or by an attacker. In both cases an
 // exception of the JSON library must not become an internal error.
-template <class Read> static auto read_entry(const SafeTensors& saved, const char* key, Read read) {
-  const std::string& text = entry(saved, key);
-  try {
-    return read(Json::parse(text));
-  } catch (const nlohmann::json::exception& error) {
-    fail(Exit::checkpoint, "the checkpoint's '", key, "' cannot be read: ", error.what());
-  }
+template <class Read>
+static auto read_entry(const SafeTensors& saved, const char* key, Read read) try {
+  return read(Json::parse(entry(saved, key)));
+} catch (const Json::exception& error) {
+  fail(Exit::checkpoint, "the checkpoint's '", key, "' cannot be read: ", error.what());
 }
 
 static void check_format(const SafeTensors& saved) {

@@ -18,7 +18,7 @@ struct LossSum {
   int64_t count = 0;
 
   void add(double loss) { sum += loss, ++count; }
-  double mean() const { return sum / static_cast<double>(count); }
+  double mean() const { return sum / double(count); }
 };
 
 // The best evaluation so far, by the metric best_metric().

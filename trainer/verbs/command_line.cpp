@@ -1,41 +1,41 @@
 #include "trainer/verbs/command_line.h"
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include "core/base/check.h"
 #include "core/base/output.h"
 
 namespace bellows {
 
-auto CommandLine::Option::required() const -> Option { return Option(option_->required()); }
-auto CommandLine::Option::one_of(const std::vector<std::string>& values) const -> Option {
-  return Option(option_->check(CLI::IsMember(values)));
+int64_t whole_number(std::string_view text, int64_t most) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  return whole && number >= 1 && number <= most ? number : 0;
 }
-auto CommandLine::Option::range(int64_t least, int64_t most) const -> Option {
-  return Option(option_->check(CLI::Range(least, most).description("")));
+
+using Setting = CommandLine::Option;
+
+Setting Setting::required() const { return Setting(option_->required()); }
+Setting Setting::one_of(const std::vector<std::string>& values) const {
+  return Setting(option_->check(CLI::IsMember(values)));
 }
-auto CommandLine::Option::positive() const -> Option {
-  return Option(option_->check(CLI::PositiveNumber));
+Setting Setting::range(int64_t least, int64_t most) const {
+  return Setting(option_->check(CLI::Range(least, most).description("")));
 }
-auto CommandLine::Option::existing_folder() const -> Option {
-  return Option(option_->check(CLI::ExistingDirectory));
-}
-auto CommandLine::Option::excludes(Option other) const -> Option {
-  return Option(option_->excludes(other.option_));
-}
-auto CommandLine::Option::without_value(const std::string& meaning) const -> Option {
+Setting Setting::positive() const { return Setting(option_->check(CLI::PositiveNumber)); }
+Setting Setting::existing_folder() const { return Setting(option_->check(CLI::ExistingDirectory)); }
+Setting Setting::excludes(Setting other) const { return Setting(option_->excludes(other.option_)); }
+Setting Setting::without_value(const std::string& meaning) const {
   option_->expected(0, 1);
-  return Option(meaning.empty() ? option_ : option_->default_str(meaning));
+  return Setting(meaning.empty() ? option_ : option_->default_str(meaning));
 }
-auto CommandLine::Option::value_name(const std::string& name) const -> Option {
-  return Option(option_->type_name(name));
+Setting Setting::value_name(const std::string& name) const {
+  return Setting(option_->type_name(name));
 }
-auto CommandLine::Option::shows_default() const -> Option {
-  return Option(option_->capture_default_str());
-}
-auto CommandLine::Option::hidden() const -> Option { return Option(option_->group("")); }
-auto CommandLine::Option::each_takes_one() const -> Option {
-  return Option(option_->allow_extra_args(false));
-}
+Setting Setting::shows_default() const { return Setting(option_->capture_default_str()); }
+Setting Setting::hidden() const { return Setting(option_->group("")); }
+Setting Setting::each_takes_one() const { return Setting(option_->allow_extra_args(false)); }
 
 CommandLine::CommandLine(const std::string& program, const std::string& help,
                          const std::string& example)
@@ -45,22 +45,21 @@ CommandLine::CommandLine(const std::string& program, const std::string& help,
 CommandLine::~CommandLine() = default;
 
 template <class T>
-CommandLine::Option CommandLine::add_option(const std::string& names, T& variable,
-                                            const std::string& help) {
-  return Option(app_->add_option(names, variable, help));
+Setting CommandLine::add_option(const std::string& names, T& variable, const std::string& help) {
+  return Setting(app_->add_option(names, variable, help));
 }
-template CommandLine::Option CommandLine::add_option(const std::string&, std::string&,
-                                                     const std::string&);
-template CommandLine::Option CommandLine::add_option(const std::string&, int64_t&,
-                                                     const std::string&);
-template CommandLine::Option CommandLine::add_option(const std::string&, double&,
-                                                     const std::string&);
-template CommandLine::Option CommandLine::add_option(const std::string&, Arguments&,
-                                                     const std::string&);
+template Setting CommandLine::add_option(const std::string&, std::string&, const std::string&);
+template Setting CommandLine::add_option(const std::string&, int64_t&, const std::string&);
+template Setting CommandLine::add_option(const std::string&, double&, const std::string&);
+template Setting CommandLine::add_option(const std::string&, Arguments&, const std::string&);
 
-CommandLine::Option CommandLine::add_flag(const std::string& name, bool& variable,
-                                          const std::string& help) {
-  return Option(app_->add_flag(name, variable, help));
+Setting CommandLine::add_flag(const std::string& name, bool& variable, const std::string& help) {
+  return Setting(app_->add_flag(name, variable, help));
+}
+
+void CommandLine::add_config(std::string& config, Arguments& overrides, const std::string& help) {
+  add_option("overrides", overrides, "key=value: options that override those of the file");
+  add_option("--config,-c", config, help);
 }
 
 void CommandLine::add_note(const std::string& text) {
@@ -83,18 +82,16 @@ static void refuse_empty(const Arguments& args, const std::string& program) {
   }
 }
 
-bool CommandLine::read(Arguments args) {
+bool CommandLine::read(Arguments args) try {
   refuse_empty(args, program_);
   std::ranges::reverse(args);  // CLI11 expects the last one first
-  try {
-    app_->parse(std::move(args));
-  } catch (const CLI::CallForHelp&) {
-    say_part(app_->help());
-    return false;
-  } catch (const CLI::ParseError& error) {
-    fail(Exit::usage, error.what(), "; see  ", program_, " --help");
-  }
+  app_->parse(std::move(args));
   return true;
+} catch (const CLI::CallForHelp&) {
+  say_part(app_->help());
+  return false;
+} catch (const CLI::ParseError& error) {
+  fail(Exit::usage, error.what(), "; see  ", program_, " --help");
 }
 
 }  // namespace bellows

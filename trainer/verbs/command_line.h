@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace CLI {
@@ -14,6 +15,9 @@ class Option;
 namespace bellows {
 
 using Arguments = std::vector<std::string>;
+
+// Returns the whole number that `text` is, or 0 if it is none from 1 to `most`.
+int64_t whole_number(std::string_view text, int64_t most = INT64_MAX);
 
 class CommandLine {
  public:
@@ -48,6 +52,9 @@ class CommandLine {
   template <class T>
   Option add_option(const std::string& names, T& variable, const std::string& help);
   Option add_flag(const std::string& name, bool& variable, const std::string& help);
+  // Declares the arguments that describe a run: a config file, and options that override its own.
+  void add_config(std::string& config, Arguments& overrides,
+                  const std::string& help = "YAML file with the options of the run");
   void add_note(const std::string& text);     // to the end of the help, before the example
   bool given(const std::string& name) const;  // true if read() found that option
 

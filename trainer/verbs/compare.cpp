@@ -131,7 +131,6 @@ static size_t print(const Group& group) {
 
 // ---- results
 
-// Quantity, values of both runs, format of a value.
 static void add_row(std::vector<TableRow>& rows, const std::string& name, double a, double b) {
   const auto text = [](double value) {
     return std::isfinite(value) ? fmt::format("{:.5g}", value) : std::string("-");

@@ -9,13 +9,6 @@
 
 namespace bellows {
 
-static Update first_update(const Session& session) {
-  Batch batch;
-  session.feed->start(0);
-  CHECK(session.feed->next(batch), "plan: the training set has no full batch");
-  return {batch, session.plan.train.accumulate};
-}
-
 ComputeProfile measure_profile(Plan plan, int64_t updates) {
   check_alone("plan", plan.dist);
   plan.train.cuda_graph = false;  // a replay calls no hooks
@@ -23,7 +16,10 @@ ComputeProfile measure_profile(Plan plan, int64_t updates) {
   TrainingStep train(session);
   train.prepare();
   session.model->train(true);
-  const Update update = first_update(session);
+  Batch batch;
+  session.feed->start(0);
+  CHECK(session.feed->next(batch), "plan: the training set has no full batch");
+  const Update update(batch, session.plan.train.accumulate);
   const Stream stream = current_stream(session.device);
   const size_t n = session.parameters.size();
   std::vector<std::optional<Moment>> ready(n);

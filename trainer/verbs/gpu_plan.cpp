@@ -62,19 +62,16 @@ static std::optional<TrainingSetInfo> described(const GpuPlanRequest& request, i
       {.sample = {c, h, w}, .classes = request.classes, .mean = mean, .std = std}, samples, false};
 }
 
-static void add(Rows& rows, const std::string& name, const Cost& work, double flop_rate,
-                const Card& card) {
-  if (work.flop == 0 && work.bytes == 0) return;
-  OpRow& row = rows[name];
-  ++row.calls;
-  row.work += work;
-  row.s += std::max(work.flop / flop_rate, work.bytes / (card.stream_share * card.copy));
-}
-
 static Rows rows_of(const StepWork& step, bool tf32, const Card& card) {
   Rows rows;
-  for (const WorkItem& item : step.items)
-    add(rows, item.name, item.work, product_rate(card, item.dtype, tf32), card);
+  for (const auto& [name, dtype, work] : step.items) {
+    if (work.flop == 0 && work.bytes == 0) continue;
+    OpRow& row = rows[name];
+    ++row.calls;
+    row.work += work;
+    row.s += std::max(work.flop / product_rate(card, dtype, tf32),
+                      work.bytes / (card.stream_share * card.copy));
+  }
   return rows;
 }
 

@@ -77,15 +77,6 @@ std::vector<std::string> read_lines(const std::string& path) {
   return lines;
 }
 
-static std::vector<std::string> images_below(const Path& folder) {
-  const FoundFiles found = files_below(folder, {".png", ".jpg", ".jpeg", ".pgm", ".ppm"});
-  if (!found.dangling.empty()) warn(left_out(folder, found.dangling));
-  if (found.paths.empty())
-    fail(Exit::data, printable(folder.native()),
-         ": no .png, .jpg, .jpeg, .pgm or .ppm file in this folder; name the files themselves");
-  return found.paths;
-}
-
 std::vector<std::string> image_paths(const std::vector<std::string>& paths) {
   std::vector<std::string> all;
   for (const std::string& path : paths) {
@@ -94,8 +85,12 @@ std::vector<std::string> image_paths(const std::vector<std::string>& paths) {
       all.push_back(path);
       continue;
     }
-    const auto found = images_below(path);
-    all.insert(all.end(), found.begin(), found.end());
+    const FoundFiles found = files_below(path, {".png", ".jpg", ".jpeg", ".pgm", ".ppm"});
+    if (!found.dangling.empty()) warn(left_out(path, found.dangling));
+    if (found.paths.empty())
+      fail(Exit::data, printable(path),
+           ": no .png, .jpg, .jpeg, .pgm or .ppm file in this folder; name the files themselves");
+    all.insert(all.end(), found.paths.begin(), found.paths.end());
   }
   return all;
 }

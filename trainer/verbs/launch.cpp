@@ -64,9 +64,7 @@ static std::string random_token() {
   unsigned char bytes[16];
   if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
     fail(Exit::internal, "getrandom: ", std::strerror(errno));
-  std::string text;
-  for (const unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
-  return text;
+  return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
 
 static Command command_of(int64_t local_rank, const LaunchLine& given, const Arguments& args) {

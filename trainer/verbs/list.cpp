@@ -1,36 +1,30 @@
 // trainer list: prints the registries.
+#include <algorithm>
 #include "core/base/output.h"
+#include "core/base/plural.h"
 #include "core/config/hint.h"
 #include "trainer/verbs/tables.h"
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {
 
-static const Table& find_table(const std::string& name) {
-  std::vector<std::string> names;
-  for (const Table& table : tables()) {
-    if (table.name == name) return table;
-    names.push_back(table.name);
-  }
-  fail(Exit::usage, "unknown list '", name, "', the nearest one is '", nearest(name, names),
-       "'; trainer list  prints all");
-}
-
 static int run(const Arguments& args) {
   CommandLine line = verb_line("list");
   std::string name;
   bool markdown = false;
-  std::string names;
-  for (const Table& table : tables())
-    names += (names.empty() ? "" : ", ") + std::string(table.name);
-  line.add_option("what", name, "one of: " + names + " (default: all of them)");
+  Names names;
+  for (const Table& table : tables()) names.emplace_back(table.name);
+  line.add_option("what", name, "one of: " + joined(names) + " (default: all of them)");
   line.add_flag("--markdown", markdown, "print Markdown tables");
   if (!line.read(args)) return 0;
   const auto print = [&](const Table& table) {
     say_part(markdown ? as_markdown(table) : as_text(table));
   };
   if (!name.empty()) {
-    print(find_table(name));
+    const auto at = std::ranges::find(names, name);
+    CHECK(at != names.end(), "unknown list '", name, "', the nearest one is '",
+          nearest(name, names), "'; trainer list  prints all");
+    print(tables()[at - names.begin()]);
     return 0;
   }
   for (const Table& table : tables()) {

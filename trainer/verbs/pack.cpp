@@ -20,9 +20,7 @@ struct PackLine {
 }  // namespace
 
 static void declare(CommandLine& line, PackLine& given) {
-  line.add_option("overrides", given.overrides,
-                  "key=value: options that override those of the file");
-  line.add_option("--config,-c", given.config, "YAML file that names the data set");
+  line.add_config(given.config, given.overrides, "YAML file that names the data set");
   line.add_option("--out,-o", given.out, "new folder for the shards").required();
   line.add_option("--encoding", given.encoding,
                   "keep: copy image files unchanged, store other data as pixels (default); raw: "
@@ -55,19 +53,16 @@ static void pack_split(const Plan& plan, const PackLine& given, Split split) {
   say(cat(split == Split::train ? "train: " : "test: ", text_of(made)));
 }
 
-// Training has a default data set. Writing one to disk requires that it is named.
-static bool names_data(const Values& overrides) {
-  return std::ranges::any_of(overrides,
-                             [](const auto& option) { return option.first.starts_with("data"); });
-}
-
 static int run(const Arguments& args) {
   CommandLine line = verb_line("pack");
   PackLine given;
   declare(line, given);
   if (!line.read(args)) return 0;
   const std::vector<Values> sources = sources_of(given.config, given.overrides);
-  CHECK(!given.config.empty() || names_data(sources.back()),
+  // Training has a default data set. Writing one to disk requires that it is named.
+  const bool named = std::ranges::any_of(
+      sources.back(), [](const auto& option) { return option.first.starts_with("data"); });
+  CHECK(!given.config.empty() || named,
         "pack: no data set is named; write  trainer pack --config FILE --out ", given.out);
   const Plan plan = make_config(sources).plan;
   given.options.encoding =

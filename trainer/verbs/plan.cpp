@@ -1,7 +1,6 @@
 // trainer plan --config FILE: forecast of an update on many ranks (dist/forecast.h), as a table and
 // a chart.
 #include <fmt/format.h>
-#include <charconv>
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/output.h"
@@ -35,9 +34,7 @@ struct RankRow {
 }  // namespace
 
 static void declare(CommandLine& line, PlanLine& given) {
-  line.add_option("overrides", given.overrides,
-                  "key=value: options that override those of the file");
-  line.add_option("--config,-c", given.config, "YAML file with the options of the run");
+  line.add_config(given.config, given.overrides);
   line.add_option("--ranks", given.ranks, "a number of ranks, or FIRST..LAST, doubling")
       .shows_default();
   const auto positive = [&](const char* name, double& variable, const char* help) {
@@ -73,18 +70,12 @@ static void declare(CommandLine& line, PlanLine& given) {
       "Neglects late ranks and what communication takes from computation, so it is a bound.");
 }
 
-static int64_t number_in(std::string_view text) {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
-  return whole && number >= 1 && number <= 65536 ? number : 0;
-}
-
 static std::vector<int64_t> ranks_in(const std::string& text) {
   const size_t dots = text.find("..");
   const std::string_view all = text;
-  const int64_t first = number_in(all.substr(0, dots)),
-                last = dots == text.npos ? first : number_in(all.substr(dots + 2));
+  constexpr int64_t kMost = 65536;
+  const int64_t first = whole_number(all.substr(0, dots), kMost),
+                last = dots == text.npos ? first : whole_number(all.substr(dots + 2), kMost);
   CHECK(first > 0 && last >= first,
         "plan: --ranks: expected a number from 1 to 65536, or two as in "
         "8..4096, got '",

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <numeric>
 #include "autograd/record.h"
-#include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/output.h"
 #include "core/base/plural.h"
+#include "core/base/utf8.h"
 #include "core/tensor/copy.h"
 #include "data/images/transform.h"
 #include "ops/softmax.h"

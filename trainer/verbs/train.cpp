@@ -1,5 +1,4 @@
 // trainer [train] --config FILE [key=value ...]
-#include "core/base/file.h"
 #include "core/base/output.h"
 #include "core/base/plural.h"
 #include "core/config/config.h"
@@ -20,9 +19,7 @@ struct TrainLine {
 }  // namespace
 
 static void declare(CommandLine& line, TrainLine& given) {
-  line.add_option("overrides", given.overrides,
-                  "key=value: options that override those of the file");
-  line.add_option("--config,-c", given.config, "YAML file with the options of the run");
+  line.add_config(given.config, given.overrides);
   line.add_flag("--print-config", given.print_config,
                 "print every option with the file and line that set it, and exit");
   line.add_flag("--dry-run", given.dry_run,
@@ -39,22 +36,17 @@ static void declare(CommandLine& line, TrainLine& given) {
       .without_value("latest");
 }
 
-// Returns the run folder that --resume names, or the one of the checkpoint that it names; "" if it
-// names none.
-static std::filesystem::path resumed_folder(const TrainLine& given) {
-  std::error_code error;
-  if (given.resume == "latest") return given.run_dir;
-  const std::filesystem::path path = given.resume;
-  return std::filesystem::is_regular_file(path, error) ? path.parent_path().parent_path() : path;
-}
-
 // Returns the config file to read: --config, else the stored plan of the resumed run, else "".
 static std::string config_of(const TrainLine& given) {
   if (!given.config.empty() || given.resume.empty()) return given.config;
+  const bool latest = given.resume == "latest";
+  if (latest && given.run_dir.empty()) return "";
   std::error_code error;
-  const std::filesystem::path folder = resumed_folder(given), plan = folder / "plan.yaml";
-  const bool stored = !given.run_dir.empty() || given.resume != "latest";
-  return stored && std::filesystem::is_regular_file(plan, error) ? plan.string() : "";
+  Path folder = latest ? given.run_dir : given.resume;
+  if (!latest && fs::is_regular_file(folder, error))  // a checkpoint in the run's own folder
+    folder = folder.parent_path().parent_path();
+  const Path plan = folder / "plan.yaml";
+  return fs::is_regular_file(plan, error) ? plan.string() : "";
 }
 
 static std::string defaults_note(const Plan& plan) {

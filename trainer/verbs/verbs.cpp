@@ -1,5 +1,6 @@
 #include "trainer/verbs/verbs.h"
 #include <execinfo.h>
+#include <fmt/format.h>
 #include <unistd.h>
 #include <csignal>
 #include <cstdlib>
@@ -26,11 +27,7 @@ static void print_help() {
   say("  trainer VERB --help                     prints the options of a verb");
   say("  trainer --version                       prints version, commit and libraries");
   say("");
-  for (const auto& [name, verb] : verbs()) {
-    std::string left = "  " + name;
-    left.resize(std::max<size_t>(left.size() + 1, 12), ' ');
-    say(left + verb.help);
-  }
+  for (const auto& [name, verb] : verbs()) say(fmt::format("  {:9} {}", name, verb.help));
 }
 
 static int run_verb(const Arguments& args) {
@@ -61,22 +58,20 @@ static int report(Exit exit, std::string_view text) {
   return static_cast<int>(exit);
 }
 
-static int run_guarded(const Arguments& args) {
-  try {
-    return run_verb(args);
-  } catch (const Error& error) {
-    return report(error.exit, error.what());
-  } catch (const std::bad_alloc&) {
-    return report(Exit::memory, "out of memory; use a smaller data.batch_size");
-  } catch (const std::system_error& error) {
-    if (error.code() != std::errc::resource_unavailable_try_again)
-      return report(Exit::internal, cat("internal error: ", error.what()));
-    return report(Exit::memory,
-                  "the system starts no more threads; raise the limit (ulimit -u), or use fewer:  "
-                  "toggles.num_workers=0 threads.threads=1");
-  } catch (const std::exception& error) {
+static int run_guarded(const Arguments& args) try {
+  return run_verb(args);
+} catch (const Error& error) {
+  return report(error.exit, error.what());
+} catch (const std::bad_alloc&) {
+  return report(Exit::memory, "out of memory; use a smaller data.batch_size");
+} catch (const std::system_error& error) {
+  if (error.code() != std::errc::resource_unavailable_try_again)
     return report(Exit::internal, cat("internal error: ", error.what()));
-  }
+  return report(Exit::memory,
+                "the system starts no more threads; raise the limit (ulimit -u), or use fewer:  "
+                "toggles.num_workers=0 threads.threads=1");
+} catch (const std::exception& error) {
+  return report(Exit::internal, cat("internal error: ", error.what()));
 }
 
 static bool running = false;
@@ -87,16 +82,10 @@ static void end_by_library() {
   if (running) _exit(static_cast<int>(Exit::memory));
 }
 
-// Loads the code that glibc needs to end a thread while there is memory for it; otherwise it would
-// abort later.
-static void load_unwinder() {
-  void* frame = nullptr;
-  backtrace(&frame, 1);
-}
-
 int run_program(const Arguments& args) {
   open_standard_streams();
-  load_unwinder();
+  void* frame = nullptr;  // loads what glibc needs to end a thread while there is memory for it;
+  backtrace(&frame, 1);   // otherwise it would abort later
   wait_for_signals();
   // Writes to a closed pipe or beyond a file size limit then fail with an errno, which callers
   // check.
