@@ -36,7 +36,7 @@ static bool ambiguous_number(const std::string& text, bool whole) {
 static std::string remedy(std::string text, const std::string& accepts) {
   static const std::set<std::string> yes = {"yes", "y", "on", "1", "true"};
   static const std::set<std::string> no = {"no", "n", "off", "0", "false"};
-  const bool whole = accepts.starts_with("a whole number");
+  const bool whole = accepts.find("a whole number") != std::string::npos;
   if (whole || accepts.starts_with("a number"))
     return ambiguous_number(text, whole) ? "; write it in plain decimal digits" : "";
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });

@@ -55,7 +55,13 @@ static constexpr double kMostCount = 1e9;
 template <class T> static Option whole_number(T& value, Bounds bounds) {
   bounds.max = std::min(bounds.max, kMostCount);
   bounds.min = std::max(bounds.min, -kMostCount);
-  return number(value, "a whole number", bounds);
+  if (!bounds.auto_is_min) return number(value, "a whole number", bounds);
+  const auto automatic = static_cast<T>(bounds.min++);
+  const Option given = number(value, "auto or a whole number", bounds);
+  return {value == automatic ? "auto" : given.text, given.accepts,
+          [=, &value](const std::string& text) {
+            return text == "auto" ? value = automatic, true : given.read(text);
+          }};
 }
 
 Option option_of(int& value, Bounds bounds) { return whole_number(value, bounds); }

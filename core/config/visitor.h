@@ -14,10 +14,12 @@ namespace bellows {
 
 template <class Signature> class Choice;
 
-// Range of a numeric option, both ends included.
+// Range of a numeric option, both ends included. auto_is_min: `min` stands for a value that the
+// program finds itself, and is written "auto".
 struct Bounds {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
+  bool auto_is_min = false;
 };
 
 // An option of any type, as text. It refers to the variable that it was made from.

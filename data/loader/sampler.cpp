@@ -9,7 +9,9 @@
 namespace bellows {
 
 void visit(Visitor& v, SamplerOptions& o) {
-  v("batch_size", o.batch_size, "samples per step and rank", {.min = 1, .max = 1 << 24});
+  v("batch_size", o.batch_size,
+    "samples per step and rank; auto: doubled before training while that pays and fits",
+    {.min = kAutoBatch, .max = 1 << 24, .auto_is_min = true});
   v("shuffle", o.shuffle, "a new random order in each epoch");
   v("drop_last", o.drop_last, "leave out the samples that do not fill a batch");
   v("device_randperm", o.device_randperm, "a keyed parallel permutation, not a serial shuffle");
@@ -20,6 +22,9 @@ Sampler::Sampler(int64_t samples, const SamplerOptions& options, uint64_t seed, 
   CHECK(share.world >= 1 && share.rank >= 0 && share.rank < share.world, "rank ", share.rank,
         " of ", share.world);
   const int64_t batch = options.batch_size, world = share.world, joint = batch * world;
+  CHECK(batch != kAutoBatch,
+        "data.batch_size: auto is found by training; write a number, or train first and take the "
+        "one in the run's plan.yaml");
   CHECK(batch >= 1, "data.batch_size ", batch, " is not positive");
   if (samples == 0) fail(Exit::data, "the data set is empty");
   const int64_t rounds = samples / joint, rest = samples % joint;

@@ -27,6 +27,9 @@ struct RankShare {
   }
 };
 
+// Value of batch_size for "auto": trainer/run/auto_batch.h replaces it.
+constexpr int64_t kAutoBatch = 0;
+
 // Selects the samples of an epoch and their order.
 struct SamplerOptions {
   int64_t batch_size = 64;  // per rank

@@ -6,8 +6,8 @@ namespace bellows {
 
 void visit(Visitor& v, WorkerOptions& o) {
   v("num_workers", o.num_workers,
-    "threads that make batches; 0: the training thread does; -1: as many as hide the loading",
-    {.min = kAutoWorkers, .max = 256});
+    "threads that make batches; 0: the training thread does; auto: as many as hide the loading",
+    {.min = kAutoWorkers, .max = 256, .auto_is_min = true});
   v("prefetch_factor", o.prefetch_factor, "finished batches that may wait, per worker",
     {.min = 0, .max = 64});
   v("persistent_workers", o.persistent_workers, "keep the threads from epoch to epoch");

@@ -76,7 +76,11 @@ TEST(Plan, MistakesAreRefusedWhereTheyAre) {
   };
   EXPECT_THAT(refused_with("data.batch_sise", "8"), StartsWith("test: unknown key"));
   EXPECT_EQ(refused_with("data.batch_size", "0"),
-            "test: data.batch_size: '0' is not a whole number from 1 to 16777216");
+            "test: data.batch_size: '0' is not auto or a whole number from 1 to 16777216");
+  EXPECT_EQ(load(Plan{}, given({{"data.batch_size", "auto"}})).data.loader.sampler.batch_size,
+            kAutoBatch);
+  EXPECT_EQ(dump(load(Plan{}, given({{"data.batch_size", "auto"}}))).at("data.batch_size").text,
+            "auto");
   EXPECT_THAT(refused_with("data.batch_size", "010"), StartsWith("test: data.batch_size: '010'"));
   EXPECT_THAT(refused_with("optimizer.lr", "nan"), StartsWith("test: optimizer.lr: 'nan' is not"));
   EXPECT_THAT(refused_with("model.name", "lenett"),

@@ -10,6 +10,7 @@
 #include "data/packed/packed_cache.h"
 #include "data/sets/damaged.h"
 #include "trainer/log/system.h"
+#include "trainer/run/auto_batch.h"
 #include "trainer/run/consensus.h"
 #include "trainer/run/loop.h"
 #include "trainer/run/summary.h"
@@ -328,10 +329,28 @@ template <class Work> static int as_rank(const Config& config, const Work& work)
   }
 }
 
-int run_training(const RunRequest& request) {
-  const Counts before = trace::counters();
+static int64_t& batch_of(Plan& plan) { return plan.data.loader.sampler.batch_size; }
+
+// Replaces `auto`: by the number that the saved run has found, or by a new one.
+static void settle_batch_size(Config& config, const std::optional<Loaded>& saved, Lines& notes) {
+  if (batch_of(config.plan) != kAutoBatch) return;
+  if (saved) {
+    Plan plan = plan_of(saved->content);
+    batch_of(config.plan) = batch_of(plan);
+  } else {
+    LinePrinter(config.plan.log.format).line("data.batch_size: auto, trying 16 samples and more");
+    const BatchChoice choice = choose_batch(config.plan);
+    batch_of(config.plan) = choice.batch;
+    notes.push_back(cat("data.batch_size: auto -> ", choice.batch, " (", choice.reason, ")"));
+  }
+  batch_of(config.options) = batch_of(config.plan);
+}
+
+int run_training(RunRequest request) {
   return as_rank(request.config, [&] {
     Start start = start_of(request);
+    settle_batch_size(request.config, start.saved, start.notes);
+    const Counts before = trace::counters();
     Session session(request.config.plan);
     return with_ranks(
         session, [&](Path& folder) { return run_in(session, request, start, folder, before); });
@@ -350,8 +369,8 @@ static int dry_run_in(Session& session, const Config& config, Lines& notes) {
   return 0;
 }
 
-int dry_run_training(const Config& config) {
-  Plan plan = config.plan;
+int dry_run_training(Config config) {
+  Plan& plan = config.plan;
   Lines notes;
   if (plan.data.packed && !has_cached_copy(plan.data.dataset)) {
     plan.data.packed = false;
@@ -361,6 +380,7 @@ int dry_run_training(const Config& config) {
   // user's cache.
   if (plan.kernels.autotune == Autotune::benchmark) plan.kernels.autotune = Autotune::found;
   return as_rank(config, [&] {
+    settle_batch_size(config, {}, notes);
     Session session(plan);
     return with_ranks(session, [&](Path&) { return dry_run_in(session, config, notes); });
   });

@@ -57,20 +57,18 @@ Tensors TrainingStep::train_on(const Update& update) {
   return losses;
 }
 
-// Returns an update of zeros in the largest batch size, split as in training.
-static Update largest_update(const Session& session) {
-  const int64_t n =
-      std::min(session.plan.data.loader.sampler.batch_size, session.loader->samples());
-  const Shape shape = with_rows(n, session.loader->transforms().shape());
-  return {session.zeros_like_batches(shape), session.plan.train.accumulate};
+void dry_run(Session& session) {
+  dry_run(session,
+          std::min(session.plan.data.loader.sampler.batch_size, session.loader->samples()));
 }
 
-void dry_run(Session& session) {
+void dry_run(Session& session, int64_t batch) {
   trace::counter("alloc.dry_runs").add();
   const Kernels use(session.kernels());
   const StepState before = session.state->read();
   const NamedTensors buffers = session.model->buffers(), kept = snapshot(buffers);
-  const Update update = largest_update(session);
+  const Shape shape = with_rows(batch, session.loader->transforms().shape());
+  const Update update(session.zeros_like_batches(shape), session.plan.train.accumulate);
   // The first pass runs all kernel searches, each of which releases the allocator's cached blocks.
   // A second pass allocates them again.
   const int passes = session.kernels().autotune == Autotune::benchmark ? 2 : 1;

@@ -23,9 +23,10 @@ class TrainingStep {
   std::unique_ptr<CapturedUpdate> captured_;  // null unless cuda_graph is on
 };
 
-// Runs one forward and backward over a batch of the largest size, without an update; with
+// Runs one forward and backward over `batch` images of zeros, without an update; with
 // kernel_autotune, two. Afterwards no kernel has to be searched for, and the allocator has cached
-// all blocks that forward and backward will request. Changes nothing else. Counter: alloc.dry_runs.
-void dry_run(Session& session);
+// all blocks that they request. Changes nothing else. Counter: alloc.dry_runs.
+void dry_run(Session& session, int64_t batch);
+void dry_run(Session& session);  // in training's largest batch size
 
 }  // namespace bellows

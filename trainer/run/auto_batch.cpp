@@ -1,0 +1,71 @@
+#include "trainer/run/auto_batch.h"
+#include <fmt/format.h>
+#include <algorithm>
+#include <chrono>
+#include "core/device/allocator.h"
+#include "trainer/session/session.h"
+#include "trainer/session/training_step.h"
+
+namespace bellows {
+
+static constexpr int64_t kFirstBatch = 16;
+static constexpr double kWorthwhile = 1.05;
+
+BatchChoice grow_batch(int64_t samples, int64_t bytes,
+                       const std::function<BatchTrial(int64_t)>& try_out) {
+  BatchChoice choice{std::min(kFirstBatch, samples), "samples/s of forward and backward: "};
+  BatchTrial trial = try_out(choice.batch);
+  for (;; choice.batch *= 2) {
+    choice.reason += fmt::format("{}: {:.0f}, ", choice.batch, trial.samples_per_s);
+    const int64_t next = 2 * choice.batch;
+    const auto stop = [&](const std::string& why) {
+      return BatchChoice{choice.batch, choice.reason + why};
+    };
+    if (next > samples) return stop("and the training set has fewer than twice as many");
+    // A reserve: parameters do not grow with the batch.
+    if (2 * trial.peak_bytes > bytes)
+      return stop(fmt::format("{} may need more than {} MiB", next, bytes >> 20));
+    BatchTrial larger;
+    try {
+      larger = try_out(next);
+    } catch (const Error& error) {
+      if (error.exit != Exit::memory) throw;
+      return stop(fmt::format("{} does not fit into memory", next));
+    }
+    if (larger.samples_per_s < kWorthwhile * trial.samples_per_s)
+      return stop(fmt::format("{}: {:.0f}", next, larger.samples_per_s));
+    trial = larger;
+  }
+}
+
+// The first pass allocates memory and prepares kernels. The fastest of three counts.
+static BatchTrial try_out(Session& session, int64_t batch) {
+  using Clock = std::chrono::steady_clock;
+  reset_peak(session.device);
+  dry_run(session, batch);
+  double fastest_s = std::numeric_limits<double>::infinity();
+  for (int pass = 0; pass < 3; ++pass) {
+    synchronize(current_stream(session.device));
+    const auto begin = Clock::now();
+    dry_run(session, batch);
+    synchronize(current_stream(session.device));
+    fastest_s = std::min(fastest_s, std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  return {static_cast<double>(batch) / fastest_s, allocator_stats(session.device).peak_allocated};
+}
+
+BatchChoice choose_batch(Plan plan) {
+  CHECK(this_rank(plan.dist).world == 1,
+        "data.batch_size: auto tries sizes in one process; write a number for several ranks");
+  plan.data.loader.sampler.batch_size = kFirstBatch;
+  if (plan.kernels.autotune == Autotune::benchmark) plan.kernels.autotune = Autotune::found;
+  Session session(plan);
+  const auto bytes = static_cast<int64_t>(api_of(session.device).available() / 5 * 4);
+  const BatchChoice choice = grow_batch(session.train_set->size(), bytes,
+                                        [&](int64_t batch) { return try_out(session, batch); });
+  empty_cache(session.device);
+  reset_peak(session.device);
+  return choice;
+}
+
+}  // namespace bellows
