@@ -41,6 +41,9 @@ void visit(Visitor& v, LogOptions& o) {
     "of the log lines; json: every line on stdout is a JSON object, other lines {\"message\": "
     "...}");
   v("deferred", o.deferred, "losses stay on the device and are read at log steps only");
+  v("pictures_every", o.pictures_every,
+    "updates between pictures of the batch, pictures/step_N.png in the run folder; 0: none",
+    {.min = 0});
   v("tensorboard", o.tensorboard, "write an event file beside metrics.jsonl");
   v("progress", o.progress, "a progress bar on a terminal");
 }

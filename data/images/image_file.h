@@ -1,4 +1,4 @@
-// Decodes image files, JPEG or PNG, and encodes JPEG.
+// Decodes and encodes image files, JPEG or PNG.
 #pragma once
 #include <span>
 #include "data/images/sample.h"
@@ -49,5 +49,8 @@ Shape png_shape(std::span<const uint8_t> file);
 // and gray are expanded, 16 bits cut to 8, alpha and gamma ignored. Throws Error(Exit::data) for a
 // file that is damaged or has more than kMostPixels. Thread-safe.
 Sample decode_png(std::span<const uint8_t> file, Scratch& scratch);
+
+// Returns the PNG file of an RGB image, (height, width, 3) bytes. Throws Error(Exit::data).
+std::vector<uint8_t> encode_png(const uint8_t* pixels, int64_t height, int64_t width);
 
 }  // namespace bellows

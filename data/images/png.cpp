@@ -99,4 +99,18 @@ Sample decode_png(std::span<const uint8_t> file, Scratch& scratch) {
           Part{.height = png.height, .width = png.width, .interleaved = true}};
 }
 
+std::vector<uint8_t> encode_png(const uint8_t* pixels, int64_t height, int64_t width) {
+  png_image image = {};
+  image.version = PNG_IMAGE_VERSION;
+  image.height = static_cast<png_uint_32>(height);
+  image.width = static_cast<png_uint_32>(width);
+  image.format = PNG_FORMAT_RGB;
+  png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(image);
+  std::vector<uint8_t> file(size);
+  if (!png_image_write_to_memory(&image, file.data(), &size, 0, pixels, 0, nullptr))
+    fail(Exit::data, "PNG: ", image.message);
+  file.resize(size);
+  return file;
+}
+
 }  // namespace bellows

@@ -628,6 +628,17 @@ TEST(AbReport, PutsTheClaimBesideTheMeasurementAndNamesTheCommand) {
   EXPECT_EQ(on.at("losses_apart").at("placebo").size(), 90);
 }
 
+TEST(AbReport, ShowsTheEnergyOfAStepWhereTheGpuMeasuresIt) {
+  AbResult result = result_of(80);
+  EXPECT_THAT(to_markdown(result), Not(HasSubstr("energy")));
+  for (AbArm* arm : {&result.off, &result.on[0]})
+    for (AbProcess& process : arm->processes)
+      for (AbBlock& block : process.blocks)
+        block.energy_j = (arm == &result.off ? 3.0 : 2.0) * double(block.steps);
+  EXPECT_THAT(to_markdown(result), HasSubstr("| energy of the GPU per step, J: median (quartiles) "
+                                             "| 3 (3 to 3) | 2 (2 to 2) |"));
+}
+
 TEST(AbReport, HasAVerdictAndFindingsForEachOfSeveralArms) {
   AbResult result = result_of(80);
   result.on.push_back(arm("bellows_test=more", 200, 90, 5));

@@ -14,6 +14,7 @@
 #include "core/tensor/copy.h"
 #include "trainer/ab/arms.h"
 #include "trainer/ab/process.h"
+#include "trainer/log/nvml.h"
 #include "trainer/run/loop.h"
 #include "trainer/session/session.h"
 #include "trainer/state/training_state.h"
@@ -74,6 +75,7 @@ class BlockTimer {
     block_.waited_s = 1e-9 * double(cpu_time().waited_ns - waited_begin_);
     block_.counters = trace::counters();
     block_.reader_s = feed_.waited_s;
+    block_.energy_j = energy_j() - energy_begin_;
     report(to_line(block_));
     raise(SIGSTOP);
     due_ = next_due_;
@@ -88,10 +90,14 @@ class BlockTimer {
     cpu_begin_ = time_ns(Clock::cpu);
     waited_begin_ = cpu_time().waited_ns;
     feed_.waited_s = 0;
+    energy_begin_ = energy_j();
   }
+  double energy_j() const { return gpu_ ? gpu_->energy_j().value_or(0) : 0; }
 
   Session& session_;
   TimedFeed feed_;
+  const std::optional<Nvml> gpu_ = nvml_of(session_.device);
+  double energy_begin_ = 0;
   int64_t due_, next_due_;  // steps
   AbBlock block_;
   int64_t wall_begin_ = 0, cpu_begin_ = 0, waited_begin_ = 0;  // ns

@@ -53,6 +53,7 @@ struct AbBlock {
   double waited_s = 0;           // in which threads of the pool had no core, added up
   Counters counters = {};        // since the start of the process
   double reader_s = 0;           // part of wall_s in which the loop waited for data
+  double energy_j = 0;           // that the GPU used in wall_s, in joules; 0: not measured
 };
 // Reported by an arm after its last time slice.
 struct AbEnd {

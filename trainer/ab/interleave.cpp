@@ -55,6 +55,7 @@ static void each_field(AbBlock& block, const auto& field) {
   field("waited_s", block.waited_s);
   field("counters", block.counters);
   field("reader_s", block.reader_s);
+  field("energy_j", block.energy_j);
 }
 static void each_field(AbEnd& end, const auto& field) {
   field("losses", end.losses);

@@ -43,10 +43,22 @@ std::string headline(const AbResult& result, const AbArm& on) {
 
 // ---- Markdown
 
+static std::string spread_text(const std::vector<double>& values, double unit = 1) {
+  return fmt::format("{:.4g} ({:.4g} to {:.4g})", unit * median(values),
+                     unit * quantile(values, 0.25), unit * quantile(values, 0.75));
+}
+
 static std::string cost_text(const AbArm& arm, const AbOptions& options, Clock clock) {
-  const auto costs = costs_of(arm, options, clock);
-  return fmt::format("{:.4g} ({:.4g} to {:.4g})", 1e3 * median(costs), 1e3 * quantile(costs, 0.25),
-                     1e3 * quantile(costs, 0.75));
+  return spread_text(costs_of(arm, options, clock), 1e3);
+}
+
+// Joules per step, or per run.
+static std::vector<double> energies_of(const AbArm& arm, bool whole_runs) {
+  std::vector<double> energies;
+  for (const AbProcess& process : arm.processes)
+    for (const AbBlock& block : process.blocks)
+      energies.push_back(block.energy_j / (whole_runs ? 1.0 : double(block.steps)));
+  return energies;
 }
 
 static std::string samples_text(const AbArm& arm) {
@@ -77,6 +89,10 @@ static std::string arm_table(const AbResult& result) {
       [&](const AbArm& arm) { return cost_text(arm, o, Clock::wall); });
   row(whole_runs ? "CPU time per run, ms" : "CPU time per step, ms",
       [&](const AbArm& arm) { return cost_text(arm, o, Clock::cpu); });
+  if (std::ranges::any_of(energies_of(result.off, whole_runs), [](double j) { return j > 0; }))
+    row(whole_runs ? "energy of the GPU per run, J: median (quartiles)"
+                   : "energy of the GPU per step, J: median (quartiles)",
+        [&](const AbArm& arm) { return spread_text(energies_of(arm, whole_runs)); });
   if (whole_runs) row("samples per run: median (smallest, largest)", samples_text);
   row("blocks that were outliers", [&](const AbArm& arm) {
     return std::to_string(count_outliers(costs_of(arm, o, Clock::wall)));

@@ -6,6 +6,7 @@
 #include "core/base/plural.h"
 #include "core/base/trace.h"
 #include "plan/plan.h"
+#include "trainer/log/batch_picture.h"
 #include "trainer/log/system.h"
 
 namespace bellows {
@@ -48,6 +49,7 @@ int64_t drop_rows_after(const Position& from, const Path& metrics_jsonl) {
 
 Log::Log(const Plan& plan, const Path& folder, LogOutput voice, const Position& from)
     : options_(plan.log),
+      folder_(folder),
       epochs_(plan.train.epochs),
       voice_(voice),
       bar_(plan.log.progress && voice == LogOutput::lines && plan.log.format != LogFormat::json) {
@@ -64,6 +66,18 @@ void Log::line(const std::string& text) {
   if (voice_ == LogOutput::silent) return;
   bar_.clear();
   LinePrinter(options_.format).line(text);
+}
+
+void Log::batch(const Tensor& x, int64_t step) {
+  if (folder_.empty() || options_.pictures_every == 0 || step % options_.pictures_every) return;
+  const int64_t begin = trace::now_ns();
+  const SyncGuard expected(OnSync::ignore);
+  const Path pictures = folder_ / "pictures";
+  make_folders(pictures);
+  const std::vector<uint8_t> png = batch_picture(x);
+  write_file(pictures / fmt::format("step_{:08d}.png", step), std::as_bytes(std::span(png)));
+  trace::counter("log.pictures").add();
+  trace::counter("log.picture_ns").add(trace::now_ns() - begin);
 }
 
 std::string Log::record(const char* split, const Position& at, const Scalars& values,

@@ -49,6 +49,9 @@ class Log {
   void evaluation(const Position& at, const Metrics& metrics);
   void totals(const Position& at, const Scalars& values);  // writes the totals; call it at the end
   void line(const std::string& text);                      // any other message
+  // Writes pictures/step_00000100.png, if log.pictures_every divides `step`. Counters: log.pictures
+  // and log.picture_ns.
+  void batch(const Tensor& x, int64_t step);
 
  private:
   // Writes a row to metrics.jsonl and TensorBoard, and returns it as JSON.
@@ -56,6 +59,7 @@ class Log {
                      const ScalarLists& lists = {});
 
   LogOptions options_;
+  Path folder_;
   int64_t epochs_;
   LogOutput voice_;
   LiveLine bar_;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <chrono>
 #include "core/base/library.h"
+#include "core/device/device_info.h"
 
 namespace bellows {
 
@@ -66,6 +67,20 @@ std::optional<GpuLoad> Nvml::read() const {
                                               &reasons);
   return GpuLoad{use.gpu / 100.0, double(memory.used), milliwatts / 1000.0,
                  double(celsius), double(sm),          reasons};
+}
+
+std::optional<double> Nvml::energy_j() const {
+  unsigned long long millijoules = 0;
+  if (!api_->device || api_->call<int(Api::Device, unsigned long long*)>(
+                           "nvmlDeviceGetTotalEnergyConsumption", api_->device, &millijoules) != 0)
+    return {};
+  return 1e-3 * double(millijoules);
+}
+
+std::optional<Nvml> nvml_of(Device device) {
+  if (device != Device::cuda) return {};
+  const CudaReport report = cuda_report();
+  return report.gpus.empty() ? std::nullopt : std::optional<Nvml>(report.gpu().pci);
 }
 
 GpuMonitor::GpuMonitor(Nvml nvml)

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include "core/device/device.h"
 
 namespace bellows {
 
@@ -26,11 +27,17 @@ class Nvml {
   ~Nvml();
   Nvml(Nvml&&);
   std::optional<GpuLoad> read() const;  // empty without NVML or this GPU
+  // Energy that the GPU has used since its driver was loaded, in joules. Empty where it has no
+  // meter.
+  std::optional<double> energy_j() const;
 
  private:
   struct Api;
   std::unique_ptr<Api> api_;
 };
+
+// Of the GPU that this process trains on; empty on the CPU.
+std::optional<Nvml> nvml_of(Device device);
 
 // Reads the load ten times a second on a thread of its own. A read takes milliseconds, in which the
 // training thread would queue no kernels.

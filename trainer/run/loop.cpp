@@ -7,7 +7,6 @@
 #include <iterator>
 #include "autograd/backward.h"
 #include "core/base/trace.h"
-#include "core/device/device_info.h"
 #include "core/tensor/copy.h"
 #include "trainer/log/machine_load.h"
 #include "trainer/log/nvml.h"
@@ -59,9 +58,7 @@ class Loop {
         after_update_(after_update),
         from_(from) {
     if (plan_.amp.scales()) seen_ = session.state->read();
-    if (session.device != Device::cuda) return;
-    if (const CudaReport report = cuda_report(); !report.gpus.empty())
-      gpu_.emplace(Nvml(report.gpu().pci));
+    if (std::optional<Nvml> gpu = nvml_of(session.device)) gpu_.emplace(std::move(*gpu));
   }
 
   Outcome run() {
@@ -105,6 +102,7 @@ class Loop {
       profile_.begin(at_.step);
       anomaly().step = session_.group->step = session_.host_group().step = at_.step + 1;
       const Update update = update_of(data);
+      log_.batch(data.x, at_.step + 1);
       losses_.add(train_on_(update), update);
       profile_.end(at_.step);
       end_update();

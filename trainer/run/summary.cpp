@@ -61,6 +61,15 @@ static std::string time_line(const Meter& meter) {
       share(Phase::other));
 }
 
+static int64_t counted(const char* name) { return trace::counter(name).value(); }
+
+static std::string picture_line(const Meter& meter) {
+  const int64_t pictures = counted("log.pictures");
+  if (pictures == 0) return "";
+  return fmt::format("pictures: {} of batches, {:.1f} % of the time (log.pictures_every)", pictures,
+                     1e-7 * double(counted("log.picture_ns")) / meter.total_seconds());
+}
+
 static std::string amp_line(const Session& session) {
   const StepState state = session.state->read();
   return fmt::format("amp: loss scale {:g}, {} of {} skipped", state.loss_scale, state.skipped,
@@ -77,8 +86,6 @@ static std::string saving_warning(const Session& session, const Meter& meter) {
       100 * share, 100 * limit,
       session.plan.ckpt.async ? "" : ", or  toggles: {async_checkpoint: on}");
 }
-
-static int64_t counted(const char* name) { return trace::counter(name).value(); }
 
 static std::string damaged_line() {
   const int64_t samples = counted("data.damaged_samples"), reads = counted("data.damaged");
@@ -115,6 +122,7 @@ Lines summary(const Session& session, const Outcome& outcome) {
   if (session.plan.amp.scales()) lines.push_back(amp_line(session));
   if (const std::string line = damaged_line(); !line.empty()) lines.push_back(line);
   lines.push_back(time_line(meter));
+  if (const std::string line = picture_line(meter); !line.empty()) lines.push_back(line);
   if (const std::string line = cpu_line(outcome.cpu); !line.empty()) lines.push_back(line);
   lines.push_back(fmt::format("memory: {:.1f} MiB in tensors at the peak",
                               allocator_stats(session.device).peak_allocated / 1048576.0));

@@ -15,6 +15,9 @@ int nvmlDeviceGetMemoryInfo(void* gpu, unsigned long long* memory) {
   return memory[0] = 10, memory[1] = 3, memory[2] = 7, 0;
 }
 int nvmlDeviceGetPowerUsage(void* gpu, unsigned* milliwatts) { return *milliwatts = 612500, 0; }
+int nvmlDeviceGetTotalEnergyConsumption(void* gpu, unsigned long long* millijoules) {
+  return *millijoules = 1234500, 0;
+}
 int nvmlDeviceGetTemperature(void* gpu, int sensor, unsigned* celsius) {
   return *celsius = degrees++, 0;
 }

@@ -1,0 +1,61 @@
+// Pictures of batches: their pixels, and the files that a run writes.
+#include "trainer/log/batch_picture.h"
+#include <gmock/gmock.h>
+#include "core/tensor/copy.h"
+#include "data/images/image_file.h"
+#include "tests/trainer/program.h"
+
+using namespace bellows;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+namespace {
+Tensor tensor(const Shape& shape, std::initializer_list<float> values) {
+  const Tensor t(shape, DType::f32);
+  std::ranges::copy(values, t.data<float>().begin());
+  return t;
+}
+
+// The red, green and blue of a PNG's pixel.
+std::array<int, 3> pixel(const Sample& png, int64_t row, int64_t column) {
+  const uint8_t* const at = png.pixels + 3 * (row * png.shape[2] + column);
+  return {at[0], at[1], at[2]};
+}
+}  // namespace
+
+TEST(BatchPicture, ShowsGrayImagesInAGrid) {
+  const Tensor x = tensor({2, 1, 1, 2}, {-1, 1, 0, -1});
+  Scratch scratch;
+  for (const Tensor& same : {x, contiguous(x, kNHWC), cast(x, DType::bf16)}) {
+    const Sample png = decode_png(batch_picture(same), scratch);
+    ASSERT_EQ(png.shape, (Shape{3, 3, 7})) << "two columns of 2 pixels and three borders";
+    EXPECT_THAT(pixel(png, 1, 1), ElementsAre(0, 0, 0));
+    EXPECT_THAT(pixel(png, 1, 2), ElementsAre(255, 255, 255));
+    EXPECT_THAT(pixel(png, 1, 4), ElementsAre(128, 128, 128));
+    EXPECT_THAT(pixel(png, 1, 5), ElementsAre(0, 0, 0));
+    EXPECT_THAT(pixel(png, 0, 2), ElementsAre(0, 0, 0)) << "border";
+  }
+}
+
+TEST(BatchPicture, ShowsThreeChannelsAsColours) {
+  const Tensor x = tensor({1, 4, 1, 1}, {0, 2, 4, 4});  // the fourth channel is not shown
+  Scratch scratch;
+  const Sample png = decode_png(batch_picture(x), scratch);
+  EXPECT_THAT(pixel(png, 1, 1), ElementsAre(0, 128, 255));
+  const Tensor flat({1, 3, 2, 2}, DType::f32);
+  std::ranges::fill(flat.data<float>(), 7.0f);
+  EXPECT_THAT(pixel(decode_png(batch_picture(flat), scratch), 1, 1), ElementsAre(0, 0, 0));
+}
+
+TEST_F(Program, WritesPicturesOfBatchesAndSaysWhatTheyCost) {
+  const Ended ended = run(tiny({"--run-dir", "out", "log.pictures_every=3"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("pictures: 2 of batches, "));
+  for (const char* name : {"step_00000003.png", "step_00000006.png"}) {
+    const std::string file = read(std::filesystem::path("out/pictures") / name);
+    const std::vector<uint8_t> bytes(file.begin(), file.end());
+    EXPECT_EQ(png_shape(bytes), (Shape{3, 4 * 29 + 1, 4 * 29 + 1})) << "16 digits";
+  }
+  run(tiny({"--run-dir", "none"}));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "none/pictures"));
+}
