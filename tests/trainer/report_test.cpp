@@ -85,6 +85,21 @@ TEST_F(Report, OfARunWithoutAnEndSaysSo) {
               AllOf(HasSubstr("no end is recorded"), HasSubstr(">Loss<"), HasSubstr("<h3>On ")));
 }
 
+// A metric that the last rows lack: a list of one value per core, and a number.
+TEST_F(Report, OfARunWhoseColumnsEndEarlyIsAPage) {
+  ASSERT_EQ(run(tiny({})).code, 0);
+  std::string text;
+  for (const std::string& split : {std::string("train"), std::string("test")})
+    for (Json row : rows(split)) {
+      if (row["step"] == rows(split).front()["step"])
+        row["cpu_utilization_by_core"] = {0.5, 0.25}, row["gauge"] = 0.375;
+      text += row.dump() + "\n";
+    }
+  write("runs/run/metrics.jsonl", text);
+  const std::string html = page_of("runs/run", "runs/run/report.html");
+  EXPECT_THAT(html, AllOf(HasSubstr("0.375"), Not(HasSubstr(">cpu_utilization_by_core</th>"))));
+}
+
 TEST_F(Report, OfARunWithoutAnUpdateIsAPage) {
   ASSERT_EQ(run(tiny({"train.epochs=0"})).code, 0);
   EXPECT_THAT(page_of("runs/run", "runs/run/report.html"), HasSubstr("<h1>run</h1>"));

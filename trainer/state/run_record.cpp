@@ -43,7 +43,7 @@ static void add_plan(Json& run, const Path& path) {
 
 // ---- metrics.jsonl
 
-// A column that begins late or misses a row has nulls there.
+// A column that begins late, misses a row or ends early has nulls there.
 static void add_row(Json& columns, const Json& row) {
   const size_t count = columns.contains("step") ? columns["step"].size() : 0;
   for (const auto& [name, value] : row.items()) {
@@ -68,6 +68,9 @@ static void add_rows(Json& run, const Path& path) {
     if (split == "\"run\"") run["totals"] = row;
     if (split == "\"train\"" || split == "\"test\"") add_row(run[row["split"]], row);
   }
+  for (const char* split : {"train", "test"})
+    for (Json& column : run[split])
+      while (column.size() < run[split]["step"].size()) column.push_back(nullptr);
 }
 
 static void add_directions(Json& run, const Path& file) {
