@@ -1,6 +1,7 @@
 // Feeds that deliver a loader's batches on a device, each in its own file. Device buffers are
 // reused; two per feed are enough if each batch is released after its step.
 #pragma once
+#include <optional>
 #include <string>
 #include "data/loader/loader.h"
 
@@ -41,8 +42,9 @@ std::unique_ptr<Feed> augmenting_feed(Device device, Loader& loader, std::unique
 void copy_batch(const Batch& to, const Batch& from);
 
 // Returns buffers for batches on the device: in the loader's shape, dtype and format, or as
-// `input` describes them, initially zero.
+// `input` describes them, initially zero. `batch`: samples, if not the loader's batch size.
 BatchBuffers buffers_on(Device device, const Loader& loader);
-BatchBuffers model_buffers_on(Device device, const Loader& loader, const ModelInput& input);
+BatchBuffers model_buffers_on(Device device, const Loader& loader, const ModelInput& input,
+                              std::optional<int64_t> batch = {});
 
 }  // namespace bellows

@@ -64,6 +64,7 @@ class BatchBuffers {
   // Returns a batch of shape x in a buffer that only this list references: the trainer and its
   // graph have released it. Allocates one if there is none. Contents are undefined.
   Batch free(const Shape& x) {
+    CHECK(x[0] <= x_[0], "a batch of ", x[0], " in a buffer for ", x_[0]);
     const auto found = std::ranges::find_if(buffers_, is_free);
     const Batch& buffer = found == buffers_.end() ? add() : *found;
     Shape room = x;

@@ -1,6 +1,7 @@
 // data.batch_size: auto: where the search ends, and a run that trains with what it found.
 #include "trainer/run/auto_batch.h"
 #include <gmock/gmock.h>
+#include "tests/place.h"
 #include "tests/trainer/program.h"
 
 using namespace bellows;
@@ -64,7 +65,7 @@ TEST_F(Program, TrainsAndResumesWithTheBatchSizeItFound) {
   const Ended first = run(automatic("train.epochs=1"));
   EXPECT_EQ(first.code, 0) << first.err;
   EXPECT_THAT(first.out, HasSubstr("data.batch_size: auto -> "));
-  const size_t at = first.out.find("auto -> ") + 8;
+  const size_t at = first.out.find("batch_size: auto -> ") + 20;
   const std::string batch = first.out.substr(at, first.out.find(' ', at) - at);
   EXPECT_THAT(batch, testing::AnyOf("16", "32", "64"));
   EXPECT_THAT(read("out/plan.yaml"), HasSubstr("batch_size: " + batch));
@@ -77,6 +78,7 @@ TEST_F(Program, TrainsAndResumesWithTheBatchSizeItFound) {
 }
 
 TEST_F(Program, RefusesAnAutomaticBatchSizeWhereNothingTrains) {
-  expect_refusal({"profile", "--config", "lenet", "data.batch_size=auto"}, 2,
-                 "data.batch_size: auto is found by training; write a number");
+  expect_refusal(
+      {"profile", "--config", source_dir() + "/configs/lenet.yaml", "data.batch_size=auto"}, 2,
+      "data.batch_size: auto is found by training; write a number");
 }

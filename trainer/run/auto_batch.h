@@ -1,10 +1,13 @@
 // data.batch_size: auto. A larger batch keeps a device busier, up to a size that depends on model
 // and device; beyond that size, it only takes memory.
 #pragma once
+#include <cstdint>
 #include <functional>
-#include "trainer/run/summary.h"
+#include <string>
 
 namespace bellows {
+
+struct Plan;
 
 struct BatchTrial {
   double samples_per_s = 0;
