@@ -95,7 +95,8 @@ static std::string smaller(const Strings& words, const std::string& verb) {
   };
   // One update per epoch. Under ab it is two epochs of two updates, so that workers can prefetch.
   const auto given_batch = set.find("data.batch_size");
-  const int64_t batch = given_batch == set.end() ? 16 : std::stoll(given_batch->second.text);
+  const bool number = given_batch != set.end() && given_batch->second.text != "auto";
+  const int64_t batch = number ? std::stoll(given_batch->second.text) : 16;
   add("data.train_size", std::to_string(verb == "ab" ? 2 * batch : batch));
   add("data.test_size", "16");
   if (verb == "pack") return more;
