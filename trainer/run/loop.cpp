@@ -98,11 +98,12 @@ class Loop {
     };
     for (Batch data; !done() && next(data);) {  // already on the device
       meter_.lap(Phase::load);
+      log_.batch(data.x, at_.step + 1);
+      meter_.lap(Phase::other);
       if (epoch_end_s_) epoch_gap_s_ = training_s() - *std::exchange(epoch_end_s_, {});
       profile_.begin(at_.step);
       anomaly().step = session_.group->step = session_.host_group().step = at_.step + 1;
       const Update update = update_of(data);
-      log_.batch(data.x, at_.step + 1);
       losses_.add(train_on_(update), update);
       profile_.end(at_.step);
       end_update();
