@@ -77,6 +77,12 @@ TEST_F(Program, TrainsAndResumesWithTheBatchSizeItFound) {
                                 testing::Not(HasSubstr("data.batch_size"))));
 }
 
+TEST_F(Program, RefusesAnAutomaticBatchSizeOfSeveralRanks) {
+  const Ended ended = run({"launch", "--ranks", "2", "--", "data.batch_size=auto"});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("tries sizes in one process; write a number for several ranks"));
+}
+
 TEST_F(Program, RefusesAnAutomaticBatchSizeWhereNothingTrains) {
   expect_refusal(
       {"profile", "--config", source_dir() + "/configs/lenet.yaml", "data.batch_size=auto"}, 2,

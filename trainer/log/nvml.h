@@ -36,7 +36,7 @@ class Nvml {
   std::unique_ptr<Api> api_;
 };
 
-// Of the GPU that this process trains on; empty on the CPU.
+// Returns NVML for the GPU that this process trains on, or nothing on the CPU.
 std::optional<Nvml> nvml_of(Device device);
 
 // Reads the load ten times a second on a thread of its own. A read takes milliseconds, in which the

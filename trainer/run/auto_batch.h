@@ -26,8 +26,8 @@ BatchChoice grow_batch(int64_t samples, int64_t bytes,
                        const std::function<BatchTrial(int64_t batch)>& try_out);
 
 // Returns the choice for a training. A trial is forward and backward of the model on zeros, without
-// an update; the tensors may take 80 % of the memory that is free. Searches for no kernels. Throws
-// Error, exit 2, with several ranks.
+// an update; the tensors may take 80 % of the memory that is free. Searches for no kernels. For a
+// single rank.
 BatchChoice choose_batch(Plan plan);
 
 }  // namespace bellows

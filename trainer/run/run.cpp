@@ -338,7 +338,9 @@ static void settle_batch_size(Config& config, const std::optional<Loaded>& saved
     Plan plan = plan_of(saved->content);
     batch_of(config.plan) = batch_of(plan);
   } else {
-    LinePrinter(config.plan.log.format).line("data.batch_size: auto, trying 16 samples and more");
+    CHECK(this_rank(config.plan.dist).world == 1,
+          "data.batch_size: auto tries sizes in one process; write a number for several ranks");
+    LinePrinter(config.plan.log.format).line("data.batch_size: auto, trying sizes");
     const BatchChoice choice = choose_batch(config.plan);
     batch_of(config.plan) = choice.batch;
     notes.push_back(cat("data.batch_size: auto -> ", choice.batch, " (", choice.reason, ")"));
