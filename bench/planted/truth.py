@@ -83,12 +83,13 @@ def row(state, runs):
 
 INTRODUCTION = """# How often `trainer ab` is wrong
 
-LeNet; each run has {budget} at most, for the reference, its placebo and {count} more: an equal arm
-differs by a counter only, wrong gradients are too large by 0.1 %, and a slow arm wastes
-{waste_us} us of a step of {step_us:.0f} us ({share:.1f} %). Busy runs compete with {busy} processes
-that spin.
+LeNet; each run has {budget} at most, for the reference, its placebo and {count} more: {named}.
+Busy runs compete with {busy} processes that spin.
 
 """
+NAMED = {"equal": "an equal arm differs by a counter only",
+         "wrong": "wrong gradients are too large by 0.1 %",
+         "slow": "a slow arm wastes {waste_us} us of a step of {step_us:.0f} us ({share:.1f} %)"}
 
 
 def main():
@@ -106,8 +107,9 @@ def main():
                                      f"{ {k: v['verdict'] for k, v in runs[state][-1].items()} }")
     facts["load average after"] = measure.load_average()
     facts["command"] = measure.command()
-    text = INTRODUCTION.format(step_us=step, waste_us=waste_us, share=100 * waste_us / step,
-                               count=len(a.arms), **vars(a))
+    named = ", ".join(NAMED[arm] for arm in a.arms)
+    named = named.format(step_us=step, waste_us=waste_us, share=100 * waste_us / step)
+    text = INTRODUCTION.format(named=named, count=len(a.arms), **vars(a))
     header = ["", *(COUNTED[arm][0] for arm in a.arms), "half of the interval, %: median (range)"]
     text += measure.table(header, [row(state, each) for state, each in runs.items()])
     measure.write(a.out, text + "\n" + measure.bullets(facts),
