@@ -25,11 +25,6 @@ class OptimizerOnDevice : public testing::Test {
   }
 };
 
-// Muon is one pass over each weight, and has a test of its own.
-bool is_elementwise(const OptimizerOptions& options) {
-  return options.rule.make().passes.size() > 1;
-}
-
 }  // namespace
 
 // Powers and the last bits of the norm may round differently; all other arithmetic is the same.
