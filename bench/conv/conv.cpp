@@ -134,7 +134,7 @@ std::vector<double> seconds(const Pass& pass, const std::vector<const char*>& na
                             const Arguments& a) {
   std::vector<std::function<void()>> calls;
   for (const char* name : names)
-    calls.push_back([&pass, name] {
+    calls.emplace_back([&pass, name] {
       const Kernels use({.vendor = true, .algorithm = name});
       pass.call();
     });
@@ -195,8 +195,9 @@ int main(int argc, char** argv) {
       if (!a.pass.empty() && a.pass != pass.name) continue;
       const std::vector<const char*> names = contestants(pass);
       const std::vector<double> times = seconds(pass, names, a);
-      const double side = double(l.side / l.options.stride);
-      const double flop = 2 * double(batch) * side * side * double(l.C * l.K * l.kernel * l.kernel);
+      const int64_t side = l.side / l.options.stride;
+      const int64_t products = l.C * l.K * l.kernel * l.kernel;
+      const double flop = 2 * double(batch) * double(side * side) * double(products);
       for (size_t i = 0; i < names.size(); ++i)
         fmt::print("| {} x {} | {} | {} | {:.2f} | {:.0f} | {:.2f} | {:.2f} |\n", l.count, l.name(),
                    pass.name, names[i], times[i] * 1e3, flop / times[i] * 1e-9,

@@ -18,7 +18,7 @@ template <class Arg> DType low_dtype(const Arg& arg) {
 
 template <class Arg> decltype(auto) widened(Arg& arg) {
   if constexpr (is_tensor<Arg>)
-    return low_dtype(arg) == DType::f32 ? arg : cast(arg, DType::f32);
+    return low_dtype(arg) == DType::f32 ? Tensor(arg) : cast(arg, DType::f32);
   else
     return (arg);
 }

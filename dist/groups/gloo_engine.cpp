@@ -1,5 +1,5 @@
 #include "dist/groups/gloo_engine.h"
-#include <signal.h>
+#include <csignal>
 #include "core/device/threads.h"
 #include "dist/groups/collective_check.h"
 

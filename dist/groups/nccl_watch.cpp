@@ -1,5 +1,5 @@
 #include "dist/groups/nccl_watch.h"
-#include <signal.h>
+#include <csignal>
 #include "core/device/threads.h"
 
 namespace bellows {

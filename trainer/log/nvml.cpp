@@ -41,7 +41,7 @@ Nvml::Nvml(const std::string& pci, const char* library) : api_(std::make_unique<
     nvml.device = nullptr;
 }
 Nvml::~Nvml() = default;
-Nvml::Nvml(Nvml&&) = default;
+Nvml::Nvml(Nvml&&) noexcept = default;
 
 std::string text_of(const std::optional<GpuLoad>& load) {
   if (!load) return "NVML does not answer";

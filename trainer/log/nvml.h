@@ -25,7 +25,7 @@ class Nvml {
   // `pci`: bus id of the GPU, "0000:3b:00.0". NVML numbers GPUs differently from CUDA.
   explicit Nvml(const std::string& pci, const char* library = "libnvidia-ml.so.1");
   ~Nvml();
-  Nvml(Nvml&&);
+  Nvml(Nvml&&) noexcept;
   std::optional<GpuLoad> read() const;  // empty without NVML or this GPU
   // Energy that the GPU has used since its driver was loaded, in joules. Empty where it has no
   // meter.
