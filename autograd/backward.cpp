@@ -41,7 +41,7 @@ static Pass plan_pass(GradMeta* root) {
       meta->pass = pass.id;
       meta->shares = 0;
       if (meta->leaf) static_cast<Leaf*>(meta)->place_given = false;
-      meta->dy = {};
+      meta->dy = meta->more = {};
       reached.push_back(meta);
     }
     ++meta->shares;
@@ -101,6 +101,12 @@ static Tensor sum(Tensor&& a, const Tensor& b) {
   return y;
 }
 
+// True if the node itself adds its last share g to the sum of the others.
+static bool adds_itself(GradMeta& to, const Tensor& g) {
+  const Node* const node = node_of(&to);
+  return node && node->adds() && to.shares == 1 && to.dy.dtype() == g.dtype();
+}
+
 // Adds g to the gradient of `to`. An undefined g (no gradient) still counts as a share, because
 // `to` becomes ready when its last share arrives.
 static void send(Pass& pass, const Edge& to, Tensor&& g, const char* op) {
@@ -108,7 +114,12 @@ static void send(Pass& pass, const Edge& to, Tensor&& g, const char* op) {
   if (g.defined()) {
     CHECK(g.shape() == to->shape, op, ": gradient has shape ", g.shape(), ", its input ",
           to->shape);
-    to->dy = to->dy.defined() ? sum(std::move(to->dy), g) : std::move(g);
+    if (!to->dy.defined())
+      to->dy = std::move(g);
+    else if (adds_itself(*to, g))
+      to->more = std::move(g);
+    else
+      to->dy = sum(std::move(to->dy), g);
   }
   if (--to->shares > 0) return;
   if (to->leaf) return finish(static_cast<Leaf&>(*to));
@@ -123,12 +134,13 @@ static void refuse_anomaly(const Node& node, const Grads& grads) {
            " a gradient that is not finite, at step ", anomaly().step);
 }
 
-static void run(Pass& pass, Node& node, Tensor dy) {
+static void run(Pass& pass, Node& node) {
+  Tensor dy = std::move(node.dy), more = std::move(node.more);
   const Kernels use(node.kernels);
   const ModuleScope at(*node.site);
   const trace::Range range(node.op);
-  Grads grads = dy.defined() ? node.run(dy) : Grads(node.edges.size());
-  dy = {};  // a leaf keeps a gradient that nothing else refers to, instead of a copy
+  Grads grads = dy.defined() ? node.run(dy, more) : Grads(node.edges.size());
+  dy = more = {};  // a leaf keeps a gradient that nothing else refers to, instead of a copy
   INVARIANT(grads.size() == node.edges.size(), node.op, ": backward gave ", grads.size(),
             " gradients for ", node.edges.size(), " inputs");
   if (anomaly().on) refuse_anomaly(node, grads);
@@ -152,7 +164,7 @@ void backward(const Tensor& loss, const BackwardOptions& options) {
     std::pop_heap(pass.ready.begin(), pass.ready.end(), earlier);
     const Ref<Node> next = std::move(pass.ready.back());
     pass.ready.pop_back();
-    run(pass, *next, std::move(next->dy));
+    run(pass, *next);
     if (options.retain_graph) continue;
     next->release();
     next->edges.clear();

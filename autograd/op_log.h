@@ -21,6 +21,7 @@ struct RecordedOp {
   std::string name, path;  // path: of the module
   Shape y;
   std::vector<Operand> inputs;  // in the order of record()
+  const void* grad = nullptr;   // identifies the gradient of y, as in Operand
   int64_t end_ns = 0;           // when its forward was done, by trace::now_ns()
   DType dtype() const { return inputs.at(0).dtype; }
 };

@@ -36,6 +36,7 @@ Node::Node(const char* op, const Shape& shape, Edges edges)
     recorded.name = op;
     recorded.path = site->path;
     recorded.y = shape;
+    recorded.grad = static_cast<const GradMeta*>(this);
     recorded.end_ns = trace::now_ns();
   }
 }

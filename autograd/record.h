@@ -33,7 +33,8 @@ struct GradMeta : Meta {
   // State in the current backward pass:
   int shares = 0;  // contributions still to come from consumers
   uint64_t pass = 0;
-  Tensor dy;  // sum of the contributions so far
+  Tensor dy;    // sum of the contributions so far
+  Tensor more;  // the last contribution, if the node adds it to dy itself
 };
 
 using Edge = Ref<GradMeta>;  // to an input; null if the input needs no gradient
@@ -62,8 +63,9 @@ class Node : public GradMeta {
   Node(const char* op, const Shape& shape, Edges edges);
   ~Node() override;
 
-  virtual Grads run(const Tensor& dy) = 0;
-  virtual void release() = 0;  // drops the closure with the tensors it saved
+  virtual Grads run(const Tensor& dy, const Tensor& more) = 0;
+  virtual bool adds() const = 0;  // run() takes a gradient in two parts, dy + more
+  virtual void release() = 0;     // drops the closure with the tensors it saved
   virtual bool released() const = 0;
 
   const char* op;
@@ -126,11 +128,18 @@ template <class Closure> class NodeOf final : public Node {
  public:
   NodeOf(const char* op, const Shape& shape, Edges edges, Closure&& closure)
       : Node(op, shape, std::move(edges)), closure_(std::move(closure)) {}
-  Grads run(const Tensor& dy) override { return (*closure_)(dy); }
+  Grads run(const Tensor& dy, const Tensor& more) override {
+    if constexpr (kAdds)
+      return (*closure_)(dy, more);
+    else
+      return (*closure_)(dy);
+  }
+  bool adds() const override { return kAdds; }
   void release() override { closure_.reset(); }
   bool released() const override { return !closure_; }
 
  private:
+  static constexpr bool kAdds = std::is_invocable_v<Closure&, const Tensor&, const Tensor&>;
   std::optional<Closure> closure_;
 };
 
@@ -159,6 +168,10 @@ Tensor record(const char* op, Tensor&& y, const Inputs& inputs, Closure&& closur
 // must return one gradient per input, in order; undefined means none. It runs under NoGrad with the
 // kernel options of forward. dy has y's shape and any strides. Returns y unchanged if no input
 // needs a gradient or recording is off.
+//
+// closure(dy, more) receives the gradient of a y with several consumers before its last addition:
+// it must use dy + more, rounded to their dtype, and can add while it reads. `more` is undefined if
+// dy is the whole gradient.
 template <class Closure>
 Tensor record(const char* op, Tensor y, std::span<const Tensor> inputs, Closure&& closure) {
   return detail::record(op, std::move(y), inputs, std::forward<Closure>(closure));

@@ -90,15 +90,16 @@ Tensor sync_batch_norm(const Tensor& x, const Tensor& residual, bool relu, const
       "sync_batch_norm", y, {x, residual, weight_, bias_},
       [x = Saved(x), statistics = Saved(joint.statistics), share = Saved(joint.share),
        weight = Saved(weight_), bits = Saved(bits), bias = Saved(bias_), eps = options.eps,
-       needs_residual = needs_grad(residual), &group](const Tensor& dy) {
+       needs_residual = needs_grad(residual), &group](const Tensor& dy, const Tensor& more) {
         const DType dtype = precise(x().dtype());
         const Tensor dw = cast(grad_out(weight()), dtype), db = cast(grad_out(bias()), dtype);
-        kernels::batch_norm_backward_w(dy, x(), statistics(), bits(), eps, dw, db);
+        const auto [g, mask] = kernels::batch_norm_backward_w(dy, more, x(), statistics(), bits(),
+                                                              eps, needs_residual, dw, db);
         const Sums sums = sums_of_ranks(dw, db, share(), group);
-        const auto [dx, dresidual] =
-            kernels::batch_norm_backward_x(dy, x(), statistics(), contiguous(cast(weight(), dtype)),
-                                           sums.dw, sums.db, bits(), eps, needs_residual);
-        return Grads{dx, dresidual, cast(dw, weight().dtype()), cast(db, bias().dtype())};
+        const Tensor dx = kernels::batch_norm_backward_x(
+            g, x(), statistics(), contiguous(cast(weight(), dtype)), sums.dw, sums.db, mask, eps);
+        return Grads{dx, needs_residual ? g : Tensor(), cast(dw, weight().dtype()),
+                     cast(db, bias().dtype())};
       });
 }
 

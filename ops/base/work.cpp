@@ -1,5 +1,6 @@
 #include "ops/base/work.h"
 #include <map>
+#include <utility>
 #include "core/base/registry.h"
 
 namespace bellows {
@@ -53,10 +54,16 @@ static const AddWork recompute_work("recompute", [](const RecordedOp&) { return 
 
 double gradient_sum_bytes(const std::vector<RecordedOp>& ops) {
   std::map<const void*, int> consumers;
+  std::map<const void*, double> added;  // by the op that made the tensor
   double bytes = 0;
-  for (const RecordedOp& op : ops)
-    for (const Operand& x : op.inputs)
-      if (x.grad && consumers[x.grad]++ > 0) bytes += 3 * x.bytes();
+  for (const RecordedOp& op : ops) {
+    for (const Operand& x : op.inputs) {
+      if (!x.grad || consumers[x.grad]++ == 0) continue;
+      const double own = std::exchange(added[x.grad], 0);
+      bytes += own > 0 ? own : 3 * x.bytes();
+    }
+    if (op.grad) added[op.grad] = work_of(op).added_gradient;
+  }
   return bytes;
 }
 

@@ -12,6 +12,9 @@ struct Cost {
 };
 struct OpWork {
   Cost forward, backward;
+  // Further bytes of backward if y has two consumers and backward adds their gradients; 0: a pass
+  // of its own adds them.
+  double added_gradient = 0;
 };
 
 // Bytes of y, in the dtype of the first input.
@@ -30,7 +33,7 @@ struct AddWork {
 OpWork work_of(const RecordedOp& op);
 
 // Bytes of adding the gradients of tensors with several consumers: two read, one written for each
-// further consumer.
+// further consumer, or OpWork::added_gradient for one of these.
 double gradient_sum_bytes(const std::vector<RecordedOp>& ops);
 
 }  // namespace bellows

@@ -82,12 +82,13 @@ struct StageGrads {
 };
 
 // Backward through the norm of one stage.
-kernels::NormalizedGrads through_norm(const Tensor& dy, const Stage<Saved>& stage,
-                                      const StageGrads& grads, const Tensor& bits, bool residual) {
-  kernels::batch_norm_backward_w(dy, stage.y(), stage.statistics(), bits, stage.eps, grads.dweight,
-                                 grads.dbias);
-  return kernels::batch_norm_backward_x(dy, stage.y(), stage.statistics(), weight(stage),
-                                        grads.dweight, grads.dbias, bits, stage.eps, residual);
+kernels::NormalizedGrads through_norm(const Tensor& dy, const Tensor& more,
+                                      const Stage<Saved>& stage, const StageGrads& grads,
+                                      const Tensor& bits, bool residual) {
+  Slot unused;
+  return kernels::batch_norm_backward_in_steps(dy, more, stage.y(), stage.statistics(),
+                                               weight(stage), bits, stage.eps, residual,
+                                               grads.dweight, grads.dbias, unused);
 }
 // Backward through a convolution whose input x was not normalized.
 Tensor through_conv(const Tensor& dy, Stage<Saved>& stage, const StageGrads& grads, const Tensor& x,
@@ -102,10 +103,10 @@ struct Block {
   std::vector<Stage<Saved>> layers, shortcut;
   bool needs_dx, needs_daround;
 
-  Grads operator()(const Tensor& dy) {
+  Grads operator()(const Tensor& dy, const Tensor& more) {
     std::vector<StageGrads> grads(layers.begin(), layers.end());
     const size_t last = layers.size() - 1;
-    auto [d, daround] = through_norm(dy, layers[last], grads[last], bits(), true);
+    auto [d, daround] = through_norm(dy, more, layers[last], grads[last], bits(), true);
     for (size_t i = last; i > 0; --i) {
       const Stage<Saved>& in = layers[i - 1];
       d = kernels::conv_norm_backward(d, in.y(), in.statistics(), weight(in), bias(in), in.eps,
@@ -115,7 +116,7 @@ struct Block {
     const Tensor dx = through_conv(d, layers[0], grads[0], x(), needs_dx);
     for (Stage<Saved>& stage : shortcut) {
       grads.emplace_back(stage);
-      const Tensor ds = through_norm(daround, stage, grads.back(), {}, false).dx;
+      const Tensor ds = through_norm(daround, {}, stage, grads.back(), {}, false).dx;
       daround = through_conv(ds, stage, grads.back(), around(), needs_daround);
     }
     Grads all{dx, daround};
@@ -204,8 +205,9 @@ Tensor conv_norm_backward_in_steps(const Tensor& dy, const Tensor& x, const Tens
   const auto [in, bits] = batch_norm(x, statistics, weight, bias, {}, true, eps);
   conv2d_backward_w(dy, in, dw, {}, options, slot);
   const Tensor din = conv2d_backward_x(dy, w, x.shape(), options, slot);
-  batch_norm_backward_w(din, x, statistics, bits, eps, dweight, dbias);
-  return batch_norm_backward_x(din, x, statistics, weight, dweight, dbias, bits, eps, false).dx;
+  return batch_norm_backward_in_steps(din, {}, x, statistics, weight, bits, eps, false, dweight,
+                                      dbias, slot)
+      .dx;
 }
 
 static const bool cpu = conv_norm.on(Device::cpu, conv_norm_in_steps) &&

@@ -40,12 +40,14 @@ RunningUpdate update_of(const RunningStatistics& running, double momentum, doubl
 
 namespace kernels {
 
-NormalizedGrads batch_norm_backward_in_steps(const Tensor& dy, const Tensor& x,
+NormalizedGrads batch_norm_backward_in_steps(const Tensor& dy, const Tensor& more, const Tensor& x,
                                              const Tensor& statistics, const Tensor& weight,
                                              const Tensor& bits, double eps, bool residual,
                                              const Tensor& dw, const Tensor& db, Slot&) {
-  batch_norm_backward_w(dy, x, statistics, bits, eps, dw, db);
-  return batch_norm_backward_x(dy, x, statistics, weight, dw, db, bits, eps, residual);
+  const auto [g, mask] =
+      batch_norm_backward_w(dy, more, x, statistics, bits, eps, residual, dw, db);
+  return {batch_norm_backward_x(g, x, statistics, weight, dw, db, mask, eps),
+          residual ? g : Tensor()};
 }
 
 BatchNormPass batch_norm_in_steps(const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -57,12 +59,14 @@ BatchNormPass batch_norm_in_steps(const Tensor& x, const Tensor& weight, const T
 }
 
 // Backward in evaluation: the running statistics do not depend on x.
-static NormalizedGrads backward_of_evaluation(const Tensor& dy, const Tensor& x,
+static NormalizedGrads backward_of_evaluation(const Tensor& dy, const Tensor& more, const Tensor& x,
                                               const Tensor& statistics, const Tensor& weight,
                                               const Tensor& bits, double eps, bool residual,
                                               const Tensor& dw, const Tensor& db, Slot&) {
-  batch_norm_backward_w(dy, x, statistics, bits, eps, dw, db);
-  return batch_norm_backward_x(dy, x, statistics, weight, {}, {}, bits, eps, residual);
+  const auto [g, mask] =
+      batch_norm_backward_w(dy, more, x, statistics, bits, eps, residual, dw, db);
+  return {batch_norm_backward_x(g, x, statistics, weight, {}, {}, mask, eps),
+          residual ? g : Tensor()};
 }
 static BatchNormPass batch_norm_evaluation(const Tensor& x, const Tensor& weight,
                                            const Tensor& bias, const Tensor& residual, bool relu,
@@ -83,7 +87,7 @@ static std::vector<Tensor> both_passes(decltype(batch_norm_training)::Fn forward
                                        const RunningUpdate&, Slot& slot) {
   const BatchNormPass pass = forward(x, weight, bias, residual, relu, eps, {}, slot);
   const Tensor dw = empty_like(weight), db = empty_like(bias);
-  const auto [dx, dresidual] = pass.backward(pass.y, x, pass.statistics, weight, pass.bits, eps,
+  const auto [dx, dresidual] = pass.backward(pass.y, {}, x, pass.statistics, weight, pass.bits, eps,
                                              residual.defined(), dw, db, slot);
   return {pass.y, pass.statistics, dx, dresidual, dw, db};
 }
@@ -110,11 +114,11 @@ static Tensor normalize(const char* op, const Tensor& x, const Tensor& residual,
       op, y, {x, residual, weight_, bias_},
       [x = Saved(x), statistics = Saved(statistics), weight = Saved(weight_), bits = Saved(bits),
        bias = Saved(bias_), eps = options.eps, needs_residual = needs_grad(residual),
-       backward = backward, cache](const Tensor& dy) mutable {
+       backward = backward, cache](const Tensor& dy, const Tensor& more) mutable {
         const DType dtype = precise(x().dtype());
         const Tensor dw = cast(grad_out(weight()), dtype), db = cast(grad_out(bias()), dtype);
         const auto [dx, dresidual] =
-            backward(dy, x(), statistics(), contiguous(cast(weight(), dtype)), bits(), eps,
+            backward(dy, more, x(), statistics(), contiguous(cast(weight(), dtype)), bits(), eps,
                      needs_residual, dw, db, cache);
         return Grads{dx, dresidual, cast(dw, weight().dtype()), cast(db, bias().dtype())};
       });
@@ -156,12 +160,16 @@ static OpFn run_with(bool relu, Impl impl, bool training) {
   };
 }
 // Inputs x, residual, weight, bias. Forward reads x for the statistics, reads it again with the
-// residual, and writes y and one bit per element for relu. Backward reads x, dy and the bits twice
-// and writes dx and the residual's gradient.
+// residual, and writes y and one bit per element for relu. Backward reads x and dy twice and writes
+// dx. It reads the bits twice, too, unless it writes the masked dy: for a residual, or if dy is a
+// sum that it forms.
 static OpWork work_of_norm(const RecordedOp& op) {
   const double x = result_bytes(op), residual = op.inputs.at(1).bytes(),
                bits = op.name == "batch_norm_relu" ? double(op.y.numel()) / 8 : 0;
-  return {{0, 3 * x + residual + bits}, {0, 5 * x + residual + 2 * bits}};
+  const bool keeps = residual > 0;
+  return {{0, 3 * x + residual + bits},
+          {0, 5 * x + residual + (keeps ? 1 : 2) * bits},
+          keeps ? x : 2 * x - bits};
 }
 static const AddWork work("batch_norm", work_of_norm), relu_work("batch_norm_relu", work_of_norm);
 

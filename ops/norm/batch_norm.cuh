@@ -165,9 +165,9 @@ __device__ Read<adds, K, T> read_forward(const T* x, const T* residual, int64_t 
   else
     return {load<K>(x + i)};
 }
-// Calls fn.operator()<adds>().
-template <class Fn> void with_residual(const Tensor& residual, const Fn& fn) {
-  residual.defined() ? fn.template operator()<true>() : fn.template operator()<false>();
+// Calls fn.operator()<adds>(): true if there is a tensor to add.
+template <class Fn> void with_added(const Tensor& added, const Fn& fn) {
+  added.defined() ? fn.template operator()<true>() : fn.template operator()<false>();
 }
 
 // y = (x - mean) * scale + shift + residual, then relu if there are bits.
@@ -192,21 +192,38 @@ template <int K, class A> struct Forward {
   }
 };
 
-// Inputs of backward: x, and dy where the bit is set.
-template <class T> struct Incoming {
-  template <int K> struct Met {
-    AlignedVector<T, K> x, dy;
-    unsigned bits;
-    __device__ Acc<T> gradient(int k) const { return bits >> k & 1 ? Acc<T>(dy.at[k]) : Acc<T>(0); }
-  };
-  template <int K> __device__ Met<K> read(int64_t i) const {
-    return {load<K>(x + i), load<K>(dy + i), bits.from(i)};
+// Pieces that backward reads, and their gradient g: dy where the bit is set, else 0. If `adds`, dy
+// is the rounded sum of two gradients.
+template <bool adds, int K, class T> struct Met {
+  AlignedVector<T, K> x, dy, more;
+  unsigned bits;
+  __device__ AlignedVector<T, K> gradient() const {
+    Acc<T> sum[K];
+    for (int k = 0; k < K; ++k) sum[k] = bits >> k & 1 ? Acc<T>(dy.at[k]) + Acc<T>(more.at[k]) : 0;
+    return packed<T>(sum);
   }
-  const T *x, *dy;
+};
+template <int K, class T> struct Met<false, K, T> {
+  AlignedVector<T, K> x, dy;
+  unsigned bits;
+  __device__ AlignedVector<T, K> gradient() const {
+    AlignedVector<T, K> g;
+    for (int k = 0; k < K; ++k) g.at[k] = bits >> k & 1 ? dy.at[k] : T();
+    return g;
+  }
+};
+template <class T, bool adds = false> struct Incoming {
+  template <int K> __device__ Met<adds, K, T> read(int64_t i) const {
+    if constexpr (adds)
+      return {load<K>(x + i), load<K>(dy + i), load<K>(more + i), bits.from(i)};
+    else
+      return {load<K>(x + i), load<K>(dy + i), bits.from(i)};
+  }
+  const T *x, *dy, *more;
   Bits bits;
 };
 
-// dx = scale * dy - slope * (x - mean) - shift
+// dx = scale * g - slope * (x - mean) - shift
 template <int K, class A> struct Backward {
   A mean[K], scale[K], slope[K], shift[K];
 
@@ -218,18 +235,13 @@ template <int K, class A> struct Backward {
     slope[k] = dw ? scale[k] * inverse * dw[c] * share : A(0);
     shift[k] = db ? scale[k] * db[c] * share : A(0);
   }
-  // gradient(k): dy of element k, masked by its bit.
-  template <class T, class Gradient>
-  __device__ void put(T* dx, T* dresidual, int64_t i, const AlignedVector<T, K>& x,
-                      const Gradient& gradient) const {
-    A out[K], passed[K];
-    for (int k = 0; k < K; ++k) {
-      const A g = gradient(k);
-      passed[k] = g;
-      out[k] = scale[k] * g - slope[k] * (A(x.at[k]) - mean[k]) - shift[k];
-    }
+  template <class T>
+  __device__ void put(T* dx, int64_t i, const AlignedVector<T, K>& x,
+                      const AlignedVector<T, K>& g) const {
+    A out[K];
+    for (int k = 0; k < K; ++k)
+      out[k] = scale[k] * A(g.at[k]) - slope[k] * (A(x.at[k]) - mean[k]) - shift[k];
     store(dx + i, packed<T>(out));
-    if (dresidual) store(dresidual + i, packed<T>(passed));
   }
 };
 

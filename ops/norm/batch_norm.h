@@ -62,6 +62,9 @@ namespace kernels {
 struct Normalized {
   Tensor y, bits;  // one bit per element, y > 0, in a layout of the backend; undefined without relu
 };
+struct Incoming {
+  Tensor dy, bits;
+};
 struct NormalizedGrads {
   Tensor dx, dresidual;
 };
@@ -79,21 +82,24 @@ inline constinit Kernel<Normalized(const Tensor& x, const Tensor& statistics, co
                                    const Tensor& bias, const Tensor& residual, bool relu,
                                    double eps)>
     batch_norm{"batch_norm"};
-// db = sum of dy, dw = sum of dy * normalized x. dy counts as 0 where its bit is 0.
-inline constinit Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& statistics,
-                             const Tensor& bits, double eps, const Tensor& dw, const Tensor& db)>
+// db = sum of g, dw = sum of g * normalized x, where g is dy + more, rounded to their dtype, and 0
+// where its bit is 0. `more` may be undefined. Returns what backward_x reads: g without bits if
+// `keep` or `more`, which is also the gradient of a residual; else dy and the bits.
+inline constinit Kernel<Incoming(const Tensor& dy, const Tensor& more, const Tensor& x,
+                                 const Tensor& statistics, const Tensor& bits, double eps,
+                                 bool keep, const Tensor& dw, const Tensor& db)>
     batch_norm_backward_w{"batch_norm_backward_w"};
-// dx = weight / sqrt(var + eps) * (dy - db / n - normalized x * dw / n), with n elements per
-// channel. If dw and db are undefined, statistics are constants and only the first term remains.
-// dresidual, if `residual`, is dy masked by the bits.
-inline constinit Kernel<NormalizedGrads(const Tensor& dy, const Tensor& x, const Tensor& statistics,
-                                        const Tensor& weight, const Tensor& dw, const Tensor& db,
-                                        const Tensor& bits, double eps, bool residual)>
+// dx = weight / sqrt(var + eps) * (g - db / n - normalized x * dw / n), with n elements per
+// channel; g is dy masked by the bits. If dw and db are undefined, statistics are constants and
+// only the first term remains.
+inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& x, const Tensor& statistics,
+                               const Tensor& weight, const Tensor& dw, const Tensor& db,
+                               const Tensor& bits, double eps)>
     batch_norm_backward_x{"batch_norm_backward_x"};
 
 // A whole training pass, which some libraries compute in one call. Only its own `backward` can read
-// its bits; it also writes dw and db.
-using BatchNormBackward = NormalizedGrads (*)(const Tensor& dy, const Tensor& x,
+// its bits; it also writes dw and db. dresidual, if `residual`, is the masked dy + more.
+using BatchNormBackward = NormalizedGrads (*)(const Tensor& dy, const Tensor& more, const Tensor& x,
                                               const Tensor& statistics, const Tensor& weight,
                                               const Tensor& bits, double eps, bool residual,
                                               const Tensor& dw, const Tensor& db, Slot& slot);
@@ -110,7 +116,7 @@ inline constinit Kernel<BatchNormPass(const Tensor& x, const Tensor& weight, con
 BatchNormPass batch_norm_in_steps(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                   const Tensor& residual, bool relu, double eps,
                                   const RunningUpdate& running, Slot& slot);
-NormalizedGrads batch_norm_backward_in_steps(const Tensor& dy, const Tensor& x,
+NormalizedGrads batch_norm_backward_in_steps(const Tensor& dy, const Tensor& more, const Tensor& x,
                                              const Tensor& statistics, const Tensor& weight,
                                              const Tensor& bits, double eps, bool residual,
                                              const Tensor& dw, const Tensor& db, Slot& slot);

@@ -6,34 +6,46 @@ namespace bellows {
 using namespace batch_norm_cpu;
 
 namespace {
-// dy where the bit is set, else 0.
-template <class S> struct Incoming {
-  Incoming(const Tensor& dy, const Tensor& bits, const Rows& rows)
+// dy + more where the bit is set, else 0. Rounds the sum to S, and writes the result to `kept`, if
+// defined. `more` needs `kept`.
+template <class S> struct Gradient {
+  Gradient(const Tensor& dy, const Tensor& more, const Tensor& bits, const Tensor& kept,
+           const Rows& rows)
       : dy(dy.ptr<S>()),
+        more(more.defined() ? more.ptr<S>() : nullptr),
         bits(bits.defined() ? bits.ptr<uint8_t>() : nullptr),
+        kept(kept.defined() ? kept.ptr<S>() : nullptr),
         length(rows.length),
         bytes(rows.bytes_of_bits()) {}
   template <int L> [[gnu::always_inline]] Lanes<Acc<S>, L> at(int64_t row, int64_t j) const {
     using M = MaskOf<Acc<S>>;
-    const Lanes<Acc<S>, L> g = load<L>(dy + row * length + j);
-    if (!bits) return g;
-    return (Lanes<Acc<S>, L>)((Lanes<M, L>)g & get_bits<L, M>(bits + row * bytes, j));
+    const int64_t i = row * length + j;
+    Lanes<Acc<S>, L> g = load<L>(dy + i);
+    if (more) g += load<L>(more + i);
+    if (bits) g = (Lanes<Acc<S>, L>)((Lanes<M, L>)g & get_bits<L, M>(bits + row * bytes, j));
+    if (!kept) return g;
+    store<L>(kept + i, g);
+    return load<L>(kept + i);
   }
-  const S* dy;
+  const S *dy, *more;
   const uint8_t* bits;
+  S* kept;
   int64_t length, bytes;
 };
 }  // namespace
 
-static void backward_w_cpu(const Tensor& dy_, const Tensor& x_, const Tensor& statistics,
-                           const Tensor& bits, double eps, const Tensor& dw, const Tensor& db) {
+static kernels::Incoming backward_w_cpu(const Tensor& dy_, const Tensor& more_, const Tensor& x_,
+                                        const Tensor& statistics, const Tensor& bits, double eps,
+                                        bool keep, const Tensor& dw, const Tensor& db) {
   const Rows rows(x_);
   const Tensor x = rows.ordered(x_), dy = rows.ordered(dy_);
+  const Tensor more = more_.defined() ? rows.ordered(more_) : more_;
+  const Tensor kept = keep || more.defined() ? rows.like(x_) : Tensor();
   visit_stored(x.dtype(), [&]<class S>(S) {
     using A = Acc<S>;
     const A *const mean = statistics.ptr<A>(), *const var = mean + rows.channels;
     const S* const from = x.ptr<S>();
-    const Incoming<S> incoming(dy, bits, rows);
+    const Gradient<S> incoming(dy, more, bits, kept, rows);
     const ChannelSums<A> sums(
         rows, [=]<int L, bool inner>(int64_t row, int64_t, int64_t j)
                   __attribute__((always_inline)) {
@@ -57,15 +69,14 @@ static void backward_w_cpu(const Tensor& dy_, const Tensor& x_, const Tensor& st
   });
   dw.raise_version();
   db.raise_version();
+  return kept.defined() ? kernels::Incoming{kept, {}} : kernels::Incoming{dy, bits};
 }
 
-static kernels::NormalizedGrads backward_x_cpu(const Tensor& dy_, const Tensor& x_,
-                                               const Tensor& statistics, const Tensor& weight,
-                                               const Tensor& dw, const Tensor& db,
-                                               const Tensor& bits, double eps, bool residual) {
+static Tensor backward_x_cpu(const Tensor& dy_, const Tensor& x_, const Tensor& statistics,
+                             const Tensor& weight, const Tensor& dw, const Tensor& db,
+                             const Tensor& bits, double eps) {
   const Rows rows(x_);
   const Tensor x = rows.ordered(x_), dy = rows.ordered(dy_), dx = rows.like(x_);
-  const Tensor dresidual = residual ? rows.like(x_) : Tensor();
   visit_stored(x.dtype(), [&]<class S>(S) {
     using A = Acc<S>;
     const int64_t C = rows.channels, n = x.numel() / C;
@@ -80,13 +91,12 @@ static kernels::NormalizedGrads backward_x_cpu(const Tensor& dy_, const Tensor& 
       if (dw.defined()) slope[c] = A(s * inverse * dw.ptr<A>()[c] / double(n));
       if (db.defined()) shift[c] = A(s * db.ptr<A>()[c] / double(n));
     }
-    const Incoming<S> incoming(dy, bits, rows);
+    const Gradient<S> incoming(dy, {}, bits, {}, rows);
     for_rows<A>(
         rows, [&]<int L, bool inner>(int64_t row) __attribute__((always_inline)) {
           const int64_t c = rows.first_channel(row), first = row * rows.length;
           const S* const from = x.ptr<S>() + first;
           S* const to = dx.ptr<S>() + first;
-          S* const around = residual ? dresidual.ptr<S>() + first : nullptr;
           along<L>(
               rows.length, [=]<int K>(int64_t j) __attribute__((always_inline)) {
                 const Lanes<A, K> g = incoming.template at<K>(row, j);
@@ -94,11 +104,10 @@ static kernels::NormalizedGrads backward_x_cpu(const Tensor& dy_, const Tensor& 
                 store<K>(to + j, of_channel<K, inner>(scale + c, j) * g -
                                      of_channel<K, inner>(slope + c, j) * d -
                                      of_channel<K, inner>(shift + c, j));
-                if (around) store<K>(around + j, g);
               });
         });
   });
-  return {dx, dresidual};
+  return dx;
 }
 
 static const bool cpu = kernels::batch_norm_backward_w.on(Device::cpu, backward_w_cpu) &&

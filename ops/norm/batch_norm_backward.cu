@@ -7,27 +7,31 @@ using namespace batch_norm_cuda;
 
 namespace {
 
-template <class T> struct Gradients {
+// Writes the gradients that it adds up to `kept`, unless that is null.
+template <class T, bool adds> struct Gradients {
   using A = Acc<T>;
-  Incoming<T> incoming;
+  Incoming<T, adds> incoming;
+  T* kept;
   Batch<A> batch;
   A *dw, *db;
 
   template <int K, int M> struct Terms {
     static constexpr int kAhead = 2;
-    Incoming<T> incoming;
+    Incoming<T, adds> incoming;
+    T* kept;
     A mean[M] = {};
     __device__ auto read(int64_t i) const { return incoming.template read<K>(i); }
-    __device__ void add(const typename Incoming<T>::template Met<K>& met,
-                        Sums<A> (&sums)[K]) const {
+    __device__ void add(int64_t i, const Met<adds, K, T>& met, Sums<A> (&sums)[K]) const {
+      const AlignedVector<T, K> gradient = met.gradient();
+      if (kept) bellows::store(kept + i, gradient);
       for (int k = 0; k < K; ++k) {
-        const A g = met.gradient(k);
+        const A g = A(gradient.at[k]);
         sums[k] = sums[k] + Sums<A>{g, g * (A(met.x.at[k]) - mean[k % M])};
       }
     }
   };
   template <int K, int M> __device__ Terms<K, M> terms(int64_t, int c) const {
-    Terms<K, M> terms{incoming};
+    Terms<K, M> terms{incoming, kept};
     for (int m = 0; m < M; ++m) terms.mean[m] = batch.mean[c + m];
     return terms;
   }
@@ -41,11 +45,11 @@ template <class T> struct Gradients {
   }
 };
 
-// Blocks of kThreads threads, three per multiprocessor. Moves x, dy, dx and dresidual once.
+// Blocks of kThreads threads, three per multiprocessor. Moves x, dy and dx once.
 template <int K, class T, class A = Acc<T>>
 __global__ void __launch_bounds__(kThreads, 3)
-    backward_x(Incoming<T> incoming, T* __restrict__ dx, T* __restrict__ dresidual, Batch<A> batch,
-               const A* weight, const A* dw, const A* db, A share, Groups groups) {
+    backward_x(Incoming<T> incoming, T* __restrict__ dx, Batch<A> batch, const A* weight,
+               const A* dw, const A* db, A share, Groups groups) {
   await_predecessor();
   const int column = own_column<K>();
   if (column >= groups.rows.length) return;
@@ -53,45 +57,49 @@ __global__ void __launch_bounds__(kThreads, 3)
   for (int k = 0; k < K; ++k)
     backward.of(k, batch, weight, dw, db, share, (column + k) / groups.rows.inner);
   const auto read = [&](int64_t i) { return incoming.template read<K>(i); };
-  back_up_the_rows(groups, column, read, [&](int64_t i, const auto& met) {
-    backward.put(dx, dresidual, i, met.x, [&](int k) { return met.gradient(k); });
-  });
+  back_up_the_rows(groups, column, read,
+                   [&](int64_t i, const auto& met) { backward.put(dx, i, met.x, met.gradient()); });
 }
 
 }  // namespace
 
-static void backward_w_cuda(const Tensor& dy_, const Tensor& x_, const Tensor& statistics,
-                            const Tensor& bits, double eps, const Tensor& dw, const Tensor& db) {
+static kernels::Incoming backward_w_cuda(const Tensor& dy_, const Tensor& more_, const Tensor& x_,
+                                         const Tensor& statistics, const Tensor& bits, double eps,
+                                         bool keep, const Tensor& dw, const Tensor& db) {
   const Rows rows(x_);
   const Tensor x = rows.ordered(x_), dy = rows.ordered(dy_);
+  const Tensor more = more_.defined() ? rows.ordered(more_) : more_;
+  const Tensor kept = keep || more.defined() ? rows.like(x_) : Tensor();
   visit_stored(x.dtype(), [&]<class T>(T) {
     using A = Acc<T>;
-    const Incoming<T> incoming{x.ptr<T>(), dy.ptr<T>(), Bits(bits, x)};
-    sum_channels<T>(Gradients<T>{incoming, Batch<A>(statistics, eps), dw.ptr<A>(), db.ptr<A>()},
-                    rows);
+    with_added(more, [&]<bool adds>() {
+      const Incoming<T, adds> incoming{x.ptr<T>(), dy.ptr<T>(), pointer<T>(more), Bits(bits, x)};
+      sum_channels<T>(Gradients<T, adds>{incoming, pointer<T>(kept), Batch<A>(statistics, eps),
+                                         dw.ptr<A>(), db.ptr<A>()},
+                      rows);
+    });
   });
   dw.raise_version();
   db.raise_version();
+  return kept.defined() ? kernels::Incoming{kept, {}} : kernels::Incoming{dy, bits};
 }
 
-static kernels::NormalizedGrads backward_x_cuda(const Tensor& dy_, const Tensor& x_,
-                                                const Tensor& statistics, const Tensor& weight,
-                                                const Tensor& dw, const Tensor& db,
-                                                const Tensor& bits, double eps, bool residual) {
+static Tensor backward_x_cuda(const Tensor& dy_, const Tensor& x_, const Tensor& statistics,
+                              const Tensor& weight, const Tensor& dw, const Tensor& db,
+                              const Tensor& bits, double eps) {
   const Rows rows(x_);
   const Tensor x = rows.ordered(x_), dy = rows.ordered(dy_), dx = rows.like(x_);
-  const Tensor dresidual = residual ? rows.like(x_) : Tensor();
-  if (x.numel() == 0) return {dx, dresidual};
+  if (x.numel() == 0) return dx;
   visit_stored(x.dtype(), [&]<class T>(T) {
     using A = Acc<T>;
     in_pieces<T>(rows.length, [&]<int K>() {
-      const Incoming<T> incoming{x.ptr<T>(), dy.ptr<T>(), Bits(bits, x)};
-      launch_on_rows<backward_x<K, T>, K>(
-          rows, incoming, dx.ptr<T>(), pointer<T>(dresidual), Batch<A>(statistics, eps),
-          weight.ptr<A>(), pointer<A>(dw), pointer<A>(db), A(1 / double(rows.of_a_channel())));
+      const Incoming<T> incoming{x.ptr<T>(), dy.ptr<T>(), nullptr, Bits(bits, x)};
+      launch_on_rows<backward_x<K, T>, K>(rows, incoming, dx.ptr<T>(), Batch<A>(statistics, eps),
+                                          weight.ptr<A>(), pointer<A>(dw), pointer<A>(db),
+                                          A(1 / double(rows.of_a_channel())));
     });
   });
-  return {dx, dresidual};
+  return dx;
 }
 
 static const bool gpu = kernels::batch_norm_backward_w.on(Device::cuda, backward_w_cuda) &&

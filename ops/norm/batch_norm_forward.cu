@@ -20,7 +20,7 @@ template <class T> struct Statistics {
     const T* x;
     AlignedVector<T, M> pivot;
     __device__ AlignedVector<T, K> read(int64_t i) const { return load<K>(x + i); }
-    __device__ void add(const AlignedVector<T, K>& in, Sums<A> (&sums)[K]) const {
+    __device__ void add(int64_t, const AlignedVector<T, K>& in, Sums<A> (&sums)[K]) const {
       for (int k = 0; k < K; ++k) {
         const A d = A(in.at[k]) - A(pivot.at[k % M]);
         sums[k] = sums[k] + Sums<A>{d, d * d};
@@ -100,7 +100,7 @@ static kernels::Normalized forward_cuda(const Tensor& x_, const Tensor& statisti
     in_pieces<T>(rows.length, [&]<int K>() {
       if (relu) bits = Tensor({x.numel() / K}, DType::u8, x.device());
       if (x.numel() == 0) return;
-      with_residual(residual, [&]<bool adds>() {
+      with_added(residual, [&]<bool adds>() {
         launch_on_rows<forward_rows<K, adds, T>, K>(
             rows, x.ptr<T>(), pointer<T>(residual), y.ptr<T>(), pointer<uint8_t>(bits),
             Batch<A>(statistics, eps), weight.ptr<A>(), bias.ptr<A>());

@@ -198,10 +198,10 @@ __global__ void __launch_bounds__(kBlock, 1)
       forward.put(y, bits, slice.at(row), Read<false, K, T>{kept[slice.place(row)]});
 }
 
-// Keeps x and the masked dy in shared memory; reads both once and writes dx and dresidual once.
-template <int K, class T, class A = Acc<T>>
+// Keeps x and its gradient in shared memory; reads both once and writes dx and dresidual once.
+template <int K, class T, bool adds, class A = Acc<T>>
 __global__ void __launch_bounds__(kBlock, 1)
-    backward_on_chip(Incoming<T> incoming, T* __restrict__ dx, T* __restrict__ dresidual,
+    backward_on_chip(Incoming<T, adds> incoming, T* __restrict__ dx, T* __restrict__ dresidual,
                      Batch<A> batch, const A* weight, A* dw, A* db, A share, Rows rows) {
   await_predecessor();
   const Slice<T, K> slice(rows);
@@ -212,14 +212,13 @@ __global__ void __launch_bounds__(kBlock, 1)
   Sums<A> sums[K];
   slice.template visit<2>([&](int64_t i) { return incoming.template read<K>(i); },
                           [&](int row, const auto& met) {
-                            A dy[K];
+                            const AlignedVector<T, K> gradient = met.gradient();
                             for (int k = 0; k < K; ++k) {
-                              const A g = met.gradient(k);
-                              dy[k] = g;
+                              const A g = A(gradient.at[k]);
                               sums[k] = sums[k] + Sums<A>{g, g * (A(met.x.at[k]) - mean[k])};
                             }
-                            kept_x[slice.place(row)] = met.x,
-                            kept_dy[slice.place(row)] = packed<T>(dy);
+                            kept_x[slice.place(row)] = met.x, kept_dy[slice.place(row)] = gradient;
+                            if (dresidual) store(dresidual + slice.at(row), gradient);
                           });
   slice.fold(
       sums, reinterpret_cast<Sums<A>*>(slice.kept(2)),
@@ -232,9 +231,7 @@ __global__ void __launch_bounds__(kBlock, 1)
   Backward<K, A> backward;
   for (int k = 0; k < K; ++k) backward.of(k, batch, weight, dw, db, share, slice.column + k);
   for (int row = threadIdx.y; row < rows.count; row += blockDim.y) {
-    const AlignedVector<T, K> dy = kept_dy[slice.place(row)];
-    backward.put(dx, dresidual, slice.at(row), kept_x[slice.place(row)],
-                 [&](int k) { return A(dy.at[k]); });
+    backward.put(dx, slice.at(row), kept_x[slice.place(row)], kept_dy[slice.place(row)]);
   }
 }
 
@@ -242,24 +239,29 @@ __global__ void __launch_bounds__(kBlock, 1)
 
 // ---- host code
 
-static kernels::NormalizedGrads backward_cuda(const Tensor& dy_, const Tensor& x_,
-                                              const Tensor& statistics, const Tensor& weight,
-                                              const Tensor& bits, double eps, bool residual,
-                                              const Tensor& dw, const Tensor& db, Slot& slot) {
+static kernels::NormalizedGrads backward_cuda(const Tensor& dy_, const Tensor& more_,
+                                              const Tensor& x_, const Tensor& statistics,
+                                              const Tensor& weight, const Tensor& bits, double eps,
+                                              bool residual, const Tensor& dw, const Tensor& db,
+                                              Slot& slot) {
   const Rows rows(x_);
   const Slices slices(rows, x_.dtype(), 2);
   if (!slices)
-    return kernels::batch_norm_backward_in_steps(dy_, x_, statistics, weight, bits, eps, residual,
-                                                 dw, db, slot);
+    return kernels::batch_norm_backward_in_steps(dy_, more_, x_, statistics, weight, bits, eps,
+                                                 residual, dw, db, slot);
   const Tensor x = rows.ordered(x_), dy = rows.ordered(dy_), dx = rows.like(x_);
+  const Tensor more = more_.defined() ? rows.ordered(more_) : more_;
   const Tensor dresidual = residual ? rows.like(x_) : Tensor();
   visit_stored(x.dtype(), [&]<class T>(T) {
     using A = Acc<T>;
     in_pieces<T>(rows.length, [&]<int K>() {
-      launch_on_chip<backward_on_chip<K, T>>(
-          slices.grid<K>(x.dtype()), Incoming<T>{x.ptr<T>(), dy.ptr<T>(), Bits(bits, x)},
-          dx.ptr<T>(), pointer<T>(dresidual), Batch<A>(statistics, eps), weight.ptr<A>(),
-          dw.ptr<A>(), db.ptr<A>(), A(1 / double(rows.count)), rows);
+      with_added(more, [&]<bool adds>() {
+        launch_on_chip<backward_on_chip<K, T, adds>>(
+            slices.grid<K>(x.dtype()),
+            Incoming<T, adds>{x.ptr<T>(), dy.ptr<T>(), pointer<T>(more), Bits(bits, x)},
+            dx.ptr<T>(), pointer<T>(dresidual), Batch<A>(statistics, eps), weight.ptr<A>(),
+            dw.ptr<A>(), db.ptr<A>(), A(1 / double(rows.count)), rows);
+      });
     });
   });
   dw.raise_version();
@@ -282,7 +284,7 @@ static kernels::BatchNormPass training_cuda(const Tensor& x_, const Tensor& weig
     using A = Acc<T>;
     in_pieces<T>(rows.length, [&]<int K>() {
       if (relu) bits = Tensor({x.numel() / K}, DType::u8, x.device());
-      with_residual(residual, [&]<bool adds>() {
+      with_added(residual, [&]<bool adds>() {
         launch_on_chip<forward_on_chip<K, adds, T>>(
             slices.grid<K>(x.dtype()), x.ptr<T>(), pointer<T>(residual), y.ptr<T>(),
             pointer<uint8_t>(bits), statistics.ptr<A>(), Running(running),

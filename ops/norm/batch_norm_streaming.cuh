@@ -51,7 +51,7 @@ __global__ void sum_columns(Job job, Groups groups, Sums<A>* parts) {
     read_ahead<terms.kAhead>(
         groups.first(blockIdx.y) + threadIdx.y, groups.rows.count, groups.step,
         [&](int64_t row) { return terms.read(row * channels + c); },
-        [&](int64_t, const auto& in) { terms.add(in, sums); });
+        [&](int64_t row, const auto& in) { terms.add(row * channels + c, in, sums); });
   }
   for (int k = 0; k < K; ++k) shared[threadIdx.y * width + thread + k] = sums[k];
   __syncthreads();
@@ -71,12 +71,13 @@ __global__ void sum_planes(Job job, Groups groups, Divisor pieces, Sums<A>* part
   const double elements = groups.elements(g);
   const auto terms = job.template terms<K, 1>(first, c);
   Sums<A> sums[K];
-  const auto read = [&](int i) {
+  const auto at = [&](int i) {
     const int image = i / pieces, piece = i - image * pieces.size;
-    return terms.read(first + image * groups.step * groups.rows.length + piece * K);
+    return first + image * groups.step * groups.rows.length + piece * K;
   };
-  read_ahead<terms.kAhead>(int(threadIdx.x), int(elements) / K, kThreads, read,
-                           [&](int, const auto& in) { terms.add(in, sums); });
+  read_ahead<terms.kAhead>(
+      int(threadIdx.x), int(elements) / K, kThreads, [&](int i) { return terms.read(at(i)); },
+      [&](int i, const auto& in) { terms.add(at(i), in, sums); });
   for (int k = 1; k < K; ++k) sums[0] = sums[0] + sums[k];
   const Sums<A> sum = block_fold(sums[0], Sums<A>(), Plus(), dynamic_shared<Sums<A>>());
   if (threadIdx.x == 0)

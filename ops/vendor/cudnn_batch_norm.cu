@@ -2,6 +2,7 @@
 // Forward is one graph (statistics, y and mask bits), backward is another.
 #include "core/device/launch.cuh"
 #include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
 #include "ops/norm/batch_norm.h"
 #include "ops/vendor/cudnn_batch_norm.h"
 
@@ -102,13 +103,20 @@ __global__ void inverse_deviations(const float* var, float* inverse, int64_t cha
 
 }  // namespace
 
-static kernels::NormalizedGrads backward(const Tensor& dy_, const Tensor& x,
+static kernels::NormalizedGrads backward(const Tensor& dy_, const Tensor& more, const Tensor& x,
                                          const Tensor& statistics, const Tensor& weight,
                                          const Tensor& bits, double eps, bool residual,
                                          const Tensor& dw_, const Tensor& db_, Slot& slot) {
   const auto& [t, call] = find(true, x, bits.defined(), residual, eps, slot);
   const int64_t C = x.dim(1);
-  const Tensor dy = aligned(contiguous(dy_, kNHWC)), dx = empty_like(x);
+  Tensor dy = aligned(contiguous(dy_, kNHWC));
+  const Tensor dx = empty_like(x);
+  if (more.defined()) {  // the graph has one gradient
+    const Tensor sum = empty_like(dy);
+    copy_into(sum, dy);
+    add_into(sum, contiguous(more, kNHWC));
+    dy = sum;
+  }
   const Tensor dresidual = residual ? empty_like(x) : Tensor(),
                inverse({C}, DType::f32, x.device());
   launch(inverse_deviations, grid_of(C), statistics.ptr<float>() + C, inverse.ptr<float>(), C, eps);

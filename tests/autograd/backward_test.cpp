@@ -112,6 +112,58 @@ TEST(Backward, SumsSharesInAFixedOrder) {
   EXPECT_EQ(grad(w).item(), 1) << "(-1e16 + 1e16) + 1; in the order of the forward it is 0";
 }
 
+// x with a closure that adds its last two gradients itself. Appends "dy+more" or "dy" to `seen`.
+static Tensor adder(const Tensor& x, std::string& seen) {
+  return record("adder", x.detach(), {x}, [&seen](const Tensor& dy, const Tensor& more) {
+    seen += more.defined() ? cat(dy.item(), "+", more.item(), " ") : cat(dy.item(), " ");
+    return Grads{more.defined() ? add(dy, more) : dy};
+  });
+}
+static Tensor silent(const Tensor& x) {  // gives x no gradient
+  return record("silent", x.detach(), {x}, [](const Tensor&) { return Grads{Tensor()}; });
+}
+
+// The sum of all earlier gradients and the last one.
+TEST(Backward, ANodeMayAddItsLastTwoGradientsItself) {
+  const auto seen_by = [](const auto& consumers) {
+    std::string seen;
+    const Tensor w = leaf(2), y = consumers(adder(relu(w), seen));
+    backward(y, {.retain_graph = true});
+    const double once = grad(w).item();
+    backward(y);
+    EXPECT_EQ(grad(w).item(), 2 * once);
+    return cat(seen, "= ", once);
+  };
+  EXPECT_EQ(seen_by([](const Tensor& y) { return mul(y, scalar(3)); }), "3 3 = 3");
+  EXPECT_EQ(seen_by([](const Tensor& y) {
+              const Tensor a = mul(y, scalar(3)), b = mul(y, scalar(5));
+              return add(a, b);
+            }),
+            "5+3 5+3 = 8");
+  EXPECT_EQ(seen_by([](const Tensor& y) {
+              const Tensor a = mul(y, scalar(1)), b = mul(y, scalar(3)), c = mul(y, scalar(5));
+              return add(add(a, b), c);
+            }),
+            "8+1 8+1 = 9");
+  EXPECT_EQ(seen_by([](const Tensor& y) {
+              const Tensor none = silent(y), a = mul(y, scalar(3)), b = mul(y, scalar(5));
+              return add(none, add(a, b));
+            }),
+            "8 8 = 8")
+      << "the last share is undefined";
+}
+
+TEST(Backward, GradientsOfAnInterruptedPassAreForgotten) {
+  std::string seen;
+  const Tensor w = leaf(2), y = adder(w, seen);
+  const Tensor bad = record("bad", w.detach(), {w},
+                            [](const Tensor&) -> Grads { fail(Exit::internal, "planted"); });
+  const Tensor twice = add(mul(y, scalar(3)), mul(y, scalar(5)));  // runs before `bad`
+  EXPECT_EQ(refusal([&] { backward(add(twice, bad)); }), "planted");
+  backward(y);
+  EXPECT_EQ(seen, "1 ");
+}
+
 TEST(Backward, NamesTheOpWhoseGradientHasTheWrongShape) {
   const Tensor w = leaf(3);
   const Tensor y = record("twist", relu(w), {w}, [](const Tensor&) { return Grads{full({2}, 1)}; });

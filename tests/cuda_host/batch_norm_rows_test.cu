@@ -28,7 +28,7 @@ struct Noted {
     static constexpr int kAhead = 4;
     Turns turns;
     __device__ int read(int64_t i) const { return turns.note(i), 0; }
-    __device__ void add(int, Sums<A> (&)[K]) const {}
+    __device__ void add(int64_t, int, Sums<A> (&)[K]) const {}
   };
   template <int K, int M> __device__ Terms<K, M> terms(int64_t, int) const { return {turns}; }
   __device__ A pivot(int64_t) const { return 0; }

@@ -2,6 +2,7 @@
 // number of launches.
 #include "ops/norm/batch_norm.h"
 #include "core/base/trace.h"
+#include "ops/elementwise.h"
 #include "tests/cuda_host/beside_cpu.h"
 
 using namespace cuda_host;
@@ -14,7 +15,7 @@ const Shape kShapes[] = {{1, 16, 30, 35}, {2, 40, 13, 12}, {1, 300, 10, 13}, {3,
                          {33, 3, 16, 16}, {35, 3, 15, 17}, {40, 8, 5, 7},    {40, 24, 1, 1}};
 
 struct Job {
-  Tensor x, residual, dy, weight, bias;
+  Tensor x, residual, dy, weight, bias, more = {};  // the gradient of y is dy + more
 };
 Job job_of(const Shape& shape, DType dtype) {
   return {normal(shape, 1, dtype), normal(shape, 2, dtype), normal(shape, 3, dtype),
@@ -26,7 +27,7 @@ struct Answer {
 };
 // Runs forward and backward with `statistics`, or with those of x if undefined.
 Answer answer(const Job& job, bool relu, Tensor statistics = {}) {
-  const auto& [x, residual, dy, weight, bias] = job;
+  const auto& [x, residual, dy, weight, bias, more] = job;
   Answer a;
   a.statistics = kernels::channel_statistics(x, {});
   if (!statistics.defined()) statistics = a.statistics;
@@ -34,9 +35,9 @@ Answer answer(const Job& job, bool relu, Tensor statistics = {}) {
       kernels::batch_norm(x, statistics, weight, bias, relu ? residual : Tensor(), relu, 1e-5);
   a.y = y, a.dw = zeros(weight.shape(), weight.dtype(), weight.device());
   a.db = clone(a.dw);
-  kernels::batch_norm_backward_w(dy, x, statistics, bits, 1e-5, a.dw, a.db);
-  const auto [dx, dresidual] =
-      kernels::batch_norm_backward_x(dy, x, statistics, weight, a.dw, a.db, bits, 1e-5, relu);
+  Slot slot;
+  const auto [dx, dresidual] = kernels::batch_norm_backward_in_steps(
+      dy, more, x, statistics, weight, bits, 1e-5, relu, a.dw, a.db, slot);
   a.dx = dx, a.dresidual = dresidual;
   return a;
 }
@@ -128,10 +129,10 @@ TEST_P(Norm, ReluLetsNaNPass) {
   const Tensor statistics = tensor_of<float>({0, 1}, {2, 1}, Device::cuda);
   const auto [y, bits] = kernels::batch_norm(x, statistics, one, zero, {}, true, 0);
   const Tensor dy = full({4, 1}, 3, DType::f32, Device::cuda);
-  const auto [dx, dresidual] =
-      kernels::batch_norm_backward_x(dy, x, statistics, one, {}, {}, bits, 0, true);
+  const Tensor dw = clone(one), db = clone(one);
+  const Tensor g = kernels::batch_norm_backward_w(dy, {}, x, statistics, bits, 0, true, dw, db).dy;
   EXPECT_EQ(difference(tensor_of<double>({NAN, 0, 0, 2}, {4, 1}), y), 0);
-  EXPECT_EQ(difference(tensor_of<double>({3, 0, 0, 3}, {4, 1}), dresidual), 0);
+  EXPECT_EQ(difference(tensor_of<double>({3, 0, 0, 3}, {4, 1}), g), 0);
 }
 
 TEST_P(Norm, RunningStatisticsOfBothPrecisions) {
@@ -167,9 +168,9 @@ TEST_P(Norm, IsFewLaunches) {
       EXPECT_EQ(queued(), 2);
       const auto [y, bits] = kernels::batch_norm(x, statistics, one, one, x, true, 1e-5);
       EXPECT_EQ(queued(), 1);
-      kernels::batch_norm_backward_w(y, x, statistics, bits, 1e-5, dw, db);
+      kernels::batch_norm_backward_w(y, y, x, statistics, bits, 1e-5, true, dw, db);
       EXPECT_EQ(queued(), 2);
-      kernels::batch_norm_backward_x(y, x, statistics, one, dw, db, bits, 1e-5, true);
+      kernels::batch_norm_backward_x(y, x, statistics, one, dw, db, bits, 1e-5);
       EXPECT_EQ(queued(), 1);
     }
 }
@@ -186,7 +187,7 @@ TEST_P(Norm, GoesToALibraryAsAWhole) {
     const Tensor one = full({channels}, 1, precise(dtype), Device::cuda), dw = clone(one),
                  db = clone(one);
     const auto pass = kernels::batch_norm_training(x, one, one, x, true, 1e-5, {}, slot);
-    pass.backward(x, x, pass.statistics, one, pass.bits, 1e-5, true, dw, db, slot);
+    pass.backward(x, x, x, pass.statistics, one, pass.bits, 1e-5, true, dw, db, slot);
     return calls.value() - before;
   };
   const KernelOptions asked{.vendor = true, .algorithm = "cudnn"};
@@ -209,7 +210,7 @@ struct Pass {
 Pass pass_of(const Job& job, bool relu, const char* algorithm = nullptr) {
   const trace::Counter& launches = trace::counter("cuda.launches");
   const Kernels use({.algorithm = algorithm});
-  const auto& [x, residual, dy, weight, bias] = job;
+  const auto& [x, residual, dy, weight, bias, more] = job;
   Slot slot;
   Pass pass;
   pass.dw = empty_like(weight), pass.db = empty_like(bias);
@@ -218,8 +219,8 @@ Pass pass_of(const Job& job, bool relu, const char* algorithm = nullptr) {
                                               1e-5, {}, slot);
   const int64_t between = launches.value();
   const auto [dx, dresidual] =
-      pass.forward.backward(dy, x, pass.forward.statistics, weight, pass.forward.bits, 1e-5, relu,
-                            pass.dw, pass.db, slot);
+      pass.forward.backward(dy, more, x, pass.forward.statistics, weight, pass.forward.bits, 1e-5,
+                            relu, pass.dw, pass.db, slot);
   pass.dx = dx, pass.dresidual = dresidual;
   pass.launches[0] = between - before, pass.launches[1] = launches.value() - between;
   return pass;
@@ -238,9 +239,12 @@ Job on_device(const Job& job, DType dtype, const MemoryFormat& format = kNHWC) {
   const auto move = [&](const Tensor& t) {
     return contiguous(cuda_host::on_device(t, dtype), t.rank() == 4 ? format : kNCHW);
   };
-  return {move(job.x), move(job.residual), move(job.dy),
+  return {move(job.x),
+          move(job.residual),
+          move(job.dy),
           cuda_host::on_device(job.weight, precise(dtype)),
-          cuda_host::on_device(job.bias, precise(dtype))};
+          cuda_host::on_device(job.bias, precise(dtype)),
+          job.more.defined() ? move(job.more) : job.more};
 }
 
 // Compares with the CPU and with the streaming kernels, which read x twice. Mask bits are equal.
@@ -362,6 +366,43 @@ TEST_P(Norm, OnChipLargeNumbersDoNotCancel) {
   }
 }
 
+// ---- two gradients, which backward adds
+
+// As from their sum, rounded to their dtype: on the CPU, and on the device in each memory format,
+// on chip and streaming. The gradient of the residual has the same bits. Sums over a channel may
+// differ in the last place, because the compiler fuses other multiply-adds.
+TEST_P(Norm, AddsTwoGradientsAsAPassOfItsOwnWould) {
+  const auto expect_same = [](const Job& job, bool relu, const char* algorithm) {
+    const Pass got = pass_of(job, relu, algorithm);
+    Job summed = job;
+    summed.dy = add(job.dy, std::exchange(summed.more, {}));
+    const Answer a = answer_of(pass_of(summed, relu, algorithm)), b = answer_of(got);
+    const double sums = tolerance_of(a.dw.dtype());
+    EXPECT_LE(difference(to(Device::cpu, a.dw), b.dw), sums);
+    EXPECT_LE(difference(to(Device::cpu, a.db), b.db), sums);
+    EXPECT_LE(difference(to(Device::cpu, a.dx), b.dx), tolerance_of(a.dx.dtype()));
+    EXPECT_EQ(a.dresidual.defined(), b.dresidual.defined());
+    if (relu) {
+      EXPECT_EQ(difference(to(Device::cpu, a.dresidual), b.dresidual), 0);
+    }
+  };
+  for (const DType dtype : kFloats)
+    for (const Shape& shape : {Shape{5, 24, 5, 7}, {9, 3, 4, 8}, {45, 21}})
+      for (const bool relu : {false, true}) {
+        SCOPED_TRACE(cat(dtype, " ", shape, relu ? " relu" : ""));
+        Job job = job_of(shape, dtype);
+        job.more = normal(shape, 6, dtype);
+        for (const char* algorithm : {"plain", "streaming"})
+          for (const MemoryFormat& format : {kNHWC, kNCHW})
+            expect_same(on_device(job, dtype, format), relu, algorithm);
+        const auto here = [&](const Tensor& t) { return cast(t, dtype); };
+        const auto parameter = [&](const Tensor& t) { return cast(t, precise(dtype)); };
+        expect_same({here(job.x), here(job.residual), here(job.dy), parameter(job.weight),
+                     parameter(job.bias), here(job.more)},
+                    relu, nullptr);
+      }
+}
+
 // Empty batches and planes.
 TEST_P(Norm, OfNothing) {
   for (const Shape& shape : {Shape{0, 4}, {0, 4, 3, 3}, {2, 4, 0, 3}}) {
@@ -370,12 +411,13 @@ TEST_P(Norm, OfNothing) {
     const Tensor statistics = full({2, 4}, 1, DType::f32, Device::cuda);
     const auto [y, bits] = kernels::batch_norm(x, statistics, one, one, {}, true, 1e-5);
     EXPECT_EQ(y.shape(), shape);
-    kernels::batch_norm_backward_w(y, x, statistics, bits, 1e-5, dw, db);
+    const auto [g, mask] =
+        kernels::batch_norm_backward_w(y, y, x, statistics, bits, 1e-5, true, dw, db);
+    EXPECT_EQ(g.shape(), shape);
     EXPECT_EQ(difference(zeros({4}, DType::f64), dw), 0);
     EXPECT_EQ(difference(zeros({4}, DType::f64), db), 0);
-    const auto [dx, none] =
-        kernels::batch_norm_backward_x(y, x, statistics, one, {}, {}, bits, 1e-5, false);
-    EXPECT_EQ(dx.shape(), shape);
+    EXPECT_EQ(kernels::batch_norm_backward_x(g, x, statistics, one, {}, {}, mask, 1e-5).shape(),
+              shape);
   }
 }
 

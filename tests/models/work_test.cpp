@@ -6,6 +6,7 @@
 #include "core/tensor/foreach.h"
 #include "models/losses/loss.h"
 #include "ops/elementwise.h"
+#include "ops/norm/batch_norm.h"
 #include "tests/models/build.h"
 
 using namespace bellows;
@@ -153,7 +154,7 @@ TEST(Work, BytesOfANormAreItsPasses) {
   norm.name = "batch_norm_relu";
   norm.inputs[1] = norm.inputs[0];
   EXPECT_EQ(work_of(norm).forward.bytes, 4 * 256 * 2 + 256 / 8);
-  EXPECT_EQ(work_of(norm).backward.bytes, 6 * 256 * 2 + 2 * 256 / 8);
+  EXPECT_EQ(work_of(norm).backward.bytes, 6 * 256 * 2 + 256 / 8) << "it keeps the masked dy";
 }
 
 TEST(Work, EachFurtherConsumerAddsAGradient) {
@@ -162,4 +163,15 @@ TEST(Work, EachFurtherConsumerAddsAGradient) {
   OpLog log;
   const Tensor y = mul(add(x, x), x);
   EXPECT_EQ(gradient_sum_bytes(log.ops), 2 * 3 * 8 * 4);
+}
+
+// A norm adds two gradients itself: it reads one more, and writes the sum. A third one is a pass.
+TEST(Work, ANormAddsTheGradientsOfTwoConsumers) {
+  const Tensor x = require_grad(full({4, 2}, 1)), one = full({2}, 1), zero = zeros({2});
+  OpLog log;
+  const Tensor y = batch_norm(x, one, zero, {zeros({2}), full({2}, 1)});
+  const Tensor twice = add(y, y);
+  EXPECT_EQ(gradient_sum_bytes(log.ops), 2 * 8 * 4);
+  const Tensor thrice = add(twice, y);
+  EXPECT_EQ(gradient_sum_bytes(log.ops), (2 + 3) * 8 * 4);
 }
