@@ -43,6 +43,8 @@ class AugmentingFeed : public Feed {
     return true;
   }
 
+  void write_into(const Batch& place) override { buffers_.prefer(place); }
+
  private:
   const Device device_;
   Loader& loader_;

@@ -76,6 +76,8 @@ class ResidentFeed : public Feed {
     return true;
   }
 
+  void write_into(const Batch& place) override { buffers_.prefer(place); }
+
  private:
   const Device device_;
   Loader& loader_;

@@ -61,10 +61,14 @@ class BatchBuffers {
   BatchBuffers(const Shape& x, DType dtype, const MemoryFormat& format, Make make)
       : x_(x), dtype_(dtype), format_(format), make_(std::move(make)) {}
 
+  // Makes free() return `place` for batches of its shape, whoever else references it.
+  void prefer(const Batch& place) { place_ = place; }
+
   // Returns a batch of shape x in a buffer that only this list references: the trainer and its
   // graph have released it. Allocates one if there is none. Contents are undefined.
   Batch free(const Shape& x) {
     CHECK(x[0] <= x_[0], "a batch of ", x[0], " in a buffer for ", x_[0]);
+    if (place_.x.defined() && place_.x.shape() == x) return place_;
     const auto found = std::ranges::find_if(buffers_, is_free);
     const Batch& buffer = found == buffers_.end() ? add() : *found;
     Shape room = x;
@@ -86,6 +90,7 @@ class BatchBuffers {
   MemoryFormat format_;
   Make make_;
   std::vector<Batch> buffers_;
+  Batch place_;
 };
 
 }  // namespace bellows

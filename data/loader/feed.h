@@ -30,6 +30,9 @@ class Feed {
   // Assigns the next batch. Empties the handle first, so that its buffer can be reused. False at
   // the end of the epoch. Throws the error of a batch when that batch is due.
   virtual bool next(Batch& batch) = 0;
+  // Makes later batches of place's shape in `place`, which has the form of this feed's batches, if
+  // the feed writes them on the current stream. Such a batch is valid until the next one.
+  virtual void write_into([[maybe_unused]] const Batch& place) {}
 };
 
 }  // namespace bellows

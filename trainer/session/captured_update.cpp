@@ -1,5 +1,6 @@
 #include "trainer/session/captured_update.h"
 #include "autograd/amp.h"
+#include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "trainer/session/session.h"
 
@@ -28,12 +29,22 @@ Tensors CapturedUpdate::run(const Update& update, const Body& body) {
       batch.size() == session_.plan.data.loader.sampler.batch_size && update.weight() == 1;
   if (tuned_later || !usual) return body(update);
   if (!input_ || !(input_->whole().x.shape() == batch.x.shape())) start_over(update);
-  copy_into(input_->whole().x, batch.x);
-  copy_into(input_->whole().y, batch.y);
+  receive(batch);
   if (warm_ups_ < kWarmUps) return warm_up(body);
   if (!graph_) capture(body);
   replay();
   return losses_;
+}
+
+// A feed may have written the batch there.
+void CapturedUpdate::receive(const Batch& batch) {
+  static trace::Counter& copied = trace::counter("graph.copied_input_bytes");
+  const Batch& place = input_->whole();
+  for (const auto& [to, from] : {std::pair{&place.x, &batch.x}, {&place.y, &batch.y}}) {
+    if (to->bytes() == from->bytes()) continue;
+    copy_into(*to, *from);
+    copied.add(int64_t(to->nbytes()));
+  }
 }
 
 // Waits for the last graph, which may still be running.
@@ -45,6 +56,7 @@ void CapturedUpdate::start_over(const Update& update) {
   copies_.clear();
   warm_ups_ = 0;
   input_.emplace(session_.zeros_like_batches(update.whole().x.shape()), update.size());
+  session_.feed->write_into(input_->whole());
 }
 
 Tensors CapturedUpdate::warm_up(const Body& body) {

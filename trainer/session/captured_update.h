@@ -30,6 +30,7 @@ class CapturedUpdate {
   std::shared_ptr<const MemoryPool> pool() const { return pool_; }
 
  private:
+  void receive(const Batch& batch);
   void start_over(const Update& update);
   Tensors warm_up(const Body& body);
   void capture(const Body& body);
@@ -38,7 +39,7 @@ class CapturedUpdate {
   Session& session_;
   const std::shared_ptr<const MemoryPool>
       pool_;                     // memory that the graph writes; lives as long as it
-  std::optional<Update> input_;  // read by the graph: each update is copied into it
+  std::optional<Update> input_;  // read by the graph; holds the batch of each update
   Tensors losses_;
   struct Copy {
     Tensor read, written;  // by the graph; undefined: none

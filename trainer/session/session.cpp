@@ -458,9 +458,12 @@ ModulePtr Session::make_model(bool trained) {
   return made;
 }
 
-// Input as the first conv2d would convert it: in the low precision, with padded channels.
+// Input as the first conv2d would convert it: in the low precision, with padded channels. A
+// captured update copies its batch in any case, unless a kernel of the feed makes it.
 ModelInput Session::wanted() const {
-  if (!plan.data.loader.feed.device_augment || !model->begins_with_conv2d()) return {};
+  const bool made_on_device =
+      plan.data.loader.feed.device_augment || (plan.train.cuda_graph && !by_root());
+  if (!made_on_device || !model->begins_with_conv2d()) return {};
   const DType dtype = plan.amp.low();
   return {dtype, padded::wide_channels(plan.kernels, dtype, device, input[0])};
 }
