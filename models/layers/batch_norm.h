@@ -23,6 +23,8 @@ class BatchNormLayer : public Module {
   bool synchronized() const { return group_; }
   // Returns relu(batch_norm(x) + residual) from the fused op. `residual` may be undefined.
   Tensor with_relu(const Tensor& x, const Tensor& residual);
+  // This normalization of x, for ops of two.
+  NormInput of(const Tensor& x) { return {x, weight_, bias_, running_, options(), &slot_}; }
 
  protected:
   Tensor forward(const Tensor& x) override;

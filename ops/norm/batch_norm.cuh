@@ -177,12 +177,20 @@ template <int K, class A> struct Forward {
   __device__ void of(int k, const Batch<A>& batch, const A* weight, const A* bias, int c) {
     mean[k] = batch.mean[c], scale[k] = weight[c] * batch.inverse_deviation(c), shift[k] = bias[c];
   }
+  template <class T> __device__ A normalized(const AlignedVector<T, K>& x, int k) const {
+    return (A(x.at[k]) - mean[k]) * scale[k] + shift[k];
+  }
+  template <class T> __device__ AlignedVector<T, K> of(const AlignedVector<T, K>& x) const {
+    A out[K];
+    for (int k = 0; k < K; ++k) out[k] = normalized(x, k);
+    return packed<T>(out);
+  }
   template <bool adds, class T>
   __device__ void put(T* y, uint8_t* bits, int64_t i, const Read<adds, K, T>& in) const {
     A out[K];
     unsigned on = 0;
     for (int k = 0; k < K; ++k) {
-      const A v = in.added_to((A(in.x.at[k]) - mean[k]) * scale[k] + shift[k], k);
+      const A v = in.added_to(normalized(in.x, k), k);
       const bool off = bits && v <= A(0);  // false for NaN
       on |= unsigned(!off) << k;
       out[k] = off ? A(0) : v;

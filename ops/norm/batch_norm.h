@@ -34,6 +34,19 @@ Tensor batch_norm_relu(const Tensor& x, const Tensor& residual, const Tensor& we
                        const BatchNormOptions& options, Impl impl = Impl::fused,
                        Slot* slot = nullptr);
 
+// A batch_norm and its input.
+struct NormInput {
+  Tensor x, weight, bias;
+  RunningStatistics running;
+  BatchNormOptions options;
+  Slot* slot = nullptr;
+};
+// y = relu(batch_norm(a) + batch_norm(b)), for training. Fused, forward does not write what is
+// added.
+Tensor batch_norms_relu(const NormInput& a, const NormInput& b, Impl impl);
+// True if batch norms of x run as kernels that read x twice, so that batch_norms_relu gains.
+bool streams_norms(const Tensor& x);
+
 // ---- for ops with their own kernels for normalization
 
 DType precise(DType dtype);  // dtype of statistics and other (C) tensors: f64 for f64, else f32
@@ -82,6 +95,13 @@ inline constinit Kernel<Normalized(const Tensor& x, const Tensor& statistics, co
                                    const Tensor& bias, const Tensor& residual, bool relu,
                                    double eps)>
     batch_norm{"batch_norm"};
+// y = relu(norm(a) + norm(b)), each rounded to its dtype as batch_norm does.
+inline constinit Kernel<Normalized(const Tensor& a, const Tensor& statistics_a,
+                                   const Tensor& weight_a, const Tensor& bias_a, double eps_a,
+                                   const Tensor& b, const Tensor& statistics_b,
+                                   const Tensor& weight_b, const Tensor& bias_b, double eps_b)>
+    batch_norms{"batch_norm"};
+inline constinit Kernel<bool(const Tensor& x)> streams_norms{"batch_norm"};
 // db = sum of g, dw = sum of g * normalized x, where g is dy + more, rounded to their dtype, and 0
 // where its bit is 0. `more` may be undefined. Returns what backward_x reads: g without bits if
 // `keep` or `more`, which is also the gradient of a residual; else dy and the bits.

@@ -61,6 +61,27 @@ __global__ void forward_rows(const T* __restrict__ x, const T* __restrict__ resi
                    [&](int64_t i, const auto& in) { forward.put(y, bits, i, in); });
 }
 
+// Blocks as in forward_rows. Moves both inputs and y once.
+template <int K, class T, class A = Acc<T>>
+__global__ void forward_both(const T* __restrict__ a, const T* __restrict__ b, T* __restrict__ y,
+                             uint8_t* __restrict__ bits, Batch<A> batch_a, const A* weight_a,
+                             const A* bias_a, Batch<A> batch_b, const A* weight_b, const A* bias_b,
+                             Groups groups) {
+  await_predecessor();
+  const int column = own_column<K>();
+  if (column >= groups.rows.length) return;
+  Forward<K, A> forward_a, forward_b;
+  for (int k = 0; k < K; ++k) {
+    const int c = (column + k) / groups.rows.inner;
+    forward_a.of(k, batch_a, weight_a, bias_a, c);
+    forward_b.of(k, batch_b, weight_b, bias_b, c);
+  }
+  const auto read = [&](int64_t i) { return read_forward<true, K>(a, b, i); };
+  back_up_the_rows(groups, column, read, [&](int64_t i, const Read<true, K, T>& in) {
+    forward_a.put(y, bits, i, Read<true, K, T>{in.x, forward_b.of(in.residual)});
+  });
+}
+
 template <class A>
 __global__ void update_channels(Running running, const A* statistics, int channels) {
   await_predecessor();
@@ -110,7 +131,30 @@ static kernels::Normalized forward_cuda(const Tensor& x_, const Tensor& statisti
   return {y, bits};
 }
 
-static const bool gpu = kernels::channel_statistics.on(Device::cuda, statistics_cuda) &&
+static kernels::Normalized forward_both_cuda(const Tensor& a, const Tensor& statistics_a,
+                                             const Tensor& weight_a, const Tensor& bias_a,
+                                             double eps_a, const Tensor& b,
+                                             const Tensor& statistics_b, const Tensor& weight_b,
+                                             const Tensor& bias_b, double eps_b) {
+  const Rows rows(a);
+  const Tensor x = rows.ordered(a), other = rows.ordered(b), y = rows.like(a);
+  Tensor bits;
+  visit_stored(x.dtype(), [&]<class T>(T) {
+    using A = Acc<T>;
+    in_pieces<T>(rows.length, [&]<int K>() {
+      bits = Tensor({x.numel() / K}, DType::u8, x.device());
+      if (x.numel() == 0) return;
+      launch_on_rows<forward_both<K, T>, K>(
+          rows, x.ptr<T>(), other.ptr<T>(), y.ptr<T>(), bits.ptr<uint8_t>(),
+          Batch<A>(statistics_a, eps_a), weight_a.ptr<A>(), bias_a.ptr<A>(),
+          Batch<A>(statistics_b, eps_b), weight_b.ptr<A>(), bias_b.ptr<A>());
+    });
+  });
+  return {y, bits};
+}
+
+static const bool gpu = kernels::batch_norms.on(Device::cuda, forward_both_cuda) &&
+                        kernels::channel_statistics.on(Device::cuda, statistics_cuda) &&
                         kernels::update_running.on(Device::cuda, update_running_cuda) &&
                         kernels::batch_norm.on(Device::cuda, forward_cuda);
 

@@ -300,7 +300,13 @@ static bool fits_on_chip(const Tensor& x, const Tensor&, const Tensor&, const Te
   return bool(Slices(Rows(x), x.dtype(), 1));
 }
 
-static const bool gpu = kernels::batch_norm_training.on(Device::cuda, training_cuda) &&
+static bool streams(const Tensor& x) {
+  const std::string_view forced = kernel_options().algorithm ? kernel_options().algorithm : "";
+  return forced == "streaming" || (forced.empty() && !Slices(Rows(x), x.dtype(), 1));
+}
+
+static const bool gpu = kernels::streams_norms.on(Device::cuda, streams) &&
+                        kernels::batch_norm_training.on(Device::cuda, training_cuda) &&
                         kernels::batch_norm_training.algorithm_on(
                             Device::cuda, "streaming", fits_on_chip, kernels::batch_norm_in_steps);
 

@@ -403,6 +403,25 @@ TEST_P(Norm, AddsTwoGradientsAsAPassOfItsOwnWould) {
       }
 }
 
+// ---- the sum of two norms
+
+TEST_P(Norm, OfTwoInputsIsTheSumOfTheirNorms) {
+  for (const DType dtype : kFloats)
+    for (const Shape& shape : {Shape{5, 24, 5, 7}, {9, 3, 4, 8}, {45, 21}})
+      for (const MemoryFormat& format : {kNHWC, kNCHW}) {
+        SCOPED_TRACE(cat(dtype, " ", shape, " ", format.name));
+        const Job job = on_device(job_of(shape, dtype), dtype, format);
+        const Tensor &a = job.x, &b = job.residual, &w = job.weight, &bias = job.bias;
+        const Tensor sa = kernels::channel_statistics(a, {}),
+                     sb = kernels::channel_statistics(b, {});
+        const auto got = kernels::batch_norms(a, sa, w, bias, 1e-5, b, sb, bias, w, 1e-3);
+        const Tensor residual = kernels::batch_norm(b, sb, bias, w, {}, false, 1e-3).y;
+        const auto want = kernels::batch_norm(a, sa, w, bias, residual, true, 1e-5);
+        EXPECT_EQ(difference(to(Device::cpu, want.y), got.y), 0);
+        EXPECT_EQ(difference(to(Device::cpu, want.bits), got.bits), 0);
+      }
+}
+
 // Empty batches and planes.
 TEST_P(Norm, OfNothing) {
   for (const Shape& shape : {Shape{0, 4}, {0, 4, 3, 3}, {2, 4, 0, 3}}) {

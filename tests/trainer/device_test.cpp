@@ -205,14 +205,52 @@ TEST_F(TrainingOnDevice, AnEvaluationWaitsAsOftenForManyBatchesAsForFew) {
   EXPECT_EQ(counts[0], counts[1]);
 }
 
+// A block whose shortcut ends in a norm, after a fork.
+static constexpr const char* kNormedShortcut = R"(
+optimizer.lr: 0.01
+model:
+  name: layers
+  layers:
+    - {name: conv2d, out: 4, stride: 3}
+    - batch_norm
+    - relu
+    - name: residual
+      layers: [{name: conv2d, out: 8, padding: 1}, batch_norm]
+      shortcut: [{name: conv2d, out: 8, kernel: 1}, batch_norm]
+    - {name: residual, layers: [{name: conv2d, out: 8, padding: 1}, batch_norm]}
+    - flatten
+    - {name: linear, out: 10}
+)";
+
+TEST_F(TrainingOnDevice, NormedShortcutsAreAddedWithoutBeingWritten) {
+  for (const char* const precision : {"off", "bf16"}) {
+    SCOPED_TRACE(precision);
+    Plan plan = fast(small_lenet({{"amp.dtype", {precision}}}));
+    plan = load(plan, parse_yaml(kNormedShortcut, "normed shortcut"));
+    plan.kernels.algorithm = "streaming";
+    const Ran apart = run(plan);
+    plan = with(with(plan, "fused_bn_act"), "fused_bn_add_act");
+    const Ran eager = run(plan), captured = run(with(plan, "cuda_graph"));
+    EXPECT_EQ(eager.losses, captured.losses);
+    EXPECT_EQ(eager.hash, captured.hash);
+    ASSERT_EQ(eager.losses.size(), apart.losses.size());
+    if (plan.amp.low() != DType::f32) continue;
+    for (size_t i = 0; i < apart.losses.size(); ++i)
+      EXPECT_NEAR(eager.losses[i], apart.losses[i], 1e-4);
+  }
+}
+
 TEST_F(TrainingOnDevice, CapturedResidualNetEqualsEagerBitForBit) {
   for (const char* const precision : {"off", "bf16", "fp16"}) {
     Plan eager = fast(small_lenet({{"amp.dtype", {precision}}}));
     eager = load(eager, parse_yaml(kResidualNet, "residual net"));
     eager = with(with(eager, "fused_bn_act"), "fused_bn_add_act");
-    const Ran want = run(eager), got = run(with(eager, "cuda_graph"));
-    EXPECT_EQ(want.losses, got.losses) << precision;
-    EXPECT_EQ(want.hash, got.hash) << precision;
+    for (const char* const algorithm : {"plain", "streaming"}) {
+      eager.kernels.algorithm = algorithm;
+      const Ran want = run(eager), got = run(with(eager, "cuda_graph"));
+      EXPECT_EQ(want.losses, got.losses) << precision << " " << algorithm;
+      EXPECT_EQ(want.hash, got.hash) << precision << " " << algorithm;
+    }
   }
 }
 
@@ -264,7 +302,7 @@ TEST_F(TrainingOnDevice, CapturedUpdateFindsTheCopiesThatTheLastOneWrote) {
 
 TEST_F(TrainingOnDevice, SteadyStepNeitherWaitsNorAllocatesNorCopies) {
   const char* const still[] = {"alloc.system_calls", "sync.count", "copy.h2d_bytes",
-                               "copy.d2h_bytes"};
+                               "copy.d2h_bytes", "graph.copied_input_bytes"};
   for (const int kind : {0, 1, 2, 3}) {
     const bool graph = kind & 1, fp16 = kind & 2;
     Values values = fp16 ? kOverflowing : Values();
