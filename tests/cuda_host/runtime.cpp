@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kDeviceBytes = size_t{1} << 30;
 // Those of an H200.
 constexpr size_t kShared = 48 << 10, kSharedOptIn = 227 << 10;
-constexpr int kMajor = 9, kMultiprocessors = 132, kResidentThreads = 2048;
+constexpr int kMajor = 9, kResidentThreads = 2048;
 
 std::map<const void*, size_t> shared_limit;
 
@@ -171,7 +171,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   return api([=] {
     switch (attribute) {
       case cudaDevAttrMultiProcessorCount:
-        return void(*value = kMultiprocessors);
+        return void(*value = multiprocessors);
       case cudaDevAttrMaxThreadsPerMultiProcessor:
         return void(*value = kResidentThreads);
       case cudaDevAttrMaxSharedMemoryPerBlockOptin:
@@ -189,7 +189,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   properties->major = kMajor;
   properties->warpSize = 32;
   properties->maxThreadsPerBlock = 1024;
-  properties->multiProcessorCount = kMultiprocessors;
+  properties->multiProcessorCount = multiprocessors;
   properties->totalGlobalMem = kDeviceBytes;
   properties->sharedMemPerBlock = kShared;
   properties->sharedMemPerBlockOptin = kSharedOptIn;
