@@ -13,6 +13,7 @@
 #include "tests/refusal.h"
 #include "tests/trainer/runs.h"
 #include "trainer/ab/rounds.h"
+#include "trainer/page/page.h"
 #include "trainer/verbs/verbs.h"
 
 using namespace bellows;
@@ -631,12 +632,19 @@ TEST(AbReport, PutsTheClaimBesideTheMeasurementAndNamesTheCommand) {
 TEST(AbReport, ShowsTheEnergyOfAStepWhereTheGpuMeasuresIt) {
   AbResult result = result_of(80);
   EXPECT_THAT(to_markdown(result), Not(HasSubstr("energy")));
+  EXPECT_THAT(html_of(to_json(result), "ab"), Not(HasSubstr("energy")));
   for (AbArm* arm : {&result.off, &result.on[0]})
     for (AbProcess& process : arm->processes)
       for (AbBlock& block : process.blocks)
         block.energy_j = (arm == &result.off ? 3.0 : 2.0) * double(block.steps);
   EXPECT_THAT(to_markdown(result), HasSubstr("| energy of the GPU per step, J: median (quartiles) "
                                              "| 3 (3 to 3) | 2 (2 to 2) |"));
+  const Json json = to_json(result);
+  EXPECT_EQ(json["off"]["processes"][0]["gpu_j_per_step"], std::vector<double>(8, 3.0));
+  EXPECT_FALSE(json["placebo"]["processes"][0].contains("gpu_j_per_step"));
+  const std::string html = html_of(json, "ab");
+  EXPECT_THAT(html, HasSubstr("energy of the GPU"));
+  EXPECT_THAT(html, HasSubstr("<td class=r>2 J (2 to 2)</td>"));
 }
 
 TEST(AbReport, HasAVerdictAndFindingsForEachOfSeveralArms) {

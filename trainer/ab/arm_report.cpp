@@ -170,13 +170,16 @@ Json arm_json(const AbArm& arm, const ArmOptions& options) {
   const std::string unit = options.measure == AbMeasure::target ? "run" : "step";
   const AbEnd& end = arm.processes.front().end;
   Json json = {{"name", arm.name}, {"loss_by_step", end.losses}, {"processes", Json::array()}};
-  for (const AbProcess& process : arm.processes)
+  for (const AbProcess& process : arm.processes) {
     json["processes"].push_back({{"wall_s_per_" + unit, costs(process, Clock::wall)},
                                  {"cpu_s_per_" + unit, costs(process, Clock::cpu)},
                                  {"samples", process.end.samples},
                                  {"cpu_s_waiting", process.cpu_s_waiting},
                                  {"peak_tensor_bytes", process.end.peak_tensor_bytes},
                                  {"peak_resident_bytes", process.end.peak_resident_bytes}});
+    if (const auto joules = energies_of(process, options); !joules.empty())
+      json["processes"].back()["gpu_j_per_" + unit] = joules;
+  }
   return json;
 }
 

@@ -22,16 +22,19 @@ int64_t mantissa_bits(const Plan& plan) {
 
 // ---- costs
 
-std::vector<double> costs_of(const AbProcess& process, const ArmOptions& options, Clock clock) {
+// Mean of each block, not median of its steps. W workers deliver in bursts: most steps find their
+// batch ready and one in W waits for all of them.
+static std::vector<double> by_block(const AbProcess& process, const ArmOptions& options,
+                                    double AbBlock::*spent) {
+  const bool whole_run = options.measure == AbMeasure::target;
   std::vector<double> costs;
-  for (const AbBlock& block : process.blocks) {
-    const double spent = clock == Clock::wall ? block.wall_s : block.cpu_s;
-    // Mean of the block, not median of its steps. W workers deliver in bursts: most steps find
-    // their batch ready and one in W waits for all of them.
-    const bool whole_run = options.measure == AbMeasure::target;
-    costs.push_back(whole_run ? spent : spent / double(block.steps));
-  }
+  for (const AbBlock& block : process.blocks)
+    costs.push_back(whole_run ? block.*spent : block.*spent / double(block.steps));
   return costs;
+}
+
+std::vector<double> costs_of(const AbProcess& process, const ArmOptions& options, Clock clock) {
+  return by_block(process, options, clock == Clock::wall ? &AbBlock::wall_s : &AbBlock::cpu_s);
 }
 
 std::vector<double> costs_of(const AbArm& arm, const ArmOptions& options, Clock clock) {
@@ -39,6 +42,19 @@ std::vector<double> costs_of(const AbArm& arm, const ArmOptions& options, Clock 
   for (const AbProcess& process : arm.processes)
     for (const double cost : costs_of(process, options, clock)) costs.push_back(cost);
   return costs;
+}
+
+std::vector<double> energies_of(const AbProcess& process, const ArmOptions& options) {
+  const std::vector<double> energies = by_block(process, options, &AbBlock::energy_j);
+  const bool metered = std::ranges::any_of(energies, [](double joules) { return joules > 0; });
+  return metered ? energies : std::vector<double>{};
+}
+
+std::vector<double> energies_of(const AbArm& arm, const ArmOptions& options) {
+  std::vector<double> energies;
+  for (const AbProcess& process : arm.processes)
+    for (const double joules : energies_of(process, options)) energies.push_back(joules);
+  return energies;
 }
 
 Speedup arm_speedup(const std::vector<const AbArm*>& others, const AbArm& arm,

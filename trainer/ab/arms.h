@@ -144,6 +144,9 @@ int run_arm(const Plan& plan, const ArmOptions& options, const ArmProcessOptions
 // Seconds per step, by block; with AbMeasure::target, seconds per run.
 std::vector<double> costs_of(const AbProcess& process, const ArmOptions& options, Clock clock);
 std::vector<double> costs_of(const AbArm& arm, const ArmOptions& options, Clock clock);
+// Energy of the GPU in the same units, joules instead of seconds. Empty if it has no meter.
+std::vector<double> energies_of(const AbProcess& process, const ArmOptions& options);
+std::vector<double> energies_of(const AbArm& arm, const ArmOptions& options);
 // The arm's speedup over the geometric mean of several others.
 Speedup arm_speedup(const std::vector<const AbArm*>& others, const AbArm& arm,
                     const ArmOptions& options, Clock clock, double error);

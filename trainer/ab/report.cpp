@@ -52,15 +52,6 @@ static std::string cost_text(const AbArm& arm, const AbOptions& options, Clock c
   return spread_text(costs_of(arm, options, clock), 1e3);
 }
 
-// Joules per step, or per run.
-static std::vector<double> energies_of(const AbArm& arm, bool whole_runs) {
-  std::vector<double> energies;
-  for (const AbProcess& process : arm.processes)
-    for (const AbBlock& block : process.blocks)
-      energies.push_back(block.energy_j / (whole_runs ? 1.0 : double(block.steps)));
-  return energies;
-}
-
 static std::string samples_text(const AbArm& arm) {
   std::vector<double> samples;
   for (const AbProcess& process : arm.processes) samples.push_back(double(process.end.samples));
@@ -89,10 +80,10 @@ static std::string arm_table(const AbResult& result) {
       [&](const AbArm& arm) { return cost_text(arm, o, Clock::wall); });
   row(whole_runs ? "CPU time per run, ms" : "CPU time per step, ms",
       [&](const AbArm& arm) { return cost_text(arm, o, Clock::cpu); });
-  if (std::ranges::any_of(energies_of(result.off, whole_runs), [](double j) { return j > 0; }))
+  if (!energies_of(result.off, o).empty())
     row(whole_runs ? "energy of the GPU per run, J: median (quartiles)"
                    : "energy of the GPU per step, J: median (quartiles)",
-        [&](const AbArm& arm) { return spread_text(energies_of(arm, whole_runs)); });
+        [&](const AbArm& arm) { return spread_text(energies_of(arm, o)); });
   if (whole_runs) row("samples per run: median (smallest, largest)", samples_text);
   row("blocks that were outliers", [&](const AbArm& arm) {
     return std::to_string(count_outliers(costs_of(arm, o, Clock::wall)));

@@ -135,10 +135,13 @@ static std::string about_arm(const Json& report, const Json& on) {
 static std::string arms(const Json& report) {
   HtmlTable table{{"arm", "time: median (quartiles)", "peak of tensors", "peak of the process"},
                   "lrrr"};
+  const bool metered = !energies_j(report.at("off")).empty();
+  if (metered) table.columns.push_back("energy of the GPU"), table.sides = "lrrrr";
   const auto add = [&](const Json& arm, const char* note) {
     table.rows.push_back({escaped(text_of(arm, "name") + note), median_ms(report, arm),
                           bytes_text(largest(arm, "peak_tensor_bytes")),
                           bytes_text(largest(arm, "peak_resident_bytes"))});
+    if (metered) table.rows.back().push_back(quartiles_text(energies_j(arm), "J"));
   };
   add(report.at("off"), "");
   add(report.at("placebo"), " (placebo)");

@@ -54,10 +54,18 @@ std::vector<double> all_of(const Lanes& lanes) {
   return all;
 }
 
-std::string quartiles_text(const std::vector<double>& ms) {
-  return ms.empty() ? "–"
-                    : fmt::format("{:.4g} ms ({:.4g} to {:.4g})", median(ms), quantile(ms, 0.25),
-                                  quantile(ms, 0.75));
+std::string quartiles_text(const std::vector<double>& values, const char* unit) {
+  return values.empty() ? "–"
+                        : fmt::format("{:.4g} {} ({:.4g} to {:.4g})", median(values), unit,
+                                      quantile(values, 0.25), quantile(values, 0.75));
+}
+
+std::vector<double> energies_j(const Json& arm) {
+  Lanes lanes;
+  for (const Json& process : arm.at("processes"))
+    for (const char* key : {"gpu_j_per_step", "gpu_j_per_run"})
+      if (process.contains(key)) lanes.push_back(numbers(process.at(key)));
+  return all_of(lanes);
 }
 
 std::string listed(const Json& texts, const char* before) {

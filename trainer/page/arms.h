@@ -24,7 +24,10 @@ double noise_of(const Json& report);  // a ratio: how far the placebo is from 1,
 using Lanes = std::vector<std::vector<double>>;
 Lanes costs_ms(const Json& arm, const std::string& clock);
 std::vector<double> all_of(const Lanes& lanes);
-std::string quartiles_text(const std::vector<double>& ms);  // median and quartiles
+// Median and quartiles: "3.1 ms (3 to 3.2)".
+std::string quartiles_text(const std::vector<double>& values, const char* unit = "ms");
+// Joules of the GPU per step or per run, of all blocks. Empty if it has no meter.
+std::vector<double> energies_j(const Json& arm);
 
 // "<p>Before: a, b</p>"; "" without texts.
 std::string listed(const Json& texts, const char* before);
