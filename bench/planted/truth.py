@@ -3,8 +3,10 @@
 
     bench/planted/truth.py
     bench/planted/truth.py --arms slow --states quiet --budget 1m --out docs/measurements/ab-slow
+    bench/planted/truth.py --config configs/resnet18.yaml --set data.batch_size=8 --budget 2m \\
+        --out docs/measurements/ab-truth-resnet18
 
-Each run of `ab` compares LeNet without the toggle `planted` (planted.cpp) to other arms: one equal
+Each run of `ab` compares a run without the toggle `planted` (planted.cpp) to other arms: one equal
 but for a counter, one whose gradients are too large by 0.1 %, one that wastes 3 % of a step.
 """
 import argparse
@@ -27,6 +29,8 @@ def arguments():
     p = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--ours", default=measure.ROOT / "build" / "bench" / "bench_planted")
+    p.add_argument("--config", default="configs/lenet.yaml", help="in this checkout")
+    p.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="of all arms")
     p.add_argument("--arms", nargs="+", choices=ARMS, default=ARMS)
     p.add_argument("--states", nargs="+", choices=STATES, default=STATES)
     p.add_argument("--runs", type=int, default=20, help="in each state")
@@ -39,7 +43,7 @@ def arguments():
 def compare(a, values, folder, *more):
     """Returns the JSON report of one run of ab."""
     report = pathlib.Path(folder) / "report.md"
-    argv = [a.ours, "ab", "--config", measure.ROOT / "configs" / "lenet.yaml", "--toggle",
+    argv = [a.ours, "ab", "--config", measure.ROOT / a.config, *a.set, "--toggle",
             "planted", "--value", values, "--report", report, *more]
     done = subprocess.run(list(map(str, argv)), capture_output=True, text=True)
     if done.returncode not in (0, 5):  # 5: the losses differ
@@ -83,8 +87,8 @@ def row(state, runs):
 
 INTRODUCTION = """# How often `trainer ab` is wrong
 
-LeNet; each run has {budget} at most, for the reference, its placebo and {count} more: {named}.
-Busy runs compete with {busy} processes that spin.
+{run}; each run of ab has {budget} at most, for the reference, its placebo
+and {count} more: {named}. Busy runs compete with {busy} processes that spin.
 
 """
 NAMED = {"equal": "an equal arm differs by a counter only",
@@ -109,7 +113,8 @@ def main():
     facts["command"] = measure.command()
     named = ", ".join(NAMED[arm] for arm in a.arms)
     named = named.format(step_us=step, waste_us=waste_us, share=100 * waste_us / step)
-    text = INTRODUCTION.format(named=named, count=len(a.arms), **vars(a))
+    text = INTRODUCTION.format(named=named, count=len(a.arms), run=" ".join([a.config, *a.set]),
+                               **vars(a))
     header = ["", *(COUNTED[arm][0] for arm in a.arms), "half of the interval, %: median (range)"]
     text += measure.table(header, [row(state, each) for state, each in runs.items()])
     measure.write(a.out, text + "\n" + measure.bullets(facts),
