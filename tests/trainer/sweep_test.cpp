@@ -203,9 +203,33 @@ TEST(SweepReport, ComparesBatchSizesPerSampleAndTheirLossesAtEqualSamplesAndUpda
   EXPECT_NEAR(loss_after(result.arms[1], 10), 2 - 0.01 * 9, 1e-9) << "update 10";
   result.facts[0].work = Cost{300, 100};
   const std::string text = to_markdown(result);
-  EXPECT_THAT(text, AllOf(HasSubstr("after 400 samples and after 40 updates"), HasSubstr(" 3.00 |"),
-                          HasSubstr(" unknown |")));
-  EXPECT_THAT(text, testing::ContainsRegex("40 .* 1.9100 \\| +1.6250 \\|"));
+  EXPECT_THAT(text, AllOf(HasSubstr("after 400 samples, after 40 updates, and\nafter 0.4 s"),
+                          HasSubstr(" 3.00 |"), HasSubstr(" unknown |")));
+  EXPECT_THAT(text, testing::ContainsRegex("40 .* 1.9100 \\| +1.6250 \\| +1.6250 \\|"));
+}
+
+TEST(SweepReport, ComparesBatchSizesAtEqualTime) {
+  SweepResult result = arms({"data.batch_size=10,40"});
+  measure(result, {.load_s = 0.01, .compute_s = 0.01});
+  for (AbProcess& process : result.arms[1].processes)
+    for (AbBlock& block : process.blocks) block.wall_s *= 2;
+  EXPECT_NEAR(common_seconds(result), 40 * 0.01, 1e-3) << "of the faster arm";
+  EXPECT_NEAR(equal_losses(result, 0).time, 2 - 0.01 * 37.5, 1e-9) << "updates 37 to 40";
+  EXPECT_NEAR(equal_losses(result, 1).time, 2 - 0.01 * 18.5, 1e-9) << "updates 19 and 20";
+  EXPECT_EQ(to_json(result)["arms"][1]["loss_at_equal_time"], equal_losses(result, 1).time);
+}
+
+TEST(SweepReport, ShowsTheGapBetweenEpochsWhereABlockHeldOne) {
+  SweepResult result = arms({"data.batch_size=10,40"});
+  measure(result, {.load_s = 0.01, .compute_s = 0.01});
+  EXPECT_THAT(to_markdown(result), Not(HasSubstr("gap")));
+  EXPECT_FALSE(to_json(result)["arms"][0].contains("epoch_gap_s"));
+  result.arms[0].processes[0].blocks[0].epoch_gaps_s = {0.001, 0.5};
+  result.arms[0].processes[2].blocks[1].epoch_gaps_s = {0.007};
+  EXPECT_EQ(to_json(result)["arms"][0]["epoch_gap_s"], 0.007);
+  EXPECT_THAT(to_markdown(result), testing::ContainsRegex("CPU % \\| +gap \\|"));
+  EXPECT_THAT(to_markdown(result), testing::ContainsRegex("10 .* 150 \\| +7 \\|"));
+  EXPECT_THAT(to_markdown(result), testing::ContainsRegex("40 .* 150 \\| none \\|"));
 }
 
 // ---- the program
@@ -250,10 +274,23 @@ TEST_F(SweepVerb, MeasuresBatchSizesWithTheirWorkAndLosses) {
   EXPECT_EQ(arms.at(0).at("flop"), 4 * 2 * (2 * weights + 3 * last));
   EXPECT_EQ(arms.at(1).at("flop"), 16 * 2 * (2 * weights + 3 * last));
   EXPECT_GT(arms.at(1).at("peak_tensor_bytes"), arms.at(0).at("peak_tensor_bytes"));
-  EXPECT_THAT(ended.out, HasSubstr("losses after 24 samples "));
+  EXPECT_THAT(ended.out, HasSubstr("losses of each arm after 24 samples, "));
   EXPECT_LT(arms.at(0).at("flop").get<double>() / arms.at(0).at("bytes").get<double>(),
             arms.at(1).at("flop").get<double>() / arms.at(1).at("bytes").get<double>())
       << "weights are read once for more samples";
+}
+
+// An epoch has eight steps, and its first batch is 20 ms away.
+TEST_F(SweepVerb, MeasuresTheGapBetweenEpochs) {
+  const Ended ended =
+      run(sweep({"--key", "persistent_workers=off,on", "--processes", "1", "--blocks", "5",
+                 "--report", "r.md", "toggles.num_workers=1", "data.sim_latency_us=20000"}));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  for (const Json& arm : report().at("arms")) {
+    const double gap = arm.at("epoch_gap_s");
+    EXPECT_GE(gap, 0.02) << arm.at("name");
+    EXPECT_LT(gap, 9 * arm.at("batch_cost").get<double>()) << arm.at("name");
+  }
 }
 
 TEST_F(SweepVerb, MeasuresImageSizesInPixels) {

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstring>
 #include <limits>
+#include <utility>
 #include "core/base/module_path.h"
 #include "core/base/philox.h"
 #include "core/base/trace.h"
@@ -30,23 +31,34 @@ static void report(std::string line) {
 
 namespace {
 
-// Measures how long the loop waits for data.
+// Measures how long the loop waits for data, also between the batches of two epochs.
 class TimedFeed : public Feed {
  public:
   explicit TimedFeed(Feed& feed) : feed_(feed) {}
-  void start(int64_t epoch, int64_t first_batch) override { feed_.start(epoch, first_batch); }
+  void start(int64_t epoch, int64_t first_batch) override {
+    const int64_t begin = time_ns(Clock::wall);
+    feed_.start(epoch, first_batch);
+    gap_s_ += seconds_since(begin);
+    starts_ = true;
+  }
   void catch_up() override { feed_.catch_up(); }
   bool next(Batch& batch) override {
     const int64_t begin = time_ns(Clock::wall);
     const bool more = feed_.next(batch);
-    waited_s += seconds_since(begin);
+    const double took_s = seconds_since(begin);
+    waited_s += took_s;
+    if (!more) gap_s_ = took_s;
+    if (more && std::exchange(starts_, false)) epoch_gaps_s.push_back(gap_s_ + took_s), gap_s_ = 0;
     return more;
   }
 
   double waited_s = 0;
+  std::vector<double> epoch_gaps_s;  // workers end, start, and deliver the first batch
 
  private:
   Feed& feed_;
+  double gap_s_ = 0;
+  bool starts_ = false;  // an epoch whose first batch is not there
 };
 
 // Measures one block per time slice. The clocks start when the parents have resumed the processes
@@ -75,6 +87,7 @@ class BlockTimer {
     block_.waited_s = 1e-9 * double(cpu_time().waited_ns - waited_begin_);
     block_.counters = trace::counters();
     block_.reader_s = feed_.waited_s;
+    block_.epoch_gaps_s = feed_.epoch_gaps_s;
     block_.energy_j = energy_j() - energy_begin_;
     report(to_line(block_));
     raise(SIGSTOP);
@@ -90,6 +103,7 @@ class BlockTimer {
     cpu_begin_ = time_ns(Clock::cpu);
     waited_begin_ = cpu_time().waited_ns;
     feed_.waited_s = 0;
+    feed_.epoch_gaps_s.clear();
     energy_begin_ = energy_j();
   }
   double energy_j() const { return gpu_ ? gpu_->energy_j().value_or(0) : 0; }

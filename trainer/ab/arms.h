@@ -54,6 +54,8 @@ struct AbBlock {
   Counters counters = {};        // since the start of the process
   double reader_s = 0;           // part of wall_s in which the loop waited for data
   double energy_j = 0;           // that the GPU used in wall_s, in joules; 0: not measured
+  // The loop's waits between two epochs: workers end, start, and deliver the first batch.
+  std::vector<double> epoch_gaps_s = {};
 };
 // Reported by an arm after its last time slice.
 struct AbEnd {

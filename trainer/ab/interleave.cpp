@@ -56,6 +56,7 @@ static void each_field(AbBlock& block, const auto& field) {
   field("counters", block.counters);
   field("reader_s", block.reader_s);
   field("energy_j", block.energy_j);
+  field("epoch_gaps_s", block.epoch_gaps_s);
 }
 static void each_field(AbEnd& end, const auto& field) {
   field("losses", end.losses);

@@ -38,12 +38,22 @@ Speedup speedup_over_first(const SweepResult& result, size_t i);
 Speedup sweep_placebo(const SweepResult& result);
 double batch_cost(const SweepResult& result, size_t i);   // s per step: median of the blocks
 double reader_cost(const SweepResult& result, size_t i);  // its part spent waiting for data
+// Median wait for data between two epochs, in seconds. Empty if no block held the end of an epoch.
+std::optional<double> epoch_gap(const SweepResult& result, size_t i);
 
 // Mean loss of the last tenth of the first `updates` updates, over all processes.
 double loss_after(const AbArm& arm, int64_t updates);
-// Samples that all arms have seen, and updates that all arms have made.
+// Samples that all arms have seen, updates that all arms have made, and the time that all arms have
+// trained, in seconds: each update counts as batch_cost, so the warm-up's first steps do not
+// matter.
 int64_t common_samples(const SweepResult& result);
 int64_t common_updates(const SweepResult& result);
+double common_seconds(const SweepResult& result);
+// Losses of arm i after these.
+struct EqualLosses {
+  double samples, updates, time;
+};
+EqualLosses equal_losses(const SweepResult& result, size_t i);
 
 // The laws of arms that differ only in their number of workers: the arms' indices, and the law if
 // they determine one.

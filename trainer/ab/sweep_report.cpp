@@ -1,6 +1,7 @@
 // Results of `trainer sweep` as Markdown that is readable unrendered, and as JSON.
 #include <fmt/format.h>
 #include <algorithm>
+#include <cmath>
 #include "core/base/utf8.h"
 #include "data/loader/worker.h"
 #include "trainer/ab/arm_report.h"
@@ -24,6 +25,14 @@ double batch_cost(const SweepResult& result, size_t i) {
 
 double reader_cost(const SweepResult& result, size_t i) {
   return over_blocks(result.arms[i], [](const AbBlock& b) { return b.reader_s / double(b.steps); });
+}
+
+std::optional<double> epoch_gap(const SweepResult& result, size_t i) {
+  std::vector<double> gaps;
+  for (const AbProcess& process : result.arms[i].processes)
+    for (const AbBlock& block : process.blocks)
+      gaps.insert(gaps.end(), block.epoch_gaps_s.begin(), block.epoch_gaps_s.end());
+  return gaps.empty() ? std::nullopt : std::optional(median(gaps));
 }
 
 static double samples_per_s(const SweepResult& result, size_t i) {
@@ -55,20 +64,31 @@ double loss_after(const AbArm& arm, int64_t updates) {
   return sum / double(window * std::ssize(arm.processes));
 }
 
-int64_t common_updates(const SweepResult& result) {
-  int64_t least = std::numeric_limits<int64_t>::max();
-  for (const AbArm& arm : result.arms)
-    for (const AbProcess& process : arm.processes)
-      least = std::min<int64_t>(least, std::ssize(process.end.losses));
-  return least;
-}
-
-int64_t common_samples(const SweepResult& result) {
-  int64_t least = std::numeric_limits<int64_t>::max();
+// Smallest of a quantity over all arms: the arm's updates, times what each of them is worth.
+template <class Worth> static auto common(const SweepResult& result, const Worth& of_update) {
+  auto least = std::numeric_limits<decltype(of_update(0))>::max();
   for (size_t i = 0; i < result.arms.size(); ++i)
     for (const AbProcess& process : result.arms[i].processes)
-      least = std::min(least, std::ssize(process.end.losses) * result.facts[i].batch);
+      least = std::min(least, decltype(least)(process.end.losses.size()) * of_update(i));
   return least;
+}
+int64_t common_updates(const SweepResult& result) {
+  return common(result, [](size_t) { return int64_t{1}; });
+}
+int64_t common_samples(const SweepResult& result) {
+  return common(result, [&](size_t i) { return result.facts[i].batch; });
+}
+double common_seconds(const SweepResult& result) {
+  return common(result, [&](size_t i) { return batch_cost(result, i); });
+}
+
+EqualLosses equal_losses(const SweepResult& result, size_t i) {
+  const auto after = [&](int64_t updates) {
+    return loss_after(result.arms[i], std::max<int64_t>(1, updates));
+  };
+  return {.samples = after(common_samples(result) / result.facts[i].batch),
+          .updates = after(common_updates(result)),
+          .time = after(std::llround(common_seconds(result) / batch_cost(result, i)))};
 }
 
 // ---- which sections apply
@@ -132,13 +152,24 @@ static double cpu_share(const AbArm& arm) {  // 1: one core, all the time
   return over_blocks(arm, [](const AbBlock& b) { return b.cpu_s / b.wall_s; });
 }
 
+static bool any_epoch_gap(const SweepResult& result) {
+  for (size_t i = 0; i < result.arms.size(); ++i)
+    if (epoch_gap(result, i)) return true;
+  return false;
+}
+
 static std::string cost_table(const SweepResult& result) {
   std::vector<Names> rows = {{key_names(result), "ms", "reader", "ips", "MB", "RSS MB", "CPU %"}};
+  const bool gaps = any_epoch_gap(result);
+  if (gaps) rows.front().push_back("gap");
   for (size_t i = 0; i < result.arms.size(); ++i) {
     const AbArm& arm = result.arms[i];
     rows.push_back({values_of(result, i), ms(batch_cost(result, i)), ms(reader_cost(result, i)),
                     fmt::format("{:.0f}", samples_per_s(result, i)), megabytes(tensor_bytes(arm)),
                     megabytes(resident_bytes(arm)), fmt::format("{:.0f}", 100 * cpu_share(arm))});
+    if (!gaps) continue;
+    const std::optional<double> gap = epoch_gap(result, i);
+    rows.back().push_back(gap ? ms(*gap) : "none");
   }
   return markdown_table(rows);
 }
@@ -156,21 +187,19 @@ static std::string intensity(const std::optional<Cost>& work) {
 }
 
 static std::string batch_section(const SweepResult& result) {
-  const int64_t samples = common_samples(result), updates = common_updates(result);
   std::vector<Names> rows = {
-      {key_names(result), "samples/s", "FLOP/byte", "same samples", "same updates"}};
+      {key_names(result), "samples/s", "FLOP/byte", "same samples", "same updates", "same time"}};
   for (size_t i = 0; i < result.arms.size(); ++i) {
-    const AbArm& arm = result.arms[i];
-    const int64_t own = std::max<int64_t>(1, samples / result.facts[i].batch);
+    const EqualLosses losses = equal_losses(result, i);
     rows.push_back({values_of(result, i), fmt::format("{:.0f}", samples_per_s(result, i)),
-                    intensity(result.facts[i].work), fmt::format("{:.4f}", loss_after(arm, own)),
-                    fmt::format("{:.4f}", loss_after(arm, updates))});
+                    intensity(result.facts[i].work), fmt::format("{:.4f}", losses.samples),
+                    fmt::format("{:.4f}", losses.updates), fmt::format("{:.4f}", losses.time)});
   }
   return cat("\n## Batch size\n\n", markdown_table(rows),
-             fmt::format("\nThe last columns are losses after {} samples and after {} updates of "
-                         "each arm,\nmeans of the last tenth of these updates. All arms have the "
-                         "same learning rate.\n",
-                         samples, updates));
+             fmt::format("\nThe last columns are losses of each arm after {} samples, after {} "
+                         "updates, and\nafter {:.3g} s at its median cost: means of the last tenth "
+                         "of these updates. All\narms have the same learning rate.\n",
+                         common_samples(result), common_updates(result), common_seconds(result)));
 }
 
 static std::string size_section(const SweepResult& result) {
@@ -228,7 +257,10 @@ std::string to_markdown(const SweepResult& result) {
   text += cat(
       "\n", cost_table(result),
       "\nms is batch_cost, and reader its part spent waiting for data: medians of the\nblocks. MB "
-      "is the peak of tensors, and 100 CPU % is one core.\n\n",
+      "is the peak of tensors, and 100 CPU % is one core.",
+      any_epoch_gap(result) ? " gap is\nepoch_gap_s: what the step waits for data between two "
+                              "epochs, ms.\n\n"
+                            : "\n\n",
       speed_table(result), "\n* marks a difference beyond the noise of the placebo.\n");
   if (vary(result, &SweepFacts::batch)) text += batch_section(result);
   if (sizes_vary(result)) text += size_section(result);
@@ -247,6 +279,7 @@ static Json arm_facts(const SweepResult& result, size_t i) {
   json["batch_cost"] = batch_cost(result, i);
   json["reader_cost"] = reader_cost(result, i);
   json["ips"] = samples_per_s(result, i);
+  if (const auto gap = epoch_gap(result, i)) json["epoch_gap_s"] = *gap;
   json["peak_tensor_bytes"] = tensor_bytes(arm);
   json["peak_resident_bytes"] = resident_bytes(arm);
   json["cpu_share"] = cpu_share(arm);
@@ -256,9 +289,10 @@ static Json arm_facts(const SweepResult& result, size_t i) {
   json["pixels"] = pixels(arm);
   if (facts.work) json["flop"] = facts.work->flop, json["bytes"] = facts.work->bytes;
   if (vary(result, &SweepFacts::batch)) {
-    const int64_t own = std::max<int64_t>(1, common_samples(result) / facts.batch);
-    json["loss_at_equal_samples"] = loss_after(arm, own);
-    json["loss_at_equal_updates"] = loss_after(arm, common_updates(result));
+    const EqualLosses losses = equal_losses(result, i);
+    json["loss_at_equal_samples"] = losses.samples;
+    json["loss_at_equal_updates"] = losses.updates;
+    json["loss_at_equal_time"] = losses.time;
   }
   return json;
 }

@@ -152,8 +152,8 @@ static std::string figures(const Json& report) {
 
 static std::string arms_table(const Json& report) {
   HtmlTable table{{"arm", "ms a step", "quartiles", "waiting ms", "samples/s", "over the first",
-                   "tensors", "CPU %"},
-                  "lrrrrrrr"};
+                   "tensors", "CPU %", "ms between epochs"},
+                  "lrrrrrrrr"};
   for (const Json& arm : report.at("arms")) {
     const Ratio r = ratio_of(arm.at("speedup_over_first"));
     const std::vector<double> ms = times(arm);
@@ -165,7 +165,9 @@ static std::string arms_table(const Json& report) {
          r.has_interval() ? fmt::format("{:.3f} ({:.3f} to {:.3f})", r.ratio, r.low, r.high)
                           : fmt::format("{:.3f}", r.ratio),
          bytes_text(number_of(arm, "peak_tensor_bytes")),
-         fmt::format("{:.0f}", 100 * number_of(arm, "cpu_share"))});
+         fmt::format("{:.0f}", 100 * number_of(arm, "cpu_share")),
+         arm.contains("epoch_gap_s") ? fmt::format("{:.4g}", 1e3 * number_of(arm, "epoch_gap_s"))
+                                     : "–"});
   }
   return html_of(table);
 }
@@ -188,14 +190,17 @@ static std::string law_table(const Json& report) {
 }
 
 static std::string losses_table(const Json& report) {
-  HtmlTable table{{"arm", "at equal samples", "at equal updates", "FLOP per byte"}, "lrrr"};
+  HtmlTable table{{"arm", "at equal samples", "at equal updates", "at equal time", "FLOP per byte"},
+                  "lrrrr"};
   for (const Json& arm : report.at("arms")) {
     if (!arm.contains("loss_at_equal_samples")) return "";
     const auto loss = [&](const char* key) {
-      return arm.at(key).is_number() ? fmt::format("{:.4f}", number_of(arm, key)) : "–";
+      return arm.contains(key) && arm.at(key).is_number()
+                 ? fmt::format("{:.4f}", number_of(arm, key))
+                 : "–";
     };
     table.rows.push_back({escaped(text_of(arm, "name")), loss("loss_at_equal_samples"),
-                          loss("loss_at_equal_updates"),
+                          loss("loss_at_equal_updates"), loss("loss_at_equal_time"),
                           arm.contains("flop") ? fmt::format("{:.2f}", number_of(arm, "flop") /
                                                                            number_of(arm, "bytes"))
                                                : "–"});
