@@ -775,6 +775,14 @@ TEST_F(AbVerb, TimesRunsUntilTheyReachATarget) {
             HasSubstr("--processes 2 --time-to accuracy=0\n"), HasSubstr("and equal bit for bit")));
   const Json report = Json::parse(std::ifstream(folder_ / "r.json"));
   EXPECT_EQ(report.at("off").at("processes").at(0).at("wall_s_per_run").size(), 1);
+  const auto runs = [&](int i) -> double {
+    return report.at("off").at("processes").at(i).at("wall_s_per_run").at(0);
+  };
+  EXPECT_NEAR(report.at("off").at("mean_s_per_run"), std::sqrt(runs(0) * runs(1)), 1e-9);
+  const Json& interval = report.at("off").at("mean_s_per_run_interval");
+  EXPECT_LE(interval.at(0), std::min(runs(0), runs(1)));
+  EXPECT_GE(interval.at(1), std::max(runs(0), runs(1)));
+  EXPECT_THAT(said.text, HasSubstr("| wall time per run, ms: geometric mean of all seeds (95 % "));
   EXPECT_THAT(ab(command + "accuracy=1").text,
               HasSubstr("**no conclusion: 6 runs ended before accuracy=1"));
 }

@@ -1,6 +1,7 @@
 #include "trainer/ab/arm_report.h"
 #include <fmt/format.h>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -163,6 +164,12 @@ Json speedup_json(const Speedup& s, const Speedup& placebo) {
           {"variance_between_processes", s.between}};
 }
 
+Speedup mean_run_s(const AbArm& arm, const ArmOptions& options) {
+  LogRatios runs;
+  for (const double s : costs_of(arm, options, Clock::wall)) runs.push_back({std::log(s)});
+  return speedup(runs);
+}
+
 Json arm_json(const AbArm& arm, const ArmOptions& options) {
   const auto costs = [&](const AbProcess& process, Clock clock) {
     return costs_of(process, options, clock);
@@ -180,6 +187,10 @@ Json arm_json(const AbArm& arm, const ArmOptions& options) {
     if (const auto joules = energies_of(process, options); !joules.empty())
       json["processes"].back()["gpu_j_per_" + unit] = joules;
   }
+  if (options.measure != AbMeasure::target) return json;
+  const Speedup mean = mean_run_s(arm, options);
+  json["mean_s_per_run"] = mean.ratio;
+  if (mean.rounds > 1) json["mean_s_per_run_interval"] = {mean.interval.low, mean.interval.high};
   return json;
 }
 

@@ -37,6 +37,9 @@ std::string machine_text(const Json& machine);  // items of a Markdown list
 std::string ratio_text(const Speedup& s);  // "1.035 x (95 % interval 1.021 to 1.049)"
 // "differs": the difference is beyond the noise of the placebo.
 Json speedup_json(const Speedup& s, const Speedup& placebo);
+// Geometric mean of the seconds per run, with its interval; the speedup is the ratio of two. With
+// AbMeasure::target each run has another seed.
+Speedup mean_run_s(const AbArm& arm, const ArmOptions& options);
 Json arm_json(const AbArm& arm, const ArmOptions& options);
 Json counters_json(const AbArm& before, const AbArm& after);  // those that differ, per step
 std::string megabytes(int64_t bytes);

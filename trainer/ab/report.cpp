@@ -52,6 +52,14 @@ static std::string cost_text(const AbArm& arm, const AbOptions& options, Clock c
   return spread_text(costs_of(arm, options, clock), 1e3);
 }
 
+static std::string mean_text(const AbArm& arm, const AbOptions& options) {
+  const Speedup mean = mean_run_s(arm, options);
+  return fmt::format("{:.4g}", 1e3 * mean.ratio) +
+         (mean.rounds < 2 ? ""
+                          : fmt::format(" ({:.4g} to {:.4g})", 1e3 * mean.interval.low,
+                                        1e3 * mean.interval.high));
+}
+
 static std::string samples_text(const AbArm& arm) {
   std::vector<double> samples;
   for (const AbProcess& process : arm.processes) samples.push_back(double(process.end.samples));
@@ -78,6 +86,9 @@ static std::string arm_table(const AbResult& result) {
   row(whole_runs ? "wall time per run, ms: median (quartiles)"
                  : "wall time per step, ms: median of the blocks (quartiles)",
       [&](const AbArm& arm) { return cost_text(arm, o, Clock::wall); });
+  if (whole_runs)
+    row("wall time per run, ms: geometric mean of all seeds (95 % interval)",
+        [&](const AbArm& arm) { return mean_text(arm, o); });
   row(whole_runs ? "CPU time per run, ms" : "CPU time per step, ms",
       [&](const AbArm& arm) { return cost_text(arm, o, Clock::cpu); });
   if (!energies_of(result.off, o).empty())
