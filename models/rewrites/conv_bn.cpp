@@ -1,11 +1,10 @@
 // Folds the scale and shift of a batch_norm into the weights of the conv2d before it, in evaluation
 // without gradients. Also matches a batch_norm that bn_act or bn_add_act has fused already. In
 // training the original modules run.
+#include "models/rewrites/conv_bn.h"
 #include <array>
 #include <optional>
 #include "core/base/trace.h"
-#include "models/layers/batch_norm.h"
-#include "models/layers/conv2d.h"
 #include "models/layers/residual.h"
 #include "models/module/rewrite.h"
 #include "ops/elementwise.h"
@@ -13,20 +12,39 @@
 
 namespace bellows {
 
-namespace {
-
-struct Folded {
-  Tensor w, b;
-};
-
-// norm(conv(x)) = conv'(x): w' = w s and b' = bias + (b - mean) s, where s = weight / sqrt(var +
-// eps).
-Folded fold(const Conv2dLayer& conv, const BatchNormLayer& norm) {
+FoldedConv fold(const Conv2dLayer& conv, const BatchNormLayer& norm) {
   const RunningStatistics& running = norm.running();
   const Tensor s = div(norm.weight(), sqrt(add(running.var, norm.options().eps)));
   const Tensor moved = conv.bias().defined() ? sub(conv.bias(), running.mean) : neg(running.mean);
   return {mul(conv.weight(), reshape(s, {s.numel(), 1, 1, 1})), add(norm.bias(), mul(moved, s))};
 }
+
+// Modules without children, in the order in which they run, with their paths. Fused modules have no
+// name, so their parts keep the paths they had.
+static void add_leaves(const Module& module, const std::string& path,
+                       std::vector<std::pair<std::string, const Module*>>& leaves) {
+  if (module.children().empty()) leaves.emplace_back(path, &module);
+  for (const auto& [name, child] : module.children())
+    add_leaves(*child, path.empty() || name.empty() ? path + name : cat(path, ".", name), leaves);
+}
+
+std::vector<FoldedPair> fold_all(const Module& root) {
+  std::vector<std::pair<std::string, const Module*>> leaves;
+  add_leaves(root, "", leaves);
+  std::vector<FoldedPair> all;
+  const auto parent = [](const std::string& path) { return path.substr(0, path.rfind('.') + 1); };
+  for (size_t i = 1; i < leaves.size(); ++i) {
+    const auto& [before, first] = leaves[i - 1];
+    const auto& [path, second] = leaves[i];
+    const auto* const conv = dynamic_cast<const Conv2dLayer*>(first);
+    const auto* const norm = dynamic_cast<const BatchNormLayer*>(second);
+    if (conv && norm && parent(before) == parent(path))
+      all.push_back({before, path, fold(*conv, *norm)});
+  }
+  return all;
+}
+
+namespace {
 
 // Modules that follow the convolution; `norm` is null if they do not match.
 struct Behind {
@@ -59,7 +77,7 @@ class ConvBatchNorm : public Fused {
     if (training() || will_record(x, conv_.weight(), norm_.weight())) return rest_(conv_(x));
     static trace::Counter& runs = trace::counter("fuse.conv_bn");
     runs.add();
-    const Folded& now = folded();
+    const FoldedConv& now = folded();
     const Conv2dLayerOptions& o = conv_.options();
     const Tensor y =
         conv2d(x, now.w, now.b, {.stride = o.stride, .padding = o.padding}, &conv_.slot());
@@ -69,7 +87,7 @@ class ConvBatchNorm : public Fused {
 
  private:
   // Returns the folded weights; folds again when the version of a parameter or statistic changed.
-  const Folded& folded() {
+  const FoldedConv& folded() {
     const Tensor* const from[] = {&conv_.weight(),       &norm_.weight(),      &norm_.bias(),
                                   &norm_.running().mean, &norm_.running().var, &conv_.bias()};
     std::array<uint32_t, std::size(from)> versions{};
@@ -84,7 +102,7 @@ class ConvBatchNorm : public Fused {
   Module& rest_;
   const Behind behind_;
   BatchNormLayer& norm_;
-  std::optional<Folded> folded_;
+  std::optional<FoldedConv> folded_;
   std::array<uint32_t, 6> versions_{};
 };
 

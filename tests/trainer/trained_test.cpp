@@ -30,8 +30,11 @@ class Trained : public Program {
     for (std::string line; std::getline(in, line);) all.push_back(Json::parse(line));
     return all;
   }
-  std::map<std::string, Tensor> exported(const std::string& run, const std::string& file) {
-    const Ended ended = this->run({"export", run, file});
+  std::map<std::string, Tensor> exported(const std::string& run, const std::string& file,
+                                         const Args& more = {}) {
+    Args args = {"export", run, file};
+    args.insert(args.end(), more.begin(), more.end());
+    const Ended ended = this->run(args);
     EXPECT_EQ(ended.code, 0) << ended.err;
     std::map<std::string, Tensor> tensors;
     for (const auto& [name, tensor] : read_safetensors(folder_ / file).tensors)
@@ -72,6 +75,37 @@ TEST_F(Trained, ExportHasEveryTensorOfTheModelAsPyTorchWouldBuildIt) {
                  "train.epochs=0", "name=again"})
                 .code,
             0);
+}
+
+// New batch norms change nothing but by eps, so a run that starts from folded weights evaluates as
+// the model did.
+TEST_F(Trained, ExportFoldsBatchNormsIntoTheConvolutionsBeforeThem) {
+  const Args net = tiny({"toggles=none",
+                         "model={name: layers, layers: [{name: conv2d, out: 4}, batch_norm, relu, "
+                         "{name: residual, layers: [{name: conv2d, out: 6, stride: 2, padding: 1}, "
+                         "batch_norm], shortcut: [{name: conv2d, out: 6, kernel: 1, stride: 2}, "
+                         "batch_norm]}, batch_norm, {name: conv2d, out: 2}, flatten, {name: "
+                         "linear, out: 10}]}",
+                         "name=normed"});
+  ASSERT_EQ(run(net).code, 0);
+  const auto full = exported("runs/normed", "full.safetensors");
+  const auto folded = exported("runs/normed", "folded.safetensors", {"--fold-bn"});
+  std::vector<std::string> gone;
+  for (const auto& [name, tensor] : full)
+    if (!folded.contains(name)) gone.push_back(name.substr(0, name.rfind('.')));
+  gone.erase(std::unique(gone.begin(), gone.end()), gone.end());
+  EXPECT_THAT(gone, ElementsAre("1", "3.1", "3.shortcut.1")) << "that after the block stays";
+  ASSERT_EQ(run({"train", "--config", "runs/normed/plan.yaml", "train.weights=folded.safetensors",
+                 "train.weights_strict=false", "train.epochs=0", "name=again"})
+                .code,
+            0);
+  const auto loss = [&](const char* of) -> double {
+    return Json::parse(run({"eval", of, "--json"}).out)["loss"];
+  };
+  EXPECT_NEAR(loss("runs/again"), loss("runs/normed"), 1e-4);
+  run(tiny({"name=plain"}));
+  expect_refusal({"export", "runs/plain", "x.safetensors", "--fold-bn"}, 2,
+                 "no batch norm follows");
 }
 
 TEST_F(Trained, ExportDescribesItsInputAndOutput) {

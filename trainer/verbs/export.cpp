@@ -2,12 +2,17 @@
 // safetensors.torch.load_file.
 #include <algorithm>
 #include <cctype>
+#include "autograd/record.h"
 #include "core/base/json.h"
 #include "core/base/output.h"
+#include "core/base/plural.h"
 #include "core/tensor/copy.h"
+#include "models/rewrites/conv_bn.h"
 #include "plan/plan.h"
 #include "trainer/session/data_card.h"
+#include "trainer/session/session.h"
 #include "trainer/state/checkpoints.h"
+#include "trainer/state/trained.h"
 #include "trainer/state/training_state.h"
 #include "trainer/state/weights.h"
 #include "trainer/verbs/verbs.h"
@@ -35,6 +40,24 @@ static void restore_biases(NamedTensors& model, const Names& dropped) {
            " as removed, but its tensors do not agree; the file is damaged");
     model.insert(at + 1, {bias, zeros({at->tensor.dim(0)}, at->tensor.dtype())});
   }
+}
+
+// Replaces convolutions and the batch norms after them by folded convolutions, as
+// torch.nn.utils.fusion.fuse_conv_bn_eval does. Returns how many.
+static size_t fold_norms(NamedTensors& model, const std::string& from) {
+  const NoGrad untracked;
+  const auto session = load_to_predict(from);
+  const std::vector<FoldedPair> pairs = fold_all(*session->model);
+  for (const auto& [conv, norm, folded] : pairs) {
+    std::erase_if(model, [&](const NamedTensor& t) {
+      return t.name.starts_with(norm + ".") || t.name == conv + ".bias";
+    });
+    const auto weight = std::ranges::find(model, conv + ".weight", &NamedTensor::name);
+    INVARIANT(weight != model.end(), "the model has the tensors of its checkpoint");
+    weight->tensor = contiguous(to(Device::cpu, folded.w));
+    model.insert(weight + 1, {conv + ".bias", contiguous(to(Device::cpu, folded.b))});
+  }
+  return pairs.size();
 }
 
 // Writes the (x - mean) / std that equals all normalize transforms of the list together.
@@ -72,10 +95,12 @@ static Metadata metadata_of(const SafeTensors& saved) {
 static int run(const Arguments& args) {
   CommandLine line = verb_line("export");
   std::string from, to;
-  bool overwrite = false;
+  bool overwrite = false, fold_bn = false;
   line.add_option("run,--checkpoint", from, "run folder or checkpoint file").required();
   line.add_option("to,--to", to, ".safetensors file to write").required();
   line.add_flag("--overwrite", overwrite, "replace the file if it exists");
+  line.add_flag("--fold-bn", fold_bn,
+                "fold each batch norm into the convolution before it, which then has a bias");
   line.add_note(
       "Metadata, in JSON: input_size (C, H, W), channels, mean and std of pixels from 0 to 1,\n"
       "transforms (the whole list), classes (names in the order of the outputs).");
@@ -95,12 +120,15 @@ static int run(const Arguments& args) {
     warn(
         "the checkpoint is from an earlier version and does not list the biases that "
         "drop_conv_bias removed; they are missing from the export, so load it with strict=False");
+  const size_t folds = fold_bn ? fold_norms(model, from) : 0;
+  CHECK(!fold_bn || folds > 0, "export: --fold-bn: no batch norm follows a convolution in ", from);
   remove_temporaries(Path(to).has_parent_path() ? Path(to).parent_path() : ".");
   write_safetensors(to, model, metadata_of(saved.content));
   int64_t values = 0;
   for (const NamedTensor& t : model) values += t.tensor.numel();
   say(cat("exported ", model.size(), " tensors, ", values, " values, to ", to,
-          dropped && !dropped->empty()
+          folds ? cat("; folded: ", count_of(int64_t(folds), "batch norm"))
+          : dropped && !dropped->empty()
               ? cat("; ", dropped->size(), " biases that drop_conv_bias removed are zeros")
               : ""));
   return 0;
