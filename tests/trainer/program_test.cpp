@@ -402,6 +402,21 @@ TEST_F(Program, ExplainsTogglesByAnyNameOpsOptionsAndEinsum) {
   expect_refusal({"explain", "num_worker"}, 2, "the nearest name is 'num_workers'");
 }
 
+TEST_F(Program, ExplainsTopicsIn80Columns) {
+  for (const auto& [topic, begins, ends] :
+       {std::tuple("blas", "The symptom (S0:17)", "or OPENBLAS_NUM_THREADS.\n"),
+        {"vram", "A device whose memory is full", "(ips) fall.\n"},
+        {"Alignment", "Tensor Cores multiply tiles", "trainer explain pad_channels\n"}}) {
+    const Ended ended = run({"explain", topic});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    EXPECT_THAT(ended.out, testing::StartsWith(begins));
+    EXPECT_THAT(ended.out, testing::EndsWith(ends));
+    std::istringstream lines(ended.out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+  }
+  expect_refusal({"explain", "alignmen"}, 2, "the nearest name is 'alignment'");
+}
+
 TEST_F(Program, EveryVerbHasHelpWithAnExample) {
   std::istringstream verbs(run({"--help"}).out);
   int seen = 0;

@@ -1,4 +1,4 @@
-// trainer explain NAME: a toggle (by any of its names), an op, an option or an entry.
+// trainer explain NAME: a toggle (by any of its names), an op, an option, an entry or a topic.
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -24,6 +24,11 @@ static std::string text_of_need(const std::string& need) {
 // docs/seeds.md, whose lines of statements read "- S1:37 Mixed precision: ...".
 constexpr std::string_view kSeeds =
 #include <seeds.inc>
+    ;
+
+// docs/topics.md, a section for each topic: "## blas".
+constexpr std::string_view kTopics =
+#include <topics.inc>
     ;
 
 // Toggles with a report in docs/measurements/ab.
@@ -124,6 +129,25 @@ static bool explain_entry(const std::string& name) {
   return found;
 }
 
+static Names topics() {
+  Names names;
+  for (size_t at = 0; (at = kTopics.find("\n## ", at)) != std::string_view::npos; ++at)
+    names.emplace_back(kTopics.substr(at + 4, kTopics.find('\n', at + 1) - at - 4));
+  return names;
+}
+
+// Prints paragraphs in 80 columns, and commands, which are indented, as they are.
+static bool explain_topic(const std::string& name) {
+  const std::string heading = cat("\n## ", name, "\n\n");
+  const size_t at = kTopics.find(heading);
+  if (at == std::string_view::npos) return false;
+  const size_t begin = at + heading.size(), end = kTopics.find("\n\n## ", begin);
+  std::istringstream lines{std::string(kTopics.substr(begin, end - begin))};
+  for (std::string line; std::getline(lines, line);)
+    say_part((line.starts_with(" ") ? line : wrapped(line, "")) + "\n");
+  return true;
+}
+
 // Explains an option of every run, or all options below the prefix `key`.
 static bool explain_option(const std::string& key) {
   Describe all;
@@ -156,7 +180,7 @@ static bool explain_entry_option(const std::string& key) {
 }
 
 static Names all_names() {
-  Names names;
+  Names names = topics();
   for (const Table& table : tables())
     for (const TableRow& row : table.rows()) names.push_back(row[0]);
   for (const auto& [key, value] : dump(Plan{})) {
@@ -212,13 +236,15 @@ static int run(const Arguments& args) {
   found |= explain_op(name);
   found |= explain_entry(name);
   found |= explain_option(name);
+  found |= explain_topic(name);
   CHECK(found || explain_entry_option(name), "nothing is called '", name,
         "', the nearest name is '", nearest(name, all_names()), "'; trainer list  shows all");
   return 0;
 }
 
 static const AddVerb verb(
-    {"explain", "explains a toggle, an op, an option or a model: what it does, and what it costs",
+    {"explain",
+     "explains a toggle, an op, an option, a model or a topic: what it does, and what it costs",
      "trainer explain einsum 'ij,jk->ki'", run});
 
 }  // namespace bellows
