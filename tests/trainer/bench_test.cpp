@@ -130,6 +130,14 @@ TEST_F(Program, BenchMatmulPutsTheSeedsTableBesideThisMachine) {
                     HasSubstr("N is no multiple of 8"), HasSubstr("but on a GPU: TF32")));
 }
 
+TEST_F(Program, BenchRandpermTimesBothOrders) {
+  const Ended ended = run({"bench", "randperm", "--elements", "1000", "--device", "cpu"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("1000 elements"), HasSubstr("serial shuffle on the host "),
+                               HasSubstr("keyed, in parallel "), HasSubstr("elements/s\n")));
+  expect_refusal({"bench", "randperm", "--elements", "0"}, 2, "--elements");
+}
+
 TEST_F(Program, BenchMatmulAlignPrintsTheTable) {
   const Ended ended = run({"bench", "matmul", "--align", "--device", "cpu"});
   EXPECT_EQ(ended.code, 0) << ended.err;
