@@ -11,7 +11,7 @@ namespace bellows {
 static int run(const Arguments& args) {
   CommandLine line = bench_line("randperm");
   std::string wanted = "auto";
-  int64_t elements = 100'000'000;
+  int64_t elements = 10'000'000;
   add_device_option(line, wanted);
   line.add_option("--elements", elements, "length of the permutation").positive();
   if (!line.read(args)) return 0;
