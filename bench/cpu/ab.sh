@@ -1,8 +1,8 @@
 #!/bin/bash
-# Writes the reports in docs/measurements/ab, one per toggle that has an effect on this machine. Some
-# compare with a plain run: LeNet without other toggles, ResNet-18 with vendor kernels and the
-# caching allocator. The others run the command that `trainer explain` prints. The reports of
-# bucketed_allreduce and overlap_allreduce, which need a slow link, are bench/ddp/throttled.py's.
+# Writes the reports in docs/measurements/ab, one per toggle that has an effect on this machine.
+# Some compare with a plain run: LeNet without other toggles, ResNet-18 with vendor kernels and the
+# caching allocator. The others run the command that `trainer explain` prints. Those of
+# bucketed_allreduce and overlap_allreduce need a slow link: bench/ddp/throttled.py --ab.
 #   bench/cpu/ab.sh [--budget 40s] [key=value for all runs]
 cd "$(dirname "$0")/../.."
 mkdir -p docs/measurements/ab
@@ -24,13 +24,15 @@ for file in toggles/*/*.cpp; do
   card=$(build/trainer explain "$toggle")
   printed=$(sed -n 's/^  measure: *trainer //p' <<<"$card")
   if [[ ${plain[$toggle]-} ]]; then
-    command="ab ${plain[$toggle]}"
-  elif [[ $toggle == *_allreduce && $toggle != compressed* || ! $printed || $card == *$'\n  here:'* && $printed != launch* ]]; then
+    command="ab ${plain[$toggle]//$'\n'/ }"
+  elif [[ $toggle == bucketed_allreduce || $toggle == overlap_allreduce ]]; then
+    continue
+  elif [[ ! $printed || $card == *$'\n  here:'* && $printed != launch* ]]; then
     continue # nothing to measure here
   else
     command=$printed
   fi
   echo "== $toggle"
-  eval "build/trainer ${command//$'\n'/ } --report docs/measurements/ab/$toggle.md $*" ||
+  eval "build/trainer $command --report docs/measurements/ab/$toggle.md $*" ||
     echo "ab.sh: $toggle ended with $?" >&2
 done
