@@ -216,8 +216,9 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddBench bench(
+static const AddVerb bench(
     {"op", "compares the implementations of an op: plain, library, fused, composed",
-     "trainer bench op matmul", run});
+     "trainer bench op matmul", run},
+    benches());
 
 }  // namespace bellows

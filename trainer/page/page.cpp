@@ -33,7 +33,7 @@ std::string html_of(const Json& report, const std::string& name) {
                      : cat("no page shows a report of the kind \"", kind, "\""),
         "; there are pages for ", joined(known));
   try {
-    return document(found->second.make(report));
+    return document(found->second(report));
   } catch (const Json::exception& error) {
     fail(Exit::usage, name, ": not a complete report of the kind \"", kind, "\": ", error.what());
   }
