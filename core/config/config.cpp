@@ -1,7 +1,6 @@
 #include "core/config/config.h"
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
 #include "core/base/file.h"
 #include "core/config/yaml.h"
 

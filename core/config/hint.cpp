@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 #include <utility>
+#include "core/base/check.h"
 
 namespace bellows {
 
@@ -22,20 +23,12 @@ static size_t edit_distance(const std::string& a, const std::string& b) {
   return row.back();
 }
 
-// Returns whether `word` is the beginning of `key`.
-static bool is_begun(const std::string& word, const std::string& key) {
-  return word.size() >= 3 && key.starts_with(word);
-}
-
 std::string nearest(const std::string& word, const std::vector<std::string>& known) {
   return *std::ranges::min_element(known, {}, [&](const std::string& key) {
-    const size_t whole = is_begun(word, key) ? 0 : edit_distance(word, key);
+    const bool begun = word.size() >= 3 && key.starts_with(word);
+    const size_t whole = begun ? 0 : edit_distance(word, key);
     return std::pair(std::min(whole, 1 + edit_distance(last_word(word), last_word(key))), whole);
   });
-}
-
-static bool ends_in(const std::string& key, const std::string& end) {
-  return key == end || key.ends_with("." + end);
 }
 
 std::string hint(const std::string& key, const std::vector<std::string>& known) {
@@ -44,7 +37,9 @@ std::string hint(const std::string& key, const std::vector<std::string>& known) 
     if (last_word(key) != theirs) continue;
     auto found = std::ranges::find(known, place + ours);  // same section first, then any
     if (found == known.end())
-      found = std::ranges::find_if(known, [end = ours](const auto& k) { return ends_in(k, end); });
+      found = std::ranges::find_if(known, [end = cat(".", ours)](const std::string& key) {
+        return ("." + key).ends_with(end);
+      });
     if (found != known.end()) return "it is called '" + *found + "' here";
   }
   return "the nearest known key is '" + nearest(key, known) + "'";

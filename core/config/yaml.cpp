@@ -1,8 +1,7 @@
 #include "core/config/yaml.h"
 #include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/eventhandler.h>
-#include <yaml-cpp/exceptions.h>
-#include <yaml-cpp/parser.h>
+#include <yaml-cpp/yaml.h>
 #include <algorithm>
 #include <sstream>
 #include <utility>
@@ -155,28 +154,7 @@ class Flatten : public YAML::EventHandler {
   size_t nodes_ = 0, documents_ = 0;
 };
 
-struct Ignore : YAML::EventHandler {
-  using Mark = YAML::Mark;
-  using Style = YAML::EmitterStyle::value;
-  void OnDocumentStart(const Mark&) override {}
-  void OnDocumentEnd() override {}
-  void OnNull(const Mark&, YAML::anchor_t) override {}
-  void OnAlias(const Mark&, YAML::anchor_t) override {}
-  void OnScalar(const Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
-  void OnSequenceStart(const Mark&, const std::string&, YAML::anchor_t, Style) override {}
-  void OnSequenceEnd() override {}
-  void OnMapStart(const Mark&, const std::string&, YAML::anchor_t, Style) override {}
-  void OnMapEnd() override {}
-};
-
 }  // namespace
-
-static void parse(const std::string& text, YAML::EventHandler& handler) {
-  std::istringstream in(text);
-  YAML::Parser parser(in);
-  while (parser.HandleNextDocument(handler)) {
-  }
-}
 
 // The end marker makes yaml-cpp report unclosed quotes, which it would silently close at the end of
 // a file. An open bracket makes yaml-cpp invent keys, so if Flatten refuses something, a syntax
@@ -184,12 +162,14 @@ static void parse(const std::string& text, YAML::EventHandler& handler) {
 static Values flatten(std::string text, const std::string& name, const std::string& root) {
   text += text.ends_with('\n') ? "...\n" : "\n...\n";
   Flatten handler(name, root);
+  std::istringstream in(text);
+  YAML::Parser parser(in);
   try {
-    parse(text, handler);
+    while (parser.HandleNextDocument(handler)) {
+    }
   } catch (const Error&) {
     try {
-      Ignore ignore;
-      parse(text, ignore);
+      YAML::LoadAll(text);
     } catch (const YAML::DeepRecursion&) {  // our own limit refused it already
     }
     throw;

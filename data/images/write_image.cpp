@@ -4,8 +4,6 @@
 
 namespace bellows {
 
-static Part all_of(const Shape& shape) { return {.height = shape[1], .width = shape[2]}; }
-
 namespace {
 
 constexpr Levels kAsTheyAre{{1, 1, 1, 1}};
@@ -35,7 +33,7 @@ class Writer {
          int64_t channel_step)
       : image_(image),
         sample_(sample),
-        part_(sample.part.value_or(all_of(sample.shape))),
+        part_(sample.part.value_or(Part{.height = sample.shape[1], .width = sample.shape[2]})),
         rows_(image.rows(), {part_.top, part_.height, part_.reduced}),
         columns_(image.columns(), {part_.left, part_.width, part_.reduced}),
         line_(part_.width * image.channels() + 1),

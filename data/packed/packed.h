@@ -26,7 +26,6 @@ class Packed : public Dataset {
   int64_t size() const override { return size_; }
   const DatasetInfo& info() const override { return info_; }
   // Verifies the record's checksum on every call. Throws DamagedRecord.
-  Sample at(int64_t index, Scratch& scratch) const override { return at_least(index, {}, scratch); }
   Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override;
   std::optional<EncodedSample> encoded(int64_t index) const override;
   std::string origin(int64_t index) const override;

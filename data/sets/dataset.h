@@ -18,13 +18,11 @@ class Dataset {
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
   virtual const DatasetInfo& info() const = 0;
-  // Returns a sample, whole. Its pixels are in `scratch` or in the data set. Throws
-  // Error(Exit::data) if it cannot be read. Thread-safe.
-  virtual Sample at(int64_t index, Scratch& scratch) const = 0;
-  // The same, but only the view of the image that is needed must be decoded.
-  virtual Sample at_least(int64_t index, const ViewOf&, Scratch& scratch) const {
-    return at(index, scratch);
-  }
+  // Returns a sample, of which only the view that is needed must be decoded; without a view, all.
+  // Its pixels are in `scratch` or in the data set. Throws Error(Exit::data) if it cannot be read.
+  // Thread-safe.
+  virtual Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const = 0;
+  Sample at(int64_t index, Scratch& scratch) const { return at_least(index, {}, scratch); }
   // Returns the file that the sample is decoded from, if there is one; packing keeps it. Its
   // contents are not checked. Throws as at() does. Thread-safe.
   virtual std::optional<EncodedSample> encoded(int64_t) const { return {}; }
@@ -55,7 +53,7 @@ class MemoryDataset : public Dataset {
                 std::string origin, const std::string& labels_origin = "");
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
   const DatasetInfo& info() const override { return info_; }
-  Sample at(int64_t index, Scratch&) const override {
+  Sample at_least(int64_t index, const ViewOf&, Scratch&) const override {
     return {pixels_.data() + index * bytes_, info_.sample, labels_[index]};
   }
   std::string origin(int64_t) const override { return origin_; }

@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include "core/config/visitor.h"
 #include "data/sets/digit_strokes.h"
 #include "data/sets/drawn.h"
 
@@ -15,13 +14,7 @@ namespace {
 constexpr int kSide = 28;
 constexpr int kPieces = 6;  // line segments between two points of a stroke
 
-struct DigitsOptions {
-  int64_t train_size = 12000, test_size = 2000;
-};
-void visit(Visitor& v, DigitsOptions& o) {
-  v("train_size", o.train_size, "samples to train on", {.min = 1, .max = 1e6});
-  v("test_size", o.test_size, "samples to test on", {.min = 1, .max = 1e6});
-}
+using DigitsOptions = DrawnSizes<12000, 2000>;
 
 // Maps a skeleton's unit square to pixels: a random wave, then a random affine map.
 struct Hand {
@@ -140,8 +133,7 @@ uint8_t draw_sample(Draw& draw, uint8_t* pixels) {
 static std::shared_ptr<const Dataset> make_digits(const DigitsOptions& o, const DatasetContext& c) {
   const DatasetInfo info{
       .sample = {1, kSide, kSide}, .classes = 10, .mean = {0.1032f}, .std = {0.2286f}};
-  const int64_t size = c.split == Split::train ? o.train_size : o.test_size;
-  return drawn_dataset(info, c.split, size, "digits", draw_sample);
+  return drawn_dataset(info, c.split, o.of(c.split), "digits", draw_sample);
 }
 
 static const AddEntry<MakeDataset> entry("digits", "digits drawn by the program, 28x28",

@@ -1,10 +1,21 @@
 // Data sets that the program draws: each sample is a function of (split, index) alone.
 #pragma once
 #include "core/base/philox.h"
+#include "core/config/visitor.h"
 #include "core/device/parallel.h"
 #include "data/sets/dataset.h"
 
 namespace bellows {
+
+// Options: how many samples to draw.
+template <int64_t train, int64_t test> struct DrawnSizes {
+  int64_t train_size = train, test_size = test;
+  int64_t of(Split split) const { return split == Split::train ? train_size : test_size; }
+};
+template <int64_t train, int64_t test> void visit(Visitor& v, DrawnSizes<train, test>& o) {
+  v("train_size", o.train_size, "samples to train on", {.min = 1, .max = 1e6});
+  v("test_size", o.test_size, "samples to test on", {.min = 1, .max = 1e6});
+}
 
 // Random values of one sample; each call uses the next Philox block.
 class Draw {

@@ -7,50 +7,38 @@
 namespace bellows {
 
 namespace {
-
 using Bytes = std::vector<uint8_t>;
-
 constexpr size_t kMaxInflation = 1032;  // deflate expands a byte to at most this many
 constexpr size_t kStep = 1 << 20;
-
 }  // namespace
 
 // Sequential content of a file, compressed or not.
 class IdxSource {
  public:
-  virtual ~IdxSource() = default;
-  virtual size_t read(std::span<uint8_t> into) = 0;  // fewer bytes only at the end
-  virtual size_t most() const = 0;                   // upper bound of the content, in bytes
-};
-
-namespace {
-
-class Raw : public IdxSource {
- public:
-  explicit Raw(const Bytes& file) : rest_(file), size_(file.size()) {}
-  size_t read(std::span<uint8_t> into) override {
-    const size_t n = std::min(into.size(), rest_.size());
-    std::ranges::copy(rest_.first(n), into.begin());
-    rest_ = rest_.subspan(n);
-    return n;
-  }
-  size_t most() const override { return size_; }
-
- private:
-  std::span<const uint8_t> rest_;
-  size_t size_;
-};
-
-class Gzip : public IdxSource {
- public:
-  Gzip(const std::string& path, Bytes& file) : path_(path), size_(file.size()) {
-    INVARIANT(inflateInit2(&stream_, 15 + 16) == Z_OK, "zlib does not start");
+  IdxSource(const std::string& path, Bytes& file)
+      : path_(path),
+        size_(file.size()),
+        zipped_(file.size() >= 2 && file[0] == 0x1f && file[1] == 0x8b) {
     stream_.next_in = file.data();
     stream_.avail_in = static_cast<uInt>(file.size());
+    if (zipped_) INVARIANT(inflateInit2(&stream_, 15 + 16) == Z_OK, "zlib does not start");
   }
-  ~Gzip() override { inflateEnd(&stream_); }
+  ~IdxSource() { inflateEnd(&stream_); }
+  IdxSource(IdxSource&&) = delete;
 
-  size_t read(std::span<uint8_t> into) override {
+  // Returns the number of bytes; fewer than `into` has room for only at the end.
+  size_t read(std::span<uint8_t> into) {
+    if (zipped_) return inflate_some(into);
+    const size_t n = std::min<size_t>(into.size(), stream_.avail_in);
+    std::copy_n(stream_.next_in, n, into.begin());
+    stream_.next_in += n;
+    stream_.avail_in -= static_cast<uInt>(n);
+    return n;
+  }
+  size_t most() const { return zipped_ ? size_ * kMaxInflation : size_; }  // bytes of the content
+
+ private:
+  size_t inflate_some(std::span<uint8_t> into) {
     static trace::Counter& inflated = trace::counter("data.inflated_bytes");
     stream_.next_out = into.data();
     stream_.avail_out = static_cast<uInt>(into.size());
@@ -68,22 +56,15 @@ class Gzip : public IdxSource {
     inflated.add(static_cast<int64_t>(made));
     return made;
   }
-  size_t most() const override { return size_ * kMaxInflation; }
 
- private:
   const std::string& path_;
-  size_t size_;
-  z_stream stream_{};
+  const size_t size_;
+  const bool zipped_;
+  z_stream stream_{};  // of a raw file: what is left
   bool ended_ = false;
 };
 
-std::unique_ptr<IdxSource> open_source(const std::string& path, Bytes& file) {
-  const bool zipped = file.size() >= 2 && file[0] == 0x1f && file[1] == 0x8b;
-  if (zipped) return std::make_unique<Gzip>(path, file);
-  return std::make_unique<Raw>(file);
-}
-
-Shape read_header(const std::string& path, IdxSource& source, int rank) {
+static Shape read_header(const std::string& path, IdxSource& source, int rank) {
   Bytes header(4 + 4 * rank);
   if (source.read(header) < header.size())
     fail(Exit::data, path, ": shorter than an IDX header of ", header.size(), " bytes");
@@ -107,14 +88,12 @@ Shape read_header(const std::string& path, IdxSource& source, int rank) {
   return shape;
 }
 
-}  // namespace
-
 IdxFile::IdxFile(const std::string& path, int rank) : IdxFile(read_bytes(path), path, rank) {}
 
 IdxFile::IdxFile(Bytes content, const std::string& path, int rank)
     : path_(path),
       content_(std::move(content)),
-      source_(open_source(path_, content_)),
+      source_(std::make_unique<IdxSource>(path_, content_)),
       shape_(read_header(path_, *source_, rank)) {}
 
 IdxFile::~IdxFile() = default;

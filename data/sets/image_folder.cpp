@@ -38,9 +38,6 @@ class ImageFolder : public Dataset {
   ImageFolder(const DatasetInfo& info, Picked files) : info_(info), files_(std::move(files)) {}
   int64_t size() const override { return static_cast<int64_t>(files_.paths.size()); }
   const DatasetInfo& info() const override { return info_; }
-  Sample at(int64_t index, Scratch& scratch) const override {
-    return at_least(index, {}, scratch);  // the whole image
-  }
   Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override {
     Sample sample = decode_image(read_bytes(files_.paths[index]), scratch, wanted);
     sample.label = files_.labels[index];

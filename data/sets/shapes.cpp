@@ -5,7 +5,6 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include "core/config/visitor.h"
 
 namespace bellows {
 
@@ -14,13 +13,7 @@ namespace {
 constexpr int kSide = kShapeSide;
 constexpr float kTurn = 6.2832f;
 
-struct ShapesOptions {
-  int64_t train_size = 10000, test_size = 2000;
-};
-void visit(Visitor& v, ShapesOptions& o) {
-  v("train_size", o.train_size, "samples to train on", {.min = 1, .max = 1e6});
-  v("test_size", o.test_size, "samples to test on", {.min = 1, .max = 1e6});
-}
+using ShapesOptions = DrawnSizes<10000, 2000>;
 
 // ---- outlines
 
@@ -178,8 +171,7 @@ DatasetInfo shapes_info(int64_t side) {
 }
 
 static std::shared_ptr<const Dataset> make_shapes(const ShapesOptions& o, const DatasetContext& c) {
-  const int64_t size = c.split == Split::train ? o.train_size : o.test_size;
-  return drawn_dataset(shapes_info(kSide), c.split, size, "shapes", draw_shape);
+  return drawn_dataset(shapes_info(kSide), c.split, o.of(c.split), "shapes", draw_shape);
 }
 
 static const AddEntry<MakeDataset> entry("shapes", "outlines drawn by the program, 3x32x32",

@@ -1,6 +1,5 @@
 // shapes_jpeg: the images of `shapes`, enlarged to different sizes, as JPEG files in memory.
 // Exercises the same pipeline as a folder of JPEG files, without any files.
-#include "core/config/visitor.h"
 #include "data/images/image_file.h"
 #include "data/images/write_image.h"
 #include "data/sets/shapes.h"
@@ -9,13 +8,12 @@ namespace bellows {
 
 namespace {
 
-struct ShapesJpegOptions {
-  int64_t train_size = 2000, test_size = 500;
+using Sizes = DrawnSizes<2000, 500>;
+struct ShapesJpegOptions : Sizes {
   int64_t min_side = 64, max_side = 160;
 };
 void visit(Visitor& v, ShapesJpegOptions& o) {
-  v("train_size", o.train_size, "samples to train on", {.min = 1, .max = 1e6});
-  v("test_size", o.test_size, "samples to test on", {.min = 1, .max = 1e6});
+  visit(v, static_cast<Sizes&>(o));
   v("min_side", o.min_side, "of the sides of an image", {.min = 1, .max = 4096});
   v("max_side", o.max_side, "of the sides of an image", {.min = 1, .max = 4096});
 }
@@ -25,7 +23,6 @@ class ShapesJpeg : public Dataset {
   explicit ShapesJpeg(std::vector<EncodedSample> files) : files_(std::move(files)) {}
   int64_t size() const override { return static_cast<int64_t>(files_.size()); }
   const DatasetInfo& info() const override { return info_; }
-  Sample at(int64_t index, Scratch& scratch) const override { return at_least(index, {}, scratch); }
   Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override {
     Sample sample = decode_image(files_[index].file, scratch, wanted);
     sample.label = files_[index].label;
@@ -60,7 +57,7 @@ EncodedSample draw_file(Draw& draw, const ShapesJpegOptions& o) {
 static std::shared_ptr<const Dataset> make_shapes_jpeg(const ShapesJpegOptions& o,
                                                        const DatasetContext& c) {
   CHECK(o.min_side <= o.max_side, "shapes_jpeg: sides from ", o.min_side, " to ", o.max_side);
-  std::vector<EncodedSample> files(c.split == Split::train ? o.train_size : o.test_size);
+  std::vector<EncodedSample> files(o.of(c.split));
   parallel_for(static_cast<int64_t>(files.size()), 64, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       Draw draw(c.split, i);

@@ -11,7 +11,6 @@
 #include "core/config/visitor.h"
 #include "core/device/graph.h"
 #include "dist/groups/gloo_engine.h"
-#include "dist/groups/reduce_function.h"
 
 namespace bellows {
 
@@ -23,7 +22,6 @@ void visit(Visitor& v, GlooOptions& o) {
   v("shared_memory", o.shared_memory, "values of ranks on one machine do not travel over TCP");
 }
 
-using Context = std::shared_ptr<gloo::Context>;
 using Chunks = SharedMemory::Chunks;
 using Read = SharedMemory::Read;
 
@@ -33,15 +31,41 @@ bool is_pair_mean(Reduction reduction, int world) {
   return reduction == Reduction::mean && world == 2;
 }
 
+// ---- arithmetic: computed in f32 if elements have 16 bits, and rounded once; without OpenMP
+
+template <class T> void add_scaled(T* to, const T* a, const T* b, size_t n, Acc<T> factor) {
+  for (size_t i = 0; i < n; ++i) to[i] = T((Acc<T>(a[i]) + Acc<T>(b[i])) * factor);
+}
+
+// to[i] = (a[i] + b[i]) * factor; `to` may be a or b. For i64 the factor is 1.
+void add_scaled(DType dtype, void* to, const void* a, const void* b, size_t n, double factor) {
+  if (dtype == DType::i64) {
+    const auto *x = static_cast<const int64_t*>(a), *y = static_cast<const int64_t*>(b);
+    for (size_t i = 0; i < n; ++i) static_cast<int64_t*>(to)[i] = x[i] + y[i];
+    return;
+  }
+  visit_stored(dtype, [&]<class T>(T) {
+    add_scaled(static_cast<T*>(to), static_cast<const T*>(a), static_cast<const T*>(b), n,
+               Acc<T>(factor));
+  });
+}
+
+// to[i] = to[i] / divisor; not for i64.
+void divide(DType dtype, void* to, size_t n, double divisor) {
+  visit_stored(dtype, [&]<class T>(T) {
+    T* const values = static_cast<T*>(to);
+    for (size_t i = 0; i < n; ++i) values[i] = T(Acc<T>(values[i]) / Acc<T>(divisor));
+  });
+}
+
 // ---- over TCP
 
 // to = sum or mean of `from` over the ranks, n values each; `from` may be `to`.
-void ring_all_reduce(const Context& context, uint32_t tag, Timeout timeout, DType dtype, size_t n,
-                     void* from, void* to, Reduction reduction) {
-  const bool pair_mean = is_pair_mean(reduction, context->size);
-  gloo::AllreduceOptions options(context);
-  options.setTag(tag);
-  options.setTimeout(timeout);
+void ring_all_reduce(const GlooCall& call, DType dtype, size_t n, void* from, void* to,
+                     Reduction reduction) {
+  const int world = call.context->size;
+  const bool pair_mean = is_pair_mean(reduction, world);
+  auto options = call.options<gloo::AllreduceOptions>();
   visit_dtype(dtype, [&]<class T>(T) {
     if (to != from) options.setInput(static_cast<T*>(from), n);
     options.setOutput(static_cast<T*>(to), n);
@@ -50,7 +74,7 @@ void ring_all_reduce(const Context& context, uint32_t tag, Timeout timeout, DTyp
     add_scaled(dtype, c, a, b, count, pair_mean ? 0.5 : 1);
   });
   gloo::allreduce(options);
-  if (reduction == Reduction::mean && !pair_mean) divide(dtype, to, n, context->size);
+  if (reduction == Reduction::mean && !pair_mean) divide(dtype, to, n, world);
 }
 
 // ---- through shared memory
@@ -137,10 +161,8 @@ class Gloo : public ProcessGroup {
     t.raise_version();
     return start(
         cat("all_reduce (", name_of(reduction), ")"), {{t, true, true}}, what,
-        [=, dtype = t.dtype(), n = t.numel()](const Context& context, uint32_t tag, Timeout timeout,
-                                              const Tensors& host) {
-          ring_all_reduce(context, tag, timeout, dtype, n, host[0].bytes(), host[0].bytes(),
-                          reduction);
+        [=, dtype = t.dtype(), n = t.numel()](const GlooCall& call, const Tensors& host) {
+          ring_all_reduce(call, dtype, n, host[0].bytes(), host[0].bytes(), reduction);
         },
         [&](const Tensors& host) {
           return message(host[0], true, reduce_to(host[0].bytes(), t.dtype(), reduction));
@@ -152,10 +174,8 @@ class Gloo : public ProcessGroup {
     t.raise_version();
     return start(
         cat("broadcast (root ", root, ")"), {{t, rank() == root, rank() != root}}, what,
-        [=](const Context& context, uint32_t tag, Timeout timeout, const Tensors& host) {
-          gloo::BroadcastOptions options(context);
-          options.setTag(tag);
-          options.setTimeout(timeout);
+        [=](const GlooCall& call, const Tensors& host) {
+          auto options = call.options<gloo::BroadcastOptions>();
           options.setRoot(root);
           options.setOutput(host[0].bytes(), host[0].nbytes());
           gloo::broadcast(options);
@@ -170,10 +190,8 @@ class Gloo : public ProcessGroup {
     all.raise_version();
     return start(
         "all_gather", {{mine, true, false}, {all, false, true}}, what,
-        [](const Context& context, uint32_t tag, Timeout timeout, const Tensors& host) {
-          gloo::AllgatherOptions options(context);
-          options.setTag(tag);
-          options.setTimeout(timeout);
+        [](const GlooCall& call, const Tensors& host) {
+          auto options = call.options<gloo::AllgatherOptions>();
           options.setInput(host[0].bytes(), host[0].nbytes());
           options.setOutput(host[1].bytes(), host[1].nbytes());
           gloo::allgather(options);
@@ -191,13 +209,11 @@ class Gloo : public ProcessGroup {
     return start(
         cat("reduce_scatter (", name_of(reduction), ")"), {{all, true, false}, {mine, false, true}},
         what,
-        [=, dtype = all.dtype(), n = all.numel()](const Context& context, uint32_t tag,
-                                                  Timeout timeout, const Tensors& host) {
+        [=, dtype = all.dtype(), n = all.numel()](const GlooCall& call, const Tensors& host) {
           std::vector<std::byte> reduced(host[0].nbytes());
-          ring_all_reduce(context, tag, timeout, dtype, n, host[0].bytes(), reduced.data(),
-                          reduction);
+          ring_all_reduce(call, dtype, n, host[0].bytes(), reduced.data(), reduction);
           const size_t bytes = host[1].nbytes();
-          std::copy_n(reduced.data() + context->rank * bytes, bytes, host[1].bytes());
+          std::copy_n(reduced.data() + call.context->rank * bytes, bytes, host[1].bytes());
         },
         [=, this, dtype = all.dtype()](const Tensors& host) {
           const Read reduce = reduce_to(host[1].bytes(), dtype, reduction);
@@ -212,10 +228,8 @@ class Gloo : public ProcessGroup {
     if (here) parts.push_back({all, false, true});
     start(
         cat("gather (root ", root, ")"), parts, what,
-        [=](const Context& context, uint32_t tag, Timeout timeout, const Tensors& host) {
-          gloo::GatherOptions options(context);
-          options.setTag(tag);
-          options.setTimeout(timeout);
+        [=](const GlooCall& call, const Tensors& host) {
+          auto options = call.options<gloo::GatherOptions>();
           options.setRoot(root);
           options.setInput(host[0].bytes(), host[0].nbytes());
           if (here) options.setOutput(host[1].bytes(), host[1].nbytes());
@@ -236,13 +250,11 @@ class Gloo : public ProcessGroup {
     if (here) parts.push_back({all, true, false});
     start(
         cat("scatter (root ", root, ")"), parts, what,
-        [=](const Context& context, uint32_t tag, Timeout timeout, const Tensors& host) {
+        [=](const GlooCall& call, const Tensors& host) {
           std::vector<std::byte*> shares;
-          for (int r = 0; here && r < context->size; ++r)
+          for (int r = 0; here && r < call.context->size; ++r)
             shares.push_back(host[1].bytes() + r * host[0].nbytes());
-          gloo::ScatterOptions options(context);
-          options.setTag(tag);
-          options.setTimeout(timeout);
+          auto options = call.options<gloo::ScatterOptions>();
           options.setRoot(root);
           if (here) options.setInputs(shares, host[0].nbytes());
           options.setOutput(host[0].bytes(), host[0].nbytes());
@@ -259,10 +271,8 @@ class Gloo : public ProcessGroup {
   }
 
   void barrier(const std::string& what) override {
-    const auto run = [](const Context& context, uint32_t tag, Timeout timeout) {
-      gloo::BarrierOptions options(context);
-      options.setTag(tag);
-      options.setTimeout(timeout);
+    const auto run = [](const GlooCall& call) {
+      auto options = call.options<gloo::BarrierOptions>();
       gloo::barrier(options);
     };
     engine_->wait(engine_->start({{.op = "barrier", .what = what, .step = step}, run}));
@@ -279,7 +289,7 @@ class Gloo : public ProcessGroup {
   std::string flight_report() const override { return engine_->report(); }
 
  private:
-  using Run = std::function<void(const Context&, uint32_t, Timeout, const Tensors& host)>;
+  using Run = std::function<void(const GlooCall&, const Tensors& host)>;
   using Share = std::function<SharedMemory::Message(const Tensors& host)>;
 
   // The part of this rank, if each has `bytes` of the message.
@@ -307,8 +317,8 @@ class Gloo : public ProcessGroup {
     Tensors host;
     for (const StagedPart& part : parts) host.push_back(part.tensor);
     if (copies) host = copies->host();
-    const auto over_tcp = [=](const Context& context, uint32_t tag, Timeout timeout) {
-      if (host[0].numel()) run(context, tag, timeout, host);
+    const auto over_tcp = [=](const GlooCall& call) {
+      if (host[0].numel()) run(call, host);
     };
     const Collective collective{
         .op = op, .elements = t.numel(), .dtype = t.dtype(), .what = what, .step = step};

@@ -180,7 +180,7 @@ bool GlooEngine::run(const GlooOperation& operation) {
     if (operation.message.bytes)
       shared_->finish(operation.message, left());
     else
-      operation.run(mesh_->context(), uint32_t(c.sequence), left());
+      operation.run({mesh_->context(), uint32_t(c.sequence), left()});
     if (operation.copies) operation.copies->copy_back();
     recorder_.finish(c.sequence);
     return true;

@@ -11,11 +11,23 @@
 
 namespace bellows {
 
+// How to perform a collective over TCP, within `timeout` for each wait.
+struct GlooCall {
+  std::shared_ptr<gloo::Context> context;
+  uint32_t tag;
+  Timeout timeout;
+  template <class Options> Options options() const {  // Gloo's, for one of its functions
+    Options options(context);
+    options.setTag(tag);
+    options.setTimeout(timeout);
+    return options;
+  }
+};
+
 // A collective that was started.
 struct GlooOperation {
   Collective collective;
-  // Performs it over TCP, on any thread, within `timeout` for each wait.
-  std::function<void(const std::shared_ptr<gloo::Context>&, uint32_t tag, Timeout timeout)> run;
+  std::function<void(const GlooCall&)> run;   // over TCP, on any thread
   SharedMemory::Message message = {};         // of 0 bytes: always over TCP
   std::shared_ptr<StagedCopies> copies = {};  // null on the CPU
 };

@@ -41,7 +41,6 @@ class NcclWatch {
     std::shared_ptr<Event> done;
   };
   void run_thread();
-  std::string symptom_of(const Flight& flight);
   void diagnose(const Collective& c, bool timed_out, const std::string& symptom);
 
   const double timeout_s_;

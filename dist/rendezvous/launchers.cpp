@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
-#include <optional>
-#include <span>
 #include "core/base/crc32c.h"
 #include "core/base/file.h"
 #include "core/config/hint.h"

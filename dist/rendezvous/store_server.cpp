@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <unistd.h>
 #include <algorithm>
 #include <charconv>
 #include <csignal>

@@ -36,7 +36,7 @@ class Pairs : public Dataset {
  public:
   int64_t size() const override { return 31; }
   const DatasetInfo& info() const override { return info_; }
-  Sample at(int64_t index, Scratch& scratch) const override {
+  Sample at_least(int64_t index, const ViewOf&, Scratch& scratch) const override {
     scratch = {uint8_t(index), 1, uint8_t(100 + index), 2};
     return {scratch.data(), info_.sample, index % 10};
   }

@@ -16,7 +16,7 @@ class Noise : public Dataset {
   }
   int64_t size() const override { return size_; }
   const DatasetInfo& info() const override { return info_; }
-  Sample at(int64_t index, Scratch& scratch) const override {
+  Sample at_least(int64_t index, const ViewOf&, Scratch& scratch) const override {
     const Philox rng(RngKey{.site = uint64_t(index)});
     scratch.resize(info_.sample.numel());
     for (size_t i = 0; i < scratch.size(); ++i) scratch[i] = uint8_t(rng.bits(i));

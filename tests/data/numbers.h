@@ -13,7 +13,7 @@ class Numbers : public Dataset {
   explicit Numbers(int64_t size, bool fixed = true) : size_(size), fixed_(fixed) {}
   int64_t size() const override { return size_; }
   const DatasetInfo& info() const override { return info_; }
-  Sample at(int64_t index, Scratch& scratch) const override {
+  Sample at_least(int64_t index, const ViewOf&, Scratch& scratch) const override {
     on_read(index);
     scratch = {uint8_t(index), uint8_t(index >> 8), 0, 255};
     return {scratch.data(), info_.sample, index % 10};

@@ -99,6 +99,6 @@ TEST_F(Program, PlanRefusesImpossibleRanks) {
 // x: the axis is logarithmic. y: 360 at 0, 50 at 1.
 TEST(ScalingChart, PlacesValuesOnItsAxes) {
   const std::string svg = scaling_chart("a & <b>", {8, 16, 32}, {{"line", {1, 0.5, 0}}});
-  EXPECT_THAT(svg, AllOf(HasSubstr("a &amp; &lt;b>"),
+  EXPECT_THAT(svg, AllOf(HasSubstr("a &amp; &lt;b&gt;"),
                          HasSubstr("points=\"60.0,50.0 380.0,205.0 700.0,360.0\"")));
 }

@@ -204,7 +204,7 @@ static Page of_test(const Json& report) {
 }
 
 TEST(Page, AKindIsAFileThatRegistersItself) {
-  page_kinds()["test"] = {"test", of_test};
+  page_kinds()["test"] = of_test;
   const std::string html = html_of({{"kind", "test"}, {"title", "a<b"}}, "x");
   expect_page(html);
   EXPECT_THAT(html, AllOf(HasSubstr("<h1>a&lt;b</h1>"), HasSubstr("<p>body</p>")));

@@ -175,7 +175,8 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddBench bench({"allreduce", "sums over ranks by size, beside Gloo's own call",
-                             "trainer bench allreduce --max-mb 1", run});
+static const AddVerb bench({"allreduce", "sums over ranks by size, beside Gloo's own call",
+                            "trainer bench allreduce --max-mb 1", run},
+                           benches());
 
 }  // namespace bellows

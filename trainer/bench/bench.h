@@ -8,19 +8,13 @@
 //     const Device on = start_bench(device);
 //     ...
 //   }
-//   static const AddBench bench({"h2d", "copies to a GPU and back", "trainer bench h2d", run});
+//   static const AddVerb bench({"h2d", "copies to a GPU and back", "trainer bench h2d", run},
+//                              benches());
 #pragma once
 #include "core/device/device.h"
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {
-
-struct AddBench {
-  explicit AddBench(const Verb& bench, const char* file = __builtin_FILE()) {
-    note_registration(file);
-    benches()[bench.name] = bench;
-  }
-};
 
 inline CommandLine bench_line(const std::string& name) {
   const Verb& bench = benches().at(name);

@@ -75,7 +75,8 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddBench bench({"busy", "a core that is 100 % busy beside one that also computes",
-                             "trainer bench busy --seconds 0.2", run});
+static const AddVerb bench({"busy", "a core that is 100 % busy beside one that also computes",
+                            "trainer bench busy --seconds 0.2", run},
+                           benches());
 
 }  // namespace bellows

@@ -164,7 +164,8 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddBench bench({"h2d", "GB/s to a GPU and back, from pinned and pageable memory",
-                             "trainer bench h2d", run});
+static const AddVerb bench({"h2d", "GB/s to a GPU and back, from pinned and pageable memory",
+                            "trainer bench h2d", run},
+                           benches());
 
 }  // namespace bellows

@@ -86,7 +86,8 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddBench bench({"dispatch", "overhead of an op call, in ns",
-                             "taskset -c 0 trainer bench dispatch", run});
+static const AddVerb bench({"dispatch", "overhead of an op call, in ns",
+                            "taskset -c 0 trainer bench dispatch", run},
+                           benches());
 
 }  // namespace bellows

@@ -169,7 +169,8 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddBench bench({"loader", "times reading, decoding and each transform on one core",
-                             "trainer bench loader --config configs/lenet.yaml", run});
+static const AddVerb bench({"loader", "times reading, decoding and each transform on one core",
+                            "trainer bench loader --config configs/lenet.yaml", run},
+                           benches());
 
 }  // namespace bellows

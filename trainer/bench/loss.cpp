@@ -62,7 +62,8 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddBench bench({"loss", "times each term of the loss, beside the model's own time",
-                             "trainer bench loss --config configs/lenet.yaml", run});
+static const AddVerb bench({"loss", "times each term of the loss, beside the model's own time",
+                            "trainer bench loss --config configs/lenet.yaml", run},
+                           benches());
 
 }  // namespace bellows

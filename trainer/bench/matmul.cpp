@@ -159,8 +159,9 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddBench bench(
+static const AddVerb bench(
     {"matmul", "a matrix product in each precision; the table of the seed text; alignment",
-     "trainer bench matmul --seed-table", run});
+     "trainer bench matmul --seed-table", run},
+    benches());
 
 }  // namespace bellows

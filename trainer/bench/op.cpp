@@ -96,9 +96,7 @@ static std::function<void()> forward_of(const Implementation& impl, const Case& 
 static std::function<void()> backward_of(const Implementation& impl, const Case& c) {
   const Kernels use(impl.kernels);
   const Tensor y = impl.run(c.inputs), dy = full(y.shape(), 1, y.detach());
-  const Tensor loss =
-      record("loss", full({}, 0, y.detach()), {y}, [dy](const Tensor&) { return Grads{dy}; });
-  return [loss, &c] {
+  return [loss = scalar_of(y, dy), &c] {
     backward(loss, {.retain_graph = true});
     zero_grad(c.inputs, true);
   };
@@ -216,8 +214,9 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddBench bench(
+static const AddVerb bench(
     {"op", "compares the implementations of an op: plain, library, fused, composed",
-     "trainer bench op matmul", run});
+     "trainer bench op matmul", run},
+    benches());
 
 }  // namespace bellows

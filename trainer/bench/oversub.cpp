@@ -154,7 +154,8 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddBench bench({"oversub", "processes with threads each, up to twice the cores",
-                             "trainer bench oversub --most 2 --seconds 0.05", run});
+static const AddVerb bench({"oversub", "processes with threads each, up to twice the cores",
+                            "trainer bench oversub --most 2 --seconds 0.05", run},
+                           benches());
 
 }  // namespace bellows

@@ -17,24 +17,13 @@ struct Alignment {
 inline constexpr std::array kAlignments = {Alignment{"INT8", 16, 16, 128},
                                            Alignment{"FP16", 8, 8, 64}, Alignment{"TF32", 0, 4, 32},
                                            Alignment{"FP64", 0, 2, 16}};
-inline constexpr int kAnyAlignment = 110000;  // cuBLAS 11.0, the first without a requirement
-
-inline const Alignment& alignment_of(const std::string& type) {  // throws Error (exit 2) if unknown
-  for (const Alignment& row : kAlignments)
-    if (type == row.type) return row;
-  fail(Exit::usage, "alignment: unknown type ", type, "; use INT8, FP16, TF32 or FP64");
-}
 
 // One cell of the table as text. `cublas` is the library's version number: 110000 for 11.0.
 inline std::string alignment_rule(const Alignment& row, int cublas) {
+  constexpr int kAnyAlignment = 110000;  // cuBLAS 11.0, the first without a requirement
   if (cublas < kAnyAlignment)
     return row.before ? cat("multiples of ", row.before) : std::string("not available");
   return cat("always; best with multiples of ", row.best, ", on A100 of ", row.best_on_a100);
-}
-
-// Returns true if a product whose K and N are multiples of `multiple` runs on Tensor Cores.
-inline bool on_tensor_cores(const Alignment& row, int cublas, int64_t multiple) {
-  return cublas >= kAnyAlignment || (row.before && multiple % row.before == 0);
 }
 
 // Measurements of statement S1:62 of docs/seeds.md: [16, M, K] x [K, N] on a V100, with CUDA 10.1
@@ -42,15 +31,14 @@ inline bool on_tensor_cores(const Alignment& row, int cublas, int64_t multiple) 
 struct SeedRow {
   int64_t m, k, n;
   double fp32_ms, fp16_ms;
-  bool tensor_cores;
   const char* remark;
   constexpr double speed_up() const { return fp32_ms / fp16_ms; }
 };
 
 inline constexpr std::array kSeedTable = {
-    SeedRow{36, 1504, 10000, 1.340, 0.267, true, "M, K, N multiples of 8"},
-    SeedRow{35, 1504, 10000, 1.330, 0.264, true, "M is no multiple of 8"},
-    SeedRow{36, 1500, 10000, 1.433, 1.367, false, "K is no multiple of 8"},
-    SeedRow{36, 1504, 9999, 1.406, 1.388, false, "N is no multiple of 8"}};
+    SeedRow{36, 1504, 10000, 1.340, 0.267, "M, K, N multiples of 8"},
+    SeedRow{35, 1504, 10000, 1.330, 0.264, "M is no multiple of 8"},
+    SeedRow{36, 1500, 10000, 1.433, 1.367, "K is no multiple of 8"},
+    SeedRow{36, 1504, 9999, 1.406, 1.388, "N is no multiple of 8"}};
 
 }  // namespace bellows

@@ -85,11 +85,6 @@ std::string unaligned_shapes(const NamedTensors& parameters) {
   return rows.size() > 1 ? aligned(rows, "lrrr") : "all sizes are multiples of 8\n";
 }
 
-static int print_shapes(const std::string& config, const std::vector<std::string>& overrides) {
-  say_part(unaligned_shapes(Session(make_config(sources_of(config, overrides)).plan).parameters));
-  return 0;
-}
-
 // ---- the verb
 
 namespace {
@@ -136,7 +131,11 @@ static int run(const Arguments& args) {
   wanted.stress = line.given("--stress");
   CHECK(wanted.shapes || (wanted.overrides.empty() && wanted.config.empty()),
         "doctor: only --shapes takes a config");
-  if (wanted.shapes) return print_shapes(wanted.config, wanted.overrides);
+  if (wanted.shapes) {
+    const Plan plan = make_config(sources_of(wanted.config, wanted.overrides)).plan;
+    say_part(unaligned_shapes(Session(plan).parameters));
+    return 0;
+  }
   CHECK(wanted.run.empty() || line.given("--watch"), "doctor: only --watch takes a --run");
   if (line.given("--watch")) return watch_machine(wanted.run, number_of(wanted.watch, "--watch"));
   const int64_t n = number_of(wanted.size, "--stress");  // 0: stress_size chooses

@@ -1,21 +1,125 @@
 #include "trainer/launch/supervise.h"
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <deque>
 #include <list>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
-#include "core/base/check.h"
+#include "core/base/output.h"
 #include "core/base/trace.h"
+#include "trainer/launch/line_pipe.h"
 #include "trainer/run/signals.h"
 
 namespace bellows {
 
+constexpr size_t kLastLines = 20;             // that are kept of each rank
 constexpr int kLookMs = 100;                  // interval of checking all ranks without events
 constexpr int64_t kSettleNs = 1'000'000'000;  // after an exit 7: time for the causing rank to end
 constexpr int kDistributed = static_cast<int>(Exit::distributed);
+
+// ---- one rank
+
+namespace {
+
+enum class RankOutput {
+  ours,    // stdout and stderr are this process's own
+  kept,    // the last lines are kept
+  prefix,  // lines are printed with "[rank] " before them, and the last ones are kept
+};
+
+// A process that leads its own process group. Not thread-safe.
+class RankProcess {
+ public:
+  // `command` must outlive the object. Nothing is started yet.
+  RankProcess(const RankCommand& command, RankOutput output) : command_(command), output_(output) {
+    if (output == RankOutput::ours) return;
+    for (const auto print : {say, say_error}) streams_.push_back(std::make_unique<Stream>(print));
+  }
+  ~RankProcess() {  // kills the group
+    if (!running()) return;
+    send(SIGKILL);
+    waitpid(process_, nullptr, 0);
+  }
+  RankProcess(RankProcess&&) = delete;
+
+  void start() {  // throws Error, exit 6
+    const Descriptor nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    std::vector<Redirection> redirections = {{nothing.get(), STDIN_FILENO}};
+    for (const int its : {STDOUT_FILENO, STDERR_FILENO})
+      if (!streams_.empty()) redirections.push_back({streams_[its - 1]->pipe.writer(), its});
+    process_ = start_child(command_.command, redirections, Group::own);
+    end_.emplace(static_cast<int>(syscall(SYS_pidfd_open, process_, 0)));
+    for (const auto& stream : streams_) stream->pipe.close_writer();
+  }
+  // To the group; no effect before start() and after reap().
+  void send(int signal) const {
+    if (running()) kill(-process_, signal);
+  }
+  bool running() const { return process_ > 0; }
+  bool has_exited() const {  // true until reap()
+    siginfo_t info = {};
+    return running() && waitid(P_PID, process_, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == process_;
+  }
+  void reap() {     // call after has_exited(); kills the rest of the group
+    send(SIGKILL);  // before waitpid, after which another process may get the number
+    int status = 0;
+    waitpid(process_, &status, 0);
+    process_ = -1;
+    end_.reset();
+    signaled_ = WIFSIGNALED(status);
+    code_ = signaled_ ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  }
+
+  int64_t rank() const { return command_.rank; }
+  int code() const { return code_; }  // after reap(): exit code, or 128 + signal if one ended it
+  bool signaled() const { return signaled_; }
+
+  void watch(std::vector<pollfd>& all) const {  // adds descriptors that an event makes readable
+    if (end_) all.push_back({end_->get(), POLLIN, 0});
+    for (const auto& stream : streams_)
+      if (running() && !stream->pipe.over()) all.push_back({stream->pipe.reader(), POLLIN, 0});
+  }
+  void read_output() {  // call again after reap(), for the rest in the pipes
+    for (const auto& stream : streams_)
+      for (const std::string& line : stream->pipe.read_lines(!running())) {
+        if (output_ == RankOutput::prefix) stream->print(prefixed(line));
+        last_lines_.push_back(line);
+        if (last_lines_.size() > kLastLines) last_lines_.pop_front();
+      }
+  }
+  void print_last_lines() const {  // to stderr
+    for (const std::string& line : last_lines_) say_error(prefixed(line));
+  }
+
+ private:
+  struct Stream {
+    explicit Stream(void (*print)(std::string_view)) : print(print) {}
+    LinePipe pipe;
+    void (*print)(std::string_view line);
+  };
+  std::string prefixed(const std::string& line) const { return cat("[", rank(), "] ", line); }
+
+  const RankCommand& command_;
+  RankOutput output_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+  std::deque<std::string> last_lines_;
+  pid_t process_ = -1;
+  std::optional<Descriptor> end_;  // readable once the process has exited
+  int code_ = 0;
+  bool signaled_ = false;
+};
+
+}  // namespace
 
 // ---- the end of a rank
 

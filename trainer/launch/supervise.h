@@ -1,9 +1,14 @@
 // Runs the ranks of a launch on this machine as child processes, until all have ended.
 #pragma once
-#include <vector>
-#include "trainer/launch/rank_process.h"
+#include <cstdint>
+#include "trainer/launch/child.h"
 
 namespace bellows {
+
+struct RankCommand {
+  int64_t rank;
+  Command command;
+};
 
 struct SuperviseOptions {
   bool all_output = false;  // print all ranks' output, prefixed; false: rank 0's alone, unchanged

@@ -162,6 +162,6 @@ static Page ab_page(const Json& report) {
   return {"Bellows · ab", title, claim.empty() ? "" : "Claim: " + claim, body};
 }
 
-static const AddPage page({"ab", ab_page});
+static const AddPage page("ab", ab_page);
 
 }  // namespace bellows

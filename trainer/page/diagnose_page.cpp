@@ -84,13 +84,6 @@ static std::string findings_of(const Json& report) {
          "<ol class=findings>\n" + list + "</ol>\n";
 }
 
-static std::string untried(const Json& report) {
-  std::string items;
-  for (const Json& name : report.at("untried"))
-    items += "<li class=off>" + escaped(name.get<std::string>()) + "</li>\n";
-  return names_list("Off", "and able to run here", items);
-}
-
 static std::string rates(const Json& report) {
   std::vector<std::pair<std::string, std::string>> rows;
   if (const double load = number_of(report, "load_s"); load > 0)
@@ -110,10 +103,12 @@ static Page diagnose_page(const Json& report) {
   if (!about.empty()) about[0] = static_cast<char>(std::toupper(about[0]));
   return {"Bellows · diagnose", text_of(report, "name"), about,
           key_numbers_of(report) + section("Where an update goes", time_of(report)) +
-              section("Findings", findings_of(report)) + section("Toggles", untried(report)) +
+              section("Findings", findings_of(report)) +
+              section("Toggles",
+                      names_list("Off", "and able to run here", report.at("untried"), true)) +
               section("Rates", rates(report))};
 }
 
-static const AddPage page({"diagnose", diagnose_page});
+static const AddPage page("diagnose", diagnose_page);
 
 }  // namespace bellows

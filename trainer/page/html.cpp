@@ -119,9 +119,13 @@ std::string key_numbers(const std::vector<KeyNumber>& numbers) {
 }
 
 std::string names_list(const std::string& title, const std::string& note,
-                       const std::string& items) {
-  if (items.empty()) return "";
-  return fmt::format("<h3>{} <span>{}</span></h3>\n<ul class=names>{}</ul>\n", title, note, items);
+                       const std::vector<std::string>& names, bool off) {
+  if (names.empty()) return "";
+  std::string items;
+  for (const std::string& name : names)
+    items += fmt::format("<li{}>{}</li>\n", off ? " class=off" : "", escaped(name));
+  return fmt::format("<h3>{} <span>{}</span></h3>\n<ul class=names>{}</ul>\n", title, escaped(note),
+                     items);
 }
 
 std::string section(const std::string& title, const std::string& body) {

@@ -40,8 +40,9 @@ struct KeyNumber {
 };
 std::string key_numbers(const std::vector<KeyNumber>& numbers);
 
-// Chips below a small title; "" without items, which are `<li>name</li>`.
-std::string names_list(const std::string& title, const std::string& note, const std::string& items);
+// Chips below a small title, pale if they are `off`; "" without names. All are plain text.
+std::string names_list(const std::string& title, const std::string& note,
+                       const std::vector<std::string>& names, bool off = false);
 
 std::string section(const std::string& title, const std::string& body);  // "" without a body
 std::string grid(const std::string& figures);                            // side by side, or ""

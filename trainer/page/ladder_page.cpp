@@ -1,5 +1,6 @@
 // Page of a report of `trainer ladder` (trainer/ab/ladder_report.cpp).
 #include <fmt/format.h>
+#include "core/base/plural.h"
 #include "core/base/statistics.h"
 #include "trainer/page/arms.h"
 #include "trainer/page/charts.h"
@@ -84,22 +85,18 @@ static std::string left_out_one(const Json& report) {
 }
 
 static std::string toggles(const Json& report) {
-  std::string ran, idle;
+  Names ran, idle;
   HtmlTable table{{"toggle", "counter, per step", "before", "after"}, "llrr"};
   for (const Json& step : report.at("steps")) {
-    (step.at("ran").get<bool>() ? ran : idle) += "<li>" + escaped(name_of(step)) + "</li>\n";
+    (step.at("ran").get<bool>() ? ran : idle).push_back(name_of(step));
     for (const auto& [name, rates] : step.at("counters_per_step").items())
       table.rows.push_back({code(text_of(step, "toggle")), code(name), short_number(rates.at(0)),
                             short_number(rates.at(1))});
   }
   std::string html = names_list("Ran", "their footprints counted", ran) +
                      names_list("Not in its step", "another toggle may have replaced it", idle);
-  for (const auto& [reason, names] : report.at("left_out").items()) {
-    std::string items;
-    for (const Json& name : names)
-      items += "<li class=off>" + escaped(name.get<std::string>()) + "</li>\n";
-    html += names_list("Left out", escaped(reason), items);
-  }
+  for (const auto& [reason, names] : report.at("left_out").items())
+    html += names_list("Left out", reason, names, true);
   return html + (table.rows.empty() ? "" : fold("Counters that changed", html_of(table)));
 }
 
@@ -112,6 +109,6 @@ static Page ladder_page(const Json& report) {
               section("Toggles", toggles(report)) + measurement(report)};
 }
 
-static const AddPage page({"ladder", ladder_page});
+static const AddPage page("ladder", ladder_page);
 
 }  // namespace bellows

@@ -2,7 +2,7 @@
 // is a file in this folder that registers itself by the "kind" of its JSON:
 //
 //   static Page page_of(const Json& report) { ... }
-//   static const AddPage page({"ladder", page_of});
+//   static const AddPage page("ladder", page_of);
 #pragma once
 #include <map>
 #include "core/base/json.h"
@@ -15,18 +15,16 @@ struct Page {
   std::string body;                // HTML, made of html.h and charts.h
 };
 
-struct PageKind {
-  const char* kind;
-  Page (*make)(const Json& report);  // throws Json::exception if the report lacks something
-};
-inline std::map<std::string, PageKind>& page_kinds() {
-  static std::map<std::string, PageKind> all;
+// Throws Json::exception if the report lacks something.
+using MakePage = Page (*)(const Json& report);
+inline std::map<std::string, MakePage>& page_kinds() {
+  static std::map<std::string, MakePage> all;
   return all;
 }
 struct AddPage {
-  explicit AddPage(const PageKind& kind, const char* file = __builtin_FILE()) {
+  AddPage(const char* kind, MakePage make, const char* file = __builtin_FILE()) {
     note_registration(file);
-    page_kinds()[kind.kind] = kind;
+    page_kinds()[kind] = make;
   }
 };
 

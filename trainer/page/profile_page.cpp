@@ -264,6 +264,6 @@ static Page profile_page(const Json& p) {
               section("The run", notes.empty() ? "" : "<pre>" + notes + "</pre>\n")};
 }
 
-static const AddPage page({"profile", profile_page});
+static const AddPage page("profile", profile_page);
 
 }  // namespace bellows

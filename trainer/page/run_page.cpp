@@ -203,20 +203,18 @@ static std::string folded_rows(const char* title, const Json& rows) {
 }
 
 static std::string toggles_of(const Json& run) {
-  std::string ran, idle, unknown;
+  Names ran, idle, unknown;
   for (const Json& toggle : run.at("toggles")) {
-    const std::string value = toggle.at("value"),
-                      name = escaped(cat(toggle.at("name").get<std::string>(),
-                                         value == "on" ? "" : "=" + value));
-    if (!toggle.contains("count"))
-      unknown += fmt::format("<li>{}</li>\n", name);
-    else if (toggle["count"] != 0 || toggle.value("superseded", false))
-      ran += fmt::format("<li>{}</li>\n", name);
-    else
-      idle += fmt::format("<li class=off>{}</li>\n", name);
+    const std::string value = toggle.at("value");
+    const bool counted = toggle.contains("count");
+    const bool has_run = counted && (toggle["count"] != 0 || toggle.value("superseded", false));
+    (has_run   ? ran
+     : counted ? idle
+               : unknown)
+        .push_back(toggle.at("name").get<std::string>() + (value == "on" ? "" : "=" + value));
   }
   return names_list("Ran", "their footprints counted", ran) +
-         names_list("Never ran", "on, with nothing to do here", idle) +
+         names_list("Never ran", "on, with nothing to do here", idle, true) +
          names_list("On", "the folder does not say which of them ran", unknown);
 }
 
@@ -270,6 +268,6 @@ static Page run_page(const Json& run) {
                   section("Summary", summary)};
 }
 
-static const AddPage page({"run", run_page});
+static const AddPage page("run", run_page);
 
 }  // namespace bellows

@@ -219,6 +219,6 @@ static Page sweep_page(const Json& report) {
               section("Losses", losses_table(report)) + measurement(report)};
 }
 
-static const AddPage page({"sweep", sweep_page});
+static const AddPage page("sweep", sweep_page);
 
 }  // namespace bellows

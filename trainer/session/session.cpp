@@ -83,7 +83,9 @@ class DescribedDataset : public Dataset {
       : info_(trained.info), size_(trained.samples) {}
   int64_t size() const override { return size_; }
   const DatasetInfo& info() const override { return info_; }
-  Sample at(int64_t, Scratch&) const override { fail(Exit::data, "the training set is not open"); }
+  Sample at_least(int64_t, const ViewOf&, Scratch&) const override {
+    fail(Exit::data, "the training set is not open");
+  }
   std::string origin(int64_t) const override { return "the checkpoint"; }
 
  private:

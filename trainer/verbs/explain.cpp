@@ -23,12 +23,12 @@ static std::string text_of_need(const std::string& need) {
 
 // docs/seeds.md, whose lines of statements read "- S1:37 Mixed precision: ...".
 constexpr std::string_view kSeeds =
-#include <seeds.inc>
+#include <seeds.md.inc>
     ;
 
 // docs/topics.md, a section for each topic: "## blas".
 constexpr std::string_view kTopics =
-#include <topics.inc>
+#include <topics.md.inc>
     ;
 
 // Toggles with a report in docs/measurements/ab.

@@ -2,16 +2,11 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
+#include "trainer/page/html.h"
 
 namespace bellows {
 
 static constexpr double kLeft = 60, kRight = 700, kTop = 50, kBottom = 360;  // ends of the axes
-
-static std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : std::string(1, c);
-  return out;
-}
 
 static std::string label(double x, double y, const std::string& text, const char* anchor,
                          const char* color = "black") {

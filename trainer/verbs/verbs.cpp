@@ -76,12 +76,6 @@ static int run_guarded(const Arguments& args) try {
 
 static bool running = false;
 
-// Exit code for a library that ends the process. libgomp does so without memory or threads, after
-// printing the reason.
-static void end_by_library() {
-  if (running) _exit(static_cast<int>(Exit::memory));
-}
-
 int run_program(const Arguments& args) {
   open_standard_streams();
   void* frame = nullptr;  // loads what glibc needs to end a thread while there is memory for it;
@@ -91,7 +85,10 @@ int run_program(const Arguments& args) {
   // check.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
-  std::atexit(end_by_library);
+  // libgomp ends the process without memory or threads, after printing the reason.
+  std::atexit([] {
+    if (running) _exit(static_cast<int>(Exit::memory));
+  });
   running = true;
   const int code = run_guarded(args);
   running = false;

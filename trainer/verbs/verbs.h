@@ -27,16 +27,17 @@ inline std::map<std::string, Verb>& verbs() {
   static std::map<std::string, Verb> all;
   return all;
 }
-// The benchmarks of `trainer bench NAME`, registered by AddBench (trainer/bench/bench.h).
+// The benchmarks of `trainer bench NAME` (trainer/bench/bench.h).
 inline std::map<std::string, Verb>& benches() {
   static std::map<std::string, Verb> all;
   return all;
 }
 
 struct AddVerb {
-  explicit AddVerb(const Verb& verb, const char* file = __builtin_FILE()) {
+  explicit AddVerb(const Verb& verb, std::map<std::string, Verb>& all = verbs(),
+                   const char* file = __builtin_FILE()) {
     note_registration(file);
-    verbs()[verb.name] = verb;
+    all[verb.name] = verb;
   }
 };
 
