@@ -23,14 +23,14 @@ struct Norm {
         kernels::batch_norm(x, statistics, weight, weight, add ? residual : Tensor(), true, 1e-5);
     return {y, on};
   }
-  Outputs backward_w() const {  // the residual serves as dy
-    kernels::batch_norm_backward_w(residual, x, statistics, bits, 1e-5, dw, db);
-    return {dw, db};
+  // The residual serves as dy. keep: writes the masked dy, too.
+  Outputs backward_w(bool keep) const {
+    const kernels::Incoming g =
+        kernels::batch_norm_backward_w(residual, {}, x, statistics, bits, 1e-5, keep, dw, db);
+    return keep ? Outputs{dw, db, g.dy} : Outputs{dw, db};
   }
-  Outputs backward_x(bool add) const {
-    const auto [dx, dresidual] =
-        kernels::batch_norm_backward_x(residual, x, statistics, weight, dw, db, bits, 1e-5, add);
-    return add ? Outputs{dx, dresidual} : Outputs{dx};
+  Outputs backward_x() const {
+    return {kernels::batch_norm_backward_x(residual, x, statistics, weight, dw, db, bits, 1e-5)};
   }
 
   Tensor x, residual, weight, dw, db, statistics, bits;
@@ -46,13 +46,13 @@ static Work forward(const Setup& s, const MemoryFormat& format, bool add) {
   const Norm norm(s, format);
   return work({norm.x, add ? norm.residual : norm.weight}, [=] { return norm.forward(add); });
 }
-static Work backward_w(const Setup& s, const MemoryFormat& format) {
+static Work backward_w(const Setup& s, const MemoryFormat& format, bool keep) {
   const Norm norm(s, format);
-  return work({norm.x, norm.residual, norm.bits}, [=] { return norm.backward_w(); });
+  return work({norm.x, norm.residual, norm.bits}, [=] { return norm.backward_w(keep); });
 }
-static Work backward_x(const Setup& s, const MemoryFormat& format, bool add) {
+static Work backward_x(const Setup& s, const MemoryFormat& format) {
   const Norm norm(s, format);
-  return work({norm.x, norm.residual, norm.bits}, [=] { return norm.backward_x(add); });
+  return work({norm.x, norm.residual, norm.bits}, [=] { return norm.backward_x(); });
 }
 
 static const AddCases cases{
@@ -65,13 +65,13 @@ static const AddCases cases{
     {"batch_norm + add + relu, nhwc", "x, residual; y, bits",
      [](const Setup& s) { return forward(s, kNHWC, true); }},
     {"batch_norm backward to weights, nhwc", "dy, x, bits;",
-     [](const Setup& s) { return backward_w(s, kNHWC); }},
+     [](const Setup& s) { return backward_w(s, kNHWC, false); }},
     {"batch_norm backward to weights, nchw", "dy, x, bits;",
-     [](const Setup& s) { return backward_w(s, kNCHW); }},
+     [](const Setup& s) { return backward_w(s, kNCHW, false); }},
+    {"batch_norm backward to weights and residual, nhwc", "dy, x, bits; dresidual",
+     [](const Setup& s) { return backward_w(s, kNHWC, true); }},
     {"batch_norm backward, nhwc", "dy, x, bits; dx",
-     [](const Setup& s) { return backward_x(s, kNHWC, false); }},
-    {"batch_norm backward with residual, nhwc", "dy, x, bits; dx, dresidual",
-     [](const Setup& s) { return backward_x(s, kNHWC, true); }},
+     [](const Setup& s) { return backward_x(s, kNHWC); }},
 };
 
 }  // namespace bellows

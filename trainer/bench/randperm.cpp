@@ -32,7 +32,8 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddBench bench({"randperm", "the order of an epoch: a serial shuffle, or a keyed one",
-                             "trainer bench randperm --elements 1000000", run});
+static const AddVerb bench({"randperm", "the order of an epoch: a serial shuffle, or a keyed one",
+                            "trainer bench randperm --elements 1000000", run},
+                           benches());
 
 }  // namespace bellows
