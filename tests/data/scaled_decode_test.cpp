@@ -105,7 +105,10 @@ TEST(ScaledDecode, OfDamagedFilesIsRefusedOrHasItsSize) {
 TEST(ScaledDecode, OfABlackPictureDecodesNearlyNothing) {
   ImagePlan picture({3, 64, 64});
   picture.crop({-70, 0, 64, 64});
+  const trace::Counter& pixels = trace::counter("decode.pixels");
+  const int64_t before = pixels.value();
   const auto [whole, part] = both_ways(picture, as_jpeg(slopes(64, 64)));
+  EXPECT_EQ(pixels.value() - before, 64 * 64 + 64) << "the whole image, and then one row";
   EXPECT_EQ(part, std::vector<float>(3 * 64 * 64, 0.f));
   EXPECT_EQ(whole, part);
 }

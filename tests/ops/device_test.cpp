@@ -3,6 +3,7 @@
 #include <set>
 #include "core/base/trace.h"
 #include "core/device/allocator.h"
+#include "ops/norm/batch_norm.h"
 #include "tests/ops/op_results.h"
 #include "tests/twins.h"
 
@@ -179,6 +180,8 @@ TEST(KernelsOnDevice, OfOpsAllRunAgainstTheirCpuTwins) {
       compare(op, op.run, shapes, DType::f32);
       if (op.composed) compare(op, op.composed, shapes, DType::f32);
     }
+  for (const Device device : {Device::cpu, Device::cuda})  // a rewrite asks this, no op does
+    streams_norms(Tensor({2, 3, 4, 5}, DType::f32, device));
   EXPECT_EQ(without_twin(runs, "ops"), "");
 }
 

@@ -127,8 +127,9 @@ TEST(Pointwise, ReadsItsInputsOnceAndWritesItsResultOnce) {
   const int64_t N = 6 * 50 * 4, C = 6 * 4;  // bytes of x, and of scale
   const Inputs in = leaves({{6, 50}, {6, 1}, {6, 1}});
   int64_t before = bytes.value();
-  const int64_t runs_before = runs.value();
+  const int64_t runs_before = runs.value(), launches_before = launches();
   const Tensor y = pointwise(scaled(), in, Impl::fused);
+  EXPECT_EQ(launches() - launches_before, 1) << "an input that is stretched is not copied";
   EXPECT_EQ(bytes.value() - before, N + 2 * C + N);
   before = bytes.value();
   backward(probe_loss(y));
@@ -139,6 +140,10 @@ TEST(Pointwise, ReadsItsInputsOnceAndWritesItsResultOnce) {
   backward(probe_loss(pointwise(scaled(), in, Impl::composed)));
   EXPECT_EQ(bytes.value(), before);
   EXPECT_EQ(runs.value() - runs_before, 1);
+  before = bytes.value();
+  const Chain swish("x * sigmoid(x)", {"x"});
+  pointwise(swish, leaves({{100}}), Impl::fused);
+  EXPECT_EQ(bytes.value() - before, 2 * 400) << "mentioned twice, read once";
 }
 
 TEST(Pointwise, KeepsTheInputsThatBackwardReadsAndNothingElse) {

@@ -43,14 +43,15 @@ std::vector<RankCommand> shells(const Scripts& scripts) {
   return ranks;
 }
 
-// Runs the scripts as ranks and returns the exit code and everything printed.
-Ended supervised(const Scripts& scripts, const SuperviseOptions& options = {}) {
+// Runs the ranks and returns the exit code and everything printed.
+Ended supervised_ranks(const std::vector<RankCommand>& ranks,
+                       const SuperviseOptions& options = {}) {
   Ended ended;
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
   std::string message;
   try {
-    ended.code = supervise(shells(scripts), options);
+    ended.code = supervise(ranks, options);
   } catch (const Error& error) {
     ended.code = static_cast<int>(error.exit);
     message = error.what();
@@ -58,6 +59,9 @@ Ended supervised(const Scripts& scripts, const SuperviseOptions& options = {}) {
   ended.out = testing::internal::GetCapturedStdout();
   ended.err = testing::internal::GetCapturedStderr() + message;
   return ended;
+}
+Ended supervised(const Scripts& scripts, const SuperviseOptions& options = {}) {
+  return supervised_ranks(shells(scripts), options);
 }
 
 const char* const kWait = "while :; do sleep 0.02; done";  // traps run between the sleeps
@@ -216,7 +220,9 @@ TEST_F(LaunchTest, NoProcessOfARankOutlivesIt) {
 }
 
 TEST_F(LaunchTest, ACommandThatCannotBeExecutedIsAFailure) {
-  EXPECT_EQ(supervised({"exec sleep 100", "exec /no/such/program"}).code, 127);
+  std::vector<RankCommand> ranks = shells({"exec sleep 20"});
+  ranks.push_back({1, {{"/no/such/program"}}});  // without a shell, which would end with 127 itself
+  EXPECT_EQ(supervised_ranks(ranks).code, 127);
 }
 
 // ---- signals
