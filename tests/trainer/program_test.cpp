@@ -373,7 +373,8 @@ TEST_F(Program, ExplainsWhereAToggleIsAtWork) {
     std::vector<std::string> ab{std::istream_iterator<std::string>(words), {}};
     for (std::string& word : ab)
       if (word.starts_with("configs/")) word = source_dir() + "/" + word;
-    ab.insert(ab.end(), {"data.batch_size=4", "--steps", "1", "--blocks", "2", "--warmup", "1"});
+    ab.insert(ab.end(), {"data.batch_size=4", "--processes", "2", "--steps", "1", "--blocks", "2",
+                         "--warmup", "1"});
     const Ended ended = run(ab);
     EXPECT_EQ(ended.code, 0) << text << ended.err;
     EXPECT_THAT(ended.out, Not(HasSubstr("FAILED"))) << name;
