@@ -92,17 +92,20 @@ std::unique_ptr<RunningProgram> Program::start(const Args& args,
                                                const std::function<void()>& in_child) {
   const fs::path output = folder_ / cat(".run", runs_++);
   fs::create_directories(output);
+  // Everything is allocated before fork(): another thread may hold the allocator's lock then, and
+  // would never release it in the child.
+  const std::string file = program(), out_file = output / "out", err_file = output / "err";
+  std::vector<char*> argv = {const_cast<char*>("trainer")};
+  for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
+  argv.push_back(nullptr);
   const pid_t process = fork();
   if (process == 0) {
     if (chdir(folder_.c_str()) != 0) _exit(99);
-    const int out = open((output / "out").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
-    const int err = open((output / "err").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+    const int out = open(out_file.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+    const int err = open(err_file.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
     if (dup2(out, 1) < 0 || dup2(err, 2) < 0) _exit(99);
     if (in_child) in_child();
-    std::vector<char*> argv = {const_cast<char*>("trainer")};
-    for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
-    argv.push_back(nullptr);
-    execv(program().c_str(), argv.data());
+    execv(file.c_str(), argv.data());
     _exit(99);
   }
   return std::make_unique<RunningProgram>(process, output);

@@ -48,14 +48,14 @@ static size_t fold_norms(NamedTensors& model, const std::string& from) {
   const NoGrad untracked;
   const auto session = load_to_predict(from);
   const std::vector<FoldedPair> pairs = fold_all(*session->model);
-  for (const auto& [conv, norm, folded] : pairs) {
+  for (const FoldedPair& pair : pairs) {
     std::erase_if(model, [&](const NamedTensor& t) {
-      return t.name.starts_with(norm + ".") || t.name == conv + ".bias";
+      return t.name.starts_with(pair.norm + ".") || t.name == pair.conv + ".bias";
     });
-    const auto weight = std::ranges::find(model, conv + ".weight", &NamedTensor::name);
+    const auto weight = std::ranges::find(model, pair.conv + ".weight", &NamedTensor::name);
     INVARIANT(weight != model.end(), "the model has the tensors of its checkpoint");
-    weight->tensor = contiguous(to(Device::cpu, folded.w));
-    model.insert(weight + 1, {conv + ".bias", contiguous(to(Device::cpu, folded.b))});
+    weight->tensor = contiguous(to(Device::cpu, pair.folded.w));
+    model.insert(weight + 1, {pair.conv + ".bias", contiguous(to(Device::cpu, pair.folded.b))});
   }
   return pairs.size();
 }
