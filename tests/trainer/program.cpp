@@ -7,6 +7,7 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
+#include <mutex>
 #include <sstream>
 #include <thread>
 #include "core/base/check.h"
@@ -22,6 +23,10 @@ static std::string content(const fs::path& path) {
   text << std::ifstream(path, std::ios::binary).rdbuf();
   return text.str();
 }
+
+// Held while a process forks, and while the output of one is read: under ASan a child would wait
+// forever for the allocator's lock that another thread held.
+static std::mutex forking;
 
 // ---- a run
 
@@ -55,6 +60,7 @@ bool RunningProgram::says(const std::string& text) {
 
 Ended RunningProgram::end() {
   ended(true);
+  const std::lock_guard lock(forking);
   return {*status_, output("out"), output("err")};
 }
 
@@ -92,12 +98,11 @@ std::unique_ptr<RunningProgram> Program::start(const Args& args,
                                                const std::function<void()>& in_child) {
   const fs::path output = folder_ / cat(".run", runs_++);
   fs::create_directories(output);
-  // Everything is allocated before fork(): another thread may hold the allocator's lock then, and
-  // would never release it in the child.
   const std::string file = program(), out_file = output / "out", err_file = output / "err";
   std::vector<char*> argv = {const_cast<char*>("trainer")};
   for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
   argv.push_back(nullptr);
+  const std::lock_guard lock(forking);
   const pid_t process = fork();
   if (process == 0) {
     if (chdir(folder_.c_str()) != 0) _exit(99);
