@@ -141,7 +141,7 @@ TEST(Profile, FindsAPlantedSlowCall) {
 }
 
 TEST(Profile, FindsAPlantedWaitForInput) {
-  const Profile profile = analyze(record(lenet({"data.sim_latency_us=5000"})), kCeilings);
+  const Profile profile = analyze(record(lenet({"data.sim_latency_us=20000"})), kCeilings);
   ASSERT_FALSE(profile.gaps.empty());
   EXPECT_EQ(profile.gaps.front().cause, "input");
   EXPECT_GE(profile.gaps.front().s, 0.002);
