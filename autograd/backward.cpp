@@ -95,7 +95,7 @@ static void finish(Leaf& leaf) {
 static Tensor sum(Tensor&& a, const Tensor& b) {
   if (a.dtype() != b.dtype()) a = cast(a, b.dtype());
   const bool mine = a.is_dense() && a.storage()->references() == 1;
-  const Tensor y = mine ? std::move(a) : empty_like(a);
+  const Tensor y = mine ? a : empty_like(a);
   if (!mine) copy_into(y, a);
   add_into(y, laid_out(b, y.strides()));
   return y;
@@ -212,10 +212,10 @@ Tensor grad_out(const Tensor& input) {
   return empty_like(input);
 }
 
-bool takes_low_grad(const Tensor& t) {
-  const Leaf& leaf = leaf_of(t);
-  const bool first = !leaf.grad.defined() && !leaf.dy.defined();
-  return low_grads && first && !leaf.hook && !leaf.grad_place.defined();
+bool takes_low_grad(const Tensor& leaf) {
+  const Leaf& meta = leaf_of(leaf);
+  const bool first = !meta.grad.defined() && !meta.dy.defined();
+  return low_grads && first && !meta.hook && !meta.grad_place.defined();
 }
 
 Anomaly& anomaly() {

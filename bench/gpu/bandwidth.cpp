@@ -183,7 +183,8 @@ std::string markdown(const Json& report) {
   text += "\nKernels without a row (those of backward have their op's name):" +
           (names.empty() ? " none" : names) + "\n";
   for (const char* when : {"gpu before", "gpu after"})
-    if (report[when] != "") text += fmt::format("\n- {}: {}", when, std::string(report[when]));
+    if (const std::string load = report[when]; !load.empty())
+      text += fmt::format("\n- {}: {}", when, load);
   return text + "\n";
 }
 

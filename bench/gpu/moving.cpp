@@ -23,7 +23,7 @@ static Work transpose(const Setup& s) {
 static Work cast_to(const Setup& s, DType other) {
   return copied(s.empty({s.n}, other), s.normal({s.n}));
 }
-static Work written(const Setup& s, std::function<void(const Tensor&)> write) {
+static Work written(const Setup& s, const std::function<void(const Tensor&)>& write) {
   const Tensor t = s.normal({s.n});
   return work({t}, [=] { return write(t), Outputs{}; });
 }

@@ -13,7 +13,7 @@ static constexpr const char* kBeside[] = {"ckpt",         "data",         "eval"
 
 static bool is_beside(const std::string& key) {
   return std::ranges::any_of(
-      kBeside, [&](const std::string part) { return key == part || key.starts_with(part + "."); });
+      kBeside, [&](const std::string& part) { return key == part || key.starts_with(part + "."); });
 }
 
 // True if all options of the toggle are of that kind.

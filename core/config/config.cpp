@@ -24,7 +24,7 @@ class Sources {
   std::vector<Values> all;
 
   void read(const std::string& path) {
-    chain_.push_back(path);
+    chain_.emplace_back(path);
     Values values = read_yaml(path);
     for (const Value& base : take_bases(values)) {
       const fs::path next = (fs::path(path).parent_path() / base.text).lexically_normal();

@@ -1,6 +1,7 @@
 #include "data/images/file.h"
 #include <algorithm>
 #include <cctype>
+#include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/base/trace.h"
 
@@ -20,7 +21,8 @@ std::vector<uint8_t> read_bytes(const std::string& path) {
 
 std::string first_file(const std::string& root, std::initializer_list<std::string> paths) {
   for (const std::string& path : paths)
-    if (kind_of(root + "/" + path, Exit::data) != Kind::nothing) return root + "/" + path;
+    if (std::string file = cat(root, "/", path); kind_of(file, Exit::data) != Kind::nothing)
+      return file;
   return "";
 }
 

@@ -1,5 +1,6 @@
 #include "data/images/write_image.h"
 #include <immintrin.h>
+#include <cmath>
 #include "data/images/filter.h"
 
 namespace bellows {
@@ -202,7 +203,8 @@ void write_bytes(const ImagePlan& image, const Sample& sample, uint8_t* out) {
   plain.levels = kAsTheyAre;
   const int64_t height = image.height(), width = image.width();
   write_rows(plain, sample, [&](int64_t c, int64_t y, const float* row) {
-    for (int64_t x = 0; x < width; ++x) out[(c * height + y) * width + x] = uint8_t(row[x] + .5f);
+    for (int64_t x = 0; x < width; ++x)
+      out[(c * height + y) * width + x] = uint8_t(std::lround(row[x]));
   });
 }
 

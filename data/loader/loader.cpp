@@ -29,7 +29,7 @@ static Transforms transforms_of(const DatasetInfo& info, const std::vector<Trans
           o.feed.device_augment ? DoneBy::device : DoneBy::host, o.batch.tta};
 }
 
-Loader::Loader(std::shared_ptr<const Dataset> dataset,
+Loader::Loader(const std::shared_ptr<const Dataset>& dataset,
                const std::vector<TransformChoice>& transforms, const LoaderOptions& options,
                uint64_t seed, RankShare share)
     : options_(options),

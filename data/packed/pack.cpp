@@ -125,8 +125,8 @@ std::vector<Packing> pack_some(const Dataset& dataset, int64_t first, int64_t co
 }
 
 // Handles a sample that cannot be packed: throws, stores the reason in its place, or leaves it out.
-void settle(const Dataset& dataset, int64_t index, std::exception_ptr what, const PackOptions& o,
-            ShardWriter& writer) {
+void settle(const Dataset& dataset, int64_t index, const std::exception_ptr& what,
+            const PackOptions& o, ShardWriter& writer) {
   try {
     std::rethrow_exception(what);
   } catch (const Error& error) {
