@@ -98,35 +98,35 @@ static const AddOp meshgrid_spec({.name = "meshgrid",
 // Pairs elements of `dense`, which has the index's shape, with the ones picked from `whole`.
 struct Picks {
   Picks(const Tensor& dense, const Tensor& index, const Tensor& whole, int axis)
-      : step(whole.strides()[axis]),
+      : step_(whole.strides()[axis]),
         size_(whole.dim(axis)),
         index_(index.ptr<int64_t>()),
         across_(across(whole.strides(), axis)),
-        walk(index.shape(), {&dense.strides(), &index.strides(), &across_}) {}
+        walk_(index.shape(), {&dense.strides(), &index.strides(), &across_}) {}
 
   // Calls fn(offset in dense, offset in whole) for rows [begin, end), in row-major order.
   template <class Fn> void for_rows(int64_t begin, int64_t end, const Fn& fn) const {
-    walk.for_rows(begin, end, [&](const auto& at) {
-      const auto [dense_step, index_step, whole_step] = walk.steps;
-      for (int64_t i = 0; i < walk.length; ++i) {
+    walk_.for_rows(begin, end, [&](const auto& at) {
+      const auto [dense_step, index_step, whole_step] = walk_.steps;
+      for (int64_t i = 0; i < walk_.length; ++i) {
         const int64_t k = index_[at[1] + i * index_step];
         CHECK(k >= 0 && k < size_, "gather: index ", k, " is not in [0, ", size_, ")");
-        fn(at[0] + i * dense_step, at[2] + i * whole_step + k * step);
+        fn(at[0] + i * dense_step, at[2] + i * whole_step + k * step_);
       }
     });
   }
-  int64_t rows() const { return walk.rows; }
-  int64_t length() const { return walk.length; }
+  int64_t rows() const { return walk_.rows; }
+  int64_t length() const { return walk_.length; }
 
  private:
   static Strides across(Strides strides, int axis) {
     strides[axis] = 0;
     return strides;
   }
-  int64_t step, size_;
+  int64_t step_, size_;
   const int64_t* index_;
   Strides across_;
-  Walk<3> walk;
+  Walk<3> walk_;
 };
 
 static Tensor gather_cpu(const Tensor& x, int axis, const Tensor& index) {

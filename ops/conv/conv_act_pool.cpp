@@ -52,15 +52,15 @@ template <Impl impl, int64_t padding> static Tensor run(const Inputs& in) {
   return conv_act_pool(in[0], in[1], in[2], {.padding = padding}, impl);
 }
 template <int64_t padding>
-static AddOp spec(const char* variant, std::vector<Shapes> cases, std::vector<Shapes> rejects,
-                  std::vector<Shapes> large) {
+static AddOp spec(const char* variant, const std::vector<Shapes>& cases,
+                  const std::vector<Shapes>& rejects, const std::vector<Shapes>& large) {
   return AddOp({.name = "conv_act_pool",
                 .math = "y = max_pool2d(relu(conv2d(x, w, b)), 2)",
-                .cases = std::move(cases),
+                .cases = cases,
                 .run = run<Impl::fused, padding>,
-                .rejects = std::move(rejects),
+                .rejects = rejects,
                 .variant = variant,
-                .large = std::move(large),
+                .large = large,
                 .composed = run<Impl::composed, padding>,
                 .close_f32 = false});
 }

@@ -218,7 +218,7 @@ static const bool cpu = conv_norm.on(Device::cpu, conv_norm_in_steps) &&
 // ---- specs
 
 // Inputs: x, then (w, weight, bias) of each layer, then those of the shortcut if there is one.
-static OpFn run_with(std::vector<Conv2dOptions> convs, bool shortcut, Impl impl) {
+static OpFn run_with(const std::vector<Conv2dOptions>& convs, bool shortcut, Impl impl) {
   return [=](const Inputs& in) {
     std::vector<ConvNormLayer> layers;
     for (size_t i = 0; i < convs.size(); ++i) {
