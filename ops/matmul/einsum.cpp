@@ -1,6 +1,5 @@
 #include "ops/matmul/einsum.h"
 #include <map>
-#include <ranges>
 #include "core/device/parallel.h"
 #include "core/tensor/copy.h"
 #include "ops/base/op.h"
@@ -140,8 +139,8 @@ Tensor matrix_product(Factor a, Factor b, const std::string& out, const Shape& s
   for (int i = 0; i < shape.rank(); ++i) strides[i] = 0;
   const std::string axes = batch + rows + columns;
   int64_t step = 1;
-  for (const char letter : axes | std::views::reverse) {
-    const int axis = int(out.find(letter));
+  for (size_t i = axes.size(); i-- > 0;) {
+    const int axis = int(out.find(axes[i]));
     strides[axis] = step;
     step *= shape[axis];
   }
