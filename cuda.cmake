@@ -41,8 +41,14 @@ if(NOT NCCL_INCLUDE)
   message(STATUS "No nccl.h: ranks on GPUs talk through gloo")
   list(FILTER kernels EXCLUDE REGEX "dist/groups/(communicator|nccl_library).cu$")
 endif()
+set(cupti ${CUDAToolkit_LIBRARY_ROOT}/extras/CUPTI)
+find_path(CUPTI_INCLUDE cupti.h PATHS ${CUDAToolkit_INCLUDE_DIRS} ${cupti}/include)
+if(NOT CUPTI_INCLUDE)
+  message(STATUS "No cupti.h: `trainer profile` has no times of a GPU")
+  list(FILTER kernels EXCLUDE REGEX "trainer/profile/(activity|cupti_library).cu$")
+endif()
 # Vendor libraries are opened on first use, from the toolkit's folder if the system has none.
-set(CMAKE_BUILD_RPATH ${CUDAToolkit_LIBRARY_DIR})
+set(CMAKE_BUILD_RPATH ${CUDAToolkit_LIBRARY_DIR} ${cupti}/lib64)
 
 # Text of the headers that kernels compiled at run time include (ops/vendor/nvrtc.cu).
 set(RUNTIME_HEADERS core/base/half.h ops/base/maths.h ops/base/functors.h ops/chain/pointwise_device.cuh)
@@ -62,9 +68,11 @@ add_library(bellows_cuda OBJECT ${kernels})
 target_compile_options(bellows_cuda PRIVATE
   $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 --expt-relaxed-constexpr -Werror=all-warnings
   -Xcompiler=-Wall,-Wextra,-Werror>)
-if(NCCL_INCLUDE)
-  target_include_directories(bellows_cuda SYSTEM PRIVATE ${NCCL_INCLUDE})
-endif()
+foreach(library NCCL CUPTI)
+  if(${library}_INCLUDE)
+    target_include_directories(bellows_cuda SYSTEM PRIVATE ${${library}_INCLUDE})
+  endif()
+endforeach()
 target_include_directories(bellows_cuda PUBLIC ${PROJECT_SOURCE_DIR}
                            PRIVATE ${PROJECT_BINARY_DIR})
 set(architectures ${CMAKE_CUDA_ARCHITECTURES})

@@ -20,9 +20,9 @@ static Log& log_of_process() {
 }
 
 // Releasing a tensor never fails: without memory for its entry, the log goes on without it.
-void note_allocation(const void* block, int64_t bytes) noexcept try {
+void note_allocation(const void* block, int64_t bytes, int device) noexcept try {
   const std::lock_guard lock(log_of_process().mutex);
-  log_of_process().entries.push_back({block, bytes, current_site(), trace::now_ns()});
+  log_of_process().entries.push_back({block, bytes, current_site(), trace::now_ns(), device});
 } catch (const std::bad_alloc&) {
 }
 

@@ -13,6 +13,7 @@ struct Allocation {
   int64_t bytes;           // negative: the block was released
   const ModuleSite* site;  // module of the calling thread
   int64_t at_ns;           // by trace::now_ns()
+  int device = 0;          // as a Device
 };
 
 // All functions are thread-safe.
@@ -21,6 +22,6 @@ std::vector<Allocation> take_allocations();  // those since the last call, in or
 
 inline constinit std::atomic<bool> allocations_logged{false};
 // Notes that a block was allocated, or with negative `bytes` released. For the allocator.
-void note_allocation(const void* block, int64_t bytes) noexcept;
+void note_allocation(const void* block, int64_t bytes, int device) noexcept;
 
 }  // namespace bellows

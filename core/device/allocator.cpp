@@ -244,13 +244,13 @@ static void* allocate_guarded(Device device, size_t bytes) {
 void* allocate(Device device, size_t bytes) {
   void* const memory = guards::on() ? allocate_guarded(device, bytes) : from_pool(device, bytes);
   if (allocations_logged.load(std::memory_order_relaxed)) [[unlikely]]
-    note_allocation(memory, static_cast<int64_t>(bytes));
+    note_allocation(memory, static_cast<int64_t>(bytes), static_cast<int>(device));
   return memory;
 }
 
 void release(Device device, void* memory, size_t bytes) noexcept {
   if (allocations_logged.load(std::memory_order_relaxed)) [[unlikely]]
-    note_allocation(memory, -static_cast<int64_t>(bytes));
+    note_allocation(memory, -static_cast<int64_t>(bytes), static_cast<int>(device));
   if (guards::any() && guards::take_down(device, memory)) [[unlikely]] {
     const size_t zone = guards::zone(device);
     return to_pool(device, static_cast<std::byte*>(memory) - zone, bytes + 2 * zone);

@@ -65,12 +65,17 @@ void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStr
                                       : runtime.count.bytes_on_device) += bytes;
   const auto name = [bytes] { return bellows::cat("a copy of ", bytes, " bytes"); };
   const auto first = static_cast<const std::byte*>(from);
+  const Task how{Task::copy, cudaMemcpyKind(actual)};
   if (source == Place::pageable) {
-    enqueue(stream, name, [=, staged = std::vector(first, first + bytes)] {
-      run_watched([&] { std::memcpy(to, staged.data(), bytes); });
-    });
+    enqueue(
+        stream, name,
+        [=, staged = std::vector(first, first + bytes)] {
+          run_watched([&] { std::memcpy(to, staged.data(), bytes); });
+        },
+        how);
   } else {
-    enqueue(stream, name, [=] { run_watched([=] { std::memcpy(to, from, bytes); }); });
+    enqueue(
+        stream, name, [=] { run_watched([=] { std::memcpy(to, from, bytes); }); }, how);
   }
   if (target == Place::pageable) synchronize(stream->next_after);
 }
@@ -275,7 +280,7 @@ cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stre
     require_range(to, bytes, "the target of a memset");
     enqueue(
         stream, [=] { return bellows::cat("a memset of ", bytes, " bytes"); },
-        [=] { run_watched([=] { std::memset(to, value, bytes); }); });
+        [=] { run_watched([=] { std::memset(to, value, bytes); }); }, {Task::set});
   });
 }
 

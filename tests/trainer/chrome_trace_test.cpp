@@ -1,78 +1,13 @@
 // The trace of `trainer profile`: the rules by which Perfetto imports JSON, and what it holds.
 #include "trainer/profile/chrome_trace.h"
 #include <gmock/gmock.h>
-#include <cmath>
 #include "tests/trainer/program.h"
+#include "tests/trainer/trace_rules.h"
 
 using namespace bellows;
 using testing::AllOf;
 using testing::Contains;
 using testing::IsEmpty;
-
-// Returns what Perfetto's JSON importer would drop or complain of, by its trace_processor
-// (json_trace_parser_impl.cc, slice_tracker.cc, flow_tracker.cc), and breaks of Kineto's format.
-static std::vector<std::string> complaints(const Json& trace) {
-  std::vector<std::string> found;
-  const auto check = [&](bool fine, const Json& event, const char* rule) {
-    if (!fine) found.push_back(cat(rule, ": ", event.dump()));
-  };
-  check(trace.value("schemaVersion", 0) == 1 && trace.contains("traceEvents"), {}, "not Kineto's");
-  struct Slice {
-    int64_t begin, end;
-    const Json* event;
-  };
-  std::map<int64_t, std::vector<Slice>> threads;
-  const auto ns = [](double us) { return std::llround(us * 1000); };
-  for (const Json& e : trace.at("traceEvents")) {
-    const std::string ph = e.value("ph", "");
-    check(ph == "X" || ph == "M" || ph == "C" || ph == "s" || ph == "f", e, "phase");
-    check(e.contains("name") && e["name"].is_string() && e["name"] != "", e, "name");
-    for (const char* id : {"pid", "tid"})
-      check(e.contains(id) && e[id].is_number_integer() && e[id] >= 0 && e[id] < 1LL << 32, e, id);
-    if (!e.contains("ts") || !e["ts"].is_number()) {
-      check(false, e, "ts");
-      continue;
-    }
-    if (ph == "X") {
-      check(e.value("dur", -1.) >= 0, e, "dur");
-      check(e.contains("cat") && e["args"].is_object(), e, "cat and args");
-      const int64_t begin = ns(e["ts"]);
-      threads[e["tid"]].push_back({begin, begin + ns(e["dur"]), &e});
-    } else if (ph == "M") {
-      const bool order = e["name"].get<std::string>().ends_with("_sort_index");
-      const char* key = order ? "sort_index" : e["name"] == "process_labels" ? "labels" : "name";
-      check(e.contains("args") && e["args"].contains(key), e, "metadata without its argument");
-    } else if (ph == "C") {
-      check(e.contains("args") && !e["args"].empty(), e, "counter without a value");
-      for (const Json& value : e["args"]) check(value.is_number(), e, "counter of no number");
-    }
-  }
-  // Slices of a thread nest: one that overlaps the end of another is dropped.
-  for (auto& [thread, slices] : threads) {
-    std::ranges::stable_sort(slices, {}, &Slice::begin);
-    std::vector<int64_t> open;
-    for (const Slice& s : slices) {
-      while (!open.empty() && open.back() <= s.begin) open.pop_back();
-      check(open.empty() || s.end <= open.back(), *s.event, "overlaps the slice around it");
-      open.push_back(s.end);
-    }
-  }
-  // A flow begins and ends in slices, and each end has one begin.
-  std::map<std::string, int> starts;
-  for (const Json& e : trace.at("traceEvents")) {
-    const std::string ph = e["ph"];
-    if ((ph != "s" && ph != "f") || !e.contains("ts")) continue;
-    check(e.contains("cat") && e.contains("id"), e, "flow without cat or id");
-    const int64_t at = ns(e["ts"]);
-    check(std::ranges::any_of(threads[e["tid"]],
-                              [&](const Slice& s) { return s.begin <= at && at < s.end; }),
-          e, "flow outside of slices");
-    int& count = starts[e["id"].dump()];
-    check(ph == "s" ? count++ == 0 : count-- == 1, e, "flow that does not begin, or begins twice");
-    check(ph == "s" || e.value("bp", "") == "e", e, "flow that ends in the next slice");
-  }
-  return found;
-}
 
 // ---- the checker finds what is planted
 
@@ -87,7 +22,7 @@ static Json small_trace() {
 }
 
 TEST(TraceRules, FindWhatIsPlanted) {
-  EXPECT_THAT(complaints(small_trace()), IsEmpty());
+  EXPECT_THAT(trace_complaints(small_trace()), IsEmpty());
   const std::vector<std::pair<int, Json>> faults = {
       {0, {{"args", Json::object()}}},       // a thread without a name
       {1, {{"ts", "then"}}},                 // no number
@@ -99,7 +34,7 @@ TEST(TraceRules, FindWhatIsPlanted) {
   for (const auto& [event, change] : faults) {
     Json trace = small_trace();
     trace["traceEvents"][event].update(change);
-    EXPECT_THAT(complaints(trace), testing::Not(IsEmpty())) << change;
+    EXPECT_THAT(trace_complaints(trace), testing::Not(IsEmpty())) << change;
   }
 }
 
@@ -126,7 +61,7 @@ class TraceFile : public Program {
 
 TEST_F(TraceFile, KeepsTheRulesAndHoldsStepsPhasesOpsThreadsAndCores) {
   const Json trace = recorded({"toggles.num_workers=2", "data.sim_latency_us=12000"});
-  EXPECT_THAT(complaints(trace), IsEmpty());
+  EXPECT_THAT(trace_complaints(trace), IsEmpty());
   std::vector<std::string> steps, threads;
   std::map<std::string, int> phases, cores;
   int forward = 0, backward = 0, flows = 0;

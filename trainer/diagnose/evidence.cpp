@@ -97,8 +97,10 @@ class Updates {
 
 // Adds what the recording tells about ops.
 static void add_ops(Evidence& e, const Recording& recording) {
-  const Ceilings ceilings{fma_rate(DType::f32), fma_rate(DType::bf16), 0};
+  Ceilings ceilings;  // of a CPU
+  if (!e.on_gpu) ceilings = {fma_rate(DType::f32), fma_rate(DType::bf16), 0};
   const Profile profile = analyze(recording, ceilings);
+  if (profile.timed == Timed::host) return;
   std::map<std::string, OpTime> ops;
   const double updates = double(e.updates);
   for (const OpRow& row : profile.kinds) {  // forward and backward are rows of their own
@@ -109,8 +111,9 @@ static void add_ops(Evidence& e, const Recording& recording) {
   }
   for (auto& [name, op] : ops) e.ops.push_back(std::move(op));
   std::ranges::sort(e.ops, std::greater(), &OpTime::s);
+  const bool replays = e.on_gpu && e.config.plan.train.cuda_graph;  // a replay has no such gaps
   for (const GapRow& gap : profile.gaps)
-    if (gap.cause == "host") e.between_ops_s += gap.s;
+    if (!replays && (gap.cause == "host" || gap.cause == "launch")) e.between_ops_s += gap.s;
   e.fma_per_s = ceilings.f32;
 }
 
@@ -132,12 +135,11 @@ Evidence measure(const Config& config, double seconds) {
              .cores = allowed_cores(),
              .measured = true};
   const CudaReport gpus = cuda_report();
-  e.tensor_cores = e.on_gpu && gpus.gpu().arch >= 70;
+  e.tensor_cores = e.on_gpu && !gpus.gpus.empty() && gpus.gpu().arch >= 70;
   e.gpu_idle = !e.on_gpu && !gpus.gpus.empty() && gpus.code.runtime != 0;
   for (const NormedConv& conv : session.normed_convs) e.biases_before_norm += conv.has_bias;
-  std::optional<Recorder> recorder;
-  if (!e.on_gpu) recorder.emplace(session, 1, 1 + updates);
-  if (recorder) recorder->after_update({.step = 1});  // starts recording
+  Recorder recorder(session, 1, 1 + updates);
+  recorder.after_update({.step = 1});  // starts recording
 
   const Counters before = trace::counters();
   const MakingTime& making = session.loader->making_time();
@@ -148,7 +150,7 @@ Evidence measure(const Config& config, double seconds) {
   for (int64_t k = 1; k <= updates; ++k) {
     e.batch_cost.push_back(train.run());
     e.reader_cost.push_back(train.reader_s);
-    if (recorder) recorder->after_update({.step = 1 + k});
+    recorder.after_update({.step = 1 + k});
   }
   const CpuUse used = cpu.use();
   if (const auto seen = load.next()) e.disk_bytes_per_s = seen->disk_bytes_per_s;
@@ -161,7 +163,7 @@ Evidence measure(const Config& config, double seconds) {
   e.others = busy.others + busy.stolen;
   e.counters = trace::counters();
   for (const auto& [name, value] : before) e.counters[name] -= value;
-  if (recorder) add_ops(e, recorder->take());
+  add_ops(e, recorder.take());
   return e;
 }
 

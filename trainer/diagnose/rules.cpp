@@ -120,9 +120,9 @@ static Judged device_unused(const Evidence& e) {
 static Judged host_bound(const Evidence& e) {
   const double share = e.between_ops_s / std::max(e.batch_s(), 1e-12);
   if (!e.measured || share < 0.5) return {};
-  return Fault{.text = fmt::format("{} of an update, {}, is spent in no op: the host keeps the "
-                                   "device waiting.",
-                                   percent(share), ms(e.between_ops_s)),
+  return Fault{.text = fmt::format("{} of an update, {}, {}: the host keeps the device waiting.",
+                                   percent(share), ms(e.between_ops_s),
+                                   e.on_gpu ? "the GPU runs nothing" : "is spent in no op"),
                .saves_s = e.between_ops_s,
                .remedies = switch_on(e, {"cuda_graph", "sync_free_logging", "fused_optimizer"}),
                .advice = "`trainer profile` shows what runs between the ops"};

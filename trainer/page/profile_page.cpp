@@ -75,10 +75,12 @@ static LaneSlice slice_of(const Json& row, Tone tone) {
 
 static std::string one_update(const Json& p) {
   const Json& update = p.at("typical_update");
+  const bool on_device = p.value("times", "") == "time on the device";
   LanesChart chart{.title = "One update",
-                   .note = fmt::format("step {:.0f}, of median length: the compute thread, its "
-                                       "gaps by cause, and memory in use",
-                                       number_of(update, "step")),
+                   .note = fmt::format("step {:.0f}, of median length: {}, its gaps by cause, and "
+                                       "memory in use",
+                                       number_of(update, "step"),
+                                       on_device ? "what the device ran" : "the compute thread"),
                    .ms = 1e3 * number_of(update, "s"),
                    .lanes = {{"phases", {}}, {"ops", {}}}};
   for (const Json& row : update.at("phases"))

@@ -6,12 +6,6 @@
 
 namespace bellows {
 
-double Ceilings::seconds(const Cost& work, DType dtype) const {
-  const double flops = is_low(dtype) ? bf16 : f32;
-  const double s = flops > 0 ? work.flop / flops : 0;
-  return bytes_per_s > 0 ? std::max(s, work.bytes / bytes_per_s) : s;
-}
-
 namespace {
 
 // Calls of one key.
@@ -55,16 +49,17 @@ static Cost work_in(const Slice& slice, const Recording& recording) try {
 }
 
 static CallsByKey calls_in(const Timeline& timeline, const Recording& recording,
-                           const Ceilings& ceilings) {
+                           const Ceilings& ceilings, Timed timed) {
   CallsByKey calls;
   for (const Slice& slice : timeline.slices) {
     if (!slice.computes()) continue;
     const OpKey key = key_of(slice, recording);
     auto& [row, slices] = calls[key];
-    const Cost work = work_in(slice, recording);
+    // The host's time alone is no time of that work.
+    const Cost work = timed == Timed::host ? Cost{} : work_in(slice, recording);
     row.key = key;
     ++row.calls;
-    row.s += kSecond * double(slice.self_ns);
+    row.s += kSecond * double(slice.work_ns);
     row.work += work;
     row.ceiling_s +=
         ceilings.seconds(work, slice.op < 0 ? DType::f32 : recording.ops[slice.op].dtype());
@@ -104,12 +99,14 @@ static std::vector<OpRow> by_kind(const std::map<OpKey, OpRow>& ops, double tota
 }
 
 static void add_phases(Profile& profile, const Timeline& timeline) {
-  std::map<std::string, double> s;
+  std::map<std::string, double> s, device;
   double sum = 0;
   for (const Slice& slice : timeline.slices) {
     if (slice.kind == SliceKind::update) continue;
     const double self = kSecond * double(slice.self_ns) / double(profile.updates);
-    s[slice.phase.empty() ? "other" : slice.phase] += self;
+    const std::string phase = slice.phase.empty() ? "other" : slice.phase;
+    s[phase] += self;
+    device[phase] += kSecond * double(slice.work_ns) / double(profile.updates);
     sum += self;
   }
   profile.batch_cost_s = sum;
@@ -117,7 +114,8 @@ static void add_phases(Profile& profile, const Timeline& timeline) {
       {"input", "input wait"},    {"forward", "forward"},      {"backward", "backward"},
       {"optimizer", "optimizer"}, {"zero_grad", "clear_grad"}, {"other", "other"}};
   for (const auto& [phase, name] : kNames)
-    profile.phases.push_back({name, s[phase], s[phase] / sum});
+    profile.phases.push_back(
+        {name, s[phase], s[phase] / sum, profile.timed == Timed::device ? device[phase] : 0});
 }
 
 static std::vector<ModuleRow> modules_in(const Timeline& timeline, const Profile& profile) {
@@ -128,7 +126,7 @@ static std::vector<ModuleRow> modules_in(const Timeline& timeline, const Profile
     ModuleRow& row = rows[slice.path];
     row.path = slice.path;
     (backward ? row.backward_s : row.forward_s) +=
-        kSecond * double(slice.self_ns) / double(profile.updates);
+        kSecond * double(slice.work_ns) / double(profile.updates);
   }
   for (auto& [path, row] : rows) row.share = (row.forward_s + row.backward_s) / profile.update_s;
   return sorted(rows, &ModuleRow::share);
@@ -140,7 +138,7 @@ static std::vector<Outlier> outliers_in(const CallsByKey& calls) {
   for (const auto& [key, all] : calls) {
     if (all.slices.size() < kFewest) continue;
     std::vector<double> s, apart;
-    for (const Slice* slice : all.slices) s.push_back(kSecond * double(slice->self_ns));
+    for (const Slice* slice : all.slices) s.push_back(kSecond * double(slice->work_ns));
     const double middle = median(s);
     for (const double one : s) apart.push_back(std::abs(one - middle));
     const double mad = median(apart);
@@ -212,11 +210,13 @@ Profile analyze(const Recording& recording, const Ceilings& ceilings) {
   const Timeline timeline = timeline_of(recording);
   const double total = total_s(recording);
   Profile profile;
+  if (recording.device != Device::cpu)
+    profile.timed = recording.activities ? Timed::device : Timed::host;
   profile.first = recording.steps.at(0).number;
   profile.updates = std::ssize(recording.steps);
   profile.update_s = total / double(profile.updates);
   profile.waited_share = kSecond * double(recording.waited_ns) / total;
-  const CallsByKey calls = calls_in(timeline, recording, ceilings);
+  const CallsByKey calls = calls_in(timeline, recording, ceilings, profile.timed);
   std::map<OpKey, OpRow> ops;
   for (const auto& [key, all] : calls) ops[key] = all.row;
   for (auto& [key, op] : ops) op.share = op.s / total;

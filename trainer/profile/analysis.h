@@ -4,17 +4,21 @@
 
 namespace bellows {
 
-// Rates of this machine: multiply-adds in registers of all threads, and a triad past the caches.
+// Measured rates. Of a CPU: multiply-adds in registers of all threads, and a triad past the caches.
+// Of a GPU: large products, and a copy on the device.
 struct Ceilings {
-  double f32 = 0, bf16 = 0;  // FLOP/s; bf16 is 0 if the CPU has none
+  double f32 = 0, bf16 = 0;  // FLOP/s; 0: unknown, or a CPU that has no bf16
   double bytes_per_s = 0;
   // Shortest time for that work; 0 if nothing is known of it.
   double seconds(const Cost& work, DType dtype) const;
 };
+// Measures for a second or two. With `tf32`, products in f32 on a GPU round their operands to TF32.
+Ceilings ceilings_of(Device device, bool tf32);
 
 struct PhaseRow {
   std::string name;
   double s = 0, share = 0;  // per update; of all phases
+  double device_s = 0;      // device time of the work it queued, per update; 0 if not timed
 };
 
 // Calls that are alike: an op in one direction, with its operands.
@@ -27,9 +31,11 @@ struct OpKey {
 struct OpRow {
   OpKey key;
   int64_t calls = 0;
-  double s = 0, share = 0;  // all calls, without what runs inside; share of all updates
-  Cost work = {};           // of all calls, as the op states it
-  double ceiling_s = 0;     // least time for that work; 0: unknown
+  // Self time of all calls; on a device that was timed, the time of the work they queued there.
+  // `share` is of all updates.
+  double s = 0, share = 0;
+  Cost work = {};        // of all calls, as the op states it
+  double ceiling_s = 0;  // least time for that work; 0: unknown
   double mean_s() const { return s / double(calls); }
 };
 
@@ -46,9 +52,10 @@ struct Outlier {
   double s, median_s, mad_s;
 };
 
-// Time of the compute thread in which none of its ops runs.
+// Time of the compute thread in which none of its ops runs; if a device was timed, time in which
+// the device runs nothing, by what that thread does meanwhile.
 struct GapRow {
-  std::string cause;        // "input", "sync", "lock", "host"
+  std::string cause;        // "input", "sync", "lock", "launch" (a device only), "host"
   std::string range, path;  // innermost range around it, and its module; "loop": between updates
   int64_t count = 0;
   double s = 0, share = 0;  // per update
@@ -80,7 +87,12 @@ struct TypicalUpdate {
 TypicalUpdate typical_update(const Timeline& timeline, const Recording& recording,
                              int64_t peak_bytes);
 
+// Source of the times of ops, modules and slow calls: self time on a CPU, time on a device, or self
+// time of the host beside a device that could not be timed.
+enum class Timed : uint8_t { cpu, device, host };
+
 struct Profile {
+  Timed timed = Timed::cpu;
   int64_t first = 0, updates = 0;
   double update_s = 0;      // mean time of an update, everything included
   double batch_cost_s = 0;  // the same without log lines and the like, as a run prints it

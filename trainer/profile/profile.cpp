@@ -1,12 +1,10 @@
-// trainer profile --config FILE --steps 20:30: where the time of an update goes on the CPU.
+// trainer profile --config FILE --steps 20:30: where the time of an update goes.
 #include "core/base/file.h"
 #include "core/base/output.h"
 #include "core/base/plural.h"
 #include "core/config/config.h"
 #include "dist/rendezvous/rendezvous.h"
 #include "plan/toggle.h"
-#include "trainer/bench/copies.h"
-#include "trainer/doctor/doctor.h"
 #include "trainer/profile/chrome_trace.h"
 #include "trainer/profile/recorder.h"
 #include "trainer/profile/report.h"
@@ -34,8 +32,8 @@ static void declare(CommandLine& line, ProfileLine& given) {
                   "file for the tables as JSON, which `trainer report` shows");
   line.add_note(
       "Trains up to the last of these updates, evaluates and saves nothing, and prints tables of "
-      "phases, ops, modules, slow calls, gaps and memory. On a GPU, use profile.window and "
-      "Nsight.");
+      "phases, ops, modules, slow calls, gaps and memory. On a GPU, CUPTI times what the device "
+      "runs, and updates run without cuda_graph, because a replay enters no ranges.");
 }
 
 static std::vector<int64_t> window_of(const std::string& text) {
@@ -49,6 +47,7 @@ static std::vector<int64_t> window_of(const std::string& text) {
 
 static Plan profiled(Plan plan, const std::vector<int64_t>& window) {
   plan.profile = {.window = window, .exit_after = true};
+  plan.train.cuda_graph = false;
   plan.eval.every = plan.ckpt.every = plan.ckpt.every_iters = 0;
   plan.ckpt.best = plan.target.metric = "none";
   plan.train.patience = 0;
@@ -61,12 +60,10 @@ static int run(const Arguments& args) {
   declare(line, given);
   if (!line.read(args)) return 0;
   const std::vector<int64_t> window = window_of(given.steps);
-  const Plan plan = profiled(make_config(sources_of(given.config, given.overrides)).plan, window);
+  const Plan given_plan = make_config(sources_of(given.config, given.overrides)).plan;
+  const Plan plan = profiled(given_plan, window);
   check_alone("profile", plan.dist);
   Session session(plan);
-  CHECK(session.device == Device::cpu, "profile: records the CPU, and this run is on ",
-        session.device, "; add device=cpu, or use Nsight with profile.window=[", window[0], ",",
-        window[1], "]");
   CHECK(session.total_steps() >= window[1], "profile: the run ends after ", session.total_steps(),
         " updates, before step ", window[1], "; lower --steps or raise train.epochs");
   Recorder recorder(session, window[0], window[1]);
@@ -76,11 +73,12 @@ static int run(const Arguments& args) {
                                 [&](const Position& at) { recorder.after_update(at); });
   if (outcome.signal) return 128 + outcome.signal;
   const Recording recording = recorder.take();
-  const Ceilings ceilings = {fma_rate(DType::f32), fma_rate(DType::bf16),
-                             memory_rates().back().bytes_per_s};
+  const Ceilings ceilings = ceilings_of(session.device, plan.kernels.tf32);
   const Profile profile = analyze(recording, ceilings);
   const int64_t batch = plan.data.loader.sampler.batch_size;
   say(cat(plan.name, ": batch ", batch, ", ", count_of(pool_threads(), "thread")));
+  if (session.device == Device::cuda && given_plan.train.cuda_graph)
+    say("cuda_graph: off here, because a replay enters no ranges");
   say_part(text_of(profile, ceilings));
   if (!given.json.empty()) {
     Json json = json_of(profile, ceilings);
@@ -94,7 +92,8 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb verb({"profile", "shows where the time and memory of an update go, on the CPU",
+static const AddVerb verb({"profile",
+                           "shows where the time and memory of an update go, on a CPU or a GPU",
                            "trainer profile --config configs/lenet.yaml --steps 20:30", run});
 
 }  // namespace bellows

@@ -6,6 +6,7 @@
 #include "core/base/trace.h"
 #include "core/device/affinity.h"
 #include "core/device/allocator.h"
+#include "core/device/sync_guard.h"
 #include "trainer/session/session.h"
 #include "trainer/state/training_state.h"
 #include "trainer/verbs/step_work.h"
@@ -26,7 +27,7 @@ static std::string module_of(const std::string& parameter) {
 
 static std::vector<Held> held_by(const Session& session) {
   std::vector<Held> held;
-  int64_t other = allocator_stats(Device::cpu).allocated;
+  int64_t other = allocator_stats(session.device).allocated;
   const auto add = [&](const std::string& module, const char* what, const Tensor& tensor) {
     held.push_back({module, what, int64_t(tensor.nbytes())});
     other -= held.back().bytes;
@@ -41,14 +42,23 @@ static std::vector<Held> held_by(const Session& session) {
 Recorder::Recorder(const Session& session, int64_t first, int64_t last)
     : session_(session), first_(first), last_(last), cores_(process_cores()) {
   recording_.thread = uint64_t(gettid());
+  recording_.device = session.device;
 }
 
 Recorder::~Recorder() {
+  if (ops_ && recording_.activities) take_activities();
   trace::collect(false);
   log_allocations(false);
 }
 
+void Recorder::finish_device() const {
+  const SyncGuard expected(OnSync::ignore);
+  synchronize(current_stream(session_.device));
+}
+
 void Recorder::start() {
+  finish_device();
+  if (recording_.device != Device::cpu && record_activities()) recording_.activities.emplace();
   recording_.update = work_of_update(session_);
   recording_.held = held_by(session_);
   recording_.waited_ns = waited_ns();
@@ -64,7 +74,10 @@ void Recorder::stop() {
   log_allocations(false);
   recording_.ops = std::move(ops_->ops);
   ops_.reset();
+  if (recording_.activities) recording_.activities = take_activities();
   recording_.allocations = take_allocations();
+  std::erase_if(recording_.allocations,
+                [&](const Allocation& a) { return a.device != int(recording_.device); });
   recording_.waited_ns = waited_ns() - recording_.waited_ns;
   for (const Path& task : paths_in("/proc/self/task", Exit::internal))
     std::getline(std::ifstream(task / "comm"), recording_.threads[std::stoull(task.filename())]);
@@ -77,6 +90,7 @@ void Recorder::stop() {
 
 // Copies names now: that of a step is gone with the next one.
 void Recorder::after_update(const Position& at) {
+  if (at.step == last_) finish_device();  // the last update lasts until the device has run it
   if (at.step > first_ && at.step <= last_) {
     recording_.steps.push_back({at.step - 1, begin_ns_, trace::now_ns()});
     for (trace::Event& e : trace::take_events())

@@ -9,7 +9,8 @@ namespace bellows {
 class Session;
 struct Position;
 
-// Use it from the compute thread, on the CPU.
+// Use it from the compute thread. On a GPU, it waits for the device when the window begins and
+// ends.
 class Recorder {
  public:
   // Records updates [first, last), first >= 1. The session must outlive this object.
@@ -23,6 +24,7 @@ class Recorder {
  private:
   void start();
   void stop();
+  void finish_device() const;
 
   const Session& session_;
   const int64_t first_, last_;

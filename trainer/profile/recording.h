@@ -1,10 +1,12 @@
 // Recording: what happened in a window of updates: ranges of every thread, the ops of the forward
-// pass, allocations, and the load of the cores.
+// pass, allocations, the load of the cores, and what a GPU ran.
 #pragma once
 #include <map>
 #include <string>
 #include "core/base/allocation_log.h"
+#include "core/device/device.h"
 #include "ops/base/work.h"
+#include "trainer/profile/activity.h"
 #include "trainer/profile/cores.h"
 
 namespace bellows {
@@ -38,6 +40,10 @@ struct Recording {
   std::vector<Held> held;  // memory in use when the window began
   int64_t waited_ns = 0;   // time for which the compute thread was ready and had no core
   Cost update;             // work of the optimizer in an update
+  Device device = Device::cpu;
+  // Work of the device, by begin. Absent on the CPU, where the spans have the times, and without
+  // CUPTI.
+  std::optional<std::vector<Activity>> activities = {};
 };
 
 }  // namespace bellows

@@ -25,7 +25,8 @@ static std::string name_of(const OpKey& key) {
 template <class Row> static std::span<const Row> top(const std::vector<Row>& rows) {
   return std::span(rows).first(std::min(rows.size(), kRows));
 }
-template <class Row> static std::string heading(const char* what, const std::vector<Row>& rows) {
+template <class Row>
+static std::string heading(const std::string& what, const std::vector<Row>& rows) {
   const std::string all = rows.size() > kRows ? cat(", ", kRows, " of ", rows.size()) : "";
   return cat("\n", what, all, "\n");
 }
@@ -34,7 +35,7 @@ static std::string rate(double work, double s) {
   return work > 0 && s > 0 ? fmt::format("{:.1f}", 1e-9 * work / s) : "";
 }
 static std::string of_ceiling(const OpRow& row) {
-  return row.ceiling_s > 0 ? fmt::format("{:.0f} %", 100 * row.ceiling_s / row.s) : "";
+  return row.ceiling_s > 0 && row.s > 0 ? fmt::format("{:.0f} %", 100 * row.ceiling_s / row.s) : "";
 }
 static TableRow cells(const OpRow& row) {
   return {name_of(row.key),
@@ -49,11 +50,23 @@ static TableRow cells(const OpRow& row) {
 static const TableRow kOpColumns = {"op",    "calls",   "ms",   "mean ms",
                                     "share", "GFLOP/s", "GB/s", "peak"};
 
+static const char* times_of(const Profile& p) {
+  constexpr const char* kTimes[] = {"self time", "time on the device", "time on the host"};
+  return kTimes[int(p.timed)];
+}
+
 static std::string phases_text(const Profile& p) {
   std::vector<TableRow> rows = {{"phase", "ms a step", "share"}};
-  for (const PhaseRow& row : p.phases) rows.push_back({row.name, ms(row.s), percent(row.share)});
-  rows.push_back({"batch_cost", ms(p.batch_cost_s), percent(1)});
-  return aligned(rows, "lrr");
+  double device_s = 0;
+  for (const PhaseRow& row : p.phases) {
+    rows.push_back({row.name, ms(row.s), percent(row.share), ms(row.device_s)});
+    device_s += row.device_s;
+  }
+  rows.push_back({"batch_cost", ms(p.batch_cost_s), percent(1), ms(device_s)});
+  rows[0].push_back("device ms");
+  if (p.timed != Timed::device)
+    for (TableRow& row : rows) row.pop_back();
+  return aligned(rows, p.timed == Timed::device ? "lrrr" : "lrr");
 }
 
 // The operands of a key are in a line of their own, below its numbers.
@@ -61,7 +74,7 @@ static std::string ops_text(const Profile& p) {
   std::vector<TableRow> rows = {kOpColumns};
   for (const OpRow& row : top(p.ops)) rows.push_back(cells(row));
   const std::string table = aligned(rows, "lrrrrrrr");
-  std::string text = heading("ops by operands, self time", p.ops);
+  std::string text = heading(cat("ops by operands, ", times_of(p)), p.ops);
   size_t begin = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
     const size_t end = table.find('\n', begin) + 1;
@@ -80,7 +93,8 @@ static std::string ops_text(const Profile& p) {
 static std::string kinds_text(const Profile& p, const Ceilings& c) {
   std::vector<TableRow> rows = {kOpColumns};
   for (const OpRow& row : top(p.kinds)) rows.push_back(cells(row));
-  std::string text = heading("ops, self time", p.kinds) + aligned(rows, "lrrrrrrr");
+  std::string text = heading(cat("ops, ", times_of(p)), p.kinds) + aligned(rows, "lrrrrrrr");
+  if (p.timed == Timed::host) return text;  // without ceilings: they are the device's
   text += fmt::format("peak: of {:.0f} GFLOP/s in f32", 1e-9 * c.f32);
   if (c.bf16 > 0) text += fmt::format(", {:.0f} in bf16", 1e-9 * c.bf16);
   return text + fmt::format(
@@ -94,7 +108,7 @@ static std::string modules_text(const Profile& p) {
   for (const ModuleRow& row : top(p.modules))
     rows.push_back(
         {ending(row.path, 40), ms(row.forward_s), ms(row.backward_s), percent(row.share)});
-  return heading("modules, a step", p.modules) + aligned(rows, "lrrr");
+  return heading(cat("modules, ", times_of(p), " a step"), p.modules) + aligned(rows, "lrrr");
 }
 
 static std::string outliers_text(const Profile& p) {
@@ -113,7 +127,10 @@ static std::string gaps_text(const Profile& p) {
   for (const GapRow& g : top(p.gaps))
     rows.push_back({g.cause, fitting(g.range, 14), ending(g.path, 14), cat(g.count), ms(g.s),
                     percent(g.share), ms(g.longest_s), cat(g.longest_step)});
-  return heading("gaps: no op runs on the compute thread", p.gaps) + aligned(rows, "lllrrrrr") +
+  const char* const what = p.timed == Timed::device
+                               ? "gaps: the device runs nothing, and the compute thread is"
+                               : "gaps: no op runs on the compute thread";
+  return heading(what, p.gaps) + aligned(rows, "lllrrrrr") +
          fmt::format("For {} of the time, other work had its core.\n", percent(p.waited_share));
 }
 
@@ -137,13 +154,14 @@ static Json json_of(const OpRow& row) {
   Json json = {{"op", row.key.op}, {"backward", row.key.backward}};
   if (!row.key.shapes.empty())
     json.update({{"shapes", row.key.shapes}, {"dtype", row.key.dtype}, {"layout", row.key.layout}});
-  json.update({{"calls", row.calls},
-               {"s", row.s},
-               {"mean_s", row.mean_s()},
-               {"share", row.share},
-               {"flop", row.work.flop},
-               {"bytes", row.work.bytes},
-               {"of_ceiling", row.ceiling_s > 0 ? Json(row.ceiling_s / row.s) : Json()}});
+  json.update(
+      {{"calls", row.calls},
+       {"s", row.s},
+       {"mean_s", row.mean_s()},
+       {"share", row.share},
+       {"flop", row.work.flop},
+       {"bytes", row.work.bytes},
+       {"of_ceiling", row.ceiling_s > 0 && row.s > 0 ? Json(row.ceiling_s / row.s) : Json()}});
   return json;
 }
 
@@ -177,6 +195,7 @@ Json json_of(const Profile& p, const Ceilings& c) {
   return {
       {"kind", "profile"},
       {"first_step", p.first},
+      {"times", times_of(p)},
       {"updates", p.updates},
       {"update_s", p.update_s},
       {"batch_cost_s", p.batch_cost_s},
@@ -185,7 +204,10 @@ Json json_of(const Profile& p, const Ceilings& c) {
        {{"f32_flop_per_s", c.f32}, {"bf16_flop_per_s", c.bf16}, {"bytes_per_s", c.bytes_per_s}}},
       {"phases", list_of(p.phases,
                          [](const PhaseRow& row) {
-                           return Json{{"phase", row.name}, {"s", row.s}, {"share", row.share}};
+                           return Json{{"phase", row.name},
+                                       {"s", row.s},
+                                       {"share", row.share},
+                                       {"device_s", row.device_s}};
                          })},
       {"ops", list_of(p.kinds, op)},
       {"ops_by_operands", list_of(p.ops, op)},

@@ -71,6 +71,7 @@ class Builder {
     slice.op = index;
     slice.self_ns = slice.ns();
     inherit(slice);
+    own_.push_back({int(all_.slices.size()), slice.begin_ns, op.end_ns});
     cursors_.back() = op.end_ns;
     waiting_[{op.name, op.path}].push_back(index);
     all_.slices.push_back(std::move(slice));
@@ -78,6 +79,13 @@ class Builder {
 
   Timeline finish() {
     while (!open_.empty()) close();
+    if (recording_.activities) {
+      add_activities(*recording_.activities);
+    } else {
+      for (Slice& slice : all_.slices) slice.work_ns = slice.self_ns;
+      for (const Gap& own : own_)
+        if (!all_.slices[own.slice].computes()) all_.gaps.push_back(own);
+    }
     return std::move(all_);
   }
 
@@ -95,7 +103,7 @@ class Builder {
     Slice& slice = all_.slices[open_.back()];
     if (end_ns <= cursors_.back()) return;
     slice.self_ns += end_ns - cursors_.back();
-    if (!slice.computes()) all_.gaps.push_back({open_.back(), cursors_.back(), end_ns});
+    own_.push_back({open_.back(), cursors_.back(), end_ns});
   }
 
   void close() {
@@ -109,6 +117,33 @@ class Builder {
     while (!open_.empty() && all_.slices[open_.back()].end_ns <= now) close();
   }
 
+  // Returns the slice whose own time `at_ns` is; -1: none.
+  int slice_at(int64_t at_ns) const {
+    const auto after = std::ranges::upper_bound(own_, at_ns, {}, &Gap::begin_ns);
+    return after != own_.begin() && at_ns < after[-1].end_ns ? after[-1].slice : -1;
+  }
+
+  // Gives each slice the time of what it queued. Gaps are what no activity of any stream covers.
+  void add_activities(const std::vector<Activity>& activities) {
+    for (const Activity& a : activities) {
+      const int slice = a.thread == recording_.thread ? slice_at(a.queued_ns) : -1;
+      all_.queued_by.push_back(slice);
+      if (slice >= 0) all_.slices[slice].work_ns += a.end_ns - a.begin_ns;
+    }
+    auto next = activities.begin();
+    int64_t idle_ns = 0;  // the device has run all before `next` by then
+    for (const Gap& own : own_) {
+      for (int64_t at = own.begin_ns; at < own.end_ns;) {
+        for (; next != activities.end() && next->begin_ns <= std::max(at, idle_ns); ++next)
+          idle_ns = std::max(idle_ns, next->end_ns);
+        const int64_t busy_ns = next == activities.end() ? own.end_ns : next->begin_ns;
+        const int64_t begin = std::max(at, idle_ns), end = std::min(own.end_ns, busy_ns);
+        if (begin < end) all_.gaps.push_back({own.slice, begin, end});
+        at = std::max(begin, end);
+      }
+    }
+  }
+
   int last_of(const Span& span) {
     std::vector<int>& calls = waiting_[{span.name, span.path}];
     if (calls.empty()) return -1;
@@ -119,6 +154,7 @@ class Builder {
 
   const Recording& recording_;
   Timeline all_;
+  std::vector<Gap> own_;          // each slice's own time, in order
   std::vector<int> open_;         // indices of slices, the innermost last
   std::vector<int64_t> cursors_;  // end of the last slice inside each of them
   std::map<std::pair<std::string, std::string>, std::vector<int>> waiting_;  // for their backward
@@ -153,6 +189,7 @@ Timeline timeline_of(const Recording& recording) {
 }
 
 std::string cause_of(const Timeline& timeline, int slice) {
+  if (timeline.slices[slice].computes()) return "launch";
   for (; slice >= 0; slice = timeline.slices[slice].parent) {
     const std::string& name = timeline.slices[slice].name;
     if (name == "input" || name == "lock") return name;

@@ -35,7 +35,15 @@ TypicalUpdate typical_update(const Timeline& timeline, const Recording& recordin
     const TimedRange interval = {slice.name, slice.path, slice.kind == SliceKind::backward,
                                  seconds(slice.begin_ns), seconds(slice.end_ns)};
     if (slice.kind == SliceKind::phase) update.phases.push_back(interval);
-    if (slice.computes()) update.ops.push_back(interval);
+    if (slice.computes() && !recording.activities) update.ops.push_back(interval);
+  }
+  for (size_t i = 0; i < timeline.queued_by.size(); ++i) {
+    if (timeline.queued_by[i] < 0) continue;
+    const Slice& slice = timeline.slices[timeline.queued_by[i]];
+    const Activity& a = (*recording.activities)[i];
+    if (slice.step == step.number && slice.computes() && a.begin_ns < step.end_ns)
+      update.ops.push_back({slice.name, slice.path, slice.kind == SliceKind::backward,
+                            seconds(a.begin_ns), seconds(std::min(a.end_ns, step.end_ns))});
   }
   for (const Gap& gap : timeline.gaps)
     if (timeline.slices[gap.slice].step == step.number)

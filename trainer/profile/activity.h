@@ -1,0 +1,41 @@
+// Activity of a GPU, for profiles: the kernels, copies and memsets that it ran, and when.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+#include "core/base/registry.h"
+
+namespace bellows {
+
+// All times are those of trace::now_ns().
+struct Activity {
+  enum Kind { kernel, copy, set };
+  Kind kind;
+  std::string name;          // "void forward<float>(...)", "copy to device", "memset"
+  int stream;                // its number
+  int64_t begin_ns, end_ns;  // on the device
+  uint64_t thread = 0;       // that queued it; 0: unknown
+  int64_t queued_ns = 0, queued_end_ns = 0;  // begin and end of the call that queued it
+};
+
+// Starts recording. A process can record once at a time. Returns false, after one warning, if this
+// is impossible: without CUPTI, without the permission, or beside another profiler.
+bool record_activities();
+// Ends recording. Returns what has ended on the device, by begin: synchronize first.
+std::vector<Activity> take_activities();
+
+// trainer/profile/activity.cu registers them. Until the first call, nothing of CUPTI is loaded.
+struct ActivityApi {
+  bool (*record)() = nullptr;
+  std::vector<Activity> (*take)() = nullptr;
+};
+inline constinit ActivityApi activity_api = {};
+struct AddActivities {
+  explicit AddActivities(const ActivityApi& api, const char* file = __builtin_FILE()) {
+    note_registration(file);
+    activity_api = api;
+  }
+};
+
+}  // namespace bellows
