@@ -129,8 +129,8 @@ void Optimizer::launch(const Group& group, const Launch& launch) const {
 }
 
 // Plain form: one launch per pass and tensor, with the direction in memory in between.
-void Optimizer::step_each(const Group& group, Launch next) const {
-  const Launch all = next;
+void Optimizer::step_each(const Group& group, const Launch& all) const {
+  Launch next = all;
   const size_t kept = group.rule.buffers.size();
   size_t left = std::ranges::count_if(all.grads, &Tensor::defined);
   for (size_t i = 0; i < group.weights.size(); ++i) {

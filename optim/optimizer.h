@@ -73,7 +73,7 @@ class Optimizer {
   void measure(const std::vector<Tensors>& grads, DeviceStepState& state) const;
   void step(const Group& group, const Tensors& grads, bool last, DeviceStepState& state) const;
   void launch(const Group& group, const Launch& launch) const;
-  void step_each(const Group& group, Launch update) const;
+  void step_each(const Group& group, const Launch& all) const;
 
   std::vector<Group> groups_;  // the last has the parameters that no options.groups matches
   bool fused_, set_to_none_, skip_nonfinite_;

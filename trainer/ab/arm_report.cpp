@@ -129,7 +129,7 @@ Json machine_before() {
                   {"governor", governor()},
                   {"load average before", load_average()}};
   for (const char* key : {"kernel", "commit", "versions", "variables"})
-    if (!all[key].empty() && all[key] != "") machine[key] = all[key];
+    if (const Json& value = all[key]; !value.empty() && value != Json("")) machine[key] = value;
   return machine;
 }
 

@@ -1,5 +1,6 @@
 // Results of `trainer ladder` as Markdown that is readable unrendered, and as JSON.
 #include <fmt/format.h>
+#include <cmath>
 #include "core/base/utf8.h"
 #include "plan/toggle.h"
 #include "trainer/ab/arm_report.h"
@@ -90,7 +91,7 @@ static std::string bars(const LadderResult& result) {
   for (const AbArm* arm : arms) slowest = std::max(slowest, cost(result, *arm));
   std::string text;
   for (const AbArm* arm : arms) {
-    const auto length = size_t(kWidth * cost(result, *arm) / slowest + 0.5);
+    const auto length = size_t(std::lround(kWidth * cost(result, *arm) / slowest));
     text +=
         fmt::format("    {:<24} {}\n", arm->name, std::string(std::max<size_t>(length, 1), '#'));
   }

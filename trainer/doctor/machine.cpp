@@ -124,7 +124,7 @@ static std::string software(const Machine& m) {
 
 static std::string variables(const Machine& m) {
   std::vector<std::string> set;
-  for (const auto& [name, value] : m.variables) set.push_back(name + "=" + value);
+  for (const auto& [name, value] : m.variables) set.push_back(cat(name, "=", value));
   return joined(set, "none that matters is set");
 }
 
