@@ -71,7 +71,8 @@ def report(runs, rehearsed):
             for key in ("accuracy", "seconds", "with_dry")}
     rows.append(["mean", f"{100 * mean['accuracy']:.2f} %", f"{mean['seconds']:.2f}",
                  f"{mean['with_dry']:.2f}", "", "", ""])
-    header = ["seed", "test accuracy", "s", "s with dry updates", "images/s", "steps, s", "evaluation, s"]
+    header = ["seed", "test accuracy", "s", "s with dry updates", "images/s", "steps, s",
+              "evaluation, s"]
     what = f"{RECIPE}\nOurs takes {mean['seconds'] / RECIPE_S:.2f} times that."
     if rehearsed:
         what = "Rehearsed on a few shapes: no figure here means anything."
