@@ -1,10 +1,14 @@
 #include "optim/muon.h"
-#include <Eigen/Core>
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <map>
+#include <numeric>
+#include "core/base/round.h"
 #include "core/config/choice.h"
 #include "core/config/visitor.h"
 #include "core/device/parallel.h"
-#include "core/tensor/copy.h"
+#include "core/tensor/scaled_product.h"
 
 namespace bellows {
 
@@ -13,61 +17,100 @@ void visit(Visitor& v, MuonOptions& o) {
   v("momentum", o.momentum, "share of the last direction that is kept", {.min = 0, .max = 1});
   v("nesterov", o.nesterov, "look ahead: the gradient plus the momentum after it");
   v("ns_steps", o.ns_steps, "Newton-Schulz iterations", {.min = 1, .max = 100});
+  v("ns_dtype", o.ns_dtype, {"f32", "bf16"},
+    "of these iterations' products; bf16: as the author's code, faster on a GPU");
   v("normalize_weights", o.normalize_weights, "a weight starts each update with norm sqrt(out)");
 }
 
 static void check(const NamedTensor& parameter) {
   const auto& [name, w] = parameter;
-  CHECK(w.rank() >= 2 && w.numel() > 0 && w.strides()[0] * w.dim(0) == w.numel(),
+  const bool fits = w.numel() > 0 && w.numel() < int64_t{1} << 31;
+  CHECK(w.rank() >= 2 && fits && w.strides()[0] * w.dim(0) == w.numel(),
         "optimizer: muon takes matrices and convolutions, with their first axis outermost; '", name,
         "' has shape ", w.shape(), " and strides ", w.strides(),
         "; give it to another rule in optimizer.groups");
 }
 
-// Returns the shape (out, rest) of a weight as a matrix.
-static Shape matrix_of(const Tensor& w) { return {w.dim(0), w.numel() / w.dim(0)}; }
-
-static Tensor transposed(const Tensor& x) {
-  return contiguous(x.view({x.dim(1), x.dim(0)}, {1, x.dim(1)}, 0));
+// Places the weights that have a gradient, sorted by shape.
+static std::vector<MuonMatrix> matrices_of(const Launch& u) {
+  std::vector<MuonMatrix> all;
+  for (size_t i = 0; i < u.weights.size(); ++i) {
+    const Tensor& w = u.weights[i];
+    if (!u.grads[i].defined()) continue;
+    all.push_back(
+        {.weight = i, .out = w.dim(0), .rest = w.numel() / w.dim(0), .at = 0, .chunk = 0});
+  }
+  const auto shape = [](const MuonMatrix& m) { return std::pair(m.out, m.rest); };
+  std::ranges::stable_sort(all, {}, shape);
+  constexpr int64_t kAlign = 128;  // elements, for the vector loads of libraries
+  for (size_t i = 1; i < all.size(); ++i) {
+    const MuonMatrix& last = all[i - 1];
+    const int64_t end = last.at + last.numel();
+    all[i].at = shape(last) == shape(all[i]) ? end : round_up(end, kAlign);
+    all[i].chunk = last.chunk + last.chunks();
+  }
+  return all;
 }
 
-static Tensor newton_schulz(Tensor x, int64_t steps) {
+namespace {
+
+// What libraries keep for the products of n weights of one shape.
+using ProductSlots = std::map<std::array<int64_t, 3>, std::array<Slot, 3>>;
+
+// Iterates on n wide matrices (n, rows, columns) in x, with y for every second result. Returns the
+// number of products.
+int64_t newton_schulz(Tensor x, Tensor y, int64_t steps, ProductSlots& slots) {
   constexpr double a = 3.4445, b = -4.7750, c = 2.0315;
-  const Shape square{x.dim(0), x.dim(0)};
-  const Tensor gram = empty(square, x), polynomial = empty(square, x);
-  Tensor y = empty_like(x);
+  const int64_t n = x.dim(0), rows = x.dim(1), columns = x.dim(2);
+  auto& [of_gram, of_polynomial, of_x] = slots[{n, rows, columns}];
+  const Tensor gram = empty({n, rows, rows}, x), polynomial = empty_like(gram);
   for (int64_t i = 0; i < steps; ++i, std::swap(x, y)) {
-    kernels::muon_product(gram, {.a = x, .b = x, .transposed = true});
-    kernels::muon_product(polynomial, {b, gram, c, gram, gram});
-    kernels::muon_product(y, {a, x, 1, polynomial, x});
+    const Tensor turned = x.view({n, columns, rows}, {rows * columns, 1, columns}, x.offset());
+    kernels::scaled_product(gram, {}, x, turned, {}, of_gram);
+    kernels::scaled_product(polynomial, gram, gram, gram, {c, b}, of_polynomial);
+    kernels::scaled_product(y, x, polynomial, x, {1, a}, of_x);
   }
-  return x;
+  return 3 * steps;
 }
 
 // Returns the number of kernels.
-static int64_t update(const Launch& u, size_t i, const MuonOptions& o) {
-  const Tensor& w = u.weights[i];
-  const Tensor direction = empty(matrix_of(w), w);
-  kernels::muon_momentum(direction, u, i, o);
-  kernels::muon_normalize(direction, norm_of({&direction, 1}));
-  // Works on the transpose of tall matrices: X X' is smaller if X has no more rows than columns.
-  const bool tall = direction.dim(0) > direction.dim(1);
-  const Tensor x = newton_schulz(tall ? transposed(direction) : direction, o.ns_steps);
-  const Tensor norm = o.normalize_weights ? norm_of({&w, 1}) : Tensor();
-  kernels::muon_step(tall ? transposed(x) : x, norm, u, i);
-  const int64_t transposes = tall && direction.dim(1) > 1 ? 2 : 0;
-  return 4 + 3 * o.ns_steps + transposes + o.normalize_weights;
+int64_t update(const Launch& u, const MuonOptions& o, ProductSlots& slots) {
+  const std::vector<MuonMatrix> all = matrices_of(u);
+  if (all.empty()) return 0;
+  const MuonMatrix& last = all.back();
+  const Tensor& w = u.weights[last.weight];
+  const Shape flat{last.at + last.numel()};
+  const bool low = o.ns_dtype == MuonOptions::bf16 && w.dtype() == DType::f32;
+  const Tensor direction = empty(flat, w);
+  const Tensor squares({2, last.chunk + last.chunks()}, DType::f64, w.device());
+  const Tensor x(flat, low ? DType::bf16 : w.dtype(), w.device()), y = empty_like(x);
+  int64_t launches = kernels::muon_momentum(direction, squares, u, all, o) +
+                     kernels::muon_normalize(x, direction, squares, u, all);
+  for (size_t first = 0, end = 0; first < all.size(); first = end) {
+    const MuonMatrix& m = all[first];
+    while (end < all.size() && all[end].out == m.out && all[end].rest == m.rest) ++end;
+    const auto n = int64_t(end - first);
+    const auto group = [&](const Tensor& t) {
+      const int64_t columns = std::max(m.out, m.rest);
+      return t.view({n, std::min(m.out, m.rest), columns}, {m.numel(), columns, 1}, m.at);
+    };
+    launches += newton_schulz(group(x), group(y), o.ns_steps, slots);
+  }
+  return launches + kernels::muon_step(o.ns_steps % 2 ? y : x, squares, u, all, o);
 }
 
+}  // namespace
+
 static UpdateRule muon(const MuonOptions& o) {
-  const auto run = [o](const Launch& u) {
-    int64_t launches = u.last;
-    for (size_t i = 0; i < u.weights.size(); ++i)
-      if (u.grads[i].defined()) launches += update(u, i, o);
-    if (u.last) kernels::muon_end(u.weights.front(), u.state);
-    return launches;
+  const auto run = [o, slots = std::make_shared<ProductSlots>()](const Launch& u) {
+    return update(u, o, *slots);
   };
-  return {.lr = o.lr, .buffers = {"momentum"}, .passes = {1}, .run = run, .check = check};
+  return {.lr = o.lr,
+          .buffers = {"momentum"},
+          .passes = {1},
+          .reads_low_grads = true,
+          .run = run,
+          .check = check};
 }
 static const AddEntry<UpdateRule()> entry("muon", "orthogonal momentum, for matrices", muon);
 
@@ -77,61 +120,89 @@ static StepValues step_values(const Launch& u) {
   return step_values(*u.state, u.lr_table, u.lr_updates, u.clip_norm);
 }
 
-static void momentum_cpu(const Tensor& x, const Launch& u, size_t i, const MuonOptions& o) {
-  if (u.state->found_inf) return;
-  visit_float(x.dtype(), [&]<class T>(T) {
+// Calls fn(chunk, begin, end) for the chunks of a matrix; `chunk` is its index among all.
+template <class Fn> static void for_chunks(const MuonMatrix& m, const Fn& fn) {
+  parallel_for(m.numel(), MuonMatrix::kChunk, [&](int64_t begin, int64_t end) {
+    fn(m.chunk + begin / MuonMatrix::kChunk, begin, end);
+  });
+}
+
+// Eight lanes, because a single running sum would wait four cycles for each addition.
+template <class T> static double sum_of_squares(const T* t, int64_t n) {
+  double lanes[8] = {};
+  for (int64_t i = 0; i < n; ++i) lanes[i % 8] += double(t[i]) * double(t[i]);
+  return std::accumulate(lanes, lanes + 8, 0.0);
+}
+static float norm_of(const double* squares, const MuonMatrix& m) {
+  return muon_norm(std::accumulate(squares + m.chunk, squares + m.chunk + m.chunks(), 0.0));
+}
+
+static int64_t momentum_cpu(const Tensor& direction, const Tensor& squares, const Launch& u,
+                            MuonMatrices matrices, const MuonOptions& o) {
+  if (u.state->found_inf) return 1;
+  double *const of_u = squares.ptr<double>(), *const of_w = of_u + squares.dim(1);
+  visit_float(direction.dtype(), [&]<class T>(T) {
     const MuonMomentum<T> rule(o, step_values(u));
-    const T* const g = u.grads[i].ptr<T>();
-    T *const v = u.buffers[i].ptr<T>(), *const to = x.ptr<T>();
-    for (int64_t k = 0; k < x.numel(); ++k) to[k] = rule.direction(g[k], v[k]);
-  });
-}
-
-static void normalize_cpu(const Tensor& x, const Tensor& norm) {
-  scale_each({&x, 1}, muon_scale(*norm.ptr<float>()));
-}
-
-template <class T> using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
-template <class T> static auto matrix(const Tensor& t) {
-  return Eigen::Map<Matrix<T>>(t.ptr<T>(), t.dim(0), t.dim(1));
-}
-
-static void product_cpu(const Tensor& y, const kernels::MuonProduct& p) {
-  constexpr int64_t kRows = 64;
-  visit_float(y.dtype(), [&]<class T>(T) {
-    const auto a = matrix<T>(p.a), b = matrix<T>(p.b);
-    parallel_for(y.dim(0), kRows, [&](int64_t first, int64_t end) {
-      auto rows = matrix<T>(y).middleRows(first, end - first);
-      const auto left = a.middleRows(first, end - first);
-      if (p.transposed)
-        rows.noalias() = T(p.scale) * (left * b.transpose());
-      else
-        rows.noalias() = T(p.scale) * (left * b);
-      if (p.base.defined())
-        rows += T(p.base_scale) * matrix<T>(p.base).middleRows(first, end - first);
-    });
-  });
-}
-
-static void step_cpu(const Tensor& x, const Tensor& norm, const Launch& u, size_t i) {
-  if (u.state->found_inf) return;
-  visit_float(x.dtype(), [&]<class T>(T) {
-    const MuonStep<T> rule(x.dim(0), x.dim(1), norm.defined() ? norm.ptr<float>() : nullptr,
-                           step_values(u));
-    const Row<T> row = row_of<T>(u, i, 0);
-    for (int64_t k = 0; k < x.numel(); ++k) {
-      row.w[k] = rule.moved(row.w[k], x.ptr<T>()[k]);
-      write_copy(row, k);
+    for (const MuonMatrix& m : matrices) {
+      const Row<T> row = row_of<T>(u, m.weight, 0);
+      T* const to = direction.ptr<T>() + m.at;
+      for_chunks(m, [&](int64_t chunk, int64_t begin, int64_t end) {
+        for (int64_t k = begin; k < end; ++k)
+          to[k] = rule.direction(row.gradient(k), row.buffer[0][k]);
+        of_u[chunk] = sum_of_squares(to + begin, end - begin);
+        if (o.normalize_weights) of_w[chunk] = sum_of_squares(row.w + begin, end - begin);
+      });
     }
   });
+  return 1;
 }
 
-static const bool cpu =
-    kernels::muon_momentum.on(Device::cpu, momentum_cpu) &&
-    kernels::muon_normalize.on(Device::cpu, normalize_cpu) &&
-    kernels::muon_product.on(Device::cpu, product_cpu) &&
-    kernels::muon_step.on(Device::cpu, step_cpu) &&
-    kernels::muon_end.on(Device::cpu, [](const Tensor&, StepState* s) { finish_step(*s); });
+static int64_t normalize_cpu(const Tensor& x, const Tensor& direction, const Tensor& squares,
+                             const Launch&, MuonMatrices matrices) {
+  visit_float(direction.dtype(), [&]<class T>(T) {
+    const auto write = [&]<class X>(X* to) {
+      for (const MuonMatrix& m : matrices) {
+        const T scale = T(muon_scale(norm_of(squares.ptr<double>(), m)));
+        const T* const from = direction.ptr<T>() + m.at;
+        X* const matrix = to + m.at;
+        for_chunks(m, [&, rest = Divisor(m.rest)](int64_t, int64_t begin, int64_t end) {
+          for (int64_t k = begin; k < end; ++k)
+            matrix[MuonMatrix::in_x(int(k), int(m.out), rest)] = X(from[k] * scale);
+        });
+      }
+    };
+    x.dtype() == DType::bf16 ? write(x.ptr<Bf16>()) : write(x.ptr<T>());
+  });
+  return 1;
+}
+
+static int64_t step_cpu(const Tensor& x, const Tensor& squares, const Launch& u,
+                        MuonMatrices matrices, const MuonOptions& o) {
+  const double* const of_w = squares.ptr<double>() + squares.dim(1);
+  const auto move = [&]<class T, class X>(T, const X* from) {
+    for (const MuonMatrix& m : matrices) {
+      const MuonStep<T> rule(m.out, m.rest, o.normalize_weights ? norm_of(of_w, m) : 0,
+                             step_values(u));
+      const Row<T> row = row_of<T>(u, m.weight, 0);
+      for_chunks(m, [&, rest = Divisor(m.rest)](int64_t, int64_t begin, int64_t end) {
+        for (int64_t k = begin; k < end; ++k) {
+          const int64_t at = m.at + MuonMatrix::in_x(int(k), int(m.out), rest);
+          row.w[k] = rule.moved(row.w[k], T(from[at]));
+          write_copy(row, k);
+        }
+      });
+    }
+  };
+  if (!u.state->found_inf)
+    visit_float(u.weights[matrices[0].weight].dtype(), [&]<class T>(T zero) {
+      x.dtype() == DType::bf16 ? move(zero, x.ptr<Bf16>()) : move(zero, x.ptr<T>());
+    });
+  if (u.last) finish_step(*u.state);
+  return 1;
+}
+
+static const bool cpu = kernels::muon_momentum.on(Device::cpu, momentum_cpu) &&
+                        kernels::muon_normalize.on(Device::cpu, normalize_cpu) &&
+                        kernels::muon_step.on(Device::cpu, step_cpu);
 
 }  // namespace bellows

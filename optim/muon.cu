@@ -1,4 +1,7 @@
-#include "core/tensor/gemm.cuh"
+#include <cstddef>
+#include "core/device/launch.cuh"
+#include "core/device/reduce.cuh"
+#include "core/device/shared.cuh"
 #include "optim/muon.h"
 
 namespace bellows {
@@ -10,92 +13,179 @@ struct Moment {
   explicit Moment(const Launch& u)
       : state(u.state), lr_table(u.lr_table), lr_updates(u.lr_updates), clip_norm(u.clip_norm) {}
   __device__ StepValues now() const { return step_values(*state, lr_table, lr_updates, clip_norm); }
-  const StepState* state;
+  StepState* state;
   const double* lr_table;
   int64_t lr_updates;
   double clip_norm;
 };
 
-// Elementwise kernels: blocks of 256 threads that stride over the elements (grid_of). Values moved
-// per element: momentum 4, normalize 2, step 3, and one more if there is a 16-bit copy.
-template <class T>
-__global__ void momentum(T* x, T* v, const T* g, int64_t n, MuonOptions o, Moment moment) {
+// Up to kMost matrices, as a kernel argument: at most 25 of the 32 KB that there is room for.
+template <class T, int kMost> struct Table {
+  int count = 0;
+  int first[kMost + 1] = {};  // chunk of each matrix, and the end
+  int out[kMost] = {};
+  Divisor rest[kMost];
+  int64_t at[kMost] = {};
+  Row<T> rows[kMost];
+
+  // Returns the matrix of this block's chunk.
+  __device__ int matrix() const {
+    int low = 0, high = count - 1;
+    while (low < high) {
+      const int middle = (low + high + 1) / 2;
+      if (first[middle] <= chunk())
+        low = middle;
+      else
+        high = middle - 1;
+    }
+    return low;
+  }
+  __device__ int chunk() const { return first[0] + int(blockIdx.x); }
+  // Calls fn(k) for this thread's elements of the block's chunk of matrix i.
+  template <class Fn> __device__ void for_elements(int i, const Fn& fn) const {
+    constexpr int kChunk = int(MuonMatrix::kChunk);
+    const int begin = (chunk() - first[i]) * kChunk;
+    const int end = begin + std::min(kChunk, out[i] * rest[i].size - begin);
+    for (int k = begin + int(threadIdx.x); k < end; k += blockDim.x) fn(k);
+  }
+  // Returns the norm of matrix i on every thread, from the sums of its chunks.
+  __device__ float norm(int i, const double* squares) const {
+    double sum = 0;
+    for (int c = first[i] + int(threadIdx.x); c < first[i + 1]; c += blockDim.x) sum += squares[c];
+    return muon_norm(block_sum(sum, dynamic_shared<double>()));
+  }
+};
+constexpr int kFew = 24, kMany = 256;
+
+// Kernels: a block of kThreads per chunk of MuonMatrix::kChunk elements; shared memory: a double
+// per warp.
+
+// Moves g, v twice, u, and w for its norm.
+template <class T, int kMost>
+__global__ void momentum(const __grid_constant__ Table<T, kMost> table, T* u, double* of_u,
+                         double* of_w, MuonOptions o, Moment moment) {
   await_predecessor();
   if (moment.state->found_inf) return;
   const MuonMomentum<T> rule(o, moment.now());
-  for (int64_t i = thread_index(); i < n; i += thread_count()) x[i] = rule.direction(g[i], v[i]);
-}
-void momentum_cuda(const Tensor& x, const Launch& u, size_t i, const MuonOptions& o) {
-  visit_float(x.dtype(), [&]<class T>(T) {
-    launch(momentum<T>, grid_of(x.numel()), x.ptr<T>(), u.buffers[i].ptr<T>(), u.grads[i].ptr<T>(),
-           x.numel(), o, Moment(u));
+  const int i = table.matrix();
+  const Row<T>& row = table.rows[i];
+  double squares[2] = {};
+  table.for_elements(i, [&](int k) {
+    const T d = rule.direction(row.gradient(k), row.buffer[0][k]);
+    u[table.at[i] + k] = d;
+    squares[0] += double(d) * double(d);
+    if (o.normalize_weights) squares[1] += double(row.w[k]) * double(row.w[k]);
   });
+  const double sum = block_sum(squares[0], dynamic_shared<double>());
+  const double sum_w = block_sum(squares[1], dynamic_shared<double>());
+  if (threadIdx.x > 0) return;
+  of_u[table.chunk()] = sum;
+  of_w[table.chunk()] = sum_w;
 }
 
-template <class T> __global__ void normalize(T* x, int64_t n, const float* norm) {
+// Moves u and x.
+template <class T, int kMost, class X>
+__global__ void normalize(const __grid_constant__ Table<T, kMost> table, const T* u, X* x,
+                          const double* of_u) {
   await_predecessor();
-  const T scale = T(muon_scale(*norm));
-  for (int64_t i = thread_index(); i < n; i += thread_count()) x[i] *= scale;
-}
-void normalize_cuda(const Tensor& x, const Tensor& norm) {
-  visit_float(x.dtype(), [&]<class T>(T) {
-    launch(normalize<T>, grid_of(x.numel()), x.ptr<T>(), x.numel(), norm.ptr<float>());
+  const int i = table.matrix(), out = table.out[i];
+  const Divisor& rest = table.rest[i];
+  const T scale = T(muon_scale(table.norm(i, of_u)));
+  table.for_elements(i, [&](int k) {
+    x[table.at[i] + MuonMatrix::in_x(k, out, rest)] = X(u[table.at[i] + k] * scale);
   });
 }
 
-// Output of the tiled product (core/tensor/gemm.cuh): y = base_scale * base + scale * value.
-template <class T> struct Sum {
-  T* y;
-  const T* base;
-  T base_scale, scale;
-  int columns;
-  __device__ void enter(int) {}
-  __device__ void store(int m, int n, T value) const {
-    const int64_t i = int64_t(m) * columns + n;
-    y[i] = base ? base_scale * base[i] + scale * value : scale * value;
+__device__ unsigned step_ticket;
+
+// Moves x, w twice and its 16-bit copy. The block that ends last ends the update.
+template <class T, int kMost, class X>
+__global__ void step(const __grid_constant__ Table<T, kMost> table, const X* x, const double* of_w,
+                     MuonOptions o, Moment moment, bool last) {
+  await_predecessor();
+  if (!moment.state->found_inf) {
+    const int i = table.matrix(), out = table.out[i];
+    const Divisor& rest = table.rest[i];
+    const MuonStep<T> rule(out, rest.size, o.normalize_weights ? table.norm(i, of_w) : 0,
+                           moment.now());
+    const Row<T>& row = table.rows[i];
+    table.for_elements(i, [&](int k) {
+      row.w[k] = rule.moved(row.w[k], T(x[table.at[i] + MuonMatrix::in_x(k, out, rest)]));
+      write_copy(row, k);
+    });
   }
-};
-void product_cuda(const Tensor& y, const kernels::MuonProduct& p) {
-  visit_float(y.dtype(), [&]<class T>(T) {
-    const int rows = int(y.dim(0)), columns = int(y.dim(1)), depth = int(p.a.dim(1));
-    const gemm::Matrix<T> a{p.a.ptr<T>(), 0, depth, 1, rows, depth};
-    const gemm::Matrix<T> b{
-        p.b.ptr<T>(), 0, p.transposed ? depth : 1, p.transposed ? 1 : columns, columns, depth};
-    const T* const base = p.base.defined() ? p.base.ptr<T>() : nullptr;
-    gemm::run(a, b, Sum<T>{y.ptr<T>(), base, T(p.base_scale), T(p.scale), columns},
-              {1, rows, columns, depth});
-  });
+  if (last && is_last_block(&step_ticket) && threadIdx.x == 0) finish_step(*moment.state);
 }
 
-template <class T>
-__global__ void step(Row<T> row, const T* x, int64_t out, int64_t rest, const float* norm,
-                     Moment moment) {
-  await_predecessor();
-  if (moment.state->found_inf) return;
-  const MuonStep<T> rule(out, rest, norm, moment.now());
-  for (int64_t i = thread_index(); i < out * rest; i += thread_count()) {
-    row.w[i] = rule.moved(row.w[i], x[i]);
-    write_copy(row, i);
+// Calls start(table, grid, is_last) for tables of all matrices. Returns the number of calls.
+template <class T, int kMost, class Start>
+int64_t in_tables(MuonMatrices matrices, const Launch& u, const Start& start) {
+  int64_t calls = 0;
+  for (size_t from = 0; from < matrices.size(); from += kMost, ++calls) {
+    Table<T, kMost> table;
+    const auto part = matrices.subspan(from, std::min<size_t>(kMost, matrices.size() - from));
+    for (const MuonMatrix& m : part) {
+      const int i = table.count++;
+      table.first[i] = int(m.chunk), table.first[i + 1] = int(m.chunk + m.chunks());
+      table.out[i] = int(m.out), table.rest[i] = Divisor(m.rest), table.at[i] = m.at;
+      table.rows[i] = row_of<T>(u, m.weight, 0);
+    }
+    start(table,
+          Grid{unsigned(table.first[table.count] - table.first[0]), kThreads,
+               kThreads / kWarp * sizeof(double)},
+          from + part.size() == matrices.size());
   }
+  return calls;
 }
-void step_cuda(const Tensor& x, const Tensor& norm, const Launch& u, size_t i) {
-  visit_float(x.dtype(), [&]<class T>(T) {
-    launch(step<T>, grid_of(x.numel()), row_of<T>(u, i, 0), x.ptr<T>(), x.dim(0), x.dim(1),
-           norm.defined() ? norm.ptr<float>() : nullptr, Moment(u));
+template <class Start>
+int64_t for_tables(MuonMatrices matrices, const Launch& u, const Start& start) {
+  return visit_float(u.weights[matrices[0].weight].dtype(), [&]<class T>(T) {
+    return matrices.size() <= kFew ? in_tables<T, kFew>(matrices, u, start)
+                                   : in_tables<T, kMany>(matrices, u, start);
   });
 }
-
-__global__ void end(StepState* state) {
-  await_predecessor();
-  finish_step(*state);
+// Calls fn(x) with its data as T*, or Bf16* for float weights.
+template <class T, class Fn> void with_x(const Tensor& x, const Fn& fn) {
+  if constexpr (std::is_same_v<T, float>)
+    if (x.dtype() == DType::bf16) return fn(x.ptr<Bf16>());
+  fn(x.ptr<T>());
 }
-void end_cuda(const Tensor&, StepState* state) { launch(end, {1, 1}, state); }
+
+int64_t momentum_cuda(const Tensor& direction, const Tensor& squares, const Launch& u,
+                      MuonMatrices matrices, const MuonOptions& o) {
+  double *const of_u = squares.ptr<double>(), *const of_w = of_u + squares.dim(1);
+  return for_tables(
+      matrices, u, [&]<class T, int kMost>(const Table<T, kMost>& table, const Grid& grid, bool) {
+        launch(momentum<T, kMost>, grid, table, direction.ptr<T>(), of_u, of_w, o, Moment(u));
+      });
+}
+
+int64_t normalize_cuda(const Tensor& x, const Tensor& direction, const Tensor& squares,
+                       const Launch& u, MuonMatrices matrices) {
+  return for_tables(matrices, u,
+                    [&]<class T, int kMost>(const Table<T, kMost>& table, const Grid& grid, bool) {
+                      with_x<T>(x, [&]<class X>(X* to) {
+                        launch(normalize<T, kMost, X>, grid, table, direction.ptr<T>(), to,
+                               squares.ptr<double>());
+                      });
+                    });
+}
+
+int64_t step_cuda(const Tensor& x, const Tensor& squares, const Launch& u, MuonMatrices matrices,
+                  const MuonOptions& o) {
+  const double* const of_w = squares.ptr<double>() + squares.dim(1);
+  return for_tables(
+      matrices, u,
+      [&]<class T, int kMost>(const Table<T, kMost>& table, const Grid& grid, bool last) {
+        with_x<T>(x, [&]<class X>(const X* from) {
+          launch(step<T, kMost, X>, grid, table, from, of_w, o, Moment(u), last && u.last);
+        });
+      });
+}
 
 const bool gpu = kernels::muon_momentum.on(Device::cuda, momentum_cuda) &&
                  kernels::muon_normalize.on(Device::cuda, normalize_cuda) &&
-                 kernels::muon_product.on(Device::cuda, product_cuda) &&
-                 kernels::muon_step.on(Device::cuda, step_cuda) &&
-                 kernels::muon_end.on(Device::cuda, end_cuda);
+                 kernels::muon_step.on(Device::cuda, step_cuda);
 
 }  // namespace
 

@@ -1,6 +1,8 @@
 #include "models/layers/batch_norm.h"
 #include "core/config/visitor.h"
 #include "models/layers/sync_batch_norm.h"
+#include "ops/elementwise.h"
+#include "ops/norm/batch_norm_gelu.h"
 
 namespace bellows {
 
@@ -36,6 +38,11 @@ Tensor BatchNormLayer::with_relu(const Tensor& x, const Tensor& residual) {
   if (synchronized() && training())
     return sync_batch_norm(x, residual, true, weight_, bias_, running_, options(), *group_);
   return batch_norm_relu(x, residual, weight_, bias_, running_, options(), Impl::fused, &slot_);
+}
+
+Tensor BatchNormLayer::with_gelu(const Tensor& x) {
+  if (synchronized() && training()) return gelu(forward(x));
+  return batch_norm_gelu(x, weight_, bias_, running_, options(), Impl::fused, &slot_);
 }
 
 static ModulePtr make(const BatchNormLayerOptions& options, LayerContext& context) {

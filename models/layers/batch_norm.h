@@ -23,6 +23,7 @@ class BatchNormLayer : public Module {
   bool synchronized() const { return group_; }
   // Returns relu(batch_norm(x) + residual) from the fused op. `residual` may be undefined.
   Tensor with_relu(const Tensor& x, const Tensor& residual);
+  Tensor with_gelu(const Tensor& x);  // gelu(batch_norm(x)), from the fused op
   // This normalization of x, for ops of two.
   NormInput of(const Tensor& x) { return {x, weight_, bias_, running_, options(), &slot_}; }
 

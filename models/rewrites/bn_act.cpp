@@ -1,33 +1,37 @@
-// Fuses batch_norm + relu (ops/norm/batch_norm.h).
+// Fuses batch_norm + relu (ops/norm/batch_norm.h) and batch_norm + gelu (.../batch_norm_gelu.h).
 #include "models/layers/batch_norm.h"
 #include "models/module/rewrite.h"
 
 namespace bellows {
 
 namespace {
-class BatchNormRelu : public Fused {
+class BatchNormAct : public Fused {
  public:
-  explicit BatchNormRelu(std::span<Child> window)
-      : Fused(window), norm_(child<BatchNormLayer>(0)) {}
+  explicit BatchNormAct(std::span<Child> window)
+      : Fused(window), norm_(child<BatchNormLayer>(0)), gelu_(is_kind(children()[1], "gelu")) {}
   const char* kind() const override { return "bn_act"; }
 
  protected:
-  Tensor forward(const Tensor& x) override { return norm_.with_relu(x, {}); }
+  Tensor forward(const Tensor& x) override {
+    return gelu_ ? norm_.with_gelu(x) : norm_.with_relu(x, {});
+  }
 
  private:
   BatchNormLayer& norm_;
+  const bool gelu_;
 };
 }  // namespace
 
 static const AddRewrite entry({
     .name = "fuse.bn_act",
-    .help = "batch_norm + relu in one pass, a bit an element for backward",
+    .help = "batch_norm + relu or gelu in one pass; for backward, relu saves a bit an element",
     .length = 2,
     .matches =
         [](std::span<Child> window) {
-          return is<BatchNormLayer>(window[0]) && is_kind(window[1], "relu");
+          return is<BatchNormLayer>(window[0]) &&
+                 (is_kind(window[1], "relu") || is_kind(window[1], "gelu"));
         },
-    .fused = make_fused<BatchNormRelu>,
+    .fused = make_fused<BatchNormAct>,
 });
 
 }  // namespace bellows

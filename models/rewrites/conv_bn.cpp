@@ -50,7 +50,7 @@ namespace {
 struct Behind {
   BatchNormLayer* norm = nullptr;
   Shortcut* shortcut = nullptr;
-  bool relu = false;
+  Module* act = nullptr;  // relu or gelu
 };
 Behind behind(Module& module) {
   if (auto* const norm = dynamic_cast<BatchNormLayer*>(&module)) return {norm};
@@ -58,7 +58,7 @@ Behind behind(Module& module) {
   if (kind != "bn_act" && kind != "bn_add_act") return {};
   const auto& parts = module.children();
   return {&dynamic_cast<BatchNormLayer&>(*parts[0].module),
-          dynamic_cast<Shortcut*>(parts[1].module.get()), true};
+          dynamic_cast<Shortcut*>(parts[1].module.get()), parts.back().module.get()};
 }
 
 class ConvBatchNorm : public Fused {
@@ -82,7 +82,7 @@ class ConvBatchNorm : public Fused {
     const Tensor y =
         conv2d(x, now.w, now.b, {.stride = o.stride, .padding = o.padding}, &conv_.slot());
     if (behind_.shortcut) return add_relu(y, behind_.shortcut->value(y), Impl::fused);
-    return behind_.relu ? relu(y) : y;
+    return behind_.act ? (*behind_.act)(y) : y;
   }
 
  private:

@@ -29,6 +29,14 @@ double unbiased(const Tensor& x) {
   return n / (n - 1);
 }
 
+Tensor running_statistics(const Tensor& x, const RunningStatistics& running) {
+  const int64_t C = x.dim(1);
+  const Tensor statistics({2, C}, precise(x.dtype()), x.device());
+  copy_into(statistics.view({C}, {1}, 0), running.mean);
+  copy_into(statistics.view({C}, {1}, C), running.var);
+  return statistics;
+}
+
 RunningUpdate update_of(const RunningStatistics& running, double momentum, double unbiased) {
   if (replaying()) return {};
   static trace::Counter& batches = trace::counter("norm.batches");
@@ -71,10 +79,7 @@ static NormalizedGrads backward_of_evaluation(const Tensor& dy, const Tensor& mo
 static BatchNormPass batch_norm_evaluation(const Tensor& x, const Tensor& weight,
                                            const Tensor& bias, const Tensor& residual, bool relu,
                                            double eps, const RunningStatistics& running) {
-  const int64_t C = x.dim(1);
-  const Tensor statistics({2, C}, precise(x.dtype()), x.device());
-  copy_into(statistics.view({C}, {1}, 0), running.mean);
-  copy_into(statistics.view({C}, {1}, C), running.var);
+  const Tensor statistics = running_statistics(x, running);
   const auto [y, bits] = batch_norm(x, statistics, weight, bias, residual, relu, eps);
   return {y, bits, statistics, backward_of_evaluation};
 }

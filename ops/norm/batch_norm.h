@@ -55,6 +55,8 @@ void check_norm(const char* op, const Shape& x, const Tensor& weight, const Tens
                 const RunningStatistics& running, const BatchNormOptions& options);
 // Returns the unbiased variance of x's channels over the biased one: n / (n - 1).
 double unbiased(const Tensor& x);
+// Returns the running statistics in the form of kernels::channel_statistics.
+Tensor running_statistics(const Tensor& x, const RunningStatistics& running);
 
 // How a batch of statistics updates the running ones:
 //   mean = (1 - momentum) mean + momentum * batch mean

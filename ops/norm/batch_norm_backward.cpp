@@ -43,7 +43,7 @@ static kernels::Incoming backward_w_cpu(const Tensor& dy_, const Tensor& more_, 
   const Tensor kept = keep || more.defined() ? rows.like(x_) : Tensor();
   visit_stored(x.dtype(), [&]<class S>(S) {
     using A = Acc<S>;
-    const A *const mean = statistics.ptr<A>(), *const var = mean + rows.channels;
+    const A* const mean = statistics.ptr<A>();
     const S* const from = x.ptr<S>();
     const Gradient<S> incoming(dy, more, bits, kept, rows);
     const ChannelSums<A> sums(
@@ -54,21 +54,8 @@ static kernels::Incoming backward_w_cpu(const Tensor& dy_, const Tensor& more_, 
                                           of_channel<L, inner>(mean + rows.first_channel(row), j);
                     return Terms<A, L>{g, g * d};
                   });
-    parallel_for(rows.channels, kChannels, [&](int64_t begin, int64_t end) {
-      double first[kChannels] = {}, second[kChannels] = {};
-      for (int64_t p = 0; p < rows.parts; ++p)
-        for (int64_t c = begin; c < end; ++c) {
-          first[c - begin] += sums.first[p * rows.channels + c];
-          second[c - begin] += sums.second[p * rows.channels + c];
-        }
-      for (int64_t c = begin; c < end; ++c) {
-        db.ptr<A>()[c] = A(first[c - begin]);
-        dw.ptr<A>()[c] = A(second[c - begin] * inverse_deviation(double(var[c]), eps));
-      }
-    });
+    fold_gradients(rows, sums, statistics, eps, dw, db);
   });
-  dw.raise_version();
-  db.raise_version();
   return kept.defined() ? kernels::Incoming{kept, {}} : kernels::Incoming{dy, bits};
 }
 

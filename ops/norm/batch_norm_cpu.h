@@ -127,4 +127,25 @@ constexpr int64_t kChannels = 64;  // channels whose partial sums a thread merge
 
 template <class A> A inverse_deviation(A var, double eps) { return A(1 / std::sqrt(var + eps)); }
 
+// Writes dw and db of each channel, from the sums of dy and of dy * (x - mean).
+template <class A>
+void fold_gradients(const Rows& rows, const ChannelSums<A>& sums, const Tensor& statistics,
+                    double eps, const Tensor& dw, const Tensor& db) {
+  const A* const var = statistics.ptr<A>() + rows.channels;
+  parallel_for(rows.channels, kChannels, [&](int64_t begin, int64_t end) {
+    double first[kChannels] = {}, second[kChannels] = {};
+    for (int64_t p = 0; p < rows.parts; ++p)
+      for (int64_t c = begin; c < end; ++c) {
+        first[c - begin] += sums.first[p * rows.channels + c];
+        second[c - begin] += sums.second[p * rows.channels + c];
+      }
+    for (int64_t c = begin; c < end; ++c) {
+      db.ptr<A>()[c] = A(first[c - begin]);
+      dw.ptr<A>()[c] = A(second[c - begin] * inverse_deviation(double(var[c]), eps));
+    }
+  });
+  dw.raise_version();
+  db.raise_version();
+}
+
 }  // namespace bellows::batch_norm_cpu

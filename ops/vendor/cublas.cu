@@ -167,7 +167,7 @@ struct Product {
   Owned<cublasLtMatmulDescOpaque_t> operation;
   Layout a, b, y;  // cuBLAS is column-major and computes y^T = b^T a^T: `a` describes our b
   bool wide;       // alpha and beta are doubles
-  Into into;
+  Scales scales;
   bool tf32;
 };
 
@@ -176,7 +176,7 @@ Product::Product(const Problem& problem)
       b(layout(problem.a, problem)),
       y(layout(problem.y, problem)),
       wide(problem.dtype == DType::f64),
-      into(problem.into),
+      scales(problem.scales),
       tf32(problem.tf32) {
   cublasLtMatmulDesc_t made = nullptr;
   check(api().create_operation(&made, compute_of(problem), wide ? CUDA_R_64F : CUDA_R_32F),
@@ -202,7 +202,8 @@ std::vector<Heuristic> Product::algorithms(const Problem& problem) const {
       uint32_t(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, problem.b.alignment);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, problem.a.alignment);
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, problem.y.alignment);
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+      std::min(problem.y.alignment, problem.base_alignment));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, problem.y.alignment);
   std::vector<Heuristic> found(kMost);
   int count = 0;
@@ -214,22 +215,22 @@ std::vector<Heuristic> Product::algorithms(const Problem& problem) const {
 }
 
 void Product::run(Bindings bindings, const Heuristic& chosen) const {
-  const void* address[4] = {};
+  const void* address[5] = {};
   for (const auto& [tensor, at] : bindings) address[tensor] = at;
   if (address[kExtra])
     set(operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, const_cast<void*>(address[kExtra]));
-  const double one = 1, zero = 0;
-  const float one_f = 1, zero_f = 0;
-  const auto scalar = [&](bool is_one) -> const void* {
-    if (wide) return is_one ? &one : &zero;
-    return is_one ? &one_f : &zero_f;
+  const float narrow[] = {float(scales.product), float(scales.base)};
+  const double doubles[] = {scales.product, scales.base};
+  const auto scalar = [&](int i) -> const void* {
+    return wide ? static_cast<const void*>(&doubles[i]) : &narrow[i];
   };
   void* const out = const_cast<void*>(address[kY]);
+  const void* const base = address[kBase] ? address[kBase] : out;  // not read if its scale is 0
   const CudaCall call(int64_t(chosen.workspaceSize), tf32);
   const cublasStatus_t status =
-      api().matmul(handle(), operation.get(), scalar(true), address[kB], a.get(), address[kA],
-                   b.get(), scalar(into == Into::add), out, y.get(), out, y.get(), &chosen.algo,
-                   call.workspace(), chosen.workspaceSize, cuda::stream());
+      api().matmul(handle(), operation.get(), scalar(0), address[kB], a.get(), address[kA], b.get(),
+                   scalar(1), base, y.get(), out, y.get(), &chosen.algo, call.workspace(),
+                   chosen.workspaceSize, cuda::stream());
   if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
     throw PlanFailure(cat("cublasLtMatmul: ", api().text(status)));
 }

@@ -2,6 +2,7 @@
 // matrix product is described and its algorithm chosen once, then run with new addresses each time.
 // Compute thread only.
 #pragma once
+#include "core/tensor/scaled_product.h"
 #include "ops/matmul/matmul.h"
 #include "ops/vendor/planned_call.h"
 
@@ -26,16 +27,17 @@ struct Operand {
 };
 
 // Key of the plans: everything that the choice of an algorithm depends on.
-// y (B, M, N) = a (B, M, K) b (B, K, N), all of one dtype.
+// y (B, M, N) = scales.product * a (B, M, K) b (B, K, N) + scales.base * base, all of one dtype.
+// `base` is laid out as y, and may be y; undefined: it is not read.
 struct Problem {
-  Problem(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Epilogue epilogue,
-          const void* extra);
+  Problem(const Tensor& y, const Tensor& base, const Tensor& a, const Tensor& b,
+          const Scales& scales, Epilogue epilogue, const void* extra);
   DType dtype;
   int64_t batch;
   Operand y, a, b;
-  Into into;
+  Scales scales;
   Epilogue epilogue;
-  uint32_t extra_alignment;
+  uint32_t base_alignment, extra_alignment;
   bool tf32;
   int64_t workspace_bytes;
   bool operator==(const Problem&) const = default;
@@ -48,8 +50,8 @@ bool available();
 std::string loaded();  // "cuBLASLt 130200" or "no cuBLASLt"
 
 // Tensors of a plan. It must run with tensors that match the Problem in shape, strides, dtype and
-// alignment; kExtra is bound if the epilogue needs it.
-enum : int64_t { kY, kA, kB, kExtra };
+// alignment; kBase is bound if there is a base, and kExtra if the epilogue needs it.
+enum : int64_t { kY, kBase, kA, kB, kExtra };
 // Returns the algorithms that cuBLASLt's heuristic ranks first, the best first; empty if it has
 // none.
 Proposals propose(const Problem& problem);
@@ -64,5 +66,8 @@ Proposals propose(const Problem& problem);
 using Plain = std::function<PlannedCall::Tensors()>;
 bool multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Epilogue epilogue,
               const Tensor& extra, Slot& slot, const Plain& plain);
+// The same for y = scales.product * a b + scales.base * base; `base` may be undefined.
+bool multiply(const Tensor& y, const Tensor& base, const Tensor& a, const Tensor& b,
+              const Scales& scales, Slot& slot, const Plain& plain);
 
 }  // namespace bellows::cublas

@@ -66,8 +66,13 @@ void expect_close(const Trained& plain, const Trained& changed) {
 
 }  // namespace
 
+static const Texts kWithGelu = {
+    {"name", "layers"},           {"layers.0.name", "conv2d"},     {"layers.0.out", "4"},
+    {"layers.0.bias", "false"},   {"layers.1.name", "batch_norm"}, {"layers.2.name", "gelu"},
+    {"layers.3.name", "flatten"}, {"layers.4.name", "linear"},     {"layers.4.out", "10"}};
+
 TEST(EveryRewrite, KeepsLossAndGradients) {
-  const Texts models[] = {{{"name", "lenet"}}, {{"name", "mlp"}}, {}};
+  const Texts models[] = {{{"name", "lenet"}}, {{"name", "mlp"}}, {}, kWithGelu};
   for (const Texts& model : models) {
     const Trained plain = train(model);
     for (const Rewrite& rewrite : rewrites()) {
@@ -76,6 +81,38 @@ TEST(EveryRewrite, KeepsLossAndGradients) {
       texts[rewrite.name] = rewrite.max > 1 ? "1" : "true";
       expect_close(plain, train(texts));
     }
+  }
+}
+
+TEST(BatchNormAct, TakesGeluToo) {
+  const trace::Counter& fused = trace::counter("fuse.norm_act");
+  const int64_t before = fused.value();
+  Texts texts = kWithGelu;
+  texts["fuse.bn_act"] = "true";
+  train(texts);
+  EXPECT_EQ(fused.value() - before, 1);
+}
+
+// Folded into the convolution, with and without a fused norm before.
+TEST(ConvBatchNorm, KeepsGeluInEvaluation) {
+  const Tensor x({4, 3, 16, 16}, DType::f32);
+  fill_normal(x, 0, 1, {.seed = 3, .purpose = Purpose::test});
+  const trace::Counter& folded = trace::counter("fuse.conv_bn");
+  const auto logits = [&](const Texts& fusions) {
+    Texts texts = kWithGelu;
+    texts.insert(fusions.begin(), fusions.end());
+    const ModulePtr model = build(texts, {.sample = {3, 16, 16}});
+    model->train(false);
+    const NoGrad untracked;
+    return (*model)(x);
+  };
+  const Tensor want = logits({});
+  for (const char* const bn_act : {"false", "true"}) {
+    const int64_t before = folded.value();
+    const Tensor got = logits({{"fuse.bn_act", bn_act}, {"fuse.conv_bn", "true"}});
+    EXPECT_EQ(folded.value() - before, 1);
+    for (int64_t i = 0; i < got.numel(); ++i)
+      EXPECT_NEAR(got.ptr<float>()[i], want.ptr<float>()[i], 1e-5) << bn_act << " " << i;
   }
 }
 

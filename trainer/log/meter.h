@@ -5,8 +5,9 @@
 
 namespace bellows {
 
-enum class Phase { load, step, eval, save, other };
-inline constexpr int kPhases = 5;
+// dry: before the clock of the run starts.
+enum class Phase { load, step, eval, save, other, dry };
+inline constexpr int kPhases = 6;
 
 // Each call of lap() ends one phase. The clock is an argument so that tests can control it.
 class Meter {
@@ -26,7 +27,7 @@ class Meter {
   Window take();
 
   double seconds(Phase phase) const { return total_[static_cast<int>(phase)] * 1e-9; }
-  double total_seconds() const;  // sum over all phases
+  double total_seconds() const;  // sum over all phases except dry
   double ips() const;            // over the whole run
 
  private:

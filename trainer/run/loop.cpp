@@ -6,11 +6,13 @@
 #include <cmath>
 #include <iterator>
 #include "autograd/backward.h"
+#include "core/base/plural.h"
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "trainer/log/machine_load.h"
 #include "trainer/log/nvml.h"
 #include "trainer/run/consensus.h"
+#include "trainer/run/dry_updates.h"
 #include "trainer/session/losses.h"
 #include "trainer/session/profile_window.h"
 #include "trainer/session/session.h"
@@ -64,7 +66,8 @@ class Loop {
   Outcome run() {
     const Kernels use(session_.kernels());  // the feed also runs kernels
     train_on_.prepare();
-    session_.loss_terms.take();  // drops those of a dry run
+    run_dry();
+    session_.loss_terms.take();  // drops those of dry runs
     session_.model->train(true);
     meter_.lap(Phase::other);
     for (;;) {  // a checkpoint may be between the last update of an epoch and its evaluation
@@ -85,6 +88,17 @@ class Loop {
   }
 
  private:
+  void run_dry() {
+    const int64_t updates = plan_.train.dry_updates;
+    if (updates == 0 || done()) return;
+    meter_.lap(Phase::other);
+    run_dry_updates(session_, train_on_, at_.epoch);
+    synchronize(stream_of(session_.device));
+    meter_.lap(Phase::dry);
+    log_.line(fmt::format("dry: {} on random images, {:.2f} s before the clock starts",
+                          count_of(updates, "update"), meter_.seconds(Phase::dry)));
+  }
+
   void run_epoch() {
     Session& s = session_;
     update_image_size();

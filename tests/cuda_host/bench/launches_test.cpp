@@ -57,3 +57,13 @@ TEST(LaunchesOnDevice, OfResNet18AreListed) {
   plan.kernels.algorithm = "streaming";  // as with a large batch: norms do not fit on chip
   expect_listed("resnet18_bf16", plan);
 }
+TEST(LaunchesOnDevice, OfAirbenchAreListed) {
+  Plan plan = cuda_host::plan_of(
+      "airbench", 2, 32,
+      {"toggles.amp=bf16",
+       "optimizer={name: muon, ns_steps: 3, ns_dtype: bf16, normalize_weights: true, groups: ["
+       "{parameters: '*.bias', name: sgd, nesterov: true, momentum: 0.85}, "
+       "{parameters: head.weight, name: sgd, nesterov: true, momentum: 0.85}]}"});
+  plan.kernels.algorithm = "streaming";
+  expect_listed("airbench_bf16", plan);
+}

@@ -24,22 +24,26 @@ static View view_of(const Problem& problem, const Operand& t, const void* addres
 
 Proposals propose(const Problem& p) {
   return cuda_host::propose_plans("cublasLtMatmul", false, p.tf32, [p](Bindings bindings) {
-    const void* at[4] = {};
+    const void* at[5] = {};
     for (const auto& [tensor, address] : bindings) at[tensor] = address;
     const View y = view_of(p, p.y, at[kY]), a = view_of(p, p.a, at[kA]),
                b = view_of(p, p.b, at[kB]);
     const int64_t length = p.epilogue == Epilogue::sum_a ? p.y.rows : p.y.columns;
+    const View base = at[kBase] ? view_of(p, p.y, at[kBase]) : View();
     const View extra = at[kExtra] ? View(at[kExtra], {length}, {1}, p.dtype) : View();
     return [=](bool wrong) {
       Slot slot;
-      const Tensor product = y.load(), left = a.load_rounded(p.tf32);
-      kernels::matmul.plain(product, left, b.load_rounded(p.tf32), p.into, slot);
+      const Tensor left = a.load_rounded(p.tf32), product(shape_of(p, p.y), left.dtype());
+      kernels::matmul.plain(product, left, b.load_rounded(p.tf32), Into::overwrite, slot);
       const bool row = p.epilogue == Epilogue::add_row || p.epilogue == Epilogue::add_row_relu;
       const bool relu = p.epilogue == Epilogue::relu || p.epilogue == Epilogue::add_row_relu;
       const Tensor bias = row ? cast(extra.load(), DType::f64) : Tensor();
       const Tensor wide = cast(product, DType::f64);
+      const Tensor added = at[kBase] ? cast(base.load(), DType::f64) : Tensor();
       double* const values = wide.ptr<double>();
       for (int64_t i = 0; i < wide.numel(); ++i) {
+        values[i] *= p.scales.product;
+        if (added.defined()) values[i] += p.scales.base * added.ptr<double>()[i];
         if (row) values[i] += bias.ptr<double>()[i % length];
         if (relu && values[i] <= 0) values[i] = 0;
         if (wrong) values[i] += 1;
