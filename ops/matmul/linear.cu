@@ -1,5 +1,5 @@
-#include "core/tensor/gemm.cuh"
 #include "ops/base/functors.h"
+#include "ops/matmul/linear.cuh"
 #include "ops/matmul/linear.h"
 #include "ops/matmul/matmul.cuh"
 #include "ops/matmul/padded.h"
@@ -42,35 +42,6 @@ template <class T> struct Masked : gemm::Matrix<T> {
   }
 };
 
-// x^T with a last row of ones, which gives db.
-template <class T> struct WithOnes : gemm::Matrix<T> {
-  using typename gemm::Matrix<T>::Value;
-  static constexpr int64_t kOnes = -2;
-  __device__ int64_t lane(int i) const {
-    return i == this->lanes ? kOnes : gemm::Matrix<T>::lane(i);
-  }
-  __device__ Value value(int64_t lane, int64_t depth) const {
-    if (lane == kOnes) return depth < 0 ? Value(0) : Value(1);
-    return gemm::Matrix<T>::value(lane, depth);
-  }
-};
-
-template <class T> struct WriteDx {
-  T* dx;
-  int in;
-  __device__ void enter(int) {}
-  __device__ void store(int n, int i, Acc<T> value) const { dx[int64_t(n) * in + i] = T(value); }
-};
-template <class T> struct WriteDw {
-  T *dw, *db;  // null: not wanted
-  int in;
-  __device__ void enter(int) {}
-  __device__ void store(int o, int i, Acc<T> value) const {
-    if (i < in && dw) dw[int64_t(o) * in + i] = T(value);
-    if (i == in && db) db[o] = T(value);
-  }
-};
-
 // Both products in one launch: the first blocks have the tiles of dw and db, the others those of
 // dx. Blocks and shared memory as in gemm::multiply.
 template <class T>
@@ -110,7 +81,7 @@ static Tensor backward_cuda(const Tensor& dy, const Tensor& y, const Tensor& x, 
            Grid{unsigned(of_w + of_x), kThreads, gemm::bytes_of_tiles<gemm::Narrow, Acc<T>>()},
            int(of_w), Masked<T>{{dy_, 0, 1, out, o, n}, y_},
            WithOnes<T>{{x.ptr<T>(), 0, x.strides()[1], x.strides()[0], i, n}},
-           WriteDw<T>{pointer(dw), pointer(db), i}, Masked<T>{{dy_, 0, out, 1, n, o}, y_},
+           write_dw<T>(dw, db, i), Masked<T>{{dy_, 0, out, 1, n, o}, y_},
            gemm::Matrix<T>{w.ptr<T>(), 0, w.strides()[1], w.strides()[0], i, o},
            WriteDx<T>{dx.ptr<T>(), i});
   });

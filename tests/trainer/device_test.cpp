@@ -268,6 +268,18 @@ TEST_F(TrainingOnDevice, CapturedResidualBlocksEqualEagerBitForBit) {
   }
 }
 
+TEST_F(TrainingOnDevice, CapturedLinearTailEqualsEagerBitForBit) {
+  const trace::Counter& fused = trace::counter("fuse.linear_tail");
+  for (const char* const precision : {"off", "bf16", "fp16"}) {
+    const Plan eager = with(fast(small_lenet({{"amp.dtype", {precision}}})), "fused_linear_tail");
+    const int64_t before = fused.value();
+    const Ran want = run(eager), got = run(with(eager, "cuda_graph"));
+    EXPECT_EQ(want.losses, got.losses) << precision;
+    EXPECT_EQ(want.hash, got.hash) << precision;
+    EXPECT_GT(fused.value(), before);
+  }
+}
+
 TEST_F(TrainingOnDevice, CapturedUpdateOfMicroBatchesEqualsEagerBitForBit) {
   Plan eager = fast(small_lenet({{"optimizer.clip_norm", {"0.5"}}}));
   eager.train.accumulate = 2;

@@ -1,0 +1,38 @@
+// Fuses linear + relu + linear + relu + linear into one op (ops/matmul/linear_tail.h).
+#include "ops/matmul/linear_tail.h"
+#include "models/layers/linear.h"
+#include "models/module/rewrite.h"
+
+namespace bellows {
+
+namespace {
+class LinearTail : public Fused {
+ public:
+  explicit LinearTail(std::span<Child> window) : Fused(window) {}
+  const char* kind() const override { return "linear_tail"; }
+
+ protected:
+  Tensor forward(const Tensor& x) override {
+    std::vector<LinearTailLayer> layers;
+    for (size_t i = 0; i < children().size(); i += 2)
+      layers.push_back(child<LinearLayer>(i).in_tail());
+    return linear_tail(x, layers, Impl::fused);
+  }
+};
+}  // namespace
+
+static bool matches(std::span<Child> window) {
+  for (size_t i = 0; i < window.size(); ++i)
+    if (i % 2 ? !is_kind(window[i], "relu") : !is<LinearLayer>(window[i])) return false;
+  return true;
+}
+
+static const AddRewrite entry({
+    .name = "fuse.linear_tail",
+    .help = "three small linear layers with relu between them in one kernel, on a GPU",
+    .length = 5,
+    .matches = matches,
+    .fused = make_fused<LinearTail>,
+});
+
+}  // namespace bellows

@@ -1,0 +1,40 @@
+// Linear layers with relu between them, the end of a small classifier, as one op.
+#pragma once
+#include <span>
+#include "core/tensor/kernel.h"
+#include "core/tensor/slot.h"
+#include "ops/base/op.h"
+
+namespace bellows {
+
+// w: (out, in). b: (out) or undefined. slot: as in linear(), may be null.
+struct LinearTailLayer {
+  Tensor w, b;
+  Slot* slot = nullptr;
+};
+
+// Returns y = linear(... relu(linear(x, w1, b1)) ..., wn, bn), with a relu after each layer but the
+// last. x: (..., in). y: (..., out of the last layer). dtypes and amp as in linear(). Throws (exit
+// 2) if shapes or dtypes do not fit.
+//
+// fused, on a GPU: one launch forward and two backward if two or three layers have at most 1024
+// features and 8 M multiplications, counted as fuse.linear_tail. Otherwise linear() and
+// relu() run one by one.
+Tensor linear_tail(const Tensor& x, std::span<const LinearTailLayer> layers, Impl impl);
+
+namespace kernels {
+inline constexpr int kMostTailLayers = 3;
+inline constexpr int64_t kMostTailFeatures = 1024;
+
+// Returns the outputs (N, out) of all layers, those of relu where one follows. x: (N, in), any
+// strides. w: (out, in). b: (out) or undefined. On a GPU only.
+inline constinit Kernel<Tensors(const Tensor& x, const Tensors& w, const Tensors& b)> linear_tail{
+    "linear_tail"};
+// Writes dw, with any strides, and db, contiguous; any of them may be undefined. Returns dx,
+// undefined unless needs_dx. dy: of the last layer; h: outputs of the others. On a GPU only.
+inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& x, const Tensors& w,
+                               const Tensors& h, const Tensors& dw, const Tensors& db,
+                               bool needs_dx)>
+    linear_tail_backward{"linear_tail_backward"};
+}  // namespace kernels
+}  // namespace bellows

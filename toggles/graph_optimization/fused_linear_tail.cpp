@@ -1,0 +1,22 @@
+#include "plan/toggle.h"
+
+static const bellows::AddToggle toggle({
+    .name = "fused_linear_tail",
+    .aliases = {"fused_mlp", "FusedMLP", "FullyFusedMLP"},
+    .idea = "Three small linear layers with ReLU between them are one kernel forward and two "
+            "backward. Each block takes two rows of the batch through all layers.",
+    .claim = "LeNet at batch 64: 11 launches a step instead of 14; unmeasured here, and no figure "
+             "in the seeds",
+    .cost = "each block reads all weights, so layers run one by one, without fused_bias_act, above "
+            "8 M multiplications or 1024 features; no Tensor Cores",
+    .sources = "no seed",
+    .footprint = "fuse.linear_tail",
+    .same = bellows::Same::close,
+    .tolerance = 1e-5,
+    .default_value = "off",
+    .fast = "",  // until a GPU has run it
+    .needs = {"cuda"},
+    .supersedes = {"fused_bias_act"},
+    .enable = [](bellows::Plan& plan,
+                 const std::string&) { plan.model.rewrites.values["fuse.linear_tail"] = 1; },
+});
