@@ -1,6 +1,8 @@
 // trainer bench: its tables, and the real program on tiny sizes.
 #include "trainer/bench/bench.h"
 #include <gmock/gmock.h>
+#include <algorithm>
+#include <cmath>
 #include <sstream>
 #include <thread>
 #include "core/base/json.h"
@@ -253,29 +255,37 @@ TEST_F(Program, BenchOpRepeatsAModuleOfAModel) {
 }
 
 // Decoding dominates, so the parts in their order should add up to the loader's own time.
+// In the closest of three runs: other tests run beside this one.
 TEST_F(Program, BenchLoaderPartsAddUpToTheWhole) {
-  const Ended ended = run({"bench", "loader",
-                           "data={name: shapes_jpeg, train_size: 128, batch_size: 64, transforms: "
-                           "[{name: resize, size: 72}, {name: center_crop, size: 64}, "
-                           "random_flip, normalize]}"});
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  size_t before = 0;
-  double sum = 0;
-  for (const char* part :
-       {"reading", "decoding", "resize", "center_crop", "random_flip", "normalize"}) {
-    const size_t at = ended.out.find(cat("\n", part, " "));
-    ASSERT_NE(at, std::string::npos) << part;
-    EXPECT_GT(at, before) << part;
-    before = at;
-    sum += std::stod(row(ended.out, part));
+  double closest = INFINITY;
+  for (int turn = 0; turn < 3; ++turn) {
+    const Ended ended =
+        run({"bench", "loader",
+             "data={name: shapes_jpeg, train_size: 128, batch_size: 64, "
+             "transforms: [{name: resize, size: 72}, {name: center_crop, size: 64}, "
+             "random_flip, normalize]}"});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    size_t before = 0;
+    double sum = 0;
+    for (const char* part :
+         {"reading", "decoding", "resize", "center_crop", "random_flip", "normalize"}) {
+      const size_t at = ended.out.find(cat("\n", part, " "));
+      ASSERT_NE(at, std::string::npos) << part;
+      EXPECT_GT(at, before) << part;
+      before = at;
+      sum += std::stod(row(ended.out, part));
+    }
+    const double whole = std::stod(row(ended.out, "loader"));
+    EXPECT_NEAR(std::stod(row(ended.out, "sum")), sum, 10);  // each is rounded
+    EXPECT_GT(std::stod(row(ended.out, "decoding")), std::stod(row(ended.out, "reading")));
+    const size_t per_second = ended.out.rfind("%\n") + 2;
+    EXPECT_NEAR(std::stod(ended.out.substr(per_second)), 1e9 / whole, 0.01e9 / whole);
+    closest = std::min(closest, std::abs(sum / whole - 1));
   }
-  const double whole = std::stod(row(ended.out, "loader"));
-  EXPECT_NEAR(std::stod(row(ended.out, "sum")), sum, 10);  // each is rounded
-  EXPECT_NEAR(sum, whole, 0.3 * whole) << ended.out;
-  EXPECT_GT(std::stod(row(ended.out, "decoding")), std::stod(row(ended.out, "reading")));
-  EXPECT_NEAR(std::stod(ended.out.substr(ended.out.rfind("%\n") + 2)), 1e9 / whole, 0.01e9 / whole);
+  EXPECT_LT(closest, 0.3);
 }
 
+// The fastest of three runs in turns: other tests run beside this one.
 TEST_F(Program, BenchLoaderReadsOnlyWhatScaledDecodeNeeds) {
   const auto decoding = [&](const char* scaled) {
     const Ended ended =
@@ -285,7 +295,12 @@ TEST_F(Program, BenchLoaderReadsOnlyWhatScaledDecodeNeeds) {
     EXPECT_EQ(ended.code, 0) << ended.err;
     return std::stod(row(ended.out, "sum"));
   };
-  EXPECT_LT(decoding("on"), 0.7 * decoding("off"));
+  double on = INFINITY, off = INFINITY;
+  for (int turn = 0; turn < 3; ++turn) {
+    on = std::min(on, decoding("on"));
+    off = std::min(off, decoding("off"));
+  }
+  EXPECT_LT(on, 0.7 * off);
 }
 
 // ---- cores
