@@ -110,12 +110,12 @@ TEST_F(ProfileOnDevice, MemoryIsThatOfTheDevice) {
 }
 
 TEST_F(ProfileOnDevice, ModulesNameTheKernelsThatTheyQueued) {
-  cuda_host::slow_op = {"max_pool2d", 100};
+  cuda_host::slow_op = {"max_pool2d", 300};  // far longer than any other, on a busy machine too
   const Profile profile = analyze(record(kPlain), {});
   for (const OpRow& row : profile.kinds)
-    EXPECT_EQ(row.mean_s() >= 0.1, row.key.op == "max_pool2d" && !row.key.backward) << row.key.op;
+    EXPECT_EQ(row.mean_s() >= 0.3, row.key.op == "max_pool2d" && !row.key.backward) << row.key.op;
   for (const ModuleRow& row : profile.modules)
-    EXPECT_EQ(row.forward_s >= 0.1, row.path.starts_with("pool")) << row.path;
+    EXPECT_EQ(row.forward_s >= 0.3, row.path.starts_with("pool")) << row.path;
 }
 
 TEST_F(ProfileOnDevice, TheTraceHasATrackForEachStreamAndKeepsTheRules) {
@@ -232,7 +232,7 @@ TEST_F(ProfileOnDevice, WithoutCuptiOneLineAndNoTimesOfTheDevice) {
 TEST_F(ProfileOnDevice, ASlowKernelIsHot) {
   const Evidence before = measure(lenet(kPlain), 0.1);
   EXPECT_NE(before.ops.front().name, "max_pool2d");
-  cuda_host::slow_op = {"max_pool2d", 100};
+  cuda_host::slow_op = {"max_pool2d", 300};
   const Diagnosis d = diagnose(measure(lenet(kPlain), 0.1));
   ASSERT_FALSE(d.findings.empty());
   EXPECT_EQ(d.findings.front().rule, "kernel_hot");
