@@ -36,7 +36,18 @@ RunningProgram::~RunningProgram() {
   ended(true);
 }
 
-void RunningProgram::send(int signal) const { kill(process_, signal); }
+// True if a signal to the whole process waits to be taken.
+static bool pending(pid_t process, int signal) {
+  const std::string status = content(cat("/proc/", process, "/status")), key = "ShdPnd:\t";
+  const size_t at = status.find(key);
+  if (at == std::string::npos) return false;  // the process has ended
+  return std::stoull(status.substr(at + key.size()), nullptr, 16) >> (signal - 1) & 1;
+}
+
+void RunningProgram::send(int signal) const {
+  kill(process_, signal);
+  for (int i = 0; i < 1000 && pending(process_, signal); ++i) usleep(1000);
+}
 
 bool RunningProgram::ended(bool wait) {
   int status = 0;

@@ -22,6 +22,7 @@ class RunningProgram {
       : process_(process), folder_(folder) {}
   RunningProgram(RunningProgram&&) = delete;
   ~RunningProgram();
+  // Waits, up to a second, until the process has taken it: two that are pending are one.
   void send(int signal) const;
   pid_t process() const { return process_; }
   // Waits until the output contains the text or the process ends. Returns false after ten seconds.

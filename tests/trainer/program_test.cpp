@@ -276,7 +276,6 @@ TEST_F(Program, ASecondSignalEndsItAtOnceWithWholeFiles) {
                   "toggles={num_workers: 0}", "train.epochs=100"}));
   ASSERT_TRUE(running->says("run folder"));
   running->send(SIGINT);
-  usleep(50000);
   running->send(SIGINT);
   const Ended ended = running->end();
   EXPECT_EQ(ended.code, 130);
