@@ -20,7 +20,7 @@ using SteadyClock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr double kTimeout = 1;  // of a collective, in seconds
+constexpr double kTimeout = 2;  // of a collective, in seconds
 
 // The options of a rank, as text in its environment.
 struct Place {
@@ -192,8 +192,8 @@ constexpr Fault kFaults[] = {
     {2, 1, SIGKILL, "rank 1 left and gave no cause; .*"},
     {3, 2, SIGKILL, "rank 2 left and gave no cause; .*"},
     {3, 0, SIGKILL, "rank 0 left .*"},
-    {2, 1, SIGSTOP, "rank 1 did not answer within 1 s; .*"},
-    {3, 2, SIGSTOP, "rank 2 did not answer within 1 s; .*"},
+    {2, 1, SIGSTOP, "rank 1 did not answer within 2 s; .*"},
+    {3, 2, SIGSTOP, "rank 2 did not answer within 2 s; .*"},
     {3, 0, SIGSTOP, ".*rank 0 .*"},
 };
 class FaultyProcesses : public Processes,
@@ -229,7 +229,7 @@ TEST_P(FaultyProcesses, EndInTimeAndNameTheRank) {
   const auto& [fault, shared] = GetParam();
   start("reduce", fault.world, shared);
   for (int rank = 0; rank < fault.world; ++rank)
-    ASSERT_TRUE(comes(cat("runs", rank), Timeout(40'000)));
+    ASSERT_TRUE(comes(cat("runs", rank), Timeout(40'000))) << why(rank) << why(0);
   const auto limit = SteadyClock::now() + Timeout(int64_t(kTimeout * 1000) + 2000);
   kill(processes[fault.victim], fault.signal);
   for (int rank = 0; rank < fault.world; ++rank) {
