@@ -2,6 +2,7 @@
 #include "trainer/doctor/doctor.h"
 #include <gmock/gmock.h>
 #include <omp.h>
+#include <algorithm>
 #include "core/device/device.h"
 #include "core/device/threads.h"
 #include "ops/matmul/matmul.h"
@@ -281,7 +282,11 @@ TEST_F(Program, AGpuThatOnlyTheDriverKnowsIsNotUsed) {
 
 // A peak that is no peak would make every rate look good. AMX tiles do sixteen times what f32 does.
 TEST(FmaRate, OfBf16IsThatOfTheFastestUnit) {
-  const double f32 = fma_rate(DType::f32), bf16 = fma_rate(DType::bf16);
+  double f32 = 0, bf16 = 0;
+  for (int turn = 0; turn < 4; ++turn) {  // other tests run beside this one
+    f32 = std::max(f32, fma_rate(DType::f32));
+    bf16 = std::max(bf16, fma_rate(DType::bf16));
+  }
   const std::string units = environment()["vector_units"].dump();
   const bool tiles = units.find("amx_bf16") != std::string::npos;
   if (bf16 == 0) GTEST_SKIP() << "this CPU has no products in bf16";
