@@ -54,7 +54,7 @@ static std::vector<MuonMatrix> matrices_of(const Launch& u) {
 
 namespace {
 
-// What libraries keep for the products of n weights of one shape.
+// Plans of libraries for the three products of n weights of one shape, by (n, rows, columns).
 using ProductSlots = std::map<std::array<int64_t, 3>, std::array<Slot, 3>>;
 
 // Iterates on n wide matrices (n, rows, columns) in x, with y for every second result. Returns the

@@ -45,10 +45,9 @@ std::ostream& operator<<(std::ostream& out, const Problem& p) {
              << p.extra_alignment << " workspace " << p.workspace_bytes;
 }
 
-// `inout`: base is y.
-static bool multiply(const Tensor& y, const Tensor& base, bool inout, const Tensor& a,
-                     const Tensor& b, const Scales& scales, Epilogue epilogue, const Tensor& extra,
-                     Slot& slot, const Plain& plain) {
+static bool multiply(const Tensor& y, const Tensor& base, const Tensor& a, const Tensor& b,
+                     const Scales& scales, Epilogue epilogue, const Tensor& extra, Slot& slot,
+                     const Plain& plain) {
   if (y.numel() == 0 || a.dim(2) == 0) return false;
   if (!available()) return note_fallback("no cuBLASLt"), false;
   const Problem problem(y, base, a, b, scales, epilogue, extra.defined() ? extra.bytes() : nullptr);
@@ -56,6 +55,7 @@ static bool multiply(const Tensor& y, const Tensor& base, bool inout, const Tens
     return planned_call(cat(loaded(), " ", problem),
                         [problem](Search) { return propose(problem); });
   });
+  const bool inout = base.defined() && base.bytes() == y.bytes();
   const auto run = [&](const VendorPlan& plan) {
     const Tensor out = inout ? clone(y) : y;  // a trial repeats, so it adds to a copy
     plan.run({{kY, out}, {kBase, inout ? out : base}, {kA, a}, {kB, b}, {kExtra, extra}});
@@ -70,12 +70,11 @@ static bool multiply(const Tensor& y, const Tensor& base, bool inout, const Tens
 bool multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Epilogue epilogue,
               const Tensor& extra, Slot& slot, const Plain& plain) {
   const bool add = into == Into::add;
-  return multiply(y, add ? y : Tensor(), add, a, b, {1, add ? 1. : 0.}, epilogue, extra, slot,
-                  plain);
+  return multiply(y, add ? y : Tensor(), a, b, {1, add ? 1. : 0.}, epilogue, extra, slot, plain);
 }
 bool multiply(const Tensor& y, const Tensor& base, const Tensor& a, const Tensor& b,
               const Scales& scales, Slot& slot, const Plain& plain) {
-  return multiply(y, base, false, a, b, scales, Epilogue::none, {}, slot, plain);
+  return multiply(y, base, a, b, scales, Epilogue::none, {}, slot, plain);
 }
 
 }  // namespace cublas

@@ -4,8 +4,8 @@
 
 namespace bellows {
 
-// Measured rates. Of a CPU: multiply-adds in registers of all threads, and a triad past the caches.
-// Of a GPU: large products, and a copy on the device.
+// Measured rates: on a CPU those of multiply-adds in registers of all threads, and of a triad past
+// the caches; on a GPU those of large products, and of a copy on the device.
 struct Ceilings {
   double f32 = 0, bf16 = 0;  // FLOP/s; 0: unknown, or a CPU that has no bf16
   double bytes_per_s = 0;
