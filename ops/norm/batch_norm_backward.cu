@@ -8,12 +8,10 @@ using namespace batch_norm_cuda;
 namespace {
 
 // Writes the gradients that it adds up to `kept`, unless that is null.
-template <class T, bool adds> struct Gradients {
+template <class T, bool adds> struct Gradients : GradientSums<Acc<T>> {
   using A = Acc<T>;
   Incoming<T, adds> incoming;
   T* kept;
-  Batch<A> batch;
-  A *dw, *db;
 
   template <int K, int M> struct Terms {
     static constexpr int kAhead = 2;
@@ -32,16 +30,8 @@ template <class T, bool adds> struct Gradients {
   };
   template <int K, int M> __device__ Terms<K, M> terms(int64_t, int c) const {
     Terms<K, M> terms{incoming, kept};
-    for (int m = 0; m < M; ++m) terms.mean[m] = batch.mean[c + m];
+    for (int m = 0; m < M; ++m) terms.mean[m] = this->batch.mean[c + m];
     return terms;
-  }
-  __device__ A pivot(int64_t) const { return 0; }
-  __device__ Sums<A> part(const Sums<A>& sums, double, A) const { return sums; }
-  __device__ Sums<double> of_group(const Sums<A>& part, double, const Sums<A>&) const {
-    return {part.first, part.second};
-  }
-  __device__ void store(const Sums<double>& sums, const Rows&, int c, const Sums<A>&) const {
-    store_gradients(dw, db, c, sums, batch);
   }
 };
 
@@ -74,9 +64,10 @@ static kernels::Incoming backward_w_cuda(const Tensor& dy_, const Tensor& more_,
     using A = Acc<T>;
     with_added(more, [&]<bool adds>() {
       const Incoming<T, adds> incoming{x.ptr<T>(), dy.ptr<T>(), pointer<T>(more), Bits(bits, x)};
-      sum_channels<T>(Gradients<T, adds>{incoming, pointer<T>(kept), Batch<A>(statistics, eps),
-                                         dw.ptr<A>(), db.ptr<A>()},
-                      rows);
+      sum_channels<T>(
+          Gradients<T, adds>{
+              {Batch<A>(statistics, eps), dw.ptr<A>(), db.ptr<A>()}, incoming, pointer<T>(kept)},
+          rows);
     });
   });
   dw.raise_version();

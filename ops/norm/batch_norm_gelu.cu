@@ -30,13 +30,11 @@ __global__ void forward_gelu(const T* __restrict__ x, T* __restrict__ y, Batch<A
 }
 
 // The sums of backward. Moves x, dy and dz once.
-template <class T> struct GeluGradients {
+template <class T> struct GeluGradients : GradientSums<Acc<T>> {
   using A = Acc<T>;
   const T *x, *dy;
   T* dz;
-  Batch<A> batch;
   const A *weight, *bias;
-  A *dw, *db;
 
   template <int K> struct Read { AlignedVector<T, K> x, dy; };
   template <int K, int M> struct Terms {  // for pieces with M different channels
@@ -63,16 +61,8 @@ template <class T> struct GeluGradients {
   };
   template <int K, int M> __device__ Terms<K, M> terms(int64_t, int c) const {
     Terms<K, M> terms{x, dy, dz, {}};
-    for (int m = 0; m < M; ++m) terms.norm.of(m, batch, weight, bias, c + m);
+    for (int m = 0; m < M; ++m) terms.norm.of(m, this->batch, weight, bias, c + m);
     return terms;
-  }
-  __device__ A pivot(int64_t) const { return 0; }
-  __device__ Sums<A> part(const Sums<A>& sums, double, A) const { return sums; }
-  __device__ Sums<double> of_group(const Sums<A>& part, double, const Sums<A>&) const {
-    return {part.first, part.second};
-  }
-  __device__ void store(const Sums<double>& sums, const Rows&, int c, const Sums<A>&) const {
-    store_gradients(dw, db, c, sums, batch);
   }
 };
 
@@ -100,10 +90,13 @@ static Tensor backward_cuda(const Tensor& dy_, const Tensor& x_, const Tensor& s
   const Tensor x = rows.ordered(x_), dy = rows.ordered(dy_), dz = rows.like(x_);
   visit_stored(x.dtype(), [&]<class T>(T) {
     using A = Acc<T>;
-    sum_channels<T>(
-        GeluGradients<T>{x.ptr<T>(), dy.ptr<T>(), dz.ptr<T>(), Batch<A>(statistics, eps),
-                         weight.ptr<A>(), bias.ptr<A>(), dw.ptr<A>(), db.ptr<A>()},
-        rows);
+    sum_channels<T>(GeluGradients<T>{{Batch<A>(statistics, eps), dw.ptr<A>(), db.ptr<A>()},
+                                     x.ptr<T>(),
+                                     dy.ptr<T>(),
+                                     dz.ptr<T>(),
+                                     weight.ptr<A>(),
+                                     bias.ptr<A>()},
+                    rows);
   });
   dw.raise_version();
   db.raise_version();

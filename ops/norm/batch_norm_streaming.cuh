@@ -32,6 +32,20 @@ struct Groups {
   int64_t step, rounds;  // from a group's run of rows to its next; runs that all groups have
 };
 
+// What the jobs that sum up gradients share: their sums need no pivot.
+template <class A> struct GradientSums {
+  Batch<A> batch;
+  A *dw, *db;
+  __device__ A pivot(int64_t) const { return 0; }
+  __device__ Sums<A> part(const Sums<A>& sums, double, A) const { return sums; }
+  __device__ Sums<double> of_group(const Sums<A>& part, double, const Sums<A>&) const {
+    return {part.first, part.second};
+  }
+  __device__ void store(const Sums<double>& sums, const Rows&, int c, const Sums<A>&) const {
+    store_gradients(dw, db, c, sums, batch);
+  }
+};
+
 // Sums for inner = 1. blockIdx.y is the group; threads with equal threadIdx.x split its rows.
 // Blocks as in Tiles; shared memory: K sums per thread.
 template <int K, class Job, class A = typename Job::A>
