@@ -22,7 +22,7 @@ static bool all_finite_cuda(const Tensor& t) {
   return found.item() == 0;
 }
 
-// One thread: seed is a scalar.
+// Runs in one thread, because the seed is a scalar.
 template <class T>
 static __global__ void write_seed(T* seed, double value, const StepState* state) {
   await_predecessor();

@@ -128,7 +128,7 @@ void Optimizer::launch(const Group& group, const Launch& launch) const {
   count_launches(fused_, group.rule.run(launch));
 }
 
-// Plain form: one launch per pass and tensor, with the direction in memory in between.
+// The plain form: one launch per pass and tensor. The direction is in memory between passes.
 void Optimizer::step_each(const Group& group, const Launch& all) const {
   Launch next = all;
   const size_t kept = group.rule.buffers.size();

@@ -115,7 +115,7 @@ enum class Decay { l2, decoupled };
 // Passes that every elementwise rule begins with. An L2 penalty takes two (scale, sum), as in
 // frameworks that add it to the graph.
 enum FirstPass : unsigned { kCopy = 1, kScale = 2, kSum = 4, kDecay = 8 };
-// Returns the bit of the k-th pass of a rule's own; k < 8.
+// Returns the bit of pass k of those that only one rule has; k < 8.
 constexpr unsigned own_pass(int k) { return 16u << k; }
 
 // A rule's functor after the first passes.

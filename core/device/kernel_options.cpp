@@ -10,6 +10,8 @@ void visit(Visitor& v, KernelOptions& o) {
     "channels and features of products in 16 bits or TF32 are padded to multiples of 8");
   v("early_launch", o.early_launch,
     "a kernel is launched while the kernel before it runs, on GPUs from compute capability 9.0");
+  v("overlap_wgrad", o.overlap_wgrad,
+    "the weight gradient of a convolution runs beside the gradient of its input, on a GPU");
   v("autotune", o.autotune, {"heuristic", "benchmark", "found"},
     "how an algorithm is chosen: by rule, the fastest by trying, or what that found earlier");
   v("search_seconds", o.search_seconds,

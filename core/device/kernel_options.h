@@ -17,7 +17,8 @@ struct KernelOptions {
   bool tf32 = false;    // f32 matmul and conv with a 10-bit mantissa, if the device can
   // Pads channels to multiples of 8 in 16-bit or TF32 products: ops/matmul/padded.h.
   bool pad_channels = false;
-  bool early_launch = false;  // starts kernels before their predecessor ends: launch.cuh
+  bool early_launch = false;   // starts kernels before their predecessor ends: launch.cuh
+  bool overlap_wgrad = false;  // both gradients of a convolution at once, on a GPU
   Autotune autotune = Autotune::heuristic;
   double search_seconds = 10;       // limit of one benchmark among algorithms or plans
   bool search_compiled = false;     // also among engines of cuDNN that compile at run time

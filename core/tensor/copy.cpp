@@ -16,7 +16,7 @@ void copy_into(const Tensor& to, const Tensor& from, const Place& at) {
   to.raise_version();
   if (to.device() == from.device()) return kernels::copy(to, from);
   CHECK(to.is_dense() && same_order(to, from.strides()) && to.dtype() == from.dtype(),
-        "a copy between devices needs dense tensors of one order and dtype, got strides ",
+        "a copy between devices needs dense tensors with one memory order and dtype, got strides ",
         to.strides(), " and ", from.strides());
   static trace::Counter& in = trace::counter("copy.h2d_bytes");
   static trace::Counter& out = trace::counter("copy.d2h_bytes");

@@ -76,7 +76,7 @@ class Whitening : public Module {
     const Tensor images = context.images ? context.images(o.images) : Tensor();
     CHECK(images.defined() && images.dim(1) == shape[0] && images.dim(2) == shape[1] &&
               images.dim(3) == shape[2],
-          "whitening: it looks at the training images, so it is a model's first layer");
+          "whitening: only a model's first layer can be one, because training images initialize it");
     const Tensor filters = whitening_filters(images, o);
     shape = {filters.dim(0), shape[1] - o.kernel + 1, shape[2] - o.kernel + 1};
     weight_ = add_buffer("weight", to(context.device, filters));

@@ -25,8 +25,8 @@ OpWork single_pass(const RecordedOp& op);
 // A product with `flop` in each of its passes: y, and a gradient for each of the two operands.
 OpWork product(const RecordedOp& op, double flop);
 
-// Registers the work of an op, beside its definition. An op without it is a single_pass().
 using StateWork = OpWork (*)(const RecordedOp& op);
+// States the work of an op, in the file that defines it. The work of other ops is single_pass().
 struct AddWork {
   AddWork(const char* op, StateWork work, const char* file = __builtin_FILE());
 };

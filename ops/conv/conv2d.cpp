@@ -2,7 +2,9 @@
 #include "autograd/amp.h"
 #include "autograd/backward.h"
 #include "core/base/round.h"
+#include "core/device/kernel_options.h"
 #include "core/device/parallel.h"
+#include "core/device/side_stream.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/in_f32.h"
 #include "ops/base/op.h"
@@ -28,6 +30,13 @@ const MemoryFormat& conv2d_format(const Tensor& a, const Tensor& b) {
   return format_of(a) == kNHWC || format_of(b) == kNHWC ? kNHWC : kNCHW;
 }
 
+// Not while algorithms are timed, each of which needs the GPU alone.
+static bool overlaps_wgrad(const Tensor& dy) {
+  const KernelOptions& options = kernel_options();
+  return dy.device() == Device::cuda && options.overlap_wgrad &&
+         options.autotune != Autotune::benchmark;
+}
+
 Tensor conv2d(const Tensor& x_, const Tensor& w_, const Tensor& b_, const Conv2dOptions& options,
               Slot* slot) {
   const auto [x, w, b] = amp::low(x_, w_, b_);
@@ -43,13 +52,15 @@ Tensor conv2d(const Tensor& x_, const Tensor& w_, const Tensor& b_, const Conv2d
                 [x = Saved(x), w = Saved(w), b = Saved(b), options, cache, needs_dx = needs_grad(x),
                  needs_dw = needs_grad(w), needs_db = needs_grad(b)](const Tensor& dy) mutable {
                   Grads grads(3);
+                  if (needs_dw || needs_db) grads[1] = grad_out(w());
+                  if (needs_db) grads[2] = grad_out(b());
+                  const SideStream side(needs_dx && grads[1].defined() && overlaps_wgrad(dy));
                   if (needs_dx)
                     grads[0] = padded::conv2d_backward_x(dy, w(), x().shape(), options, cache);
-                  if (needs_dw || needs_db) {
-                    grads[1] = grad_out(w());
-                    if (needs_db) grads[2] = grad_out(b());
-                    padded::conv2d_backward_w(dy, x(), grads[1], grads[2], options, cache);
-                  }
+                  if (grads[1].defined())
+                    side.run([&] {
+                      padded::conv2d_backward_w(dy, x(), grads[1], grads[2], options, cache);
+                    });
                   return grads;
                 });
 }

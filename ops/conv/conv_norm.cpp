@@ -145,7 +145,7 @@ static void check(const Tensor& x, const Tensor& around, std::span<const ConvNor
   };
   for (const ConvNormLayer& l : layers) step(y, l);
   for (const ConvNormLayer& l : shortcut) step(residual, l);
-  CHECK(y == residual, "conv_norm: the layers give ", y, ", the shortcut ", residual);
+  CHECK(y == residual, "conv_norm: the output has shape ", y, ", the shortcut ", residual);
 }
 
 Tensor conv_norm(const Tensor& x_, const Tensor& around_, std::span<const ConvNormLayer> layers,

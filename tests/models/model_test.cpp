@@ -342,8 +342,7 @@ TEST(Whitening, NeedsTheTrainingImages) {
                        {"layers.2.name", "whitening"}},
                       {.sample = {3, 8, 8}});
               }),
-              HasSubstr("layer '2': whitening: it looks at the training images, so it is a model's "
-                        "first layer"));
+              HasSubstr("layer '2': whitening: only a model's first layer can be one"));
 }
 
 TEST(Fuse, FindsTheResidualBlocksOfResNets) {

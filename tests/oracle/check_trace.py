@@ -5,7 +5,7 @@
     check_trace.py [TRAINER]        default: build/trainer
 
 Times by op agree with the profile's own table, and scalars with metrics.jsonl. Needs
-HolisticTraceAnalysis and tensorboard. Perfetto's rules are in tests/trainer/chrome_trace_test.cpp:
+HolisticTraceAnalysis, which needs pandas before 3, and tensorboard. Perfetto's rules are in tests/trainer/chrome_trace_test.cpp:
 its trace_processor is in no wheel.
 """
 import collections

@@ -855,7 +855,7 @@ TEST_F(AbVerb, RefusesWhatMakesNoComparison) {
   refused_for("--toggle num_workers --value 0", "num_workers=0 is off");
   refused_for("--toggle num_workers --value many", "'many' is not");
   refused_for("--toggle persistent_workers", "persistent_workers needs num_workers");
-  refused_for("--toggle num_workers --value 1,2,1", "'1' is there twice");
+  refused_for("--toggle num_workers --value 1,2,1", "'1' is named twice");
   refused_for("--toggle num_workers --blocks 0", "--blocks");
   refused_for("--toggle num_workers --budget 5", "write seconds or minutes, such as 90s");
   refused_for("--toggle num_workers --budget 5s --processes 2", "--processes");

@@ -150,7 +150,7 @@ TEST(Evaluate, RefusesAMetricThatIsNotInTheList) {
             "schedule.metric: 'accuracy_top3' is not evaluated; eval.metrics gives loss, accuracy, "
             "accuracy_top5");
   EXPECT_EQ(refusal_of({{"eval.metrics.0", {"accuracy"}}, {"eval.metrics.1", {"accuracy"}}}),
-            "eval.metrics: accuracy is there twice");
+            "eval.metrics: accuracy is named twice");
 }
 
 TEST(Evaluate, LeavesOutDamagedSamplesWithoutReplacement) {

@@ -99,7 +99,7 @@ TEST(LadderPlan, TakesTheTogglesThatItIsGivenInTheirOrder) {
     return refusal([&] { plan_ladder(on_lenet(), wanted); });
   };
   EXPECT_THAT(refused_for({"fused_optimiser"}), HasSubstr("nearest one is 'fused_optimizer'"));
-  EXPECT_THAT(refused_for({"amp=fp16", "amp=fp16"}), HasSubstr("is there twice"));
+  EXPECT_THAT(refused_for({"amp=fp16", "amp=fp16"}), HasSubstr("is named twice"));
   EXPECT_THAT(refused_for({"pin_memory"}), HasSubstr("no effect without a GPU"));
   EXPECT_THAT(refused_for({"ring_queues", "num_workers"}), HasSubstr("without num_workers"));
   EXPECT_THAT(refused_for({"num_workers=0"}), HasSubstr("changes nothing"));

@@ -152,8 +152,8 @@ TEST(GrowingImages, NeedAModelThatIsTheSameForAllSizes) {
   EXPECT_THAT(refusal([] {
                 Session(growing_plan({{"model.layers.1.kernel", {"17"}}}));
               }),
-              HasSubstr("model layers takes no images of [3,16,16], which progressive_resize "
-                        "makes of [3,32,32]: layer '1': "));
+              HasSubstr("model layers does not accept images of [3,16,16], the smallest that "
+                        "progressive_resize makes of [3,32,32]: layer '1': "));
   // Pooled to 3 x 3, the features have the same size for all images.
   Session(growing_plan({{"model.layers.3.size", {"3"}}}));
 }

@@ -86,7 +86,7 @@ void check_arms(const AbOptions& options, const Toggle& toggle) {
     CHECK(value != toggle.off(), "ab: ", toggle.name, "=", value,
           " is off, so two arms would be equal; choose another with --value");
     CHECK(std::ranges::count(options.values, value) == 1, "ab: --value: '", value,
-          "' is there twice; name each value once");
+          "' is named twice; name each value once");
     const Config on = arm_config(options, toggle, value);
     const std::string why = no_effect(toggle, on.options.device, value);
     CHECK(why.empty(), "ab: ", toggle.name, "=", value, ": ", why);

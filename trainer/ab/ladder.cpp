@@ -65,7 +65,7 @@ static LadderPlan plan_wanted(const ArmOptions& options, const Names& wanted) {
   for (const std::string& word : wanted) {
     const LadderToggle next = parsed(word);
     CHECK(!has(plan.toggles, next.toggle->name), "ladder: --toggles: '", word,
-          "' is there twice; name each toggle once");
+          "' is named twice; name each toggle once");
     const std::string why = obstacle(options, plan.toggles, next);
     CHECK(why.empty(), "ladder: --toggles: ", word, ": ", why);
     plan.toggles.push_back(next);

@@ -29,7 +29,7 @@ struct SweepResult : RoundsResult {
 };
 // Values of the keys in arm `index`.
 Names combination(const std::vector<SweepKey>& keys, size_t index);
-// Names the arms, sets their configurations and facts, except for work. Throws Error (exit 2) if a
+// Makes the arms with names and configurations, and their facts but for the work. Throws Error (exit 2) if a
 // combination is no run, or two are the same.
 SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& keys);
 

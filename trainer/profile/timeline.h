@@ -37,7 +37,7 @@ struct Timeline {
   std::vector<int> queued_by = {};
 };
 
-// An op of the forward pass lasts from the end of the op before it, or the begin of the range
+// An op of the forward pass lasts from the end of the op before it, or the start of the range
 // around it, until it is recorded. The backward of an op is the latest one of that name and module
 // that has not yet run.
 Timeline timeline_of(const Recording& recording);

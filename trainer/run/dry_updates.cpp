@@ -1,11 +1,10 @@
 #include "trainer/run/dry_updates.h"
 #include <algorithm>
-#include <optional>
-#include "autograd/amp.h"
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/rng.h"
 #include "core/tensor/safetensors.h"
+#include "trainer/session/evaluate.h"
 #include "trainer/session/session.h"
 #include "trainer/session/training_step.h"
 #include "trainer/state/training_state.h"
@@ -35,12 +34,7 @@ static void run_updates(Session& session, TrainingStep& step, int64_t epoch) {
 }
 
 static void run_evaluation(Session& session) {
-  const Plan& plan = session.plan;
-  const Kernels use(session.kernels());
-  std::optional<NoGrad> untracked;
-  if (plan.eval.no_grad) untracked.emplace();
-  const Autocast precision(plan.amp.low());
-  session.model->train(false);
+  const InEvaluation mode(session);
   (*session.model)(random_batch(session, session.input).x);
 }
 

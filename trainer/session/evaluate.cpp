@@ -160,16 +160,6 @@ Tensor sum_of(const Tensor& so_far, const Tensor& logits, double weight) {
   return so_far.defined() ? add(so_far, share) : share;
 }
 
-// Restores the training mode of the model, also on an exception.
-struct InEvaluation {
-  explicit InEvaluation(Module& model) : model(model), before(model.training()) {
-    model.train(false);
-  }
-  ~InEvaluation() { model.train(before); }
-  Module& model;
-  bool before;
-};
-
 // Buffers, such as running means of a batch norm, follow each rank's own samples. All ranks
 // evaluate with those of rank 0, which are also the ones in checkpoints. In dp the same holds for
 // the average of the parameters.
@@ -189,18 +179,24 @@ void share_buffers(const Session& session) {
 
 }  // namespace
 
+InEvaluation::InEvaluation(Session& session)
+    : model_(*session.model),
+      before_(model_.training()),
+      kernels_(session.kernels()),
+      precision_(session.plan.amp.low()) {
+  if (session.plan.eval.no_grad) untracked_.emplace();
+  model_.train(false);
+}
+InEvaluation::~InEvaluation() { model_.train(before_); }
+
 Metrics evaluate(Session& session) {
   const Plan& plan = session.plan;
-  const Kernels use(session.kernels());
-  const InEvaluation mode(*session.model);
+  const InEvaluation mode(session);
   const EmaScope averaged(*session.ema);
   share_buffers(session);
-  std::optional<NoGrad> untracked;
-  if (plan.eval.no_grad) untracked.emplace();
   static trace::Counter &skipped = trace::counter("grad.untracked_ops"),
                         &in_evaluation = trace::counter("eval.untracked_ops");
   const int64_t skipped_before = skipped.value();
-  const Autocast precision(plan.amp.low());
   const int64_t begin = trace::now_ns();
   const std::vector<TtaView> views = views_of(plan.eval.tta);
   Tally tally(session);

@@ -139,7 +139,7 @@ static void check_metrics(const Session& session) {
   for (const Choice<MakeMetric>& choice : plan.eval.metrics) {
     const Metric metric = choice.make();
     CHECK(known.emplace(metric.name, metric.min_classes).second, "eval.metrics: ", metric.name,
-          " is there twice");
+          " is named twice");
     names += ", " + metric.name;
   }
   for (const auto& [option, metric] :
@@ -410,8 +410,8 @@ static void check_takes(const Choice<MakeModel>& model, ModelContext context, co
   try {
     other = model.make(context)->parameters();
   } catch (const Error& error) {
-    fail(error.exit, "model ", model.name(), " takes no images of ", smallest,
-         ", which progressive_resize makes of ", largest, ": ", error.what());
+    fail(error.exit, "model ", model.name(), " does not accept images of ", smallest,
+         ", the smallest that progressive_resize makes of ", largest, ": ", error.what());
   }
   for (size_t i = 0; const NamedTensor& p : made.parameters()) {
     const bool is_there = i < other.size() && other[i].name == p.name;
