@@ -56,8 +56,8 @@ struct Leaf final : GradMeta {
   bool low_read = false;
 };
 
-// An op that was recorded: the metadata of its result. NodeOf, derived from it, adds the closure that
-// computes the gradients.
+// An op that was recorded: the metadata of its result. NodeOf, derived from it, adds the closure
+// that computes the gradients.
 class Node : public GradMeta {
  public:
   Node(const char* op, const Shape& shape, Edges edges);

@@ -18,17 +18,23 @@ static Tensor composed(const Tensor& logits, const Tensor& target, double smooth
   return sub(mul(loss, 1 - smoothing), mul(mean(log_p), smoothing));
 }
 
+void check_cross_entropy(const Shape& logits, const Tensor& target,
+                         const CrossEntropyOptions& options) {
+  const double smoothing = options.label_smoothing;
+  CHECK(logits.rank() == 2 && target.shape() == Shape{logits[0]}, "cross_entropy: logits ", logits,
+        " and target ", target.shape(), " should be (N, C) and (N)");
+  CHECK(target.dtype() == DType::i64, "cross_entropy: the target is ", target.dtype(), ", not i64");
+  CHECK(logits.numel() > 0, "cross_entropy: an empty batch ", logits);
+  CHECK(smoothing >= 0 && smoothing <= 1, "cross_entropy: label_smoothing ", smoothing,
+        " is not in [0, 1]");
+  kernels::check_labels(target, logits[1]);
+}
+
 Tensor cross_entropy(const Tensor& logits_, const Tensor& target,
                      const CrossEntropyOptions& options, Impl impl) {
   const Tensor logits = amp::full(logits_);
   const double smoothing = options.label_smoothing;
-  CHECK(logits.rank() == 2 && target.shape() == Shape{logits.dim(0)}, "cross_entropy: logits ",
-        logits.shape(), " and target ", target.shape(), " should be (N, C) and (N)");
-  CHECK(target.dtype() == DType::i64, "cross_entropy: the target is ", target.dtype(), ", not i64");
-  CHECK(logits.numel() > 0, "cross_entropy: an empty batch ", logits.shape());
-  CHECK(smoothing >= 0 && smoothing <= 1, "cross_entropy: label_smoothing ", smoothing,
-        " is not in [0, 1]");
-  kernels::check_labels(target, logits.dim(1));
+  check_cross_entropy(logits.shape(), target, options);
   if (impl == Impl::composed) return composed(logits, target, smoothing);
   static trace::Counter& runs = trace::counter("fuse.loss");
   runs.add();

@@ -3,29 +3,12 @@
 // single block, without a second launch. Reads the logits once per pass.
 #include "core/device/shared.cuh"
 #include "core/tensor/copy.h"
-#include "core/tensor/line.cuh"
+#include "ops/cross_entropy.cuh"
 #include "ops/cross_entropy.h"
-#include "ops/exps.cuh"
 
 namespace bellows {
 
 namespace {
-
-struct Targets {
-  const int64_t* labels;
-  int64_t step, classes;
-  double smoothing;
-  __device__ int64_t label(int64_t n) const { return labels[n * step]; }
-  __device__ bool valid(int64_t label) const { return label >= 0 && label < classes; }
-};
-
-// lse - (1 - s) * x[label] - s * mean(x)
-template <class T>
-__device__ double loss_of(const T* x, double lse, double sum, int64_t label, const Targets& t) {
-  if (!t.valid(label)) return NAN;
-  const double loss = lse - (1 - t.smoothing) * Acc<T>(x[label]);
-  return t.smoothing > 0 ? loss - t.smoothing * sum / t.classes : loss;
-}
 
 // Sums `mine` over the block. A single block writes the loss, several write their sums to parts.
 template <class T>
@@ -43,24 +26,10 @@ template <class T>
 __global__ void __launch_bounds__(1024) forward(const T* x, Targets targets, int64_t N, Acc<T>* lse,
                                                 double* parts, T* loss, Team team) {
   await_predecessor();
-  using A = Acc<T>;
   auto* const scratch = dynamic_shared<Exps<double>>();  // large enough for every fold below
   double mine = 0;
-  for (int64_t n = team.line(); n < N; n += gridDim.x * team.lines()) {
-    const T* const row = x + n * targets.classes;
-    Exps<A> exps = Exps<A>::nothing();
-    A sum = 0;
-    const auto take = [&](int64_t, A value) {
-      exps.take(value);
-      sum += value;
-    };
-    for_line<T>(targets.classes, 1, team, take, row);
-    exps = team.fold(exps, Exps<A>::nothing(), JoinExps(), reinterpret_cast<Exps<A>*>(scratch));
-    sum = team.fold(sum, A(0), Plus(), reinterpret_cast<A*>(scratch));
-    if (team.rank() != 0) continue;
-    const A log_sum = lse[n] = exps.log_sum();
-    mine += loss_of(row, log_sum, sum, targets.label(n), targets);
-  }
+  for (int64_t n = team.line(); n < N; n += gridDim.x * team.lines())
+    mine += loss_of_row(x + n * targets.classes, n, targets, team, scratch, lse);
   reduce_loss(mine, parts, loss, N, reinterpret_cast<double*>(scratch));
 }
 
@@ -76,19 +45,10 @@ template <class T>
 __global__ void backward(const T* dy, const T* x, Targets targets, int64_t N, const Acc<T>* lse,
                          T* dx, Team team) {
   await_predecessor();
-  using A = Acc<T>;
-  const int64_t n = team.line(), label = n < N ? targets.label(n) : 0;
+  const int64_t n = team.line(), C = targets.classes;
   if (n >= N) return;
-  const A scale = targets.valid(label) ? A(*dy) / A(N) : A(NAN), own = 1 - targets.smoothing;
-  const A even = targets.smoothing / targets.classes, log_sum = lse[n];
-  const auto slope = [&](int64_t c, A value) {
-    return (std::exp(value - log_sum) - even - (c == label ? own : A(0))) * scale;
-  };
-  map_line(dx + n * targets.classes, targets.classes, 1, team, slope, x + n * targets.classes);
-}
-
-Targets targets_of(const Tensor& target, const Tensor& logits, double smoothing) {
-  return {target.ptr<int64_t>(), target.strides()[0], logits.dim(1), smoothing};
+  const auto slope = slope_of_row(Acc<T>(*dy), n, N, lse, targets);
+  map_line(dx + n * C, C, 1, team, slope, x + n * C);
 }
 
 Grid grid_of_rows(int64_t N, int64_t C, Team team) {
@@ -112,7 +72,7 @@ kernels::CrossEntropy forward_cuda(const Tensor& logits, const Tensor& target, d
   const Tensor parts({blocks}, DType::f64, x.device());
   return visit_stored(x.dtype(), [&]<class T>(T) {
     const Tensor loss = empty({}, x), lse({N}, dtype_of<Acc<T>>, x.device());
-    launch(forward<T>, grid, x.ptr<T>(), targets_of(target, x, smoothing), N, lse.ptr<Acc<T>>(),
+    launch(forward<T>, grid, x.ptr<T>(), targets_of(target, C, smoothing), N, lse.ptr<Acc<T>>(),
            parts.ptr<double>(), loss.ptr<T>(), team);
     if (blocks > 1)
       launch(mean_of<T>, {1, kThreads, kWarp * sizeof(double)}, parts.ptr<double>(), blocks, N,
@@ -124,11 +84,11 @@ kernels::CrossEntropy forward_cuda(const Tensor& logits, const Tensor& target, d
 Tensor backward_cuda(const Tensor& dy, const Tensor& logits, const Tensor& target,
                      const Tensor& lse, double smoothing) {
   const Tensor x = contiguous(logits), dx = empty(x.shape(), x);
-  const int64_t N = x.dim(0);
-  const Team team = team_for(x.dim(1), 1);
+  const int64_t N = x.dim(0), C = x.dim(1);
+  const Team team = team_for(C, 1);
   visit_stored(x.dtype(), [&]<class T>(T) {
     launch(backward<T>, grid_of_lines(N, team), dy.ptr<T>(), x.ptr<T>(),
-           targets_of(target, x, smoothing), N, lse.ptr<Acc<T>>(), dx.ptr<T>(), team);
+           targets_of(target, C, smoothing), N, lse.ptr<Acc<T>>(), dx.ptr<T>(), team);
   });
   return dx;
 }

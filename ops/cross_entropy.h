@@ -18,6 +18,9 @@ struct CrossEntropyOptions {
 // C). A device does not check labels: such a label makes the loss and its row's gradient NaN.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                      const CrossEntropyOptions& options = {}, Impl impl = Impl::fused);
+// Throws what cross_entropy() throws for logits of this shape.
+void check_cross_entropy(const Shape& logits, const Tensor& target,
+                         const CrossEntropyOptions& options);
 
 namespace kernels {
 struct CrossEntropy {

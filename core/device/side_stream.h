@@ -6,9 +6,10 @@
 //   b();                     // beside it
 //   // the destructor makes the current stream wait for a()
 //
-// Tensors that run() reads or writes are allocated before `side` and live longer than it. Temporaries
-// of a() are allocated on the second stream and stay there. In a capture this becomes a fork and a
-// join of the graph. Unless `wanted`, and on the CPU, all of it runs in order. Compute thread only.
+// Tensors that run() reads or writes are allocated before `side` and live longer than it.
+// Temporaries of a() are allocated on the second stream and stay there. In a capture this becomes a
+// fork and a join of the graph. Unless `wanted`, and on the CPU, all of it runs in order. Compute
+// thread only.
 #pragma once
 #include "core/device/device.h"
 

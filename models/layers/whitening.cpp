@@ -74,9 +74,10 @@ class Whitening : public Module {
           "whitening: needs images (C, H, W) of at least ", o.kernel, "x", o.kernel, ", got ",
           shape);
     const Tensor images = context.images ? context.images(o.images) : Tensor();
-    CHECK(images.defined() && images.dim(1) == shape[0] && images.dim(2) == shape[1] &&
-              images.dim(3) == shape[2],
-          "whitening: only a model's first layer can be one, because training images initialize it");
+    CHECK(
+        images.defined() && images.dim(1) == shape[0] && images.dim(2) == shape[1] &&
+            images.dim(3) == shape[2],
+        "whitening: only a model's first layer can be one, because training images initialize it");
     const Tensor filters = whitening_filters(images, o);
     shape = {filters.dim(0), shape[1] - o.kernel + 1, shape[2] - o.kernel + 1};
     weight_ = add_buffer("weight", to(context.device, filters));

@@ -33,6 +33,7 @@ static Tensor loss(const SumOptions& o, const LossInput& in) {
   CHECK(!o.terms.empty(), "sum: loss.terms is empty; write  terms: [{name: cross_entropy}]");
   LossInput inner = in;
   inner.terms = nullptr;
+  inner.output = Tensor(in.output);  // computed once for all terms
   Tensor sum;
   for (size_t i = 0; i < o.terms.size(); ++i) {
     const Tensor term = o.terms[i].loss.make(inner);

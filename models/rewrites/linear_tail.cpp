@@ -1,6 +1,7 @@
-// Fuses linear + relu + linear + relu + linear into one op (ops/matmul/linear_tail.h).
-#include "ops/matmul/linear_tail.h"
+// Fuses linear + relu + linear + relu + linear into one op (ops/matmul/linear_tail.h), with the
+// loss if the model ends there.
 #include "models/layers/linear.h"
+#include "models/module/output.h"
 #include "models/module/rewrite.h"
 
 namespace bellows {
@@ -12,11 +13,12 @@ class LinearTail : public Fused {
   const char* kind() const override { return "linear_tail"; }
 
  protected:
-  Tensor forward(const Tensor& x) override {
+  Tensor forward(const Tensor& x) override { return forward_for_loss(x); }
+  ModelOutput forward_for_loss(const Tensor& x) override {
     std::vector<LinearTailLayer> layers;
     for (size_t i = 0; i < children().size(); i += 2)
       layers.push_back(child<LinearLayer>(i).in_tail());
-    return linear_tail(x, layers, Impl::fused);
+    return {x, std::move(layers)};
   }
 };
 }  // namespace
@@ -29,7 +31,9 @@ static bool matches(std::span<Child> window) {
 
 static const AddRewrite entry({
     .name = "fuse.linear_tail",
-    .help = "three small linear layers with relu between them in one kernel, on a GPU",
+    .help =
+        "three small linear layers with relu between them, and cross-entropy after them, in one "
+        "kernel, on a GPU",
     .length = 5,
     .matches = matches,
     .fused = make_fused<LinearTail>,

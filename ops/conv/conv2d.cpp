@@ -48,21 +48,19 @@ Tensor conv2d(const Tensor& x_, const Tensor& w_, const Tensor& b_, const Conv2d
   Slot cache = slot ? *slot : Slot();
   const Tensor y = padded::conv2d(x, w, b, options, cache);
   if (!will_record(x, w, b)) return y;
-  return record("conv2d", y, {x, w, b},
-                [x = Saved(x), w = Saved(w), b = Saved(b), options, cache, needs_dx = needs_grad(x),
-                 needs_dw = needs_grad(w), needs_db = needs_grad(b)](const Tensor& dy) mutable {
-                  Grads grads(3);
-                  if (needs_dw || needs_db) grads[1] = grad_out(w());
-                  if (needs_db) grads[2] = grad_out(b());
-                  const SideStream side(needs_dx && grads[1].defined() && overlaps_wgrad(dy));
-                  if (needs_dx)
-                    grads[0] = padded::conv2d_backward_x(dy, w(), x().shape(), options, cache);
-                  if (grads[1].defined())
-                    side.run([&] {
-                      padded::conv2d_backward_w(dy, x(), grads[1], grads[2], options, cache);
-                    });
-                  return grads;
-                });
+  return record(
+      "conv2d", y, {x, w, b},
+      [x = Saved(x), w = Saved(w), b = Saved(b), options, cache, needs_dx = needs_grad(x),
+       needs_dw = needs_grad(w), needs_db = needs_grad(b)](const Tensor& dy) mutable {
+        Grads grads(3);
+        if (needs_dw || needs_db) grads[1] = grad_out(w());
+        if (needs_db) grads[2] = grad_out(b());
+        const SideStream side(needs_dx && grads[1].defined() && overlaps_wgrad(dy));
+        if (needs_dx) grads[0] = padded::conv2d_backward_x(dy, w(), x().shape(), options, cache);
+        if (grads[1].defined())
+          side.run([&] { padded::conv2d_backward_w(dy, x(), grads[1], grads[2], options, cache); });
+        return grads;
+      });
 }
 
 static const AddWork work("conv2d", [](const RecordedOp& op) {

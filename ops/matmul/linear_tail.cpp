@@ -4,6 +4,7 @@
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "ops/base/work.h"
+#include "ops/cross_entropy.h"
 #include "ops/elementwise.h"
 #include "ops/matmul/linear.h"
 #include "ops/matmul/matmul.h"
@@ -51,93 +52,175 @@ static bool runs_fused(const Tensor& x, Layers layers) {
 }
 
 namespace {
+
+// Inputs in the precision of the products.
+struct Operands {
+  Operands(const Tensor& x_, Layers layers) : x(amp::low(x_)[0]), all{x} {
+    for (const LinearTailLayer& l : layers) {
+      w.push_back(amp::to_low(l.w)), b.push_back(amp::to_low(l.b));
+      check_one_dtype("linear_tail", x, w.back(), b.back());
+      all.insert(all.end(), {w.back(), b.back()});
+    }
+  }
+  Tensor x;
+  Tensors w, b, all;  // all: x, then w and b of each layer
+};
+
+// The loss of a tail; without one, no tensor is defined.
+struct Loss {
+  Saved target{Tensor()}, lse{Tensor()};
+  double smoothing = 0;
+};
+
 struct Backward {
-  Saved x;
-  std::vector<Saved> w, b, h;
-  bool dx;
-  std::vector<bool> dw, db;
+  // y: outputs of the hidden layers, and the logits if there is a loss.
+  Backward(const Operands& in, const Tensors& y, const Loss& loss = {})
+      : x(in.x),
+        w(in.w.begin(), in.w.end()),
+        b(in.b.begin(), in.b.end()),
+        y(y.begin(), y.end()),
+        loss(loss),
+        dx(needs_grad(in.x)) {
+    for (size_t i = 0; i < w.size(); ++i) {
+      dw.push_back(needs_grad(in.w[i]));
+      db.push_back(needs_grad(in.b[i]));
+    }
+  }
 
   Grads operator()(const Tensor& dy) {
+    const Tensor rows = kernels::flat_rows(x()), &lse = loss.lse();
     Tensors weights, outputs, dw_(w.size()), db_(w.size());
-    for (const Saved& t : h) outputs.push_back(t());
+    for (const Saved& t : y) outputs.push_back(t());
     for (size_t i = 0; i < w.size(); ++i) {
       weights.push_back(w[i]());
       if (dw[i]) dw_[i] = grad_out(w[i]());
       if (db[i]) db_[i] = grad_out(b[i]());
     }
-    Grads grads{kernels::linear_tail_backward(contiguous(kernels::flat_rows(dy)),
-                                              kernels::flat_rows(x()), weights, outputs, dw_, db_,
-                                              dx)};
+    Grads grads{lse.defined()
+                    ? kernels::linear_tail_loss_backward(cast(dy, lse.dtype()), rows, weights,
+                                                         outputs, loss.target(), lse,
+                                                         loss.smoothing, dw_, db_, dx)
+                    : kernels::linear_tail_backward(contiguous(kernels::flat_rows(dy)), rows,
+                                                    weights, outputs, dw_, db_, dx)};
     if (dx) grads[0] = grads[0].view_as(x().shape());
     for (size_t i = 0; i < w.size(); ++i) grads.insert(grads.end(), {dw_[i], db_[i]});
     return grads;
   }
+
+  Saved x;
+  std::vector<Saved> w, b, y;
+  Loss loss;
+  bool dx;
+  std::vector<bool> dw, db;
 };
+
 }  // namespace
 
-Tensor linear_tail(const Tensor& x_, std::span<const LinearTailLayer> layers, Impl impl) {
-  check(x_, layers);
-  if (impl == Impl::composed || !runs_fused(x_, layers)) return composed(x_, layers);
+static void count_fused() {
   static trace::Counter& fused = trace::counter("fuse.linear_tail");
   fused.add();
-  const auto [x] = amp::low(x_);
-  Tensors inputs{x}, w, b;
-  for (const LinearTailLayer& l : layers) {
-    w.push_back(amp::to_low(l.w)), b.push_back(amp::to_low(l.b));
-    check_one_dtype("linear_tail", x, w.back(), b.back());
-    inputs.insert(inputs.end(), {w.back(), b.back()});
-  }
-  Tensors y = kernels::linear_tail(kernels::flat_rows(x), w, b);
+}
+
+static Shape shape_of(const Tensor& x, Layers layers) {
   Shape shape = x.shape();
-  shape[-1] = y.back().dim(1);
-  const Tensor last = y.back().view_as(shape);
-  if (!will_record(std::span<const Tensor>(inputs))) return last;
+  shape[-1] = layers.back().w.dim(0);
+  return shape;
+}
+
+Tensor linear_tail(const Tensor& x, std::span<const LinearTailLayer> layers, Impl impl) {
+  check(x, layers);
+  if (impl == Impl::composed || !runs_fused(x, layers)) return composed(x, layers);
+  count_fused();
+  const Operands in(x, layers);
+  Tensors y = kernels::linear_tail(kernels::flat_rows(in.x), in.w, in.b);
+  const Tensor last = y.back().view_as(shape_of(x, layers));
+  if (!will_record(std::span<const Tensor>(in.all))) return last;
   y.pop_back();
-  const auto saved = [](const Tensors& all) { return std::vector<Saved>(all.begin(), all.end()); };
-  const auto needed = [](const Tensors& all) {
-    std::vector<bool> needs;
-    for (const Tensor& t : all) needs.push_back(needs_grad(t));
-    return needs;
-  };
-  return record(
-      "linear_tail", last, inputs,
-      Backward{Saved(x), saved(w), saved(b), saved(y), needs_grad(x), needed(w), needed(b)});
+  return record("linear_tail", last, in.all, Backward(in, y));
+}
+
+Tensor linear_tail_loss(const Tensor& x, std::span<const LinearTailLayer> layers,
+                        const Tensor& target, const CrossEntropyOptions& options, Impl impl) {
+  check(x, layers);
+  if (impl == Impl::composed || !runs_fused(x, layers))
+    return cross_entropy(linear_tail(x, layers, impl), target, options, impl);
+  check_cross_entropy(shape_of(x, layers), target, options);
+  count_fused();
+  static trace::Counter& fused = trace::counter("fuse.loss");
+  fused.add();
+  const Operands in(x, layers);
+  const double smoothing = options.label_smoothing;
+  const auto [y, lse, mean] = kernels::linear_tail_loss(in.x, in.w, in.b, target, smoothing);
+  // As amp::full would cast the logits: under amp, the loss of 16-bit logits is f32.
+  const Tensor loss = cast(mean, autocast() == DType::f32 ? in.x.dtype() : mean.dtype());
+  if (!will_record(std::span<const Tensor>(in.all))) return loss;
+  return record("linear_tail_loss", loss, in.all,
+                Backward(in, y, {Saved(target), Saved(lse), smoothing}));
 }
 
 // Hidden outputs are written once forward and read in backward, where their gradients are written
-// and read.
-static const AddWork work("linear_tail", [](const RecordedOp& op) {
+// and read; with a loss, so are the logits.
+static OpWork work_of_tail(const RecordedOp& op) {
   OpWork work = single_pass(op);
-  const double rows = double(op.y.numel() / op.y[-1]);
+  const Shape& x = op.inputs[0].shape;
+  const double rows = double(x.numel() / x[-1]);
+  const bool loss = op.y.rank() == 0;
   for (size_t i = 1; i < op.inputs.size(); i += 2) {
     const Shape& w = op.inputs[i].shape;
     const double flop = 2 * rows * double(w.numel());
-    const double hidden = i + 2 < op.inputs.size() ? rows * double(w[0]) : 0;
+    const double hidden = i + 2 < op.inputs.size() || loss ? rows * double(w[0]) : 0;
     work.forward += {flop, hidden * double(size_of(op.dtype()))};
     work.backward += {(op.inputs[i].grad ? flop : 0) + (i > 1 || op.inputs[0].grad ? flop : 0),
                       3 * hidden * double(size_of(op.dtype()))};
   }
   return work;
-});
+}
+static const AddWork works[] = {{"linear_tail", work_of_tail}, {"linear_tail_loss", work_of_tail}};
 
-// ---- specs: x, then w and b of each layer
+// ---- specs: x, then w and b of each layer. For the loss, every third class is a label.
 
-template <Impl impl> static Tensor run(const Inputs& in) {
+static std::vector<LinearTailLayer> layers_of(const Inputs& in) {
   std::vector<LinearTailLayer> layers;
   for (size_t i = 1; i + 1 < in.size(); i += 2) layers.push_back({in[i], in[i + 1]});
-  return linear_tail(in[0], layers, impl);
+  return layers;
 }
+template <Impl impl> static Tensor run(const Inputs& in) {
+  return linear_tail(in[0], layers_of(in), impl);
+}
+static Tensor run_loss(const Inputs& in, double smoothing, Impl impl) {
+  std::vector<int64_t> labels(in[0].dim(0));
+  for (size_t n = 0; n < labels.size(); ++n) labels[n] = int64_t(n) * 3 % in.back().dim(0);
+  const Tensor target = tensor_of(labels, {in[0].dim(0)}, in[0].device());
+  return linear_tail_loss(in[0], layers_of(in), target, {.label_smoothing = smoothing}, impl);
+}
+
+static const Shapes kThreeLayers = {{3, 5}, {4, 5}, {4}, {6, 4}, {6}, {2, 6}, {2}};
+static const Shapes kLeNet = {{64, 400}, {120, 400}, {120}, {84, 120}, {84}, {10, 84}, {10}};
+
 static const AddOp spec({.name = "linear_tail",
                          .math = "y = w3 max(w2 max(w1 x + b1, 0) + b2, 0) + b3",
-                         .cases = {{{3, 5}, {4, 5}, {4}, {6, 4}, {6}, {2, 6}, {2}},
-                                   {{2, 3, 4}, {5, 4}, {5}, {3, 5}, {3}}},
+                         .cases = {kThreeLayers, {{2, 3, 4}, {5, 4}, {5}, {3, 5}, {3}}},
                          .run = run<Impl::fused>,
                          .rejects = {{{3, 5}, {4, 4}, {4}, {6, 4}, {6}},
                                      {{3, 5}, {4, 5}, {4}, {6, 5}, {6}},
                                      {{3, 5}, {4, 5}, {4}, {6, 4}, {4}}},
-                         .large = {{{64, 400}, {120, 400}, {120}, {84, 120}, {84}, {10, 84}, {10}}},
+                         .large = {kLeNet},
                          .composed = run<Impl::composed>,
                          .rounds_each_step = true,
                          .close_f32 = false});
+
+static bool add_loss_spec(const char* variant, double smoothing) {
+  AddOp({.name = "linear_tail_loss",
+         .math = "-mean(log_softmax(w3 max(w2 max(w1 x + b1, 0) + b2, 0) + b3)[label])",
+         .cases = {kThreeLayers, {{4, 3}, {5, 3}, {5}, {7, 5}, {7}}},
+         .run = [=](const Inputs& in) { return run_loss(in, smoothing, Impl::fused); },
+         .variant = variant,
+         .large = {kLeNet},
+         .composed = [=](const Inputs& in) { return run_loss(in, smoothing, Impl::composed); },
+         .rounds_each_step = true,
+         .close_f32 = false});
+  return true;
+}
+static const bool loss_specs = add_loss_spec("", 0) && add_loss_spec("label smoothing", 0.1);
 
 }  // namespace bellows

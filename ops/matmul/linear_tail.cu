@@ -1,10 +1,12 @@
 // linear_tail on the GPU. Forward computes two rows of the batch in each block, through all layers;
 // every block reads all weights, from L2 after the first. Backward computes the gradients of the
-// hidden outputs likewise, then all products of dw, db and dx in one launch. Each sum is added in
-// one block, in a fixed order.
+// hidden outputs likewise, then all products of dw, db and dx in one launch. With a loss, forward
+// ends with it, and backward begins with the gradients of the logits. Each sum is added in one
+// block, in a fixed order.
 #include "core/device/reduce.cuh"
 #include "core/tensor/copy.h"
 #include "ops/base/functors.h"
+#include "ops/cross_entropy.cuh"
 #include "ops/matmul/linear.cuh"
 #include "ops/matmul/linear_tail.h"
 
@@ -25,9 +27,19 @@ template <class T> struct TailLayer {
   int in, out;
   int64_t x_row, x_column;
 };
+// N values of lse, of parts (losses of rows) and one of loss; dy: of the loss. lse: null if there
+// is no loss.
+template <class T> struct TailLoss {
+  Targets targets;
+  Acc<T>* lse;
+  double* parts;
+  Acc<T>* loss;
+  const Acc<T>* dy;
+};
 template <class T> struct Tail {
   TailLayer<T> layers[kMostTailLayers];
   int count, rows, width;  // width: of the widest layer
+  TailLoss<T> loss;
 };
 
 // Loads rows first .. first + kRows - 1 of (rows, columns) into `to` (kRows, width). Repeats the
@@ -67,8 +79,29 @@ __device__ void multiply_rows(const Tail<T>& tail, const TailLayer<T>& z, bool r
   }
 }
 
+__device__ unsigned loss_ticket;
+
+// One warp for the logits (width) of each row. The block that ends last adds up the losses of all
+// rows.
+template <class T>
+__device__ void add_losses(const Tail<T>& tail, int first, const Acc<T>* logits) {
+  const TailLoss<T>& z = tail.loss;
+  const int warp = threadIdx.x / kWarp, n = first + warp;
+  __syncthreads();
+  if (warp < kRows && n < tail.rows) {
+    const double loss =
+        loss_of_row(logits + warp * tail.width, n, z.targets, Team{kWarp}, nullptr, z.lse);
+    if (threadIdx.x % kWarp == 0) z.parts[n] = loss;
+  }
+  if (!is_last_block(&loss_ticket)) return;
+  double sum = 0;
+  for (int i = threadIdx.x; i < tail.rows; i += kBlock) sum += z.parts[i];
+  sum = block_sum(sum, dynamic_shared<double>());
+  if (threadIdx.x == 0) *z.loss = Acc<T>(sum / tail.rows);
+}
+
 // Blocks of kBlock threads for kRows rows. Shared memory: inputs and outputs of one layer, 2 kRows
-// width values. Bytes read by each block: all weights, 4 per thread and load.
+// width values, or a double per warp. Bytes read by each block: all weights, 4 per thread and load.
 template <class T> __global__ void __launch_bounds__(kBlock) forward_rows(Tail<T> tail) {
   await_predecessor();
   Acc<T>* const rows = dynamic_shared<Acc<T>>();
@@ -79,6 +112,22 @@ template <class T> __global__ void __launch_bounds__(kBlock) forward_rows(Tail<T
     __syncthreads();
     multiply_rows(tail, tail.layers[l], l + 1 < tail.count, first, rows + l % 2 * half,
                   rows + (l + 1) % 2 * half);
+  }
+  if (tail.loss.lse) add_losses(tail, first, rows + tail.count % 2 * half);
+}
+
+// Computes the gradients of the logits, (kRows, width), as load_rows would load them, and stores
+// them for backward_products.
+template <class T>
+__device__ void compute_slopes(const Tail<T>& tail, const TailLayer<T>& last, int first,
+                               Acc<T>* to) {
+  const TailLoss<T>& z = tail.loss;
+  for (int i = threadIdx.x; i < kRows * last.out; i += kBlock) {
+    const int r = i / last.out, c = i % last.out, n = std::min(first + r, tail.rows - 1);
+    const int64_t at = int64_t(n) * last.out + c;
+    const T d(slope_of_row(*z.dy, n, tail.rows, z.lse, z.targets)(c, Acc<T>(last.y[at])));
+    to[r * tail.width + c] = Acc<T>(d);
+    if (first + r < tail.rows) last.dy[at] = d;
   }
 }
 
@@ -94,7 +143,10 @@ template <class T> __global__ void __launch_bounds__(kBlock) backward_rows(Tail<
   const int first = int(blockIdx.x) * kRows, half = kRows * tail.width;
   Acc<T>* const parts = rows + 2 * half;  // (teams, kRows, across)
   const TailLayer<T>& last = tail.layers[tail.count - 1];
-  load_rows(tail, first, last.dy, last.out, 1, last.out, rows);
+  if (tail.loss.lse)
+    compute_slopes(tail, last, first, rows);
+  else
+    load_rows(tail, first, last.dy, last.out, 1, last.out, rows);
   for (int l = tail.count - 1, side = 0; l > 0; --l, side ^= 1) {
     const TailLayer<T>&z = tail.layers[l], &below = tail.layers[l - 1];
     const Acc<T>* const dy = rows + side * half;
@@ -154,7 +206,7 @@ Tail<T> tail_of(const Tensor& x, const Tensors& w, const Tensors& b, const Tenso
   const auto pointer = [](const Tensors& all, size_t i) {
     return i < all.size() && all[i].defined() ? all[i].ptr<T>() : nullptr;
   };
-  Tail<T> tail{{}, int(w.size()), int(x.dim(0)), int(x.dim(1))};
+  Tail<T> tail{{}, int(w.size()), int(x.dim(0)), int(x.dim(1)), {}};
   for (size_t i = 0; i < w.size(); ++i) {
     const Tensor& in = i == 0 ? x : y[i - 1];
     tail.layers[i] = {in.ptr<T>(),      w[i].ptr<T>(),   pointer(b, i),
@@ -168,7 +220,8 @@ Tail<T> tail_of(const Tensor& x, const Tensors& w, const Tensors& b, const Tenso
 // sums: per thread and row.
 template <class T> Grid grid_for(const Tail<T>& tail, int sums) {
   return {unsigned(ceil_div(tail.rows, kRows)), kBlock,
-          size_t(kRows * (2 * tail.width + sums * kBlock)) * sizeof(Acc<T>)};
+          std::max(size_t(kRows * (2 * tail.width + sums * kBlock)) * sizeof(Acc<T>),
+                   kWarps * sizeof(double))};
 }
 
 Tensors contiguous(const Tensors& all) {
@@ -177,26 +230,45 @@ Tensors contiguous(const Tensors& all) {
   return rows;
 }
 
-Tensors forward(const Tensor& x, const Tensors& w_, const Tensors& b_) {
+// Without a target, the outputs alone.
+kernels::LinearTailLoss forward_loss(const Tensor& x, const Tensors& w_, const Tensors& b_,
+                                     const Tensor& target, double smoothing) {
   const Tensors w = contiguous(w_), b = contiguous(b_);
-  Tensors y;
-  for (const Tensor& layer : w) y.push_back(empty({x.dim(0), layer.dim(0)}, x));
+  const int64_t N = x.dim(0);
+  kernels::LinearTailLoss out;
+  for (const Tensor& layer : w) out.y.push_back(empty({N, layer.dim(0)}, x));
   visit_stored(x.dtype(), [&]<class T>(T) {
-    const Tail<T> tail = tail_of<T>(x, w, b, y, {});
+    Tail<T> tail = tail_of<T>(x, w, b, out.y, {});
+    Tensor parts;
+    if (target.defined()) {
+      out.lse = Tensor({N}, dtype_of<Acc<T>>, x.device());
+      out.loss = empty({}, out.lse);
+      parts = Tensor({N}, DType::f64, x.device());
+      tail.loss = {targets_of(target, w.back().dim(0), smoothing), out.lse.ptr<Acc<T>>(),
+                   parts.ptr<double>(), out.loss.ptr<Acc<T>>(), nullptr};
+    }
     launch(forward_rows<T>, grid_for(tail, 0), tail);
   });
-  return y;
+  return out;
+}
+Tensors forward(const Tensor& x, const Tensors& w, const Tensors& b) {
+  return forward_loss(x, w, b, {}, 0).y;
 }
 
-Tensor backward(const Tensor& dy_, const Tensor& x, const Tensors& w_, const Tensors& h,
-                const Tensors& dw, const Tensors& db, bool needs_dx) {
+// Without a target, dy is of the last layer's output, which y lacks.
+Tensor backward_loss(const Tensor& dy_, const Tensor& x, const Tensors& w_, const Tensors& y,
+                     const Tensor& target, const Tensor& lse, double smoothing, const Tensors& dw,
+                     const Tensors& db, bool needs_dx) {
   const Tensors w = contiguous(w_);
   const Tensor dx = needs_dx ? empty(x.shape(), x) : Tensor();
   Tensors dy;
-  for (const Tensor& t : h) dy.push_back(empty(t.shape(), t));
-  dy.push_back(dy_);
+  for (const Tensor& t : y) dy.push_back(empty(t.shape(), t));
+  if (!target.defined()) dy.push_back(dy_);
   visit_stored(x.dtype(), [&]<class T>(T) {
-    const Tail<T> tail = tail_of<T>(x, w, {}, h, dy);
+    Tail<T> tail = tail_of<T>(x, w, {}, y, dy);
+    if (target.defined())
+      tail.loss = {targets_of(target, w.back().dim(0), smoothing), lse.ptr<Acc<T>>(), nullptr,
+                   nullptr, dy_.ptr<Acc<T>>()};
     launch(backward_rows<T>, grid_for(tail, 1), tail);
     TailGrads<T> grads{{}, {}, {needs_dx ? dx.ptr<T>() : nullptr, int(x.dim(1))}};
     int64_t blocks = needs_dx ? gemm::tiles<gemm::Narrow>({1, x.dim(0), x.dim(1), 0}) : 0;
@@ -216,8 +288,15 @@ Tensor backward(const Tensor& dy_, const Tensor& x, const Tensors& w_, const Ten
   return dx;
 }
 
+Tensor backward(const Tensor& dy, const Tensor& x, const Tensors& w, const Tensors& h,
+                const Tensors& dw, const Tensors& db, bool needs_dx) {
+  return backward_loss(dy, x, w, h, {}, {}, 0, dw, db, needs_dx);
+}
+
 const bool gpu = kernels::linear_tail.on(Device::cuda, forward) &&
-                 kernels::linear_tail_backward.on(Device::cuda, backward);
+                 kernels::linear_tail_backward.on(Device::cuda, backward) &&
+                 kernels::linear_tail_loss.on(Device::cuda, forward_loss) &&
+                 kernels::linear_tail_loss_backward.on(Device::cuda, backward_loss);
 
 }  // namespace
 }  // namespace bellows

@@ -7,6 +7,8 @@
 
 namespace bellows {
 
+struct CrossEntropyOptions;
+
 // w: (out, in). b: (out) or undefined. slot: as in linear(), may be null.
 struct LinearTailLayer {
   Tensor w, b;
@@ -22,6 +24,13 @@ struct LinearTailLayer {
 // relu() run one by one.
 Tensor linear_tail(const Tensor& x, std::span<const LinearTailLayer> layers, Impl impl);
 
+// Returns cross_entropy(linear_tail(x, layers), target, options). x: (N, in).
+//
+// fused, under the same conditions: the loss is computed in the launches of linear_tail, and
+// counted as fuse.linear_tail and fuse.loss. Otherwise the two ops run one by one.
+Tensor linear_tail_loss(const Tensor& x, std::span<const LinearTailLayer> layers,
+                        const Tensor& target, const CrossEntropyOptions& options, Impl impl);
+
 namespace kernels {
 inline constexpr int kMostTailLayers = 3;
 inline constexpr int64_t kMostTailFeatures = 1024;
@@ -36,5 +45,19 @@ inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& x, const Tensors&
                                const Tensors& h, const Tensors& dw, const Tensors& db,
                                bool needs_dx)>
     linear_tail_backward{"linear_tail_backward"};
+
+struct LinearTailLoss {
+  Tensors y;         // as of linear_tail; the last are the logits
+  Tensor lse, loss;  // (N), as of cross_entropy, and their mean loss, both f64 for f64, else f32
+};
+// target: (N), i64. On a GPU only, as its backward.
+inline constinit Kernel<LinearTailLoss(const Tensor& x, const Tensors& w, const Tensors& b,
+                                       const Tensor& target, double smoothing)>
+    linear_tail_loss{"linear_tail_loss"};
+// As linear_tail_backward, but dy is of the loss, with its dtype, and y has the logits too.
+inline constinit Kernel<Tensor(
+    const Tensor& dy, const Tensor& x, const Tensors& w, const Tensors& y, const Tensor& target,
+    const Tensor& lse, double smoothing, const Tensors& dw, const Tensors& db, bool needs_dx)>
+    linear_tail_loss_backward{"linear_tail_loss_backward"};
 }  // namespace kernels
 }  // namespace bellows

@@ -6,8 +6,9 @@ static const bellows::AddToggle toggle({
     .idea = "The weight gradient of a convolution runs on a second stream of the GPU, beside the "
             "gradient of its input: both need only dy. The blocks of one fill the multiprocessors "
             "that the last wave of the other leaves idle.",
-    .claim = "unmeasured here, and no figure in the seeds. Most is expected of small batches, whose "
-             "kernels do not fill a GPU, and inside a CUDA graph",
+    .claim =
+        "unmeasured here, and no figure in the seeds. Most is expected of small batches, whose "
+        "kernels do not fill a GPU, and inside a CUDA graph",
     .cost = "two events per convolution in an eager step; two large kernels share the L2 cache",
     .sources = "no seed",
     .footprint = "cuda.forks",

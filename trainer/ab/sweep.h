@@ -29,8 +29,8 @@ struct SweepResult : RoundsResult {
 };
 // Values of the keys in arm `index`.
 Names combination(const std::vector<SweepKey>& keys, size_t index);
-// Makes the arms with names and configurations, and their facts but for the work. Throws Error (exit 2) if a
-// combination is no run, or two are the same.
+// Makes the arms with names and configurations, and their facts but for the work. Throws Error
+// (exit 2) if a combination is no run, or two are the same.
 SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& keys);
 
 // Time per sample of the first arm divided by that of arm i.

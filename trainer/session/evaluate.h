@@ -11,8 +11,8 @@ class Module;
 class Session;
 struct Plan;
 
-// While this lives, the session's model evaluates: under its kernels and amp, and without history if
-// eval.no_grad is on. The destructor restores training().
+// While this lives, the session's model evaluates: under its kernels and amp, and without history
+// if eval.no_grad is on. The destructor restores training().
 class InEvaluation {
  public:
   explicit InEvaluation(Session& session);

@@ -1,0 +1,64 @@
+// Cross-entropy of one row of logits and its gradient, for every kernel that computes them.
+#pragma once
+#include "core/tensor/line.cuh"
+#include "core/tensor/tensor.h"
+#include "ops/exps.cuh"
+
+namespace bellows {
+
+struct Targets {
+  const int64_t* labels;
+  int64_t step, classes;
+  double smoothing;
+  __device__ int64_t label(int64_t n) const { return labels[n * step]; }
+  __device__ bool valid(int64_t label) const { return label >= 0 && label < classes; }
+};
+inline Targets targets_of(const Tensor& target, int64_t classes, double smoothing) {
+  return {target.ptr<int64_t>(), target.strides()[0], classes, smoothing};
+}
+
+// lse - (1 - s) * x[label] - s * mean(x)
+template <class T>
+__device__ double loss_of(const T* x, double lse, double sum, int64_t label, const Targets& t) {
+  if (!t.valid(label)) return NAN;
+  const double loss = lse - (1 - t.smoothing) * Acc<T>(x[label]);
+  return t.smoothing > 0 ? loss - t.smoothing * sum / t.classes : loss;
+}
+
+// Returns the loss of row n, whose logits are x, on rank 0 of the team, which writes lse[n]; 0 on
+// other ranks. scratch: shared memory for one Exps<double> per warp, if the team is a block.
+template <class T>
+__device__ double loss_of_row(const T* x, int64_t n, const Targets& targets, Team team,
+                              Exps<double>* scratch, Acc<T>* lse) {
+  using A = Acc<T>;
+  Exps<A> exps = Exps<A>::nothing();
+  A sum = 0;
+  const auto take = [&](int64_t, A value) {
+    exps.take(value);
+    sum += value;
+  };
+  for_line<T>(targets.classes, 1, team, take, x);
+  exps = team.fold(exps, Exps<A>::nothing(), JoinExps(), reinterpret_cast<Exps<A>*>(scratch));
+  sum = team.fold(sum, A(0), Plus(), reinterpret_cast<A*>(scratch));
+  if (team.rank() != 0) return 0;
+  const A log_sum = lse[n] = exps.log_sum();
+  return loss_of(x, log_sum, sum, targets.label(n), targets);
+}
+
+// Gradient of the logits of one row of N: (softmax(x) - q) * dy / N
+template <class A> struct SlopeOfRow {
+  A scale, own, even, lse;
+  int64_t label;
+
+  __device__ A operator()(int64_t c, A x) const {
+    return (std::exp(x - lse) - even - (c == label ? own : A(0))) * scale;
+  }
+};
+template <class A>
+__device__ SlopeOfRow<A> slope_of_row(A dy, int64_t n, int64_t N, const A* lse, const Targets& t) {
+  const int64_t label = t.label(n);
+  return {t.valid(label) ? dy / A(N) : A(NAN), A(1 - t.smoothing), A(t.smoothing / t.classes),
+          lse[n], label};
+}
+
+}  // namespace bellows
