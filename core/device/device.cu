@@ -5,6 +5,7 @@
 #include "core/base/library.h"
 #include "core/base/module_path.h"
 #include "core/device/cuda.h"
+#include "core/device/timer.h"
 
 namespace bellows {
 
@@ -211,5 +212,23 @@ static const AddDevice gpu(
      .drop_capture = drop_capture,
      .launch_graph = launch_graph,
      .free_graph = [](void* g) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(g)); }});
+
+// ---- times (core/device/timer.h)
+
+static void* mark(Stream stream) {
+  cudaEvent_t event = nullptr;
+  CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDefault));
+  CUDA_CHECK(cudaEventRecord(event, native(stream)));
+  return event;
+}
+static double ms(void* begin, void* end) {
+  float elapsed = 0;
+  CUDA_CHECK(cudaEventElapsedTime(&elapsed, event_of(begin), event_of(end)));
+  return elapsed;
+}
+static const AddClock gpu_clock(Device::cuda,
+                                {.mark = mark,
+                                 .forget = [](void* moment) { cudaEventDestroy(event_of(moment)); },
+                                 .ms = ms});
 
 }  // namespace bellows
