@@ -122,6 +122,7 @@ template <class T>
 __device__ void compute_slopes(const Tail<T>& tail, const TailLayer<T>& last, int first,
                                Acc<T>* to) {
   const TailLoss<T>& z = tail.loss;
+#pragma unroll 1  // unrolled, backward_rows<float> has too few registers
   for (int i = threadIdx.x; i < kRows * last.out; i += kBlock) {
     const int r = i / last.out, c = i % last.out, n = std::min(first + r, tail.rows - 1);
     const int64_t at = int64_t(n) * last.out + c;
