@@ -73,6 +73,9 @@ TEST(ModelInput, MadeInSixteenBitsTrainsAsCastBitForBit) {
         const Batch batch = first_batch(session);
         EXPECT_EQ(batch.x.dtype(), plan.amp.low());
         EXPECT_TRUE(batch.x.is_contiguous(nhwc ? kNHWC : kNCHW));
+        const Tensor captured = session.zeros_like_batches(batch.x.shape()).x;
+        EXPECT_EQ(captured.dtype(), batch.x.dtype());
+        EXPECT_EQ(captured.strides(), batch.x.strides());
       }
 }
 
