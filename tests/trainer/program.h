@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace bellows {
@@ -19,7 +20,7 @@ struct Ended {
 class RunningProgram {
  public:
   RunningProgram(pid_t process, std::filesystem::path folder)
-      : process_(process), folder_(folder) {}
+      : process_(process), folder_(std::move(folder)) {}
   RunningProgram(RunningProgram&&) = delete;
   ~RunningProgram();
   // Waits, up to a second, until the process has taken it: two that are pending are one.

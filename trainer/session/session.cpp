@@ -28,7 +28,7 @@ static int gpu_of(const Plan& plan, const Ranks& ranks) {
 }
 
 static Device choose_device(const Plan& plan, const Ranks& ranks, std::vector<std::string>& notes) {
-  if (plan.device == DeviceChoice::cpu) return notes.push_back("device: cpu"), Device::cpu;
+  if (plan.device == DeviceChoice::cpu) return notes.emplace_back("device: cpu"), Device::cpu;
   choose_gpu(gpu_of(plan, ranks));
   const std::string trouble = why_no_device(Device::cuda), wanted = plan.device.text();
   if (plan.device.kind == DeviceChoice::cuda) {
@@ -65,7 +65,7 @@ static Device prepare_process(const Plan& plan, const Ranks& ranks,
   configure_allocator(device, plan.allocator);
   if (device != Device::cpu) configure_allocator(Device::cpu, host_options(plan.allocator));
   if (plan.allocator.reserve_mb && !plan.allocator.caching)
-    notes.push_back("allocator.reserve_mb: no effect without  toggles.caching_allocator: on");
+    notes.emplace_back("allocator.reserve_mb: no effect without  toggles.caching_allocator: on");
   anomaly().on = plan.debug.anomaly;
   Mutex::collect_stats(plan.debug.lock_stats);
   const std::string shared =
@@ -244,7 +244,7 @@ void Session::meet_ranks() {
                       joint_batch(), " = ", ranks.world, " x ", plan.data.loader.sampler.batch_size,
                       "; ips counts all ranks"));
   if (by_root())
-    notes.push_back("dp: rank 0 reads the batches of all ranks and updates alone; ddp is off");
+    notes.emplace_back("dp: rank 0 reads the batches of all ranks and updates alone; ddp is off");
 }
 
 // Returns a checksum of up to 64 samples, from the first to the last: files as they are stored, or
