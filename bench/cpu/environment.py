@@ -56,7 +56,9 @@ def main():
     for name in ("LD_PRELOAD", "OMP_WAIT_POLICY", "OMP_PROC_BIND"):
         os.environ.pop(name, None)
     speeds = measure.take_turns(environments, a.rounds, speed)
-    plain = speeds["nothing set"]
+    plain = speeds.get("nothing set")
+    if not plain:
+        return 1
     for name, runs in speeds.items():
         print(f"{name:32} {measure.middle(runs, 'ips'):12.1f} samples/s  times as fast: "
               f"{measure.spread(*measure.ratio(plain, runs, 'ips'))}")

@@ -45,7 +45,7 @@ struct StepProgram {
   mutable Slot slot;  // code that a device compiled; compute thread only
 };
 
-// What a chain needs to know of a functor.
+// A functor as a chain sees it: its operands and its derivatives.
 struct StepFunction {
   std::string name;    // name of the op; derivatives add a mark: "gelu'", "mul'a"
   int arity;           // number of operands

@@ -96,12 +96,9 @@ struct Backward {
       if (dw[i]) dw_[i] = grad_out(w[i]());
       if (db[i]) db_[i] = grad_out(b[i]());
     }
-    Grads grads{lse.defined()
-                    ? kernels::linear_tail_loss_backward(cast(dy, lse.dtype()), rows, weights,
-                                                         outputs, loss.target(), lse,
-                                                         loss.smoothing, dw_, db_, dx)
-                    : kernels::linear_tail_backward(contiguous(kernels::flat_rows(dy)), rows,
-                                                    weights, outputs, dw_, db_, dx)};
+    const Tensor d = lse.defined() ? cast(dy, lse.dtype()) : contiguous(kernels::flat_rows(dy));
+    Grads grads{kernels::linear_tail_backward(d, rows, weights, outputs, loss.target(), lse,
+                                              loss.smoothing, dw_, db_, dx)};
     if (dx) grads[0] = grads[0].view_as(x().shape());
     for (size_t i = 0; i < w.size(); ++i) grads.insert(grads.end(), {dw_[i], db_[i]});
     return grads;
@@ -132,7 +129,7 @@ Tensor linear_tail(const Tensor& x, std::span<const LinearTailLayer> layers, Imp
   if (impl == Impl::composed || !runs_fused(x, layers)) return composed(x, layers);
   count_fused();
   const Operands in(x, layers);
-  Tensors y = kernels::linear_tail(kernels::flat_rows(in.x), in.w, in.b);
+  Tensors y = kernels::linear_tail(kernels::flat_rows(in.x), in.w, in.b, {}, 0).y;
   const Tensor last = y.back().view_as(shape_of(x, layers));
   if (!will_record(std::span<const Tensor>(in.all))) return last;
   y.pop_back();
@@ -150,7 +147,7 @@ Tensor linear_tail_loss(const Tensor& x, std::span<const LinearTailLayer> layers
   fused.add();
   const Operands in(x, layers);
   const double smoothing = options.label_smoothing;
-  const auto [y, lse, mean] = kernels::linear_tail_loss(in.x, in.w, in.b, target, smoothing);
+  const auto [y, lse, mean] = kernels::linear_tail(in.x, in.w, in.b, target, smoothing);
   // As amp::full would cast the logits: under amp, the loss of 16-bit logits is f32.
   const Tensor loss = cast(mean, autocast() == DType::f32 ? in.x.dtype() : mean.dtype());
   if (!will_record(std::span<const Tensor>(in.all))) return loss;

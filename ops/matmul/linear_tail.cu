@@ -231,12 +231,11 @@ Tensors contiguous(const Tensors& all) {
   return rows;
 }
 
-// Without a target, the outputs alone.
-kernels::LinearTailLoss forward_loss(const Tensor& x, const Tensors& w_, const Tensors& b_,
-                                     const Tensor& target, double smoothing) {
+kernels::LinearTail forward(const Tensor& x, const Tensors& w_, const Tensors& b_,
+                            const Tensor& target, double smoothing) {
   const Tensors w = contiguous(w_), b = contiguous(b_);
   const int64_t N = x.dim(0);
-  kernels::LinearTailLoss out;
+  kernels::LinearTail out;
   for (const Tensor& layer : w) out.y.push_back(empty({N, layer.dim(0)}, x));
   visit_stored(x.dtype(), [&]<class T>(T) {
     Tail<T> tail = tail_of<T>(x, w, b, out.y, {});
@@ -252,14 +251,10 @@ kernels::LinearTailLoss forward_loss(const Tensor& x, const Tensors& w_, const T
   });
   return out;
 }
-Tensors forward(const Tensor& x, const Tensors& w, const Tensors& b) {
-  return forward_loss(x, w, b, {}, 0).y;
-}
 
-// Without a target, dy is of the last layer's output, which y lacks.
-Tensor backward_loss(const Tensor& dy_, const Tensor& x, const Tensors& w_, const Tensors& y,
-                     const Tensor& target, const Tensor& lse, double smoothing, const Tensors& dw,
-                     const Tensors& db, bool needs_dx) {
+Tensor backward(const Tensor& dy_, const Tensor& x, const Tensors& w_, const Tensors& y,
+                const Tensor& target, const Tensor& lse, double smoothing, const Tensors& dw,
+                const Tensors& db, bool needs_dx) {
   const Tensors w = contiguous(w_);
   const Tensor dx = needs_dx ? empty(x.shape(), x) : Tensor();
   Tensors dy;
@@ -289,15 +284,8 @@ Tensor backward_loss(const Tensor& dy_, const Tensor& x, const Tensors& w_, cons
   return dx;
 }
 
-Tensor backward(const Tensor& dy, const Tensor& x, const Tensors& w, const Tensors& h,
-                const Tensors& dw, const Tensors& db, bool needs_dx) {
-  return backward_loss(dy, x, w, h, {}, {}, 0, dw, db, needs_dx);
-}
-
 const bool gpu = kernels::linear_tail.on(Device::cuda, forward) &&
-                 kernels::linear_tail_backward.on(Device::cuda, backward) &&
-                 kernels::linear_tail_loss.on(Device::cuda, forward_loss) &&
-                 kernels::linear_tail_loss_backward.on(Device::cuda, backward_loss);
+                 kernels::linear_tail_backward.on(Device::cuda, backward);
 
 }  // namespace
 }  // namespace bellows

@@ -35,29 +35,21 @@ namespace kernels {
 inline constexpr int kMostTailLayers = 3;
 inline constexpr int64_t kMostTailFeatures = 1024;
 
-// Returns the outputs (N, out) of all layers, those of relu where one follows. x: (N, in), any
-// strides. w: (out, in). b: (out) or undefined. On a GPU only.
-inline constinit Kernel<Tensors(const Tensor& x, const Tensors& w, const Tensors& b)> linear_tail{
-    "linear_tail"};
-// Writes dw, with any strides, and db, contiguous; any of them may be undefined. Returns dx,
-// undefined unless needs_dx. dy: of the last layer; h: outputs of the others. On a GPU only.
-inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& x, const Tensors& w,
-                               const Tensors& h, const Tensors& dw, const Tensors& db,
-                               bool needs_dx)>
-    linear_tail_backward{"linear_tail_backward"};
-
-struct LinearTailLoss {
-  Tensors y;         // as of linear_tail; the last are the logits
-  Tensor lse, loss;  // (N), as of cross_entropy, and their mean loss, both f64 for f64, else f32
+struct LinearTail {
+  Tensors y;         // outputs (N, out) of all layers, those of relu where one follows
+  Tensor lse, loss;  // (N), as of cross_entropy, and the mean loss, both f64 for f64, else f32
 };
-// target: (N), i64. On a GPU only, as its backward.
-inline constinit Kernel<LinearTailLoss(const Tensor& x, const Tensors& w, const Tensors& b,
-                                       const Tensor& target, double smoothing)>
-    linear_tail_loss{"linear_tail_loss"};
-// As linear_tail_backward, but dy is of the loss, with its dtype, and y has the logits too.
+// x: (N, in), any strides. w: (out, in). b: (out) or undefined. target: (N), i64; undefined: there
+// is no loss. On a GPU only.
+inline constinit Kernel<LinearTail(const Tensor& x, const Tensors& w, const Tensors& b,
+                                   const Tensor& target, double smoothing)>
+    linear_tail{"linear_tail"};
+// Writes dw, with any strides, and db, contiguous; any of them may be undefined. Returns dx,
+// undefined unless needs_dx. With a loss, dy is its gradient, in its dtype, and y are all outputs.
+// Without, dy is that of the last output, and y are the others. On a GPU only.
 inline constinit Kernel<Tensor(
     const Tensor& dy, const Tensor& x, const Tensors& w, const Tensors& y, const Tensor& target,
     const Tensor& lse, double smoothing, const Tensors& dw, const Tensors& db, bool needs_dx)>
-    linear_tail_loss_backward{"linear_tail_loss_backward"};
+    linear_tail_backward{"linear_tail_backward"};
 }  // namespace kernels
 }  // namespace bellows

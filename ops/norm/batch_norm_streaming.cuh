@@ -32,7 +32,7 @@ struct Groups {
   int64_t step, rounds;  // from a group's run of rows to its next; runs that all groups have
 };
 
-// What the jobs that sum up gradients share: their sums need no pivot.
+// Base of the jobs that sum up gradients. Their sums need no pivot.
 template <class A> struct GradientSums {
   Batch<A> batch;
   A *dw, *db;

@@ -134,10 +134,11 @@ TEST_P(Tail, IsOneLaunchForwardAndTwoBackward) {
                   on_device(normal({3, 5}, 3), DType::f32)};
   const Tensors none(2), dw{empty_like(w[0]), empty_like(w[1])};
   int64_t before = launches.value();
-  const Tensors y = kernels::linear_tail(x, w, none);
+  const Tensors y = kernels::linear_tail(x, w, none, {}, 0).y;
   EXPECT_EQ(launches.value() - before, 1);
   before = launches.value();
-  EXPECT_TRUE(kernels::linear_tail_backward(y[1], x, w, {y[0]}, dw, none, true).defined());
+  EXPECT_TRUE(
+      kernels::linear_tail_backward(y[1], x, w, {y[0]}, {}, {}, 0, dw, none, true).defined());
   EXPECT_EQ(launches.value() - before, 2);
 }
 
@@ -148,8 +149,9 @@ TEST_P(Tail, TakesStridesAndLeavesOutWhatIsNotNeeded) {
   const Tensors w{on_device(normal({4, 6}, 2), DType::f32),
                   on_device(normal({3, 4}, 3), DType::f32)};
   const auto grads = [&](const Tensor& in, const Tensors& dw, bool needs_dx) {
-    const Tensors y = kernels::linear_tail(in, w, {none, none});
-    return kernels::linear_tail_backward(dy, in, w, {y[0]}, dw, {none, none}, needs_dx);
+    const Tensors y = kernels::linear_tail(in, w, {none, none}, none, 0).y;
+    return kernels::linear_tail_backward(dy, in, w, {y[0]}, none, none, 0, dw, {none, none},
+                                         needs_dx);
   };
   const Tensor dw = empty_like(w[0]), strided = with_order(dw, {1, 0}, 2);
   const Tensor dx = grads(x, {dw, none}, true);
@@ -226,10 +228,10 @@ TEST_P(TailLoss, IsOneLaunchForwardAndTwoBackward) {
                   on_device(normal({3, 5}, 3), DType::f32)};
   const Tensors none(2), dw{empty_like(w[0]), empty_like(w[1])};
   int64_t before = launches.value();
-  const auto [y, lse, loss] = kernels::linear_tail_loss(x, w, none, labels, 0);
+  const auto [y, lse, loss] = kernels::linear_tail(x, w, none, labels, 0);
   EXPECT_EQ(launches.value() - before, 1);
   before = launches.value();
-  kernels::linear_tail_loss_backward(dy, x, w, y, labels, lse, 0, dw, none, true);
+  kernels::linear_tail_backward(dy, x, w, y, labels, lse, 0, dw, none, true);
   EXPECT_EQ(launches.value() - before, 2);
 }
 

@@ -1,5 +1,5 @@
-// Faults between streams, planted in the product's own allocator and feed: an event without a wait,
-// a block that is reused while another stream still uses it.
+// Faults between streams, planted in the product's own allocator, feed and convolution: an event
+// without a wait, a block that is reused while another stream still uses it.
 #include <gtest/gtest.h>
 #include "autograd/backward.h"
 #include "core/base/trace.h"
