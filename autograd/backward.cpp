@@ -150,6 +150,17 @@ static void run(Pass& pass, Node& node) {
   }
 }
 
+// d loss / d loss, in the loss's shape and dtype. Without micro-batches it is the loss scale
+// itself, which costs no launch.
+static Tensor seed_of(const Tensor& loss, const BackwardOptions& options) {
+  if (!options.loss_scale.defined()) return full(loss.shape(), options.seed, loss);
+  const Tensor scale = cast(options.loss_scale, loss.dtype()).view_as(loss.shape());
+  if (options.seed == 1) return scale;
+  const Tensor seed = full(loss.shape(), 0, loss);
+  add_into(seed, scale, options.seed);
+  return seed;
+}
+
 void backward(const Tensor& loss, const BackwardOptions& options) {
   CHECK(loss.numel() == 1, "backward() starts from a scalar, got ", loss.shape());
   CHECK(needs_grad(loss), "backward(): nothing upstream of this tensor requires grad");
@@ -157,9 +168,7 @@ void backward(const Tensor& loss, const BackwardOptions& options) {
   const NoGrad guard;
   const LowGrads precision(options.low_grads);
   Pass pass = plan_pass(grad_meta(loss));
-  Tensor seed = empty(loss.shape(), loss);
-  kernels::fill_seed(seed, options.seed, options.state);
-  send(pass, Edge(grad_meta(loss)), std::move(seed), "backward");
+  send(pass, Edge(grad_meta(loss)), seed_of(loss, options), "backward");
   while (!pass.ready.empty()) {
     std::pop_heap(pass.ready.begin(), pass.ready.end(), earlier);
     const Ref<Node> next = std::move(pass.ready.back());
@@ -237,11 +246,6 @@ static bool all_finite_cpu(const Tensor& t) {
            }) == 0;
   });
 }
-static void fill_seed_cpu(const Tensor& seed, double value, const StepState* state) {
-  visit_stored(seed.dtype(),
-               [&]<class T>(T) { *seed.ptr<T>() = kernels::seed_of<T>(value, state); });
-}
-static const bool cpu = kernels::all_finite.on(Device::cpu, all_finite_cpu) &&
-                        kernels::fill_seed.on(Device::cpu, fill_seed_cpu);
+static const bool cpu = kernels::all_finite.on(Device::cpu, all_finite_cpu);
 
 }  // namespace bellows

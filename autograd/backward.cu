@@ -22,19 +22,6 @@ static bool all_finite_cuda(const Tensor& t) {
   return found.item() == 0;
 }
 
-// Runs in one thread, because the seed is a scalar.
-template <class T>
-static __global__ void write_seed(T* seed, double value, const StepState* state) {
-  await_predecessor();
-  *seed = kernels::seed_of<T>(value, state);
-}
-static void fill_seed_cuda(const Tensor& seed, double value, const StepState* state) {
-  visit_stored(seed.dtype(), [&]<class T>(T) {
-    launch(write_seed<T>, {1, 1}, seed.ptr<T>(), value, state);
-  });
-}
-
-static const bool gpu = kernels::all_finite.on(Device::cuda, all_finite_cuda) &&
-                        kernels::fill_seed.on(Device::cuda, fill_seed_cuda);
+static const bool gpu = kernels::all_finite.on(Device::cuda, all_finite_cuda);
 
 }  // namespace bellows

@@ -2,15 +2,14 @@
 #pragma once
 #include "autograd/record.h"
 #include "core/tensor/kernel.h"
-#include "core/tensor/step_state.h"
 
 namespace bellows {
 
 struct BackwardOptions {
-  bool retain_graph = false;         // false: each node is released as soon as it has run
-  double seed = 1;                   // d loss / d loss: 1 / N for one of N micro-batches
-  const StepState* state = nullptr;  // on the loss's device; its loss_scale multiplies the seed
-  bool low_grads = false;            // see takes_low_grad()
+  bool retain_graph = false;  // false: each node is released as soon as it has run
+  double seed = 1;            // d loss / d loss: 1 / N for one of N micro-batches
+  Tensor loss_scale = {};     // f32, on the loss's device: multiplies the seed; undefined: 1
+  bool low_grads = false;     // see takes_low_grad()
 };
 
 // Adds seed * d loss / d leaf to the gradient of every leaf that the scalar `loss` depends on.
@@ -56,12 +55,5 @@ bool all_finite(const Tensor& t);
 
 namespace kernels {
 inline constinit Kernel<bool(const Tensor& t)> all_finite{"all_finite"};
-// Sets seed, a scalar, to `value`, times the loss scale unless `state` is null.
-inline constinit Kernel<void(const Tensor& seed, double value, const StepState* state)> fill_seed{
-    "fill_seed"};
-// For the kernel of every device.
-template <class T> HD T seed_of(double value, const StepState* state) {
-  return T(Acc<T>(value) * Acc<T>(state ? state->loss_scale : 1));
-}
 }  // namespace kernels
 }  // namespace bellows

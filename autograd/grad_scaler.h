@@ -4,7 +4,7 @@
 // The state is in StepState on the device, so the host never waits and a captured graph contains
 // all of it.
 //
-//   backward(loss, {.state = scaler.state()});
+//   backward(loss, {.loss_scale = state.loss_scale()});
 //   optimizer.step(state);      // changes nothing if found_inf
 //   scaler.update();
 //
@@ -27,10 +27,9 @@ void visit(Visitor& v, GradScalerOptions& o);
 class GradScaler {
  public:
   // If enabled, writes the initial scale to `state`, which must outlive this object. Otherwise
-  // state() is null and update() does nothing.
+  // update() does nothing, and the scale remains 1.
   GradScaler(bool enabled, const GradScalerOptions& options, DeviceStepState& state);
 
-  const StepState* state() const { return enabled_ ? state_.get() : nullptr; }
   void update() const;  // after the optimizer's step
 
  private:

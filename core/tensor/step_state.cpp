@@ -1,4 +1,5 @@
 #include "core/tensor/step_state.h"
+#include <cstddef>
 #include <cstring>
 #include "core/tensor/copy.h"
 
@@ -21,6 +22,11 @@ void DeviceStepState::write(const StepState& state) {
   const Tensor host(Shape{kBytes}, DType::u8);
   std::memcpy(host.bytes(), &state, kBytes);
   copy_into(bytes_, host);
+}
+
+Tensor DeviceStepState::loss_scale() const {
+  constexpr int64_t at = offsetof(StepState, loss_scale) / sizeof(float);
+  return Tensor(bytes_.storage(), {}, DType::f32).view({}, {}, at);
 }
 
 void DeviceStepState::begin_forward() const { kernels::begin_forward(bytes_); }

@@ -23,6 +23,7 @@ class DeviceStepState {
   StepState read() const;
   void write(const StepState& state);
   void begin_forward() const;  // increments `forwards` on the device
+  Tensor loss_scale() const;   // a view of it: an f32 scalar on the device
   Device device() const { return bytes_.device(); }
 
  private:

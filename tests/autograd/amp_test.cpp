@@ -162,7 +162,7 @@ struct Tiny {
       : scaler(true, options, state),
         optimizer({.skip_nonfinite = true}, {{"w", w}}, full({1}, 0.5, DType::f64)) {}
   void update(float x) {
-    backward(mul(w, full({}, x)), {.state = scaler.state()});
+    backward(mul(w, full({}, x)), {.loss_scale = state.loss_scale()});
     optimizer.step(state);
     scaler.update();
     optimizer.zero_grad();
@@ -203,7 +203,7 @@ TEST(GradScaler, SavesGradientsThatFp16WouldLose) {
     const Tensor x = full({1, 1}, 1e-4), w = require_grad(full({1, 1}, 1));
     const Autocast cast(DType::f16);
     const Tensor loss = mul(mean(amp::full(linear(x, w, {}))), 1e-4);
-    backward(loss, {.state = scaler.state()});
+    backward(loss, {.loss_scale = state.loss_scale()});
     EXPECT_EQ(grad(w).item() > 0, scaled);
     if (scaled) {
       EXPECT_NEAR(grad(w).item() / 1024, 1e-8, 1e-10);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <thread>
 #include "core/base/trace.h"
+#include "core/tensor/step_state.h"
 #include "ops/elementwise.h"
 #include "tests/autograd/leaf.h"
 #include "tests/refusal.h"
@@ -101,6 +102,19 @@ TEST(Backward, ScalesByItsSeed) {
   const Tensor w = leaf(3);
   backward(mul(w, w), {.seed = 0.25});
   EXPECT_EQ(grad(w).item(), 1.5);
+}
+
+TEST(Backward, ScalesByTheLossScaleAndLeavesItAlone) {
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const double seed : {1.0, 0.25}) {
+      DeviceStepState state(Device::cpu);
+      state.write({.loss_scale = 8});
+      const Tensor w = require_grad(full({1}, 3, dtype));
+      backward(w, {.seed = seed, .loss_scale = state.loss_scale()});
+      EXPECT_EQ(grad(w).item(), 8 * seed);
+      fill(grad(w), 0);
+      EXPECT_EQ(state.read().loss_scale, 8) << "a gradient in the memory of the scale";
+    }
 }
 
 // Contributions arrive in the reverse order of the forward pass and are summed in that order.

@@ -48,14 +48,11 @@ TEST_F(AutogradOnDevice, ScalesAndMovesTheLossScaleAsTheCpuDoes) {
     EXPECT_EQ(device.read().loss_scale, host.read().loss_scale);
     EXPECT_EQ(device.read().inverse_scale, host.read().inverse_scale);
     EXPECT_EQ(device.read().good_updates, host.read().good_updates);
-    for (const DType dtype : {DType::f32, DType::f64}) {
-      const Tensor seed({}, dtype), there({}, dtype, Device::cuda);
-      kernels::fill_seed(seed, 0.25, host.get());
-      kernels::fill_seed(there, 0.25, device.get());
-      EXPECT_EQ(there.item(), seed.item());
-      EXPECT_EQ(seed.item(), 0.25 * host.read().loss_scale);
-      kernels::fill_seed(there, 0.25, nullptr);
-      EXPECT_EQ(there.item(), 0.25);
-    }
+    for (const DType dtype : {DType::f32, DType::f64})
+      for (const double seed : {1.0, 0.25}) {
+        const Tensor w = require_grad(full({}, 1, dtype, Device::cuda));
+        backward(w, {.seed = seed, .loss_scale = device.loss_scale()});
+        EXPECT_EQ(grad(w).item(), seed * host.read().loss_scale);
+      }
   }
 }

@@ -67,7 +67,7 @@ Trained train(ThreadGroup& group, const Plan& plan) {
       const Autocast precision(plan.amp.low());
       state->begin_forward();
       const Tensor loss = criterion((*model)(part.x), part.y, plan.loss);
-      backward(loss, {.seed = part.share, .state = scaler.state()});
+      backward(loss, {.seed = part.share, .loss_scale = state->loss_scale()});
       trained.losses.back() += part.share * loss.item();
     }
     if (reducer.wait()) {

@@ -33,7 +33,7 @@ Tensors TrainingStep::operator()(const Update& update) {
 
 static BackwardOptions backward_options(const Session& s, const Batch& batch) {
   return {.seed = batch.share,
-          .state = s.scaler->state(),
+          .loss_scale = s.state->loss_scale(),
           .low_grads = !s.by_root() && s.optimizer->reads_low_grads()};
 }
 
