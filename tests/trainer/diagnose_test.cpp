@@ -79,6 +79,7 @@ const Planted kFaults[] = {
      "toggles.vendor_kernels=on"},
     {"blas_slow", [](Evidence& e) { e.fma_per_s = 50e12; }, ""},
     {"amp_worthwhile", [](Evidence& e) { e.on_gpu = e.tensor_cores = true; }, "toggles.amp=bf16"},
+    {"gpu_contended", [](Evidence& e) { e.on_gpu = true, e.gpu_processes = 3; }, ""},
     {"host_contended", [](Evidence& e) { e.waited = 2, e.others = 0.5; }, ""},
     {"lock_contended",
      [](Evidence& e) {

@@ -18,6 +18,7 @@ TEST(Nvml, ReadsTheGpuAtThatAddress) {
   EXPECT_EQ(load->temperature_c, 54);
   EXPECT_EQ(load->sm_clock_mhz, 1980);
   EXPECT_EQ(load->throttle, 0u) << "of a library that lacks the function";
+  EXPECT_EQ(load->processes, 3u);
   EXPECT_EQ(text_of(load), "SM 1980 MHz, 612.5 W, 54 degrees C, throttle reasons 0x0");
 }
 

@@ -45,6 +45,7 @@ struct Evidence {
   std::vector<OpTime> ops = {};  // longest first
   double product_bytes = 0;      // that the products of an update read and write
   double between_ops_s = 0;      // per update: in no op; on a GPU, it waits for the host
+  int gpu_processes = 1;         // that compute on the run's GPU, the run included
   double fma_per_s = 0;          // FLOP/s of multiply-adds in registers; 0: unknown
   int64_t biases_before_norm = 0;
   Counters counters = {};  // increases during the measurement

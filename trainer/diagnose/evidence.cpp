@@ -11,6 +11,7 @@
 #include "trainer/diagnose/diagnosis.h"
 #include "trainer/doctor/doctor.h"
 #include "trainer/log/machine_load.h"
+#include "trainer/log/nvml.h"
 #include "trainer/profile/analysis.h"
 #include "trainer/profile/recorder.h"
 #include "trainer/run/cpu_share.h"
@@ -136,6 +137,8 @@ Evidence measure(const Config& config, double seconds) {
              .measured = true};
   const CudaReport gpus = cuda_report();
   e.tensor_cores = e.on_gpu && !gpus.gpus.empty() && gpus.gpu().arch >= 70;
+  if (const std::optional<Nvml> nvml = nvml_of(session.device))
+    if (const std::optional<GpuLoad> gpu = nvml->read()) e.gpu_processes = int(gpu->processes);
   e.gpu_idle = !e.on_gpu && !gpus.gpus.empty() && gpus.code.runtime != 0;
   for (const NormedConv& conv : session.normed_convs) e.biases_before_norm += conv.has_bias;
   Recorder recorder(session, 1, 1 + updates);

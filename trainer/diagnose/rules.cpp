@@ -173,6 +173,15 @@ static Judged amp_worthwhile(const Evidence& e) {
 
 // ---- the host and its software
 
+static Judged gpu_contended(const Evidence& e) {
+  if (e.gpu_processes < 2) return {};
+  const double others = e.gpu_processes - 1;
+  return Fault{
+      .text = cat("The GPU computes for ", e.gpu_processes, " processes, this one included."),
+      .saves_s = e.compute_s() * others / e.gpu_processes,
+      .advice = "a GPU of its own, see  device: cuda:1"};
+}
+
 static Judged host_contended(const Evidence& e) {
   if (!contended(e)) return {};
   const double waited = e.waited / e.cores;
@@ -268,6 +277,7 @@ const std::vector<Rule>& diagnosis_rules() {
       {"kernel_hot", kernel_hot},
       {"blas_slow", blas_slow},
       {"amp_worthwhile", amp_worthwhile},
+      {"gpu_contended", gpu_contended},
       {"host_contended", host_contended},
       {"lock_contended", lock_contended},
       {"algo_search_repeated", algo_search_repeated},

@@ -56,7 +56,7 @@ std::optional<GpuLoad> Nvml::read() const {
   using Device = Api::Device;
   Api::Utilization use{};
   Api::Memory memory{};
-  unsigned milliwatts = 0, celsius = 0, sm = 0;
+  unsigned milliwatts = 0, celsius = 0, sm = 0, processes = 0;
   unsigned long long reasons = 0;
   nvml.call<int(Device, Api::Utilization*)>("nvmlDeviceGetUtilizationRates", device, &use);
   nvml.call<int(Device, Api::Memory*)>("nvmlDeviceGetMemoryInfo", device, &memory);
@@ -65,8 +65,16 @@ std::optional<GpuLoad> Nvml::read() const {
   nvml.call<int(Device, int, unsigned*)>("nvmlDeviceGetClockInfo", device, Api::sm, &sm);
   nvml.call<int(Device, unsigned long long*)>("nvmlDeviceGetCurrentClocksEventReasons", device,
                                               &reasons);
-  return GpuLoad{use.gpu / 100.0, double(memory.used), milliwatts / 1000.0,
-                 double(celsius), double(sm),          reasons};
+  // Without room for their names it gives their number.
+  nvml.call<int(Device, unsigned*, void*)>("nvmlDeviceGetComputeRunningProcesses_v3", device,
+                                           &processes, nullptr);
+  return GpuLoad{.utilization = use.gpu / 100.0,
+                 .memory_bytes = double(memory.used),
+                 .power_w = milliwatts / 1000.0,
+                 .temperature_c = double(celsius),
+                 .sm_clock_mhz = double(sm),
+                 .throttle = reasons,
+                 .processes = processes};
 }
 
 std::optional<double> Nvml::energy_j() const {

@@ -18,6 +18,9 @@ int nvmlDeviceGetPowerUsage(void* gpu, unsigned* milliwatts) { return *milliwatt
 int nvmlDeviceGetTotalEnergyConsumption(void* gpu, unsigned long long* millijoules) {
   return *millijoules = 1234500, 0;
 }
+int nvmlDeviceGetComputeRunningProcesses_v3(void* gpu, unsigned* count, void* processes) {
+  return *count = 3, processes ? 0 : 7;
+}
 int nvmlDeviceGetTemperature(void* gpu, int sensor, unsigned* celsius) {
   return *celsius = degrees++, 0;
 }
