@@ -15,6 +15,7 @@
 using namespace bellows;
 using testing::AllOf;
 using testing::Contains;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
 // LeNet on digits, in batches of 16 unless `batch` is larger.
@@ -93,6 +94,11 @@ TEST(Profile, ListsEachOpWithItsOperandsInBothDirections) {
     EXPECT_GE(row.ceiling_s, row.work.flop / kCeilings.f32);
   }
   EXPECT_EQ(row_of(profile, "optimizer", false, "").calls, 10);
+  // conv1, conv2 and three linear layers; the input has no gradient.
+  const double conv1 = 2. * 16 * 28 * 28 * 6 * 5 * 5,
+               linear = 2. * 16 * (400 * 120 + 120 * 84 + 840);
+  EXPECT_EQ(profile.work.flop, 2 * conv1 + 3 * conv + 3 * linear);
+  EXPECT_NEAR(profile.mfu, profile.work.flop / kCeilings.f32 / profile.update_s, 1e-9);
   double share = 0;
   for (const OpRow& row : profile.ops) share += row.share;
   for (const GapRow& gap : profile.gaps) share += gap.share;
@@ -239,6 +245,8 @@ TEST_F(Program, ProfilePrints80ColumnsAndWritesItsTables) {
   const Json json = Json::parse(read(folder_ / "p.json"));
   EXPECT_EQ(json["kind"], "profile");
   EXPECT_EQ(json["updates"], 6);
+  EXPECT_THAT(ended.out, ContainsRegex("\na step: .* GFLOP and .* FLOP per byte, MFU .* %\n"));
+  EXPECT_GT(json["mfu"], 0);
   for (const char* table : {"phases", "ops", "ops_by_operands", "modules", "gaps"})
     EXPECT_FALSE(json[table].empty()) << table;
 }

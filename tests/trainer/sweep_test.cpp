@@ -294,6 +294,22 @@ TEST_F(SweepVerb, MeasuresTheGapBetweenEpochs) {
   }
 }
 
+// The lesson's claim: the same bytes and four times the FLOP.
+TEST_F(SweepVerb, ShowsTheWorkOfModels) {
+  const Ended ended =
+      run({"sweep", "--config", source_dir() + "/configs/lessons/intensity_sweep.yaml", "--key",
+           "model.layers.2.kernel=1,2", "--steps", "1", "--warmup", "1", "--processes", "1",
+           "--blocks", "1", "--report", "r.md", "data.batch_size=8", "data.sim_latency_us=0"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("## Model\n"), HasSubstr("| GFLOP/s |")));
+  const Json arms = report().at("arms");
+  const auto ratio = [&](const char* key) {
+    return arms.at(1).at(key).get<double>() / arms.at(0).at(key).get<double>();
+  };
+  EXPECT_NEAR(ratio("flop"), 4, 0.5);
+  EXPECT_NEAR(ratio("bytes"), 1, 0.1);
+}
+
 TEST_F(SweepVerb, MeasuresImageSizesInPixels) {
   const Ended ended =
       run(sweep({"--key", "data.transforms.0.size=14,28", "--processes", "1", "--blocks", "1",

@@ -116,7 +116,7 @@ SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& k
 
 // Records the work of each arm's step; once for arms whose batches are alike.
 static void record_work(SweepResult& result) {
-  if (!vary(result, &SweepFacts::batch) && !sizes_vary(result)) return;
+  if (!vary(result, &SweepFacts::batch) && !sizes_vary(result) && !models_vary(result)) return;
   for (size_t i = 0; i < result.arms.size(); ++i) try {
       result.facts[i].work =
           step_work(config_of(result.arms[i], result.options.overrides).plan).total();
@@ -140,8 +140,9 @@ static int run(const Arguments& args) {
       .required();
   declare_rounds(line, options, budget);
   line.add_note(
-      "Workers come with the law max(C, L / W), batch sizes with FLOP per byte and losses, image "
-      "sizes, as in --key data.transforms.0.size=24,32, with pixels per second.");
+      "Workers come with the law max(C, L / W), batch sizes with FLOP per byte and losses, "
+      "models with FLOP per byte, image sizes, as in --key data.transforms.0.size=24,32, with "
+      "pixels per second.");
   if (!line.read(args)) return 0;
   options.budget_s = budget_of("sweep", budget);
   check_report(options);

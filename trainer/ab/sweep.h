@@ -64,7 +64,8 @@ struct SweptLaw {
 std::vector<SweptLaw> swept_laws(const SweepResult& result);
 
 bool vary(const SweepResult& result, int64_t SweepFacts::*fact);
-bool sizes_vary(const SweepResult& result);  // of the images
+bool sizes_vary(const SweepResult& result);   // of the images
+bool models_vary(const SweepResult& result);  // a key is the model or an option of it
 
 std::string to_markdown(const SweepResult& result);
 Json to_json(const SweepResult& result);

@@ -100,6 +100,11 @@ bool vary(const SweepResult& result, int64_t SweepFacts::*fact) {
 
 static int64_t pixels(const AbArm& arm) { return arm.processes.front().end.pixels; }
 
+bool models_vary(const SweepResult& result) {
+  return std::ranges::any_of(result.keys,
+                             [](const SweepKey& key) { return key.key.starts_with("model"); });
+}
+
 bool sizes_vary(const SweepResult& result) {
   return std::ranges::any_of(
       result.arms, [&](const AbArm& arm) { return pixels(arm) != pixels(result.arms.front()); });
@@ -202,6 +207,19 @@ static std::string batch_section(const SweepResult& result) {
                          common_samples(result), common_updates(result), common_seconds(result)));
 }
 
+static std::string model_section(const SweepResult& result) {
+  std::vector<Names> rows = {{key_names(result), "GFLOP", "MB", "FLOP/byte", "GFLOP/s", "CPU %"}};
+  for (size_t i = 0; i < result.arms.size(); ++i) {
+    const Cost work = result.facts[i].work.value_or(Cost{});
+    rows.push_back({values_of(result, i), fmt::format("{:.3g}", 1e-9 * work.flop),
+                    fmt::format("{:.3g}", 1e-6 * work.bytes), intensity(result.facts[i].work),
+                    fmt::format("{:.3g}", 1e-9 * work.flop / batch_cost(result, i)),
+                    fmt::format("{:.0f}", 100 * cpu_share(result.arms[i]))});
+  }
+  return cat("\n## Model\n\n", markdown_table(rows),
+             "\nGFLOP and MB are those of a step, as its ops state them.\n");
+}
+
 static std::string size_section(const SweepResult& result) {
   std::vector<Names> rows = {{key_names(result), "pixels", "Mpixels/s", "FLOP/byte", "reader ms"}};
   for (size_t i = 0; i < result.arms.size(); ++i) {
@@ -263,6 +281,7 @@ std::string to_markdown(const SweepResult& result) {
                             : "\n\n",
       speed_table(result), "\n* marks a difference beyond the noise of the placebo.\n");
   if (vary(result, &SweepFacts::batch)) text += batch_section(result);
+  if (models_vary(result)) text += model_section(result);
   if (sizes_vary(result)) text += size_section(result);
   for (const SweptLaw& law : swept_laws(result)) text += law_section(result, law);
   return text + fmt::format("\n    {}\n\n{}", printable(command_line(result)),

@@ -32,11 +32,10 @@ static std::string table_of(HtmlTable table, size_t most, const std::string& wha
 
 static std::string key_numbers_of(const Json& p) {
   const double s = number_of(p, "update_s"), updates = number_of(p, "updates"),
-               batch = number_of(p, "batch"),
-               ceiling = number_of(p.at("ceilings"), "f32_flop_per_s");
-  double computing = 0, flop = 0;
-  for (const Json& op : p.at("ops"))
-    computing += number_of(op, "share"), flop += number_of(op, "flop") / updates;
+               batch = number_of(p, "batch"), flop = number_of(p, "flop");
+  const Json& mfu = p.at("mfu");
+  double computing = 0;
+  for (const Json& op : p.at("ops")) computing += number_of(op, "share");
   const Json& memory = p.at("memory");
   std::vector<KeyNumber> boxes = {
       {"update", seconds_text(s), fmt::format("mean of {:.0f}, batch {:.0f}", updates, batch)},
@@ -44,7 +43,8 @@ static std::string key_numbers_of(const Json& p) {
       {"in ops", share(computing), "of the time of an update"}};
   if (flop > 0)
     boxes.push_back({"GFLOP/s", short_number(1e-9 * flop / s),
-                     ceiling > 0 ? share(flop / s / ceiling) + " of this machine in f32" : ""});
+                     fmt::format("{:.3g} FLOP per byte{}", flop / number_of(p, "bytes"),
+                                 mfu.is_null() ? "" : ", MFU " + share(mfu.get<double>()))});
   boxes.push_back({"peak memory", bytes_text(number_of(memory, "peak_bytes")),
                    fmt::format("in step {:.0f}", number_of(memory, "step"))});
   return key_numbers(boxes);

@@ -61,8 +61,9 @@ static CallsByKey calls_in(const Timeline& timeline, const Recording& recording,
     ++row.calls;
     row.s += kSecond * double(slice.work_ns);
     row.work += work;
-    row.ceiling_s +=
-        ceilings.seconds(work, slice.op < 0 ? DType::f32 : recording.ops[slice.op].dtype());
+    const DType dtype = slice.op < 0 ? DType::f32 : recording.ops[slice.op].dtype();
+    row.ceiling_s += ceilings.seconds(work, dtype);
+    row.flop_s += ceilings.seconds({.flop = work.flop}, dtype);
     slices.push_back(&slice);
   }
   return calls;
@@ -93,6 +94,7 @@ static std::vector<OpRow> by_kind(const std::map<OpKey, OpRow>& ops, double tota
     kind.s += op.s;
     kind.work += op.work;
     kind.ceiling_s += op.ceiling_s;
+    kind.flop_s += op.flop_s;
   }
   for (auto& [name, kind] : kinds) kind.share = kind.s / total;
   return sorted(kinds, &OpRow::s);
@@ -222,6 +224,11 @@ Profile analyze(const Recording& recording, const Ceilings& ceilings) {
   for (auto& [key, op] : ops) op.share = op.s / total;
   profile.ops = sorted(ops, &OpRow::s);
   profile.kinds = by_kind(ops, total);
+  for (const OpRow& op : profile.ops) {
+    profile.work.flop += op.work.flop / double(profile.updates);
+    profile.work.bytes += op.work.bytes / double(profile.updates);
+    profile.mfu += op.flop_s / total;
+  }
   add_phases(profile, timeline);
   profile.modules = modules_in(timeline, profile);
   profile.outliers = outliers_in(calls);

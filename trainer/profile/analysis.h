@@ -36,6 +36,7 @@ struct OpRow {
   double s = 0, share = 0;
   Cost work = {};        // of all calls, as the op states it
   double ceiling_s = 0;  // least time for that work; 0: unknown
+  double flop_s = 0;     // least time for its FLOP alone; 0: unknown
   double mean_s() const { return s / double(calls); }
 };
 
@@ -96,6 +97,8 @@ struct Profile {
   int64_t first = 0, updates = 0;
   double update_s = 0;      // mean time of an update, everything included
   double batch_cost_s = 0;  // the same without log lines and the like, as a run prints it
+  Cost work = {};           // per update, as its ops state it
+  double mfu = 0;           // model FLOP utilization: work.flop over what update_s could compute
   std::vector<PhaseRow> phases;
   std::vector<OpRow> ops;    // by key, longest first
   std::vector<OpRow> kinds;  // the same by op alone

@@ -143,11 +143,18 @@ static std::string memory_text(const Profile& p) {
          aligned(rows, "lrrr");
 }
 
+static std::string work_text(const Profile& p) {
+  if (p.work.bytes <= 0) return "";
+  return fmt::format("a step: {:.3g} GFLOP and {:.3g} MB by its ops, {:.3g} FLOP per byte{}\n",
+                     1e-9 * p.work.flop, 1e-6 * p.work.bytes, p.work.flop / p.work.bytes,
+                     p.mfu > 0 ? ", MFU " + percent(p.mfu) : "");
+}
+
 std::string text_of(const Profile& p, const Ceilings& ceilings) {
   const std::string updates = count_of(p.updates, "update");
-  return fmt::format("profile: {} from step {}, {} ms each\n\n", updates, p.first, ms(p.update_s)) +
-         phases_text(p) + ops_text(p) + kinds_text(p, ceilings) + modules_text(p) +
-         outliers_text(p) + gaps_text(p) + memory_text(p);
+  return fmt::format("profile: {} from step {}, {} ms each\n", updates, p.first, ms(p.update_s)) +
+         work_text(p) + "\n" + phases_text(p) + ops_text(p) + kinds_text(p, ceilings) +
+         modules_text(p) + outliers_text(p) + gaps_text(p) + memory_text(p);
 }
 
 static Json json_of(const OpRow& row) {
@@ -199,6 +206,9 @@ Json json_of(const Profile& p, const Ceilings& c) {
       {"updates", p.updates},
       {"update_s", p.update_s},
       {"batch_cost_s", p.batch_cost_s},
+      {"flop", p.work.flop},
+      {"bytes", p.work.bytes},
+      {"mfu", p.mfu > 0 ? Json(p.mfu) : Json()},
       {"waited_for_core_share", p.waited_share},
       {"ceilings",
        {{"f32_flop_per_s", c.f32}, {"bf16_flop_per_s", c.bf16}, {"bytes_per_s", c.bytes_per_s}}},
