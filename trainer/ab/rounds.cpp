@@ -170,16 +170,24 @@ class Comparison {
   }
 
   void decide() {
-    const bool look = plan_.add(seconds_since(begin_ns_));
+    const double elapsed_s = seconds_since(begin_ns_);
+    const bool look = plan_.add(elapsed_s);
     result_.error = plan_.error();
     progress_.set_rounds(plan_.planned());
-    if (options_.budget_s > 0 && plan_.done() == 1)
-      tell(fmt::format("{:g} s allow {} processes a side", options_.budget_s, plan_.planned()));
+    if (options_.budget_s > 0 && plan_.done() == 1) tell(budget_text(elapsed_s));
     if (!look) return;
     std::string outlook;
     result_.clear = at_look_(outlook, plan_.planned());
     if (result_.clear) return plan_.stop();
     tell(fmt::format("{} of {} processes a side: {}", plan_.done(), plan_.planned(), outlook));
+  }
+
+  std::string budget_text(double round_s) const {
+    const double all_s = round_s * double(plan_.planned());
+    if (all_s <= 1.1 * options_.budget_s)
+      return fmt::format("{:g} s allow {} processes a side", options_.budget_s, plan_.planned());
+    return fmt::format("{:g} s are too short for {} processes a side, the fewest: about {}",
+                       options_.budget_s, plan_.planned(), clock_text(all_s));
   }
 
   void tell(const std::string& text) {
