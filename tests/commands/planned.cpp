@@ -6,6 +6,7 @@
 #include "plan/toggle.h"
 #include "tests/commands/printed.h"
 #include "tests/place.h"
+#include "trainer/ab/arm_report.h"
 #include "trainer/bench/bench.h"
 
 namespace bellows {
@@ -134,9 +135,10 @@ static Planned planned_arms(std::string command, Strings words) {
   Planned plan = {Treatment::run, command + smaller(words, "ab")};
   const Toggle* const toggle = find_toggle(value_of(words, "--toggle"));
   if (!toggle) return plan;
-  std::string value = value_of(words, "--value");
-  if (value.empty()) value = suggested(*toggle);
-  plan.says = no_effect(*toggle, DeviceChoice::automatic, value);
+  std::string values = value_of(words, "--value");
+  if (values.empty()) values = suggested(*toggle);
+  for (const std::string& value : split(values))
+    if (plan.says.empty()) plan.says = no_effect(*toggle, DeviceChoice::automatic, value);
   if (!plan.says.empty()) plan.code = 2;  // as `explain` reports on such a machine
   return plan;
 }

@@ -97,6 +97,10 @@ AbResult compare_arms(const AbOptions& options, const Toggle* toggle) {
   }
   std::vector<AbArm*> arms = {&result.off, &result.placebo};
   for (AbArm& arm : result.on) arms.push_back(&arm);
+  if (options.budget_s > 0 && options.measure == AbMeasure::step && ranks.world == 1) {
+    AbArm off = result.off, on = result.on.back();
+    result.options.steps = try_arms({&off, &on}, options).fitted(options, arms.size()).steps;
+  }
   run_rounds(arms, result.options, result, [&](std::string& outlook, int64_t planned) {
     outlook =
         fmt::format("differences from {:.1f} % on will show", 100 * resolution(result, planned));
