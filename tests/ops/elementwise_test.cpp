@@ -58,6 +58,7 @@ template <class T> static void expect_same_bits_in_blocks(DType dtype) {
     const Tensor part = a.view({std::min(piece, n - i)}, {1}, i);
     map_into<T>(want.view({std::min(piece, n - i)}, {1}, i), {&part}, fn);
   }
+  // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): the bits are compared
   EXPECT_EQ(std::memcmp(y.ptr<T>(), want.ptr<T>(), n * sizeof(T)), 0);
 }
 template <class T> static void expect_same_bits_streamed(DType dtype) {

@@ -139,7 +139,7 @@ static std::string memory_text(const Profile& p) {
   for (const MemoryRow& m : top(p.memory))
     rows.push_back({ending(m.module, 40), mib(m.held), mib(m.tensors), mib(m.bytes())});
   rows.push_back({"all", "", "", mib(p.peak_bytes)});
-  return heading(cat("memory at the peak, in step ", p.peak_step).c_str(), p.memory) +
+  return heading(cat("memory at the peak, in step ", p.peak_step), p.memory) +
          aligned(rows, "lrrr");
 }
 
