@@ -742,7 +742,7 @@ TEST_F(AbVerb, ABudgetShortensTheBlocks) {
       ab("--toggle fused_optimizer --budget 4s --blocks 2 --warmup 2 --steps 400 "
          "data.sim_latency_us=20000");
   ASSERT_EQ(said.code, 0) << said.text;
-  EXPECT_THAT(said.text, testing::ContainsRegex(" --blocks 2 --steps [1-9][0-9]? --warmup 2"));
+  EXPECT_THAT(said.text, AllOf(HasSubstr(" --blocks 2 --steps "), Not(HasSubstr("--steps 400"))));
 }
 
 TEST_F(AbVerb, MeasuresWholeEpochsWithTheirEvaluation) {
