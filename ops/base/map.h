@@ -2,10 +2,7 @@
 #pragma once
 #include <immintrin.h>
 #include <unistd.h>
-#include <algorithm>
-#include <array>
 #include <cstring>
-#include <functional>
 #include <utility>
 #include "core/base/dtype.h"
 #include "core/device/parallel.h"
@@ -61,47 +58,34 @@ template <class T, class Fn, class... X>
   for (; i < n; ++i) y[i] = T(fn(Acc<X>(x[i])...));
 }
 
-// The loop of one op and dtype over dense operands: y[i] = fn(x[0][i], ...) for n elements. Only
-// this is compiled for every op, dtype and width of vectors; all else here serves every op.
-template <class T, size_t N>
-using DenseMap = std::function<void(T* y, int64_t n, const std::array<const T*, N>& x)>;
-
-template <class T> inline constexpr int64_t kMapBlock = 2048 / sizeof(T);
-
-// Copies n elements past the caches; `to` is aligned to 32 bytes.
-template <class T> void stream_out(T* to, const T* from, int64_t n) {
-  constexpr int64_t kVector = sizeof(__m256i) / sizeof(T);
+// Maps whole blocks with stores that bypass the caches, and returns the number of elements in them.
+// A block is computed in the first-level cache, because GCC has no such store for loops that it
+// vectorizes. y must be aligned to 32 bytes.
+template <class T, class Fn, class... X>
+[[gnu::always_inline]] inline int64_t map_streamed(T* y, int64_t n, const Fn& fn, const X*... x) {
+  constexpr int64_t kBlock = 512 / sizeof(T), kVector = sizeof(__m256i) / sizeof(T);
+  alignas(32) T block[kBlock];
   int64_t i = 0;
-  for (; i + kVector <= n; i += kVector)
-    _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i),
-                        _mm256_load_si256(reinterpret_cast<const __m256i*>(from + i)));
-  std::copy(from + i, from + n, to + i);
-}
-
-// Maps n elements with stores that bypass the caches. A block is computed in the first-level cache,
-// because GCC has no such store for loops that it vectorizes. y must be aligned to 32 bytes.
-template <class T, size_t N>
-void map_streamed(T* y, int64_t n, std::array<const T*, N> x, const DenseMap<T, N>& map) {
-  alignas(32) std::array<T, kMapBlock<T>> block;
-  for (int64_t i = 0; i < n; i += kMapBlock<T>) {
-    const int64_t m = std::min(kMapBlock<T>, n - i);
-    map(block.data(), m, x);
-    stream_out(y + i, block.data(), m);
-    for (const T*& from : x) from += m;
+  for (; i + kBlock <= n; i += kBlock) {
+    map_dense(block, kBlock, fn, (x + i)...);
+    for (int64_t j = 0; j < kBlock; j += kVector)
+      _mm256_stream_si256(reinterpret_cast<__m256i*>(y + i + j),
+                          _mm256_load_si256(reinterpret_cast<const __m256i*>(block + j)));
   }
   _mm_sfence();  // before another thread reads y
+  return i;
 }
 
 // Maps a tensor that is not in the second-level cache. Arithmetic on one vector takes so long that
 // the CPU does not reach the loads of the next lines by itself, so these are requested a block
 // ahead. With more operands the hardware's own prefetching does as well.
-template <class T> void map_ahead(T* y, int64_t n, const T* x, const DenseMap<T, 1>& map) {
-  constexpr int64_t kLine = 64 / sizeof(T);
-  for (int64_t i = 0; i < n; i += kMapBlock<T>) {
-    const int64_t end = std::min(n, i + kMapBlock<T>);
-    for (int64_t j = end; j < std::min(n, end + kMapBlock<T>); j += kLine)
+template <class T, class Fn, class X>
+[[gnu::always_inline]] inline void map_ahead(T* y, int64_t n, const Fn& fn, const X* x) {
+  constexpr int64_t kBlock = 1024 / sizeof(T), kLine = 64 / sizeof(T);
+  for (int64_t i = 0; i < n; i += kBlock) {
+    for (int64_t j = i + kBlock; j < std::min(n, i + 2 * kBlock); j += kLine)
       __builtin_prefetch(x + j);
-    map(y + i, end - i, {x + i});
+    map_dense(y + i, std::min(kBlock, n - i), fn, x + i);
   }
 }
 
@@ -111,78 +95,59 @@ template <class T> void exp_in_place(T* x, int64_t n) {
   });
 }
 
-// Maps one row of n elements. Operands whose elements are not adjacent go through blocks.
-template <class T, size_t N>
+// Maps one row of n elements. Vectorized for unit strides, also if one operand but dy is constant.
+template <class T, size_t N, class Fn, size_t... k>
 void map_row(T* y, const std::array<const T*, N>& x, const std::array<int64_t, N + 1>& steps,
-             int64_t n, const DenseMap<T, N>& map) {
-  if (std::ranges::all_of(steps, [](int64_t step) { return step == 1; })) return map(y, n, x);
-  std::array<std::array<T, kMapBlock<T>>, N + 1> blocks;  // of y, of each x
-  for (int64_t i = 0; i < n; i += kMapBlock<T>) {
-    const int64_t m = std::min(kMapBlock<T>, n - i);
-    std::array<const T*, N> from;
-    for (size_t k = 0; k < N; ++k) {
-      const int64_t step = steps[k + 1];
-      const T* const first = x[k] + i * step;
-      T* const block = blocks[k + 1].data();
-      from[k] = step == 1 ? first : block;
-      if (step == 0) std::fill_n(block, m, *first);
-      if (step != 0 && step != 1)
-        for (int64_t j = 0; j < m; ++j) block[j] = first[j * step];
-    }
-    if (steps[0] == 1) {
-      map(y + i, m, from);
-    } else {
-      map(blocks[0].data(), m, from);
-      for (int64_t j = 0; j < m; ++j) y[(i + j) * steps[0]] = blocks[0][j];
-    }
+             int64_t n, const Fn& fn, std::index_sequence<k...>) {
+  using Steps = std::array<int64_t, N + 1>;
+  if (((steps[k + 1] == 1) && ... && (steps[0] == 1))) return map_dense(y, n, fn, x[k]...);
+  if constexpr (N == 2) {
+    if (steps == Steps{1, 1, 0})
+      return map_dense(
+          y, n, [&fn, b = Acc<T>(*x[1])](Acc<T> a) { return fn(a, b); }, x[0]);
+    if (steps == Steps{1, 0, 1})
+      return map_dense(
+          y, n, [&fn, a = Acc<T>(*x[0])](Acc<T> b) { return fn(a, b); }, x[1]);
   }
-}
-
-template <class T, size_t N>
-void map_tensors(const Tensor& y, const Tensor* const (&x)[N], const DenseMap<T, N>& map) {
-  T* const y_ = y.ptr<T>();
-  const auto from = [&](const auto& offset_of) {
-    std::array<const T*, N> at;
-    for (size_t k = 0; k < N; ++k) at[k] = x[k]->template ptr<T>() + offset_of(k);
-    return at;
-  };
-  const bool alike = std::ranges::all_of(
-      x, [&](const Tensor* operand) { return operand->strides() == y.strides(); });
-  if (alike && y.is_dense()) {
-    const bool large = y.nbytes() >= kLargeBytes;
-    const bool streamed = y.nbytes() >= streamed_bytes() && uintptr_t(y_) % 32 == 0;
-    return parallel_for(y.numel(), kMapChunk, [&](int64_t b, int64_t e) {
-      const auto at = from([b](size_t) { return b; });
-      if (streamed) return map_streamed(y_ + b, e - b, at, map);
-      if constexpr (N == 1)
-        if (large) return map_ahead(y_ + b, e - b, at[0], map);
-      map(y_ + b, e - b, at);
-    });
+  if constexpr (N == 3) {
+    if (steps == Steps{1, 1, 1, 0})
+      return map_dense(
+          y, n, [&fn, b = Acc<T>(*x[2])](Acc<T> dy, Acc<T> a) { return fn(dy, a, b); }, x[0], x[1]);
+    if (steps == Steps{1, 1, 0, 1})
+      return map_dense(
+          y, n, [&fn, a = Acc<T>(*x[1])](Acc<T> dy, Acc<T> b) { return fn(dy, a, b); }, x[0], x[2]);
   }
-  std::array<const Strides*, N + 1> strides{&y.strides()};
-  for (size_t k = 0; k < N; ++k) strides[k + 1] = &x[k]->strides();
-  const Walk<N + 1> walk(y.shape(), strides);
-  const int64_t chunk = std::max<int64_t>(kMapChunk / walk.length, 1);
-  parallel_for(walk.rows, chunk, [&](int64_t b, int64_t e) {
-    walk.for_rows(b, e, [&](const auto& at) {
-      map_row<T, N>(y_ + at[0], from([&](size_t k) { return at[k + 1]; }), walk.steps, walk.length,
-                    map);
-    });
-  });
+  for (int64_t i = 0; i < n; ++i) y[i * steps[0]] = T(fn(Acc<T>(x[k][i * steps[k + 1]])...));
 }
 
 // y = fn(x...) for tensors of one shape and dtype T. fn takes and returns Acc<T>.
 template <class T, size_t N, class Fn>
 void map_into(const Tensor& y, const Tensor* const (&x)[N], const Fn& fn) {
   if (y.numel() == 0) return;
-  map_tensors<T, N>(y, x, [&fn](T* to, int64_t n, const std::array<const T*, N>& from) {
-    in_wide_loop<T>([&]() __attribute__((always_inline)) {
-      [&]<size_t... k>(std::index_sequence<k...>) __attribute__((always_inline)) {
-        map_dense(to, n, fn, from[k]...);
-      }
-      (std::make_index_sequence<N>());
+  T* const y_ = y.ptr<T>();
+  const auto each = [&]<size_t... k>(std::index_sequence<k...> all) {
+    const std::array<const T*, N> x_{x[k]->template ptr<T>()...};
+    if (((x[k]->strides() == y.strides()) && ...) && y.is_dense()) {
+      const bool large = y.nbytes() >= kLargeBytes;
+      const bool streamed = y.nbytes() >= streamed_bytes() && uintptr_t(y_) % 32 == 0;
+      return parallel_for(y.numel(), kMapChunk, [&](int64_t b, int64_t e) {
+        in_wide_loop<T>([&]() __attribute__((always_inline)) {
+          if constexpr (N == 1)
+            if (large && !streamed) return map_ahead(y_ + b, e - b, fn, x_[0] + b);
+          const int64_t done = streamed ? map_streamed(y_ + b, e - b, fn, (x_[k] + b)...) : 0;
+          map_dense(y_ + b + done, e - b - done, fn, (x_[k] + b + done)...);
+        });
+      });
+    }
+    const Walk<N + 1> walk(y.shape(), {&y.strides(), &x[k]->strides()...});
+    const int64_t chunk = std::max<int64_t>(kMapChunk / walk.length, 1);
+    parallel_for(walk.rows, chunk, [&](int64_t b, int64_t e) {
+      walk.for_rows(b, e, [&](const auto& at) {
+        map_row<T, N>(y_ + at[0], {(x_[k] + at[k + 1])...}, walk.steps, walk.length, fn, all);
+      });
     });
-  });
+  };
+  each(std::make_index_sequence<N>());
 }
 
 }  // namespace bellows
