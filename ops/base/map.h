@@ -2,6 +2,7 @@
 #pragma once
 #include <immintrin.h>
 #include <unistd.h>
+#include <array>
 #include <cstring>
 #include <utility>
 #include "core/base/dtype.h"
@@ -58,35 +59,40 @@ template <class T, class Fn, class... X>
   for (; i < n; ++i) y[i] = T(fn(Acc<X>(x[i])...));
 }
 
-// Maps whole blocks with stores that bypass the caches, and returns the number of elements in them.
-// A block is computed in the first-level cache, because GCC has no such store for loops that it
-// vectorizes. y must be aligned to 32 bytes.
-template <class T, class Fn, class... X>
-[[gnu::always_inline]] inline int64_t map_streamed(T* y, int64_t n, const Fn& fn, const X*... x) {
-  constexpr int64_t kBlock = 512 / sizeof(T), kVector = sizeof(__m256i) / sizeof(T);
-  alignas(32) T block[kBlock];
-  int64_t i = 0;
-  for (; i + kBlock <= n; i += kBlock) {
-    map_dense(block, kBlock, fn, (x + i)...);
-    for (int64_t j = 0; j < kBlock; j += kVector)
-      _mm256_stream_si256(reinterpret_cast<__m256i*>(y + i + j),
-                          _mm256_load_si256(reinterpret_cast<const __m256i*>(block + j)));
-  }
-  _mm_sfence();  // before another thread reads y
-  return i;
+// Copies a block past the caches, because GCC has no such store for loops that it vectorizes. Both
+// addresses are multiples of 32.
+template <class T, size_t n> void stream_out(T* to, const std::array<T, n>& block) {
+  constexpr size_t kVector = sizeof(__m256i) / sizeof(T);
+  for (size_t i = 0; i < n; i += kVector)
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i),
+                        _mm256_load_si256(reinterpret_cast<const __m256i*>(&block[i])));
 }
 
-// Maps a tensor that is not in the second-level cache. Arithmetic on one vector takes so long that
-// the CPU does not reach the loads of the next lines by itself, so these are requested a block
-// ahead. With more operands the hardware's own prefetching does as well.
-template <class T, class Fn, class X>
-[[gnu::always_inline]] inline void map_ahead(T* y, int64_t n, const Fn& fn, const X* x) {
+enum class Reach {
+  cached,    // in the second-level cache
+  ahead,     // not there: requests the lines of the next block
+  streamed,  // stores bypass the caches; y is aligned to 32 bytes
+};
+
+// Maps n elements of dense operands. Arithmetic on one vector takes so long that the CPU does not
+// reach the loads of the next lines by itself, hence `ahead`; with more than one operand the
+// hardware's own prefetching does as well.
+template <class T, class Fn, class... X>
+[[gnu::always_inline]] inline void map_blocks(T* y, int64_t n, Reach reach, const Fn& fn,
+                                              const X*... x) {
   constexpr int64_t kBlock = 1024 / sizeof(T), kLine = 64 / sizeof(T);
-  for (int64_t i = 0; i < n; i += kBlock) {
-    for (int64_t j = i + kBlock; j < std::min(n, i + 2 * kBlock); j += kLine)
-      __builtin_prefetch(x + j);
-    map_dense(y + i, std::min(kBlock, n - i), fn, x + i);
+  alignas(32) std::array<T, kBlock> block;
+  const int64_t step = reach == Reach::cached ? n : kBlock;
+  for (int64_t i = 0; i < n; i += step) {
+    const int64_t size = std::min(step, n - i);
+    if (reach == Reach::ahead)
+      for (int64_t j = i + step; j < std::min(n, i + 2 * step); j += kLine)
+        (__builtin_prefetch(x + j), ...);
+    const bool streamed = reach == Reach::streamed && size == kBlock;
+    map_dense(streamed ? block.data() : y + i, size, fn, (x + i)...);
+    if (streamed) stream_out(y + i, block);
   }
+  if (reach == Reach::streamed) _mm_sfence();  // before another thread reads y
 }
 
 template <class T> void exp_in_place(T* x, int64_t n) {
@@ -120,6 +126,11 @@ void map_row(T* y, const std::array<const T*, N>& x, const std::array<int64_t, N
   for (int64_t i = 0; i < n; ++i) y[i * steps[0]] = T(fn(Acc<T>(x[k][i * steps[k + 1]])...));
 }
 
+inline Reach reach_of(const Tensor& y, size_t operands) {
+  if (y.nbytes() >= streamed_bytes() && uintptr_t(y.bytes()) % 32 == 0) return Reach::streamed;
+  return operands == 1 && y.nbytes() >= kLargeBytes ? Reach::ahead : Reach::cached;
+}
+
 // y = fn(x...) for tensors of one shape and dtype T. fn takes and returns Acc<T>.
 template <class T, size_t N, class Fn>
 void map_into(const Tensor& y, const Tensor* const (&x)[N], const Fn& fn) {
@@ -128,14 +139,10 @@ void map_into(const Tensor& y, const Tensor* const (&x)[N], const Fn& fn) {
   const auto each = [&]<size_t... k>(std::index_sequence<k...> all) {
     const std::array<const T*, N> x_{x[k]->template ptr<T>()...};
     if (((x[k]->strides() == y.strides()) && ...) && y.is_dense()) {
-      const bool large = y.nbytes() >= kLargeBytes;
-      const bool streamed = y.nbytes() >= streamed_bytes() && uintptr_t(y_) % 32 == 0;
+      const Reach reach = reach_of(y, N);
       return parallel_for(y.numel(), kMapChunk, [&](int64_t b, int64_t e) {
         in_wide_loop<T>([&]() __attribute__((always_inline)) {
-          if constexpr (N == 1)
-            if (large && !streamed) return map_ahead(y_ + b, e - b, fn, x_[0] + b);
-          const int64_t done = streamed ? map_streamed(y_ + b, e - b, fn, (x_[k] + b)...) : 0;
-          map_dense(y_ + b + done, e - b - done, fn, (x_[k] + b + done)...);
+          map_blocks(y_ + b, e - b, reach, fn, (x_[k] + b)...);
         });
       });
     }
