@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <deque>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include "autograd/record.h"
 #include "core/base/json.h"
 #include "core/base/statistics.h"
@@ -39,7 +40,7 @@ Tensor Setup::indices(const Shape& shape, int64_t below) const {
   return cast(t, DType::i64);
 }
 
-Work work(const std::vector<Tensor>& touched, std::function<Outputs()> run) {
+Task work(const std::vector<Tensor>& touched, std::function<Outputs()> run) {
   int64_t bytes = 0;
   for (const Tensor& t : touched) bytes += int64_t(t.nbytes());
   return {bytes, std::move(run)};
@@ -109,7 +110,7 @@ double copy_rate(const Setup& s, const Tensor& flush, int runs) {
 
 // Times one kernel. Tensors that it returns count as written.
 Json measure(const Case& test, const Setup& s, const Tensor& flush, int runs) {
-  const Work work = test.prepare(s);
+  const Task work = test.prepare(s);
   int64_t bytes = work.bytes;
   for (const Tensor& output : work.run()) bytes += int64_t(output.nbytes());
   const double ms = time_of([&] { work.run(); }, flush, runs);

@@ -21,18 +21,18 @@ struct Setup {
 };
 
 // A kernel with its inputs.
-struct Work {
+struct Task {
   int64_t bytes;  // that an ideal kernel reads or writes in place, without its outputs
   std::function<std::vector<Tensor>()> run;  // launches the kernel; returns its outputs
 };
 using Outputs = std::vector<Tensor>;
-// Work whose bytes are the sum over `touched`. List a tensor twice if it is read and written.
-Work work(const std::vector<Tensor>& touched, std::function<Outputs()> run);
+// Task whose bytes are the sum over `touched`. List a tensor twice if it is read and written.
+Task work(const std::vector<Tensor>& touched, std::function<Outputs()> run);
 
 struct Case {
   const char* name;
   const char* passes;  // "x; y": tensors read; tensors written
-  std::function<Work(const Setup& setup)> prepare;
+  std::function<Task(const Setup& setup)> prepare;
 };
 inline std::vector<Case>& own_kernels() {
   static std::vector<Case> all;

@@ -4,23 +4,23 @@
 
 namespace bellows {
 
-template <class F> static Work unary_of(const Setup& s) {
+template <class F> static Task unary_of(const Setup& s) {
   const Tensor x = s.normal({s.n});
   return work({x}, [=] { return Outputs{kernels::unary<F>(x)}; });
 }
-template <class F> static Work unary_backward_of(const Setup& s) {
+template <class F> static Task unary_backward_of(const Setup& s) {
   const Tensor dy = s.normal({s.n}), v = s.normal({s.n});
   return work({dy, v}, [=] { return Outputs{kernels::unary_backward<F>(dy, v)}; });
 }
-template <class F> static Work binary_of(const Setup& s) {
+template <class F> static Task binary_of(const Setup& s) {
   const Tensor a = s.normal({s.n}), b = s.normal({s.n});
   return work({a, b}, [=] { return Outputs{kernels::binary<F>(a, b)}; });
 }
-static Work bias(const Setup& s) {
+static Task bias(const Setup& s) {
   const Tensor x = s.normal(s.rows(1024)), b = s.normal({1024});
   return work({x, b}, [=] { return Outputs{kernels::binary<functors::Add>(x, b)}; });
 }
-static Work affine_of(const Setup& s) {
+static Task affine_of(const Setup& s) {
   const Tensor x = s.normal({s.n});
   return work({x}, [=] { return Outputs{kernels::affine(x, 1.5, 0.5)}; });
 }

@@ -12,7 +12,7 @@ static Windows windows(int64_t side) {
   return Windows::sliding(side, {.kernel = 3, .stride = 2, .padding = 1});
 }
 
-static Work max_pool(const Setup& s) {
+static Task max_pool(const Setup& s) {
   const Tensor x = s.normal(s.images(64, 112));
   const Windows w = windows(112);
   return work({x}, [=] {
@@ -20,7 +20,7 @@ static Work max_pool(const Setup& s) {
     return Outputs{pool.y, pool.winner};
   });
 }
-static Work max_pool_backward(const Setup& s) {
+static Task max_pool_backward(const Setup& s) {
   const Tensor x = s.normal(s.images(64, 112));
   const Windows w = windows(112);
   const kernels::MaxPool pool = kernels::max_pool2d(x, w, w);
@@ -29,11 +29,11 @@ static Work max_pool_backward(const Setup& s) {
   });
 }
 
-static Work avg_pool(const Setup& s, int64_t channels, const Windows& w) {
+static Task avg_pool(const Setup& s, int64_t channels, const Windows& w) {
   const Tensor x = s.normal(s.images(channels, w[w.size() - 1].end));
   return work({x}, [=] { return Outputs{kernels::avg_pool2d(x, w, w)}; });
 }
-static Work avg_pool_backward(const Setup& s, int64_t channels, const Windows& w) {
+static Task avg_pool_backward(const Setup& s, int64_t channels, const Windows& w) {
   const Tensor x = s.normal(s.images(channels, w[w.size() - 1].end));
   const Tensor dy = kernels::avg_pool2d(x, w, w);
   return work({dy}, [=, shape = x.shape()] {
@@ -42,7 +42,7 @@ static Work avg_pool_backward(const Setup& s, int64_t channels, const Windows& w
 }
 
 // Random crop with padding, random flip, conversion to floating point.
-static Work augment(const Setup& s, int64_t side, const MemoryFormat& format) {
+static Task augment(const Setup& s, int64_t side, const MemoryFormat& format) {
   Augment a;
   a.recipe.edits[a.recipe.count++] = {
       .kind = Edit::Kind::crop, .size = side, .padding = side / 8, .place = 0};

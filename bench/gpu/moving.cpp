@@ -8,50 +8,50 @@
 
 namespace bellows {
 
-static Work copied(const Tensor& to, const Tensor& from) {
+static Task copied(const Tensor& to, const Tensor& from) {
   return work({from, to}, [=] { return copy_into(to, from), Outputs{}; });
 }
-static Work copy_of(const Setup& s) { return copied(s.empty({s.n}, s.dtype), s.normal({s.n})); }
-static Work to_channels_last(const Setup& s) {
+static Task copy_of(const Setup& s) { return copied(s.empty({s.n}, s.dtype), s.normal({s.n})); }
+static Task to_channels_last(const Setup& s) {
   const Tensor x = s.normal(s.images(64, 56));
   return copied(Tensor(x.shape(), s.dtype, s.device, kNHWC), x);
 }
-static Work transpose(const Setup& s) {
+static Task transpose(const Setup& s) {
   const Tensor x = s.normal(s.rows(4096)), y = s.empty({4096, x.dim(0)}, s.dtype);
   return copied(y.view(x.shape(), {1, x.dim(0)}, 0), x);
 }
-static Work cast_to(const Setup& s, DType other) {
+static Task cast_to(const Setup& s, DType other) {
   return copied(s.empty({s.n}, other), s.normal({s.n}));
 }
-static Work written(const Setup& s, const std::function<void(const Tensor&)>& write) {
+static Task written(const Setup& s, const std::function<void(const Tensor&)>& write) {
   const Tensor t = s.normal({s.n});
   return work({t}, [=] { return write(t), Outputs{}; });
 }
-static Work permutation(const Setup& s) {
+static Task permutation(const Setup& s) {
   const Tensor order = s.empty({s.n / 2}, DType::i64);
   return work({order}, [=] { return kernels::randperm(order, {}), Outputs{}; });
 }
-static Work add_to(const Setup& s) {
+static Task add_to(const Setup& s) {
   const Tensor sum = s.normal({s.n}), t = s.normal({s.n});
   return work({sum, sum, t}, [=] { return add_into(sum, t), Outputs{}; });
 }
-static Work scale(const Setup& s) {
+static Task scale(const Setup& s) {
   const Tensor t = s.normal({s.n});
   return work({t, t}, [=] { return scale_each({&t, 1}, 1 + 1e-7), Outputs{}; });
 }
-static Work norm(const Setup& s) {
+static Task norm(const Setup& s) {
   const Tensor t = s.normal({s.n});
   return work({t}, [=] { return Outputs{norm_of({&t, 1})}; });
 }
-static Work select_rows(const Setup& s) {
+static Task select_rows(const Setup& s) {
   const Tensor x = s.normal(s.rows(64)), at = s.indices({x.dim(0)}, x.dim(0));
   return work({x, at}, [=] { return Outputs{index_select(x, 0, at)}; });
 }
-static Work gather_in_rows(const Setup& s) {
+static Task gather_in_rows(const Setup& s) {
   const Tensor x = s.normal(s.rows(64)), at = s.indices(x.shape(), 64);
   return work({x, at}, [=] { return Outputs{kernels::gather(x, 1, at)}; });
 }
-static Work into_buckets(const Setup& s) {
+static Task into_buckets(const Setup& s) {
   const Tensor x = s.normal({s.n}), levels({15}, DType::f32);
   for (int64_t i = 0; i < 15; ++i) levels.data<float>()[i] = float(i - 7) / 4;
   const Tensor boundaries = to(s.device, cast(levels, s.dtype));

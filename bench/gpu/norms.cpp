@@ -38,19 +38,19 @@ struct Norm {
 
 }  // namespace
 
-static Work sums(const Setup& s, const MemoryFormat& format) {
+static Task sums(const Setup& s, const MemoryFormat& format) {
   const Norm norm(s, format);
   return work({norm.x}, [=] { return Outputs{kernels::channel_statistics(norm.x, {})}; });
 }
-static Work forward(const Setup& s, const MemoryFormat& format, bool add) {
+static Task forward(const Setup& s, const MemoryFormat& format, bool add) {
   const Norm norm(s, format);
   return work({norm.x, add ? norm.residual : norm.weight}, [=] { return norm.forward(add); });
 }
-static Work backward_w(const Setup& s, const MemoryFormat& format, bool keep) {
+static Task backward_w(const Setup& s, const MemoryFormat& format, bool keep) {
   const Norm norm(s, format);
   return work({norm.x, norm.residual, norm.bits}, [=] { return norm.backward_w(keep); });
 }
-static Work backward_x(const Setup& s, const MemoryFormat& format) {
+static Task backward_x(const Setup& s, const MemoryFormat& format) {
   const Norm norm(s, format);
   return work({norm.x, norm.residual, norm.bits}, [=] { return norm.backward_x(); });
 }

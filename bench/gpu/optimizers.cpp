@@ -8,7 +8,7 @@
 namespace bellows {
 
 // Parameters are f32, as master weights are.
-static Work update(const Setup& s, const Choice<UpdateRule()>& rule, double clip_norm = 0) {
+static Task update(const Setup& s, const Choice<UpdateRule()>& rule, double clip_norm = 0) {
   constexpr int kWeights = 160;
   const Setup masters{s.n / kWeights, DType::f32, s.device};
   NamedTensors weights;

@@ -9,17 +9,17 @@
 
 namespace bellows {
 
-static Work sum_to_shape(const Setup& s, int axis) {
+static Task sum_to_shape(const Setup& s, int axis) {
   const Tensor x = s.normal(s.rows(1024));
   Shape kept = x.shape();
   kept[axis] = 1;
   return work({x}, [=] { return Outputs{kernels::sum(x, kept, 1)}; });
 }
-static Work sum_all(const Setup& s) {
+static Task sum_all(const Setup& s) {
   const Tensor x = s.normal({s.n});
   return work({x}, [=] { return Outputs{kernels::sum(x, {1}, 1)}; });
 }
-static Work max_in_rows(const Setup& s) {
+static Task max_in_rows(const Setup& s) {
   const Tensor x = s.normal(s.rows(1024));
   const Shape kept{x.dim(0), 1};
   return work({x}, [=] {
@@ -27,28 +27,28 @@ static Work max_in_rows(const Setup& s) {
     return Outputs{max.y, max.index};
   });
 }
-static Work argmax_in_rows(const Setup& s) {
+static Task argmax_in_rows(const Setup& s) {
   const Tensor x = s.normal(s.rows(1024));
   return work({x}, [=] { return Outputs{kernels::argmax(x, -1)}; });
 }
 
-template <class K> static Work rows_of(const Setup& s, const K& kernel) {
+template <class K> static Task rows_of(const Setup& s, const K& kernel) {
   const Tensor x = s.normal(s.rows(1024));
   return work({x}, [=, &kernel] { return Outputs{kernel(x, 1)}; });
 }
-template <class K> static Work rows_backward(const Setup& s, const K& kernel) {
+template <class K> static Task rows_backward(const Setup& s, const K& kernel) {
   const Tensor dy = s.normal(s.rows(1024)), y = s.normal(s.rows(1024));
   return work({dy, y}, [=, &kernel] { return Outputs{kernel(dy, y, 1)}; });
 }
 
-static Work loss(const Setup& s) {
+static Task loss(const Setup& s) {
   const Tensor x = s.normal(s.rows(1000)), labels = s.indices({x.dim(0)}, 1000);
   return work({x, labels}, [=] {
     const kernels::CrossEntropy y = kernels::cross_entropy(x, labels, 0);
     return Outputs{y.loss, y.lse};
   });
 }
-static Work loss_backward(const Setup& s) {
+static Task loss_backward(const Setup& s) {
   const Tensor x = s.normal(s.rows(1000)), labels = s.indices({x.dim(0)}, 1000);
   const kernels::CrossEntropy y = kernels::cross_entropy(x, labels, 0);
   const Tensor dy = full(y.loss.shape(), 1, y.loss);
@@ -56,12 +56,12 @@ static Work loss_backward(const Setup& s) {
               [=] { return Outputs{kernels::cross_entropy_backward(dy, x, labels, y.lse, 0)}; });
 }
 
-static Work dropped(const Setup& s) {
+static Task dropped(const Setup& s) {
   const Tensor x = s.normal({s.n});
   const auto state = std::make_shared<DeviceStepState>(s.device);
   return work({x}, [=] { return Outputs{kernels::dropout(x, 0.5, {}, state->get()).y}; });
 }
-static Work dropped_backward(const Setup& s) {
+static Task dropped_backward(const Setup& s) {
   const Tensor dy = s.normal({s.n});
   const DeviceStepState state(s.device);
   const Tensor step = kernels::dropout(dy, 0.5, {}, state.get()).step;

@@ -53,23 +53,23 @@ static void expect_same(const Dataset& a, const Dataset& b) {
 
 // ---- the same samples
 
-struct Source {
+struct SourceCase {
   const char* name;
   Texts options;
   const char* needs = "";  // real data that it reads, if any
 };
-static std::ostream& operator<<(std::ostream& out, const Source& s) { return out << s.name; }
-class PackedAs : public testing::TestWithParam<std::tuple<Encoding, Source>> {};
+static std::ostream& operator<<(std::ostream& out, const SourceCase& s) { return out << s.name; }
+class PackedAs : public testing::TestWithParam<std::tuple<Encoding, SourceCase>> {};
 INSTANTIATE_TEST_SUITE_P(
     Sets, PackedAs,
-    testing::Combine(testing::Values(Encoding::keep, Encoding::raw),
-                     testing::Values(Source{"digits", {{"train_size", "300"}, {"test_size", "70"}}},
-                                     Source{"shapes", {{"train_size", "200"}, {"test_size", "50"}}},
-                                     Source{"shapes_jpeg",
-                                            {{"train_size", "150"}, {"test_size", "40"}}},
-                                     Source{"mnist", {}, "mnist/t10k-images-idx3-ubyte.gz"},
-                                     Source{"cifar10", {}, "cifar10/test_batch.bin"},
-                                     Source{"image_folder", {}, "caltech101-subset/train"})),
+    testing::Combine(
+        testing::Values(Encoding::keep, Encoding::raw),
+        testing::Values(SourceCase{"digits", {{"train_size", "300"}, {"test_size", "70"}}},
+                        SourceCase{"shapes", {{"train_size", "200"}, {"test_size", "50"}}},
+                        SourceCase{"shapes_jpeg", {{"train_size", "150"}, {"test_size", "40"}}},
+                        SourceCase{"mnist", {}, "mnist/t10k-images-idx3-ubyte.gz"},
+                        SourceCase{"cifar10", {}, "cifar10/test_batch.bin"},
+                        SourceCase{"image_folder", {}, "caltech101-subset/train"})),
     [](const auto& info) {
       return std::string(std::get<1>(info.param).name) +
              (std::get<0>(info.param) == Encoding::keep ? "_kept" : "_raw");

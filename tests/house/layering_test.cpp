@@ -214,6 +214,44 @@ TEST(Rules, HaveNoIdleExceptions) {
     }
 }
 
+// Returns the name of the type that a line defines for the whole program, or "". Types within
+// others are indented, or named as "struct Nvml::Impl {".
+static std::string type_defined_by(const std::string& line) {
+  for (const std::string key : {"struct ", "class ", "enum class ", "union "}) {
+    if (!line.starts_with(key)) continue;
+    const auto end = std::find_if_not(line.begin() + key.size(), line.end(), is_word);
+    const bool body = std::find(end, line.end(), '{') != line.end();
+    const bool nested = std::distance(end, line.end()) > 1 && end[0] == ':' && end[1] == ':';
+    return body && !nested ? std::string(line.begin() + key.size(), end) : "";
+  }
+  return "";
+}
+
+TEST(OneDefinition, FindsWhatIsPlanted) {
+  EXPECT_EQ(type_defined_by("struct Part {"), "Part");
+  EXPECT_EQ(type_defined_by("class Kernel : public Base {"), "Kernel");
+  for (const char* line :
+       {"struct Part;", "struct Nvml::Impl {", "  struct Inner {", "Part part{};"})
+    EXPECT_EQ(type_defined_by(line), "") << line;
+}
+
+// Of two types with one name, the linker keeps one std::vector<Part> for both.
+TEST(OneDefinition, OfEveryTypeInTheProgram) {
+  std::map<std::string, std::string> file_of;
+  for (const auto& file : files_in(product_folders(), {".h", ".cpp", ".cu", ".cuh"})) {
+    bool unnamed = false;  // in a namespace that other files do not see
+    for (const std::string& line : lines_of(file)) {
+      if (line == "namespace {") unnamed = true;
+      if (line == "}  // namespace") unnamed = false;
+      const std::string type = unnamed ? "" : type_defined_by(line);
+      if (type.empty()) continue;
+      const auto [first, added] = file_of.emplace(type, file);
+      EXPECT_TRUE(added || first->second == file) << type << ": " << first->second << ", " << file;
+    }
+  }
+  EXPECT_GT(file_of.size(), 300u);
+}
+
 // With X(const X&) = delete alone, assignment still compiles and gives one handle two owners.
 static bool forbids_half(const std::string& line) {
   const size_t end = line.find("&) = delete"), begin = line.rfind("(const ", end);

@@ -17,25 +17,26 @@ static const NamedTensors& fixture() {
   return tensors;
 }
 
-struct Way {
+struct StepCase {
   const char* name;
   bool fused_layers = false;
   LossOptions loss = {};
   KernelOptions kernels = {};
 };
-static std::ostream& operator<<(std::ostream& out, const Way& way) { return out << way.name; }
+static std::ostream& operator<<(std::ostream& out, const StepCase& way) { return out << way.name; }
 
-class Oracle : public testing::TestWithParam<Way> {};
+class Oracle : public testing::TestWithParam<StepCase> {};
 INSTANTIATE_TEST_SUITE_P(
     Of, Oracle,
-    testing::Values(Way{"plain"}, Way{"fused_loss", false, {.fused = true}},
-                    Way{"vendor_kernels", false, {}, {.vendor = true}},
-                    Way{"deterministic", false, {}, {.vendor = true, .deterministic = true}},
-                    Way{"batch_lanes", true}, Way{"all", true, {.fused = true}, {.vendor = true}}),
+    testing::Values(StepCase{"plain"}, StepCase{"fused_loss", false, {.fused = true}},
+                    StepCase{"vendor_kernels", false, {}, {.vendor = true}},
+                    StepCase{"deterministic", false, {}, {.vendor = true, .deterministic = true}},
+                    StepCase{"batch_lanes", true},
+                    StepCase{"all", true, {.fused = true}, {.vendor = true}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(Oracle, GivesTheLossAndEveryGradient) {
-  const Way& way = GetParam();
+  const StepCase& way = GetParam();
   const Kernels use(way.kernels);
   const ModulePtr model =
       build({{"name", "lenet"}, {"fuse.conv_act_pool", way.fused_layers ? "true" : "false"}});

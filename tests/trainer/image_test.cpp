@@ -9,8 +9,8 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-static Image grays(int64_t height, int64_t width) {
-  Image image{height, width, 1, {}};
+static DecodedImage grays(int64_t height, int64_t width) {
+  DecodedImage image{height, width, 1, {}};
   for (int64_t i = 0; i < height * width; ++i) image.pixels.push_back(uint8_t(10 * i));
   return image;
 }

@@ -54,14 +54,14 @@ std::string ratio_chart(const std::string& title, const std::string& note, doubl
                         const std::vector<RatioRow>& rows);
 
 // Parts of a whole, as one bar with a legend that holds the numbers.
-struct Part {
+struct Share {
   std::string name;
   double value;
   std::string text;
   int color = -1;  // 0 accent, 1 other, 2 and 3 the same paler, 4 quiet, 5 faint; -1: by position
 };
 std::string share_bar(const std::string& title, const std::string& note,
-                      const std::vector<Part>& parts);
+                      const std::vector<Share>& parts);
 
 // Amounts from zero on. Values that are NAN are not drawn.
 struct Bar {

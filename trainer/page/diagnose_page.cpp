@@ -1,5 +1,6 @@
 // Page of a report of `trainer diagnose --json` (trainer/diagnose/diagnosis.cpp).
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include "trainer/page/arms.h"
 #include "trainer/page/charts.h"
 #include "trainer/page/html.h"
@@ -42,7 +43,7 @@ static std::string time_of(const Json& report) {
     ops += s;
     if (bars.size() < 10) bars.push_back({text_of(op, "op"), share_of(s, whole), s});
   }
-  std::vector<Part> parts = {{"input", input, seconds_text(input), 1}};
+  std::vector<Share> parts = {{"input", input, seconds_text(input), 1}};
   if (ops > 0) {
     parts.push_back({"ops", ops, seconds_text(ops), 0});
     parts.push_back({"between ops", between, seconds_text(between), 4});

@@ -1,5 +1,6 @@
 #include "trainer/page/figure.h"
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include "core/base/json.h"
 #include "trainer/page/html.h"
 
@@ -74,16 +75,16 @@ std::string Plot::html() const {
       height_, left_, right_, data_, kWidth, svg_, labels_);
 }
 
-std::string path_of(std::span<const Point> points) {
+std::string path_of(std::span<const PlotPoint> points) {
   std::string d;
-  for (const Point& p : points)
+  for (const PlotPoint& p : points)
     d += fmt::format("{}{:.4g} {:.4g}", d.empty() ? "M" : "L", kWidth * p.x, p.y);
   return d;
 }
 
-std::string dots_of(std::span<const Point> points) {
+std::string dots_of(std::span<const PlotPoint> points) {
   std::string d;
-  for (const Point& p : points) d += fmt::format("M{:.5g} {:.4g}h0", kWidth * p.x, p.y);
+  for (const PlotPoint& p : points) d += fmt::format("M{:.5g} {:.4g}h0", kWidth * p.x, p.y);
   return d;
 }
 

@@ -34,11 +34,11 @@ class Plot {
   std::string svg_, labels_, data_;
 };
 
-struct Point {
+struct PlotPoint {
   double x, y;
 };
-std::string path_of(std::span<const Point> points);  // one line through all
-std::string dots_of(std::span<const Point> points);  // for a round line cap
+std::string path_of(std::span<const PlotPoint> points);  // one line through all
+std::string dots_of(std::span<const PlotPoint> points);  // for a round line cap
 
 // A row above its own plot: name at the left, numbers at the right.
 std::string row_title(const std::string& name, const std::string& text, Tone tone);

@@ -30,14 +30,14 @@ std::string lanes_chart(const LanesChart& chart) {
       plot.line("grid", 0, y_of(tick), 1, y_of(tick));
       plot.label("y", 0, y_of(tick), short_number(tick) + (tick > 0 ? chart.unit : ""));
     }
-    std::vector<Point> steps;  // a value holds until the next one
+    std::vector<PlotPoint> steps;  // a value holds until the next one
     for (size_t i = 0; i < s.x.size(); ++i) {
       if (i > 0) steps.push_back({x.at(s.x[i]), steps.back().y});
       steps.push_back({x.at(s.x[i]), y_of(s.y[i])});
     }
     steps.push_back({1, steps.back().y});
     plot.path("line", s.tone, path_of(steps));
-    std::vector<Point> area = steps;
+    std::vector<PlotPoint> area = steps;
     area.insert(area.end(), {{1, height}, {0, height}});
     plot.path("wash", s.tone, path_of(area) + "Z");
   }

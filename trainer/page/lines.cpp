@@ -96,15 +96,15 @@ std::string line_chart(const LineChart& chart) {
     plot.line("grid", 0, y_of(tick), 1, y_of(tick));
     plot.label("y", 0, y_of(tick), short_number(tick));
   }
-  std::vector<Point> below = {{0, kHeight}, {1, kHeight}};
+  std::vector<PlotPoint> below = {{0, kHeight}, {1, kHeight}};
   std::vector<EndLabel> labels;
   for (size_t s = 0; s < tops.size(); ++s) {
-    std::vector<Point> points;
+    std::vector<PlotPoint> points;
     for (size_t i = 0; i < tops[s].x.size(); ++i)
       points.push_back({x.at(tops[s].x[i]), y_of(tops[s].y[i])});
     double end = points.back().y;
     if (chart.stacked) {
-      std::vector<Point> area = points;
+      std::vector<PlotPoint> area = points;
       area.insert(area.end(), below.rbegin(), below.rend());
       plot.path("area", tops[s].tone, path_of(area) + "Z");
       end = (end + below.back().y) / 2;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include "trainer/page/arms.h"
 #include "trainer/page/charts.h"
 #include "trainer/page/html.h"
@@ -53,7 +54,7 @@ static std::string key_numbers_of(const Json& p) {
 // ---- an update
 
 static std::string phases(const Json& p) {
-  std::vector<Part> parts;
+  std::vector<Share> parts;
   const std::map<std::string, int> colors = {
       {"input wait", 4}, {"forward", 0}, {"backward", 1}, {"optimizer", 5}, {"clear_grad", 3}};
   for (const Json& row : p.at("phases")) {

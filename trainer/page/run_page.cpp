@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include "core/base/check.h"
 #include "core/base/plural.h"
 #include "core/base/statistics.h"
@@ -140,7 +141,7 @@ static std::string speed(const Json& run) {
 static std::string whole_run(const Json& totals) {
   const double all = number_in(totals, "elapsed_s");
   double known = 0;
-  std::vector<Part> parts;
+  std::vector<Share> parts;
   for (const auto& [key, name] : {std::pair("step_s", "steps"),
                                   {"load_s", "waiting for data"},
                                   {"eval_s", "evaluation"},

@@ -37,7 +37,7 @@ std::string strip_chart(const std::string& title, const std::string& note, const
                  height = lane_height * (double(strip.lanes.size()) + 1);
     Plot plot(height, kMargin, kMargin);
     for (const double tick : x.ticks) plot.line("grid", x.at(tick), 0, x.at(tick), height);
-    std::vector<Point> dots;
+    std::vector<PlotPoint> dots;
     std::vector<double> values;
     double y = lane_height;
     for (const auto& lane : strip.lanes) {
@@ -64,24 +64,24 @@ std::string ratio_chart(const std::string& title, const std::string& note, doubl
   for (const RatioRow& row : rows) {
     constexpr double kHeight = 26;
     Plot plot(kHeight, kMargin, kMargin);
-    const std::vector<Point> band = {
+    const std::vector<PlotPoint> band = {
         {x.at(1 / noise), 0}, {x.at(noise), 0}, {x.at(noise), kHeight}, {x.at(1 / noise), kHeight}};
     plot.path("noise", Tone::quiet, path_of(band) + "Z");
     plot.line("one", x.at(1), 0, x.at(1), kHeight);
     if (bounded(row.low) && bounded(row.high))
-      plot.path(
-          "bar", row.tone,
-          path_of(std::vector<Point>{{x.at(row.low), kHeight / 2}, {x.at(row.high), kHeight / 2}}));
-    plot.path("dot big", row.tone, dots_of(std::vector<Point>{{x.at(row.ratio), kHeight / 2}}));
+      plot.path("bar", row.tone,
+                path_of(std::vector<PlotPoint>{{x.at(row.low), kHeight / 2},
+                                               {x.at(row.high), kHeight / 2}}));
+    plot.path("dot big", row.tone, dots_of(std::vector<PlotPoint>{{x.at(row.ratio), kHeight / 2}}));
     html += row_title(row.name, row.text, row.tone) + plot.html();
   }
   return figure(title, note, html + axis_below(x, "times as fast"));
 }
 
 std::string share_bar(const std::string& title, const std::string& note,
-                      const std::vector<Part>& parts) {
+                      const std::vector<Share>& parts) {
   double whole = 0;
-  for (const Part& part : parts) whole += part.value;
+  for (const Share& part : parts) whole += part.value;
   if (!(whole > 0)) return "";
   std::string bar, legend;
   for (size_t i = 0; i < parts.size(); ++i) {

@@ -16,7 +16,7 @@ namespace bellows {
 
 static constexpr int64_t kMaxBytes = int64_t{1} << 28;
 
-static Image decoded(const std::string& bytes) {
+static DecodedImage decoded(const std::string& bytes) {
   Scratch pixels;
   const Sample s =
       decode_image({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, pixels);
@@ -25,7 +25,7 @@ static Image decoded(const std::string& bytes) {
 
 // ---- PGM and PPM: "P5 width height 255", then the bytes; comments run from # to the end of a line
 
-static Image read_pnm(const std::string& bytes) {
+static DecodedImage read_pnm(const std::string& bytes) {
   size_t at = 2;
   const auto number = [&]() -> int64_t {
     for (;; ++at) {
@@ -40,7 +40,7 @@ static Image read_pnm(const std::string& bytes) {
   const int64_t width = number(), height = number(), white = number();
   if (white != 255) fail(Exit::data, "PNM: only 8 bits a channel are read");
   check_size("PNM", height, width);
-  Image image{height, width, bytes[1] == '5' ? 1 : 3, {}};
+  DecodedImage image{height, width, bytes[1] == '5' ? 1 : 3, {}};
   image.pixels.resize(height * width * image.channels);
   ++at;  // the one white space after the header
   if (at + image.pixels.size() > bytes.size()) fail(Exit::data, "PNM: the file ends too early");
@@ -95,7 +95,7 @@ std::vector<std::string> image_paths(const std::vector<std::string>& paths) {
   return all;
 }
 
-Image read_image(const std::string& path) {
+DecodedImage read_image(const std::string& path) {
   const std::string bytes = read_path(path);
   const bool pnm = bytes.starts_with("P5") || bytes.starts_with("P6");
   try {
@@ -108,7 +108,7 @@ Image read_image(const std::string& path) {
 // ---- resizing
 
 // Returns the pixels as (channels, height, width).
-static std::vector<uint8_t> planes_of(const Image& image, int64_t channels) {
+static std::vector<uint8_t> planes_of(const DecodedImage& image, int64_t channels) {
   const bool grays = channels == 1 && image.channels == 3;
   std::vector<uint8_t> planes;
   planes.reserve(image.height * image.width * channels);
@@ -121,7 +121,7 @@ static std::vector<uint8_t> planes_of(const Image& image, int64_t channels) {
   return planes;
 }
 
-std::vector<uint8_t> fitted(const Image& image, const Shape& shape) {
+std::vector<uint8_t> fitted(const DecodedImage& image, const Shape& shape) {
   const std::vector<uint8_t> planes = planes_of(image, shape[0]);
   ImagePlan plan({shape[0], image.height, image.width});
   const Sample source{planes.data(), plan.shape()};

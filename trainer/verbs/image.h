@@ -7,7 +7,7 @@
 
 namespace bellows {
 
-struct Image {
+struct DecodedImage {
   int64_t height = 0, width = 0, channels = 0;  // 1: gray, 3: RGB
   std::vector<uint8_t> pixels;                  // (height, width, channels)
 };
@@ -15,7 +15,7 @@ struct Image {
 // Reads a PNG, JPEG, PGM or PPM file, detected by its content. The path "-" is standard input.
 // Throws Error (exit 3) with path and reason. Refuses more than 2^26 pixels before it allocates
 // them.
-Image read_image(const std::string& path);
+DecodedImage read_image(const std::string& path);
 
 // Replaces each folder in `paths` by the images in and below it (.png, .jpg, .jpeg, .pgm, .ppm),
 // sorted. Other paths are kept. Warns of links that lead nowhere. Throws Error (exit 3) for a
@@ -27,6 +27,6 @@ std::vector<std::string> read_lines(const std::string& path);
 // Returns the image as (C, H, W) bytes of that shape, resized like the transform `resize`: bilinear
 // and antialiased. RGB becomes gray with the weights of ITU-R BT.601; gray becomes RGB by
 // repetition.
-std::vector<uint8_t> fitted(const Image& image, const Shape& shape);
+std::vector<uint8_t> fitted(const DecodedImage& image, const Shape& shape);
 
 }  // namespace bellows

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include "autograd/record.h"
 #include "core/base/json.h"
@@ -51,7 +52,7 @@ class Predictor {
 
  private:
   Tensor input_of(const std::string& path) const {
-    const Image image = read_image(path);
+    const DecodedImage image = read_image(path);
     Shape shape = info_.sample;
     if (shape[1] == 0) shape = {shape[0], image.height, image.width};  // the transforms resize it
     std::vector<uint8_t> pixels = fitted(image, shape);
