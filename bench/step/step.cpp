@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include "core/base/json.h"
 #include "core/base/statistics.h"
 #include "core/base/trace.h"

@@ -1,4 +1,5 @@
 #include "core/base/json.h"
+#include <nlohmann/json.hpp>
 
 namespace bellows {
 

@@ -1,6 +1,7 @@
-// JSON as stored in a run folder: one object per line, keys in insertion order.
+// JSON as stored in a run folder: one object per line, keys in insertion order. A file that reads
+// or builds objects also includes <nlohmann/json.hpp>, which takes a compiler half a second.
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace bellows {

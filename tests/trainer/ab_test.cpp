@@ -8,6 +8,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include "core/base/philox.h"
 #include "tests/place.h"
 #include "tests/refusal.h"

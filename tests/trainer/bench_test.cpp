@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 #include "core/base/json.h"

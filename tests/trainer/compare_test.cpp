@@ -1,6 +1,7 @@
 // `trainer compare`: finds each difference of two real runs, and says where there is none.
 #include <gmock/gmock.h>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include "core/base/json.h"
 #include "tests/trainer/program.h"

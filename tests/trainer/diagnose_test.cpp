@@ -1,6 +1,7 @@
 // trainer diagnose: every rule fires on its planted fault and is silent without it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include "autograd/backward.h"
 #include "core/base/trace.h"

@@ -1,6 +1,7 @@
 // Names that would leave their folder, cause an endless loop, or forge output on a terminal.
 #include <gmock/gmock.h>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include "core/base/json.h"
 #include "core/base/utf8.h"

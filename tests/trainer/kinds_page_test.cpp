@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include "core/base/file.h"
 #include "tests/refusal.h"
 #include "tests/trainer/page_checks.h"

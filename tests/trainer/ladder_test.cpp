@@ -3,6 +3,7 @@
 #include "trainer/ab/ladder.h"
 #include <gmock/gmock.h>
 #include <csignal>
+#include <nlohmann/json.hpp>
 #include "plan/toggle.h"
 #include "tests/place.h"
 #include "tests/refusal.h"

@@ -2,6 +2,7 @@
 #include "trainer/log/log.h"
 #include <gtest/gtest.h>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 #include "core/base/crc32c.h"
 #include "core/base/json.h"
 #include "trainer/log/live_line.h"

@@ -1,5 +1,6 @@
 // trainer plan: what it measures of one rank, and what it prints and writes.
 #include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include "core/base/json.h"
 #include "core/config/config.h"

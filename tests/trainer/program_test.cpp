@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <csignal>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include "core/base/json.h"
 #include "core/tensor/copy.h"

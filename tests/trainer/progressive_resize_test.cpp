@@ -1,5 +1,6 @@
 // Training on images that grow: the sizes that the model sees, resume, memory, kernels and the log.
 #include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include "core/base/json.h"
 #include "core/base/trace.h"

@@ -1,6 +1,7 @@
 // Numbers in a config or a checkpoint that would overflow in later computations.
 #include <gmock/gmock.h>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 #include "core/base/json.h"
 #include "core/config/visitor.h"
 #include "core/tensor/safetensors.h"

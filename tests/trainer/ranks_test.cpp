@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <cmath>
 #include <csignal>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include "core/base/file.h"
 #include "core/base/json.h"

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/statistics.h"

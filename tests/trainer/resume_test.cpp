@@ -2,6 +2,7 @@
 // are allowed, and metrics.jsonl after kill -9.
 #include <gmock/gmock.h>
 #include <csignal>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include "core/base/json.h"
 #include "core/tensor/safetensors.h"

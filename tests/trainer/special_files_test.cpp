@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include "core/base/json.h"
 #include "tests/trainer/program.h"

@@ -2,6 +2,7 @@
 #pragma once
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 #include "core/base/check.h"

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include "core/base/json.h"
 #include "core/tensor/safetensors.h"
 #include "tests/data/image_files.h"

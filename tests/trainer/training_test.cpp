@@ -5,6 +5,7 @@
 #include <omp.h>
 #include <unistd.h>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include "autograd/backward.h"
 #include "core/base/json.h"
 #include "core/base/trace.h"

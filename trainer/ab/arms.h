@@ -8,6 +8,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
 #include "core/base/json.h"
 #include "core/base/statistics.h"
 #include "core/device/timer.h"

@@ -3,6 +3,7 @@
 #include <gloo/allreduce.h>
 #include <gloo/math.h>
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <thread>
 #include "core/base/json.h"
 #include "core/base/output.h"

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include "core/base/plural.h"
 #include "trainer/verbs/tables.h"
 

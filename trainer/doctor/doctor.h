@@ -2,6 +2,7 @@
 // weights whose sizes do not suit Tensor Cores.
 #pragma once
 #include <map>
+#include <nlohmann/json.hpp>
 #include "core/base/json.h"
 #include "core/device/device_info.h"
 #include "core/device/topology.h"

@@ -1,5 +1,6 @@
 #include "trainer/log/log.h"
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include "core/base/json.h"
 #include "core/base/output.h"

@@ -1,6 +1,7 @@
 #include "trainer/log/log_line.h"
 #include <fmt/format.h>
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include "core/base/json.h"
 
 namespace bellows {

@@ -1,5 +1,6 @@
 // Page of a report of `trainer ab` (trainer/ab/report.cpp).
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include "core/base/check.h"
 #include "trainer/page/arms.h"
 #include "trainer/page/charts.h"

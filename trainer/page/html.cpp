@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
 #include "core/base/utf8.h"
 #include "trainer/state/run_record.h"
 

@@ -1,5 +1,6 @@
 // Page of a report of `trainer ladder` (trainer/ab/ladder_report.cpp).
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include "core/base/plural.h"
 #include "core/base/statistics.h"
 #include "trainer/page/arms.h"

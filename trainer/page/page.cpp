@@ -1,4 +1,5 @@
 #include "trainer/page/page.h"
+#include <nlohmann/json.hpp>
 #include "core/base/check.h"
 #include "core/base/plural.h"
 #include "trainer/page/html.h"

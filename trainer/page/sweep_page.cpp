@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <charconv>
+#include <nlohmann/json.hpp>
 #include "core/base/plural.h"
 #include "core/base/statistics.h"
 #include "trainer/page/arms.h"

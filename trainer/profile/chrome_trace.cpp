@@ -1,5 +1,6 @@
 #include "trainer/profile/chrome_trace.h"
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 namespace bellows {
 

@@ -1,4 +1,5 @@
 // trainer profile --config FILE --steps 20:30: where the time of an update goes.
+#include <nlohmann/json.hpp>
 #include "core/base/file.h"
 #include "core/base/output.h"
 #include "core/base/plural.h"

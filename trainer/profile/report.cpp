@@ -1,6 +1,7 @@
 #include "trainer/profile/report.h"
 #include <fmt/format.h>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include "core/base/plural.h"
 #include "trainer/verbs/tables.h"
 

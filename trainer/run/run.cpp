@@ -1,6 +1,7 @@
 #include "trainer/run/run.h"
 #include <algorithm>
 #include <csignal>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include "core/base/plural.h"

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include "core/base/plural.h"
 #include "core/base/trace.h"
 #include "core/device/affinity.h"

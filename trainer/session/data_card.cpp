@@ -1,6 +1,7 @@
 #include "trainer/session/data_card.h"
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include "core/base/json.h"
 #include "core/config/visitor.h"
 #include "data/packed/packed_cache.h"

@@ -1,7 +1,7 @@
 // Description of a model's training data. It is stored in checkpoints, so that eval and predict
 // need no training set, and in exports.
 #pragma once
-#include <nlohmann/json_fwd.hpp>
+#include "core/base/json.h"
 #include "data/images/transform.h"
 #include "data/sets/dataset.h"
 
@@ -23,13 +23,13 @@ std::shared_ptr<const Dataset> open_set(const DataOptions& data, Split split, co
 
 // Describes a training set, for example:
 // {"samples": 60000, "sample": [1, 28, 28], "classes": 10, "mean": [0.1307], "std": [0.3081]}
-nlohmann::ordered_json data_card(const Dataset& train_set);
+Json data_card(const Dataset& train_set);
 // Inverse of data_card. `names`: of the classes, or empty. Throws Error (exit 4) for values that no
 // data set has.
-TrainingSetInfo read_data_card(const nlohmann::ordered_json& card, const Names& names);
+TrainingSetInfo read_data_card(const Json& card, const Names& names);
 
 // Returns the list in the format of data.transforms:
 // [{"name": "normalize", "mean": [0.1307], "std": [0.3081]}]
-nlohmann::ordered_json to_json(std::vector<TransformChoice> transforms);
+Json to_json(std::vector<TransformChoice> transforms);
 
 }  // namespace bellows

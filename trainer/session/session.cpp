@@ -1,6 +1,7 @@
 #include "trainer/session/session.h"
 #include <fmt/format.h>
 #include <omp.h>
+#include <nlohmann/json.hpp>
 #include "autograd/backward.h"
 #include "core/base/crc32c.h"
 #include "core/base/json.h"

@@ -1,6 +1,7 @@
 #include "trainer/state/run_record.h"
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include "core/config/config.h"
 #include "core/config/yaml.h"

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include "core/base/crc32c.h"
 #include "core/base/json.h"
 #include "core/base/plural.h"

@@ -1,4 +1,5 @@
 // trainer eval RUN: metrics of a trained model on the test set.
+#include <nlohmann/json.hpp>
 #include "core/base/json.h"
 #include "core/base/output.h"
 #include "trainer/session/evaluate.h"

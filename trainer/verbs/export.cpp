@@ -2,6 +2,7 @@
 // safetensors.torch.load_file.
 #include <algorithm>
 #include <cctype>
+#include <nlohmann/json.hpp>
 #include "autograd/record.h"
 #include "core/base/json.h"
 #include "core/base/output.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <nlohmann/json.hpp>
 #include "core/base/json.h"
 #include "core/base/output.h"
 #include "trainer/verbs/step_work.h"

@@ -1,6 +1,7 @@
 // trainer plan --config FILE: forecast of an update on many ranks (dist/forecast.h), as a table and
 // a chart.
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/output.h"

@@ -1,4 +1,5 @@
 // trainer report PATH: the page of a run folder or of a report in JSON (trainer/page/page.h).
+#include <nlohmann/json.hpp>
 #include "core/base/file.h"
 #include "core/base/output.h"
 #include "trainer/page/page.h"

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include "core/config/config.h"
 #include "tests/cuda_host/operations.h"
