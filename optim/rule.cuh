@@ -55,12 +55,12 @@ __global__ void update_chunks(const __grid_constant__ Rows<T, kMost> table,
     while (weight + 1 < table.count && i >= table.starts[weight + 1]) ++weight;
     const Row<T>& row = table.rows[weight];
     const int64_t at = i - table.starts[weight];
-    const auto gradient = [&] { return row.gradient(at); };
+    const T g = row.gradient(at);
     if constexpr (std::has_single_bit(passes)) {
-      rule->template run<passes>(row, at, gradient, row.d[at]);
+      rule->template run<passes>(row, at, g, row.d[at]);
     } else {
       T d = 0;
-      rule->template run<passes>(row, at, gradient, d);
+      rule->template run<passes>(row, at, g, d);
       write_copy(row, at);
     }
   }

@@ -18,12 +18,11 @@ template <unsigned passes, class Rule, class T>
 void run_row(Rule rule, Row<T> row, const T* g, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
-    const auto gradient = [=] { return g[i]; };
     if constexpr (std::has_single_bit(passes)) {
-      rule.template run<passes>(row, i, gradient, row.d[i]);
+      rule.template run<passes>(row, i, g[i], row.d[i]);
     } else {
       T d = 0;
-      rule.template run<passes>(row, i, gradient, d);
+      rule.template run<passes>(row, i, g[i], d);
     }
   }
   if (!row.copy) return;

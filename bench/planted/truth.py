@@ -87,10 +87,11 @@ def row(state, runs):
 
 INTRODUCTION = """# How often `trainer ab` is wrong
 
-{run}; each run of ab has {budget} at most, for the reference, its placebo
-and {count} more: {named}. Busy runs compete with {busy} processes that spin.
-
+{run};
+each run of ab has {budget} at most, for the reference, its placebo and {count} more: {named}.
+{busy}
 """
+BUSY = "Busy runs compete with {} processes that spin.\n"
 NAMED = {"equal": "an equal arm differs by a counter only",
          "wrong": "wrong gradients are too large by 0.1 %",
          "slow": "a slow arm wastes {waste_us} us of a step of {step_us:.0f} us ({share:.1f} %)"}
@@ -113,8 +114,9 @@ def main():
     facts["command"] = measure.command()
     named = ", ".join(NAMED[arm] for arm in a.arms)
     named = named.format(step_us=step, waste_us=waste_us, share=100 * waste_us / step)
+    busy = BUSY.format(a.busy) if "busy" in a.states else ""
     text = INTRODUCTION.format(named=named, count=len(a.arms), run=" ".join([a.config, *a.set]),
-                               **vars(a))
+                               budget=a.budget, busy=busy)
     header = ["", *(COUNTED[arm][0] for arm in a.arms), "half of the interval, %: median (range)"]
     text += measure.table(header, [row(state, each) for state, each in runs.items()])
     measure.write(a.out, text + "\n" + measure.bullets(facts),

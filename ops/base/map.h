@@ -68,31 +68,37 @@ template <class T, size_t n> void stream_out(T* to, const std::array<T, n>& bloc
                         _mm256_load_si256(reinterpret_cast<const __m256i*>(&block[i])));
 }
 
-enum class Reach {
-  cached,    // in the second-level cache
-  ahead,     // not there: requests the lines of the next block
-  streamed,  // stores bypass the caches; y is aligned to 32 bytes
+// How a loop over dense operands reaches memory.
+enum class Access {
+  cached,      // they fit into the second-level cache
+  prefetched,  // they do not: each block requests the lines of the next one
+  streamed,    // stores bypass the caches; y is aligned to 32 bytes
 };
 
-// Maps n elements of dense operands. Arithmetic on one vector takes so long that the CPU does not
-// reach the loads of the next lines by itself, hence `ahead`; with more than one operand the
-// hardware's own prefetching does as well.
+// Arithmetic on one vector takes so long that the CPU does not reach the loads of the next lines by
+// itself. With more operands the hardware's own prefetching does as well as ours.
+inline Access access_to(const Tensor& y, size_t operands) {
+  if (y.nbytes() >= streamed_bytes() && uintptr_t(y.bytes()) % 32 == 0) return Access::streamed;
+  return operands == 1 && y.nbytes() >= kLargeBytes ? Access::prefetched : Access::cached;
+}
+
+// Maps n elements of dense operands.
 template <class T, class Fn, class... X>
-[[gnu::always_inline]] inline void map_blocks(T* y, int64_t n, Reach reach, const Fn& fn,
+[[gnu::always_inline]] inline void map_blocks(T* y, int64_t n, Access access, const Fn& fn,
                                               const X*... x) {
   constexpr int64_t kBlock = 1024 / sizeof(T), kLine = 64 / sizeof(T);
   alignas(32) std::array<T, kBlock> block;
-  const int64_t step = reach == Reach::cached ? n : kBlock;
+  const int64_t step = access == Access::cached ? n : kBlock;
   for (int64_t i = 0; i < n; i += step) {
     const int64_t size = std::min(step, n - i);
-    if (reach == Reach::ahead)
+    if (access == Access::prefetched)
       for (int64_t j = i + step; j < std::min(n, i + 2 * step); j += kLine)
         (__builtin_prefetch(x + j), ...);
-    const bool streamed = reach == Reach::streamed && size == kBlock;
+    const bool streamed = access == Access::streamed && size == kBlock;
     map_dense(streamed ? block.data() : y + i, size, fn, (x + i)...);
     if (streamed) stream_out(y + i, block);
   }
-  if (reach == Reach::streamed) _mm_sfence();  // before another thread reads y
+  if (access == Access::streamed) _mm_sfence();  // before another thread reads y
 }
 
 template <class T> void exp_in_place(T* x, int64_t n) {
@@ -126,11 +132,6 @@ void map_row(T* y, const std::array<const T*, N>& x, const std::array<int64_t, N
   for (int64_t i = 0; i < n; ++i) y[i * steps[0]] = T(fn(Acc<T>(x[k][i * steps[k + 1]])...));
 }
 
-inline Reach reach_of(const Tensor& y, size_t operands) {
-  if (y.nbytes() >= streamed_bytes() && uintptr_t(y.bytes()) % 32 == 0) return Reach::streamed;
-  return operands == 1 && y.nbytes() >= kLargeBytes ? Reach::ahead : Reach::cached;
-}
-
 // y = fn(x...) for tensors of one shape and dtype T. fn takes and returns Acc<T>.
 template <class T, size_t N, class Fn>
 void map_into(const Tensor& y, const Tensor* const (&x)[N], const Fn& fn) {
@@ -139,10 +140,10 @@ void map_into(const Tensor& y, const Tensor* const (&x)[N], const Fn& fn) {
   const auto each = [&]<size_t... k>(std::index_sequence<k...> all) {
     const std::array<const T*, N> x_{x[k]->template ptr<T>()...};
     if (((x[k]->strides() == y.strides()) && ...) && y.is_dense()) {
-      const Reach reach = reach_of(y, N);
+      const Access access = access_to(y, N);
       return parallel_for(y.numel(), kMapChunk, [&](int64_t b, int64_t e) {
         in_wide_loop<T>([&]() __attribute__((always_inline)) {
-          map_blocks(y_ + b, e - b, reach, fn, (x_[k] + b)...);
+          map_blocks(y_ + b, e - b, access, fn, (x_[k] + b)...);
         });
       });
     }

@@ -239,12 +239,15 @@ TEST(OneDefinition, FindsWhatIsPlanted) {
 TEST(OneDefinition, OfEveryTypeInTheProgram) {
   std::map<std::string, std::string> file_of;
   for (const auto& file : files_in(product_folders(), {".h", ".cpp", ".cu", ".cuh"})) {
-    bool unnamed = false;  // in a namespace that other files do not see
+    std::vector<std::string> spaces;  // the namespaces around the line
     for (const std::string& line : lines_of(file)) {
-      if (line == "namespace {") unnamed = true;
-      if (line == "}  // namespace") unnamed = false;
-      const std::string type = unnamed ? "" : type_defined_by(line);
-      if (type.empty()) continue;
+      if (line.starts_with("namespace ") && line.ends_with(" {"))
+        spaces.push_back(line.substr(10, line.size() - 11));
+      if (line.starts_with("}  // namespace")) spaces.pop_back();
+      const std::string name = type_defined_by(line);
+      if (name.empty() || std::ranges::count(spaces, "")) continue;  // in no other file's sight
+      std::string type = name;
+      for (const std::string& space : spaces) type.insert(0, space + "::");
       const auto [first, added] = file_of.emplace(type, file);
       EXPECT_TRUE(added || first->second == file) << type << ": " << first->second << ", " << file;
     }

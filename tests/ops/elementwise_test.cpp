@@ -92,7 +92,7 @@ TEST(Elementwise, OutputsThatBypassTheCachesHaveTheSameBits) {
   std::iota(x.begin(), x.end(), -500.0f);
   const auto half = [](float v) { return v / 2; };
   map_dense(want.data(), 1000, half, x.data());
-  map_blocks(y.data(), 999, Reach::streamed, half, x.data());
+  map_blocks(y.data(), 999, Access::streamed, half, x.data());
   EXPECT_TRUE(std::equal(y.begin(), y.begin() + 999, want.begin()));
   EXPECT_EQ(y[999], 0) << "beyond the last";
   if (streamed_bytes() > 64 << 20) GTEST_SKIP() << "the last cache holds more than a test should";

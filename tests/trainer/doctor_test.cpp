@@ -49,6 +49,15 @@ TEST(Findings, ThreadsThatAreHeldBackByTheEnvironment) {
                                              HasSubstr("type  unset OMP_NUM_THREADS"))));
 }
 
+TEST(Findings, OneCoreLeftByTheEnvironment) {
+  Machine m = sound();
+  m.variables["OMP_PROC_BIND"] = "close";
+  EXPECT_THAT(findings(m), IsEmpty()) << "all cores are left";
+  m.cores = m.threads = 1;
+  EXPECT_THAT(findings(m), ElementsAre(AllOf(HasSubstr("leaves this process 1 of 4 CPUs"),
+                                             HasSubstr("type  unset OMP_PROC_BIND"))));
+}
+
 TEST(Findings, OtherRunsOnTheSameCores) {
   Machine m = sound();
   m.other_trainers = 1;

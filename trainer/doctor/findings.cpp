@@ -25,6 +25,15 @@ static std::string too_few_threads(const Machine& m) {
                      asked, m.cores - m.threads, m.cores);
 }
 
+// The OpenMP runtime binds the main thread when it is loaded, and this process takes its cores for
+// all that it may use.
+static std::string bound_threads(const Machine& m) {
+  const std::string bind = variable(m, "OMP_PROC_BIND");
+  if (bind.empty() || m.cores > 1 || m.topology.cpus == 1) return "";
+  return cat("OMP_PROC_BIND=", bind, " leaves this process 1 of ", m.topology.cpus,
+             " CPUs; type  unset OMP_PROC_BIND");
+}
+
 static std::string several_runs(const Machine& m) {
   if (m.other_trainers == 0 || m.cores == 1) return "";
   const int share = std::max(1, m.cores / (m.other_trainers + 1));
@@ -105,9 +114,9 @@ static std::string cuda_unused(const Machine& m) {
 
 std::vector<std::string> findings(const Machine& machine) {
   std::vector<std::string> found;
-  for (const auto judge :
-       {cuda_unused, too_many_threads, too_few_threads, several_runs, two_openmp_runtimes,
-        preload_not_loaded, no_onednn, lowered_isa, several_nodes, not_optimized, busy})
+  for (const auto judge : {cuda_unused, too_many_threads, too_few_threads, bound_threads,
+                           several_runs, two_openmp_runtimes, preload_not_loaded, no_onednn,
+                           lowered_isa, several_nodes, not_optimized, busy})
     if (const std::string line = judge(machine); !line.empty()) found.push_back(line);
   return found;
 }
