@@ -243,7 +243,7 @@ TEST(OneDefinition, OfEveryTypeInTheProgram) {
     for (const std::string& line : lines_of(file)) {
       if (line.starts_with("namespace ") && line.ends_with(" {"))
         spaces.push_back(line.substr(10, line.size() - 11));
-      if (line.starts_with("}  // namespace")) spaces.pop_back();
+      if (line.starts_with("}  // namespace") && !spaces.empty()) spaces.pop_back();
       const std::string name = type_defined_by(line);
       if (name.empty() || std::ranges::count(spaces, "")) continue;  // in no other file's sight
       std::string type = name;
