@@ -242,7 +242,7 @@ TEST(OneDefinition, OfEveryTypeInTheProgram) {
     std::vector<std::string> spaces;  // the namespaces around the line
     for (const std::string& line : lines_of(file)) {
       if (line.starts_with("namespace ") && line.ends_with(" {"))
-        spaces.push_back(line.substr(10, line.size() - 11));
+        spaces.push_back(line == "namespace {" ? "" : line.substr(10, line.size() - 12));
       if (line.starts_with("}  // namespace") && !spaces.empty()) spaces.pop_back();
       const std::string name = type_defined_by(line);
       if (name.empty() || std::ranges::count(spaces, "")) continue;  // in no other file's sight
