@@ -128,7 +128,7 @@ template <template <class> class Formula, class T> class Elementwise {
         shrink_(T(now.lr * o.weight_decay)),
         formula_(o, now) {}
 
-  // g: gradient of element i, not scaled. A reference would keep GCC from vectorizing the loop.
+  // g: gradient of element i, not scaled.
   template <unsigned passes> HD void run(const Row<T>& row, int64_t i, T g, T& d) const {
     T& w = row.w[i];
     if constexpr (passes & kCopy) d = grad_scale_ * g;

@@ -13,7 +13,7 @@ template <class Low, class T> void round_to(Low* copy, const T* w, int64_t n) {
 }
 
 // g: gradients of the n elements. Rule and row are passed by value: stores to w must not make the
-// compiler reload them.
+// compiler reload them. The gradient is passed by value, too: GCC vectorizes no loop with a lambda.
 template <unsigned passes, class Rule, class T>
 void run_row(Rule rule, Row<T> row, const T* g, int64_t n) {
 #pragma omp simd
