@@ -235,7 +235,7 @@ TEST(OneDefinition, FindsWhatIsPlanted) {
     EXPECT_EQ(type_defined_by(line), "") << line;
 }
 
-// Of two types with one name, the linker keeps one std::vector<Part> for both.
+// If two types are named Part, the linker keeps one std::vector<Part> for both.
 TEST(OneDefinition, OfEveryTypeInTheProgram) {
   std::map<std::string, std::string> file_of;
   for (const auto& file : files_in(product_folders(), {".h", ".cpp", ".cu", ".cuh"})) {

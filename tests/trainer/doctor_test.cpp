@@ -54,8 +54,12 @@ TEST(Findings, OneCoreLeftByTheEnvironment) {
   m.variables["OMP_PROC_BIND"] = "close";
   EXPECT_THAT(findings(m), IsEmpty()) << "all cores are left";
   m.cores = m.threads = 1;
+  EXPECT_THAT(findings(m), IsEmpty()) << "a quota leaves one";
+  m.affinity = {0};
   EXPECT_THAT(findings(m), ElementsAre(AllOf(HasSubstr("leaves this process 1 of 4 CPUs"),
                                              HasSubstr("type  unset OMP_PROC_BIND"))));
+  m.variables["OMP_PROC_BIND"] = "false";
+  EXPECT_THAT(findings(m), IsEmpty()) << "it binds nothing";
 }
 
 TEST(Findings, OtherRunsOnTheSameCores) {

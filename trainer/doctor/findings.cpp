@@ -29,7 +29,7 @@ static std::string too_few_threads(const Machine& m) {
 // all that it may use.
 static std::string bound_threads(const Machine& m) {
   const std::string bind = variable(m, "OMP_PROC_BIND");
-  if (bind.empty() || m.cores > 1 || m.topology.cpus == 1) return "";
+  if (bind.empty() || bind == "false" || m.affinity.size() > 1 || m.topology.cpus == 1) return "";
   return cat("OMP_PROC_BIND=", bind, " leaves this process 1 of ", m.topology.cpus,
              " CPUs; type  unset OMP_PROC_BIND");
 }
