@@ -16,6 +16,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
+using testing::Pair;
 
 namespace {
 
@@ -128,24 +129,29 @@ TEST(LadderPlan, DropsTogglesThatNeverRanUnlessAnotherOneCoversOrNeedsThem) {
 // ---- the estimate
 
 TEST(Pilot, EstimatesTheDurationAndFitsTheStepsToTheBudget) {
-  const Pilot pilot = {.start_s = 0.5, .step_s = 0.01};
+  const Pilot pilot = {.start_s = 0.3, .step_s = 0.01};
   ArmOptions options;
   options.processes = 3;
   options.blocks = 4;
   EXPECT_DOUBLE_EQ(pilot.round_s(options, 10), 10 * (0.5 + 0.8));
   EXPECT_EQ(pilot.text(options, 10), "10 arms in 3 rounds of 100 steps, about 00:00:39");
-  EXPECT_EQ(pilot.fitted(options, 10).steps, 20) << "no budget";
+  const auto fitted = [&](const Pilot& p) {
+    ArmOptions fit = options;
+    p.fit(fit);
+    return std::pair(fit.warmup, fit.steps);
+  };
+  EXPECT_THAT(fitted(pilot), Pair(20, 20)) << "no budget";
   options.budget_s = 1000;
-  EXPECT_EQ(pilot.fitted(options, 10).steps, 20) << "enough";
   EXPECT_EQ(pilot.text(options, 10), "10 arms in 76 rounds of 100 steps, about 00:16:28");
+  EXPECT_THAT(fitted(pilot), Pair(20, 12)) << "4 blocks of 12 steps take as long as the start";
   options.budget_s = 10;
   EXPECT_THAT(pilot.text(options, 10),
               HasSubstr("3 rounds of 100 steps, about 00:00:39, more than the budget of 10 s"));
-  options.budget_s = 50;  // 1 s for an arm: half of it are 50 steps, in 4 blocks
-  EXPECT_EQ(pilot.fitted(options, 10).steps, 12);
-  options.budget_s = 1;
-  EXPECT_EQ(pilot.fitted(options, 10).steps, 12) << "as long as the start";
-  EXPECT_EQ((Pilot{0.5, 10}.fitted(options, 10).steps), 1);
+
+  const Pilot slow = {.start_s = 0.6, .step_s = 0.1};
+  EXPECT_THAT(fitted(slow), Pair(10, 4)) << "0.6 + 1 s of start, 1.6 s of steps";
+  options.warmup = 3;
+  EXPECT_THAT(fitted({.start_s = 0, .step_s = 0.1}), Pair(3, 1)) << "no longer than told, one step";
 }
 
 // ---- the report

@@ -99,7 +99,7 @@ AbResult compare_arms(const AbOptions& options, const Toggle* toggle) {
   for (AbArm& arm : result.on) arms.push_back(&arm);
   if (options.budget_s > 0 && options.measure == AbMeasure::step && ranks.world == 1) {
     AbArm off = result.off, on = result.on.back();
-    result.options.steps = try_arms({&off, &on}, options).fitted(options, arms.size()).steps;
+    try_arms({&off, &on}, options).fit(result.options);
   }
   run_rounds(arms, result.options, result, [&](std::string& outlook, int64_t planned) {
     outlook =

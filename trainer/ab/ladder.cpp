@@ -185,7 +185,7 @@ static int run(const Arguments& args) {
   for (auto* part : {&result.climb, &result.without})
     for (AbArm& arm : *part) arms.push_back(&arm);
   result.wanted = !wanted.empty();
-  result.options = pilot.fitted(options, arms.size());
+  pilot.fit(result.options);
   for (const auto& [reason, names] : plan.reasons)
     say_part(message("ladder", cat("left out, ", reason, ": ", joined(names))));
   say_part(message("ladder", pilot.text(result.options, arms.size())));

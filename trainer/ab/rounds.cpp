@@ -235,20 +235,22 @@ Pilot try_arms(const std::vector<AbArm*>& arms, ArmOptions options) {
     blocks_s += processes[i].blocks[0].wall_s;
     steps += double(processes[i].blocks[0].steps);
   }
-  return {(seconds_since(begin) - blocks_s) / double(arms.size()), blocks_s / steps};
+  const double step_s = blocks_s / steps;
+  const double arm_s = (seconds_since(begin) - blocks_s) / double(arms.size());
+  return {std::max(0.0, arm_s - double(options.warmup) * step_s), step_s};
 }
 
 double Pilot::round_s(const ArmOptions& options, size_t arms) const {
-  const auto steps = double(options.blocks * options.steps);
+  const auto steps = double(options.warmup + options.blocks * options.steps);
   return double(arms) * (start_s + steps * step_s);
 }
 
-ArmOptions Pilot::fitted(ArmOptions options, size_t arms) const {
-  if (options.budget_s == 0) return options;
-  const double arm_s = options.budget_s / double(kPilotRounds * arms);
-  const double steps = std::max(arm_s - start_s, start_s) / (step_s * double(options.blocks));
-  options.steps = std::clamp<int64_t>(int64_t(steps), 1, options.steps);
-  return options;
+void Pilot::fit(ArmOptions& options) const {
+  if (options.budget_s == 0) return;
+  const int64_t needed = std::max(kFewestWarmup, int64_t(kWarmupSeconds / step_s));
+  options.warmup = std::min(options.warmup, needed);
+  const double steps = start_s / step_s + double(options.warmup);
+  options.steps = std::clamp<int64_t>(int64_t(steps / double(options.blocks)), 1, options.steps);
 }
 
 std::string Pilot::text(const ArmOptions& options, size_t arms) const {

@@ -46,16 +46,18 @@ void run_rounds(const std::vector<AbArm*>& arms, const ArmOptions& options, Roun
 
 // Duration of a comparison, as a few short processes show it.
 struct Pilot {
-  double start_s = 0;  // to start, warm up and end one arm, in the mean
+  double start_s = 0;  // to start and end one arm, in the mean; without its warm-up
   double step_s = 0;
   double round_s(const ArmOptions& options, size_t arms) const;
-  // Returns the options with fewer steps per block, if the budget allows fewer than kPilotRounds
-  // rounds otherwise; but with enough to fill as much time as the start, which is lost.
-  ArmOptions fitted(ArmOptions options, size_t arms) const;
+  // With a budget, gives each process fewer steps, so that there is time for more processes,
+  // because processes differ by luck: a warm-up of kWarmupSeconds, but of at least kFewestWarmup
+  // steps, and blocks that together take as long as the start.
+  void fit(ArmOptions& options) const;
   // Number of rounds that `options` allow, and their time: "10 arms in 5 rounds, about 00:02:10".
   std::string text(const ArmOptions& options, size_t arms) const;
 };
-constexpr int64_t kPilotRounds = 5;
+constexpr double kWarmupSeconds = 0.5;
+constexpr int64_t kFewestWarmup = 10;
 // Runs one short process of each arm, which it adds to the arm. One rank only.
 Pilot try_arms(const std::vector<AbArm*>& arms, ArmOptions options);
 

@@ -156,7 +156,7 @@ static int run(const Arguments& args) {
   for (AbArm& arm : result.arms) arms.push_back(&arm);
   AbArm first = result.arms.front(), last = result.arms.back();
   const Pilot pilot = try_arms({&first, &last}, options);
-  result.options = pilot.fitted(options, arms.size());
+  pilot.fit(result.options);
   say_part(message("sweep", pilot.text(result.options, arms.size())));
   run_rounds(arms, result.options, result);
   record_work(result);
