@@ -7,7 +7,7 @@
 namespace bellows {
 
 void visit(Visitor& v, AmpOptions& o) {
-  v("dtype", o.dtype, {"off", "bf16", "fp16"}, "in which products are computed");
+  v("dtype", o.dtype, {"off", "bf16", "fp16"}, "precision of products");
   v.group("scaler", o.scaler);
 }
 

@@ -6,14 +6,15 @@ namespace bellows {
 void visit(Visitor& v, GradScalerOptions& o) {
   v("init_scale", o.init_scale, "what the loss is multiplied with at first",
     {.min = 1e-30, .max = 1e38});
-  v("growth_factor", o.growth_factor, "of the scale, after that many good updates", {.min = 1});
+  v("growth_factor", o.growth_factor, "of the scale after growth_interval good updates",
+    {.min = 1});
   v.require("growth_factor", o.growth_factor > 1,
             "must be more than 1, or the scale would never grow");
   v("backoff_factor", o.backoff_factor, "after an update that was skipped", {.min = 0, .max = 1});
   v.require("backoff_factor", o.backoff_factor > 0 && o.backoff_factor < 1,
             "must be between 0 and 1, or the scale would be lost or never fall");
   v("growth_interval", o.growth_interval, "good updates in a row", {.min = 1});
-  v("min_scale", o.min_scale, "below which it does not fall", {.min = 1e-30});
+  v("min_scale", o.min_scale, "smallest scale", {.min = 1e-30});
   v.require("min_scale", o.min_scale <= o.init_scale, "must be no more than init_scale");
 }
 

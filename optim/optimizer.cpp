@@ -12,7 +12,7 @@ namespace bellows {
 void visit(Visitor& v, GroupOptions& o) {
   v("parameters", o.parameters, "their names, * for any characters");
   v.choice("name", o.rule, "their update rule");
-  v("epochs", o.epochs, "that their schedule takes, then they rest; 0: the whole run", {.min = 0});
+  v("epochs", o.epochs, "until they are frozen; 0: the whole run", {.min = 0});
 }
 
 void visit(Visitor& v, OptimizerOptions& o) {

@@ -70,7 +70,7 @@ void visit(Visitor& v, CkptOptions& o) {
 void visit(Visitor& v, TargetOptions& o) {
   v("metric", o.metric, "none, loss or the metric of eval.metrics that ends the training");
   v("value", o.value, "value to reach: at least this accuracy (0 to 1), at most this loss");
-  v("stop", o.stop, "end the training there; false: only say when it got there");
+  v("stop", o.stop, "end the training there; false: only report it");
 }
 
 void visit(Visitor& v, ProfileOptions& o) {

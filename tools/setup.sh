@@ -18,7 +18,7 @@ refuse() {
 
 # Installs the packages that are missing.
 need_packages() {
-  command -v dpkg-query >/dev/null || refuse "this is no Debian; install what stands for: $*"
+  command -v dpkg-query >/dev/null || refuse "this is not Debian; install the equivalents of: $*"
   local missing=() package as_root=()
   for package in "$@"; do
     [[ $(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) == installed ]] ||

@@ -37,7 +37,7 @@ Path cache_folder() {
   const Path caches = variable("XDG_CACHE_HOME"), home = variable("HOME");
   if (caches.is_absolute()) return caches / "bellows";
   const passwd* const user = home.is_absolute() ? nullptr : getpwuid(getuid());
-  return (user ? Path(user->pw_dir) : home) / ".cache" / "bellows";
+  return (user ? Path(user->pw_dir) : "/" / home) / ".cache" / "bellows";  // always absolute
 }
 
 // Keys with equal checksums share a file, which holds the last one written. find() compares the key

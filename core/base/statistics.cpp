@@ -16,7 +16,7 @@ double quantile(std::vector<double> values, double share) {
   return std::lerp(values[below], values[above], at - static_cast<double>(below));
 }
 
-static std::vector<double> distances_from_median(const std::vector<double>& values) {
+std::vector<double> distances_from_median(const std::vector<double>& values) {
   const double middle = median(values);
   std::vector<double> distances;
   for (const double value : values) distances.push_back(std::abs(value - middle));
@@ -100,7 +100,7 @@ std::vector<Look> looks_for(int64_t rounds) {
   std::vector<Look> looks;
   double spent = 0;
   for (const int64_t at : {(rounds + 3) / 4, (rounds + 1) / 2, rounds}) {
-    if (at < kFewestRounds || (!looks.empty() && looks.back().rounds == at)) continue;
+    if (at < kFewestRounds) continue;
     const double part = static_cast<double>(at) / static_cast<double>(rounds);
     const double allowed = 0.05 * part * part * part;
     looks.push_back({at, allowed - spent});

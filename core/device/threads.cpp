@@ -16,7 +16,7 @@
 namespace bellows {
 
 void visit(Visitor& v, ThreadOptions& o) {
-  v("threads", o.threads, "of the pool; 0: OMP_NUM_THREADS, or one for each allowed core",
+  v("threads", o.threads, "size of the pool; 0: OMP_NUM_THREADS, or one for each allowed core",
     {.min = 0, .max = 1024});
   v("budget", o.budget, "at most allowed cores / ranks on this machine");
   v("pinning", o.pinning, {"off", "compact", "spread", "list"},

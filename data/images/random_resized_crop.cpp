@@ -71,7 +71,7 @@ static std::shared_ptr<const Transform> make_random_resized_crop(const RandomRes
                                                                  const DatasetInfo&) {
   CHECK(o.min_scale <= o.max_scale && o.min_ratio <= o.max_ratio,
         "random_resized_crop: scales from ", o.min_scale, " to ", o.max_scale, ", ratios from ",
-        o.min_ratio, " to ", o.max_ratio, "; the least comes first");
+        o.min_ratio, " to ", o.max_ratio, "; the smaller comes first");
   return std::make_shared<RandomResizedCrop>(o);
 }
 

@@ -30,8 +30,8 @@ Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& 
     const bool grew = !(first == last);
     first = shape_behind(item, first, 0), last = shape_behind(item, last, kLastEpoch);
     CHECK(!grew || !(first == last), "transform ", item.name,
-          ": it makes all images of one size, and those before it grow from epoch to epoch; put "
-          "it, without padding, before the transform that makes them grow");
+          ": it fixes the size of images, but those before it grow from epoch to epoch; put it, "
+          "without padding, before the transform that makes them grow");
   }
   CHECK(last.numel() > 0,
         "the images of this data set differ in size, and no transform makes "
@@ -100,7 +100,7 @@ void Transforms::fill_recipe() {
     std::optional<Edit> edit = item.transform->edit(mode_);
     if (!item.left) {
       CHECK(!edit || edit->kind != Edit::Kind::cutout, "transform ", item.name,
-            ": what comes behind it only the host can do, and a hole is no byte; put it last, or "
+            ": a later transform needs the host, and bytes cannot hold its hole; put it last, or "
             "write  toggles: {device_augment: off}");
       continue;
     }
@@ -161,7 +161,7 @@ void Transforms::write(const Sample& sample, uint64_t seed, int64_t epoch, int64
                        uint8_t* out) const {
   const ImagePlan image = plan(sample, seed, epoch, index);
   CHECK(image.bytes_only(),
-        "what a transform makes is no byte, and no device can do it; write  toggles: "
+        "a transform of the host makes values that bytes cannot hold; write  toggles: "
         "{device_augment: off}");
   write_bytes(image, sample, out);
 }

@@ -73,10 +73,10 @@ void Shard::read_front() {
   const ShardHead ours;
   auto& [head, source, names] = front_;
   const int64_t size = file_.size();
-  if (size < int64_t{sizeof head}) refuse(size, " bytes are no shard of packed samples");
+  if (size < int64_t{sizeof head}) refuse(size, " bytes are too few for a shard of packed samples");
   file_.read(0, std::as_writable_bytes(std::span(&head, 1)));
   if (std::memcmp(head.magic, ours.magic, sizeof ours.magic) != 0)
-    refuse("no shard of packed samples: it starts otherwise");
+    refuse("not a shard of packed samples: it begins with other bytes");
   if (head.version != kShardVersion)
     refuse("of format version ", head.version, ", this program reads ", kShardVersion,
            "; pack it again with  trainer pack --config FILE --out FOLDER");
@@ -104,7 +104,7 @@ void Shard::read_front() {
                 uint64_t{head.height} * head.width <= uint64_t{kMostPixels};
   for (uint32_t c = 0; usable && c < head.channels; ++c)
     usable = std::isfinite(head.mean[c]) && std::isfinite(head.std[c]) && head.std[c] > 0;
-  if (!usable) refuse("byte 0: a head that no packer writes");
+  if (!usable) refuse("byte 0: an invalid head");
 }
 
 static void check_record(const ShardRecord& r, const ShardHead& head) {
@@ -112,7 +112,7 @@ static void check_record(const ShardRecord& r, const ShardHead& head) {
     fail(Exit::data, "label ", r.label, ", not one of 0 to ", int64_t{head.classes} - 1);
   if (r.form > Form::reason) fail(Exit::data, "of unknown form ", static_cast<uint32_t>(r.form));
   if (r.form == Form::reason && r.size > kMostReasonBytes)
-    fail(Exit::data, "a reason of ", r.size, " bytes, which no packer writes");
+    fail(Exit::data, "a reason of ", r.size, " bytes, more than a packer writes");
   if (r.form >= Form::file) return;
   check_size("pixels", r.height, r.width);
   if (uint64_t{head.channels} * r.height * r.width != r.size)

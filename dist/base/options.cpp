@@ -12,7 +12,7 @@ void visit(Visitor& v, DistOptions& o) {
   v("bucket_mb", o.bucket_mb, "capacity of a gradient bucket in MiB", {.min = 0.001, .max = 4096});
   v("first_bucket_mb", o.first_bucket_mb, "capacity of the first bucket, which leaves earliest",
     {.min = 0.001, .max = 4096});
-  v("ddp", o.ddp, "all ranks update; off: rank 0 alone, for which the others compute (dp)");
+  v("ddp", o.ddp, "all ranks update; off: only rank 0 (dp)");
   v("bucketed", o.bucketed, "one collective per bucket, not per gradient");
   v("overlap", o.overlap, "a bucket leaves during backward, as soon as it is full");
   v("rebuild", o.rebuild, "buckets follow the order in which gradients become ready");

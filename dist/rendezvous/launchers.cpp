@@ -59,7 +59,9 @@ static void read_local(const Environment& env, Ranks& r, const char* rank, const
 static bool all_local(const Ranks& r) { return r.local_world == r.world; }
 
 // Ports 10000 to 29999, below those that systems assign to outgoing connections.
-static int port_of_job(uint32_t job) { return 10000 + static_cast<int>(job % 20000); }
+static int port_of_job(const std::string& job) {
+  return 10000 + static_cast<int>(crc32c(bytes_of(job)) % 20000);
+}
 
 static void trainer_launch(const Environment& env, Ranks& r) {
   read_world(env, r, "BELLOWS_RANK", "BELLOWS_WORLD");
@@ -97,7 +99,7 @@ static void open_mpi(const Environment& env, Ranks& r) {
   r.host = env.text("MASTER_ADDR", "127.0.0.1");
   if (r.port) return;
   const bool derived = !env.find("MASTER_PORT") && !job.empty();
-  r.port = derived ? port_of_job(crc32c(bytes_of(job))) : env.number("MASTER_PORT", 1, kMaxPort);
+  r.port = derived ? port_of_job(job) : env.number("MASTER_PORT", 1, kMaxPort);
 }
 
 // Returns the first host of a list such as "node[003-010,12],x1": "node003". "" if it is malformed.
@@ -149,7 +151,9 @@ static void slurm(const Environment& env, Ranks& r) {
     CHECK(!r.host.empty(), name, ": expected hosts such as node[1-4], got ",
           on_one_line(env.text(name)), "; set it as srun does");
   }
-  if (!r.port) r.port = port_of_job(env.number("SLURM_JOB_ID", 0, INT32_MAX));
+  // Steps of one job may run side by side: each has a token and a port of its own.
+  r.token = cat(env.text("SLURM_JOB_ID"), ".", env.text("SLURM_STEP_ID", "0"));
+  if (!r.port) r.port = port_of_job(r.token);
 }
 
 Ranks ranks_from(const std::function<const char*(const char*)>& variable,

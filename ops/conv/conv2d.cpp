@@ -11,6 +11,7 @@
 #include "ops/base/work.h"
 #include "ops/conv/conv2d_cpu.h"
 #include "ops/conv/padded_conv2d.h"
+#include "ops/reduce.h"
 
 namespace bellows {
 
@@ -53,12 +54,14 @@ Tensor conv2d(const Tensor& x_, const Tensor& w_, const Tensor& b_, const Conv2d
       [x = Saved(x), w = Saved(w), b = Saved(b), options, cache, needs_dx = needs_grad(x),
        needs_dw = needs_grad(w), needs_db = needs_grad(b)](const Tensor& dy) mutable {
         Grads grads(3);
-        if (needs_dw || needs_db) grads[1] = grad_out(w());
-        if (needs_db) grads[2] = grad_out(b());
-        const SideStream side(needs_dx && grads[1].defined() && overlaps_wgrad(dy));
+        if (needs_dw) grads[1] = grad_out(w());
+        if (needs_dw && needs_db) grads[2] = grad_out(b());
+        const SideStream side(needs_dx && needs_dw && overlaps_wgrad(dy));
         if (needs_dx) grads[0] = padded::conv2d_backward_x(dy, w(), x().shape(), options, cache);
-        if (grads[1].defined())
+        if (needs_dw)
           side.run([&] { padded::conv2d_backward_w(dy, x(), grads[1], grads[2], options, cache); });
+        else if (needs_db)
+          grads[2] = kernels::sum(dy, {1, dy.dim(1), 1, 1}, 1).view_as({dy.dim(1)});
         return grads;
       });
 }

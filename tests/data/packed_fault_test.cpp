@@ -121,9 +121,8 @@ TEST_F(Spoilt, ARecordFollowsOnDamaged) {
 }
 
 TEST_F(Spoilt, ForeignFilesAndOtherVersionsAreNamed) {
-  EXPECT_EQ(refusal(std::string(500, 'x')), path +
-                                                ": no shard of packed samples: it starts "
-                                                "otherwise");
+  EXPECT_EQ(refusal(std::string(500, 'x')),
+            path + ": not a shard of packed samples: it begins with other bytes");
   const auto of_version = [&](int version) {
     return cat(path, ": of format version ", version, ", this program reads 2; pack it again ",
                "with  trainer pack --config FILE --out FOLDER");
@@ -154,12 +153,12 @@ TEST_F(Spoilt, ForgedIndicesAreRefused) {
   EXPECT_THAT(refusal(forged(16, ~uint64_t{0})), HasSubstr("truncated in its index"));
   EXPECT_THAT(refusal(forged(36, ~uint32_t{0})), HasSubstr("truncated in its index"));
   EXPECT_THAT(refusal(forged(40, ~uint64_t{0})), HasSubstr("truncated in its index"));
-  EXPECT_THAT(refusal(forged(48, uint32_t{5})), HasSubstr("a head that no packer writes"));
-  EXPECT_THAT(refusal(forged(60, uint32_t{9})), HasSubstr("a head that no packer writes"));
-  EXPECT_THAT(refusal(forged(52, ~uint64_t{0})), HasSubstr("a head that no packer writes"));
-  EXPECT_THAT(refusal(forged(kHead - 16, NAN)), HasSubstr("a head that no packer writes"));
-  EXPECT_THAT(refusal(forged(kHead + 3 + 1, 'x')), HasSubstr("a head that no packer writes"));
-  EXPECT_THAT(refusal(forged(kHead + 3 + kNames - 1, 'x')), HasSubstr("no packer writes"));
+  EXPECT_THAT(refusal(forged(48, uint32_t{5})), HasSubstr("an invalid head"));
+  EXPECT_THAT(refusal(forged(60, uint32_t{9})), HasSubstr("an invalid head"));
+  EXPECT_THAT(refusal(forged(52, ~uint64_t{0})), HasSubstr("an invalid head"));
+  EXPECT_THAT(refusal(forged(kHead - 16, NAN)), HasSubstr("an invalid head"));
+  EXPECT_THAT(refusal(forged(kHead + 3 + 1, 'x')), HasSubstr("an invalid head"));
+  EXPECT_THAT(refusal(forged(kHead + 3 + kNames - 1, 'x')), HasSubstr("an invalid head"));
   EXPECT_THAT(refusal(forged(24, uint64_t{1})), HasSubstr("begins with sample 1, not 0"));
 }
 
@@ -167,7 +166,7 @@ TEST_F(Spoilt, ForgedIndicesAreRefused) {
 TEST_F(Spoilt, MoreClassesAndLongerReasonsThanThereAreAreRefused) {
   good = forged(entry(0) + 28, uint32_t{3});
   EXPECT_THAT(refusal(forged(entry(0) + 8, uint32_t{65537})),
-              HasSubstr("record 0 of 6: a reason of 65537 bytes, which no packer writes"));
+              HasSubstr("record 0 of 6: a reason of 65537 bytes, more than a packer writes"));
   pack(Numbers(6), Split::train, "abc" + std::string(kNames, 'd'), folder.path);  // without names
   std::ostringstream text;
   text << std::ifstream(path, std::ios::binary).rdbuf();
@@ -175,7 +174,7 @@ TEST_F(Spoilt, MoreClassesAndLongerReasonsThanThereAreAreRefused) {
   EXPECT_EQ(open()->size(), 6);
   write(forged(60, uint32_t{1} << 20));
   EXPECT_EQ(open()->info().classes, 1 << 20);
-  EXPECT_THAT(refusal(forged(60, uint32_t{1} << 21)), HasSubstr("a head that no packer writes"));
+  EXPECT_THAT(refusal(forged(60, uint32_t{1} << 21)), HasSubstr("an invalid head"));
 }
 
 TEST_F(Spoilt, AMissingShardIsNamed) {

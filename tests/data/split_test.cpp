@@ -86,7 +86,7 @@ TEST(Split, RefusesWhatBytesCannotHold) {
                         [&] {
                           split({cutout(3), jitter()}, in);
                         }),
-              HasSubstr("transform cutout: what comes behind it only the host can do"));
+              HasSubstr("transform cutout: a later transform needs the host"));
   EXPECT_THAT(complaint(Exit::usage, [&] { split(Chain(9, flip()), in); }),
               HasSubstr("more than 8 transforms for a device"));
   const auto noise = std::make_shared<Noise>(in, 4);

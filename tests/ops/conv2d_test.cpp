@@ -76,14 +76,18 @@ TEST(Conv2d, ComputesNoGradientThatNobodyAsksFor) {
   if (!kernels::conv2d.has_vendor(Device::cpu)) GTEST_SKIP() << "built without oneDNN";
   const Kernels use({.vendor = true});
   trace::Counter& calls = trace::counter("kernel.vendor_calls");
-  const auto calls_of_backward = [&](const Tensor& x) {
-    const Tensor loss = sum(conv2d(x, require_grad(normal({4, 3, 3, 3}, 2)), Tensor()));
+  const auto calls_of_backward = [&](const Tensor& x, const Tensor& w, const Tensor& b) {
+    const Tensor loss = sum(conv2d(x, w, b));
     const int64_t before = calls.value();
     backward(loss);
     return calls.value() - before;
   };
-  const Tensor x = normal({2, 3, 6, 6}, 1);
-  EXPECT_GT(calls_of_backward(require_grad(x)), calls_of_backward(x));
+  const Tensor x = normal({2, 3, 6, 6}, 1), w = normal({4, 3, 3, 3}, 2);
+  const Tensor b = require_grad(normal({4}, 3));
+  const int64_t all = calls_of_backward(require_grad(x), require_grad(w), b);
+  EXPECT_GT(all, calls_of_backward(x, require_grad(w), b));
+  EXPECT_EQ(calls_of_backward(x, w, b), 0);
+  EXPECT_EQ(grad(b).data<float>()[0], 3 * 2 * 4 * 4) << "of three calls";
 }
 
 // vendor_on() declares that forward and dx may run under `deterministic`.

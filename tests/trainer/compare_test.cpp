@@ -100,7 +100,7 @@ TEST_F(Compare, WarnsOfWhatARunDoesNotRecord) {
   EXPECT_THAT(compared("runs/run", "runs/run-2"),
               AllOf(HasSubstr("warning: B has no env.json"), Not(HasSubstr("absent")),
                     HasSubstr("train loss: a run has no log window")));
-  expect_refusal({"compare", "runs/run", "runs"}, 2, "runs: no run folder");
+  expect_refusal({"compare", "runs/run", "runs"}, 2, "runs: not a run folder");
 }
 
 TEST(Environment, NamesTheLibrariesThatThisProcessHasLoaded) {

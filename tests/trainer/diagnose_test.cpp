@@ -297,6 +297,11 @@ TEST_F(DiagnoseProgram, RefusesWhatItCannotJudge) {
   expect_refusal({"diagnose"}, 2, "name either");
   expect_refusal({"diagnose", "nowhere"}, 2, "plan.yaml");
   expect_refusal({"diagnose", "nowhere", "--apply", "x.yaml"}, 2, "--apply needs --config");
+  expect_refusal({"diagnose", "one", "two"}, 2, "one and two: it judges one run");
+  write("own.yaml", "model: lenet\n");
+  expect_refusal({"diagnose", "--config", "own.yaml", "--apply", "own.yaml"}, 2,
+                 "--apply own.yaml: exists");
+  expect_refusal({"diagnose", "--config", "own.yaml", "--budget", "60"}, 2, "not a duration");
   write("broken/plan.yaml", "model: lenet\n");
   write("broken/metrics.jsonl", "{\"split\": \"tr\n{}\n");
   expect_refusal({"diagnose", "broken"}, 3, "damaged");

@@ -16,7 +16,6 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
-using testing::Pair;
 
 namespace {
 
@@ -138,20 +137,23 @@ TEST(Pilot, EstimatesTheDurationAndFitsTheStepsToTheBudget) {
   const auto fitted = [&](const Pilot& p) {
     ArmOptions fit = options;
     p.fit(fit);
-    return std::pair(fit.warmup, fit.steps);
+    return std::vector{fit.warmup, fit.blocks, fit.steps};
   };
-  EXPECT_THAT(fitted(pilot), Pair(20, 20)) << "no budget";
+  EXPECT_THAT(fitted(pilot), ElementsAre(20, 4, 20)) << "no budget";
   options.budget_s = 1000;
   EXPECT_EQ(pilot.text(options, 10), "10 arms in 76 rounds of 100 steps, about 00:16:28");
-  EXPECT_THAT(fitted(pilot), Pair(20, 12)) << "4 blocks of 12 steps take as long as the start";
+  EXPECT_THAT(fitted(pilot), ElementsAre(20, 4, 12)) << "4 x 12 steps take as long as the start";
   options.budget_s = 10;
   EXPECT_THAT(pilot.text(options, 10),
               HasSubstr("3 rounds of 100 steps, about 00:00:39, more than the budget of 10 s"));
 
-  const Pilot slow = {.start_s = 0.6, .step_s = 0.1};
-  EXPECT_THAT(fitted(slow), Pair(10, 4)) << "0.6 + 1 s of start, 1.6 s of steps";
-  options.warmup = 3;
-  EXPECT_THAT(fitted({.start_s = 0, .step_s = 0.1}), Pair(3, 1)) << "no longer than told, one step";
+  const Pilot slow = {.start_s = 0.65, .step_s = 0.1};
+  EXPECT_THAT(fitted(slow), ElementsAre(10, 4, 4)) << "0.65 + 1 s of start, 1.6 s of steps";
+  EXPECT_THAT(fitted({.start_s = 0, .step_s = 0.1}), ElementsAre(10, 2, 5)) << "not 4 x 2 steps";
+  options.warmup = 60;
+  EXPECT_THAT(fitted(slow), ElementsAre(60, 4, 16)) << "as the user has chosen";
+  options.steps = 1;
+  EXPECT_THAT(fitted(slow), ElementsAre(60, 4, 1));
 }
 
 // ---- the report
@@ -242,7 +244,7 @@ TEST_F(LadderVerb, KeepsWhatWasMeasuredBeforeASignal) {
 TEST_F(LadderVerb, RefusesWhatIsNoLadder) {
   expect_refusal(ladder({"toggles.amp=fp16"}), 2, "toggles.amp: each arm sets the toggles itself");
   expect_refusal(ladder({"--toggles", "pin_memory", "device=cpu"}), 2, "no effect without a GPU");
-  expect_refusal(ladder({"--budget", "5"}), 2, "ladder: --budget: '5' is no time");
+  expect_refusal(ladder({"--budget", "5"}), 2, "ladder: --budget: '5' is not a duration");
   expect_refusal(ladder({"--report", "r.txt"}), 2, "r.md");
   const Ended ended =
       run(ladder({"--toggles", "fused_optimizer", "data.name=mnist", "data.root=/no"}));

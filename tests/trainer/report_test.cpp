@@ -117,13 +117,13 @@ TEST_F(Report, ShowsHostileNamesAsText) {
 
 TEST_F(Report, RefusesWhatIsNoReport) {
   expect_refusal({"report", "nothing"}, 2, "nothing: no such run folder or file");
-  expect_refusal({"report", "."}, 2, ".: no run folder, it has no plan.yaml");
+  expect_refusal({"report", "."}, 2, ".: not a run folder, it has no plan.yaml");
   write("a.json", "[1");
   expect_refusal({"report", "a.json"}, 2, "a.json: no JSON");
   write("a.json", "{\"x\": 1}");
-  expect_refusal({"report", "a.json"}, 2, "a.json: no report, it has no \"kind\"");
+  expect_refusal({"report", "a.json"}, 2, "a.json: not a report, it has no \"kind\"");
   write("a.json", "{\"kind\": 7}");
-  expect_refusal({"report", "a.json"}, 2, "a.json: no report");
+  expect_refusal({"report", "a.json"}, 2, "a.json: not a report");
   write("a.json", "{\"kind\": \"x\"}");
   expect_refusal({"report", "a.json"}, 2, "no page shows a report of the kind \"x\"");
   write("a.json", "{\"kind\": \"ab\", \"off\": 3}");
@@ -227,6 +227,8 @@ TEST(Page, WritesNumbersShort) {
                                     {1e-4, "1e-4"},
                                     {-2.5e-5, "-2.5e-5"},
                                     {1.25e6, "1.25M"},
+                                    {9999.6, "10k"},
+                                    {999'700, "1M"},
                                     {3e9, "3G"},
                                     {1.0, "1"}})
     EXPECT_EQ(short_number(value), text);
@@ -264,6 +266,19 @@ TEST(Chart, OfManyPointsIsSmallAndKeepsTheirSpikes) {
   EXPECT_LT(html.size(), 30'000u);
   EXPECT_THAT(html,
               AllOf(HasSubstr("123460"), HasSubstr("<b>&lt;t&gt;</b>"), Not(HasSubstr("<s>"))));
+}
+
+// The parts have their spikes at different steps, so each alone would keep other points.
+TEST(Chart, StacksPartsStepByStep) {
+  Series low = waves(10'000), high = waves(10'000);
+  low.name = "low", high.name = "high";
+  low.y[1234] = 1000, high.y[5678] = 2000;
+  const std::string html = line_chart(
+      {.title = "t", .series = {low, high}, .y_axis = YAxis::from_zero, .stacked = true});
+  EXPECT_EQ(unbalanced(html), "");
+  EXPECT_THAT(html,
+              AllOf(HasSubstr("L123.4 138.5"), HasSubstr("L567.9 69.26"), Not(HasSubstr("nan"))))
+      << "1000 + 2 and 1 + 2000 of 3000, in 208 units";
 }
 
 TEST(Chart, LeavesOutWhatItCannotDraw) {

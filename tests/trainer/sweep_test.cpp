@@ -8,6 +8,7 @@
 #include "tests/place.h"
 #include "tests/refusal.h"
 #include "tests/trainer/program.h"
+#include "trainer/page/page.h"
 
 using namespace bellows;
 using testing::AllOf;
@@ -135,7 +136,7 @@ TEST(SweepArms, MayDifferInAnOptionOfAListItem) {
   EXPECT_EQ(dump(plan).at("data.transforms.2.size").text, "16");
   EXPECT_EQ(dump(plan).at("data.transforms.0.std.0").text, "0.25");
   EXPECT_THAT(refusal([&] { sweep_arms(options, {parse_sweep("data.transforms.2.sides=8,16")}); }),
-              HasSubstr("data.transforms.2.sides is no option of this configuration"));
+              HasSubstr("data.transforms.2.sides is not an option of this configuration"));
 }
 
 TEST(SweepArms, ThatAreNoRunsOrTheSameRunAreRefused) {
@@ -320,6 +321,7 @@ TEST_F(SweepVerb, MeasuresImageSizesInPixels) {
   const Json arms = report().at("arms");
   EXPECT_EQ(arms.at(0).at("pixels"), 14 * 14);
   EXPECT_EQ(arms.at(1).at("pixels"), 28 * 28);
+  EXPECT_THAT(html_of(report(), "r.json"), HasSubstr("<b>Samples a second</b>"));
 }
 
 TEST_F(SweepVerb, KeepsWhatWasMeasuredBeforeASignal) {
@@ -339,5 +341,5 @@ TEST_F(SweepVerb, RefusesWhatIsNoSweep) {
   expect_refusal(sweep({"--key", "num_workers=0,1", "toggles.prefetch_factor=2"}), 2,
                  "sweep: num_workers=0: ");
   expect_refusal(sweep({"--key", "seed=1,2", "--budget", "5"}), 2,
-                 "sweep: --budget: '5' is no time");
+                 "sweep: --budget: '5' is not a duration");
 }

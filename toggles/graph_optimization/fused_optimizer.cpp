@@ -6,8 +6,10 @@ static const bellows::AddToggle toggle({
     .idea = "One pass updates every parameter, weight decay inside, instead of several passes for "
             "each tensor. Under amp it writes the 16-bit copies of weights too, which the next "
             "forward would have to cast, and with set_to_none it reads 16-bit gradients.",
-    .claim = "optimizer passes per step fall from 4 per parameter to 1, 2 with clipping; casts of "
-             "weights (amp.weight_casts) to 0, and one cast of a gradient for each product",
+    .claim =
+        "optimizer passes per step fall from 3 per parameter, 4 with weight decay, to 1, 2 with "
+        "clipping; casts of weights (amp.weight_casts) to 0, and one cast of a gradient for "
+        "each product",
     .cost = "hardly helps a model of few large tensors, where bandwidth is the limit",
     .sources = "S1:83",
     .footprint = "optim.fused_launches",

@@ -7,9 +7,10 @@ static const bellows::AddToggle toggle({
             "32. fp16 scales the loss so that small gradients do not underflow (GradScaler).",
     .claim = "S1, on a V100: products 5.02x faster in fp16 if sizes are multiples of 8; half the "
              "memory for activations",
-    .cost = "fp16 is slower on CPUs: those without AVX512-FP16 emulate it, and oneDNN 3.2 has no "
-            "fast weight gradients for the others; slower on small models, whose casts cost more "
-            "than they save; convolutions that batch_lanes fuses stay in f32",
+    .cost =
+        "fp16 is slower on CPUs: without AVX512-FP16 it is emulated, and with it oneDNN 3.2 has "
+        "no fast weight gradients; slower on small models, whose casts cost more "
+        "than they save; convolutions that batch_lanes fuses stay in f32",
     .sources = "S1:37 S1:55 S1:56",
     .footprint = "amp.low_ops",
     .same = bellows::Same::close,

@@ -6,7 +6,7 @@ static const bellows::AddToggle toggle({
     .idea = "Gradients are released instead of overwritten with zeros; the first contribution is "
             "assigned.",
     .claim = "saves a write and an addition per parameter; no figure in the seeds",
-    .cost = "the momentum of a parameter without a gradient does not decay",
+    .cost = "none known",
     .sources = "S4:120",
     .footprint = "grad.dropped",
     .same = bellows::Same::bitwise,

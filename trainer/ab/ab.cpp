@@ -24,12 +24,13 @@ static void declare(CommandLine& line, AbLine& given) {
   ArmProcessOptions& p = given.process;
   declare_config(line, o);
   const auto toggle = line.add_option("--toggle", o.toggle, "the toggle in which the arms differ");
-  line.add_option("--value", given.values,
-                  "values of the arms that have it on, such as 1,2,4 (default: the one of "
-                  "`toggles: all`)");
+  const auto value = line.add_option("--value", given.values,
+                                     "values of the arms that have it on, such as 1,2,4 (default: "
+                                     "the one of `toggles: all`)");
   line.add_option("--against", o.against,
                   "YAML file of the other arm, instead of --toggle; its differences are listed")
-      .excludes(toggle);
+      .excludes(toggle)
+      .excludes(value);
   line.add_flag("--allow-many", o.allow_many, "--against may differ in more than one option");
   const auto measure =
       line.add_option("--measure", given.measure,
@@ -59,7 +60,7 @@ static void time_to(AbOptions& options, const std::string& target) {
   const bool fits = equals != std::string::npos && std::sscanf(target.c_str() + equals + 1, "%lf%c",
                                                                &options.target.value, &rest) == 1;
   CHECK(fits, "ab: --time-to: '", target,
-        "' is no target; write a metric and its value, such as accuracy=0.98");
+        "' is not a target; write a metric and its value, such as accuracy=0.98");
   options.target.metric = target.substr(0, equals);
   options.measure = AbMeasure::target;
   options.blocks = 1;
@@ -78,9 +79,8 @@ static AbResult arms_of(const AbOptions& options, const Toggle* toggle) {
                           .set = arm_settings(*toggle, value)}
                   : AbArm{.name = config, .config = config};
   };
-  result.off = result.placebo = arm(options.config, toggle ? toggle->off() : "");
-  result.placebo.name += " again";
-  result.placebo.placebo = true;
+  result.off = arm(options.config, toggle ? toggle->off() : "");
+  result.placebo = placebo_of(result.off);
   for (const std::string& value : options.values) result.on.push_back(arm(options.config, value));
   if (!toggle) result.on.push_back(arm(options.against, ""));
   return result;

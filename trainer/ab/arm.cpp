@@ -42,6 +42,7 @@ class TimedFeed : public Feed {
     starts_ = true;
   }
   void catch_up() override { feed_.catch_up(); }
+  void write_into(const Batch& place) override { feed_.write_into(place); }
   bool next(Batch& batch) override {
     const int64_t begin = time_ns(Clock::wall);
     const bool more = feed_.next(batch);
@@ -123,6 +124,7 @@ class BlockTimer {
 // measured, evaluation and checkpoints are off too.
 static Plan measured_plan(Plan plan, const ArmOptions& options, int64_t round) {
   plan.target = {};
+  plan.profile = {};
   plan.train.patience = 0;
   plan.ckpt.best = "none";
   if (options.measure == AbMeasure::target) {
@@ -135,7 +137,7 @@ static Plan measured_plan(Plan plan, const ArmOptions& options, int64_t round) {
   if (options.measure == AbMeasure::epoch) return plan;
   plan.train.max_iters = options.warmup + options.blocks * options.steps;
   plan.train.epochs = plan.train.max_iters;  // an epoch has at least one step
-  plan.eval.every = plan.ckpt.every = 0;
+  plan.eval.every = plan.ckpt.every = plan.ckpt.every_iters = 0;
   return plan;
 }
 

@@ -42,7 +42,7 @@ double budget_of(const std::string& verb, const std::string& text) {
   double amount = 0;
   const bool fits = std::sscanf(text.c_str(), "%lf%c%c", &amount, &unit, &rest) == 2;
   CHECK(fits && amount > 0 && (unit == 's' || unit == 'm'), verb, ": --budget: '", text,
-        "' is no time; write seconds or minutes, such as 90s or 2m");
+        "' is not a duration; write seconds or minutes, such as 90s or 2m");
   return unit == 'm' ? 60 * amount : amount;
 }
 
@@ -75,7 +75,8 @@ void publish(const ArmOptions& options, const std::string& markdown, const Json&
   if (options.report.empty()) return;
   Path path = options.report;
   write_file(path, bytes_of(markdown));
-  write_file(path.replace_extension(".json"), bytes_of(json.dump(1) + "\n"));
+  write_file(path.replace_extension(".json"),
+             bytes_of(json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"));
   write_file(path.replace_extension(".html"), bytes_of(html_of(json, options.verb)));
 }
 
@@ -223,6 +224,8 @@ std::string list_item(const std::string& text) { return wrapped("- " + text, "  
 std::string message(const std::string& verb, const std::string& text) {
   return wrapped(cat(verb, ": ", text), "  ") + "\n";
 }
+
+std::string ms(double seconds) { return fmt::format("{:.4g}", 1e3 * seconds); }
 
 std::string marked(const Speedup& s, const Speedup& placebo) {
   if (s.rounds < 2) return fmt::format("{:.3f}", s.ratio);

@@ -53,6 +53,7 @@ template <class Of> auto largest(const AbArm& arm, const Of& of) {
 }
 int64_t tensor_bytes(const AbArm& arm);    // peak
 int64_t resident_bytes(const AbArm& arm);  // peak
+std::string ms(double seconds);            // "12.34"
 // Item of a Markdown list in lines of at most 80 columns, where words allow it.
 std::string list_item(const std::string& text);
 // The same for a line that a verb prints before it measures, "<verb>: <text>".

@@ -88,6 +88,12 @@ struct AbArm {
   std::vector<AbProcess> processes = {};  // one per round
 };
 
+// The arm once more, as a placebo.
+inline AbArm placebo_of(AbArm arm) {
+  arm.name += " again";
+  arm.placebo = true;
+  return arm;
+}
 // Returns the configuration of an arm. Throws Error (exit 2).
 Config config_of(const AbArm& arm, const Names& overrides);
 
@@ -185,7 +191,7 @@ class AbProgress {
   std::string verb_;
   AbMeasure measure_;
   int64_t slices_;     // of a round
-  double round_work_;  // steps, or slices with AbMeasure::epoch
+  double round_work_;  // steps with AbMeasure::step, else slices
   int64_t rounds_, round_ = 0, done_ = 0;
   double work_done_ = 0;
   int64_t started_ns_;

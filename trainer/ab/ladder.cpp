@@ -139,8 +139,7 @@ LadderResult ladder_arms(const ArmOptions& options, const LadderPlan& plan) {
     return AbArm{.name = name, .config = options.config, .set = settings_of(toggles)};
   };
   result.plain = arm("plain", {});
-  result.placebo = arm("plain again", {});
-  result.placebo.placebo = true;
+  result.placebo = placebo_of(result.plain);
   LadderToggles so_far;
   for (const LadderToggle& t : plan.toggles) {
     so_far.push_back(t);

@@ -1,5 +1,5 @@
-// `trainer ladder`: a waterfall from the plain plan (toggles=none) to all toggles that can have an
-// effect here. Each step adds one toggle to the step before. The ablation then leaves each toggle
+// `trainer ladder`: a waterfall from the plain plan (toggles=none) to all toggles of `toggles: all`
+// that run here. Each step adds one toggle to the step before. The ablation then leaves each toggle
 // out of the full set. Both are needed: a step is credited with gains that earlier ones made
 // possible, and a toggle whose effect another one covers seems worthless when it is left out.
 #pragma once

@@ -42,8 +42,6 @@ static double cost(const LadderResult& result, const AbArm& arm) {
   return median(costs_of(arm, result.options, Clock::wall));
 }
 
-static std::string ms(double seconds) { return fmt::format("{:.4g}", 1e3 * seconds); }
-
 static std::string mark(const LadderResult& result, const Speedup& s) {
   return marked(s, ladder_placebo(result));
 }

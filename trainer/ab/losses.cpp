@@ -98,7 +98,7 @@ static Finding judge_close(const AbResult& result, const AbArm& on) {
   const Divergence d = divergence(result, on);
   double worst = 0;
   size_t worst_at = 0;
-  for (size_t i = 0; i < d.arms.size(); ++i) {
+  for (size_t i = 0; i < std::min(d.arms.size(), d.allowed.size()); ++i) {
     const double factor = kChaosFactor * d.arms[i] / d.allowed[i];
     if (factor > worst) worst = factor, worst_at = i;
   }

@@ -33,7 +33,7 @@ std::string headline(const AbResult& result, const AbArm& on) {
   const Speedup measured = speedup(result, on), placebo = placebo_speedup(result);
   const TargetOptions& target = result.options.target;
   if (const int64_t missed = misses(result))
-    return fmt::format("no conclusion: {} ended before {}={:g} {}", count_of(missed, "run"),
+    return fmt::format("no conclusion: {} ended before {}={:g}{}", count_of(missed, "run"),
                        target.metric, target.value, busy_text(result));
   return fmt::format("{}{}: {}; placebo {:.3f} x, {} processes a side{}",
                      result.toggle && footprint(*result.toggle, on) == 0 ? "did not run; " : "",
@@ -183,7 +183,9 @@ static Json on_json(const AbResult& result, const AbArm& on) {
   const Divergence apart = divergence(result, on);
   Json json = arm_json(on, result.options);
   json["verdict"] = headline(result, on);
-  json["answer"] = verdict_text(judge(speedup(result, on), placebo_speedup(result)));
+  json["answer"] = misses(result)
+                       ? "no conclusion"
+                       : verdict_text(judge(speedup(result, on), placebo_speedup(result)));
   json["speedup"] = speedup_json(speedup(result, on), placebo_speedup(result));
   json["losses_hold"] = losses.good;
   json["losses"] = losses.text;

@@ -56,6 +56,7 @@ class RankLink {
                 agreed([&] { return std::to_string(reserved_.emplace_back().number()); }))};
   }
   bool go_on(bool wanted) {
+    reserved_.clear();  // the arms of the last round have ended
     return store_ ? agreed([&] { return wanted ? "on" : "end"; }) == "on" : wanted;
   }
 
@@ -218,9 +219,15 @@ void run_rounds(const std::vector<AbArm*>& arms, const ArmOptions& options, Roun
 
 // ---- the pilot
 
+// True within a budget, unless the user has chosen the warm-up.
+static bool may_warm_up_less(const ArmOptions& options) {
+  return options.budget_s > 0 && options.warmup == ArmOptions().warmup;
+}
+
 Pilot try_arms(const std::vector<AbArm*>& arms, ArmOptions options) {
   options.blocks = 1;
   options.steps = std::min<int64_t>(options.steps, 5);
+  if (may_warm_up_less(options)) options.warmup = kFewestWarmup;
   const ScratchFolder scratch;
   const Signals signals;
   std::vector<ArmCommand> commands;
@@ -247,10 +254,12 @@ double Pilot::round_s(const ArmOptions& options, size_t arms) const {
 
 void Pilot::fit(ArmOptions& options) const {
   if (options.budget_s == 0) return;
-  const int64_t needed = std::max(kFewestWarmup, int64_t(kWarmupSeconds / step_s));
-  options.warmup = std::min(options.warmup, needed);
-  const double steps = start_s / step_s + double(options.warmup);
-  options.steps = std::clamp<int64_t>(int64_t(steps / double(options.blocks)), 1, options.steps);
+  if (may_warm_up_less(options))
+    options.warmup = std::clamp(int64_t(kWarmupSeconds / step_s), kFewestWarmup, options.warmup);
+  const int64_t steps = int64_t(start_s / step_s) + options.warmup;
+  const int64_t fewest = std::min(kFewestBlockSteps, options.steps);
+  options.blocks = std::clamp<int64_t>(steps / fewest, 1, options.blocks);
+  options.steps = std::clamp<int64_t>(steps / options.blocks, 1, options.steps);
 }
 
 std::string Pilot::text(const ArmOptions& options, size_t arms) const {

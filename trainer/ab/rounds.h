@@ -51,13 +51,15 @@ struct Pilot {
   double round_s(const ArmOptions& options, size_t arms) const;
   // With a budget, gives each process fewer steps, so that there is time for more processes,
   // because processes differ by luck: a warm-up of kWarmupSeconds, but of at least kFewestWarmup
-  // steps, and blocks that together take as long as the start.
+  // steps, unless the user has chosen one; and blocks of at least kFewestBlockSteps that together
+  // take as long as start and warm-up.
   void fit(ArmOptions& options) const;
   // Number of rounds that `options` allow, and their time: "10 arms in 5 rounds, about 00:02:10".
   std::string text(const ArmOptions& options, size_t arms) const;
 };
 constexpr double kWarmupSeconds = 0.5;
 constexpr int64_t kFewestWarmup = 10;
+constexpr int64_t kFewestBlockSteps = 4;  // workers deliver in bursts: only the mean of some counts
 // Runs one short process of each arm, which it adds to the arm. One rank only.
 Pilot try_arms(const std::vector<AbArm*>& arms, ArmOptions options);
 

@@ -61,7 +61,7 @@ static std::string assignment(Values options, const std::string& key, const std:
   while (item != key.npos && (item == 0 || key[item - 1] != '.'))
     item = key.find_first_of("0123456789", item + 1);
   if (item == key.npos) return cat(key, "=", value);
-  CHECK(options.contains(key), key, " is no option of this configuration");
+  CHECK(options.contains(key), key, " is not an option of this configuration");
   options[key].text = value;
   const std::string list = key.substr(0, item - 1);
   return cat(list, "=", yaml_of(options, list));
@@ -108,9 +108,7 @@ SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& k
     }
     result.arms.push_back(std::move(arm));
   }
-  result.placebo = result.arms.front();
-  result.placebo.name += " again";
-  result.placebo.placebo = true;
+  result.placebo = placebo_of(result.arms.front());
   return result;
 }
 

@@ -141,8 +141,6 @@ std::vector<SweptLaw> swept_laws(const SweepResult& result) {
 
 // ---- Markdown
 
-static std::string ms(double seconds) { return fmt::format("{:.4g}", 1e3 * seconds); }
-
 // First column of the tables: the keys, and an arm's values of them.
 static std::string key_names(const SweepResult& result) {
   Names names;
@@ -294,7 +292,7 @@ static Json arm_facts(const SweepResult& result, size_t i) {
   const AbArm& arm = result.arms[i];
   const SweepFacts& facts = result.facts[i];
   Json json = arm_json(arm, result.options);
-  json["set"] = arm.set;
+  json["values"] = combination(result.keys, i);
   json["batch_cost"] = batch_cost(result, i);
   json["reader_cost"] = reader_cost(result, i);
   json["ips"] = samples_per_s(result, i);

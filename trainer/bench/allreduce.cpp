@@ -160,7 +160,7 @@ static int run(const Arguments& args) {
     two.insert(two.end(), args.begin(), args.end());
     return verbs().at("launch").run(two);
   }
-  CHECK(ranks.world > 1, "bench allreduce: one rank has nobody to add to; start two or more");
+  CHECK(ranks.world > 1, "bench allreduce: needs at least two ranks; start more");
   Bench bench(ranks);
   std::vector<Measured> all;
   for (int64_t bytes = 1024; all.empty() || double(bytes) <= max_mb * (1 << 20); bytes *= 8)

@@ -53,7 +53,7 @@ static void write_config(const Path& file, const std::string& base, const Names&
 }
 
 // Compares the run with its remedy, and returns ab's exit code.
-static int apply(const DiagnoseLine& given, const Diagnosis& d) {
+static int apply(const DiagnoseLine& given, const Diagnosis& d, double budget_s) {
   const auto curable =
       std::ranges::find_if(d.findings, [](const Fault& fault) { return !fault.remedies.empty(); });
   if (curable == d.findings.end()) return say("nothing to apply: no finding has a setting"), 0;
@@ -63,7 +63,7 @@ static int apply(const DiagnoseLine& given, const Diagnosis& d) {
   options.config = given.config;
   options.against = given.apply;
   options.allow_many = true;
-  options.budget_s = budget_of("diagnose", given.budget);
+  options.budget_s = budget_s;
   options.verb = "diagnose";
   const AbResult result = compare_arms(options, nullptr);
   say(fmt::format("{}: predicted at most {:.2f} x", curable->rule,
@@ -77,15 +77,22 @@ static int run(const Arguments& args) {
   DiagnoseLine given;
   declare(line, given);
   if (!line.read(args)) return 0;
-  for (const std::string& word : given.words)
-    if (word.find('=') != std::string::npos)
+  for (const std::string& word : given.words) {
+    const bool is_option = word.find('=') != std::string::npos;
+    CHECK(is_option || given.run.empty(), "diagnose: ", given.run, " and ", word,
+          ": it judges one run; name one folder");
+    if (is_option)
       given.overrides.push_back(word);
     else
       given.run = word;
+  }
   CHECK(given.run.empty() != given.config.empty() && (given.run.empty() || given.overrides.empty()),
         "diagnose: name either the folder of a run, or a config with --config");
   CHECK(given.apply.empty() || (!given.config.empty() && given.overrides.empty()),
         "diagnose: --apply needs --config, and no key=value: write those into the YAML file");
+  CHECK(given.apply.empty() || kind_of(given.apply, Exit::usage) == Kind::nothing,
+        "diagnose: --apply ", given.apply, ": exists; name a new file");
+  const double budget_s = budget_of("diagnose", given.budget);
   const Diagnosis d = diagnose(
       given.config.empty()
           ? evidence_of(given.run)
@@ -94,7 +101,7 @@ static int run(const Arguments& args) {
     say(to_line(to_json(d)));
   else
     say_part(to_text(d));
-  return given.apply.empty() ? 0 : apply(given, d);
+  return given.apply.empty() ? 0 : apply(given, d, budget_s);
 }
 
 static const AddVerb verb({"diagnose", "names what limits a run, and the switches to try",

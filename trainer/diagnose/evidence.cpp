@@ -124,9 +124,7 @@ Evidence measure(const Config& config, double seconds) {
   Session session(plan);
   const Kernels use(session.kernels());
   Updates train(session);
-  const bool searches = plan.kernels.autotune == Autotune::benchmark;
-  const int64_t warmup = searches ? plan.train.tuning_window.back() : 3;
-  for (int64_t k = 0; k < warmup; ++k) train.run();
+  for (int64_t k = 0; k < session.tuning.warm_up(); ++k) train.run();
   constexpr double kFewest = 5, kMost = 2000;
   const auto updates = int64_t(std::clamp(seconds / train.run(), kFewest, kMost));
 

@@ -48,8 +48,8 @@ static bool starved_by_enough(const Evidence& e) {
 Names untried(const Evidence& e) {
   Names names;
   for (const Toggle& toggle : toggles())
-    if (*toggle.fast && e.config.toggles.at(toggle.name).text == toggle.off() &&
-        toggle.fast != toggle.off() && no_effect(toggle, e.config.plan.device).empty())
+    if (*toggle.fast && !is_on(e, toggle.name) && toggle.fast != toggle.off() &&
+        no_effect(toggle, e.config.plan.device).empty())
       names.emplace_back(toggle.name);
   std::ranges::sort(names);
   return names;

@@ -28,9 +28,7 @@ static TableRow row_of(const Stress& s) {
 
 // A GPU that is hot, power-capped or shared explains a rate that the kernels cannot.
 static void say_state(Device device, const char* when) {
-  const CudaReport report = cuda_report();
-  if (device == Device::cuda && !report.gpus.empty())
-    say(cat(when, ": ", text_of(Nvml(report.gpu().pci).read())));
+  if (const auto nvml = nvml_of(device)) say(cat(when, ": ", text_of(nvml->read())));
 }
 
 // Exits with 5 if a result is wrong: no result of such a machine can be trusted.
@@ -91,7 +89,7 @@ namespace {
 struct Wanted {
   std::string device = "auto", size, folder = ".", config, watch, run;
   std::vector<std::string> overrides;
-  bool stress = false, bandwidths = false, shapes = false;
+  bool bandwidths = false, shapes = false;
 };
 }  // namespace
 
@@ -128,7 +126,6 @@ static int run(const Arguments& args) {
   Wanted wanted;
   declare(line, wanted);
   if (!line.read(args)) return 0;
-  wanted.stress = line.given("--stress");
   CHECK(wanted.shapes || (wanted.overrides.empty() && wanted.config.empty()),
         "doctor: only --shapes takes a config");
   if (wanted.shapes) {
@@ -141,7 +138,7 @@ static int run(const Arguments& args) {
   const int64_t n = number_of(wanted.size, "--stress");  // 0: stress_size chooses
   const Machine machine = this_machine();
   say_part(describe(machine));
-  if (wanted.stress) print_stress(start_bench(wanted.device), n);
+  if (line.given("--stress")) print_stress(start_bench(wanted.device), n);
   if (wanted.bandwidths) {
     start_bench(wanted.device);
     print_rates(wanted.folder);

@@ -48,10 +48,8 @@ static std::string watch_line(const MachineLoad& load, const std::optional<GpuLo
 int watch_machine(const std::string& run, int64_t lines) {
   const Path metrics = run.empty() ? Path() : Path(run) / "metrics.jsonl";
   CHECK(run.empty() || kind_of(metrics, Exit::usage) == Kind::file, "doctor: ", run,
-        ": no metrics.jsonl in it, so it is no run folder");
-  const CudaReport cuda = cuda_report();
-  std::optional<Nvml> nvml;
-  if (!cuda.gpus.empty()) nvml.emplace(cuda.gpu().pci);
+        ": not a run folder, it has no metrics.jsonl");
+  const std::optional<Nvml> nvml = nvml_of(Device::cuda);
   Signals signals;
   LoadMeter meter;
   for (int64_t shown = 0; shown < lines || lines == 0;) {

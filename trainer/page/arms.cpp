@@ -34,8 +34,7 @@ std::string interval_text(const Ratio& r) {
 }
 
 double noise_of(const Json& report) {
-  const Ratio placebo = ratio_of(report.at("placebo").at("speedup"));
-  return std::max({placebo.ratio, 1 / placebo.ratio, 1.01});
+  return noise_of(Speedup{.ratio = ratio_of(report.at("placebo").at("speedup")).ratio});
 }
 
 Lanes costs_ms(const Json& arm, const std::string& clock) {
@@ -54,6 +53,8 @@ std::vector<double> all_of(const Lanes& lanes) {
   for (const auto& lane : lanes) all.insert(all.end(), lane.begin(), lane.end());
   return all;
 }
+
+std::vector<double> wall_ms(const Json& arm) { return all_of(costs_ms(arm, "wall")); }
 
 std::string quartiles_text(const std::vector<double>& values, const char* unit) {
   return values.empty() ? "–"

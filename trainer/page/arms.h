@@ -24,6 +24,7 @@ double noise_of(const Json& report);  // a ratio: how far the placebo is from 1,
 using Lanes = std::vector<std::vector<double>>;
 Lanes costs_ms(const Json& arm, const std::string& clock);
 std::vector<double> all_of(const Lanes& lanes);
+std::vector<double> wall_ms(const Json& arm);  // of all blocks
 // Median and quartiles: "3.1 ms (3 to 3.2)".
 std::string quartiles_text(const std::vector<double>& values, const char* unit = "ms");
 // Joules of the GPU per step or per run, of all blocks. Empty if it has no meter.

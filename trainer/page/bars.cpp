@@ -1,4 +1,4 @@
-// Horizontal bars, each with its name before and its numbers after it.
+// Horizontal bars, and tables whose cells are the darker the larger.
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>

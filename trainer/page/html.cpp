@@ -41,9 +41,10 @@ std::string short_number(double value) {
     const double power = std::floor(std::log10(size) + 1e-9);
     return fmt::format("{:.3g}e{:.0f}", value / std::pow(10, power), power);
   }
-  if (size >= 1e9) return fmt::format("{:.3g}G", value * 1e-9);
-  if (size >= 1e6) return fmt::format("{:.3g}M", value * 1e-6);
-  if (size >= 1e4) return fmt::format("{:.3g}k", value * 1e-3);
+  // Where three digits would round up to the next unit, that unit is taken.
+  if (size >= 999.5e6) return fmt::format("{:.3g}G", value * 1e-9);
+  if (size >= 999.5e3) return fmt::format("{:.3g}M", value * 1e-6);
+  if (size >= 9999.5) return fmt::format("{:.3g}k", value * 1e-3);
   return size >= 10 ? fmt::format("{:.4g}", value) : fmt::format("{:.3g}", value);
 }
 

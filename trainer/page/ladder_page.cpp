@@ -10,10 +10,8 @@
 
 namespace bellows {
 
-static std::vector<double> times(const Json& arm) { return all_of(costs_ms(arm, "wall")); }
-
 static double middle(const Json& arm) {
-  const std::vector<double> ms = times(arm);
+  const std::vector<double> ms = wall_ms(arm);
   return ms.empty() ? NAN : median(ms);
 }
 
@@ -51,7 +49,7 @@ static std::string waterfall(const Json& report) {
   double before = NAN;
   const auto add = [&](const Json& arm, const std::string& name, const std::string& ratio,
                        Tone tone) {
-    const std::vector<double> ms = times(arm);
+    const std::vector<double> ms = wall_ms(arm);
     Bar bar{name, fmt::format("{:.4g} ms", middle(arm)), middle(arm), tone};
     if (ms.size() > 1) bar.low = quantile(ms, 0.25), bar.high = quantile(ms, 0.75);
     bar.note = ratio;

@@ -56,7 +56,8 @@ static Scale y_scale(const LineChart& chart, const std::vector<Series>& tops) {
   return scale_around(range.low, range.high, 4);
 }
 
-// Upper edges of stacked areas, which share their x.
+// Upper edges of stacked areas, which share their x. Of all points: drawable() thins each series
+// by its own values.
 static std::vector<Series> sums(std::vector<Series> series) {
   for (size_t s = 1; s < series.size(); ++s)
     for (size_t i = 0; i < series[s].y.size(); ++i) series[s].y[i] += series[s - 1].y[i];
@@ -75,14 +76,16 @@ static void spread(std::vector<EndLabel>& labels) {
 }
 
 std::string line_chart(const LineChart& chart) {
-  std::vector<Series> series;
-  for (const Series& s : chart.series)
-    if (const Series kept = drawable(s, chart.y_axis == YAxis::log); !kept.x.empty())
-      series.push_back(kept);
+  const std::vector<Series> edges = chart.stacked ? sums(chart.series) : chart.series;
+  std::vector<Series> series, tops;
+  for (size_t s = 0; s < edges.size(); ++s)
+    if (const Series top = drawable(edges[s], chart.y_axis == YAxis::log); !top.x.empty()) {
+      tops.push_back(top);
+      series.push_back(drawable(chart.series[s], chart.y_axis == YAxis::log));
+    }
   if (std::ranges::all_of(series, [](const Series& s) { return s.x.size() < 2; })) return "";
   Range x_range;
   for (const Series& s : series) x_range.add(s.x.front()), x_range.add(s.x.back());
-  const std::vector<Series> tops = chart.stacked ? sums(series) : series;
   const Scale x = scale_over(x_range.low, x_range.high, 5), y = y_scale(chart, tops);
 
   std::vector<std::string> ticks, ends;

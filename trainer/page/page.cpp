@@ -30,7 +30,7 @@ std::string html_of(const Json& report, const std::string& name) {
   for (const auto& [each, page] : page_kinds()) known.push_back(each);
   const auto found = page_kinds().find(kind);
   CHECK(found != page_kinds().end(), name, ": ",
-        kind.empty() ? std::string("no report, it has no \"kind\"")
+        kind.empty() ? std::string("not a report, it has no \"kind\"")
                      : cat("no page shows a report of the kind \"", kind, "\""),
         "; there are pages for ", joined(known));
   try {

@@ -7,7 +7,7 @@ for (const th of document.querySelectorAll('th')) th.onclick = () => {
   th.setAttribute('aria-sort', up ? 'ascending' : 'descending');
   const key = r => r.cells[i].textContent;
   const scale = {k: 1e3, M: 1e6, G: 1e9};
-  const number = t => parseFloat(t) * (scale[t.slice(-1)] || 1);
+  const number = t => parseFloat(t) * (scale[(t.match(/[kMG](?=B?$)/) || [])[0]] || 1);
   const order = (a, b) => isNaN(number(a) - number(b)) ? a.localeCompare(b) : number(a) - number(b);
   body.append(...[...body.rows].sort((a, b) => (up ? 1 : -1) * order(key(a), key(b))));
 };

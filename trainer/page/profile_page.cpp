@@ -231,7 +231,9 @@ static std::string gaps(const Json& p) {
                           share(number_of(row, "share")), ms(number_of(row, "longest_s")),
                           fmt::format("{:.0f}", number_of(row, "longest_step"))});
   if (table.rows.empty()) return "";
-  return "<p>No op runs on the compute thread. For " +
+  const bool on_device = p.value("times", "") == "time on the device";
+  return cat("<p>", on_device ? "The device runs nothing" : "No op runs on the compute thread",
+             ". For ") +
          share(number_of(p, "waited_for_core_share")) +
          " of the time, other work had its core.</p>\n" + table_of(table, 10, "gaps");
 }

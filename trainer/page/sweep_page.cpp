@@ -5,14 +5,13 @@
 #include <nlohmann/json.hpp>
 #include "core/base/plural.h"
 #include "core/base/statistics.h"
+#include "data/loader/loader_law.h"
 #include "trainer/page/arms.h"
 #include "trainer/page/charts.h"
 #include "trainer/page/html.h"
 #include "trainer/page/page.h"
 
 namespace bellows {
-
-static std::vector<double> times(const Json& arm) { return all_of(costs_ms(arm, "wall")); }
 
 static std::string short_key(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
@@ -34,14 +33,6 @@ static std::vector<Key> keys_of(const Json& report) {
   for (const auto& [key, values] : report.at("keys").items())
     keys.push_back({key, values.get<Names>()});
   return keys;
-}
-
-// Value of a key in an arm, whose "set" holds "key=value".
-static std::string value_in(const Json& arm, const std::string& key) {
-  for (const Json& each : arm.at("set"))
-    if (const std::string text = each; text.starts_with(key + "="))
-      return text.substr(key.size() + 1);
-  return "";
 }
 
 static std::string key_numbers_of(const Json& report) {
@@ -69,10 +60,9 @@ static std::string key_numbers_of(const Json& report) {
   return key_numbers(boxes);
 }
 
-// The law of data/loader/loader_law.h.
 static double predicted_ms(const Json& law, double workers) {
-  const double load = number_of(law, "load_s"), compute = number_of(law, "compute_s");
-  return 1e3 * (workers == 0 ? load + compute : std::max(compute, load / workers));
+  const LoaderLaw fitted{number_of(law, "load_s"), number_of(law, "compute_s")};
+  return 1e3 * fitted.batch_cost(int64_t(workers));
 }
 
 static std::string lines(const Json& report, const Key& key) {
@@ -88,11 +78,13 @@ static std::string lines(const Json& report, const Key& key) {
   Series measured{"measured"}, ips{"ips"}, predicted{"predicted", Tone::other};
   std::vector<const Json*> arms;
   for (const Json& arm : report.at("arms")) arms.push_back(&arm);
-  std::ranges::stable_sort(arms, {},
-                           [&](const Json* arm) { return parsed(value_in(*arm, key.name)); });
+  const auto value = [](const Json* arm) {
+    return parsed(arm->at("values").at(0).get<std::string>());
+  };
+  std::ranges::stable_sort(arms, {}, value);
   for (const Json* arm : arms) {
-    const double x = parsed(value_in(*arm, key.name));
-    const std::vector<double> ms = times(*arm);
+    const double x = value(arm);
+    const std::vector<double> ms = wall_ms(*arm);
     measured.x.push_back(x), measured.y.push_back(1e3 * number_of(*arm, "batch_cost"));
     ips.x.push_back(x), ips.y.push_back(number_of(*arm, "ips"));
     if (ms.size() > 1) cost.intervals.push_back({x, quantile(ms, 0.25), quantile(ms, 0.75)});
@@ -113,7 +105,7 @@ static std::string lines(const Json& report, const Key& key) {
 static std::string bars(const Json& report) {
   std::vector<Bar> cost, speed;
   for (const Json& arm : report.at("arms")) {
-    const std::vector<double> ms = times(arm);
+    const std::vector<double> ms = wall_ms(arm);
     const std::string name = text_of(arm, "name");
     Bar bar{name, quartiles_text(ms), 1e3 * number_of(arm, "batch_cost")};
     if (ms.size() > 1) bar.low = quantile(ms, 0.25), bar.high = quantile(ms, 0.75);
@@ -134,8 +126,7 @@ static std::string maps(const Json& report, const std::vector<Key>& keys) {
     for (const Json& arm : report.at("arms"))
       for (size_t r = 0; r < map.rows.size(); ++r)
         for (size_t c = 0; c < map.columns.size(); ++c)
-          if (value_in(arm, keys[0].name) == map.rows[r] &&
-              value_in(arm, keys[1].name) == map.columns[c])
+          if (arm.at("values") == Json::array({map.rows[r], map.columns[c]}))
             map.values[r][c] = factor * number_of(arm, field);
     html += heat_table(title, "median of the blocks; the larger, the darker", map);
   }
@@ -157,7 +148,7 @@ static std::string arms_table(const Json& report) {
                   "lrrrrrrrr"};
   for (const Json& arm : report.at("arms")) {
     const Ratio r = ratio_of(arm.at("speedup_over_first"));
-    const std::vector<double> ms = times(arm);
+    const std::vector<double> ms = wall_ms(arm);
     table.rows.push_back(
         {escaped(text_of(arm, "name")), fmt::format("{:.4g}", 1e3 * number_of(arm, "batch_cost")),
          ms.empty() ? "–" : fmt::format("{:.4g} to {:.4g}", quantile(ms, 0.25), quantile(ms, 0.75)),

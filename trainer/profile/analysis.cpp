@@ -139,11 +139,10 @@ static std::vector<Outlier> outliers_in(const CallsByKey& calls) {
   std::vector<Outlier> found;
   for (const auto& [key, all] : calls) {
     if (all.slices.size() < kFewest) continue;
-    std::vector<double> s, apart;
+    std::vector<double> s;
     for (const Slice* slice : all.slices) s.push_back(kSecond * double(slice->work_ns));
-    const double middle = median(s);
-    for (const double one : s) apart.push_back(std::abs(one - middle));
-    const double mad = median(apart);
+    const std::vector<double> apart = distances_from_median(s);
+    const double middle = median(s), mad = median(apart);
     for (size_t i = 0; i < s.size(); ++i)
       if (apart[i] > 3 * mad)
         found.push_back({key, all.slices[i]->path, all.slices[i]->step, s[i], middle, mad});

@@ -193,7 +193,7 @@ std::string cause_of(const Timeline& timeline, int slice) {
   for (; slice >= 0; slice = timeline.slices[slice].parent) {
     const std::string& name = timeline.slices[slice].name;
     if (name == "input" || name == "lock") return name;
-    if (name == "synchronize" || name == "wait_for_buckets") return "sync";
+    if (is_wait(name)) return "sync";
   }
   return "host";
 }

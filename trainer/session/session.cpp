@@ -148,9 +148,9 @@ static void check_metrics(const Session& session) {
         std::pair("schedule.metric", session.watched_metric())}) {
     const auto found = known.find(metric);
     CHECK(found != known.end(), option, ": ", on_one_line(metric),
-          " is not evaluated; eval.metrics gives ", names);
-    CHECK(classes >= found->second, option, ": ", metric, " is computed from ", found->second,
-          " classes on, and ", plan.data.dataset.name(), " has ", classes, "; use accuracy");
+          " is not evaluated; eval.metrics has ", names);
+    CHECK(classes >= found->second, option, ": ", metric, " needs ", found->second,
+          " classes or more, and ", plan.data.dataset.name(), " has ", classes, "; use accuracy");
   }
 }
 

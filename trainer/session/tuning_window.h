@@ -15,6 +15,8 @@ class TuningWindow {
   // unless the result is on disk.
   KernelOptions now() const;
   void end_update() { ++updates_; }
+  // Updates from the start of a run until kernels have been chosen and buffers made.
+  int64_t warm_up() const { return on() ? last_ : 3; }
   // Call when shapes change: the window starts again with the next update.
   void reopen();
   // Returns one line when the window has ended, otherwise "".

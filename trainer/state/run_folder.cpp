@@ -17,7 +17,8 @@ static constexpr const char* kAdvice = "; choose another folder with --run-dir";
 
 // A NUL would end the path before the number, so every numbered path would exist.
 static Path numbered(const Path& path, int n) {
-  CHECK(path.native().find('\0') == std::string::npos, path.native(), ": a path holds no NUL");
+  CHECK(path.native().find('\0') == std::string::npos, path.native(),
+        ": a path cannot contain NUL");
   return n == 1 ? path : Path(path.string() + "-" + std::to_string(n));
 }
 

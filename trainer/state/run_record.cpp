@@ -104,7 +104,7 @@ static void add_end(Json& run, const Path& path) {
 Json read_run(const Path& folder) {
   const Path plan = folder / "plan.yaml";
   CHECK(kind_of(plan, Exit::usage) == Kind::file, folder.string(),
-        ": no run folder, it has no plan.yaml; name one such as runs/lenet");
+        ": not a run folder, it has no plan.yaml; name one such as runs/lenet");
   Json run = {{"kind", "run"},
               {"folder", folder.string()},
               {"train", Json::object()},

@@ -198,7 +198,8 @@ static int run(const Arguments& args) {
   std::string first, second;
   line.add_option("a", first, "run folder").required();
   line.add_option("b", second, "another one").required();
-  line.add_note("Exit code: 0 whatever differs, 2 for no run folder, 3 for a damaged file.");
+  line.add_note(
+      "Exit code: 0 whatever differs, 2 for what is not a run folder, 3 for a damaged file.");
   if (!line.read(args)) return 0;
   const Json a = read_run(first), b = read_run(second);
   say_wrapped("A: " + first, "   ");

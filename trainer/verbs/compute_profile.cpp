@@ -27,8 +27,7 @@ ComputeProfile measure_profile(Plan plan, int64_t updates) {
     on_grad_ready(session.parameters[i].tensor,
                   [&, i](const Tensor&) { ready[i].emplace(stream); });
 
-  const bool searches = plan.kernels.autotune == Autotune::benchmark;
-  const int64_t warmup = searches ? plan.train.tuning_window.back() : 3;
+  const int64_t warmup = session.tuning.warm_up();
   std::vector<std::vector<double>> ready_s(n);
   std::vector<double> step_s;
   for (int64_t k = 0; k < warmup + updates; ++k) {

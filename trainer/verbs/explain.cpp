@@ -77,7 +77,8 @@ static void explain_toggle(const Toggle& t) {
   say(cat("  footprint: ", t.footprint, " (0 when off)"));
   say(cat(
       "  same loss: ", name_of(t.same), t.same == Same::close ? cat(", within ", t.tolerance) : "",
-      *t.statistical_where ? cat("; statistical where ", t.statistical_where, " increments") : ""));
+      *t.statistical_where ? cat("; statistical where ", t.statistical_where, " increments") : "",
+      *t.close_where ? cat("; close where ", t.close_where, " increments") : ""));
   int64_t number = 0;
   const std::string numbers = t.numbers ? " or " + option_of(number, *t.numbers).accepts : "";
   say(cat("  values:    ", joined(t.values), numbers, "; default ", t.default_value,

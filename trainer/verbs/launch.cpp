@@ -52,7 +52,7 @@ static std::string variable(const char* name, const std::string& otherwise) {
 
 static void check_nodes(const CommandLine& line, const LaunchLine& given) {
   CHECK(given.node_rank < given.nodes, "launch: --node-rank ", given.node_rank, " of ", given.nodes,
-        " machines; the first one is 0");
+        " machines; count from 0");
   if (given.nodes == 1) return;
   for (const char* name : {"--node-rank", "--host", "--port"})
     CHECK(line.given(name), "launch: --nodes needs ", name, "; add it, see  trainer launch --help");

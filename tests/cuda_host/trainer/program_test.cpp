@@ -1,7 +1,9 @@
 // Device errors in the real program: one clear line and the documented exit code.
 #include "tests/trainer/program.h"
 #include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
 #include <sstream>
+#include "core/base/json.h"
 #include "tests/free_port.h"
 #include "tests/place.h"
 
@@ -67,6 +69,22 @@ TEST_F(ProgramOnDevice, UsesTheChosenGpuInEveryThread) {
 TEST_F(ProgramOnDevice, RefusesAGpuThatIsNotThere) {
   expect_end(tiny({"device=cuda:2"}), 2,
              "device: cuda:2, but the number of GPUs is 2, counted from cuda:0");
+}
+
+// The kernels of device_tensors write a batch where the graph reads it, under `ab` too.
+TEST_F(ProgramOnDevice, AnArmFeedsItsGraphAsTrainingDoes) {
+  write("c.yaml",
+        "model: {name: mlp, hidden: [8]}\n"
+        "data: {name: digits, train_size: 64, batch_size: 8}\n"
+        "toggles: {caching_allocator: on, cuda_graph: on}\n");
+  const Ended ended =
+      run({"ab", "--config", "c.yaml", "--toggle", "device_tensors", "--processes", "1", "--blocks",
+           "1", "--steps", "4", "--warmup", "8", "--report", "r.md", "device=cuda"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const Json counters = Json::parse(read("r.json")).at("on").at(0).at("counters_per_step");
+  const Json copied = counters.at("graph.copied_input_bytes");
+  EXPECT_GT(copied.at(0), 0);
+  EXPECT_EQ(copied.at(1), 0);
 }
 
 // ---- ranks
