@@ -89,7 +89,7 @@ Tensor permute(const Tensor& x, const Shape& order) {
   CHECK(order.rank() == x.rank(), "permute: ", order, " of the axes of x ", x.shape());
   for (int i = 0; i < order.rank(); ++i) {
     CHECK(order[i] >= 0 && order[i] < x.rank() && !seen[order[i]], "permute: ", order,
-          " is no order of the axes of x ", x.shape());
+          " is not an order of the axes of x ", x.shape());
     seen[order[i]] = true;
     inverse[static_cast<int>(order[i])] = i;
   }

@@ -302,7 +302,7 @@ static int64_t whole_lines(const Path& path) {
   for (int64_t end = file.size(); end > 0;) {
     if (file.size() - end >= kMostCut)
       fail(Exit::storage, printable(path.native()), ": no line ends in its last ", kMostCut >> 20,
-           " MiB; it is no log, move it away");
+           " MiB; it is not a log, move it away");
     block.resize(std::min(end, std::ssize(block)));
     end -= std::ssize(block);
     file.read(end, std::as_writable_bytes(std::span(block)));

@@ -131,7 +131,7 @@ class Flatten : public YAML::EventHandler {
     return in.path.empty() ? word : in.path + "." + word;
   }
   void open(const YAML::Mark& mark, bool list) {
-    refuse_if(expects_key(), mark, "a list or a map is no key; write  key: value");
+    refuse_if(expects_key(), mark, "a list or a map cannot be a key; write  key: value");
     refuse_if(open_.size() == kYamlDepth, mark, cat("nested deeper than ", kYamlDepth));
     const std::string path = next_path();
     open_.push_back({path, mark, list});
@@ -192,7 +192,7 @@ static std::string place(const std::string& name, const std::string& text, size_
 static void check_text(const std::string& text, const std::string& name) {
   const size_t binary = find_non_text(text);
   CHECK(binary == std::string::npos, place(name, text, binary),
-        ": this byte is no text; save the file as UTF-8");
+        ": this byte is not text; save the file as UTF-8");
   for (size_t line = 0; line != std::string::npos;) {
     const size_t first = text.find_first_not_of(" \n", line);
     CHECK(first == std::string::npos || text[first] != '\t', place(name, text, first),
@@ -219,7 +219,7 @@ Values read_yaml(const std::string& path) {
 Values parse_override(const std::string& assignment) {
   const std::string where = "command line: " + on_one_line(assignment);
   const size_t equals = assignment.find('=');
-  CHECK(equals != std::string::npos, where, " is no key=value; write  optimizer.lr=0.1");
+  CHECK(equals != std::string::npos, where, " is not key=value; write  optimizer.lr=0.1");
   const std::string key = assignment.substr(0, equals), text = assignment.substr(equals + 1);
   const std::string fault = fault_of_key(key), forms = cat("write  ", key, "=VALUE, ", key,
                                                            "=[A, B] or ", key, "={KEY: VALUE}");

@@ -54,7 +54,7 @@ std::vector<int> parse_cpu_list(const std::string& text) {
 
 std::vector<int> checked_cpu_list(const std::string& text) {
   const std::vector<int> cpus = parse_cpu_list(text);
-  CHECK(text.empty() || !cpus.empty(), "'", text, "' is no list of cores; write it as 0-3,8");
+  CHECK(text.empty() || !cpus.empty(), "'", text, "' is not a list of cores; write it as 0-3,8");
   return cpus;
 }
 

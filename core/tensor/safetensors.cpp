@@ -137,7 +137,7 @@ static void check_header_seal(Metadata& metadata, std::string text, const std::s
 static std::string read_header(const InputFile& file, const std::string& where) {
   uint64_t length = 0;
   if (file.size() < 8 || file.size() > kMaxFile)
-    fail(Exit::checkpoint, where, ": ", file.size(), " bytes are no safetensors file");
+    fail(Exit::checkpoint, where, ": not a safetensors file, it has ", file.size(), " bytes");
   file.read(0, std::as_writable_bytes(std::span(&length, 1)));
   const auto left = static_cast<uint64_t>(file.size() - 8);
   // First bytes of a zip archive or of an older torch.save pickle. Read as a header's length, they

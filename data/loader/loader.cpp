@@ -64,7 +64,7 @@ void Loader::start(int64_t epoch, int64_t first_batch) {
                          .batch_size = options_.sampler.batch_size,
                          .queue = nullptr});
   next_ = first_batch;
-  returned_ns_ = trace::now_ns();  // evaluations between epochs are no part of a step
+  returned_ns_ = trace::now_ns();  // evaluations between epochs are not part of a step
   const WorkerOptions& o = options_.workers;
   if (workers_now_ == 0) return;
   epoch_->queue = make_queue(o.queue, workers_now_, o.prefetch_factor, depth_);

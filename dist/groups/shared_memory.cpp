@@ -14,7 +14,7 @@ namespace bellows {
 
 using Clock = std::chrono::steady_clock;
 
-// Every rank reads the values of all, so more ranks are no faster this way than as Gloo's ring.
+// Every rank reads the values of all, so with more ranks this is not faster than Gloo's ring.
 static constexpr int kMostRanks = 8;
 // A power of two, because numbers wrap around: soon after kFirst, so that every test goes there.
 static constexpr uint32_t kSlots = 16;

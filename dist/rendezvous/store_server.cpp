@@ -260,7 +260,7 @@ void StoreServer::add(Client& client, const std::string& key, const std::string&
   const auto before = integer(found == values_.end() ? "0" : found->second), more = integer(n);
   int64_t sum = 0;
   if (!before || !more || __builtin_add_overflow(*before, *more, &sum))
-    return answer(client, Word::refused, "it is no counter, or would overflow");
+    return answer(client, Word::refused, "it is not a counter, or would overflow");
   put(key, std::to_string(sum));
   answer(client, Word::ok, std::to_string(sum));
 }

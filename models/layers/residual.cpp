@@ -48,7 +48,7 @@ void visit(Visitor& v, ResidualOptions& o) {
 }
 }  // namespace
 
-// Layers are named by position, those of the shortcut shortcut.0, shortcut.1 and so on.
+// Layers are named by position: 0, 1, ...; those of the shortcut are shortcut.0, shortcut.1, ...
 static ModulePtr make(const ResidualOptions& options, LayerContext& context) {
   const auto numbered = [](const std::vector<Choice<MakeLayer>>& list, size_t first) {
     return [&list, first](Layers& layers) {

@@ -132,7 +132,7 @@ class Parser {
     double value = 0;
     const char* const first = text_.data() + at_;
     const auto [stop, error] = std::from_chars(first, text_.data() + text_.size(), value);
-    if (error != std::errc()) refuse(at_, "this is no number that can be represented");
+    if (error != std::errc()) refuse(at_, "this number cannot be represented");
     at_ += stop - first;
     return constant(value);
   }

@@ -27,7 +27,7 @@ template <class F> static Tensor run_op(const Tensor& a, const Tensor& b, const 
   } else if constexpr (std::is_same_v<F, functors::Affine>) {
     return affine(a, step.a, step.b);
   }
-  fail(Exit::internal, "pointwise: a derivative is no op");
+  fail(Exit::internal, "pointwise: a derivative is not an op");
 }
 template <class... Fs>
 static Tensor run_op(TypeList<Fs...>, const Step& step, const std::vector<Tensor>& results) {

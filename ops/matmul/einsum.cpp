@@ -38,7 +38,7 @@ Expression parse(const std::string& text) {
     }
   }
   for (const char letter : all + e.out)
-    if (!std::isalpha(static_cast<unsigned char>(letter))) refuse("'", letter, "' is no letter");
+    if (!std::isalpha(static_cast<unsigned char>(letter))) refuse("'", letter, "' is not a letter");
   for (const char letter : e.out) {
     if (!has_letter(all, letter)) refuse("the output's letter ", letter, " is in no input");
     if (std::ranges::count(e.out, letter) > 1)

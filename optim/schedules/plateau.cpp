@@ -30,7 +30,7 @@ static bool improves(const PlateauOptions& o, const MetricValue& now, double bes
 }
 
 // As PyTorch's ReduceLROnPlateau in its relative mode, stepped once per evaluation; the metric
-// determines whether lower or higher is better. A value that is not finite is no improvement.
+// determines whether lower or higher is better. A value that is not finite is not an improvement.
 static void react(const PlateauOptions& o, RateState& state, const MetricValue& now) {
   if (std::isfinite(now.value) && (!state.best || improves(o, now, *state.best))) {
     state.best = now.value;

@@ -278,7 +278,7 @@ TEST_F(Files, ALogThatEndsInMegabytesOfZerosIsCutInAFewReads) {
   EXPECT_EQ(content(folder / "log"), "one\ntwo\n");
   std::filesystem::resize_file(folder / "log", uint64_t{1} << 40);
   EXPECT_THAT(error_of([&] { LineWriter(folder / "log"); }).what(),
-              HasSubstr("/log: no line ends in its last 64 MiB; it is no log, move it away"));
+              HasSubstr("/log: no line ends in its last 64 MiB; it is not a log, move it away"));
 }
 
 TEST_F(Files, LogRefusesToFollowALink) {

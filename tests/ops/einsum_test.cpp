@@ -46,7 +46,7 @@ TEST(Einsum, AnOutputLetterThatNoInputHasIsNamed) {
 
 TEST(Einsum, RefusesWhatDoesNotFitByName) {
   EXPECT_EQ(refusal("ij,jk", {{2, 3}}), "einsum 'ij,jk': no '->' before the letters of the output");
-  EXPECT_EQ(refusal("i1->i", {{2, 3}}), "einsum 'i1->i': '1' is no letter");
+  EXPECT_EQ(refusal("i1->i", {{2, 3}}), "einsum 'i1->i': '1' is not a letter");
   EXPECT_EQ(refusal("i->ii", {{2}}), "einsum 'i->ii': the output has the letter i twice");
   EXPECT_EQ(refusal("ij,jk->ik", {{2, 3}}), "einsum 'ij,jk->ik': 2 terms for 1 tensors");
   EXPECT_EQ(refusal("ij->i", {{2}}), "einsum 'ij->i': term ij for a tensor of shape [2]");

@@ -93,7 +93,7 @@ TEST(Expression, SaysWhereItCannotGoOn) {
   EXPECT_EQ(said("maximum(x, scale, 1)"), "')' is missing, at column 17");
   EXPECT_EQ(said("x ^ scale"), "'^' does not belong here, at column 3");
   EXPECT_EQ(said("x; scale"), "';' does not belong here, at column 2");
-  EXPECT_EQ(said("x * 1e999"), "this is no number that can be represented, at column 5");
+  EXPECT_EQ(said("x * 1e999"), "this number cannot be represented, at column 5");
   EXPECT_EQ(said("x * (1 / 0)"), "this makes a number that is not finite, at column 11");
   EXPECT_EQ(said("x * 2"), "the input 'scale' is not used, at column 1");
   EXPECT_EQ(said("x. * scale"), "'.' does not belong here, at column 2");

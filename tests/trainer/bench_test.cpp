@@ -111,7 +111,7 @@ TEST_F(Program, BenchMatmulPutsTheSeedsTableBesideThisMachine) {
   EXPECT_THAT(ended.out,
               AllOf(HasSubstr("CUDA 10.1"), HasSubstr("1.340"), HasSubstr("0.267"),
                     HasSubstr("5.02x"), HasSubstr("5.04x"), HasSubstr("1.05x"), HasSubstr("1.01x"),
-                    HasSubstr("N is no multiple of 8"), HasSubstr("but on a GPU: TF32")));
+                    HasSubstr("N is not a multiple of 8"), HasSubstr("but on a GPU: TF32")));
 }
 
 TEST_F(Program, BenchRandpermTimesBothOrders) {

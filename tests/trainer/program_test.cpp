@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <csignal>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include "core/base/json.h"
@@ -363,22 +362,6 @@ TEST_F(Program, ListsEveryCollection) {
   EXPECT_THAT(run({"list", "toggles", "--markdown"}).out,
               HasSubstr("| num_workers | data reading |"));
   expect_refusal({"list", "togles"}, 2, "the nearest one is 'toggles'");
-}
-
-// The command that explain prints to measure a toggle that does not run in LeNet.
-TEST_F(Program, ExplainsWhereAToggleIsAtWork) {
-  for (const char* name : {"scaled_decode", "pad_channels", "vectorized_ops", "fused_conv_norm"}) {
-    const std::string text = run({"explain", name}).out;
-    std::istringstream words(text.substr(text.find("ab --toggle ")));
-    std::vector<std::string> ab{std::istream_iterator<std::string>(words), {}};
-    for (std::string& word : ab)
-      if (word.starts_with("configs/")) word = source_dir() + "/" + word;
-    ab.insert(ab.end(), {"data.batch_size=4", "--processes", "2", "--steps", "1", "--blocks", "2",
-                         "--warmup", "1"});
-    const Ended ended = run(ab);
-    EXPECT_EQ(ended.code, 0) << text << ended.err;
-    EXPECT_THAT(ended.out, Not(HasSubstr("FAILED"))) << name;
-  }
 }
 
 TEST_F(Program, ExplainsTogglesByAnyNameOpsOptionsAndEinsum) {

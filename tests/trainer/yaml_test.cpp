@@ -88,8 +88,8 @@ TEST(Yaml, ThatReadersReadDifferentlyIsRefused) {
       {"a: {b: 1, c}\n", "1:11: 'a.c' has no value"},
       {"a: [1, ~]\n", "1:8: 'a.1' has no value"},
       {"a: {}\n", "1:4: 'a' is an empty map; leave it out"},
-      {"? [a, b]\n: 1\n", "1:3: a list or a map is no key"},
-      {"? {a: 1}\n: 1\n", "1:3: a list or a map is no key"},
+      {"? [a, b]\n: 1\n", "1:3: a list or a map cannot be a key"},
+      {"? {a: 1}\n: 1\n", "1:3: a list or a map cannot be a key"},
       {"~: 1\n", "1:1: a key without a name"},
       {"\"\": 1\n", "1:1: a key is made of letters, digits, _ and -"},
       {"a b: 1\n", "1:1: a key is made of letters, digits, _ and -"},
@@ -123,9 +123,9 @@ TEST(Yaml, ThatIsNoTextIsRefusedAtTheByte) {
       "a\0:\0 \0"
       "1\0",
       10);
-  EXPECT_EQ(answer(utf16), "a.yaml:1:1: this byte is no text; save the file as UTF-8");
-  EXPECT_THAT(answer(std::string("a\0:\0", 4)), StartsWith("a.yaml:1:2: this byte is no text"));
-  EXPECT_THAT(answer("a: 1\nb: \x80\n"), StartsWith("a.yaml:2:4: this byte is no text"));
+  EXPECT_EQ(answer(utf16), "a.yaml:1:1: this byte is not text; save the file as UTF-8");
+  EXPECT_THAT(answer(std::string("a\0:\0", 4)), StartsWith("a.yaml:1:2: this byte is not text"));
+  EXPECT_THAT(answer("a: 1\nb: \x80\n"), StartsWith("a.yaml:2:4: this byte is not text"));
   EXPECT_THAT(answer("a: \xc0\xaf"), StartsWith("a.yaml:1:4: this byte"));      // overlong
   EXPECT_THAT(answer("a: \xed\xa0\x80"), StartsWith("a.yaml:1:4: this byte"));  // surrogate
   EXPECT_EQ(answer("\xef\xbb\xbf"
@@ -174,8 +174,8 @@ TEST(Overrides, AreYamlValuesUnderAKey) {
 TEST(Overrides, ThatAreMalformedSayWhatToType) {
   const std::string forms = "; write  a=VALUE, a=[A, B] or a={KEY: VALUE}";
   const std::vector<std::pair<std::string, std::string>> table = {
-      {"a", "'a' is no key=value; write  optimizer.lr=0.1"},
-      {"--resume", "'--resume' is no key=value"},
+      {"a", "'a' is not key=value; write  optimizer.lr=0.1"},
+      {"--resume", "'--resume' is not key=value"},
       {"=1", "'=1': a key is made of letters, digits, _ and -"},
       {"a b=1", "'a b=1': a key is made of letters, digits, _ and -"},
       {"layers.0=1", "'layers.0=1': 'layers.0': items are not set one by one; write the whole"},

@@ -37,8 +37,8 @@ struct SeedRow {
 
 inline constexpr std::array kSeedTable = {
     SeedRow{36, 1504, 10000, 1.340, 0.267, "M, K, N multiples of 8"},
-    SeedRow{35, 1504, 10000, 1.330, 0.264, "M is no multiple of 8"},
-    SeedRow{36, 1500, 10000, 1.433, 1.367, "K is no multiple of 8"},
-    SeedRow{36, 1504, 9999, 1.406, 1.388, "N is no multiple of 8"}};
+    SeedRow{35, 1504, 10000, 1.330, 0.264, "M is not a multiple of 8"},
+    SeedRow{36, 1500, 10000, 1.433, 1.367, "K is not a multiple of 8"},
+    SeedRow{36, 1504, 9999, 1.406, 1.388, "N is not a multiple of 8"}};
 
 }  // namespace bellows

@@ -160,7 +160,8 @@ class Supervisor {
         look();
       }
     }
-    // After a stop signal exit 7 is no failure: ranks that end earlier disconnect from the others.
+    // After a stop signal, exit 7 is not a failure: ranks that end earlier disconnect from the
+    // others.
     const bool stopped = stop_ && ended_by_us_ && (!cause_ || cause_->code() == kDistributed);
     if (stopped) return 128 + stop_;
     if (!cause_) return 0;

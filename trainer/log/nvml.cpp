@@ -65,7 +65,7 @@ std::optional<GpuLoad> Nvml::read() const {
   nvml.call<int(Device, int, unsigned*)>("nvmlDeviceGetClockInfo", device, Api::sm, &sm);
   nvml.call<int(Device, unsigned long long*)>("nvmlDeviceGetCurrentClocksEventReasons", device,
                                               &reasons);
-  // Without room for their names it gives their number.
+  // Returns only the number of processes, because no room is given for a list of them.
   nvml.call<int(Device, unsigned*, void*)>("nvmlDeviceGetComputeRunningProcesses_v3", device,
                                            &processes, nullptr);
   return GpuLoad{.utilization = use.gpu / 100.0,

@@ -38,7 +38,7 @@ static OpKey key_of(const Slice& slice, const Recording& recording) {
   return key;
 }
 
-// Nothing for a range that is no op, and for an op whose shapes do not determine its work.
+// Nothing for a range that is not an op, and for an op whose shapes do not determine its work.
 static Cost work_in(const Slice& slice, const Recording& recording) try {
   if (slice.name == "optimizer") return recording.update;
   if (slice.op < 0) return {};
@@ -55,7 +55,7 @@ static CallsByKey calls_in(const Timeline& timeline, const Recording& recording,
     if (!slice.computes()) continue;
     const OpKey key = key_of(slice, recording);
     auto& [row, slices] = calls[key];
-    // The host's time alone is no time of that work.
+    // The host's time alone is not the time of that work.
     const Cost work = timed == Timed::host ? Cost{} : work_in(slice, recording);
     row.key = key;
     ++row.calls;

@@ -52,7 +52,7 @@ static void flatten(const std::string& name, const Json& value, Facts& facts) {
       flatten(name.empty() ? key : cat(name, ".", key), each, facts);
 }
 
-// Values of env.json by group. The process's own number is no difference.
+// Values of env.json by group. The process's own number is not a difference.
 static Facts environment(const Json& run, const std::string& group) {
   static const std::map<std::string, std::string> groups = {
       {"versions", "versions"},       {"commit", "versions"},       {"flags", "versions"},

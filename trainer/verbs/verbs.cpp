@@ -93,7 +93,7 @@ int run_program(const Arguments& args) {
   const int code = run_guarded(args);
   running = false;
   const int error = output_error();
-  // A closed pipe (`| head`) is no error; a full disk is.
+  // A closed pipe (`| head`) is not an error; a full disk is.
   if (error == 0 || error == EPIPE || code != 0) return code;
   return report(Exit::storage, cat("stdout: ", std::strerror(error)));
 }
