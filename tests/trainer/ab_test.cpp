@@ -756,6 +756,8 @@ TEST_F(AbVerb, ABudgetShortensTheBlocks) {
   ASSERT_EQ(said.code, 0) << said.text;
   EXPECT_THAT(said.text, AllOf(testing::ContainsRegex(" --blocks [12] --steps [0-9]+ --warmup 2"),
                                Not(HasSubstr("--steps 400"))));
+  EXPECT_THAT(ab("--toggle fused_optimizer --budget 1s --measure epoch").text,
+              HasSubstr(" --budget 1s --blocks 2 --measure epoch"));
 }
 
 TEST_F(AbVerb, MeasuresWholeEpochsWithTheirEvaluation) {

@@ -179,7 +179,8 @@ TEST_F(Program, BenchAllreduceRunsUnderALauncherAndPrintsJson) {
     EXPECT_EQ(object["sizes"][0][side].size(), 3U);
     for (const Json& seconds : object["sizes"][0][side]) EXPECT_GT(seconds.get<double>(), 0);
   }
-  expect_refusal({"launch", "--ranks", "1", "--", "bench", "allreduce"}, 2, "one rank");
+  expect_refusal({"launch", "--ranks", "1", "--", "bench", "allreduce"}, 2,
+                 "needs at least two ranks");
 }
 
 // ---- parts of a run

@@ -12,6 +12,7 @@ static const bellows::AddToggle toggle({
     .same = bellows::Same::bitwise,
     .needs = {"num_workers"},
     .proof = "{data.num_workers: 1, train.epochs: 2}",
+    .example = "configs/lenet.yaml --measure epoch",
     .enable = [](bellows::Plan& plan,
                  const std::string&) { plan.data.loader.workers.persistent_workers = true; },
 });

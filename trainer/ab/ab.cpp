@@ -97,6 +97,8 @@ AbResult compare_arms(const AbOptions& options, const Toggle* toggle) {
   }
   std::vector<AbArm*> arms = {&result.off, &result.placebo};
   for (AbArm& arm : result.on) arms.push_back(&arm);
+  if (options.budget_s > 0 && options.measure == AbMeasure::epoch)
+    result.options.blocks = std::min<int64_t>(options.blocks, 2);  // after an epoch of warm-up
   if (options.budget_s > 0 && options.measure == AbMeasure::step && ranks.world == 1) {
     AbArm off = result.off, on = result.on.back();
     try_arms({&off, &on}, options).fit(result.options);
