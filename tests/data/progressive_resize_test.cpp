@@ -146,7 +146,7 @@ TEST(ProgressiveResize, RefusesWhatCannotBe) {
   EXPECT_THAT(refusal({grow()}, {3, 0, 0}),
               HasSubstr("put it after random_resized_crop or center_crop"));
   EXPECT_THAT(refusal({grow(), flip(), center_crop(12)}),
-              HasSubstr("transform center_crop: it makes all images of one size"));
+              HasSubstr("transform center_crop: it fixes the size of images"));
 }
 
 // Padding cannot be resized. The error comes when the list is read, not with the first sample.

@@ -144,10 +144,10 @@ TEST(Evaluate, RefusesAMetricThatIsNotInTheList) {
     return refusal([&] { Session session(load(plan_with("none"), values)); });
   };
   EXPECT_EQ(refusal_of({{"target.metric", {"f1"}}}),
-            "target.metric: 'f1' is not evaluated; eval.metrics gives loss, accuracy, "
+            "target.metric: 'f1' is not evaluated; eval.metrics has loss, accuracy, "
             "accuracy_top5");
   EXPECT_EQ(refusal_of({{"schedule", {"plateau"}}, {"schedule.metric", {"accuracy_top3"}}}),
-            "schedule.metric: 'accuracy_top3' is not evaluated; eval.metrics gives loss, accuracy, "
+            "schedule.metric: 'accuracy_top3' is not evaluated; eval.metrics has loss, accuracy, "
             "accuracy_top5");
   EXPECT_EQ(refusal_of({{"eval.metrics.0", {"accuracy"}}, {"eval.metrics.1", {"accuracy"}}}),
             "eval.metrics: accuracy is named twice");
