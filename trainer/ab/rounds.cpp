@@ -219,7 +219,7 @@ void run_rounds(const std::vector<AbArm*>& arms, const ArmOptions& options, Roun
 
 // ---- the pilot
 
-// True within a budget, unless the user has chosen the warm-up.
+// True within a budget, unless the user has chosen another warm-up than the default.
 static bool may_warm_up_less(const ArmOptions& options) {
   return options.budget_s > 0 && options.warmup == ArmOptions().warmup;
 }

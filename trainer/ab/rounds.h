@@ -51,8 +51,8 @@ struct Pilot {
   double round_s(const ArmOptions& options, size_t arms) const;
   // With a budget, gives each process fewer steps, so that there is time for more processes,
   // because processes differ by luck: a warm-up of kWarmupSeconds, but of at least kFewestWarmup
-  // steps, unless the user has chosen one; and blocks of at least kFewestBlockSteps that together
-  // take as long as start and warm-up.
+  // steps, unless the user has chosen another than the default; and blocks of at least
+  // kFewestBlockSteps that together take as long as start and warm-up.
   void fit(ArmOptions& options) const;
   // Number of rounds that `options` allow, and their time: "10 arms in 5 rounds, about 00:02:10".
   std::string text(const ArmOptions& options, size_t arms) const;

@@ -49,7 +49,7 @@ struct Stress {
 };
 
 // Runs `products` products of n x n x n one after the other, in each precision of the device.
-// Throws Error (exit 2) unless n is from 1 to 65536.
+// n: from 1 to 65536.
 std::vector<Stress> stress(Device device, int64_t n, int products = 100);
 
 // Returns n for stress(): 8192 on a GPU. On a CPU the n at which 100 FP32 products take at most

@@ -60,7 +60,8 @@ static Scale y_scale(const LineChart& chart, const std::vector<Series>& tops) {
 // by its own values.
 static std::vector<Series> sums(std::vector<Series> series) {
   for (size_t s = 1; s < series.size(); ++s)
-    for (size_t i = 0; i < series[s].y.size(); ++i) series[s].y[i] += series[s - 1].y[i];
+    for (size_t i = 0; i < std::min(series[s].y.size(), series[s - 1].y.size()); ++i)
+      series[s].y[i] += series[s - 1].y[i];
   return series;
 }
 
