@@ -522,6 +522,8 @@ TEST(Reducer, RefusesAGradientWhoseBucketHasLeft) {
     const Tensor w = leaf();
     Reducer reducer(group, options_of(kAll), named({w}), {});
     backward(loss_of({w}));
+    // Else the refused backward adds to a bucket that the other rank is still reducing.
+    group.barrier("both have sent");
     EXPECT_THAT(
         refusal([&] { backward(loss_of({w})); }),
         testing::HasSubstr("reducer: backward reached a again after bucket 0 (a) had left"));
