@@ -11,6 +11,7 @@
 #include "tests/place.h"
 
 using namespace bellows;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -67,6 +68,11 @@ TEST(PrintedCommands, KeepTheirWordsAndGetSmallerSizes) {
   EXPECT_THAT(planned("trainer sweep --config configs/lenet.yaml --key num_workers=0,1").command,
               HasSubstr("--key num_workers=0,1 --processes 1 --blocks 1 --steps 2 --warmup 2 "
                         "data.train_size=32"));
+  EXPECT_THAT(planned("trainer ab --config configs/resnet18.yaml --toggle fused_conv_bn --measure "
+                      "epoch data.train_size=1024")
+                  .command,
+              AllOf(HasSubstr("--measure epoch --processes 1"), HasSubstr(" data.train_size=32"),
+                    Not(HasSubstr("1024"))));
   EXPECT_EQ(planned("trainer list [toggles]").command, "trainer list --help");
   EXPECT_THROW(planned("trainer train OTHER"), Error);
   EXPECT_THROW(planned("ls"), Error);

@@ -132,6 +132,10 @@ static Planned planned_arms(std::string command, Strings words) {
         {"--steps", "2"},
         {"--warmup", "2"}})
     set_option(words, command, option, value);
+  for (const std::string& word : words)  // a size that the command gives becomes small too
+    if (word.starts_with("data.train_size="))
+      command.erase(command.find(" " + word), word.size() + 1);
+  std::erase_if(words, [](const auto& word) { return word.starts_with("data.train_size="); });
   Planned plan = {Treatment::run, command + smaller(words, "ab")};
   const Toggle* const toggle = find_toggle(value_of(words, "--toggle"));
   if (!toggle) return plan;
