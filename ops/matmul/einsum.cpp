@@ -1,10 +1,8 @@
 #include "ops/matmul/einsum.h"
 #include <map>
-#include "core/device/parallel.h"
 #include "core/tensor/copy.h"
 #include "ops/base/op.h"
 #include "ops/base/work.h"
-#include "ops/matmul/einsum_nest.h"
 #include "ops/matmul/matmul.h"
 #include "ops/reduce.h"
 #include "ops/shape.h"
@@ -12,6 +10,10 @@
 namespace bellows {
 
 namespace {
+
+bool has_letter(const std::string& letters, char letter) {
+  return letters.find(letter) != std::string::npos;
+}
 
 struct Expression {
   std::vector<std::string> terms;  // one per input
@@ -75,28 +77,43 @@ bool repeats_a_letter(const std::string& letters) {
   return std::ranges::any_of(letters, [&](char c) { return std::ranges::count(letters, c) > 1; });
 }
 
-// ---- two terms as one matrix product
-
 // A tensor, and the letters of its axes, each of which occurs once.
 struct Factor {
   std::string letters;
   Tensor t;
 
+  // A letter that `term` has twice becomes one axis, along the diagonal of x.
+  Factor(const std::string& term, const Tensor& x) {
+    Shape shape;
+    Strides strides;
+    for (int i = 0; i < x.rank(); ++i) {
+      const size_t axis = letters.find(term[i]);
+      if (axis != std::string::npos) {
+        strides[int(axis)] += x.strides()[i];
+      } else {
+        letters += term[i];
+        shape.push_back(x.dim(i));
+        strides.push_back(x.strides()[i]);
+      }
+    }
+    t = x.view(shape, strides, x.offset());
+  }
+
+  int64_t size_of(char letter) const { return t.dim(int(letters.find(letter))); }
+
   // Sums over the letters that are not in `wanted`.
   Factor summed_to(const std::string& wanted) const {
-    Factor sums;
+    std::string left;
     Shape kept = t.shape(), shape;
     for (int i = 0; i < t.rank(); ++i) {
       if (has_letter(wanted, letters[i])) {
-        sums.letters += letters[i];
+        left += letters[i];
         shape.push_back(t.dim(i));
       } else {
         kept[i] = 1;
       }
     }
-    if (sums.letters == letters) return *this;
-    sums.t = kernels::sum(t, kept, 1).view_as(shape);
-    return sums;
+    return left == letters ? *this : Factor(left, kernels::sum(t, kept, 1).view_as(shape));
   }
 
   // Returns t with one axis for each of these groups of its letters; copies t if it must.
@@ -116,9 +133,9 @@ struct Factor {
 };
 
 // Letters of a, b and y are batches, letters of y and one factor are rows or columns, and letters
-// of a and b alone are contracted. Letters of y alone, which only gradients have, get stride 0. The
-// factor that has the first row or column of y provides the rows, so y seldom needs a copy.
-Tensor matrix_product(Factor a, Factor b, const std::string& out, const Shape& shape) {
+// of a and b alone are contracted. The factor that has the first row or column of y provides the
+// rows, so y seldom needs a copy.
+Factor matrix_product(Factor a, Factor b, const std::string& out) {
   a = a.summed_to(b.letters + out);
   b = b.summed_to(a.letters + out);
   std::string batch, rows, columns, contracted;
@@ -135,30 +152,36 @@ Tensor matrix_product(Factor a, Factor b, const std::string& out, const Shape& s
     if (!has_letter(out, letter)) contracted += letter;
   const Tensor y =
       kernels::product(a.matrices(batch, rows, contracted), b.matrices(batch, contracted, columns));
-  Strides strides = shape;
-  for (int i = 0; i < shape.rank(); ++i) strides[i] = 0;
-  const std::string axes = batch + rows + columns;
-  int64_t step = 1;
-  for (size_t i = axes.size(); i-- > 0;) {
-    const int axis = int(out.find(axes[i]));
-    strides[axis] = step;
-    step *= shape[axis];
-  }
-  return y.view(shape, strides, 0);
+  Shape shape;
+  for (const char letter : batch + rows) shape.push_back(a.size_of(letter));
+  for (const char letter : columns) shape.push_back(b.size_of(letter));
+  return {batch + rows + columns, y.view_as(shape)};
 }
 
-// y may have any strides.
+// One or two terms. y may have any strides, and share the storage of a single input. Letters of
+// `out` alone, which only gradients have, get stride 0.
 Tensor computed(TensorSpan inputs, const std::vector<std::string>& terms, const std::string& out,
                 const Shape& shape) {
-  if (inputs.size() != 2 || repeats_a_letter(terms[0]) || repeats_a_letter(terms[1]) ||
-      repeats_a_letter(out))
-    return kernels::einsum(inputs, terms, out, shape);
-  return matrix_product({terms[0], inputs[0].detach()}, {terms[1], inputs[1].detach()}, out, shape);
+  if (repeats_a_letter(out)) {  // the gradient of a diagonal
+    const Tensor y = full(shape, 0, inputs[0]);
+    const Factor diagonal(out, y);
+    copy_into(diagonal.t, computed(inputs, terms, diagonal.letters, diagonal.t.shape()));
+    return y;
+  }
+  const Factor a(terms[0], inputs[0]);
+  const Factor y =
+      inputs.size() == 1 ? a.summed_to(out) : matrix_product(a, {terms[1], inputs[1]}, out);
+  Strides strides = shape;
+  for (int i = 0; i < shape.rank(); ++i) {
+    const size_t axis = y.letters.find(out[i]);
+    strides[i] = axis == std::string::npos ? 0 : y.t.strides()[int(axis)];
+  }
+  return y.t.view(shape, strides, y.t.offset());
 }
 
 }  // namespace
 
-// The gradient of an input is also an einsum: of dy and the other inputs, to that input's letters.
+// The gradient of an input is also an einsum: of dy and the other input, to that input's letters.
 static Tensor gradient(const Expression& e, const std::vector<Saved>& inputs, const Tensor& dy,
                        size_t of) {
   std::vector<Tensor> factors{dy};
@@ -171,12 +194,31 @@ static Tensor gradient(const Expression& e, const std::vector<Saved>& inputs, co
   return computed(factors, terms, e.terms[of], inputs[of]().shape());
 }
 
+// Replaces the first two terms by their product, with the letters that y or other terms have.
+static Tensor einsum_of_many(const std::string& text, const Expression& e, TensorSpan inputs) {
+  std::string needed = e.out, kept, rest;
+  for (size_t k = 2; k < inputs.size(); ++k) {
+    needed += e.terms[k];
+    rest += "," + e.terms[k];
+  }
+  for (const char letter : e.terms[0] + e.terms[1])
+    if (has_letter(needed, letter) && !has_letter(kept, letter)) kept += letter;
+  CHECK(kept.size() <= kMaxRank, "einsum '", text, "': the product of ", e.terms[0], " and ",
+        e.terms[1], " has the ", kept.size(), " axes ", kept, ", but a tensor has at most ",
+        kMaxRank, "; order the terms so that products of the first ones have fewer");
+  Tensors factors{einsum(cat(e.terms[0], ",", e.terms[1], "->", kept), inputs.first(2))};
+  factors.insert(factors.end(), inputs.begin() + 2, inputs.end());
+  return einsum(cat(kept, rest, "->", e.out), factors);
+}
+
 Tensor einsum(const std::string& expression, TensorSpan inputs) {
   const Expression e = parse(expression);
   const Sizes sizes = sizes_of(expression, e, inputs);
+  if (inputs.size() > 2) return einsum_of_many(expression, e, inputs);
   Shape shape;
   for (const char letter : e.out) shape.push_back(sizes.at(letter));
-  const Tensor y = contiguous(computed(inputs, e.terms, e.out, shape));
+  const Tensor terms = computed(inputs, e.terms, e.out, shape);
+  const Tensor y = inputs.size() == 1 ? clone(terms) : contiguous(terms);
   if (!will_record(inputs)) return y;
   std::vector<Saved> saved;
   std::vector<bool> wanted;
@@ -237,41 +279,9 @@ static const bool specs = [] {
   add_spec("ijk,lj->k", {{{2, 3, 4}, {2, 3}}});
   add_spec("nchw,oc->nohw", {{{2, 3, 4, 5}, {2, 3}}});
   add_spec("a,b,c->cab", {{{2}, {3}, {4}}});
+  add_spec("ii,ij->j", {{{3, 3}, {3, 4}}});
+  add_spec("ab,bc,cbd,d->ad", {{{2, 3}, {3, 4}, {4, 3, 5}, {5}}});
   return true;
 }();
-
-// ---- CPU: the loop nest; the elements of y in parallel, and sums in double
-
-static Tensor einsum_cpu(TensorSpan inputs, const std::vector<std::string>& terms,
-                         const std::string& out, const Shape& shape) {
-  const Tensor y = full(shape, 0, inputs.front());
-  Tensors tensors{y};
-  tensors.insert(tensors.end(), inputs.begin(), inputs.end());
-  const EinsumNest nest = plan_nest(out, terms, tensors);
-  const int64_t summed = iterations(nest.summed);
-  visit_stored(y.dtype(), [&]<class T>(T) {
-    std::vector<T*> data;
-    for (const Tensor& t : tensors) data.push_back(t.ptr<T>());
-    const int n = int(data.size());
-    parallel_for(nest.elements(), 256, [&](int64_t b, int64_t e) {
-      std::vector<int64_t> first, at;
-      for (int64_t i = b; i < e; ++i) {
-        first.assign(n, 0);
-        advance(nest.out.data(), int(nest.out.size()), i, first.data(), n);
-        double sum = 0;
-        for (int64_t term = 0; term < summed; ++term) {
-          at = first;
-          advance(nest.summed.data(), int(nest.summed.size()), term, at.data(), n);
-          double product = 1;
-          for (int t = 1; t < n; ++t) product *= double(Acc<T>(data[t][at[t]]));
-          sum += product;
-        }
-        data[0][first[0]] = T(Acc<T>(sum));
-      }
-    });
-  });
-  return y;
-}
-static const bool cpu = kernels::einsum.on(Device::cpu, einsum_cpu);
 
 }  // namespace bellows
