@@ -66,8 +66,5 @@ Proposals propose(const Problem& problem);
 using Plain = std::function<PlannedCall::Tensors()>;
 bool multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Epilogue epilogue,
               const Tensor& extra, Slot& slot, const Plain& plain);
-// The same for y = scales.product * a b + scales.base * base; `base` may be undefined.
-bool multiply(const Tensor& y, const Tensor& base, const Tensor& a, const Tensor& b,
-              const Scales& scales, Slot& slot, const Plain& plain);
 
 }  // namespace bellows::cublas

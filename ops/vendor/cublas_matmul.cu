@@ -1,4 +1,5 @@
-// matmul with cuBLASLt: f32 (TF32 if enabled), f64, and bf16 and f16 with sums in f32.
+// matmul, and the products of optimizers, with cuBLASLt: f32 (TF32 if enabled), f64, and bf16 and
+// f16 with sums in f32.
 #include "core/tensor/copy.h"
 #include "ops/vendor/cublas.h"
 
@@ -72,10 +73,6 @@ bool multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Epil
   const bool add = into == Into::add;
   return multiply(y, add ? y : Tensor(), a, b, {1, add ? 1. : 0.}, epilogue, extra, slot, plain);
 }
-bool multiply(const Tensor& y, const Tensor& base, const Tensor& a, const Tensor& b,
-              const Scales& scales, Slot& slot, const Plain& plain) {
-  return multiply(y, base, a, b, scales, Epilogue::none, {}, slot, plain);
-}
 
 }  // namespace cublas
 
@@ -88,8 +85,25 @@ static void multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into int
   if (!cublas::multiply(y, a, b, into, cublas::Epilogue::none, Tensor(), slot, plain))
     kernels::matmul.plain(y, a, b, into, slot);
 }
+
+static void scaled_product(const Tensor& y, const Tensor& base, const Tensor& a, const Tensor& b,
+                           const Scales& scales, Slot& slot) {
+  const auto plain = [&] {
+    const Tensor product = empty_like(y);
+    kernels::scaled_product.plain(product, base, a, b, scales, slot);
+    return PlannedCall::Tensors{product};
+  };
+  if (cublas::multiply(y, base, a, b, scales, cublas::Epilogue::none, {}, slot, plain))
+    y.raise_version();
+  else
+    kernels::scaled_product.plain(y, base, a, b, scales, slot);
+}
+
 // cuBLASLt adds partial sums in a fixed order.
-static const bool gpu = kernels::matmul.vendor_on(
-    Device::cuda, multiply, {.thread_invariant = true, .version = cublas::loaded});
+static const bool gpu =
+    kernels::matmul.vendor_on(Device::cuda, multiply,
+                              {.thread_invariant = true, .version = cublas::loaded}) &&
+    kernels::scaled_product.vendor_on(Device::cuda, scaled_product,
+                                      {.thread_invariant = true, .version = cublas::loaded});
 
 }  // namespace bellows
