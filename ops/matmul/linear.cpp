@@ -71,27 +71,26 @@ Tensor kernels::linear_backward_in_steps(const Tensor& dy_, const Tensor& y, con
   return dx;
 }
 
-Tensor linear(const Tensor& x_, const Tensor& w_, const Tensor& b_, Slot* slot) {
+static Tensor layer(const char* op, const Tensor& x_, const Tensor& w_, const Tensor& b_,
+                    Activation activation, Slot* slot) {
   const auto [x, w, b] = amp::low(x_, w_, b_);
-  const Shape shape = linear_shape("linear", x, w, b);
+  const Shape shape = linear_shape(op, x, w, b);
   Slot cache = slot ? *slot : Slot();
-  const Tensor y =
-      padded::linear(kernels::flat_rows(x), w, b, Activation::none, cache).view_as(shape);
+  const Tensor y = padded::linear(kernels::flat_rows(x), w, b, activation, cache).view_as(shape);
   if (!will_record(x, w, b)) return y;
-  return record("linear", y, {x, w, b}, Backward(x, w, b, {}, cache));
+  const Tensor of_relu = activation == Activation::relu ? y : Tensor();
+  return record(op, y, {x, w, b}, Backward(x, w, b, of_relu, cache));
 }
 
-Tensor linear_relu(const Tensor& x_, const Tensor& w_, const Tensor& b_, Impl impl, Slot* slot) {
-  if (impl == Impl::composed) return relu(linear(x_, w_, b_, slot));
-  const auto [x, w, b] = amp::low(x_, w_, b_);
-  const Shape shape = linear_shape("linear_relu", x, w, b);
+Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, Slot* slot) {
+  return layer("linear", x, w, b, Activation::none, slot);
+}
+
+Tensor linear_relu(const Tensor& x, const Tensor& w, const Tensor& b, Impl impl, Slot* slot) {
+  if (impl == Impl::composed) return relu(linear(x, w, b, slot));
   static trace::Counter& fused = trace::counter("fuse.bias_act");
   fused.add();
-  Slot cache = slot ? *slot : Slot();
-  const Tensor y =
-      padded::linear(kernels::flat_rows(x), w, b, Activation::relu, cache).view_as(shape);
-  if (!will_record(x, w, b)) return y;
-  return record("linear_relu", y, {x, w, b}, Backward(x, w, b, y, cache));
+  return layer("linear_relu", x, w, b, Activation::relu, slot);
 }
 
 static OpWork product_of(const RecordedOp& op) {

@@ -2,20 +2,15 @@
 #include "ops/matmul/linear.cuh"
 #include "ops/matmul/linear.h"
 #include "ops/matmul/matmul.cuh"
-#include "ops/matmul/padded.h"
 #include "ops/matmul/sum_rows.cuh"
 
 namespace bellows {
 
-// Views a matrix as a batch of one.
-static Tensor batch_of(const Tensor& t) {
-  return t.view({1, t.dim(0), t.dim(1)}, {0, t.strides()[0], t.strides()[1]}, t.offset());
-}
-
 static Tensor linear_cuda(const Tensor& x, const Tensor& w, const Tensor& b, Activation activation,
                           Slot&) {
   const Tensor y = empty({x.dim(0), w.dim(0)}, x);
-  matmul_cuda(batch_of(y), batch_of(x), batch_of(transposed(w)), Into::overwrite,
+  using kernels::batched;
+  matmul_cuda(batched(y, 1), batched(x, 1), batched(transposed(w), 1), Into::overwrite,
               {b, activation == Activation::relu});
   return y;
 }

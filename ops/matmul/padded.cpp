@@ -9,7 +9,7 @@
 // K output channels or features, C input channels or features.
 namespace bellows::padded {
 
-int64_t widened(int64_t n) { return round_up(n, 8); }
+static int64_t widened(int64_t n) { return round_up(n, 8); }
 Shape widened(Shape w) {
   w[0] = widened(w[0]), w[1] = widened(w[1]);
   return w;

@@ -25,7 +25,6 @@ int64_t wide_channels(const KernelOptions& options, DType dtype, Device device, 
 
 // ---- The parts that linear and conv2d share. Weights are (K, C, ...): K outputs, C inputs.
 
-int64_t widened(int64_t n);
 Shape widened(Shape w);
 // Returns true if a product of `t` with a weight of shape `w`, or that weight's gradient, is
 // padded.
