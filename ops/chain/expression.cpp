@@ -51,7 +51,7 @@ class Parser {
     for (size_t k = 0; k < inputs_.size(); ++k)
       if (!mentioned_[k]) refuse(0, cat("the input '", inputs_[k], "' is not used"));
     if (all.is_number) refuse(0, "it depends on no input");
-    return make_program(steps_, all.step);
+    return make_program(steps_, {all.step});
   }
 
  private:

@@ -1,7 +1,5 @@
 #include "ops/chain/program.h"
 #include <algorithm>
-#include <charconv>
-#include "core/base/check.h"
 
 namespace bellows {
 
@@ -69,7 +67,7 @@ static void assign_places(StepProgram& p) {
   p.place_count = int(free_from.size());
 }
 
-static StepProgram make_program(const std::vector<Step>& steps, const std::vector<int>& outputs) {
+StepProgram make_program(const std::vector<Step>& steps, const std::vector<int>& outputs) {
   std::vector<char> needed(steps.size());
   for (const int s : outputs) needed[s] = true;
   for (int s = int(steps.size()) - 1; s >= 0; --s)
@@ -90,10 +88,6 @@ static StepProgram make_program(const std::vector<Step>& steps, const std::vecto
   for (const int s : outputs) p.outputs.push_back(moved[s]);
   assign_places(p);
   return p;
-}
-
-StepProgram make_program(const std::vector<Step>& steps, int output) {
-  return make_program(steps, std::vector{output});
 }
 
 // ---- derivative: gradients from the last step to the first, in the order of backward()
@@ -164,29 +158,6 @@ class Differentiate {
 
 Derivative derivative(const StepProgram& forward, const std::vector<bool>& wanted) {
   return Differentiate(forward, wanted).result();
-}
-
-// ---- as text
-
-static std::string text_of(double number) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof text, number).ptr};
-}
-
-std::string listing(const StepProgram& p) {
-  std::string text;
-  for (size_t s = 0; s < p.steps.size(); ++s) {
-    const Step& step = p.steps[s];
-    text += cat("v", s, " = ");
-    if (step.function == kInput) text += cat("input ", p.inputs[step.from[0]]);
-    if (step.function == kNumber) text += text_of(step.a);
-    if (step.function >= 0) text += step_functions()[step.function].name + "(";
-    for (int k = 0; k < arity(step); ++k) text += cat(k ? ", v" : "v", step.from[k]);
-    if (step.function == kAffine) text += ", " + text_of(step.a) + ", " + text_of(step.b);
-    text += step.function >= 0 ? ")\n" : "\n";
-  }
-  for (const int s : p.outputs) text += cat("out v", s, "\n");
-  return text;
 }
 
 }  // namespace bellows

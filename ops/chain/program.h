@@ -70,8 +70,8 @@ template <class T, class... Fs> HD T call_step(TypeList<Fs...>, int function, T 
 // Appends a step, unless the list has an equal one, and returns its index.
 int add_step(std::vector<Step>& steps, const Step& step);
 
-// Returns the program of these steps with one output. Steps that it does not need are dropped.
-StepProgram make_program(const std::vector<Step>& steps, int output);
+// Returns the program of these steps. Those that no output needs are dropped.
+StepProgram make_program(const std::vector<Step>& steps, const std::vector<int>& outputs);
 
 // Parses "relu(x * scale + shift)" into a program; input k of the chain is named inputs[k]. The
 // grammar has numbers, names of inputs, + - * /, unary minus, parentheses, and calls of the
@@ -93,8 +93,5 @@ struct Derivative {
 };
 // wanted[k]: whether input k needs a gradient.
 Derivative derivative(const StepProgram& forward, const std::vector<bool>& wanted);
-
-// Returns one line per step, "v2 = mul(v0, v1)", for people, tests and cache keys.
-std::string listing(const StepProgram& program);
 
 }  // namespace bellows

@@ -75,21 +75,16 @@ std::string nvrtc::pointwise_source(const StepProgram& program, DType dtype) {
 
 // ---- compilation and loading
 
-static std::string image_of(const std::string& source, const std::string& target,
-                            DiskCache& cache) {
+std::string nvrtc::pointwise_image(const std::string& source, const std::string& target,
+                                   DiskCache& cache) {
   static trace::Counter& compiles = trace::counter("pointwise.compiles");
   static trace::Counter& hits = trace::counter("pointwise.cache_hits");
-  const std::string name = "pointwise-" + target, key = nvrtc::fingerprint() + source;
+  const std::string name = "pointwise-" + target, key = fingerprint() + source;
   if (auto kept = cache.find(name, key)) return hits.add(), *std::move(kept);
   compiles.add();
-  const std::string image = nvrtc::compile(source, target);
+  const std::string image = compile(source, target);
   cache.keep(name, key, image);
   return image;
-}
-
-std::string nvrtc::pointwise_image(const StepProgram& program, DType dtype,
-                                   const std::string& target, DiskCache& cache) {
-  return image_of(pointwise_source(program, dtype), target, cache);
 }
 
 static std::string target_of_device() {
@@ -106,7 +101,7 @@ static cudaKernel_t load(const std::string& source) {
   static DiskCache cache;
   static const std::string target = target_of_device();
   if (target.empty()) return nullptr;
-  const std::string image = image_of(source, target, cache);
+  const std::string image = nvrtc::pointwise_image(source, target, cache);
   cudaLibrary_t library = nullptr;
   cudaKernel_t kernel = nullptr;
   CUDA_CHECK(cudaLibraryLoadData(&library, image.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));

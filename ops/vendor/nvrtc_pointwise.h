@@ -11,9 +11,8 @@ namespace bellows::nvrtc {
 // PointwiseGrid.
 std::string pointwise_source(const StepProgram& program, DType dtype);
 
-// Returns the machine code or PTX for `target` (nvrtc.h), from the cache (counted in
+// Returns the machine code or PTX of `source` for `target` (nvrtc.h), from the cache (counted in
 // pointwise.cache_hits) or compiled and added to it (counted in pointwise.compiles).
-std::string pointwise_image(const StepProgram& program, DType dtype, const std::string& target,
-                            DiskCache& cache);
+std::string pointwise_image(const std::string& source, const std::string& target, DiskCache& cache);
 
 }  // namespace bellows::nvrtc

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <cmath>
 #include "ops/chain/pointwise.h"
+#include "tests/ops/listing.h"
 #include "tests/refusal.h"
 
 using namespace bellows;

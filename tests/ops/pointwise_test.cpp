@@ -11,6 +11,7 @@
 #include "core/tensor/copy.h"
 #include "ops/base/op.h"
 #include "ops/elementwise.h"
+#include "tests/ops/listing.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
