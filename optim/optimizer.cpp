@@ -184,7 +184,7 @@ void Optimizer::step(DeviceStepState& state) {
     if (any_defined(grads[i])) last = i;
   CHECK(last < grads.size(),
         "optimizer: no parameter has a gradient; call backward() before step()");
-  if (clip_norm_ > 0 || skip_nonfinite_) measure(grads, state);
+  if (may_skip()) measure(grads, state);
   for (size_t i = 0; i <= last; ++i)
     if (any_defined(grads[i])) step(groups_[i], grads[i], i == last, state);
 }

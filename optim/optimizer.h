@@ -46,6 +46,8 @@ class Optimizer {
   // (also in optim.fused_launches), plus one for the norm if it is needed. On a GPU one takes up to
   // 500 parameters. Muon takes more.
   void step(DeviceStepState& state);
+  // True if step() looks for gradients that are not finite.
+  bool may_skip() const { return clip_norm_ > 0 || skip_nonfinite_; }
   void zero_grad();
   // True if backward() may leave gradients in 16 bits: a fused update reads them as they are, and
   // no gradient is filled with zeros and added to. Rules that cannot read them get casts.

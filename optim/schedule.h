@@ -58,9 +58,10 @@ void visit(Visitor& v, ScheduleOptions& o);
 // Returns the length of warm-up, in updates.
 int64_t warmup_of(const ScheduleOptions& options, int64_t updates_per_epoch);
 // Returns the learning rate of each update, (total_updates) f64 on the host. During warm-up,
-// lr(u) = peak (from + (1 - from) u / warmup) curve(u), as in PyTorch's SequentialLR of LinearLR
-// and the curve. A run shorter than its warm-up rises as a longer one would, so that a longer one
-// may continue it. `factor`: RateState::factor. Throws Error(Exit::usage) for a run of 0 updates.
+// lr(u) = peak (from + (1 - from) u / warmup) curve(u). That is PyTorch's SequentialLR of LinearLR
+// and the curve, except for `step`, whose epochs count from the first update. A run shorter than
+// its warm-up rises as a longer one would, so that a longer one may continue it. `factor`:
+// RateState::factor. Throws Error(Exit::usage) for a run of 0 updates.
 Tensor lr_table(const ScheduleOptions& options, double peak_lr, int64_t total_updates,
                 int64_t updates_per_epoch, double factor = 1);
 // The same for a schedule that ends after `epochs`: (updates + 1), the last entry 0; if the run is

@@ -31,7 +31,9 @@ std::string nearest(const std::string& word, const std::vector<std::string>& kno
   });
 }
 
-std::string hint(const std::string& key, const std::vector<std::string>& known) {
+std::string hint(const std::string& of, const std::vector<std::string>& known) {
+  const bool element = last_word(of).find_first_not_of("0123456789") == of.npos;
+  const std::string key = element ? of.substr(0, of.rfind('.')) : of;
   const std::string place = key.substr(0, key.size() - last_word(key).size());
   for (const auto& [theirs, ours] : other_names()) {
     if (last_word(key) != theirs) continue;
@@ -42,7 +44,10 @@ std::string hint(const std::string& key, const std::vector<std::string>& known) 
       });
     if (found != known.end()) return "it is called '" + *found + "' here";
   }
-  return "the nearest known key is '" + nearest(key, known) + "'";
+  const std::string near = nearest(key, known);
+  if (edit_distance(last_word(key), last_word(near)) > (last_word(key).size() + 1) / 2)
+    return "and no known key is like it; trainer --print-config  prints all keys";
+  return "the nearest known key is '" + near + "'";
 }
 
 std::string on_one_line(const std::string& text) {
@@ -58,9 +63,12 @@ const std::vector<OtherName>& other_names() {
       {"architecture", "model.name"},
       {"base_lr", "lr"},
       {"batch", "batch_size"},
+      {"betas", "beta1"},
       {"bs", "batch_size"},
       {"bucket_cap_mb", "dist.bucket_mb"},
       {"checkpoint_interval", "ckpt.every"},
+      {"clip_grad", "clip_norm"},
+      {"clip_grad_norm", "clip_norm"},
       {"criterion", "loss.name"},
       {"data_dir", "data.root"},
       {"data_path", "data.root"},
@@ -71,11 +79,14 @@ const std::vector<OtherName>& other_names() {
       {"early_stopping", "train.patience"},
       {"early_stopping_patience", "train.patience"},
       {"epoch", "epochs"},
+      {"eta_min", "final_factor"},
       {"eval_batch_size", "eval.batch_size"},
       {"eval_interval", "eval.every"},
       {"exp_name", "name"},
       {"find_unused_parameters", "dist.find_unused"},
+      {"grad_clip", "clip_norm"},
       {"gradient_clip_val", "clip_norm"},
+      {"gradient_clipping", "clip_norm"},
       {"iters", "max_iters"},
       {"keep_checkpoint_max", "ckpt.keep"},
       {"kernel_size", "kernel"},
@@ -103,6 +114,7 @@ const std::vector<OtherName>& other_names() {
       {"out_features", "out"},
       {"patience", "train.patience"},
       {"per_device_train_batch_size", "data.batch_size"},
+      {"pretrained", "train.weights"},
       {"print_freq", "log.every"},
       {"random_seed", "seed"},
       {"run_name", "name"},

@@ -11,9 +11,9 @@ namespace bellows {
 // must not be empty.
 std::string nearest(const std::string& word, const std::vector<std::string>& known);
 
-// Returns "it is called 'optimizer.lr' here" or "the nearest known key is 'optimizer.lr'". `known`
-// must not be empty.
-std::string hint(const std::string& key, const std::vector<std::string>& known);
+// Returns "it is called 'optimizer.lr' here", "the nearest known key is 'optimizer.lr'" or, if more
+// than half of the letters differ, where all keys are listed. `known` must not be empty.
+std::string hint(const std::string& of, const std::vector<std::string>& known);
 
 // Quotes user input for a message, without line ends and cut after 60 bytes.
 std::string on_one_line(const std::string& text);

@@ -35,7 +35,7 @@ TEST(Counter, CountsFromManyThreads) {
 
 static std::vector<std::string> names(const std::vector<trace::Event>& events) {
   std::vector<std::string> names;
-  for (const trace::Event& event : events) names.push_back(event.name);
+  for (const trace::Event& event : events) names.emplace_back(event.name);
   return names;
 }
 

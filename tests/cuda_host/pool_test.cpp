@@ -114,11 +114,11 @@ TEST(WindowsByFormula, HoldWhatTheyCover) {
   std::vector<std::pair<int64_t, Windows>> all;
   for (int64_t image = 1; image <= 12; ++image) {
     for (int64_t count = 1; count <= 14; ++count)
-      all.push_back({image, Windows::even(image, count)});
+      all.emplace_back(image, Windows::even(image, count));
     for (int64_t kernel = 1; kernel <= image; ++kernel)
       for (int64_t stride = 1; stride <= 4; ++stride)
         for (int64_t padding = 0; 2 * padding <= kernel; ++padding)
-          all.push_back({image, Windows::sliding(image, {kernel, stride, padding})});
+          all.emplace_back(image, Windows::sliding(image, {kernel, stride, padding}));
   }
   for (const auto& [image, windows] : all)
     for (int64_t h = 0; h < image; ++h) {

@@ -1,6 +1,7 @@
 // The functions of the CUDA runtime. A missing function is a link error; add it here.
 #include "tests/cuda_host/runtime.h"
 #include <dlfcn.h>
+#include <bit>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -147,7 +148,7 @@ std::string order_dependence(const std::function<std::vector<float>()>& run) {
     if (const std::string text = complaint(); !text.empty()) return bellows::cat(each, ": ", text);
     if (expected.empty()) expected = answer;
     for (size_t i = 0; i < answer.size(); ++i)
-      if (std::memcmp(&answer[i], &expected[i], sizeof(float)) != 0)
+      if (std::bit_cast<uint32_t>(answer[i]) != std::bit_cast<uint32_t>(expected[i]))
         return bellows::cat(each, ": element ", i, " is ", answer[i], ", in order it is ",
                             expected[i]);
   }

@@ -119,8 +119,7 @@ static std::string content(const fs::path& path) {
 TEST(Shard, LiesAsItIsDocumented) {
   const TempFolder folder;
   Numbers numbers(300);
-  for (int i = 0; i < 10; ++i)
-    numbers.class_names().push_back(std::string(1 + i % 2, char('a' + i)));
+  for (int i = 0; i < 10; ++i) numbers.class_names().emplace_back(1 + i % 2, char('a' + i));
   pack(numbers, Split::test, "a source", folder.path, {.shard_bytes = 4 * 200});
   const std::string shard = content(folder.path / "test-00001.shard");
   ASSERT_EQ(shard.size(), 96 + 8 + 25 + 100 * (32 + 4u));

@@ -10,6 +10,8 @@ static Names all_keys() {
   Names keys;
   for (const char* dataset : {"digits", "mnist"})
     for (const auto& [key, value] : dump(load(Plan{}, {{"data.name", {dataset}},
+                                                       {"optimizer.name", {"adam"}},
+                                                       {"schedule.name", {"cosine"}},
                                                        {"model.name", {"layers"}},
                                                        {"model.layers.0.name", {"conv2d"}},
                                                        {"model.layers.1.name", {"linear"}}})))
@@ -43,6 +45,10 @@ TEST(Hint, FindsAKeyInAnotherSection) {
       << "that of its own item";
   EXPECT_EQ(hint("optimizer.weigth_decay", keys),
             "the nearest known key is 'optimizer.weight_decay'");
+  EXPECT_EQ(hint("optimizer.betas.0", keys), "it is called 'optimizer.beta1' here");
+  EXPECT_EQ(hint("train.grad_clip", keys), "it is called 'optimizer.clip_norm' here");
+  EXPECT_EQ(hint("save_dir", keys),
+            "and no known key is like it; trainer --print-config  prints all keys");
 }
 
 static std::string answer(const Values& source) {

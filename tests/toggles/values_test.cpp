@@ -189,13 +189,13 @@ TEST(Values, UnderAnUnknownKeyNameTheOneToType) {
       {"model.momentum", "the nearest known key is 'optimizer.momentum'"},
       {"train.bs", "it is called 'loader.batch_size' here"},
       {"train.learning_rate", "it is called 'optimizer.lr' here"},
-      {"use_amp", "the nearest known key is "},          // its toggle is not among these options
-      {"optimizer.beta2", "the nearest known key is "},  // adam's
+      {"use_amp", "and no known key is like it"},          // its toggle is not among these options
+      {"optimizer.beta2", "and no known key is like it"},  // adam's
   };
   for (const auto& [key, hint] : table)
     EXPECT_THAT(answer({{key, "1"}}), StartsWith("a.yaml:1:1: unknown key '" + key + "', " + hint));
   EXPECT_THAT(answer({{"phases.0", "sgd"}, {"phases.0.beta", "1"}}),
-              StartsWith("a.yaml:2:1: unknown key 'phases.0.beta', the nearest known key is "));
+              StartsWith("a.yaml:2:1: unknown key 'phases.0.beta', and no known key is like it"));
 }
 
 // Each known key with one letter changed, and values of any type.

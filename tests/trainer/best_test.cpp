@@ -136,6 +136,23 @@ TEST(Patience, StartsAgainWithEachImprovement) {
   EXPECT_EQ(run(plan).at.epoch, 8);  // a loss that falls all the time
 }
 
+// A run of 8 epochs evaluates after 3, 6 and 8, one of 5 also after 5.
+TEST(Patience, DoesNotCountTheEvaluationAtTheEndOfAShorterRun) {
+  const auto still = [](const char* epochs) {
+    return restless({{"optimizer.lr", {"0"}},
+                     {"train.patience", {"1"}},
+                     {"eval.every", {"3"}},
+                     {"train.epochs", {epochs}}});
+  };
+  Session shorter(still("5")), longer(still("8"));
+  Position at = run(shorter).at;
+  EXPECT_EQ(at.best.step, 6) << "all losses are equal";
+  EXPECT_EQ(at.best.evaluations_since, 0);
+  EXPECT_EQ(run(longer, {}, at).at.epoch, 6);
+  at.best.regular = at.best.value + 1;  // as if only the loss after 3 had been higher
+  EXPECT_EQ(run(longer, {}, at).at.epoch, 8);
+}
+
 TEST(Patience, WatchesTheMetricOfTheBestCheckpoint) {
   EXPECT_EQ(best_metric(restless()), "loss");
   EXPECT_EQ(best_metric(restless({{"ckpt.best", {"accuracy"}}})), "accuracy");

@@ -153,6 +153,19 @@ TEST_F(RanksTest, GiveTheParametersOfOneForUnevenData) {
   EXPECT_EQ(rows("drop65of4", "train").back()["step"], 8);
 }
 
+// The last update has one sample, so the second rank adds nothing to the terms of its loss.
+TEST_F(RanksTest, LogTheTermsOfALossAsOneDoesForUnevenData) {
+  const char* const sum = "loss={name: sum, terms: [{name: cross_entropy}, {name: l1, weight: 2}]}";
+  for (const int world : {1, 2})
+    train(world, lenet(cat("terms", world), cat("train_size: 33, batch_size: ", 16 / world),
+                       {"dist.uneven=join", sum}));
+  const std::vector<Json> one = rows("terms1", "train"), two = rows("terms2", "train");
+  ASSERT_EQ(one.size(), two.size());
+  for (size_t i = 0; i < one.size(); ++i)
+    for (const char* term : {"loss", "loss.cross_entropy", "loss.l1"})
+      EXPECT_NEAR(one[i][term].get<double>(), two[i][term].get<double>(), 1e-4) << term << i;
+}
+
 // ---- the same training, variant by variant
 
 namespace {

@@ -141,13 +141,38 @@ TEST_F(Resuming, ABranchOntoOtherDataCountsItsOwnEpochs) {
   const Ended branch = run({"train", "--resume", "runs/run/checkpoints/step_00000006.safetensors",
                             "data.train_size=160", "data.batch_size=8"});
   EXPECT_EQ(branch.code, 0) << branch.err;
-  EXPECT_THAT(branch.out,
-              AllOf(HasSubstr("resume: changed data.train_size: 64 -> 160"),
-                    HasSubstr("resume: changed training set: 64 samples, crc "),
-                    HasSubstr("an epoch has 20 updates now; epoch 2 begins, and step 6 counts as "
-                              "step 20"),
-                    HasSubstr("epoch: 2, iter: 2/20"), HasSubstr("done: 40 steps, 2 epochs")));
+  EXPECT_THAT(
+      branch.out,
+      AllOf(HasSubstr("resume: changed data.train_size: 64 -> 160"),
+            HasSubstr("resume: changed training set: 64 samples, crc "),
+            HasSubstr("an epoch has 20 updates of 8 samples now; epoch 2 begins, and step 6 "
+                      "counts as step 20"),
+            HasSubstr("epoch: 2, iter: 2/20"), HasSubstr("done: 40 steps, 2 epochs")));
   EXPECT_EQ(checkpoints("runs/run-2").back(), "step_00000040.safetensors");
+}
+
+// With 17 samples an epoch still has 4 updates, of other samples.
+TEST_F(Resuming, ABranchWithOtherBatchesBeginsTheEpochAgain) {
+  run(tiny({"ckpt={every_iters: 1, keep: 9}"}));
+  for (const auto& [step, batch] : {std::pair{2, 8}, {6, 17}}) {
+    const Ended branch =
+        run({"train", "--resume", cat("runs/run/checkpoints/step_0000000", step, ".safetensors"),
+             cat("data.batch_size=", batch)});
+    EXPECT_EQ(branch.code, 0) << branch.err;
+    EXPECT_THAT(branch.out,
+                HasSubstr(cat(" of ", batch, " samples now; epoch ", 1 + step / 4,
+                              " begins, and step ", step, " counts as step ", step / 4 * 4)));
+    EXPECT_THAT(branch.out, HasSubstr("2 epochs"));
+  }
+}
+
+// Without a target of its own, the branch would end before its first update.
+TEST_F(Resuming, ABranchHasNotReachedTheTargetOfItsRun) {
+  run(tiny({"target={metric: loss, value: 9, stop: true}"}));
+  const Ended branch = run(
+      {"train", "--resume", "runs/run/checkpoints/step_00000004.safetensors", "optimizer.lr=0.01"});
+  EXPECT_EQ(branch.code, 0) << branch.err;
+  EXPECT_THAT(branch.out, HasSubstr("done: 8 steps, 2 epochs"));
 }
 
 TEST_F(Resuming, ABranchRefusesWhatItsCheckpointHoldsTheStateOf) {

@@ -29,7 +29,7 @@ inline std::vector<std::string> trace_complaints(const Json& trace) {
   for (const Json& e : trace.at("traceEvents")) {
     const std::string ph = e.value("ph", "");
     check(ph == "X" || ph == "M" || ph == "C" || ph == "s" || ph == "f", e, "phase");
-    check(e.contains("name") && e["name"].is_string() && e["name"] != "", e, "name");
+    check(!e.value("name", "").empty(), e, "name");
     for (const char* id : {"pid", "tid"})
       check(e.contains(id) && e[id].is_number_integer() && e[id] >= 0 && e[id] < 1LL << 32, e, id);
     if (!e.contains("ts") || !e["ts"].is_number()) {

@@ -240,6 +240,8 @@ TEST_F(Trained, NeedsNoTrainingDataToPredictAndToEvaluate) {
   fs::rename(folder_ / "other/val/weasel", folder_ / "other/val/zebra");
   expect_refusal({"eval", "runs/plain", "--data", "other"}, 3, "other/val/zebra: not a class of");
   expect_refusal({"eval", "runs/plain", "--data", "other", "data.root=x"}, 2, "exclude each other");
+  expect_refusal({"eval", "runs/plain", "--data", "./other2"}, 2,
+                 "--data ./other2: no such folder");
 }
 
 TEST_F(Trained, OtherDataAreNormalizedAsTheTrainingSetWas) {

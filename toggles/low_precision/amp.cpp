@@ -2,7 +2,8 @@
 
 static const bellows::AddToggle toggle({
     .name = "amp",
-    .aliases = {"autocast", "torch.amp", "paddle.amp", "mixed_precision", "fp16", "bf16"},
+    .aliases = {"autocast", "torch.amp", "paddle.amp", "mixed_precision", "use_amp", "fp16",
+                "bf16"},
     .idea = "Products (conv2d, linear, matmul) in 16 bits, sums and losses in 32; weights stay in "
             "32. fp16 scales the loss so that small gradients do not underflow (GradScaler).",
     .claim = "S1, on a V100: products 5.02x faster in fp16 if sizes are multiples of 8; half the "

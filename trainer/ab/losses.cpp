@@ -105,10 +105,10 @@ static Finding judge_close(const AbResult& result, const AbArm& on) {
   const auto rounds = static_cast<int64_t>(on.processes.size());
   const bool judged = rounds >= kFewestRounds && d.arms.size() >= kFewestSteps;
   std::string text = fmt::format(
-      "declared close: apart by {:.1e} at the end, and by at most {:.3g} times (step {}) as far as "
-      "one unit in the last of {} bits of the first weights drives two runs, {:.1e} at the end; "
-      "more than {:g} times would be an error",
-      d.arms.back(), worst, worst_at + 1, result.mantissa + 1, d.placebo.back(), kChaosFactor);
+      "declared close: losses of a step differ by at most {:.1e}; those of two runs whose first "
+      "weights differ in the last of {} bits, by {:.1e}. The largest ratio of the two is {:.3g} "
+      "(step {}); more than {:g} would be an error",
+      d.arms.back(), result.mantissa + 1, d.placebo.back(), worst, worst_at + 1, kChaosFactor);
   if (!judged)
     text += fmt::format(", but fewer than {} processes a side or {} steps show none", kFewestRounds,
                         kFewestSteps);

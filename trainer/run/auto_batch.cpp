@@ -56,6 +56,7 @@ static BatchTrial try_out(Session& session, int64_t batch) {
 
 BatchChoice choose_batch(Plan plan) {
   plan.data.loader.sampler.batch_size = kFirstBatch;
+  plan.data.loader.sampler.drop_last = false;  // a trial reads no batch of the loader
   if (plan.kernels.autotune == Autotune::benchmark) plan.kernels.autotune = Autotune::found;
   Session session(plan);
   const auto bytes = static_cast<int64_t>(api_of(session.device).available() / 5 * 4);

@@ -70,8 +70,10 @@ class Loop {
     session_.loss_terms.take();  // drops those of dry runs
     session_.model->train(true);
     meter_.lap(Phase::other);
-    for (;;) {  // a checkpoint may be between the last update of an epoch and its evaluation
-      if (at_.batch == session_.steps_per_epoch()) end_epoch();
+    // A signal at the end of an epoch leaves the evaluation to the resumed run, because a
+    // supervisor may not wait for it.
+    for (;;) {
+      if (at_.batch == session_.steps_per_epoch() && !consensus_.stop()) end_epoch();
       if (done()) break;
       run_epoch();
     }
@@ -281,14 +283,13 @@ class Loop {
     return costs;
   }
 
-  // Means over the ranks of the terms of the loss.
+  // Means of the terms of the loss, over the samples of all ranks.
   Scalars loss_terms() {
-    Scalars terms = session_.loss_terms.take();
-    if (consensus_.alone()) return terms;
-    std::vector<double> mine;
-    for (const auto& [name, value] : terms) mine.push_back(value);
-    const std::vector<double> means = consensus_.means(mine);
-    for (size_t i = 0; i < means.size(); ++i) terms[i].second = means[i];
+    std::vector<double> sums = session_.loss_terms.take();
+    if (!consensus_.alone()) sums = consensus_.means(sums);
+    Scalars terms;
+    for (const std::string& name : session_.loss_terms.names())
+      terms.emplace_back(name, sums[terms.size()] / sums.back());
     return terms;
   }
 
@@ -299,10 +300,12 @@ class Loop {
     values.insert(values.end(), tuning.begin(), tuning.end());
     if (image_shape_.rank())
       values.emplace_back("image_size", double(std::min(image_shape_[1], image_shape_[2])));
-    if (plan_.amp.scales()) {
+    if (session_.optimizer->may_skip()) {
       const StepState state = session_.state->read();
-      watch_loss_scale(state);
-      values.emplace_back("loss_scale", state.loss_scale);
+      if (plan_.amp.scales()) {
+        watch_loss_scale(state);
+        values.emplace_back("loss_scale", state.loss_scale);
+      }
       values.emplace_back("skipped_updates", double(state.skipped));
     }
     values.emplace_back("max_mem_allocated",
@@ -373,13 +376,15 @@ class Loop {
     const std::string metric = best_metric(plan_);
     const double value = metrics_->value(metric);
     const bool higher = higher_is_better(plan_, metric);
+    const double worst = higher ? -INFINITY : INFINITY;
     Best& best = at_.best;
-    if (improves(higher, value, best.step >= 0 ? best.value : higher ? -INFINITY : INFINITY)) {
-      best = {.step = seen.step, .epoch = seen.epoch, .value = value};
-      if (plan_.ckpt.best != "none") save_best();
-    } else {
+    if (regular && improves(higher, value, best.regular.value_or(worst)))
+      best.regular = value, best.evaluations_since = 0;
+    else
       best.evaluations_since += regular;
-    }
+    if (!improves(higher, value, best.step >= 0 ? best.value : worst)) return;
+    best.step = seen.step, best.epoch = seen.epoch, best.value = value;
+    if (plan_.ckpt.best != "none") save_best();
   }
 
   void save() {

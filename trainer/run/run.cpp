@@ -152,10 +152,18 @@ static void forget_outdated(Session& session, Position& at, const std::string& c
   if (key.starts_with("schedule.") || key.ends_with(".lr")) session.set_rate_state({});
 }
 
+// Names the checkpoint in errors: with --resume alone, the user has not.
+static Lines changes_since(const Loaded& saved, const Plan& now, Resume resume,
+                           const RankCounts& ranks) try {
+  return compare_plans(plan_of(saved.content), now, resume, ranks);
+} catch (const Error& error) {
+  fail(error.exit, saved.path.string(), ": ", error.what());
+}
+
 static Position resume(Session& session, Start& start) {
   const Loaded& saved = *start.saved;
   const RankCounts ranks{ranks_of(saved.content), session.ranks.world};
-  const Lines changes = compare_plans(plan_of(saved.content), session.plan, start.resume, ranks);
+  const Lines changes = changes_since(saved, session.plan, start.resume, ranks);
   check_finite(saved.path, saved.content.tensors, session.plan.ckpt, start.notes);
   Position at = restore(session, saved.content, start.notes, start.resume);
   for (const std::string& change : changes) {
@@ -213,6 +221,7 @@ struct Files {
       : folder(start.folder, start.existing),
         checkpoints(folder.checkpoints(), session.plan.ckpt,
                     start.saved ? start.saved->path : Path()) {
+    session.data_fingerprint();  // now, so that no checkpoint waits for samples to be read
     folder.write("plan.yaml", print_config(request.config));
     folder.write("env.json", environment().dump(2) + "\n");
   }
@@ -367,8 +376,9 @@ static int dry_run_in(Session& session, const Config& config, Lines& notes) {
   print_start(speaker, session, config, notes);
   const TrainingStep step(session);  // throws if an update cannot be captured
   dry_run(session);
+  const int64_t samples = session.loader->sampler().joint_size(0);  // of the first, largest batch
   speaker.line(cat("dry run: ", count_of(session.total_steps(), "step"), " of ",
-                   count_of(session.joint_batch(), "sample"), " would follow"));
+                   count_of(samples, "sample"), " would follow"));
   return 0;
 }
 

@@ -1,7 +1,9 @@
 #include "trainer/session/data_card.h"
+#include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include "core/base/crc32c.h"
 #include "core/base/json.h"
 #include "core/config/visitor.h"
 #include "data/packed/packed_cache.h"
@@ -90,6 +92,23 @@ Json to_json(std::vector<TransformChoice> transforms) {
   ToJson visitor;
   visitor.choices("list", transforms, "");
   return visitor.json.at("list");
+}
+
+std::string fingerprint(const Dataset& data) {
+  constexpr int64_t kSamples = 256;
+  uint32_t crc = 0;
+  Scratch scratch;
+  const int64_t n = data.size(), taken = std::min(n, kSamples);
+  for (int64_t i = 0; i < taken; ++i) {
+    try {
+      const Sample sample = data.at(i * n / taken, scratch);
+      crc = crc32c(std::as_bytes(std::span(sample.pixels, sample.shape.numel())), crc);
+      crc = crc32c(std::as_bytes(std::span(&sample.label, 1)), crc);
+    } catch (const Error& error) {  // training counts damaged samples
+      if (error.exit != Exit::data) throw;
+    }
+  }
+  return fmt::format("{} samples, crc {:08x}", n, crc);
 }
 
 }  // namespace bellows

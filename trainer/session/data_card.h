@@ -24,6 +24,8 @@ std::shared_ptr<const Dataset> open_set(const DataOptions& data, Split split, co
 // Describes a training set, for example:
 // {"samples": 60000, "sample": [1, 28, 28], "classes": 10, "mean": [0.1307], "std": [0.3081]}
 Json data_card(const Dataset& train_set);
+// Returns the number of samples and a CRC-32C of the pixels and labels of up to 256 samples.
+std::string fingerprint(const Dataset& data);
 // Inverse of data_card. `names`: of the classes, or empty. Throws Error (exit 4) for values that no
 // data set has.
 TrainingSetInfo read_data_card(const Json& card, const Names& names);

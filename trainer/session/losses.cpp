@@ -45,25 +45,17 @@ void LossTerms::add(const NamedTensors& terms, double share) {
   if (terms.empty()) return;
   const Device device = terms[0].tensor.device();
   if (sums_.empty()) {
-    updates_ = zeros({}, DType::f32, device);
-    for (const NamedTensor& term : terms) {
-      names_.push_back(term.name);
-      sums_.push_back(zeros({}, DType::f32, device));
-    }
+    for (const NamedTensor& term : terms) names_.push_back(term.name);
+    for (size_t i = 0; i <= terms.size(); ++i) sums_.push_back(zeros({}, DType::f32, device));
   }
   for (size_t i = 0; i < terms.size(); ++i) add_into(sums_[i], terms[i].tensor, share);
-  add_into(updates_, full({}, 1, updates_), share);
+  add_into(sums_.back(), full({}, 1, sums_.back()), share);
 }
 
-Scalars LossTerms::take() {
-  Scalars means;
-  const double updates = sums_.empty() ? 0 : updates_.item();
-  for (size_t i = 0; updates > 0 && i < sums_.size(); ++i) {
-    means.emplace_back(names_[i], sums_[i].item() / updates);
-    fill(sums_[i], 0);
-  }
-  if (updates > 0) fill(updates_, 0);
-  return means;
+std::vector<double> LossTerms::take() {
+  std::vector<double> taken;
+  for (const Tensor& sum : sums_) taken.push_back(sum.item()), fill(sum, 0);
+  return taken;
 }
 
 }  // namespace bellows

@@ -32,18 +32,20 @@ class Losses {
   std::vector<double> known_;
 };
 
-// Means of the terms of a loss over the updates since the last take(). They are summed on the
+// The terms of a loss, summed over the updates since the last take(). They are summed on the
 // device, so a captured update adds its own. A resumed run begins with none.
 class LossTerms {
  public:
   // Adds the terms of a micro-batch, scalars on the device. share: Batch::share.
   void add(const NamedTensors& terms, double share);
-  Scalars take();  // waits for the device, if there are terms
+  // Returns sum(share * term) for each of names(), then sum(share); empty if the loss has no terms.
+  // Waits for the device.
+  std::vector<double> take();
+  const std::vector<std::string>& names() const { return names_; }
 
  private:
   std::vector<std::string> names_;
-  Tensors sums_;    // f32 scalars: one per term
-  Tensor updates_;  // f32 scalar: sum of the shares
+  Tensors sums_;  // f32 scalars
 };
 
 }  // namespace bellows

@@ -204,7 +204,9 @@ void Session::build(const std::optional<TrainingSetInfo>& trained) {
   const RankShare share{.rank = ranks.rank, .world = ranks.world, .uneven = plan.dist.uneven};
   RankShare each_once = share;
   each_once.uneven = Uneven::join;
-  loader.emplace(train_set, plan.data.transforms, loader_options(plan, device), plan.seed, share);
+  LoaderOptions training = loader_options(plan, device);
+  training.sampler.drop_last &= !trained;  // a set that is not opened may be of any size
+  loader.emplace(train_set, plan.data.transforms, training, plan.seed, share);
   test_loader.emplace(test_set, plan.data.transforms, test_options(plan, device), plan.seed,
                       each_once);
   input = Transforms(plan.data.transforms, train_set->info(), TransformMode::evaluation).shape();
@@ -505,6 +507,11 @@ int64_t Session::total_steps() const { return steps_of(plan.train, steps_per_epo
 
 double Session::last_rate() const {
   return lr_at(rates, std::max<int64_t>(0, state->read().applied - 1));
+}
+
+const std::string& Session::data_fingerprint() const {
+  if (data_fingerprint_.empty()) data_fingerprint_ = fingerprint(*train_set);
+  return data_fingerprint_;
 }
 
 double Session::next_rate() const { return lr_at(rates, state->read().applied); }

@@ -39,6 +39,8 @@ class Session {
   int64_t joint_batch() const;  // samples per update, of all ranks
   // True if rank 0 alone updates, and reads the batches of all ranks (dist/data_parallel.h).
   bool by_root() const { return ranks.world > 1 && !plan.dist.ddp; }
+  // fingerprint() of the training set. The first call reads samples.
+  const std::string& data_fingerprint() const;
   double last_rate() const;  // in the last applied update; waits for the device
   double next_rate() const;  // in the next update; waits for the device
 
@@ -102,7 +104,8 @@ class Session {
   std::vector<std::unique_ptr<Loader>> other_loaders_;  // on rank 0 in dp: loaders of other ranks
   std::vector<std::unique_ptr<Feed>> device_feeds_;
   RateState rate_state_;
-  bool draws_ = true;  // some layer's random values depend on state->forwards
+  mutable std::string data_fingerprint_;  // once it is asked for
+  bool draws_ = true;                     // some layer's random values depend on state->forwards
 };
 
 }  // namespace bellows

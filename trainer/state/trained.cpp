@@ -2,6 +2,7 @@
 #include "core/base/output.h"
 #include "core/config/config.h"
 #include "data/packed/packed_cache.h"
+#include "data/packed/shard.h"
 #include "trainer/session/session.h"
 #include "trainer/state/checkpoints.h"
 #include "trainer/state/training_state.h"
@@ -20,10 +21,15 @@ static Loaded load_and_warn(const std::string& file_or_run) {
 static Values other_data(const Plan& plan, const std::string& data) {
   std::error_code none;
   if (data.empty()) return {};
-  if (!std::filesystem::is_directory(data, none)) return parse_overrides({"data=" + data});
+  if (!std::filesystem::is_directory(data, none)) {
+    CHECK(data.find('/') == data.npos || data.find('{') != data.npos, "--data ", data,
+          ": no such folder");
+    return parse_overrides({"data=" + data});
+  }
   const Values options = dump(plan);
-  for (const char* folder : {"data.root", "data.folder"})
-    if (options.contains(folder)) return {{folder, {data, "--data"}}};
+  if (options.contains("data.root")) return {{"data.root", {data, "--data"}}};
+  const bool packed = std::filesystem::exists(shard_path(data, Split::test, 0), none);
+  if (options.contains("data.folder") && packed) return {{"data.folder", {data, "--data"}}};
   return {{"data.name", {"image_folder", "--data"}}, {"data.root", {data, "--data"}}};
 }
 

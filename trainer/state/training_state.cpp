@@ -67,6 +67,7 @@ static Json best_json(const Best& b) {
   return {{"step", b.step},
           {"epoch", b.epoch},
           {"value", b.value},
+          {"regular", b.regular ? Json(*b.regular) : Json(nullptr)},
           {"evaluations_since", b.evaluations_since}};
 }
 
@@ -114,7 +115,7 @@ Metadata state_metadata(const Session& session, const Position& position) {
           {"step_state", to_line(step_state_json(session.state->read()))},
           {"rate_state", to_line(rate_state_json(session.rate_state()))},
           {"plan", to_line(plan_json(session.plan))},
-          {"data", fingerprint(*session.train_set)},
+          {"data", session.data_fingerprint()},
           {kDataset, to_line(data_card(*session.train_set))},
           {kClassNames, to_line(Json(data.names))},
           {kDroppedBiases, to_line(Json(dropped_biases(session)))},
@@ -215,10 +216,14 @@ static LossSum loss_sum_of(const Json& j) {
 }
 
 static Best best_of(const Json& j) {
-  return {.step = j.at("step") == -1 ? -1 : count_in(j, "step"),
-          .epoch = count_in(j, "epoch"),
-          .value = j.at("value"),
-          .evaluations_since = count_in(j, "evaluations_since")};
+  Best best{.step = j.at("step") == -1 ? -1 : count_in(j, "step"),
+            .epoch = count_in(j, "epoch"),
+            .value = j.at("value"),
+            .evaluations_since = count_in(j, "evaluations_since")};
+  // Checkpoints of earlier versions have one best, of all evaluations.
+  const Json regular = j.value("regular", best.step >= 0 ? j.at("value") : Json(nullptr));
+  if (!regular.is_null()) best.regular = regular.get<double>();
+  return best;
 }
 
 static RateState rate_state_of(const Json& j) {
@@ -278,14 +283,16 @@ void restore_model(Session& session, const SafeTensors& saved) {
   session.ema->restart();
 }
 
-// In a branch the length of an epoch may have changed. Then the epoch in progress starts again.
+// In a branch, updates may have other samples, and epochs another number of updates. Then the epoch
+// in progress starts again.
 static void restart_epoch(Position& at, StepState& state, const Session& session,
-                          std::vector<std::string>& notes) {
-  const int64_t step = at.epoch * session.steps_per_epoch();
-  if (at.step == step + at.batch && at.batch <= session.steps_per_epoch()) return;
-  notes.push_back(cat("resume: an epoch has ", count_of(session.steps_per_epoch(), "update"),
-                      " now; epoch ", at.epoch + 1, " begins, and step ", at.step,
-                      " counts as step ", step));
+                          int64_t saved_batch, std::vector<std::string>& notes) {
+  const int64_t per_epoch = session.steps_per_epoch(), step = at.epoch * per_epoch;
+  const bool same_samples = at.batch == 0 || session.joint_batch() == saved_batch;
+  if (same_samples && at.step == step + at.batch && at.batch <= per_epoch) return;
+  notes.push_back(cat("resume: an epoch has ", count_of(per_epoch, "update"), " of ",
+                      count_of(session.joint_batch(), "sample"), " now; epoch ", at.epoch + 1,
+                      " begins, and step ", at.step, " counts as step ", step));
   at.batch = 0;
   at.step = step;
   at.window = at.of_epoch = {};
@@ -299,7 +306,7 @@ Position restore(Session& session, const SafeTensors& saved, std::vector<std::st
   auto state = read_entry(saved, "step_state", step_state_of);
   RateState rates;
   if (saved.metadata.contains("rate_state")) rates = read_entry(saved, "rate_state", rate_state_of);
-  const std::string now = fingerprint(*session.train_set), &then = entry(saved, "data");
+  const std::string &now = session.data_fingerprint(), &then = entry(saved, "data");
   if (then != now && resume == Resume::branch)
     notes.push_back(cat("resume: changed training set: ", then, " -> ", now));
   else if (then != now)
@@ -308,18 +315,23 @@ Position restore(Session& session, const SafeTensors& saved, std::vector<std::st
   check_position(position, state, session.steps_per_epoch(), resume);
   copy_saved(state_tensors(session), by_name(saved.tensors), "the checkpoint",
              "; or start a new run from the weights alone with  train.weights=FILE");
+  const Plan before = plan_of(saved);
   if (resume == Resume::branch) {
-    restart_epoch(position, state, session, notes);
+    restart_epoch(position, state, session, ranks_of(saved) * before.data.loader.sampler.batch_size,
+                  notes);
     position.best = {};
+    position.target_s = -1;
   }
   session.set_rate_state(rates);
-  if (session.plan.amp.scales() != plan_of(saved).amp.scales()) {
+  const bool other_precision = session.plan.amp.scales() != before.amp.scales();
+  if (other_precision || session.plan.amp.scaler.init_scale != before.amp.scaler.init_scale) {
     const StepState fresh = session.state->read();
     state.loss_scale = fresh.loss_scale;
     state.inverse_scale = fresh.inverse_scale;
     state.good_updates = 0;
-    notes.push_back(cat("amp: the checkpoint was trained in another precision; the loss scale ",
-                        "starts at ", fresh.loss_scale));
+    notes.push_back(
+        cat("amp: ", other_precision ? "the checkpoint was trained in another precision; " : "",
+            "the loss scale starts at ", fresh.loss_scale));
   }
   session.state->write(state);
   const std::string threads = std::to_string(pool_threads());
@@ -330,23 +342,6 @@ Position restore(Session& session, const SafeTensors& saved, std::vector<std::st
 }
 
 // ---- checksums
-
-std::string fingerprint(const Dataset& data) {
-  constexpr int64_t kSamples = 256;
-  uint32_t crc = 0;
-  Scratch scratch;
-  const int64_t n = data.size(), taken = std::min(n, kSamples);
-  for (int64_t i = 0; i < taken; ++i) {
-    try {
-      const Sample sample = data.at(i * n / taken, scratch);
-      crc = crc32c(std::as_bytes(std::span(sample.pixels, sample.shape.numel())), crc);
-      crc = crc32c(std::as_bytes(std::span(&sample.label, 1)), crc);
-    } catch (const Error& error) {  // training counts damaged samples
-      if (error.exit != Exit::data) throw;
-    }
-  }
-  return fmt::format("{} samples, crc {:08x}", n, crc);
-}
 
 static uint32_t crc_of(const NamedTensors& tensors) {
   uint32_t crc = 0;

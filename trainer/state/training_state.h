@@ -25,6 +25,9 @@ struct LossSum {
 struct Best {
   int64_t step = -1, epoch = 0;  // step -1: none yet
   double value = 0;
+  // For train.patience: the best of the regular evaluations, and how many came after it. The one at
+  // the end of a run is not regular: a longer run might not make it.
+  std::optional<double> regular = {};
   int64_t evaluations_since = 0;
 };
 
@@ -77,8 +80,6 @@ Plan plan_of(const SafeTensors& saved);
 // Returns the number of ranks that trained it; 1 for checkpoints of earlier versions. Throws Error
 // (exit 4).
 int64_t ranks_of(const SafeTensors& saved);
-// Returns the number of samples and a CRC-32C of the pixels and labels of up to 256 samples.
-std::string fingerprint(const Dataset& data);
 // Returns a CRC-32C of all parameters and buffers in order, as 8 hexadecimal digits.
 std::string model_hash(const Session& session);
 // The same of the complete state, with that of the optimizer and the StepState.

@@ -93,7 +93,7 @@ struct Graph::Description {
   }
   Id node(std::function<Value(const Values&)> fn) {
     const Id id = add();
-    nodes.push_back([=](Values& v, bool) { v[id - 1] = fn(v); });
+    nodes.emplace_back([=](Values& v, bool) { v[id - 1] = fn(v); });
     return id;
   }
   Id pointwise(Id a, Id b, double (*fn)(double, double)) {
