@@ -2,7 +2,6 @@
 #include "core/config/visitor.h"
 #include "models/layers/sync_batch_norm.h"
 #include "ops/elementwise.h"
-#include "ops/norm/batch_norm_gelu.h"
 
 namespace bellows {
 

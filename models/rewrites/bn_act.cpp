@@ -1,4 +1,4 @@
-// Fuses batch_norm + relu (ops/norm/batch_norm.h) and batch_norm + gelu (.../batch_norm_gelu.h).
+// Fuses batch_norm + relu and batch_norm + gelu (ops/norm/batch_norm.h).
 #include "models/layers/batch_norm.h"
 #include "models/module/rewrite.h"
 

@@ -29,7 +29,8 @@ double unbiased(const Tensor& x) {
   return n / (n - 1);
 }
 
-Tensor running_statistics(const Tensor& x, const RunningStatistics& running) {
+// Returns them in the form of kernels::channel_statistics.
+static Tensor running_statistics(const Tensor& x, const RunningStatistics& running) {
   const int64_t C = x.dim(1);
   const Tensor statistics({2, C}, precise(x.dtype()), x.device());
   copy_into(statistics.view({C}, {1}, 0), running.mean);
@@ -48,15 +49,23 @@ RunningUpdate update_of(const RunningStatistics& running, double momentum, doubl
 
 namespace kernels {
 
-NormalizedGrads batch_norm_backward_in_steps(const Tensor& dy, const Tensor& more, const Tensor& x,
-                                             const Tensor& statistics, const Tensor& weight,
-                                             const Tensor& bits, double eps, bool residual,
-                                             const Tensor& dw, const Tensor& db, Slot&) {
+// In evaluation the statistics do not depend on x, and pass on no gradient.
+template <bool training, bool gelu>
+static NormalizedGrads backward_in_steps(const Tensor& dy, const Tensor& more, const Tensor& x,
+                                         const Tensor& statistics, const Tensor& weight,
+                                         const Tensor& bits, double eps, bool residual,
+                                         const Tensor& dw, const Tensor& db, Slot&) {
   const auto [g, mask] =
-      batch_norm_backward_w(dy, more, x, statistics, bits, eps, residual, dw, db);
-  return {batch_norm_backward_x(g, x, statistics, weight, dw, db, mask, eps),
-          residual ? g : Tensor()};
+      gelu ? Incoming{batch_norm_gelu_backward(more.defined() ? add(dy, more) : dy, x, statistics,
+                                               weight, bits, eps, dw, db),
+                      {}}
+           : batch_norm_backward_w(dy, more, x, statistics, bits, eps, residual, dw, db);
+  const Tensor none;
+  return {batch_norm_backward_x(g, x, statistics, weight, training ? dw : none,
+                                training ? db : none, mask, eps),
+          residual ? g : none};
 }
+constinit const BatchNormBackward batch_norm_backward_in_steps = backward_in_steps<true, false>;
 
 BatchNormPass batch_norm_in_steps(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                   const Tensor& residual, bool relu, double eps,
@@ -64,24 +73,6 @@ BatchNormPass batch_norm_in_steps(const Tensor& x, const Tensor& weight, const T
   const Tensor statistics = channel_statistics(x, running);
   const auto [y, bits] = batch_norm(x, statistics, weight, bias, residual, relu, eps);
   return {y, bits, statistics, batch_norm_backward_in_steps};
-}
-
-// Backward in evaluation: the running statistics do not depend on x.
-static NormalizedGrads backward_of_evaluation(const Tensor& dy, const Tensor& more, const Tensor& x,
-                                              const Tensor& statistics, const Tensor& weight,
-                                              const Tensor& bits, double eps, bool residual,
-                                              const Tensor& dw, const Tensor& db, Slot&) {
-  const auto [g, mask] =
-      batch_norm_backward_w(dy, more, x, statistics, bits, eps, residual, dw, db);
-  return {batch_norm_backward_x(g, x, statistics, weight, {}, {}, mask, eps),
-          residual ? g : Tensor()};
-}
-static BatchNormPass batch_norm_evaluation(const Tensor& x, const Tensor& weight,
-                                           const Tensor& bias, const Tensor& residual, bool relu,
-                                           double eps, const RunningStatistics& running) {
-  const Tensor statistics = running_statistics(x, running);
-  const auto [y, bits] = batch_norm(x, statistics, weight, bias, residual, relu, eps);
-  return {y, bits, statistics, backward_of_evaluation};
 }
 
 // The choice of a pass also decides its backward, so autotuning runs both. It leaves the running
@@ -100,20 +91,35 @@ static const bool tried = batch_norm_training.tried_as(both_passes);
 
 }  // namespace kernels
 
+namespace {
+enum class NormAct { none, relu, gelu };
+}
+
 static Tensor normalize(const char* op, const Tensor& x, const Tensor& residual,
-                        const Tensor& weight_, const Tensor& bias_, bool relu,
+                        const Tensor& weight_, const Tensor& bias_, NormAct act,
                         const RunningStatistics& running, const BatchNormOptions& options,
                         Slot* slot) {
   check_norm(op, x.shape(), weight_, bias_, running, options);
   count_layout(x);
   const DType dtype = precise(x.dtype());
   const Tensor weight = contiguous(cast(weight_, dtype)), bias = contiguous(cast(bias_, dtype));
+  const bool relu = act == NormAct::relu, gelu = act == NormAct::gelu;
+  const auto update = [&] { return update_of(running, options.momentum, unbiased(x)); };
   Slot cache = slot ? *slot : Slot();
-  const auto [y, bits, statistics, backward] =
-      options.training
-          ? kernels::batch_norm_training(x, weight, bias, residual, relu, options.eps,
-                                         update_of(running, options.momentum, unbiased(x)), cache)
-          : kernels::batch_norm_evaluation(x, weight, bias, residual, relu, options.eps, running);
+  const auto pass = [&]() -> kernels::BatchNormPass {
+    const double eps = options.eps;
+    if (options.training && !gelu)
+      return kernels::batch_norm_training(x, weight, bias, residual, relu, eps, update(), cache);
+    const Tensor statistics = options.training ? kernels::channel_statistics(x, update())
+                                               : running_statistics(x, running);
+    if (gelu)
+      return {kernels::batch_norm_gelu(x, statistics, weight, bias, eps), bias, statistics,
+              options.training ? kernels::backward_in_steps<true, true>
+                               : kernels::backward_in_steps<false, true>};
+    const auto [y, bits] = kernels::batch_norm(x, statistics, weight, bias, residual, relu, eps);
+    return {y, bits, statistics, kernels::backward_in_steps<false, false>};
+  };
+  const auto [y, bits, statistics, backward] = pass();
   if (!will_record(x, residual, weight_, bias_)) return y;
   return record(
       op, y, {x, residual, weight_, bias_},
@@ -131,7 +137,7 @@ static Tensor normalize(const char* op, const Tensor& x, const Tensor& residual,
 
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                   const RunningStatistics& running, const BatchNormOptions& options, Slot* slot) {
-  return normalize("batch_norm", x, {}, weight, bias, false, running, options, slot);
+  return normalize("batch_norm", x, {}, weight, bias, NormAct::none, running, options, slot);
 }
 
 Tensor batch_norm_relu(const Tensor& x, const Tensor& residual, const Tensor& weight,
@@ -144,22 +150,33 @@ Tensor batch_norm_relu(const Tensor& x, const Tensor& residual, const Tensor& we
                         &fused_add = trace::counter("fuse.norm_add_act");
   if (impl == Impl::fused) (residual.defined() ? fused_add : fused).add();
   if (impl == Impl::fused)
-    return normalize("batch_norm_relu", x, residual, weight, bias, true, running, options, slot);
+    return normalize("batch_norm_relu", x, residual, weight, bias, NormAct::relu, running, options,
+                     slot);
   const Tensor y = batch_norm(x, weight, bias, running, options, slot);
   return relu(residual.defined() ? add(y, residual) : y);
+}
+
+Tensor batch_norm_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                       const RunningStatistics& running, const BatchNormOptions& options, Impl impl,
+                       Slot* slot) {
+  if (impl == Impl::composed) return gelu(batch_norm(x, weight, bias, running, options, slot));
+  static trace::Counter& fused = trace::counter("fuse.norm_act");
+  fused.add();
+  return normalize("batch_norm_gelu", x, {}, weight, bias, NormAct::gelu, running, options, slot);
 }
 
 // ---- specs
 
 // Inputs: x, weight, bias and optionally the residual.
-static OpFn run_with(bool relu, Impl impl, bool training) {
+static OpFn run_with(NormAct act, Impl impl, bool training) {
   return [=](const Inputs& in) {
     const Tensor& x = in[0];
     const DType dtype = precise(x.dtype());
     const RunningStatistics running{full({x.dim(1)}, 0.25, dtype, x.device()),
                                     full({x.dim(1)}, 2, dtype, x.device())};
     const BatchNormOptions options{.training = training};
-    if (!relu) return batch_norm(x, in[1], in[2], running, options);
+    if (act == NormAct::none) return batch_norm(x, in[1], in[2], running, options);
+    if (act == NormAct::gelu) return batch_norm_gelu(x, in[1], in[2], running, options, impl);
     return batch_norm_relu(x, in.size() > 3 ? in[3] : Tensor(), in[1], in[2], running, options,
                            impl);
   };
@@ -176,41 +193,59 @@ static OpWork work_of_norm(const RecordedOp& op) {
           {0, 5 * x + residual + (keeps ? 1 : 2) * bits},
           keeps ? x : 2 * x - bits};
 }
-static const AddWork work("batch_norm", work_of_norm), relu_work("batch_norm_relu", work_of_norm);
+// Forward reads x twice and writes y. Backward reads x and dy and writes dz, then reads x and dz
+// and writes dx.
+static OpWork work_with_gelu(const RecordedOp& op) {
+  const double x = result_bytes(op);
+  return {{0, 3 * x}, {0, 6 * x}};
+}
+static const AddWork works[] = {{"batch_norm", work_of_norm},
+                                {"batch_norm_relu", work_of_norm},
+                                {"batch_norm_gelu", work_with_gelu}};
 
-static AddOp spec(const char* name, const char* math, const char* variant, bool relu, bool training,
-                  std::vector<Shapes> cases, std::vector<Shapes> rejects,
+static AddOp spec(const char* name, const char* math, const char* variant, NormAct act,
+                  bool training, std::vector<Shapes> cases, std::vector<Shapes> rejects,
                   std::vector<Shapes> large) {
+  const bool fuses = act != NormAct::none;
   return AddOp({.name = name,
                 .math = math,
                 .cases = std::move(cases),
-                .run = run_with(relu, Impl::fused, training),
+                .run = run_with(act, Impl::fused, training),
                 .rejects = std::move(rejects),
                 .variant = variant,
                 .large = std::move(large),
-                .composed = relu ? run_with(true, Impl::composed, training) : nullptr,
+                .composed = fuses ? run_with(act, Impl::composed, training) : nullptr,
                 .close_f32 = false});
 }
 static constexpr const char* kMath = "y = (x - mean) / sqrt(var + eps) * weight + bias";
 static constexpr const char* kRelu = "y = relu(batch_norm(x))";
 static constexpr const char* kAddRelu = "y = relu(batch_norm(x) + residual)";
+static constexpr const char* kGelu = "y = gelu(batch_norm(x))";
 static const AddOp specs[] = {
-    spec("batch_norm", kMath, "", false, true,
+    spec("batch_norm", kMath, "", NormAct::none, true,
          {{{3, 5, 4, 3}, {5}, {5}}, {{6, 3}, {3}, {3}}, {{2, 17, 1, 2}, {17}, {17}}},
          {{{3, 5, 4}, {5}, {5}},
           {{3, 5, 4, 3}, {4}, {5}},
           {{3, 5, 4, 3}, {5}, {3}},
           {{1, 5}, {5}, {5}}},
          {{{9, 48, 15, 14}, {48}, {48}}}),
-    spec("batch_norm", kMath, "evaluation", false, false, {{{3, 5, 4, 3}, {5}, {5}}}, {}, {}),
-    spec("batch_norm_relu", kRelu, "", true, true,
+    spec("batch_norm", kMath, "evaluation", NormAct::none, false, {{{3, 5, 4, 3}, {5}, {5}}}, {},
+         {}),
+    spec("batch_norm_relu", kRelu, "", NormAct::relu, true,
          {{{3, 5, 4, 3}, {5}, {5}}, {{6, 3}, {3}, {3}}, {{2, 16, 1, 2}, {16}, {16}}},
          {{{3, 5, 4}, {5}, {5}}}, {{{9, 48, 15, 14}, {48}, {48}}}),
-    spec("batch_norm_relu", kRelu, "evaluation", true, false, {{{3, 5, 4, 3}, {5}, {5}}}, {}, {}),
-    spec("batch_norm_relu", kAddRelu, "residual", true, true,
+    spec("batch_norm_relu", kRelu, "evaluation", NormAct::relu, false, {{{3, 5, 4, 3}, {5}, {5}}},
+         {}, {}),
+    spec("batch_norm_relu", kAddRelu, "residual", NormAct::relu, true,
          {{{3, 5, 4, 3}, {5}, {5}, {3, 5, 4, 3}}, {{2, 8, 3, 3}, {8}, {8}, {2, 8, 3, 3}}},
          {{{3, 5, 4, 3}, {5}, {5}, {3, 5, 4, 2}}},
          {{{9, 48, 15, 14}, {48}, {48}, {9, 48, 15, 14}}}),
+    spec("batch_norm_gelu", kGelu, "", NormAct::gelu, true,
+         {{{3, 5, 4, 3}, {5}, {5}}, {{6, 3}, {3}, {3}}, {{2, 16, 1, 2}, {16}, {16}}},
+         {{{3, 5, 4}, {5}, {5}}, {{3, 5, 4, 3}, {5}, {3}}, {{1, 5}, {5}, {5}}},
+         {{{9, 48, 15, 14}, {48}, {48}}}),
+    spec("batch_norm_gelu", kGelu, "evaluation", NormAct::gelu, false, {{{3, 5, 4, 3}, {5}, {5}}},
+         {}, {}),
 };
 
 }  // namespace bellows

@@ -9,6 +9,7 @@
 #include "core/tensor/copy.h"
 #include "core/tensor/map.cuh"
 #include "core/tensor/pieces.cuh"
+#include "ops/base/functors.h"
 #include "ops/norm/batch_norm.h"
 
 namespace bellows::batch_norm_cuda {
@@ -170,30 +171,30 @@ template <class Fn> void with_added(const Tensor& added, const Fn& fn) {
   added.defined() ? fn.template operator()<true>() : fn.template operator()<false>();
 }
 
-// y = (x - mean) * scale + shift + residual, then relu if there are bits.
+// y = (x - mean) * scale + shift + residual, then gelu, or relu if there are bits.
 template <int K, class A> struct Forward {
   A mean[K], scale[K], shift[K];
 
   __device__ void of(int k, const Batch<A>& batch, const A* weight, const A* bias, int c) {
     mean[k] = batch.mean[c], scale[k] = weight[c] * batch.inverse_deviation(c), shift[k] = bias[c];
   }
-  template <class T> __device__ A normalized(const AlignedVector<T, K>& x, int k) const {
-    return (A(x.at[k]) - mean[k]) * scale[k] + shift[k];
+  template <class T> __device__ A normalized(T x, int k) const {
+    return (A(x) - mean[k]) * scale[k] + shift[k];
   }
   template <class T> __device__ AlignedVector<T, K> of(const AlignedVector<T, K>& x) const {
     A out[K];
-    for (int k = 0; k < K; ++k) out[k] = normalized(x, k);
+    for (int k = 0; k < K; ++k) out[k] = normalized(x.at[k], k);
     return packed<T>(out);
   }
-  template <bool adds, class T>
+  template <bool gelu = false, bool adds, class T>
   __device__ void put(T* y, uint8_t* bits, int64_t i, const Read<adds, K, T>& in) const {
     A out[K];
     unsigned on = 0;
     for (int k = 0; k < K; ++k) {
-      const A v = in.added_to(normalized(in.x, k), k);
+      const A v = in.added_to(normalized(in.x.at[k], k), k);
       const bool off = bits && v <= A(0);  // false for NaN
       on |= unsigned(!off) << k;
-      out[k] = off ? A(0) : v;
+      out[k] = off ? A(0) : gelu ? functors::Gelu::value(v) : v;
     }
     store(y + i, packed<T>(out));
     if (bits) bits[i / K] = uint8_t(on);

@@ -34,6 +34,14 @@ Tensor batch_norm_relu(const Tensor& x, const Tensor& residual, const Tensor& we
                        const BatchNormOptions& options, Impl impl = Impl::fused,
                        Slot* slot = nullptr);
 
+// y = gelu(batch_norm(x)). D. Hendrycks, K. Gimpel, "Gaussian Error Linear Units (GELUs)", 2016.
+// Fused, neither pass writes or saves the normalized tensor: backward computes it again. 16-bit
+// normalized values are not rounded before GELU. Other arguments, errors and effects are
+// batch_norm's.
+Tensor batch_norm_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                       const RunningStatistics& running, const BatchNormOptions& options,
+                       Impl impl = Impl::fused, Slot* slot = nullptr);
+
 // A batch_norm and its input.
 struct NormInput {
   Tensor x, weight, bias;
@@ -44,8 +52,6 @@ struct NormInput {
 // y = relu(batch_norm(a) + batch_norm(b)), for training. Fused, forward does not write what is
 // added.
 Tensor batch_norms_relu(const NormInput& a, const NormInput& b, Impl impl);
-// True if batch norms of x run as kernels that read x twice, so that batch_norms_relu gains.
-bool streams_norms(const Tensor& x);
 
 // ---- for ops with their own kernels for normalization
 
@@ -55,8 +61,6 @@ void check_norm(const char* op, const Shape& x, const Tensor& weight, const Tens
                 const RunningStatistics& running, const BatchNormOptions& options);
 // Returns the unbiased variance of x's channels over the biased one: n / (n - 1).
 double unbiased(const Tensor& x);
-// Returns the running statistics in the form of kernels::channel_statistics.
-Tensor running_statistics(const Tensor& x, const RunningStatistics& running);
 
 // How a batch of statistics updates the running ones:
 //   mean = (1 - momentum) mean + momentum * batch mean
@@ -97,12 +101,17 @@ inline constinit Kernel<Normalized(const Tensor& x, const Tensor& statistics, co
                                    const Tensor& bias, const Tensor& residual, bool relu,
                                    double eps)>
     batch_norm{"batch_norm"};
+// y = gelu(z), with z = (x - mean) / sqrt(var + eps) * weight + bias.
+inline constinit Kernel<Tensor(const Tensor& x, const Tensor& statistics, const Tensor& weight,
+                               const Tensor& bias, double eps)>
+    batch_norm_gelu{"batch_norm_gelu"};
 // y = relu(norm(a) + norm(b)), each rounded to its dtype as batch_norm does.
 inline constinit Kernel<Normalized(const Tensor& a, const Tensor& statistics_a,
                                    const Tensor& weight_a, const Tensor& bias_a, double eps_a,
                                    const Tensor& b, const Tensor& statistics_b,
                                    const Tensor& weight_b, const Tensor& bias_b, double eps_b)>
     batch_norms{"batch_norm"};
+// True if batch norms of x run as kernels that read x twice, so that batch_norms_relu gains.
 inline constinit Kernel<bool(const Tensor& x)> streams_norms{"batch_norm"};
 // db = sum of g, dw = sum of g * normalized x, where g is dy + more, rounded to their dtype, and 0
 // where its bit is 0. `more` may be undefined. Returns what backward_x reads: g without bits if
@@ -111,6 +120,12 @@ inline constinit Kernel<Incoming(const Tensor& dy, const Tensor& more, const Ten
                                  const Tensor& statistics, const Tensor& bits, double eps,
                                  bool keep, const Tensor& dw, const Tensor& db)>
     batch_norm_backward_w{"batch_norm_backward_w"};
+// Returns dz = dy * gelu'(z), in the dtype of x, which backward_x reads. db = sum of dz, dw = sum
+// of dz * normalized x.
+inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& x, const Tensor& statistics,
+                               const Tensor& weight, const Tensor& bias, double eps,
+                               const Tensor& dw, const Tensor& db)>
+    batch_norm_gelu_backward{"batch_norm_gelu_backward"};
 // dx = weight / sqrt(var + eps) * (g - db / n - normalized x * dw / n), with n elements per
 // channel; g is dy masked by the bits. If dw and db are undefined, statistics are constants and
 // only the first term remains.
@@ -120,7 +135,8 @@ inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& x, const Tensor& 
     batch_norm_backward_x{"batch_norm_backward_x"};
 
 // A whole training pass, which some libraries compute in one call. Only its own `backward` can read
-// its bits; it also writes dw and db. dresidual, if `residual`, is the masked dy + more.
+// its bits, which are the bias if the pass ends with gelu; it also writes dw and db. dresidual, if
+// `residual`, is the masked dy + more.
 using BatchNormBackward = NormalizedGrads (*)(const Tensor& dy, const Tensor& more, const Tensor& x,
                                               const Tensor& statistics, const Tensor& weight,
                                               const Tensor& bits, double eps, bool residual,
@@ -138,9 +154,6 @@ inline constinit Kernel<BatchNormPass(const Tensor& x, const Tensor& weight, con
 BatchNormPass batch_norm_in_steps(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                   const Tensor& residual, bool relu, double eps,
                                   const RunningUpdate& running, Slot& slot);
-NormalizedGrads batch_norm_backward_in_steps(const Tensor& dy, const Tensor& more, const Tensor& x,
-                                             const Tensor& statistics, const Tensor& weight,
-                                             const Tensor& bits, double eps, bool residual,
-                                             const Tensor& dw, const Tensor& db, Slot& slot);
+extern const BatchNormBackward batch_norm_backward_in_steps;
 }  // namespace kernels
 }  // namespace bellows

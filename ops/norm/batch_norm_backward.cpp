@@ -1,4 +1,5 @@
 // batch_norm backward on the CPU: both sums of a channel in one pass over dy and x, dx in another.
+#include "ops/base/functors.h"
 #include "ops/norm/batch_norm_cpu.h"
 
 namespace bellows {
@@ -59,6 +60,37 @@ static kernels::Incoming backward_w_cpu(const Tensor& dy_, const Tensor& more_, 
   return kept.defined() ? kernels::Incoming{kept, {}} : kernels::Incoming{dy, bits};
 }
 
+static Tensor gelu_backward_cpu(const Tensor& dy_, const Tensor& x_, const Tensor& statistics,
+                                const Tensor& weight, const Tensor& bias_, double eps,
+                                const Tensor& dw, const Tensor& db) {
+  const Rows rows(x_);
+  const Tensor x = rows.ordered(x_), dy = rows.ordered(dy_), dz = rows.like(x_);
+  visit_stored(x.dtype(), [&]<class S>(S) {
+    using A = Acc<S>;
+    const Tensor scales = scales_of<A>(statistics, weight, eps);
+    const A *const mean = statistics.ptr<A>(), *const scale = scales.ptr<A>();
+    const A* const bias = bias_.ptr<A>();
+    const S *const from = x.ptr<S>(), *const incoming = dy.ptr<S>();
+    S* const to = dz.ptr<S>();
+    const ChannelSums<A> sums(
+        rows, [=]<int L, bool inner>(int64_t row, int64_t,
+                                     int64_t j) __attribute__((always_inline)) {
+          const int64_t c = rows.first_channel(row), i = row * rows.length + j;
+          const Lanes<A, L> d = load<L>(from + i) - of_channel<L, inner>(mean + c, j);
+          const Lanes<A, L> slope = each_lane<A, L>(
+              d * of_channel<L, inner>(scale + c, j) + of_channel<L, inner>(bias + c, j),
+              [](A z) __attribute__((always_inline)) { return functors::Gelu::slope(z); });
+          const Lanes<A, L> exact = load<L>(incoming + i) * slope;
+          store<L>(to + i, exact);
+          // In 16 bits as rounded, because the pass for dx reads that.
+          const Lanes<A, L> g = std::is_same_v<S, A> ? exact : load<L>(to + i);
+          return Terms<A, L>{g, g * d};
+        });
+    fold_gradients(rows, sums, statistics, eps, dw, db);
+  });
+  return dz;
+}
+
 static Tensor backward_x_cpu(const Tensor& dy_, const Tensor& x_, const Tensor& statistics,
                              const Tensor& weight, const Tensor& dw, const Tensor& db,
                              const Tensor& bits, double eps) {
@@ -98,6 +130,7 @@ static Tensor backward_x_cpu(const Tensor& dy_, const Tensor& x_, const Tensor& 
 }
 
 static const bool cpu = kernels::batch_norm_backward_w.on(Device::cpu, backward_w_cpu) &&
+                        kernels::batch_norm_gelu_backward.on(Device::cpu, gelu_backward_cpu) &&
                         kernels::batch_norm_backward_x.on(Device::cpu, backward_x_cpu);
 
 }  // namespace bellows

@@ -35,6 +35,45 @@ template <class T, bool adds> struct Gradients : GradientSums<Acc<T>> {
   }
 };
 
+// The sums of batch_norm and gelu. Moves x, dy and dz = dy * gelu'(z) once: GELU's slope takes some
+// 40 instructions, so computing it again in the pass for dx would cost more than writing and
+// reading dz in 16 bits.
+template <class T> struct GeluGradients : GradientSums<Acc<T>> {
+  using A = Acc<T>;
+  const T *x, *dy;
+  T* dz;
+  const A *weight, *bias;
+
+  template <int K> struct Read { AlignedVector<T, K> x, dy; };
+  template <int K, int M> struct Terms {  // for pieces with M different channels
+    static constexpr int kAhead = 2;
+    const T *x, *dy;
+    T* dz;
+    Forward<M, A> norm;
+    __device__ Read<K> read(int64_t i) const { return {load<K>(x + i), load<K>(dy + i)}; }
+    // Sums up dz as rounded, as the pass for dx reads it.
+    __device__ void add(int64_t i, const Read<K>& in, Sums<A> (&sums)[K]) const {
+      A d[K], out[K];
+      for (int k = 0; k < K; ++k) {
+        d[k] = A(in.x.at[k]) - norm.mean[k % M];
+        out[k] =
+            A(in.dy.at[k]) * functors::Gelu::slope(d[k] * norm.scale[k % M] + norm.shift[k % M]);
+      }
+      const AlignedVector<T, K> rounded = packed<T>(out);
+      bellows::store(dz + i, rounded);
+      for (int k = 0; k < K; ++k) {
+        const A g = A(rounded.at[k]);
+        sums[k] = sums[k] + Sums<A>{g, g * d[k]};
+      }
+    }
+  };
+  template <int K, int M> __device__ Terms<K, M> terms(int64_t, int c) const {
+    Terms<K, M> terms{x, dy, dz, {}};
+    for (int m = 0; m < M; ++m) terms.norm.of(m, this->batch, weight, bias, c + m);
+    return terms;
+  }
+};
+
 // Blocks of kThreads threads, three per multiprocessor. Moves x, dy and dx once.
 template <int K, class T, class A = Acc<T>>
 __global__ void __launch_bounds__(kThreads, 3)
@@ -75,6 +114,26 @@ static kernels::Incoming backward_w_cuda(const Tensor& dy_, const Tensor& more_,
   return kept.defined() ? kernels::Incoming{kept, {}} : kernels::Incoming{dy, bits};
 }
 
+static Tensor gelu_backward_cuda(const Tensor& dy_, const Tensor& x_, const Tensor& statistics,
+                                 const Tensor& weight, const Tensor& bias, double eps,
+                                 const Tensor& dw, const Tensor& db) {
+  const Rows rows(x_);
+  const Tensor x = rows.ordered(x_), dy = rows.ordered(dy_), dz = rows.like(x_);
+  visit_stored(x.dtype(), [&]<class T>(T) {
+    using A = Acc<T>;
+    sum_channels<T>(GeluGradients<T>{{Batch<A>(statistics, eps), dw.ptr<A>(), db.ptr<A>()},
+                                     x.ptr<T>(),
+                                     dy.ptr<T>(),
+                                     dz.ptr<T>(),
+                                     weight.ptr<A>(),
+                                     bias.ptr<A>()},
+                    rows);
+  });
+  dw.raise_version();
+  db.raise_version();
+  return dz;
+}
+
 static Tensor backward_x_cuda(const Tensor& dy_, const Tensor& x_, const Tensor& statistics,
                               const Tensor& weight, const Tensor& dw, const Tensor& db,
                               const Tensor& bits, double eps) {
@@ -94,6 +153,7 @@ static Tensor backward_x_cuda(const Tensor& dy_, const Tensor& x_, const Tensor&
 }
 
 static const bool gpu = kernels::batch_norm_backward_w.on(Device::cuda, backward_w_cuda) &&
+                        kernels::batch_norm_gelu_backward.on(Device::cuda, gelu_backward_cuda) &&
                         kernels::batch_norm_backward_x.on(Device::cuda, backward_x_cuda);
 
 }  // namespace bellows

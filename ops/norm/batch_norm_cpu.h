@@ -127,6 +127,24 @@ constexpr int64_t kChannels = 64;  // channels whose partial sums a thread merge
 
 template <class A> A inverse_deviation(A var, double eps) { return A(1 / std::sqrt(var + eps)); }
 
+// weight / sqrt(var + eps) of each channel
+template <class A> Tensor scales_of(const Tensor& statistics, const Tensor& weight, double eps) {
+  const int64_t C = weight.numel();
+  const Tensor scales({C}, weight.dtype());
+  for (int64_t c = 0; c < C; ++c)
+    scales.ptr<A>()[c] = weight.ptr<A>()[c] * inverse_deviation(statistics.ptr<A>()[C + c], eps);
+  return scales;
+}
+
+// F of each lane, by a loop that the compiler turns into vectors: formulas take single values.
+template <class A, int L, class F>
+[[gnu::always_inline]] inline Lanes<A, L> each_lane(Lanes<A, L> z, const F& formula) {
+  A values[L];
+  store<L>(values, z);
+  for (int i = 0; i < L; ++i) values[i] = formula(values[i]);
+  return load<L>(values);
+}
+
 // Writes dw and db of each channel, from the sums of dy and of dy * (x - mean).
 template <class A>
 void fold_gradients(const Rows& rows, const ChannelSums<A>& sums, const Tensor& statistics,

@@ -1,4 +1,5 @@
 // batch_norm forward on the CPU: one pass for the batch's statistics, another one for y.
+#include "ops/base/functors.h"
 #include "ops/norm/batch_norm_cpu.h"
 
 namespace bellows {
@@ -62,6 +63,8 @@ static void update_running_cpu(const Tensor& statistics, const RunningUpdate& ru
   });
 }
 
+// With gelu there is neither a residual nor relu.
+template <bool gelu>
 static kernels::Normalized forward_cpu(const Tensor& x_, const Tensor& statistics,
                                        const Tensor& weight, const Tensor& bias,
                                        const Tensor& residual_, bool relu, double eps) {
@@ -71,23 +74,26 @@ static kernels::Normalized forward_cpu(const Tensor& x_, const Tensor& statistic
   const Tensor bits = relu ? Tensor({rows.count, rows.bytes_of_bits()}, DType::u8) : Tensor();
   visit_stored(x.dtype(), [&]<class S>(S) {
     using A = Acc<S>;
-    const A *const mean = statistics.ptr<A>(), *const var = mean + rows.channels;
-    const Tensor scale({rows.channels}, statistics.dtype());
-    for (int64_t c = 0; c < rows.channels; ++c)
-      scale.ptr<A>()[c] = weight.ptr<A>()[c] * inverse_deviation(var[c], eps);
+    const A* const mean = statistics.ptr<A>();
+    const Tensor scale = scales_of<A>(statistics, weight, eps);
     for_rows<A>(
         rows, [&]<int L, bool inner>(int64_t row) __attribute__((always_inline)) {
           const int64_t c = rows.first_channel(row), first = row * rows.length;
           const A *const m = mean + c, *const s = scale.ptr<A>() + c, *const b = bias.ptr<A>() + c;
           const S* const from = x.ptr<S>() + first;
-          const S* const added = residual.defined() ? residual.ptr<S>() + first : nullptr;
+          const S* const added = !gelu && residual.defined() ? residual.ptr<S>() + first : nullptr;
           S* const to = y.ptr<S>() + first;
-          uint8_t* const line = relu ? bits.ptr<uint8_t>() + row * rows.bytes_of_bits() : nullptr;
+          uint8_t* const line =
+              !gelu && relu ? bits.ptr<uint8_t>() + row * rows.bytes_of_bits() : nullptr;
           along<L>(
               rows.length, [=]<int K>(int64_t j) __attribute__((always_inline)) {
                 Lanes<A, K> v =
                     (load<K>(from + j) - of_channel<K, inner>(m, j)) * of_channel<K, inner>(s, j) +
                     of_channel<K, inner>(b, j);
+                if constexpr (gelu)
+                  v = each_lane<A, K>(
+                      v,
+                      [](A z) __attribute__((always_inline)) { return functors::Gelu::value(z); });
                 if (added) v += load<K>(added + j);
                 if (line) {
                   const auto off = v <= A(0);  // false for NaN
@@ -101,9 +107,15 @@ static kernels::Normalized forward_cpu(const Tensor& x_, const Tensor& statistic
   return {y, bits};
 }
 
+static Tensor gelu_cpu(const Tensor& x, const Tensor& statistics, const Tensor& weight,
+                       const Tensor& bias, double eps) {
+  return forward_cpu<true>(x, statistics, weight, bias, {}, false, eps).y;
+}
+
 static const bool cpu = kernels::channel_statistics.on(Device::cpu, statistics_cpu) &&
                         kernels::update_running.on(Device::cpu, update_running_cpu) &&
-                        kernels::batch_norm.on(Device::cpu, forward_cpu) &&
+                        kernels::batch_norm.on(Device::cpu, forward_cpu<false>) &&
+                        kernels::batch_norm_gelu.on(Device::cpu, gelu_cpu) &&
                         kernels::batch_norm_training.on(Device::cpu, kernels::batch_norm_in_steps);
 
 }  // namespace bellows

@@ -47,7 +47,7 @@ template <class T> struct Statistics {
 };
 
 // Blocks of kThreads threads, 16 bytes per thread and row. Moves x, residual and y once.
-template <int K, bool adds, class T, class A = Acc<T>>
+template <int K, bool adds, bool gelu, class T, class A = Acc<T>>
 __global__ void forward_rows(const T* __restrict__ x, const T* __restrict__ residual,
                              T* __restrict__ y, uint8_t* __restrict__ bits, Batch<A> batch,
                              const A* weight, const A* bias, Groups groups) {
@@ -57,8 +57,9 @@ __global__ void forward_rows(const T* __restrict__ x, const T* __restrict__ resi
   Forward<K, A> forward;
   for (int k = 0; k < K; ++k) forward.of(k, batch, weight, bias, (column + k) / groups.rows.inner);
   const auto read = [&](int64_t i) { return read_forward<adds, K>(x, residual, i); };
-  back_up_the_rows(groups, column, read,
-                   [&](int64_t i, const auto& in) { forward.put(y, bits, i, in); });
+  back_up_the_rows(groups, column, read, [&](int64_t i, const auto& in) {
+    forward.template put<gelu>(y, gelu ? nullptr : bits, i, in);
+  });
 }
 
 // Blocks as in forward_rows. Moves both inputs and y once.
@@ -109,6 +110,8 @@ static void update_running_cuda(const Tensor& statistics, const RunningUpdate& r
   });
 }
 
+// With gelu there is neither a residual nor relu.
+template <bool gelu>
 static kernels::Normalized forward_cuda(const Tensor& x_, const Tensor& statistics,
                                         const Tensor& weight, const Tensor& bias,
                                         const Tensor& residual_, bool relu, double eps) {
@@ -121,14 +124,22 @@ static kernels::Normalized forward_cuda(const Tensor& x_, const Tensor& statisti
     in_pieces<T>(rows.length, [&]<int K>() {
       if (relu) bits = Tensor({x.numel() / K}, DType::u8, x.device());
       if (x.numel() == 0) return;
-      with_added(residual, [&]<bool adds>() {
-        launch_on_rows<forward_rows<K, adds, T>, K>(
+      const auto start = [&]<bool adds>() {
+        launch_on_rows<forward_rows<K, adds, gelu, T>, K>(
             rows, x.ptr<T>(), pointer<T>(residual), y.ptr<T>(), pointer<uint8_t>(bits),
             Batch<A>(statistics, eps), weight.ptr<A>(), bias.ptr<A>());
-      });
+      };
+      if constexpr (gelu)
+        start.template operator()<false>();
+      else
+        with_added(residual, start);
     });
   });
   return {y, bits};
+}
+static Tensor gelu_cuda(const Tensor& x, const Tensor& statistics, const Tensor& weight,
+                        const Tensor& bias, double eps) {
+  return forward_cuda<true>(x, statistics, weight, bias, {}, false, eps).y;
 }
 
 static kernels::Normalized forward_both_cuda(const Tensor& a, const Tensor& statistics_a,
@@ -156,6 +167,7 @@ static kernels::Normalized forward_both_cuda(const Tensor& a, const Tensor& stat
 static const bool gpu = kernels::batch_norms.on(Device::cuda, forward_both_cuda) &&
                         kernels::channel_statistics.on(Device::cuda, statistics_cuda) &&
                         kernels::update_running.on(Device::cuda, update_running_cuda) &&
-                        kernels::batch_norm.on(Device::cuda, forward_cuda);
+                        kernels::batch_norm.on(Device::cuda, forward_cuda<false>) &&
+                        kernels::batch_norm_gelu.on(Device::cuda, gelu_cuda);
 
 }  // namespace bellows

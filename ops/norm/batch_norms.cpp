@@ -36,8 +36,6 @@ SavedNorm saved(const NormInput& n, const Tensor& statistics) {
 
 }  // namespace
 
-bool streams_norms(const Tensor& x) { return kernels::streams_norms(x); }
-
 Tensor batch_norms_relu(const NormInput& a, const NormInput& b, Impl impl) {
   CHECK(a.x.shape() == b.x.shape() && a.x.dtype() == b.x.dtype(), "batch_norms_relu: a is ",
         a.x.dtype(), " ", a.x.shape(), ", b ", b.x.dtype(), " ", b.x.shape());

@@ -1,7 +1,10 @@
 #include "ops/norm/batch_norm.h"
 #include <gtest/gtest.h>
 #include <cmath>
+#include "autograd/backward.h"
 #include "core/tensor/copy.h"
+#include "ops/elementwise.h"
+#include "ops/reduce.h"
 
 namespace bellows {
 
@@ -33,6 +36,42 @@ TEST(BatchNorm, StatisticsAreThoseOfAllPartsTogether) {
       }
     }
   }
+}
+
+// A norm receives the gradients of two consumers of y apart, and adds them itself.
+TEST(BatchNorm, OfTwoConsumersTakesTheSumOfTheirGradients) {
+  const Shape shape{3, 5, 4, 3};
+  const auto values = [&](int step, const Shape& shape) {
+    const Tensor t(shape, DType::f32);
+    for (int64_t i = 0; i < t.numel(); ++i) t.ptr<float>()[i] = float(i * step % 97) / 32 - 1;
+    return t;
+  };
+  const auto expect_sum = [&](auto run) {
+    for (const DType dtype : {DType::f32, DType::bf16})
+      for (const bool training : {true, false}) {
+        const Tensor a = cast(values(11, shape), dtype), b = cast(values(23, shape), dtype);
+        const auto gradient = [&](bool two) {
+          const Tensor x = require_grad(cast(values(7, shape), dtype));
+          const RunningStatistics running{full({5}, 0.25), full({5}, 2)};
+          const Tensor y = run(x, running, BatchNormOptions{.training = training});
+          backward(sum(two ? add(mul(y, a), mul(y, b)) : mul(y, add(a, b))));
+          return cast(grad(x), DType::f32);
+        };
+        const Tensor one = gradient(false), two = gradient(true);
+        for (int64_t i = 0; i < one.numel(); ++i)
+          ASSERT_EQ(two.ptr<float>()[i], one.ptr<float>()[i]) << dtype << " element " << i;
+      }
+  };
+  const Tensor weight = values(5, {5}), bias = values(3, {5});
+  expect_sum([&](const Tensor& x, const auto& running, const auto& options) {
+    return batch_norm(x, weight, bias, running, options);
+  });
+  expect_sum([&](const Tensor& x, const auto& running, const auto& options) {
+    return batch_norm_relu(x, {}, weight, bias, running, options);
+  });
+  expect_sum([&](const Tensor& x, const auto& running, const auto& options) {
+    return batch_norm_gelu(x, weight, bias, running, options);
+  });
 }
 
 }  // namespace bellows
