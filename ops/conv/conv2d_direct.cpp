@@ -160,24 +160,21 @@ static Tensor backward_x(const Tensor& dy, const Tensor& w_, const Shape&, const
   return contiguous(dx, conv2d_format(dy, w_));
 }
 
-static bool fits(const Tensor& images, const Tensor& w, const Conv2dOptions& options) {
-  return options.stride == 1 && conv2d_cpu::floats(images) && w.numel() > 0;
-}
-static bool fits_forward(const Tensor& x, const Tensor& w, const Tensor&,
-                         const Conv2dOptions& options, Slot&) {
-  return fits(x, w, options);
+static bool fits(const Tensor& x, const Tensor& w, const Tensor&, const Conv2dOptions& options,
+                 Slot&) {
+  return options.stride == 1 && conv2d_cpu::floats(x) && w.numel() > 0;
 }
 static bool fits_backward_x(const Tensor& dy, const Tensor& w, const Shape&,
-                            const Conv2dOptions& options, Slot&) {
-  return fits(dy, w, options) && w.dim(2) == w.dim(3) && options.padding < w.dim(2);
+                            const Conv2dOptions& options, Slot& slot) {
+  return fits(dy, w, {}, options, slot) && w.dim(2) == w.dim(3) && options.padding < w.dim(2);
 }
-static bool fits_backward_w(const Tensor&, const Tensor& x, const Tensor& dw, const Tensor&,
-                            const Conv2dOptions& options, Slot&) {
-  return fits(x, dw, options);
+static bool fits_backward_w(const Tensor&, const Tensor& x, const Tensor& dw, const Tensor& db,
+                            const Conv2dOptions& options, Slot& slot) {
+  return fits(x, dw, db, options, slot);
 }
 
 static const bool algorithm =
-    kernels::conv2d.algorithm_on(Device::cpu, "direct", fits_forward, forward) &&
+    kernels::conv2d.algorithm_on(Device::cpu, "direct", fits, forward) &&
     kernels::conv2d_backward_x.algorithm_on(Device::cpu, "direct", fits_backward_x, backward_x) &&
     kernels::conv2d_backward_w.algorithm_on(Device::cpu, "direct", fits_backward_w,
                                             conv2d_cpu::backward_w_by<sum_products>);

@@ -92,16 +92,13 @@ void conv2d_cpu::backward_w_by_product(const Tensor& dy, const Tensor& x, const 
   if (db.defined()) kernels::sum_rows(pixels.view_as({pixels.dim(1), K}), db);
 }
 
-static bool fits(const Tensor& w, const Tensor& b, const Conv2dOptions& options) {
+static bool fits(const Tensor&, const Tensor& w, const Tensor& b, const Conv2dOptions& options,
+                 Slot&) {
   return w.numel() > 0 && w.dim(2) == 1 && w.dim(3) == 1 && options.padding == 0 && !b.defined();
 }
-static bool fits_forward(const Tensor&, const Tensor& w, const Tensor& b,
-                         const Conv2dOptions& options, Slot&) {
-  return fits(w, b, options);
-}
-static bool fits_backward_x(const Tensor&, const Tensor& w, const Shape&,
-                            const Conv2dOptions& options, Slot&) {
-  return fits(w, Tensor(), options);
+static bool fits_backward_x(const Tensor& dy, const Tensor& w, const Shape&,
+                            const Conv2dOptions& options, Slot& slot) {
+  return fits(dy, w, {}, options, slot);
 }
 bool conv2d_cpu::product_fits(const Tensor& dy, const Tensor&, const Tensor& dw, const Tensor&,
                               const Conv2dOptions&, Slot&) {
@@ -111,7 +108,7 @@ bool conv2d_cpu::product_fits(const Tensor& dy, const Tensor&, const Tensor& dw,
   return bytes <= kernel_options().workspace_mb << 20;
 }
 static const bool algorithm =
-    kernels::conv2d.algorithm_on(Device::cpu, "matmul", fits_forward, forward) &&
+    kernels::conv2d.algorithm_on(Device::cpu, "matmul", fits, forward) &&
     kernels::conv2d_backward_x.algorithm_on(Device::cpu, "matmul", fits_backward_x, backward_x) &&
     kernels::conv2d_backward_w.algorithm_on(Device::cpu, "matmul", conv2d_cpu::product_fits,
                                             conv2d_cpu::backward_w_by_product);

@@ -507,21 +507,17 @@ static void backward_w(const Tensor& dy_, const Tensor& x_, const Tensor& dw, co
 
 // ---- registration
 
-static bool is_3x3(const Tensor& images, const Tensor& w, const Conv2dOptions& options) {
-  return images.numel() > 0 && w.numel() > 0 && options.stride == 1 && w.dim(2) == 3 &&
-         w.dim(3) == 3;
-}
 static bool fits(const Tensor& x, const Tensor& w, const Tensor&, const Conv2dOptions& options,
                  Slot&) {
-  return is_3x3(x, w, options);
+  return x.numel() > 0 && w.numel() > 0 && options.stride == 1 && w.dim(2) == 3 && w.dim(3) == 3;
 }
 static bool fits_backward_x(const Tensor& dy, const Tensor& w, const Shape&,
-                            const Conv2dOptions& options, Slot&) {
-  return is_3x3(dy, w, options) && options.padding <= 2;
+                            const Conv2dOptions& options, Slot& slot) {
+  return fits(dy, w, {}, options, slot) && options.padding <= 2;
 }
 static bool fits_backward_w(const Tensor&, const Tensor& x, const Tensor& dw, const Tensor& db,
-                            const Conv2dOptions& options, Slot&) {
-  return is_3x3(x, dw, options) && (!db.defined() || conv2d_cpu::floats(x));
+                            const Conv2dOptions& options, Slot& slot) {
+  return fits(x, dw, db, options, slot) && (!db.defined() || conv2d_cpu::floats(x));
 }
 static const bool algorithm =
     kernels::conv2d.algorithm_on(Device::cpu, "winograd", fits, forward) &&
