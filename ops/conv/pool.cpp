@@ -50,19 +50,15 @@ static Tensor average(const char* op, const Tensor& x, const Windows& rows,
       });
 }
 
-// The gradient needs neither x nor y, only where each maximum was.
-static OpWork work_of_average(const RecordedOp& op) {
-  const double both = op.inputs.at(0).bytes() + result_bytes(op);
-  return {{0, both}, {0, both}};
+// The gradient needs neither x nor y, only where each maximum was: a byte for each of them.
+static OpWork work_of_pool(const RecordedOp& op) {
+  const double winners = op.name == "max_pool2d" ? double(op.y.numel()) : 0,
+               bytes = op.inputs.at(0).bytes() + result_bytes(op) + winners;
+  return {{0, bytes}, {0, bytes}};
 }
-static OpWork work_of_max(const RecordedOp& op) {
-  const double both = op.inputs.at(0).bytes() + result_bytes(op),
-               winners = double(op.y.numel());  // a byte each
-  return {{0, both + winners}, {0, both + winners}};
-}
-static const AddWork works[] = {{"max_pool2d", work_of_max},
-                                {"avg_pool2d", work_of_average},
-                                {"adaptive_avg_pool2d", work_of_average}};
+static const AddWork works[] = {{"max_pool2d", work_of_pool},
+                                {"avg_pool2d", work_of_pool},
+                                {"adaptive_avg_pool2d", work_of_pool}};
 
 Tensor avg_pool2d(const Tensor& x, const Pool2dOptions& options) {
   return average("avg_pool2d", x, windows("avg_pool2d", x.shape(), 2, options),
@@ -134,17 +130,17 @@ struct RowsOf {
   int64_t rows, count, channels;
 };
 
-// Calls fn(begin, end) for all rows, in parallel. Rows share no inputs.
-template <class Fn> void for_each_row(const RowsOf& rows, int64_t pixels, const Fn& fn) {
-  parallel_for(rows.rows, std::max<int64_t>(1, 4096 / std::max<int64_t>(pixels * rows.count, 1)),
-               fn);
-}
-// Calls fn(row, i, j) for every row and pixel of an output.
-template <class Fn> void for_each_pixel(const RowsOf& rows, int64_t OH, int64_t OW, const Fn& fn) {
-  for_each_row(rows, OH * OW, [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r)
-      for (int64_t i = 0; i < OH; ++i)
-        for (int64_t j = 0; j < OW; ++j) fn(r, i, j);
+// Calls fn.operator()<L>(row, i, j) for every row and pixel of y, in parallel. Rows share no
+// inputs.
+template <class A, class Fn>
+void for_each_pixel(const RowsOf& rows, const Tensor& y, const Fn& fn) {
+  const int64_t OH = y.dim(2), OW = y.dim(3), size = std::max<int64_t>(OH * OW * rows.count, 1);
+  parallel_for(rows.rows, std::max<int64_t>(1, 4096 / size), [&](int64_t begin, int64_t end) {
+    in_lanes<A>([&]<int L>() __attribute__((always_inline)) {
+      for (int64_t r = begin; r < end; ++r)
+        for (int64_t i = 0; i < OH; ++i)
+          for (int64_t j = 0; j < OW; ++j) fn.template operator()<L>(r, i, j);
+    });
   });
 }
 
@@ -178,25 +174,19 @@ template <int L, class T, class W>
 static kernels::MaxPool max_forward(const Tensor& x_, const Windows& rows, const Windows& columns) {
   const MemoryFormat& format = format_of(x_);
   const Tensor x = contiguous(x_, format);
-  const Shape shape{x.dim(0), x.dim(1), rows.size(), columns.size()};
   const kernels::MaxPool out{
-      Tensor(shape, x.dtype(), x.device(), format),
-      Tensor(shape, kernels::winner_type(rows, columns), x.device(), format)};
+      kernels::pooled(x, x.dtype(), rows, columns),
+      kernels::pooled(x, kernels::winner_type(rows, columns), rows, columns)};
   const RowsOf from(x, format), to(out.y, format);
   visit_stored(x.dtype(), [&]<class T>(T) {
     kernels::visit_winner(out.winner.dtype(), [&]<class W>(W) {
-      for_each_row(to, shape[2] * shape[3], [&](int64_t begin, int64_t end) {
-        in_lanes<Acc<T>>([&]<int L>() __attribute__((always_inline)) {
-          for (int64_t r = begin; r < end; ++r)
-            for (int64_t i = 0; i < shape[2]; ++i)
-              for (int64_t j = 0; j < shape[3]; ++j) {
-                const Window h = rows[i], w = columns[j];
-                largest<L>(x.ptr<T>() + from.at(r, h.begin, w.begin), from, h, w,
-                           h.begin - rows.start(i), w.begin - columns.start(j), columns.kernel(),
-                           out.y.ptr<T>() + to.at(r, i, j), out.winner.ptr<W>() + to.at(r, i, j));
-              }
-        });
-      });
+      for_each_pixel<Acc<T>>(
+          to, out.y, [&]<int L>(int64_t r, int64_t i, int64_t j) __attribute__((always_inline)) {
+            const Window h = rows[i], w = columns[j];
+            largest<L>(x.ptr<T>() + from.at(r, h.begin, w.begin), from, h, w,
+                       h.begin - rows.start(i), w.begin - columns.start(j), columns.kernel(),
+                       out.y.ptr<T>() + to.at(r, i, j), out.winner.ptr<W>() + to.at(r, i, j));
+          });
     });
   });
   return out;
@@ -215,7 +205,7 @@ static Tensor max_backward(const Tensor& dy_, const Tensor& winner, const Shape&
     for (int64_t a = 0; a < rows.kernel(); ++a)
       for (int64_t b = 0; b < columns.kernel(); ++b) places.push_back((a * x[3] + b) * pixel);
     kernels::visit_winner(winner.dtype(), [&]<class W>(W) {
-      for_each_pixel(from, dy.dim(2), dy.dim(3), [&](int64_t r, int64_t i, int64_t j) {
+      for_each_pixel<Acc<T>>(from, dy, [&]<int>(int64_t r, int64_t i, int64_t j) {
         const T* const g = dy.ptr<T>() + from.at(r, i, j);
         const W* const at = winner.ptr<W>() + from.at(r, i, j);
         T* const image = dx.ptr<T>() + to.at(r, 0, 0);
@@ -232,12 +222,10 @@ static Tensor max_backward(const Tensor& dy_, const Tensor& winner, const Shape&
 
 static Tensor avg_forward(const Tensor& x_, const Windows& rows, const Windows& columns) {
   const MemoryFormat& format = format_of(x_);
-  const Tensor x = contiguous(x_, format);
-  const Shape shape{x.dim(0), x.dim(1), rows.size(), columns.size()};
-  const Tensor out(shape, x.dtype(), x.device(), format);
+  const Tensor x = contiguous(x_, format), out = kernels::pooled(x, x.dtype(), rows, columns);
   const RowsOf from(x, format), to(out, format);
   visit_float(x.dtype(), [&]<class T>(T) {
-    for_each_pixel(to, shape[2], shape[3], [&](int64_t r, int64_t i, int64_t j) {
+    for_each_pixel<T>(to, out, [&]<int>(int64_t r, int64_t i, int64_t j) {
       T* const y = out.ptr<T>() + to.at(r, i, j);
       const Window h = rows[i], w = columns[j];
       std::fill_n(y, to.count, T(0));
@@ -259,7 +247,7 @@ static Tensor avg_backward(const Tensor& dy_, const Shape& x, const Windows& row
   fill(dx, 0);
   const RowsOf from(dy, format), to(dx, format);
   visit_float(dy.dtype(), [&]<class T>(T) {
-    for_each_pixel(from, dy.dim(2), dy.dim(3), [&](int64_t r, int64_t i, int64_t j) {
+    for_each_pixel<T>(from, dy, [&]<int>(int64_t r, int64_t i, int64_t j) {
       const T* const g = dy.ptr<T>() + from.at(r, i, j);
       const Window h = rows[i], w = columns[j];
       const T share = 1 / T(h.size * w.size);

@@ -124,10 +124,6 @@ int count(const Tensor& t) {
   return int(t.numel());
 }
 
-Tensor pooled(const Tensor& x, DType dtype, const Windows& rows, const Windows& columns) {
-  return {{x.dim(0), x.dim(1), rows.size(), columns.size()}, dtype, x.device(), format_of(x)};
-}
-
 }  // namespace
 
 // Calls fn.operator()<K>(), K elements per piece of images in this format.
@@ -139,8 +135,9 @@ static void in_pieces_of(const Tensor& image, const MemoryFormat& format, const 
 static kernels::MaxPool max_forward(const Tensor& x_, const Windows& rows, const Windows& columns) {
   const MemoryFormat& format = format_of(x_);
   const Tensor x = contiguous(x_, format);
-  const kernels::MaxPool out{pooled(x, x.dtype(), rows, columns),
-                             pooled(x, kernels::winner_type(rows, columns), rows, columns)};
+  const kernels::MaxPool out{
+      kernels::pooled(x, x.dtype(), rows, columns),
+      kernels::pooled(x, kernels::winner_type(rows, columns), rows, columns)};
   count(x);
   const int n = count(out.y);
   if (n == 0) return out;
@@ -158,7 +155,7 @@ static kernels::MaxPool max_forward(const Tensor& x_, const Windows& rows, const
 
 static Tensor avg_forward(const Tensor& x_, const Windows& rows, const Windows& columns) {
   const MemoryFormat& format = format_of(x_);
-  const Tensor x = contiguous(x_, format), y = pooled(x, x.dtype(), rows, columns);
+  const Tensor x = contiguous(x_, format), y = kernels::pooled(x, x.dtype(), rows, columns);
   count(x);
   if (const int n = count(y))
     visit_stored(x.dtype(), [&]<class T>(T) {

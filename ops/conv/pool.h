@@ -83,6 +83,10 @@ struct MaxPool {
 inline DType winner_type(const Windows& rows, const Windows& columns) {
   return rows.kernel() * columns.kernel() <= 256 ? DType::u8 : DType::i32;
 }
+// Returns a tensor with the shape of y and the memory format of x, uninitialized.
+inline Tensor pooled(const Tensor& x, DType dtype, const Windows& rows, const Windows& columns) {
+  return {{x.dim(0), x.dim(1), rows.size(), columns.size()}, dtype, x.device(), format_of(x)};
+}
 template <class Fn> void visit_winner(DType dtype, const Fn& fn) {
   dtype == DType::u8 ? fn(uint8_t()) : fn(int32_t());
 }
