@@ -12,6 +12,7 @@ using namespace bellows;
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 namespace {
 
@@ -67,6 +68,16 @@ TEST_F(Resuming, ANamedFolderIsTheOneThatResumes) {
 }
 
 // ---- rows
+
+TEST_F(Resuming, CutsARowThatAKilledRunLeftIncomplete) {
+  run(tiny({}));
+  const std::string whole = read("runs/run/metrics.jsonl");
+  write("runs/run/metrics.jsonl", whole + "{\"ts\": 1764, \"st");
+  const Ended ended = run(tiny({"--resume", "train.epochs=3"}));
+  EXPECT_THAT(ended.out, HasSubstr("metrics.jsonl: dropped 1 row after step 8"));
+  EXPECT_THAT(read("runs/run/metrics.jsonl"), Not(HasSubstr("1764, \"st")));
+  EXPECT_EQ(rows("runs/run").size(), 10u);  // 3 epochs of 2 log lines and an evaluation; totals
+}
 
 TEST_F(Resuming, AfterKillingWritesEachRowOnceWithTheSameLosses) {
   const struct {

@@ -39,7 +39,8 @@ int64_t drop_rows_after(const Position& from, const Path& metrics_jsonl) {
   std::istringstream lines(read_file(metrics_jsonl, kLargest, Exit::storage));
   std::string kept;
   int64_t dropped = 0;
-  for (std::string line; std::getline(lines, line);)
+  // A last line without its newline is incomplete; LineWriter would have removed it.
+  for (std::string line; std::getline(lines, line) && !lines.eof();)
     if (is_repeated(line, from))
       ++dropped;
     else
