@@ -182,6 +182,13 @@ TEST_F(Program, OffersToSaveInTheBackgroundWhereThatIsOff) {
   }
 }
 
+TEST_F(Program, OverwritingRemovesThePicturesOfTheEarlierRun) {
+  run(tiny({"log={pictures_every: 3, tensorboard: false}"}));
+  EXPECT_TRUE(fs::exists(folder_ / "runs/run/pictures/step_00000006.png"));
+  EXPECT_EQ(run(tiny({"--overwrite"})).code, 0);
+  EXPECT_FALSE(fs::exists(folder_ / "runs/run/pictures"));
+}
+
 // ---- resume
 
 TEST_F(Program, KilledAndResumedEndsWithTheSameBits) {

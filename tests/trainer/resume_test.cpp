@@ -67,6 +67,18 @@ TEST_F(Resuming, ANamedFolderIsTheOneThatResumes) {
                                HasSubstr("run folder: new\n")));
 }
 
+TEST_F(Resuming, AfterAGapTheHighestNumberIsTheNewestRunAndANewOneGoesAboveIt) {
+  for (int i = 0; i < 3; ++i) run(tiny({}));
+  fs::remove_all(folder_ / "runs/run-2");
+  EXPECT_THAT(run(tiny({"--resume", "train.epochs=3"})).out,
+              AllOf(HasSubstr("resume: runs/run-3/"), HasSubstr("run folder: runs/run-3\n")));
+  const auto one = start(tiny({})), other = start(tiny({}));  // at the same time
+  EXPECT_EQ(one->end().code, 0);
+  EXPECT_EQ(other->end().code, 0);
+  EXPECT_FALSE(fs::exists(folder_ / "runs/run-2"));
+  for (const char* name : {"run-4", "run-5"}) EXPECT_EQ(checkpoints(cat("runs/", name)).size(), 2u);
+}
+
 // ---- rows
 
 TEST_F(Resuming, CutsARowThatAKilledRunLeftIncomplete) {

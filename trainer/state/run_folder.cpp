@@ -1,7 +1,9 @@
 #include "trainer/state/run_folder.h"
 #include <sys/stat.h>
 #include <unistd.h>
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include "trainer/state/checkpoints.h"
 
@@ -22,18 +24,51 @@ static Path numbered(const Path& path, int n) {
   return n == 1 ? path : Path(path.string() + "-" + std::to_string(n));
 }
 
-Path newest_run(const Path& path) {
-  int n = 1;
-  while (kind_of(numbered(path, n + 1), Exit::storage) != Kind::nothing) ++n;
-  return numbered(path, n);
+// Returns true for the first run of a plan whose name ends in a number, as in "resnet-50".
+static bool is_first_of_its_name(const Path& folder) {
+  const Path plan = folder / "plan.yaml";
+  const std::string begin = cat("name: ", folder.filename().string(), " ");
+  return kind_of(plan, Exit::storage) == Kind::file &&
+         read_file(plan, 1 << 20, Exit::storage).starts_with(begin);
 }
 
-// mkdir decides without a check before it, so two runs that start together get two folders.
+// Returns the highest number of a run of that name; 0 if there is none. Lower ones may be missing,
+// because users delete runs.
+static int highest_number(const Path& path) {
+  constexpr int kMost = 999'999;  // a larger one is a date
+  const Path parent = path.has_parent_path() ? path.parent_path() : Path(".");
+  if (kind_of(parent, Exit::storage) != Kind::folder) return 0;
+  int highest = kind_of(path, Exit::storage) == Kind::nothing ? 0 : 1;
+  const std::string start = path.filename().string() + "-";
+  for (const Path& other : paths_in(parent, Exit::storage)) {
+    const std::string name = other.filename();
+    if (!name.starts_with(start)) continue;
+    int n = 0;
+    std::from_chars(name.data() + start.size(), name.data() + name.size(), n);
+    const bool is_newer = n > highest && n <= kMost && name == start + std::to_string(n);
+    if (is_newer && !is_first_of_its_name(other)) highest = n;
+  }
+  return highest;
+}
+
+Path newest_run(const Path& path) { return numbered(path, std::max(1, highest_number(path))); }
+
+// mkdir decides, so two runs that start together get two folders.
 static Path make_new(const Path& path) {
-  for (int n = 1;; ++n) {
+  for (int n = highest_number(path) + 1;; ++n) {
     const Path candidate = numbered(path, n);
     if (mkdir(candidate.c_str(), 0777) == 0) return candidate;
     if (errno != EEXIST) fail_storage(candidate, "mkdir");
+  }
+}
+
+// Appends the paths directly inside a folder whose names begin and end like that.
+static void add_named(std::vector<Path>& paths, const Path& folder, std::string_view begin,
+                      std::string_view end) {
+  if (kind_of(folder, Exit::storage) != Kind::folder) return;
+  for (const Path& path : paths_in(folder, Exit::storage)) {
+    const std::string name = path.filename();
+    if (name.starts_with(begin) && name.ends_with(end)) paths.push_back(path);
   }
 }
 
@@ -45,9 +80,9 @@ static std::vector<Path> written_by_runs(const Path& folder) {
   for (const Path& path : {folder / "plan.yaml", folder / "env.json", folder / "metrics.jsonl",
                            folder / "end.json", best_path(folder / "checkpoints")})
     if (fs::exists(fs::symlink_status(path, error))) written.push_back(path);
-  for (const Path& path : paths_in(folder, Exit::storage))
-    for (const char* start : {"events.out.tfevents.", kFlightReport})
-      if (path.filename().string().starts_with(start)) written.push_back(path);
+  add_named(written, folder, "events.out.tfevents.", "");
+  add_named(written, folder, kFlightReport, "");
+  add_named(written, folder / "pictures", "step_", ".png");
   return written;
 }
 
@@ -65,9 +100,11 @@ RunFolder::RunFolder(const Path& path, IfExists existing) : path_(path) {
     make_folders(path, kAdvice);
   lock();
   if (existing == IfExists::refuse) refuse_used(path_);
-  if (existing == IfExists::overwrite)
+  if (existing == IfExists::overwrite) {
     for (const Path& earlier : written_by_runs(path_))
       if (unlink(earlier.c_str()) != 0 && errno != ENOENT) fail_storage(earlier, "unlink");
+    rmdir((path_ / "pictures").c_str());  // fails, as it should, if others' files are in it
+  }
   make_folders(checkpoints(), kAdvice);
   for (const Path& folder : {path_, checkpoints()}) remove_temporaries(folder);
 }

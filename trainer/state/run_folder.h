@@ -1,6 +1,7 @@
 // The folder of a run: runs/<name>/ with plan.yaml, env.json, metrics.jsonl, events.out.tfevents.*,
-// end.json and checkpoints/; after a failure of several ranks flight_recorder.<rank>.txt. One
-// process at a time owns it. Existing files are overwritten only on request.
+// end.json, pictures/ and checkpoints/; after a failure of several ranks
+// flight_recorder.<rank>.txt. One process at a time owns it. Existing files are overwritten only on
+// request.
 #pragma once
 #include <optional>
 #include "core/base/file_lock.h"
@@ -13,7 +14,8 @@ inline constexpr const char* kFlightReport = "flight_recorder.";  // followed by
 
 class RunFolder {
  public:
-  // another: leaves an existing folder alone and uses <path>-2, <path>-3, ... refuse: throws if a
+  // another: leaves existing folders alone and uses the number after the highest, beginning with
+  // <path>, <path>-2. refuse: throws if a
   // run has written there. keep: continues in it. overwrite: removes files that an earlier run
   // wrote there, and nothing else. Throws Error: exit 2 if another run owns the folder or (refuse)
   // has written there, 8 if it is not writable.
@@ -33,7 +35,8 @@ class RunFolder {
 
 // Throws Error (exit 2) if a run has written in that folder.
 void refuse_used(const Path& path);
-// Returns the folder with the highest number: <path>-3 before <path>-2 before <path>.
+// Returns the folder with the highest number, even if lower ones are missing: <path>-3 before
+// <path>-2 before <path>. Throws Error (exit 8) if the parent folder cannot be listed.
 Path newest_run(const Path& path);
 
 }  // namespace bellows
