@@ -276,6 +276,42 @@ TEST_F(Program, ASignalEndsItAfterTheStepAndACheckpoint) {
   }
 }
 
+TEST_F(Program, ASignalAfterAFailedSaveDoesNotPromiseACheckpoint) {
+  const auto stopped = [this](const Args& more) {
+    Args args = tiny({kSlow, "toggles={background_loader: off, async_checkpoint: off}",
+                      "ckpt={every: 0, on_error: warn, retries: 0}", "train.epochs=100"});
+    args.insert(args.end(), more.begin(), more.end());
+    const auto running = start(args, [] {
+      const rlimit bytes = {16384, 16384};
+      setrlimit(RLIMIT_FSIZE, &bytes);
+    });
+    EXPECT_TRUE(running->says("iter: 2/4"));
+    running->send(SIGTERM);
+    const Ended ended = running->end();
+    EXPECT_EQ(ended.code, 143) << ended.err;
+    return ended.out;
+  };
+  EXPECT_THAT(stopped({}), AllOf(HasSubstr("stopped by SIGTERM after step "),
+                                 HasSubstr("; the last save failed, and there is no checkpoint to "
+                                           "continue from\n"),
+                                 Not(HasSubstr("--resume"))));
+  run(tiny({"--overwrite", "ckpt={every: 0}"}));
+  EXPECT_THAT(stopped({"--resume"}),
+              HasSubstr("; the last save failed; --resume continues from an earlier checkpoint\n"));
+}
+
+TEST_F(Program, ASignalInTheLastEvaluationLeavesNothingToContinue) {
+  const auto running =
+      start(tiny({"data={name: digits, train_size: 64, test_size: 640, batch_size: 16, "
+                  "sim_latency_us: 20000}",
+                  "train.epochs=1"}));
+  ASSERT_TRUE(running->says("iter: 4/4"));
+  running->send(SIGTERM);
+  const Ended ended = running->end();
+  EXPECT_EQ(ended.code, 143) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("stopped by SIGTERM after step 4\n"));
+}
+
 TEST_F(Program, ASecondSignalEndsItAtOnceWithWholeFiles) {
   const auto running =
       start(tiny({"data={name: digits, train_size: 64, test_size: 20, batch_size: 16, "

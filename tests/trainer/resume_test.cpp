@@ -79,6 +79,25 @@ TEST_F(Resuming, AfterAGapTheHighestNumberIsTheNewestRunAndANewOneGoesAboveIt) {
   for (const char* name : {"run-4", "run-5"}) EXPECT_EQ(checkpoints(cat("runs/", name)).size(), 2u);
 }
 
+// ---- dry runs
+
+TEST_F(Resuming, ADryRunChecksWhatTheRunWouldDoAndChangesNothing) {
+  run(tiny({}));
+  const std::string before = read("runs/run/metrics.jsonl");
+  const Ended longer = run(tiny({"--dry-run", "--resume", "train.epochs=3"}));
+  EXPECT_EQ(longer.code, 0) << longer.err;
+  EXPECT_THAT(longer.out, AllOf(HasSubstr("resume: runs/run/checkpoints/step_00000008.safetensors"),
+                                HasSubstr("dry run: 4 steps of 16 samples would follow")));
+  EXPECT_THAT(run(tiny({"--dry-run", "--resume"})).out, HasSubstr("nothing to do"));
+  expect_refusal(tiny({"--dry-run", "--resume", "seed=2"}), 2, "cannot change seed: 1 -> 2");
+  expect_refusal(tiny({"--dry-run", "--run-dir", "runs/run"}), 2, "already holds a run");
+  const Ended other = run(tiny({"--dry-run", "--run-dir", "runs/run", "--overwrite"}));
+  EXPECT_EQ(other.code, 0) << other.err;
+  EXPECT_THAT(other.out, HasSubstr("dry run: 8 steps of 16 samples would follow"));
+  EXPECT_EQ(read("runs/run/metrics.jsonl"), before);
+  EXPECT_EQ(checkpoints().size(), 2u);
+}
+
 // ---- rows
 
 TEST_F(Resuming, CutsARowThatAKilledRunLeftIncomplete) {

@@ -184,11 +184,24 @@ static bool nothing_to_do(const Session& session, const Position& at) {
   return finished(session, at) && (!session.plan.eval.every || at.evaluated == at.step);
 }
 
-static int end_run(const Outcome& outcome, const Lines& summary, const LinePrinter& speaker) {
-  speaker.all(summary);
+// Returns how a run can continue after a signal; "" if it is finished.
+static std::string continuation(const Session& session, const Position& at,
+                                const Path& checkpoints) {
+  if (nothing_to_do(session, at)) return "";
+  std::error_code none;
+  if (fs::exists(checkpoint_path(checkpoints, at.step), none)) return "; continue with --resume";
+  return cat("; the last save failed", list_checkpoints(checkpoints).empty()
+                                           ? ", and there is no checkpoint to continue from"
+                                           : "; --resume continues from an earlier checkpoint");
+}
+
+// `folder`: of the run; "" on all ranks but rank 0.
+static int end_run(const Session& session, const Outcome& outcome, const LinePrinter& speaker,
+                   const Path& folder) {
   if (outcome.signal == 0) return 0;
-  speaker.line(cat("stopped by ", outcome.signal == SIGINT ? "SIGINT" : "SIGTERM", " after step ",
-                   outcome.at.step, "; continue with --resume"));
+  if (!folder.empty())
+    speaker.line(cat("stopped by ", outcome.signal == SIGINT ? "SIGINT" : "SIGTERM", " after step ",
+                     outcome.at.step, continuation(session, outcome.at, folder / "checkpoints")));
   return 128 + outcome.signal;
 }
 
@@ -277,37 +290,45 @@ static void write_flight_report(const Session& session, const Path& folder) noex
 } catch (const std::exception&) {  // ignored: the error being thrown is the cause
 }
 
-// `shared`: receives the folder of rank 0.
-static int run_in(Session& session, const RunRequest& request, Start& start, Path& shared,
-                  const Counts& before) {
-  const LogOutput voice = voice_of(session);
-  const LinePrinter speaker(session.plan.log.format, voice);
+// Loads the state in which the run starts and prints the notes. Returns its position; none if
+// nothing is left to do.
+static std::optional<Position> begin_run(Session& session, const Config& config, Start& start,
+                                         const LinePrinter& speaker) {
   Position at;
   if (start.saved)
     at = resume(session, start);
   else
     load_weights(session, start.notes);
   compare_ranks(session);
-  print_start(speaker, session, request.config, start.notes);
-  if (start.saved && nothing_to_do(session, at)) {
-    speaker.line("nothing to do: the run is finished");
-    speaker.line("params hash: " + model_hash(session));
-    return 0;
-  }
+  print_start(speaker, session, config, start.notes);
+  if (!start.saved || !nothing_to_do(session, at)) return at;
+  speaker.line("nothing to do: the run is finished");
+  speaker.line("params hash: " + model_hash(session));
+  return {};
+}
+
+// `shared`: receives the folder of rank 0.
+static int run_in(Session& session, const RunRequest& request, Start& start, Path& shared,
+                  const Counts& before) {
+  const LogOutput voice = voice_of(session);
+  const LinePrinter speaker(session.plan.log.format, voice);
+  const auto at = begin_run(session, request.config, start, speaker);
+  if (!at) return 0;
   std::optional<Files> files;
   if (voice == LogOutput::lines) files.emplace(request, session, start);
   const Path folder = files ? files->folder.path() : Path();
   shared = shared_folder(session, folder);
   speaker.line("run folder: " + folder.string());
-  Log log(session.plan, folder, voice, at);
+  Log log(session.plan, folder, voice, *at);
   Signals signals;  // also while the summary is printed
-  const Outcome outcome = train(session, log, files ? &files->checkpoints : nullptr, signals, at);
+  const Outcome outcome = train(session, log, files ? &files->checkpoints : nullptr, signals, *at);
   gather_damaged(session);
   log.totals(outcome.at, totals(session, outcome));
   const Lines lines = summary(session, outcome);
   const auto uses = toggle_uses(request.config, before, trace::counters());
   if (files) files->folder.write("end.json", to_line(end_of_run(lines, uses)) + "\n");
-  const int code = end_run(outcome, lines, speaker);
+  speaker.all(lines);
+  const int code = end_run(session, outcome, speaker, folder);
   speaker.all(idle_toggles(uses));
   return code;
 }
@@ -369,21 +390,20 @@ int run_training(RunRequest request) {
   });
 }
 
-static int dry_run_in(Session& session, const Config& config, Lines& notes) {
+static int dry_run_in(Session& session, const Config& config, Start& start) {
   const LinePrinter speaker(session.plan.log.format, voice_of(session));
-  load_weights(session, notes);
-  compare_ranks(session);
-  print_start(speaker, session, config, notes);
+  const auto at = begin_run(session, config, start, speaker);
+  if (!at) return 0;
   const TrainingStep step(session);  // throws if an update cannot be captured
   dry_run(session);
   const int64_t samples = session.loader->sampler().joint_size(0);  // of the first, largest batch
-  speaker.line(cat("dry run: ", count_of(session.total_steps(), "step"), " of ",
+  speaker.line(cat("dry run: ", count_of(session.total_steps() - at->step, "step"), " of ",
                    count_of(samples, "sample"), " would follow"));
   return 0;
 }
 
-int dry_run_training(Config config) {
-  Plan& plan = config.plan;
+int dry_run_training(RunRequest request) {
+  Plan& plan = request.config.plan;
   Lines notes;
   if (plan.data.packed && !has_cached_copy(plan.data.dataset)) {
     plan.data.packed = false;
@@ -392,10 +412,12 @@ int dry_run_training(Config config) {
   // Uses kernels that an earlier run has found, because the result of a search would be kept in the
   // user's cache.
   if (plan.kernels.autotune == Autotune::benchmark) plan.kernels.autotune = Autotune::found;
-  return as_rank(config, [&] {
-    settle_batch_size(config, {}, notes);
+  return as_rank(request.config, [&] {
+    Start start = start_of(request);
+    std::ranges::copy(notes, std::back_inserter(start.notes));
+    settle_batch_size(request.config, start.saved, start.notes);
     Session session(plan);
-    return with_ranks(session, [&](Path&) { return dry_run_in(session, config, notes); });
+    return with_ranks(session, [&](Path&) { return dry_run_in(session, request.config, start); });
   });
 }
 

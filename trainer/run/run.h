@@ -16,9 +16,9 @@ struct RunRequest {
 // Trains and writes the run folder; with several ranks, rank 0 alone writes and prints. Returns the
 // exit code: 0, or 130 or 143 after a signal. Throws Error.
 int run_training(RunRequest request);
-// Does everything except training: loads the data, runs one forward and backward. Writes no run
-// folder, packs nothing and searches for no kernels. Returns the exit code.
-int dry_run_training(Config config);
+// Does everything except training: loads data and checkpoint, runs one forward and backward. Writes
+// no run folder, packs nothing and searches for no kernels. Returns the exit code.
+int dry_run_training(RunRequest request);
 
 // Compares the plan of a resumed run with the plan in its checkpoint. Returns "train.epochs: 5 ->
 // 10" for each option that differs. Throws Error (exit 2) with the reason for an option that cannot

@@ -72,8 +72,8 @@ static int run(const Arguments& args) {
     if (this_rank(config.plan.dist).rank == 0) say_part(print_config(config));
     return 0;
   }
-  if (given.dry_run) return dry_run_training(config);
-  return run_training({config, given.run_dir, given.overwrite, given.resume});
+  const RunRequest request{config, given.run_dir, given.overwrite, given.resume};
+  return given.dry_run ? dry_run_training(request) : run_training(request);
 }
 
 static const AddVerb verb({"train", "trains a model on a data set, as a config describes",
