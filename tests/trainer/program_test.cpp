@@ -189,6 +189,27 @@ TEST_F(Program, OverwritingRemovesThePicturesOfTheEarlierRun) {
   EXPECT_FALSE(fs::exists(folder_ / "runs/run/pictures"));
 }
 
+// ---- options without effect
+
+TEST_F(Program, NamesAllOptionsThatNeedEvaluationsIfThereAreNone) {
+  const Ended ended = run(tiny({"eval.every=0", "train.patience=1", "ckpt.best=loss",
+                                "schedule.name=plateau", "target={metric: loss, value: 9}"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out,
+              AllOf(HasSubstr("\ntrain.patience, ckpt.best, target.metric, schedule.plateau: no "
+                              "effect without evaluations (eval.every is 0)\n"),
+                    HasSubstr("\ntarget: loss 9 not reached, nothing was evaluated\n"),
+                    HasSubstr("\nbest: nothing was evaluated\n")));
+}
+
+TEST_F(Program, NamesOptionsThatLackTheOneTheyBelongTo) {
+  const Ended ended = run(tiny({"target.value=0.9", "profile.exit_after=true"}));
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("\ntarget.value: no effect without target.metric\n"),
+                               HasSubstr("\nprofile.exit_after: no effect without "
+                                         "profile.window\n")));
+  EXPECT_THAT(run(tiny({"target={metric: loss, value: 0.9}"})).out, Not(HasSubstr("no effect")));
+}
+
 // ---- resume
 
 TEST_F(Program, KilledAndResumedEndsWithTheSameBits) {

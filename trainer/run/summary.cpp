@@ -34,15 +34,17 @@ static std::string target_line(const Session& session, const Outcome& outcome) {
     return fmt::format("target: {} {} not reached{}", target.metric, target.value,
                        outcome.metrics
                            ? fmt::format(", it is {:.4f}", outcome.metrics->value(target.metric))
-                           : "");
+                           : ", nothing was evaluated");
   return fmt::format("target: {} {} reached; time-to-target: {:.2f} s, {}, {}", target.metric,
                      target.value, at.target_s, count_of(at.target_samples, "sample"),
                      count_of(at.target_epochs, "epoch"));
 }
 
 // Describes the best evaluation, for ckpt.best and train.patience.
-static std::string best_line(const Session& session, const Position& at) {
+static std::string best_line(const Session& session, const Outcome& outcome) {
   const Plan& plan = session.plan;
+  const Position& at = outcome.at;
+  if (at.best.step < 0 && !outcome.metrics) return "best: nothing was evaluated";
   const std::string metric = best_metric(plan);
   const std::string best = at.best.step < 0
                                ? cat("no finite ", metric)
@@ -126,7 +128,7 @@ Lines summary(const Session& session, const Outcome& outcome) {
   if (outcome.metrics) lines.push_back("test: " + text_of(*outcome.metrics));
   if (session.plan.target.metric != "none") lines.push_back(target_line(session, outcome));
   if (session.plan.ckpt.best != "none" || session.plan.train.patience)
-    lines.push_back(best_line(session, outcome.at));
+    lines.push_back(best_line(session, outcome));
   if (session.plan.amp.scales())
     lines.push_back(amp_line(session));
   else if (const std::string line = skipped_line(session); !line.empty())

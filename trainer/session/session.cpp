@@ -154,16 +154,21 @@ static void check_metrics(const Session& session) {
   }
 }
 
-// Returns an option that has no effect because evaluation is off, and why; "" if there is none.
-static std::string unevaluated(const Session& session) {
+// Adds a note for options that have no effect because another one is off.
+static void note_idle_options(const Session& session, std::vector<std::string>& notes) {
   const Plan& plan = session.plan;
-  if (plan.eval.every) return "";
-  const std::string watched = session.watched_metric();
-  const std::string option = plan.train.patience        ? "train.patience"
-                             : plan.ckpt.best != "none" ? "ckpt.best"
-                             : watched.empty()          ? ""
-                                                        : "schedule." + plan.schedule.curve.name();
-  return option.empty() ? "" : option + ": no effect without evaluations (eval.every is 0)";
+  Names unevaluated;
+  if (plan.train.patience) unevaluated.emplace_back("train.patience");
+  if (plan.ckpt.best != "none") unevaluated.emplace_back("ckpt.best");
+  if (plan.target.metric != "none") unevaluated.emplace_back("target.metric");
+  if (!session.watched_metric().empty())
+    unevaluated.push_back("schedule." + plan.schedule.curve.name());
+  if (plan.eval.every == 0 && !unevaluated.empty())
+    notes.push_back(joined(unevaluated) + ": no effect without evaluations (eval.every is 0)");
+  if (plan.target.metric == "none" && plan.target.value != 0)
+    notes.emplace_back("target.value: no effect without target.metric");
+  if (plan.profile.window.empty() && plan.profile.exit_after)
+    notes.emplace_back("profile.exit_after: no effect without profile.window");
 }
 
 // Pins memory only if a GPU copies from it.
@@ -372,7 +377,7 @@ void Session::describe() {
   if (steps && warmup >= steps)
     notes.push_back(cat("schedule: the run ends after ", steps, " of ", count_of(warmup, "update"),
                         " of warm-up, so its rate stays below the peak"));
-  if (const std::string idle = unevaluated(*this); !idle.empty()) notes.push_back(idle);
+  note_idle_options(*this, notes);
   if (const std::string note = about_sync_bn(*this); !note.empty()) notes.push_back(note);
   if (!plan.profile.window.empty()) notes.push_back(profiler_command(plan.profile, plan.name));
 }
