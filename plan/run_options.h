@@ -62,6 +62,10 @@ struct CkptOptions {
   bool require_finite = false;  // NaN or Inf in a loaded tensor: exit 5 instead of a warning
 };
 void visit(Visitor& v, CkptOptions& o);
+// Returns the name of the option that sets how often checkpoints are saved.
+inline const char* saving_interval(const CkptOptions& o) {
+  return o.every_iters ? "ckpt.every_iters" : "ckpt.every";
+}
 
 // Target value of an evaluation metric. The time to reach it is reported; by default training stops
 // there.

@@ -182,6 +182,15 @@ TEST_F(Program, OffersToSaveInTheBackgroundWhereThatIsOff) {
   }
 }
 
+TEST_F(Program, AdvisesToSaveLessOftenWithTheOptionThatDoes) {
+  const Ended often = run(tiny({"ckpt={every_iters: 1, max_overhead: 0}"}));
+  EXPECT_THAT(often.out, HasSubstr("save less often (ckpt.every_iters)"));
+  const Ended epochs = run(tiny({"ckpt={max_overhead: 0}"}));
+  EXPECT_THAT(epochs.out, HasSubstr("save less often (ckpt.every)"));
+  for (const char* once : {"ckpt={every: 0, max_overhead: 0}", "ckpt={every: 2, max_overhead: 0}"})
+    EXPECT_THAT(run(tiny({once})).out, Not(HasSubstr("warning: saving"))) << "only at the end";
+}
+
 TEST_F(Program, OverwritingRemovesThePicturesOfTheEarlierRun) {
   run(tiny({"log={pictures_every: 3, tensorboard: false}"}));
   EXPECT_TRUE(fs::exists(folder_ / "runs/run/pictures/step_00000006.png"));

@@ -255,7 +255,7 @@ static Judged saving(const Evidence& e) {
                                    percent(e.save_share), percent(limit)),
                .saves_s = e.save_share * e.batch_s(),
                .remedies = switch_on(e, {"async_checkpoint"}),
-               .advice = "save less often (ckpt.every)"};
+               .advice = cat("save less often (", saving_interval(e.config.plan.ckpt), ")")};
 }
 
 static Judged evaluating(const Evidence& e) {

@@ -89,11 +89,12 @@ static std::string skipped_line(const Session& session) {
 static std::string saving_warning(const Session& session, const Meter& meter) {
   const double share = meter.seconds(Phase::save) / std::max(meter.total_seconds(), 1e-9);
   const double limit = session.plan.ckpt.max_overhead;
-  if (share <= limit) return "";
+  const bool only_at_the_end = counted("ckpt.saves") == 1;  // no option saves less often
+  if (share <= limit || only_at_the_end) return "";
   return fmt::format(
       "warning: saving took {:.1f} % of the time, more than {:.1f} % "
-      "(ckpt.max_overhead); save less often (ckpt.every){}",
-      100 * share, 100 * limit,
+      "(ckpt.max_overhead); save less often ({}){}",
+      100 * share, 100 * limit, saving_interval(session.plan.ckpt),
       session.plan.ckpt.async ? "" : ", or  toggles: {async_checkpoint: on}");
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include "autograd/backward.h"
 #include "core/base/plural.h"
+#include "core/base/trace.h"
 #include "core/tensor/copy.h"
 
 namespace bellows {
@@ -82,7 +83,9 @@ void Checkpoints::save_best(const NamedTensors& tensors, const Metadata& metadat
 }
 
 void Checkpoints::save_as(const Path& path, const NamedTensors& tensors, const Metadata& metadata) {
+  static trace::Counter& saves = trace::counter("ckpt.saves");
   wait();
+  saves.add();
   writing_ = path;
   std::error_code ignored;  // if the folder is missing, writing reports it
   fs::create_directories(folder_, ignored);

@@ -16,7 +16,7 @@ class Checkpoints {
   // Saves a checkpoint. It is complete and verified on return. With ckpt.async a background thread
   // writes a copy of the tensors, and a later poll() reports the end; without a thread or memory
   // for the copy it saves at once. The tensors may change after the return. Throws Error (exit 8)
-  // unless ckpt.on_error is warn.
+  // unless ckpt.on_error is warn. Counter: ckpt.saves, also of save_best().
   void save(int64_t step, const NamedTensors& tensors, const Metadata& metadata);
   // The same as best.safetensors, which replaces the previous one.
   void save_best(const NamedTensors& tensors, const Metadata& metadata);
