@@ -4,8 +4,7 @@
 namespace bellows {
 
 void visit(Visitor& v, GradScalerOptions& o) {
-  v("init_scale", o.init_scale, "what the loss is multiplied with at first",
-    {.min = 1e-30, .max = 1e38});
+  v("init_scale", o.init_scale, "initial loss scale", {.min = 1e-30, .max = 1e38});
   v("growth_factor", o.growth_factor, "growth of the scale after growth_interval good updates",
     {.min = 1});
   v.require("growth_factor", o.growth_factor > 1,

@@ -41,8 +41,8 @@ Tensor lr_table_of(const ScheduleOptions& options, double peak_lr, double epochs
     return lr_table(options, peak_lr, total_updates, updates_per_epoch, factor);
   const int64_t warmup = warmup_of(options, updates_per_epoch);
   CHECK(warmup < updates, "schedule: ", warmup,
-        " updates of warm-up for parameters that rest after ", updates,
-        "; lower warmup_updates or warmup_epochs, or raise the epochs of their group");
+        " updates of warm-up for a parameter group that is frozen after ", updates,
+        " updates; lower warmup_updates or warmup_epochs, or raise the epochs of their group");
   const Tensor part = lr_table(options, peak_lr, updates, updates_per_epoch, factor);
   const Tensor table = zeros({updates + 1}, DType::f64);
   std::ranges::copy(part.data<double>(), table.ptr<double>());

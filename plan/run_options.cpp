@@ -22,7 +22,7 @@ void visit(Visitor& v, TrainOptions& o) {
     "are ready then, and parameters and states are as before; 3 with cuda_graph; 0: none",
     {.min = 0});
   v("dry_run", o.dry_run, "a pass over the largest batch before the first step");
-  v("on_nonfinite", o.on_nonfinite, {"stop", "skip", "continue"}, "what a NaN or Inf loss does");
+  v("on_nonfinite", o.on_nonfinite, {"stop", "skip", "continue"}, "reaction to a NaN or Inf loss");
   v("max_nonfinite", o.max_nonfinite, "non-finite losses in a row before it stops", {.min = 1});
   v("patience", o.patience,
     "early stopping: evaluations without improvement of ckpt.best's metric, or else of the loss, "
@@ -63,7 +63,7 @@ void visit(Visitor& v, CkptOptions& o) {
   v("max_overhead", o.max_overhead, "warn if saving takes a larger share of the time",
     {.min = 0, .max = 1});
   v("retries", o.retries, "more tries after a failed save", {.min = 0});
-  v("on_error", o.on_error, {"stop", "warn"}, "what a failed save does");
+  v("on_error", o.on_error, {"stop", "warn"}, "reaction to a failed save");
   v("require_finite", o.require_finite, "refuse checkpoints and weights with NaN or Inf");
 }
 

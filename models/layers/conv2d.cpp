@@ -10,9 +10,9 @@ static void visit(Visitor& v, Conv2dLayerOptions& o) {
   v("kernel", o.kernel, "height and width of the kernel", {.min = 1, .max = 65536});
   v("stride", o.stride, "step between outputs", {.min = 1, .max = 65536});
   v("padding", o.padding, "zeros on each side", {.min = 0, .max = 65536});
-  v("bias", o.bias, "add one number a channel");
+  v("bias", o.bias, "add one value per channel");
   v("init", o.init, {"uniform", "kaiming_normal", "dirac"},
-    "of the weights: by fan_in, by fan_out, or by fan_in behind filters that pass channels on");
+    "of the weights: by fan_in; by fan_out; dirac: identity filters first, the rest by fan_in");
 }
 
 void Conv2dLayer::add_parameters(Device device, const MemoryFormat& format) {

@@ -6,7 +6,7 @@ namespace bellows {
 
 static void visit(Visitor& v, LinearLayerOptions& o) {
   v("out", o.out, "output features", {.min = 1, .max = 1 << 30});
-  v("bias", o.bias, "add one number a feature");
+  v("bias", o.bias, "add one value per feature");
   v("init", o.init, {"uniform", "unit"}, "of the weights: by the inputs, or with variance 1");
 }
 
