@@ -24,9 +24,14 @@ class ShardWriter {
     waiting_ += std::ssize(record.bytes);
     records_.push_back(std::move(record));
   }
+  // Also removes the further shards of an earlier packing of the split.
   void end() {
     front_.head.last = 1;
     flush();
+    std::error_code error;  // ignored: no reader goes on after the last shard
+    for (int64_t n = written.shards;
+         std::filesystem::remove(shard_path(folder_, split_, n), error);)
+      ++n;
   }
   PackedSplit written;
 

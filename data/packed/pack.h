@@ -28,10 +28,10 @@ struct PackedSplit {
 };
 std::string text_of(const PackedSplit& split);  // "20 samples, 1 shard, 0.06 MB, 0.01 s"
 
-// Writes the shards of a split into `folder`, which is created if necessary. Decodes images in
-// parallel. `source` is a description of the data set that the shards keep. Throws Error that names
-// the sample and its origin; Error(Exit::usage) if the options do not fit the data set. Compute
-// thread only.
+// Writes the shards of a split into `folder`, which is created if necessary; they replace those of
+// an earlier packing. Decodes images in parallel. `source` is a description of the data set that
+// the shards keep. Throws Error that names the sample and its origin; Error(Exit::usage) if the
+// options do not fit the data set. Compute thread only.
 PackedSplit pack(const Dataset& dataset, Split split, const std::string& source, const Path& folder,
                  const PackOptions& options = {});
 

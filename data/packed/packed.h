@@ -19,8 +19,8 @@ struct DamagedRecord : Error {
 class Packed : public Dataset {
  public:
   // Opens all shards of the split. Throws Error(Exit::data) with the path of a shard that is
-  // missing, damaged or from another packing.
-  Packed(const PackedOptions& options, Split split);
+  // missing, damaged or from another packing. `advice` ends the message of a DamagedRecord.
+  Packed(const PackedOptions& options, Split split, const char* advice = "");
   const std::string& source() const { return shards_.front()->front().source; }
 
   int64_t size() const override { return size_; }
@@ -46,6 +46,7 @@ class Packed : public Dataset {
   std::vector<int64_t> firsts_;  // first sample of each shard
   int64_t size_ = 0;
   DatasetInfo info_;
+  const char* advice_;
 };
 
 }  // namespace bellows

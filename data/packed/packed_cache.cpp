@@ -21,53 +21,49 @@ namespace {
 // Begins each note of the original in a shard's `source`, after the text of source_of().
 constexpr std::string_view kNote = "\nnote: ";
 
-// Text of a data set's options, with a stamp of the files below each option that is a path.
+// Text of a data set's options.
 class Describe : public Visitor {
  public:
   std::string text;
-  bool of_files = false;
 
  protected:
   void option(const std::string& key, const Option& option, const char*) override {
     text += cat("\n", key, ": ", option.text);
-    const std::string last = key.substr(key.rfind('.') + 1);
-    std::error_code unreadable;
-    if ((last != "root" && last != "folder") || !fs::exists(option.text, unreadable)) return;
-    of_files = true;
-    text +=
-        cat(" (", fs::absolute(option.text, unreadable).string(), ", ", stamp(option.text), ")");
   }
   std::optional<size_t> list_size(const std::string&, size_t, const char*) override { return {}; }
+};
 
- public:
-  // Number of files and checksum of their paths, sizes and times: of a file, or of all files and
-  // folders below a folder. Independent of the order in which they are found. A folder's time
-  // changes if something in it is renamed, so files that change places are noticed even if their
-  // sizes and times are equal, and so is an empty folder of another class, which shifts labels.
-  static std::string stamp(const fs::path& path) {
-    uint64_t files = 0, sum = 0;
-    const auto add = [&](const fs::path& file) {
-      struct stat status = {};
-      if (stat(file.c_str(), &status) != 0) return;
-      const bool regular = S_ISREG(status.st_mode);
-      if (!regular && !S_ISDIR(status.st_mode)) return;
-      files += regular;
-      sum += crc32c(bytes_of(cat(file.string(), " ", regular ? status.st_size : -1, " ",
-                                 status.st_mtim.tv_sec, ".", status.st_mtim.tv_nsec)));
-    };
+// Number of files and checksum of their paths, sizes and times: of files, and of all files and
+// folders below a folder. Independent of the order in which they are found. A folder's time changes
+// if something in it is renamed, so files that change places are noticed even if their sizes and
+// times are equal. The time of the last change of status also tells chmod and chown, after which a
+// file may be readable that was not.
+std::string stamp(const Sources& paths) {
+  uint64_t files = 0, sum = 0;
+  const auto add = [&](const fs::path& file) {
+    struct stat status = {};
+    if (stat(file.c_str(), &status) != 0) return;
+    const bool regular = S_ISREG(status.st_mode);
+    if (!regular && !S_ISDIR(status.st_mode)) return;
+    files += regular;
+    sum += crc32c(bytes_of(cat(file.string(), " ", regular ? status.st_size : -1, " ",
+                               status.st_mtim.tv_sec, ".", status.st_mtim.tv_nsec, " ",
+                               status.st_ctim.tv_sec, ".", status.st_ctim.tv_nsec)));
+  };
+  constexpr auto options = fs::directory_options::follow_directory_symlink |
+                           fs::directory_options::skip_permission_denied;
+  for (const fs::path path : paths) {
     add(path);
-    constexpr auto options = fs::directory_options::follow_directory_symlink |
-                             fs::directory_options::skip_permission_denied;
     std::error_code error;  // not a folder, or not fully readable
     for (fs::recursive_directory_iterator at(path, options, error), end; at != end;
          at.increment(error)) {
       add(at->path());
-      // As data sets do: splits and classes may be links. Links further down may form cycles.
-      if (at.depth() > 1 && at->is_symlink(error)) at.disable_recursion_pending();
+      // As data sets do: classes may be links. Links further down may form cycles.
+      if (at.depth() > 0 && at->is_symlink(error)) at.disable_recursion_pending();
     }
-    return fmt::format("{} files, {:x}", files, sum);
   }
-};
+  return fmt::format("{} files, {:x}", files, sum);
+}
 
 // Packed copy of a data set, which it calls the original. origin() names the original's files, and
 // damaged records are read from there.
@@ -145,17 +141,26 @@ class CachedCopy : public Packed {
   trace::Counter& reads_ = trace::counter("data.twin_reads");
 };
 
-// Description of what a data set is read from, and whether these are the user's files.
+// Description of what a data set is read from.
 struct Source {
-  std::string text;
-  bool of_files;
+  std::string key;   // its name, options and absolute paths
+  std::string text;  // the same, and a stamp that changes if the samples may have changed
+  bool of_files;     // the user's; else the program generates them
 };
 
 Source read_source(DatasetChoice choice) {
   Describe options;
   choice.visit_options(options);
-  Source source{cat("name: ", choice.name(), options.text), options.of_files};
-  if (!source.of_files) source.text += cat("\nprogram: ", Describe::stamp("/proc/self/exe"));
+  Source source{cat("name: ", choice.name(), options.text), "", false};
+  Sources paths = sources_of(choice);
+  source.of_files = !paths.empty();
+  std::error_code unreadable;
+  for (std::string& path : paths) {
+    path = fs::absolute(path, unreadable).string();
+    source.key += cat("\nreads: ", path);
+  }
+  source.text =
+      cat(source.key, "\nstamp: ", stamp(source.of_files ? paths : Sources{"/proc/self/exe"}));
   return source;
 }
 
@@ -168,6 +173,7 @@ std::string source_of(const DatasetChoice& choice) { return read_source(choice).
 static std::shared_ptr<const CachedCopy> find(const Path& folder, Split split,
                                               const DatasetChoice& choice, const Source& source,
                                               std::string& why) {
+  why.clear();
   std::error_code unreadable;
   if (!fs::exists(shard_path(folder, split, 0), unreadable)) return nullptr;
   try {
@@ -180,9 +186,11 @@ static std::shared_ptr<const CachedCopy> find(const Path& folder, Split split,
   return nullptr;
 }
 
+// The folder does not depend on the stamp, so a copy of files that have changed since is replaced.
+// Processes that read it have its shards open, and so keep them.
 static Path folder_of(const DatasetChoice& choice, const Source& source) {
   return cache_folder() / "packed" /
-         fmt::format("{}-{:08x}", choice.name(), crc32c(bytes_of(source.text)));
+         fmt::format("{}-{:08x}", choice.name(), crc32c(bytes_of(source.key)));
 }
 
 bool has_cached_copy(const DatasetChoice& choice, const std::vector<std::string>& classes) {
@@ -211,12 +219,19 @@ static FileLock lock_in(const Path& folder) try {
   fail(error.exit, error.what(), "; set XDG_CACHE_HOME to another folder for caches");
 }
 
+static std::string note_of(const Dataset& copy, const Path& folder) {
+  return cat("packed: ", count_of(copy.size(), "sample"), ", out of ", folder.string());
+}
+
 std::shared_ptr<const Dataset> cached_copy(const DatasetChoice& choice, Split split,
                                            const PackedCacheOptions& options,
                                            std::vector<std::string>& notes) {
   if (choice.name() == "packed") return choice.make({split});
   const Source source = read_source(choice);
   const Path folder = folder_of(choice, source);
+  std::string why;
+  auto found = find(folder, split, choice, source, why);
+  if (found) return notes.push_back(note_of(*found, folder)), found;
   std::error_code error;  // an error shows when the lock is opened
   fs::create_directories(folder, error);
   FileLock lock = lock_in(folder);
@@ -226,19 +241,15 @@ std::shared_ptr<const Dataset> cached_copy(const DatasetChoice& choice, Split sp
     return choice.make({split});
   }
   remove_temporaries(folder);
-  std::string why;
-  if (auto found = find(folder, split, choice, source, why)) {
-    notes.push_back(
-        cat("packed: ", count_of(found->size(), "sample"), ", out of ", folder.string()));
-    return found;
-  }
+  found = find(folder, split, choice, source, why);  // another process may have packed it
+  if (found) return notes.push_back(note_of(*found, folder)), found;
   const auto original = choice.make({split});
   std::string described = source.text;
   for (const std::string& note : original->notes()) described += cat(kNote, note);
   const PackedSplit made = pack(*original, split, described, folder,
                                 {.on_damaged = options.on_damaged, .record_failures = true});
   notes.push_back(cat("packed", why.empty() ? "" : " again", ": ", text_of(made), ", into ",
-                      folder.string(), why.empty() ? "" : "; what was there: ", why));
+                      folder.string(), why.empty() ? "" : "; the previous copy: ", why));
   return std::make_shared<CachedCopy>(folder, split, choice, source.of_files);
 }
 

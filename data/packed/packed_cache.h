@@ -4,9 +4,9 @@
 
 namespace bellows {
 
-// Returns a description of what a data set is read from: its name and options, and a stamp (paths,
-// sizes, times) of all files and folders below the options that are folders. For data that the
-// program generates, the stamp is that of the program.
+// Returns a description of what a data set is read from: its name, options and sources_of(), and a
+// stamp (paths, sizes, times) of all files and folders of the sources. For data that the program
+// generates, the stamp is that of the program.
 std::string source_of(const DatasetChoice& choice);
 
 // Returns true if both splits are in the cache, so that cached_copy() would write nothing. With
@@ -19,9 +19,9 @@ struct PackedCacheOptions {
 };
 
 // Returns the cached copy of a split, with the same samples as the data set. Packs it first (files
-// as they are, else raw pixels) if the cache has none for source_of(). Reports the copy's folder in
-// `notes`; the copy's notes() are those of the data set. Returns the data set `packed` itself: it
-// needs no copy.
+// as they are, else raw pixels) if the cache has none for source_of(), and replaces one that was
+// packed from the same sources before they changed. Reports the copy's folder in `notes`; the
+// copy's notes() are those of the data set. Returns the data set `packed` itself: it needs no copy.
 //
 // One process packs. Others wait for it, report so on stderr, and after timeout_s return the data
 // set itself. A copy that cannot be opened is packed again. A record that is found damaged later is

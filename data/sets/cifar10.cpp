@@ -22,8 +22,15 @@ void visit(Visitor& v, Cifar10Options& o) {
 
 }  // namespace
 
+static constexpr const char* kNames = "batches.meta.txt";
+
+// Returns the path of a file; "" if it is missing.
+static std::string path_of(const std::string& root, const std::string& name) {
+  return first_file(root, {name, "cifar-10-batches-bin/" + name});
+}
+
 static std::string find(const std::string& root, const std::string& name) {
-  const std::string path = first_file(root, {name, "cifar-10-batches-bin/" + name});
+  std::string path = path_of(root, name);
   if (!path.empty()) return path;
   fail(Exit::data, "data.root ", root, ": no file ", name,
        " there or in cifar-10-batches-bin; `tools/fetch_data.sh cifar10` fetches it to "
@@ -47,10 +54,9 @@ static void read_records(const std::string& path, std::vector<uint8_t>& pixels,
   }
 }
 
-// Returns the class names in batches.meta.txt, one per line; without that file, as published.
+// Returns the class names in kNames, one per line; without that file, as published.
 static std::vector<std::string> names_in(const std::string& root) {
-  const std::string meta = "batches.meta.txt";
-  const std::string path = first_file(root, {meta, "cifar-10-batches-bin/" + meta});
+  const std::string path = path_of(root, kNames);
   if (path.empty())
     return {"airplane", "automobile", "bird",  "cat",  "deer",
             "dog",      "frog",       "horse", "ship", "truck"};
@@ -61,15 +67,19 @@ static std::vector<std::string> names_in(const std::string& root) {
   return names;
 }
 
+static std::vector<std::string> names_of(Split split) {
+  if (split == Split::test) return {"test_batch.bin"};
+  std::vector<std::string> names;
+  for (int i = 1; i <= 5; ++i) names.push_back(cat("data_batch_", i, ".bin"));
+  return names;
+}
+
 static std::shared_ptr<const Dataset> make_cifar10(const Cifar10Options& o,
                                                    const DatasetContext& c) {
-  const int batches = c.split == Split::train ? 5 : 1;
+  const std::vector<std::string> names = names_of(c.split);
   std::vector<uint8_t> pixels, labels;
-  pixels.reserve(batches * 10000 * kPixels);
-  for (int i = 1; i <= batches; ++i)
-    read_records(
-        find(o.root, c.split == Split::train ? cat("data_batch_", i, ".bin") : "test_batch.bin"),
-        pixels, labels);
+  pixels.reserve(names.size() * 10000 * kPixels);
+  for (const std::string& name : names) read_records(find(o.root, name), pixels, labels);
   const DatasetInfo info{.sample = {3, 32, 32},
                          .classes = 10,
                          .names = names_in(o.root),
@@ -78,6 +88,14 @@ static std::shared_ptr<const Dataset> make_cifar10(const Cifar10Options& o,
   return std::make_shared<MemoryDataset>(info, std::move(pixels), std::move(labels), o.root);
 }
 
+static Sources sources(const Cifar10Options& o) {
+  Sources files = {path_of(o.root, kNames)};
+  for (const Split split : {Split::train, Split::test})
+    for (const std::string& name : names_of(split)) files.push_back(path_of(o.root, name));
+  return files;
+}
+
+static const AddSources files("cifar10", &sources);
 static const AddEntry<MakeDataset> entry("cifar10", "photos of ten kinds of things, 3x32x32",
                                          &make_cifar10);
 

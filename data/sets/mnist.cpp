@@ -16,9 +16,13 @@ void visit(Visitor& v, MnistOptions& o) {
 }
 }  // namespace
 
+// Returns the path of a file; "" if it is missing.
+static std::string path_of(const std::string& root, const std::string& stem) {
+  return first_file(root, {stem, stem + ".gz", "MNIST/raw/" + stem, "MNIST/raw/" + stem + ".gz"});
+}
+
 static std::string find(const std::string& root, const std::string& stem) {
-  const std::string path =
-      first_file(root, {stem, stem + ".gz", "MNIST/raw/" + stem, "MNIST/raw/" + stem + ".gz"});
+  std::string path = path_of(root, stem);
   if (!path.empty()) return path;
   fail(Exit::data, "data.root ", root, ": no file ", stem, " or ", stem,
        ".gz there or in MNIST/raw; `tools/fetch_data.sh mnist` fetches it to datasets/mnist");
@@ -39,6 +43,15 @@ static std::shared_ptr<const Dataset> make_mnist(const MnistOptions& o, const Da
                                          labels_path);
 }
 
+static Sources sources(const MnistOptions& o) {
+  Sources files;
+  for (const char* stem : {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                           "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"})
+    files.push_back(path_of(o.root, stem));
+  return files;
+}
+
+static const AddSources files("mnist", &sources);
 static const AddEntry<MakeDataset> entry("mnist", "handwritten digits, 28x28, in IDX files",
                                          &make_mnist);
 

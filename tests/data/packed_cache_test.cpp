@@ -7,6 +7,7 @@
 #include <thread>
 #include "core/base/file_lock.h"
 #include "core/base/trace.h"
+#include "core/config/values.h"
 #include "data/loader/loader.h"
 #include "data/packed/packed.h"
 #include "tests/data/files.h"
@@ -17,6 +18,7 @@ using namespace bellows;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 namespace fs = std::filesystem;
 
@@ -82,12 +84,86 @@ TEST_F(PackedCache, PacksAgainWhenAFileHasChanged) {
   EXPECT_THAT(notes, Packs()) << "as large as before, and written later";
 }
 
+// After chmod a file may be readable that was not: only the time of its last change of status
+// tells.
+TEST_F(PackedCache, PacksAgainWhenThePermissionsOfAFileHaveChanged) {
+  const TempFolder pictures;
+  const fs::path file = pictures.write("train/a/0.jpg", as_jpeg(slopes(20, 20)));
+  const auto folder = chosen<DatasetChoice>("image_folder", {{"root", pictures.path}});
+  copy_of(folder);
+  fs::permissions(file, fs::perms::owner_read);
+  copy_of(folder);
+  EXPECT_THAT(notes, Packs());
+}
+
+TEST_F(PackedCache, PacksAgainWhenAFileOutsideTheRootHasChanged) {
+  const TempFolder pictures;
+  for (const std::string& train : {std::string("../train"), (pictures.path / "train").string()}) {
+    pictures.write("train/a/0.jpg", as_jpeg(slopes(20, 20)));
+    fs::create_directories(pictures.path / "root");
+    const auto folder =
+        chosen<DatasetChoice>("image_folder", {{"root", pictures.path / "root"}, {"train", train}});
+    copy_of(folder);
+    pictures.write("train/a/0.jpg", as_jpeg(slopes(24, 24)));
+    Scratch scratch;
+    EXPECT_EQ(copy_of(folder)->at(0, scratch).shape, (Shape{3, 24, 24})) << train;
+    EXPECT_THAT(notes, Packs());
+  }
+}
+
+// Such as runs/, if the program works in the folder of the data.
+TEST_F(PackedCache, IgnoresFilesThatTheDataSetDoesNotRead) {
+  const TempFolder pictures, numbers;
+  pictures.write("train/a/0.jpg", as_jpeg(slopes(20, 20)));
+  numbers.write("train-images-idx3-ubyte", idx({4, 2, 2}));
+  numbers.write("train-labels-idx1-ubyte", idx({4}));
+  for (const auto& [name, folder] :
+       {std::pair("image_folder", &pictures), std::pair("mnist", &numbers)}) {
+    const auto files = chosen<DatasetChoice>(name, {{"root", folder->path}});
+    copy_of(files);
+    EXPECT_THAT(notes, Packs());
+    folder->write("runs/run/metrics.jsonl", "{}");
+    copy_of(files);
+    EXPECT_THAT(notes, Reads()) << name;
+  }
+  numbers.write("train-labels-idx1-ubyte", idx({4}));
+  copy_of(chosen<DatasetChoice>("mnist", {{"root", numbers.path}}));
+  EXPECT_THAT(notes, Packs()) << "written again";
+}
+
+// Without them the cache would not notice new files.
+TEST(Sources, AreNamedByEachDataSetThatIsReadFromAFolder) {
+  int of_files = 0;
+  for (const std::string& name : DatasetChoice::names()) {
+    DatasetChoice choice(name);
+    Dump options;
+    choice.visit_options(options);
+    if (!options.values.contains("root") && !options.values.contains("folder")) continue;
+    EXPECT_FALSE(sources_of(choice).empty()) << name;
+    ++of_files;
+  }
+  EXPECT_GE(of_files, 4);
+}
+
+// The shards that a reader has open stay readable.
+TEST_F(PackedCache, ReplacesTheCopyOfFilesThatHaveChanged) {
+  const TempFolder pictures;
+  pictures.write("train/a/0.jpg", as_jpeg(slopes(20, 20)));
+  const auto folder = chosen<DatasetChoice>("image_folder", {{"root", pictures.path}});
+  const auto old = copy_of(folder);
+  pictures.write("train/a/0.jpg", as_jpeg(slopes(24, 24)));
+  Scratch scratch;
+  EXPECT_EQ(copy_of(folder)->at(0, scratch).shape, (Shape{3, 24, 24}));
+  EXPECT_EQ(old->at(0, scratch).shape, (Shape{3, 20, 20}));
+  EXPECT_EQ(folders().size(), 1u);
+}
+
 TEST_F(PackedCache, PacksAgainWhenAFileBehindALinkHasChanged) {
   const TempFolder disk, pictures;
   disk.write("a/0.jpg", as_jpeg(slopes(20, 20)));
   fs::create_directory_symlink(disk.path, pictures.path / "train");
-  for (const char* circle : {"all", "again"})
-    fs::create_directory_symlink(pictures.path, pictures.path / circle);
+  for (const char* circle : {"a/all", "a/again"})
+    fs::create_directory_symlink(disk.path, disk.path / circle);
   const auto folder = chosen<DatasetChoice>("image_folder", {{"root", pictures.path}});
   copy_of(folder);
   disk.write("a/1.jpg", as_jpeg(slopes(20, 20)));
@@ -117,12 +193,12 @@ TEST_F(PackedCache, PacksAgainWhenClassFoldersChangeNames) {
   EXPECT_THAT(notes, Packs()) << "they changed places";
   all_folders_from(written);
   copy_of(folder);
-  fs::create_directory(train / "A");
+  pictures.write("train/A/0.jpg", as_jpeg(slopes(20, 20)));
   const auto shifted = copy_of(folder);
-  EXPECT_THAT(notes, Packs()) << "an empty class came first";
+  EXPECT_THAT(notes, Packs()) << "a class came first";
   EXPECT_THAT(shifted->info().names, ElementsAre("A", "a", "b"));
   Scratch scratch;
-  EXPECT_EQ(shifted->at(1, scratch).label, 2);
+  EXPECT_EQ(shifted->at(2, scratch).label, 2);
 }
 
 TEST_F(PackedCache, HasACopyOnlyWithTheSameClasses) {
@@ -174,7 +250,7 @@ TEST_F(PackedCache, DoesNotUseADamagedCopyOrThatOfOtherData) {
   fs::resize_file(shard, 1000);
   EXPECT_EQ(copy_of(digits(20))->size(), 20);
   EXPECT_THAT(notes, ElementsAre(AllOf(StartsWith("packed again: 20 samples, "),
-                                       HasSubstr("; what was there: " + shard.string()))));
+                                       HasSubstr("; the previous copy: " + shard.string()))));
   const fs::path mine = folders().front();
   copy_of(digits(21));
   for (const fs::path& other : folders())
@@ -198,7 +274,7 @@ TEST_F(PackedCache, RemovesTheTemporariesOfAPackerThatWasKilled) {
   copy_of(digits(20));
   const fs::path left = folders().front() / "train-00001.shard.77-0.bellows-tmp";
   std::ofstream(left) << "half a shard";
-  copy_of(digits(20));
+  copy_of(digits(20), Split::test);
   EXPECT_FALSE(fs::exists(left));
 }
 
@@ -247,21 +323,37 @@ class Holder {
   pid_t process_;
 };
 
+// Returns the folder of the cache, which has no shard any more.
+static fs::path emptied(const fs::path& folder) {
+  fs::remove(folder / "train-00000.shard");
+  return folder;
+}
+
 TEST_F(PackedCache, WaitsForAProcessThatPacksTheSameAndNamesIt) {
   copy_of(digits(20));
-  const fs::path folder = folders().front();
+  const fs::path folder = emptied(folders().front());
   const Holder holder(folder, .2);
   testing::internal::CaptureStderr();
   EXPECT_EQ(copy_of(digits(20))->size(), 20);
-  EXPECT_THAT(notes, Reads());
+  EXPECT_THAT(notes, Packs());
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             cat("packed: waiting for ", holder.name(), ", which packs the same data set into ",
                 folder.string(), "\n"));
 }
 
+TEST_F(PackedCache, DoesNotWaitIfThereIsACopy) {
+  copy_of(digits(20));
+  const Holder holder(folders().front(), 60);
+  timeout_s = .05;
+  testing::internal::CaptureStderr();
+  copy_of(digits(20));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_THAT(notes, Reads());
+}
+
 TEST_F(PackedCache, ReturnsTheDataSetItselfAfterTheTimeout) {
   copy_of(digits(20));
-  const auto holder = std::make_unique<Holder>(folders().front(), 60);
+  const auto holder = std::make_unique<Holder>(emptied(folders().front()), 60);
   timeout_s = .05;
   testing::internal::CaptureStderr();
   const auto read = copy_of(digits(20));
@@ -274,10 +366,10 @@ TEST_F(PackedCache, ReturnsTheDataSetItselfAfterTheTimeout) {
 
 TEST_F(PackedCache, TakesTheLockOfAProcessThatWasKilled) {
   copy_of(digits(20));
-  std::make_unique<Holder>(folders().front(), 60).reset();
+  std::make_unique<Holder>(emptied(folders().front()), 60).reset();
   timeout_s = .05;
   copy_of(digits(20));
-  EXPECT_THAT(notes, Reads());
+  EXPECT_THAT(notes, Packs());
 }
 
 // ---- damaged samples
@@ -416,6 +508,7 @@ TEST_F(PackedCacheOfDamaged, ReadsDamagedRecordsFromTheFilesAndPacksAgain) {
   for (int epochs = 0; epochs < 2; ++epochs) EXPECT_EQ(epoch_of(spoilt, OnDamaged::skip), wanted);
   const std::string told = testing::internal::GetCapturedStderr();
   EXPECT_THAT(told, HasSubstr(cat("warning: ", shard.string(), ", record 11: damaged: checksum ")));
+  EXPECT_THAT(told, Not(HasSubstr("pack it again")));
   EXPECT_EQ(std::ranges::count(told, '\n'), 2) << "of the file, and once of the copy: " << told;
   const auto again = copy_of(folder());
   EXPECT_THAT(notes, Packs());

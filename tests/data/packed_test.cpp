@@ -194,6 +194,16 @@ TEST(Packed, AsJpegTheyAreAboutTheSame) {
   EXPECT_GT(difference, 0);
 }
 
+TEST(Packed, ReplacesAnEarlierPackingOfMoreShards) {
+  const TempFolder folder;
+  pack(Numbers(20), Split::train, "", folder.path, {.shard_bytes = 4 * 3});
+  pack(Numbers(20), Split::test, "", folder.path, {.shard_bytes = 4 * 10});
+  const PackedSplit made = pack(Numbers(6), Split::train, "", folder.path, {.shard_bytes = 4 * 3});
+  EXPECT_EQ(made.shards, 2);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path), {}), 2 + 2);
+  EXPECT_EQ(opened(folder)->size(), 6);
+}
+
 TEST(Packed, RefusesWhatCannotBePackedLikeThat) {
   const TempFolder folder;
   const auto refusal = [&](const Dataset& dataset, const PackOptions& options) {
