@@ -24,6 +24,12 @@ void visit(Visitor& v, ImageFolderOptions& o) {
   v("hold_out", o.hold_out,
     "n: the classes are in `root`, every n-th image is held out for testing",
     {.min = 0, .max = 1e6});
+  v.require("hold_out", o.hold_out != 1,
+            "must be 0, or 2 or more: 1 would leave no training image");
+  const ImageFolderOptions defaults;
+  constexpr const char* kUnused = "must be left out with hold_out, which finds the classes in root";
+  v.require("train", !o.hold_out || o.train == defaults.train, kUnused);
+  v.require("test", !o.hold_out || o.test == defaults.test, kUnused);
 }
 
 struct Picked {
@@ -74,6 +80,22 @@ fs::path folder_of(const ImageFolderOptions& o, Split split) {
   return fs::path(o.root) / (split == Split::train ? o.train : o.test);
 }
 
+void refuse_missing(const ImageFolderOptions& o, Split split) {
+  const fs::path folder = folder_of(o, split);
+  if (kind_of(folder, Exit::data) != Kind::nothing) return;
+  const std::string others = cat(", data.", split == Split::train ? "train" : "test",
+                                 ", or data.hold_out if the classes are in the root");
+  fail(Exit::data, printable(folder.native()), ": no such folder; set data.root",
+       o.hold_out ? "" : others);
+}
+
+// Returns "a, b, c, ...": the first of the names.
+std::string some_of(std::vector<std::string> names) {
+  constexpr size_t kMost = 3;
+  if (names.size() > kMost) names.resize(kMost), names.push_back("...");
+  return joined(names);
+}
+
 // Returns class folders in the order of a model's classes; "" for a class without one.
 std::vector<std::string> folders_of(const std::vector<std::string>& classes,
                                     const fs::path& folder) {
@@ -81,8 +103,8 @@ std::vector<std::string> folders_of(const std::vector<std::string>& classes,
   for (const std::string& name : classes_in(folder)) {
     const auto known = std::ranges::find(classes, printable(name));
     if (known == classes.end())
-      fail(Exit::data, printable((folder / name).native()), ": not a class of the model, whose ",
-           classes.size(), " begin with '", classes[0], "'; rename or move the folder");
+      fail(Exit::data, printable((folder / name).native()), ": not one of the model's ",
+           classes.size(), " classes (", some_of(classes), "); rename or move the folder");
     folders[known - classes.begin()] = name;
   }
   return folders;
@@ -106,21 +128,26 @@ void refuse_other_classes(const ImageFolderOptions& o, const std::vector<std::st
 Picked pick(const ImageFolderOptions& o, const std::vector<std::string>& classes, Split split) {
   const fs::path folder = folder_of(o, split);
   Picked files{{}, {}, {}, folder};
+  std::vector<std::string> empty;
   for (const fs::path& path : paths_in(folder, Exit::data))
     if (is_dangling(path)) files.dangling.push_back(path);
   for (size_t label = 0; label < classes.size(); ++label) {
     if (classes[label].empty()) continue;
     const auto [images, dangling] = files_below(folder / classes[label], {".jpg", ".jpeg", ".png"});
     files.dangling.insert(files.dangling.end(), dangling.begin(), dangling.end());
+    if (images.empty()) empty.push_back(printable(classes[label]));
     for (size_t i = 0; i < images.size(); ++i) {
       if (o.hold_out && (i % o.hold_out == 0) == (split == Split::train)) continue;
       files.paths.push_back(images[i]);
       files.labels.push_back(static_cast<int64_t>(label));
     }
   }
+  const std::string where = printable(folder.native());
+  if (!empty.empty() && (split == Split::train || files.paths.empty()))
+    fail(Exit::data, where, ": no .jpg, .jpeg or .png file for ", some_of(empty),
+         "; add images, or remove the folders");
   if (files.paths.empty())
-    fail(Exit::data, printable(folder.native()),
-         ": no .jpg, .jpeg or .png file in the folders of its ", classes.size(), " classes");
+    fail(Exit::data, where, ": data.hold_out=", o.hold_out, " leaves no image for training");
   return files;
 }
 
@@ -129,6 +156,7 @@ Picked pick(const ImageFolderOptions& o, const std::vector<std::string>& classes
 static std::shared_ptr<const Dataset> make_image_folder(const ImageFolderOptions& o,
                                                         const DatasetContext& c) {
   const fs::path folder = folder_of(o, c.split);
+  refuse_missing(o, c.split);
   const bool known = !c.classes.empty();
   const auto classes =
       known ? folders_of(c.classes, folder) : classes_in(folder_of(o, Split::train));

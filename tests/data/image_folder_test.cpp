@@ -1,10 +1,12 @@
 // image_folder: files, labels, and the treatment of damaged images.
 #include <gmock/gmock.h>
 #include "core/base/trace.h"
+#include "core/config/values.h"
 #include "data/loader/loader.h"
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
 #include "tests/data/options.h"
+#include "tests/refusal.h"
 
 using namespace bellows;
 using testing::AllOf;
@@ -13,7 +15,7 @@ using testing::HasSubstr;
 
 static std::shared_ptr<const Dataset> make(const TempFolder& folder, Split split,
                                            Texts options = {}) {
-  options["root"] = folder.path;
+  options.emplace("root", folder.path);
   return chosen<DatasetChoice>("image_folder", options).make({split});
 }
 
@@ -71,7 +73,8 @@ TEST(ImageFolder, SaysWhatIsWrong) {
   const auto refusal = [&](Split split) {
     return complaint(Exit::data, [&] { make(folder, split); });
   };
-  EXPECT_THAT(refusal(Split::train), AllOf(HasSubstr("/train"), HasSubstr("No such file")));
+  EXPECT_THAT(refusal(Split::train),
+              AllOf(HasSubstr("/train: no such folder"), HasSubstr("data.root, data.train")));
   folder.write("train/readme", "");
   EXPECT_THAT(refusal(Split::train), HasSubstr("no folder of a class"));
   folder.write("train/a/readme", "");
@@ -80,6 +83,59 @@ TEST(ImageFolder, SaysWhatIsWrong) {
   folder.write("val/b/x.png", plain(1));
   EXPECT_THAT(refusal(Split::test),
               AllOf(HasSubstr("other classes than in"), HasSubstr(": a is only in /")));
+  EXPECT_THAT(complaint(Exit::data,
+                        [&] {
+                          make(folder, Split::test, {{"test", "none"}});
+                        }),
+              AllOf(HasSubstr("/none: no such folder"), HasSubstr("data.root, data.test")));
+}
+
+TEST(ImageFolder, RefusesClassesWithoutAnImageInTraining) {
+  const TempFolder folder;
+  for (const std::string split : {"train/", "val/"}) {
+    for (const char* name : {"cat/a.png", "dog/a.txt", "fox/b.png"})
+      folder.write(split + name, plain(1));
+    std::filesystem::create_directory(folder.path / split / "emu");
+  }
+  EXPECT_THAT(complaint(Exit::data, [&] { make(folder, Split::train); }),
+              HasSubstr("/train: no .jpg, .jpeg or .png file for dog, emu; "));
+  EXPECT_EQ(make(folder, Split::test)->size(), 2) << "a test set may lack a class";
+  EXPECT_THAT(
+      complaint(Exit::data,
+                [&] {
+                  make(folder, Split::train, {{"root", folder.path / "train"}, {"hold_out", "2"}});
+                }),
+      HasSubstr(" for dog, emu; "));
+}
+
+TEST(ImageFolder, NamesTheClassesOfTheModelIfOneIsUnknown) {
+  const TempFolder folder;
+  folder.write("val/bear/x.png", plain(1));
+  const auto chosen_with = [&](const std::vector<std::string>& classes) {
+    return complaint(Exit::data, [&] {
+      chosen<DatasetChoice>("image_folder", {{"root", folder.path}}).make({Split::test, classes});
+    });
+  };
+  EXPECT_THAT(chosen_with({"cat", "dog"}),
+              HasSubstr("/bear: not one of the model's 2 classes (cat, dog); rename or move"));
+  EXPECT_THAT(chosen_with({"ant", "cat", "dog", "elk"}),
+              HasSubstr("not one of the model's 4 classes (ant, cat, dog, ...); "));
+}
+
+TEST(ImageFolder, RefusesAHoldOutOfEverythingOrBesideFoldersOfSplits) {
+  const auto refusal_of = [](const Texts& options) {
+    Values values;
+    for (const auto& [key, value] : options) values[key] = {value};
+    return refusal([&] {
+      Load load(values);
+      DatasetChoice("image_folder").visit_options(load);
+    });
+  };
+  EXPECT_THAT(refusal_of({{"hold_out", "1"}}), HasSubstr("hold_out must be 0, or 2 or more"));
+  for (const char* split : {"train", "test"})
+    EXPECT_THAT(refusal_of({{"hold_out", "5"}, {split, "other"}}),
+                HasSubstr(cat(split, " must be left out with hold_out")));
+  EXPECT_EQ(refusal_of({{"hold_out", "5"}}), "no error");
 }
 
 TEST(ImageFolder, CountsLinksThatLeadNowhere) {
@@ -121,7 +177,7 @@ TEST(ImageFolder, NamesWhatItFindsInPrintableCharacters) {
               HasSubstr(": \\x1b[2J is only in /"));
   const Texts missing{{"train", bad}};
   EXPECT_THAT(complaint(Exit::data, [&] { make(folder, Split::train, missing); }),
-              HasSubstr("/\\x1b[2J: opendir: No such file"));
+              HasSubstr("/\\x1b[2J: no such folder"));
 }
 
 static int64_t damaged() { return trace::counter("data.damaged").value(); }
