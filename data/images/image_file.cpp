@@ -14,9 +14,7 @@ static bool starts_with(std::span<const uint8_t> file, std::initializer_list<uin
 }
 
 static bool is_jpeg(std::span<const uint8_t> file) { return starts_with(file, {0xff, 0xd8}); }
-static bool is_png(std::span<const uint8_t> file) {
-  return starts_with(file, {0x89, 'P', 'N', 'G'});
-}
+bool is_png(std::span<const uint8_t> file) { return starts_with(file, {0x89, 'P', 'N', 'G'}); }
 static constexpr const char* kNeither = "neither JPEG nor PNG";
 
 static Sample counted(const Sample& sample) {

@@ -11,6 +11,8 @@ inline constexpr int64_t kMostPixels = int64_t{1} << 26;  // largest image that 
 // kMostPixels pixels. `format` is for the message. Throws Error(Exit::data).
 void check_size(const char* format, int64_t height, int64_t width);
 
+bool is_png(std::span<const uint8_t> file);  // by its first bytes
+
 // Returns (3, H, W) of a JPEG or PNG file, from its header alone. Throws Error(Exit::data) as
 // decode_image() does. Thread-safe.
 Shape image_shape(std::span<const uint8_t> file);
@@ -51,6 +53,7 @@ Shape png_shape(std::span<const uint8_t> file);
 Sample decode_png(std::span<const uint8_t> file, Scratch& scratch);
 
 // Returns the PNG file of an RGB image, (height, width, 3) bytes. Throws Error(Exit::data).
+// Thread-safe.
 std::vector<uint8_t> encode_png(const uint8_t* pixels, int64_t height, int64_t width);
 
 }  // namespace bellows

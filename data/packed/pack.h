@@ -6,15 +6,18 @@
 namespace bellows {
 
 enum class Encoding {
-  keep,  // files as they are, samples without a file as raw pixels: the same samples, bit for bit
+  // Files as they are, samples without a file as raw pixels: the same samples, bit for bit. Decodes
+  // only files that `side` may shrink, so damage inside the others goes unnoticed.
+  keep,
   raw,   // pixels
   jpeg,  // encoded again, with some loss; images of three channels only
 };
 
 struct PackOptions {
   Encoding encoding = Encoding::keep;
-  int64_t side = 0;      // larger images are shrunk to this shorter side; 0: never
-  int64_t quality = 90;  // for JPEGs that are encoded, 1 to 100
+  // Larger images are shrunk to this shorter side; 0: never. With `keep`, a PNG file stays one.
+  int64_t side = 0;
+  int64_t quality = 90;                      // for JPEGs that are encoded, 1 to 100
   int64_t shard_bytes = int64_t{256} << 20;  // a shard with this many is full
   OnDamaged on_damaged = OnDamaged::error;   // skip: unreadable samples are left out
   bool record_failures =

@@ -176,6 +176,7 @@ TEST(Packed, KeepsFilesByteForByteAndMakesOthersSmaller) {
   EXPECT_NEAR(second.pixels[(105 * 60 + 30) * 3], 253, 6);
   EXPECT_EQ(shrunk->at(2, scratch).shape, (Shape{3, 60, 78}));
   EXPECT_EQ(shrunk->at(2, scratch).label, 1);
+  EXPECT_EQ(file(*shrunk, 2).substr(1, 3), "PNG") << "without loss, as it was";
 }
 
 TEST(Packed, AsJpegTheyAreAboutTheSame) {

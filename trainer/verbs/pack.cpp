@@ -24,12 +24,14 @@ static void declare(CommandLine& line, PackLine& given) {
   line.add_option("--out,-o", given.out, "new folder for the shards").required();
   line.add_option("--encoding", given.encoding,
                   "keep: copy image files unchanged, store other data as pixels (default); raw: "
-                  "store pixels; jpeg: encode every image as JPEG")
+                  "store pixels; jpeg: encode every image as JPEG. Unless --side is given, keep "
+                  "decodes no file, so data.on_damaged applies only to those that cannot be read")
       .one_of(kEncodings)
       .value_name("keep|raw|jpeg");
   line.add_option("--side", given.options.side,
                   "shrink larger images until their shorter side has this many pixels (default: "
-                  "keep the size)")
+                  "keep the size); with keep, they are encoded again, PNGs as PNG, JPEGs with "
+                  "some loss")
       .range(1, 65535);
   line.add_option("--quality", given.options.quality, "quality of encoded JPEGs, 1 to 100")
       .range(1, 100)
