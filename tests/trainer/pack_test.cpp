@@ -1,4 +1,5 @@
 // `trainer pack`: training with its shards, or with those of the toggle, gives the same bits.
+#include "data/packed/pack.h"
 #include <gmock/gmock.h>
 #include <fstream>
 #include <memory>
@@ -219,6 +220,20 @@ TEST_F(Pack, ResumesWithTheSameBits) {
   const Ended ended = run(resumed);
   EXPECT_THAT(ended.out, HasSubstr("step_00000006.safetensors"));
   EXPECT_EQ(hash_in(ended.out), whole);
+}
+
+// Each shard stays open. The soft limit of most systems is 1024 files, the hard one far larger.
+TEST_F(Pack, ReadsMoreShardsThanTheSoftLimitOnOpenFiles) {
+  for (const Split split : {Split::train, Split::test})
+    pack(*DatasetChoice("digits").make({split}), split, "", folder_ / "p",
+         {.shard_bytes = 784 * (split == Split::train ? 50 : 500)});
+  const Ended ended = run(tiny({"data={name: packed, folder: p}"}), [] {
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = 64;
+    setrlimit(RLIMIT_NOFILE, &limit);
+  });
+  EXPECT_EQ(ended.code, 0) << ended.err;
 }
 
 TEST_F(Pack, RefusesWithOneLine) {

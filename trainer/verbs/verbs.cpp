@@ -1,6 +1,7 @@
 #include "trainer/verbs/verbs.h"
 #include <execinfo.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <csignal>
 #include <cstdlib>
@@ -74,10 +75,19 @@ static int run_guarded(const Arguments& args) try {
   return report(Exit::internal, cat("internal error: ", error.what()));
 }
 
+// Packed data sets keep a file open for each shard, and a soft limit is often 1024.
+static void allow_open_files() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);  // if refused, opening a file reports the limit
+}
+
 static bool running = false;
 
 int run_program(const Arguments& args) {
   open_standard_streams();
+  allow_open_files();
   void* frame = nullptr;  // loads what glibc needs to end a thread while there is memory for it;
   backtrace(&frame, 1);   // otherwise it would abort later
   wait_for_signals();
