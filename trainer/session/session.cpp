@@ -198,14 +198,38 @@ Session::Session(const Plan& plan, const std::optional<TrainingSetInfo>& trained
   }
 }
 
+// Lets one rank of each machine open the data sets, and so pack them, before the others do. These
+// wait for as long as rank 0's store answers, because packing may take longer than any timeout.
+static void open_in_turn(Store& store, const Ranks& ranks, const std::function<void()>& open) {
+  constexpr Timeout kLook(500);
+  const auto key = [](int rank) { return cat("packed/", rank); };
+  std::exception_ptr error;
+  try {
+    if (ranks.local_rank == 0) open();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  store.set(key(ranks.rank), "");
+  if (error) std::rethrow_exception(error);
+  for (int rank = 0; rank < ranks.world; ++rank)
+    while (!store.wait(key(rank), kLook)) store.add("packed/asked", 1);  // fails if rank 0 hangs
+  if (ranks.local_rank != 0) open();
+}
+
 // The group comes first, so that other ranks learn of any later error.
 void Session::build(const std::optional<TrainingSetInfo>& trained) {
   device = prepare_process(plan, ranks, notes);
   meet_ranks();
 
   const bool tests = !trained || trained->tests;
-  train_set = open(plan.data, Split::train, trained, notes);
-  test_set = tests ? open(plan.data, Split::test, trained, notes) : train_set;
+  const auto open_sets = [&] {
+    train_set = open(plan.data, Split::train, trained, notes);
+    test_set = tests ? open(plan.data, Split::test, trained, notes) : train_set;
+  };
+  if (store && plan.data.packed)
+    open_in_turn(*store, ranks, open_sets);
+  else
+    open_sets();
   const RankShare share{.rank = ranks.rank, .world = ranks.world, .uneven = plan.dist.uneven};
   RankShare each_once = share;
   each_once.uneven = Uneven::join;
