@@ -18,7 +18,8 @@ void ImagePlan::crop(const Rectangle& part, Outside outside) {
 
 void ImagePlan::crop_center(int64_t height, int64_t width) {
   CHECK(height <= this->height() && width <= this->width(), "the image, ", shape(),
-        ", is smaller than the ", height, "x", width, " to be cut out of it; resize it first");
+        ", is smaller than the ", height, "x", width,
+        " to be cut out of it; resize it first (random_crop pads in training only)");
   crop({middle(this->height(), height), middle(this->width(), width), height, width});
 }
 

@@ -29,7 +29,9 @@ BatchMaker::BatchMaker(std::shared_ptr<const BatchSource> source)
                source_->options.pin_memory ? pinned : pageable) {}
 
 std::string BatchMaker::at_work_on() const {
-  return name_of_sample(*source_->dataset, sample_.load(std::memory_order_relaxed));
+  const int64_t sample = sample_.load(std::memory_order_relaxed);
+  if (sample < 0) return "has not begun a sample";
+  return cat("is at ", name_of_sample(*source_->dataset, sample));
 }
 
 Sample BatchMaker::read(int64_t sample, int64_t epoch) {

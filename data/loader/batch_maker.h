@@ -47,7 +47,8 @@ class BatchMaker {
   explicit BatchMaker(std::shared_ptr<const BatchSource> source);
   // Returns the batch of these samples, or an error that names the sample and its origin.
   BatchResult make(std::span<const int64_t> samples, int64_t epoch);
-  // Names the sample that make() is working on, "sample 7 (path)". Callable from any thread.
+  // Names the sample that make() is working on: "is at sample 7 (path)", or "has not begun a
+  // sample". Callable from any thread.
   std::string at_work_on() const;
 
  private:
@@ -58,7 +59,7 @@ class BatchMaker {
   std::shared_ptr<const BatchSource> source_;
   BatchBuffers buffers_;
   Scratch scratch_;
-  std::atomic<int64_t> sample_{0};
+  std::atomic<int64_t> sample_{-1};
 };
 
 }  // namespace bellows

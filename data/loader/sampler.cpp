@@ -39,8 +39,8 @@ Sampler::Sampler(int64_t samples, const SamplerOptions& options, uint64_t seed, 
   }
   if (size_ == 0)
     fail(Exit::data, options.drop_last ? "drop_last" : "dist.uneven: drop",
-         " leaves nothing: ", samples, " samples do not fill a batch of ", batch, " on ", world,
-         " ranks; make data.batch_size smaller");
+         " leaves nothing: ", samples, " samples do not fill a batch of ", batch, " on ",
+         count_of(world, "rank"), "; make data.batch_size smaller");
 }
 
 // Takes this rank's part of the last `rest` samples, which begin at `first` of the order.

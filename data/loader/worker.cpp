@@ -82,7 +82,7 @@ bool Worker::wait(Seconds timeout) {
 }
 
 std::string Worker::at_work_on() const {
-  return cat("worker ", state_->index, " is at ", state_->maker.at_work_on());
+  return cat("worker ", state_->index, " ", state_->maker.at_work_on());
 }
 
 }  // namespace bellows

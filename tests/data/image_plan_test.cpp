@@ -7,6 +7,7 @@
 #include "tests/place.h"
 
 using namespace bellows;
+using testing::AllOf;
 using testing::HasSubstr;
 
 // Reference: an image in memory, and each step by its definition, with an image in between.
@@ -270,5 +271,6 @@ TEST(ImagePlan, RefusesWhatIsNotOnePass) {
   EXPECT_THAT(complaint(Exit::usage, [&] { picture.resize(4, 4); }),
               HasSubstr("put the transform that pads after those that resize"));
   EXPECT_THAT(complaint(Exit::usage, [&] { picture.crop_center(4, 9); }),
-              HasSubstr("is smaller than the 4x9 to be cut out of it"));
+              AllOf(HasSubstr("is smaller than the 4x9 to be cut out of it"),
+                    HasSubstr("random_crop pads in training only")));
 }

@@ -271,6 +271,18 @@ TEST(Loader, NamesTheStuckWorkerAndItsSampleAndGoesOnWithoutIt) {
   }
 }
 
+TEST(Loader, NamesNoSampleOfAStuckWorkerThatHasBegunNone) {
+  Loader loader(std::make_shared<Numbers>(8), {},
+                {.sampler = {.batch_size = 4},
+                 .batch = {.sim_latency_us = 400'000},
+                 .workers = {.num_workers = 1, .timeout_s = .05}},
+                5);
+  loader.start(0);
+  Batch batch;
+  EXPECT_THAT(complaint(Exit::data, [&] { loader.next(batch); }),
+              HasSubstr("worker 0 has not begun a sample"));
+}
+
 TEST(Loader, CanBeLeftAtAnyPoint) {
   const Philox random({.seed = 11});
   uint64_t drawn = 0;
