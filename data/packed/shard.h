@@ -39,7 +39,7 @@ struct ShardHeader {
   ShardHead head;
   std::string source, names;
 };
-// Returns the front for a data set, with no records yet.
+// Returns the ShardHeader of a data set, with no records yet.
 ShardHeader header_of(const DatasetInfo& info, const std::string& source);
 DatasetInfo info_of(const ShardHeader& front);  // the inverse; class names become printable()
 

@@ -14,8 +14,8 @@ struct ShapesJpegOptions : Sizes {
 };
 void visit(Visitor& v, ShapesJpegOptions& o) {
   visit(v, static_cast<Sizes&>(o));
-  v("min_side", o.min_side, "of the sides of an image", {.min = 1, .max = 4096});
-  v("max_side", o.max_side, "of the sides of an image", {.min = 1, .max = 4096});
+  v("min_side", o.min_side, "smallest side of an image, in pixels", {.min = 1, .max = 4096});
+  v("max_side", o.max_side, "largest side of an image, in pixels", {.min = 1, .max = 4096});
 }
 
 class ShapesJpeg : public Dataset {

@@ -21,7 +21,9 @@ void visit(Visitor& v, DistOptions& o) {
   v("compress", o.compress, "f32 gradients travel as bf16");
   v("find_unused", o.find_unused, "name the parameters that got no gradient");
   v("uneven", o.uneven, {"drop", "pad", "join"},
-    "the last samples of an epoch, if too few for a batch of each rank");
+    "the last samples of an epoch, if too few for a batch of each rank. drop: they are left out; "
+    "pad: the first ones of the epoch are added, so that each rank has as many; join: ranks have "
+    "fewer, or none");
   v("flight_recorder", o.flight_recorder,
     "collectives a rank remembers for the report of a failure", {.min = 1, .max = 100000});
   v("check_collectives", o.check_collectives, "compare op, shape and dtype before each (slow)");

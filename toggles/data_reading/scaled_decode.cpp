@@ -14,7 +14,7 @@ static const bellows::AddToggle toggle({
     .name = "scaled_decode",
     .aliases = {"draft", "partial_decode", "roi_decode"},
     .idea = "Decodes only the part of a JPEG that the transforms read, and at 1/2, 1/4 or 1/8 of "
-            "its size if the part is reduced to less than half, which computes fewer cosines.",
+            "its size if the part is reduced to half or less, which computes fewer cosines.",
     .claim = "no figure in the seeds; the number of decoded pixels falls with the area of the crop",
     .cost = "the reduced image is only close to the mean of its pixels; damage outside the decoded "
             "part goes unnoticed",
