@@ -238,7 +238,8 @@ TEST_F(Trained, NeedsNoTrainingDataToPredictAndToEvaluate) {
   fs::remove_all(folder_ / "other/val/stoat");  // labels stay those of the model
   EXPECT_THAT(run({"eval", "runs/plain", "--data", "other"}).out, StartsWith("eval: 3 samples, "));
   fs::rename(folder_ / "other/val/weasel", folder_ / "other/val/zebra");
-  expect_refusal({"eval", "runs/plain", "--data", "other"}, 3, "other/val/zebra: not a class of");
+  expect_refusal({"eval", "runs/plain", "--data", "other"}, 3,
+                 "other/val/zebra: not one of the model");
   expect_refusal({"eval", "runs/plain", "--data", "other", "data.root=x"}, 2, "exclude each other");
   expect_refusal({"eval", "runs/plain", "--data", "./other2"}, 2,
                  "--data ./other2: no such folder");
