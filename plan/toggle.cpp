@@ -151,7 +151,8 @@ std::string preset_value(const Toggle& toggle, const std::string& preset) {
 Option value_option(const Toggle& toggle, std::string& value) {
   Option option = one_of(toggle.values, value, [&](size_t i) { value = toggle.values[i]; });
   if (!toggle.numbers) return option;
-  option.accepts += " or a whole number";
+  int64_t any = 0;
+  option.accepts += " or " + option_of(any, *toggle.numbers).accepts;
   option.read = [&, named = option.read](const std::string& text) {
     int64_t number = 0;
     if (named(text)) return true;
@@ -203,16 +204,24 @@ class ReadToggles {
 
 }  // namespace
 
-// Returns the toggle's value that sets option `key` to `text`, else all values: "off | on".
-static std::string value_for(const Toggle& toggle, const std::string& key,
-                             const std::string& text) {
+// Returns the advice to set the toggle to `value`, in the form that the source of `given` takes.
+static std::string setting(const Value& given, const Toggle& toggle, const std::string& value) {
+  return given.origin == "command line" ? cat("toggles.", toggle.name, "=", value)
+                                        : cat("toggles: {", toggle.name, ": ", value, "}");
+}
+
+// Returns the advice to set the toggle so that option `key` is as `given`. If no value does that,
+// it has all values.
+static std::string setting_for(const Value& given, const Toggle& toggle, const std::string& key) {
   int64_t number = 0;
-  if (toggle.numbers && option_of(number, *toggle.numbers).read(text)) return text;
+  if (toggle.numbers && option_of(number, *toggle.numbers).read(given.text))
+    return setting(given, toggle, given.text);
   std::string all;
   for (const std::string& value : toggle.values) {
     const Values with = dump(switched(Plan{}, toggle, value));
-    if (with.contains(key) && with.at(key).text == text) return value;
-    all += (all.empty() ? "" : " | ") + value;
+    const std::string advice = setting(given, toggle, value);
+    if (with.contains(key) && with.at(key).text == given.text) return advice;
+    all += (all.empty() ? "" : "  or  ") + advice;
   }
   return all;
 }
@@ -223,8 +232,8 @@ static void refuse_owned(const Values& source) {
     const auto given = source.find(key);
     if (given == source.end()) continue;
     const Value& value = given->second;
-    fail(Exit::usage, value.origin, ": ", key, " is set by a toggle; write  toggles: {",
-         toggle->name, ": ", value_for(*toggle, key, value.text), "}");
+    fail(Exit::usage, value.origin, ": ", key, " is set by a toggle; write  ",
+         setting_for(value, *toggle, key));
   }
 }
 
@@ -238,8 +247,8 @@ static void refuse_misplaced(const Values& source, const Values& options) {
     if (!toggle) continue;
     std::string text = value.text == "false" ? toggle->off() : suggested(*toggle);
     value_option(*toggle, text).read(value.text);
-    fail(Exit::usage, value.origin, ": unknown key '", key, "', it is a toggle; write  toggles: {",
-         toggle->name, ": ", text, "}");
+    fail(Exit::usage, value.origin, ": unknown key '", key, "', it is a toggle; write  ",
+         setting(value, *toggle, text));
   }
 }
 
@@ -294,7 +303,7 @@ static void settle_needs(Config& config) {
       const Toggle* const other = missing(config, toggle);
       if (!other) continue;
       CHECK(!set_by_name(value), value.origin, ": ", toggle.name, " needs ", other->name,
-            "; write  toggles: {", other->name, ": ", suggested(*other), "}");
+            "; write  ", setting(value, *other, suggested(*other)));
       value = {toggle.off(), cat("off, it needs ", other->name)};
       again = true;
     }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <sstream>
+#include "core/base/quoted.h"
 #include "core/base/utf8.h"
 #include "core/config/hint.h"
 
@@ -17,6 +18,11 @@ static Values::const_iterator find_value(const Values& values, const std::string
 
 static std::string at(const Value& value) {
   return value.origin == "default" ? "" : value.origin + ": ";
+}
+
+// Returns "key: text" as the source of `given` takes it: on a command line, as one word.
+static std::string advice(const Value& given, const std::string& key, const std::string& text) {
+  return given.origin == "command line" ? quoted(cat(key, "=", text)) : cat(key, ": ", text);
 }
 
 // Returns whether only some YAML readers take the text as a number: `010`, `+5`, `.5`, `0x10`,
@@ -76,7 +82,7 @@ std::optional<size_t> Load::list_size(const std::string& key, size_t, const char
   if (const auto given = source_.find(key); given != source_.end()) {
     const Value& value = given->second;
     CHECK(value.text == "[]", at(value), key, ": ", on_one_line(value.text),
-          " is not a list; write  ", key, ": [", value.text, "]");
+          " is not a list; write  ", advice(value, key, cat("[", value.text, "]")));
     used_.insert(key);
     return 0;
   }
@@ -104,11 +110,12 @@ std::string Load::problem(const std::string& key) const {
     for (; option != known_.end() && option->first.starts_with(key + "."); ++option)
       if (!reserved_.contains(option->first))
         list += (list.empty() ? "" : ", ") + option->first.substr(key.size() + 1);
-    const std::string is_no_map =
-        cat(key, ": ", on_one_line(source_.at(key).text), " is not a map; ");
+    const Value& value = source_.at(key);
+    const std::string is_no_map = cat(key, ": ", on_one_line(value.text), " is not a map; ");
     if (list.empty())
       return cat(is_no_map, "its options are set by toggles; trainer explain ", key);
-    return cat(is_no_map, "write  ", key, ": {", list.substr(0, list.find(',')), ": ...}");
+    const std::string map = cat("{", list.substr(0, list.find(',')), ": ...}");
+    return cat(is_no_map, "write  ", advice(value, key, map));
   }
   for (size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', dot + 1)) {
     const std::string outer = key.substr(0, dot);

@@ -221,8 +221,8 @@ Values parse_override(const std::string& assignment) {
   const size_t equals = assignment.find('=');
   CHECK(equals != std::string::npos, where, " is not key=value; write  optimizer.lr=0.1");
   const std::string key = assignment.substr(0, equals), text = assignment.substr(equals + 1);
-  const std::string fault = fault_of_key(key), forms = cat("write  ", key, "=VALUE, ", key,
-                                                           "=[A, B] or ", key, "={KEY: VALUE}");
+  const std::string fault = fault_of_key(key), forms = cat("write  ", key, "=VALUE, '", key,
+                                                           "=[A, B]' or '", key, "={KEY: VALUE}'");
   CHECK(fault.empty(), where, ": ", fault);
   CHECK(find_non_text(text) == std::string::npos, where, ": no text; ", forms);
   try {

@@ -251,7 +251,7 @@ TEST_F(Pack, RefusesWithOneLine) {
   expect_refusal({"pack", data, "--out", "file/below"}, 8, "file/below/train-00000.shard");
   expect_refusal(tiny({"data={name: packed, folder: nowhere}"}), 3,
                  "nowhere/train-00000.shard: no such shard; write  trainer pack --config FILE");
-  expect_refusal(tiny({"data.packed=true"}), 2, "toggles: {packed_dataset: on}");
+  expect_refusal(tiny({"data.packed=true"}), 2, "write  toggles.packed_dataset=on");
 }
 
 // A flipped bit on disk: exit 3 with path and record, or skipped with a warning.

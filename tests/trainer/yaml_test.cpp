@@ -172,7 +172,7 @@ TEST(Overrides, AreYamlValuesUnderAKey) {
 }
 
 TEST(Overrides, ThatAreMalformedSayWhatToType) {
-  const std::string forms = "; write  a=VALUE, a=[A, B] or a={KEY: VALUE}";
+  const std::string forms = "; write  a=VALUE, 'a=[A, B]' or 'a={KEY: VALUE}'";
   const std::vector<std::pair<std::string, std::string>> table = {
       {"a", "'a' is not key=value; write  optimizer.lr=0.1"},
       {"--resume", "'--resume' is not key=value"},

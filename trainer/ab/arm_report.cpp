@@ -7,6 +7,7 @@
 #include <fstream>
 #include "core/base/file.h"
 #include "core/base/output.h"
+#include "core/base/quoted.h"
 #include "trainer/log/system.h"
 #include "trainer/page/page.h"
 #include "trainer/verbs/tables.h"
@@ -78,14 +79,6 @@ void publish(const ArmOptions& options, const std::string& markdown, const Json&
   write_file(path.replace_extension(".json"),
              bytes_of(json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"));
   write_file(path.replace_extension(".html"), bytes_of(html_of(json, options.verb)));
-}
-
-std::string quoted(const std::string& word) {
-  const bool plain = word.find_first_of(" *?#$&;'\"[]{}<>()|\\`~!") == std::string::npos;
-  if (plain && !word.empty()) return word;
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
 }
 
 std::string rounds_words(const ArmOptions& o) {

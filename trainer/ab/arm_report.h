@@ -19,8 +19,6 @@ void check_report(const ArmOptions& options);
 // Prints the report and, if a file is wanted, writes FILE.md, FILE.json and the page FILE.html.
 void publish(const ArmOptions& options, const std::string& markdown, const Json& json);
 
-// Quotes `word` for a shell if needed.
-std::string quoted(const std::string& word);
 // " --budget 40s --blocks 8 --steps 20 ...": the words of declare_rounds, except --report.
 std::string rounds_words(const ArmOptions& options);
 std::string override_words(const ArmOptions& options);

@@ -1,5 +1,6 @@
 // Results of `trainer ab` as Markdown that is readable unrendered, and as JSON.
 #include <fmt/format.h>
+#include "core/base/quoted.h"
 #include "core/base/utf8.h"
 #include "trainer/ab/ab.h"
 #include "trainer/ab/arm_report.h"

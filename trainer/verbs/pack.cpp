@@ -1,6 +1,7 @@
 // trainer pack --config FILE --out FOLDER: writes a data set as shards for `data: {name: packed}`.
 #include "data/packed/pack.h"
 #include "core/base/output.h"
+#include "core/base/quoted.h"
 #include "core/config/config.h"
 #include "data/packed/packed_cache.h"
 #include "plan/toggle.h"
@@ -78,7 +79,7 @@ static int run(const Arguments& args) {
         ": exists and is not an empty folder; remove it, or name another one with --out");
   if (const std::string few = apply(plan.threads); !few.empty()) say(few);
   for (const Split split : {Split::train, Split::test}) pack_split(plan, given, split);
-  say(cat("to use it:  data={name: packed, folder: ", given.out, "}"));
+  say("to use it:  " + quoted(cat("data={name: packed, folder: ", given.out, "}")));
   return 0;
 }
 

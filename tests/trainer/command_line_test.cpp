@@ -1,0 +1,52 @@
+// What the program says about its command line: each message can be followed as it is printed.
+#include <gmock/gmock.h>
+#include <csignal>
+#include "core/base/check.h"
+#include "tests/trainer/program.h"
+
+using namespace bellows;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+class CommandLineTest : public Program {
+ protected:
+  void SetUp() override { write("tiny.yaml", "model: lenet\ndata: {name: digits}\n"); }
+
+  struct Case {
+    Args args;
+    const char* text;
+  };
+  void expect_usage_errors(const std::vector<Case>& cases) {
+    for (const auto& [args, text] : cases) expect_refusal(args, 2, text);
+  }
+  static size_t count(const std::string& text, const std::string& word) {
+    size_t found = 0;
+    for (size_t at = 0; (at = text.find(word, at)) != text.npos; at += word.size()) ++found;
+    return found;
+  }
+};
+
+TEST_F(CommandLineTest, WhatPackPrintsIsOneWordForAShell) {
+  const Ended ended = run({"pack", "data={name: digits, train_size: 64, test_size: 20}",
+                           "data.batch_size=16", "--out", "my pack"});
+  EXPECT_THAT(ended.out, HasSubstr("to use it:  'data={name: packed, folder: my pack}'\n"));
+  EXPECT_EQ(run(tiny({"data={name: packed, folder: my pack, batch_size: 16}"})).code, 0);
+}
+
+TEST_F(CommandLineTest, AdviceHasTheFormThatTheSourceTakes) {
+  expect_usage_errors({
+      {tiny({"amp=bf16"}), "it is a toggle; write  toggles.amp=bf16"},
+      {tiny({"data.num_workers=4"}), "is set by a toggle; write  toggles.num_workers=4"},
+      {tiny({"loss.fused=x"}), "write  toggles.fused_loss=off  or  toggles.fused_loss=on"},
+      {tiny({"toggles={num_workers: 0, persistent_workers: on}"}),
+       "persistent_workers needs num_workers; write  toggles.num_workers="},
+      {tiny({"toggles.num_workers=x"}), "'x' is not 0 or 1 or 2 or 4 or auto or a whole number f"},
+      {tiny({"train=5"}), "'5' is not a map; write  'train={dry_updates: ...}'"},
+      {tiny({"data.transforms=x"}), "is not a list; write  'data.transforms=[x]'"},
+      {tiny({"optimizer={lr: "}), "write  optimizer=VALUE, 'optimizer=[A, B]' or 'optimizer={KEY"},
+  });
+  write("amp.yaml", "amp: bf16\n");
+  expect_refusal({"--config", "amp.yaml"}, 2, "write  toggles: {amp: bf16}");
+}
