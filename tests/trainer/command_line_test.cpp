@@ -35,6 +35,46 @@ TEST_F(CommandLineTest, WhatPackPrintsIsOneWordForAShell) {
   EXPECT_EQ(run(tiny({"data={name: packed, folder: my pack, batch_size: 16}"})).code, 0);
 }
 
+TEST_F(CommandLineTest, NumbersAreFiniteAndRangesReadable) {
+  expect_usage_errors({
+      {{"diagnose", "--config", "tiny.yaml", "--seconds", "nan"}, "--seconds: 'nan' is not a num"},
+      {{"plan", "--gbps", "nan", "--ranks", "8"}, "--gbps: 'nan' is not a number"},
+      {{"plan", "--step-ms", "inf"}, "--step-ms: 'inf' is not a number"},
+      {{"plan", "--gbps", "-1"}, "--gbps: '-1' is not a number above 0"},
+      {{"predict", "run", "a.png", "--top", "0"}, "--top: '0' is not a number above 0; see"},
+      {{"ab", "--config", "tiny.yaml", "--processes", "0"}, "'0' is not a number above 0; see"},
+      {{"ab", "--config", "tiny.yaml", "--steps", "1.5"}, "--steps: '1.5' is not a whole number"},
+      {{"ab", "--config", "tiny.yaml", "--steps", "010"}, "--steps: '010' is not a whole number"},
+      {{"launch", "--ranks", "two", "--", "check"}, "--ranks: 'two' is not a whole number"},
+  });
+}
+
+TEST_F(CommandLineTest, UnexpectedArgumentsKeepTheirOrder) {
+  expect_usage_errors({
+      {{"predict", "run", "a.png", "--one", "--two"}, "trainer: unexpected: --one --two; see  "},
+      {{"report", "run", "more", "--words"}, "trainer: unexpected: more --words; see  "},
+  });
+}
+
+TEST_F(CommandLineTest, HelpNamesAnArgumentOnceAndErrorsNameTheArgument) {
+  for (const auto& [verb, required] :
+       std::map<std::string, size_t>{{"eval", 1}, {"predict", 1}, {"export", 2}}) {
+    const std::string help = run({verb, "--help"}).out;
+    EXPECT_EQ(count(help, "REQUIRED"), required) << help;
+    EXPECT_EQ(count(help, "run folder or checkpoint file"), 1) << help;
+  }
+  expect_usage_errors({
+      {{"eval"}, "trainer: missing: RUN; write  trainer eval RUN; see  trainer eval --help"},
+      {{"predict"}, "missing: RUN; write  trainer predict RUN;"},
+      {{"export"}, "missing: RUN FILE; write  trainer export RUN FILE;"},
+      {{"export", "run"}, "trainer: missing: FILE; write  trainer export RUN FILE;"},
+      {{"report"}, "missing: PATH; write  trainer report PATH;"},
+      {{"pack"}, "--out is required"},
+  });
+  // The names with dashes still work.
+  expect_refusal({"eval", "--checkpoint", "nowhere"}, 4, "nowhere");
+}
+
 TEST_F(CommandLineTest, AdviceHasTheFormThatTheSourceTakes) {
   expect_usage_errors({
       {tiny({"amp=bf16"}), "it is a toggle; write  toggles.amp=bf16"},

@@ -512,8 +512,13 @@ TEST_F(LaunchTest, ASignalToEveryProcessKeepsTheLastCheckpoint) {
 }
 
 TEST_F(LaunchTest, RefusesWhatCannotWork) {
-  expect_refusal({"launch", "--ranks", "2", "--config", "x.yaml"}, 2, "see  trainer launch --help");
-  expect_refusal({"launch", "--ranks", "2"}, 2, "launch: no arguments for the ranks; write them");
+  for (const Args& missing : {Args{}, {"--config", "x.yaml"}, {"train.epochs=1"}}) {
+    Args args = {"launch", "--ranks", "2"};
+    args.insert(args.end(), missing.begin(), missing.end());
+    expect_refusal(args, 2, "launch: no arguments for the ranks; write them after --, as in");
+  }
+  expect_refusal({"launch", "--ranks", "2", "--a", "b", "--", "check"}, 2,
+                 "unexpected: --a b; see");
   expect_refusal({"launch", "--ranks", "2", "--"}, 2, "launch: no arguments for the ranks");
   expect_refusal({"launch", "--", "check"}, 2, "--ranks is required");
   expect_refusal({"launch", "--ranks", "0", "--", "check"}, 2, "--ranks");

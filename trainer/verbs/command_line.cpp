@@ -1,7 +1,10 @@
 #include "trainer/verbs/command_line.h"
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <charconv>
+#include <cmath>
 #include "core/base/check.h"
 #include "core/base/output.h"
 
@@ -16,6 +19,27 @@ int64_t whole_number(std::string_view text, int64_t most) {
 
 using Setting = CommandLine::Option;
 
+// Checks of a value. CLI11 accepts "010" as octal, and NaN as positive; the numbers of a config and
+// of a command line are alike.
+static bool is_number(const std::string& text, double& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && std::isfinite(number);
+}
+template <class T> static std::string fault_of(const std::string&) { return ""; }
+template <> std::string fault_of<double>(const std::string& text) {
+  double number = 0;
+  return is_number(text, number) ? "" : cat("'", text, "' is not a number");
+}
+template <> std::string fault_of<int64_t>(const std::string& text) {
+  int64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return std::to_string(number) == text ? "" : cat("'", text, "' is not a whole number");
+}
+static std::string fault_unless_positive(const std::string& text) {
+  double number = 0;
+  return is_number(text, number) && number > 0 ? "" : cat("'", text, "' is not a number above 0");
+}
+
 Setting Setting::required() const { return Setting(option_->required()); }
 Setting Setting::one_of(const std::vector<std::string>& values) const {
   return Setting(option_->check(CLI::IsMember(values)));
@@ -23,7 +47,9 @@ Setting Setting::one_of(const std::vector<std::string>& values) const {
 Setting Setting::range(int64_t least, int64_t most) const {
   return Setting(option_->check(CLI::Range(least, most).description("")));
 }
-Setting Setting::positive() const { return Setting(option_->check(CLI::PositiveNumber)); }
+Setting Setting::positive() const {
+  return Setting(option_->check(fault_unless_positive, "POSITIVE"));
+}
 Setting Setting::existing_folder() const { return Setting(option_->check(CLI::ExistingDirectory)); }
 Setting Setting::excludes(Setting other) const { return Setting(option_->excludes(other.option_)); }
 Setting Setting::without_value(const std::string& meaning) const {
@@ -37,16 +63,27 @@ Setting Setting::shows_default() const { return Setting(option_->capture_default
 Setting Setting::hidden() const { return Setting(option_->group("")); }
 Setting Setting::each_takes_one() const { return Setting(option_->allow_extra_args(false)); }
 
+namespace {
+// Help without the second name of an argument that may be given with or without dashes.
+class NamesOnce : public CLI::Formatter {
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    const bool is_second = !is_positional && option->get_positional();
+    return is_second ? "" : CLI::Formatter::make_option(option, is_positional);
+  }
+};
+}  // namespace
+
 CommandLine::CommandLine(const std::string& program, const std::string& help,
                          const std::string& example)
     : program_(program), app_(new CLI::App(help, program)) {
+  app_->formatter(std::make_shared<NamesOnce>());
   app_->footer("Example:\n  " + example);
 }
 CommandLine::~CommandLine() = default;
 
 template <class T>
 Setting CommandLine::add_option(const std::string& names, T& variable, const std::string& help) {
-  return Setting(app_->add_option(names, variable, help));
+  return Setting(app_->add_option(names, variable, help)->check(fault_of<T>));
 }
 template Setting CommandLine::add_option(const std::string&, std::string&, const std::string&);
 template Setting CommandLine::add_option(const std::string&, int64_t&, const std::string&);
@@ -82,7 +119,21 @@ static void refuse_empty(const Arguments& args, const std::string& program) {
   }
 }
 
-bool CommandLine::read(Arguments args) try {
+// Returns what is missing. If arguments without dashes are, adds the command that has them all.
+static std::string text_of_missing(const CLI::App& app, const std::string& otherwise) {
+  std::string missing, all;
+  for (const CLI::Option* option : app.get_options()) {
+    if (!option->get_required() || !option->get_positional()) continue;
+    std::string name = " " + option->get_name(true);
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
+    if (option->count() == 0) missing += name;
+    all += name;
+  }
+  if (missing.empty()) return otherwise;
+  return cat("missing:", missing, "; write  ", app.get_name(), all);
+}
+
+bool CommandLine::read(Arguments args, const std::string& if_unexpected) try {
   refuse_empty(args, program_);
   std::ranges::reverse(args);  // CLI11 expects the last one first
   app_->parse(std::move(args));
@@ -90,6 +141,12 @@ bool CommandLine::read(Arguments args) try {
 } catch (const CLI::CallForHelp&) {
   say_part(app_->help());
   return false;
+} catch (const CLI::RequiredError& error) {
+  fail(Exit::usage, text_of_missing(*app_, error.what()), "; see  ", program_, " --help");
+} catch (const CLI::ExtrasError&) {  // whose text has them in reverse order
+  if (!if_unexpected.empty()) fail(Exit::usage, if_unexpected);
+  fail(Exit::usage, "unexpected: ", fmt::format("{}", fmt::join(app_->remaining(), " ")), "; see  ",
+       program_, " --help");
 } catch (const CLI::ParseError& error) {
   fail(Exit::usage, error.what(), "; see  ", program_, " --help");
 }

@@ -28,7 +28,7 @@ class CommandLine {
     Option required() const;
     Option one_of(const std::vector<std::string>& values) const;
     Option range(int64_t least, int64_t most) const;
-    Option positive() const;
+    Option positive() const;  // finite and above 0
     Option existing_folder() const;
     Option excludes(Option other) const;
     Option without_value(const std::string& meaning = "") const;  // the value may be left out
@@ -59,8 +59,8 @@ class CommandLine {
   bool given(const std::string& name) const;  // true if read() found that option
 
   // Parses `args`. Returns false if --help was given and has been printed. Throws Error (exit 2)
-  // for arguments that it does not know.
-  bool read(Arguments args);
+  // for arguments that it does not know, with the text `if_unexpected` if there is one.
+  bool read(Arguments args, const std::string& if_unexpected = "");
 
  private:
   std::string program_;

@@ -98,7 +98,7 @@ static int run(const Arguments& args) {
   std::string from, to;
   bool overwrite = false, fold_bn = false;
   line.add_option("run,--checkpoint", from, "run folder or checkpoint file").required();
-  line.add_option("to,--to", to, ".safetensors file to write").required();
+  line.add_option("file,--to", to, ".safetensors file to write").required();
   line.add_flag("--overwrite", overwrite, "replace the file if it exists");
   line.add_flag("--fold-bn", fold_bn,
                 "fold each batch norm into the convolution before it, which then has a bias");

@@ -89,10 +89,11 @@ static int run(const Arguments& args) {
   LaunchLine given;
   declare(line, given);
   const auto dashes = std::ranges::find(args, "--");
-  if (!line.read({args.begin(), dashes})) return 0;
-  CHECK(dashes != args.end() && dashes + 1 != args.end(),
-        "launch: no arguments for the ranks; write them after --, as in  trainer launch --ranks ",
-        given.ranks, " -- --config FILE");
+  const std::string none =
+      "launch: no arguments for the ranks; write them after --, as in  trainer launch --ranks 2 "
+      "-- --config FILE";
+  if (!line.read({args.begin(), dashes}, dashes == args.end() ? none : "")) return 0;
+  CHECK(dashes != args.end() && dashes + 1 != args.end(), none);
   const Arguments rank_args(dashes + 1, args.end());
   given.supervise.all_output = given.output == "all";
   if (given.token.empty() && given.nodes > 1) given.token = variable("BELLOWS_TOKEN", "");
