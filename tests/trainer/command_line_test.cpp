@@ -75,6 +75,28 @@ TEST_F(CommandLineTest, HelpNamesAnArgumentOnceAndErrorsNameTheArgument) {
   expect_refusal({"eval", "--checkpoint", "nowhere"}, 4, "nowhere");
 }
 
+TEST_F(CommandLineTest, AFolderIsNoFileToWrite) {
+  write("runs/lenet/log.txt", "");
+  expect_usage_errors({
+      {{"export", "x.safetensors", "runs/lenet"},
+       "runs/lenet is a folder; write  trainer export RUN FILE.safetensors"},
+      {{"report", "runs/lenet", "--out", "runs"}, "report: --out: runs is a folder; name a file"},
+  });
+}
+
+// The config does not exist, so the message about the file shows that it came first.
+TEST_F(CommandLineTest, FilesToWriteAreCheckedBeforeTheWork) {
+  expect_usage_errors({
+      {{"profile", "-c", "no.yaml", "--trace", "no/t.json"}, "profile: --trace: no folder no; "},
+      {{"profile", "-c", "no.yaml", "--json", "no/t.json"}, "profile: --json: no folder no; "},
+      {{"profile", "-c", "no.yaml", "--json", ".run0"}, "profile: --json: .run0 is a folder; "},
+      {{"plan", "-c", "no.yaml", "--svg", "no/c.svg"}, "plan: --svg: no folder no; "},
+      {{"report", "no", "--out", "no/r.html"}, "report: --out: no folder no; "},
+      {{"ab", "-c", "tiny.yaml", "--toggle", "fused_optimizer", "--report", "no/r.md"},
+       "ab: --report: no folder no; "},
+  });
+}
+
 TEST_F(CommandLineTest, AdviceHasTheFormThatTheSourceTakes) {
   expect_usage_errors({
       {tiny({"amp=bf16"}), "it is a toggle; write  toggles.amp=bf16"},

@@ -10,6 +10,7 @@
 #include "core/base/quoted.h"
 #include "trainer/log/system.h"
 #include "trainer/page/page.h"
+#include "trainer/verbs/output_file.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {
@@ -65,9 +66,7 @@ void check_report(const ArmOptions& o) {
   if (report.empty()) return;
   CHECK(report.extension() == ".md", o.verb, ": --report ", report.string(),
         ": the report is Markdown; write  --report ", report.stem().string(), ".md");
-  const Path folder = report.has_parent_path() ? report.parent_path() : ".";
-  CHECK(kind_of(folder, Exit::usage) == Kind::folder, o.verb, ": --report: no folder ",
-        folder.string());
+  check_place(report, cat(o.verb, ": --report"));
 }
 
 void publish(const ArmOptions& options, const std::string& markdown, const Json& json) {

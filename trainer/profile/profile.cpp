@@ -12,6 +12,7 @@
 #include "trainer/run/loop.h"
 #include "trainer/session/profile_window.h"
 #include "trainer/session/session.h"
+#include "trainer/verbs/output_file.h"
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {
@@ -61,6 +62,8 @@ static int run(const Arguments& args) {
   declare(line, given);
   if (!line.read(args)) return 0;
   const std::vector<int64_t> window = window_of(given.steps);
+  check_place(given.trace, "profile: --trace");
+  check_place(given.json, "profile: --json");
   const Plan given_plan = make_config(sources_of(given.config, given.overrides)).plan;
   const Plan plan = profiled(given_plan, window);
   check_alone("profile", plan.dist);

@@ -107,6 +107,8 @@ static int run(const Arguments& args) {
       "transforms (the whole list), classes (names in the order of the outputs).");
   if (!line.read(args)) return 0;
   refuse_other_formats(to);
+  CHECK(kind_of(to, Exit::storage) != Kind::folder, to,
+        " is a folder; write  trainer export RUN FILE.safetensors");
   CHECK(overwrite || kind_of(to, Exit::storage) == Kind::nothing, to,
         " exists; replace it with --overwrite, or name another file");
   std::vector<std::string> messages;

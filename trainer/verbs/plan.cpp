@@ -10,6 +10,7 @@
 #include "plan/toggle.h"
 #include "trainer/verbs/compute_profile.h"
 #include "trainer/verbs/gpu_plan.h"
+#include "trainer/verbs/output_file.h"
 #include "trainer/verbs/scaling_chart.h"
 #include "trainer/verbs/tables.h"
 #include "trainer/verbs/verbs.h"
@@ -194,6 +195,7 @@ static int run(const Arguments& args) {
   declare(line, given);
   if (!line.read(args)) return 0;
   const std::vector<int64_t> ranks = ranks_in(given.ranks);
+  check_place(given.svg, "plan: --svg");
   const Config config = make_config(sources_of(given.config, given.overrides));
   given.step.json = given.json;
   if (!given.step.gpu.empty()) return predict_step(on_gpu(config), given.step), 0;

@@ -4,6 +4,7 @@
 #include "core/base/output.h"
 #include "trainer/page/page.h"
 #include "trainer/state/run_record.h"
+#include "trainer/verbs/output_file.h"
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {
@@ -26,6 +27,7 @@ static int run(const Arguments& args) {
           "file to write; without it report.html in the run folder, or FILE.html beside FILE.json")
       .value_name("FILE.html");
   if (!line.read(args)) return 0;
+  check_place(to, "report: --out");
   const Path path = from;
   const Kind kind = kind_of(path, Exit::usage);
   CHECK(kind != Kind::nothing, "report: ", from, ": no such run folder or file");
