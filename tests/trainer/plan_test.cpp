@@ -80,7 +80,8 @@ TEST_F(Program, PlanPredictsAStepOnAGpuFromTheWorkOfItsOps) {
   std::istringstream lines(text.out);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
   EXPECT_THAT(text.out, HasSubstr("predicted on h200: "));
-  expect_refusal({"plan", "--gpu", "h200", "--sample", "28x28"}, 2, "--sample '28x28'");
+  expect_refusal({"plan", "--gpu", "h200", "--sample", "28x28", "--classes", "10"}, 2,
+                 "--sample '28x28'; expected channels");
 }
 
 TEST_F(Program, PlanRefusesImpossibleRanks) {

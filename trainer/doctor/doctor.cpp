@@ -126,6 +126,9 @@ static int run(const Arguments& args) {
   Wanted wanted;
   declare(line, wanted);
   if (!line.read(args)) return 0;
+  CHECK(wanted.bandwidths || !line.given("--folder"), "doctor: only --bandwidths takes a --folder");
+  CHECK(wanted.bandwidths || line.given("--stress") || !line.given("--device"),
+        "doctor: only --stress and --bandwidths take a --device");
   CHECK(wanted.shapes || (wanted.overrides.empty() && wanted.config.empty()),
         "doctor: only --shapes takes a config");
   if (wanted.shapes) {

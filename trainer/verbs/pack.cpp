@@ -61,6 +61,8 @@ static int run(const Arguments& args) {
   PackLine given;
   declare(line, given);
   if (!line.read(args)) return 0;
+  CHECK(given.encoding == "jpeg" || !line.given("--quality"),
+        "pack: only --encoding jpeg takes a --quality; add it, or leave --quality out");
   const std::vector<Values> sources = sources_of(given.config, given.overrides);
   // Training has a default data set. Writing one to disk requires that it is named.
   const bool named = std::ranges::any_of(

@@ -72,6 +72,19 @@ static void declare(CommandLine& line, PlanLine& given) {
       "Neglects late ranks and what communication takes from computation, so it is a bound.");
 }
 
+static void refuse_without_effect(const CommandLine& line, const PlanLine& given) {
+  for (const char* name :
+       {"--ranks", "--latency-us", "--gbps", "--ranks-per-node", "--inside-latency-us",
+        "--inside-gbps", "--algorithm", "--updates", "--step-ms", "--svg"})
+    CHECK(given.step.gpu.empty() || !line.given(name), "plan: --gpu predicts one rank, without ",
+          name, "; leave one of the two out");
+  const bool sample = line.given("--sample"), classes = line.given("--classes");
+  CHECK(!sample || !given.step.gpu.empty(),
+        "plan: --sample needs --gpu; add it, or leave --sample out");
+  CHECK(sample || !classes, "plan: --classes needs --sample; add  --sample CxHxW");
+  CHECK(classes || !sample, "plan: --sample needs --classes; add  --classes N");
+}
+
 static std::vector<int64_t> ranks_in(const std::string& text) {
   const size_t dots = text.find("..");
   const std::string_view all = text;
@@ -194,6 +207,7 @@ static int run(const Arguments& args) {
   PlanLine given;
   declare(line, given);
   if (!line.read(args)) return 0;
+  refuse_without_effect(line, given);
   const std::vector<int64_t> ranks = ranks_in(given.ranks);
   check_place(given.svg, "plan: --svg");
   const Config config = make_config(sources_of(given.config, given.overrides));
