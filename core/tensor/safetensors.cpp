@@ -146,8 +146,10 @@ static std::string read_header(const InputFile& file, const std::string& where) 
   if (length > kMaxHeader && (zipped || pickled))
     fail(Exit::checkpoint, where, ": a PyTorch pickle; save it as safetensors, with  ",
          "safetensors.torch.save_file(model.state_dict(), \"model.safetensors\")");
-  if (length > kMaxHeader || length > left)
-    fail(Exit::checkpoint, where, ": byte 0: a header of ", length, " bytes, ", left, " follow");
+  if (length > kMaxHeader) fail(Exit::checkpoint, where, ": not a safetensors file");
+  if (length > left)
+    fail(Exit::checkpoint, where, ": cut off: its header has ", length, " bytes, ", left,
+         " follow");
   std::string text(length, '\0');
   file.read(8, std::as_writable_bytes(std::span(text)));
   return text;
