@@ -151,7 +151,7 @@ TEST(SliceOrder, ReversesInEverySecondRow) {
 }
 
 TEST_F(AbInterleaving, RunsTheArmsInOrderAfterAllHaveWarmedUp) {
-  const auto arms = interleave({arm("A", 2), arm("B", 2), arm("C", 2)}, 2, 60, signals_);
+  const auto arms = interleave({arm("A", 2), arm("B", 2), arm("C", 2)}, 2, 60, signals_, "ab");
   EXPECT_EQ(trail(), "ABCABCCBA");
   EXPECT_EQ(arms.size(), 3);
   for (const AbProcess& process : arms) {
@@ -170,7 +170,7 @@ TEST_F(AbInterleaving, EndsWhenAnArmRunsOutsideItsTimeSlice) {
       "B",
       {"sh", "-c",
        line + "kill -STOP $$; kill -CONT $(cat " + pid_ + "); " + line + "kill -STOP $$"}};
-  const Refusal error = refused([&] { interleave({woken, waking}, 2, 60, signals_); });
+  const Refusal error = refused([&] { interleave({woken, waking}, 2, 60, signals_, "ab"); });
   EXPECT_EQ(error.exit, Exit::internal);
   EXPECT_THAT(error.message, HasSubstr("A ran during another arm's time slice"));
 }
@@ -181,13 +181,18 @@ TEST_F(AbInterleaving, EndsAfterASignal) {
       "B",
       {"sh", "-c",
        report() + "kill -STOP $$; kill -TERM $PPID; sleep 0.2; " + report() + "kill -STOP $$"}};
-  const Refusal error = refused([&] { interleave({arm("A", 9), signalling}, 9, 60, signals_); });
+  const Refusal error = refused([&] {
+    interleave({arm("A", 9), signalling}, 9, 60, signals_, "ab");
+  });
   EXPECT_EQ(error.exit, Exit::terminated);
+  EXPECT_EQ(error.message, "ab: interrupted by SIGTERM before the first result");
 }
 
 TEST_F(AbInterleaving, RefusesALineThatIsNoBlock) {
   const ArmCommand babbling = {"B", {"sh", "-c", "echo hello >&3; kill -STOP $$"}};
-  const Refusal error = refused([&] { interleave({arm("A", 2), babbling}, 2, 60, signals_); });
+  const Refusal error = refused([&] {
+    interleave({arm("A", 2), babbling}, 2, 60, signals_, "ab");
+  });
   EXPECT_EQ(error.exit, Exit::internal);
   EXPECT_THAT(error.message, HasSubstr("'hello'"));
   EXPECT_EQ(refused([] { parse_block("{\"steps\": 1}"); }).exit, Exit::internal);

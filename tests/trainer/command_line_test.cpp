@@ -126,3 +126,18 @@ TEST_F(CommandLineTest, OptionsWithoutEffectAreRefused) {
        "pack: only --encoding jpeg takes a --quality"},
   });
 }
+
+// A signal before the work begins ends the program at once, so the wait grows until it does not.
+TEST_F(CommandLineTest, AnInterruptedProfileSaysSo) {
+  Ended ended;
+  for (int wait_ms = 500; wait_ms < 10000 && ended.err.empty(); wait_ms *= 2) {
+    const auto running =
+        start({"profile", "-c", "tiny.yaml", "--steps", "20:30000", "data.train_size=64",
+               "data.batch_size=1", "train.epochs=1000", "optimizer.lr=1e-9"});
+    usleep(1000 * wait_ms);
+    running->send(SIGINT);
+    ended = running->end();
+    EXPECT_EQ(ended.code, 130);
+  }
+  EXPECT_EQ(ended.err, "trainer: profile: interrupted by SIGINT, nothing is printed\n");
+}

@@ -111,11 +111,11 @@ struct ArmCommand {
 // slices each in slice_order. Calls `after_block` after every slice, warm-ups included. A slice may
 // take up to `timeout_s` seconds. All arms have ended when it returns or throws. Throws Error if an
 // arm fails (its exit code, or 9), takes too long (9) or runs outside its slice (9), and within a
-// second after SIGINT or SIGTERM (exit 130, 143).
+// second after SIGINT or SIGTERM (exit 130, 143), which begins with `verb`.
 using AfterBlock = std::function<void(const AbBlock&)>;
 std::vector<AbProcess> interleave(
     const std::vector<ArmCommand>& arms, int64_t blocks, double timeout_s, const Signals& signals,
-    const AfterBlock& after_block = [](const AbBlock&) {});
+    const std::string& verb, const AfterBlock& after_block = [](const AbBlock&) {});
 
 // How the rounds of a comparison ended, and on which machine.
 struct RoundsResult {

@@ -1,5 +1,6 @@
 // Runs the time slices of all arms alternately; writes and parses the lines that arms report.
 #include <cmath>
+#include <csignal>
 #include <deque>
 #include "trainer/ab/arms.h"
 #include "trainer/ab/process.h"
@@ -15,11 +16,12 @@ std::vector<size_t> slice_order(size_t arms, int64_t blocks) {
 }
 
 std::vector<AbProcess> interleave(const std::vector<ArmCommand>& arms, int64_t blocks,
-                                  double timeout_s, const Signals& signals,
+                                  double timeout_s, const Signals& signals, const std::string& verb,
                                   const AfterBlock& after_block) {
   const auto end_by_signal = [&] {
     if (const int signal = signals.stop())
-      fail(static_cast<Exit>(128 + signal), "arms: ended by signal ", signal, ", without a result");
+      fail(static_cast<Exit>(128 + signal), verb, ": interrupted by ",
+           signal == SIGINT ? "SIGINT" : "SIGTERM", " before the first result");
   };
   std::vector<AbProcess> measured(arms.size());
   std::deque<ArmProcess> processes;
