@@ -141,3 +141,14 @@ TEST_F(CommandLineTest, AnInterruptedProfileSaysSo) {
   }
   EXPECT_EQ(ended.err, "trainer: profile: interrupted by SIGINT, nothing is printed\n");
 }
+
+TEST_F(CommandLineTest, ExplainFindsTogglesByTheirKeyAndStatements) {
+  EXPECT_THAT(run({"explain", "toggles.amp"}).out, StartsWith("toggle amp ("));
+  EXPECT_THAT(run({"explain", "toggles"}).out, HasSubstr("trainer list toggles"));
+  const std::string card = run({"explain", "amp"}).out, source = "source:    ";
+  const std::string statement = card.substr(card.find(source) + source.size());
+  const std::string number = statement.substr(0, statement.find(' '));
+  EXPECT_THAT(run({"explain", number}).out,
+              AllOf(StartsWith(statement.substr(0, statement.find('\n'))), HasSubstr("amp")));
+  EXPECT_THAT(run({"explain", "S1:99999"}).err, HasSubstr("nothing is called"));
+}

@@ -64,6 +64,18 @@ static Names statements_of(const std::string& sources) {
   return numbers;
 }
 
+// Prints the statement "S1:37", and the toggles that rest on it.
+static bool explain_statement(const std::string& number) {
+  const std::string_view text = statement(number);
+  if (text.empty()) return false;
+  say(text);
+  Names of;
+  for (const Toggle& t : toggles())
+    if (std::ranges::count(statements_of(t.sources), number)) of.push_back(t.name);
+  if (!of.empty()) say("  toggles: " + joined(of));
+  return true;
+}
+
 static void explain_toggle(const Toggle& t) {
   say(cat("toggle ", t.name, " (", t.key_point, ")"));
   if (!t.aliases.empty()) say("  also known as: " + joined(t.aliases));
@@ -230,6 +242,13 @@ static int run(const Arguments& args) {
     say_part(explain_einsum(expression));
     return 0;
   }
+  if (name == "toggles") {
+    say("toggles: switches of the optimizations, as in  toggles.amp=bf16; trainer list toggles  "
+        "shows all");
+    return 0;
+  }
+  if (explain_statement(name)) return 0;
+  if (name.starts_with("toggles.")) name = name.substr(8);
   name = known_name(name);
   const Toggle* const toggle = find_toggle(name);
   if (toggle) explain_toggle(*toggle);
