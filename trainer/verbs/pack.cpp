@@ -61,8 +61,9 @@ static int run(const Arguments& args) {
   PackLine given;
   declare(line, given);
   if (!line.read(args)) return 0;
-  CHECK(given.encoding == "jpeg" || !line.given("--quality"),
-        "pack: only --encoding jpeg takes a --quality; add it, or leave --quality out");
+  CHECK(given.encoding == "jpeg" || given.options.side > 0 || !line.given("--quality"),
+        "pack: no image is encoded, so --quality has no effect; add --encoding jpeg or --side, or "
+        "leave it out");
   const std::vector<Values> sources = sources_of(given.config, given.overrides);
   // Training has a default data set. Writing one to disk requires that it is named.
   const bool named = std::ranges::any_of(
