@@ -1,8 +1,11 @@
 // What the program says about its command line: each message can be followed as it is printed.
 #include <gmock/gmock.h>
 #include <csignal>
+#include <sstream>
 #include "core/base/check.h"
 #include "tests/trainer/program.h"
+#include "trainer/bench/bench.h"
+#include "trainer/verbs/verbs.h"
 
 using namespace bellows;
 using testing::AllOf;
@@ -47,6 +50,23 @@ TEST_F(CommandLineTest, NumbersAreFiniteAndRangesReadable) {
       {{"ab", "--config", "tiny.yaml", "--steps", "010"}, "--steps: '010' is not a whole number"},
       {{"launch", "--ranks", "two", "--", "check"}, "--ranks: 'two' is not a whole number"},
   });
+}
+
+TEST_F(CommandLineTest, HelpHas80ColumnsAndWholeExamples) {
+  std::vector<Args> pages = {{"--help"}};
+  for (const auto& [name, verb] : verbs()) pages.push_back({name, "--help"});
+  for (const auto& [name, bench] : benches()) pages.push_back({"bench", name, "--help"});
+  for (const Args& page : pages) {
+    const std::string out = run(page).out;
+    std::istringstream lines(out.substr(0, out.find("\nExample:")));
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+  }
+  EXPECT_THAT(
+      run({"ab", "--help"}).out,
+      AllOf(HasSubstr("  --budget TEXT Excludes: --processes\n                              "
+                      "time for all processes, such as 90s or 2m; ends\n"
+                      "                              earlier once the answer is clear\n"),
+            HasSubstr("--toggle num_workers --value 2\n")));
 }
 
 TEST_F(CommandLineTest, UnexpectedArgumentsKeepTheirOrder) {

@@ -77,8 +77,7 @@ static int run(const Arguments& args) {
   return found->second.run({args.begin() + 1, args.end()});
 }
 
-static const AddVerb verb(
-    {"bench", "measures one part alone: a product, an op, a copy, a call, a loss, the loader",
-     "trainer bench matmul --seed-table", run});
+static const AddVerb verb({"bench", "measures one part alone: a product, an op, a call, the loader",
+                           "trainer bench matmul --seed-table", run});
 
 }  // namespace bellows

@@ -159,9 +159,9 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb bench(
-    {"matmul", "a matrix product in each precision; the table of the seed text; alignment",
-     "trainer bench matmul --seed-table", run},
-    benches());
+static const AddVerb bench({"matmul",
+                            "a product in each precision; the table of the seed text; alignment",
+                            "trainer bench matmul --seed-table", run},
+                           benches());
 
 }  // namespace bellows

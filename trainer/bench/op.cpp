@@ -214,9 +214,9 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb bench(
-    {"op", "compares the implementations of an op: plain, library, fused, composed",
-     "trainer bench op matmul", run},
-    benches());
+static const AddVerb bench({"op",
+                            "compares implementations of an op: plain, library, fused, composed",
+                            "trainer bench op matmul", run},
+                           benches());
 
 }  // namespace bellows

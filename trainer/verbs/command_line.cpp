@@ -5,8 +5,10 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <sstream>
 #include "core/base/check.h"
 #include "core/base/output.h"
+#include "trainer/verbs/tables.h"
 
 namespace bellows {
 
@@ -133,13 +135,30 @@ static std::string text_of_missing(const CLI::App& app, const std::string& other
   return cat("missing:", missing, "; write  ", app.get_name(), all);
 }
 
+// Column in which a description begins: behind a name and two spaces, or behind spaces alone.
+static size_t column_of(const std::string& line) {
+  const size_t begin = std::min(line.find_first_not_of(' '), line.size());
+  const size_t gap = line.find("  ", begin);
+  return gap == line.npos ? begin : line.find_first_not_of(' ', gap);
+}
+
+// Breaks the lines of a help page. Examples stay whole, so that they can be copied.
+static std::string in_80_columns(const std::string& help) {
+  const size_t examples = help.find("\nExample:");
+  std::istringstream lines(help.substr(0, examples));
+  std::string text;
+  for (std::string line; std::getline(lines, line);)
+    text += wrapped(line, std::string(column_of(line), ' ')) + "\n";
+  return text + help.substr(std::min(examples, help.size()));
+}
+
 bool CommandLine::read(Arguments args, const std::string& if_unexpected) try {
   refuse_empty(args, program_);
   std::ranges::reverse(args);  // CLI11 expects the last one first
   app_->parse(std::move(args));
   return true;
 } catch (const CLI::CallForHelp&) {
-  say_part(app_->help());
+  say_part(in_80_columns(app_->help()));
   return false;
 } catch (const CLI::RequiredError& error) {
   fail(Exit::usage, text_of_missing(*app_, error.what()), "; see  ", program_, " --help");

@@ -262,9 +262,7 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb verb(
-    {"explain",
-     "explains a toggle, an op, an option, a model or a topic: what it does, and what it costs",
-     "trainer explain einsum 'ij,jk->ki'", run});
+static const AddVerb verb({"explain", "explains a toggle, an op, an option, a model or a topic",
+                           "trainer explain einsum 'ij,jk->ki'", run});
 
 }  // namespace bellows

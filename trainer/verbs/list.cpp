@@ -35,8 +35,7 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb verb(
-    {"list", "lists the toggles, models, layers, data sets, optimizers, ops and so on",
-     "trainer list toggles --markdown", run});
+static const AddVerb verb({"list", "lists the toggles, models, layers, data sets, ops and so on",
+                           "trainer list toggles --markdown", run});
 
 }  // namespace bellows

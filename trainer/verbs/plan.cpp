@@ -241,8 +241,7 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb verb({"plan",
-                           "predicts an update on many ranks, or a step on a GPU that is not here",
+static const AddVerb verb({"plan", "predicts an update on many ranks, or a step on a GPU",
                            "trainer plan --config configs/lenet.yaml --ranks 8..64", run});
 
 }  // namespace bellows
