@@ -480,8 +480,9 @@ TEST(AbLosses, ThatAreDeclaredCloseMayDivergeAsFarAsTheLastBitOfTheWeightsDrives
   EXPECT_TRUE(judged(close, off, placebo, on(0.509, 0.491)).good);
   const Finding error = judged(close, off, placebo, on(0.5, 0.511));
   EXPECT_FALSE(error.good);
-  EXPECT_THAT(error.text, AllOf(HasSubstr("declared close: apart by 1.1e-02"),
-                                HasSubstr("at most 11 times (step 19)"), HasSubstr("last of 24")));
+  EXPECT_THAT(error.text,
+              AllOf(HasSubstr("declared close: losses of a step differ by at most 1.1e-02;"),
+                    HasSubstr("is 11 (step 19)"), HasSubstr("last of 24")));
   EXPECT_FALSE(judged(close, off, placebo, on(0.5, NAN)).good);
 }
 
