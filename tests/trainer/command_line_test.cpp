@@ -1,4 +1,4 @@
-// What the program says about its command line: each message can be followed as it is printed.
+// Messages about the command line can be followed as they are printed.
 #include <gmock/gmock.h>
 #include <csignal>
 #include <sstream>

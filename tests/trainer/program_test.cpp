@@ -211,6 +211,13 @@ TEST_F(Program, NamesAllOptionsThatNeedEvaluationsIfThereAreNone) {
                     HasSubstr("\nbest: nothing was evaluated\n")));
 }
 
+TEST_F(Program, ShowsSkippedUpdatesInEveryPrecision) {
+  const Ended ended = run(tiny({"optimizer.lr=3e38", "train.on_nonfinite=skip"}));
+  EXPECT_THAT(ended.out, HasSubstr("of 8 updates skipped, because gradients were not finite"));
+  EXPECT_THAT(read("runs/run/metrics.jsonl"), HasSubstr("\"skipped_updates\":"));
+  EXPECT_THAT(run(tiny({"name=fine"})).out, Not(HasSubstr("updates skipped")));
+}
+
 TEST_F(Program, NamesOptionsThatLackTheOneTheyBelongTo) {
   const Ended ended = run(tiny({"target.value=0.9", "profile.exit_after=true"}));
   EXPECT_THAT(ended.out, AllOf(HasSubstr("\ntarget.value: no effect without target.metric\n"),

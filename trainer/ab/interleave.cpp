@@ -1,6 +1,5 @@
 // Runs the time slices of all arms alternately; writes and parses the lines that arms report.
 #include <cmath>
-#include <csignal>
 #include <deque>
 #include "trainer/ab/arms.h"
 #include "trainer/ab/process.h"
@@ -20,8 +19,8 @@ std::vector<AbProcess> interleave(const std::vector<ArmCommand>& arms, int64_t b
                                   const AfterBlock& after_block) {
   const auto end_by_signal = [&] {
     if (const int signal = signals.stop())
-      fail(static_cast<Exit>(128 + signal), verb, ": interrupted by ",
-           signal == SIGINT ? "SIGINT" : "SIGTERM", " before the first result");
+      fail(static_cast<Exit>(128 + signal), verb, ": interrupted by ", name_of_signal(signal),
+           " before the first result");
   };
   std::vector<AbProcess> measured(arms.size());
   std::deque<ArmProcess> processes;

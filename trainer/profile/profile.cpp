@@ -1,5 +1,4 @@
 // trainer profile --config FILE --steps 20:30: where the time of an update goes.
-#include <csignal>
 #include <nlohmann/json.hpp>
 #include "core/base/file.h"
 #include "core/base/output.h"
@@ -78,7 +77,7 @@ static int run(const Arguments& args) {
                                 [&](const Position& at) { recorder.after_update(at); });
   if (outcome.signal)
     fail(static_cast<Exit>(128 + outcome.signal), "profile: interrupted by ",
-         outcome.signal == SIGINT ? "SIGINT" : "SIGTERM", ", nothing is printed");
+         name_of_signal(outcome.signal), ", nothing is printed");
   const Recording recording = recorder.take();
   const Ceilings ceilings = ceilings_of(session.device, plan.kernels.tf32);
   const Profile profile = analyze(recording, ceilings);

@@ -200,8 +200,8 @@ static int end_run(const Session& session, const Outcome& outcome, const LinePri
                    const Path& folder) {
   if (outcome.signal == 0) return 0;
   if (!folder.empty())
-    speaker.line(cat("stopped by ", outcome.signal == SIGINT ? "SIGINT" : "SIGTERM", " after step ",
-                     outcome.at.step, continuation(session, outcome.at, folder / "checkpoints")));
+    speaker.line(cat("stopped by ", name_of_signal(outcome.signal), " after step ", outcome.at.step,
+                     continuation(session, outcome.at, folder / "checkpoints")));
   return 128 + outcome.signal;
 }
 

@@ -71,6 +71,8 @@ static void take_all() {
       take(info.si_signo, info.si_code <= 0 && info.si_pid == getppid());
 }
 
+const char* name_of_signal(int signal) { return signal == SIGINT ? "SIGINT" : "SIGTERM"; }
+
 void wait_for_signals() {
   static std::once_flag once;
   std::call_once(once, [] {

@@ -12,6 +12,8 @@ namespace bellows {
 // its request. If the thread cannot be started, signals keep their default action.
 void wait_for_signals();
 
+const char* name_of_signal(int signal);  // of SIGINT or SIGTERM
+
 // While an object exists, SIGINT and SIGTERM request the end, SIGUSR1 requests a checkpoint and
 // SIGHUP is ignored. A second SIGINT or SIGTERM exits at once with 128 + signal, unless only one of
 // them was sent by the parent: it may be a launcher that passes the other one on. At most one

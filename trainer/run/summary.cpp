@@ -73,17 +73,13 @@ static std::string picture_line(const Meter& meter) {
                      1e-7 * double(counted("log.picture_ns")) / meter.total_seconds());
 }
 
-static std::string amp_line(const Session& session) {
-  const StepState state = session.state->read();
-  return fmt::format("amp: loss scale {:g}, {} of {} skipped", state.loss_scale, state.skipped,
-                     count_of(state.applied + state.skipped, "update"));
-}
-
 static std::string skipped_line(const Session& session) {
   const StepState state = session.state->read();
-  if (state.skipped == 0) return "";
-  return cat("warning: ", state.skipped, " of ", count_of(state.applied + state.skipped, "update"),
-             " skipped, because gradients were not finite");
+  const std::string skipped =
+      cat(state.skipped, " of ", count_of(state.applied + state.skipped, "update"), " skipped");
+  if (session.plan.amp.scales())
+    return fmt::format("amp: loss scale {:g}, {}", state.loss_scale, skipped);
+  return state.skipped ? cat("warning: ", skipped, ", because gradients were not finite") : "";
 }
 
 static std::string saving_warning(const Session& session, const Meter& meter) {
@@ -130,10 +126,7 @@ Lines summary(const Session& session, const Outcome& outcome) {
   if (session.plan.target.metric != "none") lines.push_back(target_line(session, outcome));
   if (session.plan.ckpt.best != "none" || session.plan.train.patience)
     lines.push_back(best_line(session, outcome));
-  if (session.plan.amp.scales())
-    lines.push_back(amp_line(session));
-  else if (const std::string line = skipped_line(session); !line.empty())
-    lines.push_back(line);
+  if (const std::string line = skipped_line(session); !line.empty()) lines.push_back(line);
   if (const std::string line = damaged_line(); !line.empty()) lines.push_back(line);
   lines.push_back(time_line(meter));
   if (const std::string line = picture_line(meter); !line.empty()) lines.push_back(line);

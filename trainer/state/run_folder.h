@@ -15,10 +15,9 @@ inline constexpr const char* kFlightReport = "flight_recorder.";  // followed by
 class RunFolder {
  public:
   // another: leaves existing folders alone and uses the number after the highest, beginning with
-  // <path>, <path>-2. refuse: throws if a
-  // run has written there. keep: continues in it. overwrite: removes files that an earlier run
-  // wrote there, and nothing else. Throws Error: exit 2 if another run owns the folder or (refuse)
-  // has written there, 8 if it is not writable.
+  // <path>, <path>-2. refuse: throws if a run has written there. keep: continues in it. overwrite:
+  // removes files that an earlier run wrote there, and nothing else. Throws Error: exit 2 if
+  // another run owns the folder or (refuse) has written there, 8 if it is not writable.
   RunFolder(const Path& path, IfExists existing);
   RunFolder(RunFolder&&) = delete;
 
