@@ -70,7 +70,8 @@ static ModulePtr airbench(const AirbenchOptions& o, const ModelContext& context)
       .take(context.classes);
 }
 
-static const AddEntry<MakeModel> entry("airbench", "airbench94: 6 convolutions for CIFAR-10",
-                                       airbench);
+static const AddEntry<MakeModel> airbench_entry("airbench",
+                                                "airbench94: 6 convolutions for CIFAR-10",
+                                                airbench);
 
 }  // namespace bellows

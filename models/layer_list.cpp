@@ -23,6 +23,7 @@ static ModulePtr layer_list(const LayerListOptions& options, const ModelContext&
   return layers.take(context.classes);
 }
 
-static const AddEntry<MakeModel> entry("layers", "a list of layers, described in YAML", layer_list);
+static const AddEntry<MakeModel> layer_list_entry("layers", "a list of layers, described in YAML",
+                                                  layer_list);
 
 }  // namespace bellows

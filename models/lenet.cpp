@@ -24,7 +24,8 @@ static ModulePtr lenet(const NoOptions&, const ModelContext& context) {
       .take(context.classes);
 }
 
-static const AddEntry<MakeModel> entry("lenet", "LeNet-5: two convolutions, three linear layers",
-                                       lenet);
+static const AddEntry<MakeModel> lenet_entry("lenet",
+                                             "LeNet-5: two convolutions, three linear layers",
+                                             lenet);
 
 }  // namespace bellows

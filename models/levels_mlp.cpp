@@ -15,7 +15,8 @@ static ModulePtr levels_mlp(const NoOptions&, const ModelContext& context) {
       .take(context.classes);
 }
 
-static const AddEntry<MakeModel> entry("levels_mlp", "an MLP on quantized pixels (a lesson)",
-                                       levels_mlp);
+static const AddEntry<MakeModel> levels_mlp_entry("levels_mlp",
+                                                  "an MLP on quantized pixels (a lesson)",
+                                                  levels_mlp);
 
 }  // namespace bellows

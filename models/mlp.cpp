@@ -37,6 +37,7 @@ static ModulePtr mlp(const MlpOptions& options, const ModelContext& context) {
       .take(context.classes);
 }
 
-static const AddEntry<MakeModel> entry("mlp", "linear layers with activations between them", mlp);
+static const AddEntry<MakeModel> mlp_entry("mlp", "linear layers with activations between them",
+                                           mlp);
 
 }  // namespace bellows

@@ -112,7 +112,7 @@ static UpdateRule muon(const MuonOptions& o) {
           .run = run,
           .check = check};
 }
-static const AddEntry<UpdateRule()> entry("muon", "orthogonal momentum, for matrices", muon);
+static const AddEntry<UpdateRule()> muon_entry("muon", "orthogonal momentum, for matrices", muon);
 
 // ---- CPU
 
@@ -201,8 +201,8 @@ static int64_t step_cpu(const Tensor& x, const Tensor& squares, const Launch& u,
   return 1;
 }
 
-static const bool cpu = kernels::muon_momentum.on(Device::cpu, momentum_cpu) &&
-                        kernels::muon_normalize.on(Device::cpu, normalize_cpu) &&
-                        kernels::muon_step.on(Device::cpu, step_cpu);
+static const bool muon_on_cpu = kernels::muon_momentum.on(Device::cpu, momentum_cpu) &&
+                                kernels::muon_normalize.on(Device::cpu, normalize_cpu) &&
+                                kernels::muon_step.on(Device::cpu, step_cpu);
 
 }  // namespace bellows

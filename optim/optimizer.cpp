@@ -218,6 +218,6 @@ static int64_t grad_norm_cpu(TensorSpan grads, StepState* state) {
   state->found_inf = !std::isfinite(norm);
   return 1;
 }
-static const bool cpu = kernels::grad_norm.on(Device::cpu, grad_norm_cpu);
+static const bool grad_norm_on_cpu = kernels::grad_norm.on(Device::cpu, grad_norm_cpu);
 
 }  // namespace bellows

@@ -11,7 +11,7 @@ namespace bellows {
 void open_standard_streams() {
   int descriptor = 0;
   while (descriptor >= 0 && descriptor <= STDERR_FILENO) descriptor = open("/dev/null", O_RDWR);
-  if (descriptor > STDERR_FILENO) close(descriptor);
+  if (descriptor > STDERR_FILENO) ::close(descriptor);
 }
 
 static std::atomic<int> first_error = 0;

@@ -21,7 +21,7 @@ static std::shared_ptr<const Transform> make_center_crop(const CenterCropOptions
   return std::make_shared<EditTransform>(edit, edit);
 }
 
-static const AddEntry<MakeTransform> entry("center_crop", "a square from the middle",
-                                           &make_center_crop);
+static const AddEntry<MakeTransform> center_crop_entry("center_crop", "a square from the middle",
+                                                       &make_center_crop);
 
 }  // namespace bellows

@@ -71,8 +71,8 @@ static std::shared_ptr<const Transform> make_color_jitter(const ColorJitterOptio
   return std::make_shared<ColorJitter>(o, gray);
 }
 
-static const AddEntry<MakeTransform> entry("color_jitter",
-                                           "brightness, contrast, saturation and hue",
-                                           &make_color_jitter);
+static const AddEntry<MakeTransform> color_jitter_entry("color_jitter",
+                                                        "brightness, contrast, saturation and hue",
+                                                        &make_color_jitter);
 
 }  // namespace bellows

@@ -20,7 +20,7 @@ static std::shared_ptr<const Transform> make_cutout(const CutoutOptions& o, cons
   return std::make_shared<EditTransform>(Edit{.kind = Edit::Kind::cutout, .size = o.size});
 }
 
-static const AddEntry<MakeTransform> entry("cutout", "a square of zeros at a random place",
-                                           &make_cutout);
+static const AddEntry<MakeTransform> cutout_entry("cutout", "a square of zeros at a random place",
+                                                  &make_cutout);
 
 }  // namespace bellows

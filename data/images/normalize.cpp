@@ -67,7 +67,7 @@ static std::shared_ptr<const Transform> make_normalize(const NormalizeOptions& o
   return std::make_shared<Normalize>(mean, std);
 }
 
-static const AddEntry<MakeTransform> entry("normalize", "(x - mean) / std, per channel",
-                                           &make_normalize);
+static const AddEntry<MakeTransform> normalize_entry("normalize", "(x - mean) / std, per channel",
+                                                     &make_normalize);
 
 }  // namespace bellows

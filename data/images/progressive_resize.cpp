@@ -71,8 +71,8 @@ static std::shared_ptr<const Transform> make_progressive_resize(const Progressiv
   return std::make_shared<ProgressiveResize>(o);
 }
 
-static const AddEntry<MakeTransform> entry("progressive_resize",
-                                           "smaller images in the first epochs of training",
-                                           &make_progressive_resize);
+static const AddEntry<MakeTransform> progressive_resize_entry(
+    "progressive_resize", "smaller images in the first epochs of training",
+    &make_progressive_resize);
 
 }  // namespace bellows

@@ -27,7 +27,8 @@ static std::shared_ptr<const Transform> make_random_crop(const RandomCropOptions
                                          Edit{.kind = Edit::Kind::center, .size = o.size});
 }
 
-static const AddEntry<MakeTransform> entry("random_crop", "a square at random, with padding",
-                                           &make_random_crop);
+static const AddEntry<MakeTransform> random_crop_entry("random_crop",
+                                                       "a square at random, with padding",
+                                                       &make_random_crop);
 
 }  // namespace bellows

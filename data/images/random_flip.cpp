@@ -27,7 +27,7 @@ static std::shared_ptr<const Transform> make_random_flip(const RandomFlipOptions
       Edit{.kind = Edit::Kind::flip, .probability = o.probability, .alternate = o.alternate});
 }
 
-static const AddEntry<MakeTransform> entry("random_flip", "left to right, at random",
-                                           &make_random_flip);
+static const AddEntry<MakeTransform> random_flip_entry("random_flip", "left to right, at random",
+                                                       &make_random_flip);
 
 }  // namespace bellows

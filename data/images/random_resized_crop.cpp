@@ -75,8 +75,8 @@ static std::shared_ptr<const Transform> make_random_resized_crop(const RandomRes
   return std::make_shared<RandomResizedCrop>(o);
 }
 
-static const AddEntry<MakeTransform> entry("random_resized_crop",
-                                           "a part of random size and shape, resized to a square",
-                                           &make_random_resized_crop);
+static const AddEntry<MakeTransform> random_resized_crop_entry(
+    "random_resized_crop", "a part of random size and shape, resized to a square",
+    &make_random_resized_crop);
 
 }  // namespace bellows

@@ -42,6 +42,6 @@ static std::shared_ptr<const Transform> make_resize(const ResizeOptions& o, cons
   return std::make_shared<Resize>(o);
 }
 
-static const AddEntry<MakeTransform> entry("resize", "bilinear, antialiased", &make_resize);
+static const AddEntry<MakeTransform> resize_entry("resize", "bilinear, antialiased", &make_resize);
 
 }  // namespace bellows

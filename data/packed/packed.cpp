@@ -121,7 +121,7 @@ static std::shared_ptr<const Dataset> make_packed(const PackedOptions& o, const 
 static Sources sources(const PackedOptions& o) { return {o.folder}; }
 
 static const AddSources shards("packed", &sources);
-static const AddEntry<MakeDataset> entry("packed", "shards that `trainer pack` has written",
-                                         &make_packed);
+static const AddEntry<MakeDataset> packed_entry("packed", "shards that `trainer pack` has written",
+                                                &make_packed);
 
 }  // namespace bellows

@@ -25,12 +25,12 @@ void visit(Visitor& v, Cifar10Options& o) {
 static constexpr const char* kNames = "batches.meta.txt";
 
 // Returns the path of a file; "" if it is missing.
-static std::string path_of(const std::string& root, const std::string& name) {
+static std::string cifar10_path(const std::string& root, const std::string& name) {
   return first_file(root, {name, "cifar-10-batches-bin/" + name});
 }
 
-static std::string find(const std::string& root, const std::string& name) {
-  std::string path = path_of(root, name);
+static std::string find_cifar10(const std::string& root, const std::string& name) {
+  std::string path = cifar10_path(root, name);
   if (!path.empty()) return path;
   fail(Exit::data, "data.root ", root, ": no file ", name,
        " there or in cifar-10-batches-bin; `tools/fetch_data.sh cifar10` fetches it to "
@@ -56,7 +56,7 @@ static void read_records(const std::string& path, std::vector<uint8_t>& pixels,
 
 // Returns the class names in kNames, one per line; without that file, as published.
 static std::vector<std::string> names_in(const std::string& root) {
-  const std::string path = path_of(root, kNames);
+  const std::string path = cifar10_path(root, kNames);
   if (path.empty())
     return {"airplane", "automobile", "bird",  "cat",  "deer",
             "dog",      "frog",       "horse", "ship", "truck"};
@@ -79,7 +79,7 @@ static std::shared_ptr<const Dataset> make_cifar10(const Cifar10Options& o,
   const std::vector<std::string> names = names_of(c.split);
   std::vector<uint8_t> pixels, labels;
   pixels.reserve(names.size() * 10000 * kPixels);
-  for (const std::string& name : names) read_records(find(o.root, name), pixels, labels);
+  for (const std::string& name : names) read_records(find_cifar10(o.root, name), pixels, labels);
   const DatasetInfo info{.sample = {3, 32, 32},
                          .classes = 10,
                          .names = names_in(o.root),
@@ -88,15 +88,16 @@ static std::shared_ptr<const Dataset> make_cifar10(const Cifar10Options& o,
   return std::make_shared<MemoryDataset>(info, std::move(pixels), std::move(labels), o.root);
 }
 
-static Sources sources(const Cifar10Options& o) {
-  Sources files = {path_of(o.root, kNames)};
+static Sources cifar10_sources(const Cifar10Options& o) {
+  Sources files = {cifar10_path(o.root, kNames)};
   for (const Split split : {Split::train, Split::test})
-    for (const std::string& name : names_of(split)) files.push_back(path_of(o.root, name));
+    for (const std::string& name : names_of(split)) files.push_back(cifar10_path(o.root, name));
   return files;
 }
 
-static const AddSources files("cifar10", &sources);
-static const AddEntry<MakeDataset> entry("cifar10", "photos of ten kinds of things, 3x32x32",
-                                         &make_cifar10);
+static const AddSources cifar10_files("cifar10", &cifar10_sources);
+static const AddEntry<MakeDataset> cifar10_entry("cifar10",
+                                                 "photos of ten kinds of things, 3x32x32",
+                                                 &make_cifar10);
 
 }  // namespace bellows

@@ -1,5 +1,5 @@
 // Dataset: samples by index, each an image of bytes and its label. Each data set is one file, which
-// registers itself:  static const AddEntry<MakeDataset> entry("mnist", "help", &make_mnist);
+// registers itself:  static const AddEntry<MakeDataset> mnist_entry("mnist", "help", &make_mnist);
 #pragma once
 #include <memory>
 #include <optional>

@@ -11,7 +11,7 @@ namespace bellows {
 
 namespace {
 
-constexpr int kSide = 28;
+constexpr int kDigitSide = 28;
 constexpr int kPieces = 6;  // line segments between two points of a stroke
 
 using DigitsOptions = DrawnSizes<12000, 2000>;
@@ -27,7 +27,8 @@ struct Hand {
     const float c = std::cos(angle), s = std::sin(angle);
     xx = c * width, xy = (c * slant - s) * height;
     yx = s * width, yy = (s * slant + c) * height;
-    x0 = kSide / 2.f + draw.between(-2.5f, 2.5f), y0 = kSide / 2.f + draw.between(-2.5f, 2.5f);
+    x0 = kDigitSide / 2.f + draw.between(-2.5f, 2.5f),
+    y0 = kDigitSide / 2.f + draw.between(-2.5f, 2.5f);
     wave = draw.between(0, .06f);
     fx = draw.between(3, 8), fy = draw.between(3, 8);
     px = draw.between(0, 6.28f), py = draw.between(0, 6.28f);
@@ -39,7 +40,7 @@ struct Hand {
   }
 };
 
-using Canvas = std::array<float, kSide * kSide>;
+using GrayCanvas = std::array<float, kDigitSide * kDigitSide>;
 
 float distance(Point p, Point a, Point b) {
   const float dx = b.x - a.x, dy = b.y - a.y, length2 = dx * dx + dy * dy + 1e-6f;
@@ -49,13 +50,13 @@ float distance(Point p, Point a, Point b) {
 }
 
 // Draws a line segment with soft edges.
-void draw_line(Canvas& canvas, Point a, Point b, float radius, float ink) {
+void draw_line(GrayCanvas& canvas, Point a, Point b, float radius, float ink) {
   const auto first = [&](float low) { return std::max(0, int(low - radius - 1)); };
-  const auto last = [&](float high) { return std::min(kSide - 1, int(high + radius + 1)); };
+  const auto last = [&](float high) { return std::min(kDigitSide - 1, int(high + radius + 1)); };
   for (int y = first(std::min(a.y, b.y)); y <= last(std::max(a.y, b.y)); ++y)
     for (int x = first(std::min(a.x, b.x)); x <= last(std::max(a.x, b.x)); ++x) {
       const float d = distance({x + .5f, y + .5f}, a, b);
-      float& pixel = canvas[y * kSide + x];
+      float& pixel = canvas[y * kDigitSide + x];
       pixel = std::max(pixel, ink * std::clamp(radius + .5f - d, 0.f, 1.f));
     }
 }
@@ -69,7 +70,8 @@ Point on_curve(Point a, Point b, Point c, Point d, float t) {
   return {at(a.x, b.x, c.x, d.x), at(a.y, b.y, c.y, d.y)};
 }
 
-void draw_stroke(Canvas& canvas, const Stroke& stroke, const Hand& hand, float radius, float ink) {
+void draw_stroke(GrayCanvas& canvas, const Stroke& stroke, const Hand& hand, float radius,
+                 float ink) {
   const int last = static_cast<int>(stroke.size()) - 1;
   Point from = hand(stroke[0]);
   for (int i = 0; i < last; ++i)
@@ -81,7 +83,7 @@ void draw_stroke(Canvas& canvas, const Stroke& stroke, const Hand& hand, float r
     }
 }
 
-void draw_digit(Canvas& canvas, Draw& draw, int64_t digit) {
+void draw_digit(GrayCanvas& canvas, Draw& draw, int64_t digit) {
   const auto& ways = digit_glyphs()[digit];
   Glyph glyph = ways[draw.below(static_cast<int64_t>(ways.size()))];
   const Hand hand(draw);
@@ -93,10 +95,10 @@ void draw_digit(Canvas& canvas, Draw& draw, int64_t digit) {
 }
 
 // Draws pieces of lines near the edges, as on a form.
-void draw_clutter(Canvas& canvas, Draw& draw) {
+void draw_clutter(GrayCanvas& canvas, Draw& draw) {
   const auto near_edge = [&draw](float angle) {
-    const float r = kSide * draw.between(.42f, .6f);
-    return Point{kSide / 2.f + r * std::cos(angle), kSide / 2.f + r * std::sin(angle)};
+    const float r = kDigitSide * draw.between(.42f, .6f);
+    return Point{kDigitSide / 2.f + r * std::cos(angle), kDigitSide / 2.f + r * std::sin(angle)};
   };
   for (int64_t lines = draw.below(4); lines > 1; --lines) {
     const float angle = draw.between(0, 6.28f);
@@ -108,7 +110,7 @@ void draw_clutter(Canvas& canvas, Draw& draw) {
 
 // Converts to bytes and adds noise: for each pixel a random byte, scaled to [-1/2, 1/2] of a random
 // amplitude.
-void expose(const Canvas& canvas, Draw& draw, uint8_t* pixels) {
+void expose(const GrayCanvas& canvas, Draw& draw, uint8_t* pixels) {
   const float ink = draw.between(.6f, 1), noise = draw.between(0, .25f) / 255;
   for (size_t i = 0; i < canvas.size(); i += 16) {
     const auto random = std::bit_cast<std::array<uint8_t, 16>>(draw.block());
@@ -121,7 +123,7 @@ void expose(const Canvas& canvas, Draw& draw, uint8_t* pixels) {
 
 uint8_t draw_sample(Draw& draw, uint8_t* pixels) {
   const auto digit = static_cast<uint8_t>(draw.below(10));
-  Canvas canvas{};
+  GrayCanvas canvas{};
   draw_digit(canvas, draw, digit);
   draw_clutter(canvas, draw);
   expose(canvas, draw, pixels);
@@ -132,11 +134,11 @@ uint8_t draw_sample(Draw& draw, uint8_t* pixels) {
 
 static std::shared_ptr<const Dataset> make_digits(const DigitsOptions& o, const DatasetContext& c) {
   const DatasetInfo info{
-      .sample = {1, kSide, kSide}, .classes = 10, .mean = {0.1032f}, .std = {0.2286f}};
+      .sample = {1, kDigitSide, kDigitSide}, .classes = 10, .mean = {0.1032f}, .std = {0.2286f}};
   return drawn_dataset(info, c.split, o.of(c.split), "digits", draw_sample);
 }
 
-static const AddEntry<MakeDataset> entry("digits", "digits drawn by the program, 28x28",
-                                         &make_digits);
+static const AddEntry<MakeDataset> digits_entry("digits", "digits drawn by the program, 28x28",
+                                                &make_digits);
 
 }  // namespace bellows

@@ -7,7 +7,7 @@
 namespace bellows {
 
 namespace {
-using Bytes = std::vector<uint8_t>;
+using Content = std::vector<uint8_t>;
 constexpr size_t kMaxInflation = 1032;  // deflate expands a byte to at most this many
 constexpr size_t kStep = 1 << 20;
 }  // namespace
@@ -15,7 +15,7 @@ constexpr size_t kStep = 1 << 20;
 // Sequential content of a file, compressed or not.
 class IdxSource {
  public:
-  IdxSource(const std::string& path, Bytes& file)
+  IdxSource(const std::string& path, Content& file)
       : path_(path),
         size_(file.size()),
         zipped_(file.size() >= 2 && file[0] == 0x1f && file[1] == 0x8b) {
@@ -65,7 +65,7 @@ class IdxSource {
 };
 
 static Shape read_header(const std::string& path, IdxSource& source, int rank) {
-  Bytes header(4 + 4 * rank);
+  Content header(4 + 4 * rank);
   if (source.read(header) < header.size())
     fail(Exit::data, path, ": shorter than an IDX header of ", header.size(), " bytes");
   if (header[0] || header[1] || header[2] != 8 || header[3] != rank)
@@ -90,7 +90,7 @@ static Shape read_header(const std::string& path, IdxSource& source, int rank) {
 
 IdxFile::IdxFile(const std::string& path, int rank) : IdxFile(read_bytes(path), path, rank) {}
 
-IdxFile::IdxFile(Bytes content, const std::string& path, int rank)
+IdxFile::IdxFile(Content content, const std::string& path, int rank)
     : path_(path),
       content_(std::move(content)),
       source_(std::make_unique<IdxSource>(path_, content_)),
@@ -100,7 +100,7 @@ IdxFile::~IdxFile() = default;
 
 std::vector<uint8_t> IdxFile::read() {
   const size_t size = shape_.numel();
-  Bytes bytes;
+  Content bytes;
   // Step by step, so that memory grows only with what the file really contains.
   while (bytes.size() < size) {
     const size_t have = bytes.size();

@@ -173,13 +173,14 @@ static std::shared_ptr<const Dataset> make_image_folder(const ImageFolderOptions
   return std::make_shared<ImageFolder>(info, pick(o, classes, c.split));
 }
 
-static Sources sources(const ImageFolderOptions& o) {
+static Sources folder_sources(const ImageFolderOptions& o) {
   if (o.hold_out) return {o.root};
   return {folder_of(o, Split::train), folder_of(o, Split::test)};
 }
 
-static const AddSources folders("image_folder", &sources);
-static const AddEntry<MakeDataset> entry("image_folder", "JPEG and PNG files, a folder a class",
-                                         &make_image_folder);
+static const AddSources image_folders("image_folder", &folder_sources);
+static const AddEntry<MakeDataset> image_folder_entry("image_folder",
+                                                      "JPEG and PNG files, a folder a class",
+                                                      &make_image_folder);
 
 }  // namespace bellows

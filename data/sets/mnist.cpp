@@ -17,12 +17,12 @@ void visit(Visitor& v, MnistOptions& o) {
 }  // namespace
 
 // Returns the path of a file; "" if it is missing.
-static std::string path_of(const std::string& root, const std::string& stem) {
+static std::string mnist_path(const std::string& root, const std::string& stem) {
   return first_file(root, {stem, stem + ".gz", "MNIST/raw/" + stem, "MNIST/raw/" + stem + ".gz"});
 }
 
-static std::string find(const std::string& root, const std::string& stem) {
-  std::string path = path_of(root, stem);
+static std::string find_mnist(const std::string& root, const std::string& stem) {
+  std::string path = mnist_path(root, stem);
   if (!path.empty()) return path;
   fail(Exit::data, "data.root ", root, ": no file ", stem, " or ", stem,
        ".gz there or in MNIST/raw; `tools/fetch_data.sh mnist` fetches it to datasets/mnist");
@@ -30,8 +30,8 @@ static std::string find(const std::string& root, const std::string& stem) {
 
 static std::shared_ptr<const Dataset> make_mnist(const MnistOptions& o, const DatasetContext& c) {
   const std::string stem = c.split == Split::train ? "train" : "t10k";
-  const std::string images_path = find(o.root, stem + "-images-idx3-ubyte");
-  const std::string labels_path = find(o.root, stem + "-labels-idx1-ubyte");
+  const std::string images_path = find_mnist(o.root, stem + "-images-idx3-ubyte");
+  const std::string labels_path = find_mnist(o.root, stem + "-labels-idx1-ubyte");
   IdxFile images(images_path, 3), labels(labels_path, 1);
   const Shape& shape = images.shape();
   if (shape[0] != labels.shape()[0])
@@ -43,16 +43,16 @@ static std::shared_ptr<const Dataset> make_mnist(const MnistOptions& o, const Da
                                          labels_path);
 }
 
-static Sources sources(const MnistOptions& o) {
+static Sources mnist_sources(const MnistOptions& o) {
   Sources files;
   for (const char* stem : {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                            "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"})
-    files.push_back(path_of(o.root, stem));
+    files.push_back(mnist_path(o.root, stem));
   return files;
 }
 
-static const AddSources files("mnist", &sources);
-static const AddEntry<MakeDataset> entry("mnist", "handwritten digits, 28x28, in IDX files",
-                                         &make_mnist);
+static const AddSources mnist_files("mnist", &mnist_sources);
+static const AddEntry<MakeDataset> mnist_entry("mnist", "handwritten digits, 28x28, in IDX files",
+                                               &make_mnist);
 
 }  // namespace bellows

@@ -10,7 +10,6 @@ namespace bellows {
 
 namespace {
 
-constexpr int kSide = kShapeSide;
 constexpr float kTurn = 6.2832f;
 
 using ShapesOptions = DrawnSizes<10000, 2000>;
@@ -98,8 +97,9 @@ struct Pose {
 
   explicit Pose(Draw& draw) {
     radius = draw.between(7.5f, 13);
-    const float reach = kSide / 2.f - .85f * radius, angle = draw.between(0, kTurn);
-    x0 = kSide / 2.f + draw.between(-reach, reach), y0 = kSide / 2.f + draw.between(-reach, reach);
+    const float reach = kShapeSide / 2.f - .85f * radius, angle = draw.between(0, kTurn);
+    x0 = kShapeSide / 2.f + draw.between(-reach, reach),
+    y0 = kShapeSide / 2.f + draw.between(-reach, reach);
     c = std::cos(angle) / radius, s = std::sin(angle) / radius;
   }
   // Fraction of the pixel at (x, y) that the outline covers.
@@ -109,21 +109,21 @@ struct Pose {
   }
 };
 
-using Canvas = std::array<Color, kSide * kSide>;
+using ColorCanvas = std::array<Color, kShapeSide * kShapeSide>;
 
-template <class Cover> void paint(Canvas& canvas, const Texture& texture, const Cover& cover) {
-  for (int y = 0; y < kSide; ++y)
-    for (int x = 0; x < kSide; ++x) {
-      Color& pixel = canvas[y * kSide + x];
+template <class Cover> void paint(ColorCanvas& canvas, const Texture& texture, const Cover& cover) {
+  for (int y = 0; y < kShapeSide; ++y)
+    for (int x = 0; x < kShapeSide; ++x) {
+      Color& pixel = canvas[y * kShapeSide + x];
       const float share = cover(x + .5f, y + .5f);
       if (share > 0) pixel = mixed(pixel, texture.at(x, y), share);
     }
 }
 
 // Paints specks over everything else.
-void paint_specks(Canvas& canvas, Draw& draw) {
+void paint_specks(ColorCanvas& canvas, Draw& draw) {
   for (int64_t specks = draw.below(6); specks > 0; --specks) {
-    const float x0 = draw.between(0, kSide), y0 = draw.between(0, kSide);
+    const float x0 = draw.between(0, kShapeSide), y0 = draw.between(0, kShapeSide);
     const float radius = draw.between(.8f, 2.2f);
     paint(canvas, Texture(any_color(draw), draw), [&](float x, float y) {
       return std::clamp(radius + .5f - std::hypot(x - x0, y - y0), 0.f, 1.f);
@@ -133,7 +133,7 @@ void paint_specks(Canvas& canvas, Draw& draw) {
 
 // Converts to planar bytes and adds noise: for each a random byte, scaled to [-1/2, 1/2] of a
 // random amplitude.
-void expose(const Canvas& canvas, Draw& draw, uint8_t* pixels) {
+void expose(const ColorCanvas& canvas, Draw& draw, uint8_t* pixels) {
   const float noise = draw.between(.02f, .15f) / 255;
   for (size_t i = 0; i < 3 * canvas.size(); i += 16) {
     const auto random = std::bit_cast<std::array<uint8_t, 16>>(draw.block());
@@ -151,7 +151,7 @@ uint8_t draw_shape(Draw& draw, uint8_t* pixels) {
   const auto shape = static_cast<uint8_t>(draw.below(std::size(kOutlines)));
   const Color back = any_color(draw), front = unlike(back, draw);
   const Pose pose(draw);
-  Canvas canvas{};
+  ColorCanvas canvas{};
   paint(canvas, Texture(back, draw), [](float, float) { return 1.f; });
   paint(canvas, Texture(front, draw),
         [&](float x, float y) { return pose.cover(kOutlines[shape], x, y); });
@@ -171,10 +171,10 @@ DatasetInfo shapes_info(int64_t side) {
 }
 
 static std::shared_ptr<const Dataset> make_shapes(const ShapesOptions& o, const DatasetContext& c) {
-  return drawn_dataset(shapes_info(kSide), c.split, o.of(c.split), "shapes", draw_shape);
+  return drawn_dataset(shapes_info(kShapeSide), c.split, o.of(c.split), "shapes", draw_shape);
 }
 
-static const AddEntry<MakeDataset> entry("shapes", "outlines drawn by the program, 3x32x32",
-                                         &make_shapes);
+static const AddEntry<MakeDataset> shapes_entry("shapes", "outlines drawn by the program, 3x32x32",
+                                                &make_shapes);
 
 }  // namespace bellows

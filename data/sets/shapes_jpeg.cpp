@@ -67,7 +67,8 @@ static std::shared_ptr<const Dataset> make_shapes_jpeg(const ShapesJpegOptions& 
   return std::make_shared<ShapesJpeg>(std::move(files));
 }
 
-static const AddEntry<MakeDataset> entry("shapes_jpeg", "the shapes as JPEG files of any size",
-                                         &make_shapes_jpeg);
+static const AddEntry<MakeDataset> shapes_jpeg_entry("shapes_jpeg",
+                                                     "the shapes as JPEG files of any size",
+                                                     &make_shapes_jpeg);
 
 }  // namespace bellows

@@ -342,7 +342,7 @@ static std::unique_ptr<ProcessGroup> gloo_group(const GlooOptions& options,
   group->barrier("start");
   return group;
 }
-static const AddEntry<MakeGroup> entry(
+static const AddEntry<MakeGroup> gloo_entry(
     "gloo", "tensors on the CPU or, through pinned memory, on a GPU; over TCP between machines",
     gloo_group);
 

@@ -151,7 +151,8 @@ static std::unique_ptr<ProcessGroup> nccl_group(const NcclOptions& options,
   group->barrier("start");
   return group;
 }
-static const AddEntry<MakeGroup> entry("nccl", "tensors on GPUs, of which each rank has its own",
-                                       nccl_group);
+static const AddEntry<MakeGroup> nccl_entry("nccl",
+                                            "tensors on GPUs, of which each rank has its own",
+                                            nccl_group);
 
 }  // namespace bellows

@@ -4,8 +4,8 @@
 namespace bellows {
 
 using Clock = std::chrono::steady_clock;
-static constexpr Timeout kSearch(1200);   // limit of all requests to the store for the cause
-static constexpr Timeout kPatience(900);  // how long to wait for the reports of other ranks
+static constexpr Timeout kCauseSearch(1200);  // limit of all requests to the store for the cause
+static constexpr Timeout kPatience(900);      // how long to wait for the reports of other ranks
 // How long rank 0 waits for finish() of the others, and how long publishing a cause may take.
 static constexpr Timeout kFarewell(500);
 
@@ -50,7 +50,7 @@ std::string Postmortem::cause() const {
 
 std::string Postmortem::why(const Collective& c, int64_t started, bool timed_out, double timeout_s,
                             const std::string& symptom, const std::function<void()>& close) {
-  store_->end_within(kSearch);
+  store_->end_within(kCauseSearch);
   report(started, timed_out);
   close();
   try {

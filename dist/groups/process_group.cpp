@@ -69,7 +69,7 @@ static std::unique_ptr<ProcessGroup> automatic(const NoOptions&, const GroupCont
                                                             : "gloo";
   return Choice<MakeGroup>(name).make(context);
 }
-static const AddEntry<MakeGroup> entry("auto", "single, gloo (CPU, or ranks on one GPU) or nccl",
-                                       automatic);
+static const AddEntry<MakeGroup> process_group_entry(
+    "auto", "single, gloo (CPU, or ranks on one GPU) or nccl", automatic);
 
 }  // namespace bellows

@@ -39,6 +39,6 @@ static std::unique_ptr<ProcessGroup> single(const NoOptions&, const GroupContext
         context.ranks.world, " ranks; write  dist.backend: auto");
   return std::make_unique<Single>();
 }
-static const AddEntry<MakeGroup> entry("single", "this process alone", single);
+static const AddEntry<MakeGroup> single_entry("single", "this process alone", single);
 
 }  // namespace bellows

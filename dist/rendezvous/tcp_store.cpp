@@ -8,7 +8,7 @@ namespace bellows {
 
 using std::chrono::milliseconds;
 
-static std::string seconds(Timeout timeout) {
+static std::string in_seconds(Timeout timeout) {
   return cat(static_cast<double>(timeout.count()) / 1000, " s");
 }
 
@@ -45,7 +45,7 @@ TcpStore::TcpStore(const Ranks& ranks, Timeout timeout)
   presence_ = connect(deadline_after(timeout), true, why);
   if (!presence_)
     fail(Exit::distributed, "rendezvous: ", rank0(), " did not answer rank ", ranks.rank,
-         " within ", seconds(timeout), why.empty() ? "" : " (", why, why.empty() ? "" : ")",
+         " within ", in_seconds(timeout), why.empty() ? "" : " (", why, why.empty() ? "" : ")",
          "; its output may have the cause");
 }
 
@@ -109,7 +109,8 @@ StoreFrame TcpStore::ask_now(Word word, const std::string& key, const std::strin
   std::optional<StoreFrame> answer = ask(word, key, value, timeout);
   if (!answer)
     fail(Exit::distributed, "store: ", rank0(), " did not answer for '", key, "'",
-         timeout.count() ? " within " + seconds(timeout) : "", "; it hangs, or the network does");
+         timeout.count() ? " within " + in_seconds(timeout) : "",
+         "; it hangs, or the network does");
   INVARIANT(answer->word != Word::refused, "store: '", key, "': ", answer->value);
   return *std::move(answer);
 }
@@ -136,7 +137,7 @@ std::optional<std::string> TcpStore::value_of(const std::string& key, Timeout ti
 std::string TcpStore::get(const std::string& key, Timeout timeout) {
   std::optional<std::string> value = value_of(key, timeout);
   if (!value)
-    fail(Exit::distributed, "store: no rank set '", key, "' within ", seconds(timeout),
+    fail(Exit::distributed, "store: no rank set '", key, "' within ", in_seconds(timeout),
          "; a rank is late or has ended");
   return *std::move(value);
 }

@@ -14,16 +14,16 @@ template <class F> class ActivationLayer : public Module {
   Tensor forward(const Tensor& x) override { return unary<F>(x); }
 };
 
-template <class F> ModulePtr make(const NoOptions&, LayerContext&) {
+template <class F> ModulePtr make_unary(const NoOptions&, LayerContext&) {
   return std::make_unique<ActivationLayer<F>>();
 }
 
-template <class List> struct AddLayers;
-template <class... Fs> struct AddLayers<TypeList<Fs...>> {
-  AddLayers() { (AddEntry<MakeLayer>(Fs::name, Fs::math, make<Fs>), ...); }
+template <class List> struct AddUnaryLayers;
+template <class... Fs> struct AddUnaryLayers<TypeList<Fs...>> {
+  AddUnaryLayers() { (AddEntry<MakeLayer>(Fs::name, Fs::math, make_unary<Fs>), ...); }
 };
 }  // namespace
 
-static const AddLayers<functors::UnaryOps> layers;
+static const AddUnaryLayers<functors::UnaryOps> layers;
 
 }  // namespace bellows

@@ -29,9 +29,10 @@ class DropoutLayer : public Module {
 };
 }  // namespace
 
-static ModulePtr make(const DropoutLayerOptions& options, LayerContext& context) {
+static ModulePtr make_dropout(const DropoutLayerOptions& options, LayerContext& context) {
   return std::make_unique<DropoutLayer>(options.p, context);
 }
-static const AddEntry<MakeLayer> entry("dropout", "zeros at random while training", make);
+static const AddEntry<MakeLayer> dropout_entry("dropout", "zeros at random while training",
+                                               make_dropout);
 
 }  // namespace bellows

@@ -13,10 +13,11 @@ class FlattenLayer : public Module {
 };
 }  // namespace
 
-static ModulePtr make(const NoOptions&, LayerContext& context) {
+static ModulePtr make_flatten(const NoOptions&, LayerContext& context) {
   context.shape = {context.shape.numel()};
   return std::make_unique<FlattenLayer>();
 }
-static const AddEntry<MakeLayer> entry("flatten", "(N, C, H, W) to (N, C * H * W)", make);
+static const AddEntry<MakeLayer> flatten_entry("flatten", "(N, C, H, W) to (N, C * H * W)",
+                                               make_flatten);
 
 }  // namespace bellows

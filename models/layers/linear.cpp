@@ -22,9 +22,9 @@ LinearLayer::LinearLayer(const LinearLayerOptions& o, LayerContext& context) {
   context.shape = {o.out};
 }
 
-static ModulePtr make(const LinearLayerOptions& options, LayerContext& context) {
+static ModulePtr make_linear(const LinearLayerOptions& options, LayerContext& context) {
   return std::make_unique<LinearLayer>(options, context);
 }
-static const AddEntry<MakeLayer> entry("linear", "fully connected", make);
+static const AddEntry<MakeLayer> linear_entry("linear", "fully connected", make_linear);
 
 }  // namespace bellows

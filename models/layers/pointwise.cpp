@@ -31,10 +31,11 @@ Tensor PointwiseLayer::run(const Tensor& x, Impl impl) const {
   return pointwise(chain_, inputs, impl);
 }
 
-static ModulePtr make(const PointwiseLayerOptions& options, LayerContext& context) {
+static ModulePtr make_pointwise(const PointwiseLayerOptions& options, LayerContext& context) {
   return std::make_unique<PointwiseLayer>(options, context);
 }
-static const AddEntry<MakeLayer> entry("pointwise", "a chain of elementwise functions, as text",
-                                       make);
+static const AddEntry<MakeLayer> pointwise_entry("pointwise",
+                                                 "a chain of elementwise functions, as text",
+                                                 make_pointwise);
 
 }  // namespace bellows

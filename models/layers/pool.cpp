@@ -27,13 +27,14 @@ PoolLayer::PoolLayer(const char* kind, Function function, const PoolLayerOptions
 }
 
 template <Tensor (*kFunction)(const Tensor&, const Pool2dOptions&)>
-static ModulePtr make(const PoolLayerOptions& options, LayerContext& context) {
+static ModulePtr make_pool(const PoolLayerOptions& options, LayerContext& context) {
   const char* const kind = kFunction == max_pool2d ? "max_pool2d" : "avg_pool2d";
   return std::make_unique<PoolLayer>(kind, kFunction, options, context);
 }
 static const AddEntry<MakeLayer> max_entry("max_pool2d", "largest of each window",
-                                           make<max_pool2d>);
-static const AddEntry<MakeLayer> avg_entry("avg_pool2d", "mean of each window", make<avg_pool2d>);
+                                           make_pool<max_pool2d>);
+static const AddEntry<MakeLayer> avg_entry("avg_pool2d", "mean of each window",
+                                           make_pool<avg_pool2d>);
 
 // ---- adaptive pooling: the image is divided into size x size windows
 

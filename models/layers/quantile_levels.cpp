@@ -36,11 +36,13 @@ class LevelsLayer : public Module {
 };
 }  // namespace
 
-static ModulePtr make(const LevelsOptions& options, LayerContext& context) {
+static ModulePtr make_quantile_levels(const LevelsOptions& options, LayerContext& context) {
   CHECK(options.low < options.high, "quantile_levels: low ", options.low, " is not below high ",
         options.high);
   return std::make_unique<LevelsLayer>(options, context);
 }
-static const AddEntry<MakeLayer> entry("quantile_levels", "values to levels (a lesson)", make);
+static const AddEntry<MakeLayer> quantile_levels_entry("quantile_levels",
+                                                       "values to levels (a lesson)",
+                                                       make_quantile_levels);
 
 }  // namespace bellows

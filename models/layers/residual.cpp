@@ -49,7 +49,7 @@ void visit(Visitor& v, ResidualOptions& o) {
 }  // namespace
 
 // Layers are named by position: 0, 1, ...; those of the shortcut are shortcut.0, shortcut.1, ...
-static ModulePtr make(const ResidualOptions& options, LayerContext& context) {
+static ModulePtr make_residual(const ResidualOptions& options, LayerContext& context) {
   const auto numbered = [](const std::vector<Choice<MakeLayer>>& list, size_t first) {
     return [&list, first](Layers& layers) {
       for (size_t i = 0; i < list.size(); ++i) layers.add(std::to_string(first + i), list[i]);
@@ -58,6 +58,7 @@ static ModulePtr make(const ResidualOptions& options, LayerContext& context) {
   return residual_block(context, numbered(options.layers, 0), numbered(options.shortcut, 0),
                         "shortcut", numbered(options.after, options.layers.size()));
 }
-static const AddEntry<MakeLayer> entry("residual", "layers, and a shortcut around them", make);
+static const AddEntry<MakeLayer> residual_entry("residual", "layers, and a shortcut around them",
+                                                make_residual);
 
 }  // namespace bellows

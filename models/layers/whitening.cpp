@@ -97,10 +97,11 @@ class Whitening : public Module {
 
 }  // namespace
 
-static ModulePtr make(const WhiteningOptions& options, LayerContext& context) {
+static ModulePtr make_whitening(const WhiteningOptions& options, LayerContext& context) {
   return std::make_unique<Whitening>(options, context);
 }
-static const AddEntry<MakeLayer> entry("whitening", "fixed filters that decorrelate the images",
-                                       make);
+static const AddEntry<MakeLayer> whitening_entry("whitening",
+                                                 "fixed filters that decorrelate the images",
+                                                 make_whitening);
 
 }  // namespace bellows

@@ -19,7 +19,7 @@ static Tensor loss(const CrossEntropyOptions& o, const LossInput& in) {
   }
   return cross_entropy(in.output, in.labels, options, in.fused ? Impl::fused : Impl::composed);
 }
-static const AddEntry<LossFunction> entry("cross_entropy", "-mean(log(softmax(output)[label]))",
-                                          loss);
+static const AddEntry<LossFunction> cross_entropy_entry("cross_entropy",
+                                                        "-mean(log(softmax(output)[label]))", loss);
 
 }  // namespace bellows

@@ -1,5 +1,5 @@
 // Losses: an open collection. Each is a file that registers a function of the model's output:
-//   static const AddEntry<LossFunction> entry("mse", "mean of squared errors", mse);
+//   static const AddEntry<LossFunction> mse_entry("mse", "mean of squared errors", mse);
 #pragma once
 #include "autograd/amp.h"
 #include "core/config/choice.h"

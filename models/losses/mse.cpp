@@ -3,9 +3,9 @@
 
 namespace bellows {
 
-static Tensor loss(const NoOptions&, const LossInput& in) {
+static Tensor mse(const NoOptions&, const LossInput& in) {
   return mean(square(one_hot_error("mse", in)));
 }
-static const AddEntry<LossFunction> entry("mse", "mean((output - one_hot(label))^2)", loss);
+static const AddEntry<LossFunction> mse_entry("mse", "mean((output - one_hot(label))^2)", mse);
 
 }  // namespace bellows

@@ -29,7 +29,7 @@ static std::string name_of(const std::vector<Term>& terms, size_t i) {
   return same == 1 ? cat("loss.", name) : cat("loss.", name, "_", same);
 }
 
-static Tensor loss(const SumOptions& o, const LossInput& in) {
+static Tensor sum_of_losses(const SumOptions& o, const LossInput& in) {
   CHECK(!o.terms.empty(), "sum: loss.terms is empty; write  terms: [{name: cross_entropy}]");
   LossInput inner = in;
   inner.terms = nullptr;
@@ -54,6 +54,6 @@ std::vector<LossTerm> terms_of(const LossOptions& options) {
   return all;
 }
 
-static const AddEntry<LossFunction> entry("sum", "weighted sum of losses", loss);
+static const AddEntry<LossFunction> sum_entry("sum", "weighted sum of losses", sum_of_losses);
 
 }  // namespace bellows

@@ -8,7 +8,8 @@ static Tensor hits(const Tensor& output, const Tensor& labels) {
 static Metric accuracy(const NoOptions&) {
   return {.name = "accuracy", .higher_is_better = true, .sum = hits};
 }
-static const AddEntry<MakeMetric> entry("accuracy", "share of samples whose label scores highest",
-                                        accuracy);
+static const AddEntry<MakeMetric> accuracy_entry("accuracy",
+                                                 "share of samples whose label scores highest",
+                                                 accuracy);
 
 }  // namespace bellows

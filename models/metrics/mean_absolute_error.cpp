@@ -11,7 +11,8 @@ static Tensor sum_of_errors(const Tensor& output, const Tensor& labels) {
 static Metric mean_absolute_error(const NoOptions&) {
   return {.name = "mean_absolute_error", .higher_is_better = false, .sum = sum_of_errors};
 }
-static const AddEntry<MakeMetric> entry("mean_absolute_error", "mean(|output - one_hot(label)|)",
-                                        mean_absolute_error);
+static const AddEntry<MakeMetric> mean_absolute_error_entry("mean_absolute_error",
+                                                            "mean(|output - one_hot(label)|)",
+                                                            mean_absolute_error);
 
 }  // namespace bellows

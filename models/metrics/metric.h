@@ -1,5 +1,5 @@
 // Metrics of evaluation: an open collection. Each is a file that registers itself:
-//   static const AddEntry<MakeMetric> entry("accuracy", "...", accuracy);
+//   static const AddEntry<MakeMetric> accuracy_entry("accuracy", "...", accuracy);
 #pragma once
 #include <functional>
 #include "core/config/choice.h"

@@ -20,7 +20,7 @@ static Metric top_k(const TopKOptions& o) {
                            const Tensor& labels) { return in_top_k(output, labels, k); },
           .min_classes = 2 * o.k};
 }
-static const AddEntry<MakeMetric> entry(
+static const AddEntry<MakeMetric> top_k_entry(
     "top_k", "share of samples whose label is among the k highest scores", top_k);
 
 }  // namespace bellows

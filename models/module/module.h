@@ -98,7 +98,7 @@ using MakeLayer = ModulePtr(LayerContext& context);
 
 // Argument of model builders; `shape` is that of the data set's samples. Each model is a file that
 // registers itself:
-//   static const AddEntry<MakeModel> entry("lenet", "LeNet-5", lenet);
+//   static const AddEntry<MakeModel> lenet_entry("lenet", "LeNet-5", lenet);
 struct ModelContext : LayerContext {
   int64_t classes;
 };

@@ -19,7 +19,7 @@ class AddRelu : public Fused {
 };
 }  // namespace
 
-static const AddRewrite entry({
+static const AddRewrite add_act_rewrite({
     .name = "fuse.add_act",
     .help = "shortcut + relu in one pass over memory",
     .length = 2,

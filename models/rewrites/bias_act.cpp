@@ -18,7 +18,7 @@ class LinearRelu : public Fused {
 };
 }  // namespace
 
-static const AddRewrite entry({
+static const AddRewrite bias_act_rewrite({
     .name = "fuse.bias_act",
     .help = "linear + relu: bias and activation in the product's epilogue",
     .length = 2,

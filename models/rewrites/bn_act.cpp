@@ -22,7 +22,7 @@ class BatchNormAct : public Fused {
 };
 }  // namespace
 
-static const AddRewrite entry({
+static const AddRewrite bn_act_rewrite({
     .name = "fuse.bn_act",
     .help = "batch_norm + relu or gelu in one pass; for backward, relu saves a bit an element",
     .length = 2,

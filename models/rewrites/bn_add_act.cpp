@@ -34,7 +34,7 @@ class BatchNormAddRelu : public Fused {
 };
 }  // namespace
 
-static const AddRewrite entry({
+static const AddRewrite bn_add_act_rewrite({
     .name = "fuse.bn_add_act",
     .help = "batch_norm + shortcut + relu in one pass, a bit an element for backward",
     .length = 3,

@@ -25,7 +25,7 @@ class ConvActPool : public Fused {
 };
 }  // namespace
 
-static bool matches(std::span<Child> window) {
+static bool matches_conv_act_pool(std::span<Child> window) {
   const auto* const conv = dynamic_cast<Conv2dLayer*>(window[0].module.get());
   const auto* const pool = dynamic_cast<PoolLayer*>(window[2].module.get());
   if (!conv || !pool || !is_kind(window[1], "relu")) return false;
@@ -33,11 +33,11 @@ static bool matches(std::span<Child> window) {
          pool->options().kernel == 2 && pool->options().stride == 2 && pool->options().padding == 0;
 }
 
-static const AddRewrite entry({
+static const AddRewrite conv_act_pool_rewrite({
     .name = "fuse.conv_act_pool",
     .help = "conv2d + relu + max_pool2d in one kernel; on a CPU the batch is in the vector lanes",
     .length = 3,
-    .matches = matches,
+    .matches = matches_conv_act_pool,
     .fused = make_fused<ConvActPool>,
 });
 

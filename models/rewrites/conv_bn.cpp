@@ -108,7 +108,7 @@ class ConvBatchNorm : public Fused {
 
 }  // namespace
 
-static const AddRewrite entry({
+static const AddRewrite conv_bn_rewrite({
     .name = "fuse.conv_bn",
     .help = "conv2d + batch_norm, without a gradient: one convolution",
     .stage = Rewrite::fuse_rest,

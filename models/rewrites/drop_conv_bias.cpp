@@ -37,9 +37,10 @@ static std::vector<std::string> drop(Module& root, int64_t) {
   return report;
 }
 
-static const AddRewrite entry({.name = "drop_conv_bias",
-                               .help = "no bias in convolutions followed by a batch_norm",
-                               .stage = Rewrite::edit,
-                               .apply = drop});
+static const AddRewrite drop_conv_bias_rewrite(
+    {.name = "drop_conv_bias",
+     .help = "no bias in convolutions followed by a batch_norm",
+     .stage = Rewrite::edit,
+     .apply = drop});
 
 }  // namespace bellows

@@ -42,7 +42,7 @@ static std::vector<std::string> recompute_blocks(Module& root, int64_t every) {
   return report;
 }
 
-static const AddRewrite entry(
+static const AddRewrite recompute_rewrite(
     {.name = "recompute",
      .help = "n: of n adjacent residual blocks only the first one's input is kept; they run again "
              "in backward",

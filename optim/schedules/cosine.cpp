@@ -22,7 +22,8 @@ static Curve cosine(const CosineOptions& o, const Horizon& h) {
     return o.final_factor + (1 - o.final_factor) * falling;
   };
 }
-static const AddEntry<Curve(const Horizon&)> entry("cosine", "half a cosine, from the peak down",
-                                                   cosine);
+static const AddEntry<Curve(const Horizon&)> cosine_entry("cosine",
+                                                          "half a cosine, from the peak down",
+                                                          cosine);
 
 }  // namespace bellows

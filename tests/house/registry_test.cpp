@@ -70,7 +70,7 @@ static Files files_that_registered() {
 
 TEST(Registry, SeesWhatRegisters) {
   EXPECT_TRUE(registers("static const AddOp spec({"));
-  EXPECT_TRUE(registers("static const bellows::AddToggle toggle({"));
+  EXPECT_TRUE(registers("static const bellows::AddToggle amp({"));
   EXPECT_TRUE(registers("static const bool cpu = kernels::sum.on(Device::cpu, sum_cpu);"));
   EXPECT_TRUE(registers("    kernels::conv.vendor_on(Device::cpu, conv_onednn);"));
   EXPECT_FALSE(registers("static const int kAdditional = 3;"));

@@ -1,6 +1,6 @@
 #include "plan/toggle.h"
 
-static const bellows::AddToggle toggle({
+static const bellows::AddToggle background_loader({
     .name = "background_loader",
     .aliases = {"SCHED_IDLE", "nice"},
     .idea = "Loader threads run only when compute threads leave a core idle. Otherwise a parallel "

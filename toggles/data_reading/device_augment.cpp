@@ -1,12 +1,12 @@
 #include "plan/toggle.h"
 
 // Each transform that the device kernel implements.
-static constexpr const char* kProof = R"(
+static constexpr const char* kAllTransforms = R"(
 data.transforms: [{name: random_crop, size: 28, padding: 2}, random_flip, {name: cutout, size: 4},
                   normalize]
 )";
 
-static const bellows::AddToggle toggle({
+static const bellows::AddToggle device_augment({
     .name = "device_augment",
     .aliases = {"gpu_transforms", "dali", "kornia"},
     .idea = "Images are copied as bytes. One kernel crops, flips, cuts out and normalizes them on "
@@ -21,7 +21,7 @@ static const bellows::AddToggle toggle({
     .tolerance = 1e-2,
     .default_value = "off",  // its gain has not been measured yet
     .needs = {"cuda"},
-    .proof = kProof,
+    .proof = kAllTransforms,
     .enable = [](bellows::Plan& plan,
                  const std::string&) { plan.data.loader.feed.device_augment = true; },
 });

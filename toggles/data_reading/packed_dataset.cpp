@@ -1,6 +1,6 @@
 #include "plan/toggle.h"
 
-static const bellows::AddToggle toggle({
+static const bellows::AddToggle packed_dataset({
     .name = "packed_dataset",
     .aliases = {"ffcv", "webdataset", "tfrecord", "lmdb"},
     .idea = "All samples lie in a few indexed files (shards), so a sample is one read without "

@@ -1,6 +1,6 @@
 #include "plan/toggle.h"
 
-static const bellows::AddToggle toggle({
+static const bellows::AddToggle persistent_workers({
     .name = "persistent_workers",
     .idea = "Workers are kept between epochs instead of being started for each one.",
     .claim =

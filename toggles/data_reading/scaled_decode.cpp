@@ -1,7 +1,7 @@
 #include "plan/toggle.h"
 
 // A data set of one batch, which the model memorizes in a few updates.
-static constexpr const char* kProof = R"(
+static constexpr const char* kOneBatch = R"(
 data:
   name: shapes_jpeg
   train_size: 16
@@ -10,7 +10,7 @@ data:
 train.epochs: 12
 )";
 
-static const bellows::AddToggle toggle({
+static const bellows::AddToggle scaled_decode({
     .name = "scaled_decode",
     .aliases = {"draft", "partial_decode", "roi_decode"},
     .idea = "Decodes only the part of a JPEG that the transforms read, and at 1/2, 1/4 or 1/8 of "
@@ -22,7 +22,7 @@ static const bellows::AddToggle toggle({
     .footprint = "decode.scaled_images",
     .same = bellows::Same::statistical,
     .default_value = "off",
-    .proof = kProof,
+    .proof = kOneBatch,
     .example = "configs/plain/resnet18.yaml data=shapes_jpeg",
     .enable = [](bellows::Plan& plan,
                  const std::string&) { plan.data.loader.batch.scaled_decode = true; },

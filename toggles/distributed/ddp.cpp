@@ -1,6 +1,6 @@
 #include "plan/toggle.h"
 
-static const bellows::AddToggle toggle({
+static const bellows::AddToggle ddp({
     .name = "ddp",
     .aliases = {"DistributedDataParallel", "paddle.DataParallel", "DataParallel", "dp"},
     .idea = "Every rank updates its own copy of the model with the mean of all gradients, which an "

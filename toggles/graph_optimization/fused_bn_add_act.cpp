@@ -1,7 +1,7 @@
 #include "plan/residual_net.h"
 #include "plan/toggle.h"
 
-static const bellows::AddToggle toggle({
+static const bellows::AddToggle fused_bn_add_act({
     .name = "fused_bn_add_act",
     .aliases = {"fuse_bn_add_act_ops", "bn_addrelu", "BNAddReLU"},
     .idea = "The end of a residual block in one pass: batch normalization, the sum with the "

@@ -2,7 +2,7 @@
 
 // A residual block of two convolutions, small and shallow, so that rounding errors do not grow
 // during training.
-static constexpr const char* kProof = R"(
+static constexpr const char* kSmallBlock = R"(
 optimizer.lr: 0.01
 train.epochs: 3
 model:
@@ -20,7 +20,7 @@ model:
     - {name: linear, out: 10}
 )";
 
-static const bellows::AddToggle toggle({
+static const bellows::AddToggle fused_conv_norm({
     .name = "fused_conv_norm",
     .aliases = {"ConvBNfprop", "ConvBNwgrad", "conv_bn_fusion", "genstats"},
     .idea = "A residual block is one op that keeps only the outputs of its convolutions. On a GPU "
@@ -37,7 +37,7 @@ static const bellows::AddToggle toggle({
     .default_value = "off",
     .fast = "",
     .supersedes = {"fused_bn_act", "fused_bn_add_act", "fused_add_act"},
-    .proof = kProof,
+    .proof = kSmallBlock,
     .example = "configs/resnet18.yaml",
     .enable = [](bellows::Plan& plan,
                  const std::string&) { plan.model.rewrites.values["fuse.conv_norm"] = 1; },

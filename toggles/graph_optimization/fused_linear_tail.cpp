@@ -1,6 +1,6 @@
 #include "plan/toggle.h"
 
-static const bellows::AddToggle toggle({
+static const bellows::AddToggle fused_linear_tail({
     .name = "fused_linear_tail",
     .aliases = {"fused_mlp", "FusedMLP", "FullyFusedMLP"},
     .idea =

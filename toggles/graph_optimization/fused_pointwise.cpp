@@ -1,7 +1,7 @@
 #include "plan/toggle.h"
 
 // The chain reads x twice, broadcasts parameters and contains constants.
-static constexpr const char* kProof = R"(
+static constexpr const char* kChain = R"(
 model:
   name: layers
   layers:
@@ -13,7 +13,7 @@ model:
     - {name: linear, out: 10}
 )";
 
-static const bellows::AddToggle toggle({
+static const bellows::AddToggle fused_pointwise({
     .name = "fused_pointwise",
     .aliases = {"torch.jit.script", "jit_fuser", "nvfuser", "pointwise_fusion"},
     .idea = "A chain of elementwise functions, written as text (layer pointwise), is one pass over "
@@ -24,7 +24,7 @@ static const bellows::AddToggle toggle({
     .footprint = "fuse.pointwise",
     .same = bellows::Same::bitwise,
     .default_value = "off",
-    .proof = kProof,
+    .proof = kChain,
     .example = "",
     .enable = [](bellows::Plan& plan,
                  const std::string&) { plan.model.rewrites.values["fuse.pointwise"] = 1; },

@@ -1,6 +1,6 @@
 #include "plan/toggle.h"
 
-static const bellows::AddToggle toggle({
+static const bellows::AddToggle amp({
     .name = "amp",
     .aliases = {"autocast", "torch.amp", "paddle.amp", "mixed_precision", "use_amp", "fp16",
                 "bf16"},

@@ -1,7 +1,7 @@
 #include "plan/residual_net.h"
 #include "plan/toggle.h"
 
-static const bellows::AddToggle toggle({
+static const bellows::AddToggle recompute({
     .name = "recompute",
     .aliases = {"activation_checkpointing", "gradient_checkpointing", "torch.utils.checkpoint"},
     .idea = "A residual block saves only its input; backward runs the block again to get its "

@@ -1,7 +1,7 @@
 #include "plan/residual_net.h"
 #include "plan/toggle.h"
 
-static const bellows::AddToggle toggle({
+static const bellows::AddToggle channels_last({
     .name = "channels_last",
     .aliases = {"memory_format", "torch.channels_last", "nhwc", "data_format", "data_layout"},
     .idea = "Batches and weights are stored in NHWC, and outputs of convolutions follow their "

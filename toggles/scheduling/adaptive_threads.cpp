@@ -1,6 +1,6 @@
 #include "plan/toggle.h"
 
-static const bellows::AddToggle toggle({
+static const bellows::AddToggle adaptive_threads({
     .name = "adaptive_threads",
     .aliases = {"OMP_DYNAMIC", "omp_set_dynamic", "dynamic_threads"},
     .idea = "Measures how long its threads wait for a core and uses fewer while that lasts. on: in "

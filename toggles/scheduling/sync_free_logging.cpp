@@ -1,6 +1,6 @@
 #include "plan/toggle.h"
 
-static const bellows::AddToggle toggle({
+static const bellows::AddToggle sync_free_logging({
     .name = "sync_free_logging",
     .aliases = {"loss.item"},
     .idea = "Losses stay on the device; the host reads those of a log window at once.",

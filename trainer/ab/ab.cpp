@@ -111,7 +111,7 @@ AbResult compare_arms(const AbOptions& options, const Toggle* toggle) {
   return result;
 }
 
-static int run(const Arguments& args) {
+static int run_ab(const Arguments& args) {
   CommandLine line = verb_line("ab");
   AbLine given;
   declare(line, given);
@@ -146,9 +146,8 @@ static int run(const Arguments& args) {
   return result.signal ? 128 + result.signal : 0;
 }
 
-static const AddVerb verb({"ab",
-                           "compares runs that differ in one toggle, with a confidence interval",
-                           "trainer ab --config configs/lenet.yaml --toggle num_workers --value 2",
-                           run});
+static const AddVerb ab_verb(
+    {"ab", "compares runs that differ in one toggle, with a confidence interval",
+     "trainer ab --config configs/lenet.yaml --toggle num_workers --value 2", run_ab});
 
 }  // namespace bellows

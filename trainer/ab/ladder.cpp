@@ -154,7 +154,7 @@ LadderResult ladder_arms(const ArmOptions& options, const LadderPlan& plan) {
 
 // ---- the verb
 
-static int run(const Arguments& args) {
+static int run_ladder(const Arguments& args) {
   CommandLine line = verb_line("ladder");
   ArmOptions options = {.verb = "ladder", .processes = 5, .blocks = 4};
   std::string budget, wanted;
@@ -193,7 +193,8 @@ static int run(const Arguments& args) {
   return result.signal ? 128 + result.signal : 0;
 }
 
-static const AddVerb verb({"ladder", "measures toggles one after the other, from plain to all on",
-                           "trainer ladder --config configs/lenet.yaml", run});
+static const AddVerb ladder_verb({"ladder",
+                                  "measures toggles one after the other, from plain to all on",
+                                  "trainer ladder --config configs/lenet.yaml", run_ladder});
 
 }  // namespace bellows

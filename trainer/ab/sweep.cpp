@@ -125,7 +125,7 @@ static void record_work(SweepResult& result) {
 
 // ---- the verb
 
-static int run(const Arguments& args) {
+static int run_sweep(const Arguments& args) {
   CommandLine line = verb_line("sweep");
   ArmOptions options = {.verb = "sweep", .processes = 5, .blocks = 4};
   std::string budget;
@@ -162,8 +162,8 @@ static int run(const Arguments& args) {
   return result.signal ? 128 + result.signal : 0;
 }
 
-static const AddVerb verb({"sweep", "measures a run for each value of one key, or of two",
-                           "trainer sweep --config configs/lenet.yaml --key num_workers=0,1,2",
-                           run});
+static const AddVerb sweep_verb(
+    {"sweep", "measures a run for each value of one key, or of two",
+     "trainer sweep --config configs/lenet.yaml --key num_workers=0,1,2", run_sweep});
 
 }  // namespace bellows

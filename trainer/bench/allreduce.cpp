@@ -140,7 +140,7 @@ static void print(const std::vector<Measured>& all, int world, int64_t rounds, d
                   link["latency_us"].get<double>(), link["gbps"].get<double>()));
 }
 
-static int run(const Arguments& args) {
+static int run_allreduce(const Arguments& args) {
   CommandLine line = bench_line("allreduce");
   double max_mb = 32;
   int64_t rounds = 5;
@@ -176,8 +176,9 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb bench({"allreduce", "sums over ranks by size, beside Gloo's own call",
-                            "trainer bench allreduce --max-mb 1", run},
-                           benches());
+static const AddVerb allreduce_bench({"allreduce",
+                                      "sums over ranks by size, beside Gloo's own call",
+                                      "trainer bench allreduce --max-mb 1", run_allreduce},
+                                     benches());
 
 }  // namespace bellows

@@ -63,7 +63,7 @@ static void print_benches() {
       "\nExample:\n  trainer bench matmul --seed-table\n");
 }
 
-static int run(const Arguments& args) {
+static int run_bench(const Arguments& args) {
   if (args.empty() || args[0] == "--help" || args[0] == "-h") {
     print_benches();
     return args.empty() ? static_cast<int>(Exit::usage) : 0;
@@ -77,7 +77,8 @@ static int run(const Arguments& args) {
   return found->second.run({args.begin() + 1, args.end()});
 }
 
-static const AddVerb verb({"bench", "measures one part alone: a product, an op, a call, the loader",
-                           "trainer bench matmul --seed-table", run});
+static const AddVerb bench_verb({"bench",
+                                 "measures one part alone: a product, an op, a call, the loader",
+                                 "trainer bench matmul --seed-table", run_bench});
 
 }  // namespace bellows

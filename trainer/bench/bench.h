@@ -1,6 +1,6 @@
 // The benchmarks of `trainer bench NAME`. Each one is a file that registers itself, as verbs do:
 //
-//   static int run(const Arguments& args) {
+//   static int run_copies(const Arguments& args) {
 //     CommandLine line = bench_line("h2d");
 //     std::string device = "auto";
 //     add_device_option(line, device);
@@ -8,8 +8,8 @@
 //     const Device on = start_bench(device);
 //     ...
 //   }
-//   static const AddVerb bench({"h2d", "copies to a GPU and back", "trainer bench h2d", run},
-//                              benches());
+//   static const AddVerb copies_bench({"h2d", "copies to a GPU and back", "trainer bench h2d",
+//                                      run_copies}, benches());
 #pragma once
 #include "core/device/device.h"
 #include "trainer/verbs/verbs.h"

@@ -12,7 +12,7 @@
 namespace bellows {
 
 namespace {
-struct Load {
+struct CoreLoad {
   double busy = 0;  // CPU time of this thread per wall time, as top and /proc count it
   double flop_per_s = 0;
 };
@@ -26,7 +26,7 @@ static double thread_seconds() {
 }
 
 // work() returns the floating-point operations that it did.
-static Load load_of(double seconds, const auto& work) {
+static CoreLoad load_of(double seconds, const auto& work) {
   const int64_t begin = time_ns(Clock::wall);
   const double before = thread_seconds();
   double flop = 0;
@@ -47,7 +47,7 @@ static double add_in_a_chain() {
   return kAdds;
 }
 
-static int run(const Arguments& args) {
+static int run_busy(const Arguments& args) {
   CommandLine line = bench_line("busy");
   double seconds = 1;
   line.add_option("--seconds", seconds, "time of each row").positive().shows_default();
@@ -59,8 +59,8 @@ static int run(const Arguments& args) {
   omp_set_num_threads(1);
   const Product product(precisions(Device::cpu)[0], {384, 384}, {384, 384}, Device::cpu);
   product.run();  // the library prepares its kernel
-  const Load chain = load_of(seconds, add_in_a_chain);
-  const Load full = load_of(seconds, [&] {
+  const CoreLoad chain = load_of(seconds, add_in_a_chain);
+  const CoreLoad full = load_of(seconds, [&] {
     product.run();
     return product.flop();
   });
@@ -75,8 +75,8 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb bench({"busy", "a core that is 100 % busy beside one that also computes",
-                            "trainer bench busy --seconds 0.2", run},
-                           benches());
+static const AddVerb busy_bench({"busy", "a core that is 100 % busy beside one that also computes",
+                                 "trainer bench busy --seconds 0.2", run_busy},
+                                benches());
 
 }  // namespace bellows

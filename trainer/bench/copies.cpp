@@ -145,7 +145,7 @@ std::vector<CopyRate> device_rates(int64_t bytes) {
 
 // ---- trainer bench h2d: bytes per second to a GPU and back, from pinned and pageable memory
 
-static int run(const Arguments& args) {
+static int run_copies(const Arguments& args) {
   CommandLine line = bench_line("h2d");
   if (!line.read(args)) return 0;
   const Device device = start_bench("cuda");
@@ -165,8 +165,8 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb bench({"h2d", "GB/s to a GPU and back, from pinned and pageable memory",
-                            "trainer bench h2d", run},
-                           benches());
+static const AddVerb copies_bench({"h2d", "GB/s to a GPU and back, from pinned and pageable memory",
+                                   "trainer bench h2d", run_copies},
+                                  benches());
 
 }  // namespace bellows

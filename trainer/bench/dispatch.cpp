@@ -71,7 +71,7 @@ static void measure_losses(Rounds& rounds, Device device) {
   }
 }
 
-static int run(const Arguments& args) {
+static int run_dispatch(const Arguments& args) {
   CommandLine line = bench_line("dispatch");
   std::string wanted = "auto";
   add_device_option(line, wanted);
@@ -86,8 +86,8 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb bench({"dispatch", "overhead of an op call, in ns",
-                            "taskset -c 0 trainer bench dispatch", run},
-                           benches());
+static const AddVerb dispatch_bench({"dispatch", "overhead of an op call, in ns",
+                                     "taskset -c 0 trainer bench dispatch", run_dispatch},
+                                    benches());
 
 }  // namespace bellows

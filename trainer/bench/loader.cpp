@@ -122,7 +122,7 @@ static void print(const std::vector<std::string>& names, const std::vector<Timin
   say(fmt::format("{:.0f} samples/s on one core", 1 / whole));
 }
 
-static int run(const Arguments& args) {
+static int run_loader(const Arguments& args) {
   CommandLine line = bench_line("loader");
   std::string config;
   int64_t least = 64;
@@ -169,8 +169,9 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb bench({"loader", "times reading, decoding and each transform on one core",
-                            "trainer bench loader --config configs/lenet.yaml", run},
-                           benches());
+static const AddVerb loader_bench({"loader",
+                                   "times reading, decoding and each transform on one core",
+                                   "trainer bench loader --config configs/lenet.yaml", run_loader},
+                                  benches());
 
 }  // namespace bellows

@@ -43,7 +43,7 @@ static void print(const std::vector<Passes>& parts) {
                                   percent(slowest.seconds(), losses), " of the loss")));
 }
 
-static int run(const Arguments& args) {
+static int run_loss(const Arguments& args) {
   CommandLine line = bench_line("loss");
   std::string config;
   Arguments overrides;
@@ -62,8 +62,8 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb bench({"loss", "times each term of the loss, beside the model's own time",
-                            "trainer bench loss --config configs/lenet.yaml", run},
-                           benches());
+static const AddVerb loss_bench({"loss", "times each term of the loss, beside the model's own time",
+                                 "trainer bench loss --config configs/lenet.yaml", run_loss},
+                                benches());
 
 }  // namespace bellows

@@ -12,7 +12,7 @@
 namespace bellows {
 
 namespace {
-struct Measured {
+struct MeasuredProduct {
   const char* precision;
   Timing timing;
   double flop;
@@ -21,14 +21,14 @@ struct Measured {
 }  // namespace
 
 // Times all precisions alternately. a: (.., M, K), b: (K, N).
-static std::vector<Measured> measure(const std::vector<Precision>& wanted, const Shape& a,
-                                     const Shape& b, Device device) {
+static std::vector<MeasuredProduct> measure(const std::vector<Precision>& wanted, const Shape& a,
+                                            const Shape& b, Device device) {
   std::vector<Product> products;
   for (const Precision& precision : wanted) products.emplace_back(precision, a, b, device);
   std::vector<std::function<void()>> calls;
   for (const Product& product : products) calls.emplace_back([&product] { product.run(); });
   const std::vector<Timing> times = time_interleaved(calls, device, {.rounds = 5});
-  std::vector<Measured> measured;
+  std::vector<MeasuredProduct> measured;
   for (size_t i = 0; i < products.size(); ++i)
     measured.push_back({wanted[i].name, times[i], products[i].flop()});
   return measured;
@@ -45,7 +45,7 @@ static void say_what_is_missing(Device device) {
 
 static void print_product(const Shape& a, const Shape& b, Device device) {
   std::vector<TableRow> rows = {{"", "median", "rate", "fastest", "slowest"}};
-  for (const Measured& m : measure(precisions(device), a, b, device))
+  for (const MeasuredProduct& m : measure(precisions(device), a, b, device))
     rows.push_back({m.precision, time_text(m.timing.median()), m.rate(),
                     time_text(m.timing.fastest()), time_text(m.timing.slowest())});
   say(cat(a, " x ", b, " on ", device_text(device)));
@@ -60,7 +60,7 @@ static std::map<std::string, double> times_here(const SeedRow& seed, Device devi
   std::vector<Precision> wanted = precisions(device);
   std::erase_if(wanted, [](const Precision& p) { return p.dtype == DType::f64; });
   std::map<std::string, double> times;
-  for (const Measured& m : measure(wanted, {16, seed.m, seed.k}, {seed.k, seed.n}, device))
+  for (const MeasuredProduct& m : measure(wanted, {16, seed.m, seed.k}, {seed.k, seed.n}, device))
     times[m.precision] = 1e3 * m.timing.median();
   return times;
 }
@@ -100,7 +100,7 @@ static void print_measured_alignment(Device device) {
   for (const Precision& precision : precisions(device)) rows[0].push_back(precision.name);
   for (const int64_t size : {4096, 4080, 4088, 4092, 4094, 4095}) {
     rows.push_back({cat(size), cat(size & -size)});
-    for (const Measured& m : measure(precisions(device), {4096, size}, {size, size}, device))
+    for (const MeasuredProduct& m : measure(precisions(device), {4096, size}, {size, size}, device))
       rows.back().push_back(m.rate());
   }
   say_part(cat("\n4096 x K x N on ", device_text(device), "\n"));
@@ -144,7 +144,7 @@ static void declare(CommandLine& line, Wanted& wanted) {
   add_device_option(line, wanted.device);
 }
 
-static int run(const Arguments& args) {
+static int run_matmul(const Arguments& args) {
   CommandLine line = bench_line("matmul");
   Wanted wanted;
   declare(line, wanted);
@@ -159,9 +159,9 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb bench({"matmul",
-                            "a product in each precision; the table of the seed text; alignment",
-                            "trainer bench matmul --seed-table", run},
-                           benches());
+static const AddVerb matmul_bench(
+    {"matmul", "a product in each precision; the table of the seed text; alignment",
+     "trainer bench matmul --seed-table", run_matmul},
+    benches());
 
 }  // namespace bellows

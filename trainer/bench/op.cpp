@@ -35,7 +35,7 @@ struct Case {
   double forward_bytes = 0, backward_bytes = 0;  // each input, output and gradient counted once
 };
 
-struct Measured {
+struct MeasuredOp {
   Implementation impl;
   Timing forward;
   std::optional<Timing> backward;
@@ -106,14 +106,14 @@ static std::string gb(double bytes, const Timing& timing) {
   return fmt::format("{:.2f}", 1e-9 * bytes / timing.median());
 }
 
-static std::vector<Measured> measure(const Case& c, Device device) {
+static std::vector<MeasuredOp> measure(const Case& c, Device device) {
   const std::vector<Implementation> all = implementations_of(c);
   std::vector<std::function<void()>> calls;
   for (const Implementation& impl : all) calls.push_back(forward_of(impl, c));
   if (c.op->differentiable)
     for (const Implementation& impl : all) calls.push_back(backward_of(impl, c));
   const std::vector<Timing> times = time_interleaved(calls, device);
-  std::vector<Measured> measured;
+  std::vector<MeasuredOp> measured;
   for (size_t i = 0; i < all.size(); ++i) {
     measured.push_back({all[i], times[i], {}});
     if (c.op->differentiable) measured[i].backward = times[all.size() + i];
@@ -155,7 +155,7 @@ static void print_json(const std::vector<const OpSpec*>& specs, const Options& o
   nlohmann::json ops;
   for_each_case(specs, o, device, [&](const Case& c) {
     const double ns = 1e9 / double(c.inputs[0].numel());
-    const Measured plain = measure(c, device).front();
+    const MeasuredOp plain = measure(c, device).front();
     nlohmann::json& op = ops[name_of(*c.op)];
     const auto add = [&](const std::string& pass, const Timing& timing) {
       op[pass] = {{"median", ns * timing.median()}, {"fastest", ns * timing.fastest()}};
@@ -181,7 +181,7 @@ static std::vector<const OpSpec*> specs_of(const Options& o) {
   return specs;
 }
 
-static int run(const Arguments& args) {
+static int run_op(const Arguments& args) {
   CommandLine line = bench_line("op");
   Options o;
   line.add_option("name", o.words,
@@ -214,9 +214,9 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb bench({"op",
-                            "compares implementations of an op: plain, library, fused, composed",
-                            "trainer bench op matmul", run},
-                           benches());
+static const AddVerb op_bench({"op",
+                               "compares implementations of an op: plain, library, fused, composed",
+                               "trainer bench op matmul", run_op},
+                              benches());
 
 }  // namespace bellows

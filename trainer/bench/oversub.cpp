@@ -30,7 +30,7 @@ struct Cell {
   double rate() const { return median(rates); }
 };
 
-struct Options {
+struct OversubOptions {
   double seconds = 0.2;
   int64_t rounds = 3, most = 0, threads = 0;  // threads: of a child; 0 in the parent
 };
@@ -43,7 +43,7 @@ static int64_t switches_so_far() {
 }
 
 // A child. Reports that it is ready, and begins when its stdin ends, as all others do.
-static int compute(const Options& o) {
+static int compute(const OversubOptions& o) {
   apply({.threads = static_cast<int>(o.threads)});
   const Product product(precisions(Device::cpu)[0], {384, 384}, {384, 384}, Device::cpu);
   product.run();  // the library prepares its kernel
@@ -105,7 +105,7 @@ static std::vector<int64_t> counts_to(int64_t most) {
   return counts;
 }
 
-static std::vector<Cell> grid(const Options& o, int64_t most) {
+static std::vector<Cell> grid(const OversubOptions& o, int64_t most) {
   std::vector<Cell> cells;
   for (const int64_t processes : counts_to(most))
     for (const int64_t threads : counts_to(most)) cells.push_back({processes, threads});
@@ -133,9 +133,9 @@ static void print(const std::vector<Cell>& cells, int64_t cores) {
                     least, most));
 }
 
-static int run(const Arguments& args) {
+static int run_oversub(const Arguments& args) {
   CommandLine line = bench_line("oversub");
-  Options o;
+  OversubOptions o;
   line.add_option("--seconds", o.seconds, "time of each row in a round").positive().shows_default();
   line.add_option("--rounds", o.rounds, "whose median counts").range(1, 1000).shows_default();
   line.add_option("--most", o.most, "processes, and threads of each (default: twice the cores)")
@@ -154,8 +154,8 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb bench({"oversub", "processes with threads each, up to twice the cores",
-                            "trainer bench oversub --most 2 --seconds 0.05", run},
-                           benches());
+static const AddVerb oversub_bench({"oversub", "processes with threads each, up to twice the cores",
+                                    "trainer bench oversub --most 2 --seconds 0.05", run_oversub},
+                                   benches());
 
 }  // namespace bellows

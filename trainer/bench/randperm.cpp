@@ -8,7 +8,7 @@
 
 namespace bellows {
 
-static int run(const Arguments& args) {
+static int run_randperm(const Arguments& args) {
   CommandLine line = bench_line("randperm");
   std::string wanted = "auto";
   int64_t elements = 10'000'000;
@@ -32,8 +32,9 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb bench({"randperm", "the order of an epoch: a serial shuffle, or a keyed one",
-                            "trainer bench randperm --elements 1000000", run},
-                           benches());
+static const AddVerb randperm_bench({"randperm",
+                                     "the order of an epoch: a serial shuffle, or a keyed one",
+                                     "trainer bench randperm --elements 1000000", run_randperm},
+                                    benches());
 
 }  // namespace bellows

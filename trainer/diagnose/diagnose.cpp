@@ -72,7 +72,7 @@ static int apply(const DiagnoseLine& given, const Diagnosis& d, double budget_s)
   return result.signal ? 128 + result.signal : 0;
 }
 
-static int run(const Arguments& args) {
+static int run_diagnose(const Arguments& args) {
   CommandLine line = verb_line("diagnose");
   DiagnoseLine given;
   declare(line, given);
@@ -104,7 +104,7 @@ static int run(const Arguments& args) {
   return given.apply.empty() ? 0 : apply(given, d, budget_s);
 }
 
-static const AddVerb verb({"diagnose", "names what limits a run, and the switches to try",
-                           "trainer diagnose --config configs/lenet.yaml", run});
+static const AddVerb diagnose_verb({"diagnose", "names what limits a run, and the switches to try",
+                                    "trainer diagnose --config configs/lenet.yaml", run_diagnose});
 
 }  // namespace bellows

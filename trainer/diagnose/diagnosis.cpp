@@ -42,7 +42,7 @@ static Class describe(int number) {
   return classes[number - 1];
 }
 
-static std::string ms(double seconds) { return fmt::format("{:.3f} ms", 1e3 * seconds); }
+static std::string in_ms(double seconds) { return fmt::format("{:.3f} ms", 1e3 * seconds); }
 static std::string share(double part, const Evidence& e) {
   return fmt::format("{:.1f} %", 100 * part / std::max(e.batch_s(), 1e-12));
 }
@@ -69,12 +69,12 @@ static std::string text_of(const Fault& f, const Evidence& e) {
 std::string to_text(const Diagnosis& d) {
   const Evidence& e = d.evidence;
   std::string text = fmt::format("{}, {}, batch_cost {}\n", e.config.plan.name,
-                                 count_of(e.updates, "update"), ms(e.batch_s()));
-  text += fmt::format("  input      {:>12} {:>8}\n", ms(e.reader_s()), share(e.reader_s(), e));
-  text += fmt::format("  computing  {:>12} {:>8}\n", ms(e.compute_s()), share(e.compute_s(), e));
+                                 count_of(e.updates, "update"), in_ms(e.batch_s()));
+  text += fmt::format("  input      {:>12} {:>8}\n", in_ms(e.reader_s()), share(e.reader_s(), e));
+  text += fmt::format("  computing  {:>12} {:>8}\n", in_ms(e.compute_s()), share(e.compute_s(), e));
   constexpr size_t kShown = 5;
   for (size_t i = 0; i < std::min(e.ops.size(), kShown); ++i)
-    text += fmt::format("    {:<21} {:>8} {:>8}\n", e.ops[i].name, ms(e.ops[i].s),
+    text += fmt::format("    {:<21} {:>8} {:>8}\n", e.ops[i].name, in_ms(e.ops[i].s),
                         share(e.ops[i].s, e));
   if (e.cpu_used >= 0)
     text += fmt::format("  cores: {:.1f} of {} in use{}\n", e.cpu_used, e.cores,

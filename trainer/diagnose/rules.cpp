@@ -27,7 +27,7 @@ static Names switch_on(const Evidence& e, const Names& names) {
 }
 
 static std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
-static std::string ms(double seconds) { return fmt::format("{:.3g} ms", 1e3 * seconds); }
+static std::string about_ms(double seconds) { return fmt::format("{:.3g} ms", 1e3 * seconds); }
 
 static bool cores_full(const Evidence& e) { return e.cpu_used > 0.85 * e.cores; }
 // Other programs take the cores: then everything waits, and nothing else can be told. A run's own
@@ -67,7 +67,7 @@ static Judged workers_too_few(const Evidence& e) {
           percent(e.input_share()),
           e.cpu_used < 0 ? ""
                          : fmt::format(", and {:.1f} of {} cores are in use", e.cpu_used, e.cores),
-          ms(e.load_s), ms(e.compute_s()), count_of(wanted, "worker")),
+          about_ms(e.load_s), about_ms(e.compute_s()), count_of(wanted, "worker")),
       .saves_s = e.reader_s(),
       .remedies = {cat("toggles.num_workers=", wanted)}};
 }
@@ -121,7 +121,7 @@ static Judged host_bound(const Evidence& e) {
   const double share = e.between_ops_s / std::max(e.batch_s(), 1e-12);
   if (!e.measured || share < 0.5) return {};
   return Fault{.text = fmt::format("{} of an update, {}, {}: the host keeps the device waiting.",
-                                   percent(share), ms(e.between_ops_s),
+                                   percent(share), about_ms(e.between_ops_s),
                                    e.on_gpu ? "the GPU runs nothing" : "is spent in no op"),
                .saves_s = e.between_ops_s,
                .remedies = switch_on(e, {"cuda_graph", "sync_free_logging", "fused_optimizer"}),
@@ -199,7 +199,7 @@ static Judged lock_contended(const Evidence& e) {
     if (name.starts_with("lock.") && name.ends_with(".wait_ns")) wait_s += 1e-9 * double(ns);
   const double each = wait_s / double(std::max<int64_t>(e.updates, 1));
   if (each < 0.05 * e.batch_s()) return {};
-  return Fault{.text = fmt::format("Threads wait {} an update for locks.", ms(each)),
+  return Fault{.text = fmt::format("Threads wait {} an update for locks.", about_ms(each)),
                .saves_s = std::min(each, e.batch_s()),
                .remedies = switch_on(e, {"ring_queues"})};
 }
@@ -208,11 +208,12 @@ static Judged algo_search_repeated(const Evidence& e) {
   const int64_t searches = e.counted("autotune.searches");
   if (searches == 0) return {};
   const double s = 1e-6 * double(e.counted("autotune.search_us")) / double(e.updates);
-  return Fault{.text = fmt::format(
-                   "{} for the fastest kernel after the warm-up, {} an update.",
-                   searches == 1 ? std::string("1 search") : cat(searches, " searches"), ms(s)),
-               .saves_s = s,
-               .advice = "a shorter train.tuning_window, or shapes that do not change"};
+  return Fault{
+      .text = fmt::format("{} for the fastest kernel after the warm-up, {} an update.",
+                          searches == 1 ? std::string("1 search") : cat(searches, " searches"),
+                          about_ms(s)),
+      .saves_s = s,
+      .advice = "a shorter train.tuning_window, or shapes that do not change"};
 }
 
 static Judged copy_not_pinned(const Evidence& e) {

@@ -121,7 +121,7 @@ static void declare(CommandLine& line, Wanted& wanted) {
   add_device_option(line, wanted.device);
 }
 
-static int run(const Arguments& args) {
+static int run_doctor(const Arguments& args) {
   CommandLine line = verb_line("doctor");
   Wanted wanted;
   declare(line, wanted);
@@ -150,7 +150,8 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb verb({"doctor", "describes this machine and this binary, and says what to fix",
-                           "trainer doctor --stress --bandwidths", run});
+static const AddVerb doctor_verb({"doctor",
+                                  "describes this machine and this binary, and says what to fix",
+                                  "trainer doctor --stress --bandwidths", run_doctor});
 
 }  // namespace bellows

@@ -24,6 +24,7 @@
 #include "core/device/device_info.h"
 #include "core/device/threads.h"
 #include "core/device/topology.h"
+#include "trainer/log/build_info.h"
 
 namespace bellows {
 
@@ -64,12 +65,12 @@ static std::string onednn_version() {
 }
 
 static Json versions() {
-  return {{"bellows", BELLOWS_VERSION},
+  return {{"bellows", build::kVersion},
           {"compiler", __VERSION__},
           {"openmp", _OPENMP},
           {"onednn", onednn_version()},
           {"eigen", cat(EIGEN_WORLD_VERSION, ".", EIGEN_MAJOR_VERSION, ".", EIGEN_MINOR_VERSION)},
-          {"yaml-cpp", BELLOWS_YAML_CPP_VERSION},
+          {"yaml-cpp", build::kYamlCppVersion},
           {"json", cat(NLOHMANN_JSON_VERSION_MAJOR, ".", NLOHMANN_JSON_VERSION_MINOR, ".",
                        NLOHMANN_JSON_VERSION_PATCH)},
           {"cli11", CLI11_VERSION},
@@ -78,10 +79,10 @@ static Json versions() {
 }
 
 std::string version_text() {
-  const std::string commit = BELLOWS_COMMIT;
+  const std::string commit = build::kCommit;
   const Json libraries = versions();
   std::string text =
-      cat("bellows ", BELLOWS_VERSION, ", commit ", commit.empty() ? "unknown" : commit, "\n");
+      cat("bellows ", build::kVersion, ", commit ", commit.empty() ? "unknown" : commit, "\n");
   for (const auto& [name, version] : libraries.items())
     if (name != "bellows")
       text += cat("  ", name, " ",
@@ -170,8 +171,8 @@ Json environment() {
           {"cuda_devices", device_count(Device::cuda)},
           {"cuda_device", chosen_gpu()},
           {"cuda", cuda()},
-          {"commit", BELLOWS_COMMIT},
-          {"flags", BELLOWS_FLAGS},
+          {"commit", build::kCommit},
+          {"flags", build::kFlags},
           {"openmp_runtime", joined(libraries_for(Job::openmp, loaded), "built in")},
           {"blas_library", joined(libraries_for(Job::blas, loaded), "none")},
           {"allocator", joined(libraries_for(Job::allocator, loaded), "malloc of the C library")},

@@ -53,7 +53,7 @@ static std::string verdicts(const Json& report) {
   return key_numbers(boxes);
 }
 
-static std::string speed(const Json& report) {
+static std::string speed_of_arms(const Json& report) {
   const double noise = noise_of(report);
   std::vector<RatioRow> ratios;
   std::vector<Strip> strips;
@@ -154,7 +154,7 @@ static Page ab_page(const Json& report) {
   std::string title = text_of(report.at("off"), "name") + " against ", body = verdicts(report);
   for (const Json& on : report.at("on"))
     title += (&on == &report["on"][0] ? "" : ", ") + text_of(on, "name");
-  body += section("Speed", listed(report.at("busy"), "Busy machine: ") + speed(report));
+  body += section("Speed", listed(report.at("busy"), "Busy machine: ") + speed_of_arms(report));
   for (const Json& on : report.at("on")) body += about_arm(report, on);
   body += section("Arms", listed(report.at("differences"), "Differences: ") +
                               listed(report.at("held"), "Off in all arms: ") + arms(report));
@@ -163,6 +163,6 @@ static Page ab_page(const Json& report) {
   return {"Bellows · ab", title, claim.empty() ? "" : "Claim: " + claim, body};
 }
 
-static const AddPage page("ab", ab_page);
+static const AddPage ab_page_entry("ab", ab_page);
 
 }  // namespace bellows

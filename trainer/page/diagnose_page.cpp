@@ -8,7 +8,7 @@
 
 namespace bellows {
 
-static std::string key_numbers_of(const Json& report) {
+static std::string diagnose_numbers(const Json& report) {
   const Json& findings = report.at("findings");
   std::vector<KeyNumber> boxes = {
       {"limit", escaped(text_of(report, "limit")),
@@ -103,13 +103,13 @@ static Page diagnose_page(const Json& report) {
   std::string about = text_of(report, "class_advice");
   if (!about.empty()) about[0] = static_cast<char>(std::toupper(about[0]));
   return {"Bellows · diagnose", text_of(report, "name"), about,
-          key_numbers_of(report) + section("Where an update goes", time_of(report)) +
+          diagnose_numbers(report) + section("Where an update goes", time_of(report)) +
               section("Findings", findings_of(report)) +
               section("Toggles",
                       names_list("Off", "and able to run here", report.at("untried"), true)) +
               section("Rates", rates(report))};
 }
 
-static const AddPage page("diagnose", diagnose_page);
+static const AddPage diagnose_page_entry("diagnose", diagnose_page);
 
 }  // namespace bellows

@@ -29,7 +29,7 @@ static Tone tone_of(const Ratio& r) {
   return !r.differs ? Tone::quiet : r.ratio > 1 ? Tone::accent : Tone::other;
 }
 
-static std::string key_numbers_of(const Json& report) {
+static std::string ladder_numbers(const Json& report) {
   const Json &plain = report.at("plain"), &steps = report.at("steps"),
              &last = steps.at(steps.empty() ? 0 : steps.size() - 1);
   const Ratio all = ratio_of(last.at("speedup_over_plain")),
@@ -102,12 +102,12 @@ static std::string toggles(const Json& report) {
 static Page ladder_page(const Json& report) {
   return {"Bellows · ladder", text_of(report, "config") + ", from plain to all",
           "Each step adds one toggle to the step before",
-          key_numbers_of(report) +
+          ladder_numbers(report) +
               section("Steps", listed(report.at("busy"), "Busy machine: ") + waterfall(report)) +
               section("One toggle left out", left_out_one(report)) +
               section("Toggles", toggles(report)) + measurement(report)};
 }
 
-static const AddPage page("ladder", ladder_page);
+static const AddPage ladder_page_entry("ladder", ladder_page);
 
 }  // namespace bellows

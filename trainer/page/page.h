@@ -1,8 +1,8 @@
 // Report pages: one self-contained HTML file each, that asks nobody for anything. A kind of report
 // is a file in this folder that registers itself by the "kind" of its JSON:
 //
-//   static Page page_of(const Json& report) { ... }
-//   static const AddPage page("ladder", page_of);
+//   static Page ladder_page(const Json& report) { ... }
+//   static const AddPage ladder_page_entry("ladder", ladder_page);
 #pragma once
 #include <map>
 #include "core/base/json.h"

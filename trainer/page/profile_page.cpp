@@ -31,7 +31,7 @@ static std::string table_of(HtmlTable table, size_t most, const std::string& wha
   return html_of(table) + fold(fmt::format("All {} {}", count, what), all);
 }
 
-static std::string key_numbers_of(const Json& p) {
+static std::string profile_numbers(const Json& p) {
   const double s = number_of(p, "update_s"), updates = number_of(p, "updates"),
                batch = number_of(p, "batch"), flop = number_of(p, "flop");
   const Json& mfu = p.at("mfu");
@@ -262,13 +262,13 @@ static Page profile_page(const Json& p) {
   return {"Bellows · profile", text_of(p, "name"),
           fmt::format("Steps {:.0f} to {:.0f} · batch {:.0f} · {:.0f} thread{}", first,
                       first + updates - 1, number_of(p, "batch"), threads, threads == 1 ? "" : "s"),
-          key_numbers_of(p) + section("Where an update goes", phases(p) + one_update(p)) +
+          profile_numbers(p) + section("Where an update goes", phases(p) + one_update(p)) +
               section("Ops", ops(p)) + section("Modules", modules(p)) +
               section("Memory", memory(p)) + section("Gaps", gaps(p)) +
               section("Slow calls", slow_calls(p)) +
               section("The run", notes.empty() ? "" : "<pre>" + notes + "</pre>\n")};
 }
 
-static const AddPage page("profile", profile_page);
+static const AddPage profile_page_entry("profile", profile_page);
 
 }  // namespace bellows

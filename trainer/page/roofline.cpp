@@ -7,12 +7,12 @@
 namespace bellows {
 
 namespace {
-constexpr double kHeight = 300;  // px
-constexpr double kPhone = 270;   // px: width of the plot on a phone, where labels must not meet
+constexpr double kRooflineHeight = 300;  // px
+constexpr double kPhone = 270;  // px: width of the plot on a phone, where labels must not meet
 
-struct Box {
+struct LabelBox {
   double left, right, y;  // y: of its middle
-  bool meets(const Box& other) const {
+  bool meets(const LabelBox& other) const {
     return left < other.right && other.left < right && std::abs(y - other.y) < 15;
   }
 };
@@ -33,10 +33,10 @@ std::string roofline(const Roofline& chart) {
   }
   if (points.empty() || chart.ceilings.empty() || !(chart.bytes_per_s > 0)) return "";
   const Scale x = log_scale(low_x, high_x), y = log_scale(1e-9 * low_y, 1e-9 * most);
-  const auto y_of = [&](double rate) { return kHeight * (1 - y.at(1e-9 * rate)); };
+  const auto y_of = [&](double rate) { return kRooflineHeight * (1 - y.at(1e-9 * rate)); };
   size_t left = 0;
   for (const double tick : y.ticks) left = std::max(left, short_number(tick).size());
-  Plot plot(kHeight, left + 2, 2);
+  Plot plot(kRooflineHeight, left + 2, 2);
   for (const double tick : y.ticks) {
     plot.line("grid", 0, y_of(1e9 * tick), 1, y_of(1e9 * tick));
     plot.label("y", 0, y_of(1e9 * tick), short_number(tick));
@@ -46,10 +46,10 @@ std::string roofline(const Roofline& chart) {
   const double begin = std::max(x.low, 1e9 * y.low / chart.bytes_per_s),
                end = roof / chart.bytes_per_s;
   plot.line("one", x.at(begin), y_of(begin * chart.bytes_per_s), x.at(end), y_of(roof));
-  std::vector<Box> taken;
-  const auto fits = [&](const Box& box) {
+  std::vector<LabelBox> taken;
+  const auto fits = [&](const LabelBox& box) {
     return box.left >= 0 && box.right <= 1 &&
-           std::ranges::none_of(taken, [&](const Box& other) { return box.meets(other); });
+           std::ranges::none_of(taken, [&](const LabelBox& other) { return box.meets(other); });
   };
   for (const auto& [name, rate] : chart.ceilings) {
     const double width = 7 * double(name.size()) / kPhone;
@@ -65,9 +65,9 @@ std::string roofline(const Roofline& chart) {
     const double at = x.at(p.flop_per_byte), height = y_of(p.flop_per_s),
                  width = 7 * double(p.name.size()) / kPhone;
     plot.path("dot big", p.tone, dots_of(std::vector<PlotPoint>{{at, height}}));
-    const Box right{at + 0.025, at + 0.025 + width, height},
+    const LabelBox right{at + 0.025, at + 0.025 + width, height},
         before{at - 0.025 - width, at - 0.025, height};
-    const Box below{at - width / 2, at + width / 2, height + 16},
+    const LabelBox below{at - width / 2, at + width / 2, height + 16},
         above{below.left, below.right, height - 16};
     for (const auto& [box, kind, y] : {std::tuple(right, "end", height),
                                        {before, "start", height},

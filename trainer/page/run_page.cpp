@@ -129,7 +129,7 @@ static std::string step_parts(const Json& train) {
   return line_chart(chart);
 }
 
-static std::string speed(const Json& run) {
+static std::string speed_over_time(const Json& run) {
   const Json& train = run.at("train");
   return line_chart({.title = "Samples a second",
                      .note = "ips of each log window",
@@ -262,13 +262,13 @@ static Page run_page(const Json& run) {
           .body = numbers_of(run) +
                   section("Learning",
                           grid(learning(run)) + folded_rows("Evaluations", run.at("test"))) +
-                  section("Speed", grid(speed(run) + whole_run(run.at("totals"))) +
+                  section("Speed", grid(speed_over_time(run) + whole_run(run.at("totals"))) +
                                        folded_rows("Log windows", train)) +
                   section("Resources", grid(resources(run))) + section("Toggles", toggles_of(run)) +
                   section("Configuration", configuration(run)) + section("Machine", machine(env)) +
                   section("Summary", summary)};
 }
 
-static const AddPage page("run", run_page);
+static const AddPage run_page_entry("run", run_page);
 
 }  // namespace bellows

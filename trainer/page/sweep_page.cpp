@@ -35,7 +35,7 @@ static std::vector<Key> keys_of(const Json& report) {
   return keys;
 }
 
-static std::string key_numbers_of(const Json& report) {
+static std::string sweep_numbers(const Json& report) {
   const Json& arms = report.at("arms");
   const auto by = [](const char* key) {
     return [key](const Json& a, const Json& b) { return number_of(a, key) < number_of(b, key); };
@@ -204,13 +204,13 @@ static Page sweep_page(const Json& report) {
   Names names;
   for (const Key& key : keys_of(report)) names.push_back(short_key(key.name));
   return {"Bellows · sweep", joined(names), text_of(report, "config"),
-          key_numbers_of(report) +
+          sweep_numbers(report) +
               section("Speed", listed(report.at("busy"), "Busy machine: ") + figures(report)) +
               section("Arms", arms_table(report)) +
               section("The law of loader workers", law_table(report)) +
               section("Losses", losses_table(report)) + measurement(report)};
 }
 
-static const AddPage page("sweep", sweep_page);
+static const AddPage sweep_page_entry("sweep", sweep_page);
 
 }  // namespace bellows

@@ -56,7 +56,7 @@ static Plan profiled(Plan plan, const std::vector<int64_t>& window) {
   return plan;
 }
 
-static int run(const Arguments& args) {
+static int run_profile(const Arguments& args) {
   CommandLine line = verb_line("profile");
   ProfileLine given;
   declare(line, given);
@@ -98,8 +98,8 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb verb({"profile",
-                           "shows where the time and memory of an update go, on a CPU or a GPU",
-                           "trainer profile --config configs/lenet.yaml --steps 20:30", run});
+static const AddVerb profile_verb(
+    {"profile", "shows where the time and memory of an update go, on a CPU or a GPU",
+     "trainer profile --config configs/lenet.yaml --steps 20:30", run_profile});
 
 }  // namespace bellows

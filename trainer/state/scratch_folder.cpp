@@ -9,7 +9,7 @@ namespace bellows {
 // Marks a scratch folder: a run may also be named ab-something.
 static constexpr const char* kMark = ".ab";
 
-[[noreturn]] static void fail_storage(const Path& path, const char* call) {
+[[noreturn]] static void fail_scratch(const Path& path, const char* call) {
   fail(Exit::storage, "ab: ", path.native(), ": ", call, ": ", std::strerror(errno));
 }
 
@@ -32,10 +32,10 @@ int ScratchFolder::make() {
   remove_dead(runs);
   while (true) {
     char name[] = "runs/ab-XXXXXX";
-    if (!mkdtemp(name)) fail_storage(name, "mkdtemp");
+    if (!mkdtemp(name)) fail_scratch(name, "mkdtemp");
     path_ = name;
     Descriptor mark(open((path_ / kMark).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-    if (mark.get() < 0) fail_storage(path_, "open");
+    if (mark.get() < 0) fail_scratch(path_, "open");
     const bool taken = !try_lock(mark.get()) && errno == EWOULDBLOCK;
     if (!taken && kind_of(path_ / kMark, Exit::storage) == Kind::file) return mark.release();
   }

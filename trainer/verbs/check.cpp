@@ -24,7 +24,7 @@ static std::set<std::string> ops_of(Plan plan) {
   return names;
 }
 
-static int run(const Arguments& args) {
+static int run_check(const Arguments& args) {
   CommandLine line = verb_line("check");
   std::string config;
   Names overrides;
@@ -53,8 +53,8 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb verb({"check",
-                           "compares the gradients of each op with central differences, in f64",
-                           "trainer check --config configs/lenet.yaml", run});
+static const AddVerb check_verb(
+    {"check", "compares the gradients of each op with central differences, in f64",
+     "trainer check --config configs/lenet.yaml", run_check});
 
 }  // namespace bellows

@@ -14,24 +14,24 @@
 
 namespace bellows {
 
-using Facts = std::map<std::string, std::string>;
+using FactMap = std::map<std::string, std::string>;
 
 namespace {
 struct Difference {
   std::string name, a, b;
 };
-struct Group {
+struct FactGroup {
   std::string name;
-  Facts a = {}, b = {};
+  FactMap a = {}, b = {};
   std::string missing = "absent";  // stands for a value that a run does not record
 };
 }  // namespace
 
-static std::vector<Difference> differences(const Group& group) {
+static std::vector<Difference> differences(const FactGroup& group) {
   std::set<std::string> names;
-  for (const Facts* facts : {&group.a, &group.b})
+  for (const FactMap* facts : {&group.a, &group.b})
     for (const auto& [name, value] : *facts) names.insert(name);
-  const auto value = [&](const Facts& facts, const std::string& name) {
+  const auto value = [&](const FactMap& facts, const std::string& name) {
     const auto found = facts.find(name);
     return found == facts.end() ? group.missing : found->second;
   };
@@ -44,7 +44,7 @@ static std::vector<Difference> differences(const Group& group) {
 
 // ---- what is compared
 
-static void flatten(const std::string& name, const Json& value, Facts& facts) {
+static void flatten(const std::string& name, const Json& value, FactMap& facts) {
   if (!value.is_object())
     facts[name] = plain(value);
   else
@@ -53,12 +53,12 @@ static void flatten(const std::string& name, const Json& value, Facts& facts) {
 }
 
 // Values of env.json by group. The process's own number is not a difference.
-static Facts environment(const Json& run, const std::string& group) {
+static FactMap environment(const Json& run, const std::string& group) {
   static const std::map<std::string, std::string> groups = {
       {"versions", "versions"},       {"commit", "versions"},       {"flags", "versions"},
       {"openmp_runtime", "versions"}, {"blas_library", "versions"}, {"allocator", "versions"},
       {"variables", "variables"},     {"libraries", "libraries"},   {"pid", "none"}};
-  Facts facts;
+  FactMap facts;
   for (const auto& [key, value] : run.at("env").items()) {
     const auto found = groups.find(key);
     if ((found == groups.end() ? "machine" : found->second) != group) continue;
@@ -71,8 +71,8 @@ static Facts environment(const Json& run, const std::string& group) {
 }
 
 // Options of plan.yaml by group.
-static Facts plan(const Json& run, const std::string& group) {
-  Facts facts;
+static FactMap plan(const Json& run, const std::string& group) {
+  FactMap facts;
   for (const Json& option : run.at("plan")) {
     const std::string key = option[0];
     const std::string own = key.starts_with("toggles.") ? "toggles"
@@ -84,8 +84,8 @@ static Facts plan(const Json& run, const std::string& group) {
 }
 
 // Toggles that were on, and whether their footprints counted. Empty if the run has not ended.
-static Facts toggles_that_ran(const Json& run) {
-  Facts facts;
+static FactMap toggles_that_ran(const Json& run) {
+  FactMap facts;
   for (const Json& toggle : run.at("toggles"))
     if (toggle.contains("count"))
       facts[toggle.at("name")] = toggle["count"] != 0 ? "ran" : "never ran";
@@ -116,7 +116,7 @@ static void print(const std::vector<Difference>& found) {
 }
 
 // Returns the number of differences.
-static size_t print(const Group& group) {
+static size_t print(const FactGroup& group) {
   const auto found = differences(group);
   const size_t values = std::max(group.a.size(), group.b.size());
   if (group.a.empty() && group.b.empty())
@@ -193,7 +193,7 @@ static void print_results(const Json& a, const Json& b) {
 
 // ---- the verb
 
-static int run(const Arguments& args) {
+static int run_compare(const Arguments& args) {
   CommandLine line = verb_line("compare");
   std::string first, second;
   line.add_option("a", first, "run folder").required();
@@ -228,7 +228,8 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb verb({"compare", "prints how two runs differ: environment, plan, results",
-                           "trainer compare runs/lenet runs/lenet-2", run});
+static const AddVerb compare_verb({"compare",
+                                   "prints how two runs differ: environment, plan, results",
+                                   "trainer compare runs/lenet runs/lenet-2", run_compare});
 
 }  // namespace bellows

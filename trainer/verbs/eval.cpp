@@ -9,7 +9,7 @@
 
 namespace bellows {
 
-static int run(const Arguments& args) {
+static int run_eval(const Arguments& args) {
   CommandLine line = verb_line("eval");
   std::string from, data;
   Names overrides;
@@ -33,7 +33,7 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb verb({"eval", "computes the metrics of a trained model on the test set",
-                           "trainer eval runs/lenet", run});
+static const AddVerb eval_verb({"eval", "computes the metrics of a trained model on the test set",
+                                "trainer eval runs/lenet", run_eval});
 
 }  // namespace bellows

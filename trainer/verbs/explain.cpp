@@ -231,7 +231,7 @@ static std::string known_name(const std::string& name) {
   return *ours;
 }
 
-static int run(const Arguments& args) {
+static int run_explain(const Arguments& args) {
   CommandLine line = verb_line("explain");
   std::string name, expression;
   line.add_option("name", name, "name of a toggle, an op, an option, a model and so on").required();
@@ -262,7 +262,8 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb verb({"explain", "explains a toggle, an op, an option, a model or a topic",
-                           "trainer explain einsum 'ij,jk->ki'", run});
+static const AddVerb explain_verb({"explain",
+                                   "explains a toggle, an op, an option, a model or a topic",
+                                   "trainer explain einsum 'ij,jk->ki'", run_explain});
 
 }  // namespace bellows

@@ -93,7 +93,7 @@ static Metadata metadata_of(const SafeTensors& saved) {
   return metadata;
 }
 
-static int run(const Arguments& args) {
+static int run_export(const Arguments& args) {
   CommandLine line = verb_line("export");
   std::string from, to;
   bool overwrite = false, fold_bn = false;
@@ -137,8 +137,8 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb verb({"export",
-                           "writes the weights of a trained model as safetensors, for PyTorch",
-                           "trainer export runs/lenet lenet.safetensors", run});
+static const AddVerb export_verb(
+    {"export", "writes the weights of a trained model as safetensors, for PyTorch",
+     "trainer export runs/lenet lenet.safetensors", run_export});
 
 }  // namespace bellows

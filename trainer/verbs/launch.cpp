@@ -84,7 +84,7 @@ static Command command_of(int64_t local_rank, const LaunchLine& given, const Arg
   return command;
 }
 
-static int run(const Arguments& args) {
+static int run_launch(const Arguments& args) {
   CommandLine line = verb_line("launch");
   LaunchLine given;
   declare(line, given);
@@ -109,9 +109,10 @@ static int run(const Arguments& args) {
   return supervise(ranks, given.supervise);
 }
 
-static const AddVerb verb({"launch", "trains on several ranks: runs the program in N processes",
-                           "trainer launch --ranks 2 -- --config configs/lenet.yaml "
-                           "train.max_iters=20",
-                           run});
+static const AddVerb launch_verb({"launch",
+                                  "trains on several ranks: runs the program in N processes",
+                                  "trainer launch --ranks 2 -- --config configs/lenet.yaml "
+                                  "train.max_iters=20",
+                                  run_launch});
 
 }  // namespace bellows

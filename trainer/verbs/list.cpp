@@ -8,7 +8,7 @@
 
 namespace bellows {
 
-static int run(const Arguments& args) {
+static int run_list(const Arguments& args) {
   CommandLine line = verb_line("list");
   std::string name;
   bool markdown = false;
@@ -35,7 +35,8 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb verb({"list", "lists the toggles, models, layers, data sets, ops and so on",
-                           "trainer list toggles --markdown", run});
+static const AddVerb list_verb({"list",
+                                "lists the toggles, models, layers, data sets, ops and so on",
+                                "trainer list toggles --markdown", run_list});
 
 }  // namespace bellows

@@ -56,7 +56,7 @@ static void pack_split(const Plan& plan, const PackLine& given, Split split) {
   say(cat(split == Split::train ? "train: " : "test: ", text_of(made)));
 }
 
-static int run(const Arguments& args) {
+static int run_pack(const Arguments& args) {
   CommandLine line = verb_line("pack");
   PackLine given;
   declare(line, given);
@@ -86,9 +86,10 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb verb({"pack", "writes a data set as shards, which are faster to open and read",
-                           "trainer pack --config configs/resnet50_imagefolder.yaml "
-                           "data.root=photos --side 256 --out datasets/packed",
-                           run});
+static const AddVerb pack_verb({"pack",
+                                "writes a data set as shards, which are faster to open and read",
+                                "trainer pack --config configs/resnet50_imagefolder.yaml "
+                                "data.root=photos --side 256 --out datasets/packed",
+                                run_pack});
 
 }  // namespace bellows

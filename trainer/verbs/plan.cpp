@@ -202,7 +202,7 @@ static Plan on_gpu(const Config& config) {
   return switched(config.plan, *find_toggle("amp"), amp->second.text);
 }
 
-static int run(const Arguments& args) {
+static int run_plan(const Arguments& args) {
   CommandLine line = verb_line("plan");
   PlanLine given;
   declare(line, given);
@@ -241,7 +241,8 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb verb({"plan", "predicts an update on many ranks, or a step on a GPU",
-                           "trainer plan --config configs/lenet.yaml --ranks 8..64", run});
+static const AddVerb plan_verb({"plan", "predicts an update on many ranks, or a step on a GPU",
+                                "trainer plan --config configs/lenet.yaml --ranks 8..64",
+                                run_plan});
 
 }  // namespace bellows

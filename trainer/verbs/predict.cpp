@@ -152,7 +152,7 @@ static void predict_all(const Predictor& predict, const std::vector<std::string>
   if (unread) fail(Exit::data, unread, " of ", paths.size(), " images could not be used");
 }
 
-static int run(const Arguments& args) {
+static int run_predict(const Arguments& args) {
   CommandLine line = verb_line("predict");
   PredictLine given;
   declare(line, given);
@@ -169,7 +169,7 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb verb({"predict", "prints the class probabilities of images",
-                           "trainer predict runs/lenet digit.png", run});
+static const AddVerb predict_verb({"predict", "prints the class probabilities of images",
+                                   "trainer predict runs/lenet digit.png", run_predict});
 
 }  // namespace bellows

@@ -17,7 +17,7 @@ static Json read_report(const Path& path) {
   return report;
 }
 
-static int run(const Arguments& args) {
+static int run_report(const Arguments& args) {
   CommandLine line = verb_line("report");
   std::string from, to;
   line.add_option("path", from, "run folder, or a report in JSON, such as one of trainer ab")
@@ -39,7 +39,7 @@ static int run(const Arguments& args) {
   return 0;
 }
 
-static const AddVerb verb({"report", "writes a page about a run or a report: one HTML file",
-                           "trainer report runs/lenet", run});
+static const AddVerb report_verb({"report", "writes a page about a run or a report: one HTML file",
+                                  "trainer report runs/lenet", run_report});
 
 }  // namespace bellows

@@ -55,7 +55,7 @@ static std::string defaults_note(const Plan& plan) {
              count_of(plan.train.epochs, "epoch"), "; name one with --config FILE");
 }
 
-static int run(const Arguments& args) {
+static int run_train(const Arguments& args) {
   CommandLine line = verb_line("train");
   TrainLine given;
   declare(line, given);
@@ -76,7 +76,8 @@ static int run(const Arguments& args) {
   return given.dry_run ? dry_run_training(request) : run_training(request);
 }
 
-static const AddVerb verb({"train", "trains a model on a data set, as a config describes",
-                           "trainer --config configs/lenet.yaml train.epochs=2 seed=7", run});
+static const AddVerb train_verb({"train", "trains a model on a data set, as a config describes",
+                                 "trainer --config configs/lenet.yaml train.epochs=2 seed=7",
+                                 run_train});
 
 }  // namespace bellows

@@ -1,14 +1,14 @@
 // The verbs of the program, `trainer <verb> ...`. A verb is a file that registers itself:
 //
-//   static int run(const Arguments& args) {
+//   static int run_eval(const Arguments& args) {
 //     CommandLine line = verb_line("eval");
 //     std::string from;
 //     line.add_option("run", from, "run folder or checkpoint").required();
 //     if (!line.read(args)) return 0;  // --help
 //     ...
 //   }
-//   static const AddVerb verb({"eval", "metrics of a trained model", "trainer eval runs/lenet",
-//   run});
+//   static const AddVerb eval_verb({"eval", "metrics of a trained model",
+//                                   "trainer eval runs/lenet", run_eval});
 #pragma once
 #include <map>
 #include "core/base/check.h"
