@@ -209,10 +209,11 @@ static std::string batch_section(const SweepResult& result) {
 static std::string model_section(const SweepResult& result) {
   std::vector<Names> rows = {{key_names(result), "GFLOP", "MB", "FLOP/byte", "GFLOP/s", "CPU %"}};
   for (size_t i = 0; i < result.arms.size(); ++i) {
-    const Cost work = result.facts[i].work.value_or(Cost{});
-    rows.push_back({values_of(result, i), fmt::format("{:.3g}", 1e-9 * work.flop),
-                    fmt::format("{:.3g}", 1e-6 * work.bytes), intensity(result.facts[i].work),
-                    fmt::format("{:.3g}", 1e-9 * work.flop / batch_cost(result, i)),
+    const std::optional<Cost>& work = result.facts[i].work;
+    const auto text = [&](double value) { return work ? fmt::format("{:.3g}", value) : "-"; };
+    const Cost cost = work.value_or(Cost{});
+    rows.push_back({values_of(result, i), text(1e-9 * cost.flop), text(1e-6 * cost.bytes),
+                    intensity(work), text(1e-9 * cost.flop / batch_cost(result, i)),
                     fmt::format("{:.0f}", 100 * cpu_share(result.arms[i]))});
   }
   return cat("\n## Model\n\n", markdown_table(rows),

@@ -88,7 +88,7 @@ static std::string saving_warning(const Session& session, const Meter& meter) {
   const bool only_at_the_end = counted("ckpt.saves") == 1;  // no option saves less often
   if (share <= limit || only_at_the_end) return "";
   return fmt::format(
-      "warning: saving took {:.1f} % of the time, more than {:.1f} % "
+      "warning: saving took {:.3g} % of the time, more than {:g} % "
       "(ckpt.max_overhead); save less often ({}){}",
       100 * share, 100 * limit, saving_interval(session.plan.ckpt),
       session.plan.ckpt.async ? "" : ", or  toggles: {async_checkpoint: on}");
