@@ -198,7 +198,8 @@ template <class T, int L, int half = L / 2>
   if constexpr (half > 1) transpose<T, L, half / 2>(rows);
 }
 
-// For n < samples, i < size: to[n * to_sample + i] = from[n * from_sample + at[i]]; `at` ascends.
+// For n < samples, i < size: to[n * to_sample + i] = from[n * from_sample + at[i]]. If at[1] =
+// at[0] + 1, `at` ascends.
 template <int L, class T>
 [[gnu::always_inline]] inline void gather(const T* from, int64_t from_sample, const int64_t* at,
                                           int64_t size, int64_t samples, T* to, int64_t to_sample) {
@@ -212,7 +213,8 @@ template <int L, class T>
 #pragma GCC unroll 16
       for (int n = 0; n < L; ++n) store<L>(to + n * to_sample + i, rows[n]);
     }
-  } else if (at[size - 1] - at[0] == size - 1) {  // `at` ascends, so the elements are contiguous
+  } else if (size == 1 || (at[1] == at[0] + 1 && at[size - 1] == at[0] + size - 1)) {
+    // The elements are contiguous.
     for (int64_t n = 0; n < samples; ++n)
       std::copy_n(from + n * from_sample + at[0], size, to + n * to_sample);
   } else {

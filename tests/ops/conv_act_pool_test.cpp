@@ -9,6 +9,7 @@
 #include "core/base/philox.h"
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
+#include "ops/shape.h"
 #include "tests/worse.h"
 
 using namespace bellows;
@@ -70,7 +71,21 @@ INSTANTIATE_TEST_SUITE_P(Layers, ConvActPool,
                                          Layer{16, 3, 11, 9, 5, 3, 1}, Layer{17, 3, 11, 9, 5, 3, 1},
                                          Layer{31, 2, 7, 8, 7, 2, 0}, Layer{3, 2, 20, 19, 33, 4, 3},
                                          Layer{2, 24, 9, 9, 40, 3, 1}, Layer{5, 30, 8, 8, 3, 5, 2},
-                                         Layer{18, 1, 40, 6, 2, 1, 0}));
+                                         Layer{18, 1, 40, 6, 2, 1, 0}, Layer{5, 2, 1, 6, 3, 2, 1}));
+
+// The elements of such a gradient are not contiguous, though its first and last ones are as far
+// apart as if they were.
+TEST(ConvActPoolBackward, TakesAGradientWithSwappedAxes) {
+  const auto gradients = [](Impl impl) {
+    const Tensor x = normal({5, 2, 6, 6}, 1, DType::f64), b = normal({3}, 3, DType::f64),
+                 w = normal({3, 2, 3, 3}, 2, DType::f64);
+    const Tensor y = conv_act_pool(x, w, b, {.padding = 1}, impl);
+    backward(probe_loss(reshape(transpose(y, 2, 3), {5, 27})));
+    return std::vector{grad(x), grad(w), grad(b)};
+  };
+  const auto want = gradients(Impl::composed), got = gradients(Impl::fused);
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_LE(difference(want[i], got[i]), 1e-12) << i;
+}
 
 TEST(ConvActPool, SampleIsTheSameInAnyBatch) {
   const Tensor x = normal({33, 6, 14, 14}, 1), w = normal({16, 6, 5, 5}, 2), b = normal({16}, 3);
