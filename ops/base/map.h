@@ -148,6 +148,11 @@ void map_into(const Tensor& y, const Tensor* const (&x)[N], const Fn& fn) {
       });
     }
     const Walk<N + 1> walk(y.shape(), {&y.strides(), &x[k]->strides()...});
+    if (walk.rows == 1)  // for example a tensor and a scalar
+      return parallel_for(walk.length, kMapChunk, [&](int64_t b, int64_t e) {
+        map_row<T, N>(y_ + b * walk.steps[0], {(x_[k] + b * walk.steps[k + 1])...}, walk.steps,
+                      e - b, fn, all);
+      });
     const int64_t chunk = std::max<int64_t>(kMapChunk / walk.length, 1);
     parallel_for(walk.rows, chunk, [&](int64_t b, int64_t e) {
       walk.for_rows(b, e, [&](const auto& at) {
