@@ -42,9 +42,9 @@ std::unique_ptr<Feed> augmenting_feed(Device device, Loader& loader, std::unique
 void copy_batch(const Batch& to, const Batch& from);
 
 // Returns buffers for batches on the device: in the loader's shape, dtype and format, or as
-// `input` describes them, initially zero. `batch`: samples, if not the loader's batch size.
+// `input` describes them, initially zero. `largest`: (B, C, H, W), if not the loader's.
 BatchBuffers buffers_on(Device device, const Loader& loader);
 BatchBuffers model_buffers_on(Device device, const Loader& loader, const ModelInput& input,
-                              std::optional<int64_t> batch = {});
+                              const std::optional<Shape>& largest = {});
 
 }  // namespace bellows

@@ -48,7 +48,8 @@ TEST(DryUpdates, LeaveNoTraceInARun) {
       {"growing images",
        {{"data.transforms.0.name", {"progressive_resize"}},
         {"data.transforms.0.from", {"20"}},
-        {"data.transforms.0.step", {"8"}},
+        {"data.transforms.0.to", {"24"}},
+        {"data.transforms.0.step", {"4"}},
         {"model", {"resnet18"}},
         {"model.width", {"2"}}}},
   };

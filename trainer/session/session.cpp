@@ -529,7 +529,7 @@ Feed* Session::training_feed() {
 }
 
 Batch Session::zeros_like_batches(const Shape& x) const {
-  return model_buffers_on(device, *loader, wanted(), x[0]).free(x);
+  return model_buffers_on(device, *loader, wanted(), x).free(x);
 }
 
 int64_t Session::total_steps() const { return steps_of(plan.train, steps_per_epoch()); }
